@@ -4,7 +4,7 @@ Errors name the key, the value and the allowed values. Types and enumerations ar
 ``components.decode``, the format of single values in ``components.forms``.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from itertools import combinations
 from typing import Final, TypeVar
 
@@ -27,7 +27,6 @@ from components.config import (
 from components.forms import (
     MODE_LABELS,
     check_any_label,
-    check_image,
     check_labels,
     check_name,
     check_object,
@@ -67,11 +66,7 @@ S = TypeVar("S", bound=ClusterSettings)
 
 def check(raw: S) -> S:
     """The settings with an image for every component. Raises ConfigError for the first violation."""
-    for name, image in raw.images.items():
-        check_image(f"images.{name}", image, tags=raw.allow_tags)
     settings = with_images(raw)
-    for where, image in _images(settings):
-        check_image(where, image, tags=settings.allow_tags)
     _check_pulls(settings)
     _check_extender(settings.extender, settings.kubernetes_version)
     for index, plugin in enumerate(settings.device_plugins):
@@ -91,24 +86,6 @@ def check(raw: S) -> S:
     if isinstance(settings, Stack):
         _check_connection(settings)
     return settings
-
-
-def _images(settings: ClusterSettings) -> Iterable[tuple[str, str]]:
-    yield "extender.image", settings.extender.image
-    if settings.extender.scheduler:
-        yield "extender.scheduler.image", settings.extender.scheduler.image
-    for index, plugin in enumerate(settings.device_plugins):
-        yield f"devicePlugins[{index}].image", plugin.image
-    if settings.installer:
-        yield "installer.image", settings.installer.image
-    if settings.isolation:
-        yield "isolation.image", settings.isolation.image
-    if settings.mps:
-        yield "mps.image", settings.mps.image
-    if settings.monitoring:
-        yield "monitoring.exporter.image", settings.monitoring.exporter.image
-    if settings.monitoring and settings.monitoring.metrics_api:
-        yield "monitoring.metricsApi.image", settings.monitoring.metrics_api.image
 
 
 def _check_pulls(settings: ClusterSettings) -> None:

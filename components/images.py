@@ -1,10 +1,9 @@
-"""Default images of the components. Pure.
+"""The image of each component: its own, or that of ``images``. Pure.
 
 What does not belong here: reading the file of images (``components.stack``), the format of images
 (``components.forms``).
 """
 
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final, TypeVar
 
@@ -19,6 +18,7 @@ from components.config import (
     Monitoring,
     Mps,
 )
+from components.forms import check_image
 from gpushare.errors import ConfigError
 
 EXTENDER: Final = "extender"
@@ -33,35 +33,42 @@ P = TypeVar("P", Extender, DevicePlugin, Installer, Isolation, Mps, Exporter, Me
 
 
 def with_images(settings: S) -> S:
-    """The settings with an image for every component. Raises ConfigError if one has none."""
-    images, installer, monitoring = settings.images, settings.installer, settings.monitoring
+    """The settings with an image for every component.
+
+    Raises ConfigError if a component has none, or if an image is not pinned.
+    """
+    extender, installer, monitoring = settings.extender, settings.installer, settings.monitoring
     isolation, mps = settings.isolation, settings.mps
+    for name, image in settings.images.items():
+        check_image(f"images.{name}", image, tags=settings.allow_tags)
+    if extender.scheduler:
+        check_image("extender.scheduler.image", extender.scheduler.image, tags=settings.allow_tags)
     return replace(
         settings,
-        extender=_filled("extender", settings.extender, images, EXTENDER),
+        extender=_filled("extender", extender, settings, EXTENDER),
         device_plugins=tuple(
-            _filled(f"devicePlugins[{index}]", plugin, images, DEVICE_PLUGIN)
+            _filled(f"devicePlugins[{index}]", plugin, settings, DEVICE_PLUGIN)
             for index, plugin in enumerate(settings.device_plugins)
         ),
-        installer=_filled("installer", installer, images, CLI) if installer else None,
-        isolation=_filled("isolation", isolation, images, ISOLATION) if isolation else None,
-        mps=_filled("mps", mps, images, DEVICE_PLUGIN) if mps else None,
-        monitoring=_monitoring(monitoring, images) if monitoring else None,
+        installer=_filled("installer", installer, settings, CLI) if installer else None,
+        isolation=_filled("isolation", isolation, settings, ISOLATION) if isolation else None,
+        mps=_filled("mps", mps, settings, DEVICE_PLUGIN) if mps else None,
+        monitoring=_monitoring(monitoring, settings) if monitoring else None,
     )
 
 
-def _monitoring(monitoring: Monitoring, images: Mapping[str, str]) -> Monitoring:
+def _monitoring(monitoring: Monitoring, settings: ClusterSettings) -> Monitoring:
     api = monitoring.metrics_api
     return replace(
         monitoring,
-        exporter=_filled("monitoring.exporter", monitoring.exporter, images, EXPORTER),
-        metrics_api=_filled("monitoring.metricsApi", api, images, METRICS_API) if api else None,
+        exporter=_filled("monitoring.exporter", monitoring.exporter, settings, EXPORTER),
+        metrics_api=_filled("monitoring.metricsApi", api, settings, METRICS_API) if api else None,
     )
 
 
-def _filled(where: str, part: P, images: Mapping[str, str], name: str) -> P:
-    if part.image:
-        return part
-    if name not in images:
+def _filled(where: str, part: P, settings: ClusterSettings, name: str) -> P:
+    image = part.image or settings.images.get(name)
+    if not image:
         raise ConfigError(f"{where}.image: missing; set it here, or {name!r} in images")
-    return replace(part, image=images[name])
+    check_image(f"{where}.image", image, tags=settings.allow_tags)
+    return replace(part, image=image)

@@ -19,8 +19,15 @@ _USAGE = 2
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
-@click.option("--config", required=True, type=click.Path(path_type=Path), help="A Pulumi.<stack>.yaml.")
-@click.option("--kubernetes-version", metavar="1.36", help="Overrides the version of the configuration.")
+@click.option(
+    "--config",
+    required=True,
+    type=click.Path(path_type=Path),
+    help="Configuration of the stack, Pulumi.<stack>.yaml.",
+)
+@click.option(
+    "--kubernetes-version", metavar="1.36", help="Version of the cluster, if not that of the configuration."
+)
 def command(config: Path, kubernetes_version: str | None) -> None:
     """Print the objects of a cluster as YAML."""
     override = {"kubernetesVersion": kubernetes_version} if kubernetes_version else {}

@@ -137,6 +137,7 @@ EXTENDER_VERSION: Final = "0.1.0"
 """Body of ``GET /version``: the protocol version of the Aliyun extender."""
 EXTENDER_DEFAULT_PORT: Final = 39999
 EXTENDER_SERVICE_PORT: Final = 12345
+EXTENDER_OPS_PORT: Final = 12346
 EXTENDER_NODE_PORT: Final = 32766
 EXTENDER_NAME: Final = "gpushare-schd-extender"
 INSTALLER_NAME: Final = "gpushare-installer"
@@ -163,6 +164,7 @@ AUTHENTICATION_CONFIG: Final = "extension-apiserver-authentication"
 
 # --- events -------------------------------------------------------------------------------------
 AGENT_NAME: Final = "gpushare-device-plugin"
+AGENT_OPS_PORT: Final = 12347
 """Name of the node agent and component of its events; that of the extender is ``EXTENDER_NAME``."""
 EVENT_PLACED: Final = "GPUSharePlaced"
 EVENT_REFUSED: Final = "GPUShareRefused"

@@ -29,7 +29,7 @@ HOST_PROCESSES: Final = (
     "gpushare-mps",
 )
 """The driver reports processes by the pids of the host; the installer waits for a process of its node."""
-POWERS: Final[Mapping[str, tuple[str, ...]]] = {"gpushare-mps": ("SYS_ADMIN", "SETUID", "SETGID")}
+CAPABILITIES: Final[Mapping[str, tuple[str, ...]]] = {"gpushare-mps": ("SYS_ADMIN", "SETUID", "SETGID")}
 """It sets the compute mode of GPUs, and MPS runs its servers as the users of their clients."""
 NO_PROBES: Final = ("device-plugin-evict-ds", "device-plugin-recover-ds")
 """They move one file and then wait for SIGTERM: there is nothing to probe."""
@@ -39,15 +39,15 @@ _SIZES: Final = ("cpu", "memory")
 _LABELS: Final = ("app", "component")
 
 
-def images_are_pinned(manifest: Object) -> Iterator[str]:
+def pinned_images(manifest: Object) -> Iterator[str]:
     """Images have a digest or a tag other than latest."""
     for container in _containers(manifest):
         if not _PINNED.fullmatch(str(container.get("image", ""))):
             yield f"container {container['name']}: image {container.get('image')!r} is not pinned"
 
 
-def nothing_is_privileged(manifest: Object) -> Iterator[str]:
-    """No container has privileges on its node."""
+def no_privileged_pods(manifest: Object) -> Iterator[str]:
+    """No pod is privileged, and containers drop all capabilities."""
     for container in _containers(manifest):
         security = container.get("securityContext") or {}
         if security.get("privileged"):
@@ -56,17 +56,17 @@ def nothing_is_privileged(manifest: Object) -> Iterator[str]:
             yield f"container {container['name']}: allowPrivilegeEscalation is not false"
         capabilities = security.get("capabilities") or {}
         if list(capabilities.get("drop") or ()) != ["ALL"]:
-            yield f"container {container['name']}: capabilities are not dropped"
-        allowed = next((powers for name, powers in POWERS.items() if _is(manifest, (name,))), ())
-        if set(capabilities.get("add") or ()) - set(allowed):
-            yield f"container {container['name']}: capabilities are added"
+            yield f"container {container['name']}: does not drop all capabilities"
+        allowed = next((names for workload, names in CAPABILITIES.items() if _is(manifest, (workload,))), ())
+        if extra := set(capabilities.get("add") or ()) - set(allowed):
+            yield f"container {container['name']}: adds capabilities {', '.join(sorted(extra))}"
     if _pod(manifest).get("hostIPC"):
         yield "hostIPC is true"
     if _pod(manifest).get("hostPID") and not _is(manifest, HOST_PROCESSES):
         yield "hostPID is true"
 
 
-def the_node_is_left_alone(manifest: Object) -> Iterator[str]:
+def no_host_access(manifest: Object) -> Iterator[str]:
     """Only listed workloads use the node's network, its files, or root."""
     pod = _pod(manifest)
     if pod.get("hostNetwork") and not _is(manifest, HOST_NETWORK):
@@ -82,17 +82,17 @@ def the_node_is_left_alone(manifest: Object) -> Iterator[str]:
             yield f"container {container['name']}: runAsNonRoot is not true"
 
 
-def sizes_are_said(manifest: Object) -> Iterator[str]:
+def requests_and_limits(manifest: Object) -> Iterator[str]:
     """Every container has requests and limits of CPU and memory."""
     for container in _containers(manifest):
         resources = container.get("resources") or {}
         for kind in ("requests", "limits"):
             for size in _SIZES:
                 if size not in (resources.get(kind) or {}):
-                    yield f"container {container['name']}: no {kind} of {size}"
+                    yield f"container {container['name']}: no {size} in resources.{kind}"
 
 
-def health_is_asked(manifest: Object) -> Iterator[str]:
+def liveness_and_readiness_probes(manifest: Object) -> Iterator[str]:
     """Every container that serves has a liveness and a readiness probe."""
     if manifest.get("kind") not in _PROBED or _is(manifest, NO_PROBES):
         return
@@ -102,7 +102,7 @@ def health_is_asked(manifest: Object) -> Iterator[str]:
                 yield f"container {container['name']}: no {probe}"
 
 
-def workloads_are_labelled(manifest: Object) -> Iterator[str]:
+def project_labels(manifest: Object) -> Iterator[str]:
     """Workloads and their pods have the labels of the project."""
     if not _pod(manifest):
         return
@@ -114,12 +114,12 @@ def workloads_are_labelled(manifest: Object) -> Iterator[str]:
 
 
 RULES: Final[Mapping[str, Rule]] = {
-    "images-are-pinned": images_are_pinned,
-    "nothing-is-privileged": nothing_is_privileged,
-    "the-node-is-left-alone": the_node_is_left_alone,
-    "sizes-are-said": sizes_are_said,
-    "health-is-asked": health_is_asked,
-    "workloads-are-labelled": workloads_are_labelled,
+    "pinned-images": pinned_images,
+    "no-privileged-pods": no_privileged_pods,
+    "no-host-access": no_host_access,
+    "requests-and-limits": requests_and_limits,
+    "liveness-and-readiness-probes": liveness_and_readiness_probes,
+    "project-labels": project_labels,
 }
 
 

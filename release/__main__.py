@@ -42,9 +42,14 @@ DIGESTS: Final = "images.json"
     "--platforms",
     envvar="PLATFORMS",
     default="",
-    help="Such as linux/amd64,linux/arm64; default: this machine's.",
+    help="Platforms, such as linux/amd64,linux/arm64; default: that of this machine.",
 )
-@click.option("--source", envvar="IMAGE_SOURCE", default="", help="URL of the repository, for a label.")
+@click.option(
+    "--source",
+    envvar="IMAGE_SOURCE",
+    default="",
+    help="URL of the repository, for the label org.opencontainers.image.source.",
+)
 @click.option("--push", "publish", envvar="PUSH", is_flag=True, help="Push the images to the registry.")
 @click.option(
     "--output", type=click.Path(path_type=Path), default=ROOT / DIGESTS, help="JSON file for the digests."

@@ -27,17 +27,17 @@ class Kind:
 RUNTIME: Final = Kind("base", "libstdc++6,python3,python3-venv,usr-is-merged")
 COMPILER: Final = Kind("compiler", "gcc,libc6-dev,make,usr-is-merged")
 
-_LEFT_OUT: Final = ("doc", "info", "lintian", "locale", "man")
+_EXCLUDED: Final = ("doc", "info", "lintian", "locale", "man")
 _CLEAN: Final = 'rm -rf "$1"/var/cache/* "$1"/var/lib/apt/lists/* "$1"/var/log/*'
 _NO_BYTECODE: Final = 'find "$1/usr" -name __pycache__ -prune -exec rm -rf {} +'
 """The Containerfile compiles bytecode that is checked by content, not by time."""
-_MAKER: Final = (
+_MMDEBSTRAP: Final = (
     "mmdebstrap",
     "--quiet",
     "--variant=essential",
     # Packages expect that /bin is a link from the start.
     "--hook-dir=/usr/share/mmdebstrap/hooks/merged-usr",
-    *(f"--dpkgopt=path-exclude=/usr/share/{name}/*" for name in _LEFT_OUT),
+    *(f"--dpkgopt=path-exclude=/usr/share/{name}/*" for name in _EXCLUDED),
     f"--customize-hook={_CLEAN}",
     f"--customize-hook={_NO_BYTECODE}",
 )
@@ -72,12 +72,12 @@ def codename(release: str) -> str:
 
 def command(suite: str, tar: Path, listed: Path, kind: Kind = RUNTIME) -> list[str]:
     """Return the command that creates the root folder as a tar."""
-    return [*_MAKER, f"--include={kind.packages}", suite, str(tar), str(listed)]
+    return [*_MMDEBSTRAP, f"--include={kind.packages}", suite, str(tar), str(listed)]
 
 
 def name(suite: str, kind: Kind = RUNTIME) -> str:
     """Return the name of a base in a store, which depends on the recipe."""
-    recipe = hashlib.sha256("\0".join((*_MAKER, kind.packages, _IMAGE)).encode())
+    recipe = hashlib.sha256("\0".join((*_MMDEBSTRAP, kind.packages, _IMAGE)).encode())
     return f"localhost/gpushare-{kind.name}:{suite}-{recipe.hexdigest()[:12]}"
 
 

@@ -130,8 +130,8 @@ async def _build_all(order: Order, store: Store, cache: Path) -> None:
                 await run_text(store.build(ROOT, containerfile, name, arguments, secrets, flags), _BUILD_S)
             if order.platforms:
                 with suppress(TestbedError):
-                    await run_text(store.forget(service), _SHORT_S)
-                await run_text(store.join(service, order.platforms), _SHORT_S)
+                    await run_text(store.remove_list(service), _SHORT_S)
+                await run_text(store.create_list(service, order.platforms), _SHORT_S)
 
 
 async def _labels(order: Order) -> list[str]:

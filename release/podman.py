@@ -61,11 +61,11 @@ class Store:
             str(folder),
         )
 
-    def forget(self, service: str) -> list[str]:
+    def remove_list(self, service: str) -> list[str]:
         """Return the command that removes the list of manifests of an earlier build, which must exist."""
         return self.command("manifest", "rm", stage_name(service, _LIST))
 
-    def join(self, service: str, platforms: Sequence[str]) -> list[str]:
+    def create_list(self, service: str, platforms: Sequence[str]) -> list[str]:
         """Return the command that creates a list of manifests from the images of several platforms."""
         parts = [f"containers-storage:{stage_name(service, platform)}" for platform in platforms]
         return self.command("manifest", "create", stage_name(service, _LIST), *parts)

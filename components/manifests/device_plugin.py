@@ -5,40 +5,40 @@ from typing import Final
 
 from components.config import DevicePlugin
 from components.manifests.parts import (
+    ALL_GPUS,
+    ONE_BY_ONE,
     OPS,
+    POD_RESOURCES_FOLDER,
     Object,
     account_with_rights,
+    all_gpus_volume,
     container_security,
+    daemon_set,
     field_env,
+    gpu_tolerations,
     host_path,
     http_probes,
     labels,
-    metadata,
     rule,
+    runtime_class,
     sizes,
 )
 from gpushare.contract import (
     AGENT_NAME,
+    AGENT_OPS_PORT,
     DEVICE_PLUGIN_FOLDER,
     ISOLATION_LIBRARIES,
     ISOLATION_STATE,
     MPS_STATE,
-    POD_RESOURCES_SOCKET,
-    VISIBLE_BY_MOUNTS,
 )
 
-OPS_PORT: Final = 12347
-"""Port of health and metrics: the default of the agent."""
 NAME: Final = "gpushare-device-plugin-ds"
-_POD_RESOURCES_FOLDER: Final = POD_RESOURCES_SOCKET.rpartition("/")[0]
 _CGROUPS: Final = "/sys/fs/cgroup"
 _CGROUPS_INSIDE: Final = f"/host{_CGROUPS}"
 """Not the path of the container's own cgroups."""
 _PROC: Final = "/proc"
 """That of the host, because the pod uses the host's pid namespace."""
 _KUBECONFIG_INSIDE: Final = "/etc/kubernetes/kubelet.conf"
-GPU_TAINT: Final[Object] = {"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}
-"""Toleration of the taint that keeps other pods off GPU nodes."""
 
 
 def named(name: str, pool: str) -> str:
@@ -48,7 +48,7 @@ def named(name: str, pool: str) -> str:
 
 def objects(plugins: Sequence[DevicePlugin]) -> list[Object]:
     """The agents of all pools and their shared objects; empty without pools."""
-    return [*shared(), *map(daemon_set, plugins)] if plugins else []
+    return [*shared(), *map(_pool, plugins)] if plugins else []
 
 
 def shared() -> list[Object]:
@@ -65,34 +65,24 @@ def shared() -> list[Object]:
     )
 
 
-def daemon_set(plugin: DevicePlugin) -> Object:
+def _pool(plugin: DevicePlugin) -> Object:
     """The agent on one pool."""
     name = named(NAME, plugin.name)
     marks = {**labels(AGENT_NAME), "name": name}
-    return {
-        "apiVersion": "apps/v1",
-        "kind": "DaemonSet",
-        "metadata": metadata(name, marks),
-        "spec": {
-            "selector": {"matchLabels": marks},
-            "updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 1}},
-            "template": {"metadata": {"labels": dict(marks)}, "spec": _pod(plugin)},
-        },
-    }
+    return daemon_set(name, marks, _pod(plugin), ONE_BY_ONE)
 
 
 def _pod(plugin: DevicePlugin) -> Object:
-    runtime = {"runtimeClassName": plugin.runtime_class} if plugin.runtime_class else {}
     volumes, mounts = _volumes(plugin)
     return {
         "serviceAccountName": AGENT_NAME,
         "priorityClassName": "system-node-critical",
-        **runtime,
+        **runtime_class(plugin.runtime_class),
         "hostNetwork": True,
         # The driver reports processes by the pids of the host.
         "hostPID": True,
         "nodeSelector": dict(plugin.node_selector),
-        "tolerations": [dict(GPU_TAINT)],
+        "tolerations": gpu_tolerations(),
         "containers": [{**_container(plugin), "volumeMounts": mounts}],
         "volumes": volumes,
     }
@@ -115,10 +105,10 @@ def _container(plugin: DevicePlugin) -> Object:
         "env": [
             field_env("NODE_NAME", "spec.nodeName"),
             field_env("POD_NAME", "metadata.name"),
-            {"name": "OPS_PORT", "value": str(OPS_PORT)},
+            {"name": "OPS_PORT", "value": str(AGENT_OPS_PORT)},
             *kubeconfig,
         ],
-        "ports": [{"name": OPS, "containerPort": OPS_PORT}],
+        "ports": [{"name": OPS, "containerPort": AGENT_OPS_PORT}],
         **http_probes("/healthz", "/readyz", OPS),
         "resources": sizes(plugin.cpu, plugin.memory),
         # The kubelet's folder belongs to root.
@@ -131,14 +121,13 @@ def _volumes(plugin: DevicePlugin) -> tuple[list[Object], list[Object]]:
     root = plugin.kubelet_root.rstrip("/")
     shares: list[tuple[Object, str, bool]] = [
         (host_path("device-plugin", f"{root}/device-plugins", "Directory"), DEVICE_PLUGIN_FOLDER, False),
-        (host_path("pod-resources", f"{root}/pod-resources", ""), _POD_RESOURCES_FOLDER, True),
+        (host_path("pod-resources", f"{root}/pod-resources", ""), POD_RESOURCES_FOLDER, True),
         (host_path("cgroups", _CGROUPS, "Directory"), _CGROUPS_INSIDE, True),
         # At the same paths as on the node, because their content is mounted into containers by these paths.
         (host_path("isolation", ISOLATION_LIBRARIES, "DirectoryOrCreate"), ISOLATION_LIBRARIES, True),
         (host_path("isolation-state", ISOLATION_STATE, "DirectoryOrCreate"), ISOLATION_STATE, False),
         (host_path("mps", MPS_STATE, "DirectoryOrCreate"), MPS_STATE, True),
-        # Requests all GPUs from NVIDIA's runtime, which accepts the variable from privileged pods only.
-        (host_path("all-cards", "/dev/null", ""), f"{VISIBLE_BY_MOUNTS}/all", True),
+        (all_gpus_volume(), ALL_GPUS, True),
     ]
     if plugin.kubeconfig:
         shares.append((host_path("kubeconfig", plugin.kubeconfig, "File"), _KUBECONFIG_INSIDE, True))

@@ -9,8 +9,16 @@ from typing import Final
 
 from components.config import DevicePlugin
 from components.forms import modes_in
-from components.manifests.device_plugin import GPU_TAINT, named
-from components.manifests.parts import Object, container_security, host_path, labels, metadata, sizes
+from components.manifests.device_plugin import named
+from components.manifests.parts import (
+    Object,
+    container_security,
+    daemon_set,
+    gpu_tolerations,
+    host_path,
+    labels,
+    sizes,
+)
 from gpushare.contract import LABEL_MODE
 from gpushare.model.modes import Mode
 
@@ -44,25 +52,15 @@ def switched_off(selector: Mapping[str, str]) -> dict[str, str]:
 def _daemon_set(kind: str, verb: str, plugin: DevicePlugin, selector: Mapping[str, str]) -> Object:
     name = named(kind, plugin.name)
     marks = {**labels(kind), "name": name}
-    return {
-        "apiVersion": "apps/v1",
-        "kind": "DaemonSet",
-        "metadata": metadata(name, marks),
-        "spec": {
-            "selector": {"matchLabels": marks},
-            "template": {
-                "metadata": {"labels": dict(marks)},
-                "spec": {
-                    "automountServiceAccountToken": False,
-                    "priorityClassName": "system-node-critical",
-                    "nodeSelector": dict(selector),
-                    "tolerations": [dict(GPU_TAINT)],
-                    "containers": [_container(kind, verb, plugin)],
-                    "volumes": [host_path(each, path, check) for each, (path, check) in _FOLDERS.items()],
-                },
-            },
-        },
+    pod = {
+        "automountServiceAccountToken": False,
+        "priorityClassName": "system-node-critical",
+        "nodeSelector": dict(selector),
+        "tolerations": gpu_tolerations(),
+        "containers": [_container(kind, verb, plugin)],
+        "volumes": [host_path(each, path, check) for each, (path, check) in _FOLDERS.items()],
     }
+    return daemon_set(name, marks, pod)
 
 
 def _container(kind: str, verb: str, plugin: DevicePlugin) -> Object:

@@ -3,32 +3,34 @@
 from typing import Final
 
 from components.config import Exporter
-from components.manifests.device_plugin import GPU_TAINT
 from components.manifests.parts import (
+    ALL_GPUS,
+    ONE_BY_ONE,
     OPS,
+    POD_RESOURCES_FOLDER,
     Object,
     account,
+    all_gpus_volume,
     cluster_rights,
     container_security,
+    daemon_set,
     field_env,
+    gpu_tolerations,
     host_path,
     http_probes,
     labels,
-    metadata,
     nodes_with_any,
     rule,
+    runtime_class,
     sizes,
 )
 from gpushare.contract import (
     EXPORTER_NAME,
     EXPORTER_PORT,
     ISOLATION_STATE,
-    POD_RESOURCES_SOCKET,
-    VISIBLE_BY_MOUNTS,
 )
 
 _LABELS: Final = labels(EXPORTER_NAME)
-_POD_RESOURCES_FOLDER: Final = POD_RESOURCES_SOCKET.rpartition("/")[0]
 
 
 def objects(settings: Exporter) -> list[Object]:
@@ -36,43 +38,25 @@ def objects(settings: Exporter) -> list[Object]:
     return [
         account(EXPORTER_NAME),
         *cluster_rights(EXPORTER_NAME, [rule("", ["nodes", "pods"], ["list", "watch"])]),
-        _daemon_set(settings),
+        daemon_set(EXPORTER_NAME, _LABELS, _pod(settings), ONE_BY_ONE),
     ]
 
 
-def _daemon_set(settings: Exporter) -> Object:
-    return {
-        "apiVersion": "apps/v1",
-        "kind": "DaemonSet",
-        "metadata": metadata(EXPORTER_NAME, _LABELS),
-        "spec": {
-            "selector": {"matchLabels": dict(_LABELS)},
-            "updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 1}},
-            "template": {
-                "metadata": {"labels": dict(_LABELS)},
-                "spec": _pod(settings),
-            },
-        },
-    }
-
-
 def _pod(settings: Exporter) -> Object:
-    runtime = {"runtimeClassName": settings.runtime_class} if settings.runtime_class else {}
     return {
         "serviceAccountName": EXPORTER_NAME,
         "priorityClassName": "system-node-critical",
-        **runtime,
+        **runtime_class(settings.runtime_class),
         # The driver reports processes by the pids of the host.
         "hostPID": True,
-        "tolerations": [dict(GPU_TAINT)],
+        "tolerations": gpu_tolerations(),
         "affinity": nodes_with_any(settings.node_labels),
         "containers": [_container(settings)],
         "volumes": [
             host_path("pod-resources", f"{settings.kubelet_root.rstrip('/')}/pod-resources", ""),
             # It is missing until a container on the node is isolated.
             host_path("isolation", ISOLATION_STATE, "DirectoryOrCreate"),
-            # Requests all GPUs from NVIDIA's runtime, which accepts the variable from privileged pods only.
-            host_path("all-cards", "/dev/null", ""),
+            all_gpus_volume(),
         ],
     }
 
@@ -89,8 +73,8 @@ def _container(settings: Exporter) -> Object:
         # The kubelet's socket belongs to root.
         "securityContext": {"runAsUser": 0, **container_security()},
         "volumeMounts": [
-            {"name": "pod-resources", "mountPath": _POD_RESOURCES_FOLDER, "readOnly": True},
+            {"name": "pod-resources", "mountPath": POD_RESOURCES_FOLDER, "readOnly": True},
             {"name": "isolation", "mountPath": ISOLATION_STATE, "readOnly": True},
-            {"name": "all-cards", "mountPath": f"{VISIBLE_BY_MOUNTS}/all", "readOnly": True},
+            {"name": "all-cards", "mountPath": ALL_GPUS, "readOnly": True},
         ],
     }

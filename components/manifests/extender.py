@@ -27,6 +27,7 @@ from components.manifests.parts import (
 from gpushare.contract import (
     EXTENDER_NAME,
     EXTENDER_NODE_PORT,
+    EXTENDER_OPS_PORT,
     EXTENDER_PREFIX,
     EXTENDER_SERVICE_PORT,
     SEAL_SECRET,
@@ -34,8 +35,6 @@ from gpushare.contract import (
 )
 from gpushare.kubescheduler.config import KubernetesVersion
 
-OPS_PORT: Final = 12346
-"""Port of health and metrics: the default of the extender."""
 _LABELS: Final = labels(EXTENDER_NAME)
 _TLS_FOLDER: Final = "/etc/gpushare/tls"
 _FIRST_POLICY_V1: Final = KubernetesVersion(1, 21)
@@ -169,13 +168,13 @@ def _container(settings: Extender) -> Object:
         "env": [
             {"name": "LOG_LEVEL", "value": str(settings.log_level)},
             {"name": "PORT", "value": str(EXTENDER_SERVICE_PORT)},
-            {"name": "OPS_PORT", "value": str(OPS_PORT)},
+            {"name": "OPS_PORT", "value": str(EXTENDER_OPS_PORT)},
             field_env("POD_NAME", "metadata.name"),
             field_env("POD_IP", "status.podIP"),
         ],
         "ports": [
             {"name": "http", "containerPort": EXTENDER_SERVICE_PORT},
-            {"name": OPS, "containerPort": OPS_PORT},
+            {"name": OPS, "containerPort": EXTENDER_OPS_PORT},
         ],
         **http_probes("/healthz", "/readyz", OPS),
         "resources": sizes(settings.cpu, settings.memory),

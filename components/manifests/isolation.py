@@ -3,15 +3,16 @@
 from typing import Final
 
 from components.config import Isolation, State
-from components.manifests.device_plugin import GPU_TAINT
 from components.manifests.parts import (
+    ONE_BY_ONE,
     OPS,
     Object,
     container_security,
+    daemon_set,
+    gpu_tolerations,
     host_path,
     http_probes,
     labels,
-    metadata,
     nodes_with_any,
     sizes,
 )
@@ -28,18 +29,7 @@ _VERBS: Final = {State.PRESENT: "install", State.ABSENT: "uninstall"}
 
 def objects(settings: Isolation) -> list[Object]:
     """The DaemonSet."""
-    return [
-        {
-            "apiVersion": "apps/v1",
-            "kind": "DaemonSet",
-            "metadata": metadata(ISOLATION_INSTALLER_NAME, _LABELS),
-            "spec": {
-                "selector": {"matchLabels": dict(_LABELS)},
-                "updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 1}},
-                "template": {"metadata": {"labels": dict(_LABELS)}, "spec": _pod(settings)},
-            },
-        }
-    ]
+    return [daemon_set(ISOLATION_INSTALLER_NAME, _LABELS, _pod(settings), ONE_BY_ONE)]
 
 
 def _pod(settings: Isolation) -> Object:
@@ -47,7 +37,7 @@ def _pod(settings: Isolation) -> Object:
     return {
         "automountServiceAccountToken": False,
         "priorityClassName": "system-node-critical",
-        "tolerations": [dict(GPU_TAINT)],
+        "tolerations": gpu_tolerations(),
         "affinity": nodes_with_any(settings.node_labels),
         "containers": [_container(settings)],
         "volumes": [

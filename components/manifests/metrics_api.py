@@ -5,6 +5,7 @@ from typing import Final
 
 from components.config import MetricsApi, MetricsSource
 from components.manifests.parts import (
+    AUTHENTICATION_READER,
     NON_ROOT,
     OPS,
     Object,
@@ -45,9 +46,7 @@ def objects(settings: MetricsApi, version: KubernetesVersion) -> list[Object]:
         account(METRICS_API_NAME),
         *cluster_rights(METRICS_API_NAME, [rule("", ["nodes", "pods"], ["list", "watch"])]),
         cluster_role_binding(f"{METRICS_API_NAME}-auth-delegator", "system:auth-delegator", METRICS_API_NAME),
-        role_binding(
-            f"{METRICS_API_NAME}-auth-reader", "extension-apiserver-authentication-reader", METRICS_API_NAME
-        ),
+        role_binding(f"{METRICS_API_NAME}-auth-reader", AUTHENTICATION_READER, METRICS_API_NAME),
         _deployment(settings, version),
         _service(),
         *(

@@ -3,19 +3,22 @@
 from typing import Final
 
 from components.config import Mps
-from components.manifests.device_plugin import GPU_TAINT
 from components.manifests.parts import (
+    ALL_GPUS,
     OPS,
     Object,
+    all_gpus_volume,
     container_security,
+    daemon_set,
+    gpu_tolerations,
     host_path,
     http_probes,
     labels,
-    metadata,
     nodes_with_any,
+    runtime_class,
     sizes,
 )
-from gpushare.contract import MPS_NAME, MPS_PORT, MPS_SHM, MPS_STATE, SHM, VISIBLE_BY_MOUNTS
+from gpushare.contract import MPS_NAME, MPS_PORT, MPS_SHM, MPS_STATE, SHM
 
 _LABELS: Final = labels(MPS_NAME)
 _CAPABILITIES: Final = ("SYS_ADMIN", "SETUID", "SETGID")
@@ -23,42 +26,30 @@ _CAPABILITIES: Final = ("SYS_ADMIN", "SETUID", "SETGID")
 _FAILURES: Final = 30
 """Five minutes, because a restart of this container terminates all CUDA programs on its node."""
 _GRACE_S: Final = 60
+_ON_DELETE: Final[Object] = {"type": "OnDelete"}
+"""An update must not terminate the programs of all nodes: drain a node, then delete its pod."""
 
 
 def objects(settings: Mps) -> list[Object]:
     """The DaemonSet."""
-    return [
-        {
-            "apiVersion": "apps/v1",
-            "kind": "DaemonSet",
-            "metadata": metadata(MPS_NAME, _LABELS),
-            "spec": {
-                "selector": {"matchLabels": dict(_LABELS)},
-                # An update must not terminate the programs of all nodes: drain a node, then delete its pod.
-                "updateStrategy": {"type": "OnDelete"},
-                "template": {"metadata": {"labels": dict(_LABELS)}, "spec": _pod(settings)},
-            },
-        }
-    ]
+    return [daemon_set(MPS_NAME, _LABELS, _pod(settings), _ON_DELETE)]
 
 
 def _pod(settings: Mps) -> Object:
-    runtime = {"runtimeClassName": settings.runtime_class} if settings.runtime_class else {}
     return {
         "automountServiceAccountToken": False,
         "priorityClassName": "system-node-critical",
-        **runtime,
+        **runtime_class(settings.runtime_class),
         # MPS identifies its clients by the pids of the host.
         "hostPID": True,
         "terminationGracePeriodSeconds": _GRACE_S,
-        "tolerations": [dict(GPU_TAINT)],
+        "tolerations": gpu_tolerations(),
         "affinity": nodes_with_any(settings.node_labels),
         "containers": [_container(settings)],
         "volumes": [
             host_path("state", MPS_STATE, "DirectoryOrCreate"),
             host_path("shm", MPS_SHM, "DirectoryOrCreate"),
-            # Requests all GPUs from NVIDIA's runtime, which accepts the variable from privileged pods only.
-            host_path("all-cards", "/dev/null", ""),
+            all_gpus_volume(),
         ],
     }
 
@@ -88,6 +79,6 @@ def _container(settings: Mps) -> Object:
             # At the same path as on the node, because programs use this path.
             {"name": "state", "mountPath": MPS_STATE},
             {"name": "shm", "mountPath": SHM},
-            {"name": "all-cards", "mountPath": f"{VISIBLE_BY_MOUNTS}/all", "readOnly": True},
+            {"name": "all-cards", "mountPath": ALL_GPUS, "readOnly": True},
         ],
     }

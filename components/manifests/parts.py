@@ -6,7 +6,7 @@ What does not belong here: parts that only one service needs.
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from gpushare.contract import SYSTEM_NAMESPACE
+from gpushare.contract import POD_RESOURCES_SOCKET, SYSTEM_NAMESPACE, VISIBLE_BY_MOUNTS
 from gpushare.kubescheduler.config import KubernetesVersion
 
 Object = dict[str, Any]
@@ -20,6 +20,14 @@ APP_LABEL: Final = {"app": "gpushare"}
 """The label of all objects of gpushare."""
 NON_ROOT: Final = 65532
 """An unprivileged user and group, which own no files."""
+POD_RESOURCES_FOLDER: Final = POD_RESOURCES_SOCKET.rpartition("/")[0]
+"""Where containers find the PodResources socket of the kubelet."""
+ALL_GPUS: Final = f"{VISIBLE_BY_MOUNTS}/all"
+"""Mount path of ``all_gpus_volume``."""
+AUTHENTICATION_READER: Final = "extension-apiserver-authentication-reader"
+"""The Role of Kubernetes with which a server authenticates its clients."""
+ONE_BY_ONE: Final[Object] = {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 1}}
+"""Update strategy of a DaemonSet."""
 _RBAC: Final = "rbac.authorization.k8s.io"
 _RBAC_V1: Final = f"{_RBAC}/v1"
 _SECCOMP_FIELD: Final = KubernetesVersion(1, 19)
@@ -51,6 +59,11 @@ def control_plane_tolerations() -> list[Object]:
     """Tolerations for the taints of control plane nodes, also while they are initialized."""
     keys = (*CONTROL_PLANE, _UNINITIALIZED)
     return [{"key": key, "operator": "Exists", "effect": "NoSchedule"} for key in keys]
+
+
+def gpu_tolerations() -> list[Object]:
+    """Tolerations for the taint that keeps other pods off GPU nodes."""
+    return [{"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}]
 
 
 def required_anti_affinity(marks: Mapping[str, str]) -> Object:
@@ -124,6 +137,30 @@ def field_env(name: str, path: str) -> Object:
 def host_path(name: str, path: str, kind: str) -> Object:
     """A hostPath volume; ``kind`` is its type, which the kubelet checks or creates."""
     return {"name": name, "hostPath": {"path": path, "type": kind}}
+
+
+def all_gpus_volume() -> Object:
+    """Requests all GPUs from NVIDIA's runtime, which accepts the variable from privileged pods only."""
+    return host_path("all-cards", "/dev/null", "")
+
+
+def runtime_class(name: str | None) -> Object:
+    """The RuntimeClass of a pod, if it has one."""
+    return {"runtimeClassName": name} if name else {}
+
+
+def daemon_set(name: str, marks: Mapping[str, str], pod: Object, update: Object | None = None) -> Object:
+    """A DaemonSet in kube-system; its pods have the labels ``marks``."""
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "DaemonSet",
+        "metadata": metadata(name, marks),
+        "spec": {
+            "selector": {"matchLabels": dict(marks)},
+            **({"updateStrategy": update} if update else {}),
+            "template": {"metadata": {"labels": dict(marks)}, "spec": pod},
+        },
+    }
 
 
 def rule(groups: str, resources: Sequence[str], verbs: Sequence[str], names: Sequence[str] = ()) -> Object:

@@ -11,6 +11,7 @@ import yaml
 
 from components.config import Extender, Scheduler
 from components.manifests.parts import (
+    AUTHENTICATION_READER,
     Object,
     cluster_role_binding,
     container_security,
@@ -24,7 +25,6 @@ from gpushare.errors import ConfigError
 from gpushare.kubescheduler.config import ExtenderConfig, Format, KubernetesVersion, SchedulerOptions, render
 
 _CLUSTER_ROLES: Final = ("system:kube-scheduler", "system:volume-scheduler")
-_AUTHENTICATION: Final = "extension-apiserver-authentication-reader"
 _SECURE_PORT: Final = 10259
 _FOLDER: Final = "/etc/gpushare/scheduler"
 _FILE: Final = "config.yaml"
@@ -40,7 +40,7 @@ def objects(settings: Extender, version: KubernetesVersion) -> list[Object]:
             cluster_role_binding(f"{EXTENDER_NAME}-{role.removeprefix('system:')}", role, EXTENDER_NAME)
             for role in _CLUSTER_ROLES
         ),
-        role_binding(f"{EXTENDER_NAME}-authentication", _AUTHENTICATION, EXTENDER_NAME),
+        role_binding(f"{EXTENDER_NAME}-authentication", AUTHENTICATION_READER, EXTENDER_NAME),
         {
             "apiVersion": "v1",
             "kind": "ConfigMap",

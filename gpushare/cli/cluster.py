@@ -39,9 +39,9 @@ class ApiSource:
     kubeconfig: str | None = None
     context: str | None = None
 
-    def path(self) -> str | None:
-        """The kubeconfig that kubectl would use; None in a pod without one, for the service account."""
-        return user_kubeconfig(self.kubeconfig)
+    async def client(self) -> KubeClient:
+        """A client of the cluster that kubectl would use. Raises ConfigError."""
+        return KubeClient(await load_access(user_kubeconfig(self.kubeconfig), self.context))
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,11 +76,16 @@ async def _show_cluster(
     node: str | None,
     watch: bool,
 ) -> None:
-    async with KubeClient(await load_access(source.path(), source.context)) as client:
+    async with await source.client() as client:
         # Once without the watch: an unknown node or a missing right is an error, not a reason to wait.
         show(await snapshot(client, node))
         if watch:
             await follow(client, show, report)
+
+
+def pods_path(namespace: str | None) -> str:
+    """The list of the pods of a namespace, or of all."""
+    return f"/api/v1/namespaces/{quote(namespace, safe='')}/pods" if namespace else PODS
 
 
 async def snapshot(client: KubeClient, name: str | None) -> ClusterObjects:
@@ -99,11 +104,11 @@ def objects_of(
     nodes: Iterable[WireNode | Malformed], pods: Iterable[PodRecord | Malformed | None]
 ) -> ClusterObjects:
     """Splits readable objects from the problems of the others."""
-    listed = [*nodes, *pods]
+    items = [*nodes, *pods]
     return ClusterObjects(
-        nodes=tuple(item for item in listed if isinstance(item, WireNode)),
-        pods=tuple(item for item in listed if isinstance(item, PodRecord)),
-        problems=tuple(item.problem for item in listed if isinstance(item, Malformed)),
+        nodes=tuple(item for item in items if isinstance(item, WireNode)),
+        pods=tuple(item for item in items if isinstance(item, PodRecord)),
+        problems=tuple(item.problem for item in items if isinstance(item, Malformed)),
     )
 
 

@@ -1,7 +1,7 @@
 """``inspect``, ``top`` and ``limits``: flags and arguments of the commands that show the cluster.
 
-The work is in ``display``, which a command imports when it runs: the API client is slow to load, and
-``--help`` does not need it.
+The flags have the names that kubectl uses. The work is in ``display``, which a command imports when it runs:
+the API client is slow to load, and ``--help`` does not need it.
 """
 
 from typing import Any, Final
@@ -10,7 +10,7 @@ import click
 
 from gpushare.cli import completion
 from gpushare.cli.lazy import CONTEXT
-from gpushare.cli.options import Flags, connection_options, display_options
+from gpushare.runtime.flags import with_options
 
 _METRIC: Final = click.option("--metric", metavar="NAME", help="Show every series of this metric.")
 _POD: Final = click.argument("pod", required=False, metavar="[POD]", shell_complete=completion.pods)
@@ -18,16 +18,34 @@ _NAMESPACE: Final = click.option("-n", "--namespace", metavar="NAME", help="Only
 _NODE: Final = click.option(
     "--node", metavar="NODE", shell_complete=completion.nodes, help="Only pods on this node."
 )
+_connection_options = with_options(
+    click.option(
+        "--kubeconfig",
+        type=click.Path(),
+        metavar="FILE",
+        help="Kubeconfig to use (default: KUBECONFIG, ~/.kube/config).",
+    ),
+    click.option("--context", metavar="NAME", help="Context of the kubeconfig to use."),
+)
+_display_options = with_options(
+    click.argument("node", required=False, metavar="[NODE]", shell_complete=completion.nodes),
+    click.option(
+        "-o", "--output", type=click.Choice(["wide", "json", "yaml", "name"]), help="Output format."
+    ),
+    click.option("-l", "--selector", default="", metavar="LABELS", help="Only nodes with these labels."),
+    click.option("-w", "--watch", is_flag=True, help="Show again after every change, until interrupted."),
+    _connection_options,
+)
 
 
 @click.command("inspect", context_settings=CONTEXT)
 @click.option("-d", "--details", is_flag=True, help="Show the pods of every node.")
-@display_options
+@_display_options
 def inspect(*, details: bool, **flags: Any) -> None:
     """Show allocated and total GPU memory of all sharing nodes, or of NODE."""
     from gpushare.cli import display
 
-    display.inspect(Flags(**flags), details=details)
+    display.inspect(display.Flags(**flags), details=details)
 
 
 @click.group("top", context_settings=CONTEXT)
@@ -38,14 +56,14 @@ def top() -> None:
 @top.command("node", context_settings=CONTEXT)
 @click.option("-s", "--gpushare", is_flag=True, help="Show the memory of shared GPUs.")
 @click.option("-d", "--details", is_flag=True, help="Show the pods of every node.")
-@click.option("-u", "--use", is_flag=True, help="Show the usage of the GPUs, as the exporters report it.")
+@click.option("-u", "--use", is_flag=True, help="Show the usage of GPUs, from the exporters.")
 @_METRIC
-@display_options
+@_display_options
 def top_node(*, gpushare: bool, details: bool, use: bool, metric: str | None, **flags: Any) -> None:
     """Show the GPUs of all nodes, or of NODE."""
     from gpushare.cli import display
 
-    common = Flags(**flags)
+    common = display.Flags(**flags)
     if use or metric:
         display.gpu_usage(common, metric, views=gpushare or details)
     else:
@@ -59,12 +77,12 @@ def top_node(*, gpushare: bool, details: bool, use: bool, metric: str | None, **
 @_METRIC
 @click.option("-o", "--output", type=click.Choice(["json"]), help="Output format.")
 @click.option("-w", "--watch", is_flag=True, help="Show again every few seconds, until interrupted.")
-@connection_options
+@_connection_options
 def top_pod(*, pod: str | None, namespace: str | None, metric: str | None, **flags: Any) -> None:
     """Show the GPU usage of the pods of all namespaces, or of POD."""
     from gpushare.cli import display
 
-    display.pod_usage(Flags(**flags), pod=pod, namespace=namespace, metric=metric)
+    display.pod_usage(display.Flags(**flags), pod=pod, namespace=namespace, metric=metric)
 
 
 @click.command("limits", context_settings=CONTEXT)
@@ -72,7 +90,7 @@ def top_pod(*, pod: str | None, namespace: str | None, metric: str | None, **fla
 @_NAMESPACE
 @_NODE
 @click.option("-o", "--output", type=click.Choice(["wide", "json", "yaml"]), help="Output format.")
-@connection_options
+@_connection_options
 def limits(*, pod: str | None, namespace: str | None, **flags: Any) -> None:
     """Show limit, usage, peak and refused allocations of the containers of all namespaces, or of POD.
 
@@ -80,4 +98,4 @@ def limits(*, pod: str | None, namespace: str | None, **flags: Any) -> None:
     """
     from gpushare.cli import display
 
-    display.limits(Flags(**flags), pod=pod, namespace=namespace)
+    display.limits(display.Flags(**flags), pod=pod, namespace=namespace)

@@ -1,15 +1,14 @@
-"""``kubectl_complete-*``: completes the last word of the command line of a kubectl plugin.
+"""Completion of nodes and pods, and the programs ``kubectl_complete-*``.
 
-kubectl runs them with the words so far and expects the output of Cobra's ``__complete``: one candidate per
-line, its description after a tab, and last a colon with a directive that controls completion of file names
-(kubernetes, staging/src/k8s.io/kubectl/pkg/cmd/plugin_completion.go).
+kubectl runs these programs with the words so far and expects the output of Cobra's ``__complete``: one
+candidate per line, its description after a tab, and last a colon with a directive that controls completion of
+file names (kubernetes, staging/src/k8s.io/kubectl/pkg/cmd/plugin_completion.go).
 """
 
 import asyncio
 import sys
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final
-from urllib.parse import quote
 
 import click
 from click.shell_completion import CompletionItem, ShellComplete
@@ -18,9 +17,13 @@ from gpushare.cli.main import plugin
 from gpushare.contract import RESOURCE_MEM, RESOURCE_WHOLE_GPU
 from gpushare.errors import GpuShareError
 
+if TYPE_CHECKING:
+    import msgspec
+
 _FILES, _NO_FILES = 0, 4
 """Cobra's ShellCompDirectiveDefault and ShellCompDirectiveNoFileComp."""
 _PLAIN: Final = "plain"
+_TIMEOUT_S: Final = 3.0
 
 
 def complete(command: click.Command, words: Sequence[str]) -> str:
@@ -48,12 +51,6 @@ def inspect_main() -> None:
     click.echo(complete(inspect, sys.argv[1:]))
 
 
-if TYPE_CHECKING:
-    import msgspec
-
-_TIMEOUT_S: Final = 3.0
-
-
 def nodes(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
     """Nodes with GPUs."""
     del parameter
@@ -69,11 +66,10 @@ def nodes(context: click.Context, parameter: click.Parameter, incomplete: str) -
 def pods(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
     """Pods with GPUs, of the namespace if the user has set one."""
     del parameter
-    from gpushare.cli.cluster import PODS, RUNNING, objects_of
+    from gpushare.cli.cluster import RUNNING, objects_of, pods_path
     from gpushare.cli.records import read_pod
 
-    namespace = context.params.get("namespace")
-    path = f"/api/v1/namespaces/{quote(namespace, safe='')}/pods" if namespace else PODS
+    path = pods_path(context.params.get("namespace"))
     query = {"fieldSelector": f"spec.nodeName!=,{RUNNING}"}
     found = objects_of((), map(read_pod, _listed(context, path, query))).pods
     return _matching(incomplete, (pod.name for pod in found))
@@ -85,15 +81,13 @@ def _matching(incomplete: str, names: Iterable[str]) -> list[str]:
 
 def _listed(context: click.Context, path: str, query: dict[str, str]) -> "list[msgspec.Raw]":
     """Objects of the cluster that the flags select; empty if it does not answer in time."""
-    from gpushare.adapters.kube.client import KubeClient
-    from gpushare.adapters.kube.config import load_access
     from gpushare.cli.cluster import ApiSource, listed
 
     source = ApiSource(context.params.get("kubeconfig"), context.params.get("context"))
 
     async def found() -> "list[msgspec.Raw]":
         async with asyncio.timeout(_TIMEOUT_S):
-            async with KubeClient(await load_access(source.path(), source.context)) as client:
+            async with await source.client() as client:
                 return await listed(client, path, query)
 
     try:

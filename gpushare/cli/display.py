@@ -3,6 +3,7 @@
 import json
 import sys
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 import click
@@ -16,9 +17,7 @@ from gpushare.cli.layouts import inspect as inspect_layout
 from gpushare.cli.limits_query import find
 from gpushare.cli.limits_view import document as limits_document
 from gpushare.cli.limits_view import table as limits_table
-from gpushare.cli.options import Flags
 from gpushare.cli.usage_tables import (
-    Table,
     UsageFilter,
     cards,
     containers,
@@ -35,6 +34,23 @@ from gpushare.monitoring.page import MetricSample
 Nodes = list[NodeView]
 
 _CLEAR: Final = "\x1b[H\x1b[2J\x1b[3J"
+
+
+@dataclass(frozen=True, slots=True)
+class Flags:
+    """The values of the flags that the commands share."""
+
+    node: str | None = None
+    output: str | None = None
+    selector: str = ""
+    watch: bool = False
+    kubeconfig: str | None = None
+    context: str | None = None
+
+    @property
+    def source(self) -> ApiSource:
+        """The selected cluster."""
+        return ApiSource(self.kubeconfig, self.context)
 
 
 class Layout(Protocol):
@@ -83,8 +99,7 @@ def display(flags: Flags, layout: Layout, choose: Callable[[Nodes], Nodes]) -> N
         screen.warn(problem for view in views for problem in view.problems)
         screen.show(text_of(choose(views), layout, flags.output))
 
-    source = ApiSource(flags.kubeconfig, flags.context)
-    show_cluster(show, screen.report, source=source, node=flags.node, watch=flags.watch)
+    show_cluster(show, screen.report, source=flags.source, node=flags.node, watch=flags.watch)
 
 
 def gpu_usage(flags: Flags, metric: str | None, *, views: bool) -> None:
@@ -112,7 +127,7 @@ def limits(flags: Flags, *, pod: str | None, namespace: str | None) -> None:
     """Shows the limits of containers; for a pod without limits, the reason."""
     screen = Screen(redraw=False)
     usage_filter = UsageFilter(node=flags.node, namespace=namespace, pod=pod)
-    found = find(ApiSource(flags.kubeconfig, flags.context), usage_filter, screen.report)
+    found = find(flags.source, usage_filter, screen.report)
     if flags.output in ("json", "yaml"):
         screen.show(_serialized(limits_document(found.container_limits), flags.output))
     elif found.container_limits or not found.unlimited:
@@ -122,14 +137,14 @@ def limits(flags: Flags, *, pod: str | None, namespace: str | None) -> None:
         screen.report(reason)
 
 
-def _show_usage(flags: Flags, table_of: Callable[[Sequence[MetricSample]], Table]) -> None:
+def _show_usage(flags: Flags, table_of: Callable[[Sequence[MetricSample]], tables.Table]) -> None:
     terminal = sys.stdout.isatty()
     layout = tables.as_json if flags.output else tables.coloured if terminal else tables.plain
     screen = Screen(redraw=flags.watch and terminal)
     show_exporters(
         lambda samples: screen.show(layout(table_of(samples))),
         screen.report,
-        source=ApiSource(flags.kubeconfig, flags.context),
+        source=flags.source,
         node=flags.node,
         watch=flags.watch,
     )

@@ -11,15 +11,14 @@ from urllib.parse import quote
 import msgspec
 
 from gpushare.adapters.kube.client import KubeClient
-from gpushare.adapters.kube.config import load_access
 from gpushare.adapters.kube.metrics_api import PODS, DirectoryEntry
-from gpushare.cli.cluster import ApiSource, listed
+from gpushare.cli.cluster import ApiSource, listed, pods_path
 from gpushare.contract import EXPORTER_NAME, EXPORTER_PORT, SYSTEM_NAMESPACE
 from gpushare.errors import ApiError, ConfigError, InvalidRequest, SourceError
 from gpushare.monitoring.catalogue import EXPORTER, SOURCE_UP
 from gpushare.monitoring.page import MetricSample, samples
 
-_PODS: Final = f"/api/v1/namespaces/{SYSTEM_NAMESPACE}/pods"
+_PODS: Final = pods_path(SYSTEM_NAMESPACE)
 _SERIES: Final = frozenset(map(str, EXPORTER))
 _TIMEOUT_S: Final = 10.0
 _CONCURRENCY: Final = 32
@@ -52,7 +51,7 @@ async def _show(
     node: str | None,
     watch: bool,
 ) -> None:
-    async with KubeClient(await load_access(source.path(), source.context)) as client:
+    async with await source.client() as client:
         while True:
             show(await read_series(client, node, report))
             if not watch:

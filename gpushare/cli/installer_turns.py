@@ -17,14 +17,14 @@ from msgspec import Raw, Struct, field
 from gpushare.adapters.kube.client import KubeClient
 from gpushare.adapters.kube.config import load_access
 from gpushare.adapters.kube.events import write_event
-from gpushare.cli.cluster import listed
+from gpushare.cli.cluster import listed, pods_path
 from gpushare.cli.lazy import FAILURE
 from gpushare.contract import INSTALLER_NAME, SYSTEM_NAMESPACE
 from gpushare.errors import ApiError, ConfigError, GpuShareError
 from gpushare.kubescheduler.turns import InstallerPod, Step, turn
 from gpushare.ports import Event
 
-_PODS: Final = f"/api/v1/namespaces/{SYSTEM_NAMESPACE}/pods"
+_PODS: Final = pods_path(SYSTEM_NAMESPACE)
 _SELECTOR: Final = f"component={INSTALLER_NAME}"
 _POD_NAME: Final = "POD_NAME"
 _TIMEOUT_S: Final = 600.0
@@ -164,9 +164,9 @@ async def _report(name: str, text: str) -> None:
             pods = [pod for raw in await _raw_pods(client) if (pod := _decode(raw)).metadata.name == name]
             for pod in pods:
                 job, node = _job(pod), pod.spec.node_name
-                note = Event(
+                event = Event(
                     "Job", SYSTEM_NAMESPACE, job.name, job.uid, _REASON, f"{node}: {text}", warning=True
                 )
-                await write_event(client, note, component=INSTALLER_NAME, identity=name)
+                await write_event(client, event, component=INSTALLER_NAME, identity=name)
     except (GpuShareError, msgspec.DecodeError) as error:
         click.echo(f"cannot write an event: {error}", err=True)

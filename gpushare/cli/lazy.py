@@ -16,8 +16,8 @@ from click.shell_completion import CompletionItem
 from gpushare.errors import ConfigError, GpuShareError
 
 CONTEXT: Final[dict[str, Any]] = {"help_option_names": ["-h", "--help"]}
-FAILURE: Final = "Failed due to "
-"""Prefix of an error on stderr, as in the Aliyun gpushare pair."""
+FAILURE: Final = "Error: "
+"""Prefix of an error on stderr, as click writes it for wrong usage."""
 _EXTRA: Final = "cli"
 _FAILED: Final = 1
 _INTERRUPTED: Final = 130
@@ -88,8 +88,13 @@ def program_name(argv0: str) -> str | None:
     return name.replace("-", " ").replace("_", "-") if name.startswith(_PLUGIN_PREFIX) else None
 
 
-def run(command: click.Command, arguments: Sequence[str] | None = None) -> NoReturn:
-    """Runs the command with the arguments, by default those of the process, and exits."""
+def run(
+    command: click.Command, arguments: Sequence[str] | None = None, *, failure: str = FAILURE
+) -> NoReturn:
+    """Runs the command with the arguments, by default those of the process, and exits.
+
+    ``failure`` is the prefix of an error on stderr.
+    """
     try:
         with _libraries_of(_EXTRA):
             result = command.main(arguments, program_name(sys.argv[0]), standalone_mode=False)
@@ -99,6 +104,6 @@ def run(command: click.Command, arguments: Sequence[str] | None = None) -> NoRet
         error.show()
         sys.exit(error.exit_code)
     except GpuShareError as error:
-        click.echo(f"{FAILURE}{error}", err=True)
+        click.echo(f"{failure}{error}", err=True)
         sys.exit(_FAILED)
     sys.exit(result if isinstance(result, int) else 0)

@@ -9,9 +9,8 @@ from urllib.parse import quote
 import msgspec
 
 from gpushare.adapters.kube.client import KubeClient
-from gpushare.adapters.kube.config import load_access
 from gpushare.adapters.kube.wire import WireNode, WirePod, pod_of
-from gpushare.cli.cluster import ApiSource, listed
+from gpushare.cli.cluster import NODES, ApiSource, listed, pods_path
 from gpushare.cli.exporters import read_series
 from gpushare.cli.limits_view import ContainerLimit, NamedPod, container_limits, why_not
 from gpushare.cli.usage_tables import UsageFilter
@@ -44,7 +43,7 @@ def find(source: ApiSource, usage_filter: UsageFilter, report: Callable[[str], N
 
 
 async def _find(source: ApiSource, usage_filter: UsageFilter, report: Callable[[str], None]) -> LimitsResult:
-    async with KubeClient(await load_access(source.path(), source.context)) as client:
+    async with await source.client() as client:
         if usage_filter.pod is None:
             return LimitsResult(
                 container_limits(await read_series(client, usage_filter.node, report), usage_filter)
@@ -77,8 +76,7 @@ async def _of_pods(
 
 async def _named(client: KubeClient, usage_filter: UsageFilter) -> list[NamedPod]:
     """The pods of that name. Raises ConfigError if there is none."""
-    within = f"/namespaces/{quote(usage_filter.namespace, safe='')}" if usage_filter.namespace else ""
-    path = f"/api/v1{within}/pods"
+    path = pods_path(usage_filter.namespace)
     query = {"fieldSelector": f"metadata.name={usage_filter.pod}"}
     pods = [_pod(raw, path) for raw in await listed(client, path, query)]
     found = [pod for pod in pods if usage_filter.node in (None, pod.node)]
@@ -100,7 +98,7 @@ def _pod(raw: msgspec.Raw, path: str) -> NamedPod:
 
 
 async def _labels(client: KubeClient, node: str) -> dict[str, str]:
-    path = f"/api/v1/nodes/{quote(node, safe='')}"
+    path = f"{NODES}/{quote(node, safe='')}"
     try:
         return _decode_node(await client.request("GET", path, timeout_s=_TIMEOUT_S)).metadata.labels or {}
     except msgspec.DecodeError as error:

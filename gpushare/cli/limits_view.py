@@ -11,15 +11,14 @@ import msgspec
 from msgspec import Struct
 
 from gpushare.cli.document import API_VERSION
-from gpushare.cli.usage_tables import Table, UsageFilter
+from gpushare.cli.tables import ABSENT, Table, mib
+from gpushare.cli.usage_tables import UsageFilter
 from gpushare.contract import LABEL_MODE, LABEL_NO_ISOLATION, RESOURCE_MEM
 from gpushare.model.modes import LIMITING, Mode, mode_of
 from gpushare.monitoring import catalogue
 from gpushare.monitoring.page import MetricSample
 
 KIND: Final = "ContainerLimitList"
-_MIB: Final = 2**20
-_ABSENT: Final = "-"
 _HEADERS: Final = (
     *("NAMESPACE", "POD", "CONTAINER", "NODE", "CARD"),
     *("LIMIT", "USED", "PEAK", "REFUSALS"),
@@ -121,11 +120,7 @@ def _why_not_on(node: str, labels: Mapping[str, str]) -> str | None:
 
 
 def _row(limit: ContainerLimit, *, wide: bool) -> tuple[str, ...]:
-    refusals = _ABSENT if limit.refusals is None else str(limit.refusals)
-    amounts = map(_mib, (limit.limit_bytes, limit.used_bytes, limit.peak_bytes))
+    refusals = ABSENT if limit.refusals is None else str(limit.refusals)
+    amounts = map(mib, (limit.limit_bytes, limit.used_bytes, limit.peak_bytes))
     row = (limit.namespace, limit.pod, limit.container, limit.node, limit.card, *amounts, refusals)
-    return (*row, _mib(limit.driver_bytes), _mib(limit.uncounted_bytes), limit.uuid) if wide else row
-
-
-def _mib(value: int | None) -> str:
-    return _ABSENT if value is None else f"{value / _MIB:.0f} MiB"
+    return (*row, mib(limit.driver_bytes), mib(limit.uncounted_bytes), limit.uuid) if wide else row

@@ -39,7 +39,7 @@ def kubectl_main() -> None:
 
 
 def inspect_main() -> None:
-    """``kubectl inspect gpushare`` and ``kubectl inspect cgpu``."""
+    """``kubectl inspect gpushare`` and ``kubectl inspect cgpu``; errors as in the Aliyun tool."""
     from gpushare.cli.commands import inspect
 
-    run(inspect)
+    run(inspect, failure="Failed due to ")

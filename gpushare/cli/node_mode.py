@@ -6,7 +6,6 @@ device-plugin-recover-ds of the Aliyun plugin do. The manifest always exists in 
 """
 
 import signal
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,6 +13,7 @@ import click
 
 from gpushare.adapters.files import read_file, replace_file
 from gpushare.errors import ConfigError
+from gpushare.runtime.flags import with_options
 
 _MANIFEST: Final = "nvidia-device-plugin.yml"
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
@@ -43,28 +43,22 @@ def move(name: str, source: Path, target: Path) -> str:
 _FOLDER: Final = click.Path(file_okay=False, path_type=Path)
 
 
-def _options(function: Callable[..., None]) -> Callable[..., None]:
-    for option in (
-        click.option(
-            "--wait/--once",
-            help="Whether to wait for SIGTERM afterwards, as the container of a DaemonSet must.",
-        ),
-        click.option("--name", default=_MANIFEST, help="File name of the manifest of the plugin."),
-        click.option(
-            "--backup",
-            type=_FOLDER,
-            default="/etc/kubernetes/manifests-backup",
-            help="Folder for the manifest while the plugin is off.",
-        ),
-        click.option(
-            "--manifests",
-            type=_FOLDER,
-            default="/etc/kubernetes/manifests",
-            help="The kubelet's folder of static pods.",
-        ),
-    ):
-        function = option(function)
-    return function
+_options = with_options(
+    click.option(
+        "--manifests",
+        type=_FOLDER,
+        default="/etc/kubernetes/manifests",
+        help="The kubelet's folder of static pods.",
+    ),
+    click.option(
+        "--backup",
+        type=_FOLDER,
+        default="/etc/kubernetes/manifests-backup",
+        help="Folder for the manifest while the plugin is off.",
+    ),
+    click.option("--name", default=_MANIFEST, help="File name of the manifest of the plugin."),
+    click.option("--wait/--once", help="Wait for SIGTERM afterwards, as the container of a DaemonSet must."),
+)
 
 
 @click.group("node-mode", context_settings={"show_default": True, "help_option_names": ["-h", "--help"]})

@@ -132,9 +132,9 @@ def _cards(wire: WirePod, units: int) -> Mapping[int, int]:
         return {}
     allocation = parse_allocation(annotations.allocation) if annotations.allocation else None
     index = parse_small(annotations.idx)
-    return believable(allocation) or ({index: units} if index is not None else {})
+    return within_int64(allocation) or ({index: units} if index is not None else {})
 
 
-def believable(per_card: Mapping[int, int] | None) -> Mapping[int, int]:
+def within_int64(per_card: Mapping[int, int] | None) -> Mapping[int, int]:
     """The units per GPU; empty if an amount is larger than the Aliyun gpushare pair can read."""
     return per_card if per_card and max(per_card.values()) <= _MAX_INT64 else {}

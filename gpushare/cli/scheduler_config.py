@@ -29,12 +29,19 @@ _SAMPLING_NOTE = (
 
 @click.command("scheduler-config", context_settings=CONTEXT)
 @click.option(
-    "--kubernetes-version", "kubernetes", required=True, metavar="1.36", help="Version of the scheduler."
+    "--kubernetes-version", "kubernetes", required=True, metavar="1.36", help="Version of kube-scheduler."
 )
 @click.option(
     "--url", default=DEFAULT_URL, show_default=True, help="URL of the extender, as the scheduler reaches it."
 )
-@click.option("--format", "form", type=click.Choice(_FORMATS), default="auto", show_default=True)
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(_FORMATS),
+    default="auto",
+    show_default=True,
+    help="Kind of configuration; auto selects it by the version.",
+)
 @click.option(
     "--minimal", "bare", is_flag=True, help="Filter and bind only; a Policy if the version supports it."
 )
@@ -47,9 +54,26 @@ _SAMPLING_NOTE = (
 @click.option("--server-name", help="Name in the certificate of the extender, if it differs from the URL.")
 @click.option("--scheduler-name", help="Name of an additional scheduler beside the default one.")
 @click.option("--kubeconfig", help="Kubeconfig of the scheduler, on its host.")
-@click.option("--percentage-of-nodes", default=DEFAULT_OPTIONS.percentage_of_nodes, show_default=True)
-@click.option("--leader-elect/--no-leader-elect", default=DEFAULT_OPTIONS.leader_elect, show_default=True)
-@click.option("-o", "--output", type=click.Choice(["json", "yaml"]), default="yaml", show_default=True)
+@click.option(
+    "--percentage-of-nodes",
+    default=DEFAULT_OPTIONS.percentage_of_nodes,
+    show_default=True,
+    help="Percentage of nodes that the scheduler scores.",
+)
+@click.option(
+    "--leader-elect/--no-leader-elect",
+    default=DEFAULT_OPTIONS.leader_elect,
+    show_default=True,
+    help="Whether several schedulers elect a leader.",
+)
+@click.option(
+    "-o",
+    "--output",
+    type=click.Choice(["json", "yaml"]),
+    default="yaml",
+    show_default=True,
+    help="Output format.",
+)
 def command(**flags: Any) -> None:
     """Print the configuration that makes kube-scheduler call the extender."""
     version = parse_version(flags["kubernetes"])

@@ -52,10 +52,13 @@ class NodeFiles:
         """The path below ``root``."""
         return self.root / path.lstrip("/")
 
-    def text(self, path: str) -> str:
-        """The text of a file, empty if there is none. Raises ConfigError."""
-        content = read_file(self.at(path)) if path else None
-        return content.decode() if content else ""
+    def text(self, path: str) -> str | None:
+        """The text of a file, None if there is none. Raises ConfigError if it cannot be read."""
+        content = read_file(self.at(path))
+        try:
+            return None if content is None else content.decode()
+        except UnicodeDecodeError as error:
+            raise ConfigError(f"{path} is not UTF-8 text: {error}") from error
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,8 +16,9 @@ from pathlib import Path
 from typing import Any, Final
 
 import click
+import msgspec
+from msgspec import Struct
 
-from gpushare.adapters.files import read_file
 from gpushare.adapters.static_pods import problem_of, unverified
 from gpushare.cli.installer_turns import in_turn
 from gpushare.cli.lazy import CONTEXT
@@ -44,6 +45,7 @@ from gpushare.kubescheduler.static_pod import (
     removed,
     version_of,
 )
+from gpushare.runtime.flags import with_options
 
 _MANIFEST: Final = "/etc/kubernetes/manifests/kube-scheduler.yaml"
 _BACKUP: Final = "/etc/kubernetes/manifests-backup/kube-scheduler.ori.yaml"
@@ -54,41 +56,39 @@ _EXTENDER_S: Final = 30
 _ANSWER_S: Final = 5.0
 
 
-def _common(function: Callable[..., None]) -> Callable[..., None]:
-    options = (
-        click.option(
-            "--root",
-            default="/",
-            type=click.Path(path_type=Path),
-            help="Where the file system of the node is mounted.",
-        ),
-        click.option("--manifest", default=_MANIFEST, help="The static pod of kube-scheduler, on the node."),
-        click.option("--backup", default=_BACKUP, help="Path of the backup of the manifest, on the node."),
-        click.option("--dry-run", is_flag=True, help="Show the changes without making them."),
-        click.option(
-            "--wait",
-            default=_HEALTHY_S,
-            metavar="SECONDS",
-            type=click.IntRange(1),
-            help="How long to wait until kube-scheduler is healthy; after that everything is restored.",
-        ),
-        click.option(
-            "--settle",
-            default=_SETTLE_S,
-            metavar="SECONDS",
-            type=click.IntRange(0),
-            help="How long kube-scheduler must be healthy without a restart.",
-        ),
-        click.option(
-            "--control-planes",
-            type=click.IntRange(1),
-            metavar="N",
-            help="In a Job with N pods, one per control plane: edit one control plane after the other.",
-        ),
-    )
-    for option in reversed(options):
-        function = option(function)
-    return function
+_common = with_options(
+    click.option(
+        "--root",
+        default="/",
+        type=click.Path(path_type=Path),
+        help="Where the file system of the node is mounted.",
+    ),
+    click.option(
+        "--manifest", default=_MANIFEST, help="Path of the static pod of kube-scheduler, on the node."
+    ),
+    click.option("--backup", default=_BACKUP, help="Path of the backup of the manifest, on the node."),
+    click.option("--dry-run", is_flag=True, help="Show the changes without making them."),
+    click.option(
+        "--wait",
+        default=_HEALTHY_S,
+        metavar="SECONDS",
+        type=click.IntRange(1),
+        help="How long to wait until kube-scheduler is healthy; after that everything is restored.",
+    ),
+    click.option(
+        "--settle",
+        default=_SETTLE_S,
+        metavar="SECONDS",
+        type=click.IntRange(0),
+        help="How long kube-scheduler must be healthy without a restart.",
+    ),
+    click.option(
+        "--control-planes",
+        type=click.IntRange(1),
+        metavar="N",
+        help="In a Job with N pods, one per control plane: edit one control plane after the other.",
+    ),
+)
 
 
 @click.group("scheduler-manifest", context_settings={"show_default": True, **CONTEXT})
@@ -122,8 +122,8 @@ def command() -> None:
 def install(root: Path, manifest: str, backup: str, **flags: Any) -> None:
     """Add the extender to the configuration of the scheduler.
 
-    Nothing is changed if the extender does not answer this node. Everything is restored if the new scheduler
-    does not become healthy or the extender stops answering.
+    Nothing is changed if the extender does not answer this node. The previous files are restored if the new
+    scheduler does not become healthy or the extender stops answering.
     """
     node, extender = NodeFiles(root, manifest, backup), _extender(flags)
 
@@ -143,7 +143,7 @@ def install(root: Path, manifest: str, backup: str, **flags: Any) -> None:
 def restore(root: Path, manifest: str, backup: str, **flags: Any) -> None:
     """Remove the extender from the configuration of the scheduler.
 
-    Everything is restored if the scheduler does not become healthy.
+    The previous files are restored if the scheduler does not become healthy.
     """
     node = NodeFiles(root, manifest, backup)
 
@@ -169,7 +169,8 @@ def _edit(node: NodeFiles, after: Callable[[str, Object], Files]) -> PendingEdit
     """The edit of the node. Raises ConfigError if it is not possible."""
     text, pod = _read_pod(node)
     path = config_file_of(pod)
-    now, wanted = Files(text, path, node.text(path)), after(text, pod)
+    config = (node.text(path) if path else None) or ""
+    now, wanted = Files(text, path, config), after(text, pod)
     journal = _journal(node, text, pod)
     return PendingEdit(
         node,
@@ -241,8 +242,8 @@ def _trust(node: NodeFiles, tls: Tls) -> ssl.SSLContext:
 
 def _restored(node: NodeFiles, pod: Object) -> str:
     """The backup byte for byte if it still describes this pod, else the edited pod."""
-    kept = read_file(node.at(node.backup))
-    return kept.decode() if kept is not None and parse(kept.decode(), node.backup) == pod else _dump(pod)
+    kept = node.text(node.backup)
+    return kept if kept is not None and parse(kept, node.backup) == pod else _dump(pod)
 
 
 def _extender(flags: dict[str, Any]) -> ExtenderConfig:
@@ -277,17 +278,64 @@ def _base(node: NodeFiles, pod: Object) -> Object | None:
     base = base_of(pod)
     if base is None:
         return None
-    content = read_file(node.at(base.path))
-    if content is None:
+    text = node.text(base.path)
+    if text is None:
         raise ConfigError(f"kube-scheduler has {base.flag}={base.path}, but there is no {node.at(base.path)}")
-    return parse(content.decode(), base.path)
+    return parse(text, base.path)
 
 
 def _read_pod(node: NodeFiles) -> tuple[str, Object]:
-    content = read_file(node.at(node.manifest))
-    if content is None:
+    text = node.text(node.manifest)
+    if text is None:
         raise ConfigError(f"there is no {node.at(node.manifest)}; is kube-scheduler a static pod here?")
-    return content.decode(), parse(content.decode(), node.manifest)
+    pod = parse(text, node.manifest)
+    try:
+        msgspec.convert(pod, _StaticPod)
+    except msgspec.ValidationError as error:
+        raise ConfigError(f"{node.manifest} is not a static pod: {error}") from error
+    return text, pod
+
+
+class _Named(Struct):
+    name: str = ""
+
+
+class _HttpGet(Struct):
+    port: int | str
+
+
+class _Probe(Struct, rename="camel"):
+    http_get: _HttpGet | None = None
+
+
+class _Port(Struct, rename="camel"):
+    container_port: int
+
+
+class _Container(Struct, rename="camel"):
+    command: list[Any] | None = None
+    args: list[Any] | None = None
+    volume_mounts: list[_Named] | None = None
+    ports: list[_Port] | None = None
+    liveness_probe: _Probe | None = None
+    readiness_probe: _Probe | None = None
+
+
+class _Spec(Struct):
+    containers: list[_Container] | None = None
+    volumes: list[_Named] | None = None
+
+
+class _Metadata(Struct):
+    name: str
+    annotations: dict[str, str] | None = None
+
+
+class _StaticPod(Struct):
+    """The fields that ``kubescheduler`` reads, to check their types."""
+
+    metadata: _Metadata
+    spec: _Spec
 
 
 def _dump(pod: Object) -> str:
@@ -303,7 +351,7 @@ def _show(edit: PendingEdit) -> None:
     backup = {node.backup: edit.now.manifest} if edit.keep else {}
     config = {after.config_file: after.config} if after.config_file else {}
     for path, text in {**config, **backup, node.manifest: after.manifest}.items():
-        old = node.text(path)
+        old = node.text(path) or ""
         if old == text:
             click.echo(f"unchanged: {path}")
         else:

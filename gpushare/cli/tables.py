@@ -1,12 +1,28 @@
-"""Formats a table: in colours for a terminal, in plain columns like kubectl elsewhere, or as JSON."""
+"""Tables of text, and their formats: in colours for a terminal, in plain columns like kubectl, or as JSON."""
 
 import json
+from dataclasses import dataclass
 from typing import Final
 
 from gpushare.cli.layouts.tabwriter import align
-from gpushare.cli.usage_tables import Table
 
+ABSENT: Final = "-"
+"""The cell of an unknown value."""
+_MIB: Final = 2**20
 _EMPTY: Final = "Nothing to show.\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Headers, and sorted rows with one cell per header."""
+
+    headers: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
+def mib(value: float | None) -> str:
+    """A cell with an amount of bytes."""
+    return ABSENT if value is None else f"{value / _MIB:.0f} MiB"
 
 
 def plain(table: Table) -> str:

@@ -7,26 +7,17 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from gpushare.cli.tables import ABSENT, Table, mib
 from gpushare.errors import ConfigError
 from gpushare.monitoring import catalogue
 from gpushare.monitoring.catalogue import Metric
 from gpushare.monitoring.page import MetricSample
 
-_MIB: Final = 2**20
 _POD_LABELS: Final = ("pod", "PodName")
 _NODE_LABELS: Final = ("node", "NodeName")
 _CARD_LABELS: Final = ("uuid", "UUID")
-_ABSENT: Final = "-"
 
 Formatter = Callable[[float], str]
-
-
-@dataclass(frozen=True, slots=True)
-class Table:
-    """Headers, and sorted rows with one cell per header."""
-
-    headers: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,22 +38,18 @@ class UsageFilter:
         return all(value is None or found in (None, value) for value, found in pairs)
 
 
-def _mib(value: float) -> str:
-    return f"{value / _MIB:.0f} MiB"
-
-
 def _percent(value: float) -> str:
     return f"{value:.0%}"
 
 
 _CONTAINERS: Final[tuple[tuple[str, Metric, Formatter], ...]] = (
-    ("USED", catalogue.CONTAINER_USED, _mib),
-    ("ALLOCATED", catalogue.CONTAINER_ALLOCATED, _mib),
+    ("USED", catalogue.CONTAINER_USED, mib),
+    ("ALLOCATED", catalogue.CONTAINER_ALLOCATED, mib),
     ("UTILIZATION", catalogue.CONTAINER_UTILIZATION, _percent),
 )
 _CARDS: Final[tuple[tuple[str, Metric, Formatter], ...]] = (
-    ("USED", catalogue.CARD_USED, _mib),
-    ("MEMORY", catalogue.CARD_MEMORY, _mib),
+    ("USED", catalogue.CARD_USED, mib),
+    ("MEMORY", catalogue.CARD_MEMORY, mib),
     ("UTILIZATION", catalogue.CARD_UTILIZATION, _percent),
     ("TEMPERATURE", catalogue.CARD_TEMPERATURE, lambda value: f"{value:.0f} °C"),
     ("POWER", catalogue.CARD_POWER, lambda value: f"{value:.0f} W"),
@@ -89,12 +76,12 @@ def _joined(
     rows: dict[tuple[str, ...], dict[str, str]] = {}
     for header, metric, show in columns:
         for sample in _of(samples, metric, usage_filter):
-            row = rows.setdefault(tuple(sample.labels.get(key, _ABSENT) for key in keys), {})
+            row = rows.setdefault(tuple(sample.labels.get(key, ABSENT) for key in keys), {})
             row[header] = show(sample.number)
     headers = tuple(header for header, _, _ in columns)
     return Table(
         (*(key.upper() for key in keys), *headers),
-        tuple((*key, *(row.get(each, _ABSENT) for each in headers)) for key, row in sorted(rows.items())),
+        tuple((*key, *(row.get(each, ABSENT) for each in headers)) for key, row in sorted(rows.items())),
     )
 
 
@@ -110,10 +97,13 @@ def metric_of_cards(name: str) -> Metric:
 
 
 def _named(name: str, what: str, metrics: Iterable[Metric]) -> Metric:
-    known = {each.name: each for each in metrics}
-    if name not in known:
-        raise ConfigError(f"--metric: {name!r} is not a metric of {what}; use one of {', '.join(known)}")
-    return known[name]
+    """The metric of that name; the suffix ``_total`` of a counter is optional."""
+    known = list(metrics)
+    for metric in known:
+        if name in (str(metric), metric.name):
+            return metric
+    names = ", ".join(map(str, known))
+    raise ConfigError(f"--metric: {name!r} is not a metric of {what}; use one of {names}")
 
 
 def _of_pods(metric: Metric) -> bool:
@@ -127,7 +117,7 @@ def _has_label(metric: Metric, labels: Iterable[str]) -> bool:
 def series(samples: Sequence[MetricSample], metric: Metric, usage_filter: UsageFilter) -> Table:
     """Every series of one metric, one column per label."""
     rows = [
-        (*(sample.labels.get(label, _ABSENT) for label in metric.labels), f"{sample.number:g}")
+        (*(sample.labels.get(label, ABSENT) for label in metric.labels), f"{sample.number:g}")
         for sample in _of(samples, metric, usage_filter)
     ]
     return Table((*(label.upper() for label in metric.labels), "VALUE"), tuple(sorted(rows)))

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from gpushare.adapters.kube.wire import WireNode
-from gpushare.cli.records import PodRecord, believable
+from gpushare.cli.records import PodRecord, within_int64
 from gpushare.contract import ANN_ASSIGNED_NODE, ANN_CARDS, RESOURCE_COUNT, RESOURCE_MEM, RESOURCE_WHOLE_GPU
 from gpushare.errors import InvalidRequest
 from gpushare.model.annotations import parse_assigned
@@ -185,7 +185,7 @@ def _assigned(text: str | None, problems: list[str]) -> Mapping[str, Mapping[int
 
 
 def _pod_view(pod: PodRecord, assigned: Mapping[int, int] | None, cards: tuple[Card, ...]) -> PodView:
-    reserved = believable(assigned) or pod.cards
+    reserved = within_int64(assigned) or pod.cards
     known = {card.index for card in cards}
     placed = {index: units for index, units in reserved.items() if index in known}
     pending = sum(reserved.values()) - sum(placed.values()) if reserved else pod.units

@@ -14,6 +14,7 @@ import click
 
 from gpushare.adapters.kubelet.pods import CLUSTER_CA, KubeletAccess
 from gpushare.contract import (
+    AGENT_OPS_PORT,
     AGENT_RECORD,
     DEVICE_PLUGIN_FOLDER,
     ISOLATION_LIBRARIES,
@@ -31,7 +32,7 @@ from gpushare.errors import ConfigError
 from gpushare.isolation.layout import IsolationDirs
 from gpushare.model.options import DeviceListStrategy, MemoryUnit
 from gpushare.mps.layout import MpsDirs
-from gpushare.runtime.flags import PORT, SECONDS, daemon_options, run_daemon
+from gpushare.runtime.flags import NODE_NAME, PORT, SECONDS, daemon_options, node_name_of, run_daemon
 
 _DEBUG_VERBOSITY: Final = 8
 """Lowest ``--v`` of the Aliyun plugin that corresponds to log level debug."""
@@ -61,7 +62,7 @@ def _switch(name: str, *, default: bool, help: str, hidden: bool = False) -> _De
 
 
 @click.command(context_settings={"show_default": True, "help_option_names": ["-h", "--help"]})
-@click.option("--node-name", envvar="NODE_NAME", help="Name of this node.")
+@NODE_NAME
 @_option("memory-unit", default=str(MemoryUnit.GIB), help="Unit of gpu-mem: GiB or MiB.")
 @click.option(
     "--device-list-strategy",
@@ -157,7 +158,7 @@ def _switch(name: str, *, default: bool, help: str, hidden: bool = False) -> _De
     default=Path(MPS_SHM),
     help="Directory of the MPS shared memory on the node.",
 )
-@daemon_options(12347)
+@daemon_options(AGENT_OPS_PORT)
 @_switch("query-kubelet", default=False, help="Query the kubelet for pods that the API server does not show.")
 @_option("kubelet-address", default=_ANY_ADDRESS, help="Address of the kubelet; 0.0.0.0 is this host.")
 @_option("kubelet-port", type=PORT, default=10250, help="Port of the kubelet.")
@@ -170,7 +171,12 @@ def _switch(name: str, *, default: bool, help: str, hidden: bool = False) -> _De
 @click.option("--kubelet-insecure-tls", is_flag=True, help="Do not verify the kubelet's certificate.")
 @_option("client-cert", type=click.Path(path_type=Path), help="Client certificate for the kubelet.")
 @_option("client-key", type=click.Path(path_type=Path), help="Key of the client certificate.")
-@_option("token", default="", help="Bearer token for the kubelet.  [default: the service account's]")
+@_option(
+    "token",
+    default="",
+    help="Bearer token for the kubelet; default: the service account's.",
+    show_default=False,
+)
 @_option("timeout", type=SECONDS, default=10.0, help="Timeout of kubelet requests in seconds.")
 @_switch("mps", default=False, help="Accepted for compatibility; the node's label decides.", hidden=True)
 @_switch("logtostderr", default=True, help="Accepted for compatibility.", hidden=True)
@@ -189,11 +195,7 @@ def original() -> None:
 
 def settings_of(flags: Mapping[str, Any], environ: Mapping[str, str]) -> AgentSettings:
     """Settings from parsed flags. Raises ConfigError for invalid combinations."""
-    node = flags["node_name"]
-    if not node:
-        raise ConfigError(
-            "NODE_NAME is not set: take it from spec.nodeName in the manifest, or use --node-name"
-        )
+    node = node_name_of(flags)
     unit = _unit(flags["memory_unit"])
     response = ResponseSettings(
         DeviceListStrategy(flags["device_list_strategy"]),

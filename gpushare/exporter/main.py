@@ -9,18 +9,18 @@ import click
 from gpushare.contract import EXPORTER_PORT, ISOLATION_STATE, POD_RESOURCES_SOCKET
 from gpushare.errors import ConfigError
 from gpushare.exporter.settings import ExporterSettings
-from gpushare.runtime.flags import SECONDS, daemon_options, run_daemon
+from gpushare.runtime.flags import NODE_NAME, SECONDS, daemon_options, node_name_of, run_daemon
 
 
 @click.command(context_settings={"show_default": True, "help_option_names": ["-h", "--help"]})
-@click.option("--node-name", envvar="NODE_NAME", help="Name of this node; NODE_NAME in the manifests.")
-@click.option("--interval-seconds", type=SECONDS, default=15.0, help="Interval between readings.")
-@click.option("--deadline-seconds", type=SECONDS, default=5.0, help="Timeout of one source.")
+@NODE_NAME
+@click.option("--interval-seconds", type=SECONDS, default=15.0, help="Seconds between readings.")
+@click.option("--deadline-seconds", type=SECONDS, default=5.0, help="Timeout of one source, in seconds.")
 @click.option(
     "--stale-seconds",
     type=SECONDS,
     default=60.0,
-    help="Maximum age of a snapshot; older ones are not exported.",
+    help="Maximum age of exported values, in seconds.",
 )
 @click.option(
     "--process-ids",
@@ -37,13 +37,13 @@ from gpushare.runtime.flags import SECONDS, daemon_options, run_daemon
     "--proc-root",
     type=click.Path(path_type=Path),
     default=Path("/proc"),
-    help="The host's /proc; /proc with hostPID.",
+    help="Mount of the host's /proc; with hostPID it is /proc.",
 )
 @click.option(
     "--isolation-state",
     type=click.Path(path_type=Path),
     default=Path(ISOLATION_STATE),
-    help="Folder of the limits and regions of containers; may be missing.",
+    help="Directory of the containers' limits and regions; may be missing.",
 )
 @daemon_options(EXPORTER_PORT)
 def command(**flags: Any) -> None:
@@ -55,10 +55,6 @@ def command(**flags: Any) -> None:
 
 def settings_of(flags: Mapping[str, Any]) -> ExporterSettings:
     """Settings from parsed flags. Raises ConfigError for invalid settings."""
-    if not flags["node_name"]:
-        raise ConfigError(
-            "NODE_NAME is not set: set it from spec.nodeName in the manifest, or use --node-name"
-        )
     interval_s, deadline_s, stale_s = (flags[f"{name}_seconds"] for name in ("interval", "deadline", "stale"))
     slowest_s = interval_s + 2 * deadline_s
     if not 0 < slowest_s < stale_s:
@@ -67,7 +63,7 @@ def settings_of(flags: Mapping[str, Any]) -> ExporterSettings:
             f"({slowest_s:g}): otherwise one slow round removes all series"
         )
     return ExporterSettings(
-        node=flags["node_name"],
+        node=node_name_of(flags),
         kubeconfig=flags["kubeconfig"],
         ops_host=flags["ops_host"],
         ops_port=flags["ops_port"],

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from gpushare.contract import EXTENDER_DEFAULT_PORT, EXTENDER_NAME, SYSTEM_NAMESPACE
+from gpushare.contract import EXTENDER_DEFAULT_PORT, EXTENDER_NAME, EXTENDER_OPS_PORT, SYSTEM_NAMESPACE
 from gpushare.errors import ConfigError
 from gpushare.extender.lease import LeaseDurations
 from gpushare.extender.settings import CGPU_PODS, Deadlines, ExtenderSettings
@@ -42,9 +42,9 @@ class _PortOrDefault(click.ParamType[int]):
     envvar=_PORT_VARIABLE,
     type=_PortOrDefault(),
     default=EXTENDER_DEFAULT_PORT,
-    help="Port for the scheduler's requests; 0 takes a free one.",
+    help="Port for the scheduler's requests; 0 selects a free port.",
 )
-@daemon_options(12346, log_level="warn")
+@daemon_options(EXTENDER_OPS_PORT, log_level="warn")
 @click.option(
     "--threadness",
     envvar="THREADNESS",
@@ -62,7 +62,7 @@ class _PortOrDefault(click.ParamType[int]):
     "--lease-duration",
     type=float,
     default=_LEASE.lease_s,
-    help="Seconds of silence after which another replica takes over.",
+    help="Seconds without a renewal after which another replica takes over.",
 )
 @click.option(
     "--renew-deadline",
@@ -89,35 +89,36 @@ class _PortOrDefault(click.ParamType[int]):
     "--api-request-timeout",
     type=SECONDS,
     default=_DEADLINES.api_request_s,
-    help="The API server's own --request-timeout, in seconds.",
+    help="The --request-timeout of the API server, in seconds.",
 )
 @click.option(
     "--events-per-second",
     type=click.FloatRange(min=0.1),
     default=20.0,
-    help="The maximum of events written per second.",
+    help="Maximum number of events written per second.",
 )
 @click.option(
     "--shortlist",
     type=click.IntRange(min=0),
     default=0,
     metavar="NODES",
-    help="Return at most this many of the nodes that fit, those with the highest scores; 0 returns all.",
+    help="Maximum number of nodes that filter returns, those with the highest scores; 0 for all that fit.",
 )
 @click.option(
     "--cgpu-pods-per-card",
     type=click.IntRange(min=0),
     default=CGPU_PODS,
     metavar="PODS",
-    help="The maximum of pods on one GPU of a node in mode cgpu; 0 for any number.",
+    help="Maximum number of pods per GPU on nodes of mode cgpu; 0 for no limit.",
 )
 @click.option(
-    "--tls-cert", help="Certificate; with --tls-key and --client-ca the scheduler's port speaks mutual TLS."
+    "--tls-cert",
+    help="Certificate of the server; with --tls-key and --client-ca, --port requires mutual TLS.",
 )
 @click.option("--tls-key", help="Key of the certificate.")
-@click.option("--client-ca", help="CA that clients must be signed by.")
+@click.option("--client-ca", help="CA certificates that verify clients.")
 def command(**flags: Any) -> None:
-    """Answer kube-scheduler: filter, prioritize, preempt, bind, inspect."""
+    """Serve the calls of kube-scheduler: filter, prioritize, preempt and bind; and inspect."""
     import uvloop
 
     from gpushare.extender.daemon import run

@@ -1,9 +1,9 @@
 """``gpushare isolation``: command line of the library installer."""
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 import click
 
@@ -14,44 +14,35 @@ from gpushare.contract import (
     ISOLATION_LIBRARIES,
 )
 from gpushare.installer.settings import InstallerSettings
-from gpushare.runtime.flags import SECONDS, daemon_options, run_daemon
-
-F = TypeVar("F", bound=Callable[..., Any])
+from gpushare.runtime.flags import SECONDS, daemon_options, run_daemon, with_options
 
 _PACKAGED: Final = Path("/usr/local/lib/gpushare")
 """Path in the images."""
 _PATH: Final = click.Path(path_type=Path)
 
 
-def _node_options(function: F) -> F:
-    for option in (
-        click.option(
-            "--record",
-            type=_PATH,
-            default=Path(DEVICE_PLUGIN_FOLDER) / AGENT_RECORD,
-            help="The node agent's record, which has the versions that containers use.",
-        ),
-        click.option(
-            "--folder",
-            type=_PATH,
-            default=Path(ISOLATION_LIBRARIES),
-            help="Directory of the versions on the node.",
-        ),
-    ):
-        function = option(function)
-    return function
+_node_options = with_options(
+    click.option(
+        "--folder",
+        type=_PATH,
+        default=Path(ISOLATION_LIBRARIES),
+        help="Directory of the versions on the node.",
+    ),
+    click.option(
+        "--record",
+        type=_PATH,
+        default=Path(DEVICE_PLUGIN_FOLDER) / AGENT_RECORD,
+        help="The node agent's record, which has the versions that containers use.",
+    ),
+)
 
-
-def _daemon_options(function: F) -> F:
-    for option in (
-        daemon_options(ISOLATION_INSTALLER_PORT, uses_api=False),
-        click.option(
-            "--interval-seconds", type=SECONDS, default=60.0, help="Seconds between checks, with --wait."
-        ),
-        click.option("--wait/--once", help="Keep running and checking until SIGTERM, as in a DaemonSet."),
-    ):
-        function = option(function)
-    return function
+_daemon_options = with_options(
+    click.option("--wait/--once", help="Keep running and checking until SIGTERM, as in a DaemonSet."),
+    click.option(
+        "--interval-seconds", type=SECONDS, default=60.0, help="Seconds between checks, with --wait."
+    ),
+    daemon_options(ISOLATION_INSTALLER_PORT, uses_api=False),
+)
 
 
 @click.group("isolation", context_settings={"show_default": True, "help_option_names": ["-h", "--help"]})
@@ -66,7 +57,10 @@ def command() -> None:
 @_node_options
 @_daemon_options
 def install_command(**flags: Any) -> None:
-    """Install the library as the version for new containers; with --wait, also remove unused versions."""
+    """Install the library for new containers.
+
+    With --wait, also repair it, and remove versions that no container uses.
+    """
     if flags["wait"]:
         _run_daemon("isolation install", flags)
         return
@@ -87,7 +81,10 @@ def install_command(**flags: Any) -> None:
 @_node_options
 @_daemon_options
 def uninstall_command(**flags: Any) -> None:
-    """Disable the library for new containers, and remove the versions that no container uses."""
+    """Disable the library for new containers.
+
+    Also removes the versions that no container uses.
+    """
     if flags["wait"]:
         _run_daemon("isolation uninstall", {**flags, "package": None})
         return

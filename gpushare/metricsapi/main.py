@@ -26,7 +26,7 @@ from gpushare.runtime.flags import LISTENING_PORT, PORT, SECONDS, daemon_options
     envvar="PORT",
     type=LISTENING_PORT,
     default=METRICS_API_PORT,
-    help="Port for the API server's requests; 0 takes a free one.",
+    help="Port for the API server's requests; 0 selects a free port.",
 )
 @click.option("--tls-cert", help="Certificate of this server; reloaded when it changes.")
 @click.option("--tls-key", help="Private key of the certificate.")
@@ -36,14 +36,16 @@ from gpushare.runtime.flags import LISTENING_PORT, PORT, SECONDS, daemon_options
     default="exporters",
     help="Source of the values: scrapes of exporters, or Prometheus.",
 )
-@click.option("--prometheus-url", envvar="PROMETHEUS_URL", help="URL of Prometheus, `http://host:9090`.")
+@click.option("--prometheus-url", envvar="PROMETHEUS_URL", help="URL of Prometheus, like http://host:9090.")
 @click.option("--exporter-namespace", default=SYSTEM_NAMESPACE, help="Namespace of the exporter's pods.")
 @click.option(
     "--exporter-selector", default=f"component={EXPORTER_NAME}", help="Labels of the exporter's pods."
 )
 @click.option("--exporter-port", type=PORT, default=EXPORTER_PORT, help="Metrics port of the exporters.")
-@click.option("--deadline-seconds", type=SECONDS, default=5.0, help="Timeout of one scrape or query.")
-@click.option("--keep-seconds", type=SECONDS, default=5.0, help="How long values are cached.")
+@click.option(
+    "--deadline-seconds", type=SECONDS, default=5.0, help="Timeout of one scrape or query, in seconds."
+)
+@click.option("--keep-seconds", type=SECONDS, default=5.0, help="Seconds for which values are cached.")
 @daemon_options(METRICS_API_OPS_PORT)
 def command(**flags: Any) -> None:
     """Serve GPU metrics of nodes and pods as custom.metrics.k8s.io for autoscalers."""

@@ -20,7 +20,12 @@ _PATH: Final = click.Path(path_type=Path)
     default=Path(MPS_STATE),
     help="Directory for the pipes and logs of the control daemons.",
 )
-@click.option("--shm", type=_PATH, default=Path(SHM), help="Shared memory of control daemons and programs.")
+@click.option(
+    "--shm",
+    type=_PATH,
+    default=Path(SHM),
+    help="Directory of the shared memory of control daemons and programs.",
+)
 @click.option(
     "--interval-seconds",
     type=SECONDS,

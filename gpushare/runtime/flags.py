@@ -2,7 +2,7 @@
 
 import asyncio
 import sys
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, Final, Protocol, TypeVar
 
 import click
@@ -15,6 +15,8 @@ PORT: Final = click.IntRange(1, 65535)
 LISTENING_PORT: Final = click.IntRange(0, 65535)
 """0 selects a free port."""
 SECONDS: Final = click.FloatRange(min=0, min_open=True)
+NODE_NAME: Final = click.option("--node-name", envvar="NODE_NAME", help="Name of this node, required.")
+"""The flag of daemons that run on each node; ``node_name_of`` checks it."""
 _LEVELS: Final = ("debug", "info", "warn", "error")
 _FAILED: Final = 1
 _WRONG_SETTINGS: Final = 2
@@ -29,6 +31,17 @@ class _Settings(Protocol):
 S = TypeVar("S", bound=_Settings)
 
 
+def with_options(*options: Callable[[Any], Any]) -> Callable[[F], F]:
+    """Return a decorator that adds flags and arguments to a command, in the order of its help."""
+
+    def add(function: F) -> F:
+        for option in reversed(options):
+            function = option(function)
+        return function
+
+    return add
+
+
 def daemon_options(ops_port: int, *, log_level: str = "info", uses_api: bool = True) -> Callable[[F], F]:
     """Return a decorator that adds the common flags to a command, with these defaults.
 
@@ -39,7 +52,7 @@ def daemon_options(ops_port: int, *, log_level: str = "info", uses_api: bool = T
         envvar="KUBECONFIG",
         help="Path of a kubeconfig; default: the service account.",
     )
-    options = (
+    return with_options(
         click.option("--ops-host", default="0.0.0.0", help="Address of the admin server."),  # noqa: S104 - probes and scrapes come from other hosts
         click.option(
             "--ops-port",
@@ -58,12 +71,15 @@ def daemon_options(ops_port: int, *, log_level: str = "info", uses_api: bool = T
         ),
     )
 
-    def add(function: F) -> F:
-        for option in reversed(options):
-            function = option(function)
-        return function
 
-    return add
+def node_name_of(flags: Mapping[str, Any]) -> str:
+    """Return the name of this node. Raises ConfigError if it is not set."""
+    name: str | None = flags["node_name"]
+    if not name:
+        raise ConfigError(
+            "NODE_NAME is not set: set it from spec.nodeName in the manifest, or use --node-name"
+        )
+    return name
 
 
 def run_daemon(

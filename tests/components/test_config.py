@@ -55,7 +55,7 @@ def error_of(raw: dict[str, Any]) -> str:
     return str(error.value)
 
 
-def test_a_small_stack_gets_the_source_documents_layout() -> None:
+def test_a_minimal_stack_has_the_layout_of_the_ack_documentation() -> None:
     settings = load(raw_stack())
     assert (settings.extender.replicas, settings.extender.exposure) == (1, Exposure.NODE_PORT)
     (pool,) = settings.device_plugins
@@ -190,7 +190,7 @@ def test_an_image_without_digest_is_refused(image: str) -> None:
     )
 
 
-def test_tags_are_taken_where_they_are_allowed_but_never_latest() -> None:
+def test_tags_need_allow_tags_and_latest_is_never_allowed() -> None:
     tagged = raw_stack(extender={"image": "example.com:5000/a:v1"}, allowTags=True)
     assert load(tagged).extender.image == "example.com:5000/a:v1"
     for image in ("example.com/a", "example.com/a:latest"):
@@ -310,7 +310,7 @@ def test_invalid_tenants_are_errors(tenants: list[dict[str, Any]], text: str) ->
     assert error_of(raw_stack(tenants=tenants)).startswith(text)
 
 
-def test_texts_from_the_engine_and_values_from_the_file_mean_the_same() -> None:
+def test_engine_strings_and_file_values_decode_to_equal_settings() -> None:
     texts = {
         "gpushare:kubernetesVersion": "1.30",
         "gpushare:allowTags": "true",
@@ -328,7 +328,7 @@ def test_texts_from_the_engine_and_values_from_the_file_mean_the_same() -> None:
     )
 
 
-def test_a_key_may_be_spelled_as_python_spells_it_but_not_both_ways() -> None:
+def test_a_key_may_be_in_snake_case_but_not_in_both_cases() -> None:
     pool = load(raw_stack(pools=[{"memory_unit": "MiB"}])).device_plugins[0]
     assert pool.memory_unit is MemoryUnit.MIB
     assert error_of(raw_stack(pools=[{"memory_unit": "MiB", "memoryUnit": "GiB"}])) == (
@@ -336,7 +336,7 @@ def test_a_key_may_be_spelled_as_python_spells_it_but_not_both_ways() -> None:
     )
 
 
-def test_a_whole_number_may_come_as_a_float_as_on_pulumis_wire() -> None:
+def test_an_integer_may_be_a_float_as_pulumi_sends_it() -> None:
     replicas = load(raw_stack(extender={"replicas": 3.0})).extender.replicas
     assert (replicas, type(replicas)) == (3, int)
     assert "3.5 is not an integer" in error_of(raw_stack(extender={"replicas": 3.5}))
@@ -349,7 +349,7 @@ def without_images(**more: Any) -> dict[str, Any]:
     return {"kubernetesVersion": "1.36", "extender": {}, "devicePlugins": [{}], "installer": {}, **more}
 
 
-def test_components_without_an_image_take_it_from_the_pipelines_file(tmp_path: Path) -> None:
+def test_components_without_an_image_use_the_file_of_make_images(tmp_path: Path) -> None:
     built = {"extender": OTHER, "device-plugin": DIGEST, "cli": OTHER, "exporter": DIGEST}
     file = tmp_path / "images.json"
     file.write_text(json.dumps(built))

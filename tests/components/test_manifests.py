@@ -7,7 +7,7 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
-from components.manifests import device_plugin, everything, extender
+from components.manifests import everything, extender
 from components.manifests.evict_recover import switched_off
 from components.manifests.pulls import mirrored, used
 from components.stack import from_file, load
@@ -38,7 +38,7 @@ MONITORING: Object = {
     "exporter": {"image": DIGEST},
     "metricsApi": {"image": DIGEST, "tlsSecret": "tls", "caBundle": "-----BEGIN CERTIFICATE-----"},
 }
-POWERS = {"gpushare-mps": ["SYS_ADMIN", "SETUID", "SETGID"]}
+ADDED_CAPABILITIES = {"gpushare-mps": ["SYS_ADMIN", "SETUID", "SETGID"]}
 FILES = ROOT / "components" / "monitoring"
 
 
@@ -102,15 +102,15 @@ def test_selectors_select_their_own_pods_only() -> None:
             assert matching == [one]
 
 
-def test_every_container_is_bounded_and_has_no_power() -> None:
+def test_every_container_has_limits_and_no_privileges() -> None:
     for objects in all_stacks():
         for container in [each for spec in pods(objects) for each in spec["containers"]]:
             assert container["resources"]["requests"] == container["resources"]["limits"]
             security = container["securityContext"]
             assert security["readOnlyRootFilesystem"] is True
             assert security["allowPrivilegeEscalation"] is False
-            powers = POWERS.get(container["name"], ())
-            assert security["capabilities"] == {"drop": ["ALL"], **({"add": [*powers]} if powers else {})}
+            added = ADDED_CAPABILITIES.get(container["name"], ())
+            assert security["capabilities"] == {"drop": ["ALL"], **({"add": [*added]} if added else {})}
 
 
 def test_every_mount_has_a_volume_and_every_volume_a_mount() -> None:
@@ -135,7 +135,7 @@ def test_the_extender_has_the_address_of_the_policy_in_the_ack_documentation() -
     assert deployment["spec"]["strategy"] == {"type": "Recreate"}
 
 
-def test_three_replicas_keep_apart_and_two_of_them_up() -> None:
+def test_three_replicas_run_on_different_nodes_and_two_stay_available() -> None:
     objects = made(extender={"replicas": 3})
     assert pick(objects, "PodDisruptionBudget")["spec"]["maxUnavailable"] == 1
     deployment = pick(objects, "Deployment")
@@ -147,7 +147,7 @@ def test_a_single_replica_has_no_disruption_budget() -> None:
     assert not [each for each in made() if each["kind"] == "PodDisruptionBudget"]
 
 
-def test_a_control_plane_is_found_by_its_old_and_its_later_label() -> None:
+def test_control_plane_nodes_are_selected_by_either_label() -> None:
     spec = pod(pick(made(), "Deployment"))
     terms = spec["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"][
         "nodeSelectorTerms"
@@ -163,7 +163,7 @@ def test_the_extender_and_its_scheduler_run_as_an_unprivileged_user() -> None:
         assert (security["runAsNonRoot"], security["runAsUser"]) == (True, 65532)
 
 
-def test_a_sidecar_is_reached_on_loopback_only_by_a_scheduler_of_its_own_name() -> None:
+def test_a_sidecar_listens_on_loopback_beside_a_scheduler_with_another_name() -> None:
     objects = made(extender=sidecar())
     assert not [each for each in objects if each["kind"] == "Service"]
     config = yaml.safe_load(pick(objects, "ConfigMap")["data"]["config.yaml"])
@@ -176,7 +176,7 @@ def test_a_sidecar_is_reached_on_loopback_only_by_a_scheduler_of_its_own_name() 
     assert theirs["command"][1] == "--config=/etc/gpushare/scheduler/config.yaml"
 
 
-def test_the_pod_changes_with_the_schedulers_configuration() -> None:
+def test_a_changed_scheduler_configuration_replaces_the_pod() -> None:
     marks = {
         version: pick(made(extender=sidecar(), kubernetesVersion=version), "Deployment")["spec"]["template"][
             "metadata"
@@ -201,7 +201,7 @@ def test_the_extender_parses_its_arguments_and_listens_on_the_port_of_the_probes
     chosen = {"tlsSecret": "tls", "shortlist": 50, "cgpuPodsPerCard": 0}
     container = pod(pick(made(extender=chosen), "Deployment"))["containers"][0]
     settings = extender_settings(parsed(monkeypatch, extender_command, container, 2), {"POD_IP": "10.0.0.1"})
-    assert (settings.port, settings.ops_port) == (12345, extender.OPS_PORT)
+    assert (settings.port, settings.ops_port) == (12345, 12346)
     assert {each["containerPort"] for each in container["ports"]} == {settings.port, settings.ops_port}
     assert settings.advertise == "10.0.0.1:12345"
     assert settings.tls is not None
@@ -245,7 +245,7 @@ def test_the_agent_parses_its_arguments_and_its_paths_are_mounted(
         MemoryUnit.MIB,
         DeviceListStrategy.CDI,
     )
-    assert settings.ops_port == device_plugin.OPS_PORT
+    assert settings.ops_port == 12347
     mounts = {each["mountPath"]: each.get("readOnly", False) for each in container["volumeMounts"]}
     assert mounts[str(settings.folder)] is False
     assert mounts[str(settings.cgroups)] is True
@@ -269,7 +269,7 @@ def test_the_exporter_parses_its_arguments_and_its_paths_are_mounted(
     assert spec["hostPID"] is True
 
 
-def test_the_exporter_is_where_any_of_the_labels_is() -> None:
+def test_the_exporter_runs_on_nodes_with_any_of_the_labels() -> None:
     labels = ["pool=a", "example.com/card"]
     found = exporter_of(made(monitoring={"exporter": {**MONITORING["exporter"], "nodeLabels": labels}}))
     affinity = pod(found)["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
@@ -332,7 +332,7 @@ def test_the_mps_daemon_parses_its_arguments_and_its_paths_are_mounted(
     assert spec["automountServiceAccountToken"] is False
 
 
-def test_no_update_and_no_slow_answer_ends_the_mps_daemon_with_all_programs_of_its_node() -> None:
+def test_updates_and_slow_probes_do_not_restart_the_mps_daemon() -> None:
     daemon_set = pick(made(mps={"image": DIGEST}), "DaemonSet", "gpushare-mps")
     assert daemon_set["spec"]["updateStrategy"] == {"type": "OnDelete"}
     (container,) = pod(daemon_set)["containers"]
@@ -356,7 +356,7 @@ def test_the_mps_daemon_runs_on_the_nodes_of_its_agents() -> None:
     assert volumes["mps"] == str(MpsDirs().state)
 
 
-def test_the_metrics_api_understands_its_command_line_and_is_where_its_apis_lead(
+def test_the_metrics_api_parses_its_arguments_and_its_apiservices_lead_to_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     prometheus = {"source": "prometheus", "prometheusUrl": "http://prometheus:9090"}
@@ -413,7 +413,7 @@ def pod_labels(workload: Object) -> Object:
     return found
 
 
-def test_rules_and_dashboards_are_the_files_letter_for_letter() -> None:
+def test_rules_and_dashboards_are_the_files_byte_for_byte() -> None:
     objects = made(monitoring={"exporter": {"image": DIGEST}, "adapterRules": True})
     data = {
         name: text for each in objects if each["kind"] == "ConfigMap" for name, text in each["data"].items()
@@ -434,13 +434,6 @@ def test_the_operators_rules_are_the_groups_of_the_files() -> None:
     assert rule["spec"] == {"groups": groups}
 
 
-def test_vocabularies_and_ports_are_the_daemons_own() -> None:
-    assert [str(each) for each in MemoryUnit] == [str(each) for each in MemoryUnit]
-    assert [str(each) for each in DeviceListStrategy] == [str(each) for each in DeviceListStrategy]
-    for command, port in ((extender_command, extender.OPS_PORT), (agent_command, device_plugin.OPS_PORT)):
-        assert [each.default for each in command.params if each.name == "ops_port"] == [port]
-
-
 def test_the_agent_gets_all_gpus_by_a_mount() -> None:
     spec = pod(pick(made(pools=[{"runtimeClass": "nvidia"}]), "DaemonSet"))
     (mount,) = [each for each in spec["containers"][0]["volumeMounts"] if each["name"] == "all-cards"]
@@ -457,7 +450,7 @@ def test_a_custom_kubelet_directory_is_mounted_at_the_path_of_the_agent() -> Non
     assert spec["containers"][0]["volumeMounts"][0]["mountPath"] == "/var/lib/kubelet/device-plugins"
 
 
-def test_a_kubeconfig_on_the_node_is_used_where_it_is_named() -> None:
+def test_a_kubeconfig_on_the_node_is_mounted_if_configured() -> None:
     path = "/etc/kubernetes/kubelet.kubeconfig"
     spec = pod(pick(made(pools=[{"kubeconfig": path}]), "DaemonSet"))
     (mount,) = [each for each in spec["containers"][0]["volumeMounts"] if each["name"] == "kubeconfig"]
@@ -474,7 +467,7 @@ def test_node_pools_share_one_role_and_have_a_daemonset_each() -> None:
     assert pick(objects, "ServiceAccount", "gpushare-device-plugin")
 
 
-def test_no_pools_leave_nothing_of_the_agent() -> None:
+def test_without_pools_there_are_no_objects_of_the_agent() -> None:
     assert "gpushare-device-plugin" not in str(made(pools=[]))
 
 
@@ -486,7 +479,7 @@ def test_no_pools_leave_nothing_of_the_agent() -> None:
         ({"ack.node.gpu.schedule": "core_mem"}, {"ack.node.gpu.schedule": "default"}),
     ],
 )
-def test_a_switched_off_node_is_where_nvidias_plugin_comes_back(
+def test_nvidias_plugin_is_restored_on_nodes_that_stop_sharing(
     selector: dict[str, str], off: dict[str, str]
 ) -> None:
     assert switched_off(selector) == off
@@ -508,7 +501,7 @@ def test_evict_and_recover_run_a_command_that_exists_on_the_folders_that_are_mou
     assert spec["automountServiceAccountToken"] is False
 
 
-def test_a_tenant_is_a_namespace_with_a_quota_and_perhaps_a_priority() -> None:
+def test_a_tenant_is_a_namespace_with_a_quota_and_an_optional_priority() -> None:
     objects = made(tenants=[{"name": "a", "gpuMem": 32, "priority": 7}, {"name": "b", "gpuMem": 0}])
     quotas = {
         each["metadata"]["namespace"]: each["spec"]["hard"]
@@ -523,7 +516,7 @@ def installer(**settings: Any) -> Object:
     return pick(made(installer={"image": DIGEST, **settings}), "Job", "gpushare-installer")
 
 
-def test_the_installer_has_a_pod_on_every_node_of_the_control_plane_and_they_take_turns() -> None:
+def test_the_installer_runs_one_pod_per_control_plane_node() -> None:
     job = installer(controlPlanes=3)
     assert (job["spec"]["parallelism"], job["spec"]["completions"]) == (3, 3)
     affinity = pod(job)["affinity"]
@@ -535,7 +528,7 @@ def test_the_installer_has_a_pod_on_every_node_of_the_control_plane_and_they_tak
     assert names == {"HOST_IP": "status.hostIP", "POD_NAME": "metadata.name"}
 
 
-def test_the_installer_sees_its_nodes_processes_and_loopback_and_is_started_again_by_its_kubelet() -> None:
+def test_the_installer_uses_pids_and_network_of_the_host_and_restarts_on_failure() -> None:
     spec = pod(installer())
     assert (spec["hostNetwork"], spec["hostPID"], spec["restartPolicy"]) == (True, True, "OnFailure")
 
@@ -551,7 +544,7 @@ def test_the_installer_may_list_pods_and_write_events_and_nothing_else() -> None
     ]
 
 
-def test_an_installer_that_is_ended_has_the_time_to_restore() -> None:
+def test_a_terminated_installer_has_time_to_restore() -> None:
     spec = pod(installer())
     words = spec["containers"][0]["command"][3:]
     flags = scheduler_manifest.commands["install"].make_context("install", words).params
@@ -595,7 +588,7 @@ def test_the_nodes_of_a_pool_get_labels_placement_and_taints() -> None:
     ]
 
 
-def test_a_pool_without_taints_leaves_those_of_its_nodes_alone() -> None:
+def test_a_pool_without_taints_does_not_change_taints() -> None:
     assert "spec" not in pick(made(nodePools=[{"nodes": ["a"]}]), "Node")
 
 

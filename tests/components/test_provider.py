@@ -137,7 +137,7 @@ def construct(provider: Any, served: tuple[Engine, str], inputs: dict[str, Any])
     return provider.Construct(request, timeout=DEADLINE_S)
 
 
-def test_it_makes_the_very_objects_that_are_rendered(provider: Any, served: tuple[Engine, str]) -> None:
+def test_the_provider_registers_the_rendered_objects(provider: Any, served: tuple[Engine, str]) -> None:
     inputs: dict[str, Any] = {
         "kubernetesVersion": "1.36",
         "extender": {"image": DIGEST, "replicas": 3, "exposure": "cluster-ip"},
@@ -159,7 +159,9 @@ def keyed(objects: list[dict[str, Any]]) -> dict[tuple[str, str], dict[str, Any]
     return {(each["kind"], each["metadata"]["name"]): each for each in objects}
 
 
-def test_a_bad_value_stops_it_before_anything_is_made(provider: Any, served: tuple[Engine, str]) -> None:
+def test_an_invalid_value_is_an_error_before_anything_is_registered(
+    provider: Any, served: tuple[Engine, str]
+) -> None:
     inputs = {"kubernetesVersion": "1.36", "extender": {"image": DIGEST, "replicas": 2}}
     with pytest.raises(grpc.RpcError, match=r"extender.replicas: 2 is not allowed; use 1 or 3"):
         construct(provider, served, inputs)

@@ -13,7 +13,7 @@ def render(*arguments: str) -> Result:
 
 
 @pytest.mark.parametrize("name", STACKS)
-def test_the_rendered_objects_are_those_under_review(name: str) -> None:
+def test_the_rendered_objects_equal_the_snapshots(name: str) -> None:
     shown = render("--config", str(STACKS[name]))
     snapshot = FOLDER / "snapshots" / f"{name}.yaml"
     stack = STACKS[name].relative_to(ROOT)
@@ -22,7 +22,7 @@ def test_the_rendered_objects_are_those_under_review(name: str) -> None:
     assert shown.output == snapshot.read_text(), f"if the change is meant: {renew}"
 
 
-def test_the_version_on_the_command_line_counts() -> None:
+def test_the_version_on_the_command_line_overrides_the_configuration() -> None:
     stack = str(STACKS["example"])
     old = render("--config", stack, "--kubernetes-version", "1.18")
     budgets = [

@@ -100,12 +100,12 @@ def keyed(objects: list[dict[str, Any]]) -> dict[tuple[str, ...], dict[str, Any]
 
 
 @pytest.mark.parametrize("name", STACKS)
-def test_pulumi_registers_the_very_objects_that_are_rendered(name: str) -> None:
+def test_pulumi_registers_the_rendered_objects(name: str) -> None:
     rendered = everything(load(from_file(STACKS[name])))
     assert keyed(run_program(texts(name)).objects) == keyed(rendered)
 
 
-def test_every_object_has_the_providers_token_and_a_name_of_its_own() -> None:
+def test_every_object_has_the_token_of_the_provider_and_a_unique_name() -> None:
     seen = run_program(texts("everything")).seen
     tokens = {each.typ for each in seen if each.inputs.get("kind")}
     assert tokens == {
@@ -145,7 +145,7 @@ def test_the_installer_waits_for_the_whole_extender(monkeypatch: pytest.MonkeyPa
     assert extender <= needed["gpushare-installer"]
 
 
-def test_only_objects_that_others_set_too_go_to_the_provider_that_never_forces() -> None:
+def test_only_shared_objects_use_the_provider_without_force() -> None:
     seen = run_program(texts("everything")).seen
     way = {"kubeconfig": "/etc/gpushare/kubeconfig", "context": "admin"}
     assert provider_of(seen) == {**way, "enablePatchForce": "true"}
@@ -169,7 +169,7 @@ def provider_of(seen: list[MockResourceArgs], name: str = "cluster") -> dict[str
 
 
 @pytest.mark.parametrize("output", ["admin", "plain"])
-def test_a_kubeconfig_may_be_an_output_of_the_stack_that_made_the_cluster(output: str) -> None:
+def test_a_kubeconfig_may_be_an_output_of_another_stack(output: str) -> None:
     source = json.dumps({"stack": "organization/clusters/one", "output": output})
     seen = run_program(texts("example") | {"gpushare:kubeconfigFrom": source}).seen
     (reference,) = [each for each in seen if each.typ == "pulumi:pulumi:StackReference"]
@@ -205,7 +205,7 @@ def test_the_stack_exports_its_objects_images_and_the_extender_url() -> None:
     )
 
 
-def test_nodes_keep_their_labels_when_the_stack_goes() -> None:
+def test_nodes_keep_their_labels_when_the_stack_is_destroyed() -> None:
     assert _is_part({"kind": "Node"})
     assert not _is_part({"kind": "Namespace"})
 
@@ -225,7 +225,7 @@ def test_the_components_are_one_tree() -> None:
     }
 
 
-def test_a_bad_configuration_stops_before_anything_is_registered() -> None:
+def test_an_invalid_configuration_is_an_error_before_anything_is_registered() -> None:
     config = texts("example") | {"gpushare:extender": '{"image": "a", "replicas": 2}'}
     recorder = Recorder()
     set_mocks(recorder, project="gpushare", stack="test", preview=False)

@@ -70,9 +70,21 @@ async def _from_files(paths: str, context: str | None) -> ApiAccess:
         )
     except ConfigException as error:
         raise ConfigError(f"kubeconfig {paths}: {error}") from error
+    except (AttributeError, TypeError) as error:  # the loader does not check types
+        raise ConfigError(f"kubeconfig {paths}: is not a kubeconfig: {error}") from error
     except Exception as error:  # the loader passes on errors of YAML, TLS and exec plugins
         raise ConfigError(f"kubeconfig {paths}: {type(error).__name__}: {error}") from error
+    if not _is_url(configuration.host):
+        raise ConfigError(f"kubeconfig {paths}: server {configuration.host!r} is not like https://host:6443")
     return _access(configuration)
+
+
+def _is_url(server: str) -> bool:
+    try:
+        url = urlsplit(server)
+        return url.scheme in ("http", "https") and bool(url.hostname) and url.port != 0
+    except ValueError:  # of the host or the port
+        return False
 
 
 def _check_readable(paths: str) -> None:

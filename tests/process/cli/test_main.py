@@ -111,8 +111,14 @@ def test_wrong_usage_ends_with_2(arguments: list[str]) -> None:
 def test_a_failed_command_ends_with_1_and_one_line(arguments: list[str], text: str) -> None:
     done = gpushare(*arguments)
     assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr.startswith(f"Failed due to {text}")
+    assert done.stderr.startswith(f"Error: {text}")
     assert done.stderr.count("\n") == 1
+
+
+def test_the_inspect_plugin_writes_errors_as_the_aliyun_tool_does() -> None:
+    done = installed_as("kubectl-inspect-gpushare", INSPECT)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("Failed due to no kubeconfig given")
 
 
 def test_the_error_for_a_missing_library_names_its_extra() -> None:

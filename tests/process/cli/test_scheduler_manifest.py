@@ -396,6 +396,11 @@ def test_a_configuration_of_the_clusters_own_is_read_and_extended(plane: Control
     [
         (lambda _: "[", [], "kube-scheduler.yaml is not YAML"),
         (lambda _: "- a", [], "is not a mapping"),
+        (
+            lambda _: "metadata: {name: a}\nspec: {containers: 3}",
+            [],
+            "is not a static pod: Expected `array | null`, got `int` - at `$.spec.containers`",
+        ),
         (lambda text: text.replace(":v1.36.4", ":stable"), [], "set --kubernetes-version"),
         (
             lambda text: text,
@@ -425,3 +430,11 @@ def test_an_impossible_edit_is_an_error_and_changes_nothing(
     before = plane.state()
     assert text in plane.fails("install", *flags)
     assert plane.state() == before
+
+
+@pytest.mark.parametrize("verb", ["install", "restore"])
+def test_a_manifest_that_is_not_text_is_an_error(tmp_path: Path, verb: str) -> None:
+    plane = ControlPlane(tmp_path, 10259, "http://127.0.0.1:1/gpushare-scheduler")
+    plane.place(plane.original())
+    (plane.root / MANIFEST).write_bytes(b"\xff\xfe")
+    assert "kube-scheduler.yaml is not UTF-8 text" in plane.fails(verb)

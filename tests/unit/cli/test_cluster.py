@@ -39,7 +39,7 @@ async def test_inspect_shows_sharing_nodes_over_all_pages(api: Api) -> None:
     )
 
 
-async def test_only_running_pods_that_are_on_a_node_are_asked_for(api: Api) -> None:
+async def test_only_running_bound_pods_are_requested(api: Api) -> None:
     api.nodes = [node("n1", share(15))]
     await call(api, "inspect")
     await call(api, "inspect", "n1")
@@ -56,7 +56,7 @@ async def test_one_node_is_shown_alone_and_also_if_it_does_not_share(api: Api) -
 
 async def test_an_unknown_node_is_an_error(api: Api) -> None:
     for arguments in (["inspect", "x"], ["inspect", "-w", "x"], ["top", "node", "x"]):
-        assert await call(api, *arguments) == (1, "", 'Failed due to nodes "x" not found\n')
+        assert await call(api, *arguments) == (1, "", 'Error: nodes "x" not found\n')
 
 
 async def test_a_selector_chooses_nodes(api: Api) -> None:
@@ -75,7 +75,7 @@ async def test_top_node_refuses_a_node_with_gpus_of_two_plugins(api: Api) -> Non
     code, out, err = await call(api, "top", "node")
     assert (code, out) == (1, "")
     assert err == (
-        "Failed due to nvidia.com/gpu and aliyun.com/gpu-mem are both used in node n1 ."
+        "Error: nvidia.com/gpu and aliyun.com/gpu-mem are both used in node n1 ."
         "Please use one kind resource of them\n"
     )
 
@@ -96,7 +96,7 @@ async def test_an_answer_that_is_no_list_is_an_error(api: Api) -> None:
     api.garbage = True
     code, out, err = await call(api, "inspect")
     assert (code, out) == (1, "")
-    assert err.startswith("Failed due to /api/v1/nodes: list cannot be read: ")
+    assert err.startswith("Error: /api/v1/nodes: list cannot be read: ")
 
 
 async def test_an_item_that_is_no_object_is_reported(api: Api) -> None:
@@ -111,7 +111,7 @@ async def test_a_server_that_is_not_there_is_an_error(tmp_path: Path) -> None:
     gone.kubeconfig = kubeconfig(tmp_path, "http://127.0.0.1:9")
     code, out, err = await call(gone, "inspect")
     assert (code, out) == (1, "")
-    assert err.startswith("Failed due to GET http://127.0.0.1:9/api/v1/nodes: ")
+    assert err.startswith("Error: GET http://127.0.0.1:9/api/v1/nodes: ")
     assert err.count("\n") == 1
 
 
@@ -148,7 +148,7 @@ async def test_a_watch_ends_where_the_cluster_can_no_longer_be_shown(api: Api) -
     await api.node_news.put({"type": "MODIFIED", "object": node("n1", share(15) | whole(1))})
     code, out, err = await watching
     assert (code, out.count("NAME")) == (1, 1)
-    assert err.startswith("Failed due to nvidia.com/gpu and aliyun.com/gpu-mem are both used in node n1")
+    assert err.startswith("Error: nvidia.com/gpu and aliyun.com/gpu-mem are both used in node n1")
 
 
 def test_a_terminal_is_redrawn_and_the_same_text_is_shown_once(capsys: pytest.CaptureFixture[str]) -> None:

@@ -16,7 +16,7 @@ from gpushare.errors import ConfigError
 
 PODS = "/api/v1/namespaces/kube-system/pods"
 EVENTS = "/api/v1/namespaces/kube-system/events"
-REFUSED = "changed: /a\nFailed due to the manifest is as it was: v1beta3 is refused\n"
+REFUSED = "changed: /a\nError: the manifest is as it was: v1beta3 is refused\n"
 
 
 def pod(name: str, phase: str = "Running", terminated: dict[str, Any] | None = None) -> dict[str, Any]:

@@ -181,7 +181,7 @@ async def test_unknown_values_are_an_error(
     api.exporters = exporters
     code, out, err = await call(api, "limits", *arguments)
     assert (code, out) == (1, "")
-    assert err.startswith(f"Failed due to {text}")
+    assert err.startswith(f"Error: {text}")
 
 
 @pytest.mark.parametrize("odd", [{"metadata": {"name": "a", "namespace": "ml"}, "spec": 7}])
@@ -189,4 +189,4 @@ async def test_a_pod_that_cannot_be_read_is_an_error(api: Api, odd: Json) -> Non
     api.pods = [odd]
     code, _, err = await call(api, "limits", "a")
     assert code == 1
-    assert err.startswith("Failed due to /api/v1/pods: a pod cannot be read: ")
+    assert err.startswith("Error: /api/v1/pods: a pod cannot be read: ")

@@ -3,9 +3,8 @@ from collections.abc import Mapping
 
 import pytest
 
-from gpushare.cli.tables import as_json, coloured, plain
+from gpushare.cli.tables import Table, as_json, coloured, plain
 from gpushare.cli.usage_tables import (
-    Table,
     UsageFilter,
     cards,
     containers,
@@ -84,7 +83,13 @@ def test_every_metric_with_a_gpu_belongs_to_pods_or_to_gpus() -> None:
     own = [each for each in catalogue.EXPORTER if "uuid" in map(str.lower, each.labels)]
     for metric in own:
         find = metric_of_pods if {"pod", "PodName"} & set(metric.labels) else metric_of_cards
-        assert find(metric.name) is metric
+        assert find(str(metric)) is metric
+
+
+def test_a_counter_is_found_with_and_without_its_suffix() -> None:
+    refusals = catalogue.CONTAINER_REFUSALS
+    assert str(refusals).endswith("_total")
+    assert metric_of_pods(str(refusals)) is metric_of_pods(refusals.name) is refusals
 
 
 @pytest.mark.parametrize("find", [metric_of_pods, metric_of_cards])

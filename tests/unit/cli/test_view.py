@@ -174,7 +174,7 @@ def raw(item: Json) -> bytes:
     return json.dumps(item).encode()
 
 
-def test_a_pod_without_gpu_or_without_a_node_is_left_out() -> None:
+def test_a_pod_without_gpu_or_node_is_ignored() -> None:
     assert read_pod(raw(pod("p", "n"))) is None
     assert read_pod(raw(pod("p", None, 4))) is None
     assert read_pod(b"{}") is None
@@ -224,7 +224,7 @@ def test_a_gpu_that_several_pods_have_as_a_whole_gpu_is_full_once() -> None:
     assert one(a_node, pod("a", "n", gpus=1), pod("b", "n", gpus=1)).used_on(0) == 15
 
 
-def test_a_pod_of_the_same_name_that_asks_for_units_does_not_have_the_gpu() -> None:
+def test_a_pod_of_the_same_name_that_requests_units_does_not_have_the_gpu() -> None:
     """The StatefulSet of the ACK documentation, created again with gpu-mem, before the agent has noticed."""
     view = one(node("n", share(15), annotations=in_use("default/app")), pod("app", "n", 4))
     assert (view.pods[0].on_card(0), view.pending) == (0, 4)

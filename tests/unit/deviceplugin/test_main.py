@@ -61,7 +61,7 @@ def test_an_unknown_unit_is_gib_with_a_warning(capsys: pytest.CaptureFixture[str
 
 
 def test_a_missing_node_name_is_an_error_with_a_hint() -> None:
-    with pytest.raises(ConfigError, match=r"NODE_NAME is not set: take it from spec\.nodeName"):
+    with pytest.raises(ConfigError, match=r"NODE_NAME is not set: set it from spec\.nodeName"):
         settings(node=None)
 
 

@@ -17,8 +17,8 @@ def test_every_command_uses_the_separate_store() -> None:
     commands = [
         STORE.build(Path("/src"), Path("/src/Containerfile"), "name", {}),
         STORE.export("cli", Path("/layout"), several=False),
-        STORE.forget("cli"),
-        STORE.join("cli", ["linux/amd64", "linux/arm64"]),
+        STORE.remove_list("cli"),
+        STORE.create_list("cli", ["linux/amd64", "linux/arm64"]),
     ]
     for command in commands:
         assert command[:3] == ["podman", "--root=/cache/store", "--runroot=/run/x"]

@@ -156,6 +156,16 @@ async def test_an_empty_kubeconfig_and_one_that_is_no_text_are_named(tmp_path: P
     assert await why(str(path)) == f"kubeconfig {path}: is empty"
     path.write_bytes(b"\xff\xfe")
     assert (await why(str(path))).startswith(f"kubeconfig {path}: is not text: ")
+    path.write_text("a token")
+    assert (await why(str(path))).startswith(f"kubeconfig {path}: is not a kubeconfig: ")
+
+
+@pytest.mark.parametrize(
+    "server", ["", "host", "ftp://host", "https://host:99999", "https://host:x", "https://[::1"]
+)
+async def test_a_server_that_is_no_url_is_an_error(tmp_path: Path, server: str) -> None:
+    path = written(tmp_path / "config", {"server": server}, {})
+    assert await why(path) == f"kubeconfig {path}: server {server!r} is not like https://host:6443"
 
 
 async def test_neither_file_nor_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
