@@ -105,6 +105,26 @@ async def test_a_status_object_is_the_error() -> None:
     assert error.clear
 
 
+@pytest.mark.parametrize(
+    ("details", "reason"),
+    [
+        (
+            '{"causes":[{"reason":"NamespaceTerminating","field":"metadata.namespace"}]}',
+            "NamespaceTerminating",
+        ),
+        ('{"causes":[{"message":"no reason"}]}', "Forbidden"),
+        ('{"causes":null}', "Forbidden"),
+        ("null", "Forbidden"),
+    ],
+)
+async def test_the_reason_of_a_cause_is_preferred_because_it_is_more_specific(
+    details: str, reason: str
+) -> None:
+    text = '{"kind":"Status","message":"no","reason":"Forbidden","details":' + details + "}"
+    error = await failure(fixed(403, text))
+    assert (str(error), error.status, error.reason) == ("no", 403, reason)
+
+
 async def test_a_body_that_is_no_json_is_shown_as_it_is() -> None:
     error = await failure(fixed(502, "<html>bad gateway \N{SNOWMAN}</html>".encode() + b"\xff"))
     assert str(error).startswith("<html>bad gateway \N{SNOWMAN}</html>")
