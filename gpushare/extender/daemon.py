@@ -1,7 +1,7 @@
 """Composition of the extender: clients, watches, election, servers.
 
-An orderly stop drains the binds and then releases the Lease. After any other end, such as a job that
-crashed, the Lease expires.
+An orderly stop drains the binds and then releases the Lease. After any other end the Lease expires. If a job
+crashes, binds in progress are still answered, within the grace period of the server.
 """
 
 import asyncio

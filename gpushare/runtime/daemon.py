@@ -10,8 +10,9 @@ A stop on SIGTERM or SIGINT has six steps, each with a time limit:
 6. The admin server ends.
 
 The caller opens clients before ``serve`` and closes them after it, so they outlive what uses them. A job or
-server that fails, or returns before the signal, ends the daemon at once: everything else is cancelled without
-the steps above, and the error reaches the caller.
+server that fails, or returns before the signal, ends the daemon without these steps: everything else is
+cancelled at once, the admin server too. Only an ``HttpServer`` first lets requests in progress finish, within
+its grace period. Then the error reaches the caller.
 """
 
 import asyncio
