@@ -1,3 +1,5 @@
+"""The installer as a process: rounds, logs, the admin server and its end."""
+
 import asyncio
 import json
 import re
@@ -10,6 +12,7 @@ import pytest
 
 from gpushare.installer.install import install
 from gpushare.isolation.versions import current_version, installed_versions
+from testbed.system import waiting
 from tests.builders.library_package import packaged
 from tests.fixtures.daemons import DEADLINE_S, Daemon
 from tests.support.waiting import until
@@ -38,6 +41,13 @@ async def running(verb: str, *flags: str, node: Path) -> AsyncIterator[Daemon]:
             await process.wait()
 
 
+async def until_ready(installer: Daemon) -> None:
+    async def ready() -> bool:
+        return (await installer.get("/readyz")).status_code == 200
+
+    await waiting.until(ready, "/readyz to be 200", DEADLINE_S, poll_s=0.02)
+
+
 def record(tmp_path: Path, *versions: str) -> None:
     grants = [{"hold": {"library": version}} for version in versions]
     fresh = tmp_path / "fresh.json"
@@ -60,9 +70,7 @@ async def test_health_and_metrics_report_the_version_of_new_containers(tmp_path:
     node = tmp_path / "node"
     async with running("install", f"--package={package(tmp_path / 'p')}", node=node) as installer:
         await until(lambda: current_version(node) is not None)
-        async with asyncio.timeout(DEADLINE_S):
-            while (await installer.get("/readyz")).status_code != 200:
-                await asyncio.sleep(0.02)
+        await until_ready(installer)
         assert (await installer.get("/healthz")).status_code == 200
         page = (await installer.get("/metrics")).text
         assert f'gpushare_isolation_library_info{{version="{current_version(node)}"}} 1.0' in page
@@ -78,9 +86,7 @@ async def test_a_failed_installation_is_logged_and_retried(tmp_path: Path) -> No
         assert "does not match SHA256SUMS" in (await installer.get("/readyz")).text
         assert (await installer.get("/healthz")).status_code == 200
         (own / "libgpushare.so").write_text("one")
-        async with asyncio.timeout(DEADLINE_S):
-            while (await installer.get("/readyz")).status_code != 200:
-                await asyncio.sleep(0.02)
+        await until_ready(installer)
 
 
 async def test_a_version_goes_when_the_last_container_lets_go_of_it(tmp_path: Path) -> None:
