@@ -29,7 +29,7 @@ from gpushare.extender.seal_key import load_sealer
 from gpushare.extender.service import SchedulerService
 from gpushare.extender.settings import ExtenderSettings
 from gpushare.model.objects import Node, Pod
-from gpushare.runtime.admin_server import admin_app, rendering
+from gpushare.runtime.admin_server import AdminRoutes, rendering
 from gpushare.runtime.daemon import StopStep, serve, stop_event
 from gpushare.runtime.events import EventRecorder, RecorderSettings
 from gpushare.runtime.http import Handler
@@ -62,7 +62,7 @@ async def run(settings: ExtenderSettings) -> None:
             log.info("started", **ports, api=client.host)
             await serve(
                 stop,
-                (extender.admin_app, ops_listener),
+                (extender.admin_routes, ops_listener),
                 extender.jobs(),
                 servers=[(server, listener)],
                 drain=StopStep(extender.drain, settings.deadlines.post_s + _DRAIN_S),
@@ -108,7 +108,7 @@ class ExtenderDaemon:
         )
         self._register_gauges()
         self.scheduler_routes = self._make_routes(peers, settings.shortlist)
-        self.admin_app = admin_app(
+        self.admin_routes = AdminRoutes(
             rendering(self._metrics.registry),
             live=lambda: None,
             ready=self._sync_status.missing,

@@ -1,4 +1,4 @@
-"""A small HTTP/1.1 server for ports where the latency of every request counts, such as the scheduler's.
+"""The HTTP/1.1 server of all daemons: small and fast, because kube-scheduler waits for each response.
 
 It handles connections and the order of requests, not paths. A handler that can respond immediately returns
 the response, which is written without a task; a handler that has to wait returns a coroutine. Each response

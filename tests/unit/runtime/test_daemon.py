@@ -11,7 +11,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from gpushare.errors import ApiError, ConfigError
-from gpushare.runtime.admin_server import admin_app
+from gpushare.runtime.admin_server import AdminRoutes
 from gpushare.runtime.daemon import StopStep, serve
 from gpushare.runtime.http import Request, Response
 from gpushare.runtime.server import HttpServer
@@ -67,7 +67,7 @@ async def running(
     close: StopStep | None = None,
     jobs_end_s: float = 10.0,
 ) -> AsyncIterator[asyncio.Task[None]]:
-    app = admin_app(lambda _: (b"", "text/plain"), live=lambda: None, ready=lambda: None)
+    app = AdminRoutes(lambda _: (b"", "text/plain"), live=lambda: None, ready=lambda: None)
     with bind_socket("127.0.0.1", 0) as listener, bind_socket("127.0.0.1", 0) as admin:
         parts.url = f"http://127.0.0.1:{listener.getsockname()[1]}"
         parts.admin_url = f"http://127.0.0.1:{admin.getsockname()[1]}"
