@@ -57,7 +57,7 @@ def test_other_errors_are_not_reported(feeds: SyncStatus, resource: str, status:
     assert [(entry["event"], entry["resource"]) for entry in logs] == [("watch_restarted", resource)]
 
 
-def test_trouble_after_the_list_makes_nothing_missing(feeds: SyncStatus) -> None:
+def test_an_error_after_the_list_makes_nothing_missing(feeds: SyncStatus) -> None:
     feeds.synced("nodes")
     feeds.synced("pods")
     feeds.failed("pods", refused(500, "etcd is away"), 1.0)

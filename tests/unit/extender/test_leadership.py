@@ -179,7 +179,7 @@ async def test_a_lease_that_was_held_before_the_lists_requires_new_lists(
         assert not leadership.leads
 
 
-async def test_an_old_observation_of_the_lease_counts_for_the_first_term_only() -> None:
+async def test_an_old_observation_of_the_lease_counts_for_the_first_lead_only() -> None:
     api, catch_up = FakeApi(lease=FREE), open_gate()
     leadership = candidate(api, catch_up, FAST)
     await leadership.observe_lease()
@@ -220,7 +220,7 @@ async def test_a_follower_knows_the_holder_and_does_not_lead() -> None:
     assert api.lease == OTHER
 
 
-# --- a Lease that the API server refuses ---------------------------------------------------------
+# --- a Lease that the API server forbids ---------------------------------------------------------
 
 
 async def test_without_permission_for_the_lease_no_replica_binds_and_both_remedies_are_named() -> None:
@@ -286,7 +286,7 @@ async def test_a_rejection_is_logged_once() -> None:
     assert "may not use its Lease (no)" in reported[0]["effect"]
 
 
-# --- without a Lease, by choice ------------------------------------------------------------------
+# --- without a Lease, by flag --------------------------------------------------------------------
 
 
 @asynccontextmanager

@@ -31,7 +31,7 @@ def record(
     return LeaseRecord(holder, "10.0.0.1:39999", duration_s, renewed, transitions, "7", "uid")
 
 
-# --- look ----------------------------------------------------------------------------------------
+# --- observe -------------------------------------------------------------------------------------
 
 
 def test_a_first_observation_starts_now() -> None:
@@ -96,7 +96,7 @@ def test_the_time_that_the_holder_wrote_does_not_matter() -> None:
     assert decide(Observation(record(renewed="1970-01-01T00:00:00Z"), 0.0), "me", 1.0) is LeaseAction.FOLLOW
 
 
-# --- bind_from and lapses_at ---------------------------------------------------------------------
+# --- binds_from and binds_until ------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("found", [None, record("", transitions=0)], ids=["absent", "never-held"])

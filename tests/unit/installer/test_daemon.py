@@ -89,7 +89,7 @@ async def test_a_failed_installation_is_logged_and_retried(tmp_path: Path) -> No
         await until_ready(installer)
 
 
-async def test_a_version_goes_when_the_last_container_lets_go_of_it(tmp_path: Path) -> None:
+async def test_a_version_is_removed_once_no_container_uses_it(tmp_path: Path) -> None:
     node = tmp_path / "node"
     old = install(package(tmp_path / "old", "old"), node)
     record(tmp_path, old)
@@ -110,7 +110,9 @@ async def test_without_a_record_every_version_stays_with_a_log_entry(tmp_path: P
     assert old in installed_versions(node)
 
 
-async def test_uninstalling_takes_the_link_at_once_and_each_version_as_it_is_let_go(tmp_path: Path) -> None:
+async def test_uninstalling_removes_the_link_at_once_and_each_version_once_it_is_unused(
+    tmp_path: Path,
+) -> None:
     node = tmp_path / "node"
     version = install(package(tmp_path / "p"), node)
     record(tmp_path, version)

@@ -169,7 +169,7 @@ async def test_the_path_is_decoded_and_without_query(target: str, path: str) -> 
         assert s.asked[0].path == path
 
 
-async def test_a_client_that_waits_for_leave_to_send_its_body_gets_it() -> None:
+async def test_a_client_that_expects_100_continue_gets_it() -> None:
     async with scene() as s:
         wire = await s.connect()
         head, _, body = post("/a", b"hello", "Expect: 100-continue").partition(b"\r\n\r\n")
