@@ -295,12 +295,11 @@ async def test_idle_connections_end_and_busy_ones_stay() -> None:
 
 
 async def test_a_request_in_progress_continues_without_its_client() -> None:
-    ended = asyncio.Event()
-    begun = asyncio.Event()
+    begun, release, ended = asyncio.Event(), asyncio.Event(), asyncio.Event()
 
     async def effect() -> Response:
         begun.set()
-        await asyncio.sleep(0.05)
+        await release.wait()
         ended.set()
         return text_response("done")
 
@@ -309,9 +308,9 @@ async def test_a_request_in_progress_continues_without_its_client() -> None:
         wire.writer.write(get("/a"))
         await begun.wait()
         wire.writer.transport.abort()
-        async with asyncio.timeout(5):
-            await ended.wait()
-        assert not s.server.connections
+        await until(lambda: not s.server.connections)
+        release.set()
+        await until(ended.is_set)
 
 
 async def test_stopping_ends_idle_connections_and_lets_an_answer_under_way_be_the_last() -> None:
