@@ -33,8 +33,7 @@ from gpushare.runtime.admin_server import AdminRoutes, rendering
 from gpushare.runtime.daemon import StopStep, serve, stop_event
 from gpushare.runtime.events import EventRecorder, RecorderSettings
 from gpushare.runtime.http import Handler
-from gpushare.runtime.server import HttpServer
-from gpushare.runtime.serving import bind_socket
+from gpushare.runtime.server import HttpServer, bind_socket
 from gpushare.runtime.tls import client_context, server_context
 
 log = structlog.get_logger()

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from gpushare.errors import ConfigError
 from gpushare.runtime.http import Handler, PendingResponse, Request, Response, text_response
-from gpushare.runtime.server import HttpServer
-from gpushare.runtime.serving import bind_socket
+from gpushare.runtime.server import HttpServer, bind_socket
 from tests.support.waiting import until
 
 OK = b"HTTP/1.1 200 OK"
@@ -348,3 +348,18 @@ async def test_the_query_is_passed_on_unchanged() -> None:
         wire = await made.connect()
         await wire.ask(b"GET /a%20b?c=%20d&e HTTP/1.1\r\n\r\n")
         assert (made.asked[0].path, made.asked[0].query, made.asked[0].peer) == ("/a b", "c=%20d&e", "")
+
+
+# --- listening sockets -----------------------------------------------------------------------------
+
+
+def test_a_port_that_is_taken_is_named() -> None:
+    with bind_socket("127.0.0.1", 0) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(ConfigError, match=f"cannot listen on 127.0.0.1:{port}: "):
+            bind_socket("127.0.0.1", port)
+
+
+def test_the_error_for_a_foreign_address_names_it() -> None:
+    with pytest.raises(ConfigError, match=r"cannot listen on 192\.0\.2\.1:0: "):
+        bind_socket("192.0.2.1", 0)

@@ -9,7 +9,7 @@ from aiohttp import web
 from gpushare.adapters.kube.access import ApiAccess
 from gpushare.adapters.kube.client import KubeClient
 from gpushare.errors import ApiError, ConfigError
-from gpushare.runtime.serving import bind_socket
+from gpushare.runtime.server import bind_socket
 from tests.unit.adapters.fakes import Answer, fixed, serving
 
 
