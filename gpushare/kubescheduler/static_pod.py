@@ -25,8 +25,6 @@ Object = dict[str, Any]
 
 FOLDER: Final = "/etc/kubernetes/gpushare"
 """Folder of our configuration, on the node and in the pod."""
-POLICY_FILE: Final = "/etc/kubernetes/scheduler-policy-config.json"
-"""Path of the Policy in the ACK documentation."""
 CONFIG_FLAG: Final = "--config"
 POLICY_FLAG: Final = "--policy-config-file"
 _CONFIG_MAP_FLAG: Final = "--policy-configmap"

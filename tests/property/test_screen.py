@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 from gpushare.model.demand import Amount, Demand
 from gpushare.model.modes import Mode
 from gpushare.scheduling.book import Book, Nominee, Reservation, reserved_shares, with_reservation, without
-from gpushare.scheduling.filtering import filter_nodes, score, shortlisted
+from gpushare.scheduling.filtering import filter_nodes, shortlisted
 from gpushare.scheduling.fitting import PodRequest, Rejection, place
 from gpushare.scheduling.inspection import explain, inspect
 from gpushare.scheduling.ledger import Ledger
-from tests.builders.scheduling import cluster, demand, node, pod
+from tests.builders.scheduling import cluster, demand, node, pod, score
 from tests.property.strategies import (
     MODES,
     NODES,

@@ -8,7 +8,6 @@ import yaml
 from gpushare.errors import ConfigError
 from gpushare.kubescheduler.config import ExtenderConfig, Format, parse_version, render
 from gpushare.kubescheduler.static_pod import (
-    POLICY_FILE,
     Base,
     arguments_of,
     base_of,
@@ -21,6 +20,8 @@ from gpushare.kubescheduler.static_pod import (
 from tests.builders import kubeadm
 
 FOLDER = "/etc/kubernetes/gpushare"
+POLICY_FILE = "/etc/kubernetes/scheduler-policy-config.json"
+"""Path of the Policy in the ACK documentation."""
 
 
 def pod(version: str = "1.36", *flags: str) -> dict[str, Any]:

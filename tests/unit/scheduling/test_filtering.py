@@ -6,9 +6,9 @@ from gpushare.model.cards import Card
 from gpushare.model.modes import Mode
 from gpushare.model.objects import Node
 from gpushare.scheduling.events import Confirmed, PodGone
-from gpushare.scheduling.filtering import FilterOutcome, filter_nodes, score
+from gpushare.scheduling.filtering import FilterOutcome, filter_nodes
 from gpushare.scheduling.ledger import Ledger, apply
-from tests.builders.scheduling import T4, V16, cluster, demand, node, pod, pod_request, reserved
+from tests.builders.scheduling import T4, V16, cluster, demand, node, pod, pod_request, reserved, score
 
 
 def diagram() -> Ledger:
