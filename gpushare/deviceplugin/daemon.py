@@ -46,9 +46,9 @@ from gpushare.errors import ApiError, ConfigError
 from gpushare.model.modes import Mode
 from gpushare.model.own_node import OwnNode
 from gpushare.ports import AgentDriver, node_event
-from gpushare.runtime.admin_server import admin_app, rendering
+from gpushare.runtime.admin_server import AdminRoutes, rendering
 from gpushare.runtime.daemon import serve, stop_event
-from gpushare.runtime.serving import bind_socket
+from gpushare.runtime.server import bind_socket
 
 log = structlog.get_logger()
 
@@ -67,7 +67,7 @@ async def run(settings: AgentSettings) -> None:
             agent = Agent(settings, client, gpus)
             await agent.cards.start()
             log.info("started", node=settings.node, ops_port=listener.getsockname()[1], api=client.host)
-            await serve(stop, (agent.admin_app, listener), agent.jobs())
+            await serve(stop, (agent.admin_routes, listener), agent.jobs())
 
 
 class Agent:
@@ -112,7 +112,7 @@ class Agent:
         self._mem = mem_plugin(self.node_state, allocator)
         self._core = core_plugin(self.node_state, allocator)
         self._watches = Watches(client, settings.node, self.node_state, self.metrics, self._update_node)
-        self.admin_app = admin_app(
+        self.admin_routes = AdminRoutes(
             rendering(self.metrics.registry),
             live=self.watchdog.problem,
             ready=self.unready,

@@ -1,7 +1,6 @@
 """Composition of the exporter: driver, watches, sampler, admin server."""
 
 import structlog
-from starlette.applications import Starlette
 
 from gpushare.adapters.kube.agent_resources import node_pods, own_node
 from gpushare.adapters.kube.client import KubeClient
@@ -11,9 +10,9 @@ from gpushare.adapters.nvml import Nvml
 from gpushare.exporter.exposition import Exposition
 from gpushare.exporter.sampling import Sampler
 from gpushare.exporter.settings import ExporterSettings
-from gpushare.runtime.admin_server import admin_app
+from gpushare.runtime.admin_server import AdminRoutes
 from gpushare.runtime.daemon import serve, stop_event
-from gpushare.runtime.serving import bind_socket
+from gpushare.runtime.server import bind_socket
 
 log = structlog.get_logger()
 
@@ -36,7 +35,7 @@ async def run(settings: ExporterSettings) -> None:
             await serve(stop, (app, listener), jobs)
 
 
-def _app(sampler: Sampler, exposition: Exposition, stale_s: float) -> Starlette:
+def _app(sampler: Sampler, exposition: Exposition, stale_s: float) -> AdminRoutes:
     """Ready once a snapshot exists; alive while the last one is not older than ``stale_s``."""
 
     def live() -> str | None:
@@ -45,4 +44,4 @@ def _app(sampler: Sampler, exposition: Exposition, stale_s: float) -> Starlette:
     def ready() -> str | None:
         return "no snapshot yet" if sampler.snapshot is None else live()
 
-    return admin_app(exposition, live=live, ready=ready)
+    return AdminRoutes(exposition, live=live, ready=ready)

@@ -4,7 +4,7 @@ All calls come from one event loop and none of them awaits while it changes stat
 """
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 from gpushare.extender.seal import Sealer
 from gpushare.model.cards import parse_indices
@@ -12,8 +12,6 @@ from gpushare.model.changes import Deleted, Upserted
 from gpushare.model.objects import Node, Pod
 from gpushare.scheduling.events import Event, NodeGone, NodeSeen, PodGone, PodSeen, UnhealthySeen
 from gpushare.scheduling.ledger import EMPTY_LEDGER, Ledger, apply
-
-Observer = Callable[[Pod], None]
 
 
 class Cluster:

@@ -1,7 +1,7 @@
 """Composition of the extender: clients, watches, election, servers.
 
-An orderly stop drains the binds and then releases the Lease. After any other end, such as a job that
-crashed, the Lease expires.
+An orderly stop drains the binds and then releases the Lease. After any other end the Lease expires. If a job
+crashes, binds in progress are still answered, within the grace period of the server.
 """
 
 import asyncio
@@ -28,11 +28,12 @@ from gpushare.extender.routes import MAX_BODY_BYTES, scheduler_routes
 from gpushare.extender.seal_key import load_sealer
 from gpushare.extender.service import SchedulerService
 from gpushare.extender.settings import ExtenderSettings
-from gpushare.runtime.admin_server import admin_app, rendering
+from gpushare.model.objects import Node, Pod
+from gpushare.runtime.admin_server import AdminRoutes, rendering
 from gpushare.runtime.daemon import StopStep, serve, stop_event
 from gpushare.runtime.events import EventRecorder, RecorderSettings
-from gpushare.runtime.server import HttpServer
-from gpushare.runtime.serving import bind_socket
+from gpushare.runtime.http import Handler
+from gpushare.runtime.server import HttpServer, bind_socket
 from gpushare.runtime.tls import client_context, server_context
 
 log = structlog.get_logger()
@@ -60,7 +61,7 @@ async def run(settings: ExtenderSettings) -> None:
             log.info("started", **ports, api=client.host)
             await serve(
                 stop,
-                (extender.admin_app, ops_listener),
+                (extender.admin_routes, ops_listener),
                 extender.jobs(),
                 servers=[(server, listener)],
                 drain=StopStep(extender.drain, settings.deadlines.post_s + _DRAIN_S),
@@ -73,31 +74,22 @@ class ExtenderDaemon:
     def __init__(
         self, settings: ExtenderSettings, client: KubeClient, peers: Peers, tasks: asyncio.TaskGroup
     ) -> None:
-        self.metrics = ExtenderMetrics()
-        self.cluster = Cluster()
         self._api = api = ExtenderApi(
             client,
             lease_namespace=settings.lease_namespace,
             lease_name=settings.lease_name,
             identity=settings.identity,
         )
-        self.recorder = EventRecorder(
+        self._metrics = ExtenderMetrics()
+        self._cluster = Cluster()
+        self._sync_status = SyncStatus(self._metrics)
+        self._recorder = EventRecorder(
             api.write_event,
-            ExtenderEventMetrics(self.metrics),
+            ExtenderEventMetrics(self._metrics),
             RecorderSettings(per_second=settings.events_per_second, queue_size=_EVENT_QUEUE_SIZE),
         )
-        explainer = Explainer(self.cluster, self.recorder)
-        self.sync_status = SyncStatus(self.metrics)
-        self._pods = Follower(
-            client, PODS, PodHandler(self.cluster, explainer, self.sync_status, self._leads)
-        )
-        self._nodes = Follower(
-            client, NODES, NodeHandler(self.cluster, self.sync_status, settings.cgpu_pods_per_card)
-        )
-        self._unhealthy = Follower(
-            client, UNHEALTHY, ConfigMapHandler(self.cluster, self.recorder, self.sync_status)
-        )
-        self.leadership = Leadership(
+        self._pods, self._nodes, self._unhealthy = self._make_followers(client, settings.cgpu_pods_per_card)
+        self._leadership = Leadership(
             api,
             identity=settings.identity,
             address=settings.advertise,
@@ -105,85 +97,100 @@ class ExtenderDaemon:
             catch_up=self._catch_up,
             allow_without_lease=settings.allow_without_lease,
         )
-        self.binder = Binder(
-            self.cluster,
+        self._binder = Binder(
+            self._cluster,
             api,
-            fence=self.leadership.fence,
-            record_event=self.recorder.record,
+            fence=self._leadership.fence,
+            record_event=self._recorder.record,
             tasks=tasks,
             deadlines=settings.deadlines,
         )
-        service = SchedulerService(
-            self.cluster,
-            binder=self.binder,
-            leadership=self.leadership,
-            peers=peers,
-            metrics=self.metrics,
-            readiness=self.sync_status,
-            shortlist=settings.shortlist,
-        )
-        self.scheduler_routes = scheduler_routes(service)
-        self.admin_app = admin_app(
-            rendering(self.metrics.registry),
+        self._register_gauges()
+        self.scheduler_routes = self._make_routes(peers, settings.shortlist)
+        self.admin_routes = AdminRoutes(
+            rendering(self._metrics.registry),
             live=lambda: None,
-            ready=self.sync_status.missing,
+            ready=self._sync_status.missing,
             notices=self._notices,
         )
-        self._register_gauges()
+
+    def _make_followers(
+        self, client: KubeClient, cgpu_pods: int
+    ) -> tuple[Follower[Pod], Follower[Node], Follower[str]]:
+        """Followers that keep the cluster in step with the API server."""
+        cluster, recorder, status = self._cluster, self._recorder, self._sync_status
+        pods = PodHandler(cluster, Explainer(cluster, recorder), status, self._leads)
+        return (
+            Follower(client, PODS, pods),
+            Follower(client, NODES, NodeHandler(cluster, status, cgpu_pods)),
+            Follower(client, UNHEALTHY, ConfigMapHandler(cluster, recorder, status)),
+        )
+
+    def _make_routes(self, peers: Peers, shortlist: int) -> Handler:
+        service = SchedulerService(
+            self._cluster,
+            binder=self._binder,
+            leadership=self._leadership,
+            peers=peers,
+            metrics=self._metrics,
+            readiness=self._sync_status,
+            shortlist=shortlist,
+        )
+        return scheduler_routes(service)
 
     def jobs(self) -> Iterable[Coroutine[Any, Any, None]]:
         """The background jobs; each runs until cancelled."""
         yield self._follow()
         yield self._lead_when_synced()
-        yield self.recorder.run()
-        yield watch_overcommit(self.cluster, self.recorder)
+        yield self._recorder.run()
+        yield watch_overcommit(self._cluster, self._recorder)
 
     async def drain(self) -> None:
         """Wait for the POSTs in progress; without unclear binds, allow the release of the Lease.
 
         After a crash or a drain that takes too long the Lease expires instead, and the next leader waits.
         """
-        await self.binder.drain()
-        if not self.binder.unclear:
-            self.leadership.release_at_end()
-        self.binder.unclear.cancel()
+        await self._binder.drain()
+        if not self._binder.unclear:
+            self._leadership.release_at_end()
+        self._binder.unclear.cancel()
 
     def _notices(self) -> Iterable[str]:
-        degraded = self.leadership.degraded
+        degraded = self._leadership.degraded
         return (f"degraded: {degraded}",) if degraded else ()
 
     async def _follow(self) -> None:
         """The Lease is read before any list starts."""
-        await self.leadership.observe_lease()
+        await self._leadership.observe_lease()
         async with asyncio.TaskGroup() as tasks:
             for job in (self._follow_pods(), self._nodes.run(), self._unhealthy.run()):
                 tasks.create_task(job)
 
     async def _follow_pods(self) -> None:
         """Claims are checked when pods are applied, so the key is loaded first."""
-        self.cluster.sealer = await load_sealer(self._api, self.sync_status)
+        self._cluster.sealer = await load_sealer(self._api, self._sync_status)
         await self._pods.run()
 
     async def _lead_when_synced(self) -> None:
-        await self.sync_status.synced_once.wait()
+        await self._sync_status.synced_once.wait()
         # The listed objects live as long as the process, so they are excluded from garbage collection.
         # Later objects have no reference cycles, so rare collections suffice.
         gc.collect()
         gc.freeze()
         gc.set_threshold(*_GC_THRESHOLDS)
-        await self.leadership.run()
+        await self._leadership.run()
 
     async def _catch_up(self) -> None:
         await asyncio.gather(self._pods.refresh(), self._nodes.refresh())
 
     def _leads(self) -> bool:
-        return self.leadership.leads
+        return self._leadership.leads
 
     def _register_gauges(self) -> None:
-        self.metrics.watch_ledger(lambda: self.cluster.ledger)
-        self.metrics.watch_pods(self.cluster.pods.values)
-        self.metrics.leads.set_function(lambda: float(self.leadership.leads))
-        self.metrics.unclear.set_function(lambda: float(len(self.binder.unclear)))
-        self.metrics.reduced.labels("leases").set_function(
-            lambda: float(self.leadership.degraded is not None)
+        self._metrics.watch_ledger(lambda: self._cluster.ledger)
+        self._metrics.watch_pods(self._cluster.pods.values)
+        self._metrics.leads.set_function(lambda: float(self._leadership.leads))
+        self._metrics.unclear.set_function(lambda: float(len(self._binder.unclear)))
+        self._metrics.reduced.labels("leases").set_function(
+            lambda: float(self._leadership.degraded is not None)
         )

@@ -58,12 +58,14 @@ class Leadership:
         durations: LeaseDurations,
         catch_up: Callable[[], Awaitable[None]],
         allow_without_lease: bool = False,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._api = api
         self._identity = identity
         self._address = address
         self._durations = durations
         self._catch_up = catch_up
+        self._clock = clock
         self._observation: Observation | None = None
         self._first_observation: Observation | None = None
         self._binds_until = 0.0
@@ -89,7 +91,7 @@ class Leadership:
 
     def fence(self) -> str | None:
         """Why a bind POST must not start now; None if it may. Call it immediately before each POST."""
-        if time.monotonic() >= self._binds_until:
+        if self._clock() >= self._binds_until:
             return _NOT_HELD if self._without_lease else self.degraded or _NOT_HELD
         if self._ready:
             return None
@@ -110,7 +112,7 @@ class Leadership:
         """
         with contextlib.suppress(ApiError):
             self._observation = self._first_observation = Observation(
-                await self._api.read_lease(), time.monotonic()
+                await self._api.read_lease(), self._clock()
             )
 
     async def run(self) -> None:
@@ -125,7 +127,7 @@ class Leadership:
             await self._release()
 
     async def _round(self) -> None:
-        began = time.monotonic()
+        began = self._clock()
         try:
             async with asyncio.timeout(self._durations.renew_deadline_s):
                 await self._step()
@@ -142,7 +144,7 @@ class Leadership:
         record = await self._api.read_lease()
         if self._without_lease:
             self._return_to_election()
-        now = time.monotonic()
+        now = self._clock()
         if record and recreated(self._observation.record if self._observation else None, record):
             self._reset()
         self._observation = observe(self._observation, record, now)
@@ -160,7 +162,7 @@ class Leadership:
         if recreated(observation.record, written):
             self._reset()  # as above: it was deleted
             observation = Observation(None, now)
-        self._observation = observe(observation, written, time.monotonic())
+        self._observation = observe(observation, written, self._clock())
         self._binds_until = binds_until(now, self._durations)
         earliest = max(binds_from(observation, self._durations, now), self._earliest_bind)
         listed = unchanged_since_release(self._first_observation, observation)
@@ -179,7 +181,7 @@ class Leadership:
 
     def _bind_without_lease(self, began: float) -> None:
         """Treat the rejection as a renewal: a replica that cannot reach the API server stops binding."""
-        now = time.monotonic()
+        now = self._clock()
         if now >= self._binds_until:
             self._reset()
             self._earliest_bind = now + self._durations.take_over_s
@@ -194,7 +196,7 @@ class Leadership:
         self._without_lease = False
         self.degraded = None
         self._binds_until = 0.0
-        self._earliest_bind = time.monotonic() + self._durations.take_over_s
+        self._earliest_bind = self._clock() + self._durations.take_over_s
 
     def _record(self, before: LeaseRecord | None) -> LeaseRecord:
         transitions = before.transitions if before else 0
@@ -219,7 +221,7 @@ class Leadership:
 
         ``listed``: no bind can have happened since the current lists started.
         """
-        wait_s = max(0.0, earliest - time.monotonic())
+        wait_s = max(0.0, earliest - self._clock())
         log.info("waiting_to_bind", wait_s=round(wait_s, 1), lease=not self._without_lease)
         await asyncio.sleep(wait_s)
         if not listed:

@@ -1,11 +1,6 @@
-"""HTTP: the scheduler's port.
-
-Paths, methods and redirects are those of the Aliyun extender: an extra trailing slash is redirected (301 for
-GET, 307 otherwise), a wrong method is 405 with ``Allow``.
-"""
+"""HTTP: the paths and methods of the scheduler's port, which are those of the Aliyun extender."""
 
 from collections.abc import Awaitable
-from http import HTTPStatus
 from typing import Final
 
 from gpushare.adapters.peer import FORWARDED_HEADER
@@ -13,7 +8,15 @@ from gpushare.contract import EXTENDER_PREFIX, EXTENDER_VERSION
 from gpushare.extender import codec
 from gpushare.extender.service import SchedulerService
 from gpushare.extender.verbs import error_answer
-from gpushare.runtime.http import Handler, PendingResponse, Request, Response, text_response
+from gpushare.runtime.http import (
+    Handler,
+    PendingResponse,
+    Request,
+    Response,
+    no_route,
+    text_response,
+    wrong_method,
+)
 
 MAX_BODY_BYTES: Final = 32 * 2**20
 _TOO_LARGE: Final = (
@@ -62,11 +65,11 @@ def scheduler_routes(service: SchedulerService) -> Handler:
         path = request.path
         post = posts.get(path)
         if post is not None:
-            return post(request) if request.method == "POST" else _wrong_method("POST")
+            return post(request) if request.method == "POST" else wrong_method("POST")
         get = gets.get(path) or (inspect_one if _names_a_node(path) else None)
         if get is not None:
-            return get(request) if request.method in ("GET", "HEAD") else _wrong_method("GET, HEAD")
-        return _no_route(request, {*posts, *gets})
+            return get(request) if request.method in ("GET", "HEAD") else wrong_method("GET, HEAD")
+        return no_route(request, {*posts, *gets})
 
     return handle
 
@@ -74,16 +77,3 @@ def scheduler_routes(service: SchedulerService) -> Handler:
 def _names_a_node(path: str) -> bool:
     before, _, node = path.rpartition("/")
     return before == _INSPECT and bool(node)
-
-
-def _wrong_method(allowed: str) -> Response:
-    return text_response("Method Not Allowed", HTTPStatus.METHOD_NOT_ALLOWED, ("allow", allowed))
-
-
-def _no_route(request: Request, known: set[str]) -> Response:
-    """A redirect if only the trailing slash is wrong, otherwise 404."""
-    path = request.path.rstrip("/")
-    if path == request.path or path not in known:
-        return text_response("Not Found", HTTPStatus.NOT_FOUND)
-    moved = HTTPStatus.MOVED_PERMANENTLY if request.method == "GET" else HTTPStatus.TEMPORARY_REDIRECT
-    return Response(b"", moved, "", (("location", path),))

@@ -15,9 +15,9 @@ from gpushare.installer.settings import InstallerSettings
 from gpushare.isolation.versions import current_version, versions_in_use
 from gpushare.monitoring.catalogue import LIBRARY_INFO
 from gpushare.monitoring.families import gauge
-from gpushare.runtime.admin_server import admin_app, rendering
+from gpushare.runtime.admin_server import AdminRoutes, rendering
 from gpushare.runtime.daemon import serve, stop_event
-from gpushare.runtime.serving import bind_socket
+from gpushare.runtime.server import bind_socket
 
 log = structlog.get_logger()
 
@@ -26,7 +26,7 @@ async def run(settings: InstallerSettings) -> None:
     """Serve until SIGTERM or SIGINT. Raises GpuShareError if the first round fails."""
     stop = stop_event()
     installer = LibraryInstaller(settings)
-    app = admin_app(rendering(installer.registry), live=lambda: None, ready=lambda: installer.problem)
+    app = AdminRoutes(rendering(installer.registry), live=lambda: None, ready=lambda: installer.problem)
     with bind_socket(settings.ops_host, settings.ops_port) as listener:
         log.info("started", folder=str(settings.folder), ops_port=listener.getsockname()[1])
         await serve(stop, (app, listener), [installer.run()])

@@ -1,8 +1,6 @@
 """The health URLs of a static pod, from its manifest. Pure."""
 
-from typing import Any
-
-Object = dict[str, Any]
+from gpushare.kubescheduler.static_pod import Object, flag_value, words_of
 
 _PROBES = ("livenessProbe", "readinessProbe")
 _EVERYWHERE = ("0.0.0.0", "::", "")  # noqa: S104 - compared with, not bound to
@@ -15,7 +13,7 @@ def health_urls(pod: Object, program: str) -> list[list[str]]:
     Control plane components serve /livez, older ones /healthz. Probes other than HTTP are ignored.
     """
     container = next(each for each in pod["spec"]["containers"] if _runs(each, program))
-    port = _flag(container, "--secure-port") or _SECURE_PORT
+    port = flag_value(container, "--secure-port") or _SECURE_PORT
     base = _base("https", _host(container), port)
     own = [[f"{base}/livez", f"{base}/healthz"]] if port != "0" else []
     gets = [(container.get(probe) or {}).get("httpGet") for probe in _PROBES]
@@ -24,7 +22,7 @@ def health_urls(pod: Object, program: str) -> list[list[str]]:
 
 
 def _runs(container: Object, program: str) -> bool:
-    return container.get("name") == program or program in _words(container)
+    return container.get("name") == program or program in words_of(container)
 
 
 def _url(container: Object, get: Object) -> str:
@@ -46,14 +44,5 @@ def _port(container: Object, port: int | str) -> int | str:
 
 def _host(container: Object) -> str:
     """The address on which the program listens, in the network of the host."""
-    bound = _flag(container, "--bind-address") or ""
+    bound = flag_value(container, "--bind-address") or ""
     return "127.0.0.1" if bound in _EVERYWHERE else bound
-
-
-def _flag(container: Object, flag: str) -> str | None:
-    found = [word.partition("=")[2] for word in _words(container) if word.startswith(f"{flag}=")]
-    return found[-1] if found else None
-
-
-def _words(container: Object) -> list[str]:
-    return [*(container.get("command") or []), *(container.get("args") or [])]

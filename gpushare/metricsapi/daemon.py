@@ -16,10 +16,9 @@ from gpushare.metricsapi.metrics import ApiMetrics
 from gpushare.metricsapi.service import MetricsService
 from gpushare.metricsapi.settings import MetricsApiSettings
 from gpushare.metricsapi.sources import Exporters, Prometheus, ValueSource
-from gpushare.runtime.admin_server import admin_app, rendering
+from gpushare.runtime.admin_server import AdminRoutes, rendering
 from gpushare.runtime.daemon import serve, stop_event
-from gpushare.runtime.server import HttpServer
-from gpushare.runtime.serving import bind_socket
+from gpushare.runtime.server import HttpServer, bind_socket
 
 log = structlog.get_logger()
 
@@ -38,7 +37,7 @@ async def run(settings: MetricsApiSettings) -> None:
     ):
         async with KubeClient(access) as client, Pages(timeout_s=settings.deadline_s) as pages:
             api = MetricsApiDaemon(settings, client, pages, server_auth)
-            app = admin_app(rendering(api.metrics.registry), live=lambda: None, ready=api.missing)
+            app = AdminRoutes(rendering(api.metrics.registry), live=lambda: None, ready=api.missing)
             ports = {"port": listener.getsockname()[1], "ops_port": ops_listener.getsockname()[1]}
             log.info("started", **ports, api=client.host, source=settings.source)
             await serve(stop, (app, ops_listener), api.jobs(), servers=[(api.server, listener)])

@@ -15,9 +15,9 @@ from gpushare.mpsd.metrics import MpsMetrics
 from gpushare.mpsd.settings import MpsSettings
 from gpushare.mpsd.supervisor import Supervisor
 from gpushare.ports import MpsDriver
-from gpushare.runtime.admin_server import admin_app, rendering
+from gpushare.runtime.admin_server import AdminRoutes, rendering
 from gpushare.runtime.daemon import StopStep, serve, stop_event
-from gpushare.runtime.serving import bind_socket
+from gpushare.runtime.server import bind_socket
 
 log = structlog.get_logger()
 
@@ -34,7 +34,7 @@ async def run(settings: MpsSettings) -> None:
     with bind_socket(settings.ops_host, settings.ops_port) as listener:
         async with Nvml() as driver:
             node = ControlDaemons(settings, driver)
-            app = admin_app(rendering(node.metrics.registry), live=lambda: None, ready=node.unready)
+            app = AdminRoutes(rendering(node.metrics.registry), live=lambda: None, ready=node.unready)
             log.info("started", folder=str(settings.state), ops_port=listener.getsockname()[1])
             await serve(stop, (app, listener), [node.run()], close=StopStep(node.stop, _CLOSE_S))
 

@@ -1,14 +1,12 @@
 """The admin server of a daemon: health, readiness, metrics."""
 
 from collections.abc import Callable, Iterable
+from http import HTTPStatus
 
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder
-from starlette.applications import Starlette
-from starlette.requests import Request
-from starlette.responses import PlainTextResponse, RedirectResponse, Response
-from starlette.routing import Route
-from starlette.types import ASGIApp, Receive, Scope, Send
+
+from gpushare.runtime.http import Request, Response, no_route, text_response, wrong_method
 
 Check = Callable[[], str | None]
 Render = Callable[[str], tuple[bytes, str]]
@@ -25,68 +23,47 @@ def rendering(registry: CollectorRegistry) -> Render:
     return render
 
 
-def admin_app(
-    render: Render,
-    *,
-    live: Check,
-    ready: Check,
-    notices: Callable[[], Iterable[str]] = tuple,
-) -> Starlette:
-    """Return the application with /healthz, /readyz and /metrics. A check returns the problem, or None.
+class AdminRoutes:
+    """Handles /healthz, /readyz and /metrics. A check returns the problem, or None.
 
-    ``notices`` are lines for the administrator in the response of a daemon that is ready.
+    ``notices`` are lines for the administrator in the response of a daemon that is ready. While ``stopping``
+    is set, it is not ready.
     """
 
-    async def healthz(_: Request) -> Response:
-        return _check(live())
+    def __init__(
+        self,
+        render: Render,
+        *,
+        live: Check,
+        ready: Check,
+        notices: Callable[[], Iterable[str]] = tuple,
+    ) -> None:
+        self.stopping = False
+        self._render = render
+        self._live = live
+        self._ready = ready
+        self._notices = notices
+        self._routes = {"/healthz": self._healthz, "/readyz": self._readyz, "/metrics": self._metrics}
 
-    async def readyz(_: Request) -> Response:
-        return _check("stopping" if app.state.stopping else ready(), *notices())
+    def __call__(self, request: Request) -> Response:
+        """Respond to a request."""
+        route = self._routes.get(request.path)
+        if route is None:
+            return no_route(request, self._routes)
+        return route(request) if request.method in ("GET", "HEAD") else wrong_method("GET, HEAD")
 
-    async def metrics(request: Request) -> Response:
-        page, content_type = render(request.headers.get("accept", ""))
-        return Response(page, headers={"content-type": content_type})
+    def _healthz(self, _: Request) -> Response:
+        return _check(self._live())
 
-    app = _application(
-        [
-            Route("/healthz", healthz, methods=["GET"]),
-            Route("/readyz", readyz, methods=["GET"]),
-            Route("/metrics", metrics, methods=["GET"]),
-        ]
-    )
-    app.state.stopping = False
-    return app
+    def _readyz(self, _: Request) -> Response:
+        return _check("stopping" if self.stopping else self._ready(), *self._notices())
 
-
-def set_stopping(app: Starlette) -> None:
-    """Make ``/readyz`` return 503 from now on."""
-    app.state.stopping = True
-
-
-def _application(routes: list[Route]) -> Starlette:
-    app = Starlette(routes=routes)
-    app.router.redirect_slashes = False
-    app.router.default = _without_slash(app)
-    return app
-
-
-def _without_slash(app: Starlette) -> ASGIApp:
-    """Handle a path without a route: redirect if only the trailing slash is wrong, else 404."""
-    exact = {route.path for route in app.routes if isinstance(route, Route)}
-    not_found = app.router.not_found
-
-    async def default(scope: Scope, receive: Receive, send: Send) -> None:
-        path = scope.get("path", "")
-        if scope["type"] == "http" and path.endswith("/") and path.rstrip("/") in exact:
-            status = 301 if scope["method"] == "GET" else 307
-            await RedirectResponse(path.rstrip("/"), status_code=status)(scope, receive, send)
-        else:
-            await not_found(scope, receive, send)
-
-    return default
+    def _metrics(self, request: Request) -> Response:
+        page, content_type = self._render(request.headers.get(b"accept", b"").decode("latin-1"))
+        return Response(page, content_type=content_type)
 
 
 def _check(problem: str | None, *notices: str) -> Response:
     if problem is not None:
-        return PlainTextResponse(problem, status_code=503)
-    return PlainTextResponse("\n".join(["ok", *notices]))
+        return text_response(problem, HTTPStatus.SERVICE_UNAVAILABLE)
+    return text_response("\n".join(["ok", *notices]))

@@ -10,8 +10,9 @@ A stop on SIGTERM or SIGINT has six steps, each with a time limit:
 6. The admin server ends.
 
 The caller opens clients before ``serve`` and closes them after it, so they outlive what uses them. A job or
-server that fails, or returns before the signal, ends the daemon at once: everything else is cancelled without
-the steps above, and the error reaches the caller.
+server that fails, or returns before the signal, ends the daemon without these steps: everything else is
+cancelled at once, and the servers let requests in progress finish, within their grace period. Then the error
+reaches the caller.
 """
 
 import asyncio
@@ -22,11 +23,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import structlog
-from starlette.applications import Starlette
 
-from gpushare.runtime.admin_server import set_stopping
+from gpushare.runtime.admin_server import AdminRoutes
 from gpushare.runtime.server import HttpServer
-from gpushare.runtime.serving import make_server
 
 log = structlog.get_logger()
 
@@ -54,7 +53,7 @@ def stop_event() -> asyncio.Event:
 
 async def serve(
     stop: asyncio.Event,
-    admin: tuple[Starlette, socket.socket],
+    admin: tuple[AdminRoutes, socket.socket],
     jobs: Iterable[Coroutine[Any, Any, None]],
     *,
     servers: Collection[tuple[HttpServer, socket.socket]] = (),
@@ -67,20 +66,20 @@ async def serve(
     ``jobs`` run until cancelled; those that do not end within ``jobs_end_s`` seconds are cancelled again.
     Raises an ExceptionGroup with the error of a job or server that failed.
     """
-    app, listener = admin
-    admin_server = make_server(app)
+    routes, listener = admin
+    admin_server = HttpServer(routes, max_body=0)
     async with asyncio.TaskGroup() as tasks:
 
         def start(name: str, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
             return tasks.create_task(_until_stop(stop, name, work), name=name)
 
-        start("admin server", admin_server.serve(sockets=[listener]))
+        start("admin server", admin_server.serve(listener))
         serving = [start("server", server.serve(accepting)) for server, accepting in servers]
         running = [start(getattr(job, "__qualname__", "job"), job) for job in jobs]
         await asyncio.sleep(0)  # every task has begun before one is cancelled
         await stop.wait()
         log.info("stopping")
-        set_stopping(app)
+        routes.stopping = True
         for server, _ in servers:
             server.stop()
         await _ended(serving, _SERVERS_S)
@@ -89,7 +88,7 @@ async def serve(
             task.cancel()
         await _ended(running, jobs_end_s)
         await _perform("close", close)
-        admin_server.should_exit = True
+        admin_server.stop()
 
 
 async def _until_stop(stop: asyncio.Event, name: str, work: Coroutine[Any, Any, None]) -> None:

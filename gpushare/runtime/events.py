@@ -27,6 +27,8 @@ _PERMANENT: Final = (
     HTTPStatus.UNPROCESSABLE_ENTITY,
 )
 """An event that the API server rejects with one of these is rejected again, and would block the queue."""
+_TERMINATING: Final = "NamespaceTerminating"
+"""The reason of a 403 for a new object in a namespace that is being deleted."""
 _MAX_DOUBLINGS: Final = 16
 _BACKLOG: Final = 100
 _BACKLOG_FACTOR: Final = 10
@@ -207,13 +209,18 @@ class EventRecorder:
         return pause_s
 
     def _reject(self, event: Event, error: ApiError) -> None:
-        """Drop an event. A missing right is a warning once, until an event is written again."""
+        """Drop an event. A missing right is a warning once, until an event is written again.
+
+        A namespace that terminates rejects all new objects, which is neither a missing right nor a problem.
+        """
         self._metrics.dropped()
-        known = error.status == HTTPStatus.FORBIDDEN and self._forbidden
-        (log.info if known else log.warning)(
+        terminating = error.reason == _TERMINATING
+        forbidden = error.status == HTTPStatus.FORBIDDEN and not terminating
+        quiet = terminating or (forbidden and self._forbidden)
+        (log.info if quiet else log.warning)(
             "event_dropped", about=_about(event), text=event.text, reason=str(error)
         )
-        if error.status == HTTPStatus.FORBIDDEN and not self._forbidden:
+        if forbidden and not self._forbidden:
             log.warning("reduced_mode", right="events", effect="no events are written", reason=str(error))
             self._metrics.forbidden(forbidden=True)
             self._forbidden = True

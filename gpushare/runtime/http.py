@@ -1,7 +1,11 @@
-"""HTTP requests and responses as values, and the encoding of a response. ``server`` does the I/O."""
+"""HTTP requests and responses as values, and the encoding of a response. ``server`` does the I/O.
+
+Wrong paths and methods are handled as in the Aliyun extender: an extra trailing slash is redirected (301 for
+GET, 307 otherwise), a wrong method is 405 with ``Allow``.
+"""
 
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Container, Coroutine
 from dataclasses import dataclass, field
 from email.utils import formatdate
 from functools import lru_cache
@@ -50,6 +54,20 @@ Handler = Callable[[Request], Response | PendingResponse]
 
 BAD_REQUEST: Final = text_response("Invalid HTTP request received.", HTTPStatus.BAD_REQUEST)
 CRASHED: Final = text_response("Internal Server Error", HTTPStatus.INTERNAL_SERVER_ERROR)
+
+
+def wrong_method(allowed: str) -> Response:
+    """The response for a path that has a handler, but not for this method."""
+    return text_response("Method Not Allowed", HTTPStatus.METHOD_NOT_ALLOWED, ("allow", allowed))
+
+
+def no_route(request: Request, known: Container[str]) -> Response:
+    """The response for an unknown path: a redirect if only the trailing slash is wrong, otherwise 404."""
+    path = request.path.rstrip("/")
+    if path == request.path or path not in known:
+        return text_response("Not Found", HTTPStatus.NOT_FOUND)
+    moved = HTTPStatus.MOVED_PERMANENTLY if request.method == "GET" else HTTPStatus.TEMPORARY_REDIRECT
+    return Response(b"", moved, "", (("location", path),))
 
 
 def head_of(response: Response, *, last: bool) -> bytes:

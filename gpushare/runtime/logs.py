@@ -2,21 +2,13 @@
 
 import logging
 import sys
-from typing import Final
 
 import structlog
-
-LEVELS: Final = {
-    "debug": logging.DEBUG,
-    "info": logging.INFO,
-    "warn": logging.WARNING,
-    "error": logging.ERROR,
-}
 
 
 def configure(level: str) -> None:
     """Set up structlog and let the libraries' own logs (warnings and worse) through it."""
-    threshold = LEVELS.get(level, logging.WARNING)
+    threshold = logging.getLevelNamesMapping().get(level.upper(), logging.WARNING)
     renderer = structlog.dev.ConsoleRenderer() if sys.stderr.isatty() else structlog.processors.JSONRenderer()
     structlog.configure(
         processors=[

@@ -1,4 +1,4 @@
-"""A small HTTP/1.1 server for ports where the latency of every request counts, such as the scheduler's.
+"""The HTTP/1.1 server of all daemons: small and fast, because kube-scheduler waits for each response.
 
 It handles connections and the order of requests, not paths. A handler that can respond immediately returns
 the response, which is written without a task; a handler that has to wait returns a coroutine. Each response
@@ -16,6 +16,7 @@ from urllib.parse import unquote
 import httptools
 import structlog
 
+from gpushare.errors import ConfigError
 from gpushare.runtime.http import (
     BAD_REQUEST,
     CRASHED,
@@ -34,6 +35,22 @@ log = structlog.get_logger()
 _KEEP_ALIVE_S: Final = 120.0
 """Longer than the 90 s after which Go clients close idle connections, so that they close first."""
 _GRACE_S: Final = 5.0
+_BACKLOG: Final = 1024
+
+
+def bind_socket(host: str, port: int) -> socket.socket:
+    """Return a listening socket, so that a port in use is an error before anything else starts."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((host, port))
+    except OSError as error:
+        listener.close()
+        raise ConfigError(f"cannot listen on {host}:{port}: {error.strerror}") from error
+    listener.listen(_BACKLOG)
+    listener.setblocking(False)  # noqa: FBT003 - the socket API
+    return listener
 
 
 class HttpServer:

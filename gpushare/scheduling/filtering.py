@@ -97,16 +97,11 @@ def shortlisted(ledger: Ledger, pod_request: PodRequest, outcome: FilterOutcome,
     return replace(outcome, passed=list(islice(chain.from_iterable(reversed(ranks)), most)))
 
 
-def score(ledger: Ledger, pod_request: PodRequest, name: str) -> int:
-    """0 to 10: how well the node suits the pod by the placement policy; 0 if the pod does not fit.
+def scores(ledger: Ledger, pod_request: PodRequest, names: Sequence[str]) -> dict[str, int]:
+    """The scores of the given nodes by the placement policy, from 0 to 10; 0 if the pod does not fit.
 
     GPUs with a known model that is not in the table of models score 0.
     """
-    return scores(ledger, pod_request, (name,))[name]
-
-
-def scores(ledger: Ledger, pod_request: PodRequest, names: Sequence[str]) -> dict[str, int]:
-    """The scores of the given nodes."""
     points = _points(ledger, pod_request, names)
     if UNFIT in points:
         points = [max(0, each) for each in points]

@@ -10,6 +10,7 @@ from gpushare.model.demand import ContainerDemand, ContainerKind, Demand, Malfor
 from gpushare.model.modes import Mode
 from gpushare.model.objects import Node, Pod
 from gpushare.scheduling.events import NodeSeen, PodSeen, Reserved
+from gpushare.scheduling.filtering import scores
 from gpushare.scheduling.fitting import PodRequest, Rejection, place
 from gpushare.scheduling.ledger import EMPTY_LEDGER, Ledger, apply
 
@@ -143,6 +144,11 @@ def reserved(ledger: Ledger, who: Pod, name: str) -> Ledger:
     """The ledger after a bind to that node."""
     assert isinstance(who.demand, Demand)
     return apply(ledger, Reserved(who, who.demand, name, decided(ledger, who, name)))
+
+
+def score(ledger: Ledger, who: PodRequest, name: str) -> int:
+    """The score of one node."""
+    return scores(ledger, who, (name,))[name]
 
 
 def free(ledger: Ledger, name: str) -> list[int]:

@@ -13,6 +13,7 @@ from gpushare.deviceplugin.kubelet.registrar import Registrar
 from gpushare.deviceplugin.metrics import PluginMetrics
 from tests.fakes.device_plugin import RESOURCE, FakePlugin
 from tests.fakes.kubelet import fake_kubelet
+from tests.support.waiting import until
 
 
 @pytest.mark.parametrize("form", ["localhost", "{path}", "{escaped}"])
@@ -22,8 +23,7 @@ async def test_a_kubelet_of_any_age_is_served(tmp_path: Path, form: str) -> None
     async with fake_kubelet(tmp_path) as kubelet, asyncio.timeout(10):
         kubelet.authority = form.format(path=path, escaped=quote(path, safe=""))
         registrar = asyncio.create_task(Registrar(plugin, tmp_path, PluginMetrics()).run())
-        while kubelet.allocatable(RESOURCE) != len(plugin.stock):
-            await asyncio.sleep(0.002)
+        await until(lambda: kubelet.allocatable(RESOURCE) == len(plugin.stock))
         assert (await kubelet.admit("uid", "main", RESOURCE, 2)).envs["IDS"] == "a,b"
         registrar.cancel()
         await asyncio.gather(registrar, return_exceptions=True)

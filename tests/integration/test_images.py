@@ -74,7 +74,7 @@ SERVICES: dict[str, dict[str, Any]] = {
     },
     "cli": {
         "packages": ["gpushare.cli"],
-        "absent": ["grpc", "google.protobuf", "pynvml", "starlette", "uvicorn", "prometheus_client"],
+        "absent": ["grpc", "google.protobuf", "pynvml", "httptools", "prometheus_client"],
         "commands": [
             ["gpushare", "version"],
             ["kubectl-inspect-gpushare-v2", "--help"],

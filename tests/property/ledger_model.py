@@ -78,14 +78,16 @@ class NaiveLedger:
         node = self.nodes[reserved.node]
         everywhere = {card.index for card in node.cards}
         if uid in node.assigned:
-            said = dict(node.assigned[uid])
+            shares = dict(node.assigned[uid])
         else:
-            said = {index: share.mem for index, share in reserved.claim or ()}
+            shares = {index: share.mem for index, share in reserved.claim or ()}
         part = reserved.demand.mem // reserved.demand.cards
         sound = (
-            len(said) == reserved.demand.cards and said.keys() <= everywhere and set(said.values()) == {part}
+            len(shares) == reserved.demand.cards
+            and shares.keys() <= everywhere
+            and set(shares.values()) == {part}
         )
-        return set(said) if sound else everywhere
+        return set(shares) if sound else everywhere
 
     def free(self, name: str, index: int) -> tuple[int, int]:
         """Units and percent of compute that a card has left; less than nothing if it is over-committed."""

@@ -142,13 +142,13 @@ class HonestCluster(RuleBasedStateMachine):
         self.happens(UnhealthySeen(name, cards))
 
     @rule(name=names)
-    def the_agent_tells_the_truth(self, name: str) -> None:
-        said = {
+    def the_agent_publishes_the_claims(self, name: str) -> None:
+        published = {
             uid: {index: share.mem for index, share in reserved.claim}
             for uid, reserved in self.model.reserved.items()
             if reserved.node == name and reserved.claim is not None
         }
-        self.shows_node(replace(self.machines[name], assigned=said))
+        self.shows_node(replace(self.machines[name], assigned=published))
 
     # --- pods ---
 
@@ -315,7 +315,7 @@ class HostileCluster(HonestCluster):
 
     @precondition(lambda self: self.few_pods())
     @rule(wanted=small_demands(), name=names, cards=claims, mode=modes)
-    def somebody_else_binds_a_pod(
+    def another_scheduler_binds_a_pod(
         self, wanted: Demand, name: str, cards: tuple[int, ...] | None, mode: Mode | None
     ) -> None:
         self.shows(pod(self.a_new_uid(), wanted, at=name, card=cards, mode=mode))
@@ -325,7 +325,7 @@ class HostileCluster(HonestCluster):
 
     @precondition(lambda self: self.unsettled())
     @rule(pick=picks, elsewhere=st.none() | names, cards=claims, mode=modes)
-    def the_api_has_another_word_on_our_bind(
+    def the_api_shows_another_result_of_our_bind(
         self, pick: int, elsewhere: str | None, cards: tuple[int, ...] | None, mode: Mode | None
     ) -> None:
         uids = self.unsettled()
@@ -346,15 +346,15 @@ class HostileCluster(HonestCluster):
     @rule(
         pick=picks,
         name=names,
-        word=st.dictionaries(st.integers(0, 3), st.integers(0, 10), max_size=2),
+        units=st.dictionaries(st.integers(0, 3), st.integers(0, 10), max_size=2),
         right=st.booleans(),
     )
-    def the_agent_says_something(self, pick: int, name: str, word: dict[int, int], right: bool) -> None:  # noqa: FBT001
+    def the_agent_publishes_any_units(self, pick: int, name: str, units: dict[int, int], right: bool) -> None:  # noqa: FBT001
         who = self.picked(pick)
         assert isinstance(who.demand, Demand)
-        said = dict.fromkeys(word, who.demand.per_card.mem) if right else word
+        published = dict.fromkeys(units, who.demand.per_card.mem) if right else units
         before = self.machines[name]
-        self.shows_node(replace(before, assigned={**before.assigned, who.uid: said}))
+        self.shows_node(replace(before, assigned={**before.assigned, who.uid: published}))
 
     @invariant()
     def no_card_mixes_modes_users_of_mps_or_more_pods_than_it_may_hold(self) -> None:

@@ -6,9 +6,9 @@ from hypothesis import strategies as st
 from gpushare.model.card_models import is_listed
 from gpushare.model.options import Placement
 from gpushare.scheduling.book import Book
-from gpushare.scheduling.filtering import score
 from gpushare.scheduling.fitting import PodRequest, Rejection, fitting_cards, place
 from gpushare.scheduling.ledger import Ledger
+from tests.builders.scheduling import score
 from tests.property.strategies import NODES, PLACEMENTS, ledgers, pod_requests
 
 

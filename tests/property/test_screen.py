@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 from gpushare.model.demand import Amount, Demand
 from gpushare.model.modes import Mode
 from gpushare.scheduling.book import Book, Nominee, Reservation, reserved_shares, with_reservation, without
-from gpushare.scheduling.filtering import filter_nodes, score, shortlisted
+from gpushare.scheduling.filtering import filter_nodes, shortlisted
 from gpushare.scheduling.fitting import PodRequest, Rejection, place
 from gpushare.scheduling.inspection import explain, inspect
 from gpushare.scheduling.ledger import Ledger
-from tests.builders.scheduling import cluster, demand, node, pod
+from tests.builders.scheduling import cluster, demand, node, pod, score
 from tests.property.strategies import (
     MODES,
     NODES,
@@ -164,11 +164,11 @@ def could_all_be_in(book: Book, waiting: list[Nominee]) -> bool:
 
 @given(waited_for(), st.integers(1, 8), st.integers(0, 3), st.sampled_from(PLACEMENTS))
 def test_units_for_nominees_of_no_lower_priority_are_never_taken(
-    ledger: Ledger, units: int, priority: int, wish: str | None
+    ledger: Ledger, units: int, priority: int, placement: str | None
 ) -> None:
     """The nominees that fit once the terminating pods are gone still fit with the pod placed."""
     book = ledger.books["n0"]
-    who = PodRequest("seeker", demand(units), priority, wish)
+    who = PodRequest("seeker", demand(units), priority, placement)
     found = place(book, who)
     if isinstance(found, Rejection):
         return
@@ -179,14 +179,14 @@ def test_units_for_nominees_of_no_lower_priority_are_never_taken(
 
 @given(waited_for(), st.integers(1, 8), st.sampled_from(PLACEMENTS))
 def test_a_single_nominee_is_placed_once_its_units_are_free_after_any_pods(
-    ledger: Ledger, units: int, wish: str | None
+    ledger: Ledger, units: int, placement: str | None
 ) -> None:
     book = ledger.books["n0"]
     first = max(book.nominees.values(), key=lambda n: (n.priority, n.uid))
     alone = replace(book, nominees={first.uid: first})
     itself = PodRequest(first.uid, first.demand, first.priority, first.placement)
     later = without(alone, frozenset(r.uid for r in book.reservations.values() if r.terminating))
-    found = place(alone, PodRequest("seeker", demand(units), 0, wish))
+    found = place(alone, PodRequest("seeker", demand(units), 0, placement))
     if isinstance(place(later, itself), Rejection) or isinstance(found, Rejection):
         return
     after = with_reservation(later, Reservation("new", "", demand(units), found))

@@ -29,11 +29,26 @@ _READ_BUFFER = 2**21
 _encode = msgspec.json.Encoder().encode
 
 
+class _Cause(msgspec.Struct):
+    reason: str = ""
+
+
+class _Details(msgspec.Struct):
+    causes: list[_Cause] | None = None
+
+
 class _ErrorStatus(msgspec.Struct):
     """The fields of the API's Status object that we report."""
 
     message: str = ""
     reason: str = ""
+    details: _Details | None = None
+
+    @property
+    def specific_reason(self) -> str:
+        """The reason of the first cause, such as ``NamespaceTerminating``, else that of the status."""
+        causes = (self.details and self.details.causes) or ()
+        return next((cause.reason for cause in causes if cause.reason), self.reason)
 
 
 class KubeClient:
@@ -164,7 +179,7 @@ def _refused(response: aiohttp.ClientResponse, text: bytes, method: str, path: s
     return ApiError(
         message,
         status=response.status,
-        reason=status.reason,
+        reason=status.specific_reason,
         retry_after_s=float(retry_after) if retry_after.isdigit() else 0.0,
     )
 

@@ -1,7 +1,7 @@
 """Placement policies: which GPUs of a node a pod gets, and how well the node suits the pod.
 
-A new policy is one new module with a class that satisfies ``Policy``, and one entry in ``POLICIES``. Its name
-also belongs in ``gpushare.model.options.Placement``, which lists the values for users.
+A new policy is one new module with a class that satisfies ``Policy``, and one entry in ``POLICIES``. A test
+names the lists for users that must have it too, such as ``gpushare.model.options.Placement``.
 """
 
 from collections.abc import Iterable, Mapping

@@ -7,7 +7,6 @@ from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-import httpx2
 import pytest
 from structlog.testing import capture_logs
 
@@ -27,6 +26,7 @@ from gpushare.model.hardware import Fault, Inventory
 from gpushare.model.options import MemoryUnit
 from gpushare.model.own_node import NodePod, OwnNode
 from gpushare.model.readings import ProcessReading
+from gpushare.runtime.http import Request
 from tests.builders.gpu_pods import cards
 from tests.fakes import podresources
 from tests.support.waiting import until
@@ -187,20 +187,18 @@ def app_with_card_0(found: Agent) -> None:
     found.node_state.update_whole_gpus({"app": frozenset({"GPU-0"})})
 
 
-async def readyz(found: Agent) -> tuple[int, str]:
-    transport = httpx2.ASGITransport(found.admin_app)
-    async with httpx2.AsyncClient(transport=transport, base_url="http://agent") as client:
-        answer = await client.get("/readyz")
-    return answer.status_code, answer.text
+def readyz(found: Agent) -> tuple[int, str]:
+    response = found.admin_routes(Request("GET", "/readyz", {}, b"", keep_alive=True))
+    return response.status, response.body.decode()
 
 
-async def test_readyz_lists_gpus_in_use_as_whole_gpus(ready: Agent) -> None:
-    assert await readyz(ready) == (200, "ok")
+def test_readyz_lists_gpus_in_use_as_whole_gpus(ready: Agent) -> None:
+    assert readyz(ready) == (200, "ok")
     app_with_card_0(ready)
     reported = "card 0 takes no pods until default/app is gone, which has a whole GPU"
-    assert await readyz(ready) == (200, f"ok\n{reported}")
+    assert readyz(ready) == (200, f"ok\n{reported}")
     ready.node_state.update_node(OwnNode("node-a"), "label cgpu=false")
-    assert await readyz(ready) == (503, "label cgpu=false")
+    assert readyz(ready) == (503, "label cgpu=false")
 
 
 async def test_an_agent_without_lists_reads_the_checkpoint_before_it_serves(

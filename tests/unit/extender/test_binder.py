@@ -136,7 +136,7 @@ async def test_the_event_of_each_bind_shows_the_free_units_after_it() -> None:
         ]
 
 
-async def test_the_note_names_every_gpu() -> None:
+async def test_the_event_names_every_gpu() -> None:
     async with rig(node("n", 14, 14), pod("a", demand(8, cards=2))) as r:
         await r.bind("a")
         assert r.notes[0].text == (
@@ -144,7 +144,7 @@ async def test_the_note_names_every_gpu() -> None:
         )
 
 
-async def test_the_note_of_a_second_attempt_counts_its_own_units_once() -> None:
+async def test_the_event_of_a_second_attempt_counts_its_own_units_once() -> None:
     async with rig(node("n", 14), pod("a", 4)) as r:
         r.api.script.append(fail(silence()))
         await r.bind("a")
@@ -165,7 +165,7 @@ async def test_binds_at_the_same_time_never_share_units_that_are_there_once() ->
         assert len(r.api.posts) == 1
 
 
-# --- refusals before a POST ----------------------------------------------------------------------
+# --- rejections before a POST --------------------------------------------------------------------
 
 
 async def test_behind_the_fence_nothing_is_posted_and_nothing_reserved() -> None:
@@ -263,7 +263,7 @@ async def test_a_pod_of_another_uid_is_rejected_with_the_text_of_the_aliyun_exte
         )
 
 
-# --- clear refusals ------------------------------------------------------------------------------
+# --- clear rejections ----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

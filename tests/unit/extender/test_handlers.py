@@ -13,81 +13,85 @@ from tests.unit.extender.fakes import refused
 
 
 @pytest.fixture
-def feeds() -> SyncStatus:
+def sync_status() -> SyncStatus:
     return SyncStatus(ExtenderMetrics())
 
 
-def test_at_first_both_are_missing(feeds: SyncStatus) -> None:
-    assert feeds.missing() == "the extender has not listed nodes and pods yet"
-    assert not feeds.synced_once.is_set()
+def test_at_first_both_are_missing(sync_status: SyncStatus) -> None:
+    assert sync_status.missing() == "the extender has not listed nodes and pods yet"
+    assert not sync_status.synced_once.is_set()
 
 
-def test_the_one_that_is_missing_is_named_with_the_reason_that_the_api_gave(feeds: SyncStatus) -> None:
-    feeds.synced("pods")
-    feeds.failed("nodes", refused(403, "cannot list nodes"), 1.0)
-    assert feeds.missing() == "the extender has not listed nodes yet: cannot list nodes"
+def test_the_one_that_is_missing_is_named_with_the_reason_that_the_api_gave(sync_status: SyncStatus) -> None:
+    sync_status.synced("pods")
+    sync_status.failed("nodes", refused(403, "cannot list nodes"), 1.0)
+    assert sync_status.missing() == "the extender has not listed nodes yet: cannot list nodes"
 
 
-def test_both_reasons_are_named(feeds: SyncStatus) -> None:
-    feeds.failed("pods", refused(403, "no pods"), 1.0)
-    feeds.failed("nodes", refused(403, "no nodes"), 1.0)
-    assert feeds.missing() == "the extender has not listed nodes and pods yet: no nodes; no pods"
+def test_both_reasons_are_named(sync_status: SyncStatus) -> None:
+    sync_status.failed("pods", refused(403, "no pods"), 1.0)
+    sync_status.failed("nodes", refused(403, "no nodes"), 1.0)
+    assert sync_status.missing() == "the extender has not listed nodes and pods yet: no nodes; no pods"
 
 
-def test_config_maps_are_not_waited_for(feeds: SyncStatus) -> None:
-    feeds.failed("configmaps", refused(403, "no"), 1.0)
-    feeds.synced("nodes")
-    feeds.synced("pods")
-    assert feeds.missing() is None
-    assert feeds.synced_once.is_set()
+def test_config_maps_are_not_waited_for(sync_status: SyncStatus) -> None:
+    sync_status.failed("configmaps", refused(403, "no"), 1.0)
+    sync_status.synced("nodes")
+    sync_status.synced("pods")
+    assert sync_status.missing() is None
+    assert sync_status.synced_once.is_set()
 
 
 @pytest.mark.parametrize("resource", ["configmaps", "secrets"])
-def test_a_missing_optional_permission_is_logged_once_as_degraded(feeds: SyncStatus, resource: str) -> None:
+def test_a_missing_optional_permission_is_logged_once_as_degraded(
+    sync_status: SyncStatus, resource: str
+) -> None:
     with capture_logs() as logs:
         for _ in range(2):
-            feeds.failed(resource, refused(403, "no"), 1.0)
+            sync_status.failed(resource, refused(403, "no"), 1.0)
     assert [(entry["event"], entry["right"]) for entry in logs] == [("reduced_mode", resource)]
 
 
 @pytest.mark.parametrize(("resource", "status"), [("nodes", 403), ("configmaps", 500)])
-def test_other_errors_are_not_reported(feeds: SyncStatus, resource: str, status: int) -> None:
+def test_other_errors_are_not_reported(sync_status: SyncStatus, resource: str, status: int) -> None:
     with capture_logs() as logs:
-        feeds.failed(resource, refused(status, "no"), 1.0)
+        sync_status.failed(resource, refused(status, "no"), 1.0)
     assert [(entry["event"], entry["resource"]) for entry in logs] == [("watch_restarted", resource)]
 
 
-def test_trouble_after_the_list_makes_nothing_missing(feeds: SyncStatus) -> None:
-    feeds.synced("nodes")
-    feeds.synced("pods")
-    feeds.failed("pods", refused(500, "etcd is away"), 1.0)
-    assert feeds.missing() is None
+def test_an_error_after_the_list_makes_nothing_missing(sync_status: SyncStatus) -> None:
+    sync_status.synced("nodes")
+    sync_status.synced("pods")
+    sync_status.failed("pods", refused(500, "etcd is away"), 1.0)
+    assert sync_status.missing() is None
 
 
 @pytest.mark.parametrize(
     ("mode", "most"), [(Mode.CGPU, 3), (Mode.SHARE, 0), (Mode.CORE_MEM, 0), (Mode.MPS, 0)]
 )
-def test_only_gpus_of_mode_cgpu_limit_the_number_of_pods(feeds: SyncStatus, mode: Mode, most: int) -> None:
+def test_only_gpus_of_mode_cgpu_limit_the_number_of_pods(
+    sync_status: SyncStatus, mode: Mode, most: int
+) -> None:
     cluster = Cluster()
-    NodeHandler(cluster, feeds, cgpu_pods=3).changed([Upserted("n", node("n", 14, mode=mode))])
+    NodeHandler(cluster, sync_status, cgpu_pods=3).changed([Upserted("n", node("n", 14, mode=mode))])
     found = cluster.ledger.books["n"].node
     assert found is not None
     assert found.pods_per_card == most
 
 
-def test_a_change_of_the_mode_changes_the_number_of_pods_per_gpu(feeds: SyncStatus) -> None:
+def test_a_change_of_the_mode_changes_the_number_of_pods_per_gpu(sync_status: SyncStatus) -> None:
     cluster = Cluster()
-    intake = NodeHandler(cluster, feeds, cgpu_pods=3)
+    handler = NodeHandler(cluster, sync_status, cgpu_pods=3)
     for mode in (Mode.CGPU, Mode.SHARE):
-        intake.changed([Upserted("n", node("n", 14, mode=mode))])
+        handler.changed([Upserted("n", node("n", 14, mode=mode))])
     assert cluster.ledger.books["n"].node == node("n", 14)
-    intake.changed([Deleted("n")])
+    handler.changed([Deleted("n")])
     assert "n" not in cluster.ledger.books
 
 
-def test_problems_of_a_node_are_logged_once(feeds: SyncStatus) -> None:
-    intake = NodeHandler(Cluster(), feeds, cgpu_pods=3)
+def test_problems_of_a_node_are_logged_once(sync_status: SyncStatus) -> None:
+    handler = NodeHandler(Cluster(), sync_status, cgpu_pods=3)
     with capture_logs() as logs:
         for _ in range(2):
-            intake.changed([Upserted("n", node("n", 14, mode=Mode.CGPU, placement="odd"))])
+            handler.changed([Upserted("n", node("n", 14, mode=Mode.CGPU, placement="odd"))])
     assert [entry["event"] for entry in logs] == ["placement_unknown"]

@@ -1,7 +1,6 @@
-"""Leader election of one replica, with a fake Lease."""
+"""Leader election of one replica, with a fake Lease, in virtual time."""
 
 import asyncio
-import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -20,6 +19,7 @@ from gpushare.extender.settings import Deadlines
 from gpushare.model.changes import Upserted
 from gpushare.ports import LeaseRecord
 from tests.builders.scheduling import node, pod
+from tests.support.virtual_time import skip_waits
 from tests.support.waiting import until
 from tests.unit.extender.fakes import FakeApi, gated, refused, silence
 
@@ -67,7 +67,17 @@ def candidate(
         durations=durations,
         catch_up=catch_up,
         allow_without_lease=by_flag,
+        clock=now,
     )
+
+
+@pytest.fixture(autouse=True)
+async def virtual_time() -> None:
+    skip_waits(asyncio.get_running_loop())
+
+
+def now() -> float:
+    return asyncio.get_running_loop().time()
 
 
 @asynccontextmanager
@@ -112,13 +122,13 @@ UNHELD = LeaseRecord("", "", 0, "", 0, "v")
 async def test_an_invalid_lease_is_waited_for_in_full_and_followed_by_a_catch_up(
     lease: LeaseRecord | None,
 ) -> None:
-    """It may have been deleted during a term, or another replica may bind without one."""
+    """It may have been deleted while it was held, or another replica may bind without one."""
     api, catch_up = FakeApi(lease=lease), open_gate()
-    began = time.monotonic()
+    began = now()
     async with running(api, catch_up, QUICK) as leadership:
         await until(lambda: leadership.fence() == WAITS)
         await until(lambda: leadership.leads)
-        assert time.monotonic() >= began + QUICK.lease_s + QUICK.post_s
+        assert now() >= began + QUICK.lease_s + QUICK.post_s
         assert catch_up.begun == 1
 
 
@@ -132,7 +142,7 @@ async def test_a_new_holder_does_not_bind_before_it_has_caught_up() -> None:
 
 
 @asynccontextmanager
-async def running_after_scouting(
+async def running_after_observation(
     api: FakeApi, catch_up: CatchUp, change: Callable[[], None]
 ) -> AsyncIterator[Leadership]:
     """A replica that reads the Lease first; then the Lease changes; then it takes part."""
@@ -149,7 +159,7 @@ async def running_after_scouting(
 
 async def test_a_lease_that_was_free_before_the_lists_needs_no_new_lists() -> None:
     api, catch_up = FakeApi(lease=FREE), open_gate()
-    async with running_after_scouting(api, catch_up, lambda: None) as leadership:
+    async with running_after_observation(api, catch_up, lambda: None) as leadership:
         await until(lambda: leadership.leads)
         assert catch_up.begun == 0
 
@@ -164,12 +174,12 @@ async def test_a_lease_that_was_held_before_the_lists_requires_new_lists(
 ) -> None:
     api, catch_up = FakeApi(), CatchUp()
     api.lease = before
-    async with running_after_scouting(api, catch_up, lambda: setattr(api, "lease", after)) as leadership:
+    async with running_after_observation(api, catch_up, lambda: setattr(api, "lease", after)) as leadership:
         await until(lambda: catch_up.begun or leadership.holder)
         assert not leadership.leads
 
 
-async def test_an_old_observation_of_the_lease_counts_for_the_first_term_only() -> None:
+async def test_an_old_observation_of_the_lease_counts_for_the_first_lead_only() -> None:
     api, catch_up = FakeApi(lease=FREE), open_gate()
     leadership = candidate(api, catch_up, FAST)
     await leadership.observe_lease()
@@ -186,7 +196,7 @@ async def test_an_absent_lease_is_waited_for_regardless_of_earlier_observations(
     before: LeaseRecord | None,
 ) -> None:
     api, catch_up = FakeApi(lease=before), open_gate()
-    async with running_after_scouting(api, catch_up, lambda: setattr(api, "lease", None)) as leadership:
+    async with running_after_observation(api, catch_up, lambda: setattr(api, "lease", None)) as leadership:
         await until(lambda: api.lease is not None)
         await turns()
         assert not leadership.leads
@@ -196,7 +206,7 @@ async def test_an_absent_lease_is_waited_for_regardless_of_earlier_observations(
 async def test_a_failed_observation_of_the_lease_is_ignored() -> None:
     api, catch_up = FakeApi(lease=FREE), open_gate()
     api.lease_errors.append(silence())
-    async with running_after_scouting(api, catch_up, lambda: None) as leadership:
+    async with running_after_observation(api, catch_up, lambda: None) as leadership:
         await until(lambda: leadership.leads)
         assert catch_up.begun == 1
 
@@ -210,7 +220,7 @@ async def test_a_follower_knows_the_holder_and_does_not_lead() -> None:
     assert api.lease == OTHER
 
 
-# --- a Lease that the API server refuses ---------------------------------------------------------
+# --- a Lease that the API server forbids ---------------------------------------------------------
 
 
 async def test_without_permission_for_the_lease_no_replica_binds_and_both_remedies_are_named() -> None:
@@ -276,7 +286,7 @@ async def test_a_rejection_is_logged_once() -> None:
     assert "may not use its Lease (no)" in reported[0]["effect"]
 
 
-# --- without a Lease, by choice ------------------------------------------------------------------
+# --- without a Lease, by flag --------------------------------------------------------------------
 
 
 @asynccontextmanager
@@ -287,14 +297,14 @@ async def without_lease(catch_up: CatchUp | None = None) -> AsyncIterator[tuple[
 
 
 async def test_by_flag_a_replica_binds_without_a_lease_after_a_full_wait_and_a_catch_up() -> None:
-    began, catch_up = time.monotonic(), CatchUp()
+    began, catch_up = now(), CatchUp()
     async with without_lease(catch_up) as (leadership, _):
         await until(lambda: leadership.degraded)
         assert leadership.fence() == (
             "this extender has no Lease and waits before its first bind as if another still bound"
         )
         await until(lambda: catch_up.begun)
-        assert time.monotonic() >= began + QUICK.lease_s + QUICK.post_s
+        assert now() >= began + QUICK.lease_s + QUICK.post_s
         assert not leadership.leads
         catch_up.gate.set()
         await until(lambda: leadership.leads)
@@ -309,12 +319,12 @@ async def test_a_lease_that_can_be_read_stops_it_at_once_and_is_waited_for_in_fu
     async with without_lease(catch_up) as (leadership, api):
         await until(lambda: leadership.leads)
         api.lease, api.lease_verbs = FREE, ("get", "create", "update")
-        began = time.monotonic()
+        began = now()
         await until(lambda: api.lease and api.lease.holder == "me")
         assert leadership.fence() == WAITS
         assert leadership.degraded is None
         await until(lambda: leadership.leads)
-        assert time.monotonic() >= began + QUICK.lease_s + QUICK.post_s
+        assert now() >= began + QUICK.lease_s + QUICK.post_s
         assert catch_up.begun == 2
 
 
@@ -340,9 +350,9 @@ async def test_without_an_answer_of_the_api_it_stops_and_starts_over() -> None:
         api.lease_errors = deque([silence()] * 10_000)
         await until(lambda: leadership.fence() == NOT_HELD)
         api.lease_verbs = ()
-        began = time.monotonic()
+        began = now()
         await until(lambda: leadership.leads)
-        assert time.monotonic() >= began + QUICK.lease_s + QUICK.post_s
+        assert now() >= began + QUICK.lease_s + QUICK.post_s
         assert catch_up.begun == 2
 
 
@@ -455,10 +465,10 @@ async def test_a_lease_deleted_and_recreated_by_a_renewal_is_waited_for_in_full(
     async with running(api, catch_up, QUICK) as leadership:
         await until(lambda: leadership.leads)
         api.deletes = True
-        began = time.monotonic()
+        began = now()
         await until(lambda: leadership.fence() == WAITS)
         await until(lambda: leadership.leads)
-        assert time.monotonic() >= began + QUICK.lease_s + QUICK.post_s
+        assert now() >= began + QUICK.lease_s + QUICK.post_s
         assert catch_up.begun == 2
 
 

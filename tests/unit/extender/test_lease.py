@@ -22,7 +22,7 @@ from gpushare.extender.lease import (
 )
 from gpushare.ports import LeaseRecord
 
-TERMS = LeaseDurations(lease_s=15, renew_deadline_s=10, retry_s=2, post_s=3)
+DURATIONS = LeaseDurations(lease_s=15, renew_deadline_s=10, retry_s=2, post_s=3)
 
 
 def record(
@@ -31,7 +31,7 @@ def record(
     return LeaseRecord(holder, "10.0.0.1:39999", duration_s, renewed, transitions, "7", "uid")
 
 
-# --- look ----------------------------------------------------------------------------------------
+# --- observe -------------------------------------------------------------------------------------
 
 
 def test_a_first_observation_starts_now() -> None:
@@ -96,43 +96,43 @@ def test_the_time_that_the_holder_wrote_does_not_matter() -> None:
     assert decide(Observation(record(renewed="1970-01-01T00:00:00Z"), 0.0), "me", 1.0) is LeaseAction.FOLLOW
 
 
-# --- bind_from and lapses_at ---------------------------------------------------------------------
+# --- binds_from and binds_until ------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("found", [None, record("", transitions=0)], ids=["absent", "never-held"])
 def test_a_lease_without_a_known_holder_is_waited_for_in_full(
     found: LeaseRecord | None,
 ) -> None:
-    assert TERMS.take_over_s == TERMS.lease_s + TERMS.post_s
-    assert binds_from(Observation(found, 0.0), TERMS, 4.0) == 4.0 + TERMS.take_over_s
+    assert DURATIONS.take_over_s == DURATIONS.lease_s + DURATIONS.post_s
+    assert binds_from(Observation(found, 0.0), DURATIONS, 4.0) == 4.0 + DURATIONS.take_over_s
 
 
 def test_after_a_lease_that_was_released_one_may_bind_at_once() -> None:
-    assert binds_from(Observation(record(""), 0.0), TERMS, 4.0) == 4.0
+    assert binds_from(Observation(record(""), 0.0), DURATIONS, 4.0) == 4.0
 
 
 def test_a_new_holder_waits_for_the_last_post_of_a_lost_one() -> None:
-    assert binds_from(Observation(record(), 100.0), TERMS, 115.0) == 118.0
+    assert binds_from(Observation(record(), 100.0), DURATIONS, 115.0) == 118.0
 
 
 def test_a_holder_lost_long_ago_needs_no_more_wait() -> None:
-    assert binds_from(Observation(record(), 100.0), TERMS, 500.0) == 500.0
+    assert binds_from(Observation(record(), 100.0), DURATIONS, 500.0) == 500.0
 
 
 def test_a_replica_that_restarts_under_its_old_name_waits_for_the_binds_of_its_former_life() -> None:
-    assert binds_from(Observation(record("me"), 100.0), TERMS, 100.0) == 118.0
+    assert binds_from(Observation(record("me"), 100.0), DURATIONS, 100.0) == 118.0
 
 
 def test_a_post_begins_only_if_it_ends_before_the_renewal_deadline() -> None:
-    assert binds_until(100.0, TERMS) + TERMS.post_s == 110.0
+    assert binds_until(100.0, DURATIONS) + DURATIONS.post_s == 110.0
 
 
-def test_the_last_post_of_a_holder_ends_before_anybody_may_take_its_lease() -> None:
+def test_the_last_post_of_a_holder_ends_before_another_replica_may_take_its_lease() -> None:
     first_seen_at_the_earliest = 100.0
-    assert binds_until(100.0, TERMS) + TERMS.post_s < first_seen_at_the_earliest + record().duration_s
+    assert binds_until(100.0, DURATIONS) + DURATIONS.post_s < first_seen_at_the_earliest + record().duration_s
 
 
-# --- recreated, nobody_since, goes_alone ---------------------------------------------------------
+# --- recreated, unchanged_since_release, may_bind_without_lease -----------------------------------
 
 
 def test_a_lease_of_another_uid_is_another_lease() -> None:
@@ -249,7 +249,7 @@ class Replica:
             self.bind_alone()
             return
         if self.without_lease:
-            self.without_lease, self.not_before = False, self.read_at + TERMS.take_over_s
+            self.without_lease, self.not_before = False, self.read_at + DURATIONS.take_over_s
             self.stop()
         before = self.observation.record if self.observation else None
         if server.record and recreated(before, server.record):
@@ -265,8 +265,8 @@ class Replica:
         if not may_bind_without_lease(self.observation, allowed=self.by_flag):
             return
         if self.read_at >= self.lapses:
-            self.binds_from = self.read_at + TERMS.take_over_s
-        self.without_lease, self.lapses = True, binds_until(self.read_at, TERMS)
+            self.binds_from = self.read_at + DURATIONS.take_over_s
+        self.without_lease, self.lapses = True, binds_until(self.read_at, DURATIONS)
 
     def stop(self) -> None:
         self.binds_from, self.lapses = None, float("-inf")
@@ -280,7 +280,7 @@ class Replica:
         ):
             seen = self.observation.record
             self.written = server.write(
-                LeaseRecord(self.name, "", int(TERMS.lease_s), "", 1, seen.version if seen else "")
+                LeaseRecord(self.name, "", int(DURATIONS.lease_s), "", 1, seen.version if seen else "")
             )
 
     def hear(self, t: float) -> None:
@@ -291,8 +291,8 @@ class Replica:
         if recreated(seen.record, self.written):
             self.binds_from, seen = None, Observation(None, self.read_at)
         if self.action is not LeaseAction.RENEW or self.binds_from is None:
-            self.binds_from = max(binds_from(seen, TERMS, self.read_at), self.not_before)
-        self.lapses = binds_until(self.read_at, TERMS)
+            self.binds_from = max(binds_from(seen, DURATIONS, self.read_at), self.not_before)
+        self.lapses = binds_until(self.read_at, DURATIONS)
         self.observation = observe(seen, self.written, self.clock(t))
         self.action = self.written = None
 
@@ -351,7 +351,7 @@ class World:
         """End the POSTs in progress, release the Lease, start again."""
         replica = self.replicas[who]
         posting, replica.binds_from = replica.binds_from, None
-        self.advance(TERMS.post_s)
+        self.advance(DURATIONS.post_s)
         replica.binds_from = posting
         seen = replica.observation.record if replica.observation else None
         if seen is not None and replica.leads(self.t) and not replica.refused:
@@ -363,10 +363,10 @@ class World:
         self.replicas[who] = Replica(old.name, old.offset + 1000, old.by_flag, old.refused)
         self.lives[who] = max(self.lives) + 1
 
-    def nobody_binds_beside_another(self) -> None:
+    def replicas_never_bind_at_the_same_time(self) -> None:
         for life, first, last in self.windows:
             for other, begin, end in self.windows:
-                apart = begin >= last + TERMS.post_s or first >= end + TERMS.post_s
+                apart = begin >= last + DURATIONS.post_s or first >= end + DURATIONS.post_s
                 assert life == other or apart, ((life, first, last), (other, begin, end))
 
 
@@ -396,7 +396,7 @@ def test_no_replica_may_bind_while_a_post_of_another_could_be_under_way(
         world.advance(pause)
         world.step(who, action)
     world.advance(100)
-    world.nobody_binds_beside_another()
+    world.replicas_never_bind_at_the_same_time()
 
 
 @settings(max_examples=5 * settings().max_examples)
@@ -409,7 +409,7 @@ def test_the_lives_of_a_replica_that_may_bind_without_a_lease_do_not_overlap_eit
         world.advance(pause)
         world.step(who, action)
     world.advance(100)
-    world.nobody_binds_beside_another()
+    world.replicas_never_bind_at_the_same_time()
 
 
 def windows(world: World, schedule: list[Step]) -> list[tuple[int, float, float]]:

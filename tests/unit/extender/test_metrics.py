@@ -28,5 +28,5 @@ def test_a_pod_that_ends_waits_for_nothing() -> None:
     assert shown(pod("a", finished=True), pod("b", terminating=True)) == (0, None)
 
 
-def test_pods_that_request_no_units_or_for_nonsense_are_no_concern() -> None:
+def test_pods_that_request_no_units_or_are_malformed_are_not_counted() -> None:
     assert shown(pod("a", 0), pod("b", Malformed("nonsense"))) == (0, None)

@@ -37,7 +37,7 @@ async def test_a_verb_gets_the_body(verb: str) -> None:
     assert await ask("POST", f"{EXTENDER_PREFIX}/{verb}", b"x") == Response(f"{verb} x".encode())
 
 
-async def test_a_bind_that_was_passed_on_is_known_by_its_header() -> None:
+async def test_a_forwarded_bind_is_recognized_by_its_header() -> None:
     path = f"{EXTENDER_PREFIX}/bind"
     assert (await ask("POST", path, b"x")).body == b"bind x False"
     assert (await ask("POST", path, b"x", X_Gpushare_Forwarded="1")).body == b"bind x True"

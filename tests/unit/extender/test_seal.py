@@ -43,12 +43,12 @@ def test_a_sealed_mode_is_accepted(mode: Mode) -> None:
     assert SEALER.checked(bound(mode=mode)) == bound(mode=mode)
 
 
-@pytest.mark.parametrize("said", [None, Mode.CGPU])
-def test_the_seal_covers_the_mode_regardless_of_the_annotation(said: Mode | None) -> None:
-    assert SEALER.checked(replace(bound(mode=Mode.SHARE), mode=said)) == bound(mode=Mode.SHARE)
+@pytest.mark.parametrize("annotation", [None, Mode.CGPU])
+def test_the_seal_covers_the_mode_regardless_of_the_annotation(annotation: Mode | None) -> None:
+    assert SEALER.checked(replace(bound(mode=Mode.SHARE), mode=annotation)) == bound(mode=Mode.SHARE)
 
 
-def test_a_claim_that_was_edited_takes_no_mode_with_it() -> None:
+def test_an_edited_claim_does_not_invalidate_the_mode() -> None:
     """Nor does one that the node agent has corrected."""
     edited = replace(bound(mode=Mode.SHARE), claim=pod("a", 4, at="n", card=1).claim)
     assert SEALER.checked(edited) == replace(edited, claim=None)

@@ -128,7 +128,7 @@ def test_a_pod_that_requests_nothing_passes_wherever_gpus_are_shared() -> None:
 
 
 @pytest.mark.parametrize(
-    ("request_body", "says"),
+    ("request_body", "expected"),
     [
         (b"", "EOF"),
         (b"  \n", "EOF"),
@@ -138,17 +138,17 @@ def test_a_pod_that_requests_nothing_passes_wherever_gpus_are_shared() -> None:
         (body(Pod=wire_pod(), Nodes=None, NodeNames=None), "cannot get node names"),
     ],
 )
-def test_errors_of_the_aliyun_extender_keep_their_text(request_body: bytes, says: str) -> None:
+def test_errors_of_the_aliyun_extender_keep_their_text(request_body: bytes, expected: str) -> None:
     found, error, _ = filter_verb(request_body, BUSY)
-    assert error == says
+    assert error == expected
     assert found.decode() == (
         '{"Nodes":null,"NodeNames":null,"FailedNodes":null,"FailedAndUnresolvableNodes":null,'
-        f'"Error":"{says}"}}'
+        f'"Error":"{expected}"}}'
     )
 
 
 @pytest.mark.parametrize(
-    ("request_body", "says"),
+    ("request_body", "expected"),
     [
         (b"{", "not JSON"),
         (b"\xff", "not JSON"),
@@ -159,9 +159,9 @@ def test_errors_of_the_aliyun_extender_keep_their_text(request_body: bytes, says
         (b'{"Pod":{"x":' + b"[" * 100_000, "nested too deep"),
     ],
 )
-def test_an_unreadable_request_returns_the_reason(request_body: bytes, says: str) -> None:
+def test_an_unreadable_request_returns_the_reason(request_body: bytes, expected: str) -> None:
     found, error, _ = filter_verb(request_body, BUSY)
-    assert says in error
+    assert expected in error
     assert json.loads(found)["Error"] == error
 
 
@@ -277,7 +277,7 @@ def test_no_input_makes_a_verb_raise_and_every_answer_is_json(request: bytes) ->
 
 
 @given(anything)
-def test_no_bind_request_fails_but_by_name(request: bytes) -> None:
+def test_an_invalid_bind_request_raises_no_other_error(request: bytes) -> None:
     with contextlib.suppress(InvalidRequest):
         found = bind_request(request)
         assert all((found.namespace, found.name, found.uid, found.node))
@@ -289,7 +289,7 @@ def test_every_error_text_survives_the_answer(text: str) -> None:
     assert json.loads(error_answer("filter", sound))["Error"] == sound
 
 
-def test_a_pod_that_fits_nowhere_now_is_stuck_and_one_that_never_could_is_not() -> None:
+def test_a_pod_that_fits_nowhere_now_waits_and_one_that_never_could_does_not() -> None:
     def waiting_uid(asks: int, *names: str) -> str:
         return filter_verb(body(Pod=wire_pod(asks), NodeNames=names), BUSY).waiting_uid
 

@@ -1,3 +1,5 @@
+"""The installer as a process: rounds, logs, the admin server and its end."""
+
 import asyncio
 import json
 import re
@@ -10,6 +12,7 @@ import pytest
 
 from gpushare.installer.install import install
 from gpushare.isolation.versions import current_version, installed_versions
+from testbed.system import waiting
 from tests.builders.library_package import package
 from tests.fixtures.daemons import DEADLINE_S, Daemon
 from tests.support.waiting import until
@@ -30,6 +33,13 @@ async def running(verb: str, *flags: str, node: Path) -> AsyncIterator[Daemon]:
         if process.returncode is None:
             process.kill()
             await process.wait()
+
+
+async def until_ready(installer: Daemon) -> None:
+    async def ready() -> bool:
+        return (await installer.get("/readyz")).status_code == 200
+
+    await waiting.until(ready, "/readyz to be 200", DEADLINE_S, poll_s=0.02)
 
 
 def record(tmp_path: Path, *versions: str) -> None:
@@ -54,9 +64,7 @@ async def test_health_and_metrics_report_the_version_of_new_containers(tmp_path:
     node = tmp_path / "node"
     async with running("install", f"--package={package(tmp_path / 'p')}", node=node) as installer:
         await until(lambda: current_version(node) is not None)
-        async with asyncio.timeout(DEADLINE_S):
-            while (await installer.get("/readyz")).status_code != 200:
-                await asyncio.sleep(0.02)
+        await until_ready(installer)
         assert (await installer.get("/healthz")).status_code == 200
         page = (await installer.get("/metrics")).text
         assert f'gpushare_isolation_library_info{{version="{current_version(node)}"}} 1.0' in page
@@ -72,12 +80,10 @@ async def test_a_failed_installation_is_logged_and_retried(tmp_path: Path) -> No
         assert "does not match SHA256SUMS" in (await installer.get("/readyz")).text
         assert (await installer.get("/healthz")).status_code == 200
         (own / "libgpushare.so").write_text("one")
-        async with asyncio.timeout(DEADLINE_S):
-            while (await installer.get("/readyz")).status_code != 200:
-                await asyncio.sleep(0.02)
+        await until_ready(installer)
 
 
-async def test_a_version_goes_when_the_last_container_lets_go_of_it(tmp_path: Path) -> None:
+async def test_a_version_is_removed_once_no_container_uses_it(tmp_path: Path) -> None:
     node = tmp_path / "node"
     old = install(package(tmp_path / "old", "old"), node)
     record(tmp_path, old)
@@ -98,7 +104,9 @@ async def test_without_a_record_every_version_stays_with_a_log_entry(tmp_path: P
     assert old in installed_versions(node)
 
 
-async def test_uninstalling_takes_the_link_at_once_and_each_version_as_it_is_let_go(tmp_path: Path) -> None:
+async def test_uninstalling_removes_the_link_at_once_and_each_version_once_it_is_unused(
+    tmp_path: Path,
+) -> None:
     node = tmp_path / "node"
     version = install(package(tmp_path / "p"), node)
     record(tmp_path, version)

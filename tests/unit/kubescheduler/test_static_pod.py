@@ -8,7 +8,6 @@ import yaml
 from gpushare.errors import ConfigError
 from gpushare.kubescheduler.config import ExtenderConfig, Format, parse_version, render
 from gpushare.kubescheduler.static_pod import (
-    POLICY_FILE,
     Base,
     arguments_of,
     base_of,
@@ -21,6 +20,8 @@ from gpushare.kubescheduler.static_pod import (
 from tests.builders import kubeadm
 
 FOLDER = "/etc/kubernetes/gpushare"
+POLICY_FILE = "/etc/kubernetes/scheduler-policy-config.json"
+"""Path of the Policy in the ACK documentation."""
 
 
 def pod(version: str = "1.36", *flags: str) -> dict[str, Any]:
@@ -94,7 +95,15 @@ def test_another_configuration_changes_the_pod_so_that_the_kubelet_restarts_it()
     assert words(one) == words(other)
 
 
-@pytest.mark.parametrize("flag", [["--config=/etc/own.yaml"], ["--config", "/etc/own.yaml"]])
+@pytest.mark.parametrize(
+    "flag",
+    [
+        ["--config=/etc/own.yaml"],
+        ["--config", "/etc/own.yaml"],
+        ["--config=/etc/outranked.yaml", "--config=/etc/own.yaml"],
+    ],
+    ids=["one-word", "two-words", "twice"],
+)
 def test_a_configuration_of_the_clusters_own_gets_the_extender_added(flag: list[str]) -> None:
     own = render(ExtenderConfig("http://127.0.0.1:1/other", bind_verb=None), parse_version("1.29"))
     own["podMaxBackoffSeconds"] = 3

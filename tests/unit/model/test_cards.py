@@ -45,7 +45,7 @@ def test_written_values_are_read_back() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "says"),
+    ("text", "expected"),
     [
         ('[{"index":0}]', "units"),
         ('[{"units":14}]', "index"),
@@ -61,8 +61,8 @@ def test_written_values_are_read_back() -> None:
         ("null", "array"),
     ],
 )
-def test_the_error_for_an_invalid_list_has_the_reason(text: str, says: str) -> None:
-    assert says in problem(text)
+def test_the_error_for_an_invalid_list_has_the_reason(text: str, expected: str) -> None:
+    assert expected in problem(text)
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,22 @@
-"""The admin port: text and status of readyz."""
+"""The admin port: health, readiness, metrics, and other paths."""
 
 import pytest
-from starlette.testclient import TestClient
+from prometheus_client import CollectorRegistry, Gauge
 
-from gpushare.runtime.admin_server import admin_app
+from gpushare.runtime.admin_server import AdminRoutes, rendering
+from gpushare.runtime.http import Request, text_response
+
+
+def request(path: str, method: str = "GET", accept: bytes = b"") -> Request:
+    return Request(method, path, {b"accept": accept} if accept else {}, b"", keep_alive=True)
+
+
+def routes(problem: str | None = None, notices: tuple[str, ...] = ()) -> AdminRoutes:
+    registry = CollectorRegistry()
+    Gauge("answer", "The answer.", registry=registry).set(42)
+    return AdminRoutes(
+        rendering(registry), live=lambda: problem, ready=lambda: problem, notices=lambda: notices
+    )
 
 
 @pytest.mark.parametrize(
@@ -23,8 +36,52 @@ from gpushare.runtime.admin_server import admin_app
 def test_a_degraded_daemon_is_ready_and_reports_what_is_missing(
     problem: str | None, notices: tuple[str, ...], status: int, text: str
 ) -> None:
-    app = admin_app(
-        lambda _: (b"", "text/plain"), live=lambda: None, ready=lambda: problem, notices=lambda: notices
-    )
-    answer = TestClient(app).get("/readyz")
-    assert (answer.status_code, answer.text) == (status, text)
+    assert routes(problem, notices)(request("/readyz")) == text_response(text, status)
+
+
+def test_a_daemon_that_stops_is_alive_and_not_ready() -> None:
+    admin = routes()
+    admin.stopping = True
+    assert admin(request("/readyz")) == text_response("stopping", 503)
+    assert admin(request("/healthz")) == text_response("ok")
+
+
+def test_a_daemon_with_a_problem_is_not_alive() -> None:
+    assert routes("no snapshot", ("degraded",))(request("/healthz")) == text_response("no snapshot", 503)
+
+
+@pytest.mark.parametrize(
+    ("accept", "content_type", "end"),
+    [
+        (b"", "text/plain; version=0.0.4; charset=utf-8", b"answer 42.0\n"),
+        (
+            b"application/openmetrics-text; version=1.0.0",
+            "application/openmetrics-text; version=1.0.0; charset=utf-8; escaping=underscores",
+            b"answer 42.0\n# EOF\n",
+        ),
+    ],
+)
+def test_metrics_have_the_format_that_the_client_accepts(
+    accept: bytes, content_type: str, end: bytes
+) -> None:
+    response = routes()(request("/metrics", accept=accept))
+    assert (response.status, response.content_type) == (200, content_type)
+    assert response.body.endswith(end)
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status", "header"),
+    [
+        ("HEAD", "/healthz", 200, ()),
+        ("POST", "/metrics", 405, (("allow", "GET, HEAD"),)),
+        ("GET", "/metrics/", 301, (("location", "/metrics"),)),
+        ("POST", "/metrics/", 307, (("location", "/metrics"),)),
+        ("GET", "/", 404, ()),
+        ("GET", "/metrics/x", 404, ()),
+    ],
+)
+def test_other_methods_and_paths(
+    method: str, path: str, status: int, header: tuple[tuple[str, str], ...]
+) -> None:
+    response = routes()(request(path, method))
+    assert (response.status, response.headers) == (status, header)

@@ -1,7 +1,7 @@
 """The order in which a daemon stops, and its end after a failure."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,11 +11,12 @@ import pytest
 from structlog.testing import capture_logs
 
 from gpushare.errors import ApiError, ConfigError
-from gpushare.runtime.admin_server import admin_app
+from gpushare.runtime.admin_server import AdminRoutes
 from gpushare.runtime.daemon import StopStep, serve
 from gpushare.runtime.http import Request, Response
-from gpushare.runtime.server import HttpServer
-from gpushare.runtime.serving import bind_socket
+from gpushare.runtime.server import HttpServer, bind_socket
+from testbed.system import waiting
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.timeout(30)
 
@@ -26,6 +27,7 @@ class Parts:
 
     stop: asyncio.Event = field(default_factory=asyncio.Event)
     ended: list[str] = field(default_factory=list)
+    asked: asyncio.Event = field(default_factory=asyncio.Event)
     release: asyncio.Event = field(default_factory=asyncio.Event)
     admin_url: str = ""
     url: str = ""
@@ -47,6 +49,7 @@ class Parts:
             return (await client.get(self.admin_url + path)).status_code
 
     async def respond(self) -> Response:
+        self.asked.set()
         await self.release.wait()
         self.ended.append("request")
         return Response(b"")
@@ -63,7 +66,7 @@ async def running(
     close: StopStep | None = None,
     jobs_end_s: float = 10.0,
 ) -> AsyncIterator[asyncio.Task[None]]:
-    app = admin_app(lambda _: (b"", "text/plain"), live=lambda: None, ready=lambda: None)
+    app = AdminRoutes(lambda _: (b"", "text/plain"), live=lambda: None, ready=lambda: None)
     with bind_socket("127.0.0.1", 0) as listener, bind_socket("127.0.0.1", 0) as admin:
         parts.url = f"http://127.0.0.1:{listener.getsockname()[1]}"
         parts.admin_url = f"http://127.0.0.1:{admin.getsockname()[1]}"
@@ -87,12 +90,6 @@ async def running(
             await asyncio.wait({task})
 
 
-async def until(condition: Callable[[], Awaitable[bool]]) -> None:
-    async with asyncio.timeout(10):
-        while not await condition():
-            await asyncio.sleep(0.01)
-
-
 async def test_requests_finish_then_drain_then_the_jobs_then_close_while_the_admin_server_answers() -> None:
     parts = Parts()
     async with (
@@ -101,13 +98,13 @@ async def test_requests_finish_then_drain_then_the_jobs_then_close_while_the_adm
     ):
         assert await parts.status("/readyz") == 200
         request = asyncio.create_task(client.get(parts.url))
-        await asyncio.sleep(0.1)
+        await asyncio.wait_for(parts.asked.wait(), 10)
         parts.stop.set()
 
         async def unready() -> bool:
             return await parts.status("/readyz") == 503
 
-        await until(unready)
+        await waiting.until(unready, "/readyz to be 503", timeout_s=10, poll_s=0.01)
         assert (await parts.status("/healthz"), await parts.status("/metrics"), parts.ended) == (200, 200, [])
         with pytest.raises(httpx2.HTTPError):
             async with httpx2.AsyncClient() as late:
@@ -143,6 +140,28 @@ async def test_a_job_that_fails_ends_the_daemon_with_its_error_and_without_the_o
             await task
     assert raised.value.exceptions == (error,)
     assert parts.ended == ["job"]
+
+
+async def test_a_request_in_progress_when_a_job_fails_is_answered_before_the_error_reaches_the_caller() -> (
+    None
+):
+    parts, crash = Parts(), asyncio.Event()
+
+    async def fails() -> None:
+        await crash.wait()
+        raise ConfigError("wrong")
+
+    async with running(parts, fails, parts.job) as task, httpx2.AsyncClient() as client:
+        request = asyncio.create_task(client.get(parts.url))
+        await asyncio.wait_for(parts.asked.wait(), 10)
+        crash.set()
+        await until(lambda: parts.ended)
+        assert not task.done()
+        parts.release.set()
+        assert (await request).status_code == 200
+        with pytest.raises(ExceptionGroup):
+            await task
+    assert parts.ended == ["job", "request"]
 
 
 async def test_a_job_that_returns_before_the_stop_is_an_error() -> None:

@@ -24,8 +24,8 @@ def alarm(text: str) -> Event:
     return node_event("n", "Overcommitted", text)
 
 
-def answer(status: int, *, retry_after_s: float = 0) -> ApiError:
-    return ApiError("no", status=status, retry_after_s=retry_after_s)
+def answer(status: int, *, reason: str = "", retry_after_s: float = 0) -> ApiError:
+    return ApiError("no", status=status, reason=reason, retry_after_s=retry_after_s)
 
 
 @dataclass
@@ -141,6 +141,24 @@ async def test_a_missing_permission_is_reported_once_until_it_is_granted() -> No
     assert scene.texts == ["c"]
     assert [entry["right"] for entry in logs if entry["event"] == "reduced_mode"] == ["events"]
     assert len([entry for entry in logs if entry["event"] == "event_dropped"]) == 2
+
+
+async def test_an_event_of_a_terminating_namespace_is_dropped_and_is_no_missing_permission() -> None:
+    scene = Scene(errors=deque([answer(403, reason="NamespaceTerminating")]))
+    with capture_logs() as logs:
+        async with scene.writing():
+            scene.record(note("a"), note("b"))
+    assert scene.texts == ["b"]
+    assert scene.counts == ["failed", "dropped", "written"]
+    assert not scene.is_forbidden
+    assert [(entry["event"], entry["log_level"]) for entry in logs] == [("event_dropped", "info")]
+
+
+async def test_a_terminating_namespace_does_not_show_that_a_missing_permission_is_granted() -> None:
+    scene = Scene(errors=deque([answer(403), answer(403, reason="NamespaceTerminating")]))
+    async with scene.writing():
+        scene.record(note("a"), note("b"))
+    assert scene.is_forbidden
 
 
 async def test_an_event_that_is_queued_is_not_queued_twice() -> None:

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from gpushare.errors import ConfigError
 from gpushare.runtime.http import Handler, PendingResponse, Request, Response, text_response
-from gpushare.runtime.server import HttpServer
-from gpushare.runtime.serving import bind_socket
+from gpushare.runtime.server import HttpServer, bind_socket
 from tests.support.waiting import until
 
 OK = b"HTTP/1.1 200 OK"
@@ -169,7 +169,7 @@ async def test_the_path_is_decoded_and_without_query(target: str, path: str) -> 
         assert s.asked[0].path == path
 
 
-async def test_a_client_that_waits_for_leave_to_send_its_body_gets_it() -> None:
+async def test_a_client_that_expects_100_continue_gets_it() -> None:
     async with scene() as s:
         wire = await s.connect()
         head, _, body = post("/a", b"hello", "Expect: 100-continue").partition(b"\r\n\r\n")
@@ -295,12 +295,11 @@ async def test_idle_connections_end_and_busy_ones_stay() -> None:
 
 
 async def test_a_request_in_progress_continues_without_its_client() -> None:
-    ended = asyncio.Event()
-    begun = asyncio.Event()
+    begun, release, ended = asyncio.Event(), asyncio.Event(), asyncio.Event()
 
     async def effect() -> Response:
         begun.set()
-        await asyncio.sleep(0.05)
+        await release.wait()
         ended.set()
         return text_response("done")
 
@@ -309,9 +308,9 @@ async def test_a_request_in_progress_continues_without_its_client() -> None:
         wire.writer.write(get("/a"))
         await begun.wait()
         wire.writer.transport.abort()
-        async with asyncio.timeout(5):
-            await ended.wait()
-        assert not s.server.connections
+        await until(lambda: not s.server.connections)
+        release.set()
+        await until(ended.is_set)
 
 
 async def test_stopping_ends_idle_connections_and_lets_an_answer_under_way_be_the_last() -> None:
@@ -349,3 +348,18 @@ async def test_the_query_is_passed_on_unchanged() -> None:
         wire = await made.connect()
         await wire.ask(b"GET /a%20b?c=%20d&e HTTP/1.1\r\n\r\n")
         assert (made.asked[0].path, made.asked[0].query, made.asked[0].peer) == ("/a b", "c=%20d&e", "")
+
+
+# --- listening sockets -----------------------------------------------------------------------------
+
+
+def test_a_port_that_is_taken_is_named() -> None:
+    with bind_socket("127.0.0.1", 0) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(ConfigError, match=f"cannot listen on 127.0.0.1:{port}: "):
+            bind_socket("127.0.0.1", port)
+
+
+def test_the_error_for_a_foreign_address_names_it() -> None:
+    with pytest.raises(ConfigError, match=r"cannot listen on 192\.0\.2\.1:0: "):
+        bind_socket("192.0.2.1", 0)

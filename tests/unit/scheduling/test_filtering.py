@@ -6,12 +6,12 @@ from gpushare.model.cards import Card
 from gpushare.model.modes import Mode
 from gpushare.model.objects import Node
 from gpushare.scheduling.events import Confirmed, PodGone
-from gpushare.scheduling.filtering import FilterOutcome, filter_nodes, score
+from gpushare.scheduling.filtering import FilterOutcome, filter_nodes
 from gpushare.scheduling.ledger import Ledger, apply
-from tests.builders.scheduling import T4, V16, cluster, demand, node, pod, pod_request, reserved
+from tests.builders.scheduling import T4, V16, cluster, demand, node, pod, pod_request, reserved, score
 
 
-def picture() -> Ledger:
+def diagram() -> Ledger:
     """The three nodes of the ACK documentation: 4069, 8138 and 8138 MiB free, but only N3 on one GPU."""
     return cluster(
         *(node(name, V16, V16) for name in ("N1", "N2", "N3")),
@@ -27,8 +27,8 @@ def picture() -> Ledger:
 # --- filter ---------------------------------------------------------------------------------------
 
 
-def test_the_picture_of_the_source_documents() -> None:
-    assert filter_nodes(picture(), pod_request(8138), ["N1", "N2", "N3"]) == FilterOutcome(
+def test_the_example_of_the_ack_diagram() -> None:
+    assert filter_nodes(diagram(), pod_request(8138), ["N1", "N2", "N3"]) == FilterOutcome(
         passed=["N3"],
         failed={
             "N1": "Insufficient GPU Memory in one device: asked 8138, at most 4069 of 16276 free on card 1",
@@ -37,12 +37,12 @@ def test_the_picture_of_the_source_documents() -> None:
     )
 
 
-def test_the_order_asked_is_the_order_answered() -> None:
+def test_nodes_pass_in_the_order_of_the_request() -> None:
     ledger = cluster(node("a", T4), node("b", T4), node("c", T4))
     assert filter_nodes(ledger, pod_request(4), ["c", "a", "b"]).passed == ["c", "a", "b"]
 
 
-def test_only_nodes_that_were_named_are_judged() -> None:
+def test_only_nodes_of_the_request_are_evaluated() -> None:
     assert filter_nodes(cluster(node("a", T4), node("b", T4)), pod_request(4), ["b"]) == FilterOutcome(
         passed=["b"]
     )
@@ -91,9 +91,9 @@ def test_a_pod_that_requests_nothing_passes_where_a_gpu_is_open() -> None:
 
 
 def test_filter_changes_nothing() -> None:
-    ledger = picture()
+    ledger = diagram()
     filter_nodes(ledger, pod_request(8138), ["N1", "N2", "N3"])
-    assert ledger == picture()
+    assert ledger == diagram()
 
 
 def test_units_reserved_for_a_nominee_are_not_free_for_others() -> None:
@@ -141,8 +141,8 @@ def test_spread_prefers_the_node_that_is_left_with_most() -> None:
 
 def test_the_pods_policy_decides_the_ranking_too() -> None:
     ledger = on_nodes("binpack", full=20, empty=99)
-    wish = pod_request(20, placement="spread")
-    assert score(ledger, wish, "full") < score(ledger, wish, "empty")
+    spread = pod_request(20, placement="spread")
+    assert score(ledger, spread, "full") < score(ledger, spread, "empty")
 
 
 def test_the_score_is_that_of_the_gpu_that_would_be_chosen() -> None:
@@ -168,7 +168,7 @@ def test_gpus_of_a_known_model_outside_the_table_come_last(model: str, points: i
     assert filter_nodes(ledger, pod_request(80), ["n"]).passed == ["n"]
 
 
-def test_a_score_is_not_cached_for_another_pod_or_another_hour() -> None:
+def test_a_score_is_not_cached_for_another_demand_or_another_ledger() -> None:
     ledger = cluster(node("n", 100), pod("p", 20, at="n", card=0))
     asked = [pod_request(80), pod_request(40), pod_request(40, placement="spread"), pod_request(81)]
     assert [score(ledger, who, "n") for who in asked] == [10, 6, 5, 0]
@@ -205,7 +205,7 @@ def test_a_nominee_scores_by_its_own_units() -> None:
     assert score(ledger, pod_request(60, uid="nominee", priority=10), "n") > 0
 
 
-def test_gpus_without_units_divide_by_nothing() -> None:
+def test_gpus_without_units_cause_no_division_by_zero() -> None:
     assert score(cluster(node("n", 0)), pod_request(0), "n") == 10
 
 
@@ -216,5 +216,5 @@ def test_prioritize_changes_nothing() -> None:
 
 
 def test_a_pod_that_goes_frees_its_units_at_once() -> None:
-    ledger = picture()
+    ledger = diagram()
     assert filter_nodes(apply(ledger, PodGone("c")), pod_request(8138), ["N2"]).passed == ["N2"]

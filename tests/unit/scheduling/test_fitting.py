@@ -37,7 +37,7 @@ def refused(ledger: Ledger, who: PodRequest, name: str = "n") -> Rejection:
     return found
 
 
-# --- one card -------------------------------------------------------------------------------------
+# --- one GPU --------------------------------------------------------------------------------------
 
 
 def test_a_pod_gets_one_gpu() -> None:
@@ -97,7 +97,7 @@ def test_a_pods_policy_decides_the_gpu() -> None:
     assert placed(ledger, pod_request(4, placement="spread")) == ((1, Amount(4)),)
 
 
-# --- nodes that are no place at all ---------------------------------------------------------------
+# --- nodes that do not share ----------------------------------------------------------------------
 
 
 def test_an_unknown_node_may_yet_appear() -> None:
@@ -122,7 +122,7 @@ def test_an_unschedulable_node_is_reported_with_its_reason() -> None:
 
 
 @pytest.mark.parametrize("mode", [Mode.SHARE, Mode.CGPU])
-def test_compute_is_not_to_be_had_where_it_is_not_divided(mode: Mode) -> None:
+def test_compute_is_rejected_on_nodes_that_do_not_divide_it(mode: Mode) -> None:
     assert refused(cluster(node("n", T4, mode=mode)), pod_request(demand(4, core=10))) == Rejection(
         f"node mode {mode} does not divide compute (aliyun.com/gpu-core.percentage)", unresolvable=True
     )
@@ -163,7 +163,7 @@ def test_a_gpu_without_free_compute_is_full_regardless_of_memory() -> None:
     )
 
 
-# --- cards never mix modes ------------------------------------------------------------------------
+# --- GPUs never mix modes -------------------------------------------------------------------------
 
 RELABELLED = (
     node("n", T4, T4, mode=Mode.CGPU),
@@ -207,7 +207,7 @@ def test_units_are_reserved_for_a_nominee_once_the_pods_of_another_mode_have_gon
     assert placed(cleared, pod_request(12, uid="nominee", priority=10)) == ((0, Amount(12)),)
 
 
-# --- as many pods on a card as it may hold ---------------------------------------------------------
+# --- the maximum of pods on a GPU ------------------------------------------------------------------
 
 
 def test_a_pod_goes_to_a_gpu_that_may_have_one_more() -> None:
@@ -232,7 +232,7 @@ def test_a_nominee_counts_among_the_pods_of_a_gpu() -> None:
     assert "reserved for a pod that preempts" in refused(ledger, pod_request(2)).text
 
 
-# --- one user on a card of MPS ---------------------------------------------------------------------
+# --- one user on a GPU with MPS --------------------------------------------------------------------
 
 OTHER = 2000
 
@@ -280,7 +280,7 @@ def test_the_rejection_of_a_pod_with_several_users_names_the_containers() -> Non
     )
 
 
-def test_containers_that_use_no_gpu_may_run_as_anybody() -> None:
+def test_containers_that_use_no_gpu_may_run_as_any_user() -> None:
     listed = main(2), main(0, name="idle", user=None), main(0, name="other", user=OTHER)
     assert placed(cluster(node("n", T4, mode=Mode.MPS)), pod_request(sound(demand_of(listed))))
 
@@ -303,7 +303,7 @@ def test_a_nominee_that_the_node_takes_no_more_reserves_nothing() -> None:
     assert placed(cluster(node("n", T4, mode=Mode.MPS), nominee), pod_request(T4))
 
 
-# --- several cards --------------------------------------------------------------------------------
+# --- several GPUs ---------------------------------------------------------------------------------
 
 
 def test_a_pod_on_several_gpus_gets_equal_units() -> None:
@@ -331,7 +331,7 @@ def test_a_pod_may_request_more_than_one_gpu_has_if_the_units_per_gpu_fit() -> N
     )
 
 
-# --- room that others wait for --------------------------------------------------------------------
+# --- units reserved for nominees ------------------------------------------------------------------
 
 VICTIM = pod("victim", 10, at="n", card=0, terminating=True)
 
@@ -399,8 +399,8 @@ def test_two_nominees_are_placed_one_after_the_other_the_higher_first() -> None:
 
 def test_units_are_reserved_on_the_gpu_that_the_nominees_policy_chooses() -> None:
     things = node("n", T4, T4), pod("a", 4, at="n", card=0)
-    for wish, left in (("binpack", 1), ("spread", 0)):
-        nominee = pod("nominee", 8, priority=10, nominated="n", placement=wish)
+    for placement, left in (("binpack", 1), ("spread", 0)):
+        nominee = pod("nominee", 8, priority=10, nominated="n", placement=placement)
         assert placed(cluster(*things, nominee), pod_request(7)) == ((left, Amount(7)),)
 
 

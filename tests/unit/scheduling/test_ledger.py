@@ -216,7 +216,7 @@ def test_a_pod_with_unreadable_limits_reserves_nothing() -> None:
     assert free(ledger, "n") == [14]
 
 
-# --- the agent's word -----------------------------------------------------------------------------
+# --- allocations that the node agent publishes ----------------------------------------------------
 
 
 def test_the_agents_annotation_outranks_the_claim() -> None:

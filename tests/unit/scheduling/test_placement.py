@@ -1,11 +1,18 @@
 """Which GPU: binpack and spread, as the pod or the node's label requests."""
 
+from pathlib import Path
+from pkgutil import iter_modules
+
 import pytest
+import yaml
 
 from gpushare.model.options import Placement
+from gpushare.scheduling import placement as package
 from gpushare.scheduling.ledger import Ledger
 from gpushare.scheduling.placement import POLICIES, choose, policy_name
 from tests.builders.scheduling import T4, V16, cluster, demand, node, pod
+
+ROOT = Path(__file__).parents[3]
 
 
 def on_cards(placement: str | None, *free_units: int, size: int = T4) -> Ledger:
@@ -28,6 +35,25 @@ def taken(
 
 def test_the_names_for_users_are_those_of_the_registry() -> None:
     assert list(POLICIES) == [placement.value for placement in Placement]
+
+
+def test_every_policy_is_a_module_that_is_registered_under_its_name() -> None:
+    modules = {module.name for module in iter_modules(package.__path__)} - {"policy"}
+    assert {name: type(policy).__module__ for name, policy in POLICIES.items()} == {
+        name: f"{package.__name__}.{name}" for name in modules
+    }
+
+
+@pytest.mark.parametrize("page", ["concepts/request.md", "architecture.md"])
+def test_the_documentation_names_every_policy(page: str) -> None:
+    text = (ROOT / "docs" / page).read_text()
+    assert [name for name in POLICIES if f"`{name}`" not in text] == []
+
+
+def test_the_role_for_node_labels_accepts_every_policy() -> None:
+    specs = yaml.safe_load((ROOT / "ansible/roles/node_labels/meta/argument_specs.yml").read_text())
+    choices = specs["argument_specs"]["main"]["options"]["node_labels_placement"]["choices"]
+    assert choices == ["", *POLICIES]
 
 
 def test_the_example_of_the_ack_documentation() -> None:

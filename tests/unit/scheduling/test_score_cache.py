@@ -32,7 +32,7 @@ def test_the_confirmation_of_a_bind_changes_nothing_that_is_known() -> None:
     assert apply(reserved, Confirmed("q")).score_cache.scores("4") == {"a": 9, "b": 3}
 
 
-def test_of_a_node_that_is_gone_nothing_stays() -> None:
+def test_no_entry_of_a_deleted_node_stays() -> None:
     ledger = cluster(node("a", T4), node("b", T4))
     assert fits_up_to(ledger) == {"a": 14, "b": 14}
     assert fits_up_to(apply(ledger, NodeGone("a"))) == {"b": 14}

@@ -45,8 +45,9 @@ class SourceError(GpuShareError):
 class ApiError(GpuShareError):
     """The Kubernetes API refused the request, failed or did not answer.
 
-    ``status`` is the HTTP status, or 0 without an answer. ``clear`` is False if the outcome of the request is
-    unknown (timeout, lost connection, 5xx). ``unsent`` is True if no byte of it was sent.
+    ``status`` is the HTTP status, or 0 without an answer. ``reason`` is the API's reason in one word, that of
+    the cause if there is one. ``clear`` is False if the outcome of the request is unknown (timeout, lost
+    connection, 5xx). ``unsent`` is True if no byte of it was sent.
     """
 
     def __init__(

@@ -13,6 +13,7 @@ from gpushare.adapters.kube.watch import Follower
 from gpushare.errors import ApiError, KubeletError
 from gpushare.model.changes import Deleted, Upserted
 from gpushare.model.own_node import GpuPod, NodePod, OwnNode
+from tests.support.waiting import until
 from tests.unit.adapters.fakes import page, serving
 
 BOUND = {
@@ -115,14 +116,12 @@ class Heard:
     """A listener that records its calls."""
 
     changes: list[Any] = field(default_factory=list)
-    synced_at: asyncio.Event = field(default_factory=asyncio.Event)
 
     def changed(self, batch: Iterable[Upserted[Any] | Deleted]) -> None:
         self.changes += batch
 
     def synced(self, resource: str) -> None:
         assert resource
-        self.synced_at.set()
 
     def failed(self, resource: str, error: ApiError, retry_in_s: float) -> None:
         raise AssertionError((resource, error, retry_in_s))
@@ -134,10 +133,7 @@ async def followed(resource: Any, *items: dict[str, Any]) -> tuple[list[Any], li
     async with serving() as served:
         served.script.append(page(*items, version="5"))
         task = asyncio.create_task(Follower(served.client, resource, heard).run())
-        async with asyncio.timeout(5):
-            await heard.synced_at.wait()
-            while len(served.asked) < 2:
-                await asyncio.sleep(0.001)
+        await until(lambda: len(served.asked) >= 2)
         task.cancel()
         return heard.changes, [dict(query) for query in served.asked]
 

@@ -9,7 +9,7 @@ from aiohttp import web
 from gpushare.adapters.kube.access import ApiAccess
 from gpushare.adapters.kube.client import KubeClient
 from gpushare.errors import ApiError, ConfigError
-from gpushare.runtime.serving import bind_socket
+from gpushare.runtime.server import bind_socket
 from tests.unit.adapters.fakes import Answer, fixed, serving
 
 
@@ -44,12 +44,12 @@ async def test_a_body_is_sent_with_its_content_type() -> None:
 
 
 async def test_a_fence_is_checked_once_connected_and_its_refusal_sends_nothing() -> None:
-    async def heard(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def read_all(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         came.set_result(await reader.read())
         writer.close()
 
     came: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
-    async with await asyncio.start_server(heard, "127.0.0.1") as server:
+    async with await asyncio.start_server(read_all, "127.0.0.1") as server:
         host, port = server.sockets[0].getsockname()
         async with KubeClient(ApiAccess(host=f"http://{host}:{port}")) as client:
             with pytest.raises(ApiError, match="too late") as caught:
@@ -59,7 +59,7 @@ async def test_a_fence_is_checked_once_connected_and_its_refusal_sends_nothing()
         assert await asyncio.wait_for(came, 5) == b""
 
 
-async def test_an_open_fence_is_no_hindrance() -> None:
+async def test_an_open_fence_lets_the_request_pass() -> None:
     async with serving() as served:
         served.script.append(fixed(201, b"{}"))
         assert await served.client.request("POST", "/x", timeout_s=5, body={}, fence=lambda: None) == b"{}"
@@ -105,6 +105,26 @@ async def test_a_status_object_is_the_error() -> None:
     assert error.clear
 
 
+@pytest.mark.parametrize(
+    ("details", "reason"),
+    [
+        (
+            '{"causes":[{"reason":"NamespaceTerminating","field":"metadata.namespace"}]}',
+            "NamespaceTerminating",
+        ),
+        ('{"causes":[{"message":"no reason"}]}', "Forbidden"),
+        ('{"causes":null}', "Forbidden"),
+        ("null", "Forbidden"),
+    ],
+)
+async def test_the_reason_of_a_cause_is_preferred_because_it_is_more_specific(
+    details: str, reason: str
+) -> None:
+    text = '{"kind":"Status","message":"no","reason":"Forbidden","details":' + details + "}"
+    error = await failure(fixed(403, text))
+    assert (str(error), error.status, error.reason) == ("no", 403, reason)
+
+
 async def test_a_body_that_is_no_json_is_shown_as_it_is() -> None:
     error = await failure(fixed(502, "<html>bad gateway \N{SNOWMAN}</html>".encode() + b"\xff"))
     assert str(error).startswith("<html>bad gateway \N{SNOWMAN}</html>")
@@ -120,11 +140,11 @@ async def test_a_long_error_is_cut() -> None:
 
 
 @pytest.mark.parametrize(("header", "seconds"), [("7", 7.0), ("", 0.0), ("soon", 0.0), ("-1", 0.0)])
-async def test_retry_after_is_heeded_where_it_is_a_number(header: str, seconds: float) -> None:
+async def test_retry_after_counts_if_it_is_a_number(header: str, seconds: float) -> None:
     assert (await failure(fixed(429, Retry_After=header))).retry_after_s == seconds
 
 
-async def test_silence_is_an_error_that_is_not_clear() -> None:
+async def test_a_timeout_is_an_error_that_is_not_clear() -> None:
     async with serving() as served:
         with pytest.raises(ApiError, match=r"GET http://127.*/x: no answer in time") as caught:
             await served.client.request("GET", "/x", timeout_s=0.05)

@@ -11,6 +11,7 @@ from gpushare.adapters.kube.watch import Follower, Resource
 from gpushare.adapters.kube.wire import Bare
 from gpushare.errors import ApiError
 from gpushare.model.changes import Deleted, Upserted
+from tests.support.waiting import until
 from tests.unit.adapters.fakes import Served, fixed, page, serving
 
 
@@ -67,15 +68,11 @@ class Scene:
 
     async def asks(self, count: int) -> None:
         """Return when the server has got so many requests."""
-        async with asyncio.timeout(5):
-            while len(self.served.asked) < count:
-                await asyncio.sleep(0.001)
+        await until(lambda: len(self.served.asked) >= count)
 
     async def hears(self, *changes: Change) -> None:
         """Return when these are the changes so far."""
-        async with asyncio.timeout(5):
-            while len(self.heard.changes) < len(changes):
-                await asyncio.sleep(0.001)
+        await until(lambda: len(self.heard.changes) >= len(changes))
         assert self.heard.changes == list(changes)
 
     @property
@@ -233,12 +230,13 @@ async def test_a_follower_is_lost_from_its_first_failure_until_it_lists_or_watch
     async with scene() as s:
         s.served.script += [page(version="5"), fixed(500, "{}"), fixed(500, "{}"), s.served.stream()]
         async with following(s):
-            async with asyncio.timeout(10):
-                while len(s.heard.troubles) < 2:
-                    assert (s.follower.lost_s > 0) == bool(s.heard.troubles)
-                    await asyncio.sleep(0.001)
-                while s.follower.lost_s:
-                    await asyncio.sleep(0.001)
+
+            def failed_twice() -> bool:
+                assert (s.follower.lost_s > 0) == bool(s.heard.troubles)
+                return len(s.heard.troubles) == 2
+
+            await until(failed_twice)
+            await until(lambda: not s.follower.lost_s)
             assert s.asked == [None, "5", "5", "5"]
 
 

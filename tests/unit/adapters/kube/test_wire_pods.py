@@ -129,8 +129,8 @@ def test_the_error_for_an_invalid_amount_names_the_container() -> None:
 
 def test_a_placement_policy_is_read_and_an_unknown_one_is_malformed_but_still_counts() -> None:
     assert sound(meta={"annotations": {contract.ANN_PLACEMENT: "spread"}}).placement == "spread"
-    wish = {"annotations": {contract.ANN_PLACEMENT: "random"}}
-    wanted = sound(meta=wish).demand
+    unknown = {"annotations": {contract.ANN_PLACEMENT: "random"}}
+    wanted = sound(meta=unknown).demand
     assert isinstance(wanted, Malformed)
     assert "annotation gpushare.io/placement='random' is not one of" in wanted.problem
     assert wanted.at_least is not None
@@ -156,7 +156,7 @@ def test_priority_and_nomination() -> None:
 
 
 @pytest.mark.parametrize(
-    ("condition", "says"),
+    ("condition", "expected"),
     [
         ({"type": "PodScheduled", "status": "False", "message": "0/3 nodes"}, "0/3 nodes"),
         ({"type": "PodScheduled", "status": "False"}, ""),
@@ -165,11 +165,11 @@ def test_priority_and_nomination() -> None:
     ],
 )
 def test_the_reason_of_the_scheduler_for_an_unscheduled_pod(
-    condition: dict[str, str], says: str | None
+    condition: dict[str, str], expected: str | None
 ) -> None:
     assert (
         sound(status={"conditions": [{"type": "Initialized", "status": "True"}, condition]}).unschedulable
-        == says
+        == expected
     )
 
 
@@ -256,7 +256,7 @@ def test_in_a_user_namespace_the_user_on_the_node_is_not_known(
     assert demand(spec={"securityContext": {"runAsUser": 1000}, "hostUsers": host_users}).users == users
 
 
-def test_nulls_are_as_good_as_nothing() -> None:
+def test_nulls_count_as_absent() -> None:
     meta = {"annotations": None, "labels": None, "deletionTimestamp": None}
     found = sound(meta=meta, spec={"initContainers": None, "priority": None}, status={"conditions": None})
     assert found == sound()

@@ -26,8 +26,6 @@ Object = dict[str, Any]
 
 FOLDER: Final = "/etc/kubernetes/gpushare"
 """Folder of our configuration, on the node and in the pod."""
-POLICY_FILE: Final = "/etc/kubernetes/scheduler-policy-config.json"
-"""Path of the Policy in the ACK documentation."""
 CONFIG_FLAG: Final = "--config"
 POLICY_FLAG: Final = "--policy-config-file"
 _CONFIG_MAP_FLAG: Final = "--policy-configmap"
@@ -60,12 +58,12 @@ class Base(NamedTuple):
 def base_of(manifest: Object) -> Base | None:
     """The existing configuration without ours, None if there is none. Raises as ``installed`` does."""
     container = _scheduler(removed(manifest))
-    if _flag(container, _CONFIG_MAP_FLAG) is not None:
+    if flag_value(container, _CONFIG_MAP_FLAG) is not None:
         raise ConfigError(
             f"kube-scheduler has {_CONFIG_MAP_FLAG}, which a file cannot extend; remove that flag"
         )
     for flag in (CONFIG_FLAG, POLICY_FLAG):
-        path = _flag(container, flag)
+        path = flag_value(container, flag)
         if path is not None:
             return Base(flag, path)
     return None
@@ -117,8 +115,8 @@ def _fresh(manifest: Object, extender: ExtenderConfig, version: KubernetesVersio
         return render(extender, version, form=Format.POLICY)
     container = _scheduler(manifest)
     options = SchedulerOptions(
-        kubeconfig=_flag(container, "--kubeconfig"),
-        leader_elect=_flag(container, "--leader-elect") != "false",
+        kubeconfig=flag_value(container, "--kubeconfig"),
+        leader_elect=flag_value(container, "--leader-elect") != "false",
     )
     return render(extender, version, options=options, form=Format.COMPONENT_CONFIG)
 
@@ -159,7 +157,7 @@ def is_installed(manifest: Object) -> bool:
 def config_file_of(manifest: Object) -> str:
     """The path of our configuration from the command line; empty if the pod does not have it."""
     container = _scheduler(manifest)
-    values = (word.partition("=")[2] for word in _words(container) if is_installed(manifest))
+    values = (word.partition("=")[2] for word in words_of(container) if is_installed(manifest))
     return next((value for value in values if _is_our_file(value, container)), "")
 
 
@@ -168,7 +166,7 @@ def arguments_of(manifest: Object) -> list[str]:
 
     Empty if they contain variables that the kubelet replaces.
     """
-    words = _words(_scheduler(manifest))
+    words = words_of(_scheduler(manifest))
     known = [] if any("$(" in word for word in words) else words
     return known[1:] if known and known[0].rpartition("/")[2] == PROGRAM else known
 
@@ -225,7 +223,7 @@ def _scheduler(manifest: Object) -> Object:
     spec = manifest.get("spec")
     containers = (spec.get("containers") or []) if isinstance(spec, dict) else []
     for container in containers if manifest.get("kind") == "Pod" else []:
-        if container.get("name") == PROGRAM or PROGRAM in _words(container):
+        if container.get("name") == PROGRAM or PROGRAM in words_of(container):
             return _checked(container)
     raise ConfigError(
         f"{manifest.get('kind')} has no container {PROGRAM}; use the manifest of its static pod"
@@ -233,7 +231,7 @@ def _scheduler(manifest: Object) -> Object:
 
 
 def _checked(container: Object) -> Object:
-    for word in _words(container):
+    for word in words_of(container):
         if not isinstance(word, str):
             raise ConfigError(f"container {container.get('name')}: {word!r} in its command is not a string")
         if PROGRAM in word and any(character.isspace() for character in word):
@@ -249,7 +247,8 @@ def _with_scheduler(manifest: Object, container: Object) -> Object:
     return {**manifest, "spec": {**manifest["spec"], "containers": containers}}
 
 
-def _words(container: Object) -> list[str]:
+def words_of(container: Object) -> list[str]:
+    """The command line of a container."""
     return [*(container.get("command") or []), *(container.get("args") or [])]
 
 
@@ -259,19 +258,20 @@ def _words_with_flags(container: Object) -> tuple[str, list[str]]:
     return key, list(container.get(key) or [])
 
 
-def _flag(container: Object, flag: str) -> str | None:
-    """The value of a flag, None if it is not set; "true" for a flag without a value."""
-    words = _words(container)
+def flag_value(container: Object, flag: str) -> str | None:
+    """The value of a flag: the last one counts. None if it is not set, "true" for a flag without a value."""
+    words = words_of(container)
     found = _position(words, flag)
     if found is None:
         return None
     index, count = found
-    return words[index + 1] if count > 1 else words[index].partition("=")[2] or "true"
+    _, assigned, value = words[index].partition("=")
+    return words[index + 1] if count > 1 else value if assigned else "true"
 
 
 def _position(words: Sequence[str], flag: str) -> tuple[int, int] | None:
-    """Index and number of words of a flag: ``--flag=value`` or ``--flag value``."""
-    for index, word in enumerate(words):
+    """Index and number of words of the last such flag: ``--flag=value`` or ``--flag value``."""
+    for index, word in reversed([*enumerate(words)]):
         if word.startswith(f"{flag}="):
             return index, 1
         if word == flag:
