@@ -18,7 +18,7 @@ OF_PLAYBOOKS: Final[Options] = {
 }
 """Variables of playbooks rather than of roles."""
 OTHER_NAMES: Final[Mapping[str, str]] = {
-    "nvidia_driver_branch": "nvidia_driver_version, which also accepts a branch",
+    "nvidia_driver_branch": "nvidia_driver_version, a full version such as 580.65.06",
     "nvidia_driver_package_version": "nvidia_driver_version",
     "nvidia_driver_persistence_mode_on": "nvidia_driver_persistence",
     "nvidia_driver_skip_reboot": "nvidia_driver_reboot, which has the opposite meaning",
