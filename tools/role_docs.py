@@ -11,7 +11,7 @@ from typing import Any, Final
 import yaml
 
 ROLES: Final = Path(__file__).parents[1] / "ansible/roles"
-_MARKUP: Final = re.compile(r"\b[BCIOV]\(([^)]*)\)")
+_MARKUP: Final = re.compile(r"\b[BCEIOV]\(([^)]*)\)")
 _HEADER: Final = "<!-- Made of meta/argument_specs.yml by `make role-docs`; change it there. -->"
 
 Spec = Mapping[str, Any]
