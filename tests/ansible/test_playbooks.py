@@ -69,6 +69,21 @@ def test_a_bad_inventory_stops_before_any_host_is_contacted(core: str, tmp_path:
     )
 
 
+@pytest.mark.parametrize("playbook", ["nodes", "upgrade_driver", "rollback", "switch_mode"])
+def test_playbooks_of_gpu_nodes_need_no_control_plane(playbook: str, tmp_path: Path) -> None:
+    managed = inventory_of(tmp_path, "kube_control_plane")
+    ended = play(managed, "--tags=always", playbook=playbook)
+    assert CHECK in ended.stdout
+    assert "kube_control_plane has no hosts" not in ended.stdout + ended.stderr
+
+
+@pytest.mark.parametrize("core", PROGRAMS)
+def test_schedulers_are_not_restored_without_control_planes(core: str, tmp_path: Path) -> None:
+    managed = inventory_of(tmp_path, "kube_control_plane")
+    ended = play(managed, "--tags=scheduler_extender", core=core, playbook="rollback")
+    assert_stopped_at_once(ended, "group kube_control_plane has no hosts")
+
+
 def test_an_empty_inventory_fails(tmp_path: Path) -> None:
     file = tmp_path / "hosts.yml"
     file.write_text("all: {hosts: {}}")
