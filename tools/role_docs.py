@@ -12,7 +12,7 @@ import yaml
 
 ROLES: Final = Path(__file__).parents[1] / "ansible/roles"
 _MARKUP: Final = re.compile(r"\b[BCEIOV]\(([^)]*)\)")
-_HEADER: Final = "<!-- Made of meta/argument_specs.yml by `make role-docs`; change it there. -->"
+_HEADER: Final = "<!-- Generated from meta/argument_specs.yml by `make role-docs`; change it there. -->"
 
 Spec = Mapping[str, Any]
 
@@ -44,7 +44,7 @@ def _entry_points(found: Mapping[str, Spec]) -> Iterator[str]:
         if options := spec.get("options"):
             rows = [_row(option, each) for option, each in _flat(options)]
             yield "\n".join(
-                ["| option | type | default | what it says |", "| --- | --- | --- | --- |", *rows]
+                ["| option | type | default | description |", "| --- | --- | --- | --- |", *rows]
             )
 
 
