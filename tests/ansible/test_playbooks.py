@@ -95,6 +95,22 @@ def test_a_bad_inventory_stops_a_run_on_one_host(tmp_path: Path) -> None:
     assert_stopped_at_once(play(file, "--limit=cp-1"), "nvidia_driver_reboot")
 
 
+@pytest.mark.parametrize(
+    ("playbook", "options"),
+    [
+        ("nodes", ["-e", "nodes_serial=2", "-e", "nodes_max_fail_percentage=10"]),
+        ("upgrade_driver", ["-e", "upgrade_driver_serial=2", "-e", "upgrade_driver_max_fail_percentage=10"]),
+    ],
+)
+def test_the_documented_options_of_playbooks_pass_the_check(
+    playbook: str, options: list[str], tmp_path: Path
+) -> None:
+    readme = (CHECKOUT / "ansible/README.md").read_text()
+    assert all(option in readme for option in options)
+    ended = play(inventory_of(tmp_path), "--tags=always", *options, playbook=playbook)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+
+
 def test_a_string_from_the_command_line_is_not_a_boolean(tmp_path: Path) -> None:
     ended = play(inventory_of(tmp_path), "--extra-vars=nvidia_driver_reboot=no")
     assert_stopped_at_once(ended, "nvidia_driver_reboot")
