@@ -11,7 +11,7 @@ import yaml
 
 ROLES: Final = Path(__file__).parents[1] / "ansible/roles"
 _SPECS: Final = "meta/argument_specs.yml"
-_MARKUP: Final = re.compile(r"\b[BCIOV]\(([^)]*)\)")
+_MARKUP: Final = re.compile(r"\b[BCEIOV]\(([^)]*)\)")
 _HEADER: Final = "<!-- Generated from meta/argument_specs.yml by `make role-docs`; change it there. -->"
 
 Spec = Mapping[str, Any]

@@ -285,7 +285,8 @@ SMI = "nvidia-smi --query-gpu=driver_version --format=csv,noheader"
             {"version": None, "cards": 0, "error": "No devices were found"},
         ),
         ((0, "\n", ""), {"version": None, "cards": 0, "error": "nvidia-smi printed nothing"}),
-        ((124, "", ""), {"version": None, "cards": 0, "error": "nvidia-smi printed nothing"}),
+        ((124, "", ""), {"version": None, "cards": 0, "error": "nvidia-smi did not end within 20 s"}),
+        ((-9, "", ""), {"version": None, "cards": 0, "error": "nvidia-smi did not end within 20 s"}),
     ],
 )
 def test_the_output_or_error_of_nvidia_smi(answer: tuple[int, str, str], expected: dict[str, Any]) -> None:

@@ -11,6 +11,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "nvidia_driver_packages": {"type": "list"},
     "nvidia_driver_reboot_timeout": {"type": "int"},
     "nvidia_driver_kernel_module": {"type": "str", "choices": ["dkms", "precompiled"]},
+    "validate_driver_version": {"type": "str"},
     "preflight_min_free_mib": {"type": "dict"},
 }
 WANTED = ("kube_control_plane", "gpu_nodes")
@@ -23,7 +24,7 @@ def of_variables(**values: Any) -> list[str]:
 def test_a_good_inventory_has_no_problems() -> None:
     assert not of_variables(
         nvidia_driver_reboot=True,
-        nvidia_driver_version="535",
+        nvidia_driver_version="535.183.01",
         nvidia_driver_packages=[],
         nvidia_driver_reboot_timeout=60,
         nvidia_driver_kernel_module="dkms",
@@ -71,8 +72,8 @@ def test_a_value_of_another_type_is_reported_with_its_fix(name: str, value: obje
     assert fix in problem
 
 
-def test_a_branch_can_be_a_whole_number() -> None:
-    assert not of_variables(nvidia_driver_version=535)
+def test_a_string_of_digits_needs_no_quotes() -> None:
+    assert not of_variables(validate_driver_version=535)
 
 
 def test_templates_are_not_checked() -> None:
@@ -87,7 +88,7 @@ def test_encrypted_values_are_not_checked() -> None:
 
 @pytest.mark.parametrize("name", ["nvidia_driver_versoin", "nvida_driver_version", "nvidia_driver_versions"])
 def test_a_misspelt_variable_is_named_with_the_right_one(name: str) -> None:
-    (problem,) = of_variables(**{name: "535"})
+    (problem,) = of_variables(**{name: "535.183.01"})
     assert problem.startswith(f"variable {name} is unknown: did you mean nvidia_driver_version?")
 
 
@@ -97,9 +98,16 @@ def test_an_unknown_variable_of_a_role_is_named_with_the_list() -> None:
     assert "roles/preflight/README.md" in problem
 
 
-def test_a_variable_of_nvidias_role_is_reported_with_ours() -> None:
-    (problem,) = of_variables(nvidia_driver_skip_reboot=True)
-    assert "use nvidia_driver_reboot, which has the opposite meaning" in problem
+@pytest.mark.parametrize(
+    ("name", "value", "ours"),
+    [
+        ("nvidia_driver_skip_reboot", True, "nvidia_driver_reboot, which has the opposite meaning"),
+        ("nvidia_driver_branch", "535", "nvidia_driver_version, a full version such as"),
+    ],
+)
+def test_a_variable_of_nvidias_role_is_reported_with_ours(name: str, value: object, ours: str) -> None:
+    (problem,) = of_variables(**{name: value})
+    assert problem.startswith(f"variable {name} does not belong to this collection: use {ours}")
 
 
 def test_variables_of_others_are_not_checked() -> None:

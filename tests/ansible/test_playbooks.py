@@ -69,6 +69,21 @@ def test_a_bad_inventory_stops_before_any_host_is_contacted(core: str, tmp_path:
     )
 
 
+@pytest.mark.parametrize("playbook", ["nodes", "upgrade_driver", "rollback", "switch_mode"])
+def test_playbooks_of_gpu_nodes_need_no_control_plane(playbook: str, tmp_path: Path) -> None:
+    managed = inventory_of(tmp_path, "kube_control_plane")
+    ended = play(managed, "--tags=always", playbook=playbook)
+    assert CHECK in ended.stdout
+    assert "kube_control_plane has no hosts" not in ended.stdout + ended.stderr
+
+
+@pytest.mark.parametrize("core", PROGRAMS)
+def test_schedulers_are_not_restored_without_control_planes(core: str, tmp_path: Path) -> None:
+    managed = inventory_of(tmp_path, "kube_control_plane")
+    ended = play(managed, "--tags=scheduler_extender", core=core, playbook="rollback")
+    assert_stopped_at_once(ended, "group kube_control_plane has no hosts")
+
+
 def test_an_empty_inventory_fails(tmp_path: Path) -> None:
     file = tmp_path / "hosts.yml"
     file.write_text("all: {hosts: {}}")
@@ -78,6 +93,22 @@ def test_an_empty_inventory_fails(tmp_path: Path) -> None:
 def test_a_bad_inventory_stops_a_run_on_one_host(tmp_path: Path) -> None:
     file = inventory_of(tmp_path, nvidia_driver_reboot="no")
     assert_stopped_at_once(play(file, "--limit=cp-1"), "nvidia_driver_reboot")
+
+
+@pytest.mark.parametrize(
+    ("playbook", "options"),
+    [
+        ("nodes", ["-e", "nodes_serial=2", "-e", "nodes_max_fail_percentage=10"]),
+        ("upgrade_driver", ["-e", "upgrade_driver_serial=2", "-e", "upgrade_driver_max_fail_percentage=10"]),
+    ],
+)
+def test_the_documented_options_of_playbooks_pass_the_check(
+    playbook: str, options: list[str], tmp_path: Path
+) -> None:
+    readme = (CHECKOUT / "ansible/README.md").read_text()
+    assert all(option in readme for option in options)
+    ended = play(inventory_of(tmp_path), "--tags=always", *options, playbook=playbook)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
 
 
 def test_a_string_from_the_command_line_is_not_a_boolean(tmp_path: Path) -> None:

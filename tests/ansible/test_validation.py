@@ -1,22 +1,22 @@
 """The checks of the role validate, with one changed fact at a time."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from ansible_collections.gpushare.nodes.plugins.plugin_utils.checks import Check, Level
 from ansible_collections.gpushare.nodes.plugins.plugin_utils.validation import Requirements, checks
 from gpushare.contract import ANN_CARDS, RESOURCE_MEM, RESOURCE_WHOLE_GPU
 from tests.ansible.reports import report
 
+ROLE = Path(__file__).parents[2] / "ansible/roles/validate"
+DEFAULTS = yaml.safe_load((ROLE / "defaults/main.yml").read_text())
+OPTIONS = ("node", "driver_minimum", "driver_version", "container_runtime", "services", "labels")
 REQUIRED: dict[str, Any] = {
-    "node": "share",
-    "driver_minimum": "418.87.01",
-    "driver_version": "",
-    "container_runtime": "auto",
-    "services": ["kubelet"],
-    "labels": {"gpushare": "true"},
+    **{name: DEFAULTS[f"validate_{name}"] for name in OPTIONS},
     "node_name": "gpu-1",
     "cluster": True,
 }
@@ -179,14 +179,46 @@ def test_services_that_do_not_run_are_named() -> None:
         ({}, "the cluster has no node gpu-1"),
         (node(ready="Unknown"), "is not Ready"),
         (node(spec={"unschedulable": True}), "kubectl uncordon gpu-1"),
-        (node(labels={}), "label gpushare is missing, not true"),
-        (node(labels={"gpushare": "false"}), "label gpushare is false, not true"),
     ],
 )
-def test_a_missing_or_wrongly_labelled_node_fails(of_node: dict[str, Any], text: str) -> None:
+def test_a_missing_or_unschedulable_node_fails(of_node: dict[str, Any], text: str) -> None:
     found = check("node", None, of_node)
     assert found.level is Level.FAIL
     assert text in found.problem
+
+
+@pytest.mark.parametrize(
+    ("mode", "labels", "problem"),
+    [
+        ("share", {"gpushare": "true", "cgpu": "true"}, ""),
+        ("share", {"ack.node.gpu.schedule": "mps"}, ""),
+        ("share", {}, "mode labels (none) mean whole GPUs, not shared GPUs"),
+        ("share", {"gpushare": "false"}, "mode labels (gpushare=false) mean whole GPUs"),
+        ("whole", {"gpushare": "false", "cgpu": "false"}, ""),
+        ("whole", {}, ""),
+        ("whole", {"cgpu": "true"}, "mode labels (cgpu=true) mean shared GPUs, not whole GPUs"),
+        ("plain", {}, ""),
+        ("plain", {"node-role.kubernetes.io/control-plane": ""}, ""),
+    ],
+)
+def test_the_labels_must_have_the_mode_of_the_node(mode: str, labels: dict[str, str], problem: str) -> None:
+    found = check("node", {"node": mode}, node(labels=labels))
+    assert found.level is (Level.FAIL if problem else Level.OK)
+    assert problem in found.problem
+
+
+@pytest.mark.parametrize(
+    ("labels", "problem"),
+    [
+        ({"pool": "a"}, ""),
+        ({}, "label pool is missing, not a"),
+        ({"pool": "b"}, "label pool is b, not a"),
+    ],
+)
+def test_additional_labels_can_be_required(labels: dict[str, str], problem: str) -> None:
+    found = check("node", {"labels": {"pool": "a"}}, node(labels={"gpushare": "true", **labels}))
+    assert found.level is (Level.FAIL if problem else Level.OK)
+    assert problem in found.problem
 
 
 @pytest.mark.parametrize(
@@ -223,4 +255,4 @@ def test_an_extender_that_does_not_answer_this_host_fails() -> None:
     found = check("extender", None, None, answer)
     assert found.level is Level.FAIL
     assert found.problem.startswith("http://127.0.0.1:32766/version does not answer from this host (refused)")
-    assert json.dumps(found.found) == '"no answer"'
+    assert found.found == "no answer"

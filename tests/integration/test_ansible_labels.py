@@ -44,6 +44,15 @@ class Cluster:
         plain = json.loads(json.dumps(named, default=str))
         return [*playbooks.role(self.folder, "node_labels", "gpu-1", plain), *flags]
 
+    def playbook(self, name: str, *flags: str) -> list[str]:
+        """The command of a playbook, with the node in its inventory."""
+        argv = self.argv({})[:-1]
+        variables = json.loads((self.folder / "node_labels.json").read_text())[0]["tasks"][0]["vars"]
+        inventory = json.loads((self.folder / "hosts.json").read_text())
+        inventory["all"]["children"] = {"gpu_nodes": {"hosts": {"gpu-1": None}, "vars": variables}}
+        (self.folder / "hosts.json").write_text(json.dumps(inventory))
+        return [*argv, str(playbooks.ROOT / f"ansible/playbooks/{name}.yml"), *flags]
+
     async def run(self, *flags: str, **variables: Any) -> playbooks.Run:
         """Run the role with these variables, given without their prefix."""
         return await playbooks.run(self.argv(variables, *flags))
@@ -158,24 +167,35 @@ async def test_a_switch_drains_gpu_pods_and_moves_the_plugins_manifest_there_and
 
 
 async def test_the_playbook_switches_the_listed_hosts_and_requires_a_mode(cluster: Cluster) -> None:
-    argv = cluster.argv({})[:-1]
-    variables = json.loads((cluster.folder / "node_labels.json").read_text())[0]["tasks"][0]["vars"]
-    inventory = json.loads((cluster.folder / "hosts.json").read_text())
-    inventory["all"]["children"] = {"gpu_nodes": {"hosts": {"gpu-1": None}, "vars": variables}}
-    (cluster.folder / "hosts.json").write_text(json.dumps(inventory))
-    play = str(playbooks.ROOT / "ansible" / "playbooks" / "switch_mode.yml")
-
-    silent = await playbooks.run([*argv, play])
+    silent = await playbooks.run(cluster.playbook("switch_mode"))
     assert silent.code != 0
     assert "node_labels_mode is not set; use -e" in silent.text
-    wrong = await playbooks.run([*argv, play, "-e", "node_labels_mode=shared"])
+    wrong = await playbooks.run(cluster.playbook("switch_mode", "-e", "node_labels_mode=shared"))
     assert wrong.code != 0
     assert "node_labels_mode" in wrong.text
 
-    switched = await playbooks.run([*argv, play, "-e", "node_labels_mode=share"])
+    switched = await playbooks.run(cluster.playbook("switch_mode", "-e", "node_labels_mode=share"))
     assert switched.code == 0, switched.output
     assert await cluster.labels(contract.LABEL_CGPU) == ["true"]
     assert cluster.file("backup").exists()
+
+
+async def test_the_playbook_nodes_evicts_no_pod(cluster: Cluster) -> None:
+    assert (await cluster.run()).code == 0
+    await cluster.deploy("shared", {contract.RESOURCE_MEM: "2"})
+    before = ours(await cluster.node())
+    whole = cluster.playbook("nodes", "--tags=node_labels", "-e", "node_labels_mode=whole")
+    refused = await playbooks.run(whole)
+    assert refused.code != 0
+    assert "pods use its GPUs (default/shared-" in refused.text
+    assert "Playbook switch_mode with --limit gpu-1 -e node_labels_mode=whole evicts them" in refused.text
+    assert ours(await cluster.node()) == before
+    assert cluster.file("backup").exists()
+
+    assert (await cluster.run(mode="whole")).code == 0
+    whole = cluster.playbook("nodes", "--tags=node_labels", "-e", "node_labels_mode=whole")
+    done = await playbooks.run(whole)
+    assert done.code == 0, done.output
 
 
 async def test_a_node_that_was_cordoned_before_stays_so(cluster: Cluster) -> None:

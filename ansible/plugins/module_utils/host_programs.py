@@ -12,6 +12,8 @@ import re
 __metaclass__ = type
 
 TIMEOUT_S = 20
+_TIMED_OUT = (124, -9)
+"""Statuses of timeout(1): the program ended at SIGTERM, or SIGKILL ended both."""
 _VERSION = re.compile(r"\d+\.\d+(?:\.\d+)*")
 VERSIONS = (
     ("containerd", ("containerd", "--version")),
@@ -82,11 +84,14 @@ class Programs:
         return {"cards": len(cards), "error": brief(out, err) if status else None}
 
     def output(self, program, *words):
-        """Return status, output and errors; status 127 without the program, 124 after the timeout."""
+        """Return status, output and errors; status 127 without the program, 124 or -9 after the timeout."""
         path = self._find(program)
         if not path:
             return 127, "", program + " is not installed"
-        return self._run(["timeout", "-k", "2", str(TIMEOUT_S), path] + list(words))
+        status, out, err = self._run(["timeout", "-k", "2", str(TIMEOUT_S), path] + list(words))
+        if status in _TIMED_OUT:
+            err = "{0} did not end within {1} s".format(program, TIMEOUT_S)
+        return status, out, err
 
 
 def parse_units(text):

@@ -11,14 +11,14 @@ from typing import Any, Final
 Options = Mapping[str, Mapping[str, Any]]
 
 OF_PLAYBOOKS: Final[Options] = {
-    "upgrade_driver_max_fail_percentage": {"type": "float"},
+    "upgrade_driver_max_fail_percentage": {"type": "raw"},
     "upgrade_driver_serial": {"type": "raw"},
-    "nodes_max_fail_percentage": {"type": "float"},
+    "nodes_max_fail_percentage": {"type": "raw"},
     "nodes_serial": {"type": "raw"},
 }
-"""Variables of playbooks rather than of roles."""
+"""Variables of playbooks rather than of roles. With ``-e NAME=VALUE``, every value is a string."""
 OTHER_NAMES: Final[Mapping[str, str]] = {
-    "nvidia_driver_branch": "nvidia_driver_version, which also accepts a branch",
+    "nvidia_driver_branch": "nvidia_driver_version, a full version such as 580.65.06",
     "nvidia_driver_package_version": "nvidia_driver_version",
     "nvidia_driver_persistence_mode_on": "nvidia_driver_persistence",
     "nvidia_driver_skip_reboot": "nvidia_driver_reboot, which has the opposite meaning",
@@ -29,7 +29,6 @@ _SHOWN: Final = 3
 _TYPES: Final[Mapping[str, tuple[type, ...]]] = {
     "bool": (bool,),
     "dict": (Mapping,),
-    "float": (int, float),
     "int": (int,),
     "list": (list, tuple),
     "str": (str, int),
@@ -37,7 +36,6 @@ _TYPES: Final[Mapping[str, tuple[type, ...]]] = {
 _FIXES: Final[Mapping[str, str]] = {
     "bool": "write true or false without quotes (on the command line: -e '{{\"{name}\": true}}')",
     "dict": "write a mapping",
-    "float": "write a number without quotes",
     "int": "write a whole number without quotes",
     "list": "write a list, also for one element",
     "str": "put it in quotes, so that YAML keeps it as a string",

@@ -7,6 +7,7 @@ pods (the module evict_pods) and files of the host (the tasks of the role).
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Any
 
 from ansible_collections.gpushare.nodes.plugins.plugin_utils.gpushare.contract import (
@@ -30,6 +31,7 @@ Object = dict[str, Any]
 
 SWITCHING = "gpushare.io/switching"
 """Annotation of a node that the role has cordoned for the change, and uncordons when it is done."""
+MODE_LABELS = (LABEL_GPUSHARE, LABEL_CGPU, LABEL_MODE)
 GPU_RESOURCES = (RESOURCE_MEM, RESOURCE_CORE, RESOURCE_WHOLE_GPU)
 _REOPEN: Object = {"metadata": {"annotations": {SWITCHING: None}}, "spec": {"unschedulable": None}}
 _SMI_LINE = re.compile(r"(?P<model>.+), (?P<mib>\d+)")
@@ -42,7 +44,7 @@ def plan(node: Object, wanted: Object, cards: list[Object]) -> Object:
     eviction fails) and ``finish``, each empty if there is nothing to do, and the ``resources`` of GPU pods.
     """
     interrupted = SWITCHING in _metadata(node, "annotations")
-    switches = interrupted or _shares(_metadata(node, "labels")) != (wanted["mode"] == "share")
+    switches = interrupted or shares(_metadata(node, "labels")) != (wanted["mode"] == "share")
     close = cordon(node, SWITCHING, wanted["mode"]) if switches else {}
     reopen = _REOPEN if close else uncordon(node, SWITCHING)
     return {
@@ -52,6 +54,11 @@ def plan(node: Object, wanted: Object, cards: list[Object]) -> Object:
         "finish": _finish(node, wanted, cards, reopen),
         "resources": list(GPU_RESOURCES),
     }
+
+
+def shares(labels: Mapping[str, str]) -> bool:
+    """Return whether a node with these labels shares its GPUs; without mode labels it has whole GPUs."""
+    return any(key in labels for key in MODE_LABELS) and mode_of(labels)[1] is None
 
 
 def cards_of(smi: str) -> list[Object]:
@@ -75,12 +82,6 @@ def _finish(node: Object, wanted: Object, cards: list[Object], reopen: Object) -
 
 def _without_empty(**parts: Object) -> Object:
     return {key: part for key, part in parts.items() if part}
-
-
-def _shares(labels: dict[str, str]) -> bool:
-    """Return whether the node shares its GPUs; a node without mode labels has whole GPUs."""
-    labelled = any(key in labels for key in (LABEL_GPUSHARE, LABEL_CGPU, LABEL_MODE))
-    return labelled and mode_of(labels)[1] is None
 
 
 def _mode_labels(wanted: Object) -> dict[str, str | None]:

@@ -47,8 +47,7 @@ def _scheduler(probe: Document) -> Check:
 
 
 def _by_message(message: str) -> Check:
-    # The noun depends on the version of the extender.
-    if any(f"{CARDS} {noun}" in message for noun in ("cards", "GPUs")):
+    if f"over {CARDS} " in message:
         return Check("scheduler", Level.OK, "calls the extender")
     if f"Insufficient {RESOURCE_MEM}" in message:
         problem = f"no node has a free unit of {RESOURCE_MEM} to test calls of the extender: {message}"

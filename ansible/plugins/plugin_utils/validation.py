@@ -23,6 +23,7 @@ from ansible_collections.gpushare.nodes.plugins.plugin_utils.gpushare.contract i
     RESOURCE_WHOLE_GPU,
 )
 from ansible_collections.gpushare.nodes.plugins.plugin_utils.gpushare.model.quantity import parse_quantity
+from ansible_collections.gpushare.nodes.plugins.plugin_utils.node_mode import MODE_LABELS, shares
 from ansible_collections.gpushare.nodes.plugins.plugin_utils.runtimes import (
     UNITS,
     runtime_of,
@@ -173,10 +174,17 @@ def _node_problems(required: Requirements, node: Document, *, ready: bool) -> Pr
         yield Level.FAIL, f"node {name} is not Ready: kubectl describe node {name}"
     if node.get("spec", {}).get("unschedulable"):
         yield Level.FAIL, f"node {name} is cordoned: kubectl uncordon {name}"
+    if required.node != "plain" and shares(labels) != (required.node == "share"):
+        found = ", ".join(f"{key}={labels[key]}" for key in MODE_LABELS if key in labels) or "none"
+        means, wanted = ("whole", "shared") if required.node == "share" else ("shared", "whole")
+        yield (
+            Level.FAIL,
+            f"its mode labels ({found}) mean {means} GPUs, not {wanted} GPUs: run the role node_labels",
+        )
     for key, wanted in required.labels.items():
         if labels.get(key) != wanted:
             has = f"is {labels[key]}" if key in labels else "is missing"
-            yield Level.FAIL, f"label {key} {has}, not {wanted}: run the role node_labels"
+            yield Level.FAIL, f"label {key} {has}, not {wanted}: set it with node_labels_more"
 
 
 def _offer(report: Document, required: Requirements, node: Document) -> Check:

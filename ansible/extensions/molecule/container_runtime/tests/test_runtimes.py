@@ -106,4 +106,7 @@ def test_cri_o_gets_an_additional_file(one: One) -> None:
     runtime = config["crio"]["runtime"]
     assert runtime["default_runtime"] == "nvidia"
     assert runtime["runtimes"]["nvidia"] == {"runtime_path": BINARY, "runtime_type": "oci"}
+    # Cri-o reads all files of the folder in the order of their names, so a backup would override the file.
+    files = host.file("/etc/crio/crio.conf.d").listdir()
+    assert [name for name in files if "gpushare" in name] == ["99-gpushare-nvidia.conf"]
     assert host.service("crio").is_running
