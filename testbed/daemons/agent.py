@@ -14,6 +14,7 @@ from testbed.control_plane.bed import Bed
 from testbed.daemons import rights
 from testbed.kubelets import KubeletNode, KubeletSpec, add_kubelet
 from testbed.nvml import Card, NvmlStub
+from testbed.nvml.eras import NEWEST
 from testbed.system.process import Process
 from testbed.system.waiting import until
 
@@ -66,7 +67,7 @@ async def add_gpu_node(
     spec: KubeletSpec,
     cards: Sequence[Card],
     *,
-    era: int = 580,
+    era: int = NEWEST,
     flags: Sequence[str] = (),
     ready: bool = True,
 ) -> GpuNode:
@@ -74,7 +75,7 @@ async def add_gpu_node(
     return await start_agent(await add_card_node(bed, spec, cards, era=era), flags, ready=ready)
 
 
-async def add_card_node(bed: Bed, spec: KubeletSpec, cards: Sequence[Card], *, era: int = 580) -> CardNode:
+async def add_card_node(bed: Bed, spec: KubeletSpec, cards: Sequence[Card], *, era: int = NEWEST) -> CardNode:
     """Start a node without the agent."""
     stub = NvmlStub(bed.folder / f"nvml-{spec.name}", era=era, cards=cards)
     return CardNode(bed, await add_kubelet(bed, spec), stub)

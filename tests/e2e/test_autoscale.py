@@ -14,8 +14,7 @@ from testbed.control_plane.aggregation import service_host
 from testbed.daemons.exporter import Page
 from testbed.daemons.whole_gpu_plugin import start_whole_cards
 from testbed.stories import V100
-from testbed.stories.deployed import add_master, add_node
-from testbed.stories.deploying import by_pulumi
+from testbed.stories.deployed import add_master, add_node, by_pulumi
 from tests.fixtures.autoscaling import FLAGS, IMAGE, AutoscaledCluster, follows_the_load
 
 pytestmark = [

@@ -111,7 +111,7 @@ async def test_a_timeout_reports_the_last_error() -> None:
     async def ask() -> bool:
         raise ApiError("refused", status=503)
 
-    with pytest.raises(TestbedError, match=r"0\.02 s in vain for peace; last seen: .*refused"):
+    with pytest.raises(TestbedError, match=r"after 0\.02 s waiting for peace; last result: .*refused"):
         await until(ask, "peace", timeout_s=0.02, poll_s=0.001)
 
 
