@@ -40,6 +40,7 @@ from testbed.stories.play import (
     simulated_cluster,
     user_path,
 )
+from testbed.system.folders import writable_cache
 
 _TOOLS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl", "kwok")
 _ANY = KubeletSpec("any", runtime="nvidia", services=True)
@@ -53,6 +54,7 @@ _print = partial(click.secho, dim=True)
 
 async def main() -> None:
     """Play all scenarios; if the terminal is interactive, keep the last cluster until Ctrl-C."""
+    writable_cache()
     missing = _missing_for_kubelets()
     await build.ensure([*_TOOLS, *([] if missing else _ANY.tools)])
     _print(f"# Nodes are simulated: {missing}" if missing else f"# {_REAL}")

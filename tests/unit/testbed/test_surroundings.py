@@ -12,8 +12,9 @@ from testbed.control_plane.pki import Authority
 from testbed.control_plane.scheduler import SchedulerSpec
 from testbed.errors import TestbedError
 from testbed.system import ports
-from testbed.system.folders import bed_folder, cache_root, data_folder
+from testbed.system.folders import bed_folder, cache_root, data_folder, writable_cache
 from testbed.system.locks import FileLock, exclusive
+from testbed.system.process import run_text
 from testbed.system.waiting import finish, together, until
 
 
@@ -27,6 +28,19 @@ from testbed.system.waiting import finish, together, until
 )
 def test_the_environment_selects_the_cache(env: dict[str, str], root: str) -> None:
     assert cache_root(env) == Path(root)
+
+
+def test_a_cache_that_cannot_be_written_is_rejected(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    env = {"GPUSHARE_CACHE": str(tmp_path / "file" / "cache")}
+    with pytest.raises(ConfigError, match=r"file/cache .*Not a directory.* set GPUSHARE_CACHE"):
+        writable_cache(env)
+    assert writable_cache({"GPUSHARE_CACHE": str(tmp_path / "new")}).is_dir()
+
+
+async def test_a_missing_program_is_named() -> None:
+    with pytest.raises(TestbedError, match="cannot run `/no/program --flag`: No such file"):
+        await run_text(["/no/program", "--flag"], 10)
 
 
 @pytest.mark.parametrize("name", ["", "..", "a/b", "A", "-a", "a" * 41])
