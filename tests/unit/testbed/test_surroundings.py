@@ -1,6 +1,7 @@
 """Folders, ports, locks and waiting, without a control plane."""
 
 import asyncio
+import shutil
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from testbed.control_plane.scheduler import SchedulerSpec
 from testbed.errors import TestbedError
 from testbed.system import ports
 from testbed.system.folders import bed_folder, cache_root, data_folder, writable_cache
-from testbed.system.locks import FileLock, exclusive
+from testbed.system.locks import FileLock, create_once, exclusive
 from testbed.system.process import run_text
 from testbed.system.waiting import finish, together, until
 
@@ -108,6 +109,34 @@ async def test_waiting_for_a_lock_has_a_deadline(tmp_path: Path) -> None:
         async with exclusive(lock.path, 0.01, "another build"):
             pass
     lock.release()
+
+
+async def test_a_folder_of_the_cache_is_created_once(tmp_path: Path) -> None:
+    (tmp_path / "source").mkdir()
+    created: list[Path] = []
+
+    async def create(fresh: Path) -> None:
+        created.append(fresh)
+        await asyncio.sleep(0)
+        shutil.copytree(tmp_path / "source", fresh)
+
+    folders = await together(create_once(tmp_path / "base", create, 10, "another test") for _ in range(2))
+    assert folders == [tmp_path / "base"] * 2
+    assert (tmp_path / "base").is_dir()
+    assert len(created) == 1
+
+
+async def test_a_failed_creation_leaves_no_folder(tmp_path: Path) -> None:
+    (tmp_path / "source").mkdir()
+
+    async def create(fresh: Path) -> None:
+        shutil.copytree(tmp_path / "source", fresh)
+        raise TestbedError("no space left")
+
+    for _ in range(2):
+        with pytest.raises(TestbedError, match="no space left"):
+            await create_once(tmp_path / "base", create, 10, "another test")
+    assert not (tmp_path / "base").exists()
 
 
 def test_a_name_that_is_too_long_for_a_certificate_is_rejected() -> None:
