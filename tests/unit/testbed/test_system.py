@@ -1,4 +1,4 @@
-"""Folders, ports, locks and waiting, without a control plane."""
+"""Folders, ports, locks, cgroups, commands and waiting, without a control plane."""
 
 import asyncio
 import shutil
@@ -7,12 +7,8 @@ from pathlib import Path
 import pytest
 
 from gpushare.errors import ApiError, ConfigError
-from testbed.control_plane import audit
-from testbed.control_plane.home import Home
-from testbed.control_plane.pki import Authority
-from testbed.control_plane.scheduler import SchedulerSpec
 from testbed.errors import TestbedError
-from testbed.system import ports
+from testbed.system import cgroups, ports
 from testbed.system.folders import bed_folder, cache_root, data_folder, writable_cache
 from testbed.system.locks import FileLock, create_once, exclusive
 from testbed.system.process import run_text
@@ -52,38 +48,6 @@ def test_a_name_that_is_not_a_plain_word_is_rejected(name: str) -> None:
 
 def test_testbeds_do_not_share_data(tmp_path: Path) -> None:
     assert data_folder(tmp_path / "a", tmp_path) != data_folder(tmp_path / "b", tmp_path)
-
-
-def test_the_folder_is_emptied_and_locked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("GPUSHARE_CACHE", str(tmp_path))
-    left = tmp_path / "beds" / "one" / "left"
-    left.mkdir(parents=True)
-    home = Home.take("one")
-    assert not left.exists()
-    with pytest.raises(TestbedError, match="'one' is in use"):
-        Home.take("one")
-    home.release()
-    assert home.folder.exists()
-
-
-def test_an_unnamed_testbed_is_removed_on_release(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("GPUSHARE_CACHE", str(tmp_path))
-    home = Home.take(None)
-    home.release()
-    assert list((tmp_path / "beds").iterdir()) == []
-
-
-def test_a_start_removes_unnamed_testbeds_without_an_owner(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("GPUSHARE_CACHE", str(tmp_path))
-    abandoned = tmp_path / "beds" / "tmp-abandoned"
-    abandoned.mkdir(parents=True)
-    living = Home.take(None)
-    assert not abandoned.exists()
-    Home.take("other").release()
-    assert living.folder.exists()
-    living.release()
 
 
 def test_ports_are_different_free_and_below_the_ephemeral_range() -> None:
@@ -139,17 +103,6 @@ async def test_a_failed_creation_leaves_no_folder(tmp_path: Path) -> None:
     assert not (tmp_path / "base").exists()
 
 
-def test_a_name_that_is_too_long_for_a_certificate_is_rejected() -> None:
-    with pytest.raises(ConfigError, match="has 65 characters"):
-        Authority.create("ca").client("x" * 65)
-
-
-def test_an_incomplete_line_of_the_audit_log_is_ignored(tmp_path: Path) -> None:
-    log = tmp_path / "audit.jsonl"
-    log.write_text('{"verb": "create"}\n{"verb": "pat')
-    assert list(audit.read(log)) == [{"verb": "create"}]
-
-
 async def test_a_timeout_reports_the_last_error() -> None:
     async def ask() -> bool:
         raise ApiError("refused", status=503)
@@ -186,7 +139,23 @@ async def test_finish_completes_its_work_before_it_raises_a_cancellation() -> No
     assert done.is_set()
 
 
-@pytest.mark.parametrize("text", ["a: [", "just words"])
-def test_an_invalid_scheduler_configuration_is_rejected(text: str) -> None:
-    with pytest.raises(ConfigError, match="the scheduler configuration is not"):
-        SchedulerSpec(config=text).text(Path("/bed/kube-scheduler.kubeconfig"))
+def test_cgroup_v2_has_no_hierarchies(tmp_path: Path) -> None:
+    (tmp_path / "cgroup.procs").touch()
+    (tmp_path / "system.slice").mkdir()
+    (tmp_path / "system.slice" / "cgroup.procs").touch()
+    assert cgroups.hierarchies(tmp_path) == []
+
+
+def test_only_matching_cgroups_are_removed_with_those_below(tmp_path: Path) -> None:
+    (tmp_path / "cpu").mkdir()
+    (tmp_path / "cpu" / "cgroup.procs").touch()
+    for name in ("bed.a/kubepods/pod", "bed.ab", "other.a"):
+        (tmp_path / "cpu" / name).mkdir(parents=True)
+    cgroups.remove("bed.a", tmp_path)
+    assert {each.name for each in (tmp_path / "cpu").glob("*/")} == {"bed.ab", "other.a"}
+    cgroups.remove("bed.*", tmp_path)
+    assert {each.name for each in (tmp_path / "cpu").glob("*/")} == {"other.a"}
+
+
+def test_testbeds_do_not_share_cgroups() -> None:
+    assert cgroups.prefix_of(Path("/beds/a")) != cgroups.prefix_of(Path("/beds/b"))
