@@ -45,19 +45,19 @@ class DeployedCluster:
 async def deployed_cluster(story: Story, images: Images, deploy: Deploy) -> AsyncIterator[DeployedCluster]:
     """Run the cluster of a scenario: the deployed services are ready, and no pod is placed yet."""
     async with Testbed(kwok=False, scheduler=SchedulerSpec(version=None)) as bed:
-        master = await add_master(bed, images)
+        control_plane = await add_control_plane_node(bed, images)
         nodes = await together(add_node(bed, each, images, story.images) for each in story.nodes)
-        await bed.restart_scheduler(scheduler_for(master))
+        await bed.restart_scheduler(scheduler_for(control_plane))
         objects = await deploy(bed, configuration(images, story.nodes[0].labels))
         await together(each.until_offered(_OFFERED_S) for each in nodes)
         yield DeployedCluster(nodes, objects)
 
 
-async def add_master(bed: Bed, images: Images, name: str = "master") -> KubeletNode:
+async def add_control_plane_node(bed: Bed, images: Images, name: str = "master") -> KubeletNode:
     """Add a control plane node that has the images."""
-    master = await add_kubelet(bed, KubeletSpec(name, labels={CONTROL_PLANE: ""}, services=True))
-    await load(master, images)
-    return master
+    node = await add_kubelet(bed, KubeletSpec(name, labels={CONTROL_PLANE: ""}, services=True))
+    await load(node, images)
+    return node
 
 
 async def add_node(bed: Bed, node: SimNode, images: Images, stand_ins: Sequence[str] = ()) -> CardNode:
@@ -77,9 +77,9 @@ async def add_node(bed: Bed, node: SimNode, images: Images, stand_ins: Sequence[
     return CardNode(bed, kubelet, stub)
 
 
-def scheduler_for(master: KubeletNode) -> SchedulerSpec:
-    """Return a scheduler that calls the extender at the node port of ``master``."""
-    url = f"http://{master.address}:{EXTENDER_NODE_PORT}{EXTENDER_PREFIX}"
+def scheduler_for(control_plane: KubeletNode) -> SchedulerSpec:
+    """Return a scheduler that calls the extender at the node port of ``control_plane``."""
+    url = f"http://{control_plane.address}:{EXTENDER_NODE_PORT}{EXTENDER_PREFIX}"
     return SchedulerSpec(extenders=[component_config(url)])
 
 
