@@ -4,14 +4,12 @@ What belongs here: starting agents under their service account. What does not: t
 the kubelets (``testbed.kubelets``) and the stub (``testbed.nvml``).
 """
 
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from gpushare.contract import RESOURCE_MEM
 from testbed.control_plane.bed import Bed
-from testbed.daemons import rights
+from testbed.daemons import console_script, rights
 from testbed.kubelets import KubeletNode, KubeletSpec, add_kubelet
 from testbed.nvml import Card, NvmlStub
 from testbed.nvml.eras import NEWEST
@@ -94,7 +92,7 @@ async def start_agent(node: CardNode, flags: Sequence[str] = (), *, ready: bool 
 
 def agent_argv(bed: Bed, flags: Sequence[str] = ()) -> list[str]:
     """Return the command line of the agent, with the name and the flags of the Aliyun plugin."""
-    program = str(Path(sys.executable).with_name("gpushare-device-plugin-v2"))
+    program = console_script("gpushare-device-plugin-v2")
     account = f"--kubeconfig={bed.kubeconfig_for(ACCOUNT)}"
     return [program, "-logtostderr", "--v=9", account, f"--ops-port={OPS_PORT}", *flags]
 
