@@ -9,7 +9,7 @@ pytestmark = [pytest.mark.integration, pytest.mark.needs("kubelet")]
 
 
 async def played(story: Story) -> dict[str, str]:
-    """Play a story whole; returns what its commands printed."""
+    """Play a whole story; return the output of its commands."""
     async with kubelet_cluster(story) as nodes:
         bed = nodes[0].bed
         for step in story.steps:
@@ -19,7 +19,7 @@ async def played(story: Story) -> dict[str, str]:
         return reported | {"limits": str(await limits(bed)), "events": str(await pod_events(bed))}
 
 
-async def test_s0_each_notebook_may_use_4308_mib_as_in_the_source() -> None:
+async def test_s0_each_notebook_may_use_4308_mib_as_in_the_ack_documentation() -> None:
     reported = await played(notebooks())
     assert reported["limits"].count("4308 MiB") == 3
     assert "12/14 (GiB) (85%)" in reported["kubectl gpushare top node -s"]

@@ -103,7 +103,7 @@ def planted(importer: str, imported: str) -> grimp.ImportGraph:
 
 
 @pytest.mark.parametrize("name", sorted({name for name, *_ in PLANTED}))
-def test_the_tree_keeps_each_contract(name: str) -> None:
+def test_the_tree_complies_with_each_contract(name: str) -> None:
     assert contract(name).check(deepcopy(imports()), verbose=False).kept
 
 
@@ -150,7 +150,7 @@ def test_every_external_module_of_the_core_is_known_to_be_pure() -> None:
     assert not PURE & set(core["forbidden_modules"])
 
 
-def test_the_roots_are_all_python_packages_of_the_checkout() -> None:
+def test_the_contracts_cover_all_python_packages_of_the_checkout() -> None:
     roots = set(configuration()["session_options"]["root_packages"])
     found = {path.parent.name for path in ROOT.glob("*/__init__.py")}
     assert found <= roots
