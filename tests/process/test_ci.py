@@ -55,7 +55,7 @@ def test_a_failed_step_ends_the_build(checkout: Path) -> None:
 
 
 def test_an_interrupt_ends_the_build(checkout: Path) -> None:
-    with started(checkout, "sleep 60\n") as script:
-        until_exists(checkout / "started")
+    with started(checkout, "echo >running\nsleep 20\n") as script:
+        until_exists(checkout / "running")
         os.killpg(script.pid, signal.SIGINT)
     until_exists(checkout / "ended")
