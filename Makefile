@@ -67,8 +67,9 @@ check: lint ## Run the fast checks: lint, types, layers, unit and property tests
 
 .PHONY: unit
 unit: setup ## Run the tests of one package; PKG=<folder in tests/unit>, with property tests for PKG=scheduling
-	@$(BIN)/pytest -q --hypothesis-profile=$(PROFILE) tests/unit/$${PKG:?name a package: make unit PKG=scheduling} \
-	    $(if $(filter scheduling,$(PKG)),tests/property)
+	$(if $(and $(PKG),$(wildcard tests/unit/$(PKG))),,$(error PKG="$(PKG)" is no package; use make unit PKG=<name> \
+	    with one of: $(patsubst tests/unit/%/,%,$(wildcard tests/unit/*/))))
+	@$(BIN)/pytest -q --hypothesis-profile=$(PROFILE) tests/unit/$(PKG) $(if $(filter scheduling,$(PKG)),tests/property)
 
 .PHONY: process
 process: packages setup ## Run tests that start processes or compile
@@ -160,14 +161,17 @@ sign: setup ## Sign the pushed images and their SBOMs by digest; requires cosign
 
 # The language host of Pulumi runs uv from PATH; `make setup` links it in this folder.
 PULUMI_PATH = $(CURDIR)/$(BIN):$$PATH
+NEED_STACK = $(if $(STACK),,$(error name a stack: make $@ STACK=<name>))
 
 .PHONY: preview
 preview: setup ## Show what `make up` would change; STACK=<name>
-	@PATH="$(PULUMI_PATH)" pulumi preview --diff --non-interactive --stack "$${STACK:?name a stack: make preview STACK=…}"
+	$(NEED_STACK)
+	@PATH="$(PULUMI_PATH)" pulumi preview --diff --non-interactive --stack "$$STACK"
 
 .PHONY: up
 up: setup ## Deploy a stack to its cluster; STACK=<name>
-	@PATH="$(PULUMI_PATH)" pulumi up --yes --skip-preview --non-interactive --stack "$${STACK:?name a stack: make up STACK=…}"
+	$(NEED_STACK)
+	@PATH="$(PULUMI_PATH)" pulumi up --yes --skip-preview --non-interactive --stack "$$STACK"
 
 .PHONY: monitoring
 monitoring: setup ## Generate rules, alerts and dashboards in components/monitoring

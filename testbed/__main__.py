@@ -18,7 +18,7 @@ from testbed.control_plane.start import Testbed
 from testbed.programs import build
 from testbed.programs.binaries import TOOLS
 from testbed.system import pids
-from testbed.system.folders import bed_folder, cache_root
+from testbed.system.folders import bed_folder, cache_root, writable_cache
 from testbed.system.process import tail
 
 _NAME = click.option("--name", default="main", show_default=True, help="Name of the testbed.")
@@ -53,6 +53,7 @@ def up(
 
     Prints the path of its kubeconfig.
     """
+    writable_cache()
     config = scheduler_config.read_text() if scheduler_config else None
     version = None if scheduler == "none" else scheduler
     plan = Testbed(name, SchedulerSpec(version, config=config), audit=audit, bound=False)
@@ -98,6 +99,7 @@ def bin_path(names: tuple[str, ...], *, everything: bool) -> None:
     """Print the paths of tools; build the missing ones first."""
     if not names and not everything:
         raise click.UsageError(f"specify a tool ({', '.join(TOOLS)}) or --all")
+    writable_cache()
     wanted = list(TOOLS) if everything else list(names)
     for installed in asyncio.run(build.ensure(wanted)).values():
         click.echo(installed.path)

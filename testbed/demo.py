@@ -25,16 +25,25 @@ from testbed.daemons.agent import CardNode
 from testbed.errors import TestbedError
 from testbed.kubelets import KubeletSpec, needs
 from testbed.nvml.build import library
+from testbed.nvml.eras import NEWEST
 from testbed.programs import build
 from testbed.pulumi import TOOLS as PULUMI_TOOLS
 from testbed.stories import STORIES, Step, Story
-from testbed.stories.deployed import deployed_stage
-from testbed.stories.deploying import Deploy, by_kubectl, by_pulumi
-from testbed.stories.play import limits, perform, pod_events, real_stage, show, show_on, stage, user_path
+from testbed.stories.deployed import Deploy, by_kubectl, by_pulumi, deployed_cluster
+from testbed.stories.play import (
+    kubelet_cluster,
+    limits,
+    perform,
+    pod_events,
+    show,
+    show_on,
+    simulated_cluster,
+    user_path,
+)
+from testbed.system.folders import writable_cache
 
 _TOOLS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl", "kwok")
 _ANY = KubeletSpec("any", runtime="nvidia", services=True)
-_ERA = 580
 _REAL = (
     "Nodes are real kubelets with containerd and our node agent. Not real: the GPUs (a stub of NVML "
     "simulates them) and the images of the workloads (a busybox that sleeps replaces them)."
@@ -45,6 +54,7 @@ _print = partial(click.secho, dim=True)
 
 async def main() -> None:
     """Play all scenarios; if the terminal is interactive, keep the last cluster until Ctrl-C."""
+    writable_cache()
     missing = _missing_for_kubelets()
     await build.ensure([*_TOOLS, *([] if missing else _ANY.tools)])
     _print(f"# Nodes are simulated: {missing}" if missing else f"# {_REAL}")
@@ -63,7 +73,7 @@ def _missing_for_kubelets() -> str | None:
     """Return why real kubelets with our agent cannot run on this machine; None if they can."""
     try:
         needs.look()
-        library(_ERA)
+        library(NEWEST)
     except TestbedError as error:
         return str(error)
     return None
@@ -73,7 +83,7 @@ def _missing_for_kubelets() -> str | None:
 class _Deployment:
     """How our services are deployed from images; ``description`` is printed."""
 
-    release: Images
+    images: Images
     deploy: Deploy
     description: str
 
@@ -109,7 +119,7 @@ class _Run:
     async def play(self, story: Story) -> Bed:
         """Play a scenario on its own cluster, and leave the cluster running."""
         click.secho(f"\n{story.title}\n{'=' * len(story.title)}", bold=True)
-        bed, nodes = await self._stage(story)
+        bed, nodes = await self._cluster(story)
         printed: set[tuple[str, str, str]] = set()
         for step in story.steps:
             _print(f"\n# {step.description}")
@@ -121,7 +131,7 @@ class _Run:
             await _show_inside(story, bed, nodes[0])
         return bed
 
-    async def _stage(self, story: Story) -> tuple[Bed, list[CardNode]]:
+    async def _cluster(self, story: Story) -> tuple[Bed, list[CardNode]]:
         if self._real and story.simulated:
             _print("# Nodes are simulated: this scenario shows placement only")
         elif self._real:
@@ -132,15 +142,15 @@ class _Run:
                 _print(f"# Nodes are simulated from now on: {error}")
             else:
                 return nodes[0].bed, nodes
-        return await self._stack.enter_async_context(stage(story)), []
+        return await self._stack.enter_async_context(simulated_cluster(story)), []
 
     async def _real_nodes(self, story: Story) -> list[CardNode]:
         if not (story.deployed and self._deployment):
-            return [*await self._stack.enter_async_context(real_stage(story))]
+            return [*await self._stack.enter_async_context(kubelet_cluster(story))]
         _print(f"# {self._deployment.description}")
-        stage = deployed_stage(story, self._deployment.release, self._deployment.deploy)
-        deployed = await self._stack.enter_async_context(stage)
-        for name in deployed.made:
+        cluster = deployed_cluster(story, self._deployment.images, self._deployment.deploy)
+        deployed = await self._stack.enter_async_context(cluster)
+        for name in deployed.objects:
             _print(f"#   {name}")
         return deployed.nodes
 
@@ -197,7 +207,7 @@ async def _keep(bed: Bed) -> None:
 if __name__ == "__main__":
     try:
         asyncio.run(main())
-    except (GpuShareError, TestbedError) as error:
+    except GpuShareError as error:
         click.echo(f"demo: {error}", err=True)
         sys.exit(1)
     except KeyboardInterrupt:

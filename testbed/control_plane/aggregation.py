@@ -47,13 +47,6 @@ async def until_available(bed: Bed, name: str, timeout_s: float = 30.0) -> None:
     await until(available, f"the API {name} to be available", timeout_s)
 
 
-async def unregister_api(bed: Bed, name: str, group: str, *versions: str) -> None:
-    """Remove the registration of a group."""
-    for version in versions:
-        await bed.api.delete(f"{_API_SERVICES}/{version}.{group}")
-    await bed.api.delete(f"/api/v1/namespaces/{_NAMESPACE}/services/{name}")
-
-
 def _api_service(
     name: str, group: str, version: str, priority: int, port: int, ca_file: Path
 ) -> dict[str, object]:

@@ -1,7 +1,7 @@
 """A stub CUDA driver for a test: its GPUs and their usage.
 
-What belongs here: the file of GPUs and the file of counters. What does not: the library (``build``,
-``native/``). Like with a driver, memory of exited processes is free.
+What belongs here: the library of a driver era, the file of GPUs and the file of counters. What does not: the
+C source (``native/``). Like with a driver, memory of exited processes is free.
 """
 
 import os
@@ -11,8 +11,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from testbed.cuda import build
+from testbed.cuda.eras import functions
+from testbed.nvml.build import check_era
+from testbed.nvml.eras import ERAS, NEWEST
+from testbed.programs.compiling import EXPORTS, Source, compiled
 
+SONAME: Final = "libcuda.so.1"
+_NATIVE: Final = Path(__file__).parent / "native"
 _MAX_CARDS: Final = 16
 _MAX_USERS: Final = 256
 _HEADER: Final = struct.Struct(
@@ -35,10 +40,10 @@ class CudaStub:
     """The GPUs of one machine, in ``folder``; ``compiler`` compiles for that machine."""
 
     def __init__(
-        self, folder: Path, *, cards: Sequence[CudaCard], era: int = 580, compiler: str = "gcc"
+        self, folder: Path, *, cards: Sequence[CudaCard], era: int = NEWEST, compiler: str = "gcc"
     ) -> None:
         folder.mkdir(parents=True, exist_ok=True)
-        self.library = build.library(era, compiler=compiler)
+        self.library = _library(era, compiler)
         self._cards = folder.absolute() / "cards"
         self._cards.write_text("".join(f"{c.uuid} {c.total_mib} {c.context_mib} {c.name}\n" for c in cards))
         self._usage = self._cards.with_name("cards.usage")
@@ -71,3 +76,23 @@ class CudaStub:
         for pid, _, *numbers in _USER.iter_unpack(self._usage.read_bytes()[_HEADER.size :]):
             if pid:
                 yield pid, numbers
+
+
+def _library(era: int, compiler: str) -> Path:
+    """Return the stub of an era; compile it first if it is not in the cache.
+
+    Raises ConfigError for an unknown era, and TestbedError with the output of the compiler.
+    """
+    check_era(era)
+    version = ERAS[era].cuda
+    names = functions(version)
+    generated = {EXPORTS: _exports(names), "functions.h": "".join(f"F({name})\n" for name in names)}
+    # Like in the real driver, calls within the library cannot be intercepted.
+    flags = (f"-DSTUB_VERSION={version}", "-Wl,-Bsymbolic")
+    return compiled(Source(f"cuda-{era}", SONAME, _NATIVE, generated, flags, compiler))
+
+
+def _exports(names: tuple[str, ...]) -> str:
+    """Return a version script; like in the real library, the version has the name of the library."""
+    listed = "".join(f"    {name};\n" for name in names)
+    return f"{SONAME} {{\nglobal:\n{listed}local:\n    *;\n}};\n"

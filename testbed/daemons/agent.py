@@ -4,16 +4,15 @@ What belongs here: starting agents under their service account. What does not: t
 the kubelets (``testbed.kubelets``) and the stub (``testbed.nvml``).
 """
 
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from gpushare.contract import RESOURCE_MEM
 from testbed.control_plane.bed import Bed
-from testbed.daemons import rights
+from testbed.daemons import console_script, rights
 from testbed.kubelets import KubeletNode, KubeletSpec, add_kubelet
 from testbed.nvml import Card, NvmlStub
+from testbed.nvml.eras import NEWEST
 from testbed.system.process import Process
 from testbed.system.waiting import until
 
@@ -66,7 +65,7 @@ async def add_gpu_node(
     spec: KubeletSpec,
     cards: Sequence[Card],
     *,
-    era: int = 580,
+    era: int = NEWEST,
     flags: Sequence[str] = (),
     ready: bool = True,
 ) -> GpuNode:
@@ -74,7 +73,7 @@ async def add_gpu_node(
     return await start_agent(await add_card_node(bed, spec, cards, era=era), flags, ready=ready)
 
 
-async def add_card_node(bed: Bed, spec: KubeletSpec, cards: Sequence[Card], *, era: int = 580) -> CardNode:
+async def add_card_node(bed: Bed, spec: KubeletSpec, cards: Sequence[Card], *, era: int = NEWEST) -> CardNode:
     """Start a node without the agent."""
     stub = NvmlStub(bed.folder / f"nvml-{spec.name}", era=era, cards=cards)
     return CardNode(bed, await add_kubelet(bed, spec), stub)
@@ -93,7 +92,7 @@ async def start_agent(node: CardNode, flags: Sequence[str] = (), *, ready: bool 
 
 def agent_argv(bed: Bed, flags: Sequence[str] = ()) -> list[str]:
     """Return the command line of the agent, with the name and the flags of the Aliyun plugin."""
-    program = str(Path(sys.executable).with_name("gpushare-device-plugin-v2"))
+    program = console_script("gpushare-device-plugin-v2")
     account = f"--kubeconfig={bed.kubeconfig_for(ACCOUNT)}"
     return [program, "-logtostderr", "--v=9", account, f"--ops-port={OPS_PORT}", *flags]
 

@@ -4,16 +4,14 @@ What belongs here: starting exporters under their service account, and reading t
 not: the stub (``testbed.nvml``).
 """
 
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from prometheus_client.parser import text_string_to_metric_families
 
 from testbed.control_plane.api import read_text
 from testbed.control_plane.bed import Bed
-from testbed.daemons import rights
+from testbed.daemons import console_script, rights
 from testbed.daemons.agent import CardNode
 from testbed.nvml import NvmlStub
 from testbed.system.process import Process
@@ -75,5 +73,5 @@ async def start_exporter(
 
 def exporter_argv(bed: Bed, flags: Sequence[str] = ()) -> list[str]:
     """Return the command line of the exporter."""
-    program = str(Path(sys.executable).with_name("gpushare"))
+    program = console_script("gpushare")
     return [program, "exporter", f"--kubeconfig={bed.kubeconfig_for(ACCOUNT)}", *flags]

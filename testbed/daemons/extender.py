@@ -4,7 +4,6 @@ What belongs here: starting replicas and configuring the scheduler for them. Wha
 the extender, and the control plane.
 """
 
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,7 +12,7 @@ from typing import Any, Final
 from gpushare.contract import EXTENDER_NAME, EXTENDER_PREFIX, SYSTEM_NAMESPACE
 from gpushare.kubescheduler.config import ExtenderConfig, extender_entry
 from testbed.control_plane.bed import Bed
-from testbed.daemons import rights
+from testbed.daemons import console_script, rights
 from testbed.system.ports import free_ports
 from testbed.system.process import Process
 
@@ -43,7 +42,7 @@ class ExtenderSpec:
     def argv(self, kubeconfig: Path) -> list[str]:
         """Return the command line."""
         return [
-            str(Path(sys.executable).with_name("gpushare")),
+            console_script("gpushare"),
             "extender",
             "--host=127.0.0.1",
             f"--port={self.port}",

@@ -3,7 +3,6 @@
 What belongs here: starting it under its service account, and registering it. What does not: its behaviour.
 """
 
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +10,7 @@ from pathlib import Path
 from gpushare.contract import METRICS_API_GROUP, METRICS_API_NAME
 from testbed.control_plane.aggregation import register_api, service_host
 from testbed.control_plane.bed import Bed
-from testbed.daemons import rights
+from testbed.daemons import console_script, rights
 from testbed.system.ports import free_ports
 from testbed.system.process import Process
 
@@ -46,7 +45,7 @@ async def start_metrics_api(bed: Bed, flags: Sequence[str] = (), *, name: str = 
     )
     ops_url = f"http://127.0.0.1:{ops_port}"
     argv = [
-        str(Path(sys.executable).with_name("gpushare")),
+        console_script("gpushare"),
         "metrics-api",
         "--host=127.0.0.1",
         f"--port={port}",

@@ -23,7 +23,7 @@ from testbed.kubelets import BUSYBOX_IMAGE
 from testbed.system.process import Process
 from testbed.system.waiting import until
 
-NAME = "whole-cards"
+NAME = "whole-gpu-plugin"
 _FOLDER = str(Path(__file__).parents[2])
 _NODE = "/node"
 
@@ -57,14 +57,14 @@ class WholeGpuPlugin:
         """Ignore the state of the registration."""
 
 
-async def start_whole_cards(node: CardNode) -> Process:
+async def start_whole_gpu_plugin(node: CardNode) -> Process:
     """Start the stand-in on a node, and wait until the node offers its whole GPUs."""
     process = await node.kubelet.spawn(NAME, _argv(node), env={"PYTHONPATH": _FOLDER})
-    await until_whole_cards(node, len(node.stub.description.cards))
+    await until_whole_gpus(node, len(node.stub.description.cards))
     return process
 
 
-async def until_whole_cards(node: CardNode, count: int) -> None:
+async def until_whole_gpus(node: CardNode, count: int) -> None:
     """Wait until the node offers ``count`` whole GPUs."""
 
     async def offered() -> bool:

@@ -10,7 +10,7 @@ import sys
 from gpushare.errors import GpuShareError
 from testbed.control_plane.home import take_down
 from testbed.hosts.lab import Lab, hang_up
-from testbed.system.folders import bed_folder, cache_root
+from testbed.system.folders import bed_folder, cache_root, writable_cache
 
 
 def main() -> None:
@@ -30,6 +30,7 @@ def main() -> None:
 
 async def up(name: str) -> None:
     """Stop the hosts of that name, start new ones, and leave them up."""
+    writable_cache()
     await down(name)
     lab = Lab(name=name, bound=False)
     await lab.open()

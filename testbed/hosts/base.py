@@ -4,7 +4,6 @@ What belongs here: its content, and creating it once. What does not: differences
 """
 
 import hashlib
-import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import Final
 
 from release.base import codename, sources
 from testbed.system.folders import cache_root
-from testbed.system.locks import exclusive
+from testbed.system.locks import create_once
 from testbed.system.process import run_text
 
 _RELEASE: Final = Path("/etc/os-release")
@@ -88,10 +87,8 @@ async def ensure(bases: Sequence[Base]) -> dict[Base, Path]:
 
 async def _ensure(base: Base, suite: str) -> Path:
     folder = base.folder(suite, cache_root())
-    async with exclusive(folder.with_suffix(".lock"), _MAKE_S, "another process that creates hosts"):
-        if not folder.is_dir():
-            fresh = folder.with_suffix(".fresh")
-            shutil.rmtree(fresh, ignore_errors=True)
-            await run_text(base.command(suite, fresh, sources(_APT)), _MAKE_S)
-            fresh.rename(folder)
-    return folder
+
+    async def create(fresh: Path) -> None:
+        await run_text(base.command(suite, fresh, sources(_APT)), _MAKE_S)
+
+    return await create_once(folder, create, _MAKE_S, "another process that creates hosts")

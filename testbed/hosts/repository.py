@@ -6,12 +6,13 @@ What belongs here: building it once. What does not: the stubs (``stubs``).
 import hashlib
 import os
 import shutil
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 from testbed.hosts.stubs import Package, all_packages
 from testbed.system.folders import cache_root
-from testbed.system.locks import exclusive
+from testbed.system.locks import create_once
 from testbed.system.process import run_text
 from testbed.system.waiting import together
 
@@ -42,13 +43,8 @@ async def ensure() -> Path:
     packages = all_packages(os.uname().release)
     recipe = hashlib.sha256(repr((packages, REAL, _INDEX)).encode()).hexdigest()[:12]
     folder = cache_root() / "hosts" / f"apt-{recipe}"
-    async with exclusive(folder.with_suffix(".lock"), _MAKE_S, "another process that builds packages"):
-        if not folder.is_dir():
-            fresh = folder.with_suffix(".fresh")
-            shutil.rmtree(fresh, ignore_errors=True)
-            await _make(packages, fresh)
-            fresh.rename(folder)
-    return folder
+    create = partial(_make, packages)
+    return await create_once(folder, create, _MAKE_S, "another process that builds packages")
 
 
 async def _make(packages: list[Package], folder: Path) -> None:

@@ -6,7 +6,7 @@ them (``.ci/packages``).
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -34,10 +34,10 @@ class Found:
     busybox: Path
 
 
-def look() -> Found:
+def look(cgroup_root: Path = cgroups.ROOT, cni_folders: Sequence[Path] = _CNI_FOLDERS) -> Found:
     """Return the files; raise TestbedError with everything that is missing."""
-    missing = list(_missing())
-    cni, busybox = _cni_folder(), debian.static_busybox()
+    missing = list(_missing(cgroup_root))
+    cni, busybox = _cni_folder(cni_folders), debian.static_busybox()
     if cni is None:
         missing.append("CNI plugins (apt-get install containernetworking-plugins)")
     if busybox is None:
@@ -47,15 +47,15 @@ def look() -> Found:
     return Found(cni, busybox)
 
 
-def _missing() -> Iterator[str]:
+def _missing(cgroup_root: Path) -> Iterator[str]:
     effective = _effective_capabilities(Path("/proc/self/status").read_text())
     if absent := [name for bit, name in _CAPABILITIES.items() if not effective >> bit & 1]:
         yield f"the capabilities {', '.join(absent)} (run as root)"
-    hierarchies = cgroups.hierarchies()
+    hierarchies = cgroups.hierarchies(cgroup_root)
     if not hierarchies:
-        yield f"cgroup v1 in {cgroups.ROOT} (boot with systemd.unified_cgroup_hierarchy=0)"
+        yield f"cgroup v1 in {cgroup_root} (boot with systemd.unified_cgroup_hierarchy=0)"
     if not all(os.access(hierarchy, os.W_OK) for hierarchy in hierarchies):
-        yield f"write access to {cgroups.ROOT} (mount it read-write)"
+        yield f"write access to {cgroup_root} (mount it read-write)"
     for program, package in _PROGRAMS.items():
         if shutil.which(program) is None:
             yield f"the program {program} (apt-get install {package})"
@@ -66,7 +66,7 @@ def _effective_capabilities(status: str) -> int:
     return next(int(words[1], 16) for words in lines if words[:1] == ["CapEff:"])
 
 
-def _cni_folder() -> Path | None:
+def _cni_folder(folders: Sequence[Path]) -> Path | None:
     return next(
-        (folder for folder in _CNI_FOLDERS if all((folder / each).exists() for each in _CNI_PLUGINS)), None
+        (folder for folder in folders if all((folder / each).exists() for each in _CNI_PLUGINS)), None
     )

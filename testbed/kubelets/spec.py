@@ -5,7 +5,6 @@ What belongs here: values, and names and paths computed from them. What does not
 """
 
 import hashlib
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,11 +12,11 @@ from typing import Any
 
 from gpushare.errors import ConfigError
 from testbed.system import cgroups
+from testbed.system.folders import PLAIN_NAME
 
 RUNC = "runc"
 NVIDIA = "nvidia"
 KUBELET_PORT = 10250
-_NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,38}[a-z0-9])?")
 _DISK = ("/etc/", "/var/")
 _MEMORY = ("/var/run/", "/var/lock/")
 
@@ -42,7 +41,7 @@ class KubeletSpec:
     services: bool = False
 
     def __post_init__(self) -> None:
-        if not _NAME.fullmatch(self.name):
+        if not PLAIN_NAME.fullmatch(self.name):
             raise ConfigError(f"node name {self.name!r} is invalid: use 1 to 40 of a-z, 0-9, '.' and '-'")
         if self.runtime not in (RUNC, NVIDIA):
             raise ConfigError(f"runtime {self.runtime!r} is unknown: use {RUNC!r} or {NVIDIA!r}")

@@ -60,7 +60,8 @@ ERAS: Final[Mapping[int, Era]] = {
     535: Era("535.161.08", 12020),
     580: Era("580.65.06", 13000),
 }
-"""The profiles, by driver branch."""
+"""The simulated driver releases, by branch."""
+NEWEST: Final = max(ERAS)
 
 FIRST_IN: Final[Mapping[int, tuple[str, ...]]] = {
     418: (

@@ -18,6 +18,7 @@ import msgspec
 from gpushare.errors import ConfigError
 from testbed.nvml import build, render
 from testbed.nvml.description import MAX_EVENTS, Card, Description, Event, Failure, Pair, Process
+from testbed.nvml.eras import NEWEST
 from testbed.nvml.rules import checked, parse
 
 _DESCRIPTION = "description.json"
@@ -31,7 +32,7 @@ class NvmlStub:
         self,
         folder: Path,
         *,
-        era: int = 580,
+        era: int = NEWEST,
         cards: Sequence[Card] = (),
         pairs: Sequence[Pair] = (),
         **fields: Any,

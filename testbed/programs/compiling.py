@@ -1,7 +1,7 @@
 """Compiles the stubs of NVIDIA's libraries, once for each driver era, into the cache of the testbed.
 
 What belongs here: the compiler and the cache. What does not: the sources of a stub (``nvml.build``,
-``cuda.build``), and the functions of an era (their ``eras``).
+``cuda.stub``), and the functions of an era (their ``eras``).
 """
 
 import hashlib

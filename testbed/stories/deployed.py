@@ -1,13 +1,17 @@
 """The cluster of a scenario as users have it: our services run as pods from images, with deployed rights.
 
-What belongs here: the cluster: a control plane node, nodes with GPUs, and a scheduler that calls the extender
-at its node port. What does not: the deployment, which is up to the caller, and the images (``release``).
+What belongs here: a control plane node, nodes with GPUs, a scheduler that calls the extender at its node
+port, and the deployment as users do it: with Pulumi, or with kubectl from the same objects. What does not:
+the images (``release``) and the objects (``components``).
 """
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
+from components.manifests import everything
+from components.render import as_yaml
+from components.stack import load as load_stack
 from gpushare.contract import EXTENDER_NODE_PORT, EXTENDER_PREFIX
 from release import Images, load
 from testbed.control_plane.bed import Bed
@@ -18,46 +22,47 @@ from testbed.daemons.agent import CardNode
 from testbed.daemons.extender import component_config
 from testbed.kubelets import KubeletNode, KubeletSpec, add_kubelet
 from testbed.nvml import NvmlStub, cdi
+from testbed.pulumi import Stack, old_tokens
 from testbed.stories import Story
-from testbed.stories.deploying import Deploy, configuration
 from testbed.stories.play import stub_cards
 from testbed.system.waiting import together
 
 CONTROL_PLANE = "node-role.kubernetes.io/control-plane"
-_ERA = 580
 _OFFERED_S = 90.0
+Deploy = Callable[[Bed, Mapping[str, object]], Awaitable[list[str]]]
+"""Deploys a configuration and returns the created objects: "<kind>/<namespace>/<name>"."""
 
 
 @dataclass(frozen=True)
-class Stage:
-    """The nodes with GPUs, and the names of the deployed objects."""
+class DeployedCluster:
+    """The nodes with GPUs, and the deployed objects: "<kind>/<namespace>/<name>"."""
 
     nodes: list[CardNode]
-    made: list[str]
+    objects: list[str]
 
 
 @asynccontextmanager
-async def deployed_stage(story: Story, images: Images, deploy: Deploy) -> AsyncIterator[Stage]:
+async def deployed_cluster(story: Story, images: Images, deploy: Deploy) -> AsyncIterator[DeployedCluster]:
     """Run the cluster of a scenario: the deployed services are ready, and no pod is placed yet."""
     async with Testbed(kwok=False, scheduler=SchedulerSpec(version=None)) as bed:
-        master = await add_master(bed, images)
+        control_plane = await add_control_plane_node(bed, images)
         nodes = await together(add_node(bed, each, images, story.images) for each in story.nodes)
-        await bed.restart_scheduler(scheduler_for(master))
-        made = await deploy(bed, configuration(images, story.nodes[0].labels))
+        await bed.restart_scheduler(scheduler_for(control_plane))
+        objects = await deploy(bed, configuration(images, story.nodes[0].labels))
         await together(each.until_offered(_OFFERED_S) for each in nodes)
-        yield Stage(nodes, made)
+        yield DeployedCluster(nodes, objects)
 
 
-async def add_master(bed: Bed, images: Images, name: str = "master") -> KubeletNode:
+async def add_control_plane_node(bed: Bed, images: Images, name: str = "master") -> KubeletNode:
     """Add a control plane node that has the images."""
-    master = await add_kubelet(bed, KubeletSpec(name, labels={CONTROL_PLANE: ""}, services=True))
-    await load(master, images)
-    return master
+    node = await add_kubelet(bed, KubeletSpec(name, labels={CONTROL_PLANE: ""}, services=True))
+    await load(node, images)
+    return node
 
 
 async def add_node(bed: Bed, node: SimNode, images: Images, stand_ins: Sequence[str] = ()) -> CardNode:
     """Add a node with GPUs that has the images; a busybox replaces the images in ``stand_ins``."""
-    stub = NvmlStub(bed.folder / f"nvml-{node.name}", era=_ERA, cards=stub_cards(node))
+    stub = NvmlStub(bed.folder / f"nvml-{node.name}", cards=stub_cards(node))
     spec = KubeletSpec(
         node.name,
         labels=node.labels,
@@ -72,7 +77,37 @@ async def add_node(bed: Bed, node: SimNode, images: Images, stand_ins: Sequence[
     return CardNode(bed, kubelet, stub)
 
 
-def scheduler_for(master: KubeletNode) -> SchedulerSpec:
-    """Return a scheduler that calls the extender at the node port of ``master``."""
-    url = f"http://{master.address}:{EXTENDER_NODE_PORT}{EXTENDER_PREFIX}"
+def scheduler_for(control_plane: KubeletNode) -> SchedulerSpec:
+    """Return a scheduler that calls the extender at the node port of ``control_plane``."""
+    url = f"http://{control_plane.address}:{EXTENDER_NODE_PORT}{EXTENDER_PREFIX}"
     return SchedulerSpec(extenders=[component_config(url)])
+
+
+def configuration(images: Images, labels: Mapping[str, str]) -> dict[str, object]:
+    """Return the configuration of our services; ``labels`` select the nodes of agent and exporter."""
+    return {
+        "kubernetesVersion": "1.36",
+        "extender": {"image": images.references["extender"]},
+        "devicePlugins": [{"image": images.references["device-plugin"], "nodeSelector": dict(labels)}],
+        "isolation": {"image": images.references["isolation"]},
+        "monitoring": {
+            "exporter": {
+                "image": images.references["exporter"],
+                "nodeLabels": [f"{key}={value}" for key, value in labels.items()],
+                "intervalSeconds": 1,
+            }
+        },
+    }
+
+
+async def by_pulumi(bed: Bed, configuration: Mapping[str, object]) -> list[str]:
+    """Deploy by ``pulumi up`` with the real engine."""
+    await old_tokens(bed)
+    stack = await Stack.create(bed, configuration)
+    return list((await stack.up()).changes)
+
+
+async def by_kubectl(bed: Bed, configuration: Mapping[str, object]) -> list[str]:
+    """Deploy by ``kubectl apply`` of the output of ``components.render``."""
+    text = await bed.apply(as_yaml(everything(load_stack(configuration))))
+    return [line.split()[0] for line in text.splitlines()]

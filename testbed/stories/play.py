@@ -29,7 +29,7 @@ _SETTLE_S = 60.0
 
 
 @asynccontextmanager
-async def stage(
+async def simulated_cluster(
     story: Story, *, extender: ExtenderSpec | None = None, scheduler: SchedulerSpec | None = None
 ) -> AsyncIterator[Bed]:
     """Run the cluster of a scenario with simulated nodes, scheduler and extender; no pod is placed yet."""
@@ -43,7 +43,7 @@ async def stage(
 
 
 @asynccontextmanager
-async def real_stage(story: Story) -> AsyncIterator[list[GpuNode]]:
+async def kubelet_cluster(story: Story) -> AsyncIterator[list[GpuNode]]:
     """Run it with real kubelets, our agent on each, and GPUs of the same models in a stub of NVML."""
     extender = ExtenderSpec()
     scheduler = SchedulerSpec(extenders=[component_config(extender.url)])

@@ -3,8 +3,9 @@
 import asyncio
 import fcntl
 import os
+import shutil
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -60,3 +61,20 @@ async def exclusive(
         yield
     finally:
         lock.release()
+
+
+async def create_once(
+    folder: Path, create: Callable[[Path], Awaitable[object]], timeout_s: float, holder: str
+) -> Path:
+    """Return ``folder``; if it does not exist, let ``create`` write its content, in one process at a time.
+
+    ``create`` gets another path, so that an incomplete folder is never used. See ``exclusive`` for
+    ``timeout_s`` and ``holder``.
+    """
+    async with exclusive(folder.with_suffix(".lock"), timeout_s, holder):
+        if not folder.is_dir():  # noqa: ASYNC240 - one call on a local disk
+            fresh = folder.with_suffix(".fresh")
+            shutil.rmtree(fresh, ignore_errors=True)
+            await create(fresh)
+            fresh.rename(folder)
+    return folder

@@ -44,7 +44,9 @@ def choose(count: int, limit: int, free: Callable[[int], bool] = is_free) -> lis
             chosen[port] = None
         if len(chosen) == count:
             return list(chosen)
-    raise TestbedError(f"no {count} free ports between {_LOWEST} and {limit} on {LOOPBACK}: stop other beds")
+    raise TestbedError(
+        f"fewer than {count} free ports between {_LOWEST} and {limit} on {LOOPBACK}: stop other testbeds"
+    )
 
 
 def free_ports(count: int) -> list[int]:

@@ -197,25 +197,32 @@ class Process:
 async def run_text(
     argv: Sequence[str], timeout_s: float, *, cwd: Path | None = None, stdin: str | None = None
 ) -> str:
-    """Run a short command and return its stdout; raise TestbedError with its stderr if it fails."""
-    process = await asyncio.create_subprocess_exec(
-        *argv,
-        cwd=cwd,
-        stdin=asyncio.subprocess.DEVNULL if stdin is None else asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-    )
+    """Run a short command and return its stdout.
+
+    Raises TestbedError if there is no such program, and with its stderr if it fails.
+    """
+    command = " ".join(argv)
+    try:
+        process = await asyncio.create_subprocess_exec(
+            *argv,
+            cwd=cwd,
+            stdin=asyncio.subprocess.DEVNULL if stdin is None else asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+        )
+    except OSError as error:
+        raise TestbedError(f"cannot run `{command}`: {error.strerror}") from None
     try:
         content = None if stdin is None else stdin.encode()
         out, err = await asyncio.wait_for(process.communicate(content), timeout_s)
     except TimeoutError:
-        raise TestbedError(f"`{' '.join(argv)}` did not exit in {timeout_s:g} s") from None
+        raise TestbedError(f"`{command}` did not exit in {timeout_s:g} s") from None
     finally:
         if process.returncode is None:
             process.kill()
             await process.wait()
     if process.returncode:
-        raise TestbedError(f"`{' '.join(argv)}` ended with {process.returncode}: {err.decode().strip()}")
+        raise TestbedError(f"`{command}` ended with {process.returncode}: {err.decode().strip()}")
     return out.decode()
 
 

@@ -35,7 +35,7 @@ async def until(
                 return answer
             last = answer
         await asyncio.sleep(poll_s)
-    raise TestbedError(f"waited {timeout_s:g} s in vain for {what}; last seen: {last!r}")
+    raise TestbedError(f"timed out after {timeout_s:g} s waiting for {what}; last result: {last!r}")
 
 
 async def together(work: Iterable[Coroutine[Any, Any, T]]) -> list[T]:

@@ -13,10 +13,9 @@ from release import Images, ensure
 from testbed import Bed, SimNode, Testbed
 from testbed.control_plane.aggregation import service_host
 from testbed.daemons.exporter import Page
-from testbed.daemons.whole_gpu_plugin import start_whole_cards
+from testbed.daemons.whole_gpu_plugin import start_whole_gpu_plugin
 from testbed.stories import V100
-from testbed.stories.deployed import add_master, add_node
-from testbed.stories.deploying import by_pulumi
+from testbed.stories.deployed import add_control_plane_node, add_node, by_pulumi
 from tests.fixtures.autoscaling import FLAGS, IMAGE, AutoscaledCluster, follows_the_load
 
 pytestmark = [
@@ -62,9 +61,9 @@ def configuration(bed: Bed, images: Images) -> dict[str, object]:
 
 async def test_after_one_up_the_documented_autoscaling_works(images: Images) -> None:
     async with Testbed(kwok=False, api_flags=TO_PODS, controller_flags=FLAGS) as bed:
-        await add_master(bed, images)
+        await add_control_plane_node(bed, images)
         node = await add_node(bed, SimNode("gpu", [V100, V100], labels=WHOLE), images, [IMAGE])
-        await start_whole_cards(node)
+        await start_whole_gpu_plugin(node)
         await secret(bed)
         await by_pulumi(bed, configuration(bed, images))
         (pod,) = await bed.api.items(f"{SYSTEM}/pods", labelSelector=f"component={EXPORTER_NAME}")

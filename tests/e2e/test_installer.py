@@ -15,8 +15,7 @@ from gpushare.contract import ANN_IDX
 from release import Images, ensure, load
 from testbed import Bed, Card, SchedulerSpec, SimNode, Testbed, until
 from testbed.kubelets import KubeletNode, KubeletSpec, add_kubelet
-from testbed.stories.deployed import CONTROL_PLANE
-from testbed.stories.deploying import by_kubectl
+from testbed.stories.deployed import CONTROL_PLANE, by_kubectl
 from tests.fixtures import static_scheduler
 
 pytestmark = [

@@ -17,8 +17,7 @@ from release import Images, ensure
 from testbed import Bed, until
 from testbed.control_plane.api import Object
 from testbed.stories import Story, notebooks, replicas, sample
-from testbed.stories.deployed import deployed_stage
-from testbed.stories.deploying import Deploy, by_kubectl, by_pulumi
+from testbed.stories.deployed import Deploy, by_kubectl, by_pulumi, deployed_cluster
 from testbed.stories.play import limits, perform, pod_events, show
 
 pytestmark = [
@@ -52,8 +51,8 @@ class Told:
 
 
 async def played(story: Story, images: Images, deploy: Deploy = by_pulumi) -> Told:
-    async with deployed_stage(story, images, deploy) as stage:
-        bed = stage.nodes[0].bed
+    async with deployed_cluster(story, images, deploy) as cluster:
+        bed = cluster.nodes[0].bed
         for step in story.steps:
             await perform(bed, step)
         limited = await limits(bed)

@@ -26,7 +26,7 @@ from testbed import Bed, SchedulerSpec, SimNode, Testbed, until
 from testbed.daemons.agent import CardNode, GpuNode
 from testbed.pulumi import Stack, old_tokens
 from testbed.stories import T4 as CARD
-from testbed.stories.deployed import add_master, add_node, scheduler_for
+from testbed.stories.deployed import add_control_plane_node, add_node, scheduler_for
 from testbed.system.waiting import together
 from tests.fixtures.gpu_nodes import SHARING, T4, bound, container, pod, remove, running
 from tests.support.recount import cards_of, never_overcommitted
@@ -147,7 +147,7 @@ async def site(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Site]:
     versions = {name: two_versions(images, name, folder / name) for name in (EXTENDER, AGENT)}
     async with Testbed(kwok=False, scheduler=SchedulerSpec(version=None)) as bed:
         names = [f"master-{number}" for number in range(REPLICAS)]
-        masters = await together(add_master(bed, versions[EXTENDER], name) for name in names)
+        masters = await together(add_control_plane_node(bed, versions[EXTENDER], name) for name in names)
         cards = await add_node(bed, SimNode("gpu", [CARD, CARD], labels=SHARING), versions[AGENT])
         await bed.restart_scheduler(scheduler_for(masters[0]))
         await old_tokens(bed)

@@ -3,14 +3,14 @@
 import pytest
 
 from testbed.stories import Story, notebooks, replicas, sample
-from testbed.stories.play import limits, perform, pod_events, real_stage, show, show_on
+from testbed.stories.play import kubelet_cluster, limits, perform, pod_events, show, show_on
 
 pytestmark = [pytest.mark.integration, pytest.mark.needs("kubelet")]
 
 
 async def played(story: Story) -> dict[str, str]:
     """Play a whole story; return the output of its commands."""
-    async with real_stage(story) as nodes:
+    async with kubelet_cluster(story) as nodes:
         bed = nodes[0].bed
         for step in story.steps:
             await perform(bed, step)

@@ -23,7 +23,7 @@ from testbed.control_plane.api import read_text
 from testbed.cuda import CudaCard, CudaStub
 from testbed.daemons.agent import GpuNode, add_card_node, add_gpu_node
 from testbed.daemons.exporter import ACCOUNT, Exporter, grant_exporter, start_exporter
-from testbed.daemons.whole_gpu_plugin import start_whole_cards
+from testbed.daemons.whole_gpu_plugin import start_whole_gpu_plugin
 from testbed.kubelets import KubeletSpec
 from testbed.nvml import ERAS, NvmlStub, Process, card
 from tests.fixtures.gpu_nodes import SHARING, clear, container, gpu_bed, pod, running
@@ -263,7 +263,7 @@ async def test_without_the_api_server_gpus_are_exported_without_usage_of_pods(
 
 async def test_whole_gpus_come_from_the_kubelet(bed: Bed) -> None:
     node = await add_card_node(bed, KubeletSpec("whole"), 2 * [card("V100")])
-    await start_whole_cards(node)
+    await start_whole_gpu_plugin(node)
     exporter = await start_exporter(node, QUICK)
     asks = container(0, resources={"limits": {RESOURCE_WHOLE_GPU: "1"}})
     await bed.create_pods([pod("bert", asks, nodeSelector={"kubernetes.io/hostname": "whole"})])

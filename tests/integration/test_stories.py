@@ -8,7 +8,7 @@ from gpushare.contract import EVENT_PLACED, EVENT_REFUSED
 from testbed import Bed, SchedulerSpec
 from testbed.daemons.extender import ExtenderSpec
 from testbed.stories import Story, notebooks, pictures, replicas, sample
-from testbed.stories.play import perform, pod_events, show, stage
+from testbed.stories.play import perform, pod_events, show, simulated_cluster
 from tests.builders.ack_documents import S3_POLICY
 from tests.support.history import cards_of
 
@@ -45,7 +45,7 @@ async def completed(bed: Bed, words: str) -> tuple[list[str], str]:
 @SETUPS
 async def test_s0_three_notebooks_fill_12_of_14_units_and_the_fourth_has_a_reason(setup) -> None:  # type: ignore[no-untyped-def]
     extender, scheduler = setup()
-    async with stage(notebooks(), extender=extender, scheduler=scheduler) as bed:
+    async with simulated_cluster(notebooks(), extender=extender, scheduler=scheduler) as bed:
         await played(notebooks(), bed)
         text = await show(bed, "kubectl gpushare top node -s")
         assert "cn-zhangjiakou.192.168.3.184  192.168.3.184  12/14" in text
@@ -57,7 +57,7 @@ async def test_s0_three_notebooks_fill_12_of_14_units_and_the_fourth_has_a_reaso
 @SETUPS
 async def test_s2_two_replicas_share_gpu_0(setup) -> None:  # type: ignore[no-untyped-def]
     extender, scheduler = setup()
-    async with stage(replicas(), extender=extender, scheduler=scheduler) as bed:
+    async with simulated_cluster(replicas(), extender=extender, scheduler=scheduler) as bed:
         await played(replicas(), bed)
         (name, *_), end = await completed(bed, "inspect cgpu")
         assert (name, end) == (replicas().nodes[0].name, ":4")
@@ -72,7 +72,7 @@ async def test_s2_two_replicas_share_gpu_0(setup) -> None:  # type: ignore[no-un
 @SETUPS
 async def test_s3_binpack_1_sits_on_the_p40_node(setup) -> None:  # type: ignore[no-untyped-def]
     extender, scheduler = setup()
-    async with stage(sample(), extender=extender, scheduler=scheduler) as bed:
+    async with simulated_cluster(sample(), extender=extender, scheduler=scheduler) as bed:
         await played(sample(), bed)
         text = await show(bed, "kubectl inspect gpushare -d")
         p40, _, titan = text.partition("10.0.33.21")
@@ -86,14 +86,14 @@ async def test_s3_binpack_1_sits_on_the_p40_node(setup) -> None:  # type: ignore
 @SETUPS
 async def test_s3_pictures_only_n3_fits_and_binpack_takes_gpu_1(setup) -> None:  # type: ignore[no-untyped-def]
     extender, scheduler = setup()
-    async with stage(pictures(), extender=extender, scheduler=scheduler) as bed:
+    async with simulated_cluster(pictures(), extender=extender, scheduler=scheduler) as bed:
         await played(pictures(), bed)
         assert await card_of(bed, "picture-1") == ("n3", {0: 8138})
         assert await card_of(bed, "picture-2") == ("n4", {1: 8138})
 
 
 async def test_a_bind_writes_all_annotations_of_the_aliyun_extender_and_one_event() -> None:
-    async with stage(replicas()) as bed:
+    async with simulated_cluster(replicas()) as bed:
         await played(replicas(), bed)
         pod = await bed.api.get("/api/v1/namespaces/default/pods/app-3g-v1-0")
         written = pod["metadata"]["annotations"]

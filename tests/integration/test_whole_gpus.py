@@ -19,7 +19,7 @@ from gpushare.errors import ApiError
 from testbed import Bed, until
 from testbed.control_plane.api import Object, read_text
 from testbed.daemons.agent import NAME, CardNode, GpuNode, add_card_node, start_agent
-from testbed.daemons.whole_gpu_plugin import static_pod, until_whole_cards
+from testbed.daemons.whole_gpu_plugin import static_pod, until_whole_gpus
 from testbed.kubelets import KubeletSpec
 from testbed.nvml import card
 from tests.fixtures.gpu_nodes import (
@@ -67,7 +67,7 @@ async def exclusive(gpus: GpuBed) -> CardNode:
     )
     node = await add_card_node(gpus.bed, spec, 2 * [card("V100")])
     node.kubelet.path(f"{MANIFESTS}/{PLUGIN}").write_text(json.dumps(static_pod(node)))
-    await until_whole_cards(node, 2)
+    await until_whole_gpus(node, 2)
     return node
 
 
@@ -241,7 +241,7 @@ async def test_a_node_that_is_switched_back_allocates_whole_gpus_again(
     await label(node, "false")
     await until_allocatable(node, 0)
     assert await node_mode(node, "recover") == f"moved {BACKUP}/{PLUGIN} to {MANIFESTS}\n"
-    await until_whole_cards(node, 2)
+    await until_whole_gpus(node, 2)
     await bed.api.create(owners("StatefulSet"), app(**{contract.RESOURCE_WHOLE_GPU: "1"}))
     await running(bed, f"{APP}-0")
     assert await cards(node) == []

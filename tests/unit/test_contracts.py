@@ -19,18 +19,29 @@ CLASSES: Final[dict[str, type[Any]]] = {
     "protected": ProtectedContract,
 }
 PLUGINS: Final = "ansible_collections.gpushare.nodes.plugins"
-CORE_IO: Final = (
-    *("aiohttp", "asyncio", "click", "datetime", "grpc", "io", "kubernetes", "logging", "os", "pathlib"),
-    *("prometheus_client", "pynvml", "random", "shutil", "socket", "structlog", "subprocess", "tempfile"),
-    *("threading", "time"),
-)
+PURE: Final = {
+    *("collections", "dataclasses", "enum", "fractions", "functools", "hashlib", "immutables", "itertools"),
+    *("json", "math", "msgspec", "re", "struct", "types", "typing"),
+}
+"""The external modules that the core uses. They do no I/O, and read no clock."""
+
+
+@cache
+def configuration() -> dict[str, Any]:
+    return dict(api.read_configuration(str(ROOT / "pyproject.toml")))
+
+
+def options(name: str) -> dict[str, Any]:
+    return next(each for each in configuration()["contracts_options"] if each["id"] == name)
+
 
 PLANTED: Final = [
     ("layers", "gpushare.model.planted", "gpushare.scheduling.fitting"),
     ("layers", "gpushare.adapters.planted", "gpushare.extender.binder"),
     ("layers", "gpushare.exporter.planted", "gpushare.deviceplugin.metrics"),
     ("layers", "gpushare.scheduling.planted", "gpushare.adapters.cgroups"),
-    *(("pure", "gpushare.scheduling.planted", module) for module in CORE_IO),
+    ("layers", "gpushare.package_without_layer", "gpushare.contract"),
+    *(("pure", "gpushare.scheduling.planted", module) for module in options("pure")["forbidden_modules"]),
     ("pure", "gpushare.model.planted", "time"),
     ("pure", "gpushare.kubescheduler.planted", "subprocess"),
     ("pure", "gpushare.deviceplugin.core.planted", "asyncio"),
@@ -60,6 +71,7 @@ PLANTED: Final = [
     ("components", "components.planted", "gpushare.extender.settings"),
     ("components", "components.planted", "gpushare.installer.settings"),
     ("components", "components.planted", "gpushare.mpsd.settings"),
+    ("components", "components.planted", "gpushare.__main__"),
     ("standalone", f"{PLUGINS}.filter.planted", "gpushare.contract"),
     ("standalone", f"{PLUGINS}.modules.planted", "testbed.errors"),
     ("standalone", "policy.planted", "gpushare.contract"),
@@ -67,20 +79,14 @@ PLANTED: Final = [
 
 
 @cache
-def configuration() -> dict[str, Any]:
-    return dict(api.read_configuration(str(ROOT / "pyproject.toml")))
-
-
-@cache
 def imports() -> grimp.ImportGraph:
-    options = configuration()["session_options"]
-    return grimp.build_graph(*options["root_packages"], include_external_packages=True, cache_dir=None)
+    roots = configuration()["session_options"]["root_packages"]
+    return grimp.build_graph(*roots, include_external_packages=True, cache_dir=None)
 
 
 def contract(name: str) -> Contract:
-    options = configuration()
-    own = next(each for each in options["contracts_options"] if each["id"] == name)
-    made: Contract = CLASSES[own["type"]](own["name"], options["session_options"], own)
+    own = options(name)
+    made: Contract = CLASSES[own["type"]](own["name"], configuration()["session_options"], own)
     return made
 
 
@@ -103,6 +109,26 @@ def test_the_tree_complies_with_each_contract(name: str) -> None:
 
 def test_every_contract_has_a_planted_violation() -> None:
     assert {each["id"] for each in configuration()["contracts_options"]} == {name for name, *_ in PLANTED}
+
+
+def test_every_external_module_of_the_core_is_known_to_be_pure() -> None:
+    core = options("pure")
+    graph = imports()
+    modules = {
+        module
+        for source in core["source_modules"]
+        for expression in (source, f"{source}.**")
+        for module in graph.find_matching_modules(expression)
+    }
+    external = {
+        imported
+        for module in modules
+        for imported in graph.find_modules_directly_imported_by(module)
+        if graph.is_module_squashed(imported) and f"{module} -> {imported}" not in core["ignore_imports"]
+    }
+    assert "gpushare.deviceplugin.core.matching" in modules
+    assert external <= PURE
+    assert not PURE & set(core["forbidden_modules"])
 
 
 @pytest.mark.parametrize(("name", "importer", "imported"), PLANTED)

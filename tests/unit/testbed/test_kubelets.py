@@ -12,7 +12,6 @@ from testbed.kubelets import needs, wiring
 from testbed.kubelets.bundles import spec_of
 from testbed.kubelets.programs import kube_proxy_argv
 from testbed.kubelets.spec import KubeletSpec, NodeLayout
-from testbed.system import cgroups
 
 DATA = Path("/data")
 A, B = Path("/beds/a"), Path("/beds/b")
@@ -84,10 +83,8 @@ def test_all_missing_requirements_are_reported_at_once(
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setenv("GPUSHARE_CACHE", str(tmp_path))
-    monkeypatch.setattr(needs, "_CNI_FOLDERS", (tmp_path,))
-    monkeypatch.setattr(cgroups, "hierarchies", list)
     with pytest.raises(TestbedError) as raised:
-        needs.look()
+        needs.look(cgroup_root=tmp_path, cni_folders=[tmp_path])
     packages = ("runc", "iptables", "containernetworking-plugins")
     for part in (
         "cgroup v1",

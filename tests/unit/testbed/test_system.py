@@ -1,0 +1,161 @@
+"""Folders, ports, locks, cgroups, commands and waiting, without a control plane."""
+
+import asyncio
+import shutil
+from pathlib import Path
+
+import pytest
+
+from gpushare.errors import ApiError, ConfigError
+from testbed.errors import TestbedError
+from testbed.system import cgroups, ports
+from testbed.system.folders import bed_folder, cache_root, data_folder, writable_cache
+from testbed.system.locks import FileLock, create_once, exclusive
+from testbed.system.process import run_text
+from testbed.system.waiting import finish, together, until
+
+
+@pytest.mark.parametrize(
+    ("env", "root"),
+    [
+        ({"GPUSHARE_CACHE": "/c", "XDG_CACHE_HOME": "/x"}, "/c"),
+        ({"XDG_CACHE_HOME": "/x", "HOME": "/h"}, "/x/gpushare"),
+        ({"HOME": "/h"}, "/h/.cache/gpushare"),
+    ],
+)
+def test_the_environment_selects_the_cache(env: dict[str, str], root: str) -> None:
+    assert cache_root(env) == Path(root)
+
+
+def test_a_cache_that_cannot_be_written_is_rejected(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    env = {"GPUSHARE_CACHE": str(tmp_path / "file" / "cache")}
+    with pytest.raises(ConfigError, match=r"file/cache .*Not a directory.* set GPUSHARE_CACHE"):
+        writable_cache(env)
+    assert writable_cache({"GPUSHARE_CACHE": str(tmp_path / "new")}).is_dir()
+
+
+async def test_a_missing_program_is_named() -> None:
+    with pytest.raises(TestbedError, match="cannot run `/no/program --flag`: No such file"):
+        await run_text(["/no/program", "--flag"], 10)
+
+
+@pytest.mark.parametrize("name", ["", "..", "a/b", "A", "-a", "a" * 41])
+def test_a_name_that_is_not_a_plain_word_is_rejected(name: str) -> None:
+    with pytest.raises(ConfigError, match="cannot be a folder"):
+        bed_folder(name, Path("/cache"))
+
+
+def test_testbeds_do_not_share_data(tmp_path: Path) -> None:
+    assert data_folder(tmp_path / "a", tmp_path) != data_folder(tmp_path / "b", tmp_path)
+
+
+def test_ports_are_different_free_and_below_the_ephemeral_range() -> None:
+    taken = set(range(10_000, 20_000, 2))
+    chosen = ports.choose(20, 20_000, lambda port: port not in taken)
+    assert len(set(chosen)) == 20
+    assert all(10_000 <= port < 20_000 and port % 2 for port in chosen)
+
+
+def test_a_lock_is_exclusive(tmp_path: Path) -> None:
+    first, second = FileLock(tmp_path / "lock"), FileLock(tmp_path / "lock")
+    assert first.try_acquire()
+    assert not second.try_acquire()
+    first.release()
+    assert second.try_acquire()
+    second.release()
+
+
+async def test_waiting_for_a_lock_has_a_deadline(tmp_path: Path) -> None:
+    lock = FileLock(tmp_path / "lock")
+    assert lock.try_acquire()
+    with pytest.raises(TestbedError, match="another build has kept"):
+        async with exclusive(lock.path, 0.01, "another build"):
+            pass
+    lock.release()
+
+
+async def test_a_folder_of_the_cache_is_created_once(tmp_path: Path) -> None:
+    (tmp_path / "source").mkdir()
+    created: list[Path] = []
+
+    async def create(fresh: Path) -> None:
+        created.append(fresh)
+        await asyncio.sleep(0)
+        shutil.copytree(tmp_path / "source", fresh)
+
+    folders = await together(create_once(tmp_path / "base", create, 10, "another test") for _ in range(2))
+    assert folders == [tmp_path / "base"] * 2
+    assert (tmp_path / "base").is_dir()
+    assert len(created) == 1
+
+
+async def test_a_failed_creation_leaves_no_folder(tmp_path: Path) -> None:
+    (tmp_path / "source").mkdir()
+
+    async def create(fresh: Path) -> None:
+        shutil.copytree(tmp_path / "source", fresh)
+        raise TestbedError("no space left")
+
+    for _ in range(2):
+        with pytest.raises(TestbedError, match="no space left"):
+            await create_once(tmp_path / "base", create, 10, "another test")
+    assert not (tmp_path / "base").exists()
+
+
+async def test_a_timeout_reports_the_last_error() -> None:
+    async def ask() -> bool:
+        raise ApiError("refused", status=503)
+
+    with pytest.raises(TestbedError, match=r"after 0\.02 s waiting for peace; last result: .*refused"):
+        await until(ask, "peace", timeout_s=0.02, poll_s=0.001)
+
+
+async def test_the_first_of_several_errors_is_raised() -> None:
+    async def fail() -> None:
+        raise ConfigError("wrong")
+
+    with pytest.raises(ConfigError, match="wrong"):
+        await together([fail(), fail()])
+
+
+async def test_finish_completes_its_work_before_it_raises_a_cancellation() -> None:
+    begun, go, done = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+    async def work() -> None:
+        begun.set()
+        await go.wait()
+        done.set()
+
+    task = asyncio.create_task(finish(work()))
+    await begun.wait()
+    task.cancel()
+    # The cancellation is delivered before the work may continue.
+    await asyncio.sleep(0)
+    assert not task.done()
+    go.set()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert done.is_set()
+
+
+def test_cgroup_v2_has_no_hierarchies(tmp_path: Path) -> None:
+    (tmp_path / "cgroup.procs").touch()
+    (tmp_path / "system.slice").mkdir()
+    (tmp_path / "system.slice" / "cgroup.procs").touch()
+    assert cgroups.hierarchies(tmp_path) == []
+
+
+def test_only_matching_cgroups_are_removed_with_those_below(tmp_path: Path) -> None:
+    (tmp_path / "cpu").mkdir()
+    (tmp_path / "cpu" / "cgroup.procs").touch()
+    for name in ("bed.a/kubepods/pod", "bed.ab", "other.a"):
+        (tmp_path / "cpu" / name).mkdir(parents=True)
+    cgroups.remove("bed.a", tmp_path)
+    assert {each.name for each in (tmp_path / "cpu").glob("*/")} == {"bed.ab", "other.a"}
+    cgroups.remove("bed.*", tmp_path)
+    assert {each.name for each in (tmp_path / "cpu").glob("*/")} == {"other.a"}
+
+
+def test_testbeds_do_not_share_cgroups() -> None:
+    assert cgroups.prefix_of(Path("/beds/a")) != cgroups.prefix_of(Path("/beds/b"))
