@@ -60,7 +60,7 @@ def decided(pod: Pod, book: Book, demand: Demand, shares: Shares) -> Decision:
         usage = usages.get(index)
         free = usage.free.mem - (0 if reserved else share.mem) if usage else 0
         of = f" ({free} of {usage.total.mem} left)" if usage else ""
-        parts.append(f"{share.mem} units on card {index}{of}")
+        parts.append(f"{share.mem} units on GPU {index}{of}")
     text = f"placed on node {book.name}: {', '.join(parts)}"
     return Decision(pod, book.name, demand, shares, text)
 

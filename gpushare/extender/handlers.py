@@ -149,6 +149,6 @@ class ConfigMapHandler:
         for node, invalid in self._cluster.change_unhealthy(batch).items():
             entries = ", ".join(map(repr, invalid))
             name = f"{SYSTEM_NAMESPACE}/{UNHEALTHY_PREFIX}{node}"
-            text = f"ConfigMap {name}: {entries} is no card index; write gpus: 0,2"
+            text = f"ConfigMap {name}: {entries} is not a GPU index; write gpus: 0,2"
             log.warning("unhealthy_list_unreadable", node=node, entries=invalid)
             self._recorder.record(node_event(node, EVENT_MALFORMED, text))

@@ -23,7 +23,7 @@ async def watch_overcommit(cluster: Cluster, recorder: EventRecorder) -> None:
         now = set(overcommitted(cluster.ledger))
         for node, card in now - reported:
             log.error("card_overcommitted", node=node, card=card)
-            text = f"card {card} is over-committed; no more pods are placed on it"
+            text = f"GPU {card} is over-committed; no more pods are placed on it"
             recorder.record(node_event(node, EVENT_OVERCOMMIT, text))
         for node, card in reported - now:
             log.warning("card_no_longer_overcommitted", node=node, card=card)

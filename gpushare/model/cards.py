@@ -50,7 +50,7 @@ def parse_cards(text: str) -> tuple[Card, ...] | Malformed:
     if any(card.index < 0 or card.units < 0 for card in cards):
         return Malformed("an index or a size is negative")
     if len({card.index for card in cards}) != len(cards):
-        return Malformed("two cards have the same index")
+        return Malformed("two GPUs have the same index")
     return tuple(sorted(cards, key=lambda card: card.index))
 
 

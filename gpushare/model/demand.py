@@ -86,9 +86,7 @@ def demand_of(containers: Iterable[ContainerDemand], cards_label: str | None = N
     users = frozenset(container.user for container in listed if container.mem)
     total = Demand(listed, _peak(listed, "mem"), _peak(listed, "core"), cards or 1, users)
     if not cards:
-        problem: str | None = (
-            f"label {LABEL_CARDS_PER_POD}={cards_label!r} is not a number of cards (1, 2, …)"
-        )
+        problem: str | None = f"label {LABEL_CARDS_PER_POD}={cards_label!r} is not a number of GPUs (1, 2, …)"
     else:
         problem = _problem(total)
     return Malformed(problem, replace(total, cards=1)) if problem else total
@@ -118,16 +116,16 @@ def _container_problem(container: ContainerDemand, cards: int) -> str | None:
         if amount < 0:
             return f"{subject}: limit {name}={amount} is negative"
         if amount % cards:
-            return f"{subject}: limit {name}={amount} cannot be spread evenly over {cards} cards"
+            return f"{subject}: limit {name}={amount} cannot be spread evenly over {cards} GPUs"
     if container.core and not container.mem:
-        return f"{subject}: asks for {RESOURCE_CORE} without {RESOURCE_MEM} on the same card"
+        return f"{subject}: asks for {RESOURCE_CORE} without {RESOURCE_MEM} on the same GPU"
     if container.core // cards % CORE_STEP:
         core = f"{RESOURCE_CORE}={container.core}"
-        return f"{subject}: limit {core} is not a multiple of {CORE_STEP} on each card"
+        return f"{subject}: limit {core} is not a multiple of {CORE_STEP} on each GPU"
     return None
 
 
 def _pod_problem(demand: Demand) -> str | None:
     if demand.per_card.core > CORE_PER_CARD:
-        return f"limits {RESOURCE_CORE}={demand.core} exceed {CORE_PER_CARD} on each of {demand.cards} cards"
+        return f"limits {RESOURCE_CORE}={demand.core} exceed {CORE_PER_CARD} on each of {demand.cards} GPUs"
     return None

@@ -132,5 +132,5 @@ def _cards(capacity: Mapping[str, object], text: str | None) -> tuple[Card, ...]
     if units <= 0:
         return ()
     if not 0 < count <= _MAX_CARDS:
-        return Malformed(f"capacity {RESOURCE_MEM}={units} on {RESOURCE_COUNT}={count} cards: no card size")
+        return Malformed(f"capacity {RESOURCE_MEM}={units} on {RESOURCE_COUNT}={count} GPUs: no GPU size")
     return equal_cards(units, count)

@@ -120,8 +120,8 @@ def _summary(usages: tuple[CardUsage, ...]) -> str:
         (usage for usage in usages if usage.schedulable), key=lambda usage: usage.free.mem, default=None
     )
     if best is None:
-        return f"no card is usable{unschedulable}"
-    return f"at most {best.free.mem} of {best.total.mem} free on card {best.card.index}{unschedulable}"
+        return f"no GPU is usable{unschedulable}"
+    return f"at most {best.free.mem} of {best.total.mem} free on GPU {best.card.index}{unschedulable}"
 
 
 def _unschedulable(usages: tuple[CardUsage, ...]) -> str:
@@ -130,8 +130,8 @@ def _unschedulable(usages: tuple[CardUsage, ...]) -> str:
     for usage in usages:
         if not usage.schedulable:
             by_reason.setdefault(usage.reason, []).append(str(usage.card.index))
-    texts = (f"card {','.join(cards)} {reason}".rstrip() for reason, cards in by_reason.items())
-    return f" (closed: {'; '.join(texts)})" if by_reason else ""
+    texts = (f"GPU {','.join(cards)} {reason}".rstrip() for reason, cards in by_reason.items())
+    return f" (unschedulable: {'; '.join(texts)})" if by_reason else ""
 
 
 def without(book: Book, uids: frozenset[str]) -> Book:

@@ -74,9 +74,9 @@ def _mode_problem(node: Node, demand: Demand) -> str | None:
     if node.mode is Mode.CORE_MEM and not demand.core:
         return f"takes only pods that ask for {RESOURCE_CORE}"
     if node.mode is Mode.MPS and demand.cards > 1:
-        return f"gives a pod one card, not {demand.cards}: take the label {LABEL_CARDS_PER_POD} out of it"
+        return f"allocates one GPU to a pod, not {demand.cards}: remove the label {LABEL_CARDS_PER_POD}"
     problem = _user_problem(demand) if node.one_user else None
-    return problem and f"serves one user on a card, and {problem}"
+    return problem and f"serves one user on a GPU, and {problem}"
 
 
 def _user_problem(demand: Demand) -> str | None:
@@ -114,14 +114,14 @@ def full(book: Book, pod_request: PodRequest) -> Rejection:
 
 def _core_free(book: Book) -> str:
     return ", ".join(
-        f"{usage.free.core} on card {usage.card.index}" for usage in book.usages if usage.schedulable
+        f"{usage.free.core} on GPU {usage.card.index}" for usage in book.usages if usage.schedulable
     )
 
 
 def _other_users(book: Book, demand: Demand) -> str:
     """The schedulable GPUs with pods of other users, as text."""
     others = [usage for usage in book.usages if usage.schedulable and not usage.accepts(demand.users)]
-    texts = ", ".join(f"card {usage.card.index} serves {_spelled_out(usage.users)}" for usage in others)
+    texts = ", ".join(f"GPU {usage.card.index} serves {_spelled_out(usage.users)}" for usage in others)
     return f"; the pod runs as user {_spelled_out(demand.users)}, {texts}" if texts else ""
 
 
@@ -131,13 +131,13 @@ def _spelled_out(users: Users) -> str:
 
 def too_large(book: Book) -> str:
     """The second half of a rejection: the demand exceeds every GPU of the node."""
-    return f"the largest card has {book.largest}"
+    return f"the largest GPU has {book.largest}"
 
 
 def insufficient(demand: Demand) -> str:
     """The first half of a rejection: the amount requested on one GPU."""
     core = f" and {demand.per_card.core} % of compute" if demand.core else ""
-    cards = f" on each of {demand.cards} cards" if demand.cards > 1 else ""
+    cards = f" on each of {demand.cards} GPUs" if demand.cards > 1 else ""
     return f"{REASON_NO_CARD}: asked {demand.per_card.mem}{core}{cards}"
 
 

@@ -94,6 +94,6 @@ def _most_free_first(books: Iterable[Book]) -> list[Book]:
 
 def _summary(demand: Demand, found: list[str], more: int) -> str:
     if not found:
-        return f"asked {demand.mem} of {RESOURCE_MEM}, and no node shares its cards"
+        return f"asked {demand.mem} of {RESOURCE_MEM}, and no node shares its GPUs"
     rest = f"; and {more} more nodes" if more else ""
     return "; ".join(found) + rest

@@ -62,7 +62,7 @@ WANTED = {
 CARDS = [{"model": "Tesla V100-SXM2-32GB", "mib": 32510}]
 PROBE = {
     "refused": "",
-    "events": [{"reason": "FailedScheduling", "message": "limit 1 cannot be spread evenly over 1000 cards"}],
+    "events": [{"reason": "FailedScheduling", "message": "limit 1 cannot be spread evenly over 1000 GPUs"}],
 }
 FILTERS = """{{ {
     "installed": manifest | gpushare.nodes.scheduler_install(extender),

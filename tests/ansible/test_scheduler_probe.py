@@ -28,7 +28,7 @@ def test_without_a_probe_only_the_api_is_checked() -> None:
 @pytest.mark.parametrize(
     ("reason", "message", "level"),
     [
-        ("FailedScheduling", "0/2: 1 probe: limit 1 cannot be spread evenly over 1000 cards", Level.OK),
+        ("FailedScheduling", "0/2: 1 probe: limit 1 cannot be spread evenly over 1000 GPUs", Level.OK),
         ("FailedScheduling", "0/2 nodes are available: 2 Insufficient aliyun.com/gpu-mem.", Level.WARN),
         ("FailedScheduling", 'Post "http://127.0.0.1:32766/filter": connection refused', Level.FAIL),
         ("Scheduled", "Successfully assigned default/gpushare-validate to n", Level.FAIL),

@@ -87,7 +87,7 @@ async def test_s0_three_notebooks_share_one_gpu_and_the_fourth_has_a_reason(imag
     assert {"ALIYUN_COM_GPU_MEM_IDX=0", "ALIYUN_COM_GPU_MEM_DEV=14"} < set(
         reported.output("exec").splitlines()
     )
-    assert "at most 2 of 14 free on card 0" in reported.events
+    assert "at most 2 of 14 free on GPU 0" in reported.events
     assert [row["allocated"] for row in reported.use] == ["4308 MiB"] * 3
     assert [(row["limitBytes"], row["usedBytes"]) for row in reported.held] == [(4308 << 20, 0)] * 3
 

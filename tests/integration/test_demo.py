@@ -27,7 +27,7 @@ async def test_s0_each_notebook_may_use_4308_mib_as_in_the_ack_documentation() -
     assert reported["kubectl get pods"].count("Pending") == 1
     (env,) = (text for command, text in reported.items() if "exec" in command)
     assert {"ALIYUN_COM_GPU_MEM_IDX=0", "ALIYUN_COM_GPU_MEM_DEV=14"} < set(env.splitlines())
-    assert "at most 2 of 14 free on card 0" in reported["events"]
+    assert "at most 2 of 14 free on GPU 0" in reported["events"]
 
 
 async def test_s2_both_replicas_run_on_the_one_gpu() -> None:

@@ -171,7 +171,7 @@ async def test_a_gpu_that_an_administrator_cordons_takes_no_more_pods(bed: Bed, 
 
     await until(closed, "the GPU to be unschedulable", 30)
     await bed.create_pods([pod("waits", container(4), **on(t4))])
-    await until_event(bed, "waits", lambda text: "closed: card 0" in text, contract.EVENT_REFUSED)
+    await until_event(bed, "waits", lambda text: "unschedulable: GPU 0" in text, contract.EVENT_REFUSED)
     await until_allocatable(t4, 14)
     await patch_node(t4, {"metadata": {"annotations": {contract.ANN_CORDONED_CARDS: None}}})
     await running(bed, "waits")

@@ -143,7 +143,7 @@ async def test_units_allocated_by_the_aliyun_plugin_are_not_allocated_again(
     bed, there = gpus.bed, {"kubernetes.io/hostname": "pair"}
     async with never_overcommitted(pair, T4):
         await bed.create_pods([pod("fits-nowhere", container(7), nodeSelector=there)])
-        await until_event(bed, "fits-nowhere", lambda text: "asked 7, at most 5 of 14 free on card 0" in text)
+        await until_event(bed, "fits-nowhere", lambda text: "asked 7, at most 5 of 14 free on GPU 0" in text)
         for name, units in (("fits-card-0", 5), ("fits-card-1", 3)):
             await bed.create_pods([pod(name, container(units), nodeSelector=there)])
             await running(bed, name)

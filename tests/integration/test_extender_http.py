@@ -151,7 +151,7 @@ async def test_a_pod_larger_than_any_gpu_is_unresolvable_and_the_reason_names_th
     answer = await extender.filter(gpu_pod("x", 15), node)
     assert answer["NodeNames"] == []
     assert answer["FailedAndUnresolvableNodes"] == {
-        node: "Insufficient GPU Memory in one device: asked 15, the largest card has 14"
+        node: "Insufficient GPU Memory in one device: asked 15, the largest GPU has 14"
     }
 
 
@@ -308,7 +308,7 @@ async def test_an_unknown_node_is_a_failed_node(extender: Extender) -> None:
     ("allocatable", "says"),
     [
         ({"aliyun.com/gpu-mem": "0"}, "is not for GPU share"),
-        ({"aliyun.com/gpu-count": "0"}, "no card size"),
+        ({"aliyun.com/gpu-count": "0"}, "no GPU size"),
     ],
 )
 async def test_nodes_without_a_gpu_size_are_unschedulable_with_a_reason(
@@ -416,7 +416,7 @@ async def test_a_pod_bound_elsewhere_is_not_bound_again(extender: Extender) -> N
 async def test_the_rejection_of_a_full_gpu_has_the_numbers(extender: Extender) -> None:
     node, first, second = await extender.node(14), await extender.create(12), await extender.create(4)
     assert await extender.bind(first, node) == ""
-    assert "asked 4, at most 2 of 14 free on card 0" in await extender.bind(second, node)
+    assert "asked 4, at most 2 of 14 free on GPU 0" in await extender.bind(second, node)
     assert (await extender.stored(second))["spec"].get("nodeName") is None
 
 
@@ -629,7 +629,7 @@ async def test_unhealthy_gpus_take_no_pod_and_an_unreadable_list_disables_none(e
 
     async def closed() -> bool:
         answer = await extender.filter(gpu_pod("x", 28, labels={"aliyun.com/gpu-count": "2"}), node)
-        return "closed: card 0" in answer["FailedNodes"].get(node, "")
+        return "unschedulable: GPU 0" in answer["FailedNodes"].get(node, "")
 
     await until(closed, "GPU 0 to be unschedulable", 15)
     pod = await extender.create(4)
@@ -639,7 +639,8 @@ async def test_unhealthy_gpus_take_no_pod_and_an_unreadable_list_disables_none(e
     async def reported() -> bool:
         events = await extender.bed.api.items("/api/v1/namespaces/default/events")
         return any(
-            "'junk' is no card index" in e["message"] and e["involvedObject"]["name"] == node for e in events
+            "'junk' is not a GPU index" in e["message"] and e["involvedObject"]["name"] == node
+            for e in events
         )
 
     await until(reported, "an event that names the junk", 15)

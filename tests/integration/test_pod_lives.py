@@ -72,7 +72,7 @@ async def test_a_pod_with_a_long_grace_period_keeps_its_units_until_it_is_gone()
         await until_placed(bed, "slow")
         await bed.api.delete("/api/v1/namespaces/default/pods/slow")
         await bed.create_pods([gpu_pod("next", 14)])
-        await until_event(bed, "next", lambda text: "at most 0 of 14 free on card 0" in text)
+        await until_event(bed, "next", lambda text: "at most 0 of 14 free on GPU 0" in text)
         assert not (await pod(bed, "next") or {})["spec"].get("nodeName")
         await bed.api.delete("/api/v1/namespaces/default/pods/slow", gracePeriodSeconds="0")
         await until_placed(bed, "next")
@@ -98,7 +98,7 @@ async def important(bed: Bed, name: str, units: int) -> None:
 @VERSIONS
 async def test_with_node_totals_short_the_victims_are_on_one_gpu(version: str) -> None:
     async with cluster(SimNode("n", [Card(), Card()]), version=version) as bed, Recorder(bed.api) as recorder:
-        for index in range(4):  # binpack: two of 7 on card 0, then two on card 1
+        for index in range(4):  # binpack: two of 7 on GPU 0, then two on GPU 1
             await bed.create_pods([gpu_pod(f"low-{index}", 7)])
             await until_placed(bed, f"low-{index}")
         before = {p["metadata"]["name"]: cards_of(p) for p in await bed.api.items("/api/v1/pods")}
@@ -136,7 +136,7 @@ async def test_a_pod_larger_than_any_gpu_evicts_no_pod() -> None:
         await bed.create_pods([gpu_pod("low", 10)])
         await until_placed(bed, "low")
         await important(bed, "huge", 15)
-        await until_event(bed, "huge", lambda text: "asked 15, the largest card has 14" in text)
+        await until_event(bed, "huge", lambda text: "asked 15, the largest GPU has 14" in text)
         assert (await pod(bed, "low") or {})["metadata"].get("deletionTimestamp") is None
 
 
@@ -151,7 +151,7 @@ async def test_fragmented_units_are_recorded_as_each_scheduler_leaves_them(versi
             await bed.create_pods([gpu_pod(name, units)])
             await until_placed(bed, name)
         await important(bed, "high", 12)
-        await until_event(bed, "high", lambda text: "asked 12, at most 6 of 14 free on card 0" in text)
+        await until_event(bed, "high", lambda text: "asked 12, at most 6 of 14 free on GPU 0" in text)
         pods = {p["metadata"]["name"]: p for p in await bed.api.items("/api/v1/pods")}
         assert all(pods[name]["metadata"].get("deletionTimestamp") is None for name in ("a", "b"))
 
@@ -210,7 +210,7 @@ async def test_a_gpu_takes_no_pods_of_another_mode_until_its_own_are_gone() -> N
         await bed.start(spec.name)
         await until_unschedulable(spec, 1)
         await bed.create_pods([gpu_pod("waits", 10)])
-        await until_event(bed, "waits", lambda text: "card 0 until pods of mode share are gone" in text)
+        await until_event(bed, "waits", lambda text: "GPU 0 until pods of mode share are gone" in text)
         await bed.api.delete("/api/v1/namespaces/default/pods/old", gracePeriodSeconds="0")
         assert await lies_on(bed, "waits") == {0: 10}
 
@@ -224,7 +224,7 @@ async def test_an_mps_gpu_takes_one_user_unless_it_is_known_to_serve_several() -
             [gpu_pod("other", 4, securityContext={"runAsUser": 3000}), gpu_pod("unknown", 4)]
         )
         await until_event(
-            bed, "other", lambda text: "runs as user 3000, card 0 serves 1000, card 1 serves 2000" in text
+            bed, "other", lambda text: "runs as user 3000, GPU 0 serves 1000, GPU 1 serves 2000" in text
         )
         await until_event(bed, "unknown", lambda text: "set securityContext.runAsUser" in text)
         seen = {"metadata": {"annotations": {ANN_MPS_MULTI_USER: "true"}}}

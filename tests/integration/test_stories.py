@@ -51,7 +51,7 @@ async def test_s0_three_notebooks_fill_12_of_14_units_and_the_fourth_has_a_reaso
         assert "cn-zhangjiakou.192.168.3.184  192.168.3.184  12/14" in text
         assert "12/14 (GiB) (85%)" in text
         refused = [m for pod, reason, m in await pod_events(bed) if reason == EVENT_REFUSED]
-        assert any("asked 4" in m and "2 of 14 free on card 0" in m for m in refused)
+        assert any("asked 4" in m and "2 of 14 free on GPU 0" in m for m in refused)
 
 
 @SETUPS
@@ -107,4 +107,4 @@ async def test_a_bind_writes_all_annotations_of_the_aliyun_extender_and_one_even
             m for name, reason, m in await pod_events(bed) if reason == EVENT_PLACED and name == "app-3g-v1-0"
         ]
         assert len(placed) == 1
-        assert "4 units on card 0" in placed[0]
+        assert "4 units on GPU 0" in placed[0]

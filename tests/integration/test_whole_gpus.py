@@ -155,7 +155,7 @@ class Switched:
     @property
     def line(self) -> str:
         """The agent's state of it."""
-        return f"card {self.mine} takes no pods {self.until}"
+        return f"GPU {self.mine} takes no pods {self.until}"
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -217,7 +217,7 @@ async def test_only_the_other_gpu_takes_pods_until_the_whole_gpu_pod_is_gone(
     await bed.create_pods([pod("fits", container(V100))])
     await running(bed, "fits")
     assert [(each.uuid, each.units) for each in live(node)] == [(node.stub.uuid(1 - mine), V100)]
-    closed = f"closed: card {mine} {switched.until}"
+    closed = f"unschedulable: GPU {mine} {switched.until}"
     await bed.create_pods([pod("waits", container(4))])
     await until_event(bed, "waits", lambda text: closed in text, contract.EVENT_REFUSED)
     await bed.create_pods([pod("past-the-scheduler", container(4), nodeName=node.name)])

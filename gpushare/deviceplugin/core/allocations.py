@@ -203,7 +203,7 @@ def _same_gpus(allocations: Allocations, gpu_pod: GpuPod, demand: Demand) -> tup
         return Rejection("a GPU allocated to it is gone from the node")
     book = book_of(allocations, asking=gpu_pod.uid, claims=False)
     if len(mine) != demand.cards or not all(_has_free(book, index, share) for index, share in mine):
-        gpus = ", ".join(f"card {index}" for index, _ in mine)
+        gpus = ", ".join(f"GPU {index}" for index, _ in mine)
         return Rejection(
             f"its other containers use {gpus}, where its demand of {demand.mem} units does not fit"
         )

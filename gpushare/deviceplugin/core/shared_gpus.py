@@ -165,7 +165,7 @@ def _difference(old: Card | None, new: Card) -> str | None:
         return f"{name} has appeared with {new.units} units"
     texts = []
     if old.index != new.index:
-        texts.append(f"was card {old.index}")
+        texts.append(f"was GPU {old.index}")
     if old.units != new.units:
         size = f" ({old.mib} → {new.mib} MiB)" if old.mib and old.mib != new.mib else ""
         texts.append(f"has {new.units} units instead of {old.units}{size}")
@@ -173,4 +173,4 @@ def _difference(old: Card | None, new: Card) -> str | None:
 
 
 def _name(index: int, model: str) -> str:
-    return f"card {index} ({model})" if model else f"card {index}"
+    return f"GPU {index} ({model})" if model else f"GPU {index}"

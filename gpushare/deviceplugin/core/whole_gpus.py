@@ -137,9 +137,9 @@ def notices(shared_gpus: SharedGpus, whole: WholeGpus) -> Iterator[str]:
     """Notices for the administrator, one line each: GPUs of whole-GPU pods, and devices on unknown GPUs."""
     for card in shared_gpus.cards:
         if reason := in_use_as_whole(card):
-            yield f"card {card.index} takes no pods {reason}"
+            yield f"GPU {card.index} takes no pods {reason}"
     for uid in sorted(whole.pods):
         unknown = sorted(each for each in whole.devices[uid] if cards_of(each, shared_gpus) is None)
         if unknown:
             named = ", ".join(map(repr, unknown))
-            yield f"{whole.name_of(uid)} has the device {named} of another plugin, which may be on any card"
+            yield f"{whole.name_of(uid)} has the device {named} of another plugin, which may be on any GPU"

@@ -64,7 +64,7 @@ async def test_a_forced_deletion_frees_no_gpu_while_the_container_still_runs(
             await gpus.bed.create_pods([pod("too-soon", container(T4))])
             found = await failed(gpus.bed, "too-soon")
             assert "default/too-soon" in found["status"]["message"]
-            assert "4 of 14 free on card 0" in found["status"]["message"]
+            assert "4 of 14 free on GPU 0" in found["status"]["message"]
             assert "leaves" in cards_of(node)
             assert await metric(node, "gpushare_device_plugin_pods", state="leaving") == 1
         await gone_from(node, "leaves")

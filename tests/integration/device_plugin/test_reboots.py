@@ -94,7 +94,7 @@ async def test_a_gpu_that_is_gone_after_a_reboot_fails_only_its_own_pods(
     try:
         await reboot(node, link)
         name = goes.pod.removeprefix("default/")
-        text = f"card 1 ({cards[1].name}) is gone"
+        text = f"GPU 1 ({cards[1].name}) is gone"
         await until_event(gpus.bed, node.name, lambda found: found == text, contract.EVENT_CARDS_CHANGED)
         await until_event(gpus.bed, name, lambda found: "devices are no longer healthy" in found)
         await remove(gpus.bed, name)

@@ -181,7 +181,7 @@ async def test_a_node_that_the_api_does_not_show_in_time_is_served(
 
 
 def app_with_card_0(found: Agent) -> None:
-    """A pod that has card 0 of two as a whole GPU."""
+    """A pod that has GPU 0 of two as a whole GPU."""
     found.node_state.update_gpus(SharedGpus(MemoryUnit.GIB, cards(14, 14)))
     found._watches.pods.changed([Upserted("app", NodePod("app", "default", "app"))])
     found.node_state.update_whole_gpus({"app": frozenset({"GPU-0"})})
@@ -195,7 +195,7 @@ def readyz(found: Agent) -> tuple[int, str]:
 def test_readyz_lists_gpus_in_use_as_whole_gpus(ready: Agent) -> None:
     assert readyz(ready) == (200, "ok")
     app_with_card_0(ready)
-    reported = "card 0 takes no pods until default/app is gone, which has a whole GPU"
+    reported = "GPU 0 takes no pods until default/app is gone, which has a whole GPU"
     assert readyz(ready) == (200, f"ok\n{reported}")
     ready.node_state.update_node(OwnNode("node-a"), "label cgpu=false")
     assert readyz(ready) == (503, "label cgpu=false")

@@ -19,7 +19,7 @@ def pair(first: int, second: int) -> Demand:
 
 
 def unlike(folder: Path) -> AgentFixture:
-    """``small`` of 2 on card 0 was bound before ``large`` of 2 + 6 on card 1."""
+    """``small`` of 2 on GPU 0 was bound before ``large`` of 2 + 6 on GPU 1."""
     here = AgentFixture(folder, 8, 8)
     here.add_pods(gpu_pod("small", 2, card=0, bound=1), gpu_pod("large", pair(2, 6), card=1, bound=2))
     return here
@@ -91,7 +91,7 @@ async def test_the_rest_of_such_a_pod_is_rejected_if_it_does_not_fit(tmp_path: P
     here.confirm("large", 2, "GPU-0-_-0", "c0")
     answer = await here.mem.allocate([f"x{n}" for n in range(6)])
     assert isinstance(answer, Rejected)
-    assert answer.text.startswith("pod default/large, container c1: its other containers use card 0, where ")
+    assert answer.text.startswith("pod default/large, container c1: its other containers use GPU 0, where ")
 
 
 async def test_a_pod_that_picks_its_devices_differs_from_its_twin(tmp_path: Path) -> None:

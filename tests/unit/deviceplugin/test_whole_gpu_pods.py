@@ -39,7 +39,8 @@ async def test_the_rejection_of_a_pod_with_a_full_gpu_names_the_whole_gpu_pod(tm
     assert isinstance(refused, Rejected)
     assert refused.reason == NO_UNITS
     assert (
-        "no card is usable (closed: card 0 until default/app is gone, which has a whole GPU)" in refused.text
+        "no GPU is usable (unschedulable: GPU 0 until default/app is gone, which has a whole GPU)"
+        in refused.text
     )
 
 
@@ -145,7 +146,7 @@ async def test_a_gpu_that_is_full_or_free_again_is_logged_once(tmp_path: Path) -
     here = node_of(tmp_path, 14, 14)
     here.projector.project()
     here.projector.project()
-    in_use = "card 0 takes no pods until default/app is gone, which has a whole GPU"
+    in_use = "GPU 0 takes no pods until default/app is gone, which has a whole GPU"
     assert reported(here) == [(EVENT_CARD_IN_USE, in_use)]
     assert list(here.node_state.notices) == [in_use]
     assert here.metrics.registry.get_sample_value("gpushare_device_plugin_cards", {"state": "whole"}) == 1

@@ -130,9 +130,9 @@ async def test_the_event_of_each_bind_shows_the_free_units_after_it() -> None:
         for uid in "abc":
             await r.bind(uid)
         assert [(n.reason, n.name, n.text) for n in r.notes] == [
-            (contract.EVENT_PLACED, "a", "placed on node n: 4 units on card 0 (10 of 14 left)"),
-            (contract.EVENT_PLACED, "b", "placed on node n: 4 units on card 0 (6 of 14 left)"),
-            (contract.EVENT_PLACED, "c", "placed on node n: 4 units on card 0 (2 of 14 left)"),
+            (contract.EVENT_PLACED, "a", "placed on node n: 4 units on GPU 0 (10 of 14 left)"),
+            (contract.EVENT_PLACED, "b", "placed on node n: 4 units on GPU 0 (6 of 14 left)"),
+            (contract.EVENT_PLACED, "c", "placed on node n: 4 units on GPU 0 (2 of 14 left)"),
         ]
 
 
@@ -140,7 +140,7 @@ async def test_the_event_names_every_gpu() -> None:
     async with rig(node("n", 14, 14), pod("a", demand(8, cards=2))) as r:
         await r.bind("a")
         assert r.notes[0].text == (
-            "placed on node n: 4 units on card 0 (10 of 14 left), 4 units on card 1 (10 of 14 left)"
+            "placed on node n: 4 units on GPU 0 (10 of 14 left), 4 units on GPU 1 (10 of 14 left)"
         )
 
 
@@ -149,7 +149,7 @@ async def test_the_event_of_a_second_attempt_counts_its_own_units_once() -> None
         r.api.script.append(fail(silence()))
         await r.bind("a")
         assert await r.bind("a") == BindResult()
-        assert [n.text for n in r.notes] == ["placed on node n: 4 units on card 0 (10 of 14 left)"]
+        assert [n.text for n in r.notes] == ["placed on node n: 4 units on GPU 0 (10 of 14 left)"]
 
 
 async def test_binds_at_the_same_time_never_share_units_that_are_there_once() -> None:
@@ -237,7 +237,7 @@ async def test_a_pod_that_fits_nowhere_on_the_node_gets_the_numbers() -> None:
     async with rig(node("n", 14), pod("a", 12, at="n", card=0), pod("b", 4)) as r:
         outcome = await r.bind("b")
         assert outcome.reason == "no_fit"
-        assert "asked 4, at most 2 of 14 free on card 0" in outcome.error
+        assert "asked 4, at most 2 of 14 free on GPU 0" in outcome.error
         assert [(n.reason, n.text) for n in r.notes] == [(contract.EVENT_REFUSED, outcome.error)]
 
 

@@ -20,14 +20,14 @@ def reported(ledger: Ledger) -> Decision:
 
 def test_the_free_units_are_the_same_before_and_after_the_reservation() -> None:
     before = cluster(node("n", 14, 22), pod("q", 3, at="n", card=0))
-    text = "placed on node n: 4 units on card 0 (7 of 14 left), 4 units on card 1 (18 of 22 left)"
+    text = "placed on node n: 4 units on GPU 0 (7 of 14 left), 4 units on GPU 1 (18 of 22 left)"
     assert reported(before).text == text
     assert reported(apply(before, Reserved(pod("p", WANTED), WANTED, "n", SHARES))).text == text
 
 
 def test_a_gpu_that_the_node_has_lost_is_named_without_numbers() -> None:
     assert reported(cluster(node("n", 14))).text.endswith(
-        "4 units on card 0 (10 of 14 left), 4 units on card 1"
+        "4 units on GPU 0 (10 of 14 left), 4 units on GPU 1"
     )
 
 

@@ -86,7 +86,7 @@ async def test_a_pod_that_waits_gets_the_reason_by_gpu() -> None:
         await until(lambda: scene.api.notes)
     [note] = scene.api.notes
     assert (note.uid, note.reason, note.warning) == ("p", EVENT_REFUSED, True)
-    assert "asked 4, at most 2 of 14 free on card 0" in note.text
+    assert "asked 4, at most 2 of 14 free on GPU 0" in note.text
 
 
 async def test_the_same_reason_is_written_once_and_another_one_again() -> None:

@@ -63,10 +63,10 @@ def test_a_filter_answer_byte_for_byte() -> None:
     assert error == ""
     assert found.decode() == (
         '{"Nodes":null,"NodeNames":["m"],'
-        '"FailedNodes":{"n":"Insufficient GPU Memory in one device: asked 4, at most 2 of 14 free on card 0",'
-        '"small":"Insufficient GPU Memory in one device: asked 4, the largest card has 2"},'
+        '"FailedNodes":{"n":"Insufficient GPU Memory in one device: asked 4, at most 2 of 14 free on GPU 0",'
+        '"small":"Insufficient GPU Memory in one device: asked 4, the largest GPU has 2"},'
         '"FailedAndUnresolvableNodes":'
-        '{"small":"Insufficient GPU Memory in one device: asked 4, the largest card has 2"},"Error":""}'
+        '{"small":"Insufficient GPU Memory in one device: asked 4, the largest GPU has 2"},"Error":""}'
     )
 
 

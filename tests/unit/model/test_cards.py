@@ -53,7 +53,7 @@ def test_written_values_are_read_back() -> None:
         ('[{"index":0,"units":true}]', "$[0].units"),
         ('[{"index":0,"units":14.5}]', "$[0].units"),
         ('[{"index":0,"units":null}]', "$[0].units"),
-        ('[{"index":0,"units":14},{"index":0,"units":15}]', "two cards have the same index"),
+        ('[{"index":0,"units":14},{"index":0,"units":15}]', "two GPUs have the same index"),
         ('[{"index":-1,"units":14}]', "negative"),
         ('[{"index":0,"units":-14}]', "negative"),
         ('{"0": 14}', "array"),

@@ -75,12 +75,12 @@ def test_the_label_spreads_the_pod_evenly() -> None:
 @pytest.mark.parametrize("label", ["0", "-1", "", "two", "1.5", "100000", " 2"])
 def test_a_label_that_is_no_number_of_gpus_is_rejected_and_repeated(label: str) -> None:
     found = refused(main(8), cards=label)
-    assert f"label aliyun.com/gpu-count={label!r} is not a number of cards" in found.problem
+    assert f"label aliyun.com/gpu-count={label!r} is not a number of GPUs" in found.problem
 
 
 def test_a_container_that_cannot_be_spread_evenly_is_named() -> None:
     found = refused(main(4, name="a"), main(3, name="b"), cards="2")
-    assert found.problem == "container b: limit aliyun.com/gpu-mem=3 cannot be spread evenly over 2 cards"
+    assert found.problem == "container b: limit aliyun.com/gpu-mem=3 cannot be spread evenly over 2 GPUs"
 
 
 def test_two_odd_containers_with_an_even_sum_are_rejected() -> None:
@@ -105,25 +105,25 @@ def test_a_negative_amount_is_rejected() -> None:
 def test_compute_without_memory_is_rejected() -> None:
     found = refused(main(4, 10), main(0, 10, name="b"))
     assert found.problem == (
-        "container b: asks for aliyun.com/gpu-core.percentage without aliyun.com/gpu-mem on the same card"
+        "container b: asks for aliyun.com/gpu-core.percentage without aliyun.com/gpu-mem on the same GPU"
     )
 
 
 @pytest.mark.parametrize("core", [1, 4, 6, 99])
 def test_compute_comes_in_steps_of_5(core: int) -> None:
-    assert "is not a multiple of 5 on each card" in refused(main(4, core)).problem
+    assert "is not a multiple of 5 on each GPU" in refused(main(4, core)).problem
 
 
 def test_the_step_of_5_counts_on_each_gpu() -> None:
     assert asked(main(4, 10), cards="2").per_card.core == 5
-    assert "is not a multiple of 5 on each card" in refused(main(4, 6), cards="2").problem
-    assert "is not a multiple of 5 on each card" in refused(main(5, 5), cards="5").problem
+    assert "is not a multiple of 5 on each GPU" in refused(main(4, 6), cards="2").problem
+    assert "is not a multiple of 5 on each GPU" in refused(main(5, 5), cards="5").problem
 
 
 def test_a_gpu_has_100_percent_of_compute_and_no_more() -> None:
     assert asked(main(4, 60), main(4, 40)).core == 100
     assert refused(main(4, 60), main(4, 45)).problem == (
-        "limits aliyun.com/gpu-core.percentage=105 exceed 100 on each of 1 cards"
+        "limits aliyun.com/gpu-core.percentage=105 exceed 100 on each of 1 GPUs"
     )
     assert asked(main(8, 200), cards="2").per_card.core == 100
 

@@ -58,7 +58,7 @@ def test_units_without_a_number_of_gpus_close_the_node_instead_of_guessing_a_siz
     found = read(capacity if count is None else capacity | {"aliyun.com/gpu-count": count})
     assert found.cards == ()
     assert "capacity aliyun.com/gpu-mem=28 on aliyun.com/gpu-count=" in why(found)
-    assert "no card size" in why(found)
+    assert "no GPU size" in why(found)
 
 
 @pytest.mark.parametrize("count", ["1E", "1000000000", 10**12])

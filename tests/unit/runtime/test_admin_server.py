@@ -25,9 +25,9 @@ def routes(problem: str | None = None, notices: tuple[str, ...] = ()) -> AdminRo
         (None, (), 200, "ok"),
         (
             None,
-            ("degraded: no right to x", "card 1 is full"),
+            ("degraded: no right to x", "GPU 1 is full"),
             200,
-            "ok\ndegraded: no right to x\ncard 1 is full",
+            "ok\ndegraded: no right to x\nGPU 1 is full",
         ),
         ("not listed", ("degraded: no right to x",), 503, "not listed"),
     ],

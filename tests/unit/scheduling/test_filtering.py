@@ -31,8 +31,8 @@ def test_the_example_of_the_ack_diagram() -> None:
     assert filter_nodes(diagram(), pod_request(8138), ["N1", "N2", "N3"]) == FilterOutcome(
         passed=["N3"],
         failed={
-            "N1": "Insufficient GPU Memory in one device: asked 8138, at most 4069 of 16276 free on card 1",
-            "N2": "Insufficient GPU Memory in one device: asked 8138, at most 4069 of 16276 free on card 0",
+            "N1": "Insufficient GPU Memory in one device: asked 8138, at most 4069 of 16276 free on GPU 1",
+            "N2": "Insufficient GPU Memory in one device: asked 8138, at most 4069 of 16276 free on GPU 0",
         },
     )
 
@@ -52,15 +52,15 @@ def test_a_pod_larger_than_any_gpu_fits_nowhere() -> None:
     outcome = filter_nodes(cluster(node("a", T4), node("b", 22, 11)), pod_request(23), ["a", "b"])
     assert outcome.passed == []
     assert outcome.unresolvable == {
-        "a": "Insufficient GPU Memory in one device: asked 23, the largest card has 14",
-        "b": "Insufficient GPU Memory in one device: asked 23, the largest card has 22",
+        "a": "Insufficient GPU Memory in one device: asked 23, the largest GPU has 14",
+        "b": "Insufficient GPU Memory in one device: asked 23, the largest GPU has 22",
     }
 
 
 def test_a_pod_as_large_as_the_gpu_waits_for_it_and_is_not_unresolvable() -> None:
     ledger = cluster(node("n", T4), pod("p", 1, at="n", card=0))
     assert filter_nodes(ledger, pod_request(T4), ["n"]).failed == {
-        "n": "Insufficient GPU Memory in one device: asked 14, at most 13 of 14 free on card 0"
+        "n": "Insufficient GPU Memory in one device: asked 14, at most 13 of 14 free on GPU 0"
     }
 
 
@@ -87,7 +87,7 @@ def test_a_pod_that_requests_nothing_passes_where_a_gpu_is_open() -> None:
     ledger = cluster(node("full", T4), node("broken", T4, broken=(0,)), pod("p", T4, at="full", card=0))
     outcome = filter_nodes(ledger, pod_request(0), ["full", "broken"])
     assert outcome.passed == ["full"]
-    assert outcome.failed["broken"].endswith("no card is usable (closed: card 0)")
+    assert outcome.failed["broken"].endswith("no GPU is usable (unschedulable: GPU 0)")
 
 
 def test_filter_changes_nothing() -> None:

@@ -53,21 +53,21 @@ def test_free_units_on_different_gpus_do_not_fit() -> None:
     ledger = cluster(node("n", V16, V16), pod("a", 12_207, at="n", card=0), pod("b", 12_207, at="n", card=1))
     refusal = refused(ledger, pod_request(8138))
     assert refusal == Rejection(
-        "Insufficient GPU Memory in one device: asked 8138, at most 4069 of 16276 free on card 0"
+        "Insufficient GPU Memory in one device: asked 8138, at most 4069 of 16276 free on GPU 0"
     )
 
 
 def test_a_pod_larger_than_any_gpu_fits_nowhere_and_eviction_does_not_help() -> None:
     refusal = refused(cluster(node("n", 8, T4)), pod_request(15))
     assert refusal == Rejection(
-        "Insufficient GPU Memory in one device: asked 15, the largest card has 14", unresolvable=True
+        "Insufficient GPU Memory in one device: asked 15, the largest GPU has 14", unresolvable=True
     )
 
 
 def test_a_rejection_names_the_gpus_that_are_unschedulable() -> None:
     ledger = cluster(node("n", T4, T4, broken=(1,)), pod("a", 12, at="n", card=0))
     assert refused(ledger, pod_request(4)).text.endswith(
-        "asked 4, at most 2 of 14 free on card 0 (closed: card 1)"
+        "asked 4, at most 2 of 14 free on GPU 0 (unschedulable: GPU 1)"
     )
 
 
@@ -82,7 +82,7 @@ def test_an_overcommitted_gpu_gets_nothing_however_little_is_asked() -> None:
     ledger = cluster(node("n", T4, T4), *[pod(uid, 12, at="n", card=0) for uid in ("a", "b")])
     assert placed(ledger, pod_request(1)) == ((1, Amount(1)),)
     ledger = cluster(node("n", T4), *[pod(uid, 12, at="n", card=0) for uid in ("a", "b")])
-    assert refused(ledger, pod_request(0)).text.endswith("no card is usable (closed: card 0)")
+    assert refused(ledger, pod_request(0)).text.endswith("no GPU is usable (unschedulable: GPU 0)")
 
 
 def test_a_pod_of_unknown_gpu_blocks_its_units_on_every_gpu() -> None:
@@ -145,7 +145,7 @@ def test_an_mps_node_takes_both_kinds() -> None:
 def test_an_mps_node_allocates_one_gpu_to_a_pod() -> None:
     ledger = cluster(node("n", T4, T4, mode=Mode.MPS))
     assert refused(ledger, pod_request(demand(4, cards=2))) == Rejection(
-        "node mode mps gives a pod one card, not 2: take the label aliyun.com/gpu-count out of it",
+        "node mode mps allocates one GPU to a pod, not 2: remove the label aliyun.com/gpu-count",
         unresolvable=True,
     )
 
@@ -159,7 +159,7 @@ def test_a_gpu_without_free_compute_is_full_regardless_of_memory() -> None:
     assert placed(ledger, pod_request(demand(2, core=35))) == ((1, Amount(2, 35)),)
     assert refused(ledger, pod_request(demand(2, core=40))) == Rejection(
         "Insufficient GPU Memory in one device: asked 2 and 40 % of compute,"
-        " at most 12 of 14 free on card 0; % of compute free: 20 on card 0, 35 on card 1"
+        " at most 12 of 14 free on GPU 0; % of compute free: 20 on GPU 0, 35 on GPU 1"
     )
 
 
@@ -178,8 +178,8 @@ def test_a_pod_goes_to_a_gpu_without_pods_of_another_mode() -> None:
 def test_a_pod_for_which_only_a_gpu_of_another_mode_fits_is_reported_and_may_preempt() -> None:
     ledger = cluster(*RELABELLED, pod("b", 10, at="n", card=1, mode=Mode.CGPU))
     assert refused(ledger, pod_request(6)) == Rejection(
-        "Insufficient GPU Memory in one device: asked 6, at most 4 of 14 free on card 1"
-        " (closed: card 0 until pods of mode share are gone)"
+        "Insufficient GPU Memory in one device: asked 6, at most 4 of 14 free on GPU 1"
+        " (unschedulable: GPU 0 until pods of mode share are gone)"
     )
 
 
@@ -192,7 +192,7 @@ def test_a_gpu_opens_when_its_pods_of_another_mode_are_gone_or_the_mode_is_back(
 def test_a_pod_that_we_bind_is_of_the_mode_that_the_node_has_then() -> None:
     ledger = reserved(cluster(node("n", T4)), pod("a", 4), "n")
     ledger = seen(ledger, node("n", T4, mode=Mode.CGPU))
-    assert "card 0 until pods of mode share are gone" in refused(ledger, pod_request(4)).text
+    assert "GPU 0 until pods of mode share are gone" in refused(ledger, pod_request(4)).text
 
 
 def test_units_are_reserved_for_a_nominee_once_the_pods_of_another_mode_have_gone() -> None:
@@ -219,7 +219,7 @@ def test_a_pod_goes_to_a_gpu_that_may_have_one_more() -> None:
     assert placed(ledger, pod_request(2)) == ((1, Amount(2)),)
     assert refused(seen(ledger, pod("d", 2, at="n", card=1)), pod_request(2)) == Rejection(
         "Insufficient GPU Memory in one device: asked 2,"
-        " no card is usable (closed: card 0,1 with 2 of 2 pods)"
+        " no GPU is usable (unschedulable: GPU 0,1 with 2 of 2 pods)"
     )
 
 
@@ -251,8 +251,8 @@ def test_if_every_gpu_serves_another_user_the_rejection_names_them() -> None:
         pod("c", demand(12, user=OTHER), at="n", card=2),
     )
     assert refused(ledger, pod_request(demand(4, user=OTHER))) == Rejection(
-        "Insufficient GPU Memory in one device: asked 4, at most 10 of 14 free on card 0;"
-        " the pod runs as user 2000, card 0 serves 1000, card 1 serves an unknown one"
+        "Insufficient GPU Memory in one device: asked 4, at most 10 of 14 free on GPU 0;"
+        " the pod runs as user 2000, GPU 0 serves 1000, GPU 1 serves an unknown one"
     )
 
 
@@ -265,7 +265,7 @@ def test_a_pod_of_unknown_gpu_keeps_other_users_from_every_gpu() -> None:
 def test_a_pod_with_the_user_of_its_image_is_rejected_with_the_remedy() -> None:
     ledger = cluster(node("n", T4, mode=Mode.MPS))
     assert refused(ledger, pod_request(demand(4, user=None))) == Rejection(
-        "node mode mps serves one user on a card, and that of container main is not known:"
+        "node mode mps serves one user on a GPU, and that of container main is not known:"
         " set securityContext.runAsUser, without hostUsers: false",
         unresolvable=True,
     )
@@ -274,7 +274,7 @@ def test_a_pod_with_the_user_of_its_image_is_rejected_with_the_remedy() -> None:
 def test_the_rejection_of_a_pod_with_several_users_names_the_containers() -> None:
     listed = main(2), main(2, name="side", user=OTHER), main(0, name="idle", user=None)
     assert refused(cluster(node("n", T4, mode=Mode.MPS)), pod_request(sound(demand_of(listed)))) == Rejection(
-        "node mode mps serves one user on a card, and the pod's containers run as several"
+        "node mode mps serves one user on a GPU, and the pod's containers run as several"
         " (main 1000, side 2000): give them one securityContext.runAsUser",
         unresolvable=True,
     )
@@ -314,13 +314,13 @@ def test_a_pod_on_several_gpus_gets_equal_units() -> None:
 def test_all_its_gpus_must_fit() -> None:
     ledger = cluster(node("n", T4, T4), pod("a", 12, at="n", card=0))
     assert refused(ledger, pod_request(demand(8, cards=2))) == Rejection(
-        "Insufficient GPU Memory in one device: asked 4 on each of 2 cards, at most 14 of 14 free on card 1"
+        "Insufficient GPU Memory in one device: asked 4 on each of 2 GPUs, at most 14 of 14 free on GPU 1"
     )
 
 
 def test_more_gpus_than_the_node_has_are_unresolvable() -> None:
     assert refused(cluster(node("n", T4)), pod_request(demand(8, cards=2))) == Rejection(
-        "Insufficient GPU Memory in one device: asked 4 on each of 2 cards, the node has 1", unresolvable=True
+        "Insufficient GPU Memory in one device: asked 4 on each of 2 GPUs, the node has 1", unresolvable=True
     )
 
 
@@ -337,7 +337,7 @@ VICTIM = pod("victim", 10, at="n", card=0, terminating=True)
 
 
 def waiting(units: int | Demand = 10, priority: int = 10) -> Ledger:
-    """Card 0 is being cleared for a nominated pod; card 1 is full."""
+    """GPU 0 is being cleared for a nominated pod; GPU 1 is full."""
     return cluster(
         node("n", T4, T4),
         VICTIM,
@@ -349,7 +349,7 @@ def waiting(units: int | Demand = 10, priority: int = 10) -> Ledger:
 def test_units_that_are_free_now_are_reserved_for_a_nominee_that_will_need_them() -> None:
     ledger = cluster(node("n", T4), pod("nominee", 12, priority=10, nominated="n"))
     assert refused(ledger, pod_request(4)).text == (
-        "Insufficient GPU Memory in one device: asked 4, at most 14 of 14 free on card 0;"
+        "Insufficient GPU Memory in one device: asked 4, at most 14 of 14 free on GPU 0;"
         " reserved for a pod that preempts"
     )
     assert placed(ledger, pod_request(2))

@@ -107,9 +107,9 @@ def test_the_nodes_with_the_most_free_units_are_reported_first_and_no_more_than_
         thing for name, left in zip("abcde", (1, 3, 0, 2, 0), strict=True) for thing in full(name, left)
     ]
     assert explain(cluster(*things), pod_request(4)) == (  # type: ignore[arg-type]
-        "b: Insufficient GPU Memory in one device: asked 4, at most 3 of 14 free on card 0; "
-        "d: Insufficient GPU Memory in one device: asked 4, at most 2 of 14 free on card 0; "
-        "a: Insufficient GPU Memory in one device: asked 4, at most 1 of 14 free on card 0; "
+        "b: Insufficient GPU Memory in one device: asked 4, at most 3 of 14 free on GPU 0; "
+        "d: Insufficient GPU Memory in one device: asked 4, at most 2 of 14 free on GPU 0; "
+        "a: Insufficient GPU Memory in one device: asked 4, at most 1 of 14 free on GPU 0; "
         "and 2 more nodes"
     )
 
@@ -140,14 +140,13 @@ def test_free_units_on_a_node_that_is_not_among_the_emptiest_are_found() -> None
 def test_a_pod_on_several_gpus_is_explained_by_one_gpu() -> None:
     ledger = cluster(node("n", T4, T4), pod("a", 12, at="n", card=0))
     assert explain(ledger, pod_request(demand(8, cards=2))) == (
-        "n: Insufficient GPU Memory in one device: asked 4 on each of 2 cards,"
-        " at most 14 of 14 free on card 1"
+        "n: Insufficient GPU Memory in one device: asked 4 on each of 2 GPUs, at most 14 of 14 free on GPU 1"
     )
 
 
 def test_a_cluster_without_shared_gpus_is_reported() -> None:
     ledger = cluster(node("none"), pod("a", 4, at="gone", card=0))
-    assert explain(ledger, pod_request(4)) == "asked 4 of aliyun.com/gpu-mem, and no node shares its cards"
+    assert explain(ledger, pod_request(4)) == "asked 4 of aliyun.com/gpu-mem, and no node shares its GPUs"
 
 
 def test_a_placed_pod_needs_no_explanation() -> None:
@@ -169,4 +168,4 @@ def test_a_gpu_in_use_as_a_whole_gpu_is_used_up_by_the_pod_that_has_it() -> None
 
 def test_the_reason_for_a_gpu_in_use_as_a_whole_names_the_pod() -> None:
     ledger = cluster(node("n", 15, whole={0: ("default/app-3g-v1-0",)}))
-    assert "card 0 until default/app-3g-v1-0 is gone" in (explain(ledger, pod_request(4)) or "")
+    assert "GPU 0 until default/app-3g-v1-0 is gone" in (explain(ledger, pod_request(4)) or "")

@@ -251,7 +251,7 @@ def test_free_gpus_need_no_evictions() -> None:
 
 
 def test_one_pod_that_blocks_two_gpus_is_evicted_alone() -> None:
-    """Looked at card by card, the small one would do on card 1, and both would go."""
+    """Judged GPU by GPU, the small one would fit on GPU 1, and both would go."""
     ledger = cluster(
         node("n", T4, T4),
         pod("wide", demand(10, cards=2), at="n", card=(0, 1), priority=2),

@@ -71,7 +71,7 @@ def test_a_gpu_is_never_allocated_beyond_its_size() -> None:
     assert answer.reason == "no_room"
     assert "pod default/b, container main" in answer.text
     assert "asked 4" in answer.text
-    assert "at most 2 of 14 free on card 0" in answer.text
+    assert "at most 2 of 14 free on GPU 0" in answer.text
 
 
 def test_a_reservation_on_an_unhealthy_gpu_moves() -> None:
@@ -120,7 +120,7 @@ def test_a_malformed_pod_is_rejected_by_name() -> None:
     answer = rejected(with_gpu_pods(allocations(14, 14), gpu_pod("a", demand_of([main(3)], "2"))), 3)
     assert answer.reason == "malformed"
     assert "default/a" in answer.text
-    assert "3 cannot be spread evenly over 2 cards" in answer.text
+    assert "3 cannot be spread evenly over 2 GPUs" in answer.text
 
 
 def test_a_pod_without_compute_is_rejected_if_the_mode_requires_it() -> None:

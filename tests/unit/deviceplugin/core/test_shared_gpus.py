@@ -40,7 +40,7 @@ def test_a_gpu_in_mig_mode_is_excluded_with_a_reason() -> None:
     found = shared_gpus(machine(T4, Gpu(1, "GPU-b", "NVIDIA A100-SXM4-40GB", 40536, mig=True)))
     assert [card.index for card in found.cards] == [0]
     mig = "it is in MIG mode, which partitions it already"
-    assert found.notices == (f"card 1 (NVIDIA A100-SXM4-40GB) is not shared: {mig}",)
+    assert found.notices == (f"GPU 1 (NVIDIA A100-SXM4-40GB) is not shared: {mig}",)
 
 
 def test_an_unlisted_model_is_shared_with_a_notice() -> None:
@@ -71,7 +71,7 @@ def test_a_gpu_that_no_program_may_use_is_left_out() -> None:
 def test_a_gpu_for_one_process_at_a_time_is_shared_with_a_notice() -> None:
     found = shared_gpus(machine(replace(T4, compute_mode="Exclusive_Process")))
     assert [card.units for card in found.cards] == [14]
-    text = "card 0 (Tesla T4) is in compute mode Exclusive_Process, in which pods share it through MPS only"
+    text = "GPU 0 (Tesla T4) is in compute mode Exclusive_Process, in which pods share it through MPS only"
     way_out = "if the node's mode is not mps, run nvidia-smi -i 0 -c DEFAULT"
     assert found.notices == (f"{text}; {way_out}",)
     assert shared_gpus(machine(replace(T4, compute_mode="Default"))).notices == ()
@@ -79,7 +79,7 @@ def test_a_gpu_for_one_process_at_a_time_is_shared_with_a_notice() -> None:
 
 def test_a_gpu_that_the_driver_cannot_describe_is_left_out_with_its_reason() -> None:
     found = shared_gpus(machine(T4, unreadable={1: "GPU is lost"}))
-    assert found.notices == ("card 1 is not shared: GPU is lost",)
+    assert found.notices == ("GPU 1 is not shared: GPU is lost",)
 
 
 def test_a_gpu_smaller_than_a_unit_is_left_out_and_never_offered_as_0() -> None:
@@ -114,23 +114,23 @@ def test_the_same_gpus_are_no_change_with_any_health() -> None:
 
 def test_a_driver_upgrade_that_changes_the_size_is_reported_with_both_sizes() -> None:
     after = (replace(BEFORE[0], units=14, mib=15109), BEFORE[1])
-    assert changes(BEFORE, after) == ("card 0 (Tesla T4) has 14 units instead of 15 (15360 → 15109 MiB)",)
+    assert changes(BEFORE, after) == ("GPU 0 (Tesla T4) has 14 units instead of 15 (15360 → 15109 MiB)",)
 
 
 def test_another_unit_is_reported_without_a_change_of_size() -> None:
     assert changes(BEFORE[:1], (replace(BEFORE[0], units=15360),)) == (
-        "card 0 (Tesla T4) has 15360 units instead of 15",
+        "GPU 0 (Tesla T4) has 15360 units instead of 15",
     )
 
 
 def test_added_removed_and_moved_gpus_are_reported() -> None:
     after = (replace(BEFORE[1], index=0), Card(1, 22, "GPU-c", "Tesla P40", 22919))
     assert changes(BEFORE, after) == (
-        "card 0 (Tesla T4) is gone",
-        "card 0 (Tesla T4) was card 1",
-        "card 1 (Tesla P40) has appeared with 22 units",
+        "GPU 0 (Tesla T4) is gone",
+        "GPU 0 (Tesla T4) was GPU 1",
+        "GPU 1 (Tesla P40) has appeared with 22 units",
     )
 
 
 def test_gpus_without_a_uuid_are_known_by_their_index() -> None:
-    assert changes((Card(0, 14),), (Card(0, 15),)) == ("card 0 has 15 units instead of 14",)
+    assert changes((Card(0, 14),), (Card(0, 15),)) == ("GPU 0 has 15 units instead of 14",)

@@ -51,7 +51,7 @@ def test_a_device_of_an_unknown_gpu_fills_all_gpus_and_is_named(identifier: str)
     whole = having(identifier)
     assert full(SHARED, whole) == [0, 1]
     *_, last = notices(with_whole_gpus(SHARED, whole), whole)
-    assert last == f"default/app has the device {identifier!r} of another plugin, which may be on any card"
+    assert last == f"default/app has the device {identifier!r} of another plugin, which may be on any GPU"
 
 
 def test_a_mig_device_is_on_a_gpu_in_mig_mode_which_is_not_shared() -> None:
@@ -102,7 +102,7 @@ def test_two_pods_of_a_time_sliced_gpu_both_count() -> None:
     whole = WholeGpus().with_devices({"u": frozenset({f"{ONE}::0"}), "v": frozenset({f"{ONE}::1"})})
     whole = whole.with_pods({"u": "default/a", "v": "default/b"})
     assert list(notices(with_whole_gpus(SHARED, whole), whole)) == [
-        "card 1 takes no pods until default/a and default/b are gone, which have a whole GPU"
+        "GPU 1 takes no pods until default/a and default/b are gone, which have a whole GPU"
     ]
     assert full(SHARED, whole.with_pods({"v": "default/b"}).with_gone(frozenset({"u"}))) == [1]
 

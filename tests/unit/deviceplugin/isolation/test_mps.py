@@ -22,7 +22,7 @@ LABELS = {LABEL_MODE: "mps"}
 
 
 class MpsAgent(AgentFixture):
-    """A node of mode mps with the library, and a control daemon for card 0."""
+    """A node of mode mps with the library, and a control daemon for GPU 0."""
 
     def __init__(self, folder: Path, *units: int, labels: dict[str, str] = LABELS, **more: float) -> None:
         install_library(folder)
@@ -109,7 +109,7 @@ async def test_a_pod_of_several_gpus_is_refused_by_name(tmp_path: Path) -> None:
     here.add_pods(gpu_pod("a", demand(4, cards=2), card=(0, 1)))
     answer = await here.mem.allocate(ids(0, 0, 1, 2, 3))
     assert isinstance(answer, Rejected)
-    assert "one card, not 2" in answer.text
+    assert "one GPU to a pod, not 2" in answer.text
     assert LABEL_CARDS_PER_POD in answer.text
 
 

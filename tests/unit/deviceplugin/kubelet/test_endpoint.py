@@ -181,7 +181,7 @@ async def test_several_containers_of_one_call_are_answered_in_their_order(tmp_pa
 
 
 async def test_a_rejection_is_a_status_and_counted_by_its_reason(tmp_path: Path) -> None:
-    refused = Rejected("no_room", "card 0 of node n has 1 of 4 units free")
+    refused = Rejected("no_room", "GPU 0 of node n has 1 of 4 units free")
     async with served(tmp_path, FakePlugin(decide=lambda _: refused)) as bench:
         assert await refusal(bench.allocate(["a"])) == (grpc.StatusCode.FAILED_PRECONDITION, refused.text)
         assert sample(bench.metrics, ALLOCATIONS, result="no_room") == 1
