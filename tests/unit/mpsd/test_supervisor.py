@@ -145,13 +145,13 @@ async def test_a_failed_start_is_retried_with_backoff(here: Here) -> None:
 
 
 async def test_a_hanging_daemon_is_reported_and_not_restarted(here: Here) -> None:
-    here = Here(here.state, answer_s=0.2, kill_s=0.05)
+    here = Here(here.state, answer_s=0.5, kill_s=0.05)
     async with here.running():
         await until(lambda: here.up)
         pid = here.pid
         with pytest.raises(GpuError, match="does not answer 'fake_hang' within"):
             await here.client.query("fake_hang")
-        await until(lambda: not here.up)
+        await until(lambda: "fake_hang" in here.log and not here.up)
         await here.supervisor.check()
         os.kill(pid, 0)
         assert here.value("gpushare_mps_starts_total") == 1
