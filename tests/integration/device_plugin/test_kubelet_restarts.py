@@ -68,7 +68,7 @@ async def test_pods_keep_their_gpus_when_the_kubelet_loses_its_checkpoint(
         await gpus.bed.create_pods([pod("fits", container(4))])
         await running(gpus.bed, "fits")
         await gpus.bed.create_pods([pod("does-not", container(5), nodeName=node.name)])
-        await until_event(gpus.bed, "does-not", lambda text: "asked 5, at most 4 of 14 free on card" in text)
+        await until_event(gpus.bed, "does-not", lambda text: "asked 5, at most 4 of 14 free on GPU" in text)
         await remove(gpus.bed, "does-not")
     assert [each for each in by_name(node) if each.pod != "default/fits"] == before
     await until_agreed(node, gpus.extender)
@@ -88,7 +88,7 @@ async def test_an_agent_recovers_allocations_from_its_record_without_the_checkpo
     assert recorded(node) == record
     async with never_overcommitted(node, T4):
         await gpus.bed.create_pods([pod("does-not", container(5), nodeName=node.name)])
-        await until_event(gpus.bed, "does-not", lambda text: "asked 5, at most 4 of 14 free on card" in text)
+        await until_event(gpus.bed, "does-not", lambda text: "asked 5, at most 4 of 14 free on GPU" in text)
         await remove(gpus.bed, "does-not")
     assert by_name(node) == before
     await until_agreed(node, gpus.extender)
