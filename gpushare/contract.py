@@ -163,8 +163,8 @@ AUTHENTICATION_CONFIG: Final = "extension-apiserver-authentication"
 """ConfigMap in ``kube-system`` with which extension API servers authenticate the API server."""
 
 # --- events -------------------------------------------------------------------------------------
-AGENT_NAME: Final = "gpushare-device-plugin"
 AGENT_OPS_PORT: Final = 12347
+AGENT_NAME: Final = "gpushare-device-plugin"
 """Name of the node agent and component of its events; that of the extender is ``EXTENDER_NAME``."""
 EVENT_PLACED: Final = "GPUSharePlaced"
 EVENT_REFUSED: Final = "GPUShareRefused"
