@@ -14,7 +14,9 @@ from typing import Final, NamedTuple
 
 ROOT: Final = Path(__file__).parents[1]
 TABLE: Final = Path(__file__).with_suffix(".toml")
-CHECKED: Final = frozenset({"", ".cfg", ".j2", ".md", ".py", ".service", ".toml", ".yaml", ".yml"})
+CHECKED: Final = frozenset(
+    {"", ".c", ".cfg", ".h", ".j2", ".md", ".py", ".service", ".toml", ".yaml", ".yml"}
+)
 EXCLUDED: Final = (
     "LICENSE",
     "ansible/plugins/plugin_utils/gpushare/*",  # copies

@@ -1,6 +1,6 @@
 /* Virtual memory management. Physical memory is charged until its last handle is released and its last mapping
    is gone. Programs may release a handle right after mapping it, and drivers reuse the numbers of released
-   handles, so each allocation has a number of its own here.
+   handles, so each allocation gets a unique number here.
    Imported memory is charged to the process that created it. */
 #include <pthread.h>
 
