@@ -50,7 +50,7 @@ def inspect(*, details: bool, **flags: Any) -> None:
 
 @click.group("top", context_settings=CONTEXT)
 def top() -> None:
-    """Show GPUs by node, as arena top does, and the usage of GPUs and pods."""
+    """Show GPUs by node, in the tables of arena top node, or their usage by pod."""
 
 
 @top.command("node", context_settings=CONTEXT)

@@ -13,7 +13,7 @@ from gpushare.cli.lazy import CONTEXT, Lazy, LazyGroup, run
 
 TOOLS: Final = {
     "inspect": Lazy("gpushare.cli.commands:inspect", "Show allocated and total GPU memory of nodes."),
-    "top": Lazy("gpushare.cli.commands:top", "Show GPUs by node, as arena top does."),
+    "top": Lazy("gpushare.cli.commands:top", "Show GPUs by node, or their usage by pod."),
     "limits": Lazy("gpushare.cli.commands:limits", "Show the memory limits of containers and their usage."),
     "scheduler-config": Lazy(
         "gpushare.cli.scheduler_config:command", "Print the configuration of kube-scheduler."

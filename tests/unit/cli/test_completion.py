@@ -19,7 +19,7 @@ def offered(*words: str) -> list[str]:
 
 
 def test_commands_are_offered_with_their_help() -> None:
-    assert offered("to") == ["top\tShow GPUs by node, as arena top does.", ":4"]
+    assert offered("to") == ["top\tShow GPUs by node, or their usage by pod.", ":4"]
     assert [line.partition("\t")[0] for line in offered("top", "")] == ["node", "pod", ":4"]
 
 
