@@ -202,7 +202,7 @@ async def test_the_next_up_completes_one_that_was_killed(site: Site) -> None:
     process = await site.stack.start("up")
 
     async def begun() -> bool:
-        """The command goes on with other objects; it does not wait for the pods."""
+        """The stand-in for the provider does not wait for pods, so the command goes on with other objects."""
         spec = (await site.bed.api.get(DEPLOYMENT))["spec"]["template"]["spec"]
         return image in [container["image"] for container in spec["containers"]]
 
