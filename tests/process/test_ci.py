@@ -4,10 +4,11 @@ import os
 import shutil
 import signal
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
+
+from tests.support.waiting import until
 
 SCRIPT = Path(__file__).parents[2] / ".ci" / "test"
 BUILD = '#!/bin/sh\ntrap "echo ended >ended; exit 130" INT\necho >started\nwhile :; do sleep 0.01; done\n'
@@ -41,21 +42,14 @@ def started(checkout: Path, step: str) -> "subprocess.Popen[bytes]":
     )
 
 
-def until_exists(path: Path) -> None:
-    deadline = time.monotonic() + 10
-    while not path.exists():
-        assert time.monotonic() < deadline, f"{path} does not exist"
-        time.sleep(0.01)
-
-
-def test_a_failed_step_ends_the_build(checkout: Path) -> None:
+async def test_a_failed_step_ends_the_build(checkout: Path) -> None:
     with started(checkout, "exit 3\n") as script:
         assert script.wait(10) == 3
-    until_exists(checkout / "ended")
+    await until((checkout / "ended").exists)
 
 
-def test_an_interrupt_ends_the_build(checkout: Path) -> None:
+async def test_an_interrupt_ends_the_build(checkout: Path) -> None:
     with started(checkout, "echo >running\nsleep 20\n") as script:
-        until_exists(checkout / "running")
+        await until((checkout / "running").exists)
         os.killpg(script.pid, signal.SIGINT)
-    until_exists(checkout / "ended")
+    await until((checkout / "ended").exists)
