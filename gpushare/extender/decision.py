@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Final
 
-from gpushare.errors import ApiError
+from gpushare.errors import FENCED, ApiError
 from gpushare.model.annotations import Shares
 from gpushare.model.demand import Demand
 from gpushare.model.objects import Pod
@@ -80,5 +80,5 @@ def bound_already(pod: Pod, node: str) -> BindResult:
 def reason_of(error: ApiError) -> str:
     """The class of a bind that the API server certainly rejected."""
     if error.unsent:
-        return "fenced"
+        return "fenced" if error.reason == FENCED else "unsent"
     return "not_found" if error.status == HTTPStatus.NOT_FOUND else f"api_{error.status}"

@@ -4,6 +4,8 @@ It handles verbs, paths and status codes, not objects.
 """
 
 import asyncio
+import socket
+import struct
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from types import TracebackType
@@ -16,11 +18,24 @@ from aiohttp.abc import AbstractStreamWriter
 
 from gpushare import __version__
 from gpushare.adapters.kube.access import ApiAccess
-from gpushare.errors import ApiError
+from gpushare.errors import FENCED, ApiError
 from gpushare.ports import Fence
 
+MAX_CONNECTIONS = 256
+
 _CONNECT_TIMEOUT_S = 3.0
-_MAX_CONNECTIONS = 256
+_SOCKET_OPTIONS = (
+    (socket.SOL_SOCKET, "SO_LINGER", struct.pack("ii", 1, 0)),
+    (socket.IPPROTO_TCP, "TCP_USER_TIMEOUT", 3000),
+    (socket.IPPROTO_TCP, "TCP_KEEPIDLE", 15),
+    (socket.IPPROTO_TCP, "TCP_KEEPINTVL", 5),
+)
+"""Options that Linux has; milliseconds and seconds.
+
+A closed connection, also one closed by the end of the process, is reset: otherwise the kernel would go on
+sending a request that its caller has given up. A peer is lost if it does not acknowledge data within 3 s, or
+does not answer a probe after 15 s without data.
+"""
 _USER_AGENT = f"gpushare/{__version__}"
 _MAX_ERROR_TEXT = 500
 _READ_BUFFER = 2**21
@@ -124,7 +139,7 @@ class KubeClient:
         content_type: str = "application/json",
     ) -> AsyncIterator[aiohttp.ClientResponse]:
         url = f"{self.host}{path}" + (f"?{urlencode(query)}" if query else "")
-        with _api_errors(self.host, method, path):
+        with _api_errors(self.host, method, path, body):
             response = await self._opened().request(
                 method,
                 url,
@@ -152,7 +167,7 @@ class KubeClient:
         Without ``trust_env``: aiohttp would look for a .netrc file, in a thread, at every request.
         """
         if self._session is None:
-            connector = aiohttp.TCPConnector(limit=_MAX_CONNECTIONS, ssl=self._tls)
+            connector = aiohttp.TCPConnector(limit=MAX_CONNECTIONS, ssl=self._tls, socket_factory=_socket)
             self._session = aiohttp.ClientSession(connector=connector, read_bufsize=_READ_BUFFER)
         return self._session
 
@@ -184,6 +199,15 @@ def _refused(response: aiohttp.ClientResponse, text: bytes, method: str, path: s
     )
 
 
+def _socket(address: aiohttp.AddrInfoType) -> socket.socket:
+    family, kind, protocol, _, _ = address
+    connection = socket.socket(family, kind, protocol)
+    for level, name, value in _SOCKET_OPTIONS:
+        if option := getattr(socket, name, None):
+            connection.setsockopt(level, option, value)
+    return connection
+
+
 class _Unsent(Exception):
     """A fence prevented a request from being sent."""
 
@@ -194,18 +218,24 @@ class _Body(aiohttp.BytesPayload):
     def __init__(self, content: bytes, fence: Fence | None) -> None:
         super().__init__(content)
         self._fence = fence
+        self.begun = False
 
     async def write_with_length(self, writer: AbstractStreamWriter, content_length: int | None) -> None:
         if self._fence and (refusal := self._fence()):
             raise _Unsent(refusal)
+        self.begun = True
         await super().write_with_length(writer, content_length)
 
 
 class _api_errors:  # noqa: N801 - reads as a statement
-    """Turns transport errors into ApiError without a status: the outcome is unknown."""
+    """Turns transport errors into ApiError without a status.
 
-    def __init__(self, host: str, method: str, path: str) -> None:
+    The outcome is unknown, unless the body of the request had not been begun.
+    """
+
+    def __init__(self, host: str, method: str, path: str, body: _Body | None = None) -> None:
         self._what = f"{method} {host}{path}"
+        self._body = body
 
     def __enter__(self) -> None:
         return None
@@ -213,11 +243,11 @@ class _api_errors:  # noqa: N801 - reads as a statement
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        unsent = self._body is not None and not self._body.begun
         if isinstance(error, asyncio.TimeoutError):
-            raise ApiError(f"{self._what}: no answer in time", reason="Timeout") from error
+            raise ApiError(f"{self._what}: no answer in time", reason="Timeout", unsent=unsent) from error
         if error and isinstance(error.__cause__, _Unsent):
-            raise ApiError(str(error.__cause__), reason="Fenced", unsent=True) from error
+            raise ApiError(str(error.__cause__), reason=FENCED, unsent=True) from error
         if isinstance(error, aiohttp.ClientError | OSError):
-            raise ApiError(
-                f"{self._what}: {str(error) or type(error).__name__}", reason="Unreachable"
-            ) from error
+            text = f"{self._what}: {str(error) or type(error).__name__}"
+            raise ApiError(text, reason="Unreachable", unsent=unsent) from error

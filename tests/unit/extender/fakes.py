@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from gpushare.contract import ANN_MODE, ANN_SEAL
-from gpushare.errors import ApiError
+from gpushare.errors import FENCED, ApiError
 from gpushare.model.annotations import claim_of
 from gpushare.model.demand import Demand
 from gpushare.model.modes import Mode
@@ -99,7 +99,7 @@ class FakeApi:
         assert timeout_s > 0
         await asyncio.sleep(0)  # as long as it takes to have a connection
         if refusal := fence():
-            raise ApiError(refusal, unsent=True)
+            raise ApiError(refusal, reason=FENCED, unsent=True)
         post = Post(pod, node, dict(annotations))
         self.posts.append(post)
         await (self.script.popleft() if self.script else carry_out)(self, post)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gpushare.errors import ApiError
+from gpushare.errors import FENCED, ApiError
 from gpushare.extender.decision import BOUND, Decision, bound_already, decided, reason_of, units_of_lowest
 from gpushare.model.annotations import Shares
 from gpushare.model.demand import Amount
@@ -47,7 +47,8 @@ def test_a_pod_that_is_where_it_is_wanted_is_bound() -> None:
     [
         (ApiError("gone", status=404), "not_found"),
         (ApiError("no", status=403), "api_403"),
-        (ApiError("kept back", unsent=True), "fenced"),
+        (ApiError("kept back", reason=FENCED, unsent=True), "fenced"),
+        (ApiError("no connection", reason="Unreachable", unsent=True), "unsent"),
     ],
 )
 def test_the_reason_of_a_rejection_is_a_class_for_metrics(error: ApiError, reason: str) -> None:

@@ -1,15 +1,18 @@
 """Answers and timeouts of the API server as our errors."""
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 from aiohttp import web
 
 from gpushare.adapters.kube.access import ApiAccess
-from gpushare.adapters.kube.client import KubeClient
+from gpushare.adapters.kube.client import MAX_CONNECTIONS, KubeClient
 from gpushare.errors import ApiError, ConfigError
 from gpushare.runtime.server import bind_socket
+from tests.support.waiting import until
 from tests.unit.adapters.fakes import Answer, fixed, serving
 
 
@@ -43,20 +46,35 @@ async def test_a_body_is_sent_with_its_content_type() -> None:
     assert seen == [("application/json", {"a": None}), (merge, {"a": None})]
 
 
-async def test_a_fence_is_checked_once_connected_and_its_refusal_sends_nothing() -> None:
-    async def read_all(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        came.set_result(await reader.read())
+@asynccontextmanager
+async def silent_server() -> AsyncIterator[tuple[KubeClient, asyncio.Future[tuple[bytes, bool]]]]:
+    """A client of a server that does not answer; the future has what it read, and whether RST ended it."""
+
+    async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        data, reset = b"", False
+        try:
+            while part := await reader.read(2**16):
+                data += part
+        except ConnectionResetError:
+            reset = True
+        received.set_result((data, reset))
         writer.close()
 
-    came: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
-    async with await asyncio.start_server(read_all, "127.0.0.1") as server:
+    received: asyncio.Future[tuple[bytes, bool]] = asyncio.get_running_loop().create_future()
+    async with await asyncio.start_server(accept, "127.0.0.1") as server:
         host, port = server.sockets[0].getsockname()
         async with KubeClient(ApiAccess(host=f"http://{host}:{port}")) as client:
-            with pytest.raises(ApiError, match="too late") as caught:
-                await client.request("POST", "/x", timeout_s=5, body={}, fence=lambda: "too late")
+            yield client, received
+
+
+async def test_a_fence_is_checked_once_connected_and_its_refusal_sends_nothing() -> None:
+    async with silent_server() as (client, received):
+        with pytest.raises(ApiError, match="too late") as caught:
+            await client.request("POST", "/x", timeout_s=5, body={}, fence=lambda: "too late")
         assert caught.value.unsent
         assert caught.value.clear
-        assert await asyncio.wait_for(came, 5) == b""
+        data, _ = await asyncio.wait_for(received, 5)
+    assert data == b""
 
 
 async def test_an_open_fence_lets_the_request_pass() -> None:
@@ -151,14 +169,39 @@ async def test_a_timeout_is_an_error_that_is_not_clear() -> None:
         assert (caught.value.status, caught.value.reason, caught.value.clear) == (0, "Timeout", False)
 
 
-async def test_a_refused_connection_is_an_error_that_is_not_clear() -> None:
+async def test_a_request_without_a_connection_was_not_sent() -> None:
     taken = bind_socket("127.0.0.1", 0)
     port = taken.getsockname()[1]
     taken.close()
     async with KubeClient(ApiAccess(host=f"http://127.0.0.1:{port}")) as client:
-        with pytest.raises(ApiError, match="GET") as caught:
-            await client.request("GET", "/x", timeout_s=5)
-        assert (caught.value.reason, caught.value.clear) == ("Unreachable", False)
+        with pytest.raises(ApiError, match="POST") as caught:
+            await client.request("POST", "/x", timeout_s=5, body={})
+    error = caught.value
+    assert (error.reason, error.unsent, error.clear) == ("Unreachable", True, True)
+
+
+async def test_a_request_that_waits_for_a_connection_in_vain_was_not_sent() -> None:
+    async with serving() as served, asyncio.TaskGroup() as others:
+        waiting = [
+            others.create_task(served.client.request("GET", "/x", timeout_s=30))
+            for _ in range(MAX_CONNECTIONS)
+        ]
+        await until(lambda: len(served.asked) == MAX_CONNECTIONS)
+        with pytest.raises(ApiError, match="no answer in time") as caught:
+            await served.client.request("POST", "/x", timeout_s=0.1, body={})
+        for task in waiting:
+            task.cancel()
+    assert caught.value.unsent
+
+
+async def test_a_request_without_an_answer_resets_its_connection() -> None:
+    """After a graceful close the kernel would go on sending what the server has not acknowledged."""
+    async with silent_server() as (client, received):
+        with pytest.raises(ApiError, match="no answer in time") as caught:
+            await client.request("POST", "/x", timeout_s=0.05, body={})
+        assert (caught.value.unsent, caught.value.clear) == (False, False)
+        data, reset = await asyncio.wait_for(received, 5)
+    assert (data[:6], reset) == (b"POST /", True)
 
 
 async def test_a_stream_without_data_is_an_error() -> None:
