@@ -37,6 +37,10 @@ class Cluster:
             self._next = asyncio.get_running_loop().create_future()
         await asyncio.shield(self._next)
 
+    def known_pods(self) -> set[str]:
+        """The UIDs of all pods that were read or have a reservation."""
+        return {*self.pods, *self.ledger.home}
+
     def see_pod(self, pod: Pod) -> None:
         """Apply a pod that was read outside the watch."""
         self.apply(PodSeen(self._keep(pod)))

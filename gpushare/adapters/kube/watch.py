@@ -58,12 +58,23 @@ class Listener(Protocol[T]):
 
 
 class Follower(Generic[T]):
-    """Follows one resource for one listener."""
+    """Follows one resource for one listener.
 
-    def __init__(self, client: KubeClient, resource: Resource[T], listener: Listener[T]) -> None:
+    ``read_elsewhere`` returns the keys that the listener has from other requests. Like listed ones they are
+    reported as deleted if a list that starts later does not contain them.
+    """
+
+    def __init__(
+        self,
+        client: KubeClient,
+        resource: Resource[T],
+        listener: Listener[T],
+        read_elsewhere: Callable[[], Iterable[str]] = tuple,
+    ) -> None:
         self._client = client
         self._resource = resource
         self._listener = listener
+        self._read_elsewhere = read_elsewhere
         self._known: set[str] = set()
         self._version = ""
         self._lost_at: float | None = None
@@ -133,6 +144,7 @@ class Follower(Generic[T]):
             await asyncio.gather(watch, wanted, return_exceptions=True)
 
     async def _list(self) -> None:
+        before = self._known.union(self._read_elsewhere())
         listed: set[str] = set()
         token = ""
         while True:
@@ -144,7 +156,7 @@ class Follower(Generic[T]):
             token = page.metadata.continue_
             if not token:
                 break
-        self._listener.changed([Deleted(key) for key in self._known - listed])
+        self._listener.changed([Deleted(key) for key in before - listed])
         self._known = listed
         self._version = page.metadata.resource_version
         self._lost_at = None

@@ -7,6 +7,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from aiohttp import web
+
 from gpushare.adapters.kube.watch import Follower, Resource
 from gpushare.adapters.kube.wire import Bare
 from gpushare.errors import ApiError
@@ -249,6 +251,20 @@ async def test_a_refresh_lists_again_and_reports_deletions() -> None:
             async with asyncio.timeout(5):
                 await s.follower.refresh()
             assert s.heard.changes == [Upserted("a", "1"), Upserted("b", "1"), Deleted("a")]
+
+
+async def test_what_was_read_elsewhere_before_a_list_and_is_absent_from_it_is_deleted() -> None:
+    elsewhere = ["gone"]
+
+    async def first_page(request: web.Request) -> web.StreamResponse:
+        elsewhere.append("created-meanwhile")
+        return await page(thing("a"), version="5")(request)
+
+    async with serving() as served:
+        served.script.append(first_page)
+        s = Scene(served, heard := Heard(), Follower(served.client, THINGS, heard, lambda: elsewhere))
+        async with following(s):
+            await s.hears(Upserted("a", "1"), Deleted("gone"))
 
 
 async def test_a_refresh_waits_for_a_list_that_was_begun_after_the_call() -> None:
