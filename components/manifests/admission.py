@@ -1,0 +1,200 @@
+"""Admission policies: who writes allocations, the node of an agent, and access to nodes by pods of tenants.
+
+The API server evaluates ValidatingAdmissionPolicies from Kubernetes 1.30 on. In older clusters only the seals
+of the extender protect allocations.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from components.manifests.parts import APP_LABEL, Object
+from gpushare.contract import (
+    AGENT_NAME,
+    ALLOCATION_ANNOTATIONS,
+    ENV_VISIBLE_DEVICES,
+    EXTENDER_NAME,
+    MANAGED_RESOURCES,
+    SYSTEM_NAMESPACE,
+    VISIBLE_BY_MOUNTS,
+)
+from gpushare.kubescheduler.config import KubernetesVersion
+
+FIRST_VERSION: Final = KubernetesVersion(1, 30)
+_API: Final = "admissionregistration.k8s.io/v1"
+_POD_WRITES: Final = ("pods", "pods/status", "pods/ephemeralcontainers", "pods/resize")
+_NODE_CLAIM: Final = "authentication.kubernetes.io/node-name"
+"""In every token of a pod's service account from Kubernetes 1.30 on."""
+_NODE_FOLDERS: Final = "bin|boot|dev|etc|lib[0-9]*|proc|root|run|sbin|sys|usr|var/[./]*(lib|run)"
+"""Folders with devices, sockets of the container runtime and the kubelet, or limits."""
+_CDI_PREFIX: Final = "cdi.k8s.io/"
+"""Annotations by which container runtimes add devices to a pod."""
+_MPS_PREFIX: Final = "CUDA_MPS_"
+_NO_SYSTEM_FOLDER: Final = (
+    "object.spec.?volumes.orValue([]).all(v, !has(v.hostPath)"
+    f" || !v.hostPath.path.matches('^[./]*(({_NODE_FOLDERS})(/.*)?|(var[./]*)?)$'))"
+)
+_NO_DEVICE_MOUNT: Final = (
+    "c.?volumeMounts.orValue([]).all(m, "
+    f"!m.mountPath.matches('^[./]*(var/[./]*)?run/[./]*{VISIBLE_BY_MOUNTS.rpartition('/')[2]}(/.*)?$'))"
+)
+_NO_DEVICE_VARIABLE: Final = (
+    f"{list(MANAGED_RESOURCES)}.exists(r, r in c.?resources.?limits.orValue({{}}))"
+    f" || c.?env.orValue([]).all(e, e.name != '{ENV_VISIBLE_DEVICES}'"
+    " || e.?value.orValue('all') in ['', 'none', 'void'])"
+)
+"""A container with units gets its GPU by a mount, and NVIDIA's runtime ignores its variable."""
+_Validation = tuple[str, str]
+"""A CEL expression that must be true, and one for the message if it is not."""
+
+
+def objects(version: KubernetesVersion, tenants: Sequence[str] = ()) -> list[Object]:
+    """The policies and their bindings; ``tenants`` are namespaces. None before Kubernetes 1.30."""
+    if version < FIRST_VERSION:
+        return []
+    return [*_allocations(), *_agents(), *(_tenants(tenants) if tenants else [])]
+
+
+def _allocations() -> list[Object]:
+    """Only the extender and the agent write the annotations of an allocation.
+
+    The kubelet's group, because an agent may use the kubeconfig of its node.
+    """
+    ours = [_account(EXTENDER_NAME), _account(AGENT_NAME)]
+    return _policy(
+        "gpushare-allocations",
+        (*_POD_WRITES, "pods/binding"),
+        condition=f"!(request.userInfo.username in {ours}) && !('system:nodes' in request.userInfo.groups)",
+        variables={
+            "after": "object.metadata.?annotations.orValue({})",
+            "before": "oldObject == null ? {} : oldObject.metadata.?annotations.orValue({})",
+            "changed": f"{list(ALLOCATION_ANNOTATIONS)}"
+            ".filter(key, variables.after[?key] != variables.before[?key])",
+        },
+        validations=[
+            (
+                "variables.changed.size() == 0",
+                "'only gpushare may write the annotation ' + variables.changed.join(', ')",
+            )
+        ],
+    )
+
+
+def _agents() -> list[Object]:
+    """An agent writes only to its node and to the pods of its node."""
+    return _policy(
+        "gpushare-agents",
+        ("nodes", "nodes/status", *_POD_WRITES),
+        condition=f"request.userInfo.username == '{_account(AGENT_NAME)}'",
+        variables={
+            "own": f"request.userInfo.?extra[?'{_NODE_CLAIM}'].orValue([]).join(',')",
+            "node": "request.resource.resource == 'nodes'"
+            " ? object.metadata.name : object.spec.?nodeName.orValue('')",
+        },
+        validations=[
+            (
+                "variables.own != '' && variables.node == variables.own",
+                "'an agent may write only to its node (' + variables.own + ') and the pods there'",
+            )
+        ],
+    )
+
+
+def _tenants(namespaces: Sequence[str]) -> list[Object]:
+    """Pods of tenants have no other access to GPUs than the units that they request."""
+    return _policy(
+        "gpushare-tenants",
+        ("pods", "pods/status", "pods/ephemeralcontainers"),
+        variables={
+            "starts": "request.operation == 'CREATE' || request.?subResource.orValue('') == 'ephemeralcontainers'",
+            "containers": "!variables.starts ? [] : object.spec.containers"
+            " + object.spec.?initContainers.orValue([]) + object.spec.?ephemeralContainers.orValue([])",
+            "cdi": "object.metadata.?annotations.orValue({})"
+            f".filter(key, key.startsWith('{_CDI_PREFIX}')"
+            " && (oldObject == null || !(key in oldObject.metadata.?annotations.orValue({}))))",
+        },
+        validations=[
+            _pod_check("hostPID", "!object.spec.?hostPID.orValue(false)"),
+            _pod_check("hostIPC", "!object.spec.?hostIPC.orValue(false)"),
+            _pod_check("a hostPath volume in a folder of the system", f"({_NO_SYSTEM_FOLDER})"),
+            _container_check("be privileged", "!c.?securityContext.?privileged.orValue(false)"),
+            _container_check(f"have a mount in {VISIBLE_BY_MOUNTS}", _NO_DEVICE_MOUNT),
+            _container_check(
+                f"set {ENV_VISIBLE_DEVICES} without a limit of {MANAGED_RESOURCES[0]}", _NO_DEVICE_VARIABLE
+            ),
+            _container_check(
+                f"set a variable {_MPS_PREFIX}*",
+                f"c.?env.orValue([]).all(e, !e.name.startsWith('{_MPS_PREFIX}'))",
+            ),
+            (
+                "variables.cdi.size() == 0",
+                "'pods of tenants may not have the annotation ' + variables.cdi.join(', ')",
+            ),
+        ],
+        namespaces=namespaces,
+    )
+
+
+def _pod_check(what: str, holds: str) -> _Validation:
+    return f"!variables.starts || {holds}", f"'pods of tenants may not have {what}'"
+
+
+def _container_check(what: str, holds: str) -> _Validation:
+    """``holds`` is about the container ``c``."""
+    failing = f"variables.containers.filter(c, !({holds})).map(c, c.name).join(', ')"
+    return f"variables.containers.all(c, {holds})", f"'containers of tenants may not {what}: ' + {failing}"
+
+
+def _account(name: str) -> str:
+    return f"system:serviceaccount:{SYSTEM_NAMESPACE}:{name}"
+
+
+def _policy(
+    name: str,
+    resources: Sequence[str],
+    *,
+    variables: Mapping[str, str],
+    validations: Sequence[_Validation],
+    condition: str = "",
+    namespaces: Sequence[str] = (),
+) -> list[Object]:
+    """A policy for writes to core resources, and its binding; without ``namespaces`` for all."""
+    rule = {
+        "apiGroups": [""],
+        "apiVersions": ["v1"],
+        "operations": ["CREATE", "UPDATE"],
+        "resources": list(resources),
+    }
+    policy = {
+        "failurePolicy": "Fail",
+        "matchConstraints": {"resourceRules": [rule]},
+        **({"matchConditions": [{"name": "account", "expression": condition}]} if condition else {}),
+        "variables": [{"name": each, "expression": text} for each, text in variables.items()],
+        "validations": [
+            {"expression": holds, "messageExpression": message, "reason": "Forbidden"}
+            for holds, message in validations
+        ],
+    }
+    binding = {
+        "policyName": name,
+        "validationActions": ["Deny"],
+        **({"matchResources": _only(namespaces)} if namespaces else {}),
+    }
+    return [
+        _object("ValidatingAdmissionPolicy", name, policy),
+        _object("ValidatingAdmissionPolicyBinding", name, binding),
+    ]
+
+
+def _only(namespaces: Sequence[str]) -> Object:
+    """By name: a tenant may be able to edit the labels of its namespace."""
+    term = {"key": "kubernetes.io/metadata.name", "operator": "In", "values": list(namespaces)}
+    return {"namespaceSelector": {"matchExpressions": [term]}}
+
+
+def _object(kind: str, name: str, spec: Object) -> Object:
+    return {
+        "apiVersion": _API,
+        "kind": kind,
+        "metadata": {"name": name, "labels": dict(APP_LABEL)},
+        "spec": spec,
+    }

@@ -1,0 +1,280 @@
+"""Attacks on the allocations of others, and on the GPUs of a node, by tenants and by an agent."""
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from components.manifests import admission
+from components.manifests.parts import Object
+from gpushare.adapters.kube.access import ApiAccess
+from gpushare.adapters.kube.client import KubeClient
+from gpushare.contract import AGENT_NAME, ALLOCATION_ANNOTATIONS, ANN_IDX, ANN_SEAL, EXTENDER_NAME
+from gpushare.errors import ApiError
+from gpushare.kubescheduler.config import KubernetesVersion
+from testbed import Bed, Card, SimNode, gpu_pod, until
+from testbed.control_plane.api import MERGE_PATCH, Api
+
+pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module")]
+
+TEAM = "/api/v1/namespaces/team-a/pods"
+SYSTEM = "/api/v1/namespaces/kube-system"
+RBAC = "/apis/rbac.authorization.k8s.io/v1"
+ADMISSION = "/apis/admissionregistration.k8s.io/v1"
+DEVICES = "/var/run/nvidia-container-devices"
+
+
+def pod(name: str, *, units: int = 1, **spec: Any) -> Object:
+    """A pod of the tenant; ``spec`` replaces fields of it."""
+    found = gpu_pod(name, units) if units else plain(name)
+    found["metadata"]["namespace"] = "team-a"
+    found["spec"] |= {"schedulerName": "none", **spec}
+    return found
+
+
+def plain(name: str) -> Object:
+    container = {"name": "main", "image": "example.com/image"}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name},
+        "spec": {"containers": [container]},
+    }
+
+
+def container(**fields: Any) -> list[Object]:
+    return [{"name": "main", "image": "example.com/image", **fields}]
+
+
+def env(name: str, **value: Any) -> list[Object]:
+    return container(env=[{"name": name, **value}])
+
+
+def host_path(path: str, mount: str = "/data") -> Object:
+    return {
+        "volumes": [{"name": "v", "hostPath": {"path": path}}],
+        "containers": container(volumeMounts=[{"name": "v", "mountPath": mount}]),
+    }
+
+
+def annotated(name: str, **annotations: str) -> Object:
+    found = pod(name)
+    found["metadata"]["annotations"] = annotations
+    return found
+
+
+PRIVILEGED = {"privileged": True}
+CREATED = {
+    **{f"annotation {key}": annotated("a", **{key: "1"}) for key in ALLOCATION_ANNOTATIONS},
+    "privileged": pod("a", containers=container(securityContext=PRIVILEGED)),
+    "privileged init container": pod(
+        "a", initContainers=[{**container(securityContext=PRIVILEGED)[0], "name": "first"}]
+    ),
+    "hostPID": pod("a", hostPID=True),
+    "hostIPC": pod("a", hostIPC=True),
+    "hostPath /": pod("a", **host_path("/")),
+    "hostPath with needless slashes and dots": pod("a", **host_path("//./dev//nvidia0")),
+    "hostPath to the folder of kubelet sockets": pod("a", **host_path("/var/lib/kubelet/device-plugins")),
+    "hostPath to our limits": pod("a", **host_path("/run/gpushare")),
+    "device by hostPath": pod("a", **host_path("/dev/null", f"{DEVICES}/all")),
+    "device by any mount": pod(
+        "a",
+        volumes=[{"name": "v", "emptyDir": {}}],
+        containers=container(volumeMounts=[{"name": "v", "mountPath": "/run/nvidia-container-devices/0"}]),
+    ),
+    "device by variable": pod("a", units=0, containers=env("NVIDIA_VISIBLE_DEVICES", value="all")),
+    "device by variable from a field": pod(
+        "a",
+        units=0,
+        containers=env(
+            "NVIDIA_VISIBLE_DEVICES",
+            valueFrom={"fieldRef": {"fieldPath": "metadata.annotations['x']"}},
+        ),
+    ),
+    "limit of MPS": pod("a", containers=env("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT", value="0=80G")),
+    "device by CDI": annotated("a", **{"cdi.k8s.io/mine": "nvidia.com/gpu=all"}),
+}
+CHANGED: dict[str, Object] = {
+    "another GPU": {ANN_IDX: "1"},
+    "a seal of its own": {ANN_SEAL: "x"},
+    "no seal": {ANN_SEAL: None},
+    "an amount before the bind": {"gpushare.alibabacloud.com/core-percentage": "x"},
+    "device by CDI": {"cdi.k8s.io/mine": "nvidia.com/gpu=all"},
+}
+HARMLESS = {
+    "units and NVIDIA_VISIBLE_DEVICES, as in the ACK documentation": pod(
+        "a",
+        containers=container(
+            env=[{"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}],
+            resources={"limits": {"aliyun.com/gpu-mem": "1"}},
+        ),
+    ),
+    "hostPath to data": pod("a", **host_path("/data/var/lib")),
+    "no GPU": pod("a", units=0, containers=env("NVIDIA_VISIBLE_DEVICES", value="none")),
+    "other annotations": annotated("a", **{"gpushare.io/placement": "spread", "example.com/x": "y"}),
+}
+
+
+def binding(name: str) -> Object:
+    return {
+        "apiVersion": "v1",
+        "kind": "Binding",
+        "metadata": {"name": name, "annotations": {ANN_SEAL: "s", ANN_IDX: "0"}},
+        "target": {"apiVersion": "v1", "kind": "Node", "name": "n1"},
+    }
+
+
+def placed(name: str, node: str, **fields: Any) -> Object:
+    found = annotated(name, **{ANN_SEAL: "s"})
+    found["spec"] |= {"nodeName": node, **fields}
+    return found
+
+
+def all_rights(subject: Object) -> Object:
+    return {
+        "metadata": {"name": subject["name"]},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
+        "subjects": [subject],
+    }
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def cluster(shared_bed: Bed) -> Bed:
+    """The policies in force. Accounts have all rights, so that only the policies refuse."""
+    api = shared_bed.api
+    await shared_bed.add_nodes([SimNode(name, cards=[Card()]) for name in ("n1", "n2")])
+    await api.create("/api/v1/namespaces", {"metadata": {"name": "team-a"}})
+    await api.create(f"{RBAC}/namespaces/team-a/rolebindings", all_rights({"kind": "User", "name": "tenant"}))
+    for account in (AGENT_NAME, EXTENDER_NAME):
+        await api.create(f"{SYSTEM}/serviceaccounts", {"metadata": {"name": account}})
+        subject = {"kind": "ServiceAccount", "name": account, "namespace": "kube-system"}
+        await api.create(f"{RBAC}/clusterrolebindings", all_rights(subject))
+    for each in (placed("bound", "n1"), placed("old", "n1", hostPID=True), placed("on-n2", "n2")):
+        await api.create(TEAM, each)
+    for each in admission.objects(KubernetesVersion(1, 36), ["team-a"]):
+        plural = {"ValidatingAdmissionPolicy": "validatingadmissionpolicies"}
+        kind = each["kind"]
+        await api.create(f"{ADMISSION}/{plural.get(kind, f'{kind.lower()}s')}", each)
+    await until(lambda: in_force(api), "the admission policies to be in force")
+    return shared_bed
+
+
+async def in_force(api: Api) -> bool:
+    attacks = [pod("probe", hostPID=True), annotated("probe", **{ANN_SEAL: "s"})]
+    return all([await refusal(api.request("POST", TEAM, each, params={"dryRun": "All"})) for each in attacks])
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def tenant(cluster: Bed) -> AsyncIterator[Api]:
+    async with Api(cluster.api_url, cluster.credentials.context("tenant")) as api:
+        yield api
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def agent(cluster: Bed) -> AsyncIterator[KubeClient]:
+    """The agent in a pod on n1, with the token that the kubelet would mount there."""
+    await cluster.api.create(
+        f"{SYSTEM}/pods",
+        {
+            **plain("agent"),
+            "spec": {**plain("agent")["spec"], "serviceAccountName": AGENT_NAME, "nodeName": "n1"},
+        },
+    )
+    bound = {"kind": "Pod", "apiVersion": "v1", "name": "agent"}
+    path = f"{SYSTEM}/serviceaccounts/{AGENT_NAME}/token"
+    token = (await cluster.api.create(path, {"spec": {"boundObjectRef": bound}}))["status"]["token"]
+
+    async def authorization() -> str:
+        return f"Bearer {token}"
+
+    access = ApiAccess(host=cluster.api_url, ca_file=str(cluster.ca_file), authorization=authorization)
+    async with KubeClient(access) as client:
+        yield client
+
+
+async def patched(client: KubeClient, path: str, body: Object) -> str:
+    return await refusal(client.request("PATCH", path, body=body, content_type=MERGE_PATCH, timeout_s=10))
+
+
+async def refusal(request: Any) -> str:
+    """The text of the rejection by a policy; empty if the request was accepted."""
+    try:
+        await request
+    except ApiError as error:
+        if "ValidatingAdmissionPolicy 'gpushare-" in str(error):
+            return str(error)
+        raise
+    return ""
+
+
+@pytest.mark.parametrize("attack", CREATED)
+async def test_a_tenant_cannot_create(tenant: Api, attack: str) -> None:
+    assert await refusal(tenant.create(TEAM, CREATED[attack]))
+
+
+@pytest.mark.parametrize("manifest", HARMLESS)
+async def test_a_tenant_can_create(tenant: Api, manifest: str) -> None:
+    assert not await refusal(tenant.request("POST", TEAM, HARMLESS[manifest], params={"dryRun": "All"}))
+
+
+@pytest.mark.parametrize("resource", ["", "/status"])
+@pytest.mark.parametrize("attack", CHANGED)
+async def test_a_tenant_cannot_change_a_bound_pod_to(tenant: Api, attack: str, resource: str) -> None:
+    path = f"{TEAM}/bound{resource}"
+    assert await refusal(tenant.patch(path, {"metadata": {"annotations": CHANGED[attack]}}))
+
+
+async def test_a_rejection_names_the_container_and_the_annotation(tenant: Api) -> None:
+    assert "containers of tenants may not be privileged: main" in await refusal(
+        tenant.create(TEAM, CREATED["privileged"])
+    )
+    assert "only gpushare may write the annotation gpushare.io/seal" in await refusal(
+        tenant.patch(f"{TEAM}/bound", {"metadata": {"annotations": {ANN_SEAL: "x"}}})
+    )
+
+
+async def test_a_tenant_cannot_debug_with_a_privileged_container(tenant: Api) -> None:
+    attack = {"name": "debug", "image": "example.com/image", "securityContext": PRIVILEGED}
+    assert await refusal(
+        tenant.patch(f"{TEAM}/bound/ephemeralcontainers", {"spec": {"ephemeralContainers": [attack]}})
+    )
+
+
+async def test_a_tenant_cannot_bind_with_an_allocation(tenant: Api) -> None:
+    await tenant.create(TEAM, pod("waits"))
+    assert await refusal(tenant.create(f"{TEAM}/waits/binding", binding("waits")))
+
+
+async def test_the_extender_binds_with_an_allocation(cluster: Bed, tenant: Api) -> None:
+    account = f"system:serviceaccount:kube-system:{EXTENDER_NAME}"
+    await tenant.create(TEAM, pod("placed"))
+    async with Api(cluster.api_url, cluster.credentials.context(account)) as extender:
+        assert not await refusal(extender.create(f"{TEAM}/placed/binding", binding("placed")))
+    found = await tenant.get(f"{TEAM}/placed")
+    assert (found["spec"]["nodeName"], found["metadata"]["annotations"][ANN_SEAL]) == ("n1", "s")
+
+
+async def test_a_pod_from_before_the_policies_can_still_be_changed(tenant: Api) -> None:
+    """Otherwise no controller could remove its finalizers."""
+    assert not await refusal(tenant.patch(f"{TEAM}/old", {"metadata": {"labels": {"a": "b"}}}))
+
+
+@pytest.mark.parametrize("path", ["/api/v1/nodes/n1", "/api/v1/nodes/n1/status", f"{TEAM}/bound"])
+async def test_an_agent_writes_to_its_node_and_to_pods_there(agent: KubeClient, path: str) -> None:
+    assert not await patched(agent, path, {"metadata": {"annotations": {ANN_IDX: "0"}}})
+
+
+@pytest.mark.parametrize("path", ["/api/v1/nodes/n2", "/api/v1/nodes/n2/status", f"{TEAM}/on-n2"])
+async def test_an_agent_writes_to_nothing_of_another_node(agent: KubeClient, path: str) -> None:
+    text = await patched(agent, path, {"metadata": {"annotations": {ANN_IDX: "0"}}})
+    assert "an agent may write only to its node (n1) and the pods there" in text
+
+
+async def test_a_stolen_name_of_the_agent_writes_nothing(cluster: Bed) -> None:
+    """Without a token of a pod the API server does not know its node."""
+    context = cluster.credentials.context(
+        f"system:serviceaccount:kube-system:{AGENT_NAME}", ["system:masters"]
+    )
+    async with Api(cluster.api_url, context) as agent:
+        assert await refusal(agent.patch("/api/v1/nodes/n1", {"metadata": {"annotations": {"a": "b"}}}))
