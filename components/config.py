@@ -315,6 +315,9 @@ class ClusterSettings:
     """Monitoring of the GPUs; ``{}`` for the defaults."""
     tenants: tuple[Tenant, ...] = ()
     """Namespaces with a quota."""
+    admission: bool = True
+    """Whether to create admission policies, from Kubernetes 1.30 on: only the extender and the agents write
+    allocations, an agent writes only to its node, and pods of tenants have no other access to GPUs."""
     images: Mapping[str, str] = field(default_factory=lambda: NO_IMAGES)
     """Images by name (``extender``, ``device-plugin``, ``exporter``, ``isolation``, ``metrics-api``,
     ``cli``). In the file of a stack, this may be the name of a JSON file, relative to the project."""

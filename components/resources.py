@@ -12,6 +12,7 @@ import pulumi
 from components import config
 from components.args import published
 from components.manifests import (
+    admission,
     device_plugin,
     everything,
     evict_recover,
@@ -94,6 +95,15 @@ def _needed(kind: str, made: list[tuple[str, pulumi.Resource]]) -> list[pulumi.R
     if kind in _WORKLOADS:
         return [each for other, each in made if other not in (*_WORKLOADS, "Service")]
     return [each for other, each in made if other == "Namespace" or other == kind == "APIService"]
+
+
+class AdmissionPoliciesComponent(_Component):
+    """Policies of the API server: who writes allocations, and what pods of tenants may not do."""
+
+    def __init__(
+        self, name: str, args: config.ClusterSettings, opts: pulumi.ResourceOptions | None = None
+    ) -> None:
+        super().__init__(name, admission.objects(args), opts)
 
 
 class SchedulerExtenderComponent(_Component):
@@ -219,6 +229,11 @@ class GpuShare(pulumi.ComponentResource):
         # The installer waits for the extender before it edits, so it starts after the extender.
         behind = pulumi.ResourceOptions.merge(inside, pulumi.ResourceOptions(depends_on=[extending]))
         parts = [
+            *(
+                [AdmissionPoliciesComponent(f"{name}-admission", settings, inside)]
+                if settings.admission
+                else []
+            ),
             extending,
             DevicePluginComponent(f"{name}-device-plugin", settings.device_plugins, inside),
             EvictRecoverComponent(f"{name}-evict-recover", settings.device_plugins, inside),

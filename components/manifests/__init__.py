@@ -6,6 +6,7 @@ Pulumi components use the same builders, so both produce the same objects.
 
 from components.config import ClusterSettings
 from components.manifests import (
+    admission,
     device_plugin,
     evict_recover,
     extender,
@@ -24,6 +25,7 @@ def everything(settings: ClusterSettings) -> list[Object]:
     """All objects of a cluster, in the order in which they can be applied."""
     version = settings.kubernetes_version
     objects = [
+        *(admission.objects(settings) if settings.admission else []),
         *extender.objects(settings.extender, version),
         *device_plugin.objects(settings.device_plugins),
         *evict_recover.objects(settings.device_plugins),

@@ -7,6 +7,7 @@ of the extender protect allocations.
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from components.config import ClusterSettings
 from components.manifests.parts import APP_LABEL, Object
 from gpushare.contract import (
     AGENT_NAME,
@@ -19,7 +20,7 @@ from gpushare.contract import (
 )
 from gpushare.kubescheduler.config import KubernetesVersion
 
-FIRST_VERSION: Final = KubernetesVersion(1, 30)
+_FIRST_VERSION: Final = KubernetesVersion(1, 30)
 _API: Final = "admissionregistration.k8s.io/v1"
 _POD_WRITES: Final = ("pods", "pods/status", "pods/ephemeralcontainers", "pods/resize")
 _NODE_CLAIM: Final = "authentication.kubernetes.io/node-name"
@@ -47,11 +48,12 @@ _Validation = tuple[str, str]
 """A CEL expression that must be true, and one for the message if it is not."""
 
 
-def objects(version: KubernetesVersion, tenants: Sequence[str] = ()) -> list[Object]:
-    """The policies and their bindings; ``tenants`` are namespaces. None before Kubernetes 1.30."""
-    if version < FIRST_VERSION:
+def objects(settings: ClusterSettings) -> list[Object]:
+    """The policies and their bindings. None before Kubernetes 1.30."""
+    if settings.kubernetes_version < _FIRST_VERSION:
         return []
-    return [*_allocations(), *_agents(), *(_tenants(tenants) if tenants else [])]
+    namespaces = [tenant.name for tenant in settings.tenants]
+    return [*_allocations(), *_agents(), *(_tenants(namespaces) if namespaces else [])]
 
 
 def _allocations() -> list[Object]:
@@ -105,7 +107,8 @@ def _tenants(namespaces: Sequence[str]) -> list[Object]:
         "gpushare-tenants",
         ("pods", "pods/status", "pods/ephemeralcontainers"),
         variables={
-            "starts": "request.operation == 'CREATE' || request.?subResource.orValue('') == 'ephemeralcontainers'",
+            "starts": "request.operation == 'CREATE'"
+            " || request.?subResource.orValue('') == 'ephemeralcontainers'",
             "containers": "!variables.starts ? [] : object.spec.containers"
             " + object.spec.?initContainers.orValue([]) + object.spec.?ephemeralContainers.orValue([])",
             "cdi": "object.metadata.?annotations.orValue({})"

@@ -468,7 +468,7 @@ def test_node_pools_share_one_role_and_have_a_daemonset_each() -> None:
 
 
 def test_without_pools_there_are_no_objects_of_the_agent() -> None:
-    assert "gpushare-device-plugin" not in str(made(pools=[]))
+    assert "gpushare-device-plugin" not in str(made(pools=[], admission=False))
 
 
 @pytest.mark.parametrize(
@@ -645,3 +645,32 @@ def test_the_images_in_use_are_returned_by_workload_and_container() -> None:
 )
 def test_the_url_of_the_extender_is_returned(settings: Object, url: str) -> None:
     assert extender.url(load(raw_stack(extender=settings)).extender) == url
+
+
+@pytest.mark.parametrize(
+    ("version", "changes", "names"),
+    [
+        ("1.36", {}, {"gpushare-allocations", "gpushare-agents"}),
+        (
+            "1.30",
+            {"tenants": [{"name": "team-a", "gpuMem": 8}]},
+            {"gpushare-allocations", "gpushare-agents", "gpushare-tenants"},
+        ),
+        ("1.29", {}, set()),
+        ("1.36", {"admission": False}, set()),
+    ],
+)
+def test_admission_policies_need_a_current_cluster_and_tenants(
+    version: str, changes: dict[str, Any], names: set[str]
+) -> None:
+    objects = made(kubernetesVersion=version, **changes)
+    policies = {each["metadata"]["name"] for each in objects if each["kind"] == "ValidatingAdmissionPolicy"}
+    assert policies == names
+
+
+def test_the_policy_for_tenants_selects_their_namespaces_by_name() -> None:
+    """A tenant may be able to change the labels of its namespace."""
+    objects = made(tenants=[{"name": "team-a", "gpuMem": 8}, {"name": "team-b", "gpuMem": 8}])
+    spec = pick(objects, "ValidatingAdmissionPolicyBinding", "gpushare-tenants")["spec"]
+    (term,) = spec["matchResources"]["namespaceSelector"]["matchExpressions"]
+    assert (term["key"], term["values"]) == ("kubernetes.io/metadata.name", ["team-a", "team-b"])

@@ -110,6 +110,8 @@ def test_every_object_has_the_token_of_the_provider_and_a_unique_name() -> None:
     tokens = {each.typ for each in seen if each.inputs.get("kind")}
     assert tokens == {
         "kubernetes:apiregistration.k8s.io/v1:APIService",
+        "kubernetes:admissionregistration.k8s.io/v1:ValidatingAdmissionPolicy",
+        "kubernetes:admissionregistration.k8s.io/v1:ValidatingAdmissionPolicyBinding",
         "kubernetes:core/v1:ConfigMap",
         "kubernetes:core/v1:NodePatch",
         "kubernetes:apps/v1:DaemonSet",
@@ -213,6 +215,7 @@ def test_nodes_keep_their_labels_when_the_stack_is_destroyed() -> None:
 def test_the_components_are_one_tree() -> None:
     tokens = {each.typ for each in run_program(texts("everything")).seen if each.typ.startswith("gpushare:")}
     assert tokens == {
+        "gpushare:index:AdmissionPolicies",
         "gpushare:index:DevicePlugin",
         "gpushare:index:EvictRecover",
         "gpushare:index:GpuShare",

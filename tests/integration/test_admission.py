@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
+from components.config import ClusterSettings, Extender, Tenant
 from components.manifests import admission
 from components.manifests.parts import Object
 from gpushare.adapters.kube.access import ApiAccess
@@ -152,7 +153,8 @@ async def cluster(shared_bed: Bed) -> Bed:
         await api.create(f"{RBAC}/clusterrolebindings", all_rights(subject))
     for each in (placed("bound", "n1"), placed("old", "n1", hostPID=True), placed("on-n2", "n2")):
         await api.create(TEAM, each)
-    for each in admission.objects(KubernetesVersion(1, 36), ["team-a"]):
+    settings = ClusterSettings(KubernetesVersion(1, 36), Extender(), tenants=(Tenant("team-a", gpu_mem=8),))
+    for each in admission.objects(settings):
         plural = {"ValidatingAdmissionPolicy": "validatingadmissionpolicies"}
         kind = each["kind"]
         await api.create(f"{ADMISSION}/{plural.get(kind, f'{kind.lower()}s')}", each)
