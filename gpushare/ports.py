@@ -40,7 +40,10 @@ def node_event(node: str, reason: str, text: str) -> Event:
 
 @dataclass(frozen=True, slots=True)
 class LeaseRecord:
-    """A coordination Lease. ``version`` is the resourceVersion that was read, ``uid`` the object's UID."""
+    """A coordination Lease. ``version`` is the resourceVersion that was read, ``uid`` the object's UID.
+
+    ``quiet``: no bind POST of the holder is in progress or unclear; it announces the next one by a write.
+    """
 
     holder: str
     address: str
@@ -49,6 +52,7 @@ class LeaseRecord:
     transitions: int
     version: str = ""
     uid: str = ""
+    quiet: bool = False
 
 
 @dataclass(frozen=True, slots=True)

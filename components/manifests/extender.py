@@ -37,6 +37,9 @@ from gpushare.kubescheduler.config import KubernetesVersion
 
 _LABELS: Final = labels(EXTENDER_NAME)
 _TLS_FOLDER: Final = "/etc/gpushare/tls"
+_BINDS_END_EARLY: Final = KubernetesVersion(1, 21)
+"""From this version on, the API server ends a bind request when the extender gives it up."""
+_BIND_IN_OLD_CLUSTERS: Final = "--api-request-timeout=60"
 _FIRST_POLICY_V1: Final = KubernetesVersion(1, 21)
 
 
@@ -137,7 +140,7 @@ def _template(settings: Extender, version: KubernetesVersion) -> Object:
             "affinity": _affinity(settings),
             "securityContext": {**non_root_security(version), **owner},
             "containers": [
-                _container(settings),
+                _container(settings, version),
                 *([scheduler.container(settings)] if is_sidecar else []),
             ],
             **_volumes(settings),
@@ -157,10 +160,11 @@ def _affinity(settings: Extender) -> Object:
     return {"nodeAffinity": nodes, "podAntiAffinity": required_anti_affinity(_LABELS)}
 
 
-def _container(settings: Extender) -> Object:
+def _container(settings: Extender, version: KubernetesVersion) -> Object:
     loopback = ["--host=127.0.0.1"] if settings.exposure is Exposure.SIDECAR else []
     without_lease = [] if settings.lease else ["--allow-without-lease"]
-    flags = [*loopback, *without_lease, *_placement_flags(settings), *_tls_flags(settings)]
+    late = [] if version >= _BINDS_END_EARLY else [_BIND_IN_OLD_CLUSTERS]
+    flags = [*loopback, *without_lease, *late, *_placement_flags(settings), *_tls_flags(settings)]
     return {
         "name": EXTENDER_NAME,
         "image": settings.image,

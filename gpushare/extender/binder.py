@@ -7,7 +7,7 @@ fence is checked again once the connection is open, because opening it may take 
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from http import HTTPStatus
 from typing import Final
 
@@ -55,13 +55,17 @@ _UNMANAGED: Final = (
 
 
 class Binder:
-    """The only writer of bindings in this process. ``fence`` returns why a POST must not start now."""
+    """The only writer of bindings in this process.
+
+    ``announce`` is awaited before each bind; ``fence`` returns why a POST must not start now.
+    """
 
     def __init__(
         self,
         cluster: Cluster,
         api: KubeApi,
         *,
+        announce: Callable[[], Awaitable[None]],
         fence: Fence,
         record_event: Callable[[Event], None],
         tasks: asyncio.TaskGroup,
@@ -69,6 +73,7 @@ class Binder:
     ) -> None:
         self._cluster = cluster
         self._api = api
+        self._announce = announce
         self._fence = fence
         self._record_event = record_event
         self._tasks = tasks
@@ -91,12 +96,18 @@ class Binder:
             )
         return await asyncio.shield(task)
 
+    @property
+    def busy(self) -> bool:
+        """Whether a bind is in progress or has an unknown outcome."""
+        return bool(self._running or self.unclear)
+
     async def drain(self) -> None:
         """Return when no bind is in progress."""
         while self._running:
             await asyncio.wait([task for _, task in self._running.values()])
 
     async def _bind(self, request: BindRequest) -> BindResult:
+        await self._announce()
         try:
             return await self._decide(request)
         except ApiError as error:

@@ -22,6 +22,7 @@ from gpushare.extender.cluster import Cluster
 from gpushare.extender.events import Explainer, ExtenderEventMetrics
 from gpushare.extender.handlers import ConfigMapHandler, NodeHandler, PodHandler, SyncStatus
 from gpushare.extender.leadership import Leadership
+from gpushare.extender.lease import Replica
 from gpushare.extender.metrics import ExtenderMetrics
 from gpushare.extender.overcommit import watch_overcommit
 from gpushare.extender.routes import MAX_BODY_BYTES, scheduler_routes
@@ -54,7 +55,11 @@ async def run(settings: ExtenderSettings) -> None:
         server_tls = server_context(settings.tls) if settings.tls else None
         client_tls = client_context(settings.tls) if settings.tls else None
         access = await load_access(settings.kubeconfig)
-        async with KubeClient(access) as client, Peers(client_tls) as peers, asyncio.TaskGroup() as tasks:
+        async with (
+            KubeClient(access, unacked_s=settings.deadlines.post_s) as client,
+            Peers(client_tls) as peers,
+            asyncio.TaskGroup() as tasks,
+        ):
             extender = ExtenderDaemon(settings, client, peers, tasks)
             server = HttpServer(extender.scheduler_routes, max_body=MAX_BODY_BYTES, tls=server_tls)
             ports = {"port": listener.getsockname()[1], "ops_port": ops_listener.getsockname()[1]}
@@ -91,15 +96,16 @@ class ExtenderDaemon:
         self._pods, self._nodes, self._unhealthy = self._make_followers(client, settings.cgpu_pods_per_card)
         self._leadership = Leadership(
             api,
-            identity=settings.identity,
-            address=settings.advertise,
+            replica=Replica(settings.identity, settings.advertise),
             durations=settings.lease_durations,
             catch_up=self._catch_up,
+            binding=lambda: self._binder.busy,
             allow_without_lease=settings.allow_without_lease,
         )
         self._binder = Binder(
             self._cluster,
             api,
+            announce=self._leadership.announce,
             fence=self._leadership.fence,
             record_event=self._recorder.record,
             tasks=tasks,

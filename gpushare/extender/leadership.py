@@ -21,6 +21,7 @@ from gpushare.extender.lease import (
     LeaseAction,
     LeaseDurations,
     Observation,
+    Replica,
     binds_from,
     binds_until,
     decide,
@@ -41,6 +42,7 @@ _BY_FLAG: Final = ", or start the only replica with --allow-without-lease"
 _BY_RESTART: Final = ", or restart it if it is the only replica: --allow-without-lease counts from the start"
 _WITHOUT_LEASE: Final = "this extender binds without a Lease, which only a single replica may ({error})"
 _WAITS: Final = "this extender took the Lease over and is waiting for the last holder's binds"
+_NOT_ANNOUNCED: Final = "this extender has not announced its binds in the Lease yet"
 _WAITS_WITHOUT_LEASE: Final = (
     "this extender has no Lease and waits before its first bind as if another still bound"
 )
@@ -53,18 +55,18 @@ class Leadership:
         self,
         api: KubeApi,
         *,
-        identity: str,
-        address: str,
+        replica: Replica,
         durations: LeaseDurations,
         catch_up: Callable[[], Awaitable[None]],
+        binding: Callable[[], bool],
         allow_without_lease: bool = False,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._api = api
-        self._identity = identity
-        self._address = address
+        self._replica = replica
         self._durations = durations
         self._catch_up = catch_up
+        self._binding = binding
         self._clock = clock
         self._observation: Observation | None = None
         self._first_observation: Observation | None = None
@@ -72,6 +74,9 @@ class Leadership:
         self._ready = False
         self._preparation: asyncio.Task[None] | None = None
         self._release_at_end = False
+        self._announced = False
+        self._wanted = asyncio.Event()
+        self._announcements: list[asyncio.Future[None]] = []
         self._allow_without_lease = allow_without_lease
         self._earliest_bind = 0.0
         self._without_lease = False
@@ -80,17 +85,36 @@ class Leadership:
 
     @property
     def leads(self) -> bool:
-        """Whether this replica may bind now."""
-        return self.fence() is None
+        """Whether this replica may bind now, once it has announced that."""
+        return self._refusal() is None
 
     @property
     def holder(self) -> LeaseRecord | None:
         """The last observed holder, if it is another replica."""
         record = self._observation.record if self._observation else None
-        return record if record and record.holder not in ("", self._identity) else None
+        return record if record and record.holder not in ("", self._replica.identity) else None
 
     def fence(self) -> str | None:
         """Why a bind POST must not start now; None if it may. Call it immediately before each POST."""
+        refusal = self._refusal()
+        if refusal is None and not (self._announced or self._without_lease):
+            return _NOT_ANNOUNCED
+        return refusal
+
+    async def announce(self) -> None:
+        """Write into the Lease that binds are in progress, unless it says so. Call it before each bind.
+
+        ``binding`` must be True from now on, until the outcome of the bind is known. Returns also if this
+        replica may not bind or the write failed; the fence is closed then.
+        """
+        if self._announced or self._without_lease or not self.leads:
+            return
+        written = asyncio.get_running_loop().create_future()
+        self._announcements.append(written)
+        self._wanted.set()
+        await written
+
+    def _refusal(self) -> str | None:
         if self._clock() >= self._binds_until:
             return _NOT_HELD if self._without_lease else self.degraded or _NOT_HELD
         if self._ready:
@@ -120,7 +144,9 @@ class Leadership:
         try:
             while True:
                 await self._round()
-                await asyncio.sleep(self._durations.retry_s)
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(self._durations.retry_s):
+                        await self._wanted.wait()
         finally:
             if self._preparation:
                 self._preparation.cancel()
@@ -128,6 +154,8 @@ class Leadership:
 
     async def _round(self) -> None:
         began = self._clock()
+        self._wanted.clear()
+        waiting, self._announcements = self._announcements, []
         try:
             async with asyncio.timeout(self._durations.renew_deadline_s):
                 await self._step()
@@ -139,6 +167,10 @@ class Leadership:
                 self._forbidden(error, began)
             else:
                 log.warning("lease_unreachable", status=error.status, reason=str(error))
+        finally:
+            for written in waiting:
+                if not written.done():
+                    written.set_result(None)
 
     async def _step(self) -> None:
         record = await self._api.read_lease()
@@ -148,7 +180,7 @@ class Leadership:
         if record and recreated(self._observation.record if self._observation else None, record):
             self._reset()
         self._observation = observe(self._observation, record, now)
-        action = decide(self._observation, self._identity, now)
+        action = decide(self._observation, self._replica.identity, now)
         if action is LeaseAction.FOLLOW:
             self._step_down()
         else:
@@ -158,7 +190,11 @@ class Leadership:
         """Take or renew the Lease as it was observed, and prepare to bind."""
         if action is not LeaseAction.RENEW:
             self._reset()  # another replica may have bound pods meanwhile
-        written = await self._api.write_lease(self._record(observation.record))
+        record = self._record(observation.record, quiet=not self._binding())
+        if record.quiet:
+            self._announced = False  # also if the write fails: it may have an effect
+        written = await self._api.write_lease(record)
+        self._announced = not record.quiet
         if recreated(observation.record, written):
             self._reset()  # as above: it was deleted
             observation = Observation(None, now)
@@ -198,17 +234,18 @@ class Leadership:
         self._binds_until = 0.0
         self._earliest_bind = self._clock() + self._durations.take_over_s
 
-    def _record(self, before: LeaseRecord | None) -> LeaseRecord:
+    def _record(self, before: LeaseRecord | None, *, quiet: bool) -> LeaseRecord:
         transitions = before.transitions if before else 0
-        if before is None or before.holder != self._identity:
+        if before is None or before.holder != self._replica.identity:
             transitions += 1
         return LeaseRecord(
-            holder=self._identity,
-            address=self._address,
+            holder=self._replica.identity,
+            address=self._replica.address,
             duration_s=round(self._durations.lease_s),
             renewed=dt.datetime.now(dt.UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
             transitions=transitions,
             version=before.version if before else "",
+            quiet=quiet,
         )
 
     def _start_preparation(self, earliest: float, *, listed: bool = False) -> None:
@@ -237,6 +274,7 @@ class Leadership:
             )
         self._reset()
         self._binds_until = 0.0
+        self._announced = False
 
     def _reset(self) -> None:
         """Require a new preparation before the next bind."""

@@ -13,17 +13,39 @@ from gpushare.ports import LeaseRecord
 
 @dataclass(frozen=True, slots=True)
 class LeaseDurations:
-    """Durations in seconds: retry < renew deadline < lease; a bind POST takes at most ``post_s``."""
+    """Durations in seconds: retry < renew deadline < lease.
+
+    A bind POST takes at most ``post_s``, and can have an effect until ``api_request_s`` after its start,
+    whatever delays it: a frozen API server, a proxy, the kernel of a replica that was killed.
+    """
 
     lease_s: float = 15.0
     renew_deadline_s: float = 10.0
     retry_s: float = 2.0
     post_s: float = 3.0
+    api_request_s: float = 20.0
 
     @property
     def take_over_s(self) -> float:
-        """The wait before the first bind if it is unknown whether another replica binds."""
+        """The wait before the first bind if it is unknown whether another replica binds.
+
+        It covers a POST in time, but not one that is late: that would need a third fault beside the missing
+        Lease and the end of its holder.
+        """
         return self.lease_s + self.post_s
+
+    @property
+    def late_s(self) -> float:
+        """The time after its start in which a POST may have an effect."""
+        return max(self.api_request_s, 2 * self.post_s)
+
+
+@dataclass(frozen=True, slots=True)
+class Replica:
+    """A participant of the election: its unique name, and ``host:port`` where others reach it."""
+
+    identity: str
+    address: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,16 +103,18 @@ def recreated(before: LeaseRecord | None, after: LeaseRecord) -> bool:
 def binds_from(observation: Observation, durations: LeaseDurations, now: float) -> float:
     """The earliest time at which a new holder may bind.
 
-    If the last holder stopped renewing, its last POST must have ended: its lease plus the time of a POST
-    after its last renewal. Only a released Lease needs no wait. An absent Lease proves nothing: it may have
-    been deleted while it was held, or another replica may bind without one.
+    If the last holder stopped renewing, its POSTs must have ended. A quiet one had none, and its lease has
+    expired; another may have begun one until the end of its lease. Only a released Lease needs no wait. An
+    absent Lease proves nothing: it may have been deleted while it was held, or another replica may bind
+    without one.
     """
     record = observation.record
     if released(record):
         return now
     if record is None or not record.holder:
         return now + durations.take_over_s
-    return max(now, observation.since + record.duration_s + durations.post_s)
+    expired = observation.since + record.duration_s
+    return max(now, expired if record.quiet else expired - durations.post_s + durations.late_s)
 
 
 def may_bind_without_lease(observation: Observation | None, *, allowed: bool) -> bool:

@@ -89,7 +89,8 @@ class _PortOrDefault(click.ParamType[int]):
     "--api-request-timeout",
     type=SECONDS,
     default=_DEADLINES.api_request_s,
-    help="The --request-timeout of the API server, in seconds.",
+    help="Seconds after which a bind request can have no effect, whatever has delayed it; 60 for API "
+    "servers before 1.21.",
 )
 @click.option(
     "--events-per-second",
@@ -129,7 +130,11 @@ def command(**flags: Any) -> None:
 def settings_of(flags: dict[str, Any], environ: "os._Environ[str] | dict[str, str]") -> ExtenderSettings:
     """Settings from parsed flags. Raises ConfigError for combinations that cannot work."""
     durations = LeaseDurations(
-        flags["lease_duration"], flags["renew_deadline"], flags["retry_period"], flags["bind_timeout"]
+        flags["lease_duration"],
+        flags["renew_deadline"],
+        flags["retry_period"],
+        flags["bind_timeout"],
+        flags["api_request_timeout"],
     )
     _check(durations)
     address = flags["advertise_address"] or f"{environ.get('POD_IP') or socket.gethostname()}:{flags['port']}"

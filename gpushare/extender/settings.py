@@ -15,7 +15,7 @@ class Deadlines:
     """Seconds: of one bind POST, and after which the API server has certainly ended a request."""
 
     post_s: float = 3.0
-    api_request_s: float = 60.0
+    api_request_s: float = 20.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -467,6 +467,13 @@ def test_node_pools_share_one_role_and_have_a_daemonset_each() -> None:
     assert pick(objects, "ServiceAccount", "gpushare-device-plugin")
 
 
+@pytest.mark.parametrize(("version", "flags"), [("1.20", ["--api-request-timeout=60"]), ("1.21", [])])
+def test_in_clusters_before_1_21_a_bind_can_be_late_by_a_minute(version: str, flags: list[str]) -> None:
+    deployment = pick(made(kubernetesVersion=version), "Deployment", "gpushare-schd-extender")
+    (container,) = deployment["spec"]["template"]["spec"]["containers"]
+    assert [flag for flag in container["command"] if "request-timeout" in flag] == flags
+
+
 def test_without_pools_there_are_no_objects_of_the_agent() -> None:
     assert "gpushare-device-plugin" not in str(made(pools=[], admission=False))
 

@@ -24,18 +24,10 @@ from gpushare.ports import Fence
 MAX_CONNECTIONS = 256
 
 _CONNECT_TIMEOUT_S = 3.0
-_SOCKET_OPTIONS = (
-    (socket.SOL_SOCKET, "SO_LINGER", struct.pack("ii", 1, 0)),
-    (socket.IPPROTO_TCP, "TCP_USER_TIMEOUT", 3000),
-    (socket.IPPROTO_TCP, "TCP_KEEPIDLE", 15),
-    (socket.IPPROTO_TCP, "TCP_KEEPINTVL", 5),
-)
-"""Options that Linux has; milliseconds and seconds.
-
-A closed connection, also one closed by the end of the process, is reset: otherwise the kernel would go on
-sending a request that its caller has given up. A peer is lost if it does not acknowledge data within 3 s, or
-does not answer a probe after 15 s without data.
-"""
+_UNACKED_S = 3.0
+_RESET = struct.pack("ii", 1, 0)
+_IDLE_S = 15
+_PROBE_S = 5
 _USER_AGENT = f"gpushare/{__version__}"
 _MAX_ERROR_TEXT = 500
 _READ_BUFFER = 2**21
@@ -69,11 +61,13 @@ class _ErrorStatus(msgspec.Struct):
 class KubeClient:
     """A connection pool to one API server. Use as an async context manager.
 
-    Raises ConfigError if its TLS files are unusable.
+    ``unacked_s`` is how long the kernel repeats data that the API server does not acknowledge. Raises
+    ConfigError if the TLS files are unusable.
     """
 
-    def __init__(self, access: ApiAccess) -> None:
+    def __init__(self, access: ApiAccess, *, unacked_s: float = _UNACKED_S) -> None:
         self._access = access
+        self._unacked_s = unacked_s
         self._tls = access.ssl_context()
         self._session: aiohttp.ClientSession | None = None
 
@@ -167,9 +161,30 @@ class KubeClient:
         Without ``trust_env``: aiohttp would look for a .netrc file, in a thread, at every request.
         """
         if self._session is None:
-            connector = aiohttp.TCPConnector(limit=MAX_CONNECTIONS, ssl=self._tls, socket_factory=_socket)
+            connector = aiohttp.TCPConnector(
+                limit=MAX_CONNECTIONS, ssl=self._tls, socket_factory=self._socket
+            )
             self._session = aiohttp.ClientSession(connector=connector, read_bufsize=_READ_BUFFER)
         return self._session
+
+    def _socket(self, address: aiohttp.AddrInfoType) -> socket.socket:
+        """A socket that drops unacknowledged data, and resets its connection when it is closed.
+
+        Otherwise the kernel would go on sending a request that its caller has given up, even after the end
+        of the process. A peer that does not answer a probe, after some seconds without data, is lost.
+        """
+        family, kind, protocol, _, _ = address
+        connection = socket.socket(family, kind, protocol)
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
+        timeouts = {
+            "TCP_USER_TIMEOUT": round(self._unacked_s * 1000),
+            "TCP_KEEPIDLE": _IDLE_S,
+            "TCP_KEEPINTVL": _PROBE_S,
+        }
+        for name, value in timeouts.items():
+            if option := getattr(socket, name, None):  # not every system has all of them
+                connection.setsockopt(socket.IPPROTO_TCP, option, value)
+        return connection
 
     async def _headers(self, content_type: str) -> dict[str, str]:
         # Compressing a list of 50,000 pods costs both sides more than sending it.
@@ -197,15 +212,6 @@ def _refused(response: aiohttp.ClientResponse, text: bytes, method: str, path: s
         reason=status.specific_reason,
         retry_after_s=float(retry_after) if retry_after.isdigit() else 0.0,
     )
-
-
-def _socket(address: aiohttp.AddrInfoType) -> socket.socket:
-    family, kind, protocol, _, _ = address
-    connection = socket.socket(family, kind, protocol)
-    for level, name, value in _SOCKET_OPTIONS:
-        if option := getattr(socket, name, None):
-            connection.setsockopt(level, option, value)
-    return connection
 
 
 class _Unsent(Exception):

@@ -19,6 +19,9 @@ T = TypeVar("T")
 
 _TIMEOUT_S: Final = 5.0
 _ADDRESS: Final = "gpushare.io/address"
+_BINDS: Final = "gpushare.io/binds"
+_QUIET: Final = "none"
+_OPEN: Final = "open"
 
 
 class _SecretMeta(BareMeta, rename="camel"):
@@ -59,7 +62,7 @@ class ExtenderApi:
     async def bind(
         self, pod: Pod, node: str, annotations: Mapping[str, str], *, timeout_s: float, fence: Fence
     ) -> None:
-        """POST the Binding."""
+        """POST the Binding. The API server gives up after ``timeout_s`` too, in versions from 1.21 on."""
         body = {
             "apiVersion": "v1",
             "kind": "Binding",
@@ -75,6 +78,7 @@ class ExtenderApi:
             "POST",
             f"{_pod_path(pod.namespace, pod.name)}/binding",
             timeout_s=timeout_s,
+            query={"timeout": f"{timeout_s:g}s"},
             body=body,
             fence=fence,
         )
@@ -129,7 +133,8 @@ class ExtenderApi:
             raise
 
     def _lease(self, record: LeaseRecord) -> dict[str, Any]:
-        metadata: dict[str, Any] = {"name": self._lease_name, "annotations": {_ADDRESS: record.address}}
+        annotations = {_ADDRESS: record.address, _BINDS: _QUIET if record.quiet else _OPEN}
+        metadata: dict[str, Any] = {"name": self._lease_name, "annotations": annotations}
         if record.version:
             metadata["resourceVersion"] = record.version
         return {
@@ -159,9 +164,11 @@ def _pod_path(namespace: str, name: str) -> str:
 def _record(body: bytes) -> LeaseRecord:
     lease = _decoded(body, _Lease)
     spec = lease.spec
+    annotations = lease.metadata.annotations or {}
     return LeaseRecord(
         holder=spec.holder_identity or "",
-        address=(lease.metadata.annotations or {}).get(_ADDRESS, ""),
+        address=annotations.get(_ADDRESS, ""),
+        quiet=annotations.get(_BINDS) == _QUIET,
         duration_s=spec.lease_duration_seconds or 0,
         renewed=spec.renew_time or "",
         transitions=spec.lease_transitions or 0,

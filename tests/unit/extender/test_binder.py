@@ -35,6 +35,7 @@ class Rig:
     cluster: Cluster
     notes: list[Event] = field(default_factory=list)
     fenced: str | None = None
+    busy_when_announced: list[bool] = field(default_factory=list)
     binder: Binder = field(init=False)
 
     def knows(self, *things: Node | Pod) -> None:
@@ -57,6 +58,9 @@ class Rig:
     def free(self, name: str = "n") -> list[int]:
         return free(self.cluster.ledger, name)
 
+    async def announce(self) -> None:
+        self.busy_when_announced.append(self.binder.busy)
+
     @property
     def unclear(self) -> bool:
         return len(self.binder.unclear) > 0
@@ -70,6 +74,7 @@ async def rig(*things: Node | Pod, api_request_s: float = LONG_S) -> AsyncIterat
         made.binder = Binder(
             made.cluster,
             api,
+            announce=made.announce,
             fence=lambda: made.fenced,
             record_event=made.notes.append,
             tasks=tasks,
@@ -175,6 +180,15 @@ async def test_behind_the_fence_nothing_is_posted_and_nothing_reserved() -> None
         assert r.api.posts == []
         assert r.free() == [14]
         assert r.cluster.ledger.reservation("a") is None
+
+
+async def test_a_bind_is_announced_while_the_binder_is_busy_with_it() -> None:
+    """Otherwise a renewal of the Lease in between could say that there is none."""
+    async with rig(node("n", 14), pod("a", 4)) as r:
+        assert not r.binder.busy
+        await r.bind("a")
+        assert r.busy_when_announced == [True]
+        assert not r.binder.busy
 
 
 async def test_a_fence_that_closes_while_a_connection_is_made_keeps_the_post_back() -> None:

@@ -14,7 +14,7 @@ from gpushare.extender.binder import Binder
 from gpushare.extender.cluster import Cluster
 from gpushare.extender.decision import BindRequest
 from gpushare.extender.leadership import Leadership
-from gpushare.extender.lease import LeaseDurations
+from gpushare.extender.lease import LeaseDurations, Replica
 from gpushare.extender.settings import Deadlines
 from gpushare.model.changes import Upserted
 from gpushare.ports import LeaseRecord
@@ -23,14 +23,15 @@ from tests.support.virtual_time import skip_waits
 from tests.support.waiting import until
 from tests.unit.extender.fakes import FakeApi, gated, refused, silence
 
-FAST = LeaseDurations(lease_s=1, renew_deadline_s=0.1, retry_s=0.01, post_s=0.01)
-ONCE = LeaseDurations(lease_s=60, renew_deadline_s=50, retry_s=40, post_s=5)
+FAST = LeaseDurations(lease_s=1, renew_deadline_s=0.1, retry_s=0.01, post_s=0.01, api_request_s=0.02)
+ONCE = LeaseDurations(lease_s=60, renew_deadline_s=50, retry_s=40, post_s=5, api_request_s=10)
 """One round in the time of a test."""
 OTHER = LeaseRecord("other", "10.0.0.2:39999", 60, "12:00", 3, "v")
-QUICK = LeaseDurations(lease_s=0.6, renew_deadline_s=0.5, retry_s=0.01, post_s=0.02)
+QUICK = LeaseDurations(lease_s=0.6, renew_deadline_s=0.5, retry_s=0.01, post_s=0.02, api_request_s=0.04)
 """A take-over of less than a second, in full."""
 FREE = replace(OTHER, holder="", address="", duration_s=1)
 """A Lease that was given back."""
+NOT_ANNOUNCED = "this extender has not announced its binds in the Lease yet"
 NOT_HELD = "this extender does not hold the Lease"
 WAITS = "this extender took the Lease over and is waiting for the last holder's binds"
 REFUSED = (
@@ -58,14 +59,19 @@ def open_gate() -> CatchUp:
 
 
 def candidate(
-    api: FakeApi, catch_up: CatchUp, durations: LeaseDurations, *, by_flag: bool = False
+    api: FakeApi,
+    catch_up: CatchUp,
+    durations: LeaseDurations,
+    *,
+    by_flag: bool = False,
+    binding: Callable[[], bool] = lambda: True,
 ) -> Leadership:
     return Leadership(
         api,
-        identity="me",
-        address="10.0.0.1:39999",
+        replica=Replica("me", "10.0.0.1:39999"),
         durations=durations,
         catch_up=catch_up,
+        binding=binding,
         allow_without_lease=by_flag,
         clock=now,
     )
@@ -82,9 +88,14 @@ def now() -> float:
 
 @asynccontextmanager
 async def running(
-    api: FakeApi, catch_up: CatchUp | None = None, durations: LeaseDurations = ONCE, *, by_flag: bool = False
+    api: FakeApi,
+    catch_up: CatchUp | None = None,
+    durations: LeaseDurations = ONCE,
+    *,
+    by_flag: bool = False,
+    binding: Callable[[], bool] = lambda: True,
 ) -> AsyncIterator[Leadership]:
-    leadership = candidate(api, catch_up or open_gate(), durations, by_flag=by_flag)
+    leadership = candidate(api, catch_up or open_gate(), durations, by_flag=by_flag, binding=binding)
     task = asyncio.create_task(leadership.run())
     try:
         yield leadership
@@ -530,12 +541,74 @@ async def bind_beside_a_job_that_crashes(api: FakeApi) -> None:
 
     async with asyncio.TaskGroup() as tasks:
         binder = Binder(
-            cluster, api, fence=leadership.fence, record_event=print, tasks=tasks, deadlines=Deadlines()
+            cluster,
+            api,
+            announce=leadership.announce,
+            fence=leadership.fence,
+            record_event=print,
+            tasks=tasks,
+            deadlines=Deadlines(),
         )
         tasks.create_task(leadership.run())
         await until(lambda: leadership.leads)
         tasks.create_task(binder.bind(BindRequest("default", "a", "a", "n")))
         tasks.create_task(job())
+
+
+# --- announcements of binds ----------------------------------------------------------------------
+
+
+def quiet(api: FakeApi) -> bool:
+    return api.lease is not None and api.lease.quiet
+
+
+async def test_a_quiet_leader_announces_a_bind_in_the_lease_before_its_fence_opens() -> None:
+    api, binding = FakeApi(lease=FREE), False
+    async with running(api, binding=lambda: binding) as leadership:
+        await until(lambda: leadership.leads)
+        assert (quiet(api), leadership.fence()) == (True, NOT_ANNOUNCED)
+        binding = True
+        began = now()
+        await leadership.announce()
+        assert (quiet(api), leadership.fence()) == (False, None)
+        assert now() - began < ONCE.retry_s
+
+
+async def test_a_leader_that_has_announced_binds_writes_nothing_for_the_next_one() -> None:
+    api = FakeApi(lease=FREE)
+    async with running(api) as leadership:
+        await until(lambda: leadership.leads)
+        before = api.lease_requests
+        await leadership.announce()
+        assert (leadership.fence(), api.lease_requests) == (None, before)
+
+
+async def test_the_fence_closes_before_the_lease_says_that_there_are_no_binds() -> None:
+    """A write without an answer may have an effect."""
+    api, binding = FakeApi(lease=FREE), True
+    async with running(api, durations=QUICK, binding=lambda: binding) as leadership:
+        await until(lambda: leadership.fence() is None)
+        api.lease_errors = deque([None, silence()])
+        binding = False
+        await until(lambda: not api.lease_errors)
+        assert (leadership.leads, leadership.fence()) == (True, NOT_ANNOUNCED)
+
+
+async def test_an_announcement_without_an_answer_leaves_the_fence_closed() -> None:
+    api = FakeApi(lease=FREE)
+    async with running(api, binding=lambda: False) as leadership:
+        await until(lambda: leadership.leads)
+        api.lease_errors = deque([silence()])
+        await leadership.announce()
+        assert leadership.fence() == NOT_ANNOUNCED
+
+
+async def test_a_replica_that_may_not_bind_announces_nothing() -> None:
+    api = FakeApi(lease=OTHER)
+    async with running(api) as leadership:
+        await until(lambda: api.lease_requests)
+        await leadership.announce()
+        assert api.lease == OTHER
 
 
 @pytest.mark.parametrize("error", [refused(409), silence()])
