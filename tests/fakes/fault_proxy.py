@@ -30,6 +30,8 @@ class FaultProxy:
     faults: list[Fault] = field(default_factory=list)
     seen: list[str] = field(default_factory=list)
     port: int = 0
+    watches_flow: asyncio.Event = field(default_factory=asyncio.Event)
+    """While it is cleared, open watches deliver nothing."""
     _session: aiohttp.ClientSession | None = None
     _streams: set[web.StreamResponse] = field(default_factory=set)
     _background: set["asyncio.Task[None]"] = field(default_factory=set)
@@ -68,6 +70,8 @@ class FaultProxy:
             self._streams.add(answer)
             try:
                 async for chunk in reply.content.iter_any():
+                    if "watch" in request.query:
+                        await self.watches_flow.wait()
                     await answer.write(chunk)
             finally:
                 self._streams.discard(answer)
@@ -106,6 +110,7 @@ def _passed(headers: Mapping[str, str]) -> dict[str, str]:
 async def fault_proxy(upstream: str, context: ssl.SSLContext) -> AsyncIterator[FaultProxy]:
     """A running proxy."""
     proxy = FaultProxy(upstream, context)
+    proxy.watches_flow.set()
     connector = aiohttp.TCPConnector(ssl=context, limit=0)
     async with aiohttp.ClientSession(connector=connector, auto_decompress=False) as session:
         proxy._session = session

@@ -7,7 +7,6 @@ from collections.abc import AsyncIterator, Sequence
 from functools import partial
 from uuid import uuid4
 
-import aiohttp
 import pytest
 import pytest_asyncio
 from aiohttp import web
@@ -18,11 +17,11 @@ from testbed.control_plane.api import read_text
 from testbed.daemons.extender import ACCOUNT, LEASES, ExtenderSpec, grant, start_extender
 from testbed.system.waiting import together
 from tests.fakes.fault_proxy import fault_proxy, on_bind
+from tests.fixtures.extenders import leads, replica, request_bind, until_leads
 from tests.support.metrics import total
 
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module")]
 
-QUICK = ("--lease-duration=4", "--renew-deadline=3", "--retry-period=0.5", "--bind-timeout=2")
 DEADLINE_S, TAKE_OVER_S = 3.0, 6.0
 SLACK_S = 0.1
 """Tolerance of times that a test measures."""
@@ -37,26 +36,10 @@ async def bed() -> AsyncIterator[Bed]:
         yield running
 
 
-def replica(*flags: str, lease: str) -> ExtenderSpec:
-    """One replica of the installation that has this Lease."""
-    return ExtenderSpec(f"{lease}-{uuid4().hex[:4]}", flags=[*QUICK, f"--lease-name={lease}", *flags])
-
-
-async def leads(spec: ExtenderSpec) -> bool:
-    return await total(spec.ops_url, "gpushare_extender_leader") == 1
-
-
-async def until_leads(spec: ExtenderSpec) -> None:
-    await until(lambda: leads(spec), f"{spec.name} to lead", 60)
-
-
 async def bind(bed: Bed, spec: ExtenderSpec) -> str:
     """Bind a new pod through this replica; return the error."""
     (pod,) = await bed.create_pods([gpu_pod(f"pod-{uuid4().hex[:8]}", 1)])
-    meta = pod["metadata"]
-    args = {"PodName": meta["name"], "PodNamespace": "default", "PodUID": meta["uid"], "Node": "n"}
-    async with aiohttp.ClientSession() as session, session.post(f"{spec.url}/bind", json=args) as reply:
-        return str((await reply.json())["Error"])
+    return await request_bind(spec, pod, "n")
 
 
 async def until_refused(bed: Bed, spec: ExtenderSpec, says: str) -> None:

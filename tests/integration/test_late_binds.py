@@ -1,0 +1,124 @@
+"""Binds that arrive late, with one GPU on each node, so that two writers would over-commit it."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+import pytest_asyncio
+from aiohttp import web
+
+from testbed import Bed, Card, SchedulerSpec, SimNode, Testbed, gpu_pod, until
+from testbed.control_plane.api import Object
+from testbed.daemons.extender import ACCOUNT, ExtenderSpec, grant, start_extender
+from testbed.system.waiting import together
+from tests.fakes.fault_proxy import FaultProxy, fault_proxy, on_bind
+from tests.fixtures.extenders import replica, request_bind, until_leads
+from tests.support.metrics import total
+
+pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module")]
+
+PODS = "/api/v1/namespaces/default/pods"
+LATE_S = 8.0
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def bed() -> AsyncIterator[Bed]:
+    async with Testbed(scheduler=SchedulerSpec(None)) as running:
+        await grant(running, new=True)
+        await running.add_nodes([SimNode(name, [Card(units=14)]) for name in ("frozen", "late", "again")])
+        yield running
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def proxy(bed: Bed) -> AsyncIterator[FaultProxy]:
+    async with fault_proxy(bed.api_url, bed.credentials.context(ACCOUNT)) as running:
+        yield running
+
+
+async def two_pods(bed: Bed, name: str) -> list[Object]:
+    """Each fits a GPU, both together do not."""
+    return await bed.create_pods([gpu_pod(f"{name}-{each}", 10) for each in ("first", "second")])
+
+
+async def node_of(bed: Bed, pod: Object) -> str | None:
+    found = await bed.api.get(f"{PODS}/{pod['metadata']['name']}")
+    node: str | None = found["spec"].get("nodeName")
+    return node
+
+
+async def seen_pending(spec: ExtenderSpec, number: int) -> bool:
+    return await total(spec.ops_url, "gpushare_pods_pending") == number
+
+
+async def test_a_leader_that_was_frozen_does_not_send_a_bind_that_it_was_asked_for_meanwhile(
+    bed: Bed, proxy: FaultProxy
+) -> None:
+    """It has not seen the bind of the next leader either: only its fence keeps it from over-committing."""
+    frozen, other = replica(lease="frozen"), replica(lease="frozen")
+    await start_extender(bed, frozen, proxy.kubeconfig(bed.folder))
+    await until_leads(frozen)
+    await start_extender(bed, other)
+    first, second = await two_pods(bed, "frozen")
+    await until(lambda: seen_pending(frozen, 2), "the pods to be seen")
+    proxy.watches_flow.clear()
+    await bed.pause(frozen.name)
+    asked = asyncio.create_task(request_bind(frozen, first, "frozen"))
+    await until_leads(other)
+    assert await request_bind(other, second, "frozen") == ""
+    await bed.resume(frozen.name)
+    assert await asked == "this extender does not hold the Lease"
+    assert await total(frozen.ops_url, "gpushare_extender_binds_total", reason="fenced") == 1
+    assert (await node_of(bed, first), await node_of(bed, second)) == (None, "frozen")
+    await together(bed.process(spec.name).stop() for spec in (frozen, other))
+
+
+async def test_a_bind_that_a_killed_leader_sent_arrives_before_the_next_leader_binds(
+    bed: Bed, proxy: FaultProxy
+) -> None:
+    late_by = f"--api-request-timeout={LATE_S + 4:g}"
+    killed, other = replica(late_by, lease="late"), replica(late_by, lease="late")
+    held = asyncio.Event()
+
+    async def late(request: web.Request) -> web.StreamResponse | None:
+        proxy.later(request, LATE_S)
+        held.set()
+        await asyncio.Event().wait()
+        return None
+
+    proxy.faults.append(on_bind(late))
+    await start_extender(bed, killed, proxy.kubeconfig(bed.folder))
+    await until_leads(killed)
+    await start_extender(bed, other)
+    first, second = await two_pods(bed, "late")
+    asked = asyncio.create_task(request_bind(killed, first, "late"))
+    await asyncio.wait_for(held.wait(), 10)
+    await bed.kill(killed.name)
+    await asyncio.gather(asked, return_exceptions=True)
+    await until_leads(other)
+    assert "asked 10, at most 4 of 14 free" in await request_bind(other, second, "late")
+    assert (await node_of(bed, first), await node_of(bed, second)) == ("late", None)
+    await bed.process(other.name).stop()
+
+
+async def test_a_pod_that_is_created_again_during_its_bind_is_not_bound(bed: Bed, proxy: FaultProxy) -> None:
+    """The Binding names the UID of the pod that was judged; this one may request anything."""
+    spec = replica(lease="again")
+    (pod,) = await bed.create_pods([gpu_pod("again", 4)])
+
+    async def create_again(_: web.Request) -> web.StreamResponse | None:
+        await bed.api.delete(f"{PODS}/again", gracePeriodSeconds="0")
+        await bed.create_pods([gpu_pod("again", 14)])
+        return None
+
+    await start_extender(bed, spec, proxy.kubeconfig(bed.folder))
+    await until_leads(spec)
+    proxy.faults.append(on_bind(create_again))
+    assert "uid" in (await request_bind(spec, pod, "again")).lower()
+    assert await node_of(bed, pod) is None
+    (successor,) = [each for each in await bed.api.items(PODS) if each["metadata"]["name"] == "again"]
+
+    async def fits() -> bool:
+        return not await request_bind(spec, successor, "again")
+
+    await until(fits, "the units of the first pod to be free")
+    await bed.process(spec.name).stop()
