@@ -70,7 +70,10 @@ def _amount(container: ContainerDemand, resource: str) -> int:
 
 
 def claim_of(annotations: Mapping[str, str], demand: Demand) -> Shares | None:
-    """The shares in a bound pod's annotations; None if they are absent, invalid or inconsistent."""
+    """The shares in a bound pod's annotations; None if they are absent, invalid or inconsistent.
+
+    A bind of a pod without core percent writes no core annotation, so one that its owner wrote is ignored.
+    """
     index = parse_small(annotations.get(ANN_IDX))
     if index is None or annotations.get(ANN_POD) != str(demand.mem):
         return None
@@ -80,7 +83,7 @@ def claim_of(annotations: Mapping[str, str], demand: Demand) -> Shares | None:
         return None
     if any(amount != demand.per_card.mem for amount in per_card.values()):
         return None
-    core = annotations.get(ANN_CORE_ALLOCATION)
+    core = annotations.get(ANN_CORE_ALLOCATION) if demand.core else None
     if core is not None and parse_allocation(core) != dict.fromkeys(per_card, demand.per_card.core):
         return None
     return even_shares(demand, tuple(per_card))

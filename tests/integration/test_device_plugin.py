@@ -95,8 +95,9 @@ async def test_s0_three_pods_of_4_share_the_t4(bed: Bed, t4: GpuNode) -> None:
         return all(p["metadata"]["annotations"].get(contract.ANN_ASSIGNED) == "true" for p in pods)
 
     await until(served, "the pods to be marked as assigned", 10)
-    text = (await node_object(t4))["metadata"]["annotations"].get(contract.ANN_ASSIGNED_NODE, "{}")
-    assert parse_assigned(text) == {}, "pods on the GPU of their annotations need no entry"
+    text = (await node_object(t4))["metadata"]["annotations"][contract.ANN_ASSIGNED_NODE]
+    uids = [each["metadata"]["uid"] for each in await bed.api.items(PODS)]
+    assert parse_assigned(text) == {uid: {0: 4} for uid in uids}
 
 
 @pytest.mark.parametrize("era", ERAS)

@@ -1,7 +1,7 @@
 """Projects allocations to annotations of the node and of its pods. Pure.
 
-Pods whose annotations do not name their GPUs stay in ``gpushare.io/assigned`` for their lifetime, because a
-scheduler extender keeps the first annotations that it read of a pod.
+The node annotation ``gpushare.io/assigned`` has every allocation, because the owner of a pod can edit the
+annotations of the pod, and a scheduler extender then does not know its GPUs.
 """
 
 from collections.abc import Mapping
@@ -29,12 +29,12 @@ def assigned_text(allocations: Allocations) -> str:
 
 
 def assigned(allocations: Allocations) -> Assigned:
-    """The pods whose own annotations do not name their GPUs."""
+    """The pods that have allocations."""
     result: dict[str, dict[str, dict[str, int]]] = {}
-    for uid, mine in sorted(allocations.by_pod.items()):
+    for uid in sorted(allocations.by_pod):
         gpu_pod = allocations.gpu_pods.get(uid)
         shares = allocated_shares(allocations, uid)
-        if gpu_pod and shares and any(allocation.diverged for allocation in mine):
+        if gpu_pod and shares:
             result[gpu_pod.pod.uid] = _per_container(allocations, uid, {i: share.mem for i, share in shares})
     return result
 

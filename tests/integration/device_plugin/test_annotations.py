@@ -6,8 +6,8 @@ import pytest
 
 from gpushare import contract
 from testbed.daemons.agent import GpuNode
-from tests.fixtures.gpu_nodes import T4, GpuBed, container, failed, pod, running
-from tests.support.recount import live, never_overcommitted, until_agreed
+from tests.fixtures.gpu_nodes import PODS, T4, GpuBed, container, failed, pod, running
+from tests.support.recount import cards_of, live, never_overcommitted, until_agreed
 
 pytestmark = [
     pytest.mark.integration,
@@ -44,6 +44,26 @@ async def test_the_agent_over_commits_no_gpu_for_any_annotations(gpus: GpuBed, n
     await gpus.bed.create_pods([liar])
     found = await failed(gpus.bed, "liar")
     assert "asked 8" in found["status"]["message"]
+    await until_agreed(node, gpus.extender)
+
+
+async def test_a_served_pod_that_loses_its_seal_takes_no_units_from_others(
+    gpus: GpuBed, node: GpuNode
+) -> None:
+    """A restarted extender does not know the GPU of a bind without a valid seal; the agent does."""
+    bed = gpus.bed
+    await bed.create_pods([pod("sly", container(4)), pod("honest", container(4))])
+    for name in ("sly", "honest"):
+        await running(bed, name)
+    assert cards_of(node) == {"sly": 0, "honest": 0}
+    await until_agreed(node, gpus.extender)
+    edited = {contract.ANN_SEAL: "x", contract.ANN_IDX: "1"}
+    await bed.api.patch(f"{PODS}/sly", {"metadata": {"annotations": edited}})
+    await bed.stop(gpus.extender.name)
+    await bed.start(gpus.extender.name)
+    await bed.create_pods([pod("whole", container(T4))])
+    await running(bed, "whole")
+    assert cards_of(node) == {"sly": 0, "honest": 0, "whole": 1}
     await until_agreed(node, gpus.extender)
 
 

@@ -152,9 +152,14 @@ def test_a_pod_on_several_gpus_must_name_all_of_them_with_equal_units(text: str)
     assert claim_of(written(wanted, 0, 1) | {contract.ANN_ALLOCATION: text}, wanted) is None
 
 
-def test_compute_in_the_annotations_without_a_request_voids_the_claim() -> None:
-    annotations = written(demand(8), 0) | {contract.ANN_CORE_ALLOCATION: '{"0":{"0":20}}'}
-    assert claim_of(annotations, demand(8)) is None
+@pytest.mark.parametrize("text", ['{"0":{"0":20}}', "x"])
+def test_compute_in_the_annotations_of_a_pod_that_requests_none_is_of_its_owner_and_ignored(
+    text: str,
+) -> None:
+    annotations = written(demand(8), 0)
+    claim = claim_of(annotations, demand(8))
+    assert claim is not None
+    assert claim_of(annotations | {contract.ANN_CORE_ALLOCATION: text}, demand(8)) == claim
 
 
 def test_annotations_of_a_larger_pod_are_no_claim_of_a_smaller_one() -> None:

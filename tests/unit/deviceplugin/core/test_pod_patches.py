@@ -11,9 +11,10 @@ from tests.builders.gpu_pods import allocations, asked, cards, gpu_pod, served, 
 from tests.builders.scheduling import init, main, sound
 
 
-def test_a_pod_on_the_gpu_of_its_annotations_is_not_in_the_node_annotation() -> None:
+def test_a_pod_on_the_gpu_of_its_annotations_is_in_the_node_annotation_too() -> None:
+    """Its owner can edit its annotations, and a restarted extender would then count it on every GPU."""
     node = served(with_gpu_pods(allocations(14), gpu_pod("a", 4, card=0)), "a", 4, "x")
-    assert assigned_text(node) == "{}"
+    assert json.loads(assigned_text(node)) == {"a": {"main": {"0": 4}}}
 
 
 def test_a_pod_without_annotations_stays_in_the_node_annotation() -> None:
