@@ -287,3 +287,24 @@ async def test_a_deferred_event_that_fails_affects_no_other() -> None:
     assert scene.texts == ["a"]
     assert scene.counts == ["dropped", "written"]
     assert [entry["event"] for entry in logs] == ["event_not_made"]
+
+
+async def test_an_event_that_is_not_written_lets_other_work_run() -> None:
+    """Thousands of them may be queued after a new list."""
+    scene = Scene()
+    async with scene.writing():
+        for each in range(3):
+            scene.recorder.record_later(str(each), lambda: None)
+    assert (scene.texts, scene.pauses) == ([], [0.0] * 3)
+
+
+async def test_making_events_takes_at_most_a_tenth_of_the_time() -> None:
+    scene = Scene()
+
+    def slow() -> Event:
+        scene.now += 0.5
+        return note("why")
+
+    async with scene.writing():
+        scene.recorder.record_later("uid", slow)
+    assert (scene.texts, scene.pauses) == (["why"], [4.5])
