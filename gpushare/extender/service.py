@@ -22,6 +22,7 @@ from gpushare.extender.cluster import Cluster
 from gpushare.extender.decision import BindResult
 from gpushare.extender.leadership import Leadership
 from gpushare.extender.metrics import ExtenderMetrics
+from gpushare.extender.time_budget import TimeBudget
 from gpushare.extender.verbs import VerbResult
 from gpushare.scheduling.inspection import inspect
 from gpushare.scheduling.ledger import Ledger
@@ -33,6 +34,9 @@ _BINDS_BEFORE_HINT: Final = 20
 
 _CATCH_UP_S: Final = 0.03
 """The longest delay of the answer for a pod that waits and still fits on no node."""
+_CATCH_UP_SHARE: Final = 0.05
+_CATCH_UP_SAVED_S: Final = 1.0
+"""Such delays take at most this part of the time, because the scheduler handles one pod after the other."""
 
 Verb = Callable[[bytes, Ledger], VerbResult]
 
@@ -71,13 +75,14 @@ class SchedulerService:
         }
         self._binds_before_hint = _BINDS_BEFORE_HINT
         self._scored = False
+        self._delays = TimeBudget(_CATCH_UP_SHARE, _CATCH_UP_SAVED_S)
 
     def answer(self, verb: str, body: bytes) -> bytes | Coroutine[Any, Any, bytes]:
         """filter, prioritize or preempt."""
         began = time.perf_counter()
         self._scored |= verb == "prioritize"
         result = self._run_verb(verb, body)
-        if result.waiting_uid and self._waits(result.waiting_uid):
+        if result.waiting_uid and self._waits(result.waiting_uid) and self._delays.allows(_CATCH_UP_S):
             return self._retry_for_waiting_pod(verb, body, began)
         self._record(verb, began, result.error)
         return result.answer
@@ -110,6 +115,7 @@ class SchedulerService:
                 async with asyncio.timeout(left_s):
                     await self._cluster.next_ledger()
             result = self._run_verb(verb, body)
+        self._delays.spend(time.perf_counter() - began)
         self._record(verb, began, result.error)
         return result.answer
 
