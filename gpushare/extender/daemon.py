@@ -23,6 +23,7 @@ from gpushare.extender.events import Explainer, ExtenderEventMetrics
 from gpushare.extender.handlers import ConfigMapHandler, NodeHandler, PodHandler, SyncStatus
 from gpushare.extender.leadership import Leadership
 from gpushare.extender.lease import Replica
+from gpushare.extender.ledger_page import LedgerPage
 from gpushare.extender.metrics import ExtenderMetrics
 from gpushare.extender.overcommit import watch_overcommit
 from gpushare.extender.routes import MAX_BODY_BYTES, scheduler_routes
@@ -113,11 +114,13 @@ class ExtenderDaemon:
         )
         self._register_gauges()
         self.scheduler_routes = self._make_routes(peers, settings.shortlist)
+        page = LedgerPage(lambda: self._cluster.ledger, self._cluster.pods.values)
         self.admin_routes = AdminRoutes(
             rendering(self._metrics.registry),
             live=lambda: None,
             ready=self._sync_status.missing,
             notices=self._notices,
+            gauges=page.render,
         )
 
     def _make_followers(
@@ -193,8 +196,6 @@ class ExtenderDaemon:
         return self._leadership.leads
 
     def _register_gauges(self) -> None:
-        self._metrics.watch_ledger(lambda: self._cluster.ledger)
-        self._metrics.watch_pods(self._cluster.pods.values)
         self._metrics.leads.set_function(lambda: float(self._leadership.leads))
         self._metrics.unclear.set_function(lambda: float(len(self._binder.unclear)))
         self._metrics.reduced.labels("leases").set_function(

@@ -54,7 +54,7 @@ def scheduler_routes(service: SchedulerService) -> Handler:
         f"{EXTENDER_PREFIX}/bind": bind,
     }
     gets: dict[str, Handler] = {
-        _INSPECT: lambda _: Response(service.inspect(None)),
+        _INSPECT: lambda _: _pending(service.inspect_all()),
         "/version": lambda _: text_response(EXTENDER_VERSION),
     }
 

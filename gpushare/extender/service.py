@@ -22,9 +22,10 @@ from gpushare.extender.cluster import Cluster
 from gpushare.extender.decision import BindResult
 from gpushare.extender.leadership import Leadership
 from gpushare.extender.metrics import ExtenderMetrics
+from gpushare.extender.per_book import PerBook
 from gpushare.extender.time_budget import TimeBudget
 from gpushare.extender.verbs import VerbResult
-from gpushare.scheduling.inspection import inspect
+from gpushare.scheduling.inspection import inspect, inspect_node
 from gpushare.scheduling.ledger import Ledger
 
 log = structlog.get_logger()
@@ -75,6 +76,7 @@ class SchedulerService:
         }
         self._binds_before_hint = _BINDS_BEFORE_HINT
         self._scored = False
+        self._inspected = PerBook(lambda book: msgspec.json.encode(inspect_node(book)))
         self._delays = TimeBudget(_CATCH_UP_SHARE, _CATCH_UP_SAVED_S)
 
     def answer(self, verb: str, body: bytes) -> bytes | Coroutine[Any, Any, bytes]:
@@ -165,9 +167,13 @@ class SchedulerService:
         self._metrics.forwarded.labels("error" if error else "ok").inc()
         return BindResult(error, "forwarded")
 
-    def inspect(self, node: str | None) -> bytes:
-        """The inspect document."""
+    def inspect(self, node: str) -> bytes:
+        """The inspect document of one node."""
         return msgspec.json.encode(inspect(self._cluster.ledger, node))
+
+    async def inspect_all(self) -> bytes:
+        """The inspect document of all nodes."""
+        return b'{"nodes":[' + b",".join(await self._inspected.values(self._cluster.ledger)) + b"]}"
 
     def _record(self, verb: str, began: float, error: str) -> None:
         self._metrics.requests.labels(verb, "error" if error else "ok").inc()

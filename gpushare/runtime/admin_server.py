@@ -1,16 +1,27 @@
 """The admin server of a daemon: health, readiness, metrics."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import replace
 from http import HTTPStatus
+from typing import Final
 
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder
 
-from gpushare.runtime.http import Request, Response, no_route, text_response, wrong_method
+from gpushare.runtime.http import (
+    PendingResponse,
+    Request,
+    Response,
+    no_route,
+    text_response,
+    wrong_method,
+)
 
 Check = Callable[[], str | None]
 Render = Callable[[str], tuple[bytes, str]]
 """Maps an Accept header to the metrics and their content type."""
+_END: Final = b"# EOF\n"
+"""The last line in the format of OpenMetrics."""
 
 
 def rendering(registry: CollectorRegistry) -> Render:
@@ -27,7 +38,8 @@ class AdminRoutes:
     """Handles /healthz, /readyz and /metrics. A check returns the problem, or None.
 
     ``notices`` are lines for the administrator in the response of a daemon that is ready. While ``stopping``
-    is set, it is not ready.
+    is set, it is not ready. ``gauges`` computes more metrics in slices, as text that is the same in every
+    format.
     """
 
     def __init__(
@@ -37,15 +49,17 @@ class AdminRoutes:
         live: Check,
         ready: Check,
         notices: Callable[[], Iterable[str]] = tuple,
+        gauges: Callable[[], Awaitable[str]] | None = None,
     ) -> None:
         self.stopping = False
         self._render = render
         self._live = live
         self._ready = ready
         self._notices = notices
+        self._gauges = gauges
         self._routes = {"/healthz": self._healthz, "/readyz": self._readyz, "/metrics": self._metrics}
 
-    def __call__(self, request: Request) -> Response:
+    def __call__(self, request: Request) -> Response | PendingResponse:
         """Respond to a request."""
         route = self._routes.get(request.path)
         if route is None:
@@ -58,9 +72,15 @@ class AdminRoutes:
     def _readyz(self, _: Request) -> Response:
         return _check("stopping" if self.stopping else self._ready(), *self._notices())
 
-    def _metrics(self, request: Request) -> Response:
+    def _metrics(self, request: Request) -> Response | PendingResponse:
         page, content_type = self._render(request.headers.get(b"accept", b"").decode("latin-1"))
-        return Response(page, content_type=content_type)
+        response = Response(page, content_type=content_type)
+        return response if self._gauges is None else _extended(response, self._gauges())
+
+
+async def _extended(response: Response, gauges: Awaitable[str]) -> Response:
+    page, end, _ = response.body.partition(_END)
+    return replace(response, body=page + (await gauges).encode() + end)
 
 
 def _check(problem: str | None, *notices: str) -> Response:

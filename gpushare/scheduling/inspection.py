@@ -19,14 +19,15 @@ def inspect(ledger: Ledger, name: str | None = None) -> dict[str, Any]:
     The additional key ``unplaced`` lists pods with unknown GPUs, which count against every GPU.
     """
     if name is None:
-        return {"nodes": [_node(book) for book in sharing(ledger.books.values())]}
+        return {"nodes": [inspect_node(book) for book in sharing(ledger.books.values())]}
     book = ledger.books.get(name)
     if book is None or book.node is None:
         return {"nodes": [], "error": f'node "{name}" not found'}
-    return {"nodes": [_node(book)]}
+    return {"nodes": [inspect_node(book)]}
 
 
-def _node(book: Book) -> dict[str, Any]:
+def inspect_node(book: Book) -> dict[str, Any]:
+    """The entry of one node."""
     placed, unplaced = _pods_by_card(book)
     devices = [
         {

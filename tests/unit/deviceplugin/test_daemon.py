@@ -26,7 +26,7 @@ from gpushare.model.hardware import Fault, Inventory
 from gpushare.model.options import MemoryUnit
 from gpushare.model.own_node import NodePod, OwnNode
 from gpushare.model.readings import ProcessReading
-from gpushare.runtime.http import Request
+from gpushare.runtime.http import Request, Response
 from tests.builders.gpu_pods import cards
 from tests.fakes import podresources
 from tests.support.waiting import until
@@ -189,6 +189,7 @@ def app_with_card_0(found: Agent) -> None:
 
 def readyz(found: Agent) -> tuple[int, str]:
     response = found.admin_routes(Request("GET", "/readyz", {}, b"", keep_alive=True))
+    assert isinstance(response, Response)
     return response.status, response.body.decode()
 
 

@@ -19,8 +19,11 @@ class ServiceFake:
     async def bind(self, body: bytes, *, forwarded: bool) -> bytes:
         return f"bind {body.decode()} {forwarded}".encode()
 
-    def inspect(self, node: str | None) -> bytes:
+    def inspect(self, node: str) -> bytes:
         return f"inspect {node}".encode()
+
+    async def inspect_all(self) -> bytes:
+        return b"inspect all"
 
 
 handle = scheduler_routes(cast("SchedulerService", ServiceFake()))
@@ -44,7 +47,7 @@ async def test_a_forwarded_bind_is_recognized_by_its_header() -> None:
 
 
 @pytest.mark.parametrize(
-    ("path", "node"), [("", "None"), ("/node-1", "node-1"), ("/a b", "a b"), ("/{node}", "{node}")]
+    ("path", "node"), [("", "all"), ("/node-1", "node-1"), ("/a b", "a b"), ("/{node}", "{node}")]
 )
 async def test_inspect_of_all_nodes_or_one(path: str, node: str) -> None:
     assert (await ask("GET", f"{EXTENDER_PREFIX}/inspect{path}")).body == f"inspect {node}".encode()

@@ -1,12 +1,16 @@
 """Rules for the catalogue, its metrics as families, and the daemons that serve them."""
 
+import asyncio
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import Metric as Family
+from prometheus_client.parser import text_string_to_metric_families
 
 from gpushare.deviceplugin.metrics import PluginMetrics
+from gpushare.extender.ledger_page import LedgerPage
 from gpushare.extender.metrics import ExtenderMetrics
 from gpushare.metricsapi.metrics import ApiMetrics
 from gpushare.monitoring import catalogue
@@ -50,27 +54,23 @@ def test_names_and_labels_of_the_ack_documentation_are_exact() -> None:
         assert f"container_accelerator_{part}" in by_name
 
 
-def extender_registry() -> CollectorRegistry:
-    metrics = ExtenderMetrics()
-    metrics.watch_ledger(lambda: EMPTY_LEDGER)
-    metrics.watch_pods(list)
-    return metrics.registry
+def extender_families() -> Iterable[Family]:
+    page = asyncio.run(LedgerPage(lambda: EMPTY_LEDGER, tuple).render())
+    return [*ExtenderMetrics().registry.collect(), *text_string_to_metric_families(page)]
 
 
 @pytest.mark.parametrize(
     ("group", "make"),
     [
-        (catalogue.EXTENDER, extender_registry),
-        (catalogue.DEVICE_PLUGIN, lambda: PluginMetrics().registry),
-        (catalogue.METRICS_API, lambda: ApiMetrics().registry),
-        (catalogue.MPS, lambda: MpsMetrics().registry),
+        (catalogue.EXTENDER, extender_families),
+        (catalogue.DEVICE_PLUGIN, PluginMetrics().registry.collect),
+        (catalogue.METRICS_API, ApiMetrics().registry.collect),
+        (catalogue.MPS, MpsMetrics().registry.collect),
     ],
     ids=["extender", "device plugin", "metrics API", "MPS daemon"],
 )
-def test_a_daemon_serves_the_metrics_of_its_group(
-    group: Group, make: Callable[[], CollectorRegistry]
-) -> None:
-    served = {(each.name, each.type, each.documentation) for each in make().collect()}
+def test_a_daemon_serves_the_metrics_of_its_group(group: Group, make: Callable[[], Iterable[Family]]) -> None:
+    served = {(each.name, each.type, each.documentation) for each in make()}
     assert served == {(each.name, each.kind, each.help) for each in group}
 
 

@@ -1,21 +1,31 @@
 """The admin port: health, readiness, metrics, and other paths."""
 
+from collections.abc import Awaitable, Callable
+
 import pytest
 from prometheus_client import CollectorRegistry, Gauge
 
 from gpushare.runtime.admin_server import AdminRoutes, rendering
-from gpushare.runtime.http import Request, text_response
+from gpushare.runtime.http import Request, Response, text_response
 
 
 def request(path: str, method: str = "GET", accept: bytes = b"") -> Request:
     return Request(method, path, {b"accept": accept} if accept else {}, b"", keep_alive=True)
 
 
-def routes(problem: str | None = None, notices: tuple[str, ...] = ()) -> AdminRoutes:
+def routes(
+    problem: str | None = None,
+    notices: tuple[str, ...] = (),
+    gauges: Callable[[], Awaitable[str]] | None = None,
+) -> AdminRoutes:
     registry = CollectorRegistry()
     Gauge("answer", "The answer.", registry=registry).set(42)
     return AdminRoutes(
-        rendering(registry), live=lambda: problem, ready=lambda: problem, notices=lambda: notices
+        rendering(registry),
+        live=lambda: problem,
+        ready=lambda: problem,
+        notices=lambda: notices,
+        gauges=gauges,
     )
 
 
@@ -65,8 +75,22 @@ def test_metrics_have_the_format_that_the_client_accepts(
     accept: bytes, content_type: str, end: bytes
 ) -> None:
     response = routes()(request("/metrics", accept=accept))
+    assert isinstance(response, Response)
     assert (response.status, response.content_type) == (200, content_type)
     assert response.body.endswith(end)
+
+
+@pytest.mark.parametrize(
+    ("accept", "end"),
+    [(b"", b"answer 42.0\nmore 1.0\n"), (b"application/openmetrics-text", b"answer 42.0\nmore 1.0\n# EOF\n")],
+)
+async def test_gauges_that_take_a_while_are_part_of_the_metrics(accept: bytes, end: bytes) -> None:
+    async def gauges() -> str:
+        return "more 1.0\n"
+
+    response = routes(gauges=gauges)(request("/metrics", accept=accept))
+    assert not isinstance(response, Response)
+    assert (await response).body.endswith(end)
 
 
 @pytest.mark.parametrize(
@@ -84,4 +108,5 @@ def test_other_methods_and_paths(
     method: str, path: str, status: int, header: tuple[tuple[str, str], ...]
 ) -> None:
     response = routes()(request(path, method))
+    assert isinstance(response, Response)
     assert (response.status, response.headers) == (status, header)

@@ -1,0 +1,32 @@
+"""The service without its neighbours: what it answers from the ledger."""
+
+from typing import Any, cast
+
+import msgspec
+
+from gpushare.extender.cluster import Cluster
+from gpushare.extender.metrics import ExtenderMetrics
+from gpushare.extender.service import SchedulerService
+from gpushare.model.changes import Upserted
+from gpushare.scheduling.inspection import inspect
+from tests.builders.scheduling import node, pod
+
+
+class Synced:
+    def missing(self) -> str | None:
+        return None
+
+
+def service(cluster: Cluster) -> SchedulerService:
+    absent = cast("Any", None)
+    return SchedulerService(
+        cluster, binder=absent, leadership=absent, peers=absent, metrics=ExtenderMetrics(), readiness=Synced()
+    )
+
+
+async def test_all_nodes_are_inspected_as_one_document() -> None:
+    cluster = Cluster()
+    assert msgspec.json.decode(await service(cluster).inspect_all()) == {"nodes": []}
+    cluster.change_nodes([Upserted(name, node(name, 14, 14)) for name in "ba"])
+    cluster.see_pod(pod("p", 4, at="a", card=1))
+    assert msgspec.json.decode(await service(cluster).inspect_all()) == inspect(cluster.ledger)
