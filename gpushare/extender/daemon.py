@@ -42,6 +42,8 @@ log = structlog.get_logger()
 
 _DRAIN_S: Final = 10.0
 """Allowance for the reads of a bind, in addition to its POST."""
+_LOST_S: Final = 30.0
+"""Without a watch for longer than this, the extender is not ready; it still answers from what it knows."""
 _GC_THRESHOLDS: Final = (50_000, 20, 50)
 _EVENT_QUEUE_SIZE: Final = 10_000
 
@@ -118,7 +120,7 @@ class ExtenderDaemon:
         self.admin_routes = AdminRoutes(
             rendering(self._metrics.registry),
             live=lambda: None,
-            ready=self._sync_status.missing,
+            ready=self._unready,
             notices=self._notices,
             gauges=page.render,
         )
@@ -163,6 +165,13 @@ class ExtenderDaemon:
         if not self._binder.unclear:
             self._leadership.release_at_end()
         self._binder.unclear.cancel()
+
+    def _unready(self) -> str | None:
+        """What is not listed yet, or no longer watched."""
+        lost_s = max(self._pods.lost_s, self._nodes.lost_s)
+        if lost_s > _LOST_S:
+            return f"the API server has not delivered changes for {lost_s:.0f} s"
+        return self._sync_status.missing()
 
     def _notices(self) -> Iterable[str]:
         degraded = self._leadership.degraded

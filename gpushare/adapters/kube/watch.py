@@ -25,6 +25,9 @@ _PAGE_SIZE = 2000
 _WATCH_S = 290
 _SILENCE_S = 150.0
 """Bookmarks arrive about once a minute; a stream that is silent for longer than this is dead."""
+_QUIET_S = 25.0
+"""After so long without data the API server is asked whether it still answers."""
+_PROBE_TIMEOUT_S = 15.0
 _FIRST_BACKOFF_S = 0.25
 _LAST_BACKOFF_S = 10.0
 _GONE = 410
@@ -61,7 +64,8 @@ class Follower(Generic[T]):
     """Follows one resource for one listener.
 
     ``read_elsewhere`` returns the keys that the listener has from other requests. Like listed ones they are
-    reported as deleted if a list that starts later does not contain them.
+    reported as deleted if a list that starts later does not contain them. A watch without data for
+    ``quiet_s`` seconds is lost if the API server does not answer.
     """
 
     def __init__(
@@ -70,11 +74,15 @@ class Follower(Generic[T]):
         resource: Resource[T],
         listener: Listener[T],
         read_elsewhere: Callable[[], Iterable[str]] = tuple,
+        *,
+        quiet_s: float = _QUIET_S,
     ) -> None:
         self._client = client
         self._resource = resource
         self._listener = listener
         self._read_elsewhere = read_elsewhere
+        self._quiet_s = quiet_s
+        self._heard_at = 0.0
         self._known: set[str] = set()
         self._version = ""
         self._lost_at: float | None = None
@@ -130,18 +138,35 @@ class Follower(Generic[T]):
                 future.set_result(None)
 
     async def _watch_until_refresh(self) -> None:
+        self._heard_at = time.monotonic()
         watch = asyncio.ensure_future(self._watch())
+        probing = asyncio.ensure_future(self._probe_while_quiet())
         wanted = asyncio.ensure_future(self._refresh_wanted.wait())
         try:
-            await asyncio.wait({watch, wanted}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({watch, probing, wanted}, return_when=asyncio.FIRST_COMPLETED)
             if watch.done():
                 watch.result()
+            elif probing.done():
+                probing.result()
             else:
                 self._version = ""
         finally:
-            watch.cancel()
-            wanted.cancel()
-            await asyncio.gather(watch, wanted, return_exceptions=True)
+            for job in (watch, probing, wanted):
+                job.cancel()
+            await asyncio.gather(watch, probing, wanted, return_exceptions=True)
+
+    async def _probe_while_quiet(self) -> None:
+        """Raise ApiError once the API server does not answer although the watch is still connected."""
+        query = {**self._resource.query, "limit": "1", "resourceVersion": "0"}
+        while True:
+            quiet_s = time.monotonic() - self._heard_at
+            if quiet_s >= self._quiet_s:
+                await self._client.request(
+                    "GET", self._resource.path, timeout_s=_PROBE_TIMEOUT_S, query=query
+                )
+                self._heard_at = time.monotonic()
+            else:
+                await asyncio.sleep(self._quiet_s - quiet_s)
 
     async def _list(self) -> None:
         before = self._known.union(self._read_elsewhere())
@@ -183,6 +208,7 @@ class Follower(Generic[T]):
         rest = b""
         async for chunk in self._client.stream(self._resource.path, silence_s=_SILENCE_S, query=query):
             self._lost_at = None
+            self._heard_at = time.monotonic()
             *lines, rest = (rest + chunk).split(b"\n")
             if lines:
                 self._take(lines)

@@ -79,8 +79,8 @@ class Scene:
 
     @property
     def asked(self) -> list[str | None]:
-        """Of each watch the version that it began from; None for a list."""
-        return [query.get("resourceVersion") if "watch" in query else None for query in self.served.asked]
+        """The version of each watch and probe; None for a list."""
+        return [query.get("resourceVersion") for query in self.served.asked]
 
 
 @asynccontextmanager
@@ -240,6 +240,31 @@ async def test_a_follower_is_lost_from_its_first_failure_until_it_lists_or_watch
             await until(failed_twice)
             await until(lambda: not s.follower.lost_s)
             assert s.asked == [None, "5", "5", "5"]
+
+
+@asynccontextmanager
+async def quiet_scene(quiet_s: float) -> AsyncIterator[Scene]:
+    async with serving() as served:
+        follower = Follower(served.client, THINGS, heard := Heard(), quiet_s=quiet_s)
+        yield Scene(served, heard, follower)
+
+
+async def test_a_quiet_watch_is_kept_while_the_api_server_answers() -> None:
+    async with quiet_scene(0.02) as s:
+        s.served.script += [page(version="5"), s.served.stream(), page(version="6"), page(version="7")]
+        async with following(s):
+            await s.asks(4)
+            assert s.asked == [None, "5", "0", "0"]
+            assert (s.follower.lost_s, s.heard.troubles) == (0.0, [])
+
+
+async def test_a_quiet_watch_is_lost_if_the_api_server_does_not_answer() -> None:
+    async with quiet_scene(0.02) as s:
+        s.served.script += [page(version="5"), s.served.stream(), fixed(503), s.served.stream()]
+        async with following(s):
+            await s.asks(4)
+            assert [error.status for error in s.heard.troubles] == [503]
+            assert s.asked == [None, "5", "0", "5"]
 
 
 async def test_a_refresh_lists_again_and_reports_deletions() -> None:
