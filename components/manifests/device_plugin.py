@@ -58,8 +58,8 @@ def shared() -> list[Object]:
         cluster=[
             rule("", ["nodes", "nodes/proxy"], ["get", "list", "watch"]),
             rule("", ["events"], ["create", "patch"]),
-            rule("", ["pods"], ["update", "patch", "get", "list", "watch"]),
-            rule("", ["nodes/status"], ["patch", "update"]),
+            rule("", ["pods"], ["get", "list", "watch", "patch"]),
+            rule("", ["nodes/status"], ["patch"]),
         ],
         system=[rule("", ["configmaps"], ["create", "patch"])],
     )
