@@ -12,6 +12,7 @@ from gpushare.errors import ConfigError
 from gpushare.extender.lease import LeaseDurations
 from gpushare.extender.settings import CGPU_PODS, Deadlines, ExtenderSettings
 from gpushare.runtime.flags import LISTENING_PORT, SECONDS, daemon_options, run_daemon
+from gpushare.runtime.server import ANY_ADDRESS
 from gpushare.runtime.tls import TlsFiles
 
 _LEASE = LeaseDurations()
@@ -36,7 +37,7 @@ class _PortOrDefault(click.ParamType[int]):
 
 
 @click.command(context_settings={"show_default": True, "help_option_names": ["-h", "--help"]})
-@click.option("--host", default="0.0.0.0", help="Address for the scheduler's requests.")  # noqa: S104 - as in Aliyun's
+@click.option("--host", default=ANY_ADDRESS, help="Address for the scheduler's requests; :: is any.")
 @click.option(
     "--port",
     envvar=_PORT_VARIABLE,
@@ -137,7 +138,8 @@ def settings_of(flags: dict[str, Any], environ: "os._Environ[str] | dict[str, st
         flags["api_request_timeout"],
     )
     _check(durations)
-    address = flags["advertise_address"] or f"{environ.get('POD_IP') or socket.gethostname()}:{flags['port']}"
+    own = environ.get("POD_IP") or socket.gethostname()
+    address = flags["advertise_address"] or f"{f'[{own}]' if ':' in own else own}:{flags['port']}"
     return ExtenderSettings(
         host=flags["host"],
         port=flags["port"],

@@ -17,10 +17,11 @@ from gpushare.errors import ConfigError, InvalidRequest
 from gpushare.metricsapi.settings import MetricsApiSettings
 from gpushare.model.selector import Selector, parse_selector
 from gpushare.runtime.flags import LISTENING_PORT, PORT, SECONDS, daemon_options, run_daemon
+from gpushare.runtime.server import ANY_ADDRESS
 
 
 @click.command(context_settings={"show_default": True, "help_option_names": ["-h", "--help"]})
-@click.option("--host", default="0.0.0.0", help="Address for the API server's requests.")  # noqa: S104 - they come from another machine
+@click.option("--host", default=ANY_ADDRESS, help="Address for the API server's requests; :: is any.")
 @click.option(
     "--port",
     envvar="PORT",

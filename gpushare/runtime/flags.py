@@ -8,6 +8,7 @@ from typing import Any, Final, Protocol, TypeVar
 import click
 
 from gpushare.errors import ConfigError, GpuShareError, first_of
+from gpushare.runtime.server import ANY_ADDRESS
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -53,7 +54,7 @@ def daemon_options(ops_port: int, *, log_level: str = "info", uses_api: bool = T
         help="Path of a kubeconfig; default: the service account.",
     )
     return with_options(
-        click.option("--ops-host", default="0.0.0.0", help="Address of the admin server."),  # noqa: S104 - probes and scrapes come from other hosts
+        click.option("--ops-host", default=ANY_ADDRESS, help="Address of the admin server; :: is any."),
         click.option(
             "--ops-port",
             envvar="OPS_PORT",

@@ -1,0 +1,27 @@
+"""Flags and environment of the extender as settings."""
+
+import pytest
+
+from gpushare.extender.main import command, settings_of
+from gpushare.extender.settings import ExtenderSettings
+
+
+def settings(*flags: str, **environ: str) -> ExtenderSettings:
+    return settings_of(command.make_context("extender", list(flags)).params, environ)
+
+
+@pytest.mark.parametrize(
+    ("address", "shown"), [("10.0.0.1", "10.0.0.1:39999"), ("fd00::1", "[fd00::1]:39999")]
+)
+def test_other_replicas_reach_it_at_the_address_of_its_pod(address: str, shown: str) -> None:
+    assert settings(POD_IP=address).advertise == shown
+
+
+def test_it_listens_on_every_address_of_both_families() -> None:
+    found = settings()
+    assert (found.host, found.ops_host) == ("::", "::")
+
+
+def test_the_deadline_of_late_binds_is_one() -> None:
+    found = settings("--api-request-timeout=42")
+    assert found.lease_durations.api_request_s == found.deadlines.api_request_s == 42
