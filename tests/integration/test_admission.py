@@ -98,7 +98,7 @@ CREATED = {
 }
 CHANGED: dict[str, Object] = {
     "another GPU": {ANN_IDX: "1"},
-    "a seal of its own": {ANN_SEAL: "x"},
+    "another seal": {ANN_SEAL: "x"},
     "no seal": {ANN_SEAL: None},
     "an amount before the bind": {"gpushare.alibabacloud.com/core-percentage": "x"},
     "device by CDI": {"cdi.k8s.io/mine": "nvidia.com/gpu=all"},

@@ -59,7 +59,7 @@ async def test_a_leader_that_was_frozen_does_not_send_a_bind_that_it_was_asked_f
     await until_leads(frozen)
     await start_extender(bed, other)
     first, second = await two_pods(bed, "frozen")
-    await until(lambda: seen_pending(frozen, 2), "the pods to be seen")
+    await until(lambda: seen_pending(frozen, 2), "the pods in the cache of the extender")
     proxy.watches_flow.clear()
     await bed.pause(frozen.name)
     asked = asyncio.create_task(request_bind(frozen, first, "frozen"))

@@ -46,6 +46,19 @@ ANN_PLACEMENT: Final = "gpushare.io/placement"
 ANN_MODE: Final = "gpushare.io/mode"
 """Sharing mode of the node when the pod was bound, for information; the seal covers the mode."""
 
+ALLOCATION_ANNOTATIONS: Final = (
+    ANN_IDX,
+    ANN_DEV,
+    ANN_POD,
+    ANN_ASSIGNED,
+    ANN_ASSUME_TIME,
+    ANN_ALLOCATION,
+    ANN_CORE_ALLOCATION,
+    ANN_SEAL,
+    ANN_MODE,
+)
+"""The annotations of a bind, written by the extender and corrected by the agent."""
+
 # --- node annotations, written by the node agent -----------------------------------------------
 ANN_CARDS: Final = "gpushare.io/cards"
 """JSON list of every GPU of the node; see ``gpushare.model.cards``."""

@@ -14,6 +14,10 @@ HTTP responses, gRPC codes and exit codes.
 """
 
 from http import HTTPStatus
+from typing import Final
+
+FENCED: Final = "Fenced"
+"""The ``reason`` of an ApiError whose request was not sent because its fence refused."""
 
 _CLIENT_ERROR = 4
 
