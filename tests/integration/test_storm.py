@@ -22,7 +22,13 @@ pytestmark = [pytest.mark.integration, pytest.mark.timeout(600)]
 
 NODES, CARDS, SIZE = 10, 8, 14
 CAPACITY = NODES * CARDS * SIZE
-QUICK_LEASE = ("--lease-duration=4", "--renew-deadline=3", "--retry-period=0.5", "--bind-timeout=2")
+QUICK_LEASE = (
+    "--lease-duration=4",
+    "--renew-deadline=3",
+    "--retry-period=0.5",
+    "--bind-timeout=2",
+    "--api-request-timeout=4",
+)
 
 
 @dataclass
