@@ -49,8 +49,14 @@ def scheduler_routes(service: SchedulerService) -> Handler:
             return Response(codec.bind_answer(_TOO_LARGE))
         return Response(await service.bind(request.body, forwarded=_FORWARDED in request.headers))
 
+    async def preempt(request: Request) -> Response:
+        if request.body is None:
+            return Response(error_answer("preempt", _TOO_LARGE))
+        return Response(await service.preempt(request.body))
+
     posts: dict[str, Handler] = {
-        **{f"{EXTENDER_PREFIX}/{name}": _verb(service, name) for name in ("filter", "prioritize", "preempt")},
+        **{f"{EXTENDER_PREFIX}/{name}": _verb(service, name) for name in ("filter", "prioritize")},
+        f"{EXTENDER_PREFIX}/preempt": preempt,
         f"{EXTENDER_PREFIX}/bind": bind,
     }
     gets: dict[str, Handler] = {

@@ -72,7 +72,6 @@ class SchedulerService:
         self._verbs: dict[str, Verb] = {
             "filter": partial(verbs.filter_verb, most=shortlist),
             "prioritize": verbs.prioritize_verb,
-            "preempt": verbs.preempt_verb,
         }
         self._binds_before_hint = _BINDS_BEFORE_HINT
         self._scored = False
@@ -80,7 +79,7 @@ class SchedulerService:
         self._delays = TimeBudget(_CATCH_UP_SHARE, _CATCH_UP_SAVED_S)
 
     def answer(self, verb: str, body: bytes) -> bytes | Coroutine[Any, Any, bytes]:
-        """filter, prioritize or preempt."""
+        """The answer of filter or prioritize."""
         began = time.perf_counter()
         self._scored |= verb == "prioritize"
         result = self._run_verb(verb, body)
@@ -89,16 +88,36 @@ class SchedulerService:
         self._record(verb, began, result.error)
         return result.answer
 
+    async def preempt(self, body: bytes) -> bytes:
+        """The victims on the nodes that the scheduler proposes."""
+        began = time.perf_counter()
+        result = await self._preempt(body)
+        self._record("preempt", began, result.error)
+        return result.answer
+
+    async def _preempt(self, body: bytes) -> VerbResult:
+        if missing := self._readiness.missing():
+            return VerbResult(verbs.error_answer("preempt", missing), missing)
+        steps = verbs.preempt_steps(body, self._cluster.ledger)
+        try:
+            while True:
+                next(steps)
+                await asyncio.sleep(0)
+        except StopIteration as end:
+            result: VerbResult = end.value
+            return result
+        except Exception as error:  # a defect must not stop the daemon
+            log.exception("verb_crashed", verb="preempt")
+            return _crashed("preempt", error)
+
     def _run_verb(self, verb: str, body: bytes) -> VerbResult:
-        missing = self._readiness.missing()
-        if missing:
+        if missing := self._readiness.missing():
             return VerbResult(verbs.error_answer(verb, missing), missing)
         try:
             return self._verbs[verb](body, self._cluster.ledger)
-        except Exception as error:  # a defect must not stop the daemon
+        except Exception as error:  # as above
             log.exception("verb_crashed", verb=verb)
-            text = f"internal error: {type(error).__name__}, see the log"
-            return VerbResult(verbs.error_answer(verb, text), text)
+            return _crashed(verb, error)
 
     def _waits(self, uid: str) -> bool:
         pod = self._cluster.pods.get(uid)
@@ -180,3 +199,8 @@ class SchedulerService:
         self._metrics.latency.labels(verb).observe(time.perf_counter() - began)
         if error:
             log.warning("request_refused", verb=verb, error=error)
+
+
+def _crashed(verb: str, error: Exception) -> VerbResult:
+    text = f"internal error: {type(error).__name__}, see the log"
+    return VerbResult(verbs.error_answer(verb, text), text)

@@ -4,7 +4,7 @@ Invalid input becomes an answer with ``Error`` set, never an exception: the sche
 discards the body of any status but 200.
 """
 
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
 from typing import NamedTuple
 
 from gpushare.adapters.kube.wire import WirePod, any_pod_of
@@ -16,7 +16,7 @@ from gpushare.model.objects import Pod
 from gpushare.scheduling.filtering import FilterOutcome, filter_nodes, scores, shortlisted
 from gpushare.scheduling.fitting import PodRequest
 from gpushare.scheduling.ledger import Ledger
-from gpushare.scheduling.preemption import preempt
+from gpushare.scheduling.preemption import victims_by_node
 
 
 class VerbResult(NamedTuple):
@@ -72,11 +72,17 @@ def prioritize_verb(body: bytes, ledger: Ledger) -> VerbResult:
         return VerbResult(error_answer("prioritize", str(error)), str(error))
 
 
-def preempt_verb(body: bytes, ledger: Ledger) -> VerbResult:
-    """Victims per node; none for an invalid request."""
+def preempt_steps(body: bytes, ledger: Ledger) -> Generator[None, None, VerbResult]:
+    """Victims per node; none for an invalid request. Yields after each node, because it takes long."""
     try:
         args = codec.decode(body, codec.PreemptArgs)
-        chosen = preempt(ledger, pod_request_of(_pod(args.pod)), codec.proposed_victims(args))
+        chosen = {}
+        for name, victims in victims_by_node(
+            ledger, pod_request_of(_pod(args.pod)), codec.proposed_victims(args)
+        ):
+            if victims is not None:
+                chosen[name] = victims
+            yield
         return VerbResult(codec.preempt_answer(args, chosen))
     except InvalidRequest as error:
         return VerbResult(error_answer("preempt", str(error)), str(error))

@@ -5,12 +5,12 @@ different GPUs, to no avail. Its selection is kept if it frees enough on one GPU
 the set with the lowest cost on one GPU.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Final
 
 from gpushare.model.demand import Demand
-from gpushare.scheduling.book import Book, Reservation, reserved_shares, without
+from gpushare.scheduling.book import Book, Reservation, make_book, reserved_shares, without
 from gpushare.scheduling.fitting import PodRequest, Rejection, fitting_cards, place, unfit
 from gpushare.scheduling.ledger import Ledger
 
@@ -22,13 +22,17 @@ def preempt(
     ledger: Ledger, pod_request: PodRequest, proposed: Mapping[str, Iterable[str]]
 ) -> dict[str, tuple[str, ...]]:
     """UIDs of the pods to evict, by proposed node; nodes where evictions do not help are omitted."""
-    chosen = {}
+    found = victims_by_node(ledger, pod_request, proposed)
+    return {name: victims for name, victims in found if victims is not None}
+
+
+def victims_by_node(
+    ledger: Ledger, pod_request: PodRequest, proposed: Mapping[str, Iterable[str]]
+) -> Iterator[tuple[str, tuple[str, ...] | None]]:
+    """The proposed nodes one after the other, as each takes milliseconds; None if evictions do not help."""
     for name, uids in proposed.items():
         book = ledger.books.get(name)
-        victims = victims_on(book, pod_request, tuple(uids)) if book else None
-        if victims is not None:
-            chosen[name] = victims
-    return chosen
+        yield name, victims_on(book, pod_request, tuple(uids)) if book else None
 
 
 def victims_on(book: Book, pod_request: PodRequest, proposed: tuple[str, ...]) -> tuple[str, ...] | None:
@@ -67,11 +71,14 @@ def _victims_on_card(
     book: Book, pod_request: PodRequest, index: int, preferred: frozenset[str]
 ) -> frozenset[str] | None:
     """Pods of lower priority to evict from a GPU for one GPU's amount; None if that is not enough."""
+    on_card = _on_card(book, index)
+    # Nominated pods choose among all GPUs of the node.
+    seen = book if book.nominees else _only_card(book, index, on_card)
 
     def fits(evicted: frozenset[str]) -> bool:
-        return _fits_without(book, evicted, pod_request, index)
+        return _fits_without(seen, evicted, pod_request, index)
 
-    lower = _lower(_on_card(book, index), pod_request)
+    lower = _lower(on_card, pod_request)
     return _reprieved(book, lower, preferred, fits) if fits(lower) else None
 
 
@@ -99,6 +106,14 @@ def _on_card(book: Book, index: int) -> list[Reservation]:
         if shares is None or any(card == index for card, _ in shares):
             found.append(reservation)
     return found
+
+
+def _only_card(book: Book, index: int, reservations: Iterable[Reservation]) -> Book:
+    """The book as if its node had only this GPU: several times smaller, and the same for this GPU."""
+    assert book.node is not None  # noqa: S101 - as above
+    cards = tuple(card for card in book.node.cards if card.index == index)
+    only = replace(book.node, cards=cards)
+    return make_book(book.name, only, book.unhealthy, {r.uid: r for r in reservations}, {})
 
 
 def _fits_without(book: Book, evicted: frozenset[str], pod_request: PodRequest, index: int) -> bool:

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from gpushare.scheduling.book import Book, without
 from gpushare.scheduling.fitting import PodRequest, Rejection, place
 from gpushare.scheduling.ledger import Ledger
-from gpushare.scheduling.preemption import preempt, victims_on
+from gpushare.scheduling.preemption import _on_card, _only_card, preempt, victims_on
 from tests.property.strategies import crowded, preemptors
 
 proposals = st.lists(st.sampled_from(("p0", "p1", "p2", "p3", "stranger")), unique=True, max_size=4)
@@ -26,6 +26,15 @@ def lower(book: Book, who: PodRequest) -> frozenset[str]:
 def test_the_victims_are_enough(ledger: Ledger, who: PodRequest, proposed: list[str]) -> None:
     for name, victims in preempt(ledger, who, {"n0": proposed, "unknown": proposed}).items():
         assert fits(ledger.books[name], who, frozenset(victims))
+
+
+@given(crowded())
+def test_a_gpu_alone_is_as_full_as_it_is_in_its_node(ledger: Ledger) -> None:
+    """Victims on one GPU are looked for in that smaller book."""
+    book = ledger.books["n0"]
+    for usage in book.usages:
+        index = usage.card.index
+        assert _only_card(book, index, _on_card(book, index)).usages == (usage,)
 
 
 @given(crowded(), preemptors(), proposals)

@@ -16,6 +16,9 @@ class ServiceFake:
     def answer(self, verb: str, body: bytes) -> bytes:
         return f"{verb} {body.decode()}".encode()
 
+    async def preempt(self, body: bytes) -> bytes:
+        return f"preempt {body.decode()}".encode()
+
     async def bind(self, body: bytes, *, forwarded: bool) -> bytes:
         return f"bind {body.decode()} {forwarded}".encode()
 

@@ -4,7 +4,7 @@ import contextlib
 import json
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from hypothesis import given
@@ -18,7 +18,7 @@ from gpushare.extender.verbs import (
     bind_request,
     error_answer,
     filter_verb,
-    preempt_verb,
+    preempt_steps,
     prioritize_verb,
 )
 from gpushare.scheduling.ledger import EMPTY_LEDGER, Ledger
@@ -26,6 +26,18 @@ from tests.builders.scheduling import cluster, node, pod
 from tests.property.strategies import json_values
 
 Verb = Callable[[bytes, Ledger], VerbResult]
+
+
+def preempt_verb(request_body: bytes, ledger: Ledger) -> VerbResult:
+    """All steps."""
+    steps = preempt_steps(request_body, ledger)
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            return cast("VerbResult", end.value)
+
+
 VERBS = (filter_verb, prioritize_verb, preempt_verb)
 BUSY = cluster(
     node("n", 14),
