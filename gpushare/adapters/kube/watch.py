@@ -21,7 +21,8 @@ from gpushare.model.changes import Deleted, Upserted
 T = TypeVar("T")
 
 _LIST_TIMEOUT_S = 60.0
-_PAGE_SIZE = 2000
+_PAGE_SIZE = 500
+"""A page is decoded and applied in one turn of the loop: 22 ms for pods of 4 KB, measured on two cores."""
 _WATCH_S = 290
 _SILENCE_S = 150.0
 """Bookmarks arrive about once a minute; a stream that is silent for longer than this is dead."""
@@ -230,12 +231,15 @@ class Follower(Generic[T]):
         if event.type == "ERROR":
             status = self._bare.decode(event.object)
             raise ApiError(f"{self._resource.name}: watch ended: {status.message}", status=status.code)
-        if event.type != "BOOKMARK":
-            item = self._object.decode(event.object)
-            found = self._resource.read(item)
-            if found is not None:
-                self._note(event.type, *found, batch)
-        self._version = self._bare.decode(event.object).metadata.resource_version
+        if event.type == "BOOKMARK":
+            self._version = self._bare.decode(event.object).metadata.resource_version
+            return
+        item = self._object.decode(event.object)
+        found = self._resource.read(item)
+        if found is not None:
+            self._note(event.type, *found, batch)
+        metadata = getattr(item, "metadata", None) or self._bare.decode(event.object).metadata
+        self._version = metadata.resource_version
 
     def _note(self, kind: str, key: str, value: T, batch: list[Upserted[T] | Deleted]) -> None:
         if kind == "DELETED":
