@@ -1,6 +1,7 @@
 """HTTP client for other extender replicas: followers forward binds to the leader."""
 
 import ssl
+from collections.abc import Callable
 from types import TracebackType
 from typing import Final, Self
 
@@ -13,10 +14,11 @@ FORWARDED_HEADER: Final = "X-Gpushare-Forwarded"
 
 
 class Peers:
-    """HTTP client. Use as an async context manager."""
+    """HTTP client. Use as an async context manager. ``tls`` returns the current context, None for HTTP."""
 
-    def __init__(self, tls: ssl.SSLContext | None = None, *, timeout_s: float = 4.0) -> None:
-        self._scheme = "https" if tls else "http"
+    def __init__(
+        self, tls: Callable[[], ssl.SSLContext | None] = lambda: None, *, timeout_s: float = 4.0
+    ) -> None:
         self._tls = tls
         self._timeout = aiohttp.ClientTimeout(total=timeout_s, sock_connect=1.0)
         self._session: aiohttp.ClientSession | None = None
@@ -35,10 +37,11 @@ class Peers:
         """POST and return the body of the peer's 2xx response. Raises ApiError for anything else."""
         if self._session is None:
             raise ApiError("peer client is not open")
-        url = f"{self._scheme}://{address}{path}"
+        tls = self._tls()
+        url = f"{'https' if tls else 'http'}://{address}{path}"
         headers = {"Content-Type": "application/json", FORWARDED_HEADER: "1"}
         try:
-            async with self._session.post(url, data=body, headers=headers, ssl=self._tls or True) as response:
+            async with self._session.post(url, data=body, headers=headers, ssl=tls or True) as response:
                 answer = await response.read()
                 if not response.ok:
                     raise ApiError(f"{url}: HTTP {response.status}", status=response.status)

@@ -36,7 +36,7 @@ from gpushare.runtime.daemon import StopStep, serve, stop_event
 from gpushare.runtime.events import EventRecorder, RecorderSettings
 from gpushare.runtime.http import Handler
 from gpushare.runtime.server import HttpServer, bind_socket
-from gpushare.runtime.tls import client_context, server_context
+from gpushare.runtime.tls import MutualTls
 
 log = structlog.get_logger()
 
@@ -55,22 +55,23 @@ async def run(settings: ExtenderSettings) -> None:
         bind_socket(settings.host, settings.port) as listener,
         bind_socket(settings.ops_host, settings.ops_port) as ops_listener,
     ):
-        server_tls = server_context(settings.tls) if settings.tls else None
-        client_tls = client_context(settings.tls) if settings.tls else None
+        tls = MutualTls(settings.tls) if settings.tls else None
         access = await load_access(settings.kubeconfig)
         async with (
             KubeClient(access, unacked_s=settings.deadlines.post_s) as client,
-            Peers(client_tls) as peers,
+            Peers(lambda: tls.client if tls else None) as peers,
             asyncio.TaskGroup() as tasks,
         ):
             extender = ExtenderDaemon(settings, client, peers, tasks)
-            server = HttpServer(extender.scheduler_routes, max_body=MAX_BODY_BYTES, tls=server_tls)
+            server = HttpServer(
+                extender.scheduler_routes, max_body=MAX_BODY_BYTES, tls=tls.server if tls else None
+            )
             ports = {"port": listener.getsockname()[1], "ops_port": ops_listener.getsockname()[1]}
             log.info("started", **ports, api=client.host)
             await serve(
                 stop,
                 (extender.admin_routes, ops_listener),
-                extender.jobs(),
+                [*extender.jobs(), *([tls.run()] if tls else ())],
                 servers=[(server, listener)],
                 drain=StopStep(extender.drain, settings.deadlines.post_s + _DRAIN_S),
             )

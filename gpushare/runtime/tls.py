@@ -1,11 +1,17 @@
 """TLS contexts for mutual authentication."""
 
+import asyncio
 import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
+import structlog
+
 from gpushare.errors import ConfigError
+
+log = structlog.get_logger()
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +25,14 @@ class TlsFiles:
 
 def server_context(files: TlsFiles) -> ssl.SSLContext:
     """Return a server context that requires client certificates of the CA. Raises ConfigError."""
-    return _load(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), files)
+    return _load(_without_resumption(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)), files)
+
+
+def _without_resumption(context: ssl.SSLContext) -> ssl.SSLContext:
+    """A resumed session would carry a client certificate that is not verified again."""
+    context.options |= ssl.OP_NO_TICKET
+    context.num_tickets = 0
+    return context
 
 
 def optional_client_context(cert: str, key: str, client_ca: str) -> ssl.SSLContext:
@@ -27,12 +40,9 @@ def optional_client_context(cert: str, key: str, client_ca: str) -> ssl.SSLConte
 
     ``cert`` and ``key`` are paths, ``client_ca`` is PEM text; if empty, no client certificate is valid.
     """
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context = _without_resumption(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER))
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.verify_mode = ssl.CERT_OPTIONAL
-    # A resumed session would carry a client certificate that is not verified again.
-    context.options |= ssl.OP_NO_TICKET
-    context.num_tickets = 0
     try:
         context.load_cert_chain(cert, key)
         if client_ca:
@@ -52,6 +62,45 @@ class Renewable:
     def _choose(self, connection: ssl.SSLObject, name: str | None, context: ssl.SSLContext) -> None:  # noqa: ARG002 - ssl's signature
         """Select the context; called for every connection, with or without a server name."""
         connection.context = self.current
+
+
+class MutualTls:
+    """Server and client contexts of one set of files, made again when the files change.
+
+    Raises ConfigError if they cannot be loaded at first. Later errors are logged once and change nothing.
+    """
+
+    def __init__(self, files: TlsFiles, *, reload_s: float = 10.0) -> None:
+        self._files = files
+        self._reload_s = reload_s
+        self._server = Renewable(server_context(files))
+        self._loaded = self._content()
+        self._last_error: str | None = None
+        self.server = self._server.context
+        self.client = client_context(files)
+
+    async def run(self) -> None:
+        """Look for changes until cancelled."""
+        while True:
+            await asyncio.sleep(self._reload_s)
+            self._reload()
+
+    def _reload(self) -> None:
+        try:
+            content = self._content()
+            if content != self._loaded:
+                server, self.client = server_context(self._files), client_context(self._files)
+                self._server.current, self._loaded = server, content
+                log.info("certificate_served", cert=self._files.cert)
+            self._last_error = None
+        except (ConfigError, OSError) as error:
+            if self._last_error != str(error):
+                log.warning("certificate_not_renewed", reason=str(error))
+            self._last_error = str(error)
+
+    def _content(self) -> tuple[bytes, ...]:
+        files = self._files
+        return tuple(Path(path).read_bytes() for path in (files.cert, files.key, files.client_ca))
 
 
 def common_name(certificate: Mapping[str, Any] | None) -> str:

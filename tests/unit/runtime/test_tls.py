@@ -1,0 +1,93 @@
+"""Certificates that are replaced while a server runs."""
+
+import asyncio
+import ssl
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from structlog.testing import capture_logs
+
+from gpushare.errors import ConfigError
+from gpushare.runtime.http import text_response
+from gpushare.runtime.server import HttpServer, bind_socket
+from gpushare.runtime.tls import MutualTls, TlsFiles
+from testbed.control_plane.pki import Authority
+from tests.support.waiting import until
+
+
+def write(folder: Path, authority: Authority, name: str) -> TlsFiles:
+    """A certificate for servers and clients, as extenders have it."""
+    authority.server(name, ["127.0.0.1"]).write(folder, "tls")
+    (folder / "ca.crt").write_bytes(authority.pair().cert)
+    return TlsFiles(str(folder / "tls.crt"), str(folder / "tls.key"), str(folder / "ca.crt"))
+
+
+@dataclass
+class Running:
+    """A server with mutual TLS, and a folder with a client's certificate."""
+
+    port: int
+    tls: MutualTls
+    client: Path
+
+    async def name_of_server(self, authority: Authority) -> str:
+        """The name in the certificate of the server, for a client of this authority."""
+        authority.client("scheduler").write(self.client, "client")
+        context = ssl.create_default_context(cadata=authority.pair().cert.decode())
+        context.load_cert_chain(self.client / "client.crt", self.client / "client.key")
+        reader, writer = await asyncio.open_connection("127.0.0.1", self.port, ssl=context)
+        try:
+            writer.write(b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+            assert b"200 OK" in await reader.read()
+            subject = dict(part[0] for part in writer.get_extra_info("peercert")["subject"])
+            return str(subject["commonName"])
+        finally:
+            writer.close()
+
+
+@asynccontextmanager
+async def running(folder: Path, files: TlsFiles) -> AsyncIterator[Running]:
+    tls = MutualTls(files, reload_s=0.01)
+    listener = bind_socket("127.0.0.1", 0)
+    server = HttpServer(lambda _: text_response("ok"), max_body=0, tls=tls.server)
+    jobs = [asyncio.create_task(tls.run()), asyncio.create_task(server.serve(listener))]
+    (folder / "client").mkdir()
+    try:
+        yield Running(listener.getsockname()[1], tls, folder / "client")
+    finally:
+        server.stop()
+        jobs[0].cancel()
+        await asyncio.gather(*jobs, return_exceptions=True)
+
+
+async def test_a_new_certificate_and_a_new_authority_are_used_without_a_restart(tmp_path: Path) -> None:
+    first, second = Authority.create("first"), Authority.create("second")
+    async with running(tmp_path, write(tmp_path, first, "old")) as server:
+        assert await server.name_of_server(first) == "old"
+        before = server.tls.client
+        with capture_logs() as logs:
+            write(tmp_path, second, "new")
+            await until(lambda: [entry for entry in logs if entry["event"] == "certificate_served"])
+        assert await server.name_of_server(second) == "new"
+        assert server.tls.client is not before
+        with pytest.raises((ssl.SSLError, ConnectionError)):
+            await server.name_of_server(first)
+
+
+async def test_files_that_cannot_be_used_change_nothing_and_are_logged_once(tmp_path: Path) -> None:
+    authority = Authority.create("ca")
+    async with running(tmp_path, write(tmp_path, authority, "old")) as server:
+        with capture_logs() as logs:
+            (tmp_path / "tls.crt").write_text("half")
+            await until(lambda: logs)
+            await asyncio.sleep(0.05)
+        assert [entry["event"] for entry in logs] == ["certificate_not_renewed"]
+        assert await server.name_of_server(authority) == "old"
+
+
+def test_files_that_cannot_be_used_at_the_start_are_an_error(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="TLS files"):
+        MutualTls(TlsFiles(str(tmp_path / "a"), str(tmp_path / "b"), str(tmp_path / "c")))
