@@ -235,7 +235,8 @@ class Replica:
     """The steps of ``leadership`` one by one, with its clock and any pause between them.
 
     ``refused``: the API server lets it do nothing about the Lease. ``by_flag``: it may then go alone.
-    ``busy``: it wants to bind, which it announces by a write before its first POST.
+    ``busy``: it wants to bind, which it announces by a write before its first POST, or does not know the
+    outcome of a bind yet.
     """
 
     name: str
@@ -333,6 +334,7 @@ class World:
         self.replicas = [Replica("ab"[i], offset, by_flag) for i, offset in enumerate(offsets)]
         self.lives = [*range(len(offsets))]
         self.windows: list[tuple[int, float, float]] = []
+        self.rests: list[tuple[int, float]] = []
 
     def advance(self, seconds: float) -> None:
         end = self.t + seconds
@@ -352,8 +354,11 @@ class World:
                 replica.write(self.server)
             case "hear":
                 replica.hear(self.t)
-            case "rest" | "bind":
-                replica.busy = action == "bind"
+            case "rest":
+                replica.busy = False
+                self.rests.append((self.lives[who], self.t))
+            case "bind":
+                replica.busy = True
             case "leave":
                 self._leave(who)
             case "crash":
@@ -380,11 +385,16 @@ class World:
         self.lives[who] = max(self.lives) + 1
 
     def replicas_never_bind_at_the_same_time(self, post_s: float = DURATIONS.post_s) -> None:
-        """A POST of one has ended, ``post_s`` after its start at the latest, before another may begin one."""
+        """The POSTs of one have ended before another may begin one."""
         for life, first, last in self.windows:
             for other, begin, end in self.windows:
-                apart = begin >= last + post_s or first >= end + post_s
+                apart = begin >= self._ended(life, last, post_s) or first >= self._ended(other, end, post_s)
                 assert life == other or apart, ((life, first, last), (other, begin, end))
+
+    def _ended(self, life: int, last: float, post_s: float) -> float:
+        """When a POST of this life that began at ``last`` has ended: a resting replica knows its outcome."""
+        rests = [t for resting, t in self.rests if resting == life and t >= last]
+        return min([last + post_s, *rests])
 
 
 DELETED_THEN_GIVEN_BACK: list[Step] = [

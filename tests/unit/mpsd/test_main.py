@@ -15,7 +15,7 @@ def test_the_defaults_are_those_of_a_node() -> None:
         Path("/run/gpushare-mps"),
         Path("/dev/shm"),  # noqa: S108 - as its manifest has it
         5.0,
-        "0.0.0.0",  # noqa: S104 - as above
+        "::",
         12351,
         "info",
     )

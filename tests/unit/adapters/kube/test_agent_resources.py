@@ -142,7 +142,7 @@ async def test_only_the_pods_of_the_node_are_listed_and_watched() -> None:
     changes, (listed, watched) = await followed(node_pods("n"), pod(annotations=BOUND))
     assert [(change.key, change.value.gpu_pod.bound_ns) for change in changes] == [("u", 1700000000000000001)]
     assert listed["fieldSelector"] == watched["fieldSelector"] == "spec.nodeName=n"
-    assert (listed["limit"], watched["watch"]) == ("2000", "1")
+    assert (listed["limit"], watched["watch"]) == ("500", "1")
 
 
 async def test_only_the_agents_own_node_is_listed_and_watched() -> None:
