@@ -13,12 +13,12 @@
 
 _Static_assert(sizeof(pthread_mutex_t) <= 64, "the lock is too large for its field");
 
-enum { LOCK_TIMEOUT_S = 5 };
+static const long LOCK_TIMEOUT_NS = 5000000000, SHORT_TIMEOUT_NS = 100000000, SECOND_NS = 1000000000;
 
 struct region *region;
 static int region_fd = -1;
 static int mutex_kind;
-static bool lock_timed_out; /* the next call does not wait for the lock */
+static bool lock_timed_out; /* calls wait for the short time only, until one gets the lock */
 static int reported;
 
 static bool unusable(const char *what)
@@ -116,16 +116,24 @@ bool mapping_intact(void)
     return true;
 }
 
+static struct timespec in(long ns)
+{
+    struct timespec at;
+    clock_gettime(CLOCK_REALTIME, &at);
+    ns += at.tv_nsec;
+    return (struct timespec){at.tv_sec + ns / SECOND_NS, ns % SECOND_NS};
+}
+
 static int wait_for(pthread_mutex_t *mutex)
 {
-    struct timespec until;
     int verdict = pthread_mutex_trylock(mutex);
-    if (verdict != EBUSY)
-        return verdict;
-    clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_sec += __atomic_load_n(&lock_timed_out, __ATOMIC_RELAXED) ? 0 : LOCK_TIMEOUT_S;
-    verdict = pthread_mutex_timedlock(mutex, &until);
-    __atomic_store_n(&lock_timed_out, verdict == ETIMEDOUT, __ATOMIC_RELAXED);
+    bool timed_out = __atomic_load_n(&lock_timed_out, __ATOMIC_RELAXED);
+    if (verdict == EBUSY) {
+        struct timespec until = in(timed_out ? SHORT_TIMEOUT_NS : LOCK_TIMEOUT_NS);
+        verdict = pthread_mutex_timedlock(mutex, &until);
+    }
+    if (timed_out != (verdict == ETIMEDOUT))
+        __atomic_store_n(&lock_timed_out, !timed_out, __ATOMIC_RELAXED);
     return verdict;
 }
 
