@@ -14,7 +14,8 @@ from typing import Final
 
 from gpushare.errors import SourceError
 from gpushare.isolation.limits import CardLimit, parse
-from gpushare.isolation.region import SIZE, Region, Write, read
+from gpushare.isolation.region import Region, Write, read
+from gpushare.isolation.region_layout import MAX_SIZE
 
 _MIB: Final = 1024 * 1024
 _MAX_LIMIT_BYTES: Final = 8192
@@ -31,7 +32,7 @@ def limits_at(path: Path) -> tuple[CardLimit, ...]:
 def region_at(path: Path, limits: Sequence[CardLimit]) -> Region:
     """The region of a container with these limits. Raises OSError, SourceError."""
     with _opened(path, os.O_RDONLY) as file:
-        region = read(lambda: _content(file, SIZE))
+        region = read(lambda: _content(file, MAX_SIZE))
     if region is None:
         return UNUSED
     _check(region, limits)
@@ -39,11 +40,13 @@ def region_at(path: Path, limits: Sequence[CardLimit]) -> Region:
 
 
 def write_region(path: Path, writes: Iterable[Write]) -> None:
-    """Apply the agent's writes in this order. Raises OSError, SourceError."""
+    """Apply the agent's writes in this order, if all are within the file. Raises OSError, SourceError."""
+    listed = tuple(writes)
+    end = max((each.at + len(each.content) for each in listed), default=0)
     with _opened(path, os.O_RDWR) as file:
-        if (size := os.fstat(file).st_size) != SIZE:
-            raise SourceError(f"the region has {size} bytes instead of {SIZE}")
-        for each in writes:
+        if (size := os.fstat(file).st_size) < end:
+            raise SourceError(f"the region has {size} bytes instead of at least {end}")
+        for each in listed:
             os.pwrite(file, each.content, each.at)
 
 

@@ -91,7 +91,7 @@ def pace(
         _slot(process): _contexts(process, processes, before.contexts.get(_slot(process)))
         for process in region.processes
     }
-    writes = (*_context_writes(region, contexts, before), *_rate_writes(limits, rates))
+    writes = (*_context_writes(region, contexts, before), *_rate_writes(limits, region, rates))
     return ContainerPacing(rates, contexts), writes
 
 
@@ -133,10 +133,10 @@ def _launch_sample(on: ProcessesByPid, elapsed_ns: int, spent: int) -> regulator
     return regulator.LaunchSample(elapsed_ns, elapsed_ns * busy // _ALL, spent)
 
 
-def _rate_writes(limits: Sequence[CardLimit], rates: Sequence[CardRate]) -> Iterator[Write]:
+def _rate_writes(limits: Sequence[CardLimit], region: Region, rates: Sequence[CardRate]) -> Iterator[Write]:
     for card, (limit, rate) in enumerate(zip(limits, rates, strict=True)):
         if is_compute_share(limit.core_percent) and rate.rate and rate.measured:
-            yield from rate_writes(card, rate.rate, rate.at_ns)
+            yield from rate_writes(card, rate.rate, rate.at_ns, region.layout)
 
 
 def _slot(process: ProcessUse) -> Slot:
@@ -178,4 +178,4 @@ def _context_writes(
         slot = _slot(process)
         written, last = contexts[slot].written, before.contexts.get(slot)
         if last and written != last.written:
-            yield from context_writes(process, written)
+            yield from context_writes(process, written, region.layout)

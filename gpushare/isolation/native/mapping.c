@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stddef.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/mman.h>
@@ -11,7 +12,7 @@
 
 #include "report.h"
 
-_Static_assert(sizeof(pthread_mutex_t) <= 64, "the lock is too large for its field");
+_Static_assert(sizeof(pthread_mutex_t) <= 48, "the lock is too large for its field");
 
 static const long LOCK_TIMEOUT_NS = 5000000000, SHORT_TIMEOUT_NS = 100000000, SECOND_NS = 1000000000;
 
@@ -38,6 +39,16 @@ static void init_mutex(pthread_mutex_t *mutex)
     pthread_mutexattr_destroy(&attributes);
 }
 
+static const struct region_sizes sizes = {
+    .header = offsetof(struct region, cards),
+    .card = sizeof(struct region_card),
+    .launch = sizeof(struct region_launch),
+    .slot = sizeof(struct region_slot),
+    .measure = sizeof(struct region_measure),
+    .cards = MAX_CARDS,
+    .slots = REGION_SLOTS,
+};
+
 /* The first process initialises the region, under the lock of the file. Values of the agent stay. */
 static void initialise(const struct limits *limits)
 {
@@ -50,6 +61,7 @@ static void initialise(const struct limits *limits)
     }
     region->version = REGION_VERSION;
     region->bytes = sizeof *region;
+    region->sizes = sizes;
     __atomic_store_n(&region->magic, REGION_MAGIC, __ATOMIC_RELEASE);
 }
 
@@ -66,12 +78,13 @@ static bool made_for(const struct limits *limits, const char **why)
     return true;
 }
 
-static bool right_size(void) { return lseek(region_fd, 0, SEEK_END) == (off_t)sizeof *region; }
+/* A node agent of a later version may create larger regions. */
+static bool large_enough(void) { return lseek(region_fd, 0, SEEK_END) >= (off_t)sizeof *region; }
 
 static bool map_file(const char **why)
 {
-    *why = "it has the wrong size";
-    if (!right_size())
+    *why = "it is too small";
+    if (!large_enough())
         return false;
     *why = "it cannot be mapped";
     void *at = mmap(NULL, sizeof *region, PROT_READ | PROT_WRITE, MAP_SHARED, region_fd, 0);
@@ -109,7 +122,7 @@ static void end_write(void) { __atomic_store_n(&region->sequence, (region->seque
 /* A truncated file would end the process with SIGBUS, an overwritten mutex with an abort. */
 bool mapping_intact(void)
 {
-    if (!right_size())
+    if (!large_enough())
         return unusable("it was truncated");
     if (region->magic != REGION_MAGIC || region->lock.mutex.__data.__kind != mutex_kind)
         return unusable("it was overwritten");

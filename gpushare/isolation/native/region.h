@@ -43,14 +43,21 @@ struct region_measure {
     u64 context_bytes[MAX_CARDS];
 };
 
+/* Sizes for readers that were built with another layout: bytes of the header and of a record of each kind, number
+   of GPUs and of slots. A later layout may only add fields to the end of a record, and records. */
+struct region_sizes {
+    u16 header, card, launch, slot, measure, cards, slots, unused;
+};
+
 struct region {
     u64 magic; /* written last; 0 in an uninitialised region */
     u32 version, bytes;
     u64 sequence; /* odd during a write */
     union {
         pthread_mutex_t mutex;
-        char size[64];
+        char size[48];
     } lock;
+    struct region_sizes sizes;
     struct region_card cards[MAX_CARDS];
     struct region_launch launches[MAX_CARDS];
     struct region_slot slots[REGION_SLOTS];

@@ -14,7 +14,6 @@ from gpushare.errors import SourceError
 from gpushare.isolation.files import UNUSED
 from gpushare.isolation.limits import CardLimit
 from gpushare.isolation.region import (
-    SIZE,
     CardUse,
     ProcessUse,
     Region,
@@ -22,6 +21,7 @@ from gpushare.isolation.region import (
     context_writes,
     rate_writes,
 )
+from gpushare.isolation.region_layout import SIZE
 from gpushare.model.readings import IDLE, Load, ProcessReading
 
 SECOND = 10**9
@@ -97,7 +97,9 @@ def test_work_without_a_sample_keeps_the_rate_and_is_not_measured(spent: list[in
 
 
 def test_one_sample_is_enough_beside_processes_without_work() -> None:
-    account, _ = looks((0, busy(100)), (4000, busy(100) | unsampled(2)), (8000, busy(100) | unsampled(2)))
+    account, _ = looks(
+        (0, busy(100)), (4000, {**busy(100), **unsampled(2)}), (8000, {**busy(100), **unsampled(2)})
+    )
     assert account.rates[0].rate == 1000
     assert not unmeasured([QUARTER], account)
 
@@ -109,7 +111,7 @@ def test_no_work_and_no_sample_is_an_idle_container() -> None:
 
 def test_a_process_that_has_just_arrived_does_not_raise_the_rate() -> None:
     """Its tokens count at once, its GPU time only with its first sample."""
-    seen = busy(50) | unsampled(2)
+    seen = {**busy(50), **unsampled(2)}
     account, _ = looks((0, busy(100)), (4000, busy(100)), (12000, seen))
     assert account.rates[0].rate == 1000
     account, _ = looks((0, busy(100)), (4000, busy(100)), (12000, seen), (20000, busy(50, 0)))
