@@ -10,12 +10,12 @@ import stat
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from gpushare.errors import SourceError
 from gpushare.isolation.limits import CardLimit, parse
 from gpushare.isolation.region import Region, Write, read
-from gpushare.isolation.region_layout import MAX_SIZE
+from gpushare.isolation.region_layout import HEADER, MAX_SIZE, SIZE, Layout
 
 _MIB: Final = 1024 * 1024
 _MAX_LIMIT_BYTES: Final = 8192
@@ -48,6 +48,34 @@ def write_region(path: Path, writes: Iterable[Write]) -> None:
             raise SourceError(f"the region has {size} bytes instead of at least {end}")
         for each in listed:
             os.pwrite(file, each.content, each.at)
+
+
+class RegionSize(NamedTuple):
+    """Bytes of a region's file, and of its layout."""
+
+    actual: int
+    expected: int
+
+
+def region_size(path: Path) -> RegionSize:
+    """The size of a region; one whose header is invalid should have the size of a new one.
+
+    Raises OSError, and SourceError if it is not a file.
+    """
+    with _opened(path, os.O_RDONLY) as file:
+        actual, header = os.fstat(file).st_size, _content(file, HEADER.size)
+    try:
+        layout = Layout.of(header)
+    except SourceError:
+        layout = None
+    return RegionSize(actual, layout.size if layout else SIZE)
+
+
+def shrink_region(path: Path, size: int) -> None:
+    """Remove everything after ``size`` bytes. Raises OSError, and SourceError if it is not a file."""
+    with _opened(path, os.O_RDWR) as file:
+        if os.fstat(file).st_size > size:
+            os.ftruncate(file, size)
 
 
 def _check(region: Region, limits: Sequence[CardLimit]) -> None:
