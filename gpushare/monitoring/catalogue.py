@@ -200,7 +200,7 @@ PLUGIN_SAMPLE_AGE: Final = DEVICE_PLUGIN.metric(
     "sample. 0 if no container has a compute share.",
 )
 PLUGIN_REGIONS: Final = DEVICE_PLUGIN.metric(
-    "gpushare_device_plugin_regions_resized_total",
+    "gpushare_device_plugin_regions_resized",
     "counter",
     "Regions whose size a container has changed, by change: grown (repaired) or cut (unusable until the pod "
     "is recreated).",

@@ -142,7 +142,7 @@ async def test_a_folder_of_a_larger_filesystem_is_reported_while_containers_are_
     with capture_logs() as logs:
         await run_once(sizes)
         await run_once(sizes)
-    assert sizes.notices == (
+    assert (*sizes.notices,) == (
         f"{tmp_path}/state is not a filesystem of its own: a container can fill {tmp_path} of the node",
     )
     assert [(each["event"], each["right"]) for each in logs] == [("reduced_mode", "isolation-filesystem")]
