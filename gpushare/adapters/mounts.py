@@ -12,7 +12,7 @@ class MountSource(NamedTuple):
     path: str
 
 
-def is_own_filesystem(folder: Path, proc: Path = Path("/proc")) -> bool:
+def is_separate_filesystem(folder: Path, proc: Path = Path("/proc")) -> bool:
     """Whether a whole filesystem is mounted on ``folder``, so that full, it affects no other folder.
 
     In a container, the folder is always a mount, but mostly of a folder of a larger filesystem.

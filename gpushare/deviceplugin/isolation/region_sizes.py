@@ -1,7 +1,7 @@
 """Keeps regions at their size, and reports containers that change it.
 
-Every process of a container may write its region, and so append to it until the filesystem is full. On a
-filesystem of their own, regions can then fill nothing else; without one, that is reported as degraded mode.
+Every process of a container may write its region, and so append to it until the filesystem is full. Regions
+on a separate filesystem can fill nothing else; without one, that is reported as degraded mode.
 """
 
 import asyncio
@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 import structlog
 
-from gpushare.adapters.mounts import is_own_filesystem
+from gpushare.adapters.mounts import is_separate_filesystem
 from gpushare.contract import EVENT_REGION, ISOLATION_INSIDE
 from gpushare.deviceplugin.core.limits import is_limited
 from gpushare.deviceplugin.isolation.files import EnforcementFiles
@@ -55,7 +55,7 @@ class RegionSizes:
         self._node_state = node_state
         self._manager = manager
         self._state = files.folders.state
-        self._shared = not is_own_filesystem(self._state)
+        self._shared = not is_separate_filesystem(self._state)
         self._metrics = metrics
         self._record_event = record_event
         self._round_s = round_s
@@ -69,7 +69,7 @@ class RegionSizes:
         if not (self._shared and is_limited(self._node_state.allocations)):
             return ()
         parent = self._state.parent
-        return (f"{self._state} is not a filesystem of its own: a container can fill {parent} of the node",)
+        return (f"{self._state} is not a separate filesystem: a container can fill {parent} of the node",)
 
     async def run(self) -> None:
         """Run rounds until cancelled."""

@@ -1,7 +1,7 @@
 """A container without privileges that appends to its region until the disk is full: real tmpfs, real files.
 
-In a mount namespace of its own, ``run`` is a small tmpfs in place of the node's ``/run``, with the regions in
-a folder or in a tmpfs of their own.
+In a separate mount namespace, ``run`` is a small tmpfs in place of the node's ``/run``, with the regions in a
+folder or in a second tmpfs.
 """
 
 import asyncio
@@ -26,18 +26,18 @@ from tests.unit.deviceplugin.isolation.test_manager import limited_agent, source
 pytestmark = pytest.mark.needs("root", "unshare")
 
 ROOT = Path(__file__).parents[3]
-NOBODY = 65534
-OWN = "mount -t tmpfs -o size=2m,mode=755 gpushare $1/state"
+UNPRIVILEGED = 65534
+SEPARATE = "mount -t tmpfs -o size=2m,mode=755 gpushare $1/state"
 MOUNT = "mount -t tmpfs -o size=16m,mode=755 run $1; mkdir $1/state; {}; exec $2 $3 $1"
 # With the folder as working directory, because a container has only the file.
 APPEND = ("/bin/dd", "if=/dev/zero", "of=region", "bs=64k", "oflag=append", "conv=notrunc")
 
 
-def attack(run: Path, *, own: bool) -> dict[str, Any]:
+def attack(run: Path, *, separate: bool) -> dict[str, Any]:
     """What an agent on such a node sees; the results of ``main``."""
     unshare = shutil.which("unshare")
     assert unshare
-    script = MOUNT.format(OWN if own else ":")
+    script = MOUNT.format(SEPARATE if separate else ":")
     command = ["--mount", "sh", "-ec", script, "sh", str(run), sys.executable, __file__]
     done = subprocess.run(  # noqa: S603 - our own script
         [unshare, *command],
@@ -52,8 +52,8 @@ def attack(run: Path, *, own: bool) -> dict[str, Any]:
     return found
 
 
-def test_with_a_filesystem_of_their_own_regions_cannot_fill_the_node(tmp_path: Path) -> None:
-    found = attack(tmp_path, own=True)
+def test_regions_on_a_separate_filesystem_cannot_fill_the_node(tmp_path: Path) -> None:
+    found = attack(tmp_path, separate=True)
     assert found["disk_full"]
     assert found["run_used_by_attack"] == 0
     assert found["refused_while_full"] == "record"
@@ -64,7 +64,7 @@ def test_with_a_filesystem_of_their_own_regions_cannot_fill_the_node(tmp_path: P
 
 
 def test_without_one_the_node_is_filled_until_the_agent_has_repaired_the_region(tmp_path: Path) -> None:
-    found = attack(tmp_path, own=False)
+    found = attack(tmp_path, separate=False)
     assert found["disk_full"]
     assert found["run_used_by_attack"] > 8 << 20
     assert found["region_before"] == found["region_after"]
@@ -96,7 +96,7 @@ async def main(run: Path) -> dict[str, Any]:
     region = source(await allocate(agent, "a", 0), "/opt/gpushare/region")
     before, run_before = region.stat().st_size, free(run)
     attacker = subprocess.run(  # noqa: ASYNC221, S603 - nothing else runs
-        APPEND, cwd=region.parent, user=NOBODY, env={"LC_ALL": "C"}, stderr=subprocess.PIPE, check=False
+        APPEND, cwd=region.parent, user=UNPRIVILEGED, env={"LC_ALL": "C"}, stderr=subprocess.PIPE, check=False
     )
     used = run_before - free(run)
     refused = await allocate(agent, "b", 4)

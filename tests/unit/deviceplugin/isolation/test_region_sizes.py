@@ -143,7 +143,7 @@ async def test_a_folder_of_a_larger_filesystem_is_reported_while_containers_are_
         await run_once(sizes)
         await run_once(sizes)
     assert (*sizes.notices,) == (
-        f"{tmp_path}/state is not a filesystem of its own: a container can fill {tmp_path} of the node",
+        f"{tmp_path}/state is not a separate filesystem: a container can fill {tmp_path} of the node",
     )
     assert [(each["event"], each["right"]) for each in logs] == [("reduced_mode", "isolation-filesystem")]
     assert degraded(agent) == 1
@@ -153,10 +153,10 @@ async def test_a_folder_of_a_larger_filesystem_is_reported_while_containers_are_
     assert degraded(agent) == 0
 
 
-async def test_a_filesystem_of_its_own_is_not_reported(
+async def test_a_separate_filesystem_is_not_reported(
     agent: AgentFixture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(region_sizes, "is_own_filesystem", lambda _: True)
+    monkeypatch.setattr(region_sizes, "is_separate_filesystem", lambda _: True)
     sizes = sizes_of(agent, tmp_path)
     await run_once(sizes)
     assert (sizes.notices, degraded(agent)) == ((), None)

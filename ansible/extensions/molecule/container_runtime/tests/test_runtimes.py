@@ -37,7 +37,7 @@ def test_the_toolkit_has_its_version_and_is_held(host: Host) -> None:
 
 
 @pytest.mark.parametrize("name", ["gpu-1", "gpu-2"])
-def test_limits_and_regions_have_a_filesystem_of_their_own(one: One, name: str) -> None:
+def test_limits_and_regions_have_a_separate_filesystem(one: One, name: str) -> None:
     found = json.loads(
         one(name).check_output("findmnt --json --bytes --output FSTYPE,SIZE,OPTIONS /run/gpushare")
     )
