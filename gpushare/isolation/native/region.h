@@ -70,6 +70,8 @@ void region_forget_slot(void);
 /* Counts `bytes` for this process if all processes together stay within the limit. Slots of ended processes are
    removed before anything is refused. */
 bool region_reserve(int card, u64 bytes);
+
+/* As `region_force` and `region_leave_context`: without the lock, the next call that gets it applies the change. */
 void region_release(int card, u64 bytes);
 void region_refused(int card); /* counts a refusal */
 
