@@ -1,5 +1,6 @@
 """Mounts of processes: the source on the node of a path in a container."""
 
+import os
 from pathlib import Path
 from typing import NamedTuple
 
@@ -9,6 +10,15 @@ class MountSource(NamedTuple):
 
     device: str
     path: str
+
+
+def is_separate_filesystem(folder: Path, proc: Path = Path("/proc")) -> bool:
+    """Whether a whole filesystem is mounted on ``folder``, so that full, it affects no other folder.
+
+    In a container, the folder is always a mount, but mostly of a folder of a larger filesystem.
+    """
+    source = source_of(str(folder.resolve()), os.getpid(), proc)
+    return source is not None and source.path == "/"
 
 
 def source_of(inside: str, pid: int, proc: Path) -> MountSource | None:

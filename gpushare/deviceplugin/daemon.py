@@ -28,6 +28,7 @@ from gpushare.deviceplugin.isolation.files import MPS, EnforcementFiles, MpsStat
 from gpushare.deviceplugin.isolation.manager import RIGHT, EnforcementManager
 from gpushare.deviceplugin.isolation.pacer import COMPUTE, Pacer
 from gpushare.deviceplugin.isolation.process_owners import ProcessOwners
+from gpushare.deviceplugin.isolation.region_sizes import RegionSizes
 from gpushare.deviceplugin.isolation.reporter import UncountedReporter
 from gpushare.deviceplugin.kubelet.allocator import Allocator
 from gpushare.deviceplugin.kubelet.client import kubelet_client
@@ -100,6 +101,7 @@ class Agent:
             self.node_state, self._record, files, mps, self.metrics, paces=proc is not None
         )
         self._pacer = self._make_pacer(driver, files.folders.state, proc) if proc and files.visible else None
+        self._regions = self._make_region_sizes(files) if files.visible else None
         self._report_degradations(cgroups, files, mps)
         self._projector = Projector(
             self.node_state, self.writer, self.metrics, response, record_event=self.writer.record_event
@@ -116,7 +118,7 @@ class Agent:
             rendering(self.metrics.registry),
             live=self.watchdog.problem,
             ready=self.unready,
-            notices=lambda: self.node_state.notices,
+            notices=lambda: (*self.node_state.notices, *(self._regions.notices if self._regions else ())),
         )
 
     def _make_allocator(self) -> Allocator:
@@ -145,6 +147,11 @@ class Agent:
         reporter = UncountedReporter(self.node_state, proc, record_event=self.writer.record_event)
         return Pacer(
             self.node_state, self._enforcement, driver, ProcessOwners(state, proc), reporter, self.metrics
+        )
+
+    def _make_region_sizes(self, files: EnforcementFiles) -> RegionSizes:
+        return RegionSizes(
+            self.node_state, self._enforcement, files, self.metrics, record_event=self.writer.record_event
         )
 
     def _report_degradations(self, cgroups: Cgroups, files: EnforcementFiles, mps: MpsStatus) -> None:
@@ -206,6 +213,8 @@ class Agent:
         yield "isolation", self._enforcement.run()
         if self._pacer:
             yield "pacing", self._pacer.run()
+        if self._regions:
+            yield "regions", self._regions.run()
         yield "publisher", self.writer.run()
         yield "teller", self._projector.run()
         if self._settings.cards.watch_health:

@@ -32,6 +32,7 @@ class PluginMetrics:
         self.stale = gauge(catalogue.PLUGIN_WATCH_STALE, registry)
         self.pods = gauge(catalogue.PLUGIN_PODS, registry)
         self.sample_age = gauge(catalogue.PLUGIN_SAMPLE_AGE, registry)
+        self.regions = counter(catalogue.PLUGIN_REGIONS, registry)
 
 
 class PluginEventMetrics:

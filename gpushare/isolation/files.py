@@ -10,11 +10,12 @@ import stat
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from gpushare.errors import SourceError
 from gpushare.isolation.limits import CardLimit, parse
-from gpushare.isolation.region import SIZE, Region, Write, read
+from gpushare.isolation.region import Region, Write, read
+from gpushare.isolation.region_layout import HEADER, MAX_SIZE, SIZE, Layout
 
 _MIB: Final = 1024 * 1024
 _MAX_LIMIT_BYTES: Final = 8192
@@ -31,7 +32,7 @@ def limits_at(path: Path) -> tuple[CardLimit, ...]:
 def region_at(path: Path, limits: Sequence[CardLimit]) -> Region:
     """The region of a container with these limits. Raises OSError, SourceError."""
     with _opened(path, os.O_RDONLY) as file:
-        region = read(lambda: _content(file, SIZE))
+        region = read(lambda: _content(file, MAX_SIZE))
     if region is None:
         return UNUSED
     _check(region, limits)
@@ -39,12 +40,42 @@ def region_at(path: Path, limits: Sequence[CardLimit]) -> Region:
 
 
 def write_region(path: Path, writes: Iterable[Write]) -> None:
-    """Apply the agent's writes in this order. Raises OSError, SourceError."""
+    """Apply the agent's writes in this order, if all are within the file. Raises OSError, SourceError."""
+    listed = tuple(writes)
+    end = max((each.at + len(each.content) for each in listed), default=0)
     with _opened(path, os.O_RDWR) as file:
-        if (size := os.fstat(file).st_size) != SIZE:
-            raise SourceError(f"the region has {size} bytes instead of {SIZE}")
-        for each in writes:
+        if (size := os.fstat(file).st_size) < end:
+            raise SourceError(f"the region has {size} bytes instead of at least {end}")
+        for each in listed:
             os.pwrite(file, each.content, each.at)
+
+
+class RegionSize(NamedTuple):
+    """Bytes of a region's file, and of its layout."""
+
+    actual: int
+    expected: int
+
+
+def region_size(path: Path) -> RegionSize:
+    """The size of a region; one whose header is invalid should have the size of a new one.
+
+    Raises OSError, and SourceError if it is not a file.
+    """
+    with _opened(path, os.O_RDONLY) as file:
+        actual, header = os.fstat(file).st_size, _content(file, HEADER.size)
+    try:
+        layout = Layout.of(header)
+    except SourceError:
+        layout = None
+    return RegionSize(actual, layout.size if layout else SIZE)
+
+
+def shrink_region(path: Path, size: int) -> None:
+    """Remove everything after ``size`` bytes. Raises OSError, and SourceError if it is not a file."""
+    with _opened(path, os.O_RDWR) as file:
+        if os.fstat(file).st_size > size:
+            os.ftruncate(file, size)
 
 
 def _check(region: Region, limits: Sequence[CardLimit]) -> None:

@@ -1,8 +1,8 @@
 """The region: a file shared by the processes of a container, with the memory use of each on each GPU.
 
-Defines the layout, an empty region, parsing, and the writes of the node agent. Only the library takes the
-lock in the region (``native/mapping.c``). A container's processes can write anything into their region, so
-readers compare it with NVML.
+Defines an empty region, parsing, and the writes of the node agent; ``region_layout`` has the layouts. Only
+the library takes the lock in the region (``native/mapping.c``). A container's processes can write anything
+into their region, so readers compare it with NVML.
 
 Some words are written by the agent only. It writes them one by one with ``pwrite`` and without the lock; it
 does not map the file, because a container can truncate it and a mapped access would then kill the agent.
@@ -11,28 +11,21 @@ does not map the file, because a container can truncate it and a mapped access w
 import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from gpushare.errors import SourceError
-from gpushare.isolation.limits import MAX_CARDS
+from gpushare.isolation.region_layout import (
+    CARD,
+    LAUNCH,
+    LAYOUT,
+    SIZE,
+    Layout,
+    measure_struct,
+    slot_struct,
+)
 
-MAGIC: Final = 0x6E6F696765527047
-VERSION: Final = 2
-SLOTS: Final = 256
-_HEADER: Final = struct.Struct("<QIIQ64x")  # magic, version, bytes, sequence; the lock
-_CARD: Final = struct.Struct("<48sQQQQ")  # UUID, limit, used, peak, refusals
-_LAUNCH: Final = struct.Struct("<QQQ40x")  # by the agent: rate, time of its sample; then spent and the rest
-_SLOT: Final = struct.Struct(f"<QQ{MAX_CARDS}Q{MAX_CARDS}Q{MAX_CARDS}I")
-"""PID, start; for each GPU: used bytes, bytes charged per context, contexts."""
-_MEASURE: Final = struct.Struct(f"<QQ{MAX_CARDS}Q")
-"""Written by the agent: PID, start, bytes of a context on each GPU."""
 _WORD: Final = struct.Struct("<Q")
 _SEQUENCE: Final = struct.Struct("<16xQ")
-_CARDS_AT: Final = _HEADER.size
-_LAUNCHES_AT: Final = _CARDS_AT + MAX_CARDS * _CARD.size
-_SLOTS_AT: Final = _LAUNCHES_AT + MAX_CARDS * _LAUNCH.size
-_MEASURES_AT: Final = _SLOTS_AT + SLOTS * _SLOT.size
-SIZE: Final = _MEASURES_AT + SLOTS * _MEASURE.size
 _ATTEMPTS: Final = 100
 
 
@@ -76,6 +69,7 @@ class Region:
 
     cards: tuple[CardUse, ...]
     processes: tuple[ProcessUse, ...]
+    layout: Layout = LAYOUT
 
 
 class Write(NamedTuple):
@@ -98,10 +92,12 @@ def read(read_bytes: Callable[[], bytes]) -> Region | None:
     """
     for _ in range(_ATTEMPTS):
         before, content, after = read_bytes(), read_bytes(), read_bytes()
-        if len(content) != SIZE:
-            raise SourceError(f"the region has {len(content)} bytes instead of {SIZE}")
+        layout = Layout.of(content)
+        size = layout.size if layout else SIZE
+        if len(content) < size:
+            raise SourceError(f"the region has {len(content)} bytes instead of {size}")
         if _is_consistent(before, content, after):
-            return _parse(content)
+            return _parsed(content, layout) if layout else None
     raise SourceError(f"the region changed during each of {_ATTEMPTS} attempts to read it")
 
 
@@ -112,38 +108,36 @@ def _is_consistent(before: bytes, content: bytes, after: bytes) -> bool:
     return first == last and first % 2 == 0
 
 
-def _parse(content: bytes) -> Region | None:
-    magic, version, size, _ = _HEADER.unpack_from(content)
-    if magic == 0:
-        return None
-    if (magic, version, size) != (MAGIC, VERSION, SIZE):
-        raise SourceError(f"not a region of version {VERSION}")
-    return Region(_cards(content), _processes(content))
+def _parsed(content: bytes, layout: Layout) -> Region:
+    return Region(_cards(content, layout), _processes(content, layout), layout)
 
 
-def rate_writes(card: int, rate: int, now_ns: int) -> tuple[Write, ...]:
+def rate_writes(card: int, rate: int, now_ns: int, layout: Layout = LAYOUT) -> tuple[Write, ...]:
     """The ordered writes that set the launch rate of a GPU; ``card`` is its index in the limit file.
 
     ``rate`` is in tokens per second, ``now_ns`` the time of the sample by CLOCK_MONOTONIC.
     """
-    at = _LAUNCHES_AT + card * _LAUNCH.size
+    at = layout.launches_at + card * layout.launch
     return Write(at, _WORD.pack(rate)), Write(at + _WORD.size, _WORD.pack(now_ns))
 
 
-def context_writes(process: ProcessUse, measured: Sequence[int]) -> tuple[Write, ...]:
+def context_writes(
+    process: ProcessUse, measured: Sequence[int], layout: Layout = LAYOUT
+) -> tuple[Write, ...]:
     """The ordered writes that set the measured size of a context of ``process``.
 
     ``measured`` has the bytes for each GPU from the first one on, 0 for a GPU that was not measured. The PID
     is written last: until then the library ignores the other values.
     """
-    at = _MEASURES_AT + process.slot * _MEASURE.size
-    content = _MEASURE.pack(0, process.start, *measured, *[0] * (MAX_CARDS - len(measured)))
+    at = layout.measures_at + process.slot * layout.measure
+    sizes = [*measured, *[0] * (layout.cards - len(measured))]
+    content = measure_struct(layout.cards).pack(0, process.start, *sizes)
     return Write(at, content), Write(at, _WORD.pack(process.pid))
 
 
-def _cards(content: bytes) -> tuple[CardUse, ...]:
-    found = _CARD.iter_unpack(content[_CARDS_AT:_LAUNCHES_AT])
-    launches = _LAUNCH.iter_unpack(content[_LAUNCHES_AT:_SLOTS_AT])
+def _cards(content: bytes, layout: Layout) -> tuple[CardUse, ...]:
+    found = _records(CARD, content, layout.cards_at, layout.card, layout.cards)
+    launches = _records(LAUNCH, content, layout.launches_at, layout.launch, layout.cards)
     return tuple(
         CardUse(name.rstrip(b"\0").decode("ascii", "replace"), *numbers, *launch)
         for (name, *numbers), launch in zip(found, launches, strict=True)
@@ -151,15 +145,20 @@ def _cards(content: bytes) -> tuple[CardUse, ...]:
     )
 
 
-def _processes(content: bytes) -> tuple[ProcessUse, ...]:
-    offsets = ((slot, _SLOTS_AT + slot * _SLOT.size) for slot in range(SLOTS))
+def _records(record: struct.Struct, content: bytes, at: int, size: int, count: int) -> list[tuple[Any, ...]]:
+    return [record.unpack_from(content, at + index * size) for index in range(count)]
+
+
+def _processes(content: bytes, layout: Layout) -> tuple[ProcessUse, ...]:
+    record = slot_struct(layout.cards)
+    offsets = ((slot, layout.slots_at + slot * layout.slot) for slot in range(layout.slots))
     return tuple(
-        _process(slot, *_SLOT.unpack_from(content, at))
+        _process(slot, layout.cards, *record.unpack_from(content, at))
         for slot, at in offsets
         if _WORD.unpack_from(content, at) != (0,)
     )
 
 
-def _process(slot: int, pid: int, start: int, *numbers: int) -> ProcessUse:
-    used, each, contexts = (numbers[i * MAX_CARDS : (i + 1) * MAX_CARDS] for i in range(3))
+def _process(slot: int, cards: int, pid: int, start: int, *numbers: int) -> ProcessUse:
+    used, each, contexts = (numbers[i * cards : (i + 1) * cards] for i in range(3))
     return ProcessUse(pid, start, used, contexts, each, slot)

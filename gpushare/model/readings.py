@@ -22,11 +22,16 @@ IDLE = Load(0, 0)
 
 @dataclass(frozen=True, slots=True)
 class ProcessReading:
-    """A process on a GPU, by the host's pid."""
+    """A process on a GPU, by the host's pid.
+
+    ``load`` is ``IDLE`` for a process that the driver leaves out of its samples. ``sampled`` is false if this
+    may also mean that the driver has no sample yet.
+    """
 
     pid: int
     used_bytes: int | None = None
     load: Load | None = None
+    sampled: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -199,6 +199,13 @@ PLUGIN_SAMPLE_AGE: Final = DEVICE_PLUGIN.metric(
     "Age of the last NVML sample from which launch rates are computed; the last rates apply until the next "
     "sample. 0 if no container has a compute share.",
 )
+PLUGIN_REGIONS: Final = DEVICE_PLUGIN.metric(
+    "gpushare_device_plugin_regions_resized",
+    "counter",
+    "Regions whose size a container has changed, by change: grown (repaired) or cut (unusable until the pod "
+    "is recreated).",
+    "change",
+)
 
 # --- exporter: names of other projects ----------------------------------------------------------
 # The DCGM_* names of the ACK documentation (percent, MiB, MHz), and the former ones of cAdvisor.

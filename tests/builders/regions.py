@@ -7,19 +7,23 @@ from pathlib import Path
 from gpushare.isolation import region
 from gpushare.isolation.layout import LIMIT, REGION, DirectoryOwner, link_of
 from gpushare.isolation.limits import CardLimit, text
+from gpushare.isolation.region_layout import CARD, HEADER, LAYOUT, MAGIC, SIZE, VERSION
 
 
 def region_bytes(cards: Sequence[region.CardUse] = (), pids: Sequence[int] = ()) -> bytes:
     """A region with this usage of GPUs, and slots for these processes."""
     made = bytearray(region.empty())
-    region._HEADER.pack_into(made, 0, region.MAGIC, region.VERSION, region.SIZE, 0)
+    HEADER.pack_into(made, 0, MAGIC, VERSION, SIZE, 0, *LAYOUT)
     for index, use in enumerate(cards):
         numbers = (use.limit, use.used, use.peak, use.refusals)
-        region._CARD.pack_into(
-            made, region._CARDS_AT + index * region._CARD.size, use.uuid.encode(), *numbers
+        CARD.pack_into(
+            made,
+            LAYOUT.cards_at + index * LAYOUT.card,
+            use.uuid.encode(),
+            *numbers,
         )
     for slot, pid in enumerate(pids):
-        struct.pack_into("<QQ", made, region._SLOTS_AT + slot * region._SLOT.size, pid, 1)
+        struct.pack_into("<QQ", made, LAYOUT.slots_at + slot * LAYOUT.slot, pid, 1)
     return bytes(made)
 
 

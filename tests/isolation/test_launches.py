@@ -232,6 +232,14 @@ say(cuda.cuGraphLaunch(graph, None))
         assert process.communicate("\n")[0] == "[0]\n"
 
 
+def test_captured_launches_take_no_tokens(launcher: Container) -> None:
+    limited(launcher)
+    launcher.python("context()")
+    rate(launcher, 10**9)
+    launcher.python("context(); cuda.cuStreamBeginCapture_v2(None, 0); launch(1); launch(1)")
+    assert spent(launcher) == 0
+
+
 def test_a_truncated_region_delays_no_launch(launcher: Container) -> None:
     limited(launcher)
     cut = f"os.truncate({str(launcher.shared)!r}, 10); time.sleep(0.01)"

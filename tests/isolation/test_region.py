@@ -5,6 +5,7 @@ import pytest
 
 from gpushare.errors import SourceError
 from gpushare.isolation import limits, region
+from gpushare.isolation.region_layout import HEADER, LAYOUT, MAGIC, SIZE, SLOTS, VERSION
 from tests.fixtures.isolation import MIB, NATIVE, UUID, needs_compiler, share
 from tests.isolation.conftest import Make
 
@@ -32,21 +33,22 @@ def test_the_library_and_the_reader_agree_on_the_layout(tmp_path: Path) -> None:
     )
     lines = subprocess.check_output([program], text=True, timeout=60).splitlines()  # noqa: S603 - just compiled
     assert {name: int(number) for name, number in map(str.split, lines)} == {
-        "size": region.SIZE,
+        "size": SIZE,
         "sequence": 16,
         "lock": 24,
-        "cards": region._CARDS_AT,
-        "card": region._CARD.size,
-        "launches": region._LAUNCHES_AT,
-        "launch": region._LAUNCH.size,
-        "slots": region._SLOTS_AT,
-        "slot": region._SLOT.size,
-        "slot_count": region.SLOTS,
+        "sizes": 72,
+        "cards": LAYOUT.cards_at,
+        "card": LAYOUT.card,
+        "launches": LAYOUT.launches_at,
+        "launch": LAYOUT.launch,
+        "slots": LAYOUT.slots_at,
+        "slot": LAYOUT.slot,
+        "slot_count": SLOTS,
         "max_cards": limits.MAX_CARDS,
-        "measures": region._MEASURES_AT,
-        "measure": region._MEASURE.size,
-        "magic": region.MAGIC,
-        "version": region.VERSION,
+        "measures": LAYOUT.measures_at,
+        "measure": LAYOUT.measure,
+        "magic": MAGIC,
+        "version": VERSION,
     }
 
 
@@ -115,7 +117,7 @@ def test_a_rate_in_an_uninitialised_region_stays(make: Make) -> None:
 def test_usage_is_recomputed_after_a_process_was_killed_with_the_lock(make: Make) -> None:
     container = make()
     container.limit(share(4, 15))
-    used = region._CARDS_AT + 48 + 8
+    used = LAYOUT.cards_at + 48 + 8
     code = f"""{LOCKED}
 context(); alloc(1000)
 view = lock({str(container.shared)!r})
@@ -147,7 +149,7 @@ def test_an_unused_region_has_no_usage() -> None:
     assert region.read(region.empty) is None
 
 
-@pytest.mark.parametrize("content", [b"", b"x" * region.SIZE, bytes([1]) + bytes(region.SIZE - 1)])
+@pytest.mark.parametrize("content", [b"", b"x" * SIZE, bytes([1]) + bytes(SIZE - 1)])
 def test_invalid_bytes_are_not_read_as_a_region(content: bytes) -> None:
     with pytest.raises(SourceError):
         region.read(lambda: content)
@@ -167,3 +169,10 @@ def test_an_empty_region_has_the_size_of_an_initialised_one(make: Make) -> None:
     container.limit(share(4, 15))
     container.python("context()")
     assert container.shared.stat().st_size == len(region.empty())
+
+
+def test_the_header_has_the_sizes_of_the_layout(make: Make) -> None:
+    container = make()
+    container.limit(share(4, 15))
+    container.python("context()")
+    assert HEADER.unpack_from(container.shared.read_bytes())[4:] == tuple(LAYOUT)

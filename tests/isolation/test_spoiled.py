@@ -5,7 +5,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from gpushare.isolation import limits, region
+from gpushare.isolation import limits
+from gpushare.isolation.region_layout import SIZE
 from tests.fixtures.isolation import Container, needs_compiler, share
 
 pytestmark = needs_compiler
@@ -74,10 +75,9 @@ def test_the_environment_raises_no_limit(container: Container) -> None:
 @pytest.mark.parametrize(
     ("content", "why"),
     [
-        (b"", "it has the wrong size"),
-        (bytes(100), "it has the wrong size"),
-        (bytes(region.SIZE + 1), "it has the wrong size"),
-        (b"x" * region.SIZE, "it is not a region of this version"),
+        (b"", "it is too small"),
+        (bytes(100), "it is too small"),
+        (b"x" * SIZE, "it is not a region of this version"),
     ],
 )
 def test_an_invalid_region_allows_no_memory(container: Container, content: bytes, why: str) -> None:
@@ -96,6 +96,12 @@ def test_programs_survive_a_truncated_region(container: Container) -> None:
     done = container.python(code)
     assert done.stdout == "[0]\n[2]\n"
     assert "it was truncated" in done.stderr
+
+
+def test_a_region_that_is_too_large_is_used_as_it_should_be(container: Container) -> None:
+    """A node agent of a later version may create larger regions."""
+    os.truncate(container.shared, SIZE + 4096)
+    assert container.python("context(); say(alloc(4301)[0], alloc(1)[0])").stdout == "[0, 2]\n"
 
 
 def test_programs_survive_an_overwritten_lock_of_the_region(container: Container) -> None:
@@ -122,12 +128,15 @@ def test_a_region_with_too_much_usage_allows_no_memory(container: Container) -> 
     max_examples=15,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
-@given(at=st.integers(0, 1600) | st.integers(0, region.SIZE - 1), noise=st.binary(min_size=1, max_size=300))
+@given(
+    at=st.integers(0, 1600) | st.integers(0, SIZE - 1),
+    noise=st.binary(min_size=1, max_size=300),
+)
 def test_random_bytes_in_a_region_end_no_program(container: Container, at: int, noise: bytes) -> None:
     container.limit(share(4, 15))
     container.python("context()")
     with container.shared.open("r+b") as file:
         file.seek(at)
-        file.write(noise[: region.SIZE - at])
+        file.write(noise[: SIZE - at])
     done = container.python("v = context(); say(v if v else alloc(4302)[0])")
     assert done.stdout == "[2]\n"

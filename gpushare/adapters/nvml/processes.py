@@ -1,7 +1,8 @@
 """The processes on a GPU and their utilization, from NVML.
 
 NVML has one list for each kind of process (compute, graphics, MPS clients) in three versions; a process may
-be in several lists. Utilization is a separate call that returns only active processes.
+be in several lists. Utilization is a separate call that returns only active processes, and none while the
+driver's samples lag: only a GPU that was idle as a whole shows that none of its processes was active.
 """
 
 import ctypes
@@ -64,14 +65,22 @@ def read_processes(library: Library, handle: Any, since_us: int) -> tuple[Proces
     if not lists:
         return None
     loads = _loads(library, handle, since_us)
+    idle = loads == {} and _is_idle(library, handle)
     used: dict[int, int | None] = {}
     for pid, size in (each for found in lists for each in found):
         # A process of two kinds is listed twice, each time with its total memory.
         used[pid] = max((each for each in (used.get(pid), size) if each is not None), default=None)
     return tuple(
-        ProcessReading(pid, size, None if loads is None else loads.get(pid, IDLE))
+        ProcessReading(pid, size)
+        if loads is None
+        else ProcessReading(pid, size, loads.get(pid, IDLE), sampled=idle or pid in loads)
         for pid, size in sorted(used.items())
     )
+
+
+def _is_idle(library: Library, handle: Any) -> bool:
+    rates = library.maybe("nvmlDeviceGetUtilizationRates", handle)
+    return rates is not None and rates.gpu == 0
 
 
 def _listed(library: Library, name: str, handle: Any) -> list[tuple[int, int | None]] | None:

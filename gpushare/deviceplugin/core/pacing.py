@@ -30,13 +30,15 @@ Slot = tuple[int, int, int]
 class CardRate:
     """One GPU at the last poll: its time, the tokens spent until then, and the launch rate, 0 for none.
 
-    ``measured`` is whether the driver reported the load of the container's processes.
+    ``measured`` is whether the driver reported the load of the container's processes, ``pids`` are these
+    processes.
     """
 
     at_ns: int
     spent: int
     rate: int = 0
     measured: bool = True
+    pids: frozenset[int] = frozenset()
 
 
 class ProcessBytes(NamedTuple):
@@ -89,7 +91,7 @@ def pace(
         _slot(process): _contexts(process, processes, before.contexts.get(_slot(process)))
         for process in region.processes
     }
-    writes = (*_context_writes(region, contexts, before), *_rate_writes(limits, rates))
+    writes = (*_context_writes(region, contexts, before), *_rate_writes(limits, region, rates))
     return ContainerPacing(rates, contexts), writes
 
 
@@ -104,24 +106,37 @@ def unmeasured(limits: Sequence[CardLimit], pacing: ContainerPacing) -> bool:
 def _card_rate(
     limit: CardLimit, use: CardUse, on: ProcessesByPid | None, now_ns: int, before: CardRate | None
 ) -> CardRate:
-    """The rate on one GPU; it stays if the container has no process there."""
-    loads = [None] if on is None else [each.load for each in on.values()]
-    measured = None not in loads
+    """The rate on one GPU; it stays if the container has no process there, or no sample of its work."""
+    pids = frozenset(on or ())
     if before is None:
-        return CardRate(now_ns, use.spent, measured=measured)
-    rate = before.rate
-    if loads and measured and is_compute_share(limit.core_percent):
-        elapsed_ns = now_ns - before.at_ns
-        busy = min(_ALL, sum(each.sm for each in loads if each))
-        sample = regulator.LaunchSample(elapsed_ns, elapsed_ns * busy // _ALL, use.spent - before.spent)
+        return CardRate(now_ns, use.spent, measured=_is_measured(on, 0), pids=pids)
+    spent, rate = use.spent - before.spent, before.rate
+    measured = _is_measured(on, spent)
+    if on and measured and is_compute_share(limit.core_percent):
+        sample = _launch_sample(on, now_ns - before.at_ns, spent)
         rate = min(_HIGHEST_RATE, regulator.rate(limit.core_percent, sample, before.rate))
-    return CardRate(now_ns, use.spent, rate, measured)
+        if before.rate and pids - before.pids:
+            # Samples of a new process do not show all of its work yet, so they do not raise the rate.
+            rate = min(rate, before.rate)
+    return CardRate(now_ns, use.spent, rate, measured, pids)
 
 
-def _rate_writes(limits: Sequence[CardLimit], rates: Sequence[CardRate]) -> Iterator[Write]:
+def _is_measured(on: ProcessesByPid | None, spent: int) -> bool:
+    """Whether the driver reported loads; if tokens were spent, at least one process must have a sample."""
+    if on is None or any(each.load is None for each in on.values()):
+        return False
+    return spent <= 0 or not on or any(each.sampled for each in on.values())
+
+
+def _launch_sample(on: ProcessesByPid, elapsed_ns: int, spent: int) -> regulator.LaunchSample:
+    busy = min(_ALL, sum(each.load.sm for each in on.values() if each.load))
+    return regulator.LaunchSample(elapsed_ns, elapsed_ns * busy // _ALL, spent)
+
+
+def _rate_writes(limits: Sequence[CardLimit], region: Region, rates: Sequence[CardRate]) -> Iterator[Write]:
     for card, (limit, rate) in enumerate(zip(limits, rates, strict=True)):
         if is_compute_share(limit.core_percent) and rate.rate and rate.measured:
-            yield from rate_writes(card, rate.rate, rate.at_ns)
+            yield from rate_writes(card, rate.rate, rate.at_ns, region.layout)
 
 
 def _slot(process: ProcessUse) -> Slot:
@@ -163,4 +178,4 @@ def _context_writes(
         slot = _slot(process)
         written, last = contexts[slot].written, before.contexts.get(slot)
         if last and written != last.written:
-            yield from context_writes(process, written)
+            yield from context_writes(process, written, region.layout)

@@ -6,7 +6,8 @@ belong here.
 A launch takes one token per thread (``gpushare/isolation/native/pace.h``). Tokens spent and GPU time used
 give the GPU time of one token, and that time gives the rate. The rate is therefore right from the first
 sample, whether the container was throttled or not, and idle samples do not change it. Each sample moves the
-rate to the geometric mean of the old and the new one, because kernels change and NVML samples are coarse.
+rate to the geometric mean of the old and the new one, because kernels change and NVML samples are coarse, and
+at most doubles it: a sample that is too low opens the limit for no more than its own time.
 """
 
 import math
@@ -14,6 +15,7 @@ from dataclasses import dataclass
 from typing import Final
 
 _SECOND: Final = 1_000_000_000
+_LARGEST_STEP: Final = 2
 _COARSE: Final = 200
 """NVML reports whole percents: utilisation reported as 0 may be up to 0.5 percent."""
 
@@ -34,10 +36,21 @@ class LaunchSample:
 def rate(percent: int, sample: LaunchSample, previous: int) -> int:
     """Tokens per second for a compute share of ``percent``; ``previous`` is the last rate, 0 for none.
 
-    A sample without spent tokens or without elapsed time returns the previous rate.
+    A sample without spent tokens or without elapsed time returns the previous rate; so does one without GPU
+    time if there is no rate yet. With a rate, a sample without GPU time shows only that the GPU can do what
+    it did: the rate rises to at most twice that.
     """
-    if sample.spent <= 0 or sample.elapsed_ns <= 0:
+    if sample.spent <= 0 or sample.elapsed_ns <= 0 or not (previous or sample.busy_ns):
         return previous
     busy_ns = max(sample.busy_ns, sample.elapsed_ns / _COARSE)
     fair = percent / 100 * _SECOND * sample.spent / busy_ns
-    return max(1, round(math.sqrt(fair * previous) if previous else fair))
+    if not previous:
+        return max(1, round(fair))
+    return max(1, min(round(math.sqrt(fair * previous)), _highest(sample, previous)))
+
+
+def _highest(sample: LaunchSample, previous: int) -> int:
+    if sample.busy_ns:
+        return _LARGEST_STEP * previous
+    done = _SECOND * sample.spent // sample.elapsed_ns
+    return min(_LARGEST_STEP * previous, max(previous, _LARGEST_STEP * done))

@@ -8,6 +8,7 @@
 
 #define API __attribute__((visibility("default")))
 
+typedef uint16_t u16;
 typedef uint32_t u32;
 typedef uint64_t u64;
 

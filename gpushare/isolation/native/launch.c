@@ -29,11 +29,12 @@ static void pay(u64 tokens, void *stream, enum entry is_capturing)
 {
     u64 turn;
     int card = account_shared_card();
-    if (card == NO_CARD || pace_take(card, tokens, &turn))
+    if (card == NO_CARD)
         return;
+    bool paid = pace_take(card, tokens, &turn);
     if (captures(stream, (asked_cuStreamIsCapturing *)driver_function(is_capturing)))
         pace_give_back(card, tokens);
-    else
+    else if (!paid)
         pace_wait(card, turn);
 }
 

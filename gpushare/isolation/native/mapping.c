@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stddef.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/mman.h>
@@ -11,14 +12,14 @@
 
 #include "report.h"
 
-_Static_assert(sizeof(pthread_mutex_t) <= 64, "the lock is too large for its field");
+_Static_assert(sizeof(pthread_mutex_t) <= 48, "the lock is too large for its field");
 
-enum { LOCK_TIMEOUT_S = 5 };
+static const long LOCK_TIMEOUT_NS = 5000000000, SHORT_TIMEOUT_NS = 100000000, SECOND_NS = 1000000000;
 
 struct region *region;
 static int region_fd = -1;
 static int mutex_kind;
-static bool lock_timed_out; /* the next call does not wait for the lock */
+static bool lock_timed_out; /* calls wait for the short time only, until one gets the lock */
 static int reported;
 
 static bool unusable(const char *what)
@@ -38,6 +39,16 @@ static void init_mutex(pthread_mutex_t *mutex)
     pthread_mutexattr_destroy(&attributes);
 }
 
+static const struct region_sizes sizes = {
+    .header = offsetof(struct region, cards),
+    .card = sizeof(struct region_card),
+    .launch = sizeof(struct region_launch),
+    .slot = sizeof(struct region_slot),
+    .measure = sizeof(struct region_measure),
+    .cards = MAX_CARDS,
+    .slots = REGION_SLOTS,
+};
+
 /* The first process initialises the region, under the lock of the file. Values of the agent stay. */
 static void initialise(const struct limits *limits)
 {
@@ -50,6 +61,7 @@ static void initialise(const struct limits *limits)
     }
     region->version = REGION_VERSION;
     region->bytes = sizeof *region;
+    region->sizes = sizes;
     __atomic_store_n(&region->magic, REGION_MAGIC, __ATOMIC_RELEASE);
 }
 
@@ -66,12 +78,13 @@ static bool made_for(const struct limits *limits, const char **why)
     return true;
 }
 
-static bool right_size(void) { return lseek(region_fd, 0, SEEK_END) == (off_t)sizeof *region; }
+/* A node agent of a later version may create larger regions. */
+static bool large_enough(void) { return lseek(region_fd, 0, SEEK_END) >= (off_t)sizeof *region; }
 
 static bool map_file(const char **why)
 {
-    *why = "it has the wrong size";
-    if (!right_size())
+    *why = "it is too small";
+    if (!large_enough())
         return false;
     *why = "it cannot be mapped";
     void *at = mmap(NULL, sizeof *region, PROT_READ | PROT_WRITE, MAP_SHARED, region_fd, 0);
@@ -109,23 +122,31 @@ static void end_write(void) { __atomic_store_n(&region->sequence, (region->seque
 /* A truncated file would end the process with SIGBUS, an overwritten mutex with an abort. */
 bool mapping_intact(void)
 {
-    if (!right_size())
+    if (!large_enough())
         return unusable("it was truncated");
     if (region->magic != REGION_MAGIC || region->lock.mutex.__data.__kind != mutex_kind)
         return unusable("it was overwritten");
     return true;
 }
 
+static struct timespec in(long ns)
+{
+    struct timespec at;
+    clock_gettime(CLOCK_REALTIME, &at);
+    ns += at.tv_nsec;
+    return (struct timespec){at.tv_sec + ns / SECOND_NS, ns % SECOND_NS};
+}
+
 static int wait_for(pthread_mutex_t *mutex)
 {
-    struct timespec until;
     int verdict = pthread_mutex_trylock(mutex);
-    if (verdict != EBUSY)
-        return verdict;
-    clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_sec += __atomic_load_n(&lock_timed_out, __ATOMIC_RELAXED) ? 0 : LOCK_TIMEOUT_S;
-    verdict = pthread_mutex_timedlock(mutex, &until);
-    __atomic_store_n(&lock_timed_out, verdict == ETIMEDOUT, __ATOMIC_RELAXED);
+    bool timed_out = __atomic_load_n(&lock_timed_out, __ATOMIC_RELAXED);
+    if (verdict == EBUSY) {
+        struct timespec until = in(timed_out ? SHORT_TIMEOUT_NS : LOCK_TIMEOUT_NS);
+        verdict = pthread_mutex_timedlock(mutex, &until);
+    }
+    if (timed_out != (verdict == ETIMEDOUT))
+        __atomic_store_n(&lock_timed_out, !timed_out, __ATOMIC_RELAXED);
     return verdict;
 }
 

@@ -9,8 +9,6 @@
 
 static struct region_slot *mine; /* slot of this process; NULL before its first reservation */
 
-void region_forget_slot(void) { mine = NULL; }
-
 /* The size of a context of the process in a slot, as the agent measured it; 0 if it has not. */
 static u64 measured(const struct region_slot *slot, int card)
 {
@@ -43,15 +41,54 @@ static void recount(void)
         }
 }
 
-/* Removes the slots of processes that have ended; repairs the sums if one ended while it changed them. */
-static void remove_dead(void)
+/* Processes other than this one, by their slots. */
+struct processes {
+    int count;
+    struct {
+        struct region_slot *slot;
+        u64 pid, start;
+    } each[REGION_SLOTS];
+};
+
+static void list_others(struct processes *others)
 {
+    others->count = 0;
     for (int i = 0; i < REGION_SLOTS; i++) {
         struct region_slot *slot = &region->slots[i];
-        if (slot->pid && slot != mine && !process_alive(slot->pid, slot->start))
+        if (!slot->pid || slot == mine)
+            continue;
+        others->each[others->count].slot = slot;
+        others->each[others->count].pid = slot->pid;
+        others->each[others->count++].start = slot->start;
+    }
+}
+
+static void drop_living(struct processes *listed)
+{
+    int count = 0;
+    for (int i = 0; i < listed->count; i++)
+        if (!process_alive(listed->each[i].pid, listed->each[i].start))
+            listed->each[count++] = listed->each[i];
+    listed->count = count;
+}
+
+/* Removes slots that still belong to these processes; repairs the sums if one ended while it changed them. */
+static void remove_processes(const struct processes *ended)
+{
+    for (int i = 0; i < ended->count; i++) {
+        struct region_slot *slot = ended->each[i].slot;
+        if (slot->pid == ended->each[i].pid && slot->start == ended->each[i].start)
             memset(slot, 0, sizeof *slot);
     }
     recount();
+}
+
+static void remove_dead(void)
+{
+    struct processes ended;
+    list_others(&ended);
+    drop_living(&ended);
+    remove_processes(&ended);
 }
 
 static struct region_slot *empty_slot(void)
@@ -78,10 +115,6 @@ static bool have_slot(void)
         return true;
     remove_former_self();
     struct region_slot *slot = empty_slot();
-    if (!slot) {
-        remove_dead();
-        slot = empty_slot();
-    }
     if (!slot)
         return false;
     memset(slot, 0, sizeof *slot);
@@ -91,19 +124,13 @@ static bool have_slot(void)
     return true;
 }
 
-static bool fits(const struct region_card *card, u64 bytes)
-{
-    return card->used <= card->limit && bytes <= card->limit - card->used;
-}
+static void settle_own(int card) { region->cards[card].used += settle(mine, card); }
 
-/* Whether that many bytes are free, after the slots of ended processes are removed if necessary. */
-static bool has_free(int card, u64 bytes)
+static bool fits(int card, u64 bytes)
 {
-    region->cards[card].used += settle(mine, card);
-    if (fits(&region->cards[card], bytes))
-        return true;
-    remove_dead();
-    return fits(&region->cards[card], bytes);
+    const struct region_card *sums = &region->cards[card];
+    settle_own(card);
+    return sums->used <= sums->limit && bytes <= sums->limit - sums->used;
 }
 
 static void count(int card, u64 bytes)
@@ -115,34 +142,6 @@ static void count(int card, u64 bytes)
         sums->peak = sums->used;
 }
 
-bool region_reserve(int card, u64 bytes)
-{
-    if (!mapping_enter(remove_dead))
-        return false;
-    bool reserved = have_slot() && has_free(card, bytes);
-    if (reserved)
-        count(card, bytes);
-    mapping_leave();
-    return reserved;
-}
-
-void region_refused(int card)
-{
-    if (!mapping_enter(remove_dead))
-        return;
-    region->cards[card].refusals++;
-    mapping_leave();
-}
-
-void region_force(int card, u64 bytes)
-{
-    if (!mapping_enter(remove_dead))
-        return;
-    if (have_slot())
-        count(card, bytes);
-    mapping_leave();
-}
-
 static void uncount(int card, u64 bytes)
 {
     u64 freed = bytes < mine->used[card] ? bytes : mine->used[card];
@@ -150,54 +149,173 @@ static void uncount(int card, u64 bytes)
     region->cards[card].used -= freed < region->cards[card].used ? freed : region->cards[card].used;
 }
 
-void region_release(int card, u64 bytes)
+static void leave_context(int card)
+{
+    if (!mine->contexts[card])
+        return;
+    uncount(card, mine->context_bytes[card]);
+    mine->contexts[card]--;
+}
+
+/* Changes of this process that could not get the lock: its next call that gets it applies them. */
+static struct {
+    bool any;
+    int64_t bytes[MAX_CARDS]; /* negative if more was released than counted */
+    u32 left[MAX_CARDS];      /* contexts */
+} deferred;
+
+static void defer(int card, int64_t bytes, u32 left)
+{
+    __atomic_fetch_add(&deferred.bytes[card], bytes, __ATOMIC_RELAXED);
+    __atomic_fetch_add(&deferred.left[card], left, __ATOMIC_RELAXED);
+    __atomic_store_n(&deferred.any, true, __ATOMIC_RELEASE);
+}
+
+static void apply_deferred(void)
+{
+    if (!__atomic_load_n(&deferred.any, __ATOMIC_RELAXED) || !have_slot())
+        return;
+    __atomic_store_n(&deferred.any, false, __ATOMIC_SEQ_CST);
+    for (int card = 0; card < MAX_CARDS; card++) {
+        int64_t bytes = __atomic_exchange_n(&deferred.bytes[card], 0, __ATOMIC_RELAXED);
+        u32 left = __atomic_exchange_n(&deferred.left[card], 0, __ATOMIC_RELAXED);
+        if (bytes > 0)
+            count(card, (u64)bytes);
+        else if (bytes < 0)
+            uncount(card, -(u64)bytes);
+        for (; left && mine->contexts[card]; left--)
+            leave_context(card);
+    }
+}
+
+void region_forget_slot(void)
+{
+    mine = NULL;
+    memset(&deferred, 0, sizeof deferred);
+}
+
+/* Acquires the lock. False if it is not available. */
+static bool enter(void)
 {
     if (!mapping_enter(remove_dead))
+        return false;
+    apply_deferred();
+    return true;
+}
+
+/* Acquires the lock after the slots of ended processes are removed. The lock is not held while /proc is read,
+   which can take long. */
+static bool enter_without_dead(void)
+{
+    struct processes ended;
+    if (!enter())
+        return false;
+    list_others(&ended);
+    if (ended.count) {
+        mapping_leave();
+        drop_living(&ended);
+        if (!enter())
+            return false;
+    }
+    remove_processes(&ended);
+    return true;
+}
+
+static bool reserve(bool (*enter_region)(void), int card, u64 bytes)
+{
+    if (!enter_region())
+        return false;
+    bool reserved = have_slot() && fits(card, bytes);
+    if (reserved)
+        count(card, bytes);
+    mapping_leave();
+    return reserved;
+}
+
+bool region_reserve(int card, u64 bytes)
+{
+    return reserve(enter, card, bytes) || reserve(enter_without_dead, card, bytes);
+}
+
+void region_refused(int card)
+{
+    if (!enter())
         return;
+    region->cards[card].refusals++;
+    mapping_leave();
+}
+
+static bool force(bool (*enter_region)(void), int card, u64 bytes)
+{
+    if (!enter_region())
+        return false;
+    bool forced = have_slot();
+    if (forced)
+        count(card, bytes);
+    mapping_leave();
+    return forced;
+}
+
+void region_force(int card, u64 bytes)
+{
+    if (!force(enter, card, bytes) && !force(enter_without_dead, card, bytes))
+        defer(card, (int64_t)bytes, 0);
+}
+
+void region_release(int card, u64 bytes)
+{
+    if (!enter()) {
+        defer(card, -(int64_t)bytes, 0);
+        return;
+    }
     if (mine)
         uncount(card, bytes);
     mapping_leave();
 }
 
-static bool enter_context(int card, u64 estimate)
+static bool add_context(int card, u64 estimate)
 {
     if (!have_slot())
         return false;
     if (!mine->contexts[card])
         mine->context_bytes[card] = estimate;
-    region->cards[card].used += settle(mine, card);
-    if (!has_free(card, mine->context_bytes[card]))
+    settle_own(card);
+    if (!fits(card, mine->context_bytes[card]))
         return false;
     mine->contexts[card]++;
     count(card, mine->context_bytes[card]);
     return true;
 }
 
-bool region_enter_context(int card, u64 estimate)
+static bool enter_context(bool (*enter_region)(void), int card, u64 estimate)
 {
-    if (!mapping_enter(remove_dead))
+    if (!enter_region())
         return false;
-    bool entered = enter_context(card, estimate);
+    bool entered = add_context(card, estimate);
     mapping_leave();
     return entered;
 }
 
+bool region_enter_context(int card, u64 estimate)
+{
+    return enter_context(enter, card, estimate) || enter_context(enter_without_dead, card, estimate);
+}
+
 void region_leave_context(int card)
 {
-    if (!mapping_enter(remove_dead))
+    if (!enter()) {
+        defer(card, 0, 1);
         return;
-    if (mine && mine->contexts[card]) {
-        uncount(card, mine->context_bytes[card]);
-        mine->contexts[card]--;
     }
+    if (mine)
+        leave_context(card);
     mapping_leave();
 }
 
 bool region_used(int card, u64 *bytes)
 {
-    if (!mapping_enter(remove_dead))
+    if (!enter_without_dead())
         return false;
-    remove_dead();
     *bytes = region->cards[card].used;
     mapping_leave();
     return true;

@@ -43,14 +43,21 @@ struct region_measure {
     u64 context_bytes[MAX_CARDS];
 };
 
+/* Sizes for readers that were built with another layout: bytes of the header and of a record of each kind, number
+   of GPUs and of slots. A later layout may only add fields to the end of a record, and records. */
+struct region_sizes {
+    u16 header, card, launch, slot, measure, cards, slots, unused;
+};
+
 struct region {
     u64 magic; /* written last; 0 in an uninitialised region */
     u32 version, bytes;
     u64 sequence; /* odd during a write */
     union {
         pthread_mutex_t mutex;
-        char size[64];
+        char size[48];
     } lock;
+    struct region_sizes sizes;
     struct region_card cards[MAX_CARDS];
     struct region_launch launches[MAX_CARDS];
     struct region_slot slots[REGION_SLOTS];
@@ -63,6 +70,8 @@ void region_forget_slot(void);
 /* Counts `bytes` for this process if all processes together stay within the limit. Slots of ended processes are
    removed before anything is refused. */
 bool region_reserve(int card, u64 bytes);
+
+/* As `region_force` and `region_leave_context`: without the lock, the next call that gets it applies the change. */
 void region_release(int card, u64 bytes);
 void region_refused(int card); /* counts a refusal */
 

@@ -9,8 +9,9 @@ import pytest
 
 from gpushare import contract
 from gpushare.installer.install import install
-from gpushare.isolation import layout, region
+from gpushare.isolation import layout
 from gpushare.isolation.layout import DirectoryOwner
+from gpushare.isolation.region_layout import SIZE
 from testbed import until
 from testbed.daemons.agent import GpuNode
 from tests.builders.library_package import packaged
@@ -162,7 +163,7 @@ async def test_after_a_reboot_limits_and_regions_are_there_before_containers_sta
     async with enforcing(gpus, node, tmp_path):
         await two_pods(gpus, node)
         before = files(node)
-        assert {size for _, size in before.values()} == {region.SIZE}
+        assert {size for _, size in before.values()} == {SIZE}
         await reboot(node, link, folders=[contract.ISOLATION_STATE])
         for name in ("a", "b"):
             await running(gpus.bed, name, restarts=1)

@@ -47,6 +47,7 @@ class Node:
     def __init__(self, gpu: GpuNode, cuda: CudaStub) -> None:
         self.gpu, self.cuda = gpu, cuda
         self.pids: list[int] = []
+        self.samples = True
         self._history = deque([(time.monotonic(), cuda.worked_ns(0))], maxlen=1000)
 
     def parts(self, window_s: float) -> list[float]:
@@ -57,11 +58,12 @@ class Node:
         return [100 * (new - old) / elapsed_ns for new, old in zip_longest(last, first, fillvalue=0)]
 
     async def measure(self) -> None:
-        """Copy the usage in the CUDA stub to the NVML stub, until cancelled."""
+        """Copy the usage in the CUDA stub to the NVML stub, until cancelled; no loads without ``samples``."""
+        self.gpu.stub.set(0, gpu_util=100)
         while True:
             self._history.append((time.monotonic(), self.cuda.worked_ns(0)))
             reported = [
-                Process(pid, CONTEXT_MIB, sm=min(100, round(part)))
+                Process(pid, CONTEXT_MIB, sm=min(100, round(part)) if self.samples else 0)
                 for pid, part in zip(self.pids, self.parts(1.0), strict=True)
             ]
             self.gpu.stub.processes(0, reported)
@@ -108,16 +110,25 @@ async def test_two_containers_get_their_compute_shares_and_keep_them_without_sam
         assert await metric(node.gpu, AGE) < 10
         await until_measured(node, small)
 
-        node.gpu.stub.fail("nvmlDeviceGetProcessUtilization", NOT_SUPPORTED)
-
         async def old() -> bool:
             return await metric(node.gpu, AGE) > WINDOW_S
 
+        node.samples = False
+        await until(old, "the age of samples that lag")
+        await until_parts(node, 25, 75)
+        node.samples = True
+        await until(lambda: recent(node), "samples")
+
+        node.gpu.stub.fail("nvmlDeviceGetProcessUtilization", NOT_SUPPORTED)
         await until(old, "the age of the sample in the metrics")
         await until_parts(node, 25, 75)
     finally:
         node.gpu.stub.heal()
         measuring.cancel()
+
+
+async def recent(node: Node) -> bool:
+    return await metric(node.gpu, AGE) < WINDOW_S
 
 
 async def until_parts(node: Node, *percents: int) -> None:

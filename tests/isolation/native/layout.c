@@ -13,6 +13,7 @@ int main(void)
     print("size", sizeof(struct region));
     print("sequence", offsetof(struct region, sequence));
     print("lock", offsetof(struct region, lock));
+    print("sizes", offsetof(struct region, sizes));
     print("cards", offsetof(struct region, cards));
     print("card", sizeof(struct region_card));
     print("max_cards", MAX_CARDS);

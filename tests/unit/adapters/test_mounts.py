@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from gpushare.adapters.mounts import MountSource, source_of
+from gpushare.adapters.mounts import MountSource, is_separate_filesystem, source_of
 
 INSIDE = "/opt/gpushare/region"
 TEXT = f"""\
@@ -37,3 +37,11 @@ def test_the_device_in_mountinfo_is_that_of_stat() -> None:
     found = source_of("/", os.getpid(), Path("/proc"))
     device = Path("/").stat().st_dev
     assert found is None or found.device == f"{os.major(device)}:{os.minor(device)}"
+
+
+@pytest.mark.parametrize("root", ["/", "/gpushare", None])
+def test_only_the_root_of_a_filesystem_is_separate(tmp_path: Path, root: str | None) -> None:
+    (tmp_path / str(os.getpid())).mkdir()
+    mount = "" if root is None else f"36 21 0:25 {root} /no/such/folder rw - tmpfs tmpfs rw\n"
+    (tmp_path / str(os.getpid()) / "mountinfo").write_text(f"21 1 8:1 / / rw - ext4 /dev/root rw\n{mount}")
+    assert is_separate_filesystem(Path("/no/such/folder"), tmp_path) == (root == "/")

@@ -25,7 +25,7 @@ BUSY = Process(10, used_mib=1000, sm=23, memory=5)
 IDLING = Process(11, used_mib=24)
 SHOWN = (
     ProcessReading(10, 1000 * MIB, Load(23, 5)),
-    ProcessReading(11, 24 * MIB, IDLE),
+    ProcessReading(11, 24 * MIB, IDLE, sampled=False),
 )
 
 
@@ -130,6 +130,16 @@ async def test_a_gpu_that_is_lost_is_unreadable_until_it_is_back(stub: NvmlStub,
 async def test_a_process_of_two_kinds_is_one(stub: NvmlStub, gpus: Nvml) -> None:
     stub.processes(0, [Process(10, 1000, kind="compute"), Process(10, 1000, kind="graphics")])
     assert (await gpus.readings()).cards[0].processes == (ProcessReading(10, 1000 * MIB, IDLE),)
+
+
+@pytest.mark.parametrize("gpu_util", [0, 7])
+async def test_only_an_idle_gpu_shows_that_processes_without_a_sample_are_idle(
+    stub: NvmlStub, gpus: Nvml, gpu_util: int
+) -> None:
+    stub.processes(0, [IDLING])
+    stub.set(0, gpu_util=gpu_util)
+    expected = ProcessReading(11, 24 * MIB, IDLE, sampled=gpu_util == 0)
+    assert (await gpus.processes())[stub.uuid(0)] == (expected,)
 
 
 async def test_clients_of_mps_are_processes(stub: NvmlStub, gpus: Nvml) -> None:

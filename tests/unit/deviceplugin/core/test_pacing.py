@@ -3,6 +3,7 @@
 import struct
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import accumulate
 
 import pytest
 from hypothesis import given
@@ -13,7 +14,6 @@ from gpushare.errors import SourceError
 from gpushare.isolation.files import UNUSED
 from gpushare.isolation.limits import CardLimit
 from gpushare.isolation.region import (
-    SIZE,
     CardUse,
     ProcessUse,
     Region,
@@ -21,7 +21,8 @@ from gpushare.isolation.region import (
     context_writes,
     rate_writes,
 )
-from gpushare.model.readings import Load, ProcessReading
+from gpushare.isolation.region_layout import SIZE
+from gpushare.model.readings import IDLE, Load, ProcessReading
 
 SECOND = 10**9
 MIB = 1 << 20
@@ -32,6 +33,11 @@ IDLE_OTHER = replace(WHOLE, uuid="GPU-1")
 
 def use(spent: int, uuid: str = "GPU-0", rate: int = 0) -> CardUse:
     return CardUse(uuid, 4301 * MIB, 0, 0, 0, rate=rate, spent=spent)
+
+
+def unsampled(*pids: int) -> ProcessesByPid:
+    """Processes of which the driver has no sample."""
+    return {pid: ProcessReading(1000 + pid, None, IDLE, sampled=False) for pid in pids}
 
 
 def busy(*percents: int | None, used: int | None = None) -> ProcessesByPid:
@@ -78,6 +84,43 @@ def test_without_a_load_reading_the_rate_stays_and_the_sample_grows_old() -> Non
     assert account.rates[0].rate == 1000
     assert writes[2:] == [(), ()]
     assert unmeasured([QUARTER], account)
+
+
+@given(st.lists(st.integers(1, 10**12), min_size=1, max_size=20))
+def test_work_without_a_sample_keeps_the_rate_and_is_not_measured(spent: list[int]) -> None:
+    totals = accumulate(spent, initial=4000)
+    sampled = (0, busy(100)), (next(totals), busy(100))
+    account, writes = looks(*sampled, *((each, unsampled(1)) for each in totals))
+    assert account.rates[0].rate == 1000
+    assert not any(writes[2:])
+    assert unmeasured([QUARTER], account)
+
+
+def test_one_sample_is_enough_beside_processes_without_work() -> None:
+    account, _ = looks(
+        (0, busy(100)), (4000, {**busy(100), **unsampled(2)}), (8000, {**busy(100), **unsampled(2)})
+    )
+    assert account.rates[0].rate == 1000
+    assert not unmeasured([QUARTER], account)
+
+
+def test_no_work_and_no_sample_is_an_idle_container() -> None:
+    account, _ = looks((0, busy(100)), (4000, busy(100)), (4000, unsampled(1)))
+    assert not unmeasured([QUARTER], account)
+
+
+def test_a_process_that_has_just_arrived_does_not_raise_the_rate() -> None:
+    """Its tokens count at once, its GPU time only with its first sample."""
+    seen = {**busy(50), **unsampled(2)}
+    account, _ = looks((0, busy(100)), (4000, busy(100)), (12000, seen))
+    assert account.rates[0].rate == 1000
+    account, _ = looks((0, busy(100)), (4000, busy(100)), (12000, seen), (20000, busy(50, 0)))
+    assert account.rates[0].rate > 1000
+
+
+def test_a_process_that_has_just_arrived_can_lower_the_rate() -> None:
+    account, _ = looks((0, busy(100)), (4000, busy(100)), (5000, busy(50, 50)))
+    assert account.rates[0].rate == 500
 
 
 def test_after_a_gap_only_new_samples_count() -> None:

@@ -36,6 +36,26 @@ def test_the_toolkit_has_its_version_and_is_held(host: Host) -> None:
     assert "nvidia-container-toolkit" in host.check_output("apt-mark showhold").split()
 
 
+@pytest.mark.parametrize("name", ["gpu-1", "gpu-2"])
+def test_limits_and_regions_have_a_separate_filesystem(one: One, name: str) -> None:
+    found = json.loads(
+        one(name).check_output("findmnt --json --bytes --output FSTYPE,SIZE,OPTIONS /run/gpushare")
+    )
+    (mount,) = found["filesystems"]
+    assert (mount["fstype"], int(mount["size"])) == ("tmpfs", 256 << 20)
+    assert {"nosuid", "nodev", "noexec"} <= set(mount["options"].split(","))
+
+
+def test_no_filesystem_hides_the_files_of_running_containers(one: One) -> None:
+    host = one("cp-1")
+    assert host.file("/run/gpushare/0000000000000001/limit").content_string == "version 1\n"
+    assert host.run("findmnt --mountpoint /run/gpushare").rc == 1
+
+
+def test_the_filesystem_is_mounted_at_boot(host: Host) -> None:
+    assert host.service("run-gpushare.mount").is_enabled
+
+
 def test_there_is_a_cdi_specification(host: Host) -> None:
     assert "kind: nvidia.com/gpu" in host.file("/etc/cdi/nvidia.yaml").content_string
 

@@ -1,0 +1,104 @@
+"""The lock of the region while a process that holds it is stopped: nothing that was freed stays charged."""
+
+import json
+import os
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from subprocess import Popen
+
+from tests.fixtures.isolation import Container, needs_compiler, share
+from tests.isolation.conftest import Make
+from tests.isolation.test_region import LOCKED
+
+pytestmark = needs_compiler
+
+# Prints the result of each line of its input, a Python expression.
+CLIENT = "context(); blocks = [alloc(1000)[1] for _ in range(3)]\nfor line in sys.stdin: say(eval(line))"
+
+
+@contextmanager
+def stopped_holder(container: Container) -> Iterator["Popen[str]"]:
+    """A process that holds the lock and is stopped; at the next line of input it releases the lock."""
+    unlock = "c.CDLL(None).pthread_mutex_unlock(c.c_void_p(c.addressof(c.c_char.from_buffer(view)) + 24))"
+    code = f"{LOCKED}\nview = lock({str(container.shared)!r}); say(0)\nfor line in sys.stdin: say({unlock})"
+    with container.start(code) as holder:
+        assert holder.stdout is not None
+        holder.stdout.readline()
+        holder.send_signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, holder.pid, os.WSTOPPED)
+        try:
+            yield holder
+        finally:
+            holder.kill()
+
+
+@contextmanager
+def client_of(container: Container) -> Iterator["Popen[str]"]:
+    with container.start(CLIENT) as client:
+        try:
+            assert answer(client, "len(blocks)") == 3
+            yield client
+        finally:
+            client.kill()
+
+
+def answer(process: "Popen[str]", line: str) -> object:
+    assert process.stdin is not None
+    assert process.stdout is not None
+    process.stdin.write(f"{line}\n")
+    process.stdin.flush()
+    return json.loads(process.stdout.readline())[0]
+
+
+def release(holder: "Popen[str]") -> None:
+    holder.send_signal(signal.SIGCONT)
+    assert answer(holder, "") == 0
+
+
+def used_mib(container: Container) -> int:
+    return container.seen().cards[0].used >> 20
+
+
+def ready(make: Make) -> Container:
+    container = make(context_mib=121)
+    container.limit(share(4, 15, context_mib=121))
+    return container
+
+
+def test_memory_freed_while_the_lock_is_stalled_is_released_at_the_next_call(make: Make) -> None:
+    container = ready(make)
+    with client_of(container) as client:
+        assert answer(client, "left()[1]") == 4301 - 3000 - 121
+        with stopped_holder(container) as holder:
+            assert answer(client, "free(blocks.pop())") == 0
+            assert answer(client, "free(blocks.pop())") == 0
+            assert used_mib(container) == 3121
+            release(holder)
+            assert answer(client, "free(blocks.pop())") == 0
+            assert used_mib(container) == 121
+
+
+def test_contexts_destroyed_while_the_lock_is_stalled_are_released(make: Make) -> None:
+    container = ready(make)
+    with client_of(container) as client:
+        assert answer(client, "[free(each) for each in blocks]") == [0, 0, 0]
+        with stopped_holder(container) as holder:
+            assert answer(client, "cuda.cuDevicePrimaryCtxReset_v2(0)") == 0
+            release(holder)
+            assert answer(client, "context()") == 0
+            assert used_mib(container) == 121
+
+
+def test_a_call_waits_its_full_time_again_after_a_stalled_lock_was_released(make: Make) -> None:
+    container = ready(make)
+    with client_of(container) as client:
+        with stopped_holder(container) as holder:
+            assert answer(client, "alloc(1)[0]") == 2
+            release(holder)
+            assert answer(client, "alloc(1)[0]") == 0
+        with stopped_holder(container):
+            began = time.monotonic()
+            assert answer(client, "alloc(1)[0]") == 2
+            assert time.monotonic() - began > 4
