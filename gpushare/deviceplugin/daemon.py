@@ -108,6 +108,7 @@ class Agent:
             settings, self.node_state, self._releaser, self._record, self.watchdog, self.metrics
         )
         allocator = self._make_allocator()
+        self._allocation_lock = allocator.lock
         self.cards = self._make_cards(driver)
         self._mem = mem_plugin(self.node_state, allocator)
         self._core = core_plugin(self.node_state, allocator)
@@ -182,7 +183,7 @@ class Agent:
 
     def unready(self) -> str | None:
         """The error that ``/readyz`` returns; None if pods can be served."""
-        if problem := self._watches.problem() or self.node_state.not_serving_reason:
+        if problem := self._watches.problem() or self.node_state.not_serving_reason or self.cards.problem:
             return problem
         return None if self._mem.up else "not registered with the kubelet"
 
@@ -209,7 +210,7 @@ class Agent:
         yield "publisher", self.writer.run()
         yield "teller", self._projector.run()
         if self._settings.cards.watch_health:
-            yield "cards", self.cards.run()
+            yield "cards", self.cards.run(self._allocation_lock, lambda: self.node_state.allocated_gpus)
         yield from self._reconciler.jobs()
         yield "registration", Registrar(self._mem, self._settings.folder, self.metrics).run()
         yield "core registration", self._serve_core()
