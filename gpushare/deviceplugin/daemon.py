@@ -157,7 +157,11 @@ class Agent:
                 "pod-resources", "unequal pods that are admitted together are matched in the order of binding"
             )
         if not files.visible:
-            self._report_degraded(RIGHT, "no container is limited to its units, in any mode")
+            self._report_degraded(
+                RIGHT,
+                f"no container is limited to its units: nodes of mode {Mode.CGPU} and {Mode.CORE_MEM} reject "
+                "them",
+            )
         elif not self._pacer:
             self._report_degraded(
                 COMPUTE,
