@@ -27,11 +27,12 @@ IGNORED_XIDS: Final = frozenset({13, 31, 43, 45, 68, 109})
 
 The Aliyun plugin ignores 31, 43 and 45, NVIDIA's device plugin these six.
 """
-NEED_RESET: Final = frozenset({46, 48, 62, 64, 74, 79, 95, 119, 120, 140, 143})
+NEED_RESET: Final = frozenset({46, 48, 62, 64, 74, 79, 95, 119, 120, 140, 143, 154})
 """XIDs for which NVIDIA's list of XID errors requires a reset of the GPU or of the machine.
 
 Stopped engines (46, 62), uncontained memory errors (48, 64, 95, 140), NVLink (74), a GPU off the bus (79),
-a failed GSP (119, 120), a failed initialisation (143).
+a failed GSP (119, 120), a failed initialisation (143), a changed recovery action (154), with which the driver
+asks for a reset or a reboot.
 """
 
 

@@ -2,9 +2,7 @@
 
 import pytest
 
-from gpushare.errors import ApiError
 from testbed import until
-from testbed.control_plane.api import read_text
 from testbed.daemons.agent import GpuNode
 from tests.fixtures.gpu_nodes import (
     T4,
@@ -13,6 +11,7 @@ from tests.fixtures.gpu_nodes import (
     metric,
     pod,
     running,
+    unready,
     until_allocatable,
     until_registered,
     until_unhealthy,
@@ -28,15 +27,6 @@ pytestmark = [
 NEXT_DRIVER = "580.95.05"
 
 
-async def unready_reason(node: GpuNode) -> str:
-    """The text of ``/readyz`` while it fails, empty otherwise."""
-    try:
-        await read_text(f"{node.ops_url}/readyz")
-    except ApiError as error:
-        return str(error)
-    return ""
-
-
 async def test_an_agent_waits_for_a_driver_that_is_absent_for_a_while(gpus: GpuBed, node: GpuNode) -> None:
     await gpus.bed.create_pods([pod("stays", container(4))])
     await running(gpus.bed, "stays")
@@ -44,12 +34,12 @@ async def test_an_agent_waits_for_a_driver_that_is_absent_for_a_while(gpus: GpuB
     node.stub.unload_driver()
     await until_unhealthy(node, "0,1")
     await until_allocatable(node, 0)
-    assert "driver is not loaded" in (await unready_reason(node)).lower()
+    assert "driver is not loaded" in (await unready(node)).lower()
     assert await metric(node, "gpushare_device_plugin_nvml_up") == 0
     node.stub.load_driver()
     await until_unhealthy(node, "")
     await until_allocatable(node, 2 * T4)
-    assert await unready_reason(node) == ""
+    assert await unready(node) == ""
     assert await metric(node, "gpushare_device_plugin_nvml_up") == 1
     assert (node.agent.running, node.agent.pid, live(node)) == (True, pid, before)
 
