@@ -251,7 +251,7 @@ class Agent:
     def _update_node(self, node: OwnNode) -> None:
         if not self._watches.node.listed.is_set():
             self.cards.report_changes(node.annotations.get(ANN_CARDS))
-        reason = not_serving_reason(node)
+        reason = not_serving_reason(node, self._settings.allocate.response.strategy)
         if reason and reason != self.node_state.not_serving_reason:
             log.warning("not_serving", reason=reason)
             self.writer.record_event(node_event(self._settings.node, EVENT_NOT_SERVING, reason))

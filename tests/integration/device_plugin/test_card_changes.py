@@ -53,7 +53,7 @@ async def test_mig_mode_closes_a_gpu_and_affects_no_running_pod(gpus: GpuBed, no
     await until_event(bed, "faulty", lambda text: "MIG mode" in text, contract.EVENT_CARD_UNHEALTHY)
     assert [each["healthy"] for each in await published(node)] == [False, True]
     assert await metric(node, "gpushare_device_plugin_cards", state="unhealthy") == 1
-    await bed.create_pods([pod("beside", container(11))])
+    await bed.create_pods([pod("beside", container(6))])
     await running(bed, "beside")
     assert cards_of(node) == {"on-card-0": 0, "beside": 1}
     assert [each for each in live(node) if each.pod == "default/on-card-0"] == before
