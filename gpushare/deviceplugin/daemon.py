@@ -65,7 +65,6 @@ async def run(settings: AgentSettings) -> None:
     with bind_socket(settings.ops_host, settings.ops_port) as listener:
         async with Nvml() as gpus, KubeClient(access) as client:
             agent = Agent(settings, client, gpus)
-            await agent.cards.start()
             log.info("started", node=settings.node, ops_port=listener.getsockname()[1], api=client.host)
             await serve(stop, (agent.admin_routes, listener), agent.jobs())
 
@@ -181,13 +180,18 @@ class Agent:
     def jobs(self) -> Iterator[Coroutine[Any, Any, None]]:
         """The background jobs; each runs until cancelled."""
         yield self.watchdog.run()
-        for name, job in self._watches.jobs():
-            yield self.watchdog.run_job(name, job)
-        yield self._serve()
+        yield self._run()
+
+    async def _run(self) -> None:
+        await self.cards.start()
+        async with asyncio.TaskGroup() as tasks:
+            for name, job in self._watches.jobs():
+                tasks.create_task(self.watchdog.run_job(name, job))
+            tasks.create_task(self._serve())
 
     def unready(self) -> str | None:
         """The error that ``/readyz`` returns; None if pods can be served."""
-        if problem := self._watches.problem() or self.node_state.not_serving_reason or self.cards.problem:
+        if problem := self.cards.problem or self._watches.problem() or self.node_state.not_serving_reason:
             return problem
         return None if self._mem.up else "not registered with the kubelet"
 

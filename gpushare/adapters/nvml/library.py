@@ -11,7 +11,7 @@ from typing import Any, Final, TypeVar
 
 import pynvml
 
-from gpushare.errors import GpuError
+from gpushare.errors import DriverAbsentError, GpuError
 
 T = TypeVar("T")
 
@@ -96,7 +96,7 @@ class Library:
             self._open()
 
     def call(self, function: str, *args: Any) -> Any:
-        """Call the function of ``pynvml``. Raises NvmlRefusal, or another GpuError without a driver."""
+        """Call the function of ``pynvml``. Raises NvmlRefusal, or DriverAbsentError."""
         return self.guard(function, lambda: getattr(pynvml, function)(*args))
 
     def maybe(self, function: str, *args: Any) -> Any:
@@ -111,7 +111,7 @@ class Library:
     def guard(self, function: str, body: Callable[[], T]) -> T:
         """Run ``body``, a single call of that function. Raises NvmlRefusal.
 
-        Without a usable driver it raises another GpuError, which no caller takes for the failure of one GPU.
+        Without a usable driver it raises DriverAbsentError, which no caller takes for the failure of one GPU.
         """
         try:
             with self._calling(function):
@@ -120,7 +120,7 @@ class Library:
             self.mismatched = error.value == pynvml.NVML_ERROR_LIB_RM_VERSION_MISMATCH
             self._stale = self._stale or error.value in _STALE
             if error.value in _NO_DRIVER:
-                raise GpuError(_REMEDIES[error.value]) from error
+                raise DriverAbsentError(_REMEDIES[error.value]) from error
             raise NvmlRefusal(function, error.value, str(error)) from error
         except UnicodeDecodeError as error:
             raise NvmlRefusal(function, pynvml.NVML_ERROR_UNKNOWN, f"returned {error.object!r}") from error

@@ -48,7 +48,7 @@ def adopt(
             unfit |= {gpu.uuid: reason} if reason else {}
     reported = {gpu.uuid for gpu in found.gpus}
     for uuid, old in shared.items():
-        # Another GPU may have its index now: two GPUs with one index could not be told apart.
+        # Another GPU may have its index now, and an index must name one GPU.
         if uuid not in reported and gpus.setdefault(old.index, old) is old:
             # The health check reports a GPU that the driver has and cannot read.
             unfit |= {} if old.index in found.unreadable else {uuid: _GONE}

@@ -22,7 +22,7 @@ from gpushare.deviceplugin.core.health import Cordon, Health, HealthPolicy, cord
 from gpushare.deviceplugin.core.shared_gpus import SharedGpus, changes, reason_against, shared_gpus
 from gpushare.deviceplugin.metrics import PluginMetrics
 from gpushare.deviceplugin.watchdog import Watchdog
-from gpushare.errors import ConfigError, DriverReplacedError, GpuError, first_of
+from gpushare.errors import ConfigError, DriverAbsentError, DriverReplacedError, GpuError, first_of
 from gpushare.model.cards import Card, parse_cards
 from gpushare.model.demand import Malformed
 from gpushare.model.hardware import Fault, Gpu, Inventory
@@ -80,15 +80,17 @@ class CardMonitor:
         self._shared_gpus = SharedGpus(settings.unit)
 
     async def start(self) -> None:
-        """Read the inventory. Raises GpuError without a driver, and ConfigError if no GPU can be shared."""
-        self._inventory = await self._gpus.inventory()
-        self._health = Health.of((gpu.uuid for gpu in self._inventory.gpus), self._settings.health)
-        shared = self._shared()
+        """Read the inventory; wait while the driver is absent or no GPU can be shared.
+
+        Raises GpuError if the driver cannot be used, DriverReplacedError, and ConfigError for more units than
+        the kubelet takes.
+        """
+        shared = await self._first_reading()
+        while shared is None:
+            await asyncio.sleep(_POLL_S)
+            shared = await self._first_reading()
         for notice in shared.notices:
             log.warning("gpu_notice", text=notice)
-        if not shared.cards:
-            reasons = "; ".join(shared.notices) or "NVML found none"
-            raise ConfigError(f"no GPU of this machine can be shared: {reasons}")
         namer = namer_for(shared.cards)
         if isinstance(namer, Malformed):
             raise ConfigError(namer.problem)
@@ -98,8 +100,26 @@ class CardMonitor:
             cuda=self._inventory.cuda,
             units=[c.units for c in shared.cards],
         )
-        self._metrics.nvml_up.set(1)
         self._publish(shared)
+
+    async def _first_reading(self) -> SharedGpus | None:
+        """The GPUs to share; None, with the reason in ``problem``, if there are none yet."""
+        before = self.problem
+        try:
+            self._inventory = await self._gpus.inventory()
+        except DriverAbsentError as error:
+            self._set_problem(str(error))
+        else:
+            self._set_problem(None)
+            self._health = Health.of((gpu.uuid for gpu in self._inventory.gpus), self._settings.health)
+            shared = self._shared()
+            if shared.cards:
+                return shared
+            reasons = "; ".join(shared.notices) or "NVML found none"
+            self.problem = f"no GPU of this machine can be shared: {reasons}"
+        if self.problem != before:
+            log.warning("waiting_for_gpus", reason=self.problem)
+        return None
 
     def report_changes(self, published: str | None) -> None:
         """Report differences to ``published``, the node's GPU annotation from before the agent started."""

@@ -68,6 +68,34 @@ async def test_an_agent_ends_when_the_driver_was_replaced_and_its_successor_work
     await until_agreed(node, gpus.extender)
 
 
+async def test_an_agent_that_starts_without_a_driver_waits_for_it(gpus: GpuBed, node: GpuNode) -> None:
+    await node.agent.stop()
+    node.stub.unload_driver()
+    await node.agent.start()
+    await until(lambda: is_unready(node, "driver is not loaded"), "the agent to wait for the driver")
+    node.stub.load_driver()
+    await until_registered(node)
+    await until_unhealthy(node, "")
+    await until_allocatable(node, 2 * T4)
+    await until_agreed(node, gpus.extender)
+
+
+async def test_an_agent_that_starts_without_a_gpu_to_share_waits_for_one(node: GpuNode) -> None:
+    await node.agent.stop()
+    for index in (0, 1):
+        node.stub.set(index, mig=1)
+    await node.agent.start()
+    await until(lambda: is_unready(node, "no GPU of this machine can be shared"), "the agent to wait")
+    for index in (0, 1):
+        node.stub.set(index, mig=None)
+    await until_registered(node)
+    await until_allocatable(node, 2 * T4)
+
+
+async def is_unready(node: GpuNode, reason: str) -> bool:
+    return reason in await unready(node)
+
+
 async def test_no_allocation_is_lost_when_the_driver_is_replaced_during_one(
     gpus: GpuBed, node: GpuNode
 ) -> None:

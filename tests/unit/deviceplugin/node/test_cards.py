@@ -13,7 +13,7 @@ from gpushare.deviceplugin.metrics import PluginMetrics
 from gpushare.deviceplugin.node import cards
 from gpushare.deviceplugin.node.cards import CardMonitor, CardSettings
 from gpushare.deviceplugin.watchdog import Watchdog
-from gpushare.errors import DriverReplacedError, GpuError
+from gpushare.errors import DriverAbsentError, DriverReplacedError, GpuError
 from gpushare.model.hardware import Fault, Gpu, Inventory
 from gpushare.model.options import MemoryUnit
 from gpushare.ports import Event
@@ -121,6 +121,32 @@ async def test_a_smaller_gpu_closes_until_its_pods_are_gone(found: Monitored) ->
     assert (card.units, card.mib, card.healthy) == (13, 14141, True)
     changed = "GPU 0 (Tesla T4) has 13 units instead of 14 (15079 → 14141 MiB)"
     assert (EVENT_CARDS_CHANGED, changed) in found.reported()
+
+
+async def test_the_start_waits_for_the_driver_and_for_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cards, "_POLL_S", 0.001)
+    found = Monitored()
+    found.driver.error = DriverAbsentError("the driver is not loaded")
+    with capture_logs() as logs:
+        starting = asyncio.create_task(found.monitor.start())
+        await until(lambda: found.monitor.problem == "the driver is not loaded")
+        assert found.metrics.registry.get_sample_value("gpushare_device_plugin_nvml_up") == 0
+        found.driver.gpus, found.driver.error = (replace(ONE, mig=True),), None
+        await until(lambda: "no GPU of this machine can be shared" in (found.monitor.problem or ""))
+        assert "it is in MIG mode" in (found.monitor.problem or "")
+        assert not found.published
+        found.driver.gpus = (ONE,)
+        await starting
+    assert [each["event"] for each in logs] == ["waiting_for_gpus", "waiting_for_gpus", "cards"]
+    assert found.monitor.problem is None
+    assert len(found.published) == 1
+
+
+async def test_a_driver_that_cannot_be_used_ends_the_start() -> None:
+    found = Monitored()
+    found.driver.error = GpuError("libnvidia-ml.so.1 was not found")
+    with pytest.raises(GpuError, match="was not found"):
+        await found.monitor.start()
 
 
 async def test_an_equal_reading_publishes_and_reports_nothing(found: Monitored) -> None:
