@@ -1,11 +1,12 @@
 """GPUs that an administrator reconfigures while pods run: MIG, ECC, compute mode; on a real kubelet."""
 
 import json
-from typing import Any
+from collections.abc import Iterator
 
 import pytest
 
 from gpushare import contract
+from testbed import until
 from testbed.daemons.agent import GpuNode
 from tests.fixtures.gpu_nodes import (
     T4,
@@ -30,16 +31,26 @@ pytestmark = [
 
 NOTICED_S = 60
 PROHIBITED = 2
+TOTAL_MIB = 15360
 WITH_ECC = 14336
 """Total MiB of a T4 with fewer usable ones: 13 units instead of 14."""
 
 
-async def published(node: GpuNode) -> list[dict[str, Any]]:
-    """The node annotation with the GPUs."""
-    found: list[dict[str, Any]] = json.loads(
-        (await node_object(node))["metadata"]["annotations"][contract.ANN_CARDS]
-    )
-    return found
+@pytest.fixture(autouse=True)
+def restored(node: GpuNode) -> Iterator[None]:
+    yield
+    for index in (0, 1):
+        node.stub.set(index, total_mib=TOTAL_MIB, mig=None, compute_mode=0)
+
+
+async def until_published(node: GpuNode, *expected: tuple[int, bool]) -> None:
+    """Wait until the node annotation has these units and health of the GPUs."""
+
+    async def there() -> bool:
+        text = (await node_object(node))["metadata"]["annotations"][contract.ANN_CARDS]
+        return [(each["units"], each["healthy"]) for each in json.loads(text)] == list(expected)
+
+    await until(there, f"the annotation to have {expected}")
 
 
 async def test_mig_mode_closes_a_gpu_and_affects_no_running_pod(gpus: GpuBed, node: GpuNode) -> None:
@@ -51,7 +62,7 @@ async def test_mig_mode_closes_a_gpu_and_affects_no_running_pod(gpus: GpuBed, no
     await until_unhealthy(node, "0", NOTICED_S)
     await until_allocatable(node, T4)
     await until_event(bed, "faulty", lambda text: "MIG mode" in text, contract.EVENT_CARD_UNHEALTHY)
-    assert [each["healthy"] for each in await published(node)] == [False, True]
+    await until_published(node, (T4, False), (T4, True))
     assert await metric(node, "gpushare_device_plugin_cards", state="unhealthy") == 1
     await bed.create_pods([pod("beside", container(6))])
     await running(bed, "beside")
@@ -72,14 +83,14 @@ async def test_a_gpu_that_became_smaller_gets_its_size_after_its_last_pod(
     assert cards_of(node) == {"before-ecc": 0}
     node.stub.set(0, total_mib=WITH_ECC)
     await until_unhealthy(node, "0", NOTICED_S)
-    assert [(each["units"], each["healthy"]) for each in await published(node)] == [(T4, False), (T4, True)]
+    await until_published(node, (T4, False), (T4, True))
     assert cards_of(node) == {"before-ecc": 0}
     await remove(bed, "before-ecc")
     await until_unhealthy(node, "", NOTICED_S)
     await until_allocatable(node, 2 * T4 - 1)
     smaller = f"GPU 0 (Tesla T4) has {T4 - 1} units instead of {T4}"
     await until_event(bed, "faulty", lambda text: smaller in text, contract.EVENT_CARDS_CHANGED)
-    node.stub.set(0, total_mib=15360)
+    node.stub.set(0, total_mib=TOTAL_MIB)
     await until_allocatable(node, 2 * T4, NOTICED_S)
     await until_agreed(node, gpus.extender)
 
