@@ -108,6 +108,11 @@ ISOLATION_STATE: Final = "/run/gpushare"
 """Folder on nodes, in memory: limit file and region of each container."""
 ISOLATION_INSIDE: Final = "/opt/gpushare"
 """Folder in containers: library, limit file and region."""
+ISOLATION_GUARD: Final = "/.gpushare"
+"""Path in containers of a mount that fails, and the container with it, if the library is missing on the node.
+
+Container runtimes process mounts by the depth of this path: it comes before all others.
+"""
 PRELOAD: Final = "/etc/ld.so.preload"
 """Libraries that the loader of glibc loads before those of a program."""
 ISOLATION_INSTALLER_NAME: Final = "cgpu-installer"

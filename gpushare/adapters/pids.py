@@ -7,6 +7,8 @@ from typing import Final
 
 _NUMBERS: Final = re.compile(r"^NSpid:.*\s(\d+)$", re.MULTILINE)
 """One number for each namespace, the innermost last (Linux Documentation/filesystems/proc.rst)."""
+_START_FIELD: Final = 19
+"""Position of ``starttime`` after the command name (proc_pid_stat(5))."""
 _HOSTS: Final = "pid:[4026531836]"
 """The first PID namespace of a kernel (PROC_PID_INIT_INO in Linux include/linux/proc_ns.h)."""
 
@@ -26,6 +28,19 @@ def inner_pids(pids: Iterable[int], proc: Path) -> dict[int, int]:
     """
     found = ((pid, _NUMBERS.search(_status(proc / str(pid)))) for pid in pids)
     return {pid: int(numbers[1]) for pid, numbers in found if numbers}
+
+
+def start_of(pid: int, proc: Path) -> str:
+    """Return when a process started, in clock ticks since boot; empty if it has ended.
+
+    Together with the PID it identifies a process: PIDs are reused.
+    """
+    try:
+        # The command name before it, in parentheses, may contain spaces and parentheses.
+        fields = (proc / str(pid) / "stat").read_text(errors="replace").rpartition(")")[2].split()
+    except OSError:
+        return ""
+    return fields[_START_FIELD] if len(fields) > _START_FIELD else ""
 
 
 def command_of(pid: int, proc: Path) -> str:

@@ -66,7 +66,6 @@ async def run(settings: AgentSettings) -> None:
     with bind_socket(settings.ops_host, settings.ops_port) as listener:
         async with Nvml() as gpus, KubeClient(access) as client:
             agent = Agent(settings, client, gpus)
-            await agent.cards.start()
             log.info("started", node=settings.node, ops_port=listener.getsockname()[1], api=client.host)
             await serve(stop, (agent.admin_routes, listener), agent.jobs())
 
@@ -110,6 +109,7 @@ class Agent:
             settings, self.node_state, self._releaser, self._record, self.watchdog, self.metrics
         )
         allocator = self._make_allocator()
+        self._allocation_lock = allocator.lock
         self.cards = self._make_cards(driver)
         self._mem = mem_plugin(self.node_state, allocator)
         self._core = core_plugin(self.node_state, allocator)
@@ -163,7 +163,11 @@ class Agent:
                 "pod-resources", "unequal pods that are admitted together are matched in the order of binding"
             )
         if not files.visible:
-            self._report_degraded(RIGHT, "no container is limited to its units, in any mode")
+            self._report_degraded(
+                RIGHT,
+                f"no container is limited to its units: nodes of mode {Mode.CGPU} and {Mode.CORE_MEM} reject "
+                "them",
+            )
         elif not self._pacer:
             self._report_degraded(
                 COMPUTE,
@@ -183,13 +187,18 @@ class Agent:
     def jobs(self) -> Iterator[Coroutine[Any, Any, None]]:
         """The background jobs; each runs until cancelled."""
         yield self.watchdog.run()
-        for name, job in self._watches.jobs():
-            yield self.watchdog.run_job(name, job)
-        yield self._serve()
+        yield self._run()
+
+    async def _run(self) -> None:
+        await self.cards.start()
+        async with asyncio.TaskGroup() as tasks:
+            for name, job in self._watches.jobs():
+                tasks.create_task(self.watchdog.run_job(name, job))
+            tasks.create_task(self._serve())
 
     def unready(self) -> str | None:
         """The error that ``/readyz`` returns; None if pods can be served."""
-        if problem := self._watches.problem() or self.node_state.not_serving_reason:
+        if problem := self.cards.problem or self._watches.problem() or self.node_state.not_serving_reason:
             return problem
         return None if self._mem.up else "not registered with the kubelet"
 
@@ -218,7 +227,7 @@ class Agent:
         yield "publisher", self.writer.run()
         yield "teller", self._projector.run()
         if self._settings.cards.watch_health:
-            yield "cards", self.cards.run()
+            yield "cards", self.cards.run(self._allocation_lock, lambda: self.node_state.allocated_gpus)
         yield from self._reconciler.jobs()
         yield "registration", Registrar(self._mem, self._settings.folder, self.metrics).run()
         yield "core registration", self._serve_core()
@@ -255,7 +264,7 @@ class Agent:
     def _update_node(self, node: OwnNode) -> None:
         if not self._watches.node.listed.is_set():
             self.cards.report_changes(node.annotations.get(ANN_CARDS))
-        reason = not_serving_reason(node)
+        reason = not_serving_reason(node, self._settings.allocate.response.strategy)
         if reason and reason != self.node_state.not_serving_reason:
             log.warning("not_serving", reason=reason)
             self.writer.record_event(node_event(self._settings.node, EVENT_NOT_SERVING, reason))

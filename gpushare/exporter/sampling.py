@@ -17,7 +17,7 @@ from gpushare.adapters.cgroups import containers_of
 from gpushare.adapters.kube.mirror import Mirror
 from gpushare.adapters.kubelet.podresources import PodResources
 from gpushare.contract import ANN_ASSIGNED_NODE, ANN_CARDS
-from gpushare.errors import ApiError, ConfigError, GpuShareError
+from gpushare.errors import ApiError, ConfigError, DriverReplacedError, GpuShareError
 from gpushare.exporter.regions import isolation_of
 from gpushare.exporter.settings import ExporterSettings
 from gpushare.exporter.snapshot import (
@@ -68,7 +68,7 @@ class Sampler:
         return self._clock() - self._read_at
 
     async def run(self, updated: Callable[[], None]) -> None:
-        """Read until cancelled; call ``updated`` after each new snapshot."""
+        """Read until cancelled; call ``updated`` after each new snapshot. Raises DriverReplacedError."""
         with suppress(TimeoutError):
             # GPU metrics must appear soon even if the API server is unavailable.
             async with asyncio.timeout(self._settings.deadline_s):
@@ -79,12 +79,14 @@ class Sampler:
                 self.snapshot = await self.read()
                 self._read_at = begun
                 updated()
+            except DriverReplacedError:
+                raise
             except Exception:  # a defect costs one round; if all fail, the liveness probe does too
                 log.exception("round_failed")
             await asyncio.sleep(max(0.0, begun + self._settings.interval_s - self._clock()))
 
     async def read(self) -> Snapshot:
-        """Read every source once."""
+        """Read every source once. Raises DriverReplacedError: no later round would read the GPUs."""
         readings, devices = await asyncio.gather(
             self._sources[NVML].read(self._meters.readings()),
             self._sources[POD_RESOURCES].read(self._kubelet.list()),
@@ -144,7 +146,7 @@ class _Source:
         self._down = False
 
     async def read(self, reading: Awaitable[T]) -> T | None:
-        """Return the result; None on timeout or error."""
+        """Return the result; None on timeout or error. Raises DriverReplacedError."""
         begun = time.monotonic()
         try:
             async with asyncio.timeout(self._deadline_s):
@@ -152,6 +154,8 @@ class _Source:
         except TimeoutError:
             self._log_down(f"no response within {self._deadline_s:g} s")
             return None
+        except DriverReplacedError:
+            raise
         except GpuShareError as error:
             self._log_down(str(error))
             return None

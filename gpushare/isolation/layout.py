@@ -6,10 +6,15 @@
 <libraries>/<version>/ld.so.preload         one line: path of the library in the container
 <state>/<directory>/limit                   limits of the container, writable by root only
 <state>/<directory>/region                  usage of its processes, writable by everybody
+<state>/<directory>/library                 link to the container's build of the library
 <state>/<pod UID>_<container>               link to the container directory
 
 A container directory has a number for a name, because Allocate creates it before the kubelet has confirmed
 which pod the call was for: pods with equal requests may be confused.
+
+Container runtimes create directories for missing mount sources and start the container. They cannot create
+one in place of a link without target: the mount of ``library`` fails the start of a container whose library
+is missing, before the runtime has created directories for the other mounts.
 """
 
 import re
@@ -17,7 +22,7 @@ from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 from typing import Final, NamedTuple
 
-from gpushare.contract import ISOLATION_INSIDE, ISOLATION_LIBRARIES, ISOLATION_STATE, PRELOAD
+from gpushare.contract import ISOLATION_GUARD, ISOLATION_INSIDE, ISOLATION_LIBRARIES, ISOLATION_STATE, PRELOAD
 
 CURRENT: Final = "current"
 LIBRARY: Final = "libgpushare.so"
@@ -25,6 +30,7 @@ LAUNCH_LIBRARY: Final = "libgpushare-launch.so"
 PRELOAD_FILE: Final = "ld.so.preload"
 LIMIT: Final = "limit"
 REGION: Final = "region"
+GUARD: Final = "library"
 PRELOAD_TEXT: Final = f"{ISOLATION_INSIDE}/{LIBRARY}\n"
 VERSION_DIGITS: Final = 16
 """Length of a version: the first digits of a checksum over the libraries."""
@@ -91,13 +97,19 @@ def owner_of(name: str) -> DirectoryOwner | None:
     return DirectoryOwner(uid, container) if uid and separator and container else None
 
 
+def build_of(dirs: IsolationDirs, mounts: IsolationMounts) -> Path:
+    """The file of the library on the node."""
+    return dirs.libraries / mounts.version / (LAUNCH_LIBRARY if mounts.launches else LIBRARY)
+
+
 def bind_mounts(dirs: IsolationDirs, mounts: IsolationMounts) -> tuple[HostMount, ...]:
-    """The bind mounts of a container: library, ld.so.preload, limit and region."""
-    library, own = dirs.libraries / mounts.version, dirs.state / mounts.directory
-    build = LAUNCH_LIBRARY if mounts.launches else LIBRARY
+    """The bind mounts of a container: guard, library, ld.so.preload, limit and region."""
+    own = dirs.state / mounts.directory
+    build = build_of(dirs, mounts)
     return (
-        HostMount(str(library / build), f"{ISOLATION_INSIDE}/{LIBRARY}", read_only=True),
-        HostMount(str(library / PRELOAD_FILE), PRELOAD, read_only=True),
+        HostMount(str(own / GUARD), ISOLATION_GUARD, read_only=True),
+        HostMount(str(build), f"{ISOLATION_INSIDE}/{LIBRARY}", read_only=True),
+        HostMount(str(build.with_name(PRELOAD_FILE)), PRELOAD, read_only=True),
         HostMount(str(own / LIMIT), f"{ISOLATION_INSIDE}/{LIMIT}", read_only=True),
         HostMount(str(own / REGION), f"{ISOLATION_INSIDE}/{REGION}", read_only=False),
     )

@@ -85,7 +85,10 @@ RESOURCES: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class OwnNode:
-    """The relevant part of a node's object. A resource that the node does not have is absent, not 0."""
+    """The relevant part of a node's object. A resource that the node does not have is absent, not 0.
+
+    ``kubelet_version`` is the kubelet's version as it reports it (``v1.36.3``), empty if unknown.
+    """
 
     name: str
     uid: str = ""
@@ -93,3 +96,4 @@ class OwnNode:
     annotations: Mapping[str, str] = field(default_factory=dict)
     capacity: Mapping[str, int] = field(default_factory=dict)
     allocatable: Mapping[str, int] = field(default_factory=dict)
+    kubelet_version: str = ""

@@ -98,6 +98,14 @@ ALERTS: Final = (
         "1m",
     ),
     Alert(
+        "GpuShareDriverDown",
+        "critical",
+        f"{names.PLUGIN_NVML_UP} == 0",
+        "The NVIDIA driver does not respond to node agent {{ $labels.instance }}: no new GPU pods start "
+        "there.",
+        "2m",
+    ),
+    Alert(
         "GpuShareCardXid",
         "warning",
         f"increase({names.CARD_XIDS}[15m]) > 0\nor\n({names.CARD_XIDS} unless {names.CARD_XIDS} offset 15m)",

@@ -9,7 +9,7 @@ from typing import Final
 import structlog
 
 from gpushare.adapters.nvml import Nvml
-from gpushare.errors import ConfigError, GpuError
+from gpushare.errors import ConfigError, DriverReplacedError, GpuError, first_of
 from gpushare.model.hardware import Inventory
 from gpushare.mpsd.metrics import MpsMetrics
 from gpushare.mpsd.settings import MpsSettings
@@ -64,12 +64,22 @@ class ControlDaemons:
         self.metrics = MpsMetrics()
 
     async def run(self) -> None:
-        """Run a control daemon for each GPU until cancelled."""
-        async with asyncio.TaskGroup() as tasks:
-            while True:
-                for supervisor in await self._update():
-                    tasks.create_task(supervisor.run(self._settings.interval_s))
-                await asyncio.sleep(self._settings.interval_s)
+        """Run a control daemon for each GPU until cancelled.
+
+        Raises DriverReplacedError after it has stopped the control daemons: their servers and all CUDA
+        programs ended with the old driver.
+        """
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                while True:
+                    for supervisor in await self._update():
+                        tasks.create_task(supervisor.run(self._settings.interval_s))
+                    await asyncio.sleep(self._settings.interval_s)
+        except* DriverReplacedError as group:
+            reason = str(first_of(group))
+            log.error("driver_replaced", reason=reason, effect="this process ends to be restarted")  # noqa: TRY400 - an expected failure has no traceback
+            await self.stop()
+            raise
 
     async def stop(self) -> None:
         """Stop all control daemons, at the same time."""
@@ -82,10 +92,12 @@ class ControlDaemons:
         return "; ".join([*problems, *cards]) or None
 
     async def _update(self) -> list[Supervisor]:
-        """Read the GPUs; returns the supervisors of new ones."""
+        """Read the GPUs; returns the supervisors of new ones. Raises DriverReplacedError."""
         try:
             inventory = await self._driver.inventory()
             self._healthy = shareable(inventory) - (await self._driver.unhealthy()).keys()
+        except DriverReplacedError:
+            raise
         except GpuError as error:
             if str(error) != self._problem:
                 log.warning("cards_not_read", reason=str(error))

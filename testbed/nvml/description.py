@@ -144,11 +144,18 @@ class Event(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Description(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The whole description. With ``hang``, every call blocks until the field is reset."""
+    """The whole description. With ``hang``, every call blocks until the field is reset.
+
+    ``driver`` is the version of the kernel driver, that of the era if empty. A process whose library has
+    another version, because the driver was replaced after its first call, gets LIB_RM_VERSION_MISMATCH from
+    every call until it ends. While the driver is not ``loaded``, every call fails.
+    """
 
     era: int
     cards: Annotated[tuple[Card, ...], Meta(max_length=MAX_CARDS)] = ()
     pairs: tuple[Pair, ...] = ()
     hang: bool = False
+    driver: Annotated[str, Meta(pattern=r"^[0-9.]*$", max_length=30)] = ""
+    loaded: bool = True
     failures: Annotated[tuple[Failure, ...], Meta(max_length=MAX_FAILURES)] = ()
     events: Annotated[tuple[Event, ...], Meta(max_length=MAX_EVENTS)] = ()

@@ -45,7 +45,8 @@ def state(description: Description) -> str:
 
 def _lines(description: Description) -> Iterator[str]:
     era = ERAS[description.era]
-    yield f"driver {era.driver}"
+    yield f"driver {description.driver or era.driver}"
+    yield f"loaded {int(description.loaded)}"
     yield f"nvml {era.nvml}"
     yield f"cuda {era.cuda}"
     yield f"v1_counts_reserve {int(era.v1_counts_reserve)}"

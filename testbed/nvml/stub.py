@@ -77,7 +77,10 @@ class NvmlStub:
 
     @property
     def sysfs(self) -> Path:
-        """A replacement for ``/sys`` with ``bus/pci/devices/<id>/numa_node`` of each GPU."""
+        """A replacement for ``/sys``.
+
+        It has ``bus/pci/devices/<id>/numa_node`` and ``bus/pci/drivers/nvidia/<id>`` of each GPU.
+        """
         return self.folder / "sys"
 
     def uuid(self, card: int) -> str:
@@ -128,6 +131,18 @@ class NvmlStub:
         """Unblock the calls."""
         self._change(hang=False)
 
+    def unload_driver(self) -> None:
+        """Unload the kernel driver: every call fails with DRIVER_NOT_LOADED."""
+        self._change(loaded=False)
+
+    def load_driver(self, version: str | None = None) -> None:
+        """Load the kernel driver; ``version`` replaces it.
+
+        A process that has called NVML has the library of the previous version until it ends.
+        """
+        driver = self._description.driver if version is None else version
+        self._change(loaded=True, driver=driver)
+
     def fail(self, function: str, code: int, card: int | None = None) -> None:
         """Let a function return an NVML error, for one GPU or for all."""
         others = [f for f in self._description.failures if (f.function, f.card) != (function, card)]
@@ -157,8 +172,20 @@ class NvmlStub:
         self.folder.mkdir(parents=True, exist_ok=True)
         for card in self._description.cards:
             self._write_numa(card)
+        self._write_bound()
         _replace(self.folder / _DESCRIPTION, msgspec.json.encode(self._description))
         _replace(self.state, render.state(self._description).encode())
+
+    def _write_bound(self) -> None:
+        """The kernel has links here; programs read only their names."""
+        driver = self.sysfs / "bus" / "pci" / "drivers" / "nvidia"
+        driver.mkdir(parents=True, exist_ok=True)
+        names = {render.sysfs_name(card) for card in self._description.cards}
+        for entry in driver.iterdir():
+            if entry.name not in names:
+                entry.unlink()
+        for name in names:
+            (driver / name).touch()
 
     def _write_numa(self, card: Card) -> None:
         node = self.sysfs / "bus" / "pci" / "devices" / render.sysfs_name(card) / "numa_node"

@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 
-from gpushare.contract import ANN_CARDS, ANN_IDX, ANN_POD, EVENT_PLACED, EVENT_REFUSED
+from gpushare.contract import ANN_CARDS, ANN_IDX, ANN_POD, EVENT_PLACED, EVENT_REFUSED, LABEL_NO_ISOLATION
 from testbed.control_plane.bed import Bed
 from testbed.control_plane.nodes import SimNode
 from testbed.control_plane.scheduler import SchedulerSpec
@@ -59,7 +59,9 @@ async def _add_real_nodes(bed: Bed, story: Story, into: list[GpuNode]) -> None:
 
 
 async def _real_node(bed: Bed, node: SimNode, story: Story) -> GpuNode:
-    real = await add_gpu_node(bed, KubeletSpec(node.name, labels=node.labels), stub_cards(node))
+    # Without the isolation library, the agent would reject the pods of a node with cgpu=true.
+    labels = {**node.labels, LABEL_NO_ISOLATION: "true"}
+    real = await add_gpu_node(bed, KubeletSpec(node.name, labels=labels), stub_cards(node))
     await real.kubelet.stand_in(*story.images)
     return real
 

@@ -102,7 +102,8 @@ async def mounts(bed: Bed) -> GpuNode:
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def cdi(bed: Bed) -> GpuNode:
     """Plain runc: containerd itself reads the CDI spec. Compute is divided too."""
-    spec = KubeletSpec("cdi", labels={contract.LABEL_MODE: "core_mem"}, files=cdi_spec(V100S))
+    labels = {contract.LABEL_MODE: "core_mem", contract.LABEL_NO_ISOLATION: "true"}
+    spec = KubeletSpec("cdi", labels=labels, files=cdi_spec(V100S))
     return await add_gpu_node(bed, spec, V100S, flags=["--device-list-strategy=cdi"])
 
 

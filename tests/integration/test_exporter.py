@@ -70,6 +70,14 @@ async def nothing_left(bed: Bed, shared: GpuNode) -> AsyncIterator[None]:
         shared.stub.set(index, processes=(), lost=False, gpu_util=0)
 
 
+async def test_a_replaced_driver_ends_the_exporter(shared: GpuNode) -> None:
+    stub = NvmlStub(shared.bed.folder / "nvml-replaced", cards=[card("T4")])
+    found = await start_exporter(shared, QUICK, name="exporter-of-old-driver", port=12399, stub=stub)
+    stub.load_driver("580.95.05")
+    assert await found.process.wait(60) == 1
+    assert "gpushare exporter: the NVIDIA kernel driver was replaced" in found.process.command.log.read_text()
+
+
 async def shows(
     exporter: Exporter,
     expected: dict[Any, float],

@@ -62,6 +62,7 @@ async def exclusive(gpus: GpuBed) -> CardNode:
     """A node of two V100 that NVIDIA's plugin serves, as a static pod."""
     spec = KubeletSpec(
         "ack",
+        labels={contract.LABEL_NO_ISOLATION: "true"},
         files={f"{MANIFESTS}/.folder": ""},
         config={"staticPodPath": MANIFESTS, "fileCheckFrequency": "1s"},
     )

@@ -151,6 +151,17 @@ CASES = [
         'instance="n"',
     ),
     Case(
+        "DriverDown",
+        {
+            'gpushare_device_plugin_nvml_up{instance="n"}': "1x5 0x10 1x5",
+            'gpushare_device_plugin_nvml_up{instance="m"}': "1x5 0 1x14",
+        },
+        7,
+        9,
+        18,
+        'instance="n"',
+    ),
+    Case(
         "PluginNotRegistered",
         {
             'gpushare_device_plugin_registered{instance="n",resource="aliyun.com/gpu-mem"}': "1x5 0x10 1x5",

@@ -85,9 +85,14 @@ class _OwnNodeMeta(BareMeta, rename="camel"):
     annotations: dict[str, str] | None = None
 
 
-class _OwnNodeStatus(Struct):
+class _NodeInfo(Struct, rename="camel"):
+    kubelet_version: str | None = None
+
+
+class _OwnNodeStatus(Struct, rename="camel"):
     capacity: dict[str, Any] | None = None
     allocatable: dict[str, Any] | None = None
+    node_info: _NodeInfo | None = None
 
 
 class WireOwnNode(Struct):
@@ -189,6 +194,7 @@ def _own_node(wire: WireOwnNode) -> tuple[str, OwnNode]:
         meta.annotations or {},
         _resources(status.capacity or {}),
         _resources(status.allocatable or {}),
+        (status.node_info and status.node_info.kubelet_version) or "",
     )
     return meta.name, facts
 

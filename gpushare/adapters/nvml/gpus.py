@@ -1,6 +1,7 @@
 """The GPUs of this machine, for daemons: the driver ports over one NVML thread."""
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -13,9 +14,10 @@ from gpushare.adapters.nvml.events import Events
 from gpushare.adapters.nvml.library import Library
 from gpushare.adapters.nvml.meter import Meter
 from gpushare.adapters.nvml.processes import ProcessMeter
-from gpushare.adapters.nvml.reading import read_inventory, set_exclusive, unhealthy
+from gpushare.adapters.nvml.reading import bound_gpus, read_inventory, set_exclusive, unhealthy
+from gpushare.adapters.nvml.replacement import Mismatch, ReplacementPolicy
 from gpushare.adapters.nvml.worker import Worker
-from gpushare.errors import GpuError
+from gpushare.errors import DriverReplacedError, GpuError
 from gpushare.model.hardware import Fault, Inventory
 from gpushare.model.readings import ProcessReading, Readings
 
@@ -23,6 +25,7 @@ log = structlog.get_logger()
 T = TypeVar("T")
 
 _CLOSE_S: Final = 1.0
+_REPLACEMENT: Final = ReplacementPolicy()
 
 
 class Nvml:
@@ -30,7 +33,8 @@ class Nvml:
 
     The first call opens the library; it is reopened after a failure. ``timeout_s`` limits one NVML function,
     ``poll_s`` is the interval between polls for XID errors, ``reopen_s`` the minimum time between two
-    openings after a GPU was lost.
+    openings after a GPU was lost. Every method raises DriverReplacedError once it is certain, by
+    ``replacement``, that the kernel driver was replaced.
     """
 
     def __init__(
@@ -39,6 +43,7 @@ class Nvml:
         timeout_s: float = 10.0,
         poll_s: float = 1.0,
         reopen_s: float = 120.0,
+        replacement: ReplacementPolicy = _REPLACEMENT,
         sysfs: Path = Path("/sys"),
     ) -> None:
         self._worker = Worker(timeout_s)
@@ -46,9 +51,12 @@ class Nvml:
         self._events = Events()
         self._meter = Meter(self._events)
         self._processes = ProcessMeter()
+        self._mismatch = Mismatch()
+        self._replacement = replacement
         self._poll_s = poll_s
         self._sysfs = sysfs
-        self._known: tuple[str, ...] = ()
+        self._known: frozenset[str] = frozenset()
+        self._bound: frozenset[str] | None = None
 
     async def __aenter__(self) -> Self:
         return self
@@ -69,19 +77,40 @@ class Nvml:
         """Run ``job`` with the open library on the NVML thread and return its result. Raises GpuError."""
 
         def opened() -> T:
-            self._library.ensure()
-            return job(self._library)
+            try:
+                self._library.ensure()
+                return job(self._library)
+            finally:
+                self._check_replaced()
 
         return await self._worker.run(opened)
 
+    def _check_replaced(self) -> None:
+        """Raises DriverReplacedError if several readings have reported a mismatch."""
+        now = time.monotonic()
+        self._mismatch = self._mismatch.after(now, mismatched=self._library.mismatched)
+        if self._mismatch.is_confirmed(now, self._replacement, opened=self._library.opened > 0):
+            raise DriverReplacedError(
+                f"the NVIDIA kernel driver was replaced {now - self._mismatch.since:.0f} s ago: the NVML "
+                "library that this process has loaded is of another version, and only a restart loads the "
+                "new one"
+            )
+
     async def inventory(self) -> Inventory:
-        """Read all GPUs."""
-        inventory = await self.run(lambda library: read_inventory(library, self._sysfs))
-        self._known = tuple(gpu.uuid for gpu in inventory.gpus)
+        """Read all GPUs, also those that were added since the last call."""
+        inventory = await self.run(self._read_inventory)
+        self._known |= {gpu.uuid for gpu in inventory.gpus}
         return inventory
 
+    def _read_inventory(self, library: Library) -> Inventory:
+        bound = bound_gpus(self._sysfs)
+        if self._bound not in (None, bound):
+            library.reopen()
+        self._bound = bound
+        return read_inventory(library, self._sysfs)
+
     async def unhealthy(self) -> Mapping[str, str]:
-        """Return the GPUs of the last inventory that fail their health check: UUID to error."""
+        """Return the GPUs of all inventories that fail their health check: UUID to error."""
         return await self.run(lambda library: unhealthy(library, self._known))
 
     async def set_exclusive(self, uuid: str, *, exclusive: bool) -> None:

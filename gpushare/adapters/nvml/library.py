@@ -11,7 +11,7 @@ from typing import Any, Final, TypeVar
 
 import pynvml
 
-from gpushare.errors import GpuError
+from gpushare.errors import DriverAbsentError, GpuError
 
 T = TypeVar("T")
 
@@ -25,10 +25,16 @@ ABSENT: Final = frozenset(
 )
 """Codes for a value that this GPU or this driver does not provide."""
 
+_NO_DRIVER: Final = frozenset(
+    {pynvml.NVML_ERROR_DRIVER_NOT_LOADED, pynvml.NVML_ERROR_LIB_RM_VERSION_MISMATCH}
+)
+"""Codes that concern the driver, not one GPU or function."""
+
 _STALE: Final = frozenset(
     {
         pynvml.NVML_ERROR_UNINITIALIZED,
         pynvml.NVML_ERROR_DRIVER_NOT_LOADED,
+        pynvml.NVML_ERROR_LIB_RM_VERSION_MISMATCH,
         pynvml.NVML_ERROR_GPU_IS_LOST,
         pynvml.NVML_ERROR_RESET_REQUIRED,
         pynvml.NVML_ERROR_UNKNOWN,
@@ -65,7 +71,8 @@ class NvmlRefusal(GpuError):
 class Library:
     """NVML in this process. ``calling`` is entered around each call, with the function's name.
 
-    ``opened`` counts the openings: handles and event sets are valid until the next one.
+    ``opened`` counts the openings: handles and event sets are valid until the next one. ``mismatched`` is
+    whether the last call failed because library and kernel driver have different versions.
     """
 
     def __init__(self, calling: Callable[[str], AbstractContextManager[None]], reopen_s: float) -> None:
@@ -74,6 +81,7 @@ class Library:
         self._opened_at: float | None = None
         self._stale = False
         self.opened = 0
+        self.mismatched = False
 
     def ensure(self) -> None:
         """Open the library if needed; reopen it, at most every ``reopen_s``, after a GPU was lost.
@@ -88,7 +96,7 @@ class Library:
             self._open()
 
     def call(self, function: str, *args: Any) -> Any:
-        """Call the function of ``pynvml``. Raises NvmlRefusal."""
+        """Call the function of ``pynvml``. Raises NvmlRefusal, or DriverAbsentError."""
         return self.guard(function, lambda: getattr(pynvml, function)(*args))
 
     def maybe(self, function: str, *args: Any) -> Any:
@@ -101,15 +109,23 @@ class Library:
             raise
 
     def guard(self, function: str, body: Callable[[], T]) -> T:
-        """Run ``body``, a single call of that function. Raises NvmlRefusal."""
+        """Run ``body``, a single call of that function. Raises NvmlRefusal.
+
+        Without a usable driver it raises DriverAbsentError, which no caller takes for the failure of one GPU.
+        """
         try:
             with self._calling(function):
-                return body()
+                result = body()
         except pynvml.NVMLError as error:
+            self.mismatched = error.value == pynvml.NVML_ERROR_LIB_RM_VERSION_MISMATCH
             self._stale = self._stale or error.value in _STALE
+            if error.value in _NO_DRIVER:
+                raise DriverAbsentError(_REMEDIES[error.value]) from error
             raise NvmlRefusal(function, error.value, str(error)) from error
         except UnicodeDecodeError as error:
             raise NvmlRefusal(function, pynvml.NVML_ERROR_UNKNOWN, f"returned {error.object!r}") from error
+        self.mismatched = False
+        return result
 
     def close(self) -> None:
         """Shut NVML down; errors are ignored."""
@@ -118,8 +134,13 @@ class Library:
         self._opened_at = None
         try:
             self.call("nvmlShutdown")
-        except NvmlRefusal:
+        except GpuError:
             return
+
+    def reopen(self) -> None:
+        """Open the library again, to find other GPUs. Raises GpuError."""
+        self.close()
+        self._open()
 
     def _open(self) -> None:
         try:

@@ -42,6 +42,14 @@ def read_inventory(library: Library, sysfs: Path) -> Inventory:
     )
 
 
+def bound_gpus(sysfs: Path) -> frozenset[str]:
+    """The PCI addresses that the kernel driver serves; empty if sysfs does not show them.
+
+    An open library does not report GPUs that the driver serves since.
+    """
+    return frozenset(path.name for path in (sysfs / "bus" / "pci" / "drivers" / "nvidia").glob("*:*:*.*"))
+
+
 def unhealthy(library: Library, uuids: Iterable[str]) -> dict[str, str]:
     """Return those of the GPUs that fail basic calls: UUID to error."""
     found = {}

@@ -26,6 +26,7 @@ from gpushare.scheduling.fitting import Rejection
 _UNKNOWN_POD: Final = "unknown_pod"
 NO_UNITS: Final = "no_room"
 _NO_LIBRARY: Final = "no_library"
+_NO_MOUNTS: Final = "no_isolation_mounts"
 _NO_MPS: Final = "no_mps"
 _TEMPORARY: Final = frozenset({_UNKNOWN_POD, _NO_LIBRARY, _NO_MPS})
 """Reasons for a rejection that other programs may remove at any moment."""
@@ -40,7 +41,7 @@ class Capabilities:
     ``isolation`` is whether the agent sees the directories of the isolation library. ``library`` is the
     version that new containers get, None while none is installed; ``launches`` whether launches can be
     paced with it. ``mps`` is whether the agent sees the MPS directory, and ``mps_gpus`` are the UUIDs of the
-    GPUs with a ready MPS control daemon. The two directories are for error texts.
+    GPUs with a ready MPS control daemon. The directories are for error texts.
     """
 
     isolation: bool = False
@@ -49,6 +50,7 @@ class Capabilities:
     mps: bool = False
     mps_gpus: frozenset[str] = frozenset()
     libraries_dir: str = ""
+    state_dir: str = ""
     mps_dir: str = ""
 
 
@@ -162,9 +164,12 @@ def _enforcement(
     A container that gets the same limit from the same library again keeps its container directory, where
     its processes may be running, and its build of the library.
     """
-    if not (is_limited(allocations) and capabilities.isolation):
+    if not is_limited(allocations):
         return None
     subject = f"pod {allocation.pod}, container {allocation.container}"
+    if not capabilities.isolation:
+        # MPS limits the memory of containers too.
+        return None if allocations.mode is Mode.MPS else _not_mounted(allocations, subject, capabilities)
     library = capabilities.library
     if library is None:
         return Rejected(
@@ -183,6 +188,16 @@ def _enforcement(
         return known
     launches = capabilities.launches and has_compute_share(limit)
     return Enforcement(directory_name(allocation.at_ns), library, limit, launches)
+
+
+def _not_mounted(allocations: Allocations, subject: str, capabilities: Capabilities) -> Rejected:
+    return Rejected(
+        _NO_MOUNTS,
+        f"{subject}: node {allocations.node} has sharing mode {allocations.mode}, which limits containers to "
+        f"their units, and its node agent does not see {capabilities.libraries_dir} and "
+        f"{capabilities.state_dir} of the node: mount both into the agent, or disable the limits on the node "
+        f"with the label {LABEL_NO_ISOLATION}=true",
+    )
 
 
 def with_allocation(allocations: Allocations, allocation: Allocation) -> Allocations:

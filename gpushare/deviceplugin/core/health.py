@@ -3,6 +3,8 @@
 - An XID that is not an application error marks its GPU unhealthy at once. If the driver does not name the
   GPU, all GPUs are marked.
 - A failed poll of a GPU, or of the driver as a whole, marks it after several failures in a row.
+- A GPU that a later inventory shows to be unfit for sharing, for example in MIG mode, is unhealthy until an
+  inventory shows otherwise.
 - A marked GPU is healthy again after a period of successful polls without a further fault. After an XID
   that needs a reset it stays unhealthy until the agent is restarted, which the administrator does after
   the reset.
@@ -25,11 +27,12 @@ IGNORED_XIDS: Final = frozenset({13, 31, 43, 45, 68, 109})
 
 The Aliyun plugin ignores 31, 43 and 45, NVIDIA's device plugin these six.
 """
-NEED_RESET: Final = frozenset({46, 48, 62, 64, 74, 79, 95, 119, 120, 140, 143})
+NEED_RESET: Final = frozenset({46, 48, 62, 64, 74, 79, 95, 119, 120, 140, 143, 154})
 """XIDs for which NVIDIA's list of XID errors requires a reset of the GPU or of the machine.
 
 Stopped engines (46, 62), uncontained memory errors (48, 64, 95, 140), NVLink (74), a GPU off the bus (79),
-a failed GSP (119, 120), a failed initialisation (143).
+a failed GSP (119, 120), a failed initialisation (143), a changed recovery action (154), with which the driver
+asks for a reset or a reboot.
 """
 
 
@@ -71,10 +74,14 @@ class _CardState:
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """The health of all GPUs by UUID. Immutable: methods return the new health."""
+    """The health of all GPUs by UUID. Immutable: methods return the new health.
+
+    ``unfit`` are GPUs that cannot be shared according to the last inventory, with the reason.
+    """
 
     policy: HealthPolicy = field(default_factory=HealthPolicy)
     states: Mapping[str, _CardState] = field(default_factory=dict)
+    unfit: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def of(cls, uuids: Iterable[str], policy: HealthPolicy | None = None) -> "Health":
@@ -84,7 +91,13 @@ class Health:
     @property
     def unhealthy(self) -> dict[str, str]:
         """The unhealthy GPUs: UUID → reason."""
-        return {uuid: state.reason for uuid, state in self.states.items() if state.reason is not None}
+        failed = {uuid: state.reason for uuid, state in self.states.items() if state.reason is not None}
+        return {**self.unfit, **failed}
+
+    def after_inventory(self, uuids: Iterable[str], unfit: Mapping[str, str]) -> "Health":
+        """The health after an inventory with these GPUs, of which ``unfit`` cannot be shared."""
+        states = {uuid: self.states.get(uuid, _CardState()) for uuid in uuids}
+        return replace(self, states=states, unfit=unfit)
 
     def after_fault(self, fault: Fault) -> "Health":
         """The health after an XID. One of an unknown GPU has no effect."""

@@ -4,9 +4,10 @@ The kubelet sets extended resources to zero when it registers its node again, an
 recreated. So the object is compared after every change, and lost values are patched again.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from gpushare.contract import (
     ANN_ASSIGNED_NODE,
@@ -23,9 +24,14 @@ from gpushare.deviceplugin.core.shared_gpus import SharedGpus
 from gpushare.model.card_models import label_value
 from gpushare.model.cards import format_cards
 from gpushare.model.modes import mode_of
+from gpushare.model.options import DeviceListStrategy
 from gpushare.model.own_node import OwnNode
 
 T = TypeVar("T")
+
+_KUBELET_VERSION: Final = re.compile(r"v1\.(\d+)\.")
+_FIRST_MINOR_WITH_CDI: Final = 29
+"""Since 1.29 the kubelet passes on CDI devices of device plugins by default (DevicePluginCDIDevices)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,14 +115,21 @@ def _merged(actual: Mapping[str, T], changes: Mapping[str, T | None]) -> dict[st
     return {key: value for key, value in merged.items() if value is not None}
 
 
-def not_serving_reason(node: OwnNode) -> str | None:
-    """Why the GPUs cannot be served now; None if they can.
+def not_serving_reason(node: OwnNode, strategy: DeviceListStrategy = DeviceListStrategy.MOUNTS) -> str | None:
+    """Why the GPUs cannot be served now; None if they can. ``strategy`` is how containers get them.
 
     Two plugins would allocate the same GPU twice, so this one waits until the other offers none.
     """
     _, problem = mode_of(node.labels)
     if problem:
         return problem
+    version = _KUBELET_VERSION.match(node.kubelet_version)
+    if strategy is DeviceListStrategy.CDI and version and int(version[1]) < _FIRST_MINOR_WITH_CDI:
+        return (
+            f"kubelet {node.kubelet_version} ignores CDI devices of a device plugin, so containers would get "
+            f"no GPU: start with --device-list-strategy={DeviceListStrategy.MOUNTS}, or use Kubernetes "
+            f"1.{_FIRST_MINOR_WITH_CDI} or later"
+        )
     for resource in (RESOURCE_WHOLE_GPU, RESOURCE_TIME_SLICED_GPU):
         others = node.allocatable.get(resource, 0)
         if others > 0:

@@ -2,9 +2,9 @@
 
 ``health`` decides whether a GPU is healthy, ``allocations`` which pods use it.
 
-The units follow the memory size that the driver reports at each start. If a driver upgrade makes a GPU
-smaller than its allocations, the smaller size is published: the GPU is over-committed, gets no more pods,
-and its running pods continue.
+The units follow the memory size that the driver reports at each start; ``gpu_readings`` decides on changes
+while the agent runs. If a driver upgrade makes a GPU smaller than its allocations, the smaller size is
+published: the GPU is over-committed, gets no more pods, and its running pods continue.
 """
 
 from collections.abc import Collection
@@ -83,7 +83,7 @@ def shared_gpus(
 ) -> SharedGpus:
     """The shared GPUs of a machine. ``unhealthy`` are UUIDs, ``cordoned`` indices."""
     reasons = {
-        gpu.index: _reason_against(gpu, unit, refuse_unlisted=refuse_unlisted) for gpu in inventory.gpus
+        gpu.index: reason_against(gpu, unit, refuse_unlisted=refuse_unlisted) for gpu in inventory.gpus
     }
     shared = sorted((gpu for gpu in inventory.gpus if reasons[gpu.index] is None), key=lambda gpu: gpu.index)
     cards = (
@@ -107,7 +107,7 @@ def shared_gpus(
     )
 
 
-def _reason_against(gpu: Gpu, unit: MemoryUnit, *, refuse_unlisted: bool) -> str | None:
+def reason_against(gpu: Gpu, unit: MemoryUnit, *, refuse_unlisted: bool) -> str | None:
     """Why a GPU cannot be shared; None if it can."""
     if gpu.mig:
         return "it is in MIG mode, which partitions it already"

@@ -16,12 +16,14 @@ from gpushare.deviceplugin.core.allocations import Enforcement
 from gpushare.errors import ConfigError
 from gpushare.isolation import region
 from gpushare.isolation.layout import (
+    GUARD,
     LIBRARY,
     LIMIT,
     PRELOAD_FILE,
     REGION,
     DirectoryOwner,
     IsolationDirs,
+    build_of,
     is_directory_name,
     link_of,
     owner_of,
@@ -56,7 +58,7 @@ class EnforcementFiles:
         return all((directory / name).is_file() for name in (build, PRELOAD_FILE))
 
     def create(self, enforcement: Enforcement) -> None:
-        """Create limit and region in the container directory; existing files stay. Raises ConfigError.
+        """Create limit, region and guard in the container directory; existing files stay. Raises ConfigError.
 
         If a container was started without these files, the container runtime has created directories in
         their place; they are replaced.
@@ -65,9 +67,10 @@ class EnforcementFiles:
         with _as_config_error(f"cannot write {directory}"):
             directory.mkdir(exist_ok=True)
             directory.chmod(_DIRECTORY_MODE)
-            for path in (directory / LIMIT, directory / REGION):
-                if path.is_dir():
+            for path in (directory / LIMIT, directory / REGION, directory / GUARD):
+                if path.is_dir() and not path.is_symlink():
                     path.rmdir()
+            _link(directory / GUARD, str(build_of(self.folders, enforcement.mounts)))
         if not (directory / LIMIT).exists():
             replace_file(directory / LIMIT, enforcement.limit.encode(), mode=_LIMIT_MODE)
         if not (directory / REGION).exists():
@@ -78,19 +81,11 @@ class EnforcementFiles:
         """Create these directories and their links; with ``clear``, remove others. Raises ConfigError."""
         for owner, enforcement in enforcements.items():
             self.create(enforcement)
-            self._link(owner, enforcement.directory)
+            link = link_of(self.folders.state, owner)
+            with _as_config_error(f"cannot write {link}"):
+                _link(link, enforcement.directory)
         if clear:
             self._clear(enforcements)
-
-    def _link(self, owner: DirectoryOwner, name: str) -> None:
-        link = link_of(self.folders.state, owner)
-        draft = link.with_name(f".{link.name}")
-        with _as_config_error(f"cannot write {link}"):
-            if link.is_symlink() and str(link.readlink()) == name:
-                return
-            draft.unlink(missing_ok=True)
-            draft.symlink_to(name)
-            draft.replace(link)
 
     def _clear(self, enforcements: Mapping[DirectoryOwner, Enforcement]) -> None:
         names = {each.directory for each in enforcements.values()}
@@ -114,6 +109,16 @@ class MpsStatus:
     def up(self, uuid: str) -> bool:
         """Whether the control daemon of this GPU is ready."""
         return is_ready(ready_lock_of(self.folders.state, uuid))
+
+
+def _link(link: Path, target: str) -> None:
+    """Create or replace a link. Raises OSError."""
+    draft = link.with_name(f".{link.name}")
+    if link.is_symlink() and str(link.readlink()) == target:
+        return
+    draft.unlink(missing_ok=True)
+    draft.symlink_to(target)
+    draft.replace(link)
 
 
 @contextmanager

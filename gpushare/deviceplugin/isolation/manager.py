@@ -63,6 +63,7 @@ class EnforcementManager:
             mps=self._mps.visible,
             mps_gpus=frozenset(ready),
             libraries_dir=str(self._files.folders.libraries),
+            state_dir=str(self._files.folders.state),
             mps_dir=str(self._mps.folders.state),
         )
 
@@ -126,7 +127,7 @@ class EnforcementManager:
         return frozenset(uuid for each in allocations if each.enforcement for uuid, _ in each.cards)
 
     def _report_missing(self, enforcements: Iterable[Enforcement]) -> None:
-        """Report missing library versions: container runtimes would start containers without them."""
+        """Report missing library versions: containers that use them do not start again."""
         in_use = {(each.library, each.launches) for each in enforcements}
         missing = frozenset(
             version
@@ -138,7 +139,7 @@ class EnforcementManager:
                 "library_gone",
                 versions=sorted(missing),
                 folder=str(self._files.folders.libraries),
-                effect="containers that use it are not limited after a restart",
+                effect="containers that use it do not start again until it is installed",
             )
         self._missing = missing
         self._metrics.reduced.labels(RIGHT).set(int(bool(missing)))

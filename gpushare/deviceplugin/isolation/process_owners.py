@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from gpushare.adapters.mounts import MountSource, source_of
-from gpushare.adapters.pids import inner_pids
+from gpushare.adapters.pids import inner_pids, start_of
 from gpushare.contract import ISOLATION_INSIDE, MPS_STATE
 from gpushare.errors import SourceError
 from gpushare.isolation.layout import REGION
@@ -42,6 +42,7 @@ class ProcessOwners:
         self.state = state
         self.proc = proc
         self._directories: dict[int, str] = {}
+        self._starts: dict[int, str] = {}
 
     def locate(self, running: ProcessesByGpu) -> CardProcesses:
         """The containers of these processes. Raises SourceError if the host's processes are not visible."""
@@ -71,8 +72,10 @@ class ProcessOwners:
     def _directories_of(self, pids: Iterable[int]) -> dict[int, str]:
         """The container directory of each process, "" without a limit. Known processes are not read again."""
         device = _device(self.state)
-        known = self._directories
-        return {pid: known[pid] if pid in known else self._directory_of(pid, device) for pid in pids}
+        starts = {pid: start_of(pid, self.proc) for pid in pids}
+        known = {pid: self._directories[pid] for pid in starts if self._starts.get(pid) == starts[pid]}
+        self._starts = starts
+        return {pid: known[pid] if pid in known else self._directory_of(pid, device) for pid in starts}
 
     def _directory_of(self, pid: int, device: str) -> str:
         source = source_of(_REGION_INSIDE, pid, self.proc)

@@ -81,7 +81,10 @@ class _Decision(NamedTuple):
 
 
 class Allocator:
-    """Serves the calls for both resources of one node. ``record_event`` receives events."""
+    """Serves the calls for both resources of one node. ``record_event`` receives events.
+
+    ``lock`` is held while a call is answered.
+    """
 
     def __init__(
         self,
@@ -102,7 +105,7 @@ class Allocator:
         self._retries = Retries(node_state, kubelet)
         self._record_event = record_event
         self._watchdog = watchdog
-        self._lock = asyncio.Lock()
+        self.lock = asyncio.Lock()
         self._core_percent: int | None = None
         self._last_allocation: Allocation | None = None
         self._rejected: frozenset[Key] = frozenset()
@@ -111,7 +114,7 @@ class Allocator:
         """The response for a container that gets these device IDs of ``gpu-mem``."""
         deadline = self._deadline()
         with self._watchdog.work("allocate", self._settings.timeout_s + _STUCK_S):
-            async with self._lock:
+            async with self.lock:
                 self._last_allocation = None
                 outcome = await self._allocate(tuple(ids), deadline)
                 self._core_percent = None
@@ -183,7 +186,7 @@ class Allocator:
         """
         percent, deadline = len(ids), self._deadline()
         with self._watchdog.work("allocate", self._settings.timeout_s + _STUCK_S):
-            async with self._lock:
+            async with self.lock:
                 last, self._last_allocation = self._last_allocation, None
                 done = self._node_state.refresh()
                 if last and twin_with_core(self._node_state.allocations, last, percent, done):

@@ -2,7 +2,8 @@
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -16,14 +17,15 @@ from gpushare.contract import (
     EVENT_MALFORMED,
 )
 from gpushare.deviceplugin.core.device_ids import namer_for
+from gpushare.deviceplugin.core.gpu_readings import Usage, adopt
 from gpushare.deviceplugin.core.health import Cordon, Health, HealthPolicy, cordon, health_changes
-from gpushare.deviceplugin.core.shared_gpus import SharedGpus, changes, shared_gpus
+from gpushare.deviceplugin.core.shared_gpus import SharedGpus, changes, reason_against, shared_gpus
 from gpushare.deviceplugin.metrics import PluginMetrics
 from gpushare.deviceplugin.watchdog import Watchdog
-from gpushare.errors import ConfigError, GpuError
+from gpushare.errors import ConfigError, DriverAbsentError, DriverReplacedError, GpuError, first_of
 from gpushare.model.cards import Card, parse_cards
 from gpushare.model.demand import Malformed
-from gpushare.model.hardware import Fault, Inventory
+from gpushare.model.hardware import Fault, Gpu, Inventory
 from gpushare.model.options import MemoryUnit
 from gpushare.model.own_node import OwnNode
 from gpushare.ports import Event, InventoryDriver, node_event
@@ -31,6 +33,7 @@ from gpushare.ports import Event, InventoryDriver, node_event
 log = structlog.get_logger()
 
 _POLL_S: Final = 5.0
+_INVENTORY_S: Final = 30.0
 _WATCHDOG_S: Final = 60.0
 """Longer than the timeout of the driver's adapter."""
 _NO_CORDON: Final = Cordon(frozenset(), None)
@@ -47,7 +50,10 @@ class CardSettings:
 
 
 class CardMonitor:
-    """Passes the shared GPUs to ``on_change`` after each change, and node events to ``record_event``."""
+    """Passes the shared GPUs to ``on_change`` after each change, and node events to ``record_event``.
+
+    ``problem`` is why the driver cannot be used, None while it responds.
+    """
 
     def __init__(
         self,
@@ -67,21 +73,24 @@ class CardMonitor:
         self._on_change = on_change
         self._record_event = record_event
         self._watchdog = watchdog
+        self.problem: str | None = None
         self._inventory = Inventory("", None, ())
         self._health = Health.of((), settings.health)
         self._cordon = _NO_CORDON
         self._shared_gpus = SharedGpus(settings.unit)
 
     async def start(self) -> None:
-        """Read the inventory. Raises GpuError without a driver, and ConfigError if no GPU can be shared."""
-        self._inventory = await self._gpus.inventory()
-        self._health = Health.of((gpu.uuid for gpu in self._inventory.gpus), self._settings.health)
-        shared = self._shared()
+        """Read the inventory; wait while the driver is absent or no GPU can be shared.
+
+        Raises GpuError if the driver cannot be used, DriverReplacedError, and ConfigError for more units than
+        the kubelet takes.
+        """
+        shared = await self._first_reading()
+        while shared is None:
+            await asyncio.sleep(_POLL_S)
+            shared = await self._first_reading()
         for notice in shared.notices:
             log.warning("gpu_notice", text=notice)
-        if not shared.cards:
-            reasons = "; ".join(shared.notices) or "NVML found none"
-            raise ConfigError(f"no GPU of this machine can be shared: {reasons}")
         namer = namer_for(shared.cards)
         if isinstance(namer, Malformed):
             raise ConfigError(namer.problem)
@@ -91,15 +100,36 @@ class CardMonitor:
             cuda=self._inventory.cuda,
             units=[c.units for c in shared.cards],
         )
-        self._metrics.nvml_up.set(1)
         self._publish(shared)
+
+    async def _first_reading(self) -> SharedGpus | None:
+        """The GPUs to share; None, with the reason in ``problem``, if there are none yet."""
+        before = self.problem
+        try:
+            self._inventory = await self._gpus.inventory()
+        except DriverAbsentError as error:
+            self._set_problem(str(error))
+        else:
+            self._set_problem(None)
+            self._health = Health.of((gpu.uuid for gpu in self._inventory.gpus), self._settings.health)
+            shared = self._shared()
+            if shared.cards:
+                return shared
+            reasons = "; ".join(shared.notices) or "NVML found none"
+            self.problem = f"no GPU of this machine can be shared: {reasons}"
+        if self.problem != before:
+            log.warning("waiting_for_gpus", reason=self.problem)
+        return None
 
     def report_changes(self, published: str | None) -> None:
         """Report differences to ``published``, the node's GPU annotation from before the agent started."""
         before = parse_cards(published) if published else ()
         if not isinstance(before, tuple) or not before:
             return
-        for text in changes(before, self._shared_gpus.cards):
+        self._report_changes(before, self._shared_gpus.cards)
+
+    def _report_changes(self, before: tuple[Card, ...], after: tuple[Card, ...]) -> None:
+        for text in changes(before, after):
             log.warning("cards_changed", text=text)
             self._record_event(node_event(self._node, EVENT_CARDS_CHANGED, text))
 
@@ -114,11 +144,27 @@ class CardMonitor:
             self._record_event(node_event(self._node, EVENT_MALFORMED, found.problem))
         self._publish(self._shared())
 
-    async def run(self) -> None:
-        """Check the health of all GPUs until cancelled."""
-        async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self._poll())
-            tasks.create_task(self._follow_faults())
+    async def run(
+        self,
+        allocation_lock: AbstractAsyncContextManager[None],
+        allocated: Callable[[], Collection[str]],
+    ) -> None:
+        """Check the health of all GPUs, and read them again, until cancelled.
+
+        ``allocated`` returns the UUIDs of the GPUs with allocations.
+
+        Raises DriverReplacedError. Nothing changes while an Allocate call holds ``allocation_lock``.
+        """
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(self._poll())
+                tasks.create_task(self._follow_faults())
+                tasks.create_task(self._reread(allocation_lock, allocated))
+        except* DriverReplacedError as group:
+            reason = str(first_of(group))
+            log.error("driver_replaced", reason=reason, effect="this process ends to be restarted")  # noqa: TRY400 - an expected failure has no traceback
+            async with allocation_lock:
+                raise
 
     async def _poll(self) -> None:
         while True:
@@ -126,16 +172,68 @@ class CardMonitor:
             with self._watchdog.work("cards", _WATCHDOG_S):
                 await self.check()
 
+    async def _reread(
+        self,
+        allocation_lock: AbstractAsyncContextManager[None],
+        allocated: Callable[[], Collection[str]],
+    ) -> None:
+        while True:
+            await asyncio.sleep(_INVENTORY_S)
+            with self._watchdog.work("cards", _WATCHDOG_S):
+                found = await self.read()
+                if found:
+                    async with allocation_lock:
+                        self.adopt(found, allocated())
+
+    async def read(self) -> Inventory | None:
+        """Read all GPUs; None if the driver fails, which ``check`` reports. Raises DriverReplacedError."""
+        try:
+            return await self._gpus.inventory()
+        except DriverReplacedError:
+            raise
+        except GpuError:
+            return None
+
+    def adopt(self, found: Inventory, allocated: Collection[str]) -> None:
+        """Apply a later reading of the GPUs. ``allocated`` are UUIDs of GPUs with allocations."""
+        before, shared_before = self._inventory, self._shared_gpus
+        usage = Usage([card.uuid for card in shared_before.cards], allocated)
+        adopted = adopt(before, found, usage, self._reason_against)
+        self._inventory = adopted.inventory
+        shared = self._shared()
+        if isinstance(problem := namer_for(shared.cards), Malformed):
+            # As at the start, the agent cannot offer these units; it keeps those that it offers.
+            self._inventory = before
+            log.error("cards_not_adopted", reason=problem.problem)
+            return
+        self._report_changes(shared_before.cards, shared.cards)
+        for notice in set(shared.notices).difference(shared_before.notices):
+            log.warning("gpu_notice", text=notice)
+        self._set_health(
+            self._health.after_inventory((gpu.uuid for gpu in adopted.inventory.gpus), adopted.unfit)
+        )
+        if (shared := self._shared()) != self._shared_gpus:
+            self._publish(shared)
+
+    def _reason_against(self, gpu: Gpu) -> str | None:
+        return reason_against(gpu, self._settings.unit, refuse_unlisted=self._settings.refuse_unlisted)
+
     async def check(self) -> None:
-        """Check the health of all GPUs once."""
+        """Check the health of all GPUs once. Raises DriverReplacedError."""
         try:
             unhealthy = await self._gpus.unhealthy()
+        except DriverReplacedError:
+            raise
         except GpuError as error:
-            self._metrics.nvml_up.set(0)
+            self._set_problem(str(error))
             self._set_health(self._health.after_silence(str(error), time.monotonic()))
         else:
-            self._metrics.nvml_up.set(1)
+            self._set_problem(None)
             self._set_health(self._health.after_poll(unhealthy, time.monotonic()))
+
+    def _set_problem(self, problem: str | None) -> None:
+        self.problem = problem
+        self._metrics.nvml_up.set(int(problem is None))
 
     async def _follow_faults(self) -> None:
         async for fault in self._gpus.faults():

@@ -166,6 +166,11 @@ class NodeState:
         self._set_allocations(join(self.allocations, served))
 
     @property
+    def allocated_gpus(self) -> frozenset[str]:
+        """UUIDs of the GPUs with allocations."""
+        return frozenset(uuid for each in self.allocations.by_container.values() for uuid, _ in each.cards)
+
+    @property
     def uids_by_name(self) -> Mapping[str, str]:
         """UIDs of the pods on this node, by ``namespace/name``."""
         return {each.full_name: each.uid for each in self._node_pods.values()}

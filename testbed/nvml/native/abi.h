@@ -20,6 +20,7 @@ enum result {
     DRIVER_NOT_LOADED = 9,
     TIMED_OUT = 10,
     GPU_IS_LOST = 15,
+    LIB_RM_VERSION_MISMATCH = 18,
     VERSION_MISMATCH = 25,
     UNKNOWN = 999,
 };

@@ -15,6 +15,10 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct handle handles[MAX_CARDS];
 static int handle_count, sessions;
 
+/* The version of this library. A real one belongs to one driver: after the driver was replaced, each call
+   fails until the process ends. */
+static char own_version[TEXT];
+
 static const struct timespec moment = {.tv_nsec = 20 * 1000 * 1000};
 
 int session_cards(void) { return handle_count; }
@@ -58,14 +62,26 @@ static u32 failure_of(const char *function, const char *uuid)
     return OK;
 }
 
+static u32 driver_verdict(void)
+{
+    const struct state *state = state_now();
+    if (!*own_version)
+        memcpy(own_version, state->driver, TEXT);
+    if (!state->loaded)
+        return DRIVER_NOT_LOADED;
+    return strcmp(own_version, state->driver) ? LIB_RM_VERSION_MISMATCH : OK;
+}
+
 /* Takes the lock and reads the state; blocks while the fake hangs. */
 static u32 answer(void)
 {
     for (;;) {
         pthread_mutex_lock(&lock);
         u32 verdict = state_refresh();
-        if (verdict != OK || !state_now()->hang)
+        if (verdict != OK)
             return verdict;
+        if (!state_now()->hang)
+            return driver_verdict();
         pthread_mutex_unlock(&lock);
         nanosleep(&moment, NULL);
     }
@@ -130,11 +146,15 @@ API u32 nvmlInit(void) { return nvmlInitWithFlags(0); }
 
 API u32 nvmlInit_v2(void) { return nvmlInitWithFlags(0); }
 
+/* Needs no driver. */
 API u32 nvmlShutdown(void)
 {
-    CALL();
-    sessions--;
-    return OK;
+    answer();
+    u32 verdict = sessions ? failure_of("nvmlShutdown", NULL) : UNINITIALIZED;
+    if (verdict == OK)
+        sessions--;
+    pthread_mutex_unlock(&lock);
+    return verdict;
 }
 
 API const char *nvmlErrorString(u32 result)

@@ -70,7 +70,7 @@ struct event {
 struct state {
     char driver[TEXT], nvml[TEXT];
     int cuda;
-    bool v1_counts_reserve, hang;
+    bool v1_counts_reserve, loaded, hang;
     struct card cards[MAX_CARDS];
     int card_count;
     struct failure failures[MAX_FAILURES];

@@ -402,6 +402,34 @@ async def test_without_its_files_a_container_gets_no_memory(bed: Bed, node: GpuN
     assert (where / layout.LIMIT).is_file()
 
 
+@pytest.mark.parametrize("missing", ["", layout.LIBRARY])
+async def test_without_its_library_a_container_does_not_start(
+    bed: Bed, node: GpuNode, tmp_path: Path, missing: str
+) -> None:
+    name = f"waits-{'file' if missing else 'version'}"
+    await start(bed, name, cuda())
+    libraries = node.kubelet.path(contract.ISOLATION_LIBRARIES)
+    path = libraries / (libraries / layout.CURRENT).readlink() / missing
+    shutil.move(path, tmp_path / "away")
+    try:
+        with suppress(TestbedError):
+            await bed.kubectl("exec", name, "--", "sh", "-c", "kill 1")
+        await until(lambda: is_waiting(bed, name, "CreateContainerError"), f"{name} not to start", 60)
+        assert not path.exists()  # the runtime has created nothing in its place
+    finally:
+        shutil.move(tmp_path / "away", path)
+    await running(bed, name, 90, restarts=1)
+    assert REFUSED in await inside(bed, name, "cuda_malloc -size=5000")
+
+
+async def is_waiting(bed: Bed, name: str, reason: str) -> bool:
+    status = (await bed.api.get(f"{PODS}/{name}"))["status"]
+    return any(
+        each["state"].get("waiting", {}).get("reason") == reason
+        for each in status.get("containerStatuses", ())
+    )
+
+
 # --- what is seen -------------------------------------------------------------------------------
 
 

@@ -112,6 +112,20 @@ async def test_a_gpu_that_comes_later_gets_its_daemon(tmp_path: Path) -> None:
 
 
 @needs_compiler
+async def test_a_replaced_driver_ends_the_daemon_and_its_control_daemons(tmp_path: Path) -> None:
+    stub = NvmlStub(tmp_path / "nvml", cards=[card("T4")])
+    async with running(tmp_path, stub) as daemon:
+        await ready(daemon)
+        stub.load_driver("580.95.05")
+        reported = await daemon.line("driver_replaced")
+        assert "kernel driver was replaced" in str(reported["reason"])
+        assert await daemon.ended() == 1
+        assert not daemon.up(stub.uuid(0))
+    async with running(tmp_path, stub) as daemon:
+        await ready(daemon)
+
+
+@needs_compiler
 async def test_without_a_driver_the_daemon_waits_and_logs_the_reason(tmp_path: Path) -> None:
     stub = NvmlStub(tmp_path / "nvml", cards=[card("T4")])
     state = stub.state.rename(tmp_path / "away")

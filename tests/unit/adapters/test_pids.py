@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from gpushare.adapters.pids import command_of, hosts_proc, inner_pids
+from gpushare.adapters.pids import command_of, hosts_proc, inner_pids, start_of
 
 
 def test_a_process_in_the_host_namespace_has_its_host_pid() -> None:
@@ -53,3 +53,17 @@ def test_a_process_is_called_by_what_can_be_printed_of_its_name(
 
 def test_a_process_that_has_ended_is_called_nothing(tmp_path: Path) -> None:
     assert command_of(7, tmp_path) == "?"
+
+
+def test_a_process_has_one_start_time() -> None:
+    mine, proc = os.getpid(), Path("/proc")
+    assert int(start_of(mine, proc)) > 0
+    assert start_of(mine, proc) == start_of(mine, proc)
+
+
+@pytest.mark.parametrize("stat", [None, "", "7 (cut off) S 1 2\n"])
+def test_a_process_that_has_ended_has_no_start_time(tmp_path: Path, stat: str | None) -> None:
+    if stat is not None:
+        (tmp_path / "7").mkdir()
+        (tmp_path / "7" / "stat").write_text(stat)
+    assert start_of(7, tmp_path) == ""

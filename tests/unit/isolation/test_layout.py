@@ -37,11 +37,19 @@ def test_a_container_can_write_nothing_but_its_region() -> None:
     found = bind_mounts(FOLDERS, IsolationMounts(VERSION, PLACE))
     assert [bind.inside for bind in found if not bind.read_only] == ["/opt/gpushare/region"]
     assert {bind.inside for bind in found} == {
+        "/.gpushare",
         "/etc/ld.so.preload",
         "/opt/gpushare/libgpushare.so",
         "/opt/gpushare/limit",
         "/opt/gpushare/region",
     }
+
+
+def test_container_runtimes_mount_the_guard_first() -> None:
+    """They sort mounts by the number of slashes in the path of the container."""
+    guard, *others = bind_mounts(FOLDERS, IsolationMounts(VERSION, PLACE))
+    assert guard.inside.count("/") == 1
+    assert all(bind.inside.count("/") > 1 for bind in others)
 
 
 def test_the_container_directory_is_read_from_the_mounts() -> None:

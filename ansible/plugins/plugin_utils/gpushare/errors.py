@@ -5,6 +5,8 @@
     ├── InvalidRequest    input that cannot be parsed; the text names the field and the value
     ├── ApiError          the Kubernetes API returned an error or did not answer
     ├── GpuError          the driver is missing, returns an error or does not answer
+    │   ├── DriverAbsentError    the kernel driver is not loaded, or of another version than the library
+    │   └── DriverReplacedError  the driver was replaced: this process cannot use it any more
     ├── KubeletError      the kubelet, or one of its sockets and files, cannot be used
     ├── SourceError       an exporter or Prometheus does not answer, or not in its format
     └── ConfigError       invalid settings or credentials
@@ -36,6 +38,14 @@ class ConfigError(GpuShareError):
 
 class GpuError(GpuShareError):
     """NVML is missing, returns an error or does not answer."""
+
+
+class DriverAbsentError(GpuError):
+    """The kernel driver is not loaded, or of another version than the NVML library. It may come back."""
+
+
+class DriverReplacedError(GpuError):
+    """The kernel driver does not match the NVML library of this process: only a new process can use it."""
 
 
 class KubeletError(GpuShareError):

@@ -11,7 +11,8 @@ import pytest
 import pytest_asyncio
 
 from gpushare.adapters.nvml import Nvml
-from gpushare.errors import GpuError
+from gpushare.adapters.nvml.replacement import ReplacementPolicy
+from gpushare.errors import DriverReplacedError, GpuError
 from gpushare.model.hardware import Fault, Inventory
 from testbed import until
 from testbed.nvml import ERAS, NvmlStub, card
@@ -92,9 +93,25 @@ async def test_a_driver_that_is_loaded_later_is_found(stub: NvmlStub, gpus: Nvml
 
 async def test_after_a_lost_gpu_the_library_is_reopened(stub: NvmlStub, gpus: Nvml) -> None:
     await gpus.inventory()
-    stub.cards([card("T4", uuid="GPU-other")])
+    stub.cards([card("T4", uuid="GPU-c"), card("T4", uuid="GPU-d")])
     assert len((await gpus.inventory()).unreadable) == 2
-    assert [gpu.uuid for gpu in (await gpus.inventory()).gpus] == ["GPU-other"]
+    assert [gpu.uuid for gpu in (await gpus.inventory()).gpus] == ["GPU-c", "GPU-d"]
+
+
+async def test_an_added_gpu_is_found_by_the_next_reading(stub: NvmlStub) -> None:
+    async with Nvml(reopen_s=3600, sysfs=stub.sysfs) as gpus:
+        before = (await gpus.inventory()).gpus
+        stub.cards([*stub.description.cards, card("P40")])
+        after = (await gpus.inventory()).gpus
+        assert (after[:2], [gpu.index for gpu in after]) == (before, [0, 1, 2])
+
+
+async def test_a_gpu_that_is_gone_fails_the_health_check(stub: NvmlStub, gpus: Nvml) -> None:
+    await gpus.inventory()
+    gone = stub.uuid(1)
+    stub.cards(stub.description.cards[:1])
+    assert len((await gpus.inventory()).gpus) == 1
+    assert list(await gpus.unhealthy()) == [gone]
 
 
 async def test_the_library_is_not_reopened_too_often(stub: NvmlStub) -> None:
@@ -114,6 +131,64 @@ async def test_closing_shuts_nvml_down() -> None:
         pynvml.nvmlDeviceGetCount()
     with pytest.raises(GpuError, match="NVML is closed"):
         await gpus.inventory()
+
+
+# --- a driver that is unloaded or replaced --------------------------------------------------------
+
+NEXT_DRIVER = "535.183.06"
+AT_ONCE = ReplacementPolicy(opened_s=0, unopened_s=3600)
+
+
+async def test_a_driver_that_is_loaded_again_is_used_again(stub: NvmlStub, gpus: Nvml) -> None:
+    await gpus.inventory()
+    stub.unload_driver()
+    for _ in range(2):
+        for read in (gpus.inventory, gpus.unhealthy, gpus.readings, gpus.processes):
+            with pytest.raises(GpuError, match="the NVIDIA kernel driver is not loaded"):
+                await read()
+    stub.load_driver()
+    assert len((await gpus.inventory()).gpus) == 2
+
+
+async def test_a_replaced_driver_is_reported_after_three_readings(stub: NvmlStub) -> None:
+    async with Nvml(reopen_s=0, replacement=AT_ONCE, sysfs=stub.sysfs) as gpus:
+        await gpus.inventory()
+        stub.load_driver(NEXT_DRIVER)
+        for _ in range(2):
+            with pytest.raises(GpuError) as raised:
+                await gpus.inventory()
+            assert not isinstance(raised.value, DriverReplacedError)
+        for _ in range(2):
+            with pytest.raises(DriverReplacedError, match="only a restart loads the new one"):
+                await gpus.unhealthy()
+
+
+async def test_one_good_reading_ends_the_suspicion(stub: NvmlStub) -> None:
+    async with Nvml(reopen_s=0, replacement=AT_ONCE, sysfs=stub.sysfs) as gpus:
+        for _ in range(3):
+            stub.load_driver("")
+            await gpus.inventory()
+            stub.load_driver(NEXT_DRIVER)
+            for _ in range(2):
+                with pytest.raises(GpuError, match=r"different versions|[Mm]ismatch"):
+                    await gpus.inventory()
+
+
+async def test_an_unopened_library_that_is_newer_than_the_driver_is_no_replacement(stub: NvmlStub) -> None:
+    async with Nvml(sysfs=stub.sysfs) as other:
+        await other.inventory()
+    stub.load_driver(NEXT_DRIVER)
+    async with Nvml(replacement=AT_ONCE, sysfs=stub.sysfs) as gpus:
+        for _ in range(5):
+            with pytest.raises(GpuError, match="have different versions") as raised:
+                await gpus.inventory()
+            assert not isinstance(raised.value, DriverReplacedError)
+
+
+def test_a_new_process_uses_the_replaced_driver(tmp_path: Path) -> None:
+    stub = NvmlStub(tmp_path, era=535, cards=[card("T4")])
+    stub.load_driver(NEXT_DRIVER)
+    assert in_child(READ, stub.env) == [15079]
 
 
 # --- no response --------------------------------------------------------------------------------

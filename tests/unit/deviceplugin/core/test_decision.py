@@ -1,5 +1,7 @@
 from dataclasses import replace
 
+import pytest
+
 from gpushare.deviceplugin.core.allocations import Allocation, Allocations, Key
 from gpushare.deviceplugin.core.decision import (
     Allocated,
@@ -17,6 +19,7 @@ from gpushare.isolation.limits import parse
 from gpushare.model.demand import demand_of
 from gpushare.model.modes import Mode
 from gpushare.model.options import DeviceListStrategy
+from gpushare.model.own_node import GpuPod
 from tests.builders.gpu_pods import allocations, asked, cards, gpu_pod, served, with_gpu_pods
 from tests.builders.scheduling import demand, init, main, sound
 
@@ -130,7 +133,7 @@ def test_a_pod_without_compute_is_rejected_if_the_mode_requires_it() -> None:
 
 def test_compute_is_counted_on_the_gpu_too() -> None:
     big, small = sound(demand_of([main(1, 80)])), sound(demand_of([main(2, 30)]))
-    node = allocations(14, 14, mode=Mode.CORE_MEM)
+    node = replace(allocations(14, 14, mode=Mode.CORE_MEM), isolated=False)
     node = served(with_gpu_pods(node, gpu_pod("a", big, card=0)), "a", 1, "x")
     assert allocated(with_gpu_pods(node, gpu_pod("b", small)), 2).cards == (("GPU-1", 2),)
 
@@ -285,9 +288,40 @@ def test_a_container_is_limited_by_the_library_that_the_node_has() -> None:
     missing = decide(node, found, ("x",), Capabilities(isolation=True, libraries_dir="/libraries"), 255)
     assert isinstance(missing, Rejected)
     assert missing.reason == "no_library"
-    unlimited = decide(node, found, ("x",), Capabilities(), 255)
-    assert isinstance(unlimited, Allocated)
-    assert unlimited.allocation.enforcement is None
+
+
+def of_mode(mode: Mode) -> GpuPod:
+    """A pod of 4 units that fits the mode."""
+    return gpu_pod("a", demand(4, core=10 if mode is Mode.CORE_MEM else 0))
+
+
+@pytest.mark.parametrize("mode", [Mode.CGPU, Mode.CORE_MEM])
+def test_an_agent_without_the_mounts_rejects_containers_that_it_cannot_limit(mode: Mode) -> None:
+    node = with_gpu_pods(allocations(14, mode=mode), of_mode(mode))
+    found = match(node, AllocateCall(4))
+    assert found
+    without = Capabilities(libraries_dir="/libraries", state_dir="/state")
+    answer = decide(node, found, ("x",), without, 255)
+    assert isinstance(answer, Rejected)
+    assert answer.reason == "no_isolation_mounts"
+    for part in ("default/a", f"sharing mode {mode}", "/libraries and /state", "cgpu.disable.isolation=true"):
+        assert part in answer.text
+    assert is_final(answer, terminating=True)
+
+
+@pytest.mark.parametrize(
+    ("mode", "isolated"), [(Mode.SHARE, True), (Mode.MPS, True), (Mode.CGPU, False), (Mode.CORE_MEM, False)]
+)
+def test_an_agent_without_the_mounts_serves_where_the_library_is_not_the_only_limit(
+    mode: Mode,
+    isolated: bool,  # noqa: FBT001
+) -> None:
+    node = replace(with_gpu_pods(allocations(14, mode=mode), of_mode(mode)), isolated=isolated)
+    found = match(node, AllocateCall(4))
+    assert found
+    answer = decide(node, found, ("x",), Capabilities(), 255)
+    assert isinstance(answer, Allocated)
+    assert answer.allocation.enforcement is None
 
 
 def test_a_rejection_for_lack_of_units_is_final_unless_pods_are_terminating() -> None:

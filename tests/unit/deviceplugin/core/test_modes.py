@@ -3,6 +3,7 @@
 import pytest
 
 from gpushare.deviceplugin.core.node_patch import not_serving_reason
+from gpushare.model.options import DeviceListStrategy
 from gpushare.model.own_node import OwnNode
 
 
@@ -50,3 +51,27 @@ def test_time_sliced_gpus_that_another_plugin_still_offers_are_not_served() -> N
     reason = not_serving_reason(OwnNode("n", allocatable={"nvidia.com/gpu": 0, "nvidia.com/gpu.shared": 8}))
     assert reason is not None
     assert reason.startswith("another device plugin still offers 8 of nvidia.com/gpu.shared on this node")
+
+
+@pytest.mark.parametrize(
+    ("version", "strategy", "serves"),
+    [
+        ("v1.28.15", DeviceListStrategy.CDI, False),
+        ("v1.22.17+k3s1", DeviceListStrategy.CDI, False),
+        ("v1.29.0", DeviceListStrategy.CDI, True),
+        ("v1.36.3", DeviceListStrategy.CDI, True),
+        ("", DeviceListStrategy.CDI, True),
+        ("v1.28.15", DeviceListStrategy.MOUNTS, True),
+        ("v1.28.15", DeviceListStrategy.ENV, True),
+    ],
+)
+def test_cdi_devices_need_a_kubelet_that_passes_them_on(
+    version: str,
+    strategy: DeviceListStrategy,
+    serves: bool,  # noqa: FBT001
+) -> None:
+    reason = not_serving_reason(OwnNode("n", kubelet_version=version), strategy)
+    assert (reason is None) is serves
+    if reason:
+        assert f"kubelet {version} ignores CDI devices" in reason
+        assert "--device-list-strategy=volume-mounts" in reason

@@ -1,4 +1,5 @@
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -99,7 +100,33 @@ def test_a_container_directory_has_the_limit_and_a_region_without_holes(
     assert (folder / "limit").read_text() == "limit of one"
     assert (folder / "region").read_bytes() == region.empty()
     assert (folder / "region").stat().st_blocks * 512 >= SIZE
-    assert {path.name for path in folder.iterdir()} == {"limit", "region"}
+    assert {path.name for path in folder.iterdir()} == {"limit", "region", "library"}
+
+
+@pytest.mark.parametrize(("launches", "build"), [(False, "libgpushare.so"), (True, "libgpushare-launch.so")])
+def test_the_guard_leads_to_the_library_of_the_container_or_nowhere(
+    files: EnforcementFiles,
+    folders: IsolationDirs,
+    launches: bool,  # noqa: FBT001
+    build: str,
+) -> None:
+    files.create(replace(ONE, launches=launches))
+    guard = folders.state / ONE.directory / "library"
+    assert guard.readlink() == folders.libraries / VERSION / build
+    with pytest.raises(FileExistsError):
+        guard.mkdir(parents=True)  # as a container runtime does
+    (folders.libraries / VERSION).mkdir()
+    guard.resolve().write_text("library")
+    assert guard.read_text() == "library"
+
+
+def test_a_directory_in_place_of_the_guard_is_replaced(
+    files: EnforcementFiles, folders: IsolationDirs
+) -> None:
+    guard = folders.state / ONE.directory / "library"
+    guard.mkdir(parents=True)
+    files.create(ONE)
+    assert guard.is_symlink()
 
 
 def test_an_existing_region_is_not_changed(files: EnforcementFiles, folders: IsolationDirs) -> None:

@@ -94,10 +94,15 @@ async def test_the_older_ack_label_limits_containers(tmp_path: Path) -> None:
     assert "/etc/ld.so.preload" in inside(await here.mem.allocate(ids(0, 0)))
 
 
-async def test_an_agent_without_the_mounts_limits_no_container(tmp_path: Path) -> None:
+async def test_an_agent_without_the_mounts_rejects_containers_of_a_node_with_limits(tmp_path: Path) -> None:
     here = limited_agent(tmp_path, 14)
     here.add_pods(gpu_pod("a", 1, card=0))
-    assert inside(await here.mem.allocate(ids(0, 0))) == set()
+    answer = await here.mem.allocate(ids(0, 0))
+    assert isinstance(answer, Rejected)
+    assert answer.reason == "no_isolation_mounts"
+    for part in (f"{tmp_path}/libraries", f"{tmp_path}/state", NODE, "cgpu.disable.isolation=true"):
+        assert part in answer.text
+    assert not here.node_state.allocations.by_container
 
 
 async def test_without_a_library_the_call_is_refused_with_both_ways_out(tmp_path: Path) -> None:

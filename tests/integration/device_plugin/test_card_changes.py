@@ -1,0 +1,106 @@
+"""GPUs that an administrator reconfigures while pods run: MIG, ECC, compute mode; on a real kubelet."""
+
+import json
+from collections.abc import Iterator
+
+import pytest
+
+from gpushare import contract
+from testbed import until
+from testbed.daemons.agent import GpuNode
+from tests.fixtures.gpu_nodes import (
+    T4,
+    GpuBed,
+    container,
+    metric,
+    node_object,
+    pod,
+    remove,
+    running,
+    until_allocatable,
+    until_event,
+    until_unhealthy,
+)
+from tests.support.recount import cards_of, live, until_agreed
+
+pytestmark = [
+    pytest.mark.integration,
+    pytest.mark.needs("kubelet"),
+    pytest.mark.asyncio(loop_scope="package"),
+]
+
+NOTICED_S = 60
+PROHIBITED = 2
+TOTAL_MIB = 15360
+WITH_ECC = 14336
+"""Total MiB of a T4 with fewer usable ones: 13 units instead of 14."""
+
+
+@pytest.fixture(autouse=True)
+def restored(node: GpuNode) -> Iterator[None]:
+    yield
+    for index in (0, 1):
+        node.stub.set(index, total_mib=TOTAL_MIB, mig=None, compute_mode=0)
+
+
+async def until_published(node: GpuNode, *expected: tuple[int, bool]) -> None:
+    """Wait until the node annotation has these units and health of the GPUs."""
+
+    async def there() -> bool:
+        text = (await node_object(node))["metadata"]["annotations"][contract.ANN_CARDS]
+        return [(each["units"], each["healthy"]) for each in json.loads(text)] == list(expected)
+
+    await until(there, f"the annotation to have {expected}")
+
+
+async def test_mig_mode_closes_a_gpu_and_affects_no_running_pod(gpus: GpuBed, node: GpuNode) -> None:
+    bed = gpus.bed
+    await bed.create_pods([pod("on-card-0", container(4))])
+    await running(bed, "on-card-0")
+    before = live(node)
+    node.stub.set(0, mig=1)
+    await until_unhealthy(node, "0", NOTICED_S)
+    await until_allocatable(node, T4)
+    await until_event(bed, "faulty", lambda text: "MIG mode" in text, contract.EVENT_CARD_UNHEALTHY)
+    await until_published(node, (T4, False), (T4, True))
+    assert await metric(node, "gpushare_device_plugin_cards", state="unhealthy") == 1
+    await bed.create_pods([pod("beside", container(6))])
+    await running(bed, "beside")
+    assert cards_of(node) == {"on-card-0": 0, "beside": 1}
+    assert [each for each in live(node) if each.pod == "default/on-card-0"] == before
+    node.stub.set(0, mig=None)
+    await until_unhealthy(node, "", NOTICED_S)
+    await until_allocatable(node, 2 * T4)
+    await until_agreed(node, gpus.extender)
+
+
+async def test_a_gpu_that_became_smaller_gets_its_size_after_its_last_pod(
+    gpus: GpuBed, node: GpuNode
+) -> None:
+    bed = gpus.bed
+    await bed.create_pods([pod("before-ecc", container(T4))])
+    await running(bed, "before-ecc")
+    assert cards_of(node) == {"before-ecc": 0}
+    node.stub.set(0, total_mib=WITH_ECC)
+    await until_unhealthy(node, "0", NOTICED_S)
+    await until_published(node, (T4, False), (T4, True))
+    assert cards_of(node) == {"before-ecc": 0}
+    await remove(bed, "before-ecc")
+    await until_unhealthy(node, "", NOTICED_S)
+    await until_allocatable(node, 2 * T4 - 1)
+    smaller = f"GPU 0 (Tesla T4) has {T4 - 1} units instead of {T4}"
+    await until_event(bed, "faulty", lambda text: smaller in text, contract.EVENT_CARDS_CHANGED)
+    node.stub.set(0, total_mib=TOTAL_MIB)
+    await until_allocatable(node, 2 * T4, NOTICED_S)
+    await until_agreed(node, gpus.extender)
+
+
+async def test_a_gpu_that_programs_must_not_use_takes_no_pods(gpus: GpuBed, node: GpuNode) -> None:
+    node.stub.set(1, compute_mode=PROHIBITED)
+    await until_unhealthy(node, "1", NOTICED_S)
+    await until_allocatable(node, T4)
+    command = "nvidia-smi -i 1 -c DEFAULT"
+    await until_event(gpus.bed, "faulty", lambda text: command in text, contract.EVENT_CARD_UNHEALTHY)
+    node.stub.set(1, compute_mode=0)
+    await until_unhealthy(node, "", NOTICED_S)
+    await until_allocatable(node, 2 * T4)

@@ -1,0 +1,214 @@
+"""Later readings of the GPUs: what the agent publishes and reports. The driver is a fake."""
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import replace
+
+import pytest
+from structlog.testing import capture_logs
+
+from gpushare.contract import EVENT_CARD_RECOVERED, EVENT_CARD_UNHEALTHY, EVENT_CARDS_CHANGED
+from gpushare.deviceplugin.core.shared_gpus import SharedGpus
+from gpushare.deviceplugin.metrics import PluginMetrics
+from gpushare.deviceplugin.node import cards
+from gpushare.deviceplugin.node.cards import CardMonitor, CardSettings
+from gpushare.deviceplugin.watchdog import Watchdog
+from gpushare.errors import DriverAbsentError, DriverReplacedError, GpuError
+from gpushare.model.hardware import Fault, Gpu, Inventory
+from gpushare.model.options import MemoryUnit
+from gpushare.ports import Event
+from tests.support.waiting import until
+
+ONE = Gpu(0, "GPU-a", "Tesla T4", 15079, mig=False)
+TWO = Gpu(1, "GPU-b", "Tesla T4", 15079, mig=False)
+
+
+class FakeDriver:
+    """Reports ``gpus``, or raises ``error``."""
+
+    def __init__(self) -> None:
+        self.gpus: tuple[Gpu, ...] = (ONE, TWO)
+        self.error: GpuError | None = None
+        self.reads = 0
+
+    async def inventory(self) -> Inventory:
+        self._check()
+        self.reads += 1
+        return Inventory("580", None, self.gpus)
+
+    async def unhealthy(self) -> Mapping[str, str]:
+        self._check()
+        return {}
+
+    async def faults(self) -> AsyncIterator[Fault]:
+        return
+        yield
+
+    def _check(self) -> None:
+        if self.error:
+            raise self.error
+
+
+class Monitored:
+    """A monitor with what it publishes and reports."""
+
+    def __init__(self, unit: MemoryUnit = MemoryUnit.GIB) -> None:
+        self.driver = FakeDriver()
+        self.published: list[SharedGpus] = []
+        self.events: list[Event] = []
+        self.metrics = PluginMetrics()
+        self.monitor = CardMonitor(
+            "n",
+            self.driver,
+            CardSettings(unit),
+            self.metrics,
+            on_change=self.published.append,
+            record_event=self.events.append,
+            watchdog=Watchdog(self.metrics),
+        )
+
+    async def read(self, *gpus: Gpu, allocated: tuple[str, ...] = ()) -> SharedGpus:
+        """The shared GPUs after a reading of these GPUs."""
+        self.driver.gpus = gpus
+        found = await self.monitor.read()
+        assert found
+        self.monitor.adopt(found, allocated)
+        return self.published[-1]
+
+    def reported(self) -> list[tuple[str, str]]:
+        return [(event.reason, event.text) for event in self.events]
+
+    def count(self, state: str) -> float | None:
+        return self.metrics.registry.get_sample_value("gpushare_device_plugin_cards", {"state": state})
+
+
+@pytest.fixture
+async def found() -> Monitored:
+    made = Monitored()
+    await made.monitor.start()
+    return made
+
+
+async def test_mig_mode_is_reported_and_ends_when_it_is_switched_off(found: Monitored) -> None:
+    during = await found.read(ONE, replace(TWO, mig=True))
+    assert [(card.index, card.healthy, card.units) for card in during.cards] == [
+        (0, True, 14),
+        (1, False, 14),
+    ]
+    assert (found.count("healthy"), found.count("unhealthy")) == (1, 1)
+    after = await found.read(ONE, TWO)
+    assert [card.healthy for card in after.cards] == [True, True]
+    reason = "GPU 1 (GPU-b): it is in MIG mode, which partitions it already"
+    assert found.reported() == [(EVENT_CARD_UNHEALTHY, reason), (EVENT_CARD_RECOVERED, reason)]
+
+
+async def test_a_gpu_that_leaves_mig_mode_after_the_start_is_shared() -> None:
+    found = Monitored()
+    found.driver.gpus = (ONE, replace(TWO, mig=True))
+    await found.monitor.start()
+    assert [card.index for card in found.published[-1].cards] == [0]
+    assert [card.index for card in (await found.read(ONE, TWO)).cards] == [0, 1]
+    assert found.reported() == [(EVENT_CARDS_CHANGED, "GPU 1 (Tesla T4) has appeared with 14 units")]
+
+
+async def test_a_smaller_gpu_closes_until_its_pods_are_gone(found: Monitored) -> None:
+    smaller = replace(ONE, mib=14141)
+    during = await found.read(smaller, TWO, allocated=("GPU-a",))
+    card = during.cards[0]
+    assert (card.units, card.mib, card.healthy) == (14, 15079, False)
+    after = await found.read(smaller, TWO)
+    card = after.cards[0]
+    assert (card.units, card.mib, card.healthy) == (13, 14141, True)
+    changed = "GPU 0 (Tesla T4) has 13 units instead of 14 (15079 → 14141 MiB)"
+    assert (EVENT_CARDS_CHANGED, changed) in found.reported()
+
+
+async def test_the_start_waits_for_the_driver_and_for_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cards, "_POLL_S", 0.001)
+    found = Monitored()
+    found.driver.error = DriverAbsentError("the driver is not loaded")
+    with capture_logs() as logs:
+        starting = asyncio.create_task(found.monitor.start())
+        await until(lambda: found.monitor.problem == "the driver is not loaded")
+        assert found.metrics.registry.get_sample_value("gpushare_device_plugin_nvml_up") == 0
+        found.driver.gpus, found.driver.error = (replace(ONE, mig=True),), None
+        await until(lambda: "no GPU of this machine can be shared" in (found.monitor.problem or ""))
+        assert "it is in MIG mode" in (found.monitor.problem or "")
+        assert not found.published
+        found.driver.gpus = (ONE,)
+        await starting
+    assert [each["event"] for each in logs] == ["waiting_for_gpus", "waiting_for_gpus", "cards"]
+    assert found.monitor.problem is None
+    assert len(found.published) == 1
+
+
+async def test_a_driver_that_cannot_be_used_ends_the_start() -> None:
+    found = Monitored()
+    found.driver.error = GpuError("libnvidia-ml.so.1 was not found")
+    with pytest.raises(GpuError, match="was not found"):
+        await found.monitor.start()
+
+
+async def test_an_equal_reading_publishes_and_reports_nothing(found: Monitored) -> None:
+    before = len(found.published)
+    await found.read(ONE, TWO)
+    assert (len(found.published), found.events) == (before, [])
+
+
+async def test_more_units_than_the_kubelet_takes_are_not_adopted() -> None:
+    found = Monitored(MemoryUnit.MIB)
+    await found.monitor.start()
+    before = found.published[-1]
+    with capture_logs() as logs:
+        after = await found.read(*(replace(ONE, index=i, uuid=f"GPU-{i}", mib=143771) for i in range(8)))
+    assert after is before
+    assert [each["event"] for each in logs] == ["cards_not_adopted"]
+    assert [card.uuid for card in (await found.read(ONE, TWO)).cards] == ["GPU-a", "GPU-b"]
+
+
+async def test_a_driver_that_fails_is_the_problem_until_it_responds(found: Monitored) -> None:
+    found.driver.error = GpuError("the driver is not loaded")
+    assert await found.monitor.read() is None
+    await found.monitor.check()
+    assert found.monitor.problem == "the driver is not loaded"
+    found.driver.error = None
+    await found.monitor.check()
+    assert found.monitor.problem is None
+
+
+async def test_a_replaced_driver_ends_the_monitor_between_allocate_calls(
+    found: Monitored, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cards, "_POLL_S", 0.001)
+    found.driver.error = DriverReplacedError("replaced")
+    allocating = asyncio.Lock()
+    await allocating.acquire()
+    with capture_logs() as logs:
+        running = asyncio.create_task(found.monitor.run(allocating, frozenset))
+        await until(lambda: [each["event"] for each in logs] == ["driver_replaced"])
+        assert not running.done()
+        allocating.release()
+        with pytest.raises(ExceptionGroup) as raised:
+            await running
+    assert raised.value.subgroup(DriverReplacedError)
+
+
+async def test_readings_wait_for_allocate_calls(found: Monitored, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cards, "_INVENTORY_S", 0.001)
+    allocating = asyncio.Lock()
+    await allocating.acquire()
+    asked: list[bool] = []
+
+    def allocated() -> frozenset[str]:
+        asked.append(allocating.locked())
+        return frozenset()
+
+    running = asyncio.create_task(found.monitor.run(allocating, allocated))
+    found.driver.gpus = (ONE,)
+    before = found.driver.reads
+    await until(lambda: found.driver.reads > before)
+    assert asked == []
+    allocating.release()
+    await until(lambda: not found.published[-1].cards[1].healthy)
+    running.cancel()
+    assert all(asked)
