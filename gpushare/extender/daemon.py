@@ -35,6 +35,7 @@ from gpushare.runtime.admin_server import AdminRoutes, rendering
 from gpushare.runtime.daemon import StopStep, serve, stop_event
 from gpushare.runtime.events import EventRecorder, RecorderSettings
 from gpushare.runtime.http import Handler
+from gpushare.runtime.loop_delay import watch_loop_delay
 from gpushare.runtime.server import HttpServer, bind_socket
 from gpushare.runtime.tls import MutualTls
 
@@ -46,6 +47,8 @@ _LOST_S: Final = 30.0
 """Without a watch for longer than this, the extender is not ready; it still answers from what it knows."""
 _GC_THRESHOLDS: Final = (50_000, 20, 50)
 _EVENT_QUEUE_SIZE: Final = 10_000
+_PLACEMENTS: Final = 100
+"""Placements that may wait to be written as events. kube-scheduler writes an event for each one too."""
 
 
 async def run(settings: ExtenderSettings) -> None:
@@ -95,7 +98,11 @@ class ExtenderDaemon:
         self._recorder = EventRecorder(
             api.write_event,
             ExtenderEventMetrics(self._metrics),
-            RecorderSettings(per_second=settings.events_per_second, queue_size=_EVENT_QUEUE_SIZE),
+            RecorderSettings(
+                per_second=settings.events_per_second,
+                queue_size=_EVENT_QUEUE_SIZE,
+                routine_size=_PLACEMENTS,
+            ),
         )
         self._pods, self._nodes, self._unhealthy = self._make_followers(client, settings.cgpu_pods_per_card)
         self._leadership = Leadership(
@@ -156,6 +163,7 @@ class ExtenderDaemon:
         yield self._lead_when_synced()
         yield self._recorder.run()
         yield watch_overcommit(self._cluster, self._recorder)
+        yield watch_loop_delay(self._metrics.loop_delay.observe)
 
     async def drain(self) -> None:
         """Wait for the POSTs in progress; without unclear binds, allow the release of the Lease.
