@@ -7,7 +7,7 @@ it starts over with a list. A new list reports missing objects as deleted, so li
 import asyncio
 import random
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeVar
@@ -23,7 +23,8 @@ T = TypeVar("T")
 
 _LIST_TIMEOUT_S = 60.0
 _PAGE_SIZE = 500
-"""A page is decoded and applied in one turn of the loop: 22 ms for pods of 4 KB, measured on two cores."""
+_SLICE = 100
+"""Objects of a page between two turns of the loop: 6 ms for pods of 4 KB, after 4 ms to decode the page."""
 _WATCH_S = 290
 _SILENCE_S = 150.0
 """Bookmarks arrive about once a minute; a stream that is silent for longer than this is dead."""
@@ -72,7 +73,7 @@ class Follower(Generic[T]):
     ``read_elsewhere`` returns the keys that the listener has from other requests. Like listed ones they are
     reported as deleted if a list that starts later does not contain them. A watch without data for
     ``quiet_s`` seconds is lost if the API server does not answer. A refresh that takes longer than
-    ``catch_up_s`` seconds lists again.
+    ``catch_up_s`` seconds lists again. ``after_page`` is called after each page of a list.
     """
 
     def __init__(
@@ -84,6 +85,7 @@ class Follower(Generic[T]):
         *,
         quiet_s: float = _QUIET_S,
         catch_up_s: float = _CATCH_UP_S,
+        after_page: Callable[[], object] = tuple,
     ) -> None:
         self._client = client
         self._resource = resource
@@ -91,6 +93,7 @@ class Follower(Generic[T]):
         self._read_elsewhere = read_elsewhere
         self._quiet_s = quiet_s
         self._catch_up_s = catch_up_s
+        self._after_page = after_page
         self._heard_at = 0.0
         self._known: set[str] = set()
         self._version = ""
@@ -211,11 +214,8 @@ class Follower(Generic[T]):
         while True:
             page = await self._next_page(token)
             pages += 1
-            batch = [Upserted(*found) for item in page.items or () if (found := self._resource.read(item))]
-            keys = [change.key for change in batch]
-            listed.update(keys)
-            self._known.update(keys)
-            self._listener.changed(batch)
+            listed.update(await self._apply(page.items or ()))
+            self._after_page()
             token = page.metadata.continue_
             if not token:
                 break
@@ -225,6 +225,18 @@ class Follower(Generic[T]):
         self._version = page.metadata.resource_version
         self._lost_at = None
         self._listener.synced(self._resource.name)
+
+    async def _apply(self, items: Sequence[Any]) -> set[str]:
+        """Apply the objects of a page in slices; returns their keys."""
+        keys: set[str] = set()
+        for start in range(0, len(items), _SLICE):
+            read = map(self._resource.read, items[start : start + _SLICE])
+            batch = [Upserted(*found) for found in read if found]
+            keys.update(change.key for change in batch)
+            self._known |= keys
+            self._listener.changed(batch)
+            await asyncio.sleep(0)
+        return keys
 
     async def _next_page(self, token: str) -> ListPage[Any]:
         query = {**self._resource.query, "limit": str(_PAGE_SIZE)} | ({"continue": token} if token else {})
