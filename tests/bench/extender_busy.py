@@ -6,7 +6,6 @@ fixed rate. The arms alternate their order, after a warm-up round.
 
 import asyncio
 import json
-import re
 import statistics
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
@@ -269,18 +268,11 @@ def _logged_delay(log: Path, offset: int) -> str:
     """The longest delay that was logged since, with the processor time in it."""
     with log.open() as file:
         file.seek(offset)
-        found = [_DELAY.search(line) for line in file]
-    delays = [(float(match["seconds"]), float(match["processor"])) for match in found if match]
-    if not delays:
+        entries = [json.loads(line) for line in file if '"event_loop_delayed"' in line]
+    if not entries:
         return ""
-    seconds, processor = max(delays)
-    return f"{seconds * 1e3:.0f} ms ({processor * 1e3:.0f} ms computing)"
-
-
-_DELAY: Final = re.compile(
-    r'"event": ?"event_loop_delayed"(?=.*"seconds": ?(?P<seconds>[\d.]+))'
-    r'(?=.*"processor_s": ?(?P<processor>[\d.]+))'
-)
+    seconds, processor_s = max((entry["seconds"], entry["processor_s"]) for entry in entries)
+    return f"{seconds * 1e3:.0f} ms ({processor_s * 1e3:.0f} ms computing)"
 
 
 def _report(results: Mapping[str, Sequence[Arm]]) -> None:
