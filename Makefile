@@ -116,8 +116,8 @@ test: packages setup ## Run all tests; builds tools and images in the background
 	@.ci/test
 
 .PHONY: bench-extender
-bench-extender: packages setup ## Measure filter latency, memory, cold start, and pods per second compared with a plain scheduler
-	@$(BIN)/python -m tests.bench.extender
+bench-extender: packages setup ## Measure filter idle and under load, memory, cold start, and pods per second; FLAGS="--help"
+	@$(BIN)/python -m tests.bench.extender $(FLAGS)
 
 .PHONY: bench-device-plugin
 bench-device-plugin: packages setup ## Measure Allocate latency, start, memory and idle cost of the node agent

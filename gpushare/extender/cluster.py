@@ -10,6 +10,7 @@ from gpushare.extender.seal import Sealer
 from gpushare.model.cards import parse_indices
 from gpushare.model.changes import Deleted, Upserted
 from gpushare.model.objects import Node, Pod
+from gpushare.runtime.turns import Turns
 from gpushare.scheduling.events import Event, NodeGone, NodeSeen, PodGone, PodSeen, UnhealthySeen
 from gpushare.scheduling.ledger import EMPTY_LEDGER, Ledger, apply
 
@@ -21,6 +22,8 @@ class Cluster:
         self.ledger: Ledger = EMPTY_LEDGER
         self.pods: dict[str, Pod] = {}
         self.sealer = Sealer()
+        self.turns = Turns()
+        """For long work on the ledger in slices."""
         self._changed: dict[str, list[asyncio.Future[None]]] = {}
         self._next: asyncio.Future[None] | None = None
 

@@ -3,8 +3,7 @@
 With the client library, the GPUs of 5,000 nodes take most of a second, in which no pod could be placed.
 """
 
-import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Final, NamedTuple
 
 from gpushare.extender.per_book import PerBook
@@ -32,19 +31,25 @@ class _NodePart(NamedTuple):
 
 
 class LedgerPage:
-    """Renders the families from one reading of the ledger and of the pods."""
+    """Renders the families from one reading of the ledger and of the pods, with ``turn`` between slices."""
 
-    def __init__(self, ledger: Callable[[], Ledger], pods: Callable[[], Iterable[Pod]]) -> None:
+    def __init__(
+        self,
+        ledger: Callable[[], Ledger],
+        pods: Callable[[], Iterable[Pod]],
+        turn: Callable[[], Awaitable[None]],
+    ) -> None:
         self._ledger = ledger
         self._pods = pods
-        self._parts = PerBook(_part)
+        self._turn = turn
+        self._parts = PerBook(_part, turn)
 
     async def render(self) -> str:
         """The text of all families."""
         parts = await self._parts.values(self._ledger())
         overcommitted = sum(part.overcommitted for part in parts)
         states = {state: sum(getattr(part, state) for part in parts) for state in _STATES}
-        requested = await _requested(list(self._pods()))
+        requested = await _requested(list(self._pods()), self._turn)
         return "".join(
             (
                 _family(catalogue.CARD_UNITS, *(part.units for part in parts)),
@@ -93,7 +98,7 @@ def _states(book: Book) -> tuple[int, int, int]:
     return len(book.reservations) - unsettled - unplaced, unsettled, unplaced
 
 
-async def _requested(pods: list[Pod]) -> list[int]:
+async def _requested(pods: list[Pod], turn: Callable[[], Awaitable[None]]) -> list[int]:
     """The units per GPU that each pod without a node requests."""
     units = []
     for count, pod in enumerate(pods, start=1):
@@ -101,7 +106,7 @@ async def _requested(pods: list[Pod]) -> list[int]:
         if pod.node is None and not ended and isinstance(pod.demand, Demand) and pod.demand.mem:
             units.append(pod.demand.per_card.mem)
         if count % _SLICE == 0:
-            await asyncio.sleep(0)
+            await turn()
     return units
 
 

@@ -9,6 +9,7 @@ from gpushare.monitoring import catalogue
 from gpushare.monitoring.families import counter, gauge, histogram
 
 _BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
+_DELAY_BUCKETS = (0.005, 0.01, 0.02, 0.03, 0.04, 0.05, 0.075, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
 
 
 class ExtenderMetrics:
@@ -26,3 +27,4 @@ class ExtenderMetrics:
         self.synced = gauge(catalogue.EXTENDER_SYNCED, registry)
         self.watch_restarts = counter(catalogue.EXTENDER_WATCH_RESTARTS, registry)
         self.events_dropped = counter(catalogue.EXTENDER_EVENTS_DROPPED, registry)
+        self.loop_delay = histogram(catalogue.EXTENDER_LOOP_DELAY, registry, _DELAY_BUCKETS)

@@ -1,7 +1,6 @@
 """Values computed from every book of the ledger without stopping the event loop."""
 
-import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Final, Generic, TypeVar
 
 from gpushare.scheduling.book import Book
@@ -9,15 +8,19 @@ from gpushare.scheduling.ledger import Ledger, sharing
 
 T = TypeVar("T")
 
-_SLICE: Final = 50
-"""Books between two turns of the loop: milliseconds at most."""
+_SLICE: Final = 25
+"""Books between two turns of the loop: two milliseconds at most."""
 
 
 class PerBook(Generic[T]):
-    """One value for each node with shared GPUs, computed again only if its book has changed."""
+    """One value for each node with shared GPUs, computed again only if its book has changed.
 
-    def __init__(self, make: Callable[[Book], T]) -> None:
+    ``turn`` is awaited between slices of the work.
+    """
+
+    def __init__(self, make: Callable[[Book], T], turn: Callable[[], Awaitable[None]]) -> None:
         self._make = make
+        self._turn = turn
         self._known: dict[str, tuple[Book, T]] = {}
 
     async def values(self, ledger: Ledger) -> list[T]:
@@ -27,6 +30,6 @@ class PerBook(Generic[T]):
             known = self._known.get(book.name)
             current[book.name] = known if known and known[0] is book else (book, self._make(book))
             if count % _SLICE == 0:
-                await asyncio.sleep(0)
+                await self._turn()
         self._known = current
         return [value for _, value in current.values()]

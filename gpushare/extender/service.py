@@ -75,7 +75,7 @@ class SchedulerService:
         }
         self._binds_before_hint = _BINDS_BEFORE_HINT
         self._scored = False
-        self._inspected = PerBook(lambda book: msgspec.json.encode(inspect_node(book)))
+        self._inspected = PerBook(lambda book: msgspec.json.encode(inspect_node(book)), cluster.turns.next)
         self._delays = TimeBudget(_CATCH_UP_SHARE, _CATCH_UP_SAVED_S)
 
     def answer(self, verb: str, body: bytes) -> bytes | Coroutine[Any, Any, bytes]:
@@ -102,7 +102,7 @@ class SchedulerService:
         try:
             while True:
                 next(steps)
-                await asyncio.sleep(0)
+                await self._cluster.turns.next()
         except StopIteration as end:
             result: VerbResult = end.value
             return result

@@ -77,6 +77,11 @@ EXTENDER_WATCH_RESTARTS: Final = EXTENDER.metric(
 EXTENDER_EVENTS_DROPPED: Final = EXTENDER.metric(
     "gpushare_extender_events_dropped", "counter", "Pod events dropped because of a full queue or an error."
 )
+EXTENDER_LOOP_DELAY: Final = EXTENDER.metric(
+    "gpushare_extender_event_loop_delay_seconds",
+    "histogram",
+    "How late the event loop runs a timer, 100 times a second: every request waits as long.",
+)
 RESERVATIONS: Final = EXTENDER.metric(
     "gpushare_reservations",
     "gauge",

@@ -181,6 +181,12 @@ CLUSTER: Final = Dashboard(
             "ops",
             "{{reason}}",
         ),
+        Panel(
+            "Longest delay of the extender's event loop",
+            "histogram_quantile(1, sum by (le) "
+            f"(rate({names.EXTENDER_LOOP_DELAY}_bucket[$__rate_interval])))",
+            "s",
+        ),
     ),
 )
 

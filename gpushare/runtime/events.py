@@ -9,6 +9,7 @@ import time
 from collections import deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from enum import IntEnum
 from http import HTTPStatus
 from typing import Final, Protocol
 
@@ -32,17 +33,22 @@ _TERMINATING: Final = "NamespaceTerminating"
 _IDLE_PER_WORK: Final = 9.0
 """Making events takes at most a tenth of the time: an explanation may look at every node of the cluster."""
 _MAX_DOUBLINGS: Final = 16
-_BACKLOG: Final = 100
+_BACKLOG: Final = 50
 _BACKLOG_FACTOR: Final = 10
 _BACKLOG_AGE_S: Final = 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class RecorderSettings:
-    """Durations in seconds. ``queue_size`` is the number of events that may wait."""
+    """Durations in seconds.
+
+    ``queue_size`` is the number of events that may wait, ``routine_size`` that of events that report no
+    problem.
+    """
 
     per_second: float = 5.0
     queue_size: int = 1000
+    routine_size: int = 1000
     repeat_after_s: float = 60.0
     first_retry_s: float = 0.25
     longest_retry_s: float = 30.0
@@ -64,20 +70,29 @@ class RecorderMetrics(Protocol):
         """Whether the account lacks the right to create events."""
 
 
+class _Lane(IntEnum):
+    """What is written first and dropped last. ``LATER`` are events that are made when they are written."""
+
+    ALARM = 0
+    LATER = 1
+    ROUTINE = 2
+
+
 @dataclass(frozen=True, slots=True)
 class _QueuedEvent:
     """A queued event. ``make`` returns the event when it is about to be written, None to skip it."""
 
     key: Event | str
     make: Callable[[], Event | None]
-    alarm: bool
+    lane: _Lane
 
 
 class EventRecorder:
     """A bounded queue of events with one writer.
 
-    Alarms (warnings) are written before everything else and are the last to be dropped from a full queue;
-    otherwise the oldest event is dropped first. Every drop is counted and logged.
+    Alarms (warnings) are written before everything else and are the last to be dropped from a full queue.
+    Routine events, such as a placement, are written last and dropped first, the oldest ones first. Every drop
+    is counted, and that of another event is logged.
     """
 
     def __init__(
@@ -94,8 +109,7 @@ class EventRecorder:
         self._settings = settings
         self._clock = clock
         self._sleep = sleep
-        self._alarms: deque[_QueuedEvent] = deque()
-        self._others: deque[_QueuedEvent] = deque()
+        self._lanes: dict[_Lane, deque[_QueuedEvent]] = {lane: deque() for lane in _Lane}
         self._queued: set[Event | str] = set()
         self._filled = asyncio.Event()
         self._recorded_at = float("-inf")
@@ -106,14 +120,15 @@ class EventRecorder:
 
     def record(self, event: Event) -> None:
         """Queue an event, unless an identical one is queued already."""
-        self._record(_QueuedEvent(event, lambda: event, alarm=event.warning))
+        lane = _Lane.ALARM if event.warning else _Lane.ROUTINE
+        self._record(_QueuedEvent(event, lambda: event, lane))
 
     def record_later(self, key: str, make: Callable[[], Event | None]) -> None:
         """Queue an event that is made when it is about to be written; None skips it.
 
         ``key`` identifies it while it is queued. It is never an alarm, even if it becomes a warning.
         """
-        self._record(_QueuedEvent(key, make, alarm=False))
+        self._record(_QueuedEvent(key, make, _Lane.LATER))
 
     async def run(self) -> None:
         """Write until cancelled."""
@@ -130,35 +145,36 @@ class EventRecorder:
     def _record(self, entry: _QueuedEvent) -> None:
         self._recorded_at = self._clock()
         if entry.key not in self._queued:
-            self._lane(entry).append(entry)
+            self._lanes[entry.lane].append(entry)
             self._added(entry)
 
     def _put_back(self, entry: _QueuedEvent) -> None:
         """Queue an event again, at the front, unless the same one was queued meanwhile."""
         if entry.key not in self._queued:
-            self._lane(entry).appendleft(entry)
+            self._lanes[entry.lane].appendleft(entry)
             self._added(entry)
-
-    def _lane(self, entry: _QueuedEvent) -> deque[_QueuedEvent]:
-        return self._alarms if entry.alarm else self._others
 
     def _added(self, entry: _QueuedEvent) -> None:
         self._queued.add(entry.key)
         self._filled.set()
-        if len(self._queued) > self._settings.queue_size:
-            self._drop_oldest()
+        if len(self._lanes[_Lane.ROUTINE]) > self._settings.routine_size:
+            self._drop(_Lane.ROUTINE)
+        elif len(self._queued) > self._settings.queue_size:
+            self._drop_least_important()
 
-    def _drop_oldest(self) -> None:
-        """Alarms are dropped last. The first drop is logged, and their number once the queue is empty."""
-        dropped = (self._others or self._alarms).popleft()
-        self._queued.discard(dropped.key)
+    def _drop(self, lane: _Lane) -> None:
+        self._queued.discard(self._lanes[lane].popleft().key)
         self._metrics.dropped()
+
+    def _drop_least_important(self) -> None:
+        """The first drop is logged, and their number once the queue is empty."""
+        self._drop(max(lane for lane in _Lane if self._lanes[lane]))
         if not self._overflow:
             log.warning("event_queue_full", size=self._settings.queue_size)
         self._overflow += 1
 
     def _pop(self) -> _QueuedEvent:
-        entry = (self._alarms or self._others).popleft()
+        entry = next(self._lanes[lane] for lane in _Lane if self._lanes[lane]).popleft()
         self._queued.discard(entry.key)
         if not self._queued:
             self._filled.clear()

@@ -78,8 +78,9 @@ class Book:
 
     Made by ``make_book``, which fills the derived fields: ``usages`` in index order; ``fits_up_to``: a pod
     that requests memory only, on one GPU, and at most this many units certainly fits (-1: ``fitting`` must
-    decide); ``largest``: units of the largest GPU; ``summary``: the GPU with the most free units, as text for
-    rejections; ``overcommitted``: the over-committed GPUs.
+    decide); ``most_free``: free units of the schedulable GPU with the most (-1: none); ``largest``: units of
+    the largest GPU; ``summary``: the GPU with the most free units, as text for rejections;
+    ``overcommitted``: the over-committed GPUs.
     """
 
     name: str
@@ -89,6 +90,7 @@ class Book:
     nominees: Mapping[str, Nominee] = field(default_factory=dict)
     usages: tuple[CardUsage, ...] = field(default=(), compare=False)
     fits_up_to: int = field(default=-1, compare=False)
+    most_free: int = field(default=-1, compare=False)
     largest: int = field(default=-1, compare=False)
     summary: str = field(default="", compare=False)
     overcommitted: tuple[CardUsage, ...] = field(default=(), compare=False)
@@ -105,11 +107,21 @@ def make_book(
     usages = _usages(node, unhealthy, reservations) if node else ()
     special = node is None or node.closed is not None or node.mode is Mode.CORE_MEM or node.one_user
     plain = not special and not nominees
-    fits_up_to = max((usage.free.mem for usage in usages if usage.schedulable), default=-1) if plain else -1
+    most_free = max((usage.free.mem for usage in usages if usage.schedulable), default=-1)
     largest = max((usage.total.mem for usage in usages), default=-1)
     over = tuple(usage for usage in usages if usage.free.mem < 0 or usage.free.core < 0)
     return Book(
-        name, node, unhealthy, reservations, nominees, usages, fits_up_to, largest, _summary(usages), over
+        name,
+        node,
+        unhealthy,
+        reservations,
+        nominees,
+        usages,
+        most_free if plain else -1,
+        most_free,
+        largest,
+        _summary(usages),
+        over,
     )
 
 

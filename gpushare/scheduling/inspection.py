@@ -1,6 +1,6 @@
 """The ledger as data for users: the inspect document, and why a pod fits on no node."""
 
-from collections.abc import Iterable
+from heapq import nsmallest
 from typing import Any
 
 from gpushare.contract import RESOURCE_MEM
@@ -81,16 +81,13 @@ def explain(ledger: Ledger, pod_request: PodRequest) -> str | None:
     if outcome.passed:
         return None
     reasons = outcome.failed | outcome.unresolvable
-    ordered = sorted(_most_free_first(books), key=lambda book: book.name in outcome.unresolvable)
-    found = [f"{book.name}: {reasons[book.name]}" for book in ordered[:_SHOWN_NODES]]
-    return _summary(pod_request.demand, found, len(ordered) - len(found))
-
-
-def _most_free_first(books: Iterable[Book]) -> list[Book]:
-    def most_free(book: Book) -> int:
-        return max((usage.free.mem for usage in book.usages if usage.schedulable), default=-1)
-
-    return sorted(books, key=lambda book: (-most_free(book), book.name))
+    shown = nsmallest(
+        _SHOWN_NODES,
+        books,
+        key=lambda book: (book.name in outcome.unresolvable, -book.most_free, book.name),
+    )
+    found = [f"{book.name}: {reasons[book.name]}" for book in shown]
+    return _summary(pod_request.demand, found, len(books) - len(found))
 
 
 def _summary(demand: Demand, found: list[str], more: int) -> str:

@@ -1,15 +1,67 @@
 """The machine, the cost of processes, and durations, for all benchmarks."""
 
+import datetime as dt
 import os
 import platform
-from collections.abc import Sequence
+import shlex
+import subprocess
+import sys
+from collections.abc import Collection, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 
 def machine() -> str:
-    """The cores, the versions and the load of this machine, on one line."""
+    """What a page of results states: the command, the commit, the date, and the machine with its load."""
+    command = shlex.join(["python", "-m", f"tests.bench.{Path(sys.argv[0]).stem}", *sys.argv[1:]])
+    sources = f"`{command}`, commit {_commit()}, {dt.datetime.now(dt.UTC).date().isoformat()}"
     versions = f"Python {platform.python_version()}, Linux {platform.release()}"
-    return f"{os.cpu_count()} cores, {versions}, load {os.getloadavg()[0]:.1f}"
+    return f"{sources}: {os.cpu_count()} x {_cpu_model()}, {versions}, load {os.getloadavg()[0]:.1f}"
+
+
+def _commit() -> str:
+    """The commit of the sources, and whether they have changed since."""
+    done = subprocess.run(
+        ["git", "describe", "--always", "--dirty", "--exclude=*"],  # noqa: S607 - the user's git
+        cwd=Path(__file__).parent,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return done.stdout.strip() or "unknown"
+
+
+def _cpu_model() -> str:
+    lines = Path("/proc/cpuinfo").read_text().splitlines()
+    return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "")
+
+
+@dataclass(frozen=True)
+class Cores:
+    """The processor cores of the control plane, and those of the extender."""
+
+    name: str
+    control_plane: frozenset[int]
+    extender: frozenset[int]
+
+    def __str__(self) -> str:
+        """Return the name."""
+        return self.name
+
+
+def all_cores() -> tuple[Cores, ...]:
+    """Two cores shared by all, and one core for each; only the first on a machine with one core."""
+    two = sorted(os.sched_getaffinity(0))[:2]
+    shared = Cores("shared cores", frozenset(two), frozenset(two))
+    return (shared, Cores("separate cores", frozenset(two[:1]), frozenset(two[1:])))[: len(two)]
+
+
+def pin(pid: int, cores: Collection[int]) -> None:
+    """Let all threads of a process run on these cores only; its new threads and children inherit that."""
+    for thread in Path(f"/proc/{pid}/task").iterdir():
+        with suppress(ProcessLookupError):
+            os.sched_setaffinity(int(thread.name), cores)
 
 
 def rss_mib(pid: int) -> float:

@@ -6,7 +6,7 @@ It handles verbs, paths and status codes, not objects.
 import asyncio
 import socket
 import struct
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from types import TracebackType
 from typing import Any, Self
@@ -110,7 +110,7 @@ class KubeClient:
 
     async def stream(
         self, path: str, *, silence_s: float, query: Mapping[str, str] | None = None
-    ) -> AsyncIterator[bytes]:
+    ) -> AsyncGenerator[bytes, None]:
         """Yield the chunks of a streamed response, an empty one first, until the server ends it.
 
         Raises ApiError after ``silence_s`` without data or if the connection breaks.

@@ -15,7 +15,11 @@ from gpushare.monitoring.rules import RULES
 from tools.monitoring_files import FOLDER, texts
 
 ROOT = Path(__file__).parents[3]
-EXPORTED = {str(each) for each in catalogue.ALL if each not in catalogue.DERIVED}
+EXPORTED = {
+    f"{each}_bucket" if each.kind == "histogram" else str(each)
+    for each in catalogue.ALL
+    if each not in catalogue.DERIVED
+}
 RECORDS = [rule.record for rule in RULES]
 PROMETHEUS_OWN = {"up"}
 QUERIES = {
@@ -26,6 +30,7 @@ QUERIES = {
 }
 NO_SERIES = {
     *("sum", "min", "max", "avg", "abs", "topk", "absent", "rate", "increase"),
+    "histogram_quantile",
     *("max_over_time", "last_over_time", "by", "on", "group_left", "or", "and", "unless", "offset", "bool"),
 }
 

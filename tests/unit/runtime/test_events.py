@@ -98,6 +98,24 @@ async def test_events_are_written_in_their_order_at_the_configured_rate() -> Non
     assert scene.pauses == [0.001] * 3
 
 
+async def test_a_routine_event_waits_for_all_others() -> None:
+    scene = Scene()
+    async with scene.writing():
+        scene.record(note("placed"))
+        scene.recorder.record_later("p", lambda: note("explained"))
+        scene.record(alarm("alarm"))
+    assert scene.texts == ["alarm", "explained", "placed"]
+
+
+async def test_the_oldest_routine_events_are_dropped_first_without_a_warning() -> None:
+    scene = Scene(settings=replace(FAST, routine_size=2))
+    with capture_logs() as logs:
+        async with scene.writing():
+            scene.record(note("a"), note("b"), alarm("alarm"), note("c"))
+    assert scene.texts == ["alarm", "b", "c"]
+    assert (scene.counts.count("dropped"), logs) == (1, [])
+
+
 @pytest.mark.parametrize("status", [0, 409, 429, 500, 503])
 async def test_an_event_is_retried_until_it_is_written(status: int) -> None:
     scene = Scene(errors=deque([answer(status)] * 5))
@@ -256,7 +274,7 @@ async def test_an_event_that_is_recorded_again_while_it_is_written_is_written_on
 
 async def test_while_a_backlog_grows_the_pauses_are_longer() -> None:
     scene = Scene(replace(FAST, queue_size=1000))
-    scene.record(*(note(str(number)) for number in range(102)))
+    scene.record(*(note(str(number)) for number in range(52)))
     async with scene.writing():
         pass
     assert scene.pauses[:2] == [0.01, 0.001]

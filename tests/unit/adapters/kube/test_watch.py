@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+import pytest
 from aiohttp import web
 
 from gpushare.adapters.kube.watch import Follower, Resource
@@ -14,7 +15,7 @@ from gpushare.adapters.kube.wire import Bare
 from gpushare.errors import ApiError
 from gpushare.model.changes import Deleted, Upserted
 from tests.support.waiting import until
-from tests.unit.adapters.fakes import Served, fixed, page, serving
+from tests.unit.adapters.fakes import Answer, Served, fixed, page, serving
 
 
 def thing(name: str, version: str = "1") -> dict[str, Any]:
@@ -113,6 +114,22 @@ async def test_a_list_in_pages_is_taken_in_whole_before_it_counts_as_synced() ->
             assert [q.get("continue") for q in s.served.asked] == [None, "more", None]
             assert s.asked == [None, None, "5"]
             assert s.served.asked[2]["allowWatchBookmarks"] == "true"
+
+
+async def test_a_page_is_applied_in_slices() -> None:
+    """A page of 500 objects takes tens of milliseconds; filter and bind wait for a slice of it at most."""
+    applied: list[int] = []
+    heard = Heard()
+
+    async def turn() -> None:
+        applied.append(len(heard.changes))
+
+    async with serving() as served:
+        s = Scene(served, heard, Follower(served.client, THINGS, heard, turn=turn))
+        served.script.append(page(*(thing(f"t{number}") for number in range(120)), version="5"))
+        async with following(s):
+            await s.asks(2)
+    assert applied == [50, 100, 120]
 
 
 async def test_changes_come_in_their_order() -> None:
@@ -267,15 +284,91 @@ async def test_a_quiet_watch_is_lost_if_the_api_server_does_not_answer() -> None
             assert s.asked == [None, "5", "0", "5"]
 
 
-async def test_a_refresh_lists_again_and_reports_deletions() -> None:
+@asynccontextmanager
+async def watching(*after: Answer, version: str = "5", catch_up_s: float = 5.0) -> AsyncIterator[Scene]:
+    """A follower that has listed ``a`` in two pages and watches, before its script goes on with ``after``."""
+    async with serving() as served:
+        follower = Follower(served.client, THINGS, heard := Heard(), catch_up_s=catch_up_s)
+        s = Scene(served, heard, follower)
+        served.script += [page(thing("a"), version=version, then="more"), page(version=version)]
+        async with following(s):
+            await s.asks(3)
+            served.script += after
+            yield s
+
+
+async def refreshed(s: Scene) -> None:
+    async with asyncio.timeout(5):
+        await s.follower.refresh()
+
+
+async def test_a_refresh_of_one_page_lists_again_and_reports_deletions() -> None:
     async with scene() as s:
         s.served.script.append(page(thing("a"), version="5"))
         async with following(s):
             await s.asks(2)
             s.served.script.append(page(thing("b"), version="6"))
-            async with asyncio.timeout(5):
-                await s.follower.refresh()
+            await refreshed(s)
             assert s.heard.changes == [Upserted("a", "1"), Upserted("b", "1"), Deleted("a")]
+            assert s.asked[:3] == [None, "5", None]
+
+
+async def test_a_refresh_waits_for_a_bookmark_beyond_the_newest_version() -> None:
+    async with watching(page(thing("b"), version="9")) as s:
+        s.served.script.append(s.served.stream(line("ADDED", thing("b", "7")), bookmark("12")))
+        await refreshed(s)
+        assert s.heard.changes == [Upserted("a", "1"), Upserted("b", "7")]
+        await s.asks(6)
+        assert s.asked[2:] == ["5", None, "5", "12"]
+        assert s.served.asked[3]["limit"] == "1"
+        assert s.heard.syncs == 1
+
+
+async def test_a_refresh_waits_for_the_change_that_made_the_newest_version() -> None:
+    async with watching(page(thing("b"), version="9")) as s:
+        s.served.script.append(
+            s.served.stream(line("DELETED", thing("a", "8")), line("ADDED", thing("b", "9")))
+        )
+        await refreshed(s)
+        assert s.heard.changes == [Upserted("a", "1"), Deleted("a"), Upserted("b", "9")]
+        assert s.heard.syncs == 1
+
+
+async def test_a_refresh_needs_no_watch_if_nothing_has_changed() -> None:
+    async with watching(page(thing("a"), version="5")) as s:
+        await refreshed(s)
+        await s.asks(5)
+        assert s.asked[2:] == ["5", None, "5"]
+        assert int(s.served.asked[4]["timeoutSeconds"]) > 200
+
+
+@pytest.mark.parametrize(("before", "mark"), [("9", "5"), ("9", "10a"), ("x", "9"), ("9", "")])
+async def test_a_refresh_lists_if_the_newest_version_is_older_or_no_number(before: str, mark: str) -> None:
+    """Older: etcd was restored from a snapshot, and the watch has delivered changes that never were."""
+    async with watching(page(version=mark), page(thing("b"), version="20"), version=before) as s:
+        await refreshed(s)
+        assert s.heard.changes == [Upserted("a", "1"), Upserted("b", "1"), Deleted("a")]
+        assert s.heard.syncs == 2
+
+
+async def test_a_refresh_lists_if_no_bookmark_comes_in_time() -> None:
+    async with watching(page(version="9"), catch_up_s=0.05) as s:
+        s.served.script += [s.served.stream(bookmark("8")), page(thing("b"), version="9")]
+        await refreshed(s)
+        assert s.heard.changes == [Upserted("a", "1"), Upserted("b", "1"), Deleted("a")]
+
+
+async def test_a_refresh_lists_if_the_short_watch_ends_before_the_newest_version() -> None:
+    async with watching(page(version="9")) as s:
+        s.served.script += [s.served.stream(bookmark("8"), stay=False), page(thing("b"), version="9")]
+        await refreshed(s)
+        assert s.heard.syncs == 2
+
+
+async def test_a_refresh_lists_if_its_watch_is_too_old() -> None:
+    async with watching(page(version="9"), fixed(410), page(thing("b"), version="9")) as s:
+        await refreshed(s)
+        assert s.heard.changes == [Upserted("a", "1"), Upserted("b", "1"), Deleted("a")]
 
 
 async def test_what_was_read_elsewhere_before_a_list_and_is_absent_from_it_is_deleted() -> None:
@@ -292,7 +385,7 @@ async def test_what_was_read_elsewhere_before_a_list_and_is_absent_from_it_is_de
             await s.hears(Upserted("a", "1"), Deleted("gone"))
 
 
-async def test_a_refresh_waits_for_a_list_that_was_begun_after_the_call() -> None:
+async def test_a_refresh_waits_for_a_version_that_was_read_after_the_call() -> None:
     async with scene() as s:
         begun, gate = asyncio.Event(), asyncio.Event()
 
@@ -301,16 +394,20 @@ async def test_a_refresh_waits_for_a_list_that_was_begun_after_the_call() -> Non
             await gate.wait()
             return await page(version="5")(request)
 
-        s.served.script += [slow, page(thing("new"), version="6")]
+        s.served.script += [
+            page(version="5", then="more"),
+            slow,
+            page(version="6"),
+            s.served.stream(line("ADDED", thing("new", "6"))),
+        ]
         async with following(s):
             await begun.wait()
-            refreshed = asyncio.create_task(s.follower.refresh())
+            task = asyncio.create_task(s.follower.refresh())
             await asyncio.sleep(0)
             gate.set()
             async with asyncio.timeout(5):
-                await refreshed
-            assert s.heard.changes == [Upserted("new", "1")]
-            assert s.heard.syncs == 2
+                await task
+            assert s.heard.changes == [Upserted("new", "6")]
 
 
 async def test_a_refresh_with_a_failed_list_waits_for_the_next_one() -> None:
@@ -319,6 +416,5 @@ async def test_a_refresh_with_a_failed_list_waits_for_the_next_one() -> None:
         async with following(s):
             await s.asks(2)
             s.served.script += [fixed(500), page(thing("a"), version="6")]
-            async with asyncio.timeout(5):
-                await s.follower.refresh()
+            await refreshed(s)
             assert s.heard.changes == [Upserted("a", "1")]

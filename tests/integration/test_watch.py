@@ -1,0 +1,90 @@
+"""How a follower catches up with a real API server: bookmarks at the end of a short watch."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+import pytest
+import pytest_asyncio
+
+from gpushare.adapters.kube.client import KubeClient
+from gpushare.adapters.kube.config import load_access
+from gpushare.adapters.kube.extender_resources import NODES
+from gpushare.adapters.kube.watch import Follower
+from gpushare.contract import LABEL_PLACEMENT
+from gpushare.errors import ApiError
+from gpushare.model.changes import Deleted, Upserted
+from gpushare.model.objects import Node
+from testbed import Bed, Card, SchedulerSpec, SimNode, Testbed
+from testbed.control_plane.nodes import node_object
+from tests.support.waiting import until
+
+pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module")]
+
+API_NODES = "/api/v1/nodes"
+MORE_THAN_ONE_PAGE = 501
+WITHIN_S = 4.0
+"""The longest wait for a bookmark of a watch of 3 s, with some tolerance."""
+
+
+@dataclass
+class Heard:
+    """A listener that has the current nodes and counts lists of the API."""
+
+    nodes: dict[str, Node] = field(default_factory=dict)
+    lists: int = 0
+
+    def changed(self, batch: Iterable[Upserted[Node] | Deleted]) -> None:
+        for change in batch:
+            if isinstance(change, Upserted):
+                self.nodes[change.key] = change.value
+            else:
+                self.nodes.pop(change.key, None)
+
+    def synced(self, _: str) -> None:
+        self.lists += 1
+
+    def failed(self, resource: str, error: ApiError, retry_in_s: float) -> None:
+        raise AssertionError(f"{resource}: {error}, retry in {retry_in_s} s")
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def bed() -> AsyncIterator[Bed]:
+    async with Testbed(scheduler=SchedulerSpec(None), kwok=False) as running:
+        await running.stop("kube-controller-manager")  # it changes nodes without a kubelet
+        nodes = (SimNode(f"n{number}", [Card()]) for number in range(MORE_THAN_ONE_PAGE))
+        await running.api.create_many((API_NODES, node_object(each)) for each in nodes)
+        yield running
+
+
+@asynccontextmanager
+async def following(bed: Bed) -> AsyncIterator[tuple[Follower[Node], Heard]]:
+    async with KubeClient(await load_access(str(bed.kubeconfig))) as client:
+        follower = Follower(client, NODES, heard := Heard())
+        task = asyncio.create_task(follower.run())
+        try:
+            await until(lambda: heard.lists == 1)
+            yield follower, heard
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_a_bookmark_shows_soon_that_an_idle_watch_has_missed_nothing(bed: Bed) -> None:
+    async with following(bed) as (follower, heard):
+        # A change of another resource: the version of the collection grows, and the watch has no event.
+        await bed.api.create("/api/v1/namespaces/default/configmaps", {"metadata": {"generateName": "x-"}})
+        async with asyncio.timeout(WITHIN_S):
+            await follower.refresh()
+        assert (heard.lists, len(heard.nodes)) == (1, MORE_THAN_ONE_PAGE)
+
+
+async def test_a_refresh_delivers_every_earlier_change(bed: Bed) -> None:
+    async with following(bed) as (follower, heard):
+        for number in range(20):
+            await bed.api.patch(f"{API_NODES}/n0", {"metadata": {"labels": {LABEL_PLACEMENT: str(number)}}})
+            async with asyncio.timeout(WITHIN_S):
+                await follower.refresh()
+            assert heard.nodes["n0"].placement == str(number)
+        assert heard.lists == 1
