@@ -98,7 +98,7 @@ class SchedulerService:
     async def _preempt(self, body: bytes) -> VerbResult:
         if missing := self._readiness.missing():
             return VerbResult(verbs.error_answer("preempt", missing), missing)
-        steps = verbs.preempt_steps(body, self._cluster.ledger)
+        steps = verbs.preempt_steps(body, self._cluster.ledger, self._cluster.budgets_of)
         try:
             while True:
                 next(steps)
