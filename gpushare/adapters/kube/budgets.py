@@ -63,7 +63,7 @@ def _selector(wire: _LabelSelector) -> Selector:
 
 def _term(wire: _Expression) -> Term | None:
     match wire.operator:
-        case "In" | "NotIn" if wire.values:
+        case "In" | "NotIn" if wire.values:  # codespell:ignore notin
             return Term(wire.key, frozenset(wire.values), wanted=wire.operator == "In")
         case "Exists" | "DoesNotExist" if not wire.values:
             return Term(wire.key, wanted=wire.operator == "Exists")

@@ -43,10 +43,10 @@ def expression(operator: str, *values: str) -> dict[str, Any]:
     [
         {"matchLabels": {"app": "db"}},
         expression("In", "web", "db"),
-        expression("NotIn", "web"),
+        expression("NotIn", "web"),  # codespell:ignore notin
         expression("Exists"),
         {"matchExpressions": [{"key": "gpu", "operator": "DoesNotExist"}]},
-        {"matchLabels": {"app": "db"}, **expression("NotIn", "web")},
+        {"matchLabels": {"app": "db"}, **expression("NotIn", "web")},  # codespell:ignore notin
     ],
 )
 def test_selectors_that_match(selector: object) -> None:
@@ -60,7 +60,7 @@ def test_selectors_that_match(selector: object) -> None:
         {},
         {"matchLabels": {"app": "web"}},
         expression("In", "web"),
-        expression("NotIn", "db"),
+        expression("NotIn", "db"),  # codespell:ignore notin
         expression("DoesNotExist"),
         {"matchLabels": {"app": "db"}, **expression("Unknown")},
         {"matchLabels": {"app": "db"}, **expression("In")},
