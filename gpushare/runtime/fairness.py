@@ -1,0 +1,41 @@
+"""Fair order between clients: round robin over their addresses, then over the items of an address."""
+
+import socket
+from collections import OrderedDict, deque
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+
+
+def source_of(host: str) -> str:
+    """Return what counts as one client: an IPv4 address, or a /64 network of IPv6, which one host may own."""
+    host = host.partition("%")[0].removeprefix("::ffff:")
+    if ":" not in host:
+        return host
+    return socket.inet_pton(socket.AF_INET6, host)[:8].hex()
+
+
+class FairQueue(Generic[T]):
+    """Items by source. Each call of ``next`` serves another source, as long as several have items."""
+
+    def __init__(self) -> None:
+        self._items: OrderedDict[str, deque[T]] = OrderedDict()
+
+    def __bool__(self) -> bool:
+        return bool(self._items)
+
+    def count(self, source: str) -> int:
+        """Return the number of items of a source."""
+        return len(self._items.get(source, ()))
+
+    def put(self, source: str, item: T) -> None:
+        """Append an item."""
+        self._items.setdefault(source, deque()).append(item)
+
+    def next(self) -> tuple[str, T]:
+        """Remove and return the next item and its source. Raises KeyError if there is none."""
+        source, items = self._items.popitem(last=False)
+        item = items.popleft()
+        if items:
+            self._items[source] = items
+        return source, item

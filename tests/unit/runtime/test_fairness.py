@@ -1,0 +1,45 @@
+"""The order of turns."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpushare.runtime.fairness import FairQueue, source_of
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ("10.0.0.1", "10.0.0.1", True),
+        ("10.0.0.1", "10.0.0.2", False),
+        ("::ffff:10.0.0.1", "10.0.0.1", True),
+        ("2001:db8:0:1::1", "2001:db8:0:1:ffff::2", True),
+        ("2001:db8:0:1::1", "2001:db8:0:2::1", False),
+        ("fe80::1%eth0", "fe80::2", True),
+    ],
+)
+def test_a_source_is_an_ipv4_address_or_an_ipv6_network(one: str, other: str, same: bool) -> None:  # noqa: FBT001
+    assert (source_of(one) == source_of(other)) is same
+
+
+def test_sources_take_turns_whatever_they_have() -> None:
+    queue: FairQueue[int] = FairQueue()
+    for number in range(100):
+        queue.put("stranger", number)
+    queue.put("scheduler", 0)
+    assert [queue.next()[0] for _ in range(3)] == ["stranger", "scheduler", "stranger"]
+    assert queue.count("stranger") == 98
+    queue.put("scheduler", 1)
+    assert [queue.next() for _ in range(2)] == [("stranger", 2), ("scheduler", 1)]
+
+
+@given(st.lists(st.tuples(st.sampled_from("abc"), st.integers())))
+def test_each_item_comes_once_and_those_of_a_source_in_their_order(items: list[tuple[str, int]]) -> None:
+    queue: FairQueue[int] = FairQueue()
+    for source, item in items:
+        queue.put(source, item)
+    found = []
+    while queue:
+        found.append(queue.next())
+    for source in "abc":
+        assert [item for item in found if item[0] == source] == [each for each in items if each[0] == source]
