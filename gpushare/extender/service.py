@@ -25,6 +25,7 @@ from gpushare.extender.metrics import ExtenderMetrics
 from gpushare.extender.per_book import PerBook
 from gpushare.extender.time_budget import TimeBudget
 from gpushare.extender.verbs import VerbResult
+from gpushare.runtime.fairness import FairGate
 from gpushare.scheduling.inspection import inspect, inspect_node
 from gpushare.scheduling.ledger import Ledger
 
@@ -76,6 +77,8 @@ class SchedulerService:
         self._binds_before_hint = _BINDS_BEFORE_HINT
         self._scored = False
         self._inspected = PerBook(lambda book: msgspec.json.encode(inspect_node(book)))
+        self._inspection: asyncio.Task[bytes] | None = None
+        self._slices = FairGate()
         self._delays = TimeBudget(_CATCH_UP_SHARE, _CATCH_UP_SAVED_S)
 
     def answer(self, verb: str, body: bytes) -> bytes | Coroutine[Any, Any, bytes]:
@@ -88,21 +91,21 @@ class SchedulerService:
         self._record(verb, began, result.error)
         return result.answer
 
-    async def preempt(self, body: bytes) -> bytes:
-        """The victims on the nodes that the scheduler proposes."""
+    async def preempt(self, body: bytes, source: str = "") -> bytes:
+        """The victims on the nodes that the scheduler at the address ``source`` proposes."""
         began = time.perf_counter()
-        result = await self._preempt(body)
+        result = await self._preempt(body, source)
         self._record("preempt", began, result.error)
         return result.answer
 
-    async def _preempt(self, body: bytes) -> VerbResult:
+    async def _preempt(self, body: bytes, source: str) -> VerbResult:
         if missing := self._readiness.missing():
             return VerbResult(verbs.error_answer("preempt", missing), missing)
         steps = verbs.preempt_steps(body, self._cluster.ledger, self._cluster.budgets_of)
         try:
             while True:
+                await self._slices.turn(source)
                 next(steps)
-                await asyncio.sleep(0)
         except StopIteration as end:
             result: VerbResult = end.value
             return result
@@ -191,7 +194,12 @@ class SchedulerService:
         return msgspec.json.encode(inspect(self._cluster.ledger, node))
 
     async def inspect_all(self) -> bytes:
-        """The inspect document of all nodes."""
+        """The inspect document of all nodes, one for all requests at the same time."""
+        if self._inspection is None or self._inspection.done():
+            self._inspection = asyncio.create_task(self._inspect_all())
+        return await asyncio.shield(self._inspection)
+
+    async def _inspect_all(self) -> bytes:
         return b'{"nodes":[' + b",".join(await self._inspected.values(self._cluster.ledger)) + b"]}"
 
     def _record(self, verb: str, began: float, error: str) -> None:

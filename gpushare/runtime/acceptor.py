@@ -24,9 +24,11 @@ _PAUSE_S: Final = 1.0
 """Without accepting, after an error such as too many open files."""
 _HANDSHAKE_S: Final = 5.0
 _HANDSHAKES: Final = 32
-"""Handshakes in progress for a source, and in the queue."""
+"""Handshakes in progress for a source."""
+_QUEUED: Final = 64
+"""Connections of a source that wait for their handshake."""
 _FAILURES_PER_S: Final = 20.0
-_FAILURES: Final = 40.0
+_FAILURES: Final = 100.0
 
 
 class FailureBudget:
@@ -130,7 +132,7 @@ class Acceptor:
     def _take(self, wire: socket.socket, source: str) -> None:
         if self._tls is None:
             self._start(wire, source)
-        elif self._queue.count(source) < _HANDSHAKES and self._budget.take(source):
+        elif self._queue.count(source) < _QUEUED and self._budget.take(source):
             self._queue.put(source, wire)
             self._start_soon()
         else:

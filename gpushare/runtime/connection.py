@@ -265,7 +265,9 @@ class Connection(asyncio.Protocol):
         path = unquote((url.path or b"/").decode("latin-1"))
         query = (url.query or b"").decode("latin-1")
         method = self._parser.get_method().decode()
-        self._waiting.append(Request(method, path, message.headers, body, keep_alive, query, self._peer))
+        self._waiting.append(
+            Request(method, path, message.headers, body, keep_alive, query, self._peer, self.source)
+        )
 
     # --- responses ------------------------------------------------------------------------------------
 

@@ -1,5 +1,6 @@
 """Fair order between clients: round robin over their addresses, then over the items of an address."""
 
+import asyncio
 import socket
 from collections import OrderedDict, deque
 from typing import Generic, TypeVar
@@ -39,3 +40,30 @@ class FairQueue(Generic[T]):
         if items:
             self._items[source] = items
         return source, item
+
+
+class FairGate:
+    """Lets one waiter pass in each turn of the event loop: for work in slices of milliseconds."""
+
+    def __init__(self) -> None:
+        self._waiting: FairQueue[asyncio.Future[None]] = FairQueue()
+        self._scheduled = False
+
+    async def turn(self, source: str) -> None:
+        """Wait for the next turn of this source."""
+        passing = asyncio.get_running_loop().create_future()
+        self._waiting.put(source, passing)
+        self._open_soon()
+        await passing
+
+    def _open_soon(self) -> None:
+        if self._waiting and not self._scheduled:
+            self._scheduled = True
+            asyncio.get_running_loop().call_soon(self._open)
+
+    def _open(self) -> None:
+        self._scheduled = False
+        _, passing = self._waiting.next()
+        if not passing.done():  # cancelled
+            passing.set_result(None)
+        self._open_soon()

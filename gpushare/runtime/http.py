@@ -23,7 +23,7 @@ class Request:
 
     Header names are in lower case; the values of a repeated header are joined by a line feed, which no value
     can contain. ``body`` is None if it was too large; the connection then ends after the response. ``peer``
-    is the common name of the client's certificate, empty without one.
+    is the common name of the client's certificate, empty without one; ``source`` is the client's address.
     """
 
     method: str
@@ -33,6 +33,7 @@ class Request:
     keep_alive: bool
     query: str = ""
     peer: str = ""
+    source: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""``python -m tests.bench.flood``: filter latency while strangers flood the scheduler's port.
+"""``make bench-flood``: filter latency while strangers flood the scheduler's port.
 
 The server is the real one with the filter verb and a ledger of 1,000 nodes, in a process of its own. A
 scheduler asks it 50 times a second on one connection from 127.0.0.1. Strangers are one process on 127.0.0.2:
@@ -19,6 +19,7 @@ import time
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
@@ -78,7 +79,7 @@ def _serve(listener: socket.socket, folder: Path | None) -> None:
 
 
 @contextmanager
-def _process(work: Callable[..., None], *arguments: object) -> Iterator[multiprocessing.Process]:
+def _process(work: Callable[..., None], *arguments: object) -> Iterator[BaseProcess]:
     process = multiprocessing.get_context("fork").Process(target=work, args=arguments, daemon=True)
     process.start()
     try:

@@ -1,5 +1,6 @@
 """The service without its neighbours: what it answers from the ledger."""
 
+import asyncio
 from typing import Any, cast
 
 import msgspec
@@ -22,6 +23,13 @@ def service(cluster: Cluster) -> SchedulerService:
     return SchedulerService(
         cluster, binder=absent, leadership=absent, peers=absent, metrics=ExtenderMetrics(), readiness=Synced()
     )
+
+
+async def test_requests_for_all_nodes_at_the_same_time_share_one_document() -> None:
+    served = service(Cluster())
+    first, second = await asyncio.gather(served.inspect_all(), served.inspect_all())
+    assert first is second
+    assert await served.inspect_all() is not first
 
 
 async def test_all_nodes_are_inspected_as_one_document() -> None:

@@ -1,10 +1,12 @@
 """The order of turns."""
 
+import asyncio
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpushare.runtime.fairness import FairQueue, source_of
+from gpushare.runtime.fairness import FairGate, FairQueue, source_of
 
 
 @pytest.mark.parametrize(
@@ -43,3 +45,30 @@ def test_each_item_comes_once_and_those_of_a_source_in_their_order(items: list[t
         found.append(queue.next())
     for source in "abc":
         assert [item for item in found if item[0] == source] == [each for each in items if each[0] == source]
+
+
+async def test_one_waiter_passes_in_a_turn_of_the_event_loop_and_sources_alternate() -> None:
+    gate, passed = FairGate(), []
+
+    async def job(source: str) -> None:
+        for _ in range(3):
+            await gate.turn(source)
+            passed.append(source)
+
+    jobs = [asyncio.create_task(job(source)) for source in ("stranger", "stranger", "scheduler")]
+    turns = 0
+    while not all(each.done() for each in jobs):
+        await asyncio.sleep(0)
+        turns += 1
+        assert len(passed) <= turns
+    assert "scheduler" in passed[:2]
+    assert passed[:6].count("scheduler") == 3
+
+
+async def test_a_waiter_that_gives_up_does_not_keep_the_others() -> None:
+    gate = FairGate()
+    waiters = [asyncio.create_task(gate.turn("a")) for _ in range(3)]
+    await asyncio.sleep(0)
+    waiters[1].cancel()
+    async with asyncio.timeout(5):
+        await asyncio.gather(waiters[0], waiters[2])

@@ -226,7 +226,7 @@ class Clock:
 def test_a_source_begins_a_few_handshakes_a_second_without_an_accepted_certificate() -> None:
     clock = Clock()
     budget = FailureBudget(clock)
-    assert [budget.take("a") for _ in range(50)].count(True) == 40
+    assert [budget.take("a") for _ in range(150)].count(True) == 100
     assert budget.take("b")
     clock.now += 1
     assert [budget.take("a") for _ in range(50)].count(True) == 20
@@ -241,7 +241,7 @@ def test_a_budget_is_never_more_than_full() -> None:
     budget.give_back("a")
     clock.now += 1000
     budget.forget_full()
-    assert [budget.take("a") for _ in range(50)].count(True) == 40
+    assert [budget.take("a") for _ in range(150)].count(True) == 100
 
 
 def client_hello() -> bytes:
