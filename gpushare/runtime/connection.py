@@ -13,6 +13,7 @@ from urllib.parse import unquote
 import httptools
 import structlog
 
+from gpushare.runtime.fairness import FairSlots
 from gpushare.runtime.http import (
     BAD_REQUEST,
     CRASHED,
@@ -41,6 +42,7 @@ class Owner(Protocol):
     handler: Handler
     max_body: int
     tasks: set[asyncio.Task[None]]
+    slots: FairSlots
 
     def opened(self, connection: "Connection") -> None:
         """The connection is established."""
@@ -288,14 +290,25 @@ class Connection(asyncio.Protocol):
         self._task.add_done_callback(self._owner.tasks.discard)
 
     async def _respond_later(self, request: Request, pending: PendingResponse) -> None:
-        try:
-            response = await pending
-        except Exception:  # as above
-            log.exception("request_crashed", path=request.path)
-            response = CRASHED
+        response = await self._response(request, pending)
         self._task = None
         self._respond(request, response)
         self._continue()
+
+    async def _response(self, request: Request, pending: PendingResponse) -> Response:
+        """Wait for the response; it begins to be made when the source of this connection may have another."""
+        try:
+            await self._owner.slots.take(self.source)
+        except asyncio.CancelledError:
+            pending.close()
+            raise
+        try:
+            return await pending
+        except Exception:  # as above
+            log.exception("request_crashed", path=request.path)
+            return CRASHED
+        finally:
+            self._owner.slots.give_back(self.source)
 
     def _respond(self, request: Request, response: Response) -> None:
         last = self._ended or not request.keep_alive

@@ -2,7 +2,7 @@
 
 import asyncio
 import socket
-from collections import OrderedDict, deque
+from collections import Counter, OrderedDict, deque
 from typing import Generic, TypeVar
 
 T = TypeVar("T")
@@ -35,11 +35,59 @@ class FairQueue(Generic[T]):
 
     def next(self) -> tuple[str, T]:
         """Remove and return the next item and its source. Raises KeyError if there is none."""
-        source, items = self._items.popitem(last=False)
+        source = next(iter(self._items), "")
+        return source, self.next_of(source)
+
+    def next_of(self, source: str) -> T:
+        """Remove and return the next item of a source, which is then the last one to have its turn."""
+        items = self._items.pop(source)
         item = items.popleft()
         if items:
             self._items[source] = items
-        return source, item
+        return item
+
+    def sources(self) -> tuple[str, ...]:
+        """Return the sources with items, in the order of their turns."""
+        return tuple(self._items)
+
+
+class FairSlots:
+    """At most ``most`` jobs at a time. A source has at most as many as are free for all others."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._taken: Counter[str] = Counter()
+        self._waiting: FairQueue[asyncio.Future[None]] = FairQueue()
+
+    async def take(self, source: str) -> None:
+        """Wait until the source may begin a job."""
+        if not self._waiting.count(source) and self._may_take(source):
+            self._taken[source] += 1
+            return
+        begun = asyncio.get_running_loop().create_future()
+        self._waiting.put(source, begun)
+        try:
+            await begun
+        except asyncio.CancelledError:
+            if begun.done() and not begun.cancelled():
+                self.give_back(source)
+            raise
+
+    def give_back(self, source: str) -> None:
+        """End a job, and begin those that may begin now."""
+        self._taken[source] -= 1
+        if not self._taken[source]:
+            del self._taken[source]
+        for waiting in self._waiting.sources():
+            while self._waiting.count(waiting) and self._may_take(waiting):
+                begun = self._waiting.next_of(waiting)
+                if not begun.done():  # cancelled
+                    self._taken[waiting] += 1
+                    begun.set_result(None)
+                    break
+
+    def _may_take(self, source: str) -> bool:
+        return self._taken[source] < self._most - self._taken.total()
 
 
 class FairGate:

@@ -21,7 +21,7 @@ import structlog
 from gpushare.errors import ConfigError
 from gpushare.runtime.acceptor import Acceptor
 from gpushare.runtime.connection import Connection
-from gpushare.runtime.fairness import FairQueue
+from gpushare.runtime.fairness import FairQueue, FairSlots
 from gpushare.runtime.http import Handler
 
 log = structlog.get_logger()
@@ -76,13 +76,15 @@ class ServerLimits:
     """Limits of a server, far above the needs of kube-scheduler.
 
     ``connections`` in all, ``source_connections`` of one source; ``memory_bytes`` of requests that are not
-    answered yet, but always enough for four bodies of the maximum size; ``request_s`` seconds in which a
-    request must arrive.
+    answered yet, but always enough for four bodies of the maximum size; ``pending`` responses that handlers
+    make at the same time, fewer than the connections to the API server that they use; ``request_s`` seconds
+    in which a request must arrive.
     """
 
     connections: int = 1024
     source_connections: int = 256
     memory_bytes: int = 16 * 2**20
+    pending: int = 240
     request_s: float = 30.0
 
 
@@ -105,6 +107,7 @@ class HttpServer:
         self.handler = handler
         self.max_body = max_body
         self.tasks: set[asyncio.Task[None]] = set()
+        self.slots = FairSlots(limits.pending)
         self._sources: dict[str, set[Connection]] = {}
         self._count = 0
         self._memory = max(limits.memory_bytes, _BODIES * max_body)

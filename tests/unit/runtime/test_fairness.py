@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpushare.runtime.fairness import FairGate, FairQueue, source_of
+from gpushare.runtime.fairness import FairGate, FairQueue, FairSlots, source_of
 
 
 @pytest.mark.parametrize(
@@ -72,3 +72,34 @@ async def test_a_waiter_that_gives_up_does_not_keep_the_others() -> None:
     waiters[1].cancel()
     async with asyncio.timeout(5):
         await asyncio.gather(waiters[0], waiters[2])
+
+
+async def begun(slots: FairSlots, source: str, count: int) -> tuple[int, list[asyncio.Task[None]]]:
+    """How many of the jobs begin at once, and all of them."""
+    jobs = [asyncio.create_task(slots.take(source)) for _ in range(count)]
+    await asyncio.sleep(0)
+    return sum(job.done() for job in jobs), jobs
+
+
+async def test_a_source_has_as_many_jobs_as_are_free_for_the_others() -> None:
+    slots = FairSlots(8)
+    assert (await begun(slots, "a", 10))[0] == 4
+    assert (await begun(slots, "b", 10))[0] == 2
+    assert (await begun(slots, "c", 10))[0] == 1
+
+
+async def test_the_end_of_a_job_begins_one_that_waits() -> None:
+    slots = FairSlots(4)
+    _, jobs = await begun(slots, "a", 4)
+    jobs[2].cancel()
+    slots.give_back("a")
+    await asyncio.wait_for(jobs[3], 5)
+    assert (await begun(slots, "b", 1))[0] == 1
+
+
+async def test_a_job_that_is_cancelled_as_it_begins_leaves_its_place() -> None:
+    slots = FairSlots(2)
+    _, (_, second, third) = await begun(slots, "a", 3)
+    slots.give_back("a")
+    second.cancel()
+    await asyncio.wait_for(third, 5)

@@ -60,14 +60,16 @@ class Scene:
     port: int
     server: HttpServer = field(init=False)
     asked: list[str] = field(default_factory=list)
+    begun: list[str] = field(default_factory=list)
     gate: asyncio.Event = field(default_factory=asyncio.Event)
     wires: list[Wire] = field(default_factory=list)
 
     def handle(self, asked: Request) -> Response | PendingResponse:
         self.asked.append(asked.path)
-        return self._slow() if asked.path == "/slow" else text_response("ok")
+        return self._slow(asked.path) if asked.path.endswith("/slow") else text_response("ok")
 
-    async def _slow(self) -> Response:
+    async def _slow(self, path: str) -> Response:
+        self.begun.append(path)
         await self.gate.wait()
         return text_response("slow")
 
@@ -136,6 +138,20 @@ async def test_a_body_that_comes_in_many_chunks_holds_up_no_one() -> None:
         await scheduler.ask("/scheduler")
         assert s.asked == ["/scheduler"]
         await until(lambda: "/stranger" in s.asked)
+
+
+async def test_responses_that_take_long_leave_room_for_those_of_the_scheduler() -> None:
+    """A bind, for example, waits for the API server."""
+    async with scene(ServerLimits(pending=10)) as s:
+        for _ in range(20):
+            (await s.connect(STRANGER)).writer.write(request("/stranger/slow"))
+        scheduler = await s.connect()
+        await until(lambda: len(s.begun) == 5)
+        scheduler.writer.write(request("/slow"))
+        await until(lambda: "/slow" in s.begun)
+        assert len(s.begun) == 6
+        s.gate.set()
+        await until(lambda: len(s.begun) == 21)
 
 
 # --- connections -----------------------------------------------------------------------------------
