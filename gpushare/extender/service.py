@@ -26,6 +26,7 @@ from gpushare.extender.per_book import PerBook
 from gpushare.extender.time_budget import TimeBudget
 from gpushare.extender.verbs import VerbResult
 from gpushare.runtime.fairness import FairGate
+from gpushare.runtime.rate import RateLimit
 from gpushare.scheduling.inspection import inspect, inspect_node
 from gpushare.scheduling.ledger import Ledger
 
@@ -34,6 +35,9 @@ log = structlog.get_logger()
 _BINDS_BEFORE_HINT: Final = 20
 """Enough to distinguish a Policy without the verb from a cluster with one feasible node at first."""
 
+_LOGGED_PER_S: Final = 10.0
+_LOGGED: Final = 100.0
+"""Refused requests of a verb that are logged: any client may send them. All are counted."""
 _CATCH_UP_S: Final = 0.03
 """The longest delay of the answer for a pod that waits and still fits on no node."""
 _CATCH_UP_SHARE: Final = 0.05
@@ -79,6 +83,7 @@ class SchedulerService:
         self._inspected = PerBook(lambda book: msgspec.json.encode(inspect_node(book)))
         self._inspection: asyncio.Task[bytes] | None = None
         self._slices = FairGate()
+        self._log_rate = RateLimit(_LOGGED_PER_S, _LOGGED)
         self._delays = TimeBudget(_CATCH_UP_SHARE, _CATCH_UP_SAVED_S)
 
     def answer(self, verb: str, body: bytes) -> bytes | Coroutine[Any, Any, bytes]:
@@ -205,7 +210,7 @@ class SchedulerService:
     def _record(self, verb: str, began: float, error: str) -> None:
         self._metrics.requests.labels(verb, "error" if error else "ok").inc()
         self._metrics.latency.labels(verb).observe(time.perf_counter() - began)
-        if error:
+        if error and self._log_rate.take(verb):
             log.warning("request_refused", verb=verb, error=error)
 
 

@@ -7,7 +7,6 @@ an accepted certificate may begin only a few per second.
 import asyncio
 import socket
 import ssl
-import time
 from collections import Counter
 from collections.abc import Callable
 from typing import Final
@@ -15,6 +14,7 @@ from typing import Final
 import structlog
 
 from gpushare.runtime.fairness import FairQueue, source_of
+from gpushare.runtime.rate import RateLimit
 
 log = structlog.get_logger()
 
@@ -29,34 +29,7 @@ _QUEUED: Final = 64
 """Connections of a source that wait for their handshake."""
 _FAILURES_PER_S: Final = 20.0
 _FAILURES: Final = 100.0
-
-
-class FailureBudget:
-    """Handshakes that a source may begin: each takes one, and returns it if the certificate is accepted."""
-
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
-        self._left: dict[str, tuple[float, float]] = {}
-
-    def take(self, source: str) -> bool:
-        """Take one, if there is one."""
-        left = self._now(source)
-        if left < 1:
-            return False
-        self._left[source] = (left - 1, self._clock())
-        return True
-
-    def give_back(self, source: str) -> None:
-        """Return one."""
-        self._left[source] = (min(_FAILURES, self._now(source) + 1), self._clock())
-
-    def forget_full(self) -> None:
-        """Forget the sources that have all of theirs."""
-        self._left = {source: each for source, each in self._left.items() if self._now(source) < _FAILURES}
-
-    def _now(self, source: str) -> float:
-        left, at = self._left.get(source, (_FAILURES, 0.0))
-        return min(_FAILURES, left + _FAILURES_PER_S * (self._clock() - at))
+"""Handshakes of a source: each takes one, and gives it back if the certificate is accepted."""
 
 
 class Acceptor:
@@ -83,7 +56,7 @@ class Acceptor:
         self._loop = asyncio.get_running_loop()
         self._queue: FairQueue[socket.socket] = FairQueue()
         self._starting = False
-        self._budget = FailureBudget()
+        self._budget = RateLimit(_FAILURES_PER_S, _FAILURES)
         self._in_progress: dict[str, list[asyncio.Task[None]]] = {}
         self._resume: asyncio.TimerHandle | None = None
 

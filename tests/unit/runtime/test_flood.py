@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from gpushare.runtime.acceptor import FailureBudget
 from gpushare.runtime.http import PendingResponse, Request, Response, text_response
 from gpushare.runtime.server import HttpServer, ServerLimits, bind_socket
 from gpushare.runtime.tls import TlsFiles, server_context
@@ -229,35 +228,6 @@ async def test_bodies_that_never_end_take_a_limited_part_of_the_memory(
 
 
 # --- handshakes -----------------------------------------------------------------------------------
-
-
-@dataclass
-class Clock:
-    now: float = 0.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
-def test_a_source_begins_a_few_handshakes_a_second_without_an_accepted_certificate() -> None:
-    clock = Clock()
-    budget = FailureBudget(clock)
-    assert [budget.take("a") for _ in range(150)].count(True) == 100
-    assert budget.take("b")
-    clock.now += 1
-    assert [budget.take("a") for _ in range(50)].count(True) == 20
-    budget.give_back("a")
-    assert budget.take("a")
-    assert not budget.take("a")
-
-
-def test_a_budget_is_never_more_than_full() -> None:
-    clock = Clock()
-    budget = FailureBudget(clock)
-    budget.give_back("a")
-    clock.now += 1000
-    budget.forget_full()
-    assert [budget.take("a") for _ in range(150)].count(True) == 100
 
 
 def client_hello() -> bytes:
