@@ -39,10 +39,13 @@ _READ_AHEAD: Final = 256 * 2**10
 class Owner(Protocol):
     """The server of a connection."""
 
-    handler: Handler
     max_body: int
     tasks: set[asyncio.Task[None]]
     slots: FairSlots
+
+    @property
+    def handler(self) -> Handler:
+        """Responds to requests."""
 
     def opened(self, connection: "Connection") -> None:
         """The connection is established."""
