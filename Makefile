@@ -119,6 +119,10 @@ test: packages setup ## Run all tests; builds tools and images in the background
 bench-extender: packages setup ## Measure filter idle and under load, memory, cold start, and pods per second; FLAGS="--help"
 	@$(BIN)/python -m tests.bench.extender $(FLAGS)
 
+.PHONY: bench-flood
+bench-flood: packages setup ## Measure filter latency while strangers flood the scheduler's port
+	@$(BIN)/python -m tests.bench.flood
+
 .PHONY: bench-device-plugin
 bench-device-plugin: packages setup ## Measure Allocate latency, start, memory and idle cost of the node agent
 	@$(BIN)/python -m tests.bench.device_plugin

@@ -71,6 +71,7 @@ def _account(settings: Extender) -> list[Object]:
             rule("", ["nodes", "pods"], ["get", "list", "watch"]),
             rule("", ["pods/binding"], ["create"]),
             rule("", ["events"], ["create", "patch"]),
+            rule("policy", ["poddisruptionbudgets"], ["get", "list", "watch"]),
         ],
         system=[
             rule("", ["configmaps"], ["get", "list", "watch"]),

@@ -9,8 +9,9 @@ from collections.abc import Iterable
 from gpushare.extender.seal import Sealer
 from gpushare.model.cards import parse_indices
 from gpushare.model.changes import Deleted, Upserted
+from gpushare.model.disruption import Budgets, DisruptionBudget
 from gpushare.model.objects import Node, Pod
-from gpushare.runtime.turns import Turns
+from gpushare.runtime.fairness import FairGate
 from gpushare.scheduling.events import Event, NodeGone, NodeSeen, PodGone, PodSeen, UnhealthySeen
 from gpushare.scheduling.ledger import EMPTY_LEDGER, Ledger, apply
 
@@ -22,8 +23,10 @@ class Cluster:
         self.ledger: Ledger = EMPTY_LEDGER
         self.pods: dict[str, Pod] = {}
         self.sealer = Sealer()
-        self.turns = Turns()
-        """For long work on the ledger in slices."""
+        self.turns = FairGate()
+        """For all work in slices."""
+        self._budgets: dict[str, DisruptionBudget] = {}
+        self._budget_index: Budgets | None = Budgets()
         self._changed: dict[str, list[asyncio.Future[None]]] = {}
         self._next: asyncio.Future[None] | None = None
 
@@ -85,6 +88,22 @@ class Cluster:
             if invalid:
                 invalid_by_node[change.key] = invalid
         return invalid_by_node
+
+    def change_budgets(self, batch: Iterable[Upserted[DisruptionBudget] | Deleted]) -> None:
+        """Apply a batch of the watch of disruption budgets."""
+        for change in batch:
+            if isinstance(change, Deleted):
+                self._budgets.pop(change.key, None)
+            else:
+                self._budgets[change.key] = change.value
+        self._budget_index = None
+
+    def budgets_of(self, uid: str) -> tuple[DisruptionBudget, ...]:
+        """The disruption budgets that the eviction of a pod uses; none if pod or budgets are unknown."""
+        if self._budget_index is None:
+            self._budget_index = Budgets(self._budgets.values())
+        pod = self.pods.get(uid)
+        return self._budget_index.covering(pod) if pod else ()
 
     async def next_change(self, uid: str) -> None:
         """Return when the watch next delivers a change of the pod."""

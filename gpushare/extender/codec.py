@@ -11,6 +11,7 @@ from msgspec import Raw, Struct
 
 from gpushare.adapters.kube.wire import Bare, WirePod
 from gpushare.errors import InvalidRequest
+from gpushare.scheduling import preemption
 from gpushare.scheduling.filtering import FilterOutcome
 
 T = TypeVar("T", bound=Struct)
@@ -200,14 +201,17 @@ def proposed_victims(args: PreemptArgs) -> dict[str, list[str]]:
     return {node: [pod.metadata.uid for pod in v.pods or ()] for node, v in (args.victims or {}).items()}
 
 
-def preempt_answer(args: PreemptArgs, chosen: dict[str, tuple[str, ...]]) -> bytes:
-    """ExtenderPreemptionResult: always by UID, with the scheduler's count of budget violations."""
+def preempt_answer(args: PreemptArgs, chosen: dict[str, preemption.Victims]) -> bytes:
+    """ExtenderPreemptionResult: victims by UID; our budget violations are added to the scheduler's."""
     asked = args.meta if args.meta is not None else (args.victims or {})
     return _encode(
         {
             "NodeNameToMetaVictims": {
-                node: {"Pods": [{"UID": uid} for uid in uids], "NumPDBViolations": asked[node].violations}
-                for node, uids in chosen.items()
+                node: {
+                    "Pods": [{"UID": uid} for uid in victims.uids],
+                    "NumPDBViolations": asked[node].violations + victims.violations,
+                }
+                for node, victims in chosen.items()
             }
         }
     )

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import structlog
 
+from gpushare.adapters.kube.budgets import BUDGETS
 from gpushare.adapters.kube.client import KubeClient
 from gpushare.adapters.kube.config import load_access
 from gpushare.adapters.kube.extender_api import ExtenderApi
@@ -20,7 +21,7 @@ from gpushare.adapters.peer import Peers
 from gpushare.extender.binder import Binder
 from gpushare.extender.cluster import Cluster
 from gpushare.extender.events import Explainer, ExtenderEventMetrics
-from gpushare.extender.handlers import ConfigMapHandler, NodeHandler, PodHandler, SyncStatus
+from gpushare.extender.handlers import BudgetHandler, ConfigMapHandler, NodeHandler, PodHandler, SyncStatus
 from gpushare.extender.leadership import Leadership
 from gpushare.extender.lease import Replica
 from gpushare.extender.ledger_page import LedgerPage
@@ -30,6 +31,7 @@ from gpushare.extender.routes import MAX_BODY_BYTES, scheduler_routes
 from gpushare.extender.seal_key import load_sealer
 from gpushare.extender.service import SchedulerService
 from gpushare.extender.settings import ExtenderSettings
+from gpushare.model.disruption import DisruptionBudget
 from gpushare.model.objects import Node, Pod
 from gpushare.runtime.admin_server import AdminRoutes, rendering
 from gpushare.runtime.daemon import StopStep, serve, stop_event
@@ -105,7 +107,8 @@ class ExtenderDaemon:
                 routine_size=_PLACEMENTS,
             ),
         )
-        self._pods, self._nodes, self._unhealthy = self._make_followers(client, settings.cgpu_pods_per_card)
+        self._pods, self._nodes = self._make_followers(client, settings.cgpu_pods_per_card)
+        self._optional = self._make_optional_followers(client)
         self._leadership = Leadership(
             api,
             replica=Replica(settings.identity, settings.advertise),
@@ -125,7 +128,7 @@ class ExtenderDaemon:
         )
         self._register_gauges()
         self.scheduler_routes = self._make_routes(peers, settings.shortlist)
-        page = LedgerPage(lambda: self._cluster.ledger, self._cluster.pods.values, self._cluster.turns.next)
+        page = LedgerPage(lambda: self._cluster.ledger, self._cluster.pods.values, self._cluster.turns.turn)
         self.admin_routes = AdminRoutes(
             rendering(self._metrics.registry),
             live=lambda: None,
@@ -134,16 +137,23 @@ class ExtenderDaemon:
             gauges=page.render,
         )
 
-    def _make_followers(
-        self, client: KubeClient, cgpu_pods: int
-    ) -> tuple[Follower[Pod], Follower[Node], Follower[str]]:
+    def _make_followers(self, client: KubeClient, cgpu_pods: int) -> tuple[Follower[Pod], Follower[Node]]:
         """Followers that keep the cluster in step with the API server."""
-        cluster, recorder, status = self._cluster, self._recorder, self._sync_status
-        pods = PodHandler(cluster, Explainer(cluster, recorder), status, self._leads)
+        cluster, status = self._cluster, self._sync_status
+        pods = PodHandler(cluster, Explainer(cluster, self._recorder), status, self._leads)
         return (
             Follower(client, PODS, pods, read_elsewhere=cluster.known_pods, turn=self._after_slice),
             Follower(client, NODES, NodeHandler(cluster, status, cgpu_pods), turn=self._after_slice),
-            Follower(client, UNHEALTHY, ConfigMapHandler(cluster, recorder, status)),
+        )
+
+    def _make_optional_followers(
+        self, client: KubeClient
+    ) -> tuple[Follower[str], Follower[DisruptionBudget]]:
+        """Followers of what the extender can work without."""
+        cluster, status = self._cluster, self._sync_status
+        return (
+            Follower(client, UNHEALTHY, ConfigMapHandler(cluster, self._recorder, status)),
+            Follower(client, BUDGETS, BudgetHandler(cluster, status)),
         )
 
     def _make_routes(self, peers: Peers, shortlist: int) -> Handler:
@@ -194,7 +204,7 @@ class ExtenderDaemon:
         gc.set_threshold(*_GC_THRESHOLDS)
         await self._leadership.observe_lease()
         async with asyncio.TaskGroup() as tasks:
-            for job in (self._follow_pods(), self._nodes.run(), self._unhealthy.run()):
+            for job in (self._follow_pods(), self._nodes.run(), *(each.run() for each in self._optional)):
                 tasks.create_task(job)
 
     async def _after_slice(self) -> None:
@@ -203,7 +213,7 @@ class ExtenderDaemon:
         They live long, and have no reference cycles. For later objects rare collections suffice.
         """
         gc.freeze()
-        await self._cluster.turns.next()
+        await self._cluster.turns.turn()
 
     async def _follow_pods(self) -> None:
         """Claims are checked when pods are applied, so the key is loaded first."""

@@ -26,14 +26,16 @@ _REQUIRED: Final = ("nodes", "pods")
 _WITHOUT: Final = {
     "configmaps": "the lists of unhealthy GPUs are unknown",
     "secrets": "bind annotations are accepted without a seal",
+    "poddisruptionbudgets": "preempt adds victims without regard to disruption budgets",
 }
-"""The effects of missing rights to optional resources."""
+"""The effects of missing rights to optional resources, or of an API server that does not serve them."""
+_MISSING: Final = (HTTPStatus.FORBIDDEN, HTTPStatus.NOT_FOUND)
 
 
 class SyncStatus:
     """Which resources are listed; implements ``Readiness``.
 
-    ConfigMaps are optional: without the right to them, listed GPUs are not excluded.
+    Only nodes and pods are required; ``_WITHOUT`` has the effects of the others.
     """
 
     def __init__(self, metrics: ExtenderMetrics) -> None:
@@ -64,7 +66,7 @@ class SyncStatus:
     def failed(self, resource: str, error: ApiError, retry_in_s: float) -> None:
         """A list or watch failed and is retried."""
         self._metrics.watch_restarts.labels(resource).inc()
-        if error.status == HTTPStatus.FORBIDDEN:
+        if error.status in _MISSING:
             self._metrics.reduced.labels(resource).set(1)
         if self._problems.get(resource) != str(error):
             _log_failure(resource, error, retry_in_s)
@@ -72,7 +74,7 @@ class SyncStatus:
 
 
 def _log_failure(resource: str, error: ApiError, retry_s: float) -> None:
-    if error.status == HTTPStatus.FORBIDDEN and resource in _WITHOUT:
+    if error.status in _MISSING and resource in _WITHOUT:
         log.warning("reduced_mode", right=resource, effect=_WITHOUT[resource], reason=str(error))
     else:
         log.warning(
@@ -133,6 +135,15 @@ def _log_problems(node: Node) -> None:
         log.warning(
             "placement_unknown", node=node.name, label=node.placement, known=list(POLICIES), used=DEFAULT
         )
+
+
+class BudgetHandler:
+    """Handles disruption budgets."""
+
+    def __init__(self, cluster: Cluster, sync_status: SyncStatus) -> None:
+        self.changed = cluster.change_budgets
+        self.synced = sync_status.synced
+        self.failed = sync_status.failed
 
 
 class ConfigMapHandler:

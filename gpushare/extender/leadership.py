@@ -8,7 +8,6 @@ and the same lists as any other take-over.
 import asyncio
 import contextlib
 import datetime as dt
-import time
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from http import HTTPStatus
@@ -31,6 +30,7 @@ from gpushare.extender.lease import (
     unchanged_since_release,
 )
 from gpushare.ports import KubeApi, LeaseRecord
+from gpushare.runtime.clock import boot_time
 
 log = structlog.get_logger()
 
@@ -60,7 +60,7 @@ class Leadership:
         catch_up: Callable[[], Awaitable[None]],
         binding: Callable[[], bool],
         allow_without_lease: bool = False,
-        clock: Callable[[], float] = time.monotonic,
+        clock: Callable[[], float] = boot_time,
     ) -> None:
         self._api = api
         self._replica = replica

@@ -1,8 +1,9 @@
 """Leader election as pure functions; ``leadership`` performs the actions.
 
-Times are monotonic seconds of this process. A Lease that did not change for its duration, by the local clock,
-may be taken. The holder considers its Lease expired ``renew_deadline_s`` after the start of its last
-successful renewal, which is before another replica may take it.
+Times are monotonic seconds of this machine, which count the time in which it was suspended. A Lease that did
+not change for its duration, by the local clock, may be taken. The holder considers its Lease expired
+``renew_deadline_s`` after the start of its last successful renewal, which is before another replica may take
+it.
 """
 
 from dataclasses import dataclass

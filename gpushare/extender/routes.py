@@ -52,7 +52,7 @@ def scheduler_routes(service: SchedulerService) -> Handler:
     async def preempt(request: Request) -> Response:
         if request.body is None:
             return Response(error_answer("preempt", _TOO_LARGE))
-        return Response(await service.preempt(request.body))
+        return Response(await service.preempt(request.body, request.source))
 
     posts: dict[str, Handler] = {
         **{f"{EXTENDER_PREFIX}/{name}": _verb(service, name) for name in ("filter", "prioritize")},

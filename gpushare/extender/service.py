@@ -25,6 +25,7 @@ from gpushare.extender.metrics import ExtenderMetrics
 from gpushare.extender.per_book import PerBook
 from gpushare.extender.time_budget import TimeBudget
 from gpushare.extender.verbs import VerbResult
+from gpushare.runtime.rate import RateLimit
 from gpushare.scheduling.inspection import inspect, inspect_node
 from gpushare.scheduling.ledger import Ledger
 
@@ -33,6 +34,9 @@ log = structlog.get_logger()
 _BINDS_BEFORE_HINT: Final = 20
 """Enough to distinguish a Policy without the verb from a cluster with one feasible node at first."""
 
+_LOGGED_PER_S: Final = 10.0
+_LOGGED: Final = 100.0
+"""Refused requests of a verb that are logged: any client may send them. All are counted."""
 _CATCH_UP_S: Final = 0.03
 """The longest delay of the answer for a pod that waits and still fits on no node."""
 _CATCH_UP_SHARE: Final = 0.05
@@ -75,7 +79,9 @@ class SchedulerService:
         }
         self._binds_before_hint = _BINDS_BEFORE_HINT
         self._scored = False
-        self._inspected = PerBook(lambda book: msgspec.json.encode(inspect_node(book)), cluster.turns.next)
+        self._inspected = PerBook(lambda book: msgspec.json.encode(inspect_node(book)), cluster.turns.turn)
+        self._inspection: asyncio.Task[bytes] | None = None
+        self._log_rate = RateLimit(_LOGGED_PER_S, _LOGGED)
         self._delays = TimeBudget(_CATCH_UP_SHARE, _CATCH_UP_SAVED_S)
 
     def answer(self, verb: str, body: bytes) -> bytes | Coroutine[Any, Any, bytes]:
@@ -88,21 +94,21 @@ class SchedulerService:
         self._record(verb, began, result.error)
         return result.answer
 
-    async def preempt(self, body: bytes) -> bytes:
-        """The victims on the nodes that the scheduler proposes."""
+    async def preempt(self, body: bytes, source: str = "") -> bytes:
+        """The victims on the nodes that the scheduler at the address ``source`` proposes."""
         began = time.perf_counter()
-        result = await self._preempt(body)
+        result = await self._preempt(body, source)
         self._record("preempt", began, result.error)
         return result.answer
 
-    async def _preempt(self, body: bytes) -> VerbResult:
+    async def _preempt(self, body: bytes, source: str) -> VerbResult:
         if missing := self._readiness.missing():
             return VerbResult(verbs.error_answer("preempt", missing), missing)
-        steps = verbs.preempt_steps(body, self._cluster.ledger)
+        steps = verbs.preempt_steps(body, self._cluster.ledger, self._cluster.budgets_of)
         try:
             while True:
+                await self._cluster.turns.turn(source)
                 next(steps)
-                await self._cluster.turns.next()
         except StopIteration as end:
             result: VerbResult = end.value
             return result
@@ -191,13 +197,18 @@ class SchedulerService:
         return msgspec.json.encode(inspect(self._cluster.ledger, node))
 
     async def inspect_all(self) -> bytes:
-        """The inspect document of all nodes."""
+        """The inspect document of all nodes, one for all requests at the same time."""
+        if self._inspection is None or self._inspection.done():
+            self._inspection = asyncio.create_task(self._inspect_all())
+        return await asyncio.shield(self._inspection)
+
+    async def _inspect_all(self) -> bytes:
         return b'{"nodes":[' + b",".join(await self._inspected.values(self._cluster.ledger)) + b"]}"
 
     def _record(self, verb: str, began: float, error: str) -> None:
         self._metrics.requests.labels(verb, "error" if error else "ok").inc()
         self._metrics.latency.labels(verb).observe(time.perf_counter() - began)
-        if error:
+        if error and self._log_rate.take(verb):
             log.warning("request_refused", verb=verb, error=error)
 
 

@@ -13,6 +13,7 @@ from gpushare.extender import codec
 from gpushare.extender.decision import BindRequest
 from gpushare.model.demand import Malformed
 from gpushare.model.objects import Pod
+from gpushare.scheduling.disruption import BudgetsOf, no_budgets
 from gpushare.scheduling.filtering import FilterOutcome, filter_nodes, scores, shortlisted
 from gpushare.scheduling.fitting import PodRequest
 from gpushare.scheduling.ledger import Ledger
@@ -72,13 +73,15 @@ def prioritize_verb(body: bytes, ledger: Ledger) -> VerbResult:
         return VerbResult(error_answer("prioritize", str(error)), str(error))
 
 
-def preempt_steps(body: bytes, ledger: Ledger) -> Generator[None, None, VerbResult]:
+def preempt_steps(
+    body: bytes, ledger: Ledger, budgets_of: BudgetsOf = no_budgets
+) -> Generator[None, None, VerbResult]:
     """Victims per node; none for an invalid request. Yields after each node, because it takes long."""
     try:
         args = codec.decode(body, codec.PreemptArgs)
         chosen = {}
         for name, victims in victims_by_node(
-            ledger, pod_request_of(_pod(args.pod)), codec.proposed_victims(args)
+            ledger, pod_request_of(_pod(args.pod)), codec.proposed_victims(args), budgets_of
         ):
             if victims is not None:
                 chosen[name] = victims

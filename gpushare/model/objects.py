@@ -35,7 +35,7 @@ class Pod:
     ``claim`` are the GPUs and amounts in its bind annotations, None if absent or invalid; ``mode`` is the
     node's mode when it was bound, None if unknown. ``unschedulable`` is the scheduler's last message about a
     pod that it could not place. ``seal`` is the signature of claim and mode; ``created`` is the creation
-    time, as the API writes it.
+    time, as the API writes it. ``labels`` are pairs, so that a pod is hashable.
     """
 
     uid: str
@@ -53,6 +53,7 @@ class Pod:
     seal: str | None = None
     created: str = ""
     mode: Mode | None = None
+    labels: tuple[tuple[str, str], ...] = ()
 
     @property
     def full_name(self) -> str:

@@ -13,6 +13,7 @@ from http import HTTPStatus
 from typing import Any, Final
 
 _MAX_HEAD_BYTES: Final = 64 * 2**10
+_MAX_DIGITS: Final = 15
 _PHRASES: Final = {status.value: status.phrase for status in HTTPStatus}
 
 
@@ -22,7 +23,7 @@ class Request:
 
     Header names are in lower case; the values of a repeated header are joined by a line feed, which no value
     can contain. ``body`` is None if it was too large; the connection then ends after the response. ``peer``
-    is the common name of the client's certificate, empty without one.
+    is the common name of the client's certificate, empty without one; ``source`` is the client's address.
     """
 
     method: str
@@ -32,6 +33,7 @@ class Request:
     keep_alive: bool
     query: str = ""
     peer: str = ""
+    source: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +106,17 @@ class Message:
     size: int = 0
     in_head: bool = False
     head_size: int = 0
+
+    @property
+    def missing(self) -> int:
+        """The rest of the body by its Content-Length; 0 if that is unknown, or the body has not begun."""
+        length = b"" if self.in_head else self.headers.get(b"content-length", b"")
+        return max(0, int(length) - self.size) if length.isdigit() and len(length) <= _MAX_DIGITS else 0
+
+    @property
+    def buffered(self) -> int:
+        """The bytes of the body that are kept."""
+        return self.size if self.body else 0
 
     def count_head(self, size: int) -> None:
         """Count received bytes. Raises HeadTooLargeError while the head is incomplete and too large."""

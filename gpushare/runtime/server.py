@@ -3,32 +3,26 @@
 It handles connections and the order of requests, not paths. A handler that can respond immediately returns
 the response, which is written without a task; a handler that has to wait returns a coroutine. Each response
 is one write with a Content-Length, and pipelined requests are answered in order.
+
+No client can hold up the others: connections have turns, for one source (``source_of``) after the other, and
+each source has a limited part of the connections and of the memory. ``acceptor`` limits the handshakes.
 """
 
 import asyncio
 import socket
 import time
-from collections import deque
+from collections import Counter
+from dataclasses import dataclass
 from ssl import SSLContext
-from typing import Final, cast
-from urllib.parse import unquote
+from typing import Final
 
-import httptools
 import structlog
 
 from gpushare.errors import ConfigError
-from gpushare.runtime.http import (
-    BAD_REQUEST,
-    CRASHED,
-    Handler,
-    HeadTooLargeError,
-    Message,
-    PendingResponse,
-    Request,
-    Response,
-    head_of,
-)
-from gpushare.runtime.tls import common_name
+from gpushare.runtime.acceptor import Acceptor
+from gpushare.runtime.connection import Connection
+from gpushare.runtime.fairness import FairQueue, FairSlots
+from gpushare.runtime.http import Handler
 
 log = structlog.get_logger()
 
@@ -36,6 +30,11 @@ _KEEP_ALIVE_S: Final = 120.0
 """Longer than the 90 s after which Go clients close idle connections, so that they close first."""
 _GRACE_S: Final = 5.0
 _BACKLOG: Final = 1024
+_TURN_S: Final = 0.002
+_TURN_REQUESTS: Final = 16
+"""The most work in one turn of the event loop, before it reads again."""
+_IDLE_S: Final = 0.0005
+"""After such a pause, a request is handled where it is received, which saves a turn of the event loop."""
 ANY_ADDRESS: Final = "::"
 _ANY_IPV4: Final = "0.0.0.0"  # noqa: S104 - as ANY_ADDRESS
 
@@ -72,6 +71,27 @@ def bind_socket(host: str, port: int) -> socket.socket:
     return listener
 
 
+@dataclass(frozen=True, slots=True)
+class ServerLimits:
+    """Limits of a server, far above the needs of kube-scheduler.
+
+    ``connections`` in all, ``source_connections`` of one source; ``memory_bytes`` of requests that are not
+    answered yet, but always enough for four bodies of the maximum size; ``pending`` responses that handlers
+    make at the same time, fewer than the connections to the API server that they use; ``request_s`` seconds
+    in which a request must arrive.
+    """
+
+    connections: int = 1024
+    source_connections: int = 256
+    memory_bytes: int = 16 * 2**20
+    pending: int = 240
+    request_s: float = 30.0
+
+
+_LIMITS: Final = ServerLimits()
+_BODIES: Final = 4
+
+
 class HttpServer:
     """Serves one handler. A body larger than ``max_body`` bytes is discarded."""
 
@@ -82,14 +102,30 @@ class HttpServer:
         max_body: int,
         tls: SSLContext | None = None,
         keep_alive_s: float = _KEEP_ALIVE_S,
+        limits: ServerLimits = _LIMITS,
     ) -> None:
         self.handler = handler
         self.max_body = max_body
-        self.connections: set[_Connection] = set()
         self.tasks: set[asyncio.Task[None]] = set()
+        self.slots = FairSlots(limits.pending)
+        self._sources: dict[str, set[Connection]] = {}
+        self._count = 0
+        self._memory = max(limits.memory_bytes, _BODIES * max_body)
+        self._held = 0
+        self._aborted: Counter[str] = Counter()
+        self._ready: FairQueue[Connection] = FairQueue()
+        self._queued: set[Connection] = set()
+        self._turn_scheduled = False
+        self._idle_from = 0.0
         self._tls = tls
         self._keep_alive_s = keep_alive_s
+        self._limits = limits
         self._stop = asyncio.Event()
+
+    @property
+    def connections(self) -> list[Connection]:
+        """The established connections."""
+        return [connection for connections in self._sources.values() for connection in connections]
 
     def stop(self) -> None:
         """Make ``serve`` return."""
@@ -97,183 +133,128 @@ class HttpServer:
 
     async def serve(self, listener: socket.socket) -> None:
         """Serve until ``stop``; then accept no more requests and let those in progress finish."""
-        server = await asyncio.get_running_loop().create_server(
-            lambda: _Connection(self), sock=listener, ssl=self._tls
+        acceptor = Acceptor(
+            listener,
+            connect=lambda source: Connection(self, source),
+            admits=self._has_room,
+            tls=self._tls,
         )
-        sweeping = asyncio.create_task(self._sweep())
+        acceptor.begin()
+        sweeping = asyncio.create_task(self._sweep(acceptor))
         try:
             await self._stop.wait()
         finally:
             sweeping.cancel()
-            server.close()
+            await acceptor.end()
             await self._drain()
 
     async def _drain(self) -> None:
-        for connection in list(self.connections):
+        for connection in self.connections:
             connection.finish()
         if self.tasks:
             _, late = await asyncio.wait(self.tasks, timeout=_GRACE_S)
             for task in late:
                 task.cancel()
-        for connection in list(self.connections):
+        for connection in self.connections:
             connection.transport.close()
 
-    async def _sweep(self) -> None:
-        """Close connections that send nothing, between requests or within one."""
+    async def _sweep(self, acceptor: Acceptor) -> None:
+        """Close connections that send nothing, between requests or within one, or send too slowly."""
         while True:
-            await asyncio.sleep(self._keep_alive_s / 10)
-            silent_since = time.monotonic() - self._keep_alive_s
-            for connection in list(self.connections):
-                connection.drop_if_silent(silent_since)
+            await asyncio.sleep(min(self._keep_alive_s, self._limits.request_s) / 10)
+            now = time.monotonic()
+            for connection in self.connections:
+                connection.drop_if_slow(now - self._keep_alive_s, now - self._limits.request_s)
+            acceptor.report()
+            self._report_aborted()
 
+    def _report_aborted(self) -> None:
+        if self._aborted:
+            source, _ = self._aborted.most_common(1)[0]
+            log.warning("requests_aborted", reason="memory", count=self._aborted.total(), most_from=source)
+            self._aborted.clear()
 
-class _Connection(asyncio.Protocol):
-    """Parses requests and sends their responses, one at a time. The parser calls the ``on_`` methods."""
+    # --- turns ----------------------------------------------------------------------------------------
 
-    transport: asyncio.Transport
+    @property
+    def contended(self) -> bool:
+        """Whether several connections wait for a turn."""
+        return len(self._queued) > 1
 
-    def __init__(self, server: HttpServer) -> None:
-        self._server = server
-        self._parser = httptools.HttpRequestParser(self)
-        self._message = Message()
-        self._waiting: deque[Request | Response] = deque()
-        self._task: asyncio.Task[None] | None = None
-        self._writing_paused = False
-        self._ended = False
-        self._received_at = time.monotonic()
-        self._peer = ""
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self.transport = cast("asyncio.Transport", transport)
-        self._server.connections.add(self)
-        self._peer = common_name(transport.get_extra_info("peercert"))
-
-    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's signature
-        """Let the request in progress finish: it may have effects although the client is gone."""
-        self._ended = True
-        self._waiting.clear()
-        self._server.connections.discard(self)
-
-    def pause_writing(self) -> None:
-        self._writing_paused = True
-
-    def resume_writing(self) -> None:
-        self._writing_paused = False
-        self._advance()
-
-    def finish(self) -> None:
-        """Close after the response in progress, or immediately if there is none."""
-        self._ended = True
-        if self._task is None:
-            self.transport.close()
-
-    def drop_if_silent(self, silent_since: float) -> None:
-        """Close the connection if it is idle and has received nothing since ``silent_since``."""
-        if self._task is None and self._received_at < silent_since:
-            self.transport.abort()
-
-    def data_received(self, data: bytes) -> None:
-        if self._ended:
-            return
-        self._received_at = time.monotonic()
-        try:
-            self._parser.feed_data(data)
-            self._message.count_head(len(data))
-        except httptools.HttpParserUpgrade:
-            pass  # the request is queued as the last of its connection; another protocol follows
-        except (httptools.HttpParserError, HeadTooLargeError):
-            self._waiting.append(BAD_REQUEST)
-        self._advance()
-
-    def on_message_begin(self) -> None:
-        self._message = Message(in_head=True)
-
-    def on_url(self, part: bytes) -> None:
-        self._message.url += part
-
-    def on_header(self, name: bytes, value: bytes) -> None:
-        headers, key = self._message.headers, name.lower()
-        headers[key] = b"\n".join((headers[key], value)) if key in headers else value
-
-    def on_headers_complete(self) -> None:
-        self._message.in_head = False
-        waits = self._message.headers.get(b"expect", b"").lower() == b"100-continue"
-        if waits and self._task is None and not self._waiting:
-            self.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
-
-    def on_body(self, part: bytes) -> None:
-        message = self._message
-        if message.size > self._server.max_body:
-            return
-        message.size += len(part)
-        message.body.append(part)
-        if message.size > self._server.max_body:
-            message.body.clear()
-            self._put(None, keep_alive=False)
-
-    def on_message_complete(self) -> None:
-        if self._message.size <= self._server.max_body:
-            parser = self._parser
-            stays_open = parser.should_keep_alive() and not parser.should_upgrade()
-            keep_alive = stays_open and parser.get_http_version() == "1.1"
-            self._put(b"".join(self._message.body), keep_alive=keep_alive)
-
-    def _put(self, body: bytes | None, *, keep_alive: bool) -> None:
-        message = self._message
-        url = httptools.parse_url(message.url)
-        path = unquote((url.path or b"/").decode("latin-1"))
-        query = (url.query or b"").decode("latin-1")
-        method = self._parser.get_method().decode()
-        self._waiting.append(Request(method, path, message.headers, body, keep_alive, query, self._peer))
-
-    def _advance(self) -> None:
-        """Respond to queued requests in order while none is in progress and the client reads."""
-        while self._waiting and self._task is None and not self._writing_paused and not self._ended:
-            item = self._waiting.popleft()
-            if isinstance(item, Response):
-                self._send(item, last=True)
-            else:
-                self._begin(item)
-        if self.transport.is_closing():
-            return
-        if self._waiting:
-            self.transport.pause_reading()
+    def received(self, connection: Connection, now: float) -> None:
+        """Give the connection a turn, at once if the server was idle."""
+        if self._queued or now < self._idle_from:
+            self.ready(connection)
         else:
-            self.transport.resume_reading()
+            self._idle_from = now + _IDLE_S
+            connection.work()
 
-    def _begin(self, request: Request) -> None:
-        try:
-            response = self._server.handler(request)
-        except Exception:  # a bug may fail one request, not the daemon
-            log.exception("request_crashed", path=request.path)
-            response = CRASHED
-        if isinstance(response, Response):
-            self._respond(request, response)
+    def ready(self, connection: Connection) -> None:
+        """Give the connection a turn soon."""
+        if connection not in self._queued:
+            self._queued.add(connection)
+            self._ready.put(connection.source, connection)
+        self._turn_soon()
+
+    def _turn_soon(self) -> None:
+        if self._queued and not self._turn_scheduled:
+            self._turn_scheduled = True
+            asyncio.get_running_loop().call_soon(self._turn)
+
+    def _turn(self) -> None:
+        """Let connections work, within the limits of a turn."""
+        end = time.monotonic() + _TURN_S
+        for _ in range(_TURN_REQUESTS):
+            _, connection = self._ready.next()
+            self._queued.discard(connection)
+            connection.work()
+            if not self._queued or time.monotonic() >= end:
+                break
+        self._turn_scheduled = False
+        self._turn_soon()
+
+    # --- limits ---------------------------------------------------------------------------------------
+
+    def _has_room(self, source: str) -> bool:
+        """Whether the source may have another connection, perhaps in place of an idle one."""
+        own = self._sources.get(source, set())
+        if len(own) >= self._limits.source_connections:
+            return _close_one(own)
+        if self._count >= self._limits.connections:
+            return _close_one(max(self._sources.values(), key=len))
+        return True
+
+    def opened(self, connection: Connection) -> None:
+        """The connection is established."""
+        self._sources.setdefault(connection.source, set()).add(connection)
+        self._count += 1
+
+    def closed(self, connection: Connection) -> None:
+        """The connection has ended."""
+        connections = self._sources[connection.source]
+        connections.discard(connection)
+        self._count -= 1
+        if not connections:
+            del self._sources[connection.source]
+
+    def held(self, connection: Connection, change: int) -> None:
+        """Count the bytes of requests. A source holds at most as much as is left for all others.
+
+        Otherwise its connection that holds the most is aborted.
+        """
+        self._held += change
+        if change <= 0 or self._held <= self._memory // 2:
             return
-        self._task = asyncio.get_running_loop().create_task(self._respond_later(request, response))
-        self._server.tasks.add(self._task)
-        self._task.add_done_callback(self._server.tasks.discard)
+        own = self._sources[connection.source]
+        if sum(each.held for each in own) > self._memory - self._held:
+            largest = max(own, key=lambda each: each.held)
+            self._aborted[largest.source] += 1
+            largest.abort()
 
-    async def _respond_later(self, request: Request, pending: PendingResponse) -> None:
-        try:
-            response = await pending
-        except Exception:  # as above
-            log.exception("request_crashed", path=request.path)
-            response = CRASHED
-        self._task = None
-        self._respond(request, response)
-        self._advance()
 
-    def _respond(self, request: Request, response: Response) -> None:
-        last = self._ended or not request.keep_alive
-        self._send(response, last=last, head_only=request.method == "HEAD")
-
-    def _send(self, response: Response, *, last: bool, head_only: bool = False) -> None:
-        if self.transport.is_closing():
-            return
-        head = head_of(response, last=last)
-        self.transport.write(head if head_only else head + response.body)
-        if last:
-            self._ended = True
-            self._waiting.clear()
-            self.transport.close()
+def _close_one(connections: set[Connection]) -> bool:
+    """Close the idle connection with the fewest requests so far; returns whether there was one."""
+    idle = [connection for connection in connections if connection.idle]
+    if idle:
+        min(idle, key=lambda each: each.answered).abort()
+    return bool(idle)

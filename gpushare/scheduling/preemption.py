@@ -1,100 +1,152 @@
 """Preempt: the pods of a node to evict so that a pod of higher priority fits on a GPU.
 
 kube-scheduler selects victims by node totals and does not know GPUs: evicting them may free units on
-different GPUs, to no avail. Its selection is kept if it frees enough on one GPU, and otherwise replaced by
-the set with the lowest cost on one GPU.
+different GPUs, to no avail. All of its victims are kept, because it may need any of them for another resource
+(CPU, memory, a port). The pods with the lowest cost are added until the pod fits on a GPU.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from itertools import accumulate
 from typing import Final
 
 from gpushare.model.demand import Demand
 from gpushare.scheduling.book import Book, Reservation, make_book, reserved_shares, without
+from gpushare.scheduling.disruption import BudgetsOf, no_budgets, violating
 from gpushare.scheduling.fitting import PodRequest, Rejection, fitting_cards, place, unfit
 from gpushare.scheduling.ledger import Ledger
 
-Cost = tuple[int, int, int]
+Cost = tuple[int, int, int, int]
 _LOWEST: Final = -(2**31)
+_DEFAULT_PRIORITY: Final = 0
 
 
-def preempt(
-    ledger: Ledger, pod_request: PodRequest, proposed: Mapping[str, Iterable[str]]
-) -> dict[str, tuple[str, ...]]:
-    """UIDs of the pods to evict, by proposed node; nodes where evictions do not help are omitted."""
-    found = victims_by_node(ledger, pod_request, proposed)
-    return {name: victims for name, victims in found if victims is not None}
+@dataclass(frozen=True, slots=True)
+class Victims:
+    """The pods to evict on one node, in the order of kube-scheduler: the most important first.
+
+    ``violations`` is the number of added pods whose eviction exceeds a disruption budget. kube-scheduler
+    counts those among its own victims.
+    """
+
+    uids: tuple[str, ...]
+    violations: int = 0
 
 
 def victims_by_node(
-    ledger: Ledger, pod_request: PodRequest, proposed: Mapping[str, Iterable[str]]
-) -> Iterator[tuple[str, tuple[str, ...] | None]]:
+    ledger: Ledger,
+    pod_request: PodRequest,
+    proposed: Mapping[str, Iterable[str]],
+    budgets_of: BudgetsOf = no_budgets,
+) -> Iterator[tuple[str, Victims | None]]:
     """The proposed nodes one after the other, as each takes milliseconds; None if evictions do not help."""
     for name, uids in proposed.items():
         book = ledger.books.get(name)
-        yield name, victims_on(book, pod_request, tuple(uids)) if book else None
+        yield name, victims_on(book, pod_request, tuple(uids), budgets_of) if book else None
 
 
-def victims_on(book: Book, pod_request: PodRequest, proposed: tuple[str, ...]) -> tuple[str, ...] | None:
+def victims_on(
+    book: Book, pod_request: PodRequest, proposed: tuple[str, ...], budgets_of: BudgetsOf = no_budgets
+) -> Victims | None:
     """The victims on one node; None if evicting all pods of lower priority does not help."""
     if unfit(book, pod_request.demand):
         return None
     terminating = frozenset(r.uid for r in book.reservations.values() if r.terminating)
-    if not isinstance(place(without(book, terminating | frozenset(proposed)), pod_request), Rejection):
-        return proposed
-    managed = _cheapest(without(book, terminating), pod_request, frozenset(proposed))
-    if managed is None:
+    remaining = without(book, terminating | frozenset(proposed))
+    added = _Eviction(remaining, pod_request, budgets_of, proposed).cheapest()
+    if added is None:
         return None
-    unmanaged = tuple(uid for uid in proposed if uid not in book.reservations)
+    violations = len(violating(_most_important_first(remaining, added), budgets_of, proposed))
     # A node without victims would make kube-scheduler drop the preemption on all nodes.
-    return unmanaged + tuple(sorted(managed)) or None
+    return Victims(_in_order(book, proposed, added), violations) if proposed or added else None
 
 
-def _cheapest(book: Book, pod_request: PodRequest, preferred: frozenset[str]) -> frozenset[str] | None:
-    """The victims with the lowest cost: on as many GPUs as the demand needs, otherwise on any GPUs."""
+@dataclass(frozen=True, slots=True)
+class _Eviction:
+    """The choice of pods to evict from a node, from which the ``proposed`` pods are gone already."""
 
-    def fits(evicted: frozenset[str]) -> bool:
-        return not isinstance(place(without(book, evicted), pod_request), Rejection)
+    book: Book
+    pod_request: PodRequest
+    budgets_of: BudgetsOf
+    proposed: tuple[str, ...]
 
-    per_card = [
-        victims
-        for usage in book.usages
-        if (victims := _victims_on_card(book, pod_request, usage.card.index, preferred)) is not None
-    ]
-    per_card.sort(key=lambda victims: _cost(book, victims))
-    all_lower = _lower(book.reservations.values(), pod_request)
-    cheap = frozenset[str]().union(*per_card[: pod_request.demand.cards])
-    return next((_reprieved(book, some, preferred, fits) for some in (cheap, all_lower) if fits(some)), None)
+    def cheapest(self) -> frozenset[str] | None:
+        """The pods with the lowest cost: on as many GPUs as the demand needs, otherwise on any GPUs."""
+        if self._fits(frozenset()):
+            return frozenset()
+        per_card = [
+            victims for usage in self.book.usages if (victims := self._on_card(usage.card.index)) is not None
+        ]
+        per_card.sort(key=self._cost)
+        all_lower = self._lower(self.book.reservations.values())
+        cheap = frozenset[str]().union(*per_card[: self.pod_request.demand.cards])
+        return next(
+            (self._reprieved(some, self._fits) for some in (cheap, all_lower) if self._fits(some)), None
+        )
+
+    def _fits(self, evicted: frozenset[str]) -> bool:
+        return not isinstance(place(without(self.book, evicted), self.pod_request), Rejection)
+
+    def _on_card(self, index: int) -> frozenset[str] | None:
+        """Pods of lower priority to evict from a GPU for one GPU's amount; None if that is not enough."""
+        on_card = _on_card(self.book, index)
+        # Nominated pods choose among all GPUs of the node.
+        seen = self.book if self.book.nominees else _only_card(self.book, index, on_card)
+
+        def fits(evicted: frozenset[str]) -> bool:
+            return _fits_without(seen, evicted, self.pod_request, index)
+
+        lower = self._lower(on_card)
+        return self._reprieved(lower, fits) if fits(lower) else None
+
+    def _lower(self, reservations: Iterable[Reservation]) -> frozenset[str]:
+        """Candidates: bound pods of lower priority; kube-scheduler knows no others."""
+        return frozenset(r.uid for r in reservations if r.settled and r.priority < self.pod_request.priority)
+
+    def _reprieved(self, victims: frozenset[str], fits: Callable[[frozenset[str]], bool]) -> frozenset[str]:
+        """The victims minus the pods that can stay.
+
+        Tried first: those that exceed a disruption budget, then those with the highest priority.
+        """
+        exceeding = self._violating(victims)
+        ordered = _most_important_first(self.book, victims)
+        for uid in sorted(ordered, key=lambda uid: uid not in exceeding):
+            if fits(victims - {uid}):
+                victims -= {uid}
+        return victims
+
+    def _violating(self, victims: frozenset[str]) -> frozenset[str]:
+        return violating(_most_important_first(self.book, victims), self.budgets_of, self.proposed)
+
+    def _cost(self, victims: frozenset[str]) -> Cost:
+        """The order of kube-scheduler for nodes.
+
+        It is: the fewest violations of disruption budgets, the lowest top priority, the lowest sum, the
+        fewest pods. Priorities are summed relative to the lowest possible priority, so that more victims
+        never cost less.
+        """
+        priorities = [self.book.reservations[uid].priority for uid in victims]
+        top = max(priorities, default=_LOWEST)
+        total = sum(priority - _LOWEST for priority in priorities)
+        return len(self._violating(victims)), top, total, len(priorities)
 
 
-def _victims_on_card(
-    book: Book, pod_request: PodRequest, index: int, preferred: frozenset[str]
-) -> frozenset[str] | None:
-    """Pods of lower priority to evict from a GPU for one GPU's amount; None if that is not enough."""
-    on_card = _on_card(book, index)
-    # Nominated pods choose among all GPUs of the node.
-    seen = book if book.nominees else _only_card(book, index, on_card)
-
-    def fits(evicted: frozenset[str]) -> bool:
-        return _fits_without(seen, evicted, pod_request, index)
-
-    lower = _lower(on_card, pod_request)
-    return _reprieved(book, lower, preferred, fits) if fits(lower) else None
+def _most_important_first(book: Book, uids: Iterable[str]) -> list[str]:
+    return sorted(uids, key=lambda uid: (-book.reservations[uid].priority, uid))
 
 
-def _lower(reservations: Iterable[Reservation], pod_request: PodRequest) -> frozenset[str]:
-    """Candidates: bound pods of lower priority; kube-scheduler knows no others."""
-    return frozenset(r.uid for r in reservations if r.settled and r.priority < pod_request.priority)
+def _in_order(book: Book, proposed: tuple[str, ...], added: frozenset[str]) -> tuple[str, ...]:
+    """All victims, the most important first: kube-scheduler takes the first one's priority for the highest.
 
-
-def _reprieved(
-    book: Book, victims: frozenset[str], preferred: frozenset[str], fits: Callable[[frozenset[str]], bool]
-) -> frozenset[str]:
-    """The victims minus the pods that can stay, tried from the highest priority down."""
-    for uid in sorted(victims, key=lambda u: (-book.reservations[u].priority, u in preferred, u)):
-        if fits(victims - {uid}):
-            victims -= {uid}
-    return victims
+    The proposed pods are in that order already. Those without a reservation have an unknown priority: the
+    default, or that of a pod behind them, if it is higher.
+    """
+    reservations = book.reservations
+    known = [reservations[uid].priority if uid in reservations else _DEFAULT_PRIORITY for uid in proposed]
+    ranks = [*accumulate(reversed(known), max)][::-1]
+    extra = [(reservations[uid].priority, uid) for uid in _most_important_first(book, added)]
+    ranked = [*zip(ranks, proposed, strict=True), *extra]
+    return tuple(uid for _, uid in sorted(ranked, key=lambda each: -each[0]))
 
 
 def _on_card(book: Book, index: int) -> list[Reservation]:
@@ -125,13 +177,3 @@ def _single(demand: Demand) -> Demand:
     """The demand's amount on one GPU, as a demand."""
     share = demand.per_card
     return replace(demand, mem=share.mem, core=share.core, cards=1)
-
-
-def _cost(book: Book, victims: frozenset[str]) -> Cost:
-    """The order of kube-scheduler: the lowest top priority, then the lowest sum, then the fewest pods.
-
-    Priorities are summed relative to the lowest possible priority, so that more victims never cost less.
-    """
-    priorities = [book.reservations[uid].priority for uid in victims]
-    top = max(priorities, default=_LOWEST)
-    return top, sum(priority - _LOWEST for priority in priorities), len(priorities)

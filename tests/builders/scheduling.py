@@ -7,8 +7,10 @@ A node is described by its GPU sizes, ``node("n", 14, 14)``; a pod by its reques
 from gpushare.model.annotations import Shares, even_shares
 from gpushare.model.cards import Card
 from gpushare.model.demand import ContainerDemand, ContainerKind, Demand, Malformed, demand_of
+from gpushare.model.disruption import DisruptionBudget
 from gpushare.model.modes import Mode
 from gpushare.model.objects import Node, Pod
+from gpushare.model.selector import Selector, Term
 from gpushare.scheduling.events import NodeSeen, PodSeen, Reserved
 from gpushare.scheduling.filtering import scores
 from gpushare.scheduling.fitting import PodRequest, Rejection, place
@@ -82,6 +84,7 @@ def pod(  # noqa: PLR0913 - each argument is one fact about a pod, and a test na
     nominated: str | None = None,
     placement: str | None = None,
     mode: Mode | None = None,
+    labels: dict[str, str] | None = None,
 ) -> Pod:
     """A pod: pending, or on the node ``at``; ``card`` and ``mode`` are the values of its annotations."""
     wanted = demand(asks) if isinstance(asks, int) else asks
@@ -100,7 +103,16 @@ def pod(  # noqa: PLR0913 - each argument is one fact about a pod, and a test na
         claim=claim,
         placement=placement,
         mode=mode,
+        labels=tuple((labels or {}).items()),
     )
+
+
+def budget(
+    name: str = "budget", *, allowed: int = 0, namespace: str = "default", **labels: str
+) -> DisruptionBudget:
+    """A disruption budget of the pods with these labels."""
+    terms = tuple(Term(key, frozenset({value})) for key, value in labels.items())
+    return DisruptionBudget(namespace, name, Selector(terms), allowed)
 
 
 def unmanaged(uid: str, *, at: str | None = None) -> Pod:

@@ -3,6 +3,7 @@
 import asyncio
 import sys
 from collections.abc import AsyncIterator
+from functools import partial
 from pathlib import Path
 
 import aiohttp
@@ -125,19 +126,30 @@ async def test_without_permission_to_list_the_extender_is_not_ready_and_names_th
 
 async def test_a_missing_optional_permission_is_reported_as_degraded(bed: Bed) -> None:
     spec = ExtenderSpec("poor")
-    await bed.apply(_LEASES_ONLY)
+    await bed.apply(_REQUIRED_ONLY)
     process = await start_extender(bed, spec, bed.kubeconfig_for("poor"))
-    await until(lambda: metric(spec, 'gpushare_extender_reduced_mode{right="configmaps"} 1.0'), "the metric")
+    for right in ("configmaps", "poddisruptionbudgets"):
+        line = f'gpushare_extender_reduced_mode{{right="{right}"}} 1.0'
+        await until(partial(metric, spec, line), f"the metric of {right}")
     assert await _binds(bed, spec) == ""
-    assert "configmaps" in process.command.log.read_text()
+    logged = process.command.log.read_text()
+    assert "configmaps" in logged
+    assert "poddisruptionbudgets" in logged
     await process.stop()
 
 
-_LEASES_ONLY = """
+_REQUIRED_ONLY = """
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: poor}
+rules:
+- {apiGroups: [""], resources: [nodes, pods], verbs: [get, list, watch]}
+- {apiGroups: [""], resources: [pods/binding], verbs: [create]}
+---
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRoleBinding
 metadata: {name: poor}
-roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: gpushare-schd-extender}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: poor}
 subjects: [{kind: User, name: poor, apiGroup: rbac.authorization.k8s.io}]
 ---
 apiVersion: rbac.authorization.k8s.io/v1

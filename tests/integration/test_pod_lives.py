@@ -13,6 +13,7 @@ from testbed.daemons.extender import ExtenderSpec, component_config, grant, star
 from testbed.stories import manifest
 from tests.fixtures.gpu_nodes import until_event
 from tests.support.history import Recorder, cards_of, overcommits
+from tests.support.metrics import total
 
 pytestmark = pytest.mark.integration
 
@@ -81,33 +82,101 @@ async def test_a_pod_with_a_long_grace_period_keeps_its_units_until_it_is_gone()
 
 # --- preemption ---------------------------------------------------------------------------------
 
-PRIORITY = """
+CLASSES = {"high": 1000, "middle": 10, "low": 1}
+PRIORITIES = "---".join(
+    f"""
 apiVersion: scheduling.k8s.io/v1
 kind: PriorityClass
-metadata: {name: high}
-value: 1000
+metadata: {{name: {name}}}
+value: {value}
+"""
+    for name, value in CLASSES.items()
+)
+BUDGET = """
+apiVersion: policy/v1
+kind: PodDisruptionBudget
+metadata: {name: guard, namespace: default}
+spec:
+  minAvailable: 1
+  selector: {matchLabels: {app: guarded}}
 """
 VERSIONS = pytest.mark.parametrize("version", ["1.36", "1.22"])
 
 
-async def important(bed: Bed, name: str, units: int) -> None:
-    await bed.apply(PRIORITY)
-    await bed.create_pods([gpu_pod(name, units, priorityClassName="high")])
+async def one_by_one(bed: Bed, *pods: Object) -> None:
+    """Place pods one after the other, which packs one GPU before the next."""
+    await bed.apply(PRIORITIES)
+    for each in pods:
+        await bed.create_pods([each])
+        await until_placed(bed, each["metadata"]["name"])
+
+
+async def important(bed: Bed, name: str, units: int, **resources: int) -> None:
+    await bed.apply(PRIORITIES)
+    await bed.create_pods([gpu_pod(name, units, resources=resources, priorityClassName="high")])
+
+
+async def names(bed: Bed) -> set[str]:
+    return {p["metadata"]["name"] for p in await bed.api.items("/api/v1/pods")}
 
 
 @VERSIONS
-async def test_with_node_totals_short_the_victims_are_on_one_gpu(version: str) -> None:
+async def test_victims_of_the_scheduler_that_free_one_gpu_are_the_only_ones(version: str) -> None:
     async with cluster(SimNode("n", [Card(), Card()]), version=version) as bed, Recorder(bed.api) as recorder:
-        for index in range(4):  # binpack: two of 7 on GPU 0, then two on GPU 1
-            await bed.create_pods([gpu_pod(f"low-{index}", 7)])
-            await until_placed(bed, f"low-{index}")
-        before = {p["metadata"]["name"]: cards_of(p) for p in await bed.api.items("/api/v1/pods")}
+        spared = (gpu_pod(f"spared-{index}", 7, priorityClassName="middle") for index in range(2))
+        await one_by_one(bed, *(gpu_pod(f"low-{index}", 7) for index in range(2)), *spared)
         await important(bed, "high", 14)
         await until_placed(bed, "high")
-        left = {p["metadata"]["name"] for p in await bed.api.items("/api/v1/pods")} - {"high"}
-        assert len(left) == 2
-        assert len({tuple(before[name]) for name in left}) == 1, "the survivors share the other card"
+        assert await names(bed) == {"high", "spared-0", "spared-1"}
         assert overcommits(await recorder.caught_up(), 14) == []
+
+
+@VERSIONS
+async def test_victims_of_the_scheduler_on_different_gpus_are_completed_on_one(version: str) -> None:
+    async with cluster(SimNode("n", [Card(), Card()]), version=version) as bed, Recorder(bed.api) as recorder:
+        classes = ("low", "middle")
+        await one_by_one(
+            bed, *(gpu_pod(f"{gpu}-{each}", 7, priorityClassName=each) for gpu in "ab" for each in classes)
+        )
+        placed = {p["metadata"]["name"]: cards_of(p) for p in await bed.api.items("/api/v1/pods")}
+        assert placed["a-low"] == placed["a-middle"] != placed["b-low"] == placed["b-middle"]
+        await important(bed, "high", 14)
+        await until_placed(bed, "high")
+        assert await names(bed) in ({"high", "a-middle"}, {"high", "b-middle"})
+        assert overcommits(await recorder.caught_up(), 14) == []
+
+
+@VERSIONS
+async def test_a_pod_that_needs_cpu_and_gpu_memory_preempts_for_both_at_once(version: str) -> None:
+    """The scheduler proposes the pod with the CPU; that frees no GPU, so the extender adds another one."""
+    spec = ExtenderSpec()
+    async with cluster(SimNode("n", [Card(), Card()], cpu="8"), version=version, spec=spec) as bed:
+        await one_by_one(
+            bed,
+            gpu_pod("stays", 8, priorityClassName="high"),
+            gpu_pod("has-cpu", 4, resources={"cpu": 6}),
+            gpu_pod("idle", 1),
+            gpu_pod("has-gpu", 10),
+        )
+        await important(bed, "high", 9, cpu=6)
+        await until_placed(bed, "high")
+        assert await names(bed) == {"high", "stays", "idle"}
+        assert await total(spec.ops_url, "gpushare_extender_requests_total", verb="preempt") == 1
+
+
+@VERSIONS
+async def test_a_pod_with_an_exhausted_disruption_budget_is_spared(version: str) -> None:
+    async with cluster(SimNode("n", [Card(), Card()]), version=version) as bed:
+        await bed.apply(BUDGET)
+        await one_by_one(
+            bed,
+            gpu_pod("guarded", 10, labels={"app": "guarded"}),
+            gpu_pod("costs-more", 7, priorityClassName="middle"),
+            gpu_pod("proposed", 3),
+        )
+        await important(bed, "high", 10)
+        await until_placed(bed, "high")
+        assert await names(bed) == {"high", "guarded"}
 
 
 @VERSIONS

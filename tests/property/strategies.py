@@ -160,7 +160,7 @@ def crowding_pods(draw: st.DrawFn, uid: str, cards: tuple[int, ...]) -> Pod:
 
 
 @st.composite
-def crowded(draw: st.DrawFn) -> Ledger:
+def crowded(draw: st.DrawFn, nominees: int = 1) -> Ledger:
     """One schedulable node with GPUs that are mostly reserved by pods of every priority."""
     sizes = draw(st.lists(st.integers(6, 12), min_size=1, max_size=3))
     cards = tuple(range(len(sizes)))
@@ -173,7 +173,7 @@ def crowded(draw: st.DrawFn) -> Ledger:
             pods_per_card=draw(st.sampled_from((0, 0, 2))),
         ),
         *draw(several(lambda uid: crowding_pods(uid, cards), "p", 6, least=3)),
-        *draw(several(lambda uid: pending_pods(uid, ("n0",)), "q", 1)),
+        *draw(several(lambda uid: pending_pods(uid, ("n0",)), "q", nominees)),
     )
 
 

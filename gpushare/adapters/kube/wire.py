@@ -4,6 +4,7 @@ Only fields that are read are decoded; msgspec skips the rest without building i
 with the path of the field.
 """
 
+from functools import lru_cache
 from typing import Any, Generic, TypeVar
 
 import msgspec
@@ -154,15 +155,11 @@ class PodAnnotations(
     placement: str | None = None
 
 
-class _PodLabels(Struct, rename={"cards": contract.LABEL_CARDS_PER_POD}):
-    cards: str | None = None
-
-
 class PodMeta(BareMeta, rename="camel"):
     """A pod's metadata."""
 
     annotations: PodAnnotations | None = None
-    labels: _PodLabels | None = None
+    labels: dict[str, str] | None = None
     creation_timestamp: str | None = None
     deletion_timestamp: str | None = None
 
@@ -239,7 +236,14 @@ def pod_of(wire: WirePod) -> Pod | None:
         seal=meta.annotations.seal if meta.annotations else None,
         created=meta.creation_timestamp or "",
         mode=_mode(meta.annotations) if claim else None,
+        labels=_shared(tuple((meta.labels or {}).items())),
     )
+
+
+@lru_cache(maxsize=10_000)
+def _shared(labels: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
+    """Return one object for equal labels: the pods of a controller have the same."""
+    return labels
 
 
 def any_pod_of(wire: WirePod) -> Pod:
@@ -265,7 +269,7 @@ def _demand(wire: WirePod) -> Demand | Malformed | None:
         ]
     except InvalidRequest as error:
         return Malformed(str(error))
-    demand = demand_of(containers, wire.metadata.labels.cards if wire.metadata.labels else None)
+    demand = demand_of(containers, (wire.metadata.labels or {}).get(contract.LABEL_CARDS_PER_POD))
     placement = wire.metadata.annotations.placement if wire.metadata.annotations else None
     if isinstance(demand, Demand) and placement is not None and placement not in POLICIES:
         problem = f"annotation {contract.ANN_PLACEMENT}={placement!r} is not one of {', '.join(POLICIES)}"

@@ -1,4 +1,4 @@
-"""The live state: invalid entries in lists of unhealthy GPUs, and waking tasks that wait for a pod."""
+"""The live state: unhealthy GPUs, disruption budgets, and waking tasks that wait for a pod."""
 
 import asyncio
 
@@ -6,7 +6,7 @@ import pytest
 
 from gpushare.extender.cluster import Cluster
 from gpushare.model.changes import Deleted, Upserted
-from tests.builders.scheduling import node, pod
+from tests.builders.scheduling import budget, node, pod
 
 
 def with_node() -> Cluster:
@@ -52,6 +52,20 @@ def test_a_list_for_a_node_that_comes_later_counts_then() -> None:
     cluster.change_unhealthy([Upserted("n", "2")])
     cluster.change_nodes([Upserted("n", node("n", 14, 14, 14))])
     assert usable(cluster) == [0, 1]
+
+
+def test_the_budgets_of_a_pod_follow_the_watches() -> None:
+    cluster = Cluster()
+    assert cluster.budgets_of("a") == ()
+    cluster.change_pods([Upserted("a", pod("a", labels={"app": "db"}))])
+    cluster.change_budgets(
+        [Upserted("default/b", budget(app="db")), Upserted("default/c", budget(app="web"))]
+    )
+    assert cluster.budgets_of("a") == (budget(app="db"),)
+    cluster.change_budgets([Upserted("default/b", budget(allowed=2, app="db"))])
+    assert cluster.budgets_of("a") == (budget(allowed=2, app="db"),)
+    cluster.change_budgets([Deleted("default/b")])
+    assert cluster.budgets_of("a") == ()
 
 
 async def test_every_task_that_waits_for_a_pod_is_woken_by_any_change_of_it() -> None:

@@ -42,13 +42,17 @@ def test_config_maps_are_not_waited_for(sync_status: SyncStatus) -> None:
     assert sync_status.synced_once.is_set()
 
 
-@pytest.mark.parametrize("resource", ["configmaps", "secrets"])
+@pytest.mark.parametrize(
+    ("resource", "status"),
+    [("configmaps", 403), ("secrets", 403), ("poddisruptionbudgets", 403), ("poddisruptionbudgets", 404)],
+)
 def test_a_missing_optional_permission_is_logged_once_as_degraded(
-    sync_status: SyncStatus, resource: str
+    sync_status: SyncStatus, resource: str, status: int
 ) -> None:
+    """The API servers before 1.21 do not serve policy/v1 and answer 404."""
     with capture_logs() as logs:
         for _ in range(2):
-            sync_status.failed(resource, refused(403, "no"), 1.0)
+            sync_status.failed(resource, refused(status, "no"), 1.0)
     assert [(entry["event"], entry["right"]) for entry in logs] == [("reduced_mode", resource)]
 
 

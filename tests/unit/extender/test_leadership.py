@@ -65,6 +65,7 @@ def candidate(
     *,
     by_flag: bool = False,
     binding: Callable[[], bool] = lambda: True,
+    slept_s: Callable[[], float] = lambda: 0.0,
 ) -> Leadership:
     return Leadership(
         api,
@@ -73,7 +74,7 @@ def candidate(
         catch_up=catch_up,
         binding=binding,
         allow_without_lease=by_flag,
-        clock=now,
+        clock=lambda: now() + slept_s(),
     )
 
 
@@ -94,8 +95,11 @@ async def running(
     *,
     by_flag: bool = False,
     binding: Callable[[], bool] = lambda: True,
+    slept_s: Callable[[], float] = lambda: 0.0,
 ) -> AsyncIterator[Leadership]:
-    leadership = candidate(api, catch_up or open_gate(), durations, by_flag=by_flag, binding=binding)
+    leadership = candidate(
+        api, catch_up or open_gate(), durations, by_flag=by_flag, binding=binding, slept_s=slept_s
+    )
     task = asyncio.create_task(leadership.run())
     try:
         yield leadership
@@ -421,6 +425,39 @@ async def test_a_holder_whose_lease_was_taken_steps_down() -> None:
         api.lease = OTHER
         await until(lambda: leadership.holder)
         assert not leadership.leads
+        assert leadership.fence() == NOT_HELD
+
+
+async def test_a_machine_that_was_suspended_binds_again_only_after_a_renewal() -> None:
+    api, sleeps = FakeApi(lease=FREE), [0.0]
+    async with running(api, slept_s=lambda: sum(sleeps)) as leadership:
+        await until(lambda: leadership.fence() is None)
+        sleeps.append(ONCE.renew_deadline_s)
+        assert leadership.fence() == NOT_HELD
+        await until(lambda: leadership.fence() is None, within_s=2 * ONCE.retry_s)
+        assert api.lease is not None
+        assert (api.lease.holder, api.lease.transitions) == ("me", FREE.transitions + 1)
+
+
+async def test_a_machine_that_another_replaced_while_it_was_suspended_never_binds() -> None:
+    api, sleeps = FakeApi(lease=FREE), [0.0]
+    async with running(api, slept_s=lambda: sum(sleeps)) as leadership:
+        await until(lambda: leadership.fence() is None)
+        sleeps.append(3600)
+        api.lease = replace(OTHER, version="w")
+        while leadership.holder is None:
+            assert leadership.fence() == NOT_HELD
+            await asyncio.sleep(1)
+        assert leadership.fence() == NOT_HELD
+
+
+async def test_a_follower_that_was_suspended_does_not_take_a_lease_that_was_renewed_meanwhile() -> None:
+    api, sleeps = FakeApi(lease=OTHER), [0.0]
+    async with running(api, slept_s=lambda: sum(sleeps)) as leadership:
+        await until(lambda: leadership.holder == OTHER)
+        sleeps.append(3600)
+        api.lease = renewed = replace(OTHER, renewed="13:00", version="w")
+        await until(lambda: leadership.holder == renewed, within_s=2 * ONCE.retry_s)
         assert leadership.fence() == NOT_HELD
 
 

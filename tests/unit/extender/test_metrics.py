@@ -9,7 +9,7 @@ from gpushare.extender.ledger_page import LedgerPage
 from gpushare.extender.per_book import PerBook
 from gpushare.model.demand import Malformed
 from gpushare.model.objects import Pod
-from gpushare.runtime.turns import Turns
+from gpushare.runtime.fairness import FairGate
 from gpushare.scheduling.book import Book
 from gpushare.scheduling.events import Reserved
 from gpushare.scheduling.ledger import EMPTY_LEDGER, Ledger, apply
@@ -20,7 +20,7 @@ Samples = dict[tuple[str, tuple[str, ...]], float]
 
 async def samples(ledger: Ledger = EMPTY_LEDGER, *pods: Pod) -> Samples:
     """Values by name and labels, in the order of their names."""
-    page = await LedgerPage(lambda: ledger, lambda: pods, Turns().next).render()
+    page = await LedgerPage(lambda: ledger, lambda: pods, FairGate().turn).render()
     return {
         (
             sample.name.removeprefix("gpushare_"),
@@ -85,7 +85,7 @@ async def test_only_books_that_changed_are_computed_again() -> None:
         made.append(book.name)
         return book.name
 
-    values = PerBook(name, Turns().next)
+    values = PerBook(name, FairGate().turn)
     ledger = cluster(node("a", 14), node("b", 14))
     assert await values.values(ledger) == ["a", "b"]
     changed = seen(ledger, node("c", 14), pod("x", 4, at="b", card=0))
@@ -104,6 +104,6 @@ async def test_other_work_runs_while_many_books_are_computed() -> None:
             await asyncio.sleep(0)
 
     task = asyncio.create_task(other())
-    await PerBook(lambda book: book.name, Turns().next).values(ledger)
+    await PerBook(lambda book: book.name, FairGate().turn).values(ledger)
     task.cancel()
     assert next(turns) >= 10

@@ -16,7 +16,8 @@ class ServiceFake:
     def answer(self, verb: str, body: bytes) -> bytes:
         return f"{verb} {body.decode()}".encode()
 
-    async def preempt(self, body: bytes) -> bytes:
+    async def preempt(self, body: bytes, source: str) -> bytes:
+        assert source == "10.0.0.1"
         return f"preempt {body.decode()}".encode()
 
     async def bind(self, body: bytes, *, forwarded: bool) -> bytes:
@@ -34,7 +35,7 @@ handle = scheduler_routes(cast("SchedulerService", ServiceFake()))
 
 async def ask(method: str, path: str, body: bytes | None = b"", **headers: str) -> Response:
     given = {name.replace("_", "-").lower().encode(): value.encode() for name, value in headers.items()}
-    answer = handle(Request(method, path, given, body, keep_alive=True))
+    answer = handle(Request(method, path, given, body, keep_alive=True, source="10.0.0.1"))
     return answer if isinstance(answer, Response) else await answer
 
 

@@ -1,8 +1,10 @@
 """The service without its neighbours: what it answers from the ledger."""
 
+import asyncio
 from typing import Any, cast
 
 import msgspec
+from structlog.testing import capture_logs
 
 from gpushare.extender.cluster import Cluster
 from gpushare.extender.metrics import ExtenderMetrics
@@ -17,11 +19,23 @@ class Synced:
         return None
 
 
-def service(cluster: Cluster) -> SchedulerService:
+def service(cluster: Cluster, metrics: ExtenderMetrics | None = None) -> SchedulerService:
     absent = cast("Any", None)
     return SchedulerService(
-        cluster, binder=absent, leadership=absent, peers=absent, metrics=ExtenderMetrics(), readiness=Synced()
+        cluster,
+        binder=absent,
+        leadership=absent,
+        peers=absent,
+        metrics=metrics or ExtenderMetrics(),
+        readiness=Synced(),
     )
+
+
+async def test_requests_for_all_nodes_at_the_same_time_share_one_document() -> None:
+    served = service(Cluster())
+    first, second = await asyncio.gather(served.inspect_all(), served.inspect_all())
+    assert first is second
+    assert await served.inspect_all() is not first
 
 
 async def test_all_nodes_are_inspected_as_one_document() -> None:
@@ -30,3 +44,14 @@ async def test_all_nodes_are_inspected_as_one_document() -> None:
     cluster.change_nodes([Upserted(name, node(name, 14, 14)) for name in "ba"])
     cluster.see_pod(pod("p", 4, at="a", card=1))
     assert msgspec.json.decode(await service(cluster).inspect_all()) == inspect(cluster.ledger)
+
+
+def test_of_many_requests_that_are_refused_some_are_logged_and_all_are_counted() -> None:
+    metrics = ExtenderMetrics()
+    with capture_logs() as logs:
+        served = service(Cluster(), metrics)
+        for _ in range(1000):
+            served.answer("filter", b"{")
+    assert 100 <= len(logs) < 500
+    sample = {"verb": "filter", "result": "error"}
+    assert metrics.registry.get_sample_value("gpushare_extender_requests_total", sample) == 1000

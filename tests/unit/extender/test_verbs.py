@@ -21,16 +21,17 @@ from gpushare.extender.verbs import (
     preempt_steps,
     prioritize_verb,
 )
+from gpushare.scheduling.disruption import BudgetsOf, no_budgets
 from gpushare.scheduling.ledger import EMPTY_LEDGER, Ledger
-from tests.builders.scheduling import cluster, node, pod
+from tests.builders.scheduling import budget, cluster, node, pod
 from tests.property.strategies import json_values
 
 Verb = Callable[[bytes, Ledger], VerbResult]
 
 
-def preempt_verb(request_body: bytes, ledger: Ledger) -> VerbResult:
+def preempt_verb(request_body: bytes, ledger: Ledger, budgets_of: BudgetsOf = no_budgets) -> VerbResult:
     """All steps."""
-    steps = preempt_steps(request_body, ledger)
+    steps = preempt_steps(request_body, ledger, budgets_of)
     while True:
         try:
             next(steps)
@@ -218,6 +219,15 @@ def test_victims_by_uid_byte_for_byte() -> None:
     assert set(uids) >= {"low"}
     pods = ",".join(f'{{"UID":"{uid}"}}' for uid in uids)
     assert found.decode() == (f'{{"NodeNameToMetaVictims":{{"n":{{"Pods":[{pods}],"NumPDBViolations":1}}}}}}')
+
+
+def test_violations_of_added_victims_are_added_to_those_that_the_scheduler_counted() -> None:
+    asked = {"n": {"Pods": [{"UID": "x"}], "NumPDBViolations": 2}}
+    request = body(Pod=wire_pod(14, priority=100), NodeNameToMetaVictims=asked)
+    found, _, _ = preempt_verb(request, FULL, lambda uid: [budget(app="db")] if uid == "tiny" else [])
+    assert json.loads(found)["NodeNameToMetaVictims"] == {
+        "n": {"Pods": [{"UID": "x"}, {"UID": "low"}, {"UID": "tiny"}], "NumPDBViolations": 3}
+    }
 
 
 def test_whole_victims_are_answered_by_uid() -> None:

@@ -17,7 +17,7 @@ from gpushare.monitoring import catalogue
 from gpushare.monitoring.catalogue import Group, Metric
 from gpushare.monitoring.families import Series, counter, family, gauge
 from gpushare.mpsd.metrics import MpsMetrics
-from gpushare.runtime.turns import Turns
+from gpushare.runtime.fairness import FairGate
 from gpushare.scheduling.ledger import EMPTY_LEDGER
 
 ALL = catalogue.ALL
@@ -56,7 +56,7 @@ def test_names_and_labels_of_the_ack_documentation_are_exact() -> None:
 
 
 def extender_families() -> Iterable[Family]:
-    page = asyncio.run(LedgerPage(lambda: EMPTY_LEDGER, tuple, Turns().next).render())
+    page = asyncio.run(LedgerPage(lambda: EMPTY_LEDGER, tuple, FairGate().turn).render())
     return [*ExtenderMetrics().registry.collect(), *text_string_to_metric_families(page)]
 
 

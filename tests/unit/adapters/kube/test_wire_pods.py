@@ -260,3 +260,9 @@ def test_nulls_count_as_absent() -> None:
     meta = {"annotations": None, "labels": None, "deletionTimestamp": None}
     found = sound(meta=meta, spec={"initContainers": None, "priority": None}, status={"conditions": None})
     assert found == sound()
+
+
+def test_equal_labels_of_pods_are_one_object() -> None:
+    first, second = (sound(meta={"uid": uid, "labels": {"app": "db", "hash": "x"}}) for uid in ("a", "b"))
+    assert first.labels == (("app", "db"), ("hash", "x"))
+    assert first.labels is second.labels

@@ -1,0 +1,121 @@
+"""Fair order between clients: round robin over their addresses, then over the items of an address."""
+
+import asyncio
+import socket
+from collections import Counter, OrderedDict, deque
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+
+
+def source_of(host: str) -> str:
+    """Return what counts as one client: an IPv4 address, or a /64 network of IPv6, which one host may own."""
+    host = host.partition("%")[0].removeprefix("::ffff:")
+    if ":" not in host:
+        return host
+    return socket.inet_pton(socket.AF_INET6, host)[:8].hex()
+
+
+class FairQueue(Generic[T]):
+    """Items by source. Each call of ``next`` serves another source, as long as several have items."""
+
+    def __init__(self) -> None:
+        self._items: OrderedDict[str, deque[T]] = OrderedDict()
+
+    def __bool__(self) -> bool:
+        return bool(self._items)
+
+    def count(self, source: str) -> int:
+        """Return the number of items of a source."""
+        return len(self._items.get(source, ()))
+
+    def put(self, source: str, item: T) -> None:
+        """Append an item."""
+        self._items.setdefault(source, deque()).append(item)
+
+    def next(self) -> tuple[str, T]:
+        """Remove and return the next item and its source. Raises KeyError if there is none."""
+        source = next(iter(self._items), "")
+        return source, self.next_of(source)
+
+    def next_of(self, source: str) -> T:
+        """Remove and return the next item of a source, which is then the last one to have its turn."""
+        items = self._items.pop(source)
+        item = items.popleft()
+        if items:
+            self._items[source] = items
+        return item
+
+    def sources(self) -> tuple[str, ...]:
+        """Return the sources with items, in the order of their turns."""
+        return tuple(self._items)
+
+
+class FairSlots:
+    """At most ``most`` jobs at a time. A source has at most as many as are free for all others."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._taken: Counter[str] = Counter()
+        self._waiting: FairQueue[asyncio.Future[None]] = FairQueue()
+
+    async def take(self, source: str) -> None:
+        """Wait until the source may begin a job."""
+        if not self._waiting.count(source) and self._may_take(source):
+            self._taken[source] += 1
+            return
+        begun = asyncio.get_running_loop().create_future()
+        self._waiting.put(source, begun)
+        try:
+            await begun
+        except asyncio.CancelledError:
+            if begun.done() and not begun.cancelled():
+                self.give_back(source)
+            raise
+
+    def give_back(self, source: str) -> None:
+        """End a job, and begin those that may begin now."""
+        self._taken[source] -= 1
+        if not self._taken[source]:
+            del self._taken[source]
+        for waiting in self._waiting.sources():
+            while self._waiting.count(waiting) and self._may_take(waiting):
+                begun = self._waiting.next_of(waiting)
+                if not begun.done():  # cancelled
+                    self._taken[waiting] += 1
+                    begun.set_result(None)
+                    break
+
+    def _may_take(self, source: str) -> bool:
+        return self._taken[source] < self._most - self._taken.total()
+
+
+class FairGate:
+    """Lets one waiter pass in each turn of the event loop: for work in slices of milliseconds.
+
+    With ``asyncio.sleep(0)`` instead, each job computes a slice in each turn of the loop, and a request waits
+    for the slices of all jobs.
+    """
+
+    def __init__(self) -> None:
+        self._waiting: FairQueue[asyncio.Future[None]] = FairQueue()
+        self._scheduled = False
+
+    async def turn(self, source: str = "") -> None:
+        """Wait for the next turn of this source; "" is the daemon itself."""
+        passing = asyncio.get_running_loop().create_future()
+        self._waiting.put(source, passing)
+        self._open_soon()
+        await passing
+
+    def _open_soon(self) -> None:
+        if self._waiting and not self._scheduled:
+            self._scheduled = True
+            asyncio.get_running_loop().call_soon(self._open)
+
+    def _open(self) -> None:
+        self._scheduled = False
+        _, passing = self._waiting.next()
+        if not passing.done():  # cancelled
+            passing.set_result(None)
+        self._open_soon()
