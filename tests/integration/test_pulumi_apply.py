@@ -163,6 +163,7 @@ async def test_an_up_that_may_adopt_objects_completes_one_that_was_killed(taken:
 
 
 TENANT = "Namespace/team-a"
+SEAL = "Secret/kube-system/gpushare-schd-extender-seal"
 
 
 async def test_a_tenant_that_is_added_again_keeps_its_namespace(taken: TakenOver) -> None:
@@ -188,7 +189,7 @@ async def test_labels_of_nodes_stay_when_the_stack_goes(taken: TakenOver) -> Non
     assert labels["ack.node.gpu.placement"] == "spread"
     assert node["spec"]["taints"] == [OURS]
     await stack.destroy()
-    assert names_of(RENDERED) & (await uids_by_name(bed)).keys() == {TENANT, "PriorityClass/team-a"}
+    assert names_of(RENDERED) & (await uids_by_name(bed)).keys() == {TENANT, "PriorityClass/team-a", SEAL}
     after = await bed.api.get("/api/v1/nodes/bare")
     assert (after["metadata"]["labels"], after["spec"]["taints"]) == (labels, [OURS])
     assert (await running(bed, POD))["metadata"]["uid"] == taken.pod["metadata"]["uid"]

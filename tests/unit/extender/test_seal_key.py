@@ -14,7 +14,7 @@ from gpushare.extender.handlers import SyncStatus
 from gpushare.extender.metrics import ExtenderMetrics
 from gpushare.extender.seal import Sealer
 from gpushare.extender.seal_key import follow_key, load_sealer
-from gpushare.model.changes import Upserted
+from gpushare.model.changes import Deleted, Upserted
 from gpushare.model.objects import Pod
 from gpushare.ports import StoredKey
 from tests.builders.scheduling import free, node, pod
@@ -155,8 +155,6 @@ def test_another_key_changes_no_known_gpu() -> None:
 
 
 def test_a_pod_that_is_gone_does_not_return_with_another_key() -> None:
-    from gpushare.model.changes import Deleted
-
     cluster = cluster_with(Sealer(b"x" * 32, STORED.written))
     cluster.change_pods([Upserted("a", bound(Sealer(STORED.key))), Deleted("a")])
     cluster.change_sealer(Sealer(STORED.key, STORED.written))

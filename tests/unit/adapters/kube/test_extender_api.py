@@ -16,7 +16,7 @@ from tests.builders.scheduling import pod
 from tests.unit.adapters.fakes import Answer, fixed, serving
 
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"
-SECRET = "/api/v1/namespaces/kube-system/secrets/gpushare-schd-extender-seal"
+SEAL = "/api/v1/namespaces/kube-system/secrets/gpushare-schd-extender-seal"
 RECORD = LeaseRecord(
     "me", "10.0.0.1:39999", 15, "2026-01-01T00:00:00.000000Z", 3, "7", "lease-uid", quiet=True
 )
@@ -157,7 +157,7 @@ async def test_the_key_of_the_seals_is_as_old_as_its_last_write() -> None:
     secret = {"metadata": {**META, "managedFields": times}, "data": {"key": KEY}}
     async with extender(stored(secret)) as (api, sent):
         assert await api.read_key() == StoredKey(b"secret", "2026-02-01T00:00:00Z", "7")
-    assert sent == [Sent("GET", SECRET, {}, None)]
+    assert sent == [Sent("GET", SEAL, {}, None)]
 
 
 async def test_without_managed_fields_the_key_is_as_old_as_its_secret() -> None:
@@ -175,4 +175,4 @@ async def test_the_key_is_written_into_the_version_that_was_read_and_made_immuta
     async with extender(stored({"metadata": META, "data": {"key": KEY}})) as (api, sent):
         await api.write_key(b"secret", "7")
     body = {"metadata": {"resourceVersion": "7"}, "immutable": True, "data": {"key": KEY}}
-    assert sent == [Sent("PATCH", SECRET, {}, body)]
+    assert sent == [Sent("PATCH", SEAL, {}, body)]
