@@ -178,6 +178,21 @@ async def test_a_tenant_that_is_added_again_keeps_its_namespace(taken: TakenOver
     assert (after.keys(), after[TENANT]) == (before.keys(), before[TENANT])
 
 
+async def test_the_key_that_an_extender_has_written_outlives_updates_and_the_stack(taken: TakenOver) -> None:
+    bed, stack = taken.bed, taken.stack
+    key = "c2VjcmV0"
+    written = {"data": {"key": key}, "immutable": True}
+    patch = f"--patch={json.dumps(written)}"
+    await bed.kubectl("patch", "secret", SEAL.rpartition("/")[2], "-n=kube-system", patch)
+    assert (await stack.up("--refresh")).changes == {}
+    assert key not in json.dumps(await stack.export())
+    await stack.destroy()
+    await stack.up()
+    found = await bed.api.get(f"/api/v1/namespaces/kube-system/secrets/{SEAL.rpartition('/')[2]}")
+    assert {name: found[name] for name in written} == written
+    assert key not in json.dumps(await stack.export())
+
+
 async def test_labels_of_nodes_stay_when_the_stack_goes(taken: TakenOver) -> None:
     bed, stack = taken.bed, taken.stack
     await bed.add_nodes([SimNode("bare")])
