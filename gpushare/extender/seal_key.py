@@ -50,7 +50,7 @@ async def follow_key(
             sealer = await _sealer(api, cluster.sealer)
         except ApiError as error:
             if str(error) != reported:
-                log.warning("seal_key_not_read", reason=str(error), has_key=bool(cluster.sealer.key))
+                _report(error, sync_status, cluster, period_s)
             reported = str(error)
             continue
         reported = ""
@@ -58,6 +58,14 @@ async def follow_key(
             log.info("seal_key_changed", written=sealer.made)
             sync_status.synced(_RESOURCE)
             cluster.change_sealer(sealer)
+
+
+def _report(error: ApiError, sync_status: SyncStatus, cluster: Cluster, retry_s: float) -> None:
+    """Report a degraded mode only without a key: a known one stays in use."""
+    if cluster.sealer.key:
+        log.warning("seal_key_not_read", reason=str(error))
+    else:
+        sync_status.failed(_RESOURCE, error, retry_s)
 
 
 async def _sealer(api: KubeApi, known: Sealer) -> Sealer:
