@@ -137,6 +137,10 @@ class DevicePlugin:
     """Root folder of the kubelet on the nodes."""
     kubeconfig: str | None = None
     """A kubeconfig on the nodes to use instead of the service account."""
+    query_kubelet: bool = False
+    """Whether the agents also read the pods of their kubelets, which static pods with GPU memory need. The CA
+    of the cluster must have signed the certificates of the kubelets. Before Kubernetes 1.33 this needs
+    ``nodes/proxy``, a right that includes running commands in every pod."""
     runtime_class: str | None = None
     """RuntimeClass for NVIDIA's runtime, if that is not the default runtime of the nodes."""
     evict_recover: bool = False

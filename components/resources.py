@@ -35,8 +35,8 @@ else:
     Args = published(config.ClusterSettings)
 
 _WORKLOADS: Final = ("Deployment", "DaemonSet", "Job")
-_RETAINED: Final = ("Namespace", "Node", "PriorityClass")
-"""Kinds that the engine never deletes: workloads outside of the stack use them."""
+_RETAINED: Final = ("Namespace", "Node", "PriorityClass", "Secret")
+"""Kinds that the engine never deletes: workloads outside of the stack use them, or daemons have set data."""
 _SHARED: Final = (*_RETAINED, "APIService")
 """Kinds that are shared with others, so that the object may exist before the deployment."""
 
@@ -79,6 +79,8 @@ class _Component(pulumi.ComponentResource):
                 depends_on=_needed(kind, made),
                 # None inherits from the parent: a program may retain everything.
                 retain_on_delete=kind in _RETAINED or None,
+                # The provider returns the object as it is, with what a daemon has written.
+                additional_secret_outputs=["data"] if kind == "Secret" else None,
             )
             made.append((kind, KubernetesObject(f"{name}-{kind}-{own}".lower(), manifest, options)))
             names.append(f"{kind}/{own}")
@@ -123,9 +125,13 @@ class DevicePluginComponent(_Component):
     """The node agent on all pools, with their shared roles."""
 
     def __init__(
-        self, name: str, args: tuple[config.DevicePlugin, ...], opts: pulumi.ResourceOptions | None = None
+        self,
+        name: str,
+        args: tuple[config.DevicePlugin, ...],
+        version: KubernetesVersion,
+        opts: pulumi.ResourceOptions | None = None,
     ) -> None:
-        super().__init__(name, device_plugin.objects(args), opts)
+        super().__init__(name, device_plugin.objects(args, version), opts)
 
 
 class EvictRecoverComponent(_Component):
@@ -235,7 +241,7 @@ class GpuShare(pulumi.ComponentResource):
                 else []
             ),
             extending,
-            DevicePluginComponent(f"{name}-device-plugin", settings.device_plugins, inside),
+            DevicePluginComponent(f"{name}-device-plugin", settings.device_plugins, version, inside),
             EvictRecoverComponent(f"{name}-evict-recover", settings.device_plugins, inside),
             NodePoolsComponent(f"{name}-nodes", settings.node_pools, inside),
             *(

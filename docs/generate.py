@@ -18,10 +18,17 @@ import click
 
 from components import config
 from components.decode import spelled
+from components.manifests import device_plugin as agent_manifests
+from components.manifests import exporter as exporter_manifests
+from components.manifests import extender as extender_manifests
+from components.manifests import installer as installer_manifests
+from components.manifests import metrics_api as metrics_api_manifests
+from components.manifests.parts import Object
 from gpushare import contract
 from gpushare.deviceplugin.main import command as device_plugin
 from gpushare.exporter.main import command as exporter
 from gpushare.extender.main import command as extender
+from gpushare.kubescheduler.config import KubernetesVersion
 from gpushare.metricsapi.main import command as metrics_api
 from gpushare.monitoring import catalogue
 from gpushare.monitoring.alerts import ALERTS
@@ -43,11 +50,20 @@ SECTIONS: Mapping[str, type[Any]] = {
     "`kubeconfigFrom`": config.Elsewhere,
 }
 REFERENCE = Path(__file__).parent / "reference"
+VERSION = KubernetesVersion(1, 33)
+ROLES: Mapping[str, list[Object]] = {
+    "Extender": extender_manifests.objects(config.Extender(), VERSION),
+    "Node agent (`nodes/pods` only with `queryKubelet`)": agent_manifests.shared(VERSION, query_kubelet=True),
+    "Exporter": exporter_manifests.objects(config.Exporter()),
+    "Metrics API": metrics_api_manifests.objects(config.MetricsApi(tls_secret="", ca_bundle=""), VERSION),
+    "Installer": installer_manifests.objects(config.Installer(), VERSION),
+}
 
 
 def main() -> None:
     """Write all pages."""
     (REFERENCE / "names.md").write_text(names())
+    (REFERENCE / "rights.md").write_text(rights())
     (REFERENCE / "metrics.md").write_text(metrics())
     (REFERENCE / "rules.md").write_text(rules())
     (REFERENCE / "extender-flags.md").write_text(flags("extender", extender))
@@ -73,6 +89,31 @@ def names() -> str:
         elif text and lines[-1].startswith("- "):
             lines[-1] += f": {text[1].replace('``', '`')}"
     return "\n".join(lines) + "\n"
+
+
+def rights() -> str:
+    """Every right of every service account."""
+    lines = [
+        "# Rights",
+        "",
+        "The rights of each service account in the API server. A test runs all services with exactly these,",
+        "and each service without each one: a missing right is reported by its name. Services that are not",
+        "listed have no account. Metrics API and sidecar scheduler also have roles of Kubernetes.",
+        "",
+        "| account | resources | verbs | where |",
+        "|---|---|---|---|",
+    ]
+    for service, objects in ROLES.items():
+        for each in objects:
+            lines += [f"| {service} | {_right(each['kind'], rule)} |" for rule in each.get("rules", ())]
+    return "\n".join(lines) + "\n"
+
+
+def _right(kind: str, rule: Object) -> str:
+    resources = ", ".join(f"`{each}`" for each in rule["resources"])
+    named = ", ".join(f"`{each}`" for each in rule.get("resourceNames", ()))
+    place = "cluster" if kind == "ClusterRole" else "`kube-system`"
+    return " | ".join([resources, ", ".join(rule["verbs"]), f"{place}, only {named}" if named else place])
 
 
 def metrics() -> str:

@@ -57,10 +57,14 @@ class LeaseRecord:
 
 @dataclass(frozen=True, slots=True)
 class StoredKey:
-    """A key in a Secret, and the creation time of the Secret, as the API writes times."""
+    """The key in the Secret, empty until an extender has written one, and when it was written.
+
+    ``written`` is a time as the API writes times; ``version`` is the resourceVersion of the Secret.
+    """
 
     key: bytes
-    created: str
+    written: str
+    version: str = ""
 
 
 class KubeApi(Protocol):
@@ -83,11 +87,11 @@ class KubeApi(Protocol):
     async def read_lease(self) -> LeaseRecord | None:
         """The extender's Lease; None if there is none yet."""
 
-    async def read_key(self) -> StoredKey | None:
-        """The key of the seals; None if there is none yet."""
+    async def read_key(self) -> StoredKey:
+        """The key of the seals; 404 if its Secret does not exist."""
 
-    async def create_key(self, key: bytes) -> StoredKey:
-        """Store a new key; 409 if another replica stored one first."""
+    async def write_key(self, key: bytes, version: str) -> StoredKey:
+        """Write the key into that version of the Secret; 409 if another replica wrote first."""
 
     async def write_lease(self, record: LeaseRecord) -> LeaseRecord:
         """Create the Lease (no version) or replace that version of it; 409 if another replica wrote first.

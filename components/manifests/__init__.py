@@ -27,7 +27,7 @@ def everything(settings: ClusterSettings) -> list[Object]:
     objects = [
         *(admission.objects(settings) if settings.admission else []),
         *extender.objects(settings.extender, version),
-        *device_plugin.objects(settings.device_plugins),
+        *device_plugin.objects(settings.device_plugins, version),
         *evict_recover.objects(settings.device_plugins),
         *node_pool.objects(settings.node_pools),
         *(installer.objects(settings.installer, version) if settings.installer else []),

@@ -16,6 +16,7 @@ from gpushare.contract import (
     EXTENDER_NAME,
     MANAGED_RESOURCES,
     SYSTEM_NAMESPACE,
+    UNHEALTHY_PREFIX,
     VISIBLE_BY_MOUNTS,
 )
 from gpushare.kubescheduler.config import KubernetesVersion
@@ -44,6 +45,11 @@ _NO_DEVICE_VARIABLE: Final = (
     " || e.?value.orValue('all') in ['', 'none', 'void'])"
 )
 """A container with units gets its GPU by a mount, and NVIDIA's runtime ignores its variable."""
+_NODE_OF_CONFIG_MAP: Final = (
+    f"(object.metadata.name.startsWith('{UNHEALTHY_PREFIX}')"
+    f" ? object.metadata.name.substring({len(UNHEALTHY_PREFIX)}) : '')"
+)
+_ALSO: Final = "the pods there and its ConfigMap"
 _Validation = tuple[str, str]
 """A CEL expression that must be true, and one for the message if it is not."""
 
@@ -82,20 +88,21 @@ def _allocations() -> list[Object]:
 
 
 def _agents() -> list[Object]:
-    """An agent writes only to its node and to the pods of its node."""
+    """An agent writes only to its node, the pods of its node, and the ConfigMap of its node."""
     return _policy(
         "gpushare-agents",
-        ("nodes", "nodes/status", *_POD_WRITES),
+        ("nodes", "nodes/status", "configmaps", *_POD_WRITES),
         condition=f"request.userInfo.username == '{_account(AGENT_NAME)}'",
         variables={
             "own": f"request.userInfo.?extra[?'{_NODE_CLAIM}'].orValue([]).join(',')",
-            "node": "request.resource.resource == 'nodes'"
-            " ? object.metadata.name : object.spec.?nodeName.orValue('')",
+            "node": "request.resource.resource == 'nodes' ? object.metadata.name"
+            f" : request.resource.resource == 'configmaps' ? {_NODE_OF_CONFIG_MAP}"
+            " : object.spec.?nodeName.orValue('')",
         },
         validations=[
             (
                 "variables.own != '' && variables.node == variables.own",
-                "'an agent may write only to its node (' + variables.own + ') and the pods there'",
+                f"'an agent may write only to its node (' + variables.own + '), {_ALSO}'",
             )
         ],
     )

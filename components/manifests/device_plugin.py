@@ -31,6 +31,7 @@ from gpushare.contract import (
     ISOLATION_STATE,
     MPS_STATE,
 )
+from gpushare.kubescheduler.config import KubernetesVersion
 
 NAME: Final = "gpushare-device-plugin-ds"
 _CGROUPS: Final = "/sys/fs/cgroup"
@@ -39,6 +40,8 @@ _CGROUPS_INSIDE: Final = f"/host{_CGROUPS}"
 _PROC: Final = "/proc"
 """That of the host, because the pod uses the host's pid namespace."""
 _KUBECONFIG_INSIDE: Final = "/etc/kubernetes/kubelet.conf"
+_KUBELET_KNOWS_PODS: Final = KubernetesVersion(1, 33)
+"""From this version on, kubelets accept the right to ``nodes/pods`` for their list of pods."""
 
 
 def named(name: str, pool: str) -> str:
@@ -46,20 +49,25 @@ def named(name: str, pool: str) -> str:
     return f"{name}-{pool}" if pool else name
 
 
-def objects(plugins: Sequence[DevicePlugin]) -> list[Object]:
+def objects(plugins: Sequence[DevicePlugin], version: KubernetesVersion) -> list[Object]:
     """The agents of all pools and their shared objects; empty without pools."""
-    return [*shared(), *map(_pool, plugins)] if plugins else []
+    if not plugins:
+        return []
+    query_kubelet = any(plugin.query_kubelet for plugin in plugins)
+    return [*shared(version, query_kubelet=query_kubelet), *map(_pool, plugins)]
 
 
-def shared() -> list[Object]:
+def shared(version: KubernetesVersion, *, query_kubelet: bool) -> list[Object]:
     """Account and roles for the agents of all pools."""
+    kubelet = "nodes/pods" if version >= _KUBELET_KNOWS_PODS else "nodes/proxy"
     return account_with_rights(
         AGENT_NAME,
         cluster=[
-            rule("", ["nodes", "nodes/proxy"], ["get", "list", "watch"]),
-            rule("", ["events"], ["create", "patch"]),
-            rule("", ["pods"], ["get", "list", "watch", "patch"]),
-            rule("", ["nodes/status"], ["patch"]),
+            rule("", ["nodes", "pods"], ["list", "watch"]),
+            # It writes annotations; with the right to `pods` it could also change images.
+            rule("", ["nodes/status", "pods/status"], ["patch"]),
+            rule("", ["events"], ["create"]),
+            *([rule("", [kubelet], ["get"])] if query_kubelet else []),
         ],
         system=[rule("", ["configmaps"], ["create", "patch"])],
     )
@@ -101,6 +109,7 @@ def _container(plugin: DevicePlugin) -> Object:
             f"--device-list-strategy={plugin.device_list_strategy}",
             f"--cgroup-root={_CGROUPS_INSIDE}",
             f"--proc-root={_PROC}",
+            *(["--query-kubelet"] if plugin.query_kubelet else []),
         ],
         "env": [
             field_env("NODE_NAME", "spec.nodeName"),

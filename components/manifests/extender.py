@@ -48,7 +48,7 @@ def objects(settings: Extender, version: KubernetesVersion) -> list[Object]:
     own = scheduler.objects(settings, version) if settings.exposure is Exposure.SIDECAR else []
     service = [] if settings.exposure is Exposure.SIDECAR else [_service(settings)]
     budget = [_budget(version)] if settings.replicas > 1 else []
-    return [*_account(settings), *own, _deployment(settings, version), *service, *budget]
+    return [*_account(settings), _seal_secret(), *own, _deployment(settings, version), *service, *budget]
 
 
 def url(settings: Extender) -> str:
@@ -64,23 +64,30 @@ def url(settings: Extender) -> str:
 
 
 def _account(settings: Extender) -> list[Object]:
-    leases = rule("coordination.k8s.io", ["leases"], ["get", "create", "update"])
+    leases = [
+        # `create` cannot be limited to a name.
+        rule("coordination.k8s.io", ["leases"], ["create"]),
+        rule("coordination.k8s.io", ["leases"], ["get", "update"], names=[EXTENDER_NAME]),
+    ]
     return account_with_rights(
         EXTENDER_NAME,
         cluster=[
-            rule("", ["nodes", "pods"], ["get", "list", "watch"]),
-            rule("", ["pods/binding"], ["create"]),
-            rule("", ["events"], ["create", "patch"]),
-            rule("policy", ["poddisruptionbudgets"], ["get", "list", "watch"]),
+            rule("", ["nodes"], ["list", "watch"]),
+            rule("", ["pods"], ["get", "list", "watch"]),
+            rule("", ["pods/binding", "events"], ["create"]),
+            rule("policy", ["poddisruptionbudgets"], ["list", "watch"]),
         ],
         system=[
-            rule("", ["configmaps"], ["get", "list", "watch"]),
-            *([leases] if settings.lease else []),
-            rule("", ["secrets"], ["get"], names=[SEAL_SECRET]),
-            # `create` cannot be limited to a name.
-            rule("", ["secrets"], ["create"]),
+            rule("", ["configmaps"], ["list", "watch"]),
+            *(leases if settings.lease else []),
+            rule("", ["secrets"], ["get", "patch"], names=[SEAL_SECRET]),
         ],
     )
+
+
+def _seal_secret() -> Object:
+    """Empty: the first extender writes the key. The right to create Secrets would cover every Secret."""
+    return {"apiVersion": "v1", "kind": "Secret", "metadata": metadata(SEAL_SECRET, _LABELS)}
 
 
 def _service(settings: Extender) -> Object:

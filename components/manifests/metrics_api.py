@@ -11,7 +11,6 @@ from components.manifests.parts import (
     Object,
     account,
     cluster_rights,
-    cluster_role_binding,
     container_security,
     control_plane_tolerations,
     http_probes,
@@ -44,8 +43,14 @@ def objects(settings: MetricsApi, version: KubernetesVersion) -> list[Object]:
     """All objects of the metrics API."""
     return [
         account(METRICS_API_NAME),
-        *cluster_rights(METRICS_API_NAME, [rule("", ["nodes", "pods"], ["list", "watch"])]),
-        cluster_role_binding(f"{METRICS_API_NAME}-auth-delegator", "system:auth-delegator", METRICS_API_NAME),
+        *cluster_rights(
+            METRICS_API_NAME,
+            [
+                rule("", ["nodes", "pods"], ["list", "watch"]),
+                # Of `system:auth-delegator`, which also has the right to review tokens.
+                rule("authorization.k8s.io", ["subjectaccessreviews"], ["create"]),
+            ],
+        ),
         role_binding(f"{METRICS_API_NAME}-auth-reader", AUTHENTICATION_READER, METRICS_API_NAME),
         _deployment(settings, version),
         _service(),

@@ -27,6 +27,7 @@ class Cluster:
         """For all work in slices."""
         self._budgets: dict[str, DisruptionBudget] = {}
         self._budget_index: Budgets | None = Budgets()
+        self._unproven: dict[str, Pod] = {}
         self._changed: dict[str, list[asyncio.Future[None]]] = {}
         self._next: asyncio.Future[None] | None = None
 
@@ -51,10 +52,25 @@ class Cluster:
         """Apply a pod that was read outside the watch."""
         self.apply(PodSeen(self._keep(pod)))
 
+    def change_sealer(self, sealer: Sealer) -> None:
+        """Check pods with this key from now on, and again those whose claim the last key did not prove."""
+        self.sealer = sealer
+        unproven, self._unproven = self._unproven, {}
+        for pod in unproven.values():
+            checked = self._keep(pod)
+            reserved = self.ledger.reservation(pod.uid)
+            if checked.claim and reserved and reserved[1].claim is None:
+                # A reservation keeps its first GPUs, so it is replaced.
+                self.apply(PodGone(pod.uid), PodSeen(checked))
+
     def _keep(self, pod: Pod) -> Pod:
         """Store a pod, without a claim that has no valid seal."""
         checked = self.sealer.checked(pod)
         self.pods[pod.uid] = checked
+        if checked is pod:
+            self._unproven.pop(pod.uid, None)
+        else:
+            self._unproven[pod.uid] = pod
         return checked
 
     def change_pods(self, batch: Iterable[Upserted[Pod] | Deleted]) -> list[Pod]:
@@ -64,6 +80,7 @@ class Cluster:
         for change in batch:
             if isinstance(change, Deleted):
                 self.pods.pop(change.key, None)
+                self._unproven.pop(change.key, None)
                 events.append(PodGone(change.key))
             else:
                 pod = self._keep(change.value)

@@ -28,7 +28,7 @@ from gpushare.extender.ledger_page import LedgerPage
 from gpushare.extender.metrics import ExtenderMetrics
 from gpushare.extender.overcommit import watch_overcommit
 from gpushare.extender.routes import MAX_BODY_BYTES, scheduler_routes
-from gpushare.extender.seal_key import load_sealer
+from gpushare.extender.seal_key import follow_key, load_sealer
 from gpushare.extender.service import SchedulerService
 from gpushare.extender.settings import ExtenderSettings
 from gpushare.model.disruption import DisruptionBudget
@@ -195,7 +195,7 @@ class ExtenderDaemon:
 
     def _notices(self) -> Iterable[str]:
         degraded = self._leadership.degraded
-        return (f"degraded: {degraded}",) if degraded else ()
+        return [*([f"degraded: {degraded}"] if degraded else ()), *self._sync_status.notices()]
 
     async def _follow(self) -> None:
         """The Lease is read before any list starts."""
@@ -218,7 +218,9 @@ class ExtenderDaemon:
     async def _follow_pods(self) -> None:
         """Claims are checked when pods are applied, so the key is loaded first."""
         self._cluster.sealer = await load_sealer(self._api, self._sync_status)
-        await self._pods.run()
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._pods.run())
+            tasks.create_task(follow_key(self._api, self._sync_status, self._cluster))
 
     async def _lead_when_synced(self) -> None:
         await self._sync_status.synced_once.wait()

@@ -28,8 +28,9 @@ _WITHOUT: Final = {
     "secrets": "bind annotations are accepted without a seal",
     "poddisruptionbudgets": "preempt adds victims without regard to disruption budgets",
 }
-"""The effects of missing rights to optional resources, or of an API server that does not serve them."""
-_MISSING: Final = (HTTPStatus.FORBIDDEN, HTTPStatus.NOT_FOUND)
+"""The effects of missing rights to optional resources, and of a missing Secret."""
+WITHOUT_STATUS: Final = (HTTPStatus.FORBIDDEN, HTTPStatus.NOT_FOUND, HTTPStatus.UNPROCESSABLE_ENTITY)
+"""No right, no Secret, or an immutable Secret without a key: waiting does not help."""
 
 
 class SyncStatus:
@@ -42,6 +43,7 @@ class SyncStatus:
         self._metrics = metrics
         self._listed: set[str] = set()
         self._problems: dict[str, str] = {}
+        self._reduced: set[str] = set()
         self.synced_once = asyncio.Event()
 
     def missing(self) -> str | None:
@@ -49,15 +51,23 @@ class SyncStatus:
         waiting = [name for name in _REQUIRED if name not in self._listed]
         if not waiting:
             return None
-        reasons = "; ".join(self._problems[name] for name in waiting if name in self._problems)
+        # Pods are listed once the key of their seals is known.
+        causes = [*waiting, "secrets"] if "pods" in waiting else waiting
+        reasons = "; ".join(self._problems[name] for name in causes if name in self._problems)
         return f"the extender has not listed {' and '.join(waiting)} yet" + (
             f": {reasons}" if reasons else ""
         )
+
+    def notices(self) -> Iterable[str]:
+        """Which optional resources are missing, with the effect and the reason."""
+        for name in sorted(self._reduced):
+            yield f"degraded: {_WITHOUT[name]}: {self._problems[name]}"
 
     def synced(self, resource: str) -> None:
         """The list of a resource has been applied."""
         self._listed.add(resource)
         self._problems.pop(resource, None)
+        self._reduced.discard(resource)
         self._metrics.synced.labels(resource).set(1)
         self._metrics.reduced.labels(resource).set(0)
         if self.missing() is None:
@@ -66,15 +76,17 @@ class SyncStatus:
     def failed(self, resource: str, error: ApiError, retry_in_s: float) -> None:
         """A list or watch failed and is retried."""
         self._metrics.watch_restarts.labels(resource).inc()
-        if error.status in _MISSING:
+        if error.status in WITHOUT_STATUS:
             self._metrics.reduced.labels(resource).set(1)
+            if resource in _WITHOUT:
+                self._reduced.add(resource)
         if self._problems.get(resource) != str(error):
             _log_failure(resource, error, retry_in_s)
         self._problems[resource] = str(error)
 
 
 def _log_failure(resource: str, error: ApiError, retry_s: float) -> None:
-    if error.status in _MISSING and resource in _WITHOUT:
+    if error.status in WITHOUT_STATUS and resource in _WITHOUT:
         log.warning("reduced_mode", right=resource, effect=_WITHOUT[resource], reason=str(error))
     else:
         log.warning(

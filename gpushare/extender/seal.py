@@ -4,8 +4,8 @@ The owner of a pod can edit its annotations. A bind therefore writes a keyed dig
 one of UID, node and mode; the key is in a Secret that only the extenders read. A claim without a valid seal
 is ignored: its pod counts against every GPU until the node agent publishes the allocation. The mode is the
 one that the second digest proves, regardless of the annotation. Pods older than the key were bound before
-there were seals; their annotations are accepted if they are consistent. Without the right to the Secret all
-consistent annotations are accepted: a degraded mode.
+there were seals; their annotations are accepted if they are consistent. Without a key all consistent
+annotations are accepted: a degraded mode.
 """
 
 import hmac
@@ -23,7 +23,7 @@ _DIGITS: Final = 32
 
 @dataclass(frozen=True, slots=True)
 class Sealer:
-    """A key and its creation time (as the API writes times). Without a key nothing is sealed or checked."""
+    """A key and when it was written (as the API writes times). Without a key nothing is sealed or checked."""
 
     key: bytes = b""
     made: str = ""

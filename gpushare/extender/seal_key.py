@@ -1,42 +1,79 @@
-"""The key of the seals: read from its Secret, or created by the first replica."""
+"""The key of the seals: read from its Secret, which the first replica fills.
+
+The stack creates the Secret, so that extenders need no right to create Secrets. A replica that knows a key
+writes it into a Secret that was created again, so that the seals of existing pods stay valid.
+"""
 
 import asyncio
 import secrets
-from http import HTTPStatus
 from typing import Final
 
+import structlog
+
 from gpushare.errors import ApiError
-from gpushare.extender.handlers import SyncStatus
+from gpushare.extender.cluster import Cluster
+from gpushare.extender.handlers import WITHOUT_STATUS, SyncStatus
 from gpushare.extender.seal import Sealer
-from gpushare.ports import KubeApi, StoredKey
+from gpushare.ports import KubeApi
+
+log = structlog.get_logger()
 
 _RESOURCE: Final = "secrets"
 _KEY_BYTES: Final = 32
 _RETRY_S: Final = 1.0
+_PERIOD_S: Final = 5.0
 
 
 async def load_sealer(api: KubeApi, sync_status: SyncStatus) -> Sealer:
-    """The sealer, once the API server answers; without a key if the right to the Secret is missing."""
+    """The sealer, once the API server answers; without a key if there is no usable Secret."""
     while True:
         try:
-            stored = await _key(api)
-            sync_status.synced(_RESOURCE)
-            return Sealer(stored.key, stored.created)
+            sealer = await _sealer(api, Sealer())
         except ApiError as error:
             sync_status.failed(_RESOURCE, error, _RETRY_S)
-            if error.status == HTTPStatus.FORBIDDEN:
+            if error.status in WITHOUT_STATUS:
                 return Sealer()
             await asyncio.sleep(_RETRY_S)
+        else:
+            sync_status.synced(_RESOURCE)
+            return sealer
 
 
-async def _key(api: KubeApi) -> StoredKey:
+async def follow_key(
+    api: KubeApi, sync_status: SyncStatus, cluster: Cluster, *, period_s: float = _PERIOD_S
+) -> None:
+    """Read the Secret again and again, until cancelled: it may be created, deleted or overwritten."""
+    reported = ""
+    while True:
+        await asyncio.sleep(period_s)
+        try:
+            sealer = await _sealer(api, cluster.sealer)
+        except ApiError as error:
+            if str(error) != reported:
+                _report(error, sync_status, cluster, period_s)
+            reported = str(error)
+            continue
+        reported = ""
+        if sealer != cluster.sealer:
+            log.info("seal_key_changed", written=sealer.made)
+            sync_status.synced(_RESOURCE)
+            cluster.change_sealer(sealer)
+
+
+def _report(error: ApiError, sync_status: SyncStatus, cluster: Cluster, retry_s: float) -> None:
+    """Report a degraded mode only without a key: a known one stays in use."""
+    if cluster.sealer.key:
+        log.warning("seal_key_not_read", reason=str(error))
+    else:
+        sync_status.failed(_RESOURCE, error, retry_s)
+
+
+async def _sealer(api: KubeApi, known: Sealer) -> Sealer:
+    """The sealer with the key of the Secret. An empty Secret gets the known key, or a new one.
+
+    Raises ApiError, with status 409 if another replica wrote first.
+    """
     stored = await api.read_key()
-    if stored is not None:
-        return stored
-    try:
-        return await api.create_key(secrets.token_bytes(_KEY_BYTES))
-    except ApiError as error:
-        if error.status != HTTPStatus.CONFLICT:
-            raise
-        # Another replica created it first; the next attempt reads its key.
-        raise ApiError(f"the key was created by another extender: {error}", reason="Retry") from error
+    if not stored.key:
+        stored = await api.write_key(known.key or secrets.token_bytes(_KEY_BYTES), stored.version)
+    return Sealer(stored.key, stored.written)

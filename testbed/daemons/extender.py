@@ -64,14 +64,14 @@ async def grant(bed: Bed, *, new: bool = False) -> None:
     """Create the account, roles and bindings of the extender.
 
     With ``new``, no Lease exists, and the first extender waits its full time before it binds. Without, the
-    Lease exists as a stopped extender has released it.
+    Lease exists as a stopped extender has released it. The extender may use every Lease.
     """
-    await bed.apply(rights.of_extender())
+    await bed.apply(rights.of_extender(any_lease=True))
     if not new:
-        await bed.api.create(LEASES, _RELEASED_LEASE)
+        await bed.api.create(LEASES, RELEASED_LEASE)
 
 
-_RELEASED_LEASE: Final = {
+RELEASED_LEASE: Final = {
     "apiVersion": "coordination.k8s.io/v1",
     "kind": "Lease",
     "metadata": {"name": EXTENDER_NAME, "namespace": SYSTEM_NAMESPACE},

@@ -1,4 +1,4 @@
-"""Service accounts and RBAC rules of the daemons, exactly as ``components.manifests`` deploys them.
+"""Service accounts, RBAC rules and Secrets of the daemons, exactly as ``components.manifests`` deploys them.
 
 What belongs here: selecting these objects from the rendered manifests. What does not: the rules.
 """
@@ -12,14 +12,13 @@ from components.manifests.parts import Object
 from components.render import as_yaml
 from gpushare.kubescheduler.config import KubernetesVersion
 
-_KINDS: Final = ("ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding")
+_KINDS: Final = ("ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding", "Secret")
 _VERSION: Final = KubernetesVersion(1, 36)
-"""The rights are the same in every version."""
 
 
 def of_agent() -> str:
-    """Return the account, roles and bindings of the node agent as YAML."""
-    return _yaml(device_plugin.shared())
+    """Return the account, roles and bindings of the node agent as YAML, with that to query the kubelet."""
+    return _yaml(device_plugin.shared(_VERSION, query_kubelet=True))
 
 
 def of_exporter() -> str:
@@ -27,9 +26,17 @@ def of_exporter() -> str:
     return _yaml(exporter.objects(Exporter()))
 
 
-def of_extender() -> str:
-    """Return the account, roles and bindings of the extender as YAML, with the right to its Lease."""
-    return _yaml(extender.objects(Extender(), _VERSION))
+def of_extender(*, any_lease: bool = False) -> str:
+    """Return the account, roles, bindings and Secret of the extender as YAML, with the right to its Lease.
+
+    With ``any_lease`` to every Lease in its namespace, for several elections in one cluster.
+    """
+    objects = extender.objects(Extender(), _VERSION)
+    if any_lease:
+        for rule in (rule for each in objects for rule in each.get("rules", ())):
+            if rule["resources"] == ["leases"]:
+                rule.pop("resourceNames", None)
+    return _yaml(objects)
 
 
 def of_metrics_api() -> str:

@@ -681,3 +681,48 @@ def test_the_policy_for_tenants_selects_their_namespaces_by_name() -> None:
     spec = pick(objects, "ValidatingAdmissionPolicyBinding", "gpushare-tenants")["spec"]
     (term,) = spec["matchResources"]["namespaceSelector"]["matchExpressions"]
     assert (term["key"], term["values"]) == ("kubernetes.io/metadata.name", ["team-a", "team-b"])
+
+
+def granted(objects: Iterable[Object], kind: str, name: str) -> set[tuple[str, str]]:
+    """Resource and verb of each right in a role."""
+    rules = pick(objects, kind, name)["rules"]
+    return {(resource, verb) for rule in rules for resource in rule["resources"] for verb in rule["verbs"]}
+
+
+@pytest.mark.parametrize(
+    ("version", "right"), [("1.32", ("nodes/proxy", "get")), ("1.33", ("nodes/pods", "get"))]
+)
+def test_agents_that_query_kubelets_have_the_right_to_pods_from_1_33_on(
+    version: str, right: tuple[str, str]
+) -> None:
+    plain = made(kubernetesVersion=version)
+    asking = made(kubernetesVersion=version, pools=[{"queryKubelet": True}])
+    name = "gpushare-device-plugin"
+    assert granted(asking, "ClusterRole", name) - granted(plain, "ClusterRole", name) == {right}
+    commands = [
+        pod(pick(each, "DaemonSet", f"{name}-ds"))["containers"][0]["command"] for each in (plain, asking)
+    ]
+    assert ["--query-kubelet" in each for each in commands] == [False, True]
+
+
+def test_no_account_may_create_secrets_or_write_to_objects_of_others() -> None:
+    """Kinds in which an object of another component could be changed: all rights there name the object."""
+    for each in from_stack("everything"):
+        for rule in each.get("rules", ()):
+            if {"secrets", "leases"} & set(rule["resources"]):
+                assert rule.get("resourceNames") or rule == LEASE_CREATION, each["metadata"]["name"]
+            assert not {"update", "delete", "*"} & set(rule["verbs"]) or rule["resources"] == ["leases"]
+
+
+LEASE_CREATION = {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["create"]}
+
+
+def from_stack(name: str) -> list[Object]:
+    return everything(load(from_file(STACKS[name])))
+
+
+def test_the_secret_of_the_seals_is_rendered_without_a_key() -> None:
+    """The engine keeps what it renders, and an update would overwrite the key."""
+    secret = pick(made(), "Secret")
+    assert secret["metadata"]["name"] == "gpushare-schd-extender-seal"
+    assert secret.keys() == {"apiVersion", "kind", "metadata"}

@@ -118,6 +118,7 @@ def test_every_object_has_the_token_of_the_provider_and_a_unique_name() -> None:
         "kubernetes:apps/v1:Deployment",
         "kubernetes:core/v1:Namespace",
         "kubernetes:core/v1:ResourceQuota",
+        "kubernetes:core/v1:Secret",
         "kubernetes:core/v1:Service",
         "kubernetes:core/v1:ServiceAccount",
         "kubernetes:policy/v1:PodDisruptionBudget",
@@ -147,6 +148,23 @@ def test_the_installer_waits_for_the_whole_extender(monkeypatch: pytest.MonkeyPa
     assert extender <= needed["gpushare-installer"]
 
 
+def test_the_key_that_an_extender_writes_is_retained_and_a_secret_in_the_state(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    requests: dict[str, Any] = {}
+    register = MockMonitor.RegisterResource
+
+    def recorded(monitor: MockMonitor, request: Any) -> Any:
+        requests[request.type] = request
+        return register(monitor, request)  # type: ignore[no-untyped-call]
+
+    monkeypatch.setattr(MockMonitor, "RegisterResource", recorded)
+    run_program(texts("example"))
+    secret = requests["kubernetes:core/v1:Secret"]
+    assert (secret.retainOnDelete, list(secret.additionalSecretOutputs)) == (True, ["data"])
+    assert not requests["kubernetes:core/v1:Service"].additionalSecretOutputs
+
+
 def test_only_shared_objects_use_the_provider_without_force() -> None:
     seen = run_program(texts("everything")).seen
     way = {"kubeconfig": "/etc/gpushare/kubeconfig", "context": "admin"}
@@ -156,7 +174,7 @@ def test_only_shared_objects_use_the_provider_without_force() -> None:
         (each.inputs["kind"], provider_in(str(each.provider))) for each in seen if each.inputs.get("kind")
     }
     careful = {kind for kind, provider in used if provider == "shared"}
-    assert careful == {"APIService", "Namespace", "Node", "PriorityClass"}
+    assert careful == {"APIService", "Namespace", "Node", "PriorityClass", "Secret"}
     assert {provider for kind, provider in used if kind not in careful} == {"cluster"}
 
 

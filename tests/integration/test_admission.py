@@ -11,7 +11,14 @@ from components.manifests import admission
 from components.manifests.parts import Object
 from gpushare.adapters.kube.access import ApiAccess
 from gpushare.adapters.kube.client import KubeClient
-from gpushare.contract import AGENT_NAME, ALLOCATION_ANNOTATIONS, ANN_IDX, ANN_SEAL, EXTENDER_NAME
+from gpushare.contract import (
+    AGENT_NAME,
+    ALLOCATION_ANNOTATIONS,
+    ANN_IDX,
+    ANN_SEAL,
+    EXTENDER_NAME,
+    UNHEALTHY_PREFIX,
+)
 from gpushare.errors import ApiError
 from gpushare.kubescheduler.config import KubernetesVersion
 from testbed import Bed, Card, SimNode, gpu_pod, until
@@ -21,6 +28,8 @@ pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module")]
 
 TEAM = "/api/v1/namespaces/team-a/pods"
 SYSTEM = "/api/v1/namespaces/kube-system"
+CONFIG = f"{SYSTEM}/configmaps/coredns"
+UNHEALTHY = f"{SYSTEM}/configmaps/{UNHEALTHY_PREFIX}"
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
 ADMISSION = "/apis/admissionregistration.k8s.io/v1"
 DEVICES = "/var/run/nvidia-container-devices"
@@ -153,6 +162,9 @@ async def cluster(shared_bed: Bed) -> Bed:
         await api.create(f"{RBAC}/clusterrolebindings", all_rights(subject))
     for each in (placed("bound", "n1"), placed("old", "n1", hostPID=True), placed("on-n2", "n2")):
         await api.create(TEAM, each)
+    for path in (CONFIG, f"{UNHEALTHY}n1", f"{UNHEALTHY}n2"):
+        folder, _, name = path.rpartition("/")
+        await api.create(folder, {"metadata": {"name": name}})
     settings = ClusterSettings(KubernetesVersion(1, 36), Extender(), tenants=(Tenant("team-a", gpu_mem=8),))
     for each in admission.objects(settings):
         plural = {"ValidatingAdmissionPolicy": "validatingadmissionpolicies"}
@@ -262,15 +274,19 @@ async def test_a_pod_from_before_the_policies_can_still_be_changed(tenant: Api) 
     assert not await refusal(tenant.patch(f"{TEAM}/old", {"metadata": {"labels": {"a": "b"}}}))
 
 
-@pytest.mark.parametrize("path", ["/api/v1/nodes/n1", "/api/v1/nodes/n1/status", f"{TEAM}/bound"])
+@pytest.mark.parametrize(
+    "path", ["/api/v1/nodes/n1", "/api/v1/nodes/n1/status", f"{TEAM}/bound", f"{UNHEALTHY}n1"]
+)
 async def test_an_agent_writes_to_its_node_and_to_pods_there(agent: KubeClient, path: str) -> None:
     assert not await patched(agent, path, {"metadata": {"annotations": {ANN_IDX: "0"}}})
 
 
-@pytest.mark.parametrize("path", ["/api/v1/nodes/n2", "/api/v1/nodes/n2/status", f"{TEAM}/on-n2"])
+@pytest.mark.parametrize(
+    "path", ["/api/v1/nodes/n2", "/api/v1/nodes/n2/status", f"{TEAM}/on-n2", CONFIG, f"{UNHEALTHY}n2"]
+)
 async def test_an_agent_writes_to_nothing_of_another_node(agent: KubeClient, path: str) -> None:
     text = await patched(agent, path, {"metadata": {"annotations": {ANN_IDX: "0"}}})
-    assert "an agent may write only to its node (n1) and the pods there" in text
+    assert "an agent may write only to its node (n1), the pods there and its ConfigMap" in text
 
 
 async def test_a_stolen_name_of_the_agent_writes_nothing(cluster: Bed) -> None:

@@ -29,6 +29,7 @@ CONFIG: dict[str, Any] = from_file(STACKS["example"])
 RENDERED = everything(load(CONFIG))
 DEPLOYMENT = "Deployment/kube-system/gpushare-schd-extender"
 SERVICE = "Service/kube-system/gpushare-schd-extender"
+SEAL = "Secret/kube-system/gpushare-schd-extender-seal"
 OTHER_IMAGE = f"example.com/extender@sha256:{'3' * 64}"
 
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(600)]
@@ -279,7 +280,7 @@ async def test_a_stack_of_an_earlier_release_retains_its_objects_after_one_up(
     assert (await deployed.stack.up()).changes == {}
     resources = (await deployed.stack.export())["deployment"]["resources"]
     retained = [each["inputs"] for each in resources if each.get("retainOnDelete")]
-    assert names_of(retained) == {"Namespace/team-a", "PriorityClass/team-a"}
+    assert names_of(retained) == {"Namespace/team-a", "PriorityClass/team-a", SEAL}
 
 
 async def test_a_renamed_tenant_is_a_new_one_and_pods_of_the_former_keep_running(
@@ -307,7 +308,7 @@ async def test_destroy_removes_all_objects_except_pods_their_namespaces_and_labe
     node = await bed.api.get("/api/v1/nodes/gpu")
     await deployed.stack.destroy()
     left = {f"{kind}/{tenant}" for kind in ("Namespace", "PriorityClass") for tenant in ("team-a", "team-b")}
-    assert (await uids_by_name(bed)).keys() == deployed.before.keys() | left
+    assert (await uids_by_name(bed)).keys() == deployed.before.keys() | left | {SEAL}
     assert deployed.before.items() <= (await uids_by_name(bed)).items()
     assert await uids(bed, *everywhere) == before
     assert (await bed.api.get("/api/v1/nodes/gpu"))["metadata"]["labels"] == node["metadata"]["labels"]

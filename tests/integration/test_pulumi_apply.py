@@ -163,6 +163,7 @@ async def test_an_up_that_may_adopt_objects_completes_one_that_was_killed(taken:
 
 
 TENANT = "Namespace/team-a"
+SEAL = "Secret/kube-system/gpushare-schd-extender-seal"
 
 
 async def test_a_tenant_that_is_added_again_keeps_its_namespace(taken: TakenOver) -> None:
@@ -177,6 +178,21 @@ async def test_a_tenant_that_is_added_again_keeps_its_namespace(taken: TakenOver
     assert (after.keys(), after[TENANT]) == (before.keys(), before[TENANT])
 
 
+async def test_the_key_that_an_extender_has_written_outlives_updates_and_the_stack(taken: TakenOver) -> None:
+    bed, stack = taken.bed, taken.stack
+    key = "c2VjcmV0"
+    written = {"data": {"key": key}, "immutable": True}
+    patch = f"--patch={json.dumps(written)}"
+    await bed.kubectl("patch", "secret", SEAL.rpartition("/")[2], "-n=kube-system", patch)
+    assert (await stack.up("--refresh")).changes == {}
+    assert key not in json.dumps(await stack.export())
+    await stack.destroy()
+    await stack.up()
+    found = await bed.api.get(f"/api/v1/namespaces/kube-system/secrets/{SEAL.rpartition('/')[2]}")
+    assert {name: found[name] for name in written} == written
+    assert key not in json.dumps(await stack.export())
+
+
 async def test_labels_of_nodes_stay_when_the_stack_goes(taken: TakenOver) -> None:
     bed, stack = taken.bed, taken.stack
     await bed.add_nodes([SimNode("bare")])
@@ -188,7 +204,7 @@ async def test_labels_of_nodes_stay_when_the_stack_goes(taken: TakenOver) -> Non
     assert labels["ack.node.gpu.placement"] == "spread"
     assert node["spec"]["taints"] == [OURS]
     await stack.destroy()
-    assert names_of(RENDERED) & (await uids_by_name(bed)).keys() == {TENANT, "PriorityClass/team-a"}
+    assert names_of(RENDERED) & (await uids_by_name(bed)).keys() == {TENANT, "PriorityClass/team-a", SEAL}
     after = await bed.api.get("/api/v1/nodes/bare")
     assert (after["metadata"]["labels"], after["spec"]["taints"]) == (labels, [OURS])
     assert (await running(bed, POD))["metadata"]["uid"] == taken.pod["metadata"]["uid"]

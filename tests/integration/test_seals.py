@@ -5,14 +5,17 @@ from typing import Any
 
 import pytest
 
+from gpushare.contract import ANN_SEAL
 from testbed import Bed, Card, SchedulerSpec, SimNode, Testbed, gpu_pod, until
 from testbed.control_plane.api import Object, read_text
+from testbed.daemons import rights
 from testbed.daemons.extender import ExtenderSpec, component_config, grant, start_extender
 from tests.fixtures.gpu_nodes import bound
 from tests.support.history import cards_of
 
 pytestmark = pytest.mark.integration
 
+SECRET = "/api/v1/namespaces/kube-system/secrets/gpushare-schd-extender-seal"  # noqa: S105 - a path
 QUICK = ("--lease-duration=4", "--renew-deadline=3", "--retry-period=0.5", "--bind-timeout=2")
 
 
@@ -31,6 +34,18 @@ async def until_used(spec: ExtenderSpec, *units: int) -> None:
 async def placed(bed: Bed, name: str, units: int) -> Object:
     await bed.create_pods([gpu_pod(name, units)])
     return await bound(bed, name)
+
+
+async def a_second_after(bed: Bed, made: Object) -> None:
+    """Wait until new objects are younger: creation times have a resolution of one second."""
+
+    async def later() -> bool:
+        probe = await bed.api.create(
+            "/api/v1/namespaces/default/configmaps", {"metadata": {"generateName": "clock-"}}
+        )
+        return bool(probe["metadata"]["creationTimestamp"] > made["metadata"]["creationTimestamp"])
+
+    await until(later, "the clock of the API server")
 
 
 def claiming(card: int, units: int) -> dict[str, str]:
@@ -74,16 +89,8 @@ async def test_annotations_of_pods_bound_before_there_was_a_key_are_trusted() ->
     async with Testbed(scheduler=SchedulerSpec(None)) as bed:
         await grant(bed)
         await bed.add_nodes([SimNode("n", [Card(), Card()])])
-        old = await bed.create_pods([gpu_pod("old", 10, nodeName="n", annotations=claiming(1, 10))])
-
-        async def a_second_later() -> bool:
-            """Creation times have a resolution of one second."""
-            probe = await bed.api.create(
-                "/api/v1/namespaces/default/configmaps", {"metadata": {"generateName": "clock-"}}
-            )
-            return bool(probe["metadata"]["creationTimestamp"] > old[0]["metadata"]["creationTimestamp"])
-
-        await until(a_second_later, "the clock of the API server")
+        (old,) = await bed.create_pods([gpu_pod("old", 10, nodeName="n", annotations=claiming(1, 10))])
+        await a_second_after(bed, old)
         await start_extender(bed, spec)
         await until_used(spec, 0, 10)
 
@@ -98,3 +105,77 @@ async def test_a_second_replica_trusts_binds_of_the_first() -> None:
         await placed(bed, "a", 12)
         await placed(bed, "b", 4)
         await until_used(second, 12, 4)
+
+
+async def key_of(bed: Bed) -> str | None:
+    """The key as it is in the Secret; None if it has none."""
+    found: str | None = (await bed.api.get(SECRET)).get("data", {}).get("key")
+    return found
+
+
+async def made_again(bed: Bed, key: str | None = None) -> None:
+    """Delete the Secret, and create it without a key, or with another one."""
+    await bed.api.delete(SECRET)
+    secret = {"metadata": {"name": SECRET.rpartition("/")[2]}, **({"data": {"key": key}} if key else {})}
+    await bed.api.create(SECRET.rpartition("/")[0], secret)
+
+
+async def test_a_lost_overwritten_or_remade_secret_closes_no_gpu() -> None:
+    """Node simulated, so no agent publishes allocations: as on a node of the Aliyun plugin."""
+    spec = ExtenderSpec(flags=QUICK)
+    async with Testbed(scheduler=SchedulerSpec(extenders=[component_config(spec.url)])) as bed:
+        await grant(bed)
+        await start_extender(bed, spec)
+        await bed.add_nodes([SimNode("n", [Card(), Card()])])
+        assert cards_of(await placed(bed, "first", 12)) == {0: 12}
+        first = await key_of(bed)
+        assert first
+        await bed.apply(rights.of_extender())
+        assert await key_of(bed) == first, "an update of the stack keeps the key"
+
+        await made_again(bed)
+        await until(lambda: key_of(bed), "the extender to write the key that it knows")
+        assert await key_of(bed) == first
+        await bed.kill(spec.name)
+        await bed.start(spec.name)
+        await until_used(spec, 12, 0)
+
+        other = "b3RoZXI="
+        await made_again(bed, other)
+        await bed.kill(spec.name)
+        await bed.start(spec.name)
+        await until_used(spec, 12, 0)
+        second = await placed(bed, "second", 4)
+        assert cards_of(second) == {1: 4}
+        await a_second_after(bed, second)
+
+        await bed.kill(spec.name)
+        await made_again(bed)
+        await bed.start(spec.name)
+        await until_used(spec, 12, 4)
+        assert await key_of(bed) not in (None, first, other)
+
+
+async def test_without_the_secret_nothing_is_sealed_until_it_exists() -> None:
+    spec = ExtenderSpec(flags=QUICK)
+    async with Testbed(scheduler=SchedulerSpec(extenders=[component_config(spec.url)])) as bed:
+        await grant(bed)
+        await bed.api.delete(SECRET)
+        await start_extender(bed, spec)
+        ready = f"{spec.ops_url}/readyz"
+        assert "ok\ndegraded: bind annotations are accepted without a seal: " in await read_text(ready)
+        assert "gpushare-schd-extender-seal" in await read_text(ready)
+        await bed.add_nodes([SimNode("n", [Card(), Card()])])
+        unsealed = await placed(bed, "unsealed", 12)
+        assert ANN_SEAL not in unsealed["metadata"]["annotations"]
+        await a_second_after(bed, unsealed)
+        await bed.apply(rights.of_extender())
+
+        async def recovered() -> bool:
+            return await read_text(ready) == "ok"
+
+        await until(recovered, "the extender to seal")
+        assert ANN_SEAL in (await placed(bed, "sealed", 4))["metadata"]["annotations"]
+        await bed.kill(spec.name)
+        await bed.start(spec.name)
+        await until_used(spec, 12, 4)

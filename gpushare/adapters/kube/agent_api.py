@@ -25,6 +25,7 @@ _TIMEOUT_S: Final = 5.0
 _LIST_TIMEOUT_S: Final = 15.0
 _PAGE_SIZE: Final = 1000
 _MERGE_PATCH: Final = "application/merge-patch+json"
+_STATUS: Final = "/status"
 _NODES: Final = "/api/v1/nodes"
 _CONFIGMAPS: Final = f"/api/v1/namespaces/{SYSTEM_NAMESPACE}/configmaps"
 _WRONG_UID: Final = "metadata.uid"
@@ -39,14 +40,14 @@ class AgentApi:
         self._client = client
         self._node = node
         self._identity = identity
-        self._pods_part = ""
+        self._pods_part = _STATUS
 
     async def patch_node(self, patch: Mapping[str, Any]) -> None:
         """PATCH ``nodes/status``, which also accepts metadata in the same write."""
         await self._patch(f"{_NODES}/{self._node}/status", patch)
 
     async def patch_pod(self, pod: Pod, annotations: Mapping[str, str | None]) -> None:
-        """PATCH the pod, or its status if only that is allowed."""
+        """PATCH the status of the pod, which also accepts metadata, or the pod if only that is allowed."""
         path = f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}"
         body = {"metadata": {"uid": pod.uid, "annotations": dict(annotations)}}
         try:
@@ -54,10 +55,7 @@ class AgentApi:
         except ApiError as error:
             if error.status != HTTPStatus.FORBIDDEN:
                 raise
-            other = "" if self._pods_part else "/status"
-            await self._patch_pod(path + other, body)
-            self._pods_part = other
-            log.info("pods_patched_by_other_path", subresource=other, refused=str(error))
+            await self._patch_other_part(path, body, error)
 
     async def write_unhealthy(self, indices: str) -> None:
         """PATCH the ConfigMap, or POST it if it does not exist and ``indices`` is not empty."""
@@ -91,6 +89,16 @@ class AgentApi:
     async def write_event(self, event: Event) -> None:
         """POST an Event."""
         await write_event(self._client, event, component=AGENT_NAME, identity=self._identity)
+
+    async def _patch_other_part(self, path: str, body: Mapping[str, Any], refused: ApiError) -> None:
+        """PATCH what was not tried yet. Raises ``refused`` if that is forbidden too."""
+        other = "" if self._pods_part else _STATUS
+        try:
+            await self._patch_pod(path + other, body)
+        except ApiError as error:
+            raise (refused if error.status == HTTPStatus.FORBIDDEN else error) from error
+        self._pods_part = other
+        log.info("pods_patched_by_other_path", subresource=other, refused=str(refused))
 
     async def _patch(self, path: str, body: Mapping[str, Any]) -> None:
         await self._client.request("PATCH", path, timeout_s=_TIMEOUT_S, body=body, content_type=_MERGE_PATCH)

@@ -18,14 +18,23 @@ from gpushare.ports import Event, Fence, LeaseRecord, StoredKey
 T = TypeVar("T")
 
 _TIMEOUT_S: Final = 5.0
+_MERGE_PATCH: Final = "application/merge-patch+json"
 _ADDRESS: Final = "gpushare.io/address"
 _BINDS: Final = "gpushare.io/binds"
 _QUIET: Final = "none"
 _OPEN: Final = "open"
 
 
+class _Managed(msgspec.Struct, rename={"fields": "fieldsV1"}):
+    """The fields that one manager has set, and when it last changed them."""
+
+    time: str = ""
+    fields: dict[str, Any] = msgspec.field(default_factory=dict)
+
+
 class _SecretMeta(BareMeta, rename="camel"):
     creation_timestamp: str = ""
+    managed_fields: list[_Managed] = msgspec.field(default_factory=list)
 
 
 class _Secret(msgspec.Struct):
@@ -55,7 +64,7 @@ class ExtenderApi:
     def __init__(self, client: KubeClient, *, lease_namespace: str, lease_name: str, identity: str) -> None:
         self._client = client
         self._leases = f"/apis/coordination.k8s.io/v1/namespaces/{lease_namespace}/leases"
-        self._secrets = f"/api/v1/namespaces/{lease_namespace}/secrets"
+        self._secret = f"/api/v1/namespaces/{lease_namespace}/secrets/{SEAL_SECRET}"
         self._lease_name = lease_name
         self._identity = identity
 
@@ -97,22 +106,21 @@ class ExtenderApi:
         body = await self._get(f"{self._leases}/{self._lease_name}")
         return None if body is None else _record(body)
 
-    async def read_key(self) -> StoredKey | None:
+    async def read_key(self) -> StoredKey:
         """GET the Secret."""
-        body = await self._get(f"{self._secrets}/{SEAL_SECRET}")
-        return None if body is None else _stored_key(body)
+        return _stored_key(await self._client.request("GET", self._secret, timeout_s=_TIMEOUT_S))
 
-    async def create_key(self, key: bytes) -> StoredKey:
-        """POST the Secret."""
+    async def write_key(self, key: bytes, version: str) -> StoredKey:
+        """PATCH that version of the Secret, and make it immutable."""
         secret = {
-            "apiVersion": "v1",
-            "kind": "Secret",
-            "metadata": {"name": SEAL_SECRET},
+            "metadata": {"resourceVersion": version},
             "immutable": True,
             "data": {SEAL_SECRET_KEY: base64.b64encode(key).decode()},
         }
         return _stored_key(
-            await self._client.request("POST", self._secrets, timeout_s=_TIMEOUT_S, body=secret)
+            await self._client.request(
+                "PATCH", self._secret, timeout_s=_TIMEOUT_S, body=secret, content_type=_MERGE_PATCH
+            )
         )
 
     async def write_lease(self, record: LeaseRecord) -> LeaseRecord:
@@ -178,14 +186,15 @@ def _record(body: bytes) -> LeaseRecord:
 
 
 def _stored_key(body: bytes) -> StoredKey:
-    """Decode the Secret. Raises ApiError if it contains no key."""
+    """Decode the Secret. The API server accepts only valid base64."""
     secret = _decoded(body, _Secret)
-    try:
-        key = base64.b64decode((secret.data or {}).get(SEAL_SECRET_KEY, ""), validate=True)
-    except ValueError:
-        key = b""
-    if not key:
-        raise ApiError(
-            f"Secret {SEAL_SECRET} has no {SEAL_SECRET_KEY!r}: delete it so that a new one is created"
-        )
-    return StoredKey(key, secret.metadata.creation_timestamp)
+    key = base64.b64decode((secret.data or {}).get(SEAL_SECRET_KEY, ""))
+    return StoredKey(key, _written(secret.metadata), secret.metadata.resource_version)
+
+
+def _written(meta: _SecretMeta) -> str:
+    """When the key was last written. Without managed fields the creation time, which may be earlier."""
+    times = [
+        each.time for each in meta.managed_fields if f"f:{SEAL_SECRET_KEY}" in each.fields.get("f:data", {})
+    ]
+    return max(times, default=meta.creation_timestamp)

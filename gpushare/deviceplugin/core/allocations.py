@@ -112,12 +112,10 @@ class Allocations:
 
 
 def diverges(allocations: Allocations, allocation: Allocation) -> bool:
-    """Whether the pod's annotations name other GPUs than the allocation, or are not sealed."""
+    """Whether the pod's annotations name other GPUs than the allocation."""
     gpu_pod = allocations.gpu_pods.get(allocation.uid)
     annotated = {index for index, _ in (gpu_pod.claim or ())} if gpu_pod else set()
-    return annotated != {allocations.index_of(uuid) for uuid, _ in allocation.cards} or not (
-        gpu_pod and gpu_pod.pod.seal
-    )
+    return annotated != {allocations.index_of(uuid) for uuid, _ in allocation.cards}
 
 
 def allocated_shares(allocations: Allocations, uid: str) -> Shares | None:

@@ -77,7 +77,7 @@ class FakeApi:
     lease_errors: deque[ApiError | None] = field(default_factory=deque)
     lease_verbs: tuple[str, ...] = ("get", "create", "update")
     lease_requests: int = 0
-    key: StoredKey | None = None
+    key: StoredKey | None = field(default_factory=lambda: StoredKey(b"", "2025-01-01T00:00:00Z", "1"))
     key_errors: deque[ApiError | None] = field(default_factory=deque)
     writes: int = 0
 
@@ -136,13 +136,17 @@ class FakeApi:
         self.lease = replace(record, version=str(self.writes), uid=uid)
         return self.lease
 
-    async def read_key(self) -> StoredKey | None:
+    async def read_key(self) -> StoredKey:
         _next(self.key_errors)
+        if self.key is None:
+            raise refused(404, "secrets not found")
         return self.key
 
-    async def create_key(self, key: bytes) -> StoredKey:
+    async def write_key(self, key: bytes, version: str) -> StoredKey:
         _next(self.key_errors)
-        self.key = StoredKey(key, "2026-01-01T00:00:00Z")
+        if self.key is None or version != self.key.version:
+            raise refused(409, "the object has been modified")
+        self.key = StoredKey(key, "2026-01-01T00:00:00Z", f"{version}1")
         return self.key
 
 

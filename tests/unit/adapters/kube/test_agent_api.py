@@ -71,17 +71,17 @@ async def test_metadata_and_status_of_the_node_are_one_write_through_its_status(
 async def test_a_pod_is_patched_with_its_uid() -> None:
     wire, _ = await exchange(lambda api: api.patch_pod(POD, {"a": "b", "c": None}), fixed(200, "{}"))
     body = {"metadata": {"uid": "uid-1", "annotations": {"a": "b", "c": None}}}
-    assert wire.seen == [("PATCH", POD_PATH, MERGE, body)]
+    assert wire.seen == [("PATCH", f"{POD_PATH}/status", MERGE, body)]
 
 
-async def test_a_pod_that_may_be_patched_by_status_only_is_patched_there_from_then_on() -> None:
+async def test_a_pod_whose_status_may_not_be_patched_is_patched_itself_from_then_on() -> None:
     wire = Wire()
     async with serving() as served:
         served.script.extend(wire.then(status(403), fixed(200, "{}"), fixed(200, "{}")))
         api = agent(served)
         await api.patch_pod(POD, {"a": "1"})
         await api.patch_pod(POD, {"a": "2"})
-    assert wire.lines == [f"PATCH {POD_PATH}", f"PATCH {POD_PATH}/status", f"PATCH {POD_PATH}/status"]
+    assert wire.lines == [f"PATCH {POD_PATH}/status", f"PATCH {POD_PATH}", f"PATCH {POD_PATH}"]
     assert wire.seen[2][3]["metadata"]["annotations"] == {"a": "2"}
 
 
@@ -93,12 +93,13 @@ async def test_a_permission_that_changes_later_is_found_by_trying_both_paths() -
         api = agent(served)
         for _ in range(3):
             await api.patch_pod(POD, {"a": "1"})
-    assert [line.endswith("/status") for line in wire.lines] == [False, True, True, False, False]
+    assert [line.endswith("/status") for line in wire.lines] == [True, False, False, True, True]
 
 
-async def test_a_pod_that_may_not_be_patched_at_all_is_an_error() -> None:
-    with pytest.raises(ApiError, match="not its status either") as caught:
-        await exchange(lambda api: api.patch_pod(POD, {}), status(403), status(403, "not its status either"))
+async def test_a_pod_that_may_not_be_patched_at_all_is_an_error_with_the_first_reason() -> None:
+    answers = status(403, "not its status"), status(403, "nor the pod")
+    with pytest.raises(ApiError, match="not its status") as caught:
+        await exchange(lambda api: api.patch_pod(POD, {}), *answers)
     assert caught.value.status == 403
 
 

@@ -16,7 +16,7 @@ from tests.builders.scheduling import pod
 from tests.unit.adapters.fakes import Answer, fixed, serving
 
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"
-SECRETS = "/api/v1/namespaces/kube-system/secrets"
+SEAL = "/api/v1/namespaces/kube-system/secrets/gpushare-schd-extender-seal"
 RECORD = LeaseRecord(
     "me", "10.0.0.1:39999", 15, "2026-01-01T00:00:00.000000Z", 3, "7", "lease-uid", quiet=True
 )
@@ -144,20 +144,35 @@ async def test_the_lease_of_an_older_version_is_not_quiet() -> None:
     assert not found.quiet
 
 
-async def test_the_key_of_the_seals_is_an_immutable_secret() -> None:
-    secret = {
-        "metadata": {"name": "s", "creationTimestamp": "2026-01-01T00:00:00Z"},
-        "data": {"key": base64.b64encode(b"secret").decode()},
-    }
-    async with extender(stored(secret), stored(secret)) as (api, sent):
-        assert await api.read_key() == StoredKey(b"secret", "2026-01-01T00:00:00Z")
-        await api.create_key(b"secret")
-    assert sent[0] == Sent("GET", f"{SECRETS}/gpushare-schd-extender-seal", {}, None)
-    assert (sent[1].method, sent[1].path, sent[1].body["immutable"]) == ("POST", SECRETS, True)
-    assert sent[1].body["data"] == secret["data"]
+KEY = base64.b64encode(b"secret").decode()
+META = {"name": "s", "creationTimestamp": "2026-01-01T00:00:00Z", "resourceVersion": "7"}
 
 
-async def test_a_secret_without_a_key_is_an_error_with_a_remedy() -> None:
-    async with extender(stored({"metadata": {"name": "s"}, "data": {}})) as (api, _):
-        with pytest.raises(ApiError, match="delete it so that a new one is created"):
-            await api.read_key()
+def managed(at: str, field: str) -> dict[str, Any]:
+    return {"manager": "m", "operation": "Update", "time": at, "fieldsV1": {"f:data": {".": {}, field: {}}}}
+
+
+async def test_the_key_of_the_seals_is_as_old_as_its_last_write() -> None:
+    times = [managed("2026-02-01T00:00:00Z", "f:key"), managed("2026-03-01T00:00:00Z", "f:other")]
+    secret = {"metadata": {**META, "managedFields": times}, "data": {"key": KEY}}
+    async with extender(stored(secret)) as (api, sent):
+        assert await api.read_key() == StoredKey(b"secret", "2026-02-01T00:00:00Z", "7")
+    assert sent == [Sent("GET", SEAL, {}, None)]
+
+
+async def test_without_managed_fields_the_key_is_as_old_as_its_secret() -> None:
+    async with extender(stored({"metadata": META, "data": {"key": KEY}})) as (api, _):
+        assert await api.read_key() == StoredKey(b"secret", "2026-01-01T00:00:00Z", "7")
+
+
+@pytest.mark.parametrize("data", [{}, {"data": None}, {"data": {"other": KEY}}, {"data": {"key": ""}}])
+async def test_a_secret_may_have_no_key_yet(data: dict[str, Any]) -> None:
+    async with extender(stored({"metadata": META, **data})) as (api, _):
+        assert await api.read_key() == StoredKey(b"", "2026-01-01T00:00:00Z", "7")
+
+
+async def test_the_key_is_written_into_the_version_that_was_read_and_made_immutable() -> None:
+    async with extender(stored({"metadata": META, "data": {"key": KEY}})) as (api, sent):
+        await api.write_key(b"secret", "7")
+    body = {"metadata": {"resourceVersion": "7"}, "immutable": True, "data": {"key": KEY}}
+    assert sent == [Sent("PATCH", SEAL, {}, body)]
