@@ -24,6 +24,7 @@ from components.manifests.parts import (
     rule,
     sizes,
 )
+from components.manifests.tls import tls_secret
 from gpushare.contract import (
     EXTENDER_NAME,
     EXTENDER_NODE_PORT,
@@ -53,7 +54,7 @@ def objects(settings: Extender, version: KubernetesVersion) -> list[Object]:
 
 def url(settings: Extender) -> str:
     """URL of the extender for a kube-scheduler on one of its nodes or in its pod."""
-    scheme = "https" if settings.tls_secret else "http"
+    scheme = "https" if tls_secret(settings) else "http"
     service = f"{EXTENDER_NAME}.{SYSTEM_NAMESPACE}.svc"
     address = {
         Exposure.NODE_PORT: f"127.0.0.1:{EXTENDER_NODE_PORT}",
@@ -128,7 +129,7 @@ def _strategy(settings: Extender) -> Object:
 
 def _template(settings: Extender, version: KubernetesVersion) -> Object:
     is_sidecar = settings.exposure is Exposure.SIDECAR
-    owner = {"fsGroup": NON_ROOT} if settings.tls_secret else {}
+    owner = {"fsGroup": NON_ROOT} if tls_secret(settings) else {}
     marks = {"annotations": scheduler.config_mark(settings, version)} if is_sidecar else {}
     return {
         "metadata": {"labels": dict(_LABELS), **marks},
@@ -183,7 +184,7 @@ def _container(settings: Extender, version: KubernetesVersion) -> Object:
         **http_probes("/healthz", "/readyz", OPS),
         "resources": sizes(settings.cpu, settings.memory),
         "securityContext": container_security(),
-        **({"volumeMounts": [_TLS_MOUNT]} if settings.tls_secret else {}),
+        **({"volumeMounts": [_TLS_MOUNT]} if tls_secret(settings) else {}),
     }
 
 
@@ -205,7 +206,7 @@ def _placement_flags(settings: Extender) -> list[str]:
 
 
 def _tls_flags(settings: Extender) -> list[str]:
-    if not settings.tls_secret:
+    if not tls_secret(settings):
         return []
     files = {"tls-cert": "tls.crt", "tls-key": "tls.key", "client-ca": "ca.crt"}
     return [f"--{flag}={_TLS_FOLDER}/{name}" for flag, name in files.items()]
@@ -213,7 +214,8 @@ def _tls_flags(settings: Extender) -> list[str]:
 
 def _volumes(settings: Extender) -> Object:
     config = [scheduler.volume(settings)] if settings.exposure is Exposure.SIDECAR else []
-    tls = [_tls_volume(settings.tls_secret)] if settings.tls_secret else []
+    secret = tls_secret(settings)
+    tls = [_tls_volume(secret)] if secret else []
     return {"volumes": [*config, *tls]} if config or tls else {}
 
 
