@@ -114,7 +114,7 @@ class Extender:
     """``stack``: mutual TLS between the scheduler and the extender, with certificates that the stack makes in
     the cluster. ``none``: plain HTTP, with which every host and pod that reaches the port can bind pods."""
     tls_secret: str | None = None
-    """Secret in kube-system with ``tls.crt``, ``tls.key`` and ``ca.crt`` of somebody else, to use instead of
+    """Secret in kube-system with ``tls.crt``, ``tls.key`` and ``ca.crt`` of another CA, to use instead of
     certificates of the stack."""
     log_level: LogLevel = LogLevel.INFO
     """Lowest level that is logged."""
