@@ -28,22 +28,21 @@ def is_open(host: str, *, tls: bool) -> bool:
 class Clients:
     """Checks the names of clients and reports when their certificates expire.
 
-    ``names`` are those that may call, None if the port has no TLS and everybody may.
+    On a port without TLS clients have no certificate, and everybody may call; TLS requires one.
     """
 
-    def __init__(self, names: Iterable[str] | None, metrics: ExtenderMetrics) -> None:
-        self._names = None if names is None else tuple(names)
+    def __init__(self, names: Iterable[str], metrics: ExtenderMetrics) -> None:
+        self._names = tuple(names)
         self._metrics = metrics
         self._seen: dict[str, PeerCertificate] = {}
 
     def rejection(self, certificate: PeerCertificate | None) -> str:
         """Why the holder of the certificate may not call; empty if it may."""
-        if self._names is None:
+        if certificate is None:
             return ""
-        own = certificate.names if certificate else ()
-        name = next((each for each in own if each in self._names), None)
-        if certificate is None or name is None:
-            return _refused(own, self._names)
+        name = next((each for each in certificate.names if each in self._names), None)
+        if name is None:
+            return _refused(certificate.names, self._names)
         if self._seen.get(name) != certificate:
             self._seen[name] = certificate
             self._metrics.certificate_expiry.labels(name).set(certificate.expires_at)

@@ -120,7 +120,7 @@ class ExtenderDaemon:
             deadlines=settings.deadlines,
         )
         self._register_gauges()
-        self._clients = Clients(settings.client_names if settings.tls else None, self._metrics)
+        self._clients = Clients(settings.client_names, self._metrics)
         self._open_port = is_open(settings.host, tls=settings.tls is not None)
         self.scheduler_routes = self._make_routes(peers, settings.shortlist)
         page = LedgerPage(lambda: self._cluster.ledger, self._cluster.pods.values)

@@ -36,7 +36,7 @@ class ServiceFake:
 
 
 SCHEDULER = PeerCertificate("system:kube-scheduler", (), 1e9)
-handle = scheduler_routes(cast("SchedulerService", ServiceFake()), Clients(None, ExtenderMetrics()))
+handle = scheduler_routes(cast("SchedulerService", ServiceFake()), Clients([], ExtenderMetrics()))
 
 
 async def ask(method: str, path: str, body: bytes | None = b"", **headers: str) -> Response:
@@ -110,6 +110,7 @@ async def test_with_tls_a_verb_is_for_clients_with_an_allowed_name(verb: str) ->
         answer = guarded(request)
         return (answer if isinstance(answer, Response) else await answer).body
 
-    assert (await body(SCHEDULER)).startswith(f"{verb} x".encode())
-    for other in (None, PeerCertificate("kubelet", (), 1e9)):
-        assert (await body(other)).startswith(f"refused {verb}: the client certificate".encode())
+    for caller in (SCHEDULER, None):
+        assert (await body(caller)).startswith(f"{verb} x".encode())
+    refused = await body(PeerCertificate("kubelet", (), 1e9))
+    assert refused.startswith(f"refused {verb}: the client certificate".encode())
