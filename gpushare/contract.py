@@ -155,6 +155,10 @@ EXTENDER_NODE_PORT: Final = 32766
 EXTENDER_NAME: Final = "gpushare-schd-extender"
 INSTALLER_NAME: Final = "gpushare-installer"
 """Name of the Job that edits kube-scheduler, component of its events, and label of its pods."""
+TLS_CERT: Final = "tls.crt"
+TLS_KEY: Final = "tls.key"
+TLS_CA: Final = "ca.crt"
+"""Keys of a Secret with a certificate, as cert-manager names them."""
 EXTENDER_TLS_SECRET: Final = "gpushare-schd-extender-tls"  # noqa: S105 - a name
 """Certificate of the extender, of which replicas are also clients."""
 CLIENT_TLS_SECRET: Final = "gpushare-scheduler-client-tls"  # noqa: S105 - a name
