@@ -116,6 +116,8 @@ class Extender:
     tls_secret: str | None = None
     """Secret in kube-system with ``tls.crt``, ``tls.key`` and ``ca.crt`` of another CA, to use instead of
     certificates of the stack."""
+    certificates_image: str = ""
+    """Image with digest of the Job that makes certificates; default: ``cli`` of ``images``."""
     log_level: LogLevel = LogLevel.INFO
     """Lowest level that is logged."""
     shortlist: int | None = None

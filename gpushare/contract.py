@@ -155,6 +155,8 @@ EXTENDER_NODE_PORT: Final = 32766
 EXTENDER_NAME: Final = "gpushare-schd-extender"
 INSTALLER_NAME: Final = "gpushare-installer"
 """Name of the Job that edits kube-scheduler, component of its events, and label of its pods."""
+CERTIFICATES_NAME: Final = "gpushare-certificates"
+"""Name of the Job and the CronJob that make certificates, and label of their pods."""
 TLS_CERT: Final = "tls.crt"
 TLS_KEY: Final = "tls.key"
 TLS_CA: Final = "ca.crt"

@@ -33,6 +33,9 @@ from gpushare.contract import (
     EXTENDER_SERVICE_PORT,
     SEAL_SECRET,
     SYSTEM_NAMESPACE,
+    TLS_CA,
+    TLS_CERT,
+    TLS_KEY,
 )
 from gpushare.kubescheduler.config import KubernetesVersion
 
@@ -208,7 +211,7 @@ def _placement_flags(settings: Extender) -> list[str]:
 def _tls_flags(settings: Extender) -> list[str]:
     if not tls_secret(settings):
         return []
-    files = {"tls-cert": "tls.crt", "tls-key": "tls.key", "client-ca": "ca.crt"}
+    files = {"tls-cert": TLS_CERT, "tls-key": TLS_KEY, "client-ca": TLS_CA}
     return [f"--{flag}={_TLS_FOLDER}/{name}" for flag, name in files.items()]
 
 
@@ -220,5 +223,6 @@ def _volumes(settings: Extender) -> Object:
 
 
 def _tls_volume(secret: str) -> Object:
-    """Its files belong to the ``fsGroup`` of the pod."""
-    return {"name": "tls", "secret": {"secretName": secret, "defaultMode": 0o440}}
+    """Its files belong to the ``fsGroup`` of the pod, which starts once the Secret has them."""
+    files = [{"key": key, "path": key} for key in (TLS_CERT, TLS_KEY, TLS_CA)]
+    return {"name": "tls", "secret": {"secretName": secret, "defaultMode": 0o440, "items": files}}
