@@ -5,6 +5,8 @@ and a Job and a CronJob fill them (``gpushare certificates``). Their account may
 only.
 """
 
+import hashlib
+import json
 from typing import Final
 
 from components.config import Extender
@@ -30,7 +32,9 @@ _LABELS: Final = labels(_NAME)
 _SECRETS: Final = (AUTHORITY_SECRET, EXTENDER_TLS_SECRET, CLIENT_TLS_SECRET)
 _SCHEDULE: Final = "17 3 * * *"
 """Daily: a certificate is due for four months before it expires."""
-_DEADLINE_S: Final = 300
+_DEADLINE_S: Final = 3600
+"""Ends a run that hangs, but not one whose image is pulled slowly."""
+_DIGITS: Final = 8
 _FIRST_CRON_JOB_V1: Final = KubernetesVersion(1, 21)
 
 
@@ -43,14 +47,21 @@ def objects(settings: Extender, version: KubernetesVersion) -> list[Object]:
         account(_NAME),
         role(_NAME, [rule("", ["secrets"], ["get", "patch"], names=_SECRETS)]),
         role_binding(_NAME, _NAME, _NAME),
-        {
-            "apiVersion": "batch/v1",
-            "kind": "Job",
-            "metadata": metadata(_NAME, _LABELS),
-            "spec": _job(settings, version),
-        },
+        _first_job(settings, version),
         _cron_job(settings, version),
     ]
+
+
+def _first_job(settings: Extender, version: KubernetesVersion) -> Object:
+    """Named by its content, because the pods of a Job cannot be changed."""
+    spec = _job(settings, version)
+    digest = hashlib.sha256(json.dumps(spec, sort_keys=True).encode()).hexdigest()[:_DIGITS]
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": metadata(f"{_NAME}-{digest}", _LABELS),
+        "spec": spec,
+    }
 
 
 def _empty_secret(name: str) -> Object:

@@ -683,6 +683,8 @@ def test_certificates_are_made_at_once_and_renewed_every_day() -> None:
     (container,) = pod(job)["containers"]
     assert container["command"] == ["gpushare", "certificates"]
     assert (container["image"], cron["apiVersion"]) == (DIGEST, "batch/v1")
+    upgraded = pick(made(extender={**STACK_TLS, "certificatesImage": DIGEST.replace("0", "1")}), "Job")
+    assert upgraded["metadata"]["name"] != job["metadata"]["name"]
     older = made(extender=STACK_TLS, kubernetesVersion="1.20", admission=False)
     assert pick(older, "CronJob")["apiVersion"] == "batch/v1beta1"
 
