@@ -80,7 +80,7 @@ class _Component(pulumi.ComponentResource):
                 depends_on=_needed(kind, made),
                 # None inherits from the parent: a program may retain everything.
                 retain_on_delete=kind in _RETAINED or None,
-                # Filled in the cluster; a refresh reads it.
+                # The provider returns the object as it is, with what a daemon has written.
                 additional_secret_outputs=["data"] if kind == "Secret" else None,
             )
             made.append((kind, KubernetesObject(f"{name}-{kind}-{own}".lower(), manifest, options)))
