@@ -57,7 +57,8 @@ def objects(settings: Extender, version: KubernetesVersion) -> list[Object]:
 
 def url(settings: Extender) -> str:
     """URL of the extender for a kube-scheduler on one of its nodes or in its pod."""
-    scheme = "https" if tls_secret(settings) else "http"
+    is_sidecar = settings.exposure is Exposure.SIDECAR
+    scheme = "https" if tls_secret(settings) and not is_sidecar else "http"
     service = f"{EXTENDER_NAME}.{SYSTEM_NAMESPACE}.svc"
     address = {
         Exposure.NODE_PORT: f"127.0.0.1:{EXTENDER_NODE_PORT}",
