@@ -18,6 +18,7 @@ import click
 
 from components import config
 from components.decode import spelled
+from components.manifests import certificates as certificates_manifests
 from components.manifests import device_plugin as agent_manifests
 from components.manifests import exporter as exporter_manifests
 from components.manifests import extender as extender_manifests
@@ -51,12 +52,14 @@ SECTIONS: Mapping[str, type[Any]] = {
 }
 REFERENCE = Path(__file__).parent / "reference"
 VERSION = KubernetesVersion(1, 33)
+STACK = config.Extender(tls=config.Tls.STACK, certificates_image="none")
 ROLES: Mapping[str, list[Object]] = {
     "Extender": extender_manifests.objects(config.Extender(), VERSION),
     "Node agent (`nodes/pods` only with `queryKubelet`)": agent_manifests.shared(VERSION, query_kubelet=True),
     "Exporter": exporter_manifests.objects(config.Exporter()),
     "Metrics API": metrics_api_manifests.objects(config.MetricsApi(tls_secret="", ca_bundle=""), VERSION),
-    "Installer": installer_manifests.objects(config.Installer(), VERSION),
+    "Installer": installer_manifests.objects(config.Installer(), STACK, VERSION),
+    "Certificates": certificates_manifests.objects(STACK, VERSION),
 }
 
 

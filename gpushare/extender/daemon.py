@@ -19,6 +19,7 @@ from gpushare.adapters.kube.extender_resources import NODES, PODS, UNHEALTHY
 from gpushare.adapters.kube.watch import Follower
 from gpushare.adapters.peer import Peers
 from gpushare.extender.binder import Binder
+from gpushare.extender.clients import OPEN_PORT, Clients, is_open
 from gpushare.extender.cluster import Cluster
 from gpushare.extender.events import Explainer, ExtenderEventMetrics
 from gpushare.extender.handlers import BudgetHandler, ConfigMapHandler, NodeHandler, PodHandler, SyncStatus
@@ -52,6 +53,8 @@ _GC_THRESHOLDS: Final = (20_000, 100, 50)
 _EVENT_QUEUE_SIZE: Final = 10_000
 _PLACEMENTS: Final = 100
 """Placements that may wait to be written as events. kube-scheduler writes an event for each one too."""
+_TLS: Final = "tls"
+"""Value of the label ``right`` of the degraded mode metric."""
 
 
 async def run(settings: ExtenderSettings) -> None:
@@ -69,6 +72,7 @@ async def run(settings: ExtenderSettings) -> None:
             asyncio.TaskGroup() as tasks,
         ):
             extender = ExtenderDaemon(settings, client, peers, tasks)
+            extender.report_transport(tls)
             server = HttpServer(
                 extender.scheduler_routes, max_body=MAX_BODY_BYTES, tls=tls.server if tls else None
             )
@@ -127,6 +131,8 @@ class ExtenderDaemon:
             deadlines=settings.deadlines,
         )
         self._register_gauges()
+        self._clients = Clients(settings.client_names, self._metrics)
+        self._open_port = is_open(settings.host, tls=settings.tls is not None)
         self.scheduler_routes = self._make_routes(peers, settings.shortlist)
         page = LedgerPage(lambda: self._cluster.ledger, self._cluster.pods.values, self._cluster.turns.turn)
         self.admin_routes = AdminRoutes(
@@ -166,7 +172,15 @@ class ExtenderDaemon:
             readiness=self._sync_status,
             shortlist=shortlist,
         )
-        return scheduler_routes(service)
+        return scheduler_routes(service, self._clients)
+
+    def report_transport(self, tls: MutualTls | None) -> None:
+        """Report when our certificate expires, or that the port is open."""
+        self._metrics.reduced.labels(_TLS).set(self._open_port)
+        if tls:
+            self._metrics.certificate_expiry.labels("server").set_function(lambda: tls.expires_at)
+        if self._open_port:
+            log.warning("reduced_mode", right=_TLS, effect=OPEN_PORT)
 
     def jobs(self) -> Iterable[Coroutine[Any, Any, None]]:
         """The background jobs; each runs until cancelled."""
@@ -194,8 +208,9 @@ class ExtenderDaemon:
         return self._sync_status.missing()
 
     def _notices(self) -> Iterable[str]:
-        degraded = self._leadership.degraded
-        return [*([f"degraded: {degraded}"] if degraded else ()), *self._sync_status.notices()]
+        reasons = (self._leadership.degraded, OPEN_PORT if self._open_port else None)
+        own = [f"degraded: {reason}" for reason in reasons if reason]
+        return [*own, *self._sync_status.notices()]
 
     async def _follow(self) -> None:
         """The Lease is read before any list starts."""

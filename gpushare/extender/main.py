@@ -9,6 +9,7 @@ import click
 
 from gpushare.contract import EXTENDER_DEFAULT_PORT, EXTENDER_NAME, EXTENDER_OPS_PORT, SYSTEM_NAMESPACE
 from gpushare.errors import ConfigError
+from gpushare.extender.clients import DEFAULT_NAMES
 from gpushare.extender.lease import LeaseDurations
 from gpushare.extender.settings import CGPU_PODS, Deadlines, ExtenderSettings
 from gpushare.runtime.flags import LISTENING_PORT, SECONDS, daemon_options, run_daemon
@@ -119,6 +120,14 @@ class _PortOrDefault(click.ParamType[int]):
 )
 @click.option("--tls-key", help="Key of the certificate.")
 @click.option("--client-ca", help="CA certificates that verify clients.")
+@click.option(
+    "--client-name",
+    "client_names",
+    multiple=True,
+    metavar="NAME",
+    help="Common name or DNS name of the certificate of a client that may filter and bind; repeatable.  "
+    f"[default: {' and '.join(DEFAULT_NAMES)}]",
+)
 def command(**flags: Any) -> None:
     """Serve the calls of kube-scheduler: filter, prioritize, preempt and bind; and inspect."""
     import uvloop
@@ -140,6 +149,7 @@ def settings_of(flags: dict[str, Any], environ: "os._Environ[str] | dict[str, st
     _check(durations)
     own = environ.get("POD_IP") or socket.gethostname()
     address = flags["advertise_address"] or f"{f'[{own}]' if ':' in own else own}:{flags['port']}"
+    tls = _tls(flags["tls_cert"], flags["tls_key"], flags["client_ca"])
     return ExtenderSettings(
         host=flags["host"],
         port=flags["port"],
@@ -156,7 +166,8 @@ def settings_of(flags: dict[str, Any], environ: "os._Environ[str] | dict[str, st
         events_per_second=flags["events_per_second"],
         shortlist=flags["shortlist"],
         cgpu_pods_per_card=flags["cgpu_pods_per_card"],
-        tls=_tls(flags["tls_cert"], flags["tls_key"], flags["client_ca"]),
+        tls=tls,
+        client_names=_client_names(flags["client_names"], tls),
         allow_without_lease=flags["allow_without_lease"],
     )
 
@@ -182,3 +193,9 @@ def _tls(cert: str | None, key: str | None, client_ca: str | None) -> TlsFiles |
     if cert and key and client_ca:
         return TlsFiles(cert, key, client_ca)
     raise ConfigError("--tls-cert, --tls-key and --client-ca belong together: set all three or none")
+
+
+def _client_names(names: tuple[str, ...], tls: TlsFiles | None) -> tuple[str, ...]:
+    if names and tls is None:
+        raise ConfigError(f"--client-name {names[0]} needs --tls-cert, --tls-key and --client-ca")
+    return names or DEFAULT_NAMES

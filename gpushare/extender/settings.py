@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Final
 
+from gpushare.extender.clients import DEFAULT_NAMES
 from gpushare.extender.lease import LeaseDurations
 from gpushare.runtime.tls import TlsFiles
 
@@ -38,4 +39,5 @@ class ExtenderSettings:
     shortlist: int = 0
     cgpu_pods_per_card: int = CGPU_PODS
     tls: TlsFiles | None = None
+    client_names: tuple[str, ...] = DEFAULT_NAMES
     allow_without_lease: bool = False

@@ -5,6 +5,7 @@ connection a turn: at most one request, and a limited amount of work, so that no
 """
 
 import asyncio
+import math
 import time
 from collections import deque
 from typing import Final, Protocol, cast
@@ -13,6 +14,7 @@ from urllib.parse import unquote
 import httptools
 import structlog
 
+from gpushare.runtime.certificates import PeerCertificate
 from gpushare.runtime.fairness import FairSlots
 from gpushare.runtime.http import (
     BAD_REQUEST,
@@ -25,7 +27,6 @@ from gpushare.runtime.http import (
     Response,
     head_of,
 )
-from gpushare.runtime.tls import common_name
 
 log = structlog.get_logger()
 
@@ -42,6 +43,7 @@ class Owner(Protocol):
     max_body: int
     tasks: set[asyncio.Task[None]]
     slots: FairSlots
+    authenticated_s: float
 
     @property
     def handler(self) -> Handler:
@@ -91,7 +93,8 @@ class Connection(asyncio.Protocol):
         self._ended = False
         self._received_at = time.monotonic()
         self._begun_at: float | None = None
-        self._peer = ""
+        self._certificate: PeerCertificate | None = None
+        self._ends_at = math.inf
 
     @property
     def idle(self) -> bool:
@@ -101,7 +104,9 @@ class Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Begin; with TLS, after the handshake."""
         self.transport = cast("asyncio.Transport", transport)
-        self._peer = common_name(transport.get_extra_info("peercert"))
+        self._certificate = PeerCertificate.of(transport.get_extra_info("peercert"))
+        if self._certificate:
+            self._ends_at = time.monotonic() + self._owner.authenticated_s
         self._owner.opened(self)
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's signature
@@ -271,7 +276,7 @@ class Connection(asyncio.Protocol):
         query = (url.query or b"").decode("latin-1")
         method = self._parser.get_method().decode()
         self._waiting.append(
-            Request(method, path, message.headers, body, keep_alive, query, self._peer, self.source)
+            Request(method, path, message.headers, body, keep_alive, query, self._certificate, self.source)
         )
 
     # --- responses ------------------------------------------------------------------------------------
@@ -314,7 +319,7 @@ class Connection(asyncio.Protocol):
             self._owner.slots.give_back(self.source)
 
     def _respond(self, request: Request, response: Response) -> None:
-        last = self._ended or not request.keep_alive
+        last = self._ended or not request.keep_alive or time.monotonic() >= self._ends_at
         self._send(response, last=last, head_only=request.method == "HEAD")
 
     def _send(self, response: Response, *, last: bool, head_only: bool = False) -> None:

@@ -28,6 +28,8 @@ log = structlog.get_logger()
 
 _KEEP_ALIVE_S: Final = 120.0
 """Longer than the 90 s after which Go clients close idle connections, so that they close first."""
+_AUTHENTICATED_S: Final = 3600.0
+"""Certificates are verified when a connection starts, so a connection must not outlast them for long."""
 _GRACE_S: Final = 5.0
 _BACKLOG: Final = 1024
 _TURN_S: Final = 0.002
@@ -93,7 +95,10 @@ _BODIES: Final = 4
 
 
 class HttpServer:
-    """Serves one handler. A body larger than ``max_body`` bytes is discarded."""
+    """Serves one handler. A body larger than ``max_body`` bytes is discarded.
+
+    A connection with a client certificate ends with its first response after ``authenticated_s`` seconds.
+    """
 
     def __init__(
         self,
@@ -102,6 +107,7 @@ class HttpServer:
         max_body: int,
         tls: SSLContext | None = None,
         keep_alive_s: float = _KEEP_ALIVE_S,
+        authenticated_s: float = _AUTHENTICATED_S,
         limits: ServerLimits = _LIMITS,
     ) -> None:
         self.handler = handler
@@ -117,6 +123,7 @@ class HttpServer:
         self._queued: set[Connection] = set()
         self._turn_scheduled = False
         self._idle_from = 0.0
+        self.authenticated_s = authenticated_s
         self._tls = tls
         self._keep_alive_s = keep_alive_s
         self._limits = limits

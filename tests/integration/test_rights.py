@@ -18,8 +18,8 @@ import pytest
 import pytest_asyncio
 import yaml
 
-from components.config import Installer
-from components.manifests import installer
+from components.config import Extender, Installer, Tls
+from components.manifests import certificates, installer
 from components.manifests.parts import Object, account, cluster_rights, role, role_binding
 from components.render import as_yaml
 from gpushare import contract
@@ -49,6 +49,7 @@ SYSTEM = "/api/v1/namespaces/kube-system"
 SECRET = f"{SYSTEM}/secrets/{contract.SEAL_SECRET}"
 UNHEALTHY = f"{SYSTEM}/configmaps/{contract.UNHEALTHY_PREFIX}gpu"
 METRIC = "/apis/custom.metrics.k8s.io/v1beta1/namespaces/default/pods/*/DCGM_CUSTOM_PROCESS_SM_UTIL"
+WORKLOADS = ("CronJob", "DaemonSet", "Deployment", "Job")
 _EVERY = 5
 AUDIT = {
     "apiVersion": "audit.k8s.io/v1",
@@ -114,14 +115,15 @@ def parsed(name: str, text: str) -> Rules:
     return Rules(name, tuple(yaml.safe_load_all(text)))
 
 
+VERSION = KubernetesVersion(1, 36)
+STACK = Extender(tls=Tls.STACK, certificates_image="none")
 RULES = {
     "extender": parsed(contract.EXTENDER_NAME, rights.of_extender()),
     "agent": parsed(contract.AGENT_NAME, rights.of_agent()),
     "exporter": parsed(contract.EXPORTER_NAME, rights.of_exporter()),
     "metrics-api": parsed(contract.METRICS_API_NAME, rights.of_metrics_api()),
-    "installer": Rules(
-        contract.INSTALLER_NAME, tuple(installer.objects(Installer(), KubernetesVersion(1, 36)))
-    ),
+    "installer": Rules(contract.INSTALLER_NAME, tuple(installer.objects(Installer(), STACK, VERSION))),
+    "certificates": Rules(contract.CERTIFICATES_NAME, tuple(certificates.objects(STACK, VERSION))),
 }
 CASES = [(service, right) for service, rules in RULES.items() for right, _ in rules.each]
 
@@ -184,6 +186,12 @@ class Scene:
             f"installer-{self.number()}", [*argv, "--control-planes=1", "--address=127.0.0.1"], env=env
         )
 
+    async def certify(self, account: str) -> Process:
+        """Run the Job of the certificates as a process."""
+        access = self.bed.kubeconfig_for(f"system:serviceaccount:kube-system:{account}")
+        argv = [console_script("gpushare"), "certificates", f"--kubeconfig={access}", "--renew"]
+        return await self.bed.spawn(f"certificates-{self.number()}", argv)
+
     async def metric(self) -> str:
         """A request to the metrics API, as the API server forwards it; returns the answer."""
         tls, pki = ssl.create_default_context(cafile=str(self.bed.ca_file)), self.bed.layout.pki
@@ -232,7 +240,7 @@ async def scene(bed: Bed) -> AsyncIterator[Scene]:
     await bed.add_nodes([SimNode("n", [SimCard(units=1000)])])
     found = Scene(bed, await add_card_node(bed, spec, 2 * [card("T4")]))
     for rules in RULES.values():
-        kept = [each for each in rules.objects if each["kind"] not in ("Job", "DaemonSet", "Deployment")]
+        kept = [each for each in rules.objects if each["kind"] not in WORKLOADS]
         await bed.apply(as_yaml(kept))
     services = found.services
     await found.token(contract.AGENT_NAME)
@@ -321,6 +329,7 @@ async def test_with_exactly_the_rendered_rights_all_services_work_and_use_each_o
     await running(bed, f"static-{scene.made}-gpu", 60)
     await scene.metric()
     assert await (await scene.install(contract.INSTALLER_NAME)).wait(60) != 0
+    assert await (await scene.certify(contract.CERTIFICATES_NAME)).wait(60) == 0
     granted = {
         rules.account: {(right.group, right.resource, right.verb) for right, _ in rules.each}
         for rules in RULES.values()
@@ -383,6 +392,8 @@ async def test_a_missing_right_is_reported_by_its_name(scene: Scene, service: st
     start = 0
     if service == "installer":
         process = await scene.install(name)
+    elif service == "certificates":
+        process = await scene.certify(name)
     else:
         await scene.services[service].stop()
         await prepare(scene, service, right, name)

@@ -20,8 +20,8 @@ CLASSES: Final[dict[str, type[Any]]] = {
 }
 PLUGINS: Final = "ansible_collections.gpushare.nodes.plugins"
 PURE: Final = {
-    *("collections", "dataclasses", "enum", "fractions", "functools", "hashlib", "immutables", "itertools"),
-    *("json", "math", "msgspec", "re", "struct", "types", "typing"),
+    *("collections", "dataclasses", "enum", "fractions", "functools", "hashlib", "heapq", "immutables"),
+    *("itertools", "json", "math", "msgspec", "re", "struct", "types", "typing"),
 }
 """The external modules that the core uses. They do no I/O, and read no clock."""
 
@@ -58,6 +58,7 @@ PLANTED: Final = [
     ("pynvml", "gpushare.exporter.planted", "pynvml"),
     ("pynvml", "gpushare.mpsd.planted", "pynvml"),
     ("pynvml", "testbed.planted", "pynvml"),
+    ("cryptography", "gpushare.cli.planted", "cryptography"),
     ("pulumi", "components.planted", "pulumi"),
     ("pulumi", "gpushare.cli.planted", "pulumi"),
     ("product", "gpushare.cli.planted", "testbed.errors"),

@@ -17,6 +17,7 @@ from gpushare.metricsapi.main import command as metrics_api
 from gpushare.metricsapi.main import settings_of as metrics_api_settings
 from gpushare.metricsapi.queries import DEFINITIONS
 from gpushare.monitoring import catalogue
+from tests.bench.extender import main as bench_extender
 
 ROOT = Path(__file__).parents[3]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -82,7 +83,8 @@ def test_flags_in_the_docs_exist() -> None:
         "--skip-tags",
         "--limit",
     }
-    others |= {"--ca-file", "--cert-file", "--key-file"}
+    others |= {"--ca-file", "--cert-file", "--key-file", "--experimental-watch-progress-notify-interval"}
+    others |= {option for param in bench_extender.params for option in param.opts}
     assert named - others <= known
 
 

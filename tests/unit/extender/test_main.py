@@ -2,6 +2,8 @@
 
 import pytest
 
+from gpushare.errors import ConfigError
+from gpushare.extender.clients import DEFAULT_NAMES
 from gpushare.extender.main import command, settings_of
 from gpushare.extender.settings import ExtenderSettings
 
@@ -25,3 +27,16 @@ def test_it_listens_on_every_address_of_both_families() -> None:
 def test_the_deadline_of_late_binds_is_one() -> None:
     found = settings("--api-request-timeout=42")
     assert found.lease_durations.api_request_s == found.deadlines.api_request_s == 42
+
+
+TLS = ("--tls-cert=a", "--tls-key=b", "--client-ca=c")
+
+
+def test_with_tls_the_scheduler_and_replicas_may_call_or_the_given_names_only() -> None:
+    assert settings(*TLS).client_names == DEFAULT_NAMES
+    assert settings(*TLS, "--client-name=x", "--client-name=y").client_names == ("x", "y")
+
+
+def test_names_of_clients_need_tls() -> None:
+    with pytest.raises(ConfigError, match="--client-name x needs --tls-cert, --tls-key and --client-ca"):
+        settings("--client-name=x")

@@ -38,6 +38,7 @@ class OwnerFake:
     max_body: int = 2**20
     tasks: set[asyncio.Task[None]] = field(default_factory=set)
     slots: FairSlots = field(default_factory=lambda: FairSlots(10))
+    authenticated_s: float = 3600.0
     contended: bool = False
     held_bytes: int = 0
     waits: bool = False
