@@ -21,6 +21,7 @@ from components.config import (
     Monitoring,
     Mps,
     NodePool,
+    Scheduler,
     Stack,
     Tenant,
 )
@@ -28,6 +29,7 @@ from components.forms import (
     MODE_LABELS,
     check_any_label,
     check_labels,
+    check_limits,
     check_name,
     check_object,
     check_path,
@@ -46,7 +48,7 @@ from gpushare.kubescheduler.config import DEFAULT_SCHEDULER, DEFAULT_URL, Kubern
 from gpushare.model.modes import LIMITING, Mode, mode_of
 from gpushare.model.options import DeviceListStrategy
 
-_REPLICAS: Final = (1, 3)
+_REPLICAS: Final = (1, 2, 3)
 _FIRST_SIDECAR: Final = KubernetesVersion(1, 18)
 """Older schedulers support extenders only in a Policy, which has no scheduler name."""
 _FIRST_CDI: Final = KubernetesVersion(1, 29)
@@ -107,7 +109,7 @@ def _check_connection(stack: Stack) -> None:
 def _check_extender(extender: Extender, version: KubernetesVersion) -> None:
     check_size("extender", extender.cpu, extender.memory)
     if extender.replicas not in _REPLICAS:
-        raise ConfigError(f"extender.replicas: {extender.replicas} is not allowed; use 1 or 3")
+        raise ConfigError(f"extender.replicas: {extender.replicas} is not allowed; use 1, 2 or 3")
     if extender.replicas > 1 and not extender.lease:
         raise ConfigError(
             f"extender.lease: {extender.replicas} replicas need the Lease, because only the leader binds; "
@@ -135,19 +137,26 @@ def _check_sidecar(extender: Extender, version: KubernetesVersion) -> None:
         raise ConfigError(
             f"{where} needs extender.scheduler.image, a kube-scheduler of the cluster's version"
         )
-    if extender.replicas > 1:
+    if extender.replicas > 1 and not extender.tls_secret:
         raise ConfigError(
-            f"{where} listens on loopback, so that replicas cannot forward binds; use extender.replicas: 1"
+            f"{where} with {extender.replicas} replicas needs extender.tlsSecret: they forward binds to each "
+            "other; set it, or extender.replicas: 1"
         )
-    if extender.tls_secret:
-        raise ConfigError(f"{where} serves only its own pod; remove extender.tlsSecret")
+    if extender.replicas == 1 and extender.tls_secret:
+        raise ConfigError(
+            f"{where} with one replica serves only its own pod; remove extender.tlsSecret, or set "
+            "extender.replicas: 3"
+        )
     check_since(where, version, _FIRST_SIDECAR)
-    check_name("extender.scheduler.name", extender.scheduler.name)
-    if extender.scheduler.name == DEFAULT_SCHEDULER:
-        raise ConfigError(
-            f"extender.scheduler.name: {DEFAULT_SCHEDULER!r} is the default scheduler; use another"
-        )
-    check_size("extender.scheduler", extender.scheduler.cpu, extender.scheduler.memory)
+    _check_scheduler("extender.scheduler", extender.scheduler)
+
+
+def _check_scheduler(where: str, scheduler: Scheduler) -> None:
+    check_name(f"{where}.name", scheduler.name)
+    if scheduler.name == DEFAULT_SCHEDULER:
+        raise ConfigError(f"{where}.name: {DEFAULT_SCHEDULER!r} is the default scheduler; use another")
+    check_size(where, scheduler.cpu, scheduler.memory)
+    check_limits(where, (scheduler.cpu, scheduler.memory), (scheduler.cpu_limit, scheduler.memory_limit))
 
 
 def _check_plugin(where: str, plugin: DevicePlugin, version: KubernetesVersion) -> None:

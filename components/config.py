@@ -81,10 +81,17 @@ class Scheduler:
     """Image of kube-scheduler, in the version of the cluster."""
     name: str = "gpushare-scheduler"
     """The ``schedulerName`` of pods that use it."""
+    claim_pods: bool = True
+    """Whether pods that request GPU memory and name no scheduler get this one when they are created. From
+    Kubernetes 1.36 on, a policy sets it; from 1.30 on, a policy warns; earlier, the field has no effect."""
     cpu: str = "500m"
-    """CPU request and limit."""
+    """CPU request."""
+    cpu_limit: str = "4"
+    """CPU limit; a scheduler that is throttled delays every pod of its queue."""
     memory: str = "512Mi"
-    """Memory request and limit."""
+    """Memory request."""
+    memory_limit: str = "4Gi"
+    """Memory limit. It needs about 20 KiB for each pod of the cluster, with or without a GPU."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,17 +101,18 @@ class Extender:
     image: str = ""
     """Image with digest; default: ``extender`` of ``images``."""
     replicas: int = 1
-    """1 or 3; of 3 only the leader binds."""
+    """1, 2 or 3; of several only the leader binds."""
     lease: bool = True
     """Whether it may use a Lease. Without the Lease only one replica is possible, which waits 18 s before its
     first bind."""
     exposure: Exposure = Exposure.NODE_PORT
     """``node-port``: host network and NodePort 32766, as in the ACK documentation. ``cluster-ip``: a
-    Service. ``sidecar``: on loopback, beside an additional kube-scheduler."""
+    Service. ``sidecar``: on loopback, each replica beside an additional kube-scheduler."""
     scheduler: Scheduler | None = None
     """The additional kube-scheduler; only with ``sidecar``."""
     tls_secret: str | None = None
-    """Secret in kube-system with ``tls.crt``, ``tls.key`` and ``ca.crt``: mutual TLS with the scheduler."""
+    """Secret in kube-system with ``tls.crt``, ``tls.key`` and ``ca.crt``: mutual TLS with the scheduler. With
+    ``sidecar`` only between replicas, which need it."""
     log_level: LogLevel = LogLevel.INFO
     """Lowest level that is logged."""
     shortlist: int | None = None

@@ -160,7 +160,7 @@ def test_missing_keys_and_wrong_types_are_errors(raw: dict[str, Any], text: str)
             raw_stack(extender={"exposure": "ingress"}),
             "extender.exposure: 'ingress' is not allowed; use one of node-port, cluster-ip, sidecar",
         ),
-        (raw_stack(extender={"replicas": 2}), "extender.replicas: 2 is not allowed; use 1 or 3"),
+        (raw_stack(extender={"replicas": 4}), "extender.replicas: 4 is not allowed; use 1, 2 or 3"),
         (
             raw_stack(extender={"cgpuPodsPerCard": -1}),
             "extender.cgpuPodsPerCard: -1 is not a number of pods; use 0 for any",
@@ -269,7 +269,7 @@ def test_a_kubernetes_version_too_old_for_a_feature_is_an_error(raw: dict[str, A
 @pytest.mark.parametrize(
     ("extender", "text"),
     [
-        (sidecar(replicas=3), "use extender.replicas: 1"),
+        (sidecar(replicas=3), "sidecar with 3 replicas needs extender.tlsSecret"),
         (sidecar(scheduler=None), "extender.exposure: sidecar needs extender.scheduler.image"),
         (sidecar(tlsSecret="tls"), "remove extender.tlsSecret"),
         (
@@ -279,6 +279,18 @@ def test_a_kubernetes_version_too_old_for_a_feature_is_an_error(raw: dict[str, A
         (
             sidecar(scheduler={"image": DIGEST, "name": "default-scheduler"}),
             "extender.scheduler.name: 'default-scheduler' is the default scheduler",
+        ),
+        (
+            sidecar(scheduler={"image": DIGEST, "cpuLimit": "x"}),
+            "extender.scheduler.cpuLimit: 'x' is not a number of cores; use 500m or 1",
+        ),
+        (
+            sidecar(scheduler={"image": DIGEST, "cpu": "1500m", "cpuLimit": "1"}),
+            "extender.scheduler.cpuLimit: '1' is less than extender.scheduler.cpu, '1500m'",
+        ),
+        (
+            sidecar(scheduler={"image": DIGEST, "memory": "1Gi", "memoryLimit": "1000Mi"}),
+            "extender.scheduler.memoryLimit: '1000Mi' is less than extender.scheduler.memory, '1Gi'",
         ),
         (
             sidecar(scheduler={"image": "kube-scheduler"}),

@@ -105,7 +105,9 @@ def test_selectors_select_their_own_pods_only() -> None:
 def test_every_container_has_limits_and_no_privileges() -> None:
     for objects in all_stacks():
         for container in [each for spec in pods(objects) for each in spec["containers"]]:
-            assert container["resources"]["requests"] == container["resources"]["limits"]
+            resources = container["resources"]
+            assert resources["requests"] == resources["limits"] or container["name"] == "kube-scheduler"
+            assert resources["requests"].keys() == resources["limits"].keys() == {"cpu", "memory"}
             security = container["securityContext"]
             assert security["readOnlyRootFilesystem"] is True
             assert security["allowPrivilegeEscalation"] is False
@@ -174,6 +176,52 @@ def test_a_sidecar_listens_on_loopback_beside_a_scheduler_with_another_name() ->
     ours, theirs = pod(pick(objects, "Deployment"))["containers"]
     assert "--host=127.0.0.1" in ours["command"]
     assert theirs["command"][1] == "--config=/etc/gpushare/scheduler/config.yaml"
+
+
+def test_sidecars_forward_binds_on_a_port_with_tls_and_one_of_them_may_be_away() -> None:
+    objects = made(extender=sidecar(replicas=3, tlsSecret="tls"))
+    deployment = pick(objects, "Deployment")
+    command = pod(deployment)["containers"][0]["command"]
+    assert {"--host=127.0.0.1", "--peer-port=12352", "--client-ca=/etc/gpushare/tls/ca.crt"} <= set(command)
+    assert deployment["spec"]["strategy"]["rollingUpdate"] == {"maxSurge": 0, "maxUnavailable": 1}
+    assert "requiredDuringSchedulingIgnoredDuringExecution" in pod(deployment)["affinity"]["podAntiAffinity"]
+    assert pick(objects, "PodDisruptionBudget")["spec"]["maxUnavailable"] == 1
+
+
+def test_the_account_of_sidecars_may_keep_the_lease_of_their_schedulers() -> None:
+    objects = made(extender=sidecar(scheduler={"image": DIGEST, "name": "cards"}))
+    (role,) = [each for each in objects if each["kind"] == "Role" and each["metadata"]["name"] == "cards"]
+    assert [each.get("resourceNames") for each in role["rules"]] == [["cards"], None]
+
+
+def test_a_scheduler_without_a_lease_needs_no_right_to_one() -> None:
+    objects = made(extender=sidecar(lease=False))
+    assert "leases" not in yaml.safe_dump([each for each in objects if each["kind"] == "Role"])
+
+
+@pytest.mark.parametrize(
+    ("version", "claim_pods", "kinds"),
+    [
+        ("1.36", True, {"MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding"}),
+        ("1.35", True, {"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"}),
+        ("1.30", True, {"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"}),
+        ("1.29", True, set()),
+        ("1.36", False, set()),
+    ],
+)
+def test_pods_with_gpu_memory_get_the_scheduler_of_the_sidecar_where_the_api_server_can_set_it(
+    version: str,
+    claim_pods: bool,  # noqa: FBT001 - a parameter of the test
+    kinds: set[str],
+) -> None:
+    scheduler = {"image": DIGEST, "claimPods": claim_pods}
+    objects = made(extender=sidecar(scheduler=scheduler), kubernetesVersion=version)
+    found = [each for each in objects if each["metadata"]["name"] == "gpushare-scheduler-name"]
+    assert {each["kind"] for each in found} == kinds
+
+
+def test_other_exposures_leave_the_scheduler_of_pods_alone() -> None:
+    assert not [each for each in made() if each["kind"].startswith("MutatingAdmissionPolicy")]
 
 
 def test_a_changed_scheduler_configuration_replaces_the_pod() -> None:
@@ -648,6 +696,7 @@ def test_the_images_in_use_are_returned_by_workload_and_container() -> None:
             "http://gpushare-schd-extender.kube-system.svc:12345/gpushare-scheduler",
         ),
         (sidecar(), "http://127.0.0.1:12345/gpushare-scheduler"),
+        (sidecar(replicas=2, tlsSecret="tls"), "http://127.0.0.1:12345/gpushare-scheduler"),
     ],
 )
 def test_the_url_of_the_extender_is_returned(settings: Object, url: str) -> None:
