@@ -23,7 +23,7 @@ from components.manifests.parts import (
     role_binding,
     rule,
 )
-from gpushare.contract import EXTENDER_NAME, EXTENDER_PREFIX, EXTENDER_SERVICE_PORT
+from gpushare.contract import EXTENDER_NAME, EXTENDER_OPS_PORT, EXTENDER_PREFIX, EXTENDER_SERVICE_PORT
 from gpushare.errors import ConfigError
 from gpushare.kubescheduler.config import ExtenderConfig, Format, KubernetesVersion, SchedulerOptions, render
 
@@ -69,7 +69,7 @@ def container(settings: Extender) -> Object:
         "name": "kube-scheduler",
         "image": scheduler.image,
         "command": ["kube-scheduler", f"--config={_FOLDER}/{_FILE}", f"--secure-port={_SECURE_PORT}"],
-        **http_probes("/healthz", "/healthz", _SECURE_PORT, scheme="HTTPS"),
+        **_probes(settings),
         "resources": {
             "requests": {"cpu": scheduler.cpu, "memory": scheduler.memory},
             "limits": {"cpu": scheduler.cpu_limit, "memory": scheduler.memory_limit},
@@ -77,6 +77,16 @@ def container(settings: Extender) -> Object:
         "securityContext": container_security(),
         "volumeMounts": [{"name": "scheduler", "mountPath": _FOLDER, "readOnly": True}],
     }
+
+
+def _probes(settings: Extender) -> Object:
+    """Of several schedulers, one whose extender has failed must not lead: its restart releases the Lease.
+
+    One that hangs loses the Lease without a probe.
+    """
+    own = http_probes("/healthz", "/healthz", _SECURE_PORT, scheme="HTTPS")
+    extender = http_probes("/healthz", "/readyz", EXTENDER_OPS_PORT)
+    return {**own, "livenessProbe": extender["livenessProbe"]} if settings.replicas > 1 else own
 
 
 def volume(settings: Extender) -> Object:

@@ -188,6 +188,17 @@ def test_sidecars_forward_binds_on_a_port_with_tls_and_one_of_them_may_be_away()
     assert pick(objects, "PodDisruptionBudget")["spec"]["maxUnavailable"] == 1
 
 
+@pytest.mark.parametrize(
+    ("extender", "port"), [(sidecar(), 10259), (sidecar(replicas=2, tlsSecret="tls"), 12346)]
+)
+def test_of_several_schedulers_one_without_an_extender_is_restarted(
+    extender: dict[str, Any], port: int
+) -> None:
+    _, scheduler = pod(pick(made(extender=extender), "Deployment"))["containers"]
+    assert scheduler["livenessProbe"]["httpGet"]["port"] == port
+    assert scheduler["readinessProbe"]["httpGet"]["port"] == 10259
+
+
 def test_the_account_of_sidecars_may_keep_the_lease_of_their_schedulers() -> None:
     objects = made(extender=sidecar(scheduler={"image": DIGEST, "name": "cards"}))
     (role,) = [each for each in objects if each["kind"] == "Role" and each["metadata"]["name"] == "cards"]

@@ -123,6 +123,18 @@ async def test_when_the_extender_that_binds_is_killed_another_binds(tmp_path: Pa
         await running.every_gpu_is_full_and_was_never_over_committed()
 
 
+async def test_when_the_scheduler_beside_a_failed_extender_is_stopped_another_schedules(
+    tmp_path: Path,
+) -> None:
+    """Its liveness probe is that of the extender, so the kubelet stops it."""
+    async with three_replicas(tmp_path) as running:
+        await running.bind_batch("before", 1)
+        await running.bed.kill(running.first.extender.name)
+        await running.bed.stop(running.first.scheduler)
+        await running.bind_batch("after", 2 * PAIR)
+        await running.every_gpu_is_full_and_was_never_over_committed()
+
+
 async def test_when_the_pod_with_the_leading_scheduler_is_killed_another_schedules(tmp_path: Path) -> None:
     async with three_replicas(tmp_path) as running:
         await running.bind_batch("before", 1)
