@@ -9,6 +9,7 @@ from itertools import combinations
 from typing import Final, TypeVar
 
 from components.config import (
+    FIRST_MUTATING,
     ClusterSettings,
     DevicePlugin,
     Exporter,
@@ -24,6 +25,7 @@ from components.config import (
     Scheduler,
     Stack,
     Tenant,
+    Webhook,
 )
 from components.forms import (
     MODE_LABELS,
@@ -148,14 +150,36 @@ def _check_sidecar(extender: Extender, version: KubernetesVersion) -> None:
             "extender.replicas: 3"
         )
     check_since(where, version, _FIRST_SIDECAR)
-    _check_scheduler("extender.scheduler", extender.scheduler)
+    _check_scheduler("extender.scheduler", extender.scheduler, version)
 
 
-def _check_scheduler(where: str, scheduler: Scheduler) -> None:
+def _check_webhook(where: str, scheduler: Scheduler, webhook: Webhook, version: KubernetesVersion) -> None:
+    if not scheduler.claim_pods:
+        raise ConfigError(f"{where}.webhook: not allowed with {where}.claimPods false; remove it")
+    if version >= FIRST_MUTATING:
+        raise ConfigError(
+            f"{where}.webhook: from Kubernetes {FIRST_MUTATING} on, a policy does the same; remove it"
+        )
+    where = f"{where}.webhook"
+    check_size(where, webhook.cpu, webhook.memory)
+    check_name(f"{where}.tlsSecret", webhook.tls_secret)
+    _check_ca_bundle(where, webhook.ca_bundle)
+    if webhook.replicas < 1:
+        raise ConfigError(f"{where}.replicas: {webhook.replicas} is not allowed; use 1 or more")
+
+
+def _check_ca_bundle(where: str, text: str) -> None:
+    if _PEM not in text:
+        raise ConfigError(f"{where}.caBundle: {text!r} is not a certificate; set it to the text of ca.crt")
+
+
+def _check_scheduler(where: str, scheduler: Scheduler, version: KubernetesVersion) -> None:
     check_name(f"{where}.name", scheduler.name)
     if scheduler.name == DEFAULT_SCHEDULER:
         raise ConfigError(f"{where}.name: {DEFAULT_SCHEDULER!r} is the default scheduler; use another")
     check_size(where, scheduler.cpu, scheduler.memory)
+    if scheduler.webhook:
+        _check_webhook(where, scheduler, scheduler.webhook, version)
     check_limits(where, (scheduler.cpu, scheduler.memory), (scheduler.cpu_limit, scheduler.memory_limit))
 
 
@@ -304,10 +328,7 @@ def _check_monitoring(where: str, monitoring: Monitoring) -> None:
 def _check_metrics_api(where: str, api: MetricsApi) -> None:
     check_size(where, api.cpu, api.memory)
     check_name(f"{where}.tlsSecret", api.tls_secret)
-    if _PEM not in api.ca_bundle:
-        raise ConfigError(
-            f"{where}.caBundle: {api.ca_bundle!r} is not a certificate; set it to the text of ca.crt"
-        )
+    _check_ca_bundle(where, api.ca_bundle)
     if api.replicas < 1:
         raise ConfigError(f"{where}.replicas: {api.replicas} is not allowed; use 1 or more")
     if (api.source is MetricsSource.PROMETHEUS) != bool(api.prometheus_url):

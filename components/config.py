@@ -39,6 +39,8 @@ GPU_NODES: Final = (
     *(f"{label}=true" for label in (LABEL_GPU_PRESENT, *LABELS_PCI_PRESENT)),
 )
 """Nodes that share GPUs, nodes with a known model, and nodes where a discovery found GPUs."""
+FIRST_MUTATING: Final = KubernetesVersion(1, 36)
+"""The first version with MutatingAdmissionPolicies by default."""
 NO_IMAGES: Final[Mapping[str, str]] = MappingProxyType({})
 
 
@@ -74,6 +76,23 @@ class MetricsSource(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class Webhook:
+    """The webhook that names the scheduler of new pods, in clusters before Kubernetes 1.36."""
+
+    tls_secret: str
+    """Secret in kube-system with ``tls.crt`` and ``tls.key`` for
+    ``gpushare-scheduler-name.kube-system.svc``."""
+    ca_bundle: str
+    """CA certificates in PEM, with which the API server verifies the webhook."""
+    replicas: int = 2
+    """Number of pods. Without one, new pods keep the default scheduler."""
+    cpu: str = "100m"
+    """CPU request and limit."""
+    memory: str = "128Mi"
+    """Memory request and limit."""
+
+
+@dataclass(frozen=True, slots=True)
 class Scheduler:
     """An additional stock kube-scheduler, for clusters where the default scheduler cannot be configured."""
 
@@ -83,7 +102,9 @@ class Scheduler:
     """The ``schedulerName`` of pods that use it."""
     claim_pods: bool = True
     """Whether pods that request GPU memory and name no scheduler get this one when they are created. From
-    Kubernetes 1.36 on, a policy sets it; from 1.30 on, a policy warns; earlier, the field has no effect."""
+    Kubernetes 1.36 on, a policy sets it; earlier the webhook, or a policy warns, from 1.30 on."""
+    webhook: Webhook | None = None
+    """Sets the scheduler before Kubernetes 1.36."""
     cpu: str = "500m"
     """CPU request."""
     cpu_limit: str = "4"

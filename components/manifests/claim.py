@@ -1,19 +1,20 @@
 """Policies for pods that request GPU memory: they get the scheduler of the sidecar unless they name another.
 
 From Kubernetes 1.36 on, a MutatingAdmissionPolicy sets the name, so that manifests need no change. Earlier
-API servers have these policies only behind a feature gate; from 1.30 on, a ValidatingAdmissionPolicy warns
-those who apply a pod or a workload without the name.
+API servers have these policies only behind a feature gate. There a webhook does the same if it is configured
+(``components.manifests.webhook``); else, from 1.30 on, a ValidatingAdmissionPolicy warns those who apply a
+pod or a workload without the name.
 """
 
 from typing import Final
 
+from components.config import FIRST_MUTATING, Extender, Scheduler
+from components.manifests import webhook
 from components.manifests.parts import APP_LABEL, Object
-from gpushare.contract import MANAGED_RESOURCES
+from gpushare.contract import MANAGED_RESOURCES, SCHEDULER_NAMING
 from gpushare.kubescheduler.config import DEFAULT_SCHEDULER, KubernetesVersion
 
-_FIRST_MUTATING: Final = KubernetesVersion(1, 36)
 _FIRST_VALIDATING: Final = KubernetesVersion(1, 30)
-_NAME: Final = "gpushare-scheduler-name"
 _POD_OF: Final = (
     "has(object.spec.jobTemplate) ? object.spec.jobTemplate.spec.template.spec"
     " : has(object.spec.template) ? object.spec.template.spec : object.spec"
@@ -21,14 +22,18 @@ _POD_OF: Final = (
 """CEL for the spec of the pods of a workload, or of a pod."""
 
 
-def objects(scheduler: str, version: KubernetesVersion) -> list[Object]:
-    """The policy and its binding. None before Kubernetes 1.30."""
-    if version >= _FIRST_MUTATING:
-        return _mutating(scheduler)
-    return _warning(scheduler) if version >= _FIRST_VALIDATING else []
+def objects(extender: Extender, scheduler: Scheduler, version: KubernetesVersion) -> list[Object]:
+    """What names the scheduler of new pods, or warns; nothing before Kubernetes 1.30 without the webhook."""
+    if version >= FIRST_MUTATING:
+        return _mutating(scheduler.name)
+    if scheduler.webhook:
+        return webhook.objects(
+            extender, scheduler.name, scheduler.webhook, conditions("object.spec"), version
+        )
+    return _warning(scheduler.name) if version >= _FIRST_VALIDATING else []
 
 
-def _conditions(pod: str) -> dict[str, str]:
+def conditions(pod: str) -> dict[str, str]:
     """CEL conditions by name that are all true for a pod without a scheduler; ``pod`` is its spec in CEL."""
     return {
         "no-scheduler": f"{pod}.?schedulerName.orValue('') in ['', '{DEFAULT_SCHEDULER}']",
@@ -45,7 +50,7 @@ def _mutating(scheduler: str) -> list[Object]:
         "failurePolicy": "Fail",
         "matchConstraints": {"resourceRules": [_rule("", ["pods"], ["CREATE"])]},
         "matchConditions": [
-            {"name": name, "expression": text} for name, text in _conditions("object.spec").items()
+            {"name": name, "expression": text} for name, text in conditions("object.spec").items()
         ],
         "reinvocationPolicy": "IfNeeded",
         "mutations": [{"patchType": "JSONPatch", "jsonPatch": {"expression": patch}}],
@@ -60,7 +65,7 @@ def _warning(scheduler: str) -> list[Object]:
         _rule("apps", ["deployments", "statefulsets", "daemonsets"], writes),
         _rule("batch", ["jobs", "cronjobs"], writes),
     ]
-    concerned = " && ".join(f"({text})" for text in _conditions("variables.pod").values())
+    concerned = " && ".join(f"({text})" for text in conditions("variables.pod").values())
     message = (
         f"pods that request GPU memory need schedulerName: {scheduler}; the default scheduler does not know "
         "the free memory of each GPU"
@@ -79,13 +84,13 @@ def _rule(group: str, resources: list[str], operations: list[str]) -> Object:
 
 
 def _with_binding(kind: str, policy: Object, binding: Object) -> list[Object]:
-    return [_object(kind, policy), _object(f"{kind}Binding", {"policyName": _NAME, **binding})]
+    return [_object(kind, policy), _object(f"{kind}Binding", {"policyName": SCHEDULER_NAMING, **binding})]
 
 
 def _object(kind: str, spec: Object) -> Object:
     return {
         "apiVersion": "admissionregistration.k8s.io/v1",
         "kind": kind,
-        "metadata": {"name": _NAME, "labels": dict(APP_LABEL)},
+        "metadata": {"name": SCHEDULER_NAMING, "labels": dict(APP_LABEL)},
         "spec": spec,
     }

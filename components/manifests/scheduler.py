@@ -51,7 +51,7 @@ def objects(settings: Extender, version: KubernetesVersion) -> list[Object]:
             "metadata": metadata(name),
             "data": {_FILE: _config_text(settings, version)},
         },
-        *(claim.objects(name, version) if _scheduler(settings).claim_pods else []),
+        *(claim.objects(settings, _scheduler(settings), version) if _scheduler(settings).claim_pods else []),
     ]
 
 

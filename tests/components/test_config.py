@@ -293,6 +293,20 @@ def test_a_kubernetes_version_too_old_for_a_feature_is_an_error(raw: dict[str, A
             "extender.scheduler.memoryLimit: '1000Mi' is less than extender.scheduler.memory, '1Gi'",
         ),
         (
+            sidecar(scheduler={"image": DIGEST, "webhook": {"tlsSecret": "t", "caBundle": "x"}}),
+            "extender.scheduler.webhook: from Kubernetes 1.36 on, a policy does the same; remove it",
+        ),
+        (
+            sidecar(
+                scheduler={
+                    "image": DIGEST,
+                    "claimPods": False,
+                    "webhook": {"tlsSecret": "t", "caBundle": "x"},
+                }
+            ),
+            "extender.scheduler.webhook: not allowed with extender.scheduler.claimPods false; remove it",
+        ),
+        (
             sidecar(scheduler={"image": "kube-scheduler"}),
             "extender.scheduler.image: 'kube-scheduler' has no digest",
         ),
@@ -300,6 +314,20 @@ def test_a_kubernetes_version_too_old_for_a_feature_is_an_error(raw: dict[str, A
 )
 def test_settings_that_conflict_with_a_sidecar_are_errors(extender: dict[str, Any], text: str) -> None:
     assert text in error_of(raw_stack(extender=extender))
+
+
+@pytest.mark.parametrize(
+    ("changes", "text"),
+    [
+        ({"tlsSecret": "a b"}, "extender.scheduler.webhook.tlsSecret: 'a b' is not a name"),
+        ({"caBundle": "x"}, "extender.scheduler.webhook.caBundle: 'x' is not a certificate"),
+        ({"replicas": 0}, "extender.scheduler.webhook.replicas: 0 is not allowed; use 1 or more"),
+    ],
+)
+def test_a_webhook_needs_a_certificate(changes: dict[str, Any], text: str) -> None:
+    webhook = {"tlsSecret": "t", "caBundle": "-----BEGIN CERTIFICATE-----", **changes}
+    extender = sidecar(scheduler={"image": DIGEST, "webhook": webhook})
+    assert text in error_of(raw_stack(extender=extender, kubernetesVersion="1.35"))
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,8 @@ from gpushare.exporter.main import command as exporter_command
 from gpushare.exporter.main import settings_of as exporter_settings
 from gpushare.extender.main import command as extender_command
 from gpushare.extender.main import settings_of as extender_settings
+from gpushare.extender.webhook import command as webhook_command
+from gpushare.extender.webhook import settings_of as webhook_settings
 from gpushare.installer.main import install_command as install_library
 from gpushare.installer.main import settings_of as installer_settings
 from gpushare.installer.main import uninstall_command as uninstall_library
@@ -34,6 +36,7 @@ from tests.builders import kubeadm
 from tests.builders.stacks import DIGEST, ROOT, STACKS, raw_stack, sidecar
 
 Object = dict[str, Any]
+NAMING = "gpushare-scheduler-name"
 MONITORING: Object = {
     "exporter": {"image": DIGEST},
     "metricsApi": {"image": DIGEST, "tlsSecret": "tls", "caBundle": "-----BEGIN CERTIFICATE-----"},
@@ -227,8 +230,30 @@ def test_pods_with_gpu_memory_get_the_scheduler_of_the_sidecar_where_the_api_ser
 ) -> None:
     scheduler = {"image": DIGEST, "claimPods": claim_pods}
     objects = made(extender=sidecar(scheduler=scheduler), kubernetesVersion=version)
-    found = [each for each in objects if each["metadata"]["name"] == "gpushare-scheduler-name"]
+    found = [each for each in objects if is_naming(each)]
     assert {each["kind"] for each in found} == kinds
+
+
+@pytest.mark.parametrize(("version", "conditions"), [("1.29", 0), ("1.30", 3), ("1.35", 3)])
+def test_before_the_policy_a_webhook_names_the_scheduler(
+    version: str, conditions: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    webhook = {"tlsSecret": "t", "caBundle": "-----BEGIN CERTIFICATE-----"}
+    scheduler = {"image": DIGEST, "name": "cards", "webhook": webhook}
+    objects = made(extender=sidecar(scheduler=scheduler), kubernetesVersion=version)
+    assert not [each for each in objects if each["kind"] == "ValidatingAdmissionPolicy" if is_naming(each)]
+    (hook,) = pick(objects, "MutatingWebhookConfiguration")["webhooks"]
+    assert (hook["failurePolicy"], len(hook.get("matchConditions", ()))) == ("Ignore", conditions)
+    (container,) = pod(pick(objects, "Deployment", NAMING))["containers"]
+    settings = webhook_settings(parsed(monkeypatch, webhook_command, container, 2))
+    assert settings.scheduler == "cards"
+    assert {each["containerPort"] for each in container["ports"]} == {settings.port, settings.ops_port}
+    assert hook["clientConfig"]["service"]["name"] == pick(objects, "Service", NAMING)["metadata"]["name"]
+    assert pick(objects, "Service", NAMING)["spec"]["ports"][0]["targetPort"] == settings.port
+
+
+def is_naming(each: Object) -> bool:
+    return bool(each["metadata"]["name"] == NAMING)
 
 
 def test_other_exposures_leave_the_scheduler_of_pods_alone() -> None:

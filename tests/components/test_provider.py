@@ -106,6 +106,7 @@ def test_fields_with_a_default_are_not_required(schema: dict[str, Any]) -> None:
     assert required == {
         "gpushare:index:Extender": [],
         "gpushare:index:Scheduler": ["image"],
+        "gpushare:index:Webhook": ["caBundle", "tlsSecret"],
         "gpushare:index:DevicePlugin": [],
         "gpushare:index:NodePool": ["nodes"],
         "gpushare:index:Installer": [],

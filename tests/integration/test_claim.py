@@ -1,16 +1,21 @@
-"""The scheduler of pods with GPU memory beside a sidecar: set from 1.36 on, a warning before."""
+"""The scheduler of new pods with GPU memory beside a sidecar: set by a policy or a webhook, or a warning."""
 
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 import pytest_asyncio
 
+from components.config import Extender, Scheduler, Webhook
 from components.manifests import claim
 from components.manifests.parts import Object
 from gpushare.contract import RESOURCE_CORE, RESOURCE_MEM
-from gpushare.kubescheduler.config import KubernetesVersion
+from gpushare.kubescheduler.config import parse_version
 from testbed import Bed, SchedulerSpec, Testbed, TestbedError, gpu_pod, until
+from testbed.control_plane.pki import Authority
+from testbed.daemons import console_script
+from testbed.system.ports import free_ports
 from tests.fixtures.sidecars import apply
 
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module")]
@@ -20,17 +25,47 @@ NAME = "gpushare-scheduler"
 DEFAULT = "default-scheduler"
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def bed() -> AsyncIterator[Bed]:
-    """The policy in force."""
+@pytest_asyncio.fixture(scope="module", loop_scope="module", params=["policy", "webhook"])
+async def bed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Bed]:
+    """A cluster with what names the scheduler: from 1.36 on, or before."""
     async with Testbed(kwok=False, scheduler=SchedulerSpec(None)) as made:
-        await apply(made, claim.objects(NAME, KubernetesVersion(1, 36)))
+        if request.param == "policy":
+            await apply(made, claims("1.36"))
+        else:
+            await apply(made, [await served(made, tmp_path_factory.mktemp("tls"))])
 
         async def in_force() -> bool:
             return await scheduler_of(made, gpu_pod("probe", 1)) == NAME
 
-        await until(in_force, "the policy to be in force")
+        await until(in_force, "new pods to get the scheduler")
         yield made
+
+
+def claims(version: str, *, webhook: Webhook | None = None) -> list[Object]:
+    scheduler = Scheduler("image", webhook=webhook)
+    return claim.objects(Extender(), scheduler, parse_version(version))
+
+
+async def served(bed: Bed, folder: Path) -> Object:
+    """Start the webhook with the deployed command; return its configuration, with a local address."""
+    authority = Authority.create("webhooks")
+    authority.server("webhook", ["127.0.0.1"]).write(folder, "tls")
+    webhook = Webhook("secret", authority.pair().cert.decode())
+    objects = {each["kind"]: each for each in claims("1.35", webhook=webhook)}
+    (one,) = objects["Deployment"]["spec"]["template"]["spec"]["containers"]
+    port, ops_port = free_ports(2)
+    flags = [each.replace("/etc/gpushare/tls", str(folder)) for each in one["command"][1:]]
+    env = {"PORT": str(port), "OPS_PORT": str(ops_port)}
+    ready = f"http://127.0.0.1:{ops_port}/readyz"
+    await bed.spawn("webhook", [console_script("gpushare"), *flags], env=env, ready=ready)
+    return at_url(objects["MutatingWebhookConfiguration"], f"https://127.0.0.1:{port}")
+
+
+def at_url(configuration: Object, url: str) -> Object:
+    """The configuration with a URL instead of the Service."""
+    client = configuration["webhooks"][0]["clientConfig"]
+    client["url"] = url + client.pop("service")["path"]
+    return configuration
 
 
 async def scheduler_of(bed: Bed, pod: Object) -> str:
@@ -120,7 +155,7 @@ def cron_job() -> Object:
 async def older_bed() -> AsyncIterator[Bed]:
     """The policy of clusters before 1.36 in force."""
     async with Testbed(kwok=False, scheduler=SchedulerSpec(None)) as made:
-        await apply(made, claim.objects(NAME, KubernetesVersion(1, 35)))
+        await apply(made, claims("1.35"))
 
         async def in_force() -> bool:
             return bool(await warnings(made, gpu_pod("probe", 1)))
@@ -157,3 +192,11 @@ async def test_before_1_36_there_is_a_warning_for_a(older_bed: Bed, what: str) -
 @pytest.mark.parametrize("what", SILENT)
 async def test_before_1_36_there_is_no_warning_for_a_manifest_with(older_bed: Bed, what: str) -> None:
     assert await warnings(older_bed, SILENT[what]) == ""
+
+
+async def test_pods_are_created_while_the_webhook_cannot_be_reached(older_bed: Bed) -> None:
+    webhook = Webhook("secret", Authority.create("webhooks").pair().cert.decode())
+    *_, configuration = claims("1.35", webhook=webhook)
+    (port,) = free_ports(1)
+    await apply(older_bed, [at_url(configuration, f"https://127.0.0.1:{port}")])
+    assert await scheduler_of(older_bed, gpu_pod("p", 4)) == DEFAULT
