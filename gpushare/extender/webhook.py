@@ -80,7 +80,7 @@ def settings_of(flags: dict[str, Any]) -> WebhookSettings:
 async def run(settings: WebhookSettings) -> None:
     """Serve until SIGTERM or SIGINT. Raises ConfigError if the webhook cannot start."""
     stop = stop_event()
-    certificate = _Certificate(settings.tls_cert, settings.tls_key)
+    certificate = ServerCertificate(settings.tls_cert, settings.tls_key)
     with (
         bind_socket(settings.host, settings.port) as listener,
         bind_socket(settings.ops_host, settings.ops_port) as ops_listener,
@@ -113,10 +113,14 @@ def _answer(body: bytes | None, scheduler: str) -> Response:
         return text_response(str(error), 400)
 
 
-class _Certificate:
-    """The context of the server, made again when the files change."""
+class ServerCertificate:
+    """The context of the server, made again when the files change.
 
-    def __init__(self, cert: str, key: str) -> None:
+    Raises ConfigError if it cannot be made at first.
+    """
+
+    def __init__(self, cert: str, key: str, *, reload_s: float = _RELOAD_S) -> None:
+        self._reload_s = reload_s
         self._files = (cert, key)
         self._renewable = Renewable(optional_client_context(cert, key, ""))
         self._loaded = self._content()
@@ -126,7 +130,7 @@ class _Certificate:
     async def run(self) -> None:
         """Look for changes until cancelled; errors change nothing and are logged once."""
         while True:
-            await asyncio.sleep(_RELOAD_S)
+            await asyncio.sleep(self._reload_s)
             try:
                 self._reload()
                 self._last_error = None
