@@ -44,6 +44,7 @@ from components.forms import (
     modes_in,
 )
 from components.images import with_images
+from components.manifests.tls import tls_secret
 from gpushare.contract import LABEL_GPUSHARE, LABEL_NO_ISOLATION, LABEL_PLACEMENT, METRICS_API_GROUP
 from gpushare.errors import ConfigError
 from gpushare.kubescheduler.config import DEFAULT_SCHEDULER, DEFAULT_URL, KubernetesVersion
@@ -139,10 +140,10 @@ def _check_sidecar(extender: Extender, version: KubernetesVersion) -> None:
         raise ConfigError(
             f"{where} needs extender.scheduler.image, a kube-scheduler of the cluster's version"
         )
-    if extender.replicas > 1 and not extender.tls_secret:
+    if extender.replicas > 1 and not tls_secret(extender):
         raise ConfigError(
-            f"{where} with {extender.replicas} replicas needs extender.tlsSecret: they forward binds to each "
-            "other; set it, or extender.replicas: 1"
+            f"{where} with {extender.replicas} replicas needs certificates, because they forward binds to "
+            "each other; set extender.tls: stack, extender.tlsSecret, or extender.replicas: 1"
         )
     if extender.replicas == 1 and extender.tls_secret:
         raise ConfigError(
@@ -257,15 +258,20 @@ def _check_installer(installer: Installer, extender: Extender) -> None:
         )
     if extender.tls_secret:
         raise ConfigError(
-            "installer: the Job cannot install the certificates of the scheduler on its nodes; "
-            "run gpushare scheduler-manifest there, or remove extender.tlsSecret"
+            "installer: the Job has no client certificate for extender.tlsSecret; "
+            "run gpushare scheduler-manifest on the nodes, or remove extender.tlsSecret"
         )
     if extender.exposure is Exposure.CLUSTER_IP and not installer.url:
         raise ConfigError(
             f"installer.url: missing; with extender.exposure {Exposure.CLUSTER_IP} there is no NodePort"
         )
-    if installer.url and not installer.url.startswith("http://"):
-        raise ConfigError(f"installer.url: {installer.url!r} is not allowed; use one like {DEFAULT_URL}")
+    scheme = "https" if tls_secret(extender) else "http"
+    if installer.url and not installer.url.startswith(f"{scheme}://"):
+        example = DEFAULT_URL.replace("http", scheme, 1)
+        raise ConfigError(
+            f"installer.url: {installer.url!r} is not allowed with extender.tls: {extender.tls}; "
+            f"use one like {example}"
+        )
 
 
 def _check_isolation(settings: ClusterSettings) -> None:

@@ -52,6 +52,13 @@ class Exposure(StrEnum):
     SIDECAR = "sidecar"
 
 
+class Tls(StrEnum):
+    """Authentication on the port of the extender for kube-scheduler."""
+
+    STACK = "stack"
+    NONE = "none"
+
+
 class LogLevel(StrEnum):
     """Log level of a daemon."""
 
@@ -131,9 +138,14 @@ class Extender:
     Service. ``sidecar``: on loopback, each replica beside an additional kube-scheduler."""
     scheduler: Scheduler | None = None
     """The additional kube-scheduler; only with ``sidecar``."""
+    tls: Tls = Tls.NONE
+    """``stack``: mutual TLS between the scheduler and the extender, with certificates that the stack makes in
+    the cluster. ``none``: plain HTTP, with which every host and pod that reaches the port can bind pods."""
     tls_secret: str | None = None
-    """Secret in kube-system with ``tls.crt``, ``tls.key`` and ``ca.crt``: mutual TLS with the scheduler. With
-    ``sidecar`` only between replicas, which need it."""
+    """Secret in kube-system with ``tls.crt``, ``tls.key`` and ``ca.crt`` of another CA, to use instead of
+    certificates of the stack. With ``sidecar`` only replicas use it, between each other."""
+    certificates_image: str = ""
+    """Image with digest of the Job that makes certificates; default: ``cli`` of ``images``."""
     log_level: LogLevel = LogLevel.INFO
     """Lowest level that is logged."""
     shortlist: int | None = None

@@ -19,6 +19,7 @@ from components.config import (
     Mps,
 )
 from components.forms import check_image
+from components.manifests.tls import makes_certificates
 from gpushare.errors import ConfigError
 
 EXTENDER: Final = "extender"
@@ -45,7 +46,7 @@ def with_images(settings: S) -> S:
         check_image("extender.scheduler.image", extender.scheduler.image, tags=settings.allow_tags)
     return replace(
         settings,
-        extender=_filled("extender", extender, settings, EXTENDER),
+        extender=_certified(_filled("extender", extender, settings, EXTENDER), settings),
         device_plugins=tuple(
             _filled(f"devicePlugins[{index}]", plugin, settings, DEVICE_PLUGIN)
             for index, plugin in enumerate(settings.device_plugins)
@@ -55,6 +56,14 @@ def with_images(settings: S) -> S:
         mps=_filled("mps", mps, settings, DEVICE_PLUGIN) if mps else None,
         monitoring=_monitoring(monitoring, settings) if monitoring else None,
     )
+
+
+def _certified(extender: Extender, settings: ClusterSettings) -> Extender:
+    """With the image of the Job that makes certificates, if there is one."""
+    if not makes_certificates(extender):
+        return extender
+    image = _image("extender.certificatesImage", extender.certificates_image, settings, CLI)
+    return replace(extender, certificates_image=image)
 
 
 def _monitoring(monitoring: Monitoring, settings: ClusterSettings) -> Monitoring:
@@ -67,8 +76,12 @@ def _monitoring(monitoring: Monitoring, settings: ClusterSettings) -> Monitoring
 
 
 def _filled(where: str, part: P, settings: ClusterSettings, name: str) -> P:
-    image = part.image or settings.images.get(name)
+    return replace(part, image=_image(f"{where}.image", part.image, settings, name))
+
+
+def _image(where: str, own: str, settings: ClusterSettings, name: str) -> str:
+    image = own or settings.images.get(name)
     if not image:
-        raise ConfigError(f"{where}.image: missing; set it here, or {name!r} in images")
-    check_image(f"{where}.image", image, tags=settings.allow_tags)
-    return replace(part, image=image)
+        raise ConfigError(f"{where}: missing; set it here, or {name!r} in images")
+    check_image(where, image, tags=settings.allow_tags)
+    return image

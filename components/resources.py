@@ -13,6 +13,7 @@ from components import config
 from components.args import published
 from components.manifests import (
     admission,
+    certificates,
     device_plugin,
     everything,
     evict_recover,
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 else:
     Args = published(config.ClusterSettings)
 
-_WORKLOADS: Final = ("Deployment", "DaemonSet", "Job")
+_WORKLOADS: Final = ("Deployment", "DaemonSet", "Job", "CronJob")
 _RETAINED: Final = ("Namespace", "Node", "PriorityClass")
 """Kinds that the engine never deletes: workloads outside of the stack use them."""
 _SHARED: Final = (*_RETAINED, "APIService")
@@ -79,6 +80,8 @@ class _Component(pulumi.ComponentResource):
                 depends_on=_needed(kind, made),
                 # None inherits from the parent: a program may retain everything.
                 retain_on_delete=kind in _RETAINED or None,
+                # The provider returns the object as it is, with what a daemon has written.
+                additional_secret_outputs=["data"] if kind == "Secret" else None,
             )
             made.append((kind, KubernetesObject(f"{name}-{kind}-{own}".lower(), manifest, options)))
             names.append(f"{kind}/{own}")
@@ -104,6 +107,19 @@ class AdmissionPoliciesComponent(_Component):
         self, name: str, args: config.ClusterSettings, opts: pulumi.ResourceOptions | None = None
     ) -> None:
         super().__init__(name, admission.objects(args), opts)
+
+
+class CertificatesComponent(_Component):
+    """Makes and renews the certificates between kube-scheduler and the extender."""
+
+    def __init__(
+        self,
+        name: str,
+        args: config.Extender,
+        version: KubernetesVersion,
+        opts: pulumi.ResourceOptions | None = None,
+    ) -> None:
+        super().__init__(name, certificates.objects(args, version), opts)
 
 
 class SchedulerExtenderComponent(_Component):
@@ -153,10 +169,11 @@ class InstallerComponent(_Component):
         self,
         name: str,
         args: config.Installer,
+        extending: config.Extender,
         version: KubernetesVersion,
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
-        super().__init__(name, installer.objects(args, version), opts)
+        super().__init__(name, installer.objects(args, extending, version), opts)
 
 
 class IsolationInstallerComponent(_Component):
@@ -225,7 +242,10 @@ class GpuShare(pulumi.ComponentResource):
         super().__init__("gpushare:index:GpuShare", name, {}, opts)
         version = settings.kubernetes_version
         inside = pulumi.ResourceOptions(parent=self, transformations=[_localizer(settings), _sharer(shared)])
-        extending = SchedulerExtenderComponent(f"{name}-extender", settings.extender, version, inside)
+        certifying = CertificatesComponent(f"{name}-certificates", settings.extender, version, inside)
+        # The pods of the extender start when its certificate exists.
+        certified = pulumi.ResourceOptions.merge(inside, pulumi.ResourceOptions(depends_on=[certifying]))
+        extending = SchedulerExtenderComponent(f"{name}-extender", settings.extender, version, certified)
         # The installer waits for the extender before it edits, so it starts after the extender.
         behind = pulumi.ResourceOptions.merge(inside, pulumi.ResourceOptions(depends_on=[extending]))
         parts = [
@@ -234,12 +254,17 @@ class GpuShare(pulumi.ComponentResource):
                 if settings.admission
                 else []
             ),
+            certifying,
             extending,
             DevicePluginComponent(f"{name}-device-plugin", settings.device_plugins, inside),
             EvictRecoverComponent(f"{name}-evict-recover", settings.device_plugins, inside),
             NodePoolsComponent(f"{name}-nodes", settings.node_pools, inside),
             *(
-                [InstallerComponent(f"{name}-installer", settings.installer, version, behind)]
+                [
+                    InstallerComponent(
+                        f"{name}-installer", settings.installer, settings.extender, version, behind
+                    )
+                ]
                 if settings.installer
                 else []
             ),

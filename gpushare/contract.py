@@ -162,6 +162,22 @@ SCHEDULER_NAMING_PORT: Final = 12353
 SCHEDULER_NAMING_OPS_PORT: Final = 12354
 INSTALLER_NAME: Final = "gpushare-installer"
 """Name of the Job that edits kube-scheduler, component of its events, and label of its pods."""
+CERTIFICATES_NAME: Final = "gpushare-certificates"
+"""Name of the CronJob that makes certificates, prefix of that of the first Job, and label of their pods."""
+TLS_CERT: Final = "tls.crt"
+TLS_KEY: Final = "tls.key"
+TLS_CA: Final = "ca.crt"
+"""Keys of a Secret with a certificate, as cert-manager names them."""
+EXTENDER_TLS_SECRET: Final = "gpushare-schd-extender-tls"  # noqa: S105 - a name
+"""Certificate of the extender, of which replicas are also clients."""
+CLIENT_TLS_SECRET: Final = "gpushare-scheduler-client-tls"  # noqa: S105 - a name
+"""Client certificate of kube-scheduler."""
+AUTHORITY_SECRET: Final = "gpushare-certificate-authority"  # noqa: S105 - a name
+"""Key and certificates of the authority of both."""
+EXTENDER_SERVER_NAME: Final = f"{EXTENDER_NAME}.{SYSTEM_NAMESPACE}.svc"
+"""Name in the certificate of the extender, whatever address a client uses."""
+SCHEDULER_CLIENT_NAME: Final = "system:kube-scheduler"
+"""Name in the client certificate of kube-scheduler, the same as for the API server."""
 SEAL_SECRET: Final = "gpushare-schd-extender-seal"  # noqa: S105 - a name
 SEAL_SECRET_KEY: Final = "key"  # noqa: S105 - a name
 MAX_EXTENDER_SCORE: Final = 10

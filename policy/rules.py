@@ -106,7 +106,7 @@ def project_labels(manifest: Object) -> Iterator[str]:
     """Workloads and their pods have the labels of the project."""
     if not _pod(manifest):
         return
-    metadata_of = {"metadata": manifest, "the pod's metadata": manifest["spec"]["template"]}
+    metadata_of = {"metadata": manifest, "the pod's metadata": _template(manifest)}
     for path, part in metadata_of.items():
         for label in _LABELS:
             if label not in ((part.get("metadata") or {}).get("labels") or {}):
@@ -125,9 +125,16 @@ RULES: Final[Mapping[str, Rule]] = {
 
 def _pod(manifest: Object) -> Object:
     """Return the spec of the pod template, empty if the object has none."""
-    spec = manifest.get("spec") or {}
-    pod: Object = (spec.get("template") or {}).get("spec") or {}
+    pod: Object = _template(manifest).get("spec") or {}
     return pod
+
+
+def _template(manifest: Object) -> Object:
+    """Return the pod template, which a CronJob has in its template of a Job; empty if there is none."""
+    spec = manifest.get("spec") or {}
+    owner = (spec.get("jobTemplate") or {}).get("spec") or spec
+    template: Object = owner.get("template") or {}
+    return template
 
 
 def _containers(manifest: Object) -> Iterator[Object]:

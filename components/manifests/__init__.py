@@ -7,6 +7,7 @@ Pulumi components use the same builders, so both produce the same objects.
 from components.config import ClusterSettings
 from components.manifests import (
     admission,
+    certificates,
     device_plugin,
     evict_recover,
     extender,
@@ -26,11 +27,12 @@ def everything(settings: ClusterSettings) -> list[Object]:
     version = settings.kubernetes_version
     objects = [
         *(admission.objects(settings) if settings.admission else []),
+        *certificates.objects(settings.extender, version),
         *extender.objects(settings.extender, version),
         *device_plugin.objects(settings.device_plugins),
         *evict_recover.objects(settings.device_plugins),
         *node_pool.objects(settings.node_pools),
-        *(installer.objects(settings.installer, version) if settings.installer else []),
+        *(installer.objects(settings.installer, settings.extender, version) if settings.installer else []),
         *(isolation.objects(settings.isolation) if settings.isolation else []),
         *(mps.objects(settings.mps) if settings.mps else []),
         *(monitoring.objects(settings.monitoring, version) if settings.monitoring else []),

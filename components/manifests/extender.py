@@ -24,6 +24,7 @@ from components.manifests.parts import (
     rule,
     sizes,
 )
+from components.manifests.tls import tls_secret
 from gpushare.contract import (
     EXTENDER_NAME,
     EXTENDER_NODE_PORT,
@@ -33,6 +34,9 @@ from gpushare.contract import (
     EXTENDER_SERVICE_PORT,
     SEAL_SECRET,
     SYSTEM_NAMESPACE,
+    TLS_CA,
+    TLS_CERT,
+    TLS_KEY,
 )
 from gpushare.kubescheduler.config import KubernetesVersion
 
@@ -55,7 +59,7 @@ def objects(settings: Extender, version: KubernetesVersion) -> list[Object]:
 def url(settings: Extender) -> str:
     """URL of the extender for a kube-scheduler on one of its nodes or in its pod."""
     is_sidecar = settings.exposure is Exposure.SIDECAR
-    scheme = "https" if settings.tls_secret and not is_sidecar else "http"
+    scheme = "https" if tls_secret(settings) and not is_sidecar else "http"
     service = f"{EXTENDER_NAME}.{SYSTEM_NAMESPACE}.svc"
     address = {
         Exposure.NODE_PORT: f"127.0.0.1:{EXTENDER_NODE_PORT}",
@@ -130,7 +134,7 @@ def _strategy(settings: Extender) -> Object:
 
 def _template(settings: Extender, version: KubernetesVersion) -> Object:
     is_sidecar = settings.exposure is Exposure.SIDECAR
-    owner = {"fsGroup": NON_ROOT} if settings.tls_secret else {}
+    owner = {"fsGroup": NON_ROOT} if tls_secret(settings) else {}
     marks = {"annotations": scheduler.config_mark(settings, version)} if is_sidecar else {}
     return {
         "metadata": {"labels": dict(_LABELS), **marks},
@@ -188,7 +192,7 @@ def _container(settings: Extender, version: KubernetesVersion) -> Object:
         **http_probes("/healthz", "/readyz", OPS),
         "resources": sizes(settings.cpu, settings.memory),
         "securityContext": container_security(),
-        **({"volumeMounts": [_TLS_MOUNT]} if settings.tls_secret else {}),
+        **({"volumeMounts": [_TLS_MOUNT]} if tls_secret(settings) else {}),
     }
 
 
@@ -210,18 +214,20 @@ def _placement_flags(settings: Extender) -> list[str]:
 
 
 def _tls_flags(settings: Extender) -> list[str]:
-    if not settings.tls_secret:
+    if not tls_secret(settings):
         return []
-    files = {"tls-cert": "tls.crt", "tls-key": "tls.key", "client-ca": "ca.crt"}
+    files = {"tls-cert": TLS_CERT, "tls-key": TLS_KEY, "client-ca": TLS_CA}
     return [f"--{flag}={_TLS_FOLDER}/{name}" for flag, name in files.items()]
 
 
 def _volumes(settings: Extender) -> Object:
     config = [scheduler.volume(settings)] if settings.exposure is Exposure.SIDECAR else []
-    tls = [_tls_volume(settings.tls_secret)] if settings.tls_secret else []
+    secret = tls_secret(settings)
+    tls = [_tls_volume(secret)] if secret else []
     return {"volumes": [*config, *tls]} if config or tls else {}
 
 
 def _tls_volume(secret: str) -> Object:
-    """Its files belong to the ``fsGroup`` of the pod."""
-    return {"name": "tls", "secret": {"secretName": secret, "defaultMode": 0o440}}
+    """Its files belong to the ``fsGroup`` of the pod, which starts once the Secret has them."""
+    files = [{"key": key, "path": key} for key in (TLS_CERT, TLS_KEY, TLS_CA)]
+    return {"name": "tls", "secret": {"secretName": secret, "defaultMode": 0o440, "items": files}}

@@ -7,7 +7,7 @@ killed, the kubelet of its node restarts it, without a scheduler, and it finishe
 
 from typing import Final
 
-from components.config import Installer, State
+from components.config import Extender, Installer, State
 from components.manifests.parts import (
     Object,
     account,
@@ -24,6 +24,8 @@ from components.manifests.parts import (
     rule,
     sizes,
 )
+from components.manifests.tls import makes_certificates
+from gpushare.contract import CLIENT_TLS_SECRET, TLS_CA, TLS_CERT, TLS_KEY
 from gpushare.contract import INSTALLER_NAME as NAME
 from gpushare.kubescheduler.config import KubernetesVersion
 
@@ -40,8 +42,9 @@ _GRACE_S: Final = 150
 _VERBS: Final = {State.PRESENT: "install", State.ABSENT: "restore"}
 
 
-def objects(settings: Installer, version: KubernetesVersion) -> list[Object]:
+def objects(settings: Installer, extender: Extender, version: KubernetesVersion) -> list[Object]:
     """A Job with one pod per control plane node, and its role."""
+    copies = makes_certificates(extender) and settings.state is State.PRESENT
     return [
         account(NAME),
         role(NAME, [rule("", ["pods"], ["list"]), rule("", ["events"], ["create"])]),
@@ -54,14 +57,20 @@ def objects(settings: Installer, version: KubernetesVersion) -> list[Object]:
                 "parallelism": settings.control_planes,
                 "completions": settings.control_planes,
                 "backoffLimit": _RESTARTS,
-                "template": {"metadata": {"labels": dict(_LABELS)}, "spec": _pod(settings, version)},
+                "template": {
+                    "metadata": {"labels": dict(_LABELS)},
+                    "spec": _pod(settings, version, copies=copies),
+                },
             },
         },
     ]
 
 
-def _pod(settings: Installer, version: KubernetesVersion) -> Object:
-    """It uses the processes and the network of its node, like kube-scheduler."""
+def _pod(settings: Installer, version: KubernetesVersion, *, copies: bool) -> Object:
+    """It uses the processes and the network of its node, like kube-scheduler.
+
+    With ``copies`` it starts once there is a client certificate of the scheduler, to copy to the node.
+    """
     terms = {"nodeSelectorTerms": control_plane_terms()}
     return {
         "serviceAccountName": NAME,
@@ -75,19 +84,33 @@ def _pod(settings: Installer, version: KubernetesVersion) -> Object:
             "nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms},
             "podAntiAffinity": required_anti_affinity(_LABELS),
         },
-        "containers": [_container(settings, version)],
+        "containers": [_container(settings, version, copies=copies)],
         "volumes": [
             host_path("kubernetes", _FOLDER, "Directory"),
             host_path("logs", _LOGS, "DirectoryOrCreate"),
+            *([_CERTIFICATES] if copies else []),
         ],
     }
 
 
-def _container(settings: Installer, version: KubernetesVersion) -> Object:
+_CERTIFICATES: Final[Object] = {
+    "name": "certificates",
+    "secret": {
+        "secretName": CLIENT_TLS_SECRET,
+        "defaultMode": 0o400,
+        "items": [{"key": key, "path": key} for key in (TLS_CERT, TLS_KEY, TLS_CA)],
+    },
+}
+_CERTIFICATES_FOLDER: Final = "/certificates"
+
+
+def _container(settings: Installer, version: KubernetesVersion, *, copies: bool) -> Object:
+    certificates = {"name": "certificates", "mountPath": _CERTIFICATES_FOLDER, "readOnly": True}
+    flags = [*_flags(settings, version), *([f"--certificates={_CERTIFICATES_FOLDER}"] if copies else [])]
     return {
         "name": NAME,
         "image": settings.image,
-        "command": ["gpushare", "scheduler-manifest", _VERBS[settings.state], *_flags(settings, version)],
+        "command": ["gpushare", "scheduler-manifest", _VERBS[settings.state], *flags],
         "env": [field_env("HOST_IP", "status.hostIP"), field_env("POD_NAME", "metadata.name")],
         "terminationMessagePolicy": "FallbackToLogsOnError",
         "resources": sizes("100m", "128Mi"),
@@ -96,6 +119,7 @@ def _container(settings: Installer, version: KubernetesVersion) -> Object:
         "volumeMounts": [
             {"name": "kubernetes", "mountPath": f"{_ROOT}{_FOLDER}"},
             {"name": "logs", "mountPath": f"{_ROOT}{_LOGS}", "readOnly": True},
+            *([certificates] if copies else []),
         ],
     }
 

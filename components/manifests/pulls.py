@@ -1,6 +1,6 @@
 """Registry mirror and pull secrets, applied to every object."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from components.config import ClusterSettings
 from components.manifests.parts import Object
@@ -8,16 +8,30 @@ from components.manifests.parts import Object
 
 def localized(manifest: Object, settings: ClusterSettings) -> Object:
     """The object with the registry and the pull secrets of this cluster; unchanged if it has no pods."""
-    template = manifest.get("spec", {}).get("template")
-    if template is None or not (settings.registry or settings.image_pull_secrets):
+    if not (settings.registry or settings.image_pull_secrets):
         return manifest
-    pod = {**template["spec"]}
+    return _with_pod(manifest, lambda pod: _localized_pod(pod, settings))
+
+
+def _with_pod(owner: Object, change: Callable[[Object], Object]) -> Object:
+    """The workload with a changed pod; a CronJob has it in its template of a Job."""
+    spec = owner.get("spec", {})
+    if "jobTemplate" in spec:
+        return owner | {"spec": spec | {"jobTemplate": _with_pod(spec["jobTemplate"], change)}}
+    if "template" not in spec:
+        return owner
+    template = spec["template"]
+    return owner | {"spec": spec | {"template": template | {"spec": change(template["spec"])}}}
+
+
+def _localized_pod(spec: Object, settings: ClusterSettings) -> Object:
+    pod = {**spec}
     for kind in ("initContainers", "containers"):
         if kind in pod:
             pod[kind] = [each | {"image": mirrored(each["image"], settings.registry)} for each in pod[kind]]
     if settings.image_pull_secrets:
         pod["imagePullSecrets"] = [{"name": each} for each in settings.image_pull_secrets]
-    return manifest | {"spec": manifest["spec"] | {"template": template | {"spec": pod}}}
+    return pod
 
 
 def mirrored(image: str, registry: str) -> str:

@@ -21,6 +21,9 @@ TOOLS: Final = {
     "scheduler-manifest": Lazy(
         "gpushare.cli.scheduler_manifest:command", "Edit the static pod of kube-scheduler on its node."
     ),
+    "certificates": Lazy(
+        "gpushare.cli.certificates:command", "Make certificates of the scheduler and the extender."
+    ),
     "version": Lazy("gpushare.cli.main:version", "Print the version."),
 }
 

@@ -6,9 +6,10 @@ kubelet acts on it at once. The content is decided in ``cli.scheduler_manifest``
 """
 
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final
 
 import click
@@ -30,6 +31,8 @@ _POLL_S: Final = 0.5
 _ANSWER_S: Final = 5.0
 _EXTENDER_AFTER_S: Final = 30.0
 """Upper limit, for an extender that answered before the edit."""
+
+NOTHING: Final[Mapping[str, bytes]] = MappingProxyType({})
 
 Probe = Callable[[], str]
 """Asks the extender; returns why it does not answer, empty if it does."""
@@ -76,6 +79,7 @@ class PendingEdit:
 
     ``processes`` are those of the scheduler of ``before``. ``is_unproven`` is whether an earlier run was
     killed before the scheduler was healthy. ``keep`` is whether the current manifest becomes the backup.
+    ``copies`` are certificates by path: they replace earlier ones of the same clients, and stay.
     """
 
     node: NodeFiles
@@ -85,6 +89,7 @@ class PendingEdit:
     processes: frozenset[str]
     is_unproven: bool = False
     keep: bool = False
+    copies: Mapping[str, bytes] = field(default_factory=lambda: NOTHING)
 
 
 def perform(edit: PendingEdit, probe: Probe | None, timeouts: EditTimeouts) -> None:
@@ -144,6 +149,9 @@ def _check_scheduler(edit: PendingEdit, timeouts: EditTimeouts) -> None:
 def _write(edit: PendingEdit) -> frozenset[str]:
     """Writes the files that differ. Returns the processes of the previous scheduler."""
     node, after = edit.node, edit.after
+    for path, content in edit.copies.items():
+        node.at(path).parent.mkdir(mode=_FOLDER, exist_ok=True)
+        _replace(node, path, content, _PRIVATE)
     if after == edit.now:
         click.echo(f"unchanged: {node.manifest}")
         return edit.processes if edit.is_unproven else frozenset()
@@ -199,13 +207,13 @@ def _restore(edit: PendingEdit, timeouts: EditTimeouts) -> str:
     return f"{node.manifest} was restored, and {PROGRAM} {state}"
 
 
-def _replace(node: NodeFiles, path: str, text: str, mode: int) -> bool:
+def _replace(node: NodeFiles, path: str, content: str | bytes, mode: int) -> bool:
     """Replaces the file atomically if it differs, and returns whether it did."""
-    file = node.at(path)
-    if read_file(file) == text.encode():
+    file, new = node.at(path), content.encode() if isinstance(content, str) else content
+    if read_file(file) == new:
         click.echo(f"unchanged: {path}")
         return False
-    replace_file(file, text.encode(), mode=mode)
+    replace_file(file, new, mode=mode)
     click.echo(f"changed: {path}")
     return True
 

@@ -9,8 +9,7 @@ import difflib
 import fcntl
 import os
 import signal
-import ssl
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -19,11 +18,28 @@ import click
 import msgspec
 from msgspec import Struct
 
-from gpushare.adapters.static_pods import problem_of, unverified
+from gpushare.adapters.files import read_file
 from gpushare.cli.installer_turns import in_turn
 from gpushare.cli.lazy import CONTEXT
-from gpushare.cli.scheduler_edit import EditTimeouts, NodeFiles, PendingEdit, Probe, parse, perform, running
-from gpushare.contract import EXTENDER_NODE_PORT, EXTENDER_PREFIX
+from gpushare.cli.scheduler_certificates import ClientCertificates, extender_problem
+from gpushare.cli.scheduler_edit import (
+    NOTHING,
+    EditTimeouts,
+    NodeFiles,
+    PendingEdit,
+    Probe,
+    parse,
+    perform,
+    running,
+)
+from gpushare.contract import (
+    EXTENDER_NODE_PORT,
+    EXTENDER_PREFIX,
+    EXTENDER_SERVER_NAME,
+    TLS_CA,
+    TLS_CERT,
+    TLS_KEY,
+)
 from gpushare.errors import ConfigError
 from gpushare.kubescheduler.config import (
     DEFAULT_URL,
@@ -53,7 +69,7 @@ _BACKUP: Final = "/etc/kubernetes/manifests-backup/kube-scheduler.ori.yaml"
 _HEALTHY_S: Final = 120
 _SETTLE_S: Final = 5
 _EXTENDER_S: Final = 30
-_ANSWER_S: Final = 5.0
+_TLS_FILES: Final = ("ca_file", "cert_file", "key_file")
 
 
 _common = with_options(
@@ -107,6 +123,13 @@ def command() -> None:
 @click.option("--key-file", help=f"Key of that certificate; in {FOLDER}.")
 @click.option("--server-name", help="Name in the certificate of the extender, if it differs from the URL.")
 @click.option(
+    "--certificates",
+    metavar="FOLDER",
+    type=click.Path(path_type=Path),
+    help=f"Copy the client certificate of the scheduler ({TLS_CA}, {TLS_CERT}, {TLS_KEY}) from this folder "
+    f"to {FOLDER}, and use it with the server name {EXTENDER_SERVER_NAME}.",
+)
+@click.option(
     "--kubernetes-version",
     metavar="1.36",
     help="Version of the scheduler, if the tag of its image is not a version.",
@@ -125,17 +148,20 @@ def install(root: Path, manifest: str, backup: str, **flags: Any) -> None:
     Nothing is changed if the extender does not answer this node. The previous files are restored if the new
     scheduler does not become healthy or the extender stops answering.
     """
-    node, extender = NodeFiles(root, manifest, backup), _extender(flags)
+    node = NodeFiles(root, manifest, backup)
+    copied = _certificates(flags)
+    extender = _extender(flags, copied)
+    sources = copied.sources if copied else {}
 
     def probe() -> str:
-        return _probe(node, extender)
+        return extender_problem(extender, lambda path: sources.get(path, node.at(path)))
 
     def after(text: str, pod: Object) -> Files:
         edit = installed(pod, extender, _version(pod, flags["kubernetes_version"]), _base(node, pod))
         manifest = text if edit.manifest == pod else _dump(edit.manifest)
         return Files(manifest, edit.config_file, edit.config_text)
 
-    _run(node, after, probe, flags)
+    _run(node, after, probe, flags, copied.content if copied else NOTHING)
 
 
 @command.command()
@@ -154,18 +180,25 @@ def restore(root: Path, manifest: str, backup: str, **flags: Any) -> None:
 
 
 def _run(
-    node: NodeFiles, after: Callable[[str, Object], Files], probe: Probe | None, flags: dict[str, Any]
+    node: NodeFiles,
+    after: Callable[[str, Object], Files],
+    probe: Probe | None,
+    flags: dict[str, Any],
+    copies: Mapping[str, bytes] = NOTHING,
 ) -> None:
-    """Edits the node when the earlier control planes are done, or shows the edit."""
+    """Edits the node when the earlier control planes are done, or shows the edit.
+
+    ``copies`` are additional files by their path on the node.
+    """
     if flags["dry_run"]:
-        _show(_edit(node, after))
+        _show(_edit(node, after, copies))
         return
     timeouts = EditTimeouts(flags["wait"], flags["settle"], flags["extender_wait"])
     with in_turn(flags["control_planes"]), _locked(node):
-        perform(_edit(node, after), probe, timeouts)
+        perform(_edit(node, after, copies), probe, timeouts)
 
 
-def _edit(node: NodeFiles, after: Callable[[str, Object], Files]) -> PendingEdit:
+def _edit(node: NodeFiles, after: Callable[[str, Object], Files], copies: Mapping[str, bytes]) -> PendingEdit:
     """The edit of the node. Raises ConfigError if it is not possible."""
     text, pod = _read_pod(node)
     path = config_file_of(pod)
@@ -180,6 +213,7 @@ def _edit(node: NodeFiles, after: Callable[[str, Object], Files]) -> PendingEdit
         processes=journal.processes if journal else running(text),
         is_unproven=journal is not None,
         keep=bool(wanted.config_file) and not is_installed(pod),
+        copies=copies,
     )
 
 
@@ -222,47 +256,39 @@ def _lock(handle: int, node: NodeFiles) -> None:
         raise ConfigError(f"another process edits {node.manifest}; wait until it has finished") from error
 
 
-def _probe(node: NodeFiles, extender: ExtenderConfig) -> str:
-    """Asks the extender with the TLS files of the scheduler."""
-    url = extender.url_prefix.rstrip("/").removesuffix(EXTENDER_PREFIX)
-    name = extender.tls.server_name if extender.tls else None
-    try:
-        trust = _trust(node, extender.tls) if extender.tls else unverified()
-    except OSError as error:
-        return f"cannot use the TLS files: {error}"
-    return problem_of(f"{url}/version", trust, timeout_s=_ANSWER_S, server_name=name)
-
-
-def _trust(node: NodeFiles, tls: Tls) -> ssl.SSLContext:
-    context = ssl.create_default_context(cafile=node.at(tls.ca_file))
-    if tls.cert_file and tls.key_file:
-        context.load_cert_chain(node.at(tls.cert_file), node.at(tls.key_file))
-    return context
-
-
 def _restored(node: NodeFiles, pod: Object) -> str:
     """The backup byte for byte if it still describes this pod, else the edited pod."""
     kept = node.text(node.backup)
     return kept if kept is not None and parse(kept, node.backup) == pod else _dump(pod)
 
 
-def _extender(flags: dict[str, Any]) -> ExtenderConfig:
-    files = {name: flags[name] for name in ("ca_file", "cert_file", "key_file")}
+def _certificates(flags: dict[str, Any]) -> ClientCertificates | None:
+    folder = flags["certificates"]
+    if folder is None:
+        return None
+    for name in _TLS_FILES:
+        if flags[name]:
+            raise ConfigError(f"--certificates and --{name.replace('_', '-')} exclude each other; keep one")
+    return ClientCertificates.read(folder, flags["server_name"])
+
+
+def _extender(flags: dict[str, Any], copied: ClientCertificates | None) -> ExtenderConfig:
+    files = {name: flags[name] for name in _TLS_FILES}
     for path in filter(None, files.values()):
         if not path.startswith(f"{FOLDER}/"):
             raise ConfigError(
                 f"{path} is not in {FOLDER}, the only folder that is mounted into the pod of the scheduler"
             )
-    tls = Tls(**files, server_name=flags["server_name"]) if any(files.values()) else None
-    return ExtenderConfig(_url(flags), weight=flags["weight"], tls=tls)
+    own = Tls(**files, server_name=flags["server_name"]) if any(files.values()) else None
+    tls = copied.tls if copied else own
+    return ExtenderConfig(_url(flags, "https" if tls else "http"), weight=flags["weight"], tls=tls)
 
 
-def _url(flags: dict[str, Any]) -> str:
-    address = flags["address"]
+def _url(flags: dict[str, Any], scheme: str) -> str:
+    address, url = flags["address"], flags["url"]
     if not address:
-        return str(flags["url"])
+        return DEFAULT_URL.replace("http", scheme, 1) if url == DEFAULT_URL else str(url)
     host = f"[{address}]" if ":" in address else address
-    scheme = "https" if flags["ca_file"] else "http"
     return f"{scheme}://{host}:{EXTENDER_NODE_PORT}{EXTENDER_PREFIX}"
 
 
@@ -357,3 +383,5 @@ def _show(edit: PendingEdit) -> None:
         else:
             lines = difflib.unified_diff(old.splitlines(), text.splitlines(), path, path, lineterm="")
             click.echo("\n".join(lines))
+    for path, content in edit.copies.items():
+        click.echo(f"{'unchanged' if read_file(node.at(path)) == content else 'to write'}: {path}")

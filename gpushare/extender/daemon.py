@@ -20,6 +20,7 @@ from gpushare.adapters.kube.extender_resources import NODES, PODS, UNHEALTHY
 from gpushare.adapters.kube.watch import Follower
 from gpushare.adapters.peer import Peers
 from gpushare.extender.binder import Binder
+from gpushare.extender.clients import OPEN_PORT, Clients, is_open
 from gpushare.extender.cluster import Cluster
 from gpushare.extender.events import Explainer, ExtenderEventMetrics
 from gpushare.extender.handlers import ConfigMapHandler, NodeHandler, PodHandler, SyncStatus
@@ -48,6 +49,8 @@ _LOST_S: Final = 30.0
 """Without a watch for longer than this, the extender is not ready; it still answers from what it knows."""
 _GC_THRESHOLDS: Final = (50_000, 20, 50)
 _EVENT_QUEUE_SIZE: Final = 10_000
+_TLS: Final = "tls"
+"""Value of the label ``right`` of the degraded mode metric."""
 
 
 async def run(settings: ExtenderSettings) -> None:
@@ -66,6 +69,7 @@ async def run(settings: ExtenderSettings) -> None:
             asyncio.TaskGroup() as tasks,
         ):
             extender = ExtenderDaemon(settings, client, peers, tasks)
+            extender.report_transport(tls)
             ports = {"port": listener, "ops_port": ops_listener, "peer_port": peer_listener}
             log.info("started", **_numbers(ports), api=client.host)
             await serve(
@@ -141,6 +145,8 @@ class ExtenderDaemon:
             deadlines=settings.deadlines,
         )
         self._register_gauges()
+        self._clients = Clients(settings.client_names, self._metrics)
+        self._open_port = is_open(settings.host, tls=settings.tls is not None)
         self.scheduler_routes = self._make_routes(peers, settings.shortlist)
         self.peer_routes = peer_routes(self.scheduler_routes)
         page = LedgerPage(lambda: self._cluster.ledger, self._cluster.pods.values)
@@ -174,7 +180,15 @@ class ExtenderDaemon:
             readiness=self._sync_status,
             shortlist=shortlist,
         )
-        return scheduler_routes(service)
+        return scheduler_routes(service, self._clients)
+
+    def report_transport(self, tls: MutualTls | None) -> None:
+        """Report when our certificate expires, or that the port is open."""
+        self._metrics.reduced.labels(_TLS).set(self._open_port)
+        if tls:
+            self._metrics.certificate_expiry.labels("server").set_function(lambda: tls.expires_at)
+        if self._open_port:
+            log.warning("reduced_mode", right=_TLS, effect=OPEN_PORT)
 
     def jobs(self) -> Iterable[Coroutine[Any, Any, None]]:
         """The background jobs; each runs until cancelled."""
@@ -201,8 +215,8 @@ class ExtenderDaemon:
         return self._sync_status.missing()
 
     def _notices(self) -> Iterable[str]:
-        degraded = self._leadership.degraded
-        return (f"degraded: {degraded}",) if degraded else ()
+        reasons = (self._leadership.degraded, OPEN_PORT if self._open_port else None)
+        return (f"degraded: {reason}" for reason in reasons if reason)
 
     async def _follow(self) -> None:
         """The Lease is read before any list starts."""

@@ -9,6 +9,7 @@ import click
 
 from gpushare.contract import EXTENDER_DEFAULT_PORT, EXTENDER_NAME, EXTENDER_OPS_PORT, SYSTEM_NAMESPACE
 from gpushare.errors import ConfigError
+from gpushare.extender.clients import DEFAULT_NAMES
 from gpushare.extender.lease import LeaseDurations
 from gpushare.extender.settings import CGPU_PODS, Deadlines, ExtenderSettings
 from gpushare.runtime.flags import LISTENING_PORT, SECONDS, daemon_options, run_daemon
@@ -126,6 +127,14 @@ class _PortOrDefault(click.ParamType[int]):
     help="Port for binds that other replicas forward, with mutual TLS; --port then serves plain HTTP, on a "
     "loopback address only.  [default: --port]",
 )
+@click.option(
+    "--client-name",
+    "client_names",
+    multiple=True,
+    metavar="NAME",
+    help="Common name or DNS name of the certificate of a client that may filter and bind; repeatable.  "
+    f"[default: {' and '.join(DEFAULT_NAMES)}]",
+)
 def command(**flags: Any) -> None:
     """Serve the calls of kube-scheduler: filter, prioritize, preempt and bind; and inspect."""
     import uvloop
@@ -168,6 +177,7 @@ def settings_of(flags: dict[str, Any], environ: "os._Environ[str] | dict[str, st
         cgpu_pods_per_card=flags["cgpu_pods_per_card"],
         tls=tls,
         peer_port=flags["peer_port"],
+        client_names=_client_names(flags["client_names"], tls),
         allow_without_lease=flags["allow_without_lease"],
     )
 
@@ -205,3 +215,9 @@ def _tls(cert: str | None, key: str | None, client_ca: str | None) -> TlsFiles |
     if cert and key and client_ca:
         return TlsFiles(cert, key, client_ca)
     raise ConfigError("--tls-cert, --tls-key and --client-ca belong together: set all three or none")
+
+
+def _client_names(names: tuple[str, ...], tls: TlsFiles | None) -> tuple[str, ...]:
+    if names and tls is None:
+        raise ConfigError(f"--client-name {names[0]} needs --tls-cert, --tls-key and --client-ca")
+    return names or DEFAULT_NAMES

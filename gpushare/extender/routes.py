@@ -6,6 +6,7 @@ from typing import Final
 from gpushare.adapters.peer import FORWARDED_HEADER
 from gpushare.contract import EXTENDER_PREFIX, EXTENDER_VERSION
 from gpushare.extender import codec
+from gpushare.extender.clients import Clients
 from gpushare.extender.service import SchedulerService
 from gpushare.extender.verbs import error_answer
 from gpushare.runtime.http import (
@@ -42,7 +43,15 @@ async def _pending(body: Awaitable[bytes]) -> Response:
     return Response(await body)
 
 
-def scheduler_routes(service: SchedulerService) -> Handler:
+def _checked(service: SchedulerService, clients: Clients, verb: str, handler: Handler) -> Handler:
+    def handle(request: Request) -> Response | PendingResponse:
+        rejection = clients.rejection(request.certificate)
+        return Response(service.refuse(verb, rejection)) if rejection else handler(request)
+
+    return handle
+
+
+def scheduler_routes(service: SchedulerService, clients: Clients) -> Handler:
     """filter, prioritize, preempt, bind, inspect, version."""
 
     async def bind(request: Request) -> Response:
@@ -55,11 +64,12 @@ def scheduler_routes(service: SchedulerService) -> Handler:
             return Response(error_answer("preempt", _TOO_LARGE))
         return Response(await service.preempt(request.body))
 
-    posts: dict[str, Handler] = {
-        **{f"{EXTENDER_PREFIX}/{name}": _verb(service, name) for name in ("filter", "prioritize")},
-        f"{EXTENDER_PREFIX}/preempt": preempt,
-        _BIND: bind,
+    verbs: dict[str, Handler] = {
+        **{name: _verb(service, name) for name in ("filter", "prioritize")},
+        "preempt": preempt,
+        "bind": bind,
     }
+    posts = {f"{EXTENDER_PREFIX}/{name}": _checked(service, clients, name, verbs[name]) for name in verbs}
     gets: dict[str, Handler] = {
         _INSPECT: lambda _: _pending(service.inspect_all()),
         "/version": lambda _: text_response(EXTENDER_VERSION),

@@ -186,6 +186,14 @@ class SchedulerService:
         self._metrics.forwarded.labels("error" if error else "ok").inc()
         return BindResult(error, "forwarded")
 
+    def refuse(self, verb: str, reason: str) -> bytes:
+        """The answer for a client that may not call."""
+        self._record(verb, time.perf_counter(), reason)
+        if verb != "bind":
+            return verbs.error_answer(verb, reason)
+        self._metrics.binds.labels("client").inc()
+        return codec.bind_answer(reason)
+
     def inspect(self, node: str) -> bytes:
         """The inspect document of one node."""
         return msgspec.json.encode(inspect(self._cluster.ledger, node))

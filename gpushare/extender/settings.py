@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Final
 
+from gpushare.extender.clients import DEFAULT_NAMES
 from gpushare.extender.lease import LeaseDurations
 from gpushare.runtime.tls import TlsFiles
 
@@ -41,4 +42,5 @@ class ExtenderSettings:
     """For ``peer_port`` if it is set, else for ``port``."""
     peer_port: int | None = None
     """Port of forwarded binds; ``port`` then serves plain HTTP on loopback."""
+    client_names: tuple[str, ...] = DEFAULT_NAMES
     allow_without_lease: bool = False

@@ -87,7 +87,8 @@ class MetricsService:
             return failure(
                 HTTPStatus.SERVICE_UNAVAILABLE, "the front proxy of the API server is not known yet"
             )
-        caller = caller_of(request.peer, request.headers, front)
+        peer = request.certificate.common_name if request.certificate else ""
+        caller = caller_of(peer, request.headers, front)
         if isinstance(caller, str):
             log.warning("caller_refused", path=request.path, reason=caller)
             return failure(HTTPStatus.FORBIDDEN, caller)

@@ -46,6 +46,22 @@ _DRIFT: Final = (
 )
 """Half a unit: rounding down the bytes of an allocation makes a far smaller difference."""
 
+_EXPIRES: Final = (
+    "Certificate {{ $labels.certificate }} between kube-scheduler and the extender expires in "
+    "{{ $value | humanizeDuration }}: then pods that request GPU memory stay pending."
+)
+_DAY_S: Final = 86_400
+
+
+def _expires_within(days: int) -> str:
+    """Of a client, the last certificate that any replica has seen: others may have had no call since."""
+    expiry = names.EXTENDER_CERTIFICATE_EXPIRY
+    return (
+        f'(\n  min by (certificate) ({expiry}{{certificate="server"}})'
+        f'\n  or max by (certificate) ({expiry}{{certificate!="server"}})\n) - time() < {days * _DAY_S}'
+    )
+
+
 ALERTS: Final = (
     Alert(
         "GpuShareExtenderDown",
@@ -74,6 +90,20 @@ ALERTS: Final = (
         f'sum(rate({names.EXTENDER_REQUESTS}{{verb="bind",result="error"}}[10m]))'
         f'\n/ sum(rate({names.EXTENDER_REQUESTS}{{verb="bind"}}[10m])) > 0.5',
         "{{ $value | humanizePercentage }} of binds fail.",
+        "10m",
+    ),
+    Alert(
+        "GpuShareCertificateExpires",
+        "warning",
+        _expires_within(30),
+        _EXPIRES,
+        "1h",
+    ),
+    Alert(
+        "GpuShareCertificateExpiresSoon",
+        "critical",
+        _expires_within(7),
+        _EXPIRES,
         "10m",
     ),
     Alert(

@@ -65,8 +65,14 @@ EXTENDER_LEADS: Final = EXTENDER.metric(
 EXTENDER_REDUCED: Final = EXTENDER.metric(
     "gpushare_extender_reduced_mode",
     "gauge",
-    "1 for each missing permission: the extender runs degraded.",
+    "1 for each missing permission or protection: the extender runs degraded.",
     "right",
+)
+EXTENDER_CERTIFICATE_EXPIRY: Final = EXTENDER.metric(
+    "gpushare_extender_certificate_expiration_timestamp_seconds",
+    "gauge",
+    "When a certificate expires: that of the extender (server), or the last of each client name.",
+    "certificate",
 )
 EXTENDER_SYNCED: Final = EXTENDER.metric(
     "gpushare_extender_cache_synced", "gauge", "1 once the resource has been listed.", "resource"

@@ -12,6 +12,8 @@ from functools import lru_cache
 from http import HTTPStatus
 from typing import Any, Final
 
+from gpushare.runtime.certificates import PeerCertificate
+
 _MAX_HEAD_BYTES: Final = 64 * 2**10
 _PHRASES: Final = {status.value: status.phrase for status in HTTPStatus}
 
@@ -21,8 +23,8 @@ class Request:
     """One request. ``path`` is decoded and without the query, which is as it was sent.
 
     Header names are in lower case; the values of a repeated header are joined by a line feed, which no value
-    can contain. ``body`` is None if it was too large; the connection then ends after the response. ``peer``
-    is the common name of the client's certificate, empty without one.
+    can contain. ``body`` is None if it was too large; the connection then ends after the response.
+    ``certificate`` is that of the client, None without one.
     """
 
     method: str
@@ -31,7 +33,7 @@ class Request:
     body: bytes | None
     keep_alive: bool
     query: str = ""
-    peer: str = ""
+    certificate: PeerCertificate | None = None
 
 
 @dataclass(frozen=True, slots=True)

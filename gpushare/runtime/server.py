@@ -6,6 +6,7 @@ is one write with a Content-Length, and pipelined requests are answered in order
 """
 
 import asyncio
+import math
 import socket
 import time
 from collections import deque
@@ -17,6 +18,7 @@ import httptools
 import structlog
 
 from gpushare.errors import ConfigError
+from gpushare.runtime.certificates import PeerCertificate
 from gpushare.runtime.http import (
     BAD_REQUEST,
     CRASHED,
@@ -28,12 +30,13 @@ from gpushare.runtime.http import (
     Response,
     head_of,
 )
-from gpushare.runtime.tls import common_name
 
 log = structlog.get_logger()
 
 _KEEP_ALIVE_S: Final = 120.0
 """Longer than the 90 s after which Go clients close idle connections, so that they close first."""
+_AUTHENTICATED_S: Final = 3600.0
+"""Certificates are verified when a connection starts, so a connection must not outlast them for long."""
 _GRACE_S: Final = 5.0
 _BACKLOG: Final = 1024
 ANY_ADDRESS: Final = "::"
@@ -73,7 +76,10 @@ def bind_socket(host: str, port: int) -> socket.socket:
 
 
 class HttpServer:
-    """Serves one handler. A body larger than ``max_body`` bytes is discarded."""
+    """Serves one handler. A body larger than ``max_body`` bytes is discarded.
+
+    A connection with a client certificate ends with its first response after ``authenticated_s`` seconds.
+    """
 
     def __init__(
         self,
@@ -82,11 +88,13 @@ class HttpServer:
         max_body: int,
         tls: SSLContext | None = None,
         keep_alive_s: float = _KEEP_ALIVE_S,
+        authenticated_s: float = _AUTHENTICATED_S,
     ) -> None:
         self.handler = handler
         self.max_body = max_body
         self.connections: set[_Connection] = set()
         self.tasks: set[asyncio.Task[None]] = set()
+        self.authenticated_s = authenticated_s
         self._tls = tls
         self._keep_alive_s = keep_alive_s
         self._stop = asyncio.Event()
@@ -141,12 +149,15 @@ class _Connection(asyncio.Protocol):
         self._writing_paused = False
         self._ended = False
         self._received_at = time.monotonic()
-        self._peer = ""
+        self._certificate: PeerCertificate | None = None
+        self._ends_at = math.inf
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast("asyncio.Transport", transport)
         self._server.connections.add(self)
-        self._peer = common_name(transport.get_extra_info("peercert"))
+        self._certificate = PeerCertificate.of(transport.get_extra_info("peercert"))
+        if self._certificate:
+            self._ends_at = time.monotonic() + self._server.authenticated_s
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's signature
         """Let the request in progress finish: it may have effects although the client is gone."""
@@ -224,7 +235,9 @@ class _Connection(asyncio.Protocol):
         path = unquote((url.path or b"/").decode("latin-1"))
         query = (url.query or b"").decode("latin-1")
         method = self._parser.get_method().decode()
-        self._waiting.append(Request(method, path, message.headers, body, keep_alive, query, self._peer))
+        self._waiting.append(
+            Request(method, path, message.headers, body, keep_alive, query, self._certificate)
+        )
 
     def _advance(self) -> None:
         """Respond to queued requests in order while none is in progress and the client reads."""
@@ -265,7 +278,7 @@ class _Connection(asyncio.Protocol):
         self._advance()
 
     def _respond(self, request: Request, response: Response) -> None:
-        last = self._ended or not request.keep_alive
+        last = self._ended or not request.keep_alive or time.monotonic() >= self._ends_at
         self._send(response, last=last, head_only=request.method == "HEAD")
 
     def _send(self, response: Response, *, last: bool, head_only: bool = False) -> None:

@@ -2,14 +2,13 @@
 
 import asyncio
 import ssl
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import structlog
 
 from gpushare.errors import ConfigError
+from gpushare.runtime.certificates import expiry_of
 
 log = structlog.get_logger()
 
@@ -68,6 +67,7 @@ class MutualTls:
     """Server and client contexts of one set of files, made again when the files change.
 
     Raises ConfigError if they cannot be loaded at first. Later errors are logged once and change nothing.
+    ``expires_at`` is the end of our certificate in seconds of Unix time.
     """
 
     def __init__(self, files: TlsFiles, *, reload_s: float = 10.0) -> None:
@@ -75,6 +75,7 @@ class MutualTls:
         self._reload_s = reload_s
         self._server = Renewable(server_context(files))
         self._loaded = self._content()
+        self.expires_at = expiry_of(self._loaded[0].decode())
         self._last_error: str | None = None
         self.server = self._server.context
         self.client = client_context(files)
@@ -90,6 +91,7 @@ class MutualTls:
             content = self._content()
             if content != self._loaded:
                 server, self.client = server_context(self._files), client_context(self._files)
+                self.expires_at = expiry_of(content[0].decode())
                 self._server.current, self._loaded = server, content
                 log.info("certificate_served", cert=self._files.cert)
             self._last_error = None
@@ -103,16 +105,10 @@ class MutualTls:
         return tuple(Path(path).read_bytes() for path in (files.cert, files.key, files.client_ca))
 
 
-def common_name(certificate: Mapping[str, Any] | None) -> str:
-    """Return the subject's common name of a verified certificate of ``ssl``; empty if absent."""
-    parts = certificate.get("subject", ()) if certificate else ()
-    return next((value for part in parts for name, value in part if name == "commonName"), "")
-
-
 def client_context(files: TlsFiles) -> ssl.SSLContext:
     """Return a client context with our certificate that trusts only the CA. Raises ConfigError."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    # Replicas are addressed by IP; the CA signs only certificates of extenders.
+    # Replicas are addressed by IP, and the CA signs certificates for servers only for extenders.
     context.check_hostname = False
     return _load(context, files)
 

@@ -46,11 +46,11 @@ class Authority:
         self._cert = cert
 
     @classmethod
-    def create(cls, name: str) -> "Authority":
-        """Create an authority with the common name ``name``."""
+    def create(cls, name: str, *, end: dt.datetime | None = None) -> "Authority":
+        """Create an authority with the common name ``name``, valid for a year or until ``end``."""
         key = ec.generate_private_key(ec.SECP256R1())
         subject = _subject(name, ())
-        builder = _builder(subject, subject, key).add_extension(
+        builder = _builder(subject, subject, key, end).add_extension(
             x509.BasicConstraints(ca=True, path_length=0), critical=True
         )
         return cls(key, builder.sign(key, hashes.SHA256()))
@@ -143,7 +143,10 @@ def _subject(name: str, groups: Sequence[str]) -> x509.Name:
 
 
 def _builder(
-    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey
+    subject: x509.Name,
+    issuer: x509.Name,
+    key: ec.EllipticCurvePrivateKey,
+    end: dt.datetime | None = None,
 ) -> x509.CertificateBuilder:
     now = dt.datetime.now(dt.UTC)
     return (
@@ -153,7 +156,7 @@ def _builder(
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - _SKEW)
-        .not_valid_after(now + _VALID)
+        .not_valid_after(end or now + _VALID)
     )
 
 

@@ -87,7 +87,7 @@ def configuration(images: Images, labels: Mapping[str, str]) -> dict[str, object
     """Return the configuration of our services; ``labels`` select the nodes of agent and exporter."""
     return {
         "kubernetesVersion": "1.36",
-        "extender": {"image": images.references["extender"]},
+        "extender": {"image": images.references["extender"], "tls": "none"},
         "devicePlugins": [{"image": images.references["device-plugin"], "nodeSelector": dict(labels)}],
         "isolation": {"image": images.references["isolation"]},
         "monitoring": {

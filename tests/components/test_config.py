@@ -269,7 +269,7 @@ def test_a_kubernetes_version_too_old_for_a_feature_is_an_error(raw: dict[str, A
 @pytest.mark.parametrize(
     ("extender", "text"),
     [
-        (sidecar(replicas=3), "sidecar with 3 replicas needs extender.tlsSecret"),
+        (sidecar(replicas=3), "sidecar with 3 replicas needs certificates"),
         (sidecar(scheduler=None), "extender.exposure: sidecar needs extender.scheduler.image"),
         (sidecar(tlsSecret="tls"), "remove extender.tlsSecret"),
         (
@@ -403,6 +403,9 @@ def test_components_without_an_image_use_the_file_of_make_images(tmp_path: Path)
 
 
 def test_the_error_for_a_missing_image_has_the_remedy() -> None:
+    assert error_of(raw_stack(extender={"tls": "stack"})) == (
+        "extender.certificatesImage: missing; set it here, or 'cli' in images"
+    )
     assert error_of(without_images()) == "extender.image: missing; set it here, or 'extender' in images"
     assert error_of(without_images(images={"extender": OTHER})).startswith(
         "devicePlugins[0].image: missing; set it here, or 'device-plugin' in images"
@@ -449,9 +452,18 @@ def test_an_invalid_registry_or_cluster_access_is_an_error(top: dict[str, Any], 
     [
         ({"controlPlanes": 0}, {}, "installer.controlPlanes: 0 is not allowed"),
         ({"state": "gone"}, {}, "installer.state: 'gone' is not allowed; use one of present, absent"),
-        ({"url": "10.0.0.1:80"}, {}, "installer.url: '10.0.0.1:80' is not allowed; use one like http://"),
+        ({"url": "10.0.0.1:80"}, {}, "installer.url: '10.0.0.1:80' is not allowed with extender.tls"),
+        (
+            {"url": "http://10.0.0.1:80"},
+            {"tls": "stack", "certificatesImage": DIGEST},
+            "installer.url: 'http://10.0.0.1:80' is not allowed with extender.tls: stack; use one like https://",
+        ),
         ({}, {"exposure": "cluster-ip"}, "installer.url: missing; with extender.exposure cluster-ip"),
-        ({}, {"tlsSecret": "tls"}, "installer: the Job cannot install the certificates"),
+        (
+            {},
+            {"tlsSecret": "tls"},
+            "installer: the Job has no client certificate for extender.tlsSecret",
+        ),
         ({}, sidecar(), "installer: extender.exposure sidecar does not change the default scheduler"),
         ({"image": "a:v1"}, {}, "installer.image: 'a:v1' has no digest"),
     ],

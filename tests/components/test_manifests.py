@@ -58,13 +58,23 @@ def exporter_of(objects: Iterable[Object]) -> Object:
     return pick(objects, "DaemonSet", "gpushare-exporter")
 
 
+def template(workload: Object) -> Object:
+    """The template of its pods; empty for objects without pods."""
+    spec = workload.get("spec", {})
+    found: Object = spec.get("jobTemplate", {}).get("spec", spec).get("template", {})
+    return found
+
+
 def pod(workload: Object) -> Object:
-    spec: Object = workload["spec"]["template"]["spec"]
+    spec: Object = template(workload)["spec"]
     return spec
 
 
 def pods(objects: Iterable[Object]) -> list[Object]:
-    return [pod(each) for each in objects if "template" in each.get("spec", {})]
+    return [pod(each) for each in objects if template(each)]
+
+
+STACK_TLS: dict[str, Any] = {"tls": "stack", "certificatesImage": DIGEST}
 
 
 def all_stacks() -> list[list[Object]]:
@@ -181,9 +191,10 @@ def test_a_sidecar_listens_on_loopback_beside_a_scheduler_with_another_name() ->
     assert theirs["command"][1] == "--config=/etc/gpushare/scheduler/config.yaml"
 
 
-def test_sidecars_forward_binds_on_a_port_with_tls_and_one_of_them_may_be_away() -> None:
-    objects = made(extender=sidecar(replicas=3, tlsSecret="tls"))
-    deployment = pick(objects, "Deployment")
+@pytest.mark.parametrize("tls", [{"tlsSecret": "tls"}, {"tls": "stack", "certificatesImage": DIGEST}])
+def test_sidecars_forward_binds_on_a_port_with_tls_and_one_of_them_may_be_away(tls: dict[str, str]) -> None:
+    objects = made(extender=sidecar(replicas=3, **tls))
+    deployment = pick(objects, "Deployment", "gpushare-schd-extender")
     command = pod(deployment)["containers"][0]["command"]
     assert {"--host=127.0.0.1", "--peer-port=12352", "--client-ca=/etc/gpushare/tls/ca.crt"} <= set(command)
     assert deployment["spec"]["strategy"]["rollingUpdate"] == {"maxSurge": 0, "maxUnavailable": 1}
@@ -493,7 +504,7 @@ def test_prometheus_finds_every_daemon_by_one_label_and_one_port_name() -> None:
 
 
 def pod_labels(workload: Object) -> Object:
-    found: Object = workload.get("spec", {}).get("template", {}).get("metadata", {}).get("labels", {})
+    found: Object = template(workload).get("metadata", {}).get("labels", {})
     return found
 
 
@@ -624,6 +635,20 @@ def test_the_installer_uses_pids_and_network_of_the_host_and_restarts_on_failure
     assert (spec["hostNetwork"], spec["hostPID"], spec["restartPolicy"]) == (True, True, "OnFailure")
 
 
+def test_the_installer_copies_the_certificate_of_the_scheduler_to_its_node() -> None:
+    def job(**settings: Any) -> Object:
+        objects = made(extender=STACK_TLS, installer={"image": DIGEST, **settings})
+        return pod(pick(objects, "Job", "gpushare-installer"))
+
+    (volume,) = [each for each in job()["volumes"] if each["name"] == "certificates"]
+    assert volume["secret"]["secretName"] == "gpushare-scheduler-client-tls"
+    (container,) = job()["containers"]
+    (mount,) = [each for each in container["volumeMounts"] if each["name"] == "certificates"]
+    assert f"--certificates={mount['mountPath']}" in container["command"]
+    assert "certificates" not in str(job(state="absent"))
+    assert "certificates" not in str(pod(installer()))
+
+
 def test_the_installer_may_list_pods_and_write_events_and_nothing_else() -> None:
     objects = made(installer={"image": DIGEST})
     rights = [each for each in objects if each["metadata"]["name"] == "gpushare-installer"]
@@ -703,10 +728,10 @@ def test_a_mirror_replaces_the_host_of_the_registry(image: str, there: str) -> N
 
 
 def test_every_pod_pulls_from_the_mirror_with_the_secrets() -> None:
-    top = {"registry": "m.example.com", "imagePullSecrets": ["one", "two"], "installer": {"image": DIGEST}}
+    top = {"registry": "m.example.com", "imagePullSecrets": ["one", "two"], "extender": STACK_TLS}
     local = made(pools=[{"evictRecover": True}], **top)
-    workloads = [each for each in local if "template" in each.get("spec", {})]
-    assert {each["kind"] for each in workloads} == {"Deployment", "DaemonSet", "Job"}
+    workloads = [each for each in local if template(each)]
+    assert {each["kind"] for each in workloads} == {"Deployment", "DaemonSet", "Job", "CronJob"}
     for each in workloads:
         assert pod(each)["imagePullSecrets"] == [{"name": "one"}, {"name": "two"}]
         assert all(one["image"].startswith("m.example.com/") for one in pod(each)["containers"])
@@ -722,9 +747,49 @@ def test_the_images_in_use_are_returned_by_workload_and_container() -> None:
     }
 
 
+def test_no_manifest_has_a_private_key_and_only_one_account_fills_the_secrets() -> None:
+    objects = made(extender=STACK_TLS)
+    secrets = {each["metadata"]["name"]: each for each in objects if each["kind"] == "Secret"}
+    names = ["gpushare-certificate-authority", "gpushare-schd-extender-tls", "gpushare-scheduler-client-tls"]
+    assert set(names) <= set(secrets)
+    assert not any(each.keys() & {"data", "stringData"} for each in secrets.values())
+    rights = pick(objects, "Role", "gpushare-certificates")["rules"]
+    assert rights == [
+        {"apiGroups": [""], "resources": ["secrets"], "resourceNames": names, "verbs": ["get", "patch"]}
+    ]
+    assert pod(pick(objects, "Job"))["serviceAccountName"] == "gpushare-certificates"
+
+
+def test_certificates_are_made_at_once_and_renewed_every_day() -> None:
+    objects = made(extender=STACK_TLS)
+    job, cron = pick(objects, "Job"), pick(objects, "CronJob")
+    assert cron["spec"]["jobTemplate"]["spec"] == job["spec"]
+    assert cron["spec"]["schedule"] == "17 3 * * *"
+    (container,) = pod(job)["containers"]
+    assert container["command"] == ["gpushare", "certificates"]
+    assert (container["image"], cron["apiVersion"]) == (DIGEST, "batch/v1")
+    upgraded = pick(made(extender={**STACK_TLS, "certificatesImage": DIGEST.replace("0", "1")}), "Job")
+    assert upgraded["metadata"]["name"] != job["metadata"]["name"]
+    older = made(extender=STACK_TLS, kubernetesVersion="1.20", admission=False)
+    assert pick(older, "CronJob")["apiVersion"] == "batch/v1beta1"
+
+
+def test_the_extender_starts_when_its_secret_has_all_files() -> None:
+    deployment = pick(made(extender=STACK_TLS), "Deployment")
+    (volume,) = pod(deployment)["volumes"]
+    assert volume["secret"]["secretName"] == "gpushare-schd-extender-tls"
+    assert {each["key"] for each in volume["secret"]["items"]} == {"tls.crt", "tls.key", "ca.crt"}
+
+
+@pytest.mark.parametrize("extender", [{"tls": "none"}, {"tlsSecret": "theirs"}, sidecar()])
+def test_without_certificates_of_the_stack_nothing_makes_them(extender: dict[str, Any]) -> None:
+    assert not [each for each in made(extender=extender) if "certificate" in each["metadata"]["name"]]
+
+
 @pytest.mark.parametrize(
     ("settings", "url"),
     [
+        (STACK_TLS, "https://127.0.0.1:32766/gpushare-scheduler"),
         ({}, "http://127.0.0.1:32766/gpushare-scheduler"),
         ({"tlsSecret": "tls"}, "https://127.0.0.1:32766/gpushare-scheduler"),
         (

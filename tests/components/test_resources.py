@@ -216,6 +216,7 @@ def test_the_components_are_one_tree() -> None:
     tokens = {each.typ for each in run_program(texts("everything")).seen if each.typ.startswith("gpushare:")}
     assert tokens == {
         "gpushare:index:AdmissionPolicies",
+        "gpushare:index:Certificates",
         "gpushare:index:DevicePlugin",
         "gpushare:index:EvictRecover",
         "gpushare:index:GpuShare",

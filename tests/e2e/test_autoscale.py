@@ -54,7 +54,7 @@ def configuration(bed: Bed, images: Images) -> dict[str, object]:
     }
     return {
         "kubernetesVersion": "1.36",
-        "extender": {"image": images.references["extender"]},
+        "extender": {"image": images.references["extender"], "tls": "none"},
         "monitoring": {"exporter": exporter, "metricsApi": api},
     }
 

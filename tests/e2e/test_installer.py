@@ -55,7 +55,7 @@ class ControlPlane:
             self.bed,
             {
                 "kubernetesVersion": version,
-                "extender": {"image": self.images.references["extender"]},
+                "extender": {"image": self.images.references["extender"], "tls": "none"},
                 "devicePlugins": [],
                 "installer": {
                     "image": self.images.references["cli"],

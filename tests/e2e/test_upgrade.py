@@ -131,7 +131,12 @@ class Site:
 def configuration(images: Mapping[str, str]) -> dict[str, object]:
     return {
         "kubernetesVersion": "1.36",
-        "extender": {"image": images[EXTENDER], "replicas": REPLICAS, "exposure": "node-port"},
+        "extender": {
+            "image": images[EXTENDER],
+            "replicas": REPLICAS,
+            "exposure": "node-port",
+            "tls": "none",
+        },
         "devicePlugins": [{"image": images[AGENT], "nodeSelector": SHARING}],
     }
 

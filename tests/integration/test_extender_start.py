@@ -123,6 +123,17 @@ async def test_without_permission_to_list_the_extender_is_not_ready_and_names_th
     await process.stop()
 
 
+async def test_a_port_without_tls_on_every_address_is_reported_as_degraded(bed: Bed) -> None:
+    spec = ExtenderSpec("open", flags=["--host=::"])
+    process = await start_extender(bed, spec)
+    status, text = await readyz(spec)
+    assert (status, text.splitlines()[0]) == (200, "ok")
+    assert "degraded: every host and pod that reaches the scheduler's port can bind pods" in text
+    assert await metric(spec, 'gpushare_extender_reduced_mode{right="tls"} 1.0')
+    assert process.command.log.read_text().count("every host and pod that reaches") == 1
+    await process.stop()
+
+
 async def test_a_missing_optional_permission_is_reported_as_degraded(bed: Bed) -> None:
     spec = ExtenderSpec("poor")
     await bed.apply(_LEASES_ONLY)

@@ -80,6 +80,7 @@ SERVICES: dict[str, dict[str, Any]] = {
             ["kubectl-inspect-gpushare-v2", "--help"],
             ["kubectl-inspect-gpushare", "--help"],
             ["kubectl-gpushare", "--help"],
+            ["gpushare", "certificates", "--help"],
         ],
     },
 }

@@ -8,9 +8,12 @@ import pytest
 
 from gpushare.kubescheduler.config import ExtenderConfig, Tls, extender_entry
 from testbed import Card, SchedulerSpec, SimNode, Testbed, gpu_pod
+from testbed.control_plane.api import read_text
 from testbed.control_plane.pki import Authority
 from testbed.daemons.extender import ExtenderSpec, grant, start_extender
 from tests.fixtures.gpu_nodes import bound
+
+EXPIRY = "gpushare_extender_certificate_expiration_timestamp_seconds"
 
 pytestmark = pytest.mark.integration
 
@@ -20,7 +23,8 @@ def issue(folder: Path) -> None:
     authority = Authority.create("extenders")
     authority.pair().write(folder, "ca")
     authority.server("extender", ["127.0.0.1"]).write(folder, "extender")
-    authority.client("scheduler").write(folder, "scheduler")
+    authority.client("system:kube-scheduler").write(folder, "scheduler")
+    authority.client("system:node:n").write(folder, "kubelet")
 
 
 async def test_the_real_scheduler_binds_over_mutual_tls_and_other_clients_are_refused(tmp_path: Path) -> None:
@@ -40,9 +44,15 @@ async def test_the_real_scheduler_binds_over_mutual_tls_and_other_clients_are_re
         await bed.add_nodes([SimNode("n", [Card()])])
         await bed.create_pods([gpu_pod("p", 4)])
         assert "ALIYUN_COM_GPU_MEM_IDX" in (await bound(bed, "p"))["metadata"]["annotations"]
+        assert EXPIRY + '{certificate="server"}' in await read_text(f"{spec.ops_url}/metrics")
+        assert EXPIRY + '{certificate="system:kube-scheduler"}' in await read_text(f"{spec.ops_url}/metrics")
         stranger = ssl.create_default_context(cafile=f"{tmp_path}/ca.crt")
+        kubelet = ssl.create_default_context(cafile=f"{tmp_path}/ca.crt")
+        kubelet.load_cert_chain(f"{tmp_path}/kubelet.crt", f"{tmp_path}/kubelet.key")
         async with aiohttp.ClientSession() as session:
             with pytest.raises((aiohttp.ClientError, ssl.SSLError, OSError)):
                 await session.post(f"{url}/filter", data=b"{}", ssl=stranger)
             with pytest.raises(aiohttp.ClientError):
                 await session.post(f"{spec.url}/filter", data=b"{}")
+            answer = await session.post(f"{url}/bind", data=b"{}", ssl=kubelet)
+            assert "the client certificate 'system:node:n' may not call" in (await answer.json())["Error"]

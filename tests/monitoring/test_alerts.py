@@ -18,6 +18,8 @@ ON_CARD = 'node="n",card="0",uuid="GPU-0"'
 SHARE = 'node="n",namespace="ml",pod="p",container="c",card="0",uuid="GPU-0"'
 SHARE2 = SHARE.replace('pod="p"', 'pod="q"')
 MIB = 1024 * 1024
+EXPIRY = "gpushare_extender_certificate_expiration_timestamp_seconds"
+DAY_S = 86_400
 
 
 @dataclass(frozen=True)
@@ -81,6 +83,35 @@ CASES = [
         30,
         40,
         60,
+    ),
+    Case(
+        "CertificateExpires",
+        {
+            f'{EXPIRY}{{certificate="server",instance="a"}}': f"{30 * DAY_S + 600}x120 {90 * DAY_S}x60",
+            f'{EXPIRY}{{certificate="server",instance="b"}}': f"{90 * DAY_S}x180",
+        },
+        60,
+        80,
+        130,
+        'certificate="server"',
+        "of one replica",
+    ),
+    Case(
+        "CertificateExpires",
+        {f'{EXPIRY}{{certificate="system:kube-scheduler"}}': f"{10 * DAY_S}x120 {90 * DAY_S}x60"},
+        50,
+        80,
+        130,
+        'certificate="system:kube-scheduler"',
+        "of the scheduler",
+    ),
+    Case(
+        "CertificateExpiresSoon",
+        {f'{EXPIRY}{{certificate="server",instance="a"}}': f"{7 * DAY_S + 600}x40 {90 * DAY_S}x60"},
+        15,
+        25,
+        50,
+        'certificate="server"',
     ),
     Case("Overcommitted", {'gpushare_cards_overcommitted{instance="a"}': "0x5 1 0x100"}, 5, 30, 70),
     Case(
@@ -275,6 +306,10 @@ QUIET = {
         'gpushare_card_free_units{node="n",card="0"}': "3x99",
         'gpushare_card_free_units{node="n",card="1"}': "3x99",
         'gpushare_pods_pending_least_units{instance="a"}': "8x99",
+    },
+    "a replica that the scheduler has not called since its certificate was renewed": {
+        f'{EXPIRY}{{certificate="system:kube-scheduler",instance="a"}}': f"{90 * DAY_S}x99",
+        f'{EXPIRY}{{certificate="system:kube-scheduler",instance="b"}}': f"{DAY_S}x99",
     },
     "two healthy replicas": {
         'gpushare_extender_leader{instance="b"}': "0x99",

@@ -8,7 +8,8 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from threading import Thread
@@ -18,7 +19,11 @@ import pytest
 import yaml
 from click.testing import CliRunner, Result
 
+from gpushare.adapters.x509 import KeyPair, new_authority
+from gpushare.cli.certificates import LEAVES
+from gpushare.cli.renewals import leaf_of
 from gpushare.cli.scheduler_manifest import command
+from gpushare.contract import CLIENT_TLS_SECRET, EXTENDER_TLS_SECRET
 from gpushare.errors import ConfigError
 from testbed import until
 from testbed.control_plane.pki import Authority
@@ -253,6 +258,77 @@ def test_an_extender_with_mutual_tls_is_checked_with_the_files_of_the_scheduler(
         assert "nothing was changed: the extender does not answer this node" in reported
         known = [f"--cert-file={at}/tls.crt", f"--key-file={at}/tls.key"]
         assert "kube-scheduler is healthy" in plane.run("install", *trusting, *known).output
+
+
+@pytest.fixture
+def secured(plane: ControlPlane, tmp_path: Path) -> Iterator[tuple[ControlPlane, Path]]:
+    """A node, an extender with a certificate of the stack, and the mounted Secret of the scheduler."""
+    server, secret = tmp_path / "server", tmp_path / "secret"
+    for folder, name in ((server, EXTENDER_TLS_SECRET), (secret, CLIENT_TLS_SECRET)):
+        write_secret(folder, name, AUTHORITY)
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=server / "ca.crt")
+    context.verify_mode = ssl.CERT_REQUIRED
+    context.load_cert_chain(server / "tls.crt", server / "tls.key")
+    with extender_at(0, context) as url:
+        yield replace(plane, url=url), secret
+
+
+AUTHORITY = new_authority("gpushare", datetime.now(UTC), timedelta(days=30))
+
+
+def write_secret(folder: Path, name: str, authority: KeyPair) -> None:
+    """What ``gpushare certificates`` writes into the Secret."""
+    folder.mkdir(exist_ok=True)
+    change = leaf_of({}, LEAVES[name], authority, datetime.now(UTC))
+    assert change is not None
+    for file, content in change.data.items():
+        (folder / file).write_bytes(content)
+
+
+def test_the_certificate_of_the_scheduler_is_copied_to_the_node_and_used(
+    secured: tuple[ControlPlane, Path],
+) -> None:
+    plane, secret = secured
+    assert "kube-scheduler is healthy" in plane.run("install", f"--certificates={secret}").output
+    (entry,) = json.loads((plane.root / CONFIG).read_text())["extenders"]
+    tls = entry["tlsConfig"]
+    assert tls["serverName"] == "gpushare-schd-extender.kube-system.svc"
+    for key, name in (("caFile", "ca.crt"), ("certFile", "tls.crt"), ("keyFile", "tls.key")):
+        file = plane.root / tls[key].lstrip("/")
+        assert file.read_bytes() == (secret / name).read_bytes()
+        assert file.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_renewed_certificate_is_copied_without_a_restart_and_a_new_authority_with_one(
+    secured: tuple[ControlPlane, Path],
+) -> None:
+    plane, secret = secured
+    plane.run("install", f"--certificates={secret}")
+    before = plane.manifest
+    write_secret(secret, CLIENT_TLS_SECRET, AUTHORITY)
+    output = plane.run("install", f"--certificates={secret}").output
+    assert "changed: /etc/kubernetes/gpushare/tls.crt" in output
+    assert plane.manifest == before
+    (secret / "ca.crt").write_bytes(AUTHORITY.cert + AUTHORITY.cert)
+    plane.run("install", f"--certificates={secret}")
+    assert plane.manifest != before
+
+
+def test_certificates_that_are_not_made_yet_are_an_error_and_nothing_changes(
+    secured: tuple[ControlPlane, Path],
+) -> None:
+    plane, secret = secured
+    before = plane.state()
+    (secret / "tls.crt").unlink()
+    reported = plane.fails("install", f"--certificates={secret}")
+    assert reported.startswith(f"nothing was changed: there is no {secret}/tls.crt; mount or copy the Secret")
+    assert plane.state() == before
+
+
+def test_certificates_are_either_copied_or_named(secured: tuple[ControlPlane, Path]) -> None:
+    plane, secret = secured
+    files = [f"--certificates={secret}", "--ca-file=/etc/kubernetes/gpushare/ca.crt"]
+    assert plane.fails("install", *files) == "--certificates and --ca-file exclude each other; keep one"
 
 
 def test_a_configuration_that_the_scheduler_rejects_is_undone_byte_for_byte(

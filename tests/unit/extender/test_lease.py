@@ -316,7 +316,7 @@ class Replica:
 
     def window(self, start: float, end: float) -> tuple[float, float] | None:
         """The first and last instant between start and end at which a POST may begin."""
-        if self.binds_from is None or not (self.announced or self.without_lease):
+        if self.binds_from is None or not (self.busy and (self.announced or self.without_lease)):
             return None
         first = max(start, self.binds_from - self.offset)
         last = min(end, self.lapses - self.offset)

@@ -3,6 +3,7 @@
 import pytest
 
 from gpushare.errors import ConfigError
+from gpushare.extender.clients import DEFAULT_NAMES
 from gpushare.extender.main import command, settings_of
 from gpushare.extender.settings import ExtenderSettings
 
@@ -47,3 +48,13 @@ def test_replicas_beside_a_scheduler_of_their_own_reach_each_other_on_a_second_p
 def test_a_second_port_needs_tls_and_the_first_loopback(flags: tuple[str, ...], text: str) -> None:
     with pytest.raises(ConfigError, match=text):
         settings("--peer-port=1234", *flags)
+
+
+def test_with_tls_the_scheduler_and_replicas_may_call_or_the_given_names_only() -> None:
+    assert settings(*TLS).client_names == DEFAULT_NAMES
+    assert settings(*TLS, "--client-name=x", "--client-name=y").client_names == ("x", "y")
+
+
+def test_names_of_clients_need_tls() -> None:
+    with pytest.raises(ConfigError, match="--client-name x needs --tls-cert, --tls-key and --client-ca"):
+        settings("--client-name=x")

@@ -5,8 +5,11 @@ from typing import cast
 import pytest
 
 from gpushare.contract import EXTENDER_PREFIX, EXTENDER_VERSION
+from gpushare.extender.clients import Clients
+from gpushare.extender.metrics import ExtenderMetrics
 from gpushare.extender.routes import peer_routes, scheduler_routes
 from gpushare.extender.service import SchedulerService
+from gpushare.runtime.certificates import PeerCertificate
 from gpushare.runtime.http import PendingResponse, Request, Response
 
 
@@ -28,8 +31,12 @@ class ServiceFake:
     async def inspect_all(self) -> bytes:
         return b"inspect all"
 
+    def refuse(self, verb: str, reason: str) -> bytes:
+        return f"refused {verb}: {reason}".encode()
 
-handle = scheduler_routes(cast("SchedulerService", ServiceFake()))
+
+SCHEDULER = PeerCertificate("system:kube-scheduler", (), 1e9)
+handle = scheduler_routes(cast("SchedulerService", ServiceFake()), Clients([], ExtenderMetrics()))
 
 
 async def ask(method: str, path: str, body: bytes | None = b"", **headers: str) -> Response:
@@ -103,3 +110,21 @@ async def test_other_paths_are_not_found(path: str) -> None:
 @pytest.mark.parametrize("verb", ["filter", "bind"])
 async def test_a_body_that_is_too_large_is_an_error_of_the_verb(verb: str) -> None:
     assert b"larger than 32 MiB" in (await ask("POST", f"{EXTENDER_PREFIX}/{verb}", None)).body
+
+
+@pytest.mark.parametrize("verb", ["filter", "prioritize", "preempt", "bind"])
+async def test_with_tls_a_verb_is_for_clients_with_an_allowed_name(verb: str) -> None:
+    service = cast("SchedulerService", ServiceFake())
+    guarded = scheduler_routes(service, Clients([SCHEDULER.common_name], ExtenderMetrics()))
+
+    async def body(certificate: PeerCertificate | None) -> bytes:
+        request = Request(
+            "POST", f"{EXTENDER_PREFIX}/{verb}", {}, b"x", keep_alive=True, certificate=certificate
+        )
+        answer = guarded(request)
+        return (answer if isinstance(answer, Response) else await answer).body
+
+    for caller in (SCHEDULER, None):
+        assert (await body(caller)).startswith(f"{verb} x".encode())
+    refused = await body(PeerCertificate("kubelet", (), 1e9))
+    assert refused.startswith(f"refused {verb}: the client certificate".encode())

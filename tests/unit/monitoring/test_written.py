@@ -25,7 +25,7 @@ QUERIES = {
     **{f"{page.title}: ${choice.name}": choice.series for page in PAGES for choice in page.choices},
 }
 NO_SERIES = {
-    *("sum", "min", "max", "avg", "abs", "topk", "absent", "rate", "increase"),
+    *("sum", "min", "max", "avg", "abs", "topk", "absent", "rate", "increase", "time"),
     *("max_over_time", "last_over_time", "by", "on", "group_left", "or", "and", "unless", "offset", "bool"),
 }
 

@@ -348,7 +348,11 @@ async def test_the_query_is_passed_on_unchanged() -> None:
     async with scene() as made:
         wire = await made.connect()
         await wire.ask(b"GET /a%20b?c=%20d&e HTTP/1.1\r\n\r\n")
-        assert (made.asked[0].path, made.asked[0].query, made.asked[0].peer) == ("/a b", "c=%20d&e", "")
+        assert (made.asked[0].path, made.asked[0].query, made.asked[0].certificate) == (
+            "/a b",
+            "c=%20d&e",
+            None,
+        )
 
 
 # --- listening sockets -----------------------------------------------------------------------------

@@ -11,7 +11,8 @@ import pytest
 from structlog.testing import capture_logs
 
 from gpushare.errors import ConfigError
-from gpushare.runtime.http import text_response
+from gpushare.runtime.certificates import expiry_of
+from gpushare.runtime.http import Handler, Request, Response, text_response
 from gpushare.runtime.server import HttpServer, bind_socket
 from gpushare.runtime.tls import MutualTls, TlsFiles
 from testbed.control_plane.pki import Authority
@@ -33,12 +34,16 @@ class Running:
     tls: MutualTls
     client: Path
 
-    async def name_of_server(self, authority: Authority) -> str:
-        """The name in the certificate of the server, for a client of this authority."""
+    async def connect(self, authority: Authority) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        """A connection with a client certificate of this authority."""
         authority.client("scheduler").write(self.client, "client")
         context = ssl.create_default_context(cadata=authority.pair().cert.decode())
         context.load_cert_chain(self.client / "client.crt", self.client / "client.key")
-        reader, writer = await asyncio.open_connection("127.0.0.1", self.port, ssl=context)
+        return await asyncio.open_connection("127.0.0.1", self.port, ssl=context)
+
+    async def name_of_server(self, authority: Authority) -> str:
+        """The name in the certificate of the server, for a client of this authority."""
+        reader, writer = await self.connect(authority)
         try:
             writer.write(b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
             assert b"200 OK" in await reader.read()
@@ -49,10 +54,16 @@ class Running:
 
 
 @asynccontextmanager
-async def running(folder: Path, files: TlsFiles) -> AsyncIterator[Running]:
+async def running(
+    folder: Path,
+    files: TlsFiles,
+    handler: Handler = lambda _: text_response("ok"),
+    *,
+    authenticated_s: float = 60,
+) -> AsyncIterator[Running]:
     tls = MutualTls(files, reload_s=0.01)
     listener = bind_socket("127.0.0.1", 0)
-    server = HttpServer(lambda _: text_response("ok"), max_body=0, tls=tls.server)
+    server = HttpServer(handler, max_body=0, tls=tls.server, authenticated_s=authenticated_s)
     jobs = [asyncio.create_task(tls.run()), asyncio.create_task(server.serve(listener))]
     (folder / "client").mkdir()
     try:
@@ -73,6 +84,7 @@ async def test_a_new_certificate_and_a_new_authority_are_used_without_a_restart(
             await until(lambda: [entry for entry in logs if entry["event"] == "certificate_served"])
         assert await server.name_of_server(second) == "new"
         assert server.tls.client is not before
+        assert server.tls.expires_at == expiry_of((tmp_path / "tls.crt").read_text())
         with pytest.raises((ssl.SSLError, ConnectionError)):
             await server.name_of_server(first)
 
@@ -91,3 +103,32 @@ async def test_files_that_cannot_be_used_change_nothing_and_are_logged_once(tmp_
 def test_files_that_cannot_be_used_at_the_start_are_an_error(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="TLS files"):
         MutualTls(TlsFiles(str(tmp_path / "a"), str(tmp_path / "b"), str(tmp_path / "c")))
+
+
+async def test_a_request_has_the_certificate_of_its_client(tmp_path: Path) -> None:
+    authority, seen = Authority.create("ca"), list[Request]()
+
+    def handle(request: Request) -> Response:
+        seen.append(request)
+        return text_response("ok")
+
+    async with running(tmp_path, write(tmp_path, authority, "extender"), handle) as server:
+        await server.name_of_server(authority)
+    certificate = seen[0].certificate
+    assert certificate is not None
+    assert certificate.names == ("scheduler",)
+    assert certificate.expires_at == expiry_of((tmp_path / "client" / "client.crt").read_text())
+
+
+async def test_a_connection_ends_with_a_response_when_its_certificate_was_verified_long_ago(
+    tmp_path: Path,
+) -> None:
+    authority = Authority.create("ca")
+    files = write(tmp_path, authority, "extender")
+    async with running(tmp_path, files, authenticated_s=0) as server:
+        reader, writer = await server.connect(authority)
+        writer.write(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+        answer = await reader.read()
+        writer.close()
+    assert b"200 OK" in answer
+    assert b"connection: close" in answer

@@ -1,0 +1,110 @@
+"""The certificates between kube-scheduler and the extender, made and renewed in the cluster.
+
+The Secrets are created without data, so that no private key is in the state of Pulumi or in a rendered file,
+and a Job and a CronJob fill them (``gpushare certificates``). Their account may read and patch these Secrets
+only.
+"""
+
+import hashlib
+import json
+from typing import Final
+
+from components.config import Extender
+from components.manifests.parts import (
+    Object,
+    account,
+    container_security,
+    control_plane_tolerations,
+    labels,
+    metadata,
+    non_root_security,
+    role,
+    role_binding,
+    rule,
+    sizes,
+)
+from components.manifests.tls import makes_certificates
+from gpushare.contract import AUTHORITY_SECRET, CERTIFICATES_NAME, CLIENT_TLS_SECRET, EXTENDER_TLS_SECRET
+from gpushare.kubescheduler.config import KubernetesVersion
+
+_NAME: Final = CERTIFICATES_NAME
+_LABELS: Final = labels(_NAME)
+_SECRETS: Final = (AUTHORITY_SECRET, EXTENDER_TLS_SECRET, CLIENT_TLS_SECRET)
+_SCHEDULE: Final = "17 3 * * *"
+"""Daily: a certificate is due for four months before it expires."""
+_DEADLINE_S: Final = 3600
+"""Ends a run that hangs, but not one whose image is pulled slowly."""
+_DIGITS: Final = 8
+_FIRST_CRON_JOB_V1: Final = KubernetesVersion(1, 21)
+
+
+def objects(settings: Extender, version: KubernetesVersion) -> list[Object]:
+    """Secrets, the account that may fill them, and what fills them; nothing without certificates."""
+    if not makes_certificates(settings):
+        return []
+    return [
+        *(_empty_secret(name) for name in _SECRETS),
+        account(_NAME),
+        role(_NAME, [rule("", ["secrets"], ["get", "patch"], names=_SECRETS)]),
+        role_binding(_NAME, _NAME, _NAME),
+        _first_job(settings, version),
+        _cron_job(settings, version),
+    ]
+
+
+def _first_job(settings: Extender, version: KubernetesVersion) -> Object:
+    """Named by its content, because the pods of a Job cannot be changed."""
+    spec = _job(settings, version)
+    digest = hashlib.sha256(json.dumps(spec, sort_keys=True).encode()).hexdigest()[:_DIGITS]
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": metadata(f"{_NAME}-{digest}", _LABELS),
+        "spec": spec,
+    }
+
+
+def _empty_secret(name: str) -> Object:
+    return {"apiVersion": "v1", "kind": "Secret", "metadata": metadata(name), "type": "Opaque"}
+
+
+def _cron_job(settings: Extender, version: KubernetesVersion) -> Object:
+    return {
+        "apiVersion": "batch/v1" if version >= _FIRST_CRON_JOB_V1 else "batch/v1beta1",
+        "kind": "CronJob",
+        "metadata": metadata(_NAME, _LABELS),
+        "spec": {
+            "schedule": _SCHEDULE,
+            "concurrencyPolicy": "Forbid",
+            "successfulJobsHistoryLimit": 1,
+            "failedJobsHistoryLimit": 1,
+            "jobTemplate": {"spec": _job(settings, version)},
+        },
+    }
+
+
+def _job(settings: Extender, version: KubernetesVersion) -> Object:
+    return {
+        "template": {"metadata": {"labels": dict(_LABELS)}, "spec": _pod(settings, version)},
+        "activeDeadlineSeconds": _DEADLINE_S,
+    }
+
+
+def _pod(settings: Extender, version: KubernetesVersion) -> Object:
+    return {
+        "serviceAccountName": _NAME,
+        "priorityClassName": "system-cluster-critical",
+        "restartPolicy": "OnFailure",
+        "tolerations": control_plane_tolerations(),
+        "securityContext": non_root_security(version),
+        "containers": [
+            {
+                "name": _NAME,
+                "image": settings.certificates_image,
+                "command": ["gpushare", "certificates"],
+                "terminationMessagePolicy": "FallbackToLogsOnError",
+                "resources": sizes("100m", "128Mi"),
+                "securityContext": container_security(),
+            }
+        ],
+    }

@@ -1,0 +1,175 @@
+"""Certificates of the real command on the real API server, used by real schedulers and the extender."""
+
+import base64
+import sys
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from http import HTTPStatus
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+
+from components.config import Extender, Tls
+from components.manifests import certificates
+from components.render import as_yaml
+from gpushare.adapters.kube.client import KubeClient
+from gpushare.adapters.kube.config import load_access
+from gpushare.contract import AUTHORITY_SECRET, CLIENT_TLS_SECRET, EXTENDER_SERVER_NAME, EXTENDER_TLS_SECRET
+from gpushare.errors import ApiError
+from gpushare.kubescheduler import config
+from gpushare.kubescheduler.config import ExtenderConfig, KubernetesVersion, extender_entry
+from gpushare.runtime.certificates import expiry_of
+from testbed import Bed, Card, SchedulerSpec, SimNode, Testbed, TestbedError, gpu_pod, until
+from testbed.control_plane.api import read_text
+from testbed.daemons.extender import ExtenderSpec, grant, start_extender
+from testbed.system.process import Process, run_text
+from tests.fixtures.gpu_nodes import bound
+
+pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module")]
+
+ACCOUNT = "system:serviceaccount:kube-system:gpushare-certificates"
+SECRETS = "/api/v1/namespaces/kube-system/secrets"
+NAMES = (AUTHORITY_SECRET, EXTENDER_TLS_SECRET, CLIENT_TLS_SECRET)
+MADE = [f"changed: {AUTHORITY_SECRET}: a new authority"] + [
+    f"changed: {name}: a new certificate" for name in NAMES[1:]
+]
+
+
+@dataclass
+class Scene:
+    """A control plane with the objects of the stack, and the files that pods mount from its Secrets."""
+
+    bed: Bed
+    folder: Path
+
+    async def run(self, *flags: str) -> list[str]:
+        """Run the command with the rights of its Job; return its lines."""
+        kubeconfig = self.bed.kubeconfig_for(ACCOUNT)
+        argv = [sys.executable, "-m", "gpushare", "certificates", f"--kubeconfig={kubeconfig}", *flags]
+        return (await run_text(argv, timeout_s=60)).splitlines()
+
+    async def data(self, name: str) -> dict[str, bytes]:
+        secret = await self.bed.api.get(f"{SECRETS}/{name}")
+        return {key: base64.b64decode(text) for key, text in (secret.get("data") or {}).items()}
+
+    async def mount(self) -> None:
+        """Write the files as the kubelet and the installer do."""
+        for name in NAMES[1:]:
+            (self.folder / name).mkdir(exist_ok=True)
+            for key, content in (await self.data(name)).items():
+                (self.folder / name / key).write_bytes(content)
+
+    def extender(self) -> ExtenderSpec:
+        files = {"tls-cert": "tls.crt", "tls-key": "tls.key", "client-ca": "ca.crt"}
+        flags = [f"--{flag}={self.folder}/{EXTENDER_TLS_SECRET}/{name}" for flag, name in files.items()]
+        return ExtenderSpec(flags=flags)
+
+    def scheduler(self, version: str, spec: ExtenderSpec) -> SchedulerSpec:
+        at = f"{self.folder}/{CLIENT_TLS_SECRET}"
+        tls = config.Tls(f"{at}/ca.crt", f"{at}/tls.crt", f"{at}/tls.key", EXTENDER_SERVER_NAME)
+        extender = ExtenderConfig(spec.url.replace("http:", "https:"), tls=tls)
+        return SchedulerSpec(version, extenders=[extender_entry(extender, legacy=version == "1.22")])
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def scene(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Scene]:
+    async with Testbed(scheduler=SchedulerSpec(None)) as bed:
+        await apply(bed)
+        await grant(bed)
+        await bed.add_nodes([SimNode("n", [Card(), Card()])])
+        yield Scene(bed, tmp_path_factory.mktemp("mounted"))
+
+
+async def apply(bed: Bed) -> None:
+    """The objects of the stack; nothing here runs its Jobs."""
+    objects = certificates.objects(
+        Extender(tls=Tls.STACK, certificates_image="example.com/cli:1"), KubernetesVersion(1, 36)
+    )
+    await bed.kubectl("apply", "--server-side", "--validate=strict", "-f", "-", stdin=as_yaml(objects))
+
+
+async def test_empty_secrets_are_filled_once_and_applying_the_stack_again_keeps_them(scene: Scene) -> None:
+    assert await scene.run() == MADE
+    before = {name: await scene.data(name) for name in NAMES}
+    assert before[AUTHORITY_SECRET].keys() == {"tls.crt", "tls.key"}
+    assert (
+        before[CLIENT_TLS_SECRET].keys()
+        == before[EXTENDER_TLS_SECRET].keys()
+        == {"tls.crt", "tls.key", "ca.crt"}
+    )
+    await apply(scene.bed)
+    assert await scene.run() == [f"unchanged: {name}" for name in NAMES]
+    assert {name: await scene.data(name) for name in NAMES} == before
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [("POST", SECRETS), ("GET", SECRETS), ("GET", f"{SECRETS}/other"), ("DELETE", f"{SECRETS}/{NAMES[0]}")],
+)
+async def test_the_account_has_no_other_right_to_secrets(scene: Scene, method: str, path: str) -> None:
+    async with KubeClient(await load_access(str(scene.bed.kubeconfig_for(ACCOUNT)))) as client:
+        with pytest.raises(ApiError) as refused:
+            await client.request(method, path, timeout_s=10, body={"metadata": {"name": "other"}})
+    assert refused.value.status == HTTPStatus.FORBIDDEN
+
+
+async def test_a_missing_secret_is_an_error_with_the_way_out(scene: Scene) -> None:
+    with pytest.raises(
+        TestbedError, match=f"Secret default/{AUTHORITY_SECRET} does not exist; the stack creates it"
+    ):
+        await scene.run("--namespace=default", f"--kubeconfig={scene.bed.kubeconfig}")
+
+
+@pytest.mark.parametrize("version", ["1.22", "1.36"])
+async def test_the_scheduler_binds_with_the_certificates_of_the_stack(scene: Scene, version: str) -> None:
+    await scene.run()
+    await scene.mount()
+    spec = scene.extender()
+    process = await start_extender(scene.bed, spec)
+    await scene.bed.restart_scheduler(scene.scheduler(version, spec))
+    name = f"p-{version.replace('.', '-')}"
+    await scene.bed.create_pods([gpu_pod(name, 2)])
+    assert "ALIYUN_COM_GPU_MEM_IDX" in (await bound(scene.bed, name))["metadata"]["annotations"]
+    await process.stop()
+
+
+async def test_renewed_certificates_are_used_without_a_restart_of_the_scheduler(scene: Scene) -> None:
+    spec = scene.extender()
+    process = await start_extender(scene.bed, spec)
+    await scene.bed.restart_scheduler(scene.scheduler("1.36", spec))
+    await scene.bed.create_pods([gpu_pod("before", 2)])
+    await bound(scene.bed, "before")
+    assert await scene.run("--renew") == [
+        f"unchanged: {AUTHORITY_SECRET}",
+        *(f"changed: {name}: renewed as requested" for name in NAMES[1:]),
+    ]
+    await scene.mount()
+
+    async def served() -> bool:
+        return "certificate_served" in process.command.log.read_text()
+
+    await until(served, "the extender to load the certificate", 30)
+    process = await new_connections(scene, process, spec)
+    await scene.bed.create_pods([gpu_pod("after", 2)])
+    await bound(scene.bed, "after")
+    for certificate, secret in (
+        ("server", EXTENDER_TLS_SECRET),
+        ("system:kube-scheduler", CLIENT_TLS_SECRET),
+    ):
+        expected = expiry_of((scene.folder / secret / "tls.crt").read_text())
+        assert await reported(spec, certificate) == expected
+    await process.stop()
+
+
+async def new_connections(scene: Scene, process: Process, spec: ExtenderSpec) -> Process:
+    """Restart the extender: the scheduler connects again. In production a connection ends after an hour."""
+    await process.stop()
+    return await start_extender(scene.bed, spec)
+
+
+async def reported(spec: ExtenderSpec, certificate: str) -> float:
+    name = f'gpushare_extender_certificate_expiration_timestamp_seconds{{certificate="{certificate}"}} '
+    lines = (await read_text(f"{spec.ops_url}/metrics")).splitlines()
+    (value,) = [line.removeprefix(name) for line in lines if line.startswith(name)]
+    return float(value)
