@@ -9,6 +9,7 @@ from itertools import combinations
 from typing import Final, TypeVar
 
 from components.config import (
+    FIRST_MUTATING,
     ClusterSettings,
     DevicePlugin,
     Exporter,
@@ -21,13 +22,16 @@ from components.config import (
     Monitoring,
     Mps,
     NodePool,
+    Scheduler,
     Stack,
     Tenant,
+    Webhook,
 )
 from components.forms import (
     MODE_LABELS,
     check_any_label,
     check_labels,
+    check_limits,
     check_name,
     check_object,
     check_path,
@@ -47,7 +51,7 @@ from gpushare.kubescheduler.config import DEFAULT_SCHEDULER, DEFAULT_URL, Kubern
 from gpushare.model.modes import LIMITING, Mode, mode_of
 from gpushare.model.options import DeviceListStrategy
 
-_REPLICAS: Final = (1, 3)
+_REPLICAS: Final = (1, 2, 3)
 _FIRST_SIDECAR: Final = KubernetesVersion(1, 18)
 """Older schedulers support extenders only in a Policy, which has no scheduler name."""
 _FIRST_CDI: Final = KubernetesVersion(1, 29)
@@ -108,7 +112,7 @@ def _check_connection(stack: Stack) -> None:
 def _check_extender(extender: Extender, version: KubernetesVersion) -> None:
     check_size("extender", extender.cpu, extender.memory)
     if extender.replicas not in _REPLICAS:
-        raise ConfigError(f"extender.replicas: {extender.replicas} is not allowed; use 1 or 3")
+        raise ConfigError(f"extender.replicas: {extender.replicas} is not allowed; use 1, 2 or 3")
     if extender.replicas > 1 and not extender.lease:
         raise ConfigError(
             f"extender.lease: {extender.replicas} replicas need the Lease, because only the leader binds; "
@@ -136,19 +140,48 @@ def _check_sidecar(extender: Extender, version: KubernetesVersion) -> None:
         raise ConfigError(
             f"{where} needs extender.scheduler.image, a kube-scheduler of the cluster's version"
         )
-    if extender.replicas > 1:
+    if extender.replicas > 1 and not tls_secret(extender):
         raise ConfigError(
-            f"{where} listens on loopback, so that replicas cannot forward binds; use extender.replicas: 1"
+            f"{where} with {extender.replicas} replicas needs certificates, because they forward binds to "
+            "each other; set extender.tls: stack, extender.tlsSecret, or extender.replicas: 1"
         )
-    if extender.tls_secret:
-        raise ConfigError(f"{where} serves only its own pod; remove extender.tlsSecret")
+    if extender.replicas == 1 and extender.tls_secret:
+        raise ConfigError(
+            f"{where} with one replica serves only its own pod; remove extender.tlsSecret, or set "
+            "extender.replicas: 3"
+        )
     check_since(where, version, _FIRST_SIDECAR)
-    check_name("extender.scheduler.name", extender.scheduler.name)
-    if extender.scheduler.name == DEFAULT_SCHEDULER:
+    _check_scheduler("extender.scheduler", extender.scheduler, version)
+
+
+def _check_webhook(where: str, scheduler: Scheduler, webhook: Webhook, version: KubernetesVersion) -> None:
+    if not scheduler.claim_pods:
+        raise ConfigError(f"{where}.webhook: not allowed with {where}.claimPods false; remove it")
+    if version >= FIRST_MUTATING:
         raise ConfigError(
-            f"extender.scheduler.name: {DEFAULT_SCHEDULER!r} is the default scheduler; use another"
+            f"{where}.webhook: from Kubernetes {FIRST_MUTATING} on, a policy does the same; remove it"
         )
-    check_size("extender.scheduler", extender.scheduler.cpu, extender.scheduler.memory)
+    where = f"{where}.webhook"
+    check_size(where, webhook.cpu, webhook.memory)
+    check_name(f"{where}.tlsSecret", webhook.tls_secret)
+    _check_ca_bundle(where, webhook.ca_bundle)
+    if webhook.replicas < 1:
+        raise ConfigError(f"{where}.replicas: {webhook.replicas} is not allowed; use 1 or more")
+
+
+def _check_ca_bundle(where: str, text: str) -> None:
+    if _PEM not in text:
+        raise ConfigError(f"{where}.caBundle: {text!r} is not a certificate; set it to the text of ca.crt")
+
+
+def _check_scheduler(where: str, scheduler: Scheduler, version: KubernetesVersion) -> None:
+    check_name(f"{where}.name", scheduler.name)
+    if scheduler.name == DEFAULT_SCHEDULER:
+        raise ConfigError(f"{where}.name: {DEFAULT_SCHEDULER!r} is the default scheduler; use another")
+    check_size(where, scheduler.cpu, scheduler.memory)
+    if scheduler.webhook:
+        _check_webhook(where, scheduler, scheduler.webhook, version)
+    check_limits(where, (scheduler.cpu, scheduler.memory), (scheduler.cpu_limit, scheduler.memory_limit))
 
 
 def _check_plugin(where: str, plugin: DevicePlugin, version: KubernetesVersion) -> None:
@@ -301,10 +334,7 @@ def _check_monitoring(where: str, monitoring: Monitoring) -> None:
 def _check_metrics_api(where: str, api: MetricsApi) -> None:
     check_size(where, api.cpu, api.memory)
     check_name(f"{where}.tlsSecret", api.tls_secret)
-    if _PEM not in api.ca_bundle:
-        raise ConfigError(
-            f"{where}.caBundle: {api.ca_bundle!r} is not a certificate; set it to the text of ca.crt"
-        )
+    _check_ca_bundle(where, api.ca_bundle)
     if api.replicas < 1:
         raise ConfigError(f"{where}.replicas: {api.replicas} is not allowed; use 1 or more")
     if (api.source is MetricsSource.PROMETHEUS) != bool(api.prometheus_url):

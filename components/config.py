@@ -39,6 +39,8 @@ GPU_NODES: Final = (
     *(f"{label}=true" for label in (LABEL_GPU_PRESENT, *LABELS_PCI_PRESENT)),
 )
 """Nodes that share GPUs, nodes with a known model, and nodes where a discovery found GPUs."""
+FIRST_MUTATING: Final = KubernetesVersion(1, 36)
+"""The first version with MutatingAdmissionPolicies by default."""
 NO_IMAGES: Final[Mapping[str, str]] = MappingProxyType({})
 
 
@@ -81,6 +83,23 @@ class MetricsSource(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class Webhook:
+    """The webhook that names the scheduler of new pods, in clusters before Kubernetes 1.36."""
+
+    tls_secret: str
+    """Secret in kube-system with ``tls.crt`` and ``tls.key`` for
+    ``gpushare-scheduler-name.kube-system.svc``."""
+    ca_bundle: str
+    """CA certificates in PEM, with which the API server verifies the webhook."""
+    replicas: int = 2
+    """Number of pods. Without one, new pods keep the default scheduler."""
+    cpu: str = "100m"
+    """CPU request and limit."""
+    memory: str = "128Mi"
+    """Memory request and limit."""
+
+
+@dataclass(frozen=True, slots=True)
 class Scheduler:
     """An additional stock kube-scheduler, for clusters where the default scheduler cannot be configured."""
 
@@ -88,10 +107,19 @@ class Scheduler:
     """Image of kube-scheduler, in the version of the cluster."""
     name: str = "gpushare-scheduler"
     """The ``schedulerName`` of pods that use it."""
+    claim_pods: bool = True
+    """Whether pods that request GPU memory and name no scheduler get this one when they are created. From
+    Kubernetes 1.36 on, a policy sets it; earlier the webhook, or a policy warns, from 1.30 on."""
+    webhook: Webhook | None = None
+    """Sets the scheduler before Kubernetes 1.36."""
     cpu: str = "500m"
-    """CPU request and limit."""
+    """CPU request."""
+    cpu_limit: str = "4"
+    """CPU limit; a scheduler that is throttled delays every pod of its queue."""
     memory: str = "512Mi"
-    """Memory request and limit."""
+    """Memory request."""
+    memory_limit: str = "4Gi"
+    """Memory limit. It needs about 20 KiB for each pod of the cluster, with or without a GPU."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,13 +129,13 @@ class Extender:
     image: str = ""
     """Image with digest; default: ``extender`` of ``images``."""
     replicas: int = 1
-    """1 or 3; of 3 only the leader binds."""
+    """1, 2 or 3; of several only the leader binds."""
     lease: bool = True
     """Whether it may use a Lease. Without the Lease only one replica is possible, which waits 18 s before its
     first bind."""
     exposure: Exposure = Exposure.NODE_PORT
     """``node-port``: host network and NodePort 32766, as in the ACK documentation. ``cluster-ip``: a
-    Service. ``sidecar``: on loopback, beside an additional kube-scheduler."""
+    Service. ``sidecar``: on loopback, each replica beside an additional kube-scheduler."""
     scheduler: Scheduler | None = None
     """The additional kube-scheduler; only with ``sidecar``."""
     tls: Tls = Tls.NONE
@@ -115,7 +143,7 @@ class Extender:
     the cluster. ``none``: plain HTTP, with which every host and pod that reaches the port can bind pods."""
     tls_secret: str | None = None
     """Secret in kube-system with ``tls.crt``, ``tls.key`` and ``ca.crt`` of another CA, to use instead of
-    certificates of the stack."""
+    certificates of the stack. With ``sidecar`` only replicas use it, between each other."""
     certificates_image: str = ""
     """Image with digest of the Job that makes certificates; default: ``cli`` of ``images``."""
     log_level: LogLevel = LogLevel.INFO

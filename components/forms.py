@@ -11,6 +11,7 @@ from typing import Final
 from gpushare.contract import LABEL_CGPU, LABEL_GPUSHARE, LABEL_MODE
 from gpushare.errors import ConfigError
 from gpushare.kubescheduler.config import KubernetesVersion
+from gpushare.model.quantity import parse_quantity
 
 MODE_LABELS: Final = (LABEL_GPUSHARE, LABEL_CGPU, LABEL_MODE)
 _MAX_NAME: Final = 63
@@ -113,10 +114,33 @@ def check_taint(where: str, taint: str) -> None:
 
 def check_size(where: str, cpu: str, memory: str) -> None:
     """CPU and memory of a container."""
+    _check_cpu(f"{where}.cpu", cpu)
+    _check_memory(f"{where}.memory", memory)
+
+
+def check_limits(where: str, requests: tuple[str, str], limits: tuple[str, str]) -> None:
+    """Limits of CPU and memory that are not less than the requests, which are valid."""
+    cpu, memory = limits
+    _check_cpu(f"{where}.cpuLimit", cpu)
+    _check_memory(f"{where}.memoryLimit", memory)
+    if _millicores(cpu) < _millicores(requests[0]):
+        raise ConfigError(f"{where}.cpuLimit: {cpu!r} is less than {where}.cpu, {requests[0]!r}")
+    if parse_quantity(memory) < parse_quantity(requests[1]):
+        raise ConfigError(f"{where}.memoryLimit: {memory!r} is less than {where}.memory, {requests[1]!r}")
+
+
+def _check_cpu(where: str, cpu: str) -> None:
     if not _CPU.fullmatch(cpu):
-        raise ConfigError(f"{where}.cpu: {cpu!r} is not a number of cores; use 500m or 1")
+        raise ConfigError(f"{where}: {cpu!r} is not a number of cores; use 500m or 1")
+
+
+def _check_memory(where: str, memory: str) -> None:
     if not _MEMORY.fullmatch(memory):
-        raise ConfigError(f"{where}.memory: {memory!r} is not an amount; use Ki, Mi or Gi, like 512Mi")
+        raise ConfigError(f"{where}: {memory!r} is not an amount; use Ki, Mi or Gi, like 512Mi")
+
+
+def _millicores(cpu: str) -> float:
+    return float(cpu.removesuffix("m")) * (1 if cpu.endswith("m") else 1000)
 
 
 def check_unique(where: str, names: list[str]) -> None:

@@ -39,6 +39,7 @@ SECTIONS: Mapping[str, type[Any]] = {
     "A stack": config.Stack,
     "`extender`": config.Extender,
     "`extender.scheduler`": config.Scheduler,
+    "`extender.scheduler.webhook`": config.Webhook,
     "`devicePlugins`, each": config.DevicePlugin,
     "`nodePools`, each": config.NodePool,
     "`installer`": config.Installer,

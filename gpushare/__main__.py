@@ -7,6 +7,9 @@ from gpushare.cli.main import TOOLS
 
 COMMANDS: Final = {
     "extender": Lazy("gpushare.extender.main:command", "Run the scheduler extender.", "extender"),
+    "scheduler-name": Lazy(
+        "gpushare.extender.webhook:command", "Name the scheduler of pods that request GPU memory.", "extender"
+    ),
     "device-plugin": Lazy(
         "gpushare.deviceplugin.main:command", "Run the node agent (device plugin).", "device-plugin"
     ),

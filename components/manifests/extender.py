@@ -29,6 +29,7 @@ from gpushare.contract import (
     EXTENDER_NAME,
     EXTENDER_NODE_PORT,
     EXTENDER_OPS_PORT,
+    EXTENDER_PEER_PORT,
     EXTENDER_PREFIX,
     EXTENDER_SERVICE_PORT,
     SEAL_SECRET,
@@ -133,7 +134,7 @@ def _deployment(settings: Extender, version: KubernetesVersion) -> Object:
 
 
 def _strategy(settings: Extender) -> Object:
-    """Never two pods on one node, because they would need the same host port."""
+    """Never two pods on one node: they would need the same host port, and fail together."""
     if settings.replicas == 1:
         return {"type": "Recreate"}
     return {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}}
@@ -174,7 +175,9 @@ def _affinity(settings: Extender) -> Object:
 
 
 def _container(settings: Extender, version: KubernetesVersion) -> Object:
-    loopback = ["--host=127.0.0.1"] if settings.exposure is Exposure.SIDECAR else []
+    is_sidecar = settings.exposure is Exposure.SIDECAR
+    peers = [f"--peer-port={EXTENDER_PEER_PORT}"] if settings.replicas > 1 else []
+    loopback = ["--host=127.0.0.1", *peers] if is_sidecar else []
     without_lease = [] if settings.lease else ["--allow-without-lease"]
     late = [] if version >= _BINDS_END_EARLY else [_BIND_IN_OLD_CLUSTERS]
     flags = [*loopback, *without_lease, *late, *_placement_flags(settings), *_tls_flags(settings)]
@@ -192,6 +195,7 @@ def _container(settings: Extender, version: KubernetesVersion) -> Object:
         "ports": [
             {"name": "http", "containerPort": EXTENDER_SERVICE_PORT},
             {"name": OPS, "containerPort": EXTENDER_OPS_PORT},
+            *([{"name": "peers", "containerPort": EXTENDER_PEER_PORT}] if is_sidecar and peers else []),
         ],
         **http_probes("/healthz", "/readyz", OPS),
         "resources": sizes(settings.cpu, settings.memory),

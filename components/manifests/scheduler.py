@@ -1,7 +1,8 @@
 """A stock kube-scheduler beside the extender, for clusters where the default one cannot be configured.
 
 It uses the account of the extender, and the cluster roles that Kubernetes has for kube-scheduler. The
-configuration is from ``kubescheduler.config``.
+configuration is from ``kubescheduler.config``. Of several, the leader of their election schedules; its
+extender forwards binds to the extender that holds the other Lease.
 """
 
 import hashlib
@@ -10,6 +11,7 @@ from typing import Final
 import yaml
 
 from components.config import Extender, Scheduler
+from components.manifests import claim
 from components.manifests.parts import (
     AUTHENTICATION_READER,
     Object,
@@ -17,10 +19,11 @@ from components.manifests.parts import (
     container_security,
     http_probes,
     metadata,
+    role,
     role_binding,
-    sizes,
+    rule,
 )
-from gpushare.contract import EXTENDER_NAME, EXTENDER_PREFIX, EXTENDER_SERVICE_PORT
+from gpushare.contract import EXTENDER_NAME, EXTENDER_OPS_PORT, EXTENDER_PREFIX, EXTENDER_SERVICE_PORT
 from gpushare.errors import ConfigError
 from gpushare.kubescheduler.config import ExtenderConfig, Format, KubernetesVersion, SchedulerOptions, render
 
@@ -33,7 +36,7 @@ _CONFIG_MARK: Final = "checksum/config"
 
 
 def objects(settings: Extender, version: KubernetesVersion) -> list[Object]:
-    """Roles and configuration; the container is in the pod of the extender."""
+    """Roles, configuration and policies; the container is in the pod of the extender."""
     name = _scheduler(settings).name
     return [
         *(
@@ -41,13 +44,22 @@ def objects(settings: Extender, version: KubernetesVersion) -> list[Object]:
             for role in _CLUSTER_ROLES
         ),
         role_binding(f"{EXTENDER_NAME}-authentication", AUTHENTICATION_READER, EXTENDER_NAME),
+        *(_own_lease(name) if settings.lease else []),
         {
             "apiVersion": "v1",
             "kind": "ConfigMap",
             "metadata": metadata(name),
             "data": {_FILE: _config_text(settings, version)},
         },
+        *(claim.objects(settings, _scheduler(settings), version) if _scheduler(settings).claim_pods else []),
     ]
+
+
+def _own_lease(name: str) -> list[Object]:
+    """For the election among the schedulers; the role of Kubernetes names the Lease of the default one."""
+    group, leases = "coordination.k8s.io", ["leases"]
+    rules = [rule(group, leases, ["get", "update"], names=[name]), rule(group, leases, ["create"])]
+    return [role(name, rules), role_binding(name, name, EXTENDER_NAME)]
 
 
 def container(settings: Extender) -> Object:
@@ -57,11 +69,24 @@ def container(settings: Extender) -> Object:
         "name": "kube-scheduler",
         "image": scheduler.image,
         "command": ["kube-scheduler", f"--config={_FOLDER}/{_FILE}", f"--secure-port={_SECURE_PORT}"],
-        **http_probes("/healthz", "/healthz", _SECURE_PORT, scheme="HTTPS"),
-        "resources": sizes(scheduler.cpu, scheduler.memory),
+        **_probes(settings),
+        "resources": {
+            "requests": {"cpu": scheduler.cpu, "memory": scheduler.memory},
+            "limits": {"cpu": scheduler.cpu_limit, "memory": scheduler.memory_limit},
+        },
         "securityContext": container_security(),
         "volumeMounts": [{"name": "scheduler", "mountPath": _FOLDER, "readOnly": True}],
     }
+
+
+def _probes(settings: Extender) -> Object:
+    """Of several schedulers, one whose extender has failed must not lead: its restart releases the Lease.
+
+    One that hangs loses the Lease without a probe.
+    """
+    own = http_probes("/healthz", "/healthz", _SECURE_PORT, scheme="HTTPS")
+    extender = http_probes("/healthz", "/readyz", EXTENDER_OPS_PORT)
+    return {**own, "livenessProbe": extender["livenessProbe"]} if settings.replicas > 1 else own
 
 
 def volume(settings: Extender) -> Object:

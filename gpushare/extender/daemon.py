@@ -6,7 +6,9 @@ crashes, binds in progress are still answered, within the grace period of the se
 
 import asyncio
 import gc
+import socket
 from collections.abc import Coroutine, Iterable
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Final
 
 import structlog
@@ -28,7 +30,7 @@ from gpushare.extender.lease import Replica
 from gpushare.extender.ledger_page import LedgerPage
 from gpushare.extender.metrics import ExtenderMetrics
 from gpushare.extender.overcommit import watch_overcommit
-from gpushare.extender.routes import MAX_BODY_BYTES, scheduler_routes
+from gpushare.extender.routes import MAX_BODY_BYTES, peer_routes, scheduler_routes
 from gpushare.extender.seal_key import follow_key, load_sealer
 from gpushare.extender.service import SchedulerService
 from gpushare.extender.settings import ExtenderSettings
@@ -39,7 +41,7 @@ from gpushare.runtime.daemon import StopStep, serve, stop_event
 from gpushare.runtime.events import EventRecorder, RecorderSettings
 from gpushare.runtime.http import Handler
 from gpushare.runtime.loop_delay import watch_loop_delay
-from gpushare.runtime.server import HttpServer, bind_socket
+from gpushare.runtime.server import ANY_ADDRESS, HttpServer, bind_socket
 from gpushare.runtime.tls import MutualTls
 
 log = structlog.get_logger()
@@ -63,6 +65,7 @@ async def run(settings: ExtenderSettings) -> None:
     with (
         bind_socket(settings.host, settings.port) as listener,
         bind_socket(settings.ops_host, settings.ops_port) as ops_listener,
+        _peer_socket(settings) as peer_listener,
     ):
         tls = MutualTls(settings.tls) if settings.tls else None
         access = await load_access(settings.kubeconfig)
@@ -73,18 +76,40 @@ async def run(settings: ExtenderSettings) -> None:
         ):
             extender = ExtenderDaemon(settings, client, peers, tasks)
             extender.report_transport(tls)
-            server = HttpServer(
-                extender.scheduler_routes, max_body=MAX_BODY_BYTES, tls=tls.server if tls else None
-            )
-            ports = {"port": listener.getsockname()[1], "ops_port": ops_listener.getsockname()[1]}
-            log.info("started", **ports, api=client.host)
+            ports = {"port": listener, "ops_port": ops_listener, "peer_port": peer_listener}
+            log.info("started", **_numbers(ports), api=client.host)
             await serve(
                 stop,
                 (extender.admin_routes, ops_listener),
                 [*extender.jobs(), *([tls.run()] if tls else ())],
-                servers=[(server, listener)],
+                servers=_servers(extender, tls, listener, peer_listener),
                 drain=StopStep(extender.drain, settings.deadlines.post_s + _DRAIN_S),
             )
+
+
+def _peer_socket(settings: ExtenderSettings) -> AbstractContextManager[socket.socket | None]:
+    port = settings.peer_port
+    return nullcontext() if port is None else bind_socket(ANY_ADDRESS, port)
+
+
+def _numbers(listeners: dict[str, socket.socket | None]) -> dict[str, int]:
+    return {name: each.getsockname()[1] for name, each in listeners.items() if each}
+
+
+def _servers(
+    extender: "ExtenderDaemon",
+    tls: MutualTls | None,
+    listener: socket.socket,
+    peer_listener: socket.socket | None,
+) -> list[tuple[HttpServer, socket.socket]]:
+    """With a listener for peers, only that one has TLS: the scheduler uses loopback."""
+    secured = tls.server if tls else None
+    own_tls = None if peer_listener else secured
+    servers = [(HttpServer(extender.scheduler_routes, max_body=MAX_BODY_BYTES, tls=own_tls), listener)]
+    if peer_listener:
+        server = HttpServer(extender.peer_routes, max_body=MAX_BODY_BYTES, tls=secured)
+        servers.append((server, peer_listener))
+    return servers
 
 
 class ExtenderDaemon:
@@ -134,6 +159,7 @@ class ExtenderDaemon:
         self._clients = Clients(settings.client_names, self._metrics)
         self._open_port = is_open(settings.host, tls=settings.tls is not None)
         self.scheduler_routes = self._make_routes(peers, settings.shortlist)
+        self.peer_routes = peer_routes(self.scheduler_routes)
         page = LedgerPage(lambda: self._cluster.ledger, self._cluster.pods.values, self._cluster.turns.turn)
         self.admin_routes = AdminRoutes(
             rendering(self._metrics.registry),

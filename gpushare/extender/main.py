@@ -19,6 +19,7 @@ from gpushare.runtime.tls import TlsFiles
 _LEASE = LeaseDurations()
 _DEADLINES = Deadlines()
 _PORT_VARIABLE = "PORT"
+_LOOPBACK = ("127.0.0.1", "::1")
 
 
 class _PortOrDefault(click.ParamType[int]):
@@ -121,6 +122,12 @@ class _PortOrDefault(click.ParamType[int]):
 @click.option("--tls-key", help="Key of the certificate.")
 @click.option("--client-ca", help="CA certificates that verify clients.")
 @click.option(
+    "--peer-port",
+    type=LISTENING_PORT,
+    help="Port for binds that other replicas forward, with mutual TLS; --port then serves plain HTTP, on a "
+    "loopback address only.  [default: --port]",
+)
+@click.option(
     "--client-name",
     "client_names",
     multiple=True,
@@ -148,8 +155,10 @@ def settings_of(flags: dict[str, Any], environ: "os._Environ[str] | dict[str, st
     )
     _check(durations)
     own = environ.get("POD_IP") or socket.gethostname()
-    address = flags["advertise_address"] or f"{f'[{own}]' if ':' in own else own}:{flags['port']}"
     tls = _tls(flags["tls_cert"], flags["tls_key"], flags["client_ca"])
+    _check_peer_port(flags["peer_port"], flags["host"], tls)
+    port = flags["port"] if flags["peer_port"] is None else flags["peer_port"]
+    address = flags["advertise_address"] or f"{f'[{own}]' if ':' in own else own}:{port}"
     return ExtenderSettings(
         host=flags["host"],
         port=flags["port"],
@@ -167,6 +176,7 @@ def settings_of(flags: dict[str, Any], environ: "os._Environ[str] | dict[str, st
         shortlist=flags["shortlist"],
         cgpu_pods_per_card=flags["cgpu_pods_per_card"],
         tls=tls,
+        peer_port=flags["peer_port"],
         client_names=_client_names(flags["client_names"], tls),
         allow_without_lease=flags["allow_without_lease"],
     )
@@ -183,6 +193,18 @@ def _check(durations: LeaseDurations) -> None:
         raise ConfigError(
             f"--retry-period {durations.retry_s:g} must be less than --renew-deadline minus --bind-timeout, "
             f"{durations.renew_deadline_s - durations.post_s:g}"
+        )
+
+
+def _check_peer_port(port: int | None, host: str, tls: TlsFiles | None) -> None:
+    if port is None:
+        return
+    if tls is None:
+        raise ConfigError(f"--peer-port {port} needs --tls-cert, --tls-key and --client-ca")
+    if host not in _LOOPBACK:
+        raise ConfigError(
+            f"--host {host} is not allowed with --peer-port, because --port then serves plain HTTP; "
+            f"use {' or '.join(_LOOPBACK)}"
         )
 
 

@@ -25,6 +25,7 @@ _TOO_LARGE: Final = (
     "set nodeCacheCapable: true in the scheduler's configuration"
 )
 _INSPECT: Final = f"{EXTENDER_PREFIX}/inspect"
+_BIND: Final = f"{EXTENDER_PREFIX}/bind"
 _FORWARDED: Final = FORWARDED_HEADER.lower().encode()
 
 
@@ -86,6 +87,15 @@ def scheduler_routes(service: SchedulerService, clients: Clients) -> Handler:
         if get is not None:
             return get(request) if request.method in ("GET", "HEAD") else wrong_method("GET, HEAD")
         return no_route(request, {*posts, *gets})
+
+    return handle
+
+
+def peer_routes(all_routes: Handler) -> Handler:
+    """The routes of a port that only other replicas use: bind."""
+
+    def handle(request: Request) -> Response | PendingResponse:
+        return all_routes(request) if request.path == _BIND else no_route(request, {_BIND})
 
     return handle
 

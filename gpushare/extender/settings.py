@@ -39,5 +39,8 @@ class ExtenderSettings:
     shortlist: int = 0
     cgpu_pods_per_card: int = CGPU_PODS
     tls: TlsFiles | None = None
+    """For ``peer_port`` if it is set, else for ``port``."""
+    peer_port: int | None = None
+    """Port of forwarded binds; ``port`` then serves plain HTTP on loopback."""
     client_names: tuple[str, ...] = DEFAULT_NAMES
     allow_without_lease: bool = False

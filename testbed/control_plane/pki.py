@@ -64,16 +64,23 @@ class Authority:
 
         Raises ConfigError for names that are too long for a certificate (64 characters).
         """
-        return self._issue(_subject(user, groups), ExtendedKeyUsageOID.CLIENT_AUTH, ())
+        return self._issue(_subject(user, groups), [ExtendedKeyUsageOID.CLIENT_AUTH], ())
 
     def server(self, name: str, hosts: Sequence[str]) -> KeyPair:
         """Return a server certificate for ``hosts`` (DNS names and IP addresses)."""
-        return self._issue(_subject(name, ()), ExtendedKeyUsageOID.SERVER_AUTH, hosts)
+        return self._issue(_subject(name, ()), [ExtendedKeyUsageOID.SERVER_AUTH], hosts)
 
-    def _issue(self, subject: x509.Name, usage: x509.ObjectIdentifier, hosts: Sequence[str]) -> KeyPair:
+    def peer(self, name: str, hosts: Sequence[str]) -> KeyPair:
+        """Return a certificate for servers on ``hosts`` that are also clients of each other."""
+        usages = [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]
+        return self._issue(_subject(name, ()), usages, hosts)
+
+    def _issue(
+        self, subject: x509.Name, usages: Sequence[x509.ObjectIdentifier], hosts: Sequence[str]
+    ) -> KeyPair:
         key = ec.generate_private_key(ec.SECP256R1())
         builder = _builder(subject, self._cert.subject, key).add_extension(
-            x509.ExtendedKeyUsage([usage]), critical=False
+            x509.ExtendedKeyUsage(usages), critical=False
         )
         if hosts:
             names = x509.SubjectAlternativeName([_alternative(host) for host in hosts])

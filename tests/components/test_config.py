@@ -160,7 +160,7 @@ def test_missing_keys_and_wrong_types_are_errors(raw: dict[str, Any], text: str)
             raw_stack(extender={"exposure": "ingress"}),
             "extender.exposure: 'ingress' is not allowed; use one of node-port, cluster-ip, sidecar",
         ),
-        (raw_stack(extender={"replicas": 2}), "extender.replicas: 2 is not allowed; use 1 or 3"),
+        (raw_stack(extender={"replicas": 4}), "extender.replicas: 4 is not allowed; use 1, 2 or 3"),
         (
             raw_stack(extender={"cgpuPodsPerCard": -1}),
             "extender.cgpuPodsPerCard: -1 is not a number of pods; use 0 for any",
@@ -269,7 +269,7 @@ def test_a_kubernetes_version_too_old_for_a_feature_is_an_error(raw: dict[str, A
 @pytest.mark.parametrize(
     ("extender", "text"),
     [
-        (sidecar(replicas=3), "use extender.replicas: 1"),
+        (sidecar(replicas=3), "sidecar with 3 replicas needs certificates"),
         (sidecar(scheduler=None), "extender.exposure: sidecar needs extender.scheduler.image"),
         (sidecar(tlsSecret="tls"), "remove extender.tlsSecret"),
         (
@@ -281,6 +281,32 @@ def test_a_kubernetes_version_too_old_for_a_feature_is_an_error(raw: dict[str, A
             "extender.scheduler.name: 'default-scheduler' is the default scheduler",
         ),
         (
+            sidecar(scheduler={"image": DIGEST, "cpuLimit": "x"}),
+            "extender.scheduler.cpuLimit: 'x' is not a number of cores; use 500m or 1",
+        ),
+        (
+            sidecar(scheduler={"image": DIGEST, "cpu": "1500m", "cpuLimit": "1"}),
+            "extender.scheduler.cpuLimit: '1' is less than extender.scheduler.cpu, '1500m'",
+        ),
+        (
+            sidecar(scheduler={"image": DIGEST, "memory": "1Gi", "memoryLimit": "1000Mi"}),
+            "extender.scheduler.memoryLimit: '1000Mi' is less than extender.scheduler.memory, '1Gi'",
+        ),
+        (
+            sidecar(scheduler={"image": DIGEST, "webhook": {"tlsSecret": "t", "caBundle": "x"}}),
+            "extender.scheduler.webhook: from Kubernetes 1.36 on, a policy does the same; remove it",
+        ),
+        (
+            sidecar(
+                scheduler={
+                    "image": DIGEST,
+                    "claimPods": False,
+                    "webhook": {"tlsSecret": "t", "caBundle": "x"},
+                }
+            ),
+            "extender.scheduler.webhook: not allowed with extender.scheduler.claimPods false; remove it",
+        ),
+        (
             sidecar(scheduler={"image": "kube-scheduler"}),
             "extender.scheduler.image: 'kube-scheduler' has no digest",
         ),
@@ -288,6 +314,20 @@ def test_a_kubernetes_version_too_old_for_a_feature_is_an_error(raw: dict[str, A
 )
 def test_settings_that_conflict_with_a_sidecar_are_errors(extender: dict[str, Any], text: str) -> None:
     assert text in error_of(raw_stack(extender=extender))
+
+
+@pytest.mark.parametrize(
+    ("changes", "text"),
+    [
+        ({"tlsSecret": "a b"}, "extender.scheduler.webhook.tlsSecret: 'a b' is not a name"),
+        ({"caBundle": "x"}, "extender.scheduler.webhook.caBundle: 'x' is not a certificate"),
+        ({"replicas": 0}, "extender.scheduler.webhook.replicas: 0 is not allowed; use 1 or more"),
+    ],
+)
+def test_a_webhook_needs_a_certificate(changes: dict[str, Any], text: str) -> None:
+    webhook = {"tlsSecret": "t", "caBundle": "-----BEGIN CERTIFICATE-----", **changes}
+    extender = sidecar(scheduler={"image": DIGEST, "webhook": webhook})
+    assert text in error_of(raw_stack(extender=extender, kubernetesVersion="1.35"))
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,8 @@ from gpushare.exporter.main import command as exporter_command
 from gpushare.exporter.main import settings_of as exporter_settings
 from gpushare.extender.main import command as extender_command
 from gpushare.extender.main import settings_of as extender_settings
+from gpushare.extender.webhook import command as webhook_command
+from gpushare.extender.webhook import settings_of as webhook_settings
 from gpushare.installer.main import install_command as install_library
 from gpushare.installer.main import settings_of as installer_settings
 from gpushare.installer.main import uninstall_command as uninstall_library
@@ -34,6 +36,7 @@ from tests.builders import kubeadm
 from tests.builders.stacks import DIGEST, ROOT, STACKS, raw_stack, sidecar
 
 Object = dict[str, Any]
+NAMING = "gpushare-scheduler-name"
 MONITORING: Object = {
     "exporter": {"image": DIGEST},
     "metricsApi": {"image": DIGEST, "tlsSecret": "tls", "caBundle": "-----BEGIN CERTIFICATE-----"},
@@ -115,7 +118,9 @@ def test_selectors_select_their_own_pods_only() -> None:
 def test_every_container_has_limits_and_no_privileges() -> None:
     for objects in all_stacks():
         for container in [each for spec in pods(objects) for each in spec["containers"]]:
-            assert container["resources"]["requests"] == container["resources"]["limits"]
+            resources = container["resources"]
+            assert resources["requests"] == resources["limits"] or container["name"] == "kube-scheduler"
+            assert resources["requests"].keys() == resources["limits"].keys() == {"cpu", "memory"}
             security = container["securityContext"]
             assert security["readOnlyRootFilesystem"] is True
             assert security["allowPrivilegeEscalation"] is False
@@ -184,6 +189,86 @@ def test_a_sidecar_listens_on_loopback_beside_a_scheduler_with_another_name() ->
     ours, theirs = pod(pick(objects, "Deployment"))["containers"]
     assert "--host=127.0.0.1" in ours["command"]
     assert theirs["command"][1] == "--config=/etc/gpushare/scheduler/config.yaml"
+
+
+@pytest.mark.parametrize("tls", [{"tlsSecret": "tls"}, {"tls": "stack", "certificatesImage": DIGEST}])
+def test_sidecars_forward_binds_on_a_port_with_tls_and_one_of_them_may_be_away(tls: dict[str, str]) -> None:
+    objects = made(extender=sidecar(replicas=3, **tls))
+    deployment = pick(objects, "Deployment", "gpushare-schd-extender")
+    command = pod(deployment)["containers"][0]["command"]
+    assert {"--host=127.0.0.1", "--peer-port=12352", "--client-ca=/etc/gpushare/tls/ca.crt"} <= set(command)
+    assert deployment["spec"]["strategy"]["rollingUpdate"] == {"maxSurge": 0, "maxUnavailable": 1}
+    assert "requiredDuringSchedulingIgnoredDuringExecution" in pod(deployment)["affinity"]["podAntiAffinity"]
+    assert pick(objects, "PodDisruptionBudget")["spec"]["maxUnavailable"] == 1
+
+
+@pytest.mark.parametrize(
+    ("extender", "port"), [(sidecar(), 10259), (sidecar(replicas=2, tlsSecret="tls"), 12346)]
+)
+def test_of_several_schedulers_one_without_an_extender_is_restarted(
+    extender: dict[str, Any], port: int
+) -> None:
+    _, scheduler = pod(pick(made(extender=extender), "Deployment"))["containers"]
+    assert scheduler["livenessProbe"]["httpGet"]["port"] == port
+    assert scheduler["readinessProbe"]["httpGet"]["port"] == 10259
+
+
+def test_the_account_of_sidecars_may_keep_the_lease_of_their_schedulers() -> None:
+    objects = made(extender=sidecar(scheduler={"image": DIGEST, "name": "cards"}))
+    (role,) = [each for each in objects if each["kind"] == "Role" and each["metadata"]["name"] == "cards"]
+    assert [each.get("resourceNames") for each in role["rules"]] == [["cards"], None]
+
+
+def test_a_scheduler_without_a_lease_needs_no_right_to_one() -> None:
+    objects = made(extender=sidecar(lease=False))
+    assert "leases" not in yaml.safe_dump([each for each in objects if each["kind"] == "Role"])
+
+
+@pytest.mark.parametrize(
+    ("version", "claim_pods", "kinds"),
+    [
+        ("1.36", True, {"MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding"}),
+        ("1.35", True, {"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"}),
+        ("1.30", True, {"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"}),
+        ("1.29", True, set()),
+        ("1.36", False, set()),
+    ],
+)
+def test_pods_with_gpu_memory_get_the_scheduler_of_the_sidecar_where_the_api_server_can_set_it(
+    version: str,
+    claim_pods: bool,  # noqa: FBT001 - a parameter of the test
+    kinds: set[str],
+) -> None:
+    scheduler = {"image": DIGEST, "claimPods": claim_pods}
+    objects = made(extender=sidecar(scheduler=scheduler), kubernetesVersion=version)
+    found = [each for each in objects if is_naming(each)]
+    assert {each["kind"] for each in found} == kinds
+
+
+@pytest.mark.parametrize(("version", "conditions"), [("1.29", 0), ("1.30", 3), ("1.35", 3)])
+def test_before_the_policy_a_webhook_names_the_scheduler(
+    version: str, conditions: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    webhook = {"tlsSecret": "t", "caBundle": "-----BEGIN CERTIFICATE-----"}
+    scheduler = {"image": DIGEST, "name": "cards", "webhook": webhook}
+    objects = made(extender=sidecar(scheduler=scheduler), kubernetesVersion=version)
+    assert not [each for each in objects if each["kind"] == "ValidatingAdmissionPolicy" if is_naming(each)]
+    (hook,) = pick(objects, "MutatingWebhookConfiguration")["webhooks"]
+    assert (hook["failurePolicy"], len(hook.get("matchConditions", ()))) == ("Ignore", conditions)
+    (container,) = pod(pick(objects, "Deployment", NAMING))["containers"]
+    settings = webhook_settings(parsed(monkeypatch, webhook_command, container, 2))
+    assert settings.scheduler == "cards"
+    assert {each["containerPort"] for each in container["ports"]} == {settings.port, settings.ops_port}
+    assert hook["clientConfig"]["service"]["name"] == pick(objects, "Service", NAMING)["metadata"]["name"]
+    assert pick(objects, "Service", NAMING)["spec"]["ports"][0]["targetPort"] == settings.port
+
+
+def is_naming(each: Object) -> bool:
+    return bool(each["metadata"]["name"] == NAMING)
+
+
+def test_other_exposures_leave_the_scheduler_of_pods_alone() -> None:
+    assert not [each for each in made() if each["kind"].startswith("MutatingAdmissionPolicy")]
 
 
 def test_a_changed_scheduler_configuration_replaces_the_pod() -> None:
@@ -712,6 +797,7 @@ def test_without_certificates_of_the_stack_nothing_makes_them(extender: dict[str
             "http://gpushare-schd-extender.kube-system.svc:12345/gpushare-scheduler",
         ),
         (sidecar(), "http://127.0.0.1:12345/gpushare-scheduler"),
+        (sidecar(replicas=2, tlsSecret="tls"), "http://127.0.0.1:12345/gpushare-scheduler"),
     ],
 )
 def test_the_url_of_the_extender_is_returned(settings: Object, url: str) -> None:

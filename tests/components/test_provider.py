@@ -106,6 +106,7 @@ def test_fields_with_a_default_are_not_required(schema: dict[str, Any]) -> None:
     assert required == {
         "gpushare:index:Extender": [],
         "gpushare:index:Scheduler": ["image"],
+        "gpushare:index:Webhook": ["caBundle", "tlsSecret"],
         "gpushare:index:DevicePlugin": [],
         "gpushare:index:NodePool": ["nodes"],
         "gpushare:index:Installer": [],
@@ -162,7 +163,7 @@ def keyed(objects: list[dict[str, Any]]) -> dict[tuple[str, str], dict[str, Any]
 def test_an_invalid_value_is_an_error_before_anything_is_registered(
     provider: Any, served: tuple[Engine, str]
 ) -> None:
-    inputs = {"kubernetesVersion": "1.36", "extender": {"image": DIGEST, "replicas": 2}}
-    with pytest.raises(grpc.RpcError, match=r"extender.replicas: 2 is not allowed; use 1 or 3"):
+    inputs = {"kubernetesVersion": "1.36", "extender": {"image": DIGEST, "replicas": 4}}
+    with pytest.raises(grpc.RpcError, match=r"extender.replicas: 4 is not allowed; use 1, 2 or 3"):
         construct(provider, served, inputs)
     assert served[0].seen == []

@@ -4,24 +4,21 @@ import shutil
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 import pytest_asyncio
 import yaml
 
-from components.manifests import everything
-from components.render import as_yaml
-from components.stack import from_file, load
 from gpushare.contract import ANN_IDX
 from gpushare.errors import ApiError
 from testbed import Bed, Card, SchedulerSpec, SimNode, Testbed, TestbedError, gpu_pod, until
 from testbed.control_plane.api import Object, read_text
-from testbed.daemons.extender import ACCOUNT, ExtenderSpec, start_extender
+from testbed.daemons.extender import ExtenderSpec, start_extender
 from testbed.programs import build
 from testbed.system.ports import free_ports
 from tests.builders.stacks import EXAMPLES, STACKS
 from tests.fixtures.gpu_nodes import bound
+from tests.fixtures.sidecars import apply, grant, rendered, scheduler_argv
 
 SERVICE_ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module")]
@@ -33,19 +30,8 @@ async def bed() -> AsyncIterator[Bed]:
         yield made
 
 
-def rendered(name: str) -> list[Object]:
-    return everything(load(from_file(STACKS[name])))
-
-
 def documents(file: Path) -> list[Object]:
     return list(yaml.safe_load_all(file.read_text()))
-
-
-async def apply(bed: Bed, objects: list[Object], *flags: str) -> str:
-    """Apply strictly: unknown fields are errors."""
-    return await bed.kubectl(
-        "apply", "--server-side", "--validate=strict", *flags, "-f", "-", stdin=as_yaml(objects)
-    )
 
 
 async def with_namespaces(bed: Bed, name: str) -> list[Object]:
@@ -100,15 +86,6 @@ async def test_a_quota_limits_gpu_pods_only(bed: Bed) -> None:
     await bed.create_pods([gpu_pod("fits", 32, namespace="team-a"), gpu_pod("plain", namespace="team-a")])
     with pytest.raises(ApiError, match=r"exceeded quota.*aliyun.com/gpu-mem"):
         await bed.create_pods([gpu_pod("beyond", 1, namespace="team-a")])
-
-
-async def grant(bed: Bed, name: str) -> list[Object]:
-    """Apply a stack without its workloads; return the containers of its Deployment."""
-    objects = rendered(name)
-    await apply(bed, [each for each in objects if each["kind"] not in ("Deployment", "DaemonSet")])
-    (deployment,) = [each for each in objects if each["kind"] == "Deployment"]
-    containers: list[Object] = deployment["spec"]["template"]["spec"]["containers"]
-    return containers
 
 
 async def leads_with_all_rights(ops_url: str) -> None:
@@ -167,23 +144,6 @@ async def test_the_deployed_command_runs_on_a_read_only_root_with_the_accounts_t
     await process.stop()
 
 
-def scheduler_of(bed: Bed, command: list[str], url: str, folder: Path) -> list[str]:
-    """The command line of the deployed kube-scheduler, with credentials and address for this machine."""
-    (config,) = [each for each in rendered("sidecar") if each["kind"] == "ConfigMap"]
-    document: dict[str, Any] = yaml.safe_load(config["data"]["config.yaml"])
-    kubeconfig = str(bed.kubeconfig_for(ACCOUNT))
-    document["clientConnection"] = {"kubeconfig": kubeconfig}
-    document["extenders"][0]["urlPrefix"] = url
-    file = folder / "config.yaml"
-    file.write_text(yaml.safe_dump(document))
-    given = {"--config": str(file), "--secure-port": str(free_ports(1)[0])}
-    flags = [
-        f"{name}={given.get(name, value)}" for name, _, value in (each.partition("=") for each in command[1:])
-    ]
-    access = [f"--{kind}-kubeconfig={kubeconfig}" for kind in ("authentication", "authorization")]
-    return [command[0], *flags, "--bind-address=127.0.0.1", *access]
-
-
 async def test_a_sidecar_scheduler_binds_with_the_extender_and_the_deployed_permissions(
     tmp_path: Path,
 ) -> None:
@@ -192,7 +152,7 @@ async def test_a_sidecar_scheduler_binds_with_the_extender_and_the_deployed_perm
         spec = ExtenderSpec()
         await start_extender(bed, spec)
         tool = (await build.ensure(["kube-scheduler"]))["kube-scheduler"]
-        argv = scheduler_of(bed, scheduler["command"], spec.url, tmp_path)
+        argv = scheduler_argv(bed, scheduler["command"], spec.url, tmp_path / "config.yaml")
         process = await bed.spawn("own-scheduler", [str(tool.path), *argv[1:]])
         await bed.add_nodes([SimNode("n", [Card()])])
         await bed.create_pods([gpu_pod("p", 4, schedulerName="gpushare-scheduler")])

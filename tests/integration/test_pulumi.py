@@ -180,7 +180,7 @@ async def test_a_refresh_finds_a_deleted_object_and_the_next_up_brings_it_back(d
 @pytest.mark.parametrize(
     ("change", "text"),
     [
-        ({"replicas": 2}, "extender.replicas: 2 is not allowed; use 1 or 3"),
+        ({"replicas": 4}, "extender.replicas: 4 is not allowed; use 1, 2 or 3"),
         ({"exposure": "ingress"}, "extender.exposure: 'ingress' is not allowed; use one of node-port, "),
         ({"replica": 1}, "extender.replica: unknown key; use one of image, replicas, "),
     ],

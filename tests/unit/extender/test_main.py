@@ -29,7 +29,25 @@ def test_the_deadline_of_late_binds_is_one() -> None:
     assert found.lease_durations.api_request_s == found.deadlines.api_request_s == 42
 
 
-TLS = ("--tls-cert=a", "--tls-key=b", "--client-ca=c")
+TLS = ("--tls-cert=c", "--tls-key=k", "--client-ca=a")
+
+
+def test_replicas_beside_a_scheduler_of_their_own_reach_each_other_on_a_second_port() -> None:
+    found = settings("--host=127.0.0.1", "--port=12345", "--peer-port=12352", *TLS, POD_IP="10.0.0.1")
+    assert (found.port, found.peer_port, found.advertise) == (12345, 12352, "10.0.0.1:12352")
+
+
+@pytest.mark.parametrize(
+    ("flags", "text"),
+    [
+        (("--host=127.0.0.1",), "--peer-port 1234 needs --tls-cert, --tls-key and --client-ca"),
+        (TLS, "--host :: is not allowed with --peer-port, because --port then serves plain HTTP"),
+        (("--host=10.0.0.1", *TLS), "--host 10.0.0.1 is not allowed with --peer-port"),
+    ],
+)
+def test_a_second_port_needs_tls_and_the_first_loopback(flags: tuple[str, ...], text: str) -> None:
+    with pytest.raises(ConfigError, match=text):
+        settings("--peer-port=1234", *flags)
 
 
 def test_with_tls_the_scheduler_and_replicas_may_call_or_the_given_names_only() -> None:

@@ -7,10 +7,10 @@ import pytest
 from gpushare.contract import EXTENDER_PREFIX, EXTENDER_VERSION
 from gpushare.extender.clients import Clients
 from gpushare.extender.metrics import ExtenderMetrics
-from gpushare.extender.routes import scheduler_routes
+from gpushare.extender.routes import peer_routes, scheduler_routes
 from gpushare.extender.service import SchedulerService
 from gpushare.runtime.certificates import PeerCertificate
-from gpushare.runtime.http import Request, Response
+from gpushare.runtime.http import PendingResponse, Request, Response
 
 
 class ServiceFake:
@@ -44,6 +44,20 @@ async def ask(method: str, path: str, body: bytes | None = b"", **headers: str) 
     given = {name.replace("_", "-").lower().encode(): value.encode() for name, value in headers.items()}
     answer = handle(Request(method, path, given, body, keep_alive=True, source="10.0.0.1"))
     return answer if isinstance(answer, Response) else await answer
+
+
+async def test_the_port_of_other_replicas_serves_binds_only() -> None:
+    def peer(method: str, path: str) -> Response | PendingResponse:
+        forwarded = {b"x-gpushare-forwarded": b"1"}
+        return peer_routes(handle)(Request(method, path, forwarded, b"x", keep_alive=True))
+
+    answer = peer("POST", f"{EXTENDER_PREFIX}/bind")
+    assert not isinstance(answer, Response)
+    assert (await answer).body == b"bind x True"
+    for method, path in (("POST", f"{EXTENDER_PREFIX}/filter"), ("GET", f"{EXTENDER_PREFIX}/inspect")):
+        refused = peer(method, path)
+        assert isinstance(refused, Response)
+        assert refused.status == 404
 
 
 @pytest.mark.parametrize("verb", ["filter", "prioritize", "preempt"])
