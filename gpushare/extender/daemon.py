@@ -133,8 +133,8 @@ class ExtenderDaemon:
         cluster, recorder, status = self._cluster, self._recorder, self._sync_status
         pods = PodHandler(cluster, Explainer(cluster, recorder), status, self._leads)
         return (
-            Follower(client, PODS, pods, read_elsewhere=cluster.known_pods),
-            Follower(client, NODES, NodeHandler(cluster, status, cgpu_pods)),
+            Follower(client, PODS, pods, read_elsewhere=cluster.known_pods, ends_if_restored=True),
+            Follower(client, NODES, NodeHandler(cluster, status, cgpu_pods), ends_if_restored=True),
             Follower(client, UNHEALTHY, ConfigMapHandler(cluster, recorder, status)),
         )
 

@@ -2,6 +2,9 @@
 
 A consistent list, then a watch with bookmarks. A watch that ends is resumed; if its version is too old (410),
 it starts over with a list. A new list reports missing objects as deleted, so listeners need not track them.
+
+Before a watch is resumed, a follower with ``ends_if_restored`` compares versions: a watch from a version that
+the API server has not reached (again) delivers nothing until then, and never what happened before.
 """
 
 import asyncio
@@ -15,7 +18,7 @@ import msgspec
 
 from gpushare.adapters.kube.client import KubeClient
 from gpushare.adapters.kube.wire import Bare, ListPage, WatchEvent
-from gpushare.errors import ApiError
+from gpushare.errors import ApiError, ApiRestored, went_back
 from gpushare.model.changes import Deleted, Upserted
 
 T = TypeVar("T")
@@ -66,7 +69,8 @@ class Follower(Generic[T]):
 
     ``read_elsewhere`` returns the keys that the listener has from other requests. Like listed ones they are
     reported as deleted if a list that starts later does not contain them. A watch without data for
-    ``quiet_s`` seconds is lost if the API server does not answer.
+    ``quiet_s`` seconds is lost if the API server does not answer. With ``ends_if_restored``, ``run`` raises
+    ApiRestored if the API server is found to have gone back to an earlier state.
     """
 
     def __init__(
@@ -76,16 +80,19 @@ class Follower(Generic[T]):
         listener: Listener[T],
         read_elsewhere: Callable[[], Iterable[str]] = tuple,
         *,
+        ends_if_restored: bool = False,
         quiet_s: float = _QUIET_S,
     ) -> None:
         self._client = client
         self._resource = resource
         self._listener = listener
         self._read_elsewhere = read_elsewhere
+        self._ends_if_restored = ends_if_restored
         self._quiet_s = quiet_s
         self._heard_at = 0.0
         self._known: set[str] = set()
         self._version = ""
+        self._listed = False
         self._lost_at: float | None = None
         self._refresh_wanted = asyncio.Event()
         self._refreshed: list[asyncio.Future[None]] = []
@@ -104,14 +111,16 @@ class Follower(Generic[T]):
         backoff_s = _FIRST_BACKOFF_S
         while True:
             try:
-                while not self._version or self._refresh_wanted.is_set():
+                if self._listed and self._ends_if_restored:
+                    await self._check_version()
+                while not self._listed or self._refresh_wanted.is_set():
                     await self._fresh_list()
                     backoff_s = _FIRST_BACKOFF_S
                 await self._watch_until_refresh()
                 backoff_s = _FIRST_BACKOFF_S
             except ApiError as error:
                 if error.status == _GONE:
-                    self._version = ""
+                    self._listed = False
                 if self._lost_at is None:
                     self._lost_at = time.monotonic()
                 pause_s = max(error.retry_after_s, random.uniform(0.5, 1) * backoff_s)  # noqa: S311 - jitter
@@ -150,7 +159,7 @@ class Follower(Generic[T]):
             elif probing.done():
                 probing.result()
             else:
-                self._version = ""
+                self._listed = False
         finally:
             for job in (watch, probing, wanted):
                 job.cancel()
@@ -169,12 +178,23 @@ class Follower(Generic[T]):
             else:
                 await asyncio.sleep(self._quiet_s - quiet_s)
 
+    async def _check_version(self) -> None:
+        """Raise ApiRestored if the newest version is older than one that was read. A quorum read."""
+        query = {**self._resource.query, "limit": "1"}
+        body = await self._client.request("GET", self._resource.path, timeout_s=_LIST_TIMEOUT_S, query=query)
+        self._compare(self._decoded(body).metadata.resource_version)
+
+    def _compare(self, version: str) -> None:
+        if self._ends_if_restored and went_back(self._version, version):
+            raise ApiRestored(self._resource.name, before=self._version, now=version)
+
     async def _list(self) -> None:
         before = self._known.union(self._read_elsewhere())
         listed: set[str] = set()
         token = ""
         while True:
             page = await self._next_page(token)
+            self._compare(page.metadata.resource_version)
             batch = [Upserted(*found) for item in page.items or () if (found := self._resource.read(item))]
             listed.update(change.key for change in batch)
             self._known |= listed
@@ -185,12 +205,17 @@ class Follower(Generic[T]):
         self._listener.changed([Deleted(key) for key in before - listed])
         self._known = listed
         self._version = page.metadata.resource_version
+        self._listed = True
         self._lost_at = None
         self._listener.synced(self._resource.name)
 
     async def _next_page(self, token: str) -> ListPage[Any]:
         query = {**self._resource.query, "limit": str(_PAGE_SIZE)} | ({"continue": token} if token else {})
-        body = await self._client.request("GET", self._resource.path, timeout_s=_LIST_TIMEOUT_S, query=query)
+        return self._decoded(
+            await self._client.request("GET", self._resource.path, timeout_s=_LIST_TIMEOUT_S, query=query)
+        )
+
+    def _decoded(self, body: bytes) -> ListPage[Any]:
         try:
             return self._page.decode(body)
         except msgspec.DecodeError as error:

@@ -7,14 +7,15 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+import pytest
 from aiohttp import web
 
 from gpushare.adapters.kube.watch import Follower, Resource
 from gpushare.adapters.kube.wire import Bare
-from gpushare.errors import ApiError
+from gpushare.errors import ApiError, ApiRestored
 from gpushare.model.changes import Deleted, Upserted
 from tests.support.waiting import until
-from tests.unit.adapters.fakes import Served, fixed, page, serving
+from tests.unit.adapters.fakes import Answer, Served, fixed, page, serving
 
 
 def thing(name: str, version: str = "1") -> dict[str, Any]:
@@ -240,6 +241,43 @@ async def test_a_follower_is_lost_from_its_first_failure_until_it_lists_or_watch
             await until(failed_twice)
             await until(lambda: not s.follower.lost_s)
             assert s.asked == [None, "5", "5", "5"]
+
+
+async def restored(*script: Answer) -> tuple[str, list[str | None]]:
+    """The error of a follower that ends if the API server was restored, and its requests."""
+    async with serving() as served:
+        follower = Follower(served.client, THINGS, heard := Heard(), ends_if_restored=True)
+        s = Scene(served, heard, follower)
+        served.script += script
+        with pytest.raises(ApiRestored) as raised:
+            await asyncio.wait_for(follower.run(), 5)
+        return str(raised.value), s.asked
+
+
+async def test_a_watch_is_not_resumed_from_a_version_that_the_api_server_has_not_reached() -> None:
+    """It would be silent until that version, and miss everything before."""
+    watch = Served().stream(bookmark("10"), stay=False)
+    error, asked = await restored(page(version="5"), watch, fixed(503), page(version="9"))
+    assert asked == [None, "5", None, None]
+    assert error.startswith("things: the API server returned version 9 after 10, so it was restored")
+
+
+async def test_a_list_of_an_earlier_version_is_not_applied() -> None:
+    watch = Served().stream(line("ERROR", {"code": 410, "message": "too old"}))
+    error, asked = await restored(page(version="5"), watch, page(version="4"))
+    assert asked == [None, "5", None]
+    assert "version 4 after 5" in error
+
+
+async def test_a_watch_is_resumed_if_the_api_server_has_reached_its_version() -> None:
+    async with serving() as served:
+        follower = Follower(served.client, THINGS, heard := Heard(), ends_if_restored=True)
+        s = Scene(served, heard, follower)
+        served.script += [page(version="5"), served.stream(bookmark("10"), stay=False), page(version="10")]
+        async with following(s):
+            await s.asks(4)
+            assert s.asked == [None, "5", None, "10"]
+            assert s.served.asked[2] == {"limit": "1"}
 
 
 @asynccontextmanager
