@@ -27,7 +27,7 @@ from gpushare.extender.ledger_page import LedgerPage
 from gpushare.extender.metrics import ExtenderMetrics
 from gpushare.extender.overcommit import watch_overcommit
 from gpushare.extender.routes import MAX_BODY_BYTES, scheduler_routes
-from gpushare.extender.seal_key import load_sealer
+from gpushare.extender.seal_key import REREAD_S, current_sealer, load_sealer
 from gpushare.extender.service import SchedulerService
 from gpushare.extender.settings import ExtenderSettings
 from gpushare.model.objects import Node, Pod
@@ -188,7 +188,14 @@ class ExtenderDaemon:
     async def _follow_pods(self) -> None:
         """Claims are checked when pods are applied, so the key is loaded first."""
         self._cluster.sealer = await load_sealer(self._api, self._sync_status)
-        await self._pods.run()
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._pods.run())
+            tasks.create_task(self._reread_key())
+
+    async def _reread_key(self) -> None:
+        while True:
+            await asyncio.sleep(REREAD_S)
+            self._cluster.sealer = await current_sealer(self._api, self._cluster.sealer)
 
     async def _lead_when_synced(self) -> None:
         await self._sync_status.synced_once.wait()

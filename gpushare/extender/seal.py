@@ -23,17 +23,25 @@ _DIGITS: Final = 32
 
 @dataclass(frozen=True, slots=True)
 class Sealer:
-    """A key and its creation time (as the API writes times). Without a key nothing is sealed or checked."""
+    """A key and its creation time (as the API writes times). Without a key nothing is sealed or checked.
+
+    ``retired`` are earlier keys, whose seals are still valid.
+    """
 
     key: bytes = b""
     made: str = ""
+    retired: tuple[bytes, ...] = ()
+
+    def with_key(self, key: bytes) -> "Sealer":
+        """A sealer that seals with this key from now on."""
+        return Sealer(key, self.made, (self.key, *self.retired))
 
     def seal(self, uid: str, node: str, shares: Shares, mode: Mode | None = None) -> str | None:
         """The value of the seal annotation; None without a key."""
         if not self.key:
             return None
-        cards = self._digest(uid, node, shares)
-        return f"{cards}.{self._digest(uid, node, mode)}" if mode else cards
+        cards = _digest(self.key, uid, node, shares)
+        return f"{cards}.{_digest(self.key, uid, node, mode)}" if mode else cards
 
     def checked(self, pod: Pod) -> Pod:
         """The pod with the claim and the mode that its seal proves."""
@@ -46,10 +54,12 @@ class Sealer:
         return pod if (claim, mode) == (pod.claim, pod.mode) else replace(pod, claim=claim, mode=mode)
 
     def _proven(self, digest: str, pod: Pod, fact: Shares | Mode) -> bool:
-        genuine = self._digest(pod.uid, pod.node or "", fact)
         # As bytes: users may write any text there, and compare_digest takes only ASCII strings.
-        return hmac.compare_digest(genuine.encode(), digest.encode(errors="replace"))
+        given = digest.encode(errors="replace")
+        genuine = (_digest(key, pod.uid, pod.node or "", fact) for key in (self.key, *self.retired))
+        return any(hmac.compare_digest(each.encode(), given) for each in genuine)
 
-    def _digest(self, uid: str, node: str, fact: Shares | Mode) -> str:
-        message = msgspec.json.encode([uid, node, fact])
-        return hmac.digest(self.key, message, "sha256").hex()[:_DIGITS]
+
+def _digest(key: bytes, uid: str, node: str, fact: Shares | Mode) -> str:
+    message = msgspec.json.encode([uid, node, fact])
+    return hmac.digest(key, message, "sha256").hex()[:_DIGITS]
