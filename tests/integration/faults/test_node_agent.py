@@ -6,11 +6,14 @@ from collections.abc import AsyncIterator
 import pytest
 import pytest_asyncio
 
+from testbed import Bed, until
 from testbed.daemons.agent import NAME, GpuNode, add_gpu_node
 from testbed.kubelets import KubeletSpec
 from testbed.nvml import card
-from tests.fixtures.extenders import QUICK
-from tests.fixtures.fault_arena import FLAGS
+from tests.fixtures.agents import start_kubelet
+from tests.fixtures.etcd_backups import back_up, restore
+from tests.fixtures.extenders import QUICK, until_leads
+from tests.fixtures.fault_arena import FLAGS, kept_running
 from tests.fixtures.gpu_nodes import (
     PODS,
     SHARING,
@@ -129,3 +132,46 @@ async def test_the_allocations_of_a_node_that_is_created_again_are_published_aga
         await until_runs(fault_row, node, "next", since=created)
     assert [each for each in by_name(node) if not each.pod.endswith("/next")] == before
     await proved(fault_row, gpus, node)
+
+
+async def lost_changes(bed: Bed) -> None:
+    """More changes than the cluster makes after the restore until the agent has connected again.
+
+    A real backup is hours old; without them the agent could not tell the versions apart.
+    """
+    path = "/api/v1/namespaces/default/configmaps"
+    await bed.api.create_many((path, {"metadata": {"generateName": "lost-"}}) for _ in range(1000))
+
+
+@fault("restored from an older backup of etcd", component="API server, with a kubelet")
+async def test_after_a_restore_the_agent_has_the_pods_of_the_backup_and_no_others(
+    gpus: GpuBed, node: GpuNode, fault_row: FaultRow
+) -> None:
+    bed, before = gpus.bed, await two_pods(gpus, node)
+    backup = await back_up(bed)
+    await until_leads(gpus.extender)
+    await bed.create_pods([pod("later", container(4))])
+    await running(bed, "later")
+    await until_agreed(node, gpus.extender)
+    await lost_changes(bed)
+    agent = node.agent.pid
+    async with (
+        never_overcommitted(node, T4),
+        kept_running([node.agent, bed.process(gpus.extender.name)]),
+    ):
+        await restore(bed, backup)
+        restored = time.monotonic()
+
+        async def started_again() -> bool:
+            return node.agent.running and node.agent.pid != agent
+
+        await until(started_again, "the agent to start again", 60)
+        await until_registered(node)
+        await node.kubelet.stop("kubelet")
+        await start_kubelet(node)
+        await bed.create_pods([pod("next", container(4))])
+        await until_runs(fault_row, node, "next", since=restored)
+    await proved(fault_row, gpus, node)
+    assert {each.pod: each.index for each in by_name(node)}.items() >= {(e.pod, e.index) for e in before}
+    assert "it was restored from a backup" in node.agent.command.log.read_text()
+    assert "default/later" not in {each.pod for each in by_name(node)}
