@@ -28,9 +28,9 @@ _HEAD: Final = """\
 # Faults
 
 Each row is a test with real components: etcd, kube-apiserver, and the extender or the node agent as processes; those
-with a kubelet run containers. While pods are bound and deleted all the time, the test injects the fault. Calls go to
-all replicas in turn, also to those that do not answer, with the timeout of kube-scheduler, 5 s. Then the test counts,
-without code of the product:
+with a kubelet run containers. Most tests bind and delete pods all the time while they inject the fault. Their calls go
+to all replicas in turn, also to those that do not answer, with the timeout of kube-scheduler, 5 s. Then the test
+counts, without code of the product:
 
 - over-commits: moments at which the pods of a GPU had more units than it has, in the recorded history of all pods, or
   with a kubelet in the limits of the running containers;
@@ -38,8 +38,8 @@ without code of the product:
   the fault is over; units that are counted without a pod fail the test too;
 - recovery: seconds from the end of the fault, or from the fault itself if it has no end, to what the column names.
 
-The extenders have a lease of 4 s, a renew deadline of 3 s and an API request timeout of 4 s, so that a test takes
-seconds; [with the defaults](../concepts/availability.md#how-long-a-new-leader-waits) a new leader waits longer. A test
+The extenders have a lease of 4 s, a renew deadline of 3 s and an API request timeout of 4 s (20 s after the crash, 12 s
+for the late bind, 20 s for the frozen leader that is asked to bind), so that a test takes seconds; [with the defaults](../concepts/availability.md#how-long-a-new-leader-waits) a new leader waits longer. A test
 fails if one of the first two numbers is not 0; it compares the recovery only with a generous limit.
 
 `make faults` runs the tests, as root, and writes this page. Last run: commit {commit}, {date}, {machine}.

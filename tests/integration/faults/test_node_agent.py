@@ -84,7 +84,7 @@ async def proved(row: FaultRow, gpus: GpuBed, node: GpuNode) -> None:
     row.proved(over_commits=0, lost=len(await disagreements(node, gpus.extender)))
 
 
-@fault("killed (SIGKILL) while an Allocate call waits", component="node agent")
+@fault("killed (SIGKILL), and a pod is bound before it starts again", component="node agent")
 async def test_an_agent_that_is_killed_serves_the_same_gpus_when_it_starts_again(
     gpus: GpuBed, node: GpuNode, fault_row: FaultRow
 ) -> None:
