@@ -111,6 +111,10 @@ docs: setup ## Build the documentation; warnings are errors
 integration: packages setup ## Run the tests on real control planes, and those of the whole system from images
 	@$(BIN)/pytest -q -n 2 --dist loadfile --durations=15 tests/integration tests/e2e
 
+.PHONY: faults
+faults: packages setup ## Run the tests of the fault table, and write docs/reference/faults.md from their results
+	@$(BIN)/python -m tools.faults
+
 .PHONY: test
 test: packages setup ## Run all tests; builds tools and images in the background
 	@.ci/test

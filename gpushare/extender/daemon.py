@@ -174,8 +174,21 @@ class ExtenderDaemon:
         cluster, status = self._cluster, self._sync_status
         pods = PodHandler(cluster, Explainer(cluster, self._recorder), status, self._leads)
         return (
-            Follower(client, PODS, pods, read_elsewhere=cluster.known_pods, turn=self._after_slice),
-            Follower(client, NODES, NodeHandler(cluster, status, cgpu_pods), turn=self._after_slice),
+            Follower(
+                client,
+                PODS,
+                pods,
+                read_elsewhere=cluster.known_pods,
+                ends_if_restored=True,
+                turn=self._after_slice,
+            ),
+            Follower(
+                client,
+                NODES,
+                NodeHandler(cluster, status, cgpu_pods),
+                ends_if_restored=True,
+                turn=self._after_slice,
+            ),
         )
 
     def _make_optional_followers(

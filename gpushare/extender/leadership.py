@@ -15,7 +15,7 @@ from typing import Final
 
 import structlog
 
-from gpushare.errors import ApiError
+from gpushare.errors import ApiError, ApiRestored
 from gpushare.extender.lease import (
     LeaseAction,
     LeaseDurations,
@@ -27,6 +27,7 @@ from gpushare.extender.lease import (
     may_bind_without_lease,
     observe,
     recreated,
+    restored,
     unchanged_since_release,
 )
 from gpushare.ports import KubeApi, LeaseRecord
@@ -174,10 +175,13 @@ class Leadership:
 
     async def _step(self) -> None:
         record = await self._api.read_lease()
+        before = self._observation.record if self._observation else None
+        if before and record and restored(before, record):
+            raise ApiRestored("Lease", before=before.version, now=record.version)
         if self._without_lease:
             self._return_to_election()
         now = self._clock()
-        if record and recreated(self._observation.record if self._observation else None, record):
+        if record and recreated(before, record):
             self._reset()
         self._observation = observe(self._observation, record, now)
         action = decide(self._observation, self._replica.identity, now)

@@ -9,6 +9,7 @@ it.
 from dataclasses import dataclass
 from enum import StrEnum
 
+from gpushare.errors import went_back
 from gpushare.ports import LeaseRecord
 
 
@@ -99,6 +100,11 @@ def recreated(before: LeaseRecord | None, after: LeaseRecord) -> bool:
     The API server creates a Lease when it is asked to replace one that does not exist.
     """
     return before is None or before.uid != after.uid
+
+
+def restored(before: LeaseRecord, after: LeaseRecord) -> bool:
+    """Whether the API server returns an earlier state of the same Lease: it was restored from a backup."""
+    return before.uid == after.uid and went_back(before.version, after.version)
 
 
 def binds_from(observation: Observation, durations: LeaseDurations, now: float) -> float:

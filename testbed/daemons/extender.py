@@ -7,13 +7,13 @@ the extender, and the control plane.
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from gpushare.contract import EXTENDER_NAME, EXTENDER_PREFIX, SYSTEM_NAMESPACE
 from gpushare.kubescheduler.config import ExtenderConfig, extender_entry
 from testbed.control_plane.bed import Bed
 from testbed.daemons import console_script, rights
-from testbed.system.ports import free_ports
+from testbed.system.ports import LOOPBACK, free_ports
 from testbed.system.process import Process
 
 ACCOUNT = "system:serviceaccount:kube-system:gpushare-schd-extender"
@@ -22,9 +22,10 @@ LEASES = f"/apis/coordination.k8s.io/v1/namespaces/{SYSTEM_NAMESPACE}/leases"
 
 @dataclass(frozen=True)
 class ExtenderSpec:
-    """One replica: its process name, its ports, and additional flags."""
+    """One replica: its process name, its address and ports, and additional flags."""
 
     name: str = "extender"
+    host: str = LOOPBACK
     port: int = field(default_factory=lambda: free_ports(1)[0])
     ops_port: int = field(default_factory=lambda: free_ports(1)[0])
     flags: Sequence[str] = ()
@@ -32,24 +33,24 @@ class ExtenderSpec:
     @property
     def url(self) -> str:
         """URL for the scheduler."""
-        return f"http://127.0.0.1:{self.port}{EXTENDER_PREFIX}"
+        return f"http://{self.host}:{self.port}{EXTENDER_PREFIX}"
 
     @property
     def ops_url(self) -> str:
         """URL of health and metrics."""
-        return f"http://127.0.0.1:{self.ops_port}"
+        return f"http://{self.host}:{self.ops_port}"
 
     def argv(self, kubeconfig: Path) -> list[str]:
         """Return the command line."""
         return [
             console_script("gpushare"),
             "extender",
-            "--host=127.0.0.1",
+            f"--host={self.host}",
             f"--port={self.port}",
-            "--ops-host=127.0.0.1",
+            f"--ops-host={self.host}",
             f"--ops-port={self.ops_port}",
             f"--kubeconfig={kubeconfig}",
-            f"--advertise-address=127.0.0.1:{self.port}",
+            f"--advertise-address={self.host}:{self.port}",
             "--log-level=info",
             *self.flags,
         ]
@@ -68,15 +69,20 @@ async def grant(bed: Bed, *, new: bool = False) -> None:
     """
     await bed.apply(rights.of_extender(any_lease=True))
     if not new:
-        await bed.api.create(LEASES, RELEASED_LEASE)
+        await create_released_lease(bed, EXTENDER_NAME)
 
 
-RELEASED_LEASE: Final = {
-    "apiVersion": "coordination.k8s.io/v1",
-    "kind": "Lease",
-    "metadata": {"name": EXTENDER_NAME, "namespace": SYSTEM_NAMESPACE},
-    "spec": {"holderIdentity": "", "leaseDurationSeconds": 1, "leaseTransitions": 1},
-}
+async def create_released_lease(bed: Bed, name: str) -> None:
+    """Create a Lease as a stopped extender has released it: the next one binds without a wait."""
+    await bed.api.create(
+        LEASES,
+        {
+            "apiVersion": "coordination.k8s.io/v1",
+            "kind": "Lease",
+            "metadata": {"name": name, "namespace": SYSTEM_NAMESPACE},
+            "spec": {"holderIdentity": "", "leaseDurationSeconds": 1, "leaseTransitions": 1},
+        },
+    )
 
 
 async def start_extender(bed: Bed, spec: ExtenderSpec, kubeconfig: Path | None = None) -> Process:

@@ -5,7 +5,9 @@ authenticates to the API server as the user of ``context``.
 """
 
 import asyncio
+import socket
 import ssl
+import struct
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -92,6 +94,19 @@ class FaultProxy:
         task = asyncio.create_task(send())
         self._background.add(task)
         task.add_done_callback(self._background.discard)
+
+    async def forward_and_reset(self, request: web.Request) -> None:
+        """Pass a request on, and reset the connection of the client instead of an answer."""
+        assert self._session is not None
+        assert request.transport is not None
+        body, url = await request.read(), self.upstream + request.path_qs
+        async with self._session.request(
+            request.method, url, data=body or None, headers=_passed(request.headers)
+        ) as reply:
+            await reply.read()
+        own = request.transport.get_extra_info("socket")
+        own.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        request.transport.abort()
 
     def drop_streams(self) -> None:
         """Abort all streamed responses, in particular watches."""

@@ -13,6 +13,7 @@ import pytest_asyncio
 from testbed import Bed, Testbed
 from testbed.control_plane.home import clean, lock_file
 from testbed.system.folders import bed_folder, cache_root
+from tests.support.faults import FaultRow, row_of
 
 
 @pytest.fixture
@@ -40,3 +41,9 @@ async def shared_bed() -> AsyncIterator[Bed]:
     """One audited bed for all tests of a module; each test removes what it creates."""
     async with Testbed(audit=True) as bed:
         yield bed
+
+
+@pytest.fixture
+def fault_row(request: pytest.FixtureRequest) -> FaultRow:
+    """The row of the fault table that the test proves."""
+    return row_of(request)

@@ -1,7 +1,9 @@
 """Binds that arrive late, with one GPU on each node, so that two writers would over-commit it."""
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
+from dataclasses import dataclass
 
 import pytest
 import pytest_asyncio
@@ -12,7 +14,10 @@ from testbed.control_plane.api import Object
 from testbed.daemons.extender import ACCOUNT, ExtenderSpec, grant, start_extender
 from testbed.system.waiting import together
 from tests.fakes.fault_proxy import FaultProxy, fault_proxy, on_bind
+from tests.fixtures.bind_load import differences
 from tests.fixtures.extenders import replica, request_bind, until_leads
+from tests.support.faults import FaultRow, fault, moments_of_overcommit
+from tests.support.history import Recorder
 from tests.support.metrics import total
 
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module")]
@@ -35,6 +40,25 @@ async def proxy(bed: Bed) -> AsyncIterator[FaultProxy]:
         yield running
 
 
+@dataclass
+class Proof:
+    """The row of a test, and the history of its pods."""
+
+    row: FaultRow
+    recorder: Recorder
+
+    async def given(self, by: ExtenderSpec) -> None:
+        """No GPU was over-committed, and the replica counts all bound pods."""
+        lost, _ = await differences(self.recorder.api, by)
+        self.row.proved(moments_of_overcommit(await self.recorder.caught_up(), 14), lost)
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def proof(bed: Bed, fault_row: FaultRow) -> AsyncIterator[Proof]:
+    async with Recorder(bed.api) as recorder:
+        yield Proof(fault_row, recorder)
+
+
 async def two_pods(bed: Bed, name: str) -> list[Object]:
     """Each fits a GPU, both together do not."""
     return await bed.create_pods([gpu_pod(f"{name}-{each}", 10) for each in ("first", "second")])
@@ -50,8 +74,9 @@ async def seen_pending(spec: ExtenderSpec, number: int) -> bool:
     return await total(spec.ops_url, "gpushare_pods_pending") == number
 
 
+@fault("frozen (SIGSTOP) and asked to bind, continued after another replica leads", component="leader")
 async def test_a_leader_that_was_frozen_does_not_send_a_bind_that_it_was_asked_for_meanwhile(
-    bed: Bed, proxy: FaultProxy
+    bed: Bed, proxy: FaultProxy, proof: Proof
 ) -> None:
     """It has not seen the bind of the next leader either: only its fence keeps it from over-committing."""
     frozen, other = replica(lease="frozen"), replica(lease="frozen")
@@ -62,18 +87,22 @@ async def test_a_leader_that_was_frozen_does_not_send_a_bind_that_it_was_asked_f
     await until(lambda: seen_pending(frozen, 2), "the pods in the cache of the extender")
     proxy.watches_flow.clear()
     await bed.pause(frozen.name)
+    began = time.monotonic()
     asked = asyncio.create_task(request_bind(frozen, first, "frozen"))
     await until_leads(other)
     assert await request_bind(other, second, "frozen") == ""
+    proof.row.recovered(time.monotonic() - began, "first bind", within_s=60)
     await bed.resume(frozen.name)
     assert await asked == "this extender does not hold the Lease"
     assert await total(frozen.ops_url, "gpushare_extender_binds_total", reason="fenced") == 1
     assert (await node_of(bed, first), await node_of(bed, second)) == (None, "frozen")
+    await proof.given(other)
     await together(bed.process(spec.name).stop() for spec in (frozen, other))
 
 
+@fault("killed (SIGKILL), and its last bind arrives 8 s late", component="leader")
 async def test_a_bind_that_a_killed_leader_sent_arrives_before_the_next_leader_binds(
-    bed: Bed, proxy: FaultProxy
+    bed: Bed, proxy: FaultProxy, proof: Proof
 ) -> None:
     late_by = f"--api-request-timeout={LATE_S + 4:g}"
     killed, other = replica(late_by, lease="late"), replica(late_by, lease="late")
@@ -93,10 +122,13 @@ async def test_a_bind_that_a_killed_leader_sent_arrives_before_the_next_leader_b
     asked = asyncio.create_task(request_bind(killed, first, "late"))
     await asyncio.wait_for(held.wait(), 10)
     await bed.kill(killed.name)
+    began = time.monotonic()
     await asyncio.gather(asked, return_exceptions=True)
     await until_leads(other)
+    proof.row.recovered(time.monotonic() - began, "the next leader", within_s=60)
     assert "asked 10, at most 4 of 14 free" in await request_bind(other, second, "late")
     assert (await node_of(bed, first), await node_of(bed, second)) == ("late", None)
+    await proof.given(other)
     await bed.process(other.name).stop()
 
 

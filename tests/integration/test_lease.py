@@ -17,7 +17,10 @@ from testbed.control_plane.api import read_text
 from testbed.daemons.extender import ACCOUNT, LEASES, ExtenderSpec, grant, start_extender
 from testbed.system.waiting import together
 from tests.fakes.fault_proxy import fault_proxy, on_bind
+from tests.fixtures.bind_load import differences
 from tests.fixtures.extenders import leads, replica, request_bind, until_leads
+from tests.support.faults import FaultRow, fault, moments_of_overcommit
+from tests.support.history import Recorder
 from tests.support.metrics import total
 
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module")]
@@ -204,10 +207,16 @@ command()
 """The extender with a background job that crashes during a bind."""
 
 
-async def test_a_crash_of_a_background_job_with_a_bind_under_way_keeps_the_lease(bed: Bed) -> None:
+@fault("crash of a background job while a bind has no answer", component="leader")
+async def test_a_crash_of_a_background_job_with_a_bind_under_way_keeps_the_lease(
+    bed: Bed, fault_row: FaultRow
+) -> None:
     crashing, other = replica(lease="crash"), replica(lease="crash")
     over = asyncio.Event()
-    async with fault_proxy(bed.api_url, bed.credentials.context(ACCOUNT)) as proxy:
+    async with (
+        Recorder(bed.api) as recorder,
+        fault_proxy(bed.api_url, bed.credentials.context(ACCOUNT)) as proxy,
+    ):
 
         async def late(_: web.Request) -> web.StreamResponse | None:
             await over.wait()
@@ -227,6 +236,11 @@ async def test_a_crash_of_a_background_job_with_a_bind_under_way_keeps_the_lease
         assert (found["holderIdentity"], found["leaseDurationSeconds"]) != ("", 1)
         await start_extender(bed, other)
         await until_leads(other)
-        assert time.monotonic() - ended >= TAKE_OVER_S - SLACK_S
+        assert await bind(bed, other) == ""
+        waited_s = time.monotonic() - ended
+        assert waited_s >= TAKE_OVER_S - SLACK_S
+        fault_row.recovered(waited_s, "first bind", within_s=60)
         over.set()
+        lost, _ = await differences(bed.api, other)
+        fault_row.proved(moments_of_overcommit(await recorder.caught_up(), 10_000), lost)
     await stop(bed, [other])

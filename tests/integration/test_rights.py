@@ -33,7 +33,7 @@ from testbed.daemons import console_script, rights
 from testbed.daemons.agent import CardNode, add_card_node, start_agent
 from testbed.daemons.exporter import start_exporter
 from testbed.daemons.extender import ACCOUNT as EXTENDER
-from testbed.daemons.extender import LEASES, RELEASED_LEASE, ExtenderSpec
+from testbed.daemons.extender import LEASES, ExtenderSpec, create_released_lease
 from testbed.daemons.metricsapi import start_metrics_api
 from testbed.kubelets import KubeletSpec
 from testbed.nvml import card
@@ -359,7 +359,7 @@ async def prepare(scene: Scene, service: str, right: Right, name: str) -> None:
     if service == "extender":
         await deleted(bed, LEASE)
         if right.verb != "create":
-            await bed.api.create(LEASES, RELEASED_LEASE)
+            await create_released_lease(bed, contract.EXTENDER_NAME)
         await deleted(bed, SECRET)
         await bed.api.create(SECRET.rpartition("/")[0], {"metadata": {"name": contract.SEAL_SECRET}})
     if service == "agent":

@@ -84,6 +84,10 @@ def _arm64_compiler() -> str:
     return _program("aarch64-linux-gnu-gcc", packages)
 
 
+def _namespaces() -> str:
+    return _root() or _program("ip", "iproute2") or _program("nsenter", "util-linux")
+
+
 _CHECKS: dict[str, Callable[[], str]] = {
     "apt": lambda: "" if shutil.which("apt-get") else "there is no apt-get: this is not Debian",
     "arm64-compiler": _arm64_compiler,
@@ -97,6 +101,7 @@ _CHECKS: dict[str, Callable[[], str]] = {
     "prometheus": lambda: _debian("prometheus"),
     "promtool": lambda: _debian("promtool"),
     "registry": _registry,
+    "namespaces": _namespaces,
     "no-driver": _no_driver,
     "root": _root,
     "unshare": lambda: _program("unshare", "util-linux"),

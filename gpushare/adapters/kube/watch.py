@@ -2,6 +2,9 @@
 
 A consistent list, then a watch with bookmarks. A watch that ends is resumed; if its version is too old (410),
 it starts over with a list. A new list reports missing objects as deleted, so listeners need not track them.
+
+Before a watch is resumed, a follower with ``ends_if_restored`` compares versions: a watch from a version that
+the API server has not reached (again) delivers nothing until then, and never what happened before.
 """
 
 import asyncio
@@ -17,7 +20,7 @@ import msgspec
 
 from gpushare.adapters.kube.client import KubeClient
 from gpushare.adapters.kube.wire import Bare, ListPage, WatchEvent
-from gpushare.errors import ApiError
+from gpushare.errors import ApiError, ApiRestored, went_back
 from gpushare.model.changes import Deleted, Upserted
 
 T = TypeVar("T")
@@ -29,13 +32,9 @@ _SLICE = 50
 _WATCH_S = 290
 _SILENCE_S = 150.0
 """Bookmarks arrive about once a minute; a stream that is silent for longer than this is dead."""
-_QUIET_S = 25.0
-"""After so long without data the API server is asked whether it still answers."""
 _PROBE_TIMEOUT_S = 15.0
 _SHORT_WATCH_S = 3
 """The API server sends a bookmark 2 s before a watch times out."""
-_CATCH_UP_S = 5.0
-"""The longest wait for the mark of a refresh and the bookmark after it."""
 _FIRST_BACKOFF_S = 0.25
 _LAST_BACKOFF_S = 10.0
 _GONE = 410
@@ -68,13 +67,28 @@ class Listener(Protocol[T]):
         """A list or watch failed and will be retried after ``retry_in_s`` seconds."""
 
 
+@dataclass(frozen=True, slots=True)
+class FollowerDurations:
+    """Durations in seconds.
+
+    After ``quiet_s`` without data the API server is asked whether it still answers. After ``catch_up_s``, a
+    refresh no longer waits for its mark and the bookmark after it, and lists again.
+    """
+
+    quiet_s: float = 25.0
+    catch_up_s: float = 5.0
+
+
+_DURATIONS = FollowerDurations()
+
+
 class Follower(Generic[T]):
     """Follows one resource for one listener.
 
     ``read_elsewhere`` returns the keys that the listener has from other requests. Like listed ones they are
-    reported as deleted if a list that starts later does not contain them. A watch without data for
-    ``quiet_s`` seconds is lost if the API server does not answer. A refresh that takes longer than
-    ``catch_up_s`` seconds lists again. ``turn`` is awaited after each slice of a list.
+    reported as deleted if a list that starts later does not contain them. ``turn`` is awaited after each
+    slice of a list. With ``ends_if_restored``, ``run`` raises ApiRestored if the API server is found to have
+    gone back to an earlier state.
     """
 
     def __init__(
@@ -84,21 +98,22 @@ class Follower(Generic[T]):
         listener: Listener[T],
         read_elsewhere: Callable[[], Iterable[str]] = tuple,
         *,
-        quiet_s: float = _QUIET_S,
-        catch_up_s: float = _CATCH_UP_S,
+        ends_if_restored: bool = False,
+        durations: FollowerDurations = _DURATIONS,
         turn: Callable[[], Awaitable[None]] = partial(asyncio.sleep, 0),  # noqa: B008 - called at each turn
     ) -> None:
         self._client = client
         self._resource = resource
         self._listener = listener
         self._read_elsewhere = read_elsewhere
-        self._quiet_s = quiet_s
-        self._catch_up_s = catch_up_s
+        self._ends_if_restored = ends_if_restored
+        self._durations = durations
         self._turn = turn
         self._heard_at = 0.0
         self._known: set[str] = set()
         self._version = ""
         self._pages = 0
+        self._listed = False
         self._lost_at: float | None = None
         self._refresh_wanted = asyncio.Event()
         self._refreshed: list[asyncio.Future[None]] = []
@@ -117,14 +132,16 @@ class Follower(Generic[T]):
         backoff_s = _FIRST_BACKOFF_S
         while True:
             try:
-                while not self._version or self._refresh_wanted.is_set():
+                if self._listed and self._ends_if_restored:
+                    self._compare(await self._newest_version())
+                while not self._listed or self._refresh_wanted.is_set():
                     await self._bring_up_to_date()
                     backoff_s = _FIRST_BACKOFF_S
                 await self._watch_until_refresh()
                 backoff_s = _FIRST_BACKOFF_S
             except ApiError as error:
                 if error.status == _GONE:
-                    self._version = ""
+                    self._listed = False
                 if self._lost_at is None:
                     self._lost_at = time.monotonic()
                 pause_s = max(error.retry_after_s, random.uniform(0.5, 1) * backoff_s)  # noqa: S311 - jitter
@@ -144,10 +161,10 @@ class Follower(Generic[T]):
         self._refresh_wanted.clear()
         try:
             # A list of one page is quicker than a bookmark.
-            if not (self._version and self._pages > 1 and await self._catches_up()):
+            if not (self._listed and self._pages > 1 and await self._catches_up()):
                 await self._list()
         except ApiError:
-            self._version = ""
+            self._listed = False
             self._refreshed += waiting
             raise
         for future in waiting:
@@ -163,7 +180,7 @@ class Follower(Generic[T]):
         """
         seen = self._version
         try:
-            async with asyncio.timeout(self._catch_up_s):
+            async with asyncio.timeout(self._durations.catch_up_s):
                 mark = await self._newest_version()
                 if follows(mark, seen) and not follows(seen, mark):
                     await self._watch(_SHORT_WATCH_S, mark)
@@ -199,13 +216,17 @@ class Follower(Generic[T]):
         query = {**self._resource.query, "limit": "1", "resourceVersion": "0"}
         while True:
             quiet_s = time.monotonic() - self._heard_at
-            if quiet_s >= self._quiet_s:
+            if quiet_s >= self._durations.quiet_s:
                 await self._client.request(
                     "GET", self._resource.path, timeout_s=_PROBE_TIMEOUT_S, query=query
                 )
                 self._heard_at = time.monotonic()
             else:
-                await asyncio.sleep(self._quiet_s - quiet_s)
+                await asyncio.sleep(self._durations.quiet_s - quiet_s)
+
+    def _compare(self, version: str) -> None:
+        if self._ends_if_restored and went_back(self._version, version):
+            raise ApiRestored(self._resource.name, before=self._version, now=version)
 
     async def _list(self) -> None:
         before = self._known.union(self._read_elsewhere())
@@ -214,6 +235,7 @@ class Follower(Generic[T]):
         pages = 0
         while True:
             page = await self._next_page(token)
+            self._compare(page.metadata.resource_version)
             pages += 1
             listed.update(await self._apply(page.items or ()))
             token = page.metadata.continue_
@@ -223,6 +245,7 @@ class Follower(Generic[T]):
         self._known = listed
         self._pages = pages
         self._version = page.metadata.resource_version
+        self._listed = True
         self._lost_at = None
         self._listener.synced(self._resource.name)
 

@@ -87,7 +87,8 @@ class Watches:
         self.pods = OwnPodHandler(node_state)
         self.node = OwnNodeHandler(on_node)
         self.pod_follower = Follower(client, node_pods(node), self.pods)
-        self.node_follower = Follower(client, own_node(node), self.node)
+        # One check is enough, and that of a single object is cheap for every API server.
+        self.node_follower = Follower(client, own_node(node), self.node, ends_if_restored=True)
         for name, follower in (("pods", self.pod_follower), ("nodes", self.node_follower)):
             metrics.stale.labels(name).set_function(partial(getattr, follower, "lost_s"))
 

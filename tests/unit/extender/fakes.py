@@ -37,6 +37,10 @@ Script = Callable[["FakeApi", Post], Awaitable[None]]
 
 
 async def carry_out(api: "FakeApi", post: Post) -> None:
+    """Bind the pod. Like a real API server, refuse to bind another pod with its name."""
+    found = api.pods.get(post.pod.full_name)
+    if found is not None and found.uid != post.pod.uid:
+        raise refused(409, f"UID in precondition: {post.pod.uid}, UID in object meta: {found.uid}")
     api.place(post.pod, post.node, post.annotations)
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 import pytest
 from structlog.testing import capture_logs
 
-from gpushare.errors import ApiError
+from gpushare.errors import ApiError, ApiRestored
 from gpushare.extender.binder import Binder
 from gpushare.extender.cluster import Cluster
 from gpushare.extender.decision import BindRequest
@@ -476,6 +476,20 @@ async def test_a_lease_that_another_replica_held_meanwhile_and_released_is_led_o
         assert catch_up.begun == 2
         catch_up.gate.set()
         await until(lambda: leadership.leads)
+
+
+async def test_an_earlier_state_of_the_lease_ends_the_process_without_a_release() -> None:
+    """The API server was restored from a backup: pods and binds may have gone back too."""
+    api = FakeApi(lease=FREE)
+    leadership = candidate(api, open_gate(), FAST)
+    task = asyncio.create_task(leadership.run())
+    await until(lambda: leadership.leads and api.writes > 3)
+    assert api.lease is not None
+    api.lease = earlier = replace(api.lease, version="1")
+    with pytest.raises(ApiRestored, match=r"Lease: the API server returned version 1 after \d"):
+        await asyncio.wait_for(task, 5)
+    assert api.lease == earlier
+    assert not leadership.leads
 
 
 async def test_a_lease_that_was_released_is_led_at_once() -> None:

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from gpushare.adapters.kube.watch import Follower, Resource
+from gpushare.adapters.kube.watch import Follower, FollowerDurations, Resource
 from gpushare.adapters.kube.wire import Bare
-from gpushare.errors import ApiError
+from gpushare.errors import ApiError, ApiRestored
 from gpushare.model.changes import Deleted, Upserted
 from tests.support.waiting import until
 from tests.unit.adapters.fakes import Answer, Served, fixed, page, serving
@@ -259,10 +259,49 @@ async def test_a_follower_is_lost_from_its_first_failure_until_it_lists_or_watch
             assert s.asked == [None, "5", "5", "5"]
 
 
+async def restored(*script: Answer) -> tuple[str, list[str | None]]:
+    """The error of a follower that ends if the API server was restored, and its requests."""
+    async with serving() as served:
+        follower = Follower(served.client, THINGS, heard := Heard(), ends_if_restored=True)
+        s = Scene(served, heard, follower)
+        served.script += script
+        with pytest.raises(ApiRestored) as raised:
+            await asyncio.wait_for(follower.run(), 5)
+        return str(raised.value), s.asked
+
+
+async def test_a_watch_is_not_resumed_from_a_version_that_the_api_server_has_not_reached() -> None:
+    """It would be silent until that version, and miss everything before."""
+    watch = Served().stream(bookmark("10"), stay=False)
+    error, asked = await restored(page(version="5"), watch, fixed(503), page(version="9"))
+    assert asked == [None, "5", None, None]
+    assert error.startswith("things: the API server returned version 9 after 10, so it was restored")
+
+
+async def test_a_list_of_an_earlier_version_is_not_applied() -> None:
+    watch = Served().stream(line("ERROR", {"code": 410, "message": "too old"}))
+    error, asked = await restored(page(version="5"), watch, page(version="4"))
+    assert asked == [None, "5", None]
+    assert "version 4 after 5" in error
+
+
+async def test_a_watch_is_resumed_if_the_api_server_has_reached_its_version() -> None:
+    async with serving() as served:
+        follower = Follower(served.client, THINGS, heard := Heard(), ends_if_restored=True)
+        s = Scene(served, heard, follower)
+        served.script += [page(version="5"), served.stream(bookmark("10"), stay=False), page(version="10")]
+        async with following(s):
+            await s.asks(4)
+            assert s.asked == [None, "5", None, "10"]
+            assert s.served.asked[2] == {"limit": "1"}
+
+
 @asynccontextmanager
 async def quiet_scene(quiet_s: float) -> AsyncIterator[Scene]:
     async with serving() as served:
-        follower = Follower(served.client, THINGS, heard := Heard(), quiet_s=quiet_s)
+        follower = Follower(
+            served.client, THINGS, heard := Heard(), durations=FollowerDurations(quiet_s=quiet_s)
+        )
         yield Scene(served, heard, follower)
 
 
@@ -288,7 +327,9 @@ async def test_a_quiet_watch_is_lost_if_the_api_server_does_not_answer() -> None
 async def watching(*after: Answer, version: str = "5", catch_up_s: float = 5.0) -> AsyncIterator[Scene]:
     """A follower that has listed ``a`` in two pages and watches, before its script goes on with ``after``."""
     async with serving() as served:
-        follower = Follower(served.client, THINGS, heard := Heard(), catch_up_s=catch_up_s)
+        follower = Follower(
+            served.client, THINGS, heard := Heard(), durations=FollowerDurations(catch_up_s=catch_up_s)
+        )
         s = Scene(served, heard, follower)
         served.script += [page(thing("a"), version=version, then="more"), page(version=version)]
         async with following(s):

@@ -1,0 +1,177 @@
+"""Faults of the node agent, and of what it reads, while containers run; on a real kubelet."""
+
+import time
+from collections.abc import AsyncIterator
+
+import pytest
+import pytest_asyncio
+
+from testbed import Bed, until
+from testbed.daemons.agent import NAME, GpuNode, add_gpu_node
+from testbed.kubelets import KubeletSpec
+from testbed.nvml import card
+from tests.fixtures.agents import start_kubelet
+from tests.fixtures.etcd_backups import back_up, restore
+from tests.fixtures.extenders import QUICK, until_leads
+from tests.fixtures.fault_arena import FLAGS, kept_running
+from tests.fixtures.gpu_nodes import (
+    PODS,
+    SHARING,
+    T4,
+    GpuBed,
+    bound,
+    clear,
+    container,
+    gpu_bed,
+    pod,
+    running,
+    until_allocatable,
+    until_registered,
+)
+from tests.support.faults import FaultRow, fault
+from tests.support.recount import (
+    by_name,
+    cards_of,
+    disagreements,
+    never_overcommitted,
+    two_pods,
+    until_agreed,
+)
+
+pytestmark = [
+    pytest.mark.integration,
+    pytest.mark.needs("kubelet"),
+    pytest.mark.asyncio(loop_scope="module"),
+]
+
+NODE = "faulty"
+FIRST_ALLOCATE = "first Allocate"
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def gpus() -> AsyncIterator[GpuBed]:
+    async with gpu_bed(flags=(*QUICK, *FLAGS)) as found:
+        yield found
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def node(gpus: GpuBed) -> GpuNode:
+    """Two T4 of 14 units; a kubelet that writes its status every second."""
+    spec = KubeletSpec(NODE, labels=SHARING, config={"nodeStatusUpdateFrequency": "1s"})
+    found = await add_gpu_node(gpus.bed, spec, 2 * [card("T4")])
+    await until_allocatable(found, 2 * T4)
+    return found
+
+
+@pytest_asyncio.fixture(autouse=True, loop_scope="module")
+async def nothing_left(gpus: GpuBed, node: GpuNode) -> AsyncIterator[None]:
+    yield
+    await clear(gpus.bed, node)
+
+
+async def until_runs(row: FaultRow, node: GpuNode, name: str, *, since: float) -> None:
+    """Wait until the pod runs with a GPU, and note the time as the recovery."""
+
+    async def runs() -> bool:
+        return name in cards_of(node)
+
+    await row.recovers(runs, FIRST_ALLOCATE, since=since, within_s=90)
+
+
+async def proved(row: FaultRow, gpus: GpuBed, node: GpuNode) -> None:
+    """The agent's record, the annotations and the ledger have exactly the units of the containers."""
+    await until_agreed(node, gpus.extender, 60)
+    row.proved(over_commits=0, lost=len(await disagreements(node, gpus.extender)))
+
+
+@fault("killed (SIGKILL), and a pod is bound before it starts again", component="node agent")
+async def test_an_agent_that_is_killed_serves_the_same_gpus_when_it_starts_again(
+    gpus: GpuBed, node: GpuNode, fault_row: FaultRow
+) -> None:
+    before = await two_pods(gpus, node)
+    async with never_overcommitted(node, T4):
+        await node.kubelet.kill(NAME)
+        await gpus.bed.create_pods([pod("next", container(4))])
+        await bound(gpus.bed, "next")
+        await node.kubelet.start(NAME)
+        started = time.monotonic()
+        await until_registered(node)
+        await gpus.bed.create_pods([pod("after", container(4))])
+        await until_runs(fault_row, node, "after", since=started)
+    assert [each for each in by_name(node) if each.pod in {one.pod for one in before}] == before
+    await gpus.bed.api.delete(f"{PODS}/next")
+    await proved(fault_row, gpus, node)
+
+
+@fault("frozen (SIGSTOP) while the kubelet calls Allocate", component="node agent")
+async def test_a_frozen_agent_answers_when_it_continues(
+    gpus: GpuBed, node: GpuNode, fault_row: FaultRow
+) -> None:
+    before = await two_pods(gpus, node)
+    async with never_overcommitted(node, T4):
+        await node.kubelet.pause(NAME)
+        await gpus.bed.create_pods([pod("next", container(4))])
+        await bound(gpus.bed, "next")
+        await node.kubelet.resume(NAME)
+        await until_runs(fault_row, node, "next", since=time.monotonic())
+    await running(gpus.bed, "next")
+    assert [each for each in by_name(node) if not each.pod.endswith("/next")] == before
+    await proved(fault_row, gpus, node)
+
+
+@fault("deleted and created again while its pods run", component="Node object, with a kubelet")
+async def test_the_allocations_of_a_node_that_is_created_again_are_published_again(
+    gpus: GpuBed, node: GpuNode, fault_row: FaultRow
+) -> None:
+    before = await two_pods(gpus, node)
+    async with never_overcommitted(node, T4):
+        await gpus.bed.delete_node(NODE)
+        await gpus.bed.api.create("/api/v1/nodes", {"metadata": {"name": NODE, "labels": SHARING}})
+        created = time.monotonic()
+        await gpus.bed.create_pods([pod("next", container(4))])
+        await until_runs(fault_row, node, "next", since=created)
+    assert [each for each in by_name(node) if not each.pod.endswith("/next")] == before
+    await proved(fault_row, gpus, node)
+
+
+async def lost_changes(bed: Bed) -> None:
+    """More changes than the cluster makes after the restore until the agent has connected again.
+
+    A real backup is hours old; without them the agent could not tell the versions apart.
+    """
+    path = "/api/v1/namespaces/default/configmaps"
+    await bed.api.create_many((path, {"metadata": {"generateName": "lost-"}}) for _ in range(1000))
+
+
+@fault("restored from an older backup of etcd", component="API server, with a kubelet")
+async def test_after_a_restore_the_agent_has_the_pods_of_the_backup_and_no_others(
+    gpus: GpuBed, node: GpuNode, fault_row: FaultRow
+) -> None:
+    bed, before = gpus.bed, await two_pods(gpus, node)
+    backup = await back_up(bed)
+    await until_leads(gpus.extender)
+    await bed.create_pods([pod("later", container(4))])
+    await running(bed, "later")
+    await until_agreed(node, gpus.extender)
+    await lost_changes(bed)
+    agent = node.agent.pid
+    async with (
+        never_overcommitted(node, T4),
+        kept_running([node.agent, bed.process(gpus.extender.name)]),
+    ):
+        await restore(bed, backup)
+        restored = time.monotonic()
+
+        async def started_again() -> bool:
+            return node.agent.running and node.agent.pid != agent
+
+        await until(started_again, "the agent to start again", 60)
+        await until_registered(node)
+        await node.kubelet.stop("kubelet")
+        await start_kubelet(node)
+        await bed.create_pods([pod("next", container(4))])
+        await until_runs(fault_row, node, "next", since=restored)
+    await proved(fault_row, gpus, node)
+    assert {each.pod: each.index for each in by_name(node)}.items() >= {(e.pod, e.index) for e in before}
+    assert "it was restored from a backup" in node.agent.command.log.read_text()
+    assert "default/later" not in {each.pod for each in by_name(node)}

@@ -1,0 +1,45 @@
+"""A rolling upgrade of three replicas from the release before, under load."""
+
+import asyncio
+import itertools
+import time
+
+import pytest
+
+from testbed.daemons.extender import ACCOUNT, ExtenderSpec
+from tests.fixtures.bind_load import BindLoad
+from tests.fixtures.fault_arena import LEASE_S, FaultArena
+from tests.fixtures.releases import Release, previous_release
+from tests.support.faults import fault
+
+pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module")]
+
+REPLICAS = 3
+
+
+async def start_previous(arena: FaultArena, release: Release) -> ExtenderSpec:
+    spec = arena.spec()
+    argv = release.argv(spec.argv(arena.bed.kubeconfig_for(ACCOUNT)))
+    return await arena.started(spec, arena.spawn(spec, argv, release.env))
+
+
+async def replace_one(arena: FaultArena, load: BindLoad, old: ExtenderSpec) -> None:
+    """As a Deployment does: the new replica is ready before the old one is no endpoint any more, and ends."""
+    load.replicas.append(await arena.start())
+    load.replicas.remove(old)
+    await arena.bed.stop(old.name)
+
+
+@fault("rolling upgrade of three replicas from the version before", component="extender")
+async def test_no_bind_is_refused_for_longer_than_the_lease_during_an_upgrade(arena: FaultArena) -> None:
+    release = await asyncio.to_thread(previous_release, arena.bed.folder / "previous")
+    old = [await start_previous(arena, release) for _ in range(REPLICAS)]
+    async with arena.load() as load:
+        for each in old:
+            await replace_one(arena, load, each)
+        await load.until_bound(len(load.bound_at) + 10)
+        gaps = [after - before for before, after in itertools.pairwise(sorted(load.bound_at))]
+    what = f"the next bind at most; upgraded from {release.version}"
+    arena.row.recovered(max(gaps), what, within_s=LEASE_S)
+    assert time.monotonic() - load.bound_at[-1] < LEASE_S
+    await arena.proved()

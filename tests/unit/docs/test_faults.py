@@ -1,0 +1,44 @@
+"""The fault table has a row for each test that is marked as the proof of one, and no others."""
+
+import json
+from pathlib import Path
+
+from tools.faults import DATA, PAGE, marked, page, row
+
+STORED = json.loads(DATA.read_text())
+
+
+def test_every_marked_test_has_a_row_and_every_row_a_marked_test() -> None:
+    """After a change of a marker, `make faults` runs the tests and writes the rows."""
+    assert {row(each) for each in STORED["rows"]} == set(marked())
+
+
+def test_every_row_is_without_over_commits_and_lost_reservations() -> None:
+    assert {(each["over_commits"], each["lost_reservations"]) for each in STORED["rows"]} == {(0, 0)}
+
+
+def test_no_two_rows_have_the_same_fault_and_component() -> None:
+    found = [(each["fault"], each["component"]) for each in STORED["rows"]]
+    assert len(found) == len(set(found))
+
+
+def test_the_page_is_written_from_the_stored_results() -> None:
+    assert PAGE.read_text() == page(STORED)
+
+
+def test_markers_are_found_in_decorators_and_in_parameters(tmp_path: Path) -> None:
+    folder = tmp_path / "tests/integration"
+    folder.mkdir(parents=True)
+    (folder / "test_x.py").write_text(
+        """
+@fault("killed", component="leader")
+async def test_one() -> None: ...
+
+@pytest.mark.parametrize("n", [pytest.param(1, marks=fault("ahead", component="clock"))])
+async def test_two(n: int) -> None: ...
+"""
+    )
+    assert set(marked(tmp_path)) == {
+        ("tests/integration/test_x.py::test_one", "killed", "leader"),
+        ("tests/integration/test_x.py::test_two", "ahead", "clock"),
+    }
