@@ -28,7 +28,7 @@ T = TypeVar("T")
 _LIST_TIMEOUT_S = 60.0
 _PAGE_SIZE = 500
 _SLICE = 50
-"""Objects of a page between two turns of the loop: 2 ms for pods of 4 KB, after 4 ms to decode the page."""
+"""Objects of a page between two turns of the loop: 2 ms for pods of 1.5 KB, after 4 ms to decode the page."""
 _WATCH_S = 290
 _SILENCE_S = 150.0
 """Bookmarks arrive about once a minute; a stream that is silent for longer than this is dead."""
