@@ -49,7 +49,7 @@ from gpushare.model.own_node import OwnNode
 from gpushare.ports import AgentDriver, node_event
 from gpushare.runtime.admin_server import AdminRoutes, rendering
 from gpushare.runtime.daemon import serve, stop_event
-from gpushare.runtime.server import bind_socket
+from gpushare.runtime.listener import bind_socket
 
 log = structlog.get_logger()
 

@@ -12,7 +12,7 @@ from gpushare.exporter.sampling import Sampler
 from gpushare.exporter.settings import ExporterSettings
 from gpushare.runtime.admin_server import AdminRoutes
 from gpushare.runtime.daemon import serve, stop_event
-from gpushare.runtime.server import bind_socket
+from gpushare.runtime.listener import bind_socket
 
 log = structlog.get_logger()
 

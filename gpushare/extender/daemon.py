@@ -40,8 +40,9 @@ from gpushare.runtime.admin_server import AdminRoutes, rendering
 from gpushare.runtime.daemon import StopStep, serve, stop_event
 from gpushare.runtime.events import EventRecorder, RecorderSettings
 from gpushare.runtime.http import Handler
+from gpushare.runtime.listener import ANY_ADDRESS, bind_socket
 from gpushare.runtime.loop_delay import watch_loop_delay
-from gpushare.runtime.server import ANY_ADDRESS, HttpServer, bind_socket
+from gpushare.runtime.server import HttpServer
 from gpushare.runtime.tls import MutualTls
 
 log = structlog.get_logger()

@@ -13,7 +13,7 @@ from gpushare.extender.clients import DEFAULT_NAMES
 from gpushare.extender.lease import LeaseDurations
 from gpushare.extender.settings import CGPU_PODS, Deadlines, ExtenderSettings
 from gpushare.runtime.flags import LISTENING_PORT, SECONDS, daemon_options, run_daemon
-from gpushare.runtime.server import ANY_ADDRESS
+from gpushare.runtime.listener import ANY_ADDRESS
 from gpushare.runtime.tls import TlsFiles
 
 _LEASE = LeaseDurations()

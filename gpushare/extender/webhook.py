@@ -19,7 +19,8 @@ from gpushare.runtime.admin_server import AdminRoutes, rendering
 from gpushare.runtime.daemon import serve, stop_event
 from gpushare.runtime.flags import LISTENING_PORT, daemon_options, run_daemon
 from gpushare.runtime.http import Handler, Request, Response, no_route, text_response, wrong_method
-from gpushare.runtime.server import ANY_ADDRESS, HttpServer, bind_socket
+from gpushare.runtime.listener import ANY_ADDRESS, bind_socket
+from gpushare.runtime.server import HttpServer
 from gpushare.runtime.tls import Renewable, optional_client_context
 
 log = structlog.get_logger()

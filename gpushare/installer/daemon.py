@@ -17,7 +17,7 @@ from gpushare.monitoring.catalogue import LIBRARY_INFO
 from gpushare.monitoring.families import gauge
 from gpushare.runtime.admin_server import AdminRoutes, rendering
 from gpushare.runtime.daemon import serve, stop_event
-from gpushare.runtime.server import bind_socket
+from gpushare.runtime.listener import bind_socket
 
 log = structlog.get_logger()
 

@@ -18,7 +18,8 @@ from gpushare.metricsapi.settings import MetricsApiSettings
 from gpushare.metricsapi.sources import Exporters, Prometheus, ValueSource
 from gpushare.runtime.admin_server import AdminRoutes, rendering
 from gpushare.runtime.daemon import serve, stop_event
-from gpushare.runtime.server import HttpServer, bind_socket
+from gpushare.runtime.listener import bind_socket
+from gpushare.runtime.server import HttpServer
 
 log = structlog.get_logger()
 

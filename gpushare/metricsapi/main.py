@@ -17,7 +17,7 @@ from gpushare.errors import ConfigError, InvalidRequest
 from gpushare.metricsapi.settings import MetricsApiSettings
 from gpushare.model.selector import Selector, parse_selector
 from gpushare.runtime.flags import LISTENING_PORT, PORT, SECONDS, daemon_options, run_daemon
-from gpushare.runtime.server import ANY_ADDRESS
+from gpushare.runtime.listener import ANY_ADDRESS
 
 
 @click.command(context_settings={"show_default": True, "help_option_names": ["-h", "--help"]})

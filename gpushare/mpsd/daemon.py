@@ -17,7 +17,7 @@ from gpushare.mpsd.supervisor import Supervisor
 from gpushare.ports import MpsDriver
 from gpushare.runtime.admin_server import AdminRoutes, rendering
 from gpushare.runtime.daemon import StopStep, serve, stop_event
-from gpushare.runtime.server import bind_socket
+from gpushare.runtime.listener import bind_socket
 
 log = structlog.get_logger()
 

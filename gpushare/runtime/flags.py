@@ -8,7 +8,7 @@ from typing import Any, Final, Protocol, TypeVar
 import click
 
 from gpushare.errors import ConfigError, GpuShareError, first_of
-from gpushare.runtime.server import ANY_ADDRESS
+from gpushare.runtime.listener import ANY_ADDRESS
 
 F = TypeVar("F", bound=Callable[..., Any])
 

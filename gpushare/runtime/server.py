@@ -18,7 +18,6 @@ from typing import Final
 
 import structlog
 
-from gpushare.errors import ConfigError
 from gpushare.runtime.acceptor import Acceptor
 from gpushare.runtime.connection import Connection
 from gpushare.runtime.fairness import FairQueue, FairSlots
@@ -31,46 +30,11 @@ _KEEP_ALIVE_S: Final = 120.0
 _AUTHENTICATED_S: Final = 3600.0
 """Certificates are verified when a connection starts, so a connection must not outlast them for long."""
 _GRACE_S: Final = 5.0
-_BACKLOG: Final = 1024
 _TURN_S: Final = 0.002
 _TURN_REQUESTS: Final = 16
 """The most work in one turn of the event loop, before it reads again."""
 _IDLE_S: Final = 0.0005
 """After such a pause, a request is handled where it is received, which saves a turn of the event loop."""
-ANY_ADDRESS: Final = "::"
-_ANY_IPV4: Final = "0.0.0.0"  # noqa: S104 - as ANY_ADDRESS
-
-
-def _has_ipv6() -> bool:
-    """Whether sockets of IPv6 can be bound; it may be compiled in and disabled."""
-    try:
-        with socket.socket(socket.AF_INET6, socket.SOCK_STREAM) as probe:
-            probe.bind(("::1", 0))
-    except OSError:
-        return False
-    return True
-
-
-def bind_socket(host: str, port: int) -> socket.socket:
-    """Return a listening socket, so that a port in use is an error before anything else starts.
-
-    ``::`` is every address of both families, or of IPv4 on a machine without IPv6.
-    """
-    if host == ANY_ADDRESS and not _has_ipv6():
-        host = _ANY_IPV4
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listener = socket.socket(family, socket.SOCK_STREAM)
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    if host == ANY_ADDRESS:
-        listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
-    try:
-        listener.bind((host, port))
-    except OSError as error:
-        listener.close()
-        raise ConfigError(f"cannot listen on {host}:{port}: {error.strerror}") from error
-    listener.listen(_BACKLOG)
-    listener.setblocking(False)  # noqa: FBT003 - the socket API
-    return listener
 
 
 @dataclass(frozen=True, slots=True)

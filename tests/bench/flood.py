@@ -29,7 +29,8 @@ import uvloop
 
 from gpushare.extender.verbs import filter_verb
 from gpushare.runtime.http import Request, Response, text_response
-from gpushare.runtime.server import HttpServer, bind_socket
+from gpushare.runtime.listener import bind_socket
+from gpushare.runtime.server import HttpServer
 from gpushare.runtime.tls import TlsFiles, server_context
 from testbed.control_plane.pki import Authority
 from tests.bench.measuring import machine, percentiles, rss_mib

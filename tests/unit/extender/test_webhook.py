@@ -12,7 +12,8 @@ from structlog.testing import capture_logs
 
 from gpushare.errors import ConfigError
 from gpushare.extender.webhook import ServerCertificate, command, routes, settings_of
-from gpushare.runtime.server import HttpServer, bind_socket
+from gpushare.runtime.listener import bind_socket
+from gpushare.runtime.server import HttpServer
 from testbed.control_plane.pki import Authority
 from tests.support.waiting import until
 

@@ -26,7 +26,8 @@ from gpushare.metricsapi.metrics import ApiMetrics
 from gpushare.metricsapi.queries import MetricQuery, MetricValue
 from gpushare.metricsapi.service import MetricsService
 from gpushare.model.changes import Upserted
-from gpushare.runtime.server import HttpServer, bind_socket
+from gpushare.runtime.listener import bind_socket
+from gpushare.runtime.server import HttpServer
 from testbed.control_plane.pki import Authority, KeyPair
 from tests.support.waiting import until
 

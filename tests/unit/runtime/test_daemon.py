@@ -14,7 +14,8 @@ from gpushare.errors import ApiError, ConfigError
 from gpushare.runtime.admin_server import AdminRoutes
 from gpushare.runtime.daemon import StopStep, serve
 from gpushare.runtime.http import Request, Response
-from gpushare.runtime.server import HttpServer, bind_socket
+from gpushare.runtime.listener import bind_socket
+from gpushare.runtime.server import HttpServer
 from testbed.system import waiting
 from tests.support.waiting import until
 

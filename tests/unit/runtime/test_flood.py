@@ -11,7 +11,8 @@ import pytest
 from structlog.testing import capture_logs
 
 from gpushare.runtime.http import PendingResponse, Request, Response, text_response
-from gpushare.runtime.server import HttpServer, ServerLimits, bind_socket
+from gpushare.runtime.listener import bind_socket
+from gpushare.runtime.server import HttpServer, ServerLimits
 from gpushare.runtime.tls import TlsFiles, server_context
 from testbed.control_plane.pki import Authority
 from tests.support.waiting import until

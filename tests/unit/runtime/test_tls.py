@@ -13,7 +13,8 @@ from structlog.testing import capture_logs
 from gpushare.errors import ConfigError
 from gpushare.runtime.certificates import expiry_of
 from gpushare.runtime.http import Handler, Request, Response, text_response
-from gpushare.runtime.server import HttpServer, bind_socket
+from gpushare.runtime.listener import bind_socket
+from gpushare.runtime.server import HttpServer
 from gpushare.runtime.tls import MutualTls, TlsFiles
 from testbed.control_plane.pki import Authority
 from tests.support.waiting import until

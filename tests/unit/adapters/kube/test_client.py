@@ -11,7 +11,7 @@ from aiohttp import web
 from gpushare.adapters.kube.access import ApiAccess
 from gpushare.adapters.kube.client import MAX_CONNECTIONS, KubeClient
 from gpushare.errors import ApiError, ConfigError
-from gpushare.runtime.server import bind_socket
+from gpushare.runtime.listener import bind_socket
 from tests.support.waiting import until
 from tests.unit.adapters.fakes import Answer, fixed, serving
 
