@@ -25,7 +25,7 @@ class TransportFake:
         assert data.startswith(b"HTTP/1.1 200")
 
     def pause_reading(self) -> None:
-        """Accepted; what was sent arrives all the same."""
+        """Accepted; what was sent arrives nevertheless."""
 
     def resume_reading(self) -> None:
         """Accepted."""
@@ -33,7 +33,7 @@ class TransportFake:
 
 @dataclass
 class OwnerFake:
-    """A fake server that gives turns when it is told to."""
+    """A fake server that gives turns on request."""
 
     max_body: int = 2**20
     tasks: set[asyncio.Task[None]] = field(default_factory=set)
