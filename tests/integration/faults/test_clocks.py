@@ -1,18 +1,49 @@
-"""Replicas with different monotonic clocks, as those of machines with different uptimes; under load."""
+"""A leader whose time of day jumps, and replicas with different monotonic clocks; under load."""
 
 import time
 
 import pytest
 
-from tests.fixtures.clocks import OTHER_MONOTONIC
+from testbed import Bed
+from testbed.daemons.extender import LEASES
+from tests.fixtures.clocks import OTHER_MONOTONIC, wall_clock
+from tests.fixtures.extenders import leads
 from tests.fixtures.fault_arena import TAKE_OVER_S, FaultArena
 from tests.support.faults import fault
 
 pytestmark = [
     pytest.mark.integration,
-    pytest.mark.needs("unshare", "root"),
+    pytest.mark.needs("compiler", "unshare", "root"),
     pytest.mark.asyncio(loop_scope="module"),
 ]
+
+
+async def renewed_at(bed: Bed, lease: str) -> str:
+    text: str = (await bed.api.get(f"{LEASES}/{lease}"))["spec"]["renewTime"]
+    return text
+
+
+@pytest.mark.parametrize(
+    "hours",
+    [
+        pytest.param(1, marks=fault("time of day 1 h ahead (shim)", component="leader"), id="ahead"),
+        pytest.param(-1, marks=fault("time of day 1 h back (shim)", component="leader"), id="back"),
+    ],
+)
+async def test_a_leader_whose_time_of_day_jumps_keeps_binding_alone(arena: FaultArena, hours: int) -> None:
+    clock = await wall_clock(arena.bed.folder)
+    leader, other = await arena.start_as(**clock.env), await arena.start()
+    async with arena.load() as load:
+        before = await renewed_at(arena.bed, arena.lease)
+        clock.set(hours)
+        jumped = time.monotonic()
+        await arena.recovers(load, since=jumped, within_s=TAKE_OVER_S)
+        await load.until_bound(len(load.bound_at) + 60)
+        after = await renewed_at(arena.bed, arena.lease)
+        assert (before[:13] < after[:13]) is (hours > 0), "the shim has no effect"
+        assert (await leads(leader), await leads(other)) == (True, False)
+    clock.set(0)
+    await arena.proved()
 
 
 @fault("killed; the next one has another monotonic clock (time namespace, +1 h)", component="leader")
