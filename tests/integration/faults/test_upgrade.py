@@ -1,11 +1,15 @@
 """A rolling upgrade of three replicas from the release before, under load."""
 
 import asyncio
+import base64
 import itertools
+import secrets
 import time
 
 import pytest
 
+from gpushare.contract import SEAL_SECRET, SEAL_SECRET_KEY
+from testbed import Bed
 from testbed.daemons.extender import ACCOUNT, ExtenderSpec
 from tests.fixtures.bind_load import BindLoad
 from tests.fixtures.fault_arena import LEASE_S, FaultArena
@@ -14,7 +18,15 @@ from tests.support.faults import fault
 
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module")]
 
+SECRETS = "/api/v1/namespaces/kube-system/secrets"
 REPLICAS = 3
+
+
+async def create_key(bed: Bed) -> None:
+    """Store the key of the seals as the version before has created it; the arena has an empty Secret."""
+    await bed.api.delete(f"{SECRETS}/{SEAL_SECRET}")
+    data = {SEAL_SECRET_KEY: base64.b64encode(secrets.token_bytes(32)).decode()}
+    await bed.api.create(SECRETS, {"metadata": {"name": SEAL_SECRET}, "immutable": True, "data": data})
 
 
 async def start_previous(arena: FaultArena, release: Release) -> ExtenderSpec:
@@ -33,6 +45,7 @@ async def replace_one(arena: FaultArena, load: BindLoad, old: ExtenderSpec) -> N
 @fault("rolling upgrade of three replicas from the version before", component="extender")
 async def test_no_bind_is_refused_for_longer_than_the_lease_during_an_upgrade(arena: FaultArena) -> None:
     release = await asyncio.to_thread(previous_release, arena.bed.folder / "previous")
+    await create_key(arena.bed)
     old = [await start_previous(arena, release) for _ in range(REPLICAS)]
     async with arena.load() as load:
         for each in old:
