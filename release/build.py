@@ -8,6 +8,7 @@ import asyncio
 import hashlib
 import os
 import shutil
+import subprocess
 import tempfile
 import time
 from collections.abc import Mapping
@@ -152,10 +153,19 @@ def _store(order: Order, cache: Path) -> Store:
     folder = cache / "stores" / _short(f"{order.base}\0{order.compiler}\0{lock}\0{containerfile}")
     for other in folder.parent.glob("*"):
         if other != folder:
-            shutil.rmtree(other)
+            remove_store(other)
     # Podman requires the same folder for a store each time.
     volatile = Path("/run" if os.geteuid() == 0 else "/tmp")  # noqa: S108 - as podman does
     return Store(folder, volatile / f"gpushare-{_short(str(folder))}")
+
+
+def remove_store(folder: Path) -> None:
+    """Remove a store. Containers of a build or test that was killed have left mounts there."""
+    for line in reversed(Path("/proc/self/mounts").read_text().splitlines()):
+        mounted = Path(line.split()[1])
+        if mounted.is_relative_to(folder):
+            subprocess.run(["umount", "--lazy", str(mounted)], check=True)  # noqa: S603, S607
+    shutil.rmtree(folder)
 
 
 def _prune(built: Path) -> None:
