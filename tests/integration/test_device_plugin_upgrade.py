@@ -12,9 +12,11 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
+from components.manifests.parts import account, cluster_rights, rule
+from components.render import as_yaml
 from gpushare import contract
 from testbed import Bed
-from testbed.daemons.agent import ACCOUNT, NAME, GpuNode, agent_argv, agent_env
+from testbed.daemons.agent import NAME, GpuNode, agent_argv, agent_env
 from testbed.daemons.extender import start_extender
 from testbed.kubelets import KubeletSpec, add_kubelet
 from testbed.nvml import NvmlStub, card
@@ -38,12 +40,19 @@ pytestmark = [pytest.mark.integration, pytest.mark.needs("kubelet"), pytest.mark
 
 T4 = 14
 ORIGINAL = "original"
+RIGHTS = [
+    rule("", ["nodes", "pods"], ["get", "list", "watch"]),
+    rule("", ["pods"], ["update", "patch"]),
+    rule("", ["nodes/status"], ["update", "patch"]),
+]
+"""The part of the ClusterRole of the Aliyun plugin that the fake uses; our agent has fewer rights."""
 ROOT = Path(__file__).parents[2]
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def gpus() -> AsyncIterator[GpuBed]:
     async with gpu_bed(extender=False) as found:
+        await found.bed.apply(as_yaml([account(ORIGINAL), *cluster_rights(ORIGINAL, RIGHTS)]))
         yield found
 
 
@@ -64,7 +73,8 @@ async def add_original_node(bed: Bed, name: str, count: int) -> GpuNode:
     config = {"nodeStatusUpdateFrequency": "1s"}
     kubelet = await add_kubelet(bed, KubeletSpec(name, labels=SHARING, config=config))
     uuids = [each.uuid for each in stub.description.cards]
-    argv = [sys.executable, aliyun_plugin.__file__, name, str(bed.kubeconfig_for(ACCOUNT)), str(T4), *uuids]
+    kubeconfig = bed.kubeconfig_for(f"system:serviceaccount:kube-system:{ORIGINAL}")
+    argv = [sys.executable, aliyun_plugin.__file__, name, str(kubeconfig), str(T4), *uuids]
     agent = await kubelet.spawn(ORIGINAL, argv, env={"PYTHONPATH": str(ROOT)})
     node = GpuNode(bed, kubelet, stub, agent)
     await until_allocatable(node, count * T4)

@@ -171,7 +171,12 @@ async def test_a_tenant_that_is_added_again_keeps_its_namespace(taken: TakenOver
     before = await uids_by_name(bed)
     stack.configure({**CONFIG, "tenants": []})
     await stack.up()
-    assert before.keys() - (await uids_by_name(bed)).keys() == {"ResourceQuota/team-a/gpu-mem"}
+    policy = "ValidatingAdmissionPolicy"
+    removed = {
+        "ResourceQuota/team-a/gpu-mem",
+        *(f"{each}/gpushare-tenants" for each in (policy, f"{policy}Binding")),
+    }
+    assert before.keys() - (await uids_by_name(bed)).keys() == removed
     stack.configure(CONFIG)
     await stack.up()
     after = await uids_by_name(bed)
