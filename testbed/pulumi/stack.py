@@ -155,7 +155,8 @@ class Stack:
     async def _halted(self, process: Process) -> bool:
         """Suspend the engine; return whether its state is complete, and continue it if not."""
         await process.pause()
-        if all(map(_is_complete, (self.folder / "state").rglob(f"stacks/**/{self.name}.json"))):
+        files = list((self.folder / "state").rglob(f"stacks/**/{self.name}.json"))
+        if files and all(map(_is_complete, files)):
             return True
         await process.resume()
         return False

@@ -182,7 +182,7 @@ async def test_the_aliyun_command_works_in_the_pod_of_the_aliyun_manifest(instal
 
 
 async def test_each_missing_feature_is_one_line_and_one_metric(installed: Installed) -> None:
-    missing = {"leases", "secrets", "tls"}
+    missing = {"leases", "poddisruptionbudgets", "secrets", "tls"}
     assert await installed.extender.reported() == Counter(missing)
     assert await installed.extender.reduced() == missing
     missing = {"pod-resources", "cgroups", "isolation", "mps", "kubeconfig"}
@@ -202,4 +202,4 @@ async def test_a_gpu_failure_reports_the_missing_permission_for_configmaps(insta
     await until(closed, "GPU 3 to be unhealthy in the annotation")
     assert (await installed.agent.reported())["configmaps"] == 1
     assert await installed.agent.reduced() == before | {"configmaps"}
-    assert await installed.extender.reduced() == {"leases", "secrets", "tls"}
+    assert await installed.extender.reduced() == {"leases", "poddisruptionbudgets", "secrets", "tls"}

@@ -41,15 +41,20 @@ PODS = "/api/v1/namespaces/default/pods"
 VERSION = KubernetesVersion(1, 36)
 LOOK = Path(inside_image.__file__)
 ORIGINAL = ["gpushare-device-plugin-v2", "-logtostderr", "--v=9", "--memory-unit=GiB"]
+NODE_ADAPTERS = [f"gpushare.adapters.{name}" for name in ("kube", "kubelet", "nvml")]
 SERVICES: dict[str, dict[str, Any]] = {
     "extender": {
         "packages": ["gpushare.extender", "gpushare.runtime", "gpushare.adapters.kube"],
-        "absent": ["grpc", "google.protobuf", "pynvml"],
-        "commands": [["gpushare", "version"], ["gpushare", "extender", "--help"]],
+        "absent": ["grpc", "google.protobuf", "pynvml", "cryptography"],
+        "commands": [
+            ["gpushare", "version"],
+            ["gpushare", "extender", "--help"],
+            ["gpushare", "scheduler-name", "--help"],
+        ],
     },
     "device-plugin": {
-        "packages": ["gpushare.deviceplugin", "gpushare.mps", "gpushare.adapters", "gpushare.runtime"],
-        "absent": [],
+        "packages": ["gpushare.deviceplugin", "gpushare.mps", *NODE_ADAPTERS, "gpushare.runtime"],
+        "absent": ["cryptography"],
         "commands": [
             ["gpushare", "version"],
             ["gpushare-device-plugin-v2", "--help"],
@@ -58,7 +63,7 @@ SERVICES: dict[str, dict[str, Any]] = {
         ],
     },
     "exporter": {
-        "packages": ["gpushare.exporter", "gpushare.adapters", "gpushare.runtime"],
+        "packages": ["gpushare.exporter", *NODE_ADAPTERS, "gpushare.runtime"],
         "absent": ["uvloop", "immutables"],
         "commands": [["gpushare", "version"], ["gpushare", "exporter", "--help"]],
     },
