@@ -126,6 +126,12 @@ def _check_extender(extender: Extender, version: KubernetesVersion) -> None:
         )
     if extender.tls_secret is not None:
         check_name("extender.tlsSecret", extender.tls_secret)
+    elif extender.client_names:
+        raise ConfigError(
+            "extender.clientNames: only for certificates of extender.tlsSecret; set it, or remove this"
+        )
+    if "" in extender.client_names:
+        raise ConfigError("extender.clientNames: '' is not the name of a certificate; remove it")
     if extender.exposure is Exposure.SIDECAR:
         _check_sidecar(extender, version)
     elif extender.scheduler:

@@ -144,6 +144,9 @@ class Extender:
     tls_secret: str | None = None
     """Secret in kube-system with ``tls.crt``, ``tls.key`` and ``ca.crt`` of another CA, to use instead of
     certificates of the stack. With ``sidecar`` only replicas use it, between each other."""
+    client_names: tuple[str, ...] = ()
+    """Names in the certificates of those who may filter and bind, if they differ from the defaults. Include
+    those of kube-scheduler and, with several replicas, of the extender."""
     certificates_image: str = ""
     """Image with digest of the Job that makes certificates; default: ``cli`` of ``images``."""
     log_level: LogLevel = LogLevel.INFO

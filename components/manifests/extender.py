@@ -225,7 +225,8 @@ def _tls_flags(settings: Extender) -> list[str]:
     if not tls_secret(settings):
         return []
     files = {"tls-cert": TLS_CERT, "tls-key": TLS_KEY, "client-ca": TLS_CA}
-    return [f"--{flag}={_TLS_FOLDER}/{name}" for flag, name in files.items()]
+    names = [f"--client-name={name}" for name in settings.client_names]
+    return [*(f"--{flag}={_TLS_FOLDER}/{name}" for flag, name in files.items()), *names]
 
 
 def _volumes(settings: Extender) -> Object:

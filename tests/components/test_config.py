@@ -177,6 +177,11 @@ def test_missing_keys_and_wrong_types_are_errors(raw: dict[str, Any], text: str)
         (raw_stack(extender={"cpu": "1 core"}), "extender.cpu: '1 core' is not a number of cores"),
         (raw_stack(pools=[{"memory": "300"}]), "devicePlugins[0].memory: '300' is not an amount"),
         (raw_stack(extender={"tlsSecret": "A b"}), "extender.tlsSecret: 'A b' is not a name"),
+        (raw_stack(extender={"clientNames": ["a"]}), "extender.clientNames: only for certificates of"),
+        (
+            raw_stack(extender={"tlsSecret": "tls", "clientNames": [""]}),
+            "extender.clientNames: '' is not the name of a certificate",
+        ),
     ],
 )
 def test_the_error_for_an_invalid_value_lists_the_valid_values(raw: dict[str, Any], text: str) -> None:

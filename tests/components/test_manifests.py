@@ -202,6 +202,12 @@ def test_sidecars_forward_binds_on_a_port_with_tls_and_one_of_them_may_be_away(t
     assert pick(objects, "PodDisruptionBudget")["spec"]["maxUnavailable"] == 1
 
 
+def test_other_names_of_certificates_are_flags_of_the_extender() -> None:
+    objects = made(extender={"tlsSecret": "tls", "clientNames": ["cards", "scheduler"]})
+    command = pod(pick(objects, "Deployment"))["containers"][0]["command"]
+    assert command[-2:] == ["--client-name=cards", "--client-name=scheduler"]
+
+
 @pytest.mark.parametrize(
     ("extender", "port"), [(sidecar(), 10259), (sidecar(replicas=2, tlsSecret="tls"), 12346)]
 )
