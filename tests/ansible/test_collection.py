@@ -19,7 +19,6 @@ from tests.ansible.reports import report
 from tests.builders import kubeadm
 from tests.fixtures import controllers
 from tests.fixtures.controllers import ROOT, Controller
-from tools import collection_modules
 
 ENVIRONMENTS = {"2.19": ROOT / "ansible/.venv", "2.16": ROOT / "ansible/legacy/.venv"}
 PLAYBOOKS = sorted(f"gpushare.nodes.{path.stem}" for path in (ROOT / "ansible/playbooks").glob("*.yml"))
@@ -184,10 +183,3 @@ def test_the_tarball_has_the_licence(tarball: Path) -> None:
         text = archive.extractfile("LICENSE")
         assert text is not None
         assert text.read() == (ROOT / "LICENSE").read_bytes()
-
-
-def test_the_copies_of_modules_are_up_to_date() -> None:
-    copies = collection_modules.copies()
-    stale = [str(path) for path, text in copies.items() if not path.exists() or path.read_text() != text]
-    others = {path for path in collection_modules.COPIES.rglob("*") if path.is_file()} - copies.keys()
-    assert (stale, others) == ([], set()), "run `make collection-modules`"

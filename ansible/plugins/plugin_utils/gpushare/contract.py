@@ -158,7 +158,14 @@ EXTENDER_DEFAULT_PORT: Final = 39999
 EXTENDER_SERVICE_PORT: Final = 12345
 EXTENDER_OPS_PORT: Final = 12346
 EXTENDER_NODE_PORT: Final = 32766
+EXTENDER_PEER_PORT: Final = 12352
+"""Where replicas that serve their schedulers on loopback forward binds to each other."""
 EXTENDER_NAME: Final = "gpushare-schd-extender"
+SCHEDULER_NAMING: Final = "gpushare-scheduler-name"
+"""Name of the policy, or of the webhook, that sets the scheduler of a sidecar in new pods."""
+SCHEDULER_NAMING_PATH: Final = "/scheduler-name"
+SCHEDULER_NAMING_PORT: Final = 12353
+SCHEDULER_NAMING_OPS_PORT: Final = 12354
 INSTALLER_NAME: Final = "gpushare-installer"
 """Name of the Job that edits kube-scheduler, component of its events, and label of its pods."""
 CERTIFICATES_NAME: Final = "gpushare-certificates"

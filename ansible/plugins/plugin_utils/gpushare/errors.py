@@ -4,6 +4,7 @@
     GpuShareError
     ├── InvalidRequest    input that cannot be parsed; the text names the field and the value
     ├── ApiError          the Kubernetes API returned an error or did not answer
+    ├── ApiRestored       the Kubernetes API went back to an earlier state
     ├── GpuError          the driver is missing, returns an error or does not answer
     │   ├── DriverAbsentError    the kernel driver is not loaded, or of another version than the library
     │   └── DriverReplacedError  the driver was replaced: this process cannot use it any more
@@ -84,6 +85,25 @@ class ApiError(GpuShareError):
         """Whether the request certainly had no effect."""
         refused = self.status // 100 == _CLIENT_ERROR and self.status != HTTPStatus.REQUEST_TIMEOUT
         return refused or self.unsent
+
+
+class ApiRestored(GpuShareError):
+    """The Kubernetes API returned an earlier state than before: etcd was restored from a backup.
+
+    What was derived from the state between may be wrong, and no watch corrects it. The process ends, and
+    derives everything again when it starts.
+    """
+
+    def __init__(self, what: str, *, before: str, now: str) -> None:
+        super().__init__(
+            f"{what}: the API server returned version {now} after {before}, so it was restored from a "
+            "backup; this process ends and has to be started again, to read the restored state"
+        )
+
+
+def went_back(before: str, now: str) -> bool:
+    """Whether a resource version is earlier than one read before; False if they cannot be compared."""
+    return before.isdecimal() and now.isdecimal() and int(now) < int(before)
 
 
 def first_of(group: BaseExceptionGroup[GpuShareError]) -> BaseException:
