@@ -20,7 +20,7 @@ from testbed.kubelets.spec import KubeletSpec, NodeLayout
 from testbed.programs import build
 from testbed.programs.binaries import Installed
 from testbed.system.process import Process, Ready
-from testbed.system.waiting import together, until
+from testbed.system.waiting import until
 
 _NODES = "/api/v1/nodes"
 _IMPORT_S = 60.0
@@ -192,7 +192,11 @@ class KubeletNode:
         if first:
             self._write_files()
         await self._programs.containerd()
-        await together([self._programs.kubelet(), *([self._load_own_images()] if first else [])])
+        if first:
+            # Before the kubelet, which ends if it starts during an import: it finds the temporary mount of an
+            # image, but no file system for it.
+            await self._load_own_images()
+        await self._programs.kubelet()
         await until(self._is_ready, f"node {self.name} to be Ready", _READY_S)
         if self.spec.services:
             await self._programs.kube_proxy()

@@ -146,7 +146,8 @@ class Stack:
     async def kill(self, process: Process) -> None:
         """Kill a command, its language host and its providers with SIGKILL.
 
-        Waits until the state is complete: this release of the engine cannot read an incomplete file.
+        Waits until the state is complete. The engine replaces its file atomically, but not that with its
+        attributes, without which it reads neither.
         """
         await until(partial(self._halted, process), "the state of the engine to be complete")
         pids.end_session(process.pid, self.bed.folder)
@@ -155,8 +156,9 @@ class Stack:
     async def _halted(self, process: Process) -> bool:
         """Suspend the engine; return whether its state is complete, and continue it if not."""
         await process.pause()
-        files = list((self.folder / "state").rglob(f"stacks/**/{self.name}.json"))
-        if files and all(map(_is_complete, files)):
+        states = list((self.folder / "state").rglob(f"stacks/**/{self.name}.json"))
+        files = [*states, *(file.with_name(f"{file.name}.attrs") for file in states)]
+        if states and all(map(_is_complete, files)):
             return True
         await process.resume()
         return False
@@ -177,6 +179,6 @@ def _create_project(folder: Path) -> None:
 def _is_complete(file: Path) -> bool:
     try:
         json.loads(file.read_bytes())
-    except ValueError:
+    except (FileNotFoundError, ValueError):
         return False
     return True

@@ -141,7 +141,8 @@ class Follower(Generic[T]):
                 backoff_s = _FIRST_BACKOFF_S
             except ApiError as error:
                 if error.status == _GONE:
-                    self._listed = False
+                    # A list follows, which has not failed yet.
+                    self._listed, backoff_s = False, _FIRST_BACKOFF_S
                 if self._lost_at is None:
                     self._lost_at = time.monotonic()
                 pause_s = max(error.retry_after_s, random.uniform(0.5, 1) * backoff_s)  # noqa: S311 - jitter

@@ -7,7 +7,7 @@ import pytest
 from testbed import until
 from testbed.daemons.extender import start_extender
 from tests.fixtures.extenders import leads
-from tests.fixtures.fault_arena import TAKE_OVER_S, FaultArena
+from tests.fixtures.fault_arena import FaultArena
 from tests.fixtures.namespaces import partition
 from tests.support.faults import fault
 
@@ -40,7 +40,7 @@ async def test_a_leader_without_a_link_to_the_api_server_binds_nothing_and_follo
             cut = time.monotonic()
             await arena.until_another_leads(cut_off)
             assert not await leads(cut_off)
-            await arena.recovers(load, since=cut, within_s=4 * TAKE_OVER_S)
+            await arena.recovers(load, since=cut)
             await network.heal()
             load.replicas[:] = [cut_off]
             healed = time.monotonic()

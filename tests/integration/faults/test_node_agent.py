@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import AsyncIterator
+from functools import partial
 
 import pytest
 import pytest_asyncio
@@ -23,6 +24,7 @@ from tests.fixtures.gpu_nodes import (
     clear,
     container,
     gpu_bed,
+    metric,
     pod,
     running,
     until_allocatable,
@@ -143,6 +145,11 @@ async def lost_changes(bed: Bed) -> None:
     await bed.api.create_many((path, {"metadata": {"generateName": "lost-"}}) for _ in range(1000))
 
 
+async def watches_its_node(node: GpuNode) -> bool:
+    stale_s = await metric(node, "gpushare_device_plugin_watch_stale_seconds", resource="nodes")
+    return stale_s == 0
+
+
 @fault("restored from an older backup of etcd", component="API server, with a kubelet")
 async def test_after_a_restore_the_agent_has_the_pods_of_the_backup_and_no_others(
     gpus: GpuBed, node: GpuNode, fault_row: FaultRow
@@ -152,6 +159,7 @@ async def test_after_a_restore_the_agent_has_the_pods_of_the_backup_and_no_other
     await until_leads(gpus.extender)
     await lost_changes(bed)
     # Its allocation is in an annotation of the node: the agent then knows a version after those changes.
+    await until(partial(watches_its_node, node), "the agent to watch its node again", 60)
     await bed.create_pods([pod("later", container(4))])
     await running(bed, "later")
     await until_agreed(node, gpus.extender)

@@ -47,6 +47,7 @@ class Heard:
     changes: list[Change] = field(default_factory=list)
     syncs: int = 0
     troubles: list[ApiError] = field(default_factory=list)
+    pauses: list[float] = field(default_factory=list)
 
     def changed(self, batch: Iterable[Change]) -> None:
         self.changes += batch
@@ -59,6 +60,7 @@ class Heard:
         assert resource == "things"
         assert retry_in_s >= 0
         self.troubles.append(error)
+        self.pauses.append(retry_in_s)
 
 
 @dataclass
@@ -198,6 +200,15 @@ async def test_a_410_as_the_answer_to_the_watch_starts_over_too() -> None:
         async with following(s):
             await s.asks(4)
             assert s.asked == [None, "5", None, "50"]
+
+
+async def test_after_other_errors_a_410_is_followed_by_a_list_without_a_longer_pause() -> None:
+    async with scene() as s:
+        s.served.script += [page(version="5"), fixed(503), fixed(503), fixed(410), page(version="50")]
+        async with following(s):
+            await s.asks(6)
+            assert s.asked == [None, "5", "5", "5", None, "50"]
+            assert s.heard.pauses[1] > 0.25 >= s.heard.pauses[2]
 
 
 async def test_another_error_event_resumes_from_the_same_version() -> None:
