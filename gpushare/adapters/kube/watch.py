@@ -189,10 +189,13 @@ class Follower(Generic[T]):
             return False
         return follows(mark, seen) and follows(self._version, mark)
 
-    async def _newest_version(self) -> str:
-        """The version of the collection by a quorum read."""
+    async def _newest_version(self, timeout_s: float = _LIST_TIMEOUT_S) -> str:
+        """The version of the collection by a quorum read.
+
+        With ``resourceVersion=0`` the API server would ignore the limit and return the whole collection.
+        """
         query = {**self._resource.query, "limit": "1"}
-        body = await self._client.request("GET", self._resource.path, timeout_s=_LIST_TIMEOUT_S, query=query)
+        body = await self._client.request("GET", self._resource.path, timeout_s=timeout_s, query=query)
         return self._decoded(body).metadata.resource_version
 
     async def _watch_until_refresh(self) -> None:
@@ -214,13 +217,10 @@ class Follower(Generic[T]):
 
     async def _probe_while_quiet(self) -> None:
         """Raise ApiError once the API server does not answer although the watch is still connected."""
-        query = {**self._resource.query, "limit": "1", "resourceVersion": "0"}
         while True:
             quiet_s = time.monotonic() - self._heard_at
             if quiet_s >= self._durations.quiet_s:
-                await self._client.request(
-                    "GET", self._resource.path, timeout_s=_PROBE_TIMEOUT_S, query=query
-                )
+                await self._newest_version(_PROBE_TIMEOUT_S)
                 self._heard_at = time.monotonic()
             else:
                 await asyncio.sleep(self._durations.quiet_s - quiet_s)

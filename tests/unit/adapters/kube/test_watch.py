@@ -82,7 +82,7 @@ class Scene:
 
     @property
     def asked(self) -> list[str | None]:
-        """The version of each watch and probe; None for a list."""
+        """The version of each watch; None for a list or a probe."""
         return [query.get("resourceVersion") for query in self.served.asked]
 
 
@@ -321,8 +321,17 @@ async def test_a_quiet_watch_is_kept_while_the_api_server_answers() -> None:
         s.served.script += [page(version="5"), s.served.stream(), page(version="6"), page(version="7")]
         async with following(s):
             await s.asks(4)
-            assert s.asked == [None, "5", "0", "0"]
+            assert s.asked == [None, "5", None, None]
             assert (s.follower.lost_s, s.heard.troubles) == (0.0, [])
+
+
+async def test_a_probe_reads_one_object_from_etcd() -> None:
+    """From its cache the API server would return the whole collection, whatever the limit is."""
+    async with quiet_scene(0.02) as s:
+        s.served.script += [page(version="5"), s.served.stream(), page(version="6")]
+        async with following(s):
+            await s.asks(3)
+            assert s.served.asked[2] == {"limit": "1"}
 
 
 async def test_a_quiet_watch_is_lost_if_the_api_server_does_not_answer() -> None:
@@ -331,7 +340,7 @@ async def test_a_quiet_watch_is_lost_if_the_api_server_does_not_answer() -> None
         async with following(s):
             await s.asks(4)
             assert [error.status for error in s.heard.troubles] == [503]
-            assert s.asked == [None, "5", "0", "5"]
+            assert s.asked == [None, "5", None, "5"]
 
 
 @asynccontextmanager
