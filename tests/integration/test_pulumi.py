@@ -152,6 +152,17 @@ async def test_the_state_of_the_engine_has_no_credentials(deployed: Deployed) ->
     assert not [secret for secret in user.values() if secret in state]
 
 
+async def test_an_empty_file_of_attributes_that_a_kill_has_left_can_be_removed(deployed: Deployed) -> None:
+    stack = deployed.stack
+    before = await stack.export()
+    (attributes,) = (stack.folder / "state").rglob(f"stacks/**/{stack.name}.json.attrs")
+    attributes.write_text("")
+    with pytest.raises(PulumiError, match="failed to load checkpoint: EOF"):
+        await stack.export()
+    attributes.unlink()
+    assert await stack.export() == before
+
+
 async def test_another_image_is_the_only_difference_and_updates_one_object(
     deployed: Deployed,
 ) -> None:

@@ -325,8 +325,8 @@ async def test_a_quiet_watch_is_kept_while_the_api_server_answers() -> None:
             assert (s.follower.lost_s, s.heard.troubles) == (0.0, [])
 
 
-async def test_a_probe_reads_one_object_from_etcd() -> None:
-    """From its cache the API server would return the whole collection, whatever the limit is."""
+async def test_a_probe_asks_for_one_object() -> None:
+    """With ``resourceVersion=0`` the API server would return the whole collection, whatever the limit is."""
     async with quiet_scene(0.02) as s:
         s.served.script += [page(version="5"), s.served.stream(), page(version="6")]
         async with following(s):
