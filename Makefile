@@ -3,7 +3,7 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 BIN := .venv/bin
 ANSIBLE := ansible/.venv/bin
-SOURCES := gpushare testbed release tools components policy tests docs ansible/extensions ansible/plugins __main__.py
+SOURCES := gpushare samples testbed release tools components policy tests docs ansible/extensions ansible/plugins __main__.py
 PROSE := *.md ansible/*.md ansible/playbooks ansible/roles inventories
 
 # The virtual environment requires packages that another prerequisite installs.
@@ -72,7 +72,7 @@ unit: setup ## Run the tests of one package; PKG=<folder in tests/unit>, with pr
 	@$(BIN)/pytest -q --hypothesis-profile=$(PROFILE) tests/unit/$(PKG) $(if $(filter scheduling,$(PKG)),tests/property)
 
 .PHONY: process
-process: packages setup ## Run tests that start processes or compile
+process: packages setup setup-ansible ## Run tests that start processes or compile
 	@$(PYTEST) tests/process
 
 .PHONY: check-ansible
@@ -99,17 +99,22 @@ collection-modules: setup ## Copy modules of gpushare/ into the Ansible collecti
 collection: setup-ansible collection-modules ## Build the tarball of the Ansible collection in dist/
 	@$(ANSIBLE)/ansible-galaxy collection build --force --output-path dist ansible
 
+AT_ONCE := 2
 .PHONY: molecule
 molecule: packages setup setup-ansible ## Test the roles on real systemd hosts; SCENARIO=<names> selects scenarios
-	@$(BIN)/python -m tools.molecule $(SCENARIO)
+	@$(BIN)/python -m tools.molecule --at-once $(AT_ONCE) $(SCENARIO)
 
 .PHONY: docs
 docs: setup ## Build the documentation; warnings are errors
 	@$(BIN)/sphinx-build -q -W --keep-going docs docs/_build/html
 
 .PHONY: integration
-integration: packages setup ## Run the tests on real control planes, and those of the whole system from images
-	@$(BIN)/pytest -q -n 2 --dist loadfile --durations=15 tests/integration tests/e2e
+integration: packages setup setup-ansible ## Run the tests on real control planes, and those of the whole system from images
+	@$(BIN)/pytest -q -n 2 --dist loadfile --no-loadscope-reorder --durations=15 tests/integration tests/e2e
+
+.PHONY: system
+system: export GPUSHARE_REQUIRE_ALL := 1
+system: molecule integration ## Run all tests on real hosts, kubelets and images, as root; a missing requirement is a failure
 
 .PHONY: faults
 faults: packages setup ## Run the tests of the fault table, and write docs/reference/faults.md from their results
@@ -147,6 +152,10 @@ bench-metrics-api: packages setup ## Measure the time until an HPA has the metri
 bench-pulumi: packages setup ## Measure preview, up and destroy of the full stack with the real engine, and import time
 	@$(BIN)/python -m tests.bench.pulumi
 
+.PHONY: bench-install
+bench-install: packages setup setup-ansible ## Measure the commands of the page "Install"; about 20 minutes, as root
+	@$(BIN)/python -m tests.bench.install
+
 .PHONY: bench-preflight
 bench-preflight: packages setup setup-ansible ## Measure the preflight of 200 hosts compared with `ansible -m setup`
 	@$(BIN)/python -m tests.bench.preflight
@@ -167,19 +176,38 @@ sbom: setup ## Write the SBOM of each image to dist/ (CycloneDX)
 sign: setup ## Sign the pushed images and their SBOMs by digest; requires cosign
 	@$(BIN)/python -m release.supply sign
 
+.PHONY: release
+release: setup setup-ansible collection-modules images ## Build what is installed (wheel, YAML, chart, collection, plugins) to dist/; TAG=v…
+	@$(BIN)/python -m release.bundle
+
+.PHONY: sign-release
+sign-release: setup ## Sign the checksums in dist/; requires cosign
+	@$(BIN)/python -m release.supply sign-release
+
+.PHONY: check-tag
+check-tag: setup ## Check that TAG is that of the version, has a changelog, and is on the main branch
+	@$(BIN)/python -m release.version --tag "$$TAG"
+
+.PHONY: publish-release
+publish-release: setup ## Create the release TAG on GitHub from dist/, and push the chart; requires gh and skopeo
+	@$(BIN)/python -m release.publish
+
 # The language host of Pulumi runs uv from PATH; `make setup` links it in this folder.
 PULUMI_PATH = $(CURDIR)/$(BIN):$$PATH
+# Packs of rules for every object; their violations stop `preview` and `up`.
+POLICY_PACKS ?= policy
+PULUMI_FLAGS = $(addprefix --policy-pack=,$(POLICY_PACKS)) --non-interactive --stack "$$STACK"
 NEED_STACK = $(if $(STACK),,$(error name a stack: make $@ STACK=<name>))
 
 .PHONY: preview
 preview: setup ## Show what `make up` would change; STACK=<name>
 	$(NEED_STACK)
-	@PATH="$(PULUMI_PATH)" pulumi preview --diff --non-interactive --stack "$$STACK"
+	@PATH="$(PULUMI_PATH)" pulumi preview --diff $(PULUMI_FLAGS)
 
 .PHONY: up
 up: setup ## Deploy a stack to its cluster; STACK=<name>
 	$(NEED_STACK)
-	@PATH="$(PULUMI_PATH)" pulumi up --yes --skip-preview --non-interactive --stack "$$STACK"
+	@PATH="$(PULUMI_PATH)" pulumi up --yes --skip-preview $(PULUMI_FLAGS)
 
 .PHONY: monitoring
 monitoring: setup ## Generate rules, alerts and dashboards in components/monitoring

@@ -1,26 +1,34 @@
 """The Pulumi program: decodes the configuration, creates the components and exports the outputs."""
 
 import pulumi
-from pulumi.runtime.config import CONFIG
 from pulumi_kubernetes import Provider
 
-from components.resources import GpuShare, kubeconfig_of
-from components.stack import from_engine, load
+from components.engine import checked_cluster, configuration, kubeconfig_of
+from components.resources import GpuShare
+from components.stack import load
+from components.waiting import DEFAULT_NODES
 from gpushare.errors import ConfigError
 
 try:
-    stack = load(from_engine(CONFIG.get()))
+    stack = load(configuration())
+    asked = checked_cluster(stack)
 except ConfigError as error:
     raise pulumi.RunError(str(error)) from error
 
-access = {"kubeconfig": kubeconfig_of(stack), "context": stack.context or None}
+# A changed ConfigMap is updated; the provider would replace it, and its name would not exist for a moment.
+access = {
+    "kubeconfig": kubeconfig_of(stack),
+    "context": stack.context or None,
+    "enable_config_map_mutable": True,
+}
 # The stack owns its objects: manual changes are reverted, not a conflict.
 cluster = Provider("cluster", **access, enable_patch_force=True, upsert_existing_objects=stack.adopt or None)
 # Shared objects may already exist; fields of other managers are a conflict.
 shared = Provider("shared", **access, upsert_existing_objects=True)
 # The stack did not create adopted objects, so it does not delete them.
 options = pulumi.ResourceOptions(providers=[cluster], retain_on_delete=stack.adopt or None)
-made = GpuShare("gpushare", stack, options, shared=shared)
+nodes = asked.nodes if asked and asked.nodes else DEFAULT_NODES
+made = GpuShare("gpushare", stack, options, shared=shared, nodes=nodes)
 
 pulumi.export("objects", made.names)
 pulumi.export("images", made.images)

@@ -9,9 +9,32 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from pulumi.provider.experimental import component_provider_host
+from pulumi import InputPropertiesError, Inputs, ResourceOptions
+from pulumi.provider import ConstructResult, main
+from pulumi.provider.experimental.component import ComponentProvider
+from pulumi.provider.server import ComponentInitError
 
 from components.resources import GpuShare
+from gpushare.errors import ConfigError
+
+_NAME = "gpushare"
+
+
+class Provider(ComponentProvider):
+    """The SDK reports an error of a component with a traceback; invalid settings are one line."""
+
+    def construct(
+        self, name: str, resource_type: str, inputs: Inputs, options: ResourceOptions | None = None
+    ) -> ConstructResult:
+        """The constructed component. Raises InputPropertiesError if its settings are invalid."""
+        try:
+            return super().construct(name, resource_type, inputs, options)
+        except ComponentInitError as error:
+            if isinstance(error.inner, ConfigError):
+                # Without a list of errors, the SDK fails with an AttributeError.
+                raise InputPropertiesError(str(error.inner), []) from error
+            raise
+
 
 if __name__ == "__main__":
-    component_provider_host([GpuShare], "gpushare", version=version("gpushare-kubernetes"))
+    main(Provider([GpuShare], _NAME, version=version("gpushare-kubernetes")), sys.argv[1:])

@@ -8,19 +8,18 @@ from collections.abc import Mapping
 from itertools import combinations
 from typing import Final, TypeVar
 
+from components.checks_monitoring import check_ca, check_monitoring
+from components.checks_pods import check_pods
 from components.config import (
     FIRST_MUTATING,
     ClusterSettings,
     DevicePlugin,
-    Exporter,
     Exposure,
     Extender,
     Installer,
     Isolation,
-    MetricsApi,
-    MetricsSource,
-    Monitoring,
     Mps,
+    NetworkPolicies,
     NodePool,
     Scheduler,
     Stack,
@@ -29,6 +28,7 @@ from components.config import (
 )
 from components.forms import (
     MODE_LABELS,
+    check_addresses,
     check_any_label,
     check_labels,
     check_limits,
@@ -44,8 +44,8 @@ from components.forms import (
     modes_in,
 )
 from components.images import with_images
-from components.manifests.tls import tls_secret
-from gpushare.contract import LABEL_GPUSHARE, LABEL_NO_ISOLATION, LABEL_PLACEMENT, METRICS_API_GROUP
+from components.manifests.tls import makes_certificates, tls_secret
+from gpushare.contract import LABEL_GPUSHARE, LABEL_NO_ISOLATION, LABEL_PLACEMENT
 from gpushare.errors import ConfigError
 from gpushare.kubescheduler.config import DEFAULT_SCHEDULER, DEFAULT_URL, KubernetesVersion
 from gpushare.model.modes import LIMITING, Mode, mode_of
@@ -62,7 +62,6 @@ _MAX_POOL: Final = 37
 """The names of the DaemonSets of a pool are also label values."""
 _RESERVED: Final = ("default", "kube-", "system-")
 """Prefixes of the namespaces and priority classes of Kubernetes."""
-_PEM: Final = "-----BEGIN CERTIFICATE-----"
 _MAX_PRIORITY: Final = 1_000_000_000
 """Higher values are reserved for Kubernetes."""
 
@@ -80,17 +79,31 @@ def check(raw: S) -> S:
     for index, pool in enumerate(settings.node_pools):
         _check_node_pool(f"nodePools[{index}]", pool, settings.kubernetes_version)
     _check_nodes(settings.node_pools)
+    _check_agents(settings)
     if settings.installer:
         _check_installer(settings.installer, settings.extender)
     _check_isolation(settings)
     if settings.monitoring:
-        _check_monitoring("monitoring", settings.monitoring)
+        check_monitoring("monitoring", settings.monitoring)
     for index, tenant in enumerate(settings.tenants):
         _check_tenant(f"tenants[{index}]", tenant)
     check_unique("tenants", [tenant.name for tenant in settings.tenants])
+    check_pods(settings)
+    if settings.network_policies:
+        _check_network("networkPolicies", settings.network_policies)
     if isinstance(settings, Stack):
         _check_connection(settings)
+        _check_adoption(settings)
     return settings
+
+
+def _check_network(where: str, policies: NetworkPolicies) -> None:
+    if not policies.control_plane:
+        raise ConfigError(f"{where}.controlPlane: empty; list addresses, like 10.0.0.0/28")
+    for index, each in enumerate(policies.control_plane):
+        check_addresses(f"{where}.controlPlane[{index}]", each)
+    for index, each in enumerate(policies.monitoring_namespaces):
+        check_name(f"{where}.monitoringNamespaces[{index}]", each)
 
 
 def _check_pulls(settings: ClusterSettings) -> None:
@@ -103,10 +116,18 @@ def _check_pulls(settings: ClusterSettings) -> None:
 def _check_connection(stack: Stack) -> None:
     if stack.kubeconfig and stack.kubeconfig_from:
         raise ConfigError(
-            f"kubeconfigFrom: kubeconfig is also set, to {stack.kubeconfig!r}; set only one of the two"
+            "kubeconfigFrom: kubeconfig is also set, and may be a secret; set only one of the two"
         )
     if stack.kubeconfig_from:
         check_stack("kubeconfigFrom.stack", stack.kubeconfig_from.stack)
+
+
+def _check_adoption(stack: Stack) -> None:
+    if stack.adopt and stack.extender.tls is None and makes_certificates(stack.extender):
+        raise ConfigError(
+            "extender.tls: required with adopt, because the schedulers of an Aliyun installation call the "
+            "extender without TLS; use none, and stack as soon as you can configure the schedulers"
+        )
 
 
 def _check_extender(extender: Extender, version: KubernetesVersion) -> None:
@@ -170,14 +191,9 @@ def _check_webhook(where: str, scheduler: Scheduler, webhook: Webhook, version: 
     where = f"{where}.webhook"
     check_size(where, webhook.cpu, webhook.memory)
     check_name(f"{where}.tlsSecret", webhook.tls_secret)
-    _check_ca_bundle(where, webhook.ca_bundle)
+    check_ca(where, webhook)
     if webhook.replicas < 1:
         raise ConfigError(f"{where}.replicas: {webhook.replicas} is not allowed; use 1 or more")
-
-
-def _check_ca_bundle(where: str, text: str) -> None:
-    if _PEM not in text:
-        raise ConfigError(f"{where}.caBundle: {text!r} is not a certificate; set it to the text of ca.crt")
 
 
 def _check_scheduler(where: str, scheduler: Scheduler, version: KubernetesVersion) -> None:
@@ -250,6 +266,26 @@ def _check_nodes(pools: tuple[NodePool, ...]) -> None:
     for (first, one), (second, other) in combinations(nodes, 2):
         if one == other:
             raise ConfigError(f"nodePools[{second}].nodes: {one!r} is also in nodePools[{first}]; keep one")
+
+
+def _check_agents(settings: ClusterSettings) -> None:
+    """Nodes that the stack labels as sharing need an agent, unless something else deploys the agents."""
+    selectors = [plugin.node_selector for plugin in settings.device_plugins]
+    for index, pool in enumerate(settings.node_pools):
+        mode, not_sharing = mode_of(pool.labels)
+        if not modes_in(pool.labels) or not_sharing:
+            continue
+        if selectors and not any(_may_select(each, pool.labels) for each in selectors):
+            raise ConfigError(
+                f"nodePools[{index}].labels: {dict(pool.labels)}, mode {mode}, but no nodeSelector of "
+                "devicePlugins selects these nodes, so they would have no agent; add an entry"
+            )
+
+
+def _may_select(selector: Mapping[str, str], labels: Mapping[str, str]) -> bool:
+    """Whether nodes with these labels can match; they may have further labels, but no other mode."""
+    known = {key: value for key, value in selector.items() if key in labels or key in MODE_LABELS}
+    return known.items() <= labels.items()
 
 
 def _check_installer(installer: Installer, extender: Extender) -> None:
@@ -325,45 +361,6 @@ def _check_mps(where: str, mps: Mps) -> None:
     check_any_label(f"{where}.nodeLabels", mps.node_labels)
 
 
-def _check_monitoring(where: str, monitoring: Monitoring) -> None:
-    """Checks all parts of monitoring."""
-    _check_exporter(f"{where}.exporter", monitoring.exporter)
-    if monitoring.metrics_api:
-        _check_metrics_api(f"{where}.metricsApi", monitoring.metrics_api)
-    if monitoring.metrics_api and monitoring.adapter_rules:
-        raise ConfigError(
-            f"{where}.adapterRules: {where}.metricsApi also serves {METRICS_API_GROUP}, like "
-            "prometheus-adapter; keep one of the two"
-        )
-
-
-def _check_metrics_api(where: str, api: MetricsApi) -> None:
-    check_size(where, api.cpu, api.memory)
-    check_name(f"{where}.tlsSecret", api.tls_secret)
-    _check_ca_bundle(where, api.ca_bundle)
-    if api.replicas < 1:
-        raise ConfigError(f"{where}.replicas: {api.replicas} is not allowed; use 1 or more")
-    if (api.source is MetricsSource.PROMETHEUS) != bool(api.prometheus_url):
-        raise ConfigError(
-            f"{where}.prometheusUrl: {api.prometheus_url!r} is not allowed with source {api.source}; "
-            f"set it for {MetricsSource.PROMETHEUS} only, like http://prometheus.monitoring:9090"
-        )
-    if api.prometheus_url and not api.prometheus_url.startswith(("http://", "https://")):
-        raise ConfigError(
-            f"{where}.prometheusUrl: {api.prometheus_url!r} is not a URL; use http:// or https://"
-        )
-
-
-def _check_exporter(where: str, exporter: Exporter) -> None:
-    check_size(where, exporter.cpu, exporter.memory)
-    check_any_label(f"{where}.nodeLabels", exporter.node_labels)
-    if exporter.interval_seconds < 1:
-        raise ConfigError(
-            f"{where}.intervalSeconds: {exporter.interval_seconds} is not allowed; use 1 or more"
-        )
-    check_path(f"{where}.kubeletRoot", exporter.kubelet_root)
-
-
 def _check_tenant(where: str, tenant: Tenant) -> None:
     check_name(f"{where}.name", tenant.name)
     if tenant.name.startswith(_RESERVED):
@@ -371,8 +368,9 @@ def _check_tenant(where: str, tenant: Tenant) -> None:
             f"{where}.name: {tenant.name!r} is reserved for Kubernetes; use a name that does not start "
             f"with {', '.join(_RESERVED)}"
         )
-    if tenant.gpu_mem < 0:
-        raise ConfigError(f"{where}.gpuMem: {tenant.gpu_mem} is not allowed; use 0 or more")
+    for key, amount in (("gpuMem", tenant.gpu_mem), ("gpuCore", tenant.gpu_core), ("gpus", tenant.gpus)):
+        if amount is not None and amount < 0:
+            raise ConfigError(f"{where}.{key}: {amount} is not allowed; use 0 or more")
     if tenant.priority is not None and abs(tenant.priority) > _MAX_PRIORITY:
         raise ConfigError(
             f"{where}.priority: {tenant.priority} is not allowed; use {-_MAX_PRIORITY} to {_MAX_PRIORITY}"

@@ -2,8 +2,9 @@
 
 What belongs here: types and defaults. What does not: decoding (``components.decode``), checks
 (``components.checks``) and the objects (``components.manifests``). In the configuration, field names are in
-camel case. The reference page and the schema of the component provider are generated from this module,
-including the docstrings (``components.args``).
+camel case. The reference page and the schema of the component provider are generated from these classes,
+including the docstrings (``components.args``). Those of the extender and of monitoring are in separate
+modules; import all of them from here.
 """
 
 from collections.abc import Mapping
@@ -12,17 +13,67 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Final
 
-from gpushare.contract import (
-    LABEL_CARD_MODEL,
-    LABEL_CGPU,
-    LABEL_GPU_PRESENT,
-    LABEL_GPUSHARE,
-    LABEL_MODE,
-    LABELS_PCI_PRESENT,
+from components.config_extender import (
+    FIRST_MUTATING,
+    Exposure,
+    Extender,
+    LogLevel,
+    Scheduler,
+    Tls,
+    Webhook,
 )
+from components.config_monitoring import GPU_NODES, Exporter, MetricsApi, MetricsSource, Monitoring
+from components.config_pods import (
+    CONTROL_PLANE,
+    CONTROL_PLANE_TAINTS,
+    EVERY_TAINT,
+    MAX_UNAVAILABLE,
+    NODE_CRITICAL,
+    Effect,
+    Operator,
+    Toleration,
+)
+from gpushare.contract import LABEL_CGPU, LABEL_GPUSHARE, LABEL_MODE
 from gpushare.kubescheduler.config import KubernetesVersion
 from gpushare.model.modes import LIMITING, Mode
 from gpushare.model.options import DeviceListStrategy, MemoryUnit, Placement
+
+__all__ = [
+    "CONTROL_PLANE",
+    "CONTROL_PLANE_TAINTS",
+    "FIRST_MUTATING",
+    "GPU_NODES",
+    "LIMITED_NODES",
+    "MPS_NODES",
+    "NODE_CRITICAL",
+    "NONE",
+    "SHARED_NODES",
+    "ClusterSettings",
+    "DevicePlugin",
+    "Effect",
+    "Elsewhere",
+    "Exporter",
+    "Exposure",
+    "Extender",
+    "Installer",
+    "Isolation",
+    "LogLevel",
+    "MetricsApi",
+    "MetricsSource",
+    "Monitoring",
+    "Mps",
+    "NetworkPolicies",
+    "NodePool",
+    "Operator",
+    "PodSecurity",
+    "Scheduler",
+    "Stack",
+    "State",
+    "Tenant",
+    "Tls",
+    "Toleration",
+    "Webhook",
+]
 
 SHARED_NODES: Final[Mapping[str, str]] = MappingProxyType({LABEL_GPUSHARE: "true"})
 LIMITED_NODES: Final = (
@@ -31,41 +82,15 @@ LIMITED_NODES: Final = (
 )
 """Nodes with a mode that enforces limits."""
 MPS_NODES: Final = (f"{LABEL_MODE}={Mode.MPS}",)
-GPU_NODES: Final = (
-    f"{LABEL_GPUSHARE}=true",
-    f"{LABEL_CGPU}=true",
-    LABEL_MODE,
-    LABEL_CARD_MODEL,
-    *(f"{label}=true" for label in (LABEL_GPU_PRESENT, *LABELS_PCI_PRESENT)),
-)
-"""Nodes that share GPUs, nodes with a known model, and nodes where a discovery found GPUs."""
-FIRST_MUTATING: Final = KubernetesVersion(1, 36)
-"""The first version with MutatingAdmissionPolicies by default."""
-NO_IMAGES: Final[Mapping[str, str]] = MappingProxyType({})
+NONE: Final[Mapping[str, str]] = MappingProxyType({})
 
 
-class Exposure(StrEnum):
-    """How kube-scheduler reaches the extender."""
+class PodSecurity(StrEnum):
+    """A Pod Security Standard."""
 
-    NODE_PORT = "node-port"
-    CLUSTER_IP = "cluster-ip"
-    SIDECAR = "sidecar"
-
-
-class Tls(StrEnum):
-    """Authentication on the port of the extender for kube-scheduler."""
-
-    STACK = "stack"
-    NONE = "none"
-
-
-class LogLevel(StrEnum):
-    """Log level of a daemon."""
-
-    DEBUG = "debug"
-    INFO = "info"
-    WARN = "warn"
-    ERROR = "error"
+    PRIVILEGED = "privileged"
+    BASELINE = "baseline"
+    RESTRICTED = "restricted"
 
 
 class State(StrEnum):
@@ -73,93 +98,6 @@ class State(StrEnum):
 
     PRESENT = "present"
     ABSENT = "absent"
-
-
-class MetricsSource(StrEnum):
-    """Source of the metrics API."""
-
-    EXPORTERS = "exporters"
-    PROMETHEUS = "prometheus"
-
-
-@dataclass(frozen=True, slots=True)
-class Webhook:
-    """The webhook that names the scheduler of new pods, in clusters before Kubernetes 1.36."""
-
-    tls_secret: str
-    """Secret in kube-system with ``tls.crt`` and ``tls.key`` for
-    ``gpushare-scheduler-name.kube-system.svc``."""
-    ca_bundle: str
-    """CA certificates in PEM, with which the API server verifies the webhook."""
-    replicas: int = 2
-    """Number of pods. Without one, new pods keep the default scheduler."""
-    cpu: str = "100m"
-    """CPU request and limit."""
-    memory: str = "128Mi"
-    """Memory request and limit."""
-
-
-@dataclass(frozen=True, slots=True)
-class Scheduler:
-    """An additional stock kube-scheduler, for clusters where the default scheduler cannot be configured."""
-
-    image: str
-    """Image of kube-scheduler, in the version of the cluster."""
-    name: str = "gpushare-scheduler"
-    """The ``schedulerName`` of pods that use it."""
-    claim_pods: bool = True
-    """Whether pods that request GPU memory and name no scheduler get this one when they are created. From
-    Kubernetes 1.36 on, a policy sets it; earlier the webhook, or a policy warns, from 1.30 on."""
-    webhook: Webhook | None = None
-    """Sets the scheduler before Kubernetes 1.36."""
-    cpu: str = "500m"
-    """CPU request."""
-    cpu_limit: str = "4"
-    """CPU limit; a scheduler that is throttled delays every pod of its queue."""
-    memory: str = "512Mi"
-    """Memory request."""
-    memory_limit: str = "4Gi"
-    """Memory limit. It needs about 20 KiB for each pod of the cluster, with or without a GPU."""
-
-
-@dataclass(frozen=True, slots=True)
-class Extender:
-    """The scheduler extender."""
-
-    image: str = ""
-    """Image with digest; default: ``extender`` of ``images``."""
-    replicas: int = 1
-    """1, 2 or 3; of several only the leader binds."""
-    lease: bool = True
-    """Whether it may use a Lease. Without the Lease only one replica is possible, which waits 18 s before its
-    first bind."""
-    exposure: Exposure = Exposure.NODE_PORT
-    """``node-port``: host network and NodePort 32766, as in the ACK documentation. ``cluster-ip``: a
-    Service. ``sidecar``: on loopback, each replica beside an additional kube-scheduler."""
-    scheduler: Scheduler | None = None
-    """The additional kube-scheduler; only with ``sidecar``."""
-    tls: Tls = Tls.NONE
-    """``stack``: mutual TLS between the scheduler and the extender, with certificates that the stack makes in
-    the cluster. ``none``: plain HTTP, with which every host and pod that reaches the port can bind pods."""
-    tls_secret: str | None = None
-    """Secret in kube-system with ``tls.crt``, ``tls.key`` and ``ca.crt`` of another CA, to use instead of
-    certificates of the stack. With ``sidecar`` only replicas use it, between each other."""
-    client_names: tuple[str, ...] = ()
-    """Names in the certificates of those who may filter and bind, if they differ from the defaults. Include
-    those of kube-scheduler and, with several replicas, of the extender."""
-    certificates_image: str = ""
-    """Image with digest of the Job that makes certificates; default: ``cli`` of ``images``."""
-    log_level: LogLevel = LogLevel.INFO
-    """Lowest level that is logged."""
-    shortlist: int | None = None
-    """Maximum number of nodes that a filter call returns, the best ones; 0 for all. Default: 100 for
-    ``sidecar``, where the scheduler calls no other extender, else all."""
-    cgpu_pods_per_card: int | None = None
-    """Maximum number of pods per GPU on nodes of mode ``cgpu``, 0 for no limit. Default: 20."""
-    cpu: str = "1"
-    """CPU request and limit."""
-    memory: str = "512Mi"
-    """Memory request and limit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,6 +125,9 @@ class DevicePlugin:
     ``nodes/proxy``, a right that includes running commands in every pod."""
     runtime_class: str | None = None
     """RuntimeClass for NVIDIA's runtime, if that is not the default runtime of the nodes."""
+    driver_root: str | None = None
+    """Root folder of the driver on the nodes, to use its NVML and not the one that NVIDIA's runtime mounts,
+    such as ``/run/nvidia/driver`` of the GPU Operator."""
     evict_recover: bool = False
     """Whether to stop NVIDIA's plugin on the nodes of the pool, where it is a static pod, and restore it when
     sharing ends."""
@@ -194,6 +135,12 @@ class DevicePlugin:
     """CPU request and limit."""
     memory: str = "300Mi"
     """Memory request and limit."""
+    tolerations: tuple[Toleration, ...] = EVERY_TAINT
+    """Taints of nodes on which its pods may run. Default: every node. A list replaces the default."""
+    priority_class: str = NODE_CRITICAL
+    """PriorityClass of its pods."""
+    max_unavailable: str = MAX_UNAVAILABLE
+    """Number or percentage of nodes whose pods are replaced at the same time, like "1" or "10%"."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,6 +192,12 @@ class Isolation:
     """CPU request and limit."""
     memory: str = "64Mi"
     """Memory request and limit."""
+    tolerations: tuple[Toleration, ...] = EVERY_TAINT
+    """Taints of nodes on which its pods may run. Default: every node. A list replaces the default."""
+    priority_class: str = NODE_CRITICAL
+    """PriorityClass of its pods."""
+    max_unavailable: str = MAX_UNAVAILABLE
+    """Number or percentage of nodes whose pods are replaced at the same time, like "1" or "10%"."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,65 +217,10 @@ class Mps:
     """CPU request and limit."""
     memory: str = "2Gi"
     """Memory request and limit, including the MPS servers, which are killed if it is too low."""
-
-
-@dataclass(frozen=True, slots=True)
-class Exporter:
-    """The DaemonSet that serves metrics of GPUs and containers on every node with GPUs."""
-
-    image: str = ""
-    """Image with digest; default: ``exporter`` of ``images``."""
-    node_labels: tuple[str, ...] = GPU_NODES
-    """It runs on nodes with at least one of these labels, ``key`` or ``key=value``. A list replaces the
-    default."""
-    interval_seconds: int = 15
-    """Interval between readings."""
-    kubelet_root: str = "/var/lib/kubelet"
-    """Root folder of the kubelet on the nodes."""
-    runtime_class: str | None = None
-    """RuntimeClass for NVIDIA's runtime, if that is not the default runtime of the nodes."""
-    cpu: str = "200m"
-    """CPU request and limit."""
-    memory: str = "200Mi"
-    """Memory request and limit."""
-
-
-@dataclass(frozen=True, slots=True)
-class MetricsApi:
-    """The server of ``custom.metrics.k8s.io``: the HPA scales on GPU usage without an adapter."""
-
-    tls_secret: str
-    """Secret in kube-system with ``tls.crt`` and ``tls.key`` for ``gpushare-metrics-api.kube-system.svc``."""
-    ca_bundle: str
-    """CA certificates in PEM, with which the API server verifies the metrics API."""
-    image: str = ""
-    """Image with digest; default: ``metrics-api`` of ``images``."""
-    replicas: int = 1
-    """Number of pods."""
-    source: MetricsSource = MetricsSource.EXPORTERS
-    """``exporters``: reads the exporters. ``prometheus``: queries Prometheus."""
-    prometheus_url: str = ""
-    """URL of Prometheus; only with source ``prometheus``."""
-    cpu: str = "500m"
-    """CPU request and limit."""
-    memory: str = "256Mi"
-    """Memory request and limit."""
-
-
-@dataclass(frozen=True, slots=True)
-class Monitoring:
-    """Monitoring of the GPUs."""
-
-    exporter: Exporter = field(default_factory=Exporter)
-    """The exporter; ``{}`` for the defaults."""
-    metrics_api: MetricsApi | None = None
-    """The metrics API for the HPA, if prometheus-adapter does not serve the same API."""
-    adapter_rules: bool = False
-    """Whether to create a ConfigMap with the rules of the ACK documentation for prometheus-adapter."""
-    operator: bool = False
-    """Whether scrapes, rules and alerts are objects of the Prometheus Operator instead of a ConfigMap."""
-    dashboards: bool = True
-    """Whether to create ConfigMaps with dashboards, which the sidecar of Grafana finds by their label."""
+    tolerations: tuple[Toleration, ...] = EVERY_TAINT
+    """Taints of nodes on which its pods may run. Default: every node. A list replaces the default."""
+    priority_class: str = NODE_CRITICAL
+    """PriorityClass of its pods."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -336,9 +234,30 @@ class Tenant:
     """Name of the namespace."""
     gpu_mem: int
     """Units of ``aliyun.com/gpu-mem`` that all its pods together may request."""
+    gpu_core: int | None = None
+    """Percent of GPUs (``aliyun.com/gpu-core.percentage``) that they together may request; no limit by
+    default."""
+    gpus: int | None = None
+    """Whole GPUs (``nvidia.com/gpu``) that they together may request; no limit by default."""
+    pod_security: PodSecurity | None = None
+    """Pod Security Standard that the API server enforces for its pods, from Kubernetes 1.23 on; by default
+    that of the cluster."""
     priority: int | None = None
     """Value of a PriorityClass with the name of the tenant; without it none is created. The value is
     immutable in Kubernetes: delete the PriorityClass before a change."""
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkPolicies:
+    """Policies for our pods, except for those of the host network: no other host or pod reaches their ports.
+
+    Your network plugin must enforce NetworkPolicies, and always allow the probes of kubelets.
+    """
+
+    control_plane: tuple[str, ...]
+    """Addresses of kube-apiserver and kube-scheduler as pods see them, like 10.0.0.0/28."""
+    monitoring_namespaces: tuple[str, ...] = ()
+    """Namespaces whose pods may read metrics, such as that of Prometheus."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -366,11 +285,17 @@ class ClusterSettings:
     admission: bool = True
     """Whether to create admission policies, from Kubernetes 1.30 on: only the extender and the agents write
     allocations, an agent writes only to its node, and pods of tenants have no other access to GPUs."""
-    images: Mapping[str, str] = field(default_factory=lambda: NO_IMAGES)
+    network_policies: NetworkPolicies | None = None
+    """NetworkPolicies for our pods; by default none."""
+    images: Mapping[str, str] = field(default_factory=lambda: NONE)
     """Images by name (``extender``, ``device-plugin``, ``exporter``, ``isolation``, ``metrics-api``,
     ``cli``). In the file of a stack, this may be the name of a JSON file, relative to the project."""
     registry: str = ""
     """A mirror, ``host/path``, that replaces the registry host in every image; "" for none."""
+    labels: Mapping[str, str] = field(default_factory=lambda: NONE)
+    """Labels of every object and pod of the stack, except for nodes."""
+    annotations: Mapping[str, str] = field(default_factory=lambda: NONE)
+    """Annotations of every object and pod of the stack, except for nodes."""
     image_pull_secrets: tuple[str, ...] = ()
     """Secrets in kube-system with which every pod pulls its images."""
     allow_tags: bool = False
@@ -392,7 +317,7 @@ class Stack(ClusterSettings):
     """A cluster and the access to it."""
 
     kubeconfig: str = ""
-    """Path of the kubeconfig for Pulumi; default: as kubectl."""
+    """Path of the kubeconfig for Pulumi, or its text as a secret of the stack; default: as kubectl."""
     kubeconfig_from: Elsewhere | None = None
     """The stack that created the cluster, if the kubeconfig is an output of that stack."""
     context: str = ""

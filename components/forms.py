@@ -4,10 +4,12 @@ Errors name the key, the value and the fix. What does not belong here: checks of
 (``components.checks``).
 """
 
+import ipaddress
 import re
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from components.config import Effect
 from gpushare.contract import LABEL_CGPU, LABEL_GPUSHARE, LABEL_MODE
 from gpushare.errors import ConfigError
 from gpushare.kubescheduler.config import KubernetesVersion
@@ -27,8 +29,8 @@ _NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _OBJECT: Final = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
 _LABEL_WORD: Final = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
 _LABEL_PREFIX: Final = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
-_EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")
-_TAINT: Final = re.compile(rf"[A-Za-z0-9][-A-Za-z0-9_./]*(=[-A-Za-z0-9_.]*)?:({'|'.join(_EFFECTS)})")
+_TAINT: Final = re.compile(rf"[A-Za-z0-9][-A-Za-z0-9_./]*(=[-A-Za-z0-9_.]*)?:({'|'.join(Effect)})")
+_COUNT: Final = re.compile(r"[1-9][0-9]{0,4}|([1-9][0-9]?|100)%")
 
 
 def check_image(where: str, image: str, *, tags: bool) -> None:
@@ -60,6 +62,23 @@ def check_name(where: str, name: str, *, longest: int = _MAX_NAME) -> None:
         )
 
 
+def check_namespaced(where: str, name: str) -> None:
+    """The namespace and name of an object."""
+    namespace, slash, own = name.partition("/")
+    if not slash or not _NAME.fullmatch(namespace) or not _OBJECT.fullmatch(own):
+        raise ConfigError(f"{where}: {name!r} is not an object; use namespace/name")
+
+
+def check_addresses(where: str, text: str) -> None:
+    """A range of IP addresses."""
+    try:
+        ipaddress.ip_network(text)
+    except ValueError as error:
+        raise ConfigError(
+            f"{where}: {text!r} is not a range of addresses; use one like 10.0.0.0/28"
+        ) from error
+
+
 def check_path(where: str, path: str) -> None:
     """An absolute path on the nodes."""
     if not path.startswith("/"):
@@ -77,9 +96,7 @@ def check_object(where: str, name: str) -> None:
 def check_labels(where: str, labels: Mapping[str, str]) -> None:
     """Valid node labels, with at most one mode label."""
     for key, value in labels.items():
-        prefix, slash, word = key.rpartition("/")
-        if not _LABEL_WORD.fullmatch(word) or (slash and not _LABEL_PREFIX.fullmatch(prefix)):
-            raise ConfigError(f"{where}: {key!r} is not a label; use names like example.com/pool")
+        check_key(where, key)
         if value and not _LABEL_WORD.fullmatch(value):
             raise ConfigError(
                 f"{where}.{key}: {value!r} is not a label value; "
@@ -88,6 +105,13 @@ def check_labels(where: str, labels: Mapping[str, str]) -> None:
     modes = [f"{label}={labels[label]}" for label in modes_in(labels)]
     if len(modes) > 1:
         raise ConfigError(f"{where}: two mode labels, {' and '.join(modes)}; keep one")
+
+
+def check_key(where: str, key: str) -> None:
+    """The key of a label or an annotation."""
+    prefix, slash, word = key.rpartition("/")
+    if not _LABEL_WORD.fullmatch(word) or (slash and not _LABEL_PREFIX.fullmatch(prefix)):
+        raise ConfigError(f"{where}: {key!r} is not a label; use names like example.com/pool")
 
 
 def check_any_label(where: str, labels: Sequence[str]) -> None:
@@ -108,8 +132,21 @@ def check_taint(where: str, taint: str) -> None:
     """A taint in the format of kubectl."""
     if not _TAINT.fullmatch(taint):
         raise ConfigError(
-            f"{where}: {taint!r} is not a taint; use key=value:Effect, with the effect {', '.join(_EFFECTS)}"
+            f"{where}: {taint!r} is not a taint; use key=value:Effect, with the effect {', '.join(Effect)}"
         )
+
+
+def taint_from(text: str) -> dict[str, str]:
+    """The taint in the fields of Kubernetes, from ``key=value:Effect``."""
+    pair, _, effect = text.rpartition(":")
+    key, _, value = pair.partition("=")
+    return {"key": key, **({"value": value} if value else {}), "effect": effect}
+
+
+def check_count(where: str, count: str) -> None:
+    """A number or a percentage of nodes."""
+    if not _COUNT.fullmatch(count):
+        raise ConfigError(f'{where}: {count!r} is not a number of nodes; use "1" or more, or "1%" to "100%"')
 
 
 def check_size(where: str, cpu: str, memory: str) -> None:

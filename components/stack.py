@@ -46,7 +46,16 @@ def from_file(path: Path) -> dict[str, object]:
     config = document.get("config") if isinstance(document, dict) else None
     if not isinstance(config, dict):
         raise ConfigError("has no mapping 'config'")
-    return _own(config)
+    return _without_secrets(_own(config))
+
+
+def _without_secrets(config: dict[str, Any]) -> dict[str, Any]:
+    """Without an encrypted kubeconfig, which only Pulumi needs and can decrypt."""
+    encrypted = [key for key, value in config.items() if isinstance(value, dict) and "secure" in value]
+    for key in encrypted:
+        if key != "kubeconfig":
+            raise ConfigError(f"{key}: is encrypted, and only Pulumi can decrypt it; set it without --secret")
+    return {key: value for key, value in config.items() if key not in encrypted}
 
 
 def _with_images(raw: Mapping[str, object]) -> Mapping[str, object]:

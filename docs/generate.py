@@ -38,6 +38,7 @@ from gpushare.monitoring.rules import RULES
 SECTIONS: Mapping[str, type[Any]] = {
     "A stack": config.Stack,
     "`extender`": config.Extender,
+    "`tolerations`, each": config.Toleration,
     "`extender.scheduler`": config.Scheduler,
     "`extender.scheduler.webhook`": config.Webhook,
     "`devicePlugins`, each": config.DevicePlugin,
@@ -49,11 +50,12 @@ SECTIONS: Mapping[str, type[Any]] = {
     "`monitoring.exporter`": config.Exporter,
     "`monitoring.metricsApi`": config.MetricsApi,
     "`tenants`, each": config.Tenant,
+    "`networkPolicies`": config.NetworkPolicies,
     "`kubeconfigFrom`": config.Elsewhere,
 }
 REFERENCE = Path(__file__).parent / "reference"
 VERSION = KubernetesVersion(1, 33)
-STACK = config.Extender(tls=config.Tls.STACK, certificates_image="none")
+STACK = config.Extender(certificates_image="none")
 ROLES: Mapping[str, list[Object]] = {
     "Extender": extender_manifests.objects(config.Extender(), VERSION),
     "Node agent (`nodes/pods` only with `queryKubelet`)": agent_manifests.shared(VERSION, query_kubelet=True),
@@ -195,7 +197,14 @@ def _default(each: Field[Any]) -> str:
     if value in (None, "", ()) or is_dataclass(value):
         return ""
     plain = dict(value) if isinstance(value, Mapping) else value
-    return f"`{plain if isinstance(plain, StrEnum) else json.dumps(plain)}`" if plain != {} else ""
+    shown = plain if isinstance(plain, StrEnum) else json.dumps(plain, default=_non_empty)
+    return f"`{shown}`" if plain != {} else ""
+
+
+def _non_empty(value: Any) -> dict[str, Any]:
+    """The fields of a record that have a value."""
+    named = {spelled(each.name): getattr(value, each.name) for each in fields(value)}
+    return {name: each for name, each in named.items() if each}
 
 
 if __name__ == "__main__":

@@ -100,11 +100,6 @@ class ApiRestored(GpuShareError):
         )
 
 
-def went_back(before: str, now: str) -> bool:
-    """Whether a resource version is earlier than one read before; False if they cannot be compared."""
-    return before.isdecimal() and now.isdecimal() and int(now) < int(before)
-
-
 def first_of(group: BaseExceptionGroup[GpuShareError]) -> BaseException:
     """The first error of a group that is not itself a group."""
     error: BaseException = group

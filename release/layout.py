@@ -46,10 +46,11 @@ def pack(folder: Path, references: Mapping[str, str], archive: Path) -> None:
 
 
 def named(index: Mapping[str, Any], references: Mapping[str, str]) -> str:
-    """Return the index of the layout with full names of images."""
+    """Return the index of the layout with full names of the images in ``references``, without others."""
     entries = [
         {**entry, "annotations": {_IMAGE_NAME: references[entry["annotations"][_REF_NAME]]}}
         for entry in index["manifests"]
+        if entry["annotations"][_REF_NAME] in references
     ]
     return json.dumps({**index, "manifests": entries})
 

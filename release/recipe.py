@@ -15,11 +15,16 @@ from gpushare.errors import ConfigError
 
 ROOT: Final = Path(__file__).parents[1]
 CONTAINERFILE: Final = "Containerfile"
-SOURCES: Final = ("LICENSE", "README.md", "pyproject.toml", "uv.lock", "gpushare")
+SOURCES: Final = ("LICENSE", "README.md", "pyproject.toml", "uv.lock", "gpushare", "samples")
 """Files that the build may read; .containerignore has the same list."""
 REGISTRY: Final = "registry.example.com/gpushare"
 """Registry in the names of images that are not pushed."""
-_RECIPE: Final = (CONTAINERFILE, ".containerignore", ".ci/bootstrap", "release")
+_RECIPE: Final = (
+    CONTAINERFILE,
+    ".containerignore",
+    ".ci/bootstrap",
+    *(f"release/{name}.py" for name in ("base", "build", "layout", "podman", "pypi", "recipe")),
+)
 _STAGE: Final = re.compile(r"^FROM (\S+) AS (\S+)$", re.MULTILINE)
 _SERVICES_FROM: Final = "runtime"
 _UV_VERSION: Final = re.compile(r"^UV_VERSION=(\S+)$", re.MULTILINE)

@@ -7,6 +7,7 @@ import asyncio
 import json
 import shutil
 import sys
+import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
@@ -21,6 +22,7 @@ from testbed.system.folders import cache_root
 from testbed.system.process import run_text
 
 _LISTS: Final = ROOT / "dist"
+_SUMS: Final = "SHA256SUMS"
 _STEP_S: Final = 300.0
 
 
@@ -46,8 +48,8 @@ def sbom() -> None:
     The file dist/<service>.cdx.json lists its Python packages (CycloneDX).
     """
     _LISTS.mkdir(exist_ok=True)
-    for service in references():
-        text = asyncio.run(run_text(sbom_command(_uv(), service), _STEP_S, cwd=ROOT))
+    for service in filter(has_packages, references()):
+        text = asyncio.run(run_text(sbom_command(uv(), service), _STEP_S, cwd=ROOT))
         listed(service).write_text(text)
         click.echo(listed(service))
 
@@ -55,12 +57,21 @@ def sbom() -> None:
 @cli.command()
 def sign() -> None:
     """Sign each image by digest, and attest its SBOM."""
-    if shutil.which("cosign") is None:
-        raise TestbedError("cosign is not on PATH: install it, see docs.sigstore.dev")
+    _need_cosign()
     for service, reference in references().items():
         for command in sign_commands(service, reference):
             asyncio.run(run_text(command, _STEP_S))
         click.echo(f"signed {reference}")
+
+
+@cli.command("sign-release")
+def sign_release() -> None:
+    """Sign the checksums of dist/, and with them all files of the release."""
+    if not (_LISTS / _SUMS).exists():
+        raise ConfigError(f"{_LISTS / _SUMS} does not exist: run make release")
+    _need_cosign()
+    asyncio.run(run_text(sign_file_command(_LISTS / _SUMS), _STEP_S))
+    click.echo(f"signed {_LISTS / _SUMS}")
 
 
 def references(file: Path = ROOT / DIGESTS) -> Mapping[str, str]:
@@ -69,6 +80,12 @@ def references(file: Path = ROOT / DIGESTS) -> Mapping[str, str]:
         raise ConfigError(f"{file} does not exist: run make images")
     found: dict[str, str] = json.loads(file.read_text())
     return found
+
+
+def has_packages(service: str) -> bool:
+    """Return whether an image has Python packages: ``samples`` has none besides Python itself."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    return service in project["optional-dependencies"]
 
 
 def listed(service: str) -> Path:
@@ -93,13 +110,22 @@ def sbom_command(uv: str, service: str) -> list[str]:
 def sign_commands(service: str, reference: str) -> list[list[str]]:
     """Return the commands that sign an image, and attest its SBOM."""
     predicate = f"--predicate={listed(service)}"
-    return [
-        ["cosign", "sign", "--yes", reference],
-        ["cosign", "attest", "--yes", "--type=cyclonedx", predicate, reference],
-    ]
+    attest = ["cosign", "attest", "--yes", "--type=cyclonedx", predicate, reference]
+    return [["cosign", "sign", "--yes", reference], *([attest] if has_packages(service) else [])]
 
 
-def _uv() -> str:
+def sign_file_command(file: Path) -> list[str]:
+    """Return the command that signs a file; the signature is beside it."""
+    return ["cosign", "sign-blob", "--yes", f"--bundle={file}.sigstore.json", str(file)]
+
+
+def _need_cosign() -> None:
+    if shutil.which("cosign") is None:
+        raise TestbedError("cosign is not on PATH: install it, see docs.sigstore.dev")
+
+
+def uv() -> str:
+    """Return the uv of ``make setup``, or that on PATH."""
     version = uv_version((ROOT / ".ci/bootstrap").read_text())
     own = cache_root() / f"uv-{version}/bin/uv"
     return str(own) if own.exists() else "uv"

@@ -9,7 +9,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from functools import partial
@@ -28,11 +28,11 @@ from testbed.nvml.build import library
 from testbed.nvml.eras import NEWEST
 from testbed.programs import build
 from testbed.pulumi import TOOLS as PULUMI_TOOLS
-from testbed.stories import STORIES, Step, Story
+from testbed.stories import Step, Story, autoscaling, isolation, notebooks, pictures, replicas, sample
+from testbed.stories.autoscaling import autoscaled_cluster
 from testbed.stories.deployed import Deploy, by_kubectl, by_pulumi, deployed_cluster
 from testbed.stories.play import (
     kubelet_cluster,
-    limits,
     perform,
     pod_events,
     show,
@@ -45,9 +45,11 @@ from testbed.system.folders import writable_cache
 _TOOLS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl", "kwok")
 _ANY = KubeletSpec("any", runtime="nvidia", services=True)
 _REAL = (
-    "Nodes are real kubelets with containerd and our node agent. Not real: the GPUs (a stub of NVML "
-    "simulates them) and the images of the workloads (a busybox that sleeps replaces them)."
+    "Nodes are real kubelets with containerd and our node agent. Not real: the GPUs (stubs of NVML and of "
+    "the CUDA driver simulate them) and the images of tf-notebook and binpack-1 (a busybox that sleeps)."
 )
+
+_EVENTS = "kubectl get events --field-selector reason=SuccessfulRescale -o custom-columns=MESSAGE:.message"
 
 _print = partial(click.secho, dim=True)
 
@@ -61,9 +63,13 @@ async def main() -> None:
     deployment = None if missing else await _find_deployment()
     async with AsyncExitStack() as stack:
         run = _Run(stack, real=missing is None, deployment=deployment)
-        for make in STORIES:
+        for story in _stories(run):
+            await run.play(story)
             await stack.aclose()
-            bed = await run.play(make())
+        if run.deployment:
+            await run.autoscale(run.deployment)
+            await stack.aclose()
+        bed = await run.play(sample())
         if _interactive():
             await _keep(bed)
     click.secho("\nThe demo has ended; no process is left running.", bold=True)
@@ -116,9 +122,14 @@ class _Run:
         self._real = real
         self._began: float | None = time.monotonic()
 
+    @property
+    def deployment(self) -> _Deployment | None:
+        """How our services are deployed; None where nodes are simulated."""
+        return self._deployment if self._real else None
+
     async def play(self, story: Story) -> Bed:
         """Play a scenario on its own cluster, and leave the cluster running."""
-        click.secho(f"\n{story.title}\n{'=' * len(story.title)}", bold=True)
+        _print_title(story.title)
         bed, nodes = await self._cluster(story)
         printed: set[tuple[str, str, str]] = set()
         for step in story.steps:
@@ -147,12 +158,23 @@ class _Run:
     async def _real_nodes(self, story: Story) -> list[CardNode]:
         if not (story.deployed and self._deployment):
             return [*await self._stack.enter_async_context(kubelet_cluster(story))]
-        _print(f"# {self._deployment.description}")
         cluster = deployed_cluster(story, self._deployment.images, self._deployment.deploy)
         deployed = await self._stack.enter_async_context(cluster)
-        for name in deployed.objects:
-            _print(f"#   {name}")
-        return deployed.nodes
+        _print_deployment(self._deployment, deployed.objects)
+        return [*deployed.nodes]
+
+    async def autoscale(self, deployment: _Deployment) -> None:
+        """Play the scenario of the HPA on its own cluster."""
+        _print_title(autoscaling.TITLE)
+        images = deployment.images
+        cluster = autoscaled_cluster(images, deployment.deploy)
+        running = await self._stack.enter_async_context(cluster)
+        _print_deployment(deployment, running.objects)
+        _print("# Here the HPA decides every second, and removes replicas after 3 seconds, not 5 minutes")
+        async for step in autoscaling.steps(running, images):
+            _print(f"\n# {step}")
+            await _show_all(["kubectl get hpa", "kubectl gpushare top pod"], partial(show, running.bed))
+        await _show_all([_EVENTS], partial(show, running.bed))
 
     def _print_start(self) -> None:
         if self._began is not None:
@@ -160,11 +182,23 @@ class _Run:
             self._began = None
 
 
+def _stories(run: _Run) -> Iterator[Story]:
+    """Yield the first scenarios; programs use GPU memory only on real nodes, from our images."""
+    yield notebooks()
+    yield isolation(run.deployment.images.references["samples"]) if run.deployment else replicas()
+    yield pictures()
+
+
+def _print_title(title: str) -> None:
+    click.secho(f"\n{title}\n{'=' * len(title)}", bold=True)
+
+
+def _print_deployment(deployment: _Deployment, objects: Sequence[str]) -> None:
+    _print(f"# {deployment.description}: {len(objects)} objects")
+
+
 async def _show_inside(story: Story, bed: Bed, node: CardNode) -> None:
     """Print what only running containers can show."""
-    _print("\n# GPU memory limit of each pod")
-    for pod, text in await limits(bed):
-        click.echo(f"  {pod:<34} {text}")
     await _show_all(story.inside, partial(show, bed))
     if story.on_node:
         _print(f"\n# on node {node.name}, with the service account of its agent")

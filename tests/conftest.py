@@ -1,15 +1,20 @@
-"""Rules for all tests: requirements of the machine, and the search time of tests with ``@given``.
+"""Rules for all tests: order, requirements of the machine, results, and the search time of ``@given``.
 
 ``make check`` takes the profile "check": the same few examples each time. The default "full" searches anew in
 every run, and longer with ``GPUSHARE_EXAMPLES=2000 pytest tests/property``.
 """
 
 import os
+from collections.abc import Generator
 from importlib.util import find_spec
 
 import pytest
 
-from tests.support import needs
+from tests.support import needs, skips
+from tools import results
+
+_KIND = "kind"
+_OUTCOMES = {"passed": "passed", "failed": "failed", "error": "failed", "skipped": "skipped"}
 
 # The environment of the collection's tests has no Hypothesis.
 if find_spec("hypothesis"):
@@ -21,10 +26,53 @@ if find_spec("hypothesis"):
     settings.load_profile("full")
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Start tests with the longest timeouts first, so that no worker ends long after the others."""
+    items.sort(key=_timeout_s, reverse=True)
+
+
+def _timeout_s(item: pytest.Item) -> float:
+    marker = item.get_closest_marker("timeout")
+    return float(marker.args[0]) if marker else 0
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Skip a test if the machine lacks what its ``needs`` markers name."""
-    for marker in item.iter_markers("needs"):
-        for need in marker.args:
-            if reason := needs.missing(need):
-                pytest.skip(reason)
+    for need in _needs(item):
+        if reason := needs.missing(need):
+            pytest.skip(reason)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Refuse skips where all tests are required; note in the report what the test proves."""
+    report = yield
+    skips.refuse(report)
+    report.user_properties.append((_KIND, results.kind_of(item.nodeid, _needs(item))))
+    return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    """Refuse skipped modules where all tests are required."""
+    report = yield
+    skips.refuse(report)
+    return report
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """Record the results for the table of the whole run; those of a worker reach the main process."""
+    if hasattr(config, "workerinput"):
+        return
+    found = [
+        results.Result(str(dict(report.user_properties)[_KIND]), outcome, report.duration)
+        for category, outcome in _OUTCOMES.items()
+        for report in terminalreporter.stats.get(category, ())
+        if isinstance(report, pytest.TestReport)
+    ]
+    results.record(found)
+
+
+def _needs(item: pytest.Item) -> list[str]:
+    return [need for marker in item.iter_markers("needs") for need in marker.args]

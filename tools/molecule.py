@@ -1,4 +1,4 @@
-"""Runs the molecule scenarios, two at a time, each with new hosts: ``python -m tools.molecule``.
+"""Runs the molecule scenarios side by side, each with new hosts: ``python -m tools.molecule``.
 
 Prints a summary of results, times and skipped checks. ``testbed.hosts`` has the hosts,
 ``ansible/extensions/molecule`` the scenarios.
@@ -21,13 +21,14 @@ from typing import Final
 from testbed.errors import TestbedError
 from testbed.hosts import needs
 from testbed.system.folders import cache_root
+from tools import results
 
 _CHECKOUT: Final = Path(__file__).parents[1]
 _COLLECTION: Final = _CHECKOUT / "ansible"
 _SCENARIOS: Final = _COLLECTION / "extensions/molecule"
+_REQUIRE_ALL: Final = "GPUSHARE_REQUIRE_ALL"
 _WITH_OLD_CORE: Final = "default"
 """The scenario that also runs with the old ansible-core."""
-_AT_ONCE: Final = 2
 _TAIL: Final = 150
 """Lines of output to print if a scenario fails."""
 _SKIPPED: Final = re.compile(r"^SKIPPED \[(\d+)\] \S+ (.*)$", re.MULTILINE)
@@ -64,21 +65,29 @@ class Outcome:
 
 
 def main() -> None:
-    """Run the scenarios of the command line, or all; the exit status is 1 if one failed."""
+    """Run the scenarios of the command line, or all; the exit status is 1 if one is not accepted."""
     parser = argparse.ArgumentParser(prog="python -m tools.molecule", description=__doc__)
     parser.add_argument("scenario", nargs="*", help="names of scenarios; default: all")
-    chosen = runs(parser.parse_args().scenario)
+    parser.add_argument("--at-once", type=int, choices=range(1, 9), default=2, help="scenarios side by side")
+    options = parser.parse_args()
+    chosen = runs(options.scenario)
     try:
         needs.look()
     except TestbedError as error:
+        if os.environ.get(_REQUIRE_ALL):
+            sys.exit(f"molecule: {error}")
         _say(f"molecule: skipped, {error}")
         return
     if missing := {each.venv for each in chosen if not each.venv.is_dir()}:
         sys.exit(f"molecule: {', '.join(map(str, sorted(missing)))} missing: run `make setup-ansible`")
     began = time.monotonic()
-    outcomes = run_all(chosen)
+    outcomes = run_all(chosen, options.at_once)
     _say(*summary(outcomes, time.monotonic() - began))
-    sys.exit(not all(outcome.passed for outcome in outcomes))
+    results.record(
+        results.Result(results.ROLES, "passed" if each.passed else "failed", each.seconds)
+        for each in outcomes
+    )
+    sys.exit(not all(accepted(each, required=bool(os.environ.get(_REQUIRE_ALL))) for each in outcomes))
 
 
 def runs(names: Sequence[str]) -> list[Run]:
@@ -91,10 +100,10 @@ def runs(names: Sequence[str]) -> list[Run]:
     return [*chosen, *(old if not names or _WITH_OLD_CORE in names else [])]
 
 
-def run_all(chosen: Sequence[Run]) -> list[Outcome]:
-    """Run them, two at a time, and print each result."""
+def run_all(chosen: Sequence[Run], at_once: int) -> list[Outcome]:
+    """Run them, ``at_once`` at a time, and print each result."""
     sets: SimpleQueue[str] = SimpleQueue()
-    for number in range(_AT_ONCE):
+    for number in range(at_once):
         sets.put(f"molecule-{number}")
 
     def run_one(each: Run) -> Outcome:
@@ -106,7 +115,7 @@ def run_all(chosen: Sequence[Run]) -> list[Outcome]:
         print_result(outcome)
         return outcome
 
-    with ThreadPoolExecutor(_AT_ONCE) as pool:
+    with ThreadPoolExecutor(at_once) as pool:
         return list(pool.map(run_one, chosen))
 
 
@@ -158,6 +167,11 @@ def summary(outcomes: Sequence[Outcome], seconds: float) -> list[str]:
         f"molecule: {len(outcomes)} scenarios in {seconds:.0f} s, {count} checks skipped",
         f"molecule: {passed} passed, {len(outcomes) - passed} failed",
     ]
+
+
+def accepted(outcome: Outcome, *, required: bool) -> bool:
+    """Return whether a scenario passed, and ran all its checks if all are ``required``."""
+    return outcome.passed and not (required and outcome.skipped)
 
 
 def _say(*lines: str) -> None:

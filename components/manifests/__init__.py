@@ -4,6 +4,9 @@ The builders do not use Pulumi and read only the files of ``components/monitorin
 Pulumi components use the same builders, so both produce the same objects.
 """
 
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
 from components.config import ClusterSettings
 from components.manifests import (
     admission,
@@ -15,6 +18,7 @@ from components.manifests import (
     isolation,
     monitoring,
     mps,
+    network,
     node_pool,
     tenant,
 )
@@ -22,20 +26,67 @@ from components.manifests.parts import Object
 from components.manifests.pulls import localized
 
 
+@dataclass(frozen=True, slots=True)
+class Part:
+    """The objects of one service, or of one tenant."""
+
+    kind: str
+    """Type of the component."""
+    name: str
+    """Name of the component, after that of the whole."""
+    objects: Sequence[Object]
+    after: str = ""
+    """The part that must be complete before this part is created."""
+    is_retained: bool = False
+    """Whether the objects stay when the part is removed."""
+
+
 def everything(settings: ClusterSettings) -> list[Object]:
     """All objects of a cluster, in the order in which they can be applied."""
-    version = settings.kubernetes_version
-    objects = [
-        *(admission.objects(settings) if settings.admission else []),
-        *certificates.objects(settings.extender, version),
-        *extender.objects(settings.extender, version),
-        *device_plugin.objects(settings.device_plugins, version),
-        *evict_recover.objects(settings.device_plugins),
-        *node_pool.objects(settings.node_pools),
-        *(installer.objects(settings.installer, settings.extender, version) if settings.installer else []),
-        *(isolation.objects(settings.isolation) if settings.isolation else []),
-        *(mps.objects(settings.mps) if settings.mps else []),
-        *(monitoring.objects(settings.monitoring, version) if settings.monitoring else []),
-        *(each for one in settings.tenants for each in tenant.objects(one)),
+    return [each for part in parts(settings) for each in part.objects]
+
+
+def parts(settings: ClusterSettings) -> list[Part]:
+    """The parts of a cluster that have objects, in the order in which they can be applied."""
+    version, extending = settings.kubernetes_version, settings.extender
+    plugins, installed = settings.device_plugins, settings.installer
+    found = [
+        Part("AdmissionPolicies", "admission", admission.objects(settings) if settings.admission else []),
+        Part("Certificates", "certificates", certificates.objects(extending, version)),
+        # Its pods start when their certificate exists.
+        Part("SchedulerExtender", "extender", extender.objects(extending, version), after="certificates"),
+        Part("DevicePlugin", "device-plugin", device_plugin.objects(plugins, version)),
+        Part("EvictRecover", "evict-recover", evict_recover.objects(plugins)),
+        Part("NodePools", "nodes", node_pool.objects(settings.node_pools)),
+        # It waits for the extender before it edits, so it starts after the extender.
+        Part(
+            "Installer",
+            "installer",
+            installer.objects(installed, extending, version) if installed else [],
+            after="extender",
+        ),
+        Part(
+            "IsolationInstaller",
+            "isolation",
+            isolation.objects(settings.isolation) if settings.isolation else [],
+        ),
+        # Without its pods all CUDA programs of their nodes would end.
+        Part("MpsDaemons", "mps", mps.objects(settings.mps) if settings.mps else [], is_retained=True),
+        Part(
+            "Monitoring",
+            "monitoring",
+            monitoring.objects(settings.monitoring, version) if settings.monitoring else [],
+        ),
+        *(Part("Tenant", f"tenant-{each.name}", tenant.objects(each)) for each in settings.tenants),
     ]
-    return [localized(each, settings) for each in objects]
+    return [_localized(part, settings) for part in (*found, _network(found, settings)) if part.objects]
+
+
+def _network(found: Sequence[Part], settings: ClusterSettings) -> Part:
+    """The policies for the pods of all parts."""
+    policies, workloads = settings.network_policies, [each for part in found for each in part.objects]
+    return Part("NetworkPolicies", "network", network.objects(policies, workloads) if policies else [])
+
+
+def _localized(part: Part, settings: ClusterSettings) -> Part:
+    return replace(part, objects=[localized(each, settings) for each in part.objects])

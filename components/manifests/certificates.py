@@ -14,10 +14,10 @@ from components.manifests.parts import (
     Object,
     account,
     container_security,
-    control_plane_tolerations,
     labels,
     metadata,
     non_root_security,
+    placement,
     role,
     role_binding,
     rule,
@@ -55,7 +55,9 @@ def objects(settings: Extender, version: KubernetesVersion) -> list[Object]:
 def _first_job(settings: Extender, version: KubernetesVersion) -> Object:
     """Named by its content, because the pods of a Job cannot be changed."""
     spec = _job(settings, version)
-    digest = hashlib.sha256(json.dumps(spec, sort_keys=True).encode()).hexdigest()[:_DIGITS]
+    # The Helm chart computes the same digest with the functions of its templates.
+    text = json.dumps(spec, sort_keys=True, separators=(",", ":"))
+    digest = hashlib.sha256(text.encode()).hexdigest()[:_DIGITS]
     return {
         "apiVersion": "batch/v1",
         "kind": "Job",
@@ -93,9 +95,8 @@ def _job(settings: Extender, version: KubernetesVersion) -> Object:
 def _pod(settings: Extender, version: KubernetesVersion) -> Object:
     return {
         "serviceAccountName": _NAME,
-        "priorityClassName": "system-cluster-critical",
         "restartPolicy": "OnFailure",
-        "tolerations": control_plane_tolerations(),
+        **placement(settings.tolerations, settings.priority_class),
         "securityContext": non_root_security(version),
         "containers": [
             {

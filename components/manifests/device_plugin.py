@@ -6,7 +6,6 @@ from typing import Final
 from components.config import DevicePlugin
 from components.manifests.parts import (
     ALL_GPUS,
-    ONE_BY_ONE,
     OPS,
     POD_RESOURCES_FOLDER,
     Object,
@@ -14,11 +13,16 @@ from components.manifests.parts import (
     all_gpus_volume,
     container_security,
     daemon_set,
+    driver_root_flag,
+    driver_root_mount,
+    driver_root_volume,
     field_env,
-    gpu_tolerations,
     host_path,
     http_probes,
     labels,
+    not_awaited,
+    placement,
+    rolling_update,
     rule,
     runtime_class,
     sizes,
@@ -74,25 +78,31 @@ def shared(version: KubernetesVersion, *, query_kubelet: bool) -> list[Object]:
 
 
 def _pool(plugin: DevicePlugin) -> Object:
-    """The agent on one pool."""
+    """The agent on one pool.
+
+    Pulumi deletes what has left the configuration last. If nodes of a named pool were in another one before,
+    its pods start only then, so Pulumi must not wait for them.
+    """
     name = named(NAME, plugin.name)
     marks = {**labels(AGENT_NAME), "name": name}
-    return daemon_set(name, marks, _pod(plugin), ONE_BY_ONE)
+    agents = daemon_set(name, marks, _pod(plugin), rolling_update(plugin.max_unavailable))
+    return not_awaited(agents) if plugin.name else agents
 
 
 def _pod(plugin: DevicePlugin) -> Object:
     volumes, mounts = _volumes(plugin)
     return {
         "serviceAccountName": AGENT_NAME,
-        "priorityClassName": "system-node-critical",
         **runtime_class(plugin.runtime_class),
         "hostNetwork": True,
         # The driver reports processes by the pids of the host.
         "hostPID": True,
         "nodeSelector": dict(plugin.node_selector),
-        "tolerations": gpu_tolerations(),
-        "containers": [{**_container(plugin), "volumeMounts": mounts}],
-        "volumes": volumes,
+        **placement(plugin.tolerations, plugin.priority_class),
+        "containers": [
+            {**_container(plugin), "volumeMounts": [*mounts, *driver_root_mount(plugin.driver_root)]}
+        ],
+        "volumes": [*volumes, *driver_root_volume(plugin.driver_root)],
     }
 
 
@@ -110,6 +120,7 @@ def _container(plugin: DevicePlugin) -> Object:
             f"--cgroup-root={_CGROUPS_INSIDE}",
             f"--proc-root={_PROC}",
             *(["--query-kubelet"] if plugin.query_kubelet else []),
+            *driver_root_flag(plugin.driver_root),
         ],
         "env": [
             field_env("NODE_NAME", "spec.nodeName"),

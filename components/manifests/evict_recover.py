@@ -14,9 +14,10 @@ from components.manifests.parts import (
     Object,
     container_security,
     daemon_set,
-    gpu_tolerations,
     host_path,
     labels,
+    placement,
+    rolling_update,
     sizes,
 )
 from gpushare.contract import LABEL_MODE
@@ -54,13 +55,12 @@ def _daemon_set(kind: str, verb: str, plugin: DevicePlugin, selector: Mapping[st
     marks = {**labels(kind), "name": name}
     pod = {
         "automountServiceAccountToken": False,
-        "priorityClassName": "system-node-critical",
         "nodeSelector": dict(selector),
-        "tolerations": gpu_tolerations(),
+        **placement(plugin.tolerations, plugin.priority_class),
         "containers": [_container(kind, verb, plugin)],
         "volumes": [host_path(each, path, check) for each, (path, check) in _FOLDERS.items()],
     }
-    return daemon_set(name, marks, pod)
+    return daemon_set(name, marks, pod, rolling_update(plugin.max_unavailable))
 
 
 def _container(kind: str, verb: str, plugin: DevicePlugin) -> Object:

@@ -5,7 +5,6 @@ from typing import Final
 from components.config import Exporter
 from components.manifests.parts import (
     ALL_GPUS,
-    ONE_BY_ONE,
     OPS,
     POD_RESOURCES_FOLDER,
     Object,
@@ -14,12 +13,16 @@ from components.manifests.parts import (
     cluster_rights,
     container_security,
     daemon_set,
+    driver_root_flag,
+    driver_root_mount,
+    driver_root_volume,
     field_env,
-    gpu_tolerations,
     host_path,
     http_probes,
     labels,
     nodes_with_any,
+    placement,
+    rolling_update,
     rule,
     runtime_class,
     sizes,
@@ -38,18 +41,17 @@ def objects(settings: Exporter) -> list[Object]:
     return [
         account(EXPORTER_NAME),
         *cluster_rights(EXPORTER_NAME, [rule("", ["nodes", "pods"], ["list", "watch"])]),
-        daemon_set(EXPORTER_NAME, _LABELS, _pod(settings), ONE_BY_ONE),
+        daemon_set(EXPORTER_NAME, _LABELS, _pod(settings), rolling_update(settings.max_unavailable)),
     ]
 
 
 def _pod(settings: Exporter) -> Object:
     return {
         "serviceAccountName": EXPORTER_NAME,
-        "priorityClassName": "system-node-critical",
         **runtime_class(settings.runtime_class),
         # The driver reports processes by the pids of the host.
         "hostPID": True,
-        "tolerations": gpu_tolerations(),
+        **placement(settings.tolerations, settings.priority_class),
         "affinity": nodes_with_any(settings.node_labels),
         "containers": [_container(settings)],
         "volumes": [
@@ -57,6 +59,7 @@ def _pod(settings: Exporter) -> Object:
             # It is missing until a container on the node is isolated.
             host_path("isolation", ISOLATION_STATE, "DirectoryOrCreate"),
             all_gpus_volume(),
+            *driver_root_volume(settings.driver_root),
         ],
     }
 
@@ -65,7 +68,12 @@ def _container(settings: Exporter) -> Object:
     return {
         "name": EXPORTER_NAME,
         "image": settings.image,
-        "command": ["gpushare", "exporter", f"--interval-seconds={settings.interval_seconds}"],
+        "command": [
+            "gpushare",
+            "exporter",
+            f"--interval-seconds={settings.interval_seconds}",
+            *driver_root_flag(settings.driver_root),
+        ],
         "env": [field_env("NODE_NAME", "spec.nodeName"), {"name": "OPS_PORT", "value": str(EXPORTER_PORT)}],
         "ports": [{"name": OPS, "containerPort": EXPORTER_PORT}],
         **http_probes("/healthz", "/readyz", OPS),
@@ -76,5 +84,6 @@ def _container(settings: Exporter) -> Object:
             {"name": "pod-resources", "mountPath": POD_RESOURCES_FOLDER, "readOnly": True},
             {"name": "isolation", "mountPath": ISOLATION_STATE, "readOnly": True},
             {"name": "all-cards", "mountPath": ALL_GPUS, "readOnly": True},
+            *driver_root_mount(settings.driver_root),
         ],
     }

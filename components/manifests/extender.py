@@ -14,12 +14,13 @@ from components.manifests.parts import (
     account_with_rights,
     container_security,
     control_plane_terms,
-    control_plane_tolerations,
+    disruption_budgets,
     field_env,
     http_probes,
     labels,
     metadata,
     non_root_security,
+    placement,
     required_anti_affinity,
     rule,
     sizes,
@@ -45,14 +46,13 @@ _TLS_FOLDER: Final = "/etc/gpushare/tls"
 _BINDS_END_EARLY: Final = KubernetesVersion(1, 21)
 """From this version on, the API server ends a bind request when the extender gives it up."""
 _BIND_IN_OLD_CLUSTERS: Final = "--api-request-timeout=60"
-_FIRST_POLICY_V1: Final = KubernetesVersion(1, 21)
 
 
 def objects(settings: Extender, version: KubernetesVersion) -> list[Object]:
     """All objects of the extender."""
     own = scheduler.objects(settings, version) if settings.exposure is Exposure.SIDECAR else []
     service = [] if settings.exposure is Exposure.SIDECAR else [_service(settings)]
-    budget = [_budget(version)] if settings.replicas > 1 else []
+    budget = disruption_budgets(EXTENDER_NAME, settings.replicas, version)
     return [*_account(settings), _seal_secret(), *own, _deployment(settings, version), *service, *budget]
 
 
@@ -110,15 +110,6 @@ def _service(settings: Extender) -> Object:
     }
 
 
-def _budget(version: KubernetesVersion) -> Object:
-    return {
-        "apiVersion": "policy/v1" if version >= _FIRST_POLICY_V1 else "policy/v1beta1",
-        "kind": "PodDisruptionBudget",
-        "metadata": metadata(EXTENDER_NAME, _LABELS),
-        "spec": {"maxUnavailable": 1, "selector": {"matchLabels": dict(_LABELS)}},
-    }
-
-
 def _deployment(settings: Extender, version: KubernetesVersion) -> Object:
     return {
         "apiVersion": "apps/v1",
@@ -148,9 +139,8 @@ def _template(settings: Extender, version: KubernetesVersion) -> Object:
         "metadata": {"labels": dict(_LABELS), **marks},
         "spec": {
             "serviceAccountName": EXTENDER_NAME,
-            "priorityClassName": "system-cluster-critical",
             **({"hostNetwork": True} if settings.exposure is Exposure.NODE_PORT else {}),
-            "tolerations": control_plane_tolerations(),
+            **placement(settings.tolerations, settings.priority_class),
             "affinity": _affinity(settings),
             "securityContext": {**non_root_security(version), **owner},
             "containers": [

@@ -7,17 +7,17 @@ killed, the kubelet of its node restarts it, without a scheduler, and it finishe
 
 from typing import Final
 
-from components.config import Extender, Installer, State
+from components.config import CONTROL_PLANE_TAINTS, NODE_CRITICAL, Extender, Installer, State
 from components.manifests.parts import (
     Object,
     account,
     container_security,
     control_plane_terms,
-    control_plane_tolerations,
     field_env,
     host_path,
     labels,
     metadata,
+    placement,
     required_anti_affinity,
     role,
     role_binding,
@@ -74,12 +74,11 @@ def _pod(settings: Installer, version: KubernetesVersion, *, copies: bool) -> Ob
     terms = {"nodeSelectorTerms": control_plane_terms()}
     return {
         "serviceAccountName": NAME,
-        "priorityClassName": "system-node-critical",
         "hostNetwork": True,
         "hostPID": True,
         "restartPolicy": "OnFailure",
         "terminationGracePeriodSeconds": _GRACE_S,
-        "tolerations": control_plane_tolerations(),
+        **placement(CONTROL_PLANE_TAINTS, NODE_CRITICAL),
         "affinity": {
             "nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms},
             "podAntiAffinity": required_anti_affinity(_LABELS),

@@ -4,16 +4,16 @@ from typing import Final
 
 from components.config import Isolation, State
 from components.manifests.parts import (
-    ONE_BY_ONE,
     OPS,
     Object,
     container_security,
     daemon_set,
-    gpu_tolerations,
     host_path,
     http_probes,
     labels,
     nodes_with_any,
+    placement,
+    rolling_update,
     sizes,
 )
 from gpushare.contract import (
@@ -29,15 +29,15 @@ _VERBS: Final = {State.PRESENT: "install", State.ABSENT: "uninstall"}
 
 def objects(settings: Isolation) -> list[Object]:
     """The DaemonSet."""
-    return [daemon_set(ISOLATION_INSTALLER_NAME, _LABELS, _pod(settings), ONE_BY_ONE)]
+    update = rolling_update(settings.max_unavailable)
+    return [daemon_set(ISOLATION_INSTALLER_NAME, _LABELS, _pod(settings), update)]
 
 
 def _pod(settings: Isolation) -> Object:
     plugins = f"{settings.kubelet_root.rstrip('/')}/device-plugins"
     return {
         "automountServiceAccountToken": False,
-        "priorityClassName": "system-node-critical",
-        "tolerations": gpu_tolerations(),
+        **placement(settings.tolerations, settings.priority_class),
         "affinity": nodes_with_any(settings.node_labels),
         "containers": [_container(settings)],
         "volumes": [

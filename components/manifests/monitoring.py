@@ -3,6 +3,7 @@
 Rules and dashboards are the files of ``components/monitoring``, unchanged.
 """
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -30,10 +31,16 @@ def objects(settings: Monitoring, version: KubernetesVersion) -> list[Object]:
     return [
         *exporter.objects(settings.exporter),
         *(metrics_api.objects(api, version) if api else []),
-        *(_operated() if settings.operator else [_config_map(_PROMETHEUS, *_RULES, _SCRAPES)]),
+        *_for_prometheus(settings),
         *([_config_map(_ADAPTER, "adapter-rules.yaml")] if settings.adapter_rules else []),
         *(_dashboards() if settings.dashboards else []),
     ]
+
+
+def _for_prometheus(settings: Monitoring) -> list[Object]:
+    if settings.operator:
+        return _operated(settings.operator_labels)
+    return [_config_map(_PROMETHEUS, *_RULES, _SCRAPES)]
 
 
 def _config_map(name: str, *files: str, **marks: str) -> Object:
@@ -53,7 +60,7 @@ def _dashboards() -> list[Object]:
     ]
 
 
-def _operated() -> list[Object]:
+def _operated(marks: Mapping[str, str]) -> list[Object]:
     """All our pods use the same port name. Labels of a series override those of the target."""
     endpoint = {"port": OPS, "path": "/metrics", "honorLabels": True}
     pods: Object = {
@@ -62,14 +69,17 @@ def _operated() -> list[Object]:
         "podMetricsEndpoints": [endpoint],
     }
     groups = [group for name in _RULES for group in _read(name)["groups"]]
-    return [_operator_object("PodMonitor", pods), _operator_object("PrometheusRule", {"groups": groups})]
+    return [
+        _operator_object("PodMonitor", marks, pods),
+        _operator_object("PrometheusRule", marks, {"groups": groups}),
+    ]
 
 
-def _operator_object(kind: str, spec: Object) -> Object:
+def _operator_object(kind: str, marks: Mapping[str, str], spec: Object) -> Object:
     return {
         "apiVersion": _OPERATOR_V1,
         "kind": kind,
-        "metadata": metadata(_PROMETHEUS, labels(_PROMETHEUS)),
+        "metadata": metadata(_PROMETHEUS, {**marks, **labels(_PROMETHEUS)}),
         "spec": spec,
     }
 

@@ -10,11 +10,12 @@ from components.manifests.parts import (
     all_gpus_volume,
     container_security,
     daemon_set,
-    gpu_tolerations,
     host_path,
     http_probes,
     labels,
     nodes_with_any,
+    not_awaited,
+    placement,
     runtime_class,
     sizes,
 )
@@ -31,19 +32,18 @@ _ON_DELETE: Final[Object] = {"type": "OnDelete"}
 
 
 def objects(settings: Mps) -> list[Object]:
-    """The DaemonSet."""
-    return [daemon_set(MPS_NAME, _LABELS, _pod(settings), _ON_DELETE)]
+    """The DaemonSet. Pulumi would wait until an administrator has deleted all its pods."""
+    return [not_awaited(daemon_set(MPS_NAME, _LABELS, _pod(settings), _ON_DELETE))]
 
 
 def _pod(settings: Mps) -> Object:
     return {
         "automountServiceAccountToken": False,
-        "priorityClassName": "system-node-critical",
         **runtime_class(settings.runtime_class),
         # MPS identifies its clients by the pids of the host.
         "hostPID": True,
         "terminationGracePeriodSeconds": _GRACE_S,
-        "tolerations": gpu_tolerations(),
+        **placement(settings.tolerations, settings.priority_class),
         "affinity": nodes_with_any(settings.node_labels),
         "containers": [_container(settings)],
         "volumes": [

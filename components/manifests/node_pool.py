@@ -7,6 +7,7 @@ nodes do not have the label yet.
 from collections.abc import Iterable
 
 from components.config import NodePool
+from components.forms import taint_from
 from components.manifests.parts import Object
 from gpushare.contract import LABEL_PLACEMENT
 
@@ -18,17 +19,10 @@ def objects(pools: Iterable[NodePool]) -> list[Object]:
 
 def _node(name: str, pool: NodePool) -> Object:
     placement = {LABEL_PLACEMENT: str(pool.placement)} if pool.placement else {}
-    taints = [_taint(each) for each in pool.taints]
+    taints = [taint_from(each) for each in pool.taints]
     return {
         "apiVersion": "v1",
         "kind": "Node",
         "metadata": {"name": name, "labels": {**pool.labels, **placement}},
         **({"spec": {"taints": taints}} if taints else {}),
     }
-
-
-def _taint(text: str) -> Object:
-    """Parses ``key=value:Effect``."""
-    pair, _, effect = text.rpartition(":")
-    key, _, value = pair.partition("=")
-    return {"key": key, **({"value": value} if value else {}), "effect": effect}

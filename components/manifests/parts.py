@@ -6,14 +6,12 @@ What does not belong here: parts that only one service needs.
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from components.config import CONTROL_PLANE, Toleration
 from gpushare.contract import POD_RESOURCES_SOCKET, SYSTEM_NAMESPACE, VISIBLE_BY_MOUNTS
 from gpushare.kubescheduler.config import KubernetesVersion
 
 Object = dict[str, Any]
 
-CONTROL_PLANE: Final = ("node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master")
-"""Labels and taint keys of control plane nodes: the current and the older one."""
-_UNINITIALIZED: Final = "node.cloudprovider.kubernetes.io/uninitialized"
 OPS: Final = "ops"
 """Name of the port of health and metrics, by which it is scraped."""
 APP_LABEL: Final = {"app": "gpushare"}
@@ -26,10 +24,9 @@ ALL_GPUS: Final = f"{VISIBLE_BY_MOUNTS}/all"
 """Mount path of ``all_gpus_volume``."""
 AUTHENTICATION_READER: Final = "extension-apiserver-authentication-reader"
 """The Role of Kubernetes with which a server authenticates its clients."""
-ONE_BY_ONE: Final[Object] = {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 1}}
-"""Update strategy of a DaemonSet."""
 _RBAC: Final = "rbac.authorization.k8s.io"
 _RBAC_V1: Final = f"{_RBAC}/v1"
+_FIRST_POLICY_V1: Final = KubernetesVersion(1, 21)
 _SECCOMP_FIELD: Final = KubernetesVersion(1, 19)
 """Older API servers do not know the field."""
 
@@ -55,15 +52,28 @@ def control_plane_terms() -> list[Object]:
     return [{"matchExpressions": [{"key": key, "operator": "Exists"}]} for key in CONTROL_PLANE]
 
 
-def control_plane_tolerations() -> list[Object]:
-    """Tolerations for the taints of control plane nodes, also while they are initialized."""
-    keys = (*CONTROL_PLANE, _UNINITIALIZED)
-    return [{"key": key, "operator": "Exists", "effect": "NoSchedule"} for key in keys]
+def placement(tolerations: Sequence[Toleration], priority_class: str) -> Object:
+    """The nodes on which a pod may run, and its priority."""
+    return {
+        "priorityClassName": priority_class,
+        "tolerations": [_toleration(each) for each in tolerations],
+    }
 
 
-def gpu_tolerations() -> list[Object]:
-    """Tolerations for the taint that keeps other pods off GPU nodes."""
-    return [{"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}]
+def _toleration(each: Toleration) -> Object:
+    fields = {
+        "key": each.key,
+        "operator": str(each.operator),
+        "value": each.value,
+        "effect": str(each.effect or ""),
+    }
+    return {name: value for name, value in fields.items() if value}
+
+
+def rolling_update(max_unavailable: str) -> Object:
+    """Update strategy of a DaemonSet."""
+    count = max_unavailable if max_unavailable.endswith("%") else int(max_unavailable)
+    return {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": count}}
 
 
 def required_anti_affinity(marks: Mapping[str, str]) -> Object:
@@ -144,6 +154,27 @@ def all_gpus_volume() -> Object:
     return host_path("all-cards", "/dev/null", "")
 
 
+def driver_root_volume(path: str | None) -> list[Object]:
+    """The root folder of the driver, if it is set; a driver container may create it later."""
+    return [host_path("driver-root", path, "DirectoryOrCreate")] if path else []
+
+
+def driver_root_mount(path: str | None) -> list[Object]:
+    """Its mount, at the same path, in which a later mount of a driver container becomes visible."""
+    mount = {
+        "name": "driver-root",
+        "mountPath": path,
+        "readOnly": True,
+        "mountPropagation": "HostToContainer",
+    }
+    return [mount] if path else []
+
+
+def driver_root_flag(path: str | None) -> list[str]:
+    """The flag of agent and exporter."""
+    return [f"--driver-root={path}"] if path else []
+
+
 def runtime_class(name: str | None) -> Object:
     """The RuntimeClass of a pod, if it has one."""
     return {"runtimeClassName": name} if name else {}
@@ -161,6 +192,26 @@ def daemon_set(name: str, marks: Mapping[str, str], pod: Object, update: Object 
             "template": {"metadata": {"labels": dict(marks)}, "spec": pod},
         },
     }
+
+
+def not_awaited(manifest: Object) -> Object:
+    """The object with the annotation by which Pulumi does not wait for it."""
+    annotated = manifest["metadata"] | {"annotations": {"pulumi.com/skipAwait": "true"}}
+    return manifest | {"metadata": annotated}
+
+
+def disruption_budgets(name: str, replicas: int, version: KubernetesVersion) -> list[Object]:
+    """The PodDisruptionBudget of a Deployment; none for a single pod, whose node could not be drained."""
+    if replicas == 1:
+        return []
+    marks = labels(name)
+    budget = {
+        "apiVersion": "policy/v1" if version >= _FIRST_POLICY_V1 else "policy/v1beta1",
+        "kind": "PodDisruptionBudget",
+        "metadata": metadata(name, marks),
+        "spec": {"maxUnavailable": 1, "selector": {"matchLabels": marks}},
+    }
+    return [budget]
 
 
 def rule(groups: str, resources: Sequence[str], verbs: Sequence[str], names: Sequence[str] = ()) -> Object:

@@ -1,4 +1,4 @@
-"""Registry mirror and pull secrets, applied to every object."""
+"""What every object of a stack has: registry mirror and pull secrets, labels and annotations."""
 
 from collections.abc import Callable, Iterable
 
@@ -7,21 +7,31 @@ from components.manifests.parts import Object
 
 
 def localized(manifest: Object, settings: ClusterSettings) -> Object:
-    """The object with the registry and the pull secrets of this cluster; unchanged if it has no pods."""
-    if not (settings.registry or settings.image_pull_secrets):
+    """The object with the registry, pull secrets, labels and annotations of this cluster."""
+    if manifest["kind"] == "Node":
         return manifest
-    return _with_pod(manifest, lambda pod: _localized_pod(pod, settings))
+    return _with_template(_marked(manifest, settings), lambda pod: _localized_template(pod, settings))
 
 
-def _with_pod(owner: Object, change: Callable[[Object], Object]) -> Object:
-    """The workload with a changed pod; a CronJob has it in its template of a Job."""
+def _with_template(owner: Object, change: Callable[[Object], Object]) -> Object:
+    """The workload with a changed template of its pods; a CronJob has it in its template of a Job."""
     spec = owner.get("spec", {})
     if "jobTemplate" in spec:
-        return owner | {"spec": spec | {"jobTemplate": _with_pod(spec["jobTemplate"], change)}}
-    if "template" not in spec:
-        return owner
-    template = spec["template"]
-    return owner | {"spec": spec | {"template": template | {"spec": change(template["spec"])}}}
+        return owner | {"spec": spec | {"jobTemplate": _with_template(spec["jobTemplate"], change)}}
+    return owner | {"spec": spec | {"template": change(spec["template"])}} if "template" in spec else owner
+
+
+def _localized_template(template: Object, settings: ClusterSettings) -> Object:
+    return _marked(template, settings) | {"spec": _localized_pod(template["spec"], settings)}
+
+
+def _marked(each: Object, settings: ClusterSettings) -> Object:
+    """With the labels and annotations of the stack; its own labels and annotations win."""
+    metadata = {**each.get("metadata", {})}
+    for key, common in (("labels", settings.labels), ("annotations", settings.annotations)):
+        if common:
+            metadata[key] = {**common, **metadata.get(key, {})}
+    return each | {"metadata": metadata}
 
 
 def _localized_pod(spec: Object, settings: ClusterSettings) -> Object:

@@ -15,4 +15,4 @@ def tls_secret(settings: Extender) -> str | None:
 def makes_certificates(settings: Extender) -> bool:
     """Whether the stack makes the certificates. One sidecar is reached on loopback only and has none."""
     is_alone = settings.exposure is Exposure.SIDECAR and settings.replicas == 1
-    return settings.tls is Tls.STACK and not settings.tls_secret and not is_alone
+    return settings.tls is not Tls.NONE and not settings.tls_secret and not is_alone

@@ -1,27 +1,15 @@
-"""The webhook that names the scheduler of new pods: account, Deployment, Service, configuration.
+"""The webhook that names the scheduler of new pods: account, server, configuration.
 
 If it cannot be reached, pods are created without the name: the API server must not depend on it.
 """
 
-import base64
 from collections.abc import Mapping
 from typing import Final
 
 from components.config import Extender, Webhook
-from components.manifests.parts import (
-    NON_ROOT,
-    OPS,
-    Object,
-    account,
-    container_security,
-    control_plane_tolerations,
-    http_probes,
-    labels,
-    metadata,
-    non_root_security,
-    preferred_anti_affinity,
-    sizes,
-)
+from components.manifests import https_server
+from components.manifests.https_server import Server
+from components.manifests.parts import Object, account, labels
 from gpushare.contract import (
     SCHEDULER_NAMING,
     SCHEDULER_NAMING_OPS_PORT,
@@ -31,11 +19,8 @@ from gpushare.contract import (
 )
 from gpushare.kubescheduler.config import KubernetesVersion
 
-_LABELS: Final = labels(SCHEDULER_NAMING)
 _FIRST_CONDITIONS: Final = KubernetesVersion(1, 30)
 """Older API servers do not accept optional fields in CEL, and call the webhook for every new pod."""
-_TLS_FOLDER: Final = "/etc/gpushare/tls"
-_HTTPS: Final = 443
 _TIMEOUT_S: Final = 2
 
 
@@ -49,8 +34,7 @@ def objects(
     """All objects; ``conditions`` are CEL expressions by name that are true for the pods to change."""
     return [
         account(SCHEDULER_NAMING),
-        _deployment(extender, scheduler, settings, version),
-        _service(),
+        *https_server.objects(_server(extender, scheduler), settings, version),
         _configuration(settings, conditions if version >= _FIRST_CONDITIONS else {}),
     ]
 
@@ -59,16 +43,13 @@ def _configuration(settings: Webhook, conditions: Mapping[str, str]) -> Object:
     rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}
     operator = "NotIn"  # codespell:ignore
     name = {"key": "kubernetes.io/metadata.name", "operator": operator, "values": [SYSTEM_NAMESPACE]}
-    service = {"name": SCHEDULER_NAMING, "namespace": SYSTEM_NAMESPACE, "path": SCHEDULER_NAMING_PATH}
+    service = {**https_server.service_reference(SCHEDULER_NAMING), "path": SCHEDULER_NAMING_PATH}
     webhook = {
         "name": "scheduler-name.gpushare.io",
         "rules": [rule],
         "namespaceSelector": {"matchExpressions": [name]},
         **({"matchConditions": _named(conditions)} if conditions else {}),
-        "clientConfig": {
-            "service": {**service, "port": _HTTPS},
-            "caBundle": base64.b64encode(settings.ca_bundle.encode()).decode(),
-        },
+        "clientConfig": {"service": service, **https_server.ca_bundle(settings)},
         "admissionReviewVersions": ["v1"],
         "sideEffects": "None",
         "failurePolicy": "Ignore",
@@ -78,7 +59,11 @@ def _configuration(settings: Webhook, conditions: Mapping[str, str]) -> Object:
     return {
         "apiVersion": "admissionregistration.k8s.io/v1",
         "kind": "MutatingWebhookConfiguration",
-        "metadata": {"name": SCHEDULER_NAMING, "labels": dict(_LABELS)},
+        "metadata": {
+            "name": SCHEDULER_NAMING,
+            "labels": labels(SCHEDULER_NAMING),
+            **https_server.ca_metadata(settings),
+        },
         "webhooks": [webhook],
     }
 
@@ -87,63 +72,13 @@ def _named(conditions: Mapping[str, str]) -> list[Object]:
     return [{"name": name, "expression": text} for name, text in conditions.items()]
 
 
-def _service() -> Object:
-    port = {"name": "https", "port": _HTTPS, "targetPort": SCHEDULER_NAMING_PORT}
-    return {
-        "apiVersion": "v1",
-        "kind": "Service",
-        "metadata": metadata(SCHEDULER_NAMING, _LABELS),
-        "spec": {"type": "ClusterIP", "ports": [port], "selector": dict(_LABELS)},
-    }
-
-
-def _deployment(extender: Extender, scheduler: str, settings: Webhook, version: KubernetesVersion) -> Object:
-    files = {"secretName": settings.tls_secret, "defaultMode": 0o440}
-    pod = {
-        "serviceAccountName": SCHEDULER_NAMING,
-        "automountServiceAccountToken": False,
-        "priorityClassName": "system-cluster-critical",
-        "tolerations": control_plane_tolerations(),
-        "affinity": {"podAntiAffinity": preferred_anti_affinity(_LABELS)},
-        # The files of the Secret belong to the group.
-        "securityContext": {**non_root_security(version), "fsGroup": NON_ROOT},
-        "containers": [_container(extender, scheduler, settings)],
-        "volumes": [{"name": "tls", "secret": files}],
-    }
-    return {
-        "apiVersion": "apps/v1",
-        "kind": "Deployment",
-        "metadata": metadata(SCHEDULER_NAMING, _LABELS),
-        "spec": {
-            "replicas": settings.replicas,
-            "selector": {"matchLabels": dict(_LABELS)},
-            "template": {"metadata": {"labels": dict(_LABELS)}, "spec": pod},
-        },
-    }
-
-
-def _container(extender: Extender, scheduler: str, settings: Webhook) -> Object:
-    return {
-        "name": SCHEDULER_NAMING,
-        "image": extender.image,
-        "command": [
-            "gpushare",
-            "scheduler-name",
-            f"--scheduler-name={scheduler}",
-            f"--tls-cert={_TLS_FOLDER}/tls.crt",
-            f"--tls-key={_TLS_FOLDER}/tls.key",
-        ],
-        "env": [
-            {"name": "PORT", "value": str(SCHEDULER_NAMING_PORT)},
-            {"name": "OPS_PORT", "value": str(SCHEDULER_NAMING_OPS_PORT)},
-            {"name": "LOG_LEVEL", "value": str(extender.log_level)},
-        ],
-        "ports": [
-            {"name": "https", "containerPort": SCHEDULER_NAMING_PORT},
-            {"name": OPS, "containerPort": SCHEDULER_NAMING_OPS_PORT},
-        ],
-        **http_probes("/healthz", "/readyz", OPS),
-        "resources": sizes(settings.cpu, settings.memory),
-        "securityContext": container_security(),
-        "volumeMounts": [{"name": "tls", "mountPath": _TLS_FOLDER, "readOnly": True}],
-    }
+def _server(extender: Extender, scheduler: str) -> Server:
+    return Server(
+        name=SCHEDULER_NAMING,
+        image=extender.image,
+        command=["gpushare", "scheduler-name", f"--scheduler-name={scheduler}"],
+        port=SCHEDULER_NAMING_PORT,
+        ops_port=SCHEDULER_NAMING_OPS_PORT,
+        env={"LOG_LEVEL": str(extender.log_level)},
+        has_token=False,
+    )

@@ -7,6 +7,7 @@ from typing import Final, Self
 
 import aiohttp
 
+from gpushare.contract import EXTENDER_SERVER_NAME
 from gpushare.errors import ApiError
 
 FORWARDED_HEADER: Final = "X-Gpushare-Forwarded"
@@ -14,7 +15,11 @@ FORWARDED_HEADER: Final = "X-Gpushare-Forwarded"
 
 
 class Peers:
-    """HTTP client. Use as an async context manager. ``tls`` returns the current context, None for HTTP."""
+    """HTTP client. Use as an async context manager. ``tls`` returns the current context, None for HTTP.
+
+    With TLS, a peer must prove the name of the extender: it is addressed by IP, and ``client_ca`` may be the
+    CA of a cluster, which signs certificates for other servers too.
+    """
 
     def __init__(
         self, tls: Callable[[], ssl.SSLContext | None] = lambda: None, *, timeout_s: float = 4.0
@@ -41,7 +46,13 @@ class Peers:
         url = f"{'https' if tls else 'http'}://{address}{path}"
         headers = {"Content-Type": "application/json", FORWARDED_HEADER: "1"}
         try:
-            async with self._session.post(url, data=body, headers=headers, ssl=tls or True) as response:
+            async with self._session.post(
+                url,
+                data=body,
+                headers=headers,
+                ssl=tls or True,
+                server_hostname=EXTENDER_SERVER_NAME if tls else None,
+            ) as response:
                 answer = await response.read()
                 if not response.ok:
                     raise ApiError(f"{url}: HTTP {response.status}", status=response.status)

@@ -1,7 +1,7 @@
 """Processes of the host: visibility, command names, and PIDs in their own PID namespaces."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import Final
 
@@ -41,6 +41,20 @@ def start_of(pid: int, proc: Path) -> str:
     except OSError:
         return ""
     return fields[_START_FIELD] if len(fields) > _START_FIELD else ""
+
+
+def innermost(pids: Iterable[int], proc: Path) -> frozenset[tuple[int, int]]:
+    """Return (PID in the innermost namespace, start in clock ticks) of the processes that still run."""
+    starts = {pid: start_of(pid, proc) for pid in pids}
+    inner = inner_pids(starts, proc)
+    return frozenset((inner[pid], int(start)) for pid, start in starts.items() if start and pid in inner)
+
+
+def started_at(starts: Collection[int], proc: Path) -> list[int]:
+    """Return the host PIDs of all processes that started at one of these clock ticks."""
+    pids = (int(each.name) for each in proc.glob("[0-9]*"))
+    wanted = set(map(str, starts))
+    return [pid for pid in pids if start_of(pid, proc) in wanted]
 
 
 def command_of(pid: int, proc: Path) -> str:

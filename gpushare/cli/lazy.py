@@ -13,11 +13,13 @@ from typing import Any, Final, NamedTuple, NoReturn
 import click
 from click.shell_completion import CompletionItem
 
+from gpushare import __version__
 from gpushare.errors import ConfigError, GpuShareError
 
 CONTEXT: Final[dict[str, Any]] = {"help_option_names": ["-h", "--help"]}
 FAILURE: Final = "Error: "
 """Prefix of an error on stderr, as click writes it for wrong usage."""
+VERSION: Final = f"gpushare {__version__}"
 _EXTRA: Final = "cli"
 _FAILED: Final = 1
 _INTERRUPTED: Final = 130
@@ -37,6 +39,7 @@ class LazyGroup(click.Group):
 
     def __init__(self, name: str, *, lazy: Mapping[str, Lazy], text: str) -> None:
         super().__init__(name, help=text, context_settings=CONTEXT)
+        self.params.append(_version())
         self._lazy = lazy
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -66,6 +69,24 @@ class LazyGroup(click.Group):
         del ctx
         with formatter.section("Commands"):
             formatter.write_dl([(name, lazy.help) for name, lazy in self._lazy.items()])
+
+
+def _version() -> click.Option:
+    """``--version``."""
+
+    def show(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:  # noqa: FBT001 - click's signature
+        if wanted and not ctx.resilient_parsing:
+            click.echo(VERSION)
+            ctx.exit()
+
+    return click.Option(
+        ["--version"],
+        is_flag=True,
+        expose_value=False,
+        is_eager=True,
+        callback=show,
+        help="Print the version.",
+    )
 
 
 @contextmanager

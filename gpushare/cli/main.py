@@ -8,8 +8,7 @@ from typing import Final
 
 import click
 
-from gpushare import __version__
-from gpushare.cli.lazy import CONTEXT, Lazy, LazyGroup, run
+from gpushare.cli.lazy import CONTEXT, VERSION, Lazy, LazyGroup, run
 
 TOOLS: Final = {
     "inspect": Lazy("gpushare.cli.commands:inspect", "Show allocated and total GPU memory of nodes."),
@@ -33,7 +32,7 @@ plugin = LazyGroup("kubectl-gpushare", lazy=TOOLS, text="Show shared GPUs and se
 @click.command("version", context_settings=CONTEXT)
 def version() -> None:
     """Print the version."""
-    click.echo(f"gpushare {__version__}")
+    click.echo(VERSION)
 
 
 def kubectl_main() -> None:

@@ -64,7 +64,7 @@ async def run(settings: AgentSettings) -> None:
         check_access(settings.kubelet)
     access = await load_access(kubeconfig_in_pod(settings.kubeconfig))
     with bind_socket(settings.ops_host, settings.ops_port) as listener:
-        async with Nvml() as gpus, KubeClient(access) as client:
+        async with Nvml(driver_root=settings.driver_root) as gpus, KubeClient(access) as client:
             agent = Agent(settings, client, gpus)
             log.info("started", node=settings.node, ops_port=listener.getsockname()[1], api=client.host)
             await serve(stop, (agent.admin_routes, listener), agent.jobs())

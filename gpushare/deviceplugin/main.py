@@ -32,7 +32,15 @@ from gpushare.errors import ConfigError
 from gpushare.isolation.layout import IsolationDirs
 from gpushare.model.options import DeviceListStrategy, MemoryUnit
 from gpushare.mps.layout import MpsDirs
-from gpushare.runtime.flags import NODE_NAME, PORT, SECONDS, daemon_options, node_name_of, run_daemon
+from gpushare.runtime.flags import (
+    DRIVER_ROOT,
+    NODE_NAME,
+    PORT,
+    SECONDS,
+    daemon_options,
+    node_name_of,
+    run_daemon,
+)
 
 _DEBUG_VERBOSITY: Final = 8
 """Lowest ``--v`` of the Aliyun plugin that corresponds to log level debug."""
@@ -134,6 +142,7 @@ def _switch(name: str, *, default: bool, help: str, hidden: bool = False) -> _De
     type=click.Path(path_type=Path),
     help="Mount of the host's /proc.  [default: /proc, with hostPID]",
 )
+@DRIVER_ROOT
 @click.option(
     "--isolation-libraries",
     type=click.Path(path_type=Path),
@@ -226,6 +235,7 @@ def settings_of(flags: Mapping[str, Any], environ: Mapping[str, str]) -> AgentSe
         ),
         kubelet=_kubelet(flags, node) if flags["query_kubelet"] else None,
         proc=flags["proc_root"],
+        driver_root=flags["driver_root"],
     )
 
 

@@ -16,7 +16,8 @@ class AgentSettings:
     ``folder`` is the kubelet's device plugin directory, ``state`` the directory of the agent's record,
     ``cgroups`` the mount of the host's cgroups, and ``pod_resources`` the socket of the PodResources API.
     ``proc`` is the host's /proc (None: this container's /proc if it is the host's), ``kubelet`` the access to
-    the kubelet's pod list (None: it is not queried).
+    the kubelet's pod list (None: it is not queried), ``driver_root`` the folder below which NVML is (None:
+    it is in the library path).
     """
 
     node: str
@@ -33,3 +34,4 @@ class AgentSettings:
     allocate: AllocateSettings
     kubelet: KubeletAccess | None = None
     proc: Path | None = None
+    driver_root: Path | None = None

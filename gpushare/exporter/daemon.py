@@ -22,7 +22,10 @@ async def run(settings: ExporterSettings) -> None:
     stop = stop_event()
     access = await load_access(settings.kubeconfig)
     with bind_socket(settings.ops_host, settings.ops_port) as listener:
-        async with Nvml(timeout_s=settings.deadline_s) as gpus, KubeClient(access) as client:
+        async with (
+            Nvml(timeout_s=settings.deadline_s, driver_root=settings.driver_root) as gpus,
+            KubeClient(access) as client,
+        ):
             pods = Mirror(client, node_pods(settings.node))
             node = Mirror(client, own_node(settings.node))
             sampler = Sampler(settings, gpus, pods, node)

@@ -9,7 +9,7 @@ import click
 from gpushare.contract import EXPORTER_PORT, ISOLATION_STATE, POD_RESOURCES_SOCKET
 from gpushare.errors import ConfigError
 from gpushare.exporter.settings import ExporterSettings
-from gpushare.runtime.flags import NODE_NAME, SECONDS, daemon_options, node_name_of, run_daemon
+from gpushare.runtime.flags import DRIVER_ROOT, NODE_NAME, SECONDS, daemon_options, node_name_of, run_daemon
 
 
 @click.command(context_settings={"show_default": True, "help_option_names": ["-h", "--help"]})
@@ -39,6 +39,7 @@ from gpushare.runtime.flags import NODE_NAME, SECONDS, daemon_options, node_name
     default=Path("/proc"),
     help="Mount of the host's /proc; with hostPID it is /proc.",
 )
+@DRIVER_ROOT
 @click.option(
     "--isolation-state",
     type=click.Path(path_type=Path),
@@ -75,4 +76,5 @@ def settings_of(flags: Mapping[str, Any]) -> ExporterSettings:
         pod_resources=flags["pod_resources_socket"],
         proc=flags["proc_root"],
         isolation_state=flags["isolation_state"],
+        driver_root=flags["driver_root"],
     )

@@ -3,16 +3,16 @@
 Parsing the files belongs in ``gpushare.isolation.files``, evaluation in ``isolation_series``.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from gpushare.adapters.pids import inner_pids
+from gpushare.adapters.pids import inner_pids, innermost, started_at
 from gpushare.errors import InvalidRequest, SourceError
 from gpushare.isolation.files import limits_at, region_at
 from gpushare.isolation.layout import LIMIT, REGION, DirectoryOwner, owner_of
 from gpushare.isolation.limits import CardLimit
-from gpushare.isolation.region import Region
+from gpushare.isolation.region import Region, without_ended
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,11 +48,36 @@ class IsolationState:
 def isolation_of(state: Path, pids: Iterable[int], proc: Path) -> IsolationState:
     """Read all containers under ``state``, and the inner PIDs; empty if the folder does not exist.
 
-    Raises SourceError.
+    ``pids`` are those of the driver. Raises SourceError.
     """
     found = (_limited_container(state / name, owner) for name, owner in _folders(state))
     containers = tuple(each for each in found if each)
-    return IsolationState(containers, inner_pids(pids, proc) if containers else {})
+    if not containers:
+        return IsolationState()
+    pids = set(pids)
+    return IsolationState(_without_ended(containers, pids, proc), inner_pids(pids, proc))
+
+
+def _without_ended(
+    containers: tuple[LimitedContainer, ...], pids: Collection[int], proc: Path
+) -> tuple[LimitedContainer, ...]:
+    """Leave out processes that have ended, unless ``proc`` shows none of the node's processes."""
+    listed = {
+        (each.pid, each.start)
+        for container in containers
+        if container.region
+        for each in container.region.processes
+    }
+    running = innermost(pids, proc)
+    # Most are among those of the driver; only for the others all processes of the node are read.
+    if starts := {start for _, start in listed - running}:
+        running |= innermost(started_at(starts, proc), proc)
+    if not running:
+        return containers
+    return tuple(
+        replace(each, region=without_ended(each.region, running)) if each.region else each
+        for each in containers
+    )
 
 
 def _limited_container(link: Path, owner: DirectoryOwner) -> LimitedContainer | None:

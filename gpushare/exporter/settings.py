@@ -10,7 +10,8 @@ class ExporterSettings:
 
     ``interval_s`` is the interval between readings, ``deadline_s`` the timeout of one source, ``stale_s`` the
     maximum age of a snapshot. ``each_process`` exports processes with their PIDs. ``pod_resources`` is the
-    kubelet's socket, ``proc`` the host's ``/proc``, ``isolation_state`` the folder of limits and regions.
+    kubelet's socket, ``proc`` the host's ``/proc``, ``isolation_state`` the folder of limits and regions,
+    ``driver_root`` the folder below which NVML is (None: in the library path).
     """
 
     node: str
@@ -25,3 +26,4 @@ class ExporterSettings:
     pod_resources: Path
     proc: Path
     isolation_state: Path
+    driver_root: Path | None = None

@@ -4,7 +4,8 @@ All calls come from one event loop and none of them awaits while it changes stat
 """
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Generator, Iterable, Iterator
+from contextlib import contextmanager
 
 from gpushare.extender.seal import Sealer
 from gpushare.model.cards import parse_indices
@@ -28,7 +29,7 @@ class Cluster:
         self._budgets: dict[str, DisruptionBudget] = {}
         self._budget_index: Budgets | None = Budgets()
         self._unproven: dict[str, Pod] = {}
-        self._changed: dict[str, list[asyncio.Future[None]]] = {}
+        self._changed: dict[str, set[asyncio.Future[None]]] = {}
         self._next: asyncio.Future[None] | None = None
 
     def apply(self, *events: Event) -> None:
@@ -52,16 +53,25 @@ class Cluster:
         """Apply a pod that was read outside the watch."""
         self.apply(PodSeen(self._keep(pod)))
 
-    def change_sealer(self, sealer: Sealer) -> None:
-        """Check pods with this key from now on, and again those whose claim the last key did not prove."""
+    def change_sealer_steps(self, sealer: Sealer) -> Generator[None, None, None]:
+        """Check pods with this key from now on, and again those whose claim the last key did not prove.
+
+        Yields after each pod, because they may be all pods of a large cluster. Meanwhile pods may change.
+        """
         self.sealer = sealer
-        unproven, self._unproven = self._unproven, {}
-        for pod in unproven.values():
-            checked = self._keep(pod)
-            reserved = self.ledger.reservation(pod.uid)
-            if checked.claim and reserved and reserved[1].claim is None:
-                # A reservation keeps its first GPUs, so it is replaced.
-                self.apply(PodGone(pod.uid), PodSeen(checked))
+        for uid in list(self._unproven):
+            self._check_again(uid)
+            yield
+
+    def _check_again(self, uid: str) -> None:
+        pod = self._unproven.get(uid) or self.pods.get(uid)
+        if pod is None:
+            return
+        checked = self._keep(pod)
+        reserved = self.ledger.reservation(uid)
+        if checked.claim and reserved and reserved[1].claim is None:
+            # A reservation keeps its first GPUs, so it is replaced.
+            self.apply(PodGone(uid), PodSeen(checked))
 
     def _keep(self, pod: Pod) -> Pod:
         """Store a pod, without a claim that has no valid seal."""
@@ -124,9 +134,24 @@ class Cluster:
 
     async def next_change(self, uid: str) -> None:
         """Return when the watch next delivers a change of the pod."""
+        with self.change_of(uid) as change:
+            await change
+
+    @contextmanager
+    def change_of(self, uid: str) -> Iterator[asyncio.Future[None]]:
+        """A future that is done once the watch has delivered a change of the pod inside the context."""
         future = asyncio.get_running_loop().create_future()
-        self._changed.setdefault(uid, []).append(future)
-        await future
+        self._changed.setdefault(uid, set()).add(future)
+        try:
+            yield future
+        finally:
+            self._forget_waiter(uid, future)
+
+    def _forget_waiter(self, uid: str, future: asyncio.Future[None]) -> None:
+        waiting = self._changed.get(uid, set())
+        waiting.discard(future)
+        if not waiting:
+            self._changed.pop(uid, None)
 
     def _wake(self, uid: str) -> None:
         for future in self._changed.pop(uid, ()):

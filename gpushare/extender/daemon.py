@@ -5,7 +5,6 @@ crashes, binds in progress are still answered, within the grace period of the se
 """
 
 import asyncio
-import gc
 import socket
 from collections.abc import Coroutine, Iterable
 from contextlib import AbstractContextManager, nullcontext
@@ -13,29 +12,24 @@ from typing import Any, Final
 
 import structlog
 
-from gpushare.adapters.kube.budgets import BUDGETS
 from gpushare.adapters.kube.client import KubeClient
 from gpushare.adapters.kube.config import load_access
 from gpushare.adapters.kube.extender_api import ExtenderApi
-from gpushare.adapters.kube.extender_resources import NODES, PODS, UNHEALTHY
-from gpushare.adapters.kube.watch import Follower
 from gpushare.adapters.peer import Peers
 from gpushare.extender.binder import Binder
 from gpushare.extender.clients import OPEN_PORT, Clients, is_open
 from gpushare.extender.cluster import Cluster
-from gpushare.extender.events import Explainer, ExtenderEventMetrics
-from gpushare.extender.handlers import BudgetHandler, ConfigMapHandler, NodeHandler, PodHandler, SyncStatus
+from gpushare.extender.events import ExtenderEventMetrics
+from gpushare.extender.handlers import SyncStatus
 from gpushare.extender.leadership import Leadership
 from gpushare.extender.lease import Replica
 from gpushare.extender.ledger_page import LedgerPage
 from gpushare.extender.metrics import ExtenderMetrics
 from gpushare.extender.overcommit import watch_overcommit
 from gpushare.extender.routes import MAX_BODY_BYTES, peer_routes, scheduler_routes
-from gpushare.extender.seal_key import follow_key, load_sealer
 from gpushare.extender.service import SchedulerService
-from gpushare.extender.settings import ExtenderSettings
-from gpushare.model.disruption import DisruptionBudget
-from gpushare.model.objects import Node, Pod
+from gpushare.extender.settings import Deadlines, ExtenderSettings
+from gpushare.extender.watches import Watches
 from gpushare.runtime.admin_server import AdminRoutes, rendering
 from gpushare.runtime.daemon import StopStep, serve, stop_event
 from gpushare.runtime.events import EventRecorder, RecorderSettings
@@ -51,8 +45,6 @@ _DRAIN_S: Final = 10.0
 """Allowance for the reads of a bind, in addition to its POST."""
 _LOST_S: Final = 30.0
 """Without a watch for longer than this, the extender is not ready; it still answers from what it knows."""
-_GC_THRESHOLDS: Final = (20_000, 100, 50)
-"""20,000 young objects are examined in 10 ms."""
 _EVENT_QUEUE_SIZE: Final = 10_000
 _PLACEMENTS: Final = 100
 """Placements that may wait to be written as events. kube-scheduler writes an event for each one too."""
@@ -110,7 +102,30 @@ def _servers(
     if peer_listener:
         server = HttpServer(extender.peer_routes, max_body=MAX_BODY_BYTES, tls=secured)
         servers.append((server, peer_listener))
+    for server, _ in servers:
+        extender.turns.yield_to(server.receiving)
     return servers
+
+
+def _api(client: KubeClient, settings: ExtenderSettings) -> ExtenderApi:
+    return ExtenderApi(
+        client,
+        lease_namespace=settings.lease_namespace,
+        lease_name=settings.lease_name,
+        identity=settings.identity,
+    )
+
+
+def _recorder(api: ExtenderApi, metrics: ExtenderMetrics, settings: ExtenderSettings) -> EventRecorder:
+    return EventRecorder(
+        api.write_event,
+        ExtenderEventMetrics(metrics),
+        RecorderSettings(
+            per_second=settings.events_per_second,
+            queue_size=_EVENT_QUEUE_SIZE,
+            routine_size=_PLACEMENTS,
+        ),
+    )
 
 
 class ExtenderDaemon:
@@ -119,87 +134,49 @@ class ExtenderDaemon:
     def __init__(
         self, settings: ExtenderSettings, client: KubeClient, peers: Peers, tasks: asyncio.TaskGroup
     ) -> None:
-        self._api = api = ExtenderApi(
-            client,
-            lease_namespace=settings.lease_namespace,
-            lease_name=settings.lease_name,
-            identity=settings.identity,
-        )
         self._metrics = ExtenderMetrics()
         self._cluster = Cluster()
+        self.turns = self._cluster.turns
         self._sync_status = SyncStatus(self._metrics)
-        self._recorder = EventRecorder(
-            api.write_event,
-            ExtenderEventMetrics(self._metrics),
-            RecorderSettings(
-                per_second=settings.events_per_second,
-                queue_size=_EVENT_QUEUE_SIZE,
-                routine_size=_PLACEMENTS,
-            ),
+        self._clients = Clients(settings.client_names, self._metrics)
+        self._open_port = is_open(settings.host, tls=settings.tls is not None)
+        api = _api(client, settings)
+        self._recorder = _recorder(api, self._metrics, settings)
+        self._watches = Watches(
+            client,
+            api,
+            self._cluster,
+            self._recorder,
+            self._sync_status,
+            leads=self._leads,
+            cgpu_pods=settings.cgpu_pods_per_card,
         )
-        self._pods, self._nodes = self._make_followers(client, settings.cgpu_pods_per_card)
-        self._optional = self._make_optional_followers(client)
-        self._leadership = Leadership(
+        self._leadership = self._make_leadership(api, settings)
+        self._binder = self._make_binder(api, tasks, settings.deadlines)
+        self._register_gauges()
+        self.scheduler_routes = self._make_routes(peers, settings.shortlist)
+        self.peer_routes = peer_routes(self.scheduler_routes)
+        self.admin_routes = self._make_admin_routes()
+
+    def _make_leadership(self, api: ExtenderApi, settings: ExtenderSettings) -> Leadership:
+        return Leadership(
             api,
             replica=Replica(settings.identity, settings.advertise),
             durations=settings.lease_durations,
-            catch_up=self._catch_up,
+            catch_up=self._watches.catch_up,
             binding=lambda: self._binder.busy,
             allow_without_lease=settings.allow_without_lease,
         )
-        self._binder = Binder(
+
+    def _make_binder(self, api: ExtenderApi, tasks: asyncio.TaskGroup, deadlines: Deadlines) -> Binder:
+        return Binder(
             self._cluster,
             api,
             announce=self._leadership.announce,
             fence=self._leadership.fence,
             record_event=self._recorder.record,
             tasks=tasks,
-            deadlines=settings.deadlines,
-        )
-        self._register_gauges()
-        self._clients = Clients(settings.client_names, self._metrics)
-        self._open_port = is_open(settings.host, tls=settings.tls is not None)
-        self.scheduler_routes = self._make_routes(peers, settings.shortlist)
-        self.peer_routes = peer_routes(self.scheduler_routes)
-        page = LedgerPage(lambda: self._cluster.ledger, self._cluster.pods.values, self._cluster.turns.turn)
-        self.admin_routes = AdminRoutes(
-            rendering(self._metrics.registry),
-            live=lambda: None,
-            ready=self._unready,
-            notices=self._notices,
-            gauges=page.render,
-        )
-
-    def _make_followers(self, client: KubeClient, cgpu_pods: int) -> tuple[Follower[Pod], Follower[Node]]:
-        """Followers that keep the cluster in step with the API server."""
-        cluster, status = self._cluster, self._sync_status
-        pods = PodHandler(cluster, Explainer(cluster, self._recorder), status, self._leads)
-        return (
-            Follower(
-                client,
-                PODS,
-                pods,
-                read_elsewhere=cluster.known_pods,
-                ends_if_restored=True,
-                turn=self._after_slice,
-            ),
-            Follower(
-                client,
-                NODES,
-                NodeHandler(cluster, status, cgpu_pods),
-                ends_if_restored=True,
-                turn=self._after_slice,
-            ),
-        )
-
-    def _make_optional_followers(
-        self, client: KubeClient
-    ) -> tuple[Follower[str], Follower[DisruptionBudget]]:
-        """Followers of what the extender can work without."""
-        cluster, status = self._cluster, self._sync_status
-        return (
-            Follower(client, UNHEALTHY, ConfigMapHandler(cluster, self._recorder, status)),
-            Follower(client, BUDGETS, BudgetHandler(cluster, status)),
+            deadlines=deadlines,
         )
 
     def _make_routes(self, peers: Peers, shortlist: int) -> Handler:
@@ -213,6 +190,16 @@ class ExtenderDaemon:
             shortlist=shortlist,
         )
         return scheduler_routes(service, self._clients)
+
+    def _make_admin_routes(self) -> AdminRoutes:
+        page = LedgerPage(lambda: self._cluster.ledger, self._cluster.pods.values)
+        return AdminRoutes(
+            rendering(self._metrics.registry),
+            live=lambda: None,
+            ready=self._unready,
+            notices=self._notices,
+            gauges=lambda: self.turns.run(page.steps()),
+        )
 
     def report_transport(self, tls: MutualTls | None) -> None:
         """Report when our certificate expires, or that the port is open."""
@@ -242,7 +229,7 @@ class ExtenderDaemon:
 
     def _unready(self) -> str | None:
         """What is not listed yet, or no longer watched."""
-        lost_s = max(self._pods.lost_s, self._nodes.lost_s)
+        lost_s = self._watches.lost_s
         if lost_s > _LOST_S:
             return f"the API server has not delivered changes for {lost_s:.0f} s"
         return self._sync_status.missing()
@@ -254,35 +241,12 @@ class ExtenderDaemon:
 
     async def _follow(self) -> None:
         """The Lease is read before any list starts."""
-        gc.collect()
-        gc.freeze()
-        gc.set_threshold(*_GC_THRESHOLDS)
         await self._leadership.observe_lease()
-        async with asyncio.TaskGroup() as tasks:
-            for job in (self._follow_pods(), self._nodes.run(), *(each.run() for each in self._optional)):
-                tasks.create_task(job)
-
-    async def _after_slice(self) -> None:
-        """Exclude listed objects from garbage collection, which takes half a second with 45,000 pods.
-
-        They live long, and have no reference cycles. For later objects rare collections suffice.
-        """
-        gc.freeze()
-        await self._cluster.turns.turn()
-
-    async def _follow_pods(self) -> None:
-        """Claims are checked when pods are applied, so the key is loaded first."""
-        self._cluster.sealer = await load_sealer(self._api, self._sync_status)
-        async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self._pods.run())
-            tasks.create_task(follow_key(self._api, self._sync_status, self._cluster))
+        await self._watches.run()
 
     async def _lead_when_synced(self) -> None:
         await self._sync_status.synced_once.wait()
         await self._leadership.run()
-
-    async def _catch_up(self) -> None:
-        await asyncio.gather(self._pods.refresh(), self._nodes.refresh())
 
     def _leads(self) -> bool:
         return self._leadership.leads

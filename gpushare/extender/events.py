@@ -1,6 +1,7 @@
 """Events of the extender: the recorder's counters, and why a pending pod fits on no node."""
 
 from functools import partial
+from typing import Final
 
 from gpushare.contract import EVENT_MALFORMED, EVENT_REFUSED
 from gpushare.extender.cluster import Cluster
@@ -10,7 +11,10 @@ from gpushare.model.demand import Malformed
 from gpushare.model.objects import Pod
 from gpushare.ports import Event, pod_event
 from gpushare.runtime.events import EventRecorder
-from gpushare.scheduling.inspection import explain
+from gpushare.scheduling.inspection import explain_steps
+
+_IDLE_PER_WORK: Final = 9.0
+"""Explanations take at most a tenth of the time."""
 
 
 class ExtenderEventMetrics:
@@ -37,7 +41,8 @@ class ExtenderEventMetrics:
 class Explainer:
     """Records events that state, per GPU, why a pod cannot be placed.
 
-    The reason is computed when its event is about to be written, so that it describes the current ledger.
+    The reason is computed, in slices, when its event is about to be written, so that it describes the current
+    ledger.
     """
 
     def __init__(self, cluster: Cluster, recorder: EventRecorder) -> None:
@@ -49,12 +54,19 @@ class Explainer:
         if pod.node is None and pod.unschedulable is not None:
             self._recorder.record_later(pod.uid, partial(self._explanation, pod.uid))
 
-    def _explanation(self, uid: str) -> Event | None:
+    async def _explanation(self, uid: str) -> Event | None:
         """None if the pod is gone, is placed, or fits on a node by now."""
-        pod = self._cluster.pods.get(uid)
-        if pod is None or pod.node is not None or self._cluster.ledger.reservation(uid) is not None:
+        pod = self._waiting(uid)
+        if pod is None:
             return None
         if isinstance(pod.demand, Malformed):
             return pod_event(pod, EVENT_MALFORMED, pod.demand.problem, warning=True)
-        text = explain(self._cluster.ledger, pod_request_of(pod))
-        return pod_event(pod, EVENT_REFUSED, text, warning=True) if text else None
+        steps = explain_steps(self._cluster.ledger, pod_request_of(pod))
+        text = await self._cluster.turns.run(steps, idle_per_work=_IDLE_PER_WORK)
+        return pod_event(pod, EVENT_REFUSED, text, warning=True) if text and self._waiting(uid) else None
+
+    def _waiting(self, uid: str) -> Pod | None:
+        """The pod, unless it is gone or placed."""
+        pod = self._cluster.pods.get(uid)
+        placed = pod is None or pod.node is not None or self._cluster.ledger.reservation(uid) is not None
+        return None if placed else pod

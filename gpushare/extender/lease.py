@@ -9,7 +9,7 @@ it.
 from dataclasses import dataclass
 from enum import StrEnum
 
-from gpushare.errors import went_back
+from gpushare.model.versions import is_older
 from gpushare.ports import LeaseRecord
 
 
@@ -104,7 +104,7 @@ def recreated(before: LeaseRecord | None, after: LeaseRecord) -> bool:
 
 def restored(before: LeaseRecord, after: LeaseRecord) -> bool:
     """Whether the API server returns an earlier state of the same Lease: it was restored from a backup."""
-    return before.uid == after.uid and went_back(before.version, after.version)
+    return before.uid == after.uid and is_older(after.version, before.version)
 
 
 def binds_from(observation: Observation, durations: LeaseDurations, now: float) -> float:

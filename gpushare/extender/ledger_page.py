@@ -3,7 +3,8 @@
 With the client library, the GPUs of 5,000 nodes take most of a second, in which no pod could be placed.
 """
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Callable, Generator, Iterable
+from itertools import islice
 from typing import Final, NamedTuple
 
 from gpushare.extender.per_book import PerBook
@@ -14,16 +15,16 @@ from gpushare.monitoring.catalogue import Metric
 from gpushare.scheduling.book import Book, reserved_shares
 from gpushare.scheduling.ledger import Ledger
 
-_SLICE: Final = 2000
-"""Pods between two turns of the loop: a millisecond."""
+_PODS_PER_STEP: Final = 500
+"""A quarter of a millisecond."""
 
 
 class _NodePart(NamedTuple):
     """The lines of one node, and its parts of the sums."""
 
-    units: str
-    free: str
-    closed: str
+    units: bytes
+    free: bytes
+    closed: bytes
     overcommitted: int
     bound: int
     unsettled: int
@@ -31,37 +32,32 @@ class _NodePart(NamedTuple):
 
 
 class LedgerPage:
-    """Renders the families from one reading of the ledger and of the pods, with ``turn`` between slices."""
+    """Renders the families from one reading of the ledger and of the pods."""
 
-    def __init__(
-        self,
-        ledger: Callable[[], Ledger],
-        pods: Callable[[], Iterable[Pod]],
-        turn: Callable[[], Awaitable[None]],
-    ) -> None:
+    def __init__(self, ledger: Callable[[], Ledger], pods: Callable[[], Iterable[Pod]]) -> None:
         self._ledger = ledger
         self._pods = pods
-        self._turn = turn
-        self._parts = PerBook(_part, turn)
+        self._parts = PerBook(_part)
 
-    async def render(self) -> str:
-        """The text of all families."""
-        parts = await self._parts.values(self._ledger())
+    def steps(self) -> Generator[None, None, bytes]:
+        """The text of all families. Yields after each part, because a large cluster takes long."""
+        parts = yield from self._parts.steps(self._ledger())
         overcommitted = sum(part.overcommitted for part in parts)
+        yield
         states = {state: sum(getattr(part, state) for part in parts) for state in _STATES}
-        requested = await _requested(list(self._pods()), self._turn)
-        return "".join(
+        requested = yield from _requested(list(self._pods()))
+        return b"".join(
             (
-                _family(catalogue.CARD_UNITS, *(part.units for part in parts)),
-                _family(catalogue.CARD_FREE_UNITS, *(part.free for part in parts)),
-                _family(catalogue.CARDS_CLOSED, *(part.closed for part in parts)),
-                _family(catalogue.CARDS_OVERCOMMITTED, _line(catalogue.CARDS_OVERCOMMITTED, overcommitted)),
-                _family(
+                *_family(catalogue.CARD_UNITS, *(part.units for part in parts)),
+                *_family(catalogue.CARD_FREE_UNITS, *(part.free for part in parts)),
+                *_family(catalogue.CARDS_CLOSED, *(part.closed for part in parts)),
+                *_family(catalogue.CARDS_OVERCOMMITTED, _line(catalogue.CARDS_OVERCOMMITTED, overcommitted)),
+                *_family(
                     catalogue.RESERVATIONS,
                     *(_line(catalogue.RESERVATIONS, number, state) for state, number in states.items()),
                 ),
-                _family(catalogue.PENDING, _line(catalogue.PENDING, len(requested))),
-                _family(
+                *_family(catalogue.PENDING, _line(catalogue.PENDING, len(requested))),
+                *_family(
                     catalogue.PENDING_LEAST,
                     *([_line(catalogue.PENDING_LEAST, min(requested))] if requested else ()),
                 ),
@@ -77,8 +73,8 @@ def _part(book: Book) -> _NodePart:
     name = book.name
     cards = [(str(usage.card.index), usage) for usage in book.usages]
     return _NodePart(
-        "".join(_line(catalogue.CARD_UNITS, usage.total.mem, name, index) for index, usage in cards),
-        "".join(_line(catalogue.CARD_FREE_UNITS, usage.free.mem, name, index) for index, usage in cards),
+        b"".join(_line(catalogue.CARD_UNITS, usage.total.mem, name, index) for index, usage in cards),
+        b"".join(_line(catalogue.CARD_FREE_UNITS, usage.free.mem, name, index) for index, usage in cards),
         _line(catalogue.CARDS_CLOSED, sum(not usage.schedulable for usage in book.usages), name),
         len(book.overcommitted),
         bound,
@@ -98,25 +94,31 @@ def _states(book: Book) -> tuple[int, int, int]:
     return len(book.reservations) - unsettled - unplaced, unsettled, unplaced
 
 
-async def _requested(pods: list[Pod], turn: Callable[[], Awaitable[None]]) -> list[int]:
+def _requested(pods: list[Pod]) -> Generator[None, None, list[int]]:
     """The units per GPU that each pod without a node requests."""
-    units = []
-    for count, pod in enumerate(pods, start=1):
-        ended = pod.finished or pod.terminating
-        if pod.node is None and not ended and isinstance(pod.demand, Demand) and pod.demand.mem:
-            units.append(pod.demand.per_card.mem)
-        if count % _SLICE == 0:
-            await turn()
+    units: list[int] = []
+    left = iter(pods)
+    while some := list(islice(left, _PODS_PER_STEP)):
+        units += [
+            pod.demand.per_card.mem
+            for pod in some
+            if pod.node is None
+            and not (pod.finished or pod.terminating)
+            and isinstance(pod.demand, Demand)
+            and pod.demand.mem
+        ]
+        yield
     return units
 
 
-def _family(metric: Metric, *lines: str) -> str:
-    return f"# HELP {metric.name} {metric.help}\n# TYPE {metric.name} {metric.kind}\n{''.join(lines)}"
+def _family(metric: Metric, *lines: bytes) -> tuple[bytes, ...]:
+    return f"# HELP {metric.name} {metric.help}\n# TYPE {metric.name} {metric.kind}\n".encode(), *lines
 
 
-def _line(metric: Metric, number: int, *values: str) -> str:
+def _line(metric: Metric, number: int, *values: str) -> bytes:
     """One series. Names of nodes contain no characters that the format escapes."""
     labels = ",".join(
         f'{label}="{value}"' for label, value in sorted(zip(metric.labels, values, strict=True))
     )
-    return f"{metric.name}{{{labels}}} {number}.0\n" if labels else f"{metric.name} {number}.0\n"
+    name = f"{metric.name}{{{labels}}}" if labels else metric.name
+    return f"{name} {number}.0\n".encode()

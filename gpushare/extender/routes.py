@@ -33,7 +33,7 @@ def _verb(service: SchedulerService, name: str) -> Handler:
     def handle(request: Request) -> Response | PendingResponse:
         if request.body is None:
             return Response(error_answer(name, _TOO_LARGE))
-        body = service.answer(name, request.body)
+        body = service.answer(name, request.body, request.source)
         return Response(body) if isinstance(body, bytes) else _pending(body)
 
     return handle

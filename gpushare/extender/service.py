@@ -5,7 +5,7 @@ Knows nothing of HTTP; ``routes`` does.
 
 import asyncio
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Generator
 from contextlib import suppress
 from functools import partial
 from typing import Any, Final, Protocol
@@ -23,9 +23,8 @@ from gpushare.extender.decision import BindResult
 from gpushare.extender.leadership import Leadership
 from gpushare.extender.metrics import ExtenderMetrics
 from gpushare.extender.per_book import PerBook
-from gpushare.extender.time_budget import TimeBudget
-from gpushare.extender.verbs import VerbResult
-from gpushare.runtime.rate import RateLimit
+from gpushare.extender.verbs import Steps, VerbResult
+from gpushare.runtime.rate import RateLimit, TokenBucket
 from gpushare.scheduling.inspection import inspect, inspect_node
 from gpushare.scheduling.ledger import Ledger
 
@@ -43,7 +42,10 @@ _CATCH_UP_SHARE: Final = 0.05
 _CATCH_UP_SAVED_S: Final = 1.0
 """Such delays take at most this part of the time, because the scheduler handles one pod after the other."""
 
-Verb = Callable[[bytes, Ledger], VerbResult]
+_AT_ONCE_S: Final = 0.01
+"""Most filter and prioritize requests take less; the rest of the work is done in slices, among all others."""
+
+Verb = Callable[[bytes, Ledger], Steps]
 
 
 class Readiness(Protocol):
@@ -74,75 +76,75 @@ class SchedulerService:
         self._metrics = metrics
         self._readiness = readiness
         self._verbs: dict[str, Verb] = {
-            "filter": partial(verbs.filter_verb, most=shortlist),
-            "prioritize": verbs.prioritize_verb,
+            "filter": partial(verbs.filter_steps, most=shortlist),
+            "prioritize": verbs.prioritize_steps,
+            "preempt": partial(verbs.preempt_steps, budgets_of=cluster.budgets_of),
         }
         self._binds_before_hint = _BINDS_BEFORE_HINT
         self._scored = False
-        self._inspected = PerBook(lambda book: msgspec.json.encode(inspect_node(book)), cluster.turns.turn)
+        self._inspected = PerBook(lambda book: msgspec.json.encode(inspect_node(book)))
         self._inspection: asyncio.Task[bytes] | None = None
         self._log_rate = RateLimit(_LOGGED_PER_S, _LOGGED)
-        self._delays = TimeBudget(_CATCH_UP_SHARE, _CATCH_UP_SAVED_S)
+        self._delays = TokenBucket(_CATCH_UP_SHARE, _CATCH_UP_SAVED_S)
 
-    def answer(self, verb: str, body: bytes) -> bytes | Coroutine[Any, Any, bytes]:
-        """The answer of filter or prioritize."""
+    def answer(self, verb: str, body: bytes, source: str = "") -> bytes | Coroutine[Any, Any, bytes]:
+        """The answer of filter or prioritize for the scheduler at the address ``source``."""
         began = time.perf_counter()
         self._scored |= verb == "prioritize"
-        result = self._run_verb(verb, body)
-        if result.waiting_uid and self._waits(result.waiting_uid) and self._delays.allows(_CATCH_UP_S):
-            return self._retry_for_waiting_pod(verb, body, began)
-        self._record(verb, began, result.error)
-        return result.answer
+        steps = self._steps(verb, body)
+        end = self._cluster.turns.advance(steps, _AT_ONCE_S)
+        if end is None:
+            return self._answer_later(verb, body, source, began, steps)
+        if self._waits_for_change(end.result):
+            return self._retry_for_waiting_pod(verb, body, source, began)
+        self._record(verb, began, end.result.error)
+        return end.result.answer
 
     async def preempt(self, body: bytes, source: str = "") -> bytes:
         """The victims on the nodes that the scheduler at the address ``source`` proposes."""
         began = time.perf_counter()
-        result = await self._preempt(body, source)
-        self._record("preempt", began, result.error)
-        return result.answer
+        return await self._answer_later("preempt", body, source, began, self._steps("preempt", body))
 
-    async def _preempt(self, body: bytes, source: str) -> VerbResult:
-        if missing := self._readiness.missing():
-            return VerbResult(verbs.error_answer("preempt", missing), missing)
-        steps = verbs.preempt_steps(body, self._cluster.ledger, self._cluster.budgets_of)
-        try:
-            while True:
-                await self._cluster.turns.turn(source)
-                next(steps)
-        except StopIteration as end:
-            result: VerbResult = end.value
-            return result
-        except Exception as error:  # a defect must not stop the daemon
-            log.exception("verb_crashed", verb="preempt")
-            return _crashed("preempt", error)
-
-    def _run_verb(self, verb: str, body: bytes) -> VerbResult:
+    def _steps(self, verb: str, body: bytes) -> Steps:
         if missing := self._readiness.missing():
             return VerbResult(verbs.error_answer(verb, missing), missing)
         try:
-            return self._verbs[verb](body, self._cluster.ledger)
-        except Exception as error:  # as above
+            return (yield from self._verbs[verb](body, self._cluster.ledger))
+        except Exception as error:  # a defect must not stop the daemon
             log.exception("verb_crashed", verb=verb)
-            return _crashed(verb, error)
+            text = f"internal error: {type(error).__name__}, see the log"
+            return VerbResult(verbs.error_answer(verb, text), text)
 
-    def _waits(self, uid: str) -> bool:
-        pod = self._cluster.pods.get(uid)
-        return pod is not None and pod.unschedulable is not None
+    async def _answer_later(self, verb: str, body: bytes, source: str, began: float, steps: Steps) -> bytes:
+        result = await self._cluster.turns.run(steps, source=source)
+        if self._waits_for_change(result):
+            return await self._retry_for_waiting_pod(verb, body, source, began)
+        self._record(verb, began, result.error)
+        return result.answer
 
-    async def _retry_for_waiting_pod(self, verb: str, body: bytes, began: float) -> bytes:
+    def _waits_for_change(self, result: VerbResult) -> bool:
+        """Whether the answer for a pod that fits on no node may be delayed."""
+        pod = self._cluster.pods.get(result.waiting_uid) if result.waiting_uid else None
+        return pod is not None and pod.unschedulable is not None and self._delays.left >= _CATCH_UP_S
+
+    async def _retry_for_waiting_pod(self, verb: str, body: bytes, source: str, began: float) -> bytes:
         """The response after the extender's watches had time to deliver the event that the scheduler handled.
 
         The scheduler retries a waiting pod after an event that the extender may receive a moment later: a pod
         is gone, a GPU is healthy again. A rejected pod would wait for another event, five minutes at worst.
         """
-        result = self._run_verb(verb, body)
         deadline = time.monotonic() + _CATCH_UP_S
-        while result.waiting_uid and (left_s := deadline - time.monotonic()) > 0:
-            with suppress(TimeoutError):
-                async with asyncio.timeout(left_s):
-                    await self._cluster.next_ledger()
-            result = self._run_verb(verb, body)
-        self._delays.spend(time.perf_counter() - began)
+        while True:
+            ledger = self._cluster.ledger
+            result = await self._cluster.turns.run(self._steps(verb, body), source=source)
+            left_s = deadline - time.monotonic()
+            if not result.waiting_uid or left_s <= 0:
+                break
+            if self._cluster.ledger is ledger:
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(left_s):
+                        await self._cluster.next_ledger()
+        self._delays.take(time.perf_counter() - began)
         self._record(verb, began, result.error)
         return result.answer
 
@@ -207,19 +209,15 @@ class SchedulerService:
     async def inspect_all(self) -> bytes:
         """The inspect document of all nodes, one for all requests at the same time."""
         if self._inspection is None or self._inspection.done():
-            self._inspection = asyncio.create_task(self._inspect_all())
+            self._inspection = asyncio.create_task(self._cluster.turns.run(self._inspect_steps()))
         return await asyncio.shield(self._inspection)
 
-    async def _inspect_all(self) -> bytes:
-        return b'{"nodes":[' + b",".join(await self._inspected.values(self._cluster.ledger)) + b"]}"
+    def _inspect_steps(self) -> Generator[None, None, bytes]:
+        nodes = yield from self._inspected.steps(self._cluster.ledger)
+        return b"".join((b'{"nodes":[', b",".join(nodes), b"]}"))
 
     def _record(self, verb: str, began: float, error: str) -> None:
         self._metrics.requests.labels(verb, "error" if error else "ok").inc()
         self._metrics.latency.labels(verb).observe(time.perf_counter() - began)
         if error and self._log_rate.take(verb):
             log.warning("request_refused", verb=verb, error=error)
-
-
-def _crashed(verb: str, error: Exception) -> VerbResult:
-    text = f"internal error: {type(error).__name__}, see the log"
-    return VerbResult(verbs.error_answer(verb, text), text)

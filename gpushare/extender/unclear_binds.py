@@ -72,7 +72,7 @@ class UnclearBinds:
 
         ``refused``: the API server has just rejected the only POST, so an unbound pod is a known outcome too.
         """
-        found = await self._api.read_pod(pod.namespace, pod.name)
+        found = await self._read(pod)
         if found is None or found.uid != pod.uid:
             self._forget(pod.uid)
         elif found.node is not None:
@@ -81,6 +81,14 @@ class UnclearBinds:
         elif self._dropped(pod.uid, refused=refused):
             self.resolve(pod.uid)
             self._cluster.apply(Released(pod.uid))
+
+    async def _read(self, pod: Pod) -> Pod | None:
+        """Read the pod. An answer that the watch has overtaken is outdated: the pod may be gone since."""
+        while True:
+            with self._cluster.change_of(pod.uid) as change:
+                found = await self._api.read_pod(pod.namespace, pod.name)
+                if not change.done():
+                    return found
 
     def _dropped(self, uid: str, *, refused: bool) -> bool:
         """Whether no POST for the pod can still take effect."""

@@ -1,4 +1,6 @@
-"""The scheduler's verbs as functions: request body and ledger in, answer body out. No I/O.
+"""The scheduler's verbs as generators: request body and ledger in, answer body out. No I/O.
+
+They yield between parts of the work, which takes long in a large cluster.
 
 Invalid input becomes an answer with ``Error`` set, never an exception: the scheduler shows that text, and
 discards the body of any status but 200.
@@ -13,8 +15,9 @@ from gpushare.extender import codec
 from gpushare.extender.decision import BindRequest
 from gpushare.model.demand import Malformed
 from gpushare.model.objects import Pod
+from gpushare.scheduling import filtering
 from gpushare.scheduling.disruption import BudgetsOf, no_budgets
-from gpushare.scheduling.filtering import FilterOutcome, filter_nodes, scores, shortlisted
+from gpushare.scheduling.filtering import FilterOutcome
 from gpushare.scheduling.fitting import PodRequest
 from gpushare.scheduling.ledger import Ledger
 from gpushare.scheduling.preemption import victims_by_node
@@ -42,41 +45,44 @@ def error_answer(verb: str, text: str) -> bytes:
             return codec.preempt_answer(codec.PreemptArgs(), {})
 
 
-def filter_verb(body: bytes, ledger: Ledger, *, most: int = 0) -> VerbResult:
+Steps = Generator[None, None, VerbResult]
+
+
+def filter_steps(body: bytes, ledger: Ledger, *, most: int = 0) -> Steps:
     """The nodes that fit, at most ``most`` (0: all), and the reasons of the others."""
     try:
         args = codec.decode(body, codec.FilterArgs)
         pod = _pod(args.pod)
-        outcome = _filter(args, pod, ledger, most)
+        outcome = yield from _filter(args, pod, ledger, most)
         waiting_uid = "" if outcome.passed or not outcome.failed else pod.uid
         return VerbResult(codec.filter_answer(args, outcome), waiting_uid=waiting_uid)
     except InvalidRequest as error:
         return VerbResult(error_answer("filter", str(error)), str(error))
 
 
-def _filter(args: codec.FilterArgs, pod: Pod, ledger: Ledger, most: int) -> FilterOutcome:
+def _filter(
+    args: codec.FilterArgs, pod: Pod, ledger: Ledger, most: int
+) -> Generator[None, None, FilterOutcome]:
     """A pod with a malformed demand fits on no node."""
     names = codec.asked_nodes(args)
     if isinstance(pod.demand, Malformed):
         return FilterOutcome(unresolvable=dict.fromkeys(names, pod.demand.problem))
-    pod_request = pod_request_of(pod)
-    return shortlisted(ledger, pod_request, filter_nodes(ledger, pod_request, names), most)
+    return (yield from filtering.filter_steps(ledger, pod_request_of(pod), names, most))
 
 
-def prioritize_verb(body: bytes, ledger: Ledger) -> VerbResult:
+def prioritize_steps(body: bytes, ledger: Ledger) -> Steps:
     """Scores 0–10; empty for an invalid request, because this verb has no error field."""
     try:
         args = codec.decode(body, codec.FilterArgs)
         pod_request = pod_request_of(_pod(args.pod))
-        return VerbResult(codec.scores_answer(scores(ledger, pod_request, codec.asked_nodes(args))))
+        scores = yield from filtering.score_steps(ledger, pod_request, codec.asked_nodes(args))
+        return VerbResult(codec.scores_answer(scores))
     except InvalidRequest as error:
         return VerbResult(error_answer("prioritize", str(error)), str(error))
 
 
-def preempt_steps(
-    body: bytes, ledger: Ledger, budgets_of: BudgetsOf = no_budgets
-) -> Generator[None, None, VerbResult]:
-    """Victims per node; none for an invalid request. Yields after each node, because it takes long."""
+def preempt_steps(body: bytes, ledger: Ledger, budgets_of: BudgetsOf = no_budgets) -> Steps:
+    """Victims per node; none for an invalid request."""
     try:
         args = codec.decode(body, codec.PreemptArgs)
         chosen = {}

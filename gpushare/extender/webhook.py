@@ -3,9 +3,7 @@
 It runs apart from the extender: the API server shows no client certificate, so every pod can call it.
 """
 
-import asyncio
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final
 
 import click
@@ -13,21 +11,20 @@ import structlog
 from prometheus_client import CollectorRegistry
 
 from gpushare.contract import SCHEDULER_NAMING_OPS_PORT, SCHEDULER_NAMING_PATH, SCHEDULER_NAMING_PORT
-from gpushare.errors import ConfigError, InvalidRequest
+from gpushare.errors import InvalidRequest
 from gpushare.extender.scheduler_name import reviewed
 from gpushare.runtime.admin_server import AdminRoutes, rendering
 from gpushare.runtime.daemon import serve, stop_event
-from gpushare.runtime.flags import LISTENING_PORT, daemon_options, run_daemon
+from gpushare.runtime.flags import api_service_options, check_api_service, daemon_options, run_daemon
 from gpushare.runtime.http import Handler, Request, Response, no_route, text_response, wrong_method
-from gpushare.runtime.listener import ANY_ADDRESS, bind_socket
+from gpushare.runtime.listener import bind_socket
 from gpushare.runtime.server import HttpServer
-from gpushare.runtime.tls import Renewable, optional_client_context
+from gpushare.runtime.tls import ServerTls
 
 log = structlog.get_logger()
 
 _MAX_BODY_BYTES: Final = 4 * 2**20
 """More than the API server stores of a pod."""
-_RELOAD_S: Final = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,17 +42,8 @@ class WebhookSettings:
 
 
 @click.command(context_settings={"show_default": True, "help_option_names": ["-h", "--help"]})
-@click.option("--host", default=ANY_ADDRESS, help="Address for the API server's requests; :: is any.")
-@click.option(
-    "--port",
-    envvar="PORT",
-    type=LISTENING_PORT,
-    default=SCHEDULER_NAMING_PORT,
-    help="Port for the API server's requests; 0 selects a free port.",
-)
 @click.option("--scheduler-name", required=True, help="The schedulerName of pods that request GPU memory.")
-@click.option("--tls-cert", help="Certificate of this server; reloaded when it changes.")
-@click.option("--tls-key", help="Private key of the certificate.")
+@api_service_options(SCHEDULER_NAMING_PORT)
 @daemon_options(SCHEDULER_NAMING_OPS_PORT, uses_api=False)
 def command(**flags: Any) -> None:
     """Serve the webhook that sets schedulerName of pods that request GPU memory and name no scheduler."""
@@ -64,8 +52,7 @@ def command(**flags: Any) -> None:
 
 def settings_of(flags: dict[str, Any]) -> WebhookSettings:
     """Settings from parsed flags. Raises ConfigError without the files of TLS."""
-    if not (flags["tls_cert"] and flags["tls_key"]):
-        raise ConfigError("--tls-cert and --tls-key are needed: the API server speaks TLS only")
+    check_api_service(flags)
     return WebhookSettings(
         host=flags["host"],
         port=flags["port"],
@@ -81,16 +68,16 @@ def settings_of(flags: dict[str, Any]) -> WebhookSettings:
 async def run(settings: WebhookSettings) -> None:
     """Serve until SIGTERM or SIGINT. Raises ConfigError if the webhook cannot start."""
     stop = stop_event()
-    certificate = ServerCertificate(settings.tls_cert, settings.tls_key)
+    tls = ServerTls(settings.tls_cert, settings.tls_key)
     with (
         bind_socket(settings.host, settings.port) as listener,
         bind_socket(settings.ops_host, settings.ops_port) as ops_listener,
     ):
         admin = AdminRoutes(rendering(CollectorRegistry()), live=lambda: None, ready=lambda: None)
-        server = HttpServer(routes(settings.scheduler), max_body=_MAX_BODY_BYTES, tls=certificate.tls)
+        server = HttpServer(routes(settings.scheduler), max_body=_MAX_BODY_BYTES, tls=tls.context)
         ports = {"port": listener.getsockname()[1], "ops_port": ops_listener.getsockname()[1]}
         log.info("started", **ports, scheduler=settings.scheduler)
-        await serve(stop, (admin, ops_listener), [certificate.run()], servers=[(server, listener)])
+        await serve(stop, (admin, ops_listener), [tls.run()], servers=[(server, listener)])
 
 
 def routes(scheduler: str) -> Handler:
@@ -112,40 +99,3 @@ def _answer(body: bytes | None, scheduler: str) -> Response:
     except InvalidRequest as error:
         log.warning("review_refused", reason=str(error))
         return text_response(str(error), 400)
-
-
-class ServerCertificate:
-    """The context of the server, made again when the files change.
-
-    Raises ConfigError if it cannot be made at first.
-    """
-
-    def __init__(self, cert: str, key: str, *, reload_s: float = _RELOAD_S) -> None:
-        self._reload_s = reload_s
-        self._files = (cert, key)
-        self._renewable = Renewable(optional_client_context(cert, key, ""))
-        self._loaded = self._content()
-        self._last_error: str | None = None
-        self.tls = self._renewable.context
-
-    async def run(self) -> None:
-        """Look for changes until cancelled; errors change nothing and are logged once."""
-        while True:
-            await asyncio.sleep(self._reload_s)
-            try:
-                self._reload()
-                self._last_error = None
-            except (ConfigError, OSError) as error:
-                if self._last_error != str(error):
-                    log.warning("certificate_not_renewed", reason=str(error))
-                self._last_error = str(error)
-
-    def _reload(self) -> None:
-        content = self._content()
-        if content != self._loaded:
-            self._renewable.current = optional_client_context(*self._files, "")
-            self._loaded = content
-            log.info("certificate_served", cert=self._files[0])
-
-    def _content(self) -> tuple[bytes, ...]:
-        return tuple(Path(file).read_bytes() for file in self._files)

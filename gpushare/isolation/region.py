@@ -9,8 +9,8 @@ does not map the file, because a container can truncate it and a mapped access w
 """
 
 import struct
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple
 
 from gpushare.errors import SourceError
@@ -110,6 +110,24 @@ def _is_consistent(before: bytes, content: bytes, after: bytes) -> bool:
 
 def _parsed(content: bytes, layout: Layout) -> Region:
     return Region(_cards(content, layout), _processes(content, layout), layout)
+
+
+def without_ended(region: Region, running: Collection[tuple[int, int]]) -> Region:
+    """Return the region without processes that have ended; ``running`` are (PID, start) of the others.
+
+    The library removes them itself, but only when a process of the container needs their memory. The start of
+    a process that could not read its own is 0; it counts as running.
+    """
+    ended = [each for each in region.processes if each.start and (each.pid, each.start) not in running]
+    if not ended:
+        return region
+    cards = (
+        replace(card, used=max(0, card.used - sum(each.used[index] for each in ended)))
+        for index, card in enumerate(region.cards)
+    )
+    return replace(
+        region, cards=tuple(cards), processes=tuple(each for each in region.processes if each not in ended)
+    )
 
 
 def rate_writes(card: int, rate: int, now_ns: int, layout: Layout = LAYOUT) -> tuple[Write, ...]:

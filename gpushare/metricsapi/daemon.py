@@ -63,7 +63,7 @@ class MetricsApiDaemon:
             nodes=self._nodes,
             metrics=self.metrics,
         )
-        self.server = HttpServer(service.handle, max_body=_MAX_BODY_BYTES, tls=server_auth.tls)
+        self.server = HttpServer(service.handle, max_body=_MAX_BODY_BYTES, tls=server_auth.tls.context)
         self._config = CountingMirror(
             client, AUTHENTICATION, self.metrics, lambda: server_auth.update(self._config.objects)
         )
@@ -73,7 +73,7 @@ class MetricsApiDaemon:
         yield self._pods.run()
         yield self._nodes.run()
         yield self._config.run()
-        yield self._server_auth.run()
+        yield self._server_auth.tls.run()
 
     def missing(self) -> str | None:
         """Why requests cannot be served; None if they can."""

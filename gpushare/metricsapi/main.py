@@ -16,21 +16,18 @@ from gpushare.contract import (
 from gpushare.errors import ConfigError, InvalidRequest
 from gpushare.metricsapi.settings import MetricsApiSettings
 from gpushare.model.selector import Selector, parse_selector
-from gpushare.runtime.flags import LISTENING_PORT, PORT, SECONDS, daemon_options, run_daemon
-from gpushare.runtime.listener import ANY_ADDRESS
+from gpushare.runtime.flags import (
+    PORT,
+    SECONDS,
+    api_service_options,
+    check_api_service,
+    daemon_options,
+    run_daemon,
+)
 
 
 @click.command(context_settings={"show_default": True, "help_option_names": ["-h", "--help"]})
-@click.option("--host", default=ANY_ADDRESS, help="Address for the API server's requests; :: is any.")
-@click.option(
-    "--port",
-    envvar="PORT",
-    type=LISTENING_PORT,
-    default=METRICS_API_PORT,
-    help="Port for the API server's requests; 0 selects a free port.",
-)
-@click.option("--tls-cert", help="Certificate of this server; reloaded when it changes.")
-@click.option("--tls-key", help="Private key of the certificate.")
+@api_service_options(METRICS_API_PORT)
 @click.option(
     "--source",
     type=click.Choice(["exporters", "prometheus"]),
@@ -57,8 +54,7 @@ def command(**flags: Any) -> None:
 
 def settings_of(flags: Mapping[str, Any]) -> MetricsApiSettings:
     """Settings from parsed flags. Raises ConfigError for invalid settings."""
-    if not (flags["tls_cert"] and flags["tls_key"]):
-        raise ConfigError("--tls-cert and --tls-key are needed: the API server speaks TLS only")
+    check_api_service(flags)
     _check_prometheus(flags["source"], flags["prometheus_url"])
     return MetricsApiSettings(
         host=flags["host"],

@@ -206,6 +206,13 @@ ALERTS: Final = (
         "5m",
     ),
     Alert(
+        "GpuShareRegionResized",
+        "warning",
+        f"increase({names.PLUGIN_REGIONS}[15m]) > 0\nor\n"
+        f"({names.PLUGIN_REGIONS} unless {names.PLUGIN_REGIONS} offset 15m)",
+        "Containers on node agent {{ $labels.instance }} change the size of regions ({{ $labels.change }}).",
+    ),
+    Alert(
         "GpuShareMpsDown",
         "critical",
         f"{names.MPS_UP} == 0",

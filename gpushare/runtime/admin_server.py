@@ -38,7 +38,7 @@ class AdminRoutes:
     """Handles /healthz, /readyz and /metrics. A check returns the problem, or None.
 
     ``notices`` are lines for the administrator in the response of a daemon that is ready. While ``stopping``
-    is set, it is not ready. ``gauges`` computes more metrics in slices, as text that is the same in every
+    is set, it is not ready. ``gauges`` computes more metrics in slices, as lines that are the same in every
     format.
     """
 
@@ -49,7 +49,7 @@ class AdminRoutes:
         live: Check,
         ready: Check,
         notices: Callable[[], Iterable[str]] = tuple,
-        gauges: Callable[[], Awaitable[str]] | None = None,
+        gauges: Callable[[], Awaitable[bytes]] | None = None,
     ) -> None:
         self.stopping = False
         self._render = render
@@ -78,9 +78,9 @@ class AdminRoutes:
         return response if self._gauges is None else _extended(response, self._gauges())
 
 
-async def _extended(response: Response, gauges: Awaitable[str]) -> Response:
+async def _extended(response: Response, gauges: Awaitable[bytes]) -> Response:
     page, end, _ = response.body.partition(_END)
-    return replace(response, body=page + (await gauges).encode() + end)
+    return replace(response, body=b"".join((page, await gauges, end)))
 
 
 def _check(problem: str | None, *notices: str) -> Response:

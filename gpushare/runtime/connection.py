@@ -101,6 +101,11 @@ class Connection(asyncio.Protocol):
         """Whether no request is in progress, not even in part."""
         return self._task is None and not self.held
 
+    @property
+    def receiving(self) -> bool:
+        """Whether a request has arrived in part, or waits for a turn."""
+        return self.held > 0 and self._may_work()
+
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Begin; with TLS, after the handshake."""
         self.transport = cast("asyncio.Transport", transport)

@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from enum import IntEnum
+from functools import partial
 from http import HTTPStatus
 from typing import Final, Protocol
 
@@ -30,8 +31,6 @@ _PERMANENT: Final = (
 """An event that the API server rejects with one of these is rejected again, and would block the queue."""
 _TERMINATING: Final = "NamespaceTerminating"
 """The reason of a 403 for a new object in a namespace that is being deleted."""
-_IDLE_PER_WORK: Final = 9.0
-"""Making events takes at most a tenth of the time: an explanation may look at every node of the cluster."""
 _MAX_DOUBLINGS: Final = 16
 _BACKLOG: Final = 50
 _BACKLOG_FACTOR: Final = 10
@@ -70,6 +69,9 @@ class RecorderMetrics(Protocol):
         """Whether the account lacks the right to create events."""
 
 
+MakeEvent = Callable[[], Awaitable[Event | None]]
+
+
 class _Lane(IntEnum):
     """What is written first and dropped last. ``LATER`` are events that are made when they are written."""
 
@@ -80,10 +82,10 @@ class _Lane(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class _QueuedEvent:
-    """A queued event. ``make`` returns the event when it is about to be written, None to skip it."""
+    """A queued event. ``make`` is called when it is about to be written, and returns None to skip it."""
 
     key: Event | str
-    make: Callable[[], Event | None]
+    make: MakeEvent
     lane: _Lane
 
 
@@ -121,9 +123,9 @@ class EventRecorder:
     def record(self, event: Event) -> None:
         """Queue an event, unless an identical one is queued already."""
         lane = _Lane.ALARM if event.warning else _Lane.ROUTINE
-        self._record(_QueuedEvent(event, lambda: event, lane))
+        self._record(_QueuedEvent(event, partial(_made, event), lane))
 
-    def record_later(self, key: str, make: Callable[[], Event | None]) -> None:
+    def record_later(self, key: str, make: MakeEvent) -> None:
         """Queue an event that is made when it is about to be written; None skips it.
 
         ``key`` identifies it while it is queued. It is never an alarm, even if it becomes a warning.
@@ -135,11 +137,10 @@ class EventRecorder:
         while True:
             await self._filled.wait()
             entry = self._pop()
-            began = self._clock()
-            event = self._make(entry)
-            pause_s = _IDLE_PER_WORK * (self._clock() - began)
+            event = await self._make(entry)
+            pause_s = 0.0
             if event is not None and not self._is_repeated(event):
-                pause_s = max(pause_s, await self._send(entry, event))
+                pause_s = await self._send(entry, event)
             await self._sleep(pause_s)
 
     def _record(self, entry: _QueuedEvent) -> None:
@@ -183,9 +184,9 @@ class EventRecorder:
                 self._overflow = 0
         return entry
 
-    def _make(self, entry: _QueuedEvent) -> Event | None:
+    async def _make(self, entry: _QueuedEvent) -> Event | None:
         try:
-            return entry.make()
+            return await entry.make()
         except Exception:  # a defect in one event must not stop the daemon
             log.exception("event_not_made", key=entry.key)
             self._metrics.dropped()
@@ -245,6 +246,10 @@ class EventRecorder:
             log.warning("reduced_mode", right="events", effect="no events are written", reason=str(error))
             self._metrics.forbidden(forbidden=True)
             self._forbidden = True
+
+
+async def _made(event: Event) -> Event:
+    return event
 
 
 def _about(event: Event) -> str:

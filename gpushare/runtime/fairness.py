@@ -2,10 +2,19 @@
 
 import asyncio
 import socket
+import time
 from collections import Counter, OrderedDict, deque
-from typing import Generic, TypeVar
+from collections.abc import Awaitable, Callable, Generator
+from dataclasses import dataclass
+from typing import Final, Generic, TypeVar
 
 T = TypeVar("T")
+
+_SLICE_S: Final = 0.002
+"""The duration of a slice, but at least one step: other work waits for it."""
+_DEFERRED_S: Final = 0.01
+"""The time between two slices while requests arrive."""
+_RETRY_S: Final = 0.001
 
 
 def source_of(host: str) -> str:
@@ -90,16 +99,63 @@ class FairSlots:
         return self._taken[source] < self._most - self._taken.total()
 
 
+@dataclass(frozen=True, slots=True)
+class End(Generic[T]):
+    """The end of steps."""
+
+    result: T
+
+
 class FairGate:
     """Lets one waiter pass in each turn of the event loop: for work in slices of milliseconds.
 
     With ``asyncio.sleep(0)`` instead, each job computes a slice in each turn of the loop, and a request waits
-    for the slices of all jobs.
+    for the slices of all jobs. A request may take several turns to arrive, so while a server receives one, a
+    waiter passes every 10 ms only; it does pass, whatever clients send.
     """
 
-    def __init__(self) -> None:
+    def __init__(
+        self,
+        clock: Callable[[], float] = time.perf_counter,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self._clock = clock
+        self._sleep = sleep
         self._waiting: FairQueue[asyncio.Future[None]] = FairQueue()
         self._scheduled = False
+        self._passed_at = float("-inf")
+        self._urgent: list[Callable[[], bool]] = []
+
+    def yield_to(self, urgent: Callable[[], bool]) -> None:
+        """Let waiters pass less often while ``urgent``."""
+        self._urgent.append(urgent)
+
+    async def run(
+        self, steps: Generator[None, None, T], *, source: str = "", idle_per_work: float = 0.0
+    ) -> T:
+        """Run the steps in slices, and return their result.
+
+        After each slice, ``idle_per_work`` times its duration pass before the next one.
+        """
+        while True:
+            await self.turn(source)
+            began = self._clock()
+            end = self.advance(steps, _SLICE_S)
+            if idle_per_work:
+                await self._sleep(idle_per_work * (self._clock() - began))
+            if end:
+                return end.result
+
+    def advance(self, steps: Generator[None, None, T], seconds: float) -> End[T] | None:
+        """Run steps for that long, but at least one, without waiting for a turn; None if there are more."""
+        until = self._clock() + seconds
+        try:
+            next(steps)
+            while self._clock() < until:
+                next(steps)
+        except StopIteration as end:
+            return End(end.value)
+        return None
 
     async def turn(self, source: str = "") -> None:
         """Wait for the next turn of this source; "" is the daemon itself."""
@@ -114,7 +170,12 @@ class FairGate:
             asyncio.get_running_loop().call_soon(self._open)
 
     def _open(self) -> None:
+        now = self._clock()
+        if now < self._passed_at + _DEFERRED_S and any(urgent() for urgent in self._urgent):
+            asyncio.get_running_loop().call_later(_RETRY_S, self._open)
+            return
         self._scheduled = False
+        self._passed_at = now
         _, passing = self._waiting.next()
         if not passing.done():  # cancelled
             passing.set_result(None)

@@ -3,6 +3,7 @@
 import asyncio
 import sys
 from collections.abc import Callable, Coroutine, Mapping
+from pathlib import Path
 from typing import Any, Final, Protocol, TypeVar
 
 import click
@@ -18,6 +19,13 @@ LISTENING_PORT: Final = click.IntRange(0, 65535)
 SECONDS: Final = click.FloatRange(min=0, min_open=True)
 NODE_NAME: Final = click.option("--node-name", envvar="NODE_NAME", help="Name of this node, required.")
 """The flag of daemons that run on each node; ``node_name_of`` checks it."""
+DRIVER_ROOT: Final = click.option(
+    "--driver-root",
+    type=click.Path(path_type=Path),
+    help="Root folder of the driver, such as /run/nvidia/driver, to find NVML below it.  [default: the "
+    "library path of this process]",
+)
+"""The flag of daemons that use NVML."""
 _LEVELS: Final = ("debug", "info", "warn", "error")
 _FAILED: Final = 1
 _WRONG_SETTINGS: Final = 2
@@ -71,6 +79,28 @@ def daemon_options(ops_port: int, *, log_level: str = "info", uses_api: bool = T
             help="Minimum level of log messages.",
         ),
     )
+
+
+def api_service_options(port: int) -> Callable[[F], F]:
+    """Return a decorator that adds the flags of a server that the API server calls."""
+    return with_options(
+        click.option("--host", default=ANY_ADDRESS, help="Address for the API server's requests; :: is any."),
+        click.option(
+            "--port",
+            envvar="PORT",
+            type=LISTENING_PORT,
+            default=port,
+            help="Port for the API server's requests; 0 selects a free port.",
+        ),
+        click.option("--tls-cert", help="Certificate of this server; reloaded when it changes."),
+        click.option("--tls-key", help="Private key of the certificate."),
+    )
+
+
+def check_api_service(flags: Mapping[str, Any]) -> None:
+    """Raise ConfigError without the files of TLS."""
+    if not (flags["tls_cert"] and flags["tls_key"]):
+        raise ConfigError("--tls-cert and --tls-key are needed: the API server speaks TLS only")
 
 
 def node_name_of(flags: Mapping[str, Any]) -> str:

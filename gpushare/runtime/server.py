@@ -85,6 +85,7 @@ class HttpServer:
         self._aborted: Counter[str] = Counter()
         self._ready: FairQueue[Connection] = FairQueue()
         self._queued: set[Connection] = set()
+        self._receiving: set[Connection] = set()
         self._turn_scheduled = False
         self._idle_from = 0.0
         self.authenticated_s = authenticated_s
@@ -147,6 +148,10 @@ class HttpServer:
 
     # --- turns ----------------------------------------------------------------------------------------
 
+    def receiving(self) -> bool:
+        """Whether a request has arrived in part, or waits for a turn."""
+        return bool(self._queued or self._receiving)
+
     @property
     def contended(self) -> bool:
         """Whether several connections wait for a turn."""
@@ -158,7 +163,7 @@ class HttpServer:
             self.ready(connection)
         else:
             self._idle_from = now + _IDLE_S
-            connection.work()
+            self._work(connection)
 
     def ready(self, connection: Connection) -> None:
         """Give the connection a turn soon."""
@@ -178,11 +183,15 @@ class HttpServer:
         for _ in range(_TURN_REQUESTS):
             _, connection = self._ready.next()
             self._queued.discard(connection)
-            connection.work()
+            self._work(connection)
             if not self._queued or time.monotonic() >= end:
                 break
         self._turn_scheduled = False
         self._turn_soon()
+
+    def _work(self, connection: Connection) -> None:
+        connection.work()
+        (self._receiving.add if connection.receiving else self._receiving.discard)(connection)
 
     # --- limits ---------------------------------------------------------------------------------------
 
@@ -204,6 +213,7 @@ class HttpServer:
         """The connection has ended."""
         connections = self._sources[connection.source]
         connections.discard(connection)
+        self._receiving.discard(connection)
         self._count -= 1
         if not connections:
             del self._sources[connection.source]

@@ -1,9 +1,11 @@
-"""TLS contexts for mutual authentication."""
+"""TLS contexts of servers, made again when the files of their certificates change."""
 
 import asyncio
 import ssl
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final, Generic, TypeVar
 
 import structlog
 
@@ -11,6 +13,10 @@ from gpushare.errors import ConfigError
 from gpushare.runtime.certificates import expiry_of
 
 log = structlog.get_logger()
+
+T = TypeVar("T")
+
+RELOAD_S: Final = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,23 +28,132 @@ class TlsFiles:
     client_ca: str
 
 
-def server_context(files: TlsFiles) -> ssl.SSLContext:
-    """Return a server context that requires client certificates of the CA. Raises ConfigError."""
-    return _load(_without_resumption(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)), files)
+class MutualTls:
+    """Server and client contexts of one set of files, for peers that authenticate each other.
 
-
-def _without_resumption(context: ssl.SSLContext) -> ssl.SSLContext:
-    """A resumed session would carry a client certificate that is not verified again."""
-    context.options |= ssl.OP_NO_TICKET
-    context.num_tickets = 0
-    return context
-
-
-def optional_client_context(cert: str, key: str, client_ca: str) -> ssl.SSLContext:
-    """Return a server context with optional client certificates of the CA. Raises ConfigError.
-
-    ``cert`` and ``key`` are paths, ``client_ca`` is PEM text; if empty, no client certificate is valid.
+    The server requires client certificates of the CA; the client trusts only the CA. Raises ConfigError if
+    they cannot be loaded at first. Later errors are logged once and change nothing.
     """
+
+    def __init__(self, files: TlsFiles, *, reload_s: float = RELOAD_S) -> None:
+        paths = (files.cert, files.key, files.client_ca)
+        self._contexts = _Reloaded(lambda: _content(*paths), lambda: _mutual(files), files.cert, reload_s)
+        self.server = _current(lambda: self._contexts.value.server)
+
+    @property
+    def client(self) -> ssl.SSLContext:
+        """The context for new connections to peers."""
+        return self._contexts.value.client
+
+    @property
+    def expires_at(self) -> float:
+        """The end of our certificate in seconds of Unix time."""
+        return self._contexts.value.expires_at
+
+    async def run(self) -> None:
+        """Look for changes until cancelled."""
+        await self._contexts.run()
+
+
+class ServerTls:
+    """``context`` is that of a server with optional client certificates.
+
+    ``client_ca`` returns the CA of clients as PEM text; if empty, no client certificate is valid. Raises
+    ConfigError if the files cannot be loaded at first. Later errors are logged once and change nothing.
+    """
+
+    def __init__(
+        self, cert: str, key: str, client_ca: Callable[[], str] = lambda: "", *, reload_s: float = RELOAD_S
+    ) -> None:
+        self._server = _Reloaded(
+            lambda: (*_content(cert, key), client_ca()),
+            lambda: _server(cert, key, client_ca()),
+            cert,
+            reload_s,
+        )
+        self.context = _current(lambda: self._server.value)
+
+    def reload(self) -> None:
+        """Look for changes now."""
+        self._server.reload()
+
+    async def run(self) -> None:
+        """Look for changes until cancelled."""
+        await self._server.run()
+
+
+class _Reloaded(Generic[T]):
+    """A value made of some content, made again when the content changes. ``name`` is for the log."""
+
+    def __init__(
+        self, content: Callable[[], object], make: Callable[[], T], name: str, reload_s: float
+    ) -> None:
+        self._content = content
+        self._make = make
+        self._name = name
+        self._reload_s = reload_s
+        self._last_error = ""
+        self._loaded = content()
+        self.value = make()
+
+    async def run(self) -> None:
+        while True:
+            await asyncio.sleep(self._reload_s)
+            self.reload()
+
+    def reload(self) -> None:
+        try:
+            content = self._content()
+            if content != self._loaded:
+                self.value, self._loaded = self._make(), content
+                log.info("certificate_served", cert=self._name)
+            self._last_error = ""
+        except ConfigError as error:
+            if self._last_error != str(error):
+                log.warning("certificate_not_renewed", reason=str(error))
+            self._last_error = str(error)
+
+
+def _content(*paths: str) -> tuple[bytes, ...]:
+    try:
+        return tuple(Path(path).read_bytes() for path in paths)
+    except OSError as error:
+        raise ConfigError(f"TLS files {', '.join(paths)}: {error}") from error
+
+
+def _current(current: Callable[[], ssl.SSLContext]) -> ssl.SSLContext:
+    """Return a context for a server, in which each connection gets the ``current`` one when it starts."""
+
+    def choose(connection: ssl.SSLObject, name: str | None, context: ssl.SSLContext) -> None:  # noqa: ARG001 - ssl's signature
+        connection.context = current()
+
+    first = current()
+    first.sni_callback = choose  # called for every connection, with or without a server name
+    return first
+
+
+@dataclass(frozen=True, slots=True)
+class _Mutual:
+    server: ssl.SSLContext
+    client: ssl.SSLContext
+    expires_at: float
+
+
+def _mutual(files: TlsFiles) -> _Mutual:
+    server = _without_resumption(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER))
+    client = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    for context in (server, client):
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        context.verify_mode = ssl.CERT_REQUIRED
+        try:
+            context.load_cert_chain(files.cert, files.key)
+            context.load_verify_locations(files.client_ca)
+        except (OSError, ssl.SSLError) as error:
+            raise ConfigError(f"TLS files {files.cert}, {files.key}, {files.client_ca}: {error}") from error
+    return _Mutual(server, client, expiry_of(Path(files.cert).read_text(errors="replace")))
+
+
+def _server(cert: str, key: str, client_ca: str) -> ssl.SSLContext:
     context = _without_resumption(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER))
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.verify_mode = ssl.CERT_OPTIONAL
@@ -51,74 +166,8 @@ def optional_client_context(cert: str, key: str, client_ca: str) -> ssl.SSLConte
     return context
 
 
-class Renewable:
-    """A replaceable server context: each connection uses the ``current`` one when it starts."""
-
-    def __init__(self, first: ssl.SSLContext) -> None:
-        self.current = self.context = first
-        first.sni_callback = self._choose
-
-    def _choose(self, connection: ssl.SSLObject, name: str | None, context: ssl.SSLContext) -> None:  # noqa: ARG002 - ssl's signature
-        """Select the context; called for every connection, with or without a server name."""
-        connection.context = self.current
-
-
-class MutualTls:
-    """Server and client contexts of one set of files, made again when the files change.
-
-    Raises ConfigError if they cannot be loaded at first. Later errors are logged once and change nothing.
-    ``expires_at`` is the end of our certificate in seconds of Unix time.
-    """
-
-    def __init__(self, files: TlsFiles, *, reload_s: float = 10.0) -> None:
-        self._files = files
-        self._reload_s = reload_s
-        self._server = Renewable(server_context(files))
-        self._loaded = self._content()
-        self.expires_at = expiry_of(self._loaded[0].decode())
-        self._last_error: str | None = None
-        self.server = self._server.context
-        self.client = client_context(files)
-
-    async def run(self) -> None:
-        """Look for changes until cancelled."""
-        while True:
-            await asyncio.sleep(self._reload_s)
-            self._reload()
-
-    def _reload(self) -> None:
-        try:
-            content = self._content()
-            if content != self._loaded:
-                server, self.client = server_context(self._files), client_context(self._files)
-                self.expires_at = expiry_of(content[0].decode())
-                self._server.current, self._loaded = server, content
-                log.info("certificate_served", cert=self._files.cert)
-            self._last_error = None
-        except (ConfigError, OSError) as error:
-            if self._last_error != str(error):
-                log.warning("certificate_not_renewed", reason=str(error))
-            self._last_error = str(error)
-
-    def _content(self) -> tuple[bytes, ...]:
-        files = self._files
-        return tuple(Path(path).read_bytes() for path in (files.cert, files.key, files.client_ca))
-
-
-def client_context(files: TlsFiles) -> ssl.SSLContext:
-    """Return a client context with our certificate that trusts only the CA. Raises ConfigError."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    # Replicas are addressed by IP, and the CA signs certificates for servers only for extenders.
-    context.check_hostname = False
-    return _load(context, files)
-
-
-def _load(context: ssl.SSLContext, files: TlsFiles) -> ssl.SSLContext:
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
-    context.verify_mode = ssl.CERT_REQUIRED
-    try:
-        context.load_cert_chain(files.cert, files.key)
-        context.load_verify_locations(files.client_ca)
-    except (OSError, ssl.SSLError) as error:
-        raise ConfigError(f"TLS files {files.cert}, {files.key}, {files.client_ca}: {error}") from error
+def _without_resumption(context: ssl.SSLContext) -> ssl.SSLContext:
+    """A resumed session would carry a client certificate that is not verified again."""
+    context.options |= ssl.OP_NO_TICKET
+    context.num_tickets = 0
     return context

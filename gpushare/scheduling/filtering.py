@@ -4,11 +4,11 @@ Nothing is reserved here. The usual case (one GPU, memory only, no nominated pod
 node, because the scheduler sends thousands of nodes at a time.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain, islice
 from types import MappingProxyType
-from typing import Final
+from typing import Final, cast
 
 from gpushare.contract import MAX_EXTENDER_SCORE
 from gpushare.model.annotations import Shares
@@ -19,6 +19,9 @@ from gpushare.scheduling.ledger import Ledger
 from gpushare.scheduling.placement import suitability
 from gpushare.scheduling.score_cache import UNFIT, Scores
 
+_SIMPLE_PER_STEP: Final = 500
+_NODES_PER_STEP: Final = 50
+"""Nodes between two yields. A node takes 20 µs if nothing is known of it, or 1 µs if the demand is simple."""
 _NOTHING: Final[Mapping[str, int]] = MappingProxyType({})
 
 
@@ -30,9 +33,40 @@ class FilterOutcome:
     failed: dict[str, str] = field(default_factory=dict)
     unresolvable: dict[str, str] = field(default_factory=dict)
 
+    def add(self, other: "FilterOutcome") -> None:
+        """Add other nodes."""
+        self.passed += other.passed
+        self.failed |= other.failed
+        self.unresolvable |= other.unresolvable
+
     def reject(self, node: str, rejection: Rejection) -> None:
         """Add a rejected node."""
         (self.unresolvable if rejection.unresolvable else self.failed)[node] = rejection.text
+
+
+def filter_steps(
+    ledger: Ledger, pod_request: PodRequest, names: Sequence[str], most: int = 0
+) -> Generator[None, None, FilterOutcome]:
+    """Evaluate the given nodes; at most ``most`` pass, those with the highest scores, or all if it is 0.
+
+    Yields after some nodes, because demands that are not simple take long on thousands of nodes.
+    """
+    outcome = FilterOutcome()
+    for some in _parts(names, _SIMPLE_PER_STEP if _is_simple(pod_request) else _NODES_PER_STEP):
+        outcome.add(filter_nodes(ledger, pod_request, some))
+        yield
+    if not 0 < most < len(outcome.passed):
+        return outcome
+    points = yield from _points_steps(ledger, pod_request, outcome.passed)
+    return _shortlisted(outcome, points, most)
+
+
+def _parts(names: Sequence[str], size: int) -> Iterator[Sequence[str]]:
+    return (names[start : start + size] for start in range(0, len(names), size))
+
+
+def _is_simple(pod_request: PodRequest) -> bool:
+    return pod_request.demand.cards == 1 and not pod_request.demand.core
 
 
 def filter_nodes(ledger: Ledger, pod_request: PodRequest, names: Iterable[str]) -> FilterOutcome:
@@ -42,7 +76,7 @@ def filter_nodes(ledger: Ledger, pod_request: PodRequest, names: Iterable[str]) 
         return _already_placed(mine[0], names)
     outcome = FilterOutcome()
     demand = pod_request.demand
-    simple = demand.cards == 1 and not demand.core
+    simple = _is_simple(pod_request)
     units, prefix = demand.mem, insufficient(demand)
     fits_up_to = ledger.score_cache.fits_up_to(ledger.books) if simple else _NOTHING
     known = ledger.score_cache.scores(_key(pod_request))
@@ -83,38 +117,48 @@ def _already_placed(node: str, names: Iterable[str]) -> FilterOutcome:
     return outcome
 
 
-def shortlisted(ledger: Ledger, pod_request: PodRequest, outcome: FilterOutcome, most: int) -> FilterOutcome:
-    """The outcome with at most ``most`` of the nodes that passed, those with the highest scores; 0 keeps all.
+def _shortlisted(outcome: FilterOutcome, points: Iterable[int], most: int) -> FilterOutcome:
+    """The outcome with the ``most`` nodes of those that passed with the highest scores.
 
     The other nodes are absent, not rejected: the scheduler treats them like nodes that its own
     percentageOfNodesToScore skips.
     """
-    if not 0 < most < len(outcome.passed):
-        return outcome
     ranks: list[list[str]] = [[] for _ in range(MAX_EXTENDER_SCORE + 1)]
-    for name, points in zip(outcome.passed, _points(ledger, pod_request, outcome.passed), strict=True):
-        ranks[points].append(name)
+    for name, each in zip(outcome.passed, points, strict=True):
+        ranks[each].append(name)
     return replace(outcome, passed=list(islice(chain.from_iterable(reversed(ranks)), most)))
 
 
-def scores(ledger: Ledger, pod_request: PodRequest, names: Sequence[str]) -> dict[str, int]:
+def score_steps(
+    ledger: Ledger, pod_request: PodRequest, names: Sequence[str]
+) -> Generator[None, None, dict[str, int]]:
     """The scores of the given nodes by the placement policy, from 0 to 10; 0 if the pod does not fit.
 
-    GPUs with a known model that is not in the table of models score 0.
+    GPUs with a known model that is not in the table of models score 0. Yields after some nodes that had no
+    score before.
     """
-    points = _points(ledger, pod_request, names)
+    points = yield from _points_steps(ledger, pod_request, names)
     if UNFIT in points:
         points = [max(0, each) for each in points]
     return dict(zip(names, points, strict=True))
 
 
-def _points(ledger: Ledger, pod_request: PodRequest, names: Sequence[str]) -> list[int]:
+def _points_steps(
+    ledger: Ledger, pod_request: PodRequest, names: Sequence[str]
+) -> Generator[None, None, list[int]]:
     """The scores in the order of the names, or UNFIT."""
-    known = ledger.score_cache.scores(_key(pod_request))
-    return [
-        _score(ledger.books.get(name), pod_request, known) if points is None else points
-        for name, points in zip(names, map(known.get, names), strict=True)
-    ]
+    key = _key(pod_request)
+    known = [*map(ledger.score_cache.scores(key).get, names)]
+    if None not in known:
+        return cast("list[int]", known)
+    missing = [name for name, points in zip(names, known, strict=True) if points is None]
+    found: dict[str, int] = {}
+    for some in _parts(missing, _NODES_PER_STEP):
+        # Read again after each yield: the next ledger takes over the table of this one.
+        table = ledger.score_cache.scores(key)
+        found |= {name: _score(ledger.books.get(name), pod_request, table) for name in some}
+        yield
+    return [found[name] if points is None else points for name, points in zip(names, known, strict=True)]
 
 
 def _key(pod_request: PodRequest) -> str:

@@ -1,16 +1,20 @@
 """The ledger as data for users: the inspect document, and why a pod fits on no node."""
 
+from collections.abc import Generator
 from heapq import nsmallest
-from typing import Any
+from itertools import islice
+from typing import Any, Final
 
 from gpushare.contract import RESOURCE_MEM
 from gpushare.model.demand import Demand
 from gpushare.scheduling.book import Book, CardUsage, Reservation, reserved_shares
-from gpushare.scheduling.filtering import filter_nodes
+from gpushare.scheduling.filtering import FilterOutcome, filter_nodes
 from gpushare.scheduling.fitting import PodRequest
 from gpushare.scheduling.ledger import Ledger, sharing
 
-_SHOWN_NODES = 3
+_SHOWN_NODES: Final = 3
+_NODES_PER_STEP: Final = 50
+"""A millisecond for most pods; several if a node has nominated pods."""
 
 
 def inspect(ledger: Ledger, name: str | None = None) -> dict[str, Any]:
@@ -74,20 +78,32 @@ def _named(pod: str, units: int) -> dict[str, Any]:
     return {"name": name, "namespace": namespace, "usedGPU": units}
 
 
-def explain(ledger: Ledger, pod_request: PodRequest) -> str | None:
-    """Why the pod fits on no node, for the most promising nodes; None if it fits on one."""
-    books = [book for book in ledger.books.values() if book.node is not None and book.node.cards]
-    outcome = filter_nodes(ledger, pod_request, [book.name for book in books])
-    if outcome.passed:
-        return None
-    reasons = outcome.failed | outcome.unresolvable
-    shown = nsmallest(
-        _SHOWN_NODES,
-        books,
-        key=lambda book: (book.name in outcome.unresolvable, -book.most_free, book.name),
-    )
-    found = [f"{book.name}: {reasons[book.name]}" for book in shown]
-    return _summary(pod_request.demand, found, len(books) - len(found))
+def explain_steps(ledger: Ledger, pod_request: PodRequest) -> Generator[None, None, str | None]:
+    """Why the pod fits on no node, for the most promising nodes; None if it fits on one.
+
+    Yields after some nodes, because a large cluster takes long.
+    """
+    books = (book for book in ledger.books.values() if book.node is not None and book.node.cards)
+    shown: list[_Reason] = []
+    nodes = 0
+    while some := list(islice(books, _NODES_PER_STEP)):
+        outcome = filter_nodes(ledger, pod_request, [book.name for book in some])
+        if outcome.passed:
+            return None
+        shown = nsmallest(_SHOWN_NODES, [*shown, *(_reason(book, outcome) for book in some)])
+        nodes += len(some)
+        yield
+    return _summary(pod_request.demand, [f"{name}: {text}" for *_, name, text in shown], nodes - len(shown))
+
+
+_Reason = tuple[bool, int, str, str]
+"""Why a node is rejected: unresolvable or not, the negative of its free units, its name, the text."""
+
+
+def _reason(book: Book, outcome: FilterOutcome) -> _Reason:
+    unresolvable = outcome.unresolvable.get(book.name)
+    text = outcome.failed[book.name] if unresolvable is None else unresolvable
+    return unresolvable is not None, -book.most_free, book.name, text
 
 
 def _summary(demand: Demand, found: list[str], more: int) -> str:

@@ -9,6 +9,6 @@ enforcement of limits. Kernels compute nothing: they only take time. What belong
     stub.used(0), stub.peak(0), stub.busy_ns(0)
 """
 
-from testbed.cuda.stub import CudaCard, CudaStub
+from testbed.cuda.stub import INSIDE, CudaCard, CudaStub
 
-__all__ = ["CudaCard", "CudaStub"]
+__all__ = ["INSIDE", "CudaCard", "CudaStub"]

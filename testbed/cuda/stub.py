@@ -4,6 +4,7 @@ What belongs here: the library of a driver era, the file of GPUs and the file of
 C source (``native/``). Like with a driver, memory of exited processes is free.
 """
 
+import fcntl
 import os
 import struct
 from collections.abc import Iterator, Sequence
@@ -17,6 +18,9 @@ from testbed.nvml.eras import ERAS, NEWEST
 from testbed.programs.compiling import EXPORTS, Source, compiled
 
 SONAME: Final = "libcuda.so.1"
+INSIDE: Final = "/run/stub-cuda"
+"""The folder of a stub in containers, where the library looks for its GPUs by default."""
+_CARDS: Final = "cards"
 _NATIVE: Final = Path(__file__).parent / "native"
 _MAX_CARDS: Final = 16
 _MAX_USERS: Final = 256
@@ -24,6 +28,7 @@ _HEADER: Final = struct.Struct(
     f"<Q{_MAX_CARDS}Q{_MAX_CARDS}Q"
 )  # number of users; peak and end of work by card
 _USER: Final = struct.Struct(f"<QQ{_MAX_CARDS}Q{_MAX_CARDS}Q")  # process number, start; bytes and ns by card
+_FLOCK: Final = struct.Struct("@hhqqi0q")  # struct flock of 64-bit Linux
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +41,15 @@ class CudaCard:
     name: str = "Stub"
 
 
+@dataclass(frozen=True, slots=True)
+class User:
+    """A running process: its PID as the caller sees it, its bytes and its compute time in ns by GPU."""
+
+    pid: int
+    used: tuple[int, ...]
+    busy_ns: tuple[int, ...]
+
+
 class CudaStub:
     """The GPUs of one machine, in ``folder``; ``compiler`` compiles for that machine."""
 
@@ -44,10 +58,18 @@ class CudaStub:
     ) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self.library = _library(era, compiler)
-        self._cards = folder.absolute() / "cards"
+        self._cards = folder.absolute() / _CARDS
         self._cards.write_text("".join(f"{c.uuid} {c.total_mib} {c.context_mib} {c.name}\n" for c in cards))
         self._usage = self._cards.with_name("cards.usage")
         self._usage.write_bytes(bytes(_HEADER.size + _MAX_USERS * _USER.size))
+        for path in (self._cards, self._usage):
+            # Like the device files of the driver: any user may use a GPU.
+            path.chmod(0o666)
+
+    @property
+    def folder(self) -> Path:
+        """The folder of the GPUs and their usage."""
+        return self._cards.parent
 
     @property
     def env(self) -> dict[str, str]:
@@ -62,20 +84,39 @@ class CudaStub:
 
     def used(self, card: int) -> int:
         """Return the bytes of a GPU that running processes use."""
-        return sum(numbers[card] for pid, numbers in self._users() if Path(f"/proc/{pid}").exists())
+        return sum(user.used[card] for user in self.users())
 
     def busy_ns(self, card: int) -> dict[int, int]:
         """Return the compute time of each process on a GPU in ns, by PID; includes exited processes."""
-        return {pid: numbers[_MAX_CARDS + card] for pid, numbers in self._users()}
+        return {pid: numbers[_MAX_CARDS + card] for _, pid, numbers in self._entries()}
 
     def worked_ns(self, card: int) -> tuple[int, ...]:
         """Return the same in start order, without PIDs: containers may have equal PIDs."""
-        return tuple(numbers[_MAX_CARDS + card] for _, numbers in self._users())
+        return tuple(numbers[_MAX_CARDS + card] for _, _, numbers in self._entries())
 
-    def _users(self) -> Iterator[tuple[int, list[int]]]:
-        for pid, _, *numbers in _USER.iter_unpack(self._usage.read_bytes()[_HEADER.size :]):
+    def users(self) -> list[User]:
+        """Return the running processes that use the GPUs, those in containers too."""
+        with self._usage.open("rb") as file:
+            return [
+                User(pid, tuple(numbers[:_MAX_CARDS]), tuple(numbers[_MAX_CARDS:]))
+                for place, _, numbers in self._entries()
+                if (pid := _holder(file.fileno(), place))
+            ]
+
+    def _entries(self) -> Iterator[tuple[int, int, list[int]]]:
+        """Yield (position, PID in the namespace of the process, its numbers), also of exited processes."""
+        entries = _USER.iter_unpack(self._usage.read_bytes()[_HEADER.size :])
+        for place, (pid, _, *numbers) in enumerate(entries):
             if pid:
-                yield pid, numbers
+                yield place, pid, numbers
+
+
+def _holder(usage: int, place: int) -> int:
+    """Return the PID of the process that locks its entry; 0 if it has exited."""
+    byte = _HEADER.size + _MAX_USERS * _USER.size + place
+    asked = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, byte, 1, 0)
+    kind, _, _, _, pid = _FLOCK.unpack(fcntl.fcntl(usage, fcntl.F_GETLK, asked))
+    return 0 if kind == fcntl.F_UNLCK else int(pid)
 
 
 def _library(era: int, compiler: str) -> Path:
@@ -88,7 +129,7 @@ def _library(era: int, compiler: str) -> Path:
     names = functions(version)
     generated = {EXPORTS: _exports(names), "functions.h": "".join(f"F({name})\n" for name in names)}
     # Like in the real driver, calls within the library cannot be intercepted.
-    flags = (f"-DSTUB_VERSION={version}", "-Wl,-Bsymbolic")
+    flags = (f"-DSTUB_VERSION={version}", f'-DSTUB_CARDS="{INSIDE}/{_CARDS}"', "-Wl,-Bsymbolic")
     return compiled(Source(f"cuda-{era}", SONAME, _NATIVE, generated, flags, compiler))
 
 

@@ -9,8 +9,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from gpushare.contract import EXTENDER_NAME, EXTENDER_PREFIX, SYSTEM_NAMESPACE
-from gpushare.kubescheduler.config import ExtenderConfig, extender_entry
+from gpushare.contract import (
+    EXTENDER_NAME,
+    EXTENDER_PREFIX,
+    EXTENDER_SERVER_NAME,
+    SYSTEM_NAMESPACE,
+    TLS_CA,
+    TLS_CERT,
+    TLS_KEY,
+)
+from gpushare.kubescheduler.config import ExtenderConfig, Tls, extender_entry
 from testbed.control_plane.bed import Bed
 from testbed.daemons import console_script, rights
 from testbed.system.ports import LOOPBACK, free_ports
@@ -56,9 +64,16 @@ class ExtenderSpec:
         ]
 
 
-def component_config(url: str, *, legacy: bool = False) -> dict[str, Any]:
-    """Return the extender entry of a KubeSchedulerConfiguration v1, or of a Policy."""
-    return extender_entry(ExtenderConfig(url), legacy=legacy)
+def component_config(url: str, *, legacy: bool = False, certificates: Path | None = None) -> dict[str, Any]:
+    """Return the extender entry of a KubeSchedulerConfiguration v1, or of a Policy.
+
+    ``certificates`` is the folder with the files of the Secret of the scheduler, for mutual TLS.
+    """
+    tls = None
+    if certificates:
+        ca, cert, key = (str(certificates / name) for name in (TLS_CA, TLS_CERT, TLS_KEY))
+        tls = Tls(ca, cert, key, EXTENDER_SERVER_NAME)
+    return extender_entry(ExtenderConfig(url, tls=tls), legacy=legacy)
 
 
 async def grant(bed: Bed, *, new: bool = False) -> None:

@@ -1,7 +1,8 @@
 """A STAND-IN for NVIDIA's device plugin: it offers whole GPUs as ``nvidia.com/gpu``, by UUID.
 
 For nodes that do not share their GPUs. It registers with a real kubelet through the code of our agent.
-There is no driver: containers get the UUIDs of their GPUs in the environment, and no device.
+Containers get the UUIDs of their GPUs in the environment and, as with ``DEVICE_LIST_STRATEGY=volume-mounts``,
+as mounts, which NVIDIA's runtime replaces by the GPUs.
 
     python -m testbed.daemons.whole_gpu_plugin /var/lib/kubelet/device-plugins GPU-… GPU-…
 
@@ -13,8 +14,13 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from gpushare.contract import DEVICE_PLUGIN_FOLDER, ENV_VISIBLE_DEVICES, RESOURCE_WHOLE_GPU
-from gpushare.deviceplugin.core.interface import AllocateResponse, Device
+from gpushare.contract import (
+    DEVICE_PLUGIN_FOLDER,
+    ENV_VISIBLE_DEVICES,
+    RESOURCE_WHOLE_GPU,
+    VISIBLE_BY_MOUNTS,
+)
+from gpushare.deviceplugin.core.interface import AllocateResponse, Device, Mount
 from gpushare.deviceplugin.kubelet.registrar import Registrar
 from gpushare.deviceplugin.metrics import PluginMetrics
 from testbed.control_plane.api import Object
@@ -50,8 +56,9 @@ class WholeGpuPlugin:
         return [*must, *sorted(set(available) - set(must))][:size]
 
     async def allocate(self, ids: Sequence[str]) -> AllocateResponse:
-        """Return the UUIDs in the environment."""
-        return AllocateResponse(envs={ENV_VISIBLE_DEVICES: ",".join(ids)})
+        """Return the UUIDs in the environment and as mounts."""
+        mounts = tuple(Mount("/dev/null", f"{VISIBLE_BY_MOUNTS}/{each}") for each in ids)
+        return AllocateResponse({ENV_VISIBLE_DEVICES: ",".join(ids)}, mounts)
 
     def registered(self, *, up: bool) -> None:
         """Ignore the state of the registration."""

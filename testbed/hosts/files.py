@@ -10,11 +10,15 @@ from pathlib import Path
 from typing import Final
 
 from testbed.hosts.spec import GATEWAY, PACKAGES, Card, HostSpec
+from testbed.kubelets.wiring import SETTINGS
 
 DEVICES: Final = "/srv/pci/devices"
 """Mounted as /sys/bus/pci/devices on a host; tests may add GPUs."""
 CONTROL: Final = ".ssh"
 """Suffix of the sockets of open connections."""
+CONTAINERS_UNIT: Final = "containers-allowed.service"
+"""What services that run containers require, on hosts with ``containers``."""
+_SETTINGS: Final = "/srv/sysctl"
 _PCI_UNIT: Final = "simulated-pci"
 _NVIDIA: Final = "10de"
 
@@ -32,8 +36,15 @@ def of_host(host: HostSpec, address: str, public_key: str) -> dict[str, str]:
         f"/etc/systemd/system/ssh.service.d/{_PCI_UNIT}.conf": f"[Unit]\nWants={_PCI_UNIT}.service\n",
         f"{DEVICES}/": "",
         **{path: text for card in host.cards for path, text in _card(card)},
+        **(_of_containers() if host.containers else {}),
         **host.files,
     }
+
+
+def _of_containers() -> dict[str, str]:
+    unit = f"/etc/systemd/system/{CONTAINERS_UNIT}"
+    values = {f"{_SETTINGS}/{name}": f"{value}\n" for name, value in SETTINGS.items()}
+    return {unit: _CONTAINERS_SERVICE, **values}
 
 
 def machine_id(name: str) -> str:
@@ -49,6 +60,20 @@ Before=ssh.service
 Type=oneshot
 RemainAfterExit=yes
 ExecStart=/bin/mount --bind {DEVICES} /sys/bus/pci/devices
+"""
+
+
+_CONTAINERS_SERVICE: Final = f"""\
+[Unit]
+Description=Cgroups and kernel settings for containers
+[Service]
+Type=oneshot
+RemainAfterExit=yes
+# systemd-nspawn mounts both read-only, and a kubelet would change the settings of this machine.
+ExecStart=/bin/sh -ec 'for each in /sys/fs/cgroup/*/; do mount -o remount,bind,rw "$each"; done'
+# The kubelet reads kernel messages to report processes that were killed for memory.
+ExecStart=/bin/mknod -m 600 /dev/kmsg c 1 11
+ExecStart=/bin/sh -ec 'cd {_SETTINGS} && find * -type f -exec mount --bind {{}} /proc/sys/{{}} ";"'
 """
 
 

@@ -105,6 +105,7 @@ class Lab:
         hosts = [process for name, process in self._processes.items() if name != _NETWORK]
         await asyncio.gather(*(process.stop() for process in hosts))
         if _NETWORK in self._processes:
+            await _succeeds(wiring.disconnect(self._processes[_NETWORK].pid))
             await self._processes[_NETWORK].stop()
         for host in self.hosts:
             await asyncio.to_thread(cgroups.remove, self._layout(host.name).group)
@@ -126,6 +127,15 @@ class Lab:
             return await _succeeds(call)
 
         await self._run(f"port-{port}", argv, listening)
+
+    async def connect(self) -> None:
+        """Connect this machine with the network of the hosts, as ``MACHINE``; they must be up."""
+        for command in wiring.connect(self.namespace, self._processes[_NETWORK].pid, self.addresses.values()):
+            await run_text(command, _SHORT_S)
+
+    async def route(self, subnet: str, name: str) -> None:
+        """Route a subnet to a host, in the network of the hosts."""
+        await run_text(wiring.route(self.namespace, subnet, self.addresses[name]), _SHORT_S)
 
     async def ssh(
         self, name: str, command: str, timeout_s: float = _SHORT_S, *, stdin: str | None = None
@@ -179,7 +189,8 @@ class Lab:
         layout = self._layout(host.name)
         key = (self.folder / "key.pub").read_text()
         _write(layout.disk, files.of_host(host, self.addresses[host.name], key))
-        layout.script.write_text(wiring.first_process(layout, root, files.binds(host, packages)))
+        script = wiring.first_process(layout, root, files.binds(host, packages), containers=host.containers)
+        layout.script.write_text(script)
         await asyncio.to_thread(cgroups.create, layout.group)
         await self._run(host.name, wiring.holder(layout, self.namespace), lambda: self._is_up(host.name))
 

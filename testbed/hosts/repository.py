@@ -6,6 +6,7 @@ What belongs here: building it once. What does not: the stubs (``stubs``).
 import hashlib
 import os
 import shutil
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -38,20 +39,24 @@ chmod 755 .
 """
 
 
-async def ensure() -> Path:
-    """Return the folder of the repository; create it first if it is not in the cache (about 10 s)."""
-    packages = all_packages(os.uname().release)
-    recipe = hashlib.sha256(repr((packages, REAL, _INDEX)).encode()).hexdigest()[:12]
+async def ensure(packages: Sequence[Package] = ()) -> Path:
+    """Return the folder of the repository; create it first if it is not in the cache (about 10 s).
+
+    ``packages`` replaces the usual stubs and all real packages.
+    """
+    made, real = (list(packages), ()) if packages else (all_packages(os.uname().release), REAL)
+    recipe = hashlib.sha256(repr((made, real, _INDEX)).encode()).hexdigest()[:12]
     folder = cache_root() / "hosts" / f"apt-{recipe}"
-    create = partial(_make, packages)
+    create = partial(_make, made, real)
     return await create_once(folder, create, _MAKE_S, "another process that builds packages")
 
 
-async def _make(packages: list[Package], folder: Path) -> None:
+async def _make(packages: list[Package], real: Sequence[str], folder: Path) -> None:
     tree = folder / "tree"
     tree.mkdir(parents=True)
-    fetch = ["apt-get", "--quiet=2", "--option=APT::Sandbox::User=root", "download", *REAL]
-    await together([run_text(fetch, _MAKE_S, cwd=folder), _build_all(packages, folder)])
+    fetch = ["apt-get", "--quiet=2", "--option=APT::Sandbox::User=root", "download", *real]
+    downloads = [run_text(fetch, _MAKE_S, cwd=folder)] if real else []
+    await together([*downloads, _build_all(packages, folder)])
     shutil.rmtree(tree)
     await run_text(["/bin/sh", "-ec", _INDEX], _MAKE_S, cwd=folder)
 

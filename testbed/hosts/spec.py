@@ -12,7 +12,9 @@ from testbed.hosts.base import DEBIAN, Base
 
 BRIDGE: Final = "br0"
 GATEWAY: Final = "203.0.113.1"
-"""Address of this machine in the network of the hosts: reserved for documentation (RFC 5737)."""
+"""Address of the bridge in the network of the hosts: reserved for documentation (RFC 5737)."""
+MACHINE: Final = "203.0.113.254"
+"""Address of this machine in that network, if it is connected."""
 PACKAGES: Final = "/srv/apt"
 """Folder of the package repository on a host."""
 _FIRST: Final = 11
@@ -38,7 +40,9 @@ class HostSpec:
     """One host: its groups in the inventory, its GPUs, and its files.
 
     ``binds`` maps paths in the host to paths on this machine, mounted read-only; ``files`` maps paths to
-    texts, written to its disk before the first boot.
+    texts, written to its disk before the first boot. With ``containers``, services of the host may run
+    containers: containerd's folder is on a file system of this machine, cgroups are writable, and kernel
+    settings have the values that a kubelet requires.
     """
 
     name: str
@@ -47,6 +51,7 @@ class HostSpec:
     base: Base = DEBIAN
     binds: Mapping[str, Path] = field(default_factory=dict)
     files: Mapping[str, str] = field(default_factory=dict)
+    containers: bool = False
 
 
 HOSTS: Final = (

@@ -8,16 +8,21 @@ separate network namespace.
 """
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from testbed.control_plane.commands import API_ADDRESS
-from testbed.hosts.spec import BRIDGE, GATEWAY
+from testbed.hosts.spec import BRIDGE, GATEWAY, MACHINE
 
 _REBOOT: Final = 133
 """Exit status of systemd-nspawn after a reboot of the host."""
+
+_IMAGES: Final = "/var/lib/containerd"
+"""The root of a host is an overlay, which cannot be the upper folder of another one."""
+_CONTAINERS: Final = ("--capability=CAP_SYSLOG", "--system-call-filter=add_key keyctl bpf")
+"""What kubelet and runc need, and systemd-nspawn does not allow by default."""
 
 
 @dataclass(frozen=True)
@@ -58,6 +63,35 @@ def within(namespace: Path, argv: list[str]) -> list[str]:
     return ["nsenter", f"--net={namespace}", *argv]
 
 
+def connect(namespace: Path, pid: int, hosts: Iterable[str]) -> list[list[str]]:
+    """Return the commands that connect this machine with the bridge, which process ``pid`` keeps.
+
+    Only the addresses of ``hosts`` are reached there: this machine may have others of that range.
+    """
+    device = _device(pid)
+    return [
+        ["ip", "link", "add", device, "type", "veth", "peer", "name", "machine", "netns", str(pid)],
+        ["ip", "address", "add", f"{MACHINE}/32", "dev", device],
+        ["ip", "link", "set", device, "up"],
+        *(["ip", "route", "add", address, "dev", device, "src", MACHINE] for address in hosts),
+        within(namespace, ["ip", "link", "set", "machine", "master", BRIDGE, "up"]),
+    ]
+
+
+def disconnect(pid: int) -> list[str]:
+    """Return the command that removes the connection; the kernel does so when the last socket is closed."""
+    return ["ip", "link", "delete", _device(pid)]
+
+
+def _device(pid: int) -> str:
+    return f"hosts-{pid}"
+
+
+def route(namespace: Path, subnet: str, address: str) -> list[str]:
+    """Return the command that routes ``subnet`` to a host, in the network of the hosts."""
+    return within(namespace, ["ip", "route", "add", subnet, "via", address])
+
+
 def holder(layout: HostLayout, namespace: Path) -> list[str]:
     """Return the command that runs a host; SIGTERM shuts it down."""
     procs = f"/sys/fs/cgroup/*/{layout.group}/cgroup.procs"
@@ -67,9 +101,11 @@ def holder(layout: HostLayout, namespace: Path) -> list[str]:
     return ["/bin/sh", "-ec", f"{join}; exec {command}"]
 
 
-def first_process(layout: HostLayout, base: Path, binds: Mapping[str, Path]) -> str:
+def first_process(
+    layout: HostLayout, base: Path, binds: Mapping[str, Path], *, containers: bool = False
+) -> str:
     """Return the script that mounts the root folder of a host, and boots it again after each reboot."""
-    root, work = layout.folder / "root", layout.folder / "work"
+    root, work, images = (layout.folder / name for name in ("root", "work", "images"))
     options = f"lowerdir={base},upperdir={layout.disk},workdir={work}"
     nspawn = shlex.join(
         [
@@ -85,11 +121,12 @@ def first_process(layout: HostLayout, base: Path, binds: Mapping[str, Path]) -> 
             "--link-journal=no",
             "--console=pipe",
             *(f"--bind-ro={here}:{there}" for there, here in binds.items()),
+            *([f"--bind={images}:{_IMAGES}", *_CONTAINERS] if containers else []),
             "--boot",
         ]
     )
     return f"""\
-mkdir -p {shlex.quote(str(root))} {shlex.quote(str(work))}
+mkdir -p {shlex.join(map(str, (root, work, images)))}
 mount -t overlay -o {shlex.quote(options)} overlay {shlex.quote(str(root))}
 # Hosts of other labs have the same names.
 mount -t tmpfs -o mode=755 tmpfs /run

@@ -8,6 +8,10 @@ from testbed.nvml.eras import ERAS, functions
 from testbed.programs.compiling import EXPORTS, Source, compiled
 
 SONAME: Final = "libnvidia-ml.so.1"
+INSIDE: Final = "/run/stub-nvml"
+"""The folder of a stub in containers, where the library looks for its state by default."""
+STATE: Final = "state"
+"""Name of the state file in that folder."""
 _NATIVE: Final = Path(__file__).parent / "native"
 
 
@@ -22,7 +26,8 @@ def library(era: int, root: Path | None = None) -> Path:
 def source(era: int) -> Source:
     """Return the source of an era. Raises ConfigError for an unknown era."""
     check_era(era)
-    return Source(f"nvml-{era}", SONAME, _NATIVE, {EXPORTS: _exports(era)})
+    flags = (f'-DSTUB_STATE="{INSIDE}/{STATE}"',)
+    return Source(f"nvml-{era}", SONAME, _NATIVE, {EXPORTS: _exports(era)}, flags)
 
 
 def check_era(era: int) -> None:

@@ -22,7 +22,6 @@ from testbed.nvml.eras import NEWEST
 from testbed.nvml.rules import checked, parse
 
 _DESCRIPTION = "description.json"
-_STATE = "state"
 
 
 class NvmlStub:
@@ -67,7 +66,7 @@ class NvmlStub:
     @property
     def state(self) -> Path:
         """The state file that the library reads; each change replaces it."""
-        return self.folder / _STATE
+        return self.folder / build.STATE
 
     @property
     def env(self) -> dict[str, str]:

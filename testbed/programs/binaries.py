@@ -139,6 +139,14 @@ _TABLE = (
         "sigs.k8s.io/prometheus-adapter/cmd/adapter",
         300,
     ),
+    Tool(
+        "helm",
+        "3.22.0",
+        "helm",
+        "helm.sh/helm/v3/cmd/helm",
+        120,
+        stamp="helm.sh/helm/v3/internal/version.version=v3.22.0",
+    ),
     # The last release with the language host in this module.
     Tool(
         "pulumi-language-python",

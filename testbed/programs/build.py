@@ -11,7 +11,7 @@ import shutil
 import signal
 import time
 from collections.abc import AsyncIterator, Iterable, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import click
@@ -23,6 +23,7 @@ from testbed.programs.golang import find_go
 from testbed.system.folders import cache_root
 from testbed.system.locks import POLL_S, exclusive
 from testbed.system.process import run_text, tail
+from testbed.system.waiting import meanwhile
 
 _BUILD_S = 3600.0
 _DOWNLOAD_S = 300.0
@@ -139,13 +140,8 @@ async def _ticking(item: Tool, started: float) -> AsyncIterator[None]:
             await asyncio.sleep(_TICK_S)
             _say(f"… {item.name}: {time.monotonic() - started:.0f} s of about {item.seconds} s")
 
-    task = asyncio.create_task(tick())
-    try:
+    async with meanwhile(tick()):
         yield
-    finally:
-        task.cancel()
-        with suppress(asyncio.CancelledError):
-            await task
 
 
 def _say(text: str) -> None:

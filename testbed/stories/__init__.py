@@ -8,12 +8,13 @@ node, and ``pictures`` are two diagrams of GPUs of 16276 MiB, counted in MiB.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.resources import files
 
 import yaml
 
 from gpushare.contract import ANN_PLACEMENT
+from release.published import examples
 from testbed.control_plane.api import Object
 from testbed.control_plane.nodes import Card, SimNode, gpu_pod
 
@@ -34,6 +35,8 @@ class Step:
     pods: Sequence[Object] = ()
     waiting: Sequence[str] = ()
     """Name prefixes of pods that cannot be placed; their events are shown."""
+    crashing: Sequence[str] = ()
+    """Names of pods whose container ends again and again."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +69,10 @@ class Story:
 
 def _full_name(image: str) -> str:
     """Return the name that container runtimes derive from one without a registry."""
-    return f"docker.io/{image}" if "/" in image else f"docker.io/library/{image}"
+    first, slash, _ = image.partition("/")
+    if slash and "." in first:
+        return image
+    return f"docker.io/{image}" if slash else f"docker.io/library/{image}"
 
 
 def manifest(name: str, **values: str) -> str:
@@ -105,6 +111,31 @@ def replicas() -> Story:
         [Step("A StatefulSet of 2 replicas of 4 GiB", 2, manifest("app-3g-v1"))],
         ["kubectl inspect cgpu", "kubectl inspect cgpu -d"],
         inside=["kubectl exec app-3g-v1-1 -- env | grep ALIYUN"],
+    )
+
+
+def isolation(samples: str) -> Story:
+    """Two replicas whose programs, of the image ``samples``, use GPU memory, and a pod that uses too much."""
+    replica = "kubectl exec app-3g-v1-1 --"
+    published = examples(samples)
+    return replace(
+        replicas(),
+        name="s2-isolation",
+        title="Memory limits: two replicas of 3 GiB and a pod of 6 GiB, each with 4 of 15 units of one V100",
+        steps=[
+            Step("A StatefulSet of 2 replicas that use 3 GiB each", 2, published["app-3g"]),
+            Step("A pod that uses 6 GiB", 2, published["app-6g"], crashing=["app-6g-v1-0"]),
+        ],
+        inside=[
+            f"{replica} env | grep ALIYUN",
+            f"{replica} cuda_malloc -size=512",
+            f"{replica} cuda_malloc -size=1024 2>/dev/null || echo exit code $?",
+            "kubectl get pods",
+            "kubectl logs app-6g-v1-0",
+            "kubectl gpushare limits",
+            "kubectl gpushare top pod",
+        ],
+        deployed=True,
     )
 
 
@@ -177,6 +208,3 @@ def _pod_for(nodes: list[str], name: str, amount: int, placement: str = "binpack
         "nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [wanted]}}
     }
     return pod
-
-
-STORIES = (notebooks, replicas, pictures, sample)

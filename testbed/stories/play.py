@@ -4,7 +4,6 @@ What belongs here: running steps and commands. What does not: the scenarios (``t
 printing (``testbed.demo``).
 """
 
-import json
 import os
 import sys
 from collections.abc import AsyncIterator
@@ -12,7 +11,7 @@ from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 
-from gpushare.contract import ANN_CARDS, ANN_IDX, ANN_POD, EVENT_PLACED, EVENT_REFUSED, LABEL_NO_ISOLATION
+from gpushare.contract import EVENT_PLACED, EVENT_REFUSED, LABEL_NO_ISOLATION
 from testbed.control_plane.bed import Bed
 from testbed.control_plane.nodes import SimNode
 from testbed.control_plane.scheduler import SchedulerSpec
@@ -84,6 +83,8 @@ async def perform(bed: Bed, step: Step) -> None:
     await until_running(bed, step.running)
     for prefix in step.waiting:
         await until(partial(_refused, bed, prefix), f"an event that explains why {prefix}… waits", _SETTLE_S)
+    for name in step.crashing:
+        await until(partial(_crashes, bed, name), f"{name} to be in CrashLoopBackOff", _SETTLE_S)
 
 
 async def until_running(bed: Bed, number: int) -> None:
@@ -104,6 +105,12 @@ async def _refused(bed: Bed, prefix: str) -> bool:
     )
 
 
+async def _crashes(bed: Bed, name: str) -> bool:
+    status = (await bed.api.get(f"/api/v1/namespaces/default/pods/{name}"))["status"]
+    states = [each["state"] for each in status.get("containerStatuses", ())]
+    return [each.get("waiting", {}).get("reason") for each in states] == ["CrashLoopBackOff"]
+
+
 async def pod_events(bed: Bed) -> list[tuple[str, str, str]]:
     """Return (pod, reason, message) of the events of gpushare, sorted by pod name."""
     events = (await bed.api.get("/api/v1/namespaces/default/events"))["items"]
@@ -113,26 +120,6 @@ async def pod_events(bed: Bed) -> list[tuple[str, str, str]]:
         if event["reason"].startswith("GPUShare")
     ]
     return sorted(found)
-
-
-async def limits(bed: Bed) -> list[tuple[str, str]]:
-    """Return (pod, GPU memory limit) of the running pods, each on one GPU, sorted by pod name."""
-    cards = {
-        (node["metadata"]["name"], str(card["index"])): card
-        for node in await bed.api.items("/api/v1/nodes")
-        for card in json.loads(node["metadata"]["annotations"].get(ANN_CARDS, "[]"))
-    }
-    pods = await bed.api.items("/api/v1/namespaces/default/pods", fieldSelector="status.phase=Running")
-    found = []
-    for pod in pods:
-        notes = pod["metadata"]["annotations"]
-        card = cards[pod["spec"]["nodeName"], notes[ANN_IDX]]
-        found.append((pod["metadata"]["name"], _limit(card["mib"], int(notes[ANN_POD]), card["units"])))
-    return sorted(found)
-
-
-def _limit(card_mib: int, units: int, card_units: int) -> str:
-    return f"{card_mib * units // card_units} MiB = floor({card_mib} MiB x {units} / {card_units})"
 
 
 async def show(bed: Bed, command: str) -> str:

@@ -1,11 +1,12 @@
-"""Waiting for a condition with a deadline, and for several coroutines at once.
+"""Waiting for a condition with a deadline, for several coroutines at once, and work beside a body.
 
 What belongs here: the polling loop of the testbed and its tests. What does not: conditions.
 """
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable
+from contextlib import asynccontextmanager, suppress
 from typing import Any, TypeVar
 
 from gpushare.errors import ApiError
@@ -46,6 +47,18 @@ async def together(work: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
     except ExceptionGroup as failures:
         raise failures.exceptions[0] from None
     return [task.result() for task in tasks]
+
+
+@asynccontextmanager
+async def meanwhile(work: Coroutine[Any, Any, object]) -> AsyncIterator[None]:
+    """Run ``work`` while the body runs, and cancel it at the end."""
+    task = asyncio.ensure_future(work)
+    try:
+        yield
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
 
 
 async def finish(work: Coroutine[Any, Any, T]) -> T:

@@ -28,7 +28,11 @@ _CORRECT: dict[str, Any] = {
     "python": "3.11.2",
     "disk": {"/": {"free_mib": 50_000, "size_mib": 90_000}, "/var": {"free_mib": 50_000, "size_mib": 90_000}},
     "gpus": [V100, {**V100, "slot": "0000:5e:00.0"}],
+    "nvswitches": [],
     "driver": {"loaded": "580.65.06", "nouveau": False},
+    "operator": {"driver": False, "toolkit": False},
+    "secure_boot": {"enabled": None, "module_key": None},
+    "selinux": "disabled",
     "cgroup": "v2",
     "programs": {
         "containerd": "1.7.27",
@@ -48,8 +52,9 @@ _CORRECT: dict[str, Any] = {
         "cpu_manager_state": "none",
         "runtime_endpoint": "unix:///run/containerd/containerd.sock",
     },
-    "toolkit": {"volume_mounts": True, "envvar_unprivileged": False},
+    "toolkit": {"volume_mounts": True, "envvar_unprivileged": False, "mode": None},
     "runtimes": {"containerd": True, "docker": False, "cri-o": False, "cdi": False},
+    "regions_mounted": True,
     "asked": {
         "smi": {"version": "580.65.06", "cards": 2, "error": None},
         "docker": None,

@@ -43,11 +43,14 @@ REQUIRED: dict[str, Any] = {
     "node": "share",
     "driver_minimum": "418.87.01",
     "driver_version": "",
+    "driver_state": "present",
     "container_runtime": "auto",
+    "container_runtime_state": "present",
     "services": ["kubelet"],
     "labels": {"gpushare": "true"},
     "node_name": "gpu-1",
     "cluster": True,
+    "plugins": [],
 }
 WANTED = {
     "mode": "whole",

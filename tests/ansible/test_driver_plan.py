@@ -7,14 +7,19 @@ import pytest
 from ansible_collections.gpushare.nodes.plugins.plugin_utils.driver_plan import announcement, plan
 
 OLD, NEW = "535.183.01", "580.65.06"
-ASKED = {"target": NEW, "reboot": False}
-UPGRADE = {"target": NEW, "reboot": True}
+ASKED = {"target": NEW, "reboot": False, "kernel_module": "dkms", "secure_boot": "refuse"}
+UPGRADE = {**ASKED, "reboot": True}
+UNSIGNED = {"enabled": True, "module_key": None}
 
 
 def host(**changes: Any) -> dict[str, Any]:
     """The facts of a host without a driver, with these changes."""
     none = {"installed": "", "loaded": "", "on_disk": "", "nouveau": False, "reboot_due": False}
-    return {**none, "packages": {"bash": [{"version": "5.2-1"}]}, **changes}
+    bare = {
+        "packages": {"bash": [{"version": "5.2-1"}]},
+        "secure_boot": {"enabled": None, "module_key": None},
+    }
+    return {**none, **bare, **changes}
 
 
 def packages(version: str) -> dict[str, Any]:
@@ -79,6 +84,32 @@ def test_another_version_of_the_module_on_disk_needs_no_reboot() -> None:
 def test_nouveau_needs_a_reboot_that_must_be_allowed() -> None:
     made = plan(host(nouveau=True), ASKED)
     assert (made["needs_reboot"], made["out_of_service"], made["refusal"]) == (True, False, "")
+
+
+def test_secure_boot_without_a_trusted_key_is_refused_before_any_change() -> None:
+    refusal = plan(host(secure_boot=UNSIGNED), ASKED)["refusal"]
+    assert "Secure Boot is enabled" in refusal
+    assert "mokutil --import" in refusal
+    upgrade = host(installed=OLD, packages=packages(OLD), secure_boot=UNSIGNED)
+    assert "Secure Boot is enabled" in plan(upgrade, UPGRADE)["refusal"]
+
+
+@pytest.mark.parametrize(
+    ("boot", "requested"),
+    [
+        ({**UNSIGNED, "module_key": "/var/lib/dkms/mok.pub"}, ASKED),
+        ({**UNSIGNED, "enabled": False}, ASKED),
+        (UNSIGNED, {**ASKED, "kernel_module": "precompiled"}),
+        (UNSIGNED, {**ASKED, "secure_boot": "ignore"}),
+    ],
+)
+def test_secure_boot_accepts_signed_modules(boot: dict[str, Any], requested: dict[str, Any]) -> None:
+    assert plan(host(secure_boot=boot), requested)["refusal"] == ""
+
+
+def test_secure_boot_does_not_matter_for_an_installed_driver() -> None:
+    found = host(installed=NEW, loaded=NEW, packages=packages(NEW), secure_boot=UNSIGNED)
+    assert plan(found, UPGRADE)["refusal"] == ""
 
 
 def test_the_announcement_counts_nodes_and_lists_reasons() -> None:

@@ -10,10 +10,15 @@ import pytest
 from ansible_collections.gpushare.nodes.plugins.module_utils import (
     host_gpus,
     host_kubelet,
+    host_operator,
     host_runtimes,
     host_system,
 )
-from ansible_collections.gpushare.nodes.plugins.module_utils.host_programs import Programs, parse_units
+from ansible_collections.gpushare.nodes.plugins.module_utils.host_programs import (
+    MODULE_KEYS,
+    Programs,
+    parse_units,
+)
 from ansible_collections.gpushare.nodes.plugins.modules.host_report import gather
 from tests.ansible.reports import report
 
@@ -54,7 +59,7 @@ def absent(name: str) -> None:
     del name
 
 
-def answering(answers: Mapping[str, tuple[int, str, str]]) -> Programs:
+def answering(answers: Mapping[str, tuple[int, str, str]], *, driver_root: bool = False) -> Programs:
     """Programs with these answers, by command; others are not installed."""
 
     def find(name: str) -> str | None:
@@ -64,20 +69,20 @@ def answering(answers: Mapping[str, tuple[int, str, str]]) -> Programs:
         assert words[0] == "timeout"
         return answers[" ".join(words[4:])]
 
-    return Programs(find, run)
+    return Programs(find, run, driver_root=driver_root)
 
 
 def test_an_empty_host_has_a_complete_report(root: Path) -> None:
-    found = gather(str(root), Programs(absent, None), ["/"], deep=True)
+    found = gather(str(root), Programs(absent, None, driver_root=False), ["/"], deep=True)
     assert found.keys() == report().keys()
-    for key in ("programs", "kubelet", "toolkit", "driver", "asked", "runtimes"):
+    for key in ("programs", "kubelet", "toolkit", "driver", "operator", "asked", "runtimes"):
         assert found[key].keys() == report()[key].keys()
     assert (found["gpus"], found["services"], found["cgroup"]) == ([], {}, "none")
     assert found["asked"]["smi"]["error"] == "nvidia-smi is not installed"
 
 
 def test_slow_programs_run_only_on_request(root: Path) -> None:
-    found = gather(str(root), Programs(absent, None), ["/"], deep=False)
+    found = gather(str(root), Programs(absent, None, driver_root=False), ["/"], deep=False)
     assert found["asked"] == {"smi": None, "docker": None, "container_cli": None}
 
 
@@ -125,6 +130,22 @@ def test_a_missing_folder_has_the_space_of_its_parent(root: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("47 24 0:41 / /run/gpushare rw,nosuid - tmpfs gpushare rw,size=262144k", True),
+        ("47 24 0:24 /gpushare /run/gpushare rw,nosuid - tmpfs tmpfs rw", False),
+        ("24 1 0:24 / /run rw,nosuid - tmpfs tmpfs rw", False),
+        ("", False),
+    ],
+)
+def test_a_folder_is_a_separate_filesystem_if_a_whole_one_is_mounted_there(
+    root: Path, line: str, *, expected: bool
+) -> None:
+    write(root, {"proc/self/mountinfo": f"{line}\n"})
+    assert host_system.is_mounted(str(root), "/run/gpushare") is expected
+
+
+@pytest.mark.parametrize(
     ("files", "expected"),
     [
         ([], "none"),
@@ -152,6 +173,41 @@ def test_gpus_are_nvidias_display_devices_with_their_names(root: Path) -> None:
         {"slot": "0000:3b:00.0", "device": "1eb8", "name": "Tesla T4", "driver": "nvidia"},
         {"slot": "0000:af:00.0", "device": "1b02", "name": "TITAN Xp", "driver": None},
     ]
+
+
+def test_nvswitches_are_bridges_of_nvidia_that_are_not_of_a_mainboard(root: Path) -> None:
+    switch = card("0000:06:00.0", "22a3", kind="0x068000")
+    chipset = card("0000:00:0a.0", "0373", kind="0x068000")
+    write(root, {**switch, **chipset, **card("0000:3b:00.0", "2330")})
+    assert host_gpus.nvswitches(str(root)) == ["0000:06:00.0"]
+
+
+EFIVARS = "sys/firmware/efi/efivars"
+
+
+@pytest.mark.parametrize(("value", "expected"), [(b"\x06\0\0\0\x01", True), (b"\x06\0\0\0\0", False)])
+def test_secure_boot_is_that_of_the_firmware(root: Path, value: bytes, expected: object) -> None:
+    assert host_system.secure_boot(str(root)) is None
+    (root / EFIVARS).mkdir(parents=True)
+    (root / EFIVARS / "SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c").write_bytes(value)
+    assert host_system.secure_boot(str(root)) is expected
+
+
+def test_the_enrolled_key_is_that_which_mokutil_confirms() -> None:
+    ubuntu, other = MODULE_KEYS
+    absent_file = (255, "", f"Failed to get file status, {ubuntu}")
+    tested = {f"mokutil --test-key {ubuntu}": absent_file}
+    known = answering({**tested, f"mokutil --test-key {other}": (1, f"{other} is already enrolled\n", "")})
+    assert known.enrolled_key() == other
+    new = answering({**tested, f"mokutil --test-key {other}": (0, f"{other} is not enrolled\n", "")})
+    assert new.enrolled_key() is None
+    assert Programs(absent, None, driver_root=False).enrolled_key() is None
+
+
+@pytest.mark.parametrize(("text", "state"), [(None, "disabled"), ("0", "permissive"), ("1\n", "enforcing")])
+def test_the_state_of_selinux(root: Path, text: str | None, state: str) -> None:
+    write(root, {} if text is None else {"sys/fs/selinux/enforce": text})
+    assert host_system.selinux(str(root)) == state
 
 
 def test_names_are_none_without_a_list_and_complete_without_brackets(root: Path) -> None:
@@ -293,6 +349,30 @@ def test_the_output_or_error_of_nvidia_smi(answer: tuple[int, str, str], expecte
     assert answering({SMI: answer}).smi() == expected
 
 
+def test_a_driver_of_the_operator_is_queried_in_its_root_folder() -> None:
+    answers = {f"chroot /run/nvidia/driver {SMI}": (0, "580.65.06\n", "")}
+    expected = {"version": "580.65.06", "cards": 1, "error": None}
+    assert answering(answers, driver_root=True).smi() == expected
+    # As long as its container has not started, the folder is empty.
+    assert answering(answers).smi()["error"] == "nvidia-smi is not installed"
+    both = answers | {SMI: (0, "570.1\n", "")}
+    assert answering(both, driver_root=True).smi()["version"] == "570.1"
+
+
+@pytest.mark.parametrize(
+    ("files", "expected"),
+    [
+        ([], {"driver": False, "toolkit": False}),
+        # Pods of the operator create these folders also where the driver is installed on the host.
+        (["run/nvidia/driver/x", "usr/local/nvidia/x"], {"driver": False, "toolkit": False}),
+        (["run/nvidia/driver/usr/bin/nvidia-smi"], {"driver": True, "toolkit": False}),
+        (["usr/local/nvidia/toolkit/nvidia-container-runtime"], {"driver": False, "toolkit": True}),
+    ],
+)
+def test_what_the_operator_has_installed(root: Path, files: list[str], expected: dict[str, bool]) -> None:
+    assert host_operator.installed(write(root, dict.fromkeys(files, ""))) == expected
+
+
 @pytest.mark.parametrize(
     ("answer", "expected"),
     [
@@ -320,6 +400,8 @@ def test_gpus_for_containers_are_counted_by_their_device_files() -> None:
     assert broken == {"cards": 0, "error": "nvml error: no driver"}
 
 
+PACKAGED = "etc/nvidia-container-runtime/config.toml"
+OF_OPERATOR = "usr/local/nvidia/toolkit/.config/nvidia-container-runtime/config.toml"
 TOOLKIT = """\
 #accept-nvidia-visible-devices-as-volume-mounts = false
 accept-nvidia-visible-devices-as-volume-mounts = true # by gpushare
@@ -331,12 +413,31 @@ accept-nvidia-visible-devices-envvar-when-unprivileged = true
 
 
 def test_settings_of_the_toolkit_are_at_the_top_level_only(root: Path) -> None:
-    write(root, {host_runtimes.TOOLKIT_CONFIG: TOOLKIT})
+    write(root, {PACKAGED: TOOLKIT})
     found = host_runtimes.toolkit_settings(str(root))
-    assert found == {"volume_mounts": True, "envvar_unprivileged": False}
-    write(root, {host_runtimes.TOOLKIT_CONFIG: TOOLKIT.split("\n", 4)[4]})
+    assert found == {"volume_mounts": True, "envvar_unprivileged": False, "mode": None}
+    write(root, {PACKAGED: TOOLKIT.split("\n", 4)[4]})
     found = host_runtimes.toolkit_settings(str(root))
-    assert found == {"volume_mounts": None, "envvar_unprivileged": None}
+    assert found == {"volume_mounts": None, "envvar_unprivileged": None, "mode": None}
+
+
+OPERATOR_TOOLKIT = """\
+accept-nvidia-visible-devices-as-volume-mounts = true
+
+[nvidia-container-runtime]
+log-level = "info"
+mode = "cdi" # by the operator
+runtimes = ["runc", "crun"]
+
+[nvidia-container-runtime.modes.cdi]
+mode = "no key of this table"
+"""
+
+
+def test_the_toolkit_of_the_operator_is_the_one_that_runs(root: Path) -> None:
+    write(root, {PACKAGED: TOOLKIT, OF_OPERATOR: OPERATOR_TOOLKIT})
+    found = host_runtimes.toolkit_settings(str(root))
+    assert found == {"volume_mounts": True, "envvar_unprivileged": None, "mode": "cdi"}
 
 
 @pytest.mark.parametrize(

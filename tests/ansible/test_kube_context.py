@@ -64,7 +64,8 @@ def test_files_are_found_as_kubectl_finds_them(files: Path) -> None:
 
 
 def test_a_configured_kubeconfig_must_exist(files: Path) -> None:
-    with pytest.raises(Exception, match="absent"):
+    reason = r"absent cannot be read \(No such file or directory\): set cluster_kubeconfig"
+    with pytest.raises(Exception, match=reason):
         found(f"{files}/absent")
 
 

@@ -5,8 +5,11 @@ from typing import Any
 import pytest
 
 from ansible_collections.gpushare.nodes.plugins.plugin_utils.package_versions import (
+    chosen,
     is_version,
+    kernel_flavours,
     left_behind,
+    of_branch,
     offered,
     pins,
     to_install,
@@ -94,3 +97,38 @@ def test_parts_of_a_family_at_another_version_are_left_behind() -> None:
         "libc6": [{"version": "535.0-1"}],
     }
     assert left_behind(facts, "nvidia", r"\d{3}\.\d+(\.\d+)?", "535.183.01") == ["nvidia-smi"]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "installed", "expected"),
+    [
+        ("19.03.15", {}, ["docker-ce"]),
+        ("19.03.5", {}, ["docker-ce-cli"]),
+        ("28.0", {"docker-ce": [{"version": "5:28.0-1"}]}, ["docker-ce"]),
+        ("28.0", {}, ["docker-ce-cli"]),
+    ],
+)
+def test_the_first_name_that_is_there_at_the_version_is_chosen(
+    wanted: str, installed: dict[str, Any], expected: list[str]
+) -> None:
+    assert chosen([["docker-ce-cli", "docker-ce"]] * 2, wanted, MADISON, installed) == expected
+
+
+def test_kernels_that_updates_install_are_those_of_meta_packages() -> None:
+    metas = ["linux-image-amd64", "linux-image-generic-hwe-24.04", "linux-image-cloud-amd64"]
+    others = [
+        "linux-image-6.1.0-50-amd64",
+        "linux-image-amd64-dbg",
+        "linux-image-amd64-signed-template",
+        "linux-image-extra-virtual",
+        "linux-image-unsigned-6.8.0-101-generic",
+        "linux-headers-amd64",
+    ]
+    assert kernel_flavours([*metas, *others]) == ["amd64", "cloud-amd64", "generic-hwe-24.04"]
+
+
+def test_a_package_of_the_branch_is_taken_if_none_has_the_version() -> None:
+    listing = "x | 580.65.06-1 |\nx | 535.171.04-1~deb12u1 |\nx | 535.161.07-1 |"
+    assert of_branch(listing, "x", "580.65.06") == "580.65.06-1"
+    assert of_branch(listing, "x", "535.261.03") == "535.171.04-1~deb12u1"
+    assert of_branch(listing, "x", "550.90.07") == ""

@@ -78,6 +78,18 @@ def test_playbooks_of_gpu_nodes_need_no_control_plane(playbook: str, tmp_path: P
 
 
 @pytest.mark.parametrize("core", PROGRAMS)
+@pytest.mark.parametrize("playbook", ["preflight", "validate", "scheduler", "site"])
+def test_a_managed_control_plane_needs_no_hosts(playbook: str, core: str, tmp_path: Path) -> None:
+    file = inventory_of(tmp_path, "kube_control_plane")
+    assert_stopped_at_once(play(file, core=core, playbook=playbook), "scheduler_extender_state: unmanaged")
+    inventory = yaml.safe_load(file.read_text())
+    inventory["all"]["vars"]["scheduler_extender_state"] = "unmanaged"
+    file.write_text(yaml.safe_dump(inventory))
+    ended = play(file, "--tags=always", core=core, playbook=playbook)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+
+
+@pytest.mark.parametrize("core", PROGRAMS)
 def test_schedulers_are_not_restored_without_control_planes(core: str, tmp_path: Path) -> None:
     managed = inventory_of(tmp_path, "kube_control_plane")
     ended = play(managed, "--tags=scheduler_extender", core=core, playbook="rollback")

@@ -17,7 +17,9 @@ REQUIRED: dict[str, Any] = {
     "unlisted_cards": "warn",
     "driver_minimum": "418.87.01",
     "driver_version": "",
+    "driver_state": "present",
     "container_runtime": "auto",
+    "container_runtime_state": "present",
     "kubernetes_version": "",
 }
 DOCKER = {
@@ -184,6 +186,16 @@ def test_the_driver_may_be_absent_but_old_ones_and_nouveau_are_warnings() -> Non
     assert check("driver", driver__loaded=None).found == "580.65.06, not loaded"
 
 
+def test_a_module_that_secure_boot_would_not_load_is_a_warning() -> None:
+    boot = {"driver__loaded": None, "secure_boot__enabled": True}
+    found = check("driver", **boot)
+    assert found.level is Level.WARN
+    assert "enroll the key with mokutil first" in found.problem
+    assert check("driver", **boot, secure_boot__module_key="/var/lib/dkms/mok.pub").level is Level.OK
+    assert check("driver", {"kernel_headers": "ignored"}, **boot).level is Level.OK
+    assert check("driver", secure_boot__enabled=True).level is Level.OK
+
+
 def test_a_change_of_the_driver_that_takes_the_node_out_of_service_is_a_warning() -> None:
     assert check("driver", {"driver_version": "580.65.06"}).level is Level.OK
     found = check("driver", {"driver_version": "580.65.06"}, driver__loaded="535.183.01")
@@ -211,3 +223,39 @@ def test_a_share_node_cannot_use_the_static_cpu_policy(
     assert check("cpu policy", **changes).level is level
     whole = checks(report(**changes), Requirements(**REQUIRED | {"node": "whole"}))
     assert "cpu policy" not in {one.name for one in whole}
+
+
+OPERATOR: dict[str, Any] = {"operator__driver": True, "programs__nvidia_module": None}
+
+
+def test_a_driver_of_the_operator_is_left_to_it() -> None:
+    found = check("driver", **OPERATOR)
+    assert found.level is Level.FAIL
+    assert "/run/nvidia/driver" in found.problem
+    assert "set nvidia_driver_state to unmanaged" in found.problem
+    unmanaged = {"driver_state": "unmanaged", "driver_version": "999.1"}
+    assert check("driver", unmanaged, **OPERATOR) == Check("driver", Level.OK, "580.65.06")
+    assert check("kernel", unmanaged, kernel__headers=False).level is Level.OK
+
+
+@pytest.mark.parametrize(
+    ("changes", "text"),
+    [
+        ({"driver__loaded": None, "programs__nvidia_module": None}, "check the driver pods"),
+        ({"driver__nouveau": True}, "nouveau is loaded: disable it"),
+        ({"driver__loaded": "390.1"}, "older than 418.87.01"),
+    ],
+)
+def test_problems_of_an_unmanaged_driver_name_no_role(changes: dict[str, Any], text: str) -> None:
+    found = check("driver", {"driver_state": "unmanaged"}, **changes)
+    assert found.level is Level.WARN
+    assert text in found.problem
+    assert "role" not in found.problem
+
+
+def test_a_toolkit_of_the_operator_is_left_to_it() -> None:
+    found = check("runtime", operator__toolkit=True)
+    assert found.level is Level.FAIL
+    assert "set container_runtime_state to unmanaged" in found.problem
+    unmanaged = {"container_runtime_state": "unmanaged"}
+    assert check("runtime", unmanaged, operator__toolkit=True).level is Level.OK

@@ -8,17 +8,31 @@ import pytest
 import yaml
 
 from ansible_collections.gpushare.nodes.plugins.plugin_utils.checks import Check, Level
-from ansible_collections.gpushare.nodes.plugins.plugin_utils.validation import Requirements, checks
-from gpushare.contract import ANN_CARDS, RESOURCE_MEM, RESOURCE_WHOLE_GPU
+from ansible_collections.gpushare.nodes.plugins.plugin_utils.validation import (
+    Requirements,
+    checks,
+    plugin_daemon_sets,
+)
+from gpushare.contract import ANN_CARDS, LABEL_OPERATOR_PLUGIN, RESOURCE_MEM, RESOURCE_WHOLE_GPU
 from tests.ansible.reports import report
 
 ROLE = Path(__file__).parents[2] / "ansible/roles/validate"
 DEFAULTS = yaml.safe_load((ROLE / "defaults/main.yml").read_text())
-OPTIONS = ("node", "driver_minimum", "driver_version", "container_runtime", "services", "labels")
+OPTIONS = (
+    "node",
+    "driver_minimum",
+    "driver_version",
+    "driver_state",
+    "container_runtime",
+    "container_runtime_state",
+    "services",
+    "labels",
+)
 REQUIRED: dict[str, Any] = {
     **{name: DEFAULTS[f"validate_{name}"] for name in OPTIONS},
     "node_name": "gpu-1",
     "cluster": True,
+    "plugins": [],
 }
 ANSWERS = {"status": 200}
 
@@ -250,9 +264,106 @@ def test_a_node_that_offers_the_right_resources_passes(
     assert check("offer", required, of_node).level is Level.OK
 
 
+@pytest.mark.parametrize("labels", [{"cgpu": "true"}, {"ack.node.gpu.schedule": "mps"}])
+def test_a_node_that_enforces_limits_has_a_separate_filesystem_for_regions(labels: dict[str, str]) -> None:
+    assert check("regions", None, node(labels=labels)).level is Level.OK
+    found = check("regions", None, node(labels=labels), regions_mounted=False)
+    assert (found.level, found.found) == (Level.WARN, "in /run")
+    assert "run the role container_runtime" in found.problem
+
+
+@pytest.mark.parametrize(
+    "labels", [{"gpushare": "true"}, {"cgpu": "true", "cgpu.disable.isolation": "true"}, {"cgpu": "false"}]
+)
+def test_a_node_without_limits_needs_no_filesystem_for_regions(labels: dict[str, str]) -> None:
+    made = checks(report(regions_mounted=False), Requirements(**REQUIRED), node(labels=labels), {})
+    assert "regions" not in [one.name for one in made]
+
+
 def test_an_extender_that_does_not_answer_this_host_fails() -> None:
     answer = {"status": -1, "url": "http://127.0.0.1:32766/version", "msg": "refused"}
     found = check("extender", None, None, answer)
     assert found.level is Level.FAIL
     assert found.problem.startswith("http://127.0.0.1:32766/version does not answer from this host (refused)")
     assert found.found == "no answer"
+
+
+UNMANAGED = {"driver_state": "unmanaged", "container_runtime_state": "unmanaged", "driver_version": "999.1"}
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "text"),
+    [
+        ("driver", {"asked__smi": {"version": None, "cards": 0, "error": "no"}}, "check the driver where"),
+        ("driver", {"asked__smi__version": "418.67"}, "older than 418.87.01: change the driver where"),
+        ("driver", {}, "580.65.06 is not 999.1: change the driver where"),
+        ("runtime", {"runtimes__containerd": False}, "set it in the ClusterPolicy"),
+        ("toolkit", {"programs__nvidia_ctk": None}, "check the toolkit pods"),
+        ("toolkit", {"toolkit__volume_mounts": False}, "is not true: set it in the ClusterPolicy"),
+    ],
+)
+def test_what_is_not_managed_is_not_fixed_by_a_role(name: str, changes: dict[str, Any], text: str) -> None:
+    found = check(name, UNMANAGED, **changes)
+    assert found.level is Level.FAIL
+    assert text in found.problem
+    assert "run the role" not in found.problem
+    assert "playbook" not in found.problem
+
+
+def test_mode_cdi_needs_a_specification_of_the_gpus() -> None:
+    found = check("runtime", UNMANAGED, toolkit__mode="cdi")
+    assert found.level is Level.FAIL
+    assert "set cdi.enabled to false in the ClusterPolicy" in found.problem
+    assert check("runtime", UNMANAGED, toolkit__mode="cdi", runtimes__cdi=True).level is Level.OK
+    assert check("runtime", UNMANAGED, toolkit__mode="auto").level is Level.OK
+
+
+BOTH = {"mem": "62", "whole": "2"}
+STATIC = "run playbook switch_mode"
+
+
+@pytest.mark.parametrize(
+    ("required", "labels", "amounts", "text"),
+    [
+        ({}, {LABEL_OPERATOR_PLUGIN: "true"}, BOTH, f"gpu-1 {LABEL_OPERATOR_PLUGIN}=false --overwrite"),
+        ({}, {LABEL_OPERATOR_PLUGIN: "false"}, BOTH, STATIC),
+        ({"plugins": ["kube-system/nvidia"]}, {}, BOTH, "from DaemonSet kube-system/nvidia with a node aff"),
+        ({}, {}, BOTH, STATIC),
+        ({"node": "whole", "plugins": ["a/b"]}, {LABEL_OPERATOR_PLUGIN: "true"}, BOTH, STATIC),
+        (
+            {"node": "whole"},
+            {LABEL_OPERATOR_PLUGIN: "false"},
+            {"whole": "0"},
+            f"kubectl label node gpu-1 {LABEL_OPERATOR_PLUGIN}=true --overwrite",
+        ),
+        ({"node": "whole"}, {LABEL_OPERATOR_PLUGIN: "true"}, {"whole": "0"}, "log of its device plugin"),
+    ],
+)
+def test_two_plugins_or_none_have_a_cause_and_a_command(
+    required: dict[str, Any], labels: dict[str, str], amounts: dict[str, Any], text: str
+) -> None:
+    found = check("offer", required, node(labels=labels, **amounts))
+    assert found.level is Level.FAIL
+    assert text in found.problem
+
+
+def daemon_set(name: str, image: str, **selector: str) -> dict[str, Any]:
+    pod: dict[str, Any] = {
+        "containers": [{"name": "a", "image": "x/sidecar:1"}, {"name": "b", "image": image}]
+    }
+    if selector:
+        pod["nodeSelector"] = selector
+    return {"metadata": {"namespace": "n", "name": name}, "spec": {"template": {"spec": pod}}}
+
+
+def test_nvidias_plugins_are_found_by_image_except_that_of_the_operator() -> None:
+    image = "nvcr.io/nvidia/k8s-device-plugin:v0.20.0"
+    found = [
+        daemon_set("static-file", image),
+        daemon_set("chart", "nvcr.io/nvidia/k8s-device-plugin@sha256:1", zone="a"),
+        daemon_set("gke", "gke.gcr.io/nvidia-gpu-device-plugin:1"),
+        daemon_set("operator", image, **{LABEL_OPERATOR_PLUGIN: "true"}),
+        daemon_set("ours", "example.com/device-plugin:1"),
+        daemon_set("another", "example.com/nvidia-dcgm-exporter:1"),
+    ]
+    assert plugin_daemon_sets(found) == ["n/chart", "n/gke", "n/static-file"]

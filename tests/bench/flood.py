@@ -27,14 +27,15 @@ from typing import Any, Final
 import click
 import uvloop
 
-from gpushare.extender.verbs import filter_verb
+from gpushare.extender.verbs import filter_steps
 from gpushare.runtime.http import Request, Response, text_response
 from gpushare.runtime.listener import bind_socket
 from gpushare.runtime.server import HttpServer
-from gpushare.runtime.tls import TlsFiles, server_context
+from gpushare.runtime.tls import MutualTls, TlsFiles
 from testbed.control_plane.pki import Authority
 from tests.bench.measuring import machine, percentiles, rss_mib
 from tests.builders.scheduling import cluster, node
+from tests.support.steps import finished
 
 _NODES: Final = [f"node-{index}" for index in range(1000)]
 _POD: Final = {
@@ -72,9 +73,9 @@ def _serve(listener: socket.socket, folder: Path | None) -> None:
     def handle(request: Request) -> Response:
         if request.method == "GET" or request.body is None:
             return text_response("0.1.0")
-        return Response(filter_verb(request.body, ledger).answer)
+        return Response(finished(filter_steps(request.body, ledger)).answer)
 
-    server = HttpServer(handle, max_body=_ENTRIES, tls=server_context(files) if files else None)
+    server = HttpServer(handle, max_body=_ENTRIES, tls=MutualTls(files).server if files else None)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(server.serve(listener))
 

@@ -21,7 +21,7 @@ from tests.bench.measuring import machine
 from tests.builders.stacks import ROOT, STACKS
 from tests.fixtures.clusters import CONTROL_PLANE
 
-_IMPORTS = "import pulumi, pulumi_kubernetes, components.resources, components.stack"
+_IMPORTS = "import pulumi, pulumi_kubernetes, components.engine, components.resources, components.stack"
 _OTHER_IMAGE = f"example.com/extender@sha256:{'3' * 64}"
 
 

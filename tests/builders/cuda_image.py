@@ -1,27 +1,21 @@
 """Images of programs that allocate GPU memory, with the glibc of this machine.
 
-What belongs here: compiling them, their image, and the CDI specification of a node with stubs. What does not:
-assertions.
+What belongs here: compiling them, and their image. What does not: assertions.
 """
 
-import json
 import re
 import shutil
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
-from testbed.cuda import CudaStub
-from testbed.nvml import NvmlStub, cdi
 from tests.builders import program_image
 
 SOURCES: Final = Path(__file__).parents[1] / "isolation" / "native"
 _NEEDED: Final = re.compile(r"(/\S+) \(0x")
 _BESIDE_LIBC: Final = ("libdl.so.2", "libpthread.so.0")
 """Further dependencies of the isolation library."""
-_INSIDE: Final = "/run/stub-cuda"
-ENV: Final = (f"STUB_CUDA={_INSIDE}/cards", "STUB_NVML=/run/stub-nvml/state")
 _SHARED: Final = ("-shared", "-fPIC", "-DASIDE")
 PROGRAMS: Final = {
     "cuda_malloc": (),
@@ -50,14 +44,10 @@ def save(
     command: Sequence[str] = (),
     **more: Path,
 ) -> None:
-    """Write an image of these programs and a shell; ``more`` are further files.
-
-    The image's environment has the paths of the stubs: NVIDIA's runtime sets them for the first process only,
-    not for those that ``kubectl exec`` starts.
-    """
+    """Write an image of these programs and a shell; ``more`` are further files."""
     contents = {f"bin/{name}": path for name, path in {**found, "busybox": busybox, "sh": busybox}.items()}
     contents |= {str(path): path for path in _userland(found["cuda_malloc"])}
-    program_image.save(archive, image, contents | more, command, ENV)
+    program_image.save(archive, image, contents | more, command)
 
 
 def _userland(program: Path) -> list[Path]:
@@ -71,20 +61,3 @@ def _userland(program: Path) -> list[Path]:
     libc = next(path for path in found if path.name.startswith("libc.so"))
     loader = next(path for path in found if path.name.startswith("ld-"))
     return [*found, *(libc.with_name(name) for name in (*_BESIDE_LIBC, loader.name))]
-
-
-def cdi_text(nvml: NvmlStub, cuda: CudaStub) -> str:
-    """The CDI specification for GPUs of both stubs."""
-    spec: dict[str, Any] = json.loads(cdi.specification(nvml))
-    edits = spec["containerEdits"]
-    cards = Path(cuda.env["STUB_CUDA"])
-    beside = next(Path(each["containerPath"]).parent for each in edits["mounts"])
-    edits["mounts"] += [
-        _mount(cuda.library.resolve(), str(beside / cuda.library.name), "ro"),
-        _mount(cards.parent, _INSIDE, "rw"),
-    ]
-    return json.dumps(spec)
-
-
-def _mount(host: Path, inside: str, mode: str) -> dict[str, Any]:
-    return {"hostPath": str(host), "containerPath": inside, "options": [mode, "nosuid", "nodev", "bind"]}

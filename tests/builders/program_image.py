@@ -17,18 +17,16 @@ def save(
     image: str,
     contents: Mapping[str, Path],
     command: Sequence[str] = (),
-    env: Sequence[str] = (),
 ) -> None:
     """Write the image as ``docker save`` does.
 
-    ``contents`` are files by their paths in the image; ``command`` is the default command, and ``env`` has
-    entries like ``NAME=value``.
+    ``contents`` are files by their paths in the image; ``command`` is the default command.
     """
     layer = _tar({name.lstrip("/"): (path.read_bytes(), _mode(path)) for name, path in contents.items()})
     config = {
         "architecture": _ARCHITECTURES.get(platform.machine(), platform.machine()),
         "os": "linux",
-        "config": {"Env": ["PATH=/bin", *env], "Cmd": list(command)},
+        "config": {"Env": ["PATH=/bin"], "Cmd": list(command)},
         "rootfs": {"type": "layers", "diff_ids": [f"sha256:{hashlib.sha256(layer).hexdigest()}"]},
     }
     manifest = [{"Config": "config.json", "RepoTags": [image], "Layers": ["layer.tar"]}]

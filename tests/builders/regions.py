@@ -9,9 +9,12 @@ from gpushare.isolation.layout import LIMIT, REGION, DirectoryOwner, link_of
 from gpushare.isolation.limits import CardLimit, text
 from gpushare.isolation.region_layout import CARD, HEADER, LAYOUT, MAGIC, SIZE, VERSION
 
+_NO_START = 1 << 50
+"""In clock ticks since boot."""
+
 
 def region_bytes(cards: Sequence[region.CardUse] = (), pids: Sequence[int] = ()) -> bytes:
-    """A region with this usage of GPUs, and slots for these processes."""
+    """A region with this usage of GPUs, and slots for these processes, which no machine runs."""
     made = bytearray(region.empty())
     HEADER.pack_into(made, 0, MAGIC, VERSION, SIZE, 0, *LAYOUT)
     for index, use in enumerate(cards):
@@ -23,7 +26,7 @@ def region_bytes(cards: Sequence[region.CardUse] = (), pids: Sequence[int] = ())
             *numbers,
         )
     for slot, pid in enumerate(pids):
-        struct.pack_into("<QQ", made, LAYOUT.slots_at + slot * LAYOUT.slot, pid, 1)
+        struct.pack_into("<QQ", made, LAYOUT.slots_at + slot * LAYOUT.slot, pid, _NO_START)
     return bytes(made)
 
 

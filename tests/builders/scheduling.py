@@ -12,9 +12,10 @@ from gpushare.model.modes import Mode
 from gpushare.model.objects import Node, Pod
 from gpushare.model.selector import Selector, Term
 from gpushare.scheduling.events import NodeSeen, PodSeen, Reserved
-from gpushare.scheduling.filtering import scores
+from gpushare.scheduling.filtering import score_steps
 from gpushare.scheduling.fitting import PodRequest, Rejection, place
 from gpushare.scheduling.ledger import EMPTY_LEDGER, Ledger, apply
+from tests.support.steps import finished
 
 T4 = 14
 """Units of the T4 in the ACK documentation: 15079 MiB, in whole GiB."""
@@ -160,7 +161,7 @@ def reserved(ledger: Ledger, who: Pod, name: str) -> Ledger:
 
 def score(ledger: Ledger, who: PodRequest, name: str) -> int:
     """The score of one node."""
-    return scores(ledger, who, (name,))[name]
+    return finished(score_steps(ledger, who, (name,)))[name]
 
 
 def free(ledger: Ledger, name: str) -> list[int]:

@@ -21,7 +21,7 @@ def raw_stack(
     """Plain values of a small valid stack, with changes to the extender, the pools and the top."""
     return {
         "kubernetesVersion": "1.36",
-        "extender": {"image": DIGEST, **(extender or {})},
+        "extender": {"image": DIGEST, "certificatesImage": DIGEST, **(extender or {})},
         "devicePlugins": [{"image": DIGEST, **pool} for pool in ([{}] if pools is None else pools)],
         **top,
     }

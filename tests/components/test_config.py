@@ -274,7 +274,7 @@ def test_a_kubernetes_version_too_old_for_a_feature_is_an_error(raw: dict[str, A
 @pytest.mark.parametrize(
     ("extender", "text"),
     [
-        (sidecar(replicas=3), "sidecar with 3 replicas needs certificates"),
+        (sidecar(replicas=3, tls="none"), "sidecar with 3 replicas needs certificates"),
         (sidecar(scheduler=None), "extender.exposure: sidecar needs extender.scheduler.image"),
         (sidecar(tlsSecret="tls"), "remove extender.tlsSecret"),
         (
@@ -359,7 +359,7 @@ def test_engine_strings_and_file_values_decode_to_equal_settings() -> None:
     texts = {
         "gpushare:kubernetesVersion": "1.30",
         "gpushare:allowTags": "true",
-        "gpushare:extender": '{"image": "example.com/a:v1", "replicas": 3}',
+        "gpushare:extender": '{"image": "example.com/a:v1", "replicas": 3, "tls": "none"}',
         "kubernetes:context": "of another",
     }
     settings = load(from_engine(texts))
@@ -407,12 +407,20 @@ def test_components_without_an_image_use_the_file_of_make_images(tmp_path: Path)
     assert load(without_images(images=built)) == stack
 
 
+@pytest.mark.parametrize("extender", [{"tls": "none"}, {"tls": "stack"}, {"tlsSecret": "theirs"}, sidecar()])
+def test_the_adoption_of_an_installation_needs_a_decision_on_tls(extender: dict[str, Any]) -> None:
+    assert load(raw_stack(adopt=True, extender=extender)).adopt
+    assert error_of(raw_stack(adopt=True)).startswith(
+        "extender.tls: required with adopt, because the schedulers"
+    )
+
+
 def test_the_error_for_a_missing_image_has_the_remedy() -> None:
-    assert error_of(raw_stack(extender={"tls": "stack"})) == (
+    assert error_of(raw_stack(extender={"certificatesImage": ""})) == (
         "extender.certificatesImage: missing; set it here, or 'cli' in images"
     )
     assert error_of(without_images()) == "extender.image: missing; set it here, or 'extender' in images"
-    assert error_of(without_images(images={"extender": OTHER})).startswith(
+    assert error_of(without_images(images={"extender": OTHER, "cli": OTHER})).startswith(
         "devicePlugins[0].image: missing; set it here, or 'device-plugin' in images"
     )
 
@@ -442,7 +450,7 @@ def test_invalid_images_are_errors(images: Any, text: str) -> None:
         ({"imagePullSecrets": "pull"}, "imagePullSecrets: 'pull' is not a list"),
         (
             {"kubeconfig": "/a", "kubeconfigFrom": {"stack": "o/p/s"}},
-            "kubeconfigFrom: kubeconfig is also set, to '/a'; set only one",
+            "kubeconfigFrom: kubeconfig is also set, and may be a secret; set only one",
         ),
         ({"kubeconfigFrom": {"stack": "s"}}, "kubeconfigFrom.stack: 's' is not a stack"),
         ({"kubeconfigFrom": {}}, "kubeconfigFrom.stack: missing"),
@@ -510,3 +518,45 @@ def test_invalid_node_pools_are_errors(pools: list[dict[str, Any]], text: str) -
 def test_a_kubernetes_without_server_side_apply_gets_no_node_pools() -> None:
     raw = raw_stack(nodePools=[{"nodes": ["a"]}], kubernetesVersion="1.17")
     assert error_of(raw).startswith("nodePools[0] needs Kubernetes 1.18 or later")
+
+
+@pytest.mark.parametrize(
+    ("selector", "labels", "mode"),
+    [
+        ({"gpushare": "true"}, {"cgpu": "true"}, "cgpu"),
+        ({"ack.node.gpu.schedule": "share"}, {"ack.node.gpu.schedule": "cgpu"}, "cgpu"),
+        ({"gpushare": "true", "card": "t4"}, {"gpushare": "true", "card": "v100"}, "share"),
+    ],
+    ids=["another label of a mode", "another mode", "another card"],
+)
+def test_nodes_that_are_labelled_as_sharing_need_an_agent(
+    selector: dict[str, str], labels: dict[str, str], mode: str
+) -> None:
+    pool = {"nodes": ["a"], "labels": labels}
+    assert error_of(raw_stack(pools=[{"nodeSelector": selector}], nodePools=[pool])) == (
+        f"nodePools[0].labels: {labels}, mode {mode}, but no nodeSelector of devicePlugins selects these "
+        "nodes, so they would have no agent; add an entry"
+    )
+
+
+@pytest.mark.parametrize(
+    ("pools", "labels"),
+    [
+        ([{"nodeSelector": {"gpushare": "true", "card": "t4"}}], {"gpushare": "true"}),
+        ([{"nodeSelector": {"card": "t4"}}], {"gpushare": "true"}),
+        ([{}], {"gpushare": "false"}),
+        ([{}], {"card": "t4"}),
+        ([], {"cgpu": "true"}),
+    ],
+    ids=[
+        "other labels from elsewhere",
+        "no label of a mode",
+        "whole GPUs",
+        "no mode",
+        "agents from elsewhere",
+    ],
+)
+def test_nodes_that_may_have_an_agent_or_need_none_are_accepted(
+    pools: list[dict[str, Any]], labels: dict[str, str]
+) -> None:
+    assert load(raw_stack(pools=pools, nodePools=[{"nodes": ["a"], "labels": labels}]))

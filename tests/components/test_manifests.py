@@ -74,9 +74,6 @@ def pods(objects: Iterable[Object]) -> list[Object]:
     return [pod(each) for each in objects if template(each)]
 
 
-STACK_TLS: dict[str, Any] = {"tls": "stack", "certificatesImage": DIGEST}
-
-
 def all_stacks() -> list[list[Object]]:
     return [everything(load(from_file(path))) for path in STACKS.values()]
 
@@ -191,7 +188,7 @@ def test_a_sidecar_listens_on_loopback_beside_a_scheduler_with_another_name() ->
     assert theirs["command"][1] == "--config=/etc/gpushare/scheduler/config.yaml"
 
 
-@pytest.mark.parametrize("tls", [{"tlsSecret": "tls"}, {"tls": "stack", "certificatesImage": DIGEST}])
+@pytest.mark.parametrize("tls", [{"tlsSecret": "tls"}, {}])
 def test_sidecars_forward_binds_on_a_port_with_tls_and_one_of_them_may_be_away(tls: dict[str, str]) -> None:
     objects = made(extender=sidecar(replicas=3, **tls))
     deployment = pick(objects, "Deployment", "gpushare-schd-extender")
@@ -544,6 +541,22 @@ def test_the_agent_gets_all_gpus_by_a_mount() -> None:
     assert spec["runtimeClassName"] == "nvidia"
 
 
+def test_agent_and_exporter_find_nvml_below_the_root_folder_of_the_driver() -> None:
+    root = "/run/nvidia/driver"
+    exporter = {"exporter": {"image": DIGEST, "driverRoot": root}}
+    objects = made(pools=[{"driverRoot": root}], monitoring=exporter)
+    agent = pick(objects, "DaemonSet", "gpushare-device-plugin-ds")
+    for spec in (pod(agent), pod(exporter_of(objects))):
+        (container,) = spec["containers"]
+        assert f"--driver-root={root}" in container["command"]
+        (mount,) = [each for each in container["volumeMounts"] if each["mountPath"] == root]
+        # The driver container mounts its files there after the start of the pod.
+        assert (mount["mountPropagation"], mount["readOnly"]) == ("HostToContainer", True)
+        (volume,) = [each for each in spec["volumes"] if each["name"] == mount["name"]]
+        assert volume["hostPath"]["path"] == root
+        assert "privileged" not in container["securityContext"]
+
+
 def test_a_custom_kubelet_directory_is_mounted_at_the_path_of_the_agent() -> None:
     spec = pod(pick(made(pools=[{"kubeletRoot": "/data/kubelet/"}]), "DaemonSet"))
     paths = [each["hostPath"]["path"] for each in spec["volumes"]]
@@ -643,7 +656,7 @@ def test_the_installer_uses_pids_and_network_of_the_host_and_restarts_on_failure
 
 def test_the_installer_copies_the_certificate_of_the_scheduler_to_its_node() -> None:
     def job(**settings: Any) -> Object:
-        objects = made(extender=STACK_TLS, installer={"image": DIGEST, **settings})
+        objects = made(installer={"image": DIGEST, **settings})
         return pod(pick(objects, "Job", "gpushare-installer"))
 
     (volume,) = [each for each in job()["volumes"] if each["name"] == "certificates"]
@@ -652,7 +665,8 @@ def test_the_installer_copies_the_certificate_of_the_scheduler_to_its_node() -> 
     (mount,) = [each for each in container["volumeMounts"] if each["name"] == "certificates"]
     assert f"--certificates={mount['mountPath']}" in container["command"]
     assert "certificates" not in str(job(state="absent"))
-    assert "certificates" not in str(pod(installer()))
+    plain = made(extender={"tls": "none"}, installer={"image": DIGEST})
+    assert "certificates" not in str(pod(pick(plain, "Job")))
 
 
 def test_the_installer_may_list_pods_and_write_events_and_nothing_else() -> None:
@@ -676,8 +690,8 @@ def test_a_terminated_installer_has_time_to_restore() -> None:
 @pytest.mark.parametrize(
     ("settings", "verb", "url"),
     [
-        ({}, "install", "http://10.0.0.1:32766/gpushare-scheduler"),
-        ({"url": "http://e:1/gpushare-scheduler"}, "install", "http://e:1/gpushare-scheduler"),
+        ({}, "install", "https://10.0.0.1:32766/gpushare-scheduler"),
+        ({"url": "https://e:1/gpushare-scheduler"}, "install", "https://e:1/gpushare-scheduler"),
         ({"state": "absent"}, "restore", None),
     ],
 )
@@ -690,10 +704,16 @@ def test_the_installer_parses_its_arguments_and_edits_a_mounted_directory(
     spec = pod(installer(**settings))
     (container,) = spec["containers"]
     assert container["command"][:3] == ["gpushare", "scheduler-manifest", verb]
-    paths = {each["name"]: each["hostPath"]["path"] for each in spec["volumes"]}
-    mounts = {each["mountPath"]: paths[each["name"]] for each in container["volumeMounts"]}
+    paths = {each["name"]: each["hostPath"]["path"] for each in spec["volumes"] if "hostPath" in each}
+    mounts = {each["mountPath"]: paths.get(each["name"]) for each in container["volumeMounts"]}
+    assert mounts.pop("/certificates", None) is None
     assert mounts == {f"/host{path}": path for path in ("/etc/kubernetes", "/var/log/pods")}
-    given = {"--root=/host": f"--root={tmp_path}"}
+    for name in ("ca.crt", "tls.crt", "tls.key"):
+        (tmp_path / name).write_text(name)
+    given = {
+        "--root=/host": f"--root={tmp_path}",
+        "--certificates=/certificates": f"--certificates={tmp_path}",
+    }
     flags = [given.get(each, each).replace("$(HOST_IP)", "10.0.0.1") for each in container["command"][3:]]
     result = CliRunner().invoke(scheduler_manifest, [verb, *flags, "--dry-run"], catch_exceptions=False)
     assert re.findall(r'urlPrefix": "(.*)"', result.output) == ([url] if url else [])
@@ -734,7 +754,7 @@ def test_a_mirror_replaces_the_host_of_the_registry(image: str, there: str) -> N
 
 
 def test_every_pod_pulls_from_the_mirror_with_the_secrets() -> None:
-    top = {"registry": "m.example.com", "imagePullSecrets": ["one", "two"], "extender": STACK_TLS}
+    top = {"registry": "m.example.com", "imagePullSecrets": ["one", "two"]}
     local = made(pools=[{"evictRecover": True}], **top)
     workloads = [each for each in local if template(each)]
     assert {each["kind"] for each in workloads} == {"Deployment", "DaemonSet", "Job", "CronJob"}
@@ -754,7 +774,7 @@ def test_the_images_in_use_are_returned_by_workload_and_container() -> None:
 
 
 def test_no_manifest_has_a_private_key_and_only_one_account_fills_the_secrets() -> None:
-    objects = made(extender=STACK_TLS)
+    objects = made()
     secrets = {each["metadata"]["name"]: each for each in objects if each["kind"] == "Secret"}
     names = ["gpushare-certificate-authority", "gpushare-schd-extender-tls", "gpushare-scheduler-client-tls"]
     assert set(names) <= set(secrets)
@@ -767,21 +787,21 @@ def test_no_manifest_has_a_private_key_and_only_one_account_fills_the_secrets() 
 
 
 def test_certificates_are_made_at_once_and_renewed_every_day() -> None:
-    objects = made(extender=STACK_TLS)
+    objects = made()
     job, cron = pick(objects, "Job"), pick(objects, "CronJob")
     assert cron["spec"]["jobTemplate"]["spec"] == job["spec"]
     assert cron["spec"]["schedule"] == "17 3 * * *"
     (container,) = pod(job)["containers"]
     assert container["command"] == ["gpushare", "certificates"]
     assert (container["image"], cron["apiVersion"]) == (DIGEST, "batch/v1")
-    upgraded = pick(made(extender={**STACK_TLS, "certificatesImage": DIGEST.replace("0", "1")}), "Job")
+    upgraded = pick(made(extender={"certificatesImage": DIGEST.replace("0", "1")}), "Job")
     assert upgraded["metadata"]["name"] != job["metadata"]["name"]
-    older = made(extender=STACK_TLS, kubernetesVersion="1.20", admission=False)
+    older = made(kubernetesVersion="1.20", admission=False)
     assert pick(older, "CronJob")["apiVersion"] == "batch/v1beta1"
 
 
 def test_the_extender_starts_when_its_secret_has_all_files() -> None:
-    deployment = pick(made(extender=STACK_TLS), "Deployment")
+    deployment = pick(made(), "Deployment")
     (volume,) = pod(deployment)["volumes"]
     assert volume["secret"]["secretName"] == "gpushare-schd-extender-tls"
     assert {each["key"] for each in volume["secret"]["items"]} == {"tls.crt", "tls.key", "ca.crt"}
@@ -795,12 +815,12 @@ def test_without_certificates_of_the_stack_nothing_makes_them(extender: dict[str
 @pytest.mark.parametrize(
     ("settings", "url"),
     [
-        (STACK_TLS, "https://127.0.0.1:32766/gpushare-scheduler"),
-        ({}, "http://127.0.0.1:32766/gpushare-scheduler"),
+        ({}, "https://127.0.0.1:32766/gpushare-scheduler"),
         ({"tlsSecret": "tls"}, "https://127.0.0.1:32766/gpushare-scheduler"),
+        ({"tls": "none"}, "http://127.0.0.1:32766/gpushare-scheduler"),
         (
             {"exposure": "cluster-ip"},
-            "http://gpushare-schd-extender.kube-system.svc:12345/gpushare-scheduler",
+            "https://gpushare-schd-extender.kube-system.svc:12345/gpushare-scheduler",
         ),
         (sidecar(), "http://127.0.0.1:12345/gpushare-scheduler"),
         (sidecar(replicas=2, tlsSecret="tls"), "http://127.0.0.1:12345/gpushare-scheduler"),
@@ -879,6 +899,5 @@ def from_stack(name: str) -> list[Object]:
 
 def test_the_secret_of_the_seals_is_rendered_without_a_key() -> None:
     """The engine keeps what it renders, and an update would overwrite the key."""
-    secret = pick(made(), "Secret")
-    assert secret["metadata"]["name"] == "gpushare-schd-extender-seal"
+    secret = pick(made(), "Secret", "gpushare-schd-extender-seal")
     assert secret.keys() == {"apiVersion", "kind", "metadata"}

@@ -170,3 +170,18 @@ def test_the_pack_names_the_object_and_the_rule(pack: Any) -> None:
         found = pack.Analyze(request, timeout=DEADLINE_S).diagnostics
         assert [each.policyName for each in found] == expected
         assert all("gpushare-extender" in each.message for each in found)
+
+
+@pytest.mark.parametrize(
+    ("packs", "flags"),
+    [
+        ((), "--policy-pack=policy "),
+        (("POLICY_PACKS=policy ../ours",), "--policy-pack=policy --policy-pack=../ours "),
+    ],
+    ids=["default", "with others"],
+)
+@pytest.mark.parametrize("target", ["preview", "up"])
+def test_make_applies_the_pack(target: str, packs: tuple[str, ...], flags: str) -> None:
+    argv = ["make", "--dry-run", "--no-print-directory", target, "STACK=x", *packs]
+    planned = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, check=True).stdout  # noqa: S603 - our own file
+    assert flags in planned

@@ -22,7 +22,7 @@ from pulumi.runtime.proto import (
 from components.config import ClusterSettings
 from components.manifests import everything
 from components.stack import checked_settings
-from tests.builders.stacks import DIGEST, ROOT
+from tests.builders.stacks import DIGEST, ROOT, raw_stack
 
 COMPONENT = "gpushare:index:GpuShare"
 DEADLINE_S = 30
@@ -106,7 +106,7 @@ def test_fields_with_a_default_are_not_required(schema: dict[str, Any]) -> None:
     assert required == {
         "gpushare:index:Extender": [],
         "gpushare:index:Scheduler": ["image"],
-        "gpushare:index:Webhook": ["caBundle", "tlsSecret"],
+        "gpushare:index:Webhook": ["tlsSecret"],
         "gpushare:index:DevicePlugin": [],
         "gpushare:index:NodePool": ["nodes"],
         "gpushare:index:Installer": [],
@@ -114,8 +114,10 @@ def test_fields_with_a_default_are_not_required(schema: dict[str, Any]) -> None:
         "gpushare:index:Mps": [],
         "gpushare:index:Monitoring": [],
         "gpushare:index:Exporter": [],
-        "gpushare:index:MetricsApi": ["caBundle", "tlsSecret"],
+        "gpushare:index:MetricsApi": ["tlsSecret"],
+        "gpushare:index:NetworkPolicies": ["controlPlane"],
         "gpushare:index:Tenant": ["gpuMem", "name"],
+        "gpushare:index:Toleration": [],
     }
 
 
@@ -141,7 +143,12 @@ def construct(provider: Any, served: tuple[Engine, str], inputs: dict[str, Any])
 def test_the_provider_registers_the_rendered_objects(provider: Any, served: tuple[Engine, str]) -> None:
     inputs: dict[str, Any] = {
         "kubernetesVersion": "1.36",
-        "extender": {"image": DIGEST, "replicas": 3, "exposure": "cluster-ip"},
+        "extender": {
+            "image": DIGEST,
+            "certificatesImage": DIGEST,
+            "replicas": 3,
+            "exposure": "cluster-ip",
+        },
         "devicePlugins": [{"image": DIGEST, "memoryUnit": "MiB", "nodeSelector": {"cgpu": "true"}}],
         "isolation": {"image": DIGEST},
         "tenants": [{"name": "a", "gpuMem": 32}],
@@ -149,7 +156,7 @@ def test_the_provider_registers_the_rendered_objects(provider: Any, served: tupl
     }
     answer = construct(provider, served, inputs)
     state = json_format.MessageToDict(answer.state)
-    assert state["extenderUrl"] == "http://gpushare-schd-extender.kube-system.svc:12345/gpushare-scheduler"
+    assert state["extenderUrl"] == "https://gpushare-schd-extender.kube-system.svc:12345/gpushare-scheduler"
     rendered = everything(checked_settings(inputs, ClusterSettings))
     made = [inputs for kind, inputs in served[0].seen if kind.startswith("kubernetes:")]
     assert len(made) == len(rendered)
@@ -160,10 +167,13 @@ def keyed(objects: list[dict[str, Any]]) -> dict[tuple[str, str], dict[str, Any]
     return {(each["kind"], each["metadata"]["name"]): each for each in objects}
 
 
-def test_an_invalid_value_is_an_error_before_anything_is_registered(
+def test_an_invalid_value_is_one_line_before_anything_is_registered(
     provider: Any, served: tuple[Engine, str]
 ) -> None:
-    inputs = {"kubernetesVersion": "1.36", "extender": {"image": DIGEST, "replicas": 4}}
-    with pytest.raises(grpc.RpcError, match=r"extender.replicas: 4 is not allowed; use 1, 2 or 3"):
+    inputs = raw_stack(extender={"replicas": 4})
+    with pytest.raises(grpc.RpcError) as caught:
         construct(provider, served, inputs)
+    error: Any = caught.value
+    assert error.code() is grpc.StatusCode.INVALID_ARGUMENT
+    assert error.details() == "extender.replicas: 4 is not allowed; use 1, 2 or 3"
     assert served[0].seen == []

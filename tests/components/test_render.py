@@ -50,6 +50,17 @@ def test_an_error_is_one_line_and_exit_status_2(tmp_path: Path, text: str, probl
     assert result.output.count("\n") == 1
 
 
+def test_an_encrypted_kubeconfig_is_not_needed_and_other_secrets_are_an_error(tmp_path: Path) -> None:
+    stack = tmp_path / "Pulumi.secret.yaml"
+    example = STACKS["example"].read_text()
+    stack.write_text(f"{example}  gpushare:kubeconfig: {{secure: AAAB}}\n")
+    assert render("--config", str(stack)).exit_code == 0
+    stack.write_text(f"{example}  gpushare:registry: {{secure: AAAB}}\n")
+    assert render("--config", str(stack)).output == (
+        f"render: {stack}: registry: is encrypted, and only Pulumi can decrypt it; set it without --secret\n"
+    )
+
+
 def test_a_missing_stack_file_is_an_error(tmp_path: Path) -> None:
     result = render("--config", str(tmp_path / "absent.yaml"))
     assert (result.exit_code, result.output) == (

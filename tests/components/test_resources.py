@@ -1,9 +1,13 @@
 import asyncio
 import json
+import os
 import runpy
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, cast
+from unittest.mock import patch
 
 import pulumi
 import pytest
@@ -15,6 +19,7 @@ from components.manifests import everything
 from components.resources import GpuShare, _is_part, _needed
 from components.stack import from_file, load
 from tests.builders.stacks import ROOT, STACKS
+from tests.fakes.prepared_api import CLUSTER, served
 
 STATES: dict[str, dict[str, Any]] = {
     "pulumi:pulumi:StackReference": {
@@ -54,6 +59,8 @@ def loops() -> Iterator[None]:
 
     def begin() -> None:
         made.append(asyncio.new_event_loop())
+        # Resources of a program that is refused in an output are never awaited.
+        made[-1].set_exception_handler(lambda _loop, _context: None)
         asyncio.set_event_loop(made[-1])
 
     begin()
@@ -75,14 +82,21 @@ def texts(name: str) -> dict[str, str]:
     return {key: value if isinstance(value, str) else json.dumps(value) for key, value in config.items()}
 
 
-def run_program(config: dict[str, str]) -> Recorder:
+def run_program(config: dict[str, str], secrets: Sequence[str] = ()) -> Recorder:
     recorder = Recorder()
-    set_mocks(recorder, project="gpushare", stack="test", preview=False)
-    set_all_config(config)
-
-    run = cast("Callable[[], None]", pulumi.runtime.test(_program))  # type: ignore[no-untyped-call]
-    run()
+    with configured(recorder, config, secrets):
+        cast("Callable[[], None]", pulumi.runtime.test(_program))()  # type: ignore[no-untyped-call]
     return recorder
+
+
+@contextmanager
+def configured(recorder: Recorder, config: dict[str, str], secrets: Sequence[str] = ()) -> Iterator[None]:
+    """As the language host configures a program; without a cluster unless ``config`` has a kubeconfig."""
+    set_mocks(recorder, project="gpushare", stack="test", preview=False)
+    set_all_config(config, list(secrets))
+    variables = {"PULUMI_CONFIG": json.dumps(config), "KUBECONFIG": "/nonexistent"}
+    with patch.dict(os.environ, variables):
+        yield
 
 
 def _program() -> None:
@@ -121,6 +135,7 @@ def test_every_object_has_the_token_of_the_provider_and_a_unique_name() -> None:
         "kubernetes:core/v1:Secret",
         "kubernetes:core/v1:Service",
         "kubernetes:core/v1:ServiceAccount",
+        "kubernetes:networking.k8s.io/v1:NetworkPolicy",
         "kubernetes:policy/v1:PodDisruptionBudget",
         "kubernetes:rbac.authorization.k8s.io/v1:ClusterRole",
         "kubernetes:rbac.authorization.k8s.io/v1:ClusterRoleBinding",
@@ -168,8 +183,12 @@ def test_the_key_that_an_extender_writes_is_retained_and_a_secret_in_the_state(
 def test_only_shared_objects_use_the_provider_without_force() -> None:
     seen = run_program(texts("everything")).seen
     way = {"kubeconfig": "/etc/gpushare/kubeconfig", "context": "admin"}
-    assert provider_of(seen) == {**way, "enablePatchForce": "true"}
-    assert provider_of(seen, "shared") == {**way, "upsertExistingObjects": "true"}
+    assert provider_of(seen) == {**way, "enablePatchForce": "true", "enableConfigMapMutable": "true"}
+    assert provider_of(seen, "shared") == {
+        **way,
+        "upsertExistingObjects": "true",
+        "enableConfigMapMutable": "true",
+    }
     used = {
         (each.inputs["kind"], provider_in(str(each.provider))) for each in seen if each.inputs.get("kind")
     }
@@ -200,9 +219,93 @@ def test_a_kubeconfig_may_be_an_output_of_another_stack(output: str) -> None:
     assert (kubeconfig["value"] if isinstance(kubeconfig, dict) else kubeconfig) == "apiVersion: v1"
 
 
+def test_the_text_of_a_kubeconfig_stays_a_secret() -> None:
+    key = "gpushare:kubeconfig"
+    seen = run_program(texts("example") | {key: UNREACHABLE}, [key]).seen
+    for name in ("cluster", "shared"):
+        assert provider_of(seen, name)["kubeconfig"]["value"] == UNREACHABLE
+    assert "apiVersion: v1" not in str([each.inputs for each in seen if each.typ.startswith("kubernetes:")])
+
+
+UNREACHABLE = "apiVersion: v1\nkind: Config\n"
+
+
+def refusal(config: dict[str, str], secrets: Sequence[str] = ()) -> str:
+    recorder = Recorder()
+    with configured(recorder, config, secrets), pytest.raises(pulumi.RunError) as caught:
+        _program()
+    assert recorder.seen == []
+    return str(caught.value)
+
+
+def test_the_text_of_a_kubeconfig_must_be_a_secret() -> None:
+    assert refusal(texts("example") | {"gpushare:kubeconfig": UNREACHABLE}) == (
+        "kubeconfig: credentials in plain text; set a path, or the text by pulumi config set --secret"
+    )
+
+
+def test_other_secrets_are_errors_because_they_would_be_readable() -> None:
+    assert refusal(texts("example") | {"gpushare:registry": "a"}, ["gpushare:registry"]) == (
+        "registry: a secret, but its values are readable in the cluster and in the state; set it without "
+        "--secret, because only kubeconfig can be one"
+    )
+
+
+def test_the_program_compares_its_settings_with_the_cluster_before_anything_is_registered(
+    tmp_path: Path,
+) -> None:
+    with served({**CLUSTER, "/version": {"major": "1", "minor": "34"}}) as text:
+        file = tmp_path / "kubeconfig"
+        file.write_text(text)
+        error = refusal(texts("example") | {"gpushare:kubeconfig": str(file)})
+    assert error.startswith("kubernetesVersion: 1.36, but the version of the cluster is 1.34")
+
+
+def test_a_kubeconfig_of_another_stack_reaches_no_provider_before_the_comparison(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    source = json.dumps({"stack": "organization/clusters/one", "output": "admin"})
+    with served({**CLUSTER, "/version": {"major": "1", "minor": "34"}}) as text:
+        outputs = {"outputs": {"admin": text}, "secretOutputNames": ["admin"]}
+        monkeypatch.setitem(STATES, "pulumi:pulumi:StackReference", outputs)
+        recorder = Recorder()
+        config = texts("example") | {"gpushare:kubeconfigFrom": source}
+        run = cast("Callable[[], None]", pulumi.runtime.test(_program))  # type: ignore[no-untyped-call]
+        with configured(recorder, config), pytest.raises(pulumi.RunError, match=r"the cluster is 1\.34"):
+            run()
+    assert {each.typ.partition(":")[0] for each in recorder.seen} <= {"gpushare", "pulumi"}
+    assert not [each for each in recorder.seen if each.typ == "pulumi:providers:kubernetes"]
+
+
+def test_the_engine_waits_for_daemon_sets_as_long_as_their_nodes_need(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    waited: dict[str, str] = {}
+    register = MockMonitor.RegisterResource
+
+    def recorded(monitor: MockMonitor, request: Any) -> Any:
+        waited[request.name] = request.customTimeouts.update
+        return register(monitor, request)  # type: ignore[no-untyped-call]
+
+    monkeypatch.setattr(MockMonitor, "RegisterResource", recorded)
+    given = texts("example")
+    pool = {**json.loads(given["gpushare:devicePlugins"])[0], "maxUnavailable": "2"}
+    with served(CLUSTER) as text:
+        file = tmp_path / "kubeconfig"
+        file.write_text(text)
+        changes = {"gpushare:kubeconfig": str(file), "gpushare:devicePlugins": json.dumps([pool])}
+        run_program(given | changes)
+    # 50 nodes: 25 steps of 2, and 10 steps of a tenth.
+    assert waited["gpushare-device-plugin-daemonset-gpushare-device-plugin-ds"] == "5100s"
+    assert waited["gpushare-monitoring-daemonset-gpushare-exporter"] == "2400s"
+    assert waited["gpushare-extender-deployment-gpushare-schd-extender"] == ""
+
+
 def test_a_stack_adopts_objects_only_if_it_is_configured() -> None:
     assert "upsertExistingObjects" not in provider_of(run_program(texts("example")).seen)
-    adopting = run_program(texts("example") | {"gpushare:adopt": "true"}).seen
+    given = texts("example")
+    plain = json.dumps({**json.loads(given["gpushare:extender"]), "tls": "none"})
+    adopting = run_program(given | {"gpushare:adopt": "true", "gpushare:extender": plain}).seen
     assert provider_of(adopting)["upsertExistingObjects"] == "true"
 
 
@@ -234,13 +337,13 @@ def test_the_components_are_one_tree() -> None:
     tokens = {each.typ for each in run_program(texts("everything")).seen if each.typ.startswith("gpushare:")}
     assert tokens == {
         "gpushare:index:AdmissionPolicies",
-        "gpushare:index:Certificates",
         "gpushare:index:DevicePlugin",
         "gpushare:index:EvictRecover",
         "gpushare:index:GpuShare",
         "gpushare:index:IsolationInstaller",
         "gpushare:index:MpsDaemons",
         "gpushare:index:Monitoring",
+        "gpushare:index:NetworkPolicies",
         "gpushare:index:NodePools",
         "gpushare:index:SchedulerExtender",
         "gpushare:index:Tenant",
@@ -250,9 +353,7 @@ def test_the_components_are_one_tree() -> None:
 def test_an_invalid_configuration_is_an_error_before_anything_is_registered() -> None:
     config = texts("example") | {"gpushare:extender": '{"image": "a", "replicas": 2}'}
     recorder = Recorder()
-    set_mocks(recorder, project="gpushare", stack="test", preview=False)
-    set_all_config(config)
-    with pytest.raises(pulumi.RunError, match=r"^extender.image: 'a' has no digest"):
+    with configured(recorder, config), pytest.raises(pulumi.RunError, match=r"^extender.image: 'a' has no"):
         _program()
     assert recorder.seen == []
 

@@ -30,6 +30,7 @@ REFUSED = "1.24"
 """kube-scheduler 1.36 cannot read the configuration of that version."""
 TAG = "stable"
 """A tag without a version, so that the version in the stack's configuration counts."""
+SIMULATED = "n"
 NAMES = ("cp-a", "cp-b")
 ORIGINAL = static_scheduler.original(VERSION, TAG)
 CONFIG = f"{static_scheduler.FOLDER}/gpushare/scheduler-config.json"
@@ -55,7 +56,10 @@ class ControlPlane:
             self.bed,
             {
                 "kubernetesVersion": version,
-                "extender": {"image": self.images.references["extender"], "tls": "none"},
+                "extender": {
+                    "image": self.images.references["extender"],
+                    "certificatesImage": self.images.references["cli"],
+                },
                 "devicePlugins": [],
                 "installer": {
                     "image": self.images.references["cli"],
@@ -118,8 +122,10 @@ class ControlPlane:
         return [each["message"] for each in events["items"] if each["reason"] == "SchedulerNotEdited"]
 
     async def place(self, name: str) -> dict[str, str]:
-        """The annotations of a new pod after its bind."""
+        """The annotations of a new pod after its bind to the simulated node, which takes no other pods."""
+        await self.bed.kubectl("uncordon", SIMULATED)
         pod = await static_scheduler.place(self.bed, name, 4)
+        await self.bed.kubectl("cordon", SIMULATED)
         annotations: dict[str, str] = pod["metadata"].get("annotations", {})
         return annotations
 
@@ -136,7 +142,9 @@ async def plane(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Contr
             nodes[name] = await add_kubelet(bed, spec)
             await load(nodes[name], images)
             await static_scheduler.install(nodes[name], VERSION, tmp_path_factory.mktemp(name), TAG)
-        await bed.add_nodes([SimNode("n", [Card()])])
+        await bed.add_nodes([SimNode(SIMULATED, [Card()])])
+        # A Job would complete there, and have done nothing.
+        await bed.kubectl("cordon", SIMULATED)
         yield ControlPlane(bed, nodes, images)
 
 

@@ -24,6 +24,7 @@ from testbed.kubelets import KubeletNode, KubeletSpec, add_kubelet, files
 from testbed.nvml import NvmlStub, card, cdi
 from testbed.stories.deployed import scheduler_for
 from testbed.stories.play import pod_events, show
+from tests.builders.examples import SAMPLES, without_commands
 from tests.builders.stacks import ROOT
 from tests.fakes import registry
 from tests.support.metrics import samples
@@ -38,7 +39,7 @@ pytestmark = [
 EXAMPLES = ROOT / "examples"
 FILES = {"extender": "example.com/extender:v0.1.0", "device-plugin": "example.com/device-plugin:v0.1.0"}
 """Each file of the Aliyun pair, and the image that it names."""
-WORKLOAD_IMAGE = "docker.io/library/gpu-player:v2"
+WORKLOAD_IMAGE = SAMPLES
 EXTENDER_OPS_PORT = 12346
 PODS = "/api/v1/namespaces/kube-system/pods"
 
@@ -156,7 +157,7 @@ async def test_both_run_from_our_images_and_none_was_restarted(installed: Instal
 
 async def test_the_sample_runs_on_the_first_gpu_alone(installed: Installed) -> None:
     node = installed.node
-    await node.bed.apply((EXAMPLES / "binpack.yaml").read_text())
+    await node.bed.apply(without_commands("binpack"))
 
     async def runs() -> Object | None:
         pods = await node.bed.api.items("/api/v1/namespaces/default/pods")

@@ -1,7 +1,7 @@
 """The whole system: one ``pulumi up`` deploys our images, and workloads run on real kubelets.
 
-What is not real: GPUs (a stub of NVML, which NVIDIA's own runtime adds to containers) and the
-workloads' images (a busybox with their names).
+What is not real: GPUs (stubs of NVML and of the CUDA driver, which NVIDIA's own runtime adds to containers),
+and the images of tf-notebook and binpack-1 (a busybox with their names).
 """
 
 import json
@@ -16,9 +16,10 @@ import pytest_asyncio
 from release import Images, ensure
 from testbed import Bed, until
 from testbed.control_plane.api import Object
-from testbed.stories import Story, notebooks, replicas, sample
+from testbed.stories import Story, isolation, notebooks, sample
 from testbed.stories.deployed import Deploy, by_kubectl, by_pulumi, deployed_cluster
-from testbed.stories.play import limits, perform, pod_events, show
+from testbed.stories.play import perform, pod_events, show
+from tests.support.limits import limits
 
 pytestmark = [
     pytest.mark.e2e,
@@ -26,6 +27,12 @@ pytestmark = [
     pytest.mark.asyncio(loop_scope="module"),
     pytest.mark.timeout(900),
 ]
+
+
+REFUSED = (
+    "CUDA error at cgpu_cuda_malloc.cu:119 code=2(cudaErrorMemoryAllocation) "
+    '"cudaMalloc( (void**)&dev_c, malloc_size)"'
+)
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -78,10 +85,11 @@ def images_of(pods: list[Object]) -> list[Any]:
 
 async def test_s0_three_notebooks_share_one_gpu_and_the_fourth_has_a_reason(images: Images) -> None:
     reported = await played(notebooks(), images)
+    # The Job of the certificates has ended.
     assert images_of(reported.ours) == sorted(
-        images.references[name] for name in ("device-plugin", "exporter", "extender", "isolation")
+        images.references[name] for name in ("cli", "device-plugin", "exporter", "extender", "isolation")
     )
-    assert [each["status"]["containerStatuses"][0]["restartCount"] for each in reported.ours] == [0, 0, 0, 0]
+    assert {each["status"]["containerStatuses"][0]["restartCount"] for each in reported.ours} == {0}
     assert reported.limits.count("4308 MiB") == 3
     assert "12/14 (GiB) (85%)" in reported.outputs["kubectl gpushare top node -s"]
     assert {"ALIYUN_COM_GPU_MEM_IDX=0", "ALIYUN_COM_GPU_MEM_DEV=14"} < set(
@@ -92,11 +100,23 @@ async def test_s0_three_notebooks_share_one_gpu_and_the_fourth_has_a_reason(imag
     assert [(row["limitBytes"], row["usedBytes"]) for row in reported.held] == [(4308 << 20, 0)] * 3
 
 
-async def test_s2_without_pulumi_both_replicas_run_on_the_one_gpu(images: Images) -> None:
-    reported = await played(replicas(), images, by_kubectl)
-    assert reported.limits.count("4301 MiB") == 2
-    assert "8/15 (53%)" in reported.outputs["kubectl inspect cgpu"]
-    assert "ALIYUN_COM_GPU_MEM_CONTAINER=4" in reported.output("exec")
+async def test_s2_without_pulumi_each_program_gets_its_memory_and_no_more(images: Images) -> None:
+    reported = await played(isolation(images.references["samples"]), images, by_kubectl)
+    assert reported.limits.count("4301 MiB") == 3
+    assert "12/15 (80%)" in reported.outputs["kubectl inspect cgpu"]
+    assert "ALIYUN_COM_GPU_MEM_CONTAINER=4" in reported.output("env")
+    assert "Total amount of global memory:                 4301 MBytes" in reported.output("-size=512")
+    assert REFUSED in reported.output("-size=1024")
+    assert "exit code 1" in reported.output("-size=1024")
+    assert REFUSED in reported.output("logs app-6g-v1-0")
+    pods = [line.split() for line in reported.output("get pods").splitlines()]
+    *running, crashing = [row[2] for row in pods[1:]]
+    assert running == ["Running", "Running"]
+    # Between two pauses it has started and failed again.
+    assert crashing in {"CrashLoopBackOff", "Error"}
+    used = {row["pod"]: row["usedBytes"] for row in reported.held}
+    # Also without those that have ended: the programs of the commands.
+    assert {used[f"app-3g-v1-{index}"] for index in (0, 1)} == {3193 << 20}
 
 
 async def test_s3_the_sample_runs_on_the_p40_node(images: Images) -> None:

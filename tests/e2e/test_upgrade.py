@@ -11,7 +11,7 @@ import json
 import shutil
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 from pathlib import Path
 from typing import Any, cast
@@ -21,12 +21,12 @@ import pytest_asyncio
 
 from gpushare.contract import EXTENDER_NAME
 from gpushare.extender.lease import LeaseDurations
-from release import REGISTRY, Images, ensure, layout, recipe
+from release import REGISTRY, Images, ensure, layout, load, recipe
 from testbed import Bed, SchedulerSpec, SimNode, Testbed, until
 from testbed.daemons.agent import CardNode, GpuNode
 from testbed.pulumi import Stack, old_tokens
 from testbed.stories import T4 as CARD
-from testbed.stories.deployed import add_control_plane_node, add_node, scheduler_for
+from testbed.stories.deployed import add_control_plane_node, add_node, secure_scheduler_for
 from testbed.system.waiting import together
 from tests.fixtures.gpu_nodes import SHARING, T4, bound, container, pod, remove, running
 from tests.support.recount import cards_of, never_overcommitted
@@ -38,7 +38,7 @@ pytestmark = [
     pytest.mark.timeout(600),
 ]
 
-EXTENDER, AGENT = "extender", "device-plugin"
+EXTENDER, AGENT, CLI = "extender", "device-plugin", "cli"
 REPLICAS = 3
 SYSTEM_PODS = "/api/v1/namespaces/kube-system/pods"
 DEPLOYMENT = f"/apis/apps/v1/namespaces/kube-system/deployments/{EXTENDER_NAME}"
@@ -135,7 +135,7 @@ def configuration(images: Mapping[str, str]) -> dict[str, object]:
             "image": images[EXTENDER],
             "replicas": REPLICAS,
             "exposure": "node-port",
-            "tls": "none",
+            "certificatesImage": images[CLI],
         },
         "devicePlugins": [{"image": images[AGENT], "nodeSelector": SHARING}],
     }
@@ -154,11 +154,14 @@ async def site(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Site]:
         names = [f"master-{number}" for number in range(REPLICAS)]
         masters = await together(add_control_plane_node(bed, versions[EXTENDER], name) for name in names)
         cards = await add_node(bed, SimNode("gpu", [CARD, CARD], labels=SHARING), versions[AGENT])
-        await bed.restart_scheduler(scheduler_for(masters[0]))
+        cli = replace(images, references={CLI: images.references[CLI]})
+        await together(load(node, cli) for node in (*masters, cards.kubelet))
+        await bed.restart_scheduler(SchedulerSpec())
         await old_tokens(bed)
-        wanted = {name: pair.references["built"] for name, pair in versions.items()}
+        wanted = {name: pair.references["built"] for name, pair in versions.items()} | dict(cli.references)
         stack = await Stack.create(bed, configuration(wanted))
         await stack.up()
+        await bed.restart_scheduler(await secure_scheduler_for(bed, masters[0]))
         await cards.until_offered(90)
         await bed.create_pods([pod(name, container(10)) for name in KEPT])
         await together(running(bed, name) for name in KEPT)

@@ -1,12 +1,14 @@
 # ruff: noqa: ARG002, N802 - methods and arguments are the protocol's
-"""A STAND-IN for Pulumi's Kubernetes provider 4.x: its server-side apply only.
+"""A STAND-IN for Pulumi's Kubernetes provider 4.x: its server-side apply, and how it waits for DaemonSets.
 
 Why: the newest official provider that can be built from the Go module proxy is of 2020. It applies on
 the client's side, does not see fields that other managers changed, and cannot take objects over. This
 stand-in does what the documentation of today's provider says: objects are created, or with
 ``upsertExistingObjects`` taken over, updated by server-side apply as field manager ``pulumi-kubernetes``,
 by force with ``enablePatchForce``; a refresh reads the fields that the program set; a deletion waits for
-its end. It does not wait for pods, makes no names, marks nothing and replaces nothing.
+its end. Like 4.12 and later, it waits until a DaemonSet is rolled out, whatever its update strategy, for the
+timeout of the resource or 10 minutes, unless ``pulumi.com/skipAwait`` says not to. It waits for no other
+pods, makes no names, marks nothing and replaces nothing.
 
 Protocol: ``pulumirpc.ResourceProvider`` of the SDK; the program prints its port and serves until it is
 killed. A resource's inputs are the object; its outputs are what the API server has of it.
@@ -32,6 +34,8 @@ from tests.support.fields import differences, seen_through
 MANAGER = "pulumi-kubernetes"
 _DELETE_S = 60.0
 _POLL_S = 0.1
+_ROLLOUT_S = 600.0
+_SKIP_AWAIT = "pulumi.com/skipAwait"
 
 Object = dict[str, Any]
 
@@ -72,10 +76,12 @@ class Provider(provider_pb2_grpc.ResourceProviderServicer):
         patch = request.urn.rpartition("::")[0].endswith("Patch")
         if not patch and not self._upsert and self._live(wanted) is not None:
             context.abort(grpc.StatusCode.ALREADY_EXISTS, f"{_id(wanted)} already exists")
-        return provider_pb2.CreateResponse(id=_id(wanted), properties=self._apply(wanted, context))
+        applied = self._apply(wanted, request.timeout, context)
+        return provider_pb2.CreateResponse(id=_id(wanted), properties=applied)
 
     def Update(self, request: Any, context: Any) -> Any:
-        return provider_pb2.UpdateResponse(properties=self._apply(_plain(request.news), context))
+        applied = self._apply(_plain(request.news), request.timeout, context)
+        return provider_pb2.UpdateResponse(properties=applied)
 
     def Read(self, request: Any, context: Any) -> Any:
         shape = _plain(request.inputs)
@@ -101,14 +107,24 @@ class Provider(provider_pb2_grpc.ResourceProviderServicer):
     def Cancel(self, request: Any, context: Any) -> Any:
         return empty_pb2.Empty()
 
-    def _apply(self, wanted: Object, context: Any) -> Any:
+    def _apply(self, wanted: Object, timeout_s: float, context: Any) -> Any:
         try:
             answer = self._client.server_side_apply(
                 self._kind(wanted), wanted, field_manager=MANAGER, force_conflicts=self._force
             )
         except ApiException as error:
             context.abort(grpc.StatusCode.FAILED_PRECONDITION, f"{_id(wanted)}: {error.body}")
+        if _is_awaited(wanted):
+            self._wait_for_rollout(wanted, timeout_s or _ROLLOUT_S, context)
         return _struct(_stored(answer))
+
+    def _wait_for_rollout(self, wanted: Object, timeout_s: float, context: Any) -> None:
+        deadline = time.monotonic() + timeout_s
+        while not _is_rolled_out(self._live(wanted) or {}):
+            if time.monotonic() > deadline:
+                reason = f"{_id(wanted)}: the rollout has not ended after {timeout_s:.0f} s"
+                context.abort(grpc.StatusCode.DEADLINE_EXCEEDED, reason)
+            time.sleep(_POLL_S)
 
     def _live(self, wanted: Object) -> Object | None:
         try:
@@ -118,6 +134,20 @@ class Provider(provider_pb2_grpc.ResourceProviderServicer):
 
     def _kind(self, wanted: Object) -> Any:
         return self._client.resources.get(api_version=wanted["apiVersion"], kind=wanted["kind"])
+
+
+def _is_awaited(wanted: Object) -> bool:
+    skips = wanted["metadata"].get("annotations", {}).get(_SKIP_AWAIT) == "true"
+    return wanted["kind"] == "DaemonSet" and not skips
+
+
+def _is_rolled_out(live: Object) -> bool:
+    """Whether all pods of a DaemonSet have its current template and are available."""
+    status = live.get("status", {})
+    if status.get("observedGeneration", 0) < live.get("metadata", {}).get("generation", 1):
+        return False
+    nodes = status.get("desiredNumberScheduled", 0)
+    return bool(status.get("updatedNumberScheduled", 0) >= nodes <= status.get("numberAvailable", 0))
 
 
 def _changes(old: Object, new: Object) -> Any:

@@ -75,9 +75,13 @@ class FaultProxy:
                     if "watch" in request.query:
                         await self.watches_flow.wait()
                     await answer.write(chunk)
+                await answer.write_eof()
+            except aiohttp.ClientConnectionResetError:
+                # A client may end its watch at any time; aiohttp would log that with a traceback.
+                if request.transport and not request.transport.is_closing():
+                    raise
             finally:
                 self._streams.discard(answer)
-            await answer.write_eof()
             return answer
 
     def later(self, request: web.Request, delay_s: float) -> None:

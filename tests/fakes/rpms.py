@@ -1,4 +1,8 @@
-"""A host that reports Rocky Linux 9, with the real dnf of Debian and a repository of stub RPMs.
+"""A host that reports Rocky Linux 9, with the real dnf of Debian and repositories of stub RPMs.
+
+The driver has the relations of NVIDIA's packages, without those to X.org and OpenCL; ``dkms`` is in a
+repository like EPEL. Source: nvidia-driver.spec of github.com/NVIDIA/yum-packaging-nvidia-driver (015ac1c)
+and dkms-nvidia.spec of NVIDIA/yum-packaging-dkms-nvidia (04b62a6), read on 2026-11-23.
 
 What belongs here: the base of such a host, and the packages. What does not: hosts
 (``testbed.hosts``), and playbooks.
@@ -10,6 +14,7 @@ from typing import Final
 from testbed.hosts import DEBIAN, Base
 
 REPOSITORY: Final = "/srv/rpm"
+EPEL: Final = "/srv/epel"
 KEY: Final = f"{REPOSITORY}/key.asc"
 KERNEL: Final = "5.14.0-427.13.1.el9_4.x86_64"
 DRIVERS: Final = ("535.183.01", "580.65.06")
@@ -37,17 +42,18 @@ _UNIT: Final = "[Service]\\nExecStart=/usr/bin/sleep infinity\\n[Install]\\nWant
 
 
 def build() -> str:
-    """Return the shell script that creates the signed repository on the host, with module streams."""
+    """Return the shell script that creates the signed repositories on the host, with module streams."""
     return "\n".join(
         [
             "set -eu",
-            f"mkdir -p {REPOSITORY} /root/specs && cd {REPOSITORY}",
+            f"mkdir -p {REPOSITORY} {EPEL} /root/specs && cd {REPOSITORY}",
             *(_package(*package) for package in _packages()),
+            _package("dkms", "3.2.2", "1.el9", "", EPEL),
             "export GNUPGHOME=/root/keys && mkdir -m 700 $GNUPGHOME",
             "gpg --batch --quiet --passphrase '' --quick-generate-key Tests rsa2048 sign never",
             f"gpg --batch --quiet --armor --export >{KEY}",
-            f"rpmsign {_SIGNING} --addsign noarch/*.rpm >/dev/null 2>&1",
-            "createrepo_c --quiet .",
+            f"rpmsign {_SIGNING} --addsign noarch/*.rpm {EPEL}/noarch/*.rpm >/dev/null 2>&1",
+            f"createrepo_c --quiet . && createrepo_c --quiet {EPEL}",
             # Such a host has at least one package.
             "rpm --install --force-debian --nosignature noarch/rocky-release-*.rpm",
             f"cat >modules.yaml <<'EOF'\n{''.join(_stream(version) for version in DRIVERS)}EOF",
@@ -59,10 +65,7 @@ def build() -> str:
 def _packages() -> Iterator[tuple[str, str, str, str]]:
     """Yield name, version, release and requirement of each package."""
     for version in DRIVERS:
-        yield "nvidia-driver", f"3:{version}", "1.el9", "nvidia-driver-cuda"
-        yield "nvidia-driver-cuda", f"3:{version}", "1.el9", "nvidia-persistenced"
-        yield "kmod-nvidia-latest-dkms", f"3:{version}", "1.el9", "kernel-devel"
-        yield "nvidia-persistenced", f"3:{version}", "1.el9", ""
+        yield from ((name, f"3:{version}", "1.el9", needs) for name, needs in _driver(f"= 3:{version}"))
     version, _, release = KERNEL.removesuffix(".x86_64").partition("-")
     yield "kernel-devel", version, release, ""
     for version in ("1.16.2", "1.17.8"):
@@ -72,11 +75,24 @@ def _packages() -> Iterator[tuple[str, str, str, str]]:
         yield "libnvidia-container1", version, "1", ""
     yield "containerd.io", "1.7.27", "3.1.el9", ""
     yield "rocky-release", "9.4", "1.el9", ""
+    yield "dnf-plugin-nvidia", "2.2", "1.el9", ""
     # The plugin itself comes from Debian.
     yield "python3-dnf-plugin-versionlock", "4.3.1", "1", ""
 
 
-def _package(name: str, version: str, release: str, needs: str) -> str:
+def _driver(same: str) -> Iterator[tuple[str, str]]:
+    """Yield name and requirements of the packages of one version."""
+    libraries = f"nvidia-driver-libs {same}"
+    yield "nvidia-driver", f"{libraries}, nvidia-kmod-common {same}, dnf-plugin-nvidia"
+    yield "nvidia-driver-libs", ""
+    yield "nvidia-driver-cuda", f"nvidia-driver-cuda-libs {same}, nvidia-persistenced {same}"
+    yield "nvidia-driver-cuda-libs", ""
+    yield "nvidia-kmod-common", f"kmod-nvidia-latest-dkms {same}"
+    yield "kmod-nvidia-latest-dkms", f"dkms, nvidia-kmod-common {same}"
+    yield "nvidia-persistenced", ""
+
+
+def _package(name: str, version: str, release: str, needs: str, folder: str = REPOSITORY) -> str:
     epoch, _, number = version.rpartition(":")
     service = name == "nvidia-persistenced"
     spec = [
@@ -100,7 +116,7 @@ def _package(name: str, version: str, release: str, needs: str) -> str:
     ]
     file = f"/root/specs/{name}-{number}.spec"
     text = "\n".join(spec)
-    return f"cat >{file} <<'EOF'\n{text}\nEOF\nrpmbuild --quiet --define '_rpmdir {REPOSITORY}' -bb {file}"
+    return f"cat >{file} <<'EOF'\n{text}\nEOF\nrpmbuild --quiet --define '_rpmdir {folder}' -bb {file}"
 
 
 def _unit(root: str) -> str:

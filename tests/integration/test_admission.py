@@ -202,7 +202,7 @@ async def agent(cluster: Bed) -> AsyncIterator[KubeClient]:
     async def authorization() -> str:
         return f"Bearer {token}"
 
-    access = ApiAccess(host=cluster.api_url, ca_file=str(cluster.ca_file), authorization=authorization)
+    access = ApiAccess(host=cluster.api_url, ca=cluster.ca_file, authorization=authorization)
     async with KubeClient(access) as client:
         yield client
 

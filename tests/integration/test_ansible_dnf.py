@@ -27,6 +27,10 @@ VARIABLES = {
     for name, value in (("repo_url", f"file://{rpms.REPOSITORY}"), ("repo_key_url", f"file://{rpms.KEY}"))
 }
 DRIVER = ("nvidia-driver", "nvidia-driver-cuda", "kmod-nvidia-latest-dkms", "nvidia-persistenced")
+WITH_EPEL = {
+    "nvidia_driver_epel_repo_url": f"file://{rpms.EPEL}",
+    "nvidia_driver_epel_repo_key_url": f"file://{rpms.KEY}",
+}
 OLD, NEW = rpms.DRIVERS
 
 
@@ -49,7 +53,7 @@ async def run(
     play = folder / "play.json"
     tagged = [{**task, "tags": ["always"]} for task in tasks]
     play.write_text(json.dumps([{"hosts": "gpu_nodes", "gather_facts": False, "tasks": tagged}]))
-    extra = f"--extra-vars={json.dumps({**VARIABLES, **variables})}"
+    extra = f"--extra-vars={json.dumps({**VARIABLES, **WITH_EPEL, **variables})}"
     argv = [str(needs.PLAYBOOK), f"--inventory={lab.inventory}", extra, *flags, str(play)]
     return await playbooks.run(argv)
 
@@ -57,6 +61,14 @@ async def run(
 async def versions(lab: Lab, *names: str) -> set[str]:
     asked = await lab.ssh("el-1", f"rpm -q --queryformat '%{{VERSION}}\\n' {' '.join(names)}")
     return set(asked.split())
+
+
+async def test_without_a_repository_that_has_dkms_nothing_is_installed(lab: Lab, tmp_path: Path) -> None:
+    none = dict.fromkeys(WITH_EPEL, "")
+    stopped = await run(lab, tmp_path, "nvidia_driver", nvidia_driver_version=OLD, **none)
+    assert stopped.code != 0
+    assert "dkms is in EPEL; set nvidia_driver_epel_repo_url" in stopped.text
+    assert "kernel-devel" not in await lab.ssh("el-1", "rpm -qa")
 
 
 async def test_the_packages_of_the_driver_are_upgraded_and_rolled_back_together(

@@ -1,6 +1,7 @@
 """The role node_labels and the playbook switch_mode on a real API server, with pods that start and end."""
 
 import json
+import re
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,6 +9,7 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
+import yaml
 
 from gpushare import contract
 from testbed import Bed, Card, SimNode, gpu_pod, until
@@ -101,7 +103,7 @@ async def cluster(shared_bed: Bed, tmp_path: Path) -> AsyncIterator[Cluster]:
     yield made
     for name in [each["metadata"]["name"] for each in await shared_bed.api.items(BUDGETS)]:
         await shared_bed.api.delete(f"{BUDGETS}/{name}")
-    await shared_bed.kubectl("delete", "deployments,pods", "--all", "--grace-period=0", "--force")
+    await shared_bed.kubectl("delete", "deployments,daemonsets,pods", "--all", "--grace-period=0", "--force")
     await shared_bed.delete_node("gpu-1")
 
 
@@ -164,6 +166,77 @@ async def test_a_switch_drains_gpu_pods_and_moves_the_plugins_manifest_there_and
     assert cluster.file("manifests").read_text() == PLUGIN
     assert not cluster.file("backup").exists()
     assert (await cluster.run(mode="whole")).changed == {"gpu-1": 0}
+
+
+PLUGIN_LABEL = contract.LABEL_OPERATOR_PLUGIN
+DAEMON_SETS = "/apis/apps/v1/namespaces/default/daemonsets"
+
+
+async def run_plugin(cluster: Cluster, pod: Object) -> None:
+    """Run a DaemonSet in place of NVIDIA's plugin, with these fields of its pod; return when it runs."""
+    marks = {"matchLabels": {"app": "nvidia"}}
+    template = {"metadata": {"labels": {"app": "nvidia"}}}
+    spec = {**pod, "containers": [{"name": "plugin", "image": "nvcr.io/nvidia/k8s-device-plugin:v0"}]}
+    body = {
+        "metadata": {"name": "nvidia"},
+        "spec": {"selector": marks, "template": {**template, "spec": spec}},
+    }
+    await cluster.bed.api.create(DAEMON_SETS, body)
+    await plugin_runs(cluster, runs=True)
+
+
+async def plugin_runs(cluster: Cluster, *, runs: bool) -> None:
+    """Wait until the plugin runs on the node, or has left it."""
+
+    async def done() -> bool:
+        return ("nvidia" in await cluster.pods()) is runs
+
+    await until(done, f"the plugin on gpu-1: {runs}", 60)
+
+
+async def operator_state(cluster: Cluster) -> tuple[str | None, str | None]:
+    """The label of the operator's plugin and the annotation with its former value."""
+    metadata = (await cluster.node())["metadata"]
+    found = metadata.get("annotations", {}).get(contract.ANN_OPERATOR_PLUGIN)
+    return metadata["labels"].get(PLUGIN_LABEL), found
+
+
+async def test_the_plugin_of_the_operator_leaves_a_node_that_is_shared_and_returns(cluster: Cluster) -> None:
+    labels = {PLUGIN_LABEL: "true", "nvidia.com/gpu.deploy.driver": "true"}
+    await cluster.bed.api.patch(NODE, {"metadata": {"labels": labels}})
+    await run_plugin(cluster, {"nodeSelector": {PLUGIN_LABEL: "true"}})
+
+    shared = await cluster.run()
+    assert shared.code == 0, shared.output
+    assert await operator_state(cluster) == ("false", "true")
+    await plugin_runs(cluster, runs=False)
+    assert (await cluster.run()).changed == {"gpu-1": 0}
+
+    whole = await cluster.run(mode="whole")
+    assert whole.code == 0, whole.output
+    assert await operator_state(cluster) == ("true", None)
+    await plugin_runs(cluster, runs=True)
+
+
+async def test_a_node_whose_driver_the_operator_changes_is_not_shared(cluster: Cluster) -> None:
+    labels = {PLUGIN_LABEL: "paused-for-driver-upgrade", contract.LABEL_CGPU: "false"}
+    await cluster.bed.api.patch(NODE, {"metadata": {"labels": labels}})
+    before = ours(await cluster.node())
+    refused = await cluster.run()
+    assert refused.code != 0
+    assert f"(label {PLUGIN_LABEL}=paused-for-driver-upgrade): wait" in refused.text
+    assert ours(await cluster.node()) == before
+
+
+async def test_the_documented_affinity_keeps_a_plain_plugin_off_nodes_that_share(cluster: Cluster) -> None:
+    page = (playbooks.ROOT / "docs/how-to/gpu-operator.md").read_text()
+    (block,) = re.findall(r"```yaml\n(# not-shared\.yaml\n.*?)```", page, re.DOTALL)
+    await cluster.run(mode="whole")
+    await run_plugin(cluster, yaml.safe_load(block)["spec"]["template"]["spec"])
+    assert (await cluster.run()).code == 0
+    await plugin_runs(cluster, runs=False)
+    assert (await cluster.run(mode="whole")).code == 0
+    await plugin_runs(cluster, runs=True)
 
 
 async def test_the_playbook_switches_the_listed_hosts_and_requires_a_mode(cluster: Cluster) -> None:

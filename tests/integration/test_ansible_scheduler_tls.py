@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 import pytest
 import pytest_asyncio
 
-from components.config import Extender, Tls
+from components.config import Extender
 from components.manifests import certificates
 from components.render import as_yaml
 from gpushare.contract import ANN_IDX, CLIENT_TLS_SECRET, EXTENDER_NODE_PORT, EXTENDER_TLS_SECRET
@@ -48,7 +48,7 @@ async def plane(
 
 async def apply_certificates(plane: ControlPlane) -> None:
     """The Secrets of the stack, without data."""
-    settings = Extender(tls=Tls.STACK, certificates_image="example.com/cli:1")
+    settings = Extender(certificates_image="example.com/cli:1")
     objects = certificates.objects(settings, KubernetesVersion(1, 36))
     await plane.bed.kubectl("apply", "--server-side", "-f", "-", stdin=as_yaml(objects))
 

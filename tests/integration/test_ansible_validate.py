@@ -3,49 +3,18 @@
 The hosts are this machine with the names of the nodes; no check needs a real node.
 """
 
-import json
-import sys
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 
 from testbed import Bed, Card, SchedulerSpec, SimNode, Testbed, gpu_pod, until
 from testbed.daemons.extender import ExtenderSpec, component_config, grant, start_extender
-from tests.fixtures import playbooks
 from tests.fixtures.gpu_nodes import bound
-from tests.support import needs
+from tests.fixtures.sidecars import issue
+from tests.fixtures.validations import validate
 
 pytestmark = [pytest.mark.integration, pytest.mark.needs("playbooks"), pytest.mark.timeout(600)]
-PLAY = [{"hosts": "all", "gather_facts": False, "roles": ["gpushare.nodes.validate"]}]
-
-
-class Report(NamedTuple):
-    """Exit code, output and JSON document of a run."""
-
-    run: playbooks.Run
-    document: dict[str, Any]
-
-    def of_cluster(self, name: str) -> dict[str, Any]:
-        """Return a check of the cluster."""
-        return next(check for check in self.document["cluster"]["checks"] if check["name"] == name)
-
-
-async def validate(bed: Bed, folder: Path, **variables: Any) -> Report:
-    asked = {
-        "ansible_connection": "local",
-        "ansible_python_interpreter": sys.executable,
-        "validate_node": "plain",
-        "validate_services": [],
-        "validate_kubeconfig": str(bed.kubeconfig),
-        "validate_report_path": str(folder / "report.json"),
-        **variables,
-    }
-    inventory, play = folder / "hosts.json", folder / "validate.json"
-    inventory.write_text(json.dumps({"all": {"hosts": {"n": None}, "vars": asked}}))
-    play.write_text(json.dumps(PLAY))
-    run = await playbooks.run([str(needs.PLAYBOOK), f"--inventory={inventory}", str(play)])
-    return Report(run, json.loads((folder / "report.json").read_text()))
 
 
 async def probes(bed: Bed) -> list[Any]:
@@ -54,12 +23,22 @@ async def probes(bed: Bed) -> list[Any]:
 
 
 async def test_a_scheduler_that_asks_the_extender_passes_and_the_probe_is_gone(tmp_path: Path) -> None:
-    spec = ExtenderSpec()
-    async with Testbed(scheduler=SchedulerSpec(extenders=[component_config(spec.url)])) as bed:
+    issue(tmp_path)
+    files = {name: str(tmp_path / name) for name in ("ca.crt", "tls.crt", "tls.key")}
+    secured = (
+        f"--tls-cert={files['tls.crt']}",
+        f"--tls-key={files['tls.key']}",
+        f"--client-ca={files['ca.crt']}",
+    )
+    spec = ExtenderSpec(flags=secured)
+    url = spec.url.replace("http:", "https:")
+    client = {"cert_file": files["tls.crt"], "key_file": files["tls.key"]}
+    entry = component_config(url, certificates=tmp_path)
+    async with Testbed(scheduler=SchedulerSpec(extenders=[entry])) as bed:
         await grant(bed)
         await start_extender(bed, spec)
         await bed.add_nodes([SimNode("n", [Card()])])
-        report = await validate(bed, tmp_path, validate_extender_url=spec.url)
+        report = await validate(bed, tmp_path, validate_extender_url=url, validate_extender_tls=client)
         assert report.run.code == 0, report.run.output
         assert report.run.changed == {"n": 0}
         assert report.document["ok"]
@@ -67,11 +46,11 @@ async def test_a_scheduler_that_asks_the_extender_passes_and_the_probe_is_gone(t
         assert not await probes(bed)
 
         await bed.kill(spec.name)
-        dead = await validate(bed, tmp_path, validate_extender_url=spec.url)
+        dead = await validate(bed, tmp_path, validate_extender_url=url, validate_extender_tls=client)
         assert dead.run.code == 2
         assert dead.of_cluster("scheduler")["found"] == "failing"
         assert "connection refused" in dead.of_cluster("scheduler")["problem"]
-        assert f"{spec.url.rpartition('/')[0]}/version does not answer from this host" in dead.run.output
+        assert f"{url.rpartition('/')[0]}/version does not answer from this host" in dead.run.output
 
 
 async def test_a_scheduler_without_the_extender_fails_and_the_probe_is_gone(tmp_path: Path) -> None:

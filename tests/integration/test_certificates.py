@@ -10,19 +10,18 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from components.config import Extender, Tls
+from components.config import Extender
 from components.manifests import certificates
 from components.render import as_yaml
 from gpushare.adapters.kube.client import KubeClient
 from gpushare.adapters.kube.config import load_access
-from gpushare.contract import AUTHORITY_SECRET, CLIENT_TLS_SECRET, EXTENDER_SERVER_NAME, EXTENDER_TLS_SECRET
+from gpushare.contract import AUTHORITY_SECRET, CLIENT_TLS_SECRET, EXTENDER_TLS_SECRET
 from gpushare.errors import ApiError
-from gpushare.kubescheduler import config
-from gpushare.kubescheduler.config import ExtenderConfig, KubernetesVersion, extender_entry
+from gpushare.kubescheduler.config import KubernetesVersion
 from gpushare.runtime.certificates import expiry_of
 from testbed import Bed, Card, SchedulerSpec, SimNode, Testbed, TestbedError, gpu_pod, until
 from testbed.control_plane.api import read_text
-from testbed.daemons.extender import ExtenderSpec, grant, start_extender
+from testbed.daemons.extender import ExtenderSpec, component_config, grant, start_extender
 from testbed.system.process import Process, run_text
 from tests.fixtures.gpu_nodes import bound
 
@@ -66,10 +65,9 @@ class Scene:
         return ExtenderSpec(flags=flags)
 
     def scheduler(self, version: str, spec: ExtenderSpec) -> SchedulerSpec:
-        at = f"{self.folder}/{CLIENT_TLS_SECRET}"
-        tls = config.Tls(f"{at}/ca.crt", f"{at}/tls.crt", f"{at}/tls.key", EXTENDER_SERVER_NAME)
-        extender = ExtenderConfig(spec.url.replace("http:", "https:"), tls=tls)
-        return SchedulerSpec(version, extenders=[extender_entry(extender, legacy=version == "1.22")])
+        url = spec.url.replace("http:", "https:")
+        entry = component_config(url, legacy=version == "1.22", certificates=self.folder / CLIENT_TLS_SECRET)
+        return SchedulerSpec(version, extenders=[entry])
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -83,9 +81,7 @@ async def scene(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Scene
 
 async def apply(bed: Bed) -> None:
     """The objects of the stack; nothing here runs its Jobs."""
-    objects = certificates.objects(
-        Extender(tls=Tls.STACK, certificates_image="example.com/cli:1"), KubernetesVersion(1, 36)
-    )
+    objects = certificates.objects(Extender(certificates_image="example.com/cli:1"), KubernetesVersion(1, 36))
     await bed.kubectl("apply", "--server-side", "--validate=strict", "-f", "-", stdin=as_yaml(objects))
 
 

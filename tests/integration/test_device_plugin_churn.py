@@ -41,7 +41,8 @@ pytestmark = [pytest.mark.integration, pytest.mark.needs("kubelet"), pytest.mark
 SECONDS = float(os.environ.get("GPUSHARE_SOAK_S", "20"))
 CARDS, UNITS = 8, 14
 MOST_PODS = 100
-AGREE_S = 2.0
+AGREE_S = 10.0
+"""More than a slow machine needs for one look at all states."""
 
 
 @dataclass

@@ -118,7 +118,8 @@ def program_in(node: GpuNode, pid: int, isolated: Container, code: str) -> "subp
     for group in $(sed -n 's/^[0-9]*:\\(pids\\|\\):/\\1/p' /proc/{pid}/cgroup); do
         echo $$ > /sys/fs/cgroup/$group/cgroup.procs
     done
-    exec nsenter --target {pid} --pid -- "$@"
+    exec nsenter --target {pid} --pid -- unshare --mount -- \\
+        sh -c 'mount -t proc proc /proc && exec "$@"' sh "$@"
     """
     client = [sys.executable, "-S", "-c", PRELUDE + code]
     given = [f"{key}={value}" for key, value in isolated.env.items()]

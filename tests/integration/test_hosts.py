@@ -96,7 +96,10 @@ async def test_packages_install_from_the_signed_repository(lab: Lab) -> None:
     listed = "deb [signed-by=/srv/apt/gpushare-test.asc] file:/srv/apt /"
     headers = f"linux-headers-{os.uname().release}"
     await lab.ssh("gpu-1", f"echo '{listed}' >/etc/apt/sources.list.d/stubs.list; apt-get update")
-    wanted = "nvidia-driver=535.183.01-1 nvidia-smi=535.183.01-1 nvidia-kernel-dkms=535.183.01-1"
+    # apt does not look for old versions of what these depend on.
+    names = "nvidia-alternative libnvidia-ml1 libnvidia-ptxjitcompiler1 libcuda1 nvidia-smi"
+    kernel = "nvidia-kernel-support nvidia-kernel-dkms"
+    wanted = " ".join(f"{name}=535.183.01-1" for name in f"{names} {kernel}".split())
     await lab.ssh("gpu-1", f"apt-get install -y {headers} {wanted}", 120)
     assert "535.183.01" in await lab.ssh("gpu-1", "nvidia-smi --query-gpu=driver_version")
 

@@ -7,11 +7,10 @@ import pytest_asyncio
 
 from testbed import until
 from testbed.daemons.metricsapi import MetricsApi, start_metrics_api
+from testbed.stories.autoscaling import STABLE_S, SYNC_S
 from tests.fixtures import autoscaling
 from tests.fixtures.autoscaling import (
     APP,
-    STABLE_S,
-    SYNC_S,
     AutoscaledCluster,
     autoscaling_bed,
     condition,

@@ -74,6 +74,11 @@ async def seen_pending(spec: ExtenderSpec, number: int) -> bool:
     return await total(spec.ops_url, "gpushare_pods_pending") == number
 
 
+async def no_pods(request: web.Request) -> web.StreamResponse | None:
+    """The API server does not answer reads of pods."""
+    return web.Response(status=503) if request.method == "GET" and "/pods" in request.path else None
+
+
 @fault("frozen (SIGSTOP) and asked to bind, continued after another replica leads", component="leader")
 async def test_a_leader_that_was_frozen_does_not_send_a_bind_that_it_was_asked_for_meanwhile(
     bed: Bed, proxy: FaultProxy, proof: Proof
@@ -86,6 +91,8 @@ async def test_a_leader_that_was_frozen_does_not_send_a_bind_that_it_was_asked_f
     first, second = await two_pods(bed, "frozen")
     await until(lambda: seen_pending(frozen, 2), "the pods in the cache of the extender")
     proxy.watches_flow.clear()
+    # After a long freeze it would list the pods, because its watches were silent.
+    proxy.faults.append(no_pods)
     await bed.pause(frozen.name)
     began = time.monotonic()
     asked = asyncio.create_task(request_bind(frozen, first, "frozen"))

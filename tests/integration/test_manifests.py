@@ -18,7 +18,7 @@ from testbed.programs import build
 from testbed.system.ports import free_ports
 from tests.builders.stacks import EXAMPLES, STACKS
 from tests.fixtures.gpu_nodes import bound
-from tests.fixtures.sidecars import apply, grant, rendered, scheduler_argv
+from tests.fixtures.sidecars import apply, grant, issue, rendered, scheduler_argv
 
 SERVICE_ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module")]
@@ -131,7 +131,11 @@ async def test_the_deployed_command_runs_on_a_read_only_root_with_the_accounts_t
     ports = free_ports(2)
     given = {"POD_NAME": "extender-0", "POD_IP": host, "PORT": str(ports[0]), "OPS_PORT": str(ports[1])}
     env = {each["name"]: given.get(each["name"], each.get("value", "")) for each in container["env"]}
-    command = [str(Path(sys.executable).with_name("gpushare")), *container["command"][1:]]
+    certificates = bed.folder / "tls"
+    certificates.mkdir()
+    issue(certificates)
+    flags = [each.replace("/etc/gpushare/tls", str(certificates)) for each in container["command"][1:]]
+    command = [str(Path(sys.executable).with_name("gpushare")), *flags]
     unshare = shutil.which("unshare")
     assert unshare
     process = await bed.spawn(

@@ -23,13 +23,13 @@ from testbed.pulumi import Outcome, PulumiError, Stack, old_tokens
 from testbed.system.ports import free_ports
 from testbed.system.waiting import together
 from tests.builders.stacks import STACKS
-from tests.fixtures.clusters import CONTROL_PLANE, names_of, uids_by_name, unlike
+from tests.fixtures.clusters import CONTROL_PLANE, SECRETS, names_of, uids_by_name, unlike
 
 CONFIG: dict[str, Any] = from_file(STACKS["example"])
 RENDERED = everything(load(CONFIG))
 DEPLOYMENT = "Deployment/kube-system/gpushare-schd-extender"
+(CERTIFICATES,) = (name for name in names_of(RENDERED) if name.startswith("Job/"))
 SERVICE = "Service/kube-system/gpushare-schd-extender"
-SEAL = "Secret/kube-system/gpushare-schd-extender-seal"
 OTHER_IMAGE = f"example.com/extender@sha256:{'3' * 64}"
 
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(600)]
@@ -238,17 +238,17 @@ async def test_an_up_that_was_killed_before_its_end_can_be_finished_and_touches_
     process = await stack.start("up")
 
     async def waits_for_pods() -> bool:
-        """Without nodes the Deployment does not become available."""
-        return names_of(RENDERED) <= (await uids_by_name(bed)).keys()
+        """Without nodes the Job does not complete, and the extender waits for it."""
+        return CERTIFICATES in await uids_by_name(bed)
 
-    await until(waits_for_pods, "all objects", 120)
+    await until(waits_for_pods, "the Job", 120)
     await stack.kill(process)
     await bed.add_nodes(CONTROL_PLANE)
     with pytest.raises(PulumiError, match="the stack is currently locked"):
         await stack.up()
     await stack.cancel()
     unknown = await cut_off(stack)
-    assert DEPLOYMENT in names_of(unknown)
+    assert CERTIFICATES in names_of(unknown)
     # Current providers can adopt these objects; the official one here cannot.
     await bed.kubectl("delete", "--ignore-not-found", "-f", "-", stdin=as_yaml(unknown))
     await stack.up("--refresh")
@@ -291,7 +291,7 @@ async def test_a_stack_of_an_earlier_release_retains_its_objects_after_one_up(
     assert (await deployed.stack.up()).changes == {}
     resources = (await deployed.stack.export())["deployment"]["resources"]
     retained = [each["inputs"] for each in resources if each.get("retainOnDelete")]
-    assert names_of(retained) == {"Namespace/team-a", "PriorityClass/team-a", SEAL}
+    assert names_of(retained) == {"Namespace/team-a", "PriorityClass/team-a", *SECRETS}
 
 
 async def test_a_renamed_tenant_is_a_new_one_and_pods_of_the_former_keep_running(
@@ -319,7 +319,7 @@ async def test_destroy_removes_all_objects_except_pods_their_namespaces_and_labe
     node = await bed.api.get("/api/v1/nodes/gpu")
     await deployed.stack.destroy()
     left = {f"{kind}/{tenant}" for kind in ("Namespace", "PriorityClass") for tenant in ("team-a", "team-b")}
-    assert (await uids_by_name(bed)).keys() == deployed.before.keys() | left | {SEAL}
+    assert (await uids_by_name(bed)).keys() == deployed.before.keys() | left | SECRETS
     assert deployed.before.items() <= (await uids_by_name(bed)).items()
     assert await uids(bed, *everywhere) == before
     assert (await bed.api.get("/api/v1/nodes/gpu"))["metadata"]["labels"] == node["metadata"]["labels"]

@@ -23,7 +23,9 @@ from tests.builders.stacks import ROOT, STACKS
 from tests.fakes.apply_provider import program
 from tests.fixtures.clusters import CONTROL_PLANE, names_of, uids_by_name, unlike
 
-CONFIG: dict[str, Any] = from_file(STACKS["example"])
+EXAMPLE: dict[str, Any] = from_file(STACKS["example"])
+# Adoption needs a decision; the schedulers of an Aliyun installation know no TLS.
+CONFIG = {**EXAMPLE, "extender": {**EXAMPLE["extender"], "tls": "none"}}
 RENDERED = everything(load(CONFIG))
 S3 = [ROOT / "examples" / "original" / f"{name}.yaml" for name in ("extender", "device-plugin")]
 SERVICE = "Service/kube-system/gpushare-schd-extender"
@@ -239,10 +241,53 @@ async def test_taints_and_labels_of_another_manager_are_a_conflict_and_stay(take
     await stack.up("--refresh")
 
 
+AGENTS = "gpushare-device-plugin-ds"
+MPS_NODES = {"ack.node.gpu.schedule": "mps"}
+
+
+async def rollout(bed: Bed, name: str) -> Object:
+    found = await bed.api.get(f"/apis/apps/v1/namespaces/kube-system/daemonsets/{name}")
+    status: Object = found["status"]
+    return status
+
+
+async def test_up_waits_for_replaced_agents_and_not_for_mps_whose_pods_an_administrator_deletes(
+    taken: TakenOver,
+) -> None:
+    bed, stack = taken.bed, taken.stack
+    await bed.add_nodes([SimNode(f"mps-{index}", [Card()], labels=MPS_NODES) for index in range(3)])
+    (pool,) = CONFIG["devicePlugins"]
+    digest = pool["image"]
+    stack.configure({**CONFIG, "mps": {"image": digest}})
+    await stack.up()
+    changed = {"devicePlugins": [{**pool, "memory": "301Mi"}], "mps": {"image": digest, "memory": "3Gi"}}
+    stack.configure({**CONFIG, **changed})
+    await stack.up()
+    agents = await rollout(bed, AGENTS)
+    assert agents["updatedNumberScheduled"] == agents["desiredNumberScheduled"] > 3
+    daemons = await rollout(bed, "gpushare-mps")
+    assert daemons["desiredNumberScheduled"] == 3
+    assert not daemons.get("updatedNumberScheduled")
+
+
+async def test_a_named_pool_takes_over_the_nodes_of_another_one(taken: TakenOver) -> None:
+    """Pods of both need the same port of the node, and the engine deletes the former ones last."""
+    bed, stack = taken.bed, taken.stack
+    digest = CONFIG["devicePlugins"][0]["image"]
+    pool = {"name": "mps", "image": digest, "nodeSelector": MPS_NODES}
+    stack.configure({**CONFIG, "devicePlugins": [pool], "mps": {"image": digest}})
+    await stack.up()
+
+    async def run() -> bool:
+        return bool((await rollout(bed, f"{AGENTS}-mps"))["numberReady"] == 3)
+
+    await until(run, "the agents of the pool to run", 60)
+
+
 async def test_the_mps_daemons_outlive_the_stack_because_programs_use_them(taken: TakenOver) -> None:
     bed, stack = taken.bed, taken.stack
     digest = CONFIG["devicePlugins"][0]["image"]
-    pool = {"name": "mps", "image": digest, "nodeSelector": {"ack.node.gpu.schedule": "mps"}}
+    pool = {"name": "mps", "image": digest, "nodeSelector": MPS_NODES}
     stack.configure({**CONFIG, "devicePlugins": [pool], "mps": {"image": digest}})
     await stack.up()
     before = await uids_by_name(bed)

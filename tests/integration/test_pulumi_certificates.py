@@ -19,14 +19,13 @@ from gpushare.contract import AUTHORITY_SECRET, CLIENT_TLS_SECRET, EXTENDER_TLS_
 from testbed import Bed, Testbed
 from testbed.pulumi import Stack
 from testbed.system.process import run_text
-from tests.builders.stacks import DIGEST, STACKS
+from tests.builders.stacks import STACKS
 from tests.fakes.apply_provider import program
 from tests.fixtures.clusters import CONTROL_PLANE
 
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(600)]
 
-EXAMPLE: dict[str, Any] = from_file(STACKS["example"])
-CONFIG = {**EXAMPLE, "extender": {**EXAMPLE["extender"], "tls": "stack", "certificatesImage": DIGEST}}
+CONFIG: dict[str, Any] = from_file(STACKS["example"])
 SECRETS = "/api/v1/namespaces/kube-system/secrets"
 NAMES = (AUTHORITY_SECRET, EXTENDER_TLS_SECRET, CLIENT_TLS_SECRET)
 

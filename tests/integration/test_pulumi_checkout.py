@@ -4,7 +4,6 @@ The engine, the API server and the provider are real, the last two steps of the 
 does before them is ``tests.fakes.language_host``, which says why.
 """
 
-import os
 import shutil
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
@@ -17,29 +16,14 @@ from components.manifests import everything
 from components.stack import from_file, load
 from testbed import Bed, Card, SimNode, Testbed
 from testbed.pulumi import old_tokens
-from testbed.pulumi.programs import HOST, environment, home, install, link
-from testbed.system.folders import cache_root
 from testbed.system.process import run_text
-from tests.builders.stacks import ROOT, STACKS
-from tests.fakes.language_host import program
+from tests.builders.stacks import STACKS
+from tests.fixtures.checkouts import NOT_THE_USERS, check_out, user_of_pulumi
 from tests.fixtures.clusters import CONTROL_PLANE, names_of, uids_by_name
 
 RENDERED = everything(load(from_file(STACKS["example"])))
-NOT_THE_USERS = ("KUBECONFIG", "MAKEFLAGS", "MAKELEVEL", "PYTHONPATH", "VIRTUAL_ENV")
-"""Variables that a test runner may have set."""
-SYSTEM = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(600)]
-
-
-async def check_out(folder: Path) -> Path:
-    """Copy the files that are or would be in the repository, without those created in the working tree."""
-    listed = await run_text(["git", "ls-files", "-z", "-co", "--exclude-standard"], 30, cwd=ROOT)
-    for name in filter(None, listed.split("\0")):
-        if (ROOT / name).is_file() or (ROOT / name).is_symlink():
-            (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(ROOT / name, folder / name, follow_symlinks=False)
-    return folder
 
 
 @dataclass
@@ -62,19 +46,10 @@ async def checkout() -> AsyncIterator[Checkout]:
     async with Testbed() as bed:
         await bed.add_nodes([*CONTROL_PLANE, SimNode("gpu", [Card()])])
         await old_tokens(bed)
-        programs = await install(bed.folder / "bin")
-        host = (programs / HOST).resolve()
-        (programs / HOST).unlink()
-        (programs / HOST).symlink_to(program(bed.folder / "host", host))
+        # The old language host runs no policy packs.
+        env = {**await user_of_pulumi(bed), "STACK": "test", "POLICY_PACKS": ""}
         folder = await check_out(bed.folder / "checkout")
         shutil.copy(folder / "Pulumi.example.yaml", folder / "Pulumi.test.yaml")
-        caches = {
-            "GPUSHARE_CACHE": str(cache_root()),
-            "UV_CACHE_DIR": os.environ.get("UV_CACHE_DIR", str(Path.home() / ".cache" / "uv")),
-        }
-        env = {**environment(bed.folder, programs), **caches, "PATH": f"{programs}:{SYSTEM}", "STACK": "test"}
-        link(home(bed.folder) / ".kube", {"config": bed.kubeconfig})
-        (bed.folder / "state").mkdir()
         made = Checkout(bed, folder, env)
         await made.run("pulumi", "stack", "init", "test", "--non-interactive")
         yield made

@@ -18,7 +18,7 @@ import pytest
 import pytest_asyncio
 import yaml
 
-from components.config import Extender, Installer, Tls
+from components.config import Extender, Installer
 from components.manifests import certificates, installer
 from components.manifests.parts import Object, account, cluster_rights, role, role_binding
 from components.render import as_yaml
@@ -116,7 +116,7 @@ def parsed(name: str, text: str) -> Rules:
 
 
 VERSION = KubernetesVersion(1, 36)
-STACK = Extender(tls=Tls.STACK, certificates_image="none")
+STACK = Extender(certificates_image="none")
 RULES = {
     "extender": parsed(contract.EXTENDER_NAME, rights.of_extender()),
     "agent": parsed(contract.AGENT_NAME, rights.of_agent()),

@@ -182,6 +182,24 @@ CASES = [
         'instance="n"',
     ),
     Case(
+        "RegionResized",
+        {'gpushare_device_plugin_regions_resized_total{instance="n",change="grown"}': "_x5 1x60"},
+        4,
+        6,
+        25,
+        'instance="n",change="grown"',
+        "the first",
+    ),
+    Case(
+        "RegionResized",
+        {'gpushare_device_plugin_regions_resized_total{instance="n",change="cut"}': "1x20 2x40"},
+        19,
+        22,
+        40,
+        'instance="n",change="cut"',
+        "another",
+    ),
+    Case(
         "DriverDown",
         {
             'gpushare_device_plugin_nvml_up{instance="n"}': "1x5 0x10 1x5",

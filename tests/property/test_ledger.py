@@ -28,13 +28,14 @@ from gpushare.scheduling.events import (
     Reserved,
     UnhealthySeen,
 )
-from gpushare.scheduling.filtering import filter_nodes, scores
+from gpushare.scheduling.filtering import filter_nodes, score_steps
 from gpushare.scheduling.fitting import PodRequest, Rejection, place
 from gpushare.scheduling.ledger import EMPTY_LEDGER, Ledger, apply, overcommitted
 from gpushare.scheduling.score_cache import ScoreCache
 from tests.builders.scheduling import demand, pod
 from tests.property.ledger_model import NaiveLedger, NaiveReservation
 from tests.property.strategies import NODES, PLACEMENTS, nodes, small_demands
+from tests.support.steps import finished
 
 pytestmark = pytest.mark.timeout(900)
 """A failure may take hypothesis five minutes to shrink; a test that passes takes seconds."""
@@ -283,7 +284,8 @@ class HonestCluster(RuleBasedStateMachine):
         fresh = replace(self.ledger, score_cache=ScoreCache())
         for who in ASKERS:
             assert filter_nodes(self.ledger, who, NODES) == filter_nodes(fresh, who, NODES)
-            assert scores(self.ledger, who, NODES) == scores(fresh, who, NODES)
+            ours, theirs = (finished(score_steps(each, who, NODES)) for each in (self.ledger, fresh))
+            assert ours == theirs
 
     @invariant()
     def the_indices_agree_with_the_books(self) -> None:

@@ -1,7 +1,9 @@
 """Preempt, in any cluster: the proposed victims are kept, and the least is added so that the pod fits."""
 
+from collections.abc import Iterable
 from dataclasses import replace
 from itertools import chain, combinations
+from typing import NamedTuple
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -29,8 +31,30 @@ def budgets(draw: st.DrawFn) -> BudgetsOf:
     return lambda uid: [found for found, uids in chosen if uid in uids]
 
 
+class Case(NamedTuple):
+    """A node, a pod that preempts there, and the victims that kube-scheduler proposes."""
+
+    book: Book
+    who: PodRequest
+    proposed: tuple[str, ...]
+    budgets_of: BudgetsOf
+
+    @property
+    def found(self) -> Victims | None:
+        return victims_on(self.book, self.who, self.proposed, self.budgets_of)
+
+    def fits(self, gone: Iterable[str]) -> bool:
+        """Whether the pod fits once these and all terminating pods are gone."""
+        return fits(self.book, self.who, frozenset(gone))
+
+
+@st.composite
+def cases(draw: st.DrawFn, nominees: int = 1) -> Case:
+    book = draw(crowded(nominees)).books["n0"]
+    return Case(book, draw(preemptors()), tuple(draw(proposals)), draw(budgets()))
+
+
 def fits(book: Book, who: PodRequest, gone: frozenset[str]) -> bool:
-    """Whether the pod fits once these and all terminating pods are gone."""
     going = frozenset(r.uid for r in book.reservations.values() if r.terminating)
     return not isinstance(place(without(book, going | gone), who), Rejection)
 
@@ -39,97 +63,70 @@ def lower(book: Book, who: PodRequest) -> frozenset[str]:
     return frozenset(r.uid for r in book.reservations.values() if r.priority < who.priority)
 
 
-def added(found: Victims, proposed: list[str]) -> frozenset[str]:
+def added(found: Victims, proposed: Iterable[str]) -> frozenset[str]:
     return frozenset(found.uids) - frozenset(proposed)
 
 
-@given(crowded(), preemptors(), proposals, budgets())
-def test_the_proposed_victims_are_kept_in_their_order(
-    ledger: Ledger, who: PodRequest, proposed: list[str], budgets_of: BudgetsOf
-) -> None:
-    found = victims_on(ledger.books["n0"], who, tuple(proposed), budgets_of)
-    if found:
-        assert [uid for uid in found.uids if uid in proposed] == proposed
+@given(cases())
+def test_the_proposed_victims_are_kept_in_their_order(case: Case) -> None:
+    if found := case.found:
+        assert tuple(uid for uid in found.uids if uid in case.proposed) == case.proposed
         assert len(set(found.uids)) == len(found.uids)
 
 
-@given(crowded(), preemptors(), proposals, budgets())
-def test_the_victims_are_enough(
-    ledger: Ledger, who: PodRequest, proposed: list[str], budgets_of: BudgetsOf
-) -> None:
-    found = victims_on(ledger.books["n0"], who, tuple(proposed), budgets_of)
-    if found:
+@given(cases())
+def test_the_victims_are_enough(case: Case) -> None:
+    if found := case.found:
         assert found.uids
-        assert fits(ledger.books["n0"], who, frozenset(found.uids))
+        assert case.fits(found.uids)
 
 
-@given(crowded(), preemptors(), proposals, budgets())
-def test_no_added_victim_is_too_important_or_gone_already(
-    ledger: Ledger, who: PodRequest, proposed: list[str], budgets_of: BudgetsOf
-) -> None:
-    book = ledger.books["n0"]
-    found = victims_on(book, who, tuple(proposed), budgets_of)
-    if found:
-        assert added(found, proposed) <= lower(book, who)
-        assert not any(book.reservations[uid].terminating for uid in added(found, proposed))
+@given(cases())
+def test_no_added_victim_is_too_important_or_gone_already(case: Case) -> None:
+    if found := case.found:
+        extra = added(found, case.proposed)
+        assert extra <= lower(case.book, case.who)
+        assert not any(case.book.reservations[uid].terminating for uid in extra)
 
 
-@given(crowded(nominees=0), preemptors(), proposals, budgets())
-def test_no_proper_subset_of_the_added_victims_is_enough(
-    ledger: Ledger, who: PodRequest, proposed: list[str], budgets_of: BudgetsOf
-) -> None:
-    book = ledger.books["n0"]
-    found = victims_on(book, who, tuple(proposed), budgets_of)
-    if found:
-        extra = added(found, proposed)
+@given(cases(nominees=0))
+def test_no_proper_subset_of_the_added_victims_is_enough(case: Case) -> None:
+    if found := case.found:
+        extra = added(found, case.proposed)
         for fewer in chain.from_iterable(combinations(extra, size) for size in range(len(extra))):
-            assert not fits(book, who, frozenset((*proposed, *fewer)))
+            assert not case.fits((*case.proposed, *fewer))
 
 
-@given(crowded(), preemptors(), proposals, budgets())
-def test_each_added_victim_is_necessary_although_nominated_pods_wait(
-    ledger: Ledger, who: PodRequest, proposed: list[str], budgets_of: BudgetsOf
-) -> None:
-    book = ledger.books["n0"]
-    found = victims_on(book, who, tuple(proposed), budgets_of)
-    if found:
-        for uid in added(found, proposed):
-            assert not fits(book, who, frozenset(found.uids) - {uid})
+@given(cases())
+def test_each_added_victim_is_necessary_although_nominated_pods_wait(case: Case) -> None:
+    if found := case.found:
+        for uid in added(found, case.proposed):
+            assert not case.fits(frozenset(found.uids) - {uid})
 
 
-@given(crowded(nominees=0), preemptors(), proposals, budgets())
-def test_no_budget_is_exceeded_for_a_pod_on_one_gpu_where_other_victims_are_enough(
-    ledger: Ledger, who: PodRequest, proposed: list[str], budgets_of: BudgetsOf
-) -> None:
-    book = ledger.books["n0"]
-    found = victims_on(book, who, tuple(proposed), budgets_of)
+@given(cases(nominees=0))
+def test_no_budget_is_exceeded_for_a_pod_on_one_gpu_where_other_victims_are_enough(case: Case) -> None:
+    found, reservations = case.found, case.book.reservations
     uncovered = {
         uid
-        for uid in lower(book, who)
-        if not list(budgets_of(uid)) and not book.reservations[uid].terminating
+        for uid in lower(case.book, case.who)
+        if not list(case.budgets_of(uid)) and not reservations[uid].terminating
     }
-    if found and who.demand.cards == 1 and fits(book, who, frozenset({*proposed, *uncovered})):
+    if found and case.who.demand.cards == 1 and case.fits({*case.proposed, *uncovered}):
         assert found.violations == 0
 
 
-@given(crowded(), preemptors(), proposals, budgets())
-def test_the_violations_are_those_of_the_added_victims_after_the_proposed_ones(
-    ledger: Ledger, who: PodRequest, proposed: list[str], budgets_of: BudgetsOf
-) -> None:
-    found = victims_on(ledger.books["n0"], who, tuple(proposed), budgets_of)
-    if found:
-        extra = [uid for uid in found.uids if uid not in proposed]
-        assert found.violations == len(violating(extra, budgets_of, proposed))
+@given(cases())
+def test_the_violations_are_those_of_the_added_victims_after_the_proposed_ones(case: Case) -> None:
+    if found := case.found:
+        extra = [uid for uid in found.uids if uid not in case.proposed]
+        assert found.violations == len(violating(extra, case.budgets_of, case.proposed))
 
 
-@given(crowded(), preemptors(), proposals, budgets())
-def test_the_answer_is_always_the_same(
-    ledger: Ledger, who: PodRequest, proposed: list[str], budgets_of: BudgetsOf
-) -> None:
-    book = ledger.books["n0"]
-    found = victims_on(book, who, tuple(proposed), budgets_of)
-    turned = dict(reversed(list(book.reservations.items())))
-    assert victims_on(replace(book, reservations=turned), who, tuple(proposed), budgets_of) == found
+@given(cases())
+def test_the_answer_is_always_the_same(case: Case) -> None:
+    turned = dict(reversed(list(case.book.reservations.items())))
+    assert case._replace(book=replace(case.book, reservations=turned)).found == case.found
 
 
 @given(crowded())

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from gpushare.model.demand import Amount, Demand
 from gpushare.model.modes import Mode
 from gpushare.scheduling.book import Book, Nominee, Reservation, reserved_shares, with_reservation, without
-from gpushare.scheduling.filtering import filter_nodes, shortlisted
+from gpushare.scheduling.filtering import filter_nodes, filter_steps
 from gpushare.scheduling.fitting import PodRequest, Rejection, place
-from gpushare.scheduling.inspection import explain, inspect
+from gpushare.scheduling.inspection import explain_steps, inspect
 from gpushare.scheduling.ledger import Ledger
 from tests.builders.scheduling import cluster, demand, node, pod, score
 from tests.property.strategies import (
@@ -23,6 +23,7 @@ from tests.property.strategies import (
     small_demands,
     waited_for,
 )
+from tests.support.steps import finished
 
 ASKED = (*NODES, "unknown")
 
@@ -44,14 +45,14 @@ def test_a_shortlist_names_the_best_nodes_and_rejects_no_other(
     ledger: Ledger, who: PodRequest, most: int
 ) -> None:
     whole = filter_nodes(ledger, who, ASKED)
-    short = shortlisted(ledger, who, whole, most)
+    short = finished(filter_steps(ledger, who, ASKED, most))
     assert len(short.passed) == len(set(short.passed)) == min(most, len(whole.passed))
     left = set(whole.passed).difference(short.passed)
     assert len(left) == len(whole.passed) - len(short.passed)
     worst = min((score(ledger, who, name) for name in short.passed), default=0)
     assert all(score(ledger, who, name) <= worst for name in left)
     assert (short.failed, short.unresolvable) == (whole.failed, whole.unresolvable)
-    assert shortlisted(ledger, who, whole, 0) == whole
+    assert finished(filter_steps(ledger, who, ASKED)) == whole
 
 
 @given(ledgers(), pod_requests())
@@ -61,14 +62,14 @@ def test_requests_change_nothing_and_repetitions_return_the_same_answer(
     before = {name: (book, book.usages) for name, book in ledger.books.items()}
     first = filter_nodes(ledger, who, ASKED), [score(ledger, who, name) for name in ASKED]
     inspect(ledger)
-    explain(ledger, who)
+    finished(explain_steps(ledger, who))
     assert (filter_nodes(ledger, who, ASKED), [score(ledger, who, name) for name in ASKED]) == first
     assert {name: (book, book.usages) for name, book in ledger.books.items()} == before
 
 
 @given(ledgers(), pod_requests())
 def test_an_explanation_exists_exactly_if_no_node_fits(ledger: Ledger, who: PodRequest) -> None:
-    assert (explain(ledger, who) is None) == bool(filter_nodes(ledger, who, NODES).passed)
+    assert (finished(explain_steps(ledger, who)) is None) == bool(filter_nodes(ledger, who, NODES).passed)
 
 
 def unlike(book: Book, index: int, wanted: Demand) -> bool:

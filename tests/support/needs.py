@@ -21,6 +21,11 @@ def missing(need: str) -> str:
     return _CHECKS[need]()
 
 
+def all_required() -> bool:
+    """Whether a missing requirement is a failure, as in the job of the pipeline that must run everything."""
+    return bool(os.environ.get("GPUSHARE_REQUIRE_ALL"))
+
+
 def _testbed(look: Callable[[], object]) -> str:
     from testbed.errors import TestbedError  # noqa: PLC0415 - see the module
 

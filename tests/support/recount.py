@@ -9,7 +9,7 @@ import json
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Iterable, Mapping
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +18,7 @@ from testbed import TestbedError, until
 from testbed.control_plane.api import Object, read_text
 from testbed.daemons.agent import CardNode, GpuNode
 from testbed.daemons.extender import ExtenderSpec
+from testbed.system.waiting import meanwhile
 from tests.fixtures.gpu_nodes import GpuBed, container, has_ended, node_object, pod, running
 
 BUNDLES = "/run/containerd/io.containerd.runtime.v2.task/k8s.io"
@@ -93,6 +94,13 @@ def pid_of(node: CardNode, name: str) -> int:
     raise AssertionError(name)
 
 
+async def one_pod(gpus: GpuBed, node: GpuNode) -> list[Live]:
+    """Start a pod ``on-card-0`` of 4 units, and wait until it runs."""
+    await gpus.bed.create_pods([pod("on-card-0", container(4))])
+    await running(gpus.bed, "on-card-0")
+    return live(node)
+
+
 async def two_pods(gpus: GpuBed, node: GpuNode) -> list[Live]:
     """Start pods ``a`` and ``b`` of 10 units, one on each GPU, and wait until all state agrees."""
     await gpus.bed.create_pods([pod("a", container(10)), pod("b", container(10))])
@@ -133,13 +141,8 @@ async def never_overcommitted(node: GpuNode, size: int, every_s: float = 0.2) ->
                 over.append(f"{time.time():.1f}: cards {full}; {', '.join(sorted(names))}")
             await asyncio.sleep(every_s)
 
-    task = asyncio.create_task(recount())
-    try:
+    async with meanwhile(recount()):
         yield
-    finally:
-        task.cancel()
-        with suppress(asyncio.CancelledError):
-            await task
     assert not over, over
 
 

@@ -1,5 +1,6 @@
 """The Containerfile agrees with the rest of the project."""
 
+import os
 import re
 import tomllib
 from pathlib import Path
@@ -33,10 +34,11 @@ def test_a_service_describes_itself(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", services(TEXT))
-def test_the_command_of_an_image_is_a_script_of_the_project(name: str) -> None:
+def test_the_command_of_an_image_is_a_script_of_the_project_or_a_sample(name: str) -> None:
     found = re.search(r'^CMD \["([^"]+)"', stage(name), re.MULTILINE)
     assert found is not None
-    assert found[1] in PROJECT["project"]["scripts"]
+    sample = ROOT / "samples" / "bin" / found[1]
+    assert os.access(sample, os.X_OK) if name == "samples" else found[1] in PROJECT["project"]["scripts"]
 
 
 def test_the_aliyun_manifest_has_no_lease_and_starts_an_extender_that_binds_without_one() -> None:

@@ -140,7 +140,6 @@ def test_a_planted_import_breaks_the_contract(name: str, importer: str, imported
 @pytest.mark.parametrize(
     ("name", "importer", "imported"),
     [
-        ("kubernetes", "gpushare.adapters.kube.planted", "kubernetes"),
         ("grpc", "gpushare.deviceplugin.kubelet.planted", "grpc"),
         ("pynvml", "gpushare.adapters.nvml.planted", "pynvml"),
         ("components", "components.planted", "gpushare.model.modes"),

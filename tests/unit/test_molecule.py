@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.molecule import Outcome, Run, runs, summary
+from tools.molecule import Outcome, Run, accepted, runs, summary
 
 VERIFIED = "SKIPPED [2] tests/test_a.py:7: no kernel modules in a container\n=== 3 passed, 2 skipped ==="
 
@@ -36,3 +36,10 @@ def test_the_last_line_counts_failures() -> None:
 
 def test_the_title_of_a_run_with_the_old_core_says_so() -> None:
     assert Run("a", Path("x/legacy/.venv")).title == "a (legacy)"
+
+
+def test_a_skipped_check_is_a_failure_where_all_tests_are_required() -> None:
+    skipping = Outcome(Run("a"), passed=True, seconds=3, output=VERIFIED)
+    assert accepted(skipping, required=False)
+    assert not accepted(skipping, required=True)
+    assert accepted(Outcome(Run("a"), passed=True, seconds=3, output="=== 3 passed ==="), required=True)

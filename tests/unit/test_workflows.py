@@ -1,5 +1,6 @@
 """The steps of the pipeline are targets of the Makefile."""
 
+import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +14,7 @@ from release.recipe import services
 ROOT = Path(__file__).parents[2]
 FILES = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 TARGETS = set(re.findall(r"^([a-z][a-z-]*):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+SUDO = "sudo --preserve-env=GPUSHARE_CACHE,GPUSHARE_REQUIRE_ALL"
 PINNED = re.compile(r"^\s+(?:- )?uses: \S+@[0-9a-f]{40} # v[0-9.]+$")
 
 
@@ -31,7 +33,7 @@ def test_the_pipeline_has_steps() -> None:
 
 @pytest.mark.parametrize("command", RUNS)
 def test_a_step_is_one_make_target_that_exists(command: str) -> None:
-    found = re.fullmatch(r'make (?:--silent )?([a-z-]+)(?: >> "\$GITHUB_OUTPUT")?', command)
+    found = re.fullmatch(rf'(?:{SUDO} )?make (?:--silent )?([a-z-]+)(?: >> "\$GITHUB_OUTPUT")?', command)
     assert found is not None
     assert found[1] in TARGETS
 
@@ -43,15 +45,70 @@ def test_actions_are_pinned_by_commit(line: str) -> None:
     assert PINNED.match(line)
 
 
-@pytest.mark.parametrize("file", FILES, ids=lambda file: file.name)
-def test_a_pull_request_is_neither_deployed_nor_signed(file: Path) -> None:
-    jobs = yaml.safe_load(file.read_text())["jobs"]
-    assert jobs["up"]["if"] == "github.event_name == 'push'"
-    signing = [step for step in jobs["images"]["steps"] if step.get("run") == "make sign"]
-    assert [step["if"] for step in signing] == ["github.event_name == 'push'"]
+JOBS = {
+    f"{file.stem} {name}": job
+    for file in FILES
+    for name, job in yaml.safe_load(file.read_text())["jobs"].items()
+}
+TRUSTED = "github.event_name == 'push' && github.ref == 'refs/heads/main'"
+
+
+def is_trusted(name: str) -> bool:
+    """Whether no code of a pull request runs in the job."""
+    return name.startswith("release ") or JOBS[name].get("if") == TRUSTED
+
+
+@pytest.mark.parametrize("name", JOBS)
+def test_the_code_of_a_pull_request_gets_no_credentials(name: str) -> None:
+    job = JOBS[name]
+    text = json.dumps(job)
+    if not is_trusted(name):
+        assert "secrets." not in text
+        assert "permissions" not in job
+        assert job["runs-on"] == "ubuntu-24.04"
+
+
+@pytest.mark.parametrize(
+    "name", [name for name, job in JOBS.items() if "PULUMI_BACKEND_URL" in job.get("env", {})]
+)
+def test_a_cluster_is_reached_from_the_main_branch_and_behind_an_environment_only(name: str) -> None:
+    assert JOBS[name]["if"] == TRUSTED
+    assert JOBS[name]["environment"]
+
+
+def test_no_workflow_runs_on_events_that_give_a_pull_request_the_rights_of_the_main_branch() -> None:
+    for file in FILES:
+        document = yaml.safe_load(file.read_text())
+        # YAML 1.1 reads the key `on` as true.
+        assert not {"pull_request_target", "workflow_run", "issue_comment"} & set(document[True])
+        assert document["permissions"] == {"contents": "read"}
+
+
+@pytest.mark.parametrize("step", [step for step in steps() if "checkout@" in step.get("uses", "")])
+def test_no_token_is_left_in_a_checkout(step: dict[str, Any]) -> None:
+    assert step["with"]["persist-credentials"] is False
+
+
+def test_all_tests_run_as_root_without_skips() -> None:
+    runs = [
+        step["run"]
+        for job in ("test", "system")
+        for step in JOBS[f"pipeline {job}"]["steps"]
+        if "run" in step
+    ]
+    targets = [run.removeprefix(f"{SUDO} make ") for run in runs]
+    assert targets == ["check", "process", "check-ansible", "native", "lint-ansible", "docs", "system"]
+    pipeline = yaml.safe_load((ROOT / ".github/workflows/pipeline.yml").read_text())
+    assert pipeline["env"]["GPUSHARE_REQUIRE_ALL"] == "1"
+    assert "system: molecule integration" in (ROOT / "Makefile").read_text()
+
+
+def test_a_release_is_made_behind_an_environment_after_its_tag_is_checked() -> None:
+    checks = [step.get("run") for step in JOBS["release check"]["steps"]]
+    assert "make check-tag" in checks
+    assert (JOBS["release release"]["needs"], JOBS["release release"]["environment"]) == ("check", "release")
 
 
 def test_every_image_gets_its_provenance() -> None:
-    jobs = yaml.safe_load(FILES[0].read_text())["jobs"]
-    matrix = jobs["provenance"]["strategy"]["matrix"]["service"]
+    matrix = JOBS["pipeline provenance"]["strategy"]["matrix"]["service"]
     assert matrix == services((ROOT / "Containerfile").read_text())

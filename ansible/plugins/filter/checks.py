@@ -18,6 +18,7 @@ class FilterModule:
             "check_table": lazy("checks", "table"),
             "cluster_verdict": lazy("verdicts", "of_cluster"),
             "failed_checks": lazy("checks", "failures"),
+            "plugin_daemon_sets": lazy("validation", "plugin_daemon_sets"),
             "preflight_verdict": lazy("verdicts", "of_preflight"),
             "validate_verdict": lazy("verdicts", "of_validation"),
             "with_lost": lazy("verdicts", "with_lost"),

@@ -14,7 +14,10 @@ class FilterModule:
     def filters(self) -> dict[str, Callable[..., Any]]:
         """Return the filters by name."""
         return {
+            "kernel_flavours": package_versions.kernel_flavours,
+            "packages_chosen": package_versions.chosen,
             "packages_left_behind": package_versions.left_behind,
+            "packages_of_branch": package_versions.of_branch,
             "packages_offered": package_versions.offered,
             "packages_pins": package_versions.pins,
             "packages_to_install": package_versions.to_install,

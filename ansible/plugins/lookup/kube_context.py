@@ -64,7 +64,10 @@ class LookupModule(LookupBase):
             listed, current = kube_context.contexts(_read(kubeconfig))
             where = kubeconfig or os.environ.get("KUBECONFIG") or "~/.kube/config"
             return [kube_context.choose(listed, current, context, where, kwargs["setting"])]
-        except (OSError, yaml.YAMLError, kube_context.ContextError) as problem:
+        except OSError as problem:
+            text = f"{problem.filename} cannot be read ({problem.strerror}): set cluster_kubeconfig of the "
+            raise AnsibleLookupError(f"{text}inventory to a kubeconfig on the controller") from problem
+        except (yaml.YAMLError, kube_context.ContextError) as problem:
             raise AnsibleLookupError(str(problem)) from problem
 
 

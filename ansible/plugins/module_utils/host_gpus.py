@@ -18,6 +18,9 @@ VENDOR = "10de"
 _BUS = "sys/bus/pci/devices"
 _DISPLAY_CLASSES = ("0x0300", "0x0302")
 """VGA and 3D controllers. Audio, USB and NVSwitch functions of a GPU have other classes."""
+_BRIDGE_CLASS = "0x0680"
+_NEWER_THAN_NFORCE = 0x1000
+"""NVIDIA's chipsets for mainboards have bridges of the same class, with lower device IDs."""
 _ID_FILES = ("usr/share/misc/pci.ids", "usr/share/hwdata/pci.ids")
 
 
@@ -41,8 +44,22 @@ def pci_gpus(root):
 
 
 def _is_gpu(root, slot):
-    kind = (read_text(root, _BUS, slot, "class") or "").strip()
-    return _hex(root, slot, "vendor") == VENDOR and kind.startswith(_DISPLAY_CLASSES)
+    return _hex(root, slot, "vendor") == VENDOR and _class(root, slot).startswith(_DISPLAY_CLASSES)
+
+
+def nvswitches(root):
+    """Return the slots of NVSwitches, which connect the GPUs of HGX and DGX boards before Blackwell."""
+    return [slot for slot in names_in(root, _BUS) if _is_nvswitch(root, slot)]
+
+
+def _is_nvswitch(root, slot):
+    if _hex(root, slot, "vendor") != VENDOR or not _class(root, slot).startswith(_BRIDGE_CLASS):
+        return False
+    return int(_hex(root, slot, "device") or "0", 16) >= _NEWER_THAN_NFORCE
+
+
+def _class(root, slot):
+    return (read_text(root, _BUS, slot, "class") or "").strip()
 
 
 def _hex(root, slot, name):

@@ -9,6 +9,8 @@ from __future__ import absolute_import, division, print_function
 import json
 import re
 
+from ansible_collections.gpushare.nodes.plugins.module_utils.host_operator import DRIVER_ROOT, TOOLKIT
+
 __metaclass__ = type
 
 TIMEOUT_S = 20
@@ -25,16 +27,32 @@ VERSIONS = (
     ("nvidia-ctk", ("nvidia-ctk", "--version")),
     ("nvidia-module", ("modinfo", "-F", "version", "nvidia")),
 )
+FOLDERS = {"nvidia-ctk": [TOOLKIT]}
+"""Folders of programs beside the usual ones."""
 _UNIT_FIELDS = ("Id", "LoadState", "ActiveState", "MainPID")
-UNITS = ("containerd", "cri-docker", "crio", "docker", "kubelet", "nvidia-persistenced")
+UNITS = (
+    "containerd",
+    "cri-docker",
+    "crio",
+    "docker",
+    "kubelet",
+    "nvidia-fabricmanager",
+    "nvidia-persistenced",
+)
+MODULE_KEYS = ("/var/lib/shim-signed/mok/MOK.der", "/var/lib/dkms/mok.pub")
+"""Certificates of the keys that DKMS signs modules with, on Ubuntu and elsewhere."""
 
 
 class Programs:
-    """Runs programs. ``find`` returns a path or None; ``run`` returns ``(status, out, err)`` of a command."""
+    """Runs programs. ``find`` returns a path or None; ``run`` returns ``(status, out, err)`` of a command.
 
-    def __init__(self, find, run):
+    ``driver_root`` is whether the driver is in a container of the GPU Operator.
+    """
+
+    def __init__(self, find, run, driver_root):
         self._find = find
         self._run = run
+        self._driver_root = driver_root
 
     def versions(self):
         """Return the version of each program in ``VERSIONS``, None if it is absent or reports none."""
@@ -56,11 +74,25 @@ class Programs:
 
     def smi(self):
         """Return ``version``, ``cards`` (a number) and ``error`` of nvidia-smi."""
-        status, out, err = self.output("nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader")
+        command = ("nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader")
+        if self._driver_root and not self._find("nvidia-smi"):
+            command = ("chroot", DRIVER_ROOT) + command
+        status, out, err = self.output(*command)
         lines = [line.strip() for line in out.splitlines() if line.strip()]
         if status or not lines:
             return {"version": None, "cards": 0, "error": brief(out, err) or "nvidia-smi printed nothing"}
         return {"version": lines[0], "cards": len(lines), "error": None}
+
+    def enrolled_key(self):
+        """Return the certificate of DKMS that the firmware trusts, None if there is none.
+
+        mokutil reports it as "already enrolled"; its status differs between versions.
+        """
+        for path in MODULE_KEYS:
+            _, out, err = self.output("mokutil", "--test-key", path)
+            if "is already enrolled" in out + err:
+                return path
+        return None
 
     def docker(self):
         """Return ``default`` and ``runtimes`` of the running docker daemon, None if it does not answer."""

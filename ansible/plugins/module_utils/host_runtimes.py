@@ -1,7 +1,7 @@
 """Settings of container runtimes and of NVIDIA's toolkit for GPUs in containers, from their files.
 
-Runs on the target: standard library only, Python 2.7 to 3.x. Without a TOML parser, only table headers and
-booleans at the top level are read. What does not belong here: answers of daemons.
+Runs on the target: standard library only, Python 2.7 to 3.x. Without a TOML parser, only table headers,
+booleans at the top level and strings on one line are read. What does not belong here: answers of daemons.
 """
 
 from __future__ import absolute_import, division, print_function
@@ -9,11 +9,16 @@ from __future__ import absolute_import, division, print_function
 import json
 import re
 
+from ansible_collections.gpushare.nodes.plugins.module_utils.host_operator import TOOLKIT
 from ansible_collections.gpushare.nodes.plugins.module_utils.host_system import names_in, read_text
 
 __metaclass__ = type
 
-TOOLKIT_CONFIG = "etc/nvidia-container-runtime/config.toml"
+TOOLKIT_CONFIGS = (
+    TOOLKIT.lstrip("/") + "/.config/nvidia-container-runtime/config.toml",
+    "etc/nvidia-container-runtime/config.toml",
+)
+"""The settings of the GPU Operator's toolkit, which runs if it is installed, and those of the package."""
 TOOLKIT_SETTINGS = {
     "volume_mounts": "accept-nvidia-visible-devices-as-volume-mounts",
     "envvar_unprivileged": "accept-nvidia-visible-devices-envvar-when-unprivileged",
@@ -27,9 +32,10 @@ _NVIDIA_TABLE = re.compile(r"""^[ \t]*\[[^\]#]*\bruntimes\.["']?nvidia["']?\][ \
 
 
 def toolkit_settings(root):
-    """Return the two settings of the toolkit as booleans, None if a line is absent or a comment."""
-    text = read_text(root, TOOLKIT_CONFIG) or ""
-    return {name: top_level_boolean(text, key) for name, key in TOOLKIT_SETTINGS.items()}
+    """Return the two settings of the toolkit as booleans, and its ``mode``; None if absent or a comment."""
+    text = next((text for text in (read_text(root, path) for path in TOOLKIT_CONFIGS) if text), "")
+    settings = dict((name, top_level_boolean(text, key)) for name, key in TOOLKIT_SETTINGS.items())
+    return dict(settings, mode=_string_in(text, "nvidia-container-runtime", "mode"))
 
 
 def top_level_boolean(text, key):
@@ -41,6 +47,18 @@ def top_level_boolean(text, key):
         if equals and name.strip() == key:
             word = value.split("#")[0].strip()
             return {"true": True, "false": False}.get(word)
+    return None
+
+
+def _string_in(text, table, key):
+    """Return the string ``key`` of a table of TOML text, or None."""
+    here = None
+    for line in map(type(text).strip, text.splitlines()):
+        if line.startswith("["):
+            here = line.split("#")[0].strip()
+        name, equals, value = line.partition("=")
+        if here == "[" + table + "]" and equals and name.strip() == key:
+            return value.split("#")[0].strip().strip("\"'")
     return None
 
 

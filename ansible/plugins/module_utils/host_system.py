@@ -13,6 +13,7 @@ import os
 __metaclass__ = type
 
 MIB = 1 << 20
+_SECURE_BOOT = "sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c"
 _HEADERS = ("lib/modules/{0}/build", "usr/src/linux-headers-{0}", "usr/src/kernels/{0}")
 
 
@@ -59,6 +60,27 @@ def kernel(root, release):
     return {"release": release, "headers": headers}
 
 
+def secure_boot(root):
+    """Return whether the firmware verifies signatures: true, false, or None without UEFI.
+
+    The value of the variable follows its attributes, 4 bytes:
+    https://www.kernel.org/doc/html/latest/filesystems/efivarfs.html.
+    """
+    try:
+        with io.open(os.path.join(root, _SECURE_BOOT), "rb") as file:
+            return file.read()[4:5] == b"\x01"
+    except (IOError, OSError):
+        return None
+
+
+def selinux(root):
+    """Return ``enforcing``, ``permissive`` or ``disabled``."""
+    enforce = read_text(root, "sys/fs/selinux/enforce")
+    if enforce is None:
+        return "disabled"
+    return "enforcing" if enforce.strip() == "1" else "permissive"
+
+
 def disk(root, paths):
     """Return path to free and total MiB of its file system; a path may not exist yet."""
     return dict((path, _space(os.path.join(root, path.lstrip("/")))) for path in paths)
@@ -72,6 +94,12 @@ def _space(path):
         "free_mib": stat.f_bavail * stat.f_frsize // MIB,
         "size_mib": stat.f_blocks * stat.f_frsize // MIB,
     }
+
+
+def is_mounted(root, path):
+    """Return whether a whole filesystem is mounted on ``path``."""
+    lines = (line.split() for line in (read_text(root, "proc/self/mountinfo") or "").splitlines())
+    return any(line[3:5] == ["/", path] for line in lines)
 
 
 def cgroup_version(root):

@@ -52,13 +52,25 @@ report:
     python: {description: The version of Python that ran the module., type: str, returned: always}
     disk: {description: "free_mib and size_mib of each path.", type: dict, returned: always}
     gpus: {description: "slot, device, name and driver of each NVIDIA GPU.", type: list, returned: always}
+    nvswitches: {description: The PCI slots of NVSwitches., type: list, returned: always}
     driver: {description: "loaded, the version in the kernel, and nouveau.", type: dict, returned: always}
+    operator: {description: "driver and toolkit, whether of the GPU Operator.", type: dict, returned: always}
+    secure_boot:
+      description: >-
+        enabled, null without UEFI, and module_key, the certificate of DKMS that is enrolled, or null.
+      type: dict
+      returned: always
+    selinux: {description: "enforcing, permissive or disabled.", type: str, returned: always}
     cgroup: {description: "v2, v1, hybrid or none.", type: str, returned: always}
     programs: {description: The version of each program or null., type: dict, returned: always}
     services: {description: State and main process of each unit that exists., type: dict, returned: always}
     kubelet: {description: CPU manager policy and runtime endpoint., type: dict, returned: always}
-    toolkit: {description: "volume_mounts and envvar_unprivileged.", type: dict, returned: always}
+    toolkit: {description: "volume_mounts, envvar_unprivileged, mode.", type: dict, returned: always}
     runtimes: {description: Runtimes with NVIDIA's runtime in their settings., type: dict, returned: always}
+    regions_mounted:
+      description: Whether a separate filesystem is mounted for limits and regions of containers.
+      type: bool
+      returned: always
     asked: {description: "smi, docker and container_cli; null unless deep.", type: dict, returned: always}
 """
 
@@ -69,10 +81,13 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.gpushare.nodes.plugins.module_utils import (
     host_gpus,
     host_kubelet,
+    host_operator,
     host_runtimes,
     host_system,
 )
-from ansible_collections.gpushare.nodes.plugins.module_utils.host_programs import Programs
+from ansible_collections.gpushare.nodes.plugins.module_utils.host_programs import FOLDERS, Programs
+
+REGIONS = "/run/gpushare"
 
 
 def gather(root, programs, paths, deep):
@@ -84,19 +99,30 @@ def gather(root, programs, paths, deep):
         "python": platform.python_version(),
         "disk": host_system.disk(root, paths),
         "gpus": host_gpus.pci_gpus(root),
+        "nvswitches": host_gpus.nvswitches(root),
         "driver": host_gpus.kernel_driver(root),
+        "operator": host_operator.installed(root),
+        "secure_boot": secure_boot(root, programs),
+        "selinux": host_system.selinux(root),
         "cgroup": host_system.cgroup_version(root),
         "programs": programs.versions(),
         "services": services,
         "kubelet": host_kubelet.kubelet_settings(root, services.get("kubelet", {}).get("pid", 0)),
         "toolkit": host_runtimes.toolkit_settings(root),
         "runtimes": host_runtimes.nvidia_in_files(root),
+        "regions_mounted": host_system.is_mounted(root, REGIONS),
         "asked": {
             "smi": programs.smi() if deep else None,
             "docker": programs.docker() if deep else None,
             "container_cli": programs.container_cli() if deep else None,
         },
     }
+
+
+def secure_boot(root, programs):
+    """Return whether modules must be signed, and the certificate that signs them."""
+    enabled = host_system.secure_boot(root)
+    return {"enabled": enabled, "module_key": programs.enrolled_key() if enabled else None}
 
 
 def main():
@@ -112,7 +138,10 @@ def main():
     def run(words):
         return module.run_command(words, environ_update={"LC_ALL": "C", "LANGUAGE": "C"})
 
-    programs = Programs(module.get_bin_path, run)
+    def find(program):
+        return module.get_bin_path(program, opt_dirs=FOLDERS.get(program))
+
+    programs = Programs(find, run, driver_root=host_operator.installed("/")["driver"])
     report = gather("/", programs, module.params["paths"], module.params["deep"])
     module.exit_json(changed=False, report=report)
 

@@ -21,9 +21,10 @@ def plan(found: Object, requested: Object) -> Object:
     """Plan the driver of a host.
 
     ``found`` has versions, "" for none: ``installed`` (the driver package), ``loaded`` (in the kernel) and
-    ``on_disk`` (what modprobe would load); ``packages`` from package_facts of Ansible; and the
-    booleans ``nouveau`` (it uses the GPUs) and ``reboot_due`` (of an earlier change). ``requested`` has the
-    version ``target`` and ``reboot``, whether the host may reboot.
+    ``on_disk`` (what modprobe would load); ``packages`` from package_facts of Ansible; the
+    booleans ``nouveau`` (it uses the GPUs) and ``reboot_due`` (of an earlier change); and ``secure_boot`` of
+    host_report. ``requested`` has the version ``target``, ``reboot``, whether the host may reboot,
+    ``kernel_module`` and ``secure_boot``, as the variables of the role.
 
     Returns ``changes``, whether packages change; ``needs_reboot``; ``out_of_service``, whether this run
     reboots the host; ``reasons`` of a reboot; and ``refusal``, why the run must stop, "" if it may continue.
@@ -35,7 +36,9 @@ def plan(found: Object, requested: Object) -> Object:
         "needs_reboot": bool(reasons),
         "out_of_service": bool(reasons) and requested["reboot"],
         "reasons": reasons,
-        "refusal": _foreign(found) or _not_allowed(found, requested, changes=changes),
+        "refusal": _foreign(found)
+        or _not_allowed(found, requested, changes=changes)
+        or (_unsigned(found, requested) if changes else ""),
     }
 
 
@@ -89,8 +92,24 @@ def _foreign(found: Object) -> str:
     return (
         f"driver {present} is {where}, but not from a package of this host (its source may be a cloud image, "
         "the driver container of the GPU Operator or an installer). Packages would conflict with it, so "
-        "nothing was changed. Keep this driver with --skip-tags nvidia_driver, or remove it, reboot and run "
-        "again"
+        "nothing was changed. Keep this driver with nvidia_driver_state: unmanaged, or remove it, reboot and "
+        "run again"
+    )
+
+
+def _unsigned(found: Object, requested: Object) -> str:
+    """With Secure Boot, the kernel loads only modules that are signed with a key that the firmware trusts."""
+    boot = found["secure_boot"]
+    ignored = requested["secure_boot"] == "ignore" or requested["kernel_module"] != "dkms"
+    if ignored or not boot["enabled"] or boot["module_key"]:
+        return ""
+    return (
+        "Secure Boot is enabled, and the firmware trusts no key of DKMS, so the kernel would not load the "
+        "module that DKMS builds, and nothing was changed. Enroll the key: install dkms and mokutil, run "
+        "`dkms generate_mok` and `mokutil --import /var/lib/dkms/mok.pub` (on Ubuntu "
+        "`update-secureboot-policy --enroll-key`), reboot and confirm on the console. Or disable Secure "
+        "Boot, use nvidia_driver_kernel_module: precompiled where the distribution signs the modules, or set "
+        "nvidia_driver_secure_boot: ignore if your modules are signed otherwise"
     )
 
 

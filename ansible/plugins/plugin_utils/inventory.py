@@ -40,6 +40,7 @@ _FIXES: Final[Mapping[str, str]] = {
     "list": "write a list, also for one element",
     "str": "put it in quotes, so that YAML keeps it as a string",
 }
+_MANAGED = ", or set scheduler_extender_state: unmanaged if the control plane is managed"
 
 
 def problems(
@@ -73,6 +74,7 @@ def _of_groups(groups: Mapping[str, Sequence[str]], wanted: Iterable[str]) -> It
         others = [group for group in groups if group not in ("all", "ungrouped", name)]
         close = get_close_matches(name, others, n=1)
         hint = f", or rename group {close[0]} if it is misspelt" if close else ""
+        hint += _MANAGED if name == "kube_control_plane" else ""
         yield f"group {name} has no hosts: name at least one in the inventory{hint}"
 
 

@@ -12,12 +12,14 @@ from typing import Any
 
 from ansible_collections.gpushare.nodes.plugins.plugin_utils.gpushare.contract import (
     ANN_CARDS,
+    ANN_OPERATOR_PLUGIN,
     LABEL_CARD_COUNT,
     LABEL_CARD_MIB,
     LABEL_CARD_MODEL,
     LABEL_CGPU,
     LABEL_GPUSHARE,
     LABEL_MODE,
+    LABEL_OPERATOR_PLUGIN,
     LABEL_PLACEMENT,
     RESOURCE_CORE,
     RESOURCE_MEM,
@@ -34,6 +36,10 @@ SWITCHING = "gpushare.io/switching"
 MODE_LABELS = (LABEL_GPUSHARE, LABEL_CGPU, LABEL_MODE)
 GPU_RESOURCES = (RESOURCE_MEM, RESOURCE_CORE, RESOURCE_WHOLE_GPU)
 _REOPEN: Object = {"metadata": {"annotations": {SWITCHING: None}}, "spec": {"unschedulable": None}}
+_PAUSED = "paused-for-driver-upgrade"
+"""Part of the label while the driver manager of the GPU Operator reloads the driver. Afterwards it restores
+the former value, so that a change in between would be lost."""
+_OPERATOR_LABELS = "nvidia.com/gpu.deploy."
 _SMI_LINE = re.compile(r"(?P<model>.+), (?P<mib>\d+)")
 
 
@@ -41,7 +47,8 @@ def plan(node: Object, wanted: Object, cards: list[Object]) -> Object:
     """Plan the changes of a node for ``wanted``, the variables of the role without their prefix.
 
     Returns ``switches``, whether GPU pods must be evicted first, the patches ``close``, ``reopen`` (if the
-    eviction fails) and ``finish``, each empty if there is nothing to do, and the ``resources`` of GPU pods.
+    eviction fails) and ``finish``, each empty if there is nothing to do, the ``resources`` of GPU pods, and
+    ``refusal``, why the node must not be changed now, "" if it may.
     """
     interrupted = SWITCHING in _metadata(node, "annotations")
     switches = interrupted or shares(_metadata(node, "labels")) != (wanted["mode"] == "share")
@@ -53,6 +60,7 @@ def plan(node: Object, wanted: Object, cards: list[Object]) -> Object:
         "reopen": reopen,
         "finish": _finish(node, wanted, cards, reopen),
         "resources": list(GPU_RESOURCES),
+        "refusal": _refusal(_metadata(node, "labels")) if wanted["mode"] == "share" else "",
     }
 
 
@@ -67,16 +75,45 @@ def cards_of(smi: str) -> list[Object]:
     return [{"model": each["model"], "mib": int(each["mib"])} for each in found if each]
 
 
+def _refusal(labels: Mapping[str, str]) -> str:
+    value = labels.get(LABEL_OPERATOR_PLUGIN, "")
+    if _PAUSED not in value:
+        return ""
+    return (
+        f"the GPU Operator changes the driver of the node (label {LABEL_OPERATOR_PLUGIN}={value}): wait "
+        "until the label has its former value, and run again"
+    )
+
+
+def _operator(node: Object, mode: str) -> tuple[dict[str, str | None], dict[str, str | None]]:
+    """Return the label that stops NVIDIA's plugin of the GPU Operator, and the annotation that remembers it.
+
+    A node that shares its GPUs needs the plugin off. A node that no longer does gets back exactly what it
+    had; a label that this role did not change stays.
+    """
+    labels, annotations = _metadata(node, "labels"), _metadata(node, "annotations")
+    if mode == "share":
+        managed = any(key.startswith(_OPERATOR_LABELS) for key in labels)
+        if not managed or labels.get(LABEL_OPERATOR_PLUGIN) == "false":
+            return {}, {}
+        return {LABEL_OPERATOR_PLUGIN: "false"}, {ANN_OPERATOR_PLUGIN: labels.get(LABEL_OPERATOR_PLUGIN, "")}
+    if ANN_OPERATOR_PLUGIN not in annotations:
+        return {}, {}
+    return {LABEL_OPERATOR_PLUGIN: annotations[ANN_OPERATOR_PLUGIN] or None}, {ANN_OPERATOR_PLUGIN: None}
+
+
 def _finish(node: Object, wanted: Object, cards: list[Object], reopen: Object) -> Object:
     shown = _metadata(node, "labels")
-    labels = {**_mode_labels(wanted), **_card_labels(node, cards), **wanted["labels"]}
+    operator, before = _operator(node, wanted["mode"])
+    labels = {**_mode_labels(wanted), **_card_labels(node, cards), **operator, **wanted["labels"]}
     differing = {key: value for key, value in labels.items() if shown.get(key) != value}
     taints = _taints((node.get("spec") or {}).get("taints") or [], wanted)
     spec = {
         **({"taints": taints} if taints is not None else {}),
         **reopen.get("spec", {}),
     }
-    metadata = _without_empty(labels=differing, annotations=reopen.get("metadata", {}).get("annotations"))
+    annotations = {**before, **reopen.get("metadata", {}).get("annotations", {})}
+    metadata = _without_empty(labels=differing, annotations=annotations)
     return _without_empty(metadata=metadata, spec=spec)
 
 

@@ -13,6 +13,8 @@ from typing import Any
 # Optional epoch, and suffix of the distribution: 5:19.03.5~3-0~debian-buster, 580.65.06-0ubuntu1.
 _EPOCH = r"(?:\d+:)?"
 _ADDED = r"(?:[-~+].*)?"
+# The names of kernels have a version there, and those of other packages one of these words.
+_KERNEL_META = re.compile(r"linux-image-(?!\d|unsigned-|extra-|uc-)(?P<flavour>.+?)(?<!-dbg)(?<!-template)")
 
 
 def is_version(found: str, wanted: str) -> bool:
@@ -40,6 +42,45 @@ def pins(names: Sequence[str], wanted: str, listing: str) -> dict[str, str]:
     """Return package to full version for those of ``names`` that are available; "" means the newest."""
     versions = {name: _first(offered(listing).get(name, []), wanted) for name in names}
     return {name: version for name, version in versions.items() if version}
+
+
+def chosen(
+    groups: Sequence[Sequence[str]],
+    wanted: str,
+    listing: str,
+    installed: Mapping[str, Sequence[Mapping[str, Any]]],
+) -> list[str]:
+    """Return one package of each group: the first that is available or installed at ``wanted``.
+
+    Archives have different names for the same part. If none is there, the first of the group is returned, so
+    that a later check names it.
+    """
+    versions = offered(listing)
+
+    def is_there(name: str) -> bool:
+        return bool(_first([*versions.get(name, []), *_versions(installed.get(name, []))], wanted))
+
+    names = (next(filter(is_there, group), group[0]) for group in groups)
+    return list(dict.fromkeys(names))
+
+
+def kernel_flavours(installed: Iterable[str]) -> list[str]:
+    """Return the flavours of kernels that updates install, such as amd64 or generic-hwe-24.04.
+
+    They are those of the installed meta packages linux-image-FLAVOUR of Debian and Ubuntu.
+    """
+    found = (_KERNEL_META.fullmatch(name) for name in sorted(installed))
+    return [match["flavour"] for match in found if match]
+
+
+def of_branch(listing: str, name: str, wanted: str) -> str:
+    """Return the newest available version of a package that follows a driver's branch, but not its versions.
+
+    It is ``wanted`` if that is available, else one of its branch, the first number. "" if there is none.
+    """
+    versions, branch = offered(listing).get(name, []), wanted.partition(".")[0]
+    same = (version for version in versions if upstream(version).partition(".")[0] == branch)
+    return _first(versions, wanted) or next(same, "")
 
 
 def to_install(

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
+from ansible_collections.gpushare.nodes.plugins.module_utils.host_operator import DRIVER_ROOT, TOOLKIT
 from ansible_collections.gpushare.nodes.plugins.plugin_utils.checks import (
     Check,
     Document,
@@ -19,7 +20,9 @@ from ansible_collections.gpushare.nodes.plugins.plugin_utils.checks import (
 from ansible_collections.gpushare.nodes.plugins.plugin_utils.gpushare.model.card_models import is_listed
 from ansible_collections.gpushare.nodes.plugins.plugin_utils.pci_cards import card_name
 from ansible_collections.gpushare.nodes.plugins.plugin_utils.runtimes import (
+    HOW_TO,
     UNITS,
+    UNMANAGED,
     kubernetes_version,
     runtime_of,
     unit_state,
@@ -47,7 +50,9 @@ class Requirements:
     unlisted_cards: str
     driver_minimum: str
     driver_version: str
+    driver_state: str
     container_runtime: str
+    container_runtime_state: str
     kubernetes_version: str
 
 
@@ -98,7 +103,8 @@ def _python(report: Document, required: Requirements) -> Check:
 
 def _kernel(report: Document, required: Requirements) -> Check:
     release, headers = report["kernel"]["release"], report["kernel"]["headers"]
-    if headers or required.node == "plain" or required.kernel_headers == "ignored":
+    ignored = required.kernel_headers == "ignored" or required.driver_state == UNMANAGED
+    if headers or required.node == "plain" or ignored:
         return Check("kernel", Level.OK, release)
     level = Level.FAIL if required.kernel_headers == "required" else Level.WARN
     problem = (
@@ -161,6 +167,8 @@ def _runtime(report: Document, required: Requirements) -> Check:
         return Check("runtime", Level.WARN, "none", problem)
     installed = report["programs"][runtime]
     problems = [*_runtime_problems(report, runtime)]
+    if required.node != "plain":
+        problems += _toolkit_problems(report, required)
     kubernetes = kubernetes_version(report, required.kubernetes_version)
     if runtime == "docker" and kubernetes >= _NO_DOCKERSHIM:
         problems += _dockerd_problems(report, kubernetes)
@@ -175,6 +183,16 @@ def _runtime_problems(report: Document, runtime: str) -> Problems:
         yield Level.WARN, f"its service {UNITS[runtime]} is {state}: systemctl status {UNITS[runtime]}"
     if installed and runtime == "docker" and version(installed) < _OLDEST_DOCKER:
         yield Level.WARN, "docker before 19.03.5 is too old: the role container_runtime installs a newer one"
+
+
+def _toolkit_problems(report: Document, required: Requirements) -> Problems:
+    """Two installations of the toolkit would configure the same runtime."""
+    if report["operator"]["toolkit"] and required.container_runtime_state != UNMANAGED:
+        text = (
+            f"NVIDIA's toolkit in {TOOLKIT} is of the GPU Operator: set container_runtime_state to "
+            f"{UNMANAGED}, and the toolkit in the ClusterPolicy ({HOW_TO})"
+        )
+        yield Level.FAIL, text
 
 
 def _dockerd_problems(report: Document, kubernetes: tuple[int, ...]) -> Problems:
@@ -235,21 +253,50 @@ def _card_problems(gpus: list[Document], required: Requirements) -> Problems:
 def _driver(report: Document, required: Requirements) -> Check:
     loaded, installed = report["driver"]["loaded"], report["programs"]["nvidia-module"]
     found = loaded or (f"{installed}, not loaded" if installed else "none")
-    problems = []
-    if report["driver"]["nouveau"]:
-        problems.append(
-            (Level.WARN, "nouveau is loaded: run the role nvidia_driver, which disables it, and reboot")
-        )
     has = version(loaded or installed)
+    problems = []
     if has and has < version(required.driver_minimum):
         problems.append((Level.WARN, f"older than {required.driver_minimum}, the oldest supported version"))
+    others = _unmanaged_problems if required.driver_state == UNMANAGED else _change_problems
+    return judged("driver", found, [*problems, *others(report, required, has)])
+
+
+def _unmanaged_problems(report: Document, required: Requirements, has: tuple[int, ...]) -> Problems:
+    del required
+    if not has:
+        text = f"no driver, and nvidia_driver_state is {UNMANAGED}: check the driver pods of the GPU Operator"
+        yield Level.WARN, text
+    if report["driver"]["nouveau"]:
+        yield Level.WARN, "nouveau is loaded: disable it and reboot"
+
+
+def _change_problems(report: Document, required: Requirements, has: tuple[int, ...]) -> Problems:
+    if report["operator"]["driver"]:
+        text = (
+            f"the driver is in a container of the GPU Operator ({DRIVER_ROOT}): set nvidia_driver_state to "
+            f"{UNMANAGED} ({HOW_TO})"
+        )
+        yield Level.FAIL, text
+        return
+    if report["driver"]["nouveau"]:
+        yield Level.WARN, "nouveau is loaded: run the role nvidia_driver, which disables it, and reboot"
+    yield from _secure_boot_problems(report, required)
     if has and required.driver_version and has != version(required.driver_version):
         text = (
             f"{required.driver_version} is requested: playbook nodes stops before any change unless "
             "nvidia_driver_reboot is true; playbook upgrade_driver takes the node out of service for it"
         )
-        problems.append((Level.WARN, text))
-    return judged("driver", found, problems)
+        yield Level.WARN, text
+
+
+def _secure_boot_problems(report: Document, required: Requirements) -> Problems:
+    boot, built = report["secure_boot"], required.kernel_headers != "ignored"
+    if boot["enabled"] and not boot["module_key"] and not report["driver"]["loaded"] and built:
+        text = (
+            "Secure Boot is enabled, and no key of DKMS is enrolled: the role nvidia_driver stops before any "
+            "change; enroll the key with mokutil first"
+        )
+        yield Level.WARN, text
 
 
 def _cpu_policy(report: Document, required: Requirements) -> Check:

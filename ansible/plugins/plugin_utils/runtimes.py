@@ -7,6 +7,9 @@ from typing import Final
 
 from ansible_collections.gpushare.nodes.plugins.plugin_utils.checks import Document, version
 
+UNMANAGED: Final = "unmanaged"
+"""State of a driver, or of a runtime with its toolkit, that the roles do not change."""
+HOW_TO: Final = "docs/how-to/gpu-operator.md"
 UNITS: Final = {"docker": "docker", "containerd": "containerd", "cri-o": "crio"}
 _IN_ENDPOINT: Final = (("docker", "docker"), ("containerd", "containerd"), ("crio", "cri-o"))
 """cri-dockerd.sock and dockershim.sock belong to docker."""

@@ -1,11 +1,12 @@
 """Checks the result on a host, from its deep report and its Node object.
 
 What belongs here: one pure function per check. What does not: reading (module ``host_report``,
-kubernetes.core), and checks before any change (``preflight``). Every problem is a failure, and names the role
-or command that fixes it.
+kubernetes.core), and checks before any change (``preflight``). Every problem names the role or command that
+fixes it, and is a failure unless the node works without the fix.
 """
 
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
@@ -19,18 +20,27 @@ from ansible_collections.gpushare.nodes.plugins.plugin_utils.checks import (
 )
 from ansible_collections.gpushare.nodes.plugins.plugin_utils.gpushare.contract import (
     ANN_CARDS,
+    ISOLATION_STATE,
+    LABEL_NO_ISOLATION,
+    LABEL_OPERATOR_PLUGIN,
     RESOURCE_MEM,
     RESOURCE_WHOLE_GPU,
 )
+from ansible_collections.gpushare.nodes.plugins.plugin_utils.gpushare.model.modes import LIMITING, mode_of
 from ansible_collections.gpushare.nodes.plugins.plugin_utils.gpushare.model.quantity import parse_quantity
 from ansible_collections.gpushare.nodes.plugins.plugin_utils.node_mode import MODE_LABELS, shares
 from ansible_collections.gpushare.nodes.plugins.plugin_utils.runtimes import (
+    HOW_TO,
     UNITS,
+    UNMANAGED,
     runtime_of,
     unit_state,
 )
 
 Problems = Iterator[tuple[Level, str]]
+_PLUGIN_IMAGE: Final = re.compile(r"/(k8s-device-plugin|nvidia-[a-z-]*device-plugin)[:@]")
+"""Of NVIDIA and, with the second name, of GKE."""
+_DRIVER_SOURCE: Final = "the driver where it is installed from, such as the driver pods of the GPU Operator"
 _SETTINGS: Final = (
     ("volume_mounts", "accept-nvidia-visible-devices-as-volume-mounts", True),
     ("envvar_unprivileged", "accept-nvidia-visible-devices-envvar-when-unprivileged", False),
@@ -39,16 +49,22 @@ _SETTINGS: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Requirements:
-    """Requirements: the variables of the role validate, without their prefix."""
+    """Requirements: the variables of the role validate, without their prefix.
+
+    ``plugins`` are the DaemonSets of NVIDIA's device plugin in the cluster, ``namespace/name``.
+    """
 
     node: str
     driver_minimum: str
     driver_version: str
+    driver_state: str
     container_runtime: str
+    container_runtime_state: str
     services: list[str]
     labels: dict[str, str]
     node_name: str
     cluster: bool
+    plugins: list[str]
 
 
 def checks(report: Document, required: Requirements, node: Document, extender: Document) -> list[Check]:
@@ -63,6 +79,8 @@ def checks(report: Document, required: Requirements, node: Document, extender: D
         judgements.append(_node(report, required, node))
     if required.cluster and node and required.node != "plain":
         judgements.append(_offer(report, required, node))
+    if required.cluster and required.node == "share" and _is_limiting(node):
+        judgements.append(_regions(report))
     if extender:
         judgements.append(_extender(extender))
     return judgements
@@ -75,15 +93,15 @@ def _driver(report: Document, required: Requirements) -> Check:
 def _driver_problems(report: Document, required: Requirements) -> Problems:
     smi, loaded = report["asked"]["smi"], report["driver"]["loaded"]
     on_disk = report["programs"]["nvidia-module"]
+    unmanaged = required.driver_state == UNMANAGED
+    change = f"change {_DRIVER_SOURCE}" if unmanaged else "run playbook upgrade_driver"
     if smi["error"]:
-        yield Level.FAIL, f"nvidia-smi failed ({smi['error']}): run the role nvidia_driver"
+        fix = f"check {_DRIVER_SOURCE}" if unmanaged else "run the role nvidia_driver"
+        yield Level.FAIL, f"nvidia-smi failed ({smi['error']}): {fix}"
     elif version(smi["version"]) < version(required.driver_minimum):
-        yield (
-            Level.FAIL,
-            f"{smi['version']} is older than {required.driver_minimum}: run playbook upgrade_driver",
-        )
+        yield Level.FAIL, f"{smi['version']} is older than {required.driver_minimum}: {change}"
     elif not f"{smi['version']}.".startswith(f"{required.driver_version}.") and required.driver_version:
-        yield Level.FAIL, f"{smi['version']} is not {required.driver_version}: run playbook upgrade_driver"
+        yield Level.FAIL, f"{smi['version']} is not {required.driver_version}: {change}"
     if loaded and on_disk and loaded != on_disk:
         yield Level.FAIL, f"{loaded} is loaded and {on_disk} is installed: reboot the host"
 
@@ -108,21 +126,27 @@ def _runtime(report: Document, required: Requirements) -> Check:
     if not runtime or not installed:
         problem = f"no {runtime or 'container runtime'} is installed: run the role container_runtime"
         return Check("runtime", Level.FAIL, "none", problem)
-    return judged("runtime", f"{runtime} {installed}", _runtime_problems(report, runtime))
+    return judged("runtime", f"{runtime} {installed}", _runtime_problems(report, runtime, required))
 
 
-def _runtime_problems(report: Document, runtime: str) -> Problems:
+def _runtime_problems(report: Document, runtime: str, required: Requirements) -> Problems:
     state, asked = unit_state(report, UNITS[runtime]), report["asked"]
     if state != "active":
         yield Level.FAIL, f"its service {UNITS[runtime]} is {state}: journalctl -u {UNITS[runtime]}"
     if not report["runtimes"][runtime] and not report["runtimes"]["cdi"]:
         text = f"the configuration of {runtime} lacks NVIDIA's runtime, and there is no CDI specification"
-        yield Level.FAIL, f"{text}: run the role container_runtime"
+        yield Level.FAIL, f"{text}: {_toolkit_fix(required)}"
+    elif report["toolkit"]["mode"] == "cdi" and not report["runtimes"]["cdi"]:
+        text = (
+            "NVIDIA's runtime has mode cdi, and there is no CDI specification of the GPUs, so containers get "
+            "none: set cdi.enabled to false in the ClusterPolicy"
+        )
+        yield Level.FAIL, f"{text} ({HOW_TO})"
     elif runtime == "docker" and asked["docker"] and "nvidia" not in asked["docker"]["runtimes"]:
         yield Level.FAIL, "the docker daemon does not use NVIDIA's runtime, which is configured: restart it"
     elif runtime == "docker" and asked["docker"] and asked["docker"]["default"] != "nvidia":
         default = asked["docker"]["default"]
-        yield Level.FAIL, f"docker's default runtime is {default}, not nvidia: run the role container_runtime"
+        yield Level.FAIL, f"docker's default runtime is {default}, not nvidia: {_toolkit_fix(required)}"
     cli = asked["container_cli"]
     if cli and cli["error"]:
         yield Level.FAIL, f"containers would get no GPU: nvidia-container-cli failed ({cli['error']})"
@@ -130,14 +154,20 @@ def _runtime_problems(report: Document, runtime: str) -> Problems:
         yield Level.FAIL, f"containers can use {cli['cards']} of {len(report['gpus'])} GPUs"
 
 
+def _toolkit_fix(required: Requirements) -> str:
+    unmanaged = required.container_runtime_state == UNMANAGED
+    return f"set it in the ClusterPolicy ({HOW_TO})" if unmanaged else "run the role container_runtime"
+
+
 def _toolkit(report: Document, required: Requirements) -> Check:
-    del required
     found = report["programs"]["nvidia-ctk"]
     if not found:
-        problem = "NVIDIA's container toolkit is not installed: run the role container_runtime"
+        unmanaged = required.container_runtime_state == UNMANAGED
+        fix = "check the toolkit pods of the GPU Operator" if unmanaged else "run the role container_runtime"
+        problem = f"NVIDIA's container toolkit is not installed: {fix}"
         return Check("toolkit", Level.FAIL, "none", problem)
     problems = (
-        (Level.FAIL, f"{key} is not {str(wanted).lower()}: run the role container_runtime")
+        (Level.FAIL, f"{key} is not {str(wanted).lower()}: {_toolkit_fix(required)}")
         for name, key, wanted in _SETTINGS
         if report["toolkit"][name] is not wanted
     )
@@ -200,13 +230,12 @@ def _offer_problems(
     wanted, other = RESOURCE_MEM, RESOURCE_WHOLE_GPU
     if required.node == "whole":
         wanted, other = other, wanted
+    plugin = (node["metadata"].get("labels") or {}).get(LABEL_OPERATOR_PLUGIN)
     if parse_quantity(amounts.get(wanted, 0)) == 0:
-        yield Level.FAIL, f"the node offers no {wanted}: check the pod and the log of its device plugin"
+        yield Level.FAIL, f"the node offers no {wanted}: {_why_no_offer(required, plugin)}"
     if parse_quantity(amounts.get(other, 0)) > 0:
-        yield (
-            Level.FAIL,
-            f"the node also offers {other}, so GPUs can be allocated twice: run playbook switch_mode",
-        )
+        text = f"the node also offers {other}, so GPUs can be allocated twice"
+        yield Level.FAIL, f"{text}: {_how_to_stop(required, plugin)}"
     published = (node.get("metadata", {}).get("annotations") or {}).get(ANN_CARDS)
     if required.node == "share" and published is not None:
         yield from _published_problems(published, len(report["gpus"]))
@@ -219,6 +248,46 @@ def _published_problems(published: str, present: int) -> Problems:
         yield Level.FAIL, f"{text}; check the log of the node agent, which writes it"
     elif count != present:
         yield Level.FAIL, f"the node agent shares {count} of {present} GPUs: check its log and events"
+
+
+def _why_no_offer(required: Requirements, plugin: str | None) -> str:
+    """``plugin`` is the value of the GPU Operator's label, None without it."""
+    if required.node == "whole" and plugin not in (None, "", "true"):
+        return (
+            f"label {LABEL_OPERATOR_PLUGIN}={plugin} keeps the plugin of the GPU Operator off: "
+            f"kubectl label node {required.node_name} {LABEL_OPERATOR_PLUGIN}=true --overwrite"
+        )
+    return "check the pod and the log of its device plugin"
+
+
+def _how_to_stop(required: Requirements, plugin: str | None) -> str:
+    if required.node == "share" and plugin == "true":
+        return (
+            "the GPU Operator runs NVIDIA's plugin on it: run the role node_labels, or "
+            f"kubectl label node {required.node_name} {LABEL_OPERATOR_PLUGIN}=false --overwrite"
+        )
+    if required.node == "share" and required.plugins:
+        sets = ", ".join(required.plugins)
+        return f"exclude shared nodes from DaemonSet {sets} with a node affinity ({HOW_TO})"
+    return "run playbook switch_mode"
+
+
+def plugin_daemon_sets(found: list[Document]) -> list[str]:
+    """Return NVIDIA's device plugins among the DaemonSets of a cluster, without that of the GPU Operator.
+
+    The operator's has a node selector, so that the labels of a node decide.
+    """
+    return sorted(
+        f"{each['metadata']['namespace']}/{each['metadata']['name']}"
+        for each in found
+        if LABEL_OPERATOR_PLUGIN not in (_pod_of(each).get("nodeSelector") or {})
+        and any(_PLUGIN_IMAGE.search(container["image"]) for container in _pod_of(each)["containers"])
+    )
+
+
+def _pod_of(daemon_set: Document) -> Document:
+    pod: Document = daemon_set["spec"]["template"]["spec"]
+    return pod
 
 
 def published_cards(text: str) -> int | None:
@@ -239,6 +308,23 @@ def published_cards(text: str) -> int | None:
 def _is_card(card: object) -> bool:
     values = [card.get(key) for key in ("index", "units")] if isinstance(card, dict) else [None]
     return all(type(value) is int and value >= 0 for value in values)
+
+
+def _is_limiting(node: Document) -> bool:
+    labels = node.get("metadata", {}).get("labels") or {}
+    mode, problem = mode_of(labels)
+    return mode in LIMITING and not problem and labels.get(LABEL_NO_ISOLATION) != "true"
+
+
+def _regions(report: Document) -> Check:
+    """A warning, because the limits hold: the agent reports the same as degraded mode."""
+    if report["regions_mounted"]:
+        return Check("regions", Level.OK, "separate")
+    problem = (
+        f"{ISOLATION_STATE} is not a separate filesystem, so a container can fill /run of the host: run the "
+        "role container_runtime, and reboot the host if the role says that the folder is in use"
+    )
+    return Check("regions", Level.WARN, "in /run", problem)
 
 
 def _extender(answer: Document) -> Check:

@@ -1,14 +1,19 @@
-"""Access to an API server: address, TLS files, credentials.
+"""Access to an API server: address, TLS, credentials.
 
-Loading them belongs in ``config`` and ``service_account``, requests in ``client``.
+Loading them belongs in ``config``, ``credentials`` and ``service_account``, requests in ``client``.
 """
 
 import ssl
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 
 from gpushare.errors import ConfigError
+
+Pem = Path | bytes
+"""The file of a certificate or key, or its content."""
 
 
 async def _anonymous() -> None:
@@ -17,13 +22,18 @@ async def _anonymous() -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApiAccess:
-    """A URL, paths of PEM files, and a callback for the Authorization header of each request."""
+    """A URL, TLS settings, and a callback for the Authorization header of each request.
+
+    ``rejected`` is called when the API server has rejected the credentials. Without ``key``, the private key
+    is in ``cert``.
+    """
 
     host: str
     authorization: Callable[[], Awaitable[str | None]] = _anonymous
-    ca_file: str | None = None
-    cert_file: str | None = None
-    key_file: str | None = None
+    rejected: Callable[[], None] = lambda: None
+    ca: Pem | None = None
+    cert: Pem | None = None
+    key: Pem | None = None
     verify: bool = True
     tls_server_name: str | None = None
     proxy: str | None = None
@@ -31,16 +41,43 @@ class ApiAccess:
     def ssl_context(self) -> ssl.SSLContext:
         """Return the client's TLS context. Raises ConfigError if the files are unusable."""
         try:
-            context = ssl.create_default_context(cafile=self.ca_file)
-            if self.cert_file:
-                context.load_cert_chain(self.cert_file, self.key_file)
+            context = _trusting(self.ca)
+            if self.cert:
+                with _file(self.cert) as cert, _file(self.key or self.cert) as key:
+                    context.load_cert_chain(cert, key)
         except (OSError, ValueError) as error:
-            names = ", ".join(each for each in (self.ca_file, self.cert_file, self.key_file) if each)
-            raise ConfigError(f"TLS files {names}: {error}") from error
+            raise ConfigError(f"TLS files {self._names()}: {error}") from error
         if not self.verify:
             context.check_hostname = False
             context.verify_mode = ssl.CERT_NONE
         return context
+
+    def _names(self) -> str:
+        given = {"ca": self.ca, "cert": self.cert, "key": self.key}
+        return ", ".join(
+            str(pem) if isinstance(pem, Path) else f"({name} as data)" for name, pem in given.items() if pem
+        )
+
+
+def _trusting(ca: Pem | None) -> ssl.SSLContext:
+    """A context that trusts this CA only; without one, those of the system."""
+    if isinstance(ca, bytes):
+        return ssl.create_default_context(
+            cadata=ca.decode("ascii", "ignore")
+        )  # others occur in comments only
+    return ssl.create_default_context(cafile=ca)
+
+
+@contextmanager
+def _file(pem: Pem) -> Iterator[str]:
+    """``ssl`` loads keys from files only; the file can be read by its owner only, and is removed."""
+    if isinstance(pem, Path):
+        yield str(pem)
+        return
+    with NamedTemporaryFile() as file:
+        file.write(pem)
+        file.flush()
+        yield file.name
 
 
 def text_of(path: Path) -> str:

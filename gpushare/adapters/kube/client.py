@@ -7,7 +7,9 @@ import asyncio
 import socket
 import struct
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
+from http import HTTPStatus
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 from urllib.parse import urlencode
@@ -18,7 +20,7 @@ from aiohttp.abc import AbstractStreamWriter
 
 from gpushare import __version__
 from gpushare.adapters.kube.access import ApiAccess
-from gpushare.errors import FENCED, ApiError
+from gpushare.errors import FENCED, ApiError, ConfigError
 from gpushare.ports import Fence
 
 MAX_CONNECTIONS = 256
@@ -142,9 +144,12 @@ class KubeClient:
                 timeout=deadlines,
                 proxy=self._access.proxy,
                 server_hostname=self._access.tls_server_name,
+                ssl=self._tls,
             )
         try:
             if not response.ok:
+                if response.status == HTTPStatus.UNAUTHORIZED:
+                    self._renew_credentials()
                 with _api_errors(self.host, method, path):
                     text = await response.read()
                 raise _refused(response, text, method, path)
@@ -155,15 +160,20 @@ class KubeClient:
                 response.close()
             response.release()
 
+    def _renew_credentials(self) -> None:
+        """Use those of now for later requests, such as the certificate that the kubelet has renewed."""
+        self._access.rejected()
+        if isinstance(self._access.cert, Path):
+            with suppress(ConfigError):  # half written: the next rejection reads it again
+                self._tls = self._access.ssl_context()
+
     def _opened(self) -> aiohttp.ClientSession:
         """Return the pool. The official client's layer above it costs a quarter more per request.
 
         Without ``trust_env``: aiohttp would look for a .netrc file, in a thread, at every request.
         """
         if self._session is None:
-            connector = aiohttp.TCPConnector(
-                limit=MAX_CONNECTIONS, ssl=self._tls, socket_factory=self._socket
-            )
+            connector = aiohttp.TCPConnector(limit=MAX_CONNECTIONS, socket_factory=self._socket)
             self._session = aiohttp.ClientSession(connector=connector, read_bufsize=_READ_BUFFER)
         return self._session
 

@@ -1,7 +1,6 @@
 """In-cluster access with the pod's service account and its rotated token.
 
-See https://kubernetes.io/docs/tasks/run-application/access-api-from-pod. The official client would need
-20 MiB for this in every daemon.
+See https://kubernetes.io/docs/tasks/run-application/access-api-from-pod.
 """
 
 import time
@@ -31,7 +30,7 @@ def from_service_account(
     ca_file = folder / "ca.crt"
     try:
         host = _url(environ)
-        token = _Token(folder / "token", clock)
+        token = TokenFile(folder / "token", clock)
         text_of(ca_file)
     except ConfigError as error:
         if HOST_VARIABLE in environ:
@@ -39,7 +38,7 @@ def from_service_account(
         raise ConfigError(
             f"no kubeconfig given and not in a cluster ({error}); set KUBECONFIG or --kubeconfig"
         ) from error
-    return ApiAccess(host=host, authorization=token.header, ca_file=str(ca_file))
+    return ApiAccess(host=host, authorization=token.header, ca=ca_file)
 
 
 def _url(environ: Mapping[str, str]) -> str:
@@ -50,8 +49,8 @@ def _url(environ: Mapping[str, str]) -> str:
     return f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}"
 
 
-class _Token:
-    """A token that is reread regularly; if that fails, the last token stays in use."""
+class TokenFile:
+    """A token that is reread regularly; if that fails, the last token stays in use. Raises ConfigError."""
 
     def __init__(self, path: Path, clock: Callable[[], float]) -> None:
         self._path = path
@@ -60,6 +59,7 @@ class _Token:
         self._read()
 
     async def header(self) -> str:
+        """Return the Authorization header."""
         if self._clock() - self._read_at >= _REREAD_S:
             self._renew()
         return f"Bearer {self._token}"

@@ -33,8 +33,8 @@ class Nvml:
 
     The first call opens the library; it is reopened after a failure. ``timeout_s`` limits one NVML function,
     ``poll_s`` is the interval between polls for XID errors, ``reopen_s`` the minimum time between two
-    openings after a GPU was lost. Every method raises DriverReplacedError once it is certain, by
-    ``replacement``, that the kernel driver was replaced.
+    openings after a GPU was lost, ``driver_root`` the folder below which the library is. Every method raises
+    DriverReplacedError once it is certain, by ``replacement``, that the kernel driver was replaced.
     """
 
     def __init__(
@@ -45,9 +45,10 @@ class Nvml:
         reopen_s: float = 120.0,
         replacement: ReplacementPolicy = _REPLACEMENT,
         sysfs: Path = Path("/sys"),
+        driver_root: Path | None = None,
     ) -> None:
         self._worker = Worker(timeout_s)
-        self._library = Library(self._worker.calling, reopen_s)
+        self._library = Library(self._worker.calling, reopen_s, driver_root)
         self._events = Events()
         self._meter = Meter(self._events)
         self._processes = ProcessMeter()

@@ -7,10 +7,12 @@ worker's thread.
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import pynvml
 
+from gpushare.adapters.nvml import driver_root
 from gpushare.errors import DriverAbsentError, GpuError
 
 T = TypeVar("T")
@@ -71,13 +73,20 @@ class NvmlRefusal(GpuError):
 class Library:
     """NVML in this process. ``calling`` is entered around each call, with the function's name.
 
+    ``driver_root`` is the folder below which the library is, None for the library path of the process.
     ``opened`` counts the openings: handles and event sets are valid until the next one. ``mismatched`` is
     whether the last call failed because library and kernel driver have different versions.
     """
 
-    def __init__(self, calling: Callable[[str], AbstractContextManager[None]], reopen_s: float) -> None:
+    def __init__(
+        self,
+        calling: Callable[[str], AbstractContextManager[None]],
+        reopen_s: float,
+        driver_root: Path | None = None,
+    ) -> None:
         self._calling = calling
         self._reopen_s = reopen_s
+        self._driver_root = driver_root
         self._opened_at: float | None = None
         self._stale = False
         self.opened = 0
@@ -143,6 +152,9 @@ class Library:
         self._open()
 
     def _open(self) -> None:
+        if self._driver_root and not self.opened:
+            with self._calling("dlopen"):
+                driver_root.load(self._driver_root)
         try:
             self.call("nvmlInit")
         except NvmlRefusal as refusal:

@@ -15,6 +15,7 @@ from gpushare.contract import (
     LABEL_CARD_COUNT,
     LABEL_CARD_MIB,
     LABEL_CARD_MODEL,
+    LABEL_OPERATOR_PLUGIN,
     LABEL_UNLISTED,
     RESOURCE_COUNT,
     RESOURCE_TIME_SLICED_GPU,
@@ -133,8 +134,18 @@ def not_serving_reason(node: OwnNode, strategy: DeviceListStrategy = DeviceListS
     for resource in (RESOURCE_WHOLE_GPU, RESOURCE_TIME_SLICED_GPU):
         others = node.allocatable.get(resource, 0)
         if others > 0:
-            return (
-                f"another device plugin still offers {others} of {resource} on this node; "
-                "stop it there (with gpushare node-mode evict if it is a static pod)"
-            )
+            found = f"another device plugin still offers {others} of {resource} on this node"
+            return f"{found}; {_how_to_stop_it(node)}"
     return None
+
+
+def _how_to_stop_it(node: OwnNode) -> str:
+    if node.labels.get(LABEL_OPERATOR_PLUGIN) == "true":
+        return (
+            "the GPU Operator runs it, stop it with "
+            f"kubectl label node {node.name} {LABEL_OPERATOR_PLUGIN}=false --overwrite"
+        )
+    return (
+        "stop it there: a static pod with gpushare node-mode evict, a DaemonSet with a node affinity that "
+        "excludes this node"
+    )

@@ -1,5 +1,6 @@
-/* FAKE, for tests. The handle of a kernel is its run time in ns. So is that of a graph: the sum of its captured
-   kernels. All streams of a process are captured together. */
+/* FAKE, for tests. The handle of a kernel is its run time in ns; a kernel of a module has its run time as its first
+   parameter. The handle of a graph is the sum of its captured kernels. All streams of a process are captured
+   together. */
 #include "driver.h"
 
 static bool capturing;
@@ -23,6 +24,47 @@ static int run(u64 ns)
     return OK;
 }
 
+#define OF_A_MODULE UINTPTR_MAX
+
+static u64 duration(const void *function, void **parameters)
+{
+    return (uintptr_t)function == OF_A_MODULE ? *(const u64 *)parameters[0] : (uintptr_t)function;
+}
+
+API int cuModuleLoadData(void **module, const void *image)
+{
+    ENTER();
+    if (!module || !image)
+        return INVALID_VALUE;
+    if (driver_device() < 0)
+        return INVALID_CONTEXT;
+    *module = (void *)image;
+    return OK;
+}
+
+API int cuModuleGetFunction(void **function, void *module, const char *name)
+{
+    ENTER();
+    if (!function || !module || !name)
+        return INVALID_VALUE;
+    *function = (void *)OF_A_MODULE;
+    return OK;
+}
+
+/* Waits without the lock, because it may take long. */
+API int cuCtxSynchronize(void)
+{
+    int device;
+    {
+        ENTER();
+        device = driver_device();
+    }
+    if (device < 0)
+        return INVALID_CONTEXT;
+    machine_wait(device);
+    return OK;
+}
+
 static bool is_shape(const u32 *grid, const u32 *block)
 {
     return grid[0] && grid[1] && grid[2] && block[0] && block[1] && block[2] &&
@@ -33,9 +75,9 @@ static bool is_shape(const u32 *grid, const u32 *block)
     API int name(void *function, u32 gx, u32 gy, u32 gz, u32 bx, u32 by, u32 bz, u32 bytes, void *stream, \
                  __VA_ARGS__)                                                                             \
     {                                                                                                     \
-        (void)bytes, (void)stream, (void)parameters;                                                      \
+        (void)bytes, (void)stream;                                                                        \
         const u32 grid[] = {gx, gy, gz}, block[] = {bx, by, bz};                                          \
-        return is_shape(grid, block) ? run((u64)(uintptr_t)function) : INVALID_VALUE;                     \
+        return is_shape(grid, block) ? run(duration(function, parameters)) : INVALID_VALUE;               \
     }
 
 KERNEL(cuLaunchKernel, void **parameters, __attribute__((unused)) void **extra)
@@ -45,8 +87,8 @@ KERNEL(cuLaunchCooperativeKernel_ptsz, void **parameters)
 
 API int cuLaunchKernelEx(const struct launch_config *config, void *function, void **parameters, void **extra)
 {
-    (void)parameters, (void)extra;
-    return config && is_shape(config->grid, config->block) ? run((u64)(uintptr_t)function) : INVALID_VALUE;
+    (void)extra;
+    return config && is_shape(config->grid, config->block) ? run(duration(function, parameters)) : INVALID_VALUE;
 }
 
 API int cuLaunchKernelEx_ptsz(const struct launch_config *config, void *function, void **parameters, void **extra)

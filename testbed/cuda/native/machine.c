@@ -21,6 +21,9 @@ static int usage_fd = -1;
 static struct user *mine; /* NULL until this process uses a GPU */
 static bool listening;    /* the fork handler is registered */
 
+/* Times at which the GPUs have run all kernels that this process launched. */
+static u64 ends[MAX_CARDS];
+
 static const u64 MIB = 1024 * 1024;
 static const u64 MOST_WAITING = 100000000; /* ns of launched work that a GPU queues */
 
@@ -33,16 +36,26 @@ static bool parse_uuid(const char *text, unsigned char *uuid)
     return at == 16;
 }
 
-static void read_cards(FILE *file)
+static bool has_node(int place)
+{
+    char node[32];
+    snprintf(node, sizeof node, "/dev/nvidia%d", place);
+    return access(node, F_OK) == 0;
+}
+
+static void read_cards(FILE *file, bool with_node)
 {
     char uuid[64], name[64];
     unsigned long long total, context;
-    while (card_count < MAX_CARDS && fscanf(file, "%63s %llu %llu %63[^\n]", uuid, &total, &context, name) == 4) {
+    for (int place = 0; place < MAX_CARDS; place++) {
         struct card *card = &cards[card_count];
+        if (fscanf(file, "%63s %llu %llu %63[^\n]", uuid, &total, &context, name) != 4)
+            return;
         memcpy(card->name, name, sizeof name);
+        card->place = place;
         card->total = total * MIB;
         card->context = context * MIB;
-        card_count += parse_uuid(uuid, card->uuid);
+        card_count += parse_uuid(uuid, card->uuid) && (!with_node || has_node(place));
     }
 }
 
@@ -59,12 +72,12 @@ static int map_usage(const char *path)
 
 int machine_start(void)
 {
-    const char *path = getenv("STUB_CUDA");
-    FILE *file = path ? fopen(path, "re") : NULL;
+    const char *named = getenv("STUB_CUDA"), *path = named ? named : STUB_CARDS;
+    FILE *file = fopen(path, "re");
     if (!file)
         return NO_DEVICE;
     card_count = 0;
-    read_cards(file);
+    read_cards(file, !named);
     fclose(file);
     return card_count ? map_usage(path) : NO_DEVICE;
 }
@@ -90,6 +103,25 @@ static u64 start_of(u64 pid)
     return state == 'Z' || state == 'X' ? 0 : start;
 }
 
+/* A process locks the byte of its entry until it exits. Locks are seen in all PID namespaces, PIDs are not. */
+static struct flock lock_of(const struct user *user)
+{
+    off_t byte = (off_t)(sizeof *usage) + (off_t)(user - usage->users);
+    return (struct flock){.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = byte, .l_len = 1};
+}
+
+/* A process does not see its own locks, but may have loaded this library twice. */
+static bool is_this_process(const struct user *user)
+{
+    return user->pid == (u64)getpid() && user->start == start_of(user->pid);
+}
+
+static bool runs(const struct user *user)
+{
+    struct flock lock = lock_of(user);
+    return is_this_process(user) || fcntl(usage_fd, F_GETLK, &lock) != 0 || lock.l_type != F_UNLCK;
+}
+
 static void forget_user(void) { mine = NULL; }
 
 /* Reuses entries of exited processes only if no other is free: tests read them. */
@@ -99,7 +131,7 @@ static struct user *free_place(void)
         if (!usage->users[i].pid)
             return &usage->users[i];
     for (int i = 0; i < MAX_USERS; i++)
-        if (start_of(usage->users[i].pid) != usage->users[i].start)
+        if (!runs(&usage->users[i]))
             return &usage->users[i];
     abort();
 }
@@ -111,6 +143,9 @@ static void take_place(void)
     u64 number = (u64)(place - usage->users) + 1;
     memset(place, 0, sizeof *place);
     *place = (struct user){.pid = (u64)getpid(), .start = start_of((u64)getpid())};
+    struct flock lock = lock_of(place);
+    if (fcntl(usage_fd, F_SETLK, &lock) != 0)
+        abort();
     if (usage->count < number)
         usage->count = number;
     if (!listening)
@@ -129,57 +164,61 @@ static struct user *me(void)
     return mine;
 }
 
-static u64 sum(int card)
+static u64 sum(int place)
 {
     u64 all = 0;
     for (u64 i = 0; i < __atomic_load_n(&usage->count, __ATOMIC_RELAXED); i++)
-        all += __atomic_load_n(&usage->users[i].used[card], __ATOMIC_RELAXED);
+        all += __atomic_load_n(&usage->users[i].used[place], __ATOMIC_RELAXED);
     return all;
 }
 
 /* The sum without exited processes. */
-static u64 sum_of_living(int card)
+static u64 sum_of_living(int place)
 {
     for (u64 i = 0; i < usage->count; i++) {
         struct user *user = &usage->users[i];
-        if (user != mine && user->pid && start_of(user->pid) != user->start)
+        if (user->pid && !runs(user))
             memset(user->used, 0, sizeof user->used);
     }
-    return sum(card);
+    return sum(place);
 }
 
 /* Called rarely: if the GPU may be full, or its usage exceeds the peak. */
-static int take_with_care(int card)
+static int take_with_care(const struct card *card)
 {
     flock(usage_fd, LOCK_EX);
-    u64 used = sum_of_living(card);
-    bool fits = used <= cards[card].total;
-    if (fits && used > usage->peak[card])
-        __atomic_store_n(&usage->peak[card], used, __ATOMIC_RELAXED);
+    u64 used = sum_of_living(card->place);
+    bool fits = used <= card->total;
+    if (fits && used > usage->peak[card->place])
+        __atomic_store_n(&usage->peak[card->place], used, __ATOMIC_RELAXED);
     flock(usage_fd, LOCK_UN);
     return fits ? OK : OUT_OF_MEMORY;
 }
 
 int machine_take(int card, u64 bytes)
 {
-    if (bytes > cards[card].total)
+    const struct card *gpu = &cards[card];
+    if (bytes > gpu->total)
         return OUT_OF_MEMORY;
-    __atomic_fetch_add(&me()->used[card], bytes, __ATOMIC_RELAXED);
-    u64 used = sum(card);
-    if (used <= cards[card].total && used <= __atomic_load_n(&usage->peak[card], __ATOMIC_RELAXED))
+    __atomic_fetch_add(&me()->used[gpu->place], bytes, __ATOMIC_RELAXED);
+    u64 used = sum(gpu->place);
+    if (used <= gpu->total && used <= __atomic_load_n(&usage->peak[gpu->place], __ATOMIC_RELAXED))
         return OK;
-    int verdict = take_with_care(card);
+    int verdict = take_with_care(gpu);
     if (verdict != OK)
         machine_give(card, bytes);
     return verdict;
 }
 
-void machine_give(int card, u64 bytes) { __atomic_fetch_sub(&me()->used[card], bytes, __ATOMIC_RELAXED); }
+void machine_give(int card, u64 bytes)
+{
+    __atomic_fetch_sub(&me()->used[cards[card].place], bytes, __ATOMIC_RELAXED);
+}
 
 u64 machine_used(int card)
 {
     flock(usage_fd, LOCK_EX);
-    u64 used = sum_of_living(card);
+    u64 used = sum_of_living(cards[card].place);
     flock(usage_fd, LOCK_UN);
     return used;
 }
@@ -200,12 +239,16 @@ static void sleep_until(u64 time)
 
 void machine_run(int card, u64 ns)
 {
-    u64 *busy_until = &usage->busy_until[card], before = __atomic_load_n(busy_until, __ATOMIC_RELAXED), end;
+    int place = cards[card].place;
+    u64 *busy_until = &usage->busy_until[place], before = __atomic_load_n(busy_until, __ATOMIC_RELAXED), end;
     do {
         u64 time = now();
         end = (before > time ? before : time) + ns;
     } while (!__atomic_compare_exchange_n(busy_until, &before, end, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
-    __atomic_fetch_add(&me()->busy[card], ns, __ATOMIC_RELAXED);
+    __atomic_fetch_add(&me()->busy[place], ns, __ATOMIC_RELAXED);
+    __atomic_store_n(&ends[card], end, __ATOMIC_RELAXED);
     if (end > now() + MOST_WAITING)
         sleep_until(end - MOST_WAITING);
 }
+
+void machine_wait(int card) { sleep_until(__atomic_load_n(&ends[card], __ATOMIC_RELAXED)); }

@@ -8,13 +8,15 @@
 #define MAX_USERS 256
 
 struct card {
+    int place; /* in the file, and so in `usage` */
     unsigned char uuid[16];
     u64 total, context;
     char name[64];
 };
 
-/* A file next to that of STUB_CUDA: memory and compute time (ns) of each process, as a driver counts them.
-   Memory of exited processes is free. `peak` is the maximum of the memory of all running processes,
+/* A file next to that of the GPUs, which STUB_CUDA names, by default STUB_CARDS: memory and compute time (ns) of
+   each process, as a driver counts them. The process of entry n locks byte sizeof(struct usage) + n of the file
+   until it exits; then its memory is free. `peak` is the maximum of the memory of all running processes,
    `busy_until` the time (CLOCK_MONOTONIC) at which a GPU has run all launched kernels. */
 struct user {
     u64 pid, start;
@@ -27,7 +29,8 @@ struct usage {
     struct user users[MAX_USERS];
 };
 
-/* Reads the GPUs; NO_DEVICE if there are none. */
+/* Reads the GPUs; NO_DEVICE if there are none. With STUB_CARDS, which only containers have, a process sees the GPUs
+   whose device nodes it has, as with a driver. */
 int machine_start(void);
 int machine_cards(void);
 const struct card *machine_card(int card);
@@ -39,5 +42,6 @@ u64 machine_used(int card);
 /* Queues a kernel of that many ns after all kernels of all processes: a GPU runs one at a time. Blocks only if
    the queue is long. */
 void machine_run(int card, u64 ns);
+void machine_wait(int card); /* until all kernels of this process have run */
 
 #endif

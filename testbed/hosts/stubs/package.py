@@ -14,7 +14,8 @@ class Package:
     """A package without architecture.
 
     ``files`` maps paths without leading slash to texts; those that begin with ``#!`` are programs. A path
-    that ends with a slash is a folder. ``scripts`` maps names of maintainer scripts to texts.
+    that ends with a slash is a folder. ``scripts`` maps names of maintainer scripts to texts, ``relations``
+    further fields of the control file, such as Recommends.
     """
 
     name: str
@@ -24,11 +25,12 @@ class Package:
     files: Mapping[str, str] = field(default_factory=dict)
     conffiles: Sequence[str] = ()
     scripts: Mapping[str, str] = field(default_factory=dict)
+    relations: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def control(self) -> str:
         """The control file."""
-        relations = {"Depends": self.depends, "Conflicts": self.conflicts}
+        relations = {"Depends": self.depends, "Conflicts": self.conflicts, **self.relations}
         lines = [
             f"Package: {self.name}",
             f"Version: {self.version}",

@@ -4,7 +4,8 @@ Like the real daemons, the stubs parse their configuration at start; then they s
 has the real ``containerd`` and ``docker.io`` of Debian.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 from typing import Final
 
 from testbed.hosts.stubs.package import Package, with_service
@@ -18,6 +19,7 @@ DOCKER: Final = (
 )
 """The first is older than the ACK documentation requires."""
 CONTAINERD: Final = ("1.6.33-1", "1.7.27-1", "2.1.4-1")
+NO_TEXTS: Final[Mapping[str, str]] = MappingProxyType({})
 TOOLKIT: Final = ("1.13.5-1", "1.17.8-1", "1.18.0-1")
 CRI_O: Final = "1.32.1-1"
 CRI_DOCKERD: Final = "0.3.21~3-0~debian-bookworm"
@@ -100,9 +102,9 @@ cat >"$file" <<'END'
 
 def runtime_packages() -> list[Package]:
     """Return all runtimes and the toolkit."""
-    toolkit = [package for version in TOOLKIT for package in _toolkit(version)]
+    toolkits = [package for version in TOOLKIT for package in toolkit(version)]
     docker = [package for version in DOCKER for package in _docker(version)]
-    return [*docker, *(_containerd(version) for version in CONTAINERD), *toolkit, _cri_o(), _cri_dockerd()]
+    return [*docker, *(_containerd(version) for version in CONTAINERD), *toolkits, _cri_o(), _cri_dockerd()]
 
 
 def _docker(version: str) -> Iterator[Package]:
@@ -124,7 +126,8 @@ def _containerd(version: str) -> Package:
     return with_service(package, "containerd", "/usr/bin/containerd")
 
 
-def _toolkit(version: str) -> Iterator[Package]:
+def toolkit(version: str, programs: Mapping[str, str] = NO_TEXTS) -> Iterator[Package]:
+    """Yield the packages of one version of the toolkit; ``programs`` replaces texts of its stubs, by path."""
     least = f"(>= {version}), {{}} (<< 2)"
     tools = "libnvidia-container-tools"
     yield Package(
@@ -132,12 +135,15 @@ def _toolkit(version: str) -> Iterator[Package]:
         version,
         f"nvidia-container-toolkit-base (= {version}), {tools} {least.format(tools)}",
     )
-    programs = {
+    stubs = {
         "usr/bin/nvidia-container-runtime": '#!/bin/sh\nexec runc "$@"\n',
         "usr/bin/nvidia-ctk": _CTK.format(upstream=_upstream(version)),
     }
     yield Package(
-        "nvidia-container-toolkit-base", version, files=programs, scripts={"postinst": _TOOLKIT_POSTINST}
+        "nvidia-container-toolkit-base",
+        version,
+        files={**stubs, **programs},
+        scripts={"postinst": _TOOLKIT_POSTINST},
     )
     library = "libnvidia-container1"
     yield Package(tools, version, f"{library} {least.format(library)}")

@@ -1,7 +1,6 @@
 /* FAKE, for tests. The compute mode: programs set it in a file next to the state, for all processes. */
 #define _GNU_SOURCE
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "session.h"
 
@@ -10,8 +9,7 @@
 static FILE *mode_file(const struct card *card, const char *how)
 {
     char path[4096];
-    const char *state = getenv("STUB_NVML");
-    snprintf(path, sizeof path, "%s.compute-mode.%s", state ? state : "", card->uuid);
+    snprintf(path, sizeof path, "%s.compute-mode.%s", state_path(), card->uuid);
     return fopen(path, how);
 }
 

@@ -162,13 +162,19 @@ static u32 parse(FILE *file, const char *path, struct state *state)
     return OK;
 }
 
+const char *state_path(void)
+{
+    const char *named = getenv("STUB_NVML");
+    return named ? named : STUB_STATE;
+}
+
 u32 state_refresh(void)
 {
-    const char *path = getenv("STUB_NVML");
+    const char *path = state_path();
     struct stat found = {0};
-    if (path && stat(path, &found) == 0 && same_file(&found, &seen))
+    if (stat(path, &found) == 0 && same_file(&found, &seen))
         return verdict;
-    FILE *file = path ? fopen(path, "re") : NULL;
+    FILE *file = fopen(path, "re");
     if (!file) {
         seen = (struct stat){0};
         return verdict = DRIVER_NOT_LOADED;

@@ -82,6 +82,9 @@ struct state {
 /* Reads the file of STUB_NVML if it has changed. Returns OK, DRIVER_NOT_LOADED if there is none, or
    UNKNOWN for an invalid one, with the line on stderr. The caller has the lock. */
 u32 state_refresh(void);
+
+/* The state file: STUB_NVML, or by default STUB_STATE. */
+const char *state_path(void);
 const struct state *state_now(void);
 
 #endif

@@ -21,7 +21,7 @@ from tests.fixtures.gpu_nodes import (
     until_event,
     until_unhealthy,
 )
-from tests.support.recount import cards_of, live, until_agreed
+from tests.support.recount import cards_of, live, one_pod, until_agreed
 
 pytestmark = [
     pytest.mark.integration,
@@ -54,10 +54,7 @@ async def until_published(node: GpuNode, *expected: tuple[int, bool]) -> None:
 
 
 async def test_mig_mode_closes_a_gpu_and_affects_no_running_pod(gpus: GpuBed, node: GpuNode) -> None:
-    bed = gpus.bed
-    await bed.create_pods([pod("on-card-0", container(4))])
-    await running(bed, "on-card-0")
-    before = live(node)
+    bed, before = gpus.bed, await one_pod(gpus, node)
     node.stub.set(0, mig=1)
     await until_unhealthy(node, "0", NOTICED_S)
     await until_allocatable(node, T4)

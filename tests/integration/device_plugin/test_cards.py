@@ -20,7 +20,7 @@ from tests.fixtures.gpu_nodes import (
     until_event,
     until_unhealthy,
 )
-from tests.support.recount import cards_of, live, until_agreed
+from tests.support.recount import cards_of, live, one_pod, until_agreed
 
 pytestmark = [
     pytest.mark.integration,
@@ -45,10 +45,7 @@ def says_xid(number: int) -> Callable[[str], bool]:
 async def test_an_xid_makes_its_gpu_unschedulable_and_affects_no_running_pod(
     gpus: GpuBed, node: GpuNode
 ) -> None:
-    bed = gpus.bed
-    await bed.create_pods([pod("on-card-0", container(4))])
-    await running(bed, "on-card-0")
-    before = live(node)
+    bed, before = gpus.bed, await one_pod(gpus, node)
     assert [each.index for each in before] == [0]
     node.stub.xid(0, 79)
     await until_unhealthy(node, "0")

@@ -88,7 +88,6 @@ async def test_pods_that_the_agent_cannot_see_fail_with_the_reason_and_their_own
 ) -> None:
     bed = gpus.bed
     link.cut()
-    begun = time.monotonic()
     await bed.api.create(owners("Deployment"), owner("Deployment", "deployed", 1, container(3)))
 
     async def placed() -> bool:
@@ -104,7 +103,6 @@ async def test_pods_that_the_agent_cannot_see_fail_with_the_reason_and_their_own
 
     found = await until(refused, "the pod to be rejected")
     assert found is not None
-    assert time.monotonic() - begun < 10
     assert found["status"]["reason"] == "UnexpectedAdmissionError"
     assert "no container on node faulty waits for 3 of aliyun.com/gpu-mem" in found["status"]["message"]
     # The controller of a StatefulSet deletes a failed pod at once: only the event remains.

@@ -71,6 +71,12 @@ async def nothing_left(gpus: GpuBed, node: GpuNode) -> AsyncIterator[None]:
     await clear(gpus.bed, node)
 
 
+async def bind_next(gpus: GpuBed) -> None:
+    """Create the pod ``next`` and wait until it is bound, whether or not the agent works."""
+    await gpus.bed.create_pods([pod("next", container(4))])
+    await bound(gpus.bed, "next")
+
+
 async def until_runs(row: FaultRow, node: GpuNode, name: str, *, since: float) -> None:
     """Wait until the pod runs with a GPU, and note the time as the recovery."""
 
@@ -93,8 +99,7 @@ async def test_an_agent_that_is_killed_serves_the_same_gpus_when_it_starts_again
     before = await two_pods(gpus, node)
     async with never_overcommitted(node, T4):
         await node.kubelet.kill(NAME)
-        await gpus.bed.create_pods([pod("next", container(4))])
-        await bound(gpus.bed, "next")
+        await bind_next(gpus)
         await node.kubelet.start(NAME)
         started = time.monotonic()
         await until_registered(node)
@@ -112,8 +117,7 @@ async def test_a_frozen_agent_answers_when_it_continues(
     before = await two_pods(gpus, node)
     async with never_overcommitted(node, T4):
         await node.kubelet.pause(NAME)
-        await gpus.bed.create_pods([pod("next", container(4))])
-        await bound(gpus.bed, "next")
+        await bind_next(gpus)
         await node.kubelet.resume(NAME)
         await until_runs(fault_row, node, "next", since=time.monotonic())
     await running(gpus.bed, "next")

@@ -300,22 +300,15 @@ async def test_unprivileged_users_and_setuid_programs_are_limited(bed: Bed, node
     assert seen(node, found).refusals == 2
 
 
-async def unpacked(userland: userlands.Userland) -> Path:
-    try:
-        return await userlands.ensure(userland)
-    except TestbedError as reason:
-        pytest.skip(f"no packages of another C library: {reason}")
-
-
 async def load(node: GpuNode, folder: Path, image: str, files: dict[str, Path]) -> None:
     """Give the node an image of these files and a shell."""
     archive = folder / "image.tar"
-    program_image.save(archive, image, {"bin/sh": needs.look().busybox, **files}, env=cuda_image.ENV)
+    program_image.save(archive, image, {"bin/sh": needs.look().busybox, **files})
     await node.kubelet.load_images(archive)
 
 
 async def test_programs_of_glibc_2_31_are_limited(bed: Bed, node: GpuNode, tmp_path: Path) -> None:
-    root = await unpacked(userlands.BULLSEYE)
+    root = await userlands.ensure(userlands.OLD_GLIBC)
     await load(node, tmp_path, OLD_IMAGE, userlands.glibc(root, "cuda_malloc", tmp_path / "cuda_malloc"))
     found = await start(bed, "old", cuda(image=OLD_IMAGE))
     assert REFUSED in await inside(bed, "old", "cuda_malloc -size=5000")
@@ -327,7 +320,7 @@ async def test_programs_of_glibc_2_31_are_limited(bed: Bed, node: GpuNode, tmp_p
 async def test_programs_that_cannot_load_the_library_run_without_it(
     bed: Bed, node: GpuNode, tmp_path: Path
 ) -> None:
-    root = await unpacked(userlands.STRANGERS)
+    root = await userlands.ensure(userlands.STRANGERS)
     programs = {**userlands.musl(root, tmp_path), **userlands.i386(root, tmp_path)}
     await load(node, tmp_path, STRANGE_IMAGE, programs)
     await start(bed, "strange", cuda(image=STRANGE_IMAGE))

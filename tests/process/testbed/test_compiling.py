@@ -14,7 +14,7 @@ pytestmark = needs_compiler
 
 
 def test_the_stub_nvml_compiles_without_warnings(tmp_path: Path) -> None:
-    strict = ("-Wpedantic", "-Wshadow")
+    strict = (*source(580).flags, "-Wpedantic", "-Wshadow")
     assert "-Werror" in compile_command(source(580), tmp_path)
     assert compiled(replace(source(580), flags=strict), tmp_path).exists()
 

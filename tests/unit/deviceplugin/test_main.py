@@ -118,3 +118,8 @@ def test_a_kubeconfig_that_cannot_be_read_ends_the_program_with_2_and_one_line(
     assert ended.exit_code == 2
     assert ended.stderr.startswith(f"gpushare device-plugin: kubeconfig {path}: ")
     assert len(ended.stderr.splitlines()) == 1
+
+
+def test_nvml_is_in_the_library_path_by_default() -> None:
+    assert settings().driver_root is None
+    assert settings("--driver-root=/run/nvidia/driver").driver_root == Path("/run/nvidia/driver")

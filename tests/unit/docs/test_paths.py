@@ -18,8 +18,12 @@ FOLDERS = {path.name for path in ROOT.iterdir() if path.is_dir()}
 
 
 def paths(page: Path) -> list[str]:
-    """Paths between backticks that begin in a folder of the repository, or for the tests in one of theirs."""
-    found = re.findall(r"`((?:[\w.-]+/)+[\w.-]*)`", page.read_text())
+    """Paths between backticks that begin in a folder of the repository, or for the tests in one of theirs.
+
+    Users copy ``inventories/example`` to ``inventories/mine``.
+    """
+    text = page.read_text().replace("inventories/mine/", "inventories/example/")
+    found = re.findall(r"`((?:[\w.-]+/)+[\w.-]*)`", text)
     if page.parent.name == "tests":
         return [path if path.startswith("ansible/") else f"tests/{path}" for path in found]
     return [path for path in found if path.split("/")[0] in FOLDERS and path != "gpushare/grants.json"]

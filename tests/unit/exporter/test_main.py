@@ -64,3 +64,8 @@ def test_a_missing_kubeconfig_ends_the_program_with_2_and_one_line(tmp_path: Pat
     ended = CliRunner().invoke(command, ["--node-name=n", f"--kubeconfig={tmp_path / 'none'}"])
     assert (ended.exit_code, len(ended.stderr.splitlines())) == (2, 1)
     assert ended.stderr.startswith(f"gpushare exporter: kubeconfig {tmp_path / 'none'}: no such file")
+
+
+def test_nvml_is_in_the_library_path_by_default() -> None:
+    assert settings().driver_root is None
+    assert settings("--driver-root=/run/nvidia/driver").driver_root == Path("/run/nvidia/driver")

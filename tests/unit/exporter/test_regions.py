@@ -56,6 +56,14 @@ def test_limits_and_region_of_a_container_are_read(tmp_path: Path) -> None:
     assert [process.pid for process in container.region.processes] == [42]
 
 
+def test_where_no_process_of_the_node_is_visible_none_has_ended(tmp_path: Path) -> None:
+    write_container_directory(tmp_path / "state", OWNER, LIMITS, SOUND)
+    (tmp_path / "proc").mkdir()
+    (container,) = isolation_of(tmp_path / "state", [7], tmp_path / "proc").containers
+    assert container.region
+    assert container.region.cards == USES
+
+
 def test_a_container_with_an_empty_region_uses_nothing(tmp_path: Path) -> None:
     write_container_directory(tmp_path, OWNER, LIMITS, empty())
     assert only(tmp_path) == LimitedContainer(OWNER, LIMITS, UNUSED)

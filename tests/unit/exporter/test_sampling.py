@@ -144,9 +144,8 @@ async def test_a_driver_that_does_not_respond_loses_its_series_and_no_scrape(tmp
     async with setting(tmp_path) as found:
         await rounds(found, lambda: found.sampler.snapshot is not None)
         found.cards.answer = None
-        begun = time.monotonic()
+        # A scrape is a plain function: it cannot wait for the driver.
         assert found.shown("DCGM_FI_DEV_FB_USED", "gpu") == {"0": 100}
-        assert time.monotonic() - begun < 0.2
         await rounds(found, lambda: found.up["nvml"] == 0)
         assert found.up == {**ALL_UP, "nvml": 0}
         assert found.shown("DCGM_FI_DEV_FB_USED", "gpu") == {}

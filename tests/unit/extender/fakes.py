@@ -74,6 +74,8 @@ class FakeApi:
     posts: list[Post] = field(default_factory=list)
     reads: int = 0
     read_error: Exception | None = None
+    during_reads: deque[Callable[[], None]] = field(default_factory=deque)
+    """Called one by one after a pod was read, before the answer arrives."""
     notes: list[Event] = field(default_factory=list)
     note_errors: deque[ApiError | None] = field(default_factory=deque)
     noted: asyncio.Event = field(default_factory=asyncio.Event)
@@ -112,7 +114,10 @@ class FakeApi:
         self.reads += 1
         if self.read_error:
             raise self.read_error
-        return self.pods.get(f"{namespace}/{name}")
+        found = self.pods.get(f"{namespace}/{name}")
+        if self.during_reads:
+            self.during_reads.popleft()()
+        return found
 
     async def write_event(self, event: Event) -> None:
         self.noted.set()

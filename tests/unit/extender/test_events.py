@@ -2,9 +2,11 @@
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
+
+import pytest
 
 from gpushare.contract import EVENT_MALFORMED, EVENT_REFUSED
 from gpushare.extender.cluster import Cluster
@@ -15,6 +17,7 @@ from gpushare.model.demand import Malformed
 from gpushare.model.objects import Node, Pod
 from gpushare.ports import pod_event
 from gpushare.runtime.events import EventRecorder, RecorderSettings
+from gpushare.runtime.fairness import FairGate
 from tests.builders.scheduling import node, pod
 from tests.support.waiting import until
 from tests.unit.extender.fakes import FakeApi, refused
@@ -71,6 +74,30 @@ class Scene:
         self.recorder.record(last)
         await until(lambda: self.api.notes and self.api.notes[-1] == last)
         assert [note.text for note in self.api.notes[:-1]] == list(wanted)
+
+
+class Turns(FairGate):
+    """Turns on a clock that each reading advances; ``after`` is called after each slice."""
+
+    def __init__(self, after: Callable[[], None] = lambda: None) -> None:
+        super().__init__(self.clock, self.pause)
+        self.pauses: list[float] = []
+        self.worked = 0.0
+        self.now = self.began = 0.0
+        self.after = after
+
+    async def turn(self, source: str = "") -> None:
+        await super().turn(source)
+        self.began = self.now + 0.001
+
+    def clock(self) -> float:
+        self.now += 0.001
+        return self.now
+
+    async def pause(self, seconds: float) -> None:
+        self.worked += self.now - self.began
+        self.pauses.append(seconds)
+        self.after()
 
 
 def scene_with(*things: Node | Pod) -> Scene:
@@ -142,6 +169,24 @@ async def test_a_pod_that_the_scheduler_has_not_tried_has_no_explanation() -> No
     scene.explain()
     async with scene.writing():
         await scene.texts()
+
+
+async def test_a_pod_that_is_placed_while_its_explanation_is_computed_gets_no_event() -> None:
+    scene = scene_with(*FULL, waiting("p"))
+    scene.cluster.turns = Turns(lambda: scene.see(pod("p", 2, at="n", card=0)))
+    scene.explain()
+    async with scene.writing():
+        await scene.texts()
+
+
+async def test_an_explanation_leaves_nine_tenths_of_the_time_to_other_work() -> None:
+    scene = scene_with(*(node(f"n{number}", 2) for number in range(200)), waiting("p"))
+    scene.cluster.turns = turns = Turns()
+    scene.explain()
+    async with scene.writing():
+        await until(lambda: scene.api.notes)
+    assert len(turns.pauses) > 1
+    assert sum(turns.pauses) == pytest.approx(9 * turns.worked)
 
 
 async def test_a_malformed_pod_gets_its_problem() -> None:

@@ -16,7 +16,8 @@ from gpushare.runtime.http import PendingResponse, Request, Response
 class ServiceFake:
     """A fake service that returns its arguments."""
 
-    def answer(self, verb: str, body: bytes) -> bytes:
+    def answer(self, verb: str, body: bytes, source: str) -> bytes:
+        assert source == "10.0.0.1"
         return f"{verb} {body.decode()}".encode()
 
     async def preempt(self, body: bytes, source: str) -> bytes:

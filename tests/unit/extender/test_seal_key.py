@@ -18,6 +18,7 @@ from gpushare.model.changes import Deleted, Upserted
 from gpushare.model.objects import Pod
 from gpushare.ports import StoredKey
 from tests.builders.scheduling import free, node, pod
+from tests.support.steps import finished
 from tests.unit.extender.fakes import FakeApi, refused, silence
 
 STORED = StoredKey(b"k" * 32, "2025-01-01T00:00:00Z", "7")
@@ -48,10 +49,10 @@ async def until(met: Callable[[], bool]) -> None:
             await asyncio.sleep(0.001)
 
 
-def bound(sealer: Sealer, card: int = 1) -> Pod:
-    plain = replace(pod("a", 4, at="n", card=card), created=LATER)
+def bound(sealer: Sealer, card: int = 1, uid: str = "a") -> Pod:
+    plain = replace(pod(uid, 4, at="n", card=card), created=LATER)
     assert plain.claim is not None
-    return replace(plain, seal=sealer.seal("a", "n", plain.claim))
+    return replace(plain, seal=sealer.seal(uid, "n", plain.claim))
 
 
 def cluster_with(sealer: Sealer) -> Cluster:
@@ -160,12 +161,27 @@ def test_another_key_changes_no_known_gpu() -> None:
     cluster = cluster_with(Sealer(STORED.key, STORED.written))
     cluster.see_pod(bound(cluster.sealer))
     cluster.see_pod(replace(bound(cluster.sealer), claim=pod("a", 4, at="n", card=0).claim))
-    cluster.change_sealer(Sealer(b"x" * 32, "2028-01-01T00:00:00Z"))
+    finished(cluster.change_sealer_steps(Sealer(b"x" * 32, "2028-01-01T00:00:00Z")))
     assert free(cluster.ledger, "n") == [14, 10]
 
 
 def test_a_pod_that_is_gone_does_not_return_with_another_key() -> None:
     cluster = cluster_with(Sealer(b"x" * 32, STORED.written))
     cluster.change_pods([Upserted("a", bound(Sealer(STORED.key))), Deleted("a")])
-    cluster.change_sealer(Sealer(STORED.key, STORED.written))
+    finished(cluster.change_sealer_steps(Sealer(STORED.key, STORED.written)))
     assert free(cluster.ledger, "n") == [14, 14]
+
+
+def test_pods_may_change_and_go_while_they_are_checked_with_another_key() -> None:
+    """They are all pods of a cluster, so the watch continues between them."""
+    cluster = cluster_with(Sealer(b"x" * 32, STORED.written))
+    sealer = Sealer(STORED.key, STORED.written)
+    cluster.change_pods(Upserted(uid, bound(sealer, uid=uid)) for uid in "bcd")
+    assert free(cluster.ledger, "n") == [2, 2]
+    steps = cluster.change_sealer_steps(sealer)
+    next(steps)
+    changed = replace(bound(sealer, uid="c"), labels=(("changed", "yes"),))
+    cluster.change_pods([Upserted("c", changed), Deleted("d")])
+    finished(steps)
+    assert set(cluster.pods) == {"b", "c"}
+    assert free(cluster.ledger, "n") == [14, 6]

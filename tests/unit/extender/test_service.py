@@ -1,17 +1,30 @@
 """The service without its neighbours: what it answers from the ledger."""
 
 import asyncio
+from itertools import count
 from typing import Any, cast
 
 import msgspec
 from structlog.testing import capture_logs
 
+from gpushare.contract import LABEL_CARDS_PER_POD, RESOURCE_MEM
 from gpushare.extender.cluster import Cluster
 from gpushare.extender.metrics import ExtenderMetrics
 from gpushare.extender.service import SchedulerService
 from gpushare.model.changes import Upserted
+from gpushare.runtime.fairness import FairGate
 from gpushare.scheduling.inspection import inspect
 from tests.builders.scheduling import node, pod
+
+
+def on_two_gpus(units: int) -> dict[str, object]:
+    """A pending pod as the API writes it."""
+    container = {"name": "main", "resources": {"limits": {RESOURCE_MEM: units}}}
+    labels = {LABEL_CARDS_PER_POD: "2"}
+    return {
+        "metadata": {"name": "p", "namespace": "ns", "uid": "p", "labels": labels},
+        "spec": {"containers": [container]},
+    }
 
 
 class Synced:
@@ -55,3 +68,16 @@ def test_of_many_requests_that_are_refused_some_are_logged_and_all_are_counted()
     assert 100 <= len(logs) < 500
     sample = {"verb": "filter", "result": "error"}
     assert metrics.registry.get_sample_value("gpushare_extender_requests_total", sample) == 1000
+
+
+async def test_an_answer_that_takes_long_is_computed_in_slices_and_is_the_same() -> None:
+    cluster = Cluster()
+    names = [f"n{number:03}" for number in range(500)]
+    cluster.change_nodes([Upserted(name, node(name, 14, 14)) for name in names])
+    for verb, units in (("filter", 8), ("filter", 80), ("prioritize", 6)):
+        body = msgspec.json.encode({"Pod": on_two_gpus(units), "NodeNames": names})
+        cluster.turns = FairGate(clock=count().__next__)
+        later = service(cluster).answer(verb, body)
+        assert not isinstance(later, bytes)
+        cluster.turns = FairGate(clock=lambda: 0)
+        assert service(cluster).answer(verb, body) == await later

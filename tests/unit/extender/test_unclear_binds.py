@@ -96,6 +96,30 @@ async def test_past_the_deadline_a_quorum_read_that_shows_it_unbound_releases_it
         assert not k.unclear
 
 
+async def test_a_pod_that_the_watch_shows_gone_during_the_read_of_its_bind_is_not_counted_again() -> None:
+    async with kept() as k:
+        k.api.has(BOUND)
+
+        def gone() -> None:
+            k.api.pods.clear()
+            k.cluster.change_pods([Deleted("a")])
+
+        k.api.during_reads.append(gone)
+        await k.unclear.check(POD)
+        assert k.free == [14]
+        assert not k.cluster.pods
+
+
+async def test_a_pod_that_changes_during_the_read_of_its_bind_is_read_again() -> None:
+    async with kept() as k:
+        k.api.has(BOUND)
+        k.api.during_reads.append(lambda: k.show(replace(POD, unschedulable="0/1 nodes")))
+        await k.unclear.check(POD)
+        assert k.free == [10]
+        assert not k.unclear
+        assert k.api.reads == 2
+
+
 async def test_past_the_deadline_a_read_that_fails_releases_nothing() -> None:
     async with kept(api_request_s=SHORT_S) as k:
         await k.past_deadline()

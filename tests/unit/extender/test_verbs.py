@@ -4,7 +4,7 @@ import contextlib
 import json
 from collections.abc import Callable
 from functools import partial
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -17,26 +17,29 @@ from gpushare.extender.verbs import (
     VerbResult,
     bind_request,
     error_answer,
-    filter_verb,
+    filter_steps,
     preempt_steps,
-    prioritize_verb,
+    prioritize_steps,
 )
 from gpushare.scheduling.disruption import BudgetsOf, no_budgets
 from gpushare.scheduling.ledger import EMPTY_LEDGER, Ledger
 from tests.builders.scheduling import budget, cluster, node, pod
 from tests.property.strategies import json_values
+from tests.support.steps import finished
 
 Verb = Callable[[bytes, Ledger], VerbResult]
 
 
+def filter_verb(request_body: bytes, ledger: Ledger, most: int = 0) -> VerbResult:
+    return finished(filter_steps(request_body, ledger, most=most))
+
+
+def prioritize_verb(request_body: bytes, ledger: Ledger) -> VerbResult:
+    return finished(prioritize_steps(request_body, ledger))
+
+
 def preempt_verb(request_body: bytes, ledger: Ledger, budgets_of: BudgetsOf = no_budgets) -> VerbResult:
-    """All steps."""
-    steps = preempt_steps(request_body, ledger, budgets_of)
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            return cast("VerbResult", end.value)
+    return finished(preempt_steps(request_body, ledger, budgets_of))
 
 
 VERBS = (filter_verb, prioritize_verb, preempt_verb)

@@ -29,7 +29,6 @@ from gpushare.model.changes import Upserted
 from gpushare.runtime.listener import bind_socket
 from gpushare.runtime.server import HttpServer
 from testbed.control_plane.pki import Authority, KeyPair
-from tests.support.waiting import until
 
 API = "/apis/custom.metrics.k8s.io/v1beta2"
 FRONT = "front-proxy-client"
@@ -90,7 +89,7 @@ class MetricsApi:
             nodes=self.nodes,
             metrics=self.metrics,
         )
-        self.http = HttpServer(service.handle, max_body=100, tls=self.auth.tls)
+        self.http = HttpServer(service.handle, max_body=100, tls=self.auth.tls.context)
         self.port = 0
 
     def serve_by(self, authority: Authority) -> KeyPair:
@@ -153,12 +152,11 @@ async def serving(folder: Path, *, trusted: bool = True) -> AsyncIterator[Metric
     api.add(api.nodes, DirectoryEntry("", "n", {"zone": "z"}))
     listener = bind_socket("127.0.0.1", 0)
     api.port = listener.getsockname()[1]
-    reloading = asyncio.create_task(api.auth.run())
+    reloading = asyncio.create_task(api.auth.tls.run())
     serving_ = asyncio.create_task(api.http.serve(listener))
     try:
         if trusted:
             api.trust(api.front_ca)
-            await until(lambda: bool(api.auth._served))
         yield api
     finally:
         reloading.cancel()

@@ -8,6 +8,7 @@ from typing import Any
 
 import aiohttp
 import pytest
+from structlog.testing import capture_logs
 
 from gpushare.errors import ApiError, SourceError
 from gpushare.metricsapi.queries import MetricValue, ObjectKind
@@ -221,8 +222,9 @@ async def test_a_renewed_certificate_is_served_without_a_restart(tmp_path: Path)
 
 async def test_a_half_written_certificate_is_not_served(tmp_path: Path) -> None:
     async with serving(tmp_path) as api:
-        (tmp_path / "tls.crt").write_text("half")
-        await until(lambda: api.auth._last_error is not None)
+        with capture_logs() as logs:
+            (tmp_path / "tls.crt").write_text("half")
+            await until(lambda: "certificate_not_renewed" in [each["event"] for each in logs])
         assert await api.ask("/healthz") == (200, "ok")
 
 

@@ -87,10 +87,8 @@ async def test_an_exporter_that_does_not_respond_loses_its_values_only(broken: s
     async with site(timeout_s=0.2) as (made, pages):
         made.pages = {"/n": page("p", 23), "/m": broken}
         metrics = ApiMetrics()
-        begun = time.monotonic()
         with capture_logs() as logs:
             assert set(await exporters(made, pages, metrics).values(QUERY)) == {"p"}
-        assert time.monotonic() - begun < 2
         assert [each["url"] for each in logs] == [f"{made.url}/m"]
         count = metrics.registry.get_sample_value
         for result in ("ok", "error"):

@@ -1,6 +1,5 @@
 """Rules for the catalogue, its metrics as families, and the daemons that serve them."""
 
-import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterable
 
@@ -17,8 +16,8 @@ from gpushare.monitoring import catalogue
 from gpushare.monitoring.catalogue import Group, Metric
 from gpushare.monitoring.families import Series, counter, family, gauge
 from gpushare.mpsd.metrics import MpsMetrics
-from gpushare.runtime.fairness import FairGate
 from gpushare.scheduling.ledger import EMPTY_LEDGER
+from tests.support.steps import finished
 
 ALL = catalogue.ALL
 OTHER_UNITS = ("_mib", "_percent", "_ms", "_mhz", "_kib")
@@ -56,8 +55,8 @@ def test_names_and_labels_of_the_ack_documentation_are_exact() -> None:
 
 
 def extender_families() -> Iterable[Family]:
-    page = asyncio.run(LedgerPage(lambda: EMPTY_LEDGER, tuple, FairGate().turn).render())
-    return [*ExtenderMetrics().registry.collect(), *text_string_to_metric_families(page)]
+    page = finished(LedgerPage(lambda: EMPTY_LEDGER, tuple).steps())
+    return [*ExtenderMetrics().registry.collect(), *text_string_to_metric_families(page.decode())]
 
 
 @pytest.mark.parametrize(

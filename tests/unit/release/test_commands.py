@@ -50,6 +50,11 @@ def test_images_are_signed_by_digest() -> None:
     assert sign[-1] == attest[-1] == "example.com/cli@sha256:1"
 
 
+def test_an_image_without_python_packages_has_no_sbom_of_them() -> None:
+    assert [supply.has_packages(name) for name in ("cli", "samples")] == [True, False]
+    assert supply.sign_commands("samples", "a@sha256:1") == [["cosign", "sign", "--yes", "a@sha256:1"]]
+
+
 def test_signing_requires_a_build(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="make images"):
         supply.references(tmp_path / "images.json")

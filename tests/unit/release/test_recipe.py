@@ -5,12 +5,12 @@ from pathlib import Path
 import pytest
 
 from gpushare.errors import ConfigError
-from release.recipe import Order, inputs, key
+from release.recipe import ROOT, Order, inputs, key
 
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    for name in ("Containerfile", ".containerignore", ".ci/bootstrap", "release/a.py", "LICENSE"):
+    for name in ("Containerfile", ".containerignore", ".ci/bootstrap", "release/podman.py", "LICENSE"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(name)
     for name in ("README.md", "pyproject.toml", "uv.lock", "gpushare/a.py", "gpushare/__pycache__/a.pyc"):
@@ -23,7 +23,7 @@ def test_equal_sources_have_the_same_key(root: Path) -> None:
     assert key(Order(), "", root) == key(Order(registry="other.example.com"), "", root)
 
 
-@pytest.mark.parametrize("name", ["Containerfile", "uv.lock", "gpushare/a.py", "release/a.py"])
+@pytest.mark.parametrize("name", ["Containerfile", "uv.lock", "gpushare/a.py", "release/podman.py"])
 def test_a_changed_source_changes_the_key(root: Path, name: str) -> None:
     before = key(Order(), "", root)
     (root / name).write_text("changed")
@@ -65,3 +65,9 @@ def test_a_platform_without_an_operating_system_is_rejected() -> None:
 def test_platforms_require_a_base_image() -> None:
     with pytest.raises(ConfigError, match="BASE_IMAGE"):
         Order(platforms=("linux/amd64", "linux/arm64"))
+
+
+def test_files_of_a_release_that_are_not_in_an_image_do_not_build_the_images_again() -> None:
+    names = {str(path.relative_to(ROOT)) for path in inputs()}
+    assert "release/build.py" in names
+    assert not {"release/bundle.py", "release/krew.py"} & names

@@ -16,7 +16,7 @@ def request(path: str, method: str = "GET", accept: bytes = b"") -> Request:
 def routes(
     problem: str | None = None,
     notices: tuple[str, ...] = (),
-    gauges: Callable[[], Awaitable[str]] | None = None,
+    gauges: Callable[[], Awaitable[bytes]] | None = None,
 ) -> AdminRoutes:
     registry = CollectorRegistry()
     Gauge("answer", "The answer.", registry=registry).set(42)
@@ -85,8 +85,8 @@ def test_metrics_have_the_format_that_the_client_accepts(
     [(b"", b"answer 42.0\nmore 1.0\n"), (b"application/openmetrics-text", b"answer 42.0\nmore 1.0\n# EOF\n")],
 )
 async def test_gauges_that_take_a_while_are_part_of_the_metrics(accept: bytes, end: bytes) -> None:
-    async def gauges() -> str:
-        return "more 1.0\n"
+    async def gauges() -> bytes:
+        return b"more 1.0\n"
 
     response = routes(gauges=gauges)(request("/metrics", accept=accept))
     assert not isinstance(response, Response)

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 
@@ -22,6 +22,20 @@ def note(text: str) -> Event:
 
 def alarm(text: str) -> Event:
     return node_event("n", "Overcommitted", text)
+
+
+def later(*texts: str) -> Callable[[], Awaitable[Event]]:
+    """Makes events with these texts, one at each call."""
+    left = iter(texts)
+
+    async def make() -> Event:
+        return note(next(left))
+
+    return make
+
+
+async def skipped() -> None:
+    """Makes no event."""
 
 
 def answer(status: int, *, reason: str = "", retry_after_s: float = 0) -> ApiError:
@@ -102,7 +116,7 @@ async def test_a_routine_event_waits_for_all_others() -> None:
     scene = Scene()
     async with scene.writing():
         scene.record(note("placed"))
-        scene.recorder.record_later("p", lambda: note("explained"))
+        scene.recorder.record_later("p", later("explained"))
         scene.record(alarm("alarm"))
     assert scene.texts == ["alarm", "explained", "placed"]
 
@@ -282,11 +296,10 @@ async def test_while_a_backlog_grows_the_pauses_are_longer() -> None:
 
 async def test_a_deferred_event_is_created_when_written_and_at_each_retry() -> None:
     scene = Scene(errors=deque([None, answer(500)]))
-    made = iter("xyz")
-    scene.recorder.record_later("p", lambda: note(next(made)))
-    scene.recorder.record_later("p", lambda: note(next(made)))
-    scene.recorder.record_later("q", lambda: note(next(made)))
-    scene.recorder.record_later("r", lambda: None)
+    make = later(*"xyz")
+    for key in "ppq":
+        scene.recorder.record_later(key, make)
+    scene.recorder.record_later("r", skipped)
     async with scene.writing():
         pass
     assert scene.attempts == ["x", "y", "z"]
@@ -295,7 +308,7 @@ async def test_a_deferred_event_is_created_when_written_and_at_each_retry() -> N
 async def test_a_deferred_event_that_fails_affects_no_other() -> None:
     scene = Scene()
 
-    def broken() -> Event:
+    async def broken() -> Event:
         raise ZeroDivisionError
 
     scene.recorder.record_later("p", broken)
@@ -312,17 +325,5 @@ async def test_an_event_that_is_not_written_lets_other_work_run() -> None:
     scene = Scene()
     async with scene.writing():
         for each in range(3):
-            scene.recorder.record_later(str(each), lambda: None)
+            scene.recorder.record_later(str(each), skipped)
     assert (scene.texts, scene.pauses) == ([], [0.0] * 3)
-
-
-async def test_making_events_takes_at_most_a_tenth_of_the_time() -> None:
-    scene = Scene()
-
-    def slow() -> Event:
-        scene.now += 0.5
-        return note("why")
-
-    async with scene.writing():
-        scene.recorder.record_later("uid", slow)
-    assert (scene.texts, scene.pauses) == (["why"], [4.5])

@@ -1,12 +1,14 @@
 """The order of turns."""
 
 import asyncio
+from collections.abc import Generator
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from gpushare.runtime.fairness import FairGate, FairQueue, FairSlots, source_of
+from tests.support.waiting import until
 
 
 @pytest.mark.parametrize(
@@ -131,6 +133,75 @@ async def test_a_request_waits_for_one_slice_although_several_jobs_compute() -> 
     await asyncio.gather(*tasks, return_exceptions=True)
     assert max(before_request) == 1
     assert sum(before_request) > 30
+
+
+class Timed:
+    """A clock that the steps advance, and the pauses between slices."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.pauses: list[float] = []
+
+    def clock(self) -> float:
+        return self.now
+
+    async def pause(self, seconds: float) -> None:
+        self.pauses.append(seconds)
+
+    def steps(self, *seconds: float) -> Generator[None, None, str]:
+        """Steps of these durations."""
+        for each in seconds:
+            self.now += each
+            yield
+        return "done"
+
+
+async def test_steps_run_in_slices_of_two_milliseconds() -> None:
+    time, turns = Timed(), 0
+
+    class Gate(FairGate):
+        async def turn(self, source: str = "") -> None:
+            nonlocal turns
+            turns += 1
+            await super().turn(source)
+
+    gate = Gate(time.clock)
+    assert await gate.run(time.steps(*[0.0005] * 8)) == "done"
+    assert turns == 3
+    assert await gate.run(time.steps(0.01, 0.01)) == "done"
+    assert turns == 6
+
+
+async def test_background_work_may_leave_most_of_the_time_to_other_work() -> None:
+    time = Timed()
+    gate = FairGate(time.clock, time.pause)
+    assert await gate.run(time.steps(0.001, 0.001, 0.003), idle_per_work=9) == "done"
+    assert time.pauses == pytest.approx([0.018, 0.027, 0])
+
+
+async def test_while_requests_arrive_a_waiter_passes_every_ten_milliseconds() -> None:
+    time, asked, arriving = Timed(), 0, True
+
+    def urgent() -> bool:
+        nonlocal asked
+        asked += 1
+        return arriving
+
+    gate = FairGate(time.clock)
+    gate.yield_to(urgent)
+    async with asyncio.timeout(20):
+        await gate.turn()
+        for each in (0.01, 0.01):
+            waiter = asyncio.create_task(gate.turn())
+            before = asked
+            await until(lambda before=before: asked >= before + 3)  # type: ignore[misc]
+            assert not waiter.done()
+            time.now += each
+            await waiter
+        waiter = asyncio.create_task(gate.turn())
+        await until(lambda: asked >= 3)
+        arriving = False
+        await waiter
 
 
 async def test_jobs_of_one_source_take_turns() -> None:

@@ -13,7 +13,7 @@ from structlog.testing import capture_logs
 from gpushare.runtime.http import PendingResponse, Request, Response, text_response
 from gpushare.runtime.listener import bind_socket
 from gpushare.runtime.server import HttpServer, ServerLimits
-from gpushare.runtime.tls import TlsFiles, server_context
+from gpushare.runtime.tls import MutualTls, TlsFiles
 from testbed.control_plane.pki import Authority
 from tests.support.waiting import until
 
@@ -254,7 +254,7 @@ async def test_strangers_without_a_certificate_do_not_keep_the_scheduler_from_co
     context.load_cert_chain(tmp_path / "client.crt", tmp_path / "client.key")
     hello = client_hello()
     with capture_logs() as logs:
-        async with scene(ServerLimits(request_s=1), server_context(files)) as s:
+        async with scene(ServerLimits(request_s=1), MutualTls(files).server) as s:
             kept = await s.connect(tls=context)
             for _ in range(5):
                 for _ in range(40):

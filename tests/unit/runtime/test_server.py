@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from gpushare.runtime.fairness import FairGate
 from gpushare.runtime.http import Handler, PendingResponse, Request, Response, text_response
 from gpushare.runtime.listener import bind_socket
 from gpushare.runtime.server import HttpServer
@@ -352,3 +353,58 @@ async def test_the_query_is_passed_on_unchanged() -> None:
             "c=%20d&e",
             None,
         )
+
+
+async def test_a_server_receives_from_the_first_part_of_a_request_until_it_is_handled() -> None:
+    async with scene() as s:
+        wire = await s.connect()
+        wire.writer.write(b"POST /a HTTP/1.1\r\nContent-Length: 4\r\n\r\nab")
+        await until(s.server.receiving)
+        assert await wire.ask(b"cd")
+        assert not s.server.receiving()
+        wire.writer.write(get("/slow"))
+        await until(lambda: len(s.asked) == 2)
+        assert not s.server.receiving()
+        lost = await s.connect()
+        lost.writer.write(b"POST /a HTTP/1.1\r\n")
+        await until(s.server.receiving)
+        lost.writer.close()
+        await until(lambda: not s.server.receiving())
+
+
+async def test_a_request_in_parts_waits_for_no_background_work() -> None:
+    """Not for more than one slice, which may have begun before."""
+    gate, slices, at_request = FairGate(clock=lambda: 0.0), 0, list[int]()
+
+    async def job() -> None:
+        nonlocal slices
+        while True:
+            await gate.turn()
+            slices += 1
+
+    def handle(request: Request) -> Response:
+        at_request.append(slices)
+        return text_response(str(request.body))
+
+    async def received(size: int) -> None:
+        await until(lambda: sum(each.held for each in s.server.connections) == size)
+
+    async with scene(handle) as s:
+        gate.yield_to(s.server.receiving)
+        jobs = [asyncio.create_task(job()) for _ in range(3)]
+        await until(lambda: slices > 10)
+        wire = await s.connect()
+        head = b"POST /a HTTP/1.1\r\nContent-Length: 10\r\n\r\n"
+        wire.writer.write(head)
+        await received(len(head))
+        before = slices
+        for number in range(9):
+            wire.writer.write(b"x")
+            await received(len(head) + 1 + number)
+        assert (await wire.ask(b"x"))[1] == b"b'xxxxxxxxxx'"
+        after = slices
+        await until(lambda: slices > after)
+        for each in jobs:
+            each.cancel()
+        await asyncio.gather(*jobs, return_exceptions=True)
+    assert at_request[0] - before <= 1

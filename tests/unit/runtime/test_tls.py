@@ -15,7 +15,7 @@ from gpushare.runtime.certificates import expiry_of
 from gpushare.runtime.http import Handler, Request, Response, text_response
 from gpushare.runtime.listener import bind_socket
 from gpushare.runtime.server import HttpServer
-from gpushare.runtime.tls import MutualTls, TlsFiles
+from gpushare.runtime.tls import MutualTls, ServerTls, TlsFiles
 from testbed.control_plane.pki import Authority
 from tests.support.waiting import until
 
@@ -133,3 +133,52 @@ async def test_a_connection_ends_with_a_response_when_its_certificate_was_verifi
         writer.close()
     assert b"200 OK" in answer
     assert b"connection: close" in answer
+
+
+@asynccontextmanager
+async def without_clients(folder: Path) -> AsyncIterator[int]:
+    """The port of a server with the certificate in this folder, which asks for no client certificate."""
+    tls = ServerTls(str(folder / "tls.crt"), str(folder / "tls.key"), reload_s=0.01)
+    listener = bind_socket("127.0.0.1", 0)
+    server = HttpServer(lambda _: text_response("ok"), max_body=0, tls=tls.context)
+    jobs = [asyncio.create_task(each) for each in (tls.run(), server.serve(listener))]
+    try:
+        yield listener.getsockname()[1]
+    finally:
+        for job in jobs:
+            job.cancel()
+        await asyncio.gather(*jobs, return_exceptions=True)
+
+
+async def served_by(port: int, authority: Authority) -> bool:
+    """Whether the certificate of the server is from this authority."""
+    context = ssl.create_default_context(cadata=authority.pair().cert.decode())
+    try:
+        _, writer = await asyncio.open_connection("127.0.0.1", port, ssl=context)
+    except ssl.SSLError:
+        return False
+    writer.close()
+    return True
+
+
+async def test_a_server_for_any_client_serves_a_new_certificate_and_no_broken_one(tmp_path: Path) -> None:
+    old, new = Authority.create("old"), Authority.create("new")
+    old.server("webhook", ["127.0.0.1"]).write(tmp_path, "tls")
+    async with without_clients(tmp_path) as port:
+        assert await served_by(port, old)
+        with capture_logs() as logs:
+            (tmp_path / "tls.crt").write_text("broken")
+            await until(lambda: bool(logs))
+            assert [each["event"] for each in logs] == ["certificate_not_renewed"]
+            assert await served_by(port, old)
+            new.server("webhook", ["127.0.0.1"]).write(tmp_path, "tls")
+            await until(lambda: logs[-1]["event"] == "certificate_served")
+        assert await served_by(port, new)
+
+
+def test_text_of_any_encoding_may_stand_before_the_certificate(tmp_path: Path) -> None:
+    files = write(tmp_path, Authority.create("ca"), "extender")
+    expiry = MutualTls(files).expires_at
+    path = tmp_path / "tls.crt"
+    path.write_bytes(b"Z\xfcrich\n" + path.read_bytes())
+    assert MutualTls(files).expires_at == expiry

@@ -5,10 +5,11 @@ import pytest
 from gpushare.model.cards import Card
 from gpushare.model.modes import Mode
 from gpushare.model.objects import Node
-from gpushare.scheduling.events import Confirmed, PodGone
-from gpushare.scheduling.filtering import FilterOutcome, filter_nodes
+from gpushare.scheduling.events import Confirmed, PodGone, PodSeen
+from gpushare.scheduling.filtering import FilterOutcome, filter_nodes, filter_steps, score_steps
 from gpushare.scheduling.ledger import Ledger, apply
 from tests.builders.scheduling import T4, V16, cluster, demand, node, pod, pod_request, reserved, score
+from tests.support.steps import counted, finished
 
 
 def diagram() -> Ledger:
@@ -218,3 +219,33 @@ def test_prioritize_changes_nothing() -> None:
 def test_a_pod_that_goes_frees_its_units_at_once() -> None:
     ledger = diagram()
     assert filter_nodes(apply(ledger, PodGone("c")), pod_request(8138), ["N2"]).passed == ["N2"]
+
+
+def test_a_step_evaluates_a_limited_number_of_nodes() -> None:
+    names = [f"n{number:04}" for number in range(1000)]
+    ledger = cluster(*(node(name, T4, T4) for name in names))
+    for wanted, expected in ((4, 2), (demand(8, cards=2), 20), (demand(4, core=10), 20)):
+        steps, outcome = counted(filter_steps(ledger, pod_request(wanted), names))
+        assert steps == expected
+        assert outcome == filter_nodes(ledger, pod_request(wanted), names)
+
+
+def test_scores_that_are_known_need_no_steps() -> None:
+    names = [f"n{number:04}" for number in range(1000)]
+    ledger = cluster(*(node(name, T4) for name in names))
+    first, scores = counted(score_steps(ledger, pod_request(4), names))
+    again, same = counted(score_steps(ledger, pod_request(4), names))
+    assert (first, again) == (20, 0)
+    assert scores == same
+
+
+def test_a_ledger_that_changes_between_steps_keeps_no_results_of_the_ledger_before() -> None:
+    names = [f"n{number:03}" for number in range(200)]
+    ledger = cluster(*(node(name, T4, T4) for name in names))
+    who = pod_request(demand(2 * T4, cards=2))
+    for steps in (filter_steps(ledger, who, names), score_steps(ledger, who, names)):
+        next(steps)
+        after = apply(ledger, *(PodSeen(pod(name, 4, at=name, card=0)) for name in names))
+        finished(steps)
+        assert filter_nodes(after, who, names).passed == []
+        assert set(finished(score_steps(after, who, names)).values()) == {0}

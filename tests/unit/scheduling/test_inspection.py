@@ -4,9 +4,11 @@ import pytest
 
 from gpushare.model.modes import Mode
 from gpushare.scheduling.events import NodeGone
-from gpushare.scheduling.inspection import explain, inspect
-from gpushare.scheduling.ledger import EMPTY_LEDGER, apply
+from gpushare.scheduling.fitting import PodRequest
+from gpushare.scheduling.inspection import explain_steps, inspect
+from gpushare.scheduling.ledger import EMPTY_LEDGER, Ledger, apply
 from tests.builders.scheduling import T4, cluster, demand, node, pod, pod_request, reserved
+from tests.support.steps import counted, finished
 
 
 def test_the_layout_is_that_of_the_aliyun_extender() -> None:
@@ -94,19 +96,23 @@ def test_a_node_that_is_not_there_is_reported(name: str) -> None:
 # --- why a pod waits ------------------------------------------------------------------------------
 
 
+def explained(ledger: Ledger, request: PodRequest) -> str | None:
+    return finished(explain_steps(ledger, request))
+
+
 def full(name: str, left: int) -> tuple[object, object]:
     return node(name, T4), pod(f"on-{name}", T4 - left, at=name, card=0)
 
 
 def test_a_pod_that_fits_somewhere_needs_no_explanation() -> None:
-    assert explain(cluster(node("a", 2), node("b", T4)), pod_request(4)) is None
+    assert explained(cluster(node("a", 2), node("b", T4)), pod_request(4)) is None
 
 
 def test_the_nodes_with_the_most_free_units_are_reported_first_and_no_more_than_three() -> None:
     things = [
         thing for name, left in zip("abcde", (1, 3, 0, 2, 0), strict=True) for thing in full(name, left)
     ]
-    assert explain(cluster(*things), pod_request(4)) == (  # type: ignore[arg-type]
+    assert explained(cluster(*things), pod_request(4)) == (  # type: ignore[arg-type]
         "b: Insufficient GPU Memory in one device: asked 4, at most 3 of 14 free on GPU 0; "
         "d: Insufficient GPU Memory in one device: asked 4, at most 2 of 14 free on GPU 0; "
         "a: Insufficient GPU Memory in one device: asked 4, at most 1 of 14 free on GPU 0; "
@@ -120,7 +126,7 @@ def test_unresolvable_nodes_come_last_however_empty_they_are() -> None:
         node("d", T4),
         pod("on-d", 12, at="d", card=0),
     )
-    text = explain(ledger, pod_request(4))
+    text = explained(ledger, pod_request(4))
     assert text is not None
     assert text.startswith("d: Insufficient GPU Memory in one device: asked 4, at most 2 of 14 free")
     assert text.endswith("; and 1 more nodes")
@@ -134,24 +140,24 @@ def test_free_units_on_a_node_that_is_not_among_the_emptiest_are_found() -> None
         node("d", T4, mode=Mode.MPS),
         pod("on-d", 12, at="d", card=0),
     )
-    assert explain(ledger, pod_request(wanted)) is None
+    assert explained(ledger, pod_request(wanted)) is None
 
 
 def test_a_pod_on_several_gpus_is_explained_by_one_gpu() -> None:
     ledger = cluster(node("n", T4, T4), pod("a", 12, at="n", card=0))
-    assert explain(ledger, pod_request(demand(8, cards=2))) == (
+    assert explained(ledger, pod_request(demand(8, cards=2))) == (
         "n: Insufficient GPU Memory in one device: asked 4 on each of 2 GPUs, at most 14 of 14 free on GPU 1"
     )
 
 
 def test_a_cluster_without_shared_gpus_is_reported() -> None:
     ledger = cluster(node("none"), pod("a", 4, at="gone", card=0))
-    assert explain(ledger, pod_request(4)) == "asked 4 of aliyun.com/gpu-mem, and no node shares its GPUs"
+    assert explained(ledger, pod_request(4)) == "asked 4 of aliyun.com/gpu-mem, and no node shares its GPUs"
 
 
 def test_a_placed_pod_needs_no_explanation() -> None:
     ledger = reserved(cluster(node("n", T4)), pod("a", T4), "n")
-    assert explain(ledger, pod_request(T4, uid="a")) is None
+    assert explained(ledger, pod_request(T4, uid="a")) is None
 
 
 def test_a_gpu_in_use_as_a_whole_gpu_is_used_up_by_the_pod_that_has_it() -> None:
@@ -168,4 +174,13 @@ def test_a_gpu_in_use_as_a_whole_gpu_is_used_up_by_the_pod_that_has_it() -> None
 
 def test_the_reason_for_a_gpu_in_use_as_a_whole_names_the_pod() -> None:
     ledger = cluster(node("n", 15, whole={0: ("default/app-3g-v1-0",)}))
-    assert "GPU 0 until default/app-3g-v1-0 is gone" in (explain(ledger, pod_request(4)) or "")
+    assert "GPU 0 until default/app-3g-v1-0 is gone" in (explained(ledger, pod_request(4)) or "")
+
+
+def test_an_explanation_takes_a_limited_number_of_nodes_in_a_step() -> None:
+    ledger = cluster(*(node(f"n{number:04}", 2, 2) for number in range(1000)))
+    for request in (pod_request(4), pod_request(demand(6, cards=2)), pod_request(demand(1, core=10))):
+        steps, text = counted(explain_steps(ledger, request))
+        assert steps == 20
+        assert text is not None
+        assert text.endswith("; and 997 more nodes")

@@ -5,9 +5,12 @@ from pathlib import Path
 import pytest
 
 from testbed.errors import TestbedError
-from testbed.hosts import HOSTS, files, needs
+from testbed.hosts import HOSTS, files, needs, wiring
 from testbed.hosts.base import DEBIAN, Base
-from testbed.hosts.spec import addresses
+from testbed.hosts.files import CONTAINERS_UNIT
+from testbed.hosts.spec import HostSpec, addresses
+from testbed.hosts.stubs.runtime import toolkit
+from testbed.hosts.wiring import HostLayout
 
 
 def test_connections_of_two_labs_do_not_share_a_socket() -> None:
@@ -27,3 +30,27 @@ def test_a_missing_program_is_reported_with_its_package(monkeypatch: pytest.Monk
     monkeypatch.setenv("PATH", "/nowhere")
     with pytest.raises(TestbedError, match=r"systemd-nspawn \(apt-get install systemd-container\)"):
         needs.look()
+
+
+@pytest.mark.parametrize("containers", [True, False])
+def test_only_hosts_with_containers_have_what_they_need(*, containers: bool) -> None:
+    texts = files.of_host(HostSpec("a", (), containers=containers), "203.0.113.11", "key")
+    script = wiring.first_process(
+        HostLayout("a", Path("/lab/a"), "group"), Path("/base"), {}, containers=containers
+    )
+    assert (f"/etc/systemd/system/{CONTAINERS_UNIT}" in texts) is containers
+    assert ("--bind=/lab/a/images:/var/lib/containerd" in script) is containers
+
+
+def test_a_connected_machine_reaches_the_hosts_at_their_own_addresses_only() -> None:
+    commands = wiring.connect(Path("/proc/7/ns/net"), 7, ["203.0.113.11", "203.0.113.12"])
+    routes = [words[3] for words in commands if words[1:3] == ["route", "add"]]
+    assert routes == ["203.0.113.11", "203.0.113.12"]
+    assert not [word for words in commands for word in words if word.endswith("/24")]
+
+
+def test_programs_of_the_toolkit_can_be_replaced() -> None:
+    found = [
+        each.files.get("usr/bin/nvidia-ctk", "") for each in toolkit("1.2.3-1", {"usr/bin/nvidia-ctk": "x"})
+    ]
+    assert "".join(found) == "x"

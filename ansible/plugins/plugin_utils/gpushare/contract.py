@@ -86,6 +86,10 @@ LABELS_PCI_PRESENT: Final = tuple(
 )
 """``true`` on nodes with PCI devices of NVIDIA. Node Feature Discovery names them by vendor, as the GPU
 Operator configures it, or by class and vendor, its own default; 0300 and 0302 are the classes of GPUs."""
+LABEL_OPERATOR_PLUGIN: Final = "nvidia.com/gpu.deploy.device-plugin"
+"""``true`` where the GPU Operator runs NVIDIA's device plugin; ``false`` keeps the plugin off a node."""
+ANN_OPERATOR_PLUGIN: Final = "gpushare.io/operator-device-plugin"
+"""Node annotation of the role ``node_labels``: that label before the node was shared, empty if absent."""
 ANN_CORDONED_CARDS: Final = "gpushare.io/cordoned-cards"
 """Node annotation, set by administrators: indices of cordoned GPUs, ``0,2``."""
 ANN_MPS_MULTI_USER: Final = "gpushare.io/mps-multi-user"

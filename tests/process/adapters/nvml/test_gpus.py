@@ -1,7 +1,7 @@
 """Driver failures: missing, not responding, losing GPUs, reporting errors."""
 
 import asyncio
-import time
+import shutil
 from collections.abc import AsyncIterator
 from contextlib import suppress
 from pathlib import Path
@@ -52,6 +52,19 @@ async def gpus(stub: NvmlStub) -> AsyncIterator[Nvml]:
 
 
 # --- opening ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("folder", ["usr/lib64", "usr/lib/x86_64-linux-gnu"])
+def test_the_library_is_found_below_the_root_folder_of_the_driver(tmp_path: Path, folder: str) -> None:
+    """As in the driver container of the GPU Operator, whose libraries are not in the library path."""
+    stub = NvmlStub(tmp_path, era=580, cards=[card("T4"), card("P40")])
+    libraries = tmp_path / "root" / folder
+    libraries.mkdir(parents=True)
+    (libraries / "libnvidia-ml.so.1").symlink_to("libnvidia-ml.so.580.65.06")
+    shutil.copy(stub.library, libraries / "libnvidia-ml.so.580.65.06")
+    code = READ.replace("Nvml()", f"Nvml(driver_root=Path({str(tmp_path / 'root')!r}))")
+    environ = {"STUB_NVML": stub.env["STUB_NVML"]}
+    assert in_child(f"from pathlib import Path\n{code}", environ) == [15079, 22919]
 
 
 def test_the_library_is_found_where_the_environment_points(tmp_path: Path) -> None:
@@ -199,10 +212,9 @@ async def test_a_driver_that_hangs_is_an_error_in_time_and_recovers(stub: NvmlSt
     stub.hang()
     with pytest.raises(GpuError, match=r"NVML does not respond within 0\.3 s \(nvmlDeviceGetCount\)"):
         await gpus.inventory()
-    started = time.monotonic()
-    with pytest.raises(GpuError, match="does not respond"):
+    # Another call is not even made while the first one hangs.
+    with pytest.raises(GpuError, match=r"does not respond .*\(nvmlDeviceGetCount\)"):
         await gpus.unhealthy()
-    assert time.monotonic() - started < 0.2
     stub.release()
     assert len((await recovered(gpus)).gpus) == 2
 

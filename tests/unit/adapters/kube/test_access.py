@@ -15,11 +15,13 @@ from gpushare.errors import ApiError, ConfigError
 from testbed.control_plane.pki import Authority
 
 CA = Authority.create("ca")
+EXPIRED = "expired"
 
 
 async def name_of_the_client(request: web.Request) -> web.Response:
     certificate = request.transport and request.transport.get_extra_info("peercert")
-    return web.Response(text=certificate["subject"][-1][0][1] if certificate else "anonymous")
+    name = certificate["subject"][-1][0][1] if certificate else "anonymous"
+    return web.Response(text=name, status=401 if name == EXPIRED else 200)
 
 
 @asynccontextmanager
@@ -37,7 +39,7 @@ async def api_server(folder: Path, host: str = "127.0.0.1") -> AsyncIterator[Api
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=context).start()
     try:
-        yield ApiAccess(host=f"https://127.0.0.1:{runner.addresses[0][1]}", ca_file=str(folder / "ca.crt"))
+        yield ApiAccess(host=f"https://127.0.0.1:{runner.addresses[0][1]}", ca=folder / "ca.crt")
     finally:
         await runner.cleanup()
 
@@ -50,14 +52,32 @@ async def name(access: ApiAccess) -> bytes:
 async def test_a_client_certificate_is_shown_where_there_is_one(tmp_path: Path) -> None:
     async with api_server(tmp_path) as access:
         assert await name(access) == b"anonymous"
-        mine = replace(access, cert_file=str(tmp_path / "me.crt"), key_file=str(tmp_path / "me.key"))
+        mine = replace(access, cert=tmp_path / "me.crt", key=tmp_path / "me.key")
         assert await name(mine) == b"me"
+
+
+async def test_a_client_certificate_that_is_rejected_is_read_again(tmp_path: Path) -> None:
+    async def is_rejected() -> bool:
+        with pytest.raises(ApiError, match=EXPIRED):
+            await client.request("GET", "/name", timeout_s=5)
+        return True
+
+    CA.client(EXPIRED).write(tmp_path, "mine")
+    async with api_server(tmp_path) as access:
+        mine = replace(access, cert=tmp_path / "mine.crt", key=tmp_path / "mine.key")
+        async with KubeClient(mine) as client:
+            assert await is_rejected()
+            (tmp_path / "mine.crt").write_text("half")
+            assert await is_rejected()
+            CA.client("me").write(tmp_path, "mine")
+            assert await is_rejected()
+            assert await client.request("GET", "/name", timeout_s=5) == b"me"
 
 
 async def test_a_server_of_another_authority_is_refused_unless_configured(tmp_path: Path) -> None:
     (tmp_path / "other.crt").write_bytes(Authority.create("other").pair().cert)
     async with api_server(tmp_path) as access:
-        other = replace(access, ca_file=str(tmp_path / "other.crt"))
+        other = replace(access, ca=tmp_path / "other.crt")
         with pytest.raises(ApiError, match="certificate verify failed"):
             await name(other)
         assert await name(replace(other, verify=False)) == b"anonymous"
@@ -72,6 +92,6 @@ async def test_a_server_of_another_name_is_refused_unless_that_name_is_expected(
 
 def test_all_files_are_named_where_one_cannot_be_used(tmp_path: Path) -> None:
     (tmp_path / "ca.crt").write_bytes(CA.pair().cert)
-    ca, cert, key = (str(tmp_path / each) for each in ("ca.crt", "me.crt", "me.key"))
+    ca, cert, key = (tmp_path / each for each in ("ca.crt", "me.crt", "me.key"))
     with pytest.raises(ConfigError, match=f"^TLS files {ca}, {cert}, {key}: "):
-        ApiAccess(host="https://localhost", ca_file=ca, cert_file=cert, key_file=key).ssl_context()
+        ApiAccess(host="https://localhost", ca=ca, cert=cert, key=key).ssl_context()

@@ -103,6 +103,18 @@ async def test_the_authorization_is_asked_for_at_each_request() -> None:
     assert seen == ["Bearer first", "Bearer second", None]
 
 
+async def test_rejected_credentials_are_reported() -> None:
+    rejected: list[int] = []
+    async with serving() as served:
+        served.script.extend([fixed(status, "") for status in (403, 401)])
+        access = ApiAccess(host=served.client.host, rejected=lambda: rejected.append(1))
+        async with KubeClient(access) as client:
+            for expected in ([], [1]):
+                with pytest.raises(ApiError):
+                    await client.request("GET", "/x", timeout_s=5)
+                assert rejected == expected
+
+
 async def test_a_proxy_is_asked_instead_of_the_server() -> None:
     seen: list[str] = []
 
@@ -219,4 +231,4 @@ def test_tls_files_that_cannot_be_used_are_named(tmp_path: Path, content: bytes 
     if content is not None:
         path.write_bytes(content)
     with pytest.raises(ConfigError, match=f"TLS files {path}: "):
-        KubeClient(ApiAccess(host="https://localhost", ca_file=str(path)))
+        KubeClient(ApiAccess(host="https://localhost", ca=path))

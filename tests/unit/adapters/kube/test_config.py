@@ -1,16 +1,13 @@
-"""Kubeconfigs as kubectl reads them; errors of credentials name file and reason."""
+"""Where access comes from: kubeconfig, service account, proxies of the environment."""
 
-import base64
-import json
-import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from gpushare.adapters.kube.config import load_access, user_kubeconfig
 from gpushare.adapters.kube.service_account import HOST_VARIABLE
 from gpushare.errors import ConfigError
+from tests.unit.adapters.kube.kubeconfigs import written
 
 
 async def why(kubeconfig: str | None, context: str | None = None) -> str:
@@ -36,82 +33,6 @@ async def test_a_kubeconfig_that_works(tmp_path: Path) -> None:
     assert (access.host, await access.authorization()) == ("http://127.0.0.1:1234", "Bearer secret")
 
 
-def written(path: Path, cluster: dict[str, Any], user: dict[str, Any]) -> str:
-    document = {
-        "current-context": "main",
-        "contexts": [{"name": "main", "context": {"cluster": "c", "user": "u"}}],
-        "clusters": [{"name": "c", "cluster": {"server": "https://api.test:6443"} | cluster}],
-        "users": [{"name": "u", "user": user}],
-    }
-    path.write_text(json.dumps(document))
-    return str(path)
-
-
-def read(path: str | None) -> bytes:
-    return Path(path or "").read_bytes()
-
-
-async def test_everything_of_a_kubeconfig_that_concerns_the_connection(tmp_path: Path) -> None:
-    for name in ("ca.crt", "me.crt"):
-        (tmp_path / name).write_text(name)
-    cluster = {
-        "certificate-authority": "ca.crt",
-        "tls-server-name": "other.test",
-        "proxy-url": "http://proxy.test:3128",
-        "insecure-skip-tls-verify": True,
-    }
-    key = base64.b64encode(b"my key").decode()
-    access = await load_access(
-        written(tmp_path / "config", cluster, {"client-certificate": "me.crt", "client-key-data": key})
-    )
-    assert (access.host, await access.authorization()) == ("https://api.test:6443", None)
-    assert (access.ca_file, access.cert_file) == (str(tmp_path / "ca.crt"), str(tmp_path / "me.crt"))
-    assert read(access.key_file) == b"my key"
-    assert (access.tls_server_name, access.proxy, access.verify) == (
-        "other.test",
-        "http://proxy.test:3128",
-        False,
-    )
-
-
-@pytest.mark.parametrize(
-    ("user", "header"),
-    [
-        ({}, None),
-        ({"token": "secret"}, "Bearer secret"),
-        ({"tokenFile": "token"}, "Bearer of a file"),
-        ({"username": "me", "password": "pass"}, "Basic bWU6cGFzcw=="),
-    ],
-)
-async def test_a_user_authenticates(tmp_path: Path, user: dict[str, str], header: str | None) -> None:
-    (tmp_path / "token").write_text("of a file")
-    access = await load_access(written(tmp_path / "config", {}, user))
-    assert await access.authorization() == header
-    assert access.verify
-
-
-async def test_an_exec_plugin_returns_the_token(tmp_path: Path) -> None:
-    version = "client.authentication.k8s.io/v1"
-    answer = {"apiVersion": version, "kind": "ExecCredential", "status": {"token": "made"}}
-    plugin = {
-        "apiVersion": version,
-        "command": sys.executable,
-        "args": ["-c", f"print({json.dumps(answer)!r})"],
-    }
-    access = await load_access(written(tmp_path / "config", {}, {"exec": plugin}))
-    assert await access.authorization() == "Bearer made"
-
-
-async def test_several_files_are_read_as_one(tmp_path: Path) -> None:
-    first, second = tmp_path / "first", tmp_path / "second"
-    written(first, {}, {"token": "secret"})
-    document = json.loads(first.read_text())
-    second.write_text(json.dumps({"users": document.pop("users")}))
-    first.write_text(json.dumps(document))
-    access = await load_access(f"{first}:{tmp_path / 'none'}:{second}")
-    assert (access.host, await access.authorization()) == ("https://api.test:6443", "Bearer secret")
-
-
 async def test_the_proxy_of_the_environment_unless_it_is_for_others_or_the_file_names_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -133,39 +54,6 @@ async def test_a_file_that_is_not_there(tmp_path: Path) -> None:
 
 async def test_a_directory_is_no_kubeconfig(tmp_path: Path) -> None:
     assert await why(str(tmp_path)) == f"kubeconfig {tmp_path}: Is a directory"
-
-
-async def test_a_context_that_is_not_in_the_file(tmp_path: Path) -> None:
-    path = tmp_path / "config"
-    path.write_text(GOOD)
-    text = await why(str(path), "other")
-    assert text.startswith(f"kubeconfig {path}: ")
-    assert "other" in text
-
-
-@pytest.mark.parametrize("text", ["", "[]", "{", "\t", "apiVersion: v1"])
-async def test_a_file_that_is_no_kubeconfig(tmp_path: Path, text: str) -> None:
-    path = tmp_path / "config"
-    path.write_text(text)
-    assert (await why(str(path))).startswith(f"kubeconfig {path}: ")
-
-
-async def test_an_empty_kubeconfig_and_one_that_is_no_text_are_named(tmp_path: Path) -> None:
-    path = tmp_path / "config"
-    path.write_bytes(b" \n")
-    assert await why(str(path)) == f"kubeconfig {path}: is empty"
-    path.write_bytes(b"\xff\xfe")
-    assert (await why(str(path))).startswith(f"kubeconfig {path}: is not text: ")
-    path.write_text("a token")
-    assert (await why(str(path))).startswith(f"kubeconfig {path}: is not a kubeconfig: ")
-
-
-@pytest.mark.parametrize(
-    "server", ["", "host", "ftp://host", "https://host:99999", "https://host:x", "https://[::1"]
-)
-async def test_a_server_that_is_no_url_is_an_error(tmp_path: Path, server: str) -> None:
-    path = written(tmp_path / "config", {"server": server}, {})
-    assert await why(path) == f"kubeconfig {path}: server {server!r} is not like https://host:6443"
 
 
 async def test_neither_file_nor_cluster(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -40,7 +40,7 @@ SPOILT = [(b"", "is empty"), (b"\n", "is empty"), (b"\xff\xfe", "is not text: ")
 
 async def test_the_files_and_variables_of_a_pod_are_enough(account: Account) -> None:
     access = account.access()
-    assert (access.host, access.ca_file) == ("https://10.0.0.1:443", str(account.folder / "ca.crt"))
+    assert (access.host, access.ca) == ("https://10.0.0.1:443", account.folder / "ca.crt")
     assert access.verify
     assert await access.authorization() == "Bearer first"
 

@@ -70,6 +70,8 @@ class Scene:
     served: Served
     heard: Heard
     follower: Follower[str]
+    turns: list[int] = field(default_factory=list)
+    """The number of changes at each turn that the follower of ``scene`` leaves to other work."""
 
     async def asks(self, count: int) -> None:
         """Return when the server has got so many requests."""
@@ -89,8 +91,13 @@ class Scene:
 @asynccontextmanager
 async def scene() -> AsyncIterator[Scene]:
     async with serving() as served:
+        turns: list[int] = []
+
+        async def turn() -> None:
+            turns.append(len(heard.changes))
+
         heard = Heard()
-        yield Scene(served, heard, Follower(served.client, THINGS, heard))
+        yield Scene(served, heard, Follower(served.client, THINGS, heard, turn=turn), turns)
 
 
 @asynccontextmanager
@@ -120,18 +127,26 @@ async def test_a_list_in_pages_is_taken_in_whole_before_it_counts_as_synced() ->
 
 async def test_a_page_is_applied_in_slices() -> None:
     """A page of 500 objects takes tens of milliseconds; filter and bind wait for a slice of it at most."""
-    applied: list[int] = []
-    heard = Heard()
-
-    async def turn() -> None:
-        applied.append(len(heard.changes))
-
-    async with serving() as served:
-        s = Scene(served, heard, Follower(served.client, THINGS, heard, turn=turn))
-        served.script.append(page(*(thing(f"t{number}") for number in range(120)), version="5"))
+    async with scene() as s:
+        s.served.script.append(page(*(thing(f"t{number}") for number in range(120)), version="5"))
         async with following(s):
             await s.asks(2)
-    assert applied == [50, 100, 120]
+    received = decoded = 0
+    assert s.turns == [received, decoded, 50, 100, 120]
+
+
+async def test_the_deletions_of_a_list_are_applied_in_slices() -> None:
+    """All objects may have been replaced while the API server did not answer."""
+    async with scene() as s:
+        s.served.script += [
+            page(*(thing(f"t{number}") for number in range(120)), version="5"),
+            fixed(410),
+            page(version="6"),
+        ]
+        async with following(s):
+            await s.asks(4)
+    assert s.turns[5:] == [120, 120, 170, 220, 240]
+    assert set(s.heard.changes[120:]) == {Deleted(f"t{number}") for number in range(120)}
 
 
 async def test_changes_come_in_their_order() -> None:

@@ -42,6 +42,24 @@ def test_gpus_that_another_plugin_still_offers_are_not_served() -> None:
     assert reason.startswith("another device plugin still offers 2 of nvidia.com/gpu on this node")
 
 
+@pytest.mark.parametrize(
+    ("labels", "remedy"),
+    [
+        (
+            {"nvidia.com/gpu.deploy.device-plugin": "true"},
+            "stop it with kubectl label node n nvidia.com/gpu.deploy.device-plugin=false --overwrite",
+        ),
+        # The operator no longer runs it, so another DaemonSet or a static pod does.
+        ({"nvidia.com/gpu.deploy.device-plugin": "false"}, "a DaemonSet with a node affinity"),
+        ({}, "a static pod with gpushare node-mode evict"),
+    ],
+)
+def test_the_reason_says_how_to_stop_the_other_plugin(labels: dict[str, str], remedy: str) -> None:
+    reason = not_serving_reason(OwnNode("n", labels=labels, allocatable={"nvidia.com/gpu": 2}))
+    assert reason is not None
+    assert remedy in reason
+
+
 def test_leftover_capacity_of_an_ended_plugin_is_no_offer() -> None:
     facts = OwnNode("n", capacity={"nvidia.com/gpu": 2}, allocatable={"nvidia.com/gpu": 0})
     assert not_serving_reason(facts) is None

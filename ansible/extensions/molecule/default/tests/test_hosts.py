@@ -37,6 +37,6 @@ def test_the_repository_is_signed_and_has_the_driver_in_several_versions(host: H
         "-o Dir::Etc::SourceList=/tmp/stubs.list -o Dir::Etc::SourceParts=- -o Dir::State::Lists=/tmp/lists"
     )
     host.check_output(f"mkdir -p /tmp/lists/partial && apt-get {options} update --error-on=any")
-    known = host.check_output(f"apt-cache {options} madison nvidia-driver")
-    assert known.count("nvidia-driver") >= 5
+    known = host.check_output(f"apt-cache {options} madison nvidia-kernel-dkms")
+    assert known.count("nvidia-kernel-dkms") >= 5
     host.check_output("rm -r /tmp/lists /tmp/stubs.list")

@@ -8,7 +8,9 @@ from testinfra.host import Host
 testinfra_hosts = ["ansible://gpu_nodes"]
 VERSION = "535.183.01"
 """Of both hosts: gpu-1 was upgraded and rolled back."""
-PARTS = ("nvidia-driver", "nvidia-kernel-dkms", "nvidia-smi", "nvidia-persistenced")
+BRANCH = "535"
+PARTS = ("libcuda1", "nvidia-cuda-mps", "nvidia-kernel-dkms", "nvidia-smi")
+DESKTOP = ("nvidia-driver", "xserver-xorg-video-nvidia", "nvidia-driver-cuda")
 REBOOT_PENDING = "/run/gpushare-nvidia-driver.reboot"
 PREVIOUS = "/var/lib/gpushare-nvidia-driver.previous"
 
@@ -22,15 +24,38 @@ def test_every_package_has_the_version_although_newer_ones_are_available(host: H
     assert host.package(name).version == f"{VERSION}-1"
 
 
+@pytest.mark.parametrize("name", DESKTOP)
+def test_packages_for_desktops_and_of_the_other_version_are_absent(host: Host, name: str) -> None:
+    assert not host.package(name).is_installed
+
+
+def test_later_kernels_bring_their_headers(host: Host) -> None:
+    assert host.package("linux-headers-amd64").is_installed
+
+
+def test_only_the_host_with_an_nvswitch_runs_the_fabric_manager_of_the_driver(host: Host) -> None:
+    package = host.package("nvidia-fabricmanager-535")
+    if host.check_output("hostname") == "gpu-2":
+        assert package.version == f"{VERSION}-1"
+        assert host.service("nvidia-fabricmanager").is_running
+        assert host.service("nvidia-fabricmanager").is_enabled
+    else:
+        assert not package.is_installed
+
+
 def test_the_module_is_built_for_the_running_kernel(host: Host) -> None:
     assert host.file(f"/var/lib/dkms/nvidia/{VERSION}/{host.check_output('uname -r')}").is_directory
 
 
 def test_other_upgrades_keep_the_driver(host: Host) -> None:
-    assert host.check_output("apt-mark showhold").split() == ["nvidia-driver", "nvidia-kernel-dkms"]
+    fabric = ["nvidia-fabricmanager-535"] * (host.check_output("hostname") == "gpu-2")
+    assert host.check_output("apt-mark showhold").split() == sorted([*PARTS, *fabric])
     unpinned = "-o Dir::Etc::PreferencesParts=/nonexistent"
-    assert "Inst nvidia-driver" not in host.check_output(f"apt-get --simulate {unpinned} dist-upgrade")
-    assert "nvidia" not in host.check_output("apt-get --simulate dist-upgrade")
+    assert "Inst nvidia-kernel" not in host.check_output(f"apt-get --simulate {unpinned} dist-upgrade")
+    upgrades = host.check_output("apt-get --simulate dist-upgrade").splitlines()
+    changed = [line for line in upgrades if line.startswith("Inst ") and "nvidia" in line]
+    # A rollback leaves nvidia-modprobe, which has other versions than the driver, as the later one had it.
+    assert not [line for line in changed if f"({BRANCH}." not in line]
 
 
 def test_nouveau_is_disabled(host: Host) -> None:

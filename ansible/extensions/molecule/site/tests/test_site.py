@@ -22,7 +22,7 @@ def test_there_are_a_control_plane_and_two_gpu_nodes(names_of: Callable[[str], l
 def test_gpu_nodes_have_driver_and_toolkit_and_the_control_plane_has_neither(
     host: Host, *, is_gpu_node: bool
 ) -> None:
-    for name in ("nvidia-driver", "nvidia-container-toolkit", "containerd.io"):
+    for name in ("nvidia-driver-cuda", "nvidia-container-toolkit", "containerd.io"):
         assert host.package(name).is_installed is is_gpu_node, name
 
 

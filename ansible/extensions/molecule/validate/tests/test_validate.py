@@ -30,7 +30,7 @@ def test_correct_nodes_pass_with_their_facts(host: Host) -> None:
     document = report("correct")
     assert document["ok"]
     assert document["counts"] == {"ok": 3, "warn": 0, "fail": 0}
-    installed = host.package("nvidia-driver").version.partition("-")[0]
+    installed = host.package("nvidia-driver-cuda").version.partition("-")[0]
     assert found(document, "gpu-1")["driver"] == installed
     assert found(document, "gpu-1")["cards"] == "1 of 1"
     assert found(document, "gpu-2")["cards"] == "2 of 2"

@@ -1,0 +1,71 @@
+"""Checks of monitoring, and of servers that the API server calls. Part of ``components.checks``."""
+
+from typing import Final
+
+from components.config import Exporter, MetricsApi, MetricsSource, Monitoring, Webhook
+from components.forms import (
+    check_any_label,
+    check_labels,
+    check_name,
+    check_namespaced,
+    check_path,
+    check_size,
+)
+from gpushare.contract import METRICS_API_GROUP
+from gpushare.errors import ConfigError
+
+_PEM: Final = "-----BEGIN CERTIFICATE-----"
+
+
+def check_monitoring(where: str, monitoring: Monitoring) -> None:
+    """Checks all parts of monitoring."""
+    _check_exporter(f"{where}.exporter", monitoring.exporter)
+    check_labels(f"{where}.operatorLabels", monitoring.operator_labels)
+    if monitoring.metrics_api:
+        _check_metrics_api(f"{where}.metricsApi", monitoring.metrics_api)
+    if monitoring.metrics_api and monitoring.adapter_rules:
+        raise ConfigError(
+            f"{where}.adapterRules: {where}.metricsApi also serves {METRICS_API_GROUP}, like "
+            "prometheus-adapter; keep one of the two"
+        )
+
+
+def _check_metrics_api(where: str, api: MetricsApi) -> None:
+    check_size(where, api.cpu, api.memory)
+    check_name(f"{where}.tlsSecret", api.tls_secret)
+    check_ca(where, api)
+    if api.replicas < 1:
+        raise ConfigError(f"{where}.replicas: {api.replicas} is not allowed; use 1 or more")
+    if (api.source is MetricsSource.PROMETHEUS) != bool(api.prometheus_url):
+        raise ConfigError(
+            f"{where}.prometheusUrl: {api.prometheus_url!r} is not allowed with source {api.source}; "
+            f"set it for {MetricsSource.PROMETHEUS} only, like http://prometheus.monitoring:9090"
+        )
+    if api.prometheus_url and not api.prometheus_url.startswith(("http://", "https://")):
+        raise ConfigError(
+            f"{where}.prometheusUrl: {api.prometheus_url!r} is not a URL; use http:// or https://"
+        )
+
+
+def _check_exporter(where: str, exporter: Exporter) -> None:
+    check_size(where, exporter.cpu, exporter.memory)
+    check_any_label(f"{where}.nodeLabels", exporter.node_labels)
+    if exporter.interval_seconds < 1:
+        raise ConfigError(
+            f"{where}.intervalSeconds: {exporter.interval_seconds} is not allowed; use 1 or more"
+        )
+    check_path(f"{where}.kubeletRoot", exporter.kubelet_root)
+
+
+def check_ca(where: str, server: MetricsApi | Webhook) -> None:
+    """Exactly one source of the CA certificates."""
+    text, source = server.ca_bundle, server.inject_ca_from
+    if source:
+        check_namespaced(f"{where}.injectCaFrom", source)
+        if text:
+            raise ConfigError(f"{where}.injectCaFrom: {where}.caBundle is also set; keep one")
+    elif _PEM not in text:
+        raise ConfigError(
+            f"{where}.caBundle: {text!r} is not a certificate; set it to the text of ca.crt, or injectCaFrom "
+            "for cert-manager"
+        )

@@ -1,0 +1,44 @@
+"""What the cluster is, and whether the settings fit. Pure; asking the cluster is in ``components.survey``."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from components.config import CONTROL_PLANE, ClusterSettings, Exposure
+from gpushare.errors import ConfigError
+from gpushare.kubescheduler.config import KubernetesVersion
+
+OPERATOR_API: Final = "monitoring.coreos.com/v1"
+"""The API of the Prometheus Operator; its CRDs must exist before objects of their kinds."""
+_INSTALL_OPERATOR: Final = "install the Prometheus Operator first, or set monitoring.operator: false"
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """What an API server has answered. None is unknown, because the account may not list nodes."""
+
+    version: KubernetesVersion
+    apis: frozenset[str]
+    """API groups with their versions, like ``apps/v1``."""
+    nodes: int | None = None
+    """Number of nodes."""
+    has_control_plane: bool | None = None
+    """Whether there is a node with a label of control planes."""
+
+
+def check_cluster(settings: ClusterSettings, cluster: Cluster) -> None:
+    """Checks the settings against the cluster. Raises ConfigError for the first violation."""
+    if settings.kubernetes_version != cluster.version:
+        raise ConfigError(
+            f"kubernetesVersion: {settings.kubernetes_version}, but the version of the cluster is "
+            f'{cluster.version}; set "{cluster.version}", or check kubeconfig and context'
+        )
+    if settings.monitoring and settings.monitoring.operator and OPERATOR_API not in cluster.apis:
+        raise ConfigError(
+            f"monitoring.operator: true, but the cluster has no {OPERATOR_API}; {_INSTALL_OPERATOR}"
+        )
+    exposure = settings.extender.exposure
+    if exposure is Exposure.NODE_PORT and cluster.nodes and cluster.has_control_plane is False:
+        raise ConfigError(
+            f"extender.exposure: {exposure} runs on control plane nodes, but none of {cluster.nodes} nodes "
+            f"has the label {' or '.join(CONTROL_PLANE)}; use {Exposure.SIDECAR} for a managed control plane"
+        )

@@ -1,0 +1,127 @@
+"""The settings of the extender and of the scheduler beside it. Part of ``components.config``."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from components.config_pods import CLUSTER_CRITICAL, CONTROL_PLANE_TAINTS, Toleration
+from gpushare.kubescheduler.config import KubernetesVersion
+
+FIRST_MUTATING: Final = KubernetesVersion(1, 36)
+"""The first version with MutatingAdmissionPolicies by default."""
+
+
+class Exposure(StrEnum):
+    """How kube-scheduler reaches the extender."""
+
+    NODE_PORT = "node-port"
+    CLUSTER_IP = "cluster-ip"
+    SIDECAR = "sidecar"
+
+
+class Tls(StrEnum):
+    """Authentication on the port of the extender for kube-scheduler."""
+
+    STACK = "stack"
+    NONE = "none"
+
+
+class LogLevel(StrEnum):
+    """Log level of a daemon."""
+
+    DEBUG = "debug"
+    INFO = "info"
+    WARN = "warn"
+    ERROR = "error"
+
+
+@dataclass(frozen=True, slots=True)
+class Webhook:
+    """The webhook that names the scheduler of new pods, in clusters before Kubernetes 1.36."""
+
+    tls_secret: str
+    """Secret in kube-system with ``tls.crt`` and ``tls.key`` for
+    ``gpushare-scheduler-name.kube-system.svc``."""
+    ca_bundle: str = ""
+    """CA certificates in PEM, with which the API server verifies the webhook."""
+    inject_ca_from: str = ""
+    """Certificate of cert-manager, ``namespace/name``, whose CA certificates it writes instead of
+    ``ca_bundle``."""
+    replicas: int = 2
+    """Number of pods. Without one, new pods keep the default scheduler."""
+    cpu: str = "100m"
+    """CPU request and limit."""
+    memory: str = "128Mi"
+    """Memory request and limit."""
+    tolerations: tuple[Toleration, ...] = CONTROL_PLANE_TAINTS
+    """Taints of nodes on which its pods may run. A list replaces the default."""
+    priority_class: str = CLUSTER_CRITICAL
+    """PriorityClass of its pods."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scheduler:
+    """An additional stock kube-scheduler, for clusters where the default scheduler cannot be configured."""
+
+    image: str
+    """Image of kube-scheduler, in the version of the cluster."""
+    name: str = "gpushare-scheduler"
+    """The ``schedulerName`` of pods that use it."""
+    claim_pods: bool = True
+    """Whether pods that request GPU memory and name no scheduler get this one when they are created. From
+    Kubernetes 1.36 on, a policy sets it; earlier the webhook, or a policy warns, from 1.30 on."""
+    webhook: Webhook | None = None
+    """Sets the scheduler before Kubernetes 1.36."""
+    cpu: str = "500m"
+    """CPU request."""
+    cpu_limit: str = "4"
+    """CPU limit; a scheduler that is throttled delays every pod of its queue."""
+    memory: str = "512Mi"
+    """Memory request."""
+    memory_limit: str = "4Gi"
+    """Memory limit. It needs about 20 KiB for each pod of the cluster, with or without a GPU."""
+
+
+@dataclass(frozen=True, slots=True)
+class Extender:
+    """The scheduler extender."""
+
+    image: str = ""
+    """Image with digest; default: ``extender`` of ``images``."""
+    replicas: int = 1
+    """1, 2 or 3; of several only the leader binds."""
+    lease: bool = True
+    """Whether it may use a Lease. Without the Lease only one replica is possible, which waits 18 s before its
+    first bind."""
+    exposure: Exposure = Exposure.NODE_PORT
+    """``node-port``: host network and NodePort 32766, as in the ACK documentation. ``cluster-ip``: a
+    Service. ``sidecar``: on loopback, each replica beside an additional kube-scheduler."""
+    scheduler: Scheduler | None = None
+    """The additional kube-scheduler; only with ``sidecar``."""
+    tls: Tls | None = None
+    """``stack``: mutual TLS between the scheduler and the extender, with certificates that the stack makes in
+    the cluster. ``none``: plain HTTP, with which every host and pod that reaches the port can bind pods.
+    Default: ``stack``; required with ``adopt``."""
+    tls_secret: str | None = None
+    """Secret in kube-system with ``tls.crt``, ``tls.key`` and ``ca.crt`` of another CA, to use instead of
+    certificates of the stack. With ``sidecar`` only replicas use it, between each other."""
+    client_names: tuple[str, ...] = ()
+    """Names in the certificates of those who may filter and bind, if they differ from the defaults. Include
+    those of kube-scheduler and, with several replicas, of the extender."""
+    certificates_image: str = ""
+    """Image with digest of the Job that makes certificates; default: ``cli`` of ``images``."""
+    log_level: LogLevel = LogLevel.INFO
+    """Lowest level that is logged."""
+    shortlist: int | None = None
+    """Maximum number of nodes that a filter call returns, the best ones; 0 for all. Default: 100 for
+    ``sidecar``, where the scheduler calls no other extender, else all."""
+    cgpu_pods_per_card: int | None = None
+    """Maximum number of pods per GPU on nodes of mode ``cgpu``, 0 for no limit. Default: 20."""
+    cpu: str = "1"
+    """CPU request and limit."""
+    memory: str = "512Mi"
+    """Memory request and limit."""
+    tolerations: tuple[Toleration, ...] = CONTROL_PLANE_TAINTS
+    """Taints of nodes on which its pods may run. A list replaces the default."""
+    priority_class: str = CLUSTER_CRITICAL
+    """PriorityClass of its pods."""

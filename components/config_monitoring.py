@@ -1,0 +1,120 @@
+"""The settings of monitoring. Part of ``components.config``."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Final
+
+from components.config_pods import (
+    CLUSTER_CRITICAL,
+    CONTROL_PLANE_TAINTS,
+    EVERY_TAINT,
+    MAX_UNAVAILABLE,
+    NODE_CRITICAL,
+    Toleration,
+)
+from gpushare.contract import (
+    LABEL_CARD_MODEL,
+    LABEL_CGPU,
+    LABEL_GPU_PRESENT,
+    LABEL_GPUSHARE,
+    LABEL_MODE,
+    LABELS_PCI_PRESENT,
+)
+
+GPU_NODES: Final = (
+    f"{LABEL_GPUSHARE}=true",
+    f"{LABEL_CGPU}=true",
+    LABEL_MODE,
+    LABEL_CARD_MODEL,
+    *(f"{label}=true" for label in (LABEL_GPU_PRESENT, *LABELS_PCI_PRESENT)),
+)
+"""Nodes that share GPUs, nodes with a known model, and nodes where a discovery found GPUs."""
+
+
+OPERATOR_LABELS: Final[Mapping[str, str]] = MappingProxyType({"release": "kube-prometheus-stack"})
+
+
+class MetricsSource(StrEnum):
+    """Source of the metrics API."""
+
+    EXPORTERS = "exporters"
+    PROMETHEUS = "prometheus"
+
+
+@dataclass(frozen=True, slots=True)
+class Exporter:
+    """The DaemonSet that serves metrics of GPUs and containers on every node with GPUs."""
+
+    image: str = ""
+    """Image with digest; default: ``exporter`` of ``images``."""
+    node_labels: tuple[str, ...] = GPU_NODES
+    """It runs on nodes with at least one of these labels, ``key`` or ``key=value``. A list replaces the
+    default."""
+    interval_seconds: int = 15
+    """Interval between readings."""
+    kubelet_root: str = "/var/lib/kubelet"
+    """Root folder of the kubelet on the nodes."""
+    runtime_class: str | None = None
+    """RuntimeClass for NVIDIA's runtime, if that is not the default runtime of the nodes."""
+    driver_root: str | None = None
+    """Root folder of the driver on the nodes, as ``driverRoot`` of ``devicePlugins``."""
+    cpu: str = "200m"
+    """CPU request and limit."""
+    memory: str = "200Mi"
+    """Memory request and limit."""
+    tolerations: tuple[Toleration, ...] = EVERY_TAINT
+    """Taints of nodes on which its pods may run. Default: every node. A list replaces the default."""
+    priority_class: str = NODE_CRITICAL
+    """PriorityClass of its pods."""
+    max_unavailable: str = MAX_UNAVAILABLE
+    """Number or percentage of nodes whose pods are replaced at the same time, like "1" or "10%"."""
+
+
+@dataclass(frozen=True, slots=True)
+class MetricsApi:
+    """The server of ``custom.metrics.k8s.io``: the HPA scales on GPU usage without an adapter."""
+
+    tls_secret: str
+    """Secret in kube-system with ``tls.crt`` and ``tls.key`` for ``gpushare-metrics-api.kube-system.svc``."""
+    ca_bundle: str = ""
+    """CA certificates in PEM, with which the API server verifies the metrics API."""
+    inject_ca_from: str = ""
+    """Certificate of cert-manager, ``namespace/name``, whose CA certificates it writes instead of
+    ``ca_bundle``."""
+    image: str = ""
+    """Image with digest; default: ``metrics-api`` of ``images``."""
+    replicas: int = 1
+    """Number of pods."""
+    source: MetricsSource = MetricsSource.EXPORTERS
+    """``exporters``: reads the exporters. ``prometheus``: queries Prometheus."""
+    prometheus_url: str = ""
+    """URL of Prometheus; only with source ``prometheus``."""
+    cpu: str = "500m"
+    """CPU request and limit."""
+    memory: str = "256Mi"
+    """Memory request and limit."""
+    tolerations: tuple[Toleration, ...] = CONTROL_PLANE_TAINTS
+    """Taints of nodes on which its pods may run. A list replaces the default."""
+    priority_class: str = CLUSTER_CRITICAL
+    """PriorityClass of its pods."""
+
+
+@dataclass(frozen=True, slots=True)
+class Monitoring:
+    """Monitoring of the GPUs."""
+
+    exporter: Exporter = field(default_factory=Exporter)
+    """The exporter; ``{}`` for the defaults."""
+    metrics_api: MetricsApi | None = None
+    """The metrics API for the HPA, if prometheus-adapter does not serve the same API."""
+    adapter_rules: bool = False
+    """Whether to create a ConfigMap with the rules of the ACK documentation for prometheus-adapter."""
+    operator: bool = False
+    """Whether scrapes, rules and alerts are objects of the Prometheus Operator instead of a ConfigMap."""
+    operator_labels: Mapping[str, str] = field(default_factory=lambda: OPERATOR_LABELS)
+    """Labels of these objects, by which Prometheus selects them. Default: those of the chart
+    kube-prometheus-stack, if its release has the same name."""
+    dashboards: bool = True
+    """Whether to create ConfigMaps with dashboards, which the sidecar of Grafana finds by their label."""

@@ -1,0 +1,76 @@
+"""The configuration of a stack and the access to its cluster, as the engine of Pulumi has them.
+
+Secrets stay secrets: only the kubeconfig may be one, because everything else is readable in the cluster.
+"""
+
+from typing import Final
+
+import pulumi
+from pulumi.runtime import get_config_env, is_config_secret
+
+from components.cluster import Cluster, check_cluster
+from components.config import Stack
+from components.stack import from_engine
+from components.survey import is_content, survey
+from gpushare.errors import ApiError, ConfigError
+
+_KUBECONFIG: Final = "kubeconfig"
+
+
+def configuration() -> dict[str, object]:
+    """The values of all keys of the project. Raises ConfigError for a secret that would not stay one."""
+    config = pulumi.Config()
+    prefix = f"{config.name}:"
+    keys = [key.removeprefix(prefix) for key in get_config_env() if key.startswith(prefix)]
+    secrets = {key for key in keys if is_config_secret(prefix + key)}
+    _check_secrecy(secrets, config.get(_KUBECONFIG) or "")
+    return from_engine({prefix + key: config.get(key) or "" for key in keys})
+
+
+def _check_secrecy(secrets: set[str], kubeconfig: str) -> None:
+    for key in sorted(secrets - {_KUBECONFIG}):
+        raise ConfigError(
+            f"{key}: a secret, but its values are readable in the cluster and in the state; "
+            f"set it without --secret, because only {_KUBECONFIG} can be one"
+        )
+    if is_content(kubeconfig) and _KUBECONFIG not in secrets:
+        raise ConfigError(
+            f"{_KUBECONFIG}: credentials in plain text; set a path, or the text by pulumi config set --secret"
+        )
+
+
+def kubeconfig_of(stack: Stack) -> pulumi.Input[str] | None:
+    """The kubeconfig with its secrecy: the configured one, or an output of another stack; None as kubectl."""
+    source = stack.kubeconfig_from
+    if source is None:
+        is_secret = is_config_secret(f"{pulumi.Config().name}:{_KUBECONFIG}")
+        return pulumi.Output.secret(stack.kubeconfig) if is_secret else stack.kubeconfig or None
+    text: pulumi.Output[str] = pulumi.StackReference(source.stack).require_output(source.output)
+    return text.apply(lambda known: _checked(stack, known))
+
+
+def _checked(stack: Stack, kubeconfig: str) -> str:
+    """The kubeconfig, which no provider has until the settings are compared with its cluster."""
+    try:
+        _compared(stack, kubeconfig)
+    except ConfigError as error:
+        raise pulumi.RunError(str(error)) from error
+    return kubeconfig
+
+
+def checked_cluster(stack: Stack) -> Cluster | None:
+    """The cluster, compared with the settings; None with a warning if it does not answer.
+
+    None too if the kubeconfig is an output of another stack, which is known only later. Raises ConfigError.
+    """
+    return None if stack.kubeconfig_from else _compared(stack, stack.kubeconfig)
+
+
+def _compared(stack: Stack, kubeconfig: str) -> Cluster | None:
+    try:
+        cluster = survey(kubeconfig, stack.context)
+    except (ApiError, ConfigError) as error:
+        pulumi.log.warn(f"the settings are not compared with the cluster: {error}")
+        return None
+    check_cluster(stack, cluster)
+    return cluster

@@ -1,0 +1,124 @@
+"""An HTTPS server that the API server calls: Deployment, Service and disruption budget."""
+
+import base64
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from components.config import MetricsApi, Webhook
+from components.manifests.parts import (
+    NON_ROOT,
+    OPS,
+    Object,
+    container_security,
+    disruption_budgets,
+    http_probes,
+    labels,
+    metadata,
+    non_root_security,
+    placement,
+    preferred_anti_affinity,
+    sizes,
+)
+from gpushare.contract import SYSTEM_NAMESPACE
+from gpushare.kubescheduler.config import KubernetesVersion
+
+_TLS_FOLDER: Final = "/etc/gpushare/tls"
+_HTTPS: Final = 443
+_INJECT: Final = "cert-manager.io/inject-ca-from"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Server:
+    """A program and its ports."""
+
+    name: str
+    """Name of all objects, and of the account."""
+    image: str
+    command: Sequence[str]
+    """The flags of the certificate are added."""
+    port: int
+    ops_port: int
+    env: Mapping[str, str]
+    """Variables besides those of the ports."""
+    has_token: bool
+    """Whether it calls the API server."""
+
+
+def objects(server: Server, settings: MetricsApi | Webhook, version: KubernetesVersion) -> list[Object]:
+    """All objects except for the account and its rights."""
+    marks = labels(server.name)
+    return [
+        {
+            "apiVersion": "apps/v1",
+            "kind": "Deployment",
+            "metadata": metadata(server.name, marks),
+            "spec": {
+                "replicas": settings.replicas,
+                "selector": {"matchLabels": marks},
+                "template": {"metadata": {"labels": marks}, "spec": _pod(server, settings, version)},
+            },
+        },
+        _service(server),
+        *disruption_budgets(server.name, settings.replicas, version),
+    ]
+
+
+def service_reference(server: str) -> Object:
+    """The Service, for an object of the API server."""
+    return {"name": server, "namespace": SYSTEM_NAMESPACE, "port": _HTTPS}
+
+
+def ca_metadata(settings: MetricsApi | Webhook) -> Object:
+    """Metadata by which cert-manager writes the CA certificates, if it should."""
+    return {"annotations": {_INJECT: settings.inject_ca_from}} if settings.inject_ca_from else {}
+
+
+def ca_bundle(settings: MetricsApi | Webhook) -> Object:
+    """The CA certificates, unless cert-manager writes them."""
+    if settings.inject_ca_from:
+        return {}
+    return {"caBundle": base64.b64encode(settings.ca_bundle.encode()).decode()}
+
+
+def _service(server: Server) -> Object:
+    marks = labels(server.name)
+    port = {"name": "https", "port": _HTTPS, "targetPort": server.port}
+    return {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": metadata(server.name, marks),
+        "spec": {"type": "ClusterIP", "ports": [port], "selector": marks},
+    }
+
+
+def _pod(server: Server, settings: MetricsApi | Webhook, version: KubernetesVersion) -> Object:
+    return {
+        "serviceAccountName": server.name,
+        **({} if server.has_token else {"automountServiceAccountToken": False}),
+        **placement(settings.tolerations, settings.priority_class),
+        "affinity": {"podAntiAffinity": preferred_anti_affinity(labels(server.name))},
+        # The files of the Secret belong to the group.
+        "securityContext": {**non_root_security(version), "fsGroup": NON_ROOT},
+        "containers": [_container(server, settings)],
+        "volumes": [{"name": "tls", "secret": {"secretName": settings.tls_secret, "defaultMode": 0o440}}],
+    }
+
+
+def _container(server: Server, settings: MetricsApi | Webhook) -> Object:
+    files = {"tls-cert": "tls.crt", "tls-key": "tls.key"}
+    env = {"PORT": str(server.port), "OPS_PORT": str(server.ops_port), **server.env}
+    return {
+        "name": server.name,
+        "image": server.image,
+        "command": [*server.command, *(f"--{flag}={_TLS_FOLDER}/{file}" for flag, file in files.items())],
+        "env": [{"name": name, "value": value} for name, value in env.items()],
+        "ports": [
+            {"name": "https", "containerPort": server.port},
+            {"name": OPS, "containerPort": server.ops_port},
+        ],
+        **http_probes("/healthz", "/readyz", OPS),
+        "resources": sizes(settings.cpu, settings.memory),
+        "securityContext": container_security(),
+        "volumeMounts": [{"name": "tls", "mountPath": _TLS_FOLDER, "readOnly": True}],
+    }

@@ -1,0 +1,173 @@
+"""Access as a context of a kubeconfig: address, TLS and credentials."""
+
+import base64
+import binascii
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+import msgspec
+
+from gpushare.adapters.kube.access import ApiAccess, Pem, text_of
+from gpushare.adapters.kube.exec_plugin import Credentials, RenewedToken, obtain
+from gpushare.adapters.kube.kubeconfig import (
+    AuthProvider,
+    Cluster,
+    Entry,
+    ExecConfig,
+    Selected,
+    User,
+    selected,
+)
+from gpushare.adapters.kube.service_account import TokenFile
+from gpushare.errors import ConfigError
+
+_EXTENSION: Final = "client.authentication.k8s.io/exec"
+"""Settings of a cluster for exec plugins."""
+_PROXIES: Final = ("http", "https")
+_PARTS_OF_JWT: Final = 3
+
+
+async def access_of(paths: str, context: str | None) -> ApiAccess:
+    """Return access as a context of the kubeconfig files; default: the current one. Raises ConfigError."""
+    chosen = selected(paths, context)
+    try:
+        access = await _access(chosen)
+        access.ssl_context()
+    except ConfigError as error:
+        raise ConfigError(f"kubeconfig {paths}: context {chosen.context!r}: {error}") from error
+    return access
+
+
+async def _access(chosen: Selected) -> ApiAccess:
+    cluster, user = chosen.cluster.value, chosen.user.value
+    if user.impersonate:
+        raise ConfigError(
+            f"user {chosen.user.name!r} impersonates {user.impersonate!r} (as), which gpushare does not do: "
+            "select a context with another user"
+        )
+    host, ca = _server(cluster), _ca(chosen.cluster)
+    plugin = user.exec if user.exec and not (user.token or user.token_file) else None
+    made, renewed = await _from_plugin(plugin, chosen, ca) if plugin else (Credentials(), None)
+    return ApiAccess(
+        host=host,
+        authorization=renewed.header if renewed else _authorization(chosen.user),
+        rejected=renewed.reject if renewed else lambda: None,
+        ca=ca,
+        cert=made.cert.encode() or _pem(chosen.user, user.client_certificate, user.client_certificate_data),
+        key=made.key.encode() or _pem(chosen.user, user.client_key, user.client_key_data),
+        verify=not cluster.insecure_skip_tls_verify,
+        tls_server_name=cluster.tls_server_name or None,
+        proxy=_proxy(cluster),
+    )
+
+
+def _server(cluster: Cluster) -> str:
+    server = (cluster.server or "").rstrip("/")
+    try:
+        url = urlsplit(server)
+        usable = url.scheme in ("http", "https") and url.hostname and url.port != 0
+    except ValueError:  # of the host or the port
+        usable = False
+    if not usable:
+        raise ConfigError(f"server {cluster.server or ''!r} is not like https://host:6443")
+    return server
+
+
+def _proxy(cluster: Cluster) -> str | None:
+    if cluster.proxy_url and urlsplit(cluster.proxy_url).scheme not in _PROXIES:
+        raise ConfigError(f"proxy-url {cluster.proxy_url!r} is not like http://host:3128")
+    return cluster.proxy_url or None
+
+
+def _ca(cluster: Entry[Cluster]) -> Pem | None:
+    return _pem(cluster, cluster.value.certificate_authority, cluster.value.certificate_authority_data)
+
+
+def _pem(entry: Entry[Any], path: str | None, data: str | None) -> Pem | None:
+    """The data overrides the path, as in kubectl."""
+    if not data:
+        return entry.path(path) if path else None
+    try:
+        return base64.b64decode("".join(data.split()), validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise ConfigError(f"data of {entry.name!r} is not base64: {error}") from error
+
+
+def _authorization(user: Entry[User]) -> Callable[[], Awaitable[str | None]]:
+    """A token file comes before a token, which comes before others."""
+    fields = user.value
+    if fields.token_file:
+        return TokenFile(user.path(fields.token_file), time.monotonic).header
+    if fields.token:
+        return _constant(f"Bearer {fields.token}")
+    if fields.auth_provider:
+        return _constant(f"Bearer {_id_token(fields.auth_provider, time.time())}")
+    if fields.username:
+        pair = f"{fields.username}:{fields.password or ''}"
+        return _constant(f"Basic {base64.b64encode(pair.encode()).decode()}")
+    return _constant(None)
+
+
+def _constant(header: str | None) -> Callable[[], Awaitable[str | None]]:
+    async def authorization() -> str | None:
+        return header
+
+    return authorization
+
+
+def _id_token(provider: AuthProvider, now: float) -> str:
+    """The token that kubectl keeps in the file; only kubectl renews it, because it must save the next one."""
+    if provider.name != "oidc":
+        raise ConfigError(
+            f"auth-provider {provider.name!r} is not supported, nor is it by kubectl since 1.26: use exec"
+        )
+    token = (provider.config or {}).get("id-token")
+    if not token:
+        raise ConfigError("auth-provider oidc has no id-token (log in with kubectl first)")
+    if _expiry_of(token) <= now:
+        raise ConfigError("the id-token of auth-provider oidc has expired (run kubectl, which renews it)")
+    return token
+
+
+class _Claims(msgspec.Struct):
+    exp: float = float("inf")
+
+
+def _expiry_of(jwt: str) -> float:
+    parts = jwt.split(".")
+    if len(parts) != _PARTS_OF_JWT:
+        raise ConfigError("the id-token of auth-provider oidc is not a JWT")
+    try:
+        return msgspec.json.decode(base64.urlsafe_b64decode(parts[1] + "=="), type=_Claims).exp
+    except (binascii.Error, msgspec.DecodeError) as error:
+        raise ConfigError(f"the id-token of auth-provider oidc is not a JWT: {error}") from error
+
+
+async def _from_plugin(
+    plugin: ExecConfig, chosen: Selected, ca: Pem | None
+) -> tuple[Credentials, RenewedToken]:
+    """Run the plugin once. A command with a slash is a path, which is relative to the kubeconfig."""
+    command = str(chosen.user.path(plugin.command)) if "/" in plugin.command else plugin.command
+    cluster = _described(chosen.cluster, ca) if plugin.provide_cluster_info else None
+    run = partial(obtain, plugin, command, cluster)
+    first = await run()
+    return first, RenewedToken(first, run)
+
+
+def _described(cluster: Entry[Cluster], ca: Pem | None) -> Mapping[str, Any]:
+    """The cluster as plugins get it, with the content of the CA's file."""
+    fields = cluster.value
+    content = text_of(ca).encode() if isinstance(ca, Path) else ca
+    described = {
+        "server": fields.server,
+        "tls-server-name": fields.tls_server_name,
+        "insecure-skip-tls-verify": fields.insecure_skip_tls_verify,
+        "certificate-authority-data": base64.b64encode(content).decode() if content else None,
+        "proxy-url": fields.proxy_url,
+        "config": next((each.extension for each in fields.extensions or () if each.name == _EXTENSION), None),
+    }
+    return {name: value for name, value in described.items() if value}

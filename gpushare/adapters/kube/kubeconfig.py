@@ -1,0 +1,208 @@
+"""The format of kubeconfig files, and which cluster and user a context selects, as in kubectl.
+
+See https://kubernetes.io/docs/reference/config-api/kubeconfig.v1 for the fields, and
+https://kubernetes.io/docs/concepts/configuration/organize-cluster-access-kubeconfig for how files are merged.
+What the fields mean for a connection belongs in ``credentials``.
+"""
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Generic, Literal, Protocol, TypeVar
+
+import msgspec
+import yaml
+
+from gpushare.adapters.kube.access import text_of
+from gpushare.errors import ConfigError
+
+Text = str | None
+"""null and an empty string are the same as no field."""
+
+
+class EnvVar(msgspec.Struct, frozen=True):
+    """A variable of an exec plugin."""
+
+    name: str
+    value: str = ""
+
+
+class ExecConfig(msgspec.Struct, frozen=True, rename="camel"):
+    """A program that returns credentials."""
+
+    api_version: str
+    command: str
+    args: tuple[str, ...] | None = None
+    env: tuple[EnvVar, ...] | None = None
+    install_hint: Text = None
+    provide_cluster_info: bool = False
+    interactive_mode: Literal["Never", "IfAvailable", "Always"] = "IfAvailable"
+
+
+class AuthProvider(msgspec.Struct, frozen=True):
+    """The predecessor of exec plugins."""
+
+    name: str
+    config: dict[str, Text] | None = None
+
+
+class User(msgspec.Struct, frozen=True, rename="kebab"):
+    """Credentials. Fields with ``_data`` are base64 and override the paths beside them."""
+
+    client_certificate: Text = None
+    client_certificate_data: Text = None
+    client_key: Text = None
+    client_key_data: Text = None
+    token: Text = None
+    token_file: Text = msgspec.field(default=None, name="tokenFile")
+    username: Text = None
+    password: Text = None
+    impersonate: Text = msgspec.field(default=None, name="as")
+    exec: ExecConfig | None = None
+    auth_provider: AuthProvider | None = None
+
+
+class Extension(msgspec.Struct, frozen=True):
+    """A value of any type, for other programs."""
+
+    name: str
+    extension: Any = None
+
+
+class Cluster(msgspec.Struct, frozen=True, rename="kebab"):
+    """An API server, and how it is reached and verified."""
+
+    server: Text = None
+    certificate_authority: Text = None
+    certificate_authority_data: Text = None
+    insecure_skip_tls_verify: bool = False
+    tls_server_name: Text = None
+    proxy_url: Text = None
+    extensions: tuple[Extension, ...] | None = None
+
+
+class _Context(msgspec.Struct, frozen=True):
+    cluster: Text = None
+    user: Text = None
+
+
+class _NamedContext(msgspec.Struct, frozen=True):
+    name: str
+    value: _Context | None = msgspec.field(default=None, name="context")
+
+
+class _NamedCluster(msgspec.Struct, frozen=True):
+    name: str
+    value: Cluster | None = msgspec.field(default=None, name="cluster")
+
+
+class _NamedUser(msgspec.Struct, frozen=True):
+    name: str
+    value: User | None = msgspec.field(default=None, name="user")
+
+
+class _File(msgspec.Struct, frozen=True, rename="kebab"):
+    current_context: Text = None
+    contexts: tuple[_NamedContext, ...] | None = None
+    clusters: tuple[_NamedCluster, ...] | None = None
+    users: tuple[_NamedUser, ...] | None = None
+
+
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+
+
+class _Named(Protocol[T_co]):
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def value(self) -> T_co | None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Entry(Generic[T]):
+    """A cluster or user, and the file that defines it: relative paths start at its folder."""
+
+    name: str
+    value: T
+    file: Path
+
+    def path(self, relative: str) -> Path:
+        """Return the absolute path of a file that the entry names."""
+        return (self.file.parent / relative).absolute()
+
+
+@dataclass(frozen=True, slots=True)
+class Selected:
+    """What a context selects. ``user`` has no credentials if the context names none."""
+
+    context: str
+    cluster: Entry[Cluster]
+    user: Entry[User]
+
+
+def selected(paths: str, context: str | None = None) -> Selected:
+    """Read the files, as in KUBECONFIG, and select a context; default: the current one.
+
+    The first file that defines a name wins; missing files are skipped. Raises ConfigError.
+    """
+    where = f"kubeconfig {paths}"
+    files = [(path, _parsed(path)) for path in _existing(paths)]
+    name = context or next((file.current_context for _, file in files if file.current_context), None)
+    if not name:
+        raise ConfigError(f"{where}: no current-context (set one with `kubectl config use-context`)")
+    found = _find(where, "context", name, [(path, file.contexts or ()) for path, file in files])
+    where, wanted = f"{where}: context {name!r}", found.value or _Context()
+    clusters = [(path, file.clusters or ()) for path, file in files]
+    cluster = _find(where, "cluster", wanted.cluster or "", clusters)
+    users = [(path, file.users or ()) for path, file in files]
+    user = _find(where, "user", wanted.user, users) if wanted.user else Entry("", None, found.file)
+    return Selected(
+        name,
+        Entry(cluster.name, cluster.value or Cluster(), cluster.file),
+        Entry(user.name, user.value or User(), user.file),
+    )
+
+
+def _find(
+    where: str, kind: str, name: str, files: Sequence[tuple[Path, Sequence[_Named[T]]]]
+) -> "Entry[T | None]":
+    for path, entries in files:
+        found = [each for each in entries if each.name == name]
+        if len(found) > 1:
+            raise ConfigError(f"{where}: {kind} {name!r} is defined {len(found)} times in {path}")
+        if found:
+            return Entry(name, found[0].value, path)
+    known = ", ".join(dict.fromkeys(each.name for _, entries in files for each in entries))
+    raise ConfigError(f"{where}: {kind} {name!r} is not defined; {kind}s: {known or 'none'}")
+
+
+def _existing(paths: str) -> list[Path]:
+    existing = [Path(path) for path in paths.split(os.pathsep) if path and Path(path).exists()]
+    if not existing:
+        raise ConfigError(f"kubeconfig {paths}: no such file (set KUBECONFIG or --kubeconfig)")
+    return existing
+
+
+class _Loader(yaml.SafeLoader):
+    """Dates are text, as in kubectl."""
+
+
+_Loader.yaml_implicit_resolvers = {
+    first: [(tag, pattern) for tag, pattern in resolvers if not tag.endswith(":timestamp")]
+    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
+
+
+def _parsed(path: Path) -> _File:
+    try:
+        document = yaml.load(text_of(path), _Loader)  # noqa: S506 - a SafeLoader
+        return msgspec.convert(document, _File)
+    except ConfigError as error:
+        raise ConfigError(f"kubeconfig {error}") from error
+    except yaml.YAMLError as error:
+        raise ConfigError(f"kubeconfig {path}: is not YAML: {' '.join(str(error).split())}") from error
+    except msgspec.ValidationError as error:
+        raise ConfigError(f"kubeconfig {path}: is not a kubeconfig: {error}") from error

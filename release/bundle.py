@@ -1,0 +1,215 @@
+"""``make release``: writes everything that is installed, to ``dist/``.
+
+Two builds of the same commit write the same bytes. What belongs here: running uv, hatchling and
+ansible-galaxy, and the names of files. What does not: the images (``python -m release``), signing
+(``release.supply``) and publishing.
+"""
+
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+import click
+import yaml
+
+from components.manifests import everything
+from components.render import as_yaml
+from components.stack import load
+from gpushare import __version__
+from gpushare.errors import ConfigError, GpuShareError
+from release import krew, oci, published, reproducible
+from release.archives import File, tar_gz
+from release.chart.build import DEFAULTS, NAME, chart
+from release.recipe import ROOT
+from release.supply import references, uv
+from release.version import check_tag
+from testbed.errors import TestbedError
+
+DIST: Final = ROOT / "dist"
+SUMS: Final = "SHA256SUMS"
+SOURCE: Final = "https://example.com/gpushare"
+URL: Final = "https://example.com/gpushare/releases"
+_GALAXY: Final = ROOT / "ansible/.venv/bin/ansible-galaxy"
+_EPOCH: Final = {"SOURCE_DATE_EPOCH": "315532800"}
+"""1980, the first time that a wheel can have."""
+_HEADER: Final = f"""\
+# gpushare {__version__} with the default settings, for Kubernetes 1.30 and later:
+#   kubectl apply --server-side -f install.yaml
+# For other settings use the Helm chart, Pulumi, or python -m components.render.
+"""
+
+
+@click.command()
+@click.option(
+    "--images",
+    type=click.Path(path_type=Path),
+    default=ROOT / "images.json",
+    help="Names of the images by digest, as `make images` writes them.",
+)
+@click.option(
+    "--url", envvar="RELEASE_URL", default=URL, help="URL of the folder from which krew gets the archives."
+)
+@click.option(
+    "--source",
+    envvar="IMAGE_SOURCE",
+    default=SOURCE,
+    help="URL of the repository, which Galaxy requires of a collection.",
+)
+@click.option("--tag", envvar="TAG", default="", help="Tag of the release; must be that of the version.")
+@click.option("--output", type=click.Path(path_type=Path), default=DIST, help="Folder for the files.")
+def cli(images: Path, url: str, source: str, tag: str, output: Path) -> None:
+    """Write wheel, sdist, install.yaml, chart, collection, plugins, SBOM and checksums."""
+    if tag:
+        check_tag(tag, ROOT)
+    made = build(references(images), url, source or SOURCE)
+    output.mkdir(parents=True, exist_ok=True)
+    for name, content in made.items():
+        (output / name).write_bytes(content)
+        click.echo(f"{len(content) / 1e6:8.2f} MB  {output / name}")
+    click.echo(f"not signed: run make sign-release, which requires cosign, to sign {SUMS}")
+
+
+def build(images: Mapping[str, str], url: str, source: str) -> dict[str, bytes]:
+    """Return all files of a release by name. Raises GpuShareError if a program is missing or fails."""
+    made = {
+        **_distributions(),
+        "install.yaml": install_yaml(images).encode(),
+        **charts(images),
+        **_collection(source),
+        f"{NAME}-examples-{__version__}.tar.gz": tar_gz(examples(images)),
+        **_plugins(url),
+        f"{NAME}-{__version__}.cdx.json": _bill_of_materials(),
+    }
+    return {**made, SUMS: reproducible.checksums(made).encode()}
+
+
+def install_yaml(images: Mapping[str, str]) -> str:
+    """Return the objects that ``pulumi up`` creates with the default settings and these images."""
+    return _HEADER + as_yaml(everything(load({**DEFAULTS, "images": dict(images)})))
+
+
+def examples(images: Mapping[str, str]) -> dict[str, File]:
+    """Return the manifests of the examples with their image. Raises ConfigError without ``samples``."""
+    if "samples" not in images:
+        raise ConfigError("images.json has no image samples: run make images")
+    return {
+        f"examples/{name}.yaml": File(text.encode())
+        for name, text in published.examples(images["samples"]).items()
+    }
+
+
+def charts(images: Mapping[str, str]) -> dict[str, bytes]:
+    """Return the chart as an archive and as an OCI layout."""
+    files = chart(images)
+    archive = tar_gz({f"{NAME}/{name}": File(text.encode()) for name, text in files.items()})
+    name = f"{NAME}-{__version__}"
+    return {
+        f"{name}.tgz": archive,
+        f"{name}.chart.oci.tar": oci.layout(yaml.safe_load(files["Chart.yaml"]), archive),
+    }
+
+
+def _distributions() -> dict[str, bytes]:
+    with tempfile.TemporaryDirectory() as folder:
+        command = [
+            sys.executable,
+            "-m",
+            "hatchling",
+            "build",
+            "--target=wheel",
+            "--target=sdist",
+            f"--directory={folder}",
+        ]
+        _run(command, _EPOCH)
+        return _content(Path(folder))
+
+
+def _collection(source: str) -> dict[str, bytes]:
+    if not _GALAXY.exists():
+        raise TestbedError(f"{_GALAXY} does not exist: run make setup-ansible")
+    with tempfile.TemporaryDirectory() as folder:
+        _run([str(_GALAXY), "collection", "build", f"--output-path={folder}", str(ROOT / "ansible")])
+        return {
+            name: reproducible.collection(content, source) for name, content in _content(Path(folder)).items()
+        }
+
+
+def _plugins(url: str) -> dict[str, bytes]:
+    requirements = _export("--extra=cli", "--no-emit-project", "--no-header", "--no-annotate")
+    licence = (ROOT / "LICENSE").read_bytes()
+    archives = {}
+    with tempfile.TemporaryDirectory() as folder:
+        listed = Path(folder) / "requirements.txt"
+        listed.write_text(requirements)
+        for platform in krew.PLATFORMS:
+            installed = [_install(listed, platform, python, Path(folder)) for python in krew.PYTHONS]
+            libraries = krew.joined(installed) | _package()
+            archives[platform.archive] = tar_gz(krew.archive(libraries, licence))
+    digests = {name: hashlib.sha256(content).hexdigest() for name, content in archives.items()}
+    manifests = {
+        f"krew-{each.name}.yaml": yaml.safe_dump(krew.manifest(each, url, digests), sort_keys=False).encode()
+        for each in krew.PLUGINS
+    }
+    return archives | manifests
+
+
+def _install(requirements: Path, platform: krew.Platform, python: str, folder: Path) -> Path:
+    """Only wheels, with the hashes of the lock file; nothing of the package is executed."""
+    target = folder / f"{platform.uv}-{python}"
+    words = ["--quiet", "--no-deps", "--require-hashes", "--only-binary=:all:", "--no-compile-bytecode"]
+    places = [f"--python-platform={platform.uv}", f"--python-version={python}", f"--target={target}"]
+    _run([uv(), "pip", "install", *words, *places, f"--requirements={requirements}"])
+    return target
+
+
+def _package() -> dict[str, File]:
+    top = ROOT / "gpushare"
+    return {
+        f"gpushare/{path.relative_to(top)}": File(path.read_bytes()) for path in sorted(top.rglob("*.py"))
+    }
+
+
+def _bill_of_materials() -> bytes:
+    return reproducible.bill_of_materials(_export("--all-extras", "--format=cyclonedx1.5")).encode()
+
+
+def _export(*words: str) -> str:
+    return _run([uv(), "export", "--quiet", "--frozen", "--no-default-groups", *words])
+
+
+def _content(folder: Path) -> dict[str, bytes]:
+    return {
+        path.name: path.read_bytes()
+        for path in sorted(folder.iterdir())
+        if path.is_file() and not path.name.startswith(".")
+    }
+
+
+def _run(command: list[str], more: Mapping[str, str] | None = None) -> str:
+    if shutil.which(command[0]) is None:
+        raise ConfigError(f"{command[0]} is missing: run make setup")
+    done = subprocess.run(  # noqa: S603 - our own programs
+        command, cwd=ROOT, env={**os.environ, **(more or {})}, capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        raise TestbedError(f"{' '.join(command[:4])} failed with {done.returncode}:\n{done.stderr[-2000:]}")
+    return done.stdout
+
+
+def main() -> None:
+    """Run the command line; print expected errors as one line on stderr."""
+    try:
+        cli(prog_name="python -m release.bundle")
+    except GpuShareError as error:
+        click.echo(f"release: {error}", err=True)
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()

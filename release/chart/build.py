@@ -1,0 +1,309 @@
+"""The files of the chart: templates and helpers, and default values with schema and documentation. Pure.
+
+What does not belong here: the values (``release.chart.values``), the archive (``release.archives``).
+"""
+
+import ast
+import inspect
+import json
+from collections.abc import Mapping
+from dataclasses import fields
+from enum import StrEnum
+from itertools import pairwise
+from types import UnionType
+from typing import Any, Final, get_args, get_origin, get_type_hints
+
+import yaml
+
+from components import config
+from components.manifests import everything
+from components.manifests.device_plugin import NAME as AGENT
+from components.manifests.parts import Object
+from components.manifests.tls import makes_certificates
+from components.stack import load
+from gpushare import __version__
+from gpushare.contract import CERTIFICATES_NAME
+from release.chart.merge import ALWAYS, Entry, Fields, Scalar, Test, Tree, merge
+from release.chart.objects import Found, chart_objects, failures
+from release.chart.template import Language, Writer, checks
+from release.chart.values import GROUPS, IMAGES, OLDEST, image_marker, slots
+
+NAME: Final = "gpushare"
+DEFAULTS: Final[Mapping[str, Any]] = {
+    "kubernetesVersion": "1.36",
+    "extender": {},
+    "devicePlugins": [{}],
+    "isolation": {},
+    "monitoring": {},
+}
+"""The stack of ``install.yaml`` and of the chart without values, except for the images."""
+_NO_SETTING: Final = "Whether to deploy it."
+_SPEC: Final = "@certificates.spec@"
+_JOB: Final = "@certificates.name@"
+_SPEC_TEMPLATE: Final = "gpushare.certificates"
+_DIGEST: Final = f'(include "{_SPEC_TEMPLATE}" . | fromYaml | toJson | sha256sum | trunc 8)'
+_JOB_NAME: Final = f'printf "{CERTIFICATES_NAME}-%s" {_DIGEST}'
+_HELPERS: Final = """\
+{{- /* The image with the host of the mirror, if there is one; arguments: the root, the image. */ -}}
+{{- define "gpushare.image" -}}
+{{- $registry := (index . 0).Values.registry -}}
+{{- $image := index . 1 -}}
+{{- $parts := splitList "/" $image -}}
+{{- $host := first $parts -}}
+{{- $is_host := or (contains "." $host) (contains ":" $host) (eq $host "localhost") -}}
+{{- if not $registry -}}{{ $image }}
+{{- else if and $is_host (gt (len $parts) 1) -}}{{ $registry }}/{{ rest $parts | join "/" }}
+{{- else -}}{{ $registry }}/{{ $image }}
+{{- end -}}
+{{- end -}}
+"""
+_NOTES: Final = """\
+gpushare {{ .Chart.AppVersion }} is deployed.
+
+1. Label the nodes that share their GPUs: kubectl label node <node> \
+{{ range $key, $value := .Values.devicePlugin.nodeSelector }}{{ $key }}={{ $value }} {{ end }}
+{{- if eq .Values.extender.exposure "sidecar" }}
+2. The scheduler gpushare-scheduler runs beside the extender; nothing else is to be configured.
+{{- else }}
+2. Configure kube-scheduler to call the extender: gpushare scheduler-config, or the Ansible role
+   scheduler_extender.
+{{- end }}
+3. Pods request GPU memory with a limit of aliyun.com/gpu-mem, and kubectl inspect gpushare shows it.
+"""
+
+
+def chart(images: Mapping[str, str]) -> dict[str, str]:
+    """Return the files of the chart by name; ``images`` are the defaults of its images."""
+    files = {
+        "Chart.yaml": _yaml(_about()),
+        "values.yaml": _commented(default_values(images)),
+        "values.schema.json": json.dumps(schema(), indent=2) + "\n",
+        "templates/NOTES.txt": _NOTES,
+    }
+    languages = {
+        name: Language([each.tests for each in choices], _slots(), merge({("",): _tolerations()}))
+        for name, choices in GROUPS.items()
+    }
+    helpers = [_HELPERS]
+    for each in chart_objects():
+        writer = Writer(languages[each.group], f"{each.kind}-{each.name}".lower())
+        tree = each.tree
+        if (each.kind, each.name) == ("Job", CERTIFICATES_NAME):
+            tree, spec = _with_digest(each)
+            helpers.append(_definition(writer, spec))
+        files[f"templates/{writer.name}.yaml"] = writer.document(tree, each.test)
+        files |= writer.files
+    by_group: dict[str, list[tuple[Test, str]]] = {}
+    for group, test, text in failures():
+        by_group.setdefault(group, []).append((test, text))
+    files["templates/checks.yaml"] = "".join(
+        checks(languages[name], found) for name, found in by_group.items()
+    )
+    files["templates/_helpers.tpl"] = "\n".join(helpers)
+    return files
+
+
+def _tolerations() -> list[Object]:
+    """The default of all pods on nodes with GPUs: that of the node agents."""
+    objects = everything(load({**DEFAULTS, "images": {name: image_marker(name) for name in IMAGES}}))
+    (agent,) = (each for each in objects if each["metadata"]["name"] == AGENT)
+    found: list[Object] = json.loads(json.dumps(agent["spec"]["template"]["spec"]["tolerations"]))
+    return found
+
+
+def default_values(images: Mapping[str, str]) -> dict[str, Any]:
+    """Return the values of the chart with their defaults, which are those of a stack."""
+    extender, exporter = _values(config.Extender), _values(config.Exporter)
+    scheduler = {"image": ""} | _values(config.Scheduler)
+    return {
+        "images": {name: images[name] for name in IMAGES},
+        "registry": "",
+        "imagePullSecrets": [],
+        "admission": True,
+        "tolerations": _tolerations(),
+        "extender": {**extender, "scheduler": scheduler},
+        "devicePlugin": _values(config.DevicePlugin),
+        "isolation": {"enabled": "isolation" in DEFAULTS} | _values(config.Isolation),
+        "mps": {"enabled": "mps" in DEFAULTS} | _values(config.Mps),
+        "monitoring": {
+            "enabled": "monitoring" in DEFAULTS,
+            **_values(config.Monitoring),
+            "exporter": exporter,
+        },
+    }
+
+
+_KEYS: Final[Mapping[type[Any], tuple[str, ...]]] = {
+    config.Extender: ("replicas", "exposure", "tls", "tls_secret", "log_level", "cpu", "memory"),
+    config.Scheduler: ("cpu", "cpu_limit", "memory", "memory_limit"),
+    config.DevicePlugin: (
+        "node_selector",
+        "memory_unit",
+        "device_list_strategy",
+        "kubelet_root",
+        "query_kubelet",
+        "runtime_class",
+        "cpu",
+        "memory",
+    ),
+    config.Isolation: ("kubelet_root", "cpu", "memory"),
+    config.Mps: ("runtime_class", "cpu", "memory"),
+    config.Monitoring: ("operator", "dashboards", "adapter_rules"),
+    config.Exporter: ("interval_seconds", "kubelet_root", "runtime_class", "cpu", "memory"),
+}
+"""The fields of each part that are values of the chart."""
+_SECTIONS: Final[Mapping[str, type[Any]]] = {
+    "": config.ClusterSettings,
+    "extender": config.Extender,
+    "extender.scheduler": config.Scheduler,
+    "devicePlugin": config.DevicePlugin,
+    "isolation": config.Isolation,
+    "mps": config.Mps,
+    "monitoring": config.Monitoring,
+    "monitoring.exporter": config.Exporter,
+}
+
+
+def _values(kind: type[Any]) -> dict[str, Any]:
+    made = kind(image="") if kind is config.Scheduler else kind()
+    return {_camel(key): _plain(kind, key, getattr(made, key)) for key in _KEYS[kind]}
+
+
+def _plain(kind: type[Any], key: str, value: Any) -> Any:
+    if (kind, key) == (config.Extender, "tls"):
+        return str(config.Tls.STACK if makes_certificates(config.Extender()) else config.Tls.NONE)
+    if isinstance(value, StrEnum):
+        return str(value)
+    if isinstance(value, Mapping):
+        return dict(value)
+    return "" if value is None else value
+
+
+def schema() -> Object:
+    """Return the JSON schema of the values: types, options, and no unknown keys."""
+    text: Object = {"type": "string"}
+    images = {"type": "object", "properties": dict.fromkeys(IMAGES, text), "additionalProperties": False}
+    top = {
+        "images": images,
+        "registry": text,
+        "imagePullSecrets": {"type": "array", "items": text},
+        "admission": {"type": "boolean"},
+        "tolerations": {"type": "array", "items": {"type": "object"}},
+        "global": {"type": "object"},
+    }
+    sections: dict[str, Object] = {"": {"properties": top}}
+    for path, kind in _SECTIONS.items():
+        if path:
+            parent, _, key = path.rpartition(".")
+            properties = {_camel(name): _type(kind, name) for name in _KEYS[kind]}
+            extra = {"image": text} if kind is config.Scheduler else {}
+            extra |= {"enabled": {"type": "boolean"}} if path in ("isolation", "mps", "monitoring") else {}
+            sections[path] = _closed(extra | properties)
+            sections[parent]["properties"][key] = sections[path]
+    return {"$schema": "http://json-schema.org/draft-07/schema#", **_closed(top)}
+
+
+def _closed(properties: Object) -> Object:
+    return {"type": "object", "additionalProperties": False, "properties": properties}
+
+
+def _type(kind: type[Any], name: str) -> Object:
+    if (kind, name) == (config.Extender, "replicas"):
+        return {"type": "integer", "enum": [1, 2, 3]}
+    hint = get_type_hints(kind)[name]
+    if get_origin(hint) is UnionType:
+        hint = get_args(hint)[0]
+    if get_origin(hint) is Mapping:
+        return {"type": "object", "additionalProperties": {"type": "string"}, "minProperties": 1}
+    if issubclass(hint, StrEnum):
+        return {"type": "string", "enum": [str(each) for each in hint]}
+    return {"type": {str: "string", int: "integer", bool: "boolean"}[hint]}
+
+
+def _commented(values: Mapping[str, Any], path: str = "", depth: int = 0) -> str:
+    """The values as YAML, each with the documentation of its field in ``components.config``."""
+    documented = _documentation(_SECTIONS[path]) | _OWN
+    lines = [] if depth else ["# Values of the chart gpushare. Kubernetes 1.30 or later."]
+    for key, value in values.items():
+        inside = f"{path}.{key}" if path else key
+        lines += [f"# {documented[key]}"] if key in documented else []
+        if inside in _SECTIONS:
+            lines += [f"{key}:", _commented(value, inside, depth + 1).rstrip("\n")]
+        else:
+            lines.append(_yaml({key: value}).rstrip("\n"))
+    text = "\n".join(lines) + "\n"
+    return "".join(f"  {line}\n" for line in text.splitlines()) if depth else text
+
+
+_OWN: Final = {
+    "enabled": _NO_SETTING,
+    "images": "Images with digests.",
+    "tolerations": "Tolerations of the pods on nodes with GPUs.",
+    "devicePlugin": "The node agent.",
+    "nodeSelector": "Labels of its nodes, added to the default; gpushare: null removes that.",
+    "image": "The image of kube-scheduler with digest, in the version of the cluster; required with sidecar.",
+}
+
+
+def _documentation(kind: type[Any]) -> dict[str, str]:
+    tree = ast.parse(inspect.getsource(kind)).body[0]
+    body = tree.body if isinstance(tree, ast.ClassDef) else []
+    names = {each.name for each in fields(kind)}
+    return {
+        _camel(name): " ".join(ast.literal_eval(text.value).replace("``", "").split())
+        for field, text in pairwise(body)
+        if isinstance(field, ast.AnnAssign) and isinstance(text, ast.Expr)
+        if (name := ast.unparse(field.target)) in names
+    }
+
+
+def _about() -> Object:
+    return {
+        "apiVersion": "v2",
+        "name": NAME,
+        "description": "GPU sharing for Kubernetes: several pods share one NVIDIA GPU",
+        "type": "application",
+        "version": __version__,
+        "appVersion": __version__,
+        "kubeVersion": f">={OLDEST}.0-0",
+        "keywords": ["gpu", "nvidia", "scheduler", "device-plugin"],
+        "annotations": {"artifacthub.io/license": "Apache-2.0"},
+    }
+
+
+def _slots() -> dict[str, str]:
+    return slots() | {_SPEC: f'(include "{_SPEC_TEMPLATE}" . | fromYaml)', _JOB: _JOB_NAME}
+
+
+def _with_digest(found: Found) -> tuple[Tree, Tree]:
+    """The Job with a name from its content and a reference to its content; and that content."""
+    entries = {each.key: each for each in _fields_of(found.tree)}
+    metadata = [
+        Entry(each.test, each.key, Scalar(_JOB)) if each.key == "name" else each
+        for each in _fields_of(entries["metadata"].value)
+    ]
+    changed = {
+        "metadata": Fields(tuple(metadata)),
+        "spec": Fields((Entry(ALWAYS, _SPEC, Scalar("")),)),
+    }
+    own = tuple(Entry(each.test, key, changed.get(key, each.value)) for key, each in entries.items())
+    return Fields(own), entries["spec"].value
+
+
+def _fields_of(tree: Tree) -> tuple[Entry, ...]:
+    if not isinstance(tree, Fields):
+        raise TypeError(f"{tree} is not a mapping")
+    return tree.entries
+
+
+def _definition(writer: Writer, spec: Tree) -> str:
+    return "\n".join([f'{{{{- define "{_SPEC_TEMPLATE}" -}}}}', *writer.block(spec, 0), "{{- end -}}", ""])
+
+
+def _camel(snake: str) -> str:
+    head, *tail = snake.split("_")
+    return head + "".join(each.capitalize() for each in tail)
+
+
+def _yaml(value: Object) -> str:
+    return yaml.safe_dump(value, sort_keys=False, width=1000)

@@ -1,0 +1,93 @@
+"""The version number: ``gpushare.__version__``, and the files that repeat it for tools that cannot import it.
+
+``python -m release.version 0.2.0`` writes a new version everywhere; ``make check`` compares.
+"""
+
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+import click
+
+from gpushare import __version__
+from gpushare.errors import ConfigError, GpuShareError
+from release.recipe import ROOT
+
+PLACES: Final[Mapping[str, str]] = {
+    "gpushare/__init__.py": r'(?<=__version__ = ")[^"]+(?=")',
+    "pyproject.toml": r'(?<=^version = ")[^"]+(?=")',
+    "uv.lock": r'(?<=^name = "gpushare-kubernetes"\nversion = ")[^"]+(?=")',
+    **{
+        f"examples/{name}.yaml": r"(?<=gpushare/samples:)\S+"
+        for name in ("app-3g", "app-6g", "bert", "binpack")
+    },
+    "ansible/galaxy.yml": r"(?<=^version: )\S+",
+    "ansible/README.md": r"(?<=gpushare-nodes-)\d+\.\d+\.\d+\S*(?=\.tar\.gz)",
+}
+"""Patterns of the version by file."""
+_MAIN: Final = "origin/main"
+_FORM: Final = re.compile(r"(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(-rc\.\d+)?")
+
+
+def found(root: Path) -> dict[str, set[str]]:
+    """Return the versions in each file."""
+    return {
+        name: set(re.findall(pattern, (root / name).read_text(), re.MULTILINE))
+        for name, pattern in PLACES.items()
+    }
+
+
+def check_tag(tag: str, root: Path) -> None:
+    """Raise ConfigError unless the tag is that of the version, and the changelog has a section for it."""
+    if tag != f"v{__version__}":
+        raise ConfigError(f"TAG: {tag!r} is not the tag of version {__version__}; use v{__version__}")
+    if not re.search(
+        rf"^## {re.escape(__version__)} - \d{{4}}-\d\d-\d\d$",
+        (root / "CHANGELOG.md").read_text(),
+        re.MULTILINE,
+    ):
+        raise ConfigError(
+            f"CHANGELOG.md has no section '## {__version__} - <date>': rename 'Unreleased' and commit it"
+        )
+
+
+def write(version: str, root: Path) -> None:
+    """Write a version to all places. Raises ConfigError if it is none."""
+    if not _FORM.fullmatch(version):
+        raise ConfigError(f"{version!r} is not a version; use 1.2.3 or 1.2.3-rc.1")
+    for name, pattern in PLACES.items():
+        file = root / name
+        file.write_text(re.sub(pattern, version, file.read_text(), flags=re.MULTILINE))
+
+
+def check_commit(root: Path) -> None:
+    """Raise ConfigError unless the commit of the checkout is on the main branch of its origin."""
+    git = shutil.which("git") or "git"
+    command = [git, "merge-base", "--is-ancestor", "HEAD", _MAIN]
+    if subprocess.run(command, cwd=root, check=False).returncode:  # noqa: S603 - git
+        raise ConfigError(f"the commit of the tag is not on {_MAIN}: merge it first")
+
+
+@click.command()
+@click.argument("version", required=False)
+@click.option("--tag", help="Only check that this tag may be released.")
+def cli(version: str | None, tag: str | None) -> None:
+    """Print the version, or write VERSION to all files that have it."""
+    if tag is not None:
+        check_tag(tag, ROOT)
+        check_commit(ROOT)
+    if version:
+        write(version, ROOT)
+    click.echo(version or __version__)
+
+
+if __name__ == "__main__":
+    try:
+        cli()
+    except GpuShareError as error:
+        click.echo(f"version: {error}", err=True)
+        sys.exit(1)

@@ -1,0 +1,214 @@
+"""The packages of a driver, from a repository with the relations of the real archives, by the real apt.
+
+``testbed.hosts.stubs.driver`` has the relations and their sources. Nothing is installed.
+"""
+
+import re
+import shutil
+import subprocess
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from jinja2 import Environment
+
+from ansible_collections.gpushare.nodes.plugins.plugin_utils import package_versions
+from testbed.hosts.stubs.driver import PERSISTENCED, driver_packages
+from tools.role_docs import ROLES
+
+pytestmark = pytest.mark.skipif(not shutil.which("apt-get"), reason="apt-get is not installed")
+
+OLD, NEW = "535.183.01", "580.65.06"
+OFFERED = driver_packages("6.1.0-50-amd64")
+LISTING = "\n".join(f"{each.name} | {each.version} |" for each in OFFERED)
+VARIABLES = yaml.safe_load((ROLES / "nvidia_driver/vars/main.yml").read_text())
+Installed = Mapping[str, str]
+
+
+class Apt:
+    """The real apt with a private state; ``run`` returns the packages that would be installed after it."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        for name in ("lists/partial", "archives/partial", "parts", "repository"):
+            (folder / name).mkdir(parents=True)
+        sections = (f"{each.control}Filename: {each.name}.deb\nSize: 1\n" for each in OFFERED)
+        (folder / "repository/Packages").write_text("\n".join(sections))
+        (folder / "sources").write_text(f"deb [trusted=yes] copy:{folder}/repository ./\n")
+        self._write_status({}, ())
+        self._apt("update")
+
+    def run(self, installed: Installed, requested: Installed, held: Collection[str] = ()) -> dict[str, str]:
+        """Install ``requested`` with the options of the role packages; raise the error of apt."""
+        self._write_status(installed, held)
+        names = [f"{name}={version}" for name, version in requested.items()]
+        options = ["--no-install-recommends", "--allow-downgrades", "--allow-change-held-packages"]
+        output = self._apt("install", "--simulate", "--yes", *options, *names)
+        after = {**installed, **dict(re.findall(r"^Inst (\S+) (?:\[\S+\] )?\((\S+)", output, re.MULTILINE))}
+        removed = set(re.findall(r"^Remv (\S+)", output, re.MULTILINE))
+        return {name: version for name, version in after.items() if name not in removed}
+
+    def upgrades(self, installed: Installed) -> list[str]:
+        """Return the packages that an upgrade of the system changes, without holds."""
+        self._write_status(installed, ())
+        return re.findall(r"^Inst (\S+)", self._apt("dist-upgrade", "--simulate", "--yes"), re.MULTILINE)
+
+    def pin(self, version: str) -> None:
+        """Write the preferences of the role nvidia_driver."""
+        template = (ROLES / "nvidia_driver/templates/preferences.j2").read_text()
+        variables = {"__nvidia_driver_target": version, "__nvidia_driver_branch": version.partition(".")[0]}
+        text = Environment(autoescape=False).from_string(template).render(variables)  # noqa: S701 - no HTML
+        (self._folder / "preferences").write_text(text)
+
+    def unpin(self) -> None:
+        """Remove the preferences."""
+        (self._folder / "preferences").unlink()
+
+    def _write_status(self, installed: Installed, held: Collection[str]) -> None:
+        controls = {(each.name, each.version): each.control for each in OFFERED}
+        sections = (
+            f"{controls[each]}Status: {'hold' if each[0] in held else 'install'} ok installed\n"
+            for each in installed.items()
+        )
+        (self._folder / "status").write_text("\n".join(sections))
+
+    def _apt(self, *words: str) -> str:
+        folder = self._folder
+        settings = {
+            "Acquire::GzipIndexes": "false",
+            "APT::Architecture": "amd64",
+            "APT::Sandbox::User": "",
+            "Dir::Cache": folder,
+            "Dir::Etc::Preferences": folder / "preferences",
+            "Dir::Etc::PreferencesParts": folder / "parts",
+            "Dir::Etc::SourceList": folder / "sources",
+            "Dir::Etc::SourceParts": folder / "parts",
+            "Dir::State": folder,
+            "Dir::State::status": folder / "status",
+        }
+        options = [f"--option={key}={value}" for key, value in settings.items()]
+        ended = subprocess.run(  # noqa: S603
+            ["apt-get", *options, *words],  # noqa: S607
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert ended.returncode == 0, ended.stderr
+        return ended.stdout
+
+
+@pytest.fixture(scope="module")
+def apt(tmp_path_factory: pytest.TempPathFactory) -> Apt:
+    return Apt(tmp_path_factory.mktemp("apt"))
+
+
+def facts(installed: Installed) -> dict[str, Any]:
+    """The installed packages as Ansible's package_facts has them."""
+    return {name: [{"version": version}] for name, version in installed.items()}
+
+
+def parts(version: str, installed: Installed, *, opened: bool = False) -> list[str]:
+    """The names that the role installs on Debian."""
+    text = (ROLES / "nvidia_driver/vars/Debian.yml").read_text()
+    text = text.replace("{{ __nvidia_driver_open }}", "-open" if opened else "")
+    groups = yaml.safe_load(text)["__nvidia_driver_usual"]["dkms"]
+    return package_versions.chosen(groups, version, LISTING, facts(installed))
+
+
+def change(apt: Apt, version: str, installed: Installed) -> dict[str, str]:
+    """The packages after a run of the role that installs ``version``, where all of its packages are held."""
+    names, known = parts(version, installed), facts(installed)
+    pattern = re.search(
+        r"packages_left_behind\('([^']+)',\s+'([^']+)'", VARIABLES["__nvidia_driver_left_behind"]
+    )
+    assert pattern
+    along = package_versions.left_behind(known, pattern[1], pattern[2], version)
+    requested = package_versions.pins([*names, *along], version, LISTING)
+    apt.pin(version)
+    after = apt.run(installed, requested, set(parts_of(installed)) - set(along))
+    daemon = package_versions.of_branch(LISTING, "nvidia-persistenced", version)
+    return apt.run(after, {"nvidia-persistenced": daemon})
+
+
+def parts_of(installed: Installed) -> list[str]:
+    """The packages that an earlier run of the role holds."""
+    versions = {package_versions.upstream(version) for version in installed.values()}
+    return [name for version in versions & {OLD, NEW} for name in parts(version, installed)]
+
+
+def has_compute(installed: Installed, version: str) -> bool:
+    """Whether programs get the CUDA library, and the host has nvidia-smi, daemon and module."""
+    smi = "nvidia-smi" if version == OLD else "nvidia-driver-cuda"
+    wanted = ("libcuda1", "libnvidia-ml1", "nvidia-kernel-dkms", smi)
+    daemon = PERSISTENCED if version == OLD else f"{version}-1"
+    return installed.get("nvidia-persistenced") == daemon and all(
+        installed.get(name) == f"{version}-1" for name in wanted
+    )
+
+
+def test_the_driver_of_debian_lacks_what_gpu_nodes_need(apt: Apt) -> None:
+    apt.pin(OLD)
+    desktop = apt.run({}, dict.fromkeys(("nvidia-driver", "nvidia-kernel-dkms"), f"{OLD}-1"))
+    assert "xserver-xorg-video-nvidia" in desktop
+    assert not desktop.keys() & {"nvidia-smi", "nvidia-persistenced", "libcuda1"}
+
+
+@pytest.mark.parametrize("version", [OLD, NEW])
+def test_the_role_installs_what_gpu_nodes_need_and_no_graphics(apt: Apt, version: str) -> None:
+    installed = change(apt, version, {})
+    assert has_compute(installed, version)
+    assert not installed.keys() & {"nvidia-driver", "xserver-xorg-video-nvidia"}
+
+
+def test_an_upgrade_to_other_names_and_its_rollback_leave_one_version(apt: Apt) -> None:
+    upgraded = change(apt, NEW, change(apt, OLD, {}))
+    assert has_compute(upgraded, NEW)
+    assert "nvidia-smi" not in upgraded
+    assert has_compute(change(apt, OLD, upgraded), OLD)
+
+
+def test_upgrades_of_the_system_keep_the_driver_even_without_holds(apt: Apt) -> None:
+    installed = change(apt, OLD, {})
+    assert apt.upgrades(installed) == []
+    apt.unpin()
+    assert "libcuda1" in apt.upgrades(installed)
+
+
+def test_apt_does_not_replace_a_held_package_so_the_role_releases_it(apt: Apt) -> None:
+    installed = change(apt, OLD, {})
+    apt.pin(NEW)
+    requested = {"nvidia-driver-cuda": f"{NEW}-1"}
+    with pytest.raises(AssertionError, match="held packages"):
+        apt.run(installed, requested, ["nvidia-smi"])
+    assert "nvidia-smi" not in apt.run(installed, requested)
+
+
+def test_hosts_with_the_packages_of_earlier_releases_are_upgraded(apt: Apt) -> None:
+    apt.pin(OLD)
+    earlier = apt.run({}, dict.fromkeys(("nvidia-driver", "nvidia-kernel-dkms"), f"{OLD}-1"))
+    assert has_compute(change(apt, NEW, earlier), NEW)
+
+
+def test_the_open_module_has_its_name_in_each_archive() -> None:
+    assert "nvidia-open-kernel-dkms" in parts(OLD, {}, opened=True)
+    assert "nvidia-kernel-open-dkms" in parts(NEW, {}, opened=True)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "nvidia-driver",
+        "nvidia-driver-cuda",
+        "nvidia-driver-latest-dkms",
+        "nvidia-headless-580",
+        "nvidia-headless-no-dkms-580-server-open",
+        "nvidia-kernel-open-dkms",
+        "nvidia-open-kernel-dkms",
+    ],
+)
+def test_the_installed_driver_is_found_by_any_of_its_packages(name: str) -> None:
+    pattern = VARIABLES["__nvidia_driver_package"].strip()
+    assert re.match(pattern, name)
+    assert not re.match(pattern, f"{name}-extra")

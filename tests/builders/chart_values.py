@@ -1,0 +1,100 @@
+"""Values of the Helm chart, and the stack that deploys the same."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from release.chart.build import default_values
+
+IMAGES = {
+    name: f"registry.example.com/gpushare/{name}@sha256:{number:064d}"
+    for number, name in enumerate(
+        ("extender", "device-plugin", "exporter", "isolation", "metrics-api", "cli", "samples")
+    )
+}
+SCHEDULER = f"registry.k8s.io/kube-scheduler@sha256:{'f' * 64}"
+CASES: dict[str, tuple[str, dict[str, Any]]] = {
+    "defaults": ("1.36", {}),
+    "the oldest cluster": ("1.30", {"devicePlugin": {"queryKubelet": True}}),
+    "a service and a certificate of another authority": (
+        "1.33",
+        {
+            "extender": {"exposure": "cluster-ip", "replicas": 3, "tlsSecret": "own", "logLevel": "debug"},
+            "devicePlugin": {"queryKubelet": True, "runtimeClass": "nvidia", "memoryUnit": "MiB"},
+        },
+    ),
+    "sidecars": (
+        "1.36",
+        {"extender": {"exposure": "sidecar", "replicas": 2, "scheduler": {"image": SCHEDULER, "cpu": "1"}}},
+    ),
+    "one sidecar that warns": (
+        "1.30",
+        {"extender": {"exposure": "sidecar", "scheduler": {"image": SCHEDULER}}, "admission": False},
+    ),
+    "plain HTTP, a mirror and pull secrets": (
+        "1.36",
+        {
+            "registry": "mirror.example.com:5000/gpus",
+            "imagePullSecrets": ["pull", "another"],
+            "extender": {"tls": "none", "cpu": "2"},
+        },
+    ),
+    "the Prometheus Operator, and MPS": (
+        "1.36",
+        {
+            "mps": {"enabled": True, "runtimeClass": "nvidia", "memory": "4Gi"},
+            "isolation": {"kubeletRoot": "/data/kubelet/"},
+            "monitoring": {
+                "operator": True,
+                "adapterRules": True,
+                "dashboards": False,
+                "exporter": {"intervalSeconds": 5, "runtimeClass": "nvidia", "kubeletRoot": "/data/kubelet"},
+            },
+        },
+    ),
+    "the extender and the agents only": (
+        "1.36",
+        {
+            "admission": False,
+            "isolation": {"enabled": False},
+            "monitoring": {"enabled": False},
+            "devicePlugin": {
+                "nodeSelector": {"gpushare": None, "ack.node.gpu.schedule": "share", "example.com/pool": "a"},
+                "deviceListStrategy": "cdi",
+            },
+        },
+    ),
+}
+"""Version of the cluster and values, by what they have in common."""
+
+
+def stack_of(version: str, changes: Mapping[str, Any]) -> dict[str, Any]:
+    """The configuration of a stack that deploys the same as the chart with these values."""
+    values = _merged(default_values(IMAGES), changes)
+    raw = {
+        key: _without_empty(each)
+        for key, each in values.items()
+        if key not in ("devicePlugin", "tolerations")
+    }
+    for part in ("isolation", "mps", "monitoring"):
+        if not raw[part].pop("enabled"):
+            del raw[part]
+    if raw["extender"]["exposure"] != "sidecar":
+        del raw["extender"]["scheduler"]
+    if "tlsSecret" in raw["extender"]:
+        del raw["extender"]["tls"]
+    raw["devicePlugins"] = [_without_empty(values["devicePlugin"])]
+    return {"kubernetesVersion": version, **raw}
+
+
+def _merged(values: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    merged = {**values, **changes}
+    for key, each in changes.items():
+        if isinstance(each, dict):
+            merged[key] = _merged(values[key], each)
+    return {key: each for key, each in merged.items() if each is not None}
+
+
+def _without_empty(value: Any) -> Any:
+    if not isinstance(value, dict):
+        return value
+    return {key: _without_empty(each) for key, each in value.items() if each not in ("", [])}

@@ -1,0 +1,107 @@
+"""The settings are compared with the cluster before anything is created."""
+
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from components.cluster import Cluster, check_cluster
+from components.stack import load
+from components.survey import is_content, survey
+from gpushare.errors import ApiError, ConfigError
+from gpushare.kubescheduler.config import KubernetesVersion
+from tests.builders.stacks import DIGEST, raw_stack, sidecar
+from tests.fakes.prepared_api import CLUSTER, NODES, served
+
+Object = dict[str, Any]
+VERSION = KubernetesVersion(1, 36)
+CORE = frozenset({"apps/v1"})
+OPERATED: Object = {"monitoring": {"exporter": {"image": DIGEST}, "operator": True}}
+
+
+def error_of(cluster: Cluster, **changes: Any) -> str:
+    with pytest.raises(ConfigError) as error:
+        check_cluster(load(raw_stack(**changes)), cluster)
+    return str(error.value)
+
+
+def test_another_version_than_that_of_the_cluster_is_an_error() -> None:
+    assert error_of(Cluster(KubernetesVersion(1, 34), CORE)) == (
+        'kubernetesVersion: 1.36, but the version of the cluster is 1.34; set "1.34", or check kubeconfig '
+        "and context"
+    )
+
+
+def test_objects_of_the_prometheus_operator_need_its_api() -> None:
+    assert error_of(Cluster(VERSION, CORE), **OPERATED) == (
+        "monitoring.operator: true, but the cluster has no monitoring.coreos.com/v1; install the Prometheus "
+        "Operator first, or set monitoring.operator: false"
+    )
+    check_cluster(load(raw_stack(**OPERATED)), Cluster(VERSION, CORE | {"monitoring.coreos.com/v1"}))
+
+
+def test_an_extender_on_control_plane_nodes_needs_one() -> None:
+    managed = Cluster(VERSION, CORE, nodes=3, has_control_plane=False)
+    assert error_of(managed) == (
+        "extender.exposure: node-port runs on control plane nodes, but none of 3 nodes has the label "
+        "node-role.kubernetes.io/control-plane or node-role.kubernetes.io/master; use sidecar for a managed "
+        "control plane"
+    )
+    check_cluster(load(raw_stack(extender=sidecar())), managed)
+
+
+@pytest.mark.parametrize(
+    "cluster",
+    [
+        Cluster(VERSION, CORE, nodes=3, has_control_plane=True),
+        Cluster(VERSION, CORE, nodes=0, has_control_plane=False),
+        Cluster(VERSION, CORE),
+    ],
+    ids=["fits", "no nodes yet", "unknown"],
+)
+def test_a_cluster_whose_nodes_fit_or_are_unknown_is_accepted(cluster: Cluster) -> None:
+    check_cluster(load(raw_stack()), cluster)
+
+
+def test_the_cluster_has_its_version_apis_and_nodes(tmp_path: Path) -> None:
+    found = Cluster(VERSION, CORE, nodes=50, has_control_plane=True)
+    with served(CLUSTER) as text:
+        file = tmp_path / "kubeconfig"
+        file.write_text(text)
+        assert survey(str(file), "one") == found
+        assert survey(text, "") == found
+
+
+def test_the_text_of_a_kubeconfig_leaves_no_file_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    with served(CLUSTER) as text:
+        survey(text, "")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_account_that_may_not_list_nodes_is_enough() -> None:
+    denied = {path: 403 if path.startswith(NODES) else answer for path, answer in CLUSTER.items()}
+    with served(denied) as text:
+        assert survey(text, "") == Cluster(VERSION, CORE)
+
+
+def test_a_cluster_that_does_not_answer_is_an_error_of_the_api() -> None:
+    with served({}) as text:
+        pass
+    with pytest.raises(ApiError):
+        survey(text, "")
+
+
+def test_an_unknown_context_is_a_configuration_error() -> None:
+    with served(CLUSTER) as text, pytest.raises(ConfigError, match="other"):
+        survey(text, "other")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"), [("a/path", False), ("", False), ("apiVersion: v1\n", True), ('{"kind": 1}', True)]
+)
+def test_a_kubeconfig_is_a_path_or_a_text(text: str, *, expected: bool) -> None:
+    assert is_content(text) is expected

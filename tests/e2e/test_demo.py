@@ -1,0 +1,69 @@
+"""``make demo``, as the README runs it: what it prints, and that nothing is left running."""
+
+import asyncio
+import re
+import uuid
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from tests.fixtures import playbooks
+from tests.fixtures.checkouts import NOT_THE_USERS
+
+pytestmark = [
+    pytest.mark.e2e,
+    pytest.mark.needs("kubelet", "images"),
+    pytest.mark.asyncio,
+    pytest.mark.timeout(900),
+]
+
+DEMO_S = 800.0
+NOTEBOOKS = [
+    "# Three notebooks of 4 GiB",
+    "asked 4, at most 2 of 14 free on GPU 0",
+    "Allocated/Total GPU Memory In GPUShare Node:\n12/14 (GiB) (85%)",
+    "ALIYUN_COM_GPU_MEM_DEV=14",
+]
+LIMITS = [
+    "Total amount of global memory:                 4301 MBytes",
+    "Try to malloc 1024 MBytes memory on GPU 0",
+    "code=2(cudaErrorMemoryAllocation)",
+    "exit code 1",
+    "4301 MiB  3193 MiB",
+]
+PICTURES = ["8138 units on GPU 0 (0 of 16276 left)", "8138 units on GPU 1 (0 of 16276 left)"]
+AUTOSCALING = [
+    "# One replica without load",
+    "# A client sends requests to it",
+    "# The client has stopped",
+    "New size: 2; reason: pods metric DCGM_CUSTOM_PROCESS_SM_UTIL above target",
+    "New size: 1; reason: All metrics below target",
+]
+SAMPLE = ["Allocated/Total GPU Memory In Cluster:  1/165 (0%)"]
+
+
+def with_variable(variable: str) -> list[str]:
+    """The command lines of the processes whose environment has it: what this command has started."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            if variable.encode() in (process / "environ").read_bytes().split(b"\0"):
+                found.append((process / "cmdline").read_bytes().replace(b"\0", b" ").decode())
+    return found
+
+
+async def test_the_demo_shows_every_scenario_and_leaves_nothing_running() -> None:
+    mark = f"DEMO={uuid.uuid4()}"
+    unset = [f"--unset={name}" for name in NOT_THE_USERS]
+    done = await playbooks.run(["env", *unset, mark, "DEMO_ONCE=1", "make", "demo"], DEMO_S)
+    assert done.code == 0, done.output
+    at = 0
+    for line in [*NOTEBOOKS, *LIMITS, *PICTURES, *AUTOSCALING, *SAMPLE]:
+        found = done.output.find(line, at)
+        assert found >= 0, f"{line!r} is not where the demo has it:\n{done.output}"
+        at = found
+    # Between two pauses it has started and failed again.
+    assert re.search(r"^app-6g-v1-0 +0/1 +(CrashLoopBackOff|Error)", done.output, re.MULTILINE)
+    assert "The demo has ended; no process is left running." in done.output
+    assert await asyncio.to_thread(with_variable, mark) == []

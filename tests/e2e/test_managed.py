@@ -1,0 +1,156 @@
+"""The variant "A managed control plane" of the page "Install": its own scheduler cannot be configured.
+
+Three replicas of extender and kube-scheduler run as pods on real kubelets, from our images and from an image
+with the real program. Pods name no scheduler.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+import yaml
+
+from gpushare.contract import EXTENDER_NAME
+from release import Images, ensure, load
+from testbed import Bed, SimNode, Testbed, until
+from testbed.kubelets import BUSYBOX_IMAGE, KubeletSpec, add_kubelet
+from testbed.programs import build
+from testbed.stories import T4
+from testbed.stories.deployed import DeployedNode, add_node, by_pulumi
+from testbed.stories.play import show
+from testbed.system.waiting import together
+from tests.builders import program_image
+from tests.builders.stacks import ROOT
+from tests.fixtures.gpu_nodes import bound, running
+from tests.fixtures.validations import validate
+from tests.support.limits import limits
+from tests.support.pages import Written, steps
+
+pytestmark = [
+    pytest.mark.e2e,
+    pytest.mark.needs("kubelet", "images", "playbooks"),
+    pytest.mark.asyncio(loop_scope="module"),
+    pytest.mark.timeout(600),
+]
+
+PAGE = (ROOT / "docs/how-to/install.md").read_text()
+FILES = [each for each in steps(PAGE) if isinstance(each, Written)]
+SIDECAR = "gpushare-scheduler"
+VARIANT = "A managed control plane"
+SCHEDULER = f"registry.k8s.io/kube-scheduler@sha256:{'5' * 64}"
+SYSTEM_PODS = "/api/v1/namespaces/kube-system/pods"
+LEASE = f"/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/{SIDECAR}"
+WAIT_S = 120.0
+"""More than the downloads of a node, and than an election with the durations of kube-scheduler."""
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """A managed cluster after ``pulumi up``."""
+
+    bed: Bed
+    nodes: list[DeployedNode]
+
+    async def extenders(self) -> list[Any]:
+        """The pods of extender and scheduler."""
+        return await self.bed.api.items(SYSTEM_PODS, labelSelector=f"component={EXTENDER_NAME}")
+
+
+def configuration(images: Images) -> dict[str, Any]:
+    """The stack of the page with the keys of the variant; references replace the file of the digests.
+
+    The CPU requests are lower, because the nodes here have two cores.
+    """
+    (stack,) = [yaml.safe_load(each.text) for each in FILES if each.path == "Pulumi.mine.yaml"]
+    (more,) = [
+        yaml.safe_load(each.text) for each in FILES if each.section == VARIANT and "exposure" in each.text
+    ]
+    config = {key.removeprefix("gpushare:"): value for key, value in stack["config"].items()}
+    del config["images"]
+    references = images.references
+    extender = {"image": references["extender"], "certificatesImage": references["cli"], "cpu": "500m"}
+    config["extender"] |= {**more, **extender, "scheduler": {"image": SCHEDULER, "cpu": "200m"}}
+    config["devicePlugins"][0] |= {"image": references["device-plugin"], "cpu": "500m"}
+    config["isolation"]["image"] = references["isolation"]
+    config["monitoring"]["exporter"]["image"] = references["exporter"]
+    return config
+
+
+def first_pod(name: str) -> str:
+    """The pod of the page, with an image that has no nvidia-smi."""
+    (pod,) = [yaml.safe_load(each.text) for each in FILES if each.path == "pod.yaml"]
+    pod["metadata"]["name"] = name
+    pod["spec"]["containers"][0] |= {"image": BUSYBOX_IMAGE, "command": ["sleep", "infinity"]}
+    return yaml.safe_dump(pod)
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def cluster(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Cluster]:
+    images = await ensure()
+    archive = tmp_path_factory.mktemp("image") / "kube-scheduler.tar"
+    program = (await build.ensure(["kube-scheduler"]))["kube-scheduler"].path
+    await asyncio.to_thread(program_image.save, archive, SCHEDULER, {"bin/kube-scheduler": program})
+    async with Testbed(kwok=False) as bed:
+        adding = [add_node(bed, SimNode(name, [T4]), images) for name in ("gpu-1", "gpu-2")]
+        nodes = await together(adding)
+        plain = await add_kubelet(bed, KubeletSpec("cpu-1", services=True))
+        await load(plain, images)
+        for kubelet in (plain, *(node.kubelet for node in nodes)):
+            await kubelet.load_images(archive)
+        for command in ("gpushare=true", "cgpu=true"):
+            await bed.kubectl("label", "node", "gpu-1", "gpu-2", command)
+        await by_pulumi(bed, configuration(images))
+        found = Cluster(bed, nodes)
+        await together(node.until_offered(WAIT_S) for node in nodes)
+        await until_ready(found)
+        yield found
+
+
+async def until_ready(cluster: Cluster) -> None:
+    """Wait until both containers of three replicas are ready."""
+
+    async def ready() -> bool:
+        statuses = [pod["status"].get("containerStatuses", ()) for pod in await cluster.extenders()]
+        return [[each["ready"] for each in both] for both in statuses] == [[True, True]] * 3
+
+    await until(ready, "three replicas to be ready", WAIT_S)
+
+
+async def test_a_pod_that_names_no_scheduler_shares_a_gpu(cluster: Cluster) -> None:
+    await cluster.bed.apply(first_pod("shared"))
+    pod = await running(cluster.bed, "shared", WAIT_S)
+    assert pod["spec"]["schedulerName"] == SIDECAR
+    assert [limit.split(" =")[0] for _, limit in await limits(cluster.bed)] == ["4308 MiB"]
+    assert "4/28 (14%)" in await show(cluster.bed, "kubectl inspect gpushare")
+
+
+async def test_the_validation_finds_that_the_scheduler_calls_the_extender(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    report = await validate(cluster.bed, tmp_path, host="gpu-1")
+    assert report.of_cluster("scheduler")["found"] == "calls the extender", report.document
+
+
+async def test_other_pods_keep_the_scheduler_of_the_cluster(cluster: Cluster) -> None:
+    await cluster.bed.kubectl("run", "other", f"--image={BUSYBOX_IMAGE}", "--", "sleep", "infinity")
+    pod = await bound(cluster.bed, "other", WAIT_S)
+    assert pod["spec"]["schedulerName"] == "default-scheduler"
+
+
+async def test_the_replicas_run_on_different_nodes(cluster: Cluster) -> None:
+    pods = await cluster.extenders()
+    assert len({pod["spec"]["nodeName"] for pod in pods}) == 3
+
+
+async def test_when_the_leading_scheduler_is_deleted_another_one_places_pods(cluster: Cluster) -> None:
+    holder = (await cluster.bed.api.get(LEASE))["spec"]["holderIdentity"]
+    names = [pod["metadata"]["name"] for pod in await cluster.extenders()]
+    (leader,) = [name for name in names if holder.startswith(name)]
+    await cluster.bed.api.delete(f"{SYSTEM_PODS}/{leader}")
+    await cluster.bed.apply(first_pod("second"))
+    await running(cluster.bed, "second", WAIT_S)
+    await until_ready(cluster)

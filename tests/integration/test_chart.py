@@ -1,0 +1,132 @@
+"""The chart of a release with the real Helm: equal to the stack, and through the life of a release."""
+
+import base64
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+import pytest_asyncio
+import yaml
+
+from components.manifests import everything
+from components.manifests.parts import Object
+from components.stack import load
+from gpushare.contract import AUTHORITY_SECRET, EXTENDER_NAME
+from release.bundle import install_yaml
+from testbed import Bed, SchedulerSpec, Testbed, TestbedError
+from tests.builders.chart_values import CASES, IMAGES, SCHEDULER, stack_of
+from tests.fixtures import helm
+from tests.fixtures.helm import NAMESPACE, RELEASE, Helm
+
+pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module")]
+
+DEPLOYMENT = f"/apis/apps/v1/namespaces/kube-system/deployments/{EXTENDER_NAME}"
+AUTHORITY = f"/api/v1/namespaces/kube-system/secrets/{AUTHORITY_SECRET}"
+BUDGETS = "/apis/policy/v1/namespaces/kube-system/poddisruptionbudgets"
+OURS = {"labelSelector": "app=gpushare"}
+MADE = base64.b64encode(b"made in the cluster").decode()
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def offline(tmp_path_factory: pytest.TempPathFactory) -> Helm:
+    return await helm.make(tmp_path_factory.mktemp("helm"))
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def bed() -> AsyncIterator[Bed]:
+    async with Testbed(kwok=False, scheduler=SchedulerSpec(None)) as made:
+        yield made
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def online(bed: Bed, tmp_path_factory: pytest.TempPathFactory) -> Helm:
+    return await helm.make(tmp_path_factory.mktemp("helm"), bed.kubeconfig)
+
+
+def by_identity(objects: list[Object]) -> dict[tuple[str, str], Object]:
+    """As JSON, in which a StrEnum is text."""
+    return {(each["kind"], each["metadata"]["name"]): each for each in json.loads(json.dumps(objects))}
+
+
+@pytest.mark.parametrize("case", CASES)
+async def test_the_chart_has_the_objects_of_the_stack_with_the_same_settings(
+    offline: Helm, case: str
+) -> None:
+    version, values = CASES[case]
+    deployed = by_identity(everything(load(stack_of(version, values))))
+    assert by_identity(await offline.rendered(version, values)) == deployed
+
+
+async def test_the_chart_without_values_has_the_objects_of_install_yaml(offline: Helm) -> None:
+    installed = [each for each in yaml.safe_load_all(install_yaml(IMAGES)) if each]
+    assert by_identity(await offline.rendered("1.36", {})) == by_identity(installed)
+
+
+async def test_the_chart_passes_the_lint_of_helm(offline: Helm) -> None:
+    assert "0 chart(s) failed" in await offline.run(
+        "lint", "--strict", "--kube-version=v1.36.0", str(offline.chart)
+    )
+
+
+@pytest.mark.parametrize(
+    ("values", "problem"),
+    [
+        ({"extender": {"exposure": "nodeport"}}, "extender"),
+        ({"extender": {"replicas": 4}}, "replicas"),
+        ({"extendr": {}}, "extendr"),
+        ({"extender": {"exposure": "sidecar"}}, "extender.scheduler.image: missing"),
+        (
+            {
+                "extender": {
+                    "exposure": "sidecar",
+                    "replicas": 2,
+                    "tls": "none",
+                    "scheduler": {"image": SCHEDULER},
+                }
+            },
+            "sidecar with 2 replicas needs certificates",
+        ),
+    ],
+)
+async def test_wrong_values_are_errors_that_name_the_key(
+    offline: Helm, values: dict[str, Any], problem: str
+) -> None:
+    with pytest.raises(TestbedError, match=problem):
+        await offline.rendered("1.36", values)
+
+
+async def test_an_older_cluster_is_an_error(offline: Helm) -> None:
+    with pytest.raises(TestbedError, match=r"requires kubeVersion: >=1\.30"):
+        await offline.rendered("1.29", {})
+
+
+async def test_a_release_is_installed_upgraded_rolled_back_and_removed(bed: Bed, online: Helm) -> None:
+    chart = str(online.chart)
+    await online.run("install", RELEASE, chart, NAMESPACE)
+    assert await replicas(bed) == 1
+    patch = {"data": {"ca.key": MADE}}
+    await bed.api.request("PATCH", AUTHORITY, patch, content_type="application/merge-patch+json")
+
+    await online.run("upgrade", RELEASE, chart, NAMESPACE, "--set=extender.replicas=3")
+    assert (await replicas(bed), await names(bed, BUDGETS)) == (3, [EXTENDER_NAME])
+
+    await online.run("rollback", RELEASE, "1", NAMESPACE)
+    assert (await replicas(bed), await names(bed, BUDGETS)) == (1, [])
+    assert (await bed.api.get(AUTHORITY))["data"] == {"ca.key": MADE}
+
+    await online.run("uninstall", RELEASE, NAMESPACE)
+    assert await names(bed, "/apis/apps/v1/namespaces/kube-system/deployments") == []
+    assert (await bed.api.get(AUTHORITY))["data"] == {"ca.key": MADE}
+
+    await online.run("install", RELEASE, chart, NAMESPACE)
+    assert (await bed.api.get(AUTHORITY))["data"] == {"ca.key": MADE}
+
+
+async def replicas(bed: Bed) -> int:
+    return int((await bed.api.get(DEPLOYMENT))["spec"]["replicas"])
+
+
+async def names(bed: Bed, path: str) -> list[str]:
+    found = await bed.api.request("GET", path, params=OURS)
+    return [each["metadata"]["name"] for each in found["items"]]

@@ -1,0 +1,150 @@
+"""The files of ``make release``: built twice, and used where there is no checkout."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from gpushare import __version__
+from release import krew
+from release.archives import read_tar_gz
+from release.recipe import ROOT
+from release.supply import uv
+from tests.builders.chart_values import IMAGES
+
+pytestmark = [pytest.mark.needs("playbooks"), pytest.mark.timeout(1200)]
+
+GALAXY = ROOT / "ansible/.venv/bin/ansible-galaxy"
+PLUGINS = f"kubectl-gpushare-{__version__}-linux-amd64.tar.gz"
+PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
+STACK = ROOT / "Pulumi.example.yaml"
+
+
+@dataclass(frozen=True)
+class Built:
+    """Two folders, built from the checkout and from a copy of it."""
+
+    first: Path
+    second: Path
+
+
+def run(
+    *command: str | Path, cwd: Path = ROOT, env: Mapping[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(  # noqa: S603 - our own programs
+        command, cwd=cwd, env=None if env is None else dict(env), capture_output=True, text=True, check=False
+    )
+
+
+def build(root: Path, images: Path, output: Path) -> Path:
+    command = (sys.executable, "-m", "release.bundle", f"--images={images}", f"--output={output}")
+    done = run(*command, cwd=root, env={**os.environ, "PYTHONPATH": str(root)})
+    assert done.returncode == 0, done.stderr
+    return output
+
+
+def copied(folder: Path) -> Path:
+    """The checkout with other times and other permissions for the group, without what git ignores."""
+    git = shutil.which("git") or "git"
+    listed = run(git, "ls-files", "--cached", "--others", "--exclude-standard", "-z").stdout.split("\0")
+    for name in reversed([each for each in listed if (ROOT / each).is_file()]):
+        target = folder / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(ROOT / name, target, follow_symlinks=False)
+        if not target.is_symlink():
+            target.chmod(0o700 if os.access(ROOT / name, os.X_OK) else 0o600)
+    (folder / "ansible/.venv").symlink_to((ROOT / "ansible/.venv").resolve())
+    return folder
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
+    folder = tmp_path_factory.mktemp("release")
+    images = folder / "images.json"
+    images.write_text(json.dumps(IMAGES))
+    first = build(ROOT, images, folder / "first")
+    return Built(first, build(copied(folder / "copy"), images, folder / "second"))
+
+
+def test_two_builds_of_the_same_sources_write_the_same_bytes(built: Built) -> None:
+    names = sorted(each.name for each in built.first.iterdir())
+    assert names == sorted(each.name for each in built.second.iterdir())
+    different = [
+        name for name in names if (built.first / name).read_bytes() != (built.second / name).read_bytes()
+    ]
+    assert different == []
+
+
+def test_the_checksums_are_right(built: Built) -> None:
+    done = run("sha256sum", "--check", "--strict", "--quiet", "SHA256SUMS", cwd=built.first)
+    assert (done.returncode, done.stdout) == (0, "")
+
+
+def test_the_wheel_renders_a_stack_without_the_checkout(built: Built, tmp_path: Path) -> None:
+    (wheel,) = built.first.glob("*.whl")
+    done = run(uv(), "pip", "install", "--quiet", "--no-deps", f"--target={tmp_path / 'site'}", wheel)
+    assert done.returncode == 0, done.stderr
+    rendered = [
+        run(
+            *(sys.executable, "-P", "-m", "components.render", f"--config={STACK}"),
+            cwd=tmp_path,
+            env={"PYTHONPATH": str(path)},
+        ).stdout
+        for path in (tmp_path / "site", ROOT)
+    ]
+    assert rendered[0] == rendered[1]
+    assert "kind: Deployment" in rendered[0]
+
+
+@pytest.mark.skipif(
+    f"{sys.version_info.major}.{sys.version_info.minor}" not in krew.PYTHONS,
+    reason="another version of Python",
+)
+def test_the_plugins_run_through_a_link_without_any_environment(built: Built, tmp_path: Path) -> None:
+    with tarfile.open(built.first / PLUGINS) as archive:
+        archive.extractall(tmp_path / "store", filter="data")
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "python3").symlink_to(sys.executable)
+    for plugin in krew.PLUGINS:
+        # As krew names it.
+        link = tmp_path / "bin" / f"kubectl-{plugin.name.replace('-', '_')}"
+        link.symlink_to(tmp_path / "store" / plugin.program)
+        done = run(link, "--help", cwd=tmp_path, env={"PATH": f"{tmp_path / 'bin'}:/usr/bin"})
+        assert done.returncode == 0, done.stderr
+        assert f"Usage: kubectl {plugin.name} " in done.stdout
+
+
+def test_the_collection_has_what_galaxy_requires(built: Built) -> None:
+    """The rules of galaxy-importer (its ``schema.py`` and ``collection.py``), which is not run here."""
+    (tarball,) = built.first.glob("gpushare-nodes-*.tar.gz")
+    files = read_tar_gz(tarball.read_bytes())
+    about = json.loads(files["MANIFEST.json"].content)["collection_info"]
+    assert {"README.md", "LICENSE", "CHANGELOG.md", "meta/runtime.yml"} <= set(files)
+    assert b"requires_ansible" in files["meta/runtime.yml"].content
+    assert re.fullmatch(r"[a-z][a-z0-9_]*", about["namespace"])
+    assert re.fullmatch(r"[a-z][a-z0-9_]*", about["name"])
+    assert about["version"] == __version__
+    assert about["repository"].startswith("https://")
+    assert about["license"] == ["Apache-2.0"]
+    assert about["authors"]
+    assert 1 <= len(about["tags"]) <= 20
+    assert "infrastructure" in about["tags"]
+    assert all(file.link == "" for file in files.values())
+    roles = {name.split("/")[1] for name in files if name.startswith("roles/")}
+    assert {f"roles/{role}/README.md" for role in roles} <= set(files)
+
+
+def test_the_collection_installs_with_its_checksums(built: Built, tmp_path: Path) -> None:
+    (tarball,) = built.first.glob("gpushare-nodes-*.tar.gz")
+    words = ("--force", "--no-deps", "--offline", f"--collections-path={tmp_path}")
+    done = run(GALAXY, "collection", "install", *words, tarball, cwd=tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert (tmp_path / "ansible_collections/gpushare/nodes/playbooks/site.yml").exists()

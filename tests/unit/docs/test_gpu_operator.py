@@ -1,0 +1,78 @@
+"""The YAML of the pages on NVIDIA's plugin and of the quick start is what the programs accept and need."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from components.manifests import everything
+from components.stack import load
+from gpushare.model.modes import mode_of
+from tests.builders.stacks import DIGEST
+
+HOW_TO = Path(__file__).parents[3] / "docs/how-to"
+MODES = ("share", "cgpu", "core_mem", "mps", "default", "topology")
+
+
+def blocks(page: str, beginning: str) -> Any:
+    """The YAML block of a page that begins so."""
+    found = re.findall(r"```yaml\n(.*?)```", (HOW_TO / page).read_text(), re.DOTALL)
+    (block,) = [each for each in found if each.startswith(beginning)]
+    return yaml.safe_load(block)
+
+
+def objects_of(stack: dict[str, Any]) -> list[dict[str, Any]]:
+    """The objects of a stack, with images by digest in place of the file."""
+    names = ("extender", "device-plugin", "exporter", "isolation", "cli")
+    config = {key.removeprefix("gpushare:"): value for key, value in stack["config"].items()}
+    return everything(load({**config, "images": dict.fromkeys(names, DIGEST)}))
+
+
+def kinds(objects: list[dict[str, Any]], kind: str) -> dict[str, Any]:
+    return {each["metadata"]["name"]: each for each in objects if each["kind"] == kind}
+
+
+def test_the_quick_start_needs_no_access_to_the_control_plane() -> None:
+    objects = objects_of(blocks("deploy.md", "# Pulumi.quick-start.yaml"))
+    (extender,) = [each for name, each in kinds(objects, "Deployment").items() if "extender" in name]
+    spec = extender["spec"]["template"]["spec"]
+    assert {each["name"] for each in spec["containers"]} >= {"kube-scheduler"}
+    assert "hostNetwork" not in spec
+    assert "gpushare-installer" not in kinds(objects, "Job")
+    # Pods need not name the scheduler.
+    assert kinds(objects, "MutatingAdmissionPolicy")
+    assert kinds(objects, "DaemonSet").keys() == {"gpushare-device-plugin-ds", "cgpu-installer"}
+
+
+def test_agent_and_exporter_are_clients_of_the_operator() -> None:
+    quick = blocks("deploy.md", "# Pulumi.quick-start.yaml")["config"]
+    addition = blocks("gpu-operator.md", "config:\n  gpushare:devicePlugins")["config"]
+    found = kinds(objects_of({"config": {**quick, **addition}}), "DaemonSet")
+    agent = found["gpushare-device-plugin-ds"]["spec"]["template"]["spec"]
+    assert agent["nodeSelector"] == {"cgpu": "true", "nvidia.com/gpu.deploy.client": "true"}
+    assert "nvidia.com/gpu.deploy.client" in str(
+        found["gpushare-exporter"]["spec"]["template"]["spec"]["affinity"]
+    )
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        {},
+        {"gpushare": "true", "cgpu": "true"},
+        {"gpushare": "false", "cgpu": "false"},
+        {"cgpu": "true"},
+        {"gpushare": "true"},
+        *({"ack.node.gpu.schedule": mode} for mode in MODES),
+    ],
+    ids=str,
+)
+def test_the_affinity_of_a_plain_plugin_excludes_the_nodes_that_share(labels: dict[str, str]) -> None:
+    pod = blocks("gpu-operator.md", "# not-shared.yaml")["spec"]["template"]["spec"]
+    required = pod["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+    (term,) = required["nodeSelectorTerms"]
+    assert {each["operator"] for each in term["matchExpressions"]} == {"NotIn"}
+    runs = all(labels.get(each["key"]) not in each["values"] for each in term["matchExpressions"])
+    assert runs == (not labels or mode_of(labels)[1] is not None)

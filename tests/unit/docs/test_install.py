@@ -1,0 +1,115 @@
+"""The page "Install" before it is run: its files are valid, and its commands name what exists."""
+
+import re
+import shlex
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from components.manifests import everything
+from components.stack import load
+from release import REGISTRY
+from tests.support.pages import Command, Written, steps
+
+ROOT = Path(__file__).parents[3]
+STEPS = steps((ROOT / "docs/how-to/install.md").read_text())
+COMMANDS = [step for step in STEPS if isinstance(step, Command)]
+FILES = {step.path: step.text for step in STEPS if isinstance(step, Written)}
+EXAMPLE = ROOT / "inventories/example"
+PRINT_NOTHING = ("cp", "export", "sed")
+ORDER = (
+    "make setup",
+    "cp -r inventories/example",
+    "playbooks/preflight.yml",
+    "playbooks/nodes.yml --check",
+    "make images",
+    "pulumi up",
+    "playbooks/scheduler.yml",
+    "playbooks/validate.yml",
+    "kubectl apply",
+    "kubectl inspect gpushare",
+    "playbooks/upgrade_driver.yml",
+    "playbooks/rollback.yml",
+    "scheduler_extender_state=absent",
+    "pulumi destroy",
+)
+SERVICES = ("extender", "device-plugin", "exporter", "isolation", "cli")
+IMAGES = {name: f"{REGISTRY}/{name}@sha256:{'1' * 64}" for name in SERVICES}
+
+
+def stack(**more: Any) -> dict[str, Any]:
+    """The configuration of the page, with digests instead of the file that ``make images`` writes."""
+    config = yaml.safe_load(FILES["Pulumi.mine.yaml"])["config"]
+    assert config["gpushare:images"] == "images.json"
+    return {key.removeprefix("gpushare:"): value for key, value in config.items()} | {"images": IMAGES} | more
+
+
+def test_the_steps_are_in_the_order_in_which_they_work() -> None:
+    lines = [command.line for command in COMMANDS]
+    places = [next(i for i, line in enumerate(lines) if part in line) for part in ORDER]
+    assert places == sorted(places)
+
+
+def test_every_command_has_its_output_unless_it_prints_none() -> None:
+    silent = [command.line for command in COMMANDS if not command.expected]
+    assert {shlex.split(line)[0] for line in silent} <= {*PRINT_NOTHING, "make"}
+    assert [line for line in silent if line.startswith("make")] == ["make setup setup-ansible"]
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda each: each.line)
+def test_what_a_command_names_exists(command: Command) -> None:
+    words = shlex.split(command.line)
+    playbooks = [word for word in words if word.startswith("ansible/")]
+    assert all((ROOT / word).is_file() for word in playbooks)
+    if words[0] == "make":
+        targets = [word for word in words[1:] if "=" not in word]
+        makefile = (ROOT / "Makefile").read_text()
+        assert all(re.search(rf"^{target}:", makefile, re.MULTILINE) for target in targets)
+    if "-i" in words:
+        assert words[words.index("-i") + 1] in FILES
+
+
+def test_the_inventory_has_groups_of_the_example_only() -> None:
+    written = yaml.safe_load(FILES["inventories/mine/hosts.yml"])["all"]["children"]
+    shipped = yaml.safe_load((EXAMPLE / "hosts.yml").read_text())["all"]["children"]
+    assert written.keys() == shipped.keys()
+    assert written["gpu_nodes"]["children"].keys() <= shipped["gpu_nodes"]["children"].keys()
+
+
+def test_the_driver_is_upgraded_from_the_version_of_the_example_and_rolled_back_to_it() -> None:
+    settings = yaml.safe_load((EXAMPLE / "group_vars/gpu_nodes/driver.yml").read_text())
+    first = settings["nvidia_driver_version"]
+    edits = [re.findall(r"s/([\d.]+)/([\d.]+)/", each.line) for each in COMMANDS if "driver.yml" in each.line]
+    assert [found for (found,) in filter(None, edits)] == [
+        (first, (second := edits[0][0][1])),
+        (second, first),
+    ]
+
+
+def test_the_stack_is_valid_and_deploys_what_the_page_waits_for() -> None:
+    names = {each["metadata"]["name"] for each in everything(load(stack()))}
+    for name in ("gpushare-schd-extender", "gpushare-device-plugin-ds", "cgpu-installer"):
+        assert name in names
+
+
+def test_the_stack_without_the_library_is_valid() -> None:
+    (edit,) = [each.line for each in COMMANDS if "Pulumi.mine.yaml" in each.line]
+    (before, after) = re.findall(r"s/([^/]+)/([^/]+)/", edit)[0]
+    assert FILES["Pulumi.mine.yaml"].count(before) == 1
+    assert yaml.safe_load(after) == {"isolation": {"state": "absent"}}
+    assert load(stack(isolation={"state": "absent"}))
+
+
+def test_the_keys_for_a_managed_control_plane_are_valid() -> None:
+    digest = f"sha256:{'2' * 64}"
+    keys = yaml.safe_load(FILES[""].replace("sha256:…", digest))
+    assert load(stack(extender=keys))
+
+
+def test_the_first_pod_takes_twelve_lines_and_a_share() -> None:
+    _, *lines = FILES["pod.yaml"].splitlines()
+    pod = yaml.safe_load("\n".join(lines))
+    assert len(lines) == 12
+    assert pod["spec"]["containers"][0]["resources"]["limits"] == {"aliyun.com/gpu-mem": 4}

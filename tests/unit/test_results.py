@@ -1,0 +1,42 @@
+"""The table of what ran."""
+
+from pathlib import Path
+
+import pytest
+
+from tools.results import FOLDER, ROLES, Result, kind_of, read, record, table
+
+
+@pytest.mark.parametrize(
+    ("test", "needs", "kind"),
+    [
+        ("tests/unit/test_a.py::test_b", [], "functions, formats and invariants"),
+        ("tests/integration/test_a.py::test_b", [], "real control planes"),
+        ("tests/integration/faults/test_a.py::test_b", ["kubelet"], "real kubelets and containers"),
+        ("tests/integration/test_a.py::test_b", ["kubelet", "hosts"], "playbooks on systemd hosts"),
+        ("tests/e2e/test_a.py::test_b", ["kubelet", "hosts"], "whole system from images"),
+        ("test_a.py::test_b", ["kubelet"], "other"),
+    ],
+)
+def test_what_a_test_proves_depends_on_its_folder_and_its_needs(
+    test: str, needs: list[str], kind: str
+) -> None:
+    assert kind_of(test, needs) == kind
+
+
+def test_the_results_of_all_commands_are_summed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(FOLDER, str(tmp_path / "results"))
+    planes = "real control planes"
+    record([Result(planes, "passed", 30), Result(planes, "failed", 60)])
+    record([Result(ROLES, "passed", 120), Result(planes, "skipped", 0)])
+    assert [line.split() for line in table(read(tmp_path / "results"))] == [
+        ["what", "ran", "passed", "failed", "skipped", "minutes"],
+        [*planes.split(), "1", "1", "1", "1.5"],
+        [*ROLES.split(), "1", "0", "0", "2.0"],
+        ["all", "2", "1", "1", "3.5"],
+    ]
+
+
+def test_without_a_folder_nothing_is_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(FOLDER, raising=False)
+    record([Result(ROLES, "passed", 1)])

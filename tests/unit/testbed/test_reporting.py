@@ -1,0 +1,33 @@
+"""What the stub of NVML reports of the processes of the stub CUDA driver."""
+
+from testbed.cuda.reporting import Sample, processes
+from testbed.cuda.stub import User
+from testbed.nvml import Process
+
+SECOND = 10**9
+MIB = 1 << 20
+
+
+def user(pid: int, *, used_mib: int, busy_ns: int = 0) -> User:
+    return User(pid, (0, used_mib * MIB), (0, busy_ns))
+
+
+def test_a_process_has_its_memory_and_its_part_of_the_time() -> None:
+    before = Sample(SECOND, {7: user(70, used_mib=3372, busy_ns=100_000_000)})
+    now = Sample(2 * SECOND, {7: user(70, used_mib=3372, busy_ns=400_000_000)})
+    assert processes(1, before, now) == [Process(7, 3372, sm=30)]
+
+
+def test_a_new_process_counts_from_its_start() -> None:
+    now = Sample(2 * SECOND, {7: user(70, used_mib=10, busy_ns=SECOND // 2)})
+    assert processes(1, Sample(SECOND, {}), now) == [Process(7, 10, sm=50)]
+
+
+def test_a_process_without_memory_on_a_gpu_is_not_on_it() -> None:
+    now = Sample(2 * SECOND, {7: user(70, used_mib=10)})
+    assert processes(0, now, now) == []
+
+
+def test_queued_work_is_no_more_than_all_of_the_time() -> None:
+    now = Sample(2 * SECOND, {7: user(70, used_mib=1, busy_ns=3 * SECOND)})
+    assert processes(1, Sample(SECOND, {}), now) == [Process(7, 1, sm=100)]

@@ -1,0 +1,93 @@
+"""Counts of all tests of a run by kind of proof: ``python -m tools.results FOLDER`` prints the table.
+
+Each command that runs tests adds a file to the folder of ``GPUSHARE_RESULTS``.
+"""
+
+import json
+import os
+import sys
+import uuid
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+FOLDER: Final = "GPUSHARE_RESULTS"
+ROLES: Final = "scenarios of the roles on systemd hosts"
+KINDS: Final = {
+    "tests/unit/": "functions, formats and invariants",
+    "tests/property/": "functions, formats and invariants",
+    "tests/contract/": "functions, formats and invariants",
+    "tests/components/": "manifests and Pulumi resources",
+    "tests/monitoring/": "rules and alerts in Prometheus",
+    "tests/process/": "programs as processes",
+    "tests/ansible/": "modules and plugins of the collection",
+    "tests/isolation/": "isolation library on a stub driver",
+    "tests/gpu/": "isolation library on a real GPU",
+    "hosts": "playbooks on systemd hosts",
+    "kubelet": "real kubelets and containers",
+    "tests/integration/": "real control planes",
+    "tests/e2e/": "whole system from images",
+}
+"""What the tests of a folder prove; in ``tests/integration``, what those with a need prove."""
+_NEEDS: Final = ("hosts", "kubelet")
+_OTHER: Final = "other"
+_ALL: Final = "all"
+_OUTCOMES: Final = ("passed", "failed", "skipped")
+_WIDTH: Final = max(map(len, (*KINDS.values(), ROLES))) + 2
+
+
+@dataclass(frozen=True)
+class Result:
+    """One test: what it proves, ``passed``, ``failed`` or ``skipped``, and its duration."""
+
+    kind: str
+    outcome: str
+    seconds: float
+
+
+def kind_of(test: str, needs: Collection[str]) -> str:
+    """Return what a test proves, by its id and its requirements."""
+    place = next((prefix for prefix in KINDS if test.startswith(prefix)), "")
+    if place == "tests/integration/":
+        place = next((need for need in _NEEDS if need in needs), place)
+    return KINDS.get(place, _OTHER)
+
+
+def record(results: Iterable[Result]) -> None:
+    """Write results to the folder of the environment variable, if there is one."""
+    if folder := os.environ.get(FOLDER):
+        path = Path(folder) / f"{uuid.uuid4()}.json"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps([[each.kind, each.outcome, each.seconds] for each in results]))
+
+
+def read(folder: Path) -> list[Result]:
+    """Return the results in a folder."""
+    return [Result(*each) for path in sorted(folder.glob("*.json")) for each in json.loads(path.read_text())]
+
+
+def table(results: Iterable[Result]) -> list[str]:
+    """Return one line for each kind, and a line with the sums."""
+    found = list(results)
+    kinds = dict.fromkeys([*KINDS.values(), ROLES, _OTHER])
+    groups = {kind: [each for each in found if each.kind == kind] for kind in kinds}
+    rows = [_row(kind, group) for kind, group in groups.items() if group]
+    head = "".join(f"{title:>9}" for title in (*_OUTCOMES, "minutes"))
+    return [f"{'what ran':{_WIDTH}}{head}", *rows, _row(_ALL, found)]
+
+
+def _row(title: str, results: Sequence[Result]) -> str:
+    counts = Counter(each.outcome for each in results)
+    minutes = sum(each.seconds for each in results) / 60
+    return f"{title:{_WIDTH}}" + "".join(f"{counts[each]:9}" for each in _OUTCOMES) + f"{minutes:9.1f}"
+
+
+def main() -> None:
+    """Print the table of a folder."""
+    print(*table(read(Path(sys.argv[1]))), sep="\n")  # noqa: T201 - the output of the command
+
+
+if __name__ == "__main__":
+    main()
