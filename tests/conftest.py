@@ -14,7 +14,8 @@ from tests.support import needs, skips
 from tools import results
 
 _KIND = "kind"
-_OUTCOMES = {"passed": "passed", "failed": "failed", "error": "failed", "skipped": "skipped"}
+# Pytest's categories of reports; set-up and tear-down that work have the empty one: they count as time alone.
+_OUTCOMES = {"passed": "passed", "failed": "failed", "error": "failed", "skipped": "skipped", "": ""}
 
 # The environment of the collection's tests has no Hypothesis.
 if find_spec("hypothesis"):
@@ -66,12 +67,16 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     if hasattr(config, "workerinput"):
         return
     found = [
-        results.Result(str(dict(report.user_properties)[_KIND]), outcome, report.duration)
+        results.Result(str(dict(report.user_properties)[_KIND]), outcome, report.duration, _file(report))
         for category, outcome in _OUTCOMES.items()
         for report in terminalreporter.stats.get(category, ())
         if isinstance(report, pytest.TestReport)
     ]
     results.record(found)
+
+
+def _file(report: pytest.TestReport) -> str:
+    return report.nodeid.partition("::")[0]
 
 
 def _needs(item: pytest.Item) -> list[str]:

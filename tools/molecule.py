@@ -84,7 +84,7 @@ def main() -> None:
     outcomes = run_all(chosen, options.at_once)
     _say(*summary(outcomes, time.monotonic() - began))
     results.record(
-        results.Result(results.ROLES, "passed" if each.passed else "failed", each.seconds)
+        results.Result(results.ROLES, "passed" if each.passed else "failed", each.seconds, "molecule")
         for each in outcomes
     )
     sys.exit(not all(accepted(each, required=bool(os.environ.get(_REQUIRE_ALL))) for each in outcomes))

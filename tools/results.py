@@ -1,4 +1,4 @@
-"""Counts of all tests of a run by kind of proof: ``python -m tools.results FOLDER`` prints the table.
+"""Counts of all tests of a run by kind of proof, and the longest files: ``python -m tools.results FOLDER``.
 
 Each command that runs tests adds a file to the folder of ``GPUSHARE_RESULTS``.
 """
@@ -7,9 +7,9 @@ import json
 import os
 import sys
 import uuid
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Final
 
@@ -36,15 +36,17 @@ _OTHER: Final = "other"
 _ALL: Final = "all"
 _OUTCOMES: Final = ("passed", "failed", "skipped")
 _WIDTH: Final = max(map(len, (*KINDS.values(), ROLES))) + 2
+_LONGEST: Final = 25
 
 
 @dataclass(frozen=True)
 class Result:
-    """One test: what it proves, ``passed``, ``failed`` or ``skipped``, and its duration."""
+    """What a test proves, ``passed``, ``failed``, ``skipped`` or "" (set-up), its duration, and its file."""
 
     kind: str
     outcome: str
     seconds: float
+    file: str = ""
 
 
 def kind_of(test: str, needs: Collection[str]) -> str:
@@ -60,7 +62,7 @@ def record(results: Iterable[Result]) -> None:
     if folder := os.environ.get(FOLDER):
         path = Path(folder) / f"{uuid.uuid4()}.json"
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps([[each.kind, each.outcome, each.seconds] for each in results]))
+        path.write_text(json.dumps([astuple(each) for each in results]))
 
 
 def read(folder: Path) -> list[Result]:
@@ -78,6 +80,15 @@ def table(results: Iterable[Result]) -> list[str]:
     return [f"{'what ran':{_WIDTH}}{head}", *rows, _row(_ALL, found)]
 
 
+def longest(results: Iterable[Result]) -> list[str]:
+    """Return one line for each of the files whose tests took longest, with minutes."""
+    minutes: defaultdict[str, float] = defaultdict(float)
+    for each in results:
+        minutes[each.file] += each.seconds / 60
+    most = sorted(minutes.items(), key=lambda item: -item[1])[:_LONGEST]
+    return ["longest files, minutes", *(f"{value:9.1f}  {file}" for file, value in most)]
+
+
 def _row(title: str, results: Sequence[Result]) -> str:
     counts = Counter(each.outcome for each in results)
     minutes = sum(each.seconds for each in results) / 60
@@ -85,8 +96,9 @@ def _row(title: str, results: Sequence[Result]) -> str:
 
 
 def main() -> None:
-    """Print the table of a folder."""
-    print(*table(read(Path(sys.argv[1]))), sep="\n")  # noqa: T201 - the output of the command
+    """Print the tables of a folder."""
+    found = read(Path(sys.argv[1]))
+    print(*longest(found), "", *table(found), sep="\n")  # noqa: T201 - the output of the command
 
 
 if __name__ == "__main__":

@@ -4,26 +4,35 @@ What belongs here: the polling loop of the testbed and its tests. What does not:
 """
 
 import asyncio
+import os
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable
 from contextlib import asynccontextmanager, suppress
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from gpushare.errors import ApiError
 from testbed.errors import TestbedError
 
 T = TypeVar("T")
-_POLL_S = 0.05
+_POLL_S: Final = 0.05
+_SLOWEST_POLL_S: Final = 0.5
+_POLL_GROWTH: Final = 1.1
+
+
+def timeout_factor() -> float:
+    """Return how many times longer than usual a condition may take, for runs that overload their machine."""
+    return float(os.environ.get("GPUSHARE_TIMEOUT_FACTOR", "1"))
 
 
 async def until(
     condition: Callable[[], Awaitable[T]], what: str, timeout_s: float = 30.0, poll_s: float = _POLL_S
 ) -> T:
-    """Return the first truthy result of ``condition``, polled every ``poll_s`` seconds.
+    """Return the first truthy result of ``condition``, polled every ``poll_s`` seconds, and less often later.
 
-    An ApiError counts as "not yet". After ``timeout_s`` seconds, raises TestbedError with ``what`` and the
-    last result or error.
+    An ApiError counts as "not yet". After ``timeout_s`` seconds, times the factor of the environment, raises
+    TestbedError with ``what`` and the last result or error.
     """
+    timeout_s *= timeout_factor()
     deadline = time.monotonic() + timeout_s
     last: object = None
     while time.monotonic() < deadline:
@@ -36,6 +45,7 @@ async def until(
                 return answer
             last = answer
         await asyncio.sleep(poll_s)
+        poll_s = max(poll_s, min(poll_s * _POLL_GROWTH, _SLOWEST_POLL_S))
     raise TestbedError(f"timed out after {timeout_s:g} s waiting for {what}; last result: {last!r}")
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.results import FOLDER, ROLES, Result, kind_of, read, record, table
+from tools.results import FOLDER, ROLES, Result, kind_of, longest, read, record, table
 
 
 @pytest.mark.parametrize(
@@ -35,6 +35,17 @@ def test_the_results_of_all_commands_are_summed(tmp_path: Path, monkeypatch: pyt
         [*ROLES.split(), "1", "0", "0", "2.0"],
         ["all", "2", "1", "1", "3.5"],
     ]
+
+
+def test_set_up_counts_as_time_alone() -> None:
+    lines = table([Result(ROLES, "passed", 60), Result(ROLES, "", 60)])
+    assert lines[-1].split() == ["all", "1", "0", "0", "2.0"]
+
+
+def test_the_files_whose_tests_took_longest_come_first() -> None:
+    found = [("passed", 60, "a"), ("", 30, "b"), ("passed", 60, "b")]
+    lines = longest(Result(ROLES, *each) for each in found)
+    assert [line.split() for line in lines[1:]] == [["1.5", "b"], ["1.0", "a"]]
 
 
 def test_without_a_folder_nothing_is_recorded(monkeypatch: pytest.MonkeyPatch) -> None:

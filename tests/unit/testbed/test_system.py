@@ -103,10 +103,20 @@ async def test_a_failed_creation_leaves_no_folder(tmp_path: Path) -> None:
     assert not (tmp_path / "base").exists()
 
 
-async def test_a_timeout_reports_the_last_error() -> None:
+async def test_a_run_that_overloads_its_machine_waits_longer(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def ask() -> bool:
+        return False
+
+    monkeypatch.setenv("GPUSHARE_TIMEOUT_FACTOR", "4")
+    with pytest.raises(TestbedError, match=r"after 0\.04 s"):
+        await until(ask, "peace", timeout_s=0.01, poll_s=0.001)
+
+
+async def test_a_timeout_reports_the_last_error(monkeypatch: pytest.MonkeyPatch) -> None:
     async def ask() -> bool:
         raise ApiError("refused", status=503)
 
+    monkeypatch.delenv("GPUSHARE_TIMEOUT_FACTOR", raising=False)
     with pytest.raises(TestbedError, match=r"after 0\.02 s waiting for peace; last result: .*refused"):
         await until(ask, "peace", timeout_s=0.02, poll_s=0.001)
 
