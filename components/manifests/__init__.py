@@ -89,4 +89,5 @@ def _network(found: Sequence[Part], settings: ClusterSettings) -> Part:
 
 
 def _localized(part: Part, settings: ClusterSettings) -> Part:
-    return replace(part, objects=[localized(each, settings) for each in part.objects])
+    objects = [localized(each, settings) for each in part.objects]
+    return replace(part, objects=[certificates.named_by_content(each) for each in objects])

@@ -52,17 +52,26 @@ def objects(settings: Extender, version: KubernetesVersion) -> list[Object]:
     ]
 
 
-def _first_job(settings: Extender, version: KubernetesVersion) -> Object:
-    """Named by its content, because the pods of a Job cannot be changed."""
-    spec = _job(settings, version)
+def named_by_content(manifest: Object) -> Object:
+    """The Job with a digest of its final content in its name, because the pods of a Job cannot be changed.
+
+    All other objects are returned as they are.
+    """
+    meta = manifest["metadata"]
+    if (manifest["kind"], meta["name"]) != ("Job", _NAME):
+        return manifest
     # The Helm chart computes the same digest with the functions of its templates.
-    text = json.dumps(spec, sort_keys=True, separators=(",", ":"))
+    text = json.dumps(manifest["spec"], sort_keys=True, separators=(",", ":"))
     digest = hashlib.sha256(text.encode()).hexdigest()[:_DIGITS]
+    return manifest | {"metadata": meta | {"name": f"{_NAME}-{digest}"}}
+
+
+def _first_job(settings: Extender, version: KubernetesVersion) -> Object:
     return {
         "apiVersion": "batch/v1",
         "kind": "Job",
-        "metadata": metadata(f"{_NAME}-{digest}", _LABELS),
-        "spec": spec,
+        "metadata": metadata(_NAME, _LABELS),
+        "spec": _job(settings, version),
     }
 
 

@@ -764,6 +764,17 @@ def test_every_pod_pulls_from_the_mirror_with_the_secrets() -> None:
     assert "imagePullSecrets" not in str(made())
 
 
+def test_the_job_of_the_certificates_has_another_name_for_each_content() -> None:
+    changes: list[dict[str, Any]] = [
+        {},
+        {"registry": "m.example.com"},
+        {"imagePullSecrets": ["one"]},
+        {"labels": {"team": "a"}},
+    ]
+    names = [each["metadata"]["name"] for top in changes for each in made(**top) if each["kind"] == "Job"]
+    assert len(set(names)) == len(changes)
+
+
 def test_the_images_in_use_are_returned_by_workload_and_container() -> None:
     images = used(made(extender=sidecar()))
     assert set(images) == {
