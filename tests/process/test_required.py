@@ -74,5 +74,5 @@ def test_a_skipped_module_is_a_failure_too(tmp_path: Path) -> None:
 def test_results_of_all_workers_are_counted_once(tmp_path: Path, workers: str) -> None:
     folder = tmp_path / "results"
     run(tmp_path, PLANTED, f"-n{workers}", GPUSHARE_RESULTS=str(folder))
-    outcomes = sorted(each.outcome for each in results.read(folder))
+    outcomes = sorted(each.outcome for each in results.read(folder) if each.outcome)
     assert outcomes == ["passed", "skipped", "skipped", "skipped"]
