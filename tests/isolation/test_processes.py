@@ -12,6 +12,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from gpushare.isolation import region
+from gpushare.isolation.region_layout import LAYOUT
 from tests.fixtures.isolation import MIB, PRELUDE, Container, needs_compiler, share
 from tests.isolation.conftest import Make
 
@@ -65,6 +67,18 @@ def test_memory_of_a_zombie_is_released(make: Make) -> None:
         assert ask(first, 3000) == 0
         os.kill(first.pid, signal.SIGKILL)
         os.waitid(os.P_PID, first.pid, os.WEXITED | os.WNOWAIT)
+        assert ask(second, 3000) == 0
+
+
+def test_memory_of_a_process_whose_pid_is_reused_is_released(make: Make) -> None:
+    container = make()
+    container.limit(share(4, 15))
+    with worker(container) as first, worker(container) as second:
+        assert ask(first, 3000) == 0
+        slot = next(each for each in container.seen().processes if each.pid == first.pid)
+        # The PID of an earlier process, which now belongs to the first one.
+        start_at = LAYOUT.slots_at + slot.slot * LAYOUT.slot + 8
+        container.write(region.Write(start_at, (slot.start - 1).to_bytes(8, "little")))
         assert ask(second, 3000) == 0
 
 

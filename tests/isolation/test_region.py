@@ -1,4 +1,5 @@
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -86,6 +87,23 @@ def test_a_context_is_charged_with_its_measured_size(make: Make) -> None:
         process.communicate("")
 
 
+def test_a_context_that_exceeds_the_limit_by_its_measured_size_leaves_no_memory(make: Make) -> None:
+    container = make(context_mib=121)
+    container.limit(share(4, 15, context_mib=121))
+    code = "context(); say(alloc(4180)[0]); sys.stdin.readline(); say(alloc(1)[0]); sys.stdin.read()"
+    with container.start(code) as process:
+        assert process.stdout is not None
+        assert process.stdin is not None
+        assert process.stdout.readline() == "[0]\n"
+        (one,) = container.seen().processes
+        container.write(*region.context_writes(one, [300 * MIB]))
+        process.stdin.write("\n")
+        process.stdin.flush()
+        assert process.stdout.readline() == "[2]\n"
+        assert container.seen().cards[0].used == 4480 * MIB
+        process.communicate("")
+
+
 def test_a_measurement_of_one_context_counts_for_all(make: Make) -> None:
     container = make()
     container.limit(share(4, 15))
@@ -103,6 +121,18 @@ def test_a_measurement_of_an_ended_process_is_ignored(make: Make) -> None:
     container.python("context()")
     container.write(*region.context_writes(container.seen().processes[0], [300 * MIB]))
     assert container.python("context(); say(left()[1])").stdout == "[4301]\n"
+
+
+def test_a_measurement_of_an_earlier_process_with_the_same_pid_is_ignored(make: Make) -> None:
+    container = make()
+    container.limit(share(4, 15))
+    with container.start("context(); say(0); sys.stdin.read()") as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        (one,) = container.seen().processes
+        container.write(*region.context_writes(replace(one, start=one.start - 1), [300 * MIB]))
+        assert container.python("context(); say(left()[1])").stdout == "[4301]\n"
+        process.communicate("")
 
 
 def test_a_rate_in_an_uninitialised_region_stays(make: Make) -> None:

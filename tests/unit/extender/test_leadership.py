@@ -408,6 +408,25 @@ async def test_a_holder_that_cannot_renew_stops_binding_before_the_lease_is_up()
         assert leadership.fence() == NOT_HELD
 
 
+class SlowApi(FakeApi):
+    """Each write of the Lease takes 10 seconds."""
+
+    async def write_lease(self, record: LeaseRecord) -> LeaseRecord:
+        await asyncio.sleep(10)
+        return await super().write_lease(record)
+
+
+async def test_the_time_to_bind_counts_from_the_start_of_a_renewal() -> None:
+    """Other replicas count from a moment before its answer."""
+    async with running(SlowApi(lease=FREE)) as leadership:
+        began = now()
+        await until(lambda: leadership.fence() is None, within_s=20)
+        await asyncio.sleep(began + ONCE.renew_deadline_s - ONCE.post_s - 1 - now())
+        assert leadership.fence() is None
+        await asyncio.sleep(2)
+        assert leadership.fence() == NOT_HELD
+
+
 async def test_a_holder_continues_after_one_failed_renewal() -> None:
     api = FakeApi(lease=FREE)
     async with running(api, durations=FAST) as leadership:

@@ -237,10 +237,11 @@ def test_an_installer_waits_for_a_locked_directory(one: Path, folder: Path) -> N
         assert installing.result(10) == current_version(folder)
 
 
-def test_a_lock_that_is_not_released_is_an_error(one: Path, folder: Path) -> None:
+@pytest.mark.parametrize("kind", [fcntl.LOCK_EX, fcntl.LOCK_SH])
+def test_a_lock_that_is_not_released_is_an_error(one: Path, folder: Path, kind: int) -> None:
     folder.mkdir(parents=True)
     handle = os.open(folder, os.O_RDONLY)
-    fcntl.flock(handle, fcntl.LOCK_EX)
+    fcntl.flock(handle, kind)
     with pytest.raises(ConfigError, match=r"another installer has locked .*gpushare for 0\.1 s"):
         install(one, folder, lock_s=0.1)
     os.close(handle)

@@ -3,7 +3,7 @@
 import asyncio
 import ssl
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -88,6 +88,24 @@ async def test_a_new_certificate_and_a_new_authority_are_used_without_a_restart(
         assert server.tls.expires_at == expiry_of((tmp_path / "tls.crt").read_text())
         with pytest.raises((ssl.SSLError, ConnectionError)):
             await server.name_of_server(first)
+
+
+async def test_a_client_without_a_certificate_gets_no_answer(tmp_path: Path) -> None:
+    authority, seen = Authority.create("ca"), list[Request]()
+
+    def handler(request: Request) -> Response:
+        seen.append(request)
+        return text_response("ok")
+
+    async with running(tmp_path, write(tmp_path, authority, "extender"), handler) as server:
+        context = ssl.create_default_context(cadata=authority.pair().cert.decode())
+        answer = b""
+        # With TLS 1.3 the handshake of the client ends before the server has checked its certificate.
+        with suppress(ssl.SSLError, ConnectionError):
+            reader, writer = await asyncio.open_connection("127.0.0.1", server.port, ssl=context)
+            writer.write(b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+            answer = await reader.read()
+        assert (answer, seen) == (b"", [])
 
 
 async def test_files_that_cannot_be_used_change_nothing_and_are_logged_once(tmp_path: Path) -> None:

@@ -271,6 +271,14 @@ async def test_a_refused_list_is_reported_and_retried() -> None:
             assert s.heard.syncs == 1
 
 
+async def test_a_busy_api_server_says_when_to_ask_again() -> None:
+    async with scene() as s:
+        s.served.script += [fixed(429, "{}", Retry_After="30")]
+        async with following(s):
+            await until(lambda: s.heard.pauses)
+            assert s.heard.pauses == [30]
+
+
 async def test_a_follower_is_lost_from_its_first_failure_until_it_lists_or_watches_again() -> None:
     async with scene() as s:
         s.served.script += [page(version="5"), fixed(500, "{}"), fixed(500, "{}"), s.served.stream()]

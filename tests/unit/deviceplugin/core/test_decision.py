@@ -111,6 +111,21 @@ def test_the_second_container_goes_where_the_first_one_is() -> None:
     assert allocated(node, 4, "x", frozenset({("a", "init")})).cards == (("GPU-1", 4),)
 
 
+def test_a_pod_does_not_outgrow_the_gpu_of_its_first_container() -> None:
+    asks = sound(demand_of([main(4), main(8, name="second")]))
+    node = served(with_gpu_pods(allocations(14, 14), gpu_pod("b", 4, card=0)), "b", 4, "x")
+    node = served(with_gpu_pods(node, gpu_pod("c", 5, card=0)), "c", 5, "y")
+    first = Allocation("a", "main", "default/a", (("GPU-0", 4),), "z", confirmed=True)
+    node = with_allocation(with_gpu_pods(node, gpu_pod("a", asks)), first)
+    answer = asked(node, 8, "z2", frozenset({("a", "main")}))
+    assert isinstance(answer, Rejected)
+    assert (
+        answer.text
+        == "pod default/a, container second: its other containers use GPU 0, where its demand of 12 units "
+        "does not fit"
+    )
+
+
 def test_the_rejection_of_a_pod_with_a_missing_gpu_has_that_reason() -> None:
     asks = sound(demand_of([main(2), main(3, name="second")]))
     node = served(with_gpu_pods(allocations(14, 14), gpu_pod("a", asks, card=1)), "a", 2, "x")
