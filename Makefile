@@ -83,6 +83,10 @@ check-ansible: setup-ansible ## Run the tests of the Ansible modules, plugins an
 native: packages setup ## Run the tests of the isolation library on a stub of the driver, with sanitizers
 	@$(BIN)/pytest -q -n 2 tests/isolation
 
+.PHONY: mutants
+mutants: packages setup ## Break safety rules one by one: a test must notice each; NAME=<names> selects them. Weekly
+	@$(BIN)/python -m tools.mutants $(NAME)
+
 .PHONY: gpu
 gpu: setup ## Run the tests of the library on a real GPU, with the frameworks of GPU_PYTHON; skipped without a GPU
 	@$(BIN)/pytest -q -rA tests/gpu
