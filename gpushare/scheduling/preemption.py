@@ -8,13 +8,16 @@ different GPUs, to no avail. All of its victims are kept, because it may need an
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import accumulate
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from gpushare.model.demand import Demand
 from gpushare.scheduling.book import Book, Reservation, make_book, reserved_shares, without
 from gpushare.scheduling.disruption import BudgetsOf, no_budgets, violating
 from gpushare.scheduling.fitting import PodRequest, Rejection, fitting_cards, place, unfit
-from gpushare.scheduling.ledger import Ledger
+
+if TYPE_CHECKING:
+    # The command line uses this module without the libraries of the ledger.
+    from gpushare.scheduling.ledger import Ledger
 
 Cost = tuple[int, int, int, int]
 _LOWEST: Final = -(2**31)
@@ -34,7 +37,7 @@ class Victims:
 
 
 def victims_by_node(
-    ledger: Ledger,
+    ledger: "Ledger",
     pod_request: PodRequest,
     proposed: Mapping[str, Iterable[str]],
     budgets_of: BudgetsOf = no_budgets,

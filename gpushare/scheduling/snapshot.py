@@ -1,0 +1,50 @@
+"""The books of a cluster from one list of its nodes and pods, for programs that do not watch it.
+
+They are equal to the books of a ledger that has seen the same objects; a property test compares both. Unlike
+the ledger, this module needs no persistent maps, which the command line does not have.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+
+from gpushare.model.demand import Demand
+from gpushare.model.objects import Node, Pod
+from gpushare.scheduling.book import Book, Nominee, Reservation, make_book
+
+
+def books_of(
+    nodes: Iterable[Node], pods: Iterable[Pod], unhealthy: Mapping[str, frozenset[int]]
+) -> dict[str, Book]:
+    """The book of each node by name. ``unhealthy`` are indices of GPUs by node."""
+    reservations: defaultdict[str, dict[str, Reservation]] = defaultdict(dict)
+    nominees: defaultdict[str, dict[str, Nominee]] = defaultdict(dict)
+    for pod in pods:
+        demand = pod.demand if isinstance(pod.demand, Demand) else pod.demand.at_least
+        if pod.finished or demand is None:
+            continue
+        if pod.node is not None:
+            reservations[pod.node][pod.uid] = _reservation(pod, demand)
+        elif pod.nominated is not None and not pod.terminating and demand is pod.demand:
+            nominees[pod.nominated][pod.uid] = Nominee(pod.uid, demand, pod.priority, pod.placement)
+    return {
+        node.name: make_book(
+            node.name,
+            node,
+            unhealthy.get(node.name, frozenset()),
+            reservations[node.name],
+            nominees[node.name],
+        )
+        for node in nodes
+    }
+
+
+def _reservation(pod: Pod, demand: Demand) -> Reservation:
+    return Reservation(
+        pod.uid,
+        pod.full_name,
+        demand,
+        pod.claim,
+        terminating=pod.terminating,
+        priority=pod.priority,
+        mode=pod.mode,
+    )
