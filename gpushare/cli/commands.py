@@ -4,6 +4,7 @@ The flags have the names that kubectl uses. The work is in ``display``, which a 
 the API client is slow to load, and ``--help`` does not need it.
 """
 
+import json
 from typing import Any, Final
 
 import click
@@ -18,6 +19,10 @@ _NAMESPACE: Final = click.option("-n", "--namespace", metavar="NAME", help="Only
 _NODE: Final = click.option(
     "--node", metavar="NODE", shell_complete=completion.nodes, help="Only pods on this node."
 )
+_EXPLAIN_EXAMPLES: Final = """\b
+Examples:
+  kubectl gpushare explain trainer
+  kubectl gpushare explain trainer -n team-a -o json"""
 _connection_options = with_options(
     click.option(
         "--kubeconfig",
@@ -99,3 +104,25 @@ def limits(*, pod: str | None, namespace: str | None, **flags: Any) -> None:
     from gpushare.cli import display
 
     display.limits(display.Flags(**flags), pod=pod, namespace=namespace)
+
+
+@click.command("explain", context_settings=CONTEXT, epilog=_EXPLAIN_EXAMPLES)
+@click.argument("pod", shell_complete=completion.pending_pods)
+@click.option("-n", "--namespace", metavar="NAME", help="Namespace of the pod (default: any).")
+@click.option("-o", "--output", type=click.Choice(["json"]), help="Output format.")
+@_connection_options
+def explain(
+    *, pod: str, namespace: str | None, output: str | None, kubeconfig: str | None, context: str | None
+) -> None:
+    """Explain why POD is pending, and what would make it fit.
+
+    Shows the reason for each node and GPU, in the words of the extender, and remedies: a smaller request, the
+    pods to evict, a GPU to uncordon, a node to add. Reads only. Exit code 0 with an answer, 1 without.
+    """
+    from gpushare.cli.cluster import ApiSource
+    from gpushare.cli.explain.answer import answer
+    from gpushare.cli.explain.facts import read_facts
+    from gpushare.cli.explain.view import document, text
+
+    found = answer(read_facts(ApiSource(kubeconfig, context), pod, namespace))
+    click.echo(json.dumps(document(found), indent=2) if output else text(found), nl=bool(output))

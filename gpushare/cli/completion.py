@@ -75,6 +75,21 @@ def pods(context: click.Context, parameter: click.Parameter, incomplete: str) ->
     return _matching(incomplete, (pod.name for pod in found))
 
 
+def pending_pods(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+    """Pods without a node that request shared GPUs, of the namespace if the user has set one."""
+    del parameter
+    import msgspec
+
+    from gpushare.adapters.kube.wire import WirePod, pod_of
+    from gpushare.cli.cluster import pods_path
+
+    raws = _listed(
+        context, pods_path(context.params.get("namespace")), {"fieldSelector": "status.phase=Pending"}
+    )
+    found = (pod_of(msgspec.json.decode(raw, type=WirePod)) for raw in raws)
+    return _matching(incomplete, (pod.name for pod in found if pod and not pod.node))
+
+
 def _matching(incomplete: str, names: Iterable[str]) -> list[str]:
     return sorted({name for name in names if name.startswith(incomplete)})
 

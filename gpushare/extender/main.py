@@ -11,7 +11,8 @@ from gpushare.contract import EXTENDER_DEFAULT_PORT, EXTENDER_NAME, EXTENDER_OPS
 from gpushare.errors import ConfigError
 from gpushare.extender.clients import DEFAULT_NAMES
 from gpushare.extender.lease import LeaseDurations
-from gpushare.extender.settings import CGPU_PODS, Deadlines, ExtenderSettings
+from gpushare.extender.settings import Deadlines, ExtenderSettings
+from gpushare.model.modes import CGPU_PODS
 from gpushare.runtime.flags import LISTENING_PORT, SECONDS, daemon_options, run_daemon
 from gpushare.runtime.listener import ANY_ADDRESS
 from gpushare.runtime.tls import TlsFiles

@@ -1,14 +1,11 @@
 """The extender's settings, with units and defaults."""
 
 from dataclasses import dataclass, field
-from typing import Final
 
 from gpushare.extender.clients import DEFAULT_NAMES
 from gpushare.extender.lease import LeaseDurations
+from gpushare.model.modes import CGPU_PODS
 from gpushare.runtime.tls import TlsFiles
-
-CGPU_PODS: Final = 20
-"""The maximum of cGPU, the kernel module that the mode is named after."""
 
 
 @dataclass(frozen=True, slots=True)

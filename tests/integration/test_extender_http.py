@@ -17,7 +17,7 @@ from aiohttp import web
 
 from gpushare.adapters.peer import FORWARDED_HEADER
 from gpushare.contract import EXTENDER_PREFIX, LABEL_MODE
-from gpushare.extender.settings import CGPU_PODS
+from gpushare.model.modes import CGPU_PODS
 from testbed import Bed, Card, SchedulerSpec, SimNode, Testbed, gpu_pod, until
 from testbed.control_plane.api import Object
 from testbed.daemons.extender import ACCOUNT, ExtenderSpec, grant, start_extender

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from aiohttp import web
+from aiohttp.typedefs import Handler
 
 from gpushare.__main__ import command
 from gpushare.cli.lazy import run
@@ -30,16 +31,31 @@ class Api:
         self.node_news: asyncio.Queue[Json] = asyncio.Queue()
         self.kubeconfig = ""
         self.exporters: dict[str, str | None] = {}
+        self.config_maps: list[Json] = []
+        self.system_pods: list[Json] = []
+        self.forbidden: set[str] = set()
 
     def application(self) -> web.Application:
         application = web.Application()
+        application.middlewares.append(self._authorize)
         application.router.add_get("/api/v1/nodes", self._nodes)
+        application.router.add_get("/api/v1/namespaces/kube-system/configmaps", self._config_maps)
         application.router.add_get("/api/v1/nodes/{name}", self._node)
         application.router.add_get("/api/v1/pods", self._pods)
         application.router.add_get(EXPORTERS, self._exporters)
         application.router.add_get("/api/v1/namespaces/{namespace}/pods", self._pods)
         application.router.add_get(f"{EXPORTERS}/{{name}}:12348/proxy/metrics", self._page)
         return application
+
+    @web.middleware
+    async def _authorize(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        if request.path in self.forbidden:
+            message = f'User "test" cannot list resource at {request.path}'
+            return web.json_response({"message": message, "reason": "Forbidden", "code": 403}, status=403)
+        return await handler(request)
+
+    async def _config_maps(self, request: web.Request) -> web.StreamResponse:
+        return await self._serve(request, self.config_maps, self.news)
 
     async def _nodes(self, request: web.Request) -> web.StreamResponse:
         return await self._serve(request, self.nodes, self.node_news)
@@ -54,6 +70,8 @@ class Api:
 
     async def _exporters(self, request: web.Request) -> web.Response:
         self.queries.append(dict(request.query))
+        if "fieldSelector" not in request.query:
+            return web.json_response({"items": self.system_pods})
         _, _, only = request.query["fieldSelector"].partition("spec.nodeName=")
         nodes = [node for node in self.exporters if only in ("", node)]
         items = [{"metadata": {"name": f"e-{node}"}, "spec": {"nodeName": node}} for node in nodes]
