@@ -23,6 +23,11 @@ _EXPLAIN_EXAMPLES: Final = """\b
 Examples:
   kubectl gpushare explain trainer
   kubectl gpushare explain trainer -n team-a -o json"""
+_DOCTOR_EXAMPLES: Final = """\b
+Examples:
+  kubectl gpushare doctor
+  kubectl gpushare doctor --node gpu-1
+  kubectl gpushare doctor -o json | jq '.checks[] | select(.status != "ok")'"""
 _connection_options = with_options(
     click.option(
         "--kubeconfig",
@@ -126,3 +131,26 @@ def explain(
 
     found = answer(read_facts(ApiSource(kubeconfig, context), pod, namespace))
     click.echo(json.dumps(document(found), indent=2) if output else text(found), nl=bool(output))
+
+
+@click.command("doctor", context_settings=CONTEXT, epilog=_DOCTOR_EXAMPLES)
+@click.option(
+    "--node", metavar="NODE", shell_complete=completion.nodes, help="Check this node and its services only."
+)
+@click.option("-o", "--output", type=click.Choice(["json"]), help="Output format.")
+@_connection_options
+def doctor(*, node: str | None, output: str | None, kubeconfig: str | None, context: str | None) -> int:
+    """Check the installation, from the scheduler to the GPUs.
+
+    Each check has a status (ok, warning, failed, unknown), its cause, and the next command. Changes and
+    creates nothing. What may not be read is unknown, with the missing right. Exit code 0 if no check failed,
+    1 if one failed, 2 for wrong usage.
+    """
+    from gpushare.cli.cluster import ApiSource
+    from gpushare.cli.doctor.checks import examine, is_healthy
+    from gpushare.cli.doctor.gather import gather
+    from gpushare.cli.doctor.view import document, text
+
+    findings = examine(gather(ApiSource(kubeconfig, context), node))
+    click.echo(json.dumps(document(findings), indent=2) if output else text(findings), nl=bool(output))
+    return 0 if is_healthy(findings) else 1

@@ -50,7 +50,7 @@ def advice(remedy: Remedy, book: Book, pod_request: PodRequest, node: ExplainedN
         case Kind.END_WHOLE:
             return _without_whole(remedy, book)
         case Kind.RESTORE:
-            return _restored(remedy, cordoned_cards(node))
+            return _restored(remedy, cordoned_cards(node.metadata.annotations))
         case Kind.MODE:
             return Advice(
                 str(remedy.kind),

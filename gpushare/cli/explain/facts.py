@@ -1,6 +1,7 @@
 """Reads what explains a pod from the API server: the pod, all nodes and pods, and unhealthy GPUs."""
 
 import asyncio
+from collections.abc import Iterable
 from dataclasses import replace
 from http import HTTPStatus
 from typing import Final, TypeVar
@@ -102,14 +103,17 @@ async def _allowed(
 
 
 async def _unhealthy(client: KubeClient, notes: list[str]) -> dict[str, frozenset[int]]:
-    """The indices of unhealthy GPUs by node."""
     raw = await _allowed(client, _CONFIG_MAPS, {}, notes, f"ConfigMaps in {SYSTEM_NAMESPACE}")
-    found = [_decoded(each, WireConfigMap) for each in raw or ()]
+    return unhealthy_by_node([_decoded(each, WireConfigMap) for each in raw or ()])
+
+
+def unhealthy_by_node(config_maps: Iterable[WireConfigMap]) -> dict[str, frozenset[int]]:
+    """The indices of unhealthy GPUs by node, from the ConfigMaps of kube-system."""
     return {
         each.metadata.name.removeprefix(UNHEALTHY_PREFIX): parse_indices(
             (each.data or {}).get(UNHEALTHY_KEY, "")
         )[0]
-        for each in found
+        for each in config_maps
         if each.metadata.name.startswith(UNHEALTHY_PREFIX)
     }
 

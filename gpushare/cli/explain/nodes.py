@@ -1,5 +1,6 @@
 """One node's part of an explanation: the reason of the extender, and a verdict on each GPU. Pure."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -43,7 +44,7 @@ def node_answer(
     """The answer for a node; ``node`` is its API object."""
     node = node or _NOWHERE
     result = place(book, pod_request)
-    cordoned = cordoned_cards(node)
+    cordoned = cordoned_cards(node.metadata.annotations)
     rejected = unfit(book, pod_request.demand)
     cards = tuple(_card_answer(usage, book, pod_request, cordoned, rejected) for usage in book.usages)
     fitting = not isinstance(result, Rejection)
@@ -56,9 +57,9 @@ def gpus_of(shares: Shares) -> str:
     return " and ".join(f"GPU {index}" for index, _ in shares)
 
 
-def cordoned_cards(node: ExplainedNode) -> frozenset[int]:
-    """The indices of the GPUs that an administrator has cordoned."""
-    return parse_indices((node.metadata.annotations or {}).get(ANN_CORDONED_CARDS, ""))[0]
+def cordoned_cards(annotations: Mapping[str, str] | None) -> frozenset[int]:
+    """The indices of the GPUs that an administrator has cordoned, from the annotations of a node."""
+    return parse_indices((annotations or {}).get(ANN_CORDONED_CARDS, ""))[0]
 
 
 def _card_answer(

@@ -1,0 +1,185 @@
+"""Checks of what runs on nodes: agents, driver, container runtime, isolation, exporters, cgroups. Pure."""
+
+import re
+from collections.abc import Sequence
+from typing import Final
+
+from gpushare.cli.doctor.objects import CheckedNode
+from gpushare.cli.doctor.snapshot import Snapshot, Unread, capacity
+from gpushare.cli.doctor.verdict import Verdict, counted, failed, listed, ok, unknown, unread, warning
+from gpushare.contract import (
+    AGENT_NAME,
+    EXPORTER_NAME,
+    ISOLATION_INSTALLER_NAME,
+    MPS_NAME,
+    RESOURCE_MEM,
+    SYSTEM_NAMESPACE,
+)
+from gpushare.model.modes import LIMITING, Mode, mode_of
+from gpushare.model.options import DeviceListStrategy
+from gpushare.monitoring.catalogue import (
+    PLUGIN_NVML_UP,
+    PLUGIN_REDUCED,
+    PLUGIN_REGISTERED,
+    SOURCE_UP,
+    Metric,
+)
+
+_DRIVER_LABELS: Final = ("nvidia.com/cuda.driver-version.full", "nvidia.com/cuda.driver.major")
+"""Labels of GPU Feature Discovery, new and old."""
+_KUBELET: Final = re.compile(r"v1\.(\d+)\.")
+_FIRST_MINOR_WITH_CDI: Final = 29
+_GPU_ERROR: Final = re.compile(r"nvidia|cdi|libgpushare|device", re.IGNORECASE)
+_RUNTIME_REASONS: Final = ("CreateContainerError", "RunContainerError", "StartError")
+
+
+def _logs(component: str) -> str:
+    return f"kubectl logs -n {SYSTEM_NAMESPACE} -l component={component} --tail=50"
+
+
+def _zero(snapshot: Snapshot, component: str, metric: Metric) -> list[str]:
+    """The nodes where a metric is 0."""
+    found = snapshot.values(component, metric)
+    return sorted({pod.spec.node_name for pod, sample in found if sample.number == 0})
+
+
+def agents(snapshot: Snapshot) -> Verdict:
+    """Whether the agents are registered with their kubelets and have all rights."""
+    if problem := snapshot.unread_page(AGENT_NAME):
+        return unread(problem)
+    if nodes := _zero(snapshot, AGENT_NAME, PLUGIN_REGISTERED):
+        return failed(f"not registered with the kubelet of {listed(nodes)}", _logs(AGENT_NAME))
+    found = snapshot.values(AGENT_NAME, PLUGIN_REDUCED)
+    missing = sorted({sample.labels.get("right", "") for _, sample in found if sample.number})
+    if missing:
+        return warning(f"degraded without: {listed(missing)}", _logs(AGENT_NAME))
+    return ok("registered, and nothing is missing")
+
+
+def driver(snapshot: Snapshot) -> Verdict:
+    """Whether the driver responds, and its versions."""
+    if problem := snapshot.unread_page(AGENT_NAME):
+        return unread(problem)
+    if nodes := _zero(snapshot, AGENT_NAME, PLUGIN_NVML_UP):
+        return failed(f"NVML does not respond on {listed(nodes)}", f"on node {nodes[0]}: nvidia-smi")
+    versions = sorted({version for node in snapshot.sharing if (version := _driver(node))})
+    if not versions:
+        return ok("NVML responds; GPU Feature Discovery, which labels nodes with the version, does not run")
+    text = f"NVML responds; version {listed(versions)}"
+    return warning(f"{text}: nodes differ") if len(versions) > 1 else ok(text)
+
+
+def _driver(node: CheckedNode) -> str:
+    labels = node.metadata.labels or {}
+    return next((labels[key] for key in _DRIVER_LABELS if key in labels), "")
+
+
+def container_runtime(snapshot: Snapshot) -> Verdict:
+    """Whether containers can get their GPUs: by the flag of the agent, and by pods that run."""
+    if isinstance(snapshot.pods, Unread):
+        return unread(snapshot.pods)
+    if old := _kubelets_without_cdi(snapshot):
+        return failed(
+            f"the agent passes GPUs as CDI devices, which the kubelet of {listed(old)} ignores",
+            f"deploy the agent with deviceListStrategy: {DeviceListStrategy.MOUNTS}",
+        )
+    for pod, details in snapshot.pods:
+        for text in details.waiting:
+            if any(reason in text for reason in _RUNTIME_REASONS) and _GPU_ERROR.search(text):
+                return failed(
+                    f"pod {pod.full_name}: {text}", f"kubectl describe pod -n {pod.namespace} {pod.name}"
+                )
+    running = sum(details.status.phase == "Running" for pod, details in snapshot.pods if pod.node)
+    if running:
+        return ok(f"{counted(running, 'pod')} with units run")
+    return unknown(
+        "no pod with units runs, and the mode of NVIDIA's container toolkit is visible on the node only",
+        "ansible-playbook gpushare.gpushare.validate, or on a node: nvidia-ctk info",
+    )
+
+
+def _kubelets_without_cdi(snapshot: Snapshot) -> list[str]:
+    """Nodes of agents with CDI and a kubelet that does not pass CDI devices on."""
+    nodes = {
+        pod.spec.node_name
+        for pod in snapshot.pods_of(AGENT_NAME)
+        if any(each.flag("device-list-strategy") == DeviceListStrategy.CDI for each in pod.spec.containers)
+    }
+    return [
+        node.metadata.name
+        for node in snapshot.sharing
+        if node.metadata.name in nodes
+        and (version := _KUBELET.match(node.status.node_info.kubelet_version))
+        and int(version[1]) < _FIRST_MINOR_WITH_CDI
+    ]
+
+
+def isolation(snapshot: Snapshot) -> Verdict:
+    """Whether nodes with limits have the services that enforce them."""
+    if isinstance(snapshot.nodes, Unread):
+        return unread(snapshot.nodes)
+    if isinstance(snapshot.system_pods, Unread):
+        return unread(snapshot.system_pods)
+    limiting = [(node, mode) for node in snapshot.sharing if (mode := _mode(node)) in LIMITING]
+    missing = [
+        f"{component} on {node.metadata.name} (mode {mode})"
+        for node, mode in limiting
+        for component in _enforcers(mode)
+        if not _ready_on(snapshot, component, node.metadata.name)
+    ]
+    if missing:
+        return failed(
+            f"limits are not enforced without {listed(missing)}",
+            f"kubectl get pods -n {SYSTEM_NAMESPACE} -o wide"
+            f" -l 'component in ({ISOLATION_INSTALLER_NAME},{MPS_NAME})'",
+        )
+    if not limiting:
+        return ok(f"not used: {counted(len(snapshot.sharing), 'node')} share without limits")
+    return ok(f"{counted(len(limiting), 'node')} with limits")
+
+
+def _mode(node: CheckedNode) -> Mode:
+    return mode_of(node.metadata.labels or {})[0]
+
+
+def _enforcers(mode: Mode) -> Sequence[str]:
+    return (MPS_NAME,) if mode is Mode.MPS else (ISOLATION_INSTALLER_NAME,)
+
+
+def _ready_on(snapshot: Snapshot, component: str, node: str) -> bool:
+    return any(pod.ready and pod.spec.node_name == node for pod in snapshot.pods_of(component))
+
+
+def cgroups(snapshot: Snapshot) -> Verdict:
+    """The cgroup version of each node; with version 1 the driver enforces no memory limits."""
+    found = {name: version for name, version in snapshot.cgroups.items() if isinstance(version, int)}
+    if not found:
+        reasons = (each for each in snapshot.cgroups.values() if isinstance(each, Unread))
+        return unread(
+            next(reasons, Unread("no node could be asked")), "on a node: stat -fc %T /sys/fs/cgroup"
+        )
+    old = sorted(name for name, version in found.items() if version == 1)
+    if old:
+        return warning(f"version 1, without limits by the driver: {listed(old)}", "see the page on isolation")
+    return ok(f"version 2 on {counted(len(found), 'node')}")
+
+
+def exporters(snapshot: Snapshot) -> Verdict:
+    """Whether an exporter runs on each node that shares, and reads all its sources."""
+    if isinstance(snapshot.system_pods, Unread):
+        return unread(snapshot.system_pods)
+    nodes = [node.metadata.name for node in snapshot.sharing if capacity(node, RESOURCE_MEM)]
+    missing = [name for name in nodes if not _ready_on(snapshot, EXPORTER_NAME, name)]
+    if missing:
+        return warning(
+            f"no exporter is ready on {listed(missing)}: no metrics, no autoscaling",
+            f"kubectl get pods -n {SYSTEM_NAMESPACE} -l component={EXPORTER_NAME} -o wide",
+        )
+    down = sorted(
+        f"{sample.labels.get('source', '')} on {pod.spec.node_name}"
+        for pod, sample in snapshot.values(EXPORTER_NAME, SOURCE_UP)
+        if sample.number == 0
+    )
+    if down:
+        return warning(f"cannot read {listed(down)}", _logs(EXPORTER_NAME))
+    return ok(f"{counted(len(nodes), 'node')} with an exporter")

@@ -1,0 +1,155 @@
+"""Checks of the extender: its pods, Lease, caches, transport and certificates. Pure."""
+
+from datetime import UTC, datetime
+from typing import Final
+
+from gpushare.cli.doctor.objects import SystemPod
+from gpushare.cli.doctor.snapshot import Snapshot, Unread
+from gpushare.cli.doctor.verdict import Verdict, counted, failed, listed, ok, unread, warning
+from gpushare.contract import EXTENDER_NAME, SYSTEM_NAMESPACE
+from gpushare.monitoring.catalogue import (
+    EXTENDER_CERTIFICATE_EXPIRY,
+    EXTENDER_LEADS,
+    EXTENDER_REDUCED,
+    EXTENDER_SYNCED,
+)
+
+_DAY_S: Final = 86_400
+_EXPIRES_SOON_S: Final = 14 * _DAY_S
+_LATE: Final = 2
+"""A holder renews several times in the duration of its Lease; clocks may differ by as much again."""
+_PODS: Final = f"kubectl get pods -n {SYSTEM_NAMESPACE} -l component={EXTENDER_NAME} -o wide"
+_LOGS: Final = f"kubectl logs -n {SYSTEM_NAMESPACE} -l component={EXTENDER_NAME}"
+_LEASE: Final = f"kubectl get lease -n {SYSTEM_NAMESPACE} {EXTENDER_NAME} -o yaml"
+
+
+def pods(snapshot: Snapshot) -> Verdict:
+    """Whether all replicas are ready."""
+    if isinstance(snapshot.system_pods, Unread):
+        return unread(snapshot.system_pods)
+    found = snapshot.pods_of(EXTENDER_NAME)
+    ready = [pod for pod in found if pod.ready]
+    wanted = _replicas(snapshot, len(found))
+    if not ready:
+        return failed(
+            f"none of {counted(max(wanted, len(found)), 'replica')} is ready: no pod is placed", _PODS
+        )
+    if len(ready) < wanted:
+        return warning(f"{len(ready)} of {counted(wanted, 'replica')} are ready", _PODS)
+    return ok(f"{counted(len(ready), 'replica')} ready")
+
+
+def _replicas(snapshot: Snapshot, default: int) -> int:
+    deployments = [] if isinstance(snapshot.deployments, Unread) else snapshot.deployments
+    return next((d.spec.replicas for d in deployments if d.metadata.name == EXTENDER_NAME), default)
+
+
+def lease(snapshot: Snapshot) -> Verdict:
+    """Whether a replica holds the Lease and renews it."""
+    if isinstance(snapshot.lease, Unread):
+        if snapshot.lease.absent:
+            return failed("there is no Lease: no extender has started, or it may not create one", _LOGS)
+        return unread(snapshot.lease)
+    spec = snapshot.lease.spec
+    if not spec.holder_identity:
+        return failed("no replica holds the Lease, so no pod is bound", _LOGS)
+    renewed = _seconds(spec.renew_time or "")
+    if renewed is None:
+        return failed(f"the Lease has no time of renewal: {spec.renew_time!r}", _LEASE)
+    age = snapshot.now_s - renewed
+    if age > _LATE * (spec.lease_duration_seconds or 0):
+        return failed(
+            f"{spec.holder_identity} has not renewed the Lease for {age:.0f} s, so no pod is bound "
+            "(or the clock of this machine is wrong)",
+            _PODS,
+        )
+    return ok(f"held by {spec.holder_identity}")
+
+
+def _seconds(text: str) -> float | None:
+    """Seconds since 1970 of a time in the format of the API."""
+    try:
+        return datetime.fromisoformat(text).astimezone(UTC).timestamp()
+    except ValueError:
+        return None
+
+
+def leader(snapshot: Snapshot) -> Verdict:
+    """Whether exactly one replica leads."""
+    if problem := snapshot.unread_page(EXTENDER_NAME):
+        return unread(problem)
+    leaders = [
+        pod.name for pod, sample in snapshot.values(EXTENDER_NAME, EXTENDER_LEADS) if sample.number == 1
+    ]
+    if len(leaders) > 1:
+        return failed(f"several replicas believe they lead: {listed(leaders)}", _LOGS)
+    return ok(leaders[0]) if leaders else failed("no replica leads, so no pod is bound", _LOGS)
+
+
+def caches(snapshot: Snapshot) -> Verdict:
+    """Whether all replicas have listed nodes and pods."""
+    if problem := snapshot.unread_page(EXTENDER_NAME):
+        return unread(problem)
+    missing = [
+        f"{sample.labels.get('resource', '')} in {pod.name}"
+        for pod, sample in snapshot.values(EXTENDER_NAME, EXTENDER_SYNCED)
+        if sample.number == 0
+    ]
+    return failed(f"not listed yet: {listed(missing)}", _LOGS) if missing else ok("all resources are listed")
+
+
+def degraded(snapshot: Snapshot) -> Verdict:
+    """Whether the extender lacks optional rights or protections."""
+    if problem := snapshot.unread_page(EXTENDER_NAME):
+        return unread(problem)
+    missing = sorted(
+        {
+            sample.labels.get("right", "")
+            for _, sample in snapshot.values(EXTENDER_NAME, EXTENDER_REDUCED)
+            if sample.number
+        }
+    )
+    return warning(f"degraded without: {listed(missing)}", _LOGS) if missing else ok("nothing is missing")
+
+
+def tls(snapshot: Snapshot) -> Verdict:
+    """Whether the scheduler and the extender use TLS, and when certificates expire."""
+    if isinstance(snapshot.system_pods, Unread):
+        return unread(snapshot.system_pods)
+    found = snapshot.pods_of(EXTENDER_NAME)
+    plain = [pod.name for pod in found if _flag(pod, "tls-cert") is None and not _on_loopback(pod)]
+    if plain:
+        return warning(
+            f"plain HTTP on the network, any pod may call filter and bind: {listed(plain)}",
+            "set extender.tls of the stack, or exposure: sidecar",
+        )
+    expiries = [
+        (sample.number, sample.labels.get("certificate", ""))
+        for _, sample in snapshot.values(EXTENDER_NAME, EXTENDER_CERTIFICATE_EXPIRY)
+    ]
+    if not expiries:
+        loopback = bool(found) and all(_flag(pod, "tls-cert") is None for pod in found)
+        return (
+            ok("plain HTTP on loopback")
+            if loopback
+            else unread(snapshot.unread_page(EXTENDER_NAME) or Unread("no certificate is reported"))
+        )
+    return _expiry(*min(expiries), snapshot.now_s)
+
+
+def _expiry(expires_s: float, name: str, now_s: float) -> Verdict:
+    days = int((expires_s - now_s) / _DAY_S)
+    command = f"kubectl get secrets -n {SYSTEM_NAMESPACE} | grep tls"
+    if expires_s <= now_s:
+        return failed(f"the certificate of {name} has expired", command)
+    if expires_s - now_s < _EXPIRES_SOON_S:
+        return warning(f"the certificate of {name} expires in {counted(days, 'day')}", command)
+    return ok(f"mutual TLS; the first certificate ({name}) expires in {counted(days, 'day')}")
+
+
+def _flag(pod: SystemPod, name: str) -> str | None:
+    return next((value for each in pod.spec.containers if (value := each.flag(name)) is not None), None)
+
+
+def _on_loopback(pod: SystemPod) -> bool:
+    return _flag(pod, "host") == "127.0.0.1"

@@ -1,0 +1,218 @@
+"""Checks of nodes and their GPUs. Pure."""
+
+from gpushare.cli.doctor.objects import CheckedNode
+from gpushare.cli.doctor.snapshot import Snapshot, Unread, capacity, offers
+from gpushare.cli.doctor.verdict import Verdict, counted, failed, listed, ok, unread, warning
+from gpushare.cli.explain.nodes import cordoned_cards
+from gpushare.contract import (
+    AGENT_NAME,
+    ANN_CARDS,
+    ANN_CORDONED_CARDS,
+    LABEL_GPUSHARE,
+    LABEL_OPERATOR_PLUGIN,
+    RESOURCE_COUNT,
+    RESOURCE_MEM,
+    RESOURCE_TIME_SLICED_GPU,
+    RESOURCE_WHOLE_GPU,
+    SYSTEM_NAMESPACE,
+    UNHEALTHY_PREFIX,
+)
+from gpushare.model.card_models import is_listed
+from gpushare.model.cards import parse_cards
+from gpushare.model.demand import Malformed
+from gpushare.scheduling.book import Book, reserved_shares
+
+_AGENT_PODS = f"kubectl get pods -n {SYSTEM_NAMESPACE} -l component={AGENT_NAME} -o wide"
+
+
+def sharing_nodes(snapshot: Snapshot) -> Verdict:
+    """Whether any node shares its GPUs, and all that do are ready."""
+    if isinstance(snapshot.nodes, Unread):
+        return unread(snapshot.nodes)
+    nodes = snapshot.sharing
+    if not nodes:
+        command = f"kubectl label node NODE {LABEL_GPUSHARE}=true"
+        return failed("no node shares its GPUs: none offers units, and no label selects one", command)
+    if down := [node.metadata.name for node in nodes if not node.ready]:
+        return failed(f"not ready: {listed(down)}", f"kubectl describe node {down[0]}")
+    return ok(f"{counted(len(nodes), 'node')} of {len(snapshot.nodes)}")
+
+
+def registered(snapshot: Snapshot) -> Verdict:
+    """Whether an agent has registered on each node that shares."""
+    if isinstance(snapshot.nodes, Unread):
+        return unread(snapshot.nodes)
+    without = [node.metadata.name for node in snapshot.sharing if not capacity(node, RESOURCE_MEM)]
+    if not without:
+        return ok(f"{counted(len(snapshot.sharing), 'node')} with {RESOURCE_MEM}")
+    command = f"{_AGENT_PODS} --field-selector spec.nodeName={without[0]}"
+    return failed(f"labelled, but without {RESOURCE_MEM}: {_states(snapshot, without)}", command)
+
+
+def _states(snapshot: Snapshot, nodes: list[str]) -> str:
+    """Each node with the state of its agent."""
+    agents = {pod.spec.node_name: pod for pod in snapshot.pods_of(AGENT_NAME)}
+    return listed(
+        [
+            f"{name} ("
+            + (
+                "no agent"
+                if name not in agents
+                else "the agent is ready"
+                if agents[name].ready
+                else "the agent is not ready"
+            )
+            + ")"
+            for name in nodes
+        ]
+    )
+
+
+def published(snapshot: Snapshot) -> Verdict:
+    """Whether each node publishes its GPUs, and as many as the kubelet counts."""
+    if isinstance(snapshot.nodes, Unread):
+        return unread(snapshot.nodes)
+    nodes = [node for node in snapshot.sharing if capacity(node, RESOURCE_MEM)]
+    wrong = [f"{node.metadata.name}: {text}" for node in nodes if (text := _contradiction(node))]
+    if wrong:
+        return failed(listed(wrong), _AGENT_PODS)
+    if old := [node.metadata.name for node in nodes if ANN_CARDS not in (node.metadata.annotations or {})]:
+        return warning(
+            f"no annotation {ANN_CARDS}, as of the Aliyun plugin; GPUs count as equal: {listed(old)}",
+            _AGENT_PODS,
+        )
+    return ok(f"{counted(len(nodes), 'node')} with {ANN_CARDS}")
+
+
+def _contradiction(node: CheckedNode) -> str:
+    """What is wrong with the published GPUs; empty if nothing is."""
+    text = (node.metadata.annotations or {}).get(ANN_CARDS)
+    if text is None:
+        return ""
+    cards = parse_cards(text)
+    if isinstance(cards, Malformed):
+        return f"annotation {ANN_CARDS}: {cards.problem}"
+    count, units = capacity(node, RESOURCE_COUNT), sum(card.units for card in cards)
+    if count != len(cards):
+        return f"{ANN_CARDS} lists {len(cards)} GPUs, {RESOURCE_COUNT} is {count}"
+    if units != capacity(node, RESOURCE_MEM):
+        return f"{ANN_CARDS} has {units} units, {RESOURCE_MEM} is {capacity(node, RESOURCE_MEM)}"
+    return ""
+
+
+def models(snapshot: Snapshot) -> Verdict:
+    """Whether all models of GPUs are supported."""
+    if isinstance(snapshot.books, Unread):
+        return unread(snapshot.books)
+    known = {
+        (usage.card.model, name)
+        for name, book in snapshot.books.items()
+        for usage in book.usages
+        if usage.card.model
+    }
+    others = sorted(f"{model} on {name}" for model, name in known if not is_listed(model))
+    if others:
+        return warning(
+            f"not in the table of supported models, served with the lowest score: {listed(others)}",
+            "kubectl get nodes -L gpushare.io/unlisted-model",
+        )
+    return ok(listed(sorted({model for model, _ in known})) or "no model is published")
+
+
+def other_plugins(snapshot: Snapshot) -> Verdict:
+    """Whether another device plugin serves the GPUs of a node that shares."""
+    if isinstance(snapshot.nodes, Unread):
+        return unread(snapshot.nodes)
+    for node in snapshot.sharing:
+        for resource in (RESOURCE_WHOLE_GPU, RESOURCE_TIME_SLICED_GPU):
+            if count := offers(node, resource):
+                return failed(
+                    f"node {node.metadata.name} shares its GPUs, and another device plugin offers {count} of "
+                    f"{resource} there",
+                    _stop(node),
+                )
+    return ok("none on the nodes that share")
+
+
+def _stop(node: CheckedNode) -> str:
+    if (node.metadata.labels or {}).get(LABEL_OPERATOR_PLUGIN) == "true":
+        return f"kubectl label node {node.metadata.name} {LABEL_OPERATOR_PLUGIN}=false --overwrite"
+    return "kubectl get daemonsets -A | grep -i device-plugin"
+
+
+def gpu_health(snapshot: Snapshot) -> Verdict:
+    """Whether all GPUs are healthy; cordoned ones are another check."""
+    if isinstance(snapshot.books, Unread):
+        return unread(snapshot.books)
+    cordoned = _cordoned(snapshot)
+    bad = [
+        (name, usage.card.index)
+        for name, book in sorted(snapshot.books.items())
+        for usage in book.usages
+        if (usage.card.faulty or usage.card.index in book.unhealthy)
+        and not usage.card.whole_gpu_pods
+        and (name, usage.card.index) not in cordoned
+    ]
+    if bad:
+        node = bad[0][0]
+        return failed(f"unhealthy: {_gpus(bad)}", f"kubectl describe node {node}; {_unhealthy_map(node)}")
+    return ok(counted(sum(len(book.usages) for book in snapshot.books.values()), "GPU"))
+
+
+def _unhealthy_map(node: str) -> str:
+    return f"kubectl get configmap -n {SYSTEM_NAMESPACE} {UNHEALTHY_PREFIX}{node} -o yaml"
+
+
+def _cordoned(snapshot: Snapshot) -> set[tuple[str, int]]:
+    nodes = () if isinstance(snapshot.nodes, Unread) else snapshot.nodes
+    return {
+        (node.metadata.name, index) for node in nodes for index in cordoned_cards(node.metadata.annotations)
+    }
+
+
+def _gpus(found: list[tuple[str, int]]) -> str:
+    return listed([f"GPU {index} of {name}" for name, index in found])
+
+
+def cordoned_gpus(snapshot: Snapshot) -> Verdict:
+    """Whether an administrator has cordoned GPUs."""
+    if isinstance(snapshot.nodes, Unread):
+        return unread(snapshot.nodes)
+    found = sorted(_cordoned(snapshot))
+    if not found:
+        return ok("none")
+    return warning(f"cordoned: {_gpus(found)}", f"kubectl annotate node {found[0][0]} {ANN_CORDONED_CARDS}-")
+
+
+def overcommitted_gpus(snapshot: Snapshot) -> Verdict:
+    """Whether a GPU has more units reserved than it has."""
+    if isinstance(snapshot.books, Unread):
+        return unread(snapshot.books)
+    found = [
+        (name, usage.card.index)
+        for name, book in sorted(snapshot.books.items())
+        for usage in book.overcommitted
+    ]
+    if found:
+        return failed(f"over-committed: {_gpus(found)}", f"kubectl inspect gpushare -d {found[0][0]}")
+    return ok("none")
+
+
+def unplaced_pods(snapshot: Snapshot) -> Verdict:
+    """Whether pods with unknown GPUs count against every GPU of their node."""
+    if isinstance(snapshot.books, Unread):
+        return unread(snapshot.books)
+    found = sorted(pod for book in snapshot.books.values() for pod in _unplaced(book))
+    if found:
+        return warning(
+            f"the GPU is not known, so they count against every GPU of their node: {listed(found)}",
+            "kubectl inspect gpushare -d",
+        )
+    return ok("none")
+
+
+def _unplaced(book: Book) -> list[str]:
+    if book.node is None or not book.node.cards:
+        return []
+    node = book.node
+    return [r.pod for r in book.reservations.values() if r.demand.mem and reserved_shares(r, node) is None]

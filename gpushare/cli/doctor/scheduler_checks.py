@@ -1,0 +1,250 @@
+"""Checks of kube-scheduler: whether it is configured for the extender, and reaches it. Pure."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from gpushare.cli.doctor.objects import Container, SystemPod
+from gpushare.cli.doctor.snapshot import Snapshot, Unread
+from gpushare.cli.doctor.verdict import Verdict, counted, failed, listed, ok, unknown, unread, warning
+from gpushare.contract import (
+    EXTENDER_NAME,
+    EXTENDER_NODE_PORT,
+    EXTENDER_PREFIX,
+    MANAGED_RESOURCES,
+    RESOURCE_MEM,
+    SYSTEM_NAMESPACE,
+)
+from gpushare.kubescheduler.config import DEFAULT_URL
+from gpushare.kubescheduler.static_pod import CONFIG_FLAG, FOLDER, POLICY_FLAG, PROGRAM
+from gpushare.model.objects import Pod
+from gpushare.monitoring.catalogue import EXTENDER_REQUESTS
+
+_FLAGS: Final = tuple(flag.removeprefix("--") for flag in (CONFIG_FLAG, POLICY_FLAG))
+_KUBE_PROXY: Final = "kube-proxy"
+_FILTER: Final = "filter"
+_SHOW_POD: Final = f"kubectl get pod -n {SYSTEM_NAMESPACE} -o yaml"
+_SERVICE: Final = f"kubectl get service -n {SYSTEM_NAMESPACE} {EXTENDER_NAME}"
+
+
+def schedulers(snapshot: Snapshot) -> list[tuple[SystemPod, Container]]:
+    """The containers of kube-scheduler in kube-system, of static pods and sidecars."""
+    if isinstance(snapshot.system_pods, Unread):
+        return []
+    return [
+        (pod, container)
+        for pod in snapshot.system_pods
+        for container in pod.spec.containers
+        if container.name == PROGRAM or PROGRAM in container.words[:1]
+    ]
+
+
+def config_path(container: Container) -> str | None:
+    """The file with the configuration; None without one."""
+    return next((path for flag in _FLAGS if (path := container.flag(flag))), None)
+
+
+def extenders_of(snapshot: Snapshot, pod: SystemPod, container: Container) -> list[Mapping[str, Any]] | None:
+    """The extenders in the scheduler's configuration; None if that is not in a ConfigMap that can be read."""
+    path = config_path(container)
+    text = _mounted(snapshot, pod, container, path) if path else None
+    if text is None:
+        return None
+    document = _yaml(text)
+    if document is None:
+        return None
+    return [each for each in document.get("extenders") or () if isinstance(each, Mapping)]
+
+
+def _mounted(snapshot: Snapshot, pod: SystemPod, container: Container, path: str) -> str | None:
+    """The content of a file from a mounted ConfigMap."""
+    folder, _, key = path.rpartition("/")
+    mount = next((each.name for each in container.volume_mounts or () if each.mount_path == folder), None)
+    name = next((v.config_map.name for v in pod.spec.volumes or () if v.name == mount and v.config_map), None)
+    if isinstance(snapshot.config_maps, Unread):
+        return None
+    maps = {each.metadata.name: each.data or {} for each in snapshot.config_maps}
+    return maps.get(name or "", {}).get(key)
+
+
+def configuration(snapshot: Snapshot) -> Verdict:
+    """Whether the configuration of a scheduler names the extender, for the resources of gpushare."""
+    if isinstance(snapshot.system_pods, Unread):
+        return unread(snapshot.system_pods)
+    found = schedulers(snapshot)
+    if not found:
+        return unknown(
+            "no kube-scheduler is visible, as with a managed control plane: deploy the sidecar there",
+            f"kubectl get pods -n {SYSTEM_NAMESPACE} -l component={PROGRAM}",
+        )
+    verdicts = [_one(snapshot, pod, container) for pod, container in found]
+    # One scheduler with the extender is enough: a sidecar stands beside the default scheduler.
+    best = next((each for each in verdicts if each.status == "ok"), None)
+    return best or next((each for each in verdicts if each.status == "unknown"), verdicts[0])
+
+
+def _one(snapshot: Snapshot, pod: SystemPod, container: Container) -> Verdict:
+    path = config_path(container)
+    if path is None:
+        return failed(
+            f"{pod.name} has neither {CONFIG_FLAG} nor {POLICY_FLAG}, so it does not call the extender",
+            "gpushare scheduler-manifest install (see the page on configuring the scheduler)",
+        )
+    extenders = extenders_of(snapshot, pod, container)
+    if extenders is None:
+        if path.startswith(f"{FOLDER}/"):
+            return ok(f"{pod.name} uses {path}, which gpushare has installed")
+        return unknown(
+            f"{pod.name} uses {path}, a file of its node that cannot be read from here",
+            f"on node {pod.spec.node_name}: grep -A20 extenders {path}",
+        )
+    return _entry_verdict(pod, extenders)
+
+
+def _entry_verdict(pod: SystemPod, extenders: list[Mapping[str, Any]]) -> Verdict:
+    ours = [each for each in extenders if EXTENDER_PREFIX in str(each.get("urlPrefix", ""))]
+    command = f"{_SHOW_POD} {pod.name}"
+    if not ours:
+        return failed(f"the configuration of {pod.name} names no extender of gpushare", command)
+    entry = ours[0]
+    managed = {
+        str(each.get("name")) for each in entry.get("managedResources") or () if isinstance(each, Mapping)
+    }
+    if RESOURCE_MEM not in managed:
+        return failed(f"{pod.name} calls the extender, but not for {RESOURCE_MEM}", command)
+    if entry.get("ignorable"):
+        return failed(
+            f"{pod.name} ignores failures of the extender, so pods are bound without a GPU", command
+        )
+    if missing := [name for name in MANAGED_RESOURCES if name not in managed]:
+        return warning(f"{pod.name} does not call the extender for {listed(missing)}", command)
+    return ok(f"{pod.name} calls {entry.get('urlPrefix')}")
+
+
+def address(snapshot: Snapshot) -> Verdict:
+    """Whether something can answer at the address that the scheduler calls."""
+    urls = [
+        str(entry.get("urlPrefix", ""))
+        for pod, container in schedulers(snapshot)
+        for entry in extenders_of(snapshot, pod, container) or ()
+        if EXTENDER_PREFIX in str(entry.get("urlPrefix", ""))
+    ]
+    if urls:
+        return next((bad for url in urls if (bad := _unreachable(snapshot, url))), ok(listed(urls)))
+    if not isinstance(snapshot.services, Unread) and _node_port(snapshot) == EXTENDER_NODE_PORT:
+        bad = _unreachable(snapshot, DEFAULT_URL)
+        if bad:
+            return warning(f"if the scheduler is configured as documented: {bad.cause}", bad.command)
+    return unknown(
+        "the configured URL cannot be read from here", f"curl URL{EXTENDER_PREFIX}/version on its node"
+    )
+
+
+def _unreachable(snapshot: Snapshot, url: str) -> Verdict | None:
+    """Why nothing can answer at the URL; None if nothing is known against it."""
+    host, port = _host_and_port(url)
+    if port != EXTENDER_NODE_PORT:
+        return None
+    if isinstance(snapshot.services, Unread):
+        return unread(snapshot.services)
+    if _node_port(snapshot) != port:
+        return failed(f"{url} answers nothing: no Service {EXTENDER_NAME} has node port {port}", _SERVICE)
+    if host in ("127.0.0.1", "localhost") and (why := _no_loopback(snapshot)):
+        return failed(
+            f"{url} answers nothing: {why}, so configure an address of the node instead",
+            "gpushare scheduler-manifest install --url "
+            f"http://NODE-ADDRESS:{EXTENDER_NODE_PORT}{EXTENDER_PREFIX}",
+        )
+    return None
+
+
+def _host_and_port(url: str) -> tuple[str, int | None]:
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError:
+        return "", None
+    return parts.hostname or "", port
+
+
+def _node_port(snapshot: Snapshot) -> int | None:
+    services = [] if isinstance(snapshot.services, Unread) else snapshot.services
+    ports = [
+        port for each in services if each.metadata.name == EXTENDER_NAME for port in each.spec.ports or ()
+    ]
+    return next((port.node_port for port in ports if port.node_port), None)
+
+
+def _no_loopback(snapshot: Snapshot) -> str:
+    """Why kube-proxy serves no node port on loopback; empty if it does, or if that is not known."""
+    document = _kube_proxy(snapshot)
+    if document is None:
+        return ""
+    mode = document.get("mode") or "iptables"
+    if mode != "iptables":
+        return f"kube-proxy serves node ports on loopback in mode iptables only, and its mode is {mode}"
+    iptables = document.get("iptables")
+    closed = isinstance(iptables, Mapping) and iptables.get("localhostNodePorts") is False
+    return "kube-proxy has localhostNodePorts: false" if closed else ""
+
+
+def _kube_proxy(snapshot: Snapshot) -> Mapping[str, Any] | None:
+    """The configuration of kube-proxy; None if it cannot be read."""
+    maps = (
+        {}
+        if isinstance(snapshot.config_maps, Unread)
+        else {each.metadata.name: each.data or {} for each in snapshot.config_maps}
+    )
+    text = maps.get(_KUBE_PROXY, {}).get("config.conf")
+    return None if text is None else _yaml(text)
+
+
+def _yaml(text: str) -> Mapping[str, Any] | None:
+    """The mapping of a YAML text; None if it is none."""
+    import yaml
+
+    try:
+        document = yaml.safe_load(text)
+    except yaml.YAMLError:
+        return None
+    return document if isinstance(document, Mapping) else None
+
+
+def calls(snapshot: Snapshot) -> Verdict:
+    """Whether schedulers call the extender: the proof that its address is right, from their node."""
+    if problem := snapshot.unread_page(EXTENDER_NAME):
+        return unread(problem)
+    total = sum(
+        int(sample.number)
+        for _, sample in snapshot.values(EXTENDER_NAME, EXTENDER_REQUESTS)
+        if sample.labels.get("verb") == _FILTER
+    )
+    if total:
+        return ok(counted(total, "filter call"))
+    waiting = [] if isinstance(snapshot.pods, Unread) else [pod for pod, _ in snapshot.pods if _pends(pod)]
+    if waiting:
+        return failed(
+            f"no scheduler has called the extender since it started, and {counted(len(waiting), 'pod')} "
+            "pend: the configured address is wrong, or another scheduler places them",
+            f"kubectl describe pod -n {waiting[0].namespace} {waiting[0].name}",
+        )
+    return unknown("no pod has been scheduled since the extender started", "create a pod with units")
+
+
+def _pends(pod: Pod) -> bool:
+    return not pod.node and not pod.finished and not pod.terminating
+
+
+def pending(snapshot: Snapshot) -> Verdict:
+    """Pods that request units and have no node."""
+    if isinstance(snapshot.pods, Unread):
+        return unread(snapshot.pods)
+    found = [pod for pod, _ in snapshot.pods if _pends(pod)]
+    if not found:
+        return ok("none")
+    names = sorted(pod.full_name for pod in found)
+    first = min(found, key=lambda pod: pod.full_name)
+    return warning(
+        f"{counted(len(found), 'pod')}: {listed(names)}",
+        f"kubectl gpushare explain {first.name} -n {first.namespace}",
+    )

@@ -1,0 +1,128 @@
+"""Checks of the API server and of what all services share: rights, policies, versions, metrics API. Pure."""
+
+import re
+from collections.abc import Callable
+from typing import Final
+
+from gpushare import __version__
+from gpushare.cli.doctor.snapshot import Snapshot, Unread
+from gpushare.cli.doctor.verdict import Verdict, failed, listed, ok, unknown, unread, warning
+from gpushare.contract import (
+    AGENT_NAME,
+    EXPORTER_NAME,
+    EXTENDER_NAME,
+    METRICS_API_GROUP,
+    METRICS_API_NAME,
+    METRICS_API_VERSIONS,
+    SYSTEM_NAMESPACE,
+)
+from gpushare.errors import ConfigError
+from gpushare.kubescheduler.config import KubernetesVersion, parse_version
+
+_POLICIES: Final = ("gpushare-agents", "gpushare-allocations")
+_FIRST_WITH_POLICIES: Final = KubernetesVersion(1, 30)
+_OURS: Final = (EXTENDER_NAME, AGENT_NAME, EXPORTER_NAME, METRICS_API_NAME)
+_RELEASE: Final = re.compile(r"v?\d+\.\d+\.\d+\S*")
+
+
+def api_server(snapshot: Snapshot) -> Verdict:
+    """Whether the version of Kubernetes is supported."""
+    if isinstance(snapshot.version, Unread):
+        return unread(snapshot.version)
+    try:
+        parse_version(snapshot.version)
+    except ConfigError as error:
+        return failed(str(error))
+    return ok(snapshot.version)
+
+
+def rights_of(account: str) -> Callable[[Snapshot], Verdict]:
+    """The check of a service account's rights."""
+
+    def check(snapshot: Snapshot) -> Verdict:
+        answers = {right: answer for (who, right), answer in snapshot.reviews.items() if who == account}
+        if not isinstance(snapshot.system_pods, Unread) and not snapshot.pods_of(account):
+            return unknown(f"{account} does not run as a pod here")
+        denied = [right for right, answer in answers.items() if answer is False]
+        if denied:
+            return failed(
+                f"service account {account} may not {listed(denied)}",
+                f"kubectl get clusterrolebinding,clusterrole {account} -o yaml",
+            )
+        if problem := next((each for each in answers.values() if isinstance(each, Unread)), None):
+            return unread(
+                problem,
+                "kubectl auth can-i --list --as system:serviceaccount:"
+                f"{SYSTEM_NAMESPACE}:{account} -n {SYSTEM_NAMESPACE}",
+            )
+        return ok("all")
+
+    return check
+
+
+def admission(snapshot: Snapshot) -> Verdict:
+    """Whether admission policies protect allocations."""
+    if isinstance(snapshot.version, Unread):
+        return unread(snapshot.version)
+    if not _evaluates_policies(snapshot.version):
+        return ok(f"Kubernetes {snapshot.version} has no admission policies; seals protect allocations")
+    if isinstance(snapshot.policies, Unread):
+        return unread(snapshot.policies)
+    missing = [name for name in _POLICIES if name not in snapshot.policies]
+    if missing:
+        return warning(
+            f"missing or not bound: {listed(missing)}; users can write the annotations of allocations",
+            "kubectl get validatingadmissionpolicies,validatingadmissionpolicybindings",
+        )
+    return ok(listed(list(_POLICIES)))
+
+
+def _evaluates_policies(version: str) -> bool:
+    try:
+        return parse_version(version) >= _FIRST_WITH_POLICIES
+    except ConfigError:
+        return True
+
+
+def versions(snapshot: Snapshot) -> Verdict:
+    """Whether the services and this program have one version, from the tags of images."""
+    if isinstance(snapshot.system_pods, Unread):
+        return unread(snapshot.system_pods)
+    found = {
+        (tag, component)
+        for component in _OURS
+        for pod in snapshot.pods_of(component)
+        for container in pod.spec.containers
+        if "kube-scheduler" not in container.image and (tag := _tag(container.image))
+    }
+    if not found:
+        return unknown("no image has a version as its tag", f"kubectl get pods -n {SYSTEM_NAMESPACE} -o wide")
+    tags = {tag for tag, _ in found}
+    if tags == {__version__}:
+        return ok(__version__)
+    texts = [f"{component} {tag}" for tag, component in sorted(found)]
+    return warning(f"{listed(texts)}, this program {__version__}", "see the page on upgrades")
+
+
+def _tag(image: str) -> str:
+    """The version in the tag of an image; empty for a digest, or a tag that is no version."""
+    tag = image.partition("@")[0].rpartition("/")[2].partition(":")[2]
+    return tag.removeprefix("v") if _RELEASE.fullmatch(tag) else ""
+
+
+def metrics_api(snapshot: Snapshot) -> Verdict:
+    """Whether the API server reaches the metrics API, if it is deployed."""
+    if isinstance(snapshot.api_services, Unread):
+        return unread(snapshot.api_services)
+    names = {f"{version}.{METRICS_API_GROUP}" for version in METRICS_API_VERSIONS}
+    found = [each for each in snapshot.api_services if each.metadata.name in names]
+    if not found:
+        return ok("not deployed: no autoscaling by GPU metrics")
+    down = [
+        f"{each.metadata.name}: {condition.message}"
+        for each in found
+        for condition in each.status.conditions or ()
+        if condition.type == "Available" and condition.status != "True"
+    ]
+    command = f"kubectl describe apiservice {found[0].metadata.name}"
+    return failed(listed(down), command) if down else ok(f"{METRICS_API_GROUP} is available")

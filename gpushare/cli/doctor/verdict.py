@@ -1,0 +1,74 @@
+"""What a check returns, and helpers that all checks use. Pure."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from gpushare.cli.doctor.snapshot import Snapshot, Unread
+
+_SHOWN: Final = 5
+
+
+class Status(StrEnum):
+    """``unknown``: something could not be read. Only ``failed`` makes the exit code 1."""
+
+    OK = "ok"
+    WARNING = "warning"
+    FAILED = "failed"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The status, its cause in one sentence, and the next command, empty if there is nothing to do."""
+
+    status: Status
+    cause: str
+    command: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One check: its name for programs, its title, and the function."""
+
+    name: str
+    title: str
+    run: Callable[[Snapshot], Verdict]
+
+
+def ok(cause: str) -> Verdict:
+    """Nothing to do."""
+    return Verdict(Status.OK, cause)
+
+
+def warning(cause: str, command: str = "") -> Verdict:
+    """It works, but less well than it could."""
+    return Verdict(Status.WARNING, cause, command)
+
+
+def failed(cause: str, command: str = "") -> Verdict:
+    """Pods fail, stay pending, or are not protected as configured."""
+    return Verdict(Status.FAILED, cause, command)
+
+
+def unknown(cause: str, command: str = "") -> Verdict:
+    """It could not be checked."""
+    return Verdict(Status.UNKNOWN, cause, command)
+
+
+def unread(found: Unread, command: str = "") -> Verdict:
+    """The verdict for something that could not be read, with the missing right."""
+    right = f"; this account needs the right to {found.right}" if found.right else ""
+    return unknown(f"{found.reason}{right}", command)
+
+
+def listed(names: Sequence[str]) -> str:
+    """At most five names, and the number of the others."""
+    more = len(names) - _SHOWN
+    return ", ".join(names[:_SHOWN]) + (f" and {more} more" if more > 0 else "")
+
+
+def counted(count: int, noun: str) -> str:
+    """``1 node``, ``2 nodes``."""
+    return f"{count} {noun}{'' if count == 1 else 's'}"

@@ -1,0 +1,58 @@
+"""Findings as text, and as a versioned document for programs. Pure."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+from gpushare.cli.doctor.checks import Finding
+from gpushare.cli.doctor.verdict import Status
+
+API_VERSION: Final = "gpushare.io/v1"
+KIND: Final = "Diagnosis"
+_MARKS: Final = {
+    Status.OK: "ok",
+    Status.WARNING: "WARNING",
+    Status.FAILED: "FAILED",
+    Status.UNKNOWN: "unknown",
+}
+_WIDTH: Final = max(map(len, _MARKS.values()))
+
+
+def document(findings: Sequence[Finding]) -> dict[str, Any]:
+    """Every check, and the number of checks by status."""
+    return {
+        "apiVersion": API_VERSION,
+        "kind": KIND,
+        "summary": _counts(findings),
+        "checks": [
+            {
+                "name": each.check.name,
+                "title": each.check.title,
+                "status": str(each.verdict.status),
+                "cause": each.verdict.cause,
+                "command": each.verdict.command or None,
+            }
+            for each in findings
+        ],
+    }
+
+
+def text(findings: Sequence[Finding]) -> str:
+    """For a terminal: one line for a check, and the next command below a problem."""
+    return "\n".join(_lines(findings)) + "\n"
+
+
+def _lines(findings: Sequence[Finding]) -> Iterator[str]:
+    title = max(len(each.check.title) for each in findings)
+    for each in findings:
+        verdict = each.verdict
+        yield f"{_MARKS[verdict.status]:<{_WIDTH}}  {each.check.title:<{title}}  {verdict.cause}"
+        if verdict.command and verdict.status is not Status.OK:
+            yield f"{'':<{_WIDTH}}  {'':<{title}}  → {verdict.command}"
+    yield ""
+    yield ", ".join(f"{number} {status}" for status, number in _counts(findings).items() if number)
+
+
+def _counts(findings: Sequence[Finding]) -> dict[str, int]:
+    counts = Counter(each.verdict.status for each in findings)
+    return {str(status): counts[status] for status in Status}
