@@ -126,7 +126,7 @@ class _Gatherer:
             ),
             self._workloads(),
         )
-        deployments, daemon_sets, services, api_services, lease, policies = workloads
+        deployments, services, api_services, lease, policies = workloads
         return Snapshot(
             now_s=time.time(),
             version=version,
@@ -135,7 +135,6 @@ class _Gatherer:
             pods=_explained(pods, _decoded(raw_pods, ExplainedPod)),
             system_pods=system_pods,
             deployments=deployments,
-            daemon_sets=daemon_sets,
             services=services,
             config_maps=config_maps,
             lease=lease,
@@ -158,7 +157,6 @@ class _Gatherer:
         self,
     ) -> tuple[
         Sequence[Workload] | Unread,
-        Sequence[Workload] | Unread,
         Sequence[Service] | Unread,
         Sequence[ApiService] | Unread,
         Lease | Unread,
@@ -168,7 +166,6 @@ class _Gatherer:
         deployments = f"/apis/apps/v1/namespaces/{SYSTEM_NAMESPACE}/deployments"
         return await asyncio.gather(
             self._list(deployments, Workload, "list deployments"),
-            self._list("/apis/apps/v1/daemonsets", Workload, "list daemonsets"),
             self._list(f"{_OURS}/services", Service, "list services in kube-system"),
             self._list("/apis/apiregistration.k8s.io/v1/apiservices", ApiService, "list apiservices"),
             self._get(lease, Lease, "get leases in kube-system"),

@@ -114,7 +114,7 @@ class _WorkloadSpec(Struct):
 
 
 class Workload(Struct):
-    """A Deployment or DaemonSet."""
+    """A Deployment."""
 
     metadata: Meta = field(default_factory=Meta)
     spec: _WorkloadSpec = field(default_factory=_WorkloadSpec)

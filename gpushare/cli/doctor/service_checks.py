@@ -41,7 +41,9 @@ def rights_of(account: str) -> Callable[[Snapshot], Verdict]:
 
     def check(snapshot: Snapshot) -> Verdict:
         answers = {right: answer for (who, right), answer in snapshot.reviews.items() if who == account}
-        if not isinstance(snapshot.system_pods, Unread) and not snapshot.pods_of(account):
+        if isinstance(snapshot.system_pods, Unread):
+            return unread(snapshot.system_pods)
+        if not snapshot.pods_of(account):
             return unknown(f"{account} does not run as a pod here")
         denied = [right for right, answer in answers.items() if answer is False]
         if denied:

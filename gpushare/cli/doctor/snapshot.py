@@ -44,7 +44,6 @@ class Snapshot:
     pods: Sequence[tuple[Pod, ExplainedPod]] | Unread
     system_pods: Sequence[SystemPod] | Unread
     deployments: Sequence[Workload] | Unread
-    daemon_sets: Sequence[Workload] | Unread
     services: Sequence[Service] | Unread
     config_maps: Sequence[WireConfigMap] | Unread
     lease: Lease | Unread

@@ -1,0 +1,143 @@
+"""doctor and explain on a real control plane and kubelet: a healthy chain, a pending pod, a stopped extender.
+
+The services are processes of the node. A pod with the host network stands for each, so that the API server
+reaches their metrics at its address.
+"""
+
+import asyncio
+import json
+import subprocess
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from gpushare.contract import (
+    AGENT_NAME,
+    EXPORTER_NAME,
+    EXTENDER_NAME,
+    EXTENDER_OPS_PORT,
+    EXTENDER_SERVICE_PORT,
+)
+from testbed import Bed, SchedulerSpec, Testbed, until
+from testbed.control_plane.api import Object
+from testbed.daemons import console_script
+from testbed.daemons.agent import GpuNode, add_gpu_node, grant_agent
+from testbed.daemons.exporter import grant_exporter, start_exporter
+from testbed.daemons.extender import ACCOUNT, ExtenderSpec, component_config, grant
+from testbed.kubelets import KubeletSpec
+from testbed.nvml import card
+from testbed.system.process import Process
+from tests.fixtures.gpu_nodes import SHARING, T4, container, pod, running
+
+pytestmark = [pytest.mark.integration, pytest.mark.needs("kubelet"), pytest.mark.asyncio(loop_scope="module")]
+
+SYSTEM_PODS = "/api/v1/namespaces/kube-system/pods"
+UNPROVEN = {"scheduler-config", "extender-address", "versions", "admission", "container-runtime", "tls"}
+"""The scheduler is a process, images have no versions, and the bed has no policies and no TLS."""
+
+
+@dataclass(frozen=True)
+class Installation:
+    """A node with agent, exporter and extender."""
+
+    node: GpuNode
+    extender: Process
+
+    @property
+    def bed(self) -> Bed:
+        return self.node.bed
+
+    async def run(self, *arguments: str) -> tuple[int, Any]:
+        """Exit code and document of a command."""
+        command = [console_script("kubectl-gpushare"), *arguments, "-o", "json"]
+        done = await asyncio.to_thread(
+            subprocess.run,
+            [*command, "--kubeconfig", str(self.bed.kubeconfig)],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert not done.stderr, done.stderr
+        return done.returncode, json.loads(done.stdout)
+
+    async def doctor(self) -> tuple[int, dict[str, str]]:
+        """Exit code, and status by check."""
+        code, found = await self.run("doctor")
+        return code, {each["name"]: each["status"] for each in found["checks"]}
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def installation() -> AsyncIterator[Installation]:
+    async with Testbed(kwok=False) as bed:
+        await asyncio.gather(grant(bed), grant_agent(bed), grant_exporter(bed))
+        node = await add_gpu_node(bed, KubeletSpec("gpu-1", labels=SHARING), [card("T4")])
+        await start_exporter(node)
+        spec = ExtenderSpec(host=node.kubelet.address, port=EXTENDER_SERVICE_PORT, ops_port=EXTENDER_OPS_PORT)
+        argv = spec.argv(bed.kubeconfig_for(ACCOUNT))
+        extender = await node.kubelet.spawn(EXTENDER_NAME, argv, ready=f"{spec.ops_url}/readyz")
+        await bed.restart_scheduler(SchedulerSpec(extenders=[component_config(spec.url)]))
+        for component in (EXTENDER_NAME, AGENT_NAME, EXPORTER_NAME):
+            await bed.api.create(SYSTEM_PODS, stand_in(component, node.name))
+        yield Installation(node, extender)
+
+
+def stand_in(component: str, node: str) -> Object:
+    found = pod(component, container(0), labels={"component": component}, nodeName=node, hostNetwork=True)
+    del found["spec"]["containers"][0]["resources"]
+    return found
+
+
+async def test_a_pending_pod_is_explained_and_runs_after_the_remedy(installation: Installation) -> None:
+    bed = installation.bed
+    await bed.create_pods([pod("small", container(T4 - 4))])
+    await running(bed, "small", 60)
+    await bed.create_pods([pod("big", container(8))])
+
+    async def explained() -> Any:
+        code, found = await installation.run("explain", "big")
+        assert code == 0
+        return found if found["state"] == "waits-for-gpu" and found["scheduler"] else None
+
+    found = await until(explained, "the scheduler to reject the pod", 60)
+    reason = found["nodes"][0]["reason"]
+    assert reason == "Insufficient GPU Memory in one device: asked 8, at most 4 of 14 free on GPU 0"
+    assert reason in found["scheduler"]
+    kinds = [each["kind"] for each in found["remedies"]]
+    assert kinds == ["shrink", "evict", "add-node"]
+    evict = found["remedies"][1]
+    assert evict["pods"] == ["default/small"]
+    await bed.kubectl(*evict["command"].split()[1:])
+    await running(bed, "big", 90)
+    code, found = await installation.run("explain", "big")
+    assert (code, found["summary"]) == (0, "it has node gpu-1 with 8 units of GPU 0")
+
+
+async def test_a_healthy_chain(installation: Installation) -> None:
+    seen: dict[str, str] = {}
+
+    async def healthy() -> bool:
+        code, found = await installation.doctor()
+        seen.clear()
+        seen.update({name: status for name, status in found.items() if status != "ok"})
+        return code == 0 and set(seen) <= UNPROVEN
+
+    try:
+        await until(healthy, "a healthy chain", 90, 1)
+    except Exception:
+        assert set(seen) <= UNPROVEN, seen
+        raise
+
+
+async def test_a_stopped_extender_is_found(installation: Installation) -> None:
+    await installation.extender.stop()
+    await installation.bed.api.delete(f"{SYSTEM_PODS}/{EXTENDER_NAME}")
+
+    async def found() -> bool:
+        code, status = await installation.doctor()
+        failed = {name for name, each in status.items() if each == "failed"}
+        return code == 1 and failed == {"extender-lease", "extender-pods"}
+
+    await until(found, "the doctor to find the stopped extender", 90, 1)

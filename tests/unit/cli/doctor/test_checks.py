@@ -1,0 +1,367 @@
+"""Every check: the healthy case, and each failure."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from gpushare.cli.doctor.checks import CHECKS, examine, is_healthy
+from gpushare.cli.doctor.snapshot import Snapshot
+from gpushare.cli.doctor.verdict import Status, Verdict
+from gpushare.contract import (
+    AGENT_NAME,
+    ANN_CARDS,
+    ANN_CORDONED_CARDS,
+    EXPORTER_NAME,
+    EXTENDER_NAME,
+    ISOLATION_INSTALLER_NAME,
+    LABEL_MODE,
+    MPS_NAME,
+)
+from gpushare.model.objects import Pod
+from gpushare.scheduling.snapshot import books_of
+from tests.builders.diagnosis import (
+    ABSENT,
+    AGENT_PAGE,
+    DENIED,
+    EXPORTER_PAGE,
+    EXTENDER_PAGE,
+    NOW_S,
+    PAGES,
+    api_service,
+    changed,
+    config_map,
+    extender_pod,
+    gpu,
+    gpu_node,
+    kube_proxy,
+    lease,
+    node_port,
+    our_pods,
+    replicas,
+    sample,
+    scheduler_config,
+    scheduler_pod,
+    snapshot,
+    system_pod,
+)
+from tests.builders.scheduling import node, pod
+
+FAILED, WARNING, UNKNOWN, OK = Status.FAILED, Status.WARNING, Status.UNKNOWN, Status.OK
+LOOPBACK_NODE_PORT = scheduler_config("http://127.0.0.1:32766/gpushare-scheduler")
+PENDING: list[tuple[Pod, Any]] = [(pod("p", 4), {})]
+
+
+def verdict(name: str, found: Snapshot) -> Verdict:
+    return next(check for check in CHECKS if check.name == name).run(found)
+
+
+def with_page(component: str, page: tuple[Any, ...], **changes: Any) -> Snapshot:
+    return snapshot(pages=PAGES | {component: page}, **changes)
+
+
+def extender_reports(*samples: Any, **changes: Any) -> Snapshot:
+    return with_page(EXTENDER_NAME, changed(EXTENDER_PAGE, *samples), **changes)
+
+
+def agent_reports(*samples: Any) -> Snapshot:
+    return with_page(AGENT_NAME, changed(AGENT_PAGE, *samples))
+
+
+def without(component: str) -> Snapshot:
+    return snapshot(system_pods=[each for each in our_pods() if each.component != component])
+
+
+def with_pods(*more: Any) -> Snapshot:
+    return snapshot(system_pods=[*our_pods(), *more])
+
+
+def extenders(*pods: Any, **changes: Any) -> Snapshot:
+    others = [each for each in our_pods() if each.component != EXTENDER_NAME]
+    return snapshot(system_pods=[*others, *pods], **changes)
+
+
+def scheduler(*words: str, maps: bool = True, **changes: Any) -> Snapshot:
+    others = [each for each in our_pods() if each.component != "kube-scheduler"]
+    return snapshot(system_pods=[*others, scheduler_pod(*words, maps=maps)], **changes)
+
+
+def mode_node(mode: str) -> Snapshot:
+    return snapshot([gpu_node(labels={LABEL_MODE: mode})])
+
+
+def crowded() -> Snapshot:
+    pods = [pod("a", 10, at="gpu-1", card=0), pod("b", 10, at="gpu-1", card=0)]
+    return snapshot(pods=[(each, {}) for each in pods])
+
+
+def broken_runtime() -> Snapshot:
+    message = "failed to create shim: unresolvable CDI devices nvidia.com/gpu=0"
+    waiting = {"waiting": {"reason": "CreateContainerError", "message": message}}
+    details = {"status": {"containerStatuses": [{"name": "main", "state": waiting}]}}
+    return snapshot(pods=[(pod("p", 4, at="gpu-1", card=0), details)])
+
+
+def cdi(kubelet: str) -> Snapshot:
+    agent = system_pod(AGENT_NAME, "--device-list-strategy=cdi")
+    others = [each for each in our_pods() if each.component != AGENT_NAME]
+    return snapshot([gpu_node(kubelet=kubelet)], system_pods=[*others, agent])
+
+
+def running_pod() -> Snapshot:
+    return snapshot(pods=[(pod("p", 4, at="gpu-1", card=0), {"status": {"phase": "Running"}})])
+
+
+def denied_right() -> Snapshot:
+    found = snapshot()
+    return replace(found, reviews={**found.reviews, (EXTENDER_NAME, "create pods/binding"): False})
+
+
+CASES: list[tuple[str, Snapshot, Status, str]] = [
+    ("api-server", snapshot(version="v1.10.0"), FAILED, "1.16 or later"),
+    ("api-server", snapshot(version=DENIED), UNKNOWN, "forbidden"),
+    ("scheduler-config", snapshot(), OK, "calls http://127.0.0.1:12345"),
+    ("scheduler-config", without("kube-scheduler"), UNKNOWN, "managed control plane"),
+    ("scheduler-config", scheduler("--v=2"), FAILED, "neither --config nor --policy-config-file"),
+    ("scheduler-config", scheduler("--config=/x/y.yaml", maps=False), UNKNOWN, "cannot be read from here"),
+    ("scheduler-config", scheduler("--config=/etc/kubernetes/gpushare/c.json", maps=False), OK, "installed"),
+    (
+        "scheduler-config",
+        snapshot(config_maps=[config_map("config", **{"config.yaml": "{}"})]),
+        FAILED,
+        "no ext",
+    ),
+    (
+        "scheduler-config",
+        snapshot(config_maps=[config_map("config", **{"config.yaml": "}"})]),
+        UNKNOWN,
+        "read",
+    ),
+    ("scheduler-config", snapshot(config_maps=[scheduler_config(managedResources=[])]), FAILED, "not for"),
+    ("scheduler-config", snapshot(config_maps=[scheduler_config(ignorable=True)]), FAILED, "ignores"),
+    (
+        "scheduler-config",
+        snapshot(config_maps=[scheduler_config(managedResources=[{"name": "aliyun.com/gpu-mem"}])]),
+        WARNING,
+        "gpu-core.percentage",
+    ),
+    ("extender-address", snapshot(), OK, "http://127.0.0.1:12345"),
+    ("extender-address", snapshot(config_maps=[LOOPBACK_NODE_PORT]), FAILED, "no Service"),
+    (
+        "extender-address",
+        snapshot(config_maps=[LOOPBACK_NODE_PORT, kube_proxy("mode: nftables")], services=[node_port()]),
+        FAILED,
+        "32766/gpushare-scheduler answers nothing: kube-proxy serves node ports on loopback in mode iptables",
+    ),
+    (
+        "extender-address",
+        snapshot(
+            config_maps=[LOOPBACK_NODE_PORT, kube_proxy("iptables: {localhostNodePorts: false}")],
+            services=[node_port()],
+        ),
+        FAILED,
+        "localhostNodePorts",
+    ),
+    (
+        "extender-address",
+        snapshot(config_maps=[LOOPBACK_NODE_PORT, kube_proxy("mode: ''")], services=[node_port()]),
+        OK,
+        "32766",
+    ),
+    ("extender-address", snapshot(config_maps=[LOOPBACK_NODE_PORT], services=DENIED), UNKNOWN, "forbidden"),
+    (
+        "extender-address",
+        scheduler("--config=/x", config_maps=[kube_proxy("mode: ipvs")], services=[node_port()]),
+        WARNING,
+        "if the scheduler is configured as documented",
+    ),
+    ("extender-address", snapshot(config_maps=[]), UNKNOWN, "cannot be read"),
+    ("extender-calls", snapshot(), OK, "3 filter calls"),
+    (
+        "extender-calls",
+        extender_reports(sample("gpushare_extender_requests_total", 0, verb="filter"), pods=PENDING),
+        FAILED,
+        "no scheduler has called the extender",
+    ),
+    ("extender-calls", extender_reports(sample("gpushare_extender_requests_total", 0)), UNKNOWN, "no pod"),
+    ("extender-calls", with_page(EXTENDER_NAME, DENIED), UNKNOWN, "needs the right to list pods"),  # type: ignore[arg-type]
+    ("extender-pods", snapshot(), OK, "1 replica ready"),
+    ("extender-pods", extenders(extender_pod(ready=False)), FAILED, "none of 1 replica"),
+    ("extender-pods", extenders(), FAILED, "none of 1 replica"),
+    ("extender-pods", snapshot(deployments=[replicas(2)]), WARNING, "1 of 2 replicas"),
+    ("extender-lease", snapshot(), OK, "held by a"),
+    ("extender-lease", snapshot(lease=ABSENT), FAILED, "no Lease"),
+    ("extender-lease", snapshot(lease=DENIED), UNKNOWN, "needs the right"),
+    ("extender-lease", snapshot(lease=lease("")), FAILED, "no replica holds"),
+    ("extender-lease", snapshot(lease=lease(renewed="x")), FAILED, "no time of renewal"),
+    ("extender-lease", snapshot(now_s=NOW_S + 60), FAILED, "has not renewed the Lease for 60 s"),
+    ("extender-leader", extender_reports(sample("gpushare_extender_leader", 0)), FAILED, "no replica leads"),
+    (
+        "extender-leader",
+        extenders(
+            extender_pod(),
+            extender_pod(name="b"),
+            pages=PAGES | {"b": EXTENDER_PAGE},
+        ),
+        FAILED,
+        "several replicas",
+    ),
+    (
+        "extender-caches",
+        extender_reports(sample("gpushare_extender_cache_synced", 0, resource="pods")),
+        FAILED,
+        "pods in gpushare-schd-extender",
+    ),
+    (
+        "extender-degraded",
+        extender_reports(sample("gpushare_extender_reduced_mode", 1, right="events")),
+        WARNING,
+        "events",
+    ),
+    ("tls", snapshot(), OK, "expires in 40 days"),
+    ("tls", snapshot(now_s=NOW_S + 30 * 86_400), WARNING, "expires in 10 days"),
+    ("tls", snapshot(now_s=NOW_S + 41 * 86_400), FAILED, "has expired"),
+    ("tls", extenders(extender_pod("gpushare", "extender")), WARNING, "plain HTTP on the network"),
+    (
+        "tls",
+        extenders(extender_pod("gpushare", "extender", "--host=127.0.0.1"), pages={}),
+        OK,
+        "plain HTTP on loopback",
+    ),
+    ("tls", snapshot(pages={}), UNKNOWN, "no pod"),
+    ("rights-extender", snapshot(), OK, "all"),
+    ("rights-extender", denied_right(), FAILED, "may not create pods/binding"),
+    ("rights-agent", snapshot(reviews={(AGENT_NAME, "list nodes"): DENIED}), UNKNOWN, "needs the right"),
+    ("rights-exporter", without(EXPORTER_NAME), UNKNOWN, "does not run as a pod"),
+    ("admission", snapshot(policies=frozenset()), WARNING, "missing or not bound: gpushare-agents"),
+    ("admission", snapshot(policies=DENIED), UNKNOWN, "forbidden"),
+    ("admission", snapshot(version="v1.28.1", policies=ABSENT), OK, "seals"),
+    ("versions", with_pods(system_pod(AGENT_NAME, tag="0.0.1", name="old")), WARNING, "0.0.1"),
+    ("versions", snapshot(system_pods=[]), UNKNOWN, "no image"),
+    ("sharing-nodes", snapshot([]), FAILED, "no node shares"),
+    ("sharing-nodes", snapshot([gpu_node(ready=False)]), FAILED, "not ready: gpu-1"),
+    ("agent-registered", snapshot([gpu_node(amounts={})]), FAILED, "gpu-1 (the agent is ready)"),
+    ("agent-registered", snapshot([gpu_node("x", amounts={})]), FAILED, "x (no agent)"),
+    (
+        "agents",
+        agent_reports(sample("gpushare_device_plugin_registered", 0)),
+        FAILED,
+        "not registered with the kubelet of gpu-1",
+    ),
+    (
+        "agents",
+        agent_reports(sample("gpushare_device_plugin_reduced_mode", 1, right="events")),
+        WARNING,
+        "events",
+    ),
+    ("published-gpus", snapshot([gpu_node(annotations={ANN_CARDS: "x"})]), FAILED, "gpushare.io/cards"),
+    (
+        "published-gpus",
+        snapshot([gpu_node(amounts={"aliyun.com/gpu-mem": "14", "aliyun.com/gpu-count": "2"})]),
+        FAILED,
+        "lists 1 GPUs",
+    ),
+    (
+        "published-gpus",
+        snapshot([gpu_node(amounts={"aliyun.com/gpu-mem": "9", "aliyun.com/gpu-count": "1"})]),
+        FAILED,
+        "has 14 units, aliyun.com/gpu-mem is 9",
+    ),
+    (
+        "other-plugins",
+        snapshot([gpu_node(amounts={"nvidia.com/gpu": "2"})]),
+        FAILED,
+        "offers 2 of nvidia.com/gpu",
+    ),
+    ("driver", agent_reports(sample("gpushare_device_plugin_nvml_up", 0)), FAILED, "NVML does not respond"),
+    (
+        "driver",
+        snapshot([gpu_node(labels={"gpushare": "true", "nvidia.com/cuda.driver-version.full": "580.1"})]),
+        OK,
+        "version 580.1",
+    ),
+    ("container-runtime", snapshot(), UNKNOWN, "no pod with units runs"),
+    ("container-runtime", running_pod(), OK, "1 pod with units run"),
+    ("container-runtime", broken_runtime(), FAILED, "unresolvable CDI devices"),
+    ("container-runtime", cdi("v1.27.1"), FAILED, "ignores"),
+    ("container-runtime", cdi("v1.36.1"), UNKNOWN, "no pod"),
+    ("cgroups", snapshot(cgroups={"gpu-1": 1}), WARNING, "version 1"),
+    ("cgroups", snapshot(cgroups={"gpu-1": DENIED}), UNKNOWN, "needs the right"),
+    ("cgroups", snapshot(cgroups={}), UNKNOWN, "no node"),
+    ("isolation", snapshot(), OK, "not used"),
+    ("isolation", mode_node("cgpu"), FAILED, f"{ISOLATION_INSTALLER_NAME} on gpu-1 (mode cgpu)"),
+    ("isolation", mode_node("mps"), FAILED, f"{MPS_NAME} on gpu-1 (mode mps)"),
+    (
+        "isolation",
+        replace(mode_node("cgpu"), system_pods=[system_pod(ISOLATION_INSTALLER_NAME)]),
+        OK,
+        "1 node with limits",
+    ),
+    ("gpu-models", snapshot([gpu_node("n", gpu(model="NVIDIA GeForce RTX 4090"))]), WARNING, "RTX 4090 on n"),
+    ("gpu-health", snapshot([gpu_node("n", gpu(healthy=False))]), FAILED, "GPU 0 of n"),
+    ("gpu-health", snapshot(unhealthy={"gpu-1": frozenset({0})}), FAILED, "GPU 0 of gpu-1"),
+    (
+        "gpu-health",
+        snapshot([gpu_node("n", gpu(healthy=False), annotations={ANN_CORDONED_CARDS: "0"})]),
+        OK,
+        "1 GPU",
+    ),
+    ("cordoned-gpus", snapshot([gpu_node(annotations={ANN_CORDONED_CARDS: "0"})]), WARNING, "GPU 0 of gpu-1"),
+    ("overcommitted-gpus", crowded(), FAILED, "GPU 0 of gpu-1"),
+    ("unplaced-pods", snapshot(pods=[(pod("p", 4, at="gpu-1"), {})]), WARNING, "default/p"),
+    ("exporters", without(EXPORTER_NAME), WARNING, "no exporter is ready on gpu-1"),
+    (
+        "exporters",
+        with_page(
+            EXPORTER_NAME, changed(EXPORTER_PAGE, sample("gpushare_exporter_source_up", 0, source="x"))
+        ),
+        WARNING,
+        "x on gpu-1",
+    ),
+    ("metrics-api", snapshot(), OK, "not deployed"),
+    ("metrics-api", snapshot(api_services=[api_service("True")]), OK, "is available"),
+    ("metrics-api", snapshot(api_services=[api_service("False", "no endpoints")]), FAILED, "no endpoints"),
+    ("pending-pods", snapshot(pods=PENDING), WARNING, "1 pod: default/p"),
+]
+
+
+@pytest.mark.parametrize(("name", "found", "status", "words"), CASES)
+def test_a_check(name: str, found: Snapshot, status: Status, words: str) -> None:
+    result = verdict(name, found)
+    assert (result.status, words in result.cause) == (status, True), result
+    assert result.command or status in (OK, UNKNOWN) or name == "api-server"
+
+
+def test_every_check_has_a_failure_and_a_healthy_case() -> None:
+    findings = examine(snapshot())
+    assert [f for f in findings if f.verdict.status is not OK and f.check.name != "container-runtime"] == []
+    assert is_healthy(findings)
+    bad = {name for name, _, status, _ in CASES if status is not OK}
+    assert bad == {check.name for check in CHECKS}
+
+
+def test_nothing_that_cannot_be_read_is_a_traceback() -> None:
+    lists = ("nodes", "books", "pods", "system_pods", "deployments", "services", "config_maps")
+    names = (*lists, "version", "lease", "policies", "api_services")
+    denied: dict[str, Any] = dict.fromkeys(names, DENIED)
+    nothing = replace(snapshot(), pages={}, cgroups={}, reviews={}, **denied)
+    findings = examine(nothing)
+    assert {each.verdict.status for each in findings} == {UNKNOWN}
+    assert is_healthy(findings)
+
+
+def test_nodes_of_the_aliyun_plugin_publish_no_gpus() -> None:
+    raw = gpu_node()
+    del raw["metadata"]["annotations"][ANN_CARDS]
+    assert verdict("published-gpus", snapshot([raw])).status is WARNING
+
+
+def test_drivers_that_differ() -> None:
+    key = "nvidia.com/cuda.driver-version.full"
+    nodes = [gpu_node(name, labels={"gpushare": "true", key: name}) for name in ("a", "b")]
+    assert verdict("driver", snapshot(nodes)).status is WARNING
+
+
+def test_an_empty_book_has_no_unplaced_pods() -> None:
+    found = snapshot(books=books_of([node("n")], [pod("p", 4, at="n")], {}))
+    assert verdict("unplaced-pods", found).status is OK

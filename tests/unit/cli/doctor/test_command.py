@@ -1,0 +1,140 @@
+"""``kubectl gpushare doctor`` against a fake of the API server."""
+
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+from aiohttp import web
+
+from gpushare.contract import AGENT_NAME, EXTENDER_NAME, RESOURCE_MEM
+from tests.builders.diagnosis import gpu_node
+from tests.unit.cli.fakes import Api, call, kubeconfig
+
+pytestmark = pytest.mark.asyncio
+
+SYSTEM = "/api/v1/namespaces/kube-system"
+ADMISSION = "/apis/admissionregistration.k8s.io/v1"
+LISTS = (
+    "/apis/apps/v1/namespaces/kube-system/deployments",
+    f"{SYSTEM}/services",
+    "/apis/apiregistration.k8s.io/v1/apiservices",
+    f"{ADMISSION}/validatingadmissionpolicies",
+    f"{ADMISSION}/validatingadmissionpolicybindings",
+    f"{SYSTEM}/configmaps",
+    "/api/v1/pods",
+)
+
+
+def ours(component: str) -> Any:
+    return {
+        "metadata": {"name": component, "labels": {"component": component}},
+        "spec": {"nodeName": "gpu-1", "containers": [{"name": "main", "image": "x:1.2.3"}]},
+        "status": {"conditions": [{"type": "Ready", "status": "True"}]},
+    }
+
+
+class Cluster:
+    """Answers by path; a path without an answer is forbidden."""
+
+    def __init__(self) -> None:
+        lease = {
+            "spec": {"holderIdentity": "a", "leaseDurationSeconds": 15, "renewTime": "2026-01-01T00:00:00Z"}
+        }
+        self.answers: dict[str, Any] = {
+            "/version": {"gitVersion": "v1.36.3"},
+            "/api/v1/nodes": {"items": [gpu_node()]},
+            f"{SYSTEM}/pods": {"items": [ours(EXTENDER_NAME), ours(AGENT_NAME)]},
+            f"/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/{EXTENDER_NAME}": lease,
+            f"{SYSTEM}/pods/{EXTENDER_NAME}:12346/proxy/metrics": "gpushare_extender_leader 1.0\n",
+            "/api/v1/nodes/gpu-1/proxy/metrics": "kubelet_cgroup_version 2\n",
+            "/apis/authorization.k8s.io/v1/subjectaccessreviews": {"status": {"allowed": True}},
+            **{path: {"items": []} for path in LISTS},
+        }
+        self.methods: set[tuple[str, str]] = set()
+
+    async def answer(self, request: web.Request) -> web.Response:
+        self.methods.add((request.method, request.path))
+        found = self.answers.get(request.path)
+        if found is None:
+            body = {"message": f"no right to {request.path}", "reason": "Forbidden", "code": 403}
+            return web.json_response(body, status=403)
+        return web.Response(text=found) if isinstance(found, str) else web.json_response(found)
+
+
+@pytest_asyncio.fixture
+async def cluster(tmp_path: Path) -> AsyncIterator[tuple[Cluster, Api]]:
+    found, api = Cluster(), Api()
+    application = web.Application()
+    application.router.add_route("*", "/{path:.*}", found.answer)
+    runner = web.AppRunner(application, shutdown_timeout=0.1)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    host, port = runner.addresses[0][:2]
+    api.kubeconfig = kubeconfig(tmp_path, f"http://{host}:{port}")
+    yield found, api
+    await runner.cleanup()
+
+
+def status_of(out: str) -> dict[str, str]:
+    return {each["name"]: each["status"] for each in json.loads(out)["checks"]}
+
+
+async def test_a_cluster_with_faults(cluster: tuple[Cluster, Api]) -> None:
+    code, out, err = await call(cluster[1], "doctor", "-o", "json")
+    found = status_of(out)
+    assert (code, err) == (1, "")
+    assert found["extender-lease"] == "failed"
+    assert found["extender-leader"] == "ok"
+    assert found["cgroups"] == "ok"
+    assert found["rights-extender"] == "ok"
+    assert found["agents"] == "unknown"
+    assert found["agent-registered"] == "ok"
+
+
+async def test_the_text_names_the_next_command_and_the_missing_right(cluster: tuple[Cluster, Api]) -> None:
+    _, out, _ = await call(cluster[1], "doctor", "--node", "gpu-1")
+    assert "→ kubectl get pods -n kube-system -l component=gpushare-schd-extender -o wide" in out
+    assert "needs the right to get pods/proxy in kube-system" in out
+    assert out.splitlines()[-1].endswith("unknown")
+
+
+async def test_nothing_is_written(cluster: tuple[Cluster, Api]) -> None:
+    await call(cluster[1], "doctor")
+    written = {path for method, path in cluster[0].methods if method != "GET"}
+    assert written == {"/apis/authorization.k8s.io/v1/subjectaccessreviews"}
+
+
+async def test_without_any_right_all_is_unknown(cluster: tuple[Cluster, Api]) -> None:
+    cluster[0].answers = {"/version": {"gitVersion": "v1.36.3"}}
+    code, out, err = await call(cluster[1], "doctor", "-o", "json")
+    assert (code, err) == (0, "")
+    assert {name for name, status in status_of(out).items() if status == "ok"} == {"api-server"}
+
+
+async def test_unreadable_objects_are_no_traceback(cluster: tuple[Cluster, Api]) -> None:
+    answers = cluster[0].answers
+    for path in answers:
+        answers[path] = {"items": [{"metadata": 7}], "spec": 7, "status": 7, "gitVersion": 7}
+    code, out, err = await call(cluster[1], "doctor", "-o", "json")
+    assert (code, err) == (0, "")
+    assert set(status_of(out).values()) == {"unknown"}
+
+
+async def test_an_unknown_node(cluster: tuple[Cluster, Api]) -> None:
+    assert await call(cluster[1], "doctor", "--node", "x") == (1, "", "Error: there is no node x\n")
+
+
+async def test_an_api_server_that_does_not_answer(cluster: tuple[Cluster, Api]) -> None:
+    cluster[0].answers = {}
+    code, out, err = await call(cluster[1], "doctor")
+    assert (code, out) == (1, "")
+    assert err.startswith("Error: ")
+
+
+async def test_a_node_without_units(cluster: tuple[Cluster, Api]) -> None:
+    cluster[0].answers["/api/v1/nodes"] = {"items": [gpu_node(amounts={RESOURCE_MEM: "x"})]}
+    _, out, _ = await call(cluster[1], "doctor", "-o", "json")
+    assert status_of(out)["agent-registered"] == "failed"
