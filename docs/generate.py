@@ -7,7 +7,7 @@ import ast
 import inspect
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, Field, fields, is_dataclass
 from enum import StrEnum
 from itertools import pairwise
@@ -26,6 +26,7 @@ from components.manifests import installer as installer_manifests
 from components.manifests import metrics_api as metrics_api_manifests
 from components.manifests.parts import Object
 from gpushare import contract
+from gpushare.cli.main import plugin
 from gpushare.deviceplugin.main import command as device_plugin
 from gpushare.exporter.main import command as exporter
 from gpushare.extender.main import command as extender
@@ -77,6 +78,7 @@ def main() -> None:
     (REFERENCE / "device-plugin-flags.md").write_text(flags("device plugin", device_plugin))
     (REFERENCE / "exporter-flags.md").write_text(flags("exporter", exporter))
     (REFERENCE / "metrics-api-flags.md").write_text(flags("metrics API", metrics_api))
+    (REFERENCE / "kubectl-gpushare.md").write_text(commands("kubectl gpushare", plugin))
 
 
 def names() -> str:
@@ -152,6 +154,22 @@ def flags(name: str, command: click.Command) -> str:
             variable = f"`{option.envvar}`" if option.envvar else ""
             lines.append(f"| `{max(option.opts, key=len)}` | {variable} | {' | '.join(_explained(option))} |")
     return "\n".join(lines) + "\n"
+
+
+def commands(name: str, group: click.Group) -> str:
+    """The help of every command of a program."""
+    return "\n".join([f"# Commands of {name}", "", *_helps(name, group)])
+
+
+def _helps(name: str, group: click.Group) -> Iterator[str]:
+    context = click.Context(group, info_name=name)
+    for each in group.list_commands(context):
+        command = group.get_command(context, each)
+        assert command is not None  # noqa: S101 - a listed command exists
+        yield from (f"## {name} {each}", "", "```text")
+        yield from (command.get_help(click.Context(command, info_name=f"{name} {each}")), "```", "")
+        if isinstance(command, click.Group):
+            yield from _helps(f"{name} {each}", command)
 
 
 def _explained(option: click.Option) -> tuple[str, str]:

@@ -134,7 +134,7 @@ def isolation(snapshot: Snapshot) -> Verdict:
             f" -l 'component in ({ISOLATION_INSTALLER_NAME},{MPS_NAME})'",
         )
     if not limiting:
-        return ok(f"not used: {counted(len(snapshot.sharing), 'node')} share without limits")
+        return ok(f"not used: {counted(len(snapshot.sharing), 'node')} without limits")
     return ok(f"{counted(len(limiting), 'node')} with limits")
 
 

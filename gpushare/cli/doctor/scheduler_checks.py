@@ -224,8 +224,8 @@ def calls(snapshot: Snapshot) -> Verdict:
     waiting = [] if isinstance(snapshot.pods, Unread) else [pod for pod, _ in snapshot.pods if _pends(pod)]
     if waiting:
         return failed(
-            f"no scheduler has called the extender since it started, and {counted(len(waiting), 'pod')} "
-            "pend: the configured address is wrong, or another scheduler places them",
+            f"no scheduler has called the extender since it started, and pods are pending "
+            f"({len(waiting)}): the configured address is wrong, or another scheduler places them",
             f"kubectl describe pod -n {waiting[0].namespace} {waiting[0].name}",
         )
     return unknown("no pod has been scheduled since the extender started", "create a pod with units")
