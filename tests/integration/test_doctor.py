@@ -21,7 +21,7 @@ from gpushare.contract import (
     EXTENDER_OPS_PORT,
     EXTENDER_SERVICE_PORT,
 )
-from testbed import Bed, SchedulerSpec, Testbed, until
+from testbed import Bed, SchedulerSpec, Testbed, TestbedError, until
 from testbed.control_plane.api import Object
 from testbed.daemons import console_script
 from testbed.daemons.agent import GpuNode, add_gpu_node, grant_agent
@@ -30,13 +30,18 @@ from testbed.daemons.extender import ACCOUNT, ExtenderSpec, component_config, gr
 from testbed.kubelets import KubeletSpec
 from testbed.nvml import card
 from testbed.system.process import Process
-from tests.fixtures.gpu_nodes import SHARING, T4, container, pod, running
+from tests.fixtures.gpu_nodes import SHARING, container, pod, running
 
 pytestmark = [pytest.mark.integration, pytest.mark.needs("kubelet"), pytest.mark.asyncio(loop_scope="module")]
 
 SYSTEM_PODS = "/api/v1/namespaces/kube-system/pods"
-UNPROVEN = {"scheduler-config", "extender-address", "versions", "admission", "container-runtime", "tls"}
-"""The scheduler is a process, images have no versions, and the bed has no policies and no TLS."""
+UNPROVEN = {
+    # The scheduler is a process, and images have no versions.
+    *("scheduler-config", "extender-address", "versions"),
+    # The bed has no TLS, no policies, no isolation, and perhaps the cgroups of this machine.
+    *("tls", "extender-degraded", "admission", "agents", "cgroups"),
+}
+"""Checks with a warning or an unknown result here."""
 
 
 @dataclass(frozen=True)
@@ -64,16 +69,17 @@ class Installation:
         return done.returncode, json.loads(done.stdout)
 
     async def doctor(self) -> tuple[int, dict[str, str]]:
-        """Exit code, and status by check."""
+        """Exit code, and ``status: cause`` of the checks that are not ok."""
         code, found = await self.run("doctor")
-        return code, {each["name"]: each["status"] for each in found["checks"]}
+        others = (each for each in found["checks"] if each["status"] != "ok")
+        return code, {each["name"]: f"{each['status']}: {each['cause']}" for each in others}
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def installation() -> AsyncIterator[Installation]:
     async with Testbed(kwok=False) as bed:
         await asyncio.gather(grant(bed), grant_agent(bed), grant_exporter(bed))
-        node = await add_gpu_node(bed, KubeletSpec("gpu-1", labels=SHARING), [card("T4")])
+        node = await add_gpu_node(bed, KubeletSpec("gpu-1", labels=SHARING), 2 * [card("T4")])
         await start_exporter(node)
         spec = ExtenderSpec(host=node.kubelet.address, port=EXTENDER_SERVICE_PORT, ops_port=EXTENDER_OPS_PORT)
         argv = spec.argv(bed.kubeconfig_for(ACCOUNT))
@@ -92,8 +98,8 @@ def stand_in(component: str, node: str) -> Object:
 
 async def test_a_pending_pod_is_explained_and_runs_after_the_remedy(installation: Installation) -> None:
     bed = installation.bed
-    await bed.create_pods([pod("small", container(T4 - 4))])
-    await running(bed, "small", 60)
+    await bed.create_pods([pod(name, container(9)) for name in ("first", "second")])
+    await asyncio.gather(running(bed, "first", 60), running(bed, "second", 60))
     await bed.create_pods([pod("big", container(8))])
 
     async def explained() -> Any:
@@ -103,16 +109,17 @@ async def test_a_pending_pod_is_explained_and_runs_after_the_remedy(installation
 
     found = await until(explained, "the scheduler to reject the pod", 60)
     reason = found["nodes"][0]["reason"]
-    assert reason == "Insufficient GPU Memory in one device: asked 8, at most 4 of 14 free on GPU 0"
+    assert reason == "Insufficient GPU Memory in one device: asked 8, at most 5 of 14 free on GPU 0"
     assert reason in found["scheduler"]
     kinds = [each["kind"] for each in found["remedies"]]
-    assert kinds == ["shrink", "evict", "add-node"]
-    evict = found["remedies"][1]
-    assert evict["pods"] == ["default/small"]
+    assert kinds == ["shrink", "spread", "evict", "add-node"]
+    evict = found["remedies"][2]
+    assert len(evict["pods"]) == 1
     await bed.kubectl(*evict["command"].split()[1:])
     await running(bed, "big", 90)
     code, found = await installation.run("explain", "big")
-    assert (code, found["summary"]) == (0, "it has node gpu-1 with 8 units of GPU 0")
+    assert code == 0
+    assert found["summary"].startswith("it has node gpu-1 with 8 units of GPU ")
 
 
 async def test_a_healthy_chain(installation: Installation) -> None:
@@ -121,13 +128,13 @@ async def test_a_healthy_chain(installation: Installation) -> None:
     async def healthy() -> bool:
         code, found = await installation.doctor()
         seen.clear()
-        seen.update({name: status for name, status in found.items() if status != "ok"})
-        return code == 0 and set(seen) <= UNPROVEN
+        seen.update(found)
+        return code == 0 and found.keys() <= UNPROVEN
 
     try:
-        await until(healthy, "a healthy chain", 90, 1)
-    except Exception:
-        assert set(seen) <= UNPROVEN, seen
+        await until(healthy, "a healthy chain", 60, 1)
+    except TestbedError:
+        assert {name: seen[name] for name in seen.keys() - UNPROVEN} == {}
         raise
 
 
@@ -136,8 +143,8 @@ async def test_a_stopped_extender_is_found(installation: Installation) -> None:
     await installation.bed.api.delete(f"{SYSTEM_PODS}/{EXTENDER_NAME}")
 
     async def found() -> bool:
-        code, status = await installation.doctor()
-        failed = {name for name, each in status.items() if each == "failed"}
+        code, seen = await installation.doctor()
+        failed = {name for name, text in seen.items() if text.startswith("failed")}
         return code == 1 and failed == {"extender-lease", "extender-pods"}
 
     await until(found, "the doctor to find the stopped extender", 90, 1)

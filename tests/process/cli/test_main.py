@@ -43,9 +43,29 @@ def test_help_lists_every_command_and_imports_none() -> None:
         assert f"\n  {name} " in done.stdout
 
 
+def test_explain_and_doctor_need_no_libraries_of_the_daemons() -> None:
+    """``immutables`` has no wheels for the newest Python of the plugins."""
+    code = (
+        "import sys, gpushare.cli.doctor.gather, gpushare.cli.doctor.view, gpushare.cli.explain.view\n"
+        "assert not {'immutables', 'httptools', 'grpc', 'prometheus_client'} & sys.modules.keys()"
+    )
+    done = run(["-c", code])
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 @pytest.mark.parametrize(
     "arguments",
-    [["inspect"], ["top"], ["top", "node"], ["top", "pod"], ["limits"], ["scheduler-config"], ["version"]],
+    [
+        ["inspect"],
+        ["top"],
+        ["top", "node"],
+        ["top", "pod"],
+        ["limits"],
+        ["explain"],
+        ["doctor"],
+        ["scheduler-config"],
+        ["version"],
+    ],
 )
 def test_help_of_a_command_does_not_import_the_api_client(arguments: list[str]) -> None:
     code = (
