@@ -53,7 +53,8 @@ def agents(snapshot: Snapshot) -> Verdict:
     missing = sorted({sample.labels.get("right", "") for _, sample in found if sample.number})
     if missing:
         return warning(f"degraded without: {listed(missing)}", _logs(AGENT_NAME))
-    return ok("registered, and nothing is missing")
+    asked = {pod.name for pod, _ in snapshot.values(AGENT_NAME, PLUGIN_REGISTERED)}
+    return ok(f"{counted(len(asked), 'agent')} asked, all registered")
 
 
 def driver(snapshot: Snapshot) -> Verdict:

@@ -5,7 +5,7 @@ It only reads: the reviews of rights are questions that the API server answers a
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from http import HTTPStatus
 from typing import Final, TypeVar
 from urllib.parse import quote
@@ -18,7 +18,7 @@ from gpushare.adapters.kube.wire import Bare, WireConfigMap, WireNode, WirePod, 
 from gpushare.cli.cluster import NODES, PODS, ApiSource, listed
 from gpushare.cli.doctor.objects import ApiService, CheckedNode, Lease, Service, SystemPod, Workload
 from gpushare.cli.doctor.rights import RIGHTS, Right
-from gpushare.cli.doctor.snapshot import Snapshot, Unread
+from gpushare.cli.doctor.snapshot import Snapshot, Unread, is_sharing
 from gpushare.cli.explain.facts import unhealthy_by_node
 from gpushare.cli.explain.objects import ExplainedPod
 from gpushare.contract import (
@@ -42,6 +42,9 @@ K = TypeVar("K")
 
 _TIMEOUT_S: Final = 10.0
 _CONCURRENCY: Final = 16
+_MOST_PODS: Final = 100
+_MOST_KUBELETS: Final = 20
+"""Pages of metrics that are read. Those of a kubelet are large; ``--node`` reads those of any node."""
 _OURS: Final = f"/api/v1/namespaces/{SYSTEM_NAMESPACE}"
 _OPS_PORTS: Final = {
     EXTENDER_NAME: EXTENDER_OPS_PORT,
@@ -106,17 +109,10 @@ class _Gatherer:
         )
         nodes = self._limited(_decoded(raw_nodes, CheckedNode))
         pods = _decoded(raw_pods, WirePod)
-        # Others run on their node only.
-        our_pods = [
-            pod
-            for pod in ([] if isinstance(system_pods, Unread) else system_pods)
-            if pod.component in _OPS_PORTS
-            and (self._node in (None, pod.spec.node_name) or pod.component == EXTENDER_NAME)
-        ]
         names = [] if isinstance(nodes, Unread) else [node.metadata.name for node in nodes]
         pages, cgroups, reviews, workloads = await asyncio.gather(
-            self._by_key({pod.name: self._page(pod) for pod in our_pods}),
-            self._by_key({name: self._cgroup(name) for name in names}),
+            self._by_key({pod.name: self._page(pod) for pod in self._asked(system_pods)}),
+            self._by_key({name: self._cgroup(name) for name in _sharing(nodes)}),
             self._by_key(
                 {
                     (account, str(r)): self._review(account, r)
@@ -152,6 +148,16 @@ class _Gatherer:
         if not found:
             raise ConfigError(f"there is no node {self._node}")
         return found
+
+    def _asked(self, pods: Sequence[SystemPod] | Unread) -> Iterator[SystemPod]:
+        """The pods whose metrics are read: all extenders, and of the others those of the first nodes."""
+        for component in _OPS_PORTS:
+            found = [] if isinstance(pods, Unread) else [pod for pod in pods if pod.component == component]
+            if component == EXTENDER_NAME:
+                yield from found
+                continue
+            here = [pod for pod in found if self._node in (None, pod.spec.node_name)]
+            yield from sorted(here, key=lambda pod: pod.spec.node_name)[:_MOST_PODS]
 
     async def _workloads(
         self,
@@ -239,6 +245,12 @@ class _Gatherer:
         except ApiError as error:
             denied = error.status in _DENIED
             return Unread(str(error), right if denied else "", absent=error.status == HTTPStatus.NOT_FOUND)
+
+
+def _sharing(nodes: Sequence[CheckedNode] | Unread) -> list[str]:
+    """The first nodes that share their GPUs."""
+    found = [] if isinstance(nodes, Unread) else nodes
+    return sorted(each.metadata.name for each in found if is_sharing(each))[:_MOST_KUBELETS]
 
 
 def _one(body: bytes | Unread, kind: type[T], path: str) -> T | Unread:

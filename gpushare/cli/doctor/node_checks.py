@@ -51,21 +51,9 @@ def registered(snapshot: Snapshot) -> Verdict:
 
 def _states(snapshot: Snapshot, nodes: list[str]) -> str:
     """Each node with the state of its agent."""
-    agents = {pod.spec.node_name: pod for pod in snapshot.pods_of(AGENT_NAME)}
-    return listed(
-        [
-            f"{name} ("
-            + (
-                "no agent"
-                if name not in agents
-                else "the agent is ready"
-                if agents[name].ready
-                else "the agent is not ready"
-            )
-            + ")"
-            for name in nodes
-        ]
-    )
+    ready = {pod.spec.node_name: pod.ready for pod in snapshot.pods_of(AGENT_NAME)}
+    states = {True: "the agent is ready", False: "the agent is not ready", None: "no agent"}
+    return listed([f"{name} ({states[ready.get(name)]})" for name in nodes])
 
 
 def published(snapshot: Snapshot) -> Verdict:

@@ -83,11 +83,13 @@ class Snapshot:
         """The nodes that offer units, and those that a label selects for it."""
         if isinstance(self.nodes, Unread):
             return []
-        return [node for node in self.nodes if offers(node, RESOURCE_MEM) or selected(node)]
+        return [node for node in self.nodes if is_sharing(node)]
 
 
-def selected(node: CheckedNode) -> bool:
-    """Whether the labels of a node select it for sharing."""
+def is_sharing(node: CheckedNode) -> bool:
+    """Whether a node offers units, or its labels select it for sharing."""
+    if offers(node, RESOURCE_MEM):
+        return True
     labels = node.metadata.labels or {}
     _, closed = mode_of(labels)
     chosen = labels.get(LABEL_GPUSHARE) == "true" or labels.get(LABEL_CGPU) == "true"

@@ -29,7 +29,7 @@ T = TypeVar("T")
 _CONFIG_MAPS: Final = f"/api/v1/namespaces/{SYSTEM_NAMESPACE}/configmaps"
 _SYSTEM_PODS: Final = pods_path(SYSTEM_NAMESPACE)
 _CGPU_FLAG: Final = "--cgpu-pods-per-card="
-_SECRETIVE: Final = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN)
+_DENIED: Final = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN)
 
 
 class _Container(msgspec.Struct):
@@ -96,7 +96,7 @@ async def _allowed(
     try:
         return await listed(client, path, query)
     except ApiError as error:
-        if error.status not in _SECRETIVE:
+        if error.status not in _DENIED:
             raise
         notes.append(f"this account may not list {what}: {error}")
         return None

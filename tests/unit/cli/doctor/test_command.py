@@ -138,3 +138,21 @@ async def test_a_node_without_units(cluster: tuple[Cluster, Api]) -> None:
     cluster[0].answers["/api/v1/nodes"] = {"items": [gpu_node(amounts={RESOURCE_MEM: "x"})]}
     _, out, _ = await call(cluster[1], "doctor", "-o", "json")
     assert status_of(out)["agent-registered"] == "failed"
+
+
+async def test_of_many_nodes_some_are_asked_for_metrics(cluster: tuple[Cluster, Api]) -> None:
+    names = [f"n-{number:03}" for number in range(120)]
+    agents = [ours(AGENT_NAME) for _ in names]
+    for name, agent in zip(names, agents, strict=True):
+        agent["metadata"]["name"] = f"agent-{name}"
+        agent["spec"]["nodeName"] = name
+    cluster[0].answers["/api/v1/nodes"] = {"items": [gpu_node(name) for name in names]}
+    cluster[0].answers[f"{SYSTEM}/pods"] = {"items": [ours(EXTENDER_NAME), *agents]}
+    await call(cluster[1], "doctor")
+    pages = [path for _, path in cluster[0].methods if path.endswith("/proxy/metrics")]
+    assert len([path for path in pages if "agent-" in path]) == 100
+    assert len([path for path in pages if "/nodes/" in path]) == 20
+    await call(cluster[1], "doctor", "--node", names[-1])
+    assert (f"{SYSTEM}/pods/agent-{names[-1]}:12347/proxy/metrics") in {
+        path for _, path in cluster[0].methods
+    }
