@@ -6,6 +6,7 @@ What does not belong here: nodes and their GPUs (``objects``).
 
 from collections.abc import Mapping
 from enum import StrEnum
+from typing import Final
 
 from ansible_collections.gpushare.nodes.plugins.plugin_utils.gpushare.contract import LABEL_CGPU, LABEL_GPUSHARE, LABEL_MODE
 
@@ -25,6 +26,8 @@ SHARING = frozenset({Mode.SHARE, Mode.CGPU, Mode.CORE_MEM, Mode.MPS})
 WITH_CORE = frozenset({Mode.CORE_MEM, Mode.MPS})
 LIMITING = frozenset({Mode.CGPU, Mode.CORE_MEM, Mode.MPS})
 """Modes that enforce the limits of containers."""
+CGPU_PODS: Final = 20
+"""The maximum of pods on a GPU of cGPU, the kernel module that the mode is named after."""
 
 
 def mode_of(labels: Mapping[str, str]) -> tuple[Mode, str | None]:
