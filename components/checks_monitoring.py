@@ -21,6 +21,7 @@ def check_monitoring(where: str, monitoring: Monitoring) -> None:
     """Checks all parts of monitoring."""
     _check_exporter(f"{where}.exporter", monitoring.exporter)
     check_labels(f"{where}.operatorLabels", monitoring.operator_labels)
+    _check_url(f"{where}.runbooks", monitoring.runbooks)
     if monitoring.metrics_api:
         _check_metrics_api(f"{where}.metricsApi", monitoring.metrics_api)
     if monitoring.metrics_api and monitoring.adapter_rules:
@@ -41,10 +42,13 @@ def _check_metrics_api(where: str, api: MetricsApi) -> None:
             f"{where}.prometheusUrl: {api.prometheus_url!r} is not allowed with source {api.source}; "
             f"set it for {MetricsSource.PROMETHEUS} only, like http://prometheus.monitoring:9090"
         )
-    if api.prometheus_url and not api.prometheus_url.startswith(("http://", "https://")):
-        raise ConfigError(
-            f"{where}.prometheusUrl: {api.prometheus_url!r} is not a URL; use http:// or https://"
-        )
+    if api.prometheus_url:
+        _check_url(f"{where}.prometheusUrl", api.prometheus_url)
+
+
+def _check_url(where: str, url: str) -> None:
+    if not url.startswith(("http://", "https://")):
+        raise ConfigError(f"{where}: {url!r} is not a URL; use http:// or https://")
 
 
 def _check_exporter(where: str, exporter: Exporter) -> None:

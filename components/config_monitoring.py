@@ -21,6 +21,7 @@ from gpushare.contract import (
     LABEL_GPUSHARE,
     LABEL_MODE,
     LABELS_PCI_PRESENT,
+    RUNBOOKS_URL,
 )
 
 GPU_NODES: Final = (
@@ -116,5 +117,7 @@ class Monitoring:
     operator_labels: Mapping[str, str] = field(default_factory=lambda: OPERATOR_LABELS)
     """Labels of these objects, by which Prometheus selects them. Default: those of the chart
     kube-prometheus-stack, if its release has the same name."""
+    runbooks: str = RUNBOOKS_URL
+    """URL of the page with the runbooks, to which alerts link."""
     dashboards: bool = True
     """Whether to create ConfigMaps with dashboards, which the sidecar of Grafana finds by their label."""

@@ -22,6 +22,7 @@ from components.manifests import everything
 from components.render import as_yaml
 from components.stack import load
 from gpushare import __version__
+from gpushare.contract import PROJECT_URL
 from gpushare.errors import ConfigError, GpuShareError
 from release import krew, oci, published, reproducible
 from release.archives import File, tar_gz
@@ -33,8 +34,7 @@ from testbed.errors import TestbedError
 
 DIST: Final = ROOT / "dist"
 SUMS: Final = "SHA256SUMS"
-SOURCE: Final = "https://example.com/gpushare"
-URL: Final = "https://example.com/gpushare/releases"
+URL: Final = f"{PROJECT_URL}/releases"
 _GALAXY: Final = ROOT / "ansible/.venv/bin/ansible-galaxy"
 _EPOCH: Final = {"SOURCE_DATE_EPOCH": "315532800"}
 """1980, the first time that a wheel can have."""
@@ -58,7 +58,7 @@ _HEADER: Final = f"""\
 @click.option(
     "--source",
     envvar="IMAGE_SOURCE",
-    default=SOURCE,
+    default=PROJECT_URL,
     help="URL of the repository, which Galaxy requires of a collection.",
 )
 @click.option("--tag", envvar="TAG", default="", help="Tag of the release; must be that of the version.")
@@ -67,7 +67,7 @@ def cli(images: Path, url: str, source: str, tag: str, output: Path) -> None:
     """Write wheel, sdist, install.yaml, chart, collection, plugins, SBOM and checksums."""
     if tag:
         check_tag(tag, ROOT)
-    made = build(references(images), url, source or SOURCE)
+    made = build(references(images), url, source or PROJECT_URL)
     output.mkdir(parents=True, exist_ok=True)
     for name, content in made.items():
         (output / name).write_bytes(content)

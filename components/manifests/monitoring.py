@@ -5,14 +5,14 @@ Rules and dashboards are the files of ``components/monitoring``, unchanged.
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import yaml
 
 from components.config import Monitoring
 from components.manifests import exporter, metrics_api
 from components.manifests.parts import APP_LABEL, OPS, Object, labels, metadata
-from gpushare.contract import SYSTEM_NAMESPACE
+from gpushare.contract import RUNBOOKS_URL, SYSTEM_NAMESPACE
 from gpushare.kubescheduler.config import KubernetesVersion
 
 _FILES: Final = Path(__file__).parents[1] / "monitoring"
@@ -20,6 +20,7 @@ _PROMETHEUS: Final = "gpushare-prometheus"
 _ADAPTER: Final = "gpushare-adapter-rules"
 _RULES: Final = ("rules.yaml", "alerts.yaml")
 _SCRAPES: Final = "scrape.yaml"
+_ADAPTER_RULES: Final = "adapter-rules.yaml"
 _OPERATOR_V1: Final = "monitoring.coreos.com/v1"
 _FOR_GRAFANA: Final = {"grafana_dashboard": "1"}
 """The label that the sidecar of Grafana's chart selects."""
@@ -32,43 +33,58 @@ def objects(settings: Monitoring, version: KubernetesVersion) -> list[Object]:
         *exporter.objects(settings.exporter),
         *(metrics_api.objects(api, version) if api else []),
         *_for_prometheus(settings),
-        *([_config_map(_ADAPTER, "adapter-rules.yaml")] if settings.adapter_rules else []),
+        *(
+            [_config_map(_ADAPTER, {_ADAPTER_RULES: (_FILES / _ADAPTER_RULES).read_text()})]
+            if settings.adapter_rules
+            else []
+        ),
         *(_dashboards() if settings.dashboards else []),
     ]
 
 
 def _for_prometheus(settings: Monitoring) -> list[Object]:
     if settings.operator:
-        return _operated(settings.operator_labels)
-    return [_config_map(_PROMETHEUS, *_RULES, _SCRAPES)]
+        return _operated(settings)
+    rules = {name: _rules(name, settings) for name in _RULES}
+    return [_config_map(_PROMETHEUS, rules | _file(_SCRAPES))]
 
 
-def _config_map(name: str, *files: str, **marks: str) -> Object:
+def _rules(name: str, settings: Monitoring) -> str:
+    """The text of a file of rules, with the links of the stack."""
+    return (_FILES / name).read_text().replace(RUNBOOKS_URL, settings.runbooks)
+
+
+def _file(name: str) -> dict[str, str]:
+    return {name: (_FILES / name).read_text()}
+
+
+def _config_map(name: str, data: Mapping[str, str], **marks: str) -> Object:
     return {
         "apiVersion": "v1",
         "kind": "ConfigMap",
         "metadata": metadata(name, {**labels(name), **marks}),
-        "data": {Path(file).name: (_FILES / file).read_text() for file in files},
+        "data": dict(data),
     }
 
 
 def _dashboards() -> list[Object]:
-    names = sorted(path.name for path in (_FILES / "dashboards").glob("*.json"))
     return [
-        _config_map(f"gpushare-dashboard-{Path(name).stem}", f"dashboards/{name}", **_FOR_GRAFANA)
-        for name in names
+        _config_map(f"gpushare-dashboard-{path.stem}", {path.name: path.read_text()}, **_FOR_GRAFANA)
+        for path in sorted((_FILES / "dashboards").glob("*.json"))
     ]
 
 
-def _operated(marks: Mapping[str, str]) -> list[Object]:
+def _operated(settings: Monitoring) -> list[Object]:
     """All our pods use the same port name. Labels of a series override those of the target."""
-    endpoint = {"port": OPS, "path": "/metrics", "honorLabels": True}
+    node = {"sourceLabels": ["__meta_kubernetes_pod_node_name"], "targetLabel": "node"}
+    endpoint = {"port": OPS, "path": "/metrics", "honorLabels": True, "relabelings": [node]}
     pods: Object = {
         "selector": {"matchLabels": dict(APP_LABEL)},
         "namespaceSelector": {"matchNames": [SYSTEM_NAMESPACE]},
         "podMetricsEndpoints": [endpoint],
     }
-    groups = [group for name in _RULES for group in _read(name)["groups"]]
+    groups = [group for name in _RULES for group in yaml.safe_load(_rules(name, settings))["groups"]]
+    marks = settings.operator_labels
     return [
         _operator_object("PodMonitor", marks, pods),
         _operator_object("PrometheusRule", marks, {"groups": groups}),
@@ -82,8 +98,3 @@ def _operator_object(kind: str, marks: Mapping[str, str], spec: Object) -> Objec
         "metadata": metadata(_PROMETHEUS, {**marks, **labels(_PROMETHEUS)}),
         "spec": spec,
     }
-
-
-def _read(name: str) -> dict[str, Any]:
-    content: dict[str, Any] = yaml.safe_load((_FILES / name).read_text())
-    return content

@@ -3,16 +3,16 @@
 Remedies belong in the runbooks (one section per alert), routing in Alertmanager.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
+from gpushare.contract import RUNBOOKS_URL
 from gpushare.model.readings import UNCOUNTED_BYTES, UNCOUNTED_SHARE
 from gpushare.monitoring import catalogue as names
 from gpushare.monitoring import rules
 
 Severity = Literal["critical", "warning", "info"]
-RUNBOOKS: Final = "docs/how-to/runbooks.md"
-"""One page with one section per alert."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,11 +29,13 @@ class Alert:
     lasts: str = "0s"
 
     @property
-    def runbook(self) -> str:
-        """Return the page and anchor of the runbook."""
-        return f"{RUNBOOKS}#{self.name.lower()}"
+    def anchor(self) -> str:
+        """Return the anchor of the runbook on its page."""
+        return self.name.lower()
 
 
+_AGENT: Final = "{{ or $labels.node $labels.instance }}"
+"""The node of an agent; scrape configurations of others may not tell it."""
 _POD: Final = "{{ $labels.namespace }}/{{ $labels.pod }}"
 _CARD: Final = "GPU {{ $labels.card }} of node {{ $labels.node }}"
 _SEEN_RECENTLY: Final = "\nor ".join(
@@ -41,10 +43,17 @@ _SEEN_RECENTLY: Final = "\nor ".join(
     for metric in (names.EXTENDER_LEADS, names.PLUGIN_NVML_UP, names.SNAPSHOT_AT, names.API_SYNCED)
 )
 _DRIFT: Final = (
-    f"abs(\n  max by (node, card) ({rules.CARD_ALLOCATED})\n  / max by (node, card) ({names.CARD_MEMORY})"
+    f"abs(\n  max by (cluster, node, card) ({rules.CARD_ALLOCATED})"
+    f"\n  / max by (cluster, node, card) ({names.CARD_MEMORY})"
     f" * {rules.CARD_UNITS}\n  - ({rules.CARD_UNITS} - {rules.CARD_FREE})\n) > 0.5"
 )
 """Half a unit: rounding down the bytes of an allocation makes a far smaller difference."""
+
+_EXTENDER_MISSING: Final = (
+    f"group by (cluster) ({names.PLUGIN_NVML_UP} or last_over_time({names.EXTENDER_LEADS}[1h]))"
+    f"\nunless group by (cluster) ({names.EXTENDER_LEADS})\nor absent({names.EXTENDER_LEADS})"
+)
+"""Of one cluster among several too: it has node agents, or had an extender."""
 
 _EXPIRES: Final = (
     "Certificate {{ $labels.certificate }} between kube-scheduler and the extender expires in "
@@ -57,8 +66,9 @@ def _expires_within(days: int) -> str:
     """Of a client, the last certificate that any replica has seen: others may have had no call since."""
     expiry = names.EXTENDER_CERTIFICATE_EXPIRY
     return (
-        f'(\n  min by (certificate) ({expiry}{{certificate="server"}})'
-        f'\n  or max by (certificate) ({expiry}{{certificate!="server"}})\n) - time() < {days * _DAY_S}'
+        f'(\n  min by (cluster, certificate) ({expiry}{{certificate="server"}})'
+        f'\n  or max by (cluster, certificate) ({expiry}{{certificate!="server"}})'
+        f"\n) - time() < {days * _DAY_S}"
     )
 
 
@@ -66,29 +76,29 @@ ALERTS: Final = (
     Alert(
         "GpuShareExtenderDown",
         "critical",
-        f"absent({names.EXTENDER_LEADS})",
+        _EXTENDER_MISSING,
         "No extender responds: pods that request GPU memory stay pending.",
         "5m",
     ),
     Alert(
         "GpuShareNoBinder",
         "critical",
-        f"sum({names.EXTENDER_LEADS}) == 0",
+        f"sum by (cluster) ({names.EXTENDER_LEADS}) == 0",
         "No extender replica is the leader: pods that request GPU memory stay pending.",
         "2m",
     ),
     Alert(
         "GpuShareManyBinders",
         "critical",
-        f"sum({names.EXTENDER_LEADS}) > 1",
+        f"sum by (cluster) ({names.EXTENDER_LEADS}) > 1",
         "{{ $value }} extender replicas believe they are the leader.",
         "2m",
     ),
     Alert(
         "GpuShareBindsFail",
         "warning",
-        f'sum(rate({names.EXTENDER_REQUESTS}{{verb="bind",result="error"}}[10m]))'
-        f'\n/ sum(rate({names.EXTENDER_REQUESTS}{{verb="bind"}}[10m])) > 0.5',
+        f'sum by (cluster) (rate({names.EXTENDER_REQUESTS}{{verb="bind",result="error"}}[10m]))'
+        f'\n/ sum by (cluster) (rate({names.EXTENDER_REQUESTS}{{verb="bind"}}[10m])) > 0.5',
         "{{ $value | humanizePercentage }} of binds fail.",
         "10m",
     ),
@@ -109,7 +119,7 @@ ALERTS: Final = (
     Alert(
         "GpuShareOvercommitted",
         "critical",
-        f"max(max_over_time({names.CARDS_OVERCOMMITTED}[1h])) > 0",
+        f"max by (cluster) (max_over_time({names.CARDS_OVERCOMMITTED}[1h])) > 0",
         "{{ $value }} GPUs were over-committed within the last hour: more units reserved than they have.",
     ),
     Alert(
@@ -124,15 +134,14 @@ ALERTS: Final = (
         "GpuShareCardUnhealthy",
         "critical",
         f'{names.PLUGIN_CARDS}{{state="unhealthy"}} > 0',
-        "Node agent {{ $labels.instance }} reports {{ $value }} unhealthy GPUs: no pods are placed on them.",
+        f"The agent of node {_AGENT} reports {{{{ $value }}}} unhealthy GPUs: no pods are placed on them.",
         "1m",
     ),
     Alert(
         "GpuShareDriverDown",
         "critical",
         f"{names.PLUGIN_NVML_UP} == 0",
-        "The NVIDIA driver does not respond to node agent {{ $labels.instance }}: no new GPU pods start "
-        "there.",
+        f"The NVIDIA driver does not respond to the agent of node {_AGENT}: no new GPU pods start there.",
         "2m",
     ),
     Alert(
@@ -145,22 +154,22 @@ ALERTS: Final = (
         "GpuSharePluginNotRegistered",
         "critical",
         f"{names.PLUGIN_REGISTERED} == 0",
-        "The kubelet does not watch the devices {{ $labels.resource }} of node agent {{ $labels.instance }}: "
-        "no new GPU pods start there.",
+        f"The kubelet of node {_AGENT} does not watch the devices {{{{ $labels.resource }}}} of the node "
+        "agent: no new GPU pods start there.",
         "5m",
     ),
     Alert(
         "GpuShareTargetDown",
         "warning",
-        f"up == 0 and on (job, instance) (\n{_SEEN_RECENTLY}\n)",
-        "{{ $labels.instance }} ({{ $labels.job }}) does not respond to scrapes.",
+        f"up == 0 and on (cluster, job, instance) (\n{_SEEN_RECENTLY}\n)",
+        f"{{{{ $labels.instance }}}} ({{{{ $labels.job }}}}) on node {_AGENT} does not respond to scrapes.",
         "5m",
     ),
     Alert(
         "GpuShareSourceDown",
         "warning",
         f"{names.SOURCE_UP} == 0",
-        "Source {{ $labels.source }} of exporter {{ $labels.instance }} does not respond: its series are "
+        f"Source {{{{ $labels.source }}}} of the exporter of node {_AGENT} does not respond: its series are "
         "missing.",
         "10m",
     ),
@@ -168,7 +177,7 @@ ALERTS: Final = (
         "GpuShareMemoryNearLimit",
         "warning",
         f"{names.CONTAINER_USED}\n/ ({names.CONTAINER_ALLOCATED}"
-        f"\n< on (node, card) group_left max by (node, card) ({names.CARD_MEMORY})) > 0.95",
+        f"\n< on (cluster, node, card) group_left max by (cluster, node, card) ({names.CARD_MEMORY})) > 0.95",
         f"Container {{{{ $labels.container }}}} of {_POD} uses {{{{ $value | humanizePercentage }}}} "
         f"of its memory limit on {_CARD}.",
         "5m",
@@ -201,7 +210,7 @@ ALERTS: Final = (
         "GpuSharePacingStale",
         "warning",
         f"{names.PLUGIN_SAMPLE_AGE} > 60",
-        "Node agent {{ $labels.instance }} has not sampled utilization for {{ $value | humanizeDuration }}: "
+        f"The agent of node {_AGENT} has not sampled utilization for {{{{ $value | humanizeDuration }}}}: "
         "compute shares are enforced with outdated launch rates.",
         "5m",
     ),
@@ -210,13 +219,13 @@ ALERTS: Final = (
         "warning",
         f"increase({names.PLUGIN_REGIONS}[15m]) > 0\nor\n"
         f"({names.PLUGIN_REGIONS} unless {names.PLUGIN_REGIONS} offset 15m)",
-        "Containers on node agent {{ $labels.instance }} change the size of regions ({{ $labels.change }}).",
+        f"Containers of node {_AGENT} change the size of regions ({{{{ $labels.change }}}}).",
     ),
     Alert(
         "GpuShareMpsDown",
         "critical",
         f"{names.MPS_UP} == 0",
-        "The MPS control daemon of GPU {{ $labels.uuid }} on {{ $labels.instance }} does not respond: CUDA "
+        f"The MPS control daemon of GPU {{{{ $labels.uuid }}}} of node {_AGENT} does not respond: CUDA "
         "programs there may have failed, and new ones cannot start.",
         "1m",
     ),
@@ -224,7 +233,7 @@ ALERTS: Final = (
         "GpuShareMpsRestarts",
         "warning",
         f"increase({names.MPS_STARTS}[30m]) > 2",
-        "The MPS control daemon of GPU {{ $labels.uuid }} on {{ $labels.instance }} restarts repeatedly.",
+        f"The MPS control daemon of GPU {{{{ $labels.uuid }}}} of node {_AGENT} restarts repeatedly.",
     ),
     Alert(
         "GpuShareIdle",
@@ -236,24 +245,29 @@ ALERTS: Final = (
     Alert(
         "GpuShareFragmented",
         "warning",
-        f"min({names.PENDING_LEAST}) > {rules.CLUSTER_LARGEST_FREE}\n"
-        f"and min({names.PENDING_LEAST}) <= {rules.CLUSTER_FREE}",
+        f"min by (cluster) ({names.PENDING_LEAST}) > {rules.CLUSTER_LARGEST_FREE}\n"
+        f"and min by (cluster) ({names.PENDING_LEAST}) <= {rules.CLUSTER_FREE}",
         "A pod waits for {{ $value }} units on one GPU: that many are free in total, but on no single GPU.",
         "15m",
     ),
 )
 
 
-def document() -> dict[str, Any]:
-    """Return Prometheus' rule file."""
-    return {"groups": [{"name": "gpushare.alerts", "rules": [_entry(alert) for alert in ALERTS]}]}
+def document(descriptions: Mapping[str, str]) -> dict[str, Any]:
+    """Return Prometheus' rule file; ``descriptions`` has a text for each alert."""
+    entries = [_entry(alert, descriptions[alert.name]) for alert in ALERTS]
+    return {"groups": [{"name": "gpushare.alerts", "rules": entries}]}
 
 
-def _entry(alert: Alert) -> dict[str, Any]:
+def _entry(alert: Alert, description: str) -> dict[str, Any]:
     return {
         "alert": alert.name,
         "expr": alert.expr,
         "for": alert.lasts,
         "labels": {"severity": alert.severity},
-        "annotations": {"summary": alert.summary, "runbook": alert.runbook},
+        "annotations": {
+            "summary": alert.summary,
+            "description": description,
+            "runbook_url": f"{RUNBOOKS_URL}#{alert.anchor}",
+        },
     }

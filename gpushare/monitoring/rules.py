@@ -3,7 +3,8 @@
 Alerts (``alerts``), panels (``dashboards``) and metric names (``catalogue``) do not belong here.
 
 Names follow Prometheus' ``level:metric:operation``. Memory comes from the exporters, units from the
-extender; all its replicas serve the same ledger. Unknown values have no series.
+extender; all its replicas serve the same ledger. Unknown values have no series. Series of several clusters
+differ in the label ``cluster``, which every aggregation keeps; with one cluster the label may be missing.
 """
 
 from dataclasses import dataclass
@@ -25,8 +26,11 @@ class Rule:
         return self.record
 
 
-_POD: Final = "node, namespace, pod"
-_CARD: Final = "node, card, uuid"
+_CLUSTER: Final = "cluster"
+_NODE: Final = f"{_CLUSTER}, node"
+_POD: Final = f"{_NODE}, namespace, pod"
+_INDEX: Final = f"{_NODE}, card"
+_CARD: Final = f"{_INDEX}, uuid"
 _BLIND: Final = f'{names.SOURCE_UP}{{source=~"pod-resources|pods|node"}} == 0'
 """Exporters that do not know the allocations."""
 
@@ -50,7 +54,8 @@ def _memory_use(level: str, allocated: Rule, used: Rule) -> Rule:
 CARD_ALLOCATED: Final = Rule(
     "card:gpushare_memory_allocated_bytes:sum",
     f"sum by ({_CARD}) ({names.CONTAINER_ALLOCATED})\n"
-    f"or\n0 * max by ({_CARD}) (\n  {names.CARD_MEMORY}\n  unless on (job, instance) ({_BLIND})\n)",
+    f"or\n0 * max by ({_CARD}) (\n  {names.CARD_MEMORY}\n"
+    f"  unless on ({_CLUSTER}, job, instance) ({_BLIND})\n)",
     "Memory of a GPU allocated to containers.",
 )
 CARD_USED: Final = Rule(
@@ -79,17 +84,17 @@ POD_COMPUTE: Final = Rule(
 
 NODE_MEMORY: Final = Rule(
     "node:gpushare_memory_bytes:sum",
-    f"sum by (node) ({names.CARD_MEMORY})",
+    f"sum by ({_NODE}) ({names.CARD_MEMORY})",
     "GPU memory of a node.",
 )
 NODE_ALLOCATED: Final = Rule(
     "node:gpushare_memory_allocated_bytes:sum",
-    f"sum by (node) ({CARD_ALLOCATED})",
+    f"sum by ({_NODE}) ({CARD_ALLOCATED})",
     "GPU memory of a node allocated to containers.",
 )
 NODE_USED: Final = Rule(
     "node:gpushare_memory_used_bytes:sum",
-    f"sum by (node) ({CARD_USED})",
+    f"sum by ({_NODE}) ({CARD_USED})",
     "GPU memory of a node used by pods.",
 )
 NODE_WASTED: Final = _wasted("node", NODE_ALLOCATED, NODE_USED)
@@ -101,20 +106,22 @@ NODE_PACKING: Final = Rule(
 )
 NODE_COMPUTE: Final = Rule(
     "node:gpushare_utilization:avg",
-    f"avg by (node) ({names.CARD_UTILIZATION})",
+    f"avg by ({_NODE}) ({names.CARD_UTILIZATION})",
     "Average GPU utilization of a node.",
 )
 
 CLUSTER_MEMORY: Final = Rule(
-    "cluster:gpushare_memory_bytes:sum", f"sum({NODE_MEMORY})", "Memory of all GPUs."
+    "cluster:gpushare_memory_bytes:sum", f"sum by ({_CLUSTER}) ({NODE_MEMORY})", "Memory of all GPUs."
 )
 CLUSTER_ALLOCATED: Final = Rule(
     "cluster:gpushare_memory_allocated_bytes:sum",
-    f"sum({NODE_ALLOCATED})",
+    f"sum by ({_CLUSTER}) ({NODE_ALLOCATED})",
     "Memory of all GPUs allocated to containers.",
 )
 CLUSTER_USED: Final = Rule(
-    "cluster:gpushare_memory_used_bytes:sum", f"sum({NODE_USED})", "Memory of all GPUs used by pods."
+    "cluster:gpushare_memory_used_bytes:sum",
+    f"sum by ({_CLUSTER}) ({NODE_USED})",
+    "Memory of all GPUs used by pods.",
 )
 CLUSTER_WASTED: Final = _wasted("cluster", CLUSTER_ALLOCATED, CLUSTER_USED)
 CLUSTER_MEMORY_USE: Final = _memory_use("cluster", CLUSTER_ALLOCATED, CLUSTER_USED)
@@ -125,34 +132,39 @@ CLUSTER_PACKING: Final = Rule(
 )
 CLUSTER_COMPUTE: Final = Rule(
     "cluster:gpushare_utilization:avg",
-    f"avg({names.CARD_UTILIZATION})",
+    f"avg by ({_CLUSTER}) ({names.CARD_UTILIZATION})",
     "Average GPU utilization of the cluster.",
 )
 
 CARD_UNITS: Final = Rule(
-    "card:gpushare_units:max", f"max by (node, card) ({names.CARD_UNITS})", "Total units of a GPU."
+    "card:gpushare_units:max", f"max by ({_INDEX}) ({names.CARD_UNITS})", "Total units of a GPU."
 )
 CARD_FREE: Final = Rule(
     "card:gpushare_free_units:min",
-    f"min by (node, card) ({names.CARD_FREE_UNITS})",
+    f"min by ({_INDEX}) ({names.CARD_FREE_UNITS})",
     "Free units of a GPU.",
 )
-NODE_UNITS: Final = Rule("node:gpushare_units:sum", f"sum by (node) ({CARD_UNITS})", "Total units of a node.")
-NODE_FREE: Final = Rule(
-    "node:gpushare_free_units:sum", f"sum by (node) ({CARD_FREE})", "Free units of a node."
+NODE_UNITS: Final = Rule(
+    "node:gpushare_units:sum", f"sum by ({_NODE}) ({CARD_UNITS})", "Total units of a node."
 )
-CLUSTER_UNITS: Final = Rule("cluster:gpushare_units:sum", f"sum({NODE_UNITS})", "Total units of the cluster.")
+NODE_FREE: Final = Rule(
+    "node:gpushare_free_units:sum", f"sum by ({_NODE}) ({CARD_FREE})", "Free units of a node."
+)
+CLUSTER_UNITS: Final = Rule(
+    "cluster:gpushare_units:sum", f"sum by ({_CLUSTER}) ({NODE_UNITS})", "Total units of the cluster."
+)
 CLUSTER_FREE: Final = Rule(
-    "cluster:gpushare_free_units:sum", f"sum({NODE_FREE})", "Free units of the cluster."
+    "cluster:gpushare_free_units:sum", f"sum by ({_CLUSTER}) ({NODE_FREE})", "Free units of the cluster."
 )
 CLUSTER_LARGEST_FREE: Final = Rule(
     "cluster:gpushare_free_units:max",
-    f"max({CARD_FREE})",
+    f"max by ({_CLUSTER}) ({CARD_FREE})",
     "Most free units on one GPU.",
 )
 FRAGMENTATION: Final = Rule(
     "cluster:gpushare_fragmentation:ratio",
-    f"(1 - {CLUSTER_LARGEST_FREE} / max({CARD_UNITS}))\n* ({CLUSTER_FREE} >= bool max({CARD_UNITS}))",
+    f"(1 - {CLUSTER_LARGEST_FREE} / max by ({_CLUSTER}) ({CARD_UNITS}))"
+    f"\n* ({CLUSTER_FREE} >= bool max by ({_CLUSTER}) ({CARD_UNITS}))",
     "Fraction of the largest GPU that is free in total, but on no single GPU; 0 if less is free.",
 )
 

@@ -13,6 +13,7 @@ from components.manifests.pulls import mirrored, used
 from components.stack import from_file, load
 from gpushare.cli.node_mode import command as node_mode
 from gpushare.cli.scheduler_manifest import command as scheduler_manifest
+from gpushare.contract import RUNBOOKS_URL
 from gpushare.deviceplugin.main import command as agent_command
 from gpushare.deviceplugin.main import settings_of as agent_settings
 from gpushare.exporter.main import command as exporter_command
@@ -482,8 +483,13 @@ def test_prometheus_finds_every_daemon_by_one_label_and_one_port_name() -> None:
     monitor = pick(objects, "PodMonitor")["spec"]
     (endpoint,) = monitor["podMetricsEndpoints"]
     (job,) = yaml.safe_load((FILES / "scrape.yaml").read_text())["scrape_configs"]
-    (relabel,) = job["relabel_configs"]
-    assert relabel["regex"] == endpoint["port"]
+    port, node = job["relabel_configs"]
+    assert port["regex"] == endpoint["port"]
+    (relabeling,) = endpoint["relabelings"]
+    assert (node["source_labels"], node["target_label"]) == (
+        relabeling["sourceLabels"],
+        relabeling["targetLabel"],
+    )
     (discovery,) = job["kubernetes_sd_configs"]
     (selector,) = discovery["selectors"]
     assert [selector["label"]] == [
@@ -762,6 +768,14 @@ def test_every_pod_pulls_from_the_mirror_with_the_secrets() -> None:
         assert pod(each)["imagePullSecrets"] == [{"name": "one"}, {"name": "two"}]
         assert all(one["image"].startswith("m.example.com/") for one in pod(each)["containers"])
     assert "imagePullSecrets" not in str(made())
+
+
+@pytest.mark.parametrize("more", [{}, {"operator": True}])
+def test_alerts_link_to_the_runbooks_that_the_stack_names(more: dict[str, Any]) -> None:
+    own = {**MONITORING, **more, "runbooks": "https://docs.example.org/runbooks"}
+    text = str([each for each in made(monitoring=own) if each["kind"] in ("ConfigMap", "PrometheusRule")])
+    assert "https://docs.example.org/runbooks#gpushareextenderdown" in text
+    assert RUNBOOKS_URL not in text
 
 
 def test_the_job_of_the_certificates_has_another_name_for_each_content() -> None:

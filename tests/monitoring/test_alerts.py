@@ -376,8 +376,27 @@ def test_no_alert_fires_without_a_problem(why: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.alert} {case.why}".strip())
 def test_a_summary_uses_existing_labels(case: Case) -> None:
+    """A target has the label of its node by ``scrape.yaml`` and by the PodMonitor."""
     named = set(re.findall(r"\$labels\.(\w+)", SUMMARY[f"GpuShare{case.alert}"]))
-    assert named <= set(re.findall(r'(\w+)="', case.labels))
+    existing = set(re.findall(r'(\w+)="', case.labels))
+    assert named <= existing | ({"node"} if "instance" in existing else set())
+
+
+@pytest.mark.needs("promtool")
+def test_a_cluster_without_an_extender_is_found_beside_one_that_has_it(tmp_path: Path) -> None:
+    series = {
+        'gpushare_extender_leader{cluster="a",instance="x"}': "1x30",
+        'gpushare_device_plugin_nvml_up{cluster="a",instance="n"}': "1x30",
+        'gpushare_device_plugin_nvml_up{cluster="b",instance="n"}': "1x30",
+    }
+    fired = 'ALERTS{alertname="GpuShareExtenderDown",alertstate="firing",cluster="b",severity="critical"}'
+    check(tmp_path, series, [Asked(firing("ExtenderDown"), 10, {fired: 1})])
+
+
+@pytest.mark.needs("promtool")
+def test_replicas_of_two_clusters_are_not_two_leaders(tmp_path: Path) -> None:
+    series = {f'gpushare_extender_leader{{cluster="{name}",instance="x"}}': "1x30" for name in "ab"}
+    check(tmp_path, series, [Asked(firing("ManyBinders"), 20, {})])
 
 
 def test_every_alert_is_tested() -> None:

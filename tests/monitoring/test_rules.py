@@ -128,3 +128,21 @@ def test_replicas_of_the_extender_count_once(tmp_path: Path) -> None:
         Asked("cluster:gpushare_fragmentation:ratio * 14", 5, {"{}": 8}),
     ]
     check(tmp_path, series, asked)
+
+
+def test_nodes_of_the_same_name_in_two_clusters_are_separate(tmp_path: Path) -> None:
+    series: dict[str, str] = {}
+    for cluster, free in (("a", 3), ("b", 5)):
+        place = f'cluster="{cluster}",node="n",card="0"'
+        series |= {
+            f"gpushare_card_units{{{place}}}": "14x9",
+            f"gpushare_card_free_units{{{place}}}": f"{free}x9",
+            f'gpushare_card_memory_bytes{{{place},uuid="GPU-{cluster}",instance="n"}}': "1000x9",
+        }
+    asked = [
+        made("node:gpushare_free_units:sum", {'cluster="a",node="n"': 3, 'cluster="b",node="n"': 5}),
+        made("cluster:gpushare_units:sum", {'cluster="a"': 14, 'cluster="b"': 14}),
+        made("cluster:gpushare_memory_bytes:sum", {'cluster="a"': 1000, 'cluster="b"': 1000}),
+        made("cluster:gpushare_fragmentation:ratio", {'cluster="a"': 0, 'cluster="b"': 0}),
+    ]
+    check(tmp_path, series, asked)

@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 import yaml
 
+from gpushare.contract import RUNBOOKS, RUNBOOKS_URL
 from gpushare.monitoring import adapter, catalogue
 from gpushare.monitoring.alerts import ALERTS, Alert
 from gpushare.monitoring.dashboards import PAGES
 from gpushare.monitoring.rules import RULES
-from tools.monitoring_files import FOLDER, texts
+from tools.monitoring_files import FOLDER, descriptions, texts
 
 ROOT = Path(__file__).parents[3]
 EXPORTED = {
@@ -29,7 +30,7 @@ QUERIES = {
     **{f"{page.title}: ${choice.name}": choice.series for page in PAGES for choice in page.choices},
 }
 NO_SERIES = {
-    *("sum", "min", "max", "avg", "abs", "topk", "absent", "rate", "increase", "time"),
+    *("sum", "min", "max", "avg", "abs", "topk", "absent", "group", "rate", "increase", "time"),
     "histogram_quantile",
     *("max_over_time", "last_over_time", "by", "on", "group_left", "or", "and", "unless", "offset", "bool"),
 }
@@ -120,13 +121,26 @@ def test_no_series_is_recorded_twice() -> None:
 
 @pytest.mark.parametrize("alert", ALERTS, ids=lambda alert: alert.name)
 def test_an_alert_has_a_runbook(alert: Alert) -> None:
-    page, _, anchor = alert.runbook.partition("#")
-    headings = re.findall(r"^## (.+)$", (ROOT / page).read_text(), re.MULTILINE)
-    assert anchor in {heading.lower() for heading in headings}
+    headings = re.findall(r"^## (.+)$", (ROOT / RUNBOOKS).read_text(), re.MULTILINE)
+    assert alert.anchor in {heading.lower() for heading in headings}
+
+
+def test_an_alert_links_to_its_runbook_and_has_its_meaning_as_description() -> None:
+    (group,) = yaml.safe_load((FOLDER / "alerts.yaml").read_text())["groups"]
+    for rule in group["rules"]:
+        notes = rule["annotations"]
+        assert notes["runbook_url"] == f"{RUNBOOKS_URL}#{rule['alert'].lower()}"
+        assert notes["description"].endswith(".")
+        assert not re.search(r"[`\n*{}]|\]\(", notes["description"]), notes["description"]
+
+
+def test_a_runbook_without_a_meaning_is_an_error() -> None:
+    with pytest.raises(ValueError, match="the runbook GpuShareX has no paragraph What follows"):
+        descriptions("# Runbooks\n\n## GpuShareX\n\n**Meaning.** It is down.\n")
 
 
 def test_a_runbook_has_an_alert() -> None:
-    page = (ROOT / ALERTS[0].runbook.partition("#")[0]).read_text()
+    page = (ROOT / RUNBOOKS).read_text()
     assert re.findall(r"^## (GpuShare\w+)$", page, re.MULTILINE) == [alert.name for alert in ALERTS]
 
 
