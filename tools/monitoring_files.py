@@ -11,7 +11,7 @@ from pathlib import Path
 
 from components.render import as_yaml
 from gpushare.contract import RUNBOOKS
-from gpushare.monitoring import adapter, alerts, dashboards, rules
+from gpushare.monitoring import adapter, alerts, dashboards, grafana, rules
 
 ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "components" / "monitoring"
@@ -44,7 +44,7 @@ def texts() -> Mapping[str, str]:
         "alerts.yaml": as_yaml([alerts.document(descriptions((ROOT / RUNBOOKS).read_text()))]),
         "adapter-rules.yaml": as_yaml([adapter.document()]),
         **{
-            f"dashboards/{page.uid.replace('gpushare', 'gpu')}.json": dashboards.as_json(page)
+            f"dashboards/{page.uid.replace('gpushare', 'gpu')}.json": grafana.as_json(page)
             for page in dashboards.PAGES
         },
     }

@@ -1,39 +1,83 @@
 """Grafana dashboards: *GPU APP* by pod, *GPU Node* by GPU, *GPU Cluster* as a whole.
 
-Panels, their queries and their conversion to JSON belong here, recording rules in ``rules``. Grafana's SDK is
-a build dependency: no daemon imports this module.
+Rows, panels and their queries belong here; the conversion to Grafana's JSON is in ``grafana``, recording
+rules are in ``rules``. Every query is of ``$cluster``, which also matches series without that label.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
-
-from grafana_foundation_sdk.builders import dashboard as sdk
-from grafana_foundation_sdk.builders import prometheus, stat, timeseries
-from grafana_foundation_sdk.builders.common import VizLegendOptions
-from grafana_foundation_sdk.cog.encoder import JSONEncoder
-from grafana_foundation_sdk.models.common import DataSourceRef, LegendDisplayMode
-from grafana_foundation_sdk.models.dashboard import VariableRefresh, VariableSort
 
 from gpushare.monitoring import catalogue as names
 from gpushare.monitoring import rules
 
-Kind = Literal["graph", "number"]
-_SOURCE: Final = DataSourceRef(type_val="prometheus", uid="${datasource}")
-_LEGEND: Final = VizLegendOptions().show_legend(show_legend=True).display_mode(LegendDisplayMode.LIST)
-_SIZES: Final = {"graph": (8, 12), "number": (4, 6)}
-"""Height and width of a panel; a dashboard is 24 wide."""
+Color = Literal["green", "orange", "red", "blue"]
+Steps = tuple[tuple[float, Color], ...]
+"""Colors of a value, each from its lower bound on; the first bound is that of all smaller values."""
+Kind = Literal["graph", "number", "bars"]
+
+NEUTRAL: Final[Steps] = ((0, "blue"),)
+"""For values that are neither good nor bad."""
+NONE_IS_GOOD: Final[Steps] = ((0, "green"), (1, "red"))
+NONE_IS_BETTER: Final[Steps] = ((0, "green"), (1, "orange"))
+EXACTLY_ONE: Final[Steps] = ((0, "red"), (1, "green"), (2, "red"))
+FULL_IS_TIGHT: Final[Steps] = ((0, "green"), (0.9, "orange"))
+OVER_IS_BAD: Final[Steps] = ((0, "green"), (0.95, "orange"), (1.001, "red"))
+HOT: Final[Steps] = ((0, "green"), (80, "orange"), (90, "red"))
+"""Degrees Celsius: data-centre GPUs reduce their clocks from about 90 on."""
 
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """One query. ``unit`` is a Grafana unit, ``legend`` a Grafana template for the names of the lines."""
+    """One query. ``unit`` is a Grafana unit, ``legend`` a Grafana template for the names of the lines.
+
+    ``top`` is the end of the axis or bar, where there is one.
+    """
 
     title: str
     expr: str
     unit: str
     legend: str = ""
     kind: Kind = "graph"
+    steps: Steps = NEUTRAL
+    top: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column of a table with numbers: an instant query whose series have the labels of the table."""
+
+    title: str
+    expr: str
+    unit: str
+    steps: Steps | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """From a row of a table to another dashboard, which gets these variables from labels of the same name."""
+
+    title: str
+    uid: str
+    variables: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """One line for each combination of ``labels`` (label → title of its column)."""
+
+    title: str
+    labels: tuple[tuple[str, str], ...]
+    columns: Sequence[Column]
+    link: Link | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """Panels below a title."""
+
+    title: str
+    panels: Sequence[Panel | Table]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,172 +95,361 @@ class Dashboard:
     uid: str
     title: str
     choices: Sequence[Choice]
-    panels: Sequence[Panel]
+    rows: Sequence[Row]
+
+
+Series = names.Metric | rules.Rule
+
+_APP_UID: Final = "gpushare-app"
+_NODE_UID: Final = "gpushare-node"
+_CLUSTER: Final = 'cluster=~"$cluster"'
+_CLUSTERS: Final = Choice("cluster", str(names.CARD_INFO))
+_ALL: Final = f"{{{_CLUSTER}}}"
+_NODES: Final = f'{{{_CLUSTER},node=~"$node"}}'
+_PODS: Final = f'{{{_CLUSTER},namespace=~"$namespace",pod=~"$pod"}}'
+_POD: Final = "{{namespace}}/{{pod}}"
+_CARD: Final = "{{node}} GPU {{card}}"
+_NODE: Final = "{{node}}"
+_SAME_CARD: Final = "cluster, node, card"
+
+
+def _percent(title: str, expr: str, legend: str) -> Panel:
+    return Panel(title, expr, "percentunit", legend, top=1)
+
+
+def _shares(metric: names.Metric, selected: str) -> str:
+    """The query for the value of each container on each GPU."""
+    return f"sum by (cluster, node, namespace, pod, container, card) ({metric}{selected})"
+
+
+_SHARE: Final = (
+    ("namespace", "Namespace"),
+    ("pod", "Pod"),
+    ("container", "Container"),
+    ("node", "Node"),
+    ("card", "GPU"),
+)
+_IN_A_POD: Final = 'pod!=""'
+
+
+def _containers(title: str, selected: str, link: Link | None) -> Table:
+    """Requested, used and limit of each container."""
+    in_pods = f"{selected[:-1]},{_IN_A_POD}}}"
+    used, allocated = (_shares(each, in_pods) for each in (names.CONTAINER_USED, names.CONTAINER_ALLOCATED))
+    return Table(
+        title,
+        _SHARE,
+        (
+            Column("Allocated", allocated, "bytes"),
+            Column("Limit", _shares(names.CONTAINER_LIMIT, in_pods), "bytes"),
+            Column("Used", used, "bytes"),
+            Column("Used / allocated", f"{used} / ({allocated} > 0)", "percentunit", OVER_IS_BAD),
+            Column("SM utilization", _shares(names.CONTAINER_UTILIZATION, in_pods), "percentunit"),
+        ),
+        link,
+    )
 
 
 # --- by pod -------------------------------------------------------------------------------------
-_PODS: Final = '{namespace=~"$namespace",pod=~"$pod"}'
-_POD: Final = "{{namespace}}/{{pod}}"
 
 
 def _of_pods_gpu(metric: names.Metric) -> str:
     """Return the query for a GPU's value by each pod on it."""
     return (
-        f"max by (namespace, pod) (0 * {names.CONTAINER_ALLOCATED}{_PODS}"
-        f" + on (node, card) group_left max by (node, card) ({metric}))"
+        f"max by (cluster, namespace, pod) (0 * {names.CONTAINER_ALLOCATED}{_PODS}"
+        f" + on ({_SAME_CARD}) group_left max by ({_SAME_CARD}) ({metric}))"
     )
 
 
 APP: Final = Dashboard(
-    "gpushare-app",
+    _APP_UID,
     "GPU APP",
     (
-        Choice("namespace", str(names.CONTAINER_ALLOCATED)),
-        Choice("pod", f'{names.CONTAINER_ALLOCATED}{{namespace=~"$namespace"}}'),
+        _CLUSTERS,
+        Choice("namespace", f"{names.CONTAINER_ALLOCATED}{_ALL}"),
+        Choice("pod", f'{names.CONTAINER_ALLOCATED}{{{_CLUSTER},namespace=~"$namespace"}}'),
     ),
     (
-        Panel("Memory used", f"{rules.POD_USED}{_PODS}", "bytes", _POD),
-        Panel("Memory allocated", f"{rules.POD_ALLOCATED}{_PODS}", "bytes", _POD),
-        Panel("Memory used / allocated", f"{rules.POD_MEMORY_USE}{_PODS}", "percentunit", _POD),
-        Panel(
-            "Memory allocated / total",
-            f"sum by (namespace, pod) ({names.CONTAINER_ALLOCATED}{_PODS}"
-            f" / on (node, card) group_left max by (node, card) ({names.CARD_MEMORY}))",
-            "percentunit",
-            _POD,
+        Row("Containers", (_containers("Containers", _PODS, None),)),
+        Row(
+            "Memory",
+            (
+                Panel("Memory used", f"{rules.POD_USED}{_PODS}", "bytes", _POD),
+                Panel("Memory allocated", f"{rules.POD_ALLOCATED}{_PODS}", "bytes", _POD),
+                _percent("Memory used / allocated", f"{rules.POD_MEMORY_USE}{_PODS}", _POD),
+                _percent(
+                    "Memory allocated / total",
+                    f"sum by (cluster, namespace, pod) ({names.CONTAINER_ALLOCATED}{_PODS}"
+                    f" / on ({_SAME_CARD}) group_left max by ({_SAME_CARD}) ({names.CARD_MEMORY}))",
+                    _POD,
+                ),
+                Panel("Allocated but unused", f"{rules.POD_WASTED}{_PODS}", "bytes", _POD),
+                _percent(
+                    "Peak memory / limit",
+                    f"sum by (cluster, namespace, pod) ({names.CONTAINER_PEAK}{_PODS})"
+                    f" / sum by (cluster, namespace, pod) ({names.CONTAINER_LIMIT}{_PODS})",
+                    _POD,
+                ),
+                Panel(
+                    "Refused memory requests",
+                    f"sum by (cluster, namespace, pod)"
+                    f" (increase({names.CONTAINER_REFUSALS}{_PODS}[$__rate_interval]))",
+                    "none",
+                    _POD,
+                ),
+            ),
         ),
-        Panel("SM utilization", f"{rules.POD_COMPUTE}{_PODS}", "percentunit", _POD),
-        Panel("Allocated but unused", f"{rules.POD_WASTED}{_PODS}", "bytes", _POD),
-        Panel(
-            "Peak memory / limit",
-            f"sum by (namespace, pod) ({names.CONTAINER_PEAK}{_PODS})"
-            f" / sum by (namespace, pod) ({names.CONTAINER_LIMIT}{_PODS})",
-            "percentunit",
-            _POD,
+        Row(
+            "GPU",
+            (
+                Panel("SM utilization", f"{rules.POD_COMPUTE}{_PODS}", "percentunit", _POD),
+                Panel("GPU temperature", _of_pods_gpu(names.CARD_TEMPERATURE), "celsius", _POD, steps=HOT),
+                Panel("GPU power", _of_pods_gpu(names.CARD_POWER), "watt", _POD),
+            ),
         ),
-        Panel(
-            "Refused memory requests",
-            f"sum by (namespace, pod) (increase({names.CONTAINER_REFUSALS}{_PODS}[$__rate_interval]))",
-            "none",
-            _POD,
-        ),
-        Panel("GPU temperature", _of_pods_gpu(names.CARD_TEMPERATURE), "celsius", _POD),
-        Panel("GPU power", _of_pods_gpu(names.CARD_POWER), "watt", _POD),
     ),
 )
 
 # --- by GPU -------------------------------------------------------------------------------------
-_NODES: Final = '{node=~"$node"}'
-_CARD: Final = "{{node}} GPU {{card}}"
 
 
-def _by_gpu(title: str, metric: names.Metric | rules.Rule, unit: str) -> Panel:
-    return Panel(title, f"{metric}{_NODES}", unit, _CARD)
+def _by_gpu(
+    title: str,
+    metric: names.Metric | rules.Rule,
+    unit: str,
+    steps: Steps = NEUTRAL,
+    *,
+    top: float | None = None,
+) -> Panel:
+    return Panel(title, f"{metric}{_NODES}", unit, _CARD, steps=steps, top=top)
 
+
+def _cards(series: Series) -> str:
+    """The query for the value of each GPU."""
+    return f"max by ({_SAME_CARD}) ({series}{_NODES})"
+
+
+_PACKING: Final = f"{_cards(rules.CARD_ALLOCATED)} / {_cards(names.CARD_MEMORY)}"
 
 NODE: Final = Dashboard(
-    "gpushare-node",
+    _NODE_UID,
     "GPU Node",
-    (Choice("node", str(names.CARD_INFO)),),
+    (_CLUSTERS, Choice("node", f"{names.CARD_INFO}{_ALL}")),
     (
-        _by_gpu("Memory used", names.CARD_USED, "bytes"),
-        _by_gpu("Memory allocated", rules.CARD_ALLOCATED, "bytes"),
-        _by_gpu("Allocatable memory", names.CARD_MEMORY, "bytes"),
-        _by_gpu("Free units", rules.CARD_FREE, "none"),
-        _by_gpu("GPU utilization", names.CARD_UTILIZATION, "percentunit"),
-        _by_gpu("Memory bandwidth utilization", names.CARD_MEMORY_UTILIZATION, "percentunit"),
-        _by_gpu("Temperature", names.CARD_TEMPERATURE, "celsius"),
-        _by_gpu("Power", names.CARD_POWER, "watt"),
-        _by_gpu("SM clock", names.CARD_SM_CLOCK, "hertz"),
-        _by_gpu("Memory clock", names.CARD_MEMORY_CLOCK, "hertz"),
-        _by_gpu("PCIe receive throughput", names.CARD_PCIE_RECEIVED, "Bps"),
-        _by_gpu("PCIe transmit throughput", names.CARD_PCIE_SENT, "Bps"),
-        Panel(
-            "ECC errors",
-            f"increase({names.CARD_ECC}{_NODES}[$__rate_interval])",
-            "none",
-            f"{_CARD} {{{{kind}}}}",
+        Row(
+            "GPUs",
+            (
+                Table(
+                    "GPUs",
+                    (("node", "Node"), ("card", "GPU")),
+                    (
+                        Column("Memory", _cards(names.CARD_MEMORY), "bytes"),
+                        Column("Allocated", _cards(rules.CARD_ALLOCATED), "bytes"),
+                        Column("Used", _cards(names.CARD_USED), "bytes"),
+                        Column("Allocated / total", _PACKING, "percentunit", OVER_IS_BAD),
+                        Column("Free units", _cards(rules.CARD_FREE), "none", ((-1, "red"), (0, "green"))),
+                        Column("GPU utilization", _cards(names.CARD_UTILIZATION), "percentunit"),
+                        Column("Temperature", _cards(names.CARD_TEMPERATURE), "celsius", HOT),
+                        Column("Power", _cards(names.CARD_POWER), "watt"),
+                    ),
+                ),
+                Panel("Memory allocated / total", _PACKING, "percentunit", _CARD, "bars", OVER_IS_BAD, top=1),
+            ),
         ),
-        Panel("XID errors", f"{names.CARD_XIDS}{_NODES}", "none", f"{_CARD} XID {{{{xid}}}}"),
+        Row(
+            "Containers",
+            (
+                _containers(
+                    "Containers on these nodes",
+                    _NODES,
+                    Link("Pod in GPU APP", _APP_UID, ("cluster", "namespace", "pod")),
+                ),
+            ),
+        ),
+        Row(
+            "Memory",
+            (
+                _by_gpu("Memory used", names.CARD_USED, "bytes"),
+                _by_gpu("Memory allocated", rules.CARD_ALLOCATED, "bytes"),
+                _by_gpu("Allocatable memory", names.CARD_MEMORY, "bytes"),
+                _by_gpu("Free units", rules.CARD_FREE, "none"),
+            ),
+        ),
+        Row(
+            "Utilization",
+            (
+                _by_gpu("GPU utilization", names.CARD_UTILIZATION, "percentunit", top=1),
+                _by_gpu("Memory bandwidth utilization", names.CARD_MEMORY_UTILIZATION, "percentunit", top=1),
+                _by_gpu("PCIe receive throughput", names.CARD_PCIE_RECEIVED, "Bps"),
+                _by_gpu("PCIe transmit throughput", names.CARD_PCIE_SENT, "Bps"),
+            ),
+        ),
+        Row(
+            "Hardware",
+            (
+                _by_gpu("Temperature", names.CARD_TEMPERATURE, "celsius", HOT),
+                _by_gpu("Power", names.CARD_POWER, "watt"),
+                _by_gpu("SM clock", names.CARD_SM_CLOCK, "hertz"),
+                _by_gpu("Memory clock", names.CARD_MEMORY_CLOCK, "hertz"),
+                Panel(
+                    "ECC errors",
+                    f"increase({names.CARD_ECC}{_NODES}[$__rate_interval])",
+                    "none",
+                    f"{_CARD} {{{{kind}}}}",
+                ),
+                Panel("XID errors", f"{names.CARD_XIDS}{_NODES}", "none", f"{_CARD} XID {{{{xid}}}}"),
+            ),
+        ),
     ),
 )
 
 # --- cluster ------------------------------------------------------------------------------------
-_NODE: Final = "{{node}}"
 
 
-def _number(title: str, expr: str | rules.Rule, unit: str) -> Panel:
-    return Panel(title, str(expr), unit, kind="number")
+def _number(title: str, expr: str, unit: str, steps: Steps = NEUTRAL) -> Panel:
+    return Panel(title, expr, unit, kind="number", steps=steps)
+
+
+def _sum(rule: rules.Rule) -> str:
+    return f"sum({rule}{_ALL})"
+
+
+def _by_node(series: Series) -> str:
+    return f"max by (cluster, node) ({series}{_ALL})"
+
+
+def _or_zero(expr: str) -> str:
+    """The number of series of a query, 0 without one."""
+    return f"count({expr}) or vector(0)"
 
 
 CLUSTER: Final = Dashboard(
     "gpushare-cluster",
     "GPU Cluster",
-    (),
+    (_CLUSTERS,),
     (
-        _number("Total GPU memory", rules.CLUSTER_MEMORY, "bytes"),
-        _number("Memory allocated / total", rules.CLUSTER_PACKING, "percentunit"),
-        _number("Memory used / allocated", rules.CLUSTER_MEMORY_USE, "percentunit"),
-        _number("Allocated but unused", rules.CLUSTER_WASTED, "bytes"),
-        _number("Free units", rules.CLUSTER_FREE, "none"),
-        _number("Most free units on one GPU", rules.CLUSTER_LARGEST_FREE, "none"),
-        _number("Fragmentation", rules.FRAGMENTATION, "percentunit"),
-        _number("Over-committed GPUs", f"max({names.CARDS_OVERCOMMITTED})", "none"),
-        Panel("Memory allocated / total by node", str(rules.NODE_PACKING), "percentunit", _NODE),
-        Panel("GPU utilization by node", str(rules.NODE_COMPUTE), "percentunit", _NODE),
-        Panel("Allocated but unused by node", str(rules.NODE_WASTED), "bytes", _NODE),
-        Panel("Allocated but unused, top 10 pods", f"topk(10, {rules.POD_WASTED})", "bytes", _POD),
-        Panel("Free units by node", str(rules.NODE_FREE), "none", _NODE),
-        Panel("Unschedulable GPUs", f"max by (node) ({names.CARDS_CLOSED})", "none", _NODE),
-        Panel("Pending pods", f"max({names.PENDING})", "none", "pending"),
-        Panel(
-            "Reservations by state",
-            f"max by (state) ({names.RESERVATIONS})",
-            "none",
-            "{{state}}",
+        Row(
+            "Problems",
+            (
+                _number(
+                    "Over-committed GPUs",
+                    f"sum(max by (cluster) ({names.CARDS_OVERCOMMITTED}{_ALL}))",
+                    "none",
+                    NONE_IS_GOOD,
+                ),
+                _number(
+                    "Leaders of the extender",
+                    f"min(sum by (cluster) ({names.EXTENDER_LEADS}{_ALL}))",
+                    "none",
+                    EXACTLY_ONE,
+                ),
+                _number(
+                    "Drivers that do not respond",
+                    _or_zero(f"{names.PLUGIN_NVML_UP}{_ALL} == 0"),
+                    "none",
+                    NONE_IS_GOOD,
+                ),
+                _number(
+                    "Unschedulable GPUs",
+                    f"sum(max by (cluster, node) ({names.CARDS_CLOSED}{_ALL}))",
+                    "none",
+                    NONE_IS_BETTER,
+                ),
+                _number(
+                    "Pending pods",
+                    f"sum(max by (cluster) ({names.PENDING}{_ALL}))",
+                    "none",
+                    NONE_IS_BETTER,
+                ),
+                _number(
+                    "Firing alerts",
+                    _or_zero(f'ALERTS{{{_CLUSTER},alertname=~"GpuShare.+",alertstate="firing"}}'),
+                    "none",
+                    NONE_IS_BETTER,
+                ),
+            ),
         ),
-        Panel(
-            "Binds per second",
-            f"sum by (reason) (rate({names.EXTENDER_BINDS}[$__rate_interval]))",
-            "ops",
-            "{{reason}}",
+        Row(
+            "Capacity",
+            (
+                _number("Total GPU memory", _sum(rules.CLUSTER_MEMORY), "bytes"),
+                _number(
+                    "Memory allocated / total",
+                    f"{_sum(rules.CLUSTER_ALLOCATED)} / {_sum(rules.CLUSTER_MEMORY)}",
+                    "percentunit",
+                    FULL_IS_TIGHT,
+                ),
+                _number(
+                    "Memory used / allocated",
+                    f"{_sum(rules.CLUSTER_USED)} / ({_sum(rules.CLUSTER_ALLOCATED)} > 0)",
+                    "percentunit",
+                ),
+                _number("Allocated but unused", _sum(rules.CLUSTER_WASTED), "bytes"),
+                _number("Free units", _sum(rules.CLUSTER_FREE), "none"),
+                _number("Most free units on one GPU", f"max({rules.CLUSTER_LARGEST_FREE}{_ALL})", "none"),
+                _number("Fragmentation", f"max({rules.FRAGMENTATION}{_ALL})", "percentunit"),
+            ),
         ),
-        Panel(
-            "Longest delay of the extender's event loop",
-            "histogram_quantile(1, sum by (le) "
-            f"(rate({names.EXTENDER_LOOP_DELAY}_bucket[$__rate_interval])))",
-            "s",
+        Row(
+            "Nodes",
+            (
+                Table(
+                    "Nodes",
+                    (("cluster", "Cluster"), ("node", "Node")),
+                    (
+                        Column("GPUs", f"count by (cluster, node) ({names.CARD_INFO}{_ALL})", "none"),
+                        Column("Memory", _by_node(rules.NODE_MEMORY), "bytes"),
+                        Column("Allocated / total", _by_node(rules.NODE_PACKING), "percentunit", OVER_IS_BAD),
+                        Column("Used / allocated", _by_node(rules.NODE_MEMORY_USE), "percentunit"),
+                        Column("GPU utilization", _by_node(rules.NODE_COMPUTE), "percentunit"),
+                        Column("Free units", _by_node(rules.NODE_FREE), "none"),
+                        Column("Unschedulable GPUs", _by_node(names.CARDS_CLOSED), "none", NONE_IS_BETTER),
+                    ),
+                    Link("Node in GPU Node", _NODE_UID, ("cluster", "node")),
+                ),
+            ),
+        ),
+        Row(
+            "Use",
+            (
+                _percent("Memory allocated / total by node", f"{rules.NODE_PACKING}{_ALL}", _NODE),
+                _percent("GPU utilization by node", f"{rules.NODE_COMPUTE}{_ALL}", _NODE),
+                Panel("Allocated but unused by node", f"{rules.NODE_WASTED}{_ALL}", "bytes", _NODE),
+                Panel(
+                    "Allocated but unused, top 10 pods",
+                    f"topk(10, {rules.POD_WASTED}{_ALL})",
+                    "bytes",
+                    _POD,
+                ),
+                Panel("Free units by node", f"{rules.NODE_FREE}{_ALL}", "none", _NODE),
+                Panel("Unschedulable GPUs by node", _by_node(names.CARDS_CLOSED), "none", _NODE),
+            ),
+        ),
+        Row(
+            "Scheduling",
+            (
+                Panel("Pods that wait", f"max by (cluster) ({names.PENDING}{_ALL})", "none", "pending"),
+                Panel(
+                    "Reservations by state",
+                    f"max by (cluster, state) ({names.RESERVATIONS}{_ALL})",
+                    "none",
+                    "{{state}}",
+                ),
+                Panel(
+                    "Binds per second",
+                    f"sum by (reason) (rate({names.EXTENDER_BINDS}{_ALL}[$__rate_interval]))",
+                    "ops",
+                    "{{reason}}",
+                ),
+                Panel(
+                    "Longest delay of the extender's event loop",
+                    "histogram_quantile(1, sum by (cluster, le) "
+                    f"(rate({names.EXTENDER_LOOP_DELAY}_bucket{_ALL}[$__rate_interval])))",
+                    "s",
+                ),
+            ),
         ),
     ),
 )
 
 PAGES: Final = (APP, NODE, CLUSTER)
-
-
-def as_json(page: Dashboard) -> str:
-    """Return the dashboard as JSON for import into Grafana."""
-    board = sdk.Dashboard(page.title).uid(page.uid).tags(["gpushare"])
-    board.time("now-1h", "now").refresh("30s").timezone("browser").editable()
-    for variable in _variables(page.choices):
-        board.with_variable(variable)
-    for panel in page.panels:
-        board.with_panel(_panel(panel))
-    return JSONEncoder(sort_keys=True, indent=1, ensure_ascii=False).encode(board.build()) + "\n"
-
-
-def _variables(choices: Iterable[Choice]) -> Iterable[sdk.DatasourceVariable | sdk.QueryVariable]:
-    yield sdk.DatasourceVariable("datasource").label("Prometheus").type("prometheus")
-    for choice in choices:
-        query = f"label_values({choice.series}, {choice.name})"
-        variable = sdk.QueryVariable(choice.name).query(query).datasource(_SOURCE)
-        variable.refresh(VariableRefresh.ON_TIME_RANGE_CHANGED).sort(VariableSort.ALPHABETICAL_ASC)
-        yield variable.multi(multi=True).include_all(include_all=True).all_value(".*")
-
-
-def _panel(panel: Panel) -> timeseries.Panel | stat.Panel:
-    made = timeseries.Panel().legend(_LEGEND) if panel.kind == "graph" else stat.Panel()
-    height, width = _SIZES[panel.kind]
-    query = prometheus.Dataquery().expr(panel.expr).legend_format(panel.legend).ref_id("A")
-    made.title(panel.title).unit(panel.unit).datasource(_SOURCE).height(height).span(width)
-    made.with_target(query.datasource(_SOURCE))
-    return made

@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,26 +12,56 @@ import yaml
 from gpushare.contract import RUNBOOKS, RUNBOOKS_URL
 from gpushare.monitoring import adapter, catalogue
 from gpushare.monitoring.alerts import ALERTS, Alert
-from gpushare.monitoring.dashboards import PAGES
+from gpushare.monitoring.dashboards import CLUSTER, PAGES, Dashboard, Table
 from gpushare.monitoring.rules import RULES
 from tools.monitoring_files import FOLDER, descriptions, texts
 
 ROOT = Path(__file__).parents[3]
+
+
+def queries(page: Dashboard) -> Iterator[tuple[str, str]]:
+    """Title and query of each panel, and of each column of a table."""
+    for panel in (panel for row in page.rows for panel in row.panels):
+        if isinstance(panel, Table):
+            yield from ((f"{panel.title}, {each.title}", each.expr) for each in panel.columns)
+        else:
+            yield panel.title, panel.expr
+
+
+def board_of(page: Dashboard) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(texts()[f"dashboards/{page.uid.replace('gpushare', 'gpu')}.json"])
+    return found
+
+
 EXPORTED = {
     f"{each}_bucket" if each.kind == "histogram" else str(each)
     for each in catalogue.ALL
     if each not in catalogue.DERIVED
 }
 RECORDS = [rule.record for rule in RULES]
-PROMETHEUS_OWN = {"up"}
+PROMETHEUS_OWN = {"up", "ALERTS"}
 QUERIES = {
     **{rule.record: rule.expr for rule in RULES},
     **{alert.name: alert.expr for alert in ALERTS},
-    **{f"{page.title}: {panel.title}": panel.expr for page in PAGES for panel in page.panels},
+    **{f"{page.title}: {title}": expr for page in PAGES for title, expr in queries(page)},
     **{f"{page.title}: ${choice.name}": choice.series for page in PAGES for choice in page.choices},
 }
 NO_SERIES = {
-    *("sum", "min", "max", "avg", "abs", "topk", "absent", "group", "rate", "increase", "time"),
+    *(
+        "sum",
+        "min",
+        "max",
+        "avg",
+        "abs",
+        "topk",
+        "absent",
+        "group",
+        "count",
+        "vector",
+        "rate",
+        "increase",
+        "time",
+    ),
     "histogram_quantile",
     *("max_over_time", "last_over_time", "by", "on", "group_left", "or", "and", "unless", "offset", "bool"),
 }
@@ -149,20 +180,27 @@ def test_the_adapter_rules_are_those_of_the_ack_documentation() -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.title)
-def test_a_dashboard_has_a_unique_uid_and_the_selected_data_source(page: Any) -> None:
+def test_a_dashboard_has_a_unique_uid_and_the_selected_data_source(page: Dashboard) -> None:
     assert len({each.uid for each in PAGES}) == len(PAGES)
-    board = json.loads(texts()[f"dashboards/{page.uid.replace('gpushare', 'gpu')}.json"])
+    board = board_of(page)
     assert board["uid"] == page.uid
-    used = {name for panel in page.panels for name in re.findall(r'"\$(\w+)"', panel.expr)}
+    used = {name for _, expr in queries(page) for name in re.findall(r'"\$(\w+)"', expr)}
     assert used == {choice.name for choice in page.choices}
     assert {each["name"] for each in board["templating"]["list"]} == {"datasource", *used}
-    sources = {panel["datasource"]["uid"] for panel in board["panels"]}
-    assert sources == {"${datasource}"}
+    panels = [panel for panel in board["panels"] if panel["type"] != "row"]
+    assert {panel["datasource"]["uid"] for panel in panels} == {"${datasource}"}
+    assert {each["datasource"]["uid"] for panel in panels for each in panel["targets"]} == {"${datasource}"}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.title)
-def test_panels_do_not_overlap(page: Any) -> None:
-    board = json.loads(texts()[f"dashboards/{page.uid.replace('gpushare', 'gpu')}.json"])
+def test_every_query_is_of_the_selected_clusters(page: Dashboard) -> None:
+    for title, expr in queries(page):
+        assert 'cluster=~"$cluster"' in expr, title
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.title)
+def test_panels_do_not_overlap_and_have_numbers(page: Dashboard) -> None:
+    board = board_of(page)
     taken = [
         (x, y)
         for place in (panel["gridPos"] for panel in board["panels"])
@@ -171,3 +209,35 @@ def test_panels_do_not_overlap(page: Any) -> None:
     ]
     assert len(set(taken)) == len(taken)
     assert max(x for x, _ in taken) < 24
+    numbers = [panel["id"] for panel in board["panels"]]
+    assert len(set(numbers)) == len(numbers)
+
+
+def color(page: Dashboard, title: str, value: float) -> str:
+    """The color that Grafana gives a value: that of the last threshold that is not above it."""
+    (panel,) = [each for each in board_of(page)["panels"] if each["title"] == title]
+    steps = panel["fieldConfig"]["defaults"]["thresholds"]["steps"]
+    colors: list[str] = [each["color"] for each in steps if each["value"] is None or each["value"] <= value]
+    return colors[-1]
+
+
+def test_a_healthy_cluster_is_green_and_one_overcommitted_gpu_is_red() -> None:
+    assert color(CLUSTER, "Over-committed GPUs", 0) == "green"
+    assert color(CLUSTER, "Over-committed GPUs", 1) == "red"
+    assert [color(CLUSTER, "Leaders of the extender", leaders) for leaders in range(3)] == [
+        "red",
+        "green",
+        "red",
+    ]
+    assert {color(CLUSTER, title, 80) for title in ("Free units", "Total GPU memory")} == {"blue"}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.title)
+def test_a_link_of_a_table_leads_to_a_dashboard_with_these_variables(page: Dashboard) -> None:
+    choices = {each.uid: {choice.name for choice in each.choices} for each in PAGES}
+    tables = [panel for row in page.rows for panel in row.panels if isinstance(panel, Table)]
+    assert tables
+    for each in tables:
+        if each.link:
+            assert set(each.link.variables) == choices[each.link.uid]
+            assert set(each.link.variables) <= {"cluster", *dict(each.labels)}

@@ -1,0 +1,174 @@
+"""Dashboards as Grafana's JSON.
+
+Grafana's SDK, a build dependency, belongs here: no daemon imports this module. Panels and queries are in
+``dashboards``.
+"""
+
+from collections.abc import Iterable
+from itertools import count
+from string import ascii_uppercase
+from typing import Any, Final
+
+from grafana_foundation_sdk.builders import bargauge, prometheus, stat, table, timeseries
+from grafana_foundation_sdk.builders import dashboard as sdk
+from grafana_foundation_sdk.builders.common import ReduceDataOptions, VizLegendOptions, VizTooltipOptions
+from grafana_foundation_sdk.cog.encoder import JSONEncoder
+from grafana_foundation_sdk.models.common import (
+    BigValueColorMode,
+    DataSourceRef,
+    LegendDisplayMode,
+    TooltipDisplayMode,
+    VizOrientation,
+)
+from grafana_foundation_sdk.models.dashboard import (
+    DashboardCursorSync,
+    DashboardLinkType,
+    DataTransformerConfig,
+    DynamicConfigValue,
+    FieldColorModeId,
+    Threshold,
+    ThresholdsMode,
+    VariableRefresh,
+    VariableSort,
+)
+from grafana_foundation_sdk.models.prometheus import PromQueryFormat
+
+from gpushare.monitoring.dashboards import Choice, Color, Column, Dashboard, Kind, Link, Panel, Steps, Table
+
+_TAG: Final = "gpushare"
+_SOURCE: Final = DataSourceRef(type_val="prometheus", uid="${datasource}")
+_LEGEND: Final = VizLegendOptions().show_legend(show_legend=True).display_mode(LegendDisplayMode.LIST)
+_TOOLTIP: Final = VizTooltipOptions().mode(TooltipDisplayMode.MULTI)
+_LAST: Final = ReduceDataOptions().calcs(["lastNotNull"])
+_SIZES: Final[dict[Kind, tuple[int, int]]] = {"graph": (8, 12), "number": (4, 4), "bars": (8, 24)}
+"""Height and width of a panel; a dashboard is 24 wide."""
+_TABLE: Final = (9, 24)
+_Plot = timeseries.Panel | stat.Panel | bargauge.Panel
+
+
+def as_json(page: Dashboard) -> str:
+    """Return the dashboard as JSON for import into Grafana."""
+    board = sdk.Dashboard(page.title).uid(page.uid).tags([_TAG]).tooltip(DashboardCursorSync.CROSSHAIR)
+    board.time("now-1h", "now").refresh("30s").timezone("browser").editable().link(_others())
+    for variable in _variables(page.choices):
+        board.with_variable(variable)
+    numbers = count(1)
+    for row in page.rows:
+        board.with_row(sdk.Row(row.title).id(next(numbers)))
+        for panel in row.panels:
+            made = _table(panel) if isinstance(panel, Table) else _panel(panel)
+            board.with_panel(made.id(next(numbers)))
+    return JSONEncoder(sort_keys=True, indent=1, ensure_ascii=False).encode(board.build()) + "\n"
+
+
+def _others() -> sdk.DashboardLink:
+    """A menu with all dashboards of this project."""
+    link = sdk.DashboardLink("gpushare").type(DashboardLinkType.DASHBOARDS).tags([_TAG])
+    return link.as_dropdown(as_dropdown=True).include_vars(include_vars=True).keep_time(keep_time=True)
+
+
+def _variables(choices: Iterable[Choice]) -> Iterable[sdk.DatasourceVariable | sdk.QueryVariable]:
+    yield sdk.DatasourceVariable("datasource").label("Prometheus").type("prometheus")
+    for choice in choices:
+        query = f"label_values({choice.series}, {choice.name})"
+        variable = sdk.QueryVariable(choice.name).query(query).datasource(_SOURCE)
+        variable.refresh(VariableRefresh.ON_TIME_RANGE_CHANGED).sort(VariableSort.ALPHABETICAL_ASC)
+        yield variable.multi(multi=True).include_all(include_all=True).all_value(".*")
+
+
+def _panel(panel: Panel) -> _Plot:
+    made = _plot(panel)
+    height, width = _SIZES[panel.kind]
+    made.title(panel.title).unit(panel.unit).datasource(_SOURCE).height(height).span(width)
+    made.thresholds(_thresholds(panel.steps))
+    if panel.top is not None:
+        made.min(0).max(panel.top)
+    return made.with_target(_query(panel.expr, "A").legend_format(panel.legend))
+
+
+def _plot(panel: Panel) -> _Plot:
+    by_value = sdk.FieldColor().mode(FieldColorModeId.THRESHOLDS)
+    match panel.kind:
+        case "graph":
+            return timeseries.Panel().legend(_LEGEND).tooltip(_TOOLTIP)
+        case "number":
+            return (
+                stat.Panel().color_scheme(by_value).color_mode(BigValueColorMode.VALUE).reduce_options(_LAST)
+            )
+        case "bars":
+            bars = bargauge.Panel().color_scheme(by_value).reduce_options(_LAST)
+            return bars.orientation(VizOrientation.HORIZONTAL)
+
+
+def _query(expr: str, name: str) -> prometheus.Dataquery:
+    return prometheus.Dataquery().expr(expr).ref_id(name).datasource(_SOURCE)
+
+
+def _thresholds(steps: Steps) -> sdk.ThresholdsConfig:
+    return (
+        sdk.ThresholdsConfig()
+        .mode(ThresholdsMode.ABSOLUTE)
+        .steps([Threshold(*each) for each in _open(steps)])
+    )
+
+
+def _open(steps: Steps) -> Iterable[tuple[float | None, Color]]:
+    """The first color has no lower bound."""
+    (_, base), *others = steps
+    return [(None, base), *others]
+
+
+# --- tables -------------------------------------------------------------------------------------
+
+
+def _table(shown: Table) -> table.Panel:
+    """One query for each column; Grafana merges the results by their labels."""
+    height, width = _TABLE
+    made = table.Panel().title(shown.title).datasource(_SOURCE).height(height).span(width)
+    for name, column in _named(shown):
+        made.with_target(_query(column.expr, name).instant().format(PromQueryFormat.TABLE))
+        made.override_by_name(column.title, _column_style(column))
+    made.with_transformation(DataTransformerConfig("merge", options={}))
+    made.with_transformation(DataTransformerConfig("organize", options=_organized(shown)))
+    if "cluster" not in dict(shown.labels):
+        # Links read it.
+        made.override_by_name("cluster", [DynamicConfigValue("custom.hidden", value=True)])
+    if shown.link:
+        _, title = shown.labels[0]
+        made.override_by_name(title, [_links(shown.link)])
+    return made
+
+
+def _named(shown: Table) -> Iterable[tuple[str, Column]]:
+    """The columns with the names of their queries."""
+    return zip(ascii_uppercase, shown.columns, strict=False)
+
+
+def _organized(shown: Table) -> dict[str, Any]:
+    """Order and titles of the columns, without the time."""
+    labels = dict(shown.labels)
+    values = {
+        f"Value #{name}": each.title for name, each in zip(ascii_uppercase, shown.columns, strict=False)
+    }
+    order = [*labels, *values]
+    return {
+        "excludeByName": {"Time": True},
+        "indexByName": {name: position for position, name in enumerate(order)},
+        "renameByName": {**labels, **values},
+    }
+
+
+def _column_style(column: Column) -> list[DynamicConfigValue]:
+    found = [DynamicConfigValue("unit", column.unit)]
+    if column.steps:
+        found += [
+            DynamicConfigValue("thresholds", _thresholds(column.steps).build()),
+            DynamicConfigValue("custom.cellOptions", {"type": "color-text"}),
+        ]
+    return found
+
+
+def _links(link: Link) -> DynamicConfigValue:
+    variables = "&".join(f"var-{name}=${{__data.fields.{name}}}" for name in link.variables)
+    url = f"/d/{link.uid}?{variables}&${{__url_time_range}}"
+    return DynamicConfigValue("links", [{"title": link.title, "url": url}])
