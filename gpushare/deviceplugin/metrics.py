@@ -2,10 +2,8 @@
 
 from typing import Final
 
-from prometheus_client import CollectorRegistry
-
 from gpushare.monitoring import catalogue
-from gpushare.monitoring.families import counter, gauge, histogram
+from gpushare.monitoring.families import counter, daemon_registry, gauge, histogram
 
 _BUCKETS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 _EVENTS: Final = "events"
@@ -16,7 +14,7 @@ class PluginMetrics:
     """All metric families of ``catalogue.DEVICE_PLUGIN``."""
 
     def __init__(self) -> None:
-        registry = self.registry = CollectorRegistry()
+        registry = self.registry = daemon_registry()
         self.allocations = counter(catalogue.PLUGIN_ALLOCATIONS, registry)
         self.latency = histogram(catalogue.PLUGIN_LATENCY, registry, _BUCKETS)
         self.corrected = counter(catalogue.PLUGIN_CORRECTED, registry)

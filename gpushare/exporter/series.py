@@ -20,7 +20,7 @@ from gpushare.exporter.usage import NodeUsage, Use, node_usage
 from gpushare.model.readings import CardReading
 from gpushare.monitoring import catalogue as names
 from gpushare.monitoring.catalogue import Metric
-from gpushare.monitoring.families import Point, Series
+from gpushare.monitoring.families import Point, Series, build_info
 
 _MAKE: Final = "nvidia"
 
@@ -107,12 +107,20 @@ def series_of(snapshot: Snapshot, *, each_process: bool = False) -> list[Series]
     cards = snapshot.readings.cards if snapshot.readings else ()
     usage = node_usage(snapshot, each_process=each_process)
     found = [
+        build_info(),
+        *_driver(snapshot),
         *_cards(cards, snapshot.node_name),
         *_containers(usage, snapshot.node_name, each_process=each_process),
         *limits(snapshot, usage),
         *_sources(snapshot),
     ]
     return [each for each in found if each.points]
+
+
+def _driver(snapshot: Snapshot) -> Iterator[Series]:
+    readings = snapshot.readings
+    if readings and readings.driver:
+        yield Series(names.DRIVER_INFO, [((snapshot.node_name, readings.driver, readings.cuda or ""), 1)])
 
 
 # --- cards --------------------------------------------------------------------------------------

@@ -3,10 +3,8 @@
 Names come from ``gpushare.monitoring.catalogue``.
 """
 
-from prometheus_client import CollectorRegistry
-
 from gpushare.monitoring import catalogue
-from gpushare.monitoring.families import counter, gauge, histogram
+from gpushare.monitoring.families import counter, daemon_registry, gauge, histogram
 
 _BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
 _DELAY_BUCKETS = (0.005, 0.01, 0.02, 0.03, 0.04, 0.05, 0.075, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
@@ -16,7 +14,7 @@ class ExtenderMetrics:
     """All families, on a separate registry."""
 
     def __init__(self) -> None:
-        registry = self.registry = CollectorRegistry()
+        registry = self.registry = daemon_registry()
         self.requests = counter(catalogue.EXTENDER_REQUESTS, registry)
         self.latency = histogram(catalogue.EXTENDER_LATENCY, registry, _BUCKETS)
         self.binds = counter(catalogue.EXTENDER_BINDS, registry)

@@ -8,11 +8,11 @@ from typing import Any, Final
 
 import click
 import structlog
-from prometheus_client import CollectorRegistry
 
 from gpushare.contract import SCHEDULER_NAMING_OPS_PORT, SCHEDULER_NAMING_PATH, SCHEDULER_NAMING_PORT
 from gpushare.errors import InvalidRequest
 from gpushare.extender.scheduler_name import reviewed
+from gpushare.monitoring.families import daemon_registry
 from gpushare.runtime.admin_server import AdminRoutes, rendering
 from gpushare.runtime.daemon import serve, stop_event
 from gpushare.runtime.flags import api_service_options, check_api_service, daemon_options, run_daemon
@@ -73,7 +73,7 @@ async def run(settings: WebhookSettings) -> None:
         bind_socket(settings.host, settings.port) as listener,
         bind_socket(settings.ops_host, settings.ops_port) as ops_listener,
     ):
-        admin = AdminRoutes(rendering(CollectorRegistry()), live=lambda: None, ready=lambda: None)
+        admin = AdminRoutes(rendering(daemon_registry()), live=lambda: None, ready=lambda: None)
         server = HttpServer(routes(settings.scheduler), max_body=_MAX_BODY_BYTES, tls=tls.context)
         ports = {"port": listener.getsockname()[1], "ops_port": ops_listener.getsockname()[1]}
         log.info("started", **ports, scheduler=settings.scheduler)

@@ -7,14 +7,13 @@ import asyncio
 from collections.abc import Mapping
 
 import structlog
-from prometheus_client import CollectorRegistry
 
 from gpushare.errors import ConfigError
 from gpushare.installer.install import install, prune, withdraw
 from gpushare.installer.settings import InstallerSettings
 from gpushare.isolation.versions import current_version, versions_in_use
 from gpushare.monitoring.catalogue import LIBRARY_INFO
-from gpushare.monitoring.families import gauge
+from gpushare.monitoring.families import daemon_registry, gauge
 from gpushare.runtime.admin_server import AdminRoutes, rendering
 from gpushare.runtime.daemon import serve, stop_event
 from gpushare.runtime.listener import bind_socket
@@ -39,7 +38,7 @@ class LibraryInstaller:
         self._settings = settings
         self._retained: Mapping[str, str] = {}
         self.problem: str | None = "the first round has not finished"
-        self.registry = CollectorRegistry()
+        self.registry = daemon_registry()
         self._info = gauge(LIBRARY_INFO, self.registry)
 
     async def run(self) -> None:

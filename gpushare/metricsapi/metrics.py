@@ -4,11 +4,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from prometheus_client import CollectorRegistry
-
 from gpushare.errors import SourceError
 from gpushare.monitoring import catalogue
-from gpushare.monitoring.families import counter, gauge, histogram
+from gpushare.monitoring.families import counter, daemon_registry, gauge, histogram
 
 _BUCKETS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
 
@@ -17,7 +15,7 @@ class ApiMetrics:
     """All metrics of ``catalogue.METRICS_API``."""
 
     def __init__(self) -> None:
-        registry = self.registry = CollectorRegistry()
+        registry = self.registry = daemon_registry()
         self.requests = counter(catalogue.API_REQUESTS, registry)
         self.latency = histogram(catalogue.API_LATENCY, registry, _BUCKETS)
         self.reviews = counter(catalogue.API_REVIEWS, registry)

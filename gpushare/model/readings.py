@@ -80,10 +80,15 @@ class CardReading:
 
 @dataclass(frozen=True, slots=True)
 class Readings:
-    """All GPUs of a machine. ``unreadable`` maps the indices of those that fail to the driver's reason."""
+    """All GPUs of a machine. ``unreadable`` maps the indices of those that fail to the driver's reason.
+
+    ``driver`` is its version, ``cuda`` the newest CUDA version that it supports.
+    """
 
     cards: tuple[CardReading, ...]
     unreadable: Mapping[int, str] = field(default_factory=dict)
+    driver: str | None = None
+    cuda: str | None = None
 
 
 UNCOUNTED_BYTES: Final = 512 * 1024 * 1024

@@ -33,6 +33,14 @@ class Group(list[Metric]):
         return self[-1]
 
 
+# --- every daemon -------------------------------------------------------------------------------
+
+COMMON: Final = Group()
+
+BUILD_INFO: Final = COMMON.metric(
+    "gpushare_build_info", "gauge", "Version of the daemon that serves this page; always 1.", "version"
+)
+
 # --- extender -----------------------------------------------------------------------------------
 
 EXTENDER: Final = Group()
@@ -316,6 +324,14 @@ def _container(name: str, text: str, kind: Kind = "gauge") -> Metric:
     return EXPORTER.metric(f"gpushare_container_{name}", kind, text, *_CONTAINER)
 
 
+DRIVER_INFO: Final = EXPORTER.metric(
+    "gpushare_driver_info",
+    "gauge",
+    "The driver of a node and the newest CUDA version that it supports; always 1.",
+    "node",
+    "driver",
+    "cuda",
+)
 CARD_INFO: Final = _card("info", "A GPU that the driver reports; always 1.", "model", "pci")
 CARD_MEMORY: Final = _card("memory_bytes", "Allocatable memory: total memory without the driver's reserve.")
 CARD_USED: Final = _card("memory_used_bytes", "Memory used.")
@@ -487,4 +503,4 @@ DCGM_GPU_MEM_USED_RATIO: Final = DERIVED.metric(
     "PodName",
 )
 
-ALL: Final = (*EXTENDER, *DEVICE_PLUGIN, *EXPORTER, *METRICS_API, *ISOLATION, *MPS, *DERIVED)
+ALL: Final = (*COMMON, *EXTENDER, *DEVICE_PLUGIN, *EXPORTER, *METRICS_API, *ISOLATION, *MPS, *DERIVED)

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client import Metric as Family
 
-from gpushare.monitoring.catalogue import Metric
+from gpushare import __version__
+from gpushare.monitoring.catalogue import BUILD_INFO, Metric
 
 Point = tuple[tuple[str, ...], float]
 """Label values, in the order of the metric's ``labels``, and the number."""
@@ -18,6 +19,18 @@ class Series:
 
     metric: Metric
     points: Sequence[Point]
+
+
+def daemon_registry() -> CollectorRegistry:
+    """Return a registry with what every daemon serves."""
+    registry = CollectorRegistry()
+    gauge(BUILD_INFO, registry).labels(__version__).set(1)
+    return registry
+
+
+def build_info() -> Series:
+    """Return the same for a daemon without a registry."""
+    return Series(BUILD_INFO, [((__version__,), 1)])
 
 
 def counter(metric: Metric, registry: CollectorRegistry) -> Counter:

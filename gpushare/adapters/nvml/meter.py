@@ -15,7 +15,7 @@ import structlog
 from gpushare.adapters.nvml.events import Events
 from gpushare.adapters.nvml.library import Library, NvmlRefusal
 from gpushare.adapters.nvml.processes import read_processes, since
-from gpushare.adapters.nvml.reading import usable_mib
+from gpushare.adapters.nvml.reading import cuda_version, usable_mib
 from gpushare.model.readings import CardReading, Readings
 
 log = structlog.get_logger()
@@ -80,7 +80,8 @@ class Meter:
             else:
                 cards.append(self._with_xids(card) if reported else CardReading(**card))
         self._last_read_us = now_us
-        return Readings(tuple(cards), unreadable)
+        driver = library.maybe("nvmlSystemGetDriverVersion")
+        return Readings(tuple(cards), unreadable, driver, cuda_version(library))
 
     def _take_xids(self, library: Library) -> bool:
         """Count new XID errors; return whether the driver reports them at all."""

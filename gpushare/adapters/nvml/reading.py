@@ -35,7 +35,7 @@ def read_inventory(library: Library, sysfs: Path) -> Inventory:
             unreadable[index] = str(refusal)
     return Inventory(
         driver=library.call("nvmlSystemGetDriverVersion"),
-        cuda=_cuda(library),
+        cuda=cuda_version(library),
         gpus=tuple(gpu for _, gpu in gpus.values()),
         links=read_links(library, gpus),
         unreadable=unreadable,
@@ -115,7 +115,7 @@ def _read_gpu(library: Library, handle: Any, index: int, sysfs: Path) -> Gpu:
     )
 
 
-def _cuda(library: Library) -> str | None:
+def cuda_version(library: Library) -> str | None:
     """Return the newest CUDA version that the driver supports. NVML returns 1000 × major + 10 × minor."""
     version = library.maybe("nvmlSystemGetCudaDriverVersion_v2")
     return None if version is None else f"{version // 1000}.{version % 1000 // 10}"

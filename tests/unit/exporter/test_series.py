@@ -85,7 +85,13 @@ def test_a_gpu_with_all_values_has_every_metric_of_the_catalogue() -> None:
         at=1.0,
         took_s={"nvml": 0.1},
     )
-    assert {each.metric for each in series_of(found)} == set(catalogue.EXPORTER)
+    found = replace(found, readings=Readings((card,), driver="580.65.06", cuda="13.0"))
+    assert {each.metric for each in series_of(found)} == {*catalogue.COMMON, *catalogue.EXPORTER}
+
+
+def test_the_driver_is_known_even_without_a_cuda_version() -> None:
+    found = replace(busy(), readings=Readings((), driver="418.87"))
+    assert values(found, "gpushare_driver_info", "node", "driver", "cuda") == {("n", "418.87", ""): 1}
 
 
 def test_pids_are_exported_only_on_request() -> None:
@@ -277,6 +283,7 @@ def test_missing_sources_remove_series_and_add_none() -> None:
 
 def test_without_a_driver_only_series_of_the_exporter_remain() -> None:
     assert names(replace(busy(), readings=None)) == {
+        "gpushare_build_info",
         "gpushare_exporter_source_up",
         "gpushare_exporter_unreadable_regions",
     }

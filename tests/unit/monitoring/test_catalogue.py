@@ -71,7 +71,7 @@ def extender_families() -> Iterable[Family]:
 )
 def test_a_daemon_serves_the_metrics_of_its_group(group: Group, make: Callable[[], Iterable[Family]]) -> None:
     served = {(each.name, each.type, each.documentation) for each in make()}
-    assert served == {(each.name, each.kind, each.help) for each in group}
+    assert served == {(each.name, each.kind, each.help) for each in (*catalogue.COMMON, *group)}
 
 
 class Collected:

@@ -64,6 +64,17 @@ async def test_processes_are_read_with_every_era(
     assert second.processes == ()
 
 
+@pytest.mark.parametrize("era", ERAS)
+async def test_readings_have_the_versions_of_the_inventory(
+    era: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    load(NvmlStub(tmp_path, era=era, cards=[card("T4")]), monkeypatch)
+    async with Nvml() as gpus:
+        found, inventory = await gpus.readings(), await gpus.inventory()
+    assert (found.driver, found.cuda) == (inventory.driver, inventory.cuda)
+    assert str(found.driver).startswith(f"{era}.")
+
+
 @pytest.mark.parametrize(
     ("era", "reserved", "remapped"),
     [(418, None, None), (440, None, None), (470, None, 0), (535, 669 * MIB, 0), (580, 669 * MIB, 0)],
