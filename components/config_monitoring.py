@@ -55,6 +55,9 @@ class Exporter:
     default."""
     interval_seconds: int = 15
     """Interval between readings."""
+    dcgm_devices: bool = True
+    """Whether to export ``DCGM_FI_DEV_*``. Set it to false beside NVIDIA's dcgm-exporter, which has these
+    metrics too."""
     kubelet_root: str = "/var/lib/kubelet"
     """Root folder of the kubelet on the nodes."""
     runtime_class: str | None = None

@@ -72,6 +72,7 @@ def _container(settings: Exporter) -> Object:
             "gpushare",
             "exporter",
             f"--interval-seconds={settings.interval_seconds}",
+            *([] if settings.dcgm_devices else ["--no-dcgm-devices"]),
             *driver_root_flag(settings.driver_root),
         ],
         "env": [field_env("NODE_NAME", "spec.nodeName"), {"name": "OPS_PORT", "value": str(EXPORTER_PORT)}],

@@ -30,7 +30,11 @@ async def run(settings: ExporterSettings) -> None:
             node = Mirror(client, own_node(settings.node))
             sampler = Sampler(settings, gpus, pods, node)
             exposition = Exposition(
-                sampler, settings.node, settings.stale_s, each_process=settings.each_process
+                sampler,
+                settings.node,
+                settings.stale_s,
+                each_process=settings.each_process,
+                dcgm_devices=settings.dcgm_devices,
             )
             app = _app(sampler, exposition, settings.stale_s)
             log.info("started", node=settings.node, ops_port=listener.getsockname()[1], api=client.host)

@@ -23,11 +23,14 @@ _Encode = Callable[[Any], bytes]
 class Exposition:
     """Renders the sampler's snapshots; one older than ``stale_s`` seconds counts as empty."""
 
-    def __init__(self, sampler: Sampler, node: str, stale_s: float, *, each_process: bool) -> None:
+    def __init__(
+        self, sampler: Sampler, node: str, stale_s: float, *, each_process: bool, dcgm_devices: bool
+    ) -> None:
         self._sampler = sampler
         self._nothing = Snapshot(node)
         self._stale_s = stale_s
         self._each_process = each_process
+        self._dcgm_devices = dcgm_devices
         self._taken: Snapshot | None = None
         self._families: Sequence[Family] = ()
         self._pages: dict[str, tuple[_Encode, bytes]] = {}
@@ -61,6 +64,6 @@ class Exposition:
 
     def _take(self) -> None:
         self._taken = self._current
-        series = series_of(self._taken, each_process=self._each_process)
+        series = series_of(self._taken, each_process=self._each_process, dcgm_devices=self._dcgm_devices)
         self._families = [family(each) for each in series]
         self._pages = {}

@@ -28,6 +28,11 @@ from gpushare.runtime.flags import DRIVER_ROOT, NODE_NAME, SECONDS, daemon_optio
     help="Export DCGM_CUSTOM_PROCESS_* for each process, with a label pid: many short-lived series.",
 )
 @click.option(
+    "--dcgm-devices/--no-dcgm-devices",
+    default=True,
+    help="Export DCGM_FI_DEV_*. NVIDIA's dcgm-exporter has them too: beside it, sums would count GPUs twice.",
+)
+@click.option(
     "--pod-resources-socket",
     type=click.Path(path_type=Path),
     default=Path(POD_RESOURCES_SOCKET),
@@ -73,6 +78,7 @@ def settings_of(flags: Mapping[str, Any]) -> ExporterSettings:
         deadline_s=deadline_s,
         stale_s=stale_s,
         each_process=flags["process_ids"],
+        dcgm_devices=flags["dcgm_devices"],
         pod_resources=flags["pod_resources_socket"],
         proc=flags["proc_root"],
         isolation_state=flags["isolation_state"],

@@ -102,7 +102,7 @@ _KINDS: Final = (
 )
 
 
-def series_of(snapshot: Snapshot, *, each_process: bool = False) -> list[Series]:
+def series_of(snapshot: Snapshot, *, each_process: bool = False, dcgm_devices: bool = True) -> list[Series]:
     """Return all series of a snapshot; metrics without known values are omitted."""
     cards = snapshot.readings.cards if snapshot.readings else ()
     usage = node_usage(snapshot, each_process=each_process)
@@ -114,7 +114,7 @@ def series_of(snapshot: Snapshot, *, each_process: bool = False) -> list[Series]
         *limits(snapshot, usage),
         *_sources(snapshot),
     ]
-    return [each for each in found if each.points]
+    return [each for each in found if each.points and (dcgm_devices or not names.is_of_dcgm(each.metric))]
 
 
 def _driver(snapshot: Snapshot) -> Iterator[Series]:

@@ -231,6 +231,7 @@ PLUGIN_REGIONS: Final = DEVICE_PLUGIN.metric(
 
 EXPORTER: Final = Group()
 
+_DCGM_DEVICE: Final = "DCGM_FI_DEV_"
 _DCGM_CARD: Final = ("NodeName", "UUID", "gpu", "device", "modelName")
 _DCGM_CONTAINER: Final = ("NodeName", "NamespaceName", "PodName", "ContainerName", *_DCGM_CARD[1:])
 _CADVISOR: Final = ("namespace", "pod", "container", "make", "model", "acc_id")
@@ -239,7 +240,12 @@ PID_LABEL: Final = "pid"
 
 
 def _device(name: str, text: str, kind: Kind = "gauge") -> Metric:
-    return EXPORTER.metric(f"DCGM_FI_DEV_{name}", kind, text, *_DCGM_CARD)
+    return EXPORTER.metric(f"{_DCGM_DEVICE}{name}", kind, text, *_DCGM_CARD)
+
+
+def is_of_dcgm(metric: Metric) -> bool:
+    """Whether NVIDIA's dcgm-exporter has a metric of that name."""
+    return metric.name.startswith(_DCGM_DEVICE)
 
 
 def _custom(name: str, text: str) -> Metric:

@@ -72,7 +72,8 @@ def test_flags_in_the_docs_exist() -> None:
     named = {flag for page in PAGES for flag in re.findall(r"`(--[a-z][a-z-]+)", page.read_text())}
     groups = (*top.commands.values(), *isolation.commands.values(), *scheduler_manifest.commands.values())
     commands = (extender, device_plugin, exporter, metrics_api, *groups)
-    known = {opt for command in commands for param in command.params for opt in param.opts}
+    parameters = [param for command in commands for param in command.params]
+    known = {opt for param in parameters for opt in (*param.opts, *param.secondary_opts)}
     others = {
         "--nodes",
         "--format",

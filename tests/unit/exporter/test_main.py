@@ -35,6 +35,11 @@ def test_by_default_processes_have_no_separate_series() -> None:
     assert settings("--process-ids").each_process
 
 
+def test_the_metrics_of_dcgm_exporter_can_be_left_out() -> None:
+    assert settings().dcgm_devices
+    assert not settings("--no-dcgm-devices").dcgm_devices
+
+
 def test_the_default_socket_is_that_of_the_kubelet() -> None:
     assert settings().pod_resources == Path("/var/lib/kubelet/pod-resources/kubelet.sock")
 

@@ -65,7 +65,9 @@ class Setting:
         self.sampler = Sampler(
             settings, cards, self.pods, self.node, clock=lambda: time.monotonic() + self.late_s
         )
-        self.exposition = Exposition(self.sampler, "n", settings.stale_s, each_process=False)
+        self.exposition = Exposition(
+            self.sampler, "n", settings.stale_s, each_process=False, dcgm_devices=True
+        )
 
     def sync(self) -> None:
         """The API server returns the pod ``a`` and the node."""
@@ -102,6 +104,7 @@ async def setting(tmp_path: Path, **changes: Any) -> AsyncIterator[Setting]:
         "deadline_s": 0.3,
         "stale_s": 60.0,
         "each_process": False,
+        "dcgm_devices": True,
         "pod_resources": tmp_path / "kubelet.sock",
         "proc": Path("/proc"),
         "isolation_state": tmp_path / "isolation",

@@ -94,6 +94,16 @@ def test_the_driver_is_known_even_without_a_cuda_version() -> None:
     assert values(found, "gpushare_driver_info", "node", "driver", "cuda") == {("n", "418.87", ""): 1}
 
 
+def test_beside_dcgm_exporter_only_its_metrics_are_left_out() -> None:
+    alone, beside = (
+        {each.metric.name for each in series_of(busy(), dcgm_devices=shown)} for shown in (True, False)
+    )
+    left_out = alone - beside
+    assert left_out
+    assert all(name.startswith("DCGM_FI_DEV_") for name in left_out)
+    assert not any(name.startswith("DCGM_FI_DEV_") for name in beside)
+
+
 def test_pids_are_exported_only_on_request() -> None:
     assert "pid" not in {label for each in series_of(busy()) for label in each.metric.labels}
     assert values(busy(), USED, "PodName", "pid", each_process=True) == {
