@@ -145,7 +145,7 @@ async def test_a_failed_start_is_retried_with_backoff(here: Here) -> None:
 
 
 async def test_a_hanging_daemon_is_reported_and_not_restarted(here: Here) -> None:
-    here = Here(here.state, answer_s=0.5, kill_s=0.05)
+    here = Here(here.state, answer_s=2, kill_s=0.05)
     async with here.running():
         await until(lambda: here.up)
         pid = here.pid

@@ -312,7 +312,7 @@ async def test_a_missing_permission_for_the_node_is_not_attributed_to_labels() -
     async with working(scene):
         scene.writer.observe_node(NODE)
         scene.writer.set_node(want())
-        await until(lambda: scene.metric("reduced_mode", right="nodes") == 1)
+        await until(lambda: scene.metric("reduced_mode", right="nodes") == 1, poll_s=0)
         await scene.settles()
         assert scene.metric("reduced_mode", right="nodes") == 0
         assert scene.api.node.labels[LABEL_CARD_MODEL] == "Tesla-T4"
@@ -323,7 +323,7 @@ async def test_a_missing_permission_for_configmaps_is_logged_once_and_stops_noth
     with capture_logs() as logs:
         async with working(scene):
             scene.writer.set_unhealthy("1")
-            await until(lambda: scene.metric("reduced_mode", right="configmaps") == 1)
+            await until(lambda: scene.metric("reduced_mode", right="configmaps") == 1, poll_s=0)
             scene.writer.observe_node(NODE)
             scene.writer.set_node(want())
             await scene.settles()
@@ -357,7 +357,7 @@ async def test_a_list_that_cannot_be_emptied_is_logged() -> None:
         scene.writer.set_unhealthy("1")
         await scene.settles()
         scene.writer.set_unhealthy("")
-        await until(lambda: scene.metric("reduced_mode", right="configmaps") == 1)
+        await until(lambda: scene.metric("reduced_mode", right="configmaps") == 1, poll_s=0)
         assert scene.metric("unpublished") == 1
 
 
@@ -365,7 +365,7 @@ async def test_after_a_missing_permission_the_next_attempt_is_late() -> None:
     scene = Scene(FakeNodeApi(unhealthy_errors=deque([refused(403)])), backoff=replace(QUICK, denied_s=1000))
     async with working(scene):
         scene.writer.set_unhealthy("1")
-        await until(lambda: scene.metric("reduced_mode", right="configmaps") == 1)
+        await until(lambda: scene.metric("reduced_mode", right="configmaps") == 1, poll_s=0)
         await asyncio.sleep(0.05)
         assert scene.api.log == ["unhealthy"]
 
