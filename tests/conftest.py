@@ -10,7 +10,7 @@ from importlib.util import find_spec
 
 import pytest
 
-from tests.support import needs, skips
+from tests.support import needs, order, skips
 from tools import results
 
 _KIND = "kind"
@@ -28,8 +28,18 @@ if find_spec("hypothesis"):
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Start tests with the longest timeouts first, so that no worker ends long after the others."""
-    items.sort(key=_timeout_s, reverse=True)
+    """Sort the files; the tests of a file keep their order."""
+    files: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        files.setdefault(str(item.path), []).append(item)
+    names = order.ordered(_file_of(name, found) for name, found in files.items())
+    items[:] = [item for name in names for item in files[name]]
+
+
+def _file_of(name: str, items: list[pytest.Item]) -> order.File:
+    """Tests that run playbooks are busy: they start a Python process for each task and host."""
+    is_busy = any("playbooks" in _needs(item) for item in items)
+    return order.File(name, sum(_timeout_s(item) for item in items), is_busy)
 
 
 def _timeout_s(item: pytest.Item) -> float:

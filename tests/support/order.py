@@ -1,0 +1,36 @@
+"""The order in which the files of tests start, for several workers that each take the next file.
+
+What belongs here: the order as a pure function. What does not: reading markers (``tests.conftest``).
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class File:
+    """A file of tests: the sum of their timeouts, and whether it keeps a processor busy."""
+
+    name: str
+    timeout_s: float
+    is_busy: bool
+
+
+def ordered(files: Iterable[File]) -> list[str]:
+    """Return the longest files first, so that no worker ends long after the others, the busy ones spread.
+
+    Several busy files at the same time would make each other slow, and leave idle processors for the rest.
+    """
+    longest = sorted(files, key=lambda each: each.timeout_s, reverse=True)
+    busy, others = ([each.name for each in longest if each.is_busy is kind] for kind in (True, False))
+    return list(_spread(busy, others))
+
+
+def _spread(busy: Sequence[str], others: Sequence[str]) -> Iterator[str]:
+    """Each busy file, followed by its share of the others."""
+    for position, name in enumerate(busy):
+        yield name
+        first, last = (len(others) * each // len(busy) for each in (position, position + 1))
+        yield from others[first:last]
+    if not busy:
+        yield from others
