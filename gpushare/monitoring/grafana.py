@@ -1,7 +1,7 @@
 """Dashboards as Grafana's JSON.
 
 Grafana's SDK, a build dependency, belongs here: no daemon imports this module. Panels and queries are in
-``dashboards``.
+``panels`` and ``dashboards``.
 """
 
 from collections.abc import Iterable
@@ -33,7 +33,7 @@ from grafana_foundation_sdk.models.dashboard import (
 )
 from grafana_foundation_sdk.models.prometheus import PromQueryFormat
 
-from gpushare.monitoring.dashboards import Choice, Color, Column, Dashboard, Kind, Link, Panel, Steps, Table
+from gpushare.monitoring.panels import Choice, Color, Column, Dashboard, Kind, Link, Panel, Steps, Table
 
 _TAG: Final = "gpushare"
 _SOURCE: Final = DataSourceRef(type_val="prometheus", uid="${datasource}")

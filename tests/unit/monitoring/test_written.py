@@ -12,7 +12,8 @@ import yaml
 from gpushare.contract import RUNBOOKS, RUNBOOKS_URL
 from gpushare.monitoring import adapter, catalogue
 from gpushare.monitoring.alerts import ALERTS, Alert
-from gpushare.monitoring.dashboards import CLUSTER, PAGES, Dashboard, Table
+from gpushare.monitoring.dashboards import CLUSTER, PAGES
+from gpushare.monitoring.panels import Dashboard, Table
 from gpushare.monitoring.rules import RULES
 from tools.monitoring_files import FOLDER, descriptions, texts
 

@@ -1,0 +1,94 @@
+"""What a dashboard consists of: rows, panels, tables, and the colors of values.
+
+The dashboards of this project are in ``dashboards``, their conversion to Grafana's JSON in ``grafana``.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, Literal
+
+Color = Literal["green", "orange", "red", "blue"]
+Steps = tuple[tuple[float, Color], ...]
+"""Colors of a value, each from its lower bound on; the first bound is that of all smaller values."""
+Kind = Literal["graph", "number", "bars"]
+
+NEUTRAL: Final[Steps] = ((0, "blue"),)
+"""For values that are neither good nor bad."""
+NONE_IS_GOOD: Final[Steps] = ((0, "green"), (1, "red"))
+NONE_IS_BETTER: Final[Steps] = ((0, "green"), (1, "orange"))
+EXACTLY_ONE: Final[Steps] = ((0, "red"), (1, "green"), (2, "red"))
+FULL_IS_TIGHT: Final[Steps] = ((0, "green"), (0.9, "orange"))
+OVER_IS_BAD: Final[Steps] = ((0, "green"), (0.95, "orange"), (1.001, "red"))
+HOT: Final[Steps] = ((0, "green"), (80, "orange"), (90, "red"))
+"""Degrees Celsius: data-centre GPUs reduce their clocks from about 90 on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """One query. ``unit`` is a Grafana unit, ``legend`` a Grafana template for the names of the lines.
+
+    ``top`` is the end of the axis or bar, where there is one.
+    """
+
+    title: str
+    expr: str
+    unit: str
+    legend: str = ""
+    kind: Kind = "graph"
+    steps: Steps = NEUTRAL
+    top: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column of a table with numbers: an instant query whose series have the labels of the table."""
+
+    title: str
+    expr: str
+    unit: str
+    steps: Steps | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """From a row of a table to another dashboard, which gets these variables from labels of the same name."""
+
+    title: str
+    uid: str
+    variables: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """One line for each combination of ``labels`` (label → title of its column)."""
+
+    title: str
+    labels: tuple[tuple[str, str], ...]
+    columns: Sequence[Column]
+    link: Link | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """Panels below a title."""
+
+    title: str
+    panels: Sequence[Panel | Table]
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A template variable: the values of the label ``name`` in ``series``."""
+
+    name: str
+    series: str
+
+
+@dataclass(frozen=True, slots=True)
+class Dashboard:
+    """A dashboard; ``uid`` identifies it in Grafana."""
+
+    uid: str
+    title: str
+    choices: Sequence[Choice]
+    rows: Sequence[Row]
