@@ -190,7 +190,7 @@ NODE: Final = Dashboard(
                 _containers(
                     "Containers on these nodes",
                     _NODES,
-                    Link("Pod in GPU APP", _APP_UID, ("cluster", "namespace", "pod")),
+                    Link("Pod in GPU APP", _APP_UID, ("namespace", "pod")),
                 ),
             ),
         ),
@@ -333,7 +333,7 @@ CLUSTER: Final = Dashboard(
                         Column("Free units", _by_node(rules.NODE_FREE), "none"),
                         Column("Unschedulable GPUs", _by_node(names.CARDS_CLOSED), "none", NONE_IS_BETTER),
                     ),
-                    Link("Node in GPU Node", _NODE_UID, ("cluster", "node")),
+                    Link("Node in GPU Node", _NODE_UID, ("node",)),
                 ),
             ),
         ),

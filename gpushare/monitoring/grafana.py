@@ -130,9 +130,6 @@ def _table(shown: Table) -> table.Panel:
         made.override_by_name(column.title, _column_style(column))
     made.with_transformation(DataTransformerConfig("merge", options={}))
     made.with_transformation(DataTransformerConfig("organize", options=_organized(shown)))
-    if "cluster" not in dict(shown.labels):
-        # Links read it.
-        made.override_by_name("cluster", [DynamicConfigValue("custom.hidden", value=True)])
     if shown.link:
         _, title = shown.labels[0]
         made.override_by_name(title, [_links(shown.link)])
@@ -152,7 +149,7 @@ def _organized(shown: Table) -> dict[str, Any]:
     }
     order = [*labels, *values]
     return {
-        "excludeByName": {"Time": True},
+        "excludeByName": {name: True for name in ("Time", "cluster") if name not in labels},
         "indexByName": {name: position for position, name in enumerate(order)},
         "renameByName": {**labels, **values},
     }
@@ -169,6 +166,7 @@ def _column_style(column: Column) -> list[DynamicConfigValue]:
 
 
 def _links(link: Link) -> DynamicConfigValue:
+    # The selected clusters: series of a single one have no label to read.
     variables = "&".join(f"var-{name}=${{__data.fields.{name}}}" for name in link.variables)
-    url = f"/d/{link.uid}?{variables}&${{__url_time_range}}"
+    url = f"/d/{link.uid}?${{cluster:queryparam}}&{variables}&${{__url_time_range}}"
     return DynamicConfigValue("links", [{"title": link.title, "url": url}])

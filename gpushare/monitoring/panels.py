@@ -51,7 +51,10 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """From a row of a table to another dashboard, which gets these variables from labels of the same name."""
+    """From a row of a table to another dashboard of the same clusters.
+
+    It gets these variables from labels of the same name.
+    """
 
     title: str
     uid: str

@@ -240,5 +240,5 @@ def test_a_link_of_a_table_leads_to_a_dashboard_with_these_variables(page: Dashb
     assert tables
     for each in tables:
         if each.link:
-            assert set(each.link.variables) == choices[each.link.uid]
-            assert set(each.link.variables) <= {"cluster", *dict(each.labels)}
+            assert {"cluster", *each.link.variables} == choices[each.link.uid]
+            assert set(each.link.variables) <= set(dict(each.labels))
