@@ -92,6 +92,13 @@ class _NodeAnnotations(
     multi_user: str | None = None
 
 
+class LabelledMeta(BareMeta, rename="camel"):
+    """Metadata with labels and annotations."""
+
+    labels: dict[str, str] | None = None
+    annotations: dict[str, str] | None = None
+
+
 class _NodeMeta(BareMeta, rename="camel"):
     annotations: _NodeAnnotations | None = None
     labels: dict[str, str] | None = None

@@ -14,12 +14,12 @@ import msgspec
 from msgspec import Struct
 
 from gpushare.adapters.kube.client import KubeClient
-from gpushare.adapters.kube.wire import Bare, WireConfigMap, WireNode, WirePod, core_node, pod_of
+from gpushare.adapters.kube.wire import Bare, WireConfigMap, WireNode, WirePod, pod_of
 from gpushare.cli.cluster import NODES, PODS, ApiSource, listed
 from gpushare.cli.doctor.objects import ApiService, CheckedNode, Lease, Service, SystemPod, Workload
 from gpushare.cli.doctor.rights import RIGHTS, Right
 from gpushare.cli.doctor.snapshot import Snapshot, Unread, is_sharing
-from gpushare.cli.explain.facts import unhealthy_by_node
+from gpushare.cli.explain.facts import cgpu_pods_of, node_of, unhealthy_by_node
 from gpushare.cli.explain.objects import ExplainedPod
 from gpushare.contract import (
     AGENT_NAME,
@@ -31,7 +31,7 @@ from gpushare.contract import (
     SYSTEM_NAMESPACE,
 )
 from gpushare.errors import ApiError, ConfigError, InvalidRequest
-from gpushare.model.objects import Pod
+from gpushare.model.objects import Node, Pod
 from gpushare.monitoring.catalogue import DEVICE_PLUGIN, EXPORTER, EXTENDER, ISOLATION
 from gpushare.monitoring.page import MetricSample, samples
 from gpushare.scheduling.book import Book
@@ -127,7 +127,7 @@ class _Gatherer:
             now_s=time.time(),
             version=version,
             nodes=nodes,
-            books=_books(_decoded(raw_nodes, WireNode), pods, config_maps, names),
+            books=_books(_seen(raw_nodes, system_pods, names), pods, config_maps),
             pods=_explained(pods, _decoded(raw_pods, ExplainedPod)),
             system_pods=system_pods,
             deployments=deployments,
@@ -283,18 +283,29 @@ def _explained(
     return [(pod, detail) for pod, detail in pairs if pod is not None]
 
 
+def _seen(
+    raw_nodes: Sequence[msgspec.Raw] | Unread,
+    system_pods: Sequence[SystemPod] | Unread,
+    names: Sequence[str],
+) -> Sequence[Node] | Unread:
+    """The named nodes, as the extender sees them."""
+    nodes = _decoded(raw_nodes, WireNode)
+    if isinstance(nodes, Unread):
+        return nodes
+    cgpu_pods = cgpu_pods_of([] if isinstance(system_pods, Unread) else system_pods)
+    wanted = set(names)
+    return [node_of(each, cgpu_pods) for each in nodes if each.metadata.name in wanted]
+
+
 def _books(
-    nodes: Sequence[WireNode] | Unread,
+    nodes: Sequence[Node] | Unread,
     pods: Sequence[WirePod] | Unread,
     config_maps: Sequence[WireConfigMap] | Unread,
-    names: Sequence[str],
 ) -> Mapping[str, Book] | Unread:
-    """The books of the named nodes."""
     if isinstance(nodes, Unread):
         return nodes
     if isinstance(pods, Unread):
         return pods
     unhealthy = unhealthy_by_node([] if isinstance(config_maps, Unread) else config_maps)
-    wanted = set(names)
     ours = [pod for wire in pods if (pod := pod_of(wire)) is not None]
-    return books_of((core_node(each) for each in nodes if each.metadata.name in wanted), ours, unhealthy)
+    return books_of(nodes, ours, unhealthy)

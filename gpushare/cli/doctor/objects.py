@@ -4,14 +4,7 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from gpushare.adapters.kube.wire import BareMeta, Condition
-
-
-class Meta(BareMeta, rename="camel"):
-    """Metadata with labels and annotations."""
-
-    labels: dict[str, str] | None = None
-    annotations: dict[str, str] | None = None
+from gpushare.adapters.kube.wire import Condition, LabelledMeta
 
 
 class NodeInfo(Struct, rename="camel"):
@@ -31,7 +24,7 @@ class _NodeStatus(Struct, rename="camel"):
 class CheckedNode(Struct):
     """A node."""
 
-    metadata: Meta = field(default_factory=Meta)
+    metadata: LabelledMeta = field(default_factory=LabelledMeta)
     status: _NodeStatus = field(default_factory=_NodeStatus)
 
     @property
@@ -89,7 +82,7 @@ class _PodStatus(Struct):
 class SystemPod(Struct):
     """A pod of kube-system."""
 
-    metadata: Meta = field(default_factory=Meta)
+    metadata: LabelledMeta = field(default_factory=LabelledMeta)
     spec: _PodSpec = field(default_factory=_PodSpec)
     status: _PodStatus = field(default_factory=_PodStatus)
 
@@ -116,7 +109,7 @@ class _WorkloadSpec(Struct):
 class Workload(Struct):
     """A Deployment."""
 
-    metadata: Meta = field(default_factory=Meta)
+    metadata: LabelledMeta = field(default_factory=LabelledMeta)
     spec: _WorkloadSpec = field(default_factory=_WorkloadSpec)
 
 
@@ -129,7 +122,7 @@ class _LeaseSpec(Struct, rename="camel"):
 class Lease(Struct):
     """The Lease of the extender."""
 
-    metadata: Meta = field(default_factory=Meta)
+    metadata: LabelledMeta = field(default_factory=LabelledMeta)
     spec: _LeaseSpec = field(default_factory=_LeaseSpec)
 
 
@@ -146,7 +139,7 @@ class _ServiceSpec(Struct):
 class Service(Struct):
     """A Service."""
 
-    metadata: Meta = field(default_factory=Meta)
+    metadata: LabelledMeta = field(default_factory=LabelledMeta)
     spec: _ServiceSpec = field(default_factory=_ServiceSpec)
 
 
@@ -157,5 +150,5 @@ class _Conditions(Struct):
 class ApiService(Struct):
     """An APIService."""
 
-    metadata: Meta = field(default_factory=Meta)
+    metadata: LabelledMeta = field(default_factory=LabelledMeta)
     status: _Conditions = field(default_factory=_Conditions)

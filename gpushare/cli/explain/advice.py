@@ -54,7 +54,7 @@ def advice(remedy: Remedy, book: Book, pod_request: PodRequest, node: ExplainedN
         case Kind.MODE:
             return Advice(
                 str(remedy.kind),
-                f"switch node {remedy.node} to mode {remedy.mode}; no pod uses its GPUs",
+                f"switch node {remedy.node} to mode {remedy.mode}; no pod there requests {RESOURCE_MEM}",
                 f"kubectl label node {remedy.node} {LABEL_MODE}={remedy.mode} --overwrite",
                 remedy.node,
             )

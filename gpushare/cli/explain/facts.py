@@ -11,6 +11,7 @@ import msgspec
 from gpushare.adapters.kube.client import KubeClient
 from gpushare.adapters.kube.wire import WireConfigMap, WireNode, WirePod, any_pod_of, core_node, pod_of
 from gpushare.cli.cluster import NODES, PODS, RUNNING, ApiSource, listed, pods_path
+from gpushare.cli.doctor.objects import SystemPod
 from gpushare.cli.explain.objects import ExplainedNode, ExplainedPod, Facts
 from gpushare.contract import (
     EXTENDER_NAME,
@@ -28,21 +29,8 @@ T = TypeVar("T")
 
 _CONFIG_MAPS: Final = f"/api/v1/namespaces/{SYSTEM_NAMESPACE}/configmaps"
 _SYSTEM_PODS: Final = pods_path(SYSTEM_NAMESPACE)
-_CGPU_FLAG: Final = "--cgpu-pods-per-card="
+_CGPU_FLAG: Final = "cgpu-pods-per-card"
 _DENIED: Final = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN)
-
-
-class _Container(msgspec.Struct):
-    command: list[str] | None = None
-    args: list[str] | None = None
-
-
-class _ProgramSpec(msgspec.Struct):
-    containers: list[_Container] | None = None
-
-
-class _Program(msgspec.Struct):
-    spec: _ProgramSpec = msgspec.field(default_factory=_ProgramSpec)
 
 
 def read_facts(source: ApiSource, name: str, namespace: str | None) -> Facts:
@@ -83,7 +71,7 @@ async def _with_cluster(client: KubeClient, facts: Facts) -> Facts:
     )
     if raw_nodes is None or raw_pods is None:
         return replace(facts, books=None, notes=tuple(notes))
-    nodes = [_node(raw, cgpu_pods) for raw in raw_nodes]
+    nodes = [node_of(_decoded(raw, WireNode), cgpu_pods) for raw in raw_nodes]
     pods = [pod for raw in raw_pods if (pod := pod_of(_decoded(raw, WirePod))) is not None]
     details = {each.metadata.name: each for each in (_decoded(raw, ExplainedNode) for raw in raw_nodes)}
     return replace(facts, books=books_of(nodes, pods, unhealthy), nodes=details, notes=tuple(notes))
@@ -119,20 +107,21 @@ def unhealthy_by_node(config_maps: Iterable[WireConfigMap]) -> dict[str, frozens
 
 
 async def _cgpu_pods(client: KubeClient) -> int:
-    """The extender's maximum of pods on a GPU of mode ``cgpu``, from its command line."""
     query = {"labelSelector": f"component={EXTENDER_NAME}"}
-    programs = await _allowed(client, _SYSTEM_PODS, query, [], "")
-    for program in (_decoded(raw, _Program) for raw in programs or ()):
-        for container in program.spec.containers or ():
-            for word in (*(container.command or ()), *(container.args or ())):
-                value = word.removeprefix(_CGPU_FLAG)
-                if value != word and value.isdecimal():
-                    return int(value)
-    return CGPU_PODS
+    raws = await _allowed(client, _SYSTEM_PODS, query, [], "")
+    return cgpu_pods_of(_decoded(raw, SystemPod) for raw in raws or ())
 
 
-def _node(raw: msgspec.Raw, cgpu_pods: int) -> Node:
-    node = core_node(_decoded(raw, WireNode))
+def cgpu_pods_of(pods: Iterable[SystemPod]) -> int:
+    """The extender's maximum of pods on a GPU of mode ``cgpu``, from its command line."""
+    ours = (pod for pod in pods if pod.component == EXTENDER_NAME)
+    values = (container.flag(_CGPU_FLAG) or "" for pod in ours for container in pod.spec.containers)
+    return next((int(value) for value in values if value.isdecimal()), CGPU_PODS)
+
+
+def node_of(wire: WireNode, cgpu_pods: int) -> Node:
+    """The node, as the extender sees it with that maximum."""
+    node = core_node(wire)
     return replace(node, pods_per_card=cgpu_pods) if node.mode is Mode.CGPU else node
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from gpushare.adapters.kube.wire import BareMeta, Condition
+from gpushare.adapters.kube.wire import Condition, LabelledMeta
 from gpushare.model.objects import Pod
 from gpushare.scheduling.book import Book
 
@@ -38,11 +38,6 @@ class Toleration(Struct):
         return self.operator == "Exists" or (bool(self.key) and self.value == taint.value)
 
 
-class _LabelledMeta(BareMeta, rename="camel"):
-    labels: dict[str, str] | None = None
-    annotations: dict[str, str] | None = None
-
-
 class _NodeSpec(Struct):
     taints: list[Taint] | None = None
     unschedulable: bool = False
@@ -56,7 +51,7 @@ class _NodeStatus(Struct):
 class ExplainedNode(Struct):
     """A node."""
 
-    metadata: _LabelledMeta = field(default_factory=_LabelledMeta)
+    metadata: LabelledMeta = field(default_factory=LabelledMeta)
     spec: _NodeSpec = field(default_factory=_NodeSpec)
     status: _NodeStatus = field(default_factory=_NodeStatus)
 
@@ -101,7 +96,7 @@ class _PodStatus(Struct, rename="camel"):
 class ExplainedPod(Struct):
     """The pod that is explained."""
 
-    metadata: _LabelledMeta = field(default_factory=_LabelledMeta)
+    metadata: LabelledMeta = field(default_factory=LabelledMeta)
     spec: _PodSpec = field(default_factory=_PodSpec)
     status: _PodStatus = field(default_factory=_PodStatus)
 

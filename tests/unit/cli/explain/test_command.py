@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from gpushare.contract import EXTENDER_NAME
 from tests.builders.api_objects import node, pod, share
 from tests.unit.cli.fakes import Api, call
 
@@ -67,7 +68,8 @@ async def test_the_limit_of_pods_is_that_of_the_extender(api: Api, flag: str, wo
     api.nodes = [node("n", share(14), labels={"cgpu": "true"})]
     api.pods = [pod("a", "n", 1, index="0"), pod("b", None, 1, phase="Pending")]
     command = ["gpushare", "extender", f"--cgpu-pods-per-card={flag}"]
-    api.system_pods = [{"spec": {"containers": [{"command": command}]}}]
+    labels = {"component": EXTENDER_NAME}
+    api.system_pods = [{"metadata": {"labels": labels}, "spec": {"containers": [{"command": command}]}}]
     _, out, _ = await call(api, "explain", "b")
     assert words in out
 
