@@ -6,6 +6,7 @@ Exit codes: 0 success, 1 failure, 2 wrong usage, 130 interrupted. Data goes to s
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from difflib import get_close_matches
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Final, NamedTuple, NoReturn
@@ -57,6 +58,15 @@ class LazyGroup(click.Group):
         with _libraries_of(lazy.extra):
             command: click.Command = getattr(import_module(module), attribute)
         return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Raises UsageError for an unknown command, with the most similar one."""
+        similar = get_close_matches(args[0], self._lazy, n=1)
+        if similar and args[0] not in self._lazy:
+            ctx.fail(f"No such command {args[0]!r}. Did you mean {similar[0]!r}?")
+        return super().resolve_command(ctx, args)
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """Commands, from the table, and options."""
