@@ -9,7 +9,7 @@ from urllib.parse import quote
 import msgspec
 
 from gpushare.adapters.kube.client import KubeClient
-from gpushare.adapters.kube.config import load_access, user_kubeconfig
+from gpushare.adapters.kube.config import load_access, user_kubeconfig, user_namespace
 from gpushare.adapters.kube.mirror import Mirror
 from gpushare.adapters.kube.watch import Resource
 from gpushare.adapters.kube.wire import Bare, ListPage, WireNode
@@ -42,6 +42,12 @@ class ApiSource:
     async def client(self) -> KubeClient:
         """A client of the cluster that kubectl would use. Raises ConfigError."""
         return KubeClient(await load_access(user_kubeconfig(self.kubeconfig), self.context))
+
+    def namespace(self, name: str | None, *, everywhere: bool) -> str | None:
+        """The namespace to show: the named one, else that of kubectl; None for all. Raises ConfigError."""
+        if everywhere:
+            return None
+        return name or user_namespace(user_kubeconfig(self.kubeconfig), self.context)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +87,11 @@ async def _show_cluster(
         show(await snapshot(client, node))
         if watch:
             await follow(client, show, report)
+
+
+def where(namespace: str | None) -> str:
+    """The namespace in words, with the way to the others."""
+    return f"namespace {namespace} (-A: all namespaces)" if namespace else "any namespace"
 
 
 def pods_path(namespace: str | None) -> str:

@@ -4,7 +4,6 @@ The flags have the names that kubectl uses. The work is in ``display``, which a 
 the API client is slow to load, and ``--help`` does not need it.
 """
 
-import json
 from typing import Any, Final
 
 import click
@@ -15,7 +14,6 @@ from gpushare.runtime.flags import with_options
 
 _METRIC: Final = click.option("--metric", metavar="NAME", help="Show every series of this metric.")
 _POD: Final = click.argument("pod", required=False, metavar="[POD]", shell_complete=completion.pods)
-_NAMESPACE: Final = click.option("-n", "--namespace", metavar="NAME", help="Only pods of this namespace.")
 _NODE: Final = click.option(
     "--node", metavar="NODE", shell_complete=completion.nodes, help="Only pods on this node."
 )
@@ -28,6 +26,13 @@ Examples:
   kubectl gpushare doctor
   kubectl gpushare doctor --node gpu-1
   kubectl gpushare doctor -o json | jq '.checks[] | select(.status != "ok")'"""
+_namespace_options = with_options(
+    click.option(
+        "-n", "--namespace", metavar="NAME", help="Namespace of the pods (default: that of the context)."
+    ),
+    click.option("-A", "--all-namespaces", "everywhere", is_flag=True, help="Pods of all namespaces."),
+)
+_document_option = click.option("-o", "--output", type=click.Choice(["json", "yaml"]), help="Output format.")
 _connection_options = with_options(
     click.option(
         "--kubeconfig",
@@ -82,42 +87,52 @@ def top_node(*, gpushare: bool, details: bool, use: bool, metric: str | None, **
 
 @top.command("pod", context_settings=CONTEXT)
 @_POD
-@_NAMESPACE
+@_namespace_options
 @_NODE
 @_METRIC
-@click.option("-o", "--output", type=click.Choice(["json"]), help="Output format.")
+@_document_option
 @click.option("-w", "--watch", is_flag=True, help="Show again every few seconds, until interrupted.")
 @_connection_options
-def top_pod(*, pod: str | None, namespace: str | None, metric: str | None, **flags: Any) -> None:
-    """Show the GPU usage of the pods of all namespaces, or of POD."""
+def top_pod(
+    *, pod: str | None, namespace: str | None, everywhere: bool, metric: str | None, **flags: Any
+) -> None:
+    """Show the GPU usage of the pods of a namespace, or of POD."""
     from gpushare.cli import display
 
-    display.pod_usage(display.Flags(**flags), pod=pod, namespace=namespace, metric=metric)
+    common = display.Flags(**flags)
+    display.pod_usage(common, common.usage_filter(pod, namespace, everywhere=everywhere), metric)
 
 
 @click.command("limits", context_settings=CONTEXT)
 @_POD
-@_NAMESPACE
+@_namespace_options
 @_NODE
 @click.option("-o", "--output", type=click.Choice(["wide", "json", "yaml"]), help="Output format.")
 @_connection_options
-def limits(*, pod: str | None, namespace: str | None, **flags: Any) -> None:
-    """Show limit, usage, peak and refused allocations of the containers of all namespaces, or of POD.
+def limits(*, pod: str | None, namespace: str | None, everywhere: bool, **flags: Any) -> None:
+    """Show limit, usage, peak and refused allocations of the containers of a namespace, or of POD.
 
     For a POD without limits it shows the reason.
     """
     from gpushare.cli import display
 
-    display.limits(display.Flags(**flags), pod=pod, namespace=namespace)
+    common = display.Flags(**flags)
+    display.limits(common, common.usage_filter(pod, namespace, everywhere=everywhere))
 
 
 @click.command("explain", context_settings=CONTEXT, epilog=_EXPLAIN_EXAMPLES)
 @click.argument("pod", shell_complete=completion.pending_pods)
-@click.option("-n", "--namespace", metavar="NAME", help="Namespace of the pod (default: any).")
-@click.option("-o", "--output", type=click.Choice(["json"]), help="Output format.")
+@_namespace_options
+@_document_option
 @_connection_options
 def explain(
-    *, pod: str, namespace: str | None, output: str | None, kubeconfig: str | None, context: str | None
+    *,
+    pod: str,
+    namespace: str | None,
+    everywhere: bool,
+    output: str | None,
+    kubeconfig: str | None,
+    context: str | None,
 ) -> None:
     """Explain why POD is pending, and what would make it fit.
 
@@ -125,19 +140,21 @@ def explain(
     pods to evict, a GPU to uncordon, a node to add. Reads only. Exit code 0 with an answer, 1 without.
     """
     from gpushare.cli.cluster import ApiSource
+    from gpushare.cli.document import serialized
     from gpushare.cli.explain.answer import answer
     from gpushare.cli.explain.facts import read_facts
     from gpushare.cli.explain.view import document, text
 
-    found = answer(read_facts(ApiSource(kubeconfig, context), pod, namespace))
-    click.echo(json.dumps(document(found), indent=2) if output else text(found), nl=bool(output))
+    source = ApiSource(kubeconfig, context)
+    found = answer(read_facts(source, pod, source.namespace(namespace, everywhere=everywhere)))
+    click.echo(serialized(document(found), output) if output else text(found), nl=False)
 
 
 @click.command("doctor", context_settings=CONTEXT, epilog=_DOCTOR_EXAMPLES)
 @click.option(
     "--node", metavar="NODE", shell_complete=completion.nodes, help="Check this node and its services only."
 )
-@click.option("-o", "--output", type=click.Choice(["json"]), help="Output format.")
+@_document_option
 @_connection_options
 def doctor(*, node: str | None, output: str | None, kubeconfig: str | None, context: str | None) -> int:
     """Check the installation, from the scheduler to the GPUs.
@@ -150,7 +167,8 @@ def doctor(*, node: str | None, output: str | None, kubeconfig: str | None, cont
     from gpushare.cli.doctor.checks import examine, is_healthy
     from gpushare.cli.doctor.gather import gather
     from gpushare.cli.doctor.view import document, text
+    from gpushare.cli.document import serialized
 
     findings = examine(gather(ApiSource(kubeconfig, context), node))
-    click.echo(json.dumps(document(findings), indent=2) if output else text(findings), nl=bool(output))
+    click.echo(serialized(document(findings), output) if output else text(findings), nl=False)
     return 0 if is_healthy(findings) else 1

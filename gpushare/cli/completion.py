@@ -64,28 +64,24 @@ def nodes(context: click.Context, parameter: click.Parameter, incomplete: str) -
 
 
 def pods(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
-    """Pods with GPUs, of the namespace if the user has set one."""
+    """Pods with GPUs, of the namespace of the flags."""
     del parameter
-    from gpushare.cli.cluster import RUNNING, objects_of, pods_path
+    from gpushare.cli.cluster import RUNNING, objects_of
     from gpushare.cli.records import read_pod
 
-    path = pods_path(context.params.get("namespace"))
     query = {"fieldSelector": f"spec.nodeName!=,{RUNNING}"}
-    found = objects_of((), map(read_pod, _listed(context, path, query))).pods
+    found = objects_of((), map(read_pod, _listed(context, None, query))).pods
     return _matching(incomplete, (pod.name for pod in found))
 
 
 def pending_pods(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
-    """Pods without a node that request shared GPUs, of the namespace if the user has set one."""
+    """Pods without a node that request shared GPUs, of the namespace of the flags."""
     del parameter
     import msgspec
 
     from gpushare.adapters.kube.wire import WirePod, pod_of
-    from gpushare.cli.cluster import pods_path
 
-    raws = _listed(
-        context, pods_path(context.params.get("namespace")), {"fieldSelector": "status.phase=Pending"}
-    )
+    raws = _listed(context, None, {"fieldSelector": "status.phase=Pending"})
     found = (pod_of(msgspec.json.decode(raw, type=WirePod)) for raw in raws)
     return _matching(incomplete, (pod.name for pod in found if pod and not pod.node))
 
@@ -94,16 +90,18 @@ def _matching(incomplete: str, names: Iterable[str]) -> list[str]:
     return sorted({name for name in names if name.startswith(incomplete)})
 
 
-def _listed(context: click.Context, path: str, query: dict[str, str]) -> "list[msgspec.Raw]":
-    """Objects of the cluster that the flags select; empty if it does not answer in time."""
-    from gpushare.cli.cluster import ApiSource, listed
+def _listed(context: click.Context, path: str | None, query: dict[str, str]) -> "list[msgspec.Raw]":
+    """Objects of the cluster that the flags select, by default pods; empty without a timely answer."""
+    from gpushare.cli.cluster import ApiSource, listed, pods_path
 
-    source = ApiSource(context.params.get("kubeconfig"), context.params.get("context"))
+    flags = context.params
+    source = ApiSource(flags.get("kubeconfig"), flags.get("context"))
 
     async def found() -> "list[msgspec.Raw]":
+        namespace = source.namespace(flags.get("namespace"), everywhere=bool(flags.get("everywhere")))
         async with asyncio.timeout(_TIMEOUT_S):
             async with await source.client() as client:
-                return await listed(client, path, query)
+                return await listed(client, path or pods_path(namespace), query)
 
     try:
         return asyncio.run(found())

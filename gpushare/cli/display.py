@@ -1,16 +1,15 @@
 """From flags to the screen: what a command shows, in which layout and how often."""
 
-import json
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 import click
 
 from gpushare.cli import tables
 from gpushare.cli.cluster import ApiSource, ClusterObjects, show_cluster
-from gpushare.cli.document import document, names
+from gpushare.cli.document import document, names, serialized
 from gpushare.cli.exporters import show_exporters
 from gpushare.cli.layouts import arena, arena_share
 from gpushare.cli.layouts import inspect as inspect_layout
@@ -18,13 +17,16 @@ from gpushare.cli.limits_query import find
 from gpushare.cli.limits_view import document as limits_document
 from gpushare.cli.limits_view import table as limits_table
 from gpushare.cli.usage_tables import (
+    Usage,
     UsageFilter,
     cards,
     containers,
     metric_of_cards,
     metric_of_pods,
     series,
+    table,
 )
+from gpushare.cli.usage_tables import document as usage_document
 from gpushare.cli.view import NodeView, views_of
 from gpushare.contract import RESOURCE_MEM, RESOURCE_WHOLE_GPU
 from gpushare.errors import ConfigError
@@ -51,6 +53,10 @@ class Flags:
     def source(self) -> ApiSource:
         """The selected cluster."""
         return ApiSource(self.kubeconfig, self.context)
+
+    def usage_filter(self, pod: str | None, namespace: str | None, *, everywhere: bool) -> UsageFilter:
+        """The selected pods, of kubectl's namespace if no other is named. Raises ConfigError."""
+        return UsageFilter(self.node, self.source.namespace(namespace, everywhere=everywhere), pod)
 
 
 class Layout(Protocol):
@@ -104,8 +110,8 @@ def display(flags: Flags, layout: Layout, choose: Callable[[Nodes], Nodes]) -> N
 
 def gpu_usage(flags: Flags, metric: str | None, *, views: bool) -> None:
     """Shows the usage of all GPUs, or of the named node; ``views`` is whether flags select an arena view."""
-    if views or flags.selector or flags.output not in (None, "json"):
-        raise ConfigError("--use and --metric support only NODE, --watch and --output json")
+    if views or flags.selector or flags.output not in (None, "json", "yaml"):
+        raise ConfigError("--use and --metric support only NODE, --watch and --output json or yaml")
     found = metric_of_cards(metric) if metric else None
     usage_filter = UsageFilter(node=flags.node)
     _show_usage(
@@ -113,36 +119,53 @@ def gpu_usage(flags: Flags, metric: str | None, *, views: bool) -> None:
     )
 
 
-def pod_usage(flags: Flags, *, pod: str | None, namespace: str | None, metric: str | None) -> None:
-    """Shows the usage of all pods with GPUs, or of the selected ones."""
+def pod_usage(flags: Flags, usage_filter: UsageFilter, metric: str | None) -> None:
+    """Shows the usage of the selected pods with GPUs."""
     found = metric_of_pods(metric) if metric else None
-    usage_filter = UsageFilter(node=flags.node, namespace=namespace, pod=pod)
     _show_usage(
         flags,
         lambda samples: series(samples, found, usage_filter) if found else containers(samples, usage_filter),
+        usage_filter.namespace,
     )
 
 
-def limits(flags: Flags, *, pod: str | None, namespace: str | None) -> None:
+def limits(flags: Flags, usage_filter: UsageFilter) -> None:
     """Shows the limits of containers; for a pod without limits, the reason."""
     screen = Screen(redraw=False)
-    usage_filter = UsageFilter(node=flags.node, namespace=namespace, pod=pod)
     found = find(flags.source, usage_filter, screen.report)
     if flags.output in ("json", "yaml"):
-        screen.show(_serialized(limits_document(found.container_limits), flags.output))
+        screen.show(serialized(limits_document(found.container_limits), flags.output))
     elif found.container_limits or not found.unlimited:
         layout = tables.coloured if sys.stdout.isatty() else tables.plain
         screen.show(layout(limits_table(found.container_limits, wide=flags.output == "wide")))
+        _note_namespace(screen, found.container_limits, usage_filter.namespace)
     for reason in found.unlimited:
         screen.report(reason)
 
 
-def _show_usage(flags: Flags, table_of: Callable[[Sequence[MetricSample]], tables.Table]) -> None:
+def _note_namespace(screen: "Screen", rows: Sequence[object], namespace: str | None) -> None:
+    """An empty table may be due to the default of the namespace."""
+    if namespace and not rows:
+        screen.warn([f"only namespace {namespace} was searched; -A selects all"])
+
+
+def _show_usage(
+    flags: Flags, usage_of: Callable[[Sequence[MetricSample]], Usage], namespace: str | None = None
+) -> None:
     terminal = sys.stdout.isatty()
-    layout = tables.as_json if flags.output else tables.coloured if terminal else tables.plain
+    layout = tables.coloured if terminal else tables.plain
     screen = Screen(redraw=flags.watch and terminal)
+
+    def show(samples: Sequence[MetricSample]) -> None:
+        usage = usage_of(samples)
+        if flags.output:
+            screen.show(serialized(usage_document(usage), flags.output))
+        else:
+            screen.show(layout(table(usage)))
+            _note_namespace(screen, usage.rows, namespace)
+
     show_exporters(
-        lambda samples: screen.show(layout(table_of(samples))),
+        show,
         screen.report,
         source=flags.source,
         node=flags.node,
@@ -153,19 +176,10 @@ def _show_usage(flags: Flags, table_of: Callable[[Sequence[MetricSample]], table
 def text_of(nodes: Nodes, layout: Layout, output: str | None) -> str:
     """The nodes in the requested format."""
     if output in ("json", "yaml"):
-        return _serialized(document(nodes), output)
+        return serialized(document(nodes), output)
     if output == "name":
         return names(nodes)
     return layout(nodes, wide=output == "wide")
-
-
-def _serialized(content: dict[str, Any], output: str) -> str:
-    if output == "json":
-        return json.dumps(content, indent=2) + "\n"
-    import yaml
-
-    text: str = yaml.safe_dump(content, sort_keys=False)
-    return f"---\n{text}"
 
 
 class Screen:

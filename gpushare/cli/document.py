@@ -3,7 +3,8 @@
 Every item has every key. Amounts are in the item's ``unit``; counts of whole GPUs are under ``gpus``.
 """
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from gpushare.cli.units import unit_of
@@ -17,6 +18,16 @@ KIND: Final = "NodeShareList"
 def document(nodes: Sequence[NodeView]) -> dict[str, Any]:
     """All nodes, in their order."""
     return {"apiVersion": API_VERSION, "kind": KIND, "items": [_node(node) for node in nodes]}
+
+
+def serialized(content: Mapping[str, Any], output: str) -> str:
+    """A document as ``json`` or ``yaml``, with a line end."""
+    text = json.dumps(content, indent=2) + "\n"
+    if output == "json":
+        return text
+    import yaml
+
+    return f"---\n{yaml.safe_dump(json.loads(text), sort_keys=False)}"
 
 
 def names(nodes: Sequence[NodeView]) -> str:

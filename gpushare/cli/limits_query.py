@@ -10,7 +10,7 @@ import msgspec
 
 from gpushare.adapters.kube.client import KubeClient
 from gpushare.adapters.kube.wire import WireNode, WirePod, pod_of
-from gpushare.cli.cluster import NODES, ApiSource, listed, pods_path
+from gpushare.cli.cluster import NODES, ApiSource, listed, pods_path, where
 from gpushare.cli.exporters import read_series
 from gpushare.cli.limits_view import ContainerLimit, NamedPod, container_limits, why_not
 from gpushare.cli.usage_tables import UsageFilter
@@ -81,9 +81,8 @@ async def _named(client: KubeClient, usage_filter: UsageFilter) -> list[NamedPod
     pods = [_pod(raw, path) for raw in await listed(client, path, query)]
     found = [pod for pod in pods if usage_filter.node in (None, pod.node)]
     if not found:
-        where = f"namespace {usage_filter.namespace}" if usage_filter.namespace else "any namespace"
         on = f" on node {usage_filter.node}" if usage_filter.node else ""
-        raise ConfigError(f"there is no pod {usage_filter.pod} in {where}{on}")
+        raise ConfigError(f"there is no pod {usage_filter.pod} in {where(usage_filter.namespace)}{on}")
     return found
 
 

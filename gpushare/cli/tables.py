@@ -1,6 +1,5 @@
-"""Tables of text, and their formats: in colours for a terminal, in plain columns like kubectl, or as JSON."""
+"""Tables of text, and their formats: in colours for a terminal, or in plain columns like kubectl."""
 
-import json
 from dataclasses import dataclass
 from typing import Final
 
@@ -31,12 +30,6 @@ def plain(table: Table) -> str:
         return _EMPTY
     lines = ["\t".join(cells) for cells in (table.headers, *table.rows)]
     return align("\n".join(lines)) + "\n"
-
-
-def as_json(table: Table) -> str:
-    """A list of rows, with the headers in lower case as keys."""
-    keys = [header.lower() for header in table.headers]
-    return json.dumps([dict(zip(keys, row, strict=True)) for row in table.rows], indent=2) + "\n"
 
 
 def coloured(table: Table) -> str:

@@ -1,12 +1,14 @@
-"""Tables of the usage of GPUs and containers, from the exporters' series. Pure.
+"""The usage of GPUs and containers, from the exporters' series: as tables and as documents. Pure.
 
 ``exporters`` reads the series, ``tables`` formats a table.
 """
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
+from gpushare.cli.document import API_VERSION
 from gpushare.cli.tables import ABSENT, Table, mib
 from gpushare.errors import ConfigError
 from gpushare.monitoring import catalogue
@@ -16,8 +18,6 @@ from gpushare.monitoring.page import MetricSample
 _POD_LABELS: Final = ("pod", "PodName")
 _NODE_LABELS: Final = ("node", "NodeName")
 _CARD_LABELS: Final = ("uuid", "UUID")
-
-Formatter = Callable[[float], str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,51 +38,109 @@ class UsageFilter:
         return all(value is None or found in (None, value) for value, found in pairs)
 
 
-def _percent(value: float) -> str:
-    return f"{value:.0%}"
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A number of each row: its header in a table, its key in a document, and its text in a cell."""
+
+    header: str
+    key: str
+    show: Callable[[float], str]
 
 
-_CONTAINERS: Final[tuple[tuple[str, Metric, Formatter], ...]] = (
-    ("USED", catalogue.CONTAINER_USED, mib),
-    ("ALLOCATED", catalogue.CONTAINER_ALLOCATED, mib),
-    ("UTILIZATION", catalogue.CONTAINER_UTILIZATION, _percent),
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Sorted rows of labels and numbers; a missing label is empty, an unknown number is None."""
+
+    kind: str
+    labels: tuple[str, ...]
+    columns: tuple[Column, ...]
+    rows: tuple[tuple[tuple[str, ...], tuple[float | None, ...]], ...]
+
+
+def table(usage: Usage) -> Table:
+    """For a terminal."""
+    headers = (*(label.upper() for label in usage.labels), *(column.header for column in usage.columns))
+    return Table(headers, tuple(_cells(usage.columns, *row) for row in usage.rows))
+
+
+def _cells(
+    columns: Sequence[Column], labels: Sequence[str], numbers: Sequence[float | None]
+) -> tuple[str, ...]:
+    shown = (
+        ABSENT if number is None else column.show(number)
+        for column, number in zip(columns, numbers, strict=True)
+    )
+    return (*(label or ABSENT for label in labels), *shown)
+
+
+def document(usage: Usage) -> dict[str, Any]:
+    """For programs: labels are text, numbers are numbers, unknown values are null."""
+    keys = (*usage.labels, *(column.key for column in usage.columns))
+    items = [
+        dict(zip(keys, (*(label or None for label in labels), *map(_exact, numbers)), strict=True))
+        for labels, numbers in usage.rows
+    ]
+    return {"apiVersion": API_VERSION, "kind": usage.kind, "items": items}
+
+
+def _exact(number: float | None) -> float | None:
+    """Integers without a fraction; JSON has no numbers that are not finite."""
+    if number is None or not math.isfinite(number):
+        return None
+    whole = int(number)
+    return whole if whole == number else number
+
+
+_CONTAINERS: Final = (
+    (Column("USED", "usedBytes", mib), catalogue.CONTAINER_USED),
+    (Column("ALLOCATED", "allocatedBytes", mib), catalogue.CONTAINER_ALLOCATED),
+    (Column("UTILIZATION", "utilization", "{:.0%}".format), catalogue.CONTAINER_UTILIZATION),
 )
-_CARDS: Final[tuple[tuple[str, Metric, Formatter], ...]] = (
-    ("USED", catalogue.CARD_USED, mib),
-    ("MEMORY", catalogue.CARD_MEMORY, mib),
-    ("UTILIZATION", catalogue.CARD_UTILIZATION, _percent),
-    ("TEMPERATURE", catalogue.CARD_TEMPERATURE, lambda value: f"{value:.0f} °C"),
-    ("POWER", catalogue.CARD_POWER, lambda value: f"{value:.0f} W"),
+_CARDS: Final = (
+    (Column("USED", "usedBytes", mib), catalogue.CARD_USED),
+    (Column("MEMORY", "memoryBytes", mib), catalogue.CARD_MEMORY),
+    (Column("UTILIZATION", "utilization", "{:.0%}".format), catalogue.CARD_UTILIZATION),
+    (Column("TEMPERATURE", "temperatureCelsius", "{:.0f} °C".format), catalogue.CARD_TEMPERATURE),
+    (Column("POWER", "powerWatts", "{:.0f} W".format), catalogue.CARD_POWER),
 )
+_VALUE: Final = Column("VALUE", "value", "{:g}".format)
 
 
-def containers(samples: Sequence[MetricSample], usage_filter: UsageFilter) -> Table:
+def containers(samples: Sequence[MetricSample], usage_filter: UsageFilter) -> Usage:
     """Every container with a GPU: used and allocated memory."""
-    return _joined(samples, ("namespace", "pod", "container", "node", "card"), _CONTAINERS, usage_filter)
+    labels = ("namespace", "pod", "container", "node", "card")
+    return _joined("ContainerUsageList", samples, labels, _CONTAINERS, usage_filter)
 
 
-def cards(samples: Sequence[MetricSample], usage_filter: UsageFilter) -> Table:
+def cards(samples: Sequence[MetricSample], usage_filter: UsageFilter) -> Usage:
     """Every GPU."""
-    return _joined(samples, ("node", "card"), _CARDS, usage_filter)
+    return _joined("CardUsageList", samples, ("node", "card"), _CARDS, usage_filter)
 
 
 def _joined(
+    kind: str,
     samples: Sequence[MetricSample],
-    keys: tuple[str, ...],
-    columns: Sequence[tuple[str, Metric, Formatter]],
+    labels: tuple[str, ...],
+    columns: Sequence[tuple[Column, Metric]],
     usage_filter: UsageFilter,
-) -> Table:
-    """One row for each series of the columns' metrics with the same ``keys``."""
-    rows: dict[tuple[str, ...], dict[str, str]] = {}
-    for header, metric, show in columns:
+) -> Usage:
+    """One row for each series of the columns' metrics with the same labels."""
+    rows: dict[tuple[str, ...], dict[Metric, float]] = {}
+    for _, metric in columns:
         for sample in _of(samples, metric, usage_filter):
-            row = rows.setdefault(tuple(sample.labels.get(key, ABSENT) for key in keys), {})
-            row[header] = show(sample.number)
-    headers = tuple(header for header, _, _ in columns)
-    return Table(
-        (*(key.upper() for key in keys), *headers),
-        tuple((*key, *(row.get(each, ABSENT) for each in headers)) for key, row in sorted(rows.items())),
-    )
+            rows.setdefault(_values(sample, labels), {})[metric] = sample.number
+    numbers = {key: tuple(row.get(metric) for _, metric in columns) for key, row in rows.items()}
+    return Usage(kind, labels, tuple(column for column, _ in columns), tuple(sorted(numbers.items())))
+
+
+def series(samples: Sequence[MetricSample], metric: Metric, usage_filter: UsageFilter) -> Usage:
+    """Every series of one metric."""
+    rows = ((_values(each, metric.labels), (each.number,)) for each in _of(samples, metric, usage_filter))
+    return Usage("SeriesList", tuple(metric.labels), (_VALUE,), tuple(sorted(rows)))
+
+
+def _values(sample: MetricSample, labels: Sequence[str]) -> tuple[str, ...]:
+    return tuple(sample.labels.get(label, "") for label in labels)
 
 
 def metric_of_pods(name: str) -> Metric:
@@ -112,15 +170,6 @@ def _of_pods(metric: Metric) -> bool:
 
 def _has_label(metric: Metric, labels: Iterable[str]) -> bool:
     return any(label in metric.labels for label in labels)
-
-
-def series(samples: Sequence[MetricSample], metric: Metric, usage_filter: UsageFilter) -> Table:
-    """Every series of one metric, one column per label."""
-    rows = [
-        (*(sample.labels.get(label, ABSENT) for label in metric.labels), f"{sample.number:g}")
-        for sample in _of(samples, metric, usage_filter)
-    ]
-    return Table((*(label.upper() for label in metric.labels), "VALUE"), tuple(sorted(rows)))
 
 
 def _of(samples: Sequence[MetricSample], metric: Metric, usage_filter: UsageFilter) -> list[MetricSample]:

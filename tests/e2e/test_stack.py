@@ -75,7 +75,7 @@ async def played(story: Story, images: Images, deploy: Deploy = by_pulumi) -> To
 
 async def use_of(bed: Bed, pods: int) -> list[Any]:
     """The values of the exporters, as soon as they have that number of pods."""
-    rows: list[Any] = json.loads(await show(bed, "kubectl gpushare top pod -o json"))
+    rows: list[Any] = json.loads(await show(bed, "kubectl gpushare top pod -o json"))["items"]
     return rows if len(rows) == pods else []
 
 
@@ -96,7 +96,7 @@ async def test_s0_three_notebooks_share_one_gpu_and_the_fourth_has_a_reason(imag
         reported.output("exec").splitlines()
     )
     assert "at most 2 of 14 free on GPU 0" in reported.events
-    assert [row["allocated"] for row in reported.use] == ["4308 MiB"] * 3
+    assert [row["allocatedBytes"] for row in reported.use] == [4308 << 20] * 3
     assert [(row["limitBytes"], row["usedBytes"]) for row in reported.held] == [(4308 << 20, 0)] * 3
 
 

@@ -7,7 +7,11 @@ from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 from gpushare.adapters.kube.access import ApiAccess
-from gpushare.adapters.kube.service_account import HOST_VARIABLE, from_service_account
+from gpushare.adapters.kube.service_account import (
+    HOST_VARIABLE,
+    from_service_account,
+    namespace_of_service_account,
+)
 
 
 async def load_access(kubeconfig: str | None = None, context: str | None = None) -> ApiAccess:
@@ -42,6 +46,15 @@ def kubeconfig_in_pod(paths: str | None) -> str | None:
     if not paths or HOST_VARIABLE not in os.environ:
         return paths
     return paths if any(Path(path).is_file() for path in paths.split(os.pathsep)) else None
+
+
+def user_namespace(kubeconfig: str | None, context: str | None) -> str:
+    """Return kubectl's namespace without ``-n``: that of the context, or of the pod. Raises ConfigError."""
+    from gpushare.adapters.kube.kubeconfig import DEFAULT_NAMESPACE, selected  # noqa: PLC0415 - see below
+
+    if kubeconfig:
+        return selected(kubeconfig, context).namespace
+    return namespace_of_service_account() or DEFAULT_NAMESPACE
 
 
 def _through_proxy_of_environment(access: ApiAccess) -> ApiAccess:

@@ -9,7 +9,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Generic, Literal, Protocol, TypeVar
+from typing import Any, Final, Generic, Literal, Protocol, TypeVar
 
 import msgspec
 import yaml
@@ -17,6 +17,8 @@ import yaml
 from gpushare.adapters.kube.access import text_of
 from gpushare.errors import ConfigError
 
+DEFAULT_NAMESPACE: Final = "default"
+"""Of a context that names none."""
 Text = str | None
 """null and an empty string are the same as no field."""
 
@@ -85,6 +87,7 @@ class Cluster(msgspec.Struct, frozen=True, rename="kebab"):
 class _Context(msgspec.Struct, frozen=True):
     cluster: Text = None
     user: Text = None
+    namespace: Text = None
 
 
 class _NamedContext(msgspec.Struct, frozen=True):
@@ -141,6 +144,7 @@ class Selected:
     context: str
     cluster: Entry[Cluster]
     user: Entry[User]
+    namespace: str
 
 
 def selected(paths: str, context: str | None = None) -> Selected:
@@ -163,6 +167,7 @@ def selected(paths: str, context: str | None = None) -> Selected:
         name,
         Entry(cluster.name, cluster.value or Cluster(), cluster.file),
         Entry(user.name, user.value or User(), user.file),
+        wanted.namespace or DEFAULT_NAMESPACE,
     )
 
 

@@ -41,6 +41,14 @@ def from_service_account(
     return ApiAccess(host=host, authorization=token.header, ca=ca_file)
 
 
+def namespace_of_service_account(folder: Path = _FOLDER) -> str | None:
+    """Return the pod's namespace; None outside pods."""
+    try:
+        return text_of(folder / "namespace").strip()
+    except ConfigError:
+        return None
+
+
 def _url(environ: Mapping[str, str]) -> str:
     for name in (HOST_VARIABLE, _PORT):
         if not environ.get(name):

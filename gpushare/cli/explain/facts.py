@@ -10,7 +10,7 @@ import msgspec
 
 from gpushare.adapters.kube.client import KubeClient
 from gpushare.adapters.kube.wire import WireConfigMap, WireNode, WirePod, any_pod_of, core_node, pod_of
-from gpushare.cli.cluster import NODES, PODS, RUNNING, ApiSource, listed, pods_path
+from gpushare.cli.cluster import NODES, PODS, RUNNING, ApiSource, listed, pods_path, where
 from gpushare.cli.doctor.objects import SystemPod
 from gpushare.cli.explain.objects import ExplainedNode, ExplainedPod, Facts
 from gpushare.contract import (
@@ -54,9 +54,7 @@ async def _named(client: KubeClient, name: str, namespace: str | None) -> msgspe
     if len(found) == 1:
         return found[0]
     if not found:
-        raise ConfigError(
-            f"there is no pod {name} in {f'namespace {namespace}' if namespace else 'any namespace'}"
-        )
+        raise ConfigError(f"there is no pod {name} in {where(namespace)}")
     names = sorted(_decoded(raw, ExplainedPod).metadata.namespace for raw in found)
     raise ConfigError(f"there are pods {name} in the namespaces {', '.join(names)}; choose one with -n")
 

@@ -15,6 +15,7 @@ async def api(tmp_path: Path) -> AsyncIterator[Api]:
     site = web.TCPSite(runner, "127.0.0.1", 0)
     await site.start()
     host, port = runner.addresses[0][:2]
-    server.kubeconfig = kubeconfig(tmp_path, f"http://{host}:{port}")
+    server.url = f"http://{host}:{port}"
+    server.kubeconfig = kubeconfig(tmp_path, server.url)
     yield server
     await runner.cleanup()

@@ -29,6 +29,7 @@ class Api:
         self.queries: list[dict[str, str]] = []
         self.news: asyncio.Queue[Json] = asyncio.Queue()
         self.node_news: asyncio.Queue[Json] = asyncio.Queue()
+        self.url = ""
         self.kubeconfig = ""
         self.exporters: dict[str, str | None] = {}
         self.config_maps: list[Json] = []
@@ -118,13 +119,13 @@ def _has(pod: Json, wanted: dict[str, str | None]) -> bool:
     return all(value is None or pod["metadata"][key] == value for key, value in wanted.items())
 
 
-def kubeconfig(folder: Path, server: str) -> str:
+def kubeconfig(folder: Path, server: str, **context: str) -> str:
     content = {
         "apiVersion": "v1",
         "kind": "Config",
         "clusters": [{"name": "c", "cluster": {"server": server}}],
         "users": [{"name": "u", "user": {}}],
-        "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
+        "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u", **context}}],
         "current-context": "x",
     }
     path = folder / "kubeconfig"

@@ -173,10 +173,11 @@ async def test_usage_of_pods_and_gpus_comes_from_the_exporters(api: Api) -> None
         d          p    c          n1    0     0 MiB  -          -
         """
     )
-    assert await call(api, "top", "pod") == (0, shown, "")
+    assert await call(api, "top", "pod", "-A") == (0, shown, "")
     code, out, _ = await call(api, "top", "node", "n1", "--use", "-o", "json")
     assert code == 0
-    assert json.loads(out)[0] | {"node": "n1", "used": "1 MiB"} == json.loads(out)[0]
+    (item,) = json.loads(out)["items"]
+    assert (item["node"], item["card"], item["usedBytes"], item["powerWatts"]) == ("n1", "0", 2**20, None)
     assert api.queries[-1] == {
         "labelSelector": "component=gpushare-exporter",
         "fieldSelector": "status.phase=Running,spec.nodeName=n1",
@@ -188,7 +189,7 @@ async def test_usage_of_pods_and_gpus_comes_from_the_exporters(api: Api) -> None
 
 async def test_an_exporter_without_an_answer_is_reported_and_the_others_are_shown(api: Api) -> None:
     api.exporters = {"n1": PAGE, "n2": None, "n3": "<html>"}
-    code, out, err = await call(api, "top", "pod")
+    code, out, err = await call(api, "top", "pod", "-A")
     assert (code, len(out.splitlines())) == (0, 2)
     assert "warning: exporter e-n2 on node n2: " in err
     assert "warning: exporter e-n3 on node n3: this is not the metrics page of an exporter" in err

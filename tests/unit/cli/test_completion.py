@@ -49,6 +49,8 @@ async def test_pods_with_gpus_are_offered_by_namespace(api: Api) -> None:
     words = ["limits", "--kubeconfig", api.kubeconfig]
     assert await asyncio.to_thread(offered, *words, "-n", "team", "") == ["mine", ":4"]
     assert await asyncio.to_thread(offered, *words, "-n", "other", "") == NOTHING
+    assert await asyncio.to_thread(offered, *words, "") == NOTHING
+    assert await asyncio.to_thread(offered, *words, "-A", "") == ["mine", ":4"]
 
 
 @pytest.mark.parametrize("server", ["http://127.0.0.1:1", "not a url"])

@@ -1,13 +1,14 @@
 """``kubectl gpushare limits``: from the exporters' pages to tables, documents and reasons."""
 
 import json
+from pathlib import Path
 
 import pytest
 import yaml
 
 from gpushare.contract import LABEL_CGPU, LABEL_MODE, LABEL_NO_ISOLATION
 from tests.builders.api_objects import Json, literal, node, pod, share
-from tests.unit.cli.fakes import Api, call
+from tests.unit.cli.fakes import Api, call, kubeconfig
 
 MIB = 2**20
 HELD = {LABEL_MODE: "cgpu"}
@@ -58,14 +59,16 @@ async def test_every_limited_container_has_a_row(api: Api) -> None:
         ml         b    main       n1    0     4308 MiB  1000 MiB  3000 MiB  7
         """
     )
-    assert await call(api, "limits") == (0, shown, "")
-    assert await call(api, "limits", "-n", "other") == (0, "Nothing to show.\n", "")
-    assert len((await call(api, "limits", "--node", "n2"))[1].splitlines()) == 2
+    assert await call(api, "limits", "-A") == (0, shown, "")
+    note = "warning: only namespace {} was searched; -A selects all\n"
+    assert await call(api, "limits", "-n", "other") == (0, "Nothing to show.\n", note.format("other"))
+    assert await call(api, "limits") == (0, "Nothing to show.\n", note.format("default"))
+    assert len((await call(api, "limits", "-A", "--node", "n2"))[1].splitlines()) == 2
 
 
 async def test_wide_has_the_values_of_the_driver(api: Api) -> None:
     api.exporters = {"n1": page(held("ml/a"))}
-    _, out, _ = await call(api, "limits", "-o", "wide")
+    _, out, _ = await call(api, "limits", "-A", "-o", "wide")
     header, row = (line.split("  ") for line in out.splitlines())
     reported = dict(zip(filter(None, header), filter(None, row), strict=True))
     assert {key.strip(): value.strip() for key, value in list(reported.items())[-3:]} == {
@@ -77,7 +80,7 @@ async def test_wide_has_the_values_of_the_driver(api: Api) -> None:
 
 async def test_json_and_yaml_have_bytes_and_nulls(api: Api) -> None:
     api.exporters = {"n1": page(held("ml/a"), series("limit_bytes", "ml/spoilt", MIB, card="1"))}
-    _, out, _ = await call(api, "limits", "-o", "json")
+    _, out, _ = await call(api, "limits", "-A", "-o", "json")
     document = json.loads(out)
     assert (document["apiVersion"], document["kind"]) == ("gpushare.io/v1", "ContainerLimitList")
     full, bare = document["items"]
@@ -98,12 +101,12 @@ async def test_json_and_yaml_have_bytes_and_nulls(api: Api) -> None:
     assert {key for key, value in bare.items() if value is None} == {
         *("usedBytes", "peakBytes", "refusals", "driverBytes", "uncountedBytes")
     }
-    assert yaml.safe_load((await call(api, "limits", "-o", "yaml"))[1]) == document
+    assert yaml.safe_load((await call(api, "limits", "-A", "-o", "yaml"))[1]) == document
 
 
 async def test_values_missing_in_a_damaged_region_are_a_dash(api: Api) -> None:
     api.exporters = {"n1": page(series("limit_bytes", "ml/spoilt", MIB))}
-    assert (await call(api, "limits"))[1].splitlines()[1].split() == [
+    assert (await call(api, "limits", "-A"))[1].splitlines()[1].split() == [
         *("ml", "spoilt", "main", "n1", "0", "1", "MiB", "-", "-", "-")
     ]
 
@@ -115,7 +118,7 @@ async def test_one_pod_is_asked_of_its_own_node(api: Api) -> None:
     code, out, err = await call(api, "limits", "a", "-n", "ml")
     assert (code, err) == (0, "")
     assert [line.split()[:2] for line in out.splitlines()[1:]] == [["ml", "a"]]
-    _, out, _ = await call(api, "limits", "a")
+    _, out, _ = await call(api, "limits", "a", "-A")
     assert [line.split()[:2] for line in out.splitlines()[1:]] == [["ml", "a"], ["other", "a"]]
 
 
@@ -166,9 +169,10 @@ async def test_a_reason_that_needs_no_exporter_is_shown_without_one(api: Api) ->
 @pytest.mark.parametrize(
     ("arguments", "exporters", "text"),
     [
-        (["x"], {}, "there is no pod x in any namespace"),
+        (["x"], {}, "there is no pod x in namespace default (-A: all namespaces)"),
+        (["x", "-A"], {}, "there is no pod x in any namespace"),
         (["a", "-n", "other"], {}, "there is no pod a in namespace other"),
-        (["a", "--node", "n2"], {}, "there is no pod a in any namespace on node n2"),
+        (["a", "-A", "--node", "n2"], {}, "there is no pod a in any namespace on node n2"),
         (["a"], {}, "no exporter runs on node n1"),
         (["a"], {"n1": None}, "exporter e-n1 on node n1: "),
         ([], {}, "no exporter runs in kube-system"),
@@ -187,6 +191,17 @@ async def test_unknown_values_are_an_error(
 @pytest.mark.parametrize("odd", [{"metadata": {"name": "a", "namespace": "ml"}, "spec": 7}])
 async def test_a_pod_that_cannot_be_read_is_an_error(api: Api, odd: Json) -> None:
     api.pods = [odd]
-    code, _, err = await call(api, "limits", "a")
+    code, _, err = await call(api, "limits", "a", "-A")
     assert code == 1
     assert err.startswith("Error: /api/v1/pods: a pod cannot be read: ")
+
+
+async def test_the_namespace_is_that_of_the_context(api: Api, tmp_path: Path) -> None:
+    api.nodes, api.exporters = (
+        [node("n1", share(14), labels=HELD)],
+        {"n1": page(held("ml/a"), held("other/b"))},
+    )
+    api.kubeconfig = kubeconfig(tmp_path, api.url, namespace="ml")
+    assert (await call(api, "limits"))[1].splitlines()[1].split()[:2] == ["ml", "a"]
+    assert (await call(api, "limits", "-n", "other"))[1].splitlines()[1].split()[:2] == ["other", "b"]
+    assert len((await call(api, "limits", "-A", "-n", "other"))[1].splitlines()) == 3

@@ -1,16 +1,19 @@
 import json
+import math
 from collections.abc import Mapping
 
 import pytest
 
-from gpushare.cli.tables import Table, as_json, coloured, plain
+from gpushare.cli.tables import Table, coloured, plain
 from gpushare.cli.usage_tables import (
     UsageFilter,
     cards,
     containers,
+    document,
     metric_of_cards,
     metric_of_pods,
     series,
+    table,
 )
 from gpushare.errors import ConfigError
 from gpushare.monitoring import catalogue
@@ -47,9 +50,9 @@ OTHER = page((catalogue.CONTAINER_USED, held("a", "n2", "team"), 0))
 
 
 def test_a_container_has_one_row_with_any_known_values() -> None:
-    table = containers([*BUSY, *OTHER], ALL)
-    assert table.headers[:5] == ("NAMESPACE", "POD", "CONTAINER", "NODE", "CARD")
-    assert [row[1:2] + row[5:] for row in table.rows] == [
+    shown = table(containers([*BUSY, *OTHER], ALL))
+    assert shown.headers[:5] == ("NAMESPACE", "POD", "CONTAINER", "NODE", "CARD")
+    assert [row[1:2] + row[5:] for row in shown.rows] == [
         ("a", "-", "2048 MiB", "-"),
         ("b", "1024 MiB", "2048 MiB", "25%"),
         ("a", "0 MiB", "-", "-"),
@@ -57,7 +60,7 @@ def test_a_container_has_one_row_with_any_known_values() -> None:
 
 
 def test_a_gpu_without_a_thermometer_has_a_dash() -> None:
-    assert cards(BUSY, ALL).rows == (("n1", "0", "1100 MiB", "-", "-", "-", "-"),)
+    assert table(cards(BUSY, ALL)).rows == (("n1", "0", "1100 MiB", "-", "-", "-", "-"),)
 
 
 @pytest.mark.parametrize(
@@ -70,13 +73,13 @@ def test_a_gpu_without_a_thermometer_has_a_dash() -> None:
     ],
 )
 def test_only_requested_columns_are_shown(wanted: UsageFilter, pods: list[str]) -> None:
-    assert [row[1] for row in containers([*BUSY, *OTHER], wanted).rows] == pods
+    assert [labels[1] for labels, _ in containers([*BUSY, *OTHER], wanted).rows] == pods
 
 
 def test_one_metric_is_shown_label_by_label() -> None:
-    table = series(BUSY, metric_of_pods("gpushare_container_utilization_ratio"), ALL)
-    assert table.headers == (*(each.upper() for each in catalogue.CONTAINER_UTILIZATION.labels), "VALUE")
-    assert table.rows == (("n1", "default", "b", "main", "0", "GPU-1", "0.25"),)
+    shown = table(series(BUSY, metric_of_pods("gpushare_container_utilization_ratio"), ALL))
+    assert shown.headers == (*(each.upper() for each in catalogue.CONTAINER_UTILIZATION.labels), "VALUE")
+    assert shown.rows == (("n1", "default", "b", "main", "0", "GPU-1", "0.25"),)
 
 
 def test_every_metric_with_a_gpu_belongs_to_pods_or_to_gpus() -> None:
@@ -98,17 +101,28 @@ def test_the_error_for_an_unknown_metric_lists_the_known_ones(find: object) -> N
         find("gpu")  # type: ignore[operator]
 
 
-def test_a_table_is_plain_text_json_or_colour() -> None:
-    table = Table(("POD", "USED"), (("a", "1 MiB"), ("long", "-")))
-    assert plain(table) == "POD   USED\na     1 MiB\nlong  -\n"
-    assert json.loads(as_json(table)) == [{"pod": "a", "used": "1 MiB"}, {"pod": "long", "used": "-"}]
-    assert "\x1b[1mPOD" in coloured(table)
+def test_a_document_has_numbers_and_nulls() -> None:
+    endless = page((catalogue.CONTAINER_UTILIZATION, held("b"), math.inf))
+    found = document(containers([*BUSY[1:], *endless], ALL))
+    assert (found["apiVersion"], found["kind"]) == ("gpushare.io/v1", "ContainerUsageList")
+    assert json.dumps(found["items"][1], allow_nan=False)
+    labels = {"namespace": "default", "pod": "b", "container": "main", "node": "n1", "card": "0"}
+    numbers = {"usedBytes": None, "allocatedBytes": 2048 * MIB, "utilization": None}
+    assert found["items"][1] == labels | numbers
 
 
-def test_an_empty_table_is_announced_on_a_terminal_only() -> None:
+def test_a_document_of_one_metric_has_its_labels() -> None:
+    found = document(series(BUSY, catalogue.CARD_USED, ALL))
+    assert found["items"] == [{"node": "n1", "card": "0", "uuid": "GPU-1", "value": 1100 * MIB}]
+    assert isinstance(found["items"][0]["value"], int)
+
+
+def test_a_table_is_plain_text_or_colour() -> None:
+    two = Table(("POD", "USED"), (("a", "1 MiB"), ("long", "-")))
+    assert plain(two) == "POD   USED\na     1 MiB\nlong  -\n"
+    assert "\x1b[1mPOD" in coloured(two)
+
+
+def test_an_empty_table_says_so() -> None:
     empty = Table(("POD",), ())
-    assert (plain(empty), coloured(empty), as_json(empty)) == (
-        "Nothing to show.\n",
-        "Nothing to show.\n",
-        "[]\n",
-    )
+    assert plain(empty) == coloured(empty) == "Nothing to show.\n"

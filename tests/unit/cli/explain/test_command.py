@@ -35,13 +35,15 @@ async def test_as_a_document(api: Api) -> None:
 
 
 async def test_no_such_pod(api: Api) -> None:
-    assert await call(api, "explain", "x") == (1, "", "Error: there is no pod x in any namespace\n")
-    assert (await call(api, "explain", "x", "-n", "a"))[2] == "Error: there is no pod x in namespace a\n"
+    words = "Error: there is no pod x in namespace {} (-A: all namespaces)\n"
+    assert await call(api, "explain", "x") == (1, "", words.format("default"))
+    assert (await call(api, "explain", "x", "-n", "a"))[2] == words.format("a")
+    assert (await call(api, "explain", "x", "-A"))[2] == "Error: there is no pod x in any namespace\n"
 
 
 async def test_several_pods_of_one_name(api: Api) -> None:
     api.pods = [pod("a", None, 1), pod("a", None, 1, namespace="other")]
-    code, _, err = await call(api, "explain", "a")
+    code, _, err = await call(api, "explain", "a", "-A")
     assert (code, err) == (
         1,
         "Error: there are pods a in the namespaces default, other; choose one with -n\n",
@@ -57,7 +59,7 @@ async def test_without_the_right_to_list_nodes(api: Api) -> None:
 
 
 async def test_without_the_right_to_read_the_pod(api: Api) -> None:
-    api.forbidden = {"/api/v1/pods"}
+    api.forbidden = {"/api/v1/namespaces/default/pods"}
     code, _, err = await call(api, "explain", "big")
     assert code == 1
     assert "cannot list resource" in err
