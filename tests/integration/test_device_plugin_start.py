@@ -14,6 +14,7 @@ from testbed import until
 from testbed.control_plane.api import read_text
 from testbed.daemons.agent import agent_argv
 from testbed.nvml import NvmlStub, card
+from testbed.system.waiting import timeout_factor
 from tests.fixtures.agents import fake_node
 from tests.fixtures.gpu_nodes import GpuBed, gpu_bed
 
@@ -42,7 +43,7 @@ async def end_of(
         env={"PATH": os.environ["PATH"], "NODE_NAME": "some-node", **env},
         stderr=asyncio.subprocess.PIPE,
     )
-    _, errors = await asyncio.wait_for(process.communicate(), 30)
+    _, errors = await asyncio.wait_for(process.communicate(), 30 * timeout_factor())
     assert process.returncode == code, errors.decode()
     return errors.decode().splitlines()[-1]
 

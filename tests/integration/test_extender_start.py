@@ -14,6 +14,7 @@ from testbed import Bed, Card, SchedulerSpec, SimNode, Testbed, gpu_pod, until
 from testbed.control_plane.api import read_text
 from testbed.daemons.extender import ExtenderSpec, grant, start_extender
 from testbed.system.process import Process
+from testbed.system.waiting import timeout_factor
 
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module")]
 
@@ -38,7 +39,7 @@ async def fails_with(*arguments: str, env: dict[str, str] | None = None) -> tupl
         *arguments,
         stderr=asyncio.subprocess.PIPE,
     )
-    _, text = await asyncio.wait_for(process.communicate(), 20)
+    _, text = await asyncio.wait_for(process.communicate(), 20 * timeout_factor())
     return process.returncode or 0, text.decode()
 
 
@@ -94,7 +95,7 @@ async def test_an_invalid_port_variable_selects_the_default_of_the_aliyun_extend
         "env", "PORT=twelve", GPUSHARE, "extender", f"--kubeconfig={tmp_path}/none",
         stderr=asyncio.subprocess.PIPE,
     )  # fmt: skip
-    _, text = await asyncio.wait_for(process.communicate(), 20)
+    _, text = await asyncio.wait_for(process.communicate(), 20 * timeout_factor())
     assert "PORT='twelve' is not a number, listening on 39999" in text.decode()
 
 

@@ -12,7 +12,7 @@ from aiohttp import web
 from testbed import Bed, Card, SchedulerSpec, SimNode, Testbed, gpu_pod, until
 from testbed.control_plane.api import Object
 from testbed.daemons.extender import ACCOUNT, ExtenderSpec, grant, start_extender
-from testbed.system.waiting import together
+from testbed.system.waiting import timeout_factor, together
 from tests.fakes.fault_proxy import FaultProxy, fault_proxy, on_bind
 from tests.fixtures.bind_load import differences
 from tests.fixtures.extenders import replica, request_bind, until_leads
@@ -127,7 +127,7 @@ async def test_a_bind_that_a_killed_leader_sent_arrives_before_the_next_leader_b
     await start_extender(bed, other)
     first, second = await two_pods(bed, "late")
     asked = asyncio.create_task(request_bind(killed, first, "late"))
-    await asyncio.wait_for(held.wait(), 10)
+    await asyncio.wait_for(held.wait(), 10 * timeout_factor())
     await bed.kill(killed.name)
     began = time.monotonic()
     await asyncio.gather(asked, return_exceptions=True)

@@ -35,6 +35,7 @@ from gpushare.model.own_node import GpuPod, OwnNode
 from gpushare.ports import node_event
 from testbed import Bed, SchedulerSpec, Testbed, gpu_pod, until
 from testbed.control_plane.api import Object
+from testbed.system.waiting import timeout_factor
 
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module")]
 
@@ -79,7 +80,7 @@ class Agent:
         return f"/api/v1/nodes/{self.node}"
 
     async def settles(self) -> None:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(10 * timeout_factor()):
             await asyncio.sleep(0.05)
             while self.metrics.registry.get_sample_value("gpushare_device_plugin_unpublished"):
                 await asyncio.sleep(0.01)

@@ -18,6 +18,7 @@ from gpushare.model.changes import Deleted, Upserted
 from gpushare.model.objects import Node
 from testbed import Bed, Card, SchedulerSpec, SimNode, Testbed
 from testbed.control_plane.nodes import node_object
+from testbed.system.waiting import timeout_factor
 from tests.support.waiting import until
 
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module")]
@@ -75,7 +76,7 @@ async def test_a_bookmark_shows_soon_that_an_idle_watch_has_missed_nothing(bed: 
     async with following(bed) as (follower, heard):
         # A change of another resource: the version of the collection grows, and the watch has no event.
         await bed.api.create("/api/v1/namespaces/default/configmaps", {"metadata": {"generateName": "x-"}})
-        async with asyncio.timeout(WITHIN_S):
+        async with asyncio.timeout(WITHIN_S * timeout_factor()):
             await follower.refresh()
         assert (heard.lists, len(heard.nodes)) == (1, MORE_THAN_ONE_PAGE)
 
@@ -84,7 +85,7 @@ async def test_a_refresh_delivers_every_earlier_change(bed: Bed) -> None:
     async with following(bed) as (follower, heard):
         for number in range(20):
             await bed.api.patch(f"{API_NODES}/n0", {"metadata": {"labels": {LABEL_PLACEMENT: str(number)}}})
-            async with asyncio.timeout(WITHIN_S):
+            async with asyncio.timeout(WITHIN_S * timeout_factor()):
                 await follower.refresh()
             assert heard.nodes["n0"].placement == str(number)
         assert heard.lists == 1

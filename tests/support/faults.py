@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from testbed import until
+from testbed.system.waiting import timeout_factor
 from tests.support.history import Entry, has_units, overcommits
 from tools.faults import RESULTS
 
@@ -51,8 +52,8 @@ class FaultRow:
         self.recovered(time.monotonic() - since, what, within_s=within_s)
 
     def recovered(self, recovery_s: float, what: str, *, within_s: float) -> None:
-        """Note the time of recovery; the longest counts."""
-        assert recovery_s <= within_s
+        """Note the time of recovery; the longest counts. A run that overloads its machine may take longer."""
+        assert recovery_s <= within_s * timeout_factor()
         if self._recovery is None or recovery_s > self._recovery[0]:
             self._recovery = recovery_s, what
 
