@@ -10,6 +10,7 @@ import click
 
 from gpushare.cli import completion
 from gpushare.cli.lazy import CONTEXT
+from gpushare.cli.parameters import Duration, DurationType, UrlType
 from gpushare.runtime.flags import with_options
 
 _METRIC: Final = click.option("--metric", metavar="NAME", help="Show every series of this metric.")
@@ -26,6 +27,15 @@ Examples:
   kubectl gpushare doctor
   kubectl gpushare doctor --node gpu-1
   kubectl gpushare doctor -o json | jq '.checks[] | select(.status != "ok")'"""
+_RECOMMEND_EXAMPLES: Final = """\b
+Examples:
+  kubectl gpushare recommend -n team-a
+  kubectl gpushare recommend -A --prometheus http://127.0.0.1:9090 --window 7d
+  kubectl gpushare recommend -A -o json | jq '.items[] | select(.verdict == "raise")'"""
+_REPORT_EXAMPLES: Final = """\b
+Examples:
+  kubectl gpushare report -A --since 24h --prometheus http://127.0.0.1:9090
+  kubectl gpushare report -A --since 4w --prometheus http://127.0.0.1:9090 -o csv > usage.csv"""
 _namespace_options = with_options(
     click.option(
         "-n", "--namespace", metavar="NAME", help="Namespace of the pods (default: that of the context)."
@@ -172,3 +182,128 @@ def doctor(*, node: str | None, output: str | None, kubeconfig: str | None, cont
     findings = examine(gather(ApiSource(kubeconfig, context), node))
     click.echo(serialized(document(findings), output) if output else text(findings), nl=False)
     return 0 if is_healthy(findings) else 1
+
+
+@click.command("recommend", context_settings=CONTEXT, epilog=_RECOMMEND_EXAMPLES)
+@_namespace_options
+@click.option(
+    "--margin",
+    type=click.IntRange(0, 400),
+    default=20,
+    show_default=True,
+    metavar="PERCENT",
+    help="Room above the peak.",
+)
+@click.option(
+    "--prometheus",
+    type=UrlType(),
+    metavar="URL",
+    help="Read peaks from Prometheus; without it, from the exporters since the start of each container.",
+)
+@click.option(
+    "--window",
+    type=DurationType(),
+    default="7d",
+    show_default=True,
+    metavar="TIME",
+    help="How far back, with --prometheus.",
+)
+@_document_option
+@_connection_options
+def recommend(  # noqa: PLR0913 - the flags
+    *,
+    namespace: str | None,
+    everywhere: bool,
+    margin: int,
+    prometheus: str | None,
+    window: Duration,
+    output: str | None,
+    kubeconfig: str | None,
+    context: str | None,
+) -> None:
+    """Suggest GPU memory requests of workloads, from peaks and refused allocations.
+
+    A suggestion is the peak plus a margin in whole units of the node; after refused allocations, at least the
+    limit plus the margin. Without a peak, "now only" or "no data" is shown instead. Changes nothing.
+    """
+    from gpushare.cli import display
+    from gpushare.cli.document import serialized
+    from gpushare.cli.recommend import gather, sizing, view
+
+    flags = display.Flags(output=output, kubeconfig=kubeconfig, context=context)
+    selected = flags.source.namespace(namespace, everywhere=everywhere)
+    screen = display.Screen(redraw=False)
+    observed = gather.gather(
+        flags.source, selected, screen.report, prometheus=prometheus, window_s=window.seconds
+    )
+    basis = sizing.Basis.WINDOW if prometheus else sizing.Basis.SINCE_START
+    found = sizing.recommendations(observed, margin, basis)
+    if output:
+        content = view.document(found, margin, window.seconds if prometheus else None)
+        screen.show(serialized(content, output))
+        return
+    screen.show(display.formatted(view.table(found, window.text)))
+    display.note_namespace(screen, found, selected)
+    if found:
+        click.echo(view.rule(margin), nl=False)
+
+
+@click.command("report", context_settings=CONTEXT, epilog=_REPORT_EXAMPLES)
+@_namespace_options
+@click.option(
+    "--since",
+    type=DurationType(),
+    default="24h",
+    show_default=True,
+    metavar="TIME",
+    help="How far back from now.",
+)
+@click.option("--prometheus", type=UrlType(), metavar="URL", required=True, help="Where the series are.")
+@click.option(
+    "--cluster", metavar="NAME", help="Label cluster of the series, if Prometheus has several clusters."
+)
+@click.option("-o", "--output", type=click.Choice(["json", "yaml", "csv"]), help="Output format.")
+@_connection_options
+def report(  # noqa: PLR0913 - the flags
+    *,
+    namespace: str | None,
+    everywhere: bool,
+    since: Duration,
+    prometheus: str,
+    cluster: str | None,
+    output: str | None,
+    kubeconfig: str | None,
+    context: str | None,
+) -> None:
+    """Report GPU-hours and GiB-hours of each workload, allocated and used.
+
+    With -A, all rows and what no container had add up to the GPUs of the cluster exactly. Time without data
+    is not counted, and named.
+    """
+    import time
+
+    from gpushare.cli import display
+    from gpushare.cli.document import serialized
+    from gpushare.cli.report import accounting, gather, view
+
+    flags = display.Flags(output=output, kubeconfig=kubeconfig, context=context)
+    selected = flags.source.namespace(namespace, everywhere=everywhere)
+    span = gather.span_of(time.time(), since.seconds)
+    facts = gather.gather(flags.source, selected, prometheus, span, cluster)
+    found = accounting.account(
+        facts.gpus,
+        facts.shares,
+        facts.owners,
+        step_s=span.step_s,
+        steps=span.steps,
+        whole=selected is None,
+    )
+    screen = display.Screen(redraw=False)
+    if output == "csv":
+        screen.show(view.comma_separated(found))
+    elif output:
+        screen.show(serialized(view.document(found, span, facts.notes), output))
+    else:
+        screen.show(display.formatted(view.table(found)))
+    screen.warn([*view.gap_lines(found, span), *facts.notes])
+    display.note_namespace(screen, found.rows, selected)

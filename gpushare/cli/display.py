@@ -136,14 +136,18 @@ def limits(flags: Flags, usage_filter: UsageFilter) -> None:
     if flags.output in ("json", "yaml"):
         screen.show(serialized(limits_document(found.container_limits), flags.output))
     elif found.container_limits or not found.unlimited:
-        layout = tables.coloured if sys.stdout.isatty() else tables.plain
-        screen.show(layout(limits_table(found.container_limits, wide=flags.output == "wide")))
-        _note_namespace(screen, found.container_limits, usage_filter.namespace)
+        screen.show(formatted(limits_table(found.container_limits, wide=flags.output == "wide")))
+        note_namespace(screen, found.container_limits, usage_filter.namespace)
     for reason in found.unlimited:
         screen.report(reason)
 
 
-def _note_namespace(screen: "Screen", rows: Sequence[object], namespace: str | None) -> None:
+def formatted(table: tables.Table) -> str:
+    """A table in colours on a terminal, else in plain columns."""
+    return tables.coloured(table) if sys.stdout.isatty() else tables.plain(table)
+
+
+def note_namespace(screen: "Screen", rows: Sequence[object], namespace: str | None) -> None:
     """An empty table may be due to the default of the namespace."""
     if namespace and not rows:
         screen.warn([f"only namespace {namespace} was searched; -A selects all"])
@@ -162,7 +166,7 @@ def _show_usage(
             screen.show(serialized(usage_document(usage), flags.output))
         else:
             screen.show(layout(table(usage)))
-            _note_namespace(screen, usage.rows, namespace)
+            note_namespace(screen, usage.rows, namespace)
 
     show_exporters(
         show,

@@ -16,6 +16,10 @@ TOOLS: Final = {
     "limits": Lazy("gpushare.cli.commands:limits", "Show the memory limits of containers and their usage."),
     "doctor": Lazy("gpushare.cli.commands:doctor", "Check the installation, from scheduler to GPUs."),
     "explain": Lazy("gpushare.cli.commands:explain", "Explain why a pod is pending, and what helps."),
+    "recommend": Lazy(
+        "gpushare.cli.commands:recommend", "Suggest GPU memory requests from peaks and refusals."
+    ),
+    "report": Lazy("gpushare.cli.commands:report", "Report GPU-hours and GiB-hours of workloads."),
     "scheduler-config": Lazy(
         "gpushare.cli.scheduler_config:command", "Print the configuration of kube-scheduler."
     ),

@@ -4,10 +4,11 @@ import re
 import shlex
 from pathlib import Path
 
+import click
 import pytest
 
 from gpushare import contract
-from gpushare.cli.commands import top
+from gpushare.cli.commands import recommend, report, top
 from gpushare.cli.scheduler_manifest import command as scheduler_manifest
 from gpushare.deviceplugin.main import command as device_plugin
 from gpushare.exporter.main import command as exporter
@@ -63,6 +64,12 @@ def test_a_scheduler_config_command_of_the_docs_runs(arguments: list[str]) -> No
     assert result.exit_code == 0, result.output
 
 
+@pytest.mark.parametrize("command", [recommend, report], ids=lambda command: command.name)
+def test_a_command_of_the_plugin_in_the_docs_is_valid(command: click.Command) -> None:
+    for arguments in shown(f"kubectl gpushare {command.name}"):
+        command.make_context(command.name, arguments)
+
+
 @pytest.mark.parametrize("arguments", shown("make"), ids=" ".join)
 def test_a_make_target_of_the_docs_exists(arguments: list[str]) -> None:
     assert re.search(rf"^{arguments[0]}:", (ROOT / "Makefile").read_text(), re.MULTILINE)
@@ -71,7 +78,7 @@ def test_a_make_target_of_the_docs_exists(arguments: list[str]) -> None:
 def test_flags_in_the_docs_exist() -> None:
     named = {flag for page in PAGES for flag in re.findall(r"`(--[a-z][a-z-]+)", page.read_text())}
     groups = (*top.commands.values(), *isolation.commands.values(), *scheduler_manifest.commands.values())
-    commands = (extender, device_plugin, exporter, metrics_api, *groups)
+    commands = (extender, device_plugin, exporter, metrics_api, recommend, report, *groups)
     parameters = [param for command in commands for param in command.params]
     known = {opt for param in parameters for opt in (*param.opts, *param.secondary_opts)}
     others = {
@@ -83,6 +90,7 @@ def test_flags_in_the_docs_exist() -> None:
         "--name",
         "--skip-tags",
         "--limit",
+        "--query",
     }
     others |= {"--ca-file", "--cert-file", "--key-file", "--experimental-watch-progress-notify-interval"}
     others |= {option for param in bench_extender.params for option in param.opts}

@@ -1,0 +1,48 @@
+"""The workload that a pod belongs to: its Deployment, StatefulSet, Job or other controller. Pure."""
+
+from typing import Final, NamedTuple
+
+from msgspec import Struct, field
+
+from gpushare.adapters.kube.wire import BareMeta
+
+_HASH_LABEL: Final = "pod-template-hash"
+
+
+class Owner(NamedTuple):
+    """The workload of a pod; a pod without a controller is its own."""
+
+    kind: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.kind.lower()}/{self.name}"
+
+
+class _Reference(Struct):
+    kind: str = ""
+    name: str = ""
+    controller: bool = False
+
+
+class _OwnedMeta(BareMeta, rename="camel"):
+    labels: dict[str, str] | None = None
+    owner_references: list[_Reference] | None = None
+
+
+class OwnedPod(Struct):
+    """A pod with its controller."""
+
+    metadata: _OwnedMeta = field(default_factory=_OwnedMeta)
+
+    @property
+    def owner(self) -> Owner:
+        """Its controller; the Deployment of a ReplicaSet, whose name the Deployment and the hash make."""
+        meta = self.metadata
+        found = next((each for each in meta.owner_references or () if each.controller), None)
+        if found is None:
+            return Owner("Pod", meta.name)
+        suffix = f"-{(meta.labels or {}).get(_HASH_LABEL, '')}"
+        if found.kind == "ReplicaSet" and suffix != "-" and found.name.endswith(suffix):
+            return Owner("Deployment", found.name.removesuffix(suffix))
+        return Owner(found.kind, found.name)

@@ -1,0 +1,42 @@
+"""Types of flags: a duration, and the address of a service. Imports nothing slow: ``--help`` loads it."""
+
+import re
+from typing import Any, Final, NamedTuple
+
+import click
+
+_DURATION: Final = re.compile(r"([1-9][0-9]{0,3})([mhdw])", re.ASCII)
+_SECONDS: Final = {"m": 60, "h": 3600, "d": 86_400, "w": 604_800}
+_URL: Final = re.compile(r"https?://[^/\s]+\S*")
+
+
+class Duration(NamedTuple):
+    """A time as the user wrote it, and in seconds."""
+
+    text: str
+    seconds: int
+
+
+class DurationType(click.ParamType[Duration]):
+    """Such as ``24h``, ``7d`` or ``2w``."""
+
+    name = "duration"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Duration:
+        """Fails for anything else."""
+        found = _DURATION.fullmatch(str(value))
+        if found is None:
+            self.fail(f"{value!r} is not a duration such as 90m, 24h, 7d or 2w", param, ctx)
+        return Duration(str(value), int(found[1]) * _SECONDS[found[2]])
+
+
+class UrlType(click.ParamType[str]):
+    """The address of an HTTP service; a slash at its end is dropped."""
+
+    name = "url"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Fails for anything else."""
+        if not _URL.fullmatch(str(value)):
+            self.fail(f"{value!r} is not a URL such as http://127.0.0.1:9090", param, ctx)
+        return str(value).rstrip("/")

@@ -1,0 +1,149 @@
+"""The right size of a GPU memory request, from the peak and the refusals of its containers. Pure.
+
+The rule, on each GPU and in whole units:
+
+- need = the larger of the peak that the isolation library counted and the usage that the driver reports;
+- suggestion = the fewest units that hold need × (1 + margin);
+- after refusals the real need is above the limit, so the suggestion holds at least limit × (1 + margin);
+- a present usage alone is not a peak, and without a peak there is no suggestion.
+
+The replicas of a workload get the largest suggestion among them.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from gpushare.cli.owners import Owner
+from gpushare.cli.units import NodeUnit
+
+_GIB: Final = 2**30
+_UNITS_PER_GIB: Final = 32
+"""A unit below 1/32 GiB is a MiB, as in ``gpushare.cli.units``."""
+
+
+class Basis(StrEnum):
+    """What a suggestion is based on."""
+
+    SINCE_START = "peak since container start"
+    WINDOW = "peak of the window"
+    NOW = "now only"
+    NO_DATA = "no data"
+
+
+class Verdict(StrEnum):
+    """What the suggestion is, compared with the request."""
+
+    RAISE = "raise"
+    LOWER = "lower"
+    KEEP = "keep"
+    NONE = "none"
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """One container of a pod: its request in units on each of its GPUs, and the largest of its GPUs' values.
+
+    Amounts are in bytes; None is unknown. ``granted`` is the allocation for ``units``.
+    """
+
+    namespace: str
+    owner: Owner
+    container: str
+    units: int
+    gpus: int = 1
+    granted: int | None = None
+    limit: int | None = None
+    peak: int | None = None
+    used: int | None = None
+    refusals: int | None = None
+
+    @property
+    def unit(self) -> NodeUnit:
+        """The unit of its node."""
+        if not self.granted:
+            return NodeUnit.UNKNOWN
+        return NodeUnit.MIB if self.granted * _UNITS_PER_GIB < self.units * _GIB else NodeUnit.GIB
+
+
+@dataclass(frozen=True, slots=True)
+class Recommendation:
+    """One container of a workload. Units are the sum over its GPUs; ``silent`` pods have no data."""
+
+    namespace: str
+    owner: Owner
+    container: str
+    unit: NodeUnit
+    pods: int
+    silent: int
+    request: int
+    limit: int | None
+    peak: int | None
+    used: int | None
+    refusals: int | None
+    basis: Basis
+    suggestion: int | None
+
+    @property
+    def verdict(self) -> Verdict:
+        """Whether the request is too small, too large or right."""
+        if self.suggestion is None:
+            return Verdict.NONE
+        if self.suggestion == self.request:
+            return Verdict.KEEP
+        return Verdict.RAISE if self.suggestion > self.request else Verdict.LOWER
+
+
+def suggested_units(observed: Observed, margin_percent: int) -> int | None:
+    """The units on each GPU by the rule of the module; None without a peak or without a known unit."""
+    if observed.peak is None or not observed.granted:
+        return None
+    need = max(observed.peak, observed.used or 0)
+    if observed.refusals:
+        need = max(need, observed.limit or observed.granted)
+    target = _ceiling(need * (100 + margin_percent), 100)
+    fewest = max(1, _ceiling(target * observed.units, observed.granted))
+    # A refused allocation is never an argument for the same request.
+    return max(fewest, observed.units + 1) if observed.refusals else fewest
+
+
+def _ceiling(amount: int, divisor: int) -> int:
+    return -(-amount // divisor)
+
+
+def recommendations(observed: Iterable[Observed], margin_percent: int, basis: Basis) -> list[Recommendation]:
+    """One for each container of each workload, request and unit, sorted. ``basis`` is that of the peaks."""
+    groups: dict[tuple[str, Owner, str, int, int, NodeUnit], list[Observed]] = defaultdict(list)
+    for each in observed:
+        key = (each.namespace, each.owner, each.container, each.units, each.gpus, each.unit)
+        groups[key].append(each)
+    return [_of_group(groups[key], margin_percent, basis) for key in sorted(groups)]
+
+
+def _of_group(group: list[Observed], margin_percent: int, basis: Basis) -> Recommendation:
+    first = group[0]
+    suggestions = [each for member in group if (each := suggested_units(member, margin_percent))]
+    silent = sum(member.peak is None and member.used is None for member in group)
+    if not suggestions:
+        basis = Basis.NO_DATA if silent == len(group) else Basis.NOW
+    return Recommendation(
+        first.namespace,
+        first.owner,
+        first.container,
+        first.unit,
+        len(group),
+        silent,
+        first.units * first.gpus,
+        _largest(member.limit for member in group),
+        _largest(member.peak for member in group),
+        _largest(member.used for member in group),
+        sum(known) if (known := [m.refusals for m in group if m.refusals is not None]) else None,
+        basis,
+        max(suggestions) * first.gpus if suggestions else None,
+    )
+
+
+def _largest(values: Iterable[int | None]) -> int | None:
+    return max((value for value in values if value is not None), default=None)

@@ -1,0 +1,4 @@
+"""``kubectl gpushare report``: GPU-hours and GiB-hours of each workload over a time (showback).
+
+``gather`` queries Prometheus, ``accounting`` computes, ``view`` shows the result.
+"""

@@ -1,0 +1,87 @@
+"""``kubectl gpushare recommend``: from pods and the exporters' pages, or Prometheus, to suggestions."""
+
+import json
+
+import pytest
+
+from tests.builders.api_objects import Json, literal, pod
+from tests.unit.cli.fakes import Api, call
+from tests.unit.cli.test_limits import MIB, held, page, series
+
+GRANTED = series("allocated_bytes", "default/a", 4308 * MIB)
+CONTROLLED = {"controller": True, "kind": "ReplicaSet", "name": "web-5d4f8c7b9"}
+
+
+def replica(name: str, units: int = 4) -> Json:
+    made = pod(name, "n1", units)
+    made["metadata"] |= {"labels": {"pod-template-hash": "5d4f8c7b9"}, "ownerReferences": [CONTROLLED]}
+    return made
+
+
+async def test_a_workload_has_one_row(api: Api) -> None:
+    api.pods = [replica("a"), pod("b", "n1", 4), pod("c", "n1")]
+    api.exporters = {"n1": page(held("default/a"), GRANTED)}
+    shown = literal(
+        """
+        NAMESPACE  WORKLOAD        CONTAINER  PODS  REQUEST  LIMIT     PEAK      REFUSALS  SUGGESTION     BASIS
+        default    deployment/web  main       1     4 GiB    4308 MiB  3000 MiB  7         5 GiB (raise)  peak since container start
+        default    pod/b           main       1     4 units  -         -         -         -              no data
+        Suggestion: peak + 20 % in whole units; after refusals, at least limit + 20 %. Without a peak there is no suggestion.
+        """  # noqa: E501 - a table
+    )
+    assert await call(api, "recommend") == (0, shown, "")
+
+
+async def test_json_has_bytes_units_and_nulls(api: Api) -> None:
+    api.pods = [replica("a")]
+    api.exporters = {"n1": page(held("default/a"), GRANTED)}
+    code, out, _ = await call(api, "recommend", "-o", "json", "--margin", "0")
+    found = json.loads(out)
+    assert (code, found["kind"], found["marginPercent"], found["windowSeconds"]) == (
+        *(0, "RecommendationList"),
+        *(0, None),
+    )
+    assert found["items"] == [
+        {
+            "namespace": "default",
+            "owner": {"kind": "Deployment", "name": "web"},
+            "container": "main",
+            "pods": 1,
+            "podsWithoutData": 0,
+            "unit": "GiB",
+            "requestUnits": 4,
+            "limitBytes": 4308 * MIB,
+            "peakBytes": 3000 * MIB,
+            "usedBytes": 1200 * MIB,
+            "refusals": 7,
+            "basis": "peak since container start",
+            "suggestedUnits": 5,
+            "verdict": "raise",
+        }
+    ]
+
+
+async def test_a_namespace_without_gpu_pods_is_named(api: Api) -> None:
+    api.exporters = {"n1": page()}
+    note = "warning: only namespace default was searched; -A selects all\n"
+    assert await call(api, "recommend") == (0, "Nothing to show.\n", note)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (["--window", "7 days"], "'7 days' is not a duration such as 90m, 24h, 7d or 2w"),
+        (["--prometheus", "localhost:9090"], "'localhost:9090' is not a URL such as http://127.0.0.1:9090"),
+        (["--margin", "-1"], "-1 is not in the range 0<=x<=400"),
+    ],
+)
+async def test_wrong_flags_are_wrong_usage(api: Api, arguments: list[str], text: str) -> None:
+    code, out, err = await call(api, "recommend", *arguments)
+    assert (code, out) == (2, "")
+    assert text in err
+
+
+async def test_an_unreachable_prometheus_is_an_error(api: Api) -> None:
+    code, _, err = await call(api, "recommend", "--prometheus", "http://127.0.0.1:1")
+    assert code == 1
+    assert err.startswith("Error: http://127.0.0.1:1/api/v1/query: ")
