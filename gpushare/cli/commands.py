@@ -36,6 +36,11 @@ _REPORT_EXAMPLES: Final = """\b
 Examples:
   kubectl gpushare report -A --since 24h --prometheus http://127.0.0.1:9090
   kubectl gpushare report -A --since 4w --prometheus http://127.0.0.1:9090 -o csv > usage.csv"""
+_MIGRATE_EXAMPLES: Final = """\b
+Examples:
+  kubectl gpushare migrate -A
+  kubectl gpushare migrate -f manifests/
+  kubectl gpushare migrate -n team-a -o yaml > converted.yaml"""
 _namespace_options = with_options(
     click.option(
         "-n", "--namespace", metavar="NAME", help="Namespace of the pods (default: that of the context)."
@@ -307,3 +312,73 @@ def report(  # noqa: PLR0913 - the flags
         screen.show(display.formatted(view.table(found)))
     screen.warn([*view.gap_lines(found, span), *facts.notes])
     display.note_namespace(screen, found.rows, selected)
+
+
+@click.command("migrate", context_settings=CONTEXT, epilog=_MIGRATE_EXAMPLES)
+@_namespace_options
+@click.option(
+    "-f",
+    "--filename",
+    "files",
+    multiple=True,
+    metavar="PATH",
+    help="Read manifests from this file or folder instead of the cluster; may be repeated.",
+)
+@click.option(
+    "--unit",
+    type=click.Choice(["GiB", "MiB"]),
+    default="GiB",
+    show_default=True,
+    help="Unit of the nodes that will share.",
+)
+@click.option(
+    "--gpu-mib",
+    type=click.IntRange(min=1),
+    metavar="MIB",
+    help="Memory of one GPU, to convert nvidia.com/gpumem-percentage.",
+)
+@click.option(
+    "-o",
+    "--output",
+    type=click.Choice(["json", "yaml"]),
+    help="json: the report; yaml: the converted manifests.",
+)
+@_connection_options
+def migrate(  # noqa: PLR0913 - the flags
+    *,
+    namespace: str | None,
+    everywhere: bool,
+    files: tuple[str, ...],
+    unit: str,
+    gpu_mib: int | None,
+    output: str | None,
+    kubeconfig: str | None,
+    context: str | None,
+) -> int:
+    """Report what a move from the Aliyun gpushare pair or from HAMi needs, and convert manifests.
+
+    For each object: whether it stays, changes, or is not supported, and why. Changes nothing in the cluster.
+    Exit code 1 if -o yaml leaves out a manifest or something that one has.
+    """
+    from gpushare.cli import display
+    from gpushare.cli.document import serialized
+    from gpushare.cli.migrate import gather, hami, survey, view
+    from gpushare.cli.units import NodeUnit
+
+    flags = display.Flags(output=output, kubeconfig=kubeconfig, context=context)
+    screen = display.Screen(redraw=False)
+    notes: list[str] = []
+    if files:
+        objects = gather.of_files(files)
+    else:
+        selected = flags.source.namespace(namespace, everywhere=everywhere)
+        objects, notes = gather.of_cluster(flags.source, selected)
+    found = survey.survey(objects, hami.Units(NodeUnit(unit), gpu_mib))
+    screen.warn(notes)
+    if output != "yaml":
+        screen.show(serialized(view.document(found, notes), "json") if output else view.text(found))
+        return 0
+    screen.show(view.manifests(found))
+    lost = [each for each in found.findings if each.verdict is survey.Verdict.UNSUPPORTED]
+    screen.warn(f"{each.subject}: not supported: {each.text}" for each in lost)
+    return 1 if lost else 0

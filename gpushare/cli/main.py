@@ -20,6 +20,7 @@ TOOLS: Final = {
         "gpushare.cli.commands:recommend", "Suggest GPU memory requests from peaks and refusals."
     ),
     "report": Lazy("gpushare.cli.commands:report", "Report GPU-hours and GiB-hours of workloads."),
+    "migrate": Lazy("gpushare.cli.commands:migrate", "Report and convert what HAMi or the Aliyun pair has."),
     "scheduler-config": Lazy(
         "gpushare.cli.scheduler_config:command", "Print the configuration of kube-scheduler."
     ),

@@ -31,7 +31,7 @@ class DurationType(click.ParamType[Duration]):
 
 
 class UrlType(click.ParamType[str]):
-    """The address of an HTTP service; a slash at its end is dropped."""
+    """The address of an HTTP service; the last slash is dropped."""
 
     name = "url"
 

@@ -1,0 +1,86 @@
+"""Objects of a cluster that a move may concern, or those of files."""
+
+import asyncio
+from collections.abc import Iterator
+from http import HTTPStatus
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import quote
+
+import msgspec
+
+from gpushare.cli.cluster import ApiSource, listed
+from gpushare.cli.migrate.manifest import Json, items
+from gpushare.errors import ApiError, ConfigError
+
+_KINDS: Final = (
+    ("/api/v1", "nodes", "Node"),
+    ("/api/v1", "pods", "Pod"),
+    ("/api/v1", "resourcequotas", "ResourceQuota"),
+    ("/apis/apps/v1", "daemonsets", "DaemonSet"),
+    ("/apis/apps/v1", "deployments", "Deployment"),
+    ("/apis/apps/v1", "replicasets", "ReplicaSet"),
+    ("/apis/apps/v1", "statefulsets", "StatefulSet"),
+    ("/apis/batch/v1", "cronjobs", "CronJob"),
+    ("/apis/batch/v1", "jobs", "Job"),
+)
+_SUFFIXES: Final = (".yaml", ".yml", ".json")
+
+
+def of_cluster(source: ApiSource, namespace: str | None) -> tuple[list[Json], list[str]]:
+    """Objects of a namespace or of all, and notes on what may not be listed. Raises ApiError, ConfigError."""
+    return asyncio.run(_of_cluster(source, namespace))
+
+
+async def _of_cluster(source: ApiSource, namespace: str | None) -> tuple[list[Json], list[str]]:
+    found: list[Json] = []
+    notes: list[str] = []
+    async with await source.client() as client:
+        for group, plural, kind in _KINDS:
+            inside = f"namespaces/{quote(namespace, safe='')}/" if namespace and kind != "Node" else ""
+            try:
+                raws = await listed(client, f"{group}/{inside}{plural}", {})
+            except ApiError as error:
+                if error.status != HTTPStatus.FORBIDDEN:
+                    raise
+                notes.append(f"{plural} are left out: {error}")
+                continue
+            version = group.removeprefix("/apis/").removeprefix("/api/")
+            found += ({"apiVersion": version, "kind": kind} | msgspec.json.decode(raw) for raw in raws)
+    return found, notes
+
+
+def of_files(paths: tuple[str, ...]) -> list[Json]:
+    """The objects of YAML and JSON files, and of those in folders. Raises ConfigError."""
+    return [each for path in paths for file in _files(Path(path)) for each in _objects(file)]
+
+
+def _files(path: Path) -> Iterator[Path]:
+    if not path.is_dir():
+        yield path
+        return
+    found = sorted(each for each in path.rglob("*") if each.suffix in _SUFFIXES and each.is_file())
+    if not found:
+        raise ConfigError(f"{path} has no files {', '.join(_SUFFIXES)}")
+    yield from found
+
+
+def _objects(path: Path) -> Iterator[Json]:
+    import yaml
+
+    try:
+        documents = list(yaml.safe_load_all(path.read_text()))
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"cannot read {path}: {error}") from error
+    except yaml.YAMLError as error:
+        reason = " ".join(str(error).split())
+        raise ConfigError(f"{path} is not YAML (render templates first): {reason}") from error
+    for document in documents:
+        yield from _listed(document)
+
+
+def _listed(document: Any) -> list[Json]:
+    """The objects of a document, which may be a List; other documents have none."""
+    if isinstance(document, dict) and str(document.get("kind", "")).endswith("List"):
+        return items(document.get("items"))
+    return items([document])

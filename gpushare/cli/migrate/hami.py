@@ -1,0 +1,212 @@
+"""Converts the workloads of HAMi. Pure.
+
+What HAMi reads: https://github.com/Project-HAMi/HAMi/blob/master/docs/config.md. ``nvidia.com/gpu`` is a
+number of GPUs (1 without it), and ``nvidia.com/gpumem`` (MiB), ``nvidia.com/gpumem-percentage`` and
+``nvidia.com/gpucores`` (percent) are amounts on each of them. Here, amounts are sums over the GPUs of a pod,
+and their number is a label of the pod.
+"""
+
+import copy
+from dataclasses import dataclass, field
+from typing import Final
+
+from gpushare.cli.migrate.manifest import Json, containers, items, mapping, resources, template
+from gpushare.cli.units import NodeUnit
+from gpushare.contract import (
+    ANN_PLACEMENT,
+    CORE_PER_CARD,
+    CORE_STEP,
+    LABEL_CARD_MODEL,
+    LABEL_CARDS_PER_POD,
+    LABEL_NO_ISOLATION,
+    RESOURCE_CORE,
+    RESOURCE_MEM,
+    RESOURCE_WHOLE_GPU,
+)
+from gpushare.errors import InvalidRequest
+from gpushare.model.quantity import parse_quantity
+from gpushare.scheduling.placement import POLICIES
+
+MEMORY: Final = "nvidia.com/gpumem"
+MEMORY_PERCENT: Final = "nvidia.com/gpumem-percentage"
+CORES: Final = "nvidia.com/gpucores"
+PRIORITY: Final = "nvidia.com/priority"
+SCHEDULER: Final = "hami-scheduler"
+PREFIX: Final = "hami.io/"
+_SHARES: Final = (MEMORY, MEMORY_PERCENT, CORES)
+_OWN: Final = (RESOURCE_WHOLE_GPU, *_SHARES, PRIORITY)
+_POLICIES: Final = (f"{PREFIX}gpu-scheduler-policy", f"{PREFIX}node-scheduler-policy")
+_MODE: Final = "nvidia.com/vgpu-mode"
+_DISABLED: Final = "CUDA_DISABLE_CONTROL"
+_GPU_SELECTION: Final = {
+    "nvidia.com/use-gputype": f"use a nodeSelector on {LABEL_CARD_MODEL}",
+    "nvidia.com/nouse-gputype": f"use node affinity on {LABEL_CARD_MODEL}",
+    "nvidia.com/use-gpuuuid": "the extender chooses the GPU",
+    "nvidia.com/nouse-gpuuuid": "cordon the GPU with the node annotation gpushare.io/cordoned-cards",
+    "nvidia.com/numa-bind": "GPUs of one pod are not chosen by NUMA node",
+}
+_PERCENT: Final = 100
+_MIB_PER_GIB: Final = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Units:
+    """The unit of the nodes here, and the MiB of one GPU there, if the user states it."""
+
+    unit: NodeUnit = NodeUnit.GIB
+    gpu_mib: int | None = None
+
+    def of(self, mib: int) -> int:
+        """The fewest units that hold the MiB."""
+        return mib if self.unit is NodeUnit.MIB else -(-mib // _MIB_PER_GIB)
+
+
+@dataclass(slots=True)
+class Conversion:
+    """A converted manifest, None if that is impossible; what changes, and what is not supported."""
+
+    manifest: Json | None
+    changes: list[str] = field(default_factory=list)
+    unsupported: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class _Request:
+    """What a container requests on each of its GPUs."""
+
+    gpus: int
+    mib: int
+    cores: int
+
+
+def uses_shares(pod: Json) -> bool:
+    """Whether a pod template has shares of HAMi."""
+    return any(key in resources(container) for _, container in containers(pod) for key in _SHARES)
+
+
+def names_shares(value: object) -> bool:
+    """Whether a key anywhere in the value is a share of HAMi, also as ``limits.nvidia.com/gpumem``."""
+    if isinstance(value, dict):
+        return any(str(key).endswith(_SHARES) or names_shares(each) for key, each in value.items())
+    return isinstance(value, list) and any(map(names_shares, value))
+
+
+def converted(manifest: Json, units: Units) -> Conversion:
+    """The workload with our resources. The argument is not changed."""
+    result = Conversion(copy.deepcopy(manifest))
+    pod = template(result.manifest or {}) or {}
+    try:
+        gpus = _convert_containers(pod, units, result)
+    except InvalidRequest as error:
+        return Conversion(None, unsupported=[str(error)])
+    if gpus > 1:
+        _part(_part(pod, "metadata"), "labels")[LABEL_CARDS_PER_POD] = str(gpus)
+        result.changes.append(f"label {LABEL_CARDS_PER_POD}={gpus}")
+    _convert_spec(mapping(pod.get("spec")), result)
+    _convert_annotations(mapping(mapping(pod.get("metadata")).get("annotations")), result)
+    return result
+
+
+def _convert_containers(pod: Json, units: Units, result: Conversion) -> int:
+    """The number of GPUs of the pod. Raises InvalidRequest for what cannot be converted."""
+    found: dict[str, _Request] = {}
+    for name, container in containers(pod):
+        requested = resources(container)
+        if any(key in requested for key in (RESOURCE_WHOLE_GPU, *_SHARES)):
+            found[name] = _request(name, requested, units)
+            _replace(name, container, found[name], units, result)
+        if any(each.get("name") == _DISABLED for each in items(container.get("env"))):
+            result.unsupported.append(
+                f"{name}: env {_DISABLED} switches HAMi's limits off; here, the node label "
+                f"{LABEL_NO_ISOLATION}=true does"
+            )
+    numbers = {each.gpus for each in found.values()}
+    if len(numbers) > 1:
+        raise InvalidRequest(
+            f"its containers request {', '.join(map(str, sorted(numbers)))} GPUs; all containers of a pod "
+            "share the same GPUs here: split the pod"
+        )
+    return numbers.pop()
+
+
+def _request(name: str, requested: Json, units: Units) -> _Request:
+    gpus = _number(name, requested, RESOURCE_WHOLE_GPU) if RESOURCE_WHOLE_GPU in requested else 1
+    cores = _number(name, requested, CORES)
+    if gpus < 1:
+        raise InvalidRequest(f"{name}: {RESOURCE_WHOLE_GPU}={gpus} is not a number of GPUs")
+    if cores > CORE_PER_CARD:
+        raise InvalidRequest(f"{name}: {CORES}={cores} is more than a GPU has ({CORE_PER_CARD})")
+    return _Request(gpus, _mib(name, requested, units), -(-cores // CORE_STEP) * CORE_STEP)
+
+
+def _mib(name: str, requested: Json, units: Units) -> int:
+    mib, percent = _number(name, requested, MEMORY), _number(name, requested, MEMORY_PERCENT)
+    if mib:
+        return mib
+    if percent and units.gpu_mib:
+        return -(-min(percent, _PERCENT) * units.gpu_mib // _PERCENT)
+    if percent:
+        raise InvalidRequest(
+            f"{name}: {MEMORY_PERCENT}={percent} depends on the size of the GPU: state it with --gpu-mib"
+        )
+    raise InvalidRequest(
+        f"{name}: without {MEMORY} it has all memory of a GPU: request it as MiB, or the whole GPU "
+        f"({RESOURCE_WHOLE_GPU}) on a node that does not share, in another pod than the shares"
+    )
+
+
+def _number(name: str, requested: Json, key: str) -> int:
+    try:
+        number = parse_quantity(requested.get(key, 0))
+    except InvalidRequest as error:
+        raise InvalidRequest(f"{name}: {key}: {error}") from error
+    if number < 0:
+        raise InvalidRequest(f"{name}: {key}={number} is negative")
+    return number
+
+
+def _replace(name: str, container: Json, wanted: _Request, units: Units, result: Conversion) -> None:
+    before = ", ".join(f"{key}={value}" for key, value in resources(container).items() if key in _OWN)
+    if PRIORITY in resources(container):
+        result.unsupported.append(f"{name}: {PRIORITY} has no counterpart; a priorityClassName preempts")
+    limits = {RESOURCE_MEM: wanted.gpus * units.of(wanted.mib)}
+    if wanted.cores:
+        limits[RESOURCE_CORE] = wanted.gpus * wanted.cores
+    for part in ("requests", "limits"):
+        kept = mapping(mapping(container.get("resources")).get(part))
+        for key in _OWN:
+            kept.pop(key, None)
+    _part(_part(container, "resources"), "limits").update(limits)
+    after = ", ".join(f"{key}={value}" for key, value in limits.items())
+    result.changes.append(f"{name}: {before} → {after}")
+
+
+def _convert_spec(spec: Json, result: Conversion) -> None:
+    if spec.get("schedulerName") == SCHEDULER:
+        del spec["schedulerName"]
+        result.changes.append(f"schedulerName {SCHEDULER} → the default")
+
+
+def _convert_annotations(annotations: Json, result: Conversion) -> None:
+    wanted = {str(annotations[key]) for key in _POLICIES if key in annotations}
+    if len(wanted) == 1 and wanted <= set(POLICIES):
+        annotations[ANN_PLACEMENT] = wanted.pop()
+        result.changes.append(f"annotation {ANN_PLACEMENT}={annotations[ANN_PLACEMENT]}")
+    elif wanted:
+        result.unsupported.append(
+            f"scheduler policies {', '.join(sorted(wanted))}: one policy places on nodes and GPUs here"
+        )
+    for key, advice in _GPU_SELECTION.items():
+        if key in annotations:
+            result.unsupported.append(f"annotation {key}={annotations.pop(key)}: {advice}")
+    if annotations.pop(_MODE, "hami-core") != "hami-core":
+        result.unsupported.append(f"annotation {_MODE}: GPUs with MIG are not shared")
+    for key in [key for key in annotations if str(key).startswith(PREFIX)]:
+        del annotations[key]
+
+
+def _part(parent: Json, key: str) -> Json:
+    """The mapping at that key, made if it is absent."""
+    found = mapping(parent.get(key))
+    parent[key] = found
+    return found

@@ -1,0 +1,202 @@
+"""What a move finds: installations, nodes and workloads of the Aliyun pair and of HAMi. Pure."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+import msgspec
+
+from gpushare.adapters.kube.wire import WirePod, pod_of
+from gpushare.cli.migrate import hami
+from gpushare.cli.migrate.manifest import (
+    Json,
+    cleaned,
+    containers,
+    controller,
+    is_finished,
+    is_workload,
+    mapping,
+    name_of,
+    resources,
+    template,
+)
+from gpushare.contract import LABEL_CGPU, LABEL_GPUSHARE, LABEL_MODE, RESOURCE_MEM, RESOURCE_WHOLE_GPU
+from gpushare.model.demand import Malformed
+from gpushare.model.modes import Mode
+
+_MOST_UNITS: Final = 1_000_000
+"""No GPU has a TiB: a larger amount was written with a suffix."""
+_ALIYUN_IMAGES: Final = ("k8s-gpushare-plugin", "k8s-gpushare-schd-extender")
+_HAMI_IMAGES: Final = ("projecthami/hami", "/hami:")
+
+
+class System(StrEnum):
+    """From where."""
+
+    ALIYUN = "Aliyun gpushare"
+    HAMI = "HAMi"
+
+
+class Verdict(StrEnum):
+    """What becomes of it."""
+
+    STAYS = "stays"
+    CHANGES = "changes"
+    UNSUPPORTED = "not supported"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One object, and what becomes of it."""
+
+    system: System
+    subject: str
+    verdict: Verdict
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """All findings, the converted manifests, and the objects that could not be converted."""
+
+    findings: tuple[Finding, ...]
+    manifests: tuple[Json, ...]
+    refused: tuple[str, ...]
+
+
+def survey(objects: Iterable[Json], units: hami.Units) -> Survey:
+    """The findings in the order of the objects; what a known workload creates is left out."""
+    read = list(objects)
+    has_hami = any(map(_of_hami, read))
+    found: list[Finding] = []
+    manifests: list[Json] = []
+    refused: list[str] = []
+    for each in read:
+        pod = template(each)
+        if (owner := controller(each)) or pod is None:
+            found += _of_other(each, owner)
+            continue
+        found += _installation(each)
+        if is_finished(each):
+            continue
+        found += _aliyun_workload(each, pod)
+        if hami.uses_shares(pod):
+            result = _checked(hami.converted(each, units))
+            found += _hami_workload(each, result)
+            if result.manifest is None:
+                refused.append(name_of(each))
+            else:
+                manifests.append(cleaned(result.manifest))
+        elif has_hami:
+            found += _whole_gpus(each, pod)
+    return Survey(tuple(dict.fromkeys(found)), tuple(manifests), tuple(refused))
+
+
+def _of_other(manifest: Json, owner: Json | None) -> Iterator[Finding]:
+    """A node, what another object creates, or a kind without a pod template."""
+    if manifest.get("kind") == "Node":
+        yield from _node(manifest)
+    elif hami.names_shares(manifest) and not (owner and is_workload(str(owner.get("kind")))):
+        meta = mapping(manifest.get("metadata"))
+        maker = (
+            {"kind": owner.get("kind"), "metadata": {**meta, "name": owner.get("name")}} if owner else None
+        )
+        text = "its kind is not converted: change the resources of HAMi in it by hand"
+        yield Finding(System.HAMI, name_of(maker or manifest), Verdict.UNSUPPORTED, text)
+
+
+def _checked(result: hami.Conversion) -> hami.Conversion:
+    """No manifest if it would not be placed."""
+    problem = _problem(template(result.manifest) or {}) if result.manifest else None
+    return hami.Conversion(None, unsupported=[*result.unsupported, problem]) if problem else result
+
+
+def _images(manifest: Json) -> Iterator[str]:
+    return (str(each.get("image", "")) for _, each in containers(template(manifest) or {}))
+
+
+def _of_hami(manifest: Json) -> bool:
+    return any(part in image for image in _images(manifest) for part in _HAMI_IMAGES)
+
+
+def _installation(manifest: Json) -> Iterator[Finding]:
+    name = name_of(manifest)
+    if any(part in image for image in _images(manifest) for part in _ALIYUN_IMAGES):
+        yield Finding(
+            System.ALIYUN,
+            name,
+            Verdict.CHANGES,
+            "replaced in place: gpushare has the same name and flags, or adopts it (gpushare:adopt)",
+        )
+    if _of_hami(manifest):
+        yield Finding(
+            System.HAMI,
+            name,
+            Verdict.CHANGES,
+            "remove it from a node before gpushare shares the GPUs of the node: two device plugins would "
+            "allocate the same GPU twice",
+        )
+
+
+def _node(manifest: Json) -> Iterator[Finding]:
+    meta = mapping(manifest.get("metadata"))
+    labels = mapping(meta.get("labels"))
+    for key in (LABEL_GPUSHARE, LABEL_CGPU):
+        if labels.get(key) == "true":
+            yield Finding(System.ALIYUN, name_of(manifest), Verdict.STAYS, f"label {key}=true")
+    if any(str(key).startswith(hami.PREFIX) for key in mapping(meta.get("annotations"))):
+        yield Finding(
+            System.HAMI,
+            name_of(manifest),
+            Verdict.CHANGES,
+            f"drain it, remove HAMi's label (gpu=on), label it {LABEL_MODE}={Mode.CGPU}, or "
+            f"{Mode.CORE_MEM} for compute shares",
+        )
+
+
+def _aliyun_workload(manifest: Json, pod: Json) -> Iterator[Finding]:
+    if not any(RESOURCE_MEM in resources(each) for _, each in containers(pod)):
+        return
+    problem = _problem(pod)
+    verdict = Verdict.UNSUPPORTED if problem else Verdict.STAYS
+    yield Finding(System.ALIYUN, name_of(manifest), verdict, problem or f"its {RESOURCE_MEM} means the same")
+
+
+def _problem(pod: Json) -> str | None:
+    """Why a pod could not be placed as it is; None if it can."""
+    try:
+        demand = pod_of(msgspec.convert({"metadata": {}, **pod}, WirePod))
+    except msgspec.ValidationError as error:
+        return str(error)
+    if demand is None:
+        return f"{RESOURCE_MEM} is not under limits"
+    if isinstance(demand.demand, Malformed):
+        return demand.demand.problem
+    if demand.demand.mem > _MOST_UNITS:
+        return (
+            f"{RESOURCE_MEM}={demand.demand.mem} is more than any GPU has: a suffix such as Gi is a factor, "
+            "and the resource counts GiB"
+        )
+    return None
+
+
+def _hami_workload(manifest: Json, result: hami.Conversion) -> Iterator[Finding]:
+    name = name_of(manifest)
+    yield from (Finding(System.HAMI, name, Verdict.CHANGES, text) for text in result.changes)
+    yield from (Finding(System.HAMI, name, Verdict.UNSUPPORTED, text) for text in result.unsupported)
+
+
+def _whole_gpus(manifest: Json, pod: Json) -> Iterator[Finding]:
+    if any(RESOURCE_WHOLE_GPU in resources(each) for _, each in containers(pod)):
+        yield Finding(
+            System.HAMI,
+            name_of(manifest),
+            Verdict.STAYS,
+            f"whole GPUs ({RESOURCE_WHOLE_GPU}), on a node that does not share",
+        )
+
+
+def counts(findings: Sequence[Finding]) -> dict[Verdict, int]:
+    """The number of findings by verdict."""
+    return {verdict: sum(each.verdict is verdict for each in findings) for verdict in Verdict}

@@ -1,0 +1,221 @@
+"""``kubectl gpushare migrate``: the report and the manifests, of files and of a cluster."""
+
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+import yaml
+from aiohttp import web
+
+from tests.builders.api_objects import Json, literal, node, pod
+from tests.unit.cli.fakes import Api, call, kubeconfig
+from tests.unit.cli.migrate.test_hami import container, deployment
+
+IMAGES = {"hami": "projecthami/hami:v2.10.0", "pair": "acs/k8s-gpushare-plugin:v2"}
+LIVE = {"uid": "1", "resourceVersion": "2", "managedFields": [], "creationTimestamp": "2026-11-24"}
+
+
+def installation(name: str, image: str) -> Json:
+    spec = {"template": {"spec": {"containers": [{"name": "main", "image": image}]}}}
+    return {"kind": "DaemonSet", "metadata": {"name": name, "namespace": "kube-system"}, "spec": spec}
+
+
+def created(kind: str, manifest: Json) -> Json:
+    owner = {"controller": True, "kind": kind, "name": "maker"}
+    return manifest | {"metadata": {"name": "made", "namespace": "ml", "ownerReferences": [owner]}}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    def write(name: str, *manifests: Json) -> None:
+        (tmp_path / name).write_text("---\n".join(yaml.safe_dump(each) for each in manifests))
+
+    write("hami.yaml", installation("hami-device-plugin", IMAGES["hami"]))
+    write("pair.yml", installation("gpushare-device-plugin-ds", IMAGES["pair"]))
+    write("web.yaml", deployment(container(gpumem=3000)), {"kind": "Pod", **pod("notebook", None, 4)})
+    (tmp_path / "list.json").write_text(json.dumps({"kind": "List", "items": [_whole()]}))
+    (tmp_path / "notes.txt").write_text("{{ no YAML }}")
+    return tmp_path
+
+
+def _whole() -> Json:
+    return deployment(container(gpu=1)) | {"metadata": {"name": "train"}}
+
+
+async def test_the_report_of_files(api: Api, folder: Path) -> None:
+    code, out, err = await call(api, "migrate", "-f", str(folder))
+    assert (code, err) == (0, "")
+    assert out == literal(
+        """
+        Aliyun gpushare:
+          changes        DaemonSet kube-system/gpushare-device-plugin-ds
+                           replaced in place: gpushare has the same name and flags, or adopts it (gpushare:adopt)
+          stays          Pod default/notebook
+                           its aliyun.com/gpu-mem means the same
+
+        HAMi:
+          changes        DaemonSet kube-system/hami-device-plugin
+                           remove it from a node before gpushare shares the GPUs of the node: two device plugins would allocate the same GPU twice
+          stays          Deployment train
+                           whole GPUs (nvidia.com/gpu), on a node that does not share
+          changes        Deployment web
+                           container main: nvidia.com/gpumem=3000 → aliyun.com/gpu-mem=3
+
+        2 stays, 3 changes, 0 not supported
+        -o yaml prints 1 converted manifests.
+        Order of the steps: https://example.com/gpushare/blob/main/docs/how-to/migrate.md
+        """  # noqa: E501 - a report
+    )
+
+
+async def test_only_converted_manifests_are_printed(api: Api, folder: Path) -> None:
+    code, out, err = await call(api, "migrate", "-f", str(folder), "-o", "yaml")
+    assert (code, err) == (0, "")
+    (web_deployment,) = yaml.safe_load_all(out)
+    assert web_deployment["metadata"] == {"name": "web"}
+
+
+async def test_a_manifest_that_is_left_out_is_an_error(api: Api, tmp_path: Path) -> None:
+    path = tmp_path / "a.yaml"
+    path.write_text(yaml.safe_dump(deployment(container(gpucores=10))))
+    code, out, err = await call(api, "migrate", "-f", str(path), "-o", "yaml")
+    assert (code, out) == (1, "")
+    assert err.startswith("warning: Deployment web: not supported: container main: without nvidia.com/gpumem")
+    found = json.loads((await call(api, "migrate", "-f", str(path), "-o", "json"))[1])
+    assert (found["kind"], found["notConverted"]) == ("MigrationReport", ["Deployment web"])
+
+
+@pytest.mark.parametrize(
+    ("manifest", "subject", "text"),
+    [
+        (
+            {
+                "kind": "ResourceQuota",
+                "metadata": {"name": "q"},
+                "spec": {"hard": {"limits.nvidia.com/gpumem": 1}},
+            },
+            "ResourceQuota q",
+            "its kind is not converted: change the resources of HAMi in it by hand",
+        ),
+        (
+            created("RayCluster", {"kind": "Pod", "spec": {"containers": [container(gpumem=1)]}}),
+            "RayCluster ml/maker",
+            "its kind is not converted: change the resources of HAMi in it by hand",
+        ),
+        (
+            deployment(container(gpumem=1, gpucores=60), container("b", gpumem=1, gpucores=60)),
+            "Deployment web",
+            "limits aliyun.com/gpu-core.percentage=120 exceed 100 on each of 1 GPUs",
+        ),
+        (
+            {"kind": "Pod", **pod("a", None, "4Gi")},
+            "Pod default/a",
+            (
+                "aliyun.com/gpu-mem=4294967296 is more than any GPU has: a suffix such as Gi is a factor, "
+                "and the resource counts GiB"
+            ),
+        ),
+    ],
+)
+async def test_what_is_not_supported_has_a_reason(
+    api: Api, tmp_path: Path, manifest: Json, subject: str, text: str
+) -> None:
+    (tmp_path / "a.yaml").write_text(yaml.safe_dump(manifest))
+    _, out, _ = await call(api, "migrate", "-f", str(tmp_path), "-o", "json")
+    (finding,) = json.loads(out)["findings"]
+    assert (finding["subject"], finding["verdict"], finding["text"]) == (subject, "not supported", text)
+
+
+@pytest.mark.parametrize(
+    ("content", "text"),
+    [("{{ .Values.x }}\na: b", " is not YAML (render templates first): "), (None, "cannot read ")],
+)
+async def test_an_unreadable_file_is_an_error(
+    api: Api, tmp_path: Path, content: str | None, text: str
+) -> None:
+    path = tmp_path / "a.yaml"
+    if content:
+        path.write_text(content)
+    code, out, err = await call(api, "migrate", "-f", str(path))
+    assert (code, out) == (1, "")
+    assert err.startswith("Error: ")
+    assert text in err
+
+
+async def test_a_folder_without_manifests_is_an_error(api: Api, tmp_path: Path) -> None:
+    code, _, err = await call(api, "migrate", "-f", str(tmp_path))
+    assert (code, err) == (1, f"Error: {tmp_path} has no files .yaml, .yml, .json\n")
+
+
+class Cluster:
+    """A FAKE of the API server with lists by the last part of their path; None is forbidden."""
+
+    def __init__(self) -> None:
+        self.lists: dict[str, list[Json] | None] = {}
+        self.asked: list[str] = []
+
+    async def answer(self, request: web.Request) -> web.Response:
+        self.asked.append(request.path)
+        found = self.lists.get(request.path.rpartition("/")[2], [])
+        if found is None:
+            return web.json_response({"message": "may not list", "reason": "Forbidden"}, status=403)
+        return web.json_response({"items": found})
+
+
+@pytest_asyncio.fixture
+async def cluster(api: Api, tmp_path: Path) -> AsyncIterator[Cluster]:
+    made = Cluster()
+    application = web.Application()
+    application.router.add_get("/{path:.*}", made.answer)
+    runner = web.AppRunner(application, shutdown_timeout=0.1)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    api.kubeconfig = kubeconfig(tmp_path, f"http://127.0.0.1:{runner.addresses[0][1]}")
+    yield made
+    await runner.cleanup()
+
+
+async def test_a_cluster_is_read_and_its_manifests_can_be_applied(api: Api, cluster: Cluster) -> None:
+    live = deployment(container(gpumem=1024)) | {
+        "metadata": {"name": "web", **LIVE},
+        "status": {"replicas": 1},
+    }
+    del live["kind"]
+    cluster.lists = {
+        "nodes": [
+            node("n1", annotations={"hami.io/node-handshake": "x"}),
+            node("n2", labels={"gpushare": "true"}),
+        ],
+        "deployments": [live],
+        "pods": [created("ReplicaSet", {"spec": {"containers": [container(gpumem=1024)]}})],
+    }
+    code, out, err = await call(api, "migrate", "-A", "-o", "json")
+    assert (code, err) == (0, "")
+    found = json.loads(out)
+    assert [(each["subject"], each["verdict"]) for each in found["findings"]] == [
+        ("Node n1", "changes"),
+        ("Node n2", "stays"),
+        ("Deployment web", "changes"),
+    ]
+    (manifest,) = found["converted"]
+    assert (manifest["apiVersion"], manifest["kind"], manifest["metadata"]) == (
+        *("apps/v1", "Deployment"),
+        {"name": "web"},
+    )
+    assert "status" not in manifest
+
+
+async def test_what_has_ended_is_left_out(api: Api, cluster: Cluster) -> None:
+    ended = {"conditions": [{"type": "Complete", "status": "True"}]}
+    cluster.lists = {"jobs": [deployment(container(gpumem=1)) | {"kind": "Job", "status": ended}]}
+    assert "was found" in (await call(api, "migrate", "-A"))[1]
+
+
+async def test_what_may_not_be_listed_is_named(api: Api, cluster: Cluster) -> None:
+    cluster.lists = {"nodes": None}
+    code, out, err = await call(api, "migrate", "-n", "ml")
+    assert (code, out) == (0, "Nothing of the Aliyun gpushare pair or of HAMi was found.\n")
+    assert err.startswith("warning: nodes are left out: ")
+    assert "/apis/apps/v1/namespaces/ml/deployments" in cluster.asked
