@@ -1,13 +1,20 @@
 """A real Prometheus scrapes our daemons on a real kubelet, with a stub of NVML and a scripted load."""
 
+import asyncio
 import json
 import re
+import time
 from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
 import pytest
 import pytest_asyncio
 
+from gpushare.cli.cluster import ApiSource
+from gpushare.cli.owners import Owner
+from gpushare.cli.recommend.gather import gather as observe
+from gpushare.cli.recommend.sizing import Basis, Verdict, recommendations
+from gpushare.cli.report.gather import Span, gather
 from gpushare.monitoring.alerts import ALERTS
 from gpushare.monitoring.dashboards import PAGES
 from gpushare.monitoring.rules import RULES
@@ -115,3 +122,28 @@ async def test_the_variables_of_the_dashboard_have_values(scene: ScrapedCluster)
             query = choice.series.replace("$namespace", ".*").replace("$cluster", ".*")
             # One cluster needs no label.
             assert choice.name == "cluster" or await scene.prometheus.values(query, choice.name), choice
+
+
+async def test_a_report_has_the_gpus_and_the_pods(scene: ScrapedCluster) -> None:
+    source, url = ApiSource(str(scene.bed.kubeconfig)), scene.prometheus.url
+    # Until each series is old enough, the first steps have no value.
+    oldest = "min(count_over_time(gpushare_container_memory_used_bytes[10s])) > 6"
+    await until(lambda: scene.prometheus.ask(oldest), "series of some seconds", 30, 0.2)
+    facts = await asyncio.to_thread(gather, source, None, url, Span(time.time() - 0.5, 1, 3), None)
+    assert sum(each.memory for each in facts.gpus.values()) == 3 * 2 * CARD
+    assert {each.pod: (int(each.allocated), int(each.used)) for each in facts.shares} == {
+        "busy": (3 * BUSY, 3 * USED),
+        "idle": (3 * IDLE, 0),
+    }
+    assert facts.owners["default", "busy"] == Owner("Pod", "busy")
+    assert facts.notes == []
+
+
+async def test_a_recommendation_follows_the_peak(scene: ScrapedCluster) -> None:
+    source = ApiSource(str(scene.bed.kubeconfig))
+    observed = await asyncio.to_thread(
+        observe, source, None, pytest.fail, prometheus=scene.prometheus.url, window_s=60
+    )
+    busy, idle = recommendations(observed, 20, Basis.WINDOW)
+    assert (busy.peak, busy.refusals, busy.request, busy.verdict) == (USED, 1, 4, Verdict.RAISE)
+    assert (idle.basis, idle.suggestion, idle.request) == (Basis.NOW, None, 6)
