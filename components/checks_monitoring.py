@@ -22,6 +22,8 @@ def check_monitoring(where: str, monitoring: Monitoring) -> None:
     _check_exporter(f"{where}.exporter", monitoring.exporter)
     check_labels(f"{where}.operatorLabels", monitoring.operator_labels)
     _check_url(f"{where}.runbooks", monitoring.runbooks)
+    if "" in monitoring.viewers:
+        raise ConfigError(f"{where}.viewers: '' is not allowed; use names of groups, like data-scientists")
     if monitoring.metrics_api:
         _check_metrics_api(f"{where}.metricsApi", monitoring.metrics_api)
     if monitoring.metrics_api and monitoring.adapter_rules:

@@ -122,5 +122,8 @@ class Monitoring:
     kube-prometheus-stack, if its release has the same name."""
     runbooks: str = RUNBOOKS_URL
     """URL of the page with the runbooks, to which alerts link."""
+    viewers: tuple[str, ...] = ()
+    """Groups of users who may run the commands of ``kubectl gpushare`` that read. They see the pods of all
+    namespaces, and may GET from the ports of all pods in kube-system, where the exporters are."""
     dashboards: bool = True
     """Whether to create ConfigMaps with dashboards, which the sidecar of Grafana finds by their label."""

@@ -24,6 +24,7 @@ from components.manifests import exporter as exporter_manifests
 from components.manifests import extender as extender_manifests
 from components.manifests import installer as installer_manifests
 from components.manifests import metrics_api as metrics_api_manifests
+from components.manifests import viewers as viewers_manifests
 from components.manifests.parts import Object
 from gpushare import contract
 from gpushare.cli.main import plugin
@@ -63,6 +64,7 @@ ROLES: Mapping[str, list[Object]] = {
     "Exporter": exporter_manifests.objects(config.Exporter()),
     "Metrics API": metrics_api_manifests.objects(config.MetricsApi(tls_secret="", ca_bundle=""), VERSION),
     "Installer": installer_manifests.objects(config.Installer(), STACK, VERSION),
+    "Viewers (groups of users in `monitoring.viewers`)": viewers_manifests.objects(["viewers"]),
     "Certificates": certificates_manifests.objects(STACK, VERSION),
 }
 

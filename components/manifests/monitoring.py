@@ -10,7 +10,7 @@ from typing import Final
 import yaml
 
 from components.config import Monitoring
-from components.manifests import exporter, metrics_api
+from components.manifests import exporter, metrics_api, viewers
 from components.manifests.parts import APP_LABEL, OPS, Object, labels, metadata
 from gpushare.contract import RUNBOOKS_URL, SYSTEM_NAMESPACE
 from gpushare.kubescheduler.config import KubernetesVersion
@@ -39,6 +39,7 @@ def objects(settings: Monitoring, version: KubernetesVersion) -> list[Object]:
             else []
         ),
         *(_dashboards() if settings.dashboards else []),
+        *viewers.objects(settings.viewers),
     ]
 
 

@@ -10,11 +10,14 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from gpushare.cli.cluster import ApiSource
+from components.manifests import viewers
+from components.render import as_yaml
+from gpushare.cli.cluster import ApiSource, snapshot
 from gpushare.cli.owners import Owner
 from gpushare.cli.recommend.gather import gather as observe
 from gpushare.cli.recommend.sizing import Basis, Verdict, recommendations
 from gpushare.cli.report.gather import Span, gather
+from gpushare.errors import ApiError
 from gpushare.monitoring.alerts import ALERTS
 from gpushare.monitoring.dashboards import PAGES
 from gpushare.monitoring.rules import RULES
@@ -139,11 +142,18 @@ async def test_a_report_has_the_gpus_and_the_pods(scene: ScrapedCluster) -> None
     assert facts.notes == []
 
 
-async def test_a_recommendation_follows_the_peak(scene: ScrapedCluster) -> None:
-    source = ApiSource(str(scene.bed.kubeconfig))
+async def test_a_recommendation_follows_the_peak_with_the_rights_of_a_viewer(scene: ScrapedCluster) -> None:
+    await scene.bed.apply(as_yaml(viewers.objects(["viewers"])))
+    peak = "gpushare_container_memory_counted_peak_bytes"
+    await until(lambda: scene.prometheus.ask(peak), "the region of the pod", 30, 0.2)
+    source = ApiSource(str(scene.bed.kubeconfig_for("ada", ["viewers"])))
     observed = await asyncio.to_thread(
         observe, source, None, pytest.fail, prometheus=scene.prometheus.url, window_s=60
     )
     busy, idle = recommendations(observed, 20, Basis.WINDOW)
     assert (busy.peak, busy.refusals, busy.request, busy.verdict) == (USED, 1, 4, Verdict.RAISE)
     assert (idle.basis, idle.suggestion, idle.request) == (Basis.NOW, None, 6)
+    async with await source.client() as client:
+        assert [each.metadata.name for each in (await snapshot(client, None)).nodes] == ["t4"]
+        with pytest.raises(ApiError, match=r'"e" not found'):
+            await client.request("GET", "/api/v1/namespaces/kube-system/pods/e:1/proxy/metrics", timeout_s=10)
