@@ -85,7 +85,7 @@ def texts(name: str) -> dict[str, str]:
 def run_program(config: dict[str, str], secrets: Sequence[str] = ()) -> Recorder:
     recorder = Recorder()
     with configured(recorder, config, secrets):
-        cast("Callable[[], None]", pulumi.runtime.test(_program))()  # type: ignore[no-untyped-call]
+        run()
     return recorder
 
 
@@ -97,6 +97,11 @@ def configured(recorder: Recorder, config: dict[str, str], secrets: Sequence[str
     variables = {"PULUMI_CONFIG": json.dumps(config), "KUBECONFIG": "/nonexistent"}
     with patch.dict(os.environ, variables):
         yield
+
+
+def run() -> None:
+    """Run the program as the language host does. Run in any other way, it leaves state to the next test."""
+    cast("Callable[[], None]", pulumi.runtime.test(_program))()  # type: ignore[no-untyped-call]
 
 
 def _program() -> None:
@@ -233,7 +238,7 @@ UNREACHABLE = "apiVersion: v1\nkind: Config\n"
 def refusal(config: dict[str, str], secrets: Sequence[str] = ()) -> str:
     recorder = Recorder()
     with configured(recorder, config, secrets), pytest.raises(pulumi.RunError) as caught:
-        _program()
+        run()
     assert recorder.seen == []
     return str(caught.value)
 
@@ -270,7 +275,6 @@ def test_a_kubeconfig_of_another_stack_reaches_no_provider_before_the_comparison
         monkeypatch.setitem(STATES, "pulumi:pulumi:StackReference", outputs)
         recorder = Recorder()
         config = texts("example") | {"gpushare:kubeconfigFrom": source}
-        run = cast("Callable[[], None]", pulumi.runtime.test(_program))  # type: ignore[no-untyped-call]
         with configured(recorder, config), pytest.raises(pulumi.RunError, match=r"the cluster is 1\.34"):
             run()
     assert {each.typ.partition(":")[0] for each in recorder.seen} <= {"gpushare", "pulumi"}
@@ -354,7 +358,7 @@ def test_an_invalid_configuration_is_an_error_before_anything_is_registered() ->
     config = texts("example") | {"gpushare:extender": '{"image": "a", "replicas": 2}'}
     recorder = Recorder()
     with configured(recorder, config), pytest.raises(pulumi.RunError, match=r"^extender.image: 'a' has no"):
-        _program()
+        run()
     assert recorder.seen == []
 
 
