@@ -70,7 +70,9 @@ def _objects(path: Path) -> Iterator[Json]:
 
     try:
         documents = list(yaml.safe_load_all(path.read_text()))
-    except (OSError, UnicodeDecodeError) as error:
+    except OSError as error:
+        raise ConfigError(f"cannot read {path}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
         raise ConfigError(f"cannot read {path}: {error}") from error
     except yaml.YAMLError as error:
         reason = " ".join(str(error).split())

@@ -13,6 +13,7 @@ from typing import Final
 from gpushare.cli.migrate.manifest import Json, containers, items, mapping, resources, template
 from gpushare.cli.units import NodeUnit
 from gpushare.contract import (
+    ANN_CORDONED_CARDS,
     ANN_PLACEMENT,
     CORE_PER_CARD,
     CORE_STEP,
@@ -42,7 +43,7 @@ _GPU_SELECTION: Final = {
     "nvidia.com/use-gputype": f"use a nodeSelector on {LABEL_CARD_MODEL}",
     "nvidia.com/nouse-gputype": f"use node affinity on {LABEL_CARD_MODEL}",
     "nvidia.com/use-gpuuuid": "the extender chooses the GPU",
-    "nvidia.com/nouse-gpuuuid": "cordon the GPU with the node annotation gpushare.io/cordoned-cards",
+    "nvidia.com/nouse-gpuuuid": f"cordon the GPU with the node annotation {ANN_CORDONED_CARDS}",
     "nvidia.com/numa-bind": "GPUs of one pod are not chosen by NUMA node",
 }
 _PERCENT: Final = 100

@@ -166,7 +166,7 @@ def _aliyun_workload(manifest: Json, pod: Json) -> Iterator[Finding]:
 def _problem(pod: Json) -> str | None:
     """Why a pod could not be placed as it is; None if it can."""
     try:
-        demand = pod_of(msgspec.convert({"metadata": {}, **pod}, WirePod))
+        demand = pod_of(msgspec.convert({**pod, "metadata": mapping(pod.get("metadata"))}, WirePod))
     except msgspec.ValidationError as error:
         return str(error)
     if demand is None:

@@ -26,7 +26,7 @@ def _lines(found: Survey) -> Iterator[str]:
             yield from (f"{system}:", *_rows(own), "")
     yield ", ".join(f"{number} {verdict}" for verdict, number in counts(found.findings).items())
     if found.manifests:
-        yield f"-o yaml prints {len(found.manifests)} converted manifests."
+        yield f"Converted manifests (-o yaml): {len(found.manifests)}"
     yield f"Order of the steps: {_PAGE}"
 
 

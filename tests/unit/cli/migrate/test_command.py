@@ -64,7 +64,7 @@ async def test_the_report_of_files(api: Api, folder: Path) -> None:
                            container main: nvidia.com/gpumem=3000 → aliyun.com/gpu-mem=3
 
         2 stays, 3 changes, 0 not supported
-        -o yaml prints 1 converted manifests.
+        Converted manifests (-o yaml): 1
         Order of the steps: https://example.com/gpushare/blob/main/docs/how-to/migrate.md
         """  # noqa: E501 - a report
     )
@@ -75,6 +75,15 @@ async def test_only_converted_manifests_are_printed(api: Api, folder: Path) -> N
     assert (code, err) == (0, "")
     (web_deployment,) = yaml.safe_load_all(out)
     assert web_deployment["metadata"] == {"name": "web"}
+
+
+async def test_a_template_without_metadata_is_converted(api: Api, tmp_path: Path) -> None:
+    manifest = deployment(container(gpumem=1000))
+    manifest["spec"]["template"]["metadata"] = None
+    (tmp_path / "a.yaml").write_text(yaml.safe_dump(manifest))
+    code, out, err = await call(api, "migrate", "-f", str(tmp_path), "-o", "yaml")
+    assert (code, err) == (0, "")
+    assert "aliyun.com/gpu-mem: 1\n" in out
 
 
 async def test_a_manifest_that_is_left_out_is_an_error(api: Api, tmp_path: Path) -> None:
