@@ -12,8 +12,10 @@ from gpushare.cli.view import NodeView
 from gpushare.model.cards import Card
 
 _MOST_GIB: Final = 100
-_UNITS_PER_CARD_GIB: Final = 32
+_UNITS_PER_GIB: Final = 32
 """A unit below 1/32 GiB is a MiB: the geometric mean of the two possible units."""
+_MIB: Final = 2**20
+_GIB: Final = 2**30
 
 
 class NodeUnit(StrEnum):
@@ -40,14 +42,19 @@ def unit_of(node: NodeView) -> NodeUnit:
     """The unit of one node."""
     described = [card for card in node.cards if card.mib > 0]
     if described:
-        return NodeUnit.MIB if any(map(_counts_mib, described)) else NodeUnit.GIB
+        return NodeUnit.MIB if NodeUnit.MIB in map(_unit_of_card, described) else NodeUnit.GIB
     if not node.cards:
         return NodeUnit.UNKNOWN
     return NodeUnit.MIB if node.total // len(node.cards) > _MOST_GIB else NodeUnit.GIB
 
 
-def _counts_mib(card: Card) -> bool:
-    return card.units * _UNITS_PER_CARD_GIB > card.mib
+def _unit_of_card(card: Card) -> NodeUnit:
+    return unit_of_amount(card.units, card.mib * _MIB)
+
+
+def unit_of_amount(units: int, amount: int) -> NodeUnit:
+    """The unit in which an amount of bytes has so many units."""
+    return NodeUnit.MIB if units * _GIB > amount * _UNITS_PER_GIB else NodeUnit.GIB
 
 
 def common_unit(nodes: Iterable[NodeView]) -> NodeUnit | None:

@@ -14,14 +14,9 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final
 
 from gpushare.cli.owners import Owner
-from gpushare.cli.units import NodeUnit
-
-_GIB: Final = 2**30
-_UNITS_PER_GIB: Final = 32
-"""A unit below 1/32 GiB is a MiB, as in ``gpushare.cli.units``."""
+from gpushare.cli.units import NodeUnit, unit_of_amount
 
 
 class Basis(StrEnum):
@@ -63,9 +58,7 @@ class Observed:
     @property
     def unit(self) -> NodeUnit:
         """The unit of its node."""
-        if not self.granted:
-            return NodeUnit.UNKNOWN
-        return NodeUnit.MIB if self.granted * _UNITS_PER_GIB < self.units * _GIB else NodeUnit.GIB
+        return unit_of_amount(self.units, self.granted) if self.granted else NodeUnit.UNKNOWN
 
 
 @dataclass(frozen=True, slots=True)
