@@ -41,6 +41,9 @@ Examples:
   kubectl gpushare migrate -A
   kubectl gpushare migrate -f manifests/
   kubectl gpushare migrate -n team-a -o yaml > converted.yaml"""
+_CLUSTER: Final = click.option(
+    "--cluster", metavar="NAME", help="Label cluster of the series, if Prometheus has several clusters."
+)
 _namespace_options = with_options(
     click.option(
         "-n", "--namespace", metavar="NAME", help="Namespace of the pods (default: that of the context)."
@@ -213,6 +216,7 @@ def doctor(*, node: str | None, output: str | None, kubeconfig: str | None, cont
     metavar="TIME",
     help="How far back, with --prometheus.",
 )
+@_CLUSTER
 @_document_option
 @_connection_options
 def recommend(  # noqa: PLR0913 - the flags
@@ -222,6 +226,7 @@ def recommend(  # noqa: PLR0913 - the flags
     margin: int,
     prometheus: str | None,
     window: Duration,
+    cluster: str | None,
     output: str | None,
     kubeconfig: str | None,
     context: str | None,
@@ -239,7 +244,12 @@ def recommend(  # noqa: PLR0913 - the flags
     selected = flags.source.namespace(namespace, everywhere=everywhere)
     screen = display.Screen(redraw=False)
     observed = gather.gather(
-        flags.source, selected, screen.report, prometheus=prometheus, window_s=window.seconds
+        flags.source,
+        selected,
+        screen.report,
+        prometheus=prometheus,
+        window_s=window.seconds,
+        cluster=cluster,
     )
     basis = sizing.Basis.WINDOW if prometheus else sizing.Basis.SINCE_START
     found = sizing.recommendations(observed, margin, basis)
@@ -264,9 +274,7 @@ def recommend(  # noqa: PLR0913 - the flags
     help="How far back from now.",
 )
 @click.option("--prometheus", type=UrlType(), metavar="URL", required=True, help="Where the series are.")
-@click.option(
-    "--cluster", metavar="NAME", help="Label cluster of the series, if Prometheus has several clusters."
-)
+@_CLUSTER
 @click.option("-o", "--output", type=click.Choice(["json", "yaml", "csv"]), help="Output format.")
 @_connection_options
 def report(  # noqa: PLR0913 - the flags

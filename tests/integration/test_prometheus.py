@@ -148,7 +148,7 @@ async def test_a_recommendation_follows_the_peak_with_the_rights_of_a_viewer(sce
     await until(lambda: scene.prometheus.ask(peak), "the region of the pod", 30, 0.2)
     source = ApiSource(str(scene.bed.kubeconfig_for("ada", ["viewers"])))
     observed = await asyncio.to_thread(
-        observe, source, None, pytest.fail, prometheus=scene.prometheus.url, window_s=60
+        observe, source, None, pytest.fail, prometheus=scene.prometheus.url, window_s=60, cluster=None
     )
     busy, idle = recommendations(observed, 20, Basis.WINDOW)
     assert (busy.peak, busy.refusals, busy.request, busy.verdict) == (USED, 1, 4, Verdict.RAISE)

@@ -28,6 +28,7 @@ _FIELDS: Final = {
     str(catalogue.CONTAINER_REFUSALS): "refusals",
 }
 _KEY: Final = ("namespace", "pod", "container")
+_SERIES: Final = ", ".join((*_KEY, "node", "card", "uuid"))
 
 Numbers = Mapping[tuple[str, ...], Mapping[str, int]]
 
@@ -42,22 +43,19 @@ def gather(
     *,
     prometheus: str | None,
     window_s: int,
+    cluster: str | None,
 ) -> list[Observed]:
     """Every container with GPU memory of the bound pods that have not finished.
 
     Raises ApiError, ConfigError without an exporter, and SourceError if Prometheus or no exporter answers.
     """
-    return asyncio.run(_gather(source, namespace, report, prometheus, window_s))
+    selected = matchers({"cluster": cluster, "namespace": namespace})
+    return asyncio.run(_gather(source, pods_path(namespace), report, prometheus, f"{selected}[{window_s}s]"))
 
 
 async def _gather(
-    source: ApiSource,
-    namespace: str | None,
-    report: Callable[[str], None],
-    prometheus: str | None,
-    window_s: int,
+    source: ApiSource, path: str, report: Callable[[str], None], prometheus: str | None, selected: str
 ) -> list[Observed]:
-    path = pods_path(namespace)
     async with await source.client() as client:
         pods = await listed(client, path, {"fieldSelector": f"spec.nodeName!=,{RUNNING}"})
         if prometheus is None:
@@ -65,16 +63,15 @@ async def _gather(
         else:
             async with Pages(timeout_s=TIMEOUT_S) as pages:
                 asked = Prometheus(pages, prometheus, time.time())
-                numbers = numbers_of(await _over_time(asked, namespace, window_s))
+                numbers = numbers_of(await _over_time(asked, selected))
     return [each for raw in pods for each in _containers(raw, path, numbers)]
 
 
-async def _over_time(prometheus: Prometheus, namespace: str | None, window_s: int) -> list[MetricSample]:
-    """The largest value of each series in the window."""
-    selected = matchers({"namespace": namespace})
+async def _over_time(prometheus: Prometheus, selected: str) -> list[MetricSample]:
+    """The largest value of each series in the window; series that several jobs scrape are one."""
     found: list[MetricSample] = []
     for metric in _FIELDS:
-        series = await prometheus.ask(f"max_over_time({metric}{selected}[{window_s}s])")
+        series = await prometheus.ask(f"max by ({_SERIES}) (max_over_time({metric}{selected}))")
         found += (MetricSample(metric, each.labels, float(each.value)) for each in series)
     return found
 

@@ -55,15 +55,15 @@ def container(
     yield from lines(catalogue.CONTAINER_UTILIZATION, where, sm, minutes)
 
 
-def recent() -> Iterator[tuple[str, str]]:
-    """A container whose peak was 3 GiB, until a minute ago."""
-    where = 'node="n1",namespace="default",pod="a",container="main",card="0",uuid="GPU-0"'
+def recent(name: str, *, peak: int, refusals: int = 0, job: str = "") -> Iterator[tuple[str, str]]:
+    """A container and its peak in GiB until a minute ago."""
+    where = f'node="n1",namespace="default",pod="{name}",container="main",card="0",uuid="GPU-0"{job}'
     for metric, value in (
         (catalogue.CONTAINER_ALLOCATED, 4 * GIB),
         (catalogue.CONTAINER_LIMIT, 4 * GIB),
-        (catalogue.CONTAINER_PEAK, 3 * GIB),
+        (catalogue.CONTAINER_PEAK, peak * GIB),
         (catalogue.CONTAINER_USED, GIB),
-        (catalogue.CONTAINER_REFUSALS, 0),
+        (catalogue.CONTAINER_REFUSALS, refusals),
     ):
         yield str(metric), f"{metric}{{{where}}} {value} {int(time.time()) - 60}"
 
@@ -81,7 +81,10 @@ def exposition() -> str:
         container("gone", gib=8, used=1, sm=0.1, minutes=range(60)),
         lines(catalogue.SOURCE_UP, 'node="n1",source="kubelet"', 0, range(6)),
         lines(catalogue.SOURCE_UP, 'node="n1",source="kubelet"', 1, range(6, MINUTES)),
-        recent(),
+        recent("a", peak=3),
+        recent("b", peak=3, refusals=2, job=',cluster="one",instance="a"'),
+        recent("b", peak=3, refusals=2, job=',cluster="one",instance="b"'),
+        recent("b", peak=15, refusals=9, job=',cluster="two",instance="a"'),
     )
     families: dict[str, list[str]] = {}
     for family, line in samples:
@@ -177,3 +180,12 @@ async def test_a_recommendation_has_the_peak_of_the_window(api: Api, prometheus:
     assert (item["peakBytes"], item["basis"], item["suggestedUnits"]) == (3 * GIB, "peak of the window", 4)
     _, out, _ = await call(api, "recommend", "--prometheus", prometheus, "--window", "1h", "--margin", "0")
     assert out.splitlines()[1].split()[-6:] == ["3", "GiB", "(lower)", "peak", "of", "1h"]
+
+
+async def test_a_recommendation_counts_each_series_of_its_cluster_once(api: Api, prometheus: str) -> None:
+    api.pods = [pod("b", "n1", 4)]
+    arguments = ("--prometheus", prometheus, "--window", "1h", "--cluster", "one", "-o", "json")
+    code, out, err = await call(api, "recommend", *arguments)
+    assert (code, err) == (0, "")
+    (item,) = json.loads(out)["items"]
+    assert (item["peakBytes"], item["refusals"], item["suggestedUnits"]) == (3 * GIB, 2, 5)
