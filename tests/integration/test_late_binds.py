@@ -74,9 +74,10 @@ async def seen_pending(spec: ExtenderSpec, number: int) -> bool:
     return await total(spec.ops_url, "gpushare_pods_pending") == number
 
 
-async def no_pods(request: web.Request) -> web.StreamResponse | None:
-    """The API server does not answer reads of pods."""
-    return web.Response(status=503) if request.method == "GET" and "/pods" in request.path else None
+async def no_pods_and_leases(request: web.Request) -> web.StreamResponse | None:
+    """The API server does not answer reads of pods and Leases."""
+    refused = request.method == "GET" and any(each in request.path for each in ("/pods", "/leases"))
+    return web.Response(status=503) if refused else None
 
 
 @fault("frozen (SIGSTOP) and asked to bind, continued after another replica leads", component="leader")
@@ -87,15 +88,17 @@ async def test_a_leader_that_was_frozen_does_not_send_a_bind_that_it_was_asked_f
     frozen, other = replica(lease="frozen"), replica(lease="frozen")
     await start_extender(bed, frozen, proxy.kubeconfig(bed.folder))
     await until_leads(frozen)
-    await start_extender(bed, other)
     first, second = await two_pods(bed, "frozen")
     await until(lambda: seen_pending(frozen, 2), "the pods in the cache of the extender")
     proxy.watches_flow.clear()
-    # After a long freeze it would list the pods, because its watches were silent.
-    proxy.faults.append(no_pods)
+    # After a long freeze it would list the pods, because its watches were silent. From the Lease it would
+    # learn the next leader, and forward the bind to it.
+    proxy.faults.append(no_pods_and_leases)
     await bed.pause(frozen.name)
     began = time.monotonic()
     asked = asyncio.create_task(request_bind(frozen, first, "frozen"))
+    # Only now: on a busy machine it could have taken the Lease before the freeze.
+    await start_extender(bed, other)
     await until_leads(other)
     assert await request_bind(other, second, "frozen") == ""
     proof.row.recovered(time.monotonic() - began, "first bind", within_s=60)

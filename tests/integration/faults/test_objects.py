@@ -1,6 +1,7 @@
 """Objects that are deleted and created again under running replicas: a Node, the Secret of the seals."""
 
 import base64
+import datetime as dt
 import secrets
 import time
 
@@ -8,6 +9,7 @@ import pytest
 
 from gpushare.contract import SEAL_SECRET, SEAL_SECRET_KEY
 from testbed import Bed, Card, SimNode, until
+from testbed.system.waiting import together
 from tests.fixtures.bind_load import PODS
 from tests.fixtures.fault_arena import NODES, SIZE, FaultArena
 from tests.support.faults import fault
@@ -63,11 +65,18 @@ async def test_the_known_key_is_stored_again_before_replicas_that_start_need_it(
     await arena.proved()
 
 
+async def a_later_second(than: str) -> bool:
+    return dt.datetime.now(dt.UTC).strftime("%Y-%m-%dT%H:%M:%SZ") > than
+
+
 @fault("made again with another key, and the replicas started again", component="Secret of the seals")
 async def test_pods_with_seals_of_the_earlier_key_keep_their_gpus(arena: FaultArena) -> None:
     bed, specs = arena.bed, [await arena.start(), await arena.start()]
     async with arena.load(bound=20):
         pass
+    # Times of the API have whole seconds, and a pod as old as the key needs a seal with it.
+    newest = max(each["metadata"]["creationTimestamp"] for each in await bed.api.items(PODS))
+    await until(lambda: a_later_second(than=newest), "a second without new pods")
     await bed.api.delete(f"{SECRETS}/{SEAL_SECRET}")
     data = {SEAL_SECRET_KEY: base64.b64encode(secrets.token_bytes(32)).decode()}
     await bed.api.create(SECRETS, {"metadata": {"name": SEAL_SECRET}, "immutable": True, "data": data})
@@ -78,6 +87,8 @@ async def test_pods_with_seals_of_the_earlier_key_keep_their_gpus(arena: FaultAr
             return "seal_key_changed" in log.read_text()  # noqa: B023 - awaited in the same turn of the loop
 
         await until(replaced, f"{each.name} to use the new key", 30)
+    await together(bed.process(each.name).restart() for each in specs)
+    assert await arena.units_not_counted() == 0
     async with arena.load() as load:
         for each in specs:
             await bed.process(each.name).restart()
