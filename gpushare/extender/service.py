@@ -24,9 +24,11 @@ from gpushare.extender.leadership import Leadership
 from gpushare.extender.metrics import ExtenderMetrics
 from gpushare.extender.per_book import PerBook
 from gpushare.extender.verbs import Steps, VerbResult
+from gpushare.model.objects import Pod
 from gpushare.runtime.rate import RateLimit, TokenBucket
 from gpushare.scheduling.inspection import inspect, inspect_node
 from gpushare.scheduling.ledger import Ledger
+from gpushare.scheduling.preemption import possible_victims
 
 log = structlog.get_logger()
 
@@ -41,6 +43,9 @@ _CATCH_UP_S: Final = 0.03
 _CATCH_UP_SHARE: Final = 0.05
 _CATCH_UP_SAVED_S: Final = 1.0
 """Such delays take at most this part of the time, because the scheduler handles one pod after the other."""
+_VICTIMS_S: Final = 0.5
+_MOST_VICTIMS: Final = 20
+"""The victims that are read for one answer, and for how long."""
 
 _AT_ONCE_S: Final = 0.01
 """Most filter and prioritize requests take less; the rest of the work is done in slices, among all others."""
@@ -95,8 +100,8 @@ class SchedulerService:
         end = self._cluster.turns.advance(steps, _AT_ONCE_S)
         if end is None:
             return self._answer_later(verb, body, source, began, steps)
-        if self._waits_for_change(end.result):
-            return self._retry_for_waiting_pod(verb, body, source, began)
+        if waiting := self._waits_for_change(end.result):
+            return self._retry_for_waiting_pod(waiting, verb, body, source, began)
         self._record(verb, began, end.result.error)
         return end.result.answer
 
@@ -117,28 +122,34 @@ class SchedulerService:
 
     async def _answer_later(self, verb: str, body: bytes, source: str, began: float, steps: Steps) -> bytes:
         result = await self._cluster.turns.run(steps, source=source)
-        if self._waits_for_change(result):
-            return await self._retry_for_waiting_pod(verb, body, source, began)
+        if waiting := self._waits_for_change(result):
+            return await self._retry_for_waiting_pod(waiting, verb, body, source, began)
         self._record(verb, began, result.error)
         return result.answer
 
-    def _waits_for_change(self, result: VerbResult) -> bool:
-        """Whether the answer for a pod that fits on no node may be delayed."""
-        pod = self._cluster.pods.get(result.waiting_uid) if result.waiting_uid else None
-        return pod is not None and pod.unschedulable is not None and self._delays.left >= _CATCH_UP_S
+    def _waits_for_change(self, result: VerbResult) -> Pod | None:
+        """The pod that fits on no node, if its answer may be delayed: the scheduler has tried it before."""
+        pod = result.waiting
+        if pod is None or self._delays.left < _CATCH_UP_S:
+            return None
+        tried = any((pod.nominated, pod.unschedulable, self._cluster.pods.get(pod.uid, pod).unschedulable))
+        return pod if tried else None
 
-    async def _retry_for_waiting_pod(self, verb: str, body: bytes, source: str, began: float) -> bytes:
+    async def _retry_for_waiting_pod(
+        self, pod: Pod, verb: str, body: bytes, source: str, began: float
+    ) -> bytes:
         """The response after the extender's watches had time to deliver the event that the scheduler handled.
 
         The scheduler retries a waiting pod after an event that the extender may receive a moment later: a pod
         is gone, a GPU is healthy again. A rejected pod would wait for another event, five minutes at worst.
         """
+        await self._read_victims(pod)
         deadline = time.monotonic() + _CATCH_UP_S
         while True:
             ledger = self._cluster.ledger
             result = await self._cluster.turns.run(self._steps(verb, body), source=source)
             left_s = deadline - time.monotonic()
-            if not result.waiting_uid or left_s <= 0:
+            if result.waiting is None or left_s <= 0:
                 break
             if self._cluster.ledger is ledger:
                 with suppress(TimeoutError):
@@ -147,6 +158,22 @@ class SchedulerService:
         self._delays.take(time.perf_counter() - began)
         self._record(verb, began, result.error)
         return result.answer
+
+    async def _read_victims(self, pod: Pod) -> None:
+        """Read the pods that a pod may have preempted, so that it need not wait for the watch.
+
+        Each deletion of a victim makes the scheduler try again, after the last one for the last time.
+        """
+        book = self._cluster.ledger.books.get(pod.nominated or "")
+        uids = possible_victims(book, pod.priority)[:_MOST_VICTIMS] if book else []
+        victims = [self._cluster.pods[uid] for uid in uids if uid in self._cluster.pods]
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_VICTIMS_S):
+                await asyncio.gather(*map(self._read_victim, victims))
+
+    async def _read_victim(self, victim: Pod) -> None:
+        with suppress(ApiError):
+            await self._binder.unclear.check(victim)
 
     async def bind(self, body: bytes, *, forwarded: bool) -> bytes:
         """Bind here if this replica leads, otherwise forward the request to the leader."""

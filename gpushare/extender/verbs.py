@@ -26,12 +26,12 @@ from gpushare.scheduling.preemption import victims_by_node
 class VerbResult(NamedTuple):
     """A verb's answer, and its error for logs and metrics.
 
-    ``waiting_uid`` is the UID of a pod that fits on no node now but could fit later, else empty.
+    ``waiting`` is a pod that fits on no node now but could fit later.
     """
 
     answer: bytes
     error: str = ""
-    waiting_uid: str = ""
+    waiting: Pod | None = None
 
 
 def error_answer(verb: str, text: str) -> bytes:
@@ -54,8 +54,8 @@ def filter_steps(body: bytes, ledger: Ledger, *, most: int = 0) -> Steps:
         args = codec.decode(body, codec.FilterArgs)
         pod = _pod(args.pod)
         outcome = yield from _filter(args, pod, ledger, most)
-        waiting_uid = "" if outcome.passed or not outcome.failed else pod.uid
-        return VerbResult(codec.filter_answer(args, outcome), waiting_uid=waiting_uid)
+        waiting = None if outcome.passed or not outcome.failed else pod
+        return VerbResult(codec.filter_answer(args, outcome), waiting=waiting)
     except InvalidRequest as error:
         return VerbResult(error_answer("filter", str(error)), str(error))
 

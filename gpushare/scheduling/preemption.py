@@ -64,6 +64,12 @@ def victims_on(
     return Victims(_in_order(book, proposed, added), violations) if proposed or added else None
 
 
+def possible_victims(book: Book, priority: int) -> list[str]:
+    """The pods of a node that a pod with this priority may have preempted, those that terminate first."""
+    lower = (r for r in book.reservations.values() if r.settled and r.priority < priority)
+    return [r.uid for r in sorted(lower, key=lambda r: not r.terminating)]
+
+
 @dataclass(frozen=True, slots=True)
 class _Eviction:
     """The choice of pods to evict from a node, from which the ``proposed`` pods are gone already."""

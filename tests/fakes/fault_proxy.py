@@ -34,6 +34,8 @@ class FaultProxy:
     port: int = 0
     watches_flow: asyncio.Event = field(default_factory=asyncio.Event)
     """While it is cleared, open watches deliver nothing."""
+    watch_delay_s: float = 0
+    """How late watches deliver."""
     _session: aiohttp.ClientSession | None = None
     _streams: set[web.StreamResponse] = field(default_factory=set)
     _background: set["asyncio.Task[None]"] = field(default_factory=set)
@@ -74,6 +76,7 @@ class FaultProxy:
                 async for chunk in reply.content.iter_any():
                     if "watch" in request.query:
                         await self.watches_flow.wait()
+                        await asyncio.sleep(self.watch_delay_s)
                     await answer.write(chunk)
                 await answer.write_eof()
             except aiohttp.ClientConnectionResetError:

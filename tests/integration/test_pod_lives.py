@@ -9,8 +9,9 @@ from gpushare.contract import ANN_MODE, ANN_MPS_MULTI_USER, LABEL_MODE
 from gpushare.errors import ApiError
 from testbed import SLOW_DELETE, Bed, Card, SchedulerSpec, SimNode, Testbed, gpu_pod, until
 from testbed.control_plane.api import Object, read_text
-from testbed.daemons.extender import ExtenderSpec, component_config, grant, start_extender
+from testbed.daemons.extender import ACCOUNT, ExtenderSpec, component_config, grant, start_extender
 from testbed.stories import manifest
+from tests.fakes.fault_proxy import fault_proxy
 from tests.fixtures.gpu_nodes import until_event
 from tests.support.history import Recorder, cards_of, overcommits
 from tests.support.metrics import total
@@ -138,6 +139,22 @@ async def test_victims_of_the_scheduler_that_free_one_gpu_are_the_only_ones(vers
         await until_placed(bed, "high")
         await until_left(bed, {"high", "spared-0", "spared-1"})
         assert overcommits(await recorder.caught_up(), 14) == []
+
+
+@VERSIONS
+async def test_a_preemptor_is_placed_although_the_watches_of_the_extender_are_late(version: str) -> None:
+    """The scheduler tries it for the last time when the last victim is gone; the watches show that later."""
+    spec = ExtenderSpec()
+    entry = component_config(spec.url, legacy=version == "1.22")
+    async with Testbed(scheduler=SchedulerSpec(version, extenders=[entry])) as bed:
+        await grant(bed)
+        async with fault_proxy(bed.api_url, bed.credentials.context(ACCOUNT)) as proxy:
+            await start_extender(bed, spec, proxy.kubeconfig(bed.folder))
+            await bed.add_nodes([SimNode("n", [Card()])])
+            await one_by_one(bed, *(gpu_pod(f"low-{index}", 7) for index in range(2)))
+            proxy.watch_delay_s = 0.5
+            await important(bed, "high", 14)
+            await until_placed(bed, "high")
 
 
 @VERSIONS

@@ -2,25 +2,30 @@
 
 import asyncio
 from itertools import count
+from types import SimpleNamespace
 from typing import Any, cast
 
 import msgspec
 from structlog.testing import capture_logs
 
 from gpushare.contract import LABEL_CARDS_PER_POD, RESOURCE_MEM
+from gpushare.errors import ApiError
 from gpushare.extender.cluster import Cluster
 from gpushare.extender.metrics import ExtenderMetrics
 from gpushare.extender.service import SchedulerService
+from gpushare.extender.unclear_binds import UnclearBinds
 from gpushare.model.changes import Upserted
+from gpushare.model.objects import Pod
 from gpushare.runtime.fairness import FairGate
 from gpushare.scheduling.inspection import inspect
 from tests.builders.scheduling import node, pod
+from tests.unit.extender.fakes import FakeApi
 
 
-def on_two_gpus(units: int) -> dict[str, object]:
+def on_gpus(units: int, cards: int) -> dict[str, Any]:
     """A pending pod as the API writes it."""
     container = {"name": "main", "resources": {"limits": {RESOURCE_MEM: units}}}
-    labels = {LABEL_CARDS_PER_POD: "2"}
+    labels = {LABEL_CARDS_PER_POD: str(cards)}
     return {
         "metadata": {"name": "p", "namespace": "ns", "uid": "p", "labels": labels},
         "spec": {"containers": [container]},
@@ -32,11 +37,13 @@ class Synced:
         return None
 
 
-def service(cluster: Cluster, metrics: ExtenderMetrics | None = None) -> SchedulerService:
+def service(
+    cluster: Cluster, metrics: ExtenderMetrics | None = None, unclear: UnclearBinds | None = None
+) -> SchedulerService:
     absent = cast("Any", None)
     return SchedulerService(
         cluster,
-        binder=absent,
+        binder=cast("Any", SimpleNamespace(unclear=unclear)),
         leadership=absent,
         peers=absent,
         metrics=metrics or ExtenderMetrics(),
@@ -70,12 +77,59 @@ def test_of_many_requests_that_are_refused_some_are_logged_and_all_are_counted()
     assert metrics.registry.get_sample_value("gpushare_extender_requests_total", sample) == 1000
 
 
+def preemptor(cluster: Cluster) -> bytes:
+    """A filter request for a pod that has preempted pods on node n."""
+    cluster.change_pods([Upserted("p", pod("p", 14, priority=9))])
+    asked = on_gpus(14, 1)
+    asked["spec"] |= {"priority": 9}
+    asked["status"] = {"nominatedNodeName": "n"}
+    return msgspec.json.encode({"Pod": asked, "NodeNames": ["n"]})
+
+
+async def feasible(api: FakeApi, *victims: Pod, delays: int = 1) -> tuple[list[str], int]:
+    """The nodes for a preemptor of these bound pods, and the reads of pods, after that many requests."""
+    cluster = Cluster()
+    cluster.change_nodes([Upserted("n", node("n", 14))])
+    cluster.change_pods([Upserted(each.uid, each) for each in victims])
+    async with asyncio.TaskGroup() as tasks:
+        served = service(cluster, unclear=UnclearBinds(cluster, api, tasks=tasks, api_request_s=60))
+        body = preemptor(cluster)
+        for _ in range(delays):
+            later = served.answer("filter", body)
+            answer = later if isinstance(later, bytes) else await later
+    return msgspec.json.decode(answer)["NodeNames"] or [], api.reads
+
+
+async def test_a_victim_that_is_gone_before_the_watch_shows_it_is_not_waited_for() -> None:
+    """kube-scheduler tries a preemptor for the last time when its last victim is gone."""
+    assert await feasible(FakeApi(), pod("low", 4, at="n", card=0)) == (["n"], 1)
+
+
+async def test_a_victim_that_still_exists_or_cannot_be_read_keeps_its_units() -> None:
+    low, api = pod("low", 4, at="n", card=0), FakeApi()
+    api.has(low)
+    assert await feasible(api, low) == ([], 1)
+    failing = FakeApi(read_error=ApiError("unavailable", status=503))
+    assert await feasible(failing, low) == ([], 1)
+
+
+async def test_pods_of_the_same_priority_are_no_victims_and_are_not_read() -> None:
+    assert await feasible(FakeApi(), pod("equal", 4, at="n", card=0, priority=9)) == ([], 0)
+
+
+async def test_a_preemptor_that_is_refused_again_and_again_causes_few_reads() -> None:
+    low, api = pod("low", 4, at="n", card=0), FakeApi()
+    api.has(low)
+    _, reads = await feasible(api, low, delays=200)
+    assert 1 <= reads <= 50
+
+
 async def test_an_answer_that_takes_long_is_computed_in_slices_and_is_the_same() -> None:
     cluster = Cluster()
     names = [f"n{number:03}" for number in range(500)]
     cluster.change_nodes([Upserted(name, node(name, 14, 14)) for name in names])
     for verb, units in (("filter", 8), ("filter", 80), ("prioritize", 6)):
-        body = msgspec.json.encode({"Pod": on_two_gpus(units), "NodeNames": names})
+        body = msgspec.json.encode({"Pod": on_gpus(units, 2), "NodeNames": names})
         cluster.turns = FairGate(clock=count().__next__)
         later = service(cluster).answer(verb, body)
         assert not isinstance(later, bytes)

@@ -11,7 +11,7 @@ from gpushare.scheduling.disruption import BudgetsOf, no_budgets
 from gpushare.scheduling.events import Confirmed, UnhealthySeen
 from gpushare.scheduling.fitting import PodRequest
 from gpushare.scheduling.ledger import Ledger, apply
-from gpushare.scheduling.preemption import Victims, victims_by_node, victims_on
+from gpushare.scheduling.preemption import Victims, possible_victims, victims_by_node, victims_on
 from tests.builders.scheduling import T4, budget, cluster, demand, node, pod, pod_request, reserved
 
 HIGH = 1000
@@ -32,6 +32,18 @@ def added(
         return None
     assert [uid for uid in found.uids if uid in proposed] == list(proposed)
     return tuple(sorted(set(found.uids) - set(proposed)))
+
+
+def test_a_pod_may_have_preempted_bound_pods_of_lower_priority_and_probably_those_that_terminate() -> None:
+    ledger = cluster(
+        node("n", T4, T4),
+        pod("equal", 1, at="n", card=0, priority=5),
+        pod("low", 1, at="n", card=0, priority=4),
+        replace(pod("leaves", 1, at="n", card=1, priority=1), terminating=True),
+    )
+    book = reserved(ledger, pod("under-way", 1), "n").books["n"]
+    assert possible_victims(book, 5) == ["leaves", "low"]
+    assert possible_victims(book, 1) == []
 
 
 def test_victims_that_free_one_gpu_are_enough() -> None:
