@@ -317,7 +317,7 @@ def test_every_error_text_survives_the_answer(text: str) -> None:
 def test_a_pod_that_fits_nowhere_now_waits_and_one_that_never_could_does_not() -> None:
     def waiting_uid(asks: int, *names: str) -> str | None:
         waiting = filter_verb(body(Pod=wire_pod(asks), NodeNames=names), BUSY).waiting
-        return waiting and waiting.uid
+        return waiting.uid if waiting else None
 
     assert waiting_uid(4, "n") == wire_pod()["metadata"]["uid"]
     assert waiting_uid(4, "m", "n") is None
