@@ -117,6 +117,11 @@ docs: setup ## Build the documentation; warnings are errors
 integration: packages setup setup-ansible ## Run the tests on real control planes, and those of the whole system from images
 	@$(BIN)/pytest -q -n 3 --dist loadfile --no-loadscope-reorder --durations=15 tests/integration tests/e2e
 
+.PHONY: newest
+newest: export TESTBED_KUBERNETES := 1.37
+newest: packages setup ## Run the integration tests that depend on the release of Kubernetes on the newest one
+	@$(BIN)/pytest -q -n $(WORKERS) --dist loadfile --no-loadscope-reorder -m kubernetes -k "not 1.22" tests/integration
+
 .PHONY: system
 system: export GPUSHARE_REQUIRE_ALL := 1
 system: molecule integration ## Run all tests on real hosts, kubelets and images, as root; a missing requirement is a failure

@@ -13,10 +13,10 @@ import click
 from gpushare.errors import GpuShareError
 from testbed.control_plane.home import note_of, take_down
 from testbed.control_plane.nodes import Card, SimNode
-from testbed.control_plane.scheduler import CURRENT, LEGACY, SchedulerSpec
+from testbed.control_plane.scheduler import LEGACY, SchedulerSpec
 from testbed.control_plane.start import Testbed
 from testbed.programs import build
-from testbed.programs.binaries import TOOLS
+from testbed.programs.binaries import TOOLS, release
 from testbed.system import pids
 from testbed.system.folders import bed_folder, cache_root, writable_cache
 from testbed.system.process import tail
@@ -33,15 +33,15 @@ def cli() -> None:
 @_NAME
 @click.option(
     "--scheduler",
-    type=click.Choice([CURRENT, LEGACY, "none"]),
-    default=CURRENT,
+    type=click.Choice(["current", LEGACY, "none"]),
+    default="current",
     show_default=True,
-    help="Version of kube-scheduler; none runs no scheduler.",
+    help="kube-scheduler: that of the control plane, 1.22, or none.",
 )
 @click.option(
     "--scheduler-config",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="File with a KubeSchedulerConfiguration (1.36) or a Policy (1.22).",
+    help="File with a KubeSchedulerConfiguration, or with a Policy (1.22).",
 )
 @click.option("--audit", is_flag=True, help="Log all writes to the API server in audit.jsonl.")
 @click.option("--nodes", default=0, show_default=True, help="Number of simulated nodes.")
@@ -55,7 +55,7 @@ def up(
     """
     writable_cache()
     config = scheduler_config.read_text() if scheduler_config else None
-    version = None if scheduler == "none" else scheduler
+    version = {"current": release(), "none": None}.get(scheduler, scheduler)
     plan = Testbed(name, SchedulerSpec(version, config=config), audit=audit, bound=False)
     simulated = [SimNode(f"sim-{index}", [Card()] * cards) for index in range(nodes)]
     click.echo(asyncio.run(_up(plan, simulated)))

@@ -5,15 +5,15 @@ What does not belong here: the flags of the scheduler (``testbed.control_plane.c
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import yaml
 
 from gpushare.errors import ConfigError
+from testbed.programs.binaries import release
 
-CURRENT = "1.36"
 LEGACY = "1.22"
 _API = "kubescheduler.config.k8s.io/v1"
 
@@ -22,15 +22,15 @@ _API = "kubescheduler.config.k8s.io/v1"
 class SchedulerSpec:
     """The version of the scheduler, and how it calls extenders.
 
-    ``version`` is "1.36", "1.22" (the last one with a Policy file) or None for no scheduler.
-    ``extenders`` are copied to the configuration unchanged, in the format of that version.
-    ``config`` overrides all other fields: for 1.36 a KubeSchedulerConfiguration, in which only the
-    kubeconfig is replaced, for 1.22 a Policy, which is used byte for byte.
+    ``version`` is the release of the testbed, "1.22" (the last one with a Policy file) or None for no
+    scheduler. ``extenders`` are copied to the configuration unchanged, in the format of that version.
+    ``config`` overrides all other fields: for 1.22 a Policy, which is used byte for byte, otherwise a
+    KubeSchedulerConfiguration, in which only the kubeconfig is replaced.
     ``backoff_s`` and ``max_backoff_s`` are whole seconds; ``qps`` and ``burst`` are requests per second.
-    The last four fields are for 1.36 only.
+    The last four fields are not for 1.22.
     """
 
-    version: str | None = CURRENT
+    version: str | None = field(default_factory=release)
     extenders: Sequence[Mapping[str, Any]] = ()
     config: str | None = None
     qps: int = 5000
@@ -39,9 +39,9 @@ class SchedulerSpec:
     max_backoff_s: int = 2
 
     def __post_init__(self) -> None:
-        if self.version not in (CURRENT, LEGACY, None):
+        if self.version not in (release(), LEGACY, None):
             raise ConfigError(
-                f"scheduler version {self.version!r} is unknown: use {CURRENT!r}, {LEGACY!r} or None"
+                f"scheduler version {self.version!r} is unknown: use {release()!r}, {LEGACY!r} or None"
             )
 
     @property

@@ -101,14 +101,31 @@ _NVIDIA_ENV = {
 _STAGES = Beside("kwok", _KWOK_MODULE, "kustomize/stage", STAGE_FILES, "stages")
 _PYTHON_EXEC = Beside("pulumi", _PULUMI_SDK, "python/cmd", ("pulumi-language-python-exec",))
 """Runs a Python program for the language host; from the release of the engine, which is newer."""
+
+
+def _cluster(kubernetes: str, etcd: str, suffix: str = "") -> tuple[Tool, ...]:
+    """Return the programs of a release of Kubernetes, with the etcd that it requires."""
+    module = f"kubernetes{suffix}"
+    programs = {
+        "kube-apiserver": 160,
+        "kube-scheduler": 20,
+        "kubectl": 20,
+        "kube-controller-manager": 40,
+        "kubelet": 25,
+        "kube-proxy": 20,
+    }
+    return (
+        Tool(f"etcd{suffix}", etcd, module, "go.etcd.io/etcd/server/v3", 45),
+        *(
+            Tool(f"{name}{suffix}", kubernetes, module, f"{_KUBERNETES}/{name}", seconds)
+            for name, seconds in programs.items()
+        ),
+    )
+
+
+DEFAULT_RELEASE = "1.36"
 _TABLE = (
-    Tool("etcd", "3.6.8", "kubernetes", "go.etcd.io/etcd/server/v3", 45),
-    Tool("kube-apiserver", "1.36.3", "kubernetes", f"{_KUBERNETES}/kube-apiserver", 160),
-    Tool("kube-scheduler", "1.36.3", "kubernetes", f"{_KUBERNETES}/kube-scheduler", 20),
-    Tool("kubectl", "1.36.3", "kubernetes", f"{_KUBERNETES}/kubectl", 20),
-    Tool("kube-controller-manager", "1.36.3", "kubernetes", f"{_KUBERNETES}/kube-controller-manager", 40),
-    Tool("kubelet", "1.36.3", "kubernetes", f"{_KUBERNETES}/kubelet", 25),
-    Tool("kube-proxy", "1.36.3", "kubernetes", f"{_KUBERNETES}/kube-proxy", 20),
+    *_cluster("1.36.3", "3.6.8"),
     Tool("containerd", "2.2.9", "containerd", f"{_CONTAINERD}/containerd", 90),
     Tool("containerd-shim-runc-v2", "2.2.9", "containerd", f"{_CONTAINERD}/containerd-shim-runc-v2", 5),
     Tool("ctr", "2.2.9", "containerd", f"{_CONTAINERD}/ctr", 5),
@@ -173,15 +190,33 @@ _TABLE = (
         495,
         stamp=f"{_PULUMI_SDK}/go/common/version.Version=v3.259.0",
     ),
+    *_cluster("1.37.2", "3.7.0", "-1.37"),
 )
 TOOLS: Mapping[str, Tool] = {tool.name: tool for tool in _TABLE}
+RELEASES = (DEFAULT_RELEASE, "1.37")
+"""The minor releases of Kubernetes; the names of the tools of all but the first end with the release."""
+_RELEASE = "TESTBED_KUBERNETES"
 
 
-def tool(name: str) -> Tool:
-    """Return the tool ``name``; raise ConfigError if there is none."""
+def release(env: Mapping[str, str] = os.environ) -> str:
+    """Return the minor release of Kubernetes that testbeds run, from ``TESTBED_KUBERNETES``.
+
+    Raises ConfigError for an unknown one.
+    """
+    name = env.get(_RELEASE) or DEFAULT_RELEASE
+    if name not in RELEASES:
+        raise ConfigError(f"{_RELEASE}={name!r} is unknown: use one of {', '.join(RELEASES)}, or unset it")
+    return name
+
+
+def tool(name: str, env: Mapping[str, str] = os.environ) -> Tool:
+    """Return the tool ``name``, that of the selected release of Kubernetes if it belongs to Kubernetes.
+
+    Raises ConfigError if there is none.
+    """
     if name not in TOOLS:
         raise ConfigError(f"unknown tool {name!r}: use one of {', '.join(TOOLS)}")
-    return TOOLS[name]
+    return TOOLS.get(f"{name}-{release(env)}", TOOLS[name])
 
 
 def cache_key(item: Tool, sources: Path = SOURCES) -> str:

@@ -20,11 +20,12 @@ from gpushare.contract import (
     UNHEALTHY_PREFIX,
 )
 from gpushare.errors import ApiError
-from gpushare.kubescheduler.config import KubernetesVersion
+from gpushare.kubescheduler.config import parse_version
 from testbed import Bed, Card, SimNode, gpu_pod, until
 from testbed.control_plane.api import MERGE_PATCH, Api
+from testbed.programs.binaries import release
 
-pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module")]
+pytestmark = [pytest.mark.integration, pytest.mark.kubernetes, pytest.mark.asyncio(loop_scope="module")]
 
 TEAM = "/api/v1/namespaces/team-a/pods"
 SYSTEM = "/api/v1/namespaces/kube-system"
@@ -165,7 +166,7 @@ async def cluster(shared_bed: Bed) -> Bed:
     for path in (CONFIG, f"{UNHEALTHY}n1", f"{UNHEALTHY}n2"):
         folder, _, name = path.rpartition("/")
         await api.create(folder, {"metadata": {"name": name}})
-    settings = ClusterSettings(KubernetesVersion(1, 36), Extender(), tenants=(Tenant("team-a", gpu_mem=8),))
+    settings = ClusterSettings(parse_version(release()), Extender(), tenants=(Tenant("team-a", gpu_mem=8),))
     for each in admission.objects(settings):
         plural = {"ValidatingAdmissionPolicy": "validatingadmissionpolicies"}
         kind = each["kind"]

@@ -15,10 +15,11 @@ from gpushare.kubescheduler.config import parse_version
 from testbed import Bed, SchedulerSpec, Testbed, TestbedError, gpu_pod, until
 from testbed.control_plane.pki import Authority
 from testbed.daemons import console_script
+from testbed.programs.binaries import release
 from testbed.system.ports import free_ports
 from tests.fixtures.sidecars import apply
 
-pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module")]
+pytestmark = [pytest.mark.integration, pytest.mark.kubernetes, pytest.mark.asyncio(loop_scope="module")]
 
 PODS = "/api/v1/namespaces/default/pods"
 NAME = "gpushare-scheduler"
@@ -30,7 +31,7 @@ async def bed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathF
     """A cluster with what names the scheduler: from 1.36 on, or before."""
     async with Testbed(kwok=False, scheduler=SchedulerSpec(None)) as made:
         if request.param == "policy":
-            await apply(made, claims("1.36"))
+            await apply(made, claims(release()))
         else:
             await apply(made, [await served(made, tmp_path_factory.mktemp("tls"))])
 

@@ -10,22 +10,23 @@ from gpushare.errors import ApiError
 from testbed import SLOW_DELETE, Bed, Card, SchedulerSpec, SimNode, Testbed, gpu_pod, until
 from testbed.control_plane.api import Object, read_text
 from testbed.daemons.extender import ACCOUNT, ExtenderSpec, component_config, grant, start_extender
+from testbed.programs.binaries import release
 from testbed.stories import manifest
 from tests.fakes.fault_proxy import fault_proxy
 from tests.fixtures.gpu_nodes import until_event
 from tests.support.history import Recorder, cards_of, overcommits
 from tests.support.metrics import total
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.kubernetes]
 
 
 @asynccontextmanager
 async def cluster(
-    *nodes: SimNode, version: str = "1.36", spec: ExtenderSpec | None = None
+    *nodes: SimNode, version: str | None = None, spec: ExtenderSpec | None = None
 ) -> AsyncIterator[Bed]:
     spec = spec or ExtenderSpec()
     entry = component_config(spec.url, legacy=version == "1.22")
-    async with Testbed(scheduler=SchedulerSpec(version, extenders=[entry])) as bed:
+    async with Testbed(scheduler=SchedulerSpec(version or release(), extenders=[entry])) as bed:
         await grant(bed)
         await start_extender(bed, spec)
         await bed.add_nodes(nodes)
@@ -103,7 +104,7 @@ spec:
   minAvailable: 1
   selector: {matchLabels: {app: guarded}}
 """
-VERSIONS = pytest.mark.parametrize("version", ["1.36", "1.22"])
+VERSIONS = pytest.mark.parametrize("version", [release(), "1.22"])
 
 
 async def one_by_one(bed: Bed, *pods: Object) -> None:

@@ -7,12 +7,13 @@ import pytest
 from gpushare.contract import EVENT_PLACED, EVENT_REFUSED
 from testbed import Bed, SchedulerSpec
 from testbed.daemons.extender import ExtenderSpec
+from testbed.programs.binaries import release
 from testbed.stories import Story, notebooks, pictures, replicas, sample
 from testbed.stories.play import perform, pod_events, show, simulated_cluster
 from tests.builders.ack_documents import S3_POLICY
 from tests.support.history import cards_of
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.kubernetes]
 
 
 def current() -> tuple[ExtenderSpec | None, SchedulerSpec | None]:
@@ -23,7 +24,7 @@ def of_the_sources() -> tuple[ExtenderSpec, SchedulerSpec]:
     return ExtenderSpec(port=32766), SchedulerSpec("1.22", config=S3_POLICY)
 
 
-SETUPS = pytest.mark.parametrize("setup", [current, of_the_sources], ids=["1.36", "1.22-policy"])
+SETUPS = pytest.mark.parametrize("setup", [current, of_the_sources], ids=[release(), "1.22-policy"])
 
 
 async def played(story: Story, bed: Bed) -> None:

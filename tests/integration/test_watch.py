@@ -21,7 +21,7 @@ from testbed.control_plane.nodes import node_object
 from testbed.system.waiting import timeout_factor
 from tests.support.waiting import until
 
-pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module")]
+pytestmark = [pytest.mark.integration, pytest.mark.kubernetes, pytest.mark.asyncio(loop_scope="module")]
 
 API_NODES = "/api/v1/nodes"
 MORE_THAN_ONE_PAGE = 501

@@ -25,6 +25,7 @@ from tests.support.recount import CHECKPOINT, by_name, never_overcommitted, reco
 
 pytestmark = [
     pytest.mark.integration,
+    pytest.mark.kubernetes,
     pytest.mark.needs("kubelet"),
     pytest.mark.asyncio(loop_scope="package"),
 ]

@@ -27,6 +27,37 @@ def test_tools_of_one_module_have_different_cache_keys() -> None:
     assert len(keys) == len(TOOLS)
 
 
+@pytest.mark.parametrize(
+    ("name", "env", "expected"),
+    [
+        ("kubelet", {}, "1.36.3"),
+        ("kubelet", {"TESTBED_KUBERNETES": ""}, "1.36.3"),
+        ("kubelet", {"TESTBED_KUBERNETES": "1.37"}, "1.37.2"),
+        ("etcd", {"TESTBED_KUBERNETES": "1.37"}, "3.7.0"),
+        ("containerd", {"TESTBED_KUBERNETES": "1.37"}, "2.2.9"),
+        ("kube-scheduler-1.22", {"TESTBED_KUBERNETES": "1.37"}, "1.22.17"),
+        ("kubelet-1.37", {}, "1.37.2"),
+    ],
+)
+def test_a_variable_selects_the_release_of_kubernetes(name: str, env: dict[str, str], expected: str) -> None:
+    assert binaries.tool(name, env).version == expected
+
+
+def test_each_release_has_the_same_programs() -> None:
+    programs = {
+        release: {
+            name for name in TOOLS if binaries.tool(name, {"TESTBED_KUBERNETES": release}).module == module
+        }
+        for release, module in (("1.36", "kubernetes"), ("1.37", "kubernetes-1.37"))
+    }
+    assert {f"{name}-1.37" for name in programs["1.36"]} | programs["1.36"] == programs["1.37"]
+
+
+def test_an_unknown_release_is_an_error_that_names_the_known_ones() -> None:
+    with pytest.raises(ConfigError, match=r"TESTBED_KUBERNETES='1\.99' is unknown: use one of 1\.36, 1\.37"):
+        binaries.release({"TESTBED_KUBERNETES": "1.99"})
+
+
 @pytest.mark.parametrize("variable", ["TESTBED_ASSETS", "KUBEBUILDER_ASSETS"])
 def test_programs_in_an_assets_folder_are_used(tmp_path: Path, variable: str) -> None:
     path = program(tmp_path, "etcd")
