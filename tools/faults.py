@@ -6,16 +6,16 @@ results of one test (``tests.support.faults``).
 
 import argparse
 import ast
-import datetime as dt
 import json
 import os
-import platform
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
+
+from tools import provenance
 
 ROOT: Final = Path(__file__).parents[1]
 DATA: Final = ROOT / "docs/reference/faults.json"
@@ -105,24 +105,11 @@ def _run(results: Path) -> int:
 def _stored(results: Path) -> dict[str, Any]:
     rows = [json.loads(line) for line in results.read_text().splitlines()]
     return {
-        "commit": _commit(),
-        "date": dt.datetime.now(dt.UTC).date().isoformat(),
-        "machine": _machine(),
+        "commit": provenance.commit(),
+        "date": provenance.today(),
+        "machine": provenance.machine(),
         "rows": sorted(rows, key=lambda each: (each["component"], each["fault"])),
     }
-
-
-def _commit() -> str:
-    argv = ["git", "-C", str(ROOT), "describe", "--always", "--dirty", "--abbrev=10"]
-    return subprocess.run(argv, capture_output=True, text=True, check=True).stdout.strip()  # noqa: S603
-
-
-def _machine() -> str:
-    model = platform.machine()
-    for line in Path("/proc/cpuinfo").read_text().splitlines():
-        if line.startswith("model name"):
-            model = line.partition(":")[2].strip()
-    return f"{os.cpu_count()} cores of {model}, Linux {platform.release().partition('-')[0]}"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -1,40 +1,23 @@
 """The machine, the cost of processes, and durations, for all benchmarks."""
 
-import datetime as dt
 import os
 import platform
 import shlex
-import subprocess
 import sys
 from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from tools import provenance
+
 
 def machine() -> str:
     """What a page of results states: the command, the commit, the date, and the machine with its load."""
     command = shlex.join(["python", "-m", f"tests.bench.{Path(sys.argv[0]).stem}", *sys.argv[1:]])
-    sources = f"`{command}`, commit {_commit()}, {dt.datetime.now(dt.UTC).date().isoformat()}"
+    sources = f"`{command}`, commit {provenance.commit()}, {provenance.today()}"
     versions = f"Python {platform.python_version()}, Linux {platform.release()}"
-    return f"{sources}: {os.cpu_count()} x {_cpu_model()}, {versions}, load {os.getloadavg()[0]:.1f}"
-
-
-def _commit() -> str:
-    """The commit of the sources, and whether they have changed since."""
-    done = subprocess.run(
-        ["git", "describe", "--always", "--dirty", "--exclude=*"],  # noqa: S607 - the user's git
-        cwd=Path(__file__).parent,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    return done.stdout.strip() or "unknown"
-
-
-def _cpu_model() -> str:
-    lines = Path("/proc/cpuinfo").read_text().splitlines()
-    return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "")
+    return f"{sources}: {provenance.processor()}, {versions}, load {os.getloadavg()[0]:.1f}"
 
 
 @dataclass(frozen=True)
