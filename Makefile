@@ -130,6 +130,10 @@ system: molecule integration ## Run all tests on real hosts, kubelets and images
 faults: packages setup ## Run the tests of the fault table, and write docs/reference/faults.md from their results
 	@$(BIN)/python -m tools.faults
 
+.PHONY: compatibility
+compatibility: setup ## Write docs/reference/compatibility.md from a run of `make test`; RESULTS=<its GPUSHARE_RESULTS>
+	@$(BIN)/python -m tools.compatibility $(or $(RESULTS),$(error name the folder of results: make $@ RESULTS=<folder>))
+
 .PHONY: test
 test: packages setup ## Run all tests; builds tools and images in the background
 	@.ci/test

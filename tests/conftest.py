@@ -7,13 +7,14 @@ every run, and longer with ``GPUSHARE_EXAMPLES=2000 pytest tests/property``.
 import os
 from collections.abc import Generator
 from importlib.util import find_spec
+from typing import Any
 
 import pytest
 
 from tests.support import needs, order, skips
 from tools import results
 
-_KIND = "kind"
+_KIND, _NEEDS = "kind", "needs"
 # Pytest's categories of reports; set-up and tear-down that work have the empty one: they count as time alone.
 _OUTCOMES = {"passed": "passed", "failed": "failed", "error": "failed", "skipped": "skipped", "": ""}
 
@@ -60,7 +61,8 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
     """Refuse skips where all tests are required; note in the report what the test proves."""
     report = yield
     skips.refuse(report)
-    report.user_properties.append((_KIND, results.kind_of(item.nodeid, _needs(item))))
+    needed = _needs(item)
+    report.user_properties += [(_KIND, results.kind_of(item.nodeid, needed)), (_NEEDS, needed)]
     return report
 
 
@@ -76,17 +78,20 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     """Record the results for the table of the whole run; those of a worker reach the main process."""
     if hasattr(config, "workerinput"):
         return
-    found = [
-        results.Result(str(dict(report.user_properties)[_KIND]), outcome, report.duration, _file(report))
+    results.record(
+        _result(report, outcome)
         for category, outcome in _OUTCOMES.items()
         for report in terminalreporter.stats.get(category, ())
         if isinstance(report, pytest.TestReport)
-    ]
-    results.record(found)
+    )
 
 
-def _file(report: pytest.TestReport) -> str:
-    return report.nodeid.partition("::")[0]
+def _result(report: pytest.TestReport, outcome: str) -> results.Result:
+    noted: dict[str, Any] = dict(report.user_properties)
+    release = os.environ.get("TESTBED_KUBERNETES", "")
+    return results.Result(
+        noted[_KIND], outcome, report.duration, report.nodeid, tuple(noted[_NEEDS]), release
+    )
 
 
 def _needs(item: pytest.Item) -> list[str]:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def commit() -> str:
-    """Return the commit of the sources with ``-dirty`` if they have changed since, or "unknown" outside of git."""
+    """Return the commit of the sources, with ``-dirty`` after a change, or "unknown" outside of git."""
     done = subprocess.run(
         ["git", "describe", "--always", "--dirty", "--exclude=*"],  # noqa: S607 - the user's git
         cwd=Path(__file__).parent,

@@ -41,12 +41,23 @@ _LONGEST: Final = 25
 
 @dataclass(frozen=True)
 class Result:
-    """What a test proves, ``passed``, ``failed``, ``skipped`` or "" (set-up), its duration, and its file."""
+    """The result of one test.
+
+    ``kind`` is what it proves, ``outcome`` is passed, failed, skipped or "" (set-up), ``test`` its id,
+    ``needs`` its requirements. ``release`` is the selected release of Kubernetes, "" for the default.
+    """
 
     kind: str
     outcome: str
     seconds: float
-    file: str = ""
+    test: str = ""
+    needs: Sequence[str] = ()
+    release: str = ""
+
+    @property
+    def file(self) -> str:
+        """The file of the test."""
+        return self.test.partition("::")[0]
 
 
 def kind_of(test: str, needs: Collection[str]) -> str:
