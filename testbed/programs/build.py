@@ -32,18 +32,17 @@ _TICK_S = 20.0
 
 
 async def ensure(names: Sequence[str]) -> dict[str, Installed]:
-    """Return the given tools; build missing ones first.
+    """Return the given tools by name; build missing ones first.
 
     Progress is printed to stderr. Raises ConfigError for a wrong environment variable, and TestbedError with
     the last lines and the path of the log for a build that fails.
     """
     root = cache_root()
-    tools = [binaries.tool(name) for name in names]
-    found = {item.name: _present(item, root) for item in tools}
-    missing = [item for item in tools if found[item.name] is None]
+    tools = {name: binaries.tool(name) for name in names}
+    missing = [item for item in tools.values() if _present(item, root) is None]
     if missing:
         await _build_all(missing, root)
-    return {item.name: found[item.name] or binaries.cached(item, root) for item in tools}
+    return {name: _present(item, root) or binaries.cached(item, root) for name, item in tools.items()}
 
 
 def present(names: Iterable[str]) -> bool:
