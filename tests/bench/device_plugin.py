@@ -32,8 +32,9 @@ from testbed.daemons.agent import ACCOUNT, agent_env, grant_agent
 from testbed.nvml import NvmlStub, card
 from testbed.system.ports import free_ports
 from testbed.system.process import Process
-from tests.bench.measuring import cpu_s, machine, ms, percentiles, rss_mib
+from tests.bench.measuring import cpu_s, ms, percentiles, rss_mib
 from tests.fakes.kubelet import Allocation, FakeKubelet, fake_kubelet
+from tests.support.machine import machine
 from tests.support.metrics import samples
 
 NODE = "bench"

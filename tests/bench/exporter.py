@@ -35,9 +35,10 @@ from testbed.nvml import NvmlStub, card
 from testbed.nvml import Process as GpuProcess
 from testbed.system.ports import free_ports
 from testbed.system.process import Process
-from tests.bench.measuring import cpu_s, machine, percentiles, rss_mib
+from tests.bench.measuring import cpu_s, percentiles, rss_mib
 from tests.builders.regions import region_bytes, write_container_directory
 from tests.fakes.podresources import Lister, container, pod, served
+from tests.support.machine import machine
 
 MODEL, CARD_UNITS, CARD_MIB, UNITS = "H200", 139, 143_167, 4
 FIRST_PID = 1000

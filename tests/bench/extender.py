@@ -35,7 +35,8 @@ from testbed.daemons.extender import ExtenderSpec, component_config, grant, star
 from tests.bench.extender_busy import Busy, measure_busy
 from tests.bench.filter_client import measure
 from tests.bench.large_cluster import create, node_name, say, sim_node, until_leads
-from tests.bench.measuring import Cores, all_cores, cpu_s, machine, pin, quantile, rss_mib
+from tests.bench.measuring import Cores, all_cores, cpu_s, pin, quantile, rss_mib
+from tests.support.machine import machine
 
 SIZES = (100, 1000, 5000)
 PLAIN, UNUSED = "plain", "unused extender"

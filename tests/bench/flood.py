@@ -33,8 +33,9 @@ from gpushare.runtime.listener import bind_socket
 from gpushare.runtime.server import HttpServer
 from gpushare.runtime.tls import MutualTls, TlsFiles
 from testbed.control_plane.pki import Authority
-from tests.bench.measuring import machine, percentiles, rss_mib
+from tests.bench.measuring import percentiles, rss_mib
 from tests.builders.scheduling import cluster, node
+from tests.support.machine import machine
 from tests.support.steps import finished
 
 _NODES: Final = [f"node-{index}" for index in range(1000)]

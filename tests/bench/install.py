@@ -13,8 +13,8 @@ from typing import Final
 
 import click
 
-from tests.bench.measuring import machine
 from tests.e2e.test_install import STEPS
+from tests.support.machine import machine
 from tests.support.pages import Command, Written
 
 _ROOT: Final = Path(__file__).parents[2]

@@ -17,8 +17,8 @@ import click
 
 from gpushare.isolation import region
 from testbed.cuda import CudaStub
-from tests.bench.measuring import machine
 from tests.fixtures.isolation import LAUNCH_LIBRARY, Container, Regulator, build, card, share
+from tests.support.machine import machine
 
 SOURCE = Path(__file__).parent / "native" / "isolation.c"
 ROUNDS = 15

@@ -1,23 +1,10 @@
-"""The machine, the cost of processes, and durations, for all benchmarks."""
+"""The cost of processes, and durations, for all benchmarks."""
 
 import os
-import platform
-import shlex
-import sys
 from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-
-from tools import provenance
-
-
-def machine() -> str:
-    """What a page of results states: the command, the commit, the date, and the machine with its load."""
-    command = shlex.join(["python", "-m", f"tests.bench.{Path(sys.argv[0]).stem}", *sys.argv[1:]])
-    sources = f"`{command}`, commit {provenance.commit()}, {provenance.today()}"
-    versions = f"Python {platform.python_version()}, Linux {platform.release()}"
-    return f"{sources}: {provenance.processor()}, {versions}, load {os.getloadavg()[0]:.1f}"
 
 
 @dataclass(frozen=True)

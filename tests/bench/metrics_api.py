@@ -19,7 +19,8 @@ from testbed.daemons.exporter import grant_exporter
 from testbed.daemons.metricsapi import start_metrics_api
 from testbed.system.ports import LOOPBACK
 from tests.bench.exporter import Load, exporting
-from tests.bench.measuring import cpu_s, machine, ms, percentiles, rss_mib
+from tests.bench.measuring import cpu_s, ms, percentiles, rss_mib
+from tests.support.machine import machine
 
 LOAD = Load("large", 16, 32)
 PODS = "/apis/custom.metrics.k8s.io/v1beta2/namespaces/default/pods/*/DCGM_CUSTOM_PROCESS_SM_UTIL"

@@ -19,7 +19,7 @@ import click
 
 from testbed.hosts import HOSTS, Lab
 from testbed.hosts.lab import hang_up
-from tests.bench.measuring import machine
+from tests.support.machine import machine
 
 ROOT = Path(__file__).parents[2]
 BIN = ROOT / "ansible/.venv/bin"

@@ -17,9 +17,9 @@ from components.render import as_yaml
 from components.stack import from_file, load
 from testbed import Card, SimNode, Testbed
 from testbed.pulumi import Stack, old_tokens
-from tests.bench.measuring import machine
 from tests.builders.stacks import ROOT, STACKS
 from tests.fixtures.clusters import CONTROL_PLANE
+from tests.support.machine import machine
 
 _IMPORTS = "import pulumi, pulumi_kubernetes, components.engine, components.resources, components.stack"
 _OTHER_IMAGE = f"example.com/extender@sha256:{'3' * 64}"
