@@ -9,7 +9,7 @@ import socket
 import ssl
 import struct
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -57,6 +57,15 @@ class FaultProxy:
     async def handle(self, request: web.Request) -> web.StreamResponse:
         """Answer one request with a fault or from the API server."""
         self.seen.append(f"{request.method} {request.path}")
+        try:
+            return await self._answer(request)
+        except aiohttp.ClientError:
+            # The API server does not answer, or the client has gone: the client's connection breaks too.
+            if request.transport:
+                request.transport.abort()
+            return web.Response()
+
+    async def _answer(self, request: web.Request) -> web.StreamResponse:
         for fault in list(self.faults):
             answer = await fault(request)
             if answer is not None:
@@ -95,8 +104,9 @@ class FaultProxy:
             method, url, headers = request.method, self.upstream + request.path_qs, _passed(request.headers)
             await asyncio.sleep(delay_s)
             assert self._session is not None
-            async with self._session.request(method, url, data=body, headers=headers) as reply:
-                await reply.read()
+            with suppress(aiohttp.ClientError):
+                async with self._session.request(method, url, data=body, headers=headers) as reply:
+                    await reply.read()
 
         task = asyncio.create_task(send())
         self._background.add(task)

@@ -8,7 +8,7 @@ import asyncio
 import json
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -41,11 +41,17 @@ class Live:
 
 def live(node: GpuNode) -> list[Live]:
     """All running containers with GPU units."""
-    found = (_live(node, folder.name) for folder in node.kubelet.path(BUNDLES).glob("*"))
-    return [each for each in found if each]
+    return [_live(node, spec, pid) for spec, pid in running_specs(node)]
 
 
-def _live(node: GpuNode, bundle: str) -> Live | None:
+def running_specs(node: GpuNode) -> Iterator[tuple[Object, int]]:
+    """Yield OCI spec and PID of each running container with GPU units."""
+    for folder in node.kubelet.path(BUNDLES).glob("*"):
+        if found := _running_spec(node, folder.name):
+            yield found
+
+
+def _running_spec(node: GpuNode, bundle: str) -> tuple[Object, int] | None:
     folder = node.kubelet.path(f"{BUNDLES}/{bundle}")
     try:
         spec = json.loads((folder / "config.json").read_text())
@@ -53,10 +59,16 @@ def _live(node: GpuNode, bundle: str) -> Live | None:
         state = node.kubelet.path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     except (OSError, ValueError):
         return None
-    notes = spec.get("annotations", {})
-    env = dict(entry.split("=", 1) for entry in spec["process"].get("env", ()))
-    if state == "Z" or contract.ENV_CONTAINER not in env:
-        return None
+    return None if state == "Z" or contract.ENV_CONTAINER not in env_of(spec) else (spec, pid)
+
+
+def env_of(spec: Object) -> dict[str, str]:
+    """The environment of a container in its OCI spec."""
+    return dict(entry.split("=", 1) for entry in spec["process"].get("env", ()))
+
+
+def _live(node: GpuNode, spec: Object, pid: int) -> Live:
+    notes, env = spec.get("annotations", {}), env_of(spec)
     return Live(
         notes["io.kubernetes.cri.sandbox-uid"],
         f"{notes['io.kubernetes.cri.sandbox-namespace']}/{notes['io.kubernetes.cri.sandbox-name']}",
@@ -70,11 +82,15 @@ def _live(node: GpuNode, bundle: str) -> Live | None:
 
 def _card(node: GpuNode, spec: Object, env: Mapping[str, str]) -> str:
     """The UUID of the one visible GPU of the container; the Aliyun plugin sets its index instead."""
-    folder = f"{contract.VISIBLE_BY_MOUNTS}/"
-    names = [m["destination"].removeprefix(folder) for m in spec["mounts"] if folder in m["destination"]]
-    name, *more = names or [env[contract.ENV_VISIBLE_DEVICES]]
-    assert not more, names
+    name, *more = visible(spec) or [env[contract.ENV_VISIBLE_DEVICES]]
+    assert not more, (name, more)
     return node.stub.uuid(int(name)) if name.isdigit() else name
+
+
+def visible(spec: Object) -> list[str]:
+    """The names of the GPUs that a container gets by mounts."""
+    folder = f"{contract.VISIBLE_BY_MOUNTS}/"
+    return [m["destination"].removeprefix(folder) for m in spec["mounts"] if folder in m["destination"]]
 
 
 def cards_of(node: GpuNode) -> dict[str, int]:
