@@ -231,9 +231,10 @@ monitoring: setup ## Generate rules, alerts and dashboards in components/monitor
 generate: setup ## Generate gRPC messages and stubs of the kubelet from the .proto files
 	@$(BIN)/python -m grpc_tools.protoc -I. --python_out=. --pyi_out=. --grpc_python_out=. gpushare/adapters/kubelet/api/*.proto
 
-.PHONY: soak-device-plugin
-soak-device-plugin: packages setup ## Create and delete pods on a real kubelet for five minutes, and compare all records
-	@GPUSHARE_SOAK_S=300 $(BIN)/pytest -q -s tests/integration/test_device_plugin_churn.py
+MINUTES := 30
+.PHONY: soak
+soak: packages setup ## Load and random faults on the whole stack, then compare all records; SEED=<number> MINUTES=<number>
+	@$(BIN)/python -m tests.soak --minutes $(MINUTES) $(if $(SEED),--seed $(SEED))
 
 .PHONY: clean
 clean: ## Remove generated files from the checkout; keeps the cache outside

@@ -1,0 +1,52 @@
+"""``make soak``: runs a soak and prints its summary; ``--plan`` prints the schedule alone."""
+
+import asyncio
+import json
+import random
+import time
+from pathlib import Path
+
+import click
+
+from testbed import TestbedError
+from tests.soak.run import SoakFailed, soak
+from tests.soak.schedule import schedule
+from tests.support.machine import machine
+from tests.support.needs import missing
+
+
+@click.command()
+@click.option("--seed", type=int, help="Repeats a run; by default a new one, which is printed.")
+@click.option("--minutes", default=30.0, show_default=True, help="Duration of load and faults.")
+@click.option("--plan", is_flag=True, help="Print the schedule and run nothing.")
+@click.option("--json", "path", type=click.Path(path_type=Path), help="Also write the summary to this file.")
+def main(seed: int | None, minutes: float, path: Path | None, *, plan: bool) -> None:
+    """Load and random faults on the whole stack; 0 over-commits and 0 lost pods, or an error."""
+    seed = random.randrange(10**6) if seed is None else seed
+    try:
+        actions = schedule(seed, minutes)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
+    if plan:
+        click.echo("\n".join(map(str, actions)))
+        return
+    for need in ("kubelet", "compiler"):
+        if reason := missing(need):
+            raise click.ClickException(reason)
+    began = time.monotonic()
+
+    def say(text: str) -> None:
+        click.echo(f"[{time.monotonic() - began:6.1f} s] {text}")
+
+    click.echo(machine())
+    try:
+        summary = asyncio.run(soak(seed, minutes, say, name="soak"))
+    except (SoakFailed, TestbedError) as error:
+        raise click.ClickException(str(error)) from None
+    click.echo(summary.markdown())
+    if path:
+        path.write_text(json.dumps({"machine": machine(), **summary.as_dict()}, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,184 @@
+"""One soak from start to end: load, faults, checks, and the summary.
+
+What belongs here: the order of things. What does not: decisions (``schedule``, ``records``), single actions.
+"""
+
+import asyncio
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from gpushare.errors import ApiError, KubeletError
+from testbed import TestbedError, until
+from testbed.system.waiting import meanwhile
+from tests.soak.actions import REAL, SIZE, Action, Verb
+from tests.soak.cluster import Cluster, soak_cluster
+from tests.soak.judging import overcommitted
+from tests.soak.performing import Performer
+from tests.soak.pods import Pods
+from tests.soak.processes import Keeper, keeper_of
+from tests.soak.reading import cards_in_use, read_records
+from tests.soak.records import problems
+from tests.soak.schedule import schedule
+from tests.soak.summary import Summary
+from tests.support.history import Entry
+
+_REST_S: Final = 150.0
+"""A take-over of the Lease, the backoff of a container and of a pod, on a slow machine."""
+_RECOUNT_S: Final = 0.25
+_LAST: Final = 25
+
+Say = Callable[[str], None]
+
+
+class SoakFailed(AssertionError):
+    """A soak has found something; the text has the seed, the last actions and the differences."""
+
+
+@dataclass
+class Watch:
+    """What the checker has seen on the nodes with kubelets, in the OCI specs of running containers."""
+
+    cluster: Cluster
+    over: list[str] = field(default_factory=list)
+    recounts: int = 0
+
+    async def recount(self) -> None:
+        """Look for GPUs with more units in use than they have, until cancelled."""
+        while True:
+            for name, node in self.cluster.nodes.items():
+                in_use = await asyncio.to_thread(cards_in_use, node)
+                total: Counter[int] = Counter()
+                for cards in in_use.values():
+                    total.update(cards)
+                self.over += [
+                    f"GPU {card} of {name} had {units} of {SIZE} units in use: {in_use}"
+                    for card, units in total.items()
+                    if units > SIZE
+                ]
+            self.recounts += 1
+            await asyncio.sleep(_RECOUNT_S)
+
+
+@dataclass
+class Soak:
+    """A running soak."""
+
+    cluster: Cluster
+    keeper: Keeper
+    pods: Pods
+    watch: Watch
+    say: Say
+    performed: deque[Action] = field(default_factory=lambda: deque(maxlen=_LAST))
+    recoveries: list[float] = field(default_factory=list)
+
+    async def perform(self, actions: Sequence[Action]) -> None:
+        """Carry out a schedule, and wait for rest at each check."""
+        performer = Performer(self.cluster, self.pods, self.keeper)
+        began = time.monotonic()
+        try:
+            for each in actions:
+                if each.verb is Verb.CHECK:
+                    paused = time.monotonic()
+                    await self._check(performer, each)
+                    began += time.monotonic() - paused
+                else:
+                    await asyncio.sleep(max(0.0, began + each.at_s - time.monotonic()))
+                    self.performed.append(each)
+                    performer.begin(each)
+                    performer.failed()
+        finally:
+            await performer.cancel()
+
+    async def _check(self, performer: Performer, action: Action) -> None:
+        began = time.monotonic()
+        await performer.settled()
+        await self.keeper.all_run()
+        last = await self._at_rest()
+        self.recoveries.append(time.monotonic() - began)
+        self.no_overcommit(await self.cluster.recorder.caught_up())
+        cause = f"; the last difference: {last[0]}" if last else ""
+        self.say(f"{action.at_s:.0f} s of load: all records agree after {self.recoveries[-1]:.1f} s{cause}")
+
+    async def _at_rest(self) -> list[str]:
+        """Wait until every pod that fits runs, and all records agree; return what was wrong before that."""
+        wrong = last = list[str]()
+
+        async def rests() -> bool:
+            nonlocal wrong, last
+            try:
+                wrong = problems(await read_records(self.cluster, self.pods))
+            except (ApiError, KubeletError, OSError, ValueError, LookupError) as error:
+                wrong = [f"a record cannot be read: {error!r}"]
+            last = wrong or last
+            return not wrong
+
+        try:
+            await until(rests, "all records to agree", _REST_S, 0.5)
+        except TestbedError as error:
+            raise SoakFailed("\n".join([str(error), *wrong])) from None
+        return last
+
+    def no_overcommit(self, history: Iterable[Entry]) -> None:
+        """Raise SoakFailed if a GPU had too many units at some moment."""
+        over = [*self.watch.over, *overcommitted(history)]
+        if over:
+            raise SoakFailed("\n".join([f"{len(over)} moments of over-commitment", *over[:10]]))
+
+
+async def soak(seed: int, minutes: float, say: Say, *, name: str | None = None) -> Summary:
+    """Run a soak on a new cluster; the logs of one with a name stay.
+
+    Raises SoakFailed with the seed, the last actions and the differences.
+    """
+    actions = schedule(seed, minutes)
+    began = time.monotonic()
+    async with soak_cluster(name) as cluster:
+        keeper, pods = keeper_of(cluster.processes), Pods(cluster)
+        running = Soak(cluster, keeper, pods, Watch(cluster), say)
+        say(f"seed {seed}: {len(actions)} actions in {minutes:g} minutes of load")
+        try:
+            async with keeper.keeping(), meanwhile(pods.own()), meanwhile(running.watch.recount()):
+                await running.perform(actions)
+        except Exception as error:
+            raise SoakFailed(_report(seed, minutes, running, str(error))) from error
+        return _summary(seed, minutes, actions, running, time.monotonic() - began)
+
+
+def _report(seed: int, minutes: float, running: Soak, text: str) -> str:
+    return "\n".join(
+        [
+            f"SEED={seed} MINUTES={minutes:g}: {text}",
+            f"ended by themselves: {dict(running.keeper.exits)}",
+            f"created again: {dict(running.pods.replaced)} {running.pods.messages}",
+            "the last actions:",
+            *map(str, running.performed),
+        ]
+    )
+
+
+def _summary(seed: int, minutes: float, actions: Sequence[Action], running: Soak, seconds: float) -> Summary:
+    history = running.cluster.recorder.entries
+    return Summary(
+        seed=seed,
+        minutes=minutes,
+        seconds=round(seconds),
+        actions=dict(Counter(str(each.verb) for each in actions)),
+        created=len({pod["metadata"]["uid"] for _, pod in history}),
+        ran=_by_node(history, "Running"),
+        finished=_by_node(history, "Succeeded"),
+        replaced=dict(running.pods.replaced),
+        exits=dict(running.keeper.exits),
+        recounts=running.watch.recounts,
+        over_commits=0,
+        lost=0,
+        longest_recovery_s=round(max(running.recoveries), 1),
+    )
+
+
+def _by_node(history: Iterable[Entry], phase: str) -> dict[str, int]:
+    """Kind of node → number of pods that were in a phase."""
+    found = {pod["metadata"]["uid"]: pod for _, pod in history if pod["status"].get("phase") == phase}
+    return dict(Counter("real" if pod["spec"]["nodeName"] in REAL else "simulated" for pod in found.values()))

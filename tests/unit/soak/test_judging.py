@@ -1,0 +1,46 @@
+"""The judge of a soak finds over-commitment on nodes with and without an agent."""
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.soak.judging import overcommitted
+from tests.support.history import Entry
+
+
+def entry(kind: str, name: str, units: int, node: str, *, card: int = 0, phase: str = "Running") -> Entry:
+    pod: dict[str, Any] = {
+        "metadata": {
+            "uid": name,
+            "name": name,
+            "annotations": {"scheduler.framework.gpushare.allocation": json.dumps({"0": {str(card): units}})},
+        },
+        "spec": {
+            "nodeName": node,
+            "containers": [{"resources": {"limits": {"aliyun.com/gpu-mem": str(units)}}}],
+        },
+        "status": {"phase": phase},
+    }
+    return kind, pod
+
+
+def test_a_gpu_of_a_simulated_node_with_too_many_units_is_found() -> None:
+    history = [entry("ADDED", "a", 8, "sim-0"), entry("ADDED", "b", 8, "sim-0")]
+    (found,) = overcommitted(history)
+    assert "units=16" in found
+
+
+def test_a_node_with_an_agent_is_judged_by_its_sum() -> None:
+    """The annotations of two pods may name the same GPU until the agent has corrected them."""
+    history = [entry("ADDED", name, 10, "real-0") for name in ("a", "b")]
+    assert overcommitted(history) == []
+    (found,) = overcommitted([*history, entry("ADDED", "c", 9, "real-0")])
+    assert found.startswith("real-0 has 29 of 28 units bound")
+
+
+@pytest.mark.parametrize(("kind", "phase"), [("DELETED", "Running"), ("MODIFIED", "Succeeded")])
+def test_pods_that_are_gone_or_finished_have_no_units(kind: str, phase: str) -> None:
+    whole = entry("ADDED", "a", 28, "real-1")
+    gone = entry(kind, "a", 28, "real-1", phase=phase)
+    assert overcommitted([whole, gone, entry("ADDED", "b", 28, "real-1")]) == []
