@@ -135,7 +135,7 @@ class Pods:
             await asyncio.sleep(_LOOK_S)
 
     async def _remind(self, pods: Iterable[Object], look: int) -> None:
-        """Change pods, so that kwok sees them: it forgets those of a node that is deleted and created again."""
+        """Change pods, so that kwok sees them: it forgets those of a node that is created again."""
         change = {"metadata": {"annotations": {_REMINDER: str(look)}}}
         for each in pods:
             with suppress(ApiError):
