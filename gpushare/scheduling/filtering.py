@@ -6,6 +6,7 @@ node, because the scheduler sends thousands of nodes at a time.
 
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from itertools import chain, islice
 from types import MappingProxyType
 from typing import Final, cast
@@ -33,12 +34,6 @@ class FilterOutcome:
     failed: dict[str, str] = field(default_factory=dict)
     unresolvable: dict[str, str] = field(default_factory=dict)
 
-    def add(self, other: "FilterOutcome") -> None:
-        """Add other nodes."""
-        self.passed += other.passed
-        self.failed |= other.failed
-        self.unresolvable |= other.unresolvable
-
     def reject(self, node: str, rejection: Rejection) -> None:
         """Add a rejected node."""
         (self.unresolvable if rejection.unresolvable else self.failed)[node] = rejection.text
@@ -53,7 +48,7 @@ def filter_steps(
     """
     outcome = FilterOutcome()
     for some in _parts(names, _SIMPLE_PER_STEP if _is_simple(pod_request) else _NODES_PER_STEP):
-        outcome.add(filter_nodes(ledger, pod_request, some))
+        _filter(outcome, ledger, pod_request, some)
         yield
     if not 0 < most < len(outcome.passed):
         return outcome
@@ -71,29 +66,37 @@ def _is_simple(pod_request: PodRequest) -> bool:
 
 def filter_nodes(ledger: Ledger, pod_request: PodRequest, names: Iterable[str]) -> FilterOutcome:
     """Evaluate the given nodes for the pod."""
+    outcome = FilterOutcome()
+    _filter(outcome, ledger, pod_request, names)
+    return outcome
+
+
+def _filter(outcome: FilterOutcome, ledger: Ledger, pod_request: PodRequest, names: Iterable[str]) -> None:
+    """Evaluate nodes and add them to the outcome."""
     mine = ledger.reservation(pod_request.uid)
     if mine is not None:
-        return _already_placed(mine[0], names)
-    outcome = FilterOutcome()
+        _already_placed(outcome, mine[0], names)
+        return
     demand = pod_request.demand
     simple = _is_simple(pod_request)
     units, prefix = demand.mem, insufficient(demand)
     fits_up_to = ledger.score_cache.fits_up_to(ledger.books) if simple else _NOTHING
     known = ledger.score_cache.scores(_key(pod_request))
+    exceeds = cache(lambda largest: f"{prefix}, {too_large(largest)}")
     for name in names:
-        if units <= fits_up_to.get(name, UNFIT) or known.get(name, UNFIT) > UNFIT:
+        fits = fits_up_to.get(name, -1)
+        if units <= fits or (fits < 0 and known.get(name, UNFIT) > UNFIT):
             outcome.passed.append(name)
             continue
         book = ledger.books.get(name)
         if book is None:
             outcome.reject(name, Rejection(f'node "{name}" not found'))
-        elif not simple or book.fits_up_to < 0:
+        elif fits < 0:
             _evaluate(outcome, book, pod_request, known)
         elif units > book.largest:
-            outcome.unresolvable[name] = f"{prefix}, {too_large(book)}"
+            outcome.unresolvable[name] = exceeds(book.largest)
         else:
             outcome.failed[name] = f"{prefix}, {book.summary}"
-    return outcome
 
 
 def _evaluate(outcome: FilterOutcome, book: Book, pod_request: PodRequest, known: Scores) -> None:
@@ -106,15 +109,13 @@ def _evaluate(outcome: FilterOutcome, book: Book, pod_request: PodRequest, known
         outcome.passed.append(book.name)
 
 
-def _already_placed(node: str, names: Iterable[str]) -> FilterOutcome:
+def _already_placed(outcome: FilterOutcome, node: str, names: Iterable[str]) -> None:
     """A pod with a bind in progress, or an unclear bind, can only go to that node."""
-    outcome = FilterOutcome()
     for name in names:
         if name == node:
             outcome.passed.append(name)
         else:
             outcome.failed[name] = f"a bind of this pod to node {node} is not settled yet"
-    return outcome
 
 
 def _shortlisted(outcome: FilterOutcome, points: Iterable[int], most: int) -> FilterOutcome:

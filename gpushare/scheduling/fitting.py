@@ -97,7 +97,7 @@ def _user_problem(demand: Demand) -> str | None:
 def _exceeds_node(book: Book, demand: Demand) -> Rejection | None:
     """The demand exceeds the largest GPU, or the number of GPUs."""
     if demand.per_card.mem > book.largest:
-        return Rejection(f"{insufficient(demand)}, {too_large(book)}", unresolvable=True)
+        return Rejection(f"{insufficient(demand)}, {too_large(book.largest)}", unresolvable=True)
     if demand.cards > len(book.usages):
         return Rejection(f"{insufficient(demand)}, the node has {len(book.usages)}", unresolvable=True)
     return None
@@ -129,9 +129,9 @@ def _spelled_out(users: Users) -> str:
     return " and ".join(sorted("an unknown one" if user is None else str(user) for user in users))
 
 
-def too_large(book: Book) -> str:
+def too_large(largest: int) -> str:
     """The second half of a rejection: the demand exceeds every GPU of the node."""
-    return f"the largest GPU has {book.largest}"
+    return f"the largest GPU has {largest}"
 
 
 def insufficient(demand: Demand) -> str:
