@@ -1,6 +1,7 @@
 """Answers and timeouts of the API server as our errors."""
 
 import asyncio
+import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -214,6 +215,17 @@ async def test_a_request_without_an_answer_resets_its_connection() -> None:
         assert (caught.value.unsent, caught.value.clear) == (False, False)
         data, reset = await asyncio.wait_for(received, 5)
     assert (data[:6], reset) == (b"POST /", True)
+
+
+async def test_data_that_the_server_does_not_acknowledge_ends_the_connection_before_the_deadline() -> None:
+    """The kernel would repeat it for minutes, even after the end of the process: a bind that arrives late."""
+    with bind_socket("127.0.0.1", 0) as unread:
+        unread.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        access = ApiAccess(host=f"http://127.0.0.1:{unread.getsockname()[1]}")
+        async with KubeClient(access, unacked_s=0.2) as client:
+            with pytest.raises(ApiError, match="timed out") as caught:
+                await client.request("POST", "/x", timeout_s=20, body={"data": "x" * 200_000})
+    assert (caught.value.unsent, caught.value.clear) == (False, False)
 
 
 async def test_a_stream_without_data_is_an_error() -> None:
