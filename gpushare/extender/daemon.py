@@ -229,10 +229,10 @@ class ExtenderDaemon:
 
     def _unready(self) -> str | None:
         """What is not listed yet, or no longer watched."""
-        lost_s = self._watches.lost_s
-        if lost_s > _LOST_S:
-            return f"the API server has not delivered changes for {lost_s:.0f} s"
-        return self._sync_status.missing()
+        missing, lost_s = self._sync_status.missing(), self._watches.lost_s
+        if missing or lost_s <= _LOST_S:
+            return missing
+        return f"the API server has not delivered changes for {lost_s:.0f} s: {self._sync_status.problems()}"
 
     def _notices(self) -> Iterable[str]:
         reasons = (self._leadership.degraded, OPEN_PORT if self._open_port else None)

@@ -58,6 +58,10 @@ class SyncStatus:
             f": {reasons}" if reasons else ""
         )
 
+    def problems(self) -> str:
+        """The last errors of the required resources."""
+        return "; ".join(f"{name}: {self._problems[name]}" for name in _REQUIRED if name in self._problems)
+
     def notices(self) -> Iterable[str]:
         """Which optional resources are missing, with the effect and the reason."""
         for name in sorted(self._reduced):
