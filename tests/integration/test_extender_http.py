@@ -21,7 +21,7 @@ from gpushare.model.modes import CGPU_PODS
 from testbed import Bed, Card, SchedulerSpec, SimNode, Testbed, gpu_pod, until
 from testbed.control_plane.api import Object
 from testbed.daemons.extender import ACCOUNT, ExtenderSpec, grant, start_extender
-from tests.fakes.fault_proxy import FaultProxy, fault_proxy, on_bind, status_answer
+from tests.fakes.fault_proxy import Fault, FaultProxy, fault_proxy, on_bind, status_answer
 from tests.support.history import cards_of
 from tests.support.metrics import total
 
@@ -595,26 +595,51 @@ async def test_dropped_watches_lose_nothing(extender: Extender) -> None:
     await extender.until_inspected(node, lambda n: n["usedGPU"] == 0)
 
 
-async def test_a_watch_that_is_too_old_starts_over_with_a_list(extender: Extender) -> None:
-    node = await extender.node(14)
-    reported = 0
+def too_old(*, times: int) -> tuple[Fault, Callable[[], Awaitable[bool]]]:
+    """A fault that refuses so many watches of pods with 410, and whether it has."""
+    refused = 0
 
-    async def gone(request: web.Request) -> web.StreamResponse | None:
-        nonlocal reported
-        if "watch" in request.query and request.path == "/api/v1/pods" and reported < 2:
-            reported += 1
+    async def fault(request: web.Request) -> web.StreamResponse | None:
+        nonlocal refused
+        if "watch" in request.query and request.path == "/api/v1/pods" and refused < times:
+            refused += 1
             return status_answer(410, "Expired", "too old resource version")
         return None
 
-    extender.proxy.faults[:] = [gone]
+    async def done() -> bool:
+        return refused == times
+
+    return fault, done
+
+
+async def test_a_watch_that_is_too_old_starts_over_with_a_list(extender: Extender) -> None:
+    node = await extender.node(14)
+    fault, refused_twice = too_old(times=2)
+    extender.proxy.faults[:] = [fault]
     extender.proxy.drop_streams()
-
-    async def refused_twice() -> bool:
-        return reported == 2
-
     await until(refused_twice, "two refused watches")
     await extender.create(4, nodeName=node)
     await extender.until_inspected(node, lambda n: n["usedGPU"] == 4)
+
+
+async def test_a_pod_that_was_bound_unseen_and_is_absent_from_the_next_list_keeps_no_units(
+    extender: Extender,
+) -> None:
+    """The watch has delivered neither its creation nor its deletion."""
+    node = await extender.node(14)
+    extender.proxy.watches_flow.clear()
+    pod = await extender.create(4)
+    assert await extender.bind(pod, node) == ""
+    assert await extender.used(node) == [4]
+    await extender.bed.api.delete(
+        f"/api/v1/namespaces/default/pods/{pod['metadata']['name']}", gracePeriodSeconds="0"
+    )
+    fault, refused = too_old(times=1)
+    extender.proxy.faults[:] = [fault]
+    extender.proxy.drop_streams()
+    extender.proxy.watches_flow.set()
+    await until(refused, "a refused watch")
+    await extender.until_inspected(node, lambda n: n["usedGPU"] == 0)
 
 
 # --- unhealthy GPUs -----------------------------------------------------------------------------

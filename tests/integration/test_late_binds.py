@@ -11,7 +11,7 @@ from aiohttp import web
 
 from testbed import Bed, Card, SchedulerSpec, SimNode, Testbed, gpu_pod, until
 from testbed.control_plane.api import Object
-from testbed.daemons.extender import ACCOUNT, ExtenderSpec, grant, start_extender
+from testbed.daemons.extender import ACCOUNT, LEASES, ExtenderSpec, grant, start_extender
 from testbed.system.waiting import timeout_factor, together
 from tests.fakes.fault_proxy import FaultProxy, fault_proxy, on_bind
 from tests.fixtures.bind_load import differences
@@ -140,6 +140,27 @@ async def test_a_bind_that_a_killed_leader_sent_arrives_before_the_next_leader_b
     assert (await node_of(bed, first), await node_of(bed, second)) == ("late", None)
     await proof.given(other)
     await bed.process(other.name).stop()
+
+
+async def test_a_leader_that_is_stopped_with_an_unclear_bind_does_not_release_its_lease(
+    bed: Bed, proxy: FaultProxy
+) -> None:
+    """A released Lease says that no bind can arrive any more."""
+    spec = replica(lease="unclear")
+    (pod,) = await bed.create_pods([gpu_pod("unclear", 4)])
+
+    async def no_answer(_: web.Request) -> web.StreamResponse | None:
+        await asyncio.Event().wait()
+        return None
+
+    proxy.faults.append(on_bind(no_answer))
+    await start_extender(bed, spec, proxy.kubeconfig(bed.folder))
+    await until_leads(spec)
+    assert "outcome unknown" in await request_bind(spec, pod, "again")
+    await bed.process(spec.name).stop()
+    lease = await bed.api.get(f"{LEASES}/unclear")
+    assert lease["spec"]["holderIdentity"]
+    assert lease["metadata"]["annotations"]["gpushare.io/binds"] == "open"
 
 
 async def test_a_pod_that_is_created_again_during_its_bind_is_not_bound(bed: Bed, proxy: FaultProxy) -> None:

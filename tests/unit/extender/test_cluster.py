@@ -1,4 +1,4 @@
-"""The live state: unhealthy GPUs, disruption budgets, and waking tasks that wait for a pod."""
+"""The live state: unhealthy GPUs, known pods, disruption budgets, and waking tasks that wait for a pod."""
 
 import asyncio
 
@@ -6,7 +6,7 @@ import pytest
 
 from gpushare.extender.cluster import Cluster
 from gpushare.model.changes import Deleted, Upserted
-from tests.builders.scheduling import budget, node, pod
+from tests.builders.scheduling import budget, node, pod, reserved
 
 
 def with_node() -> Cluster:
@@ -52,6 +52,14 @@ def test_a_list_for_a_node_that_comes_later_counts_then() -> None:
     cluster.change_unhealthy([Upserted("n", "2")])
     cluster.change_nodes([Upserted("n", node("n", 14, 14, 14))])
     assert usable(cluster) == [0, 1]
+
+
+def test_a_pod_is_known_if_it_was_read_or_is_being_bound() -> None:
+    """A list must report the deletion of both, also if no watch has shown them."""
+    cluster = with_node()
+    cluster.see_pod(pod("read"))
+    cluster.ledger = reserved(cluster.ledger, pod("bound"), "n")
+    assert cluster.known_pods() == {"read", "bound"}
 
 
 def test_the_budgets_of_a_pod_follow_the_watches() -> None:
