@@ -1,6 +1,7 @@
 """Certificates of the real command on the real API server, used by real schedulers and the extender."""
 
 import base64
+import shlex
 import sys
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
@@ -23,10 +24,13 @@ from testbed import Bed, Card, SchedulerSpec, SimNode, Testbed, TestbedError, gp
 from testbed.control_plane.api import read_text
 from testbed.daemons.extender import ExtenderSpec, component_config, grant, start_extender
 from testbed.system.process import Process, run_text
+from tests.builders.stacks import ROOT
 from tests.fixtures.gpu_nodes import bound
+from tests.support.pages import Command, steps
 
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module")]
 
+PAGE = (ROOT / "docs/how-to/deploy.md").read_text()
 ACCOUNT = "system:serviceaccount:kube-system:gpushare-certificates"
 SECRETS = "/api/v1/namespaces/kube-system/secrets"
 NAMES = (AUTHORITY_SECRET, EXTENDER_TLS_SECRET, CLIENT_TLS_SECRET)
@@ -131,6 +135,8 @@ async def test_the_scheduler_binds_with_the_certificates_of_the_stack(scene: Sce
 
 
 async def test_renewed_certificates_are_used_without_a_restart_of_the_scheduler(scene: Scene) -> None:
+    await scene.run()
+    await scene.mount()
     spec = scene.extender()
     process = await start_extender(scene.bed, spec)
     await scene.bed.restart_scheduler(scene.scheduler("1.36", spec))
@@ -140,12 +146,9 @@ async def test_renewed_certificates_are_used_without_a_restart_of_the_scheduler(
         f"unchanged: {AUTHORITY_SECRET}",
         *(f"changed: {name}: renewed as requested" for name in NAMES[1:]),
     ]
+    before = times_served(process)
     await scene.mount()
-
-    async def served() -> bool:
-        return "certificate_served" in process.command.log.read_text()
-
-    await until(served, "the extender to load the certificate", 30)
+    await until_served(process, before)
     process = await new_connections(scene, process, spec)
     await scene.bed.create_pods([gpu_pod("after", 2)])
     await bound(scene.bed, "after")
@@ -156,6 +159,41 @@ async def test_renewed_certificates_are_used_without_a_restart_of_the_scheduler(
         expected = expiry_of((scene.folder / secret / "tls.crt").read_text())
         assert await reported(spec, certificate) == expected
     await process.stop()
+
+
+async def test_the_documented_way_to_another_authority_needs_no_restart_of_the_extender(scene: Scene) -> None:
+    """The Job, which the second command creates, is run here as a process."""
+    await scene.run()
+    await scene.mount()
+    spec = scene.extender()
+    process = await start_extender(scene.bed, spec)
+    commands = [each for each in steps(PAGE) if isinstance(each, Command)]
+    remove, create = (each.line for each in commands if each.section == "Certificates")
+    await scene.bed.kubectl(*shlex.split(remove)[1:])
+    await scene.bed.kubectl(*shlex.split(create)[1:], "--dry-run=server")
+    assert await scene.run() == [
+        f"changed: {AUTHORITY_SECRET}: a new authority",
+        *(f"changed: {name}: of an earlier authority" for name in NAMES[1:]),
+    ]
+    before = times_served(process)
+    await scene.mount()
+    await until_served(process, before)
+    await scene.bed.restart_scheduler(scene.scheduler("1.36", spec))
+    await scene.bed.create_pods([gpu_pod("another-authority", 2)])
+    await bound(scene.bed, "another-authority")
+    await process.stop()
+
+
+def times_served(process: Process) -> int:
+    """How often the extender has loaded other certificates. Its log is that of all its processes."""
+    return process.command.log.read_text().count("certificate_served")
+
+
+async def until_served(process: Process, before: int) -> None:
+    async def served() -> bool:
+        return times_served(process) > before
+
+    await until(served, "the extender to load the certificate", 30)
 
 
 async def new_connections(scene: Scene, process: Process, spec: ExtenderSpec) -> Process:
