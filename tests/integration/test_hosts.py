@@ -92,6 +92,15 @@ async def test_hosts_reach_the_api_server_of_a_bed(lab: Lab) -> None:
         assert "ok" in await lab.ssh("cp-1", f'python3 -c "{read}"')
 
 
+async def test_python_keeps_the_bytecode_of_modules_in_archives(lab: Lab) -> None:
+    archive = "import sys, zipfile; zipfile.ZipFile('/tmp/a.zip', 'w').writestr('in_archive.py', 'VALUE = 1')"
+    use = "import sys; sys.path.insert(0, '/tmp/a.zip'); import in_archive; print(in_archive.VALUE)"
+    await lab.ssh("cp-1", f'python3 -c "{archive}"')
+    for _ in range(2):
+        assert await lab.ssh("cp-1", f'python3 -c "{use}"') == "1\n"
+    assert len((await lab.ssh("cp-1", "ls /run/kept-bytecode")).split()) == 1
+
+
 async def test_packages_install_from_the_signed_repository(lab: Lab) -> None:
     listed = "deb [signed-by=/srv/apt/gpushare-test.asc] file:/srv/apt /"
     headers = f"linux-headers-{os.uname().release}"
