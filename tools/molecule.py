@@ -11,8 +11,9 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from queue import SimpleQueue
@@ -120,9 +121,9 @@ def run_all(chosen: Sequence[Run], at_once: int) -> list[Outcome]:
 
 
 def run(each: Run, hosts: str) -> Outcome:
-    """Run one scenario with the set ``hosts``."""
+    """Run one scenario with the set ``hosts``, and remove them even if molecule is interrupted."""
     began = time.monotonic()
-    with tempfile.TemporaryDirectory(prefix="molecule-") as folder:
+    with removed(hosts), tempfile.TemporaryDirectory(prefix="molecule-") as folder:
         ended = subprocess.run(  # noqa: S603
             [
                 _COLLECTION / ".venv/bin/molecule",
@@ -147,6 +148,16 @@ def run(each: Run, hosts: str) -> Outcome:
             check=False,
         )
     return Outcome(each, ended.returncode == 0, time.monotonic() - began, ended.stdout)
+
+
+@contextmanager
+def removed(hosts: str) -> Iterator[None]:
+    """Remove the set ``hosts`` at the end, if it is there."""
+    try:
+        yield
+    finally:
+        command = [sys.executable, "-m", "testbed.hosts", f"--name={hosts}", "down"]
+        subprocess.run(command, cwd=_CHECKOUT, check=False)  # noqa: S603 - ours
 
 
 def print_result(outcome: Outcome) -> None:

@@ -1,10 +1,11 @@
 """Molecule scenarios: their choice, and the summary of a run."""
 
+import subprocess
 from pathlib import Path
 
 import pytest
 
-from tools.molecule import Outcome, Run, accepted, runs, summary
+from tools.molecule import Outcome, Run, accepted, removed, runs, summary
 
 VERIFIED = "SKIPPED [2] tests/test_a.py:7: no kernel modules in a container\n=== 3 passed, 2 skipped ==="
 
@@ -43,3 +44,11 @@ def test_a_skipped_check_is_a_failure_where_all_tests_are_required() -> None:
     assert accepted(skipping, required=False)
     assert not accepted(skipping, required=True)
     assert accepted(Outcome(Run("a"), passed=True, seconds=3, output="=== 3 passed ==="), required=True)
+
+
+def test_an_interrupted_scenario_leaves_no_hosts(monkeypatch: pytest.MonkeyPatch) -> None:
+    called = []
+    monkeypatch.setattr(subprocess, "run", lambda command, **_: called.append(command[-2:]))
+    with pytest.raises(KeyboardInterrupt), removed("molecule-0"):
+        raise KeyboardInterrupt
+    assert called == [["--name=molecule-0", "down"]]
