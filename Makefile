@@ -135,7 +135,7 @@ compatibility: setup ## Write docs/reference/compatibility.md from a run of `mak
 	@$(BIN)/python -m tools.compatibility $(or $(RESULTS),$(error name the folder of results: make $@ RESULTS=<folder>))
 
 .PHONY: test
-test: packages setup ## Run all tests; builds tools and images in the background
+test: packages setup setup-ansible ## Run all tests; builds tools and images in the background
 	@.ci/test
 
 .PHONY: bench-extender

@@ -1,4 +1,4 @@
-"""``.ci/test`` ends its background build with it, on fake programs."""
+"""``.ci/test`` ends its background jobs with it, and tests roles beside its steps, on fake programs."""
 
 import os
 import shutil
@@ -16,6 +16,14 @@ BUILD = '#!/bin/sh\ntrap "echo ended >ended; exit 130" INT\necho >started\nwhile
 """Like a build, it handles an interrupt; its compilers are in other sessions."""
 STEP = "from signal import *; signal(SIGINT, SIG_DFL); open('running', 'w').close(); pause()"
 """A step that an interrupt ends at any moment; a shell may miss one while it starts a program."""
+MAKE = """\
+#!/bin/sh
+case "$*" in
+    *molecule*) touch molecule; exit ;;
+esac
+until [ -e started ]; do sleep 0.01; done
+. ./step
+"""
 
 
 def program(path: Path, text: str) -> None:
@@ -30,7 +38,7 @@ def checkout(tmp_path: Path) -> Path:
     (tmp_path / ".ci").mkdir()
     shutil.copy(SCRIPT, tmp_path / ".ci" / "test")
     program(tmp_path / ".venv" / "bin" / "python", BUILD)
-    program(tmp_path / "bin" / "make", "#!/bin/sh\nuntil [ -e started ]; do sleep 0.01; done\n. ./step\n")
+    program(tmp_path / "bin" / "make", MAKE)
     return tmp_path
 
 
@@ -56,3 +64,11 @@ async def test_an_interrupt_ends_the_build(checkout: Path) -> None:
         await until((checkout / "running").exists)
         os.killpg(script.pid, signal.SIGINT)
     await until((checkout / "ended").exists)
+
+
+async def test_roles_are_tested_as_soon_as_the_build_is_over(checkout: Path) -> None:
+    built = "#!/bin/sh\ntouch started; until [ -e build ]; do sleep 0.01; done\n"
+    program(checkout / ".venv" / "bin" / "python", built)
+    step = "[ ! -e molecule ] || exit 4\ntouch build\nuntil [ -e molecule ]; do sleep 0.01; done\nexit 3\n"
+    with started(checkout, step) as script:
+        assert script.wait(20) == 3
