@@ -14,7 +14,15 @@ import ansible_collections.gpushare.nodes.plugins.module_utils.host_system as on
 ROOT = Path(__file__).parents[2]
 LEGACY = ROOT / "ansible/legacy/.venv/bin/ansible-playbook"
 PACKAGE = "ansible_collections/gpushare/nodes/plugins/module_utils"
-HELPERS = ("host_system", "host_gpus", "host_kubelet", "host_operator", "host_programs", "host_runtimes")
+HELPERS = (
+    "host_system",
+    "host_gpus",
+    "host_kubelet",
+    "host_operator",
+    "host_programs",
+    "host_runtimes",
+    "text_files",
+)
 SCRIPT = """
 import json, sys
 from ansible_collections.gpushare.nodes.plugins.module_utils import %s
@@ -25,6 +33,7 @@ print(json.dumps([
     host_kubelet.kubelet_settings(root, 0), host_runtimes.toolkit_settings(root),
     host_runtimes.nvidia_in_files(root), host_operator.installed(root), programs.versions(), programs.smi(),
     host_programs.parse_units(u"Id=a.service\\nLoadState=loaded\\nMainPID=1"),
+    text_files.read(root + "/etc/os-release"), text_files.read(root + "/absent"),
 ], sort_keys=True))
 """
 FILES = {
