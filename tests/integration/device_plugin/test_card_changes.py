@@ -92,6 +92,24 @@ async def test_a_gpu_that_became_smaller_gets_its_size_after_its_last_pod(
     await until_agreed(node, gpus.extender)
 
 
+async def test_a_gpu_that_was_swapped_takes_no_pods_and_affects_no_running_pod(
+    gpus: GpuBed, node: GpuNode
+) -> None:
+    """The driver reports another GPU at the index. The agent offers it once it has opened NVML again."""
+    before, uuid = await one_pod(gpus, node), node.stub.uuid(0)
+    try:
+        node.stub.set(0, uuid="GPU-swapped")
+        await until_unhealthy(node, "0", NOTICED_S)
+        await until_allocatable(node, T4)
+        await until_event(gpus.bed, "faulty", lambda text: uuid in text, contract.EVENT_CARD_UNHEALTHY)
+        assert [each for each in live(node) if each.pod == "default/on-card-0"] == before
+    finally:
+        node.stub.set(0, uuid=uuid)
+    await until_unhealthy(node, "", NOTICED_S)
+    await until_allocatable(node, 2 * T4)
+    await until_agreed(node, gpus.extender)
+
+
 async def test_a_gpu_that_programs_must_not_use_takes_no_pods(gpus: GpuBed, node: GpuNode) -> None:
     node.stub.set(1, compute_mode=PROHIBITED)
     await until_unhealthy(node, "1", NOTICED_S)
