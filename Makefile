@@ -91,6 +91,10 @@ mutants: packages setup ## Break safety rules one by one: a test must notice eac
 gpu: setup ## Run the tests of the library on a real GPU, with the frameworks of GPU_PYTHON; skipped without a GPU
 	@$(BIN)/pytest -q -rA tests/gpu
 
+.PHONY: reference
+reference: setup ## Generate the pages of docs/reference from code
+	@$(BIN)/python -W ignore::DeprecationWarning -m docs.generate
+
 .PHONY: role-docs
 role-docs: setup ## Generate the README of each role from its argument_specs.yml
 	@$(BIN)/python -m tools.role_docs

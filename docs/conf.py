@@ -1,4 +1,4 @@
-"""Sphinx configuration; writes the generated reference pages and the pictures first."""
+"""Sphinx configuration; draws the pictures first."""
 
 import sys
 from pathlib import Path
@@ -17,7 +17,5 @@ nitpicky = True
 sys.path.insert(0, str(Path(__file__).parent))
 
 from diagrams import main as draw  # noqa: E402 - after the path
-from generate import main as generate  # noqa: E402 - after the path
 
-generate()
 draw()

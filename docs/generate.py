@@ -1,15 +1,16 @@
 """Reference pages generated from code: names on the wire, metrics, rules, flags, configuration of a stack.
 
-Run by ``conf.py`` at every build; the pages are not committed.
+``make reference`` writes them, and a test compares the committed pages with them.
 """
 
 import ast
 import inspect
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import MISSING, Field, fields, is_dataclass
 from enum import StrEnum
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -26,8 +27,12 @@ from components.manifests import installer as installer_manifests
 from components.manifests import metrics_api as metrics_api_manifests
 from components.manifests import viewers as viewers_manifests
 from components.manifests.parts import Object
+from docs import names
+from docs.names import explained
 from gpushare import contract
-from gpushare.cli.main import plugin
+from gpushare.__main__ import command as program
+from gpushare.cli.lazy import CONTEXT
+from gpushare.cli.main import TOOLS, plugin
 from gpushare.deviceplugin.main import command as device_plugin
 from gpushare.exporter.main import command as exporter
 from gpushare.extender.main import command as extender
@@ -56,6 +61,21 @@ SECTIONS: Mapping[str, type[Any]] = {
     "`kubeconfigFrom`": config.Elsewhere,
 }
 REFERENCE = Path(__file__).parent / "reference"
+DAEMONS = ("extender", "device-plugin", "exporter", "metrics-api")
+"""Commands with a page of their flags."""
+WIDTH = 100
+"""Columns of a help text."""
+METRICS: Mapping[str, tuple[int | None, list[catalogue.Metric]]] = {
+    "Every daemon": (None, catalogue.COMMON),
+    "Extender": (contract.EXTENDER_OPS_PORT, catalogue.EXTENDER),
+    "Node agent": (contract.AGENT_OPS_PORT, catalogue.DEVICE_PLUGIN),
+    "Exporter": (contract.EXPORTER_PORT, catalogue.EXPORTER),
+    "Metrics API": (contract.METRICS_API_OPS_PORT, catalogue.METRICS_API),
+    "Library installer": (contract.ISOLATION_INSTALLER_PORT, catalogue.ISOLATION),
+    "MPS daemon": (contract.MPS_PORT, catalogue.MPS),
+    "Computed": (None, catalogue.DERIVED),
+}
+"""The daemon that exports the metrics, and its port."""
 VERSION = KubernetesVersion(1, 33)
 STACK = config.Extender(certificates_image="none")
 ROLES: Mapping[str, list[Object]] = {
@@ -69,36 +89,39 @@ ROLES: Mapping[str, list[Object]] = {
 }
 
 
-def main() -> None:
-    """Write all pages."""
-    (REFERENCE / "names.md").write_text(names())
-    (REFERENCE / "rights.md").write_text(rights())
-    (REFERENCE / "metrics.md").write_text(metrics())
-    (REFERENCE / "rules.md").write_text(rules())
-    (REFERENCE / "extender-flags.md").write_text(flags("extender", extender))
-    (REFERENCE / "configuration.md").write_text(configuration())
-    (REFERENCE / "device-plugin-flags.md").write_text(flags("device plugin", device_plugin))
-    (REFERENCE / "exporter-flags.md").write_text(flags("exporter", exporter))
-    (REFERENCE / "metrics-api-flags.md").write_text(flags("metrics API", metrics_api))
-    (REFERENCE / "kubectl-gpushare.md").write_text(commands("kubectl gpushare", plugin))
-
-
-def names() -> str:
-    """Every constant of the contract, in the order and under the headings of its source file."""
-    lines = ["# Names on the wire", ""]
-    for line in Path(contract.__file__).read_text().splitlines():
-        heading = re.match(r"# --- (.+?) -+$", line)
-        constant = re.match(r"([A-Z_]+): Final = ", line)
-        text = re.match(r'"""(.+)"""$', line)
-        if heading:
-            lines += ["", f"## {heading[1][0].upper()}{heading[1][1:]}", ""]
-        elif constant:
-            value = getattr(contract, constant[1])
-            shown = ", ".join(map(str, value)) if isinstance(value, tuple) else value
-            lines.append(f"- `{shown}` ({constant[1]})")
-        elif text and lines[-1].startswith("- "):
-            lines[-1] += f": {text[1].replace('``', '`')}"
+def other_names() -> str:
+    """Every constant of the contract without a row in ``names``, under the headings of its source file."""
+    lines = [
+        "# Other names",
+        "",
+        "Ports, paths, routes and objects. See also [labels, annotations and events](labels.md).",
+    ]
+    for title, constants in _constants().items():
+        if shown := constants.keys() - explained():
+            lines += ["", f"## {title}", ""]
+            lines += [_constant(name, text) for name, text in constants.items() if name in shown]
     return "\n".join(lines) + "\n"
+
+
+def _constants() -> dict[str, dict[str, str]]:
+    """Heading → constant → first line of its docstring, in the order of the source file."""
+    sections: dict[str, dict[str, str]] = {"Project": {}}
+    constants, name = sections["Project"], ""
+    for line in Path(contract.__file__).read_text().splitlines():
+        if title := re.match(r"# --- (.+?) -+$", line):
+            constants = sections[f"{title[1][0].upper()}{title[1][1:]}"] = {}
+        elif found := re.match(r"([A-Z_]+): Final = ", line):
+            name = found[1]
+            constants[name] = ""
+        elif (text := re.match(r'"""(.+?)(?:""")?$', line)) and name:
+            constants[name] = text[1].replace("``", "`")
+    return sections
+
+
+def _constant(name: str, text: str) -> str:
+    value = getattr(contract, name)
+    shown = ", ".join(map(str, value)) if isinstance(value, tuple) else value
+    return f"- `{shown}` ({name})" + (f": {text}" if text else "")
 
 
 def rights() -> str:
@@ -128,11 +151,11 @@ def _right(kind: str, rule: Object) -> str:
 
 def metrics() -> str:
     """Every metric of every daemon."""
-    lines = ["# Metrics", "", "| name | kind | labels | meaning |", "|---|---|---|---|"]
-    lines += [
-        f"| `{metric}` | {metric.kind} | {', '.join(metric.labels)} | {metric.help} |"
-        for metric in catalogue.ALL
-    ]
+    lines = ["# Metrics", "", "By the daemon that exports them, at `/metrics` of its port."]
+    for title, (port, group) in METRICS.items():
+        lines += ["", f"## {title}", *(["", f"Port {port}, if no flag selects another one."] if port else [])]
+        lines += ["", "| name | kind | labels | meaning |", "|---|---|---|---|"]
+        lines += [f"| `{each}` | {each.kind} | {', '.join(each.labels)} | {each.help} |" for each in group]
     return "\n".join(lines) + "\n"
 
 
@@ -158,18 +181,22 @@ def flags(name: str, command: click.Command) -> str:
     return "\n".join(lines) + "\n"
 
 
-def commands(name: str, group: click.Group) -> str:
-    """The help of every command of a program."""
-    return "\n".join([f"# Commands of {name}", "", *_helps(name, group)])
+def commands(name: str, group: click.Group, without: Collection[str] = ()) -> str:
+    """The help of every command of a program, except those that have another page."""
+    return "\n".join([f"# Commands of {name}", "", *_helps(name, group, without)]).rstrip() + "\n"
 
 
-def _helps(name: str, group: click.Group) -> Iterator[str]:
+def _helps(name: str, group: click.Group, without: Collection[str] = ()) -> Iterator[str]:
     context = click.Context(group, info_name=name)
     for each in group.list_commands(context):
+        if each in without:
+            continue
         command = group.get_command(context, each)
         assert command is not None  # noqa: S101 - a listed command exists
-        yield from (f"## {name} {each}", "", "```text")
-        yield from (command.get_help(click.Context(command, info_name=f"{name} {each}")), "```", "")
+        usage = click.Context(
+            command, info_name=f"{name} {each}", terminal_width=WIDTH, show_default=True, **CONTEXT
+        )
+        yield from (f"## {name} {each}", "", "```text", command.get_help(usage), "```", "")
         if isinstance(command, click.Group):
             yield from _helps(f"{name} {each}", command)
 
@@ -225,6 +252,29 @@ def _non_empty(value: Any) -> dict[str, Any]:
     """The fields of a record that have a value."""
     named = {spelled(each.name): getattr(value, each.name) for each in fields(value)}
     return {name: each for name, each in named.items() if each}
+
+
+PAGES: Mapping[str, Callable[[], str]] = {
+    "configuration.md": configuration,
+    "labels.md": names.page,
+    "names.md": other_names,
+    "metrics.md": metrics,
+    "rules.md": rules,
+    "rights.md": rights,
+    "extender-flags.md": partial(flags, "extender", extender),
+    "device-plugin-flags.md": partial(flags, "device plugin", device_plugin),
+    "exporter-flags.md": partial(flags, "exporter", exporter),
+    "metrics-api-flags.md": partial(flags, "metrics API", metrics_api),
+    "kubectl-gpushare.md": partial(commands, "kubectl gpushare", plugin),
+    "gpushare.md": partial(commands, "gpushare", program, without={*TOOLS, *DAEMONS}),
+}
+"""What writes each page."""
+
+
+def main() -> None:
+    """Write all pages."""
+    for name, text in PAGES.items():
+        (REFERENCE / name).write_text(text())
 
 
 if __name__ == "__main__":

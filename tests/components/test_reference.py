@@ -1,30 +1,16 @@
-import importlib.util
 from dataclasses import fields, is_dataclass
-from types import ModuleType
-
-import pytest
 
 from components import config
 from components.decode import spelled
-from tests.builders.stacks import ROOT
+from docs import generate
 
 
-@pytest.fixture(scope="module")
-def generate() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("generate", ROOT / "docs" / "generate.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-def test_the_reference_page_has_every_part_of_the_settings(generate: ModuleType) -> None:
+def test_the_reference_page_has_every_part_of_the_settings() -> None:
     parts = {each for each in vars(config).values() if is_dataclass(each)}
     assert set(generate.SECTIONS.values()) == parts - {config.ClusterSettings}
 
 
-def test_every_key_is_there_with_its_default_and_a_meaning(generate: ModuleType) -> None:
+def test_every_key_is_there_with_its_default_and_a_meaning() -> None:
     rows = [line for line in generate.configuration().splitlines() if line.startswith("| `")]
     keys = [spelled(each.name) for kind in generate.SECTIONS.values() for each in fields(kind)]
     assert [row.split("`")[1] for row in rows] == keys
