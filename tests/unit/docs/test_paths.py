@@ -1,7 +1,9 @@
-"""Files and folders that a page names exist; Sphinx checks only the links between its own pages."""
+"""Files, folders and links of a page exist; Sphinx checks only the links between its own pages."""
 
 import re
+from functools import cache
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -38,11 +40,47 @@ def test_the_paths_of_a_page_exist(page: Path) -> None:
     assert not missing
 
 
+def links(page: Path) -> list[str]:
+    """The targets of the links of a page, outside of blocks of code."""
+    return [target for _, target in re.findall(r"\[([^\[\]]*)\]\(([^)\s]+)\)", _prose(page))]
+
+
+@cache
+def anchors(page: Path) -> frozenset[str]:
+    """The anchors of the headings of a page, as GitHub and MyST name them."""
+    headings = re.findall(r"^#+ (.+)$", _prose(page), re.MULTILINE)
+    return frozenset(re.sub(r"[^\w\- ]", "", each.lower()).replace(" ", "-") for each in headings)
+
+
+def _prose(page: Path) -> str:
+    return re.sub(r"^( *)```.*?^\1```$", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+
+
 @pytest.mark.parametrize("page", PAGES, ids=page_id)
-def test_the_links_of_a_page_lead_to_files(page: Path) -> None:
-    links = re.findall(r"\]\((?!https?:|#)([^)#]+)", page.read_text())
-    files = [(page.parent / link).resolve() for link in links]
-    assert not [file for file in files if not file.exists()]
+def test_the_links_of_a_page_lead_to_files_and_their_headings(page: Path) -> None:
+    for link in links(page):
+        name, _, anchor = link.partition("#")
+        if "://" in link:
+            continue
+        file = (page.parent / name).resolve() if name else page
+        assert file.exists(), link
+        assert not anchor or anchor in anchors(file), link
+
+
+@pytest.mark.parametrize("page", PAGES, ids=page_id)
+def test_the_external_links_of_a_page_are_complete(page: Path) -> None:
+    """They are not opened: the tests need no network."""
+    for link in filter(re.compile(r"[a-z]+:").match, links(page)):
+        parts = urlsplit(link)
+        assert parts.scheme == "https", link
+        assert "." in (parts.hostname or ""), link
+
+
+def test_links_and_anchors_are_found(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("# `A` page: it's [a](b.md#c)\n```console\n$ echo [x](y)\n```\n[z](https://e.org/_d)\n")
+    assert links(page) == ["b.md#c", "https://e.org/_d"]
+    assert anchors(page) == {"a-page-its-abmdc"}
 
 
 def test_the_architecture_page_and_the_map_of_the_tests_name_paths() -> None:
