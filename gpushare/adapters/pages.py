@@ -8,6 +8,7 @@ from typing import Final, Self
 import aiohttp
 
 from gpushare import __version__
+from gpushare.adapters.http_errors import failure_text
 from gpushare.errors import SourceError
 
 _CONNECT_TIMEOUT_S: Final = 2.0
@@ -53,8 +54,10 @@ class Pages:
         try:
             async with self._session.request(method, url, data=form, allow_redirects=False) as response:
                 body = await _at_most(response, _MAX_BYTES)
-        except (TimeoutError, aiohttp.ClientError, OSError, ValueError) as error:
-            raise SourceError(f"{url}: {str(error) or 'no answer in time'}") from error
+        except TimeoutError as error:
+            raise SourceError(f"{url}: no answer in time") from error
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            raise SourceError(f"{url}: {failure_text(error)}") from error
         if response.status != HTTPStatus.OK:
             text = body[:_MAX_ERROR_TEXT].decode(errors="replace")
             raise SourceError(f"{url}: HTTP {response.status} {text}")

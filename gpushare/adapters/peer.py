@@ -7,6 +7,7 @@ from typing import Final, Self
 
 import aiohttp
 
+from gpushare.adapters.http_errors import failure_text
 from gpushare.contract import EXTENDER_SERVER_NAME
 from gpushare.errors import ApiError
 
@@ -58,4 +59,4 @@ class Peers:
                     raise ApiError(f"{url}: HTTP {response.status}", status=response.status)
                 return answer
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
-            raise ApiError(f"{url}: {str(error) or type(error).__name__}", reason="Unreachable") from error
+            raise ApiError(f"{url}: {failure_text(error)}", reason="Unreachable") from error

@@ -97,6 +97,8 @@ def _version_of(libraries: Mapping[str, bytes]) -> str:
 
 def withdraw(folder: Path) -> None:
     """Remove the link to the current version, so new containers get no library. Raises ConfigError."""
+    if folder.is_file():
+        raise ConfigError(f"{folder} is not a folder")
     if folder.is_dir():
         with _locked(folder):
             (folder / CURRENT).unlink(missing_ok=True)

@@ -19,6 +19,7 @@ import msgspec
 from aiohttp.abc import AbstractStreamWriter
 
 from gpushare import __version__
+from gpushare.adapters.http_errors import failure_text
 from gpushare.adapters.kube.access import ApiAccess
 from gpushare.errors import FENCED, ApiError, ConfigError
 from gpushare.ports import Fence
@@ -265,5 +266,5 @@ class _api_errors:  # noqa: N801 - reads as a statement
         if error and isinstance(error.__cause__, _Unsent):
             raise ApiError(str(error.__cause__), reason=FENCED, unsent=True) from error
         if isinstance(error, aiohttp.ClientError | OSError):
-            text = f"{self._what}: {str(error) or type(error).__name__}"
+            text = f"{self._what}: {failure_text(error)}"
             raise ApiError(text, reason="Unreachable", unsent=unsent) from error

@@ -12,6 +12,7 @@ from typing import Final
 import aiohttp
 
 from gpushare import __version__
+from gpushare.adapters.http_errors import failure_text
 from gpushare.errors import ConfigError, KubeletError
 
 CLUSTER_CA: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/ca.crt")
@@ -68,7 +69,7 @@ async def fetch_pods(access: KubeletAccess) -> bytes:
     except TimeoutError as error:
         raise KubeletError(f"{access.url}: no response in {access.timeout_s:g} s") from error
     except (aiohttp.ClientError, OSError) as error:
-        raise KubeletError(f"{access.url}: {str(error) or type(error).__name__}") from error
+        raise KubeletError(f"{access.url}: {failure_text(error)}") from error
 
 
 def _tls(access: KubeletAccess) -> ssl.SSLContext:

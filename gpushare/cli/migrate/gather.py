@@ -52,7 +52,15 @@ async def _of_cluster(source: ApiSource, namespace: str | None) -> tuple[list[Js
 
 def of_files(paths: tuple[str, ...]) -> list[Json]:
     """The objects of YAML and JSON files, and of those in folders. Raises ConfigError."""
-    return [each for path in paths for file in _files(Path(path)) for each in _objects(file)]
+    return [each for path in map(Path, paths) for each in _of(path)]
+
+
+def _of(path: Path) -> list[Json]:
+    """The objects of a file or a folder. Other files may be in a folder, but nobody names one of them."""
+    found = [each for file in _files(path) for each in _objects(file)]
+    if path.is_file() and not any("kind" in each for each in found):
+        raise ConfigError(f"{path} has no Kubernetes objects")
+    return found
 
 
 def _files(path: Path) -> Iterator[Path]:

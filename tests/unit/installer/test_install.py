@@ -332,3 +332,12 @@ def test_without_an_installation_nothing_is_removed(folder: Path) -> None:
     withdraw(folder)
     assert prune(folder, NO_VERSIONS) == {}
     assert not folder.exists()
+
+
+def test_a_file_in_place_of_the_folder_is_an_error_and_stays(tmp_path: Path) -> None:
+    file = tmp_path / "gpushare"
+    file.write_text("mine")
+    with pytest.raises(ConfigError, match=f"{file} is not a folder"):
+        withdraw(file)
+    assert file.read_text() == "mine"
+    withdraw(tmp_path / "missing")

@@ -4,7 +4,7 @@ import asyncio
 import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -122,6 +122,27 @@ async def test_files_that_cannot_be_used_change_nothing_and_are_logged_once(tmp_
 def test_files_that_cannot_be_used_at_the_start_are_an_error(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="TLS files"):
         MutualTls(TlsFiles(str(tmp_path / "a"), str(tmp_path / "b"), str(tmp_path / "c")))
+
+
+@pytest.mark.parametrize(
+    ("cert", "key", "reason"),
+    [
+        ("text", None, "not a certificate and its key in PEM"),
+        (None, "other", "the key is not that of the certificate"),
+    ],
+)
+def test_the_error_says_what_is_wrong_with_the_files(
+    tmp_path: Path, cert: str | None, key: str | None, reason: str
+) -> None:
+    authority = Authority.create("ca")
+    files = write(tmp_path, authority, "server")
+    if cert:
+        Path(files.cert).write_text(cert)
+    if key:
+        (tmp_path / "b").mkdir()
+        files = replace(files, key=write(tmp_path / "b", authority, "b").key)
+    with pytest.raises(ConfigError, match=f"^TLS files {files.cert}, .*: {reason}$"):
+        MutualTls(files)
 
 
 async def test_a_request_has_the_certificate_of_its_client(tmp_path: Path) -> None:

@@ -103,7 +103,7 @@ async def test_a_kubelet_that_does_not_respond_times_out(tmp_path: Path) -> None
 async def test_a_port_without_a_server_is_an_error(tmp_path: Path) -> None:
     async with kubelet(tmp_path) as access:
         pass
-    with pytest.raises(KubeletError, match=r"https://127\.0\.0\.1:\d+/pods: Cannot connect"):
+    with pytest.raises(KubeletError, match=r"https://127\.0\.0\.1:\d+/pods: cannot connect"):
         await fetch_pods(access)
 
 

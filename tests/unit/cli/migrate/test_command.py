@@ -139,7 +139,12 @@ async def test_what_is_not_supported_has_a_reason(
 
 @pytest.mark.parametrize(
     ("content", "text"),
-    [("{{ .Values.x }}\na: b", " is not YAML (render templates first): "), (None, "cannot read ")],
+    [
+        ("{{ .Values.x }}\na: b", " is not YAML (render templates first): "),
+        (None, "cannot read "),
+        ("plain text", "a.yaml has no Kubernetes objects\n"),
+        ("a: 1", "a.yaml has no Kubernetes objects\n"),
+    ],
 )
 async def test_an_unreadable_file_is_an_error(
     api: Api, tmp_path: Path, content: str | None, text: str
