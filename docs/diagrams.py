@@ -1,7 +1,9 @@
-"""The pictures of the architecture page: boxes and arrows described here, written as SVG.
+"""The pictures of the README and the architecture page: boxes and arrows described here, written as SVG.
 
 Run by ``conf.py`` at every build; the files are not committed. The page includes them inline: text and lines
 take the colour of the page (``currentColor``) in the light and the dark theme. All numbers are pixels.
+
+The picture of the README is committed, because it is shown as a file: it has its own background.
 """
 
 from collections.abc import Iterable, Sequence
@@ -116,10 +118,13 @@ class Picture:
     width: float
     height: float
     shapes: Sequence[Shape]
+    background: str = ""
 
     def svg(self) -> str:
         """The whole document."""
         body: list[str] = []
+        if self.background:
+            body.append(f'<rect width="{self.width:g}" height="{self.height:g}" fill="{self.background}"/>')
         for shape in self.shapes:
             drawn = shape.svg()
             body += [drawn] if isinstance(drawn, str) else drawn
@@ -240,6 +245,35 @@ def layers() -> Picture:
     return Picture("layers", "The layers of the packages", 890, len(rows) * (height + gap) + 4, shapes)
 
 
+def shares() -> Picture:
+    """Three pods on one GPU, and a fourth that waits."""
+    left, unit, top, height = 250, 42, 66, 76
+    pods = [
+        Box(left + 4 * unit * i + 4, top + 30, 4 * unit - 8, height, f"notebook-{i + 1}", lines, GREEN)
+        for i, lines in enumerate([("4 units", "4308 MiB at most")] * 3)
+    ]
+    waiting = Box(left + 4, top + 138, 4 * unit - 8, 44, "notebook-4", ["4 units, pending"], GREY)
+    reason = "asked 4, at most 2 of 14 free on GPU 0"
+    return Picture(
+        "shares",
+        "Three notebooks share one GPU; a fourth one is pending, with the reason",
+        left + 14 * unit + 22,
+        262,
+        [
+            Label(left - 8, 34, "aliyun.com/gpu-mem: 4", bold=True, anchor="start"),
+            Box(16, top + 30, 170, height, "kube-scheduler", ["with the extender"]),
+            Arrow([(190, top + 30 + height / 2), (left - 12, top + 30 + height / 2)]),
+            Box(left - 8, top - 10, 14 * unit + 16, height + 52, "Tesla T4: 14 units of 1 GiB", frame=True),
+            *pods,
+            Box(left + 12 * unit + 4, top + 30, 2 * unit - 8, height, "2 free", colour=GREY),
+            waiting,
+            Label(left + 4 * unit + 12, top + 165, reason, anchor="start"),
+        ],
+        background="#ffffff",
+    )
+
+
+README: Final = Path(__file__).parent / "shares.svg"
 ALL: Final = (components(), life_of_a_pod(), layers())
 
 
@@ -248,6 +282,7 @@ def main() -> None:
     PICTURES.mkdir(exist_ok=True)
     for picture in ALL:
         (PICTURES / f"{picture.name}.svg").write_text(picture.svg())
+    README.write_text(shares().svg())
 
 
 if __name__ == "__main__":

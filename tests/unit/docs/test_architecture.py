@@ -11,6 +11,7 @@ from docs import diagrams
 
 ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "docs" / "architecture.md").read_text()
+PICTURES = (*diagrams.ALL, diagrams.shares())
 WIDEST_CHARACTER = 8.2
 """Pixels of a bold character of 13 px in a wide font (DejaVu Sans), on average."""
 SVG = "{http://www.w3.org/2000/svg}"
@@ -45,7 +46,13 @@ def test_the_picture_of_the_layers_is_what_import_linter_checks() -> None:
     ]
 
 
-@pytest.mark.parametrize("picture", diagrams.ALL, ids=lambda picture: picture.name)
+def test_the_picture_of_the_readme_is_current() -> None:
+    """`python -m docs.diagrams` writes it."""
+    assert diagrams.README.read_text() == diagrams.shares().svg()
+    assert f"(docs/{diagrams.README.name})" in (ROOT / "README.md").read_text()
+
+
+@pytest.mark.parametrize("picture", PICTURES, ids=lambda picture: picture.name)
 def test_a_picture_is_well_formed_and_nothing_leaves_its_frame(picture: diagrams.Picture) -> None:
     drawn = ET.fromstring(picture.svg())  # noqa: S314 - our own text
     for text in drawn.iter(f"{SVG}text"):
@@ -56,7 +63,7 @@ def test_a_picture_is_well_formed_and_nothing_leaves_its_frame(picture: diagrams
         assert float(text.attrib["y"]) <= picture.height, text.text
 
 
-@pytest.mark.parametrize("picture", diagrams.ALL, ids=lambda picture: picture.name)
+@pytest.mark.parametrize("picture", PICTURES, ids=lambda picture: picture.name)
 def test_the_text_of_a_box_fits_into_it(picture: diagrams.Picture) -> None:
     for box in picture.shapes:
         if isinstance(box, diagrams.Box):

@@ -113,3 +113,13 @@ def test_the_first_pod_takes_twelve_lines_and_a_share() -> None:
     pod = yaml.safe_load("\n".join(lines))
     assert len(lines) == 12
     assert pod["spec"]["containers"][0]["resources"]["limits"] == {"aliyun.com/gpu-mem": 4}
+
+
+def test_the_readme_has_the_same_pod_and_the_commands_of_the_quick_start() -> None:
+    shown = steps((ROOT / "README.md").read_text())
+    assert [step.text for step in shown if isinstance(step, Written)] == [FILES["pod.yaml"]]
+    quick = [
+        each.line for each in steps((ROOT / "docs/how-to/deploy.md").read_text()) if isinstance(each, Command)
+    ]
+    installing = [each.line for each in shown if isinstance(each, Command) and each.section == "Install"]
+    assert installing[:5] == quick[:5]
