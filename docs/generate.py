@@ -28,7 +28,6 @@ from components.manifests import metrics_api as metrics_api_manifests
 from components.manifests import viewers as viewers_manifests
 from components.manifests.parts import Object
 from docs import names
-from docs.names import explained
 from gpushare import contract
 from gpushare.__main__ import command as program
 from gpushare.cli.lazy import CONTEXT
@@ -97,7 +96,7 @@ def other_names() -> str:
         "Ports, paths, routes and objects. See also [labels, annotations and events](labels.md).",
     ]
     for title, constants in _constants().items():
-        if shown := constants.keys() - explained():
+        if shown := constants.keys() - names.explained():
             lines += ["", f"## {title}", ""]
             lines += [_constant(name, text) for name, text in constants.items() if name in shown]
     return "\n".join(lines) + "\n"

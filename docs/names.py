@@ -47,7 +47,6 @@ def _choices(values: Sequence[str]) -> str:
     return ", ".join(f"`{each}`" for each in values)
 
 
-# fmt: off - tables
 RESOURCES: Final = (
     Name(
         "RESOURCE_MEM",
@@ -442,7 +441,6 @@ EVENTS: Final = (
         "`container app has made /opt/gpushare/region 9000000 bytes large. …`",
     ),
 )
-# fmt: on
 SECTIONS: Final[Mapping[str, Sequence[Name]]] = {
     "Resources": RESOURCES,
     "Labels of nodes": NODE_LABELS,
