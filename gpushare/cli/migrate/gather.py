@@ -56,7 +56,7 @@ def of_files(paths: tuple[str, ...]) -> list[Json]:
 
 
 def _of(path: Path) -> list[Json]:
-    """The objects of a file or a folder. A folder may have other files, but a file that is named may not be one."""
+    """The objects of a file or a folder, which may have other files. Raises ConfigError."""
     found = [each for file in _files(path) for each in _objects(file)]
     if path.is_file() and not any("kind" in each for each in found):
         raise ConfigError(f"{path} has no Kubernetes objects")
