@@ -8,6 +8,7 @@ import inspect
 import json
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping
+from copy import copy
 from dataclasses import MISSING, Field, fields, is_dataclass
 from enum import StrEnum
 from functools import partial
@@ -30,7 +31,6 @@ from components.manifests.parts import Object
 from docs import names
 from gpushare import contract
 from gpushare.__main__ import command as program
-from gpushare.cli.lazy import CONTEXT
 from gpushare.cli.main import TOOLS, plugin
 from gpushare.deviceplugin.main import command as device_plugin
 from gpushare.exporter.main import command as exporter
@@ -182,7 +182,14 @@ def flags(name: str, command: click.Command) -> str:
 
 def commands(name: str, group: click.Group, without: Collection[str] = ()) -> str:
     """The help of every command of a program, except those that have another page."""
-    return "\n".join([f"# Commands of {name}", "", *_helps(name, group, without)]).rstrip() + "\n"
+    lines = [
+        f"# Commands of {name}",
+        "",
+        "Every command also has `--help`.",
+        "",
+        *_helps(name, group, without),
+    ]
+    return "\n".join(lines).rstrip() + "\n"
 
 
 def _helps(name: str, group: click.Group, without: Collection[str] = ()) -> Iterator[str]:
@@ -192,10 +199,11 @@ def _helps(name: str, group: click.Group, without: Collection[str] = ()) -> Iter
             continue
         command = group.get_command(context, each)
         assert command is not None  # noqa: S101 - a listed command exists
-        usage = click.Context(
-            command, info_name=f"{name} {each}", terminal_width=WIDTH, show_default=True, **CONTEXT
-        )
-        yield from (f"## {name} {each}", "", "```text", command.get_help(usage), "```", "")
+        # A command keeps the help option of its first context, which may be another one.
+        shown = copy(command)
+        shown.add_help_option = False
+        usage = click.Context(shown, info_name=f"{name} {each}", terminal_width=WIDTH, show_default=True)
+        yield from (f"## {name} {each}", "", "```text", shown.get_help(usage), "```", "")
         if isinstance(command, click.Group):
             yield from _helps(f"{name} {each}", command)
 
