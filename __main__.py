@@ -3,14 +3,14 @@
 import pulumi
 from pulumi_kubernetes import Provider
 
-from components.engine import checked_cluster, configuration, kubeconfig_of
+from components.engine import checked_cluster, configuration, kubeconfig_of, with_known_context
 from components.resources import GpuShare
 from components.stack import load
 from components.waiting import DEFAULT_NODES
 from gpushare.errors import ConfigError
 
 try:
-    stack = load(configuration())
+    stack = with_known_context(load(configuration()))
     asked = checked_cluster(stack)
 except ConfigError as error:
     raise pulumi.RunError(str(error)) from error
@@ -19,6 +19,8 @@ except ConfigError as error:
 access = {
     "kubeconfig": kubeconfig_of(stack),
     "context": stack.context or None,
+    # Without it, a new address or CA of the same cluster would replace every object.
+    "cluster_identifier": stack.cluster_uid or None,
     "enable_config_map_mutable": True,
 }
 # The stack owns its objects: manual changes are reverted, not a conflict.

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Final
 
-from components.config import CONTROL_PLANE, ClusterSettings, Exposure
+from components.config import CONTROL_PLANE, Exposure, Stack
 from gpushare.errors import ConfigError
 from gpushare.kubescheduler.config import KubernetesVersion
 
@@ -23,10 +23,18 @@ class Cluster:
     """Number of nodes."""
     has_control_plane: bool | None = None
     """Whether there is a node with a label of control planes."""
+    uid: str | None = None
+    """UID of the namespace kube-system, which no other cluster has."""
 
 
-def check_cluster(settings: ClusterSettings, cluster: Cluster) -> None:
+def check_cluster(settings: Stack, cluster: Cluster) -> None:
     """Checks the settings against the cluster. Raises ConfigError for the first violation."""
+    if settings.cluster_uid and settings.cluster_uid != cluster.uid:
+        found = cluster.uid or "not readable for this account"
+        raise ConfigError(
+            f"clusterUid: {settings.cluster_uid}, but the UID of kube-system in the cluster is {found}; "
+            "check kubeconfig and context"
+        )
     if settings.kubernetes_version != cluster.version:
         raise ConfigError(
             f"kubernetesVersion: {settings.kubernetes_version}, but the version of the cluster is "

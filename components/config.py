@@ -321,7 +321,9 @@ class Stack(ClusterSettings):
     kubeconfig_from: Elsewhere | None = None
     """The stack that created the cluster, if the kubeconfig is an output of that stack."""
     context: str = ""
-    """Context of the kubeconfig."""
+    """Context of the kubeconfig; required if it has several."""
+    cluster_uid: str = ""
+    """UID of the namespace kube-system. If set, nothing is changed in any other cluster."""
     adopt: bool = False
     """Whether to take over existing objects with these names, such as an installation from the YAML of the
     ACK documentation; else they are an error. While true, nothing is deleted in the cluster."""

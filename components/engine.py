@@ -10,8 +10,9 @@ from pulumi.runtime import get_config_env, is_config_secret
 
 from components.cluster import Cluster, check_cluster
 from components.config import Stack
+from components.kubeconfig import is_content, with_context
 from components.stack import from_engine
-from components.survey import is_content, survey
+from components.survey import survey
 from gpushare.errors import ApiError, ConfigError
 
 _KUBECONFIG: Final = "kubeconfig"
@@ -52,10 +53,15 @@ def kubeconfig_of(stack: Stack) -> pulumi.Input[str] | None:
 def _checked(stack: Stack, kubeconfig: str) -> str:
     """The kubeconfig, which no provider has until the settings are compared with its cluster."""
     try:
-        _compared(stack, kubeconfig)
+        _compared(with_context(stack, kubeconfig), kubeconfig)
     except ConfigError as error:
         raise pulumi.RunError(str(error)) from error
     return kubeconfig
+
+
+def with_known_context(stack: Stack) -> Stack:
+    """The stack with its context, unless its kubeconfig is known only later. Raises ConfigError."""
+    return stack if stack.kubeconfig_from else with_context(stack, stack.kubeconfig)
 
 
 def checked_cluster(stack: Stack) -> Cluster | None:
@@ -70,6 +76,8 @@ def _compared(stack: Stack, kubeconfig: str) -> Cluster | None:
     try:
         cluster = survey(kubeconfig, stack.context)
     except (ApiError, ConfigError) as error:
+        if stack.cluster_uid:
+            raise ConfigError(f"clusterUid: cannot be compared with the cluster: {error}") from error
         pulumi.log.warn(f"the settings are not compared with the cluster: {error}")
         return None
     check_cluster(stack, cluster)

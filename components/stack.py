@@ -18,7 +18,7 @@ _PROJECT: Final = Path(__file__).parents[1]
 """Base folder of relative file names in a stack."""
 _PREFIX: Final = "gpushare:"
 """Prefix of the keys of this project; other projects and providers have other prefixes."""
-_TEXTS: Final = ("kubernetesVersion", "kubeconfig", "context", "registry")
+_TEXTS: Final = ("kubernetesVersion", "kubeconfig", "context", "clusterUid", "registry")
 _IMAGES: Final = "images"
 
 

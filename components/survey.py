@@ -1,24 +1,23 @@
 """Asks an API server what the cluster is, before the engine creates anything."""
 
 import asyncio
-import os
 import re
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 import msgspec
 
 from components.cluster import Cluster
 from components.config import CONTROL_PLANE
+from components.kubeconfig import as_files
 from gpushare.adapters.kube.client import KubeClient
-from gpushare.adapters.kube.config import load_access, user_kubeconfig
+from gpushare.adapters.kube.config import load_access
 from gpushare.errors import ApiError
 from gpushare.kubescheduler.config import KubernetesVersion
 
 _TIMEOUT_S: Final = 10.0
 _NODES: Final = "/api/v1/nodes"
+_SYSTEM: Final = "/api/v1/namespaces/kube-system"
 
 
 def survey(kubeconfig: str, context: str) -> Cluster:
@@ -31,34 +30,23 @@ def survey(kubeconfig: str, context: str) -> Cluster:
         return thread.submit(asyncio.run, _survey(kubeconfig, context)).result()
 
 
-def is_content(kubeconfig: str) -> bool:
-    """Whether it is the text of a kubeconfig and not a path."""
-    return "\n" in kubeconfig or kubeconfig.lstrip().startswith("{")
-
-
 async def _survey(kubeconfig: str, context: str) -> Cluster:
-    with TemporaryDirectory() as folder:
-        path = _written(kubeconfig, Path(folder)) if is_content(kubeconfig) else kubeconfig
-        access = await load_access(user_kubeconfig(path or None), context or None)
-        async with KubeClient(access) as client:
+    with as_files(kubeconfig) as paths:
+        async with KubeClient(await load_access(paths, context or None)) as client:
             return await _asked(client)
-
-
-def _written(text: str, folder: Path) -> str:
-    file = folder / "kubeconfig"
-    with os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT, 0o600), "w") as opened:
-        opened.write(text)
-    return str(file)
 
 
 async def _asked(client: KubeClient) -> Cluster:
     version, apis = await asyncio.gather(_get(client, "/version"), _get(client, "/apis"))
-    nodes, has_control_plane = await asyncio.gather(_count(client), _has_control_plane(client))
+    nodes, has_control_plane, uid = await asyncio.gather(
+        _count(client), _has_control_plane(client), _uid(client)
+    )
     return Cluster(
         version=KubernetesVersion(_number(version["major"]), _number(version["minor"])),
         apis=frozenset(each["groupVersion"] for group in apis["groups"] for each in group["versions"]),
         nodes=nodes,
         has_control_plane=has_control_plane,
+        uid=uid,
     )
 
 
@@ -77,10 +65,19 @@ async def _has_control_plane(client: KubeClient) -> bool | None:
     return None if None in found else any(each["items"] for each in found if each)
 
 
+async def _uid(client: KubeClient) -> str | None:
+    namespace = await _allowed(client, _SYSTEM)
+    return None if namespace is None else str(namespace["metadata"]["uid"])
+
+
 async def _nodes(client: KubeClient, **query: str) -> Any:
     """One node, with the number of further ones unless there is a selector; None without the right."""
+    return await _allowed(client, _NODES, limit="1", **query)
+
+
+async def _allowed(client: KubeClient, path: str, **query: str) -> Any:
     try:
-        return await _get(client, _NODES, limit="1", **query)
+        return await _get(client, path, **query)
     except ApiError as error:
         if error.status in (401, 403):
             return None

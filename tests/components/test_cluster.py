@@ -7,12 +7,13 @@ from typing import Any
 import pytest
 
 from components.cluster import Cluster, check_cluster
+from components.kubeconfig import chosen, is_content
 from components.stack import load
-from components.survey import is_content, survey
+from components.survey import survey
 from gpushare.errors import ApiError, ConfigError
 from gpushare.kubescheduler.config import KubernetesVersion
 from tests.builders.stacks import DIGEST, raw_stack, sidecar
-from tests.fakes.prepared_api import CLUSTER, NODES, served
+from tests.fakes.prepared_api import CLUSTER, NODES, SYSTEM, UID, served
 
 Object = dict[str, Any]
 VERSION = KubernetesVersion(1, 36)
@@ -64,8 +65,39 @@ def test_a_cluster_whose_nodes_fit_or_are_unknown_is_accepted(cluster: Cluster) 
     check_cluster(load(raw_stack()), cluster)
 
 
+def test_a_cluster_with_another_uid_than_configured_is_an_error() -> None:
+    assert error_of(Cluster(VERSION, CORE, uid="other"), clusterUid=UID) == (
+        f"clusterUid: {UID}, but the UID of kube-system in the cluster is other; check kubeconfig and context"
+    )
+    assert "is not readable for this account;" in error_of(Cluster(VERSION, CORE), clusterUid=UID)
+    check_cluster(load(raw_stack(clusterUid=UID)), Cluster(VERSION, CORE, uid=UID))
+
+
+@pytest.mark.parametrize(
+    ("names", "configured", "expected"),
+    [((), "", ""), ((), "west", "west"), (("west",), "", "west"), (("north", "west"), "west", "west")],
+)
+def test_the_context_is_the_configured_or_the_only_one(
+    names: tuple[str, ...], configured: str, expected: str
+) -> None:
+    assert chosen(names, configured) == expected
+
+
+@pytest.mark.parametrize(
+    ("configured", "expected"),
+    [
+        ("", "context: not set, and the kubeconfig has several: north, west; set the one of this cluster"),
+        ("east", "context: east, but the kubeconfig has north, west; use one of them"),
+    ],
+)
+def test_without_a_unique_context_the_configuration_is_wrong(configured: str, expected: str) -> None:
+    with pytest.raises(ConfigError) as error:
+        chosen(("north", "west"), configured)
+    assert str(error.value) == expected
+
+
 def test_the_cluster_has_its_version_apis_and_nodes(tmp_path: Path) -> None:
-    found = Cluster(VERSION, CORE, nodes=50, has_control_plane=True)
+    found = Cluster(VERSION, CORE, nodes=50, has_control_plane=True, uid=UID)
     with served(CLUSTER) as text:
         file = tmp_path / "kubeconfig"
         file.write_text(text)
@@ -82,8 +114,8 @@ def test_the_text_of_a_kubeconfig_leaves_no_file_behind(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_an_account_that_may_not_list_nodes_is_enough() -> None:
-    denied = {path: 403 if path.startswith(NODES) else answer for path, answer in CLUSTER.items()}
+def test_an_account_that_may_not_read_nodes_and_namespaces_is_enough() -> None:
+    denied = {path: 403 if path.startswith((NODES, SYSTEM)) else answer for path, answer in CLUSTER.items()}
     with served(denied) as text:
         assert survey(text, "") == Cluster(VERSION, CORE)
 

@@ -19,7 +19,7 @@ from components.manifests import everything
 from components.resources import GpuShare, _is_part, _needed
 from components.stack import from_file, load
 from tests.builders.stacks import ROOT, STACKS
-from tests.fakes.prepared_api import CLUSTER, served
+from tests.fakes.prepared_api import CLUSTER, UID, served
 
 STATES: dict[str, dict[str, Any]] = {
     "pulumi:pulumi:StackReference": {
@@ -264,6 +264,65 @@ def test_the_program_compares_its_settings_with_the_cluster_before_anything_is_r
         file.write_text(text)
         error = refusal(texts("example") | {"gpushare:kubeconfig": str(file)})
     assert error.startswith("kubernetesVersion: 1.36, but the version of the cluster is 1.34")
+
+
+SEVERAL = ("north", "west", "south")
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({}, "context: not set, and the kubeconfig has several: north, west, south; set the one of "),
+        ({"gpushare:context": "east"}, "context: east, but the kubeconfig has north, west, south; "),
+        (
+            {"gpushare:context": "south", "gpushare:clusterUid": "that-of-west"},
+            f"clusterUid: that-of-west, but the UID of kube-system in the cluster is {UID}; ",
+        ),
+    ],
+)
+def test_of_several_clusters_only_the_configured_one_is_used(
+    tmp_path: Path, changes: dict[str, str], reason: str
+) -> None:
+    with served(CLUSTER, SEVERAL) as text:
+        file = tmp_path / "kubeconfig"
+        file.write_text(text)
+        error = refusal(texts("example") | {"gpushare:kubeconfig": str(file)} | changes)
+    assert error.startswith(reason)
+
+
+def test_a_cluster_that_does_not_answer_is_not_the_configured_one(tmp_path: Path) -> None:
+    with served({}) as text:
+        file = tmp_path / "kubeconfig"
+        file.write_text(text)
+    error = refusal(texts("example") | {"gpushare:kubeconfig": str(file), "gpushare:clusterUid": UID})
+    assert error.startswith("clusterUid: cannot be compared with the cluster: ")
+
+
+def test_the_engine_remembers_the_context_and_the_cluster(tmp_path: Path) -> None:
+    with served(CLUSTER, ["west"]) as text:
+        file = tmp_path / "kubeconfig"
+        file.write_text(text)
+        seen = run_program(
+            texts("example") | {"gpushare:kubeconfig": str(file), "gpushare:clusterUid": UID}
+        ).seen
+    for name in ("cluster", "shared"):
+        provider = provider_of(seen, name)
+        assert (provider["context"], provider["clusterIdentifier"]) == ("west", UID)
+
+
+def test_a_kubeconfig_of_another_stack_with_several_contexts_needs_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    source = json.dumps({"stack": "organization/clusters/one", "output": "admin"})
+    with served(CLUSTER, SEVERAL) as text:
+        outputs = {"outputs": {"admin": text}, "secretOutputNames": ["admin"]}
+        monkeypatch.setitem(STATES, "pulumi:pulumi:StackReference", outputs)
+        config = texts("example") | {"gpushare:kubeconfigFrom": source}
+        with (
+            configured(Recorder(), config),
+            pytest.raises(pulumi.RunError, match="context: not set, and the kubeconfig has several"),
+        ):
+            run()
 
 
 def test_a_kubeconfig_of_another_stack_reaches_no_provider_before_the_comparison(

@@ -4,7 +4,7 @@ Why: the version of a real one cannot be chosen, and a test must not depend on t
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
@@ -17,9 +17,12 @@ Answers = Mapping[str, dict[str, Any] | int]
 """Documents, or HTTP status codes, by path and query."""
 
 NODES = "/api/v1/nodes?limit=1"
+SYSTEM = "/api/v1/namespaces/kube-system"
+UID = "5e2b1d2c-0b6e-4d0a-9a53-0f7a3f0a7e01"
 CLUSTER: Answers = {
     "/version": {"major": "1", "minor": "36+"},
     "/apis": {"groups": [{"versions": [{"groupVersion": "apps/v1"}]}]},
+    SYSTEM: {"metadata": {"uid": UID}},
     NODES: {"metadata": {"remainingItemCount": 49}, "items": [{}]},
     f"{NODES}&labelSelector=node-role.kubernetes.io/control-plane": {"metadata": {}, "items": [{}]},
     f"{NODES}&labelSelector=node-role.kubernetes.io/master": {"metadata": {}, "items": []},
@@ -44,27 +47,27 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def served(answers: Answers) -> Iterator[str]:
-    """Serve until the end of the context; the text of a kubeconfig with the context "one"."""
+def served(answers: Answers, contexts: Sequence[str] = ("one",)) -> Iterator[str]:
+    """Serve until the end of the block; the text of a kubeconfig, the first context of which is current."""
     server = ThreadingHTTPServer(("127.0.0.1", 0), type("Prepared", (_Handler,), {"answers": answers}))
     thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
     try:
-        yield _kubeconfig(f"http://127.0.0.1:{server.server_port}")
+        yield _kubeconfig(f"http://127.0.0.1:{server.server_port}", contexts)
     finally:
         server.shutdown()
         thread.join()
         server.server_close()
 
 
-def _kubeconfig(url: str) -> str:
+def _kubeconfig(url: str, contexts: Sequence[str]) -> str:
     return yaml.safe_dump(
         {
             "apiVersion": "v1",
             "kind": "Config",
-            "current-context": "one",
+            "current-context": contexts[0],
             "clusters": [{"name": "one", "cluster": {"server": url}}],
             "users": [{"name": "one", "user": {}}],
-            "contexts": [{"name": "one", "context": {"cluster": "one", "user": "one"}}],
+            "contexts": [{"name": name, "context": {"cluster": "one", "user": "one"}} for name in contexts],
         }
     )

@@ -40,11 +40,12 @@ def with_extender(config: dict[str, Any], **changes: Any) -> dict[str, Any]:
 
 
 def merged(beds: dict[str, Bed], file: Path) -> Path:
-    """One kubeconfig with a context for each bed."""
+    """One kubeconfig with a context for each bed; the current one is the last, also for ``destroy``."""
     parts = {name: yaml.safe_load(bed.kubeconfig.read_text()) for name, bed in beds.items()}
     whole = {
         "apiVersion": "v1",
         "kind": "Config",
+        "current-context": [*parts][-1],
         "clusters": [{**part["clusters"][0], "name": name} for name, part in parts.items()],
         "users": [{**part["users"][0], "name": name} for name, part in parts.items()],
         "contexts": [{"name": name, "context": {"cluster": name, "user": name}} for name in parts],
@@ -221,6 +222,29 @@ async def test_the_error_for_an_unreachable_cluster_says_so(deployed: Deployed, 
     stack = await Stack.create(deployed.bed, CONFIG, name="away", kubeconfig=away)
     with pytest.raises(PulumiError, match=f"configured Kubernetes cluster is unreachable: .*:{port}"):
         await stack.up()
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({}, "error: context: not set, and the kubeconfig has several: one, two"),
+        ({"context": "two"}, "error: clusterUid: "),
+    ],
+)
+async def test_without_the_context_of_its_cluster_a_stack_changes_nothing(
+    clusters: Clusters, deployed: Deployed, changes: dict[str, str], reason: str
+) -> None:
+    before = {name: await uids_by_name(bed) for name, bed in clusters.beds.items()}
+    namespace = await deployed.bed.api.get("/api/v1/namespaces/kube-system")
+    deployed.stack.configure({**CONFIG, "clusterUid": namespace["metadata"]["uid"], **changes})
+    try:
+        with pytest.raises(PulumiError) as caught:
+            await deployed.stack.up()
+    finally:
+        deployed.stack.configure(deployed.config)
+    assert reason in caught.value.outcome.text
+    assert caught.value.outcome.objects == ()
+    assert {name: await uids_by_name(bed) for name, bed in clusters.beds.items()} == before
 
 
 async def cut_off(stack: Stack) -> list[Object]:

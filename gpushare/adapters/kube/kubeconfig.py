@@ -171,6 +171,12 @@ def selected(paths: str, context: str | None = None) -> Selected:
     )
 
 
+def contexts(paths: str) -> tuple[str, ...]:
+    """Return the names of the contexts of all files, as in KUBECONFIG, each once. Raises ConfigError."""
+    files = [_parsed(path) for path in _existing(paths)]
+    return tuple(dict.fromkeys(each.name for file in files for each in file.contexts or ()))
+
+
 def _find(
     where: str, kind: str, name: str, files: Sequence[tuple[Path, Sequence[_Named[T]]]]
 ) -> "Entry[T | None]":

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gpushare.adapters.kube.kubeconfig import selected
+from gpushare.adapters.kube.kubeconfig import contexts, selected
 from gpushare.errors import ConfigError
 
 
@@ -49,6 +49,13 @@ def test_the_current_context_is_selected_unless_another_is_named(tmp_path: Path)
         "of u",
     )
     assert (named.context, named.cluster.value.server, named.user.value.token) == ("two", "https://d", "of v")
+
+
+def test_contexts_are_those_of_all_files(tmp_path: Path) -> None:
+    first = written(tmp_path / "first", contexts=[context("one"), context("two")])
+    second = written(tmp_path / "second", contexts=[context("two"), context("three")])
+    third = written(tmp_path / "third")
+    assert contexts(f"{first}:{second}:{third}") == ("one", "two", "three")
 
 
 def test_the_first_file_that_defines_a_name_wins(tmp_path: Path) -> None:
