@@ -1,6 +1,5 @@
 """The YAML of the pages on NVIDIA's plugin and of the quick start is what the programs accept and need."""
 
-import re
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +10,7 @@ from components.manifests import everything
 from components.stack import load
 from gpushare.model.modes import mode_of
 from tests.builders.stacks import DIGEST
+from tests.support.pages import Written, steps
 
 HOW_TO = Path(__file__).parents[3] / "docs/how-to"
 MODES = ("share", "cgpu", "core_mem", "mps", "default", "topology")
@@ -18,7 +18,7 @@ MODES = ("share", "cgpu", "core_mem", "mps", "default", "topology")
 
 def blocks(page: str, beginning: str) -> Any:
     """The YAML block of a page that begins so."""
-    found = re.findall(r"```yaml\n(.*?)```", (HOW_TO / page).read_text(), re.DOTALL)
+    found = [each.text for each in steps((HOW_TO / page).read_text()) if isinstance(each, Written)]
     (block,) = [each for each in found if each.startswith(beginning)]
     return yaml.safe_load(block)
 
@@ -55,6 +55,11 @@ def test_agent_and_exporter_are_clients_of_the_operator() -> None:
     assert "nvidia.com/gpu.deploy.client" in str(
         found["gpushare-exporter"]["spec"]["template"]["spec"]["affinity"]
     )
+
+
+def test_both_pages_leave_the_same_to_the_operator() -> None:
+    settings = blocks("gpu-operator.md", "# inventories/mine/group_vars/gpu_nodes/operator.yml")
+    assert settings == blocks("install.md", "nvidia_driver_state")
 
 
 @pytest.mark.parametrize(

@@ -52,6 +52,13 @@ def test_the_steps_are_in_the_order_in_which_they_work() -> None:
     assert places == sorted(places)
 
 
+def test_the_page_counts_what_the_first_pod_takes() -> None:
+    last = next(i for i, step in enumerate(STEPS) if step.section == "Upgrade")
+    commands = [step for step in STEPS[:last] if isinstance(step, Command)]
+    text = (ROOT / "docs/how-to/install.md").read_text()
+    assert f"takes {len(commands)} commands and {last - len(commands)} files." in text
+
+
 def test_every_command_has_its_output_unless_it_prints_none() -> None:
     silent = [command.line for command in COMMANDS if not command.expected]
     assert {shlex.split(line)[0] for line in silent} <= {*PRINT_NOTHING, "make"}

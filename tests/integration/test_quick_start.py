@@ -1,0 +1,93 @@
+"""The quick start of the page "Deploy": its commands, on a cluster without nodes of a control plane.
+
+The API server is real, nodes are simulated: containers do not start there, and the GPU node offers its units
+without an agent. ``tests/e2e/test_managed.py`` runs this layout on real kubelets, and
+``tests/e2e/test_install.py`` builds and pushes images.
+"""
+
+import json
+import shlex
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from testbed import Bed, Card, SimNode, Testbed, gpu_pod, until
+from testbed.pulumi.programs import link
+from tests.builders.stacks import DIGEST
+from tests.fixtures import playbooks
+from tests.fixtures.checkouts import ROOT, SYSTEM, check_out
+from tests.support.pages import Command, Written, steps, unmet
+
+pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(300)]
+
+SECTION = "Quick start"
+STEPS = [each for each in steps((ROOT / "docs/how-to/deploy.md").read_text()) if each.section == SECTION]
+PODS = "/api/v1/namespaces/kube-system/pods"
+IMAGES = ("extender", "device-plugin", "exporter", "isolation", "metrics-api", "cli")
+
+
+@dataclass(frozen=True)
+class Reader:
+    """A user with a checkout, kubectl and a cluster."""
+
+    bed: Bed
+    checkout: Path
+    path: str
+
+    async def run(self, line: str) -> playbooks.Run:
+        """Run a line of the page in the checkout."""
+        script = f"cd {shlex.quote(str(self.checkout))}\n{line}"
+        env = [f"PATH={self.path}", f"KUBECONFIG={self.bed.kubeconfig}", f"HOME={self.checkout.parent}"]
+        return await playbooks.run(["env", "-i", *env, "bash", "-c", script], 240)
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def reader(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Reader]:
+    folder = tmp_path_factory.mktemp("quick-start")
+    checkout = await check_out(folder / "checkout")
+    (checkout / ".venv").symlink_to(ROOT / ".venv")
+    # What `make images` writes.
+    (checkout / "images.json").write_text(json.dumps(dict.fromkeys(IMAGES, DIGEST)))
+    async with Testbed() as bed:
+        plain = [SimNode(f"cpu-{number}") for number in (1, 2)]
+        await bed.add_nodes([*plain, SimNode("gpu-1", [Card()])])
+        tools = link(folder / "bin", {"kubectl": bed.components.tools["kubectl"].path})
+        yield Reader(bed, checkout, f"{checkout / '.venv/bin'}:{tools}:{SYSTEM}")
+
+
+async def pods(bed: Bed, name: str) -> list[Any]:
+    """Of kube-system, with names that begin so."""
+    return [each for each in await bed.api.items(PODS) if each["metadata"]["name"].startswith(name)]
+
+
+async def test_each_command_of_the_quick_start_prints_what_the_page_shows(reader: Reader) -> None:
+    images, path, *commands = [each for each in STEPS if isinstance(each, Command)]
+    assert images.line.startswith("make setup images ")
+    assert path.line == 'export PATH="$PWD/.venv/bin:$PATH"'
+    for file in STEPS:
+        if isinstance(file, Written) and file.path:
+            (reader.checkout / file.path).write_text(file.text)
+    for command in commands:
+        done = await reader.run(command.line)
+        assert done.code == 0, done.output
+        missing = unmet(command.expected, done.output)
+        assert not missing, f"{command.line}: {missing!r} is not where the page has it:\n{done.output}"
+
+
+async def test_the_label_brings_an_agent_to_the_node(reader: Reader) -> None:
+    async def runs() -> bool:
+        agents = await pods(reader.bed, "gpushare-device-plugin-ds")
+        return [each["spec"].get("nodeName") for each in agents] == ["gpu-1"]
+
+    await until(runs, "the agent of gpu-1", 60)
+
+
+async def test_pods_with_gpu_memory_get_the_scheduler_beside_the_extender(reader: Reader) -> None:
+    extenders = await pods(reader.bed, "gpushare-schd-extender")
+    assert len({each["spec"]["nodeName"] for each in extenders}) == 3
+    (shared,) = await reader.bed.create_pods([gpu_pod("shared", 4)])
+    assert shared["spec"]["schedulerName"] == "gpushare-scheduler"
