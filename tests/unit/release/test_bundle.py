@@ -3,6 +3,7 @@
 import hashlib
 import io
 import json
+import re
 import tarfile
 from pathlib import Path
 
@@ -154,6 +155,27 @@ def test_a_krew_manifest_names_every_archive_with_its_checksum(plugin: krew.Plug
     ]
     assert len(spec["shortDescription"]) < 80
     compile(krew.launcher(plugin), plugin.program, "exec")
+
+
+@pytest.mark.parametrize("plugin", krew.PLUGINS, ids=lambda each: each.name)
+def test_a_krew_manifest_complies_with_the_rules_of_krew(plugin: krew.Plugin) -> None:
+    """Those of its ``internal/index/validation``, which is not run here."""
+    digests = {each.archive: hashlib.sha256(each.archive.encode()).hexdigest() for each in krew.PLATFORMS}
+    manifest = krew.manifest(plugin, "https://example.com/v1", digests)
+    assert manifest["apiVersion"] == "krew.googlecontainertools.github.com/v1alpha2"
+    assert manifest["kind"] == "Plugin"
+    assert re.fullmatch(r"[\w-]+", manifest["metadata"]["name"])
+    spec = manifest["spec"]
+    assert re.fullmatch(r"v\d+\.\d+\.\d+(-[\w.-]+)?", spec["version"])
+    assert spec["shortDescription"].strip() == spec["shortDescription"] != ""
+    selectors = [json.dumps(each["selector"], sort_keys=True) for each in spec["platforms"]]
+    assert len(set(selectors)) == len(selectors) > 0
+    for platform in spec["platforms"]:
+        assert set(platform) == {"selector", "uri", "sha256", "bin"}
+        assert set(platform["selector"]["matchLabels"]) == {"os", "arch"}
+        assert re.fullmatch(r"[0-9a-f]{64}", platform["sha256"])
+        assert platform["uri"].endswith((".tar.gz", ".zip"))
+        assert platform["bin"] in krew.archive({}, b"")
 
 
 def test_the_version_is_the_same_everywhere() -> None:
