@@ -1,7 +1,7 @@
 """Nodes and pods from the API server: once, or after every change."""
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final, TypeVar
 from urllib.parse import quote
@@ -140,7 +140,7 @@ async def listed(client: KubeClient, path: str, query: dict[str, str]) -> list[m
             return items
 
 
-class _Mirror(Mirror[T]):
+class ReportingMirror(Mirror[T]):
     """A mirror that requests a refresh after changes, and reports problems to the user instead of a log."""
 
     def __init__(
@@ -155,14 +155,17 @@ class _Mirror(Mirror[T]):
         self._report = report
 
     def changed(self, batch: Iterable[Upserted[T] | Deleted]) -> None:
+        """Apply the changes, and request a refresh."""
         super().changed(batch)
         self._changes.set()
 
     def synced(self, resource: str) -> None:
+        """Mark the resource as listed."""
         del resource
         self.listed.set()
 
     def failed(self, resource: str, error: ApiError, retry_in_s: float) -> None:
+        """Report every failure."""
         self._report(f"watch of {resource}: {error}; next attempt in {retry_in_s:.0f} s")
 
 
@@ -171,8 +174,10 @@ async def follow(
 ) -> None:
     """Show the cluster now and after every change, until cancelled or until ``show`` raises."""
     changes = asyncio.Event()
-    nodes = _Mirror[WireNode | Malformed](client, _resource("nodes", NODES, read_node), changes, report)
-    pods = _Mirror[PodRecord | Malformed](client, _resource("pods", PODS, read_pod), changes, report)
+    nodes = ReportingMirror[WireNode | Malformed](
+        client, resource("nodes", NODES, read_node), changes, report
+    )
+    pods = ReportingMirror[PodRecord | Malformed](client, resource("pods", PODS, read_pod), changes, report)
     try:
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(nodes.run())
@@ -183,8 +188,8 @@ async def follow(
 
 
 async def _show_changes(
-    nodes: _Mirror[WireNode | Malformed],
-    pods: _Mirror[PodRecord | Malformed],
+    nodes: ReportingMirror[WireNode | Malformed],
+    pods: ReportingMirror[PodRecord | Malformed],
     changes: asyncio.Event,
     show: Callable[[ClusterObjects], None],
 ) -> None:
@@ -197,7 +202,11 @@ async def _show_changes(
         await asyncio.sleep(_SETTLE_S)
 
 
-def _resource(name: str, path: str, read: Callable[[msgspec.Raw], T | None]) -> Resource[T]:
+def resource(
+    name: str, path: str, read: Callable[[msgspec.Raw], T | None], query: Mapping[str, str] | None = None
+) -> Resource[T]:
+    """A collection of objects that ``read`` turns into values, by namespace and name."""
+
     def keyed(raw: msgspec.Raw) -> tuple[str, T] | None:
         value = read(raw)
         try:
@@ -206,4 +215,4 @@ def _resource(name: str, path: str, read: Callable[[msgspec.Raw], T | None]) -> 
             return None  # the first snapshot has reported it
         return None if value is None else (f"{meta.namespace}/{meta.name}", value)
 
-    return Resource(name, path, msgspec.Raw, keyed)
+    return Resource(name, path, msgspec.Raw, keyed, query or {})

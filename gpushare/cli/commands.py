@@ -51,7 +51,7 @@ _namespace_options = with_options(
     click.option("-A", "--all-namespaces", "everywhere", is_flag=True, help="Pods of all namespaces."),
 )
 _document_option = click.option("-o", "--output", type=click.Choice(["json", "yaml"]), help="Output format.")
-_connection_options = with_options(
+connection_options = with_options(
     click.option(
         "--kubeconfig",
         type=click.Path(),
@@ -67,7 +67,7 @@ _display_options = with_options(
     ),
     click.option("-l", "--selector", default="", metavar="LABELS", help="Only nodes with these labels."),
     click.option("-w", "--watch", is_flag=True, help="Show again after every change, until interrupted."),
-    _connection_options,
+    connection_options,
 )
 
 
@@ -110,7 +110,7 @@ def top_node(*, gpushare: bool, details: bool, use: bool, metric: str | None, **
 @_METRIC
 @_document_option
 @click.option("-w", "--watch", is_flag=True, help="Show again every few seconds, until interrupted.")
-@_connection_options
+@connection_options
 def top_pod(
     *, pod: str | None, namespace: str | None, everywhere: bool, metric: str | None, **flags: Any
 ) -> None:
@@ -126,7 +126,7 @@ def top_pod(
 @_namespace_options
 @_NODE
 @click.option("-o", "--output", type=click.Choice(["wide", "json", "yaml"]), help="Output format.")
-@_connection_options
+@connection_options
 def limits(*, pod: str | None, namespace: str | None, everywhere: bool, **flags: Any) -> None:
     """Show limit, usage, peak and refused allocations of the containers of a namespace, or of POD.
 
@@ -142,7 +142,7 @@ def limits(*, pod: str | None, namespace: str | None, everywhere: bool, **flags:
 @click.argument("pod", shell_complete=completion.pending_pods)
 @_namespace_options
 @_document_option
-@_connection_options
+@connection_options
 def explain(
     *,
     pod: str,
@@ -173,7 +173,7 @@ def explain(
     "--node", metavar="NODE", shell_complete=completion.nodes, help="Check this node and its services only."
 )
 @_document_option
-@_connection_options
+@connection_options
 def doctor(*, node: str | None, output: str | None, kubeconfig: str | None, context: str | None) -> int:
     """Check the installation, from the scheduler to the GPUs.
 
@@ -218,7 +218,7 @@ def doctor(*, node: str | None, output: str | None, kubeconfig: str | None, cont
 )
 @_CLUSTER
 @_document_option
-@_connection_options
+@connection_options
 def recommend(  # noqa: PLR0913 - the flags
     *,
     namespace: str | None,
@@ -276,7 +276,7 @@ def recommend(  # noqa: PLR0913 - the flags
 @click.option("--prometheus", type=UrlType(), metavar="URL", required=True, help="Where the series are.")
 @_CLUSTER
 @click.option("-o", "--output", type=click.Choice(["json", "yaml", "csv"]), help="Output format.")
-@_connection_options
+@connection_options
 def report(  # noqa: PLR0913 - the flags
     *,
     namespace: str | None,
@@ -351,7 +351,7 @@ def report(  # noqa: PLR0913 - the flags
     type=click.Choice(["json", "yaml"]),
     help="json: the report; yaml: the converted manifests.",
 )
-@_connection_options
+@connection_options
 def migrate(  # noqa: PLR0913 - the flags
     *,
     namespace: str | None,

@@ -13,6 +13,7 @@ from gpushare.cli.lazy import CONTEXT, VERSION, Lazy, LazyGroup, run
 TOOLS: Final = {
     "inspect": Lazy("gpushare.cli.commands:inspect", "Show allocated and total GPU memory of nodes."),
     "top": Lazy("gpushare.cli.commands:top", "Show GPUs by node, or their usage by pod."),
+    "board": Lazy("gpushare.cli.board.command:board", "Show GPUs, pods and idle memory in the browser."),
     "limits": Lazy("gpushare.cli.commands:limits", "Show the memory limits of containers and their usage."),
     "doctor": Lazy("gpushare.cli.commands:doctor", "Check the installation, from scheduler to GPUs."),
     "explain": Lazy("gpushare.cli.commands:explain", "Explain why a pod is pending, and what helps."),

@@ -97,6 +97,7 @@ _CHECKS: dict[str, Callable[[], str]] = {
     "apt": lambda: "" if shutil.which("apt-get") else "there is no apt-get: this is not Debian",
     "arm64-compiler": _arm64_compiler,
     "arm64-emulator": lambda: _program("qemu-aarch64", "qemu-user"),
+    "chromium": lambda: _program("chromium", "chromium"),
     "compiler": lambda: _program("gcc", "gcc"),
     "hosts": _hosts,
     "images": _images,

@@ -25,9 +25,14 @@ class Mirror(Generic[T]):
         self._follower: Follower[T] = Follower(client, resource, self)
         self.run = self._follower.run
 
+    @property
+    def lost_s(self) -> float:
+        """The seconds since the watch was lost; 0 while it works."""
+        return self._follower.lost_s
+
     def latest(self, stale_s: float) -> tuple[T, ...] | None:
         """Return all objects; None before the first list, or if the watch was lost for over ``stale_s``."""
-        known = self.listed.is_set() and self._follower.lost_s <= stale_s
+        known = self.listed.is_set() and self.lost_s <= stale_s
         return tuple(self.objects.values()) if known else None
 
     def changed(self, batch: Iterable[Upserted[T] | Deleted]) -> None:

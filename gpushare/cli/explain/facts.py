@@ -64,8 +64,8 @@ async def _with_cluster(client: KubeClient, facts: Facts) -> Facts:
     raw_nodes, raw_pods, unhealthy, cgpu_pods = await asyncio.gather(
         _allowed(client, NODES, {}, notes, "nodes"),
         _allowed(client, PODS, {"fieldSelector": RUNNING}, notes, "pods of all namespaces"),
-        _unhealthy(client, notes),
-        _cgpu_pods(client),
+        read_unhealthy(client, notes),
+        read_cgpu_pods(client),
     )
     if raw_nodes is None or raw_pods is None:
         return replace(facts, books=None, notes=tuple(notes))
@@ -88,7 +88,8 @@ async def _allowed(
         return None
 
 
-async def _unhealthy(client: KubeClient, notes: list[str]) -> dict[str, frozenset[int]]:
+async def read_unhealthy(client: KubeClient, notes: list[str]) -> dict[str, frozenset[int]]:
+    """The indices of unhealthy GPUs by node; a missing right is added to ``notes``. Raises ApiError."""
     raw = await _allowed(client, _CONFIG_MAPS, {}, notes, f"ConfigMaps in {SYSTEM_NAMESPACE}")
     return unhealthy_by_node([_decoded(each, WireConfigMap) for each in raw or ()])
 
@@ -104,7 +105,8 @@ def unhealthy_by_node(config_maps: Iterable[WireConfigMap]) -> dict[str, frozens
     }
 
 
-async def _cgpu_pods(client: KubeClient) -> int:
+async def read_cgpu_pods(client: KubeClient) -> int:
+    """As ``cgpu_pods_of``; the default without the right to list pods of kube-system. Raises ApiError."""
     query = {"labelSelector": f"component={EXTENDER_NAME}"}
     raws = await _allowed(client, _SYSTEM_PODS, query, [], "")
     return cgpu_pods_of(_decoded(raw, SystemPod) for raw in raws or ())

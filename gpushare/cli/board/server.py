@@ -1,0 +1,96 @@
+"""Serves the page and the document on loopback."""
+
+import asyncio
+import secrets
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from importlib.resources import files
+from typing import Final
+
+from aiohttp import web
+
+from gpushare.cli.board.routes import HOME, Board, Document, File, respond
+from gpushare.cli.board.watching import Watched
+from gpushare.cli.cluster import ApiSource
+from gpushare.errors import first_of
+from gpushare.runtime.http import Request
+from gpushare.runtime.listener import bind_socket
+
+LOOPBACK: Final = "127.0.0.1"
+_FILES: Final = {
+    HOME: ("board.html", "text/html; charset=utf-8"),
+    "/board.css": ("board.css", "text/css; charset=utf-8"),
+    "/board.js": ("board.js", "text/javascript; charset=utf-8"),
+    "/icon.svg": ("icon.svg", "image/svg+xml"),
+}
+
+
+def serve(
+    source: ApiSource, port: int, announce: Callable[[str], None], report: Callable[[str], None]
+) -> None:
+    """Serves until interrupted. ``announce`` gets the URL once the page can be opened.
+
+    ``port`` 0 is any free port. Raises ConfigError, and ApiError if nodes and pods cannot be listed.
+    """
+    with bind_socket(LOOPBACK, port) as listener:
+        try:
+            asyncio.run(_serve(source, listener, announce, report))
+        except ExceptionGroup as group:
+            raise first_of(group) from group
+
+
+async def _serve(
+    source: ApiSource,
+    listener: socket.socket,
+    announce: Callable[[str], None],
+    report: Callable[[str], None],
+) -> None:
+    async with await source.client() as client:
+        cluster = Watched(client, report)
+        await cluster.check()
+        async with asyncio.TaskGroup() as tasks:
+            for job in cluster.jobs():
+                tasks.create_task(job)
+            await cluster.built.wait()
+            async with serving(listener, lambda: cluster.document) as url:
+                announce(url)
+                await asyncio.Event().wait()
+
+
+@asynccontextmanager
+async def serving(listener: socket.socket, document: Callable[[], Document]) -> AsyncIterator[str]:
+    """Serves the page with the present document; yields the URL with a new token."""
+    port = listener.getsockname()[1]
+    served = Board(_page(), secrets.token_urlsafe(24), port)
+    runner = web.ServerRunner(web.Server(_handler(served, document), access_log=None))
+    await runner.setup()
+    try:
+        await web.SockSite(runner, listener).start()
+        yield f"http://{LOOPBACK}:{port}{HOME}?token={served.token}"
+    finally:
+        await runner.cleanup()
+
+
+def _page() -> dict[str, File]:
+    folder = files("gpushare.cli.board") / "page"
+    return {path: File((folder / name).read_bytes(), kind) for path, (name, kind) in _FILES.items()}
+
+
+def _handler(
+    served: Board, document: Callable[[], Document]
+) -> Callable[[web.BaseRequest], Awaitable[web.Response]]:
+    async def handle(request: web.BaseRequest) -> web.Response:
+        found = respond(served, document(), _request(request))
+        response = web.Response(body=found.body, status=found.status, headers=dict(found.headers))
+        if found.content_type:
+            response.headers["content-type"] = found.content_type
+        return response
+
+    return handle
+
+
+def _request(request: web.BaseRequest) -> Request:
+    names = {name.lower() for name in request.headers}
+    headers = {name.encode(): "\n".join(request.headers.getall(name)).encode() for name in names}
+    return Request(request.method, request.path, headers, None, keep_alive=True, query=request.query_string)
