@@ -55,16 +55,17 @@ def read_board_node(raw: Raw | bytes) -> BoardNode | Malformed:
 
 def read_board_pod(raw: Raw | bytes) -> BoardPod | Malformed | None:
     """A pod; None if it requests no GPU, or is unbound and requests only whole GPUs."""
-    record = read_pod(raw)
-    if isinstance(record, Malformed):
-        return record
     try:
         wire = _decode_pod(raw)
         core = pod_of(wire)
+        record = read_pod(raw) if wire.spec.node_name else None
+        if isinstance(record, Malformed):
+            return record
         if record is None and core is None:
             return None
         details = None if record else _decode_pending(raw)
         owner = _decode_owned(raw).owner
     except msgspec.DecodeError as error:
-        return Malformed(f"pod: {error}")
+        named = read_pod(raw)
+        return named if isinstance(named, Malformed) else Malformed(f"a pod cannot be read: {error}")
     return BoardPod(wire.metadata.namespace, wire.metadata.name, owner, record, core, details)

@@ -155,22 +155,27 @@ def _measured(shared: list[NodeView], live: Live) -> dict[str, Any]:
 
 
 def _node(item: dict[str, Any], view: NodeView, node: BoardNode, seen: Snapshot) -> dict[str, Any]:
-    """The item of ``inspect``, with usage and states."""
+    """The item of ``inspect``, with usage and states; its pods are in the list of all pods only."""
     now = seen.live.now(view.name)
     cordoned = cordoned_cards(node.details.metadata.annotations)
     unhealthy = seen.unhealthy.get(view.name, frozenset())
     cards = [
         {**shown, **_gpu_usage(card, now), "state": gpu_state(view, card, cordoned, unhealthy)}
-        for shown, card in zip(item["cards"], view.cards, strict=True)
+        for shown, card in zip(map(_without_pods, item["cards"]), view.cards, strict=True)
     ]
     return {
-        **item,
+        **_without_pods(item),
         "cards": cards,
+        "pending": _without_pods(item["pending"]),
         "percent": percent(view.used, view.total),
         "cordoned": node.details.spec.unschedulable,
         "reported": seen.live.last_at(view.name),
         "current": now is not None,
     }
+
+
+def _without_pods(item: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in item.items() if key not in ("pods", "wholeCardPods")}
 
 
 def _gpu_usage(card: Card, now: NodeUsage | None) -> dict[str, Any]:

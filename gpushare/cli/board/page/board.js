@@ -103,10 +103,9 @@ function cardsOf(node) {
 
 function nodeMatches(node) {
   const { node: text, namespace, only } = view.filter;
-  const holds = (pods) => pods.some((pod) => pod.namespace === namespace);
   return (
     node.name.includes(text) && cardsOf(node).length > 0 && (!only || hasProblem(node)) &&
-    (!namespace || holds(node.pending.pods) || node.cards.some((card) => holds(card.pods)))
+    (!namespace || node.namespaces.includes(namespace))
   );
 }
 
@@ -382,6 +381,24 @@ function lostText(lost) {
   return lost ? `No data from the API server since ${clock(lost.since, true)}. The figures are of that time. ${lost.reason}` : "";
 }
 
+/** The document with the pods of each GPU, and the namespaces of each node. */
+function joined(board) {
+  const cards = new Map();
+  const nodes = new Map(board.nodes.map((node) => [node.name, node]));
+  for (const node of board.nodes) {
+    node.namespaces = [];
+    for (const card of node.cards) {
+      card.pods = [];
+      cards.set(`${card.index} ${node.name}`, card);
+    }
+  }
+  for (const { namespace, name, node, gpus } of board.pods) {
+    nodes.get(node).namespaces.push(namespace);
+    for (const [index, used] of Object.entries(gpus)) cards.get(`${index} ${node}`).pods.push({ namespace, name, used });
+  }
+  return board;
+}
+
 let answeredAt = Date.now() / 1000;
 
 /** Whether the process of the board has answered, with new data or not. */
@@ -389,7 +406,7 @@ async function read() {
   const response = await fetch("/data", { headers: { "If-None-Match": view.tag }, cache: "no-store" });
   if (response.status !== 304 && response.status !== 200) return false;
   if (response.status === 200) {
-    view.board = await response.json();
+    view.board = joined(await response.json());
     view.tag = response.headers.get("ETag");
     view.isNew = true;
   }
