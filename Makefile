@@ -227,6 +227,10 @@ up: setup ## Deploy a stack to its cluster; STACK=<name>
 	$(NEED_STACK)
 	@PATH="$(PULUMI_PATH)" pulumi up --yes --skip-preview $(PULUMI_FLAGS)
 
+.PHONY: board-pictures
+board-pictures: packages setup ## Take the pictures of the board in the documentation, in Chromium
+	@$(BIN)/python -m tests.process.cli.board.pictures
+
 .PHONY: monitoring
 monitoring: setup ## Generate rules, alerts and dashboards in components/monitoring
 	@$(BIN)/python -W ignore::DeprecationWarning -m tools.monitoring_files

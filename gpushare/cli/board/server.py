@@ -18,6 +18,7 @@ from gpushare.runtime.http import Request
 from gpushare.runtime.listener import bind_socket
 
 LOOPBACK: Final = "127.0.0.1"
+_GRACE_S: Final = 0.5
 _FILES: Final = {
     HOME: ("board.html", "text/html; charset=utf-8"),
     "/board.css": ("board.css", "text/css; charset=utf-8"),
@@ -63,7 +64,8 @@ async def serving(listener: socket.socket, document: Callable[[], Document]) -> 
     """Serves the page with the present document; yields the URL with a new token."""
     port = listener.getsockname()[1]
     served = Board(_page(), secrets.token_urlsafe(24), port)
-    runner = web.ServerRunner(web.Server(_handler(served, document), access_log=None))
+    server = web.Server(_handler(served, document), access_log=None)
+    runner = web.ServerRunner(server, shutdown_timeout=_GRACE_S)
     await runner.setup()
     try:
         await web.SockSite(runner, listener).start()

@@ -60,6 +60,7 @@ def test_explain_and_doctor_need_no_libraries_of_the_daemons() -> None:
         ["top"],
         ["top", "node"],
         ["top", "pod"],
+        ["board"],
         ["limits"],
         ["explain"],
         ["doctor"],

@@ -94,8 +94,8 @@ def test_usage_is_that_of_top() -> None:
         for node in found["nodes"]
         for card in node["cards"]
     }
-    for key, numbers in cards(series, UsageFilter()).rows:
-        assert shown_cards[key] == numbers[:3]
+    for (name, index), numbers in cards(series, UsageFilter()).rows:
+        assert shown_cards[name, index] == numbers[:3]
     used = {(pod["namespace"], pod["name"]): pod["usedBytes"] for pod in found["pods"]}
     for (namespace, name, *_), numbers in containers(series, UsageFilter()).rows:
         assert used[namespace, name] == numbers[0]

@@ -1,0 +1,176 @@
+"""``gpushare board`` as a process, against a FAKE of the API server."""
+
+import asyncio
+import json
+import signal
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+import pytest_asyncio
+from aiohttp import web
+
+from testbed import until
+from tests.builders.boards import GIB, example
+from tests.unit.cli.fakes import Api, call, kubeconfig
+
+pytestmark = pytest.mark.asyncio
+
+PODS = "/api/v1/pods"
+HINT = "Open this URL in a browser on this machine. Ctrl-C ends the board.\n"
+Served = tuple[Api, web.AppRunner]
+
+
+class Running:
+    """The process, and a client that has opened its URL."""
+
+    def __init__(self, process: asyncio.subprocess.Process, url: str, session: aiohttp.ClientSession) -> None:
+        self.process = process
+        self.url = url
+        self.home = url.partition("?")[0]
+        self.session = session
+
+    async def get(self, path: str, **headers: str) -> tuple[int, bytes]:
+        named = {name.replace("_", "-"): text for name, text in headers.items()}
+        async with self.session.get(f"{self.home}{path}", headers=named) as response:
+            assert "default-src 'none'" in response.headers["content-security-policy"]
+            return response.status, await response.read()
+
+    async def document(self) -> dict[str, Any]:
+        status, body = await self.get("data")
+        assert status == 200
+        found: dict[str, Any] = json.loads(body)
+        return found
+
+    async def end(self, number: signal.Signals = signal.SIGINT) -> tuple[int | None, str]:
+        """Exit code and stderr."""
+        self.process.send_signal(number)
+        _, err = await self.process.communicate()
+        return self.process.returncode, err.decode()
+
+
+@asynccontextmanager
+async def running(api: Api) -> AsyncIterator[Running]:
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "gpushare", "board", "--kubeconfig", api.kubeconfig),
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    try:
+        assert process.stdout
+        url = (await process.stdout.readline()).decode().strip()
+        # The cookies of an address without a name are kept only if asked for.
+        async with aiohttp.ClientSession(cookie_jar=aiohttp.CookieJar(unsafe=True)) as session:
+            async with session.get(url) as response:
+                assert (response.status, str(response.url)) == (200, url.partition("?")[0])
+            yield Running(process, url, session)
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+
+
+@pytest_asyncio.fixture
+async def cluster(tmp_path: Path) -> AsyncIterator[Served]:
+    """The example cluster."""
+    served, made = Api(), example()
+    served.nodes, served.pods, served.page_size = made.nodes, made.pods, 1000
+    served.exporters = made.exporters
+    runner = web.AppRunner(served.application(), handler_cancellation=True, shutdown_timeout=0.1)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    host, port = runner.addresses[0][:2]
+    served.url = f"http://{host}:{port}"
+    served.kubeconfig = kubeconfig(tmp_path, served.url)
+    yield served, runner
+    await runner.cleanup()
+
+
+async def test_its_figures_are_those_of_inspect_and_top(cluster: Served) -> None:
+    api, _ = cluster
+    async with running(api) as board:
+
+        async def measured() -> dict[str, Any] | None:
+            found = await board.document()
+            return found if found["asked"] else None
+
+        found = await until(measured, "the exporters to be read")
+        _, out, _ = await call(api, "inspect", "-o", "json")
+        items = {item["name"]: item for item in json.loads(out)["items"]}
+        shown = {node["name"]: (node["used"], node["total"]) for node in found["nodes"]}
+        assert shown == {name: (item["used"], item["total"]) for name, item in items.items()}
+        _, out, _ = await call(api, "top", "pod", "-A", "-o", "json")
+        used = {(each["namespace"], each["pod"]): each["usedBytes"] for each in json.loads(out)["items"]}
+        silent = {(pod["namespace"], pod["name"]): None for pod in found["pods"] if pod["usedBytes"] is None}
+        assert {(p["namespace"], p["name"]): p["usedBytes"] for p in found["pods"]} == used | silent
+        assert found["used"]["memoryBytes"] == 988 * GIB
+        assert any("e-gpu-t4-3" in note for note in found["notes"])
+        assert await board.end() == (130, f"{HINT}\n")
+
+
+async def test_changes_of_the_cluster_arrive(cluster: Served) -> None:
+    api, _ = cluster
+    async with running(api) as board:
+        gone = next(pod for pod in api.pods if pod["metadata"]["name"] == "tts")
+        await api.news.put({"type": "DELETED", "object": gone})
+
+        async def fewer() -> bool:
+            return "tts" not in {pod["name"] for pod in (await board.document())["pods"]}
+
+        await until(fewer, "the deleted pod to disappear")
+
+
+async def test_nothing_without_the_token_or_for_another_host(cluster: Served) -> None:
+    api, _ = cluster
+    async with running(api) as board:
+        for path in ("", "data", "board.js"):
+            assert (await board.get(path))[0] == 200
+            assert (await board.get(path, host="evil.example"))[0] == 403
+            assert (await board.get(path, origin="http://evil.example"))[0] == 403
+        async with aiohttp.ClientSession() as stranger:
+            for url in (board.home, f"{board.home}data", f"{board.home}?token=guessed"):
+                async with stranger.get(url) as response:
+                    assert response.status == 403
+        assert b"token" not in (await board.get("data"))[1]
+
+
+async def test_a_lost_api_server_is_stated_without_a_traceback(cluster: Served) -> None:
+    api, runner = cluster
+    async with running(api) as board:
+        before = await board.document()
+        assert before["lost"] is None
+        await runner.cleanup()
+
+        async def lost() -> dict[str, Any] | None:
+            found = await board.document()
+            return found if found["lost"] else None
+
+        found = await until(lost, "the board to notice", 60)
+        assert "watch of " in found["lost"]["reason"]
+        assert [node["used"] for node in found["nodes"]] == [node["used"] for node in before["nodes"]]
+        _, err = await board.end()
+        assert "Traceback" not in err
+
+
+async def test_without_the_right_to_list_pods_it_fails_in_one_line(
+    cluster: Served,
+) -> None:
+    api, _ = cluster
+    api.forbidden = {PODS}
+    code, out, err = await call(api, "board")
+    assert (code, out) == (1, "")
+    assert err == f'Error: User "test" cannot list resource at {PODS}\n'
+
+
+async def test_a_port_in_use_is_named(cluster: Served) -> None:
+    api, _ = cluster
+    port = api.url.rpartition(":")[2]
+    assert await call(api, "board", "--port", port) == (
+        1,
+        "",
+        f"Error: cannot listen on 127.0.0.1:{port}: Address already in use\n",
+    )

@@ -1,0 +1,306 @@
+"""The page in a real browser: it draws, filters, works with the keyboard, and takes names as text only."""
+
+import json
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from itertools import product
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from gpushare.cli.board.snapshot import Lost
+from tests.builders.boards import Cluster, example, large
+from tests.process.cli.board.fixtures import Page, page_of, served
+from tests.support.chromium import Tab, chromium
+
+pytestmark = [
+    pytest.mark.needs("chromium"),
+    pytest.mark.asyncio(loop_scope="module"),
+]
+
+ROWS = """[...document.querySelectorAll('#{} tbody tr')].map(
+  (row) => [...row.cells].map((cell) => cell.innerText.trim()))"""
+NAMES = "[...document.querySelectorAll('#gpus tbody th')].map((cell) => cell.innerText.split('\\n')[0])"
+FOCUSED = "document.activeElement.id || document.activeElement.className || document.activeElement.tagName"
+COLOURS = """(() => {
+  const canvas = document.createElement("canvas").getContext("2d");
+  const style = getComputedStyle(document.documentElement);
+  return Object.fromEntries(%s.map((name) => {
+    canvas.fillStyle = style.getPropertyValue(name).trim();
+    return [name, canvas.fillStyle];
+  }));
+})()"""
+TEXTS, BACKGROUNDS = ("--text", "--muted", "--red", "--amber"), ("--page", "--panel", "--hover")
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def tab() -> AsyncIterator[Tab]:
+    async with chromium() as found:
+        await found.emulate(1360, 1100)
+        yield found
+
+
+class Shown:
+    """A page that is open in the browser."""
+
+    def __init__(self, page: Page, tab: Tab) -> None:
+        self.page = page
+        self.tab = tab
+
+    async def rows(self, table: str) -> list[list[str]]:
+        found: list[list[str]] = await self.tab.evaluate(ROWS.format(table))
+        return found
+
+    async def choose(self, field: str, value: str) -> None:
+        """As a user who types or selects."""
+        script = f"(() => {{ const field = document.getElementById('{field}'); field.value = {value!r}; "
+        script += "field.dispatchEvent(new Event('input', { bubbles: true })); })()"
+        await self.tab.evaluate(script)
+
+    async def nodes(self) -> list[str]:
+        found: list[str] = await self.tab.evaluate(NAMES)
+        return found
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def open_page(tab: Tab) -> AsyncIterator[Shown]:
+    page = page_of(example())
+    async with served(page) as url:
+        yield await opened(page, url, tab)
+        await tab.open("about:blank")
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def shown(open_page: Shown) -> AsyncIterator[Shown]:
+    """The page of the example, without a filter."""
+    before = open_page.page.document
+    yield open_page
+    assert open_page.tab.problems == []
+    open_page.page.document = before
+    await open_page.tab.evaluate("document.getElementById('reset').click()")
+    await open_page.tab.wait(f"view.tag === '\"{before.tag}\"'")
+
+
+async def opened(page: Page, url: str, tab: Tab) -> Shown:
+    await tab.open(url)
+    await tab.wait("document.readyState === 'complete' && document.querySelectorAll('#tiles div').length > 0")
+    return Shown(page, tab)
+
+
+async def test_it_draws_what_the_document_has(shown: Shown) -> None:
+    rows = await shown.rows("gpus")
+    assert len(rows) == 26
+    [over] = [row for row in rows if "over-committed" in row]
+    assert over[0].split("\n") == ["gpu-t4-2", "16 / 28 GiB (57 %)", "share · Tesla T4"]
+    assert over[1:] == [
+        "0",
+        "",
+        "16 / 14 GiB",
+        "14.0 GiB",
+        "–",
+        "98 %",
+        "over-committed",
+        "asr-batch, asr-live",
+    ]
+    silent = next(row for row in rows if "tts" in row)
+    assert silent[4] == "no data"
+    tiles = await shown.tab.evaluate("document.getElementById('tiles').innerText")
+    assert "724 / 1,016 GiB" in tiles
+    assert "1 node without data" in tiles
+    pending = await shown.rows("pending")
+    assert [row[1:3] for row in pending] == [["finetune-70b", "60 GiB"], ["jupyter-3", "96 GiB"]]
+    assert (await shown.rows("idle"))[0][1] == "job/eval"
+    assert len(await shown.rows("pods")) == 33
+
+
+async def test_it_asks_only_its_own_server_and_the_token_leaves_the_address(shown: Shown) -> None:
+    assert "token" not in await shown.tab.evaluate("location.href")
+    origin = await shown.tab.evaluate("location.origin")
+    assert {url for url in shown.tab.requests if not url.startswith(origin)} == set()
+    assert await shown.tab.evaluate("document.cookie") == ""
+
+
+async def test_filters(shown: Shown) -> None:
+    await shown.choose("node", "a10")
+    assert await shown.nodes() == ["gpu-a10-1", "gpu-a10-2"]
+    assert {row[3] for row in await shown.rows("pods")} == {"gpu-a10-1", "gpu-a10-2"}
+    await shown.choose("node", "")
+    await shown.choose("namespace", "notebooks")
+    assert await shown.nodes() == ["gpu-t4-1"]
+    assert {row[0] for row in await shown.rows("pods")} == {"notebooks"}
+    assert [row[1] for row in await shown.rows("pending")] == ["jupyter-3"]
+    assert [row[1] for row in await shown.rows("idle")] == ["statefulset/jupyter"]
+    await shown.choose("namespace", "")
+    await shown.choose("model", "Tesla V100-SXM2-32GB")
+    assert await shown.nodes() == ["gpu-v100-1"]
+    await shown.tab.evaluate("document.getElementById('reset').click()")
+    await shown.tab.wait("document.querySelectorAll('#gpus tbody').length === 7")
+    await shown.tab.evaluate("document.getElementById('only').click()")
+    assert await shown.nodes() == ["gpu-t4-2", "gpu-t4-3", "gpu-v100-1"]
+    assert "3 nodes shown" in await shown.tab.evaluate("document.getElementById('matches').textContent")
+
+
+async def test_the_keyboard_reaches_everything_in_the_order_of_the_page(shown: Shown) -> None:
+    order = []
+    await shown.tab.evaluate("document.body.prepend(document.querySelector('.skip'))")  # focus begins there
+    for _ in range(9):
+        await shown.tab.press("Tab")
+        order.append(await shown.tab.evaluate(FOCUSED))
+    assert order[:6] == ["skip", "node", "namespace", "model", "only", "reset"]
+    assert order[6:9] == ["scroll", "SUMMARY", "SUMMARY"]
+    await shown.tab.press("Enter")
+    assert await shown.tab.evaluate("document.activeElement.parentElement.open")
+    await shown.tab.press("/")
+    assert await shown.tab.evaluate(FOCUSED) == "node"
+    for key in "v100":
+        await shown.tab.press(key)
+    assert await shown.nodes() == ["gpu-v100-1"]
+
+
+async def test_a_new_document_keeps_focus_and_what_is_open(shown: Shown) -> None:
+    await shown.tab.evaluate("document.querySelector('#pending summary').focus()")
+    await shown.tab.press("Enter")
+    made = example()
+    made.add_pod("speech/new", "gpu-t4-1", 0, 1)
+    shown.page.show(made.snapshot(time.time()))
+    await shown.tab.wait("document.getElementById('pods').innerText.includes('new')")
+    assert await shown.tab.evaluate("document.activeElement === document.querySelector('#pending summary')")
+    assert await shown.tab.evaluate("document.querySelector('#pending details').open")
+
+
+async def test_tables_and_bars_have_names_for_a_screen_reader(shown: Shown) -> None:
+    found = await shown.tab.command("Accessibility.getFullAXTree")
+    nodes = [(each["role"]["value"], each.get("name", {}).get("value", "")) for each in found["nodes"]]
+    regions = [name for role, name in nodes if role == "region"]
+    for name in ("Pending pods 2", "Nodes and GPUs 7", "Allocated and idle 10", "Pods 33"):
+        assert name in regions
+    assert ("image", "16 of 14 GiB allocated, used 14.0 GiB, no limit") in nodes
+    assert any(role == "image" and name.startswith("Last hour of the whole cluster.") for role, name in nodes)
+    assert {
+        name for role, name in nodes if role in ("columnheader", "checkbox", "searchbox", "combobox")
+    } >= {
+        *("Node", "GPU", "State", "Only problems", "Namespace", "Model"),
+    }
+    unnamed = [
+        role for role, name in nodes if role in ("button", "searchbox", "combobox", "table") and not name
+    ]
+    assert unnamed == []
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+async def test_texts_have_contrast_in_both_colour_schemes(shown: Shown, scheme: str) -> None:
+    await shown.tab.emulate(1360, 1100, scheme)
+    colours = await shown.tab.evaluate(COLOURS % json.dumps([*TEXTS, *BACKGROUNDS]))
+    for text, background in product(TEXTS, BACKGROUNDS):
+        assert contrast(colours[text], colours[background]) >= 4.5, (text, background)
+
+
+def contrast(one: str, other: str) -> float:
+    """The contrast ratio of WCAG 2.2 of two colours such as ``#1c2128``."""
+    low, high = sorted(map(luminance, (one, other)))
+    return (high + 0.05) / (low + 0.05)
+
+
+def luminance(colour: str) -> float:
+    parts = (int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5))
+    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+    return sum(weight * part for weight, part in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
+
+
+async def test_light_and_dark_pictures_differ(shown: Shown) -> None:
+    pictures = []
+    for scheme in ("dark", "light"):
+        await shown.tab.emulate(1360, 1100, scheme)
+        pictures.append(await shown.tab.picture())
+    assert pictures[0] != pictures[1]
+    assert min(map(len, pictures)) > 50_000
+
+
+async def test_on_a_narrow_screen_only_tables_scroll_sideways(shown: Shown) -> None:
+    await shown.tab.emulate(400, 800)
+    assert await shown.tab.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    await shown.tab.emulate(1360, 1100)
+
+
+async def test_a_lost_api_server_is_stated_and_the_figures_stay(shown: Shown) -> None:
+    seen = example().snapshot(time.time())
+    shown.page.show(replace(seen, lost=Lost(time.time() - 90, "connection refused")))
+    text = await shown.tab.wait(
+        "!document.getElementById('lost').hidden && document.getElementById('lost').innerText"
+    )
+    assert text.startswith("No data from the API server since ")
+    assert text.endswith("connection refused")
+    assert await shown.tab.evaluate("document.getElementById('live').textContent") == "Not live"
+    assert "724 / 1,016 GiB" in await shown.tab.evaluate("document.getElementById('tiles').innerText")
+    shown.page.show(seen)
+    await shown.tab.wait("document.getElementById('lost').hidden")
+
+
+@asynccontextmanager
+async def other(page: Page, tab: Tab) -> AsyncIterator[Shown]:
+    """Another page in the same browser."""
+    async with served(page) as url:
+        yield await opened(page, url, tab)
+        assert tab.problems == []
+        await tab.open("about:blank")
+
+
+HOSTILE = [
+    "<img src=x onerror=alert(1)>",
+    "\"'><script>alert(1)</script>",
+    "</td></table><h1>x",
+    "javascript:alert(1)",
+    "${alert(1)}",
+    "__proto__",
+    "constructor",
+    "\u202egnp.exe",
+]
+
+
+async def test_hostile_names_are_text(tab: Tab) -> None:
+    made = Cluster()
+    for number, text in enumerate(HOSTILE):
+        made.add_node(text, text, [14])
+        made.add_pod("a/p", text, 0, 4, owner=(text, text))
+        made.pods[-1]["metadata"] |= {"name": text, "namespace": text, "uid": f"uid-{number}"}
+        made.add_pending("a/q", 20, text)
+        made.pods[-1]["metadata"] |= {"name": text, "namespace": text, "uid": f"pending-{number}"}
+    page = Page(made.snapshot(time.time()))
+    async with other(page, tab) as shown:
+        assert await shown.nodes() == sorted(HOSTILE)
+        assert sorted(row[1] for row in await shown.rows("pending")) == sorted(HOSTILE)
+        for text in HOSTILE:
+            await shown.choose("namespace", text)
+            assert [row[1] for row in await shown.rows("pods")] == [text]
+        assert await tab.evaluate("document.querySelectorAll('img, h1 ~ h1, main script').length") == 0
+        assert await tab.evaluate("document.scripts.length") == 1
+
+
+async def test_the_end_of_the_board_is_stated(tab: Tab) -> None:
+    page = page_of(example())
+    async with served(page) as url:
+        await opened(page, url, tab)
+    text = await tab.wait(
+        "!document.getElementById('lost').hidden && document.getElementById('lost').innerText"
+    )
+    assert text.startswith("No data since ")
+    assert "Run kubectl gpushare board again" in text
+    await tab.open("about:blank")
+    tab.problems.clear()  # refused connections
+
+
+async def test_a_thousand_nodes_are_a_page_of_fifty(tab: Tab) -> None:
+    page = Page(large(1000, gpus=1).snapshot(time.time()))
+    async with other(page, tab) as shown:
+        assert len(await shown.nodes()) == 50
+        assert await tab.evaluate("document.querySelectorAll('*').length") < 5000
+        await shown.choose("node", "node-0999")
+        assert await shown.nodes() == ["node-0999"]
+        await shown.choose("node", "")
+        more: Any = await tab.evaluate("document.querySelector('[data-more=nodes]').textContent")
+        assert more == "Show 100 more of 1,000 nodes"
+        await tab.evaluate("document.querySelector('[data-more=nodes]').click()")
+        assert len(await shown.nodes()) == 150
