@@ -1,4 +1,4 @@
-"""doctor and explain on a real control plane and kubelet: a healthy chain, a pending pod, a stopped extender.
+"""doctor, explain and board on a real control plane and kubelet: a healthy chain, a pending pod, faults.
 
 The services are processes of the node. A pod with the host network stands for each, so that the API server
 reaches their metrics at its address.
@@ -30,6 +30,7 @@ from testbed.daemons.extender import ACCOUNT, ExtenderSpec, component_config, gr
 from testbed.kubelets import KubeletSpec
 from testbed.nvml import card
 from testbed.system.process import Process
+from tests.fixtures.boards import running_board
 from tests.fixtures.gpu_nodes import SHARING, container, pod, running
 
 pytestmark = [pytest.mark.integration, pytest.mark.needs("kubelet"), pytest.mark.asyncio(loop_scope="module")]
@@ -120,6 +121,35 @@ async def test_a_pending_pod_is_explained_and_runs_after_the_remedy(installation
     code, found = await installation.run("explain", "big")
     assert code == 0
     assert found["summary"].startswith("it has node gpu-1 with 8 units of GPU ")
+
+
+async def test_the_board_shows_what_inspect_and_explain_say(installation: Installation) -> None:
+    await installation.bed.create_pods([pod("bigger", container(15))])
+    program = (console_script("kubectl-gpushare"), "board", "--kubeconfig", str(installation.bed.kubeconfig))
+    async with running_board(*program) as board:
+
+        async def settled() -> Any:
+            shown = await board.document()
+            _, found = await installation.run("inspect")
+            [inspected] = found["items"]
+            _, answer = await installation.run("explain", "bigger")
+            waits = [each["name"] for each in shown["pending"] if each["state"] == "waits-for-gpu"]
+            return (shown, inspected, answer) if shown["measured"] == 1 and waits == ["bigger"] else None
+
+        shown, inspected, answer = await until(settled, "the board to show the pending pod and the usage", 90)
+    [node] = shown["nodes"]
+    for key in ("name", "mode", "unit", "total", "used"):
+        assert node[key] == inspected[key]
+    placed = {(each["uid"], index): units for each in shown["pods"] for index, units in each["gpus"].items()}
+    for own, same in zip(node["cards"], inspected["cards"], strict=True):
+        assert own["memoryBytes"] > 0
+        for key in ("used", "total", "healthy"):
+            assert own[key] == same[key]
+        for each in same["pods"]:
+            assert placed[each["uid"], str(own["index"])] == each["used"]
+    [waiting] = shown["pending"]
+    assert (waiting["reason"], waiting["remedies"]) == (answer["summary"], answer["remedies"])
+    await installation.bed.kubectl("delete", "pod", "bigger")
 
 
 async def test_a_healthy_chain(installation: Installation) -> None:

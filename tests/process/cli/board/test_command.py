@@ -1,11 +1,9 @@
 """``gpushare board`` as a process, against a FAKE of the API server."""
 
-import asyncio
 import json
-import signal
 import sys
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +14,7 @@ from aiohttp import web
 
 from testbed import until
 from tests.builders.boards import GIB, example
+from tests.fixtures.boards import Running, running_board
 from tests.unit.cli.fakes import Api, call, kubeconfig
 
 pytestmark = pytest.mark.asyncio
@@ -25,53 +24,8 @@ HINT = "Open this URL in a browser on this machine. Ctrl-C ends the board.\n"
 Served = tuple[Api, web.AppRunner]
 
 
-class Running:
-    """The process, and a client that has opened its URL."""
-
-    def __init__(self, process: asyncio.subprocess.Process, url: str, session: aiohttp.ClientSession) -> None:
-        self.process = process
-        self.url = url
-        self.home = url.partition("?")[0]
-        self.session = session
-
-    async def get(self, path: str, **headers: str) -> tuple[int, bytes]:
-        named = {name.replace("_", "-"): text for name, text in headers.items()}
-        async with self.session.get(f"{self.home}{path}", headers=named) as response:
-            assert "default-src 'none'" in response.headers["content-security-policy"]
-            return response.status, await response.read()
-
-    async def document(self) -> dict[str, Any]:
-        status, body = await self.get("data")
-        assert status == 200
-        found: dict[str, Any] = json.loads(body)
-        return found
-
-    async def end(self, number: signal.Signals = signal.SIGINT) -> tuple[int | None, str]:
-        """Exit code and stderr."""
-        self.process.send_signal(number)
-        _, err = await self.process.communicate()
-        return self.process.returncode, err.decode()
-
-
-@asynccontextmanager
-async def running(api: Api) -> AsyncIterator[Running]:
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "gpushare", "board", "--kubeconfig", api.kubeconfig),
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-    )
-    try:
-        assert process.stdout
-        url = (await process.stdout.readline()).decode().strip()
-        # The cookies of an address without a name are kept only if asked for.
-        async with aiohttp.ClientSession(cookie_jar=aiohttp.CookieJar(unsafe=True)) as session:
-            async with session.get(url) as response:
-                assert (response.status, str(response.url)) == (200, url.partition("?")[0])
-            yield Running(process, url, session)
-    finally:
-        if process.returncode is None:
-            process.kill()
-            await process.wait()
+def running(api: Api) -> AbstractAsyncContextManager[Running]:
+    return running_board(sys.executable, "-m", "gpushare", "board", "--kubeconfig", api.kubeconfig)
 
 
 @pytest_asyncio.fixture
@@ -94,7 +48,7 @@ async def test_its_figures_are_those_of_inspect_and_top(cluster: Served) -> None
     api, _ = cluster
     async with running(api) as board:
 
-        async def measured() -> dict[str, Any] | None:
+        async def measured() -> Any:
             found = await board.document()
             return found if found["asked"] else None
 
@@ -145,7 +99,7 @@ async def test_a_lost_api_server_is_stated_without_a_traceback(cluster: Served) 
         assert before["lost"] is None
         await runner.cleanup()
 
-        async def lost() -> dict[str, Any] | None:
+        async def lost() -> Any:
             found = await board.document()
             return found if found["lost"] else None
 
