@@ -16,6 +16,7 @@ from typing import Any
 
 import aiohttp
 
+from tests.support.needs import browser
 from tests.support.waiting import until
 
 FLAGS = (
@@ -111,8 +112,10 @@ class Tab:
 async def chromium() -> AsyncIterator[Tab]:
     """A new browser with an empty profile and one tab; it ends with the context."""
     with TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        program = browser()
+        assert program, "a test without the need chromium"
         process = await asyncio.create_subprocess_exec(
-            *("chromium", *FLAGS, f"--user-data-dir={folder}", "about:blank"),
+            *(program, *FLAGS, f"--user-data-dir={folder}", "about:blank"),
             stdout=asyncio.subprocess.DEVNULL,
             stderr=asyncio.subprocess.DEVNULL,
         )

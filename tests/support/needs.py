@@ -78,6 +78,11 @@ def _program(name: str, package: str) -> str:
     return "" if shutil.which(name) else f"there is no {name} (apt-get install {package})"
 
 
+def browser() -> str | None:
+    """A Chromium, as Debian, Ubuntu or Google name it."""
+    return next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+
+
 def _no_driver() -> str:
     return "this machine has an NVIDIA driver" if ctypes.util.find_library("nvidia-ml") else ""
 
@@ -97,7 +102,7 @@ _CHECKS: dict[str, Callable[[], str]] = {
     "apt": lambda: "" if shutil.which("apt-get") else "there is no apt-get: this is not Debian",
     "arm64-compiler": _arm64_compiler,
     "arm64-emulator": lambda: _program("qemu-aarch64", "qemu-user"),
-    "chromium": lambda: _program("chromium", "chromium"),
+    "chromium": lambda: "" if browser() else "there is no Chromium (apt-get install chromium)",
     "compiler": lambda: _program("gcc", "gcc"),
     "hosts": _hosts,
     "images": _images,

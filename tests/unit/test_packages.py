@@ -17,6 +17,7 @@ TOOLS = ("apt-get", "awk", "cat", "dirname", "dpkg", "grep", "mktemp", "rm", "sh
 ARCHIVE = (
     *(
         "apt-utils",
+        "chromium",
         "containernetworking-plugins",
         "gcc",
         "gcc-aarch64-linux-gnu",

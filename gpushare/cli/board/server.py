@@ -1,6 +1,7 @@
 """Serves the page and the document on loopback."""
 
 import asyncio
+import logging
 import secrets
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -9,6 +10,7 @@ from importlib.resources import files
 from typing import Final
 
 from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
 
 from gpushare.cli.board.routes import HOME, Board, Document, File, respond
 from gpushare.cli.board.watching import Watched
@@ -64,7 +66,7 @@ async def serving(listener: socket.socket, document: Callable[[], Document]) -> 
     """Serves the page with the present document; yields the URL with a new token."""
     port = listener.getsockname()[1]
     served = Board(_page(), secrets.token_urlsafe(24), port)
-    server = web.Server(_handler(served, document), access_log=None)
+    server = web.Server(_handler(served, document), access_log=None, logger=_log())
     runner = web.ServerRunner(server, shutdown_timeout=_GRACE_S)
     await runner.setup()
     try:
@@ -72,6 +74,17 @@ async def serving(listener: socket.socket, document: Callable[[], Document]) -> 
         yield f"http://{LOOPBACK}:{port}{HOME}?token={served.token}"
     finally:
         await runner.cleanup()
+
+
+def _log() -> logging.Logger:
+    """For errors of this program; aiohttp logs invalid requests with a traceback too."""
+    logger = logging.getLogger(__name__)
+    logger.addFilter(_is_ours)
+    return logger
+
+
+def _is_ours(record: logging.LogRecord) -> bool:
+    return not (record.exc_info and isinstance(record.exc_info[1], HttpProcessingError))
 
 
 def _page() -> dict[str, File]:
@@ -93,6 +106,10 @@ def _handler(
 
 
 def _request(request: web.BaseRequest) -> Request:
-    names = {name.lower() for name in request.headers}
-    headers = {name.encode(): "\n".join(request.headers.getall(name)).encode() for name in names}
+    headers = {_raw(name.lower()): _raw("\n".join(request.headers.getall(name))) for name in request.headers}
     return Request(request.method, request.path, headers, None, keep_alive=True, query=request.query_string)
+
+
+def _raw(text: str) -> bytes:
+    """The bytes of a header as they were sent."""
+    return text.encode(errors="surrogateescape")

@@ -1,5 +1,6 @@
 """``gpushare board`` as a process, against a FAKE of the API server."""
 
+import asyncio
 import json
 import sys
 from collections.abc import AsyncIterator
@@ -90,6 +91,21 @@ async def test_nothing_without_the_token_or_for_another_host(cluster: Served) ->
                 async with stranger.get(url) as response:
                     assert response.status == 403
         assert b"token" not in (await board.get("data"))[1]
+        assert await status_of(board, b"Cookie: \xff\xfe=\xff") == 403
+        assert await status_of(board, b"Host: \xff") in (400, 403)
+        assert await board.end() == (130, f"{HINT}\n")
+
+
+async def status_of(board: Running, header: bytes) -> int:
+    """The status of a request with a header of any bytes."""
+    host = board.home.removeprefix("http://").rstrip("/")
+    reader, writer = await asyncio.open_connection(*host.split(":"))
+    writer.write(
+        b"GET /data HTTP/1.1\r\nHost: %b\r\n%b\r\nConnection: close\r\n\r\n" % (host.encode(), header)
+    )
+    answer = await reader.read()
+    writer.close()
+    return int(answer.split()[1])
 
 
 async def test_a_lost_api_server_is_stated_without_a_traceback(cluster: Served) -> None:
