@@ -6,6 +6,7 @@
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from gpushare.cli.board.objects import BoardNode, BoardPod, read_board_node, read_board_pod
@@ -140,6 +141,11 @@ def _container(metric: Metric, where: str, node: str, card: int | None, number: 
     return f"{metric}{{{','.join(f'{key}={json.dumps(text)}' for key, text in labels.items())}}} {number}"
 
 
+def ago(seconds: int) -> str:
+    """A time before now, as the API writes it."""
+    return (datetime.now(UTC) - timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
 def example() -> Cluster:
     """Four models, five namespaces, one GPU of each state, two pending pods, one silent exporter."""
     made = Cluster()
@@ -195,8 +201,8 @@ def example() -> Cluster:
         made.add_usage("gpu-h100-1", index, 39.4 + 3 * index, 0.5 + index / 16)
     made.exporters["gpu-t4-3"] = None
     message = "0/7 nodes are available: 7 Insufficient GPU Memory in one device."
-    made.add_pending("llm-research/finetune-70b", 60, message, "2026-11-25T01:41:00Z")
-    made.add_pending("notebooks/jupyter-3", 96, message, "2026-11-25T02:05:00Z")
+    made.add_pending("llm-research/finetune-70b", 60, message, ago(12 * 60))
+    made.add_pending("notebooks/jupyter-3", 96, message, ago(3 * 60))
     return made
 
 

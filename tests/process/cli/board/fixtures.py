@@ -55,5 +55,5 @@ _GAP = range(90, 118)
 
 def _point(at: float, number: int) -> Point:
     allocated = 0.60 + 0.02 * (number // 40) + (0.03 if 100 < number < 160 else 0)
-    used = 0.51 + 0.06 * math.sin(number / 23) + 0.01 * math.sin(number / 3)
+    used = 0.51 + 0.06 * math.sin((number + 55) / 23) + 0.01 * math.sin(number / 3)
     return Point(at, allocated, None if number in _GAP else used, 6, 7)
