@@ -16,7 +16,7 @@ _DENIED: Final = (HTTPStatus.FORBIDDEN, HTTPStatus.UNPROCESSABLE_ENTITY)
 
 @dataclass(frozen=True, slots=True)
 class BackoffPolicy:
-    """Seconds between attempts: initial, maximum, and after the API server has denied the write."""
+    """Seconds between attempts: initial, maximum, and after the API server has denied an optional write."""
 
     initial_s: float = 0.25
     max_s: float = 30.0
@@ -50,15 +50,19 @@ class Backoff:
         """Seconds until the next attempt is allowed; 0 for now."""
         return max(0.0, self._until.get(key, 0.0) - self._clock())
 
-    def failed(self, key: str, error: ApiError | None = None) -> float:
-        """Count a failure; returns the seconds until the next attempt."""
+    def failed(self, key: str, error: ApiError | None = None, *, optional: bool = True) -> float:
+        """Count a failure; returns the seconds until the next attempt.
+
+        A denied write that is not optional is repeated as after any other error: an API server that has just
+        started denies every request until it has read the roles.
+        """
         now = self._clock()
         expired = now - self._until.get(key, now) > 2 * self._policy.max_s
         failures = 0 if expired else min(self._failures.get(key, 0), _MAX_DOUBLINGS)
         pause_s: float = min(self._policy.max_s, self._policy.initial_s * 2**failures)
         pause_s *= self._jitter()
         if error is not None:
-            denied = error.status in _DENIED
+            denied = optional and error.status in _DENIED
             pause_s = max(pause_s, error.retry_after_s, self._policy.denied_s if denied else 0)
         self._failures[key] = failures + 1
         self._until[key] = now + pause_s

@@ -166,7 +166,8 @@ class ApiWriter:
             await write.send()
         except ApiError as error:
             self._metrics.writes.labels(write.right, "error").inc()
-            self._report_failure(write, error, self._backoff.failed(write.key, error))
+            retry_s = self._backoff.failed(write.key, error, optional=write.key == _UNHEALTHY)
+            self._report_failure(write, error, retry_s)
         else:
             self._metrics.writes.labels(write.right, "ok").inc()
             self._report_success(write)

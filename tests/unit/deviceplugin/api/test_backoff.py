@@ -66,6 +66,11 @@ def test_retry_after_and_denied_writes_make_a_pause_longer(clock: Clock) -> None
     assert pause(ApiError("no", status=500)) == 1
 
 
+@pytest.mark.parametrize("status", [403, 422])
+def test_a_denied_write_that_is_not_optional_has_the_usual_pause(backoff: Backoff, status: int) -> None:
+    assert backoff.failed("a", ApiError("no", status=status), optional=False) == 1
+
+
 def test_pauses_are_spread() -> None:
     pauses = {Backoff(POLICY).failed("a") for _ in range(20)}
     assert len(pauses) > 10

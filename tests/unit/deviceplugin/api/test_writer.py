@@ -370,6 +370,15 @@ async def test_after_a_missing_permission_the_next_attempt_is_late() -> None:
         assert scene.api.log == ["unhealthy"]
 
 
+async def test_allocations_are_published_soon_after_they_were_denied() -> None:
+    """An API server that has just started denies every request until it has read the roles."""
+    scene = Scene(FakeNodeApi(node_errors=deque([refused(403), refused(403)])), backoff=PATIENT)
+    async with working(scene):
+        scene.writer.observe_node(NODE)
+        scene.writer.set_node(want())
+        await until(lambda: ANN_CARDS in scene.api.node.annotations)
+
+
 SLOW = BackoffPolicy(initial_s=1000, max_s=1000)
 
 
