@@ -27,10 +27,10 @@ from tests.fixtures.gpu_nodes import SHARING, until_allocatable, until_registere
 from tests.soak.actions import AGENTS, EXTENDERS, PROCESSES, REAL, SIMULATED, SIZE
 from tests.support.history import Recorder
 
-API_REQUEST_TIMEOUT_S: Final = 15
+_API_REQUEST_TIMEOUT_S: Final = 15
 """Longer than a proxy that delays or holds a bind and a frozen API server together can make it late."""
 _READY_S: Final = 120.0
-FLAGS: Final = (*QUICK, f"--api-request-timeout={API_REQUEST_TIMEOUT_S}")
+_FLAGS: Final = (*QUICK, f"--api-request-timeout={_API_REQUEST_TIMEOUT_S}")
 
 
 @dataclass
@@ -43,10 +43,6 @@ class Cluster:
     nodes: dict[str, GpuNode] = field(default_factory=dict)
     links: dict[str, Link] = field(default_factory=dict)
     clocks: dict[str, WallClock] = field(default_factory=dict)
-
-    def process(self, name: str) -> Process:
-        """Return a process by its name in the schedule, which is that in the testbed."""
-        return self.bed.process(name)
 
     @property
     def processes(self) -> Iterator[Process]:
@@ -62,7 +58,7 @@ def sim_node(name: str) -> SimNode:
 @asynccontextmanager
 async def soak_cluster(name: str | None = None) -> AsyncIterator[Cluster]:
     """A cluster in which every part works, without pods. The logs of one with a name stay."""
-    specs = {each: ExtenderSpec(each, flags=FLAGS) for each in EXTENDERS}
+    specs = {each: ExtenderSpec(each, flags=_FLAGS) for each in EXTENDERS}
     beds: list[Bed] = []
 
     def ready() -> list[int]:
