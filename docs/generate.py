@@ -185,7 +185,7 @@ def commands(name: str, group: click.Group, without: Collection[str] = ()) -> st
     lines = [
         f"# Commands of {name}",
         "",
-        "Every command also has `--help`.",
+        "With their defaults.",
         "",
         *_helps(name, group, without),
     ]
