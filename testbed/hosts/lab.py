@@ -120,7 +120,8 @@ class Lab:
     async def expose(self, port: int) -> None:
         """Forward a TCP port of 192.0.2.1 in the network of the hosts to the loopback of this machine."""
         pid_file = str(self._processes[_NETWORK].command.pid_file)
-        argv = [sys.executable, "-I", "-S", str(_FORWARDER), pid_file, str(port), LOOPBACK, API_ADDRESS]
+        addresses = [LOOPBACK, API_ADDRESS]
+        argv = [sys.executable, "-I", "-S", str(_FORWARDER), pid_file, str(port), LOOPBACK, *addresses]
         call = wiring.within(self.namespace, ["bash", "-c", f"</dev/tcp/{API_ADDRESS}/{port}"])
 
         async def listening() -> bool:

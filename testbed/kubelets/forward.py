@@ -1,8 +1,8 @@
-"""Forwards a TCP port from addresses of a node to the loopback of this machine.
+"""Forwards a TCP port from addresses of a node to another address, such as the loopback of this machine.
 
-Run as a script: ``forward.py PID_FILE PORT ADDRESS…``; the pid file is that of the first process of the node,
-which has its namespaces. What belongs here: sockets that listen in the node, and copying bytes. It imports
-nothing of the testbed, because it starts once for every node.
+Run as a script: ``forward.py PID_FILE PORT TARGET ADDRESS…``; the pid file is that of the first process of
+the node, which has its namespaces. What belongs here: sockets that listen in the node, and copying bytes. It
+imports nothing of the testbed, because it starts once for every node.
 """
 
 import asyncio
@@ -15,16 +15,15 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-_LOOPBACK = "127.0.0.1"
 _CHUNK = 1 << 16
 _LIBC = ctypes.CDLL(None, use_errno=True)
 
 
-async def serve(listeners: Sequence[socket.socket], port: int) -> None:
-    """Forward connections of ``listeners`` to ``port`` on the loopback of this machine, until killed."""
+async def serve(listeners: Sequence[socket.socket], target: str, port: int) -> None:
+    """Forward connections of ``listeners`` to ``port`` of ``target``, until killed."""
 
     async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await _forward(reader, writer, port)
+        await _forward(reader, writer, target, port)
 
     servers = [await asyncio.start_server(handle, sock=listener) for listener in listeners]
     await asyncio.gather(*(server.serve_forever() for server in servers))
@@ -46,9 +45,11 @@ def _enter(descriptor: int) -> None:
     os.close(descriptor)
 
 
-async def _forward(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, port: int) -> None:
+async def _forward(
+    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, target: str, port: int
+) -> None:
     try:
-        to_server = await asyncio.open_connection(_LOOPBACK, port)
+        to_server = await asyncio.open_connection(target, port)
     except OSError:
         # The server is down: close the connection, as the client would see without forwarding.
         writer.transport.abort()
@@ -66,4 +67,4 @@ async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
 
 if __name__ == "__main__":
     number = int(sys.argv[2])
-    asyncio.run(serve(listen(Path(sys.argv[1]), number, sys.argv[3:]), number))
+    asyncio.run(serve(listen(Path(sys.argv[1]), number, sys.argv[4:]), sys.argv[3], number))

@@ -135,24 +135,9 @@ class Machine:
     async def _plug_in(self) -> None:
         for command in wiring.veth_pair(self.layout, self._holder.pid):
             await run_text(command, _COMMAND_S)
-        self._subnet = await self._claim()
+        self._subnet = await claim(self.layout, self._subnet)
         await run_text(wiring.host_address(self.layout, self._subnet), _COMMAND_S)
         await self.run_text(["/bin/sh", "-ec", wiring.node_addresses(self._subnet)])
-
-    async def _claim(self) -> Subnet:
-        if self._subnet is not None:
-            await run_text(wiring.claim(self.layout, self._subnet), _COMMAND_S)
-            return self._subnet
-        for step in range(_SUBNETS):
-            subnet = Subnet((self.layout.first_subnet + step) % _SUBNETS)
-            try:
-                await run_text(wiring.claim(self.layout, subnet), _COMMAND_S)
-            except TestbedError as error:
-                if wiring.TAKEN not in str(error):
-                    raise
-            else:
-                return subnet
-        raise TestbedError(f"no free subnet among {_SUBNETS} from {Subnet(0).cidr} on: stop other testbeds")
 
     async def _forward(self, port: int) -> None:
         table = Path(f"/proc/{self._holder.pid}/net/tcp")
@@ -161,8 +146,25 @@ class Machine:
             return _listens(table, port)
 
         pid_file = str(self._holder.command.pid_file)
-        argv = [*_script("forward.py"), pid_file, str(port), LOOPBACK, API_ADDRESS]
+        argv = [*_script("forward.py"), pid_file, str(port), LOOPBACK, LOOPBACK, API_ADDRESS]
         await self.run(_FORWARDER, argv, listening)
+
+
+async def claim(layout: NodeLayout, known: Subnet | None) -> Subnet:
+    """Route a free subnet, or the one of an earlier start, to the network device of a node; return it."""
+    if known is not None:
+        await run_text(wiring.claim(layout, known), _COMMAND_S)
+        return known
+    for step in range(_SUBNETS):
+        subnet = Subnet((layout.first_subnet + step) % _SUBNETS)
+        try:
+            await run_text(wiring.claim(layout, subnet), _COMMAND_S)
+        except TestbedError as error:
+            if wiring.TAKEN not in str(error):
+                raise
+        else:
+            return subnet
+    raise TestbedError(f"no free subnet among {_SUBNETS} from {Subnet(0).cidr} on: stop other testbeds")
 
 
 def _listens(table: Path, port: int) -> bool:
