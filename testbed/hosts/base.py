@@ -22,7 +22,8 @@ _FINISH: Final = (
     # A host reaches no archive, and each gets its machine ID at boot.
     'rm -rf "$1"/etc/apt/sources.list* "$1"/var/cache/apt/* "$1"/var/lib/apt/lists/* "$1"/var/log/*.log',
     'mkdir -p "$1"/etc/apt/sources.list.d && : >"$1"/etc/machine-id',
-    'chroot "$1" systemctl --quiet enable ssh systemd-networkd',
+)
+_DISABLE: Final = (
     'chroot "$1" systemctl --quiet disable apt-daily.timer apt-daily-upgrade.timer',
     'chroot "$1" systemctl --quiet disable systemd-networkd-wait-online',
 )
@@ -30,10 +31,11 @@ _FINISH: Final = (
 
 @dataclass(frozen=True)
 class Base:
-    """Packages of the distribution, and shell commands that complete the root folder ``$1``."""
+    """Packages of the distribution, enabled services, and commands that complete the root folder ``$1``."""
 
     packages: tuple[str, ...]
     finish: tuple[str, ...] = ()
+    services: tuple[str, ...] = ("ssh", "systemd-networkd")
 
     def command(self, suite: str, target: Path, listed: Path) -> list[str]:
         """Return the command that creates the root folder ``target``."""
@@ -45,6 +47,8 @@ class Base:
         return cache / "hosts" / f"{suite}-{digest}"
 
     def _recipe(self) -> list[str]:
+        enable = f'chroot "$1" systemctl --quiet enable {" ".join(self.services)}'
+        hooks = (*_FINISH, enable, *_DISABLE, *self.finish)
         return [
             "mmdebstrap",
             "--quiet",
@@ -54,7 +58,7 @@ class Base:
             f"--include={','.join(self.packages)}",
             "--dpkgopt=force-unsafe-io",
             *(f"--dpkgopt=path-exclude=/usr/share/{name}/*" for name in _LEFT_OUT),
-            *(f"--customize-hook={command}" for command in (*_FINISH, *self.finish)),
+            *(f"--customize-hook={command}" for command in hooks),
         ]
 
 
