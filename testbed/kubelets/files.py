@@ -19,19 +19,30 @@ NVIDIA_CONFIG = "/etc/nvidia-container-runtime/config.toml"
 KUBELET_CONFIG = "/var/lib/kubelet/config.yaml"
 KUBELET_PKI = "/var/lib/kubelet/pki"
 CDI_FOLDERS = ("/etc/cdi", "/var/run/cdi")
+_SYSTEMD = {"cgroupDriver": "systemd", "failCgroupV1": True}
 PAUSE_IMAGE = "docker.io/testbed/pause:1"
 
 
 def texts(
-    spec: KubeletSpec, subnet: Subnet, programs: Mapping[str, Path], cni: Path, ca: Path
+    spec: KubeletSpec,
+    subnet: Subnet,
+    programs: Mapping[str, Path],
+    cni: Path,
+    ca: Path,
+    *,
+    systemd: bool = False,
 ) -> dict[str, str]:
-    """Return path in the node → content; the files of ``spec`` override others."""
+    """Return path in the node → content; the files of ``spec`` override others.
+
+    With ``systemd`` it manages the cgroups, and the kubelet requires cgroup v2.
+    """
+    drivers = _SYSTEMD if systemd else {}
     runtime = programs["nvidia-container-runtime"] if spec.runtime == NVIDIA else Path("runc")
     return {
-        CONTAINERD_CONFIG: containerd(spec.runtime, runtime, cni),
+        CONTAINERD_CONFIG: containerd(spec.runtime, runtime, cni, systemd=systemd),
         CNI_CONFIG: cni_conflist(subnet),
         NVIDIA_CONFIG: nvidia(),
-        KUBELET_CONFIG: json.dumps(kubelet(spec.config, ca), indent=1),
+        KUBELET_CONFIG: json.dumps(kubelet({**drivers, **spec.config}, ca), indent=1),
         **spec.files,
     }
 
@@ -72,7 +83,7 @@ def kubelet(changes: Mapping[str, Any], ca: Path) -> dict[str, Any]:
     }
 
 
-def containerd(name: str, program: Path, cni: Path) -> str:
+def containerd(name: str, program: Path, cni: Path, *, systemd: bool = False) -> str:
     """Return the configuration of containerd: CDI enabled, ``program`` as the default runtime ``name``."""
     return f"""\
 version = 3
@@ -115,7 +126,7 @@ runtime_type = "io.containerd.runc.v2"
 
 [plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.{name}.options]
 BinaryName = "{program}"
-SystemdCgroup = false
+SystemdCgroup = {json.dumps(systemd)}
 """
 
 

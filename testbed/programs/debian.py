@@ -13,7 +13,7 @@ from testbed.errors import TestbedError
 from testbed.programs.binaries import runnable, variable_of
 from testbed.system.folders import cache_root
 
-_PACKAGE_OF: Final = {"busybox": "busybox-static", "promtool": "prometheus"}
+_PACKAGE_OF: Final = {"busybox": "busybox-static", "linux.uml": "user-mode-linux", "promtool": "prometheus"}
 """Packages with another name than the program."""
 _DYNAMIC_MARK: Final = b"/ld-linux"
 

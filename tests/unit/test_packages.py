@@ -19,6 +19,7 @@ ARCHIVE = (
         "apt-utils",
         "chromium",
         "containernetworking-plugins",
+        "e2fsprogs",
         "gcc",
         "gcc-aarch64-linux-gnu",
         "gpg",
@@ -84,6 +85,7 @@ class Machine:
             ("prometheus", "promtool"),
             ("prometheus", "prometheus"),
             ("docker-registry", "docker-registry"),
+            ("user-mode-linux", "linux.uml"),
         ):
             folder = self.folder / "cache" / package / "usr" / "bin"
             folder.mkdir(parents=True, exist_ok=True)
