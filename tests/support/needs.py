@@ -42,6 +42,12 @@ def _kubelet() -> str:
     return _testbed(needs.look)
 
 
+def _second_kernel() -> str:
+    from testbed.uml import needs  # noqa: PLC0415 - see the module
+
+    return _testbed(needs.look)
+
+
 def _hosts() -> str:
     from testbed.hosts import needs  # noqa: PLC0415 - see the module
 
@@ -115,5 +121,6 @@ _CHECKS: dict[str, Callable[[], str]] = {
     "namespaces": _namespaces,
     "no-driver": _no_driver,
     "root": _root,
+    "second-kernel": _second_kernel,
     "unshare": lambda: _program("unshare", "util-linux"),
 }
