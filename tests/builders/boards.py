@@ -7,7 +7,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, Final
 
 from gpushare.cli.board.objects import BoardNode, BoardPod, read_board_node, read_board_pod
 from gpushare.cli.board.snapshot import Origin, Snapshot, snapshot_of
@@ -23,6 +23,7 @@ GIB = 2**30
 SERIES = frozenset(map(str, catalogue.EXPORTER))
 STARTED = 1_800_000_000.0
 UP = 'gpushare_exporter_source_up{source="nvml"} 1'
+_LOADED: Final = datetime.now(UTC)
 
 
 @dataclass
@@ -142,8 +143,8 @@ def _container(metric: Metric, where: str, node: str, card: int | None, number: 
 
 
 def ago(seconds: int) -> str:
-    """A time before now, as the API writes it."""
-    return (datetime.now(UTC) - timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%SZ")
+    """A time before now, as the API writes it; the same in every example of a process."""
+    return (_LOADED - timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def example() -> Cluster:
