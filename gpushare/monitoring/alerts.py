@@ -117,6 +117,13 @@ ALERTS: Final = (
         "10m",
     ),
     Alert(
+        "GpuShareVersionsDiffer",
+        "warning",
+        f"count by (cluster) (group by (cluster, version) ({names.BUILD_INFO})) > 1",
+        "{{ $value }} versions of gpushare have run side by side for two hours.",
+        "2h",
+    ),
+    Alert(
         "GpuShareOvercommitted",
         "critical",
         f"max by (cluster) (max_over_time({names.CARDS_OVERCOMMITTED}[1h])) > 0",

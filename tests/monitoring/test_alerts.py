@@ -113,6 +113,16 @@ CASES = [
         50,
         'certificate="server"',
     ),
+    Case(
+        "VersionsDiffer",
+        {
+            'gpushare_build_info{instance="a",version="1.0.0"}': "1x180 stale",
+            'gpushare_build_info{instance="b",version="1.1.0"}': "_x10 1x290",
+        },
+        100,
+        140,
+        220,
+    ),
     Case("Overcommitted", {'gpushare_cards_overcommitted{instance="a"}': "0x5 1 0x100"}, 5, 30, 70),
     Case(
         "LedgerDrift",
