@@ -162,7 +162,8 @@ class UmlNode:
         await self.run_text(argv, _IMPORT_S)
 
     async def reboot(self) -> None:
-        """Cut the power and start again: the disk stays; returns when the node is Ready again."""
+        """Write the disk, cut the power and start again; return when the node is Ready again."""
+        await self.run_text(["sync"])
         await self._machine.power_off()
         await self._power_on()
         await self._until_ready()

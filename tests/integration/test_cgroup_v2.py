@@ -265,3 +265,14 @@ async def test_a_killed_agent_keeps_allocations_and_limits(node: UmlGpuNode, hol
     assert await record_of(node) == before
     await until_pods(node, 1)
     assert (await region_of(node, holder)).cards == limited.cards
+
+
+@pytest.mark.usefixtures("holder")
+async def test_after_a_reboot_a_workload_has_its_gpu_and_its_limit_again(bed: Bed, node: UmlGpuNode) -> None:
+    await node.machine.reboot()
+    await node.until_ready()
+    await until_allocatable(node, UNITS, START_S)
+    found = await held(bed, node)
+    refusal, _ = await inside(bed, found, "cuda_malloc -size=2048")
+    assert "code=2(cudaErrorMemoryAllocation)" in refusal
+    assert [each["uid"] for each in (await record_of(node))["grants"]] == [found["metadata"]["uid"]]
