@@ -20,6 +20,7 @@ static struct usage *usage;
 static int usage_fd = -1;
 static struct user *mine; /* NULL until this process uses a GPU */
 static bool listening;    /* the fork handler is registered */
+static pthread_mutex_t taking = PTHREAD_MUTEX_INITIALIZER;
 
 /* Times at which the GPUs have run all kernels that this process launched. */
 static u64 ends[MAX_CARDS];
@@ -122,44 +123,54 @@ static bool runs(const struct user *user)
     return is_this_process(user) || fcntl(usage_fd, F_GETLK, &lock) != 0 || lock.l_type != F_UNLCK;
 }
 
-static void forget_user(void) { mine = NULL; }
+static void forget_user(void)
+{
+    mine = NULL;
+    pthread_mutex_init(&taking, NULL);
+}
 
-/* Reuses entries of exited processes only if no other is free: tests read them. */
+/* Whether the entry is now locked by this process: then no other one that runs has it. */
+static bool locks(const struct user *user)
+{
+    struct flock lock = lock_of(user);
+    return !is_this_process(user) && fcntl(usage_fd, F_SETLK, &lock) == 0;
+}
+
+/* Entries of exited processes are reused only if no other is free: tests read them. */
 static struct user *free_place(void)
 {
     for (int i = 0; i < MAX_USERS; i++)
-        if (!usage->users[i].pid)
+        if (!usage->users[i].pid && locks(&usage->users[i]))
             return &usage->users[i];
     for (int i = 0; i < MAX_USERS; i++)
-        if (!runs(&usage->users[i]))
+        if (locks(&usage->users[i]))
             return &usage->users[i];
     abort();
 }
 
-/* The entry of this process, with the lock taken. */
+/* The lock of the entry decides between processes: a child shares the flock of its parent. */
 static void take_place(void)
 {
     struct user *place = free_place();
-    u64 number = (u64)(place - usage->users) + 1;
+    u64 number = (u64)(place - usage->users) + 1, count = usage->count;
     memset(place, 0, sizeof *place);
     *place = (struct user){.pid = (u64)getpid(), .start = start_of((u64)getpid())};
-    struct flock lock = lock_of(place);
-    if (fcntl(usage_fd, F_SETLK, &lock) != 0)
-        abort();
-    if (usage->count < number)
-        usage->count = number;
+    while (count < number &&
+           !__atomic_compare_exchange_n(&usage->count, &count, number, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+        ;
     if (!listening)
         pthread_atfork(NULL, NULL, forget_user);
     listening = true;
-    mine = place;
+    __atomic_store_n(&mine, place, __ATOMIC_RELEASE);
 }
 
 static struct user *me(void)
 {
-    if (!mine) {
-        flock(usage_fd, LOCK_EX);
-        take_place();
-        flock(usage_fd, LOCK_UN);
+    if (!__atomic_load_n(&mine, __ATOMIC_ACQUIRE)) {
+        pthread_mutex_lock(&taking);
+        if (!mine)
+            take_place();
+        pthread_mutex_unlock(&taking);
     }
     return mine;
 }
