@@ -152,12 +152,16 @@ def run(each: Run, hosts: str) -> Outcome:
 
 @contextmanager
 def removed(hosts: str) -> Iterator[None]:
-    """Remove the set ``hosts`` at the end, if it is there."""
+    """Remove the set ``hosts`` and its cluster at the end, if they are there."""
     try:
         yield
     finally:
-        command = [sys.executable, "-m", "testbed.hosts", f"--name={hosts}", "down"]
-        subprocess.run(command, cwd=_CHECKOUT, check=False)  # noqa: S603 - ours
+        for command in (
+            ["testbed.hosts", f"--name={hosts}", "down"],
+            ["testbed", "down", f"--name=molecule-{hosts}"],
+        ):
+            argv = [sys.executable, "-m", *command]
+            subprocess.run(argv, cwd=_CHECKOUT, stdout=subprocess.DEVNULL, check=False)  # noqa: S603 - ours
 
 
 def print_result(outcome: Outcome) -> None:

@@ -46,9 +46,9 @@ def test_a_skipped_check_is_a_failure_where_all_tests_are_required() -> None:
     assert accepted(Outcome(Run("a"), passed=True, seconds=3, output="=== 3 passed ==="), required=True)
 
 
-def test_an_interrupted_scenario_leaves_no_hosts(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupted_scenario_leaves_no_hosts_and_no_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
     called = []
     monkeypatch.setattr(subprocess, "run", lambda command, **_: called.append(command[-2:]))
     with pytest.raises(KeyboardInterrupt), removed("molecule-0"):
         raise KeyboardInterrupt
-    assert called == [["--name=molecule-0", "down"]]
+    assert called == [["--name=molecule-0", "down"], ["down", "--name=molecule-molecule-0"]]
