@@ -25,7 +25,7 @@ _HEAD: Final = """\
 <!-- Generated from compatibility.json by `make compatibility`; change the tests instead. -->
 # Compatibility
 
-What gpushare was tried with, counted from the results of one run of all tests: commit {commit}, {date},
+What gpushare was tried with, counted from the results of a run of all tests: commit {commit}, {date},
 {machine}. A test may count in several rows. All of these programs are real; GPUs and their driver are
 [simulated](../concepts/testbed.md), also in tests with NVIDIA's programs.
 
@@ -141,6 +141,12 @@ _NODES: Final = (
         TOOLS["nvidia-ctk"].version,
         "devices in containers",
         _in_files("tests/integration/test_container_devices.py"),
+    ),
+    Row(
+        "cgroup v2 with the systemd driver, containerd and kubelet as above",
+        "Linux 6.1 (user-mode Linux of Debian)",
+        "node agent, exporter and library on a node with its own kernel",
+        _needs("second-kernel"),
     ),
     Row("podman", "of Debian", "images of the services", _needs("images")),
 )
