@@ -71,10 +71,6 @@ class Unit:
         """Stop it as systemd does: SIGTERM first."""
         await self.node.run_text(["systemctl", "stop", self.name])
 
-    async def restart(self) -> None:
-        """Stop and start it."""
-        await self.node.run_text(["systemctl", "restart", self.name])
-
     async def kill(self) -> None:
         """Send SIGKILL to all its processes; it stays stopped."""
         await self.node.run_text(["systemctl", "kill", "--signal=KILL", self.name])
