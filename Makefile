@@ -239,6 +239,10 @@ monitoring: setup ## Generate rules, alerts and dashboards in components/monitor
 generate: setup ## Generate gRPC messages and stubs of the kubelet from the .proto files
 	@$(BIN)/python -m grpc_tools.protoc -I. --python_out=. --pyi_out=. --grpc_python_out=. gpushare/adapters/kubelet/api/*.proto
 
+.PHONY: cgroup-v2
+cgroup-v2: packages setup ## Run tests with kubelets on a machine with cgroup v2 only, in 5 minutes; TESTS=<pytest arguments>
+	@$(BIN)/python -m tests.cgroup_v2 $(TESTS)
+
 MINUTES := 30
 .PHONY: soak
 soak: packages setup ## Load and random faults on the whole stack, then compare all records; SEED=<number> MINUTES=<number>

@@ -75,8 +75,10 @@ Description=Cgroups and kernel settings for containers
 [Service]
 Type=oneshot
 RemainAfterExit=yes
-# systemd-nspawn mounts both read-only, and a kubelet would change the settings of this machine.
-ExecStart=/bin/sh -ec 'for each in /sys/fs/cgroup/*/; do mount -o remount,bind,rw "$each"; done'
+# systemd-nspawn mounts cgroups of version 1 and kernel settings read-only. A kubelet would change settings of
+# this machine.
+ExecStart=/bin/sh -ec '[ -e /sys/fs/cgroup/cgroup.controllers ] || \
+  for each in /sys/fs/cgroup/*/; do mount -o remount,bind,rw "$each"; done'
 # The kubelet reads kernel messages to report processes that were killed for memory.
 ExecStart=/bin/mknod -m 600 /dev/kmsg c 1 11
 ExecStart=/bin/sh -ec 'cd {_SETTINGS} && find * -type f -exec mount --bind {{}} /proc/sys/{{}} ";"'

@@ -108,7 +108,7 @@ class Lab:
             await _succeeds(wiring.disconnect(self._processes[_NETWORK].pid))
             await self._processes[_NETWORK].stop()
         for host in self.hosts:
-            await asyncio.to_thread(cgroups.remove, self._layout(host.name).group)
+            await asyncio.to_thread(cgroups.remove, self._group(host.name))
         self._taken.release(keep=keep)
 
     def leave_up(self) -> None:
@@ -160,7 +160,14 @@ class Lab:
         return self._home
 
     def _layout(self, name: str) -> wiring.HostLayout:
-        return wiring.HostLayout(name, self._taken.data / name, f"{cgroups.prefix_of(self.folder)}{name}")
+        group = self._group(name)
+        return wiring.HostLayout(
+            name, self._taken.data / name, cgroups.programs(group), cgroups.nested(group)
+        )
+
+    def _group(self, name: str) -> str:
+        """Return the name of the cgroup of a host."""
+        return f"{cgroups.prefix_of(self.folder)}{name}"
 
     async def _run(self, name: str, argv: Sequence[str], ready: Ready) -> None:
         command = Command(name, argv, self.folder, ready=ready, ready_s=_BOOT_S, bound=self._bound)
@@ -192,7 +199,8 @@ class Lab:
         _write(layout.disk, files.of_host(host, self.addresses[host.name], key))
         script = wiring.first_process(layout, root, files.binds(host, packages), containers=host.containers)
         layout.script.write_text(script)
-        await asyncio.to_thread(cgroups.create, layout.group)
+        await asyncio.to_thread(cgroups.create, self._group(host.name))
+        await asyncio.to_thread(cgroups.delegate, self._group(host.name))
         await self._run(host.name, wiring.holder(layout, self.namespace), lambda: self._is_up(host.name))
 
     async def _is_up(self, name: str) -> bool:

@@ -31,8 +31,10 @@ class HostLayout:
 
     name: str
     folder: Path
-    group: str
-    """Name of its cgroup, in every hierarchy."""
+    programs: str
+    """Glob pattern of the files that move a process into its cgroups."""
+    system: Path | None = None
+    """In cgroup v2, the file that moves systemd-nspawn into a cgroup that it divides for the host."""
 
     @property
     def disk(self) -> Path:
@@ -94,8 +96,7 @@ def route(namespace: Path, subnet: str, address: str) -> list[str]:
 
 def holder(layout: HostLayout, namespace: Path) -> list[str]:
     """Return the command that runs a host; SIGTERM shuts it down."""
-    procs = f"/sys/fs/cgroup/*/{layout.group}/cgroup.procs"
-    join = f'for procs in {procs}; do [ ! -w "$procs" ] || echo $$ >"$procs"; done'
+    join = f'for procs in {layout.programs}; do [ ! -w "$procs" ] || echo $$ >"$procs"; done'
     unshare = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]
     command = shlex.join(within(namespace, [*unshare, "--", "/bin/sh", "-e", str(layout.script)]))
     return ["/bin/sh", "-ec", f"{join}; exec {command}"]
@@ -134,7 +135,14 @@ trap : TERM
 code={_REBOOT}
 while [ $code = {_REBOOT} ]; do
     code=0
-    {nspawn} || code=$?
+    {_alone(layout, nspawn)} || code=$?
 done
 exit $code
 """
+
+
+def _alone(layout: HostLayout, command: str) -> str:
+    """Return the command that runs systemd-nspawn where it may create cgroups with controllers."""
+    if layout.system is None:
+        return command
+    return shlex.join(["/bin/sh", "-ec", f"echo $$ >{shlex.quote(str(layout.system))}; exec {command}"])

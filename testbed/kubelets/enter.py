@@ -1,8 +1,9 @@
 """Runs a program in the namespaces and cgroups of a node, as a child process.
 
-Run as a script: ``enter.py PID_FILE GROUP PROGRAM [ARGUMENT…]``; the pid file is that of the first process
-of the node, which has its namespaces. What belongs here: the calls between fork and exec. It imports nothing
-of the testbed, because it starts once for every process.
+Run as a script: ``enter.py PID_FILE CGROUP_FILES PROGRAM [ARGUMENT…]``; the pid file is that of the first
+process of the node, which has its namespaces, and the files (a glob pattern) move a process into its cgroups.
+What belongs here: the calls between fork and exec. It imports nothing of the testbed, because it starts once
+for every process.
 
 A process cannot move itself into another PID namespace, only its children. This parent ignores signals to
 the process group, so that the program handles them, and exits with the status of the program.
@@ -25,10 +26,10 @@ _LIBC = ctypes.CDLL(None, use_errno=True)
 
 def main(arguments: list[str]) -> None:
     """Enter the node, run the program, and exit with its status; does not return."""
-    pid_file, group, program = Path(arguments[0]), arguments[1], arguments[2:]
+    pid_file, files, program = Path(arguments[0]), arguments[1], arguments[2:]
     holder = json.loads(pid_file.read_text())["pid"]
     folder = Path.cwd()
-    _join(Path("/sys/fs/cgroup").glob(f"*/{group}/cgroup.procs"))
+    _join(Path("/").glob(files.lstrip("/")))
     # All are opened before the first is entered: the mount namespace hides the paths of the others.
     for descriptor in [os.open(f"/proc/{holder}/ns/{name}", os.O_RDONLY) for name in _NAMESPACES]:
         if _LIBC.setns(descriptor, 0):

@@ -68,7 +68,8 @@ class Machine:
 
     def inside(self, argv: Sequence[str]) -> list[str]:
         """Return the command that runs ``argv`` on it."""
-        return [*_script("enter.py"), str(self._holder.command.pid_file), self.layout.group, *argv]
+        programs = cgroups.programs(self.layout.group)
+        return [*_script("enter.py"), str(self._holder.command.pid_file), programs, *argv]
 
     async def run_text(self, argv: Sequence[str], timeout_s: float = _COMMAND_S) -> str:
         """Run a short command on it and return its stdout; raise TestbedError with its stderr."""
@@ -116,6 +117,8 @@ class Machine:
         return self._bed.process(self.process_name(_HOLDER))
 
     def _write_settings(self) -> None:
+        self.layout.folder.mkdir(parents=True, exist_ok=True)
+        wiring.processors(self.layout).write_text(Path("/proc/cpuinfo").read_text())
         self.boot_id = str(uuid.uuid4())
         for name, value in {**wiring.SETTINGS, wiring.BOOT_ID: self.boot_id}.items():
             file = wiring.settings(self.layout) / name
@@ -130,7 +133,9 @@ class Machine:
         async def booted() -> bool:
             return mark.exists()
 
-        await self.run(_HOLDER, wiring.holder(self.layout), booted)
+        top, programs = (each(self.layout.group) for each in (cgroups.top, cgroups.programs))
+        await self.run(_HOLDER, wiring.holder(self.layout, top, programs), booted)
+        await asyncio.to_thread(cgroups.delegate, self.layout.group)
 
     async def _plug_in(self) -> None:
         for command in wiring.veth_pair(self.layout, self._holder.pid):

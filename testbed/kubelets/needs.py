@@ -51,14 +51,23 @@ def _missing(cgroup_root: Path) -> Iterator[str]:
     effective = _effective_capabilities(Path("/proc/self/status").read_text())
     if absent := [name for bit, name in _CAPABILITIES.items() if not effective >> bit & 1]:
         yield f"the capabilities {', '.join(absent)} (run as root)"
-    hierarchies = cgroups.hierarchies(cgroup_root)
-    if not hierarchies:
-        yield f"cgroup v1 in {cgroup_root} (boot with systemd.unified_cgroup_hierarchy=0)"
-    if not all(os.access(hierarchy, os.W_OK) for hierarchy in hierarchies):
-        yield f"write access to {cgroup_root} (mount it read-write)"
+    yield from _missing_cgroups(cgroup_root)
     for program, package in _PROGRAMS.items():
         if shutil.which(program) is None:
             yield f"the program {program} (apt-get install {package})"
+
+
+def _missing_cgroups(root: Path) -> Iterator[str]:
+    hierarchies = cgroups.hierarchies(root)
+    if not hierarchies:
+        yield f"cgroups in {root} (mount -t cgroup2 none {root})"
+    if not all(os.access(hierarchy, os.W_OK) for hierarchy in hierarchies):
+        yield f"write access to {root} (mount it read-write)"
+    if cgroups.is_unified(root) and (lacking := cgroups.lacking(root)):
+        yield (
+            f"the controllers {', '.join(lacking)} for cgroups below {root} "
+            "(in a container: move its processes to a child, then enable them in cgroup.subtree_control)"
+        )
 
 
 def _effective_capabilities(status: str) -> int:

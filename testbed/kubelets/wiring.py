@@ -44,11 +44,15 @@ TAKEN = "File exists"
 """Error of ``ip`` for a route that exists."""
 
 
-def holder(layout: NodeLayout) -> list[str]:
-    """Return the command that creates the namespaces and runs the first process of the node."""
-    unshare = "unshare --mount --net --pid --uts --cgroup --fork --kill-child --mount-proc"
-    join = f'for procs in /sys/fs/cgroup/*/{layout.group}/cgroup.procs; do echo $$ >"$procs"; done'
-    return ["/bin/sh", "-ec", f"{join}; exec {unshare} -- /bin/sh -e {shlex.quote(str(script(layout)))}"]
+def holder(layout: NodeLayout, top: str, programs: str) -> list[str]:
+    """Return the command that creates the namespaces and runs the first process of the node.
+
+    ``top`` and ``programs`` are those of its cgroup (``testbed.system.cgroups``).
+    """
+    unshare = "unshare --mount --net --pid --uts --fork --kill-child --mount-proc"
+    run = f"{_join(programs)}; exec {unshare} -- /bin/sh -e {shlex.quote(str(script(layout)))}"
+    # The cgroup at this moment is the root of the namespace.
+    return ["/bin/sh", "-ec", f"{_join(top)}; exec unshare --cgroup -- /bin/sh -ec {shlex.quote(run)}"]
 
 
 def script(layout: NodeLayout) -> Path:
@@ -70,6 +74,7 @@ def first_process(layout: NodeLayout, hierarchies: Iterable[Path]) -> str:
         *(_bind(layout.on_disk(folder), folder) for folder in PRIVATE),
         "mount -t tmpfs -o mode=755 tmpfs /run",
         *(_bind(settings(layout) / name, f"/proc/sys/{name}") for name in (*SETTINGS, BOOT_ID)),
+        _bind(processors(layout), "/proc/cpuinfo"),
         # Mounts of the kubelet must propagate to containers, and back.
         "mount --make-rshared /",
         f"touch {shlex.quote(str(booted(layout)))}",
@@ -83,6 +88,14 @@ def first_process(layout: NodeLayout, hierarchies: Iterable[Path]) -> str:
 def settings(layout: NodeLayout) -> Path:
     """Return the folder of the files that replace kernel settings."""
     return layout.folder / "sys"
+
+
+def processors(layout: NodeLayout) -> Path:
+    """Return the file with the processors of this machine, as programs here see them.
+
+    A kernel without a clock frequency (``testbed.uml``) has it in a mount, which the /proc of a node hides.
+    """
+    return layout.folder / "cpuinfo"
 
 
 def work_folder(layout: NodeLayout, top: str) -> Path:
@@ -128,6 +141,10 @@ ip route add default via {subnet.host}
 def unplug(layout: NodeLayout) -> list[str]:
     """Return the command that removes the veth pair with its routes."""
     return _words(f"ip link delete {layout.device}")
+
+
+def _join(files: str) -> str:
+    return f'for procs in {files}; do echo $$ >"$procs"; done'
 
 
 def _overlay(layout: NodeLayout, top: str) -> str:

@@ -1,7 +1,10 @@
-"""The cgroups of simulated machines: one in every hierarchy of cgroup v1, removed with the testbed.
+"""The cgroups of simulated machines: one in every hierarchy, removed with the testbed.
 
 What belongs here: creating, naming and removing cgroups. What does not: their processes
 (``testbed.kubelets``, ``testbed.hosts``).
+
+In cgroup v2, only a cgroup without processes may have children with controllers. Therefore the programs of
+a machine are in a child of its cgroup, beside the cgroups that they create.
 """
 
 import hashlib
@@ -12,6 +15,15 @@ from pathlib import Path
 from testbed.errors import TestbedError
 
 ROOT = Path("/sys/fs/cgroup")
+PROGRAMS = "programs"
+"""The child, in cgroup v2, with the programs of a machine."""
+NESTED = "nested"
+"""The child, in cgroup v2, of a container manager on a machine, which divides it."""
+REQUIRED = ("cpu", "memory", "pids")
+"""Controllers of cgroup v2 that a kubelet requires."""
+_USED = (*REQUIRED, "cpuset", "hugetlb", "io")
+_CONTROLLERS = "cgroup.controllers"
+_ENABLED = "cgroup.subtree_control"
 _INHERITED = ("cpuset.cpus", "cpuset.mems")
 _REMOVE_S = 10.0
 _POLL_S = 0.02
@@ -22,16 +34,51 @@ def prefix_of(bed: Path) -> str:
     return f"gpushare-testbed-{hashlib.sha256(str(bed).encode()).hexdigest()[:12]}."
 
 
+def is_unified(root: Path = ROOT) -> bool:
+    """Return whether the machine has cgroup v2 only."""
+    return (root / _CONTROLLERS).exists()
+
+
+def lacking(root: Path = ROOT) -> list[str]:
+    """Return the required controllers of cgroup v2 that cgroups below the root cannot have."""
+    enabled = (root / _ENABLED).read_text().split()
+    # Only the root of the machine may have both processes and children with controllers; it has no type.
+    offered = enabled if (root / "cgroup.type").exists() else (root / _CONTROLLERS).read_text().split()
+    return [name for name in REQUIRED if name not in offered]
+
+
 def hierarchies(root: Path = ROOT) -> list[Path]:
-    """Return the folders of all hierarchies; an empty list on a machine with cgroup v2 only."""
+    """Return the folders of all hierarchies; one on a machine with cgroup v2 only."""
+    if is_unified(root):
+        return [root]
     # A hierarchy with several controllers has links as its other names.
     return sorted(
         path.parent for path in root.glob("*/cgroup.procs") if not path.parent.is_symlink() and _is_top(path)
     )
 
 
+def top(name: str, root: Path = ROOT) -> str:
+    """Return the glob pattern of the files that move a process into the cgroup ``name``."""
+    return f"{root}/{name}/cgroup.procs" if is_unified(root) else f"{root}/*/{name}/cgroup.procs"
+
+
+def programs(name: str, root: Path = ROOT) -> str:
+    """Return the glob pattern of the files that move a process to the programs of the machine ``name``."""
+    return top(f"{name}/{PROGRAMS}" if is_unified(root) else name, root)
+
+
+def nested(name: str, root: Path = ROOT) -> Path | None:
+    """Return, for cgroup v2, the file that moves a container manager into a cgroup that it may divide."""
+    return root / name / NESTED / "cgroup.procs" if is_unified(root) else None
+
+
 def create(name: str, root: Path = ROOT) -> None:
     """Create the cgroup ``name`` in every hierarchy, ready for processes."""
+    if is_unified(root):
+        _enable(root)
+        for child in (PROGRAMS, NESTED):
+            (root / name / child).mkdir(parents=True, exist_ok=True)
+        return
     for hierarchy in hierarchies(root):
         group = hierarchy / name
         group.mkdir(exist_ok=True)
@@ -39,6 +86,12 @@ def create(name: str, root: Path = ROOT) -> None:
             # A cpuset without CPUs accepts no process.
             if (hierarchy / file).exists():
                 (group / file).write_text((hierarchy / file).read_text())
+
+
+def delegate(name: str, root: Path = ROOT) -> None:
+    """Give children of a cgroup its controllers; in cgroup v2, no process may be in it itself."""
+    if is_unified(root):
+        _enable(root / name)
 
 
 def remove(pattern: str, root: Path = ROOT) -> None:
@@ -51,6 +104,16 @@ def remove(pattern: str, root: Path = ROOT) -> None:
         for group in hierarchy.glob(f"{pattern}/"):
             for each in _deepest_first(group):
                 _remove(each, deadline)
+
+
+def _enable(group: Path) -> None:
+    controllers = [name for name in (group / _CONTROLLERS).read_text().split() if name in _USED]
+    try:
+        (group / _ENABLED).write_text(" ".join(f"+{name}" for name in controllers))
+    except OSError as error:
+        raise TestbedError(
+            f"cannot enable {', '.join(controllers)} in {group / _ENABLED}: {error}"
+        ) from error
 
 
 def _is_top(procs: Path) -> bool:

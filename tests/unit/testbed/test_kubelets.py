@@ -87,7 +87,7 @@ def test_all_missing_requirements_are_reported_at_once(
         needs.look(cgroup_root=tmp_path, cni_folders=[tmp_path])
     packages = ("runc", "iptables", "containernetworking-plugins")
     for part in (
-        "cgroup v1",
+        f"cgroups in {tmp_path} (mount ",
         "a static busybox (.ci/packages demo)",
         *(f"(apt-get install {package})" for package in packages),
     ):

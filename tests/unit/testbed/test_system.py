@@ -149,11 +149,54 @@ async def test_finish_completes_its_work_before_it_raises_a_cancellation() -> No
     assert done.is_set()
 
 
-def test_cgroup_v2_has_no_hierarchies(tmp_path: Path) -> None:
-    (tmp_path / "cgroup.procs").touch()
-    (tmp_path / "system.slice").mkdir()
-    (tmp_path / "system.slice" / "cgroup.procs").touch()
+def test_a_folder_without_cgroups_has_no_hierarchies(tmp_path: Path) -> None:
     assert cgroups.hierarchies(tmp_path) == []
+
+
+def unified(root: Path, controllers: str = "cpuset cpu io memory pids rdma") -> Path:
+    """A tree of cgroup v2 as files that any process may write."""
+    (root / "cgroup.controllers").write_text(f"{controllers}\n")
+    (root / "cgroup.subtree_control").write_text("\n")
+    (root / "system.slice").mkdir()
+    (root / "system.slice" / "cgroup.procs").touch()
+    return root
+
+
+def test_cgroup_v2_has_one_hierarchy(tmp_path: Path) -> None:
+    assert cgroups.hierarchies(unified(tmp_path)) == [tmp_path]
+
+
+def test_in_cgroup_v2_programs_are_beside_the_cgroups_that_they_create(tmp_path: Path) -> None:
+    cgroups.create("bed.a", unified(tmp_path))
+    assert cgroups.top("bed.a", tmp_path) == f"{tmp_path}/bed.a/cgroup.procs"
+    assert cgroups.programs("bed.a", tmp_path) == f"{tmp_path}/bed.a/programs/cgroup.procs"
+    assert (tmp_path / "bed.a" / "programs").is_dir()
+    assert (tmp_path / "cgroup.subtree_control").read_text() == "+cpuset +cpu +io +memory +pids"
+
+
+def test_in_cgroup_v1_programs_are_in_the_cgroup_of_the_machine(tmp_path: Path) -> None:
+    (tmp_path / "cpu").mkdir()
+    (tmp_path / "cpu" / "cgroup.procs").touch()
+    cgroups.create("bed.a", tmp_path)
+    assert cgroups.top("bed.a", tmp_path) == cgroups.programs("bed.a", tmp_path)
+    assert (tmp_path / "cpu" / "bed.a").is_dir()
+    assert cgroups.nested("bed.a", tmp_path) is None
+
+
+def test_the_root_of_a_machine_lacks_no_controller_that_the_kernel_has(tmp_path: Path) -> None:
+    assert cgroups.lacking(unified(tmp_path)) == []
+
+
+def test_the_root_of_a_container_lacks_controllers_that_its_children_do_not_have(tmp_path: Path) -> None:
+    unified(tmp_path)
+    (tmp_path / "cgroup.type").write_text("domain\n")
+    assert cgroups.lacking(tmp_path) == ["cpu", "memory", "pids"]
+    (tmp_path / "cgroup.subtree_control").write_text("cpu pids\n")
+    assert cgroups.lacking(tmp_path) == ["memory"]
+
+
+def test_a_kernel_without_a_required_controller_is_told(tmp_path: Path) -> None:
+    assert cgroups.lacking(unified(tmp_path, "cpuset cpu io")) == ["memory", "pids"]
 
 
 def test_only_matching_cgroups_are_removed_with_those_below(tmp_path: Path) -> None:
