@@ -95,6 +95,10 @@ gpu: setup ## Run the tests of the library on a real GPU, with the frameworks of
 reference: setup ## Generate the pages of docs/reference from code
 	@$(BIN)/python -W ignore::DeprecationWarning -m docs.generate
 
+.PHONY: man
+man: setup ## Generate the manual pages of all commands in share/man/man1
+	@$(BIN)/python -W ignore::DeprecationWarning -m tools.man_pages
+
 .PHONY: role-docs
 role-docs: setup ## Generate the README of each role from its argument_specs.yml
 	@$(BIN)/python -m tools.role_docs

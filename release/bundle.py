@@ -150,7 +150,7 @@ def _plugins(url: str) -> dict[str, bytes]:
         for platform in krew.PLATFORMS:
             installed = [_install(listed, platform, python, Path(folder)) for python in krew.PYTHONS]
             libraries = krew.joined(installed) | _package()
-            archives[platform.archive] = tar_gz(krew.archive(libraries, licence))
+            archives[platform.archive] = tar_gz(krew.archive(libraries, _manual(), licence))
     digests = {name: hashlib.sha256(content).hexdigest() for name, content in archives.items()}
     manifests = {
         f"krew-{each.name}.yaml": yaml.safe_dump(krew.manifest(each, url, digests), sort_keys=False).encode()
@@ -172,6 +172,13 @@ def _package() -> dict[str, File]:
     top = ROOT / "gpushare"
     return {
         f"gpushare/{path.relative_to(top)}": File(path.read_bytes()) for path in sorted(top.rglob("*.py"))
+    }
+
+
+def _manual() -> dict[str, File]:
+    """Return the manual pages of the plugins."""
+    return {
+        path.name: File(path.read_bytes()) for path in sorted((ROOT / "share/man/man1").glob("kubectl-*.1"))
     }
 
 

@@ -75,6 +75,7 @@ PLUGINS: Final = (
     ),
 )
 _LIBRARIES: Final = "lib"
+_MANUAL: Final = "share/man/man1"
 _METADATA: Final = ("METADATA", "licenses")
 """What is kept of the metadata of a package; the rest differs by version of Python and by installer."""
 _LAUNCHER: Final = '''\
@@ -107,12 +108,13 @@ def launcher(plugin: Plugin) -> str:
     )
 
 
-def archive(libraries: Mapping[str, File], licence: bytes) -> dict[str, File]:
-    """Return the files of the archive of a platform."""
+def archive(libraries: Mapping[str, File], manual: Mapping[str, File], licence: bytes) -> dict[str, File]:
+    """Return the files of the archive of a platform; ``manual`` has pages by file name."""
     programs = {each.program: File(launcher(each).encode(), is_program=True) for each in PLUGINS}
     return {
         "LICENSE": File(licence),
         **programs,
+        **{f"{_MANUAL}/{name}": file for name, file in manual.items()},
         **{f"{_LIBRARIES}/{name}": file for name, file in libraries.items()},
     }
 

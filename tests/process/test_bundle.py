@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import tarfile
+import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -102,6 +103,16 @@ def test_the_wheel_renders_a_stack_without_the_checkout(built: Built, tmp_path: 
     ]
     assert rendered[0] == rendered[1]
     assert "kind: Deployment" in rendered[0]
+
+
+def test_wheel_and_plugins_have_the_manual_pages(built: Built) -> None:
+    pages = {path.name for path in (ROOT / "share/man/man1").iterdir()}
+    (wheel,) = built.first.glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        assert {Path(name).name for name in archive.namelist() if "/share/man/man1/" in name} == pages
+    with tarfile.open(built.first / PLUGINS) as archive:
+        plugins = {Path(name).name for name in archive.getnames() if "share/man/man1/" in name}
+    assert plugins == {name for name in pages if name.startswith("kubectl-")}
 
 
 @pytest.mark.skipif(

@@ -175,7 +175,7 @@ def test_a_krew_manifest_complies_with_the_rules_of_krew(plugin: krew.Plugin) ->
         assert set(platform["selector"]["matchLabels"]) == {"os", "arch"}
         assert re.fullmatch(r"[0-9a-f]{64}", platform["sha256"])
         assert platform["uri"].endswith((".tar.gz", ".zip"))
-        assert platform["bin"] in krew.archive({}, b"")
+        assert platform["bin"] in krew.archive({}, {}, b"")
 
 
 def test_the_version_is_the_same_everywhere() -> None:
