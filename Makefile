@@ -92,8 +92,9 @@ gpu: setup ## Run the tests of the library on a real GPU, with the frameworks of
 	@$(BIN)/pytest -q -rA tests/gpu
 
 .PHONY: reference
-reference: setup ## Generate the pages of docs/reference from code
+reference: setup ## Generate the pages of docs/reference from code, and the plots of docs/benchmarks from results
 	@$(BIN)/python -W ignore::DeprecationWarning -m docs.generate
+	@$(BIN)/python -m tools.plots
 
 .PHONY: man
 man: setup ## Generate the manual pages of all commands in share/man/man1

@@ -6,6 +6,8 @@ scheduler's client makes it. *Busy*: filter on the same cluster while something 
 (``extender_busy``). *Throughput*: 1,000 nodes of 8 cards and 3,000 pods through the same
 kube-scheduler without and with the extender, on shared cores and with a core for the extender alone, arms
 interleaved; the ratio is the figure that counts.
+
+Any other extender is a further arm of *large* and of *throughput*: ``--rival`` (``tests.bench.rival``).
 """
 
 import asyncio
@@ -14,7 +16,7 @@ import os
 import statistics
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -26,27 +28,37 @@ from gpushare.adapters.kube.client import KubeClient
 from gpushare.adapters.kube.config import load_access
 from gpushare.adapters.kube.extender_resources import PODS
 from gpushare.adapters.kube.watch import Follower
-from gpushare.errors import ApiError
+from gpushare.contract import EXTENDER_PREFIX
+from gpushare.errors import ApiError, GpuShareError
 from gpushare.model.changes import Deleted, Upserted
 from gpushare.model.objects import Pod
 from testbed import SLOW_START, Bed, SchedulerSpec, Testbed, gpu_pod, until
 from testbed.control_plane.api import read_text
 from testbed.daemons.extender import ExtenderSpec, component_config, grant, start_extender
+from testbed.system.process import Process
 from tests.bench.extender_busy import Busy, measure_busy
 from tests.bench.filter_client import measure
 from tests.bench.large_cluster import create, node_name, say, sim_node, until_leads
 from tests.bench.measuring import Cores, all_cores, cpu_s, pin, quantile, rss_mib
+from tests.bench.rival import Rival, check, start_rival
 from tests.support.machine import machine
 
 SIZES = (100, 1000, 5000)
-PLAIN, UNUSED = "plain", "unused extender"
+PLAIN, UNUSED, RIVAL = "plain", "unused extender", "rival"
 _CALLS = {100: 2000, 1000: 1000, 5000: 400}
+"""Calls for up to that many names."""
 _WARM_UP = 50
+_FITS, _TOO_MANY = 2, 15
+"""Units of a pod that fits on each node of the large cluster, and of one that fits on none."""
 
 
 @click.command()
 @click.option("--nodes", default=5000, show_default=True, help="Nodes of the large cluster.")
 @click.option("--pods", default=50_000, show_default=True, help="Pods of the large cluster.")
+@click.option("--placed-nodes", default=1000, show_default=True, help="Nodes of the throughput part.")
+@click.option("--placed-pods", default=3000, show_default=True, help="Pods of each of its rounds.")
+@click.option("--rival", envvar="RIVAL", help="Another extender: a command that reads PORT and KUBECONFIG.")
+@click.option("--rival-prefix", default=EXTENDER_PREFIX, show_default=True, help="Path of its verbs.")
 @click.option("--rounds", default=3, show_default=True, help="Rounds of each arm.")
 @click.option("--shortlist", default=100, show_default=True, help="Nodes of the arm with a shortlist.")
 @click.option("--arm", multiple=True, help="Only arms with this in their name; may be repeated.")
@@ -58,16 +70,27 @@ _WARM_UP = 50
 def main(**flags: Any) -> None:
     """Print the results as Markdown."""
     click.echo(machine())
+    try:
+        _measure(flags)
+    except GpuShareError as error:
+        raise click.ClickException(str(error)) from error
+
+
+def _measure(flags: Mapping[str, Any]) -> None:
     rounds = flags["rounds"]
+    rival = Rival(flags["rival"], flags["rival_prefix"]) if flags["rival"] else None
+    if rival:
+        click.echo(f"rival: `{rival.command}`")
     if not flags["skip_large"]:
         busy = None if flags["skip_busy"] else Busy(rounds, flags["busy_seconds"], flags["busy_arm"])
-        asyncio.run(large(flags["nodes"], flags["pods"], busy))
+        asyncio.run(large(flags["nodes"], flags["pods"], busy, rival))
     if not flags["skip_throughput"]:
-        asyncio.run(throughput(rounds, flags["shortlist"], flags["arm"]))
+        arms = _throughput_arms(flags["shortlist"], rival, flags["arm"])
+        asyncio.run(throughput(rounds, arms, flags["placed_nodes"], flags["placed_pods"]))
 
 
-async def large(nodes: int, pods: int, busy: Busy | None) -> None:
-    """Cold start, memory and filter latency; then filter while the extender is busy."""
+async def large(nodes: int, pods: int, busy: Busy | None, rival: Rival | None = None) -> None:
+    """Cold start, memory and filter latency, also of the rival; then filter while the extender is busy."""
     async with Testbed(scheduler=SchedulerSpec(None), kwok=False) as bed:
         await grant(bed)
         await create(bed, nodes, pods)
@@ -80,24 +103,43 @@ async def large(nodes: int, pods: int, busy: Busy | None) -> None:
         click.echo("\n| nodes | pods | ready after | binds after | resident |\n|---|---|---|---|---|")
         rss = rss_mib(process.pid)
         click.echo(f"| {nodes} | {pods} | {ready_s:.1f} s | {leads_s:.1f} s | {rss:.0f} MiB |")
-        click.echo("\n| verb | names | p50 | p99 | p99/p50 | processor time |\n|---|---|---|---|---|---|")
-        for size in SIZES:
-            if size <= nodes:
-                await asyncio.to_thread(_filter_rows, spec, size, partial(_cpu_s, bed, spec.name))
-        click.echo(f"\nresident after the calls: {rss_mib(process.pid):.0f} MiB")
+        await _filter_table(bed, spec, process, nodes)
         await process.stop()
+        if rival:
+            await _rival_table(bed, rival, nodes)
         if busy:
             await measure_busy(bed, nodes, busy)
 
 
-def _filter_rows(spec: ExtenderSpec, size: int, spent_s: Callable[[], float]) -> None:
+async def _rival_table(bed: Bed, rival: Rival, nodes: int) -> None:
+    """Filter of the rival, if it answers as ours does."""
+    began = time.monotonic()
+    process = await start_rival(bed, rival, node_name(0))
+    click.echo(f"\nrival: first answer after {time.monotonic() - began:.1f} s")
+    names = [node_name(i) for i in range(min(nodes, SIZES[0]))]
+    for units, expected in ((_FITS, len(names)), (_TOO_MANY, 0)):
+        await check(rival, names, units, expected)
+    await _filter_table(bed, rival, process, nodes)
+    await process.stop()
+
+
+async def _filter_table(bed: Bed, extender: ExtenderSpec | Rival, process: Process, nodes: int) -> None:
+    click.echo("\n| verb | names | p50 | p99 | p99/p50 | processor time |\n|---|---|---|---|---|---|")
+    for size in sorted({min(size, nodes) for size in SIZES}):
+        await asyncio.to_thread(_filter_rows, extender, size, partial(_cpu_s, bed, extender.name))
+    click.echo(f"\nresident after the calls: {rss_mib(process.pid):.0f} MiB")
+
+
+def _filter_rows(extender: ExtenderSpec | Rival, size: int, spent_s: Callable[[], float]) -> None:
     """A pod that fits everywhere, and one that no node takes."""
     names = [node_name(i) for i in range(size)]
-    for label, units in (("filter, all pass", 2), ("filter, all refused", 15)):
+    calls = next(number for most, number in _CALLS.items() if size <= most)
+    prefix = extender.prefix if isinstance(extender, Rival) else EXTENDER_PREFIX
+    for label, units in (("filter, all pass", _FITS), ("filter, all refused", _TOO_MANY)):
         before = spent_s()
         body = json.dumps({"Pod": gpu_pod("x", units), "NodeNames": names}).encode()
-        samples = measure(spec.port, body, _CALLS[size], warm_up=_WARM_UP)
-        cpu_ms = (spent_s() - before) / (_CALLS[size] + _WARM_UP) * 1e3
+        samples = measure(extender.port, body, calls, warm_up=_WARM_UP, prefix=prefix)
+        cpu_ms = (spent_s() - before) / (calls + _WARM_UP) * 1e3
         p50, p99 = quantile(samples, 0.5), quantile(samples, 0.99)
         times = f"{p50 * 1e3:.2f} ms | {p99 * 1e3:.2f} ms | {p99 / p50:.1f} | {cpu_ms:.2f} ms"
         click.echo(f"| {label} | {size} | {times} |")
@@ -108,7 +150,7 @@ class _Arm:
     """A scheduler, the extender that it calls, and where they run. ``base``: the arm without an extender."""
 
     scheduler: SchedulerSpec
-    extender: ExtenderSpec | None
+    extender: ExtenderSpec | Rival | None
     cores: Cores
     base: str
 
@@ -125,7 +167,7 @@ class _Round:
     verbs: dict[str, tuple[float, float]]
 
 
-def _throughput_arms(shortlist: int, wanted: tuple[str, ...]) -> dict[str, _Arm]:
+def _throughput_arms(shortlist: int, rival: Rival | None, wanted: tuple[str, ...]) -> dict[str, _Arm]:
     """The arms by name.
 
     The arm "unused extender" names one that wants other pods: kube-scheduler 1.35 and later switch off
@@ -133,7 +175,7 @@ def _throughput_arms(shortlist: int, wanted: tuple[str, ...]) -> dict[str, _Arm]
     """
     whole, short = ExtenderSpec(), ExtenderSpec("shortlist", flags=[f"--shortlist={shortlist}"])
     other = component_config(whole.url) | {"managedResources": [{"name": "example.com/other"}]}
-    kinds = {
+    kinds: dict[str, tuple[SchedulerSpec, ExtenderSpec | Rival | None]] = {
         PLAIN: (SchedulerSpec(extenders=[]), None),
         "extender": (SchedulerSpec(extenders=[component_config(whole.url)]), whole),
         f"extender, shortlist of {shortlist}": (
@@ -142,6 +184,8 @@ def _throughput_arms(shortlist: int, wanted: tuple[str, ...]) -> dict[str, _Arm]
         ),
         UNUSED: (SchedulerSpec(extenders=[other]), None),
     }
+    if rival:
+        kinds[RIVAL] = (SchedulerSpec(extenders=[rival.entry]), rival)
     arms = {
         f"{name}, {cores}": _Arm(*kind, cores, f"{PLAIN}, {cores}")
         for cores in all_cores()
@@ -153,21 +197,18 @@ def _throughput_arms(shortlist: int, wanted: tuple[str, ...]) -> dict[str, _Arm]
     return chosen
 
 
-async def throughput(
-    rounds: int, shortlist: int, wanted: tuple[str, ...] = (), *, nodes: int = 1000, pods: int = 3000
-) -> None:
+async def throughput(rounds: int, arms: dict[str, _Arm], nodes: int, pods: int) -> None:
     """Pods per second without and with the extender, on the same control plane and scheduler binary.
 
     The arms alternate their order, after a warm-up round with a tenth of the pods.
     """
-    arms = _throughput_arms(shortlist, wanted)
     results: dict[str, list[_Round]] = {name: [] for name in arms}
     async with Testbed(scheduler=SchedulerSpec(None)) as bed:
         await grant(bed)
-        for spec in {arm.extender.name: arm.extender for arm in arms.values() if arm.extender}.values():
-            await (await start_extender(bed, spec)).stop()
         say(f"creating {nodes} nodes")
         await bed.add_nodes([sim_node(i) for i in range(nodes)])
+        for each in {arm.extender.name: arm.extender for arm in arms.values() if arm.extender}.values():
+            await (await _started(bed, each)).stop()
         for number in range(rounds + 1):
             for name in list(arms) if number % 2 else reversed(arms):
                 result = await _round(bed, arms[name], pods if number else pods // 10)
@@ -175,6 +216,12 @@ async def throughput(
                 if number:
                     results[name].append(result)
     _report(results, arms)
+
+
+async def _started(bed: Bed, extender: ExtenderSpec | Rival) -> Process:
+    if isinstance(extender, Rival):
+        return await start_rival(bed, extender, node_name(0))
+    return await start_extender(bed, extender)
 
 
 def _report(results: dict[str, list[_Round]], arms: dict[str, _Arm]) -> None:
@@ -216,14 +263,15 @@ async def _round(bed: Bed, arm: _Arm, pods: int) -> _Round:
     if arm.extender:
         await bed.process(arm.extender.name).start()
         pin(bed.process(arm.extender.name).pid, arm.cores.extender)
-        await until_leads(arm.extender)
+        if isinstance(arm.extender, ExtenderSpec):
+            await until_leads(arm.extender)
     names = (*_PROCESSES, *([arm.extender.name] if arm.extender else []))
     before = {name: _cpu_s(bed, name) for name in names}
     await bed.restart_scheduler(arm.scheduler)
     stamps = await _stamps(bed, pods)
     names = ("kube-scheduler", *names)
     cpu_ms = {name: (_cpu_s(bed, name) - before.get(name, 0)) / pods * 1e3 for name in names}
-    verbs = await _verbs(arm.extender) if arm.extender else {}
+    verbs = await _verbs(arm.extender) if isinstance(arm.extender, ExtenderSpec) else {}
     await bed.restart_scheduler(SchedulerSpec(None))
     if arm.extender:
         await bed.process(arm.extender.name).stop()

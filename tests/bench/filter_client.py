@@ -11,12 +11,17 @@ import time
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
+from typing import Final
+
+from gpushare.contract import EXTENDER_PREFIX
+
+_LAST_CHUNK: Final = b"0\r\n\r\n"
 
 
-def round_trips(port: int, body: bytes) -> Iterator[float]:
+def round_trips(port: int, body: bytes, prefix: str = EXTENDER_PREFIX) -> Iterator[float]:
     """Call filter for each number that is requested: seconds of the round trip."""
     head = (
-        "POST /gpushare-scheduler/filter HTTP/1.1\r\nHost: 127.0.0.1\r\n"
+        f"POST {prefix}/filter HTTP/1.1\r\nHost: 127.0.0.1\r\n"
         f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
     ).encode()
     with socket.create_connection(("127.0.0.1", port)) as connection:
@@ -38,26 +43,35 @@ def paced(calls: Iterator[float], seconds: float, interval_s: float) -> Iterator
         due += interval_s
 
 
-def measure(port: int, body: bytes, calls: int, *, warm_up: int) -> list[float]:
+def measure(
+    port: int, body: bytes, calls: int, *, warm_up: int, prefix: str = EXTENDER_PREFIX
+) -> list[float]:
     """Round trips one after the other, without those of the warm-up."""
-    return list(islice(round_trips(port, body), warm_up, warm_up + calls))
+    return list(islice(round_trips(port, body, prefix), warm_up, warm_up + calls))
 
 
-def _read_answer(connection: socket.socket) -> bytes:
+def _read_answer(connection: socket.socket) -> None:
+    """Read a whole answer: with its length, or in chunks, which never end like the last one."""
     data = b""
     while b"\r\n\r\n" not in data:
-        data += connection.recv(1 << 20)
+        data += _received(connection)
     head, _, rest = data.partition(b"\r\n\r\n")
-    length = next(
-        int(line.split(b":")[1]) for line in head.split(b"\r\n") if line.lower().startswith(b"content-length")
-    )
-    parts, have = [rest], len(rest)
-    while have < length:
-        parts.append(connection.recv(1 << 20))
-        have += len(parts[-1])
     if not head.startswith(b"HTTP/1.1 200"):
         raise SystemExit(f"filter answered {head.decode()}")
-    return b"".join(parts)
+    lines = (line.partition(b":") for line in head.lower().split(b"\r\n"))
+    length = next((int(value) for name, _, value in lines if name == b"content-length"), None)
+    have, tail = len(rest), rest[-len(_LAST_CHUNK) :]
+    while have < length if length is not None else tail != _LAST_CHUNK:
+        part = _received(connection)
+        have += len(part)
+        tail = (tail + part)[-len(_LAST_CHUNK) :]
+
+
+def _received(connection: socket.socket) -> bytes:
+    part = connection.recv(1 << 20)
+    if not part:
+        raise SystemExit("the extender has closed the connection before the end of its answer")
+    return part
 
 
 def main() -> None:
