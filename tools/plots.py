@@ -33,7 +33,7 @@ class Series(NamedTuple):
 
 
 class Bar(NamedTuple):
-    """A horizontal bar, and the text at its end."""
+    """A horizontal bar, and the text behind it."""
 
     name: str
     value: float

@@ -122,9 +122,9 @@ async def pod_events(bed: Bed) -> list[tuple[str, str, str]]:
     return sorted(found)
 
 
-async def show(bed: Bed, command: str) -> str:
+async def show(bed: Bed, command: str, timeout_s: float = _SETTLE_S) -> str:
     """Run a command line as a user of the cluster; return its unfiltered output."""
-    return await run_text(_shell(bed, bed.kubeconfig, command), _SETTLE_S)
+    return await run_text(_shell(bed, bed.kubeconfig, command), timeout_s)
 
 
 async def show_on(node: CardNode, command: str) -> str:
