@@ -28,7 +28,7 @@ from components.manifests import installer as installer_manifests
 from components.manifests import metrics_api as metrics_api_manifests
 from components.manifests import viewers as viewers_manifests
 from components.manifests.parts import Object
-from docs import names
+from docs import metrics_page, names
 from gpushare import contract
 from gpushare.__main__ import command as program
 from gpushare.cli.main import TOOLS, plugin
@@ -37,7 +37,6 @@ from gpushare.exporter.main import command as exporter
 from gpushare.extender.main import command as extender
 from gpushare.kubescheduler.config import KubernetesVersion
 from gpushare.metricsapi.main import command as metrics_api
-from gpushare.monitoring import catalogue
 from gpushare.monitoring.alerts import ALERTS
 from gpushare.monitoring.rules import RULES
 
@@ -62,19 +61,10 @@ SECTIONS: Mapping[str, type[Any]] = {
 REFERENCE = Path(__file__).parent / "reference"
 DAEMONS = ("extender", "device-plugin", "exporter", "metrics-api")
 """Commands with a page of their flags."""
+_KINDS = {"integer": "integer", "float": "number", "boolean": "`true`, `false`"}
+"""Names of types that differ from those of click."""
 WIDTH = 100
 """Columns of a help text."""
-METRICS: Mapping[str, tuple[int | None, list[catalogue.Metric]]] = {
-    "Every daemon": (None, catalogue.COMMON),
-    "Extender": (contract.EXTENDER_OPS_PORT, catalogue.EXTENDER),
-    "Node agent": (contract.AGENT_OPS_PORT, catalogue.DEVICE_PLUGIN),
-    "Exporter": (contract.EXPORTER_PORT, catalogue.EXPORTER),
-    "Metrics API": (contract.METRICS_API_OPS_PORT, catalogue.METRICS_API),
-    "Library installer": (contract.ISOLATION_INSTALLER_PORT, catalogue.ISOLATION),
-    "MPS daemon": (contract.MPS_PORT, catalogue.MPS),
-    "Computed": (None, catalogue.DERIVED),
-}
-"""The daemon that exports the metrics, and its port."""
 VERSION = KubernetesVersion(1, 33)
 STACK = config.Extender(certificates_image="none")
 ROLES: Mapping[str, list[Object]] = {
@@ -148,16 +138,6 @@ def _right(kind: str, rule: Object) -> str:
     return " | ".join([resources, ", ".join(rule["verbs"]), f"{place}, only {named}" if named else place])
 
 
-def metrics() -> str:
-    """Every metric of every daemon."""
-    lines = ["# Metrics", "", "By the daemon that exports them, at `/metrics` of its port."]
-    for title, (port, group) in METRICS.items():
-        lines += ["", f"## {title}", *(["", f"Port {port}, if no flag selects another one."] if port else [])]
-        lines += ["", "| name | kind | labels | meaning |", "|---|---|---|---|"]
-        lines += [f"| `{each}` | {each.kind} | {', '.join(each.labels)} | {each.help} |" for each in group]
-    return "\n".join(lines) + "\n"
-
-
 def rules() -> str:
     """Every recording rule and every alert."""
     lines = ["# Rules and alerts", "", "## Recording rules", "", "| series | meaning |", "|---|---|"]
@@ -172,11 +152,13 @@ def rules() -> str:
 
 def flags(name: str, command: click.Command) -> str:
     """Every flag of a daemon."""
-    lines = [f"# Flags of the {name}", "", "| flag | variable | default | meaning |", "|---|---|---|---|"]
+    lines = [f"# Flags of the {name}", "", "The flag wins over its variable.", ""]
+    lines += ["| flag | variable | values | default | meaning |", "|---|---|---|---|---|"]
     for option in command.params:
         if isinstance(option, click.Option) and not option.hidden:
             variable = f"`{option.envvar}`" if option.envvar else ""
-            lines.append(f"| `{max(option.opts, key=len)}` | {variable} | {' | '.join(_explained(option))} |")
+            cells = (f"`{max(option.opts, key=len)}`", variable, _values(option), *_explained(option))
+            lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
 
 
@@ -208,11 +190,27 @@ def _helps(name: str, group: click.Group, without: Collection[str] = ()) -> Iter
             yield from _helps(f"{name} {each}", command)
 
 
+def _values(option: click.Option) -> str:
+    """What a flag accepts."""
+    kind = option.type
+    if option.is_flag:
+        return f"no value, or `{option.secondary_opts[0]}`" if option.secondary_opts else "no value"
+    if isinstance(kind, click.Choice):
+        return ", ".join(f"`{each}`" for each in kind.choices)
+    if isinstance(kind, click.IntRange | click.FloatRange):
+        return _range(kind)
+    return _KINDS.get(kind.name, kind.name)
+
+
+def _range(kind: click.IntRange | click.FloatRange) -> str:
+    if kind.min_open:
+        return f"more than {kind.min:g}"
+    return f"{kind.min:g} to {kind.max:g}" if kind.max else f"{kind.min:g} or more"
+
+
 def _explained(option: click.Option) -> tuple[str, str]:
     """The default of a flag, which may be stated in its help, and its meaning."""
     meaning, _, stated = (option.help or "").partition("  [default: ")
-    if isinstance(option.type, click.Choice):
-        meaning += f" One of {', '.join(map(str, option.type.choices))}."
     if stated:
         return stated.removesuffix("]"), meaning
     if option.is_flag or isinstance(option.default, bool):
@@ -265,7 +263,7 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "configuration.md": configuration,
     "labels.md": names.page,
     "names.md": other_names,
-    "metrics.md": metrics,
+    "metrics.md": metrics_page.page,
     "rules.md": rules,
     "rights.md": rights,
     "extender-flags.md": partial(flags, "extender", extender),

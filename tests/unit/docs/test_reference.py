@@ -4,7 +4,7 @@ from typing import get_args
 
 import pytest
 
-from docs import generate, names
+from docs import generate, metrics_page, names
 from gpushare import contract
 from gpushare.__main__ import COMMANDS
 from gpushare.monitoring import catalogue
@@ -35,9 +35,38 @@ def test_every_other_constant_is_on_the_page_of_other_names() -> None:
 
 
 def test_every_metric_is_listed_under_its_daemon() -> None:
-    listed = [metric for _, group in generate.METRICS.values() for metric in group]
+    listed = [metric for _, group in metrics_page.METRICS.values() for metric in group]
     assert listed == list(catalogue.ALL)
     assert {metric.kind for metric in listed} <= set(get_args(catalogue.Kind))
+
+
+def test_every_label_of_a_metric_has_an_example() -> None:
+    used = {label for metric in catalogue.ALL for label in metric.labels}
+    assert used == metrics_page.LABELS.keys()
+
+
+@pytest.mark.parametrize(
+    ("metric", "unit", "example"),
+    [
+        (catalogue.CARD_UNITS, "units", 'gpushare_card_units{node="gpu-1",card="0"} 14'),
+        (catalogue.EXTENDER_LEADS, "0 or 1", "gpushare_extender_leader 1"),
+        (
+            catalogue.EXTENDER_LATENCY,
+            "seconds",
+            'gpushare_extender_request_duration_seconds_bucket{verb="filter",le="0.005"} 12',
+        ),
+        (catalogue.EXTENDER_FORWARDED, "number", 'gpushare_extender_forwarded_binds_total{result="ok"} 3'),
+        (catalogue.CARDS_OVERCOMMITTED, "number", "gpushare_cards_overcommitted 0"),
+    ],
+    ids=str,
+)
+def test_a_metric_has_its_unit_and_a_series(metric: catalogue.Metric, unit: str, example: str) -> None:
+    assert (metrics_page.unit(metric), metrics_page.example(metric)) == (unit, example)
+
+
+def test_examples_of_single_metrics_name_a_metric_with_that_label() -> None:
+    known = {(metric.name, label) for metric in catalogue.ALL for label in metric.labels}
+    assert metrics_page._OTHERS.keys() <= known
 
 
 def test_every_command_has_a_page_of_its_flags() -> None:
