@@ -220,7 +220,8 @@ def _explained(option: click.Option) -> tuple[str, str]:
 
 def configuration() -> str:
     """Every key of a stack's configuration, with its default."""
-    lines = ["# Configuration of a stack", "", "Keys of `Pulumi.<stack>.yaml`, after `gpushare:`."]
+    lines = ["# Configuration of a stack", "", "Keys of `Pulumi.<stack>.yaml`, after `gpushare:`. Examples:"]
+    lines[-1] += " `Pulumi.example.yaml`, and [the quick start](../how-to/deploy.md#quick-start)."
     for title, kind in SECTIONS.items():
         lines += ["", f"## {title}", "", inspect.cleandoc(kind.__doc__ or "").replace("``", "`"), ""]
         lines += ["| key | default | meaning |", "|---|---|---|"]

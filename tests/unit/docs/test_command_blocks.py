@@ -1,5 +1,6 @@
 """Each command of the documentation is run by a test, or the table beside this file says why not."""
 
+import re
 import tomllib
 from pathlib import Path
 
@@ -35,12 +36,22 @@ def test_every_section_with_commands_has_an_entry_and_every_entry_a_section() ->
 @pytest.mark.parametrize("page", TABLE)
 def test_an_entry_names_a_test_or_a_reason(page: str) -> None:
     for section, entry in TABLE[page].items():
-        ((kind, text),) = entry.items()
-        if kind == "none":
-            assert len(text.split()) >= 5, section
+        if reason := entry.get("none"):
+            assert len(reason.split()) >= 5, section
         else:
-            assert kind in {"runs", "same"}, section
-            assert (ROOT / text).is_file(), text
+            assert set(entry) in ({"runs"}, {"same", "by"}), section
+            test = entry.get("runs") or entry["same"]
+            assert (ROOT / test).is_file(), test
+
+
+@pytest.mark.parametrize("page", TABLE)
+def test_a_test_that_takes_the_same_steps_has_one_of_them(page: str) -> None:
+    """In its own text, or on a page that it follows."""
+    for section, entry in TABLE[page].items():
+        if "same" in entry:
+            text = (ROOT / entry["same"]).read_text()
+            followed = [(ROOT / path).read_text() for path in re.findall(r"docs/[\w/-]+\.md", text)]
+            assert any(entry["by"] in each for each in (text, *followed)), (section, entry)
 
 
 @pytest.mark.parametrize("page", TABLE)

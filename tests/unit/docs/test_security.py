@@ -10,7 +10,8 @@ from components.stack import load
 from docs.generate import ROLES
 from tests.builders.stacks import DIGEST
 
-PAGE = (Path(__file__).parents[3] / "docs/concepts/security.md").read_text()
+ROOT = Path(__file__).parents[3]
+PAGE = (ROOT / "docs/concepts/security.md").read_text()
 ACCOUNTS = {
     "Extender": "extender",
     "Node agent (`nodes/pods` only with `queryKubelet`)": "node agent",
@@ -39,6 +40,69 @@ WHOLE = {
     "monitoring": {"exporter": {}},
 }
 
+PROOFS = {
+    "tests/integration/test_admission.py": [
+        "test_a_tenant_cannot_create",
+        "test_a_tenant_cannot_change_a_bound_pod_to",
+        "test_a_tenant_cannot_bind_with_an_allocation",
+    ],
+    "tests/integration/test_seals.py": [
+        "test_an_edited_annotation_counts_on_every_gpu_after_a_restart_and_an_unedited_one_on_its_gpu"
+    ],
+    "tests/property/test_annotations.py": ["test_an_edit_of_one_annotation_never_moves_a_pod_to_another_gpu"],
+    "tests/integration/test_container_devices.py": [
+        "test_pods_that_no_scheduler_placed_get_a_gpu_that_the_extender_counts",
+        "test_a_pod_without_a_request_gets_no_gpu_by_any_variable_or_mount",
+        "test_with_environment_variables_a_pod_that_sets_its_devices_is_rejected",
+    ],
+    "tests/property/test_ledger.py": ["HonestCluster", "HostileCluster"],
+    "tests/isolation/test_spoiled.py": [
+        "test_the_environment_raises_no_limit",
+        "test_an_invalid_region_allows_no_memory",
+        "test_programs_survive_an_overwritten_lock_of_the_region",
+    ],
+    "tests/integration/isolation/test_memory.py": [
+        "test_a_pod_cannot_disable_isolation",
+        "test_an_images_own_preloads_are_hidden",
+        "test_a_read_only_root_filesystem_works",
+        "test_unprivileged_users_and_setuid_programs_are_limited",
+    ],
+    "tests/unit/deviceplugin/isolation/test_region_sizes.py": [
+        "test_a_region_that_grew_is_repaired_and_reported_on_the_pod"
+    ],
+    "tests/integration/test_manifests.py": ["test_a_quota_limits_gpu_pods_only"],
+    "tests/integration/test_metrics_api.py": [
+        "test_only_the_front_proxy_is_trusted",
+        "test_the_client_of_the_front_proxy_can_read_what_its_roles_allow",
+    ],
+    "tests/isolation/test_ways_in.py": [
+        "test_a_program_that_loads_the_driver_is_limited",
+        "test_a_program_linked_to_the_driver_is_limited",
+    ],
+    "tests/isolation/test_processes.py": [
+        "test_memory_of_a_killed_process_is_released",
+        "test_a_process_killed_with_the_lock_blocks_no_other",
+    ],
+    "tests/integration/isolation/test_pacing.py": [
+        "test_programs_that_bypass_the_library_cause_events_on_their_pods_and_others_on_the_node"
+    ],
+    "tests/integration/test_mutual_tls.py": [
+        "test_the_real_scheduler_binds_over_mutual_tls_and_other_clients_are_refused"
+    ],
+    "tests/unit/extender/test_clients.py": [
+        "test_another_certificate_of_the_authority_is_refused_with_the_reason"
+    ],
+    "tests/unit/extender/test_webhook.py": ["test_without_a_certificate_it_does_not_start"],
+    "tests/unit/extender/test_scheduler_name.py": [
+        "test_a_pod_that_requests_units_and_names_no_scheduler_gets_it"
+    ],
+    "tests/components/test_network.py": [
+        "test_there_are_no_policies_by_default",
+        "test_metrics_are_for_prometheus_our_services_and_the_api_server",
+    ],
+}
+"""The tests that prove the statements of the tables, by the files that the page names."""
+
 
 def table(section: str) -> list[list[str]]:
     """The rows of the table of a section, without its head."""
@@ -53,6 +117,18 @@ def table(section: str) -> list[list[str]]:
 def test_every_statement_has_a_proof(section: str) -> None:
     unproved = [row[0] for row in table(section) if not re.search(r"`tests/|\]\(", " ".join(row))]
     assert unproved == (["node agent to kubelet"] if section == "Between the services" else [])
+
+
+def test_the_page_names_the_files_of_the_proofs() -> None:
+    sections = ("What a tenant cannot do", "What isolation holds against", "Between the services")
+    cells = " ".join(cell for section in sections for row in table(section) for cell in row)
+    assert set(re.findall(r"`(tests/[^`]+)`", cells)) == PROOFS.keys()
+
+
+@pytest.mark.parametrize("file", PROOFS)
+def test_a_proof_exists(file: str) -> None:
+    found = set(re.findall(r"^(?:async )?(?:def|class) (\w+)", (ROOT / file).read_text(), re.MULTILINE))
+    assert set(PROOFS[file]) <= found
 
 
 def test_every_account_has_a_row_that_says_what_its_token_can_do() -> None:
