@@ -44,23 +44,29 @@ class Bar(NamedTuple):
 # --- data ---------------------------------------------------------------------------------------
 
 
-def newest(part: str) -> str:
-    """Return the raw output of a part of the extender's benchmark with the latest date."""
-    found = [path.read_text() for path in sorted((PAGES / "raw").glob(f"extender-{part}-*.txt"))]
-    if not found:
-        raise SystemExit(f"docs/benchmarks/raw has no extender-{part}-<commit>.txt")
-    return max(found, key=lambda text: _DATE.findall(text)[:1])
+def newest(*columns: str) -> str:
+    """Return the raw output with the latest date that has a table with these columns."""
+    texts = [path.read_text() for path in sorted((PAGES / "raw").glob("*.txt"))]
+    if found := [text for text in texts if _rows(text, columns)]:
+        return max(found, key=lambda text: _DATE.findall(text)[:1])
+    raise SystemExit(f"docs/benchmarks/raw has no table with the columns {', '.join(columns)}")
 
 
 def table(text: str, *columns: str) -> list[dict[str, str]]:
     """Return the rows of the first table with these columns, and perhaps more."""
-    for block in re.findall(r"(?:^\|.*\n)+", text, re.MULTILINE):
-        head, _, *rows = [
+    if rows := _rows(text, columns):
+        return rows
+    raise SystemExit(f"no table has the columns {', '.join(columns)}")
+
+
+def _rows(text: str, columns: Sequence[str]) -> list[dict[str, str]]:
+    for block in re.findall(r"(?:^\|.*\n){3,}", text, re.MULTILINE):
+        head, _, *rows = (
             [cell.strip() for cell in line.strip("|").split("|")] for line in block.splitlines()
-        ]
+        )
         if set(columns) <= set(head):
             return [dict(zip(head, row, strict=False)) for row in rows]
-    raise SystemExit(f"no table has the columns {', '.join(columns)}")
+    return []
 
 
 def number(text: str) -> float:
@@ -88,7 +94,11 @@ def filter_series(large: str, rivals: str) -> list[Series]:
 
 def rate_bars(throughput: str, rivals: str) -> list[Bar]:
     """Return pods per second of each arm on shared cores, and of others."""
-    rows = [row for row in table(throughput, "arm", "median") if row["arm"].endswith(", shared cores")]
+    rows = [
+        row
+        for row in table(throughput, "arm", "pods/s, each round", "median")
+        if row["arm"].endswith(", shared cores")
+    ]
     names = {"plain": "no extender", "unused extender": "extender for other pods"}
     ours = [
         Bar(names.get(arm, f"gpushare {arm}"), number(row["median"]), f"{number(row['median']):.0f}")
@@ -193,14 +203,16 @@ def _document(title: str, height: float, body: Sequence[str]) -> str:
 
 def plots() -> dict[str, str]:
     """Return all plots by file name."""
-    large, rivals = newest("large"), (PAGES / "rivals.md").read_text()
+    large, rivals = newest("verb", "names", "p99"), (PAGES / "rivals.md").read_text()
     services = {"node agent": "device-plugin", "exporter": "exporter", "metrics API": "metrics-api"}
     pages = {name: (PAGES / f"{page}.md").read_text() for name, page in services.items()}
     return {
         "filter.svg": line_plot(
             "Latency of filter by number of nodes", "nodes", "ms", filter_series(large, rivals)
         ),
-        "rates.svg": bar_plot("Pods per second", rate_bars(newest("throughput"), rivals)),
+        "rates.svg": bar_plot(
+            "Pods per second", rate_bars(newest("arm", "pods/s, each round", "median"), rivals)
+        ),
         "memory.svg": bar_plot("Resident memory", memory_bars(large, pages)),
     }
 

@@ -34,6 +34,7 @@ DIVIDED = nodes(SimNode("gpu-1", [V100], labels={LABEL_MODE: "core_mem"}, alloca
         ("docs/zh/quick-start.md", notebooks()),
         ("docs/tutorials/node-labels.md", SHARED),
         ("docs/tutorials/compute-share.md", DIVIDED),
+        ("docs/tutorials/quota-and-priority.md", nodes(SimNode("gpu-1", [T4]))),
     ],
 )
 async def test_each_command_of_the_page_prints_what_the_page_shows(

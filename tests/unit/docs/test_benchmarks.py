@@ -73,7 +73,7 @@ def test_memory_is_that_of_the_raw_output_and_of_the_pages() -> None:
 
 
 def test_a_missing_table_or_row_is_named() -> None:
-    with pytest.raises(SystemExit, match="no table has the columns arm, median"):
+    with pytest.raises(SystemExit, match="no table has the columns arm, pods/s"):
         plots.rate_bars(LARGE, RIVALS)
     with pytest.raises(SystemExit, match="agent: the page has no row `resident`"):
         plots.memory_bars(LARGE, {"agent": "nothing"})
