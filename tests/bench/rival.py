@@ -46,7 +46,7 @@ async def start_rival(bed: Bed, rival: Rival, node: str) -> Process:
     Raises TestbedError with the end of its log if it exits, or does not pass the node in time.
     """
     env = {"PORT": str(rival.port), "KUBECONFIG": str(bed.kubeconfig)}
-    argv = ["sh", "-c", f"exec {rival.command}"]
+    argv = ["/bin/sh", "-c", f"exec {rival.command}"]
     ready = partial(_passes, rival, node)
     return await bed.spawn(rival.name, argv, env=env, ready=ready, ready_s=_READY_S)
 
