@@ -3,9 +3,7 @@
 Objects are decoded one by one, so that one malformed object does not hide the others.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
 
 import msgspec
 from msgspec import Raw, Struct, field
@@ -13,12 +11,10 @@ from msgspec import Raw, Struct, field
 from gpushare.adapters.kube.wire import Bare, WireNode, WirePod, pod_of
 from gpushare.contract import RESOURCE_WHOLE_GPU
 from gpushare.errors import InvalidRequest
-from gpushare.model.annotations import parse_allocation
+from gpushare.model.annotations import Shares
 from gpushare.model.demand import Demand, Malformed
 from gpushare.model.objects import Pod
-from gpushare.model.quantity import parse_quantity, parse_small
-
-_MAX_INT64: Final = 2**63 - 1
+from gpushare.model.quantity import parse_quantity
 
 
 class _RecordLimits(Struct, rename={"gpus": RESOURCE_WHOLE_GPU}):
@@ -52,7 +48,7 @@ class _WholeCardPod(Struct):
 class PodRecord:
     """A bound pod with units of shared GPUs, whole GPUs, or both.
 
-    ``cards`` is GPU index → units from its own annotations; empty if they do not have it.
+    ``demand`` is None if it requests whole GPUs only, ``claim`` if its annotations do not name its GPUs.
     """
 
     uid: str
@@ -60,9 +56,14 @@ class PodRecord:
     name: str
     node: str
     finished: bool
-    units: int
-    cards: Mapping[int, int]
+    demand: Demand | None
+    claim: Shares | None
     whole_cards: int
+
+    @property
+    def units(self) -> int:
+        """Requested units of shared GPUs."""
+        return self.demand.mem if self.demand else 0
 
 
 _decode_node = msgspec.json.Decoder(WireNode).decode
@@ -84,10 +85,11 @@ def read_pod(raw: Raw | bytes) -> PodRecord | Malformed | None:
     try:
         wire = _decode_pod(raw)
         whole_cards = _whole_cards(_decode_whole(raw))
-        units = _units(pod_of(wire))
+        pod = pod_of(wire)
+        demand = _demand(pod) if pod else None
     except (msgspec.DecodeError, InvalidRequest) as error:
         return Malformed(f"pod {_name_of(raw)}: {error}")
-    if not wire.spec.node_name or not (units or whole_cards):
+    if not wire.spec.node_name or not (whole_cards or (demand and demand.mem)):
         return None
     return PodRecord(
         uid=wire.metadata.uid,
@@ -95,8 +97,8 @@ def read_pod(raw: Raw | bytes) -> PodRecord | Malformed | None:
         name=wire.metadata.name,
         node=wire.spec.node_name,
         finished=wire.status.phase in ("Succeeded", "Failed"),
-        units=units,
-        cards=_cards(wire, units),
+        demand=demand,
+        claim=pod.claim if pod else None,
         whole_cards=whole_cards,
     )
 
@@ -109,32 +111,15 @@ def _name_of(raw: Raw | bytes) -> str:
     return f"{meta.namespace}/{meta.name}" if meta.namespace else meta.name
 
 
-def _units(pod: Pod | None) -> int:
-    """Units of the pod; for an invalid request, the units that it has nevertheless."""
-    if pod is None:
-        return 0
+def _demand(pod: Pod) -> Demand:
+    """What the pod requests; for an invalid request, what it has nevertheless."""
     if isinstance(pod.demand, Demand):
-        return pod.demand.mem
+        return pod.demand
     if pod.demand.at_least is None:
         raise InvalidRequest(pod.demand.problem)
-    return pod.demand.at_least.mem
+    return pod.demand.at_least
 
 
 def _whole_cards(pod: _WholeCardPod) -> int:
     limits = (c.resources.limits for c in pod.spec.containers or () if c.resources and c.resources.limits)
     return sum(parse_quantity(limit.gpus) for limit in limits if limit.gpus is not None)
-
-
-def _cards(wire: WirePod, units: int) -> Mapping[int, int]:
-    """The allocation annotation if it is valid, else all units on the GPU of the index annotation."""
-    annotations = wire.metadata.annotations
-    if annotations is None or not units:
-        return {}
-    allocation = parse_allocation(annotations.allocation) if annotations.allocation else None
-    index = parse_small(annotations.idx)
-    return within_int64(allocation) or ({index: units} if index is not None else {})
-
-
-def within_int64(per_card: Mapping[int, int] | None) -> Mapping[int, int]:
-    """The units per GPU; empty if an amount is larger than the Aliyun gpushare pair can read."""
-    return per_card if per_card and max(per_card.values()) <= _MAX_INT64 else {}

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from gpushare.adapters.kube.wire import WireNode
-from gpushare.cli.records import PodRecord, within_int64
+from gpushare.cli.records import PodRecord
 from gpushare.contract import ANN_ASSIGNED_NODE, ANN_CARDS, RESOURCE_COUNT, RESOURCE_MEM, RESOURCE_WHOLE_GPU
 from gpushare.errors import InvalidRequest
-from gpushare.model.annotations import parse_assigned
+from gpushare.model.annotations import known_shares, parse_assigned
 from gpushare.model.cards import Card, equal_cards, parse_cards
 from gpushare.model.demand import Malformed
 from gpushare.model.objects import node_of
@@ -185,10 +185,10 @@ def _assigned(text: str | None, problems: list[str]) -> Mapping[str, Mapping[int
 
 
 def _pod_view(pod: PodRecord, assigned: Mapping[int, int] | None, cards: tuple[Card, ...]) -> PodView:
-    reserved = within_int64(assigned) or pod.cards
-    known = {card.index for card in cards}
-    placed = {index: units for index, units in reserved.items() if index in known}
-    pending = sum(reserved.values()) - sum(placed.values()) if reserved else pod.units
+    indices = {card.index for card in cards}
+    shares = known_shares(pod.demand, pod.claim, assigned, indices) if pod.demand and pod.units else None
+    placed = {index: share.mem for index, share in shares or ()}
+    pending = pod.units - sum(placed.values())
     name = f"{pod.namespace}/{pod.name}"
     whole = {card.index: card.units for card in cards if pod.whole_cards and name in card.whole_gpu_pods}
     return PodView(pod.uid, pod.namespace, pod.name, pod.units, placed, pending, pod.whole_cards, whole)

@@ -5,7 +5,7 @@ pod's limits. The *shares* of a pod are ``((GPU index, Amount), …)`` in index 
 """
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 import msgspec
 
@@ -72,14 +72,12 @@ def _amount(container: ContainerDemand, resource: str) -> int:
 def claim_of(annotations: Mapping[str, str], demand: Demand) -> Shares | None:
     """The shares in a bound pod's annotations; None if they are absent, invalid or inconsistent.
 
-    A bind of a pod without core percent writes no core annotation, so one that its owner wrote is ignored.
+    A bind writes the index and the amount, and since ACK's own scheduler the allocation; that scheduler
+    writes only the latter. A bind of a pod without core percent writes no core annotation, so one that its
+    owner wrote is ignored.
     """
-    index = parse_small(annotations.get(ANN_IDX))
-    if index is None or annotations.get(ANN_POD) != str(demand.mem):
-        return None
-    text = annotations.get(ANN_ALLOCATION)
-    per_card = {index: demand.mem} if text is None else parse_allocation(text)
-    if not per_card or min(per_card) != index or len(per_card) != demand.cards:
+    per_card = _cards_of(annotations, demand)
+    if not per_card or len(per_card) != demand.cards:
         return None
     if any(amount != demand.per_card.mem for amount in per_card.values()):
         return None
@@ -87,6 +85,40 @@ def claim_of(annotations: Mapping[str, str], demand: Demand) -> Shares | None:
     if core is not None and parse_allocation(core) != dict.fromkeys(per_card, demand.per_card.core):
         return None
     return even_shares(demand, tuple(per_card))
+
+
+def _cards_of(annotations: Mapping[str, str], demand: Demand) -> dict[int, int] | None:
+    """Units per GPU; None if index, amount and allocation contradict each other."""
+    text = annotations.get(ANN_ALLOCATION)
+    per_card = parse_allocation(text) if text is not None else None
+    if ANN_IDX not in annotations and ANN_POD not in annotations:
+        return per_card
+    index = parse_small(annotations.get(ANN_IDX))
+    if index is None or annotations.get(ANN_POD) != str(demand.mem):
+        return None
+    if text is None:
+        return {index: demand.mem}
+    return per_card if per_card and min(per_card) == index else None
+
+
+def known_shares(
+    demand: Demand, claim: Shares | None, assigned: Mapping[int, int] | None, indices: Collection[int]
+) -> Shares | None:
+    """The shares of a pod on a node with GPUs of these indices; None if its GPUs are unknown.
+
+    ``assigned`` is what the node agent published for the pod, None if nothing; it outranks the claim. The
+    amounts come from the pod's limits: what disagrees with them, or names another GPU, is ignored.
+    """
+    shares = claim
+    if assigned is not None:
+        shares = shares_from_units(assigned, demand.core) if assigned else None
+    if shares is None or len(shares) != demand.cards:
+        return None
+    per_card = demand.per_card
+    for index, share in shares:
+        if share != per_card or index not in indices:
+            return None
+    return shares
 
 
 def parse_allocation(text: str) -> dict[int, int] | None:

@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from gpushare.model.annotations import Shares, shares_from_units
+from gpushare.model.annotations import Shares, known_shares
 from gpushare.model.cards import Card, in_use_as_whole
 from gpushare.model.demand import Amount, Demand, Users
 from gpushare.model.modes import Mode
@@ -159,27 +159,13 @@ def with_reservation(book: Book, reservation: Reservation) -> Book:
 
 
 def reserved_shares(reservation: Reservation, node: Node) -> Shares | None:
-    """GPUs of a reservation: node annotation first, then bind annotation; None if unknown.
-
-    The amounts come from the pod's limits. An annotation that disagrees with them, or that names a GPU that
-    the node does not have, is ignored.
-    """
+    """GPUs of a reservation: node annotation first, then bind annotation; None if unknown."""
     return _shares(reservation, node, {card.index for card in node.cards})
 
 
 def _shares(reservation: Reservation, node: Node, indices: Collection[int]) -> Shares | None:
     assigned = node.assigned.get(reservation.uid)
-    demand = reservation.demand
-    claim = reservation.claim
-    if assigned is not None:
-        claim = shares_from_units(assigned, demand.core) if assigned else None
-    if claim is None or len(claim) != demand.cards:
-        return None
-    per_card = demand.per_card
-    for index, share in claim:
-        if share != per_card or index not in indices:
-            return None
-    return claim
+    return known_shares(reservation.demand, reservation.claim, assigned, indices)
 
 
 def _usages(

@@ -11,6 +11,8 @@ from gpushare.cli.view import NodeView, views_of
 from gpushare.contract import (
     ANN_ALLOCATION,
     ANN_IDX,
+    ANN_POD,
+    LABEL_CARDS_PER_POD,
     RESOURCE_COUNT,
     RESOURCE_MEM,
     RESOURCE_WHOLE_GPU,
@@ -61,16 +63,19 @@ def pod(  # noqa: PLR0913 - what a pod can differ in
     namespace: str = "default",
     index: str | None = None,
     allocation: str | None = None,
+    cards: int | None = None,
     gpus: int | None = None,
     phase: str = "Running",
 ) -> Json:
     limits = {RESOURCE_MEM: mem, RESOURCE_WHOLE_GPU: gpus}
-    annotations = {ANN_IDX: index, ANN_ALLOCATION: allocation}
+    amount = str(mem) if index is not None else None
+    annotations = {ANN_IDX: index, ANN_POD: amount, ANN_ALLOCATION: allocation}
     return {
         "metadata": {
             "name": name,
             "namespace": namespace,
             "uid": f"uid-{name}",
+            "labels": {LABEL_CARDS_PER_POD: str(cards)} if cards else {},
             "annotations": {key: value for key, value in annotations.items() if value is not None},
         },
         "spec": {

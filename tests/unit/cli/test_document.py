@@ -17,7 +17,10 @@ DESCRIBED = node(
     annotations={ANN_CARDS: json.dumps(CARDS)},
     labels={LABEL_MODE: "core_mem", LABEL_PLACEMENT: "spread"},
 )
-PODS = [pod("p", "a", 6, allocation='{"0":{"0":4,"1":2}}'), pod("q", "a", 3, namespace="ml", index="9")]
+PODS = [
+    pod("p", "a", 6, cards=2, allocation='{"0":{"0":3,"1":3}}'),
+    pod("q", "a", 3, namespace="ml", index="9"),
+]
 
 
 def entry(name: str, used: int, namespace: str = "default") -> Json:
@@ -47,18 +50,18 @@ def test_a_described_node_as_a_document() -> None:
                         "uuid": "GPU-a",
                         "model": "Tesla T4",
                         "total": 14,
-                        "used": 4,
+                        "used": 3,
                         "healthy": True,
-                        "pods": [entry("p", 4)],
+                        "pods": [entry("p", 3)],
                     },
                     {
                         "index": 1,
                         "uuid": "GPU-b",
                         "model": "TITAN\x1b Xp",
                         "total": 11,
-                        "used": 2,
+                        "used": 3,
                         "healthy": False,
-                        "pods": [entry("p", 2)],
+                        "pods": [entry("p", 3)],
                     },
                 ],
                 "pending": {"used": 3, "pods": [entry("q", 3, "ml")]},

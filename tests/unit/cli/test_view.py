@@ -6,7 +6,7 @@ import pytest
 
 from gpushare.cli.records import read_node, read_pod
 from gpushare.cli.view import GpuCount, NodeView
-from gpushare.contract import ANN_ASSIGNED_NODE, ANN_CARDS, RESOURCE_MEM
+from gpushare.contract import ANN_ASSIGNED_NODE, ANN_CARDS, ANN_POD, RESOURCE_MEM
 from gpushare.model.demand import Malformed
 from tests.builders.api_objects import Json, node, pod, share, views, whole
 
@@ -41,29 +41,59 @@ def test_a_pod_is_on_the_gpu_of_its_index() -> None:
     assert placed(one(node("n", share(30, 2)), pod("p", "n", 4, index="1"))) == {"p": ({1: 4}, 0)}
 
 
-def test_the_allocation_outranks_the_index() -> None:
-    many = pod("p", "n", 4, index="0", allocation='{"0":{"0":1,"1":2},"1":{"1":1}}')
-    assert placed(one(node("n", share(30, 2)), many)) == {"p": ({0: 1, 1: 3}, 0)}
+def test_a_pod_on_several_gpus_is_on_those_of_its_allocation() -> None:
+    many = pod("p", "n", 4, cards=2, index="0", allocation='{"0":{"0":1,"1":1},"1":{"0":1,"1":1}}')
+    assert placed(one(node("n", share(30, 2)), many)) == {"p": ({0: 2, 1: 2}, 0)}
 
 
-@pytest.mark.parametrize(
-    "junk", ["", "{", "[]", "{}", '{"0":{}}', '{"0":{"x":1}}', '{"0":{"0":"4"}}', "9" * 5000, HUGE]
+def test_a_pod_of_acks_own_scheduler_is_on_the_gpu_of_its_allocation() -> None:
+    bound = pod("p", "n", 4, allocation='{"0":{"1":4}}')
+    assert placed(one(node("n", share(30, 2)), bound)) == {"p": ({1: 4}, 0)}
+
+
+JUNK = (
+    "",
+    "{",
+    "[]",
+    "{}",
+    '{"0":{}}',
+    '{"0":{"x":1}}',
+    '{"0":{"0":"4"}}',
+    '{"0":{"0":4}}',
+    "9" * 5000,
+    HUGE,
 )
-def test_an_empty_allocation_leaves_the_index(junk: str) -> None:
-    assert placed(one(node("n", share(30, 2)), pod("p", "n", 4, index="1", allocation=junk))) == {
-        "p": ({1: 4}, 0)
-    }
+
+
+@pytest.mark.parametrize("allocation", JUNK)
+def test_an_allocation_that_contradicts_the_index_or_the_limits_is_pending(allocation: str) -> None:
+    bound = pod("p", "n", 4, index="1", allocation=allocation)
+    assert placed(one(node("n", share(30, 2)), bound)) == {"p": ({}, 4)}
+
+
+def test_an_index_without_an_amount_is_of_no_bind_and_pending() -> None:
+    bound = pod("p", "n", 4, index="1")
+    del bound["metadata"]["annotations"][ANN_POD]
+    assert placed(one(node("n", share(30, 2)), bound)) == {"p": ({}, 4)}
 
 
 @pytest.mark.parametrize("index", [None, "", "-1", "x", "2", "99999", "1" * 40, "１"])
 def test_an_index_that_is_no_gpu_of_the_node_is_pending(index: str | None) -> None:
-    assert placed(one(node("n", share(30, 2)), pod("p", "n", 4, index=index))) == {"p": ({}, 4)}
+    view = one(node("n", share(30, 2)), pod("p", "n", 4, index=index))
+    assert placed(view) == {"p": ({}, 4)}
+    assert (view.on_cards, view.pending, view.used) == (0, 4, 4)
 
 
-def test_units_on_gpus_that_the_node_lacks_are_pending() -> None:
-    view = one(node("n", share(30, 2)), pod("p", "n", 4, allocation='{"0":{"0":1,"77777":3}}'))
-    assert placed(view) == {"p": ({0: 1}, 3)}
-    assert (view.on_cards, view.pending, view.used) == (1, 3, 4)
+def test_a_pod_with_one_of_two_gpus_that_the_node_lacks_is_pending() -> None:
+    bound = pod("p", "n", 4, cards=2, index="0", allocation='{"0":{"0":2,"7":2}}')
+    assert placed(one(node("n", share(30, 2)), bound)) == {"p": ({}, 4)}
+
+
+@pytest.mark.parametrize("units", [3, 5, 10**400])
+def test_the_node_annotation_with_another_amount_than_the_limits_names_no_gpu(units: int) -> None:
+    word = {ANN_ASSIGNED_NODE: json.dumps({"uid-p": {"main": {"1": units}}})}
+    view = one(node("n", share(30, 2), annotations=word), pod("p", "n", 4, index="0"))
+    assert placed(view) == {"p": ({}, 4)}
 
 
 def test_the_node_annotation_overrides_the_pod_annotations() -> None:
@@ -73,7 +103,7 @@ def test_the_node_annotation_overrides_the_pod_annotations() -> None:
 
 
 def test_an_invalid_node_annotation_leaves_the_pod_annotations() -> None:
-    word = {ANN_ASSIGNED_NODE: f'{{"uid-p":{HUGE}}}'}
+    word = {ANN_ASSIGNED_NODE: "{"}
     view = one(node("n", share(30, 2), annotations=word), pod("p", "n", 4, index="0"))
     assert placed(view) == {"p": ({0: 4}, 0)}
 

@@ -88,6 +88,14 @@ def test_annotations_of_the_aliyun_extender_without_an_allocation_are_read() -> 
     assert claim_of({contract.ANN_IDX: "1", contract.ANN_POD: "4"}, demand(4)) == ((1, Amount(4)),)
 
 
+@pytest.mark.parametrize("cards", [(1,), (1, 2)])
+def test_an_allocation_alone_is_what_acks_own_scheduler_writes(cards: tuple[int, ...]) -> None:
+    wanted = demand(8, cards=len(cards))
+    alone = {contract.ANN_ALLOCATION: written(wanted, *cards)[contract.ANN_ALLOCATION]}
+    assert claim_of(alone, wanted) == even_shares(wanted, cards)
+    assert claim_of(alone, demand(4)) is None
+
+
 def test_annotations_written_late_in_the_life_of_a_pod_are_trusted() -> None:
     annotations = written(demand(4), 1) | {
         contract.ANN_ASSIGNED: "true",
@@ -138,7 +146,7 @@ def test_one_annotation_that_contradicts_the_others_voids_the_claim(key: str, te
 
 
 @pytest.mark.parametrize("key", [contract.ANN_IDX, contract.ANN_POD])
-def test_a_claim_needs_its_index_and_its_amount(key: str) -> None:
+def test_an_index_and_an_amount_need_each_other(key: str) -> None:
     annotations = written(demand(8), 0)
     del annotations[key]
     assert claim_of(annotations, demand(8)) is None
