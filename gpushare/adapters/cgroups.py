@@ -13,11 +13,15 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
+from gpushare.errors import KubeletError
 from gpushare.model.own_node import ContainerRef
 
-_CONTROLLERS: Final = ("", "memory", "pids")
-"""Version 2 has one tree; in version 1 any controller that kubelets use will do."""
-_TOP: Final = "kubepods"
+_CONTROLLERS: Final = ("memory", "pids")
+"""In version 1 any controller that kubelets use will do; version 2 has one tree."""
+_TOP: Final = re.compile(r"(?:.+-)?kubepods(?:\.slice)?")
+"""``kubepods`` or ``kubepods.slice``; with ``--cgroup-root=/kubelet``, ``kubelet-kubepods.slice``."""
+_DEPTH: Final = 4
+"""How deep a kubelet in a container has its top: ``system.slice/docker-<id>.scope/kubelet.slice/<top>``."""
 _UID: Final = re.compile(r"[0-9a-f]{32}|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 """A pod's UID; those that the kubelet generates for static pods have no dashes."""
 _CONTAINER: Final = re.compile(r"(?:[a-z-]+-)?([0-9a-f]{64})(?:\.scope)?")
@@ -28,16 +32,32 @@ class Cgroups:
     """The cgroup tree at ``root``, the mount of the host's cgroups."""
 
     def __init__(self, root: Path) -> None:
-        self._tops = [top for name in _CONTROLLERS for top in sorted((root / name).glob(f"{_TOP}*"))]
+        self._root = root
 
     @property
     def visible(self) -> bool:
         """Return whether any cgroups of pods are visible."""
-        return bool(self._tops)
+        try:
+            return any(self._tops())
+        except KubeletError:
+            return False
 
-    def kept(self, uids: frozenset[str]) -> frozenset[str]:
-        """Return those of the pods that still have a cgroup."""
-        return uids & {_uid(group.name) for top in self._tops for group in _groups(top)}
+    def kept(self, uids: frozenset[str]) -> frozenset[str] | None:
+        """Return those of the pods that still have a cgroup; None if no cgroups of pods are visible.
+
+        The tops are looked up each time: the kubelet creates its own when it starts, maybe after the caller.
+        Raises KubeletError for a folder that cannot be read.
+        """
+        tops = list(self._tops())
+        if not tops:
+            return None
+        return uids & {_uid(group.name) for top in tops for group in _groups(top)}
+
+    def _tops(self) -> Iterator[Path]:
+        """Yield the folders below which kubelets keep cgroups of pods, also those of nested kubelets."""
+        controllers = [folder for name in _CONTROLLERS if (folder := self._root / name).is_dir()]
+        for folder in controllers or [self._root]:
+            yield from _below(folder, _TOP, _DEPTH)
 
 
 def containers_of(pids: Iterable[int], proc: Path) -> dict[int, ContainerRef | None]:
@@ -71,6 +91,15 @@ def _groups_of(process: Path) -> str | None:
         return None
 
 
+def _below(folder: Path, name: re.Pattern[str], depth: int) -> Iterator[Path]:
+    """Yield the topmost folders with such a name."""
+    for each in _folders(folder):
+        if name.fullmatch(each.name):
+            yield each
+        elif depth > 1:
+            yield from _below(each, name, depth - 1)
+
+
 def _groups(top: Path) -> Iterator[Path]:
     """Yield candidates for pod cgroups: below the top, or below one of its QoS classes."""
     for folder in (top, *_folders(top)):
@@ -85,7 +114,10 @@ def _uid(name: str) -> str:
 
 
 def _folders(folder: Path) -> list[Path]:
+    """Return the folders in a folder, none if it is gone."""
     try:
         return [Path(entry) for entry in os.scandir(folder) if entry.is_dir(follow_symlinks=False)]
-    except OSError:
+    except (FileNotFoundError, NotADirectoryError):
         return []
+    except OSError as error:
+        raise KubeletError(f"cannot read {folder}: {error.strerror}") from error

@@ -91,7 +91,10 @@ class Agent:
         )
         self.node_state = NodeState(settings.node, self._record.read(), checkpoints)
         cgroups = Cgroups(settings.cgroups)
-        self._releaser = CardReleaser(self.node_state, cgroups.kept if cgroups.visible else None)
+        visible = cgroups.visible
+        self._releaser = CardReleaser(
+            self.node_state, cgroups.kept, visible=visible, on_visible=self._report_cgroups
+        )
         response = settings.allocate.response
         files = EnforcementFiles(response.folders)
         mps = MpsStatus(response.mps)
@@ -101,7 +104,9 @@ class Agent:
         )
         self._pacer = self._make_pacer(driver, files.folders.state, proc) if proc and files.visible else None
         self._regions = self._make_region_sizes(files) if files.visible else None
-        self._report_degradations(cgroups, files, mps)
+        if not visible:
+            self._report_cgroups(visible)
+        self._report_degradations(files, mps)
         self._projector = Projector(
             self.node_state, self.writer, self.metrics, response, record_event=self.writer.record_event
         )
@@ -154,10 +159,16 @@ class Agent:
             self.node_state, self._enforcement, files, self.metrics, record_event=self.writer.record_event
         )
 
-    def _report_degradations(self, cgroups: Cgroups, files: EnforcementFiles, mps: MpsStatus) -> None:
-        """Report missing mounts, which the manifest of the Aliyun plugin lacks, and a missing kubeconfig."""
-        if not cgroups.visible:
+    def _report_cgroups(self, visible: bool) -> None:  # noqa: FBT001 - its type is that of a callback
+        """The kubelet creates cgroups of pods when it starts, maybe after this agent."""
+        if visible:
+            self.metrics.reduced.labels("cgroups").set(0)
+            log.info("reduced_mode_over", right="cgroups")
+        else:
             self._report_degraded("cgroups", "GPUs of a pod are free once the API server has deleted it")
+
+    def _report_degradations(self, files: EnforcementFiles, mps: MpsStatus) -> None:
+        """Report missing mounts, which the manifest of the Aliyun plugin lacks, and a missing kubeconfig."""
         if not self._settings.pod_resources.parent.is_dir():
             self._report_degraded(
                 "pod-resources", "unequal pods that are admitted together are matched in the order of binding"

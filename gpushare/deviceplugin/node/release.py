@@ -13,6 +13,7 @@ from typing import Final
 import structlog
 
 from gpushare.deviceplugin.node.state import NodeState
+from gpushare.errors import KubeletError
 
 log = structlog.get_logger()
 
@@ -21,55 +22,69 @@ _TIMEOUT_S: Final = 2.0
 _START_GRACE_S: Final = 10.0
 """How long after Allocate a pod may still be without a cgroup on a node under load."""
 
-PodsWithCgroup = Callable[[frozenset[str]], frozenset[str]]
-"""Returns the pods among these, by UID, that still have a cgroup."""
+PodsWithCgroup = Callable[[frozenset[str]], frozenset[str] | None]
+"""Returns the pods among these, by UID, that still have a cgroup; None if no cgroups of pods are visible."""
 
 
 class CardReleaser:
-    """Releases terminated pods of a node state. ``with_cgroup`` is None if cgroups are not visible.
+    """Releases terminated pods of a node state.
 
+    Where no cgroups of pods are visible, pods are released without them: their mount is missing, or the
+    kubelet has not created any since the node started. ``on_visible`` is called with each change of that,
+    which is ``visible`` at first.
     ``clock_ns`` returns the wall clock in nanoseconds, like the times of allocations.
     """
 
     def __init__(
         self,
         node_state: NodeState,
-        with_cgroup: PodsWithCgroup | None,
+        with_cgroup: PodsWithCgroup,
         *,
+        visible: bool = False,
+        on_visible: Callable[[bool], None] = lambda _: None,
         timeout_s: float = _TIMEOUT_S,
         start_grace_s: float = _START_GRACE_S,
         clock_ns: Callable[[], int] = time.time_ns,
     ) -> None:
         self._node_state = node_state
         self._with_cgroup = with_cgroup
+        self._on_visible = on_visible
         self._timeout_s = timeout_s
         self._start_grace_s = start_grace_s
         self._clock_ns = clock_ns
         self._thread = ThreadPoolExecutor(1, "cgroups")
-        self._slow = False
+        self._visible = visible
+        self._problem = ""
         self._with_cgroup_before: frozenset[str] = frozenset()
 
     async def release_terminated(self) -> frozenset[str]:
         """Release all terminated pods without a cgroup; returns the others, which are still terminating."""
         terminated = self._node_state.terminated
-        terminating = await self._terminating(terminated) if terminated else terminated
+        terminating = terminated
+        if terminated or not self._visible:
+            terminating = await self._terminating(terminated)
         self._node_state.release(terminated - terminating)
         return terminating
 
     async def _terminating(self, terminated: frozenset[str]) -> frozenset[str]:
-        """All of them if the check takes too long: GPUs are never released on a guess."""
-        if self._with_cgroup is None:
-            return frozenset()
-        loop, begun_ns = asyncio.get_running_loop(), self._clock_ns()
+        """All of them if the check fails or takes too long: GPUs are never released on a guess."""
+        begun_ns = self._clock_ns()
         try:
-            async with asyncio.timeout(self._timeout_s):
-                found = await loop.run_in_executor(self._thread, self._with_cgroup, terminated)
-        except TimeoutError:
-            self._log_slow(slow=True)
+            found = await self._check(terminated)
+        except (TimeoutError, KubeletError) as error:
+            self._log_problem(str(error) or f"no answer for {self._timeout_s} s")
             return terminated
-        self._log_slow(slow=False)
+        self._log_problem("")
+        self._set_visible(visible=found is not None)
+        if found is None:
+            return terminated & self._with_cgroup_before
         self._with_cgroup_before = found | (self._with_cgroup_before & terminated)
         return found | (terminated & self._starting(begun_ns) - self._with_cgroup_before)
+
+    async def _check(self, terminated: frozenset[str]) -> frozenset[str] | None:
+        loop = asyncio.get_running_loop()
+        async with asyncio.timeout(self._timeout_s):
+            return await loop.run_in_executor(self._thread, self._with_cgroup, terminated)
 
     def _starting(self, check_ns: int) -> frozenset[str]:
         """Pods with an allocation so shortly before the check that their cgroup may not exist yet."""
@@ -77,11 +92,14 @@ class CardReleaser:
         allocations = self._node_state.allocations.by_container.values()
         return frozenset(each.uid for each in allocations if since_ns < each.at_ns <= now_ns)
 
-    def _log_slow(self, *, slow: bool) -> None:
-        if slow and not self._slow:
+    def _set_visible(self, *, visible: bool) -> None:
+        if visible != self._visible:
+            self._visible = visible
+            self._on_visible(visible)
+
+    def _log_problem(self, problem: str) -> None:
+        if problem and not self._problem:
             log.warning(
-                "cgroup_check_timed_out",
-                waited_s=self._timeout_s,
-                effect="GPUs of terminated pods stay allocated",
+                "cgroup_check_failed", reason=problem, effect="GPUs of terminated pods stay allocated"
             )
-        self._slow = slow
+        self._problem = problem

@@ -1,9 +1,11 @@
 import os
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
 from gpushare.adapters.cgroups import Cgroups, containers_of, parse_container
+from gpushare.errors import KubeletError
 from gpushare.model.own_node import ContainerRef
 
 UID = "0e5a7e0c-6f4f-4a53-9a53-0a2a8a4cbf6c"
@@ -24,17 +26,56 @@ def test_a_pod_is_kept_as_long_as_it_has_a_group_with_or_without_processes(
     tmp_path: Path, place: str
 ) -> None:
     (tmp_path / place).mkdir(parents=True)
-    assert Cgroups(tmp_path).kept(frozenset({UID, "other"})) == {UID}
+    assert Cgroups(tmp_path).kept(frozenset({UID, "other"})) == frozenset({UID})
     (tmp_path / place).rmdir()
-    assert Cgroups(tmp_path).kept(frozenset({UID})) == {UID}
+    assert Cgroups(tmp_path).kept(frozenset({UID})) == frozenset({UID})
     (tmp_path / place).parent.rmdir()
     assert not Cgroups(tmp_path).kept(frozenset({UID}))
 
 
+NESTED = {
+    "v1, kubelet in a container": f"pids/docker/{64 * '0'}/kubelet/kubepods/burstable/pod{UID}",
+    "v2, kubelet in a container, systemd": "system.slice/docker-0123.scope/kubelet.slice/"
+    f"kubelet-kubepods.slice/kubelet-kubepods-pod{UID.replace('-', '_')}.slice",
+    "v2, kubelet with a --cgroup-root": f"nodes/one/kubepods/pod{UID}",
+}
+
+
+@pytest.mark.parametrize("place", NESTED.values(), ids=NESTED)
+def test_a_pod_of_a_kubelet_with_its_own_root_is_kept_beside_another_kubelet(
+    tmp_path: Path, place: str
+) -> None:
+    (tmp_path / Path(place).parts[0] / "kubepods").mkdir(parents=True)
+    (tmp_path / place).mkdir(parents=True)
+    assert Cgroups(tmp_path).kept(frozenset({UID, "other"})) == frozenset({UID})
+
+
 def test_a_tree_without_pods_is_not_visible(tmp_path: Path) -> None:
     (tmp_path / "memory" / "system.slice").mkdir(parents=True)
+    for root in (tmp_path, tmp_path / "nowhere"):
+        assert not Cgroups(root).visible
+        assert Cgroups(root).kept(frozenset({UID})) is None
+
+
+@pytest.mark.parametrize("place", [*PLACES.values(), *NESTED.values()], ids=[*PLACES, *NESTED])
+def test_groups_that_the_kubelet_creates_later_are_found(tmp_path: Path, place: str) -> None:
+    if "kubepods" not in (first := Path(place).parts[0]):
+        (tmp_path / first).mkdir()
+    cgroups = Cgroups(tmp_path)
+    assert cgroups.kept(frozenset({UID})) is None
+    (tmp_path / place).mkdir(parents=True)
+    assert cgroups.visible
+    assert cgroups.kept(frozenset({UID})) == frozenset({UID})
+
+
+def test_a_folder_that_cannot_be_read_is_an_error_and_not_empty(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / PLACES["v2, cgroupfs"]).mkdir(parents=True)
+    monkeypatch.setattr(os, "scandir", mock.Mock(side_effect=PermissionError(13, "Permission denied")))
     assert not Cgroups(tmp_path).visible
-    assert not Cgroups(tmp_path / "nowhere").visible
+    with pytest.raises(KubeletError, match=f"cannot read {tmp_path}: Permission denied"):
+        Cgroups(tmp_path).kept(frozenset({UID}))
 
 
 CONTAINER = "4be25ba5a7d0a6d5d4c9a1f2e3b4c5d6e7f8091a2b3c4d5e6f708192a3b4c5d6"

@@ -10,6 +10,7 @@ from structlog.testing import capture_logs
 from gpushare.deviceplugin.core.allocations import Allocation
 from gpushare.deviceplugin.node.release import CardReleaser, PodsWithCgroup
 from gpushare.deviceplugin.node.state import KubeletAllocations, NodeState
+from gpushare.errors import KubeletError
 from gpushare.model.changes import Deleted, Upserted
 from tests.builders.gpu_pods import NODE, gpu_pod
 
@@ -75,14 +76,50 @@ async def test_a_pod_with_a_removed_cgroup_is_released_within_the_grace_period()
 
 async def test_without_visible_cgroups_a_deleted_pod_is_released() -> None:
     node_state = left_behind("a")
-    assert await CardReleaser(node_state, None).release_terminated() == frozenset()
+    assert await CardReleaser(node_state, lambda _: None).release_terminated() == frozenset()
     assert with_allocations(node_state) == set()
+
+
+async def test_an_agent_that_starts_before_the_kubelet_waits_for_cgroups_once_they_are_visible() -> None:
+    node_state, groups, seen = left_behind(), list[frozenset[str] | None]([None]), list[bool]()
+    releaser = CardReleaser(node_state, lambda _: groups[-1], on_visible=seen.append)
+    await releaser.release_terminated()
+    groups.append(frozenset({"a"}))
+    node_state.add_allocation(Allocation("a", "main", "default/a", (("GPU-0", 1),), "x", confirmed=True))
+    assert await releaser.release_terminated() == {"a"}
+    assert with_allocations(node_state) == {"a"}
+    assert seen == [True]
+
+
+async def test_a_pod_whose_cgroup_was_seen_is_kept_while_the_whole_tree_is_not_visible() -> None:
+    node_state, groups = left_behind("a", "b"), list[frozenset[str] | None]([frozenset({"a"})])
+    releaser = CardReleaser(node_state, lambda _: groups[-1])
+    await releaser.release_terminated()
+    groups.append(None)
+    assert await releaser.release_terminated() == {"a"}
+    groups.append(frozenset())
+    assert await releaser.release_terminated() == frozenset()
+
+
+async def test_cgroups_that_cannot_be_read_release_nothing_and_are_reported_once() -> None:
+    def denied(_: frozenset[str]) -> frozenset[str]:
+        raise KubeletError("cannot read /host/sys/fs/cgroup/kubepods: Permission denied")
+
+    node_state = left_behind("a")
+    releaser = CardReleaser(node_state, denied)
+    with capture_logs() as logs:
+        for _ in range(2):
+            assert await releaser.release_terminated() == {"a"}
+    assert [(entry["event"], entry["reason"]) for entry in logs] == [
+        ("cgroup_check_failed", "cannot read /host/sys/fs/cgroup/kubepods: Permission denied")
+    ]
+    assert with_allocations(node_state) == {"a"}
 
 
 async def test_no_pod_is_released_before_the_pod_list_is_complete() -> None:
     allocation = Allocation("a", "main", "default/a", (("GPU-0", 1),), "x")
     node_state = NodeState(NODE, [allocation], KubeletAllocations)
-    await CardReleaser(node_state, None).release_terminated()
+    await CardReleaser(node_state, lambda _: None).release_terminated()
     assert with_allocations(node_state) == {"a"}
 
 
@@ -102,7 +139,7 @@ async def test_a_hanging_check_releases_nothing_and_uses_one_thread() -> None:
     with capture_logs() as logs:
         for _ in range(5):
             assert await releaser.release_terminated() == {"a"}
-    assert [entry["event"] for entry in logs] == ["cgroup_check_timed_out"]
+    assert [entry["event"] for entry in logs] == ["cgroup_check_failed"]
     assert with_allocations(node_state) == {"a"}
     assert len(threads) == 1
     assert threading.get_ident() not in threads
