@@ -237,8 +237,8 @@ def _check_pools(plugins: tuple[DevicePlugin, ...]) -> None:
     for (first, one), (second, other) in combinations(enumerate(plugins), 2):
         if not _are_disjoint(one.node_selector, other.node_selector):
             raise ConfigError(
-                f"devicePlugins[{second}].nodeSelector: {dict(other.node_selector)} and that of "
-                f"devicePlugins[{first}], {dict(one.node_selector)}, can select the same node; "
+                f"devicePlugins[{second}].nodeSelector: {_labels(other.node_selector)} and that of "
+                f"devicePlugins[{first}], {_labels(one.node_selector)}, can select the same node; "
                 "use different values of one label"
             )
 
@@ -277,9 +277,13 @@ def _check_agents(settings: ClusterSettings) -> None:
             continue
         if selectors and not any(_may_select(each, pool.labels) for each in selectors):
             raise ConfigError(
-                f"nodePools[{index}].labels: {dict(pool.labels)}, mode {mode}, but no nodeSelector of "
+                f"nodePools[{index}].labels: {_labels(pool.labels)}, mode {mode}, but no nodeSelector of "
                 "devicePlugins selects these nodes, so they would have no agent; add an entry"
             )
+
+
+def _labels(labels: Mapping[str, str]) -> str:
+    return ",".join(f"{key}={value}" for key, value in labels.items())
 
 
 def _may_select(selector: Mapping[str, str], labels: Mapping[str, str]) -> bool:
@@ -334,7 +338,7 @@ def _check_limited_pools(plugins: tuple[DevicePlugin, ...]) -> None:
         mode, _ = mode_of(plugin.node_selector)
         if mode in LIMITING and plugin.node_selector.get(LABEL_NO_ISOLATION) != "true":
             raise ConfigError(
-                f"isolation: missing; devicePlugins[{index}].nodeSelector {dict(plugin.node_selector)} "
+                f"isolation: missing; devicePlugins[{index}].nodeSelector {_labels(plugin.node_selector)} "
                 f"enforces limits; set it to {{}}, or also select nodes with {LABEL_NO_ISOLATION}=true"
             )
 
@@ -345,7 +349,7 @@ def _check_mps_pools(plugins: tuple[DevicePlugin, ...]) -> None:
         mode, _ = mode_of(plugin.node_selector)
         if mode is Mode.MPS:
             raise ConfigError(
-                f"mps: missing; devicePlugins[{index}].nodeSelector {dict(plugin.node_selector)} shares "
+                f"mps: missing; devicePlugins[{index}].nodeSelector {_labels(plugin.node_selector)} shares "
                 "GPUs with MPS; set it to {}"
             )
 

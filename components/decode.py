@@ -3,6 +3,7 @@
 Errors name the key, the value and the allowed values.
 """
 
+import json
 import types
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, Field, fields, is_dataclass
@@ -63,16 +64,25 @@ def _respelled(value: object, where: str) -> Mapping[str, object]:
     return raw_fields
 
 
+def _shown(value: object) -> str:
+    """As in the configuration: true, null and [1], not as Python writes them."""
+    if isinstance(value, str):
+        return repr(value)
+    return json.dumps(value, ensure_ascii=False, default=str)
+
+
 def _required(each: Field[Any]) -> bool:
     return each.default is MISSING and each.default_factory is MISSING
 
 
 def _mapping(value: object, where: str) -> Mapping[str, object]:
     if not isinstance(value, Mapping):
-        raise ConfigError(f"{where}: {value!r} is not a mapping of keys to values")
+        raise ConfigError(f"{where}: {_shown(value)} is not a mapping of keys to values")
     for key in value:
         if not isinstance(key, str):
-            raise ConfigError(f"{_path(where, str(key))}: the key {key!r} is not a string; put it in quotes")
+            raise ConfigError(
+                f"{_path(where, str(key))}: the key {_shown(key)} is not a string; put it in quotes"
+            )
     return value
 
 
@@ -82,7 +92,7 @@ def _optional(kind: Any, value: object, where: str) -> Any:
 
 def _many(kind: Any, value: object, where: str) -> tuple[Any, ...]:
     if not isinstance(value, list):
-        raise ConfigError(f"{where}: {value!r} is not a list")
+        raise ConfigError(f"{where}: {_shown(value)} is not a list")
     inner = get_args(kind)[0]
     return tuple(_value(inner, each, f"{where}[{index}]") for index, each in enumerate(value))
 
@@ -96,7 +106,7 @@ def _scalar(kind: Any, value: object, where: str) -> Any:
     if type(value) is kind:
         return value
     quotes = "; put it in quotes" if kind is str and isinstance(value, bool | int | float) else ""
-    raise ConfigError(f"{where}: {value!r} is not {_SCALARS[kind]}{quotes}")
+    raise ConfigError(f"{where}: {_shown(value)} is not {_SCALARS[kind]}{quotes}")
 
 
 def _whole(kind: Any, value: object, where: str) -> Any:
@@ -116,7 +126,7 @@ def _version(kind: Any, value: object, where: str) -> KubernetesVersion:
 
 def _choice(kind: Any, value: object, where: str) -> Any:
     if value not in list(kind):
-        raise ConfigError(f"{where}: {value!r} is not allowed; use one of {', '.join(kind)}")
+        raise ConfigError(f"{where}: {_shown(value)} is not allowed; use one of {', '.join(kind)}")
     return kind(value)
 
 

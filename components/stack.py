@@ -10,7 +10,7 @@ import yaml
 from components.checks import check
 from components.config import ClusterSettings, Stack
 from components.decode import settings_from
-from gpushare.errors import ConfigError
+from gpushare.errors import ConfigError, cause_of
 
 S = TypeVar("S", ClusterSettings, Stack)
 
@@ -42,7 +42,7 @@ def from_file(path: Path) -> dict[str, object]:
     try:
         document = yaml.safe_load(_read(path))
     except yaml.YAMLError as error:
-        raise ConfigError(f"is not YAML: {' '.join(str(error).split())}") from error
+        raise ConfigError(f"is not YAML: {cause_of(error)}") from error
     config = document.get("config") if isinstance(document, dict) else None
     if not isinstance(config, dict):
         raise ConfigError("has no mapping 'config'")
@@ -79,7 +79,7 @@ def _read(path: Path) -> str:
     except OSError as error:
         raise ConfigError(f"cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
-        raise ConfigError(f"is not UTF-8 text: {error}") from error
+        raise ConfigError(f"is not text: {cause_of(error)}") from error
 
 
 def _own(config: Mapping[Any, Any]) -> dict[str, Any]:

@@ -42,8 +42,9 @@ _LABELS: Final = ("app", "component")
 def pinned_images(manifest: Object) -> Iterator[str]:
     """Images have a digest or a tag other than latest."""
     for container in _containers(manifest):
-        if not _PINNED.fullmatch(str(container.get("image", ""))):
-            yield f"container {container['name']}: image {container.get('image')!r} is not pinned"
+        image = container.get("image", "")
+        if not _PINNED.fullmatch(str(image)):
+            yield f"container {container['name']}: image {image!r} is not pinned"
 
 
 def no_privileged_pods(manifest: Object) -> Iterator[str]:

@@ -11,4 +11,6 @@ def failure_text(error: BaseException) -> str:
         number = error.os_error.errno or 0
         cause = os.strerror(number) if number > 0 else error.os_error.strerror or str(error.os_error)
         return f"cannot connect to {error.host}:{error.port}: {cause}"
+    if isinstance(error, aiohttp.InvalidURL):
+        return "not a valid URL"
     return str(error) or type(error).__name__

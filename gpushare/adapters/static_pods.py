@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
+from gpushare.errors import cause_of
+
 _START_TIME: Final = 19
 """Field of /proc/PID/stat after the program's name, which may contain blanks (proc(5))."""
 _LINES: Final = 5
@@ -61,7 +63,7 @@ def problem_of(url: str, tls: ssl.SSLContext, *, timeout_s: float, server_name: 
         connection.request("GET", parts.path or "/")
         status = connection.getresponse().status
     except (OSError, HTTPException) as error:
-        return f"{url}: {error or type(error).__name__}"
+        return f"{url}: {cause_of(error)}"
     finally:
         connection.close()
     return "" if status == HTTPStatus.OK else f"{url}: HTTP {status}"

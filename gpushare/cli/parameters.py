@@ -5,9 +5,10 @@ from typing import Any, Final, NamedTuple
 
 import click
 
+from gpushare.runtime.urls import is_http_url
+
 _DURATION: Final = re.compile(r"([1-9][0-9]{0,3})([mhdw])", re.ASCII)
 _SECONDS: Final = {"m": 60, "h": 3600, "d": 86_400, "w": 604_800}
-_URL: Final = re.compile(r"https?://[^/\s]+\S*")
 
 
 class Duration(NamedTuple):
@@ -37,6 +38,6 @@ class UrlType(click.ParamType[str]):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         """Fails for anything else."""
-        if not _URL.fullmatch(str(value)):
+        if not is_http_url(str(value)):
             self.fail(f"{value!r} is not a URL such as http://127.0.0.1:9090", param, ctx)
         return str(value).rstrip("/")

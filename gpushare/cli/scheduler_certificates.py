@@ -18,7 +18,7 @@ from gpushare.contract import (
     TLS_CERT,
     TLS_KEY,
 )
-from gpushare.errors import ConfigError
+from gpushare.errors import ConfigError, cause_of
 from gpushare.kubescheduler.config import ExtenderConfig, Tls
 from gpushare.kubescheduler.static_pod import FOLDER
 
@@ -68,7 +68,7 @@ def extender_problem(extender: ExtenderConfig, at: Callable[[str], Path]) -> str
     try:
         trust = _trust(extender.tls, at) if extender.tls else unverified()
     except OSError as error:
-        return f"cannot use the TLS files: {error}"
+        return f"cannot use the TLS files: {cause_of(error)}"
     return problem_of(f"{url}/version", trust, timeout_s=_ANSWER_S, server_name=name)
 
 

@@ -16,7 +16,7 @@ import click
 
 from gpushare.adapters.files import read_file, remove_file, replace_file
 from gpushare.adapters.static_pods import last_log_lines, problem_of, processes, unverified
-from gpushare.errors import ConfigError
+from gpushare.errors import ConfigError, cause_of
 from gpushare.kubescheduler.health import health_urls
 from gpushare.kubescheduler.journal import Files, Journal, journal_text
 from gpushare.kubescheduler.static_pod import PROGRAM, Object, arguments_of
@@ -61,7 +61,7 @@ class NodeFiles:
         try:
             return None if content is None else content.decode()
         except UnicodeDecodeError as error:
-            raise ConfigError(f"{path} is not UTF-8 text: {error}") from error
+            raise ConfigError(f"{path} is not text: {cause_of(error)}") from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +122,7 @@ def parse(text: str, path: str) -> Object:
     try:
         document = yaml.safe_load(text)
     except yaml.YAMLError as error:
-        raise ConfigError(f"{path} is not YAML: {' '.join(str(error).split())}") from error
+        raise ConfigError(f"{path} is not YAML: {cause_of(error)}") from error
     if not isinstance(document, dict):
         raise ConfigError(f"{path} is not a mapping")
     return document

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from gpushare.adapters.pids import inner_pids, innermost, started_at
-from gpushare.errors import InvalidRequest, SourceError
+from gpushare.errors import InvalidRequest, SourceError, cause_of
 from gpushare.isolation.files import limits_at, region_at
 from gpushare.isolation.layout import LIMIT, REGION, DirectoryOwner, owner_of
 from gpushare.isolation.limits import CardLimit
@@ -100,5 +100,5 @@ def _folders(state: Path) -> Iterator[tuple[str, DirectoryOwner]]:
     except FileNotFoundError:
         return
     except OSError as error:
-        raise SourceError(f"{state} cannot be listed: {error}") from error
+        raise SourceError(f"{state} cannot be listed: {cause_of(error)}") from error
     yield from ((name, owner) for name in names if (owner := owner_of(name)))

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from typing import Any
-from urllib.parse import urlsplit
 
 import click
 
@@ -24,6 +23,7 @@ from gpushare.runtime.flags import (
     daemon_options,
     run_daemon,
 )
+from gpushare.runtime.urls import is_http_url
 
 
 @click.command(context_settings={"show_default": True, "help_option_names": ["-h", "--help"]})
@@ -82,8 +82,7 @@ def _check_prometheus(source: str, url: str | None) -> None:
         return
     if not url:
         raise ConfigError("--source=prometheus needs --prometheus-url")
-    parts = urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
+    if not is_http_url(url):
         raise ConfigError(f"--prometheus-url={url} is not like http://host:9090")
 
 

@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from gpushare.errors import GpuError
+from gpushare.errors import GpuError, cause_of
 from gpushare.mps.layout import logs_of, pipes_of
 from gpushare.mpsd.control import PROGRAM, environment
 
@@ -60,7 +60,7 @@ class ControlDaemon:
         except FileNotFoundError as error:
             raise GpuError(f"{PROGRAM} was not found: {_HINT}") from error
         except OSError as error:
-            raise GpuError(f"{PROGRAM} cannot be started: {error}") from error
+            raise GpuError(f"{PROGRAM} cannot be started: {cause_of(error)}") from error
 
     async def query(self, command: str) -> str:
         """The daemon's answer. Raises GpuError if it is not running or does not answer in time."""

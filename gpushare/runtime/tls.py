@@ -9,7 +9,7 @@ from typing import Final, Generic, TypeVar
 
 import structlog
 
-from gpushare.errors import ConfigError
+from gpushare.errors import ConfigError, cause_of
 from gpushare.runtime.certificates import expiry_of
 
 log = structlog.get_logger()
@@ -17,11 +17,6 @@ log = structlog.get_logger()
 T = TypeVar("T")
 
 RELOAD_S: Final = 10.0
-_OF_OPENSSL: Final = {
-    "PEM lib": "not a certificate and its key in PEM",
-    "KEY_VALUES_MISMATCH": "the key is not that of the certificate",
-    "NO_CERTIFICATE_OR_CRL_FOUND": "the CA is not a certificate in PEM",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,14 +118,7 @@ def _content(*paths: str) -> tuple[bytes, ...]:
     try:
         return tuple(Path(path).read_bytes() for path in paths)
     except OSError as error:
-        raise ConfigError(f"TLS files {', '.join(paths)}: {_problem(error)}") from error
-
-
-def _problem(error: OSError | ValueError) -> str:
-    """The texts of OpenSSL name neither the cause nor a remedy."""
-    if isinstance(error, ssl.SSLError):
-        return next((text for cause, text in _OF_OPENSSL.items() if cause in str(error)), str(error))
-    return str((isinstance(error, OSError) and error.strerror) or error)
+        raise ConfigError(f"TLS files {', '.join(paths)}: {cause_of(error)}") from error
 
 
 def _current(current: Callable[[], ssl.SSLContext]) -> ssl.SSLContext:
@@ -162,7 +150,7 @@ def _mutual(files: TlsFiles) -> _Mutual:
             context.load_verify_locations(files.client_ca)
         except (OSError, ssl.SSLError) as error:
             raise ConfigError(
-                f"TLS files {files.cert}, {files.key}, {files.client_ca}: {_problem(error)}"
+                f"TLS files {files.cert}, {files.key}, {files.client_ca}: {cause_of(error)}"
             ) from error
     return _Mutual(server, client, expiry_of(Path(files.cert).read_text(errors="replace")))
 
@@ -176,7 +164,7 @@ def _server(cert: str, key: str, client_ca: str) -> ssl.SSLContext:
         if client_ca:
             context.load_verify_locations(cadata=client_ca)
     except (OSError, ValueError) as error:
-        raise ConfigError(f"TLS files {cert}, {key} and the CA of clients: {_problem(error)}") from error
+        raise ConfigError(f"TLS files {cert}, {key} and the CA of clients: {cause_of(error)}") from error
     return context
 
 

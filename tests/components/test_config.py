@@ -1,4 +1,6 @@
 import json
+from collections.abc import Mapping
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,10 @@ from gpushare.model.options import DeviceListStrategy, MemoryUnit
 from tests.builders.stacks import DIGEST, STACKS, raw_stack, sidecar
 
 
+def listed(labels: Mapping[str, str]) -> str:
+    return ",".join(f"{key}={value}" for key, value in labels.items())
+
+
 def isolated(**isolation: Any) -> dict[str, Any]:
     return raw_stack(isolation={"image": DIGEST, **isolation})
 
@@ -19,7 +25,7 @@ def isolated(**isolation: Any) -> dict[str, Any]:
 def test_agents_with_enforcement_need_the_library_on_their_nodes(selector: dict[str, str]) -> None:
     pools: list[dict[str, Any]] = [{"nodeSelector": selector}]
     assert error_of(raw_stack(pools=pools)) == (
-        f"isolation: missing; devicePlugins[0].nodeSelector {selector} enforces limits; "
+        f"isolation: missing; devicePlugins[0].nodeSelector {listed(selector)} enforces limits; "
         "set it to {}, or also select nodes with cgpu.disable.isolation=true"
     )
     assert load(raw_stack(pools=pools, isolation={"image": DIGEST})).isolation
@@ -32,7 +38,7 @@ def test_agents_of_mode_mps_need_the_library_and_the_mps_daemon_on_their_nodes()
     both = {"isolation": {"image": DIGEST}, "mps": {"image": DIGEST}}
     assert error_of(raw_stack(pools=pools, mps=both["mps"])).startswith("isolation: missing;")
     assert error_of(raw_stack(pools=pools, isolation=both["isolation"])) == (
-        "mps: missing; devicePlugins[0].nodeSelector {'ack.node.gpu.schedule': 'mps'} shares GPUs with MPS; "
+        "mps: missing; devicePlugins[0].nodeSelector ack.node.gpu.schedule=mps shares GPUs with MPS; "
         "set it to {}"
     )
     assert load(raw_stack(pools=pools, **both)).mps
@@ -85,7 +91,9 @@ def test_the_error_for_an_unknown_key_lists_the_known_keys() -> None:
         ({"kubernetesVersion": "1.36", "extender": {}}, "extender.image: missing"),
         ({"extender": {"image": DIGEST}}, "kubernetesVersion: missing"),
         (raw_stack(extender={"replicas": "3"}), "extender.replicas: '3' is not an integer"),
-        (raw_stack(extender={"replicas": True}), "extender.replicas: True is not an integer"),
+        (raw_stack(extender={"replicas": True}), "extender.replicas: true is not an integer"),
+        (raw_stack(extender={"replicas": None}), "extender.replicas: null is not an integer"),
+        (raw_stack(labels={"day": date(2026, 1, 2)}), 'labels.day: "2026-01-02" is not a string'),
         (raw_stack(extender={"lease": "no"}), "extender.lease: 'no' is not true or false"),
         (raw_stack(extender={"cpu": 1}), "extender.cpu: 1 is not a string; put it in quotes"),
         (raw_stack(kubernetesVersion=1.3), "kubernetesVersion: 1.3 is not a string; put it in quotes"),
@@ -136,7 +144,7 @@ def test_the_error_for_an_unknown_key_lists_the_known_keys() -> None:
         ),
         (
             raw_stack(pools=[{"nodeSelector": {"gpushare": True}}]),
-            "gpushare: True is not a string; put it in quotes",
+            "gpushare: true is not a string; put it in quotes",
         ),
         (raw_stack(pools=[{"nodeSelector": {1: "a"}}]), "nodeSelector.1: the key 1 is not a string"),
     ],
@@ -154,7 +162,7 @@ def test_missing_keys_and_wrong_types_are_errors(raw: dict[str, Any], text: str)
         ),
         (
             raw_stack(pools=[{"deviceListStrategy": ["cdi"]}]),
-            "devicePlugins[0].deviceListStrategy: ['cdi'] is not allowed; use one of volume-mounts, cdi",
+            'devicePlugins[0].deviceListStrategy: ["cdi"] is not allowed; use one of volume-mounts, cdi',
         ),
         (
             raw_stack(extender={"exposure": "ingress"}),
@@ -430,7 +438,7 @@ def test_the_error_for_a_missing_image_has_the_remedy() -> None:
     [
         ({"extender": "example.com/a:v1"}, "images.extender: 'example.com/a:v1' has no digest"),
         ({"extender": 1}, "images.extender: 1 is not a string"),
-        (["a"], "images: ['a'] is not a mapping"),
+        (["a"], 'images: ["a"] is not a mapping'),
         ("absent.json", "absent.json cannot be read: No such file or directory; create it with make images"),
         ("pyproject.toml", "pyproject.toml is not JSON"),
     ],
@@ -534,8 +542,8 @@ def test_nodes_that_are_labelled_as_sharing_need_an_agent(
 ) -> None:
     pool = {"nodes": ["a"], "labels": labels}
     assert error_of(raw_stack(pools=[{"nodeSelector": selector}], nodePools=[pool])) == (
-        f"nodePools[0].labels: {labels}, mode {mode}, but no nodeSelector of devicePlugins selects these "
-        "nodes, so they would have no agent; add an entry"
+        f"nodePools[0].labels: {listed(labels)}, mode {mode}, but no nodeSelector of devicePlugins selects "
+        "these nodes, so they would have no agent; add an entry"
     )
 
 

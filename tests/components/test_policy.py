@@ -59,7 +59,7 @@ def pod(manifest: Object) -> Object:
             "'a/b:latest' is not pinned",
         ),
         (lambda m: container(m).update(image="a:5000/b"), "pinned-images", "'a:5000/b' is not pinned"),
-        (lambda m: container(m).pop("image"), "pinned-images", "None is not pinned"),
+        (lambda m: container(m).pop("image"), "pinned-images", "'' is not pinned"),
         (
             lambda m: container(m)["securityContext"].update(privileged=True),
             "no-privileged-pods",

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 
-from gpushare.errors import ConfigError
+from gpushare.errors import ConfigError, cause_of
 
 Pem = Path | bytes
 """The file of a certificate or key, or its content."""
@@ -46,7 +46,7 @@ class ApiAccess:
                 with _file(self.cert) as cert, _file(self.key or self.cert) as key:
                     context.load_cert_chain(cert, key)
         except (OSError, ValueError) as error:
-            raise ConfigError(f"TLS files {self._names()}: {error}") from error
+            raise ConfigError(f"TLS files {self._names()}: {cause_of(error)}") from error
         if not self.verify:
             context.check_hostname = False
             context.verify_mode = ssl.CERT_NONE
@@ -87,7 +87,14 @@ def text_of(path: Path) -> str:
     except OSError as error:
         raise ConfigError(f"{path}: {error.strerror}") from error
     except UnicodeDecodeError as error:
-        raise ConfigError(f"{path}: is not text: {error}") from error
+        raise ConfigError(f"{path}: is not text: {cause_of(error)}") from error
     if not text.strip():
         raise ConfigError(f"{path}: is empty")
     return text
+
+
+def bearer(token: str) -> str:
+    """Return the Authorization header of a token. Raises ConfigError if it is none, such as two lines."""
+    if not token.isascii() or not token.isprintable():
+        raise ConfigError("the token has characters that no token has, such as the end of a line")
+    return f"Bearer {token}"

@@ -17,6 +17,7 @@ from urllib.parse import urlencode
 import aiohttp
 import msgspec
 from aiohttp.abc import AbstractStreamWriter
+from msgspec.structs import replace
 
 from gpushare import __version__
 from gpushare.adapters.http_errors import failure_text
@@ -211,14 +212,16 @@ class KubeClient:
 
 
 def _refused(response: aiohttp.ClientResponse, text: bytes, method: str, path: str) -> ApiError:
+    what = f"{method} {path}: HTTP {response.status}"
     try:
         status = msgspec.json.decode(text, type=_ErrorStatus)
     except msgspec.DecodeError:
-        status = _ErrorStatus(message=text.decode(errors="replace"))
+        status = _ErrorStatus(message=f"{what}: {text.decode(errors='replace')}".removesuffix(": "))
+    if response.status == HTTPStatus.UNAUTHORIZED and status.message == HTTPStatus.UNAUTHORIZED.phrase:
+        status = replace(status, message=f"{what}: the API server does not accept these credentials")
     retry_after = response.headers.get("Retry-After", "")
-    message = status.message[:_MAX_ERROR_TEXT] or f"{method} {path}: HTTP {response.status}"
     return ApiError(
-        message,
+        status.message[:_MAX_ERROR_TEXT] or what,
         status=response.status,
         reason=status.specific_reason,
         retry_after_s=float(retry_after) if retry_after.isdigit() else 0.0,

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from gpushare.adapters.kube.access import ApiAccess, Pem, text_of
+from gpushare.adapters.kube.access import ApiAccess, Pem, bearer, text_of
 from gpushare.adapters.kube.exec_plugin import Credentials, RenewedToken, obtain
 from gpushare.adapters.kube.kubeconfig import (
     AuthProvider,
@@ -103,9 +103,9 @@ def _authorization(user: Entry[User]) -> Callable[[], Awaitable[str | None]]:
     if fields.token_file:
         return TokenFile(user.path(fields.token_file), time.monotonic).header
     if fields.token:
-        return _constant(f"Bearer {fields.token}")
+        return _constant(bearer(fields.token))
     if fields.auth_provider:
-        return _constant(f"Bearer {_id_token(fields.auth_provider, time.time())}")
+        return _constant(bearer(_id_token(fields.auth_provider, time.time())))
     if fields.username:
         pair = f"{fields.username}:{fields.password or ''}"
         return _constant(f"Basic {base64.b64encode(pair.encode()).decode()}")

@@ -17,6 +17,7 @@ from typing import Any, Final
 import msgspec
 import structlog
 
+from gpushare.adapters.kube.access import bearer
 from gpushare.adapters.kube.kubeconfig import ExecConfig
 from gpushare.errors import ConfigError
 
@@ -75,7 +76,7 @@ class RenewedToken:
         async with self._turn:
             if self._clock() >= self._renew_at:
                 await self._renew()
-        return f"Bearer {self._token}" if self._token else None
+        return bearer(self._token) if self._token else None
 
     def reject(self) -> None:
         """Obtain another token for the next request."""
@@ -162,5 +163,6 @@ def _credentials(output: bytes, api_version: str) -> Credentials:
         raise ConfigError("returned only one of clientCertificateData and clientKeyData")
     if not (status.token or cert):
         raise ConfigError("returned neither a token nor a client certificate")
+    bearer(status.token or "")
     expiry = status.expiration_timestamp
     return Credentials(status.token or "", cert, key, expiry.timestamp() if expiry else math.inf)

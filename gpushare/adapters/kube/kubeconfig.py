@@ -15,7 +15,7 @@ import msgspec
 import yaml
 
 from gpushare.adapters.kube.access import text_of
-from gpushare.errors import ConfigError
+from gpushare.errors import ConfigError, cause_of
 
 DEFAULT_NAMESPACE: Final = "default"
 """Of a context that names none."""
@@ -214,6 +214,6 @@ def _parsed(path: Path) -> _File:
     except ConfigError as error:
         raise ConfigError(f"kubeconfig {error}") from error
     except yaml.YAMLError as error:
-        raise ConfigError(f"kubeconfig {path}: is not YAML: {' '.join(str(error).split())}") from error
+        raise ConfigError(f"kubeconfig {path}: is not YAML: {cause_of(error)}") from error
     except msgspec.ValidationError as error:
         raise ConfigError(f"kubeconfig {path}: is not a kubeconfig: {error}") from error

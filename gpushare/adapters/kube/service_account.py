@@ -10,7 +10,7 @@ from typing import Final
 
 import structlog
 
-from gpushare.adapters.kube.access import ApiAccess, text_of
+from gpushare.adapters.kube.access import ApiAccess, bearer, text_of
 from gpushare.errors import ConfigError
 
 log = structlog.get_logger()
@@ -70,11 +70,15 @@ class TokenFile:
         """Return the Authorization header."""
         if self._clock() - self._read_at >= _REREAD_S:
             self._renew()
-        return f"Bearer {self._token}"
+        return self._header
 
     def _read(self) -> None:
         self._read_at = self._clock()
-        self._token = text_of(self._path).strip()
+        token = text_of(self._path).strip()
+        try:
+            self._header = bearer(token)
+        except ConfigError as error:
+            raise ConfigError(f"{self._path}: {error}") from error
 
     def _renew(self) -> None:
         try:

@@ -13,7 +13,7 @@ import aiohttp
 
 from gpushare import __version__
 from gpushare.adapters.http_errors import failure_text
-from gpushare.errors import ConfigError, KubeletError
+from gpushare.errors import ConfigError, KubeletError, cause_of
 
 CLUSTER_CA: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/ca.crt")
 _MAX_ERROR_TEXT = 500
@@ -84,7 +84,8 @@ def _tls(access: KubeletAccess) -> ssl.SSLContext:
             context.load_cert_chain(access.client_cert, access.client_key)
     except (OSError, ssl.SSLError) as error:
         files = access.ca_file, access.client_cert, access.client_key
-        raise ConfigError(f"TLS files {', '.join(str(each) for each in files if each)}: {error}") from error
+        names = ", ".join(str(each) for each in files if each)
+        raise ConfigError(f"TLS files {names}: {cause_of(error)}") from error
     return context
 
 
@@ -100,7 +101,7 @@ def _token(file: Path) -> str:
     except OSError as error:
         raise ConfigError(f"token of the kubelet: {file}: {error.strerror}") from error
     except UnicodeDecodeError as error:
-        raise ConfigError(f"token of the kubelet: {file}: is not text: {error}") from error
+        raise ConfigError(f"token of the kubelet: {file}: is not text: {cause_of(error)}") from error
     if not token.isascii() or not token.isprintable() or not token:
         raise ConfigError(f"token of the kubelet: {file}: contains no token")
     return token

@@ -11,7 +11,7 @@ import msgspec
 
 from gpushare.cli.cluster import ApiSource, listed
 from gpushare.cli.migrate.manifest import Json, items
-from gpushare.errors import ApiError, ConfigError
+from gpushare.errors import ApiError, ConfigError, cause_of
 
 _KINDS: Final = (
     ("/api/v1", "nodes", "Node"),
@@ -46,7 +46,8 @@ async def _of_cluster(source: ApiSource, namespace: str | None) -> tuple[list[Js
                 notes.append(f"{plural} are left out: {error}")
                 continue
             version = group.removeprefix("/apis/").removeprefix("/api/")
-            found += ({"apiVersion": version, "kind": kind} | msgspec.json.decode(raw) for raw in raws)
+            kinds = {"apiVersion": version, "kind": kind}
+            found += (kinds | each for raw in raws if isinstance(each := msgspec.json.decode(raw), dict))
     return found, notes
 
 
@@ -81,10 +82,9 @@ def _objects(path: Path) -> Iterator[Json]:
     except OSError as error:
         raise ConfigError(f"cannot read {path}: {error.strerror}") from error
     except UnicodeDecodeError as error:
-        raise ConfigError(f"cannot read {path}: {error}") from error
+        raise ConfigError(f"{path} is not text: {cause_of(error)}") from error
     except yaml.YAMLError as error:
-        reason = " ".join(str(error).split())
-        raise ConfigError(f"{path} is not YAML (render templates first): {reason}") from error
+        raise ConfigError(f"{path} is not YAML (render templates first): {cause_of(error)}") from error
     for document in documents:
         yield from _listed(document)
 

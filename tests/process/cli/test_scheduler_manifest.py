@@ -225,7 +225,7 @@ def test_an_extender_that_does_not_answer_leaves_every_file_alone(plane: Control
     dead = f"http://127.0.0.1:{free_ports(1)[0]}"
     reported = plane.fails("install", f"--url={dead}/gpushare-scheduler")
     assert reported.startswith("nothing was changed: the extender does not answer this node")
-    assert f"{dead}/version: [Errno 111] Connection refused" in reported
+    assert f"{dead}/version: Connection refused" in reported
     assert plane.state() == before
 
 

@@ -28,6 +28,10 @@ async def test_an_unknown_host_is_named_with_the_reason() -> None:
     assert "object at" not in text
 
 
+async def test_a_url_that_is_none_is_named_as_such() -> None:
+    assert await failure("http://127.0.0.1:99999/") == "not a valid URL"
+
+
 def test_other_errors_have_their_text_or_their_name() -> None:
     assert failure_text(aiohttp.ClientPayloadError("cut off")) == "cut off"
     assert failure_text(aiohttp.ServerDisconnectedError()) == "Server disconnected"

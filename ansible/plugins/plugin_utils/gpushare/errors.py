@@ -19,6 +19,13 @@ HTTP responses, gRPC codes and exit codes.
 from http import HTTPStatus
 from typing import Final
 
+_OF_OPENSSL: Final = {
+    "PEM lib": "not a certificate and its key in PEM",
+    "KEY_VALUES_MISMATCH": "the key is not that of the certificate",
+    "NO_CERTIFICATE_OR_CRL_FOUND": "the CA is not a certificate in PEM",
+}
+"""Its own texts name neither the cause nor a remedy."""
+
 FENCED: Final = "Fenced"
 """The ``reason`` of an ApiError whose request was not sent because its fence refused."""
 
@@ -107,3 +114,15 @@ def first_of(group: BaseExceptionGroup[GpuShareError]) -> BaseException:
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return error
+
+
+def cause_of(error: Exception) -> str:
+    """What an exception of Python, OpenSSL or the YAML parser says to users."""
+    text = str(error)
+    if isinstance(error, UnicodeDecodeError):
+        return f"byte {error.start} is not UTF-8"
+    if mark := getattr(error, "problem_mark", None):
+        return f"line {mark.line + 1}, column {mark.column + 1}: {getattr(error, 'problem', text)}"
+    of_openssl = (meaning for cause, meaning in _OF_OPENSSL.items() if cause in text)
+    system = error.strerror if isinstance(error, OSError) else None
+    return next(of_openssl, None) or system or " ".join(text.split()) or type(error).__name__

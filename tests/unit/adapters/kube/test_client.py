@@ -156,10 +156,16 @@ async def test_the_reason_of_a_cause_is_preferred_because_it_is_more_specific(
     assert (str(error), error.status, error.reason) == ("no", 403, reason)
 
 
-async def test_a_body_that_is_no_json_is_shown_as_it_is() -> None:
+async def test_a_body_that_is_no_json_is_shown_with_the_request() -> None:
     error = await failure(fixed(502, "<html>bad gateway \N{SNOWMAN}</html>".encode() + b"\xff"))
-    assert str(error).startswith("<html>bad gateway \N{SNOWMAN}</html>")
+    assert str(error).startswith("GET /x: HTTP 502: <html>bad gateway \N{SNOWMAN}</html>")
     assert not error.clear
+
+
+async def test_rejected_credentials_are_named_with_the_request() -> None:
+    error = await failure(fixed(401, '{"kind":"Status","message":"Unauthorized","reason":"Unauthorized"}'))
+    assert str(error) == "GET /x: HTTP 401: the API server does not accept these credentials"
+    assert error.reason == "Unauthorized"
 
 
 async def test_an_error_without_a_body_names_the_request() -> None:

@@ -144,6 +144,8 @@ async def test_a_user_authenticates(tmp_path: Path, user: dict[str, Any], header
     ("user", "reason"),
     [
         ({"tokenFile": "none"}, "No such file or directory"),
+        ({"tokenFile": "lines"}, "lines: the token has characters that no token has, such as the end of"),
+        ({"token": "a\nb"}, "the token has characters that no token has, such as the end of a line"),
         (
             {"as": "root", "token": "x"},
             "user 'u' impersonates 'root' (as), which gpushare does not do: select",
@@ -156,6 +158,7 @@ async def test_a_user_authenticates(tmp_path: Path, user: dict[str, Any], header
     ],
 )
 async def test_credentials_that_cannot_be_used(tmp_path: Path, user: dict[str, Any], reason: str) -> None:
+    (tmp_path / "lines").write_text("a\nb")
     assert reason in await why(tmp_path, user)
 
 

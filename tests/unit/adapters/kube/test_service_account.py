@@ -35,7 +35,12 @@ def account(tmp_path: Path) -> Account:
     return Account(tmp_path)
 
 
-SPOILT = [(b"", "is empty"), (b"\n", "is empty"), (b"\xff\xfe", "is not text: "), (None, "No such file")]
+SPOILT = [
+    (b"", "is empty"),
+    (b"\n", "is empty"),
+    (b"\xff\xfe", "is not text: byte 0 is not UTF-8"),
+    (None, "No such file"),
+]
 
 
 async def test_the_files_and_variables_of_a_pod_are_enough(account: Account) -> None:

@@ -3,6 +3,7 @@
 import json
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import pytest_asyncio
@@ -219,6 +220,13 @@ async def test_a_cluster_is_read_and_its_manifests_can_be_applied(api: Api, clus
         {"name": "web"},
     )
     assert "status" not in manifest
+
+
+async def test_objects_that_are_none_are_no_traceback(api: Api, cluster: Cluster) -> None:
+    junk: list[Any] = [None, 7, [], {}, {"metadata": None}, {"metadata": 7, "spec": 7}]
+    cluster.lists = dict.fromkeys(("nodes", "pods", "deployments", "jobs"), junk)
+    code, _, err = await call(api, "migrate", "-A")
+    assert (code, err) == (0, "")
 
 
 async def test_what_has_ended_is_left_out(api: Api, cluster: Cluster) -> None:
