@@ -27,7 +27,7 @@ from testbed.daemons import console_script
 from testbed.daemons.agent import GpuNode, add_gpu_node, grant_agent
 from testbed.daemons.exporter import grant_exporter, start_exporter
 from testbed.daemons.extender import ACCOUNT, ExtenderSpec, component_config, grant
-from testbed.kubelets import KubeletSpec
+from testbed.kubelets import BUSYBOX_IMAGE, KubeletSpec
 from testbed.nvml import card
 from testbed.system.process import Process
 from tests.fixtures.boards import running_board
@@ -56,8 +56,8 @@ class Installation:
     def bed(self) -> Bed:
         return self.node.bed
 
-    async def run(self, *arguments: str) -> tuple[int, Any]:
-        """Exit code and document of a command."""
+    async def run(self, *arguments: str, announces: str = "") -> tuple[int, Any]:
+        """Exit code and document of a command, which announces what it creates."""
         command = [console_script("kubectl-gpushare"), *arguments, "-o", "json"]
         done = await asyncio.to_thread(
             subprocess.run,
@@ -66,14 +66,28 @@ class Installation:
             text=True,
             check=False,
         )
-        assert not done.stderr, done.stderr
+        assert done.stderr.startswith(announces), done.stderr
+        assert announces or not done.stderr, done.stderr
         return done.returncode, json.loads(done.stdout)
+
+    async def probe(self, *arguments: str) -> tuple[int, dict[str, str]]:
+        """Exit code, and ``status: cause`` of the stages of a probe."""
+        code, found = await self.run("doctor", "--probe", *arguments, announces="Creating pod ")
+        stages = (each for each in found["checks"] if each["name"].startswith("probe-"))
+        return code, {each["name"]: f"{each['status']}: {each['cause']}" for each in stages}
 
     async def doctor(self) -> tuple[int, dict[str, str]]:
         """Exit code, and ``status: cause`` of the checks that are not ok."""
         code, found = await self.run("doctor")
         others = (each for each in found["checks"] if each["status"] != "ok")
         return code, {each["name"]: f"{each['status']}: {each['cause']}" for each in others}
+
+
+RESTRICTED = """
+apiVersion: v1
+kind: Namespace
+metadata: {name: restricted, labels: {pod-security.kubernetes.io/enforce: restricted}}
+"""
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -168,6 +182,25 @@ async def test_a_healthy_chain(installation: Installation) -> None:
         raise
 
 
+async def test_a_probe_comes_through_to_the_container_and_is_removed(installation: Installation) -> None:
+    bed = installation.bed
+    await bed.apply(RESTRICTED)
+    code, stages = await installation.probe("-n", "restricted", "--node", installation.node.name)
+    others = {name: text for name, text in stages.items() if not text.startswith("ok: ")}
+    # The GPU is simulated: the container has no device file of it.
+    assert others == {
+        "probe-sees": f"failed: its container has GPU 0, but no device file: the runtime of node "
+        f"{installation.node.name} adds none"
+    }
+    assert code == 1
+    assert stages["probe-scheduled"] == f"ok: default-scheduler chose node {installation.node.name}"
+
+    async def gone() -> bool:
+        return not (await bed.api.get("/api/v1/namespaces/restricted/pods"))["items"]
+
+    await until(gone, "the pod of the probe to be gone", 30)
+
+
 async def test_a_stopped_extender_is_found(installation: Installation) -> None:
     await installation.extender.stop()
     await installation.bed.api.delete(f"{SYSTEM_PODS}/{EXTENDER_NAME}")
@@ -178,3 +211,7 @@ async def test_a_stopped_extender_is_found(installation: Installation) -> None:
         return code == 1 and failed == {"extender-lease", "extender-pods"}
 
     await until(found, "the doctor to find the stopped extender", 90, 1)
+    _, stages = await installation.probe("-n", "default", "--timeout", "15", "--image", BUSYBOX_IMAGE)
+    stopped = {name for name, text in stages.items() if text.startswith("failed: ")}
+    assert stopped == {"probe-scheduled"}
+    assert "connection refused" in stages["probe-scheduled"]

@@ -1,7 +1,7 @@
 """All checks, in the order from the scheduler to the GPUs; ``examine`` runs them."""
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from gpushare.cli.doctor import (
     agent_checks,
@@ -14,7 +14,7 @@ from gpushare.cli.doctor.snapshot import Snapshot
 from gpushare.cli.doctor.verdict import Check, Status, Verdict
 from gpushare.contract import AGENT_NAME, EXPORTER_NAME, EXTENDER_NAME
 
-CHECKS: Final = (
+CHECKS: Final[tuple[Check[Snapshot], ...]] = (
     Check("api-server", "Kubernetes version", service_checks.api_server),
     Check("scheduler-config", "Scheduler configuration", scheduler_checks.configuration),
     Check("extender-address", "Address of the extender", scheduler_checks.address),
@@ -54,7 +54,7 @@ CHECKS: Final = (
 class Finding:
     """A check and its verdict."""
 
-    check: Check
+    check: Check[Any]
     verdict: Verdict
 
 

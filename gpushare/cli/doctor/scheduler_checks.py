@@ -228,7 +228,7 @@ def calls(snapshot: Snapshot) -> Verdict:
             f"({len(waiting)}): the configured address is wrong, or another scheduler places them",
             f"kubectl describe pod -n {waiting[0].namespace} {waiting[0].name}",
         )
-    return unknown("no pod has been scheduled since the extender started", "create a pod with units")
+    return unknown("no pod has been scheduled since the extender started", "kubectl gpushare doctor --probe")
 
 
 def _pends(pod: Pod) -> bool:

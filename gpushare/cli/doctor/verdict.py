@@ -3,9 +3,11 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final
+from typing import Final, Generic, TypeVar
 
-from gpushare.cli.doctor.snapshot import Snapshot, Unread
+from gpushare.cli.doctor.snapshot import Unread
+
+T = TypeVar("T")
 
 _SHOWN: Final = 5
 
@@ -29,12 +31,12 @@ class Verdict:
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
-    """One check: its name for programs, its title, and the function."""
+class Check(Generic[T]):
+    """One check: its name for programs, its title, and the function of what it examines."""
 
     name: str
     title: str
-    run: Callable[[Snapshot], Verdict]
+    run: Callable[[T], Verdict]
 
 
 def ok(cause: str) -> Verdict:

@@ -9,7 +9,7 @@ import pytest
 
 from gpushare import contract
 from gpushare.cli.board.command import board
-from gpushare.cli.commands import migrate, recommend, report, top
+from gpushare.cli.commands import doctor, migrate, recommend, report, top
 from gpushare.cli.scheduler_manifest import command as scheduler_manifest
 from gpushare.deviceplugin.main import command as device_plugin
 from gpushare.exporter.main import command as exporter
@@ -65,7 +65,9 @@ def test_a_scheduler_config_command_of_the_docs_runs(arguments: list[str]) -> No
     assert result.exit_code == 0, result.output
 
 
-@pytest.mark.parametrize("command", [board, migrate, recommend, report], ids=lambda command: command.name)
+@pytest.mark.parametrize(
+    "command", [board, doctor, migrate, recommend, report], ids=lambda command: command.name
+)
 def test_a_command_of_the_plugin_in_the_docs_is_valid(command: click.Command) -> None:
     for arguments in shown(f"kubectl gpushare {command.name}"):
         command.make_context(command.name, arguments)
@@ -79,7 +81,18 @@ def test_a_make_target_of_the_docs_exists(arguments: list[str]) -> None:
 def test_flags_in_the_docs_exist() -> None:
     named = {flag for page in PAGES for flag in re.findall(r"`(--[a-z][a-z-]+)", page.read_text())}
     groups = (*top.commands.values(), *isolation.commands.values(), *scheduler_manifest.commands.values())
-    commands = (extender, device_plugin, exporter, metrics_api, board, migrate, recommend, report, *groups)
+    commands = (
+        extender,
+        device_plugin,
+        exporter,
+        metrics_api,
+        board,
+        doctor,
+        migrate,
+        recommend,
+        report,
+        *groups,
+    )
     parameters = [param for command in commands for param in command.params]
     known = {opt for param in parameters for opt in (*param.opts, *param.secondary_opts)}
     others = {

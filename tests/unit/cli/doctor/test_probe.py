@@ -1,0 +1,149 @@
+"""``kubectl gpushare doctor --probe`` against a fake of the API server."""
+
+import asyncio
+import json
+import signal
+import sys
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from tests.unit.cli.doctor.fakes import Cluster
+from tests.unit.cli.fakes import Api, call
+
+pytestmark = pytest.mark.asyncio
+
+Json = dict[str, Any]
+PODS = "/api/v1/namespaces/ml/pods"
+RAN: Json = {
+    "metadata": {
+        "annotations": {
+            "ALIYUN_COM_GPU_MEM_IDX": "0",
+            "scheduler.framework.gpushare.allocation": '{"0":{"0":1}}',
+        }
+    },
+    "spec": {"schedulerName": "default-scheduler", "nodeName": "gpu-1"},
+    "status": {
+        "phase": "Succeeded",
+        "containerStatuses": [
+            {"state": {"terminated": {"exitCode": 0, "message": "units=1\ngpu=0\ndevice=/dev/nvidia0"}}}
+        ],
+    },
+}
+
+
+class Pods:
+    """The pods of a namespace: created, returned as ``shown``, deleted."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.shown: Json = {}
+        self.created: list[Json] = []
+        self.deleted: list[str] = []
+        self.refusal: tuple[int, str] | None = None
+        self.read = asyncio.Event()
+        cluster.more[PODS] = self.answer
+
+    async def answer(self, request: web.Request) -> web.Response:
+        if request.method == "POST":
+            self.created.append(await request.json())
+            if self.refusal:
+                status, message = self.refusal
+                return web.json_response({"message": message}, status=status)
+            return web.json_response(self.created[-1])
+        if request.method == "DELETE":
+            self.deleted.append(request.path.rpartition("/")[2])
+            return web.json_response({})
+        self.read.set()
+        return web.json_response(self.shown)
+
+    @property
+    def left(self) -> set[str]:
+        return {each["metadata"]["name"] for each in self.created} - set(self.deleted)
+
+
+@pytest.fixture
+def pods(cluster: tuple[Cluster, Api]) -> Pods:
+    return Pods(cluster[0])
+
+
+def stages_of(out: str) -> dict[str, str]:
+    checks = json.loads(out)["checks"]
+    return {each["name"]: each["status"] for each in checks if each["name"].startswith("probe-")}
+
+
+async def test_a_pod_comes_through_and_is_removed(cluster: tuple[Cluster, Api], pods: Pods) -> None:
+    pods.shown = RAN
+    _, out, err = await call(cluster[1], "doctor", "--probe", "-n", "ml", "--node", "gpu-1", "-o", "json")
+    assert set(stages_of(out).values()) == {"ok"}
+    [created] = pods.created
+    name = created["metadata"]["name"]
+    assert err == (
+        f"Creating pod ml/{name} with image x:1.2.3, which asks for 1 of aliyun.com/gpu-mem on node gpu-1. "
+        "It is removed after at most 60 s.\n"
+    )
+    assert pods.left == set()
+
+
+async def test_each_pod_has_a_name_of_its_own(cluster: tuple[Cluster, Api], pods: Pods) -> None:
+    pods.shown = RAN
+    for _ in range(2):
+        await call(cluster[1], "doctor", "--probe", "-n", "ml")
+    assert len({each["metadata"]["name"] for each in pods.created}) == 2
+
+
+async def test_a_pod_that_does_not_end_is_removed_after_the_timeout(
+    cluster: tuple[Cluster, Api], pods: Pods
+) -> None:
+    code, out, _ = await call(cluster[1], "doctor", "--probe", "-n", "ml", "--timeout", "1", "-o", "json")
+    assert code == 1
+    assert stages_of(out)["probe-scheduled"] == "failed"
+    assert pods.left == set()
+
+
+@pytest.mark.parametrize(("status", "deletions"), [(403, 0), (500, 1)])
+async def test_a_pod_that_was_perhaps_created_is_removed(
+    cluster: tuple[Cluster, Api], pods: Pods, status: int, deletions: int
+) -> None:
+    pods.refusal = status, "pods is forbidden"
+    code, out, _ = await call(cluster[1], "doctor", "--probe", "-n", "ml", "-o", "json")
+    assert (code, stages_of(out)["probe-created"]) == (1, "failed")
+    assert len(pods.deleted) == deletions
+
+
+async def test_the_image_is_that_of_the_agent_or_the_one_given(
+    cluster: tuple[Cluster, Api], pods: Pods
+) -> None:
+    pods.shown = RAN
+    await call(cluster[1], "doctor", "--probe", "-n", "ml", "--image", "example.com/cuda:12")
+    assert pods.created[0]["spec"]["containers"][0]["image"] == "example.com/cuda:12"
+    cluster[0].answers["/api/v1/namespaces/kube-system/pods"] = {"items": []}
+    code, _, err = await call(cluster[1], "doctor", "--probe", "-n", "ml")
+    assert (code, err) == (
+        1,
+        "Error: no pod of the node agent is visible, whose image the probe could use; set --image\n",
+    )
+
+
+@pytest.mark.parametrize("flag", ["--image", "--namespace"])
+async def test_flags_of_the_pod_need_the_probe(cluster: tuple[Cluster, Api], flag: str) -> None:
+    code, _, err = await call(cluster[1], "doctor", flag, "x")
+    assert code == 2
+    assert "set --probe too" in err
+
+
+@pytest.mark.parametrize("interruption", [signal.SIGINT, signal.SIGTERM])
+async def test_an_interrupted_probe_removes_its_pod(
+    cluster: tuple[Cluster, Api], pods: Pods, interruption: signal.Signals
+) -> None:
+    program = (sys.executable, "-m", "gpushare", "doctor", "--probe", "-n", "ml")
+    process = await asyncio.create_subprocess_exec(
+        *program, "--kubeconfig", cluster[1].kubeconfig, stderr=asyncio.subprocess.PIPE
+    )
+    await asyncio.wait_for(pods.read.wait(), 30)
+    process.send_signal(interruption)
+    _, err = await asyncio.wait_for(process.communicate(), 30)
+    assert process.returncode == 130
+    assert b"Traceback" not in err
+    assert pods.left == set()
+    assert len(pods.created) == 1
