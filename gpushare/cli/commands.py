@@ -10,7 +10,7 @@ import click
 
 from gpushare.cli import completion
 from gpushare.cli.lazy import CONTEXT
-from gpushare.cli.parameters import Duration, DurationType, UrlType
+from gpushare.cli.parameters import Duration, DurationType, NamespaceType, UrlType
 from gpushare.runtime.flags import with_options
 
 _METRIC: Final = click.option("--metric", metavar="NAME", help="Show every series of this metric.")
@@ -47,7 +47,11 @@ _CLUSTER: Final = click.option(
 )
 _namespace_options = with_options(
     click.option(
-        "-n", "--namespace", metavar="NAME", help="Namespace of the pods (default: that of the context)."
+        "-n",
+        "--namespace",
+        type=NamespaceType(),
+        metavar="NAME",
+        help="Namespace of the pods (default: that of the context).",
     ),
     click.option("-A", "--all-namespaces", "everywhere", is_flag=True, help="Pods of all namespaces."),
 )
@@ -183,7 +187,11 @@ def explain(
     "--image", metavar="IMAGE", help="Image of that pod, with sh (default: that of the node agent)."
 )
 @click.option(
-    "-n", "--namespace", metavar="NAME", help="Namespace of that pod (default: that of the context)."
+    "-n",
+    "--namespace",
+    type=NamespaceType(),
+    metavar="NAME",
+    help="Namespace of that pod (default: that of the context).",
 )
 @click.option(
     "--timeout",

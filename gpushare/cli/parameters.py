@@ -1,4 +1,4 @@
-"""Types of flags: a duration, and the address of a service. Imports nothing slow: ``--help`` loads it."""
+"""Types of flags: a duration, a namespace, a URL. Imports nothing slow: ``--help`` loads it."""
 
 import re
 from typing import Any, Final, NamedTuple
@@ -8,6 +8,7 @@ import click
 from gpushare.runtime.urls import is_http_url
 
 _DURATION: Final = re.compile(r"([1-9][0-9]{0,3})([mhdw])", re.ASCII)
+_NAMESPACE: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", re.ASCII)
 _SECONDS: Final = {"m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 
 
@@ -29,6 +30,18 @@ class DurationType(click.ParamType[Duration]):
         if found is None:
             self.fail(f"{value!r} is not a duration such as 90m, 24h, 7d or 2w", param, ctx)
         return Duration(str(value), int(found[1]) * _SECONDS[found[2]])
+
+
+class NamespaceType(click.ParamType[str]):
+    """The name of a namespace. Others, such as ``..``, would be another path of the API."""
+
+    name = "namespace"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Fails for anything else."""
+        if not _NAMESPACE.fullmatch(str(value)):
+            self.fail(f"{value!r} is not the name of a namespace, such as team-a", param, ctx)
+        return str(value)
 
 
 class UrlType(click.ParamType[str]):

@@ -66,7 +66,7 @@ def published(snapshot: Snapshot) -> Verdict:
         return failed(listed(wrong), _AGENT_PODS)
     if old := [node.metadata.name for node in nodes if ANN_CARDS not in (node.metadata.annotations or {})]:
         return warning(
-            f"no annotation {ANN_CARDS}, as of the Aliyun plugin; GPUs count as equal: {listed(old)}",
+            f"no annotation {ANN_CARDS}, as with the Aliyun plugin; GPUs count as equal: {listed(old)}",
             _AGENT_PODS,
         )
     return ok(f"{counted(len(nodes), 'node')} with {ANN_CARDS}")
