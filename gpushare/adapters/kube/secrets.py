@@ -48,8 +48,11 @@ class Secrets:
                 f"Secret {self._namespace}/{name} does not exist; the stack creates it (pulumi up, or "
                 "kubectl apply of the rendered objects)"
             ) from error
-        secret = msgspec.json.decode(body, type=_Secret)
-        data = {key: base64.b64decode(text) for key, text in (secret.data or {}).items()}
+        try:
+            secret = msgspec.json.decode(body, type=_Secret)
+            data = {key: base64.b64decode(text) for key, text in (secret.data or {}).items()}
+        except (msgspec.DecodeError, ValueError) as error:
+            raise ApiError(f"Secret {self._namespace}/{name} cannot be read: {error}") from error
         return StoredSecret(name, data, secret.metadata.resource_version)
 
     async def write(self, secret: StoredSecret, data: Mapping[str, bytes]) -> None:

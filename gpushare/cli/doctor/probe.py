@@ -113,7 +113,7 @@ class _Run:
         path, body = pods_path(self._request.namespace), manifest(self._request)
         self._may_exist = True
         try:
-            self._pod = _decode(await self._client.request("POST", path, body=body, timeout_s=_TIMEOUT_S))
+            self._pod = _pod_of(await self._client.request("POST", path, body=body, timeout_s=_TIMEOUT_S))
         except ApiError as error:
             self._may_exist = not error.clear
             raise
@@ -123,7 +123,7 @@ class _Run:
         while not _is_decided(self._pod):
             await asyncio.sleep(_POLL_S)
             with suppress(ApiError):
-                self._pod = _decode(await self._client.request("GET", self._path, timeout_s=_TIMEOUT_S))
+                self._pod = _pod_of(await self._client.request("GET", self._path, timeout_s=_TIMEOUT_S))
 
     async def _remove(self) -> str:
         """Why the pod is still there; empty if it is not. Its name is unique, so it is no other pod."""
@@ -132,6 +132,13 @@ class _Run:
         except ApiError as error:
             return "" if error.status == HTTPStatus.NOT_FOUND else str(error)
         return ""
+
+
+def _pod_of(body: bytes) -> ProbePod:
+    try:
+        return _decode(body)
+    except msgspec.DecodeError as error:
+        raise ApiError(f"the pod cannot be read: {error}") from error
 
 
 def _is_decided(pod: ProbePod) -> bool:

@@ -27,6 +27,14 @@ async def test_a_missing_secret_is_an_error_with_the_way_out() -> None:
             await Secrets(served.client, "kube-system").read("a")
 
 
+@pytest.mark.parametrize("body", [b"", b"<html>", b"null", b'{"metadata": {}, "data": {"k": "dg="}}'])
+async def test_a_response_that_is_no_secret_is_an_error(body: bytes) -> None:
+    async with serving() as served:
+        served.script.append(fixed(200, body))
+        with pytest.raises(ApiError, match="Secret kube-system/a cannot be read: "):
+            await Secrets(served.client, "kube-system").read("a")
+
+
 async def test_only_the_version_that_was_read_is_changed() -> None:
     seen: list[tuple[str, str, object]] = []
 

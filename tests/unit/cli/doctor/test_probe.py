@@ -111,6 +111,13 @@ async def test_a_pod_that_was_perhaps_created_is_removed(
     assert len(pods.deleted) == deletions
 
 
+async def test_a_pod_that_cannot_be_read_is_removed(cluster: tuple[Cluster, Api], pods: Pods) -> None:
+    pods.shown = {"status": 7}
+    code, _, _ = await call(cluster[1], "doctor", "--probe", "-n", "ml", "--timeout", "1")
+    assert code == 1
+    assert pods.left == set()
+
+
 async def test_the_image_is_that_of_the_agent_or_the_one_given(
     cluster: tuple[Cluster, Api], pods: Pods
 ) -> None:
