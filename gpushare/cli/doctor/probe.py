@@ -142,5 +142,5 @@ def _pod_of(body: bytes) -> ProbePod:
 
 
 def _is_decided(pod: ProbePod) -> bool:
-    waiting = pod.waiting is not None and pod.waiting.reason in _GIVEN_UP
+    waiting = pod.held_up is not None and pod.held_up.reason in _GIVEN_UP
     return pod.terminated is not None or pod.refused or waiting

@@ -49,9 +49,8 @@ def scheduled(outcome: Outcome) -> Verdict:
     if pod.spec.node_name:
         return ok(f"{scheduler} chose node {pod.spec.node_name}")
     waited = f"in {outcome.request.timeout_s} s"
-    if condition := pod.unscheduled:
-        said = condition.message or condition.reason
-        return failed(f"{scheduler} found no node {waited}: {said}", outcome.events)
+    if pod.scheduler_message:
+        return failed(f"{scheduler} found no node {waited}: {pod.scheduler_message}", outcome.events)
     return failed(
         f"no scheduler has considered it {waited}: is {scheduler}, the schedulerName of the pod, running?",
         f"kubectl get pods -n {SYSTEM_NAMESPACE} -o wide",
@@ -88,7 +87,7 @@ def ran(outcome: Outcome) -> Verdict:
     """Whether the container ran."""
     pod, image = outcome.pod, outcome.request.image
     if pod.terminated is None:
-        text = f" in {outcome.request.timeout_s} s: {pod.waiting}" if pod.waiting else ""
+        text = f" in {outcome.request.timeout_s} s: {pod.held_up}" if pod.held_up else ""
         return failed(
             f"its container with image {image} does not run{text}",
             "kubectl gpushare doctor --probe --image IMAGE, an image with a shell that the node can pull",

@@ -8,9 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from msgspec import Struct, field
-
-from gpushare.adapters.kube.wire import Condition, LabelledMeta
+from gpushare.cli.explain.objects import ExplainedPod, Reason
 from gpushare.contract import (
     ENV_CONTAINER,
     ENV_IDX,
@@ -100,49 +98,8 @@ def _only(node: str) -> dict[str, Any]:
     return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
 
 
-class _Reason(Struct, rename="camel"):
-    reason: str = ""
-    message: str = ""
-    exit_code: int = 0
-
-    def __str__(self) -> str:
-        return ": ".join(filter(None, (self.reason, self.message)))
-
-
-class _State(Struct):
-    waiting: _Reason | None = None
-    terminated: _Reason | None = None
-
-
-class _ContainerStatus(Struct):
-    state: _State = field(default_factory=_State)
-
-
-class _Spec(Struct, rename="camel"):
-    scheduler_name: str = ""
-    node_name: str = ""
-
-
-class _Status(Struct, rename="camel"):
-    phase: str = ""
-    reason: str = ""
-    message: str = ""
-    conditions: list[Condition] | None = None
-    container_statuses: list[_ContainerStatus] | None = None
-
-
-class ProbePod(Struct):
+class ProbePod(ExplainedPod):
     """The pod as the API server shows it."""
-
-    metadata: LabelledMeta = field(default_factory=LabelledMeta)
-    spec: _Spec = field(default_factory=_Spec)
-    status: _Status = field(default_factory=_Status)
-
-    @property
-    def unscheduled(self) -> Condition | None:
-        """What the scheduler says about a pod that it has not placed."""
-        found = (each for each in self.status.conditions or () if each.type == "PodScheduled")
-        return next((each for each in found if each.status == "False"), None)
 
     @property
     def admitted(self) -> bool:
@@ -151,16 +108,17 @@ class ProbePod(Struct):
 
     @property
     def refused(self) -> bool:
-        """Whether the kubelet has refused it."""
-        return self.status.phase == "Failed" and not self.admitted
+        """Whether the kubelet has refused it; it may add the status of a container that never ran."""
+        rejected = self.status.reason.startswith(("UnexpectedAdmissionError", "OutOf"))
+        return self.status.phase == "Failed" and (rejected or not self.admitted)
 
     @property
-    def waiting(self) -> _Reason | None:
+    def held_up(self) -> Reason | None:
         """Why its container does not run."""
         return next((each.state.waiting for each in self.status.container_statuses or ()), None)
 
     @property
-    def terminated(self) -> _Reason | None:
+    def terminated(self) -> Reason | None:
         """How its container has ended."""
         return next((each.state.terminated for each in self.status.container_statuses or ()), None)
 

@@ -60,13 +60,20 @@ class _Gate(Struct):
     name: str = ""
 
 
-class _Reason(Struct):
+class Reason(Struct, rename="camel"):
+    """Why a container waits, or how it has ended."""
+
     reason: str = ""
     message: str = ""
+    exit_code: int = 0
+
+    def __str__(self) -> str:
+        return ": ".join(filter(None, (self.reason, self.message)))
 
 
 class _State(Struct):
-    waiting: _Reason | None = None
+    waiting: Reason | None = None
+    terminated: Reason | None = None
 
 
 class ContainerStatus(Struct):
@@ -119,11 +126,7 @@ class ExplainedPod(Struct):
         """Why its containers do not run: ``container main: ImagePullBackOff: …``."""
         statuses = [*(self.status.init_container_statuses or ()), *(self.status.container_statuses or ())]
         found = [(each.name, each.state.waiting) for each in statuses if each.state.waiting]
-        return [
-            f"container {name}: {reason.reason}" + (f": {reason.message}" if reason.message else "")
-            for name, reason in found
-            if reason and reason.reason
-        ]
+        return [f"container {name}: {reason}" for name, reason in found if reason and reason.reason]
 
 
 @dataclass(frozen=True, slots=True)

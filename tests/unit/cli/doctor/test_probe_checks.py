@@ -87,6 +87,13 @@ STOPS = [
         "kubectl logs -n kube-system -l component=gpushare-device-plugin",
     ),
     (
+        Outcome(
+            REQUEST, pod(phase="Failed", reason="OutOfcpu", state=ended("", 137, "ContainerStatusUnknown"))
+        ),
+        "probe-allocated: the kubelet of gpu-1 refused it: OutOfcpu",
+        "kubectl logs -n kube-system",
+    ),
+    (
         Outcome(REQUEST, pod()),
         "probe-allocated: the kubelet of gpu-1 has not admitted it in 60 s",
         "kubectl describe node gpu-1",
