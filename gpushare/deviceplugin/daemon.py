@@ -90,11 +90,7 @@ class Agent:
             settings.folder / KUBELET_CHECKPOINT, lambda: self.node_state.allocations.cards
         )
         self.node_state = NodeState(settings.node, self._record.read(), checkpoints)
-        cgroups = Cgroups(settings.cgroups)
-        visible = cgroups.visible
-        self._releaser = CardReleaser(
-            self.node_state, cgroups.kept, visible=visible, on_visible=self._report_cgroups
-        )
+        self._releaser = self._make_releaser()
         response = settings.allocate.response
         files = EnforcementFiles(response.folders)
         mps = MpsStatus(response.mps)
@@ -104,8 +100,6 @@ class Agent:
         )
         self._pacer = self._make_pacer(driver, files.folders.state, proc) if proc and files.visible else None
         self._regions = self._make_region_sizes(files) if files.visible else None
-        if not visible:
-            self._report_cgroups(visible)
         self._report_degradations(files, mps)
         self._projector = Projector(
             self.node_state, self.writer, self.metrics, response, record_event=self.writer.record_event
@@ -125,6 +119,13 @@ class Agent:
             ready=self.unready,
             notices=lambda: (*self.node_state.notices, *(self._regions.notices if self._regions else ())),
         )
+
+    def _make_releaser(self) -> CardReleaser:
+        cgroups = Cgroups(self._settings.cgroups)
+        visible = cgroups.visible
+        if not visible:
+            self._report_cgroups(visible)
+        return CardReleaser(self.node_state, cgroups.kept, visible=visible, on_visible=self._report_cgroups)
 
     def _make_allocator(self) -> Allocator:
         return Allocator(
