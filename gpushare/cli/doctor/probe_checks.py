@@ -104,7 +104,7 @@ def sees(outcome: Outcome) -> Verdict:
     seen, node = seen_by(message), outcome.pod.spec.node_name
     if seen.units != str(UNITS):
         shown = seen.units or "nothing"
-        return failed(f"its container was told {shown} instead of {UNITS} of {RESOURCE_MEM}", outcome.events)
+        return failed(f"its container received {shown} instead of {UNITS} of {RESOURCE_MEM}", outcome.events)
     if outcome.limits and not seen.limited:
         return failed(
             f"its container has no memory limit, although node {node} limits containers",

@@ -110,7 +110,7 @@ STOPS = [
     ),
     (
         Outcome(REQUEST, pod(state=ended(""))),
-        "probe-sees: its container was told nothing instead of 1 of aliyun.com/gpu-mem",
+        "probe-sees: its container received nothing instead of 1 of aliyun.com/gpu-mem",
         "kubectl get events -n ml",
     ),
     (
