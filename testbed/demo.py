@@ -4,6 +4,7 @@ What belongs here: the output of the demo, the choice between real and simulated
 demo. What does not: the scenarios (``testbed.stories``).
 """
 
+import argparse
 import asyncio
 import os
 import signal
@@ -239,6 +240,7 @@ async def _keep(bed: Bed) -> None:
 
 
 if __name__ == "__main__":
+    argparse.ArgumentParser(prog="python -m testbed.demo", description=main.__doc__).parse_args()
     try:
         asyncio.run(main())
     except GpuShareError as error:
