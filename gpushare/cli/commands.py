@@ -227,8 +227,7 @@ def doctor(*, node: str | None, output: str | None, probes: bool, **flags: Any) 
 
         namespace = source.namespace(flags["namespace"], everywhere=False)
         request = request_for(snapshot, namespace, node, image=flags["image"], timeout_s=flags["timeout_s"])
-        click.echo(request.announcement, err=True)
-        findings += probe(source, request, snapshot)
+        findings += probe(source, request, snapshot, lambda text: click.echo(text, err=True))
     click.echo(serialized(document(findings), output) if output else text(findings), nl=False)
     return 0 if is_healthy(findings) else 1
 

@@ -3,7 +3,7 @@
 import asyncio
 import secrets
 import signal
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from http import HTTPStatus
@@ -16,7 +16,7 @@ from gpushare.adapters.kube.client import KubeClient
 from gpushare.cli.cluster import ApiSource, pods_path
 from gpushare.cli.doctor.checks import Finding
 from gpushare.cli.doctor.probe_checks import Outcome, stages
-from gpushare.cli.doctor.probe_pod import ProbePod, Request, manifest
+from gpushare.cli.doctor.probe_pod import UNITS, ProbePod, Request, manifest
 from gpushare.cli.doctor.snapshot import Snapshot, Unread
 from gpushare.contract import AGENT_NAME, LABEL_NO_ISOLATION
 from gpushare.errors import ApiError, ConfigError
@@ -52,13 +52,30 @@ def request_for(
     return Request(namespace or "default", name, chosen, node, core, timeout_s)
 
 
-def probe(source: ApiSource, request: Request, snapshot: Snapshot) -> Sequence[Finding]:
-    """Runs the pod and reports each stage. Raises ConfigError, and KeyboardInterrupt after the removal."""
+def probe(
+    source: ApiSource, request: Request, snapshot: Snapshot, announce: Callable[[str], None]
+) -> Sequence[Finding]:
+    """Runs the pod and reports each stage. Raises ConfigError, and KeyboardInterrupt after the removal.
+
+    No pod is created where no unit is free: it could evict pods of lower priority.
+    """
+    if _is_full(snapshot, request.node):
+        where = f"of node {request.node} " if request.node else ""
+        full = f"no GPU {where}has a free unit, and a pod that waits for one can evict others"
+        return list(stages(Outcome(request, rejection=full, remedy="kubectl inspect gpushare -d")))
+    announce(request.announcement)
     try:
         outcome = asyncio.run(_probe(source, request))
     except asyncio.CancelledError:
         raise KeyboardInterrupt from None
     return list(stages(replace(outcome, limits=_mode(snapshot, outcome.pod.spec.node_name) in LIMITING)))
+
+
+def _is_full(snapshot: Snapshot, node: str | None) -> bool:
+    """Whether GPUs are shared, and none of them has a free unit."""
+    books = {} if isinstance(snapshot.books, Unread) else snapshot.books
+    sharing = [book for name, book in books.items() if node in (None, name) and book.usages]
+    return bool(sharing) and all(book.most_free < UNITS for book in sharing)
 
 
 def _mode(snapshot: Snapshot, node: str | None) -> Mode | None:

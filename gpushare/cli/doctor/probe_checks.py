@@ -17,12 +17,13 @@ from gpushare.contract import AGENT_NAME, ANN_ALLOCATION, ANN_IDX, RESOURCE_MEM,
 class Outcome:
     """How far the pod came. ``limits`` is whether its node is known to limit containers.
 
-    ``rejection`` is why the API server did not create it, ``left`` why it could not be removed.
+    ``rejection`` is why it was not created, with the next command; ``left`` why it could not be removed.
     """
 
     request: Request
     pod: ProbePod = field(default_factory=ProbePod)
     rejection: str = ""
+    remedy: str = ""
     left: str = ""
     limits: bool = False
 
@@ -38,7 +39,8 @@ def created(outcome: Outcome) -> Verdict:
     request = outcome.request
     if outcome.rejection:
         can_i = f"kubectl auth can-i create pods -n {request.namespace}"
-        return failed(f"{request.full_name} was not created: {outcome.rejection}", can_i)
+        cause = f"{request.full_name} was not created: {outcome.rejection}"
+        return failed(cause, outcome.remedy or can_i)
     return ok(f"{request.full_name} asks for {request.wish}")
 
 

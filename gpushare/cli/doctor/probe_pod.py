@@ -70,7 +70,10 @@ def manifest(request: Request) -> dict[str, Any]:
         "name": "probe",
         "image": request.image,
         "command": ["sh", "-c", _SCRIPT],
-        "resources": {"requests": {"cpu": "10m", "memory": "16Mi"}, "limits": {"memory": "64Mi", **shares}},
+        "resources": {
+            "requests": {"cpu": "10m", "memory": "16Mi"},
+            "limits": {"cpu": "100m", "memory": "64Mi", **shares},
+        },
         "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
     }
     spec = {

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
+from tests.builders.api_objects import pod
 from tests.unit.cli.doctor.fakes import Cluster
 from tests.unit.cli.fakes import Api, call
 
@@ -83,6 +84,18 @@ async def test_a_pod_comes_through_and_is_removed(cluster: tuple[Cluster, Api], 
         "It is removed after at most 60 s.\n"
     )
     assert pods.left == set()
+
+
+async def test_no_pod_is_created_where_no_unit_is_free(cluster: tuple[Cluster, Api], pods: Pods) -> None:
+    full = pod("full", "gpu-1", 14, index="0")
+    cluster[0].answers["/api/v1/pods"] = {"items": [full]}
+    code, out, err = await call(cluster[1], "doctor", "--probe", "-n", "ml", "--node", "gpu-1", "-o", "json")
+    assert (code, err, pods.created) == (1, "", [])
+    [created] = [each for each in json.loads(out)["checks"] if each["name"] == "probe-created"]
+    assert created["cause"].endswith(
+        "was not created: no GPU of node gpu-1 has a free unit, and a pod that waits for one can evict others"
+    )
+    assert created["command"] == "kubectl inspect gpushare -d"
 
 
 async def test_each_pod_has_a_name_of_its_own(cluster: tuple[Cluster, Api], pods: Pods) -> None:
