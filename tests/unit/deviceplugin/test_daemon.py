@@ -118,6 +118,17 @@ def test_each_missing_mount_is_one_line_and_one_metric(
     assert [sample(found, "reduced_mode", right=right) for right in reported] == 5 * [1]
 
 
+async def test_cgroups_that_the_kubelet_creates_later_end_the_degraded_mode(tmp_path: Path) -> None:
+    found = agent(tmp_path, f"--cgroup-root={tmp_path}")
+    assert sample(found, "reduced_mode", right="cgroups") == 1
+    (tmp_path / "kubepods.slice").mkdir()
+    with capture_logs() as logs:
+        for _ in range(2):
+            await found._releaser.release_terminated()
+    assert sample(found, "reduced_mode", right="cgroups") == 0
+    assert [(each["event"], each["right"]) for each in logs] == [("reduced_mode_over", "cgroups")]
+
+
 def test_without_host_processes_compute_shares_are_not_enforced(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
