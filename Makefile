@@ -236,6 +236,11 @@ up: setup ## Deploy a stack to its cluster; STACK=<name>
 board-pictures: packages setup ## Take the pictures of the board in the documentation, in Chromium
 	@$(BIN)/python -m tests.process.cli.board.pictures
 
+PICTURES := dist/dashboards
+.PHONY: dashboard-pictures
+dashboard-pictures: packages setup ## Draw the dashboards with Grafana's packages, in Chromium; PICTURES=<folder>; needs npm
+	@$(BIN)/python -m tests.monitoring.pictures $(PICTURES)
+
 .PHONY: monitoring
 monitoring: setup ## Generate rules, alerts and dashboards in components/monitoring
 	@$(BIN)/python -W ignore::DeprecationWarning -m tools.monitoring_files

@@ -10,6 +10,7 @@ from gpushare.monitoring import catalogue as names
 from gpushare.monitoring import rules
 from gpushare.monitoring.panels import (
     EXACTLY_ONE,
+    FULL_IS_FINE,
     FULL_IS_TIGHT,
     HOT,
     NEUTRAL,
@@ -174,14 +175,16 @@ NODE: Final = Dashboard(
                         Column("Memory", _cards(names.CARD_MEMORY), "bytes"),
                         Column("Allocated", _cards(rules.CARD_ALLOCATED), "bytes"),
                         Column("Used", _cards(names.CARD_USED), "bytes"),
-                        Column("Allocated / total", _PACKING, "percentunit", OVER_IS_BAD),
+                        Column("Allocated / total", _PACKING, "percentunit", FULL_IS_FINE),
                         Column("Free units", _cards(rules.CARD_FREE), "none", ((-1, "red"), (0, "green"))),
                         Column("GPU utilization", _cards(names.CARD_UTILIZATION), "percentunit"),
                         Column("Temperature", _cards(names.CARD_TEMPERATURE), "celsius", HOT),
                         Column("Power", _cards(names.CARD_POWER), "watt"),
                     ),
                 ),
-                Panel("Memory allocated / total", _PACKING, "percentunit", _CARD, "bars", OVER_IS_BAD, top=1),
+                Panel(
+                    "Memory allocated / total", _PACKING, "percentunit", _CARD, "bars", FULL_IS_FINE, top=1
+                ),
             ),
         ),
         Row(
@@ -246,6 +249,11 @@ def _by_node(series: Series) -> str:
     return f"max by (cluster, node) ({series}{_ALL})"
 
 
+def _overcommitted() -> str:
+    """The number of over-committed GPUs of each node."""
+    return f"sum by (cluster, node) ({rules.CARD_FREE}{_ALL} < bool 0)"
+
+
 def _or_zero(expr: str) -> str:
     """The number of series of a query, 0 without one."""
     return f"count({expr}) or vector(0)"
@@ -300,6 +308,7 @@ CLUSTER: Final = Dashboard(
         Row(
             "Capacity",
             (
+                _number("GPUs", f"count({names.CARD_INFO}{_ALL})", "none"),
                 _number("Total GPU memory", _sum(rules.CLUSTER_MEMORY), "bytes"),
                 _number(
                     "Memory allocated / total",
@@ -327,11 +336,14 @@ CLUSTER: Final = Dashboard(
                     (
                         Column("GPUs", f"count by (cluster, node) ({names.CARD_INFO}{_ALL})", "none"),
                         Column("Memory", _by_node(rules.NODE_MEMORY), "bytes"),
-                        Column("Allocated / total", _by_node(rules.NODE_PACKING), "percentunit", OVER_IS_BAD),
+                        Column(
+                            "Allocated / total", _by_node(rules.NODE_PACKING), "percentunit", FULL_IS_FINE
+                        ),
                         Column("Used / allocated", _by_node(rules.NODE_MEMORY_USE), "percentunit"),
                         Column("GPU utilization", _by_node(rules.NODE_COMPUTE), "percentunit"),
                         Column("Free units", _by_node(rules.NODE_FREE), "none"),
-                        Column("Unschedulable GPUs", _by_node(names.CARDS_CLOSED), "none", NONE_IS_BETTER),
+                        Column("Over-committed", _overcommitted(), "none", NONE_IS_GOOD),
+                        Column("Unschedulable", _by_node(names.CARDS_CLOSED), "none", NONE_IS_BETTER),
                     ),
                     Link("Node in GPU Node", _NODE_UID, ("node",)),
                 ),
@@ -356,7 +368,12 @@ CLUSTER: Final = Dashboard(
         Row(
             "Scheduling",
             (
-                Panel("Pods that wait", f"max by (cluster) ({names.PENDING}{_ALL})", "none", "pending"),
+                Panel(
+                    "Pods that wait",
+                    f"max by (cluster) ({names.PENDING}{_ALL})",
+                    "none",
+                    "pending {{cluster}}",
+                ),
                 Panel(
                     "Reservations by state",
                     f"max by (cluster, state) ({names.RESERVATIONS}{_ALL})",
@@ -374,6 +391,7 @@ CLUSTER: Final = Dashboard(
                     "histogram_quantile(1, sum by (cluster, le) "
                     f"(rate({names.EXTENDER_LOOP_DELAY}_bucket{_ALL}[$__rate_interval])))",
                     "s",
+                    "longest {{cluster}}",
                 ),
             ),
         ),

@@ -6,16 +6,25 @@ Grafana's SDK, a build dependency, belongs here: no daemon imports this module. 
 
 from collections.abc import Iterable
 from itertools import count
+from math import ceil
 from string import ascii_uppercase
 from typing import Any, Final
 
 from grafana_foundation_sdk.builders import bargauge, prometheus, stat, table, timeseries
 from grafana_foundation_sdk.builders import dashboard as sdk
-from grafana_foundation_sdk.builders.common import ReduceDataOptions, VizLegendOptions, VizTooltipOptions
+from grafana_foundation_sdk.builders.common import (
+    GraphThresholdsStyleConfig,
+    ReduceDataOptions,
+    TableSortByFieldState,
+    VizLegendOptions,
+    VizTooltipOptions,
+)
 from grafana_foundation_sdk.cog.encoder import JSONEncoder
 from grafana_foundation_sdk.models.common import (
+    BarGaugeDisplayMode,
     BigValueColorMode,
     DataSourceRef,
+    GraphThresholdsStyleMode,
     LegendDisplayMode,
     TooltipDisplayMode,
     VizOrientation,
@@ -33,16 +42,25 @@ from grafana_foundation_sdk.models.dashboard import (
 )
 from grafana_foundation_sdk.models.prometheus import PromQueryFormat
 
-from gpushare.monitoring.panels import Choice, Color, Column, Dashboard, Kind, Link, Panel, Steps, Table
+from gpushare.monitoring.panels import Choice, Color, Column, Dashboard, Kind, Link, Panel, Row, Steps, Table
 
 _TAG: Final = "gpushare"
 _SOURCE: Final = DataSourceRef(type_val="prometheus", uid="${datasource}")
 _LEGEND: Final = VizLegendOptions().show_legend(show_legend=True).display_mode(LegendDisplayMode.LIST)
 _TOOLTIP: Final = VizTooltipOptions().mode(TooltipDisplayMode.MULTI)
 _LAST: Final = ReduceDataOptions().calcs(["lastNotNull"])
-_SIZES: Final[dict[Kind, tuple[int, int]]] = {"graph": (8, 12), "number": (4, 4), "bars": (8, 24)}
-"""Height and width of a panel; a dashboard is 24 wide."""
-_TABLE: Final = (9, 24)
+_WIDTH: Final = 24
+"""The width of a dashboard."""
+_SIZES: Final[dict[Kind, tuple[int, int]]] = {"graph": (8, 12), "number": (4, 4), "bars": (8, _WIDTH)}
+"""Height and width of a panel; numbers fill the width."""
+_NUMBERS: Final = 6
+"""Most numbers side by side: their titles are readable."""
+_TABLE: Final = (9, _WIDTH)
+_COLUMN: Final = 90
+"""Least pixels of a column: by default not all columns of our tables fit on a screen."""
+_COUNTS: Final = ("none", "ops")
+"""Units of graphs whose axis would otherwise end at 100 if all values are 0."""
+_DASHED: Final = GraphThresholdsStyleConfig().mode(GraphThresholdsStyleMode.DASHED)
 _Plot = timeseries.Panel | stat.Panel | bargauge.Panel
 
 
@@ -56,7 +74,7 @@ def as_json(page: Dashboard) -> str:
     for row in page.rows:
         board.with_row(sdk.Row(row.title).id(next(numbers)))
         for panel in row.panels:
-            made = _table(panel) if isinstance(panel, Table) else _panel(panel)
+            made = _table(panel) if isinstance(panel, Table) else _panel(panel, row)
             board.with_panel(made.id(next(numbers)))
     return JSONEncoder(sort_keys=True, indent=1, ensure_ascii=False).encode(board.build()) + "\n"
 
@@ -76,28 +94,45 @@ def _variables(choices: Iterable[Choice]) -> Iterable[sdk.DatasourceVariable | s
         yield variable.multi(multi=True).include_all(include_all=True).all_value(".*")
 
 
-def _panel(panel: Panel) -> _Plot:
+def _panel(panel: Panel, row: Row) -> _Plot:
     made = _plot(panel)
     height, width = _SIZES[panel.kind]
+    if panel.kind == "number":
+        width = _number_width(len(row.panels))
     made.title(panel.title).unit(panel.unit).datasource(_SOURCE).height(height).span(width)
     made.thresholds(_thresholds(panel.steps))
-    if panel.top is not None:
-        made.min(0).max(panel.top)
     return made.with_target(_query(panel.expr, "A").legend_format(panel.legend))
+
+
+def _number_width(count: int) -> int:
+    """The same for all numbers of a row, in one line or in several lines of the same length."""
+    lines = ceil(count / _NUMBERS)
+    return _WIDTH // ceil(count / lines)
+
+
+def _graph(panel: Panel) -> timeseries.Panel:
+    """Lines with a color each, from zero; thresholds are dashed lines."""
+    by_line = sdk.FieldColor().mode(FieldColorModeId.PALETTE_CLASSIC)
+    made = timeseries.Panel().legend(_LEGEND).tooltip(_TOOLTIP).color_scheme(by_line).axis_soft_min(0)
+    top = 1 if panel.unit in _COUNTS else panel.top
+    if top is not None:
+        made.axis_soft_max(top)
+    return made.thresholds_style(_DASHED) if len(panel.steps) > 1 else made
 
 
 def _plot(panel: Panel) -> _Plot:
     by_value = sdk.FieldColor().mode(FieldColorModeId.THRESHOLDS)
     match panel.kind:
         case "graph":
-            return timeseries.Panel().legend(_LEGEND).tooltip(_TOOLTIP)
+            return _graph(panel)
         case "number":
             return (
                 stat.Panel().color_scheme(by_value).color_mode(BigValueColorMode.VALUE).reduce_options(_LAST)
             )
         case "bars":
             bars = bargauge.Panel().color_scheme(by_value).reduce_options(_LAST)
-            return bars.orientation(VizOrientation.HORIZONTAL)
+            bars.orientation(VizOrientation.HORIZONTAL).display_mode(BarGaugeDisplayMode.BASIC)
+            return bars if panel.top is None else bars.min(0).max(panel.top)
 
 
 def _query(expr: str, name: str) -> prometheus.Dataquery:
@@ -125,6 +160,9 @@ def _table(shown: Table) -> table.Panel:
     """One query for each column; Grafana merges the results by their labels."""
     height, width = _TABLE
     made = table.Panel().title(shown.title).datasource(_SOURCE).height(height).span(width)
+    made.min_width(_COLUMN).sort_by(
+        [TableSortByFieldState().display_name(title) for _, title in shown.labels]
+    )
     for name, column in _named(shown):
         made.with_target(_query(column.expr, name).instant().format(PromQueryFormat.TABLE))
         made.override_by_name(column.title, _column_style(column))

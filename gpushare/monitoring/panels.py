@@ -18,6 +18,8 @@ NONE_IS_GOOD: Final[Steps] = ((0, "green"), (1, "red"))
 NONE_IS_BETTER: Final[Steps] = ((0, "green"), (1, "orange"))
 EXACTLY_ONE: Final[Steps] = ((0, "red"), (1, "green"), (2, "red"))
 FULL_IS_TIGHT: Final[Steps] = ((0, "green"), (0.9, "orange"))
+FULL_IS_FINE: Final[Steps] = ((0, "green"), (1.001, "red"))
+"""For allocated memory: to fill a GPU is the purpose, to over-commit it is a fault."""
 OVER_IS_BAD: Final[Steps] = ((0, "green"), (0.95, "orange"), (1.001, "red"))
 HOT: Final[Steps] = ((0, "green"), (80, "orange"), (90, "red"))
 """Degrees Celsius: data-centre GPUs reduce their clocks from about 90 on."""
@@ -27,7 +29,7 @@ HOT: Final[Steps] = ((0, "green"), (80, "orange"), (90, "red"))
 class Panel:
     """One query. ``unit`` is a Grafana unit, ``legend`` a Grafana template for the names of the lines.
 
-    ``top`` is the end of the axis or bar, where there is one.
+    ``top`` is the end of a bar, and the least end of an axis: a line may go beyond it.
     """
 
     title: str

@@ -12,7 +12,7 @@ import yaml
 from gpushare.contract import RUNBOOKS, RUNBOOKS_URL
 from gpushare.monitoring import adapter, catalogue
 from gpushare.monitoring.alerts import ALERTS, Alert
-from gpushare.monitoring.dashboards import CLUSTER, PAGES
+from gpushare.monitoring.dashboards import CLUSTER, NODE, PAGES
 from gpushare.monitoring.panels import Dashboard, Table
 from gpushare.monitoring.rules import RULES
 from tools.monitoring_files import FOLDER, descriptions, texts
@@ -231,6 +231,36 @@ def test_a_healthy_cluster_is_green_and_one_overcommitted_gpu_is_red() -> None:
         "red",
     ]
     assert {color(CLUSTER, title, 80) for title in ("Free units", "Total GPU memory")} == {"blue"}
+
+
+def test_a_full_gpu_is_green_and_an_overcommitted_one_is_red() -> None:
+    title = "Memory allocated / total"
+    assert [color(NODE, title, value) for value in (0, 0.96, 1.0, 1.07)] == ["green", "green", "green", "red"]
+
+
+def test_the_numbers_of_a_row_share_its_width() -> None:
+    places = [panel["gridPos"] for panel in board_of(CLUSTER)["panels"] if panel["type"] == "stat"]
+    for y in {place["y"] for place in places}:
+        assert sum(place["w"] for place in places if place["y"] == y) == 24
+
+
+def graphs() -> list[dict[str, Any]]:
+    boards = [board_of(page) for page in PAGES]
+    return [panel for board in boards for panel in board["panels"] if panel["type"] == "timeseries"]
+
+
+def test_the_lines_of_a_graph_have_a_legend_and_a_color_each() -> None:
+    for graph in graphs():
+        assert graph["targets"][0]["legendFormat"], graph["title"]
+        assert graph["fieldConfig"]["defaults"]["color"]["mode"] == "palette-classic", graph["title"]
+
+
+def test_thresholds_of_a_graph_are_visible_and_no_value_is_cut_off() -> None:
+    for graph in graphs():
+        found = graph["fieldConfig"]["defaults"]
+        dashed = found["custom"].get("thresholdsStyle", {}).get("mode") == "dashed"
+        assert dashed == (len(found["thresholds"]["steps"]) > 1), graph["title"]
+        assert "max" not in found, graph["title"]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.title)
