@@ -2,14 +2,17 @@
 
 from typing import Final
 
-from components.config import Exporter, MetricsApi, MetricsSource, Monitoring, Webhook
+from components.config import Exporter, MetricsApi, MetricsSource, Monitoring, Prometheus, Webhook
 from components.forms import (
     check_any_label,
     check_labels,
     check_name,
     check_namespaced,
+    check_object,
     check_path,
+    check_retention,
     check_size,
+    check_storage,
 )
 from gpushare.contract import METRICS_API_GROUP
 from gpushare.errors import ConfigError
@@ -26,11 +29,26 @@ def check_monitoring(where: str, monitoring: Monitoring) -> None:
         raise ConfigError(f"{where}.viewers: '' is not allowed; use names of groups, like data-scientists")
     if monitoring.metrics_api:
         _check_metrics_api(f"{where}.metricsApi", monitoring.metrics_api)
+    if monitoring.prometheus:
+        _check_prometheus(f"{where}.prometheus", monitoring.prometheus)
+    if monitoring.prometheus and monitoring.operator:
+        raise ConfigError(f"{where}.prometheus: {where}.operator is also set; keep one Prometheus")
     if monitoring.metrics_api and monitoring.adapter_rules:
         raise ConfigError(
             f"{where}.adapterRules: {where}.metricsApi also serves {METRICS_API_GROUP}, like "
             "prometheus-adapter; keep one of the two"
         )
+
+
+def _check_prometheus(where: str, prometheus: Prometheus) -> None:
+    check_size(where, prometheus.cpu, prometheus.memory)
+    check_retention(f"{where}.retention", prometheus.retention)
+    if prometheus.storage is not None:
+        check_storage(f"{where}.storage", prometheus.storage)
+    if prometheus.storage_class is not None:
+        check_object(f"{where}.storageClass", prometheus.storage_class)
+        if prometheus.storage is None:
+            raise ConfigError(f"{where}.storageClass: only with {where}.storage; set it, like 20Gi")
 
 
 def _check_metrics_api(where: str, api: MetricsApi) -> None:

@@ -55,6 +55,8 @@ def _workloads(settings: ClusterSettings) -> Iterator[tuple[str, _Workload]]:
         yield "mps", settings.mps
     if monitoring and monitoring.metrics_api:
         yield "monitoring.metricsApi", monitoring.metrics_api
+    if monitoring and monitoring.prometheus:
+        yield "monitoring.prometheus", monitoring.prometheus
 
 
 def _check_toleration(where: str, toleration: Toleration) -> None:

@@ -22,7 +22,14 @@ from components.config_extender import (
     Tls,
     Webhook,
 )
-from components.config_monitoring import GPU_NODES, Exporter, MetricsApi, MetricsSource, Monitoring
+from components.config_monitoring import (
+    GPU_NODES,
+    Exporter,
+    MetricsApi,
+    MetricsSource,
+    Monitoring,
+    Prometheus,
+)
 from components.config_pods import (
     CONTROL_PLANE,
     CONTROL_PLANE_TAINTS,
@@ -66,6 +73,7 @@ __all__ = [
     "NodePool",
     "Operator",
     "PodSecurity",
+    "Prometheus",
     "Scheduler",
     "Stack",
     "State",
@@ -289,7 +297,8 @@ class ClusterSettings:
     """NetworkPolicies for our pods; by default none."""
     images: Mapping[str, str] = field(default_factory=lambda: NONE)
     """Images by name (``extender``, ``device-plugin``, ``exporter``, ``isolation``, ``metrics-api``,
-    ``cli``). In the file of a stack, this may be the name of a JSON file, relative to the project."""
+    ``cli``, and the foreign ``prometheus``). In the file of a stack, this may be the name of a JSON file,
+    relative to the project."""
     registry: str = ""
     """A mirror, ``host/path``, that replaces the registry host in every image; "" for none."""
     labels: Mapping[str, str] = field(default_factory=lambda: NONE)

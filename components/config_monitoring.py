@@ -106,6 +106,28 @@ class MetricsApi:
 
 
 @dataclass(frozen=True, slots=True)
+class Prometheus:
+    """A Prometheus for the metrics of this project only, for a cluster without one."""
+
+    image: str = ""
+    """Image with digest, 2.42 or later; default: ``prometheus`` of ``images``."""
+    storage: str | None = None
+    """Size of its PersistentVolumeClaim, like 20Gi; default: an emptyDir, whose data ends with the pod."""
+    storage_class: str | None = None
+    """StorageClass of the claim; default: that of the cluster."""
+    retention: str = "15d"
+    """How long it keeps data, like 12h or 15d."""
+    cpu: str = "500m"
+    """CPU request and limit."""
+    memory: str = "1Gi"
+    """Memory request and limit."""
+    tolerations: tuple[Toleration, ...] = CONTROL_PLANE_TAINTS
+    """Taints of nodes on which its pod may run. A list replaces the default."""
+    priority_class: str = CLUSTER_CRITICAL
+    """PriorityClass of its pod."""
+
+
+@dataclass(frozen=True, slots=True)
 class Monitoring:
     """Monitoring of the GPUs."""
 
@@ -115,6 +137,8 @@ class Monitoring:
     """The metrics API for the HPA, if prometheus-adapter does not serve the same API."""
     adapter_rules: bool = False
     """Whether to create a ConfigMap with the rules of the ACK documentation for prometheus-adapter."""
+    prometheus: Prometheus | None = None
+    """A Prometheus with the scrapes, rules and alerts of this project, for a cluster without one."""
     operator: bool = False
     """Whether scrapes, rules and alerts are objects of the Prometheus Operator instead of a ConfigMap."""
     operator_labels: Mapping[str, str] = field(default_factory=lambda: OPERATOR_LABELS)

@@ -25,6 +25,8 @@ _REGISTRY: Final = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?(:[0-9]{1,5})?(/[a
 _STACK: Final = re.compile(r"[^/\s]+/[^/\s]+/[^/\s]+")
 _CPU: Final = re.compile(r"[1-9][0-9]*m?|[0-9]+\.[0-9]*[1-9]")
 _MEMORY: Final = re.compile(r"[1-9][0-9]*(Ki|Mi|Gi)")
+_STORAGE: Final = re.compile(r"[1-9][0-9]*(Mi|Gi|Ti)")
+_DURATION: Final = re.compile(r"[1-9][0-9]*[hdwy]")
 _NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _OBJECT: Final = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
 _LABEL_WORD: Final = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
@@ -86,7 +88,7 @@ def check_path(where: str, path: str) -> None:
 
 
 def check_object(where: str, name: str) -> None:
-    """The name of a node or a Secret."""
+    """The name of a node, a Secret or a StorageClass."""
     if len(name) > _MAX_OBJECT or not _OBJECT.fullmatch(name):
         raise ConfigError(
             f"{where}: {name!r} is not an object name; use lower case letters, digits, '-' and '.'"
@@ -164,6 +166,18 @@ def check_limits(where: str, requests: tuple[str, str], limits: tuple[str, str])
         raise ConfigError(f"{where}.cpuLimit: {cpu!r} is less than {where}.cpu, {requests[0]!r}")
     if parse_quantity(memory) < parse_quantity(requests[1]):
         raise ConfigError(f"{where}.memoryLimit: {memory!r} is less than {where}.memory, {requests[1]!r}")
+
+
+def check_storage(where: str, size: str) -> None:
+    """Size of a volume."""
+    if not _STORAGE.fullmatch(size):
+        raise ConfigError(f"{where}: {size!r} is not an amount; use Mi, Gi or Ti, like 20Gi")
+
+
+def check_retention(where: str, duration: str) -> None:
+    """A duration in the format of Prometheus."""
+    if not _DURATION.fullmatch(duration):
+        raise ConfigError(f"{where}: {duration!r} is not a duration; use h, d, w or y, like 15d")
 
 
 def _check_cpu(where: str, cpu: str) -> None:

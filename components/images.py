@@ -17,6 +17,7 @@ from components.config import (
     MetricsApi,
     Monitoring,
     Mps,
+    Prometheus,
 )
 from components.forms import check_image
 from components.manifests.tls import makes_certificates
@@ -28,9 +29,11 @@ CLI: Final = "cli"
 EXPORTER: Final = "exporter"
 ISOLATION: Final = "isolation"
 METRICS_API: Final = "metrics-api"
+PROMETHEUS: Final = "prometheus"
+"""Not of this project."""
 
 S = TypeVar("S", bound=ClusterSettings)
-P = TypeVar("P", Extender, DevicePlugin, Installer, Isolation, Mps, Exporter, MetricsApi)
+P = TypeVar("P", Extender, DevicePlugin, Installer, Isolation, Mps, Exporter, MetricsApi, Prometheus)
 
 
 def with_images(settings: S) -> S:
@@ -67,11 +70,12 @@ def _certified(extender: Extender, settings: ClusterSettings) -> Extender:
 
 
 def _monitoring(monitoring: Monitoring, settings: ClusterSettings) -> Monitoring:
-    api = monitoring.metrics_api
+    api, prometheus = monitoring.metrics_api, monitoring.prometheus
     return replace(
         monitoring,
         exporter=_filled("monitoring.exporter", monitoring.exporter, settings, EXPORTER),
         metrics_api=_filled("monitoring.metricsApi", api, settings, METRICS_API) if api else None,
+        prometheus=_filled("monitoring.prometheus", prometheus, settings, PROMETHEUS) if prometheus else None,
     )
 
 

@@ -23,7 +23,7 @@ else:
     Args = published(config.ClusterSettings)
 
 _WORKLOADS: Final = ("Deployment", "DaemonSet", "Job", "CronJob")
-_RETAINED: Final = ("Namespace", "Node", "PriorityClass", "Secret")
+_RETAINED: Final = ("Namespace", "Node", "PersistentVolumeClaim", "PriorityClass", "Secret")
 """Kinds that the engine never deletes: workloads outside of the stack use them, or daemons have set data."""
 _SHARED: Final = (*_RETAINED, "APIService")
 """Kinds that are shared with others, so that the object may exist before the deployment."""

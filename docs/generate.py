@@ -26,6 +26,7 @@ from components.manifests import exporter as exporter_manifests
 from components.manifests import extender as extender_manifests
 from components.manifests import installer as installer_manifests
 from components.manifests import metrics_api as metrics_api_manifests
+from components.manifests import prometheus as prometheus_manifests
 from components.manifests import viewers as viewers_manifests
 from components.manifests.parts import Object
 from docs import metrics_page, names
@@ -54,6 +55,7 @@ SECTIONS: Mapping[str, type[Any]] = {
     "`monitoring`": config.Monitoring,
     "`monitoring.exporter`": config.Exporter,
     "`monitoring.metricsApi`": config.MetricsApi,
+    "`monitoring.prometheus`": config.Prometheus,
     "`tenants`, each": config.Tenant,
     "`networkPolicies`": config.NetworkPolicies,
     "`kubeconfigFrom`": config.Elsewhere,
@@ -71,6 +73,7 @@ ROLES: Mapping[str, list[Object]] = {
     "Extender": extender_manifests.objects(config.Extender(), VERSION),
     "Node agent (`nodes/pods` only with `queryKubelet`)": agent_manifests.shared(VERSION, query_kubelet=True),
     "Exporter": exporter_manifests.objects(config.Exporter()),
+    "Prometheus (`monitoring.prometheus`)": prometheus_manifests.objects(config.Prometheus(), VERSION, {}),
     "Metrics API": metrics_api_manifests.objects(config.MetricsApi(tls_secret="", ca_bundle=""), VERSION),
     "Installer": installer_manifests.objects(config.Installer(), STACK, VERSION),
     "Viewers (groups of users in `monitoring.viewers`)": viewers_manifests.objects(["viewers"]),

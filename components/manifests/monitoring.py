@@ -1,4 +1,4 @@
-"""Exporter and metrics API, and the configuration of Prometheus and Grafana.
+"""Exporter, metrics API and Prometheus, and the configuration of Prometheus and Grafana.
 
 Rules and dashboards are the files of ``components/monitoring``, unchanged.
 """
@@ -10,13 +10,12 @@ from typing import Final
 import yaml
 
 from components.config import Monitoring
-from components.manifests import exporter, metrics_api, viewers
+from components.manifests import exporter, metrics_api, prometheus, viewers
 from components.manifests.parts import APP_LABEL, OPS, Object, labels, metadata
 from gpushare.contract import RUNBOOKS_URL, SYSTEM_NAMESPACE
 from gpushare.kubescheduler.config import KubernetesVersion
 
 _FILES: Final = Path(__file__).parents[1] / "monitoring"
-_PROMETHEUS: Final = "gpushare-prometheus"
 _ADAPTER: Final = "gpushare-adapter-rules"
 _RULES: Final = ("rules.yaml", "alerts.yaml")
 _SCRAPES: Final = "scrape.yaml"
@@ -32,7 +31,7 @@ def objects(settings: Monitoring, version: KubernetesVersion) -> list[Object]:
     return [
         *exporter.objects(settings.exporter),
         *(metrics_api.objects(api, version) if api else []),
-        *_for_prometheus(settings),
+        *_for_prometheus(settings, version),
         *(
             [_config_map(_ADAPTER, {_ADAPTER_RULES: (_FILES / _ADAPTER_RULES).read_text()})]
             if settings.adapter_rules
@@ -43,11 +42,17 @@ def objects(settings: Monitoring, version: KubernetesVersion) -> list[Object]:
     ]
 
 
-def _for_prometheus(settings: Monitoring) -> list[Object]:
+def _for_prometheus(settings: Monitoring, version: KubernetesVersion) -> list[Object]:
     if settings.operator:
         return _operated(settings)
-    rules = {name: _rules(name, settings) for name in _RULES}
-    return [_config_map(_PROMETHEUS, rules | _file(_SCRAPES))]
+    files = {name: _rules(name, settings) for name in _RULES} | _file(_SCRAPES)
+    if not settings.prometheus:
+        return [_config_map(prometheus.NAME, files)]
+    files[prometheus.CONFIGURATION] = prometheus.configuration(list(_RULES), files[_SCRAPES])
+    return [
+        _config_map(prometheus.NAME, files),
+        *prometheus.objects(settings.prometheus, version, files),
+    ]
 
 
 def _rules(name: str, settings: Monitoring) -> str:
@@ -96,6 +101,6 @@ def _operator_object(kind: str, marks: Mapping[str, str], spec: Object) -> Objec
     return {
         "apiVersion": _OPERATOR_V1,
         "kind": kind,
-        "metadata": metadata(_PROMETHEUS, {**marks, **labels(_PROMETHEUS)}),
+        "metadata": metadata(prometheus.NAME, {**marks, **labels(prometheus.NAME)}),
         "spec": spec,
     }

@@ -129,6 +129,7 @@ def default_values(images: Mapping[str, str]) -> dict[str, Any]:
             "enabled": "monitoring" in DEFAULTS,
             **_values(config.Monitoring),
             "exporter": exporter,
+            "prometheus": {"image": ""} | _values(config.Prometheus),
         },
     }
 
@@ -150,6 +151,7 @@ _KEYS: Final[Mapping[type[Any], tuple[str, ...]]] = {
     config.Mps: ("runtime_class", "cpu", "memory"),
     config.Monitoring: ("operator", "dashboards", "adapter_rules"),
     config.Exporter: ("interval_seconds", "kubelet_root", "runtime_class", "cpu", "memory"),
+    config.Prometheus: ("storage", "retention", "cpu", "memory"),
 }
 """The fields of each part that are values of the chart."""
 _SECTIONS: Final[Mapping[str, type[Any]]] = {
@@ -161,6 +163,7 @@ _SECTIONS: Final[Mapping[str, type[Any]]] = {
     "mps": config.Mps,
     "monitoring": config.Monitoring,
     "monitoring.exporter": config.Exporter,
+    "monitoring.prometheus": config.Prometheus,
 }
 
 
@@ -196,7 +199,7 @@ def schema() -> Object:
         if path:
             parent, _, key = path.rpartition(".")
             properties = {_camel(name): _type(kind, name) for name in _KEYS[kind]}
-            extra = {"image": text} if kind is config.Scheduler else {}
+            extra = {"image": text} if path in _OWN_IMAGES else {}
             extra |= {"enabled": {"type": "boolean"}} if path in ("isolation", "mps", "monitoring") else {}
             sections[path] = _closed(extra | properties)
             sections[parent]["properties"][key] = sections[path]
@@ -222,7 +225,7 @@ def _type(kind: type[Any], name: str) -> Object:
 
 def _commented(values: Mapping[str, Any], path: str = "", depth: int = 0) -> str:
     """The values as YAML, each with the documentation of its field in ``components.config``."""
-    documented = _documentation(_SECTIONS[path]) | _OWN
+    documented = _documentation(_SECTIONS[path]) | _OWN | {"image": _OWN_IMAGES.get(path, "")}
     lines = [] if depth else ["# Values of the chart gpushare. Kubernetes 1.30 or later."]
     for key, value in values.items():
         inside = f"{path}.{key}" if path else key
@@ -241,8 +244,13 @@ _OWN: Final = {
     "tolerations": "Tolerations of the pods on nodes with GPUs.",
     "devicePlugin": "The node agent.",
     "nodeSelector": "Labels of its nodes, added to the default; gpushare: null removes that.",
-    "image": "The image of kube-scheduler with digest, in the version of the cluster; required with sidecar.",
 }
+_OWN_IMAGES: Final = {
+    "extender.scheduler": "The image of kube-scheduler with digest, in the version of the cluster; required "
+    "with sidecar.",
+    "monitoring.prometheus": "The image of Prometheus with digest, 2.42 or later; empty for none.",
+}
+"""Images that are not in ``images``, because they are not of this project."""
 
 
 def _documentation(kind: type[Any]) -> dict[str, str]:

@@ -14,8 +14,8 @@ from gpushare.errors import ConfigError, GpuShareError
 from release.chart.merge import Combination, Test, Tree, merge, when
 from release.chart.values import GROUPS, IMAGES, INTEGERS, SLOTS, VERSION, Choice, image_marker, marker
 
-KEPT_KINDS: Final = ("Secret",)
-"""Kinds that stay after the chart is uninstalled, because daemons have written their data."""
+KEPT_KINDS: Final = ("PersistentVolumeClaim", "Secret")
+"""Kinds that stay after the chart is uninstalled, because they have data."""
 KEPT_NAMES: Final = (MPS_NAME,)
 KEEP: Final = {"helm.sh/resource-policy": "keep"}
 _PARTS: Final = ("isolation", "mps", "monitoring")

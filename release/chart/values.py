@@ -87,6 +87,16 @@ EXPOSURE: Final = Choice(
     },
     {each: f'(eq .Values.extender.exposure "{each}")' for each in ("node-port", "cluster-ip", "sidecar")},
 )
+PROMETHEUS: Final = Choice(
+    "monitoring.prometheus.image",
+    {"set": {"monitoring.prometheus": {"image": f"x@sha256:{'0' * 64}"}}, "empty": {}},
+    {"set": ".Values.monitoring.prometheus.image", "empty": "(not .Values.monitoring.prometheus.image)"},
+)
+STORAGE: Final = Choice(
+    "monitoring.prometheus.storage",
+    {"set": {"monitoring.prometheus.storage": "1Gi"}, "empty": {}},
+    {"set": ".Values.monitoring.prometheus.storage", "empty": "(not .Values.monitoring.prometheus.storage)"},
+)
 GROUPS: Final[Mapping[str, Sequence[Choice]]] = {
     "extender": (EXPOSURE, TLS, REPLICAS, VERSION),
     "agent": (_optional("devicePlugin.runtimeClass"), _flag("devicePlugin.queryKubelet"), VERSION),
@@ -98,6 +108,8 @@ GROUPS: Final[Mapping[str, Sequence[Choice]]] = {
         _flag("monitoring.operator"),
         _flag("monitoring.dashboards"),
         _flag("monitoring.adapterRules"),
+        PROMETHEUS,
+        STORAGE,
     ),
     "admission": (_flag("admission"),),
 }
@@ -131,6 +143,11 @@ SLOTS: Final = (
     "monitoring.exporter.runtimeClass",
     "monitoring.exporter.cpu",
     "monitoring.exporter.memory",
+    "monitoring.prometheus.image",
+    "monitoring.prometheus.storage",
+    "monitoring.prometheus.retention",
+    "monitoring.prometheus.cpu",
+    "monitoring.prometheus.memory",
 )
 """Paths of the values that are only inserted."""
 INTEGERS: Final = ("monitoring.exporter.intervalSeconds",)
@@ -159,6 +176,8 @@ def slots() -> dict[str, str]:
 def _slot(path: str) -> str:
     if path == "extender.scheduler.image":
         return f'include "gpushare.image" (list . (required "{path}: missing" .Values.{path}))'
+    if path == PROMETHEUS.name:
+        return f'include "gpushare.image" (list . .Values.{path})'
     if path.endswith("kubeletRoot"):
         return f'trimSuffix "/" .Values.{path}'
     return f"int .Values.{path}" if path in INTEGERS else f".Values.{path}"

@@ -12,6 +12,7 @@ IMAGES = {
     )
 }
 SCHEDULER = f"registry.k8s.io/kube-scheduler@sha256:{'f' * 64}"
+PROMETHEUS = f"docker.io/prom/prometheus@sha256:{'e' * 64}"
 CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "defaults": ("1.36", {}),
     "the oldest cluster": ("1.30", {"devicePlugin": {"queryKubelet": True}}),
@@ -51,6 +52,10 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
             },
         },
     ),
+    "a Prometheus with a volume": (
+        "1.36",
+        {"monitoring": {"prometheus": {"image": PROMETHEUS, "storage": "20Gi", "retention": "30d"}}},
+    ),
     "the extender and the agents only": (
         "1.36",
         {
@@ -80,6 +85,8 @@ def stack_of(version: str, changes: Mapping[str, Any]) -> dict[str, Any]:
             del raw[part]
     if raw["extender"]["exposure"] != "sidecar":
         del raw["extender"]["scheduler"]
+    if "monitoring" in raw and "image" not in raw["monitoring"]["prometheus"]:
+        del raw["monitoring"]["prometheus"]
     if "tlsSecret" in raw["extender"]:
         del raw["extender"]["tls"]
     raw["devicePlugins"] = [_without_empty(values["devicePlugin"])]

@@ -115,6 +115,7 @@ def test_fields_with_a_default_are_not_required(schema: dict[str, Any]) -> None:
         "gpushare:index:Monitoring": [],
         "gpushare:index:Exporter": [],
         "gpushare:index:MetricsApi": ["tlsSecret"],
+        "gpushare:index:Prometheus": [],
         "gpushare:index:NetworkPolicies": ["controlPlane"],
         "gpushare:index:Tenant": ["gpuMem", "name"],
         "gpushare:index:Toleration": [],

@@ -136,6 +136,7 @@ def test_every_object_has_the_token_of_the_provider_and_a_unique_name() -> None:
         "kubernetes:apps/v1:DaemonSet",
         "kubernetes:apps/v1:Deployment",
         "kubernetes:core/v1:Namespace",
+        "kubernetes:core/v1:PersistentVolumeClaim",
         "kubernetes:core/v1:ResourceQuota",
         "kubernetes:core/v1:Secret",
         "kubernetes:core/v1:Service",
@@ -198,7 +199,14 @@ def test_only_shared_objects_use_the_provider_without_force() -> None:
         (each.inputs["kind"], provider_in(str(each.provider))) for each in seen if each.inputs.get("kind")
     }
     careful = {kind for kind, provider in used if provider == "shared"}
-    assert careful == {"APIService", "Namespace", "Node", "PriorityClass", "Secret"}
+    assert careful == {
+        "APIService",
+        "Namespace",
+        "Node",
+        "PersistentVolumeClaim",
+        "PriorityClass",
+        "Secret",
+    }
     assert {provider for kind, provider in used if kind not in careful} == {"cluster"}
 
 

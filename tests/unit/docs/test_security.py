@@ -20,6 +20,7 @@ ACCOUNTS = {
     "Installer": "installer of the scheduler",
     "Viewers (groups of users in `monitoring.viewers`)": "a viewer (`monitoring.viewers`)",
     "Certificates": "certificates (a Job and a CronJob)",
+    "Prometheus (`monitoring.prometheus`)": "Prometheus (`monitoring.prometheus`)",
 }
 """The row of each account on the page of rights."""
 ROOT_PODS = {

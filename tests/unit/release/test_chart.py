@@ -164,10 +164,10 @@ def test_the_settings_of_a_combination_have_markers() -> None:
     assert settings_for(group, ("false",)).isolation is None
 
 
-def test_secrets_and_the_mps_daemon_stay_when_the_chart_is_uninstalled() -> None:
+def test_data_and_the_mps_daemon_stay_when_the_chart_is_uninstalled() -> None:
     kept = {name for name, text in FILES.items() if "helm.sh/resource-policy" in text}
-    secrets = {name for name in FILES if name.startswith("templates/secret-")}
-    assert kept == secrets | {"templates/daemonset-gpushare-mps.yaml"}
+    data = {name for name in FILES if name.startswith(("templates/secret-", "templates/persistentvolume"))}
+    assert kept == data | {"templates/daemonset-gpushare-mps.yaml"}
 
 
 def test_all_pods_on_nodes_with_gpus_have_the_tolerations_of_the_values() -> None:
