@@ -11,6 +11,10 @@ from dataclasses import MISSING, fields, is_dataclass
 from functools import cache
 from typing import Any, NotRequired, TypedDict, cast, get_args, get_origin, get_type_hints
 
+import pulumi
+
+from components.decode import spelled
+from components.outputs import is_passed
 from gpushare.kubescheduler.config import KubernetesVersion
 
 
@@ -19,7 +23,11 @@ def published(kind: type[Any]) -> Any:
     """The TypedDict of a settings class."""
     hints = get_type_hints(kind)
     members = {
-        each.name: _member(hints[each.name], required=each.default is each.default_factory is MISSING)
+        each.name: _member(
+            hints[each.name],
+            required=each.default is each.default_factory is MISSING,
+            passed=is_passed(_owner(kind), spelled(each.name)),
+        )
         for each in fields(kind)
     }
     args = cast("Any", TypedDict)(kind.__name__, members)
@@ -27,20 +35,26 @@ def published(kind: type[Any]) -> Any:
     return args
 
 
-def _member(kind: Any, *, required: bool) -> Any:
-    plain = _plain(kind)
+def _owner(kind: type[Any]) -> str:
+    """The setting with a list of the class: ``tenants``."""
+    return f"{kind.__name__.lower()}s"
+
+
+def _member(kind: Any, *, required: bool, passed: bool) -> Any:
+    text: Any = pulumi.Input[str] if passed else str  # type: ignore[misc]  # a union, for mypy
+    plain = _plain(kind, text)
     return plain if required else NotRequired[plain]
 
 
-def _plain(kind: Any) -> Any:
-    """The type of the value in JSON."""
+def _plain(kind: Any, text: Any = str) -> Any:
+    """The type of the value in JSON; ``text`` is that of its texts."""
     shape: Any = get_origin(kind) or kind
     if is_dataclass(shape):
         return published(cast("type", shape))
     if shape is types.UnionType:
-        return _plain(get_args(kind)[0])
+        return _plain(get_args(kind)[0], text)
     if shape is tuple:
-        return list[_plain(get_args(kind)[0])]  # type: ignore[misc]  # made at run time
+        return list[_plain(get_args(kind)[0], text)]  # type: ignore[misc]  # made at run time
     if shape is Mapping:
-        return dict[str, str]
-    return str if kind is KubernetesVersion else kind
+        return dict[str, text]
+    return text if kind in (str, KubernetesVersion) else kind

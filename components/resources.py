@@ -14,6 +14,7 @@ from components.args import published
 from components.manifests import Part, everything, extender, parts
 from components.manifests.parts import Object
 from components.manifests.pulls import used
+from components.outputs import Outputs, separated
 from components.stack import checked_settings
 from components.waiting import DEFAULT_NODES, rollout_s
 
@@ -45,7 +46,9 @@ class _Group(pulumi.ComponentResource):
     names: pulumi.Output[list[str]]
     """``<kind>/<name>`` of every object."""
 
-    def __init__(self, name: str, part: Part, nodes: int, opts: pulumi.ResourceOptions) -> None:
+    def __init__(
+        self, name: str, part: Part, outputs: Outputs, nodes: int, opts: pulumi.ResourceOptions
+    ) -> None:
         super().__init__(f"gpushare:index:{part.kind}", name, {}, opts)
         made: list[tuple[str, pulumi.Resource]] = []
         for manifest in part.objects:
@@ -59,8 +62,9 @@ class _Group(pulumi.ComponentResource):
                 additional_secret_outputs=["data"] if kind == "Secret" else None,
                 custom_timeouts=_timeouts(manifest, nodes),
             )
-            made.append((kind, KubernetesObject(f"{name}-{kind}-{own}".lower(), manifest, options)))
-        self.names = pulumi.Output.from_input(_names(part))
+            inserted = outputs.inserted(manifest)
+            made.append((kind, KubernetesObject(f"{name}-{kind}-{own}".lower(), inserted, options)))
+        self.names = pulumi.Output.from_input(outputs.inserted(_names(part)))
         self.register_outputs({"names": self.names})
 
 
@@ -100,7 +104,8 @@ class GpuShare(pulumi.ComponentResource):
         nodes: int = DEFAULT_NODES,
     ) -> None:
         kind = config.ClusterSettings
-        settings = args if isinstance(args, kind) else checked_settings(args, kind)
+        outputs = separated({} if isinstance(args, kind) else args)
+        settings = args if isinstance(args, kind) else checked_settings(outputs.settings, kind)
         super().__init__("gpushare:index:GpuShare", name, {}, opts)
         inside = pulumi.ResourceOptions(parent=self, transformations=[_sharer(shared)])
         groups: dict[str, _Group] = {}
@@ -111,9 +116,9 @@ class GpuShare(pulumi.ComponentResource):
                 retain_on_delete=part.is_retained or None,
             )
             merged = pulumi.ResourceOptions.merge(inside, options)
-            groups[part.name] = _Group(f"{name}-{part.name}", part, nodes, merged)
+            groups[part.name] = _Group(f"{name}-{part.name}", part, outputs, nodes, merged)
         self.names = pulumi.Output.all(*(group.names for group in groups.values())).apply(_flat)
-        self.images = pulumi.Output.from_input(used(everything(settings)))
+        self.images = pulumi.Output.from_input(outputs.inserted(used(everything(settings))))
         self.extender_url = pulumi.Output.from_input(extender.url(settings.extender))
         self.register_outputs({"names": self.names, "images": self.images, "extenderUrl": self.extender_url})
 

@@ -33,6 +33,7 @@ class Engine(resource_pb2_grpc.ResourceMonitorServicer, engine_pb2_grpc.EngineSe
 
     def __init__(self) -> None:
         self.seen: list[tuple[str, dict[str, Any]]] = []
+        self.dependencies: dict[str, set[str]] = {}
 
     def Log(self, request: Any, context: Any) -> Any:  # noqa: N802 - gRPC's name
         del request, context
@@ -50,6 +51,9 @@ class Engine(resource_pb2_grpc.ResourceMonitorServicer, engine_pb2_grpc.EngineSe
     def RegisterResource(self, request: Any, context: Any) -> Any:  # noqa: N802 - gRPC's name
         del context
         self.seen.append((request.type, json_format.MessageToDict(request.object)))
+        self.dependencies[request.name] = {
+            urn for each in request.propertyDependencies.values() for urn in each.urns
+        }
         urn = f"urn:pulumi:test::gpushare::{request.type}::{request.name}"
         return resource_pb2.RegisterResourceResponse(urn=urn, object=request.object)
 
@@ -178,3 +182,82 @@ def test_an_invalid_value_is_one_line_before_anything_is_registered(
     assert error.code() is grpc.StatusCode.INVALID_ARGUMENT
     assert error.details() == "extender.replicas: 4 is not allowed; use 1, 2 or 3"
     assert served[0].seen == []
+
+
+BUILT = f"registry.example.com/extender@sha256:{'a' * 64}"
+IMAGE_URN = "urn:pulumi:test::gpushare::docker:index:Image::extender"
+UNKNOWN = "04da6b54-80e4-46f7-96ec-b56ff0331ba9"
+
+
+def output(**value: Any) -> dict[str, Any]:
+    """An output of another resource in the protocol of the engine; without a value it is not known yet."""
+    signature = {"4dabf18193072939515e22adb298388d": "d0e6a833031e9bbcd3f4e8bde6ca49a4"}
+    return {**signature, "dependencies": [IMAGE_URN], **value}
+
+
+def inputs_with(image: object, **top: Any) -> dict[str, Any]:
+    stack = {
+        "kubernetesVersion": "1.36",
+        "extender": {"replicas": 3},
+        "tenants": [{"name": "a", "gpuMem": 1}],
+    }
+    return {**stack, "images": {"extender": image, "cli": DIGEST}, **top}
+
+
+def made_by(served: tuple[Engine, str]) -> dict[tuple[str, str], dict[str, Any]]:
+    return keyed([inputs for kind, inputs in served[0].seen if kind.startswith("kubernetes:")])
+
+
+def test_outputs_of_other_resources_reach_the_objects(provider: Any, served: tuple[Engine, str]) -> None:
+    outputs = {
+        "tenants": [{"name": output(value="team-a"), "gpuMem": 1}],
+        "imagePullSecrets": [output(value="pull")],
+        "registry": "mirror.example.com",
+    }
+    answer = construct(provider, served, inputs_with(output(value=BUILT), **outputs))
+    plain = {"tenants": [{"name": "team-a", "gpuMem": 1}], "imagePullSecrets": ["pull"]}
+    same = inputs_with(BUILT, registry="mirror.example.com", **plain)
+    rendered = keyed(everything(checked_settings(same, ClusterSettings)))
+    made = made_by(served)
+    # The name of the Job follows from its content before the output is known.
+    assert {key: each for key, each in made.items() if key[0] != "Job"} == {
+        key: each for key, each in rendered.items() if key[0] != "Job"
+    }
+    state = json_format.MessageToDict(answer.state)
+    extender = "gpushare-schd-extender/gpushare-schd-extender"
+    assert state["images"][extender] == f"mirror.example.com/extender@sha256:{'a' * 64}"
+    assert "Namespace/team-a" in state["names"]
+    assert served[0].dependencies["g-extender-deployment-gpushare-schd-extender"] == {IMAGE_URN}
+
+
+def test_an_object_is_registered_before_an_output_is_known(provider: Any, served: tuple[Engine, str]) -> None:
+    construct(provider, served, inputs_with(output()))
+    (deployment,) = [each for (kind, _), each in made_by(served).items() if kind == "Deployment"]
+    assert deployment["spec"]["template"]["spec"]["containers"][0]["image"] == UNKNOWN
+
+
+def test_an_output_that_builders_need_as_a_value_is_one_line(
+    provider: Any, served: tuple[Engine, str]
+) -> None:
+    with pytest.raises(grpc.RpcError) as caught:
+        construct(provider, served, inputs_with(BUILT, registry=output(value="a.example.com")))
+    error: Any = caught.value
+    assert error.code() is grpc.StatusCode.INVALID_ARGUMENT
+    assert error.details().startswith("registry: is an output of a resource, and its value is needed before")
+
+
+def test_inputs_that_may_be_outputs_are_not_plain_in_the_schema(schema: dict[str, Any]) -> None:
+    inputs = schema["resources"][COMPONENT]["inputProperties"]
+    types = schema["types"]
+    assert "plain" not in types["gpushare:index:Extender"]["properties"]["image"]
+    assert "plain" not in types["gpushare:index:Tenant"]["properties"]["name"]
+    assert "plain" not in inputs["images"]["additionalProperties"]
+    assert "plain" not in inputs["imagePullSecrets"]["items"]
+    assert types["gpushare:index:Extender"]["properties"]["cpu"]["plain"]
+    assert types["gpushare:index:DevicePlugin"]["properties"]["name"]["plain"]
+
+
+def test_the_value_of_an_output_is_checked(provider: Any, served: tuple[Engine, str]) -> None:
+    with pytest.raises(grpc.RpcError, match=r"images.extender: 'extender:v1' has no digest"):
+        construct(provider, served, inputs_with(output(value="extender:v1")))
+    assert "Deployment" not in {kind for kind, _ in made_by(served)}
