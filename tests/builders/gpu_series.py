@@ -45,7 +45,7 @@ HEALTHY = (
     Share("gpu-2", "0", "serving", "ranker-0", 6, 0.5, 0.3),
     Share("gpu-2", "0", "serving", "ranker-1", 6, 0.5, 0.35),
 )
-OVERCOMMITTED = (*HEALTHY, Share("gpu-2", "0", "batch", "stray", 4, 0.99, 0.1))
+OVERCOMMITTED = (*HEALTHY, Share("gpu-2", "0", "batch", "trainer", 4, 0.99, 0.1))
 
 
 def page(seconds: float, shares: Sequence[Share]) -> str:
