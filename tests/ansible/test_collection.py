@@ -1,6 +1,7 @@
 """The tarball of the collection on a controller with ansible-core and without this checkout."""
 
 import json
+import subprocess
 import tarfile
 from pathlib import Path
 from typing import Any
@@ -129,6 +130,21 @@ def test_every_playbook_of_the_tarball_passes_the_syntax_check(
         "playbook", "--syntax-check", f"--inventory={inventory_of(tmp_path)}", *PLAYBOOKS
     )
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_ansible_builder_reads_what_the_collection_needs(controller: Controller) -> None:
+    builder = ENVIRONMENTS["2.19"] / "bin/ansible-builder"
+    argv = [builder, "introspect", controller.folder / "collections"]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False)  # noqa: S603 - our own program
+    assert done.returncode == 0, done.stderr
+    ours = {
+        kind: [line.split("  # ")[0] for line in lines if line.endswith("from collection gpushare.nodes")]
+        for kind, lines in yaml.safe_load(done.stdout).items()
+    }
+    assert ours == {
+        "python": ["kubernetes>=24.2.0", "tomlkit>=0.11"],
+        "system": ["openssh-client [platform:dpkg]", "openssh-clients [platform:rpm]"],
+    }
 
 
 def test_the_inventory_check_finds_a_misspelt_variable(controller: Controller, tmp_path: Path) -> None:
