@@ -1,0 +1,92 @@
+"""The role container_runtime with a containerd of another product, as on k3s and RKE2."""
+
+import os
+import subprocess
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+CHECKOUT = Path(__file__).parents[2]
+PROGRAMS = {
+    core: CHECKOUT / "ansible" / venv / "bin/ansible-playbook"
+    for core, venv in (("2.19", ".venv"), ("2.16", "legacy/.venv"))
+}
+ROLE = "gpushare.nodes.container_runtime"
+CRI = "io.containerd.cri.v1.runtime"
+# As k3s writes it at each start: its own folders, the cgroup driver, an import.
+GENERATED = f"""
+version = 3
+imports = ["/k3s/config-v3.toml.d/*.toml"]
+[plugins.'{CRI}'.cni]
+bin_dir = "/k3s/cni"
+[plugins.'{CRI}'.containerd.runtimes.runc]
+runtime_type = "io.containerd.runc.v2"
+[plugins.'{CRI}'.containerd.runtimes.runc.options]
+SystemdCgroup = true
+"""
+
+
+def play(folder: Path, core: str, **changes: str) -> subprocess.CompletedProcess[str]:
+    if not PROGRAMS[core].exists():
+        pytest.skip(f"{PROGRAMS[core]} is not there: `make setup-ansible` makes it")
+    program = folder / "containerd"
+    program.write_text("#!/bin/sh\necho containerd github.com/k3s-io/containerd v2.1.4-k3s1\n")
+    program.chmod(0o755)
+    (folder / "config.toml").write_text(GENERATED)
+    settings = {
+        "container_runtime_engine_program": str(program),
+        "container_runtime_engine_config": str(folder / "99-gpushare.toml"),
+        "container_runtime_engine_base_config": str(folder / "config.toml"),
+        "__container_runtime_release": "{{ __container_runtime_installed }}",
+        "ansible_python_interpreter": "{{ ansible_playbook_python }}",
+        **changes,
+    }
+    written = {"content": "{{ __container_runtime_merged }}", "dest": str(folder / "99-gpushare.toml")}
+    tasks = [
+        {"ansible.builtin.include_role": {"name": ROLE, "tasks_from": "preflight", "public": True}},
+        {"ansible.builtin.copy": {**written, "mode": "0644"}},
+    ]
+    file = folder / "play.yml"
+    file.write_text(
+        yaml.safe_dump([{"hosts": "localhost", "gather_facts": False, "vars": settings, "tasks": tasks}])
+    )
+    return subprocess.run(  # noqa: S603 - our own program and files
+        [PROGRAMS[core], "--connection=local", "--inventory=localhost,", file],
+        cwd=CHECKOUT,
+        env={**os.environ, "ANSIBLE_NOCOLOR": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize("core", PROGRAMS)
+def test_the_imported_file_gets_nvidia_with_the_settings_of_runc(core: str, tmp_path: Path) -> None:
+    done = play(tmp_path, core)
+    assert done.returncode == 0, done.stdout
+    config: dict[str, Any] = tomllib.loads((tmp_path / "99-gpushare.toml").read_text())
+    containerd = config["plugins"][CRI]["containerd"]
+    assert (config["version"], containerd["default_runtime_name"]) == (3, "nvidia")
+    assert containerd["runtimes"]["nvidia"] == {
+        "runtime_type": "io.containerd.runc.v2",
+        "options": {"SystemdCgroup": True, "BinaryName": "/usr/bin/nvidia-container-runtime"},
+    }
+    assert (tmp_path / "config.toml").read_text() == GENERATED
+
+
+@pytest.mark.parametrize("core", PROGRAMS)
+def test_a_program_that_does_not_run_is_refused_before_any_change(core: str, tmp_path: Path) -> None:
+    done = play(tmp_path, core, container_runtime_engine_program="/nowhere/containerd")
+    assert done.returncode != 0
+    text = " ".join(done.stdout.split())
+    assert 'container_runtime_engine_program is "/nowhere/containerd", which does not run' in text
+    assert not (tmp_path / "99-gpushare.toml").exists()
+
+
+def test_an_engine_of_another_product_is_not_upgraded(tmp_path: Path) -> None:
+    done = play(tmp_path, "2.19", container_runtime_engine_version="2.2.0")
+    assert done.returncode != 0
+    assert "which is 2.1.4: name the program" in " ".join(done.stdout.split())
