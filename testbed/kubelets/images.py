@@ -15,6 +15,8 @@ from testbed.kubelets.files import PAUSE_IMAGE
 
 BUSYBOX_IMAGE = "docker.io/testbed/busybox:1"
 """The image ``testbed/busybox:1`` of pods: a shell and the usual commands in /bin, nothing else."""
+PAUSE = ["/bin/sh", "-c", "trap 'exit 0' TERM; sleep infinity & wait"]
+"""Ends on SIGTERM, as Kubernetes' own: systemd waits 90 s for other processes before a host reboots."""
 _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 _APPLETS = "cat cp date dd df echo env false grep hostname id ip kill ls mkdir mount nc nslookup ps"
 _MORE = "pwd readlink rm sed sh sleep sort stat tail test touch true uname vi wc wget"
@@ -25,7 +27,7 @@ def archive(busybox: Path) -> bytes:
     """Return a tar in the format of ``docker save`` with the busybox and the pause image."""
     layer = _layer(busybox)
     digest = hashlib.sha256(layer).hexdigest()
-    commands = {BUSYBOX_IMAGE: ["/bin/sh"], PAUSE_IMAGE: ["/bin/sleep", "infinity"]}
+    commands = {BUSYBOX_IMAGE: ["/bin/sh"], PAUSE_IMAGE: PAUSE}
     files = {"layer.tar": layer}
     manifest = []
     for number, (name, command) in enumerate(commands.items()):
