@@ -47,6 +47,10 @@ class ControlPlane:
         """The text of a file of the host."""
         return self.node.path(path).read_text()
 
+    def files(self) -> set[Path]:
+        """All files in the folder of Kubernetes."""
+        return {each for each in self.node.path(FOLDER).rglob("*") if each.is_file()}
+
     def command(self, variables: Mapping[str, Any], *flags: str) -> list[str]:
         """The command that runs Ansible on the host, with the files of the host."""
         limits = {"wait_s": 90, "settle_s": 3, "answer_s": 4}
@@ -101,6 +105,7 @@ def original(plane: ControlPlane) -> str:
 async def test_the_edited_scheduler_binds_through_the_extender_and_absent_restores_the_manifest(
     plane: ControlPlane,
 ) -> None:
+    files = plane.files()
     before = await plane.run("--check", "--diff")
     assert before.code == 0, before.output
     assert f"+++ after: {CONFIGS[plane.version]}" in before.text
@@ -121,7 +126,7 @@ async def test_the_edited_scheduler_binds_through_the_extender_and_absent_restor
     assert gone.code == 0, gone.output
     assert plane.text() == original(plane)
     assert await plane.scheduler_runs(ours=False)
-    assert not plane.node.path(CONFIGS[plane.version]).exists()
+    assert plane.files() == files
     assert ANN_IDX not in (await plane.place("plain"))["metadata"].get("annotations", {})
     assert (await plane.run(state="absent")).changed == {"cp": 0}
 
@@ -161,6 +166,7 @@ async def test_a_scheduler_that_cannot_read_its_configuration_is_restored_with_t
 
 @pytest.mark.parametrize("plane", ["1.36"], indirect=True)
 async def test_the_next_run_completes_one_that_was_killed(plane: ControlPlane) -> None:
+    files = plane.files()
     await killed_after_the_edit(plane, scheduler_extender_urls=[DEAD], scheduler_extender_probe="after")
     assert plane.text() != original(plane)
     back = await plane.run(urls=[DEAD], probe="after")
@@ -173,6 +179,7 @@ async def test_the_next_run_completes_one_that_was_killed(plane: ControlPlane) -
     assert (await plane.run()).changed == {"cp": 0}
     assert (await plane.run(state="absent")).code == 0
     assert plane.text() == original(plane)
+    assert plane.files() <= files
 
 
 async def killed_after_the_edit(plane: ControlPlane, **variables: Any) -> None:

@@ -1,8 +1,7 @@
-"""Each control plane has the configuration of its version, and they were changed one after the other."""
+"""Each control plane has the configuration of its version; see also side_effect.yml."""
 
 import json
 from collections.abc import Callable
-from itertools import takewhile
 
 import pytest
 from testinfra.host import Host
@@ -48,32 +47,10 @@ def test_only_the_manifest_is_in_the_folder_of_static_pods(host: Host) -> None:
     assert host.check_output("ls -A /etc/kubernetes/manifests") == "kube-scheduler.yaml"
 
 
-def test_interrupted_and_failed_runs_leave_no_files(host: Host, name: str) -> None:
+def test_a_failed_run_leaves_no_files(host: Host, name: str) -> None:
     files = host.check_output("find /etc/kubernetes -type f").split()
     kubeconfig = "/etc/kubernetes/scheduler.conf"
     assert sorted(files) == sorted([FILES[name][1], MANIFEST, BACKUP, kubeconfig])
-
-
-def test_the_second_scheduler_changed_after_the_start_of_the_first(one: Callable[[str], Host]) -> None:
-    """Either of the two may be the first: Ansible runs includes in the order of their results."""
-    first, second = sorted(map(one, HOSTS), key=written)
-    assert written(second) > started(first)
-
-
-def written(host: Host) -> float:
-    """Return when the manifest was written, in seconds since the epoch."""
-    return float(host.check_output("stat -c %%.3Y %s", MANIFEST))
-
-
-def started(host: Host) -> float:
-    """Return when the scheduler of this manifest was first started, in seconds since the epoch.
-
-    It may have been restarted since, because there is no API server.
-    """
-    starts = [line.split() for line in host.file("/root/starts").content_string.splitlines()]
-    current = starts[-1][1]
-    of_this = takewhile(lambda start: start[1] == current, reversed(starts))
-    return min(float(at) for at, _ in of_this)
 
 
 def test_a_second_scheduler_has_only_a_file(one: Callable[[str], Host]) -> None:
