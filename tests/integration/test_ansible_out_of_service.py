@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
-import yaml
 
 from testbed import SLOW_DELETE, Card, SimNode, Testbed, gpu_pod, until
 from testbed.hosts import HOSTS, Lab
@@ -130,32 +129,6 @@ async def test_another_driver_in_the_inventory_stops_the_run_before_a_node_is_to
     for name in GPU_NODES:
         assert f"{name}: {OLD} is installed and {SHIPPED} is requested" in stopped.text
     assert set(stopped.changed.values()) == {0}
-
-
-async def test_a_node_of_the_same_name_in_another_cluster_is_not_drained(cluster: Cluster) -> None:
-    await cluster.report("gpu-2", machineID="0" * 32)
-    stopped = await cluster.stops_untouched("upgrade_driver")
-    await cluster.report("gpu-2", machineID=machine_id("gpu-2"))
-    reported = (
-        f"gpu-2: node gpu-2 of the cluster of context testbed in {cluster.bed.kubeconfig} is another machine"
-    )
-    assert reported in stopped.text
-    assert f"machine ID {'0' * 32} there, {machine_id('gpu-2')} here" in stopped.text
-    assert "cluster_context" in stopped.text
-
-
-async def test_a_kubeconfig_of_several_clusters_needs_a_context(cluster: Cluster, tmp_path: Path) -> None:
-    several = yaml.safe_load(cluster.bed.kubeconfig.read_text())
-    (own,) = several["contexts"]
-    several["contexts"] = [{**own, "name": "staging"}, {**own, "name": "production"}]
-    several["current-context"] = "staging"
-    kubeconfig = tmp_path / "several"
-    kubeconfig.write_text(yaml.safe_dump(several))
-    asked = f"-ecluster_kubeconfig={kubeconfig}"
-    stopped = await cluster.stops_untouched("upgrade_driver", asked)
-    assert "several contexts: staging, production (current: staging)" in stopped.text
-    wrong = await cluster.stops_untouched("upgrade_driver", asked, "-ecluster_context=prod")
-    assert 'nvidia_driver_context is "prod"' in wrong.text
 
 
 async def test_a_drain_that_times_out_uncordons_the_node(cluster: Cluster) -> None:
