@@ -33,7 +33,6 @@ from tests.support.recount import live
 
 pytestmark = [
     pytest.mark.integration,
-    pytest.mark.kubernetes,
     pytest.mark.needs("kubelet"),
     pytest.mark.asyncio(loop_scope="module"),
 ]
@@ -70,6 +69,7 @@ def on(node: GpuNode) -> dict[str, Any]:
     return {"nodeSelector": {"kubernetes.io/hostname": node.name}}
 
 
+@pytest.mark.kubernetes
 async def test_the_node_reports_its_gpus(t4: GpuNode) -> None:
     await until_allocatable(t4, 14)
     found = await node_object(t4)
@@ -80,6 +80,7 @@ async def test_the_node_reports_its_gpus(t4: GpuNode) -> None:
     assert found["metadata"]["labels"][contract.LABEL_CARD_MODEL] == "Tesla-T4"
 
 
+@pytest.mark.kubernetes
 async def test_s0_three_pods_of_4_share_the_t4(bed: Bed, t4: GpuNode) -> None:
     await bed.create_pods([pod(f"tf-notebook-{i}", container(4), **on(t4)) for i in range(3)])
     for i in range(3):
@@ -118,6 +119,7 @@ async def test_the_agent_works_with_drivers_of_every_era(bed: Bed, era: int) -> 
     await bed.delete_node(name)
 
 
+@pytest.mark.kubernetes
 async def test_units_of_mib_are_reported_and_allocated(bed: Bed) -> None:
     spec = KubeletSpec("mib", labels=SHARING)
     node = await add_gpu_node(bed, spec, [card("T4"), card("T4")], flags=["--memory-unit=MiB"])
@@ -146,6 +148,7 @@ async def test_a_node_is_shared_only_while_it_has_the_label(bed: Bed, t4: GpuNod
     await running(bed, "after")
 
 
+@pytest.mark.kubernetes
 async def test_no_units_are_offered_while_another_plugin_serves_the_gpus(t4: GpuNode) -> None:
     other = {contract.RESOURCE_WHOLE_GPU: "1"}
     await patch_node(t4, {"status": {"capacity": other, "allocatable": other}}, "/status")
