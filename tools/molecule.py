@@ -128,6 +128,8 @@ def run(each: Run, hosts: str) -> Outcome:
             [
                 _COLLECTION / ".venv/bin/molecule",
                 "test",
+                # `removed` does it, also after an interrupt.
+                "--destroy=never",
                 "--no-command-borders",
                 f"--scenario-name={each.scenario}",
             ],
