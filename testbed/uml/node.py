@@ -105,6 +105,11 @@ class UmlNode:
         """The IP address of the node, reachable from this machine."""
         return self._machine.subnet.node
 
+    @property
+    def host_address(self) -> str:
+        """The IP address of this machine, reachable from the node."""
+        return self._machine.subnet.host
+
     def unit(self, name: str) -> Unit:
         """Return a program of the node: ``containerd``, ``kubelet``, or a spawned one."""
         return Unit(self, name)

@@ -30,7 +30,7 @@ def main(seed: int | None, minutes: float, path: Path | None, *, plan: bool) -> 
     if plan:
         click.echo("\n".join(map(str, actions)))
         return
-    for need in ("kubelet", "compiler"):
+    for need in ("kubelet", "second-kernel", "compiler"):
         if reason := missing(need):
             raise click.ClickException(reason)
     began = time.monotonic()

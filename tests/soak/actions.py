@@ -11,8 +11,11 @@ from typing import Final
 
 SIZE: Final = 14
 """Units of each GPU: a T4, in GiB."""
-REAL: Final = {"real-0": 2, "real-1": 2}
-"""Nodes with a real kubelet → number of GPUs."""
+HOST_KERNEL: Final = {"real-0": 2, "real-1": 2}
+"""Nodes with a real kubelet on the kernel and the cgroups of the machine → number of GPUs."""
+OWN_KERNEL: Final = {"v2-0": 2}
+"""Nodes with a real kubelet, their own kernel, cgroup v2 and the systemd driver → number of GPUs."""
+REAL: Final = {**HOST_KERNEL, **OWN_KERNEL}
 SIMULATED: Final = {"sim-0": 2, "sim-1": 2, "sim-2": 2}
 """Nodes whose kubelet kwok simulates → number of GPUs."""
 NODES: Final = {**REAL, **SIMULATED}
@@ -25,6 +28,8 @@ AGENTS: Final = tuple(f"{node}.device-plugin" for node in REAL)
 KUBELETS: Final = tuple(f"{node}.kubelet" for node in REAL)
 RUNTIMES: Final = tuple(f"{node}.containerd" for node in REAL)
 PROCESSES: Final = (API_SERVER, SCHEDULER, *EXTENDERS, *AGENTS, *KUBELETS, *RUNTIMES)
+UNITS: Final = tuple(name for name in PROCESSES if name.partition(".")[0] in OWN_KERNEL)
+"""The processes that run as units of systemd on nodes with their own kernel."""
 LINKS: Final = tuple(f"link of {name}" for name in (*EXTENDERS, *AGENTS))
 """Connections to the API server, each through a proxy."""
 CLOCKS: Final = tuple(f"clock of {name}" for name in (*EXTENDERS, *AGENTS))
@@ -66,6 +71,8 @@ class Verb(StrEnum):
     DELETE_NODE = "delete node"
     """Delete a Node object, until CREATE_NODE."""
     CREATE_NODE = "create node"
+    REBOOT = "reboot"
+    """Cut the power of a node with its own kernel, and start it again."""
     CHECK = "check"
     """Wait until the cluster is at rest, and compare all records. No fault is active."""
 
@@ -122,6 +129,17 @@ class Action:
         """Return one line of a schedule."""
         detail = f" {self.shape}" if self.shape else f" {self.value:g}" if self.value else ""
         return f"{self.at_s:8.2f} s  {self.verb} {self.target}{detail}"
+
+
+def kind_of(node: str) -> str:
+    """Return the kind of a node, for counts."""
+    return "simulated" if node in SIMULATED else "cgroup v2" if node in OWN_KERNEL else "real"
+
+
+def machine_of(target: str) -> str:
+    """Return the node with its own kernel that has to be on for an action on this target, or the target."""
+    name = target.removeprefix("clock of ").partition(".")[0]
+    return name if name in OWN_KERNEL else target
 
 
 def active_faults(actions: Iterable[Action]) -> dict[str, Verb]:

@@ -1,6 +1,7 @@
 """The cluster of a soak: a control plane, two extenders, nodes with kubelets and agents, simulated nodes.
 
-What belongs here: starting the whole stack so that each part can be faulted alone. What does not: the faults.
+What belongs here: starting the whole stack so that each part can be faulted alone. What does not: the faults,
+and the programs of a node with its own kernel (``tests.soak.own_kernel``).
 """
 
 import ssl
@@ -15,16 +16,30 @@ from testbed.daemons import agent, extender
 from testbed.daemons.agent import GpuNode, add_card_node, agent_argv, agent_env, grant_agent
 from testbed.daemons.extender import ExtenderSpec, component_config, grant
 from testbed.kubelets import KubeletSpec
-from testbed.nvml import card
+from testbed.nvml import NvmlStub, card
 from testbed.system.ports import LOOPBACK
 from testbed.system.waiting import together
+from testbed.uml import UmlNode, add_uml_node
 from tests.fakes.fault_proxy import fault_proxy
 from tests.fakes.service import FakeService, fake_service
 from tests.fixtures.agents import Link, connect
 from tests.fixtures.clocks import WallClock, wall_clock
 from tests.fixtures.extenders import QUICK, leads
 from tests.fixtures.gpu_nodes import SHARING, until_allocatable, until_registered
-from tests.soak.actions import AGENTS, EXTENDERS, PROCESSES, REAL, SIMULATED, SIZE
+from tests.soak import own_kernel
+from tests.soak.actions import (
+    AGENTS,
+    EXTENDERS,
+    HOST_KERNEL,
+    OWN_KERNEL,
+    PROCESSES,
+    REAL,
+    SIMULATED,
+    SIZE,
+    UNITS,
+)
+from tests.soak.clocks import Clock, HostClock
+from tests.soak.nodes import HostNode, Node
 from tests.support.history import Recorder
 
 _API_REQUEST_TIMEOUT_S: Final = 15
@@ -40,14 +55,15 @@ class Cluster:
     bed: Bed
     recorder: Recorder
     extenders: dict[str, ExtenderSpec] = field(default_factory=dict)
-    nodes: dict[str, GpuNode] = field(default_factory=dict)
+    nodes: dict[str, Node] = field(default_factory=dict)
+    machines: dict[str, UmlNode] = field(default_factory=dict)
     links: dict[str, Link] = field(default_factory=dict)
-    clocks: dict[str, WallClock] = field(default_factory=dict)
+    clocks: dict[str, Clock] = field(default_factory=dict)
 
     @property
     def processes(self) -> Iterator[Process]:
-        """All processes that a schedule may stop."""
-        return (self.bed.process(name) for name in PROCESSES)
+        """The processes on this machine that a schedule may stop."""
+        return (self.bed.process(name) for name in PROCESSES if name not in UNITS)
 
 
 def sim_node(name: str) -> SimNode:
@@ -72,13 +88,14 @@ async def soak_cluster(name: str | None = None) -> AsyncIterator[Cluster]:
         beds.append(bed)
         await grant(bed)
         await grant_agent(bed)
-        clock = await wall_clock(bed.folder)
         cluster = Cluster(bed, Recorder(bed.api), specs)
+        clock = await wall_clock(bed.folder)
         for each in (*EXTENDERS, *AGENTS):
             account = extender.ACCOUNT if each in specs else agent.ACCOUNT
             cluster.links[each] = await _link(stack, bed, bed.credentials.context(account))
-            cluster.clocks[each] = replace(clock, offset=bed.folder / f"{each}.offset")
-        await _start(cluster)
+            if each not in UNITS:
+                cluster.clocks[each] = HostClock(replace(clock, offset=bed.folder / f"{each}.offset"))
+        await _start(cluster, stack, clock)
         await stack.enter_async_context(cluster.recorder)
         yield cluster
 
@@ -91,11 +108,12 @@ async def _link(stack: AsyncExitStack, bed: Bed, context: ssl.SSLContext) -> Lin
     return Link(await stack.enter_async_context(fault_proxy(bed.api_url, context)))
 
 
-async def _start(cluster: Cluster) -> None:
+async def _start(cluster: Cluster, stack: AsyncExitStack, clock: WallClock) -> None:
     replicas = [_extender(cluster, name) for name in cluster.extenders]
-    nodes = [_real_node(cluster, name) for name in REAL]
+    nodes = [_host_node(cluster, name) for name in HOST_KERNEL]
+    others = [_own_kernel_node(cluster, stack, clock, name) for name in OWN_KERNEL]
     simulated = cluster.bed.add_nodes(sim_node(name) for name in SIMULATED)
-    await together([*replicas, *nodes, simulated])
+    await together([*replicas, *nodes, *others, simulated])
     await until(lambda: _leads(cluster), "an extender to lead", _READY_S)
 
 
@@ -110,7 +128,7 @@ async def _extender(cluster: Cluster, name: str) -> None:
     await bed.spawn(name, argv, env=cluster.clocks[name].env, ready=ready, ready_s=_READY_S)
 
 
-async def _real_node(cluster: Cluster, name: str) -> None:
+async def _host_node(cluster: Cluster, name: str) -> None:
     bed, full = cluster.bed, f"{name}.{agent.NAME}"
     found = await add_card_node(bed, KubeletSpec(name, labels=SHARING), [card("T4")] * REAL[name])
     link = cluster.links[full]
@@ -120,4 +138,17 @@ async def _real_node(cluster: Cluster, name: str) -> None:
     node = GpuNode(bed, found.kubelet, found.stub, await found.kubelet.spawn(agent.NAME, argv, env=env))
     await until_registered(node, _READY_S)
     await until_allocatable(node, SIZE * REAL[name], _READY_S)
-    cluster.nodes[name] = node
+    cluster.nodes[name] = HostNode(node)
+
+
+async def _own_kernel_node(cluster: Cluster, stack: AsyncExitStack, clock: WallClock, name: str) -> None:
+    bed, full = cluster.bed, f"{name}.{agent.NAME}"
+    machine = await add_uml_node(bed, KubeletSpec(name, labels=SHARING))
+    stub = NvmlStub(bed.folder / f"nvml-{name}", cards=[card("T4")] * REAL[name])
+    there = own_kernel.clock_of(clock.library, machine)
+    kubeconfig = await own_kernel.connect(stack, cluster.links[full], machine)
+    found = await own_kernel.start_agent(machine, stub, kubeconfig, there.env)
+    await until_allocatable(found, SIZE * REAL[name], _READY_S)
+    cluster.clocks[full] = there
+    cluster.machines[name] = machine
+    cluster.nodes[name] = await own_kernel.observe(stack, machine, stub)

@@ -1,9 +1,25 @@
-"""Over-commitment in the recorded history of all pods of a soak. It shares no code with the product."""
+"""Over-commitment in the containers of a node, and in the recorded history of all pods of a soak.
 
-from collections.abc import Iterable, Iterator
+It shares no code with the product.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 
 from tests.soak.actions import REAL, SIZE
 from tests.support.history import Entry, has_units, overcommits, units_of
+
+
+def too_many(node: str, in_use: Mapping[str, Mapping[int, int]]) -> list[str]:
+    """Return the GPUs of a node whose containers have more units than it has; ``in_use`` is by pod."""
+    total: Counter[int] = Counter()
+    for cards in in_use.values():
+        total.update(cards)
+    return [
+        f"GPU {card} of {node} had {units} of {SIZE} units in use: {dict(in_use)}"
+        for card, units in total.items()
+        if units > SIZE
+    ]
 
 
 def overcommitted(history: Iterable[Entry]) -> list[str]:
@@ -15,11 +31,11 @@ def overcommitted(history: Iterable[Entry]) -> list[str]:
     entries = list(history)
     simulated = [each for each in entries if each[1]["spec"].get("nodeName") not in REAL]
     return [str(each) for each in overcommits(simulated, SIZE)] + [
-        text for node, gpus in REAL.items() for text in _too_many(entries, node, gpus * SIZE)
+        text for node, gpus in REAL.items() for text in _bound_too_many(entries, node, gpus * SIZE)
     ]
 
 
-def _too_many(history: Iterable[Entry], node: str, capacity: int) -> Iterator[str]:
+def _bound_too_many(history: Iterable[Entry], node: str, capacity: int) -> Iterator[str]:
     pods: dict[str, int] = {}
     for kind, pod in history:
         uid = pod["metadata"]["uid"]

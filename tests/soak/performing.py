@@ -18,10 +18,11 @@ from testbed.control_plane.nodes import node_object
 from tests.fakes.fault_proxy import Fault, FaultProxy, on_bind, status_answer
 from tests.fixtures.agents import Link
 from tests.fixtures.gpu_nodes import SHARING
-from tests.soak.actions import REAL, Action, Verb
+from tests.soak.actions import REAL, UNITS, Action, Verb, machine_of
 from tests.soak.cluster import Cluster, sim_node
 from tests.soak.pods import Pods, insist
 from tests.soak.processes import Keeper
+from tests.soak.units import Units
 
 _NODES: Final = "/api/v1/nodes"
 _EVERY: Final = 10**6
@@ -37,11 +38,15 @@ _ERRORS: Final = (
 
 @dataclass
 class Performer:
-    """Actions on different targets run at the same time, those on one target in order."""
+    """Actions on different targets run at the same time, those on one target in order.
+
+    All targets on a node with its own kernel are one: no command runs on it while it reboots.
+    """
 
     cluster: Cluster
     pods: Pods
     keeper: Keeper
+    units: Units
     _locks: dict[str, asyncio.Lock] = field(default_factory=lambda: defaultdict(asyncio.Lock))
     _tasks: set["asyncio.Task[None]"] = field(default_factory=set)
 
@@ -68,7 +73,7 @@ class Performer:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def _in_order(self, action: Action) -> None:
-        async with self._locks[action.target]:
+        async with self._locks[machine_of(action.target)]:
             await self._perform(action)
 
     async def _perform(self, action: Action) -> None:
@@ -76,16 +81,12 @@ class Performer:
         match action.verb:
             case Verb.CREATE | Verb.FINISH | Verb.DELETE:
                 await self._on_pod(action)
-            case Verb.KILL | Verb.STOP:
-                await self.keeper.end(target, kill=action.verb is Verb.KILL)
-            case Verb.START:
-                self.keeper.start(target)
-            case Verb.FREEZE:
-                await self.cluster.bed.pause(target)
-            case Verb.CONTINUE:
-                await self.cluster.bed.resume(target)
+            case Verb.KILL | Verb.STOP | Verb.START | Verb.FREEZE | Verb.CONTINUE:
+                await self._on_process(action)
             case Verb.STEP_CLOCK | Verb.SET_CLOCK:
-                self.cluster.clocks[target.removeprefix("clock of ")].set(int(action.value))
+                await self.cluster.clocks[target.removeprefix("clock of ")].set(int(action.value))
+            case Verb.REBOOT:
+                await self.units.reboot(target)
             case Verb.DELETE_NODE:
                 await insist(self._deleting(target), f"{target} to be deleted", HTTPStatus.NOT_FOUND)
             case Verb.CREATE_NODE:
@@ -102,6 +103,19 @@ class Performer:
                 await self.pods.finish(action.target)
             case _:
                 await self.pods.delete(action.target, action.value)
+
+    async def _on_process(self, action: Action) -> None:
+        target = action.target
+        programs = self.units if target in UNITS else self.keeper
+        match action.verb:
+            case Verb.KILL | Verb.STOP:
+                await programs.end(target, kill=action.verb is Verb.KILL)
+            case Verb.START:
+                await programs.start(target)
+            case Verb.FREEZE:
+                await programs.freeze(target)
+            case _:
+                await programs.resume(target)
 
     def _deleting(self, name: str) -> Callable[[], Coroutine[Any, Any, None]]:
         return lambda: self.cluster.bed.delete_node(name)

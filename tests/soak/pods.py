@@ -16,11 +16,9 @@ from gpushare.contract import LABEL_CARDS_PER_POD
 from gpushare.errors import ApiError
 from testbed import SLOW_DELETE, TestbedError, until
 from testbed.control_plane.api import Object
-from testbed.daemons.agent import GpuNode
 from tests.fixtures.gpu_nodes import PODS, container, pod
 from tests.soak.actions import REAL, SIMULATED, Shape
 from tests.soak.cluster import Cluster
-from tests.support.recount import running_specs
 
 _SCRIPT = "trap 'exit 0' USR1; trap '' TERM; sleep 100000 & wait"
 """A deleted pod uses its whole grace period, and a wait is interrupted by the other signal only."""
@@ -29,7 +27,7 @@ _LOOK_S = 0.5
 _REMIND = 4
 _REMINDER = "testbed.gpushare.io/look-again"
 _GONE = "gone with its node"
-_POD_UID = "io.kubernetes.cri.sandbox-uid"
+_FINISH = signal.SIGUSR1
 
 
 async def insist(work: Callable[[], Awaitable[object]], what: str, *accepted: HTTPStatus) -> None:
@@ -113,14 +111,14 @@ class Pods:
             await self.cluster.bed.api.patch(f"{PODS}/{name}/status", status)
 
     async def _end(self, found: Object) -> None:
-        node = self.cluster.nodes[found["spec"]["nodeName"]]
-        uid = found["metadata"]["uid"]
-        pids = [pid for spec, pid in running_specs(node) if spec["annotations"][_POD_UID] == uid]
-        if len(pids) == len(found["spec"]["containers"]) and all(_handles(node, pid) for pid in pids):
-            self.finished.add(found["metadata"]["name"])
-            # In the node: it has its own PIDs.
-            with suppress(TestbedError):
-                await node.kubelet.run_text(["/bin/kill", "-USR1", *map(str, pids)])
+        node, uid = self.cluster.nodes[found["spec"]["nodeName"]], found["metadata"]["uid"]
+        # A node that reboots does not answer.
+        with suppress(TestbedError, OSError):
+            containers = [each for each in await node.containers() if each.uid == uid]
+            all_run = len(containers) == len(found["spec"]["containers"])
+            if all_run and all(each.handles(_FINISH) for each in containers):
+                self.finished.add(found["metadata"]["name"])
+                await node.send(_FINISH, [each.pid for each in containers])
 
     async def own(self) -> None:
         """Create pods again that failed or are gone, until cancelled."""
@@ -165,16 +163,6 @@ class Pods:
         reason = str(status.get("reason", "Failed"))
         self.messages[reason] = f"{name}: {status.get('message', '')}"
         return reason
-
-
-def _handles(node: GpuNode, pid: int) -> bool:
-    """Return whether a process of a node has a handler of the signal that ends it with success."""
-    try:
-        status = node.kubelet.path(f"/proc/{pid}/status").read_text()
-    except OSError:
-        return False
-    (caught,) = (line.split()[1] for line in status.splitlines() if line.startswith("SigCgt:"))
-    return bool(int(caught, 16) >> (signal.SIGUSR1 - 1) & 1)
 
 
 def _awaits_kwok(found: Object) -> bool:

@@ -41,9 +41,17 @@ class Keeper:
         else:
             await process.stop()
 
-    def start(self, name: str) -> None:
+    async def start(self, name: str) -> None:
         """Let a process start again; it may not be ready when this returns."""
         self._down.discard(name)
+
+    async def freeze(self, name: str) -> None:
+        """Suspend a process."""
+        await self.processes[name].pause()
+
+    async def resume(self, name: str) -> None:
+        """Continue it."""
+        await self.processes[name].resume()
 
     async def all_run(self) -> None:
         """Wait until every process runs and is ready."""

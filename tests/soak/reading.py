@@ -3,27 +3,26 @@
 What belongs here: requests and files. What does not: comparing what they have (``tests.soak.records``).
 """
 
-import asyncio
 import json
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from gpushare import contract
-from gpushare.adapters.kubelet.podresources import PodResources
+from gpushare.model.devices import ContainerDevices
 from testbed.control_plane.api import read_text
-from testbed.daemons.agent import GpuNode
 from testbed.daemons.extender import ExtenderSpec
 from testbed.system.waiting import together
-from tests.fixtures.gpu_nodes import PODS, node_object
+from tests.fixtures.gpu_nodes import PODS
 from tests.soak.cluster import Cluster
+from tests.soak.nodes import Container, Node
 from tests.soak.pods import Pods
 from tests.soak.records import Cards, NodeRecords, Records
-from tests.support.recount import CHECKPOINT, env_of, recorded, running_specs, visible
+from tests.support.recount import CHECKPOINT, RECORD, units_in
 
 
 async def read_records(cluster: Cluster, pods: Pods) -> Records:
-    """Read all records. Raises ApiError, KubeletError or OSError if a component does not answer."""
+    """Read all records; raise ApiError, KubeletError, OSError or TestbedError if one cannot be read."""
     nodes = await together(_node(each) for each in cluster.nodes.values())
     ledgers = await together(_ledger(each) for each in cluster.extenders.values())
     found = {each["metadata"]["name"]: each for each in await cluster.bed.api.items(PODS)}
@@ -36,36 +35,31 @@ async def read_records(cluster: Cluster, pods: Pods) -> Records:
     )
 
 
-async def _node(node: GpuNode) -> NodeRecords:
-    notes = (await node_object(node))["metadata"].get("annotations", {})
-    index = {node.stub.uuid(each): each for each in range(len(node.stub.description.cards))}
+async def _node(node: Node) -> NodeRecords:
+    notes = (await node.bed.api.get(f"/api/v1/nodes/{node.name}"))["metadata"].get("annotations", {})
+    index = {each.uuid: number for number, each in enumerate(node.stub.description.cards)}
     return NodeRecords(
-        specs=cards_in_use(node),
+        specs=cards_in_use(node, await node.containers()),
         record={
             uid: {index[each]: units for each, units in cards.items()}
-            for uid, cards in recorded(node).items()
+            for uid, cards in units_in(await node.read(RECORD)).items()
         },
         assigned={
             uid: _sum(containers)
             for uid, containers in json.loads(notes.get(contract.ANN_ASSIGNED_NODE, "{}")).items()
         },
-        checkpoint=await asyncio.to_thread(_checkpoint, node),
-        resources=await _resources(node),
+        checkpoint=_checkpoint(json.loads(await node.read(CHECKPOINT))),
+        resources=_by_pod(await node.devices()),
     )
 
 
-def cards_in_use(node: GpuNode) -> dict[str, Counter[int]]:
+def cards_in_use(node: Node, containers: Iterable[Container]) -> dict[str, Counter[int]]:
     """Pod UID → GPU → units of its running containers, each spread evenly over its GPUs."""
+    index = [each.uuid for each in node.stub.description.cards].index
     found: dict[str, Counter[int]] = defaultdict(Counter)
-    for spec, _ in running_specs(node):
-        cards = [_index(node, name) for name in visible(spec)]
-        units = int(env_of(spec)[contract.ENV_CONTAINER]) // len(cards)
-        found[spec["annotations"]["io.kubernetes.cri.sandbox-uid"]].update(dict.fromkeys(cards, units))
+    for each in containers:
+        found[each.uid].update(dict.fromkeys(map(index, each.gpus), each.units // len(each.gpus)))
     return dict(found)
-
-
-def _index(node: GpuNode, uuid: str) -> int:
-    return [each.uuid for each in node.stub.description.cards].index(uuid)
 
 
 def _sum(containers: Mapping[str, Mapping[str, int]]) -> Cards:
@@ -75,20 +69,19 @@ def _sum(containers: Mapping[str, Mapping[str, int]]) -> Cards:
     return dict(total)
 
 
-def _checkpoint(node: GpuNode) -> dict[str, int]:
+def _checkpoint(content: Mapping[str, Any]) -> dict[str, int]:
     """Pod UID → units of GPU memory in the checkpoint of the kubelet."""
     total: Counter[str] = Counter()
-    data = json.loads(node.kubelet.path(CHECKPOINT).read_text())["Data"]
-    for each in data["PodDeviceEntries"] or ():
+    for each in content["Data"]["PodDeviceEntries"] or ():
         if each["ResourceName"] == contract.RESOURCE_MEM:
             total[each["PodUID"]] += sum(map(len, each["DeviceIDs"].values()))
     return dict(total)
 
 
-async def _resources(node: GpuNode) -> dict[str, int]:
+def _by_pod(devices: Iterable[ContainerDevices]) -> dict[str, int]:
     """Pod → units of GPU memory that PodResources reports."""
     total: Counter[str] = Counter()
-    for each in await PodResources(node.kubelet.path(contract.POD_RESOURCES_SOCKET)).list():
+    for each in devices:
         if each.resource == contract.RESOURCE_MEM:
             total[each.pod] += len(each.ids)
     return dict(total)

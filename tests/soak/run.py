@@ -7,15 +7,17 @@ import asyncio
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final
 
 from gpushare.errors import ApiError, KubeletError
 from testbed import TestbedError, until
-from testbed.system.waiting import meanwhile
-from tests.soak.actions import REAL, SIZE, Action, Verb
+from testbed.system.waiting import meanwhile, together
+from tests.soak.actions import Action, Verb, kind_of
 from tests.soak.cluster import Cluster, soak_cluster
-from tests.soak.judging import overcommitted
+from tests.soak.judging import overcommitted, too_many
+from tests.soak.nodes import Node
 from tests.soak.performing import Performer
 from tests.soak.pods import Pods
 from tests.soak.processes import Keeper, keeper_of
@@ -23,6 +25,7 @@ from tests.soak.reading import cards_in_use, read_records
 from tests.soak.records import problems
 from tests.soak.schedule import schedule
 from tests.soak.summary import Summary
+from tests.soak.units import Units
 from tests.support.history import Entry
 
 _REST_S: Final = 150.0
@@ -43,22 +46,19 @@ class Watch:
 
     cluster: Cluster
     over: list[str] = field(default_factory=list)
-    recounts: int = 0
+    recounts: Counter[str] = field(default_factory=Counter)
 
     async def recount(self) -> None:
         """Look for GPUs with more units in use than they have, until cancelled."""
+        await together(self._recount(each) for each in self.cluster.nodes.values())
+
+    async def _recount(self, node: Node) -> None:
         while True:
-            for name, node in self.cluster.nodes.items():
-                in_use = await asyncio.to_thread(cards_in_use, node)
-                total: Counter[int] = Counter()
-                for cards in in_use.values():
-                    total.update(cards)
-                self.over += [
-                    f"GPU {card} of {name} had {units} of {SIZE} units in use: {in_use}"
-                    for card, units in total.items()
-                    if units > SIZE
-                ]
-            self.recounts += 1
+            # A node that reboots does not answer; at rest every node has to.
+            with suppress(TestbedError, OSError):
+                in_use = cards_in_use(node, await node.containers())
+                self.over += too_many(node.name, in_use)
+                self.recounts[kind_of(node.name)] += 1
             await asyncio.sleep(_RECOUNT_S)
 
 
@@ -68,15 +68,21 @@ class Soak:
 
     cluster: Cluster
     keeper: Keeper
+    units: Units
     pods: Pods
     watch: Watch
     say: Say
     performed: deque[Action] = field(default_factory=lambda: deque(maxlen=_LAST))
     recoveries: list[float] = field(default_factory=list)
 
+    @property
+    def exits(self) -> Counter[str]:
+        """The processes that ended by themselves."""
+        return self.keeper.exits + self.units.exits
+
     async def perform(self, actions: Sequence[Action]) -> None:
         """Carry out a schedule, and wait for rest at each check."""
-        performer = Performer(self.cluster, self.pods, self.keeper)
+        performer = Performer(self.cluster, self.pods, self.keeper, self.units)
         began = time.monotonic()
         try:
             for each in actions:
@@ -96,6 +102,7 @@ class Soak:
         began = time.monotonic()
         await performer.settled()
         await self.keeper.all_run()
+        await self.units.all_run()
         last = await self._at_rest()
         self.recoveries.append(time.monotonic() - began)
         self.no_overcommit(await self.cluster.recorder.caught_up())
@@ -110,7 +117,7 @@ class Soak:
             nonlocal wrong, last
             try:
                 wrong = problems(await read_records(self.cluster, self.pods))
-            except (ApiError, KubeletError, OSError, ValueError, LookupError) as error:
+            except (ApiError, KubeletError, TestbedError, OSError, ValueError, LookupError) as error:
                 wrong = [f"a record cannot be read: {error!r}"]
             last = wrong or last
             return not wrong
@@ -136,8 +143,8 @@ async def soak(seed: int, minutes: float, say: Say, *, name: str | None = None) 
     actions = schedule(seed, minutes)
     began = time.monotonic()
     async with soak_cluster(name) as cluster:
-        keeper, pods = keeper_of(cluster.processes), Pods(cluster)
-        running = Soak(cluster, keeper, pods, Watch(cluster), say)
+        keeper, units, pods = keeper_of(cluster.processes), Units(cluster.machines), Pods(cluster)
+        running = Soak(cluster, keeper, units, pods, Watch(cluster), say)
         say(f"seed {seed}: {len(actions)} actions in {minutes:g} minutes of load")
         try:
             async with keeper.keeping(), meanwhile(pods.own()), meanwhile(running.watch.recount()):
@@ -151,7 +158,7 @@ def _report(seed: int, minutes: float, running: Soak, text: str) -> str:
     return "\n".join(
         [
             f"SEED={seed} MINUTES={minutes:g}: {text}",
-            f"ended by themselves: {dict(running.keeper.exits)}",
+            f"ended by themselves: {dict(running.exits)}",
             f"created again: {dict(running.pods.replaced)} {running.pods.messages}",
             "the last actions:",
             *map(str, running.performed),
@@ -170,8 +177,8 @@ def _summary(seed: int, minutes: float, actions: Sequence[Action], running: Soak
         ran=_by_node(history, "Running"),
         finished=_by_node(history, "Succeeded"),
         replaced=dict(running.pods.replaced),
-        exits=dict(running.keeper.exits),
-        recounts=running.watch.recounts,
+        exits=dict(running.exits),
+        recounts=dict(running.watch.recounts),
         over_commits=0,
         lost=0,
         longest_recovery_s=round(max(running.recoveries), 1),
@@ -181,4 +188,4 @@ def _summary(seed: int, minutes: float, actions: Sequence[Action], running: Soak
 def _by_node(history: Iterable[Entry], phase: str) -> dict[str, int]:
     """Kind of node → number of pods that were in a phase."""
     found = {pod["metadata"]["uid"]: pod for _, pod in history if pod["status"].get("phase") == phase}
-    return dict(Counter("real" if pod["spec"]["nodeName"] in REAL else "simulated" for pod in found.values()))
+    return dict(Counter(kind_of(pod["spec"]["nodeName"]) for pod in found.values()))

@@ -12,6 +12,9 @@ from typing import Final
 from tests.soak import actions as a
 from tests.soak.actions import Action, Shape, Verb
 
+CI_SEED: Final = 15
+CI_MINUTES: Final = 2.0
+"""The run in CI, which has faults of each program of a node with its own kernel, and a reboot."""
 ROUND_S: Final = 30.0
 """Longest load between two checks."""
 _CALM_S: Final = 3.0
@@ -33,12 +36,13 @@ _SHAPES: Final = (
 
 @dataclass(frozen=True)
 class _Fault:
-    """A kind of fault: what it hits, how long it lasts, and its possible values."""
+    """A kind of fault: what it hits, how long it lasts, its possible values, and how often it is chosen."""
 
     verb: Verb
     targets: tuple[str, ...]
     longest_s: float = 0
     values: tuple[float, ...] = (0,)
+    weight: float = 1
 
 
 _EXTENDER_LINKS: Final = tuple(each for each in a.LINKS if "extender" in each)
@@ -63,6 +67,8 @@ _FAULTS: Final = (
     _Fault(Verb.DROP_WATCHES, a.LINKS),
     _Fault(Verb.STEP_CLOCK, a.CLOCKS, 15, (-24, -1, 1, 24)),
     _Fault(Verb.DELETE_NODE, tuple(a.NODES), 6),
+    # It takes longer than a round.
+    _Fault(Verb.REBOOT, tuple(a.OWN_KERNEL), weight=0.2),
 )
 
 
@@ -128,7 +134,7 @@ def _faults(dice: random.Random, now_s: float, until_s: float) -> Iterator[Actio
     busy: dict[str, float] = {}
     while (now_s := now_s + dice.uniform(*_PAUSES_S["fault"])) < until_s:
         busy = {target: end_s for target, end_s in busy.items() if end_s >= now_s}
-        kind = dice.choice(_FAULTS)
+        (kind,) = dice.choices(_FAULTS, [each.weight for each in _FAULTS])
         target, value = dice.choice(kind.targets), dice.choice(kind.values)
         end_s = min(now_s + dice.uniform(_SHORTEST_S, max(_SHORTEST_S, kind.longest_s)), until_s)
         if target in busy or len(busy) >= _MOST_AT_ONCE:

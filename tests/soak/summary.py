@@ -10,8 +10,8 @@ class Summary:
     """A soak that found nothing: ``over_commits`` and ``lost`` are 0.
 
     ``minutes`` is the duration of load and faults, ``seconds`` that of the whole run. ``ran`` and
-    ``finished`` count pods by kind of node, ``replaced`` those created again by reason, ``exits`` the
-    processes that ended by themselves.
+    ``finished`` count pods by kind of node, ``recounts`` the looks at the containers of its nodes,
+    ``replaced`` the pods created again by reason, ``exits`` the processes that ended by themselves.
     """
 
     seed: int
@@ -23,7 +23,7 @@ class Summary:
     finished: Mapping[str, int]
     replaced: Mapping[str, int]
     exits: Mapping[str, int]
-    recounts: int
+    recounts: Mapping[str, int]
     over_commits: int
     lost: int
     longest_recovery_s: float
@@ -44,7 +44,7 @@ class Summary:
             "pods that finished": _counts(self.finished),
             "pods created again": _counts(self.replaced),
             "processes that ended by themselves": _counts(self.exits),
-            "recounts of the running containers": self.recounts,
+            "recounts of the running containers": _counts(self.recounts),
             "over-commits": self.over_commits,
             "lost pods": self.lost,
             "longest recovery": f"{self.longest_recovery_s:.1f} s",

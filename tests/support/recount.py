@@ -180,8 +180,13 @@ def annotated_units(found: Object, assigned: Mapping[str, Any]) -> dict[int, int
 
 def recorded(node: GpuNode) -> dict[str, dict[str, int]]:
     """The agent's record: pod UID → GPU by UUID → units."""
+    return units_in(node.kubelet.path(RECORD).read_text())
+
+
+def units_in(record: str | bytes) -> dict[str, dict[str, int]]:
+    """A record of an agent: pod UID → GPU by UUID → units."""
     found: dict[str, Counter[str]] = {}
-    for each in json.loads(node.kubelet.path(RECORD).read_text())["grants"]:
+    for each in json.loads(record)["grants"]:
         for uuid, units in each["cards"]:
             found.setdefault(each["uid"], Counter())[uuid] += units
     return {uid: dict(cards) for uid, cards in found.items()}

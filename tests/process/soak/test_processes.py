@@ -40,7 +40,7 @@ async def test_a_process_that_was_ended_on_purpose_stays_down_until_it_may_start
         for kill in (True, False):
             await keeper.end(NAME, kill=kill)
             assert not process.running
-            keeper.start(NAME)
+            await keeper.start(NAME)
             await until(lambda: process.running, poll_s=0.05)
         await keeper.all_run()
         assert keeper.exits == {}

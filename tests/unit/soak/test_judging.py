@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.soak.judging import overcommitted
+from tests.soak.judging import overcommitted, too_many
 from tests.support.history import Entry
 
 
@@ -37,6 +37,12 @@ def test_a_node_with_an_agent_is_judged_by_its_sum() -> None:
     assert overcommitted(history) == []
     (found,) = overcommitted([*history, entry("ADDED", "c", 9, "real-0")])
     assert found.startswith("real-0 has 29 of 28 units bound")
+
+
+def test_the_containers_of_a_gpu_with_too_many_units_are_found() -> None:
+    assert too_many("v2-0", {"a": {0: 10, 1: 4}, "b": {0: 4}}) == []
+    (found,) = too_many("v2-0", {"a": {0: 10}, "b": {0: 5, 1: 5}})
+    assert found.startswith("GPU 0 of v2-0 had 15 of 14 units in use")
 
 
 @pytest.mark.parametrize(("kind", "phase"), [("DELETED", "Running"), ("MODIFIED", "Succeeded")])

@@ -38,7 +38,7 @@ def records(**fields: Any) -> Records:
         finished=frozenset(),
         pods={"simulated": pod("simulated", simulated), "real": pod("real", real, node="real-0")},
         ledgers={"extender-0": books, "extender-1": books},
-        nodes={"real-0": node, "real-1": NodeRecords()},
+        nodes={"real-0": node, "real-1": NodeRecords(), "v2-0": NodeRecords()},
     )
     return replace(found, **fields)
 
@@ -67,7 +67,7 @@ def test_a_pod_that_does_not_exist_is_lost() -> None:
 def test_a_pending_pod_that_fits_is_a_problem() -> None:
     found = with_pod("waits", pod("waits", {}, node=None, phase="Pending"))
     wanted = {**found.wanted, "waits": Shape((SIZE,))}
-    nodes = "real-1, sim-0, sim-1, sim-2"
+    nodes = "real-1, v2-0, sim-0, sim-1, sim-2"
     assert problems(replace(found, wanted=wanted)) == [f"waits ({SIZE}) is pending, and fits {nodes}"]
 
 

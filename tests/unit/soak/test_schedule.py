@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tests.soak import actions as a
 from tests.soak.actions import ENDS, Action, Shape, Verb, active_faults
-from tests.soak.schedule import ROUND_S, schedule
+from tests.soak.schedule import CI_MINUTES, CI_SEED, ROUND_S, schedule
 
 seeds = st.integers(0, 2**32)
 durations = st.floats(0.1, 2)
@@ -86,9 +86,32 @@ def test_half_an_hour_has_every_kind_of_action_on_every_target() -> None:
     assert {each.verb for each in found} == set(Verb)
     hit = {each.target for each in found if each.verb in ENDS}
     assert hit == {*a.PROCESSES, *a.LINKS, *a.CLOCKS, *a.NODES}
+    assert {each.target for each in found if each.verb is Verb.REBOOT} == {*a.OWN_KERNEL}
     shapes = [each.shape for each in found if each.shape]
     assert {len(each.containers) for each in shapes} == {1, 2, 3}
     assert {each.gpus for each in shapes} == {1, 2}
+
+
+def test_the_run_in_ci_hits_each_program_of_a_node_with_cgroup_v2() -> None:
+    found = schedule(CI_SEED, CI_MINUTES)
+    hit = {each.target for each in found if each.verb in (Verb.KILL, Verb.FREEZE, Verb.REBOOT)}
+    assert hit >= {*a.UNITS, *a.OWN_KERNEL}
+    assert CI_MINUTES >= 2
+
+
+@pytest.mark.parametrize(
+    ("target", "machine"),
+    [
+        ("v2-0", "v2-0"),
+        ("v2-0.kubelet", "v2-0"),
+        ("clock of v2-0.device-plugin", "v2-0"),
+        # The proxy is on this machine.
+        ("link of v2-0.device-plugin", "link of v2-0.device-plugin"),
+        ("real-0.kubelet", "real-0.kubelet"),
+    ],
+)
+def test_actions_on_a_node_with_its_own_kernel_need_its_machine(target: str, machine: str) -> None:
+    assert a.machine_of(target) == machine
 
 
 def test_a_soak_that_is_too_short_is_an_error() -> None:

@@ -14,7 +14,7 @@ def test_a_summary_is_a_table_with_the_most_frequent_first() -> None:
         finished={},
         replaced={},
         exits={},
-        recounts=100,
+        recounts={"real": 100, "cgroup v2": 7},
         over_commits=0,
         lost=0,
         longest_recovery_s=6.51,
@@ -22,5 +22,6 @@ def test_a_summary_is_a_table_with_the_most_frequent_first() -> None:
     lines = summary.markdown().splitlines()
     assert "| actions | 9 create, 1 kill |" in lines
     assert "| pods created again | 0 |" in lines
+    assert "| recounts of the running containers | 100 real, 7 cgroup v2 |" in lines
     assert "| longest recovery | 6.5 s |" in lines
     assert summary.as_dict()["over_commits"] == 0

@@ -1,0 +1,88 @@
+"""The programs on a node of a soak that has its own kernel, and the connections to it.
+
+What belongs here: the agent, its connection to the API server, and the observer. What does not: the other
+nodes and the order of the start (``tests.soak.cluster``).
+"""
+
+import socket
+import sys
+import tempfile
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+from gpushare import contract
+from testbed import until
+from testbed.daemons.agent import NAME, agent_argv
+from testbed.kubelets import forward
+from testbed.kubelets.programs import CONTAINERD, KUBELET
+from testbed.nvml import NvmlStub
+from testbed.system.ports import LOOPBACK
+from testbed.system.waiting import meanwhile
+from testbed.uml import UmlNode
+from tests.fixtures.agents import Link
+from tests.fixtures.uml_nodes import NVML, UmlGpuNode, env_of
+from tests.soak import observer
+from tests.soak.clocks import OwnKernelClock
+from tests.soak.nodes import FORWARDED_PORT, OBSERVER, OBSERVER_PORT, OwnKernelNode
+from tests.soak.units import keep
+
+_READY_S = 60.0
+_CLOCK = "/srv/clock.offset"
+
+
+def clock_of(library: Path, machine: UmlNode) -> OwnKernelClock:
+    """Return the clock of the agent."""
+    return OwnKernelClock(library, machine, _CLOCK)
+
+
+async def connect(stack: AsyncExitStack, link: Link, machine: UmlNode) -> Path:
+    """Let the node reach a link at the address of this machine; return the kubeconfig of its agent."""
+    port, host = link.proxy.port, machine.host_address
+    # The address goes with the power of the node, and comes back with it; the socket stays.
+    listener = socket.create_server((host, port))
+    await stack.enter_async_context(meanwhile(forward.serve([listener], LOOPBACK, port)))
+    text = link.proxy.kubeconfig(machine.bed.folder).read_text()
+    path = machine.bed.folder / f"{machine.name}.kubeconfig"
+    path.write_text(text.replace(LOOPBACK, host))
+    return path
+
+
+async def start_agent(machine: UmlNode, stub: NvmlStub, kubeconfig: Path, env: dict[str, str]) -> UmlGpuNode:
+    """Start the agent, and return when it is ready; systemd starts it and the kubelet again from now on."""
+    await machine.copy(stub.folder, NVML)
+    argv = agent_argv(machine.bed, [f"--kubeconfig={kubeconfig}"])
+    agent = await machine.spawn(NAME, argv, env={**env_of(machine.name, stub), **env})
+    await keep(machine, (NAME, KUBELET, CONTAINERD))
+    found = UmlGpuNode(machine.bed, machine, stub, agent)
+    await found.until_ready()
+    return found
+
+
+async def observe(stack: AsyncExitStack, machine: UmlNode, stub: NvmlStub) -> OwnKernelNode:
+    """Start the observer, and return when it answers."""
+    ports = [str(OBSERVER_PORT), str(FORWARDED_PORT)]
+    script = [sys.executable, "-I", "-S", observer.__file__]
+    await machine.spawn(OBSERVER, [*script, machine.address, *ports, contract.POD_RESOURCES_SOCKET])
+    await keep(machine, [OBSERVER])
+    node = OwnKernelNode(machine, stub, await _resources(stack, machine))
+
+    async def answers() -> bool:
+        try:
+            await node.containers()
+        except OSError:
+            return False
+        return True
+
+    await until(answers, f"the observer of {machine.name}", _READY_S)
+    return node
+
+
+async def _resources(stack: AsyncExitStack, machine: UmlNode) -> Path:
+    """Return a unix socket of this machine that leads to PodResources of the node."""
+    # A socket's path has 107 characters at most.
+    folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="soak-"))
+    path = Path(folder) / "pod-resources.sock"
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(str(path))
+    await stack.enter_async_context(meanwhile(forward.serve([listener], machine.address, FORWARDED_PORT)))
+    return path

@@ -1,0 +1,89 @@
+"""The units of a node with its own kernel: what is asked of systemd, and counting its restarts."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import pytest
+
+from testbed import TestbedError
+from testbed.uml import UmlNode
+from tests.soak.actions import OWN_KERNEL, UNITS
+from tests.soak.units import Units
+
+(NODE,) = OWN_KERNEL
+AGENT = f"{NODE}.device-plugin"
+
+
+@dataclass
+class FakeMachine:
+    """A FAKE node: it answers ``systemctl show`` from ``shown``, and notes everything else."""
+
+    shown: dict[str, str] = field(
+        default_factory=lambda: {"NRestarts": "0", "MainPID": "7", "ActiveState": "active"}
+    )
+    asked: list[str] = field(default_factory=list)
+    refused: str = "none"
+
+    async def run_text(self, argv: Sequence[str], *_: Any) -> str:
+        if argv[1] == "show":
+            (name,) = (each.partition("=")[2] for each in argv if each.startswith("--property="))
+            return f"{self.shown[name]}\n"
+        self.asked.append(" ".join(argv[1:]))
+        if argv[1] == self.refused:
+            raise TestbedError("refused")
+        return ""
+
+    async def reboot(self) -> None:
+        self.shown["NRestarts"] = "0"
+
+
+def units_of(machine: FakeMachine) -> Units:
+    return Units({NODE: cast("UmlNode", machine)})
+
+
+async def test_a_killed_unit_stays_down_and_its_other_processes_live() -> None:
+    machine = FakeMachine()
+    units = units_of(machine)
+    await units.end(AGENT, kill=True)
+    await units.start(AGENT)
+    assert machine.asked == [
+        "kill --kill-whom=main --signal=KILL device-plugin",
+        "stop device-plugin",
+        "start --no-block device-plugin",
+    ]
+
+
+async def test_a_unit_is_suspended_and_continued() -> None:
+    machine = FakeMachine()
+    units = units_of(machine)
+    await units.freeze(AGENT)
+    await units.resume(AGENT)
+    assert [each.split()[2] for each in machine.asked] == ["--signal=STOP", "--signal=CONT"]
+
+
+async def test_a_signal_is_an_error_only_while_the_unit_has_a_process() -> None:
+    machine = FakeMachine(refused="kill")
+    with pytest.raises(TestbedError):
+        await units_of(machine).freeze(AGENT)
+    machine.shown["MainPID"] = "0"
+    await units_of(machine).freeze(AGENT)
+
+
+async def test_restarts_are_counted_once_also_after_systemd_forgot_them() -> None:
+    machine = FakeMachine()
+    units = units_of(machine)
+    for restarts in ("1", "1", "3", "1"):
+        machine.shown["NRestarts"] = restarts
+        await units.end(AGENT, kill=False)
+    assert units.exits == {AGENT: 4}
+
+
+async def test_restarts_before_and_after_a_reboot_are_counted() -> None:
+    machine = FakeMachine()
+    machine.shown["NRestarts"] = "2"
+    units = units_of(machine)
+    await units.reboot(NODE)
+    machine.shown["NRestarts"] = "2"
+    await units.all_run()
+    assert units.exits == dict.fromkeys(UNITS, 4)
