@@ -112,8 +112,8 @@ class Pods:
 
     async def _end(self, found: Object) -> None:
         node, uid = self.cluster.nodes[found["spec"]["nodeName"]], found["metadata"]["uid"]
-        # A node that reboots does not answer.
-        with suppress(TestbedError, OSError):
+        # A node that reboots does not answer, or not to the end.
+        with suppress(TestbedError, OSError, ValueError):
             containers = [each for each in await node.containers() if each.uid == uid]
             all_run = len(containers) == len(found["spec"]["containers"])
             if all_run and all(each.handles(_FINISH) for each in containers):

@@ -54,8 +54,8 @@ class Watch:
 
     async def _recount(self, node: Node) -> None:
         while True:
-            # A node that reboots does not answer; at rest every node has to.
-            with suppress(TestbedError, OSError):
+            # A node that reboots does not answer, or not to the end; at rest every node has to.
+            with suppress(TestbedError, OSError, ValueError):
                 in_use = cards_in_use(node, await node.containers())
                 self.over += too_many(node.name, in_use)
                 self.recounts[kind_of(node.name)] += 1
