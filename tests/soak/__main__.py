@@ -3,14 +3,16 @@
 import asyncio
 import json
 import random
+import signal
 import time
 from pathlib import Path
 
 import click
 
 from testbed import TestbedError
-from tests.soak.run import SoakFailed, soak
+from tests.soak.run import Say, SoakFailed, soak
 from tests.soak.schedule import schedule
+from tests.soak.summary import Summary
 from tests.support.machine import machine
 from tests.support.needs import missing
 
@@ -40,12 +42,25 @@ def main(seed: int | None, minutes: float, path: Path | None, *, plan: bool) -> 
 
     click.echo(machine())
     try:
-        summary = asyncio.run(soak(seed, minutes, say, name="soak"))
+        summary = asyncio.run(_until_interrupted(seed, minutes, say))
     except (SoakFailed, TestbedError) as error:
         raise click.ClickException(str(error)) from None
     click.echo(summary.markdown())
     if path:
         path.write_text(json.dumps({"machine": machine(), **summary.as_dict()}, indent=1) + "\n")
+
+
+async def _until_interrupted(seed: int, minutes: float, say: Say) -> Summary:
+    """Run a soak; the first SIGINT ends it at its next check, the second one at once."""
+    ending, loop = asyncio.Event(), asyncio.get_running_loop()
+
+    def end() -> None:
+        say("interrupted: it ends at the next check")
+        ending.set()
+        loop.remove_signal_handler(signal.SIGINT)
+
+    loop.add_signal_handler(signal.SIGINT, end)
+    return await soak(seed, minutes, say, name="soak", ending=ending)
 
 
 if __name__ == "__main__":

@@ -72,7 +72,10 @@ class Soak:
     pods: Pods
     watch: Watch
     say: Say
+    ending: asyncio.Event
     performed: deque[Action] = field(default_factory=lambda: deque(maxlen=_LAST))
+    counts: Counter[str] = field(default_factory=Counter)
+    load_s: float = 0
     recoveries: list[float] = field(default_factory=list)
 
     @property
@@ -81,15 +84,19 @@ class Soak:
         return self.keeper.exits + self.units.exits
 
     async def perform(self, actions: Sequence[Action]) -> None:
-        """Carry out a schedule, and wait for rest at each check."""
+        """Carry out a schedule, and wait for rest at each check; one is the last if the soak is ending."""
         performer = Performer(self.cluster, self.pods, self.keeper, self.units)
         began = time.monotonic()
         try:
             for each in actions:
+                self.counts[str(each.verb)] += 1
                 if each.verb is Verb.CHECK:
                     paused = time.monotonic()
                     await self._check(performer, each)
                     began += time.monotonic() - paused
+                    self.load_s = each.at_s
+                    if self.ending.is_set():
+                        return
                 else:
                     await asyncio.sleep(max(0.0, began + each.at_s - time.monotonic()))
                     self.performed.append(each)
@@ -135,8 +142,10 @@ class Soak:
             raise SoakFailed("\n".join([f"{len(over)} moments of over-commitment", *over[:10]]))
 
 
-async def soak(seed: int, minutes: float, say: Say, *, name: str | None = None) -> Summary:
-    """Run a soak on a new cluster; the logs of one with a name stay.
+async def soak(
+    seed: int, minutes: float, say: Say, *, name: str | None = None, ending: asyncio.Event | None = None
+) -> Summary:
+    """Run a soak on a new cluster; the logs of one with a name stay. ``ending`` ends it at the next check.
 
     Raises SoakFailed with the seed, the last actions and the differences.
     """
@@ -144,14 +153,15 @@ async def soak(seed: int, minutes: float, say: Say, *, name: str | None = None) 
     began = time.monotonic()
     async with soak_cluster(name) as cluster:
         keeper, units, pods = keeper_of(cluster.processes), Units(cluster.machines), Pods(cluster)
-        running = Soak(cluster, keeper, units, pods, Watch(cluster), say)
+        running = Soak(cluster, keeper, units, pods, Watch(cluster), say, ending or asyncio.Event())
         say(f"seed {seed}: {len(actions)} actions in {minutes:g} minutes of load")
         try:
             async with keeper.keeping(), meanwhile(pods.own()), meanwhile(running.watch.recount()):
                 await running.perform(actions)
         except Exception as error:
+            await units.save_journals(cluster.bed.folder)
             raise SoakFailed(_report(seed, minutes, running, str(error))) from error
-        return _summary(seed, minutes, actions, running, time.monotonic() - began)
+        return _summary(seed, running, time.monotonic() - began)
 
 
 def _report(seed: int, minutes: float, running: Soak, text: str) -> str:
@@ -166,13 +176,13 @@ def _report(seed: int, minutes: float, running: Soak, text: str) -> str:
     )
 
 
-def _summary(seed: int, minutes: float, actions: Sequence[Action], running: Soak, seconds: float) -> Summary:
+def _summary(seed: int, running: Soak, seconds: float) -> Summary:
     history = running.cluster.recorder.entries
     return Summary(
         seed=seed,
-        minutes=minutes,
+        minutes=round(running.load_s / 60, 1),
         seconds=round(seconds),
-        actions=dict(Counter(str(each.verb) for each in actions)),
+        actions=dict(running.counts),
         created=len({pod["metadata"]["uid"] for _, pod in history}),
         ran=_by_node(history, "Running"),
         finished=_by_node(history, "Succeeded"),

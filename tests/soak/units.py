@@ -6,7 +6,9 @@ What belongs here: ending, freezing and starting units. What does not: the other
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Final
 
 from testbed import TestbedError, until
@@ -14,6 +16,7 @@ from testbed.uml import UmlNode
 from tests.soak.actions import UNITS
 
 _ALL_RUN_S: Final = 180.0
+_JOURNAL: Final = "20000"
 KEPT: Final = "[Unit]\nStartLimitIntervalSec=0\n[Service]\nRestart=always\nRestartSec=1\n"
 """Settings of a unit that systemd starts again whenever it ends by itself."""
 
@@ -39,6 +42,8 @@ class Units:
         if kill:
             await self._signal(name, "KILL")
         await self._systemctl("stop", name)
+        # Not counted: systemd may have started it again between the two.
+        self._restarts[name] = await self._seen(name)
 
     async def start(self, name: str) -> None:
         """Start a unit; it may not be ready when this returns."""
@@ -71,14 +76,25 @@ class Units:
         for name in UNITS:
             await self._count(name)
 
+    async def save_journals(self, folder: Path) -> None:
+        """Write what the units have logged since the last boot, beside the logs of other processes."""
+        for name in UNITS:
+            node, _, unit = name.partition(".")
+            with suppress(TestbedError):
+                text = await self.machines[node].unit(unit).journal(_JOURNAL)
+                (folder / "logs" / f"{name}.log").write_text(text)
+
     async def _state(self, name: str) -> str:
         return await self._show(name, "ActiveState")
 
     async def _count(self, name: str) -> None:
         """Add the restarts of a unit by systemd, which may forget them when the unit is started."""
-        known, restarts = self._restarts[name], int(await self._show(name, "NRestarts"))
+        known, restarts = self._restarts[name], await self._seen(name)
         self.exits[name] += restarts - known if restarts >= known else restarts
         self._restarts[name] = restarts
+
+    async def _seen(self, name: str) -> int:
+        return int(await self._show(name, "NRestarts"))
 
     async def _signal(self, name: str, signal: str) -> None:
         """Send a signal to the main process of a unit; no effect if it has none at this moment."""

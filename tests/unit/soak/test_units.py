@@ -2,12 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, cast
 
 import pytest
 
 from testbed import TestbedError
-from testbed.uml import UmlNode
+from testbed.uml import UmlNode, Unit
 from tests.soak.actions import OWN_KERNEL, UNITS
 from tests.soak.units import Units
 
@@ -24,15 +25,21 @@ class FakeMachine:
     )
     asked: list[str] = field(default_factory=list)
     refused: str = "none"
+    restarts_when_killed: bool = False
 
     async def run_text(self, argv: Sequence[str], *_: Any) -> str:
         if argv[1] == "show":
             (name,) = (each.partition("=")[2] for each in argv if each.startswith("--property="))
             return f"{self.shown[name]}\n"
         self.asked.append(" ".join(argv[1:]))
+        if argv[1] == "kill" and self.restarts_when_killed:
+            self.shown["NRestarts"] = "1"
         if argv[1] == self.refused:
             raise TestbedError("refused")
         return ""
+
+    def unit(self, name: str) -> Unit:
+        return Unit(cast("UmlNode", self), name)
 
     async def reboot(self) -> None:
         self.shown["NRestarts"] = "0"
@@ -75,8 +82,22 @@ async def test_restarts_are_counted_once_also_after_systemd_forgot_them() -> Non
     units = units_of(machine)
     for restarts in ("1", "1", "3", "1"):
         machine.shown["NRestarts"] = restarts
-        await units.end(AGENT, kill=False)
-    assert units.exits == {AGENT: 4}
+        await units.all_run()
+    assert units.exits == dict.fromkeys(UNITS, 4)
+
+
+async def test_a_start_by_systemd_after_a_kill_is_not_counted() -> None:
+    machine = FakeMachine(restarts_when_killed=True)
+    units = units_of(machine)
+    await units.end(AGENT, kill=True)
+    await units.all_run()
+    assert units.exits[AGENT] == 0
+
+
+async def test_the_journals_of_a_node_that_answers_are_saved(tmp_path: Path) -> None:
+    (tmp_path / "logs").mkdir()
+    await units_of(FakeMachine()).save_journals(tmp_path)
+    assert {each.stem for each in (tmp_path / "logs").iterdir()} == {*UNITS}
 
 
 async def test_restarts_before_and_after_a_reboot_are_counted() -> None:
