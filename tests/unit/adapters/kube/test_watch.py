@@ -339,12 +339,16 @@ async def quiet_scene(quiet_s: float) -> AsyncIterator[Scene]:
         yield Scene(served, heard, follower)
 
 
+PROBED = [page(version=str(version)) for version in range(6, 506)]
+"""Answers to more probes than a slow machine sends before a test looks."""
+
+
 async def test_a_quiet_watch_is_kept_while_the_api_server_answers() -> None:
     async with quiet_scene(0.02) as s:
-        s.served.script += [page(version="5"), s.served.stream(), page(version="6"), page(version="7")]
+        s.served.script += [page(version="5"), s.served.stream(), *PROBED]
         async with following(s):
             await s.asks(4)
-            assert s.asked == [None, "5", None, None]
+            assert s.asked[:4] == [None, "5", None, None]
             assert (s.follower.lost_s, s.heard.troubles) == (0.0, [])
 
 
@@ -359,11 +363,11 @@ async def test_a_probe_asks_for_one_object() -> None:
 
 async def test_a_quiet_watch_is_lost_if_the_api_server_does_not_answer() -> None:
     async with quiet_scene(0.02) as s:
-        s.served.script += [page(version="5"), s.served.stream(), fixed(503), s.served.stream()]
+        s.served.script += [page(version="5"), s.served.stream(), fixed(503), s.served.stream(), *PROBED]
         async with following(s):
             await s.asks(4)
             assert [error.status for error in s.heard.troubles] == [503]
-            assert s.asked == [None, "5", None, "5"]
+            assert s.asked[:4] == [None, "5", None, "5"]
 
 
 @asynccontextmanager
