@@ -1,8 +1,8 @@
 """``make bench-isolation``: the cost of the preloaded library, compared with the stub driver in the same run.
 
 The stub is a fake: its calls take almost no time, so the results show the cost of the library. Runs with and
-without the library alternate; their medians are reported. Limit and region are in memory, as on a node. Compute
-shares are measured by the counters of the stub; the bench replaces the node agent.
+without the library alternate; their medians are reported. Limit and region are in memory, as on a node.
+Compute shares are measured by the counters of the stub; the bench replaces the node agent.
 """
 
 import subprocess
