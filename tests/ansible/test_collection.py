@@ -134,7 +134,7 @@ def test_every_playbook_of_the_tarball_passes_the_syntax_check(
 
 def test_ansible_builder_reads_what_the_collection_needs(controller: Controller) -> None:
     builder = ENVIRONMENTS["2.19"] / "bin/ansible-builder"
-    argv = [builder, "introspect", controller.folder / "collections"]
+    argv = [str(builder), "introspect", str(controller.folder / "collections")]
     done = subprocess.run(argv, capture_output=True, text=True, check=False)  # noqa: S603 - our own program
     assert done.returncode == 0, done.stderr
     ours = {
