@@ -116,7 +116,6 @@ async def test_a_node_gets_its_labels_and_taints_and_a_second_run_changes_nothin
     assert shown.code == 0, shown.output
     assert "+ cgpu: 'true'" in shown.text
     assert ours(await cluster.node()) == ours(before)
-    assert cluster.file("manifests").exists()
 
     first = await cluster.run(**wanted)
     assert first.code == 0, first.output

@@ -95,7 +95,7 @@ async def test_a_gpu_that_became_smaller_gets_its_size_after_its_last_pod(
 async def test_a_gpu_that_was_swapped_takes_no_pods_and_affects_no_running_pod(
     gpus: GpuBed, node: GpuNode
 ) -> None:
-    """The driver reports another GPU at the index."""
+    """The driver reports another GPU at the index. The agent offers it once it has opened NVML again."""
     before, uuid = await one_pod(gpus, node), node.stub.uuid(0)
     try:
         node.stub.set(0, uuid="GPU-swapped")
@@ -105,8 +105,6 @@ async def test_a_gpu_that_was_swapped_takes_no_pods_and_affects_no_running_pod(
         assert [each for each in live(node) if each.pod == "default/on-card-0"] == before
     finally:
         node.stub.set(0, uuid=uuid)
-    # By itself it would open NVML again after two minutes.
-    await node.agent.restart()
     await until_unhealthy(node, "", NOTICED_S)
     await until_allocatable(node, 2 * T4)
     await until_agreed(node, gpus.extender)
