@@ -9,7 +9,7 @@ from tests.soak.schedule import CI_MINUTES, CI_SEED
 pytestmark = [
     pytest.mark.integration,
     pytest.mark.needs("kubelet", "second-kernel", "compiler", "root"),
-    pytest.mark.timeout(900),
+    pytest.mark.timeout(1500),
 ]
 
 
