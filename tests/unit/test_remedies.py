@@ -1,4 +1,4 @@
-"""Commands that messages name as the way out exist."""
+"""Commands that remedies name exist."""
 
 import re
 from pathlib import Path
