@@ -1,6 +1,7 @@
 """The keeper of a soak starts what ended by itself, and leaves alone what was ended on purpose."""
 
 import os
+import shutil
 import signal
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -12,11 +13,12 @@ from tests.soak.processes import Keeper, keeper_of
 from tests.support.waiting import until
 
 NAME = "sleeper"
+SLEEP = shutil.which("sleep") or "/bin/sleep"
 
 
 @asynccontextmanager
 async def kept(folder: Path) -> AsyncIterator[tuple[Keeper, Process]]:
-    process = Process(Command(NAME, ["sleep", "1000"], folder))
+    process = Process(Command(NAME, [SLEEP, "1000"], folder))
     await process.start()
     keeper = keeper_of([process])
     try:
