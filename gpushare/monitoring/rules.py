@@ -148,7 +148,9 @@ NODE_UNITS: Final = Rule(
     "node:gpushare_units:sum", f"sum by ({_NODE}) ({CARD_UNITS})", "Total units of a node."
 )
 NODE_FREE: Final = Rule(
-    "node:gpushare_free_units:sum", f"sum by ({_NODE}) ({CARD_FREE})", "Free units of a node."
+    "node:gpushare_free_units:sum",
+    f"sum by ({_NODE}) (clamp_min({CARD_FREE}, 0))",
+    "Free units of a node; an over-committed GPU has none.",
 )
 CLUSTER_UNITS: Final = Rule(
     "cluster:gpushare_units:sum", f"sum by ({_CLUSTER}) ({NODE_UNITS})", "Total units of the cluster."

@@ -130,6 +130,17 @@ def test_replicas_of_the_extender_count_once(tmp_path: Path) -> None:
     check(tmp_path, series, asked)
 
 
+def test_an_overcommitted_gpu_takes_no_free_units_from_others(tmp_path: Path) -> None:
+    series = {
+        f'gpushare_card_free_units{{node="n",card="{card}"}}': f"{free}x9" for card, free in enumerate((-4, 6))
+    }
+    asked = [
+        made("node:gpushare_free_units:sum", {'node="n"': 6}),
+        made("cluster:gpushare_free_units:sum", {"": 6}),
+    ]
+    check(tmp_path, series, asked)
+
+
 def test_nodes_of_the_same_name_in_two_clusters_are_separate(tmp_path: Path) -> None:
     series: dict[str, str] = {}
     for cluster, free in (("a", 3), ("b", 5)):
