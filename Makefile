@@ -121,10 +121,10 @@ molecule: packages setup setup-ansible ## Test the roles on real systemd hosts; 
 docs: setup ## Build the documentation; warnings are errors
 	@$(BIN)/sphinx-build -q -W --keep-going docs docs/_build/html
 
-# Half of their time these tests wait, for reboots, leases and pods: four workers keep two cores busy.
+# Half of their time these tests wait, for reboots, leases and pods: three workers keep two cores busy.
 .PHONY: integration
 integration: packages setup setup-ansible ## Run the tests on real control planes, and those of the whole system from images
-	@$(BIN)/pytest -q -n 4 --dist loadfile --no-loadscope-reorder --durations=15 tests/integration tests/e2e
+	@$(BIN)/pytest -q -n 3 --dist loadfile --no-loadscope-reorder --durations=15 tests/integration tests/e2e
 
 .PHONY: newest
 newest: export TESTBED_KUBERNETES := 1.37
