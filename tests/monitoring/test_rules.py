@@ -131,8 +131,9 @@ def test_replicas_of_the_extender_count_once(tmp_path: Path) -> None:
 
 
 def test_an_overcommitted_gpu_takes_no_free_units_from_others(tmp_path: Path) -> None:
+    free = {0: -4, 1: 6}
     series = {
-        f'gpushare_card_free_units{{node="n",card="{card}"}}': f"{free}x9" for card, free in enumerate((-4, 6))
+        f'gpushare_card_free_units{{node="n",card="{card}"}}': f"{units}x9" for card, units in free.items()
     }
     asked = [
         made("node:gpushare_free_units:sum", {'node="n"': 6}),
