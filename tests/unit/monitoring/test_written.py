@@ -63,6 +63,7 @@ NO_SERIES = {
         "increase",
         "time",
     ),
+    "clamp_min",
     "histogram_quantile",
     *("max_over_time", "last_over_time", "by", "on", "group_left", "or", "and", "unless", "offset", "bool"),
 }
