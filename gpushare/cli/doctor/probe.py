@@ -89,16 +89,20 @@ def _mode(snapshot: Snapshot, node: str | None) -> Mode | None:
 
 async def _probe(source: ApiSource, request: Request) -> Outcome:
     async with await source.client() as client:
-        with _cancelled_by_sigterm():
+        with _cancelled_by_signals():
             return await _Run(client, request).outcome()
 
 
 @contextmanager
-def _cancelled_by_sigterm() -> Iterator[None]:
-    """SIGTERM cancels this task, as asyncio does for SIGINT, so that the pod is removed."""
+def _cancelled_by_signals() -> Iterator[None]:
+    """SIGINT and SIGTERM cancel this task, so that the pod is removed.
+
+    By default, asyncio cancels it for SIGINT in the middle of any callback, which then fails.
+    """
     if task := asyncio.current_task():
         with suppress(ValueError, RuntimeError):  # only the main thread has signals, and not on all systems
-            asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+            for number in (signal.SIGINT, signal.SIGTERM):
+                asyncio.get_running_loop().add_signal_handler(number, task.cancel)
     yield
 
 
