@@ -1,6 +1,5 @@
 """The role container_runtime with a containerd of another product, as on k3s and RKE2."""
 
-import os
 import subprocess
 import tomllib
 from pathlib import Path
@@ -9,11 +8,8 @@ from typing import Any
 import pytest
 import yaml
 
-CHECKOUT = Path(__file__).parents[2]
-PROGRAMS = {
-    core: CHECKOUT / "ansible" / venv / "bin/ansible-playbook"
-    for core, venv in (("2.19", ".venv"), ("2.16", "legacy/.venv"))
-}
+from tests.ansible.cores import PROGRAMS, run
+
 ROLE = "gpushare.nodes.container_runtime"
 CRI = "io.containerd.cri.v1.runtime"
 # As k3s writes it at each start: its own folders, the cgroup driver, an import.
@@ -30,8 +26,6 @@ SystemdCgroup = true
 
 
 def play(folder: Path, core: str, **changes: str) -> subprocess.CompletedProcess[str]:
-    if not PROGRAMS[core].exists():
-        pytest.skip(f"{PROGRAMS[core]} is not there: `make setup-ansible` makes it")
     program = folder / "containerd"
     program.write_text("#!/bin/sh\necho containerd github.com/k3s-io/containerd v2.1.4-k3s1\n")
     program.chmod(0o755)
@@ -53,14 +47,7 @@ def play(folder: Path, core: str, **changes: str) -> subprocess.CompletedProcess
     file.write_text(
         yaml.safe_dump([{"hosts": "localhost", "gather_facts": False, "vars": settings, "tasks": tasks}])
     )
-    return subprocess.run(  # noqa: S603 - our own program and files
-        [PROGRAMS[core], "--connection=local", "--inventory=localhost,", file],
-        cwd=CHECKOUT,
-        env={**os.environ, "ANSIBLE_NOCOLOR": "1"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    return run(core, "--connection=local", "--inventory=localhost,", file)
 
 
 @pytest.mark.parametrize("core", PROGRAMS)

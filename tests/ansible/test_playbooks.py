@@ -1,4 +1,3 @@
-import os
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -6,12 +5,10 @@ from typing import Any
 import pytest
 import yaml
 
-CHECKOUT = Path(__file__).parents[2]
+from tests.ansible.cores import CHECKOUT, PROGRAMS, run
+
 PLAYBOOKS = sorted((CHECKOUT / "ansible/playbooks").glob("*.yml"))
 INVENTORIES = sorted((CHECKOUT / "inventories").iterdir())
-PROGRAMS = {
-    core: CHECKOUT / "ansible" / venv / "bin" for core, venv in (("2.19", ".venv"), ("2.16", "legacy/.venv"))
-}
 GOOD: dict[str, Any] = {
     "all": {
         "children": {
@@ -28,17 +25,7 @@ CHECK = "Find groups without hosts, unknown variables and values of another type
 def play(
     inventory: Path, *arguments: str, core: str = "2.19", playbook: str = "site"
 ) -> subprocess.CompletedProcess[str]:
-    program = PROGRAMS[core] / "ansible-playbook"
-    if not program.exists():
-        pytest.skip(f"{program} is not there: `make setup-ansible` makes it")
-    return subprocess.run(  # noqa: S603 - our own program and files
-        [program, f"--inventory={inventory}", CHECKOUT / f"ansible/playbooks/{playbook}.yml", *arguments],
-        cwd=CHECKOUT,
-        env={**os.environ, "ANSIBLE_NOCOLOR": "1"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    return run(core, f"--inventory={inventory}", CHECKOUT / f"ansible/playbooks/{playbook}.yml", *arguments)
 
 
 def inventory_of(folder: Path, without: str = "", **variables: object) -> Path:

@@ -3,18 +3,14 @@
 A module on one of these hosts would fail, because their Python does not exist: nothing reads or changes them.
 """
 
-import os
 import subprocess
 from pathlib import Path
 
 import pytest
 import yaml
 
-CHECKOUT = Path(__file__).parents[2]
-PROGRAMS = {
-    core: CHECKOUT / "ansible" / venv / "bin/ansible-playbook"
-    for core, venv in (("2.19", ".venv"), ("2.16", "legacy/.venv"))
-}
+from tests.ansible.cores import CHECKOUT, PROGRAMS, run
+
 UNMANAGED = {
     "nvidia_driver_state": "unmanaged",
     "container_runtime_state": "unmanaged",
@@ -26,22 +22,13 @@ UNMANAGED = {
 
 
 def play(folder: Path, core: str, playbook: str) -> subprocess.CompletedProcess[str]:
-    if not PROGRAMS[core].exists():
-        pytest.skip(f"{PROGRAMS[core]} is not there: `make setup-ansible` makes it")
     file = folder / "hosts.yml"
     children = {
         "gpu_nodes": {"hosts": {"gpu-1": None, "gpu-2": None}},
         "kube_control_plane": {"hosts": {"cp-1": None}},
     }
     file.write_text(yaml.safe_dump({"all": {"children": children, "vars": UNMANAGED}}))
-    return subprocess.run(  # noqa: S603 - our own program and files
-        [PROGRAMS[core], f"--inventory={file}", CHECKOUT / f"ansible/playbooks/{playbook}.yml"],
-        cwd=CHECKOUT,
-        env={**os.environ, "ANSIBLE_NOCOLOR": "1"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    return run(core, f"--inventory={file}", CHECKOUT / f"ansible/playbooks/{playbook}.yml")
 
 
 @pytest.mark.parametrize("core", PROGRAMS)
