@@ -98,3 +98,12 @@ def bearer(token: str) -> str:
     if not token.isascii() or not token.isprintable():
         raise ConfigError("the token has characters that no token has, such as the end of a line")
     return f"Bearer {token}"
+
+
+def bearer_of(path: Path) -> str:
+    """Return the Authorization header of the token in a file. Raises ConfigError with the file's name."""
+    token = text_of(path).strip()
+    try:
+        return bearer(token)
+    except ConfigError as error:
+        raise ConfigError(f"{path}: {error}") from error

@@ -10,7 +10,7 @@ from typing import Final
 
 import structlog
 
-from gpushare.adapters.kube.access import ApiAccess, bearer, text_of
+from gpushare.adapters.kube.access import ApiAccess, bearer_of, text_of
 from gpushare.errors import ConfigError
 
 log = structlog.get_logger()
@@ -74,11 +74,7 @@ class TokenFile:
 
     def _read(self) -> None:
         self._read_at = self._clock()
-        token = text_of(self._path).strip()
-        try:
-            self._header = bearer(token)
-        except ConfigError as error:
-            raise ConfigError(f"{self._path}: {error}") from error
+        self._header = bearer_of(self._path)
 
     def _renew(self) -> None:
         try:

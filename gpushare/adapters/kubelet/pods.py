@@ -13,6 +13,7 @@ import aiohttp
 
 from gpushare import __version__
 from gpushare.adapters.http_errors import failure_text
+from gpushare.adapters.kube.access import bearer, bearer_of
 from gpushare.errors import ConfigError, KubeletError, cause_of
 
 CLUSTER_CA: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/ca.crt")
@@ -91,17 +92,15 @@ def _tls(access: KubeletAccess) -> ssl.SSLContext:
 
 def _headers(access: KubeletAccess) -> dict[str, str]:
     headers = {"Accept": "application/json", "User-Agent": f"gpushare/{__version__}"}
-    token = access.token or (_token(access.token_file) if access.token_file else "")
-    return headers | ({"Authorization": f"Bearer {token}"} if token else {})
+    authorization = _authorization(access)
+    return headers | ({"Authorization": authorization} if authorization else {})
 
 
-def _token(file: Path) -> str:
+def _authorization(access: KubeletAccess) -> str:
+    """The header; empty without a token."""
     try:
-        token = file.read_text().strip()
-    except OSError as error:
-        raise ConfigError(f"token of the kubelet: {file}: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise ConfigError(f"token of the kubelet: {file}: is not text: {cause_of(error)}") from error
-    if not token.isascii() or not token.isprintable() or not token:
-        raise ConfigError(f"token of the kubelet: {file}: contains no token")
-    return token
+        if access.token:
+            return bearer(access.token)
+        return bearer_of(access.token_file) if access.token_file else ""
+    except ConfigError as error:
+        raise ConfigError(f"token of the kubelet: {error}") from error
