@@ -33,7 +33,7 @@ class HostLayout:
     folder: Path
     programs: str
     """Glob pattern of the files that move a process into its cgroups."""
-    system: Path | None = None
+    nested: Path | None = None
     """In cgroup v2, the file that moves systemd-nspawn into a cgroup that it divides for the host."""
 
     @property
@@ -135,14 +135,14 @@ trap : TERM
 code={_REBOOT}
 while [ $code = {_REBOOT} ]; do
     code=0
-    {_alone(layout, nspawn)} || code=$?
+    {_nested(layout, nspawn)} || code=$?
 done
 exit $code
 """
 
 
-def _alone(layout: HostLayout, command: str) -> str:
+def _nested(layout: HostLayout, command: str) -> str:
     """Return the command that runs systemd-nspawn where it may create cgroups with controllers."""
-    if layout.system is None:
+    if layout.nested is None:
         return command
-    return shlex.join(["/bin/sh", "-ec", f"echo $$ >{shlex.quote(str(layout.system))}; exec {command}"])
+    return shlex.join(["/bin/sh", "-ec", f"echo $$ >{shlex.quote(str(layout.nested))}; exec {command}"])

@@ -37,10 +37,19 @@ def test_a_missing_program_is_reported_with_its_package(monkeypatch: pytest.Monk
 def test_only_hosts_with_containers_have_what_they_need(*, containers: bool) -> None:
     texts = files.of_host(HostSpec("a", (), containers=containers), "203.0.113.11", "key")
     script = wiring.first_process(
-        HostLayout("a", Path("/lab/a"), "group"), Path("/base"), {}, containers=containers
+        HostLayout("a", Path("/lab/a"), "/cgroups/*/a/cgroup.procs"), Path("/base"), {}, containers=containers
     )
     assert (f"/etc/systemd/system/{CONTAINERS_UNIT}" in texts) is containers
     assert ("--bind=/lab/a/images:/var/lib/containerd" in script) is containers
+
+
+def test_on_cgroup_v2_a_host_is_in_a_cgroup_without_other_processes() -> None:
+    layout = HostLayout(
+        "a", Path("/lab/a"), "/cgroups/a/programs/cgroup.procs", Path("/cgroups/a/nested/procs")
+    )
+    script = wiring.first_process(layout, Path("/base"), {})
+    (line,) = [each for each in script.splitlines() if "systemd-nspawn --quiet" in each]
+    assert line.strip().startswith("/bin/sh -ec 'echo $$ >/cgroups/a/nested/procs; exec systemd-nspawn ")
 
 
 def test_a_connected_machine_reaches_the_hosts_at_their_own_addresses_only() -> None:
