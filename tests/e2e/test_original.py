@@ -1,4 +1,4 @@
-"""The YAML of the Aliyun pair runs our images on real kubelets; only the image lines change.
+"""The YAML of the Aliyun pair runs our images on real kubelets, as the tutorial has it; only images change.
 
 What is not real: the GPUs (a stub of NVML, which NVIDIA's own runtime adds to containers), the registry
 (``tests.fakes.registry``) and the workload's image (a busybox with its name).
@@ -9,7 +9,9 @@ import json
 import sys
 from collections import Counter
 from collections.abc import AsyncIterator
+from contextlib import chdir
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 import pytest_asyncio
@@ -23,10 +25,11 @@ from testbed.daemons.agent import OPS_PORT, CardNode
 from testbed.kubelets import KubeletNode, KubeletSpec, add_kubelet, files
 from testbed.nvml import NvmlStub, card, cdi
 from testbed.stories.deployed import scheduler_for
-from testbed.stories.play import pod_events, show
+from testbed.stories.play import pod_events
 from tests.builders.examples import SAMPLES, without_commands
 from tests.builders.stacks import ROOT
 from tests.fakes import registry
+from tests.fixtures.pages import follow
 from tests.support.metrics import samples
 
 pytestmark = [
@@ -41,6 +44,7 @@ FILES = {"extender": "example.com/extender:v0.1.0", "device-plugin": "example.co
 """Each file of the Aliyun pair, and the image that it names."""
 WORKLOAD_IMAGE = SAMPLES
 EXTENDER_OPS_PORT = 12346
+PAGE = "docs/tutorials/original.md"
 PODS = "/api/v1/namespaces/kube-system/pods"
 
 
@@ -89,27 +93,31 @@ class Installed:
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def installed() -> AsyncIterator[Installed]:
+async def installed(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Installed]:
     images = await ensure()
+    folder = write_examples(tmp_path_factory.mktemp("reader"), images)
     async with Testbed(kwok=False, scheduler=SchedulerSpec(version=None)) as bed:
         master, node = await asyncio.gather(add_master(bed, images), add_card_node(bed, images))
         await bed.restart_scheduler(scheduler_for(master))
-        for name, named in FILES.items():
-            text = (EXAMPLES / "original" / f"{name}.yaml").read_text()
-            await bed.apply(text.replace(named, images.references[name]))
+        with chdir(folder):
+            await follow(bed, PAGE)
         found = Installed(
             node,
             Daemon(bed, contract.EXTENDER_NAME, "extender", f"http://{master.address}:{EXTENDER_OPS_PORT}"),
             Daemon(bed, contract.AGENT_NAME, "device_plugin", f"http://{node.kubelet.address}:{OPS_PORT}"),
         )
-        await node.until_offered(90.0)
-        await until(lambda: may_bind(found.extender), "the extender to bind without a Lease", 120.0)
         yield found
 
 
-async def may_bind(extender: Daemon) -> bool:
-    """Whether the extender has waited; it has no permission for Leases, and rejects binds until then."""
-    return [each.value for each in await extender.samples("leader")] == [1.0]
+def write_examples(folder: Path, images: Images) -> Path:
+    """The manifests as users have them: their images, and a sample that runs the command of its image."""
+    original = folder / "examples/original"
+    original.mkdir(parents=True)
+    for name, named in FILES.items():
+        text = (EXAMPLES / "original" / f"{name}.yaml").read_text()
+        (original / f"{name}.yaml").write_text(text.replace(named, images.references[name]))
+    (folder / "examples/binpack.yaml").write_text(without_commands("binpack"))
+    return folder
 
 
 async def add_master(bed: Bed, images: Images) -> KubeletNode:
@@ -122,8 +130,7 @@ async def add_card_node(bed: Bed, images: Images) -> CardNode:
     stub = NvmlStub(bed.folder / "nvml", era=580, cards=4 * [card("P40")])
     believing = files.nvidia().replace("unprivileged = false", "unprivileged = true")
     spec = KubeletSpec(
-        "gpu",
-        labels={contract.LABEL_GPUSHARE: "true"},
+        "10.0.20.250",
         runtime="nvidia",
         files={**mirror(), cdi.FILE: cdi.specification(stub), files.NVIDIA_CONFIG: believing},
         services=True,
@@ -155,31 +162,17 @@ async def test_both_run_from_our_images_and_none_was_restarted(installed: Instal
         assert status["imageID"].startswith(REGISTRY)
 
 
-async def test_the_sample_runs_on_the_first_gpu_alone(installed: Installed) -> None:
+async def test_the_three_pods_of_the_sample_see_the_first_gpu_only(installed: Installed) -> None:
     node = installed.node
-    await node.bed.apply(without_commands("binpack"))
-
-    async def runs() -> Object | None:
-        pods = await node.bed.api.items("/api/v1/namespaces/default/pods")
-        return next((each for each in pods if each["status"].get("phase") == "Running"), None)
-
-    pod = await until(runs, "binpack-1 to run", 60.0)
-    assert pod is not None
-    notes = pod["metadata"]["annotations"]
-    assert (notes[contract.ANN_IDX], notes[contract.ANN_DEV]) == ("0", "22")
-    spec = await node.kubelet.oci_spec("default", pod["metadata"]["name"], "binpack-1")
-    seen = [each["path"] for each in spec["linux"]["devices"] if each["path"].startswith("/dev/nvidia")]
-    assert seen == [cdi.device_node(0)]
+    pods = await node.bed.api.items("/api/v1/namespaces/default/pods")
+    assert len(pods) == 3
+    for pod in pods:
+        notes = pod["metadata"]["annotations"]
+        assert (notes[contract.ANN_IDX], notes[contract.ANN_DEV]) == ("0", "22")
+        spec = await node.kubelet.oci_spec("default", pod["metadata"]["name"], "binpack-1")
+        devices = [each["path"] for each in spec["linux"]["devices"]]
+        assert [each for each in devices if each.startswith("/dev/nvidia")] == [cdi.device_node(0)]
     assert contract.EVENT_PLACED in str(await pod_events(node.bed))
-    assert "1/88 (1%)" in await show(node.bed, "kubectl inspect gpushare -d")
-
-
-async def test_the_aliyun_command_works_in_the_pod_of_the_aliyun_manifest(installed: Installed) -> None:
-    pod = (await installed.agent.pod())["metadata"]["name"]
-    shown = await installed.node.bed.kubectl(
-        "--namespace=kube-system", "exec", pod, "--", "kubectl-inspect-gpushare-v2", "-d"
-    )
-    assert "1/88 (1%)" in shown
 
 
 async def test_each_missing_feature_is_one_line_and_one_metric(installed: Installed) -> None:

@@ -1,25 +1,32 @@
 """The whole system: one ``pulumi up`` deploys our images, and workloads run on real kubelets.
 
 What is not real: GPUs (stubs of NVML and of the CUDA driver, which NVIDIA's own runtime adds to containers),
-and the images of tf-notebook and binpack-1 (a busybox with their names).
+and the images of tf-notebook and binpack-1 (a busybox with their names). Prometheus is real.
 """
 
 import json
-from collections.abc import Mapping
+import os
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 import pytest_asyncio
 
+from gpushare.contract import EXPORTER_NAME, EXPORTER_PORT
 from release import Images, ensure
 from testbed import Bed, until
 from testbed.control_plane.api import Object
+from testbed.daemons.prometheus import start_prometheus
+from testbed.programs.debian import program
 from testbed.stories import Story, isolation, notebooks, sample
 from testbed.stories.deployed import Deploy, by_kubectl, by_pulumi, deployed_cluster
 from testbed.stories.play import perform, pod_events, show
+from tests.fixtures.pages import follow
 from tests.support.limits import limits
+from tests.support.promtool import FILES
 
 pytestmark = [
     pytest.mark.e2e,
@@ -57,14 +64,25 @@ class Told:
         return text
 
 
-async def played(story: Story, images: Images, deploy: Deploy = by_pulumi) -> Told:
+async def nothing(bed: Bed) -> None:
+    """No more than the story."""
+
+
+async def played(
+    story: Story,
+    images: Images,
+    deploy: Deploy = by_pulumi,
+    then: Callable[[Bed], Awaitable[None]] = nothing,
+) -> Told:
     async with deployed_cluster(story, images, deploy) as cluster:
         bed = cluster.nodes[0].bed
         for step in story.steps:
             await perform(bed, step)
         limited = await limits(bed)
+        outputs = {command: await show(bed, command) for command in (*story.commands, *story.inside)}
+        await then(bed)
         return Told(
-            {command: await show(bed, command) for command in (*story.commands, *story.inside)},
+            outputs,
             await bed.api.items("/api/v1/namespaces/kube-system/pods"),
             str(limited),
             str(await pod_events(bed)),
@@ -100,8 +118,23 @@ async def test_s0_three_notebooks_share_one_gpu_and_the_fourth_has_a_reason(imag
     assert [(row["limitBytes"], row["usedBytes"]) for row in reported.held] == [(4308 << 20, 0)] * 3
 
 
+async def watched(bed: Bed) -> None:
+    """Prometheus shows what the tutorial on monitoring has."""
+    pods = await bed.api.items(
+        "/api/v1/namespaces/kube-system/pods", labelSelector=f"component={EXPORTER_NAME}"
+    )
+    targets = {"exporters": [f"{pod['status']['podIP']}:{EXPORTER_PORT}" for pod in pods]}
+    prometheus = await start_prometheus(bed, targets, FILES)
+    ratio = "count(pod:gpushare_memory_utilization:ratio) == 3"
+    await until(lambda: prometheus.ask(ratio), "the rules to have recorded three pods", 30)
+    tools = f"{program('promtool').parent}:{os.environ['PATH']}"
+    with patch.dict(os.environ, PROMETHEUS=prometheus.url, PATH=tools):
+        await follow(bed, "docs/tutorials/monitor.md")
+
+
+@pytest.mark.needs("prometheus", "promtool")
 async def test_s2_without_pulumi_each_program_gets_its_memory_and_no_more(images: Images) -> None:
-    reported = await played(isolation(images.references["samples"]), images, by_kubectl)
+    reported = await played(isolation(images.references["samples"]), images, by_kubectl, watched)
     assert reported.limits.count("4301 MiB") == 3
     assert "12/15 (80%)" in reported.outputs["kubectl inspect cgpu"]
     assert "ALIYUN_COM_GPU_MEM_CONTAINER=4" in reported.output("env")
