@@ -162,7 +162,7 @@ class Lab:
     def _layout(self, name: str) -> wiring.HostLayout:
         group = self._group(name)
         return wiring.HostLayout(
-            name, self._taken.data / name, cgroups.programs(group), cgroups.nested(group)
+            name, self._taken.data / name, cgroups.programs(group), cgroups.divisible(group)
         )
 
     def _group(self, name: str) -> str:

@@ -33,8 +33,8 @@ class HostLayout:
     folder: Path
     programs: str
     """Glob pattern of the files that move a process into its cgroups."""
-    nested: Path | None = None
-    """In cgroup v2, the file that moves systemd-nspawn into a cgroup that it divides for the host."""
+    group: Path | None = None
+    """In cgroup v2, its cgroup. At each boot, systemd-nspawn gets a new one in it, which it divides."""
 
     @property
     def disk(self) -> Path:
@@ -135,14 +135,15 @@ trap : TERM
 code={_REBOOT}
 while [ $code = {_REBOOT} ]; do
     code=0
-    {_nested(layout, nspawn)} || code=$?
+    {_apart(layout, nspawn)} || code=$?
 done
 exit $code
 """
 
 
-def _nested(layout: HostLayout, command: str) -> str:
+def _apart(layout: HostLayout, command: str) -> str:
     """Return the command that runs systemd-nspawn where it may create cgroups with controllers."""
-    if layout.nested is None:
+    if layout.group is None:
         return command
-    return shlex.join(["/bin/sh", "-ec", f"echo $$ >{shlex.quote(str(layout.nested))}; exec {command}"])
+    new = f"group=$(mktemp --directory {shlex.quote(str(layout.group))}/boot.XXXXXX)"
+    return shlex.join(["/bin/sh", "-ec", f'{new}; echo $$ >"$group/cgroup.procs"; exec {command}'])

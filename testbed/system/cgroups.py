@@ -17,8 +17,6 @@ from testbed.errors import TestbedError
 ROOT = Path("/sys/fs/cgroup")
 PROGRAMS = "programs"
 """The child, in cgroup v2, with the programs of a machine."""
-NESTED = "nested"
-"""The child, in cgroup v2, of a container manager on a machine, which divides it."""
 REQUIRED = ("cpu", "memory", "pids")
 """Controllers of cgroup v2 that a kubelet requires."""
 _USED = (*REQUIRED, "cpuset", "hugetlb", "io")
@@ -67,17 +65,16 @@ def programs(name: str, root: Path = ROOT) -> str:
     return top(f"{name}/{PROGRAMS}" if is_unified(root) else name, root)
 
 
-def nested(name: str, root: Path = ROOT) -> Path | None:
-    """Return, for cgroup v2, the file that moves a container manager into a cgroup that it may divide."""
-    return root / name / NESTED / "cgroup.procs" if is_unified(root) else None
+def divisible(name: str, root: Path = ROOT) -> Path | None:
+    """Return, for cgroup v2, the cgroup in which others can be created with controllers."""
+    return root / name if is_unified(root) else None
 
 
 def create(name: str, root: Path = ROOT) -> None:
     """Create the cgroup ``name`` in every hierarchy, ready for processes."""
     if is_unified(root):
         _enable(root)
-        for child in (PROGRAMS, NESTED):
-            (root / name / child).mkdir(parents=True, exist_ok=True)
+        (root / name / PROGRAMS).mkdir(parents=True, exist_ok=True)
         return
     for hierarchy in hierarchies(root):
         group = hierarchy / name

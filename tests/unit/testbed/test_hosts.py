@@ -43,13 +43,12 @@ def test_only_hosts_with_containers_have_what_they_need(*, containers: bool) -> 
     assert ("--bind=/lab/a/images:/var/lib/containerd" in script) is containers
 
 
-def test_on_cgroup_v2_a_host_is_in_a_cgroup_without_other_processes() -> None:
-    layout = HostLayout(
-        "a", Path("/lab/a"), "/cgroups/a/programs/cgroup.procs", Path("/cgroups/a/nested/procs")
-    )
-    script = wiring.first_process(layout, Path("/base"), {})
-    (line,) = [each for each in script.splitlines() if "systemd-nspawn --quiet" in each]
-    assert line.strip().startswith("/bin/sh -ec 'echo $$ >/cgroups/a/nested/procs; exec systemd-nspawn ")
+def test_on_cgroup_v2_each_boot_of_a_host_has_a_new_cgroup() -> None:
+    layout = HostLayout("a", Path("/lab/a"), "/cgroups/a/programs/cgroup.procs", Path("/cgroups/a"))
+    lines = wiring.first_process(layout, Path("/base"), {}).splitlines()
+    (line,) = [each.strip() for each in lines if "systemd-nspawn --quiet" in each]
+    new = "group=$(mktemp --directory /cgroups/a/boot.XXXXXX)"
+    assert line.startswith(f'/bin/sh -ec \'{new}; echo $$ >"$group/cgroup.procs"; exec systemd-nspawn ')
 
 
 def test_a_connected_machine_reaches_the_hosts_at_their_own_addresses_only() -> None:

@@ -180,7 +180,7 @@ def test_in_cgroup_v1_programs_are_in_the_cgroup_of_the_machine(tmp_path: Path) 
     cgroups.create("bed.a", tmp_path)
     assert cgroups.top("bed.a", tmp_path) == cgroups.programs("bed.a", tmp_path)
     assert (tmp_path / "cpu" / "bed.a").is_dir()
-    assert cgroups.nested("bed.a", tmp_path) is None
+    assert cgroups.divisible("bed.a", tmp_path) is None
 
 
 def test_the_root_of_a_machine_lacks_no_controller_that_the_kernel_has(tmp_path: Path) -> None:
