@@ -209,8 +209,7 @@ async def test_a_killed_installer_restarts_and_undoes_its_edit(
 ) -> None:
     await plane.deploy("present", REFUSED)
     await plane.until_down(NAMES[0])
-    killed = await plane.nodes[NAMES[0]].run_text(["pgrep", "-f", "gpushare scheduler-manifest"])
-    await plane.nodes[NAMES[0]].run_text(["kill", "-KILL", *killed.split()])
+    await plane.nodes[NAMES[0]].run_text(["pkill", "-KILL", "-f", "gpushare scheduler-manifest"])
     await plane.until_failed()
     assert plane.edited() == set()
     assert await plane.run_with_us() == dict.fromkeys(NAMES, False)
