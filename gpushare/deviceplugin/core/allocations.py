@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from gpushare.isolation.layout import IsolationMounts
-from gpushare.model.annotations import Shares, even_shares
+from gpushare.model.annotations import Shares, even_shares, known_shares
 from gpushare.model.cards import Card
 from gpushare.model.demand import Amount, Demand
 from gpushare.model.modes import Mode
@@ -149,7 +149,8 @@ def _shares(allocations: Allocations, uid: str) -> Shares:
 def book_of(allocations: Allocations, *, asking: str | None = None, claims: bool = True) -> Book:
     """The book of this node for one pod, without that pod's own allocations.
 
-    ``asking`` is the UID of that pod. ``claims`` is whether reservations of pods without an allocation count.
+    ``asking`` is the UID of that pod. ``claims`` is whether reservations of pods without an allocation count,
+    as far as they name GPUs of the node: the others get theirs by a later call.
     """
     # The extender decides at the bind which users may share a GPU.
     node = Node(allocations.node, allocations.cards, allocations.mode, allocations.placement, multi_user=True)
@@ -161,8 +162,11 @@ def _reservations(allocations: Allocations, asking: str | None, *, claims: bool)
     for uid, mine in allocations.by_pod.items():
         if uid != asking:
             yield from _reserved_by(allocations, uid, mine[0].pod)
+    indices = {card.index for card in allocations.cards}
     for uid, gpu_pod in allocations.gpu_pods.items() if claims else ():
-        if uid != asking and uid not in allocations.by_pod and gpu_pod.demand and gpu_pod.claim:
+        if uid == asking or uid in allocations.by_pod or not gpu_pod.demand:
+            continue
+        if known_shares(gpu_pod.demand, gpu_pod.claim, None, indices):
             yield Reservation(uid, gpu_pod.pod.full_name, gpu_pod.demand, gpu_pod.claim)
 
 

@@ -30,7 +30,7 @@ async def test_pods_with_invalid_annotations_get_a_gpu_with_enough_free_units(
             found = pod(name, container(5), nodeName="faulty")
             found["metadata"]["annotations"] = annotations
             await gpus.bed.create_pods([found])
-            # One by one: until a pod whose GPU is unknown has its allocation, it counts on every GPU.
+        for name in odd:
             await running(gpus.bed, name)
     await until_agreed(node, gpus.extender)
 

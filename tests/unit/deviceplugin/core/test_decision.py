@@ -86,6 +86,11 @@ def test_a_reservation_on_an_unknown_gpu_is_ignored() -> None:
     assert allocated(with_gpu_pods(allocations(14), gpu_pod("a", 4, card=7)), 4).cards == (("GPU-0", 4),)
 
 
+def test_a_waiting_pod_whose_annotations_name_no_gpu_of_the_node_reserves_nothing() -> None:
+    node = with_gpu_pods(allocations(14), gpu_pod("waiting", 12, card=7), gpu_pod("b", 4))
+    assert allocated(node, 4).cards == (("GPU-0", 4),)
+
+
 def test_several_gpus_have_equal_units() -> None:
     node = with_gpu_pods(allocations(14, 14, 14), gpu_pod("a", demand(8, cards=2), card=(0, 2)))
     assert allocated(node, 8).cards == (("GPU-0", 4), ("GPU-2", 4))
