@@ -332,7 +332,8 @@ class Stack(ClusterSettings):
     context: str = ""
     """Context of the kubeconfig; required if it has several."""
     cluster_uid: str = ""
-    """UID of the namespace kube-system. If set, nothing is changed in any other cluster."""
+    """UID of the cluster, as ``kubectl get namespace kube-system -o jsonpath={.metadata.uid}`` prints it. If
+    set, nothing is changed in any other cluster."""
     adopt: bool = False
     """Whether to take over existing objects with these names, such as an installation from the YAML of the
     ACK documentation; else they are an error. While true, nothing is deleted in the cluster."""

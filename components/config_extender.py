@@ -46,7 +46,7 @@ class Webhook:
     """CA certificates in PEM, with which the API server verifies the webhook."""
     inject_ca_from: str = ""
     """Certificate of cert-manager, ``namespace/name``, whose CA certificates it writes instead of
-    ``ca_bundle``."""
+    ``caBundle``."""
     replicas: int = 2
     """Number of pods. Without one, new pods keep the default scheduler."""
     cpu: str = "100m"

@@ -86,7 +86,7 @@ class MetricsApi:
     """CA certificates in PEM, with which the API server verifies the metrics API."""
     inject_ca_from: str = ""
     """Certificate of cert-manager, ``namespace/name``, whose CA certificates it writes instead of
-    ``ca_bundle``."""
+    ``caBundle``."""
     image: str = ""
     """Image with digest; default: ``metrics-api`` of ``images``."""
     replicas: int = 1

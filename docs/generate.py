@@ -3,23 +3,15 @@
 ``make reference`` writes them, and a test compares the committed pages with them.
 """
 
-import ast
-import inspect
-import json
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 from copy import copy
-from dataclasses import MISSING, Field, fields, is_dataclass
-from enum import StrEnum
 from functools import partial
-from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import click
 
 from components import config
-from components.decode import spelled
 from components.manifests import certificates as certificates_manifests
 from components.manifests import device_plugin as agent_manifests
 from components.manifests import exporter as exporter_manifests
@@ -29,7 +21,7 @@ from components.manifests import metrics_api as metrics_api_manifests
 from components.manifests import prometheus as prometheus_manifests
 from components.manifests import viewers as viewers_manifests
 from components.manifests.parts import Object
-from docs import metrics_page, names
+from docs import configuration_page, metrics_page, names
 from gpushare import contract
 from gpushare.__main__ import command as program
 from gpushare.cli.main import TOOLS, plugin
@@ -41,25 +33,6 @@ from gpushare.metricsapi.main import command as metrics_api
 from gpushare.monitoring.alerts import ALERTS
 from gpushare.monitoring.rules import RULES
 
-SECTIONS: Mapping[str, type[Any]] = {
-    "A stack": config.Stack,
-    "`extender`": config.Extender,
-    "`tolerations`, each": config.Toleration,
-    "`extender.scheduler`": config.Scheduler,
-    "`extender.scheduler.webhook`": config.Webhook,
-    "`devicePlugins`, each": config.DevicePlugin,
-    "`nodePools`, each": config.NodePool,
-    "`installer`": config.Installer,
-    "`isolation`": config.Isolation,
-    "`mps`": config.Mps,
-    "`monitoring`": config.Monitoring,
-    "`monitoring.exporter`": config.Exporter,
-    "`monitoring.metricsApi`": config.MetricsApi,
-    "`monitoring.prometheus`": config.Prometheus,
-    "`tenants`, each": config.Tenant,
-    "`networkPolicies`": config.NetworkPolicies,
-    "`kubeconfigFrom`": config.Elsewhere,
-}
 REFERENCE = Path(__file__).parent / "reference"
 DAEMONS = ("extender", "device-plugin", "exporter", "metrics-api")
 """Commands with a page of their flags."""
@@ -221,50 +194,8 @@ def _explained(option: click.Option) -> tuple[str, str]:
     return str(option.default) if isinstance(option.default, str | int | float | Path) else "", meaning
 
 
-def configuration() -> str:
-    """Every key of a stack's configuration, with its default."""
-    lines = ["# Configuration of a stack", "", "Keys of `Pulumi.<stack>.yaml`, after `gpushare:`. Examples:"]
-    lines[-1] += " `Pulumi.example.yaml`, and [the quick start](../how-to/deploy.md#quick-start)."
-    for title, kind in SECTIONS.items():
-        lines += ["", f"## {title}", "", inspect.cleandoc(kind.__doc__ or "").replace("``", "`"), ""]
-        lines += ["| key | default | meaning |", "|---|---|---|"]
-        texts = _docstrings(kind)
-        for each in fields(kind):
-            meaning = texts[each.name].replace("``", "`").replace("|", "\\|")
-            lines.append(f"| `{spelled(each.name)}` | {_default(each)} | {meaning} |")
-    return "\n".join(lines) + "\n"
-
-
-def _docstrings(kind: type[Any]) -> dict[str, str]:
-    """The docstring of each field, including fields of base classes."""
-    found: dict[str, str] = {}
-    for part in reversed(kind.__mro__[:-1]):
-        body = ast.parse(inspect.getsource(part)).body[0].body  # type: ignore[attr-defined]
-        for field, text in pairwise(body):
-            if isinstance(field, ast.AnnAssign) and isinstance(text, ast.Expr):
-                found[ast.unparse(field.target)] = " ".join(ast.literal_eval(text.value).split())
-    return found
-
-
-def _default(each: Field[Any]) -> str:
-    if each.default is MISSING and each.default_factory is MISSING:
-        return "required"
-    value = each.default if each.default_factory is MISSING else each.default_factory()
-    if value in (None, "", ()) or is_dataclass(value):
-        return ""
-    plain = dict(value) if isinstance(value, Mapping) else value
-    shown = plain if isinstance(plain, StrEnum) else json.dumps(plain, default=_non_empty)
-    return f"`{shown}`" if plain != {} else ""
-
-
-def _non_empty(value: Any) -> dict[str, Any]:
-    """The fields of a record that have a value."""
-    named = {spelled(each.name): getattr(value, each.name) for each in fields(value)}
-    return {name: each for name, each in named.items() if each}
-
-
 PAGES: Mapping[str, Callable[[], str]] = {
-    "configuration.md": configuration,
+    "configuration.md": configuration_page.page,
     "labels.md": names.page,
     "names.md": other_names,
     "metrics.md": metrics_page.page,

@@ -8,6 +8,7 @@ FOLDER = ROOT / "tests" / "components"
 STACKS = {
     "example": ROOT / "Pulumi.example.yaml",
     "sidecar": FOLDER / "stacks" / "sidecar.yaml",
+    "managed": FOLDER / "stacks" / "managed.yaml",
     "installer": FOLDER / "stacks" / "installer.yaml",
     "everything": FOLDER / "stacks" / "everything.yaml",
 }
