@@ -163,6 +163,10 @@ bench-device-plugin: packages setup ## Measure Allocate latency, start, memory a
 bench-isolation: packages setup ## Measure the overhead of the preloaded library, and the compute shares that it enforces
 	@$(BIN)/python -m tests.bench.isolation
 
+.PHONY: bench-placement
+bench-placement: setup ## Simulate how many pods a cluster refuses, and how many GPUs stay empty, by placement policy
+	@$(BIN)/python -m tests.bench.placement
+
 .PHONY: bench-exporter
 bench-exporter: packages setup ## Measure scrape time, memory and cost of the exporter
 	@$(BIN)/python -m tests.bench.exporter
