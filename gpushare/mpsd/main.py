@@ -10,19 +10,19 @@ from gpushare.contract import MPS_PORT, MPS_STATE, SHM
 from gpushare.mpsd.settings import MpsSettings
 from gpushare.runtime.flags import SECONDS, daemon_options, run_daemon
 
-_PATH: Final = click.Path(path_type=Path)
+_FOLDER: Final = click.Path(file_okay=False, path_type=Path)
 
 
 @click.command("mps", context_settings={"show_default": True, "help_option_names": ["-h", "--help"]})
 @click.option(
     "--state",
-    type=_PATH,
+    type=_FOLDER,
     default=Path(MPS_STATE),
     help="Directory for the pipes and logs of the control daemons.",
 )
 @click.option(
     "--shm",
-    type=_PATH,
+    type=_FOLDER,
     default=Path(SHM),
     help="Directory of the shared memory of control daemons and programs.",
 )

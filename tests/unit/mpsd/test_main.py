@@ -1,5 +1,6 @@
 from pathlib import Path
 
+import pytest
 from click.testing import CliRunner
 
 from gpushare.mpsd.main import command, settings_of
@@ -32,3 +33,11 @@ def test_an_interval_of_zero_is_refused() -> None:
     result = CliRunner().invoke(command, ["--interval-seconds=0"])
     assert result.exit_code == 2
     assert "--interval-seconds" in result.output
+
+
+@pytest.mark.parametrize("flag", ["--state", "--shm"])
+def test_a_file_in_place_of_a_directory_is_refused_by_name(flag: str, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    done = CliRunner().invoke(command, [flag, str(tmp_path / "file")])
+    assert done.exit_code == 2
+    assert f"'{flag}': Directory '{tmp_path}/file' is a file" in done.output
