@@ -7,6 +7,7 @@ Prints a summary of results, times and skipped checks. ``testbed.hosts`` has the
 import argparse
 import os
 import re
+import signal
 import subprocess
 import sys
 import tempfile
@@ -72,6 +73,7 @@ def main() -> None:
     parser.add_argument("--at-once", type=int, choices=range(1, 9), default=2, help="scenarios side by side")
     options = parser.parse_args()
     chosen = runs(options.scenario)
+    interrupt_on_termination()
     try:
         needs.look()
     except TestbedError as error:
@@ -89,6 +91,11 @@ def main() -> None:
         for each in outcomes
     )
     sys.exit(not all(accepted(each, required=bool(os.environ.get(_REQUIRE_ALL))) for each in outcomes))
+
+
+def interrupt_on_termination() -> None:
+    """Handle SIGTERM as an interrupt of this process group, in which molecule runs: its hosts are removed."""
+    signal.signal(signal.SIGTERM, lambda *_: os.killpg(0, signal.SIGINT))
 
 
 def runs(names: Sequence[str]) -> list[Run]:
