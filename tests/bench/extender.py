@@ -78,6 +78,8 @@ def main(**flags: Any) -> None:
 
 def _measure(flags: Mapping[str, Any]) -> None:
     rounds = flags["rounds"]
+    if flags["rival_prefix"] != EXTENDER_PREFIX and not flags["rival"]:
+        raise click.UsageError("--rival-prefix is for another extender: name its command with --rival")
     rival = Rival(flags["rival"], flags["rival_prefix"]) if flags["rival"] else None
     if rival:
         click.echo(f"rival: `{rival.command}`")
