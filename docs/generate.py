@@ -116,14 +116,25 @@ def _right(kind: str, rule: Object) -> str:
 
 def rules() -> str:
     """Every recording rule and every alert."""
-    lines = ["# Rules and alerts", "", "## Recording rules", "", "| series | meaning |", "|---|---|"]
-    lines += [f"| `{rule}` | {rule.help} |" for rule in RULES]
+    lines = [
+        "# Rules and alerts",
+        "",
+        "## Recording rules",
+        "",
+        "| series | meaning | query |",
+        "|---|---|---|",
+    ]
+    lines += [f"| `{rule}` | {rule.help} | `{_on_one_line(rule.expr)}` |" for rule in RULES]
     lines += ["", "## Alerts", "", "| alert | severity | after | query |", "|---|---|---|---|"]
     for alert in ALERTS:
-        query = " ".join(alert.expr.split())
         link = f"[{alert.name}](../how-to/runbooks.md#{alert.name.lower()})"
-        lines.append(f"| {link} | {alert.severity} | {alert.lasts} | `{query}` |")
+        lines.append(f"| {link} | {alert.severity} | {alert.lasts} | `{_on_one_line(alert.expr)}` |")
     return "\n".join(lines) + "\n"
+
+
+def _on_one_line(query: str) -> str:
+    """A query in a cell of a table."""
+    return " ".join(query.split()).replace("|", "\\|")
 
 
 def flags(name: str, command: click.Command) -> str:
