@@ -118,6 +118,18 @@ def rate_bars(throughput: str, rivals: str) -> list[Bar]:
     return ours + others
 
 
+def refused_bars(placement: str) -> list[Bar]:
+    """Return the percentage of refused pods of each policy at the highest load."""
+    rows = table(placement, "load", "policy", "pods refused")
+    highest = max(rows, key=lambda row: number(row["load"]))["load"]
+    return [
+        Bar(row["policy"], value, f"{value:g} %", OTHERS if "random" in row["policy"] else OURS)
+        for row in rows
+        if row["load"] == highest
+        for value in [number(row["pods refused"])]
+    ]
+
+
 def memory_bars(large: str, pages: Mapping[str, str]) -> list[Bar]:
     """Return the resident memory of each service, from the raw output of the extender and the other pages."""
     row = table(large, "nodes", "resident")[0]
@@ -212,6 +224,9 @@ def plots() -> dict[str, str]:
         ),
         "rates.svg": bar_plot(
             "Pods per second", rate_bars(newest("arm", "pods/s, each round", "median"), rivals)
+        ),
+        "placement.svg": bar_plot(
+            "Refused pods by placement policy", refused_bars(newest("load", "policy", "pods refused"))
         ),
         "memory.svg": bar_plot("Resident memory", memory_bars(large, pages)),
     }
