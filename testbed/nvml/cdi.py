@@ -7,6 +7,9 @@ What does not belong here: installing the file on a node (``testbed.kubelets``).
 
 import json
 import platform
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final
 
 from gpushare.contract import CDI_KIND
@@ -19,22 +22,54 @@ _HARMLESS: Final = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/
 _LIBRARIES: Final = f"/usr/lib/{platform.machine()}-linux-gnu"
 
 
+@dataclass(frozen=True, slots=True)
+class LimitsHook:
+    """The hook of the toolkit that sets memory limits in the driver before a container starts.
+
+    ``program`` is the real nvidia-cdi-hook. It finds the library of the driver below ``driver_root``, and the
+    library finds its GPUs by ``state``. Paths are those on the node.
+    """
+
+    program: Path
+    driver_root: str
+    state: str
+
+    def edit(self, uuids: Sequence[str]) -> dict[str, Any]:
+        """Return the hook of a device with these GPUs."""
+        ids = [text for uuid in uuids for text in ("--gpu-id", uuid)]
+        root = ["--driver-root", self.driver_root]
+        return {
+            "hookName": "createRuntime",
+            "path": str(self.program),
+            "args": ["nvidia-cdi-hook", "apply-cuda-memory-limits", *root, *ids],
+            "env": [f"STUB_NVML={self.state}"],
+        }
+
+
 def device_node(index: int) -> str:
     """Return the device node of a GPU in a container."""
     return f"/dev/nvidia{index}"
 
 
-def specification(stub: NvmlStub, driver: cuda.CudaStub | None = None) -> str:
+def specification(
+    stub: NvmlStub, driver: cuda.CudaStub | None = None, limits: LimitsHook | None = None
+) -> str:
     """Return the text of the file: each GPU by UUID and by index, and all of them as "all".
 
     Without ``driver``, containers can read their GPUs, but not use them.
     """
     cards = stub.description.cards
     nodes = [{"path": device_node(i), "hostPath": _HARMLESS[i % len(_HARMLESS)]} for i in range(len(cards))]
+
+    def device(name: str, *indices: int) -> dict[str, Any]:
+        hooks = [limits.edit([cards[i].uuid for i in indices])] if limits else []
+        edits = {"deviceNodes": [nodes[i] for i in indices], **({"hooks": hooks} if hooks else {})}
+        return {"name": name, "containerEdits": edits}
+
     devices = [
-        *({"name": card.uuid, "containerEdits": {"deviceNodes": [nodes[i]]}} for i, card in enumerate(cards)),
-        *({"name": str(i), "containerEdits": {"deviceNodes": [node]}} for i, node in enumerate(nodes)),
-        {"name": "all", "containerEdits": {"deviceNodes": nodes}},
+        *(device(card.uuid, i) for i, card in enumerate(cards)),
+        *(device(str(i), i) for i in range(len(cards))),
+        device("all", *range(len(cards))),
     ]
     mounts = [
         _mount(str(stub.library.resolve()), f"{_LIBRARIES}/{stub.library.name}"),

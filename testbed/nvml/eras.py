@@ -15,6 +15,7 @@ stub implements. Sources, each a header that NVIDIA published with a CUDA releas
     510     11.6  NVIDIA/go-nvml v0.11.6-0
     535     12.2  package nvidia-nvml-dev-cu12 12.2.140
     580     13.0  package nvidia-nvml-dev 13.0.87
+    615     13.4  package nvidia-nvml-dev 13.4.92
     ======  ====  ==========================================================
 
 Headers between these were not checked: a function is listed at the first of these headers that has it.
@@ -59,6 +60,7 @@ ERAS: Final[Mapping[int, Era]] = {
     470: Era("470.256.02", 11040),
     535: Era("535.161.08", 12020),
     580: Era("580.65.06", 13000),
+    615: Era("615.71.09", 13040),
 }
 """The simulated driver releases, by branch."""
 NEWEST: Final = max(ERAS)
@@ -161,6 +163,10 @@ FIRST_IN: Final[Mapping[int, tuple[str, ...]]] = {
         "nvmlDeviceGetNumaNodeId",
         "nvmlDeviceGetProcessesUtilizationInfo",
         "nvmlDeviceGetTemperatureV",
+    ),
+    615: (
+        "nvmlDeviceGetMemoryLimits_v1",
+        "nvmlDeviceSetMemoryLimits_v1",
     ),
 }
 

@@ -40,6 +40,7 @@ from tests.fixtures.uml_nodes import (
     add_uml_gpu_node,
     cgroup_of,
     counted,
+    memory_limits,
     pid_of,
     record_of,
     region_of,
@@ -57,6 +58,8 @@ pytestmark = [
 UNITS = 15
 START_S = 60
 HOLDER = "holder"
+LIMITS_MIB = {"REQUEST": "1024", "LIMIT": "3226"}
+"""Soft and hard limit, which drivers hold from branch 615 on."""
 HELD_MIB = 3072 + CONTEXT_MIB
 USED = "DCGM_CUSTOM_PROCESS_MEM_USED"
 COUNTED = "gpushare_container_memory_counted_bytes"
@@ -226,6 +229,16 @@ async def test_the_library_holds_the_limit_of_a_pod(bed: Bed, node: UmlGpuNode, 
     assert code == "1"
     use = (await region_of(node, holder)).cards[0]
     assert (use.limit, use.refusals) == (4301 * MIB, 1)
+
+
+async def test_the_toolkit_sets_the_limits_of_a_pod_in_the_driver_before_it_starts(
+    bed: Bed, node: UmlGpuNode
+) -> None:
+    env = [{"name": f"NVIDIA_GPU_MEMORY_{name}", "value": mib} for name, mib in LIMITS_MIB.items()]
+    found = await start(bed, "driver-held", container(3, env=env))
+    limits = await memory_limits(node)
+    assert limits == {str(await cgroup_of(node, found)): (1024 * MIB, 3226 * MIB)}
+    await remove(bed, "driver-held")
 
 
 async def test_the_exporter_joins_processes_to_their_containers(node: UmlGpuNode, holder: Object) -> None:

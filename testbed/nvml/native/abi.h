@@ -1,5 +1,5 @@
 /* The binary interface of NVML that callers see: result codes and the layout of structures.
-   Facts taken from NVIDIA's nvml.h of CUDA 10.1, 11.0, 11.4, 11.6, 12.2 and 13.0; names are our own. */
+   Facts taken from NVIDIA's nvml.h of CUDA 10.1, 11.0, 11.4, 11.6, 12.2, 13.0 and 13.4; names are our own. */
 #ifndef STUB_NVML_ABI_H
 #define STUB_NVML_ABI_H
 
@@ -15,11 +15,13 @@ enum result {
     UNINITIALIZED = 1,
     INVALID_ARGUMENT = 2,
     NOT_SUPPORTED = 3,
+    NO_PERMISSION = 4,
     NOT_FOUND = 6,
     INSUFFICIENT_SIZE = 7,
     DRIVER_NOT_LOADED = 9,
     TIMED_OUT = 10,
     GPU_IS_LOST = 15,
+    OPERATING_SYSTEM = 17,
     LIB_RM_VERSION_MISMATCH = 18,
     VERSION_MISMATCH = 25,
     UNKNOWN = 999,
@@ -29,6 +31,7 @@ enum result {
 #define VALUE_U64 3
 #define NO_INSTANCE 0xFFFFFFFFu
 #define EVENT_XID 0x8ULL
+#define NO_LIMIT (~0ULL)
 
 /* The first field of a versioned structure contains its size and version. */
 #define VERSION_OF(type, version) ((u32)(sizeof(type) | ((version) << 24)))
@@ -44,6 +47,17 @@ struct memory_v2 {
 
 struct bar1_memory {
     u64 total, free, used;
+};
+
+/* Bytes; `name` is the folder of a cgroup. */
+struct set_memory_limits_v1 {
+    const char *name;
+    u64 soft, hard;
+};
+
+struct get_memory_limits_v1 {
+    const char *name;
+    u64 soft, hard, used;
 };
 
 struct utilization {

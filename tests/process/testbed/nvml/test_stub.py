@@ -10,7 +10,7 @@ import pytest
 
 from gpushare.errors import ConfigError
 from testbed.nvml import ERAS, Card, NvmlStub, Pair, Process, card
-from tests.fixtures.nvml import in_child, load, needs_compiler
+from tests.fixtures.nvml import in_child, load, memory_limits, needs_compiler
 
 pytestmark = needs_compiler
 
@@ -19,7 +19,7 @@ MIB = 1024 * 1024
 
 @pytest.fixture
 def stub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[NvmlStub]:
-    """A T4 and an A100 of driver 580, open in this process."""
+    """A T4 and an A100 of the newest driver, open in this process."""
     made = load(NvmlStub(tmp_path, cards=[card("T4"), card("A100-40G")]), monkeypatch)
     pynvml.nvmlInit()
     yield made
@@ -173,3 +173,39 @@ def test_uuids_differ_by_folder(tmp_path: Path) -> None:
     here, there = NvmlStub(tmp_path / "a", cards=cards), NvmlStub(tmp_path / "b", cards=cards)
     assert len({stub.uuid(index) for stub in (here, there) for index in range(2)}) == 4
     assert NvmlStub(tmp_path / "a", cards=cards).uuid(0) == here.uuid(0)
+
+
+def test_the_memory_limits_of_a_cgroup_are_those_that_were_set_last(stub: NvmlStub, tmp_path: Path) -> None:
+    group = tmp_path / "group"
+    group.mkdir()
+    (group / "cgroup.procs").touch()
+    with pytest.raises(pynvml.NVMLError_NotFound):
+        limits_of(group)
+    set_limits(group, 1024 * MIB, 4301 * MIB)
+    set_limits(group, 0, 2048 * MIB)
+    assert limits_of(group) == (0, 2048 * MIB)
+    set_limits(group, 0, pynvml.NVML_DEVICE_MEMORY_LIMIT_MAX)
+    with pytest.raises(pynvml.NVMLError_NotFound):
+        limits_of(group)
+    assert memory_limits(stub) == {str(group): (0, pynvml.NVML_DEVICE_MEMORY_LIMIT_MAX)}
+
+
+@pytest.mark.usefixtures("stub")
+def test_limits_that_the_gpu_cannot_hold_and_folders_without_processes_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(pynvml.NVMLError_InvalidArgument):
+        set_limits(tmp_path, 2 * MIB, MIB)
+    with pytest.raises(pynvml.NVMLError_InvalidArgument):
+        set_limits(tmp_path, 0, 15361 * MIB)
+    with pytest.raises(pynvml.NVMLError_OperatingSystem):
+        set_limits(tmp_path, 0, MIB)
+
+
+def set_limits(group: Path, soft: int, hard: int) -> None:
+    limits = pynvml.c_nvmlSetMemoryLimits_v1_t(str(group).encode(), soft, hard)
+    pynvml.nvmlDeviceSetMemoryLimits_v1(handle(), limits)
+
+
+def limits_of(group: Path) -> tuple[int, int]:
+    limits = pynvml.c_nvmlGetMemoryLimits_v1_t(str(group).encode())
+    pynvml.nvmlDeviceGetMemoryLimits_v1(handle(), limits)
+    return limits.softLimit, limits.hardLimit
