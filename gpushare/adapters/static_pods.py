@@ -1,4 +1,4 @@
-"""Observable state of a static pod on its host: processes, health URLs, last log lines.
+"""Observable state of a static pod on its host: processes, health URLs, starts, last log lines.
 
 Waiting and the manifest (``kubescheduler.static_pod``, ``kubescheduler.health``) do not belong here.
 """
@@ -67,6 +67,16 @@ def problem_of(url: str, tls: ssl.SSLContext, *, timeout_s: float, server_name: 
     finally:
         connection.close()
     return "" if status == HTTPStatus.OK else f"{url}: HTTP {status}"
+
+
+def starts(pods: Path, pod: str) -> dict[str, int]:
+    """Return how often the containers of a static pod were started, by the folder of their logs.
+
+    The kubelet numbers the logs in a folder by start, from 0. A changed pod has new folders. For ``pods`` and
+    ``pod`` see ``last_log_lines``.
+    """
+    numbered = [each for each in pods.glob(f"{pod}-*/*/*.log") if each.stem.isdigit()]
+    return {str(log.parent): int(log.stem) + 1 for log in sorted(numbered, key=lambda each: int(each.stem))}
 
 
 def last_log_lines(pods: Path, pod: str) -> list[str]:

@@ -15,7 +15,7 @@ from typing import Final
 import click
 
 from gpushare.adapters.files import read_file, remove_file, replace_file
-from gpushare.adapters.static_pods import last_log_lines, problem_of, processes, unverified
+from gpushare.adapters.static_pods import last_log_lines, problem_of, processes, starts, unverified
 from gpushare.errors import ConfigError, cause_of
 from gpushare.kubescheduler.health import health_urls
 from gpushare.kubescheduler.journal import Files, Journal, journal_text
@@ -31,6 +31,8 @@ _POLL_S: Final = 0.5
 _ANSWER_S: Final = 5.0
 _EXTENDER_AFTER_S: Final = 30.0
 """Upper limit, for an extender that answered before the edit."""
+_GIVE_UP: Final = 3
+"""Starts after which a scheduler that does not run is given up: the kubelet waits 10 s before the third."""
 
 NOTHING: Final[Mapping[str, bytes]] = MappingProxyType({})
 
@@ -101,8 +103,9 @@ def perform(edit: PendingEdit, probe: Probe | None, timeouts: EditTimeouts) -> N
     _check_extender(edit, probe, timeouts)
     if edit.keep:
         _check_scheduler(edit, timeouts)
+    started = _count_starts(edit)
     try:
-        _verify(edit, _write(edit), probe, timeouts)
+        _verify(edit, _write(edit), probe, timeouts, started)
     except BaseException as error:
         _undo(edit, error, timeouts)
         raise
@@ -167,13 +170,28 @@ def _write(edit: PendingEdit) -> frozenset[str]:
     return replaced if _replace(node, node.manifest, after.manifest, mode) else frozenset()
 
 
-def _verify(edit: PendingEdit, replaced: frozenset[str], probe: Probe | None, timeouts: EditTimeouts) -> None:
+def _count_starts(edit: PendingEdit) -> Callable[[], int]:
+    """Returns a function that counts the starts of the scheduler from now on."""
+    logs, pod = edit.node.at(_LOGS), _pod_of(edit)
+    earlier = starts(logs, pod)
+    return lambda: max((count - earlier.get(each, 0) for each, count in starts(logs, pod).items()), default=0)
+
+
+def _verify(
+    edit: PendingEdit,
+    replaced: frozenset[str],
+    probe: Probe | None,
+    timeouts: EditTimeouts,
+    started: Callable[[], int],
+) -> None:
     """Waits until a scheduler of the new manifest is healthy and the extender answers. Raises ConfigError."""
-    problem = _until_healthy(edit.after.manifest, replaced, timeouts.healthy_s, timeouts.settle_s)
+    began = time.monotonic()
+    problem = _until_healthy(edit.after.manifest, replaced, timeouts.healthy_s, timeouts.settle_s, started)
     if problem:
-        log = _last_log_lines(edit)
+        log = last_log_lines(edit.node.at(_LOGS), _pod_of(edit))
         quoted = f"; its log: {' | '.join(log)}" if log else ""
-        raise ConfigError(f"{PROGRAM} is not healthy after {timeouts.healthy_s:.0f} s: {problem}{quoted}")
+        after = f"after {time.monotonic() - began:.0f} s"
+        raise ConfigError(f"{PROGRAM} is not healthy {after}: {problem}{quoted}")
     problem = _until_answered(probe, min(timeouts.extender_s, _EXTENDER_AFTER_S)) if probe else ""
     if problem:
         raise ConfigError(f"the extender does not answer this node ({problem})")
@@ -225,10 +243,17 @@ def _remove(node: NodeFiles, *paths: str, keep: str) -> None:
             click.echo(f"removed: {path}")
 
 
-def _until_healthy(manifest: str, replaced: frozenset[str], limit_s: float, settle_s: float) -> str:
+def _until_healthy(
+    manifest: str,
+    replaced: frozenset[str],
+    limit_s: float,
+    settle_s: float,
+    started: Callable[[], int] = int,
+) -> str:
     """Returns "" once one scheduler process was healthy for ``settle_s``, else the last problem.
 
-    Processes in ``replaced`` are ignored.
+    Processes in ``replaced`` are ignored. ``started`` counts the starts: a scheduler that ends each time is
+    given up early.
     """
     pod = parse(manifest, "the static pod")
     urls = health_urls(pod, PROGRAM)
@@ -240,6 +265,8 @@ def _until_healthy(manifest: str, replaced: frozenset[str], limit_s: float, sett
             healthy, since = frozenset() if problem else found, now
         if not problem and now - since >= settle_s:
             return ""
+        if not found and (ended := started()) >= _GIVE_UP:
+            return f"{problem}: it has ended {ended} times"
         if now >= end:
             return problem or f"it did not stay healthy for {settle_s:.0f} s without a restart"
         time.sleep(_POLL_S)
@@ -274,7 +301,7 @@ def _until_answered(probe: Probe, limit_s: float) -> str:
     return problem
 
 
-def _last_log_lines(edit: PendingEdit) -> list[str]:
+def _pod_of(edit: PendingEdit) -> str:
+    """The pod of the new manifest, as the kubelet names its logs."""
     metadata = parse(edit.after.manifest, "the static pod")["metadata"]
-    pod = f"{metadata.get('namespace', 'default')}_{metadata['name']}"
-    return last_log_lines(edit.node.at(_LOGS), pod)
+    return f"{metadata.get('namespace', 'default')}_{metadata['name']}"

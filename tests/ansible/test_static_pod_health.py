@@ -1,9 +1,13 @@
-"""The processes of a static pod in /proc, and the last lines of its log."""
+"""The processes of a static pod in /proc, its starts, and the last lines of its log."""
 
 import os
 from pathlib import Path
 
-from ansible_collections.gpushare.nodes.plugins.module_utils.static_pod_health import last_lines, processes
+from ansible_collections.gpushare.nodes.plugins.module_utils.static_pod_health import (
+    last_lines,
+    processes,
+    starts,
+)
 
 
 def process(proc: Path, pid: int, words: list[str], start: int, state: str = "S") -> None:
@@ -26,6 +30,14 @@ def test_zombies_and_processes_that_exit_meanwhile_are_skipped(tmp_path: Path) -
     process(tmp_path, 7, ["kube-scheduler"], 300, state="Z")
     (tmp_path / "8").mkdir()
     assert processes("kube-scheduler", proc=str(tmp_path)) == []
+
+
+def test_the_starts_of_a_pod_are_counted_by_the_numbers_of_its_logs(tmp_path: Path) -> None:
+    for name in ("pod_1/9.log", "pod_1/10.log", "pod_2/0.log"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+    assert starts(f"{tmp_path}/*/*.log") == {f"{tmp_path}/pod_1": 11, f"{tmp_path}/pod_2": 1}
+    assert starts(f"{tmp_path}/absent*") == {}
 
 
 def test_the_newest_log_is_returned_without_the_columns_of_the_runtime(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Processes of a static pod on the host, and the last lines of its log.
+"""Processes of a static pod on the host, its starts, and the last lines of its log.
 
 Runs on the target: standard library only, Python 2.7 to 3.x. What does not belong here: waiting and HTTP
 (the module static_pod_health).
@@ -32,6 +32,20 @@ def processes(program, argument="", proc="/proc"):
         if len(fields) > _START_TIME and fields[0] != "Z":
             found.append((int(fields[_START_TIME]), os.path.basename(folder)))
     return ["{0}@{1}".format(pid, start) for start, pid in sorted(found)]
+
+
+def starts(pattern):
+    """Return how often the pod was started, by the folder of its logs.
+
+    The kubelet numbers the logs in a folder by start, from 0. A changed pod has a new folder.
+    """
+    found = {}
+    for path in glob.glob(pattern):
+        folder, name = os.path.split(path)
+        number = name.partition(".")[0]
+        if number.isdigit():
+            found[folder] = max(found.get(folder, 0), int(number) + 1)
+    return found
 
 
 def last_lines(pattern):

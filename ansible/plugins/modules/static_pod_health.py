@@ -28,6 +28,11 @@ options:
     type: list
     elements: str
     default: []
+  started:
+    description:
+      - The RV(started) from before the change.
+      - A pod that has ended three times since then, and does not run, is not waited for any longer.
+    type: dict
   urls:
     description: Groups of URLs. One of each group must answer 200. Certificates are not verified.
     type: list
@@ -67,6 +72,10 @@ processes:
   returned: always
   type: list
   elements: str
+started:
+  description: How often the pod was started, by the folder of its logs.
+  returned: always
+  type: dict
 healthy:
   description: Whether the pod is healthy.
   returned: always
@@ -88,10 +97,16 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.common.text.converters import to_native
 from ansible.module_utils.urls import open_url
 
-from ansible_collections.gpushare.nodes.plugins.module_utils.static_pod_health import last_lines, processes
+from ansible_collections.gpushare.nodes.plugins.module_utils.static_pod_health import (
+    last_lines,
+    processes,
+    starts,
+)
 
 _POLL_S = 0.5
 _ANSWER_S = 5
+_GIVE_UP = 3
+"""Starts after which a pod that does not run is given up: the kubelet waits 10 s before the third."""
 
 
 def answer(url):
@@ -128,8 +143,19 @@ def check(params):
     return [], "no process {0}{1} is running".format(params["program"], wanted)
 
 
+def starts_since(params):
+    """Return how often the pod was started since the change; 0 without the starts from before."""
+    if params["started"] is None:
+        return 0
+    now = starts(params["logs"])
+    return max([count - int(params["started"].get(folder, 0)) for folder, count in now.items()] or [0])
+
+
 def wait(params):
-    """Return processes and problem after at most wait_s seconds, earlier if healthy for settle_s."""
+    """Return processes and problem after at most wait_s seconds.
+
+    Earlier if the pod was healthy for settle_s, or is given up.
+    """
     deadline = time.time() + params["wait_s"]
     healthy, since = [], 0.0
     while True:
@@ -139,6 +165,9 @@ def wait(params):
             healthy, since = ([] if problem else found), now
         elif now - since >= params["settle_s"]:
             return found, ""
+        ended = 0 if found else starts_since(params)
+        if ended >= _GIVE_UP:
+            return found, "{0}: it has ended {1} times".format(problem, ended)
         if now >= deadline:
             return found, problem or "it was not healthy for {0} s in a row".format(params["settle_s"])
         time.sleep(_POLL_S)
@@ -151,6 +180,7 @@ def main():
             program=dict(type="str", required=True),
             argument=dict(type="str", default=""),
             replaced=dict(type="list", elements="str", default=[]),
+            started=dict(type="dict"),
             urls=dict(type="list", elements="list", default=[]),
             wait_s=dict(type="int", default=0),
             settle_s=dict(type="int", default=5),
@@ -159,11 +189,15 @@ def main():
         supports_check_mode=True,
     )
     params = module.params
+    began = time.time()
     found, problem = wait(params) if params["wait_s"] else check(params)
     log = last_lines(params["logs"]) if problem else []
-    result = dict(processes=found, healthy=not problem, why=problem, log=log)
+    result = dict(
+        processes=found, started=starts(params["logs"]), healthy=not problem, why=problem, log=log
+    )
     if problem and params["wait_s"]:
-        message = "{0} is not healthy after {1} s: {2}".format(params["program"], params["wait_s"], problem)
+        after = int(time.time() - began)
+        message = "{0} is not healthy after {1} s: {2}".format(params["program"], after, problem)
         module.fail_json(msg=message, **result)
     module.exit_json(changed=False, **result)
 

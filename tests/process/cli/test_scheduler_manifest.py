@@ -343,6 +343,14 @@ def test_a_configuration_that_the_scheduler_rejects_is_undone_byte_for_byte(
     assert set(after) == {MANIFEST, BACKUP}
 
 
+def test_a_scheduler_that_ends_each_time_is_given_up_long_before_the_timeout(
+    untagged: ControlPlane,
+) -> None:
+    reported = untagged.fails("install", REFUSED, "--wait=300")
+    assert "it has ended 3 times" in reported
+    assert "kube-scheduler is healthy again" in reported
+
+
 def test_an_update_that_the_scheduler_rejects_restores_the_previous_configuration(
     untagged: ControlPlane,
 ) -> None:

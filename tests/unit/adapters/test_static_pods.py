@@ -4,7 +4,7 @@ from ssl import SSLContext
 
 import pytest
 
-from gpushare.adapters.static_pods import last_log_lines, problem_of, processes, unverified
+from gpushare.adapters.static_pods import last_log_lines, problem_of, processes, starts, unverified
 from testbed.system.ports import free_ports
 
 
@@ -41,6 +41,18 @@ def test_the_newest_log_counts_without_the_runtimes_columns(tmp_path: Path) -> N
     reported = last_log_lines(tmp_path, "kube-system_kube-scheduler")
     assert (len(reported), reported[-1]) == (5, "1.log line 19")
     assert last_log_lines(tmp_path, "kube-system_other") == []
+
+
+def test_the_starts_of_a_pod_are_counted_by_the_numbers_of_its_logs(tmp_path: Path) -> None:
+    for name in ("cp_1/kube-scheduler/9", "cp_1/kube-scheduler/10", "cp_2/kube-scheduler/0"):
+        file = tmp_path / f"kube-system_kube-scheduler-{name}.log"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.touch()
+    file.with_name("0.log.20260101-000000").touch()
+    found = starts(tmp_path, "kube-system_kube-scheduler")
+    folder = f"{tmp_path}/kube-system_kube-scheduler"
+    assert found == {f"{folder}-cp_1/kube-scheduler": 11, f"{folder}-cp_2/kube-scheduler": 1}
+    assert starts(tmp_path, "kube-system_other") == {}
 
 
 @pytest.fixture
