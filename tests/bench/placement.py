@@ -112,7 +112,7 @@ def simulate(policy: str, choice: Choice, nodes: int, pods: int, load: float, di
         scores = finished(score_steps(ledger, asked, names))
         fitting = {name: points for name, points in scores.items() if points}
         if fitting:
-            # Dice of their own: all policies see equal pods.
+            # Separate dice: all policies see equal pods.
             ledger = reserved(ledger, who, choice(fitting, random.Random(number)))
             heapq.heappush(ends, (now + lifetime, who.uid))
         if number < pods // 5:

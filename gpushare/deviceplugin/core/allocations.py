@@ -149,8 +149,8 @@ def _shares(allocations: Allocations, uid: str) -> Shares:
 def book_of(allocations: Allocations, *, asking: str | None = None, claims: bool = True) -> Book:
     """The book of this node for one pod, without that pod's own allocations.
 
-    ``asking`` is the UID of that pod. ``claims`` is whether reservations of pods without an allocation count,
-    as far as they name GPUs of the node: the others get theirs by a later call.
+    ``asking`` is the UID of that pod. ``claims`` is whether reservations of pods without an allocation count.
+    Those that name no GPU of the node never do: their pods get a GPU by a later call.
     """
     # The extender decides at the bind which users may share a GPU.
     node = Node(allocations.node, allocations.cards, allocations.mode, allocations.placement, multi_user=True)
