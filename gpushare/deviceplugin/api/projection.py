@@ -25,7 +25,8 @@ from gpushare.ports import Event, node_event, pod_event
 
 log = structlog.get_logger()
 
-_BATCH_S: Final = 0.01
+_BATCH_S: Final = 0.05
+"""The first change is projected at once; those until then are projected together."""
 
 
 class Projector:

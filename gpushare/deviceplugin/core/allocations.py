@@ -95,12 +95,15 @@ class Allocations:
     gpu_pods: Mapping[str, GpuPod] = field(default_factory=dict)
     by_container: Mapping[Key, Allocation] = field(default_factory=dict)
     by_pod: Mapping[str, tuple[Allocation, ...]] = field(init=False, compare=False, repr=False)
+    indices: Mapping[str, int] = field(init=False, compare=False, repr=False)
+    shares: dict[str, Shares] = field(init=False, compare=False, repr=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         by_pod: dict[str, tuple[Allocation, ...]] = {}
         for allocation in self.by_container.values():
             by_pod[allocation.uid] = (*by_pod.get(allocation.uid, ()), allocation)
         object.__setattr__(self, "by_pod", by_pod)
+        object.__setattr__(self, "indices", {card.uuid: card.index for card in self.cards})
 
     def of_pod(self, uid: str) -> tuple[Allocation, ...]:
         """The allocations of a pod's containers."""
@@ -108,7 +111,7 @@ class Allocations:
 
     def index_of(self, uuid: str) -> int | None:
         """The current index of a GPU; None if the node no longer has it."""
-        return next((card.index for card in self.cards if card.uuid == uuid), None)
+        return self.indices.get(uuid)
 
 
 def diverges(allocations: Allocations, allocation: Allocation) -> bool:
@@ -131,6 +134,12 @@ def allocated_shares(allocations: Allocations, uid: str) -> Shares | None:
 
 def _shares(allocations: Allocations, uid: str) -> Shares:
     """The amounts of a pod on those of its GPUs that the node still has."""
+    if uid not in allocations.shares:
+        allocations.shares[uid] = _computed_shares(allocations, uid)
+    return allocations.shares[uid]
+
+
+def _computed_shares(allocations: Allocations, uid: str) -> Shares:
     units: dict[str, int] = {}
     for allocation in allocations.of_pod(uid):
         for uuid, amount in allocation.cards:
