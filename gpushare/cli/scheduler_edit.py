@@ -248,7 +248,7 @@ def _until_healthy(
     replaced: frozenset[str],
     limit_s: float,
     settle_s: float,
-    started: Callable[[], int] = int,
+    started: Callable[[], int] = lambda: 0,
 ) -> str:
     """Returns "" once one scheduler process was healthy for ``settle_s``, else the last problem.
 

@@ -34,20 +34,20 @@ _SAMPLED: Final = 10
 Choice = Callable[[dict[str, int], random.Random], str]
 
 
-def best(scores: dict[str, int], dice: random.Random) -> str:
+def best(scores: dict[str, int], rng: random.Random) -> str:
     """A node with the best score of the extender; kube-scheduler chooses among equal ones at random."""
     highest = max(scores.values())
-    return dice.choice([name for name, points in scores.items() if points == highest])
+    return rng.choice([name for name, points in scores.items() if points == highest])
 
 
-def any_one(scores: dict[str, int], dice: random.Random) -> str:
+def any_node(scores: dict[str, int], rng: random.Random) -> str:
     """Any node: the scheduler itself does not see free units, and this extender has no scores."""
-    return dice.choice(list(scores))
+    return rng.choice(list(scores))
 
 
 ARMS: Final[dict[str, tuple[str, Choice]]] = {
     "binpack": ("binpack", best),
-    "binpack on the node, nodes at random": ("binpack", any_one),
+    "binpack on the node, nodes at random": ("binpack", any_node),
     "spread": ("spread", best),
 }
 """Name → policy of the pods, and the choice of the node."""
@@ -95,7 +95,7 @@ def _spread(values: list[float]) -> str:
     return f"{100 * mean(values):.1f} % ({100 * min(values):.1f} to {100 * max(values):.1f})"
 
 
-def simulate(policy: str, choice: Choice, nodes: int, pods: int, load: float, dice: random.Random) -> Run:
+def simulate(policy: str, choice: Choice, nodes: int, pods: int, load: float, rng: random.Random) -> Run:
     """One run. ``load`` is the mean of the units that pods ask for at the same time, per unit of the cluster.
 
     The first fifth of the pods fills the cluster, and is not counted.
@@ -104,7 +104,7 @@ def simulate(policy: str, choice: Choice, nodes: int, pods: int, load: float, di
     ledger = cluster(*(node(name, *[_CARD] * _CARDS) for name in names))
     ends: list[tuple[float, str]] = []
     refused, allocated, empty = [], [], []
-    for number, (now, size, lifetime) in enumerate(_arrivals(pods, load * nodes * _CARDS * _CARD, dice)):
+    for number, (now, size, lifetime) in enumerate(_arrivals(pods, load * nodes * _CARDS * _CARD, rng)):
         while ends and ends[0][0] <= now:
             ledger = apply(ledger, PodGone(heapq.heappop(ends)[1]))
         who = pod(f"p{number}", size, placement=policy)
@@ -112,7 +112,7 @@ def simulate(policy: str, choice: Choice, nodes: int, pods: int, load: float, di
         scores = finished(score_steps(ledger, asked, names))
         fitting = {name: points for name, points in scores.items() if points}
         if fitting:
-            # Separate dice: all policies see equal pods.
+            # A separate generator: all policies see equal pods.
             ledger = reserved(ledger, who, choice(fitting, random.Random(number)))
             heapq.heappush(ends, (now + lifetime, who.uid))
         if number < pods // 5:
@@ -129,13 +129,13 @@ def _part(usages: list[CardUsage], of: Callable[[CardUsage], float]) -> float:
     return sum(map(of, usages)) / len(usages)
 
 
-def _arrivals(pods: int, units: float, dice: random.Random) -> Iterator[tuple[float, int, float]]:
+def _arrivals(pods: int, units: float, rng: random.Random) -> Iterator[tuple[float, int, float]]:
     """Time, size and lifetime of each pod; the mean lifetime is 1."""
     now, per_time = 0.0, units / _MEAN
     for _ in range(pods):
-        now += dice.expovariate(per_time)
-        (size,) = dice.choices(list(_SIZES), list(_SIZES.values()))
-        yield now, size, dice.expovariate(1.0)
+        now += rng.expovariate(per_time)
+        (size,) = rng.choices(list(_SIZES), list(_SIZES.values()))
+        yield now, size, rng.expovariate(1.0)
 
 
 if __name__ == "__main__":
