@@ -6,7 +6,7 @@ binaries. What does not: building (``testbed.programs.build``).
 
 import hashlib
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -24,8 +24,8 @@ BUILD_ENV: Mapping[str, str] = {
 
 
 @dataclass(frozen=True)
-class Beside:
-    """Files of a Go module that a program needs in its folder, or in ``into`` below it.
+class ModuleFiles:
+    """Files of a Go module, which are copied into a folder, or into ``into`` below it.
 
     ``files`` are in ``folder`` of the Go module ``source``, in the version of ``module`` under ``tools/``.
     """
@@ -53,7 +53,7 @@ class Tool:
     seconds: int
     oldest_go: int = 26
     first_bad_go: int | None = None
-    beside: Beside | None = None
+    beside: ModuleFiles | None = None
     stamp: str = ""
     env: Mapping[str, str] = field(default_factory=dict)
 
@@ -98,9 +98,17 @@ _NVIDIA_ENV = {
     # NVML is loaded at run time, if it exists.
     "CGO_LDFLAGS": "-Wl,--unresolved-symbols=ignore-in-object-files",
 }
-_STAGES = Beside("kwok", _KWOK_MODULE, "kustomize/stage", STAGE_FILES, "stages")
-_PYTHON_EXEC = Beside("pulumi", _PULUMI_SDK, "python/cmd", ("pulumi-language-python-exec",))
+_STAGES = ModuleFiles("kwok", _KWOK_MODULE, "kustomize/stage", STAGE_FILES, "stages")
+_PYTHON_EXEC = ModuleFiles("pulumi", _PULUMI_SDK, "python/cmd", ("pulumi-language-python-exec",))
 """Runs a Python program for the language host; from the release of the engine, which is newer."""
+_OPERATOR = "prometheus-operator"
+OPERATOR_CRDS = ModuleFiles(
+    _OPERATOR,
+    f"github.com/{_OPERATOR}/{_OPERATOR}",
+    f"example/{_OPERATOR}-crd",
+    ("monitoring.coreos.com_podmonitors.yaml", "monitoring.coreos.com_prometheusrules.yaml"),
+)
+"""The definitions of those resources of the Prometheus Operator that a stack may have."""
 
 
 def _cluster(kubernetes: str, etcd: str, suffix: str = "") -> tuple[Tool, ...]:
@@ -221,13 +229,23 @@ def tool(name: str, env: Mapping[str, str] = os.environ) -> Tool:
 
 def cache_key(item: Tool, sources: Path = SOURCES) -> str:
     """Return the version and a hash of everything that determines the build, except the Go version."""
+    flags = [item.package, item.ldflags, *(f"{key}={value}" for key, value in sorted(item.build_env.items()))]
+    modules = dict.fromkeys([item.module, *([item.beside.module] if item.beside else [])])
+    return f"{item.version}-{_digest(modules, flags, sources)}"
+
+
+def files_key(files: ModuleFiles, sources: Path = SOURCES) -> str:
+    """Return the name of the folder in the cache that has the files."""
+    return f"{files.module}-{_digest([files.module], [files.folder, *files.files], sources)}"
+
+
+def _digest(modules: Iterable[str], words: Iterable[str], sources: Path) -> str:
     digest = hashlib.sha256()
-    for module in dict.fromkeys([item.module, *([item.beside.module] if item.beside else [])]):
+    for module in modules:
         for name in ("go.mod", "go.sum"):
             digest.update((sources / module / name).read_bytes())
-    flags = [item.package, item.ldflags, *(f"{key}={value}" for key, value in sorted(item.build_env.items()))]
-    digest.update("\0".join(flags).encode())
-    return f"{item.version}-{digest.hexdigest()[:10]}"
+    digest.update("\0".join(words).encode())
+    return digest.hexdigest()[:10]
 
 
 def cached(item: Tool, root: Path, sources: Path = SOURCES) -> Installed:

@@ -18,7 +18,7 @@ import click
 
 from testbed.errors import TestbedError
 from testbed.programs import binaries
-from testbed.programs.binaries import SOURCES, Beside, Installed, Tool
+from testbed.programs.binaries import SOURCES, Installed, ModuleFiles, Tool
 from testbed.programs.golang import find_go
 from testbed.system.folders import cache_root
 from testbed.system.locks import POLL_S, exclusive
@@ -43,6 +43,20 @@ async def ensure(names: Sequence[str]) -> dict[str, Installed]:
     if missing:
         await _build_all(missing, root)
     return {name: _present(item, root) or binaries.cached(item, root) for name, item in tools.items()}
+
+
+async def ensure_files(files: ModuleFiles) -> Path:
+    """Return the folder with these files of a Go module; download it first if they are not in the cache."""
+    root = cache_root()
+    folder = root / "files" / binaries.files_key(files)
+    async with exclusive(root / "files" / ".lock", _LOCK_S, "another download", unless=folder.exists):
+        if not folder.exists():
+            fresh = folder.with_suffix(".new")
+            shutil.rmtree(fresh, ignore_errors=True)
+            # Each Go that builds kubectl downloads modules.
+            await _copy_files(files, await find_go(binaries.tool("kubectl"), root), fresh)
+            fresh.rename(folder)
+    return folder
 
 
 def present(names: Iterable[str]) -> bool:
@@ -90,7 +104,7 @@ async def _build(item: Tool, root: Path, remaining: list[Tool]) -> None:
     async with _ticking(item, started):
         await _run_build(binaries.build_command(item, go, fresh / item.name), item, log)
     if item.beside:
-        await _copy_beside(item.beside, go, fresh)
+        await _copy_files(item.beside, go, fresh)
     shutil.rmtree(target.parent, ignore_errors=True)
     fresh.rename(target.parent)
     _say(f"built {item.name} in {time.monotonic() - started:.0f} s; {len(remaining) - 1} to build")
@@ -122,7 +136,7 @@ async def _run_build(argv: list[str], item: Tool, log: Path) -> None:
         raise TestbedError(f"building {item.name} failed; its log is {log} and ends with:\n{tail(log)}")
 
 
-async def _copy_beside(files: Beside, go: Path, target: Path) -> None:
+async def _copy_files(files: ModuleFiles, go: Path, target: Path) -> None:
     argv = ["env", "GOTOOLCHAIN=local", str(go), "mod", "download", "-json", files.source]
     module = json.loads(await run_text(argv, _DOWNLOAD_S, cwd=SOURCES / files.module))
     for name in files.files:

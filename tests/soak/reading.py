@@ -35,6 +35,31 @@ async def read_records(cluster: Cluster, pods: Pods) -> Records:
     )
 
 
+async def scheduling(cluster: Cluster) -> list[str]:
+    """Return what the scheduler has to say: of each node its state, of each pending pod why it waits."""
+    nodes, pods = await cluster.bed.api.items("/api/v1/nodes"), await cluster.bed.api.items(PODS)
+    waiting = (each for each in pods if not each["spec"].get("nodeName"))
+    return [*map(_state, nodes), *map(_why, waiting)]
+
+
+def _state(node: Mapping[str, Any]) -> str:
+    conditions = {each["type"]: each["status"] for each in node["status"].get("conditions", ())}
+    units = {
+        key: node["status"].get(key, {}).get(contract.RESOURCE_MEM) for key in ("capacity", "allocatable")
+    }
+    taints = [each["key"] for each in node["spec"].get("taints", ())]
+    return f"{node['metadata']['name']}: Ready {conditions.get('Ready')}, units {units}, taints {taints}"
+
+
+def _why(pod: Mapping[str, Any]) -> str:
+    reasons = [
+        str(each.get("message"))
+        for each in pod["status"].get("conditions", ())
+        if each["type"] == "PodScheduled"
+    ]
+    return f"{pod['metadata']['name']} waits: {' '.join(reasons) or 'the scheduler has not tried it'}"
+
+
 async def _node(node: Node) -> NodeRecords:
     notes = (await node.bed.api.get(f"/api/v1/nodes/{node.name}"))["metadata"].get("annotations", {})
     index = {each.uuid: number for number, each in enumerate(node.stub.description.cards)}

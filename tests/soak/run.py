@@ -21,7 +21,7 @@ from tests.soak.nodes import Node
 from tests.soak.performing import Performer
 from tests.soak.pods import Pods
 from tests.soak.processes import Keeper, keeper_of
-from tests.soak.reading import cards_in_use, read_records
+from tests.soak.reading import cards_in_use, read_records, scheduling
 from tests.soak.records import problems
 from tests.soak.schedule import schedule
 from tests.soak.summary import Summary
@@ -132,7 +132,8 @@ class Soak:
         try:
             await until(rests, "all records to agree", _REST_S, 0.5)
         except TestbedError as error:
-            raise SoakFailed("\n".join([str(error), *wrong])) from None
+            found = await scheduling(self.cluster)
+            raise SoakFailed("\n".join([str(error), *wrong, "what the API server has:", *found])) from None
         return last
 
     def no_overcommit(self, history: Iterable[Entry]) -> None:
