@@ -12,9 +12,10 @@ _FOLDER: Final = Path(__file__).parents[2] / "examples"
 
 
 def without_commands(name: str) -> str:
-    """A manifest whose containers run the command of their image."""
+    """A manifest whose containers run the command of their image, which answers no probe."""
     objects = list(yaml.safe_load_all((_FOLDER / f"{name}.yaml").read_text()))
     for each in objects:
         for container in each["spec"].get("template", {}).get("spec", {}).get("containers", []):
             container.pop("command", None)
+            container.pop("readinessProbe", None)
     return yaml.safe_dump_all(objects, sort_keys=False)
