@@ -10,7 +10,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from functools import partial
@@ -42,6 +42,7 @@ from testbed.stories.play import (
     user_path,
 )
 from testbed.system.folders import writable_cache
+from testbed.system.waiting import meanwhile
 
 _TOOLS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl", "kwok")
 _ANY = KubeletSpec("any", runtime="nvidia", services=True)
@@ -56,24 +57,35 @@ _print = partial(click.secho, dim=True)
 
 
 async def main() -> None:
-    """Play all scenarios; if the terminal is interactive, keep the last cluster until Ctrl-C."""
+    """Play all scenarios; if the terminal is interactive, keep the last cluster until Ctrl-C.
+
+    Images are built beside the tools and the first scenario, which does not need them.
+    """
     writable_cache()
     missing = _missing_for_kubelets()
-    await build.ensure([*_TOOLS, *([] if missing else _ANY.tools)])
-    _print(f"# Nodes are simulated: {missing}" if missing else f"# {_REAL}")
-    deployment = None if missing else await _find_deployment()
-    async with AsyncExitStack() as stack:
-        run = _Run(stack, real=missing is None, deployment=deployment)
-        for story in _stories(run):
-            await run.play(story)
-            await stack.aclose()
-        if run.deployment:
-            await run.autoscale(run.deployment)
-            await stack.aclose()
-        bed = await run.play(sample())
-        if _interactive():
-            await _keep(bed)
+    wanted = [*_TOOLS, *([] if missing else _ANY.tools)]
+    async with (
+        meanwhile(build.ensure(wanted)) as tools,
+        meanwhile(_find_deployment(tools, real=missing is None)) as deployment,
+        AsyncExitStack() as stack,
+    ):
+        await tools
+        _print(f"# Nodes are simulated: {missing}" if missing else f"# {_REAL}")
+        await _play_all(_Run(stack, real=missing is None), deployment)
     click.secho("\nThe demo has ended; no process is left running.", bold=True)
+
+
+async def _play_all(run: "_Run", finding: Awaitable["_Deployment | None"]) -> None:
+    await run.play(notebooks())
+    if run.real:
+        run.deployment = await finding
+    await run.play(_limits(run.deployment))
+    await run.play(pictures())
+    if run.deployment:
+        await run.autoscale(run.deployment)
+    bed = await run.play(sample())
+    if _interactive():
+        await _keep(bed)
 
 
 def _missing_for_kubelets() -> str | None:
@@ -95,15 +107,21 @@ class _Deployment:
     description: str
 
 
-async def _find_deployment() -> _Deployment | None:
-    """Return how to deploy our services; None if images cannot be built, so that they run as processes."""
-    if os.environ.get("PULUMI") == "build":
-        await build.ensure(PULUMI_TOOLS)
+async def _find_deployment(tools: Awaitable[object], *, real: bool) -> _Deployment | None:
+    """Return how to deploy our services; None if they run as processes, because images cannot be built.
+
+    The Pulumi engine is built after ``tools``.
+    """
+    if not real:
+        return None
     try:
         images = await release.ensure()
     except TestbedError as error:
         _print(f"# Our services run as processes in all scenarios: {error}")
         return None
+    await tools
+    if os.environ.get("PULUMI") == "build":
+        await build.ensure(PULUMI_TOOLS)
     if build.present(PULUMI_TOOLS):
         return _Deployment(images, by_pulumi, "`pulumi up` deploys our services from images")
     return _Deployment(
@@ -115,21 +133,20 @@ async def _find_deployment() -> _Deployment | None:
 
 
 class _Run:
-    """One run of the demo; ``stack`` closes the cluster of the current scenario."""
+    """One run of the demo; ``stack`` closes the cluster of the current scenario.
 
-    def __init__(self, stack: AsyncExitStack, *, real: bool, deployment: _Deployment | None) -> None:
+    ``deployment`` is how our services are deployed; None where they run as processes, or nodes are simulated.
+    """
+
+    def __init__(self, stack: AsyncExitStack, *, real: bool) -> None:
         self._stack = stack
-        self._deployment = deployment
-        self._real = real
+        self.real = real
+        self.deployment: _Deployment | None = None
         self._began: float | None = time.monotonic()
 
-    @property
-    def deployment(self) -> _Deployment | None:
-        """How our services are deployed; None where nodes are simulated."""
-        return self._deployment if self._real else None
-
     async def play(self, story: Story) -> Bed:
-        """Play a scenario on its own cluster, and leave the cluster running."""
+        """Play a scenario on its own cluster, and leave the cluster running until the next one."""
+        await self._stack.aclose()
         _print_title(story.title)
         bed, nodes = await self._cluster(story)
         printed: set[tuple[str, str, str]] = set()
@@ -144,28 +161,29 @@ class _Run:
         return bed
 
     async def _cluster(self, story: Story) -> tuple[Bed, list[CardNode]]:
-        if self._real and story.simulated:
+        if self.real and story.simulated:
             _print("# Nodes are simulated: this scenario shows placement only")
-        elif self._real:
+        elif self.real:
             try:
                 nodes = await self._real_nodes(story)
             except TestbedError as error:
-                self._real = False
+                self.real, self.deployment = False, None
                 _print(f"# Nodes are simulated from now on: {error}")
             else:
                 return nodes[0].bed, nodes
         return await self._stack.enter_async_context(simulated_cluster(story)), []
 
     async def _real_nodes(self, story: Story) -> list[CardNode]:
-        if not (story.deployed and self._deployment):
+        if not (story.deployed and self.deployment):
             return [*await self._stack.enter_async_context(kubelet_cluster(story))]
-        cluster = deployed_cluster(story, self._deployment.images, self._deployment.deploy)
+        cluster = deployed_cluster(story, self.deployment.images, self.deployment.deploy)
         deployed = await self._stack.enter_async_context(cluster)
-        _print_deployment(self._deployment, deployed.objects)
+        _print_deployment(self.deployment, deployed.objects)
         return [*deployed.nodes]
 
     async def autoscale(self, deployment: _Deployment) -> None:
         """Play the scenario of the HPA on its own cluster."""
+        await self._stack.aclose()
         _print_title(autoscaling.TITLE)
         images = deployment.images
         cluster = autoscaled_cluster(images, deployment.deploy)
@@ -183,11 +201,9 @@ class _Run:
             self._began = None
 
 
-def _stories(run: _Run) -> Iterator[Story]:
-    """Yield the first scenarios; programs use GPU memory only on real nodes, from our images."""
-    yield notebooks()
-    yield isolation(run.deployment.images.references["samples"]) if run.deployment else replicas()
-    yield pictures()
+def _limits(deployment: _Deployment | None) -> Story:
+    """Return the scenario of two replicas; their programs use GPU memory if they run from our images."""
+    return isolation(deployment.images.references["samples"]) if deployment else replicas()
 
 
 def _print_title(title: str) -> None:

@@ -60,11 +60,11 @@ async def together(work: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
 
 
 @asynccontextmanager
-async def meanwhile(work: Coroutine[Any, Any, object]) -> AsyncIterator[None]:
-    """Run ``work`` while the body runs, and cancel it at the end."""
+async def meanwhile(work: Coroutine[Any, Any, T]) -> AsyncIterator["asyncio.Task[T]"]:
+    """Run ``work`` while the body runs, and cancel it at the end; yield its task."""
     task = asyncio.ensure_future(work)
     try:
-        yield
+        yield task
     finally:
         task.cancel()
         with suppress(asyncio.CancelledError):
