@@ -129,6 +129,7 @@ integration: packages setup setup-ansible ## Run the tests on real control plane
 .PHONY: newest
 newest: export TESTBED_KUBERNETES := 1.37
 newest: packages setup ## Run the integration tests that depend on the release of Kubernetes on the newest one
+	@$(BIN)/python -m testbed bin --all >/dev/null
 	@$(BIN)/pytest -q -n $(WORKERS) --dist loadfile --no-loadscope-reorder -m kubernetes -k "not 1.22" tests/integration
 
 .PHONY: system

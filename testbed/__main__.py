@@ -15,7 +15,7 @@ from testbed.control_plane.home import note_of, take_down
 from testbed.control_plane.nodes import Card, SimNode
 from testbed.control_plane.scheduler import LEGACY, SchedulerSpec
 from testbed.control_plane.start import Testbed
-from testbed.programs import build
+from testbed.programs import binaries, build
 from testbed.programs.binaries import TOOLS, release
 from testbed.system import pids
 from testbed.system.folders import bed_folder, cache_root, writable_cache
@@ -94,13 +94,13 @@ def logs(name: str, component: str, lines: int) -> None:
 
 @cli.command(name="bin")
 @click.argument("names", nargs=-1, metavar="[NAME]...", type=click.Choice(list(TOOLS)))
-@click.option("--all", "everything", is_flag=True, help="All tools.")
+@click.option("--all", "everything", is_flag=True, help="All tools of the release of Kubernetes.")
 def bin_path(names: tuple[str, ...], *, everything: bool) -> None:
     """Print the paths of tools; build the missing ones first."""
     if not names and not everything:
         raise click.UsageError(f"specify a tool ({', '.join(TOOLS)}) or --all")
     writable_cache()
-    wanted = list(TOOLS) if everything else list(names)
+    wanted = binaries.names() if everything else list(names)
     for installed in asyncio.run(build.ensure(wanted)).values():
         click.echo(installed.path)
 

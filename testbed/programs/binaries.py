@@ -217,6 +217,12 @@ def release(env: Mapping[str, str] = os.environ) -> str:
     return name
 
 
+def names() -> list[str]:
+    """Return the names of the tools; those of Kubernetes are without a release."""
+    others = tuple(f"-{each}" for each in RELEASES if each != DEFAULT_RELEASE)
+    return [name for name in TOOLS if not name.endswith(others)]
+
+
 def tool(name: str, env: Mapping[str, str] = os.environ) -> Tool:
     """Return the tool ``name``, that of the selected release of Kubernetes if it belongs to Kubernetes.
 

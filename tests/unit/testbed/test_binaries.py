@@ -53,6 +53,16 @@ def test_each_release_has_the_same_programs() -> None:
     assert {f"{name}-1.37" for name in programs["1.36"]} | programs["1.36"] == programs["1.37"]
 
 
+@pytest.mark.parametrize("release", ["1.36", "1.37"])
+def test_all_tools_are_those_of_one_release(release: str) -> None:
+    found = [binaries.tool(name, {"TESTBED_KUBERNETES": release}) for name in binaries.names()]
+    assert len({each.name for each in found}) == len(found)
+    assert {each.version for each in found if each.package.startswith("k8s.io/kubernetes/")} == {
+        "1.22.17",
+        "1.36.3" if release == "1.36" else "1.37.2",
+    }
+
+
 def test_an_unknown_release_is_an_error_that_names_the_known_ones() -> None:
     with pytest.raises(ConfigError, match=r"TESTBED_KUBERNETES='1\.99' is unknown: use one of 1\.36, 1\.37"):
         binaries.release({"TESTBED_KUBERNETES": "1.99"})
