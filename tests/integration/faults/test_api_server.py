@@ -12,7 +12,7 @@ from testbed import Bed, gpu_pod, until
 from testbed.daemons.extender import ACCOUNT, grant
 from tests.fakes.fault_proxy import fault_proxy, on_bind
 from tests.fixtures.bind_load import PODS
-from tests.fixtures.etcd_backups import back_up, restore
+from tests.fixtures.etcd_backups import back_up, lost_changes, restore
 from tests.fixtures.extenders import leads, request_bind, until_leads
 from tests.fixtures.fault_arena import FIRST_BIND, NODES, SIZE, TAKE_OVER_S, FaultArena, kept_running
 from tests.support.faults import fault
@@ -110,6 +110,7 @@ async def test_after_a_restore_the_ledger_has_the_pods_of_the_backup_and_no_othe
     assert await request_bind(leader, returns, NODES[0]) == ""
     backup = await back_up(bed)
     await until_leads(leader)
+    await lost_changes(bed)
     await bed.api.delete(f"{PODS}/returns", gracePeriodSeconds="0")
     assert await request_bind(leader, bound_after, NODES[1]) == ""
     (lost,) = await bed.create_pods([gpu_pod("lost", SIZE)])

@@ -7,12 +7,12 @@ from functools import partial
 import pytest
 import pytest_asyncio
 
-from testbed import Bed, until
+from testbed import until
 from testbed.daemons.agent import NAME, GpuNode, add_gpu_node
 from testbed.kubelets import KubeletSpec
 from testbed.nvml import card
 from tests.fixtures.agents import start_kubelet
-from tests.fixtures.etcd_backups import back_up, restore
+from tests.fixtures.etcd_backups import back_up, lost_changes, restore
 from tests.fixtures.extenders import QUICK, until_leads
 from tests.fixtures.fault_arena import FLAGS, kept_running
 from tests.fixtures.gpu_nodes import (
@@ -138,15 +138,6 @@ async def test_the_allocations_of_a_node_that_is_created_again_are_published_aga
         await until_runs(fault_row, node, "next", since=created)
     assert [each for each in by_name(node) if not each.pod.endswith("/next")] == before
     await proved(fault_row, gpus, node)
-
-
-async def lost_changes(bed: Bed) -> None:
-    """More changes than the cluster makes after the restore until the agent has connected again.
-
-    A real backup is hours old; without them the agent could not tell the versions apart.
-    """
-    path = "/api/v1/namespaces/default/configmaps"
-    await bed.api.create_many((path, {"metadata": {"generateName": "lost-"}}) for _ in range(1000))
 
 
 async def watches_its_node(node: GpuNode) -> bool:
