@@ -89,7 +89,7 @@ _common = with_options(
         default=_HEALTHY_S,
         metavar="SECONDS",
         type=click.IntRange(1),
-        help="How long to wait until kube-scheduler is healthy; after that everything is restored.",
+        help="Time to become healthy; then, or once the scheduler has ended 3 times, all is restored.",
     ),
     click.option(
         "--settle",
