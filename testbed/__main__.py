@@ -63,9 +63,11 @@ def up(
 
 @cli.command()
 @_NAME
-def down(name: str) -> None:
+@click.option("--ignore-not-found", is_flag=True, help="Succeed if there is no such testbed.")
+def down(name: str, *, ignore_not_found: bool) -> None:
     """Stop a running testbed; its logs are kept."""
-    killed = take_down(bed_folder(name, cache_root()))
+    folder = bed_folder(name, cache_root())
+    killed = [] if ignore_not_found and not folder.is_dir() else take_down(folder)
     click.echo(f"stopped: {', '.join(killed) or 'nothing was running'}")
 
 

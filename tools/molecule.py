@@ -167,7 +167,7 @@ def removed(hosts: str) -> Iterator[None]:
     finally:
         for command in (
             ["testbed.hosts", f"--name={hosts}", "down"],
-            ["testbed", "down", f"--name=molecule-{hosts}"],
+            ["testbed", "down", f"--name=molecule-{hosts}", "--ignore-not-found"],
         ):
             argv = [sys.executable, "-m", *command]
             subprocess.run(argv, cwd=_CHECKOUT, stdout=subprocess.DEVNULL, check=False)  # noqa: S603 - ours

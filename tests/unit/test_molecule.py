@@ -48,7 +48,10 @@ def test_a_skipped_check_is_a_failure_where_all_tests_are_required() -> None:
 
 def test_an_interrupted_scenario_leaves_no_hosts_and_no_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
     called = []
-    monkeypatch.setattr(subprocess, "run", lambda command, **_: called.append(command[-2:]))
+    monkeypatch.setattr(subprocess, "run", lambda command, **_: called.append(command[3:]))
     with pytest.raises(KeyboardInterrupt), removed("molecule-0"):
         raise KeyboardInterrupt
-    assert called == [["--name=molecule-0", "down"], ["down", "--name=molecule-molecule-0"]]
+    assert called == [
+        ["--name=molecule-0", "down"],
+        ["down", "--name=molecule-molecule-0", "--ignore-not-found"],
+    ]

@@ -3,9 +3,11 @@
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 from gpushare import contract
 from gpushare.errors import ConfigError
+from testbed.__main__ import cli
 from testbed.control_plane import audit
 from testbed.control_plane.home import Home
 from testbed.control_plane.nodes import Card, SimNode, card_list, node_object
@@ -47,6 +49,17 @@ def test_a_start_removes_unnamed_testbeds_without_an_owner(
     Home.take("other").release()
     assert living.folder.exists()
     living.release()
+
+
+def test_down_of_an_unknown_testbed_is_an_error_unless_it_may_be_absent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GPUSHARE_CACHE", str(tmp_path))
+    command = ["down", "--name=mian"]
+    with pytest.raises(ConfigError, match="there is no testbed 'mian'"):
+        CliRunner().invoke(cli, command, catch_exceptions=False)
+    done = CliRunner().invoke(cli, [*command, "--ignore-not-found"], catch_exceptions=False)
+    assert (done.exit_code, done.output) == (0, "stopped: nothing was running\n")
 
 
 def test_a_name_that_is_too_long_for_a_certificate_is_rejected() -> None:
