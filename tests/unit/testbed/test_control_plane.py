@@ -55,8 +55,8 @@ def test_down_of_an_unknown_testbed_is_an_error_unless_it_may_be_absent(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("GPUSHARE_CACHE", str(tmp_path))
-    command = ["down", "--name=mian"]
-    with pytest.raises(ConfigError, match="there is no testbed 'mian'"):
+    command = ["down", "--name=other"]
+    with pytest.raises(ConfigError, match="there is no testbed 'other'"):
         CliRunner().invoke(cli, command, catch_exceptions=False)
     done = CliRunner().invoke(cli, [*command, "--ignore-not-found"], catch_exceptions=False)
     assert (done.exit_code, done.output) == (0, "stopped: nothing was running\n")
