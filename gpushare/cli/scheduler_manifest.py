@@ -89,7 +89,8 @@ _common = with_options(
         default=_HEALTHY_S,
         metavar="SECONDS",
         type=click.IntRange(1),
-        help="Time to become healthy; then, or once the scheduler has ended 3 times, all is restored.",
+        help="How long to wait until kube-scheduler is healthy; after that, or once it has ended 3 times, "
+        "everything is restored.",
     ),
     click.option(
         "--settle",

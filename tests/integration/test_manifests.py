@@ -74,8 +74,8 @@ async def test_the_only_warning_is_for_the_label_of_old_control_planes(bed: Bed,
     with pytest.raises(TestbedError) as error:
         await apply(bed, objects, "--dry-run=server", "--warnings-as-errors")
     lines = str(error.value).splitlines()
-    (others,) = [line for line in lines if "Warning:" not in line or OLD_LABEL not in line]
-    assert re.fullmatch(r"error: \d+ warnings? received", others)
+    (last,) = [line for line in lines if "Warning:" not in line or OLD_LABEL not in line]
+    assert re.fullmatch(r"error: \d+ warnings? received", last)
 
 
 async def test_the_validation_finds_an_unknown_field(bed: Bed) -> None:

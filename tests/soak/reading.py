@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from gpushare import contract
+from gpushare.errors import ApiError
 from gpushare.model.devices import ContainerDevices
 from testbed.control_plane.api import read_text
 from testbed.daemons.extender import ExtenderSpec
@@ -36,8 +37,11 @@ async def read_records(cluster: Cluster, pods: Pods) -> Records:
 
 
 async def scheduling(cluster: Cluster) -> list[str]:
-    """Return what the scheduler has to say: of each node its state, of each pending pod why it waits."""
-    nodes, pods = await cluster.bed.api.items("/api/v1/nodes"), await cluster.bed.api.items(PODS)
+    """Return the state of each node, and why each pending pod waits, or that they cannot be read."""
+    try:
+        nodes, pods = await cluster.bed.api.items("/api/v1/nodes"), await cluster.bed.api.items(PODS)
+    except ApiError as error:
+        return [f"nodes and pods cannot be read: {error}"]
     waiting = (each for each in pods if not each["spec"].get("nodeName"))
     return [*map(_state, nodes), *map(_why, waiting)]
 

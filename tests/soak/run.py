@@ -132,8 +132,7 @@ class Soak:
         try:
             await until(rests, "all records to agree", _REST_S, 0.5)
         except TestbedError as error:
-            found = await scheduling(self.cluster)
-            raise SoakFailed("\n".join([str(error), *wrong, "what the API server has:", *found])) from None
+            raise SoakFailed("\n".join([str(error), *wrong, *await scheduling(self.cluster)])) from None
         return last
 
     def no_overcommit(self, history: Iterable[Entry]) -> None:
