@@ -96,9 +96,12 @@ def logs(name: str, component: str, lines: int) -> None:
 
 @cli.command(name="bin")
 @click.argument("names", nargs=-1, metavar="[NAME]...", type=click.Choice(list(TOOLS)))
-@click.option("--all", "everything", is_flag=True, help="All tools of the release of Kubernetes.")
+@click.option("--all", "everything", is_flag=True, help="All tools, of one release of Kubernetes.")
 def bin_path(names: tuple[str, ...], *, everything: bool) -> None:
-    """Print the paths of tools; build the missing ones first."""
+    """Print the paths of tools; build the missing ones first.
+
+    TESTBED_KUBERNETES selects the release of Kubernetes.
+    """
     if not names and not everything:
         raise click.UsageError(f"specify a tool ({', '.join(TOOLS)}) or --all")
     writable_cache()
