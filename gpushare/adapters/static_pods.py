@@ -72,28 +72,40 @@ def problem_of(url: str, tls: ssl.SSLContext, *, timeout_s: float, server_name: 
 def starts(pods: Path, pod: str) -> dict[str, int]:
     """Return how often the containers of a static pod were started, by the folder of their logs.
 
-    The kubelet numbers the logs in a folder by start, from 0. A changed pod has new folders. For ``pods`` and
-    ``pod`` see ``last_log_lines``.
+    The kubelet numbers the logs in a folder by start, from 0. A changed pod has new folders. A start counts
+    from its first line on: the log exists before the process does. For ``pods`` and ``pod`` see
+    ``last_log_lines``.
     """
-    numbered = [each for each in pods.glob(f"{pod}-*/*/*.log") if each.stem.isdigit()]
+    numbered = [each for each in _written(pods, pod) if each.stem.isdigit()]
     return {str(log.parent): int(log.stem) + 1 for log in sorted(numbered, key=lambda each: int(each.stem))}
 
 
 def last_log_lines(pods: Path, pod: str) -> list[str]:
     """Return the last lines of a static pod's newest log, without the columns of the container runtime.
 
-    ``pods`` is the kubelet's folder of logs, ``pod`` is ``<namespace>_<name>``.
+    ``pods`` is the kubelet's folder of logs, ``pod`` is ``<namespace>_<name>``. A log without lines is
+    skipped.
     """
-    logs = sorted(pods.glob(f"{pod}-*/*/*.log"), key=_changed)
+    logs = sorted(_written(pods, pod), key=_changed)
     return [_message(line) for line in _text(logs[-1]).splitlines()[-_LINES:]] if logs else []
 
 
+def _written(pods: Path, pod: str) -> list[Path]:
+    """Return the logs of the pod's containers that have lines."""
+    return [each for each in pods.glob(f"{pod}-*/*/*.log") if _status(each)[0]]
+
+
 def _changed(path: Path) -> float:
-    """Return the modification time; 0 for a dangling link or a removed file."""
+    return _status(path)[1]
+
+
+def _status(path: Path) -> tuple[int, float]:
+    """Return size and modification time; zeros for a dangling link or a removed file."""
     try:
-        return path.stat().st_mtime
+        found = path.stat()
     except OSError:
-        return 0.0
+        return 0, 0.0
+    return found.st_size, found.st_mtime
 
 
 def _message(line: str) -> str:

@@ -259,13 +259,15 @@ def _until_healthy(
     urls = health_urls(pod, PROGRAM)
     healthy, since, end = frozenset[str](), 0.0, time.monotonic() + limit_s
     while True:
+        # Counted before the look at the processes: a start that is counted and has no process then has ended.
+        ended = started()
         found, problem = _observe(arguments_of(pod), urls, replaced)
         now = time.monotonic()
         if problem or found != healthy:
             healthy, since = frozenset() if problem else found, now
         if not problem and now - since >= settle_s:
             return ""
-        if not found and (ended := started()) >= _GIVE_UP:
+        if not found and ended >= _GIVE_UP:
             return f"{problem}: it has ended {ended} times"
         if now >= end:
             return problem or f"it did not stay healthy for {settle_s:.0f} s without a restart"

@@ -35,7 +35,9 @@ def test_zombies_and_processes_that_exit_meanwhile_are_skipped(tmp_path: Path) -
 def test_the_starts_of_a_pod_are_counted_by_the_numbers_of_its_logs(tmp_path: Path) -> None:
     for name in ("pod_1/9.log", "pod_1/10.log", "pod_2/0.log"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).touch()
+        (tmp_path / name).write_text("2026-01-01T00:00:00.0Z stderr F started\n")
+    # The kubelet makes the log of a start first.
+    (tmp_path / "pod_2/1.log").touch()
     assert starts(f"{tmp_path}/*/*.log") == {f"{tmp_path}/pod_1": 11, f"{tmp_path}/pod_2": 1}
     assert starts(f"{tmp_path}/absent*") == {}
 
@@ -47,4 +49,6 @@ def test_the_newest_log_is_returned_without_the_columns_of_the_runtime(tmp_path:
         os.utime(tmp_path / name, (1000 - age, 1000 - age))
     lines = last_lines(f"{tmp_path}/*.log")
     assert (len(lines), lines[-1]) == (8, "1.log line 19")
+    (tmp_path / "2.log").touch()
+    assert last_lines(f"{tmp_path}/*.log") == lines
     assert last_lines(f"{tmp_path}/absent*") == []

@@ -37,10 +37,11 @@ def processes(program, argument="", proc="/proc"):
 def starts(pattern):
     """Return how often the pod was started, by the folder of its logs.
 
-    The kubelet numbers the logs in a folder by start, from 0. A changed pod has a new folder.
+    The kubelet numbers the logs in a folder by start, from 0. A changed pod has a new folder. A start counts
+    from its first line on: the log exists before the process does.
     """
     found = {}
-    for path in glob.glob(pattern):
+    for path in _written(pattern):
         folder, name = os.path.split(path)
         number = name.partition(".")[0]
         if number.isdigit():
@@ -49,10 +50,27 @@ def starts(pattern):
 
 
 def last_lines(pattern):
-    """Return the last lines of the newest log file, without the columns of the container runtime."""
-    files = sorted(glob.glob(pattern), key=os.path.getmtime)
+    """Return the last lines of the newest log with lines, without the columns of the container runtime."""
+    files = sorted(_written(pattern), key=_changed)
     lines = _read(files[-1]).splitlines() if files else []
     return [_message(line) for line in lines[-_LINES:]]
+
+
+def _written(pattern):
+    return [each for each in glob.glob(pattern) if _status(each)[0]]
+
+
+def _changed(path):
+    return _status(path)[1]
+
+
+def _status(path):
+    """Return size and modification time; zeros for a dangling link or a removed file."""
+    try:
+        found = os.stat(path)
+    except (IOError, OSError):
+        return 0, 0.0
+    return found.st_size, found.st_mtime
 
 
 def _message(line):

@@ -159,14 +159,15 @@ def wait(params):
     deadline = time.time() + params["wait_s"]
     healthy, since = [], 0.0
     while True:
+        # Counted before the look at the processes: a start that is counted and has no process then has ended.
+        ended = starts_since(params)
         found, problem = check(params)
         now = time.time()
         if problem or found != healthy:
             healthy, since = ([] if problem else found), now
         elif now - since >= params["settle_s"]:
             return found, ""
-        ended = 0 if found else starts_since(params)
-        if ended >= _GIVE_UP:
+        if not found and ended >= _GIVE_UP:
             return found, "{0}: it has ended {1} times".format(problem, ended)
         if now >= deadline:
             return found, problem or "it was not healthy for {0} s in a row".format(params["settle_s"])

@@ -41,14 +41,18 @@ def test_the_newest_log_counts_without_the_runtimes_columns(tmp_path: Path) -> N
     reported = last_log_lines(tmp_path, "kube-system_kube-scheduler")
     assert (len(reported), reported[-1]) == (5, "1.log line 19")
     assert last_log_lines(tmp_path, "kube-system_other") == []
+    (folder / "2.log").touch()
+    assert last_log_lines(tmp_path, "kube-system_kube-scheduler") == reported
 
 
-def test_the_starts_of_a_pod_are_counted_by_the_numbers_of_its_logs(tmp_path: Path) -> None:
+def test_the_starts_of_a_pod_that_have_logged_are_counted_by_the_numbers_of_the_logs(tmp_path: Path) -> None:
     for name in ("cp_1/kube-scheduler/9", "cp_1/kube-scheduler/10", "cp_2/kube-scheduler/0"):
         file = tmp_path / f"kube-system_kube-scheduler-{name}.log"
         file.parent.mkdir(parents=True, exist_ok=True)
-        file.touch()
-    file.with_name("0.log.20260101-000000").touch()
+        file.write_text("2026-01-01T00:00:00.0Z stderr F started\n")
+    file.with_name("0.log.20260101-000000").write_text("rotated\n")
+    # The kubelet makes the log of a start first.
+    file.with_name("1.log").touch()
     found = starts(tmp_path, "kube-system_kube-scheduler")
     folder = f"{tmp_path}/kube-system_kube-scheduler"
     assert found == {f"{folder}-cp_1/kube-scheduler": 11, f"{folder}-cp_2/kube-scheduler": 1}
