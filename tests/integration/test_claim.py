@@ -17,7 +17,7 @@ from testbed.control_plane.pki import Authority
 from testbed.daemons import console_script
 from testbed.programs.binaries import release
 from testbed.system.ports import free_ports
-from tests.fixtures.sidecars import apply
+from tests.fixtures.sidecars import apply, scheduler_of
 
 pytestmark = [pytest.mark.integration, pytest.mark.kubernetes, pytest.mark.asyncio(loop_scope="module")]
 
@@ -67,12 +67,6 @@ def at_url(configuration: Object, url: str) -> Object:
     client = configuration["webhooks"][0]["clientConfig"]
     client["url"] = url + client.pop("service")["path"]
     return configuration
-
-
-async def scheduler_of(bed: Bed, pod: Object) -> str:
-    """The scheduler that the API server would store for a new pod."""
-    stored = await bed.api.request("POST", PODS, pod, params={"dryRun": "All"})
-    return str(stored["spec"]["schedulerName"])
 
 
 def container(**limits: str) -> Object:

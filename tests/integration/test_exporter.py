@@ -6,13 +6,13 @@ import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 import pytest_asyncio
 
 from gpushare import contract
-from gpushare.adapters.cgroups import containers_of
 from gpushare.adapters.pids import inner_pids
 from gpushare.contract import RESOURCE_WHOLE_GPU
 from gpushare.errors import ApiError
@@ -131,13 +131,24 @@ def program_in(node: GpuNode, pid: int, isolated: Container, code: str) -> "subp
     )
 
 
-def pid_called(node: GpuNode, uid: str, inner: int) -> int:
-    """The PID on the node of the pod's process of that name."""
+def pid_called(node: GpuNode, neighbor: int, inner: int) -> int:
+    """The PID on the node of the process that has the PID ``inner`` in the namespace of ``neighbor``.
+
+    Other containers of the pod, its sandbox too, have processes of that number.
+    """
     folder = node.kubelet.path("/proc")
     names = inner_pids((int(each.name) for each in folder.glob("[0-9]*")), folder)
-    homes = containers_of([pid for pid, name in names.items() if name == inner], folder)
-    (pid,) = (pid for pid, home in homes.items() if home and home.pod_uid == uid)
-    return pid
+    called = [folder / str(pid) for pid, name in names.items() if name == inner]
+    (process,) = (each for each in called if beside(each, folder / str(neighbor)))
+    return int(process.name)
+
+
+def beside(process: Path, other: Path) -> bool:
+    """Whether both run in one PID namespace; false for one that has ended."""
+    try:
+        return (process / "ns/pid").samefile(other / "ns/pid")
+    except FileNotFoundError:
+        return False
 
 
 async def card_of(bed: Bed, name: str) -> int:
@@ -348,12 +359,13 @@ async def test_memory_of_a_pod_is_exported_as_the_library_and_the_driver_count_i
     await shows(exporter, {("held", "main", f"{index}"): 4308 * MIB}, f"{prefix}limit_bytes", *CONTAINER)
     assert await exporter.values(COUNTED, "pod") == {("held",): 0}
     code = "context(); free(alloc(2000)[1]); alloc(1000); say(os.getpid(), alloc(5000)[0]); input()"
-    with program_in(shared, pid_of(shared, "held"), isolated, code) as client:
+    held = pid_of(shared, "held")
+    with program_in(shared, held, isolated, code) as client:
         assert client.stdout
         assert client.stdin
         inner, refused = json.loads(await asyncio.to_thread(client.stdout.readline))
         assert refused == 2
-        pid = pid_called(shared, uid, inner)
+        pid = pid_called(shared, held, inner)
         assert pid != inner
         shared.stub.processes(index, [Process(pid, used_mib=1200)])
         await shows(exporter, {("held",): 200 * MIB}, f"{prefix}uncounted_bytes", "pod")

@@ -20,6 +20,7 @@ from testbed.pulumi.programs import link
 from tests.builders.stacks import DIGEST
 from tests.fixtures import playbooks
 from tests.fixtures.checkouts import ROOT, SYSTEM, check_out
+from tests.fixtures.sidecars import scheduler_of
 from tests.support.pages import Command, Written, steps, unmet
 
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(300)]
@@ -89,5 +90,9 @@ async def test_the_label_brings_an_agent_to_the_node(reader: Reader) -> None:
 async def test_pods_with_gpu_memory_get_the_scheduler_beside_the_extender(reader: Reader) -> None:
     extenders = await pods(reader.bed, "gpushare-schd-extender")
     assert len({each["spec"]["nodeName"] for each in extenders}) == 3
-    (shared,) = await reader.bed.create_pods([gpu_pod("shared", 4)])
-    assert shared["spec"]["schedulerName"] == "gpushare-scheduler"
+
+    async def named() -> bool:
+        return await scheduler_of(reader.bed, gpu_pod("shared", 4)) == "gpushare-scheduler"
+
+    # API servers enforce a new policy a moment after they store it.
+    await until(named, "new pods to get the scheduler", 30)
