@@ -164,6 +164,12 @@ _CONTROLLERS: Final = (
         lambda each: bool({"prometheus", "promtool"} & {*each.needs}),
     ),
     Row(
+        "Prometheus as a pod of the stack",
+        TOOLS["prometheus"].version,
+        "discovery of pods, scrapes, rules",
+        lambda each: each.file == "tests/e2e/test_managed.py" and "prometheus" in each.test,
+    ),
+    Row(
         "prometheus-adapter",
         TOOLS["prometheus-adapter"].version,
         "the rules of the ACK documentation",

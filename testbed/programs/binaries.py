@@ -165,6 +165,15 @@ _TABLE = (
         300,
     ),
     Tool(
+        "prometheus",
+        "3.15.1",
+        "prometheus",
+        "github.com/prometheus/prometheus/cmd/prometheus",
+        150,
+        # Without the discovery of clouds.
+        env={"GOFLAGS": f"{BUILD_ENV['GOFLAGS']} -tags=remove_all_sd,enable_kubernetes_sd"},
+    ),
+    Tool(
         "helm",
         "3.22.0",
         "helm",

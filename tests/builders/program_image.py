@@ -17,16 +17,18 @@ def save(
     image: str,
     contents: Mapping[str, Path],
     command: Sequence[str] = (),
+    entrypoint: Sequence[str] = (),
 ) -> None:
     """Write the image as ``docker save`` does.
 
-    ``contents`` are files by their paths in the image; ``command`` is the default command.
+    ``contents`` are files by their paths in the image; ``command`` is the default command, which follows
+    ``entrypoint``.
     """
     layer = _tar({name.lstrip("/"): (path.read_bytes(), _mode(path)) for name, path in contents.items()})
     config = {
         "architecture": _ARCHITECTURES.get(platform.machine(), platform.machine()),
         "os": "linux",
-        "config": {"Env": ["PATH=/bin"], "Cmd": list(command)},
+        "config": {"Env": ["PATH=/bin"], "Entrypoint": list(entrypoint), "Cmd": list(command)},
         "rootfs": {"type": "layers", "diff_ids": [f"sha256:{hashlib.sha256(layer).hexdigest()}"]},
     }
     manifest = [{"Config": "config.json", "RepoTags": [image], "Layers": ["layer.tar"]}]

@@ -1,11 +1,12 @@
 """The variant "A managed control plane" of the page "Install": its own scheduler cannot be configured.
 
 Three replicas of extender and kube-scheduler run as pods on real kubelets, from our images and from an image
-with the real program. Pods name no scheduler.
+with the real program; so does the Prometheus of the stack. Pods name no scheduler.
 """
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,11 +18,13 @@ import yaml
 from gpushare.contract import EXTENDER_NAME
 from release import Images, ensure, load
 from testbed import Bed, SimNode, Testbed, until
+from testbed.daemons.prometheus import Prometheus
 from testbed.kubelets import BUSYBOX_IMAGE, KubeletSpec, add_kubelet
 from testbed.programs import build
 from testbed.stories import T4
 from testbed.stories.deployed import DeployedNode, add_node, by_pulumi
 from testbed.stories.play import show
+from testbed.system.ports import LOOPBACK, free_ports
 from testbed.system.waiting import together
 from tests.builders import program_image
 from tests.builders.stacks import ROOT
@@ -42,8 +45,10 @@ FILES = [each for each in steps(PAGE) if isinstance(each, Written)]
 SIDECAR = "gpushare-scheduler"
 VARIANT = "A managed control plane"
 SCHEDULER = f"registry.k8s.io/kube-scheduler@sha256:{'5' * 64}"
+PROMETHEUS = f"docker.io/prom/prometheus@sha256:{'6' * 64}"
 SYSTEM_PODS = "/api/v1/namespaces/kube-system/pods"
 LEASE = f"/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/{SIDECAR}"
+PROGRAMS = {"kube-scheduler": SCHEDULER, "prometheus": PROMETHEUS}
 WAIT_S = 120.0
 """More than the downloads of a node, and than an election with the durations of kube-scheduler."""
 
@@ -77,6 +82,7 @@ def configuration(images: Images) -> dict[str, Any]:
     config["devicePlugins"][0] |= {"image": references["device-plugin"], "cpu": "500m"}
     config["isolation"]["image"] = references["isolation"]
     config["monitoring"]["exporter"]["image"] = references["exporter"]
+    config["monitoring"]["prometheus"] = {"image": PROMETHEUS, "cpu": "200m"}
     return config
 
 
@@ -88,19 +94,29 @@ def first_pod(name: str) -> str:
     return yaml.safe_dump(pod)
 
 
+async def saved(folder: Path, name: str, image: str) -> Path:
+    """The archive of an image that runs one of the testbed's tools."""
+    archive, program = folder / "image.tar", (await build.ensure([name]))[name].path
+    await asyncio.to_thread(
+        program_image.save, archive, image, {f"bin/{name}": program}, entrypoint=[f"/bin/{name}"]
+    )
+    return archive
+
+
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def cluster(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Cluster]:
     images = await ensure()
-    archive = tmp_path_factory.mktemp("image") / "kube-scheduler.tar"
-    program = (await build.ensure(["kube-scheduler"]))["kube-scheduler"].path
-    await asyncio.to_thread(program_image.save, archive, SCHEDULER, {"bin/kube-scheduler": program})
+    archives = await asyncio.gather(
+        *(saved(tmp_path_factory.mktemp("image"), *each) for each in PROGRAMS.items())
+    )
     async with Testbed(kwok=False) as bed:
         adding = [add_node(bed, SimNode(name, [T4]), images) for name in ("gpu-1", "gpu-2")]
         nodes = await together(adding)
         plain = await add_kubelet(bed, KubeletSpec("cpu-1", services=True))
         await load(plain, images)
         for kubelet in (plain, *(node.kubelet for node in nodes)):
-            await kubelet.load_images(archive)
+            for archive in archives:
+                await kubelet.load_images(archive)
         for command in ("gpushare=true", "cgpu=true"):
             await bed.kubectl("label", "node", "gpu-1", "gpu-2", command)
         await by_pulumi(bed, configuration(images))
@@ -144,6 +160,49 @@ async def test_other_pods_keep_the_scheduler_of_the_cluster(cluster: Cluster) ->
 async def test_the_replicas_run_on_different_nodes(cluster: Cluster) -> None:
     pods = await cluster.extenders()
     assert len({pod["spec"]["nodeName"] for pod in pods}) == 3
+
+
+async def served_metrics(bed: Bed) -> set[tuple[str]]:
+    """The addresses of the pods' ports with metrics."""
+    return {
+        (f"{pod['status']['podIP']}:{port['containerPort']}",)
+        for pod in await bed.api.items(SYSTEM_PODS, labelSelector="app=gpushare")
+        for container in pod["spec"]["containers"]
+        for port in container.get("ports", ())
+        if port["name"] == "ops"
+    }
+
+
+@asynccontextmanager
+async def forwarded(bed: Bed) -> AsyncIterator[Prometheus]:
+    """The Prometheus of the stack through the command of the page "Monitoring"."""
+    (port,) = free_ports(1)
+    url = f"http://{LOOPBACK}:{port}"
+    kubectl = [str(bed.components.tools["kubectl"].path), f"--kubeconfig={bed.kubeconfig}"]
+    command = ["--namespace", "kube-system", "port-forward", "service/gpushare-prometheus"]
+    process = await bed.spawn("forward", [*kubectl, *command, f"{port}:9090"], ready=f"{url}/-/ready")
+    try:
+        yield Prometheus(process, url)
+    finally:
+        await process.stop()
+
+
+async def test_the_prometheus_of_the_stack_scrapes_all_pods_and_evaluates_all_rules(
+    cluster: Cluster,
+) -> None:
+    async with forwarded(cluster.bed) as prometheus:
+
+        async def complete() -> bool:
+            expected = await served_metrics(cluster.bed)
+            return await prometheus.values("up", "instance") == dict.fromkeys(expected, 1)
+
+        await until(complete, "a scrape of every pod", WAIT_S)
+        memory = "cluster:gpushare_memory_bytes:sum"
+        found = await until(lambda: prometheus.values(memory), "recorded series", WAIT_S)
+        assert found == {(): 2 * T4.mib << 20}
+        rules = await prometheus.rules()
+        assert {each["type"] for each in rules} == {"recording", "alerting"}
+        assert {each["name"]: each["health"] for each in rules if each["health"] != "ok"} == {}
 
 
 async def test_when_the_leading_scheduler_is_deleted_another_one_places_pods(cluster: Cluster) -> None:

@@ -1,7 +1,8 @@
-"""The rendered Prometheus of a stack: the real binary with its configuration, and the rights of its account.
+"""The rendered Prometheus of a stack with the oldest supported release, and the rights of its account.
 
 Debian's Prometheus is built without the discovery of Kubernetes: the test lists the pods instead, with the
-selectors of the configuration and the rights of the account.
+selectors of the configuration and the rights of the account. ``tests/e2e/test_managed.py`` runs a new release
+as a pod, with discovery.
 """
 
 import json
@@ -127,5 +128,9 @@ async def test_it_scrapes_the_exporter_that_its_account_may_find(
     prometheus = Prometheus(process, url)
     cards = "count by (node) (gpushare_card_memory_bytes)"
     assert await until(lambda: prometheus.values(cards, "node"), "series of GPUs", 30) == {("t4",): 2}
-    assert await prometheus.values("up", "job", "node") == {("gpushare", "elsewhere"): 1}
+
+    async def up() -> bool:
+        return await prometheus.values("up", "job", "node") == {("gpushare", "elsewhere"): 1}
+
+    await until(up, "a scrape of the exporter", 30)
     await until(lambda: prometheus.ask("cluster:gpushare_memory_bytes:sum"), "recorded series", 30)
