@@ -32,7 +32,7 @@ class Page:
 
         Samples without these ``labels`` are excluded.
         """
-        text = await read_text(f"{self.url}/metrics")
+        text = await read_text(f"{self.url}/metrics", timeout_s=10)
         return {
             tuple(sample.labels[each] for each in by): sample.value
             for family in text_string_to_metric_families(text)

@@ -127,11 +127,12 @@ def isolation(samples: str) -> Story:
             Step("A pod that uses 6 GiB", 2, published["app-6g"], crashing=["app-6g-v1-0"]),
         ],
         inside=[
+            # First, while the pod pauses between two starts.
+            "kubectl get pods",
+            "kubectl logs app-6g-v1-0",
             f"{replica} env | grep ALIYUN",
             f"{replica} cuda_malloc -size=512",
             f"{replica} cuda_malloc -size=1024 2>/dev/null || echo exit code $?",
-            "kubectl get pods",
-            "kubectl logs app-6g-v1-0",
             "kubectl gpushare limits",
             "kubectl gpushare top pod",
         ],

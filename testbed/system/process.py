@@ -17,7 +17,7 @@ from pathlib import Path
 
 from testbed.errors import PortTaken, TestbedError
 from testbed.system import pids
-from testbed.system.waiting import until
+from testbed.system.waiting import timeout_factor, until
 
 Ready = Callable[[], Awaitable[bool]]
 _LAUNCHER = Path(__file__).with_name("launch.py")
@@ -197,11 +197,11 @@ class Process:
 async def run_text(
     argv: Sequence[str], timeout_s: float, *, cwd: Path | None = None, stdin: str | None = None
 ) -> str:
-    """Run a short command and return its stdout.
+    """Run a short command and return its stdout; the factor of the environment applies to ``timeout_s``.
 
     Raises TestbedError if there is no such program, and with its stderr if it fails.
     """
-    command = " ".join(argv)
+    command, timeout_s = " ".join(argv), timeout_s * timeout_factor()
     try:
         process = await asyncio.create_subprocess_exec(
             *argv,

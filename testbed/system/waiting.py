@@ -25,12 +25,17 @@ def timeout_factor() -> float:
 
 
 async def until(
-    condition: Callable[[], Awaitable[T]], what: str, timeout_s: float = 30.0, poll_s: float = _POLL_S
+    condition: Callable[[], Awaitable[T | None]],
+    what: str,
+    timeout_s: float = 30.0,
+    poll_s: float = _POLL_S,
+    slowest_poll_s: float = _SLOWEST_POLL_S,
 ) -> T:
     """Return the first truthy result of ``condition``, polled every ``poll_s`` seconds, and less often later.
 
-    An ApiError counts as "not yet". After ``timeout_s`` seconds, times the factor of the environment, raises
-    TestbedError with ``what`` and the last result or error.
+    The interval grows to ``slowest_poll_s`` at most. An ApiError counts as "not yet". After ``timeout_s``
+    seconds, times the factor of the environment, raises TestbedError with ``what`` and the last result or
+    error.
     """
     timeout_s *= timeout_factor()
     deadline = time.monotonic() + timeout_s
@@ -45,7 +50,7 @@ async def until(
                 return answer
             last = answer
         await asyncio.sleep(poll_s)
-        poll_s = max(poll_s, min(poll_s * _POLL_GROWTH, _SLOWEST_POLL_S))
+        poll_s = max(poll_s, min(poll_s * _POLL_GROWTH, slowest_poll_s))
     raise TestbedError(f"timed out after {timeout_s:g} s waiting for {what}; last result: {last!r}")
 
 

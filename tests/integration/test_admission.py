@@ -155,7 +155,7 @@ async def cluster(shared_bed: Bed) -> Bed:
     """The policies in force. Accounts have all rights, so that only the policies refuse."""
     api = shared_bed.api
     await shared_bed.add_nodes([SimNode(name, cards=[Card()]) for name in ("n1", "n2")])
-    await api.create("/api/v1/namespaces", {"metadata": {"name": "team-a"}})
+    await shared_bed.create_namespace("team-a")
     await api.create(f"{RBAC}/namespaces/team-a/rolebindings", all_rights({"kind": "User", "name": "tenant"}))
     for account in (AGENT_NAME, EXTENDER_NAME):
         await api.create(f"{SYSTEM}/serviceaccounts", {"metadata": {"name": account}})

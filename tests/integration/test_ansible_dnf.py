@@ -17,7 +17,7 @@ pytestmark = [
     pytest.mark.integration,
     pytest.mark.needs("hosts", "playbooks"),
     pytest.mark.asyncio(loop_scope="module"),
-    pytest.mark.timeout(900),
+    pytest.mark.timeout(1800),
 ]
 
 PARTS = ("nvidia_driver", "container_runtime_engine", "container_runtime_toolkit")

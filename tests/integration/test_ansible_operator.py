@@ -196,7 +196,12 @@ async def test_a_node_is_shared_and_given_back_by_labels(cluster: Cluster) -> No
     await cluster.until_plugins("gpu-2")
     await cluster.follow(commands("Give a node back", "kubectl"))
     await cluster.until_plugins(*GPU_NODES)
-    assert await cluster.nodes() == before
+
+    async def unchanged() -> bool:
+        return await cluster.nodes() == before
+
+    # The controller manager removes the taint of a cordon a moment after it.
+    await until(unchanged, "the nodes to be as before", 60)
 
 
 async def test_without_the_settings_of_the_page_nothing_is_installed(cluster: Cluster) -> None:

@@ -149,7 +149,8 @@ async def test_a_node_returns_only_when_its_kubelet_has_reported_after_the_reboo
 
     await until(gone, "the pod on gpu-2 to go", 60)
     await cluster.report("gpu-2", bootID="before")
-    soon = '-e{"nvidia_driver_reboot_timeout": 20}'
+    # It limits the boot too.
+    soon = '-e{"nvidia_driver_reboot_timeout": 45}'
     stopped = await cluster.play("upgrade_driver", "--limit=gpu-2", soon)
     assert stopped.code != 0
     assert "the kubelet of node gpu-2 has not reported since the reboot" in stopped.text

@@ -24,7 +24,7 @@ pytestmark = [
     pytest.mark.integration,
     pytest.mark.needs("kubelet", "playbooks"),
     pytest.mark.asyncio(loop_scope="module"),
-    pytest.mark.timeout(600),
+    pytest.mark.timeout(1800),
 ]
 
 SECRETS = "/api/v1/namespaces/kube-system/secrets"

@@ -100,6 +100,8 @@ async def test_the_next_upgrade_completes_one_that_was_killed(cluster: Cluster) 
     await cluster.bed.create_pods([gpu_pod("tenant", 4, nodeSelector={"kubernetes.io/hostname": "gpu-1"})])
     await bound(cluster.bed, "tenant", 60)
     await playbooks.kill_at(cluster.argv("upgrade_driver", NEW), "Install the packages with apt")
+    # What the host had begun goes on, and has the locks of apt and dpkg.
+    await cluster.lab.ssh("gpu-1", "while pgrep -f '[A]nsiballZ_apt|^apt-get|^dpkg'; do sleep 0.2; done", 120)
     assert await cluster.cordoned() == [True, False]
     assert not await cluster.bed.api.items(PODS)
 

@@ -14,7 +14,7 @@ from tests.fixtures.gpu_nodes import bound
 from tests.fixtures.sidecars import issue
 from tests.fixtures.validations import validate
 
-pytestmark = [pytest.mark.integration, pytest.mark.needs("playbooks"), pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.integration, pytest.mark.needs("playbooks"), pytest.mark.timeout(1800)]
 
 
 async def probes(bed: Bed) -> list[Any]:

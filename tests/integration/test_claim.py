@@ -63,9 +63,10 @@ async def served(bed: Bed, folder: Path) -> Object:
 
 
 def at_url(configuration: Object, url: str) -> Object:
-    """The configuration with a URL instead of the Service."""
-    client = configuration["webhooks"][0]["clientConfig"]
-    client["url"] = url + client.pop("service")["path"]
+    """The configuration with a URL instead of the Service, and time for a slow machine."""
+    webhook = configuration["webhooks"][0]
+    webhook["clientConfig"]["url"] = url + webhook["clientConfig"].pop("service")["path"]
+    webhook["timeoutSeconds"] = 30
     return configuration
 
 

@@ -140,7 +140,11 @@ async def test_a_node_is_shared_only_while_it_has_the_label(bed: Bed, t4: GpuNod
     await until_allocatable(t4, 0)
     assert "label gpushare=false" in await unready(t4)
     await until_event(bed, "t4", lambda text: "gpushare=false" in text, contract.EVENT_NOT_SERVING)
-    assert contract.ANN_CARDS not in (await node_object(t4))["metadata"]["annotations"]
+
+    async def withdrawn() -> bool:
+        return contract.ANN_CARDS not in (await node_object(t4))["metadata"]["annotations"]
+
+    await until(withdrawn, "the annotation with the GPUs to be removed")
     await label(t4, cgpu=None, gpushare="true")
     await until_allocatable(t4, 14)
     await running(bed, "before")

@@ -113,7 +113,9 @@ def stand_in(component: str, node: str) -> Object:
 
 async def test_a_pending_pod_is_explained_and_runs_after_the_remedy(installation: Installation) -> None:
     bed = installation.bed
-    await bed.create_pods([pod(name, container(9)) for name in ("first", "second")])
+    # With a grace period, the API server keeps a pod until its containers are gone.
+    both = [pod(name, container(9), terminationGracePeriodSeconds=1) for name in ("first", "second")]
+    await bed.create_pods(both)
     await asyncio.gather(running(bed, "first", 60), running(bed, "second", 60))
     await bed.create_pods([pod("big", container(8))])
 
@@ -185,6 +187,7 @@ async def test_a_healthy_chain(installation: Installation) -> None:
 async def test_a_probe_comes_through_to_the_container_and_is_removed(installation: Installation) -> None:
     bed = installation.bed
     await bed.apply(RESTRICTED)
+    await bed.until_service_account("restricted")
     code, stages = await installation.probe("-n", "restricted", "--node", installation.node.name)
     node = installation.node.name
     others = {name: text for name, text in stages.items() if not text.startswith("ok: ")}

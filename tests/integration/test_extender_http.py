@@ -28,10 +28,10 @@ from tests.support.metrics import total
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module")]
 
 FLAGS = (
-    "--bind-timeout=1",
-    "--api-request-timeout=3",
-    "--lease-duration=5",
-    "--renew-deadline=4",
+    "--bind-timeout=4",
+    "--api-request-timeout=10",
+    "--lease-duration=30",
+    "--renew-deadline=20",
     "--retry-period=1",
 )
 
@@ -514,8 +514,8 @@ async def test_a_timeout_whose_post_took_effect_ends_bound(extender: Extender) -
     node, pod = await extender.node(14), await extender.create(4)
 
     async def late(request: web.Request) -> None:
-        extender.proxy.later(request, 1.5)
-        await asyncio.sleep(5)
+        extender.proxy.later(request, 5)
+        await asyncio.sleep(20)
 
     extender.proxy.faults[:] = [on_bind(late)]
     assert "outcome unknown" in await extender.bind(pod, node)

@@ -16,7 +16,7 @@ from testbed.system import pids
 from testbed.system.cgroups import ROOT, prefix_of
 from testbed.system.folders import bed_folder, cache_root, data_folder
 from testbed.system.process import run_text
-from testbed.system.waiting import until
+from testbed.system.waiting import timeout_factor, until
 
 pytestmark = [pytest.mark.integration, pytest.mark.needs("hosts"), pytest.mark.asyncio(loop_scope="module")]
 BOOT_ID = "cat /proc/sys/kernel/random/boot_id"
@@ -129,7 +129,7 @@ async def test_leftovers_of_a_killed_process_are_removed_by_the_next(bed_name: s
     )
     maker = await asyncio.create_subprocess_exec(sys.executable, "-c", code, stdout=asyncio.subprocess.PIPE)
     assert maker.stdout is not None
-    assert await asyncio.wait_for(maker.stdout.readline(), 60) == b"up\n"
+    assert await asyncio.wait_for(maker.stdout.readline(), 60 * timeout_factor()) == b"up\n"
     maker.send_signal(signal.SIGKILL)
     await maker.wait()
     folder = bed_folder(bed_name, cache_root())

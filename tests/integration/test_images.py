@@ -255,8 +255,9 @@ async def installers(bed: Bed) -> list[Object]:
 
 async def is_ready(bed: Bed, command: str) -> bool:
     return [
-        (each["spec"]["containers"][0]["command"][2], each["status"]["containerStatuses"][0]["ready"])
+        (each["spec"]["containers"][0]["command"][2], status["ready"])
         for each in await installers(bed)
+        for status in each["status"].get("containerStatuses", ())
     ] == [(command, True)]
 
 

@@ -25,7 +25,7 @@ from tests.support.metrics import total
 
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module")]
 
-DEADLINE_S, TAKE_OVER_S = 3.0, 6.0
+DEADLINE_S, TAKE_OVER_S = 5.0, 8.0
 SLACK_S = 0.1
 """Tolerance of times that a test measures."""
 RIGHTS = "/apis/rbac.authorization.k8s.io/v1/namespaces/kube-system/rolebindings/gpushare-schd-extender"
@@ -131,13 +131,13 @@ async def test_after_a_lease_is_deleted_no_extender_binds_before_a_full_wait(bed
     holder, fresh = replica(lease="deleted"), replica(lease="deleted")
     await start_extender(bed, holder)
     await until_leads(holder)
+    deleted = time.monotonic()
     await bed.api.delete(f"{LEASES}/deleted")
     starting = asyncio.create_task(start_extender(bed, fresh))
     await until(lambda: does_not_lead(holder), "the holder to stop", DEADLINE_S)
-    stopped = time.monotonic()
     await starting
     await until(lambda: one_leads([holder, fresh]), "one to lead", 60)
-    assert time.monotonic() - stopped >= TAKE_OVER_S - 1  # less the time until the stop was seen
+    assert time.monotonic() - deleted >= TAKE_OVER_S - SLACK_S
     await stop(bed, [holder, fresh])
 
 
@@ -155,12 +155,12 @@ async def test_by_choice_a_replica_binds_without_a_lease_until_it_can_read_one(b
     assert await bind(bed, spec) == ""
     assert await lease(bed, "alone") is None
     assert "ok\ndegraded: this extender binds without a Lease" in await read_text(f"{spec.ops_url}/readyz")
+    permitted = time.monotonic()
     await bed.apply(_LEASES)
     await until(lambda: lease(bed, "alone"), "the Lease")
-    taken = time.monotonic()
     await until_refused(bed, spec, "is waiting for the last holder's binds")
     await until_leads(spec)
-    assert time.monotonic() - taken >= TAKE_OVER_S - SLACK_S
+    assert time.monotonic() - permitted >= TAKE_OVER_S - SLACK_S
     await until(lambda: is_not_degraded(spec), "the extender to use its other rights too")
     await stop(bed, [spec])
     found = await lease(bed, "alone")

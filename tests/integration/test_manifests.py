@@ -89,11 +89,17 @@ async def test_a_quota_limits_gpu_pods_only(bed: Bed) -> None:
     await apply(bed, [each for each in rendered("example") if each["kind"] in ("Namespace", "ResourceQuota")])
     await bed.until_service_account("team-a")
 
-    async def counted() -> bool:
-        path = "/api/v1/namespaces/team-a/resourcequotas/gpu-mem"
-        return "used" in (await bed.api.get(path))["status"]
+    async def enforced() -> bool:
+        try:
+            path = "/api/v1/namespaces/team-a/pods"
+            await bed.api.request(
+                "POST", path, gpu_pod("probe", 33, namespace="team-a"), params={"dryRun": "All"}
+            )
+        except ApiError as error:
+            return "exceeded quota" in str(error)
+        return False
 
-    await until(counted, "the quota to be counted")
+    await until(enforced, "the API server to enforce the quota")
     await bed.create_pods([gpu_pod("fits", 32, namespace="team-a"), gpu_pod("plain", namespace="team-a")])
     with pytest.raises(ApiError, match=r"exceeded quota.*aliyun.com/gpu-mem"):
         await bed.create_pods([gpu_pod("beyond", 1, namespace="team-a")])

@@ -190,13 +190,16 @@ async def test_without_permission_for_configmaps_everything_else_works(bed: Bed)
         made.publisher.set_unhealthy("0")
         made.publisher.record_event(node_event("reduced", EVENT_CARDS_CHANGED, "text"))
 
+        name = "gpushare_device_plugin_reduced_mode"
+
         async def reported() -> bool:
             events = await bed.api.items("/api/v1/namespaces/default/events")
-            return any(event["reason"] == EVENT_CARDS_CHANGED for event in events)
+            return (
+                any(event["reason"] == EVENT_CARDS_CHANGED for event in events)
+                and made.metrics.registry.get_sample_value(name, {"right": "configmaps"}) == 1
+            )
 
-        await until(reported, "the event")
-        name = "gpushare_device_plugin_reduced_mode"
-        assert made.metrics.registry.get_sample_value(name, {"right": "configmaps"}) == 1
+        await until(reported, "the event and the metric")
 
 
 async def test_with_permission_for_configmaps_the_list_of_unhealthy_gpus_is_created_and_updated(

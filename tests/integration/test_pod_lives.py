@@ -13,6 +13,7 @@ from testbed.daemons.extender import ACCOUNT, ExtenderSpec, component_config, gr
 from testbed.programs.binaries import release
 from testbed.stories import manifest
 from tests.fakes.fault_proxy import fault_proxy
+from tests.fixtures.extenders import QUICK
 from tests.fixtures.gpu_nodes import until_event
 from tests.support.history import Recorder, cards_of, overcommits
 from tests.support.metrics import total
@@ -52,10 +53,9 @@ async def test_a_statefulset_pod_that_is_deleted_and_comes_back_fast_is_counted_
         await bed.apply(manifest("app-3g-v1"))
         await until_placed(bed, "app-3g-v1-0", "app-3g-v1-1")
         for _ in range(8):
-            old = await pod(bed, "app-3g-v1-0")
-            assert old is not None
+            # kwok deletes by name, without the UID; if it is late, it deletes the successor.
+            old = await until(lambda: pod(bed, "app-3g-v1-0"), "the replica to exist")
             with suppress(ApiError):
-                # kwok deletes by name, without the UID; if it is late, it deletes the successor (not found).
                 await bed.api.delete("/api/v1/namespaces/default/pods/app-3g-v1-0", gracePeriodSeconds="0")
 
             async def back(uid: str = old["metadata"]["uid"]) -> bool:
@@ -267,8 +267,6 @@ async def test_a_waiting_pod_is_placed_once_enough_units_are_free() -> None:
 
 
 # --- pods that share a GPU ----------------------------------------------------------------------
-
-QUICK = ("--lease-duration=4", "--renew-deadline=3", "--retry-period=0.5", "--bind-timeout=2")
 
 
 async def until_unschedulable(spec: ExtenderSpec, cards: int) -> None:

@@ -154,7 +154,7 @@ async def test_an_up_that_may_adopt_objects_completes_one_that_was_killed(taken:
     process = await stack.start("up")
 
     # Roles are created before the pods that use them.
-    await until(lambda: bed.api.get(ACCOUNT), "the first objects", 120, poll_s=0.02)
+    await until(lambda: bed.api.get(ACCOUNT), "the first objects", 120, 0.02, 0.02)
     await stack.kill(process)
     assert names_of(RENDERED) - (await uids_by_name(bed)).keys()
     await stack.cancel()

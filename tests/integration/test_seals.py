@@ -10,13 +10,13 @@ from testbed import Bed, Card, SchedulerSpec, SimNode, Testbed, gpu_pod, until
 from testbed.control_plane.api import Object, read_text
 from testbed.daemons import rights
 from testbed.daemons.extender import ExtenderSpec, component_config, grant, start_extender
+from tests.fixtures.extenders import QUICK
 from tests.fixtures.gpu_nodes import bound
 from tests.support.history import cards_of
 
 pytestmark = pytest.mark.integration
 
 SECRET = "/api/v1/namespaces/kube-system/secrets/gpushare-schd-extender-seal"  # noqa: S105 - a path
-QUICK = ("--lease-duration=4", "--renew-deadline=3", "--retry-period=0.5", "--bind-timeout=2")
 
 
 async def used(spec: ExtenderSpec, node: str = "n") -> list[int]:

@@ -230,8 +230,17 @@ async def test_every_write_of_a_pod_is_in_the_history_with_request_and_answer(sh
     await ensure_node(shared_bed)
     await shared_bed.create_pods([gpu_pod("told", 1)])
     await until_phase(shared_bed, "told", "Running")
-    events = [each for each in audit.read(shared_bed.audit_log) if each["objectRef"].get("name") == "told"]
-    reported = {(each["verb"], each["objectRef"].get("subresource", "")): each for each in events}
+    written = {("create", ""), ("create", "binding"), ("patch", "status")}
+
+    async def complete() -> dict[tuple[str, str], Any] | None:
+        # The API server logs a request after its answer.
+        events = [
+            each for each in audit.read(shared_bed.audit_log) if each["objectRef"].get("name") == "told"
+        ]
+        found = {(each["verb"], each["objectRef"].get("subresource", "")): each for each in events}
+        return found if found.keys() >= written else None
+
+    reported = await until(complete, "the audit log to have the writes of the pod")
     assert reported["create", ""]["responseObject"]["metadata"]["resourceVersion"]
     assert reported["create", "binding"]["requestObject"]["target"]["name"] == NODE
     assert reported["patch", "status"]["responseObject"]["status"]

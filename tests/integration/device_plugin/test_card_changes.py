@@ -1,24 +1,22 @@
 """GPUs that an administrator reconfigures while pods run: MIG, ECC, compute mode; on a real kubelet."""
 
-import json
 from collections.abc import Iterator
 
 import pytest
 
 from gpushare import contract
-from testbed import until
 from testbed.daemons.agent import GpuNode
 from tests.fixtures.gpu_nodes import (
     T4,
     GpuBed,
     container,
     metric,
-    node_object,
     pod,
     remove,
     running,
     until_allocatable,
     until_event,
+    until_published,
     until_unhealthy,
 )
 from tests.support.recount import cards_of, live, one_pod, until_agreed
@@ -43,16 +41,6 @@ def restored(node: GpuNode) -> Iterator[None]:
     yield
     for index in (0, 1):
         node.stub.set(index, total_mib=TOTAL_MIB, mig=None, compute_mode=0)
-
-
-async def until_published(node: GpuNode, *expected: tuple[int, bool]) -> None:
-    """Wait until the node annotation has these units and health of the GPUs."""
-
-    async def there() -> bool:
-        text = (await node_object(node))["metadata"]["annotations"][contract.ANN_CARDS]
-        return [(each["units"], each["healthy"]) for each in json.loads(text)] == list(expected)
-
-    await until(there, f"the annotation to have {expected}")
 
 
 async def test_mig_mode_closes_a_gpu_and_affects_no_running_pod(gpus: GpuBed, node: GpuNode) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from gpushare import contract
+from testbed import until
 from testbed.control_plane.api import read_text
 from testbed.daemons.agent import GpuNode
 from tests.fixtures.gpu_nodes import (
@@ -13,11 +14,11 @@ from tests.fixtures.gpu_nodes import (
     GpuBed,
     container,
     metric,
-    node_object,
     pod,
     running,
     until_allocatable,
     until_event,
+    until_published,
     until_unhealthy,
 )
 from tests.support.recount import cards_of, live, one_pod, until_agreed
@@ -50,8 +51,7 @@ async def test_an_xid_makes_its_gpu_unschedulable_and_affects_no_running_pod(
     node.stub.xid(0, 79)
     await until_unhealthy(node, "0")
     await until_allocatable(node, T4)
-    cards = json.loads((await node_object(node))["metadata"]["annotations"][contract.ANN_CARDS])
-    assert [each["healthy"] for each in cards] == [False, True]
+    await until_published(node, (T4, False), (T4, True))
     await until_event(bed, "faulty", says_xid(79), contract.EVENT_CARD_UNHEALTHY)
     uuid = node.stub.uuid(0)
     assert await metric(node, "gpushare_device_plugin_xid_errors_total", uuid=uuid, xid="79") == 1
@@ -65,7 +65,11 @@ async def test_an_xid_makes_its_gpu_unschedulable_and_affects_no_running_pod(
     await node.agent.restart()
     await until_unhealthy(node, "")
     await until_allocatable(node, 2 * T4)
-    assert "faulty" not in await filtered(gpus, 10)
+
+    async def fits() -> bool:
+        return "faulty" not in await filtered(gpus, 10)
+
+    await until(fits, "the extender to see the GPU as healthy")
     await until_agreed(node, gpus.extender)
 
 

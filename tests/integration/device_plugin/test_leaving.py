@@ -29,10 +29,15 @@ async def gone_from(node: GpuNode, name: str, timeout_s: float = 30) -> None:
     await until(gone, f"the containers of {name} to be gone", timeout_s)
 
 
-async def two_full_cards(gpus: GpuBed) -> None:
-    """``leaves`` has 10 units of GPU 0 and ignores SIGTERM, ``stays`` has all units of GPU 1."""
-    deaf = "trap '' TERM; while true; do sleep 1; done"
-    await gpus.bed.create_pods([pod("leaves", container(10, script=deaf), terminationGracePeriodSeconds=60)])
+DEAF = "trap '' TERM; while true; do sleep 1; done"
+SLOW = "trap 'sleep 1; exit' TERM; while true; do sleep 0.1; done"
+
+
+async def two_full_cards(gpus: GpuBed, script: str = DEAF) -> None:
+    """``leaves`` has 10 units of GPU 0 and runs the script, ``stays`` has all units of GPU 1."""
+    await gpus.bed.create_pods(
+        [pod("leaves", container(10, script=script), terminationGracePeriodSeconds=60)]
+    )
     await running(gpus.bed, "leaves")
     await gpus.bed.create_pods([pod("stays", container(T4))])
     await running(gpus.bed, "stays")
@@ -76,7 +81,8 @@ async def test_a_forced_deletion_frees_no_gpu_while_the_container_still_runs(
 async def test_an_allocation_waits_for_the_last_container_of_a_gpu_to_end(
     gpus: GpuBed, node: GpuNode
 ) -> None:
-    await two_full_cards(gpus)
+    # Well within the 5 s that Allocate waits.
+    await two_full_cards(gpus, SLOW)
     async with never_overcommitted(node, T4):
         await force_off(gpus, "leaves")
         await gpus.bed.create_pods([pod("waits", container(T4))])
