@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from gpushare.cli.explain.objects import ExplainedPod, Reason
 from gpushare.contract import (
+    CORE_STEP,
     ENV_CONTAINER,
     ENV_IDX,
     ENV_MPS_MEMORY,
@@ -20,7 +21,6 @@ from gpushare.contract import (
 from gpushare.isolation.layout import LIMIT
 
 UNITS: Final = 1
-_CORE_PERCENT: Final = 1
 _NOBODY: Final = 65_534
 _SCRIPT: Final = f"""exec > /dev/termination-log
 echo "units=${ENV_CONTAINER}"
@@ -51,7 +51,7 @@ class Request:
     def wish(self) -> str:
         """Units and node in words."""
         where = f" on node {self.node}" if self.node else ""
-        core = f" and {_CORE_PERCENT} of {RESOURCE_CORE}" if self.core else ""
+        core = f" and {CORE_STEP} of {RESOURCE_CORE}" if self.core else ""
         return f"{UNITS} of {RESOURCE_MEM}{core}{where}"
 
     @property
@@ -65,7 +65,7 @@ class Request:
 
 def manifest(request: Request) -> dict[str, Any]:
     """A pod that the Pod Security Standard ``restricted`` admits, and that ends by itself."""
-    shares = {RESOURCE_MEM: str(UNITS)} | ({RESOURCE_CORE: str(_CORE_PERCENT)} if request.core else {})
+    shares = {RESOURCE_MEM: str(UNITS)} | ({RESOURCE_CORE: str(CORE_STEP)} if request.core else {})
     container = {
         "name": "probe",
         "image": request.image,

@@ -27,6 +27,10 @@ _FIELDS: Final = {
     str(catalogue.CONTAINER_USED): "used",
     str(catalogue.CONTAINER_REFUSALS): "refusals",
 }
+_WHOLE_WINDOW: Final = {str(catalogue.CONTAINER_PEAK), str(catalogue.CONTAINER_USED)}
+"""The others describe the present container, whose name a larger or smaller one may have had before."""
+_PRESENT: Final = "5m"
+"""So long Prometheus shows a value by default, also if scrapes fail."""
 _KEY: Final = ("namespace", "pod", "container")
 _SERIES: Final = ", ".join((*_KEY, "node", "card", "uuid"))
 
@@ -50,11 +54,15 @@ def gather(
     Raises ApiError, ConfigError without an exporter, and SourceError if Prometheus or no exporter answers.
     """
     selected = matchers({"cluster": cluster, "namespace": namespace})
-    return asyncio.run(_gather(source, pods_path(namespace), report, prometheus, f"{selected}[{window_s}s]"))
+    return asyncio.run(_gather(source, pods_path(namespace), report, prometheus, (selected, window_s)))
 
 
 async def _gather(
-    source: ApiSource, path: str, report: Callable[[str], None], prometheus: str | None, selected: str
+    source: ApiSource,
+    path: str,
+    report: Callable[[str], None],
+    prometheus: str | None,
+    selection: tuple[str, int],
 ) -> list[Observed]:
     async with await source.client() as client:
         pods = await listed(client, path, {"fieldSelector": f"spec.nodeName!=,{RUNNING}"})
@@ -63,17 +71,26 @@ async def _gather(
         else:
             async with Pages(timeout_s=TIMEOUT_S) as pages:
                 asked = Prometheus(pages, prometheus, time.time())
-                numbers = numbers_of(await _over_time(asked, selected))
+                numbers = numbers_of(await _over_time(asked, *selection))
     return [each for raw in pods for each in _containers(raw, path, numbers)]
 
 
-async def _over_time(prometheus: Prometheus, selected: str) -> list[MetricSample]:
-    """The largest value of each series in the window; series that several jobs scrape are one."""
+async def _over_time(prometheus: Prometheus, selected: str, window_s: int) -> list[MetricSample]:
     found: list[MetricSample] = []
     for metric in _FIELDS:
-        series = await prometheus.ask(f"max by ({_SERIES}) (max_over_time({metric}{selected}))")
+        series = await prometheus.ask(query(metric, selected, window_s))
         found += (MetricSample(metric, each.labels, float(each.value)) for each in series)
     return found
+
+
+def query(metric: str, selected: str, window_s: int) -> str:
+    """The largest peak and usage in the window, and the present value of the other metrics.
+
+    Series that several jobs scrape are one.
+    """
+    present = f"last_over_time({metric}{selected}[{_PRESENT}])"
+    highest = f"max_over_time({metric}{selected}[{window_s}s])"
+    return f"max by ({_SERIES}) ({highest if metric in _WHOLE_WINDOW else present})"
 
 
 def numbers_of(samples: Iterable[MetricSample]) -> Numbers:

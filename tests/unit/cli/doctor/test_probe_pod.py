@@ -3,9 +3,12 @@
 import subprocess
 from pathlib import Path
 
+import msgspec
 import pytest
 
+from gpushare.adapters.kube.wire import WirePod, pod_of
 from gpushare.cli.doctor.probe_pod import Request, Seen, manifest, seen_by
+from gpushare.model.demand import Demand
 
 REQUEST = Request("ml", "gpushare-probe-1", "image", None, core=False, timeout_s=60)
 ON_NODE = Request("ml", "gpushare-probe-1", "image", "gpu-1", core=True, timeout_s=60)
@@ -13,15 +16,22 @@ ON_NODE = Request("ml", "gpushare-probe-1", "image", "gpu-1", core=True, timeout
 
 def test_the_request_in_words_names_units_and_node() -> None:
     assert REQUEST.wish == "1 of aliyun.com/gpu-mem"
-    assert ON_NODE.wish == "1 of aliyun.com/gpu-mem and 1 of aliyun.com/gpu-core.percentage on node gpu-1"
+    assert ON_NODE.wish == "1 of aliyun.com/gpu-mem and 5 of aliyun.com/gpu-core.percentage on node gpu-1"
 
 
 def test_a_node_is_chosen_by_affinity_so_that_the_scheduler_places_the_pod() -> None:
     spec = manifest(ON_NODE)["spec"]
     assert "nodeName" not in spec
     assert "metadata.name" in str(spec["affinity"])
-    assert spec["containers"][0]["resources"]["limits"]["aliyun.com/gpu-core.percentage"] == "1"
+    assert spec["containers"][0]["resources"]["limits"]["aliyun.com/gpu-core.percentage"] == "5"
     assert "affinity" not in manifest(REQUEST)["spec"]
+
+
+@pytest.mark.parametrize("asked", [REQUEST, ON_NODE])
+def test_the_extender_accepts_the_request(asked: Request) -> None:
+    pod = pod_of(msgspec.convert({"metadata": {"uid": "u"}, **manifest(asked)}, WirePod))
+    assert pod is not None
+    assert isinstance(pod.demand, Demand)
 
 
 def test_the_pod_ends_by_itself_if_its_creator_is_killed() -> None:
