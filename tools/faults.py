@@ -38,7 +38,7 @@ counts, without code of the product:
   the fault is over; units that are counted without a pod fail the test too;
 - recovery: seconds from the end of the fault, or from the fault itself if it has no end, to what the column names.
 
-The extenders have a lease of 4 s, a renew deadline of 3 s and an API request timeout of 4 s (20 s after the crash, 12 s
+The extenders have a lease of some seconds and an API request timeout of 4 s (20 s after the crash, 12 s
 for the late bind, 20 s for the frozen leader that is asked to bind), so that a test takes seconds; [with the defaults](../concepts/availability.md#how-long-a-new-leader-waits) a new leader waits longer. A test
 fails if one of the first two numbers is not 0; it compares the recovery only with a generous limit.
 

@@ -78,12 +78,12 @@ async def _gather(
 async def _over_time(prometheus: Prometheus, selected: str, window_s: int) -> list[MetricSample]:
     found: list[MetricSample] = []
     for metric in _FIELDS:
-        series = await prometheus.ask(query(metric, selected, window_s))
+        series = await prometheus.ask(_query(metric, selected, window_s))
         found += (MetricSample(metric, each.labels, float(each.value)) for each in series)
     return found
 
 
-def query(metric: str, selected: str, window_s: int) -> str:
+def _query(metric: str, selected: str, window_s: int) -> str:
     """The largest peak and usage in the window, and the present value of the other metrics.
 
     Series that several jobs scrape are one.

@@ -55,6 +55,14 @@ def container(
     yield from lines(catalogue.CONTAINER_UTILIZATION, where, sm, minutes)
 
 
+def resized(name: str) -> Iterator[tuple[str, str]]:
+    """A container with a peak of 3 GiB whose pod has 4 GiB, and had 8 on another GPU half an hour ago."""
+    before = f'node="n1",namespace="default",pod="{name}",container="main",card="1",uuid="GPU-1"'
+    metric = str(catalogue.CONTAINER_ALLOCATED)
+    yield metric, f"{metric}{{{before}}} {8 * GIB} {int(time.time()) - 1800}"
+    yield from recent(name, peak=3)
+
+
 def recent(name: str, *, peak: int, refusals: int = 0, job: str = "") -> Iterator[tuple[str, str]]:
     """A container and its peak in GiB until a minute ago."""
     where = f'node="n1",namespace="default",pod="{name}",container="main",card="0",uuid="GPU-0"{job}'
@@ -82,6 +90,7 @@ def exposition() -> str:
         lines(catalogue.SOURCE_UP, 'node="n1",source="kubelet"', 0, range(6)),
         lines(catalogue.SOURCE_UP, 'node="n1",source="kubelet"', 1, range(6, MINUTES)),
         recent("a", peak=3),
+        resized("c"),
         recent("b", peak=3, refusals=2, job=',cluster="one",instance="a"'),
         recent("b", peak=3, refusals=2, job=',cluster="one",instance="b"'),
         recent("b", peak=15, refusals=9, job=',cluster="two",instance="a"'),
@@ -180,6 +189,16 @@ async def test_a_recommendation_has_the_peak_of_the_window(api: Api, prometheus:
     assert (item["peakBytes"], item["basis"], item["suggestedUnits"]) == (3 * GIB, "peak of the window", 4)
     _, out, _ = await call(api, "recommend", "--prometheus", prometheus, "--window", "1h", "--margin", "0")
     assert out.splitlines()[1].split()[-6:] == ["3", "GiB", "(lower)", "peak", "of", "1h"]
+
+
+async def test_a_recommendation_ignores_the_size_of_an_earlier_pod_of_that_name(
+    api: Api, prometheus: str
+) -> None:
+    api.pods = [pod("c", "n1", 4)]
+    code, out, err = await call(api, "recommend", "--prometheus", prometheus, "--window", "1h", "-o", "json")
+    assert (code, err) == (0, "")
+    (item,) = json.loads(out)["items"]
+    assert (item["peakBytes"], item["suggestedUnits"]) == (3 * GIB, 4)
 
 
 async def test_a_recommendation_counts_each_series_of_its_cluster_once(api: Api, prometheus: str) -> None:
