@@ -88,6 +88,23 @@ def test_cdi_is_enabled_if_the_release_supports_it(
     assert plugin.get("enable_cdi") is found
 
 
+@pytest.mark.parametrize(("version", "plugin"), [(2, V2), (3, V3)])
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ({}, ["/etc/cdi", "/var/run/cdi"]),
+        ({"cdi_spec_dirs": []}, ["/etc/cdi", "/var/run/cdi"]),
+        ({"cdi_spec_dirs": ["/srv/cdi"]}, ["/srv/cdi", "/etc/cdi", "/var/run/cdi"]),
+        ({"cdi_spec_dirs": ["/var/run/cdi", "/srv/cdi"]}, ["/var/run/cdi", "/srv/cdi", "/etc/cdi"]),
+    ],
+)
+def test_folders_of_other_cdi_specifications_are_kept(
+    version: int, plugin: str, before: dict[str, Any], after: list[str]
+) -> None:
+    config = {"version": version, "plugins": {plugin: before}}
+    assert changed(config, "2.1.4")["plugins"][plugin]["cdi_spec_dirs"] == after
+
+
 def test_the_cri_plugin_is_enabled_and_others_stay_disabled() -> None:
     config = changed({"disabled_plugins": ["cri", "io.containerd.snapshotter.v1.zfs"]})
     assert config["disabled_plugins"] == ["io.containerd.snapshotter.v1.zfs"]
@@ -101,7 +118,13 @@ def test_other_layouts_are_refused_with_the_fix(config: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    "config", [{}, {"disabled_plugins": ["cri"]}, with_runtimes({"runc": {"options": {"a": 1}}})]
+    "config",
+    [
+        {},
+        {"disabled_plugins": ["cri"]},
+        with_runtimes({"runc": {"options": {"a": 1}}}),
+        {"version": 2, "plugins": {V2: {"cdi_spec_dirs": ["/srv/cdi"]}}},
+    ],
 )
 def test_a_second_run_changes_nothing(config: dict[str, Any]) -> None:
     once = changed(config)

@@ -17,6 +17,7 @@ _RUNC: Mapping[str, Any] = {"runtime_type": "io.containerd.runc.v2"}
 _FIRST_V3 = (2, 0)
 _FIRST_CDI = (1, 7)
 _CDI_FOLDERS = ["/etc/cdi", "/var/run/cdi"]
+"""Those of containerd without the setting, and those of NVIDIA's toolkit."""
 
 
 def changes(
@@ -30,7 +31,8 @@ def changes(
     """
     version = _version(config, release, path)
     plugin = _CRI_PLUGINS[version]
-    containerd = config.get("plugins", {}).get(plugin, {}).get("containerd", {})
+    settings = config.get("plugins", {}).get(plugin, {})
+    containerd = settings.get("containerd", {})
     # Before 2.0, a file with any runtime replaces the built-in list of containerd, which removes runc.
     runc = containerd.get("runtimes", {}).get("runc", _RUNC)
     nvidia = {**runc, "options": {**runc.get("options", {}), "BinaryName": binary}}
@@ -38,8 +40,13 @@ def changes(
     if default_runtime == "nvidia" or containerd.get("default_runtime_name") == "nvidia":
         wanted["containerd"]["default_runtime_name"] = default_runtime
     if cdi and _numbers(release) >= _FIRST_CDI:
-        wanted.update(enable_cdi=True, cdi_spec_dirs=_CDI_FOLDERS)
+        wanted.update(enable_cdi=True, cdi_spec_dirs=_cdi_folders(settings.get("cdi_spec_dirs", [])))
     return {"version": version, **_enabled(config), "plugins": {plugin: wanted}}
+
+
+def _cdi_folders(existing: list[str]) -> list[str]:
+    """Return the folders of CDI specifications, with those of other vendors."""
+    return [*existing, *(folder for folder in _CDI_FOLDERS if folder not in existing)]
 
 
 def _version(config: Mapping[str, Any], release: str, path: str) -> int:
