@@ -3,10 +3,9 @@
 import os
 from dataclasses import replace
 from pathlib import Path
-from urllib.parse import urlsplit
-from urllib.request import getproxies, proxy_bypass
 
 from gpushare.adapters.kube.access import ApiAccess
+from gpushare.adapters.kube.proxies import proxy_of
 from gpushare.adapters.kube.service_account import (
     HOST_VARIABLE,
     from_service_account,
@@ -59,10 +58,7 @@ def user_namespace(kubeconfig: str | None, context: str | None) -> str:
 
 def _through_proxy_of_environment(access: ApiAccess) -> ApiAccess:
     """Honour HTTPS_PROXY and NO_PROXY as kubectl does, unless the kubeconfig names a proxy."""
-    url = urlsplit(access.host)
-    if access.proxy is not None or proxy_bypass(url.hostname or ""):
-        return access
-    return replace(access, proxy=getproxies().get(url.scheme))
+    return access if access.proxy else replace(access, proxy=proxy_of(access.host, os.environ))
 
 
 async def _from_files(paths: str, context: str | None) -> ApiAccess:
