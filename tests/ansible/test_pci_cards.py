@@ -2,7 +2,7 @@
 
 import re
 
-from ansible_collections.gpushare.nodes.plugins.plugin_utils.pci_cards import CARDS, card_name
+from ansible_collections.gpushare.nodes.plugins.plugin_utils.pci_cards import CARDS, card_name, of_host
 from gpushare.model.card_models import LISTED, is_listed
 
 
@@ -25,3 +25,8 @@ def test_the_name_of_the_host_is_used_for_unknown_devices() -> None:
     assert card_name("1eb8", "TU104GL") == "Tesla T4"
     assert card_name("2684", "GeForce RTX 4090") == "GeForce RTX 4090"
     assert card_name("2684", None) == "NVIDIA 10de:2684"
+
+
+def test_gpus_of_virtual_machines_are_not_of_the_host() -> None:
+    gpus = [{"driver": name} for name in (None, "nvidia", "nouveau", "vfio-pci", "nvgrace_gpu_vfio_pci")]
+    assert [gpu["driver"] for gpu in of_host(gpus)] == [None, "nvidia", "nouveau"]

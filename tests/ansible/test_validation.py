@@ -14,7 +14,7 @@ from ansible_collections.gpushare.nodes.plugins.plugin_utils.validation import (
     plugin_daemon_sets,
 )
 from gpushare.contract import ANN_CARDS, LABEL_OPERATOR_PLUGIN, RESOURCE_MEM, RESOURCE_WHOLE_GPU
-from tests.ansible.reports import report
+from tests.ansible.reports import V100, report
 
 ROLE = Path(__file__).parents[2] / "ansible/roles/validate"
 DEFAULTS = yaml.safe_load((ROLE / "defaults/main.yml").read_text())
@@ -124,6 +124,23 @@ def test_gpus_that_the_driver_does_not_report_fail() -> None:
     assert check("cards", asked__smi__cards=1).found == "1 of 2"
     assert check("cards", asked__smi__cards=1).level is Level.FAIL
     assert "on the PCI bus" in check("cards", gpus=[], asked__smi__cards=0).problem
+
+
+def test_gpus_of_virtual_machines_are_not_expected_anywhere() -> None:
+    of_host = report(
+        gpus=[V100, V100 | {"driver": "vfio-pci"}],
+        asked__smi__cards=1,
+        asked__container_cli={"cards": 1, "error": None},
+    )
+    made = checks(of_host, Requirements(**REQUIRED), node(cards=published(1), mem="31"), {})
+    assert [one for one in made if one.level is not Level.OK] == []
+    assert next(one.found for one in made if one.name == "cards") == "1 of 1"
+
+
+def test_a_host_whose_gpus_are_all_of_virtual_machines_fails_with_that_cause() -> None:
+    found = check("cards", gpus=[V100 | {"driver": "vfio-pci"}], asked__smi__cards=0)
+    assert (found.level, found.found) == (Level.FAIL, "0 of 0")
+    assert "no NVIDIA GPU that is not assigned to virtual machines: detach" in found.problem
 
 
 DOCKER = {

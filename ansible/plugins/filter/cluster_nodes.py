@@ -16,6 +16,7 @@ class FilterModule:
         """Return the filters by name."""
         return {
             "driver_announcement": driver_plan.announcement,
+            "driver_gpus": lazy("pci_cards", "of_host"),
             "driver_has_fabric": lazy("driver_proof", "has_fabric"),
             "driver_has_subnet_manager": lazy("driver_proof", "has_subnet_manager"),
             "driver_not_working": lazy("driver_proof", "not_working"),

@@ -14,6 +14,7 @@ from ansible_collections.gpushare.nodes.plugins.plugin_utils.gpushare.contract i
 )
 from ansible_collections.gpushare.nodes.plugins.plugin_utils.gpushare.model.quantity import parse_quantity
 from ansible_collections.gpushare.nodes.plugins.plugin_utils.node_mode import shares
+from ansible_collections.gpushare.nodes.plugins.plugin_utils.pci_cards import of_host
 
 Object = dict[str, Any]
 
@@ -39,10 +40,10 @@ def not_working(report: Object, version: str, before: int) -> str:
     """Return why the driver does not work at ``version``, "" if it does.
 
     ``before`` is the number of GPUs on the PCI bus before the change. ``report`` is a deep report of
-    host_report. GPUs of virtual machines are not the driver's.
+    host_report.
     """
     smi = report["asked"]["smi"]
-    present = sum(gpu["driver"] != "vfio-pci" for gpu in report["gpus"])
+    present = len(of_host(report["gpus"]))
     if present < before:
         return f"{present} of {before} GPUs are on the PCI bus: check `lspci -nn -d 10de:` and the power"
     if smi["error"]:

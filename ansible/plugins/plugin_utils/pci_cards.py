@@ -1,13 +1,15 @@
-"""Names of NVIDIA GPUs by PCI device ID: every model in the table of gpushare, and the TITANs.
+"""NVIDIA GPUs on the PCI bus: their names by device ID, and which of them are of virtual machines. Pure.
 
-Hosts without a list of PCI devices, or with an old one, have no names for their GPUs. What does not belong
-here: which models are listed (``gpushare.model.card_models``).
+The names are those of every model in the table of gpushare, and of the TITANs. Hosts without a list of PCI
+devices, or with an old one, have no names for their GPUs. What does not belong here: which models are listed
+(``gpushare.model.card_models``), and reading the bus (``module_utils.host_gpus``).
 
 Source: the list of https://pci-ids.ucw.cz of 2026-08-22, where 2321 and 233a have the names that the
 list of GPUs in NVIDIA's open-gpu-kernel-modules 595.45.04 gives them.
 """
 
-from typing import Final
+from collections.abc import Iterable
+from typing import Any, Final
 
 CARDS: Final = {
     "1005": "GeForce GTX TITAN",
@@ -96,6 +98,16 @@ CARDS: Final = {
     "31c2": "GB300",
     "31c3": "GB300",
 }
+
+
+def is_of_virtual_machine(gpu: dict[str, Any]) -> bool:
+    """Whether a GPU of a report is assigned to virtual machines: vfio-pci, or the variant of Grace Hopper."""
+    return "vfio" in (gpu["driver"] or "")
+
+
+def of_host(gpus: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the GPUs of a report that NVIDIA's driver of the host can use."""
+    return [gpu for gpu in gpus if not is_of_virtual_machine(gpu)]
 
 
 def card_name(device: str, known_as: str | None) -> str:

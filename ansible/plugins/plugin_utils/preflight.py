@@ -18,7 +18,10 @@ from ansible_collections.gpushare.nodes.plugins.plugin_utils.checks import (
     version,
 )
 from ansible_collections.gpushare.nodes.plugins.plugin_utils.gpushare.model.card_models import is_listed
-from ansible_collections.gpushare.nodes.plugins.plugin_utils.pci_cards import card_name
+from ansible_collections.gpushare.nodes.plugins.plugin_utils.pci_cards import (
+    card_name,
+    is_of_virtual_machine,
+)
 from ansible_collections.gpushare.nodes.plugins.plugin_utils.runtimes import (
     HOW_TO,
     UNITS,
@@ -243,9 +246,10 @@ def _card_problems(gpus: list[Document], required: Requirements) -> Problems:
             )
             text = f"{name} in slot {gpu['slot']} is not in the table of models, {consequence}"
             yield Level.FAIL if refused else Level.WARN, text
-        if gpu["driver"] == "vfio-pci":
+        if is_of_virtual_machine(gpu):
             text = (
-                f"{name} in slot {gpu['slot']} is assigned to virtual machines: detach it from vfio-pci first"
+                f"{name} in slot {gpu['slot']} is assigned to virtual machines: detach it from "
+                f"{gpu['driver']} first"
             )
             yield Level.WARN, text
 

@@ -29,6 +29,7 @@ from ansible_collections.gpushare.nodes.plugins.plugin_utils.gpushare.contract i
 from ansible_collections.gpushare.nodes.plugins.plugin_utils.gpushare.model.modes import LIMITING, mode_of
 from ansible_collections.gpushare.nodes.plugins.plugin_utils.gpushare.model.quantity import parse_quantity
 from ansible_collections.gpushare.nodes.plugins.plugin_utils.node_mode import MODE_LABELS, shares
+from ansible_collections.gpushare.nodes.plugins.plugin_utils.pci_cards import of_host
 from ansible_collections.gpushare.nodes.plugins.plugin_utils.runtimes import (
     HOW_TO,
     UNITS,
@@ -108,16 +109,23 @@ def _driver_problems(report: Document, required: Requirements) -> Problems:
 
 def _cards(report: Document, required: Requirements) -> Check:
     del required
-    reported, present = report["asked"]["smi"]["cards"], len(report["gpus"])
+    reported, present = report["asked"]["smi"]["cards"], len(of_host(report["gpus"]))
     found = f"{reported} of {present}"
     if reported == present and present:
         return Check("cards", Level.OK, found)
-    problem = (
-        f"the driver reports {reported} of the {present} GPUs on the PCI bus: check `dmesg | grep NVRM`"
-        if present
-        else "no NVIDIA GPU on the PCI bus: check `lspci -nn -d 10de:` and the PCI passthrough of the host"
-    )
+    if present:
+        problem = (
+            f"the driver reports {reported} of the {present} GPUs on the PCI bus: check `dmesg | grep NVRM`"
+        )
+    else:
+        problem = f"no NVIDIA GPU {_why_no_gpu(report)}"
     return Check("cards", Level.FAIL, found, problem)
+
+
+def _why_no_gpu(report: Document) -> str:
+    if report["gpus"]:
+        return "that is not assigned to virtual machines: detach one from vfio-pci (`lspci -nnk -d 10de:`)"
+    return "on the PCI bus: check `lspci -nn -d 10de:` and the PCI passthrough of the host"
 
 
 def _runtime(report: Document, required: Requirements) -> Check:
@@ -147,11 +155,11 @@ def _runtime_problems(report: Document, runtime: str, required: Requirements) ->
     elif runtime == "docker" and asked["docker"] and asked["docker"]["default"] != "nvidia":
         default = asked["docker"]["default"]
         yield Level.FAIL, f"docker's default runtime is {default}, not nvidia: {_toolkit_fix(required)}"
-    cli = asked["container_cli"]
+    cli, present = asked["container_cli"], len(of_host(report["gpus"]))
     if cli and cli["error"]:
         yield Level.FAIL, f"containers would get no GPU: nvidia-container-cli failed ({cli['error']})"
-    elif cli and cli["cards"] != len(report["gpus"]):
-        yield Level.FAIL, f"containers can use {cli['cards']} of {len(report['gpus'])} GPUs"
+    elif cli and cli["cards"] != present:
+        yield Level.FAIL, f"containers can use {cli['cards']} of {present} GPUs"
 
 
 def _toolkit_fix(required: Requirements) -> str:
@@ -238,7 +246,7 @@ def _offer_problems(
         yield Level.FAIL, f"{text}: {_how_to_stop(required, plugin)}"
     published = (node.get("metadata", {}).get("annotations") or {}).get(ANN_CARDS)
     if required.node == "share" and published is not None:
-        yield from _published_problems(published, len(report["gpus"]))
+        yield from _published_problems(published, len(of_host(report["gpus"])))
 
 
 def _published_problems(published: str, present: int) -> Problems:
