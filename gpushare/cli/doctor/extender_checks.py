@@ -44,12 +44,23 @@ def _replicas(snapshot: Snapshot, default: int) -> int:
     return next((d.spec.replicas for d in deployments if d.metadata.name == EXTENDER_NAME), default)
 
 
+def without_lease(snapshot: Snapshot) -> list[str]:
+    """The replicas that bind although the API server forbids them the Lease: ``--allow-without-lease``."""
+    leading = {pod.name for pod, each in snapshot.values(EXTENDER_NAME, EXTENDER_LEADS) if each.number == 1}
+    return sorted(
+        pod.name
+        for pod, each in snapshot.values(EXTENDER_NAME, EXTENDER_REDUCED)
+        if each.labels.get("right") == "leases" and each.number and pod.name in leading
+    )
+
+
 def lease(snapshot: Snapshot) -> Verdict:
-    """Whether a replica holds the Lease and renews it."""
+    """Whether a replica holds the Lease and renews it, or binds without one."""
+    if found := without_lease(snapshot):
+        text = f"{listed(found)} binds without a Lease (--allow-without-lease): run one replica only"
+        return warning(text, _PODS)
     if isinstance(snapshot.lease, Unread):
-        if snapshot.lease.absent:
-            return failed("there is no Lease: no extender has started, or it may not create one", _LOGS)
-        return unread(snapshot.lease)
+        return _no_lease(snapshot, snapshot.lease)
     spec = snapshot.lease.spec
     if not spec.holder_identity:
         return failed("no replica holds the Lease, so no pod is bound", _LOGS)
@@ -64,6 +75,16 @@ def lease(snapshot: Snapshot) -> Verdict:
             _PODS,
         )
     return ok(f"held by {spec.holder_identity}")
+
+
+def _no_lease(snapshot: Snapshot, found: Unread) -> Verdict:
+    """The verdict without a Lease; a replica whose metrics cannot be read may bind without one."""
+    if not found.absent:
+        return unread(found)
+    problem = snapshot.unread_page(EXTENDER_NAME)
+    if problem and problem.right:
+        return unread(problem)
+    return failed("there is no Lease: no extender has started, or it may not create one", _LOGS)
 
 
 def _seconds(text: str) -> float | None:

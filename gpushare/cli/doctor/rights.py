@@ -49,6 +49,12 @@ class Right:
         }
 
 
+_LEASE: Final = (
+    Right("create", "leases", _LEASES, namespaced=True),
+    *(Right(verb, "leases", _LEASES, namespaced=True, name=EXTENDER_NAME) for verb in ("get", "update")),
+)
+LEASE_RIGHTS: Final = frozenset(map(str, _LEASE))
+"""Those that an extender with ``--allow-without-lease`` does not need."""
 RIGHTS: Final[dict[str, tuple[Right, ...]]] = {
     EXTENDER_NAME: (
         *(Right(verb, "nodes") for verb in ("list", "watch")),
@@ -57,8 +63,7 @@ RIGHTS: Final[dict[str, tuple[Right, ...]]] = {
         Right("create", "events"),
         *(Right(verb, "poddisruptionbudgets", "policy") for verb in ("list", "watch")),
         *(Right(verb, "configmaps", namespaced=True) for verb in ("list", "watch")),
-        Right("create", "leases", _LEASES, namespaced=True),
-        *(Right(verb, "leases", _LEASES, namespaced=True, name=EXTENDER_NAME) for verb in ("get", "update")),
+        *_LEASE,
         *(Right(verb, "secrets", namespaced=True, name=SEAL_SECRET) for verb in ("get", "patch")),
     ),
     AGENT_NAME: (

@@ -5,6 +5,8 @@ from collections.abc import Callable
 from typing import Final
 
 from gpushare import __version__
+from gpushare.cli.doctor.extender_checks import without_lease
+from gpushare.cli.doctor.rights import LEASE_RIGHTS
 from gpushare.cli.doctor.snapshot import Snapshot, Unread
 from gpushare.cli.doctor.verdict import Verdict, failed, listed, ok, unknown, unread, warning
 from gpushare.contract import (
@@ -45,7 +47,8 @@ def rights_of(account: str) -> Callable[[Snapshot], Verdict]:
             return unread(snapshot.system_pods)
         if not snapshot.pods_of(account):
             return unknown(f"{account} does not run as a pod here")
-        denied = [right for right, answer in answers.items() if answer is False]
+        optional = LEASE_RIGHTS if account == EXTENDER_NAME and without_lease(snapshot) else frozenset()
+        denied = [right for right, answer in answers.items() if answer is False and right not in optional]
         if denied:
             return failed(
                 f"service account {account} may not {listed(denied)}",
@@ -57,7 +60,7 @@ def rights_of(account: str) -> Callable[[Snapshot], Verdict]:
                 "kubectl auth can-i --list --as system:serviceaccount:"
                 f"{SYSTEM_NAMESPACE}:{account} -n {SYSTEM_NAMESPACE}",
             )
-        return ok("all")
+        return ok("all but those to its Lease, without which it binds" if optional else "all")
 
     return check
 

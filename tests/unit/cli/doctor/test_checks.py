@@ -117,6 +117,16 @@ def denied_right() -> Snapshot:
     return replace(found, reviews={**found.reviews, (EXTENDER_NAME, "create pods/binding"): False})
 
 
+def without_lease(leads: int = 1, denied: str = "update leases", **changes: Any) -> Snapshot:
+    """An extender whose account may not use its Lease, and which binds without it if it leads."""
+    page = (
+        sample("gpushare_extender_leader", leads),
+        sample("gpushare_extender_reduced_mode", 1, right="leases"),
+    )
+    found = extender_reports(*page, **changes)
+    return replace(found, reviews={**found.reviews, (EXTENDER_NAME, denied): False})
+
+
 CASES: list[tuple[str, Snapshot, Status, str]] = [
     ("api-server", snapshot(version="v1.10.0"), FAILED, "1.16 or later"),
     ("api-server", snapshot(version=DENIED), UNKNOWN, "forbidden"),
@@ -195,6 +205,10 @@ CASES: list[tuple[str, Snapshot, Status, str]] = [
     ("extender-lease", snapshot(lease=lease("")), FAILED, "no replica holds"),
     ("extender-lease", snapshot(lease=lease(renewed="x")), FAILED, "no time of renewal"),
     ("extender-lease", snapshot(now_s=NOW_S + 60), FAILED, "has not renewed the Lease for 60 s"),
+    ("extender-lease", without_lease(lease=ABSENT), WARNING, "gpushare-schd-extender binds without a Lease"),
+    ("extender-lease", without_lease(now_s=NOW_S + 60), WARNING, "run one replica only"),
+    ("extender-lease", without_lease(leads=0, lease=ABSENT), FAILED, "no Lease"),
+    ("extender-lease", snapshot(lease=ABSENT, pages={EXTENDER_NAME: DENIED}), UNKNOWN, "needs the right"),
     ("extender-leader", extender_reports(sample("gpushare_extender_leader", 0)), FAILED, "no replica leads"),
     (
         "extender-leader",
@@ -231,6 +245,9 @@ CASES: list[tuple[str, Snapshot, Status, str]] = [
     ("tls", snapshot(pages={}), UNKNOWN, "no pod"),
     ("rights-extender", snapshot(), OK, "all"),
     ("rights-extender", denied_right(), FAILED, "may not create pods/binding"),
+    ("rights-extender", without_lease(), OK, "all but those to its Lease"),
+    ("rights-extender", without_lease(leads=0), FAILED, "may not update leases"),
+    ("rights-extender", without_lease(denied="create pods/binding"), FAILED, "may not create pods/binding"),
     ("rights-agent", snapshot(reviews={(AGENT_NAME, "list nodes"): DENIED}), UNKNOWN, "needs the right"),
     ("rights-exporter", without(EXPORTER_NAME), UNKNOWN, "does not run as a pod"),
     ("admission", snapshot(policies=frozenset()), WARNING, "missing or not bound: gpushare-agents"),
