@@ -3,7 +3,7 @@
 import asyncio
 import secrets
 import signal
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from http import HTTPStatus
@@ -16,11 +16,13 @@ from gpushare.adapters.kube.client import KubeClient
 from gpushare.cli.cluster import ApiSource, pods_path
 from gpushare.cli.doctor.checks import Finding
 from gpushare.cli.doctor.probe_checks import Outcome, stages
-from gpushare.cli.doctor.probe_pod import UNITS, ProbePod, Request, manifest
+from gpushare.cli.doctor.probe_pod import UNITS, USER, ProbePod, Request, manifest
 from gpushare.cli.doctor.snapshot import Snapshot, Unread
-from gpushare.contract import AGENT_NAME, LABEL_NO_ISOLATION
+from gpushare.contract import AGENT_NAME, CORE_STEP, LABEL_NO_ISOLATION
 from gpushare.errors import ApiError, ConfigError
+from gpushare.model.demand import Amount
 from gpushare.model.modes import LIMITING, Mode, mode_of
+from gpushare.scheduling.book import Book
 
 _TIMEOUT_S: Final = 10.0
 _POLL_S: Final = 0.5
@@ -47,7 +49,7 @@ def request_for(
     chosen = image or next(images, None)
     if chosen is None:
         raise ConfigError("no pod of the node agent is visible, whose image the probe could use; set --image")
-    core = _mode(snapshot, node) is Mode.CORE_MEM
+    core = _takes_core(snapshot, node)
     name = f"gpushare-probe-{secrets.token_hex(4)}"
     return Request(namespace or "default", name, chosen, node, core, timeout_s)
 
@@ -57,34 +59,58 @@ def probe(
 ) -> Sequence[Finding]:
     """Runs the pod and reports each stage. Raises ConfigError, and KeyboardInterrupt after the removal.
 
-    No pod is created where no unit is free: it could evict pods of lower priority.
+    No pod is created where no GPU has room for it: it could evict pods of lower priority.
     """
-    if _is_full(snapshot, request.node):
+    if _is_full(snapshot, request):
         where = f"of node {request.node} " if request.node else ""
-        full = f"no GPU {where}has a free unit, and a pod that waits for one can evict others"
+        full = f"no GPU {where}has room for it, and a pod that waits can evict others"
         return list(stages(Outcome(request, rejection=full, remedy="kubectl inspect gpushare -d")))
     announce(request.announcement)
     try:
         outcome = asyncio.run(_probe(source, request))
     except asyncio.CancelledError:
         raise KeyboardInterrupt from None
-    return list(stages(replace(outcome, limits=_mode(snapshot, outcome.pod.spec.node_name) in LIMITING)))
+    return list(stages(replace(outcome, limits=_limits(snapshot, outcome.pod.spec.node_name))))
 
 
-def _is_full(snapshot: Snapshot, node: str | None) -> bool:
-    """Whether GPUs are shared, and none of them has a free unit."""
+def _takes_core(snapshot: Snapshot, node: str | None) -> bool:
+    """Whether the node, or each one that shares GPUs, takes only pods with a compute share."""
+    if node is not None:
+        labels = _labels(snapshot, node)
+        return labels is not None and mode_of(labels)[0] is Mode.CORE_MEM
+    modes = [mode for mode, _ in _sharing(snapshot, node)]
+    return bool(modes) and all(mode is Mode.CORE_MEM for mode in modes)
+
+
+def _is_full(snapshot: Snapshot, request: Request) -> bool:
+    """Whether GPUs are shared, and none of them has room for the pod."""
+    amount = Amount(UNITS, CORE_STEP if request.core else 0)
+    found = [
+        (book, (mode is Mode.CORE_MEM) == request.core) for mode, book in _sharing(snapshot, request.node)
+    ]
+    return bool(found) and not any(
+        takes and any(usage.fits(amount, frozenset({USER})) for usage in book.usages) for book, takes in found
+    )
+
+
+def _sharing(snapshot: Snapshot, node: str | None) -> Iterator[tuple[Mode, Book]]:
+    """Modes and books of the node, or of all nodes, if they share GPUs."""
     books = {} if isinstance(snapshot.books, Unread) else snapshot.books
-    sharing = [book for name, book in books.items() if node in (None, name) and book.usages]
-    return bool(sharing) and all(book.most_free < UNITS for book in sharing)
+    for name, book in books.items():
+        if node in (None, name) and book.usages and book.node and book.node.closed is None:
+            yield book.node.mode, book
 
 
-def _mode(snapshot: Snapshot, node: str | None) -> Mode | None:
-    """The sharing mode of the node; None if it cannot be read or limits no container."""
+def _limits(snapshot: Snapshot, node: str | None) -> bool:
+    """Whether the node is known to limit containers."""
+    labels = _labels(snapshot, node)
+    return labels is not None and labels.get(LABEL_NO_ISOLATION) != "true" and mode_of(labels)[0] in LIMITING
+
+
+def _labels(snapshot: Snapshot, node: str | None) -> Mapping[str, str] | None:
+    """The labels of the node; None if they cannot be read."""
     nodes = [] if isinstance(snapshot.nodes, Unread) else snapshot.nodes
-    labels = next((each.metadata.labels or {} for each in nodes if each.metadata.name == node), None)
-    if labels is None or labels.get(LABEL_NO_ISOLATION) == "true":
-        return None
-    return mode_of(labels)[0]
+    return next((each.metadata.labels or {} for each in nodes if each.metadata.name == node), None)
 
 
 async def _probe(source: ApiSource, request: Request) -> Outcome:

@@ -21,7 +21,8 @@ from gpushare.contract import (
 from gpushare.isolation.layout import LIMIT
 
 UNITS: Final = 1
-_NOBODY: Final = 65_534
+USER: Final = 65_534
+"""The UID without rights. On nodes of mode mps, a GPU may serve one user only."""
 _SCRIPT: Final = f"""exec > /dev/termination-log
 echo "units=${ENV_CONTAINER}"
 echo "gpu=${ENV_IDX}"
@@ -83,7 +84,7 @@ def manifest(request: Request) -> dict[str, Any]:
         "automountServiceAccountToken": False,
         "securityContext": {
             "runAsNonRoot": True,
-            "runAsUser": _NOBODY,
+            "runAsUser": USER,
             "seccompProfile": {"type": "RuntimeDefault"},
         },
         "tolerations": [{"operator": "Exists"}],

@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 from aiohttp import web
 
+from gpushare.contract import LABEL_MODE
 from tests.builders.api_objects import pod
+from tests.builders.diagnosis import gpu_node
 from tests.unit.cli.doctor.fakes import Cluster
 from tests.unit.cli.fakes import Api, call
 
@@ -93,9 +95,51 @@ async def test_no_pod_is_created_where_no_unit_is_free(cluster: tuple[Cluster, A
     assert (code, err, pods.created) == (1, "", [])
     [created] = [each for each in json.loads(out)["checks"] if each["name"] == "probe-created"]
     assert created["cause"].endswith(
-        "was not created: no GPU of node gpu-1 has a free unit, and a pod that waits for one can evict others"
+        "was not created: no GPU of node gpu-1 has room for it, and a pod that waits can evict others"
     )
     assert created["command"] == "kubectl inspect gpushare -d"
+
+
+def limits_of(created: Json) -> Json:
+    limits: Json = created["spec"]["containers"][0]["resources"]["limits"]
+    return {key: value for key, value in limits.items() if key.startswith("aliyun.com/")}
+
+
+@pytest.mark.parametrize("args", [[], ["--node", "gpu-1"]])
+@pytest.mark.parametrize("labels", [{}, {"cgpu.disable.isolation": "true"}])
+async def test_a_node_that_divides_compute_gets_a_request_for_compute(
+    cluster: tuple[Cluster, Api], pods: Pods, args: list[str], labels: dict[str, str]
+) -> None:
+    pods.shown = RAN
+    nodes = [
+        gpu_node(labels={LABEL_MODE: "core_mem", **labels}),
+        gpu_node("closed", labels={LABEL_MODE: "no"}),
+    ]
+    cluster[0].answers["/api/v1/nodes"] = {"items": nodes}
+    await call(cluster[1], "doctor", "--probe", "-n", "ml", *args)
+    assert limits_of(pods.created[0]) == {"aliyun.com/gpu-mem": "1", "aliyun.com/gpu-core.percentage": "5"}
+
+
+async def test_no_node_is_needed_to_probe_one_that_does_not_divide_compute(
+    cluster: tuple[Cluster, Api], pods: Pods
+) -> None:
+    pods.shown = RAN
+    nodes = [gpu_node("a", labels={LABEL_MODE: "core_mem"}), gpu_node("b")]
+    cluster[0].answers["/api/v1/nodes"] = {"items": nodes}
+    await call(cluster[1], "doctor", "--probe", "-n", "ml")
+    assert limits_of(pods.created[0]) == {"aliyun.com/gpu-mem": "1"}
+    cluster[0].answers["/api/v1/pods"] = {"items": [pod("full", "b", 14, index="0")]}
+    await call(cluster[1], "doctor", "--probe", "-n", "ml")
+    assert len(pods.created) == 1, "node a takes no pod without a request for compute"
+
+
+async def test_no_pod_is_created_where_all_compute_is_used(cluster: tuple[Cluster, Api], pods: Pods) -> None:
+    cluster[0].answers["/api/v1/nodes"] = {"items": [gpu_node(labels={LABEL_MODE: "core_mem"})]}
+    busy = pod("busy", "gpu-1", 1, index="0")
+    busy["spec"]["containers"][0]["resources"]["limits"]["aliyun.com/gpu-core.percentage"] = "100"
+    cluster[0].answers["/api/v1/pods"] = {"items": [busy]}
+    code, _, _ = await call(cluster[1], "doctor", "--probe", "-n", "ml")
+    assert (code, pods.created) == (1, [])
 
 
 async def test_each_pod_has_a_name_of_its_own(cluster: tuple[Cluster, Api], pods: Pods) -> None:
