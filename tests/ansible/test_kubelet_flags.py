@@ -11,10 +11,14 @@ import yaml
 from tests.ansible.cores import PROGRAMS, run
 
 ROLE = "gpushare.nodes.kubelet_tuning"
+# JSON is YAML too, and Ansible before 2.19 parses text that looks like it.
+CONFIG = '{"kind": "KubeletConfiguration"}\n'
 
 
-def play(folder: Path, core: str, flags: str, **changes: Any) -> subprocess.CompletedProcess[str]:
-    (folder / "config.yaml").write_text("kind: KubeletConfiguration\n")
+def play(
+    folder: Path, core: str, flags: str, entry: str = "preflight", /, **changes: Any
+) -> subprocess.CompletedProcess[str]:
+    (folder / "config.yaml").write_text(CONFIG)
     (folder / "flags").write_text(f'KUBELET_EXTRA_ARGS="--v=2 {flags}"\n')
     settings = {
         "kubelet_tuning_config_path": str(folder / "config.yaml"),
@@ -22,7 +26,7 @@ def play(folder: Path, core: str, flags: str, **changes: Any) -> subprocess.Comp
         "ansible_python_interpreter": "{{ ansible_playbook_python }}",
         **changes,
     }
-    tasks = [{"ansible.builtin.include_role": {"name": ROLE, "tasks_from": "preflight"}}]
+    tasks = [{"ansible.builtin.include_role": {"name": ROLE, "tasks_from": entry}}]
     file = folder / "play.yml"
     file.write_text(yaml.safe_dump([{"hosts": "localhost", "gather_facts": False, "tasks": tasks}]))
     return run(
@@ -49,3 +53,38 @@ def test_flags_of_requested_settings_are_refused(core: str, tmp_path: Path) -> N
     done = play(tmp_path, core, "--kube-reserved=cpu=2 --cpu-manager-policy none", **ALL)
     assert done.returncode != 0
     assert "flags has --kube-reserved, --cpu-manager-policy, which overrides" in " ".join(done.stdout.split())
+
+
+@pytest.mark.parametrize("core", PROGRAMS)
+def test_flags_of_other_settings_and_comments_are_kept(core: str, tmp_path: Path) -> None:
+    flags = '--eviction-hard=imagefs.available<5%"\n# OLD="--cpu-manager-policy=static'
+    done = play(tmp_path, core, flags, "main")
+    assert done.returncode == 0, done.stdout
+    assert "changed=0" in done.stdout
+    assert (tmp_path / "config.yaml").read_text() == CONFIG
+
+
+@pytest.mark.parametrize(
+    "flag",
+    [
+        "--cpu-manager-policy=static",
+        "--topology-manager-policy restricted",
+        "--topology-manager-policy=single-numa-node",
+    ],
+)
+def test_flags_that_break_sharing_are_refused_on_a_node_that_shares(flag: str, tmp_path: Path) -> None:
+    done = play(tmp_path, "2.19", flag)
+    assert done.returncode != 0
+    assert f"flags has {flag}, which" in " ".join(done.stdout.split())
+    assert play(tmp_path, "2.19", flag, kubelet_tuning_share_node=False).returncode == 0
+
+
+@pytest.mark.parametrize("core", PROGRAMS)
+def test_a_kubelet_without_a_file_is_kept_if_no_setting_is_requested(core: str, tmp_path: Path) -> None:
+    absent = str(tmp_path / "absent.yaml")
+    done = play(tmp_path, core, "", "main", kubelet_tuning_config_path=absent)
+    assert done.returncode == 0, done.stdout
+    assert f"{absent} does not exist" in " ".join(done.stdout.split())
+    refused = play(tmp_path, core, "", "main", kubelet_tuning_config_path=absent, **ALL)
+    assert refused.returncode != 0
+    assert "join the host to the cluster first" in " ".join(refused.stdout.split())
