@@ -3,13 +3,17 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from msgspec import structs
+
 from gpushare.cli.explain.nodes import cordoned_cards
-from gpushare.cli.explain.objects import ExplainedNode
+from gpushare.cli.explain.objects import ExplainedNode, ExplainedPod, obstacles
 from gpushare.contract import (
     ANN_CORDONED_CARDS,
     LABEL_CARDS_PER_POD,
+    LABEL_CGPU,
     LABEL_GPUSHARE,
     LABEL_MODE,
+    LABEL_OPERATOR_PLUGIN,
     RESOURCE_MEM,
     RESOURCE_WHOLE_GPU,
     SYSTEM_NAMESPACE,
@@ -17,7 +21,7 @@ from gpushare.contract import (
 )
 from gpushare.errors import InvalidRequest
 from gpushare.model.demand import Demand
-from gpushare.model.modes import Mode
+from gpushare.model.modes import Mode, mode_of
 from gpushare.model.quantity import parse_quantity
 from gpushare.scheduling.book import Book, reserved_shares
 from gpushare.scheduling.fitting import PodRequest
@@ -158,22 +162,54 @@ def new_node(demand: Demand) -> Advice:
 
 
 def shared_node(
-    nodes: Mapping[str, ExplainedNode], books: Mapping[str, Book], demand: Demand
+    pod: ExplainedPod, nodes: Mapping[str, ExplainedNode], books: Mapping[str, Book], demand: Demand
 ) -> Advice | None:
     """A node with whole GPUs that could share them; the size of its GPUs is not known."""
     for name, node in sorted(nodes.items()):
         book = books.get(name)
         count = _whole_gpus(node)
-        if count >= demand.cards and book is not None and not book.usages:
+        if count < demand.cards or book is None or book.usages:
+            continue
+        labels = node.metadata.labels or {}
+        changes = _sharing_labels(labels, demand)
+        if changes and not obstacles(pod, _labelled(node, labels | changes)):
             return Advice(
                 SHARE_NODE,
                 f"share the GPUs of node {name}, which offers {count} of {RESOURCE_WHOLE_GPU}, "
                 f"if each has at least {demand.per_card.mem} units",
-                f"kubectl label node {name} {LABEL_GPUSHARE}=true --overwrite",
+                f"kubectl label node {name} {_as_arguments(changes)} --overwrite",
                 name,
                 verified=False,
             )
     return None
+
+
+def _sharing_labels(labels: Mapping[str, str], demand: Demand) -> dict[str, str]:
+    """The labels that make a node share its GPUs with the demand; an empty value removes the label.
+
+    Empty for a node whose labels say so already: another device plugin runs there.
+    """
+    _, closed = mode_of(labels)
+    chosen = (labels.get(LABEL_GPUSHARE), labels.get(LABEL_CGPU))
+    if closed is None and ("true" in chosen or LABEL_MODE in labels):
+        return {}
+    changes = {LABEL_GPUSHARE: "true"}
+    if demand.core or LABEL_MODE in labels:
+        changes[LABEL_MODE] = Mode.CORE_MEM if demand.core else Mode.SHARE
+    elif labels.get(LABEL_CGPU) == "false":
+        changes[LABEL_CGPU] = ""
+    if labels.get(LABEL_OPERATOR_PLUGIN) == "true":
+        changes[LABEL_OPERATOR_PLUGIN] = "false"
+    return changes
+
+
+def _as_arguments(changes: Mapping[str, str]) -> str:
+    """The arguments of ``kubectl label``."""
+    return " ".join(f"{key}={value}" if value else f"{key}-" for key, value in changes.items())
+
+
+def _labelled(node: ExplainedNode, labels: dict[str, str]) -> ExplainedNode:
+    return structs.replace(node, metadata=structs.replace(node.metadata, labels=labels))
 
 
 def _whole_gpus(node: ExplainedNode) -> int:

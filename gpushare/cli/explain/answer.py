@@ -116,7 +116,7 @@ def _pending(found: Answer, facts: Facts, books: Mapping[str, Book], demand: Dem
         state=State.NO_GPU,
         summary=f"{_asked(demand)}, and no node has them",
         nodes=tuple(answers),
-        remedies=tuple(_remedies(answers, books, request, facts.nodes)),
+        remedies=tuple(_remedies(answers, books, request, facts)),
     )
 
 
@@ -145,7 +145,7 @@ def _remedies(
     answers: Sequence[NodeAnswer],
     books: Mapping[str, Book],
     request: PodRequest,
-    nodes: Mapping[str, ExplainedNode],
+    facts: Facts,
 ) -> list[Advice]:
     """Changes of the request first, then those of the best nodes, then other nodes."""
     open_books = [books[each.name] for each in answers if each.cards and not each.obstacles]
@@ -153,7 +153,8 @@ def _remedies(
     for book in open_books[:_NODES_WITH_REMEDIES]:
         changes += remedies_on(book, request)
     found = [
-        advice(each, books[each.node], request, nodes.get(each.node) or ExplainedNode()) for each in changes
+        advice(each, books[each.node], request, facts.nodes.get(each.node) or ExplainedNode())
+        for each in changes
     ]
-    shareable = shared_node(nodes, books, request.demand)
+    shareable = shared_node(facts.details, facts.nodes, books, request.demand)
     return [*found, *([shareable] if shareable else []), new_node(request.demand)]

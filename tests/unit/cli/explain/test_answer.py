@@ -38,6 +38,11 @@ def explained(
     return answer(Facts(who, details, books_of(nodes, [who, *pods], unhealthy or {}), found))
 
 
+def whole_gpus(labels: dict[str, str]) -> Status:
+    """A node that offers two whole GPUs."""
+    return {"metadata": {"labels": labels}, "status": {"allocatable": {"nvidia.com/gpu": "2"}}}
+
+
 def kinds(found: Answer) -> list[str]:
     return [each.kind for each in found.remedies]
 
@@ -133,6 +138,57 @@ def test_a_node_with_whole_gpus_can_share_them() -> None:
     assert share.kind == "share-node"
     assert not share.verified
     assert "Node n: The node n is not for GPU share, need skip" in text(found)
+
+
+@pytest.mark.parametrize(
+    ("labels", "changes"),
+    [
+        ({}, "gpushare=true"),
+        ({"gpushare": "false"}, "gpushare=true"),
+        ({"cgpu": "false"}, "gpushare=true cgpu-"),
+        ({"ack.node.gpu.schedule": "default"}, "gpushare=true ack.node.gpu.schedule=share"),
+        ({"ack.node.gpu.schedule": "topology", "cgpu": "false"}, "gpushare=true ack.node.gpu.schedule=share"),
+        ({"ack.node.gpu.schedule": "typo"}, "gpushare=true ack.node.gpu.schedule=share"),
+        (
+            {"nvidia.com/gpu.deploy.device-plugin": "true"},
+            "gpushare=true nvidia.com/gpu.deploy.device-plugin=false",
+        ),
+    ],
+)
+def test_the_labels_that_share_a_node_with_whole_gpus(labels: dict[str, str], changes: str) -> None:
+    found = explained(pod("c", 4), node("n"), objects={"n": whole_gpus(labels)})
+    assert found.remedies[0].command == f"kubectl label node n {changes} --overwrite"
+
+
+def test_a_pod_with_compute_needs_a_node_that_divides_compute() -> None:
+    found = explained(pod("c", demand(4, core=20)), node("n"), objects={"n": whole_gpus({"cgpu": "false"})})
+    assert found.remedies[0].command == (
+        "kubectl label node n gpushare=true ack.node.gpu.schedule=core_mem --overwrite"
+    )
+
+
+@pytest.mark.parametrize(
+    "labels", [{"gpushare": "true"}, {"cgpu": "true"}, {"ack.node.gpu.schedule": "core_mem"}]
+)
+def test_no_label_helps_a_node_that_is_already_to_share(labels: dict[str, str]) -> None:
+    """Another device plugin runs there."""
+    assert kinds(explained(pod("c", 4), node("n"), objects={"n": whole_gpus(labels)})) == ["add-node"]
+
+
+@pytest.mark.parametrize(
+    "spec", [{"unschedulable": True}, {"taints": [{"key": "a", "value": "b", "effect": "NoSchedule"}]}]
+)
+def test_a_node_that_excludes_the_pod_is_not_to_share(spec: Status) -> None:
+    objects = {"n": whole_gpus({}) | {"spec": spec}}
+    assert kinds(explained(pod("c", 4), node("n"), objects=objects)) == ["add-node"]
+
+
+def test_the_label_that_a_pod_selects_may_be_the_one_that_is_missing() -> None:
+    objects = {"n": whole_gpus({}), "o": whole_gpus({})}
+    found = explained(pod("c", 4), node("n"), objects=objects, spec={"nodeSelector": {"gpushare": "true"}})
+    assert kinds(found) == ["share-node", "add-node"]
+    found = explained(pod("c", 4), node("n"), objects=objects, spec={"nodeSelector": {"zone": "x"}})
+    assert kinds(found) == ["add-node"]
 
 
 def test_gpus_are_free_and_the_scheduler_has_another_reason() -> None:
