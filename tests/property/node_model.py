@@ -15,7 +15,7 @@ from gpushare.deviceplugin.core.device_ids import preferred
 from gpushare.deviceplugin.core.interface import Rejected
 from gpushare.deviceplugin.core.matching import AllocateCall, match, match_core
 from gpushare.deviceplugin.core.pod_patches import assigned_text
-from gpushare.deviceplugin.core.reconcile import ServedContainer, join, marked, retained
+from gpushare.deviceplugin.core.reconcile import ServedContainer, join, marked, retained, stale_entries
 from gpushare.model.annotations import parse_assigned
 from gpushare.model.cards import Card
 from gpushare.model.demand import ContainerDemand, ContainerKind, Demand, demand_of
@@ -28,6 +28,7 @@ from tests.builders.gpu_pods import NODE, cards, gpu_pod, with_gpu_pods
 from tests.builders.scheduling import sound
 
 SIZES = (8, 6)
+CAPABLE = Capabilities(isolation=True, library="v1")
 
 
 @dataclass
@@ -85,6 +86,8 @@ class NodeModel:
         self.agent = Allocations(NODE, self.cards, Mode.CORE_MEM)
         self.pods: dict[str, Pod] = {}
         self.rejected: frozenset[Key] = frozenset()
+        self.removed: list[ServedContainer] = []
+        self.stale: frozenset[ServedContainer] = frozenset()
         self.clock = 0
 
     # --- actions ----------------------------------------------------------------------------
@@ -116,7 +119,7 @@ class NodeModel:
             return
         pod = data.draw(st.sampled_from([pod for pod in waiting if pod.allocated] or waiting))
         container = pod.waiting[0]
-        self.agent = join(self.agent, self.checkpoint())
+        self.join()
         core_first = container.core if data.draw(st.booleans()) else None
         ids = self.kubelets_ids(container.mem, random_ids=data.draw(st.booleans()))
         allocation = self.asked(container, ids, core_first) if ids else None
@@ -127,21 +130,25 @@ class NodeModel:
             # The response is lost: the kubelet fails the pod.
             self.failed(pod, lingers=False)
             return
+        if data.draw(st.booleans()):
+            # The agent reads the checkpoint before the kubelet has written this call.
+            self.look(data)
         pod.allocated[container.name] = dict(allocation.cards)
         pod.ids[container.name] = ids
+        self.removed = []
 
     def asked(
         self, container: ContainerDemand, ids: tuple[str, ...], core_first: int | None
     ) -> Allocation | None:
         """Both calls for a container; None if one of them is rejected."""
-        done = frozenset(entry.key for entry in self.checkpoint())
+        done = self.done()
         if core_first and match_core(self.agent, core_first, done) is None:
             return None
         call = AllocateCall(container.mem, core=core_first or None, done=done, refused=self.rejected)
         found = match(self.agent, call)
         if found is None:
             return None
-        decision = decide(self.agent, found, ids, Capabilities(), self.clock)
+        decision = decide(self.agent, found, ids, CAPABLE, self.clock)
         if isinstance(decision, Rejected):
             self.rejected |= {(found.gpu_pod.uid, found.container.name)}
             return None
@@ -163,19 +170,22 @@ class NodeModel:
         """Only the record and the API remain."""
         there = self.agent
         self.rejected = frozenset()
+        self.stale = frozenset()
         self.agent = Allocations(
             NODE, there.cards, there.mode, gpu_pods=there.gpu_pods, by_container=there.by_container
         )
 
     def look(self, _: st.DataObject) -> None:
         """The agent reads the checkpoint and drops deleted pods."""
-        self.agent = retained(join(self.agent, self.checkpoint()), frozenset())
+        self.join()
+        self.agent = retained(self.agent, frozenset())
 
     def lose_checkpoint(self, _: st.DataObject) -> None:
         """The kubelet restarts with all units free; running pods continue, pods under admission fail."""
-        self.agent = join(self.agent, self.checkpoint())
+        self.join()
         for pod in [pod for pod in self.pods.values() if pod.allocated and pod.waiting]:
             self.gone(pod.uid)
+        self.removed = []
         for pod in self.pods.values():
             pod.ids.clear()
             running = frozenset(
@@ -198,17 +208,30 @@ class NodeModel:
             self.gone(pod.uid)
 
     def gone(self, uid: str) -> None:
-        joined = join(self.agent, self.checkpoint())
+        self.join()
+        self.removed += [entry for entry in self.checkpoint() if entry.uid == uid]
         self.pods.pop(uid, None)
         gpu_pods = {key: t for key, t in self.agent.gpu_pods.items() if key != uid}
-        self.agent = retained(replace(joined, gpu_pods=gpu_pods), frozenset())
+        self.agent = retained(replace(self.agent, gpu_pods=gpu_pods), frozenset())
+        self.stale = stale_entries(self.agent, self.checkpoint(), self.stale)
+
+    def join(self) -> None:
+        """The agent joins with the checkpoint."""
+        served = self.checkpoint()
+        self.agent = join(self.agent, served, self.stale)
+        self.stale = stale_entries(self.agent, served, self.stale)
+
+    def done(self) -> frozenset[Key]:
+        return frozenset(entry.key for entry in self.checkpoint() if entry not in self.stale)
 
     def checkpoint(self) -> list[ServedContainer]:
-        return [
+        """The entries of removed pods stay until the kubelet writes its checkpoint after a call."""
+        live = [
             ServedContainer(pod.uid, name, min(ids), len(ids))
             for pod in self.pods.values()
             for name, ids in pod.ids.items()
         ]
+        return [*self.removed, *live]
 
     def kubelets_ids(self, amount: int, *, random_ids: bool) -> tuple[str, ...]:
         taken = {each for pod in self.pods.values() for ids in pod.ids.values() for each in ids}
@@ -218,8 +241,7 @@ class NodeModel:
             return ()
         if random_ids:
             return tuple(available[-amount:])
-        done = frozenset(entry.key for entry in self.checkpoint())
-        found = match(self.agent, AllocateCall(amount, done=done, refused=self.rejected))
+        found = match(self.agent, AllocateCall(amount, done=self.done(), refused=self.rejected))
         wanted = (
             choose(self.agent, found.gpu_pod, found.gpu_pod.demand) if found and found.gpu_pod.demand else ()
         )

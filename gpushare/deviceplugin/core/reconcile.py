@@ -35,11 +35,38 @@ class ServedContainer:
         return self.uid, self.container
 
 
-def join(allocations: Allocations, served: Sequence[ServedContainer]) -> Allocations:
+def stale_entries(
+    allocations: Allocations, served: Sequence[ServedContainer], before: frozenset[ServedContainer]
+) -> frozenset[ServedContainer]:
+    """The entries of removed pods, and those ``before`` that still have not changed.
+
+    The kubelet writes its checkpoint only after a call, so an entry of a removed pod stays in it while the
+    pod's device IDs are given again. A static pod that is put back has the same UID, and its entry is stale
+    until a call is answered with these IDs.
+    """
+    return frozenset(
+        entry
+        for entry in served
+        if (entry in before and not _was_answered(allocations, entry))
+        or not (entry.uid in allocations.gpu_pods or entry.key in allocations.by_container)
+    )
+
+
+def _was_answered(allocations: Allocations, entry: ServedContainer) -> bool:
+    """Whether the entry's allocation comes from a call, and not from the entry."""
+    allocation = allocations.by_container.get(entry.key)
+    return allocation is not None and allocation.at_ns > 0 and _same_call(allocation, entry)
+
+
+def join(
+    allocations: Allocations,
+    served: Sequence[ServedContainer],
+    stale: frozenset[ServedContainer] = frozenset(),
+) -> Allocations:
     """The node with every allocation under the container that the checkpoint names for it.
 
     An allocation that the checkpoint does not name keeps its assumed owner, unless that container has
-    another one.
+    another one. A ``stale`` entry is not the owner of a call that came after it.
     """
     found: dict[Key, Allocation] = {}
     unconfirmed = [each for each in allocations.by_container.values() if not each.confirmed]
@@ -49,10 +76,11 @@ def join(allocations: Allocations, served: Sequence[ServedContainer]) -> Allocat
         if allocation and _same_call(allocation, entry):
             found[entry.key] = allocation if allocation.confirmed else _confirmed(allocation)
             _drop(unconfirmed, allocation)
-        else:
+        elif not (allocation and entry in stale):
             unknown.append(entry)
     for entry in unknown:
-        allocation = next((each for each in unconfirmed if _same_call(each, entry)), None)
+        candidates = () if entry in stale else unconfirmed
+        allocation = next((each for each in candidates if _same_call(each, entry)), None)
         owned = _moved(allocations, allocation, entry) if allocation else _adopted(allocations, entry)
         if owned:
             found[entry.key] = owned

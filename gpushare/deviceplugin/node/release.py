@@ -60,6 +60,7 @@ class CardReleaser:
     async def release_terminated(self) -> frozenset[str]:
         """Release all terminated pods without a cgroup; returns the others, which are still terminating."""
         terminated = self._node_state.terminated
+        self._with_cgroup_before &= terminated
         terminating = terminated
         if terminated or not self._visible:
             terminating = await self._terminating(terminated)
@@ -78,7 +79,7 @@ class CardReleaser:
         self._set_visible(visible=found is not None)
         if found is None:
             return terminated & self._with_cgroup_before
-        self._with_cgroup_before = found | (self._with_cgroup_before & terminated)
+        self._with_cgroup_before |= found
         return found | (terminated & self._starting(begun_ns) - self._with_cgroup_before)
 
     async def _check(self, terminated: frozenset[str]) -> frozenset[str] | None:

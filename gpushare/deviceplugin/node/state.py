@@ -14,7 +14,13 @@ from typing import Final, NamedTuple
 from gpushare.contract import LABEL_NO_ISOLATION, LABEL_PLACEMENT
 from gpushare.deviceplugin.core.allocations import Allocation, Allocations, Key
 from gpushare.deviceplugin.core.decision import with_allocation
-from gpushare.deviceplugin.core.reconcile import ServedContainer, join, marked, retained
+from gpushare.deviceplugin.core.reconcile import (
+    ServedContainer,
+    join,
+    marked,
+    retained,
+    stale_entries,
+)
 from gpushare.deviceplugin.core.shared_gpus import SharedGpus
 from gpushare.deviceplugin.core.whole_gpus import Devices, WholeGpus, notices, with_whole_gpus
 from gpushare.model.changes import Deleted, Upserted
@@ -56,6 +62,8 @@ class NodeState:
         self._kubelet_pods: set[str] = set()
         self._waiters: list[asyncio.Future[None]] = []
         self._last_join: tuple[object, object] = (None, None)
+        self._served: Sequence[ServedContainer] = ()
+        self._stale: frozenset[ServedContainer] = frozenset()
 
     @property
     def not_serving_reason(self) -> str | None:
@@ -147,7 +155,10 @@ class NodeState:
         self._set_allocations(replace(self.allocations, by_container=kept))
 
     def refresh(self) -> frozenset[Key] | None:
-        """Join with the kubelet's checkpoint; returns the containers in it, None if it cannot be read."""
+        """Join with the kubelet's checkpoint; returns the containers in it, None if it cannot be read.
+
+        Containers of stale entries are left out: a call may be for them.
+        """
         recorded = self._read_checkpoint()
         if recorded is None:
             return None
@@ -155,7 +166,7 @@ class NodeState:
             self.update_whole_gpus(recorded.whole_gpus)
             self.update_served(recorded.served)
             self._last_join = recorded, self.allocations
-        return frozenset(entry.key for entry in recorded.served)
+        return frozenset(entry.key for entry in recorded.served if entry not in self._stale)
 
     def update_whole_gpus(self, whole_gpus: Mapping[str, Devices]) -> None:
         """Set the devices that other plugins have allocated, by pod UID."""
@@ -163,7 +174,14 @@ class NodeState:
 
     def update_served(self, served: Sequence[ServedContainer]) -> None:
         """Join with the containers that have gpu-mem devices according to the kubelet."""
-        self._set_allocations(join(self.allocations, served))
+        self._served = served
+        self._set_allocations(join(self.allocations, served, self._stale))
+        self._update_stale()
+
+    def _update_stale(self) -> None:
+        """Find the stale entries. Until the pod list is complete, an unknown pod may still exist."""
+        if self._synced:
+            self._stale = stale_entries(self.allocations, self._served, self._stale)
 
     @property
     def allocated_gpus(self) -> frozenset[str]:
@@ -190,6 +208,7 @@ class NodeState:
         """Release the GPUs of these pods, except pods that exist again."""
         self._set_whole_gpus(self.whole_gpus.with_gone(uids))
         self._set_allocations(retained(self.allocations, frozenset(self.allocations.by_pod.keys() - uids)))
+        self._update_stale()
 
     async def changed(self) -> None:
         """Return after the next change."""

@@ -74,6 +74,20 @@ async def test_a_pod_with_a_removed_cgroup_is_released_within_the_grace_period()
     assert with_allocations(node_state) == set()
 
 
+async def test_a_static_pod_that_is_put_back_and_removed_again_has_the_grace_period() -> None:
+    node_state, groups = just_started("a"), {"a"}
+    allocation = node_state.allocations.by_container["a", "main"]
+    releaser = CardReleaser(node_state, lambda uids: uids & groups, start_grace_s=3600)
+    await releaser.release_terminated()
+    groups.clear()
+    await releaser.release_terminated()
+    node_state.update_pods([Upserted("a", gpu_pod("a"))])
+    node_state.add_allocation(allocation)
+    await releaser.release_terminated()
+    node_state.update_pods([Deleted("a")])
+    assert await releaser.release_terminated() == {"a"}
+
+
 async def test_without_visible_cgroups_a_deleted_pod_is_released() -> None:
     node_state = left_behind("a")
     assert await CardReleaser(node_state, lambda _: None).release_terminated() == frozenset()

@@ -1,0 +1,83 @@
+"""Entries of removed pods, which stay in the kubelet's checkpoint until the next pod has its devices."""
+
+from dataclasses import replace
+from pathlib import Path
+
+from gpushare.deviceplugin.core.interface import AllocateResponse
+from tests.builders.gpu_pods import gpu_pod
+from tests.unit.deviceplugin.fixtures import AgentFixture, ids
+
+FIRST = "GPU-0-_-0"
+
+
+async def served(here: AgentFixture, uid: str, units: int = 2) -> None:
+    here.add_pods(gpu_pod(uid, units, card=0))
+    assert isinstance(await here.mem.allocate(ids(0, *range(units))), AllocateResponse)
+    here.confirm(uid, units, FIRST)
+
+
+async def removed(here: AgentFixture, uid: str) -> None:
+    here.delete_pod(uid)
+    await here.releaser.release_terminated()
+
+
+async def test_the_entry_of_a_removed_pod_does_not_take_the_allocation_of_the_next_one(
+    tmp_path: Path,
+) -> None:
+    """The kubelet gives the IDs again before it writes the checkpoint without the removed pod."""
+    here = AgentFixture(tmp_path, 8)
+    await served(here, "a")
+    await removed(here, "a")
+    here.add_pods(gpu_pod("b", 2, card=0))
+    await here.mem.allocate(ids(0, 0, 1))
+    here.node_state.refresh()
+    assert set(here.node_state.allocations.by_container) == {("b", "main")}
+    here.named = ()
+    here.confirm("b", 2, FIRST)
+    assert [each.confirmed for each in here.node_state.allocations.of_pod("b")] == [True]
+
+
+async def test_the_entry_is_known_to_be_old_after_a_restart_of_the_agent(tmp_path: Path) -> None:
+    here = AgentFixture(tmp_path, 8)
+    await served(here, "a")
+    await removed(here, "a")
+    await here.record.write(lambda: here.node_state.allocations.by_container)
+    restarted = AgentFixture(tmp_path, 8)
+    restarted.named = here.named
+    restarted.add_pods(gpu_pod("b", 2, card=0))
+    await restarted.mem.allocate(ids(0, 0, 1))
+    restarted.node_state.refresh()
+    assert set(restarted.node_state.allocations.by_container) == {("b", "main")}
+
+
+async def test_a_static_pod_that_is_put_back_gets_its_devices_again(tmp_path: Path) -> None:
+    """It has the same UID. The kubelet may have dropped its devices without writing the checkpoint."""
+    here = AgentFixture(tmp_path, 8)
+    await served(here, "static")
+    await removed(here, "static")
+    here.add_pods(gpu_pod("static", 2, card=0))
+    assert isinstance(await here.mem.allocate(ids(0, 4, 5)), AllocateResponse)
+    here.node_state.refresh()
+    (allocation,) = here.node_state.allocations.of_pod("static")
+    assert allocation.first_device_id == "GPU-0-_-4"
+
+
+async def test_a_static_pod_that_the_kubelet_still_serves_is_counted_again(tmp_path: Path) -> None:
+    """Without another pod in between the kubelet keeps its devices, and calls nobody."""
+    here = AgentFixture(tmp_path, 8)
+    await served(here, "static")
+    entry, *_ = here.named or ()
+    here.named = (replace(entry, cards=("GPU-0",)),)
+    await removed(here, "static")
+    here.add_pods(gpu_pod("static", 2, card=0))
+    here.node_state.refresh()
+    assert here.node_state.allocations.of_pod("static")
+
+
+async def test_a_new_entry_of_a_pod_that_is_already_deleted_takes_its_allocation(tmp_path: Path) -> None:
+    """The call was for a pod that was deleted before this agent saw it, and was matched with its twin."""
+    here = AgentFixture(tmp_path, 8)
+    here.add_pods(gpu_pod("twin", 2, card=0))
+    await here.mem.allocate(ids(0, 0, 1))
+    here.confirm("deleted", 2, FIRST)
+    assert set(here.node_state.allocations.by_container) == {("deleted", "main")}
