@@ -224,7 +224,7 @@ class Agent:
             await asyncio.wait({listing}, timeout=self._lists_s)
             if not listing.done():
                 log.warning("serving_unlisted", reason=self.unready())
-                self.node_state.serve_without_node()
+                self.node_state.offer_without_node()
             for name, job in self._serving_jobs():
                 tasks.create_task(self.watchdog.run_job(name, job))
 

@@ -28,7 +28,8 @@ NO_UNITS: Final = "no_room"
 _NO_LIBRARY: Final = "no_library"
 _NO_MOUNTS: Final = "no_isolation_mounts"
 _NO_MPS: Final = "no_mps"
-_TEMPORARY: Final = frozenset({_UNKNOWN_POD, _NO_LIBRARY, _NO_MPS})
+_NODE_UNREAD: Final = "node_unread"
+_TEMPORARY: Final = frozenset({_UNKNOWN_POD, _NO_LIBRARY, _NO_MPS, _NODE_UNREAD})
 """Reasons for a rejection that other programs may remove at any moment."""
 _NAMED: Final = 5
 """Pods that a rejection names at most."""
@@ -230,6 +231,15 @@ def unmatched(allocations: Allocations, amount: int) -> Rejected:
         f"no container on node {allocations.node} waits for {amount} of {RESOURCE_MEM} "
         f"(pods without an allocation: {waiting or 'none'}); a controller replaces its pod, "
         "a bare pod must be created again",
+    )
+
+
+def node_unread(node: str) -> Rejected:
+    """The rejection of any call while it is unknown whether the node limits containers."""
+    return Rejected(
+        _NODE_UNREAD,
+        f"the API server has not returned node {node} yet, so the node agent does not know its sharing mode; "
+        "a controller replaces its pod, a bare pod must be created again",
     )
 
 

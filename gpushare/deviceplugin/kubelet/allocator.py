@@ -21,6 +21,7 @@ from gpushare.deviceplugin.core.decision import (
     is_final,
     no_core,
     no_core_left,
+    node_unread,
     unmatched,
 )
 from gpushare.deviceplugin.core.device_ids import card_of, cards_by_name
@@ -145,7 +146,9 @@ class Allocator:
             call = replace(self._call(len(ids), ids), known=known)
         found = self._match(call)
         allocations = self._node_state.allocations
-        if found:
+        if not self._node_state.node_read:
+            outcome: Allocated | Rejected = node_unread(allocations.node)
+        elif found:
             capabilities, strategy = self._enforcement.capabilities(), self._settings.response.strategy
             outcome = decide(allocations, found, ids, capabilities, time.time_ns(), strategy=strategy)
         else:

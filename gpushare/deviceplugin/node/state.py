@@ -44,7 +44,8 @@ class NodeState:
     """Pods, GPUs and allocations of this node. ``generation`` increases with every change.
 
     ``shared_gpus`` are the GPUs with their unschedulable ones marked, None until they are known;
-    ``whole_gpus`` are the pods that use some of them as whole GPUs.
+    ``whole_gpus`` are the pods that use some of them as whole GPUs. ``node_read`` is whether the labels of
+    the node, and so its mode, are known.
     """
 
     def __init__(self, node: str, allocations: Iterable[Allocation], read_checkpoint: ReadCheckpoint) -> None:
@@ -52,7 +53,8 @@ class NodeState:
         self.shared_gpus: SharedGpus | None = None
         self.whole_gpus = WholeGpus()
         self.generation = 0
-        self._node_unknown = True
+        self.node_read = False
+        self._offered_unread = False
         self._not_serving_reason: str | None = None
         self._synced = False
         self._read_checkpoint = read_checkpoint
@@ -68,7 +70,8 @@ class NodeState:
     @property
     def not_serving_reason(self) -> str | None:
         """Why this node must not serve gpu-mem, None if it may."""
-        return _NODE_UNKNOWN if self._node_unknown else self._not_serving_reason
+        known = self.node_read or self._offered_unread
+        return self._not_serving_reason if known else _NODE_UNKNOWN
 
     @property
     def advertised(self) -> SharedGpus | None:
@@ -87,17 +90,20 @@ class NodeState:
 
     def update_node(self, node: OwnNode, not_serving_reason: str | None) -> None:
         """Apply the node's labels. ``not_serving_reason`` is why the node must not serve, None if it may."""
-        self._node_unknown, self._not_serving_reason = False, not_serving_reason
+        self.node_read, self._not_serving_reason = True, not_serving_reason
         mode, _ = mode_of(node.labels)
         placement = node.labels.get(LABEL_PLACEMENT)
         isolated = node.labels.get(LABEL_NO_ISOLATION) != "true"
         self.allocations = replace(self.allocations, mode=mode, placement=placement, isolated=isolated)
         self._notify()
 
-    def serve_without_node(self) -> None:
-        """Serve before the API server has returned the node. A known reason not to serve still applies."""
+    def offer_without_node(self) -> None:
+        """Offer the GPUs before the API server has returned the node, so that running pods can restart.
+
+        A known reason not to serve still applies. New pods wait until the mode of the node is known.
+        """
         self.refresh()
-        self._node_unknown = False
+        self._offered_unread = True
         self._notify()
 
     def update_node_pods(self, batch: Iterable[Upserted[NodePod] | Deleted]) -> None:

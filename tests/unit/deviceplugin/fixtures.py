@@ -35,6 +35,7 @@ class AgentFixture:
     """``named`` and ``whole`` are the gpu-mem devices and whole GPUs in the kubelet's checkpoint.
 
     ``names`` are the pods that the kubelet has admitted, ``alive`` the pods that have a cgroup.
+    ``node_read`` is whether the API server has returned the node.
     """
 
     def __init__(
@@ -45,6 +46,7 @@ class AgentFixture:
         alive: Iterable[str] = (),
         timeout_s: float = 0.3,
         paces: bool = False,
+        node_read: bool = True,
     ) -> None:
         self.named: tuple[ServedContainer, ...] | None = ()
         self.names: frozenset[str] | None = None
@@ -58,7 +60,8 @@ class AgentFixture:
         self.watchdog = Watchdog(self.metrics)
         self.node_state = NodeState(NODE, self.record.read(), self._recorded)
         self.node_state.update_gpus(SharedGpus(MemoryUnit.GIB, cards(*units)))
-        self.node_state.update_node(OwnNode(NODE), None)
+        if node_read:
+            self.node_state.update_node(OwnNode(NODE), None)
         self.node_state.mark_synced()
         self.releaser = CardReleaser(self.node_state, lambda uids: uids & self.alive, start_grace_s=0)
         folders = IsolationDirs(folder / "libraries", folder / "state")

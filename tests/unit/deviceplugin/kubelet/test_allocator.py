@@ -184,6 +184,26 @@ async def test_nothing_is_served_while_the_node_must_not_be(tmp_path: Path) -> N
     assert answer == Rejected("not_serving", "label cgpu=false")
 
 
+async def test_no_pod_is_served_before_the_mode_of_the_node_is_known(tmp_path: Path) -> None:
+    """A container without limits on a node that limits containers would use the memory of others."""
+    here = AgentFixture(tmp_path, 14, node_read=False)
+    here.node_state.offer_without_node()
+    here.add_pods(gpu_pod("a", 1, card=0))
+    answer = await here.mem.allocate(ids(0, 0))
+    assert isinstance(answer, Rejected)
+    assert (answer.reason, "node-a" in answer.text) == ("node_unread", True)
+
+
+async def test_a_pod_is_served_once_the_node_is_read(tmp_path: Path) -> None:
+    here = AgentFixture(tmp_path, 14, node_read=False, timeout_s=5)
+    here.node_state.offer_without_node()
+    here.add_pods(gpu_pod("a", 1, card=0))
+    call = asyncio.ensure_future(here.mem.allocate(ids(0, 0)))
+    await asyncio.sleep(0)
+    here.node_state.update_node(OwnNode(NODE), None)
+    assert isinstance(await call, AllocateResponse)
+
+
 async def test_a_restarted_agent_knows_its_allocations(tmp_path: Path) -> None:
     before = AgentFixture(tmp_path, 14)
     before.add_pods(gpu_pod("a", 12, card=0))
