@@ -15,6 +15,7 @@ class FilterModule:
         """Return the filters by name."""
         return {
             "kernel_flavours": package_versions.kernel_flavours,
+            "packages_apt_source": package_versions.apt_source,
             "packages_chosen": package_versions.chosen,
             "packages_left_behind": package_versions.left_behind,
             "packages_of_branch": package_versions.of_branch,

@@ -1,6 +1,6 @@
-"""Finds the requested version among those of a repository.
+"""Finds the requested version among those of a repository, and a repository among those of a host.
 
-What belongs here: the output of apt-cache and dnf, and versions in it. What does not: running them (the role
+What belongs here: the output of apt and dnf, and versions in it. What does not: running them (the role
 packages).
 """
 
@@ -15,6 +15,8 @@ _EPOCH = r"(?:\d+:)?"
 _ADDED = r"(?:[-~+].*)?"
 # The names of kernels have a version there, and those of other packages one of these words.
 _KERNEL_META = re.compile(r"linux-image-(?!\d|unsigned-|extra-|uc-)(?P<flavour>.+?)(?<!-dbg)(?<!-template)")
+
+_OWN_SOURCES = "/etc/apt/sources.list.d/gpushare-"
 
 
 def is_version(found: str, wanted: str) -> bool:
@@ -81,6 +83,21 @@ def of_branch(listing: str, name: str, wanted: str) -> str:
     versions, branch = offered(listing).get(name, []), wanted.partition(".")[0]
     same = (version for version in versions if upstream(version).partition(".")[0] == branch)
     return _first(versions, wanted) or next(same, "")
+
+
+def apt_source(listing: str, url: str, suites: str) -> str:
+    """Return the file and line of a host that already has the repository, "" if none has it.
+
+    ``listing`` has a line of source, URL and suite for each index of ``apt-get indextargets``; a flat
+    repository has no suite there. Files of the role do not count.
+    """
+    wanted = re.compile(re.escape(url.rstrip("/")).replace(re.escape("$(ARCH)"), "[a-z0-9]+") + "/?")
+    for line in listing.splitlines():
+        source, repository, *suite = line.split()
+        same = wanted.fullmatch(repository) and (suite or ["/"])[0] in suites.split()
+        if same and not source.startswith(_OWN_SOURCES):
+            return source
+    return ""
 
 
 def to_install(
