@@ -14,6 +14,7 @@ from components.manifests import everything
 from components.manifests.parts import Object
 from components.stack import from_file, load
 from gpushare.errors import ConfigError
+from gpushare.model.yaml_text import Dumper
 
 _USAGE = 2
 
@@ -44,7 +45,7 @@ def as_yaml(objects: list[Object]) -> str:
     return yaml.dump_all(objects, Dumper=_Dumper, sort_keys=False, explicit_start=True, width=110)
 
 
-class _Dumper(yaml.SafeDumper):
+class _Dumper(Dumper):
     """Without anchors, with indented lists and block style for multi-line strings."""
 
     def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002 - yaml's signature

@@ -11,6 +11,7 @@ from components.checks import check
 from components.config import ClusterSettings, Stack
 from components.decode import settings_from
 from gpushare.errors import ConfigError, cause_of
+from gpushare.model.yaml_text import parse
 
 S = TypeVar("S", ClusterSettings, Stack)
 
@@ -40,7 +41,7 @@ def from_engine(config: Mapping[str, str]) -> dict[str, object]:
 def from_file(path: Path) -> dict[str, object]:
     """Plain values from a ``Pulumi.<stack>.yaml``. Raises ConfigError if it cannot be read."""
     try:
-        document = yaml.safe_load(_read(path))
+        document = parse(_read(path))
     except yaml.YAMLError as error:
         raise ConfigError(f"is not YAML: {cause_of(error)}") from error
     config = document.get("config") if isinstance(document, dict) else None

@@ -25,9 +25,9 @@ def serialized(content: Mapping[str, Any], output: str) -> str:
     text = json.dumps(content, indent=2) + "\n"
     if output == "json":
         return text
-    import yaml
+    from gpushare.model.yaml_text import dump
 
-    return f"---\n{yaml.safe_dump(json.loads(text), sort_keys=False)}"
+    return f"---\n{dump(json.loads(text))}"
 
 
 def names(nodes: Sequence[NodeView]) -> str:

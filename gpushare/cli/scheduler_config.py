@@ -110,7 +110,6 @@ def _tls(flags: dict[str, Any]) -> Tls | None:
 def _dump(content: dict[str, object], output: str) -> str:
     if output == "json":
         return json.dumps(content, indent=2) + "\n"
-    import yaml
+    from gpushare.model.yaml_text import dump
 
-    text: str = yaml.safe_dump(content, sort_keys=False)
-    return text
+    return dump(content)

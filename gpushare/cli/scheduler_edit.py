@@ -122,8 +122,10 @@ def parse(text: str, path: str) -> Object:
     """Parses YAML that must be a mapping. Raises ConfigError that names ``path``."""
     import yaml
 
+    from gpushare.model import yaml_text
+
     try:
-        document = yaml.safe_load(text)
+        document = yaml_text.parse(text)
     except yaml.YAMLError as error:
         raise ConfigError(f"{path} is not YAML: {cause_of(error)}") from error
     if not isinstance(document, dict):

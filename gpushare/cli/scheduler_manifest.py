@@ -366,10 +366,9 @@ class _StaticPod(Struct):
 
 
 def _dump(pod: Object) -> str:
-    import yaml
+    from gpushare.model.yaml_text import dump
 
-    text: str = yaml.safe_dump(pod, sort_keys=False)
-    return text
+    return dump(pod)
 
 
 def _show(edit: PendingEdit) -> None:

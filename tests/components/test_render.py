@@ -61,6 +61,16 @@ def test_an_encrypted_kubeconfig_is_not_needed_and_other_secrets_are_an_error(tm
     )
 
 
+def test_dates_and_words_keep_their_meaning_for_kubectl(tmp_path: Path) -> None:
+    stack = tmp_path / "Pulumi.labels.yaml"
+    example = STACKS["example"].read_text()
+    stack.write_text(f"{example}  gpushare:annotations: {{date: 2024-01-01, accept: 'y'}}\n")
+    result = render("--config", str(stack))
+    assert result.exit_code == 0, result.output
+    assert "date: '2024-01-01'\n" in result.output
+    assert "accept: 'y'\n" in result.output
+
+
 def test_a_missing_stack_file_is_an_error(tmp_path: Path) -> None:
     result = render("--config", str(tmp_path / "absent.yaml"))
     assert (result.exit_code, result.output) == (

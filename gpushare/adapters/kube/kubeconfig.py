@@ -16,6 +16,7 @@ import yaml
 
 from gpushare.adapters.kube.access import text_of
 from gpushare.errors import ConfigError, cause_of
+from gpushare.model.yaml_text import parse
 
 DEFAULT_NAMESPACE: Final = "default"
 """Of a context that names none."""
@@ -197,20 +198,9 @@ def _existing(paths: str) -> list[Path]:
     return existing
 
 
-class _Loader(yaml.SafeLoader):
-    """Dates are text, as in kubectl."""
-
-
-_Loader.yaml_implicit_resolvers = {
-    first: [(tag, pattern) for tag, pattern in resolvers if not tag.endswith(":timestamp")]
-    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
-}
-
-
 def _parsed(path: Path) -> _File:
     try:
-        document = yaml.load(text_of(path), _Loader)  # noqa: S506 - a SafeLoader
-        return msgspec.convert(document, _File)
+        return msgspec.convert(parse(text_of(path)), _File)
     except ConfigError as error:
         raise ConfigError(f"kubeconfig {error}") from error
     except yaml.YAMLError as error:

@@ -203,8 +203,10 @@ def _yaml(text: str) -> Mapping[str, Any] | None:
     """The mapping of a YAML text; None if it is none."""
     import yaml
 
+    from gpushare.model.yaml_text import parse
+
     try:
-        document = yaml.safe_load(text)
+        document = parse(text)
     except yaml.YAMLError:
         return None
     return document if isinstance(document, Mapping) else None

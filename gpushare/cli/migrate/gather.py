@@ -77,8 +77,10 @@ def _files(path: Path) -> Iterator[Path]:
 def _objects(path: Path) -> Iterator[Json]:
     import yaml
 
+    from gpushare.model.yaml_text import parse_all
+
     try:
-        documents = list(yaml.safe_load_all(path.read_text()))
+        documents = parse_all(path.read_text())
     except OSError as error:
         raise ConfigError(f"cannot read {path}: {error.strerror}") from error
     except UnicodeDecodeError as error:
