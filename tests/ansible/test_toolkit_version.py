@@ -1,0 +1,61 @@
+"""The role container_runtime on a host that already has NVIDIA's container toolkit."""
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.ansible.cores import PROGRAMS, run
+
+PRINTED = {
+    "containerd": "containerd containerd.io 1.7.27 05044e",
+    "nvidia-ctk": "NVIDIA Toolkit CLI version 1.21.0",
+}
+
+
+@pytest.fixture
+def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    for name, text in PRINTED.items():
+        (programs / name).write_text(f"#!/bin/sh\necho '{text}'\n")
+        (programs / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{programs}:/usr/bin:/bin")
+    return tmp_path
+
+
+def play(host: Path, core: str, wanted: str, **changes: object) -> subprocess.CompletedProcess[str]:
+    settings = {
+        "container_runtime_toolkit_version": wanted,
+        "ansible_python_interpreter": "{{ ansible_playbook_python }}",
+        **changes,
+    }
+    role = {"name": "gpushare.nodes.container_runtime", "tasks_from": "preflight"}
+    tasks = [{"ansible.builtin.include_role": role}]
+    file = host / "play.yml"
+    file.write_text(yaml.safe_dump([{"hosts": "localhost", "gather_facts": False, "tasks": tasks}]))
+    extra = f"--extra-vars={json.dumps(settings)}"
+    return run(core, "--connection=local", "--inventory=localhost,", extra, file)
+
+
+@pytest.mark.parametrize("core", PROGRAMS)
+def test_a_newer_toolkit_is_not_downgraded_unless_allowed(core: str, host: Path) -> None:
+    refused = play(host, core, "1.20.1")
+    assert refused.returncode != 0
+    text = " ".join(refused.stdout.split())
+    assert "container_runtime_toolkit_version is 1.20.1 and 1.21.0 is installed" in text
+    assert play(host, core, "1.20.1", container_runtime_allow_downgrade=True).returncode == 0
+
+
+@pytest.mark.parametrize("wanted", ["1.21.0", "1.21.1", ""])
+def test_the_same_toolkit_and_a_newer_one_are_accepted(wanted: str, host: Path) -> None:
+    done = play(host, "2.19", wanted)
+    assert done.returncode == 0, done.stdout
+
+
+def test_a_host_without_a_toolkit_is_accepted(host: Path) -> None:
+    (host / "bin/nvidia-ctk").unlink()
+    done = play(host, "2.19", "1.20.1")
+    assert done.returncode == 0, done.stdout
