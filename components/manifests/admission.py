@@ -12,6 +12,7 @@ from components.manifests.parts import APP_LABEL, Object
 from gpushare.contract import (
     AGENT_NAME,
     ALLOCATION_ANNOTATIONS,
+    ANN_MIRROR,
     ENV_VISIBLE_DEVICES,
     EXTENDER_NAME,
     MANAGED_RESOURCES,
@@ -63,9 +64,9 @@ def objects(settings: ClusterSettings) -> list[Object]:
 
 
 def _allocations() -> list[Object]:
-    """Only the extender and the agent write the annotations of an allocation.
+    """Only the extender and the agent write the annotations of an allocation, and only kubelets mirror pods.
 
-    The kubelet's group, because an agent may use the kubeconfig of its node.
+    The kubelet's group may do both, because an agent may use the kubeconfig of its node.
     """
     ours = [_account(EXTENDER_NAME), _account(AGENT_NAME)]
     return _policy(
@@ -82,7 +83,11 @@ def _allocations() -> list[Object]:
             (
                 "variables.changed.size() == 0",
                 "'only gpushare may write the annotation ' + variables.changed.join(', ')",
-            )
+            ),
+            (
+                f"variables.after[?'{ANN_MIRROR}'] == variables.before[?'{ANN_MIRROR}']",
+                f"'only a kubelet may write the annotation {ANN_MIRROR}'",
+            ),
         ],
     )
 

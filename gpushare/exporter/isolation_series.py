@@ -17,6 +17,7 @@ from gpushare.exporter.snapshot import Snapshot
 from gpushare.exporter.usage import NodeUsage, Use, owners_of
 from gpushare.isolation.limits import CardLimit
 from gpushare.isolation.region import CardUse
+from gpushare.model.own_node import by_uid
 from gpushare.model.readings import CardReading
 from gpushare.monitoring import catalogue as names
 from gpushare.monitoring.families import Series
@@ -73,7 +74,7 @@ def limits(snapshot: Snapshot, usage: NodeUsage) -> Iterator[Series]:
 def _limit_uses(snapshot: Snapshot) -> Iterator[_CardLimitUse]:
     """Yield the limits of all containers on all GPUs; none while no GPU is read."""
     cards = {card.uuid: card for card in snapshot.readings.cards} if snapshot.readings else {}
-    node_pods = {each.uid: each for each in snapshot.node_pods or () if not each.finished}
+    node_pods = by_uid(each for each in snapshot.node_pods or () if not each.finished)
     for limited in snapshot.isolation.containers if snapshot.isolation else ():
         if node_pod := node_pods.get(limited.owner.uid):
             container = ContainerName(node_pod.namespace, node_pod.name, limited.owner.container)

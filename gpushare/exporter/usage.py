@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from gpushare.exporter.allocations import CardAllocation, ContainerName, allocations, container_of
 from gpushare.exporter.snapshot import Snapshot
-from gpushare.model.own_node import ContainerRef, NodePod
+from gpushare.model.own_node import ContainerRef, NodePod, by_uid
 from gpushare.model.readings import CardReading, ProcessReading
 
 
@@ -65,11 +65,11 @@ def owners_of(
     containers_by_pid: Mapping[int, ContainerRef | None], node_pods: Iterable[NodePod]
 ) -> dict[int, ContainerName]:
     """Return the container of each process; processes of unknown pods are omitted."""
-    by_uid = {each.uid: each for each in node_pods}
+    pods = by_uid(node_pods)
     return {
-        pid: container_of(by_uid[ref.pod_uid], ref.container_id) if ref else ContainerName()
+        pid: container_of(pods[ref.pod_uid], ref.container_id) if ref else ContainerName()
         for pid, ref in containers_by_pid.items()
-        if ref is None or ref.pod_uid in by_uid
+        if ref is None or ref.pod_uid in pods
     }
 
 

@@ -1,6 +1,6 @@
 """The pods and the node object as the daemons of that node see them."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -53,7 +53,8 @@ class GpuPod:
 class NodePod:
     """Any pod of this node. ``uid`` is its UID in the kubelet; ``containers`` are names by container ID.
 
-    ``gpu_pod`` is the same pod as a GPU pod, None if it requests no GPU units.
+    ``gpu_pod`` is the same pod as a GPU pod, None if it requests no GPU units. ``mirror`` is whether ``uid``
+    is that of a static pod, according to an annotation.
     """
 
     uid: str
@@ -62,11 +63,20 @@ class NodePod:
     finished: bool = False
     containers: Mapping[str, str] = field(default_factory=dict)
     gpu_pod: GpuPod | None = None
+    mirror: bool = False
 
     @property
     def full_name(self) -> str:
         """``namespace/name``."""
         return f"{self.namespace}/{self.name}"
+
+
+def by_uid(node_pods: Iterable[NodePod]) -> dict[str, NodePod]:
+    """Pods by their UID in the kubelet.
+
+    Anybody may create a pod with the annotation of a mirror pod: it never replaces the pod with that UID.
+    """
+    return {each.uid: each for each in sorted(node_pods, key=lambda each: not each.mirror)}
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from gpushare.contract import (
     AGENT_NAME,
     ALLOCATION_ANNOTATIONS,
     ANN_IDX,
+    ANN_MIRROR,
     ANN_SEAL,
     EXTENDER_NAME,
     UNHEALTHY_PREFIX,
@@ -69,8 +70,8 @@ def host_path(path: str, mount: str = "/data") -> Object:
     }
 
 
-def annotated(name: str, **annotations: str) -> Object:
-    found = pod(name)
+def annotated(name: str, *, node: str | None = None, **annotations: str) -> Object:
+    found = pod(name, nodeName=node)
     found["metadata"]["annotations"] = annotations
     return found
 
@@ -105,6 +106,9 @@ CREATED = {
     ),
     "limit of MPS": pod("a", containers=env("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT", value="0=80G")),
     "device by CDI": annotated("a", **{"cdi.k8s.io/mine": "nvidia.com/gpu=all"}),
+    "mirror of another pod": annotated(
+        "a", node="n1", **{ANN_MIRROR: "7cdc0d62-9a44-4c1b-8b4d-1c2a2f1f0f6e"}
+    ),
 }
 CHANGED: dict[str, Object] = {
     "another GPU": {ANN_IDX: "1"},

@@ -21,18 +21,16 @@ from gpushare.adapters.kube.wire import (
     WirePod,
     pod_of,
 )
-from gpushare.contract import ANN_ASSIGNED, ANN_ASSUME_TIME, ENV_VISIBLE_DEVICES
+from gpushare.contract import ANN_ASSIGNED, ANN_ASSUME_TIME, ANN_MIRROR, ENV_VISIBLE_DEVICES
 from gpushare.errors import InvalidRequest, KubeletError
 from gpushare.model.own_node import RESOURCES, GpuPod, NodePod, OwnNode
 from gpushare.model.quantity import parse_quantity
 
-_MIRROR: Final = "kubernetes.io/config.mirror"
-"""Annotation of a mirror pod: the UID of the static pod that the kubelet runs."""
 _MAX_NS_DIGITS: Final = 19
 
 
 class _Annotations(
-    PodAnnotations, rename={"assume_time": ANN_ASSUME_TIME, "assigned": ANN_ASSIGNED, "mirror": _MIRROR}
+    PodAnnotations, rename={"assume_time": ANN_ASSUME_TIME, "assigned": ANN_ASSIGNED, "mirror": ANN_MIRROR}
 ):
     assume_time: str | None = None
     assigned: str | None = None
@@ -160,6 +158,7 @@ def _node_pod(wire: WireGpuPod) -> tuple[str, NodePod]:
         finished=status.phase in ("Succeeded", "Failed"),
         containers={_bare(each.container_id): each.name for each in listed if each.container_id},
         gpu_pod=_gpu_pod(wire),
+        mirror=bool(static_uid),
     )
     return meta.uid, node_pod
 

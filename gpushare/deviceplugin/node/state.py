@@ -25,7 +25,7 @@ from gpushare.deviceplugin.core.shared_gpus import SharedGpus
 from gpushare.deviceplugin.core.whole_gpus import Devices, WholeGpus, notices, with_whole_gpus
 from gpushare.model.changes import Deleted, Upserted
 from gpushare.model.modes import mode_of
-from gpushare.model.own_node import GpuPod, NodePod, OwnNode
+from gpushare.model.own_node import GpuPod, NodePod, OwnNode, by_uid
 
 
 class KubeletAllocations(NamedTuple):
@@ -114,7 +114,7 @@ class NodeState:
                 self._node_pods.pop(change.key, None)
             else:
                 self._node_pods[change.key] = change.value
-        names = {each.uid: each.full_name for each in self._node_pods.values()}
+        names = {uid: each.full_name for uid, each in by_uid(self._node_pods.values()).items()}
         self._set_whole_gpus(self.whole_gpus.with_pods(names))
         self.update_pods(gpu_pod for change in changes if (gpu_pod := _gpu_pod(change)))
 
@@ -127,12 +127,14 @@ class NodeState:
                 if uid not in self._uids.values():
                     # A static pod still runs if only one of its mirror pods was deleted.
                     gpu_pods.pop(uid, None)
-            elif change.value.pod.finished:
-                gpu_pods.pop(change.value.uid, None)
+                continue
+            gpu_pod = _without_forged_uid(change.value, gpu_pods)
+            if gpu_pod.pod.finished:
+                gpu_pods.pop(gpu_pod.uid, None)
             else:
-                self._uids[change.key] = change.value.uid
-                self._kubelet_pods.discard(change.value.uid)
-                gpu_pods[change.value.uid] = change.value
+                self._uids[change.key] = gpu_pod.uid
+                self._kubelet_pods.discard(gpu_pod.uid)
+                gpu_pods[gpu_pod.uid] = gpu_pod
         self._set_allocations(replace(self.allocations, gpu_pods=gpu_pods))
 
     def mark_synced(self) -> None:
@@ -250,6 +252,13 @@ class NodeState:
             if not future.done():
                 future.set_result(None)
         self._waiters.clear()
+
+
+def _without_forged_uid(gpu_pod: GpuPod, known: Mapping[str, GpuPod]) -> GpuPod:
+    """The pod without the UID of another one: anybody can write the annotation of mirror pods."""
+    owner = known.get(gpu_pod.uid)
+    forged = gpu_pod.static_uid is not None and owner and owner.pod.full_name != gpu_pod.pod.full_name
+    return replace(gpu_pod, static_uid=None) if forged else gpu_pod
 
 
 def _gpu_pod(change: Upserted[NodePod] | Deleted) -> Upserted[GpuPod] | Deleted | None:

@@ -154,6 +154,12 @@ def test_a_process_that_has_ended_or_has_an_unknown_pod_has_no_owner() -> None:
     assert values(found, USED, "PodName") == {}
 
 
+def test_a_forged_mirror_does_not_get_the_usage_of_the_pod_with_its_uid() -> None:
+    forged = replace(other_pod("forged"), uid="a-uid", mirror=True)
+    found = snapshot([reading(0, process(7, 100))], [gpu_pod("a"), forged], containers_by_pid={7: ref("a")})
+    assert values(found, USED, "PodName") == {"a": 100}
+
+
 def test_a_container_missing_from_the_api_is_found_by_its_pod() -> None:
     pod = replace(gpu_pod("a"), containers={})
     found = snapshot([reading(0, process(7, 100))], [pod], containers_by_pid={7: ref("a")})

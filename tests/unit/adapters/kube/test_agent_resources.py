@@ -199,4 +199,4 @@ async def test_all_pods_of_the_node_are_node_pods_with_their_containers_by_id() 
 async def test_a_static_pod_is_the_node_pod_with_the_uid_of_the_kubelet() -> None:
     static = pod(container(units=None), annotations={"kubernetes.io/config.mirror": "hash"})
     ((change,), _) = await followed(node_pods("n"), static)
-    assert (change.key, change.value.uid, change.value.gpu_pod) == ("u", "hash", None)
+    assert (change.key, change.value.uid, change.value.mirror) == ("u", "hash", True)

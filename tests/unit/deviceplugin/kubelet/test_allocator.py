@@ -335,11 +335,31 @@ async def test_compute_after_its_memory_does_not_affect_the_next_pod(tmp_path: P
 async def test_a_recreated_mirror_does_not_affect_its_static_pod(tmp_path: Path) -> None:
     here = AgentFixture(tmp_path, 14)
     for mirror in ("m1", "m2"):
-        here.add_pods(replace(gpu_pod(mirror, 1), static_uid="s"))
+        found = gpu_pod(mirror, 1)
+        here.add_pods(replace(found, pod=replace(found.pod, name="static"), static_uid="s"))
     here.delete_pod("m1")
     assert "s" in here.node_state.allocations.gpu_pods
     here.delete_pod("m2")
     assert "s" not in here.node_state.allocations.gpu_pods
+
+
+async def test_a_forged_mirror_does_not_replace_the_pod_with_its_uid(tmp_path: Path) -> None:
+    """Anybody can create a pod with the annotation, on any node; the kubelet removes it a moment later."""
+    here = AgentFixture(tmp_path, 14)
+    forged = replace(gpu_pod("forged", 1), static_uid="victim")
+    here.add_pods(gpu_pod("victim", 8, card=0))
+    here.add_pods(forged)
+    assert isinstance(await here.mem.allocate(ids(0, *range(8))), AllocateResponse)
+    here.delete_pod("forged")
+    assert "victim" in here.node_state.allocations.gpu_pods
+
+
+async def test_a_mirror_that_was_forged_before_is_replaced_by_the_pod(tmp_path: Path) -> None:
+    here = AgentFixture(tmp_path, 14)
+    forged = replace(gpu_pod("forged", 1), static_uid="victim")
+    here.add_pods(forged, gpu_pod("victim", 8, card=0), forged)
+    here.delete_pod("forged")
+    assert isinstance(await here.mem.allocate(ids(0, *range(8))), AllocateResponse)
 
 
 async def test_pods_of_the_kubelet_alone_are_dropped_with_its_list(
