@@ -17,6 +17,7 @@ from ansible_collections.gpushare.nodes.plugins.module_utils import (
 from ansible_collections.gpushare.nodes.plugins.module_utils.host_programs import (
     MODULE_KEYS,
     Programs,
+    folders,
     parse_units,
 )
 from ansible_collections.gpushare.nodes.plugins.modules.host_report import gather
@@ -53,6 +54,11 @@ def write(root: Path, files: Mapping[str, str]) -> str:
 def card(slot: str, device: str, *, kind: str = "0x030200", vendor: str = "0x10de") -> dict[str, str]:
     folder = f"sys/bus/pci/devices/{slot}"
     return {f"{folder}/vendor": vendor, f"{folder}/device": f"0x{device}\n", f"{folder}/class": f"{kind}\n"}
+
+
+def test_programs_are_found_in_folders_that_sudo_omits() -> None:
+    assert folders("kubelet") == ["/usr/local/bin"]
+    assert folders("nvidia-ctk") == ["/usr/local/nvidia/toolkit", "/usr/local/bin"]
 
 
 def absent(name: str) -> None:

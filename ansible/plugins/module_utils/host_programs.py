@@ -27,8 +27,8 @@ VERSIONS = (
     ("nvidia-ctk", ("nvidia-ctk", "--version")),
     ("nvidia-module", ("modinfo", "-F", "version", "nvidia")),
 )
-FOLDERS = {"nvidia-ctk": [TOOLKIT]}
-"""Folders of programs beside the usual ones."""
+_LOCAL = "/usr/local/bin"
+"""Kubespray and archives of containerd install programs there; the sudo of Red Hat systems omits it in PATH."""
 _UNIT_FIELDS = ("Id", "LoadState", "ActiveState", "MainPID")
 UNITS = (
     "containerd",
@@ -124,6 +124,11 @@ class Programs:
         if status in _TIMED_OUT:
             err = "{0} did not end within {1} s".format(program, TIMEOUT_S)
         return status, out, err
+
+
+def folders(program):
+    """Return where a program may be beside the folders of PATH."""
+    return ([TOOLKIT] if program == "nvidia-ctk" else []) + [_LOCAL]
 
 
 def parse_units(text):

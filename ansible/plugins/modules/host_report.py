@@ -85,7 +85,7 @@ from ansible_collections.gpushare.nodes.plugins.module_utils import (
     host_runtimes,
     host_system,
 )
-from ansible_collections.gpushare.nodes.plugins.module_utils.host_programs import FOLDERS, Programs
+from ansible_collections.gpushare.nodes.plugins.module_utils.host_programs import Programs, folders
 
 REGIONS = "/run/gpushare"
 
@@ -139,7 +139,7 @@ def main():
         return module.run_command(words, environ_update={"LC_ALL": "C", "LANGUAGE": "C"})
 
     def find(program):
-        return module.get_bin_path(program, opt_dirs=FOLDERS.get(program))
+        return module.get_bin_path(program, opt_dirs=folders(program))
 
     programs = Programs(find, run, driver_root=host_operator.installed("/")["driver"])
     report = gather("/", programs, module.params["paths"], module.params["deep"])

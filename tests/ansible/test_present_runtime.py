@@ -1,4 +1,4 @@
-"""The role container_runtime on a host that already has NVIDIA's container toolkit."""
+"""The role container_runtime on a host that already has an engine and NVIDIA's container toolkit."""
 
 import json
 import subprocess
@@ -59,3 +59,15 @@ def test_a_host_without_a_toolkit_is_accepted(host: Path) -> None:
     (host / "bin/nvidia-ctk").unlink()
     done = play(host, "2.19", "1.20.1")
     assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.parametrize("core", PROGRAMS)
+def test_an_engine_in_a_folder_that_sudo_omits_is_found(core: str, host: Path) -> None:
+    (host / "local").mkdir()
+    (host / "bin/containerd").rename(host / "local/containerd")
+    known = {"__container_runtime_path": f"{host}/local:/usr/bin:/bin"}
+    done = play(host, core, "", container_runtime_engine_version="1.7.26", **known)
+    assert done.returncode != 0
+    assert 'container_runtime_engine_version is "1.7.26" and containerd 1.7.27 is installed' in " ".join(
+        done.stdout.split()
+    )
