@@ -16,6 +16,8 @@ _TRUE: Final = ("y", "yes", "true", "on")
 _FALSE: Final = ("n", "no", "false", "off")
 _WORDS: Final = [form for word in (*_TRUE, *_FALSE) for form in (word, word.capitalize(), word.upper())]
 _OCTAL: Final = re.compile(r"[-+]?0[0-7]+")
+_EXPONENT_FROM: Final = 1e21
+"""JSON of Go has larger numbers with an exponent, which are no integers to it."""
 _PLAIN: Final = (
     ("bool", "|".join(dict.fromkeys(_WORDS)), "yYnNtTfFoO"),
     ("int", r"[-+]?(?:0[bB][01]+|0[xX][0-9a-fA-F]+|0[oO]?[0-7]+|0|[1-9][0-9_]*)", "-+0123456789"),
@@ -34,6 +36,12 @@ def _integer(_loader: yaml.SafeLoader, node: Any) -> int:
     return int(digits, 8 if _OCTAL.fullmatch(digits) else 0)
 
 
+def _number(loader: yaml.SafeLoader, node: Any) -> float:
+    """A whole number is an int, as in the JSON that kubectl makes of it."""
+    number = loader.construct_yaml_float(node)
+    return int(number) if number.is_integer() and abs(number) < _EXPONENT_FROM else number
+
+
 _BY_TAG: Final = yaml.SafeLoader.yaml_constructors
 
 
@@ -45,9 +53,10 @@ class _Loader(yaml.SafeLoader):
         for first, found in yaml.SafeLoader.yaml_implicit_resolvers.items()
     }
     yaml_constructors = {  # noqa: RUF012 - as in its base
-        **{f"{_TAG}{name}": _BY_TAG[f"{_TAG}{name}"] for name in ("null", "float", "str", "seq", "map")},
+        **{f"{_TAG}{name}": _BY_TAG[f"{_TAG}{name}"] for name in ("null", "str", "seq", "map")},
         f"{_TAG}bool": _boolean,
         f"{_TAG}int": _integer,
+        f"{_TAG}float": _number,
         f"{_TAG}timestamp": yaml.SafeLoader.construct_yaml_str,
         None: yaml.SafeLoader.construct_undefined,
     }

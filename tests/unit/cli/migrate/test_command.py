@@ -88,14 +88,16 @@ async def test_a_template_without_metadata_is_converted(api: Api, tmp_path: Path
 
 
 async def test_dates_and_words_keep_their_meaning_for_kubectl(api: Api, tmp_path: Path) -> None:
-    manifest = deployment(container(gpumem=1000) | {"env": [{"name": "ACCEPT_EULA", "value": "@"}]})
+    manifest = deployment(container(gpumem=1) | {"env": [{"name": "ACCEPT_EULA", "value": "@"}]})
     text = yaml.safe_dump(manifest | {"metadata": {"name": "web", "annotations": {"date": "#", "time": "%"}}})
     text = text.replace("'@'", '"Y"').replace("'#'", "2024-13-45").replace("'%'", "12:30:00")
+    text = text.replace("gpumem: 1", "gpumem: 1e3")
     (tmp_path / "a.yaml").write_text(text)
     code, out, err = await call(api, "migrate", "-f", str(tmp_path), "-o", "yaml")
     assert (code, err) == (0, "")
     assert "date: '2024-13-45'\n    time: '12:30:00'\n" in out
     assert "value: 'Y'\n" in out
+    assert "aliyun.com/gpu-mem: 1\n" in out
     assert (await call(api, "migrate", "-f", str(tmp_path), "-o", "json"))[0] == 0
 
 
