@@ -11,6 +11,7 @@ from gpushare.contract import (
     AGENT_NAME,
     EXPORTER_NAME,
     ISOLATION_INSTALLER_NAME,
+    LABEL_NO_ISOLATION,
     MPS_NAME,
     RESOURCE_MEM,
     SYSTEM_NAMESPACE,
@@ -121,7 +122,7 @@ def isolation(snapshot: Snapshot) -> Verdict:
         return unread(snapshot.nodes)
     if isinstance(snapshot.system_pods, Unread):
         return unread(snapshot.system_pods)
-    limiting = [(node, mode) for node in snapshot.sharing if (mode := _mode(node)) in LIMITING]
+    limiting = [(node, mode) for node in snapshot.sharing if (mode := _limiting_mode(node))]
     missing = [
         f"{component} on {node.metadata.name} (mode {mode})"
         for node, mode in limiting
@@ -139,8 +140,11 @@ def isolation(snapshot: Snapshot) -> Verdict:
     return ok(f"{counted(len(limiting), 'node')} with limits")
 
 
-def _mode(node: CheckedNode) -> Mode:
-    return mode_of(node.metadata.labels or {})[0]
+def _limiting_mode(node: CheckedNode) -> Mode | None:
+    """The mode of a node that limits containers; None if it does not, or an administrator switched it off."""
+    labels = node.metadata.labels or {}
+    mode, _ = mode_of(labels)
+    return mode if mode in LIMITING and labels.get(LABEL_NO_ISOLATION) != "true" else None
 
 
 def _enforcers(mode: Mode) -> Sequence[str]:

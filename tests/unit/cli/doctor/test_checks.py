@@ -16,6 +16,7 @@ from gpushare.contract import (
     EXTENDER_NAME,
     ISOLATION_INSTALLER_NAME,
     LABEL_MODE,
+    LABEL_NO_ISOLATION,
     MPS_NAME,
 )
 from gpushare.model.objects import Pod
@@ -86,8 +87,9 @@ def scheduler(*words: str, maps: bool = True, **changes: Any) -> Snapshot:
     return snapshot(system_pods=[*others, scheduler_pod(*words, maps=maps)], **changes)
 
 
-def mode_node(mode: str) -> Snapshot:
-    return snapshot([gpu_node(labels={LABEL_MODE: mode})])
+def mode_node(mode: str, *true: str) -> Snapshot:
+    """A node with this mode, and labels that are true."""
+    return snapshot([gpu_node(labels={LABEL_MODE: mode, **dict.fromkeys(true, "true")})])
 
 
 def crowded() -> Snapshot:
@@ -308,6 +310,8 @@ CASES: list[tuple[str, Snapshot, Status, str]] = [
     ("isolation", snapshot(), OK, "not used"),
     ("isolation", mode_node("cgpu"), FAILED, f"{ISOLATION_INSTALLER_NAME} on gpu-1 (mode cgpu)"),
     ("isolation", mode_node("mps"), FAILED, f"{MPS_NAME} on gpu-1 (mode mps)"),
+    ("isolation", mode_node("cgpu", LABEL_NO_ISOLATION), OK, "not used: 1 node without limits"),
+    ("isolation", mode_node("mps", LABEL_NO_ISOLATION), OK, "not used: 1 node without limits"),
     (
         "isolation",
         replace(mode_node("cgpu"), system_pods=[system_pod(ISOLATION_INSTALLER_NAME)]),
