@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 
 from gpushare.cli.doctor.objects import Container, SystemPod
 from gpushare.cli.doctor.snapshot import Snapshot, Unread
-from gpushare.cli.doctor.verdict import Verdict, counted, failed, listed, ok, unknown, unread, warning
+from gpushare.cli.doctor.verdict import Status, Verdict, counted, failed, listed, ok, unknown, unread, warning
 from gpushare.contract import (
     EXTENDER_NAME,
     EXTENDER_NODE_PORT,
@@ -23,6 +23,7 @@ from gpushare.monitoring.catalogue import EXTENDER_REQUESTS
 _FLAGS: Final = tuple(flag.removeprefix("--") for flag in (CONFIG_FLAG, POLICY_FLAG))
 _KUBE_PROXY: Final = "kube-proxy"
 _FILTER: Final = "filter"
+_BEST_FIRST: Final = (Status.OK, Status.WARNING, Status.UNKNOWN, Status.FAILED)
 _SHOW_POD: Final = f"kubectl get pod -n {SYSTEM_NAMESPACE} -o yaml"
 _SERVICE: Final = f"kubectl get service -n {SYSTEM_NAMESPACE} {EXTENDER_NAME}"
 
@@ -79,8 +80,7 @@ def configuration(snapshot: Snapshot) -> Verdict:
         )
     verdicts = [_one(snapshot, pod, container) for pod, container in found]
     # One scheduler with the extender is enough: a sidecar stands beside the default scheduler.
-    best = next((each for each in verdicts if each.status == "ok"), None)
-    return best or next((each for each in verdicts if each.status == "unknown"), verdicts[0])
+    return min(verdicts, key=lambda each: _BEST_FIRST.index(each.status))
 
 
 def _one(snapshot: Snapshot, pod: SystemPod, container: Container) -> Verdict:

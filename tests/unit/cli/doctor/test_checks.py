@@ -353,6 +353,15 @@ def test_a_check(name: str, found: Snapshot, status: Status, words: str) -> None
     assert result.command or status in (OK, UNKNOWN) or name == "api-server"
 
 
+@pytest.mark.parametrize("words", [("--v=2",), ("--config=/of/the/host.yaml",)])
+def test_a_scheduler_that_calls_the_extender_is_judged_whatever_others_do(words: tuple[str, ...]) -> None:
+    """A sidecar stands beside the scheduler of the control plane, here before it in the list."""
+    memory = scheduler_config(managedResources=[{"name": "aliyun.com/gpu-mem"}])
+    pods = [scheduler_pod(*words, maps=False), *our_pods()]
+    found = verdict("scheduler-config", snapshot(system_pods=pods, config_maps=[memory]))
+    assert (found.status, "gpu-core.percentage" in found.cause) == (WARNING, True)
+
+
 def test_every_check_has_a_failure_and_a_healthy_case() -> None:
     findings = examine(snapshot())
     assert [f for f in findings if f.verdict.status is not OK and f.check.name != "container-runtime"] == []
