@@ -1,4 +1,4 @@
-"""The role kubelet_tuning on a kubelet with flags, which override its file."""
+"""The role kubelet_tuning on a kubelet with flags, which override its file, and with a linked file."""
 
 import json
 import subprocess
@@ -88,3 +88,16 @@ def test_a_kubelet_without_a_file_is_kept_if_no_setting_is_requested(core: str, 
     refused = play(tmp_path, core, "", "main", kubelet_tuning_config_path=absent, **ALL)
     assert refused.returncode != 0
     assert "join the host to the cluster first" in " ".join(refused.stdout.split())
+
+
+def test_a_linked_file_stays_a_link(tmp_path: Path) -> None:
+    link, file = tmp_path / "link.yaml", tmp_path / "config.yaml"
+    link.symlink_to(file)
+    changes = {
+        "kubelet_tuning_config_path": str(link),
+        "__kubelet_tuning_restart_file": f"{tmp_path}/restart",
+    }
+    done = play(tmp_path, "2.19", "", "main", kubelet_tuning_restart=False, **changes, **ALL)
+    assert done.returncode == 0, done.stdout
+    assert link.is_symlink()
+    assert yaml.safe_load(file.read_text())["kubeReserved"] == {"cpu": "1"}

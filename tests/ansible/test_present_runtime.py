@@ -26,13 +26,15 @@ def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def play(host: Path, core: str, wanted: str, **changes: object) -> subprocess.CompletedProcess[str]:
+def play(
+    host: Path, core: str, wanted: str, entry: str = "preflight", /, **changes: object
+) -> subprocess.CompletedProcess[str]:
     settings = {
         "container_runtime_toolkit_version": wanted,
         "ansible_python_interpreter": "{{ ansible_playbook_python }}",
         **changes,
     }
-    role = {"name": "gpushare.nodes.container_runtime", "tasks_from": "preflight"}
+    role = {"name": "gpushare.nodes.container_runtime", "tasks_from": entry}
     tasks = [{"ansible.builtin.include_role": role}]
     file = host / "play.yml"
     file.write_text(yaml.safe_dump([{"hosts": "localhost", "gather_facts": False, "tasks": tasks}]))
@@ -71,3 +73,19 @@ def test_an_engine_in_a_folder_that_sudo_omits_is_found(core: str, host: Path) -
     assert 'container_runtime_engine_version is "1.7.26" and containerd 1.7.27 is installed' in " ".join(
         done.stdout.split()
     )
+
+
+def test_a_linked_settings_file_stays_a_link(host: Path) -> None:
+    link, file = host / "daemon.json", host / "real.json"
+    file.write_text("{}\n")
+    link.symlink_to(file)
+    written = {
+        "__container_runtime_write": str(link),
+        "__container_runtime_content": "[]\n",
+        "__container_runtime_validate": "",
+        "__container_runtime_files": {"texts": {str(link): "{}\n"}, "modes": {str(link): "0644"}},
+    }
+    done = play(host, "2.19", "", "write", **written)
+    assert done.returncode == 0, done.stdout
+    assert link.is_symlink()
+    assert file.read_text() == "[]\n"
