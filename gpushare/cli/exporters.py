@@ -34,13 +34,14 @@ def show_exporters(
     source: ApiSource,
     node: str | None,
     watch: bool,
+    interval_s: float = _INTERVAL_S,
 ) -> None:
     """Shows the series of all nodes or of one, once or every few seconds.
 
     An exporter that does not respond is reported and skipped. Raises SourceError if none responds,
-    ConfigError if there is none, and ApiError.
+    ConfigError if there is none, and ApiError; a watch raises them in the first round only.
     """
-    asyncio.run(_show(show, report, source=source, node=node, watch=watch))
+    asyncio.run(_show(show, report, source=source, node=node, interval_s=interval_s if watch else None))
 
 
 async def _show(
@@ -49,14 +50,18 @@ async def _show(
     *,
     source: ApiSource,
     node: str | None,
-    watch: bool,
+    interval_s: float | None,
 ) -> None:
     async with await source.client() as client:
-        while True:
-            show(await read_series(client, node, report))
-            if not watch:
-                return
-            await asyncio.sleep(_INTERVAL_S)
+        show(await read_series(client, node, report))
+        while interval_s is not None:
+            await asyncio.sleep(interval_s)
+            try:
+                found = await read_series(client, node, report)
+            except (ApiError, ConfigError, SourceError) as error:
+                report(f"{error}; next attempt in {interval_s:.0f} s")
+            else:
+                show(found)
 
 
 async def read_series(

@@ -4,11 +4,16 @@ import asyncio
 import json
 import signal
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
+from gpushare.cli.cluster import ApiSource
 from gpushare.cli.display import Screen
+from gpushare.cli.exporters import show_exporters
+from gpushare.errors import ConfigError
+from gpushare.monitoring.page import MetricSample
 from tests.builders.api_objects import literal, node, pod, share, whole
 from tests.unit.cli.fakes import Api, call, kubeconfig
 
@@ -163,6 +168,38 @@ def test_a_problem_is_reported_once(capsys: pytest.CaptureFixture[str]) -> None:
     screen.warn(["a"])
     screen.warn(["a", "b"])
     assert capsys.readouterr() == ("", "warning: a\nwarning: b\n")
+
+
+async def test_a_watch_of_usage_outlives_errors_after_the_first_round(api: Api) -> None:
+    rounds: list[int] = []
+    reported: list[str] = []
+
+    class Enough(Exception):
+        pass
+
+    def show(samples: Sequence[MetricSample]) -> None:
+        rounds.append(len(samples))
+        if len(rounds) == 2:
+            raise Enough
+        api.exporters = {"n1": None}
+
+    def report(problem: str) -> None:
+        reported.append(problem)
+        api.exporters = {} if len(reported) == 1 else {"n1": PAGE}
+
+    def watch() -> None:
+        source = ApiSource(api.kubeconfig)
+        show_exporters(show, report, source=source, node=None, watch=True, interval_s=0.01)
+
+    api.exporters = {"n1": PAGE}
+    with pytest.raises(Enough):
+        await asyncio.to_thread(watch)
+    unreachable, absent = reported
+    assert "error trying to reach service; next attempt in 0 s" in unreachable
+    assert absent.startswith("no exporter runs in kube-system")
+    api.exporters = {}
+    with pytest.raises(ConfigError, match="no exporter runs"):
+        await asyncio.to_thread(watch)
 
 
 async def test_usage_of_pods_and_gpus_comes_from_the_exporters(api: Api) -> None:
