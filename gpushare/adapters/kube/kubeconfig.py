@@ -151,7 +151,8 @@ class Selected:
 def selected(paths: str, context: str | None = None) -> Selected:
     """Read the files, as in KUBECONFIG, and select a context; default: the current one.
 
-    The first file that defines a name wins; missing files are skipped. Raises ConfigError.
+    The first file that defines a name wins; missing files, and empty ones beside others, are skipped. Raises
+    ConfigError.
     """
     where = f"kubeconfig {paths}"
     files = [(path, _parsed(path)) for path in _existing(paths)]
@@ -195,12 +196,18 @@ def _existing(paths: str) -> list[Path]:
     existing = [Path(path) for path in paths.split(os.pathsep) if path and Path(path).exists()]
     if not existing:
         raise ConfigError(f"kubeconfig {paths}: no such file (set KUBECONFIG or --kubeconfig)")
-    return existing
+    return [path for path in existing if not _is_empty(path)] or existing
+
+
+def _is_empty(path: Path) -> bool:
+    """Whether a file has no byte; a pipe may have some."""
+    return path.is_file() and not path.stat().st_size
 
 
 def _parsed(path: Path) -> _File:
     try:
-        return msgspec.convert(parse(text_of(path)), _File)
+        document = parse(text_of(path))
+        return _File() if document is None else msgspec.convert(document, _File)
     except ConfigError as error:
         raise ConfigError(f"kubeconfig {error}") from error
     except yaml.YAMLError as error:

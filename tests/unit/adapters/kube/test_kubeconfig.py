@@ -126,6 +126,21 @@ def test_a_name_that_is_defined_twice_in_a_file_is_an_error(tmp_path: Path) -> N
     assert why(str(path), "a") == f"kubeconfig {path}: context 'a' is defined 2 times in {path}"
 
 
+@pytest.mark.parametrize("text", ["", "# made by a tool", "---", "null"])
+def test_of_several_files_one_may_define_nothing(tmp_path: Path, text: str) -> None:
+    nothing = tmp_path / "nothing"
+    nothing.write_text(text)
+    path = written(
+        tmp_path / "config",
+        current_context="a",
+        contexts=[{"name": "a", "context": {"cluster": "c"}}],
+        clusters=[cluster("https://c")],
+    )
+    for paths in (f"{nothing}:{path}", f"{path}:{nothing}"):
+        assert selected(paths).cluster.value.server == "https://c"
+        assert contexts(paths) == ("a",)
+
+
 def test_without_a_current_context_the_remedy_is_named(tmp_path: Path) -> None:
     path = written(tmp_path / "config", contexts=[context("a")])
     assert why(str(path)) == (
