@@ -104,7 +104,10 @@ def leader(snapshot: Snapshot) -> Verdict:
     ]
     if len(leaders) > 1:
         return failed(f"several replicas believe they lead: {listed(leaders)}", _LOGS)
-    return ok(leaders[0]) if leaders else failed("no replica leads, so no pod is bound", _LOGS)
+    if leaders:
+        return ok(leaders[0])
+    problem = snapshot.silent(EXTENDER_NAME)
+    return unread(problem) if problem else failed("no replica leads, so no pod is bound", _LOGS)
 
 
 def caches(snapshot: Snapshot) -> Verdict:

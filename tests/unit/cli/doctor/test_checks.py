@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from gpushare.cli.doctor.checks import CHECKS, examine, is_healthy
-from gpushare.cli.doctor.snapshot import Snapshot
+from gpushare.cli.doctor.snapshot import Snapshot, Unread
 from gpushare.cli.doctor.verdict import Status, Verdict
 from gpushare.contract import (
     AGENT_NAME,
@@ -360,6 +360,19 @@ def test_a_scheduler_that_calls_the_extender_is_judged_whatever_others_do(words:
     pods = [scheduler_pod(*words, maps=False), *our_pods()]
     found = verdict("scheduler-config", snapshot(system_pods=pods, config_maps=[memory]))
     assert (found.status, "gpu-core.percentage" in found.cause) == (WARNING, True)
+
+
+@pytest.mark.parametrize("name", ["extender-leader", "extender-calls"])
+def test_a_replica_without_an_answer_may_be_the_one_that_leads_and_is_called(name: str) -> None:
+    quiet = changed(
+        EXTENDER_PAGE,
+        sample("gpushare_extender_leader", 0),
+        sample("gpushare_extender_requests_total", 0, verb="filter"),
+    )
+    pages = PAGES | {EXTENDER_NAME: quiet, "b": Unread("error trying to reach service")}
+    both = [extender_pod(), extender_pod(name="b")]
+    found = verdict(name, extenders(*both, pages=pages, pods=PENDING))
+    assert (found.status, found.cause) == (UNKNOWN, "error trying to reach service")
 
 
 def test_every_check_has_a_failure_and_a_healthy_case() -> None:
