@@ -19,6 +19,7 @@ REQUIRED: dict[str, Any] = {
     "driver_version": "",
     "driver_state": "present",
     "container_runtime": "auto",
+    "container_runtime_engine": "",
     "container_runtime_state": "present",
     "kubernetes_version": "",
 }
@@ -141,6 +142,42 @@ def test_without_a_kubelet_the_version_of_the_cluster_can_be_configured() -> Non
     found = check("runtime", {"kubernetes_version": "1.30"}, **DOCKER, programs__kubelet=None)
     assert "Kubernetes 1.30 has no dockershim" in found.problem
     assert check("kubelet", programs__kubelet=None).level is Level.WARN
+
+
+@pytest.mark.parametrize(
+    ("socket", "engine", "problem"),
+    [
+        (
+            "cri-dockerd.sock",
+            "containerd",
+            "the kubelet uses docker, and container_runtime_engine is containerd",
+        ),
+        ("containerd/containerd.sock", "crio", "uses containerd, and container_runtime_engine is crio"),
+        ("crio/crio.sock", "containerd", "set container_runtime_engine to crio"),
+        ("crio/crio.sock", "crio", ""),
+        ("k3s/containerd/containerd.sock", "containerd", ""),
+        ("cri-dockerd.sock", "docker", ""),
+        ("cri-dockerd.sock", "", ""),
+        (None, "crio", ""),
+    ],
+)
+def test_the_engine_to_configure_is_that_of_the_kubelet(
+    socket: str | None, engine: str, problem: str
+) -> None:
+    changes = {
+        **DOCKER,
+        "programs__cri_o": "1.32.0",
+        "services__crio__state": "active",
+        "programs__cri_dockerd": "0.4",
+        "services__cri_docker__state": "active",
+        "kubelet__runtime_endpoint": socket and f"unix:///run/{socket}",
+    }
+    found = check("runtime", {"container_runtime_engine": engine}, **changes)
+    assert found.level is (Level.FAIL if problem else Level.OK)
+    assert problem in found.problem
+    for others in ({"node": "plain"}, {"container_runtime_state": "unmanaged"}):
+        required = {"container_runtime_engine": engine, **others}
+        assert check("runtime", required, **changes).level is Level.OK
 
 
 def test_a_runtime_that_is_absent_old_or_stopped_is_a_warning() -> None:

@@ -23,10 +23,12 @@ from ansible_collections.gpushare.nodes.plugins.plugin_utils.pci_cards import (
     is_of_virtual_machine,
 )
 from ansible_collections.gpushare.nodes.plugins.plugin_utils.runtimes import (
+    ENGINES,
     HOW_TO,
     UNITS,
     UNMANAGED,
     kubernetes_version,
+    of_kubelet,
     runtime_of,
     unit_state,
 )
@@ -55,6 +57,7 @@ class Requirements:
     driver_version: str
     driver_state: str
     container_runtime: str
+    container_runtime_engine: str
     container_runtime_state: str
     kubernetes_version: str
 
@@ -170,8 +173,8 @@ def _runtime(report: Document, required: Requirements) -> Check:
         return Check("runtime", Level.WARN, "none", problem)
     installed = report["programs"][runtime]
     problems = [*_runtime_problems(report, runtime)]
-    if required.node != "plain":
-        problems += _toolkit_problems(report, required)
+    if required.node != "plain" and required.container_runtime_state != UNMANAGED:
+        problems += [*_engine_problems(report, required), *_toolkit_problems(report)]
     kubernetes = kubernetes_version(report, required.kubernetes_version)
     if runtime == "docker" and kubernetes >= _NO_DOCKERSHIM:
         problems += _dockerd_problems(report, kubernetes)
@@ -188,9 +191,20 @@ def _runtime_problems(report: Document, runtime: str) -> Problems:
         yield Level.WARN, "docker before 19.03.5 is too old: the role container_runtime installs a newer one"
 
 
-def _toolkit_problems(report: Document, required: Requirements) -> Problems:
+def _engine_problems(report: Document, required: Requirements) -> Problems:
+    """The role would configure, or even install, an engine that runs no pods."""
+    used, engine = of_kubelet(report), required.container_runtime_engine
+    if used and engine and ENGINES[used] != engine:
+        text = (
+            f"the kubelet uses {used}, and container_runtime_engine is {engine}: set "
+            f"container_runtime_engine to {ENGINES[used]}"
+        )
+        yield Level.FAIL, text
+
+
+def _toolkit_problems(report: Document) -> Problems:
     """Two installations of the toolkit would configure the same runtime."""
-    if report["operator"]["toolkit"] and required.container_runtime_state != UNMANAGED:
+    if report["operator"]["toolkit"]:
         text = (
             f"NVIDIA's toolkit in {TOOLKIT} is of the GPU Operator: set container_runtime_state to "
             f"{UNMANAGED}, and the toolkit in the ClusterPolicy ({HOW_TO})"

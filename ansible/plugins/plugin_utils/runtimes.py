@@ -11,6 +11,8 @@ UNMANAGED: Final = "unmanaged"
 """State of a driver, or of a runtime with its toolkit, that the roles do not change."""
 HOW_TO: Final = "docs/how-to/gpu-operator.md"
 UNITS: Final = {"docker": "docker", "containerd": "containerd", "cri-o": "crio"}
+ENGINES: Final = {"docker": "docker", "containerd": "containerd", "cri-o": "crio"}
+"""Runtime to the value of container_runtime_engine."""
 _IN_ENDPOINT: Final = (("docker", "docker"), ("containerd", "containerd"), ("crio", "cri-o"))
 """cri-dockerd.sock and dockershim.sock belong to docker."""
 
@@ -28,10 +30,14 @@ def runtime_of(report: Document, configured: str) -> str | None:
     """
     if configured != "auto":
         return configured
-    endpoint = report["kubelet"]["runtime_endpoint"] or ""
-    from_endpoint = next((name for part, name in _IN_ENDPOINT if part in endpoint), None)
     installed = next((name for name in ("docker", "cri-o", "containerd") if report["programs"][name]), None)
-    return from_endpoint or installed
+    return of_kubelet(report) or installed
+
+
+def of_kubelet(report: Document) -> str | None:
+    """Return docker, containerd or cri-o by the endpoint of the kubelet, None if it is unknown."""
+    endpoint = report["kubelet"]["runtime_endpoint"] or ""
+    return next((name for part, name in _IN_ENDPOINT if part in endpoint), None)
 
 
 def unit_state(report: Document, unit: str) -> str:
