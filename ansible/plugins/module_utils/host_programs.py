@@ -28,7 +28,7 @@ VERSIONS = (
     ("nvidia-module", ("modinfo", "-F", "version", "nvidia")),
 )
 _LOCAL = "/usr/local/bin"
-"""Kubespray and archives of containerd install programs there; the sudo of Red Hat systems omits it in PATH."""
+"""Kubespray and archives of containerd install there; PATH of sudo on Red Hat systems omits it."""
 _UNIT_FIELDS = ("Id", "LoadState", "ActiveState", "MainPID")
 UNITS = (
     "containerd",
