@@ -41,6 +41,7 @@ _MIGRATE_EXAMPLES: Final = """\b
 Examples:
   kubectl gpushare migrate -A
   kubectl gpushare migrate -f manifests/
+  helm template chart | kubectl gpushare migrate -f - -o yaml
   kubectl gpushare migrate -n team-a -o yaml > converted.yaml"""
 _CLUSTER: Final = click.option(
     "--cluster", metavar="NAME", help="Label cluster of the series, if Prometheus has several clusters."
@@ -370,7 +371,8 @@ def report(  # noqa: PLR0913 - the flags
     "files",
     multiple=True,
     metavar="PATH",
-    help="Read manifests from this file or folder instead of the cluster; may be repeated.",
+    help="Read manifests from this file or folder, or - for standard input, instead of the cluster; may be "
+    "repeated.",
 )
 @click.option(
     "--unit",
@@ -413,6 +415,10 @@ def migrate(  # noqa: PLR0913 - the flags
     from gpushare.cli.migrate import gather, hami, survey, view
     from gpushare.cli.units import NodeUnit
 
+    if files and (namespace or everywhere):
+        raise click.UsageError(
+            "--filename reads files instead of the cluster: leave out --namespace and --all-namespaces"
+        )
     flags = display.Flags(output=output, kubeconfig=kubeconfig, context=context)
     screen = display.Screen(redraw=False)
     notes: list[str] = []

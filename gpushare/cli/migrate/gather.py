@@ -1,7 +1,8 @@
 """Objects of a cluster that a move may concern, or those of files."""
 
 import asyncio
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Final
@@ -52,15 +53,23 @@ async def _of_cluster(source: ApiSource, namespace: str | None) -> tuple[list[Js
 
 
 def of_files(paths: tuple[str, ...]) -> list[Json]:
-    """The objects of YAML and JSON files, and of those in folders. Raises ConfigError."""
-    return [each for path in map(Path, paths) for each in _of(path)]
+    """The objects of YAML and JSON files, and of those in folders; ``-`` is stdin. Raises ConfigError."""
+    return [each for path in paths for each in (_of_stdin() if path == "-" else _of(Path(path)))]
 
 
 def _of(path: Path) -> list[Json]:
     """The objects of a file or a folder, which may have other files. Raises ConfigError."""
-    found = [each for file in _files(path) for each in _objects(file)]
-    if path.is_file() and not any("kind" in each for each in found):
-        raise ConfigError(f"{path} has no Kubernetes objects")
+    found = [each for file in _files(path) for each in _objects(file.read_bytes, file)]
+    return _required(found, path) if path.is_file() else found
+
+
+def _of_stdin() -> list[Json]:
+    return _required(list(_objects(sys.stdin.buffer.read, "standard input")), "standard input")
+
+
+def _required(found: list[Json], what: object) -> list[Json]:
+    if not any("kind" in each for each in found):
+        raise ConfigError(f"{what} has no Kubernetes objects")
     return found
 
 
@@ -74,19 +83,20 @@ def _files(path: Path) -> Iterator[Path]:
     yield from found
 
 
-def _objects(path: Path) -> Iterator[Json]:
+def _objects(read: Callable[[], bytes], what: object) -> Iterator[Json]:
+    """The objects of what ``read`` returns, which is called ``what``."""
     import yaml
 
     from gpushare.model.yaml_text import parse_all
 
     try:
-        documents = parse_all(path.read_text())
+        documents = parse_all(read().decode())
     except OSError as error:
-        raise ConfigError(f"cannot read {path}: {error.strerror}") from error
+        raise ConfigError(f"cannot read {what}: {error.strerror}") from error
     except UnicodeDecodeError as error:
-        raise ConfigError(f"{path} is not text: {cause_of(error)}") from error
+        raise ConfigError(f"{what} is not text: {cause_of(error)}") from error
     except yaml.YAMLError as error:
-        raise ConfigError(f"{path} is not YAML (render templates first): {cause_of(error)}") from error
+        raise ConfigError(f"{what} is not YAML (render templates first): {cause_of(error)}") from error
     for document in documents:
         yield from _listed(document)
 

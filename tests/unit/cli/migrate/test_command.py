@@ -1,5 +1,6 @@
 """``kubectl gpushare migrate``: the report and the manifests, of files and of a cluster."""
 
+import io
 import json
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -99,6 +100,29 @@ async def test_dates_and_words_keep_their_meaning_for_kubectl(api: Api, tmp_path
     assert "value: 'Y'\n" in out
     assert "aliyun.com/gpu-mem: 1\n" in out
     assert (await call(api, "migrate", "-f", str(tmp_path), "-o", "json"))[0] == 0
+
+
+async def test_rendered_manifests_come_from_standard_input(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = yaml.safe_dump(deployment(container(gpumem=1000)))
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
+    code, out, err = await call(api, "migrate", "-f", "-", "-o", "yaml")
+    assert (code, err) == (0, "")
+    assert "aliyun.com/gpu-mem: 1\n" in out
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"plain text")))
+    assert await call(api, "migrate", "-f", "-") == (
+        1,
+        "",
+        "Error: standard input has no Kubernetes objects\n",
+    )
+
+
+@pytest.mark.parametrize("flags", [["-A"], ["-n", "ml"]])
+async def test_namespaces_select_objects_of_the_cluster_only(
+    api: Api, folder: Path, flags: list[str]
+) -> None:
+    code, out, err = await call(api, "migrate", "-f", str(folder), *flags)
+    assert (code, out) == (2, "")
+    assert "--filename reads files instead of the cluster: leave out --namespace and --all-namespaces" in err
 
 
 async def test_a_manifest_that_is_left_out_is_an_error(api: Api, tmp_path: Path) -> None:
