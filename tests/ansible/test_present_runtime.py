@@ -1,6 +1,7 @@
 """The role container_runtime on a host that already has an engine and NVIDIA's container toolkit."""
 
 import json
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -27,7 +28,7 @@ def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def play(
-    host: Path, core: str, wanted: str, entry: str = "preflight", /, **changes: object
+    host: Path, core: str, wanted: str, entry: str = "preflight", /, *flags: str, **changes: object
 ) -> subprocess.CompletedProcess[str]:
     settings = {
         "container_runtime_toolkit_version": wanted,
@@ -39,7 +40,7 @@ def play(
     file = host / "play.yml"
     file.write_text(yaml.safe_dump([{"hosts": "localhost", "gather_facts": False, "tasks": tasks}]))
     extra = f"--extra-vars={json.dumps(settings)}"
-    return run(core, "--connection=local", "--inventory=localhost,", extra, file)
+    return run(core, *flags, "--connection=local", "--inventory=localhost,", extra, file)
 
 
 @pytest.mark.parametrize("core", PROGRAMS)
@@ -89,3 +90,16 @@ def test_a_linked_settings_file_stays_a_link(host: Path) -> None:
     assert done.returncode == 0, done.stdout
     assert link.is_symlink()
     assert file.read_text() == "[]\n"
+
+
+APT = shutil.which("apt-cache")
+HAS_TOOLS = APT and subprocess.run([APT, "show", "python3-semanage"], capture_output=True, check=False)  # noqa: S603 - fixed command
+
+
+@pytest.mark.skipif(not HAS_TOOLS or HAS_TOOLS.returncode, reason="apt does not know the tools of SELinux")
+@pytest.mark.parametrize("core", PROGRAMS)
+def test_check_mode_works_on_a_host_with_selinux_and_without_its_tools(core: str, tmp_path: Path) -> None:
+    enabled = {"__container_runtime_selinux": {"stat": {"exists": True}}}
+    system = {"ansible_python_interpreter": "/usr/bin/python3"}
+    done = play(tmp_path, core, "", "selinux", "--check", **enabled, **system)
+    assert done.returncode == 0, done.stdout
