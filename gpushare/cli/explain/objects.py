@@ -8,6 +8,7 @@ from typing import Any
 from msgspec import Struct, field
 
 from gpushare.adapters.kube.wire import Condition, LabelledMeta
+from gpushare.cli.explain.affinity import Affinity
 from gpushare.model.objects import Pod
 from gpushare.scheduling.book import Book
 
@@ -89,6 +90,7 @@ class _PodSpec(Struct, rename="camel"):
     scheduling_gates: list[_Gate] | None = None
     node_selector: dict[str, str] | None = None
     tolerations: list[Toleration] | None = None
+    affinity: Affinity | None = None
 
 
 class _PodStatus(Struct, rename="camel"):
@@ -152,6 +154,8 @@ def obstacles(pod: ExplainedPod, node: ExplainedNode) -> list[str]:
         for key, value in (pod.spec.node_selector or {}).items()
         if labels.get(key) != value
     ]
+    if pod.spec.affinity and not pod.spec.affinity.admits(node.metadata.name, labels):
+        found.append("the node does not meet the node affinity of the pod")
     tolerations = pod.spec.tolerations or []
     found += [
         f"the pod does not tolerate the taint {taint}"

@@ -219,6 +219,18 @@ def test_free_gpus_on_a_node_that_excludes_the_pod(spec: Status, obstacle: str) 
     assert obstacle in text(found)
 
 
+def test_no_pod_is_to_be_evicted_from_a_node_that_the_affinity_excludes() -> None:
+    terms = [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n"]}]}]
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
+    pods = [pod("a", 4, at="n", card=0), pod("b", 4, at="o", card=0)]
+    nodes = [node("n", 4), node("o", 4)]
+    spec = {"affinity": {"nodeAffinity": required}}
+    objects: dict[str, Status] = {name: {"metadata": {"name": name}} for name in ("n", "o")}
+    found = explained(pod("big", 4), *nodes, *pods, spec=spec, objects=objects)
+    assert "the node does not meet the node affinity of the pod" in text(found)
+    assert [each.node for each in found.remedies if each.kind == "evict"] == ["n"]
+
+
 @pytest.mark.parametrize(
     "toleration",
     [
