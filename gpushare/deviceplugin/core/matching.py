@@ -147,13 +147,15 @@ def _would_take_from_unserved(
     """Whether repeating this allocation would take units from a pod that has none, if both do not fit.
 
     A pod without allocations ranks lower only after a rejection, which may have been meant for its twin, or
-    if another plugin has served it.
+    if another plugin has served it. An allocation that was never confirmed may come from the call for a twin
+    whose response was lost: its pod may have none.
     """
     allocation = allocations.by_container.get((found.gpu_pod.uid, found.container.name))
     if allocation is None or _under_admission(found.gpu_pod, call):
         return False
     return any(
-        not allocations.of_pod(other.gpu_pod.uid)
+        other is not found
+        and not any(each.confirmed or each.reissued for each in allocations.of_pod(other.gpu_pod.uid))
         and not has_free_beside(allocations, allocation, other.container.mem, other.container.core)
         for other in all_found
     )

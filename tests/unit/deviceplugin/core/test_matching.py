@@ -127,6 +127,23 @@ def test_an_allocation_is_repeated_if_a_waiting_pod_fits_too() -> None:
     assert who(node, 4, refused=frozenset({("waits", "main")})) == ("has", "main")
 
 
+def test_an_allocation_is_not_repeated_for_a_pod_whose_only_response_was_lost() -> None:
+    """It may be that of a twin; the pod that has the allocation still uses it."""
+    node = served(with_gpu_pods(allocations(6, 6), gpu_pod("has", 4, card=0, bound=1)), "has", 4, "x")
+    node = with_gpu_pods(node, gpu_pod("waits", 4, card=1, bound=2))
+    lost = asked(node, 4, "y", frozenset({("has", "main")}))
+    assert isinstance(lost, Allocated)
+    node = with_allocation(node, lost.allocation)
+    assert who(node, 4) == ("waits", "main")
+
+
+def test_a_lost_response_is_repeated() -> None:
+    node = with_gpu_pods(allocations(6), gpu_pod("waits", 4, card=0))
+    lost = asked(node, 4, "y")
+    assert isinstance(lost, Allocated)
+    assert who(with_allocation(node, lost.allocation), 4) == ("waits", "main")
+
+
 def test_a_pod_under_admission_matches_before_all_others() -> None:
     asks = sound(demand_of([main(2), main(2, name="second")]))
     node = served(with_gpu_pods(allocations(4), gpu_pod("has", asks, bound=1)), "has", 2, "x")
