@@ -106,17 +106,17 @@ def known_shares(
 ) -> Shares | None:
     """The shares of a pod on a node with GPUs of these indices; None if its GPUs are unknown.
 
-    ``assigned`` is what the node agent published for the pod, None if nothing; it outranks the claim. The
-    amounts come from the pod's limits: what disagrees with them, or names another GPU, is ignored.
+    ``assigned`` is what the node agent published for the pod, None if nothing; it outranks the claim, and its
+    number of GPUs the label, which can be edited. The amounts come from the pod's limits: what disagrees with
+    them, or names another GPU, is ignored.
     """
-    shares = claim
+    shares, parts = claim, demand.cards
     if assigned is not None:
-        shares = shares_from_units(assigned, demand.core) if assigned else None
-    if shares is None or len(shares) != demand.cards:
+        shares, parts = shares_from_units(assigned, demand.core), len(assigned)
+    if not shares or len(shares) != parts:
         return None
-    per_card = demand.per_card
     for index, share in shares:
-        if share != per_card or index not in indices:
+        if share.mem * parts != demand.mem or share.core != demand.core // parts or index not in indices:
             return None
     return shares
 

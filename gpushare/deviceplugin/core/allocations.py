@@ -5,13 +5,15 @@ the API, and after that until its last process has ended. Allocations name GPUs 
 can change.
 """
 
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from sys import maxsize
 
 from gpushare.isolation.layout import IsolationMounts
 from gpushare.model.annotations import Shares, even_shares, known_shares
 from gpushare.model.cards import Card
-from gpushare.model.demand import Amount, Demand
+from gpushare.model.demand import Amount, Demand, Malformed
 from gpushare.model.modes import Mode
 from gpushare.model.objects import Node
 from gpushare.model.own_node import GpuPod
@@ -140,11 +142,11 @@ def _shares(allocations: Allocations, uid: str) -> Shares:
 
 
 def _computed_shares(allocations: Allocations, uid: str) -> Shares:
-    units: dict[str, int] = {}
-    for allocation in allocations.of_pod(uid):
-        for uuid, amount in allocation.cards:
-            units[uuid] = units.get(uuid, 0) + amount
-    core = max((allocation.core for allocation in allocations.of_pod(uid)), default=0)
+    """By the demand of the pod, unless its number of GPUs is another one: then by container."""
+    mine = allocations.of_pod(uid)
+    units: Counter[str] = Counter()
+    for allocation in mine:
+        units.update(dict(allocation.cards))
     units_by_index = {
         index: amount for uuid, amount in units.items() if (index := allocations.index_of(uuid)) is not None
     }
@@ -152,7 +154,20 @@ def _computed_shares(allocations: Allocations, uid: str) -> Shares:
     demand = gpu_pod.demand if gpu_pod else None
     if demand and demand.cards == len(units):
         return even_shares(demand, tuple(units_by_index))
-    return tuple(sorted((index, Amount(amount, core)) for index, amount in units_by_index.items()))
+    core = max((each.core for each in mine), default=0)
+    most = _most_per_gpu(gpu_pod, mine)
+    return tuple(sorted((index, Amount(min(amount, most), core)) for index, amount in units_by_index.items()))
+
+
+def _most_per_gpu(gpu_pod: GpuPod | None, mine: Sequence[Allocation]) -> int:
+    """The peak usage of the pod on each of its GPUs: its limits cannot be edited, unlike its label.
+
+    Unlimited if it is unknown: after a mistake the containers of a pod may be on different GPUs.
+    """
+    asked = gpu_pod.pod.demand if gpu_pod else None
+    demand = asked.at_least if isinstance(asked, Malformed) else asked
+    gpus = {frozenset(uuid for uuid, _ in each.cards) for each in mine}
+    return demand.mem // len(gpus.pop()) if demand and len(gpus) == 1 else maxsize
 
 
 def book_of(allocations: Allocations, *, asking: str | None = None, claims: bool = True) -> Book:

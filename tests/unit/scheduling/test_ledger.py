@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from gpushare.model.annotations import even_shares
-from gpushare.model.demand import Malformed, demand_of
+from gpushare.model.demand import Demand, Malformed, demand_of
 from gpushare.model.modes import Mode
 from gpushare.scheduling.events import (
     Confirmed,
@@ -251,6 +251,18 @@ def test_twins_that_the_agent_swapped_are_swapped_in_one_step() -> None:
 def test_an_assignment_on_several_gpus_counts_on_each_of_them() -> None:
     bound = pod("a", demand(8, core=20, cards=2), at="n", card=(0, 1))
     assert free(cluster(node("n", T4, T4, T4, assigned={"a": {0: 4, 2: 4}}), bound), "n") == [10, 14, 10]
+
+
+@pytest.mark.parametrize(
+    ("edited", "assigned", "left"),
+    [(demand(8, core=20, cards=2), {1: 8}, [14, 6]), (demand(8, core=20), {0: 4, 1: 4}, [10, 10])],
+)
+def test_an_edited_number_of_gpus_does_not_outrank_the_agents_annotation(
+    edited: Demand, assigned: dict[int, int], left: list[int]
+) -> None:
+    """The label of a running pod can be edited; an extender that starts later sees only the new value."""
+    bound = pod("a", edited, at="n", card=0)
+    assert free(cluster(node("n", T4, T4, assigned={"a": assigned}), bound), "n") == left
 
 
 # --- nodes ----------------------------------------------------------------------------------------

@@ -2,7 +2,7 @@ from dataclasses import replace
 
 import pytest
 
-from gpushare.deviceplugin.core.allocations import Allocation, Allocations, Key
+from gpushare.deviceplugin.core.allocations import Allocation, Allocations, Key, allocated_shares
 from gpushare.deviceplugin.core.decision import (
     Allocated,
     Capabilities,
@@ -243,6 +243,16 @@ def test_a_deleted_pod_keeps_its_gpu_while_it_has_processes() -> None:
     assert isinstance(asked(with_gpu_pods(leaving, gpu_pod("b", 4)), 4, "y"), Rejected)
     free = retained(gone, frozenset())
     assert isinstance(asked(with_gpu_pods(free, gpu_pod("b", 4)), 4, "y"), Allocated)
+
+
+@pytest.mark.parametrize("label", ["2", "x"])
+def test_a_pod_keeps_its_share_when_its_number_of_gpus_is_edited(label: str) -> None:
+    """Its init container passes the units on to the other one, so they are not counted twice."""
+    asks = sound(demand_of([init(8), main(8)]))
+    node = served(with_gpu_pods(allocations(14), gpu_pod("a", asks, card=0)), "a", 8, "x", "init")
+    node = with_allocation(node, allocated(node, 8, "x", frozenset({("a", "init")})))
+    edited = gpu_pod("a", demand_of([init(8), main(8)], label), card=0)
+    assert allocated_shares(with_gpu_pods(node, edited), "a") == ((0, (8, 0)),)
 
 
 def test_a_pod_on_two_gpus_keeps_one_when_the_other_is_gone() -> None:
