@@ -33,9 +33,10 @@ def plain(table: Table) -> str:
 
 
 def coloured(table: Table) -> str:
-    """In the width of the terminal."""
+    """In the width of the terminal; cells are text, not markup."""
     from rich.console import Console
     from rich.table import Table as RichTable
+    from rich.text import Text
 
     if not table.rows:
         return _EMPTY
@@ -44,7 +45,7 @@ def coloured(table: Table) -> str:
     for header in table.headers:
         drawn.add_column(header, overflow="fold")
     for row in table.rows:
-        drawn.add_row(*row)
+        drawn.add_row(*map(Text, row))
     with console.capture() as captured:
         console.print(drawn)
     return captured.get()

@@ -126,3 +126,8 @@ def test_a_table_is_plain_text_or_colour() -> None:
 def test_an_empty_table_says_so() -> None:
     empty = Table(("POD",), ())
     assert plain(empty) == coloured(empty) == "Nothing to show.\n"
+
+
+@pytest.mark.parametrize("cell", ["[/x]", "[red]a", "a:cat:b"])
+def test_a_cell_is_text_and_no_markup(cell: str) -> None:
+    assert cell in coloured(Table(("MODEL",), ((cell,),)))
