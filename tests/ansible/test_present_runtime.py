@@ -96,7 +96,9 @@ APT = shutil.which("apt-cache")
 HAS_TOOLS = APT and subprocess.run([APT, "show", "python3-semanage"], capture_output=True, check=False)  # noqa: S603 - fixed command
 
 
-@pytest.mark.skipif(not HAS_TOOLS or HAS_TOOLS.returncode, reason="apt does not know the tools of SELinux")
+@pytest.mark.skipif(
+    not HAS_TOOLS or bool(HAS_TOOLS.returncode), reason="apt does not know the tools of SELinux"
+)
 @pytest.mark.parametrize("core", PROGRAMS)
 def test_check_mode_works_on_a_host_with_selinux_and_without_its_tools(core: str, tmp_path: Path) -> None:
     enabled = {"__container_runtime_selinux": {"stat": {"exists": True}}}
