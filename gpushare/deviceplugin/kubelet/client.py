@@ -18,24 +18,24 @@ _NAMES_S: Final = 1.0
 
 
 class KubeletClient(NamedTuple):
-    """``pods`` returns the GPU pods including static ones; it is None without access to the kubelet.
+    """``pods`` returns the GPU pods including static ones, None if unknown; it is None without access.
 
     ``names`` returns the full names of the pods that the kubelet has admitted so far, None if unknown.
     """
 
-    pods: Callable[[], Awaitable[list[GpuPod]]] | None
+    pods: Callable[[], Awaitable[list[GpuPod] | None]] | None
     names: Callable[[], Awaitable[frozenset[str] | None]]
 
 
 def kubelet_client(access: KubeletAccess | None, socket: Path) -> KubeletClient:
     """A client of the kubelet's HTTPS port, if there is access, and of its PodResources socket."""
 
-    async def pods() -> list[GpuPod]:
+    async def pods() -> list[GpuPod] | None:
         try:
-            return gpu_pods(await fetch_pods(access)) if access else []
+            return gpu_pods(await fetch_pods(access)) if access else None
         except GpuShareError as error:
             log.warning("kubelet_not_read", reason=str(error))
-            return []
+            return None
 
     async def names() -> frozenset[str] | None:
         try:

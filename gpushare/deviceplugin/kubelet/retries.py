@@ -42,7 +42,9 @@ class Retries:
     async def _change(self, *, ask: bool) -> None:
         """Return when the decision may be a different one."""
         if ask and self._kubelet.pods:
-            self._node_state.update_kubelet_pods(await self._kubelet.pods())
+            pods = await self._kubelet.pods()
+            if pods is not None:
+                self._node_state.update_kubelet_pods(pods)
         else:
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._node_state.changed(), _POLL_S)

@@ -53,7 +53,7 @@ class AgentFixture:
         self.whole: dict[str, frozenset[str]] = {}
         self.alive = set(alive)
         self.events: list[Event] = []
-        self.kubelet_pods: list[GpuPod] = []
+        self.kubelet_pods: list[GpuPod] | None = []
         self.slow_s = 0.0
         self.record = Record(folder, MemoryUnit.GIB)
         self.metrics = PluginMetrics()
@@ -92,7 +92,7 @@ class AgentFixture:
     def _recorded(self) -> KubeletAllocations | None:
         return None if self.named is None else KubeletAllocations(self.named, self.whole)
 
-    async def ask(self) -> list[GpuPod]:
+    async def ask(self) -> list[GpuPod] | None:
         await asyncio.sleep(self.slow_s)
         return self.kubelet_pods
 

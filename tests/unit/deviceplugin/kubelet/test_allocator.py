@@ -371,6 +371,15 @@ async def test_pods_of_the_kubelet_alone_are_dropped_with_its_list(
     assert not here.node_state.allocations.gpu_pods
 
 
+async def test_pods_of_the_kubelet_are_kept_while_its_list_cannot_be_read(tmp_path: Path) -> None:
+    """A removed static pod would lose its GPU."""
+    here = AgentFixture(tmp_path, 14)
+    here.node_state.update_kubelet_pods([gpu_pod("static", 1)])
+    here.kubelet_pods = None
+    assert isinstance(await here.mem.allocate(ids(0, 0, 1)), Rejected)
+    assert "static" in here.node_state.allocations.gpu_pods
+
+
 async def test_a_cancelled_wait_is_removed(tmp_path: Path) -> None:
     here = AgentFixture(tmp_path, 14)
     await here.mem.allocate(ids(0, 0))
