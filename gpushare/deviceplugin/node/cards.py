@@ -76,6 +76,7 @@ class CardMonitor:
         self.problem: str | None = None
         self._inventory = Inventory("", None, ())
         self._health = Health.of((), settings.health)
+        self._cordon_text: str | None = None
         self._cordon = _NO_CORDON
         self._shared_gpus = SharedGpus(settings.unit)
 
@@ -135,14 +136,20 @@ class CardMonitor:
 
     def update_node(self, node: OwnNode) -> None:
         """Apply the GPU cordons of the node's annotation."""
-        found = cordon(node.annotations.get(ANN_CORDONED_CARDS), {gpu.index for gpu in self._inventory.gpus})
+        self._cordon_text = node.annotations.get(ANN_CORDONED_CARDS)
+        if self._update_cordon():
+            self._publish(self._shared())
+
+    def _update_cordon(self) -> bool:
+        """Apply the annotation to the GPUs that are there now; returns whether that changes anything."""
+        found = cordon(self._cordon_text, {gpu.index for gpu in self._inventory.gpus})
         if found == self._cordon:
-            return
+            return False
         self._cordon = found
         if found.problem:
             log.warning("cordon_unreadable", problem=found.problem)
             self._record_event(node_event(self._node, EVENT_MALFORMED, found.problem))
-        self._publish(self._shared())
+        return True
 
     async def run(
         self,
@@ -206,6 +213,7 @@ class CardMonitor:
             self._inventory = before
             log.error("cards_not_adopted", reason=problem.problem)
             return
+        self._update_cordon()
         self._report_changes(shared_before.cards, shared.cards)
         for notice in set(shared.notices).difference(shared_before.notices):
             log.warning("gpu_notice", text=notice)

@@ -7,7 +7,13 @@ from dataclasses import replace
 import pytest
 from structlog.testing import capture_logs
 
-from gpushare.contract import EVENT_CARD_RECOVERED, EVENT_CARD_UNHEALTHY, EVENT_CARDS_CHANGED
+from gpushare.contract import (
+    ANN_CORDONED_CARDS,
+    EVENT_CARD_RECOVERED,
+    EVENT_CARD_UNHEALTHY,
+    EVENT_CARDS_CHANGED,
+    EVENT_MALFORMED,
+)
 from gpushare.deviceplugin.core.shared_gpus import SharedGpus
 from gpushare.deviceplugin.metrics import PluginMetrics
 from gpushare.deviceplugin.node import cards
@@ -16,6 +22,7 @@ from gpushare.deviceplugin.watchdog import Watchdog
 from gpushare.errors import DriverAbsentError, DriverReplacedError, GpuError
 from gpushare.model.hardware import Fault, Gpu, Inventory
 from gpushare.model.options import MemoryUnit
+from gpushare.model.own_node import OwnNode
 from gpushare.ports import Event
 from tests.support.waiting import until
 
@@ -109,6 +116,15 @@ async def test_a_gpu_that_leaves_mig_mode_after_the_start_is_shared() -> None:
     assert [card.index for card in found.published[-1].cards] == [0]
     assert [card.index for card in (await found.read(ONE, TWO)).cards] == [0, 1]
     assert found.reported() == [(EVENT_CARDS_CHANGED, "GPU 1 (Tesla T4) has appeared with 14 units")]
+
+
+async def test_a_cordon_applies_to_a_gpu_that_appears_later() -> None:
+    found = Monitored()
+    found.driver.gpus = (ONE,)
+    await found.monitor.start()
+    found.monitor.update_node(OwnNode("n", annotations={ANN_CORDONED_CARDS: "1"}))
+    assert [reason for reason, _ in found.reported()] == [EVENT_MALFORMED]
+    assert (await found.read(ONE, TWO)).cordoned == {1}
 
 
 async def test_a_smaller_gpu_closes_until_its_pods_are_gone(found: Monitored) -> None:
