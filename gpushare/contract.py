@@ -155,7 +155,7 @@ AGENT_RECORD: Final = "gpushare/grants.json"
 MEM_SOCKET: Final = "aliyungpushare.sock"
 CORE_SOCKET: Final = "gpushare-core.sock"
 
-ANN_MIRROR: Final = "kubernetes.io/config.mirror"
+MIRROR_ANNOTATION: Final = "kubernetes.io/config.mirror"
 """UID of a static pod, written by the kubelet in the pod's object of the API."""
 
 # --- unhealthy GPUs -----------------------------------------------------------------------------

@@ -12,10 +12,10 @@ from components.manifests.parts import APP_LABEL, Object
 from gpushare.contract import (
     AGENT_NAME,
     ALLOCATION_ANNOTATIONS,
-    ANN_MIRROR,
     ENV_VISIBLE_DEVICES,
     EXTENDER_NAME,
     MANAGED_RESOURCES,
+    MIRROR_ANNOTATION,
     SYSTEM_NAMESPACE,
     UNHEALTHY_PREFIX,
     VISIBLE_BY_MOUNTS,
@@ -85,8 +85,8 @@ def _allocations() -> list[Object]:
                 "'only gpushare may write the annotation ' + variables.changed.join(', ')",
             ),
             (
-                f"variables.after[?'{ANN_MIRROR}'] == variables.before[?'{ANN_MIRROR}']",
-                f"'only a kubelet may write the annotation {ANN_MIRROR}'",
+                f"variables.after[?'{MIRROR_ANNOTATION}'] == variables.before[?'{MIRROR_ANNOTATION}']",
+                f"'only a kubelet may write the annotation {MIRROR_ANNOTATION}'",
             ),
         ],
     )

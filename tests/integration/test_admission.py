@@ -15,9 +15,9 @@ from gpushare.contract import (
     AGENT_NAME,
     ALLOCATION_ANNOTATIONS,
     ANN_IDX,
-    ANN_MIRROR,
     ANN_SEAL,
     EXTENDER_NAME,
+    MIRROR_ANNOTATION,
     UNHEALTHY_PREFIX,
 )
 from gpushare.errors import ApiError
@@ -107,7 +107,7 @@ CREATED = {
     "limit of MPS": pod("a", containers=env("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT", value="0=80G")),
     "device by CDI": annotated("a", **{"cdi.k8s.io/mine": "nvidia.com/gpu=all"}),
     "mirror of another pod": annotated(
-        "a", node="n1", **{ANN_MIRROR: "7cdc0d62-9a44-4c1b-8b4d-1c2a2f1f0f6e"}
+        "a", node="n1", **{MIRROR_ANNOTATION: "7cdc0d62-9a44-4c1b-8b4d-1c2a2f1f0f6e"}
     ),
 }
 CHANGED: dict[str, Object] = {

@@ -21,7 +21,7 @@ from gpushare.adapters.kube.wire import (
     WirePod,
     pod_of,
 )
-from gpushare.contract import ANN_ASSIGNED, ANN_ASSUME_TIME, ANN_MIRROR, ENV_VISIBLE_DEVICES
+from gpushare.contract import ANN_ASSIGNED, ANN_ASSUME_TIME, ENV_VISIBLE_DEVICES, MIRROR_ANNOTATION
 from gpushare.errors import InvalidRequest, KubeletError
 from gpushare.model.own_node import RESOURCES, GpuPod, NodePod, OwnNode
 from gpushare.model.quantity import parse_quantity
@@ -30,7 +30,8 @@ _MAX_NS_DIGITS: Final = 19
 
 
 class _Annotations(
-    PodAnnotations, rename={"assume_time": ANN_ASSUME_TIME, "assigned": ANN_ASSIGNED, "mirror": ANN_MIRROR}
+    PodAnnotations,
+    rename={"assume_time": ANN_ASSUME_TIME, "assigned": ANN_ASSIGNED, "mirror": MIRROR_ANNOTATION},
 ):
     assume_time: str | None = None
     assigned: str | None = None

@@ -8,7 +8,6 @@ can change.
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from sys import maxsize
 
 from gpushare.isolation.layout import IsolationMounts
 from gpushare.model.annotations import Shares, even_shares, known_shares
@@ -162,12 +161,14 @@ def _computed_shares(allocations: Allocations, uid: str) -> Shares:
 def _most_per_gpu(gpu_pod: GpuPod | None, mine: Sequence[Allocation]) -> int:
     """The peak usage of the pod on each of its GPUs: its limits cannot be edited, unlike its label.
 
-    Unlimited if it is unknown: after a mistake the containers of a pod may be on different GPUs.
+    All its units if it is unknown: after a mistake the containers of a pod may be on different GPUs.
     """
     asked = gpu_pod.pod.demand if gpu_pod else None
     demand = asked.at_least if isinstance(asked, Malformed) else asked
     gpus = {frozenset(uuid for uuid, _ in each.cards) for each in mine}
-    return demand.mem // len(gpus.pop()) if demand and len(gpus) == 1 else maxsize
+    if demand and len(gpus) == 1:
+        return demand.mem // len(gpus.pop())
+    return sum(each.units for each in mine)
 
 
 def book_of(allocations: Allocations, *, asking: str | None = None, claims: bool = True) -> Book:

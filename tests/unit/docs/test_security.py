@@ -93,6 +93,9 @@ PROOFS = {
     "tests/unit/extender/test_clients.py": [
         "test_another_certificate_of_the_authority_is_refused_with_the_reason"
     ],
+    "tests/unit/deviceplugin/kubelet/test_allocator.py": [
+        "test_a_forged_mirror_does_not_replace_the_pod_with_its_uid"
+    ],
     "tests/unit/extender/test_webhook.py": ["test_without_a_certificate_it_does_not_start"],
     "tests/unit/extender/test_scheduler_name.py": [
         "test_a_pod_that_requests_units_and_names_no_scheduler_gets_it"
