@@ -19,11 +19,12 @@ MODULES: Final = (
     "model/modes.py",
     "kubescheduler/health.py",
     "model/quantity.py",
+    "model/yaml_text.py",
     "kubescheduler/config.py",
     "kubescheduler/merge.py",
     "kubescheduler/static_pod.py",
 )
-"""Modules that import only the standard library and each other."""
+"""Modules that import only the standard library, PyYAML (which Ansible needs) and each other."""
 _IMPORT: Final = "from gpushare."
 _IMPORT_OF_COPY: Final = "from ansible_collections.gpushare.nodes.plugins.plugin_utils.gpushare."
 

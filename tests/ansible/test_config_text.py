@@ -11,6 +11,7 @@ from ansible_collections.gpushare.nodes.plugins.plugin_utils.config_text import 
     merge,
     parse,
 )
+from gpushare.model import yaml_text
 
 FILE = "/etc/x/file"
 COMMENTED = """\
@@ -80,6 +81,14 @@ def test_toml_of_every_form_gets_the_settings(text: str) -> None:
 def test_yaml_keeps_the_order_of_keys() -> None:
     written = merge("kind: K\napiVersion: v1\n", {"cpuManagerPolicy": "none"}, "yaml", FILE)
     assert list(yaml.safe_load(written)) == ["kind", "apiVersion", "cpuManagerPolicy"]
+
+
+def test_yaml_is_read_and_written_as_by_the_kubelet() -> None:
+    text = "day: 2024-13-45\ntime: 12:30\nanswer: 'Y'\nsize: '1e3'\nfailSwapOn: n\ntext: é\n"
+    written = merge(text, {"new": 1}, "yaml", FILE)
+    assert parse(text, "yaml", FILE)["failSwapOn"] is False
+    assert "text: é\n" in written
+    assert yaml_text.parse(written) == {**yaml_text.parse(text), "new": 1}
 
 
 @pytest.mark.parametrize("kind", ["json", "toml", "yaml"])

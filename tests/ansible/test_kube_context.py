@@ -63,6 +63,12 @@ def test_files_are_found_as_kubectl_finds_them(files: Path) -> None:
         found("")
 
 
+@pytest.mark.parametrize("name", ["2024-01-01", "2024-13-45", "12:30"])
+def test_a_name_that_looks_like_a_date_is_a_text(files: Path, name: str) -> None:
+    (files / "one").write_text(f"contexts: [{{name: {name}}}]\ncurrent-context: {name}\n")
+    assert found(f"{files}/one") == name
+
+
 def test_a_configured_kubeconfig_must_exist(files: Path) -> None:
     reason = r"absent cannot be read \(No such file or directory\): set cluster_kubeconfig"
     with pytest.raises(Exception, match=reason):

@@ -7,6 +7,7 @@ import yaml
 
 from ansible_collections.gpushare.nodes.plugins.plugin_utils import scheduler
 from ansible_collections.gpushare.nodes.plugins.plugin_utils.gpushare.errors import ConfigError
+from gpushare.model import yaml_text
 from tests.builders import kubeadm
 
 EXTENDER = {"url": "http://127.0.0.1:32766/gpushare-scheduler", "weight": 5, "http_timeout_s": 5, "tls": {}}
@@ -32,6 +33,19 @@ def test_without_its_backup_a_manifest_loses_comments_but_no_content() -> None:
 def test_comments_of_a_manifest_that_needs_no_change_stay() -> None:
     edited = "# mine\n" + scheduler.install(kubeadm.scheduler("1.36"), EXTENDER)["manifest"]
     assert scheduler.install(edited, EXTENDER)["manifest"] == edited
+
+
+def test_texts_that_look_like_dates_numbers_or_booleans_keep_their_meaning_for_the_kubelet() -> None:
+    annotations = 'annotations: {day: 2024-01-01, time: 12:30, answer: "Y", size: "1e3", mode: 0o17}\n'
+    before = kubeadm.scheduler("1.36").replace("metadata:\n", f"metadata:\n  {annotations}", 1)
+    written = scheduler.install(before, EXTENDER)["manifest"]
+    wanted = {"day": "2024-01-01", "time": "12:30", "answer": "Y", "size": "1e3", "mode": 15}
+    assert yaml_text.parse(written)["metadata"]["annotations"].items() >= wanted.items()
+
+
+def test_a_date_that_does_not_exist_is_a_text() -> None:
+    before = kubeadm.scheduler("1.36").replace("metadata:\n", "metadata:\n  name: 2024-13-45\n", 1)
+    assert scheduler.state_of(before)["installed"] is False
 
 
 def test_the_state_has_version_existing_configuration_and_our_argument() -> None:

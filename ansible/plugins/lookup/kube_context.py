@@ -12,6 +12,7 @@ from ansible.errors import AnsibleLookupError
 
 from ansible.plugins.lookup import LookupBase
 from ansible_collections.gpushare.nodes.plugins.plugin_utils import kube_context
+from ansible_collections.gpushare.nodes.plugins.plugin_utils.gpushare.model import yaml_text
 
 DOCUMENTATION = r"""
 name: kube_context
@@ -82,4 +83,4 @@ def _read(kubeconfig: str) -> Iterator[Mapping[str, Any]]:
     paths = [Path(each).expanduser() for each in ([kubeconfig] if kubeconfig else defaults)]
     for path in paths:
         if kubeconfig or path.is_file():
-            yield yaml.safe_load(path.read_text()) or {}
+            yield yaml_text.parse(path.read_text()) or {}

@@ -20,6 +20,8 @@ import yaml
 from tomlkit.exceptions import ParseError, TOMLKitError
 from tomlkit.items import InlineTable
 
+from ansible_collections.gpushare.nodes.plugins.plugin_utils.gpushare.model import yaml_text
+
 Table = dict[str, Any]
 
 _INDENT = re.compile(r'^([ \t]+)"', re.MULTILINE)
@@ -147,7 +149,7 @@ def _edit_toml(table: MutableMapping[str, Any], changes: Table) -> None:
 
 def _read_yaml(text: str, path: str) -> Any:
     try:
-        return yaml.safe_load(text)
+        return yaml_text.parse(text)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
         position = f"{mark.line + 1}:{mark.column + 1}" if mark else "1:1"
@@ -157,7 +159,8 @@ def _read_yaml(text: str, path: str) -> Any:
 
 
 def _write_yaml(_text: str, _changes: Table, result: Table) -> str:
-    return yaml.safe_dump(result, sort_keys=False, default_flow_style=False, allow_unicode=True)
+    written: str = yaml.dump(result, Dumper=yaml_text.Dumper, sort_keys=False, allow_unicode=True)
+    return written
 
 
 _FORMATS = {

@@ -29,6 +29,7 @@ from ansible_collections.gpushare.nodes.plugins.plugin_utils.gpushare.kubeschedu
     removed,
     version_of,
 )
+from ansible_collections.gpushare.nodes.plugins.plugin_utils.gpushare.model import yaml_text
 
 Object = dict[str, Any]
 
@@ -139,7 +140,7 @@ def _pod(manifest: str) -> Object:
 
 def _mapping(text: str, what: str) -> Object:
     try:
-        document = yaml.safe_load(text)
+        document = yaml_text.parse(text)
     except yaml.YAMLError as error:
         raise ConfigError(f"{what} is not YAML: {' '.join(str(error).split())}") from error
     if not isinstance(document, dict):
@@ -148,4 +149,4 @@ def _mapping(text: str, what: str) -> Object:
 
 
 def _dump(pod: Object) -> str:
-    return yaml.safe_dump(pod, sort_keys=False)
+    return yaml_text.dump(pod)

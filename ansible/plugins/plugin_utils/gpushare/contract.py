@@ -146,7 +146,7 @@ ENV_MPS_PERCENT: Final = "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"
 ENV_MPS_MEMORY: Final = "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT"
 """Like ``0=4308M``: per process, by the index of the GPU among those that the program sees."""
 
-# --- the kubelet's folders ----------------------------------------------------------------------
+# --- the kubelet's folders and annotations ------------------------------------------------------
 DEVICE_PLUGIN_FOLDER: Final = "/var/lib/kubelet/device-plugins"
 KUBELET_SOCKET: Final = "kubelet.sock"
 KUBELET_CHECKPOINT: Final = "kubelet_internal_checkpoint"
@@ -155,6 +155,9 @@ AGENT_RECORD: Final = "gpushare/grants.json"
 """Below the folder of device plugins: allocations of the agent, and the library of each container."""
 MEM_SOCKET: Final = "aliyungpushare.sock"
 CORE_SOCKET: Final = "gpushare-core.sock"
+
+MIRROR_ANNOTATION: Final = "kubernetes.io/config.mirror"
+"""UID of a static pod, written by the kubelet in the pod's object of the API."""
 
 # --- unhealthy GPUs -----------------------------------------------------------------------------
 UNHEALTHY_PREFIX: Final = "unhealthy-gpu-"
