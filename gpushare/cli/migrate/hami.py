@@ -34,6 +34,8 @@ CORES: Final = "nvidia.com/gpucores"
 PRIORITY: Final = "nvidia.com/priority"
 SCHEDULER: Final = "hami-scheduler"
 PREFIX: Final = "hami.io/"
+NODE_LABEL: Final = ("gpu", "on")
+"""The label of nodes with HAMi's DaemonSet."""
 _SHARES: Final = (MEMORY, MEMORY_PERCENT, CORES)
 _OWN: Final = (RESOURCE_WHOLE_GPU, *_SHARES, PRIORITY)
 _POLICIES: Final = (f"{PREFIX}gpu-scheduler-policy", f"{PREFIX}node-scheduler-policy")
@@ -186,6 +188,35 @@ def _convert_spec(spec: Json, result: Conversion) -> None:
     if spec.get("schedulerName") == SCHEDULER:
         del spec["schedulerName"]
         result.changes.append(f"schedulerName {SCHEDULER} → the default")
+    label, value = NODE_LABEL
+    selector = mapping(spec.get("nodeSelector"))
+    if selector.get(label) == value:
+        del selector[label]
+        if not selector:
+            del spec["nodeSelector"]
+        result.changes.append(f"nodeSelector {label}={value} removed: a node loses this label of HAMi")
+    if any(_needs_label(each) for each in _required_expressions(spec)):
+        result.unsupported.append(
+            f"required node affinity on {label}: a node loses this label of HAMi, remove it by hand"
+        )
+
+
+def _required_expressions(spec: Json) -> list[Json]:
+    """All expressions of the required node affinity."""
+    affinity = mapping(mapping(spec.get("affinity")).get("nodeAffinity"))
+    required = mapping(affinity.get("requiredDuringSchedulingIgnoredDuringExecution"))
+    terms = items(required.get("nodeSelectorTerms"))
+    return [each for term in terms for each in items(term.get("matchExpressions"))]
+
+
+def _needs_label(expression: Json) -> bool:
+    """Whether HAMi's label of nodes fulfils the expression, and its absence does not."""
+    label, value = NODE_LABEL
+    if expression.get("key") != label:
+        return False
+    values = expression.get("values")
+    listed = isinstance(values, list) and value in values
+    return expression.get("operator") == "Exists" or (expression.get("operator") == "In" and listed)
 
 
 def _convert_annotations(annotations: Json, result: Conversion) -> None:

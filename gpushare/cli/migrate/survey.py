@@ -150,8 +150,8 @@ def _node(manifest: Json) -> Iterator[Finding]:
             System.HAMI,
             name_of(manifest),
             Verdict.CHANGES,
-            f"drain it, remove HAMi's label (gpu=on), label it {LABEL_MODE}={Mode.CGPU}, or "
-            f"{Mode.CORE_MEM} for compute shares",
+            f"drain it, remove HAMi's label ({'='.join(hami.NODE_LABEL)}), "
+            f"label it {LABEL_MODE}={Mode.CGPU}, or {Mode.CORE_MEM} for compute shares",
         )
 
 

@@ -85,6 +85,42 @@ def test_scheduler_policy_and_state_are_replaced() -> None:
     assert "schedulerName" not in pod["spec"]
 
 
+@pytest.mark.parametrize("others", [{}, {"zone": "a"}])
+def test_the_selector_of_hamis_node_label_is_removed(others: Json) -> None:
+    manifest = deployment(container(gpumem=1), nodeSelector={"gpu": "on", **others})
+    result = converted(manifest, Units())
+    assert pod_template(result)["spec"].get("nodeSelector", {}) == others
+    assert result.changes[1:] == ["nodeSelector gpu=on removed: a node loses this label of HAMi"]
+
+
+def test_a_selector_with_another_value_is_kept() -> None:
+    result = converted(deployment(container(gpumem=1), nodeSelector={"gpu": "a100"}), Units())
+    assert pod_template(result)["spec"]["nodeSelector"] == {"gpu": "a100"}
+    assert len(result.changes) == 1
+
+
+def affinity(*terms: Json) -> Json:
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": list(terms)}}
+    return deployment(container(gpumem=1), affinity={"nodeAffinity": required})
+
+
+def term(operator: str, *values: str, key: str = "gpu") -> Json:
+    return {"matchExpressions": [{"key": key, "operator": operator, "values": list(values)}]}
+
+
+@pytest.mark.parametrize("needed", [term("In", "on"), term("In", "off", "on"), term("Exists")])
+def test_required_affinity_to_hamis_node_label_is_reported(needed: Json) -> None:
+    result = converted(affinity(term("In", "a", key="zone"), needed), Units())
+    assert result.unsupported == [
+        "required node affinity on gpu: a node loses this label of HAMi, remove it by hand"
+    ]
+
+
+@pytest.mark.parametrize("harmless", [term("NotIn", "on"), term("DoesNotExist"), term("In", "a100"), {}])
+def test_affinity_that_a_node_without_the_label_fulfils_is_not_reported(harmless: Json) -> None:
+    assert converted(affinity(harmless), Units()).unsupported == []
+
+
 def test_a_percentage_needs_the_size_of_the_gpu() -> None:
     manifest = deployment(container(gpumem_percentage=50))
     assert converted(manifest, Units()).unsupported == [
