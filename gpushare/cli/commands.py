@@ -408,11 +408,11 @@ def migrate(  # noqa: PLR0913 - the flags
     """Report what a move from the Aliyun gpushare pair or from HAMi needs, and convert manifests.
 
     For each object: whether it stays, changes, or is not supported, and why. Changes nothing in the cluster.
-    Exit code 1 if -o yaml leaves out a manifest or something that one has.
+    Exit code 1 if -o yaml leaves out a manifest or something that one has, or may not list its kind.
     """
     from gpushare.cli import display
     from gpushare.cli.document import serialized
-    from gpushare.cli.migrate import gather, hami, survey, view
+    from gpushare.cli.migrate import gather, hami, manifest, survey, view
     from gpushare.cli.units import NodeUnit
 
     if files and (namespace or everywhere):
@@ -421,18 +421,18 @@ def migrate(  # noqa: PLR0913 - the flags
         )
     flags = display.Flags(output=output, kubeconfig=kubeconfig, context=context)
     screen = display.Screen(redraw=False)
-    notes: list[str] = []
+    notes: dict[str, str] = {}
     if files:
         objects = gather.of_files(files)
     else:
         selected = flags.source.namespace(namespace, everywhere=everywhere)
         objects, notes = gather.of_cluster(flags.source, selected)
     found = survey.survey(objects, hami.Units(NodeUnit(unit), gpu_mib))
-    screen.warn(notes)
+    screen.warn(notes.values())
     if output != "yaml":
-        screen.show(serialized(view.document(found, notes), "json") if output else view.text(found))
+        screen.show(serialized(view.document(found, notes.values()), "json") if output else view.text(found))
         return 0
     screen.show(view.manifests(found))
     lost = [each for each in found.findings if each.verdict is survey.Verdict.UNSUPPORTED]
     screen.warn(f"{each.subject}: not supported: {each.text}" for each in lost)
-    return 1 if lost else 0
+    return 1 if lost or any(map(manifest.is_workload, notes)) else 0

@@ -28,14 +28,17 @@ _KINDS: Final = (
 _SUFFIXES: Final = (".yaml", ".yml", ".json")
 
 
-def of_cluster(source: ApiSource, namespace: str | None) -> tuple[list[Json], list[str]]:
-    """Objects of a namespace or of all, and notes on what may not be listed. Raises ApiError, ConfigError."""
+def of_cluster(source: ApiSource, namespace: str | None) -> tuple[list[Json], dict[str, str]]:
+    """Objects of a namespace or of all, and a note on each kind that may not be listed.
+
+    Raises ApiError and ConfigError.
+    """
     return asyncio.run(_of_cluster(source, namespace))
 
 
-async def _of_cluster(source: ApiSource, namespace: str | None) -> tuple[list[Json], list[str]]:
+async def _of_cluster(source: ApiSource, namespace: str | None) -> tuple[list[Json], dict[str, str]]:
     found: list[Json] = []
-    notes: list[str] = []
+    notes: dict[str, str] = {}
     async with await source.client() as client:
         for group, plural, kind in _KINDS:
             inside = f"namespaces/{quote(namespace, safe='')}/" if namespace and kind != "Node" else ""
@@ -44,7 +47,7 @@ async def _of_cluster(source: ApiSource, namespace: str | None) -> tuple[list[Js
             except ApiError as error:
                 if error.status != HTTPStatus.FORBIDDEN:
                     raise
-                notes.append(f"{plural} are left out: {error}")
+                notes[kind] = f"{plural} are left out: {error}"
                 continue
             version = group.removeprefix("/apis/").removeprefix("/api/")
             kinds = {"apiVersion": version, "kind": kind}

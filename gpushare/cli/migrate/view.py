@@ -1,6 +1,6 @@
 """A survey as text, as a versioned document for programs, and as manifests. Pure."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from typing import Any, Final
 
@@ -36,7 +36,7 @@ def _rows(findings: Sequence[Finding]) -> Iterator[str]:
         yield f"  {'':<14}   {each.text}"
 
 
-def document(found: Survey, notes: Sequence[str]) -> dict[str, Any]:
+def document(found: Survey, notes: Iterable[str]) -> dict[str, Any]:
     """For programs."""
     return {
         "apiVersion": API_VERSION,

@@ -279,3 +279,14 @@ async def test_what_may_not_be_listed_is_named(api: Api, cluster: Cluster) -> No
     assert (code, out) == (0, "Nothing of the Aliyun gpushare pair or of HAMi was found.\n")
     assert err.startswith("warning: nodes are left out: ")
     assert "/apis/apps/v1/namespaces/ml/deployments" in cluster.asked
+
+
+@pytest.mark.parametrize(("plural", "code"), [("deployments", 1), ("pods", 1), ("nodes", 0)])
+async def test_a_kind_of_workloads_that_may_not_be_listed_is_an_error_for_manifests(
+    api: Api, cluster: Cluster, plural: str, code: int
+) -> None:
+    cluster.lists = {plural: None}
+    found, _, err = await call(api, "migrate", "-A", "-o", "yaml")
+    assert found == code
+    assert err.startswith(f"warning: {plural} are left out: ")
+    assert (await call(api, "migrate", "-A", "-o", "json"))[0] == 0
