@@ -123,8 +123,9 @@ docs: setup ## Build the documentation; warnings are errors
 
 # Half of their time these tests wait, for reboots, leases and pods: three workers keep two cores busy.
 .PHONY: integration
+integration: WORKERS := 3
 integration: packages setup setup-ansible ## Run the tests on real control planes, and those of the whole system from images
-	@$(BIN)/pytest -q -n 3 --dist loadfile --no-loadscope-reorder --durations=15 tests/integration tests/e2e
+	@$(BIN)/pytest -q -n $(WORKERS) --dist loadfile --no-loadscope-reorder --durations=15 tests/integration tests/e2e
 
 .PHONY: newest
 newest: export TESTBED_KUBERNETES := 1.37
@@ -141,8 +142,9 @@ faults: packages setup ## Run the tests of the fault table, and write docs/refer
 	@$(BIN)/python -m tools.faults
 
 .PHONY: compatibility
-compatibility: setup ## Write docs/reference/compatibility.md from a run of `make test`; RESULTS=<its GPUSHARE_RESULTS>
+compatibility: setup ## Write docs/reference/compatibility.md and the times of test files from a run of `make test`; RESULTS=<its GPUSHARE_RESULTS>
 	@$(BIN)/python -m tools.compatibility $(or $(RESULTS),$(error name the folder of results: make $@ RESULTS=<folder>))
+	@$(BIN)/python -m tools.results $(RESULTS) --seconds tests/support/seconds.json
 
 .PHONY: test
 test: packages setup setup-ansible ## Run all tests; builds tools and images in the background

@@ -1,20 +1,27 @@
-"""Rules for all tests: order, requirements of the machine, results, and the search time of ``@given``.
+"""Rules for all tests: order, slots, requirements of the machine, results, and the search time of ``@given``.
 
 ``make check`` takes the profile "check": the same few examples each time. The default "full" searches anew in
 every run, and longer with ``GPUSHARE_EXAMPLES=2000 pytest tests/property``.
 """
 
+import json
 import os
 from collections.abc import Generator
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.support import needs, order, skips
+from tests.support import needs, order, skips, slots
 from tools import results
 
 _KIND, _NEEDS = "kind", "needs"
+_ROOT = Path(__file__).parents[1]
+_SECONDS: dict[str, int] = json.loads((_ROOT / "tests/support/seconds.json").read_text())
+"""The time of each file in the last run of all tests (``make compatibility``)."""
+_UNKNOWN_S = 60
+_SLOTS = slots.Slots.of_environment()
 # Pytest's categories of reports; set-up and tear-down that work have the empty one: they count as time alone.
 _OUTCOMES = {"passed": "passed", "failed": "failed", "error": "failed", "skipped": "skipped", "": ""}
 
@@ -40,12 +47,20 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def _file_of(name: str, items: list[pytest.Item]) -> order.File:
     """Tests that run playbooks are busy: they start a Python process for each task and host."""
     is_busy = any("playbooks" in _needs(item) for item in items)
-    return order.File(name, sum(_timeout_s(item) for item in items), is_busy)
+    return order.File(name, _SECONDS.get(os.path.relpath(name, _ROOT), _UNKNOWN_S), is_busy)
 
 
-def _timeout_s(item: pytest.Item) -> float:
-    marker = item.get_closest_marker("timeout")
-    return float(marker.args[0]) if marker else 0
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_protocol(
+    item: pytest.Item, nextitem: pytest.Item | None
+) -> Generator[None, object, object]:
+    """Have a slot while the tests of a file run. The timeout of a test begins after the wait."""
+    _SLOTS.take()
+    try:
+        return (yield)
+    finally:
+        if nextitem is None or nextitem.path != item.path:
+            _SLOTS.release()
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -1,11 +1,12 @@
 """Counts of all tests of a run by kind of proof, and the longest files: ``python -m tools.results FOLDER``.
 
-Each command that runs tests adds a file to the folder of ``GPUSHARE_RESULTS``.
+With ``--seconds FILE`` the times of the files are written to FILE; by them, the longest start first in the
+next run. Each command that runs tests adds a file to the folder of ``GPUSHARE_RESULTS``.
 """
 
+import argparse
 import json
 import os
-import sys
 import uuid
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Sequence
@@ -37,6 +38,7 @@ _ALL: Final = "all"
 _OUTCOMES: Final = ("passed", "failed", "skipped")
 _WIDTH: Final = max(map(len, (*KINDS.values(), ROLES))) + 2
 _LONGEST: Final = 25
+_LONG: Final = ("tests/integration/", "tests/e2e/")
 
 
 @dataclass(frozen=True)
@@ -93,11 +95,21 @@ def table(results: Iterable[Result]) -> list[str]:
 
 def longest(results: Iterable[Result]) -> list[str]:
     """Return one line for each of the files whose tests took longest, with minutes."""
-    minutes: defaultdict[str, float] = defaultdict(float)
+    most = sorted(_seconds(results).items(), key=lambda item: -item[1])[:_LONGEST]
+    return ["longest files, minutes", *(f"{value / 60:9.1f}  {file}" for file, value in most)]
+
+
+def seconds(results: Iterable[Result]) -> dict[str, int]:
+    """Return the time of each file of long tests, on the default release of Kubernetes."""
+    found = _seconds(each for each in results if not each.release and each.test.startswith(_LONG))
+    return {file: round(found[file]) for file in sorted(found)}
+
+
+def _seconds(results: Iterable[Result]) -> dict[str, float]:
+    sums: defaultdict[str, float] = defaultdict(float)
     for each in results:
-        minutes[each.file] += each.seconds / 60
-    most = sorted(minutes.items(), key=lambda item: -item[1])[:_LONGEST]
-    return ["longest files, minutes", *(f"{value:9.1f}  {file}" for file, value in most)]
+        sums[each.file] += each.seconds
+    return sums
 
 
 def _row(title: str, results: Sequence[Result]) -> str:
@@ -107,9 +119,16 @@ def _row(title: str, results: Sequence[Result]) -> str:
 
 
 def main() -> None:
-    """Print the tables of a folder."""
-    found = read(Path(sys.argv[1]))
-    print(*longest(found), "", *table(found), sep="\n")  # noqa: T201 - the output of the command
+    """Print the tables of a folder, or write the times of its files."""
+    parser = argparse.ArgumentParser(prog="python -m tools.results", description=__doc__)
+    parser.add_argument("folder", type=Path, help="the folder of results")
+    parser.add_argument("--seconds", type=Path, metavar="FILE", help="write the times of the files there")
+    options = parser.parse_args()
+    found = read(options.folder)
+    if options.seconds:
+        options.seconds.write_text(json.dumps(seconds(found), indent=0) + "\n")
+    else:
+        print(*longest(found), "", *table(found), sep="\n")  # noqa: T201 - the output of the command
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """The order in which the files of tests start, for several workers that each take the next file.
 
-What belongs here: the order as a pure function. What does not: reading markers (``tests.conftest``).
+What belongs here: the order as a pure function. What does not: reading the times (``tests.conftest``).
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -9,10 +9,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class File:
-    """A file of tests: the sum of their timeouts, and whether it keeps a processor busy."""
+    """A file of tests: how long it takes, and whether it keeps a processor busy."""
 
     name: str
-    timeout_s: float
+    seconds: float
     is_busy: bool
 
 
@@ -21,7 +21,7 @@ def ordered(files: Iterable[File]) -> list[str]:
 
     Several busy files at the same time would make each other slow, and leave idle processors for the rest.
     """
-    longest = sorted(files, key=lambda each: each.timeout_s, reverse=True)
+    longest = sorted(files, key=lambda each: each.seconds, reverse=True)
     busy, others = ([each.name for each in longest if each.is_busy is kind] for kind in (True, False))
     return list(_spread(busy, others))
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.results import FOLDER, ROLES, Result, kind_of, longest, read, record, table
+from tools.results import FOLDER, ROLES, Result, kind_of, longest, read, record, seconds, table
 
 
 @pytest.mark.parametrize(
@@ -46,6 +46,16 @@ def test_the_files_whose_tests_took_longest_come_first() -> None:
     found = [("passed", 60, "a"), ("", 30, "b"), ("passed", 60, "b")]
     lines = longest(Result(ROLES, *each) for each in found)
     assert [line.split() for line in lines[1:]] == [["1.5", "b"], ["1.0", "a"]]
+
+
+def test_the_times_of_long_files_are_those_with_the_default_release() -> None:
+    found = [
+        Result("a", "passed", 1.4, "tests/integration/test_a.py::test_b"),
+        Result("a", "", 2.4, "tests/integration/test_a.py::test_b"),
+        Result("a", "passed", 9, "tests/integration/test_a.py::test_b", (), "1.37"),
+        Result("a", "passed", 9, "tests/unit/test_a.py::test_b"),
+    ]
+    assert seconds(found) == {"tests/integration/test_a.py": 4}
 
 
 def test_without_a_folder_nothing_is_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
