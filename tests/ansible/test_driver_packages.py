@@ -14,7 +14,7 @@ import pytest
 import yaml
 from jinja2 import Environment
 
-from ansible_collections.gpushare.nodes.plugins.plugin_utils import package_versions
+from ansible_collections.gpushare.nodes.plugins.plugin_utils import driver_plan, package_versions
 from testbed.hosts.stubs.driver import PERSISTENCED, driver_packages
 from tools.role_docs import ROLES
 
@@ -117,17 +117,19 @@ def parts(version: str, installed: Installed, *, opened: bool = False) -> list[s
     return package_versions.chosen(groups, version, LISTING, facts(installed))
 
 
-def change(apt: Apt, version: str, installed: Installed) -> dict[str, str]:
+def change(apt: Apt, version: str, installed: Installed, *, opened: bool = False) -> dict[str, str]:
     """The packages after a run of the role that installs ``version``, where all of its packages are held."""
-    names, known = parts(version, installed), facts(installed)
+    names, known = parts(version, installed, opened=opened), facts(installed)
     pattern = re.search(
         r"packages_left_behind\('([^']+)',\s+'([^']+)'", VARIABLES["__nvidia_driver_left_behind"]
     )
     assert pattern
-    along = package_versions.left_behind(known, pattern[1], pattern[2], version)
+    replaced = driver_plan.other_modules(known, wants_open=opened)
+    left = package_versions.left_behind(known, pattern[1], pattern[2], version)
+    along = [name for name in left if name not in replaced]
     requested = package_versions.pins([*names, *along], version, LISTING)
     apt.pin(version)
-    after = apt.run(installed, requested, set(parts_of(installed)) - set(along))
+    after = apt.run(installed, requested, set(parts_of(installed)) - {*along, *replaced})
     daemon = package_versions.of_branch(LISTING, "nvidia-persistenced", version)
     return apt.run(after, {"nvidia-persistenced": daemon})
 
@@ -135,7 +137,8 @@ def change(apt: Apt, version: str, installed: Installed) -> dict[str, str]:
 def parts_of(installed: Installed) -> list[str]:
     """The packages that an earlier run of the role holds."""
     versions = {package_versions.upstream(version) for version in installed.values()}
-    return [name for version in versions & {OLD, NEW} for name in parts(version, installed)]
+    kinds = [(version, opened) for version in versions & {OLD, NEW} for opened in (False, True)]
+    return [name for version, opened in kinds for name in parts(version, installed, opened=opened)]
 
 
 def has_compute(installed: Installed, version: str) -> bool:
@@ -167,6 +170,16 @@ def test_an_upgrade_to_other_names_and_its_rollback_leave_one_version(apt: Apt) 
     assert has_compute(upgraded, NEW)
     assert "nvidia-smi" not in upgraded
     assert has_compute(change(apt, OLD, upgraded), OLD)
+
+
+@pytest.mark.parametrize(("before", "was_open"), [(OLD, False), (NEW, False), (NEW, True)])
+def test_a_module_of_the_other_kind_replaces_the_held_one(apt: Apt, before: str, was_open: bool) -> None:  # noqa: FBT001 - of a table
+    installed = change(apt, NEW, change(apt, before, {}, opened=was_open), opened=not was_open)
+    wanted, other = "nvidia-kernel-open-dkms", "nvidia-kernel-dkms"
+    if was_open:
+        wanted, other = other, wanted
+    assert installed[wanted] == f"{NEW}-1"
+    assert other not in installed
 
 
 def test_upgrades_of_the_system_keep_the_driver_even_without_holds(apt: Apt) -> None:

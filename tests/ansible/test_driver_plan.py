@@ -7,7 +7,7 @@ import pytest
 from ansible_collections.gpushare.nodes.plugins.plugin_utils.driver_plan import announcement, plan
 
 OLD, NEW = "535.183.01", "580.65.06"
-ASKED = {"target": NEW, "reboot": False, "kernel_module": "dkms", "secure_boot": "refuse"}
+ASKED = {"target": NEW, "reboot": False, "kernel_module": "dkms", "open": False, "secure_boot": "refuse"}
 UPGRADE = {**ASKED, "reboot": True}
 UNSIGNED = {"enabled": True, "module_key": None}
 
@@ -62,6 +62,54 @@ def test_packages_with_other_names_are_also_a_driver() -> None:
     found = host(loaded=OLD, packages={"kmod-nvidia-closed": [{"version": OLD, "release": "1"}]})
     assert "Playbook upgrade_driver" in plan(found, ASKED)["refusal"]
     assert plan(found, UPGRADE)["out_of_service"]
+
+
+@pytest.mark.parametrize(
+    ("names", "is_open"),
+    [
+        (["nvidia-kernel-dkms", "nvidia-driver-cuda"], False),
+        (["nvidia-kernel-open-dkms"], True),
+        (["nvidia-open-kernel-dkms"], True),
+        (["nvidia-dkms-580", "nvidia-headless-580"], False),
+        (["nvidia-dkms-580-server-open"], True),
+        (["linux-modules-nvidia-580-server-open-6.8.0-40-generic"], True),
+        (["kmod-nvidia-latest-dkms"], False),
+        (["kmod-nvidia-open-dkms"], True),
+    ],
+)
+def test_the_other_kernel_module_of_the_same_version_is_a_change(names: list[str], is_open: bool) -> None:  # noqa: FBT001 - of a table
+    there = {name: [{"version": f"{NEW}-1"}] for name in names}
+    found = host(installed=NEW, loaded=NEW, on_disk=NEW, packages=there)
+    kept = plan(found, {**ASKED, "open": is_open})
+    assert (kept["changes"], kept["reasons"], kept["refusal"]) == (False, [], "")
+    refused = plan(found, {**ASKED, "open": not is_open})
+    assert f"nvidia_driver_open_kernel_module: {str(is_open).lower()} keeps" in refused["refusal"]
+    allowed = plan(found, {**UPGRADE, "open": not is_open})
+    assert (allowed["changes"], allowed["out_of_service"], allowed["refusal"]) == (True, True, "")
+    kinds = ("open", "proprietary") if is_open else ("proprietary", "open")
+    assert allowed["reasons"] == ["the {} kernel module becomes the {} one".format(*kinds)]
+
+
+@pytest.mark.parametrize(
+    "names", [["nvidia-driver-cuda"], ["linux-modules-nvidia-535-server-a", "nvidia-dkms-580-open"]]
+)
+@pytest.mark.parametrize("wanted", [True, False, ""])
+def test_an_unclear_kernel_module_is_kept(names: list[str], wanted: bool | str) -> None:  # noqa: FBT001 - of a table
+    there = {name: [{"version": f"{NEW}-1"}] for name in names}
+    made = plan(host(installed=NEW, loaded=NEW, packages=there), {**ASKED, "open": wanted})
+    assert (made["changes"], made["refusal"]) == (False, "")
+
+
+def test_own_packages_decide_on_the_kernel_module() -> None:
+    made = plan(host(installed=NEW, loaded=NEW, packages=packages(NEW)), {**ASKED, "open": ""})
+    assert (made["changes"], made["refusal"]) == (False, "")
+
+
+def test_the_plan_names_the_modules_that_the_new_one_replaces() -> None:
+    found = host(installed=OLD, packages=packages(OLD))
+    assert plan(found, {**UPGRADE, "open": True})["replaces"] == ["nvidia-kernel-dkms"]
+    assert plan(found, UPGRADE)["replaces"] == []
+    assert plan(found, {**UPGRADE, "open": ""})["replaces"] == []
 
 
 def test_an_interrupted_first_installation_continues() -> None:

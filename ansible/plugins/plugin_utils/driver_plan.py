@@ -7,7 +7,7 @@ host (the tasks of the role nvidia_driver).
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from ansible_collections.gpushare.nodes.plugins.plugin_utils.package_versions import upstream
@@ -15,6 +15,9 @@ from ansible_collections.gpushare.nodes.plugins.plugin_utils.package_versions im
 Object = dict[str, Any]
 
 _OF_NVIDIA: Final = re.compile(r"nvidia|^cuda-drivers|^libcuda")
+_KERNEL_MODULE: Final = re.compile(
+    r"nvidia-(kernel|kernel-open|open-kernel)-dkms$|nvidia-dkms-|kmod-nvidia|linux-modules-nvidia-"
+)
 
 
 def plan(found: Object, requested: Object) -> Object:
@@ -24,22 +27,60 @@ def plan(found: Object, requested: Object) -> Object:
     ``on_disk`` (what modprobe would load); ``packages`` from package_facts of Ansible; the
     booleans ``nouveau`` (it uses the GPUs) and ``reboot_due`` (of an earlier change); and ``secure_boot`` of
     host_report. ``requested`` has the version ``target``, ``reboot``, whether the host may reboot,
-    ``kernel_module`` and ``secure_boot``, as the variables of the role.
+    ``kernel_module`` and ``secure_boot``, as the variables of the role, and ``open``, whether the kernel
+    module is the open one, "" if other packages than those of the role decide.
 
     Returns ``changes``, whether packages change; ``needs_reboot``; ``out_of_service``, whether this run
-    reboots the host; ``reasons`` of a reboot; and ``refusal``, why the run must stop, "" if it may continue.
+    reboots the host; ``reasons`` of a reboot; ``replaces``, the packages of the other kind of kernel module;
+    and ``refusal``, why the run must stop, "" if it may continue.
     """
-    reasons = list(_reasons(found, requested["target"]))
-    changes = found["installed"] != requested["target"]
+    becomes = _other_module(found, requested)
+    reasons = [*_reasons(found, requested["target"]), *([becomes] if becomes else [])]
+    changes = found["installed"] != requested["target"] or bool(becomes)
     return {
         "changes": changes,
         "needs_reboot": bool(reasons),
         "out_of_service": bool(reasons) and requested["reboot"],
         "reasons": reasons,
+        "replaces": []
+        if requested["open"] == ""
+        else other_modules(found["packages"], wants_open=requested["open"]),
         "refusal": _foreign(found)
         or _not_allowed(found, requested, changes=changes)
+        or _other_not_allowed(requested, becomes)
         or (_unsigned(found, requested) if changes else ""),
     }
+
+
+def other_modules(packages: Iterable[str], *, wants_open: bool) -> list[str]:
+    """Return the installed packages that exclude the kernel module of the other kind."""
+    return sorted(name for name in packages if _KERNEL_MODULE.match(name) and ("open" in name) != wants_open)
+
+
+def _other_module(found: Object, requested: Object) -> str:
+    """Return how the kernel module of a driver that keeps its version changes, "" if it does not.
+
+    The packages of the two modules exclude each other. If both are there, as for several kernels, none is
+    taken as that of the host.
+    """
+    there = {"open" in name for name in found["packages"] if _KERNEL_MODULE.match(name)}
+    if requested["open"] == "" or found["installed"] != requested["target"]:
+        return ""
+    if there != {not requested["open"]}:
+        return ""
+    before, after = ("proprietary", "open") if requested["open"] else ("open", "proprietary")
+    return f"the {before} kernel module becomes the {after} one"
+
+
+def _other_not_allowed(requested: Object, becomes: str) -> str:
+    if requested["reboot"] or not becomes:
+        return ""
+    return (
+        f"{becomes}. This change needs a reboot, and nvidia_driver_reboot is false, so nothing was changed. "
+        "Playbook upgrade_driver drains the node, changes the module, reboots and uncordons, one node at a "
+        "time; "
+        f"nvidia_driver_open_kernel_module: {str(not requested['open']).lower()} keeps the module"
+    )
 
 
 def announcement(nodes: Mapping[str, Object], refusals: Mapping[str, str], total: int) -> str:
