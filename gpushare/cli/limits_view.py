@@ -3,6 +3,7 @@
 ``limits_query`` reads series and pods, ``tables`` formats the table.
 """
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -75,12 +76,13 @@ _NUMBERS: Final = {
 
 
 def container_limits(samples: Iterable[MetricSample], usage_filter: UsageFilter) -> list[ContainerLimit]:
-    """Every selected container with a limit, one entry per GPU, sorted."""
+    """Every selected container with a limit, one entry per GPU, sorted; only finite numbers."""
     found: dict[tuple[Any, ...], dict[str, Any]] = {}
     for sample in samples:
-        if sample.metric in _NUMBERS and usage_filter.matches(sample.labels):
+        name = _NUMBERS.get(sample.metric)
+        if name and math.isfinite(sample.number) and usage_filter.matches(sample.labels):
             key = tuple(sample.labels.get(label, "") for label in _KEY)
-            found.setdefault(key, {})[_NUMBERS[sample.metric]] = int(sample.number)
+            found.setdefault(key, {})[name] = int(sample.number)
     limited = ((key, numbers) for key, numbers in sorted(found.items()) if "limit_bytes" in numbers)
     return [ContainerLimit(*key, **numbers) for key, numbers in limited]
 

@@ -4,6 +4,7 @@ It only reads: the reviews of rights are questions that the API server answers a
 """
 
 import asyncio
+import math
 import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from http import HTTPStatus
@@ -215,7 +216,8 @@ class _Gatherer:
         if isinstance(body, Unread):
             return body
         try:
-            return list(samples(body.decode(), frozenset(wanted)))
+            found = samples(body.decode(), frozenset(wanted))
+            return [each for each in found if math.isfinite(each.number)]
         except (InvalidRequest, UnicodeDecodeError) as error:
             return Unread(f"{path}: {error}")
 

@@ -1,6 +1,7 @@
 """Containers with GPU memory from the API server, and their series from the exporters or from Prometheus."""
 
 import asyncio
+import math
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
@@ -94,10 +95,10 @@ def _query(metric: str, selected: str, window_s: int) -> str:
 
 
 def numbers_of(samples: Iterable[MetricSample]) -> Numbers:
-    """By container, the largest value on its GPUs; refusals are summed."""
+    """By container, the largest finite value on its GPUs; refusals are summed."""
     found: dict[tuple[str, ...], dict[str, int]] = defaultdict(dict)
     for sample in samples:
-        if field := _FIELDS.get(sample.metric):
+        if (field := _FIELDS.get(sample.metric)) and math.isfinite(sample.number):
             numbers = found[tuple(sample.labels.get(label, "") for label in _KEY)]
             before, value = numbers.get(field, 0), int(sample.number)
             numbers[field] = before + value if field == "refusals" else max(before, value)

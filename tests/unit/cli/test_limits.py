@@ -14,7 +14,7 @@ MIB = 2**20
 HELD = {LABEL_MODE: "cgpu"}
 
 
-def series(name: str, where: str, amount: int, *, node: str = "n1", card: str = "0") -> str:
+def series(name: str, where: str, amount: int | str, *, node: str = "n1", card: str = "0") -> str:
     namespace, name_of_pod = where.split("/")
     labels = {
         "node": node,
@@ -109,6 +109,14 @@ async def test_values_missing_in_a_damaged_region_are_a_dash(api: Api) -> None:
     assert (await call(api, "limits", "-A"))[1].splitlines()[1].split() == [
         *("ml", "spoilt", "main", "n1", "0", "1", "MiB", "-", "-", "-")
     ]
+
+
+@pytest.mark.parametrize("number", ["NaN", "+Inf"])
+async def test_values_that_are_not_finite_are_a_dash(api: Api, number: str) -> None:
+    api.exporters = {"n1": page(series("limit_bytes", "ml/a", MIB), series("used_bytes", "ml/a", number))}
+    code, out, err = await call(api, "limits", "-A")
+    assert (code, err) == (0, "")
+    assert out.splitlines()[1].split()[5:] == ["1", "MiB", "-", "-", "-"]
 
 
 async def test_one_pod_is_asked_of_its_own_node(api: Api) -> None:

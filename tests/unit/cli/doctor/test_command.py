@@ -57,6 +57,18 @@ async def test_unreadable_objects_are_no_traceback(cluster: tuple[Cluster, Api])
     assert set(status_of(out).values()) == {"unknown"}
 
 
+@pytest.mark.parametrize("number", ["NaN", "+Inf"])
+async def test_numbers_that_are_not_finite_are_no_traceback(
+    cluster: tuple[Cluster, Api], number: str
+) -> None:
+    cluster[0].answers["/api/v1/nodes/gpu-1/proxy/metrics"] = f"kubelet_cgroup_version {number}\n"
+    requests = f'gpushare_extender_requests_total{{verb="filter"}} {number}\n'
+    cluster[0].answers[f"{SYSTEM}/pods/{EXTENDER_NAME}:12346/proxy/metrics"] = requests
+    _, out, err = await call(cluster[1], "doctor", "-o", "json")
+    assert err == ""
+    assert status_of(out)["cgroups"] == "unknown"
+
+
 async def test_an_unknown_node(cluster: tuple[Cluster, Api]) -> None:
     assert await call(cluster[1], "doctor", "--node", "x") == (1, "", "Error: there is no node x\n")
 

@@ -61,6 +61,15 @@ async def test_json_has_bytes_units_and_nulls(api: Api) -> None:
     ]
 
 
+@pytest.mark.parametrize("number", ["NaN", "+Inf"])
+async def test_a_value_that_is_not_finite_is_no_data(api: Api, number: str) -> None:
+    api.pods = [replica("a")]
+    api.exporters = {"n1": page(GRANTED, series("counted_peak_bytes", "default/a", number))}
+    code, out, err = await call(api, "recommend", "-o", "json")
+    assert (code, err) == (0, "")
+    assert json.loads(out)["items"][0]["peakBytes"] is None
+
+
 async def test_a_namespace_without_gpu_pods_is_named(api: Api) -> None:
     api.exporters = {"n1": page()}
     note = "warning: only namespace default was searched; -A selects all\n"
