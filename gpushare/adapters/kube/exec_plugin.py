@@ -115,7 +115,7 @@ async def _output(plugin: ExecConfig, command: str, cluster: Mapping[str, Any] |
     info = {"apiVersion": plugin.api_version, "kind": "ExecCredential", "spec": spec}
     environ = {
         **os.environ,
-        **{each.name: each.value for each in plugin.env or ()},
+        **{each.name: each.value or "" for each in plugin.env or ()},
         "KUBERNETES_EXEC_INFO": msgspec.json.encode(info).decode(),
     }
     try:

@@ -28,7 +28,7 @@ class EnvVar(msgspec.Struct, frozen=True):
     """A variable of an exec plugin."""
 
     name: str
-    value: str = ""
+    value: Text = None
 
 
 class ExecConfig(msgspec.Struct, frozen=True, rename="camel"):
@@ -39,8 +39,9 @@ class ExecConfig(msgspec.Struct, frozen=True, rename="camel"):
     args: tuple[str, ...] | None = None
     env: tuple[EnvVar, ...] | None = None
     install_hint: Text = None
-    provide_cluster_info: bool = False
-    interactive_mode: Literal["Never", "IfAvailable", "Always"] = "IfAvailable"
+    provide_cluster_info: bool | None = None
+    interactive_mode: Literal["Never", "IfAvailable", "Always", ""] | None = None
+    """Without a value, as IfAvailable."""
 
 
 class AuthProvider(msgspec.Struct, frozen=True):
@@ -79,7 +80,7 @@ class Cluster(msgspec.Struct, frozen=True, rename="kebab"):
     server: Text = None
     certificate_authority: Text = None
     certificate_authority_data: Text = None
-    insecure_skip_tls_verify: bool = False
+    insecure_skip_tls_verify: bool | None = None
     tls_server_name: Text = None
     proxy_url: Text = None
     extensions: tuple[Extension, ...] | None = None

@@ -196,6 +196,20 @@ async def test_a_plugin_returns_a_token(tmp_path: Path) -> None:
     assert await made.authorization() == "Bearer made"
 
 
+@pytest.mark.parametrize("mode", [None, ""])
+async def test_null_and_empty_text_are_no_value(tmp_path: Path, mode: str | None) -> None:
+    user = plugin(
+        tmp_path,
+        f'echo "<$A>" > {tmp_path}/variable; {answer(token="made")}',  # noqa: S106 - not a password
+        env=[{"name": "A", "value": None}],
+        provideClusterInfo=None,
+        interactiveMode=mode,
+    )
+    made = await access(tmp_path, user, {"insecure-skip-tls-verify": None})
+    assert (await made.authorization(), made.verify) == ("Bearer made", True)
+    assert (tmp_path / "variable").read_text() == "<>\n"
+
+
 async def test_a_plugin_returns_a_client_certificate(tmp_path: Path) -> None:
     mine = CA.client("me")
     status = {"clientCertificateData": mine.cert.decode(), "clientKeyData": mine.key.decode()}
