@@ -10,13 +10,13 @@ import click
 
 from gpushare.cli import completion
 from gpushare.cli.lazy import CONTEXT
-from gpushare.cli.parameters import Duration, DurationType, NamespaceType, UrlType
+from gpushare.cli.parameters import Duration, DurationType, NamespaceType, NodeType, UrlType
 from gpushare.runtime.flags import with_options
 
 _METRIC: Final = click.option("--metric", metavar="NAME", help="Show every series of this metric.")
 _POD: Final = click.argument("pod", required=False, metavar="[POD]", shell_complete=completion.pods)
 _NODE: Final = click.option(
-    "--node", metavar="NODE", shell_complete=completion.nodes, help="Only pods on this node."
+    "--node", type=NodeType(), metavar="NODE", shell_complete=completion.nodes, help="Only pods on this node."
 )
 _EXPLAIN_EXAMPLES: Final = """\b
 Examples:
@@ -67,7 +67,9 @@ connection_options = with_options(
     click.option("--context", metavar="NAME", help="Context of the kubeconfig to use."),
 )
 _display_options = with_options(
-    click.argument("node", required=False, metavar="[NODE]", shell_complete=completion.nodes),
+    click.argument(
+        "node", type=NodeType(), required=False, metavar="[NODE]", shell_complete=completion.nodes
+    ),
     click.option(
         "-o", "--output", type=click.Choice(["wide", "json", "yaml", "name"]), help="Output format."
     ),
@@ -176,7 +178,11 @@ def explain(
 
 @click.command("doctor", context_settings=CONTEXT, epilog=_DOCTOR_EXAMPLES)
 @click.option(
-    "--node", metavar="NODE", shell_complete=completion.nodes, help="Check this node and its services only."
+    "--node",
+    type=NodeType(),
+    metavar="NODE",
+    shell_complete=completion.nodes,
+    help="Check this node and its services only.",
 )
 @click.option(
     "--probe",

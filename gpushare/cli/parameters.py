@@ -1,4 +1,4 @@
-"""Types of flags: a duration, a namespace, a URL. Imports nothing slow: ``--help`` loads it."""
+"""Types of flags: a duration, a namespace, a node, a URL. Imports nothing slow: ``--help`` loads it."""
 
 import re
 from typing import Any, Final, NamedTuple
@@ -9,6 +9,8 @@ from gpushare.runtime.urls import is_http_url
 
 _DURATION: Final = re.compile(r"([1-9][0-9]{0,3})([mhdw])", re.ASCII)
 _NAMESPACE: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", re.ASCII)
+_LABEL: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?", re.ASCII)
+_MOST_IN_NODE: Final = 253
 _SECONDS: Final = {"m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 
 
@@ -41,6 +43,19 @@ class NamespaceType(click.ParamType[str]):
         """Fails for anything else."""
         if not _NAMESPACE.fullmatch(str(value)):
             self.fail(f"{value!r} is not the name of a namespace, such as team-a", param, ctx)
+        return str(value)
+
+
+class NodeType(click.ParamType[str]):
+    """The name of a node. Others would be another path of the API, or another field selector."""
+
+    name = "node"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Fails for anything else."""
+        labels = str(value).split(".")
+        if len(str(value)) > _MOST_IN_NODE or not all(map(_LABEL.fullmatch, labels)):
+            self.fail(f"{value!r} is not the name of a node, such as gpu-1", param, ctx)
         return str(value)
 
 

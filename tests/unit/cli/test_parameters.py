@@ -15,6 +15,24 @@ async def test_what_cannot_be_a_namespace_is_no_path_of_the_api(api: Api, name: 
     assert api.queries == []
 
 
+@pytest.mark.parametrize("name", ["..", ".", "a/b", "A", "", "n1,metadata.name=n2", "a..b", "a" * 254])
+@pytest.mark.parametrize(
+    "command",
+    [["inspect"], ["top", "node"], ["top", "pod", "--node"], ["limits", "--node"], ["doctor", "--node"]],
+)
+async def test_what_cannot_be_a_node_is_no_path_of_the_api(api: Api, command: list[str], name: str) -> None:
+    code, out, err = await call(api, *command, name)
+    assert (code, out) == (2, "")
+    assert f"{name!r} is not the name of a node, such as gpu-1" in err
+    assert api.queries == []
+
+
+@pytest.mark.parametrize("name", ["n1", "10.0.0.1", "ip-10-0-0-1.eu-west-1.compute.internal", "a" * 253])
+async def test_names_of_nodes(api: Api, name: str) -> None:
+    code, _, err = await call(api, "inspect", name)
+    assert (code, f'nodes "{name}" not found' in err) == (1, True)
+
+
 @pytest.mark.parametrize("url", ["prometheus:9090", "http://host:99999", "http://[::1"])
 async def test_what_cannot_be_a_url_is_named(api: Api, url: str) -> None:
     code, _, err = await call(api, "recommend", "--prometheus", url)
