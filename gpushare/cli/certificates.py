@@ -10,11 +10,11 @@ from typing import Final
 
 import click
 
-from gpushare.adapters.kube.client import KubeClient
-from gpushare.adapters.kube.config import load_access, user_kubeconfig
 from gpushare.adapters.kube.secrets import Secrets
 from gpushare.adapters.x509 import LeafRequest
+from gpushare.cli.cluster import ApiSource
 from gpushare.cli.lazy import CONTEXT
+from gpushare.cli.parameters import NamespaceType
 from gpushare.cli.renewals import authority_of, leaf_of
 from gpushare.contract import (
     AUTHORITY_SECRET,
@@ -35,18 +35,25 @@ LEAVES: Final = {
 
 @click.command("certificates", context_settings={"show_default": True, **CONTEXT})
 @click.option("--kubeconfig", help="Kubeconfig.  [default: as kubectl, or the service account]")
-@click.option("--namespace", default=SYSTEM_NAMESPACE, help="Namespace of the Secrets.")
+@click.option("--context", metavar="NAME", help="Context of the kubeconfig.  [default: the current one]")
+@click.option(
+    "--namespace",
+    type=NamespaceType(),
+    default=SYSTEM_NAMESPACE,
+    metavar="NAME",
+    help="Namespace of the Secrets.",
+)
 @click.option("--renew", is_flag=True, help="Renew the certificates now, whatever is left of their life.")
-def command(kubeconfig: str | None, namespace: str, *, renew: bool) -> None:
+def command(kubeconfig: str | None, context: str | None, namespace: str, *, renew: bool) -> None:
     """Make the certificates between kube-scheduler and the extender, or renew them.
 
     The Secrets must exist; the stack creates them. A certificate is renewed when a third of its life is left.
     """
-    asyncio.run(_run(kubeconfig, namespace, renew=renew))
+    asyncio.run(_run(ApiSource(kubeconfig, context), namespace, renew=renew))
 
 
-async def _run(kubeconfig: str | None, namespace: str, *, renew: bool) -> None:
-    async with KubeClient(await load_access(user_kubeconfig(kubeconfig))) as client:
+async def _run(source: ApiSource, namespace: str, *, renew: bool) -> None:
+    async with await source.client() as client:
         await renew_all(Secrets(client, namespace), datetime.now(UTC), renew=renew)
 
 

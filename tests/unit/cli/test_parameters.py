@@ -33,6 +33,19 @@ async def test_names_of_nodes(api: Api, name: str) -> None:
     assert (code, f'nodes "{name}" not found' in err) == (1, True)
 
 
+@pytest.mark.parametrize("name", ["..", "Team", ""])
+async def test_certificates_are_in_a_namespace(api: Api, name: str) -> None:
+    code, out, err = await call(api, "certificates", "--namespace", name)
+    assert (code, out) == (2, "")
+    assert f"{name!r} is not the name of a namespace, such as team-a" in err
+
+
+async def test_certificates_are_made_in_the_cluster_of_the_context(api: Api) -> None:
+    code, out, err = await call(api, "certificates", "--context", "other")
+    assert (code, out) == (1, "")
+    assert "context 'other' is not defined" in err
+
+
 @pytest.mark.parametrize("url", ["prometheus:9090", "http://host:99999", "http://[::1"])
 async def test_what_cannot_be_a_url_is_named(api: Api, url: str) -> None:
     code, _, err = await call(api, "recommend", "--prometheus", url)
