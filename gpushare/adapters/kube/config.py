@@ -11,6 +11,7 @@ from gpushare.adapters.kube.service_account import (
     from_service_account,
     namespace_of_service_account,
 )
+from gpushare.errors import ConfigError
 
 
 async def load_access(kubeconfig: str | None = None, context: str | None = None) -> ApiAccess:
@@ -18,6 +19,7 @@ async def load_access(kubeconfig: str | None = None, context: str | None = None)
 
     Raises ConfigError with the file and the reason.
     """
+    _require_file(kubeconfig, context)
     found = await _from_files(kubeconfig, context) if kubeconfig else from_service_account(os.environ)
     return _through_proxy_of_environment(found)
 
@@ -51,9 +53,16 @@ def user_namespace(kubeconfig: str | None, context: str | None) -> str:
     """Return kubectl's namespace without ``-n``: that of the context, or of the pod. Raises ConfigError."""
     from gpushare.adapters.kube.kubeconfig import DEFAULT_NAMESPACE, selected  # noqa: PLC0415 - see below
 
+    _require_file(kubeconfig, context)
     if kubeconfig:
         return selected(kubeconfig, context).namespace
     return namespace_of_service_account() or DEFAULT_NAMESPACE
+
+
+def _require_file(kubeconfig: str | None, context: str | None) -> None:
+    """A context is one of a kubeconfig; the service account is not what the user has selected."""
+    if context and not kubeconfig:
+        raise ConfigError(f"context {context!r}: there is no kubeconfig (set KUBECONFIG or --kubeconfig)")
 
 
 def _through_proxy_of_environment(access: ApiAccess) -> ApiAccess:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from gpushare.adapters.kube.config import load_access, user_kubeconfig
+from gpushare.adapters.kube.config import load_access, user_kubeconfig, user_namespace
 from gpushare.adapters.kube.service_account import HOST_VARIABLE
 from gpushare.errors import ConfigError
 from tests.unit.adapters.kube.kubeconfigs import written
@@ -50,6 +50,14 @@ async def test_the_proxy_of_the_environment_unless_it_is_for_others_or_the_file_
 async def test_a_file_that_is_not_there(tmp_path: Path) -> None:
     path = tmp_path / "config"
     assert await why(str(path)) == f"kubeconfig {path}: no such file (set KUBECONFIG or --kubeconfig)"
+
+
+async def test_a_context_needs_a_kubeconfig() -> None:
+    assert (
+        await why(None, "prod") == "context 'prod': there is no kubeconfig (set KUBECONFIG or --kubeconfig)"
+    )
+    with pytest.raises(ConfigError, match="context 'prod': there is no kubeconfig"):
+        user_namespace(None, "prod")
 
 
 async def test_a_directory_is_no_kubeconfig(tmp_path: Path) -> None:
