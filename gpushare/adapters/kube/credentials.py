@@ -28,6 +28,7 @@ from gpushare.errors import ConfigError
 _EXTENSION: Final = "client.authentication.k8s.io/exec"
 """Settings of a cluster for exec plugins."""
 _PROXIES: Final = ("http", "https")
+"""As kubectl does, the client verifies the latter with the CA of the cluster."""
 _PARTS_OF_JWT: Final = 3
 
 

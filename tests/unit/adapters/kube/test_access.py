@@ -1,8 +1,9 @@
 """Server verification and client authentication over real TLS."""
 
+import asyncio
 import ssl
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -88,6 +89,41 @@ async def test_a_server_of_another_name_is_refused_unless_that_name_is_expected(
         with pytest.raises(ApiError, match=r"not valid for '127\.0\.0\.1'"):
             await name(access)
         assert await name(replace(access, tls_server_name="api.test")) == b"anonymous"
+
+
+@asynccontextmanager
+async def tls_proxy(folder: Path, authority: Authority) -> AsyncIterator[str]:
+    """A proxy with a certificate of that authority; it answers CONNECT."""
+
+    async def copy(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
+        with suppress(OSError):
+            while content := await source.read(2**16):
+                sink.write(content)
+                await sink.drain()
+        sink.close()
+
+    async def connect(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        _, target, _ = (await reader.readuntil(b"\r\n\r\n")).split(b" ", 2)
+        host, _, port = target.decode().rpartition(":")
+        there, back = await asyncio.open_connection(host, int(port))
+        writer.write(b"HTTP/1.1 200 Connected\r\n\r\n")
+        await asyncio.gather(copy(reader, back), copy(there, writer))
+
+    authority.server("proxy", ["127.0.0.1"]).write(folder, "proxy")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(folder / "proxy.crt", folder / "proxy.key")
+    server = await asyncio.start_server(connect, "127.0.0.1", 0, ssl=context)
+    async with server:
+        yield f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+
+
+async def test_a_proxy_with_tls_is_verified_as_the_api_server_is(tmp_path: Path) -> None:
+    async with api_server(tmp_path) as access:
+        async with tls_proxy(tmp_path, CA) as proxy:
+            assert await name(replace(access, proxy=proxy)) == b"anonymous"
+        async with tls_proxy(tmp_path, Authority.create("other")) as proxy:
+            with pytest.raises(ApiError, match="certificate verify failed"):
+                await name(replace(access, proxy=proxy))
 
 
 def test_all_files_are_named_where_one_cannot_be_used(tmp_path: Path) -> None:
