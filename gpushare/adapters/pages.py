@@ -9,6 +9,7 @@ import aiohttp
 
 from gpushare import __version__
 from gpushare.adapters.http_errors import failure_text
+from gpushare.adapters.proxies import proxy_of
 from gpushare.errors import SourceError
 
 _CONNECT_TIMEOUT_S: Final = 2.0
@@ -18,9 +19,13 @@ _MAX_ERROR_TEXT: Final = 300
 
 
 class Pages:
-    """HTTP client. Use as an async context manager."""
+    """HTTP client. Use as an async context manager.
 
-    def __init__(self, *, timeout_s: float) -> None:
+    ``environ`` has the proxies to use (HTTP_PROXY, NO_PROXY …); without it, as in a cluster, there is none.
+    """
+
+    def __init__(self, *, timeout_s: float, environ: Mapping[str, str] | None = None) -> None:
+        self._environ = environ or {}
         self._timeout = aiohttp.ClientTimeout(
             total=timeout_s, sock_connect=min(_CONNECT_TIMEOUT_S, timeout_s)
         )
@@ -41,18 +46,24 @@ class Pages:
             await self._session.close()
 
     async def get(self, url: str) -> bytes:
-        """Return the body of a 200 response. Raises SourceError for anything else."""
+        """Return the body of a 200 response.
+
+        Raises SourceError for anything else, and ConfigError for a proxy that cannot be used.
+        """
         return await self._request("GET", url)
 
     async def post(self, url: str, form: Mapping[str, str]) -> bytes:
-        """POST a form and return the body of a 200 response. Raises SourceError for anything else."""
+        """POST a form and return the body of a 200 response. Raises as ``get`` does."""
         return await self._request("POST", url, form)
 
     async def _request(self, method: str, url: str, form: Mapping[str, str] | None = None) -> bytes:
         if self._session is None:
             raise SourceError("the client is not open")
+        proxy = proxy_of(url, self._environ)
         try:
-            async with self._session.request(method, url, data=form, allow_redirects=False) as response:
+            async with self._session.request(
+                method, url, data=form, allow_redirects=False, proxy=proxy
+            ) as response:
                 body = await _at_most(response, _MAX_BYTES)
         except TimeoutError as error:
             raise SourceError(f"{url}: no answer in time") from error

@@ -5,12 +5,12 @@ from dataclasses import replace
 from pathlib import Path
 
 from gpushare.adapters.kube.access import ApiAccess
-from gpushare.adapters.kube.proxies import proxy_of
 from gpushare.adapters.kube.service_account import (
     HOST_VARIABLE,
     from_service_account,
     namespace_of_service_account,
 )
+from gpushare.adapters.proxies import proxy_of
 from gpushare.errors import ConfigError
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import math
+import os
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
@@ -70,7 +71,7 @@ async def _gather(
         if prometheus is None:
             numbers = numbers_of(await read_series(client, None, report))
         else:
-            async with Pages(timeout_s=TIMEOUT_S) as pages:
+            async with Pages(timeout_s=TIMEOUT_S, environ=os.environ) as pages:
                 asked = Prometheus(pages, prometheus, time.time())
                 numbers = numbers_of(await _over_time(asked, *selection))
     return [each for raw in pods for each in _containers(raw, path, numbers)]

@@ -5,6 +5,7 @@ whether the ends belong to it. Series that several scrapes have are counted once
 """
 
 import asyncio
+import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -71,7 +72,7 @@ def gather(source: ApiSource, namespace: str | None, url: str, span: Span, clust
 async def _gather(
     source: ApiSource, namespace: str | None, url: str, span: Span, cluster: str | None
 ) -> Facts:
-    async with Pages(timeout_s=TIMEOUT_S) as pages:
+    async with Pages(timeout_s=TIMEOUT_S, environ=os.environ) as pages:
         prometheus = Prometheus(pages, url, span.end)
         on_gpus = _Sums(prometheus, span, matchers({"cluster": cluster}))
         gpus = await _gpus(on_gpus)

@@ -94,3 +94,14 @@ async def test_an_unreachable_prometheus_is_an_error(api: Api) -> None:
     code, _, err = await call(api, "recommend", "--prometheus", "http://127.0.0.1:1")
     assert code == 1
     assert err.startswith("Error: http://127.0.0.1:1/api/v1/query: ")
+
+
+@pytest.mark.parametrize("command", [["recommend"], ["report", "-A"]])
+async def test_prometheus_is_asked_through_the_proxy_of_the_environment(
+    api: Api, command: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("http_proxy", raising=False)
+    monkeypatch.setenv("HTTP_PROXY", "socks5://proxy.test:1080")
+    code, out, err = await call(api, *command, "--prometheus", "http://prometheus.test")
+    assert (code, out) == (1, "")
+    assert err.startswith("Error: HTTP_PROXY is not like http://host:3128")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gpushare.adapters.kube.proxies import proxy_of
+from gpushare.adapters.proxies import proxy_of
 from gpushare.errors import ConfigError
 
 PROXY = "http://proxy.test:3128"
