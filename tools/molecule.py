@@ -21,7 +21,7 @@ from queue import SimpleQueue
 from typing import Final
 
 from testbed.errors import TestbedError
-from testbed.hosts import needs
+from testbed.hosts import kept_archives, needs
 from testbed.system.folders import cache_root
 from tools import results
 
@@ -143,6 +143,7 @@ def run(each: Run, hosts: str) -> Outcome:
             cwd=_COLLECTION,
             env={
                 **os.environ,
+                **kept_archives.environment(),
                 "ANSIBLE_FORCE_COLOR": "0",
                 "GPUSHARE_CACHE": str(cache_root()),
                 "GPUSHARE_HOSTS": hosts,

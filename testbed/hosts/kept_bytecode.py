@@ -1,4 +1,4 @@
-"""Keeps the bytecode of modules that Python imports from zip archives; hosts install it when Python starts.
+"""Keeps the bytecode of modules that Python imports from zip archives; it is installed when Python starts.
 
 Ansible sends each module as an archive of sources, which ``zipimport`` compiles at every call: half of the
 CPU time of a short module. What belongs here: that cache. It imports little, because each start waits for it.
@@ -8,11 +8,12 @@ CPU time of a short module. What belongs here: that cache. It imports little, be
 import _imp
 import marshal
 import os
+import sys
 import zipimport
 from contextlib import suppress
 from types import CodeType
 
-FOLDER = "/run/kept-bytecode"
+FOLDER = os.environ.get("KEPT_BYTECODE", "/run/kept-bytecode")
 _compile = zipimport._compile_source  # type: ignore[attr-defined]
 
 
@@ -24,7 +25,7 @@ def install() -> None:
 def compiled(path: str, source: bytes) -> CodeType:
     """Return the code of a module; ``path`` is that of its archive, followed by its own in there."""
     inside = path.partition(".zip")[2].encode()
-    kept = f"{FOLDER}/{_imp.source_hash(0, inside + source).hex()}"
+    kept = f"{FOLDER}/{_imp.source_hash(0, inside + source).hex()}.{sys.implementation.cache_tag}"
     try:
         return _read(kept)
     except OSError:
