@@ -46,7 +46,7 @@ _BY_TAG: Final = yaml.SafeLoader.yaml_constructors
 
 
 class _Loader(yaml.SafeLoader):
-    """Only values that JSON has; dates are text."""
+    """Only values that JSON has; dates are text, and no value contains itself."""
 
     yaml_implicit_resolvers = {  # noqa: RUF012 - as in its base
         first: [(tag, pattern) for tag, pattern in found if tag in (f"{_TAG}null", f"{_TAG}merge")]
@@ -60,6 +60,15 @@ class _Loader(yaml.SafeLoader):
         f"{_TAG}timestamp": yaml.SafeLoader.construct_yaml_str,
         None: yaml.SafeLoader.construct_undefined,
     }
+
+    def construct_document(self, node: Any) -> Any:
+        self.deep_construct = True  # otherwise what is in a list or mapping is made after it, and may be it
+        return super().construct_document(node)
+
+    def construct_object(self, node: Any, deep: bool = False) -> Any:  # noqa: FBT001, FBT002 - as in its base
+        if node in self.recursive_objects:
+            raise yaml.constructor.ConstructorError(None, None, "a value contains itself", node.start_mark)
+        return super().construct_object(node, deep)
 
 
 class Dumper(yaml.SafeDumper):
@@ -85,6 +94,8 @@ def parse_all(text: str) -> list[Any]:
         return list(yaml.load_all(text, _Loader))
     except ValueError as error:  # of a number, such as !!int x
         raise yaml.YAMLError(str(error)) from error
+    except RecursionError as error:
+        raise yaml.YAMLError("lists and mappings are nested too deeply") from error
 
 
 def dump(content: Mapping[str, Any]) -> str:

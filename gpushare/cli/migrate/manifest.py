@@ -77,7 +77,9 @@ def controller(manifest: Json) -> Json | None:
 def is_finished(manifest: Json) -> bool:
     """Whether a pod or a Job has ended."""
     status = mapping(manifest.get("status"))
-    ended = (each.get("type") for each in items(status.get("conditions")) if each.get("status") == "True")
+    ended = (
+        str(each.get("type")) for each in items(status.get("conditions")) if each.get("status") == "True"
+    )
     return status.get("phase") in ("Succeeded", "Failed") or not {"Complete", "Failed"}.isdisjoint(ended)
 
 

@@ -91,6 +91,12 @@ def test_what_json_does_not_have_is_an_error_of_yaml(text: str) -> None:
         parse(text)
 
 
+@pytest.mark.parametrize("text", ["a: &a [*a]", "&a {b: *a}", "a: &a {b: {c: [*a]}}", "[" * 2000])
+def test_a_value_that_contains_itself_or_is_too_deep_is_an_error_of_yaml(text: str) -> None:
+    with pytest.raises(yaml.YAMLError):
+        parse_all(f"x: 1\n---\n{text}")
+
+
 def test_several_documents() -> None:
     assert parse_all("a: 1\n---\nb: 2") == [{"a": 1}, {"b": 2}]
     assert parse("") is None

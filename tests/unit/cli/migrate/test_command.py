@@ -180,6 +180,7 @@ async def test_what_is_not_supported_has_a_reason(
     ("content", "text"),
     [
         ("{{ .Values.x }}\na: b", " is not YAML (render templates first): "),
+        ("kind: Pod\na: &a [*a]", "a value contains itself"),
         (None, "cannot read "),
         ("plain text", "a.yaml has no Kubernetes objects\n"),
         ("a: 1", "a.yaml has no Kubernetes objects\n"),
@@ -265,6 +266,15 @@ async def test_objects_that_are_none_are_no_traceback(api: Api, cluster: Cluster
     cluster.lists = dict.fromkeys(("nodes", "pods", "deployments", "jobs"), junk)
     code, _, err = await call(api, "migrate", "-A")
     assert (code, err) == (0, "")
+
+
+@pytest.mark.parametrize("odd", [[], {}, ["Complete"], None])
+async def test_a_condition_of_another_type_ends_nothing(api: Api, cluster: Cluster, odd: Any) -> None:
+    status = {"conditions": [{"type": odd, "status": "True"}]}
+    cluster.lists = {"jobs": [deployment(container(gpumem=1)) | {"kind": "Job", "status": status}]}
+    code, out, err = await call(api, "migrate", "-A")
+    assert (code, err) == (0, "")
+    assert "Converted manifests (-o yaml): 1" in out
 
 
 async def test_what_has_ended_is_left_out(api: Api, cluster: Cluster) -> None:
