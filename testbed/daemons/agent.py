@@ -67,10 +67,15 @@ async def add_gpu_node(
     *,
     era: int = NEWEST,
     flags: Sequence[str] = (),
+    program: Sequence[str] = (),
     ready: bool = True,
 ) -> GpuNode:
-    """Start a node and the agent on it; with ``ready``, return when the node offers GPU memory."""
-    return await start_agent(await add_card_node(bed, spec, cards, era=era), flags, ready=ready)
+    """Start a node and the agent on it; with ``ready``, return when the node offers GPU memory.
+
+    ``program`` runs in place of the agent's command.
+    """
+    node = await add_card_node(bed, spec, cards, era=era)
+    return await start_agent(node, flags, program=program, ready=ready)
 
 
 async def add_card_node(bed: Bed, spec: KubeletSpec, cards: Sequence[Card], *, era: int = NEWEST) -> CardNode:
@@ -79,10 +84,12 @@ async def add_card_node(bed: Bed, spec: KubeletSpec, cards: Sequence[Card], *, e
     return CardNode(bed, await add_kubelet(bed, spec), stub)
 
 
-async def start_agent(node: CardNode, flags: Sequence[str] = (), *, ready: bool = True) -> GpuNode:
+async def start_agent(
+    node: CardNode, flags: Sequence[str] = (), *, program: Sequence[str] = (), ready: bool = True
+) -> GpuNode:
     """Start the agent on a node."""
     url = f"http://{node.kubelet.address}:{OPS_PORT}/readyz"
-    argv, env = agent_argv(node.bed, flags), agent_env(node.name, node.stub)
+    argv, env = agent_argv(node.bed, flags, program), agent_env(node.name, node.stub)
     agent = await node.kubelet.spawn(NAME, argv, env=env, ready=url if ready else None)
     found = GpuNode(node.bed, node.kubelet, node.stub, agent)
     if ready:
@@ -90,11 +97,11 @@ async def start_agent(node: CardNode, flags: Sequence[str] = (), *, ready: bool 
     return found
 
 
-def agent_argv(bed: Bed, flags: Sequence[str] = ()) -> list[str]:
+def agent_argv(bed: Bed, flags: Sequence[str] = (), program: Sequence[str] = ()) -> list[str]:
     """Return the command line of the agent, with the name and the flags of the Aliyun plugin."""
-    program = console_script("gpushare-device-plugin-v2")
+    command = program or [console_script("gpushare-device-plugin-v2")]
     account = f"--kubeconfig={bed.kubeconfig_for(ACCOUNT)}"
-    return [program, "-logtostderr", "--v=9", account, f"--ops-port={OPS_PORT}", *flags]
+    return [*command, "-logtostderr", "--v=9", account, f"--ops-port={OPS_PORT}", *flags]
 
 
 def agent_env(node: str, stub: NvmlStub) -> dict[str, str]:
