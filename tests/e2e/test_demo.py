@@ -40,7 +40,7 @@ AUTOSCALING = [
     "New size: 2; reason: pods metric DCGM_CUSTOM_PROCESS_SM_UTIL above target",
     "New size: 1; reason: All metrics below target",
 ]
-SAMPLE = ["Allocated/Total GPU Memory In Cluster:  1/165 (0%)"]
+SAMPLE = ["1 (1%)", "10.0.33.21", "0 (0%)", "Allocated/Total GPU Memory In Cluster:  1/165 (0%)"]
 
 
 def with_variable(variable: str) -> list[str]:

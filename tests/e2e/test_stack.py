@@ -150,12 +150,3 @@ async def test_s2_without_pulumi_each_program_gets_its_memory_and_no_more(images
     used = {row["pod"]: row["usedBytes"] for row in reported.held}
     # Also without those that have ended: the programs of the commands.
     assert {used[f"app-3g-v1-{index}"] for index in (0, 1)} == {3193 << 20}
-
-
-async def test_s3_the_sample_runs_on_the_p40_node(images: Images) -> None:
-    reported = await played(sample(), images)
-    assert images_of(reported.ours).count(images.references["device-plugin"]) == 2
-    p40, _, titan = reported.output("inspect").partition("10.0.33.21")
-    assert "1 (1%)" in p40
-    assert "0 (0%)" in titan
-    assert "Allocated/Total GPU Memory In Cluster:  1/165 (0%)" in reported.output("inspect")
