@@ -41,6 +41,7 @@ from components.forms import (
     check_stack,
     check_taint,
     check_unique,
+    check_url,
     modes_in,
 )
 from components.images import with_images
@@ -213,9 +214,15 @@ def _check_plugin(where: str, plugin: DevicePlugin, version: KubernetesVersion) 
     _check_selector(f"{where}.nodeSelector", plugin.node_selector)
     if plugin.device_list_strategy is DeviceListStrategy.CDI:
         check_since(f"{where}.deviceListStrategy: {DeviceListStrategy.CDI}", version, _FIRST_CDI)
-    for key, path in (("kubeletRoot", plugin.kubelet_root), ("kubeconfig", plugin.kubeconfig)):
+    for key, path in (
+        ("kubeletRoot", plugin.kubelet_root),
+        ("kubeconfig", plugin.kubeconfig),
+        ("driverRoot", plugin.driver_root),
+    ):
         if path is not None:
             check_path(f"{where}.{key}", path)
+    if plugin.runtime_class is not None:
+        check_object(f"{where}.runtimeClass", plugin.runtime_class)
     if plugin.evict_recover and not modes_in(plugin.node_selector):
         raise ConfigError(
             f"{where}.evictRecover: true needs a mode label in nodeSelector; "
@@ -318,6 +325,8 @@ def _check_installer(installer: Installer, extender: Extender) -> None:
             f"installer.url: {installer.url!r} is not allowed with extender.tls: {extender.tls}; "
             f"use one like {example}"
         )
+    if installer.url:
+        check_url("installer.url", installer.url)
 
 
 def _check_isolation(settings: ClusterSettings) -> None:
@@ -363,6 +372,8 @@ def _check_isolation_installer(where: str, isolation: Isolation) -> None:
 def _check_mps(where: str, mps: Mps) -> None:
     check_size(where, mps.cpu, mps.memory)
     check_any_label(f"{where}.nodeLabels", mps.node_labels)
+    if mps.runtime_class is not None:
+        check_object(f"{where}.runtimeClass", mps.runtime_class)
 
 
 def _check_tenant(where: str, tenant: Tenant) -> None:

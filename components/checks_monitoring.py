@@ -13,6 +13,7 @@ from components.forms import (
     check_retention,
     check_size,
     check_storage,
+    check_url,
 )
 from gpushare.contract import METRICS_API_GROUP
 from gpushare.errors import ConfigError
@@ -24,7 +25,7 @@ def check_monitoring(where: str, monitoring: Monitoring) -> None:
     """Checks all parts of monitoring."""
     _check_exporter(f"{where}.exporter", monitoring.exporter)
     check_labels(f"{where}.operatorLabels", monitoring.operator_labels)
-    _check_url(f"{where}.runbooks", monitoring.runbooks)
+    check_url(f"{where}.runbooks", monitoring.runbooks)
     if "" in monitoring.viewers:
         raise ConfigError(f"{where}.viewers: '' is not allowed; use names of groups, like data-scientists")
     if monitoring.metrics_api:
@@ -63,12 +64,7 @@ def _check_metrics_api(where: str, api: MetricsApi) -> None:
             f"set it for {MetricsSource.PROMETHEUS} only, like http://prometheus.monitoring:9090"
         )
     if api.prometheus_url:
-        _check_url(f"{where}.prometheusUrl", api.prometheus_url)
-
-
-def _check_url(where: str, url: str) -> None:
-    if not url.startswith(("http://", "https://")):
-        raise ConfigError(f"{where}: {url!r} is not a URL; use http:// or https://")
+        check_url(f"{where}.prometheusUrl", api.prometheus_url)
 
 
 def _check_exporter(where: str, exporter: Exporter) -> None:
@@ -79,6 +75,10 @@ def _check_exporter(where: str, exporter: Exporter) -> None:
             f"{where}.intervalSeconds: {exporter.interval_seconds} is not allowed; use 1 or more"
         )
     check_path(f"{where}.kubeletRoot", exporter.kubelet_root)
+    if exporter.driver_root is not None:
+        check_path(f"{where}.driverRoot", exporter.driver_root)
+    if exporter.runtime_class is not None:
+        check_object(f"{where}.runtimeClass", exporter.runtime_class)
 
 
 def check_ca(where: str, server: MetricsApi | Webhook) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, Protocol
 
 from components.config import ClusterSettings, Effect, NodePool, Operator, Toleration
-from components.forms import check_count, check_key, check_labels, check_object, taint_from
+from components.forms import check_count, check_key, check_label_value, check_labels, check_object, taint_from
 from gpushare.errors import ConfigError
 
 _OURS: Final = ("app", "component", "name")
@@ -64,6 +64,7 @@ def _check_toleration(where: str, toleration: Toleration) -> None:
         check_key(f"{where}.key", toleration.key)
     elif toleration.operator is Operator.EQUAL:
         raise ConfigError(f"{where}.key: missing; set it, or operator: {Operator.EXISTS} for every taint")
+    check_label_value(f"{where}.value", toleration.value)
     if toleration.value and toleration.operator is Operator.EXISTS:
         raise ConfigError(
             f"{where}.value: {toleration.value!r} is not allowed with operator {Operator.EXISTS}; remove one"

@@ -8,6 +8,7 @@ import ipaddress
 import re
 from collections.abc import Mapping, Sequence
 from typing import Final
+from urllib.parse import urlsplit
 
 from components.config import Effect
 from gpushare.contract import LABEL_CGPU, LABEL_GPUSHARE, LABEL_MODE
@@ -28,7 +29,7 @@ _MEMORY: Final = re.compile(r"[1-9][0-9]*(Ki|Mi|Gi)")
 _STORAGE: Final = re.compile(r"[1-9][0-9]*(Mi|Gi|Ti)")
 _DURATION: Final = re.compile(r"[1-9][0-9]*[hdwy]")
 _NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
-_OBJECT: Final = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
+_OBJECT: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _LABEL_WORD: Final = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
 _LABEL_PREFIX: Final = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 _TAINT: Final = re.compile(rf"[A-Za-z0-9][-A-Za-z0-9_./]*(=[-A-Za-z0-9_.]*)?:({'|'.join(Effect)})")
@@ -72,23 +73,35 @@ def check_namespaced(where: str, name: str) -> None:
 
 
 def check_addresses(where: str, text: str) -> None:
-    """A range of IP addresses."""
+    """A range of IP addresses, with the length of its prefix."""
     try:
         ipaddress.ip_network(text)
-    except ValueError as error:
-        raise ConfigError(
-            f"{where}: {text!r} is not a range of addresses; use one like 10.0.0.0/28"
-        ) from error
+        has_length = text.partition("/")[2].isdecimal()
+    except ValueError:
+        has_length = False
+    if not has_length:
+        raise ConfigError(f"{where}: {text!r} is not a range of addresses; use one like 10.0.0.0/28")
 
 
 def check_path(where: str, path: str) -> None:
-    """An absolute path on the nodes."""
-    if not path.startswith("/"):
+    """An absolute path on the nodes, without ``..``, which Kubernetes refuses."""
+    if not path.startswith("/") or ".." in path.split("/"):
         raise ConfigError(f"{where}: {path!r} is not an absolute path")
 
 
+def check_url(where: str, url: str) -> None:
+    """The address of an HTTP service or page."""
+    try:
+        parts = urlsplit(url)
+        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # of the host or the port
+        usable = False
+    if not usable:
+        raise ConfigError(f"{where}: {url!r} is not a URL; use http:// or https://")
+
+
 def check_object(where: str, name: str) -> None:
-    """The name of a node, a Secret or a StorageClass."""
+    """The name of a node, a Secret, a StorageClass or a RuntimeClass."""
     if len(name) > _MAX_OBJECT or not _OBJECT.fullmatch(name):
         raise ConfigError(
             f"{where}: {name!r} is not an object name; use lower case letters, digits, '-' and '.'"
@@ -99,14 +112,19 @@ def check_labels(where: str, labels: Mapping[str, str]) -> None:
     """Valid node labels, with at most one mode label."""
     for key, value in labels.items():
         check_key(where, key)
-        if value and not _LABEL_WORD.fullmatch(value):
-            raise ConfigError(
-                f"{where}.{key}: {value!r} is not a label value; "
-                f"use up to {_MAX_NAME} letters, digits, '-', '_' and '.'"
-            )
+        check_label_value(f"{where}.{key}", value)
     modes = [f"{label}={labels[label]}" for label in modes_in(labels)]
     if len(modes) > 1:
         raise ConfigError(f"{where}: two mode labels, {' and '.join(modes)}; keep one")
+
+
+def check_label_value(where: str, value: str) -> None:
+    """The value of a label or a taint, which may be empty."""
+    if value and not _LABEL_WORD.fullmatch(value):
+        raise ConfigError(
+            f"{where}: {value!r} is not a label value; "
+            f"use up to {_MAX_NAME} letters, digits, '-', '_' and '.'"
+        )
 
 
 def check_key(where: str, key: str) -> None:

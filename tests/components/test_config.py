@@ -255,11 +255,33 @@ def test_a_pool_without_a_mode_label_cannot_be_switched_off() -> None:
     )
 
 
-def test_paths_on_nodes_are_absolute() -> None:
-    for key in ("kubeletRoot", "kubeconfig"):
-        assert error_of(raw_stack(pools=[{key: "kubelet"}])).startswith(
-            f"devicePlugins[0].{key}: 'kubelet' is not an absolute path"
+@pytest.mark.parametrize("path", ["", "kubelet", "/var/../etc"])
+def test_paths_on_nodes_are_absolute(path: str) -> None:
+    for key in ("kubeletRoot", "kubeconfig", "driverRoot"):
+        assert error_of(raw_stack(pools=[{key: path}])) == (
+            f"devicePlugins[0].{key}: {path!r} is not an absolute path"
         )
+    assert error_of(monitored(driverRoot=path)) == (
+        f"monitoring.exporter.driverRoot: {path!r} is not an absolute path"
+    )
+
+
+@pytest.mark.parametrize("name", ["", "a b", "NVIDIA", "a..b", "a.-b"])
+def test_names_of_runtime_classes_are_checked(name: str) -> None:
+    reason = f"runtimeClass: {name!r} is not an object name"
+    assert error_of(raw_stack(pools=[{"runtimeClass": name}])).startswith(f"devicePlugins[0].{reason}")
+    assert error_of(monitored(runtimeClass=name)).startswith(f"monitoring.exporter.{reason}")
+    mps = {"image": DIGEST, "runtimeClass": name}
+    assert error_of(raw_stack(mps=mps)).startswith(f"mps.{reason}")
+
+
+@pytest.mark.parametrize("url", ["http://", "https://:9090", "http://[::1", "http://a:port", "ftp://a"])
+def test_urls_have_a_host(url: str) -> None:
+    for raw in (
+        answered(source="prometheus", prometheusUrl=url),
+        raw_stack(monitoring={"exporter": {"image": DIGEST}, "runbooks": url}),
+    ):
+        assert f": {url!r} is not a URL; use http:// or https://" in error_of(raw)
 
 
 @pytest.mark.parametrize(

@@ -70,6 +70,11 @@ def test_a_policy_selects_the_pods_of_its_workload() -> None:
         ({}, "networkPolicies.controlPlane: missing"),
         ({"controlPlane": []}, "networkPolicies.controlPlane: empty; list addresses, like 10.0.0.0/28"),
         ({"controlPlane": ["10.0.0.7/28"]}, "networkPolicies.controlPlane[0]: '10.0.0.7/28' is not a range"),
+        ({"controlPlane": ["10.0.0.7"]}, "networkPolicies.controlPlane[0]: '10.0.0.7' is not a range"),
+        (
+            {"controlPlane": ["10.0.0.0/255.255.0.0"]},
+            "networkPolicies.controlPlane[0]: '10.0.0.0/255.255.0.0' is not a range",
+        ),
         (
             {"controlPlane": ["10.0.0.0/28"], "monitoringNamespaces": ["A"]},
             "networkPolicies.monitoringNamespaces[0]: 'A' is not a name",

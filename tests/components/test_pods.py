@@ -96,6 +96,7 @@ def test_tolerations_and_priority_of_each_service_are_settings() -> None:
     ("toleration", "text"),
     [
         ({}, "key: missing; set it, or operator: Exists for every taint"),
+        ({"key": "a", "value": "a b"}, "value: 'a b' is not a label value"),
         ({"operator": "Exists", "key": "a", "value": "b"}, "value: 'b' is not allowed with operator Exists"),
         ({"key": "a b"}, "key: 'a b' is not a label"),
         ({"key": "a", "effect": "Never"}, "effect: 'Never' is not allowed; use one of NoSchedule"),
