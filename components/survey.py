@@ -3,7 +3,7 @@
 import asyncio
 import re
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Final
+from typing import Final, TypeVar
 
 import msgspec
 
@@ -18,6 +18,43 @@ from gpushare.kubescheduler.config import KubernetesVersion
 _TIMEOUT_S: Final = 10.0
 _NODES: Final = "/api/v1/nodes"
 _SYSTEM: Final = "/api/v1/namespaces/kube-system"
+_UNREADABLE: Final = "Unreadable"
+
+T = TypeVar("T")
+
+
+class _Version(msgspec.Struct):
+    major: str
+    minor: str
+
+
+class _GroupVersion(msgspec.Struct, rename="camel"):
+    group_version: str
+
+
+class _Group(msgspec.Struct):
+    versions: list[_GroupVersion]
+
+
+class _Apis(msgspec.Struct):
+    groups: list[_Group]
+
+
+class _Identity(msgspec.Struct):
+    uid: str
+
+
+class _Namespace(msgspec.Struct):
+    metadata: _Identity
+
+
+class _Rest(msgspec.Struct):
+    remaining: int = msgspec.field(default=0, name="remainingItemCount")
+
+
+class _Nodes(msgspec.Struct):
+    metadata: _Rest
+    items: list[msgspec.Raw] | None
 
 
 def survey(kubeconfig: str, context: str) -> Cluster:
@@ -37,52 +74,59 @@ async def _survey(kubeconfig: str, context: str) -> Cluster:
 
 
 async def _asked(client: KubeClient) -> Cluster:
-    version, apis = await asyncio.gather(_get(client, "/version"), _get(client, "/apis"))
+    version, apis = await asyncio.gather(_get(client, "/version", _Version), _get(client, "/apis", _Apis))
     nodes, has_control_plane, uid = await asyncio.gather(
         _count(client), _has_control_plane(client), _uid(client)
     )
     return Cluster(
-        version=KubernetesVersion(_number(version["major"]), _number(version["minor"])),
-        apis=frozenset(each["groupVersion"] for group in apis["groups"] for each in group["versions"]),
+        version=_version(version),
+        apis=frozenset(each.group_version for group in apis.groups for each in group.versions),
         nodes=nodes,
         has_control_plane=has_control_plane,
         uid=uid,
     )
 
 
-def _number(text: str) -> int:
-    """Some providers add a plus sign to the minor version."""
-    return int(re.sub(r"\D", "", text))
+def _version(found: _Version) -> KubernetesVersion:
+    """Some providers add a plus sign to the minor version. Raises ApiError."""
+    numbers = [re.sub(r"\D", "", text) for text in (found.major, found.minor)]
+    if not all(numbers):
+        raise ApiError(f"/version: {found.major!r}.{found.minor!r} is not a version", reason=_UNREADABLE)
+    return KubernetesVersion(*map(int, numbers))
 
 
 async def _count(client: KubeClient) -> int | None:
     nodes = await _nodes(client)
-    return None if nodes is None else len(nodes["items"]) + nodes["metadata"].get("remainingItemCount", 0)
+    return None if nodes is None else len(nodes.items or ()) + nodes.metadata.remaining
 
 
 async def _has_control_plane(client: KubeClient) -> bool | None:
     found = await asyncio.gather(*(_nodes(client, labelSelector=label) for label in CONTROL_PLANE))
-    return None if None in found else any(each["items"] for each in found if each)
+    return None if None in found else any(each.items for each in found if each)
 
 
 async def _uid(client: KubeClient) -> str | None:
-    namespace = await _allowed(client, _SYSTEM)
-    return None if namespace is None else str(namespace["metadata"]["uid"])
+    namespace = await _allowed(client, _SYSTEM, _Namespace)
+    return None if namespace is None else namespace.metadata.uid
 
 
-async def _nodes(client: KubeClient, **query: str) -> Any:
+async def _nodes(client: KubeClient, **query: str) -> _Nodes | None:
     """One node, with the number of further ones unless there is a selector; None without the right."""
-    return await _allowed(client, _NODES, limit="1", **query)
+    return await _allowed(client, _NODES, _Nodes, limit="1", **query)
 
 
-async def _allowed(client: KubeClient, path: str, **query: str) -> Any:
+async def _allowed(client: KubeClient, path: str, kind: type[T], **query: str) -> T | None:
     try:
-        return await _get(client, path, **query)
+        return await _get(client, path, kind, **query)
     except ApiError as error:
         if error.status in (401, 403):
             return None
         raise
 
 
-async def _get(client: KubeClient, path: str, **query: str) -> Any:
-    return msgspec.json.decode(await client.request("GET", path, timeout_s=_TIMEOUT_S, query=query))
+async def _get(client: KubeClient, path: str, kind: type[T], **query: str) -> T:
+    body = await client.request("GET", path, timeout_s=_TIMEOUT_S, query=query)
+    try:
+        return msgspec.json.decode(body, type=kind)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise ApiError(f"{path}: the response cannot be read: {error}", reason=_UNREADABLE) from error

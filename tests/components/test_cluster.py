@@ -127,6 +127,16 @@ def test_a_cluster_that_does_not_answer_is_an_error_of_the_api() -> None:
         survey(text, "")
 
 
+@pytest.mark.parametrize("path", ["/version", "/apis", SYSTEM, NODES])
+@pytest.mark.parametrize("body", [{}, {"major": "", "minor": ""}, {"groups": [{}], "items": 7}])
+def test_an_answer_of_another_server_is_an_error_of_the_api(path: str, body: Object) -> None:
+    with (
+        served({**CLUSTER, path: body}) as text,
+        pytest.raises(ApiError, match=f"{path.partition('?')[0]}: "),
+    ):
+        survey(text, "")
+
+
 def test_an_unknown_context_is_a_configuration_error() -> None:
     with served(CLUSTER) as text, pytest.raises(ConfigError, match="other"):
         survey(text, "other")
