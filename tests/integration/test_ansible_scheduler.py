@@ -1,9 +1,11 @@
 """The role scheduler_extender on a control plane host: a real kubelet runs the manifest that it edits.
 
-The image of kube-scheduler is the real program of its version. The extender listens only on the
-address of the host, as with a kube-proxy that serves no node ports on loopback.
+The image of kube-scheduler is the real program of its version. The extender listens only on the address of
+the host, as with a kube-proxy that serves no node ports on loopback. The last test gives it TLS.
 """
 
+import base64
+import sys
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,10 +14,15 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from gpushare.contract import ANN_IDX, EXTENDER_NODE_PORT
+from components.config import Extender
+from components.manifests import certificates
+from components.render import as_yaml
+from gpushare.contract import ANN_IDX, CLIENT_TLS_SECRET, EXTENDER_NODE_PORT, EXTENDER_TLS_SECRET
+from gpushare.kubescheduler.config import KubernetesVersion
 from testbed import Bed, Card, SchedulerSpec, SimNode, Testbed, until
 from testbed.daemons.extender import ACCOUNT, ExtenderSpec, grant
 from testbed.kubelets import KubeletNode, KubeletSpec, add_kubelet
+from testbed.system.process import run_text
 from tests.fixtures import playbooks, static_scheduler
 from tests.fixtures.static_scheduler import FOLDER, MANIFEST, TOOLS
 
@@ -31,6 +38,7 @@ CONFIGS = {
     "1.22": f"{FOLDER}/scheduler-policy-config.json",
     "1.36": f"{FOLDER}/gpushare/scheduler-config.json",
 }
+SECRETS = "/api/v1/namespaces/kube-system/secrets"
 DEAD = "http://127.0.0.1:1/gpushare-scheduler"
 
 
@@ -81,20 +89,39 @@ async def plane(
     async with Testbed(scheduler=SchedulerSpec(None)) as bed:
         spec = KubeletSpec("cp", config=static_scheduler.STATIC_PODS)
         plane = ControlPlane(bed, await add_kubelet(bed, spec), request.param, folder)
-        await start_extender(plane)
+        await grant(bed)
+        await start_extender(plane, "extender")
         await bed.add_nodes([SimNode("n", [Card()])])
         await static_scheduler.install(plane.node, plane.version, folder)
         await plane.place("first")
         yield plane
 
 
-async def start_extender(plane: ControlPlane) -> None:
-    await grant(plane.bed)
+async def start_extender(plane: ControlPlane, name: str, *flags: str) -> None:
     address = plane.node.address
-    flags = (f"--host={address}", f"--ops-host={address}")
-    spec = ExtenderSpec(port=EXTENDER_NODE_PORT, flags=flags)
+    more = (f"--host={address}", f"--ops-host={address}", *flags)
+    spec = ExtenderSpec(port=EXTENDER_NODE_PORT, flags=more)
     argv = spec.argv(plane.bed.kubeconfig_for(ACCOUNT))
-    await plane.node.spawn("extender", argv, ready=f"http://{address}:{spec.ops_port}/readyz")
+    await plane.node.spawn(name, argv, ready=f"http://{address}:{spec.ops_port}/readyz")
+
+
+async def secure_extender(plane: ControlPlane) -> None:
+    """Replace the extender by one with the certificate from its Secret, as the kubelet mounts it."""
+    await plane.node.stop("extender")
+    data = (await plane.bed.api.get(f"{SECRETS}/{EXTENDER_TLS_SECRET}"))["data"]
+    for key, text in data.items():
+        (plane.folder / key).write_bytes(base64.b64decode(text))
+    files = {"tls-cert": "tls.crt", "tls-key": "tls.key", "client-ca": "ca.crt"}
+    await start_extender(
+        plane, "secure", *(f"--{flag}={plane.folder}/{name}" for flag, name in files.items())
+    )
+
+
+async def apply_certificates(plane: ControlPlane) -> None:
+    """The Secrets of the stack, without data."""
+    settings = Extender(certificates_image="example.com/cli:1")
+    objects = certificates.objects(settings, KubernetesVersion(1, 36))
+    await plane.bed.kubectl("apply", "--server-side", "-f", "-", stdin=as_yaml(objects))
 
 
 def original(plane: ControlPlane) -> str:
@@ -141,17 +168,6 @@ async def test_an_unreachable_extender_changes_nothing(plane: ControlPlane) -> N
 
 
 @pytest.mark.parametrize("plane", ["1.36"], indirect=True)
-async def test_a_broken_extender_url_ends_in_the_restore_of_the_manifest(plane: ControlPlane) -> None:
-    broken = await plane.run(urls=[DEAD], probe="after")
-    assert broken.code != 0
-    assert "was restored, and the scheduler is healthy again" in broken.text
-    assert plane.text() == original(plane)
-    assert await plane.scheduler_runs(ours=False)
-    assert not plane.node.path(f"{BACKUPS}/kube-scheduler.journal.json").exists()
-    await plane.place("after-broken")
-
-
-@pytest.mark.parametrize("plane", ["1.36"], indirect=True)
 async def test_a_scheduler_that_cannot_read_its_configuration_is_restored_with_the_reason(
     plane: ControlPlane,
 ) -> None:
@@ -166,13 +182,19 @@ async def test_a_scheduler_that_cannot_read_its_configuration_is_restored_with_t
 
 
 @pytest.mark.parametrize("plane", ["1.36"], indirect=True)
-async def test_the_next_run_completes_one_that_was_killed(plane: ControlPlane) -> None:
+async def test_the_next_run_undoes_or_completes_one_that_was_killed(
+    plane: ControlPlane,
+) -> None:
     files = plane.files()
     await killed_after_the_edit(plane, scheduler_extender_urls=[DEAD], scheduler_extender_probe="after")
     assert plane.text() != original(plane)
     back = await plane.run(urls=[DEAD], probe="after")
     assert back.code != 0
+    assert "was restored, and the scheduler is healthy again" in back.text
     assert plane.text() == original(plane)
+    assert await plane.scheduler_runs(ours=False)
+    assert not plane.node.path(f"{BACKUPS}/kube-scheduler.journal.json").exists()
+    await plane.place("after-restored")
 
     await killed_after_the_edit(plane)
     forward = await plane.run()
@@ -192,3 +214,39 @@ async def killed_after_the_edit(plane: ControlPlane, **variables: Any) -> None:
     await until(edited, "the manifest to be edited", 60)
     playbooks.kill(process)
     await process.communicate()
+
+
+@pytest.mark.parametrize("plane", TOOLS, indirect=True)
+async def test_the_role_fetches_the_certificate_and_the_scheduler_binds_over_mutual_tls(
+    plane: ControlPlane,
+) -> None:
+    wanted = {"client_secret": CLIENT_TLS_SECRET, "cluster_kubeconfig": str(plane.bed.kubeconfig)}
+    absent = await plane.run(**wanted)
+    assert absent.code != 0
+    assert f"there is no Secret kube-system/{CLIENT_TLS_SECRET}, so nothing was changed" in absent.text
+
+    await apply_certificates(plane)
+    empty = await plane.run(**wanted)
+    assert (
+        f"Secret kube-system/{CLIENT_TLS_SECRET} has no certificate yet, so nothing was changed" in empty.text
+    )
+    assert (empty.changed, plane.text()) == ({"cp": 0}, original(plane))
+
+    command = [sys.executable, "-m", "gpushare", "certificates", f"--kubeconfig={plane.bed.kubeconfig}"]
+    await run_text(command, timeout_s=60)
+    await secure_extender(plane)
+    first = await plane.run(**wanted)
+    assert first.code == 0, first.output
+    assert await plane.scheduler_runs(ours=True)
+    assert ANN_IDX in (await plane.place("shared-by-tls"))["metadata"]["annotations"]
+    key = plane.node.path(f"{FOLDER}/gpushare/tls.key")
+    assert key.stat().st_mode & 0o777 == 0o600
+    assert key.read_text() not in first.output
+    again = await plane.run(**wanted)
+    assert (again.code, again.changed) == (0, {"cp": 0}), again.output
+
+    manifest = plane.text()
+    await run_text([*command, "--renew"], timeout_s=60)
+    renewed = await plane.run(**wanted)
+    assert (renewed.code, renewed.changed) == (0, {"cp": 1}), renewed.output
+    assert plane.text() == manifest
