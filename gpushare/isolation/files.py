@@ -79,12 +79,16 @@ def shrink_region(path: Path, size: int) -> None:
 
 
 def _check(region: Region, limits: Sequence[CardLimit]) -> None:
-    """Raises SourceError for a region without one of the GPUs, or with more memory than a GPU has."""
-    uses = {use.uuid: use for use in region.cards}
+    """Raises SourceError for a region without one of the GPUs, or with more memory than a GPU has.
+
+    Of two entries for a GPU, readers would use one and this check the other.
+    """
     for limit in limits:
-        use = uses.get(limit.uuid)
-        if use is None:
-            raise SourceError(f"the region has no entry for GPU {limit.uuid}")
+        uses = [use for use in region.cards if use.uuid == limit.uuid]
+        if len(uses) != 1:
+            number = f"{len(uses)} entries" if uses else "no entry"
+            raise SourceError(f"the region has {number} for GPU {limit.uuid}")
+        (use,) = uses
         if max(use.used, use.peak) > limit.card_mib * _MIB:
             raise SourceError(
                 f"the region counts {use.used} bytes, peak {use.peak}, of GPU {limit.uuid}, which has "

@@ -105,6 +105,7 @@ def test_a_directory_that_cannot_be_listed_is_an_error(tmp_path: Path) -> None:
         (region_bytes([CardUse("GPU-0", 0, 0, 0, 0)]), "no entry for GPU GPU-1"),
         (region_bytes([CardUse("GPU-9", 0, 0, 0, 0), *USES[1:]]), "no entry for GPU GPU-0"),
         (region_bytes([CardUse("GPU-0", 0, 2**64 - 1, 0, 0), *USES[1:]]), f"{2**64 - 1} bytes"),
+        (region_bytes([CardUse("GPU-0", 0, 2**64 - 1, 0, 0), *USES]), "has 2 entries for GPU GPU-0"),
         (
             region_bytes([CardUse("GPU-0", 0, 0, 15079 * MIB + 1, 0), *USES[1:]]),
             "GPU GPU-0, which has 15079 MiB",
