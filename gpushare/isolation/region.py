@@ -118,16 +118,17 @@ def without_ended(region: Region, running: Collection[tuple[int, int]]) -> Regio
     The library removes them itself, but only when a process of the container needs their memory. The start of
     a process that could not read its own is 0; it counts as running.
     """
-    ended = [each for each in region.processes if each.start and (each.pid, each.start) not in running]
+    left: list[ProcessUse] = []
+    ended: list[ProcessUse] = []
+    for each in region.processes:
+        (ended if each.start and (each.pid, each.start) not in running else left).append(each)
     if not ended:
         return region
     cards = (
         replace(card, used=max(0, card.used - sum(each.used[index] for each in ended)))
         for index, card in enumerate(region.cards)
     )
-    return replace(
-        region, cards=tuple(cards), processes=tuple(each for each in region.processes if each not in ended)
-    )
+    return replace(region, cards=tuple(cards), processes=tuple(left))
 
 
 def rate_writes(card: int, rate: int, now_ns: int, layout: Layout = LAYOUT) -> tuple[Write, ...]:
