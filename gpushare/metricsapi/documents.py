@@ -21,6 +21,8 @@ Object = dict[str, Any]
 _VALUES: Final = "MetricValueList"
 _KINDS: Final = {ObjectKind.PODS: "Pod", ObjectKind.NODES: "Node", ObjectKind.NAMESPACES: "Namespace"}
 _OLD: Final = "v1beta1"
+_EXACT: Final = 2**53
+"""Larger numbers have no fractions; a thousand times the largest ones is infinite."""
 _REASONS: Final = {
     HTTPStatus.BAD_REQUEST: "BadRequest",
     HTTPStatus.FORBIDDEN: "Forbidden",
@@ -83,6 +85,8 @@ def _time(second: int) -> str:
 
 def quantity(number: float) -> str:
     """Return a Kubernetes quantity with three decimals: ``23``, ``850m``."""
+    if abs(number) >= _EXACT:
+        return str(int(number))
     thousandths = round(number * 1000)
     whole, rest = divmod(thousandths, 1000)
     return f"{thousandths}m" if rest else str(whole)

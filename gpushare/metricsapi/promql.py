@@ -10,7 +10,7 @@ import re
 import msgspec
 
 from gpushare.errors import SourceError
-from gpushare.metricsapi.queries import Combine, MetricQuery, MetricValue, ObjectKind, name_label
+from gpushare.metricsapi.queries import Combine, MetricQuery, MetricValue, ObjectKind, is_time, name_label
 from gpushare.model.selector import Term
 from gpushare.monitoring.catalogue import Metric
 
@@ -73,4 +73,6 @@ def values_of(body: bytes, query: MetricQuery) -> dict[str, MetricValue]:
 
 
 def _value(at: float, number: str) -> MetricValue:
+    if not is_time(at):
+        raise ValueError(f"{at} is not a time")
     return MetricValue(float(number), at)

@@ -16,6 +16,9 @@ from gpushare.monitoring.catalogue import Metric
 
 Combine = Literal["avg", "sum"]
 
+_END_OF_TIME: Final = 253_402_300_800
+"""The year 10,000."""
+
 
 class ObjectKind(StrEnum):
     """The kind of object that a metric describes, as in the API's paths."""
@@ -115,6 +118,11 @@ class MetricValue:
 
     number: float
     at: float
+
+
+def is_time(at: float) -> bool:
+    """Whether the seconds since 1970 are a time that a document can have; false for NaN."""
+    return 0 <= at < _END_OF_TIME
 
 
 def name_label(metric: Metric, kind: ObjectKind) -> str:

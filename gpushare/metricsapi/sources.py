@@ -12,7 +12,7 @@ from gpushare.errors import InvalidRequest, SourceError
 from gpushare.metricsapi.cache import FetchCache
 from gpushare.metricsapi.metrics import ApiMetrics
 from gpushare.metricsapi.promql import promql, values_of
-from gpushare.metricsapi.queries import DEFINITIONS, MetricQuery, MetricValue
+from gpushare.metricsapi.queries import DEFINITIONS, MetricQuery, MetricValue, is_time
 from gpushare.metricsapi.values import ExporterReadings
 from gpushare.monitoring.catalogue import SNAPSHOT_AT
 from gpushare.monitoring.page import MetricSample, samples
@@ -94,7 +94,8 @@ def _samples(page: bytes) -> list[MetricSample]:
 
 def _read_at(page: Iterable[MetricSample]) -> float:
     """Return the time of the exporter's snapshot, else the current time."""
-    return next((each.number for each in page if each.metric == SNAPSHOT_AT.name), time.time())
+    times = (each.number for each in page if each.metric == SNAPSHOT_AT.name)
+    return next(filter(is_time, times), time.time())
 
 
 class Prometheus:

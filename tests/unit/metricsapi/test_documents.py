@@ -25,6 +25,8 @@ VALUES = {"q": MetricValue(0.85, 1700000000.9), "p": MetricValue(23, 1700000000.
         (-0.5, "-500m"),
         (1 / 3, "333m"),
         (2.0**40, "1099511627776"),
+        (1e308, str(int(1e308))),
+        (-1e308, str(int(-1e308))),
     ],
 )
 def test_a_number_is_a_quantity_to_the_thousandth(number: float, text: str) -> None:

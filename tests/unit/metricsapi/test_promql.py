@@ -72,6 +72,7 @@ def test_an_answer_is_read_by_the_objects_name() -> None:
     [
         (b"<html>", "cannot be read"),
         (reply(({"PodName": "p"}, "x")), "cannot be read"),
+        (reply(({"PodName": "p"}, "1")).replace(b"1700000000.5", b"1e300"), "1e.300 is not a time"),
         (b'{"status":"error","error":"parse error"}', "parse error"),
         (b'{"status":"success","data":{"result":[[1,"2"]]}}', "cannot be read"),
     ],

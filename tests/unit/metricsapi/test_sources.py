@@ -114,6 +114,13 @@ async def test_samples_of_an_exporter_without_a_timestamp_are_fresh() -> None:
         assert time.time() - (await exporters(made, pages).values(QUERY))["p"].at < 5
 
 
+@pytest.mark.parametrize("at", ["NaN", "+Inf", "1e300", "-1e300"])
+async def test_samples_of_an_exporter_with_an_impossible_timestamp_are_fresh(at: str) -> None:
+    async with site() as (made, pages):
+        made.pages = {"/n": page("p", 1, at=float(at))}
+        assert time.time() - (await exporters(made, pages).values(QUERY))["p"].at < 5
+
+
 async def test_a_query_to_prometheus_is_cached() -> None:
     async with site() as (made, pages):
         made.pages = {
