@@ -6,8 +6,9 @@ Invalid input becomes an answer with ``Error`` set, never an exception: the sche
 discards the body of any status but 200.
 """
 
+import re
 from collections.abc import Generator, Mapping
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from gpushare.adapters.kube.wire import WirePod, any_pod_of
 from gpushare.errors import InvalidRequest
@@ -21,6 +22,11 @@ from gpushare.scheduling.filtering import FilterOutcome
 from gpushare.scheduling.fitting import PodRequest
 from gpushare.scheduling.ledger import Ledger
 from gpushare.scheduling.preemption import victims_by_node
+
+_NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?", re.ASCII)
+"""Others, such as ``..``, would be another path of the API, which is read with the rights of the extender."""
+_SHOWN: Final = 100
+"""Characters of a wrong name in an error."""
 
 
 class VerbResult(NamedTuple):
@@ -98,7 +104,7 @@ def preempt_steps(body: bytes, ledger: Ledger, budgets_of: BudgetsOf = no_budget
 
 
 def bind_request(body: bytes) -> BindRequest:
-    """The request in a body. Raises InvalidRequest, which names the missing fields."""
+    """The request in a body. Raises InvalidRequest, which names the missing or invalid fields."""
     args = codec.decode(body, codec.BindArgs)
     given: Mapping[str, str] = {
         "PodName": args.name,
@@ -109,6 +115,9 @@ def bind_request(body: bytes) -> BindRequest:
     missing = [key for key, value in given.items() if not value]
     if missing:
         raise InvalidRequest(f"bind request without {', '.join(missing)}")
+    for key in ("PodName", "PodNamespace"):
+        if not _NAME.fullmatch(given[key]):
+            raise InvalidRequest(f"bind request with {key} {given[key][:_SHOWN]!r}, which is not a name")
     return BindRequest(args.namespace, args.name, args.uid, args.node)
 
 

@@ -272,6 +272,14 @@ def test_a_bind_request_is_read_in_any_case(spell: Callable[[str], str]) -> None
     assert bind_request(request) == BindRequest("ns", "web", "u", "n")
 
 
+@pytest.mark.parametrize("name", ["..", "../../../nodes", "web?watch=1", "web/log", "a b", "é", "a" * 254])
+@pytest.mark.parametrize("key", ["PodName", "PodNamespace"])
+def test_a_name_that_would_be_another_path_of_the_api_is_refused(key: str, name: str) -> None:
+    request = {"PodName": "web", "PodNamespace": "ns", "PodUID": "u", "Node": "n"} | {key: name}
+    with pytest.raises(InvalidRequest, match=f"^bind request with {key} .*, which is not a name$"):
+        bind_request(json.dumps(request).encode())
+
+
 def test_a_bind_request_names_all_that_is_missing() -> None:
     with pytest.raises(InvalidRequest, match=r"^bind request without PodNamespace, Node$"):
         bind_request(b'{"PodName":"web","PodUID":"u","Node":""}')
