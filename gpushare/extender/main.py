@@ -1,5 +1,6 @@
 """``gpushare extender``: flags and environment to settings, errors to exit codes."""
 
+import math
 import os
 import socket
 import uuid
@@ -13,7 +14,7 @@ from gpushare.extender.clients import DEFAULT_NAMES
 from gpushare.extender.lease import LeaseDurations
 from gpushare.extender.settings import Deadlines, ExtenderSettings
 from gpushare.model.modes import CGPU_PODS
-from gpushare.runtime.flags import LISTENING_PORT, SECONDS, daemon_options, run_daemon
+from gpushare.runtime.flags import LISTENING_PORT, SECONDS, FiniteRange, daemon_options, run_daemon
 from gpushare.runtime.listener import ANY_ADDRESS
 from gpushare.runtime.tls import TlsFiles
 
@@ -98,7 +99,7 @@ class _PortOrDefault(click.ParamType[int]):
 )
 @click.option(
     "--events-per-second",
-    type=click.FloatRange(min=0.1),
+    type=FiniteRange(min=0.1),
     default=20.0,
     help="Maximum number of events written per second.",
 )
@@ -185,7 +186,8 @@ def settings_of(flags: dict[str, Any], environ: "os._Environ[str] | dict[str, st
 
 def _check(durations: LeaseDurations) -> None:
     """Two replicas can never bind at the same time only if the durations are in this order."""
-    if not 0 < durations.post_s < durations.renew_deadline_s < durations.lease_s:
+    lease_s = round(durations.lease_s) if math.isfinite(durations.lease_s) else 0  # as the Lease has it
+    if not 0 < durations.post_s < durations.renew_deadline_s < lease_s:
         raise ConfigError(
             "durations must rise: 0 < --bind-timeout < --renew-deadline < --lease-duration; "
             f"given {durations.post_s:g}, {durations.renew_deadline_s:g}, {durations.lease_s:g}"

@@ -1,6 +1,7 @@
 """Common flags of the daemons, and how they run and exit. Flags of one daemon belong to its ``main``."""
 
 import asyncio
+import math
 import sys
 from collections.abc import Callable, Coroutine, Mapping
 from pathlib import Path
@@ -13,10 +14,22 @@ from gpushare.runtime.listener import ANY_ADDRESS
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+
+class FiniteRange(click.FloatRange):
+    """A number in a range. click accepts ``nan`` in all of them, and ``inf`` in most."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Fails for anything else."""
+        number = super().convert(value, param, ctx)
+        if not math.isfinite(number):
+            self.fail(f"{number} is not in the range of finite numbers.", param, ctx)
+        return number
+
+
 PORT: Final = click.IntRange(1, 65535)
 LISTENING_PORT: Final = click.IntRange(0, 65535)
 """0 selects a free port."""
-SECONDS: Final = click.FloatRange(min=0, min_open=True)
+SECONDS: Final = FiniteRange(min=0, min_open=True)
 NODE_NAME: Final = click.option("--node-name", envvar="NODE_NAME", help="Name of this node, required.")
 """The flag of daemons that run on each node; ``node_name_of`` checks it."""
 DRIVER_ROOT: Final = click.option(

@@ -58,3 +58,18 @@ def test_with_tls_the_scheduler_and_replicas_may_call_or_the_given_names_only() 
 def test_names_of_clients_need_tls() -> None:
     with pytest.raises(ConfigError, match="--client-name x needs --tls-cert, --tls-key and --client-ca"):
         settings("--client-name=x")
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        ("--lease-duration=inf",),
+        ("--lease-duration=nan",),
+        ("--renew-deadline=15",),
+        ("--bind-timeout=0",),
+        ("--lease-duration=0.4", "--renew-deadline=0.3", "--bind-timeout=0.1"),
+    ],
+)
+def test_durations_of_the_lease_rise_and_are_whole_seconds_at_least(flags: tuple[str, ...]) -> None:
+    with pytest.raises(ConfigError, match="0 < --bind-timeout < --renew-deadline < --lease-duration"):
+        settings(*flags, "--retry-period=0.1")
