@@ -86,7 +86,7 @@ def parse_container(text: str) -> ContainerRef | None:
 
 def _groups_of(process: Path) -> str | None:
     try:
-        return (process / "cgroup").read_text()
+        return (process / "cgroup").read_text(errors="replace")
     except OSError:
         return None
 

@@ -140,5 +140,12 @@ def test_a_process_that_has_ended_is_left_out_and_one_in_no_pod_is_not(tmp_path:
     assert containers_of([10, 11, 12], tmp_path) == {10: ContainerRef(UID, CONTAINER), 11: None}
 
 
+def test_a_cgroup_below_a_containers_may_have_any_name(tmp_path: Path) -> None:
+    (tmp_path / "10").mkdir()
+    group = f"0::/kubepods/pod{UID}/{CONTAINER}/".encode() + b"\xff\n"
+    (tmp_path / "10" / "cgroup").write_bytes(group)
+    assert containers_of([10], tmp_path) == {10: ContainerRef(UID, CONTAINER)}
+
+
 def test_this_process_is_in_the_machines_proc() -> None:
     assert os.getpid() in containers_of([os.getpid()], Path("/proc"))
