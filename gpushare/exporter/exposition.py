@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
 from prometheus_client import Metric as Family
-from prometheus_client.exposition import choose_encoder
 
 from gpushare.exporter.sampling import Sampler
 from gpushare.exporter.series import series_of
 from gpushare.exporter.snapshot import Snapshot
 from gpushare.monitoring.families import family
+from gpushare.runtime.admin_server import encoder_of
 
 _MOST_FORMATS: Final = 4
 """More than real scrapers request; further formats are rendered on each request."""
@@ -43,7 +43,7 @@ class Exposition:
         """Return the page for an Accept header, and its content type."""
         if self._taken is not self._current:
             self._take()
-        encode, content_type = choose_encoder(accept)
+        encode, content_type = encoder_of(accept)
         page = self._pages.get(content_type) or (encode, encode(self))
         if len(self._pages) < _MOST_FORMATS:
             self._pages[content_type] = page

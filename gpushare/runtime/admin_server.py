@@ -1,9 +1,10 @@
 """The admin server of a daemon: health, readiness, metrics."""
 
+import re
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import replace
 from http import HTTPStatus
-from typing import Final
+from typing import Any, Final
 
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder
@@ -20,15 +21,32 @@ from gpushare.runtime.http import (
 Check = Callable[[], str | None]
 Render = Callable[[str], tuple[bytes, str]]
 """Maps an Accept header to the metrics and their content type."""
+_VERSION: Final = re.compile(r"[0-9]{1,3}(\.[0-9]{1,3}){0,3}", re.ASCII)
 _END: Final = b"# EOF\n"
 """The last line in the format of OpenMetrics."""
+
+
+def encoder_of(accept: str) -> tuple[Callable[[Any], bytes], str]:
+    """Return the encoder of metrics for an Accept header, and its content type.
+
+    prometheus_client fails for some versions that are no numbers, and repeats others in the content type. The
+    values of repeated headers are in separate lines.
+    """
+    ranges = re.split("[,\n]", accept)
+    return choose_encoder(",".join(filter(_has_version, ranges)))
+
+
+def _has_version(media_range: str) -> bool:
+    """Whether the version of a format is a number, if it has one."""
+    parameters = (each.strip().partition("=") for each in media_range.split(";"))
+    return all(_VERSION.fullmatch(value) for name, _, value in parameters if name == "version")
 
 
 def rendering(registry: CollectorRegistry) -> Render:
     """Return a function that renders the current metrics of the registry."""
 
     def render(accept: str) -> tuple[bytes, str]:
-        encode, content_type = choose_encoder(accept)
+        encode, content_type = encoder_of(accept)
         return encode(registry), content_type
 
     return render

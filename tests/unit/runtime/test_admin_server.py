@@ -110,3 +110,31 @@ def test_other_methods_and_paths(
     response = routes()(request(path, method))
     assert isinstance(response, Response)
     assert (response.status, response.headers) == (status, header)
+
+
+@pytest.mark.parametrize(
+    "accept",
+    [
+        b"text/plain;version=abc",
+        b"text/plain;version=1..0",
+        b"application/openmetrics-text; version=x",
+        b"application/openmetrics-text;version=1.0.0\nSet-Cookie: a=b",
+        b"application/openmetrics-text;version=" + b"1" * 5000,
+        b";;version==,",
+    ],
+)
+def test_a_format_that_does_not_exist_is_not_used(accept: bytes) -> None:
+    response = routes()(request("/metrics", accept=accept))
+    assert isinstance(response, Response)
+    assert b"answer 42.0" in response.body
+    assert response.content_type in (
+        "text/plain; version=0.0.4; charset=utf-8",
+        "application/openmetrics-text; version=1.0.0; charset=utf-8; escaping=underscores",
+    )
+
+
+def test_the_formats_of_repeated_headers_count() -> None:
+    accept = b"text/html\napplication/openmetrics-text; version=1.0.0; q=0.5"
+    response = routes()(request("/metrics", accept=accept))
+    assert isinstance(response, Response)
+    assert response.content_type.startswith("application/openmetrics-text; version=1.0.0;")
