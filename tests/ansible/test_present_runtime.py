@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tests.ansible import fake_packages
 from tests.ansible.cores import PROGRAMS, run
 
 PRINTED = {
@@ -105,3 +106,21 @@ def test_check_mode_works_on_a_host_with_selinux_and_without_its_tools(core: str
     system = {"ansible_python_interpreter": "/usr/bin/python3"}
     done = play(tmp_path, core, "", "selinux", "--check", **enabled, **system)
     assert done.returncode == 0, done.stdout
+
+
+TOOLS = {
+    "7": "policycoreutils policycoreutils-python libselinux-python",
+    "9": "policycoreutils policycoreutils-python-utils python3-libselinux",
+}
+
+
+@pytest.mark.parametrize("release", TOOLS)
+def test_the_tools_of_selinux_have_the_names_of_the_release(
+    release: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = fake_packages.record(tmp_path, monkeypatch)
+    facts = {"os_family": "RedHat", "distribution_major_version": release, "pkg_mgr": "yum"}
+    enabled = {"__container_runtime_selinux": {"stat": {"exists": True}}}
+    done = play(tmp_path, "2.16", "", "selinux", "--check", ansible_facts=facts, **enabled)
+    assert done.returncode == 0, done.stdout
+    assert " ".join(names.read_text().split()) == TOOLS[release]
