@@ -72,22 +72,28 @@ class NaiveLedger:
 
         A pod that requests zero units gets no GPU, so it counts on none.
         """
-        reserved = self.reserved[uid]
-        if reserved.demand.mem == 0:
+        if self.reserved[uid].demand.mem == 0:
             return set()
+        gpus, _ = self.parts_of(uid)
+        return gpus
+
+    def parts_of(self, uid: str) -> tuple[set[int], int]:
+        """The GPUs of a pod, and the number of parts of its demand: that of the agent outranks the label."""
+        reserved = self.reserved[uid]
         node = self.nodes[reserved.node]
         everywhere = {card.index for card in node.cards}
+        parts = reserved.demand.cards
         if uid in node.assigned:
             shares = dict(node.assigned[uid])
+            parts = len(shares)
         else:
             shares = {index: share.mem for index, share in reserved.claim or ()}
-        part = reserved.demand.mem // reserved.demand.cards
         sound = (
-            len(shares) == reserved.demand.cards
+            len(shares) == parts > 0
             and shares.keys() <= everywhere
-            and set(shares.values()) == {part}
+            and {each * parts for each in shares.values()} == {reserved.demand.mem}
         )
-        return set(shares) if sound else everywhere
+        return (set(shares), parts) if sound else (everywhere, reserved.demand.cards)
 
     def free(self, name: str, index: int) -> tuple[int, int]:
         """Units and percent of compute that a card has left; less than nothing if it is over-committed."""
@@ -97,8 +103,9 @@ class NaiveLedger:
         core = 100 if node.mode in ("core_mem", "mps") and not card.whole_gpu_pods else 0
         for uid, reserved in self.reserved.items():
             if reserved.node == name and index in self.lies_on(uid):
-                mem -= reserved.demand.mem // reserved.demand.cards
-                core -= reserved.demand.core // reserved.demand.cards
+                _, parts = self.parts_of(uid)
+                mem -= reserved.demand.mem // parts
+                core -= reserved.demand.core // parts
         return mem, core
 
     def on_card(self, name: str, index: int) -> list[NaiveReservation]:

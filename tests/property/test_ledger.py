@@ -1,8 +1,8 @@
 """The ledger under any interleaving of cluster events, compared with a naive model that recounts everything.
 
 ``HonestCluster`` has only events that can happen while one extender binds and nodes do not lose GPUs:
-no GPU is ever over-committed. ``HostileCluster`` adds all others: other writers, edits by users, wrong
-agents, nodes that shrink. The books must still be right.
+no GPU is ever over-committed. In ``CrowdedCluster`` compute is scarce. ``HostileCluster`` adds all other
+events: other writers, edits by users, wrong agents, nodes that shrink. The books must still be right.
 """
 
 from dataclasses import replace
@@ -32,6 +32,7 @@ from gpushare.scheduling.filtering import filter_nodes, score_steps
 from gpushare.scheduling.fitting import PodRequest, Rejection, place
 from gpushare.scheduling.ledger import EMPTY_LEDGER, Ledger, apply, overcommitted
 from gpushare.scheduling.score_cache import ScoreCache
+from tests.builders import scheduling
 from tests.builders.scheduling import demand, pod
 from tests.property.ledger_model import NaiveLedger, NaiveReservation
 from tests.property.strategies import NODES, PLACEMENTS, nodes, small_demands
@@ -349,12 +350,15 @@ class HostileCluster(HonestCluster):
         pick=picks,
         name=names,
         units=st.dictionaries(st.integers(0, 3), st.integers(0, 10), max_size=2),
-        right=st.booleans(),
+        by=st.sampled_from(("label", "limits", None)),
     )
-    def the_agent_publishes_any_units(self, pick: int, name: str, units: dict[int, int], right: bool) -> None:  # noqa: FBT001
+    def the_agent_publishes_any_units(
+        self, pick: int, name: str, units: dict[int, int], by: str | None
+    ) -> None:
         who = self.picked(pick)
         assert isinstance(who.demand, Demand)
-        published = dict.fromkeys(units, who.demand.per_card.mem) if right else units
+        parts = {"label": who.demand.cards, "limits": max(1, len(units)), None: 0}[by]
+        published = dict.fromkeys(units, who.demand.mem // parts) if parts else units
         before = self.machines[name]
         self.shows_node(replace(before, assigned={**before.assigned, who.uid: published}))
 
@@ -373,9 +377,24 @@ class HostileCluster(HonestCluster):
         }
 
 
+class CrowdedCluster(HonestCluster):
+    """Nodes that divide compute, and pods that all want some: few of them fit on a GPU, whatever is free."""
+
+    @initialize(first=st.integers(8, 12), second=st.integers(8, 12))
+    def nodes_come_up(self, first: int, second: int) -> None:
+        for name, units in zip(NODES, (first, second), strict=True):
+            self.shows_node(scheduling.node(name, units, mode=Mode.CORE_MEM))
+
+    @precondition(lambda self: self.few_pods())
+    @rule(mem=st.integers(1, 3), core=st.sampled_from((30, 60)))
+    def a_pod_is_created(self, mem: int, core: int) -> None:
+        self.shows(pod(self.a_new_uid(), demand(mem, core=core)))
+
+
 TestHonestCluster = HonestCluster.TestCase
 TestHostileCluster = HostileCluster.TestCase
-TestHonestCluster.settings = TestHostileCluster.settings = settings(
+TestCrowdedCluster = CrowdedCluster.TestCase
+TestHonestCluster.settings = TestHostileCluster.settings = TestCrowdedCluster.settings = settings(
     stateful_step_count=40, suppress_health_check=[HealthCheck.too_slow], report_multiple_bugs=False
 )
 
