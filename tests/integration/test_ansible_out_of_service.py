@@ -1,7 +1,8 @@
 """Playbooks that cordon nodes, with the shipped inventory and defaults, by the documented commands.
 
-The hosts have systemd, SSH and apt, and really reboot. The node objects are simulated, because containers do
-not start in such hosts.
+The tests are the life of two GPU nodes: the first driver, upgrades that fail, are killed and succeed, and a
+rollback. The hosts have systemd, SSH and apt, and really reboot. The node objects are simulated, because
+containers do not start in such hosts.
 """
 
 from collections.abc import AsyncIterator
@@ -27,9 +28,11 @@ pytestmark = [
     pytest.mark.timeout(1800),
 ]
 
-OLD, SHIPPED = "535.183.01", "580.65.06"
+OLD, SHIPPED, ABSENT = "535.183.01", "580.65.06", "999.1.1"
 PODS = "/api/v1/namespaces/default/pods"
 ANNOTATION = "gpushare.io/driver-change"
+FORCE = '-e{"nvidia_driver_drain_force": true}'
+"""Pods without a controller are evicted too."""
 
 
 @dataclass(frozen=True)
@@ -38,9 +41,13 @@ class Cluster(GpuHosts):
 
     hosts: Path
 
+    def command(self, playbook: str, *flags: str) -> list[str]:
+        """The command that runs a playbook."""
+        return example_inventory.command(self.hosts, playbook, *flags)
+
     async def play(self, playbook: str, *flags: str) -> playbooks.Run:
         """Run a playbook to its end."""
-        return await playbooks.run(example_inventory.command(self.hosts, playbook, *flags), 1200)
+        return await playbooks.run(self.command(playbook, *flags), 1200)
 
     async def packages(self) -> list[str]:
         """All packages of each GPU node with their versions."""
@@ -131,10 +138,20 @@ async def test_another_driver_in_the_inventory_stops_the_run_before_a_node_is_to
     assert set(stopped.changed.values()) == {0}
 
 
+async def test_an_upgrade_that_fails_on_one_node_leaves_the_others_alone(cluster: Cluster) -> None:
+    refused = await cluster.play("upgrade_driver", FORCE, f"-envidia_driver_version={ABSENT}")
+    assert refused.code != 0
+    assert f"{ABSENT}, available are" in refused.text
+    upgrade = refused.output.partition("PLAY [Upgrade the driver]")[2]
+    assert "[gpu-1]" in upgrade
+    assert "[gpu-2]" not in upgrade
+    assert await cluster.cordoned() == [False, False]
+
+
 async def test_a_drain_that_times_out_uncordons_the_node(cluster: Cluster) -> None:
     await cluster.run_pod("slow", "gpu-2", annotations={SLOW_DELETE: "true"})
-    short = '-e{"nvidia_driver_drain_timeout": 3, "nvidia_driver_drain_force": true}'
-    stopped = await cluster.stops_untouched("upgrade_driver", short, "--limit=gpu-2")
+    short = '-e{"nvidia_driver_drain_timeout": 3}'
+    stopped = await cluster.stops_untouched("upgrade_driver", FORCE, short, "--limit=gpu-2")
     assert "these pods of node gpu-2 are not gone after 3 s: default/slow" in stopped.text
     assert "the node is schedulable again" in stopped.text
     node = await cluster.bed.api.get("/api/v1/nodes/gpu-2")
@@ -162,3 +179,30 @@ async def test_a_node_returns_only_when_its_kubelet_has_reported_after_the_reboo
     returned = await cluster.play("upgrade_driver", "--limit=gpu-2")
     assert returned.code == 0, returned.output
     assert await cluster.cordoned() == [False, False]
+
+
+async def test_the_next_upgrade_completes_one_that_was_killed(cluster: Cluster) -> None:
+    """``tests/e2e/test_install.py`` upgrades two nodes, one after the other."""
+    upgrade = ("upgrade_driver", FORCE, "--limit=gpu-1")
+    boots = await cluster.boots()
+    await playbooks.kill_at(cluster.command(*upgrade), "Install the packages with apt")
+    # What the host had begun goes on, and has the locks of apt and dpkg.
+    await cluster.lab.ssh("gpu-1", "while pgrep -f '[A]nsiballZ_apt|^apt-get|^dpkg'; do sleep 0.2; done", 120)
+    assert await cluster.cordoned() == [True, False]
+    assert await cluster.pods() == set()
+
+    upgraded = await cluster.play(*upgrade)
+    assert upgraded.code == 0, upgraded.output
+    assert await cluster.drivers() == [SHIPPED, SHIPPED]
+    assert [new == old for new, old in zip(await cluster.boots(), boots, strict=True)] == [False, True]
+    assert await cluster.cordoned() == [False, False]
+
+
+async def test_a_rollback_installs_the_old_driver_and_leaves_the_cordon_of_others(cluster: Cluster) -> None:
+    # An interrupted run had cordoned gpu-1; an administrator uncordoned it, and cordoned it again.
+    await cluster.bed.api.patch("/api/v1/nodes/gpu-1", {"metadata": {"annotations": {ANNOTATION: OLD}}})
+    await cluster.bed.kubectl("cordon", "gpu-1")
+    rolled = await cluster.play("rollback", "--limit=gpu-1")
+    assert rolled.code == 0, rolled.output
+    assert await cluster.drivers() == [OLD, SHIPPED]
+    assert await cluster.cordoned() == [True, False]
