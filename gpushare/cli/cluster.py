@@ -10,6 +10,7 @@ import msgspec
 
 from gpushare.adapters.kube.client import KubeClient
 from gpushare.adapters.kube.config import load_access, user_kubeconfig, user_namespace
+from gpushare.adapters.kube.decoding import decode
 from gpushare.adapters.kube.mirror import Mirror
 from gpushare.adapters.kube.watch import Resource
 from gpushare.adapters.kube.wire import Bare, ListPage, WireNode
@@ -28,7 +29,7 @@ _PAGE_SIZE: Final = 1000
 _SETTLE_S: Final = 0.5
 """Changes come in bursts (a Deployment scales); one refresh per half second is enough."""
 
-_decode_page = msgspec.json.Decoder(ListPage[msgspec.Raw]).decode
+_PAGE: Final = msgspec.json.Decoder(ListPage[msgspec.Raw])
 _decode_bare = msgspec.json.Decoder(Bare).decode
 
 
@@ -131,7 +132,7 @@ async def listed(client: KubeClient, path: str, query: dict[str, str]) -> list[m
         paging = {"limit": str(_PAGE_SIZE)} | ({"continue": token} if token else {})
         body = await client.request("GET", path, timeout_s=_TIMEOUT_S, query=query | paging)
         try:
-            page = _decode_page(body)
+            page = decode(_PAGE, body)
         except msgspec.DecodeError as error:
             raise ApiError(f"{path}: list cannot be read: {error}", reason="Unreadable") from error
         items += page.items or ()

@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
+import msgspec
 import pytest
 import pytest_asyncio
 
@@ -25,6 +26,8 @@ pytestmark = [pytest.mark.integration, pytest.mark.kubernetes, pytest.mark.async
 
 API_NODES = "/api/v1/nodes"
 MORE_THAN_ONE_PAGE = 501
+DEEPEST = 9995
+"""Levels of ``fieldsV1`` in an object with 10,000 levels, the limit of Go's decoder."""
 WITHIN_S = 4.0
 """The longest wait for a bookmark of a watch of 3 s, with some tolerance."""
 
@@ -89,3 +92,19 @@ async def test_a_refresh_delivers_every_earlier_change(bed: Bed) -> None:
                 await follower.refresh()
             assert heard.nodes["n0"].placement == str(number)
         assert heard.lists == 1
+
+
+async def test_an_object_as_deep_as_the_api_server_accepts_is_followed(bed: Bed) -> None:
+    """Every user may nest ``managedFields`` of an own pod so, and the extender reads all pods."""
+    node = node_object(SimNode("deep", [Card()]))
+    fields = msgspec.Raw(b'{"f:a":' * DEEPEST + b"{}" + b"}" * DEEPEST)
+    described = {"manager": "m", "operation": "Update", "apiVersion": "v1", "fieldsType": "FieldsV1"}
+    node["metadata"]["managedFields"] = [{**described, "fieldsV1": fields}]
+    async with KubeClient(await load_access(str(bed.kubeconfig))) as client:
+        async with following(bed) as (_, heard):
+            await client.request("POST", API_NODES, timeout_s=10, body=node)
+            await until(lambda: "deep" in heard.nodes)
+        stored = await client.request("GET", f"{API_NODES}/deep", timeout_s=10)
+        assert stored.count(b'{"f:a":') == DEEPEST
+    async with following(bed) as (_, heard):
+        assert "deep" in heard.nodes

@@ -12,6 +12,7 @@ import msgspec
 import structlog
 
 from gpushare.adapters.kube.client import KubeClient
+from gpushare.adapters.kube.decoding import decode
 from gpushare.adapters.kube.events import write_event
 from gpushare.adapters.kube.wire import Bare, ListPage
 from gpushare.contract import AGENT_NAME, SYSTEM_NAMESPACE, UNHEALTHY_KEY, UNHEALTHY_PREFIX
@@ -30,7 +31,7 @@ _NODES: Final = "/api/v1/nodes"
 _CONFIGMAPS: Final = f"/api/v1/namespaces/{SYSTEM_NAMESPACE}/configmaps"
 _WRONG_UID: Final = "metadata.uid"
 
-_decode_nodes = msgspec.json.Decoder(ListPage[Bare]).decode
+_NAMES = msgspec.json.Decoder(ListPage[Bare])
 
 
 class AgentApi:
@@ -78,7 +79,7 @@ class AgentApi:
             query = {"limit": str(_PAGE_SIZE)} | ({"continue": token} if token else {})
             body = await self._client.request("GET", _NODES, timeout_s=_LIST_TIMEOUT_S, query=query)
             try:
-                page = _decode_nodes(body)
+                page = decode(_NAMES, body)
             except msgspec.DecodeError as error:
                 raise ApiError(f"the list of nodes cannot be read: {error}", reason="Unreadable") from error
             names += (node.metadata.name for node in page.items or ())

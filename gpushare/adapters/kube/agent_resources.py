@@ -9,6 +9,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct, field
 
+from gpushare.adapters.kube.decoding import decode
 from gpushare.adapters.kube.watch import Resource
 from gpushare.adapters.kube.wire import (
     BareMeta,
@@ -101,7 +102,7 @@ class WireOwnNode(Struct):
     status: _OwnNodeStatus = field(default_factory=_OwnNodeStatus)
 
 
-_decode_pods = msgspec.json.Decoder(ListPage[WireGpuPod]).decode
+_PODS = msgspec.json.Decoder(ListPage[WireGpuPod])
 
 
 def node_pods(node: str) -> Resource[NodePod]:
@@ -122,7 +123,7 @@ def gpu_pods(body: bytes) -> list[GpuPod]:
     Raises KubeletError if the body is not a list of pods.
     """
     try:
-        page = _decode_pods(body)
+        page = decode(_PODS, body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise KubeletError(f"the kubelet's list of pods cannot be read: {error}") from error
     return [gpu_pod for wire in page.items or () if (gpu_pod := _gpu_pod(wire))]

@@ -8,6 +8,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from gpushare.adapters.kube.client import KubeClient
+from gpushare.adapters.kube.decoding import decode
 from gpushare.adapters.kube.events import write_event
 from gpushare.adapters.kube.wire import BareMeta, WirePod, any_pod_of
 from gpushare.contract import EXTENDER_NAME, SEAL_SECRET, SEAL_SECRET_KEY
@@ -160,7 +161,7 @@ class ExtenderApi:
 
 def _decoded(body: bytes, kind: type[T]) -> T:
     try:
-        return msgspec.json.decode(body, type=kind)
+        return decode(msgspec.json.Decoder(kind), body)
     except msgspec.DecodeError as error:
         raise ApiError(f"the API server's response cannot be read: {error}", reason="Unreadable") from error
 

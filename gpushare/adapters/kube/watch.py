@@ -20,6 +20,7 @@ from typing import Any, Generic, Protocol, TypeVar
 import msgspec
 
 from gpushare.adapters.kube.client import KubeClient
+from gpushare.adapters.kube.decoding import decode
 from gpushare.adapters.kube.wire import Bare, ListPage, WatchEvent
 from gpushare.errors import ApiError, ApiRestored
 from gpushare.model.changes import Deleted, Upserted
@@ -281,7 +282,7 @@ class Follower(Generic[T]):
 
     def _decoded(self, body: bytes) -> ListPage[Any]:
         try:
-            return self._page.decode(body)
+            return decode(self._page, body)
         except msgspec.DecodeError as error:
             raise ApiError(
                 f"{self._resource.name}: list cannot be read: {error}", reason="Unreadable"
@@ -321,18 +322,18 @@ class Follower(Generic[T]):
                 self._listener.changed(batch)
 
     def _take_line(self, line: bytes, batch: list[Upserted[T] | Deleted]) -> None:
-        event = self._event.decode(line)
+        event = decode(self._event, line)
         if event.type == "ERROR":
-            status = self._bare.decode(event.object)
+            status = decode(self._bare, event.object)
             raise ApiError(f"{self._resource.name}: watch ended: {status.message}", status=status.code)
         if event.type == "BOOKMARK":
-            self._version = self._bare.decode(event.object).metadata.resource_version
+            self._version = decode(self._bare, event.object).metadata.resource_version
             return
-        item = self._object.decode(event.object)
+        item = decode(self._object, event.object)
         found = self._resource.read(item)
         if found is not None:
             self._note(event.type, *found, batch)
-        metadata = getattr(item, "metadata", None) or self._bare.decode(event.object).metadata
+        metadata = getattr(item, "metadata", None) or decode(self._bare, event.object).metadata
         self._version = metadata.resource_version
 
     def _note(self, kind: str, key: str, value: T, batch: list[Upserted[T] | Deleted]) -> None:

@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
 import pytest
 from aiohttp import web
 
@@ -123,6 +124,21 @@ async def test_a_list_in_pages_is_taken_in_whole_before_it_counts_as_synced() ->
             assert [q.get("continue") for q in s.served.asked] == [None, "more", None]
             assert s.asked == [None, None, "5"]
             assert s.served.asked[2]["allowWatchBookmarks"] == "true"
+
+
+async def test_objects_of_any_depth_are_followed() -> None:
+    """Users may nest ``managedFields`` of their pods as deeply as the API server accepts JSON."""
+    deep = msgspec.Raw(b'{"f:a":' * 9000 + b"{}" + b"}" * 9000)
+    first, second = thing("a"), thing("b", "6")
+    for each in (first, second):
+        each["metadata"]["managedFields"] = [{"fieldsV1": deep}]
+    async with scene() as s:
+        listed = msgspec.json.encode({"metadata": {"resourceVersion": "5"}, "items": [first]})
+        added = msgspec.json.encode({"type": "ADDED", "object": second})
+        s.served.script += [fixed(200, listed), s.served.stream(added + b"\n")]
+        async with following(s):
+            await s.hears(Upserted("a", "1"), Upserted("b", "6"))
+    assert s.heard.troubles == []
 
 
 async def test_a_page_is_applied_in_slices() -> None:
