@@ -486,3 +486,44 @@ def test_nvidias_runtime_is_found_in_the_files_of_each_runtime(
 )
 def test_similar_text_is_not_nvidias_runtime(root: Path, path: str, text: str) -> None:
     assert not any(host_runtimes.nvidia_in_files(write(root, {path: text})).values())
+
+
+def test_the_engine_of_another_product_is_reported(root: Path) -> None:
+    program, config = "/var/lib/k3s/containerd", "/var/lib/k3s/config-v3.toml.d/99-gpushare.toml"
+    table = "[plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.nvidia]\n"
+    write(root, {config.lstrip("/"): table})
+
+    def find(name: str) -> str | None:
+        return name if name in (program, "systemctl") else None
+
+    def run_command(words: list[str]) -> tuple[int, str, str]:
+        if program in words:
+            return 0, "containerd github.com/k3s-io/containerd v2.1.4-k3s1", ""
+        assert "k3s-agent.service" in words
+        return 0, "Id=k3s-agent.service\nLoadState=loaded\nActiveState=active\nMainPID=7\n", ""
+
+    engine = {"name": "containerd", "program": program, "service": "k3s-agent", "config": config}
+    found = gather(
+        str(root), Programs(find, run_command, driver_root=False), ["/"], deep=False, engine=engine
+    )
+    assert found["programs"]["containerd"] == "2.1.4"
+    assert found["services"] == {"k3s-agent": {"state": "active", "pid": 7}}
+    assert found["runtimes"]["containerd"]
+
+
+@pytest.mark.parametrize(
+    ("name", "reported", "text"),
+    [
+        ("docker", "docker", '{"runtimes": {"nvidia": {}}}'),
+        ("crio", "cri-o", "[crio.runtime.runtimes.nvidia]\n"),
+    ],
+)
+def test_a_further_settings_file_of_other_engines_is_read(
+    name: str, reported: str, text: str, root: Path
+) -> None:
+    write(root, {"opt/engine.conf": text})
+    engine = {"name": name, "program": "", "service": "", "config": "/opt/engine.conf"}
+    found = gather(str(root), Programs(absent, None, driver_root=False), ["/"], deep=False, engine=engine)
+    assert found["runtimes"] == {"containerd": False, "cri-o": False, "docker": False, "cdi": False} | {
+        reported: True
+    }

@@ -25,6 +25,8 @@ OPTIONS = (
     "driver_state",
     "container_runtime",
     "container_runtime_state",
+    "container_runtime_engine",
+    "container_runtime_engine_service",
     "services",
     "labels",
 )
@@ -197,6 +199,28 @@ def test_a_toolkit_that_lets_pods_select_gpus_fails(changes: dict[str, Any], tex
     found = check("toolkit", **changes)
     assert found.level is Level.FAIL
     assert text in found.problem
+
+
+K3S = {"container_runtime_engine_service": "k3s-agent"}
+OF_K3S = {
+    "kubelet__runtime_endpoint": None,
+    "services": {"k3s-agent": {"state": "active", "pid": 2}},
+}
+
+
+def test_the_engine_of_k3s_and_its_service_are_checked() -> None:
+    assert check("runtime", K3S, **OF_K3S) == Check("runtime", Level.OK, "containerd 1.7.27")
+    assert check("runtime", K3S, **OF_K3S, programs__docker="28.2.2").found == "containerd 1.7.27"
+    assert check("services", K3S, **OF_K3S) == Check("services", Level.OK, "1 of 1")
+    stopped = {**OF_K3S, "services": {"k3s-agent": {"state": "failed", "pid": 0}}}
+    for name in ("runtime", "services"):
+        assert "service k3s-agent is failed: journalctl -u k3s-agent" in check(name, K3S, **stopped).problem
+
+
+def test_a_service_of_the_engine_alone_runs_no_kubelet() -> None:
+    service = {"container_runtime_engine_service": "containerd-2"}
+    found = check("services", service, services__kubelet__state="failed")
+    assert found.problem == "service kubelet is failed: journalctl -u kubelet"
 
 
 def test_services_that_do_not_run_are_named() -> None:

@@ -54,21 +54,26 @@ class Programs:
         self._run = run
         self._driver_root = driver_root
 
-    def versions(self):
-        """Return the version of each program in ``VERSIONS``, None if it is absent or reports none."""
-        return dict((name, self._version(command)) for name, command in VERSIONS)
+    def versions(self, paths=None):
+        """Return the version of each program in ``VERSIONS``, None if it is absent or reports none.
+
+        ``paths`` are names to paths of programs that are not in PATH.
+        """
+        paths = paths or {}
+        commands = dict((name, (paths.get(name, command[0]),) + command[1:]) for name, command in VERSIONS)
+        return dict((name, self._version(command)) for name, command in commands.items())
 
     def _version(self, command):
         status, out, _ = self.output(*command)
         found = _VERSION.search(out) if status == 0 else None
         return found.group(0) if found else None
 
-    def units(self):
-        """Return ``state`` and ``pid`` (0 if none) of the units in ``UNITS`` that the host has."""
+    def units(self, more=()):
+        """Return ``state`` and ``pid`` (0 if none) of the host's units among ``UNITS`` and ``more``."""
         command = ["systemctl", "show"]
         for name in _UNIT_FIELDS:
             command += ["-p", name]
-        command += [name + ".service" for name in UNITS]
+        command += [name + ".service" for name in UNITS + tuple(more)]
         status, out, _ = self.output(*command)
         return parse_units(out) if status == 0 else {}
 

@@ -62,18 +62,23 @@ def _string_in(text, table, key):
     return None
 
 
-def nvidia_in_files(root):
-    """Return runtime to whether its files have NVIDIA's runtime, and ``cdi``: whether a CDI file exists."""
-    found = {name: _in_toml(root, *paths) for name, paths in _TOML.items()}
-    found["docker"] = _in_daemon_json(read_text(root, "etc/docker/daemon.json"))
+def nvidia_in_files(root, more=None):
+    """Return runtime to whether its files have NVIDIA's runtime, and ``cdi``: whether a CDI file exists.
+
+    ``more`` are runtimes to paths of further files.
+    """
+    more = dict((name, path.lstrip("/")) for name, path in (more or {}).items())
+    found = {name: _in_toml(root, more.get(name), *paths) for name, paths in _TOML.items()}
+    texts = [read_text(root, path) for path in ("etc/docker/daemon.json", more.get("docker")) if path]
+    found["docker"] = any(_in_daemon_json(text) for text in texts)
     found["cdi"] = any(
         name.startswith("nvidia") for folder in _CDI_FOLDERS for name in names_in(root, folder)
     )
     return found
 
 
-def _in_toml(root, path, folder):
-    texts = [read_text(root, path)]
+def _in_toml(root, more, path, folder):
+    texts = [read_text(root, path)] + ([read_text(root, more)] if more else [])
     texts += [read_text(root, folder, name) for name in names_in(root, folder)]
     return any(_NVIDIA_TABLE.search(text) for text in texts if text)
 

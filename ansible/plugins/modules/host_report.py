@@ -26,6 +26,23 @@ options:
         C(nvidia-container-cli). Without a persistence daemon each may take seconds.
     type: bool
     default: false
+  engine:
+    description: The container runtime that the options with this prefix describe.
+    type: str
+    choices: [containerd, docker, crio]
+    default: containerd
+  engine_program:
+    description: Path of its program, if another product provides it, as k3s and RKE2 do.
+    type: str
+    default: ""
+  engine_service:
+    description: A further service to report, which runs it.
+    type: str
+    default: ""
+  engine_config:
+    description: A further settings file of it.
+    type: str
+    default: ""
 attributes:
   check_mode:
     description: Runs the same in check mode.
@@ -90,9 +107,14 @@ from ansible_collections.gpushare.nodes.plugins.module_utils.host_programs impor
 REGIONS = "/run/gpushare"
 
 
-def gather(root, programs, paths, deep):
-    """Return the report of the host whose files are under ``root``."""
-    services = programs.units()
+def gather(root, programs, paths, deep, engine=None):
+    """Return the report of the host whose files are under ``root``.
+
+    ``engine`` has the options of the module for an engine of another product, without their prefix.
+    """
+    engine = engine or {}
+    name = "cri-o" if engine.get("name") == "crio" else engine.get("name")
+    services = programs.units([engine["service"]] if engine.get("service") else [])
     return {
         "os": host_system.operating_system(root),
         "kernel": host_system.kernel(root, platform.release()),
@@ -105,11 +127,13 @@ def gather(root, programs, paths, deep):
         "secure_boot": secure_boot(root, programs),
         "selinux": host_system.selinux(root),
         "cgroup": host_system.cgroup_version(root),
-        "programs": programs.versions(),
+        "programs": programs.versions({name: engine["program"]} if engine.get("program") else {}),
         "services": services,
         "kubelet": host_kubelet.kubelet_settings(root, services.get("kubelet", {}).get("pid", 0)),
         "toolkit": host_runtimes.toolkit_settings(root),
-        "runtimes": host_runtimes.nvidia_in_files(root),
+        "runtimes": host_runtimes.nvidia_in_files(
+            root, {name: engine["config"]} if engine.get("config") else {}
+        ),
         "regions_mounted": host_system.is_mounted(root, REGIONS),
         "asked": {
             "smi": programs.smi() if deep else None,
@@ -131,6 +155,10 @@ def main():
         argument_spec={
             "paths": {"type": "list", "elements": "path", "default": ["/", "/var"]},
             "deep": {"type": "bool", "default": False},
+            "engine": {"choices": ["containerd", "docker", "crio"], "default": "containerd"},
+            "engine_program": {"default": ""},
+            "engine_service": {"default": ""},
+            "engine_config": {"default": ""},
         },
         supports_check_mode=True,
     )
@@ -142,7 +170,9 @@ def main():
         return module.get_bin_path(program, opt_dirs=folders(program))
 
     programs = Programs(find, run, driver_root=host_operator.installed("/")["driver"])
-    report = gather("/", programs, module.params["paths"], module.params["deep"])
+    engine = dict((part, module.params["engine_" + part]) for part in ("program", "service", "config"))
+    engine["name"] = module.params["engine"]
+    report = gather("/", programs, module.params["paths"], module.params["deep"], engine)
     module.exit_json(changed=False, report=report)
 
 

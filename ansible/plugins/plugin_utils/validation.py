@@ -31,9 +31,11 @@ from ansible_collections.gpushare.nodes.plugins.plugin_utils.gpushare.model.quan
 from ansible_collections.gpushare.nodes.plugins.plugin_utils.node_mode import MODE_LABELS, shares
 from ansible_collections.gpushare.nodes.plugins.plugin_utils.pci_cards import of_host
 from ansible_collections.gpushare.nodes.plugins.plugin_utils.runtimes import (
+    ENGINES,
     HOW_TO,
     UNITS,
     UNMANAGED,
+    of_kubelet,
     runtime_of,
     unit_state,
 )
@@ -41,6 +43,8 @@ from ansible_collections.gpushare.nodes.plugins.plugin_utils.runtimes import (
 Problems = Iterator[tuple[Level, str]]
 _PLUGIN_IMAGE: Final = re.compile(r"/(k8s-device-plugin|nvidia-[a-z-]*device-plugin)[:@]")
 """Of NVIDIA and, with the second name, of GKE."""
+_RUNS_KUBELET: Final = re.compile(r"(k3s|rke2)\b")
+"""Services of the engine that also run the kubelet."""
 _DRIVER_SOURCE: Final = "the driver where it is installed from, such as the driver pods of the GPU Operator"
 _SETTINGS: Final = (
     ("volume_mounts", "accept-nvidia-visible-devices-as-volume-mounts", True),
@@ -61,6 +65,8 @@ class Requirements:
     driver_state: str
     container_runtime: str
     container_runtime_state: str
+    container_runtime_engine: str
+    container_runtime_engine_service: str
     services: list[str]
     labels: dict[str, str]
     node_name: str
@@ -129,7 +135,7 @@ def _why_no_gpu(report: Document) -> str:
 
 
 def _runtime(report: Document, required: Requirements) -> Check:
-    runtime = runtime_of(report, required.container_runtime)
+    runtime = _used_runtime(report, required)
     installed = report["programs"][runtime] if runtime else None
     if not runtime or not installed:
         problem = f"no {runtime or 'container runtime'} is installed: run the role container_runtime"
@@ -137,10 +143,20 @@ def _runtime(report: Document, required: Requirements) -> Check:
     return judged("runtime", f"{runtime} {installed}", _runtime_problems(report, runtime, required))
 
 
+def _used_runtime(report: Document, required: Requirements) -> str | None:
+    """Prefer an engine of another product, whose kubelet has no endpoint in the report."""
+    is_described = required.container_runtime == "auto" and required.container_runtime_engine_service
+    if is_described and not of_kubelet(report):
+        return next(name for name, engine in ENGINES.items() if engine == required.container_runtime_engine)
+    return runtime_of(report, required.container_runtime)
+
+
 def _runtime_problems(report: Document, runtime: str, required: Requirements) -> Problems:
-    state, asked = unit_state(report, UNITS[runtime]), report["asked"]
+    described = ENGINES[runtime] == required.container_runtime_engine
+    unit = (required.container_runtime_engine_service if described else "") or UNITS[runtime]
+    state, asked = unit_state(report, unit), report["asked"]
     if state != "active":
-        yield Level.FAIL, f"its service {UNITS[runtime]} is {state}: journalctl -u {UNITS[runtime]}"
+        yield Level.FAIL, f"its service {unit} is {state}: journalctl -u {unit}"
     if not report["runtimes"][runtime] and not report["runtimes"]["cdi"]:
         text = f"the configuration of {runtime} lacks NVIDIA's runtime, and there is no CDI specification"
         yield Level.FAIL, f"{text}: {_toolkit_fix(required)}"
@@ -183,7 +199,10 @@ def _toolkit(report: Document, required: Requirements) -> Check:
 
 
 def _services(report: Document, required: Requirements) -> Check:
-    states = {unit: unit_state(report, unit) for unit in required.services}
+    engine = required.container_runtime_engine_service
+    runs_kubelet = _RUNS_KUBELET.match(engine)
+    units = [engine if unit == "kubelet" and runs_kubelet else unit for unit in required.services]
+    states = {unit: unit_state(report, unit) for unit in units}
     problems = [
         (Level.FAIL, f"service {unit} is {state}: journalctl -u {unit}")
         for unit, state in states.items()
