@@ -26,6 +26,7 @@ _CORRECT: dict[str, Any] = {
     "os": {"id": "debian", "version": "12", "name": "Debian GNU/Linux 12 (bookworm)"},
     "kernel": {"release": "6.1.0-40-amd64", "headers": True},
     "python": "3.11.2",
+    "apt_library": True,
     "disk": {"/": {"free_mib": 50_000, "size_mib": 90_000}, "/var": {"free_mib": 50_000, "size_mib": 90_000}},
     "gpus": [V100, {**V100, "slot": "0000:5e:00.0"}],
     "nvswitches": [],

@@ -92,6 +92,26 @@ def test_slow_programs_run_only_on_request(root: Path) -> None:
     assert found["asked"] == {"smi": None, "docker": None, "container_cli": None}
 
 
+APT, LIBRARY = {"usr/bin/apt-get": ""}, "dist-packages/apt/__init__.py"
+
+
+@pytest.mark.parametrize(
+    ("files", "expected"),
+    [
+        ({}, [None]),
+        ({"usr/bin/dnf": ""}, [None]),
+        (APT, [False]),
+        ({**APT, f"usr/lib/python3/{LIBRARY}": ""}, [True]),
+        ({**APT, f"usr/lib/python2.7/{LIBRARY}": ""}, [True]),
+    ],
+)
+def test_the_library_of_apt_is_required_where_apt_is(
+    files: dict[str, str], expected: list[bool | None], root: Path
+) -> None:
+    found = gather(write(root, files), Programs(absent, None, driver_root=False), ["/"], deep=False)
+    assert [found["apt_library"]] == expected
+
+
 @pytest.mark.parametrize(
     ("files", "expected"),
     [

@@ -34,6 +34,7 @@ print(json.dumps([
     host_runtimes.nvidia_in_files(root), host_operator.installed(root), programs.versions(), programs.smi(),
     host_programs.parse_units(u"Id=a.service\\nLoadState=loaded\\nMainPID=1"),
     text_files.read(root + "/etc/os-release"), text_files.read(root + "/absent"),
+    host_system.apt_library(root),
 ], sort_keys=True))
 """
 FILES = {

@@ -74,6 +74,25 @@ def test_an_old_python_is_a_warning() -> None:
     assert check("python", python="3.8.0").level is Level.OK
 
 
+UNMANAGED = {"driver_state": "unmanaged", "container_runtime_state": "unmanaged"}
+
+
+def test_a_host_whose_packages_cannot_be_read_fails_with_the_command() -> None:
+    found = check("python", apt_library=False)
+    assert found.level is Level.FAIL
+    assert "apt-get install python3-apt" in found.problem
+    assert check("python", {"driver_state": "unmanaged"}, apt_library=False).level is Level.FAIL
+
+
+@pytest.mark.parametrize("required", [UNMANAGED, {"node": "plain"}])
+def test_a_host_whose_packages_no_role_reads_needs_no_library(required: dict[str, str]) -> None:
+    assert check("python", required, apt_library=False).level is Level.OK
+
+
+def test_a_host_without_apt_needs_no_library_of_it() -> None:
+    assert check("python", apt_library=None).level is Level.OK
+
+
 @pytest.mark.parametrize(
     ("setting", "level"), [("required", Level.FAIL), ("wanted", Level.WARN), ("ignored", Level.OK)]
 )

@@ -14,6 +14,11 @@ __metaclass__ = type
 
 MIB = 1 << 20
 _SECURE_BOOT = "sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c"
+_APT = "usr/bin/apt-get"
+_APT_LIBRARIES = tuple(
+    "usr/lib/{0}/dist-packages/apt/__init__.py".format(python) for python in ("python3", "python2.7")
+)
+"""Of the interpreters that Ansible's modules change to for the library."""
 _HEADERS = ("lib/modules/{0}/build", "usr/src/linux-headers-{0}", "usr/src/kernels/{0}")
 
 
@@ -58,6 +63,13 @@ def kernel(root, release):
     # exists() follows links, so a link to a removed tree does not count.
     headers = any(os.path.exists(os.path.join(root, path.format(release))) for path in _HEADERS)
     return {"release": release, "headers": headers}
+
+
+def apt_library(root):
+    """Return whether Ansible's modules can read the packages of apt, None without apt."""
+    if not os.path.exists(os.path.join(root, _APT)):
+        return None
+    return any(os.path.exists(os.path.join(root, path)) for path in _APT_LIBRARIES)
 
 
 def secure_boot(root):

@@ -67,6 +67,10 @@ report:
     os: {description: "id, version and name of os-release(5).", type: dict, returned: always}
     kernel: {description: "release, and headers, whether modules can be built.", type: dict, returned: always}
     python: {description: The version of Python that ran the module., type: str, returned: always}
+    apt_library:
+      description: Whether Python's library of apt is installed; null on a host without apt.
+      type: bool
+      returned: always
     disk: {description: "free_mib and size_mib of each path.", type: dict, returned: always}
     gpus: {description: "slot, device, name and driver of each NVIDIA GPU.", type: list, returned: always}
     nvswitches: {description: The PCI slots of NVSwitches., type: list, returned: always}
@@ -119,6 +123,7 @@ def gather(root, programs, paths, deep, engine=None):
         "os": host_system.operating_system(root),
         "kernel": host_system.kernel(root, platform.release()),
         "python": platform.python_version(),
+        "apt_library": host_system.apt_library(root),
         "disk": host_system.disk(root, paths),
         "gpus": host_gpus.pci_gpus(root),
         "nvswitches": host_gpus.nvswitches(root),

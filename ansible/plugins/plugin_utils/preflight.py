@@ -99,12 +99,19 @@ def _is_among(system: Document, listed: list[str]) -> bool:
 
 
 def _python(report: Document, required: Requirements) -> Check:
-    del required
-    found = report["python"]
-    if version(found) >= _OLDEST_PYTHON:
-        return Check("python", Level.OK, found)
-    problem = "older than 3.8: only ansible-core 2.16 can manage this host"
-    return Check("python", Level.WARN, found, problem)
+    return judged("python", report["python"], _python_problems(report, required))
+
+
+def _python_problems(report: Document, required: Requirements) -> Problems:
+    if version(report["python"]) < _OLDEST_PYTHON:
+        yield Level.WARN, "older than 3.8: only ansible-core 2.16 can manage this host"
+    unmanaged = required.driver_state == required.container_runtime_state == UNMANAGED
+    if report["apt_library"] is False and required.node != "plain" and not unmanaged:
+        text = (
+            "the library of apt, with which the roles read the installed packages, is not installed: "
+            "apt-get install python3-apt"
+        )
+        yield Level.FAIL, text
 
 
 def _kernel(report: Document, required: Requirements) -> Check:
