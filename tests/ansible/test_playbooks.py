@@ -1,4 +1,5 @@
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -135,3 +136,24 @@ def test_every_playbook_starts_with_the_check(playbook: Path) -> None:
         assert first["ansible.builtin.import_playbook"] == "preflight.yml"
     else:
         assert first["ansible.builtin.import_playbook"] == "check_inventory.yml"
+
+
+@pytest.mark.parametrize(
+    ("flags", "goes_on"), [([], False), (["-e", "preflight_max_fail_percentage=100"], True)]
+)
+def test_site_changes_nothing_unless_all_hosts_pass_preflight(
+    flags: list[str],
+    goes_on: bool,  # noqa: FBT001 - a parameter
+    tmp_path: Path,
+) -> None:
+    """The control plane passes, and the GPU node has no Python."""
+    hosts = {"kube_control_plane": {"cp-1": sys.executable}, "gpu_nodes": {"gpu-1": "/nowhere"}}
+    groups = {
+        group: {"hosts": {name: {"ansible_python_interpreter": python} for name, python in found.items()}}
+        for group, found in hosts.items()
+    }
+    file = tmp_path / "hosts.yml"
+    file.write_text(yaml.safe_dump({"all": {"children": groups, "vars": {"ansible_connection": "local"}}}))
+    ended = play(file, "--check", *flags)
+    assert "gpu-1 failed the preflight checks" in ended.stdout
+    assert ("PLAY [Configure the schedulers]" in ended.stdout) is goes_on, ended.stdout

@@ -14,6 +14,7 @@ OF_PLAYBOOKS: Final[Options] = {
     "upgrade_driver_max_fail_percentage": {"type": "raw"},
     "upgrade_driver_serial": {"type": "raw"},
     "nodes_max_fail_percentage": {"type": "raw"},
+    "preflight_max_fail_percentage": {"type": "raw"},
     "nodes_serial": {"type": "raw"},
 }
 """Variables of playbooks rather than of roles. With ``-e NAME=VALUE``, every value is a string."""
