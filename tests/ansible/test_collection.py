@@ -47,6 +47,8 @@ REQUIRED: dict[str, Any] = {
     "driver_state": "present",
     "container_runtime": "auto",
     "container_runtime_state": "present",
+    "container_runtime_engine": "containerd",
+    "container_runtime_engine_service": "",
     "services": ["kubelet"],
     "labels": {"gpushare": "true"},
     "node_name": "gpu-1",
