@@ -74,7 +74,7 @@ class NodePod:
 def by_uid(node_pods: Iterable[NodePod]) -> dict[str, NodePod]:
     """Pods by their UID in the kubelet.
 
-    Anybody may create a pod with the annotation of a mirror pod: it never replaces the pod with that UID.
+    Any user may create a pod with the annotation of a mirror pod: it never replaces the pod with that UID.
     """
     return {each.uid: each for each in sorted(node_pods, key=lambda each: not each.mirror)}
 

@@ -21,7 +21,7 @@ from testbed import Bed, until
 from testbed.control_plane.api import Object
 from testbed.daemons.prometheus import start_prometheus
 from testbed.programs.debian import program
-from testbed.stories import Story, isolation, notebooks, sample
+from testbed.stories import Story, isolation, notebooks
 from testbed.stories.deployed import Deploy, by_kubectl, by_pulumi, deployed_cluster
 from testbed.stories.play import perform, pod_events, show
 from tests.fixtures.pages import follow

@@ -255,7 +255,7 @@ class NodeState:
 
 
 def _without_forged_uid(gpu_pod: GpuPod, known: Mapping[str, GpuPod]) -> GpuPod:
-    """The pod without the UID of another one: anybody can write the annotation of mirror pods."""
+    """The pod without the UID of another one: any user may write the annotation of mirror pods."""
     owner = known.get(gpu_pod.uid)
     forged = gpu_pod.static_uid is not None and owner and owner.pod.full_name != gpu_pod.pod.full_name
     return replace(gpu_pod, static_uid=None) if forged else gpu_pod

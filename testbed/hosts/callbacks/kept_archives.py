@@ -1,8 +1,8 @@
 """Callback plugin: keeps archives of modules between runs, and bytecode of modules that run on this machine.
 
-Each ``ansible-playbook`` puts every module that it uses, with its imports, in an archive, which it removes at
-its end. What belongs here: a cache of them. It runs in the environments of Ansible, without the packages of
-this checkout.
+Each ``ansible-playbook`` puts every module that it uses, with its imports, in an archive, which it removes
+when it ends. What belongs here: a cache of them. It runs in the environments of Ansible, without the packages
+of this checkout.
 """
 
 import hashlib

@@ -63,7 +63,7 @@ async def test_a_static_pod_that_is_put_back_gets_its_devices_again(tmp_path: Pa
 
 
 async def test_a_static_pod_that_the_kubelet_still_serves_is_counted_again(tmp_path: Path) -> None:
-    """Without another pod in between the kubelet keeps its devices, and calls nobody."""
+    """Without another pod in between the kubelet keeps its devices, and makes no call."""
     here = AgentFixture(tmp_path, 8)
     await served(here, "static")
     entry, *_ = here.named or ()

@@ -344,7 +344,7 @@ async def test_a_recreated_mirror_does_not_affect_its_static_pod(tmp_path: Path)
 
 
 async def test_a_forged_mirror_does_not_replace_the_pod_with_its_uid(tmp_path: Path) -> None:
-    """Anybody can create a pod with the annotation, on any node; the kubelet removes it a moment later."""
+    """Any user can create a pod with the annotation, on any node; the kubelet removes it a moment later."""
     here = AgentFixture(tmp_path, 14)
     forged = replace(gpu_pod("forged", 1), static_uid="victim")
     here.add_pods(gpu_pod("victim", 8, card=0))
