@@ -14,7 +14,8 @@ T = TypeVar("T")
 
 _DEEPEST: Final = 100
 """Several times the depth of what is read of any object, also in a list."""
-_TOKEN: Final = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[\[{\]}]', re.DOTALL)
+_TOKEN: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)|[\[{\]}]', re.DOTALL)
+"""A text, which may lack its end, or a bracket. A quote always begins a match, so the time is linear."""
 
 
 def decode(decoder: msgspec.json.Decoder[T], body: bytes | msgspec.Raw) -> T:

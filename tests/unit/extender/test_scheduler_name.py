@@ -59,12 +59,9 @@ def test_other_pods_are_left_alone(spec: dict[str, Any]) -> None:
     assert patched(review(**spec)) is None
 
 
-def test_a_pod_of_any_depth_is_read() -> None:
-    deep = b'"managedFields":[' + b"[" * 5000 + b"]" * 5000 + b"],"
-    assert patched(review().replace(b'"spec"', deep + b'"spec"', 1)) == patched(review())
-
-
-@pytest.mark.parametrize("body", [b"", b"{}", b"\xff", b'{"request": {"uid": "u", "object": null}}'])
+@pytest.mark.parametrize(
+    "body", [b"", b"{}", b"\xff", b'{"request": {"uid": "u", "object": null}}', b'{"a":' + b"[" * 5000]
+)
 def test_another_body_is_an_error(body: bytes) -> None:
     with pytest.raises(InvalidRequest, match="not an AdmissionReview of a pod"):
         reviewed(body, NAME)

@@ -44,6 +44,12 @@ def test_a_document_that_is_no_json_is_an_error_of_decoding(body: bytes) -> None
         decode(msgspec.json.Decoder(ListPage[Bare]), body)
 
 
+@pytest.mark.parametrize("texts", [b'"\\' * 500_000, b'"' * 500_001, b'"' + b"\\" * 1_000_001])
+def test_a_text_without_an_end_takes_no_longer(texts: bytes) -> None:
+    with pytest.raises(msgspec.DecodeError):
+        decode(msgspec.json.Decoder(Bare), b"[" * 1200 + texts)
+
+
 @given(json_values)
 def test_a_shallow_document_is_unchanged(value: Any) -> None:
     document = json.dumps(value, ensure_ascii=False).encode()
