@@ -37,6 +37,7 @@ from gpushare.runtime.flags import (
     NODE_NAME,
     PORT,
     SECONDS,
+    FiniteRange,
     daemon_options,
     node_name_of,
     run_daemon,
@@ -98,13 +99,13 @@ def _switch(name: str, *, default: bool, help: str, hidden: bool = False) -> _De
 )
 @click.option(
     "--recovery-seconds",
-    type=click.FloatRange(min=0),
+    type=FiniteRange(min=0),
     default=60.0,
     help="Seconds without errors until an unhealthy GPU counts as recovered.",
 )
 @click.option(
     "--patience-seconds",
-    type=click.FloatRange(min=0),
+    type=FiniteRange(min=0),
     default=TIMEOUT_S,
     help="Seconds that Allocate waits until the pod of the call is known.",
 )

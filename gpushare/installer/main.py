@@ -14,7 +14,7 @@ from gpushare.contract import (
     ISOLATION_LIBRARIES,
 )
 from gpushare.installer.settings import InstallerSettings
-from gpushare.runtime.flags import SECONDS, daemon_options, run_daemon, with_options
+from gpushare.runtime.flags import SECONDS, FiniteRange, daemon_options, run_daemon, with_options
 
 _PACKAGED: Final = Path("/usr/local/lib/gpushare")
 """Path in the images."""
@@ -74,7 +74,7 @@ def install_command(**flags: Any) -> None:
 @click.option("--all", "remove_all", is_flag=True, help="Also remove versions that containers use.")
 @click.option(
     "--settle-seconds",
-    type=click.FloatRange(min=0),
+    type=FiniteRange(min=0),
     default=10.0,
     help="Seconds to wait until starting containers are in the record.",
 )

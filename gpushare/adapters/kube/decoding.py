@@ -2,7 +2,7 @@
 
 The API server stores what users write into ``managedFields``, up to 10,000 levels deep, and msgspec also
 recurses through values that it skips: 1000 levels are a RecursionError in Python 3.11. Every user who may
-create a pod could stop whoever lists pods.
+create a pod could stop every client that lists pods.
 """
 
 import re

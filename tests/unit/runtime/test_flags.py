@@ -38,6 +38,8 @@ def test_only_clients_of_the_api_server_have_the_kubeconfig_flag() -> None:
         (device_plugin, "--ops-port=99999"),
         (device_plugin, "-kubelet-port=0"),
         (device_plugin, "--timeout=0"),
+        (device_plugin, "--patience-seconds=nan"),
+        (device_plugin, "--recovery-seconds=inf"),
         (exporter, "--ops-port=99999"),
         (exporter, "--stale-seconds=inf"),
         (metrics_api, "--port=99999"),
