@@ -85,7 +85,10 @@ async def _exporters(client: KubeClient, node: str | None) -> list[DirectoryEntr
     exporters = [_entry(raw) for raw in await listed(client, _PODS, query)]
     if not exporters:
         where = f"on node {node}" if node else f"in {SYSTEM_NAMESPACE}"
-        raise ConfigError(f"no exporter runs {where} (label component={EXPORTER_NAME}); deploy it there")
+        raise ConfigError(
+            f"no exporter runs {where} (label component={EXPORTER_NAME}); deploy it: "
+            "gpushare:monitoring: {} in the stack, monitoring.enabled=true in the chart"
+        )
     return exporters
 
 

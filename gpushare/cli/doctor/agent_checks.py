@@ -96,7 +96,7 @@ def container_runtime(snapshot: Snapshot) -> Verdict:
         return ok(f"{counted(running, 'pod')} with units run")
     return unknown(
         "no pod with units runs, and the mode of NVIDIA's container toolkit is visible on the node only",
-        "ansible-playbook gpushare.nodes.validate, or on a node: nvidia-ctk info",
+        "ansible-playbook -i INVENTORY gpushare.nodes.validate, or on a node: nvidia-ctk info",
     )
 
 

@@ -1,5 +1,7 @@
 """Checks of nodes and their GPUs. Pure."""
 
+from collections.abc import Mapping
+
 from gpushare.cli.doctor.objects import CheckedNode
 from gpushare.cli.doctor.snapshot import Snapshot, Unread, capacity, offers
 from gpushare.cli.doctor.verdict import Verdict, counted, failed, listed, ok, unread, warning
@@ -8,7 +10,6 @@ from gpushare.contract import (
     AGENT_NAME,
     ANN_CARDS,
     ANN_CORDONED_CARDS,
-    LABEL_GPUSHARE,
     LABEL_OPERATOR_PLUGIN,
     RESOURCE_COUNT,
     RESOURCE_MEM,
@@ -23,6 +24,10 @@ from gpushare.model.demand import Malformed
 from gpushare.scheduling.book import Book, reserved_shares
 
 _AGENT_PODS = f"kubectl get pods -n {SYSTEM_NAMESPACE} -l component={AGENT_NAME} -o wide"
+_NODE_SELECTORS = (
+    f"kubectl get daemonsets -n {SYSTEM_NAMESPACE} -l component={AGENT_NAME} "
+    "-o custom-columns=NAME:.metadata.name,LABELS:.spec.template.spec.nodeSelector"
+)
 
 
 def sharing_nodes(snapshot: Snapshot) -> Verdict:
@@ -31,8 +36,8 @@ def sharing_nodes(snapshot: Snapshot) -> Verdict:
         return unread(snapshot.nodes)
     nodes = snapshot.sharing
     if not nodes:
-        command = f"kubectl label node NODE {LABEL_GPUSHARE}=true"
-        return failed("no node shares its GPUs: none offers units, and no label selects one", command)
+        problem = "no node shares its GPUs: none offers units, and no label selects one; label nodes as the "
+        return failed(f"{problem}nodeSelector of a DaemonSet of the agent says", _NODE_SELECTORS)
     if down := [node.metadata.name for node in nodes if not node.ready]:
         return failed(f"not ready: {listed(down)}", f"kubectl describe node {down[0]}")
     return ok(f"{counted(len(nodes), 'node')} of {len(snapshot.nodes)}")
@@ -45,13 +50,14 @@ def registered(snapshot: Snapshot) -> Verdict:
     without = [node.metadata.name for node in snapshot.sharing if not capacity(node, RESOURCE_MEM)]
     if not without:
         return ok(f"{counted(len(snapshot.sharing), 'node')} with {RESOURCE_MEM}")
-    command = f"{_AGENT_PODS} --field-selector spec.nodeName={without[0]}"
-    return failed(f"labelled, but without {RESOURCE_MEM}: {_states(snapshot, without)}", command)
-
-
-def _states(snapshot: Snapshot, nodes: list[str]) -> str:
-    """Each node with the state of its agent."""
     ready = {pod.spec.node_name: pod.ready for pod in snapshot.pods_of(AGENT_NAME)}
+    pods = f"{_AGENT_PODS} --field-selector spec.nodeName={without[0]}"
+    command = pods if without[0] in ready else _NODE_SELECTORS
+    return failed(f"labelled, but without {RESOURCE_MEM}: {_states(ready, without)}", command)
+
+
+def _states(ready: Mapping[str, bool], nodes: list[str]) -> str:
+    """Each node with the state of its agent."""
     states = {True: "the agent is ready", False: "the agent is not ready", None: "no agent"}
     return listed([f"{name} ({states[ready.get(name)]})" for name in nodes])
 

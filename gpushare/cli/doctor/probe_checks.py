@@ -115,7 +115,7 @@ def sees(outcome: Outcome) -> Verdict:
     if not seen.devices:
         return failed(
             f"its container has GPU {seen.gpu}, but no device file: the runtime of node {node} adds none",
-            f"ansible-playbook gpushare.nodes.validate, or on node {node}: nvidia-ctk info",
+            f"ansible-playbook -i INVENTORY gpushare.nodes.validate, or on node {node}: nvidia-ctk info",
         )
     limit = "a memory limit" if seen.limited else "no memory limit"
     return ok(f"GPU {seen.gpu} as {', '.join(seen.devices)}, with {limit}")

@@ -176,7 +176,7 @@ def shared_node(
             return Advice(
                 SHARE_NODE,
                 f"share the GPUs of node {name}, which offers {count} of {RESOURCE_WHOLE_GPU}, "
-                f"if each has at least {demand.per_card.mem} units",
+                f"if each has at least {demand.per_card.mem} units and an agent's DaemonSet selects it",
                 f"kubectl label node {name} {_as_arguments(changes)} --overwrite",
                 name,
                 verified=False,

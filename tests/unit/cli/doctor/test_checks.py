@@ -399,6 +399,13 @@ def test_nodes_of_the_aliyun_plugin_publish_no_gpus() -> None:
     assert verdict("published-gpus", snapshot([raw])).status is WARNING
 
 
+@pytest.mark.parametrize("node", [[], [gpu_node("x", amounts={})]])
+def test_without_an_agent_the_command_shows_which_labels_it_selects(node: list[Any]) -> None:
+    """The pools of a stack may select any label."""
+    name = "agent-registered" if node else "sharing-nodes"
+    assert "nodeSelector" in verdict(name, snapshot(node)).command
+
+
 def test_drivers_that_differ() -> None:
     key = "nvidia.com/cuda.driver-version.full"
     nodes = [gpu_node(name, labels={"gpushare": "true", key: name}) for name in ("a", "b")]

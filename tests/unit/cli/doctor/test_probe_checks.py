@@ -121,7 +121,7 @@ STOPS = [
     (
         Outcome(REQUEST, pod(state=ended("units=1\ngpu=0\n"))),
         "probe-sees: its container has GPU 0, but no device file: the runtime of node gpu-1 adds none",
-        "ansible-playbook gpushare.nodes.validate",
+        "ansible-playbook -i INVENTORY gpushare.nodes.validate",
     ),
 ]
 
