@@ -2,7 +2,9 @@
 
 import base64
 import json
+import re
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,6 +23,7 @@ from tests.fixtures.helm import NAMESPACE, RELEASE, Helm
 
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module")]
 
+UPGRADE = Path(__file__).parents[2] / "docs/how-to/upgrade.md"
 DEPLOYMENT = f"/apis/apps/v1/namespaces/kube-system/deployments/{EXTENDER_NAME}"
 AUTHORITY = f"/api/v1/namespaces/kube-system/secrets/{AUTHORITY_SECRET}"
 BUDGETS = "/apis/policy/v1/namespaces/kube-system/poddisruptionbudgets"
@@ -121,6 +124,22 @@ async def test_a_release_is_installed_upgraded_rolled_back_and_removed(bed: Bed,
 
     await online.run("install", RELEASE, chart, NAMESPACE)
     assert (await bed.api.get(AUTHORITY))["data"] == {"ca.key": MADE}
+
+
+async def test_an_upgrade_as_documented_keeps_the_values_and_brings_the_new_images(
+    bed: Bed, online: Helm, tmp_path: Path
+) -> None:
+    (command,) = re.findall(r"^\| Helm \| `helm upgrade (.*)` \|$", UPGRADE.read_text(), re.MULTILINE)
+    _, _, *flags = command.split()
+    await online.run(
+        "upgrade", "--install", RELEASE, str(online.chart), NAMESPACE, "--set=extender.replicas=2"
+    )
+    new = helm.archive(tmp_path, {name: f"{image[:-1]}f" for name, image in IMAGES.items()})
+    await online.run("upgrade", RELEASE, str(new), *flags)
+    spec = (await bed.api.get(DEPLOYMENT))["spec"]
+    (container,) = spec["template"]["spec"]["containers"]
+    assert (spec["replicas"], container["image"]) == (2, f"{IMAGES['extender'][:-1]}f")
+    await online.run("uninstall", RELEASE, NAMESPACE)
 
 
 async def replicas(bed: Bed) -> int:
