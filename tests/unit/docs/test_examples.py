@@ -105,6 +105,8 @@ def test_flags_in_the_docs_exist() -> None:
         "--skip-tags",
         "--limit",
         "--query",
+        "--reset-then-reuse-values",
+        "--reuse-values",
     }
     others |= {"--ca-file", "--cert-file", "--key-file", "--experimental-watch-progress-notify-interval"}
     others |= {option for param in bench_extender.params for option in param.opts}
