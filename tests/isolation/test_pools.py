@@ -1,4 +1,5 @@
-from tests.fixtures.isolation import Container, needs_compiler
+from tests.fixtures.isolation import Container, needs_compiler, share
+from tests.isolation.conftest import Make
 from tests.isolation.test_memory import reported
 
 pytestmark = needs_compiler
@@ -105,3 +106,22 @@ def test_unused_memory_of_graphs_is_released_before_a_request_fails(container: C
     code = f"{GRAPHS}say(node(4000), run(), unused(), alloc(4000)[0], unused())"
     assert reported(container, code) == [[0, 0, 301, 0, 301]]
     assert container.stub.peak(0) == 4000 << 20
+
+
+def test_memory_of_graphs_is_charged_before_a_later_allocation(container: Container) -> None:
+    assert reported(container, f"{GRAPHS}say(node(4000), run(), alloc(4000)[0])") == [[0, 0, 0]]
+    assert container.stub.peak(0) == 4000 << 20
+
+
+def test_memory_of_graphs_is_charged_before_a_pool_grows(container: Container) -> None:
+    code = f"{POOLS}{GRAPHS}say(node(4000), run(), take(4000)[0])"
+    assert reported(container, code) == [[0, 0, 0]]
+    assert container.stub.peak(0) == 4000 << 20
+
+
+def test_memory_of_graphs_is_charged_before_a_further_context(make: Make) -> None:
+    container = make(context_mib=500)
+    container.limit(share(4, 15, context_mib=500))
+    code = f"{GRAPHS}own = c.c_void_p(); say(node(3800), run(), cuda.cuCtxCreate_v2(c.byref(own), 0, 0))"
+    assert reported(container, code) == [[0, 0, 0]]
+    assert container.stub.peak(0) == 4300 << 20

@@ -3,6 +3,7 @@
 
 bool reserve(int card, u64 bytes)
 {
+    pools_settle_graphs(card);
     if (account_reserve(card, bytes))
         return true;
     pools_trim(card);

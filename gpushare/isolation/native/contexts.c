@@ -12,6 +12,7 @@ void contexts_forget(void) { pthread_mutex_init(&lock, NULL); }
 /* If the context does not fit, the pools release unused memory first. */
 static bool enter(int card)
 {
+    pools_settle_graphs(card);
     if (account_enter_context(card))
         return true;
     pools_trim(card);

@@ -16,6 +16,7 @@ struct store {
 
 static struct store stores[MAX_STORES];
 static int store_count;
+static bool has_graphs; /* whether a store is one of graphs; read without the lock */
 /* One request at a time, so that the growth of a pool is due to the request. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -23,6 +24,7 @@ void pools_forget(void)
 {
     pthread_mutex_init(&lock, NULL);
     store_count = 0;
+    has_graphs = false;
 }
 
 static u64 attribute(void *pool, int which)
@@ -82,6 +84,8 @@ static struct store *store_of(void *pool, int device, int card)
     if (store_count == MAX_STORES)
         return NULL;
     stores[store_count] = (struct store){pool, device, card, 0};
+    if (!pool)
+        __atomic_store_n(&has_graphs, true, __ATOMIC_RELAXED);
     return &stores[store_count++];
 }
 
@@ -100,8 +104,26 @@ void pools_trim(int card)
     pthread_mutex_unlock(&lock);
 }
 
+/* No call of the library tells when a graph takes memory, so it is read before each request. */
+static void settle_graphs(int card)
+{
+    for (int i = 0; i < store_count; i++)
+        if (!stores[i].pool && stores[i].card == card)
+            settle(&stores[i], 0);
+}
+
+void pools_settle_graphs(int card)
+{
+    if (!__atomic_load_n(&has_graphs, __ATOMIC_RELAXED))
+        return;
+    pthread_mutex_lock(&lock);
+    settle_graphs(card);
+    pthread_mutex_unlock(&lock);
+}
+
 static bool reserve_or_trim(int card, u64 bytes)
 {
+    settle_graphs(card);
     if (account_reserve(card, bytes))
         return true;
     trim_all(card);
@@ -259,7 +281,7 @@ API int cuDeviceGraphMemTrim(int device)
 }
 
 /* A graph uses memory from its launch on, when nothing can be refused. So a node that does not fit is refused
-   here, and the memory of graphs is charged at the next update. */
+   here, and the memory of graphs is charged before the next request, or at the next update. */
 API int cuGraphAddMemAllocNode(void **node, void *graph, void *const *after, size_t count,
                                struct graph_allocation *allocation)
 {

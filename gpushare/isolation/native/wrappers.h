@@ -100,6 +100,9 @@ bool reserve(int card, u64 bytes);
 void pools_update(void);
 void pools_trim(int card);
 
+/* Charges the memory that launched graphs use on a GPU. Called before anything is reserved there. */
+void pools_settle_graphs(int card);
+
 /* In a forked child, where threads that held locks no longer exist. */
 void pools_forget(void);
 void vmm_forget(void);
