@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from subprocess import Popen
+from textwrap import indent
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -31,6 +32,17 @@ for line in sys.stdin:
     v, at = alloc(mib)
     if v == 0: allocated.append(at)
     say(v)
+"""
+
+# The same in a thread, once the first thread has ended: the process is a zombie with threads then.
+WITHOUT_FIRST_THREAD = f"""
+import platform, threading
+def state(): return open("/proc/self/stat").read().rpartition(")")[2].split()[0]
+def work():
+    while state() != "Z": pass
+{indent(WORKER, "    ")}
+threading.Thread(target=work).start()
+c.CDLL(None).syscall({{"x86_64": 60, "aarch64": 93}}[platform.machine()], 0)
 """
 
 
@@ -68,6 +80,30 @@ def test_memory_of_a_zombie_is_released(make: Make) -> None:
         os.kill(first.pid, signal.SIGKILL)
         os.waitid(os.P_PID, first.pid, os.WEXITED | os.WNOWAIT)
         assert ask(second, 3000) == 0
+
+
+def test_a_process_whose_first_thread_has_ended_keeps_its_memory(make: Make) -> None:
+    container = make()
+    container.limit(share(4, 15))
+    with container.start(WITHOUT_FIRST_THREAD) as first, worker(container) as second:
+        assert ask(first, 3000) == 0
+        assert ask(second, 3000) == 2
+        assert ask(first, 1000) == 0
+        assert [each.used[0] for each in container.seen().processes if each.pid == first.pid] == [4000 * MIB]
+        first.kill()
+        os.waitid(os.P_PID, first.pid, os.WEXITED | os.WNOWAIT)
+        assert ask(second, 3000) == 0
+
+
+def test_a_process_whose_first_thread_has_ended_can_begin(make: Make) -> None:
+    """It learns its own start after that thread has ended."""
+    container = make()
+    container.limit(share(4, 15))
+    with container.start(WITHOUT_FIRST_THREAD) as process:
+        assert ask(process, 3000) == 0
+        (slot,) = container.seen().processes
+        assert slot.start > 0
+        process.kill()
 
 
 def test_memory_of_a_process_whose_pid_is_reused_is_released(make: Make) -> None:

@@ -8,7 +8,12 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { START_FIELD = 22, STATE_FIELD = 3 };
+enum { STATE_FIELD = 3, THREADS_FIELD = 20, START_FIELD = 22 };
+
+struct status {
+    char state;
+    u64 threads, start;
+};
 
 static bool read_stat(u64 pid, char *content, size_t size)
 {
@@ -23,37 +28,49 @@ static bool read_stat(u64 pid, char *content, size_t size)
     return length > 0;
 }
 
-/* The command name in brackets may contain blanks and brackets: fields are counted from its end. */
-static bool parse_stat(const char *content, char *state, u64 *start)
+/* The number in a field of stat; `at` is the blank before the state. */
+static bool number_in(const char *at, int wanted, u64 *number)
 {
-    const char *at = strrchr(content, ')');
-    unsigned long long ticks;
-    if (!at || sscanf(at, ") %c", state) != 1)
-        return false;
-    for (int field = STATE_FIELD - 1; at && field < START_FIELD; field++)
+    unsigned long long value;
+    for (int field = STATE_FIELD; at && field < wanted; field++)
         at = strchr(at + 1, ' ');
-    if (!at || sscanf(at, " %llu", &ticks) != 1)
+    if (!at || sscanf(at, " %llu", &value) != 1)
         return false;
-    *start = ticks;
+    *number = value;
     return true;
+}
+
+/* The command name in brackets may contain blanks and brackets: fields are counted from its end. */
+static bool parse_stat(const char *content, struct status *status)
+{
+    const char *end = strrchr(content, ')');
+    return end && sscanf(end, ") %c", &status->state) == 1 &&
+           number_in(end + 1, THREADS_FIELD, &status->threads) && number_in(end + 1, START_FIELD, &status->start);
+}
+
+/* A process whose first thread has ended is a zombie too, but its other threads run. */
+static bool ended(const struct status *status)
+{
+    return status->state == 'X' || (status->state == 'Z' && status->threads <= 1);
 }
 
 u64 process_start(u64 pid)
 {
-    char content[1024], state;
-    u64 start;
-    if (!read_stat(pid, content, sizeof content) || !parse_stat(content, &state, &start))
+    char content[1024];
+    struct status status;
+    if (!read_stat(pid, content, sizeof content) || !parse_stat(content, &status))
         return 0;
-    return state == 'Z' || state == 'X' ? 0 : start;
+    return ended(&status) ? 0 : status.start;
 }
 
 bool process_alive(u64 pid, u64 start)
 {
-    char content[1024], state;
-    u64 now;
+    char content[1024];
+    struct status status;
     if (pid == 0 || pid > 1u << 30 || (kill((pid_t)pid, 0) != 0 && errno == ESRCH))
         return false;
-    if (!read_stat(pid, content, sizeof content) || !parse_stat(content, &state, &now))
+    if (!read_stat(pid, content, sizeof content) || !parse_stat(content, &status))
         return true; /* without /proc, or with hidepid */
-    return state != 'Z' && state != 'X' && (start == 0 || now == start);
+    u64 now = status.start;
+    return !ended(&status) && (start == 0 || now == start);
 }

@@ -6,7 +6,8 @@
 
 #include "abi.h"
 
-/* The start time in clock ticks since boot; 0 if the process has ended, is a zombie, or cannot be read. */
+/* The start time in clock ticks since boot; 0 if the process has ended, is a zombie without
+   threads, or cannot be read. */
 u64 process_start(u64 pid);
 
 /* Whether the process that started at `start` may still use GPU memory; true if unknown. */
