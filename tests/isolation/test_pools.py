@@ -125,3 +125,9 @@ def test_memory_of_graphs_is_charged_before_a_further_context(make: Make) -> Non
     code = f"{GRAPHS}own = c.c_void_p(); say(node(3800), run(), cuda.cuCtxCreate_v2(c.byref(own), 0, 0))"
     assert reported(container, code) == [[0, 0, 0]]
     assert container.stub.peak(0) == 4300 << 20
+
+
+def test_a_pool_that_was_first_used_without_a_context_is_usable(container: Container) -> None:
+    code = POOLS.replace("context()\n", "p = c.c_void_p(); cuda.cuDeviceGetDefaultMemPool(c.byref(p), 0)\n")
+    code += "say(take(100, p)[0]); context(); say(take(100)[0], take(100, p)[0], unused())"
+    assert reported(container, code) == [[201], [0, 0, 4301 - 224]]

@@ -75,13 +75,13 @@ static void trim_all(int card)
             trim(&stores[i]);
 }
 
-/* NULL if the table is full: requests of a further pool are refused. */
+/* NULL if the GPU is unknown, as without a current context, or if the table is full: the request is refused. */
 static struct store *store_of(void *pool, int device, int card)
 {
     for (int i = 0; i < store_count; i++)
         if (stores[i].pool == pool && (pool || stores[i].device == device))
             return &stores[i];
-    if (store_count == MAX_STORES)
+    if (card == NO_CARD || store_count == MAX_STORES)
         return NULL;
     stores[store_count] = (struct store){pool, device, card, 0};
     if (!pool)
