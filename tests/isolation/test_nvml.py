@@ -6,8 +6,9 @@ import pytest
 
 from testbed.nvml import NvmlStub, Process, card
 from testbed.nvml.eras import ERAS, functions
-from tests.fixtures.isolation import MIB, UUID, Container, needs_compiler, share
+from tests.fixtures.isolation import MIB, PRELUDE, UUID, Container, needs_compiler, share
 from tests.isolation.conftest import Make
+from tests.isolation.test_pools import GRAPHS
 
 pytestmark = needs_compiler
 
@@ -76,6 +77,14 @@ def test_the_second_version_shows_the_same_and_no_reserve(make: Make) -> None:
     )
     code = code.replace("memory.used >> 20", "memory.reserved")
     assert smi(container, nvml, code) == [0, 4308, 4308]
+
+
+def test_nvml_shows_memory_of_graphs_as_soon_as_it_is_used(make: Make) -> None:
+    container = make()
+    container.limit(share(4, 15))
+    nvml = NvmlStub(container.folder / "nvml-graphs", cards=[card("V100", uuid=UUID)])
+    code = f"{PRELUDE}{GRAPHS}node(1000), run()\n{SMI}"
+    assert smi(container, nvml, code) == [1000, 4301, 3301]
 
 
 def test_without_a_valid_limit_nvml_shows_no_memory(make: Make) -> None:

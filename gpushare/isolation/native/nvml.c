@@ -7,6 +7,7 @@ static int view(const void *device, u64 *limit, u64 *used)
 {
     int card = account_nvml_card(device);
     *limit = account_limit(card);
+    pools_update();
     return account_used(card, used);
 }
 
