@@ -12,6 +12,15 @@ from tests.fixtures.isolation import Container, needs_compiler, share
 pytestmark = needs_compiler
 GOOD = limits.text([share(4, 15)])
 
+# The descriptors of the region, and a function that closes the only one and returns its number.
+DESCRIPTORS = """
+def regions():
+    os.chdir("/proc/self/fd")
+    return [int(n) for n in os.listdir() if os.path.lexists(n) and os.readlink(n) == os.environ["REGION"]]
+def shut():
+    (number,) = regions(); os.close(number); return number
+"""
+
 
 def refuses(container: Container, why: str) -> None:
     done = container.python("say(context())")
@@ -122,6 +131,49 @@ def test_a_region_with_too_much_usage_allows_no_memory(container: Container) -> 
     container.shared.write_bytes(content)
     done = container.python("context(); say(alloc(4301)[0], alloc(1)[0])")
     assert done.stdout == "[0, 2]\n"  # the sum is recomputed from the slots
+
+
+def test_a_program_that_closes_the_region_goes_on(container: Container) -> None:
+    code = f"{DESCRIPTORS}context(); shut(); say(alloc(1)[0], left()[1]); shut()"
+    code += "; say(alloc(4300)[0], len(regions()))"
+    done = container.python(code, {"REGION": str(container.shared)})
+    assert done.stdout == "[0, 4300]\n[0, 1]\n"
+    assert done.stderr == ""
+
+
+@pytest.mark.parametrize("size", [10, 2 * SIZE])
+def test_a_file_with_the_descriptor_of_the_region_stays_as_it_is(
+    container: Container, tmp_path: Path, size: int
+) -> None:
+    (tmp_path / "own").write_bytes(bytes(size))
+    code = f"""{DESCRIPTORS}
+context(); number = shut(); os.dup2(os.open(os.environ["OWN"], os.O_RDONLY), number)
+os.read(number, 10); say(alloc(1)[0], alloc(4300)[0], os.lseek(number, 0, 1))
+"""
+    env = {"REGION": str(container.shared), "OWN": str(tmp_path / "own")}
+    done = container.python(code, env)
+    assert done.stdout == "[0, 0, 10]\n"
+    assert done.stderr == ""
+
+
+def test_the_descriptor_of_the_region_has_a_high_number_if_it_may(container: Container) -> None:
+    code = f"{DESCRIPTORS}context(); (number,) = regions(); say(number >= 512, alloc(1)[0])"
+    env = {"REGION": str(container.shared)}
+    assert container.python(code, env).stdout == "[true, 0]\n"
+    few = "import resource; resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))\n"
+    assert container.python(few + code, env).stdout == "[false, 0]\n"
+
+
+def test_another_region_in_place_of_a_closed_one_allows_no_memory(container: Container) -> None:
+    code = f"""{DESCRIPTORS}
+context(); say(alloc(1)[0]); shut()
+path = os.environ["REGION"]; content = open(path, "rb").read()
+os.unlink(path); open(path, "wb").write(content)
+say(alloc(1)[0], len(regions()))
+"""
+    done = container.python(code, {"REGION": str(container.shared)})
+    assert done.stdout == "[0]\n[2, 0]\n"
+    assert "it was closed and cannot be opened again" in done.stderr
 
 
 @settings(

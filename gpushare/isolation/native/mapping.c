@@ -7,6 +7,8 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -16,8 +18,13 @@ _Static_assert(sizeof(pthread_mutex_t) <= 48, "the lock is too large for its fie
 
 static const long LOCK_TIMEOUT_NS = 5000000000, SHORT_TIMEOUT_NS = 100000000, SECOND_NS = 1000000000;
 
+/* The least number of the descriptor: programs close or replace low ones by their numbers. */
+enum { LEAST_FD = 512 };
+
 struct region *region;
+static const char *region_path;
 static int region_fd = -1;
+static struct stat opened; /* the file when it was mapped */
 static int mutex_kind;
 static bool lock_timed_out; /* calls wait for the short time only, until one gets the lock */
 static int reported;
@@ -78,13 +85,47 @@ static bool made_for(const struct limits *limits, const char **why)
     return true;
 }
 
+static int open_file(void)
+{
+    int fd = open(region_path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    int high = fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, LEAST_FD);
+    if (high < 0)
+        return fd;
+    close(fd);
+    return high;
+}
+
+/* libc exports fstat only since glibc 2.33. */
+static bool get_status(int fd, struct stat *status) { return syscall(SYS_fstat, fd, status) == 0; }
+
+static bool is_mapped_file(int fd, struct stat *status)
+{
+    return get_status(fd, status) && status->st_dev == opened.st_dev && status->st_ino == opened.st_ino;
+}
+
+/* The program may have closed the descriptor, and opened another file that has its number now. */
+static bool find_file(struct stat *status)
+{
+    int before = __atomic_load_n(&region_fd, __ATOMIC_RELAXED);
+    if (is_mapped_file(before, status))
+        return true;
+    int fd = open_file();
+    if (fd < 0)
+        return false;
+    bool same = is_mapped_file(fd, status);
+    if (!same ||
+        !__atomic_compare_exchange_n(&region_fd, &before, fd, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+        close(fd); /* another file, or another thread was faster */
+    return same;
+}
+
 /* A node agent of a later version may create larger regions. */
-static bool large_enough(void) { return lseek(region_fd, 0, SEEK_END) >= (off_t)sizeof *region; }
+static bool large_enough(const struct stat *status) { return status->st_size >= (off_t)sizeof *region; }
 
 static bool map_file(const char **why)
 {
     *why = "it is too small";
-    if (!large_enough())
+    if (!get_status(region_fd, &opened) || !large_enough(&opened))
         return false;
     *why = "it cannot be mapped";
     void *at = mmap(NULL, sizeof *region, PROT_READ | PROT_WRITE, MAP_SHARED, region_fd, 0);
@@ -100,7 +141,8 @@ bool mapping_open(const char *path, const struct limits *limits, const char **wh
     init_mutex(&sample);
     mutex_kind = sample.__data.__kind;
     *why = "it cannot be opened";
-    region_fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    region_path = path;
+    region_fd = open_file();
     if (region_fd < 0 || flock(region_fd, LOCK_EX) != 0)
         return false;
     bool good = map_file(why);
@@ -122,7 +164,10 @@ static void end_write(void) { __atomic_store_n(&region->sequence, (region->seque
 /* A truncated file would end the process with SIGBUS, an overwritten mutex with an abort. */
 bool mapping_intact(void)
 {
-    if (!large_enough())
+    struct stat status;
+    if (!find_file(&status))
+        return unusable("it was closed and cannot be opened again");
+    if (!large_enough(&status))
         return unusable("it was truncated");
     if (region->magic != REGION_MAGIC || region->lock.mutex.__data.__kind != mutex_kind)
         return unusable("it was overwritten");
