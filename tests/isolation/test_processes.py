@@ -2,6 +2,7 @@ import json
 import os
 import random
 import signal
+import struct
 import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -144,6 +145,20 @@ if "again" not in os.environ:
 """
     assert container.python(code, {"CODE": PRELUDE + code}).stdout == "[0]\n[0]\n"
     assert len(container.seen().processes) == 1
+
+
+@pytest.mark.parametrize(("start", "used"), [(1, 4000), (0, 1000)])
+def test_only_a_former_self_is_removed_from_the_region(make: Make, start: int, used: int) -> None:
+    """A process with another start is another one, which has the same PID in its own namespace."""
+    container = make()
+    container.limit(share(4, 15))
+    container.python("context()")
+    with container.start("sys.stdin.readline(); context(); say(alloc(1000)[0]); sys.stdin.read()") as process:
+        slot = struct.pack("<3Q", process.pid, start, 3000 * MIB)
+        container.write(region.Write(LAYOUT.slots_at + 5 * LAYOUT.slot, slot))
+        assert ask(process, 0) == 0
+        assert container.seen().cards[0].used == used * MIB
+        process.kill()
 
 
 def test_threads_together_stay_within_the_limit(make: Make) -> None:

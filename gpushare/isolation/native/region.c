@@ -99,13 +99,15 @@ static struct region_slot *empty_slot(void)
     return NULL;
 }
 
-/* Before exec this process may have had a slot; that memory is free. */
-static void remove_former_self(void)
+/* Before exec, which keeps the start, this process may have had a slot; that memory is free. With another start it
+   is an ended process, or one that has the same PID in another namespace; a start that could not be read is 0. */
+static void remove_former_self(u64 pid, u64 start)
 {
-    u64 self = (u64)getpid();
-    for (int i = 0; i < REGION_SLOTS; i++)
-        if (region->slots[i].pid == self)
-            memset(&region->slots[i], 0, sizeof region->slots[i]);
+    for (int i = 0; i < REGION_SLOTS; i++) {
+        struct region_slot *slot = &region->slots[i];
+        if (slot->pid == pid && (slot->start == start || !slot->start || !start))
+            memset(slot, 0, sizeof *slot);
+    }
     recount();
 }
 
@@ -113,13 +115,14 @@ static bool have_slot(void)
 {
     if (mine)
         return true;
-    remove_former_self();
+    u64 pid = (u64)getpid(), start = process_start(pid);
+    remove_former_self(pid, start);
     struct region_slot *slot = empty_slot();
     if (!slot)
         return false;
     memset(slot, 0, sizeof *slot);
-    slot->start = process_start((u64)getpid());
-    slot->pid = (u64)getpid();
+    slot->start = start;
+    slot->pid = pid;
     mine = slot;
     return true;
 }
