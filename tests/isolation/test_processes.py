@@ -119,6 +119,28 @@ def test_memory_of_a_process_whose_pid_is_reused_is_released(make: Make) -> None
         assert ask(second, 3000) == 0
 
 
+def test_a_process_whose_slot_was_given_away_takes_another(make: Make) -> None:
+    """So does one that others could not see, in its own PID namespace."""
+    container = make(context_mib=121)
+    container.limit(share(4, 15, context_mib=121))
+    with ExitStack() as stack:
+        first = stack.enter_context(worker(container))
+        assert ask(first, 3000) == 0
+        (slot,) = container.seen().processes
+        container.write(region.Write(LAYOUT.slots_at + slot.slot * LAYOUT.slot, bytes(LAYOUT.slot)))
+        second = stack.enter_context(worker(container))
+        assert ask(second, 1000) == 0
+        (taken,) = container.seen().processes
+        assert (taken.slot, taken.pid) == (slot.slot, second.pid)
+        assert ask(first, 1) == 0
+        used = {each.pid: each.used[0] // MIB for each in container.seen().processes}
+        assert used == {first.pid: 3122, second.pid: 1121}
+        assert container.seen().cards[0].used == (3122 + 1121) * MIB
+        assert [ask(first, 100), ask(second, 100)] == [2, 2]
+        assert [ask(first, -1), ask(first, -1)] == [0, 0]
+        assert ask(second, 3000) == 0
+
+
 def test_a_forked_child_is_not_charged_for_its_parent(make: Make) -> None:
     container = make()
     container.limit(share(4, 15))

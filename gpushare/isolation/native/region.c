@@ -8,6 +8,7 @@
 #include "mapping.h"
 
 static struct region_slot *mine; /* slot of this process; NULL before its first reservation */
+static struct region_slot own;   /* its content, for another slot if others give it away */
 
 /* The size of a context of the process in a slot, as the agent measured it; 0 if it has not. */
 static u64 measured(const struct region_slot *slot, int card)
@@ -115,15 +116,17 @@ static bool have_slot(void)
 {
     if (mine)
         return true;
-    u64 pid = (u64)getpid(), start = process_start(pid);
-    remove_former_self(pid, start);
+    if (!own.pid) {
+        own.pid = (u64)getpid();
+        own.start = process_start(own.pid);
+    }
+    remove_former_self(own.pid, own.start);
     struct region_slot *slot = empty_slot();
     if (!slot)
         return false;
-    memset(slot, 0, sizeof *slot);
-    slot->start = start;
-    slot->pid = pid;
+    *slot = own;
     mine = slot;
+    recount();
     return true;
 }
 
@@ -194,7 +197,17 @@ static void apply_deferred(void)
 void region_forget_slot(void)
 {
     mine = NULL;
+    memset(&own, 0, sizeof own);
     memset(&deferred, 0, sizeof deferred);
+}
+
+/* Other processes remove the slot of this one if they take it for dead, as in its own PID namespace. */
+static void check_slot(void)
+{
+    if (!mine || (mine->pid == own.pid && mine->start == own.start))
+        return;
+    mine = NULL;
+    have_slot();
 }
 
 /* Acquires the lock. False if it is not available. */
@@ -202,8 +215,16 @@ static bool enter(void)
 {
     if (!mapping_enter(remove_dead))
         return false;
+    check_slot();
     apply_deferred();
     return true;
+}
+
+static void leave(void)
+{
+    if (mine)
+        own = *mine;
+    mapping_leave();
 }
 
 /* Acquires the lock after the slots of ended processes are removed. The lock is not held while /proc is read,
@@ -215,7 +236,7 @@ static bool enter_without_dead(void)
         return false;
     list_others(&ended);
     if (ended.count) {
-        mapping_leave();
+        leave();
         drop_living(&ended);
         if (!enter())
             return false;
@@ -231,7 +252,7 @@ static bool reserve(bool (*enter_region)(void), int card, u64 bytes)
     bool reserved = have_slot() && fits(card, bytes);
     if (reserved)
         count(card, bytes);
-    mapping_leave();
+    leave();
     return reserved;
 }
 
@@ -245,7 +266,7 @@ void region_refused(int card)
     if (!enter())
         return;
     region->cards[card].refusals++;
-    mapping_leave();
+    leave();
 }
 
 static bool force(bool (*enter_region)(void), int card, u64 bytes)
@@ -255,7 +276,7 @@ static bool force(bool (*enter_region)(void), int card, u64 bytes)
     bool forced = have_slot();
     if (forced)
         count(card, bytes);
-    mapping_leave();
+    leave();
     return forced;
 }
 
@@ -273,7 +294,7 @@ void region_release(int card, u64 bytes)
     }
     if (mine)
         uncount(card, bytes);
-    mapping_leave();
+    leave();
 }
 
 static bool add_context(int card, u64 estimate)
@@ -295,7 +316,7 @@ static bool enter_context(bool (*enter_region)(void), int card, u64 estimate)
     if (!enter_region())
         return false;
     bool entered = add_context(card, estimate);
-    mapping_leave();
+    leave();
     return entered;
 }
 
@@ -312,7 +333,7 @@ void region_leave_context(int card)
     }
     if (mine)
         leave_context(card);
-    mapping_leave();
+    leave();
 }
 
 bool region_used(int card, u64 *bytes)
@@ -320,6 +341,6 @@ bool region_used(int card, u64 *bytes)
     if (!enter_without_dead())
         return false;
     *bytes = region->cards[card].used;
-    mapping_leave();
+    leave();
     return true;
 }
