@@ -1,5 +1,6 @@
 """The lock of the region while a process that holds it is stopped: nothing that was freed stays charged."""
 
+import fcntl
 import json
 import os
 import signal
@@ -102,3 +103,39 @@ def test_a_call_waits_its_full_time_again_after_a_stalled_lock_was_released(make
             began = time.monotonic()
             assert answer(client, "alloc(1)[0]") == 2
             assert time.monotonic() - began > 4
+
+
+@contextmanager
+def locked_file(container: Container) -> Iterator[int]:
+    """The region with a lock on its file, as while another process initialises it."""
+    file = os.open(container.shared, os.O_RDWR)
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield file
+    finally:
+        os.close(file)
+
+
+def test_a_file_that_stays_locked_allows_no_memory(make: Make) -> None:
+    container = ready(make)
+    with locked_file(container):
+        began = time.monotonic()
+        done = container.python("say(context())")
+        assert 4 < time.monotonic() - began < 15
+        assert done.stdout == "[2]\n"
+        assert "it is locked" in done.stderr
+
+
+def test_signals_do_not_end_the_wait_for_the_file(make: Make) -> None:
+    container = ready(make)
+    code = """
+import signal
+signal.signal(signal.SIGALRM, lambda *_: None); signal.setitimer(signal.ITIMER_REAL, 0.01, 0.01)
+say(0); say(context(), alloc(1)[0])
+"""
+    with locked_file(container) as file, container.start(code) as client:
+        assert client.stdout is not None
+        client.stdout.readline()
+        time.sleep(0.3)
+        fcntl.flock(file, fcntl.LOCK_UN)
+        assert client.stdout.readline() == "[0, 0]\n"

@@ -17,6 +17,7 @@
 _Static_assert(sizeof(pthread_mutex_t) <= 48, "the lock is too large for its field");
 
 static const long LOCK_TIMEOUT_NS = 5000000000, SHORT_TIMEOUT_NS = 100000000, SECOND_NS = 1000000000;
+static const long PAUSE_NS = 5000000; /* between attempts to lock the file */
 
 /* The least number of the descriptor: programs close or replace low ones by their numbers. */
 enum { LEAST_FD = 512 };
@@ -135,6 +136,26 @@ static bool map_file(const char **why)
     return true;
 }
 
+static long ns_since(const struct timespec *begin)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (now.tv_sec - begin->tv_sec) * SECOND_NS + now.tv_nsec - begin->tv_nsec;
+}
+
+/* Any program of the container can hold the lock of the file, so the wait has a limit. */
+static bool lock_file(void)
+{
+    struct timespec begin, pause = {0, PAUSE_NS};
+    clock_gettime(CLOCK_MONOTONIC, &begin);
+    while (flock(region_fd, LOCK_EX | LOCK_NB) != 0) {
+        if ((errno != EWOULDBLOCK && errno != EINTR) || ns_since(&begin) > LOCK_TIMEOUT_NS)
+            return false;
+        nanosleep(&pause, NULL); /* a signal only shortens it */
+    }
+    return true;
+}
+
 bool mapping_open(const char *path, const struct limits *limits, const char **why)
 {
     pthread_mutex_t sample;
@@ -143,7 +164,10 @@ bool mapping_open(const char *path, const struct limits *limits, const char **wh
     *why = "it cannot be opened";
     region_path = path;
     region_fd = open_file();
-    if (region_fd < 0 || flock(region_fd, LOCK_EX) != 0)
+    if (region_fd < 0)
+        return false;
+    *why = "it is locked";
+    if (!lock_file())
         return false;
     bool good = map_file(why);
     if (good && region->magic == 0)
