@@ -1,5 +1,6 @@
 import json
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ from testbed.nvml.eras import ERAS, functions
 from tests.fixtures.isolation import MIB, PRELUDE, UUID, Container, needs_compiler, share
 from tests.isolation.conftest import Make
 from tests.isolation.test_pools import GRAPHS
+from tests.isolation.test_ways_in import compiled
 
 pytestmark = needs_compiler
 
@@ -32,6 +34,22 @@ for name in {names}:
     count = c.c_uint(64)
     verdict = getattr(nvml, name)(device, c.byref(count), c.create_string_buffer(64 * 32))
     found.append([verdict, count.value])
+print(json.dumps(found))
+"""
+
+# The list of driver 535 and later: without room, with room, with an invalid handle, version and list.
+DETAILS = """
+import ctypes as c, json
+class List(c.Structure):
+    _fields_ = [(n, c.c_uint) for n in ("version", "mode", "count")] + [("processes", c.c_void_p)]
+nvml = c.CDLL("libnvidia-ml.so.1")
+room = c.create_string_buffer(8 * 40)
+found = []
+for device, version, count in (1, 0x1000018, 0), (1, 0x1000018, 8), (0, 0x1000018, 8), (1, 2, 8), (1, 0, -1):
+    asked = List(version, 0, count, c.addressof(room) if count > 0 else None)
+    given = c.byref(asked) if count >= 0 else None
+    verdict = nvml.nvmlDeviceGetRunningProcessDetailList(c.c_void_p(device), given)
+    found.append([verdict, asked.count if given else -1, asked.processes == c.addressof(room)])
 print(json.dumps(found))
 """
 
@@ -66,6 +84,23 @@ def test_nvml_shows_the_container_no_process_of_the_host(make: Make, era: int) -
     )
     names = sorted(name for name in functions(era) if "RunningProcesses" in name)
     assert smi(container, nvml, LISTS.format(names=names)) == [[0, 0]] * len(names)
+
+
+def test_the_list_of_process_details_is_empty_too(make: Make, tmp_path: Path) -> None:
+    container = make()
+    container.limit(share(4, 15))
+    name = "libnvidia-ml.so.1"
+    compiled(tmp_path / name, "process_details.c", "-shared", "-fPIC", f"-Wl,-soname,{name}")
+
+    def answers(preload: str) -> Any:
+        env = {"LD_PRELOAD": preload, "LD_LIBRARY_PATH": str(tmp_path)}
+        done = container.run([sys.executable, "-S", "-c", DETAILS], **env)
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
+
+    assert answers("") == [[7, 1, False], [0, 1, True], [2, 8, True], [25, 8, True], [2, -1, False]]
+    ours = answers(str(container.library))
+    assert ours == [[0, 0, False], [0, 0, True], [2, 0, True], [25, 0, True], [2, -1, False]]
 
 
 def test_the_second_version_shows_the_same_and_no_reserve(make: Make) -> None:

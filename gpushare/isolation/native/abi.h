@@ -91,4 +91,9 @@ struct nvml_memory_v2 {
     unsigned long long total, reserved, free, used;
 };
 
+struct nvml_process_list {
+    u32 version, mode, count;
+    void *processes;
+};
+
 #endif

@@ -82,7 +82,8 @@
     W(nvmlDeviceGetGraphicsRunningProcesses_v3, "", 0, 0)                          \
     W(nvmlDeviceGetMPSComputeRunningProcesses, "", 0, 0)                           \
     W(nvmlDeviceGetMPSComputeRunningProcesses_v2, "", 0, 0)                        \
-    W(nvmlDeviceGetMPSComputeRunningProcesses_v3, "", 0, 0)
+    W(nvmlDeviceGetMPSComputeRunningProcesses_v3, "", 0, 0)                        \
+    W(nvmlDeviceGetRunningProcessDetailList, "", 0, 0)
 
 /* A(name, parameters): called, not wrapped. */
 #define ASKED(A)                                                            \

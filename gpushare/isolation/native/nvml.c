@@ -69,3 +69,17 @@ NO_PROCESSES(nvmlDeviceGetGraphicsRunningProcesses_v3)
 NO_PROCESSES(nvmlDeviceGetMPSComputeRunningProcesses)
 NO_PROCESSES(nvmlDeviceGetMPSComputeRunningProcesses_v2)
 NO_PROCESSES(nvmlDeviceGetMPSComputeRunningProcesses_v3)
+
+API int nvmlDeviceGetRunningProcessDetailList(const void *device, struct nvml_process_list *list)
+{
+    DRIVER_OR(nvmlDeviceGetRunningProcessDetailList, NVML_FUNCTION_NOT_FOUND);
+    if (!list)
+        return NVML_INVALID_ARGUMENT;
+    void *processes = list->processes;
+    list->count = 0;
+    list->processes = NULL;
+    int verdict = driver(device, list);
+    list->count = 0;
+    list->processes = processes;
+    return verdict == INSUFFICIENT_SIZE ? NVML_OK : verdict;
+}

@@ -82,6 +82,7 @@ API int cuGraphLaunch_ptsz(void *graph, void *stream);
 
 API int nvmlDeviceGetMemoryInfo(const void *device, struct nvml_memory *memory);
 API int nvmlDeviceGetMemoryInfo_v2(const void *device, struct nvml_memory_v2 *memory);
+API int nvmlDeviceGetRunningProcessDetailList(const void *device, struct nvml_process_list *list);
 
 /* After a call of the driver: records the reserved bytes under `name`, or releases them if the call failed. If
    there is no memory for the record, the charge stays until the process ends. */
