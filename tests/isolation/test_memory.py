@@ -1,8 +1,10 @@
 import json
+from pathlib import Path
 from typing import Any
 
 from tests.fixtures.isolation import MIB, Container, needs_compiler, share
 from tests.isolation.conftest import Make
+from tests.isolation.test_ways_in import compiled
 
 pytestmark = needs_compiler
 
@@ -149,3 +151,18 @@ cuda.cuCtxCreate_v2(c.byref(own), 0, 0); say(alloc(4000)[0]); say(cuda.cuCtxDest
 context(); say(alloc(4180)[0])
 """
     assert reported(container, code) == [[0, 0]] * 5 + [[0], [0], [0]]
+
+
+def test_a_context_with_the_address_of_one_just_destroyed_leaves_no_charge(
+    make: Make, tmp_path: Path
+) -> None:
+    container = make(context_mib=121)
+    container.limit(share(4, 15, context_mib=121))
+    source = "late_destroy.c"
+    delay = compiled(tmp_path / "libdelay.so", source, "-DDELAY", "-shared", "-fPIC", "-ldl")
+    program = compiled(tmp_path / "late", source, str(container.stub.library), "-lpthread")
+    # The stub's next context then has the address that was freed last, by any thread.
+    env = {"MALLOC_ARENA_MAX": "1", "GLIBC_TUNABLES": "glibc.malloc.tcache_count=0"}
+    done = container.run([str(program)], LD_PRELOAD=f"{container.library}:{delay}", **env)
+    assert done.stdout == "1 0\n"
+    assert container.seen().cards[0].used == 0

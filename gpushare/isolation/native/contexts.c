@@ -5,6 +5,8 @@
 
 #include "wrappers.h"
 
+/* Held from before a call of the driver until it is recorded: the next context may have the address of one that was
+   just destroyed. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 void contexts_forget(void) { pthread_mutex_init(&lock, NULL); }
@@ -34,12 +36,14 @@ static int created(int verdict, void *const *context, int card)
     return began(verdict, (struct record){.kind = CONTEXT, .name = name, .card = card});
 }
 
-#define CREATE(name, ...)                              \
-    DRIVER(name);                                      \
-    int card = account_card(device);                   \
-    if (!enter(card))                                  \
-        return account_refused_on(card, device);       \
-    return created(driver(context, __VA_ARGS__), context, card)
+#define CREATE(name, ...)                                                                 \
+    DRIVER(name);                                                                         \
+    int card = account_card(device);                                                      \
+    pthread_mutex_lock(&lock);                                                            \
+    int verdict = enter(card) ? created(driver(context, __VA_ARGS__), context, card)      \
+                              : account_refused_on(card, device);                         \
+    pthread_mutex_unlock(&lock);                                                          \
+    return verdict
 
 API int cuCtxCreate(void **context, u32 flags, int device) { CREATE(cuCtxCreate, flags, device); }
 
@@ -66,17 +70,18 @@ static int destroyed(int verdict, void *context)
     return verdict;
 }
 
-API int cuCtxDestroy(void *context)
-{
-    DRIVER(cuCtxDestroy);
-    return destroyed(driver(context), context);
-}
+#define DESTROY(name)                                       \
+    API int name(void *context)                             \
+    {                                                       \
+        DRIVER(name);                                       \
+        pthread_mutex_lock(&lock);                          \
+        int verdict = destroyed(driver(context), context);  \
+        pthread_mutex_unlock(&lock);                        \
+        return verdict;                                     \
+    }
 
-API int cuCtxDestroy_v2(void *context)
-{
-    DRIVER(cuCtxDestroy_v2);
-    return destroyed(driver(context), context);
-}
+DESTROY(cuCtxDestroy)
+DESTROY(cuCtxDestroy_v2)
 
 static int retain_first(void **context, int device, __typeof__(cuDevicePrimaryCtxRetain) *driver)
 {

@@ -1,0 +1,47 @@
+/* Two threads, for a race: one destroys a context, the other creates one with the same address as soon as the driver
+   has destroyed the first, and destroys it. Built as a library, this file delays the return from the driver's
+   function that destroys; else it is the program, which is linked to the driver. */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#ifdef DELAY
+int cuCtxDestroy_v2(void *context)
+{
+    static int calls;
+    int (*driver)(void *) = (int (*)(void *))dlsym(RTLD_NEXT, "cuCtxDestroy_v2");
+    int verdict = driver(context);
+    if (!calls++)
+        usleep(600000);
+    return verdict;
+}
+#else
+#include <pthread.h>
+
+extern int cuInit(unsigned);
+extern int cuCtxCreate_v2(void **, unsigned, int);
+extern int cuCtxDestroy_v2(void *);
+
+static void *first;
+
+static void *destroy(void *argument)
+{
+    cuCtxDestroy_v2(first);
+    return argument;
+}
+
+int main(void)
+{
+    void *second;
+    pthread_t thread;
+    cuInit(0);
+    cuCtxCreate_v2(&first, 0, 0);
+    pthread_create(&thread, NULL, destroy, NULL);
+    usleep(200000);
+    cuCtxCreate_v2(&second, 0, 0);
+    pthread_join(thread, NULL);
+    printf("%d %d\n", first == second, cuCtxDestroy_v2(second));
+    return 0;
+}
+#endif
