@@ -2,6 +2,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.fixtures.isolation import MIB, Container, needs_compiler, share
 from tests.isolation.conftest import Make
 from tests.isolation.test_ways_in import compiled
@@ -166,3 +168,25 @@ def test_a_context_with_the_address_of_one_just_destroyed_leaves_no_charge(
     done = container.run([str(program)], LD_PRELOAD=f"{container.library}:{delay}", **env)
     assert done.stdout == "1 0\n"
     assert container.seen().cards[0].used == 0
+
+
+@pytest.mark.parametrize("what", ["array", "context"])
+def test_what_ended_unseen_is_released_once_its_address_is_used_again(
+    make: Make, tmp_path: Path, what: str
+) -> None:
+    container = make(context_mib=500)
+    container.limit(share(4, 15, context_mib=500))
+    deep = compiled(tmp_path / "libdeep.so", "deep.c", "-shared", "-fPIC", str(container.stub.library))
+    code = f"""
+class Shape(c.Structure): _fields_ = [(n, c.c_size_t) for n in "whd"] + [(n, c.c_uint) for n in "fcx"]
+deep = c.CDLL({str(deep)!r}, os.RTLD_DEEPBIND | os.RTLD_NOW)
+def array(at): return cuda.cuArray3DCreate_v2(c.byref(at), c.byref(Shape(1024, 1024, 100, 32, 4, 0)))
+def own(at): return cuda.cuCtxCreate_v2(c.byref(at), 0, 0), alloc(1000)[0]
+context(); at = c.c_void_p(); addresses = set()
+for i in range(20):
+    say({"array(at)" if what == "array" else "*own(at)"}, deep.destroy_{what}(at)); addresses.add(at.value)
+say(len(addresses) < 3)
+"""
+    env = {"MALLOC_ARENA_MAX": "1", "GLIBC_TUNABLES": "glibc.malloc.tcache_count=0"}
+    lines = [json.loads(line) for line in container.python(code, env).stdout.splitlines()]
+    assert lines == [[0, 0] if what == "array" else [0, 0, 0]] * 20 + [[True]]

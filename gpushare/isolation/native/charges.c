@@ -27,13 +27,18 @@ void end_context(u64 context)
             account_release(card, freed[card]);
 }
 
+/* An object that still has the name ended without a call of this library: the driver has given the name again. */
 int keep(int verdict, enum kind kind, u64 name, int card, u64 bytes)
 {
-    if (verdict != CUDA_OK)
+    struct record former;
+    if (verdict != CUDA_OK) {
         account_release(card, bytes);
-    else
-        records_put((struct record){
-            .kind = kind, .card = card, .name = name, .bytes = bytes, .other = current_context()});
+        return verdict;
+    }
+    if (records_take(kind, name, &former))
+        account_release(former.card, former.bytes);
+    records_put((struct record){
+        .kind = kind, .card = card, .name = name, .bytes = bytes, .other = current_context()});
     return verdict;
 }
 

@@ -30,9 +30,21 @@ static int began(int verdict, struct record record)
     return verdict;
 }
 
+/* Releases what is charged for a context that has ended. */
+static void ended(u64 context)
+{
+    struct record record;
+    end_context(context);
+    if (records_take(CONTEXT, context, &record))
+        account_leave_context(record.card);
+}
+
+/* A context that still has the address ended without a call of this library. */
 static int created(int verdict, void *const *context, int card)
 {
     u64 name = verdict ? 0 : (u64)(uintptr_t)*context;
+    if (verdict == CUDA_OK)
+        ended(name);
     return began(verdict, (struct record){.kind = CONTEXT, .name = name, .card = card});
 }
 
@@ -61,12 +73,8 @@ API int cuCtxCreate_v4(void **context, void *params, u32 flags, int device)
 
 static int destroyed(int verdict, void *context)
 {
-    struct record record;
-    int known = verdict == CUDA_OK && records_take(CONTEXT, (u64)(uintptr_t)context, &record);
     if (verdict == CUDA_OK)
-        end_context((u64)(uintptr_t)context);
-    if (known)
-        account_leave_context(record.card);
+        ended((u64)(uintptr_t)context);
     return verdict;
 }
 
