@@ -201,7 +201,7 @@ void region_forget_slot(void)
     memset(&deferred, 0, sizeof deferred);
 }
 
-/* Other processes remove the slot of this one if they take it for dead, as in its own PID namespace. */
+/* Other processes remove the slot of this one if it looks dead to them, as in its own PID namespace. */
 static void check_slot(void)
 {
     if (!mine || (mine->pid == own.pid && mine->start == own.start))
