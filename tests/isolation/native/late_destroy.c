@@ -6,14 +6,16 @@
 #include <stdio.h>
 #include <unistd.h>
 
+enum { DESTROYED = 100 }; /* descriptor of a pipe: a byte when the driver has destroyed the first */
+
 #ifdef DELAY
 int cuCtxDestroy_v2(void *context)
 {
     static int calls;
     int (*driver)(void *) = (int (*)(void *))dlsym(RTLD_NEXT, "cuCtxDestroy_v2");
     int verdict = driver(context);
-    if (!calls++)
-        usleep(600000);
+    if (!calls++ && write(DESTROYED, "", 1) == 1)
+        usleep(400000);
     return verdict;
 }
 #else
@@ -33,13 +35,17 @@ static void *destroy(void *argument)
 
 int main(void)
 {
-    void *second;
+    void *second = NULL;
     pthread_t thread;
+    char byte;
+    int ends[2];
+    if (pipe(ends) != 0 || dup2(ends[1], DESTROYED) != DESTROYED)
+        return 1;
     cuInit(0);
     cuCtxCreate_v2(&first, 0, 0);
     pthread_create(&thread, NULL, destroy, NULL);
-    usleep(200000);
-    cuCtxCreate_v2(&second, 0, 0);
+    if (read(ends[0], &byte, 1) == 1)
+        cuCtxCreate_v2(&second, 0, 0);
     pthread_join(thread, NULL);
     printf("%d %d\n", first == second, cuCtxDestroy_v2(second));
     return 0;
