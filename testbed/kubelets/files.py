@@ -74,8 +74,6 @@ def kubelet(changes: Mapping[str, Any], ca: Path) -> dict[str, Any]:
         "nodeStatusReportFrequency": "5m",
         # A folder of static pods that is created later is found within a second, not 20.
         "fileCheckFrequency": "1s",
-        # A container that ends again and again starts again after 2 seconds, not up to 5 minutes.
-        "crashLoopBackOff": {"maxContainerRestartPeriod": "2s"},
         "evictionHard": {
             "memory.available": "50Mi",
             "nodefs.available": "1%",
