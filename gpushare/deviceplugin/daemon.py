@@ -34,6 +34,7 @@ from gpushare.deviceplugin.kubelet.allocator import Allocator
 from gpushare.deviceplugin.kubelet.client import kubelet_client
 from gpushare.deviceplugin.kubelet.plugins import core_plugin, mem_plugin
 from gpushare.deviceplugin.kubelet.registrar import Registrar
+from gpushare.deviceplugin.kubelet.retries import PodSources
 from gpushare.deviceplugin.metrics import PluginMetrics
 from gpushare.deviceplugin.node.cards import CardMonitor
 from gpushare.deviceplugin.node.checkpoint import CheckpointReader
@@ -107,12 +108,12 @@ class Agent:
         self._reconciler = Reconciler(
             settings, self.node_state, self._releaser, self._record, self.watchdog, self.metrics
         )
+        self._watches = Watches(client, settings.node, self.node_state, self.metrics, self._update_node)
         allocator = self._make_allocator()
         self._allocation_lock = allocator.lock
         self.cards = self._make_cards(driver)
         self._mem = mem_plugin(self.node_state, allocator)
         self._core = core_plugin(self.node_state, allocator)
-        self._watches = Watches(client, settings.node, self.node_state, self.metrics, self._update_node)
         self.admin_routes = AdminRoutes(
             rendering(self.metrics.registry),
             live=self.watchdog.problem,
@@ -128,12 +129,13 @@ class Agent:
         return CardReleaser(self.node_state, cgroups.kept, visible=visible, on_visible=self._report_cgroups)
 
     def _make_allocator(self) -> Allocator:
+        kubelet = kubelet_client(self._settings.kubelet, self._settings.pod_resources)
         return Allocator(
             self.node_state,
             self._releaser,
             self._enforcement,
             self._settings.allocate,
-            kubelet=kubelet_client(self._settings.kubelet, self._settings.pod_resources),
+            sources=PodSources(kubelet, self._watches.retry_now),
             record_event=self.writer.record_event,
             watchdog=self.watchdog,
         )

@@ -11,7 +11,7 @@ import asyncio
 import random
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
@@ -118,6 +118,7 @@ class Follower(Generic[T]):
         self._pages = 0
         self._listed = False
         self._lost_at: float | None = None
+        self._retry_wanted = asyncio.Event()
         self._refresh_wanted = asyncio.Event()
         self._refreshed: list[asyncio.Future[None]] = []
         self._page = msgspec.json.Decoder(ListPage[resource.kind])  # type: ignore[name-defined]
@@ -134,6 +135,7 @@ class Follower(Generic[T]):
         """Follow until cancelled."""
         backoff_s = _FIRST_BACKOFF_S
         while True:
+            self._retry_wanted.clear()
             try:
                 if self._listed and self._ends_if_restored:
                     self._compare(await self._newest_version())
@@ -150,8 +152,14 @@ class Follower(Generic[T]):
                     self._lost_at = time.monotonic()
                 pause_s = max(error.retry_after_s, random.uniform(0.5, 1) * backoff_s)  # noqa: S311 - jitter
                 self._listener.failed(self._resource.name, error, pause_s)
-                await asyncio.sleep(pause_s)
+                await asyncio.sleep(error.retry_after_s)
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(self._retry_wanted.wait(), pause_s - error.retry_after_s)
                 backoff_s = min(_LAST_BACKOFF_S, 2 * backoff_s)
+
+    def retry_now(self) -> None:
+        """End the pause after a failure, but do not ask earlier than the API server wants."""
+        self._retry_wanted.set()
 
     async def refresh(self) -> None:
         """Return once the listener has all changes that were made before this call."""

@@ -97,6 +97,11 @@ class Watches:
         yield "node watch", self.node_follower.run()
         yield "pod watch", self.pod_follower.run()
 
+    def retry_now(self) -> None:
+        """End the pause of watches that have failed."""
+        self.pod_follower.retry_now()
+        self.node_follower.retry_now()
+
     async def listed(self) -> None:
         """Wait until node and pods have been listed."""
         await asyncio.gather(self.node.listed.wait(), self.pods.listed.wait())

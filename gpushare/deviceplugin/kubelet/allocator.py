@@ -37,8 +37,7 @@ from gpushare.deviceplugin.core.matching import (
 )
 from gpushare.deviceplugin.core.response import ResponseSettings, legacy_failure_env, response_for
 from gpushare.deviceplugin.isolation.manager import EnforcementManager
-from gpushare.deviceplugin.kubelet.client import KubeletClient
-from gpushare.deviceplugin.kubelet.retries import Retries
+from gpushare.deviceplugin.kubelet.retries import PodSources, Retries
 from gpushare.deviceplugin.node.release import CardReleaser
 from gpushare.deviceplugin.node.state import NodeState
 from gpushare.deviceplugin.watchdog import Watchdog
@@ -94,7 +93,7 @@ class Allocator:
         enforcement: EnforcementManager,
         settings: AllocateSettings,
         *,
-        kubelet: KubeletClient,
+        sources: PodSources,
         record_event: Callable[[Event], None],
         watchdog: Watchdog,
     ) -> None:
@@ -102,8 +101,8 @@ class Allocator:
         self._node_state = node_state
         self._releaser = releaser
         self._enforcement = enforcement
-        self._kubelet = kubelet
-        self._retries = Retries(node_state, kubelet)
+        self._kubelet = sources.kubelet
+        self._retries = Retries(node_state, sources)
         self._record_event = record_event
         self._watchdog = watchdog
         self.lock = asyncio.Lock()

@@ -4,7 +4,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from typing import Final, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 from gpushare.deviceplugin.kubelet.client import KubeletClient
 from gpushare.deviceplugin.node.state import NodeState
@@ -14,12 +14,22 @@ T = TypeVar("T")
 _POLL_S: Final = 0.25
 
 
-class Retries:
-    """Attempts on one node state; they ask the kubelet for pods that the API does not show yet."""
+class PodSources(NamedTuple):
+    """Where a call finds a pod that is not known yet: in the kubelet, or in watches that have failed.
 
-    def __init__(self, node_state: NodeState, kubelet: KubeletClient) -> None:
+    ``retry_watches`` ends the pause of these: the API server may have answered the kubelet again already.
+    """
+
+    kubelet: KubeletClient
+    retry_watches: Callable[[], None]
+
+
+class Retries:
+    """Attempts on one node state; they look for pods that it does not have yet."""
+
+    def __init__(self, node_state: NodeState, sources: PodSources) -> None:
         self._node_state = node_state
-        self._kubelet = kubelet
+        self._sources = sources
 
     async def until(
         self, attempt: Callable[[], Awaitable[T]], is_final: Callable[[T], bool], deadline: float
@@ -34,6 +44,7 @@ class Retries:
             result = await attempt()
             if is_final(result) or left_s <= 0:
                 return result
+            self._sources.retry_watches()
             with suppress(TimeoutError):
                 async with asyncio.timeout(left_s):
                     await self._change(ask=not asked)
@@ -41,8 +52,8 @@ class Retries:
 
     async def _change(self, *, ask: bool) -> None:
         """Return when the decision may be a different one."""
-        if ask and self._kubelet.pods:
-            pods = await self._kubelet.pods()
+        if ask and self._sources.kubelet.pods:
+            pods = await self._sources.kubelet.pods()
             if pods is not None:
                 self._node_state.update_kubelet_pods(pods)
         else:

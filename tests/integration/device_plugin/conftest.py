@@ -11,7 +11,7 @@ from testbed.daemons.agent import GpuNode
 from testbed.kubelets import KubeletSpec
 from testbed.nvml import card
 from tests.fixtures.agents import Link, add_linked_node, linked
-from tests.fixtures.gpu_nodes import SHARING, T4, GpuBed, clear, gpu_bed, until_allocatable
+from tests.fixtures.gpu_nodes import SHARING, T4, GpuBed, clear, gpu_bed, until_allocatable, until_current
 
 
 @pytest_asyncio.fixture(scope="package", loop_scope="package")
@@ -38,5 +38,7 @@ async def node(gpus: GpuBed, link: Link) -> GpuNode:
 
 @pytest_asyncio.fixture(autouse=True, loop_scope="package")
 async def nothing_left(gpus: GpuBed, node: GpuNode) -> AsyncIterator[None]:
+    # The link runs in this process: it answers nothing while the process waits for a slot between two files.
+    await until_current(node)
     yield
     await clear(gpus.bed, node)

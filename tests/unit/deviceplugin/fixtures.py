@@ -14,6 +14,7 @@ from gpushare.deviceplugin.isolation.manager import EnforcementManager
 from gpushare.deviceplugin.kubelet.allocator import AllocateSettings, Allocator
 from gpushare.deviceplugin.kubelet.client import KubeletClient
 from gpushare.deviceplugin.kubelet.plugins import core_plugin, mem_plugin
+from gpushare.deviceplugin.kubelet.retries import PodSources
 from gpushare.deviceplugin.metrics import PluginMetrics
 from gpushare.deviceplugin.node.record import Record
 from gpushare.deviceplugin.node.release import CardReleaser
@@ -35,7 +36,8 @@ class AgentFixture:
     """``named`` and ``whole`` are the gpu-mem devices and whole GPUs in the kubelet's checkpoint.
 
     ``names`` are the pods that the kubelet has admitted, ``alive`` the pods that have a cgroup.
-    ``node_read`` is whether the API server has returned the node.
+    ``unwatched`` are pods that the watch shows once it is tried again, and ``node_read`` is whether the API
+    server has returned the node.
     """
 
     def __init__(
@@ -54,6 +56,7 @@ class AgentFixture:
         self.alive = set(alive)
         self.events: list[Event] = []
         self.kubelet_pods: list[GpuPod] | None = []
+        self.unwatched: list[GpuPod] = []
         self.slow_s = 0.0
         self.record = Record(folder, MemoryUnit.GIB)
         self.metrics = PluginMetrics()
@@ -77,7 +80,7 @@ class AgentFixture:
             AllocateSettings(
                 style, MemoryUnit.GIB, legacy_failure_env=legacy_failure_env, timeout_s=timeout_s
             ),
-            kubelet=KubeletClient(self.ask, self.ask_names),
+            sources=PodSources(KubeletClient(self.ask, self.ask_names), self.retry_watches),
             record_event=self.events.append,
             watchdog=self.watchdog,
         )
@@ -98,6 +101,9 @@ class AgentFixture:
 
     async def ask_names(self) -> frozenset[str] | None:
         return self.names
+
+    def retry_watches(self) -> None:
+        self.add_pods(*self.unwatched)
 
     def add_pods(self, *gpu_pods: GpuPod) -> None:
         self.node_state.update_pods([Upserted(each.pod.uid, each) for each in gpu_pods])

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import time
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -11,6 +12,7 @@ import msgspec
 import pytest
 from aiohttp import web
 
+from gpushare.adapters.kube import watch
 from gpushare.adapters.kube.watch import Follower, FollowerDurations, Resource
 from gpushare.adapters.kube.wire import Bare
 from gpushare.errors import ApiError, ApiRestored
@@ -49,6 +51,7 @@ class Heard:
     syncs: int = 0
     troubles: list[ApiError] = field(default_factory=list)
     pauses: list[float] = field(default_factory=list)
+    failed_at: float = 0.0
 
     def changed(self, batch: Iterable[Change]) -> None:
         self.changes += batch
@@ -62,6 +65,7 @@ class Heard:
         assert retry_in_s >= 0
         self.troubles.append(error)
         self.pauses.append(retry_in_s)
+        self.failed_at = time.monotonic()
 
 
 @dataclass
@@ -293,6 +297,26 @@ async def test_a_busy_api_server_says_when_to_ask_again() -> None:
         async with following(s):
             await until(lambda: s.heard.pauses)
             assert s.heard.pauses == [30]
+
+
+async def test_a_wanted_retry_ends_the_pause_after_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watch, "_FIRST_BACKOFF_S", 600)
+    async with scene() as s:
+        s.served.script += [fixed(503, "{}"), page(thing("a"), version="5")]
+        async with following(s):
+            await until(lambda: s.heard.pauses)
+            s.follower.retry_now()
+            await s.hears(Upserted("a", "1"))
+
+
+async def test_a_wanted_retry_does_not_come_before_the_api_server_wants_it() -> None:
+    async with scene() as s:
+        s.served.script += [fixed(429, "{}", Retry_After="1"), page(version="5")]
+        async with following(s):
+            await until(lambda: s.heard.pauses)
+            s.follower.retry_now()
+            await s.asks(2)
+            assert time.monotonic() - s.heard.failed_at >= 1
 
 
 async def test_a_follower_is_lost_from_its_first_failure_until_it_lists_or_watches_again() -> None:

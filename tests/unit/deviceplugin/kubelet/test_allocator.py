@@ -58,6 +58,12 @@ async def test_a_pod_that_is_not_seen_yet_is_waited_for(tmp_path: Path) -> None:
     assert isinstance(await call, AllocateResponse)
 
 
+async def test_a_call_for_an_unknown_pod_ends_the_pause_of_a_failed_watch(tmp_path: Path) -> None:
+    here = AgentFixture(tmp_path, 14)
+    here.unwatched = [gpu_pod("a", 1, card=0)]
+    assert isinstance(await here.mem.allocate(ids(0, 0)), AllocateResponse)
+
+
 async def test_a_pod_that_never_appears_is_rejected_at_the_deadline(tmp_path: Path) -> None:
     here = AgentFixture(tmp_path, 14)
     here.add_pods(gpu_pod("a", 3, card=0))
