@@ -9,6 +9,7 @@ from gpushare.kubescheduler.config import KubernetesVersion
 
 OPERATOR_API: Final = "monitoring.coreos.com/v1"
 """The API of the Prometheus Operator; its CRDs must exist before objects of their kinds."""
+_LABELS: Final = " or ".join(CONTROL_PLANE)
 _INSTALL_OPERATOR: Final = "install the Prometheus Operator first, or set monitoring.operator: false"
 
 
@@ -21,8 +22,8 @@ class Cluster:
     """API groups with their versions, like ``apps/v1``."""
     nodes: int | None = None
     """Number of nodes."""
-    has_control_plane: bool | None = None
-    """Whether there is a node with a label of control planes."""
+    control_planes: int | None = None
+    """Number of nodes with a label of control planes."""
     uid: str | None = None
     """UID of the namespace kube-system, which no other cluster has."""
 
@@ -44,9 +45,28 @@ def check_cluster(settings: Stack, cluster: Cluster) -> None:
         raise ConfigError(
             f"monitoring.operator: true, but the cluster has no {OPERATOR_API}; {_INSTALL_OPERATOR}"
         )
-    exposure = settings.extender.exposure
-    if exposure is Exposure.NODE_PORT and cluster.nodes and cluster.has_control_plane is False:
+    if cluster.nodes and cluster.control_planes is not None:
+        _check_control_planes(settings, cluster.nodes, cluster.control_planes)
+
+
+def _check_control_planes(settings: Stack, nodes: int, found: int) -> None:
+    """A pod that needs a control plane node of its own and gets none is awaited until the timeout."""
+    extender, installer = settings.extender, settings.installer
+    have = "have" if found > 1 else "has"
+    where = f"{found or 'none'} of {nodes} nodes {have} the label {_LABELS}"
+    if extender.exposure is Exposure.NODE_PORT and not found:
         raise ConfigError(
-            f"extender.exposure: {exposure} runs on control plane nodes, but none of {cluster.nodes} nodes "
-            f"has the label {' or '.join(CONTROL_PLANE)}; use {Exposure.SIDECAR} for a managed control plane"
+            f"extender.exposure: {extender.exposure} runs on control plane nodes, but {where}; "
+            f"use {Exposure.SIDECAR} for a managed control plane"
+        )
+    if extender.exposure is Exposure.NODE_PORT and extender.replicas > found:
+        raise ConfigError(
+            f"extender.replicas: {extender.replicas}, but with exposure {extender.exposure} each needs a "
+            f"control plane node of its own, and {where}; use {found}, or exposure {Exposure.CLUSTER_IP} or "
+            f"{Exposure.SIDECAR}"
+        )
+    if installer and installer.control_planes > found:
+        raise ConfigError(
+            f"installer.controlPlanes: {installer.control_planes}, but each pod of the Job needs a control "
+            f"plane node of its own, and {where}; " + (f"use {found}" if found else "remove installer")
         )

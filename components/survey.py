@@ -57,6 +57,18 @@ class _Nodes(msgspec.Struct):
     items: list[msgspec.Raw] | None
 
 
+class _Name(msgspec.Struct):
+    name: str
+
+
+class _Node(msgspec.Struct):
+    metadata: _Name
+
+
+class _NamedNodes(msgspec.Struct):
+    items: list[_Node] | None
+
+
 def survey(kubeconfig: str, context: str) -> Cluster:
     """What the cluster is. ``kubeconfig`` is a path or the content; "" for that of kubectl.
 
@@ -75,14 +87,12 @@ async def _survey(kubeconfig: str, context: str) -> Cluster:
 
 async def _asked(client: KubeClient) -> Cluster:
     version, apis = await asyncio.gather(_get(client, "/version", _Version), _get(client, "/apis", _Apis))
-    nodes, has_control_plane, uid = await asyncio.gather(
-        _count(client), _has_control_plane(client), _uid(client)
-    )
+    nodes, control_planes, uid = await asyncio.gather(_count(client), _control_planes(client), _uid(client))
     return Cluster(
         version=_version(version),
         apis=frozenset(each.group_version for group in apis.groups for each in group.versions),
         nodes=nodes,
-        has_control_plane=has_control_plane,
+        control_planes=control_planes,
         uid=uid,
     )
 
@@ -96,13 +106,18 @@ def _version(found: _Version) -> KubernetesVersion:
 
 
 async def _count(client: KubeClient) -> int | None:
-    nodes = await _nodes(client)
+    """The API server tells how many nodes follow the first one."""
+    nodes = await _allowed(client, _NODES, _Nodes, limit="1")
     return None if nodes is None else len(nodes.items or ()) + nodes.metadata.remaining
 
 
-async def _has_control_plane(client: KubeClient) -> bool | None:
-    found = await asyncio.gather(*(_nodes(client, labelSelector=label) for label in CONTROL_PLANE))
-    return None if None in found else any(each.items for each in found if each)
+async def _control_planes(client: KubeClient) -> int | None:
+    """A node may have both labels, and no selector means one or the other."""
+    found = await asyncio.gather(
+        *(_allowed(client, _NODES, _NamedNodes, labelSelector=label) for label in CONTROL_PLANE)
+    )
+    lists = [each.items or () for each in found if each]
+    return None if None in found else len({node.metadata.name for nodes in lists for node in nodes})
 
 
 async def _uid(client: KubeClient) -> str | None:
@@ -110,12 +125,8 @@ async def _uid(client: KubeClient) -> str | None:
     return None if namespace is None else namespace.metadata.uid
 
 
-async def _nodes(client: KubeClient, **query: str) -> _Nodes | None:
-    """One node, with the number of further ones unless there is a selector; None without the right."""
-    return await _allowed(client, _NODES, _Nodes, limit="1", **query)
-
-
 async def _allowed(client: KubeClient, path: str, kind: type[T], **query: str) -> T | None:
+    """The answer; None without the right."""
     try:
         return await _get(client, path, kind, **query)
     except ApiError as error:

@@ -13,7 +13,7 @@ from components.survey import survey
 from gpushare.errors import ApiError, ConfigError
 from gpushare.kubescheduler.config import KubernetesVersion
 from tests.builders.stacks import DIGEST, raw_stack, sidecar
-from tests.fakes.prepared_api import CLUSTER, NODES, SYSTEM, UID, served
+from tests.fakes.prepared_api import CLUSTER, LABELLED, NODES, SYSTEM, UID, served
 
 Object = dict[str, Any]
 VERSION = KubernetesVersion(1, 36)
@@ -43,7 +43,7 @@ def test_objects_of_the_prometheus_operator_need_its_api() -> None:
 
 
 def test_an_extender_on_control_plane_nodes_needs_one() -> None:
-    managed = Cluster(VERSION, CORE, nodes=3, has_control_plane=False)
+    managed = Cluster(VERSION, CORE, nodes=3, control_planes=0)
     assert error_of(managed) == (
         "extender.exposure: node-port runs on control plane nodes, but none of 3 nodes has the label "
         "node-role.kubernetes.io/control-plane or node-role.kubernetes.io/master; use sidecar for a managed "
@@ -52,11 +52,36 @@ def test_an_extender_on_control_plane_nodes_needs_one() -> None:
     check_cluster(load(raw_stack(extender=sidecar())), managed)
 
 
+def test_each_replica_on_the_host_network_needs_a_control_plane_node() -> None:
+    three = {"replicas": 3}
+    assert error_of(Cluster(VERSION, CORE, nodes=5, control_planes=1), extender=three) == (
+        "extender.replicas: 3, but with exposure node-port each needs a control plane node of its own, and 1 "
+        "of 5 nodes has the label node-role.kubernetes.io/control-plane or node-role.kubernetes.io/master; "
+        "use 1, or exposure cluster-ip or sidecar"
+    )
+    check_cluster(load(raw_stack(extender=three)), Cluster(VERSION, CORE, nodes=5, control_planes=3))
+
+
+@pytest.mark.parametrize("extender", [{"exposure": "cluster-ip"}, sidecar()])
+def test_replicas_without_the_host_network_may_share_the_nodes_of_others(extender: Object) -> None:
+    single = Cluster(VERSION, CORE, nodes=5, control_planes=1)
+    check_cluster(load(raw_stack(extender={"replicas": 3, **extender})), single)
+
+
+@pytest.mark.parametrize(("found", "advice"), [(0, "remove installer"), (2, "use 2")])
+def test_each_pod_of_the_installer_needs_a_control_plane_node(found: int, advice: str) -> None:
+    url = {"exposure": "cluster-ip"}
+    job = {"image": DIGEST, "controlPlanes": 3, "url": "https://10.0.0.10:32766/gpushare-scheduler"}
+    message = error_of(Cluster(VERSION, CORE, nodes=5, control_planes=found), extender=url, installer=job)
+    assert message.startswith("installer.controlPlanes: 3, but each pod of the Job needs a control plane ")
+    assert message.endswith(f"; {advice}")
+
+
 @pytest.mark.parametrize(
     "cluster",
     [
-        Cluster(VERSION, CORE, nodes=3, has_control_plane=True),
-        Cluster(VERSION, CORE, nodes=0, has_control_plane=False),
+        Cluster(VERSION, CORE, nodes=3, control_planes=1),
+        Cluster(VERSION, CORE, nodes=0, control_planes=0),
         Cluster(VERSION, CORE),
     ],
     ids=["fits", "no nodes yet", "unknown"],
@@ -97,7 +122,7 @@ def test_without_a_unique_context_the_configuration_is_wrong(configured: str, ex
 
 
 def test_the_cluster_has_its_version_apis_and_nodes(tmp_path: Path) -> None:
-    found = Cluster(VERSION, CORE, nodes=50, has_control_plane=True, uid=UID)
+    found = Cluster(VERSION, CORE, nodes=50, control_planes=3, uid=UID)
     with served(CLUSTER) as text:
         file = tmp_path / "kubeconfig"
         file.write_text(text)
@@ -115,7 +140,8 @@ def test_the_text_of_a_kubeconfig_leaves_no_file_behind(
 
 
 def test_an_account_that_may_not_read_nodes_and_namespaces_is_enough() -> None:
-    denied = {path: 403 if path.startswith((NODES, SYSTEM)) else answer for path, answer in CLUSTER.items()}
+    secret = (NODES, LABELLED, SYSTEM)
+    denied = {path: 403 if path.startswith(secret) else answer for path, answer in CLUSTER.items()}
     with served(denied) as text:
         assert survey(text, "") == Cluster(VERSION, CORE)
 
@@ -127,7 +153,7 @@ def test_a_cluster_that_does_not_answer_is_an_error_of_the_api() -> None:
         survey(text, "")
 
 
-@pytest.mark.parametrize("path", ["/version", "/apis", SYSTEM, NODES])
+@pytest.mark.parametrize("path", ["/version", "/apis", SYSTEM, NODES, f"{LABELLED}/master"])
 @pytest.mark.parametrize("body", [{}, {"major": "", "minor": ""}, {"groups": [{}], "items": 7}])
 def test_an_answer_of_another_server_is_an_error_of_the_api(path: str, body: Object) -> None:
     with (

@@ -17,6 +17,8 @@ Answers = Mapping[str, dict[str, Any] | int]
 """Documents, or HTTP status codes, by path and query."""
 
 NODES = "/api/v1/nodes?limit=1"
+LABELLED = "/api/v1/nodes?labelSelector=node-role.kubernetes.io"
+"""Followed by the rest of the label."""
 SYSTEM = "/api/v1/namespaces/kube-system"
 UID = "5e2b1d2c-0b6e-4d0a-9a53-0f7a3f0a7e01"
 CLUSTER: Answers = {
@@ -24,10 +26,10 @@ CLUSTER: Answers = {
     "/apis": {"groups": [{"versions": [{"groupVersion": "apps/v1"}]}]},
     SYSTEM: {"metadata": {"uid": UID}},
     NODES: {"metadata": {"remainingItemCount": 49}, "items": [{}]},
-    f"{NODES}&labelSelector=node-role.kubernetes.io/control-plane": {"metadata": {}, "items": [{}]},
-    f"{NODES}&labelSelector=node-role.kubernetes.io/master": {"metadata": {}, "items": []},
+    f"{LABELLED}/control-plane": {"items": [{"metadata": {"name": name}} for name in ("cp-1", "cp-2")]},
+    f"{LABELLED}/master": {"items": [{"metadata": {"name": name}} for name in ("cp-2", "cp-3")]},
 }
-"""Of 50 nodes."""
+"""Of 50 nodes, three of the control plane, one of them with both labels."""
 
 
 class _Handler(BaseHTTPRequestHandler):
