@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec import Raw, Struct
 
+from gpushare.adapters.kube import decoding
 from gpushare.adapters.kube.wire import Bare, WirePod
 from gpushare.errors import InvalidRequest
 from gpushare.scheduling import preemption
@@ -104,16 +105,17 @@ class FilterResult(
 
 _encode = msgspec.json.Encoder().encode
 _raw_object = msgspec.json.Decoder(dict[str, Raw])
+_bare = msgspec.json.Decoder(Bare)
 
 
 def decode(body: bytes, kind: type[T]) -> T:
-    """A request of the given kind. Raises InvalidRequest."""
+    """A request of the given kind; its pods may be of any depth. Raises InvalidRequest."""
     if not body.strip():
         raise InvalidRequest("EOF")
     try:
         return _decode(body, kind)
-    except RecursionError as error:
-        raise InvalidRequest("request body is nested too deep") from error
+    except RecursionError:
+        return _decode(decoding.shallow(body), kind)
 
 
 def _decode(body: bytes, kind: type[T]) -> T:
@@ -146,7 +148,7 @@ def asked_nodes(args: FilterArgs) -> list[str]:
 
 def _name_of(item: Raw) -> str:
     try:
-        return msgspec.json.decode(item, type=Bare).metadata.name
+        return decoding.decode(_bare, item).metadata.name
     except msgspec.DecodeError as error:
         raise InvalidRequest(f"Nodes: a node cannot be read: {error}") from error
 

@@ -8,6 +8,7 @@ from typing import Final
 
 import msgspec
 
+from gpushare.adapters.kube.decoding import decode
 from gpushare.contract import MANAGED_RESOURCES
 from gpushare.errors import InvalidRequest
 from gpushare.kubescheduler.config import DEFAULT_SCHEDULER
@@ -43,14 +44,17 @@ class _Review(msgspec.Struct):
     request: _Request
 
 
+_review: Final = msgspec.json.Decoder(_Review)
+
+
 def reviewed(body: bytes, scheduler: str) -> bytes:
     """The answer for a pod that is created: accepted, with this scheduler if it needs it and names none.
 
     Raises InvalidRequest if the body is not an AdmissionReview of a pod.
     """
     try:
-        request = msgspec.json.decode(body, type=_Review).request
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        request = decode(_review, body).request
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise InvalidRequest(f"the body is not an AdmissionReview of a pod: {error}") from error
     response = {"uid": request.uid, "allowed": True, **_patch(request.object.spec, scheduler)}
     review = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response}

@@ -248,7 +248,7 @@ EMPTY_FILTER = {"Nodes": None, "NodeNames": None, "FailedNodes": None, "FailedAn
         (b'{"Pod": null, "NodeNames": ["n"]}', "arg or pod is nil"),
         (b'{"Pod": {}, "NodeNames": null, "Nodes": null}', "cannot get node names"),
         (b"\xff\xfe", "request body is not JSON"),
-        (b'{"Pod":{"deep":' + b"[" * 100_000, "nested too deep"),
+        (b'{"Pod":{"deep":' + b"[" * 100_000, "request body is not JSON"),
     ],
     ids=["empty", "text", "list", "pod-number", "pod-null", "no-nodes", "no-utf8", "deep"],
 )

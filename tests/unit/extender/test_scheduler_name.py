@@ -59,6 +59,12 @@ def test_other_pods_are_left_alone(spec: dict[str, Any]) -> None:
     assert patched(review(**spec)) is None
 
 
+def test_a_pod_with_deep_fields_gets_the_scheduler_too() -> None:
+    deep = b'{"f:a":' * 9_990 + b"{}" + b"}" * 9_990
+    body = review().replace(b'"name": "p"', b'"name": "p", "managedFields": [' + deep + b"]")
+    assert patched(body) == [{"op": "add", "path": "/spec/schedulerName", "value": NAME}]
+
+
 @pytest.mark.parametrize(
     "body", [b"", b"{}", b"\xff", b'{"request": {"uid": "u", "object": null}}', b'{"a":' + b"[" * 5000]
 )

@@ -171,8 +171,8 @@ def test_errors_of_the_aliyun_extender_keep_their_text(request_body: bytes, expe
         (b"[]", "cannot be read"),
         (b'{"NodeNames":[1]}', "NodeNames"),
         (body(Pod=wire_pod(), Nodes={"items": [{"metadata": 7}]}), "Nodes: a node cannot be read"),
-        (b'{"x":' + b"[" * 100_000, "nested too deep"),
-        (b'{"Pod":{"x":' + b"[" * 100_000, "nested too deep"),
+        (b'{"x":' + b"[" * 100_000, "cannot be read"),
+        (b'{"Pod":{"x":' + b"[" * 100_000, "not JSON"),
     ],
 )
 def test_an_unreadable_request_returns_the_reason(request_body: bytes, expected: str) -> None:
@@ -241,6 +241,32 @@ def test_whole_victims_are_answered_by_uid() -> None:
     by_meta = answer(preempt_verb, body(Pod=pod_asked, NodeNameToMetaVictims=meta), FULL)
     assert by_whole == by_meta
     assert by_whole["NodeNameToMetaVictims"]["n"]["Pods"] == [{"UID": "low"}]
+
+
+def deep(uid: str) -> dict[str, Any]:
+    """A pod with as deep fields as the API server stores, to be filled into JSON."""
+    return {"metadata": {"uid": uid, "name": uid, "managedFields": ["DEEP"]}, "spec": {}}
+
+
+def filled(request_body: bytes) -> bytes:
+    return request_body.replace(b'"DEEP"', b'{"f:a":' * 9_990 + b"{}" + b"}" * 9_990)
+
+
+@pytest.mark.parametrize("keys", [("Pod", "NodeNameToVictims"), ("pod", "nodenametovictims")])
+def test_whole_victims_are_read_however_deep_their_fields_are(keys: tuple[str, str]) -> None:
+    whole = {"n": {"Pods": [deep("low")], "NumPDBViolations": 0}}
+    request = filled(body(**dict(zip(keys, (wire_pod(12, priority=100), whole), strict=True))))
+    found = answer(preempt_verb, request, FULL)
+    assert found["NodeNameToMetaVictims"]["n"]["Pods"] == [{"UID": "low"}]
+
+
+def test_a_pod_and_nodes_with_deep_fields_are_filtered() -> None:
+    web = wire_pod()
+    web["metadata"]["managedFields"] = ["DEEP"]
+    nodes = {"items": [{"metadata": {"name": name, "managedFields": ["DEEP"]}} for name in ("n", "m")]}
+    found = answer(filter_verb, filled(body(Pod=web, Nodes=nodes)))
+    assert found["NodeNames"] == ["m"]
+    assert [each["metadata"]["name"] for each in found["Nodes"]["items"]] == ["m"]
 
 
 def test_lower_case_keys_are_read_in_preempt_too() -> None:
