@@ -7,6 +7,7 @@ and their number is a label of the pod.
 """
 
 import copy
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -48,6 +49,11 @@ _GPU_SELECTION: Final = {
     "nvidia.com/nouse-gpuuuid": f"cordon the GPU with the node annotation {ANN_CORDONED_CARDS}",
     "nvidia.com/numa-bind": "GPUs of one pod are not chosen by NUMA node",
 }
+_CHOSEN: Final = "the kubelet chooses whole GPUs"
+_WHOLE_SELECTION: Final = _GPU_SELECTION | dict.fromkeys(
+    ("nvidia.com/use-gpuuuid", "nvidia.com/nouse-gpuuuid", "nvidia.com/numa-bind"), _CHOSEN
+)
+"""The same of pods with whole GPUs, which the extender does not place."""
 _PERCENT: Final = 100
 _MIB_PER_GIB: Final = 1024
 
@@ -87,6 +93,16 @@ def uses_shares(pod: Json) -> bool:
     return any(key in resources(container) for _, container in containers(pod) for key in _SHARES)
 
 
+def uses_whole_gpus(pod: Json) -> bool:
+    """Whether a pod template has whole GPUs."""
+    return any(RESOURCE_WHOLE_GPU in resources(container) for _, container in containers(pod))
+
+
+def names_scheduler(pod: Json) -> bool:
+    """Whether the pods of a template wait for HAMi's scheduler, whatever they request."""
+    return bool(mapping(pod.get("spec")).get("schedulerName") == SCHEDULER)
+
+
 def names_shares(value: object) -> bool:
     """Whether a key anywhere in the value is a share of HAMi, also as ``limits.nvidia.com/gpumem``."""
     if isinstance(value, dict):
@@ -105,8 +121,24 @@ def converted(manifest: Json, units: Units) -> Conversion:
     if gpus > 1:
         _part(_part(pod, "metadata"), "labels")[LABEL_CARDS_PER_POD] = str(gpus)
         result.changes.append(f"label {LABEL_CARDS_PER_POD}={gpus}")
+    annotations = _annotations(pod)
     _convert_spec(mapping(pod.get("spec")), result)
-    _convert_annotations(mapping(mapping(pod.get("metadata")).get("annotations")), result)
+    _convert_policies(annotations, result)
+    _remove_annotations(annotations, _GPU_SELECTION, result)
+    return result
+
+
+def released(manifest: Json) -> Conversion:
+    """The workload without what only HAMi fulfils; its resources stay. The argument is not changed."""
+    result = Conversion(copy.deepcopy(manifest))
+    pod = template(result.manifest or {}) or {}
+    annotations = _annotations(pod)
+    _convert_spec(mapping(pod.get("spec")), result)
+    if policies := _policies(annotations):
+        result.unsupported.append(
+            f"scheduler policies {', '.join(policies)}: kube-scheduler places whole GPUs"
+        )
+    _remove_annotations(annotations, _WHOLE_SELECTION, result)
     return result
 
 
@@ -219,16 +251,27 @@ def _needs_label(expression: Json) -> bool:
     return expression.get("operator") == "Exists" or (expression.get("operator") == "In" and listed)
 
 
-def _convert_annotations(annotations: Json, result: Conversion) -> None:
-    wanted = {str(annotations[key]) for key in _POLICIES if key in annotations}
-    if len(wanted) == 1 and wanted <= set(POLICIES):
-        annotations[ANN_PLACEMENT] = wanted.pop()
+def _annotations(pod: Json) -> Json:
+    return mapping(mapping(pod.get("metadata")).get("annotations"))
+
+
+def _policies(annotations: Json) -> list[str]:
+    return sorted({str(annotations[key]) for key in _POLICIES if key in annotations})
+
+
+def _convert_policies(annotations: Json, result: Conversion) -> None:
+    wanted = _policies(annotations)
+    if len(wanted) == 1 and wanted[0] in POLICIES:
+        annotations[ANN_PLACEMENT] = wanted[0]
         result.changes.append(f"annotation {ANN_PLACEMENT}={annotations[ANN_PLACEMENT]}")
     elif wanted:
         result.unsupported.append(
-            f"scheduler policies {', '.join(sorted(wanted))}: one policy places on nodes and GPUs here"
+            f"scheduler policies {', '.join(wanted)}: one policy places on nodes and GPUs here"
         )
-    for key, advice in _GPU_SELECTION.items():
+
+
+def _remove_annotations(annotations: Json, selection: Mapping[str, str], result: Conversion) -> None:
+    for key, advice in selection.items():
         if key in annotations:
             result.unsupported.append(f"annotation {key}={annotations.pop(key)}: {advice}")
     if annotations.pop(_MODE, "hami-core") != "hami-core":

@@ -81,15 +81,14 @@ def survey(objects: Iterable[Json], units: hami.Units) -> Survey:
         if is_finished(each):
             continue
         found += _aliyun_workload(each, pod)
-        if hami.uses_shares(pod):
-            result = _checked(hami.converted(each, units))
-            found += _hami_workload(each, result)
-            if result.manifest is None:
-                refused.append(name_of(each))
-            else:
-                manifests.append(cleaned(result.manifest))
-        elif has_hami:
-            found += _whole_gpus(each, pod)
+        result = _without_hami(each, pod, units, has_hami=has_hami)
+        if result is None:
+            continue
+        found += _hami_workload(each, result)
+        if result.manifest is None:
+            refused.append(name_of(each))
+        elif result.changes or result.unsupported:
+            manifests.append(cleaned(result.manifest))
     return Survey(tuple(dict.fromkeys(found)), tuple(manifests), tuple(refused))
 
 
@@ -104,6 +103,15 @@ def _of_other(manifest: Json, owner: Json | None) -> Iterator[Finding]:
         )
         text = "its kind is not converted: change the resources of HAMi in it by hand"
         yield Finding(System.HAMI, name_of(maker or manifest), Verdict.UNSUPPORTED, text)
+
+
+def _without_hami(manifest: Json, pod: Json, units: hami.Units, *, has_hami: bool) -> hami.Conversion | None:
+    """The workload as it runs without HAMi; None if it has nothing to do with HAMi."""
+    if hami.uses_shares(pod):
+        return _checked(hami.converted(manifest, units))
+    if hami.names_scheduler(pod) or (has_hami and hami.uses_whole_gpus(pod)):
+        return hami.released(manifest)
+    return None
 
 
 def _checked(result: hami.Conversion) -> hami.Conversion:
@@ -185,16 +193,9 @@ def _hami_workload(manifest: Json, result: hami.Conversion) -> Iterator[Finding]
     name = name_of(manifest)
     yield from (Finding(System.HAMI, name, Verdict.CHANGES, text) for text in result.changes)
     yield from (Finding(System.HAMI, name, Verdict.UNSUPPORTED, text) for text in result.unsupported)
-
-
-def _whole_gpus(manifest: Json, pod: Json) -> Iterator[Finding]:
-    if any(RESOURCE_WHOLE_GPU in resources(each) for _, each in containers(pod)):
-        yield Finding(
-            System.HAMI,
-            name_of(manifest),
-            Verdict.STAYS,
-            f"whole GPUs ({RESOURCE_WHOLE_GPU}), on a node that does not share",
-        )
+    if not (result.changes or result.unsupported):
+        text = f"whole GPUs ({RESOURCE_WHOLE_GPU}), on a node that does not share"
+        yield Finding(System.HAMI, name, Verdict.STAYS, text)
 
 
 def counts(findings: Sequence[Finding]) -> dict[Verdict, int]:

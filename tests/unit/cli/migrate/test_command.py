@@ -72,6 +72,32 @@ async def test_the_report_of_files(api: Api, folder: Path) -> None:
     )
 
 
+@pytest.mark.parametrize("installed", [True, False])
+async def test_whole_gpus_of_hamis_scheduler_change_and_are_converted(
+    api: Api, tmp_path: Path, *, installed: bool
+) -> None:
+    manifest = deployment(container(gpu=1), schedulerName="hami-scheduler")
+    hami = [installation("hami-device-plugin", IMAGES["hami"])] if installed else []
+    (tmp_path / "a.yaml").write_text("---\n".join(yaml.safe_dump(each) for each in (manifest, *hami)))
+    found = json.loads((await call(api, "migrate", "-f", str(tmp_path), "-o", "json"))[1])
+    assert found["findings"][0] == {
+        "system": "HAMi",
+        "subject": "Deployment web",
+        "verdict": "changes",
+        "text": "schedulerName hami-scheduler → the default",
+    }
+    (converted,) = found["converted"]
+    pod = converted["spec"]["template"]["spec"]
+    assert pod == {"containers": [container(gpu=1)]}
+
+
+async def test_whole_gpus_without_hami_are_no_finding(api: Api, tmp_path: Path) -> None:
+    manifest = deployment(container(gpu=1), nodeSelector={"gpu": "on"})
+    (tmp_path / "a.yaml").write_text(yaml.safe_dump(manifest))
+    code, out, err = await call(api, "migrate", "-f", str(tmp_path))
+    assert (code, out, err) == (0, "Nothing of the Aliyun gpushare pair or of HAMi was found.\n", "")
+
+
 async def test_only_converted_manifests_are_printed(api: Api, folder: Path) -> None:
     code, out, err = await call(api, "migrate", "-f", str(folder), "-o", "yaml")
     assert (code, err) == (0, "")

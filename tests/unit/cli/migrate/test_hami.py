@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpushare.adapters.kube.wire import WirePod, pod_of
-from gpushare.cli.migrate.hami import Conversion, Units, converted
+from gpushare.cli.migrate.hami import Conversion, Units, converted, released
 from gpushare.cli.units import NodeUnit
 from gpushare.model.demand import Demand
 
@@ -178,6 +178,36 @@ def test_what_has_no_counterpart_is_reported(manifest: Json, text: str) -> None:
     result = converted(manifest, Units())
     assert result.manifest is not None
     assert result.unsupported[0].startswith(text)
+
+
+def test_whole_gpus_stay_without_the_scheduler_the_label_and_the_state_of_hami() -> None:
+    state = {"hami.io/vgpu-node": "n1", "team": "a"}
+    pinned = {"schedulerName": "hami-scheduler", "nodeSelector": {"gpu": "on"}}
+    result = released(deployment(container(gpu=2), annotations=state, **pinned))
+    assert pod_template(result) == {
+        "metadata": {"annotations": {"team": "a"}},
+        "spec": {"containers": [container(gpu=2)]},
+    }
+    assert result.changes == [
+        "schedulerName hami-scheduler → the default",
+        "nodeSelector gpu=on removed: a node loses this label of HAMi",
+    ]
+    assert result.unsupported == []
+
+
+@pytest.mark.parametrize(
+    ("annotations", "text"),
+    [
+        ({"hami.io/node-scheduler-policy": "spread"}, "scheduler policies spread: kube-scheduler places"),
+        ({"nvidia.com/use-gpuuuid": "GPU-0"}, "annotation nvidia.com/use-gpuuuid=GPU-0: the kubelet chooses"),
+        ({"nvidia.com/use-gputype": "A100"}, "annotation nvidia.com/use-gputype=A100: use a nodeSelector on"),
+    ],
+)
+def test_whole_gpus_that_hami_selects_are_reported(annotations: Json, text: str) -> None:
+    result = released(deployment(container(gpu=1), annotations=annotations))
+    assert pod_template(result)["metadata"]["annotations"] == {}
+    assert result.unsupported[0].startswith(text)
+    assert result.changes == []
 
 
 @given(st.integers(1, 16), st.integers(1, 10**6), st.integers(0, 100), st.sampled_from(["GiB", "MiB"]))
