@@ -147,7 +147,7 @@ _KEYS: Final[Mapping[type[Any], tuple[str, ...]]] = {
         "cpu",
         "memory",
     ),
-    config.Isolation: ("kubelet_root", "cpu", "memory"),
+    config.Isolation: ("state", "kubelet_root", "cpu", "memory"),
     config.Mps: ("runtime_class", "cpu", "memory"),
     config.Monitoring: ("operator", "dashboards", "adapter_rules"),
     config.Exporter: ("interval_seconds", "kubelet_root", "runtime_class", "cpu", "memory"),

@@ -97,10 +97,15 @@ STORAGE: Final = Choice(
     {"set": {"monitoring.prometheus.storage": "1Gi"}, "empty": {}},
     {"set": ".Values.monitoring.prometheus.storage", "empty": "(not .Values.monitoring.prometheus.storage)"},
 )
+ISOLATION_STATE: Final = Choice(
+    "isolation.state",
+    {each: {"isolation.state": each} for each in ("present", "absent")},
+    {each: f'(eq .Values.isolation.state "{each}")' for each in ("present", "absent")},
+)
 GROUPS: Final[Mapping[str, Sequence[Choice]]] = {
     "extender": (EXPOSURE, TLS, REPLICAS, VERSION),
     "agent": (_optional("devicePlugin.runtimeClass"), _flag("devicePlugin.queryKubelet"), VERSION),
-    "isolation": (_part("isolation"),),
+    "isolation": (_part("isolation"), ISOLATION_STATE),
     "mps": (_part("mps"), _optional("mps.runtimeClass")),
     "monitoring": (
         _part("monitoring"),

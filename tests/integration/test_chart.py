@@ -14,7 +14,7 @@ import yaml
 from components.manifests import everything
 from components.manifests.parts import Object
 from components.stack import load
-from gpushare.contract import AUTHORITY_SECRET, EXTENDER_NAME
+from gpushare.contract import AUTHORITY_SECRET, EXTENDER_NAME, ISOLATION_INSTALLER_NAME
 from release.bundle import install_yaml
 from testbed import Bed, SchedulerSpec, Testbed, TestbedError
 from tests.builders.chart_values import CASES, IMAGES, SCHEDULER, stack_of
@@ -25,6 +25,7 @@ pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module")]
 
 UPGRADE = Path(__file__).parents[2] / "docs/how-to/upgrade.md"
 DEPLOYMENT = f"/apis/apps/v1/namespaces/kube-system/deployments/{EXTENDER_NAME}"
+INSTALLER = f"/apis/apps/v1/namespaces/kube-system/daemonsets/{ISOLATION_INSTALLER_NAME}"
 AUTHORITY = f"/api/v1/namespaces/kube-system/secrets/{AUTHORITY_SECRET}"
 BUDGETS = "/apis/policy/v1/namespaces/kube-system/poddisruptionbudgets"
 OURS = {"labelSelector": "app=gpushare"}
@@ -118,6 +119,9 @@ async def test_a_release_is_installed_upgraded_rolled_back_and_removed(bed: Bed,
     assert (await replicas(bed), await names(bed, BUDGETS)) == (1, [])
     assert (await bed.api.get(AUTHORITY))["data"] == {"ca.key": MADE}
 
+    await online.run("upgrade", RELEASE, chart, NAMESPACE, "--set=isolation.state=absent")
+    assert "uninstall" in await installer_command(bed)
+
     await online.run("uninstall", RELEASE, NAMESPACE)
     assert await names(bed, "/apis/apps/v1/namespaces/kube-system/deployments") == []
     assert (await bed.api.get(AUTHORITY))["data"] == {"ca.key": MADE}
@@ -144,6 +148,11 @@ async def test_an_upgrade_as_documented_keeps_the_values_and_brings_the_new_imag
 
 async def replicas(bed: Bed) -> int:
     return int((await bed.api.get(DEPLOYMENT))["spec"]["replicas"])
+
+
+async def installer_command(bed: Bed) -> list[str]:
+    (container,) = (await bed.api.get(INSTALLER))["spec"]["template"]["spec"]["containers"]
+    return list(container["command"])
 
 
 async def names(bed: Bed, path: str) -> list[str]:

@@ -158,10 +158,19 @@ def test_the_job_of_the_certificates_is_one_object_whatever_its_content() -> Non
 
 def test_the_settings_of_a_combination_have_markers() -> None:
     group = GROUPS["isolation"]
-    settings: ClusterSettings = settings_for(group, ("true",))
+    settings: ClusterSettings = settings_for(group, ("true", "present"))
     assert settings.extender.cpu == "@extender.cpu@"
     assert settings.isolation is not None
-    assert settings_for(group, ("false",)).isolation is None
+    assert settings_for(group, ("false", "absent")).isolation is None
+
+
+def test_the_library_can_be_removed_from_the_nodes_before_the_chart_is_uninstalled() -> None:
+    installer = FILES["templates/daemonset-cgpu-installer.yaml"]
+    assert '{{- if (eq .Values.isolation.state "absent") }}' in installer
+    assert "uninstall" in installer
+    assert default_values(IMAGES)["isolation"]["state"] == "present"
+    state = schema()["properties"]["isolation"]["properties"]["state"]
+    assert state == {"type": "string", "enum": ["present", "absent"]}
 
 
 def test_data_and_the_mps_daemon_stay_when_the_chart_is_uninstalled() -> None:
