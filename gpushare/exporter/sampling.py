@@ -1,7 +1,7 @@
 """The sampler: reads all sources once per interval, each with a deadline, into one snapshot.
 
 A source that fails or times out is missing from this snapshot; the others are unaffected. Each outage is
-logged once.
+logged once, a defect with its traceback.
 """
 
 import asyncio
@@ -111,6 +111,7 @@ class Sampler:
             node=await self._sources[NODE].read(self._own_node()),
             isolation=isolation,
             took_s={name: source.took_s for name, source in self._sources.items()},
+            failures={name: source.failures for name, source in self._sources.items()},
             at=time.time(),
         )
 
@@ -137,13 +138,15 @@ class Sampler:
 
 
 class _Source:
-    """One source. ``took_s`` is the duration of the last read."""
+    """One source. ``took_s`` is the duration of the last read, ``failures`` counts reads without a result."""
 
     def __init__(self, name: str, deadline_s: float) -> None:
         self._name = name
         self.took_s = 0.0
+        self.failures = 0
         self._deadline_s = deadline_s
         self._down = False
+        self._defect: type[Exception] | None = None
 
     async def read(self, reading: Awaitable[T]) -> T | None:
         """Return the result; None on timeout or error. Raises DriverReplacedError."""
@@ -152,24 +155,36 @@ class _Source:
             async with asyncio.timeout(self._deadline_s):
                 answer = await reading
         except TimeoutError:
-            self._log_down(f"no response within {self._deadline_s:g} s")
+            self._failed(f"no response within {self._deadline_s:g} s")
             return None
         except DriverReplacedError:
             raise
         except GpuShareError as error:
-            self._log_down(str(error))
+            self._failed(str(error))
+            return None
+        except Exception as error:  # a defect costs the series of this source, not those of the others
+            if self._is_new(error):
+                log.exception("source_defect", source=self._name)
             return None
         finally:
             self.took_s = time.monotonic() - begun
         if self._down:
             log.info("source_up", source=self._name)
-        self._down = False
+        self._down, self._defect = False, None
         return answer
 
-    def _log_down(self, reason: str) -> None:
+    def _failed(self, reason: str) -> None:
+        self.failures += 1
         if not self._down:
             log.warning("source_down", source=self._name, reason=reason)
         self._down = True
+
+    def _is_new(self, defect: Exception) -> bool:
+        """Count a defect; whether the outage had none of that type before."""
+        before = self._defect
+        self.failures += 1
+        self._down, self._defect = True, type(defect)
+        return before is not type(defect)
 
 
 def _pids(readings: Readings | None) -> frozenset[int]:

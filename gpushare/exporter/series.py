@@ -238,6 +238,7 @@ def _sources(snapshot: Snapshot) -> Iterator[Series]:
     }
     yield Series(names.SOURCE_UP, [((name,), float(value is not None)) for name, value in sources.items()])
     yield Series(names.SOURCE_DURATION, [((name,), took) for name, took in snapshot.took_s.items()])
+    yield Series(names.SOURCE_FAILURES, [((name,), count) for name, count in snapshot.failures.items()])
     if snapshot.at is not None:
         yield Series(names.SNAPSHOT_AT, [((), snapshot.at)])
     if snapshot.readings:

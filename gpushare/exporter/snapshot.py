@@ -27,7 +27,8 @@ class Snapshot:
     ``readings``: GPUs and their processes. ``containers_by_pid``: the container of each process, None outside
     pods. ``devices``: the kubelet's device allocations. ``node_pods``: the node's pods. ``node``: the node's
     annotations. ``isolation``: containers with limits and their regions. ``took_s``: duration of each source
-    by name. ``at``: time of the snapshot in seconds since 1970.
+    by name. ``failures``: reads of each source without a result since the start. ``at``: time of the snapshot
+    in seconds since 1970.
     """
 
     node_name: str
@@ -38,4 +39,5 @@ class Snapshot:
     node: Node | None = None
     isolation: IsolationState | None = None
     took_s: Mapping[str, float] = field(default_factory=dict)
+    failures: Mapping[str, int] = field(default_factory=dict)
     at: float | None = None

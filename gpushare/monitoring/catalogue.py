@@ -410,6 +410,12 @@ SOURCE_UP: Final = EXPORTER.metric(
 SOURCE_DURATION: Final = EXPORTER.metric(
     "gpushare_exporter_source_duration_seconds", "gauge", "Duration of the last read of the source.", "source"
 )
+SOURCE_FAILURES: Final = EXPORTER.metric(
+    "gpushare_exporter_source_failures",
+    "counter",
+    "Reads of the source that timed out or failed.",
+    "source",
+)
 SNAPSHOT_AT: Final = EXPORTER.metric(
     "gpushare_exporter_snapshot_timestamp_seconds", "gauge", "Time of the snapshot in seconds since 1970."
 )

@@ -131,6 +131,7 @@ async def rounds(found: Setting, seen: Callable[[], bool]) -> None:
     await asyncio.gather(running, return_exceptions=True)
 
 
+FAILURES = "gpushare_exporter_source_failures_total"
 ALL_UP = dict.fromkeys(SOURCES, 1.0)
 
 
@@ -238,14 +239,46 @@ async def test_a_stale_snapshot_is_not_exported(tmp_path: Path) -> None:
         assert found.shown("DCGM_FI_DEV_FB_USED", "gpu") == {}
 
 
-async def test_a_bug_fails_one_round_and_not_the_daemon(tmp_path: Path) -> None:
+async def test_a_bug_in_a_source_loses_its_series_only_and_is_logged_once_with_its_traceback(
+    tmp_path: Path,
+) -> None:
     async with setting(tmp_path) as found:
         good, found.cards.answer = found.cards.answer, ZeroDivisionError()
         with capture_logs() as reported:
-            await rounds(found, lambda: any(each["event"] == "round_failed" for each in reported))
-        assert found.sampler.snapshot is None
-        found.cards.answer = good
-        await rounds(found, lambda: found.sampler.snapshot is not None)
+            await rounds(found, lambda: found.shown(FAILURES, "source").get("nvml", 0) > 2)
+            assert found.up == {**ALL_UP, "nvml": 0}
+            found.cards.answer = good
+            await rounds(found, lambda: found.up == ALL_UP)
+    defect, up = reported
+    assert (defect["event"], defect["log_level"], defect["source"]) == ("source_defect", "error", "nvml")
+    assert defect["exc_info"] is True
+    assert up["event"] == "source_up"
+
+
+async def test_reads_without_a_result_are_counted_by_source(tmp_path: Path) -> None:
+    async with setting(tmp_path, pod_resources=tmp_path / "none.sock") as found:
+        for _ in range(2):
+            await found.sampler.read()
+        snapshot = await found.sampler.read()
+    assert snapshot.failures == {**dict.fromkeys(SOURCES, 0), "pod-resources": 3}
+
+
+async def test_a_bug_after_the_sources_fails_one_round_and_not_the_daemon(tmp_path: Path) -> None:
+    async with setting(tmp_path) as found:
+        outcomes = iter([ZeroDivisionError()])
+        updated = asyncio.Event()
+
+        def update() -> None:
+            if error := next(outcomes, None):
+                raise error
+            updated.set()
+
+        with capture_logs() as reported:
+            running = asyncio.create_task(found.sampler.run(update))
+            await asyncio.wait_for(updated.wait(), 10)
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+    assert [each["event"] for each in reported] == ["round_failed"]
 
 
 async def test_a_scrape_is_valid_text_and_openmetrics(tmp_path: Path) -> None:

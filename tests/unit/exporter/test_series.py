@@ -84,6 +84,7 @@ def test_a_gpu_with_all_values_has_every_metric_of_the_catalogue() -> None:
         isolation=isolation(limited("a", use(1000))),
         at=1.0,
         took_s={"nvml": 0.1},
+        failures={"nvml": 2},
     )
     found = replace(found, readings=Readings((card,), driver="580.65.06", cuda="13.0"))
     assert {each.metric for each in series_of(found)} == {*catalogue.COMMON, *catalogue.EXPORTER}
