@@ -53,6 +53,7 @@ class MetricsApiDaemon:
         self._settings = settings
         self._server_auth = server_auth
         self.metrics = ApiMetrics()
+        self.metrics.certificate_expiry.set_function(lambda: server_auth.tls.expires_at)
         self._pods = Directory(client, PODS, self.metrics)
         self._nodes = Directory(client, NODES, self.metrics)
         service = MetricsService(

@@ -22,6 +22,7 @@ class ApiMetrics:
         self.reads = counter(catalogue.API_SOURCE_READS, registry)
         self.synced = gauge(catalogue.API_SYNCED, registry)
         self.watch_restarts = counter(catalogue.API_WATCH_RESTARTS, registry)
+        self.certificate_expiry = gauge(catalogue.API_CERTIFICATE_EXPIRY, registry)
 
     @contextmanager
     def source_read(self) -> Iterator[None]:

@@ -117,6 +117,14 @@ ALERTS: Final = (
         "10m",
     ),
     Alert(
+        "GpuShareMetricsCertificateExpires",
+        "warning",
+        f"min by (cluster) ({names.API_CERTIFICATE_EXPIRY}) - time() < {30 * _DAY_S}",
+        "The certificate of the metrics API expires in {{ $value | humanizeDuration }}: then HPAs get no GPU "
+        "metrics.",
+        "1h",
+    ),
+    Alert(
         "GpuShareVersionsDiffer",
         "warning",
         f"count by (cluster) (group by (cluster, version) ({names.BUILD_INFO})) > 1",

@@ -466,6 +466,11 @@ API_WATCH_RESTARTS: Final = METRICS_API.metric(
     "Failed lists and watches that were restarted.",
     "resource",
 )
+API_CERTIFICATE_EXPIRY: Final = METRICS_API.metric(
+    "gpushare_metrics_api_certificate_expiration_timestamp_seconds",
+    "gauge",
+    "When the certificate of the metrics API expires.",
+)
 
 # --- library installer --------------------------------------------------------------------------
 

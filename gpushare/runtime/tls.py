@@ -71,7 +71,12 @@ class ServerTls:
             cert,
             reload_s,
         )
-        self.context = _current(lambda: self._server.value)
+        self.context = _current(lambda: self._server.value.server)
+
+    @property
+    def expires_at(self) -> float:
+        """The end of our certificate in seconds of Unix time."""
+        return self._server.value.expires_at
 
     def reload(self) -> None:
         """Look for changes now."""
@@ -133,10 +138,14 @@ def _current(current: Callable[[], ssl.SSLContext]) -> ssl.SSLContext:
 
 
 @dataclass(frozen=True, slots=True)
-class _Mutual:
+class _Server:
     server: ssl.SSLContext
-    client: ssl.SSLContext
     expires_at: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Mutual(_Server):
+    client: ssl.SSLContext
 
 
 def _mutual(files: TlsFiles) -> _Mutual:
@@ -152,10 +161,10 @@ def _mutual(files: TlsFiles) -> _Mutual:
             raise ConfigError(
                 f"TLS files {files.cert}, {files.key}, {files.client_ca}: {cause_of(error)}"
             ) from error
-    return _Mutual(server, client, expiry_of(Path(files.cert).read_text(errors="replace")))
+    return _Mutual(server, _expiry(files.cert), client)
 
 
-def _server(cert: str, key: str, client_ca: str) -> ssl.SSLContext:
+def _server(cert: str, key: str, client_ca: str) -> _Server:
     context = _without_resumption(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER))
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.verify_mode = ssl.CERT_OPTIONAL
@@ -165,7 +174,11 @@ def _server(cert: str, key: str, client_ca: str) -> ssl.SSLContext:
             context.load_verify_locations(cadata=client_ca)
     except (OSError, ValueError) as error:
         raise ConfigError(f"TLS files {cert}, {key} and the CA of clients: {cause_of(error)}") from error
-    return context
+    return _Server(context, _expiry(cert))
+
+
+def _expiry(cert: str) -> float:
+    return expiry_of(Path(cert).read_text(errors="replace"))
 
 
 def _without_resumption(context: ssl.SSLContext) -> ssl.SSLContext:

@@ -19,6 +19,7 @@ SHARE = 'node="n",namespace="ml",pod="p",container="c",card="0",uuid="GPU-0"'
 SHARE2 = SHARE.replace('pod="p"', 'pod="q"')
 MIB = 1024 * 1024
 EXPIRY = "gpushare_extender_certificate_expiration_timestamp_seconds"
+API_EXPIRY = "gpushare_metrics_api_certificate_expiration_timestamp_seconds"
 DAY_S = 86_400
 
 
@@ -112,6 +113,16 @@ CASES = [
         25,
         50,
         'certificate="server"',
+    ),
+    Case(
+        "MetricsCertificateExpires",
+        {
+            f'{API_EXPIRY}{{instance="a"}}': f"{30 * DAY_S + 600}x120 {90 * DAY_S}x60",
+            f'{API_EXPIRY}{{instance="b"}}': f"{90 * DAY_S}x180",
+        },
+        60,
+        80,
+        130,
     ),
     Case(
         "VersionsDiffer",
