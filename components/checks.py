@@ -27,6 +27,7 @@ from components.config import (
     Webhook,
 )
 from components.forms import (
+    MAX_REPLICAS,
     MODE_LABELS,
     check_addresses,
     check_any_label,
@@ -35,6 +36,7 @@ from components.forms import (
     check_name,
     check_object,
     check_path,
+    check_range,
     check_registry,
     check_since,
     check_size,
@@ -65,6 +67,11 @@ _RESERVED: Final = ("default", "kube-", "system-")
 """Prefixes of the namespaces and priority classes of Kubernetes."""
 _MAX_PRIORITY: Final = 1_000_000_000
 """Higher values are reserved for Kubernetes."""
+_MAX_COUNT: Final = 1_000_000
+"""More than the nodes of a cluster, and than the pods of a node."""
+_MAX_CONTROL_PLANES: Final = 100
+_MAX_AMOUNT: Final = 10**12
+"""More than the MiB of all GPUs of a cluster, and an integer in every program that reads quotas."""
 
 S = TypeVar("S", bound=ClusterSettings)
 
@@ -140,12 +147,9 @@ def _check_extender(extender: Extender, version: KubernetesVersion) -> None:
             f"extender.lease: {extender.replicas} replicas need the Lease, because only the leader binds; "
             "use true, or extender.replicas: 1"
         )
-    if extender.shortlist is not None and extender.shortlist < 0:
-        raise ConfigError(f"extender.shortlist: {extender.shortlist} is not a number of nodes; use 0 for all")
-    if extender.cgpu_pods_per_card is not None and extender.cgpu_pods_per_card < 0:
-        raise ConfigError(
-            f"extender.cgpuPodsPerCard: {extender.cgpu_pods_per_card} is not a number of pods; use 0 for any"
-        )
+    for key, count in (("shortlist", extender.shortlist), ("cgpuPodsPerCard", extender.cgpu_pods_per_card)):
+        if count is not None:
+            check_range(f"extender.{key}", count, 0, _MAX_COUNT, "0 is no limit")
     if extender.tls_secret is not None:
         check_name("extender.tlsSecret", extender.tls_secret)
     elif extender.client_names:
@@ -193,8 +197,7 @@ def _check_webhook(where: str, scheduler: Scheduler, webhook: Webhook, version: 
     check_size(where, webhook.cpu, webhook.memory)
     check_name(f"{where}.tlsSecret", webhook.tls_secret)
     check_ca(where, webhook)
-    if webhook.replicas < 1:
-        raise ConfigError(f"{where}.replicas: {webhook.replicas} is not allowed; use 1 or more")
+    check_range(f"{where}.replicas", webhook.replicas, 1, MAX_REPLICAS)
 
 
 def _check_scheduler(where: str, scheduler: Scheduler, version: KubernetesVersion) -> None:
@@ -300,10 +303,7 @@ def _may_select(selector: Mapping[str, str], labels: Mapping[str, str]) -> bool:
 
 
 def _check_installer(installer: Installer, extender: Extender) -> None:
-    if installer.control_planes < 1:
-        raise ConfigError(
-            f"installer.controlPlanes: {installer.control_planes} is not allowed; use 1 or more"
-        )
+    check_range("installer.controlPlanes", installer.control_planes, 1, _MAX_CONTROL_PLANES)
     if extender.exposure is Exposure.SIDECAR:
         raise ConfigError(
             f"installer: extender.exposure {Exposure.SIDECAR} does not change the default scheduler; "
@@ -384,9 +384,7 @@ def _check_tenant(where: str, tenant: Tenant) -> None:
             f"with {', '.join(_RESERVED)}"
         )
     for key, amount in (("gpuMem", tenant.gpu_mem), ("gpuCore", tenant.gpu_core), ("gpus", tenant.gpus)):
-        if amount is not None and amount < 0:
-            raise ConfigError(f"{where}.{key}: {amount} is not allowed; use 0 or more")
-    if tenant.priority is not None and abs(tenant.priority) > _MAX_PRIORITY:
-        raise ConfigError(
-            f"{where}.priority: {tenant.priority} is not allowed; use {-_MAX_PRIORITY} to {_MAX_PRIORITY}"
-        )
+        if amount is not None:
+            check_range(f"{where}.{key}", amount, 0, _MAX_AMOUNT)
+    if tenant.priority is not None:
+        check_range(f"{where}.priority", tenant.priority, -_MAX_PRIORITY, _MAX_PRIORITY)

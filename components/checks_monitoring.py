@@ -2,14 +2,24 @@
 
 from typing import Final
 
-from components.config import Exporter, MetricsApi, MetricsSource, Monitoring, Prometheus, Webhook
+from components.config import (
+    MAX_INTERVAL_S,
+    Exporter,
+    MetricsApi,
+    MetricsSource,
+    Monitoring,
+    Prometheus,
+    Webhook,
+)
 from components.forms import (
+    MAX_REPLICAS,
     check_any_label,
     check_labels,
     check_name,
     check_namespaced,
     check_object,
     check_path,
+    check_range,
     check_retention,
     check_size,
     check_storage,
@@ -56,8 +66,7 @@ def _check_metrics_api(where: str, api: MetricsApi) -> None:
     check_size(where, api.cpu, api.memory)
     check_name(f"{where}.tlsSecret", api.tls_secret)
     check_ca(where, api)
-    if api.replicas < 1:
-        raise ConfigError(f"{where}.replicas: {api.replicas} is not allowed; use 1 or more")
+    check_range(f"{where}.replicas", api.replicas, 1, MAX_REPLICAS)
     if (api.source is MetricsSource.PROMETHEUS) != bool(api.prometheus_url):
         raise ConfigError(
             f"{where}.prometheusUrl: {api.prometheus_url!r} is not allowed with source {api.source}; "
@@ -70,10 +79,8 @@ def _check_metrics_api(where: str, api: MetricsApi) -> None:
 def _check_exporter(where: str, exporter: Exporter) -> None:
     check_size(where, exporter.cpu, exporter.memory)
     check_any_label(f"{where}.nodeLabels", exporter.node_labels)
-    if exporter.interval_seconds < 1:
-        raise ConfigError(
-            f"{where}.intervalSeconds: {exporter.interval_seconds} is not allowed; use 1 or more"
-        )
+    longest = "the exporter drops values that are older than 60 s"
+    check_range(f"{where}.intervalSeconds", exporter.interval_seconds, 1, MAX_INTERVAL_S, longest)
     check_path(f"{where}.kubeletRoot", exporter.kubelet_root)
     if exporter.driver_root is not None:
         check_path(f"{where}.driverRoot", exporter.driver_root)

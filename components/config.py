@@ -24,6 +24,7 @@ from components.config_extender import (
 )
 from components.config_monitoring import (
     GPU_NODES,
+    MAX_INTERVAL_S,
     Exporter,
     MetricsApi,
     MetricsSource,
@@ -51,6 +52,7 @@ __all__ = [
     "FIRST_MUTATING",
     "GPU_NODES",
     "LIMITED_NODES",
+    "MAX_INTERVAL_S",
     "MPS_NODES",
     "NODE_CRITICAL",
     "NONE",

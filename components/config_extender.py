@@ -48,7 +48,7 @@ class Webhook:
     """Certificate of cert-manager, ``namespace/name``, whose CA certificates it writes instead of
     ``caBundle``."""
     replicas: int = 2
-    """Number of pods. Without one, new pods keep the default scheduler."""
+    """Number of pods, 1 to 10. Without one, new pods keep the default scheduler."""
     cpu: str = "100m"
     """CPU request and limit."""
     memory: str = "128Mi"

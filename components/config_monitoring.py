@@ -36,6 +36,9 @@ GPU_NODES: Final = (
 
 OPERATOR_LABELS: Final[Mapping[str, str]] = MappingProxyType({"release": "kube-prometheus-stack"})
 
+MAX_INTERVAL_S: Final = 49
+"""Interval and two timeouts of sources, 5 s each, are less than the 60 s after which values are dropped."""
+
 
 class MetricsSource(StrEnum):
     """Source of the metrics API."""
@@ -54,7 +57,7 @@ class Exporter:
     """It runs on nodes with at least one of these labels, ``key`` or ``key=value``. A list replaces the
     default."""
     interval_seconds: int = 15
-    """Interval between readings."""
+    """Interval between readings, 1 to 49."""
     dcgm_devices: bool = True
     """Whether to export ``DCGM_FI_DEV_*``. Set it to false beside NVIDIA's dcgm-exporter, which has these
     metrics too."""
@@ -90,7 +93,7 @@ class MetricsApi:
     image: str = ""
     """Image with digest; default: ``metrics-api`` of ``images``."""
     replicas: int = 1
-    """Number of pods."""
+    """Number of pods, 1 to 10."""
     source: MetricsSource = MetricsSource.EXPORTERS
     """``exporters``: reads the exporters. ``prometheus``: queries Prometheus."""
     prometheus_url: str = ""

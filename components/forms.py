@@ -19,6 +19,9 @@ from gpushare.model.quantity import parse_quantity
 MODE_LABELS: Final = (LABEL_GPUSHARE, LABEL_CGPU, LABEL_MODE)
 _MAX_NAME: Final = 63
 _MAX_OBJECT: Final = 253
+_MAX_PORT: Final = 65535
+MAX_REPLICAS: Final = 10
+"""Of servers that the API server calls: far more than their load needs, and far less than a typing error."""
 
 _DIGEST: Final = re.compile(r"[^\s@]+@sha256:[0-9a-f]{64}")
 _TAG: Final = re.compile(r"[^\s@]+:(?!latest$)[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
@@ -27,7 +30,7 @@ _STACK: Final = re.compile(r"[^/\s]+/[^/\s]+/[^/\s]+")
 _CPU: Final = re.compile(r"[1-9][0-9]*m?|[0-9]+\.[0-9]*[1-9]")
 _MEMORY: Final = re.compile(r"[1-9][0-9]*(Ki|Mi|Gi)")
 _STORAGE: Final = re.compile(r"[1-9][0-9]*(Mi|Gi|Ti)")
-_DURATION: Final = re.compile(r"[1-9][0-9]*[hdwy]")
+_DURATION: Final = re.compile(r"[1-9][0-9]{0,4}[hdw]|[1-9][0-9]?y")
 _NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _OBJECT: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _LABEL_WORD: Final = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
@@ -47,7 +50,8 @@ def check_image(where: str, image: str, *, tags: bool) -> None:
 
 def check_registry(where: str, registry: str) -> None:
     """A host with optional port and path."""
-    if not _REGISTRY.fullmatch(registry):
+    match = _REGISTRY.fullmatch(registry)
+    if not match or int((match[2] or ":1").removeprefix(":")) not in range(1, _MAX_PORT + 1):
         raise ConfigError(f"{where}: {registry!r} is not a registry; use one like example.com:5000/mirror")
 
 
@@ -167,6 +171,13 @@ def check_count(where: str, count: str) -> None:
     """A number or a percentage of nodes."""
     if not _COUNT.fullmatch(count):
         raise ConfigError(f'{where}: {count!r} is not a number of nodes; use "1" or more, or "1%" to "100%"')
+
+
+def check_range(where: str, number: int, lowest: int, highest: int, why: str = "") -> None:
+    """An integer within limits; ``why`` names the reason of an upper limit that is not obvious."""
+    if not lowest <= number <= highest:
+        reason = f": {why}" if why else ""
+        raise ConfigError(f"{where}: {number} is not allowed; use {lowest} to {highest}{reason}")
 
 
 def check_size(where: str, cpu: str, memory: str) -> None:

@@ -167,6 +167,13 @@ _SECTIONS: Final[Mapping[str, type[Any]]] = {
 }
 
 
+_LIMITS: Final = {
+    (config.Extender, "replicas"): (1, 3),
+    (config.Exporter, "interval_seconds"): (1, config.MAX_INTERVAL_S),
+}
+"""The lowest and the highest value of each integer."""
+
+
 def _values(kind: type[Any]) -> dict[str, Any]:
     made = kind(image="") if kind is config.Scheduler else kind()
     return {_camel(key): _plain(kind, key, getattr(made, key)) for key in _KEYS[kind]}
@@ -211,8 +218,8 @@ def _closed(properties: Object) -> Object:
 
 
 def _type(kind: type[Any], name: str) -> Object:
-    if (kind, name) == (config.Extender, "replicas"):
-        return {"type": "integer", "enum": [1, 2, 3]}
+    if limits := _LIMITS.get((kind, name)):
+        return {"type": "integer", "minimum": limits[0], "maximum": limits[1]}
     hint = get_type_hints(kind)[name]
     if get_origin(hint) is UnionType:
         hint = get_args(hint)[0]

@@ -1,14 +1,17 @@
 import json
 from collections.abc import Mapping
+from contextlib import nullcontext
 from datetime import date
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from components.config import Exposure
+from components.config import MAX_INTERVAL_S, Exposure
 from components.stack import from_engine, from_file, load
 from gpushare.errors import ConfigError
+from gpushare.exporter.main import command as exporter
+from gpushare.exporter.main import settings_of
 from gpushare.model.options import DeviceListStrategy, MemoryUnit
 from tests.builders.stacks import DIGEST, STACKS, raw_stack, sidecar
 
@@ -115,7 +118,11 @@ def test_the_error_for_an_unknown_key_lists_the_known_keys() -> None:
         (raw_stack(monitoring={}), "monitoring.exporter.image: missing"),
         (monitored(nodeLabels=[]), "monitoring.exporter.nodeLabels: empty; list labels"),
         (monitored(nodeLabels=["a b"]), "monitoring.exporter.nodeLabels[0]: 'a b' is not a label"),
-        (monitored(intervalSeconds=0), "monitoring.exporter.intervalSeconds: 0 is not allowed; use 1"),
+        (monitored(intervalSeconds=0), "monitoring.exporter.intervalSeconds: 0 is not allowed; use 1 to 49"),
+        (
+            monitored(intervalSeconds=50),
+            "monitoring.exporter.intervalSeconds: 50 is not allowed; use 1 to 49: the exporter drops values",
+        ),
         (monitored(kubeletRoot="var"), "monitoring.exporter.kubeletRoot: 'var' is not an absolute path"),
         (monitored(cpu="many"), "monitoring.exporter.cpu: 'many'"),
         (
@@ -125,7 +132,8 @@ def test_the_error_for_an_unknown_key_lists_the_known_keys() -> None:
         (answered(image=""), "monitoring.metricsApi.image: missing"),
         (answered(tlsSecret="a b"), "monitoring.metricsApi.tlsSecret: 'a b' is not a name"),
         (answered(caBundle="ca.crt"), "monitoring.metricsApi.caBundle: 'ca.crt' is not a certificate; set"),
-        (answered(replicas=0), "monitoring.metricsApi.replicas: 0 is not allowed; use 1 or more"),
+        (answered(replicas=0), "monitoring.metricsApi.replicas: 0 is not allowed; use 1 to 10"),
+        (answered(replicas=100_000), "monitoring.metricsApi.replicas: 100000 is not allowed; use 1 to 10"),
         (
             answered(source="dcgm"),
             "monitoring.metricsApi.source: 'dcgm' is not allowed; use one of exporters",
@@ -171,7 +179,11 @@ def test_missing_keys_and_wrong_types_are_errors(raw: dict[str, Any], text: str)
         (raw_stack(extender={"replicas": 4}), "extender.replicas: 4 is not allowed; use 1, 2 or 3"),
         (
             raw_stack(extender={"cgpuPodsPerCard": -1}),
-            "extender.cgpuPodsPerCard: -1 is not a number of pods; use 0 for any",
+            "extender.cgpuPodsPerCard: -1 is not allowed; use 0 to 1000000: 0 is no limit",
+        ),
+        (
+            raw_stack(extender={"shortlist": 10**9}),
+            "extender.shortlist: 1000000000 is not allowed; use 0 to 1000000: 0 is no limit",
         ),
         (
             raw_stack(extender={"replicas": 3, "lease": False}),
@@ -356,13 +368,21 @@ def test_settings_that_conflict_with_a_sidecar_are_errors(extender: dict[str, An
     [
         ({"tlsSecret": "a b"}, "extender.scheduler.webhook.tlsSecret: 'a b' is not a name"),
         ({"caBundle": "x"}, "extender.scheduler.webhook.caBundle: 'x' is not a certificate"),
-        ({"replicas": 0}, "extender.scheduler.webhook.replicas: 0 is not allowed; use 1 or more"),
+        ({"replicas": 0}, "extender.scheduler.webhook.replicas: 0 is not allowed; use 1 to 10"),
+        ({"replicas": 11}, "extender.scheduler.webhook.replicas: 11 is not allowed; use 1 to 10"),
     ],
 )
 def test_a_webhook_needs_a_certificate(changes: dict[str, Any], text: str) -> None:
     webhook = {"tlsSecret": "t", "caBundle": "-----BEGIN CERTIFICATE-----", **changes}
     extender = sidecar(scheduler={"image": DIGEST, "webhook": webhook})
     assert text in error_of(raw_stack(extender=extender, kubernetesVersion="1.35"))
+
+
+@pytest.mark.parametrize(("interval", "is_accepted"), [(MAX_INTERVAL_S, True), (MAX_INTERVAL_S + 1, False)])
+def test_the_longest_interval_is_that_of_the_exporter(interval: int, *, is_accepted: bool) -> None:
+    flags = exporter.make_context("exporter", ["--node-name=n", f"--interval-seconds={interval}"]).params
+    with nullcontext() if is_accepted else pytest.raises(ConfigError, match="--stale-seconds=60 must exceed"):
+        settings_of(flags)
 
 
 @pytest.mark.parametrize(
@@ -373,7 +393,8 @@ def test_a_webhook_needs_a_certificate(changes: dict[str, Any], text: str) -> No
             [{"name": "kube-system", "gpuMem": 1}],
             "tenants[0].name: 'kube-system' is reserved for Kubernetes",
         ),
-        ([{"name": "a", "gpuMem": -1}], "tenants[0].gpuMem: -1 is not allowed; use 0 or more"),
+        ([{"name": "a", "gpuMem": -1}], "tenants[0].gpuMem: -1 is not allowed; use 0 to 1000000000000"),
+        ([{"name": "a", "gpuMem": 1, "gpus": 10**13}], "tenants[0].gpus: 10000000000000 is not allowed; use"),
         (
             [{"name": "a", "gpuMem": 1, "priority": 2_000_000_000}],
             "tenants[0].priority: 2000000000 is not allowed",
@@ -476,6 +497,8 @@ def test_invalid_images_are_errors(images: Any, text: str) -> None:
     [
         ({"registry": "https://example.com"}, "registry: 'https://example.com' is not a registry"),
         ({"registry": "example.com/"}, "registry: 'example.com/' is not a registry"),
+        ({"registry": "example.com:65536"}, "registry: 'example.com:65536' is not a registry"),
+        ({"registry": "example.com:0/mirror"}, "registry: 'example.com:0/mirror' is not a registry"),
         ({"imagePullSecrets": ["A"]}, "imagePullSecrets[0]: 'A' is not an object name"),
         ({"imagePullSecrets": "pull"}, "imagePullSecrets: 'pull' is not a list"),
         (
@@ -493,7 +516,8 @@ def test_an_invalid_registry_or_cluster_access_is_an_error(top: dict[str, Any], 
 @pytest.mark.parametrize(
     ("installer", "extender", "text"),
     [
-        ({"controlPlanes": 0}, {}, "installer.controlPlanes: 0 is not allowed"),
+        ({"controlPlanes": 0}, {}, "installer.controlPlanes: 0 is not allowed; use 1 to 100"),
+        ({"controlPlanes": 101}, {}, "installer.controlPlanes: 101 is not allowed; use 1 to 100"),
         ({"state": "gone"}, {}, "installer.state: 'gone' is not allowed; use one of present, absent"),
         ({"url": "10.0.0.1:80"}, {}, "installer.url: '10.0.0.1:80' is not allowed with extender.tls"),
         (

@@ -38,8 +38,8 @@ def test_a_pod_security_standard_is_enforced_by_choice() -> None:
 @pytest.mark.parametrize(
     ("tenant", "text"),
     [
-        ({"gpus": -1}, "tenants[0].gpus: -1 is not allowed; use 0 or more"),
-        ({"gpuCore": -1}, "tenants[0].gpuCore: -1 is not allowed; use 0 or more"),
+        ({"gpus": -1}, "tenants[0].gpus: -1 is not allowed; use 0 to 1000000000000"),
+        ({"gpuCore": -1}, "tenants[0].gpuCore: -1 is not allowed; use 0 to 1000000000000"),
         ({"podSecurity": "strict"}, "tenants[0].podSecurity: 'strict' is not allowed; use one of privileged"),
     ],
 )

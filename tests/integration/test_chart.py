@@ -78,6 +78,7 @@ async def test_the_chart_passes_the_lint_of_helm(offline: Helm) -> None:
     [
         ({"extender": {"exposure": "nodeport"}}, "extender"),
         ({"extender": {"replicas": 4}}, "replicas"),
+        ({"monitoring": {"exporter": {"intervalSeconds": 50}}}, "intervalSeconds"),
         ({"extendr": {}}, "extendr"),
         ({"extender": {"exposure": "sidecar"}}, "extender.scheduler.image: missing"),
         (

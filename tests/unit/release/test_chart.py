@@ -144,6 +144,15 @@ def test_the_schema_knows_every_value_and_no_other_keys() -> None:
     assert known(schema()) - {"global"} == leaves(default_values(IMAGES))
 
 
+def test_every_integer_has_limits() -> None:
+    def integers(part: Any) -> list[Any]:
+        own = [part] if part.get("type") == "integer" else []
+        return own + [each for inside in part.get("properties", {}).values() for each in integers(inside)]
+
+    limits = [(each.get("minimum"), each.get("maximum")) for each in integers(schema())]
+    assert limits == [(1, 3), (1, 49)]
+
+
 def test_combinations_that_the_stack_rejects_are_errors_of_the_chart_with_the_same_text() -> None:
     rejected = {text for _, _, text in failures()}
     assert any("sidecar with 2 replicas needs certificates" in each for each in rejected)
