@@ -25,10 +25,21 @@ from components.forms import (
     check_storage,
     check_url,
 )
-from gpushare.contract import METRICS_API_GROUP
+from gpushare.contract import METRICS_API_GROUP, RUNBOOKS
 from gpushare.errors import ConfigError
 
+_PLACEHOLDER: Final = "://example.com/"
+"""The host of documentation, which no page is on."""
 _PEM: Final = "-----BEGIN CERTIFICATE-----"
+
+
+def advice_on(monitoring: Monitoring) -> list[str]:
+    """What valid settings lack."""
+    placeholder = (
+        f"monitoring.runbooks: {monitoring.runbooks}, to which all alerts link, is a placeholder; "
+        f"set the URL of your copy of {RUNBOOKS}"
+    )
+    return [placeholder] if _PLACEHOLDER in monitoring.runbooks else []
 
 
 def check_monitoring(where: str, monitoring: Monitoring) -> None:

@@ -11,6 +11,7 @@ import pulumi
 
 from components import config
 from components.args import published
+from components.checks_monitoring import advice_on
 from components.manifests import Part, everything, extender, parts
 from components.manifests.parts import Object
 from components.manifests.pulls import used
@@ -108,6 +109,8 @@ class GpuShare(pulumi.ComponentResource):
         settings = args if isinstance(args, kind) else checked_settings(outputs.settings, kind)
         super().__init__("gpushare:index:GpuShare", name, {}, opts)
         inside = pulumi.ResourceOptions(parent=self, transformations=[_sharer(shared)])
+        for each in advice_on(settings.monitoring) if settings.monitoring else ():
+            pulumi.log.warn(each, self)
         groups: dict[str, _Group] = {}
         for part in parts(settings):
             options = pulumi.ResourceOptions(

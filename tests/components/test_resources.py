@@ -2,7 +2,7 @@ import asyncio
 import json
 import os
 import runpy
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,7 +18,8 @@ from pulumi.runtime.mocks import MockCallArgs, MockMonitor, MockResourceArgs, Mo
 from components.manifests import everything
 from components.resources import GpuShare, _is_part, _needed
 from components.stack import from_file, load
-from tests.builders.stacks import ROOT, STACKS
+from gpushare.contract import RUNBOOKS, RUNBOOKS_URL
+from tests.builders.stacks import DIGEST, ROOT, STACKS, raw_stack
 from tests.fakes.prepared_api import CLUSTER, UID, served
 
 STATES: dict[str, dict[str, Any]] = {
@@ -78,7 +79,10 @@ def loops() -> Iterator[None]:
 
 def texts(name: str) -> dict[str, str]:
     """The stack's configuration as the engine hands it to a program."""
-    config = yaml.safe_load(STACKS[name].read_text())["config"]
+    return as_texts(yaml.safe_load(STACKS[name].read_text())["config"])
+
+
+def as_texts(config: Mapping[str, Any]) -> dict[str, str]:
     return {key: value if isinstance(value, str) else json.dumps(value) for key, value in config.items()}
 
 
@@ -122,6 +126,30 @@ def keyed(objects: list[dict[str, Any]]) -> dict[tuple[str, ...], dict[str, Any]
 def test_pulumi_registers_the_rendered_objects(name: str) -> None:
     rendered = everything(load(from_file(STACKS[name])))
     assert keyed(run_program(texts(name)).objects) == keyed(rendered)
+
+
+PLACEHOLDER = (
+    f"monitoring.runbooks: {RUNBOOKS_URL}, to which all alerts link, is a placeholder; "
+    f"set the URL of your copy of {RUNBOOKS}"
+)
+
+
+@pytest.mark.parametrize(
+    ("monitoring", "warnings"),
+    [
+        ({}, [PLACEHOLDER]),
+        ({"runbooks": "https://wiki.internal/gpushare"}, []),
+        (None, []),
+    ],
+    ids=["default", "set", "no alerts"],
+)
+def test_alerts_that_link_to_a_placeholder_are_a_warning(
+    caplog: pytest.LogCaptureFixture, monitoring: dict[str, Any] | None, warnings: list[str]
+) -> None:
+    alerts = None if monitoring is None else {"exporter": {"image": DIGEST}, **monitoring}
+    raw = raw_stack(monitoring=alerts)
+    run_program(as_texts({f"gpushare:{key}": value for key, value in raw.items()}))
+    assert [each for each in caplog.messages if each.startswith("monitoring")] == warnings
 
 
 def test_every_object_has_the_token_of_the_provider_and_a_unique_name() -> None:
