@@ -26,6 +26,10 @@ from gpushare.contract import (
 )
 from gpushare.errors import ConfigError
 
+_EXAMPLES: Final = """\b
+Examples:
+  kubectl gpushare certificates
+  kubectl gpushare certificates --context staging --renew"""
 LEAVES: Final = {
     EXTENDER_TLS_SECRET: LeafRequest(EXTENDER_SERVER_NAME, is_server=True),
     CLIENT_TLS_SECRET: LeafRequest(SCHEDULER_CLIENT_NAME),
@@ -33,7 +37,7 @@ LEAVES: Final = {
 """The certificate in each Secret."""
 
 
-@click.command("certificates", context_settings={"show_default": True, **CONTEXT})
+@click.command("certificates", context_settings={"show_default": True, **CONTEXT}, epilog=_EXAMPLES)
 @click.option("--kubeconfig", help="Kubeconfig.  [default: as kubectl, or the service account]")
 @click.option("--context", metavar="NAME", help="Context of the kubeconfig.  [default: the current one]")
 @click.option(

@@ -18,6 +18,29 @@ _POD: Final = click.argument("pod", required=False, metavar="[POD]", shell_compl
 _NODE: Final = click.option(
     "--node", type=NodeType(), metavar="NODE", shell_complete=completion.nodes, help="Only pods on this node."
 )
+_INSPECT_EXAMPLES: Final = """\b
+Examples:
+  kubectl inspect gpushare
+  kubectl inspect gpushare -d gpu-1
+  kubectl inspect gpushare -l ack.node.gpu.schedule=cgpu -o json"""
+_TOP_EXAMPLES: Final = """\b
+Examples:
+  kubectl gpushare top node
+  kubectl gpushare top pod -n team-a"""
+_TOP_NODE_EXAMPLES: Final = """\b
+Examples:
+  kubectl gpushare top node -s -d
+  kubectl gpushare top node gpu-1 --use --watch
+  kubectl gpushare top node --metric gpushare_card_temperature_celsius"""
+_TOP_POD_EXAMPLES: Final = """\b
+Examples:
+  kubectl gpushare top pod -n team-a
+  kubectl gpushare top pod -A --node gpu-1
+  kubectl gpushare top pod trainer --metric DCGM_CUSTOM_PROCESS_SM_UTIL"""
+_LIMITS_EXAMPLES: Final = """\b
+Examples:
+  kubectl gpushare limits -A
+  kubectl gpushare limits trainer -n team-a -o wide"""
 _EXPLAIN_EXAMPLES: Final = """\b
 Examples:
   kubectl gpushare explain trainer
@@ -79,7 +102,7 @@ _display_options = with_options(
 )
 
 
-@click.command("inspect", context_settings=CONTEXT)
+@click.command("inspect", context_settings=CONTEXT, epilog=_INSPECT_EXAMPLES)
 @click.option("-d", "--details", is_flag=True, help="Show the pods of every node.")
 @_display_options
 def inspect(*, details: bool, **flags: Any) -> None:
@@ -89,12 +112,12 @@ def inspect(*, details: bool, **flags: Any) -> None:
     display.inspect(display.Flags(**flags), details=details)
 
 
-@click.group("top", context_settings=CONTEXT)
+@click.group("top", context_settings=CONTEXT, epilog=_TOP_EXAMPLES)
 def top() -> None:
     """Show GPUs by node, in the tables of arena top node, or their usage by pod."""
 
 
-@top.command("node", context_settings=CONTEXT)
+@top.command("node", context_settings=CONTEXT, epilog=_TOP_NODE_EXAMPLES)
 @click.option("-s", "--gpushare", is_flag=True, help="Show the memory of shared GPUs.")
 @click.option("-d", "--details", is_flag=True, help="Show the pods of every node.")
 @click.option("-u", "--use", is_flag=True, help="Show the usage of GPUs, from the exporters.")
@@ -111,7 +134,7 @@ def top_node(*, gpushare: bool, details: bool, use: bool, metric: str | None, **
         display.top_node(common, gpushare=gpushare, details=details)
 
 
-@top.command("pod", context_settings=CONTEXT)
+@top.command("pod", context_settings=CONTEXT, epilog=_TOP_POD_EXAMPLES)
 @_POD
 @_namespace_options
 @_NODE
@@ -129,7 +152,7 @@ def top_pod(
     display.pod_usage(common, common.usage_filter(pod, namespace, everywhere=everywhere), metric)
 
 
-@click.command("limits", context_settings=CONTEXT)
+@click.command("limits", context_settings=CONTEXT, epilog=_LIMITS_EXAMPLES)
 @_POD
 @_namespace_options
 @_NODE

@@ -60,20 +60,36 @@ _options = with_options(
     click.option("--wait/--once", help="Wait for SIGTERM afterwards, as the container of a DaemonSet must."),
 )
 
+_EXAMPLES: Final = """\b
+Examples:
+  gpushare node-mode evict
+  gpushare node-mode recover"""
+_EVICT_EXAMPLES: Final = """\b
+Examples:
+  gpushare node-mode evict
+  gpushare node-mode evict --name nvidia-device-plugin.yml --wait"""
+_RECOVER_EXAMPLES: Final = """\b
+Examples:
+  gpushare node-mode recover"""
 
-@click.group("node-mode", context_settings={"show_default": True, "help_option_names": ["-h", "--help"]})
+
+@click.group(
+    "node-mode",
+    context_settings={"show_default": True, "help_option_names": ["-h", "--help"]},
+    epilog=_EXAMPLES,
+)
 def command() -> None:
     """Switch a node between whole GPUs and sharing, where NVIDIA's plugin is a static pod."""
 
 
-@command.command()
+@command.command(epilog=_EVICT_EXAMPLES)
 @_options
 def evict(manifests: Path, backup: Path, **flags: Any) -> None:
     """Stop NVIDIA's plugin on this node."""
     _run(manifests, backup, manifests=manifests, **flags)
 
 
-@command.command()
+@command.command(epilog=_RECOVER_EXAMPLES)
 @_options
 def recover(manifests: Path, backup: Path, **flags: Any) -> None:
     """Restore NVIDIA's plugin."""

@@ -21,13 +21,18 @@ from gpushare.kubescheduler.config import (
     render,
 )
 
+_EXAMPLES = """\b
+Examples:
+  kubectl gpushare scheduler-config --kubernetes-version 1.36 > config.yaml
+  kubectl gpushare scheduler-config --kubernetes-version 1.22 --format policy -o json > policy.json
+  kubectl gpushare scheduler-config --kubernetes-version 1.36 --scheduler-name gpushare-scheduler"""
 _FORMATS = [form.value for form in Format]
 _SAMPLING_NOTE = (
     "note: a Policy has no percentageOfNodesToScore; above 100 nodes the extender sees only a sample"
 )
 
 
-@click.command("scheduler-config", context_settings=CONTEXT)
+@click.command("scheduler-config", context_settings=CONTEXT, epilog=_EXAMPLES)
 @click.option(
     "--kubernetes-version", "kubernetes", required=True, metavar="1.36", help="Version of kube-scheduler."
 )

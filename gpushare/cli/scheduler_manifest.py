@@ -69,6 +69,17 @@ _BACKUP: Final = "/etc/kubernetes/manifests-backup/kube-scheduler.ori.yaml"
 _HEALTHY_S: Final = 120
 _SETTLE_S: Final = 5
 _EXTENDER_S: Final = 30
+_EXAMPLES: Final = """\b
+Examples:
+  gpushare scheduler-manifest install --dry-run
+  gpushare scheduler-manifest restore"""
+_INSTALL_EXAMPLES: Final = """\b
+Examples:
+  gpushare scheduler-manifest install --dry-run
+  gpushare scheduler-manifest install --address 10.0.0.10 --certificates /root/certificates"""
+_RESTORE_EXAMPLES: Final = """\b
+Examples:
+  gpushare scheduler-manifest restore"""
 _TLS_FILES: Final = ("ca_file", "cert_file", "key_file")
 
 
@@ -108,12 +119,12 @@ _common = with_options(
 )
 
 
-@click.group("scheduler-manifest", context_settings={"show_default": True, **CONTEXT})
+@click.group("scheduler-manifest", context_settings={"show_default": True, **CONTEXT}, epilog=_EXAMPLES)
 def command() -> None:
     """Configure a kube-scheduler that runs as a static pod to call the extender."""
 
 
-@command.command()
+@command.command(epilog=_INSTALL_EXAMPLES)
 @click.option("--url", default=DEFAULT_URL, help="URL of the extender, as the scheduler reaches it.")
 @click.option(
     "--address", metavar="IP", help="Use the NodePort of the extender on this address, instead of --url."
@@ -165,7 +176,7 @@ def install(root: Path, manifest: str, backup: str, **flags: Any) -> None:
     _run(node, after, probe, flags, copied.content if copied else NOTHING)
 
 
-@command.command()
+@command.command(epilog=_RESTORE_EXAMPLES)
 @_common
 def restore(root: Path, manifest: str, backup: str, **flags: Any) -> None:
     """Remove the extender from the configuration of the scheduler.

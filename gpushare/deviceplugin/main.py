@@ -47,6 +47,10 @@ _DEBUG_VERBOSITY: Final = 8
 """Lowest ``--v`` of the Aliyun plugin that corresponds to log level debug."""
 _ANY_ADDRESS: Final = "0.0.0.0"  # noqa: S104 - the value of the Aliyun plugin for "this host"
 _TOKEN_FILE: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/token")
+_EXAMPLES: Final = """\b
+Examples:
+  gpushare device-plugin --node-name gpu-1 --kubeconfig /etc/kubernetes/kubelet.conf
+  gpushare device-plugin --node-name gpu-1 --memory-unit MiB --device-list-strategy cdi"""
 
 _Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
@@ -70,7 +74,9 @@ def _switch(name: str, *, default: bool, help: str, hidden: bool = False) -> _De
     )
 
 
-@click.command(context_settings={"show_default": True, "help_option_names": ["-h", "--help"]})
+@click.command(
+    context_settings={"show_default": True, "help_option_names": ["-h", "--help"]}, epilog=_EXAMPLES
+)
 @NODE_NAME
 @_option("memory-unit", default=str(MemoryUnit.GIB), help="Unit of gpu-mem: GiB or MiB.")
 @click.option(

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import click
 
@@ -11,8 +11,15 @@ from gpushare.errors import ConfigError
 from gpushare.exporter.settings import ExporterSettings
 from gpushare.runtime.flags import DRIVER_ROOT, NODE_NAME, SECONDS, daemon_options, node_name_of, run_daemon
 
+_EXAMPLES: Final = """\b
+Examples:
+  gpushare exporter --node-name gpu-1 --kubeconfig /etc/kubernetes/kubelet.conf
+  gpushare exporter --node-name gpu-1 --interval-seconds 5 --no-dcgm-devices"""
 
-@click.command(context_settings={"show_default": True, "help_option_names": ["-h", "--help"]})
+
+@click.command(
+    context_settings={"show_default": True, "help_option_names": ["-h", "--help"]}, epilog=_EXAMPLES
+)
 @NODE_NAME
 @click.option("--interval-seconds", type=SECONDS, default=15.0, help="Seconds between readings.")
 @click.option("--deadline-seconds", type=SECONDS, default=5.0, help="Timeout of one source, in seconds.")

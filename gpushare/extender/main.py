@@ -23,6 +23,12 @@ _DEADLINES = Deadlines()
 _PORT_VARIABLE = "PORT"
 _LOOPBACK = ("127.0.0.1", "::1")
 
+_EXAMPLES = """\b
+Examples:
+  gpushare extender --kubeconfig ~/.kube/config --host 127.0.0.1
+  gpushare extender --tls-cert tls.crt --tls-key tls.key --client-ca ca.crt
+  gpushare extender --host 127.0.0.1 --allow-without-lease --log-level debug"""
+
 
 class _PortOrDefault(click.ParamType[int]):
     """A PORT that is no integer selects the default, as in the Aliyun extender; a flag must be valid."""
@@ -40,7 +46,9 @@ class _PortOrDefault(click.ParamType[int]):
         return LISTENING_PORT.convert(number, param, ctx)
 
 
-@click.command(context_settings={"show_default": True, "help_option_names": ["-h", "--help"]})
+@click.command(
+    context_settings={"show_default": True, "help_option_names": ["-h", "--help"]}, epilog=_EXAMPLES
+)
 @click.option("--host", default=ANY_ADDRESS, help="Address for the scheduler's requests; :: is any.")
 @click.option(
     "--port",

@@ -25,6 +25,9 @@ log = structlog.get_logger()
 
 _MAX_BODY_BYTES: Final = 4 * 2**20
 """More than the API server stores of a pod."""
+_EXAMPLES: Final = """\b
+Examples:
+  gpushare scheduler-name --scheduler-name gpushare-scheduler --tls-cert tls.crt --tls-key tls.key"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +44,9 @@ class WebhookSettings:
     tls_key: str
 
 
-@click.command(context_settings={"show_default": True, "help_option_names": ["-h", "--help"]})
+@click.command(
+    context_settings={"show_default": True, "help_option_names": ["-h", "--help"]}, epilog=_EXAMPLES
+)
 @click.option("--scheduler-name", required=True, help="The schedulerName of pods that request GPU memory.")
 @api_service_options(SCHEDULER_NAMING_PORT)
 @daemon_options(SCHEDULER_NAMING_OPS_PORT, uses_api=False)

@@ -19,6 +19,22 @@ from gpushare.runtime.flags import SECONDS, FiniteRange, daemon_options, run_dae
 _PACKAGED: Final = Path("/usr/local/lib/gpushare")
 """Path in the images."""
 _PATH: Final = click.Path(path_type=Path)
+_EXAMPLES: Final = """\b
+Examples:
+  gpushare isolation install
+  gpushare isolation status
+  gpushare isolation uninstall"""
+_INSTALL_EXAMPLES: Final = """\b
+Examples:
+  gpushare isolation install --package /usr/local/lib/gpushare
+  gpushare isolation install --wait"""
+_UNINSTALL_EXAMPLES: Final = """\b
+Examples:
+  gpushare isolation uninstall
+  gpushare isolation uninstall --all --settle-seconds 0"""
+_STATUS_EXAMPLES: Final = """\b
+Examples:
+  gpushare isolation status"""
 
 
 _node_options = with_options(
@@ -45,12 +61,16 @@ _daemon_options = with_options(
 )
 
 
-@click.group("isolation", context_settings={"show_default": True, "help_option_names": ["-h", "--help"]})
+@click.group(
+    "isolation",
+    context_settings={"show_default": True, "help_option_names": ["-h", "--help"]},
+    epilog=_EXAMPLES,
+)
 def command() -> None:
     """Install the isolation library on this node, or remove it."""
 
 
-@command.command("install")
+@command.command("install", epilog=_INSTALL_EXAMPLES)
 @click.option(
     "--package", type=_PATH, default=_PACKAGED, help="Directory of the libraries and their checksums."
 )
@@ -70,7 +90,7 @@ def install_command(**flags: Any) -> None:
     click.echo(install(flags["package"], flags["folder"]))
 
 
-@command.command("uninstall")
+@command.command("uninstall", epilog=_UNINSTALL_EXAMPLES)
 @click.option("--all", "remove_all", is_flag=True, help="Also remove versions that containers use.")
 @click.option(
     "--settle-seconds",
@@ -99,7 +119,7 @@ def uninstall_command(**flags: Any) -> None:
         click.echo(f"{version}  retained: {reason}")
 
 
-@command.command()
+@command.command(epilog=_STATUS_EXAMPLES)
 @_node_options
 def status(folder: Path, record: Path) -> None:
     """Show the installed versions and why each is retained."""

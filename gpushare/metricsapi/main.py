@@ -1,7 +1,7 @@
 """``gpushare metrics-api``: command line and settings."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 import click
 
@@ -25,8 +25,15 @@ from gpushare.runtime.flags import (
 )
 from gpushare.runtime.urls import is_http_url
 
+_EXAMPLES: Final = """\b
+Examples:
+  gpushare metrics-api --tls-cert tls.crt --tls-key tls.key
+  gpushare metrics-api --tls-cert tls.crt --tls-key tls.key --exporter-namespace monitoring"""
 
-@click.command(context_settings={"show_default": True, "help_option_names": ["-h", "--help"]})
+
+@click.command(
+    context_settings={"show_default": True, "help_option_names": ["-h", "--help"]}, epilog=_EXAMPLES
+)
 @api_service_options(METRICS_API_PORT)
 @click.option(
     "--source",

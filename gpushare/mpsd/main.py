@@ -11,9 +11,15 @@ from gpushare.mpsd.settings import MpsSettings
 from gpushare.runtime.flags import SECONDS, daemon_options, run_daemon
 
 _FOLDER: Final = click.Path(file_okay=False, path_type=Path)
+_EXAMPLES: Final = """\b
+Examples:
+  gpushare mps
+  gpushare mps --state /run/gpushare/mps --interval-seconds 1"""
 
 
-@click.command("mps", context_settings={"show_default": True, "help_option_names": ["-h", "--help"]})
+@click.command(
+    "mps", context_settings={"show_default": True, "help_option_names": ["-h", "--help"]}, epilog=_EXAMPLES
+)
 @click.option(
     "--state",
     type=_FOLDER,
