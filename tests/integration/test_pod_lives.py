@@ -1,41 +1,131 @@
 """Pods with a reused name, pods that terminate slowly, and pods that preempt others."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from itertools import count
+from pathlib import Path
+from typing import Any
 
 import pytest
+import pytest_asyncio
 
 from gpushare.contract import ANN_MODE, ANN_MPS_MULTI_USER, LABEL_MODE
 from gpushare.errors import ApiError
 from testbed import SLOW_DELETE, Bed, Card, SchedulerSpec, SimNode, Testbed, gpu_pod, until
-from testbed.control_plane.api import Object, read_text
-from testbed.daemons.extender import ACCOUNT, ExtenderSpec, component_config, grant, start_extender
+from testbed.control_plane.api import Object
+from testbed.control_plane.scheduler import LEGACY
+from testbed.daemons.extender import (
+    ACCOUNT,
+    ExtenderSpec,
+    component_config,
+    create_released_lease,
+    grant,
+    start_extender,
+)
 from testbed.programs.binaries import release
 from testbed.stories import manifest
 from tests.fakes.fault_proxy import fault_proxy
 from tests.fixtures.extenders import QUICK
-from tests.fixtures.gpu_nodes import until_event
+from tests.fixtures.simulated import clear
 from tests.support.history import Recorder, cards_of, overcommits
 from tests.support.metrics import total
 
-pytestmark = [pytest.mark.integration, pytest.mark.kubernetes]
+pytestmark = [pytest.mark.integration, pytest.mark.kubernetes, pytest.mark.asyncio(loop_scope="module")]
+
+CLASSES = {"high": 1000, "middle": 10, "low": 1}
+PRIORITIES = "---".join(
+    f"""
+apiVersion: scheduling.k8s.io/v1
+kind: PriorityClass
+metadata: {{name: {name}}}
+value: {value}
+"""
+    for name, value in CLASSES.items()
+)
+VERSIONS = pytest.mark.parametrize("version", [release(), LEGACY], scope="module")
 
 
-@asynccontextmanager
-async def cluster(
-    *nodes: SimNode, version: str | None = None, spec: ExtenderSpec | None = None
-) -> AsyncIterator[Bed]:
-    spec = spec or ExtenderSpec()
-    entry = component_config(spec.url, legacy=version == "1.22")
-    async with Testbed(scheduler=SchedulerSpec(version or release(), extenders=[entry])) as bed:
+@dataclass
+class Cluster:
+    """A control plane with one extender for all tests; each test adds a node with a name of its own."""
+
+    bed: Bed
+    extender: ExtenderSpec
+    node: str = ""
+    numbers: Iterator[int] = field(default_factory=count)
+
+    async def schedule_with(self, version: str | None, extender: ExtenderSpec) -> None:
+        """Run a scheduler of this version that calls this extender."""
+        entry = component_config(extender.url, legacy=version == LEGACY)
+        spec = SchedulerSpec(version, extenders=[entry])
+        if self.bed.scheduler != spec:
+            if "kube-scheduler" in self.bed.processes:
+                # The old version ends only ten seconds after a SIGTERM.
+                await self.bed.kill("kube-scheduler")
+            await self.bed.restart_scheduler(spec)
+
+    @asynccontextmanager
+    async def own_extender(self, *flags: str, kubeconfig: Path | None = None) -> AsyncIterator[ExtenderSpec]:
+        """One with its own Lease, which the scheduler calls instead of the shared one."""
+        name = f"own-{next(self.numbers)}"
+        spec = ExtenderSpec(name, flags=[*flags, f"--lease-name={name}"])
+        await create_released_lease(self.bed, name)
+        process = await start_extender(self.bed, spec, kubeconfig)
+        try:
+            await self.schedule_with(self.bed.scheduler.version, spec)
+            yield spec
+        finally:
+            await process.stop()
+
+    async def with_node(self, *cards: Card, **fields: Any) -> Bed:
+        """Add a node with these GPUs."""
+        self.node = f"n-{next(self.numbers)}"
+        await self.bed.add_nodes([SimNode(self.node, cards, **fields)])
+        return self.bed
+
+    async def preempt_calls(self) -> float:
+        """How often a scheduler has asked the shared extender which pods to evict."""
+        return await total(self.extender.ops_url, "gpushare_extender_requests_total", verb="preempt")
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def shared() -> AsyncIterator[Cluster]:
+    spec = ExtenderSpec()
+    async with Testbed(scheduler=SchedulerSpec(None)) as bed:
         await grant(bed)
         await start_extender(bed, spec)
-        await bed.add_nodes(nodes)
-        yield bed
+        await bed.apply(PRIORITIES)
+        yield Cluster(bed, spec)
+
+
+@pytest.fixture
+def version() -> str:
+    """Of the scheduler; a test with ``VERSIONS`` runs with each."""
+    return release()
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def cluster(shared: Cluster, version: str) -> AsyncIterator[Cluster]:
+    """The shared cluster with a scheduler of this version, and no nodes or pods of other tests."""
+    await shared.schedule_with(version, shared.extender)
+    yield shared
+    await clear(shared.bed, shared.extender)
 
 
 async def pod(bed: Bed, name: str) -> Object | None:
     return next((p for p in await bed.api.items("/api/v1/pods") if p["metadata"]["name"] == name), None)
+
+
+async def until_told(bed: Bed, name: str, matches: Callable[[str], bool]) -> None:
+    """Wait for such an event about the pod that has this name now; other tests had pods of this name too."""
+    uid = (await pod(bed, name) or {})["metadata"]["uid"]
+
+    async def told() -> bool:
+        events = await bed.api.items("/api/v1/events", fieldSelector=f"involvedObject.uid={uid}")
+        return any(matches(each["message"]) for each in events)
+
+    await until(told, f"an event about {name}")
 
 
 async def until_placed(bed: Bed, *names: str, timeout_s: float = 30) -> None:
@@ -48,8 +138,11 @@ async def until_placed(bed: Bed, *names: str, timeout_s: float = 30) -> None:
         await until(placed, f"pod {name} to be placed", timeout_s, 0.1)
 
 
-async def test_a_statefulset_pod_that_is_deleted_and_comes_back_fast_is_counted_once() -> None:
-    async with cluster(SimNode("n", [Card(units=15)])) as bed, Recorder(bed.api) as recorder:
+async def test_a_statefulset_pod_that_is_deleted_and_comes_back_fast_is_counted_once(
+    cluster: Cluster,
+) -> None:
+    bed = await cluster.with_node(Card(units=15))
+    async with Recorder(bed.api) as recorder:
         await bed.apply(manifest("app-3g-v1"))
         await until_placed(bed, "app-3g-v1-0", "app-3g-v1-1")
         for _ in range(8):
@@ -69,15 +162,16 @@ async def test_a_statefulset_pod_that_is_deleted_and_comes_back_fast_is_counted_
         await until_placed(bed, "seven")
 
 
-async def test_a_pod_with_a_long_grace_period_keeps_its_units_until_it_is_gone() -> None:
-    async with cluster(SimNode("n", [Card()])) as bed, Recorder(bed.api) as recorder:
+async def test_a_pod_with_a_long_grace_period_keeps_its_units_until_it_is_gone(cluster: Cluster) -> None:
+    bed = await cluster.with_node(Card())
+    async with Recorder(bed.api) as recorder:
         await bed.create_pods(
             [gpu_pod("slow", 14, annotations={SLOW_DELETE: "true"}, terminationGracePeriodSeconds=600)]
         )
         await until_placed(bed, "slow")
         await bed.api.delete("/api/v1/namespaces/default/pods/slow")
         await bed.create_pods([gpu_pod("next", 14)])
-        await until_event(bed, "next", lambda text: "at most 0 of 14 free on GPU 0" in text)
+        await until_told(bed, "next", lambda text: "at most 0 of 14 free on GPU 0" in text)
         assert not (await pod(bed, "next") or {})["spec"].get("nodeName")
         await bed.api.delete("/api/v1/namespaces/default/pods/slow", gracePeriodSeconds="0")
         await until_placed(bed, "next")
@@ -86,16 +180,6 @@ async def test_a_pod_with_a_long_grace_period_keeps_its_units_until_it_is_gone()
 
 # --- preemption ---------------------------------------------------------------------------------
 
-CLASSES = {"high": 1000, "middle": 10, "low": 1}
-PRIORITIES = "---".join(
-    f"""
-apiVersion: scheduling.k8s.io/v1
-kind: PriorityClass
-metadata: {{name: {name}}}
-value: {value}
-"""
-    for name, value in CLASSES.items()
-)
 BUDGET = """
 apiVersion: policy/v1
 kind: PodDisruptionBudget
@@ -104,19 +188,16 @@ spec:
   minAvailable: 1
   selector: {matchLabels: {app: guarded}}
 """
-VERSIONS = pytest.mark.parametrize("version", [release(), "1.22"])
 
 
 async def one_by_one(bed: Bed, *pods: Object) -> None:
     """Place pods one after the other, which packs one GPU before the next."""
-    await bed.apply(PRIORITIES)
     for each in pods:
         await bed.create_pods([each])
         await until_placed(bed, each["metadata"]["name"])
 
 
 async def important(bed: Bed, name: str, units: int, **resources: int) -> None:
-    await bed.apply(PRIORITIES)
     await bed.create_pods([gpu_pod(name, units, resources=resources, priorityClassName="high")])
 
 
@@ -134,8 +215,9 @@ async def until_left(bed: Bed, *expected: set[str]) -> None:
 
 
 @VERSIONS
-async def test_victims_of_the_scheduler_that_free_one_gpu_are_the_only_ones(version: str) -> None:
-    async with cluster(SimNode("n", [Card(), Card()]), version=version) as bed, Recorder(bed.api) as recorder:
+async def test_victims_of_the_scheduler_that_free_one_gpu_are_the_only_ones(cluster: Cluster) -> None:
+    bed = await cluster.with_node(Card(), Card())
+    async with Recorder(bed.api) as recorder:
         spared = (gpu_pod(f"spared-{index}", 7, priorityClassName="middle") for index in range(2))
         await one_by_one(bed, *(gpu_pod(f"low-{index}", 7) for index in range(2)), *spared)
         await important(bed, "high", 14)
@@ -145,24 +227,23 @@ async def test_victims_of_the_scheduler_that_free_one_gpu_are_the_only_ones(vers
 
 
 @VERSIONS
-async def test_a_preemptor_is_placed_although_the_watches_of_the_extender_are_late(version: str) -> None:
+async def test_a_preemptor_is_placed_although_the_watches_of_the_extender_are_late(cluster: Cluster) -> None:
     """The scheduler tries it for the last time when the last victim is gone; the watches show that later."""
-    spec = ExtenderSpec()
-    entry = component_config(spec.url, legacy=version == "1.22")
-    async with Testbed(scheduler=SchedulerSpec(version, extenders=[entry])) as bed:
-        await grant(bed)
-        async with fault_proxy(bed.api_url, bed.credentials.context(ACCOUNT)) as proxy:
-            await start_extender(bed, spec, proxy.kubeconfig(bed.folder))
-            await bed.add_nodes([SimNode("n", [Card()])])
-            await one_by_one(bed, *(gpu_pod(f"low-{index}", 7) for index in range(2)))
-            proxy.watch_delay_s = 0.5
-            await important(bed, "high", 14)
-            await until_placed(bed, "high")
+    bed = await cluster.with_node(Card())
+    async with (
+        fault_proxy(bed.api_url, bed.credentials.context(ACCOUNT)) as proxy,
+        cluster.own_extender(kubeconfig=proxy.kubeconfig(bed.folder)),
+    ):
+        await one_by_one(bed, *(gpu_pod(f"low-{index}", 7) for index in range(2)))
+        proxy.watch_delay_s = 0.5
+        await important(bed, "high", 14)
+        await until_placed(bed, "high")
 
 
 @VERSIONS
-async def test_victims_of_the_scheduler_on_different_gpus_are_completed_on_one(version: str) -> None:
-    async with cluster(SimNode("n", [Card(), Card()]), version=version) as bed, Recorder(bed.api) as recorder:
+async def test_victims_of_the_scheduler_on_different_gpus_are_completed_on_one(cluster: Cluster) -> None:
+    bed = await cluster.with_node(Card(), Card())
+    async with Recorder(bed.api) as recorder:
         classes = ("low", "middle")
         await one_by_one(
             bed, *(gpu_pod(f"{gpu}-{each}", 7, priorityClassName=each) for gpu in "ab" for each in classes)
@@ -176,107 +257,102 @@ async def test_victims_of_the_scheduler_on_different_gpus_are_completed_on_one(v
 
 
 @VERSIONS
-async def test_a_pod_that_needs_cpu_and_gpu_memory_preempts_for_both_at_once(version: str) -> None:
+async def test_a_pod_that_needs_cpu_and_gpu_memory_preempts_for_both_at_once(cluster: Cluster) -> None:
     """The scheduler proposes the pod with the CPU; that frees no GPU, so the extender adds another one."""
-    spec = ExtenderSpec()
-    async with cluster(SimNode("n", [Card(), Card()], cpu="8"), version=version, spec=spec) as bed:
-        await one_by_one(
-            bed,
-            gpu_pod("stays", 8, priorityClassName="high"),
-            gpu_pod("has-cpu", 4, resources={"cpu": 6}),
-            gpu_pod("idle", 1),
-            gpu_pod("has-gpu", 10),
-        )
-        await important(bed, "high", 9, cpu=6)
-        await until_placed(bed, "high")
-        await until_left(bed, {"high", "stays", "idle"})
-        assert await total(spec.ops_url, "gpushare_extender_requests_total", verb="preempt") == 1
+    bed = await cluster.with_node(Card(), Card(), cpu="8")
+    await one_by_one(
+        bed,
+        gpu_pod("stays", 8, priorityClassName="high"),
+        gpu_pod("has-cpu", 4, resources={"cpu": 6}),
+        gpu_pod("idle", 1),
+        gpu_pod("has-gpu", 10),
+    )
+    before = await cluster.preempt_calls()
+    await important(bed, "high", 9, cpu=6)
+    await until_placed(bed, "high")
+    await until_left(bed, {"high", "stays", "idle"})
+    assert await cluster.preempt_calls() == before + 1
 
 
 @VERSIONS
-async def test_a_pod_with_an_exhausted_disruption_budget_is_spared(version: str) -> None:
-    async with cluster(SimNode("n", [Card(), Card()]), version=version) as bed:
-        await bed.apply(BUDGET)
-        await one_by_one(
-            bed,
-            gpu_pod("guarded", 10, labels={"app": "guarded"}),
-            gpu_pod("costs-more", 7, priorityClassName="middle"),
-            gpu_pod("proposed", 3),
-        )
-        await important(bed, "high", 10)
-        await until_placed(bed, "high")
-        await until_left(bed, {"high", "guarded"})
+async def test_a_pod_with_an_exhausted_disruption_budget_is_spared(cluster: Cluster) -> None:
+    bed = await cluster.with_node(Card(), Card())
+    await bed.apply(BUDGET)
+    await one_by_one(
+        bed,
+        gpu_pod("guarded", 10, labels={"app": "guarded"}),
+        gpu_pod("costs-more", 7, priorityClassName="middle"),
+        gpu_pod("proposed", 3),
+    )
+    await important(bed, "high", 10)
+    await until_placed(bed, "high")
+    await until_left(bed, {"high", "guarded"})
 
 
 @VERSIONS
-async def test_no_other_pod_gets_the_freed_gpu_while_the_victim_terminates(version: str) -> None:
-    async with cluster(SimNode("n", [Card()]), version=version) as bed:
-        slow = gpu_pod("low", 10, annotations={SLOW_DELETE: "true"}, terminationGracePeriodSeconds=600)
-        await bed.create_pods([slow])
-        await until_placed(bed, "low")
-        await important(bed, "high", 14)
+async def test_no_other_pod_gets_the_freed_gpu_while_the_victim_terminates(cluster: Cluster) -> None:
+    bed = await cluster.with_node(Card())
+    slow = gpu_pod("low", 10, annotations={SLOW_DELETE: "true"}, terminationGracePeriodSeconds=600)
+    await bed.create_pods([slow])
+    await until_placed(bed, "low")
+    await important(bed, "high", 14)
 
-        async def nominated() -> bool:
-            found = await pod(bed, "high")
-            return bool(found and found["status"].get("nominatedNodeName") == "n")
+    async def nominated() -> bool:
+        found = await pod(bed, "high")
+        return bool(found and found["status"].get("nominatedNodeName") == cluster.node)
 
-        await until(nominated, "the preemptor to be nominated")
-        # Four units are free now, and the thief has the preemptor's own priority.
-        await bed.create_pods([gpu_pod("thief", 4, priorityClassName="high")])
-        await until_event(bed, "thief", lambda text: "fit" in text or "Insufficient" in text)
-        await bed.api.delete("/api/v1/namespaces/default/pods/low", gracePeriodSeconds="0")
-        await until_placed(bed, "high")
-        assert not (await pod(bed, "thief") or {})["spec"].get("nodeName")
+    await until(nominated, "the preemptor to be nominated")
+    # Four units are free now, and the thief has the preemptor's own priority.
+    await bed.create_pods([gpu_pod("thief", 4, priorityClassName="high")])
+    await until_told(bed, "thief", lambda text: "fit" in text or "Insufficient" in text)
+    await bed.api.delete("/api/v1/namespaces/default/pods/low", gracePeriodSeconds="0")
+    await until_placed(bed, "high")
+    assert not (await pod(bed, "thief") or {})["spec"].get("nodeName")
 
 
-async def test_a_pod_larger_than_any_gpu_evicts_no_pod() -> None:
-    async with cluster(SimNode("n", [Card(), Card()])) as bed:
-        await bed.create_pods([gpu_pod("low", 10)])
-        await until_placed(bed, "low")
-        await important(bed, "huge", 15)
-        await until_event(bed, "huge", lambda text: "asked 15, the largest GPU has 14" in text)
-        assert (await pod(bed, "low") or {})["metadata"].get("deletionTimestamp") is None
+async def test_a_pod_larger_than_any_gpu_evicts_no_pod(cluster: Cluster) -> None:
+    bed = await cluster.with_node(Card(), Card())
+    await bed.create_pods([gpu_pod("low", 10)])
+    await until_placed(bed, "low")
+    await important(bed, "huge", 15)
+    await until_told(bed, "huge", lambda text: "asked 15, the largest GPU has 14" in text)
+    assert (await pod(bed, "low") or {})["metadata"].get("deletionTimestamp") is None
 
 
 @VERSIONS
-async def test_fragmented_units_are_recorded_as_each_scheduler_leaves_them(version: str) -> None:
+async def test_fragmented_units_are_recorded_as_each_scheduler_leaves_them(cluster: Cluster) -> None:
     """The total is enough but no GPU is: schedulers find no victims and never call the extender.
 
     The pod waits with a reason per GPU; nothing is evicted and nothing is over-committed.
     """
-    async with cluster(SimNode("n", [Card(), Card()]), version=version) as bed:
-        for name, units in (("a", 8), ("b", 8)):
-            await bed.create_pods([gpu_pod(name, units)])
-            await until_placed(bed, name)
-        await important(bed, "high", 12)
-        await until_event(bed, "high", lambda text: "asked 12, at most 6 of 14 free on GPU 0" in text)
-        pods = {p["metadata"]["name"]: p for p in await bed.api.items("/api/v1/pods")}
-        assert all(pods[name]["metadata"].get("deletionTimestamp") is None for name in ("a", "b"))
+    bed = await cluster.with_node(Card(), Card())
+    for name, units in (("a", 8), ("b", 8)):
+        await bed.create_pods([gpu_pod(name, units)])
+        await until_placed(bed, name)
+    await important(bed, "high", 12)
+    await until_told(bed, "high", lambda text: "asked 12, at most 6 of 14 free on GPU 0" in text)
+    pods = {p["metadata"]["name"]: p for p in await bed.api.items("/api/v1/pods")}
+    assert all(pods[name]["metadata"].get("deletionTimestamp") is None for name in ("a", "b"))
 
 
-async def test_a_waiting_pod_is_placed_once_enough_units_are_free() -> None:
+async def test_a_waiting_pod_is_placed_once_enough_units_are_free(cluster: Cluster) -> None:
     """The scheduler retries on an event that the extender has not seen yet."""
-    async with cluster(SimNode("n", [Card(units=4)])) as bed:
-        await bed.create_pods([gpu_pod("pod-0", 4)])
-        await until_placed(bed, "pod-0")
-        for number in range(1, 16):
-            await bed.create_pods([gpu_pod(f"pod-{number}", 4)])
-            await until_event(bed, f"pod-{number}", lambda text: "asked 4" in text)
-            await bed.api.delete(f"/api/v1/namespaces/default/pods/pod-{number - 1}", gracePeriodSeconds="0")
-            await until_placed(bed, f"pod-{number}", timeout_s=20)
+    bed = await cluster.with_node(Card(units=4))
+    await bed.create_pods([gpu_pod("pod-0", 4)])
+    await until_placed(bed, "pod-0")
+    for number in range(1, 16):
+        await bed.create_pods([gpu_pod(f"pod-{number}", 4)])
+        await until_told(bed, f"pod-{number}", lambda text: "asked 4" in text)
+        await bed.api.delete(f"/api/v1/namespaces/default/pods/pod-{number - 1}", gracePeriodSeconds="0")
+        await until_placed(bed, f"pod-{number}", timeout_s=20)
 
 
 # --- pods that share a GPU ----------------------------------------------------------------------
 
 
-async def until_unschedulable(spec: ExtenderSpec, cards: int) -> None:
+async def until_unschedulable(spec: ExtenderSpec, node: str, cards: int) -> None:
     async def met() -> bool:
-        try:
-            return f'gpushare_cards_closed{{node="n"}} {cards}.0' in await read_text(
-                f"{spec.ops_url}/metrics"
-            )
-        except ApiError:
-            return False
+        return await total(spec.ops_url, "gpushare_cards_closed", node=node) == cards
 
     await until(met, f"{cards} unschedulable GPUs")
 
@@ -286,13 +362,13 @@ async def lies_on(bed: Bed, name: str) -> dict[int, int]:
     return cards_of(await pod(bed, name) or {})
 
 
-async def test_a_gpu_takes_no_pods_of_another_mode_until_its_own_are_gone() -> None:
-    spec = ExtenderSpec(flags=QUICK)
-    async with cluster(SimNode("n", [Card(), Card()]), spec=spec) as bed:
+async def test_a_gpu_takes_no_pods_of_another_mode_until_its_own_are_gone(cluster: Cluster) -> None:
+    bed = await cluster.with_node(Card(), Card())
+    async with cluster.own_extender(*QUICK, "--api-request-timeout=4") as spec:
         await bed.create_pods([gpu_pod("old", 4)])
         assert await lies_on(bed, "old") == {0: 4}
-        await bed.api.patch("/api/v1/nodes/n", {"metadata": {"labels": {LABEL_MODE: "cgpu"}}})
-        await until_unschedulable(spec, 1)
+        await bed.api.patch(f"/api/v1/nodes/{cluster.node}", {"metadata": {"labels": {LABEL_MODE: "cgpu"}}})
+        await until_unschedulable(spec, cluster.node, 1)
         await bed.create_pods([gpu_pod("next", 6)])
         assert await lies_on(bed, "next") == {1: 6}
         modes = {
@@ -304,25 +380,23 @@ async def test_a_gpu_takes_no_pods_of_another_mode_until_its_own_are_gone() -> N
         )
         await bed.kill(spec.name)
         await bed.start(spec.name)
-        await until_unschedulable(spec, 1)
+        await until_unschedulable(spec, cluster.node, 1)
         await bed.create_pods([gpu_pod("waits", 10)])
-        await until_event(bed, "waits", lambda text: "GPU 0 until pods of mode share are gone" in text)
+        await until_told(bed, "waits", lambda text: "GPU 0 until pods of mode share are gone" in text)
         await bed.api.delete("/api/v1/namespaces/default/pods/old", gracePeriodSeconds="0")
         assert await lies_on(bed, "waits") == {0: 10}
 
 
-async def test_an_mps_gpu_takes_one_user_unless_it_is_known_to_serve_several() -> None:
-    async with cluster(SimNode("n", [Card(), Card()], labels={LABEL_MODE: "mps"})) as bed:
-        for name, user, card in (("a", 1000, 0), ("b", 1000, 0), ("c", 2000, 1)):
-            await bed.create_pods([gpu_pod(name, 4, securityContext={"runAsUser": user})])
-            assert await lies_on(bed, name) == {card: 4}
-        await bed.create_pods(
-            [gpu_pod("other", 4, securityContext={"runAsUser": 3000}), gpu_pod("unknown", 4)]
-        )
-        await until_event(
-            bed, "other", lambda text: "runs as user 3000, GPU 0 serves 1000, GPU 1 serves 2000" in text
-        )
-        await until_event(bed, "unknown", lambda text: "set securityContext.runAsUser" in text)
-        seen = {"metadata": {"annotations": {ANN_MPS_MULTI_USER: "true"}}}
-        await bed.api.patch("/api/v1/nodes/n", seen)
-        await until_placed(bed, "other", "unknown")
+async def test_an_mps_gpu_takes_one_user_unless_it_is_known_to_serve_several(cluster: Cluster) -> None:
+    bed = await cluster.with_node(Card(), Card(), labels={LABEL_MODE: "mps"})
+    for name, user, card in (("a", 1000, 0), ("b", 1000, 0), ("c", 2000, 1)):
+        await bed.create_pods([gpu_pod(name, 4, securityContext={"runAsUser": user})])
+        assert await lies_on(bed, name) == {card: 4}
+    await bed.create_pods([gpu_pod("other", 4, securityContext={"runAsUser": 3000}), gpu_pod("unknown", 4)])
+    await until_told(
+        bed, "other", lambda text: "runs as user 3000, GPU 0 serves 1000, GPU 1 serves 2000" in text
+    )
+    await until_told(bed, "unknown", lambda text: "set securityContext.runAsUser" in text)
+    seen = {"metadata": {"annotations": {ANN_MPS_MULTI_USER: "true"}}}
+    await bed.api.patch(f"/api/v1/nodes/{cluster.node}", seen)
+    await until_placed(bed, "other", "unknown")
