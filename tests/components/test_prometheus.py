@@ -122,7 +122,7 @@ def test_our_services_and_the_named_namespaces_may_query_it() -> None:
             "monitoring.prometheus.storageClass: 'A' is not an object name",
         ),
         (raw(retention="15"), "monitoring.prometheus.retention: '15' is not a duration; use h, d, w or y"),
-        (raw(retention="300y"), "monitoring.prometheus.retention: '300y' is not a duration; use h, d, w or y"),
+        (raw(retention="300y"), "monitoring.prometheus.retention: '300y' is not a duration; use h, d"),
         (raw(memory="1"), "monitoring.prometheus.memory: '1' is not an amount"),
         (raw({"operator": True}), "monitoring.prometheus: monitoring.operator is also set; keep one"),
     ],
