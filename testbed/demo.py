@@ -44,7 +44,8 @@ from testbed.stories.play import (
 from testbed.system.folders import writable_cache
 from testbed.system.waiting import meanwhile
 
-_TOOLS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl", "kwok")
+_TOOLS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl")
+_SIMULATION = ("kwok",)
 _ANY = KubeletSpec("any", runtime="nvidia", services=True)
 _REAL = (
     "Nodes are real kubelets with containerd and our node agent. Not real: the GPUs (stubs of NVML and of "
@@ -59,13 +60,14 @@ _print = partial(click.secho, dim=True)
 async def main() -> None:
     """Play all scenarios; if the terminal is interactive, keep the last cluster until Ctrl-C.
 
-    Images are built beside the tools and the first scenario, which does not need them.
+    What the first scenarios do not need is built meanwhile: images, and kwok if nodes are real.
     """
     writable_cache()
     missing = _missing_for_kubelets()
-    wanted = [*_TOOLS, *([] if missing else _ANY.tools)]
+    wanted = [*_TOOLS, *(_SIMULATION if missing else _ANY.tools)]
     async with (
         meanwhile(build.ensure(wanted)) as tools,
+        meanwhile(_build_simulation(tools)),
         meanwhile(_find_deployment(tools, real=missing is None)) as deployment,
         AsyncExitStack() as stack,
     ):
@@ -86,6 +88,12 @@ async def _play_all(run: "_Run", finding: Awaitable["_Deployment | None"]) -> No
     bed = await run.play(sample())
     if _interactive():
         await _keep(bed)
+
+
+async def _build_simulation(tools: Awaitable[object]) -> None:
+    """A scenario that needs it earlier waits for this build."""
+    await tools
+    await build.ensure(_SIMULATION)
 
 
 def _missing_for_kubelets() -> str | None:
