@@ -50,7 +50,7 @@ def check_cluster(settings: Stack, cluster: Cluster) -> None:
 
 
 def _check_control_planes(settings: Stack, nodes: int, found: int) -> None:
-    """A pod that needs a control plane node of its own and gets none is awaited until the timeout."""
+    """A pod that needs a separate control plane node and gets none is awaited until the timeout."""
     extender, installer = settings.extender, settings.installer
     have = "have" if found > 1 else "has"
     where = f"{found or 'none'} of {nodes} nodes {have} the label {_LABELS}"
@@ -62,11 +62,11 @@ def _check_control_planes(settings: Stack, nodes: int, found: int) -> None:
     if extender.exposure is Exposure.NODE_PORT and extender.replicas > found:
         raise ConfigError(
             f"extender.replicas: {extender.replicas}, but with exposure {extender.exposure} each needs a "
-            f"control plane node of its own, and {where}; use {found}, or exposure {Exposure.CLUSTER_IP} or "
+            f"separate control plane node, and {where}; use {found}, or exposure {Exposure.CLUSTER_IP} or "
             f"{Exposure.SIDECAR}"
         )
     if installer and installer.control_planes > found:
         raise ConfigError(
-            f"installer.controlPlanes: {installer.control_planes}, but each pod of the Job needs a control "
-            f"plane node of its own, and {where}; " + (f"use {found}" if found else "remove installer")
+            f"installer.controlPlanes: {installer.control_planes}, but each pod of the Job needs a "
+            f"separate control plane node, and {where}; " + (f"use {found}" if found else "remove installer")
         )

@@ -55,7 +55,7 @@ def test_an_extender_on_control_plane_nodes_needs_one() -> None:
 def test_each_replica_on_the_host_network_needs_a_control_plane_node() -> None:
     three = {"replicas": 3}
     assert error_of(Cluster(VERSION, CORE, nodes=5, control_planes=1), extender=three) == (
-        "extender.replicas: 3, but with exposure node-port each needs a control plane node of its own, and 1 "
+        "extender.replicas: 3, but with exposure node-port each needs a separate control plane node, and 1 "
         "of 5 nodes has the label node-role.kubernetes.io/control-plane or node-role.kubernetes.io/master; "
         "use 1, or exposure cluster-ip or sidecar"
     )
@@ -73,7 +73,9 @@ def test_each_pod_of_the_installer_needs_a_control_plane_node(found: int, advice
     url = {"exposure": "cluster-ip"}
     job = {"image": DIGEST, "controlPlanes": 3, "url": "https://10.0.0.10:32766/gpushare-scheduler"}
     message = error_of(Cluster(VERSION, CORE, nodes=5, control_planes=found), extender=url, installer=job)
-    assert message.startswith("installer.controlPlanes: 3, but each pod of the Job needs a control plane ")
+    assert message.startswith(
+        "installer.controlPlanes: 3, but each pod of the Job needs a separate control plane "
+    )
     assert message.endswith(f"; {advice}")
 
 
