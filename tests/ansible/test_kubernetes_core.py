@@ -47,7 +47,11 @@ class Api(BaseHTTPRequestHandler):
     server: "Server"
 
     def do_GET(self) -> None:
-        found = self.server.objects.get(self.path.partition("?")[0].rstrip("/"))
+        path = self.path.partition("?")[0].rstrip("/")
+        if path in self.server.texts:
+            self._send(200, f'{{"items":[{self.server.texts[path]}]}}'.encode())
+            return
+        found = self.server.objects.get(path)
         self._answer(200 if found else 404, found or {"kind": "Status", "code": 404})
 
     def do_PATCH(self) -> None:
@@ -57,7 +61,9 @@ class Api(BaseHTTPRequestHandler):
         self._answer(200, self.server.objects[self.path])
 
     def _answer(self, status: int, document: Any) -> None:
-        body = json.dumps(document).encode()
+        self._send(status, json.dumps(document).encode())
+
+    def _send(self, status: int, body: bytes) -> None:
         self.send_response(status)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(body)))
@@ -69,11 +75,12 @@ class Api(BaseHTTPRequestHandler):
 
 
 class Server(ThreadingHTTPServer):
-    """The objects, and the patches in the order of their arrival."""
+    """The objects, lists with one object as text, and the patches in the order of their arrival."""
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), Api)
         self.objects = objects()
+        self.texts: dict[str, str] = {}
         self.patches: list[Any] = []
 
 
@@ -86,6 +93,18 @@ def merged(target: Any, patch: Any) -> Any:
     return {key: value for key, value in {**base, **changed}.items() if value is not None}
 
 
+def kubeconfig(api: Server, folder: Path) -> Path:
+    """The file with access to the API."""
+    text = {
+        "clusters": [{"name": "c", "cluster": {"server": f"http://127.0.0.1:{api.server_port}"}}],
+        "users": [{"name": "u", "user": {}}],
+        "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
+    }
+    file = folder / "kubeconfig"
+    file.write_text(json.dumps(text))
+    return file
+
+
 @pytest.fixture
 def api() -> Iterator[Server]:
     with Server() as server:
@@ -95,16 +114,10 @@ def api() -> Iterator[Server]:
 
 
 def test_a_node_is_read_and_patched(api: Server, tmp_path: Path) -> None:
-    kubeconfig = {
-        "clusters": [{"name": "c", "cluster": {"server": f"http://127.0.0.1:{api.server_port}"}}],
-        "users": [{"name": "u", "user": {}}],
-        "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
-    }
-    (tmp_path / "kubeconfig").write_text(json.dumps(kubeconfig))
     variables = {
         "ansible_connection": "local",
         "ansible_python_interpreter": "{{ ansible_playbook_python }}",
-        "node_labels_kubeconfig": str(tmp_path / "kubeconfig"),
+        "node_labels_kubeconfig": str(kubeconfig(api, tmp_path)),
         "node_labels_plugin_manifest": "",
     }
     hosts = tmp_path / "hosts.json"

@@ -7,11 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 import pytest_asyncio
 import yaml
 
 from gpushare import contract
+from gpushare.adapters.kube.client import KubeClient
+from gpushare.adapters.kube.config import load_access
 from testbed import Bed, Card, SimNode, gpu_pod, until
 from testbed.control_plane.api import Object
 from tests.fixtures import playbooks
@@ -352,9 +355,25 @@ async def tries(process: Any) -> bool:
     return b"Evict the pods that use GPUs" in line
 
 
+DEEPEST = 9995
+"""Levels of ``fieldsV1`` in an object with 10,000 levels, the limit of the API server."""
+
+
+async def create_nested_pod(bed: Bed) -> None:
+    """Create a pod on the node as a tenant may, whose ``managedFields`` Python cannot decode."""
+    await bed.create_namespace("tenant")
+    fields = msgspec.Raw(b'{"f:a":' * DEEPEST + b"{}" + b"}" * DEEPEST)
+    manager = {"manager": "m", "operation": "Update", "apiVersion": "v1", "fieldsType": "FieldsV1"}
+    pod = gpu_pod("nested", 1, namespace="tenant", nodeName="gpu-1")
+    pod["metadata"]["managedFields"] = [{**manager, "fieldsV1": fields}]
+    async with KubeClient(await load_access(str(bed.kubeconfig))) as client:
+        await client.request("POST", "/api/v1/namespaces/tenant/pods", timeout_s=10, body=pod)
+
+
 async def test_unmanaged_pods_are_evicted_only_with_force(cluster: Cluster) -> None:
     await cluster.run()
     await cluster.bed.create_pods([gpu_pod("alone", 2)])
+    await create_nested_pod(cluster.bed)
 
     async def runs() -> bool:
         return "alone" in await cluster.pods()
@@ -362,7 +381,7 @@ async def test_unmanaged_pods_are_evicted_only_with_force(cluster: Cluster) -> N
     await until(runs, "the pod to be bound", 60)
     refused = await cluster.run(mode="whole")
     assert refused.code != 0
-    assert "pods of node gpu-1 have no controller and would not be recreated: default/alone" in refused.text
+    assert "have no controller and would not be recreated: default/alone, tenant/nested;" in refused.text
     assert (await cluster.run(mode="whole", force=True)).code == 0
     assert await cluster.pods() == set()
 

@@ -83,6 +83,7 @@ from ansible_collections.kubernetes.core.plugins.module_utils.k8s.client import 
 from ansible_collections.kubernetes.core.plugins.module_utils.k8s.core import AnsibleK8SModule
 from ansible_collections.kubernetes.core.plugins.module_utils.k8s.exceptions import CoreException
 
+from ansible_collections.gpushare.nodes.plugins.module_utils import deep_json
 from ansible_collections.gpushare.nodes.plugins.module_utils.pods_using import (
     classify,
     full_name,
@@ -92,9 +93,10 @@ from ansible_collections.gpushare.nodes.plugins.module_utils.pods_using import (
 try:
     from kubernetes.client import CoreV1Api, VersionApi
     from kubernetes.client.rest import ApiException
+    from urllib3.exceptions import HTTPError
 except ImportError:
     # AnsibleK8SModule reports this.
-    ApiException = Exception
+    ApiException = HTTPError = Exception
 
 _BARE = (
     "these pods of node {0} have no controller and would not be recreated: {1}; delete them, or evict them "
@@ -124,7 +126,7 @@ class Evictor:
         """Return the pods of the node, as JSON objects."""
         selector = "spec.nodeName={0}".format(self._node)
         reply = self._api.list_pod_for_all_namespaces(field_selector=selector, _preload_content=False)
-        return json.loads(reply.data)["items"]
+        return deep_json.loads(reply.data.decode("utf-8"))["items"]
 
     def run(self, pods, wait_s):
         """Return the pods that remain after that time."""
@@ -209,6 +211,8 @@ def main():
         drain(module, Evictor(client.client.client, module.params["node"]))
     except (ApiException, CoreException) as error:
         module.fail_json(msg="the API server returned an error: {0}".format(error))
+    except HTTPError as error:
+        module.fail_json(msg="the API server does not answer: {0}".format(error))
 
 
 if __name__ == "__main__":

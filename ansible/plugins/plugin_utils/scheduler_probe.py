@@ -17,8 +17,8 @@ _FIX: Final = "run the role scheduler_extender"
 def checks(nodes: Document, probe: Document) -> list[Check]:
     """Return the checks of the cluster itself.
 
-    ``nodes`` is the result of kubernetes.core.k8s_info. ``probe`` has ``refused``, why the pod could not be
-    created, and its ``events``; it is empty if the scheduler is not tested.
+    ``nodes`` is the result of list_objects. ``probe`` has ``refused``, why the pod could not be created, and
+    its ``events``; it is empty if the scheduler is not tested.
     """
     if "resources" not in nodes:
         problem = (
