@@ -77,8 +77,8 @@ class Sampler:
             begun = self._clock()
             try:
                 self.snapshot = await self.read()
-                self._read_at = begun
                 updated()
+                self._read_at = begun
             except DriverReplacedError:
                 raise
             except Exception:  # a defect costs one round; if all fail, the liveness probe does too

@@ -281,6 +281,25 @@ async def test_a_bug_after_the_sources_fails_one_round_and_not_the_daemon(tmp_pa
     assert [each["event"] for each in reported] == ["round_failed"]
 
 
+async def test_rounds_that_fail_after_the_sources_make_the_last_snapshot_old(tmp_path: Path) -> None:
+    async with setting(tmp_path) as found:
+        begun = time.monotonic()
+        failed = asyncio.Event()
+
+        def fail() -> None:
+            if time.monotonic() > begun + 0.2:
+                failed.set()
+            raise ZeroDivisionError
+
+        running = asyncio.create_task(found.sampler.run(fail))
+        await asyncio.wait_for(failed.wait(), 10)
+        age_s, elapsed_s = found.sampler.age_s, time.monotonic() - begun
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+    # The liveness probe depends on it.
+    assert age_s >= elapsed_s - 0.05
+
+
 async def test_a_scrape_is_valid_text_and_openmetrics(tmp_path: Path) -> None:
     async with setting(tmp_path) as found:
         rich = reading(0, energy_mj=5, ecc_corrected=1, ecc_corrected_ever=2, xids={31: 1}, last_xid=31)
