@@ -7,6 +7,8 @@ import yaml
 
 from gpushare.model.yaml_text import dump, parse, parse_all
 
+MANY_DIGITS = "9" * 5000
+"""More than ``int`` accepts."""
 TEXTS = [
     "2024-01-01",
     "2024-13-45",
@@ -24,8 +26,19 @@ TEXTS = [
     "1.2.3",
     "100m",
     "-a",
+    "_1",
+    "-_",
+    "._5",
+    ".5_",
+    "1_e",
+    "1_2:30",
+    "2024_01-01",
+    "0B-1",
+    "1e400",
+    "0x1ffffffffffffffff",
+    MANY_DIGITS,
 ]
-"""kubectl 1.33 reads these plain scalars as text."""
+"""kubectl 1.36 reads these plain scalars as text."""
 OTHERS: list[tuple[str, Any]] = [
     ("y", True),
     ("Yes", True),
@@ -47,6 +60,21 @@ OTHERS: list[tuple[str, Any]] = [
     ("1e21", 1e21),
     ("1.5", 1.5),
     ("089", 89),
+    ("0_1", 1),
+    ("0x_1", 1),
+    ("-_1", -1),
+    ("+_1", 1),
+    ("0_8", 8),
+    ("0_o7", 7),
+    ("0o1_7", 15),
+    ("0b-1", -1),
+    ("1_0.5", 10.5),
+    ("1._5", 1.5),
+    (".5_0", 0.5),
+    ("1_0e2", 1000),
+    ("12_e5", 1_200_000),
+    ("1e3_0", 1e30),
+    ("9999999999999999999999", 1e22),
     ("~", None),
 ]
 """And these as something else."""
@@ -75,6 +103,16 @@ def test_a_text_that_would_be_something_else_is_quoted(text: str, _value: Any) -
     assert dump({"a": text}) == f"a: '{text}'\n"
 
 
+@pytest.mark.parametrize("number", [0, -7, 2**64, 1e20, 1e22, 0.5, 1000.0, 1e-5, float("inf")])
+def test_numbers_are_written_plainly(number: float) -> None:
+    assert "!" not in dump({"a": number})
+    assert parse(dump({"a": number})) == {"a": number}
+
+
+def test_an_explicit_float_may_be_written_as_an_integer() -> None:
+    assert parse("a: !!float 0x1F") == {"a": 31}
+
+
 def test_an_explicit_date_is_text_too() -> None:
     assert parse("a: !!timestamp 2024-01-01") == {"a": "2024-01-01"}
 
@@ -84,7 +122,17 @@ def test_anchors_and_merges() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["a: !!int x", "a: !!float x", "a: !!binary aGk=", "a: !!set {b}", "a: [", "a: !x 1"]
+    "text",
+    [
+        "a: !!int x",
+        "a: !!int 1.5",
+        "a: !!int [1]",
+        "a: !!float x",
+        "a: !!binary aGk=",
+        "a: !!set {b}",
+        "a: [",
+        "a: !x 1",
+    ],
 )
 def test_what_json_does_not_have_is_an_error_of_yaml(text: str) -> None:
     with pytest.raises(yaml.YAMLError):

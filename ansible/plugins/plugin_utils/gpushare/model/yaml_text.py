@@ -6,6 +6,7 @@ text. The rules for plain scalars here are those of https://github.com/kubernete
 belong here: files, and what the documents mean.
 """
 
+import math
 import re
 from collections.abc import Mapping
 from typing import Any, Final
@@ -16,37 +17,76 @@ _TAG: Final = "tag:yaml.org,2002:"
 _TRUE: Final = ("y", "yes", "true", "on")
 _FALSE: Final = ("n", "no", "false", "off")
 _WORDS: Final = [form for word in (*_TRUE, *_FALSE) for form in (word, word.capitalize(), word.upper())]
-_OCTAL: Final = re.compile(r"[-+]?0[0-7]+")
-_EXPONENT_FROM: Final = 1e21
-"""JSON of Go has larger numbers with an exponent, which are no integers to it."""
 _PLAIN: Final = (
     ("bool", "|".join(dict.fromkeys(_WORDS)), "yYnNtTfFoO"),
-    ("int", r"[-+]?(?:0[bB][01]+|0[xX][0-9a-fA-F]+|0[oO]?[0-7]+|0|[1-9][0-9_]*)", "-+0123456789"),
-    ("float", r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?", "-+.0123456789"),
     ("float", r"[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)", "-+."),
 )
-"""Tag, pattern and first characters of plain scalars that are no text; the first pattern wins."""
+"""Tag, pattern and first characters of plain scalars that are neither text nor a number of digits."""
+_INTEGER: Final = re.compile(r"[-+]?(?:0[bB][01]+|0[xX][0-9a-fA-F]+|0[oO]?[0-7]+|0|[1-9][0-9]{0,308})")
+"""Longer ones exceed a float, which is text to go-yaml."""
+_OCTAL: Final = re.compile(r"[-+]?0[0-7]+")
+_SIGNED_BINARY: Final = re.compile(r"0b([-+][01]+)")
+"""go-yaml parses the digits after ``0b`` with the sign."""
+_FLOAT: Final = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
+_BETWEEN_DIGITS: Final = re.compile("(?<=[0-9])_(?=[0-9])")
+_FIRST_OF_NUMBER: Final = tuple("-+.0123456789")
+_INTEGERS: Final = range(-(2**63), 2**64)
+"""Of int64 and uint64; go-yaml reads other decimal ones as floats, and the rest as text."""
+_EXPONENT_FROM: Final = 1e21
+"""JSON of Go has larger numbers with an exponent, which are no integers to it."""
+
+
+def _number_in(text: str) -> tuple[str, int | float] | None:
+    """Tag and value of a plain scalar that is a number; None if it is text.
+
+    As ``resolve`` of https://github.com/yaml/go-yaml/blob/v2/resolve.go: underscores are removed first.
+    """
+    if not text.startswith(_FIRST_OF_NUMBER):
+        return None
+    plain = _BETWEEN_DIGITS.sub("", text) if text[0] == "." else text.replace("_", "")
+    if signed := _SIGNED_BINARY.fullmatch(plain):
+        return "int", int(signed[1], 2)
+    tag = "int" if _INTEGER.fullmatch(plain) else "float"
+    if tag == "int" and (number := int(plain, 8 if _OCTAL.fullmatch(plain) else 0)) in _INTEGERS:
+        return tag, number
+    if _FLOAT.fullmatch(plain) and math.isfinite(inexact := float(plain)):
+        return tag, _whole(inexact)
+    return None
+
+
+def _whole(number: float) -> int | float:
+    """A whole number is an int, as in the JSON that kubectl makes of it."""
+    return int(number) if number.is_integer() and abs(number) < _EXPONENT_FROM else number
 
 
 def _boolean(_loader: yaml.SafeLoader, node: Any) -> bool:
     return str(node.value).lower() in _TRUE
 
 
-def _integer(_loader: yaml.SafeLoader, node: Any) -> int:
-    digits = str(node.value).replace("_", "")
-    return int(digits, 8 if _OCTAL.fullmatch(digits) else 0)
+def _integer(loader: yaml.SafeLoader, node: Any) -> int | float:
+    tag, number = _number_in(str(loader.construct_scalar(node))) or ("", 0)
+    if tag != "int":
+        raise ValueError(f"{node.value!r} is not an integer")
+    return number
 
 
-def _number(loader: yaml.SafeLoader, node: Any) -> float:
-    """A whole number is an int, as in the JSON that kubectl makes of it."""
-    number = loader.construct_yaml_float(node)
-    return int(number) if number.is_integer() and abs(number) < _EXPONENT_FROM else number
+def _float(loader: yaml.SafeLoader, node: Any) -> float:
+    found = _number_in(str(loader.construct_scalar(node)))
+    return found[1] if found else loader.construct_yaml_float(node)
 
 
 _BY_TAG: Final = yaml.SafeLoader.yaml_constructors
 
 
-class _Loader(yaml.SafeLoader):
+class _Resolver(yaml.resolver.Resolver):
+    """Finds numbers as go-yaml does, which no pattern of PyYAML's resolver can express."""
+
+    def resolve(self, kind: Any, value: Any, implicit: Any) -> Any:
+        found = _number_in(value) if kind is yaml.ScalarNode and implicit[0] else None
+        return f"{_TAG}{found[0]}" if found else super().resolve(kind, value, implicit)  # type: ignore[no-untyped-call]
+
+
+class _Loader(_Resolver, yaml.SafeLoader):
     """Only values that JSON has; dates are text, and no value contains itself."""
 
     yaml_implicit_resolvers = {  # noqa: RUF012 - as in its base
@@ -57,7 +97,7 @@ class _Loader(yaml.SafeLoader):
         **{f"{_TAG}{name}": _BY_TAG[f"{_TAG}{name}"] for name in ("null", "str", "seq", "map")},
         f"{_TAG}bool": _boolean,
         f"{_TAG}int": _integer,
-        f"{_TAG}float": _number,
+        f"{_TAG}float": _float,
         f"{_TAG}timestamp": yaml.SafeLoader.construct_yaml_str,
         None: yaml.SafeLoader.construct_undefined,
     }
@@ -72,7 +112,7 @@ class _Loader(yaml.SafeLoader):
         return super().construct_object(node, deep)
 
 
-class Dumper(yaml.SafeDumper):
+class Dumper(_Resolver, yaml.SafeDumper):
     """Quotes every text that PyYAML or kubectl would read as something else."""
 
 
