@@ -1,6 +1,5 @@
 """``gpushare extender``: flags and environment to settings, errors to exit codes."""
 
-import math
 import os
 import socket
 import uuid
@@ -73,18 +72,18 @@ class _PortOrDefault(click.ParamType[int]):
 @click.option("--lease-name", default=EXTENDER_NAME, help="Name of the leader's Lease.")
 @click.option(
     "--lease-duration",
-    type=float,
+    type=SECONDS,
     default=_LEASE.lease_s,
     help="Seconds without a renewal after which another replica takes over.",
 )
 @click.option(
     "--renew-deadline",
-    type=float,
+    type=SECONDS,
     default=_LEASE.renew_deadline_s,
     help="Seconds after a renewal during which this replica may bind.",
 )
 @click.option(
-    "--retry-period", type=float, default=_LEASE.retry_s, help="Seconds between reads of the Lease."
+    "--retry-period", type=SECONDS, default=_LEASE.retry_s, help="Seconds between reads of the Lease."
 )
 @click.option(
     "--allow-without-lease",
@@ -94,7 +93,7 @@ class _PortOrDefault(click.ParamType[int]):
 )
 @click.option(
     "--bind-timeout",
-    type=float,
+    type=SECONDS,
     default=_DEADLINES.post_s,
     help="Seconds for one bind request to the API server; less than the scheduler's httpTimeout.",
 )
@@ -194,11 +193,12 @@ def settings_of(flags: dict[str, Any], environ: "os._Environ[str] | dict[str, st
 
 def _check(durations: LeaseDurations) -> None:
     """Two replicas can never bind at the same time only if the durations are in this order."""
-    lease_s = round(durations.lease_s) if math.isfinite(durations.lease_s) else 0  # as the Lease has it
+    lease_s = round(durations.lease_s)  # as the Lease has it
     if not 0 < durations.post_s < durations.renew_deadline_s < lease_s:
         raise ConfigError(
             "durations must rise: 0 < --bind-timeout < --renew-deadline < --lease-duration; "
-            f"given {durations.post_s:g}, {durations.renew_deadline_s:g}, {durations.lease_s:g}"
+            f"given {durations.post_s:g}, {durations.renew_deadline_s:g}, {lease_s} "
+            "(the Lease has whole seconds)"
         )
     if not 0 < durations.retry_s < durations.renew_deadline_s - durations.post_s:
         raise ConfigError(

@@ -1,5 +1,8 @@
 """Flags and environment of the extender as settings."""
 
+import re
+
+import click
 import pytest
 
 from gpushare.errors import ConfigError
@@ -61,15 +64,24 @@ def test_names_of_clients_need_tls() -> None:
 
 
 @pytest.mark.parametrize(
-    "flags",
+    ("flags", "given"),
     [
-        ("--lease-duration=inf",),
-        ("--lease-duration=nan",),
-        ("--renew-deadline=15",),
-        ("--bind-timeout=0",),
-        ("--lease-duration=0.4", "--renew-deadline=0.3", "--bind-timeout=0.1"),
+        (("--renew-deadline=15",), "3, 15, 15"),
+        (("--renew-deadline=10.2", "--lease-duration=10.4"), "3, 10.2, 10"),
+        (("--bind-timeout=0.1", "--renew-deadline=0.3", "--lease-duration=0.4"), "0.1, 0.3, 0"),
     ],
 )
-def test_durations_of_the_lease_rise_and_are_whole_seconds_at_least(flags: tuple[str, ...]) -> None:
-    with pytest.raises(ConfigError, match="0 < --bind-timeout < --renew-deadline < --lease-duration"):
+def test_durations_of_the_lease_rise_in_its_whole_seconds(flags: tuple[str, ...], given: str) -> None:
+    text = re.escape(
+        "0 < --bind-timeout < --renew-deadline < --lease-duration; "
+        f"given {given} (the Lease has whole seconds)"
+    )
+    with pytest.raises(ConfigError, match=text):
         settings(*flags, "--retry-period=0.1")
+
+
+@pytest.mark.parametrize("flag", ["lease-duration", "renew-deadline", "retry-period", "bind-timeout"])
+@pytest.mark.parametrize("value", ["0", "-1", "inf", "nan"])
+def test_durations_of_the_lease_are_positive_numbers(flag: str, value: str) -> None:
+    with pytest.raises(click.BadParameter, match="is not in the range"):
+        settings(f"--{flag}={value}")
