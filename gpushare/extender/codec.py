@@ -4,6 +4,7 @@ Keys are Go field names; old schedulers send them in lower case, so keys are mat
 keys are absent. Errors that the Aliyun extender returns keep their text.
 """
 
+from collections.abc import Generator
 from typing import Any, TypeVar
 
 import msgspec
@@ -108,17 +109,29 @@ _raw_object = msgspec.json.Decoder(dict[str, Raw])
 _bare = msgspec.json.Decoder(Bare)
 
 
-def decode(body: bytes, kind: type[T]) -> T:
-    """A request of the given kind; its pods may be of any depth. Raises InvalidRequest."""
-    if not body.strip():
-        raise InvalidRequest("EOF")
+def decode_steps(body: bytes, kind: type[T]) -> Generator[None, None, T]:
+    """A request of the given kind, whose pods may be of any depth. Raises InvalidRequest.
+
+    Yields between parts of the work for deep pods.
+    """
     try:
         return _decode(body, kind)
     except RecursionError:
-        return _decode(decoding.shallow(body), kind)
+        document = yield from decoding.shallow_steps(body)
+        return _decode(document, kind)
+
+
+def decode(body: bytes, kind: type[T]) -> T:
+    """A request of the given kind, which contains no pod. Raises InvalidRequest."""
+    try:
+        return _decode(body, kind)
+    except RecursionError:
+        raise InvalidRequest("request body is nested too deeply") from None
 
 
 def _decode(body: bytes, kind: type[T]) -> T:
+    if not body.strip():
+        raise InvalidRequest("EOF")
     try:
         return msgspec.json.decode(body, type=kind)
     except msgspec.ValidationError:

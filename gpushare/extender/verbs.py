@@ -57,7 +57,7 @@ Steps = Generator[None, None, VerbResult]
 def filter_steps(body: bytes, ledger: Ledger, *, most: int = 0) -> Steps:
     """The nodes that fit, at most ``most`` (0: all), and the reasons of the others."""
     try:
-        args = codec.decode(body, codec.FilterArgs)
+        args = yield from codec.decode_steps(body, codec.FilterArgs)
         pod = _pod(args.pod)
         outcome = yield from _filter(args, pod, ledger, most)
         waiting = None if outcome.passed or not outcome.failed else pod
@@ -79,7 +79,7 @@ def _filter(
 def prioritize_steps(body: bytes, ledger: Ledger) -> Steps:
     """Scores 0–10; empty for an invalid request, because this verb has no error field."""
     try:
-        args = codec.decode(body, codec.FilterArgs)
+        args = yield from codec.decode_steps(body, codec.FilterArgs)
         pod_request = pod_request_of(_pod(args.pod))
         scores = yield from filtering.score_steps(ledger, pod_request, codec.asked_nodes(args))
         return VerbResult(codec.scores_answer(scores))
@@ -90,7 +90,7 @@ def prioritize_steps(body: bytes, ledger: Ledger) -> Steps:
 def preempt_steps(body: bytes, ledger: Ledger, budgets_of: BudgetsOf = no_budgets) -> Steps:
     """Victims per node; none for an invalid request."""
     try:
-        args = codec.decode(body, codec.PreemptArgs)
+        args = yield from codec.decode_steps(body, codec.PreemptArgs)
         chosen = {}
         for name, victims in victims_by_node(
             ledger, pod_request_of(_pod(args.pod)), codec.proposed_victims(args), budgets_of

@@ -1,14 +1,15 @@
 """API requests of the extender: bind, pods, events, the Lease and the seal key."""
 
 import base64
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from http import HTTPStatus
 from typing import Any, Final, TypeVar
 
 import msgspec
 
 from gpushare.adapters.kube.client import KubeClient
-from gpushare.adapters.kube.decoding import decode
+from gpushare.adapters.kube.decoding import decode, decode_in_turns
 from gpushare.adapters.kube.events import write_event
 from gpushare.adapters.kube.wire import BareMeta, WirePod, any_pod_of
 from gpushare.contract import EXTENDER_NAME, SEAL_SECRET, SEAL_SECRET_KEY
@@ -24,6 +25,7 @@ _ADDRESS: Final = "gpushare.io/address"
 _BINDS: Final = "gpushare.io/binds"
 _QUIET: Final = "none"
 _OPEN: Final = "open"
+_pod: Final = msgspec.json.Decoder(WirePod)
 
 
 class _Managed(msgspec.Struct, rename={"fields": "fieldsV1"}):
@@ -96,7 +98,10 @@ class ExtenderApi:
     async def read_pod(self, namespace: str, name: str) -> Pod | None:
         """GET the pod without a resourceVersion, which is a quorum read."""
         body = await self._get(_pod_path(namespace, name))
-        return None if body is None else any_pod_of(_decoded(body, WirePod))
+        if body is None:
+            return None
+        with _decoding():
+            return any_pod_of(await decode_in_turns(_pod, body))
 
     async def write_event(self, event: Event) -> None:
         """POST an Event."""
@@ -160,8 +165,14 @@ class ExtenderApi:
 
 
 def _decoded(body: bytes, kind: type[T]) -> T:
-    try:
+    with _decoding():
         return decode(msgspec.json.Decoder(kind), body)
+
+
+@contextmanager
+def _decoding() -> Iterator[None]:
+    try:
+        yield
     except msgspec.DecodeError as error:
         raise ApiError(f"the API server's response cannot be read: {error}", reason="Unreadable") from error
 

@@ -20,7 +20,7 @@ from typing import Any, Generic, Protocol, TypeVar
 import msgspec
 
 from gpushare.adapters.kube.client import KubeClient
-from gpushare.adapters.kube.decoding import decode
+from gpushare.adapters.kube.decoding import decode, decode_in_turns
 from gpushare.adapters.kube.wire import Bare, ListPage, WatchEvent
 from gpushare.errors import ApiError, ApiRestored
 from gpushare.model.changes import Deleted, Upserted
@@ -135,7 +135,6 @@ class Follower(Generic[T]):
         """Follow until cancelled."""
         backoff_s = _FIRST_BACKOFF_S
         while True:
-            self._retry_wanted.clear()
             try:
                 if self._listed and self._ends_if_restored:
                     self._compare(await self._newest_version())
@@ -151,6 +150,7 @@ class Follower(Generic[T]):
                 if self._lost_at is None:
                     self._lost_at = time.monotonic()
                 pause_s = max(error.retry_after_s, random.uniform(0.5, 1) * backoff_s)  # noqa: S311 - jitter
+                self._retry_wanted.clear()
                 self._listener.failed(self._resource.name, error, pause_s)
                 await asyncio.sleep(error.retry_after_s)
                 with suppress(TimeoutError):
@@ -207,7 +207,7 @@ class Follower(Generic[T]):
         """
         query = {**self._resource.query, "limit": "1"}
         body = await self._client.request("GET", self._resource.path, timeout_s=timeout_s, query=query)
-        return self._decoded(body).metadata.resource_version
+        return (await self._decoded(body)).metadata.resource_version
 
     async def _watch_until_refresh(self) -> None:
         self._heard_at = time.monotonic()
@@ -284,13 +284,13 @@ class Follower(Generic[T]):
         query = {**self._resource.query, "limit": str(_PAGE_SIZE)} | ({"continue": token} if token else {})
         body = await self._client.request("GET", self._resource.path, timeout_s=_LIST_TIMEOUT_S, query=query)
         await self._turn()
-        page = self._decoded(body)
+        page = await self._decoded(body)
         await self._turn()
         return page
 
-    def _decoded(self, body: bytes) -> ListPage[Any]:
+    async def _decoded(self, body: bytes) -> ListPage[Any]:
         try:
-            return decode(self._page, body)
+            return await decode_in_turns(self._page, body, self._turn)
         except msgspec.DecodeError as error:
             raise ApiError(
                 f"{self._resource.name}: list cannot be read: {error}", reason="Unreadable"
@@ -313,24 +313,24 @@ class Follower(Generic[T]):
                 self._heard_at = time.monotonic()
                 *lines, rest = (rest + chunk).split(b"\n")
                 if lines:
-                    self._take(lines)
+                    await self._take(lines)
                 if mark and has_reached(self._version, mark):
                     return
 
-    def _take(self, lines: list[bytes]) -> None:
+    async def _take(self, lines: list[bytes]) -> None:
         batch: list[Upserted[T] | Deleted] = []
         try:
             for line in lines:
                 if line:
-                    self._take_line(line, batch)
+                    await self._take_line(line, batch)
         except msgspec.DecodeError as error:
             raise ApiError(f"{self._resource.name}: watch cannot be read: {error}", status=_GONE) from error
         finally:
             if batch:
                 self._listener.changed(batch)
 
-    def _take_line(self, line: bytes, batch: list[Upserted[T] | Deleted]) -> None:
-        event = decode(self._event, line)
+    async def _take_line(self, line: bytes, batch: list[Upserted[T] | Deleted]) -> None:
+        event = await decode_in_turns(self._event, line, self._turn)
         if event.type == "ERROR":
             status = decode(self._bare, event.object)
             raise ApiError(f"{self._resource.name}: watch ended: {status.message}", status=status.code)

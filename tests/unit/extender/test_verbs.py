@@ -269,6 +269,14 @@ def test_a_pod_and_nodes_with_deep_fields_are_filtered() -> None:
     assert [each["metadata"]["name"] for each in found["Nodes"]["items"]] == ["m"]
 
 
+def test_other_work_has_turns_while_a_deep_request_is_decoded() -> None:
+    wide = b"[" * 1500 + b"[]," * 100_000 + b"[]" + b"]" * 1500
+    web = wire_pod()
+    web["metadata"]["managedFields"] = ["DEEP"]
+    request = body(Pod=web, NodeNames=["n"]).replace(b'"DEEP"', wide)
+    assert len(list(filter_steps(request, BUSY))) > 50
+
+
 def test_lower_case_keys_are_read_in_preempt_too() -> None:
     meta = {"n": {"Pods": [{"UID": "low"}], "NumPDBViolations": 0}}
     exact = preempt_verb(body(Pod=wire_pod(12, priority=9), NodeNameToMetaVictims=meta), FULL)
@@ -289,6 +297,11 @@ def test_a_preempt_that_cannot_be_read_evicts_no_pod(request_body: bytes) -> Non
 
 
 # --- bind ----------------------------------------------------------------------------------------
+
+
+def test_a_bind_request_that_is_nested_deeply_is_invalid() -> None:
+    with pytest.raises(InvalidRequest, match="too deeply"):
+        bind_request(b'{"PodName": ' + b"[" * 2000 + b"]" * 2000 + b"}")
 
 
 @pytest.mark.parametrize("spell", [str, str.lower, str.upper])

@@ -163,16 +163,18 @@ async def test_credentials_that_cannot_be_used(tmp_path: Path, user: dict[str, A
 
 
 @pytest.mark.parametrize(
-    "server", ["", "host", "ftp://host", "https://host:99999", "https://host:x", "https://[::1"]
+    "server",
+    ["", "host", "ftp://host", "https://host:99999", "https://host:x", "https://[::1", "https://a b"],
 )
 async def test_a_server_that_is_no_url_is_an_error(tmp_path: Path, server: str) -> None:
     text = await why(tmp_path, {}, {"server": server})
     assert text == f"server {server!r} is not like https://host:6443"
 
 
-async def test_a_proxy_of_another_protocol_is_an_error(tmp_path: Path) -> None:
-    text = await why(tmp_path, {}, {"proxy-url": "socks5://proxy:1080"})
-    assert text == "proxy-url 'socks5://proxy:1080' is not like http://host:3128"
+@pytest.mark.parametrize("url", ["socks5://proxy:1080", "http://", "http://[", "http://proxy:x"])
+async def test_a_proxy_that_cannot_be_used_is_an_error(tmp_path: Path, url: str) -> None:
+    text = await why(tmp_path, {}, {"proxy-url": url})
+    assert text == f"proxy-url {url!r} is not like http://host:3128"
 
 
 # --- exec plugins -------------------------------------------------------------------------------

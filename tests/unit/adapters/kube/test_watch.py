@@ -145,6 +145,16 @@ async def test_objects_of_any_depth_are_followed() -> None:
     assert s.heard.troubles == []
 
 
+async def test_other_work_has_turns_while_a_deep_object_is_decoded() -> None:
+    wide = b"[" * 1500 + b"[]," * 100_000 + b"[]" + b"]" * 1500
+    deep = line("ADDED", thing("a")).replace(b'"metadata"', b'"status": ' + wide + b', "metadata"')
+    async with scene() as s:
+        s.served.script += [page(version="5"), s.served.stream(deep)]
+        async with following(s):
+            await s.hears(Upserted("a", "1"))
+            assert len(s.turns) > 50
+
+
 async def test_a_page_is_applied_in_slices() -> None:
     """A page of 500 objects takes tens of milliseconds; filter and bind wait for a slice of it at most."""
     async with scene() as s:
@@ -307,6 +317,19 @@ async def test_a_wanted_retry_ends_the_pause_after_a_failure(monkeypatch: pytest
             await until(lambda: s.heard.pauses)
             s.follower.retry_now()
             await s.hears(Upserted("a", "1"))
+
+
+async def test_a_wanted_retry_ends_no_later_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watch, "_FIRST_BACKOFF_S", 600)
+    async with scene() as s:
+        s.served.script += [page(version="5"), fixed(503, "{}"), fixed(503, "{}")]
+        s.follower.retry_now()
+        async with following(s):
+            await until(lambda: s.heard.pauses)
+            s.follower.retry_now()
+            await until(lambda: len(s.heard.pauses) == 2)
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(s.asks(4), 0.2)
 
 
 async def test_a_wanted_retry_does_not_come_before_the_api_server_wants_it() -> None:
