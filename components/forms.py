@@ -8,13 +8,13 @@ import ipaddress
 import re
 from collections.abc import Mapping, Sequence
 from typing import Final
-from urllib.parse import urlsplit
 
 from components.config import Effect
 from gpushare.contract import LABEL_CGPU, LABEL_GPUSHARE, LABEL_MODE
 from gpushare.errors import ConfigError
 from gpushare.kubescheduler.config import KubernetesVersion
 from gpushare.model.quantity import parse_quantity
+from gpushare.model.urls import is_http_url
 
 MODE_LABELS: Final = (LABEL_GPUSHARE, LABEL_CGPU, LABEL_MODE)
 _MAX_NAME: Final = 63
@@ -95,12 +95,7 @@ def check_path(where: str, path: str) -> None:
 
 def check_url(where: str, url: str) -> None:
     """The address of an HTTP service or page."""
-    try:
-        parts = urlsplit(url)
-        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:  # of the host or the port
-        usable = False
-    if not usable:
+    if not is_http_url(url):
         raise ConfigError(f"{where}: {url!r} is not a URL; use http:// or https://")
 
 

@@ -19,6 +19,7 @@ MODULES: Final = (
     "model/modes.py",
     "kubescheduler/health.py",
     "model/quantity.py",
+    "model/urls.py",
     "model/yaml_text.py",
     "kubescheduler/config.py",
     "kubescheduler/merge.py",

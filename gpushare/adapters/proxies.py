@@ -10,6 +10,7 @@ from typing import Final
 from urllib.parse import SplitResult, urlsplit
 
 from gpushare.errors import ConfigError
+from gpushare.model.urls import is_http_url
 
 _PORTS: Final = {"http": 80, "https": 443}
 """The default ports of the schemes that the client can use, for servers and proxies."""
@@ -23,7 +24,7 @@ def proxy_of(url: str, environ: Mapping[str, str]) -> str | None:
     if not value or _is_direct(parts, _variable(environ, "NO_PROXY")):
         return None
     proxy = value if _has_host(value) else f"http://{value}"
-    if not _is_usable(proxy):  # the value may have a password
+    if not is_http_url(proxy):  # the value may have a password
         raise ConfigError(f"{name} is not like http://host:3128, and gpushare uses no other kind of proxy")
     return proxy
 
@@ -40,14 +41,6 @@ def _has_host(proxy: str) -> bool:
     except ValueError:
         return True
     return bool(parts.scheme and parts.netloc)
-
-
-def _is_usable(proxy: str) -> bool:
-    try:
-        parts = urlsplit(proxy)
-        return parts.scheme in _PORTS and bool(parts.hostname) and parts.port != 0
-    except ValueError:  # of the host or the port
-        return False
 
 
 def _is_direct(url: SplitResult, no_proxy: str) -> bool:

@@ -5,7 +5,7 @@ from typing import Any, Final, NamedTuple
 
 import click
 
-from gpushare.runtime.urls import is_http_url
+from gpushare.model.urls import is_http_url
 
 _DURATION: Final = re.compile(r"([1-9][0-9]{0,3})([mhdw])", re.ASCII)
 _NAMESPACE: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", re.ASCII)

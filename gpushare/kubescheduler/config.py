@@ -23,6 +23,7 @@ from urllib.parse import urlsplit
 
 from gpushare.contract import EXTENDER_NODE_PORT, EXTENDER_PREFIX, MANAGED_RESOURCES, RESOURCE_MEM
 from gpushare.errors import ConfigError
+from gpushare.model.urls import is_http_url
 
 DEFAULT_URL: Final = f"http://127.0.0.1:{EXTENDER_NODE_PORT}{EXTENDER_PREFIX}"
 DEFAULT_WEIGHT: Final = 5
@@ -249,16 +250,12 @@ def _tls(tls: Tls) -> dict[str, str]:
 
 
 def _check_url(url: str, tls: Tls | None) -> None:
-    try:
-        parts = urlsplit(url)
-        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        usable = False
-    if not usable:
+    if not is_http_url(url):
         raise ConfigError(f"URL {url!r} is not like {DEFAULT_URL}")
-    if parts.scheme == "https" and tls is None:
+    scheme = urlsplit(url).scheme
+    if scheme == "https" and tls is None:
         raise ConfigError(
             f"URL {url!r} needs a CA file: without one kube-scheduler does not verify the extender"
         )
-    if parts.scheme == "http" and tls is not None:
+    if scheme == "http" and tls is not None:
         raise ConfigError(f"TLS files are set, but the URL {url!r} is not https")

@@ -15,6 +15,7 @@ from gpushare.contract import (
 from gpushare.errors import ConfigError, InvalidRequest
 from gpushare.metricsapi.settings import MetricsApiSettings
 from gpushare.model.selector import Selector, parse_selector
+from gpushare.model.urls import is_http_url
 from gpushare.runtime.flags import (
     PORT,
     SECONDS,
@@ -23,7 +24,6 @@ from gpushare.runtime.flags import (
     daemon_options,
     run_daemon,
 )
-from gpushare.runtime.urls import is_http_url
 
 _EXAMPLES: Final = """\b
 Examples:

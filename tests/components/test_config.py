@@ -287,8 +287,19 @@ def test_names_of_runtime_classes_are_checked(name: str) -> None:
     assert error_of(raw_stack(mps=mps)).startswith(f"mps.{reason}")
 
 
-@pytest.mark.parametrize("url", ["http://", "https://:9090", "http://[::1", "http://a:port", "ftp://a"])
-def test_urls_have_a_host(url: str) -> None:
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://",
+        "https://:9090",
+        "http://[::1",
+        "http://a:port",
+        "ftp://a",
+        "http://a b",
+        "http://a/b\nc",
+    ],
+)
+def test_urls_have_a_host_and_no_spaces(url: str) -> None:
     for raw in (
         answered(source="prometheus", prometheusUrl=url),
         raw_stack(monitoring={"exporter": {"image": DIGEST}, "runbooks": url}),

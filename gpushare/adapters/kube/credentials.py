@@ -7,7 +7,6 @@ from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import urlsplit
 
 import msgspec
 
@@ -24,11 +23,10 @@ from gpushare.adapters.kube.kubeconfig import (
 )
 from gpushare.adapters.kube.service_account import TokenFile
 from gpushare.errors import ConfigError
+from gpushare.model.urls import is_http_url
 
 _EXTENSION: Final = "client.authentication.k8s.io/exec"
 """Settings of a cluster for exec plugins."""
-_PROXIES: Final = ("http", "https")
-"""As kubectl does, the client verifies the latter with the CA of the cluster."""
 _PARTS_OF_JWT: Final = 3
 
 
@@ -68,18 +66,14 @@ async def _access(chosen: Selected) -> ApiAccess:
 
 def _server(cluster: Cluster) -> str:
     server = (cluster.server or "").rstrip("/")
-    try:
-        url = urlsplit(server)
-        usable = url.scheme in ("http", "https") and url.hostname and url.port != 0
-    except ValueError:  # of the host or the port
-        usable = False
-    if not usable:
+    if not is_http_url(server):
         raise ConfigError(f"server {cluster.server or ''!r} is not like https://host:6443")
     return server
 
 
 def _proxy(cluster: Cluster) -> str | None:
-    if cluster.proxy_url and urlsplit(cluster.proxy_url).scheme not in _PROXIES:
+    """As kubectl does, the client verifies one with https with the CA of the cluster."""
+    if cluster.proxy_url and not is_http_url(cluster.proxy_url):
         raise ConfigError(f"proxy-url {cluster.proxy_url!r} is not like http://host:3128")
     return cluster.proxy_url or None
 

@@ -86,7 +86,7 @@ def test_the_variables(environ: dict[str, str], proxy: str | None) -> None:
 
 
 @pytest.mark.parametrize(
-    "value", ["socks5://user:word@proxy.test:1080", "http://proxy.test:port", "http://["]
+    "value", ["socks5://user:word@proxy.test:1080", "http://proxy.test:port", "http://[", "http://a b"]
 )
 def test_a_proxy_that_cannot_be_used_is_an_error_without_its_password(value: str) -> None:
     with pytest.raises(ConfigError, match="HTTPS_PROXY is not like http://host:3128") as caught:

@@ -159,7 +159,7 @@ def test_an_invalid_version_is_refused(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "url", ["", "127.0.0.1:32766", "ftp://host/x", "http://", "http://[::1", "http://h:port"]
+    "url", ["", "127.0.0.1:32766", "ftp://host/x", "http://", "http://[::1", "http://h:port", "http://h x"]
 )
 def test_an_invalid_url_is_refused(url: str) -> None:
     with pytest.raises(ConfigError, match="URL"):

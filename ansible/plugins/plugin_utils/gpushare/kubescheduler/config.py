@@ -24,6 +24,7 @@ from urllib.parse import urlsplit
 
 from ansible_collections.gpushare.nodes.plugins.plugin_utils.gpushare.contract import EXTENDER_NODE_PORT, EXTENDER_PREFIX, MANAGED_RESOURCES, RESOURCE_MEM
 from ansible_collections.gpushare.nodes.plugins.plugin_utils.gpushare.errors import ConfigError
+from ansible_collections.gpushare.nodes.plugins.plugin_utils.gpushare.model.urls import is_http_url
 
 DEFAULT_URL: Final = f"http://127.0.0.1:{EXTENDER_NODE_PORT}{EXTENDER_PREFIX}"
 DEFAULT_WEIGHT: Final = 5
@@ -250,16 +251,12 @@ def _tls(tls: Tls) -> dict[str, str]:
 
 
 def _check_url(url: str, tls: Tls | None) -> None:
-    try:
-        parts = urlsplit(url)
-        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        usable = False
-    if not usable:
+    if not is_http_url(url):
         raise ConfigError(f"URL {url!r} is not like {DEFAULT_URL}")
-    if parts.scheme == "https" and tls is None:
+    scheme = urlsplit(url).scheme
+    if scheme == "https" and tls is None:
         raise ConfigError(
             f"URL {url!r} needs a CA file: without one kube-scheduler does not verify the extender"
         )
-    if parts.scheme == "http" and tls is not None:
+    if scheme == "http" and tls is not None:
         raise ConfigError(f"TLS files are set, but the URL {url!r} is not https")

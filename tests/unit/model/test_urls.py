@@ -1,6 +1,6 @@
 import pytest
 
-from gpushare.runtime.urls import is_http_url
+from gpushare.model.urls import is_http_url
 
 
 @pytest.mark.parametrize("text", ["http://host", "https://host:9090/path", "http://[::1]:9090"])
@@ -19,6 +19,7 @@ def test_the_address_of_a_service(text: str) -> None:
         "http://host:0",
         "http://[::1",
         "http://a b",
+        "http://a/b\nc",
     ],
 )
 def test_other_texts(text: str) -> None:
