@@ -90,7 +90,7 @@ def check_addresses(where: str, text: str) -> None:
 def check_path(where: str, path: str) -> None:
     """An absolute path on the nodes, without ``..``, which Kubernetes refuses."""
     if not path.startswith("/") or ".." in path.split("/"):
-        raise ConfigError(f"{where}: {path!r} is not an absolute path")
+        raise ConfigError(f"{where}: {path!r} must be absolute and without '..'")
 
 
 def check_url(where: str, url: str) -> None:

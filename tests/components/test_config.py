@@ -109,7 +109,7 @@ def test_the_error_for_an_unknown_key_lists_the_known_keys() -> None:
         (isolated(nodeLabels=[]), "isolation.nodeLabels: empty; list labels of nodes with GPUs"),
         (isolated(nodeLabels=["cgpu=a b"]), "isolation.nodeLabels[0].cgpu: 'a b' is not a label value"),
         (isolated(state="gone"), "isolation.state: 'gone' is not allowed; use one of present, absent"),
-        (isolated(kubeletRoot="var"), "isolation.kubeletRoot: 'var' is not an absolute path"),
+        (isolated(kubeletRoot="var"), "isolation.kubeletRoot: 'var' must be absolute and without '..'"),
         (isolated(memory="64"), "isolation.memory: '64' is not an amount"),
         (raw_stack(mps={}), "mps.image: missing; set it here, or 'device-plugin' in images"),
         (raw_stack(mps={"image": "a/b:v1"}), "mps.image: 'a/b:v1' has no digest"),
@@ -123,7 +123,10 @@ def test_the_error_for_an_unknown_key_lists_the_known_keys() -> None:
             monitored(intervalSeconds=50),
             "monitoring.exporter.intervalSeconds: 50 is not allowed; use 1 to 49: the exporter drops values",
         ),
-        (monitored(kubeletRoot="var"), "monitoring.exporter.kubeletRoot: 'var' is not an absolute path"),
+        (
+            monitored(kubeletRoot="var"),
+            "monitoring.exporter.kubeletRoot: 'var' must be absolute and without '..'",
+        ),
         (monitored(cpu="many"), "monitoring.exporter.cpu: 'many'"),
         (
             answered(adapterRules=True),
@@ -268,13 +271,13 @@ def test_a_pool_without_a_mode_label_cannot_be_switched_off() -> None:
 
 
 @pytest.mark.parametrize("path", ["", "kubelet", "/var/../etc"])
-def test_paths_on_nodes_are_absolute(path: str) -> None:
+def test_paths_on_nodes_are_absolute_and_without_dots(path: str) -> None:
     for key in ("kubeletRoot", "kubeconfig", "driverRoot"):
         assert error_of(raw_stack(pools=[{key: path}])) == (
-            f"devicePlugins[0].{key}: {path!r} is not an absolute path"
+            f"devicePlugins[0].{key}: {path!r} must be absolute and without '..'"
         )
     assert error_of(monitored(driverRoot=path)) == (
-        f"monitoring.exporter.driverRoot: {path!r} is not an absolute path"
+        f"monitoring.exporter.driverRoot: {path!r} must be absolute and without '..'"
     )
 
 
