@@ -108,6 +108,11 @@ async def test_a_preview_names_every_object_and_touches_nothing(deployed: Deploy
     assert deployed.between == deployed.before
 
 
+async def test_preview_and_up_warn_of_alerts_that_link_to_a_placeholder(deployed: Deployed) -> None:
+    for outcome in (deployed.previewed, deployed.made):
+        assert "warning: monitoring.runbooks: https://example.com/" in outcome.text
+
+
 async def test_up_creates_exactly_the_rendered_objects(deployed: Deployed) -> None:
     assert deployed.made.changes == deployed.previewed.changes
     assert deployed.after.keys() - deployed.before.keys() == names_of(RENDERED)
@@ -211,6 +216,19 @@ async def test_the_error_for_a_bad_configuration_has_key_value_and_valid_values(
     assert "Traceback" not in caught.value.outcome.text
     assert caught.value.outcome.objects == ()
     assert await uids_by_name(deployed.bed) == before
+
+
+async def test_more_pods_than_control_plane_nodes_are_an_error_and_not_a_timeout(deployed: Deployed) -> None:
+    job = {"image": deployed.config["extender"]["image"], "controlPlanes": 4}
+    deployed.stack.configure({**deployed.config, "installer": job})
+    try:
+        with pytest.raises(PulumiError) as caught:
+            await deployed.stack.up()
+    finally:
+        deployed.stack.configure(deployed.config)
+    assert "error: installer.controlPlanes: 4, but each pod" in caught.value.outcome.text
+    assert "3 of 4 nodes have the label" in caught.value.outcome.text
+    assert caught.value.outcome.objects == ()
 
 
 async def test_the_error_for_an_unreachable_cluster_says_so(deployed: Deployed, tmp_path: Path) -> None:
