@@ -1,5 +1,7 @@
 """What a certificate says: its names and when it expires."""
 
+import binascii
+import re
 import ssl
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -8,7 +10,8 @@ from typing import Any, Final, Self
 
 from gpushare.errors import ConfigError
 
-_END: Final = "-----END CERTIFICATE-----"
+_PEM: Final = re.compile(r"-----BEGIN ((?:X509 |TRUSTED )?CERTIFICATE)-----(.*?)-----END \1-----", re.DOTALL)
+"""The labels that OpenSSL accepts. After a trusted certificate are its uses."""
 _VERSION: Final = 0xA0
 _UTC_TIME: Final = 0x17
 _LONG_LENGTH: Final = 0x80
@@ -48,14 +51,14 @@ def expiry_of(pem: str) -> float:
     ``ssl`` tells this only of certificates that a peer has sent.
     """
     try:
-        first = pem[pem.index(ssl.PEM_HEADER) : pem.index(_END)] + _END
-        (certificate,) = _elements(ssl.PEM_cert_to_DER_cert(first))
+        first = next(_PEM.finditer(pem))
+        certificate, *_ = _elements(binascii.a2b_base64(first[2]))
         signed = list(_elements(next(_elements(certificate[1]))[1]))
         validity = signed[_BEFORE_VALIDITY + (signed[0][0] == _VERSION)]
         _, (kind, text) = _elements(validity[1])
         return _time(kind, text.decode()).timestamp()
     except (ValueError, IndexError, StopIteration) as error:
-        raise ConfigError(f"not a certificate: {error}") from error
+        raise ConfigError(f"not a certificate: {str(error) or 'a part is missing'}") from error
 
 
 def _elements(content: bytes) -> Iterator[tuple[int, bytes]]:

@@ -1,6 +1,7 @@
 """TLS contexts of servers, made again when the files of their certificates change."""
 
 import asyncio
+import math
 import ssl
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -47,7 +48,7 @@ class MutualTls:
 
     @property
     def expires_at(self) -> float:
-        """The end of our certificate in seconds of Unix time."""
+        """The end of our certificate in seconds of Unix time; NaN if it is unknown."""
         return self._contexts.value.expires_at
 
     async def run(self) -> None:
@@ -75,7 +76,7 @@ class ServerTls:
 
     @property
     def expires_at(self) -> float:
-        """The end of our certificate in seconds of Unix time."""
+        """The end of our certificate in seconds of Unix time; NaN if it is unknown."""
         return self._server.value.expires_at
 
     def reload(self) -> None:
@@ -178,7 +179,12 @@ def _server(cert: str, key: str, client_ca: str) -> _Server:
 
 
 def _expiry(cert: str) -> float:
-    return expiry_of(Path(cert).read_text(errors="replace"))
+    """NaN if it cannot be read: OpenSSL has loaded the certificate, and accepts more than DER."""
+    try:
+        return expiry_of(Path(cert).read_text(errors="replace"))
+    except (OSError, ConfigError) as error:
+        log.warning("certificate_end_unknown", cert=cert, reason=str(error))
+        return math.nan
 
 
 def _without_resumption(context: ssl.SSLContext) -> ssl.SSLContext:

@@ -1,5 +1,6 @@
 """Names and expiry of certificates, as OpenSSL reads them."""
 
+import ssl
 from datetime import UTC, datetime
 
 import pytest
@@ -17,6 +18,14 @@ def test_the_end_of_the_first_certificate_of_a_file(end: datetime) -> None:
     authority = Authority.create("a", end=end)
     text = "Subject: x\n" + authority.pair().cert.decode() + Authority.create("b").pair().cert.decode()
     assert expiry_of(text) == end.timestamp()
+
+
+def test_the_end_of_a_certificate_with_another_label_of_openssl() -> None:
+    text = Authority.create("a", end=END).pair().cert.decode()
+    assert expiry_of(text.replace("CERTIFICATE", "X509 CERTIFICATE")) == END.timestamp()
+    auxiliary = b"\x30\x00"  # as `openssl x509 -trustout` adds it
+    trusted = ssl.DER_cert_to_PEM_cert(ssl.PEM_cert_to_DER_cert(text) + auxiliary)
+    assert expiry_of(trusted.replace("CERTIFICATE", "TRUSTED CERTIFICATE")) == END.timestamp()
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """Certificates that are replaced while a server runs."""
 
 import asyncio
+import math
 import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
@@ -143,6 +144,17 @@ def test_the_error_says_what_is_wrong_with_the_files(
         files = replace(files, key=write(tmp_path / "b", authority, "b").key)
     with pytest.raises(ConfigError, match=f"^TLS files {files.cert}, .*: {reason}$"):
         MutualTls(files)
+
+
+def test_a_certificate_whose_end_cannot_be_read_is_served_all_the_same(tmp_path: Path) -> None:
+    files = write(tmp_path, Authority.create("ca"), "server")
+    der = ssl.PEM_cert_to_DER_cert(Path(files.cert).read_text())
+    indefinite = b"\x30\x80" + der[4:] + b"\x00\x00"  # a length that BER allows, and OpenSSL accepts
+    Path(files.cert).write_text(ssl.DER_cert_to_PEM_cert(indefinite))
+    with capture_logs() as logs:
+        for tls in (MutualTls(files), ServerTls(files.cert, files.key)):
+            assert math.isnan(tls.expires_at)
+    assert [entry["event"] for entry in logs] == ["certificate_end_unknown"] * 2
 
 
 async def test_a_request_has_the_certificate_of_its_client(tmp_path: Path) -> None:
