@@ -20,6 +20,13 @@ pytestmark = pytest.mark.skipif(not shutil.which("apt-get"), reason="apt-get is 
 TOOLKIT = "https://nvidia.github.io/libnvidia-container/stable/deb/$(ARCH)"
 CUDA = "https://developer.download.nvidia.com/compute/cuda/repos/debian12/x86_64"
 DOCKER = "https://download.docker.com/linux/debian"
+# As a former role wrote them beside those of the host.
+FORMER = f"""\
+Types: deb
+URIs: {TOOLKIT}
+Suites: /
+Signed-By: /usr/share/keyrings/gpushare-gpgkey.asc
+"""
 # As NVIDIA's instructions and its package cuda-keyring write them.
 LISTED = f"""\
 # deb {DOCKER}/ trixie stable
@@ -45,7 +52,10 @@ def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return listed
 
 
-def play(folder: Path, core: str, url: str, suites: str = "/") -> subprocess.CompletedProcess[str]:
+def play(
+    folder: Path, core: str, url: str, suites: str = "/", *, check: bool = True
+) -> subprocess.CompletedProcess[str]:
+    """Run the role, which writes to ``folder`` only; ``check`` also does without what it would write."""
     key = folder / "key.asc"
     key.write_text("")
     settings = {
@@ -53,6 +63,8 @@ def play(folder: Path, core: str, url: str, suites: str = "/") -> subprocess.Com
         "packages_repository_url": url,
         "packages_repository_suites": suites,
         "packages_repository_key_url": f"file://{key}",
+        "__packages_key_file": f"{folder}/gpushare-key.asc",
+        "__packages_repository_file": f"{folder}/sources.list.d/gpushare-test.sources",
         "ansible_python_interpreter": "{{ ansible_playbook_python }}",
     }
     role = {"name": "gpushare.nodes.packages", "tasks_from": "repository"}
@@ -62,10 +74,9 @@ def play(folder: Path, core: str, url: str, suites: str = "/") -> subprocess.Com
     ]
     file = folder / "play.yml"
     file.write_text(yaml.safe_dump([{"hosts": "localhost", "gather_facts": False, "tasks": tasks}]))
-    # In check mode, so that the test cannot change this machine.
     return run(
         core,
-        "--check",
+        *(["--check"] if check else []),
         "--connection=local",
         "--inventory=localhost,",
         f"--extra-vars={json.dumps(settings)}",
@@ -88,6 +99,30 @@ def test_another_repository_is_added(host: Path, tmp_path: Path) -> None:
     assert "changed=0" not in done.stdout
 
 
+@pytest.mark.parametrize("core", PROGRAMS)
+def test_a_file_of_a_former_role_with_another_key_is_removed(core: str, host: Path, tmp_path: Path) -> None:
+    former = tmp_path / "sources.list.d/gpushare-test.sources"
+    former.write_text(FORMER)
+    refused = subprocess.run(["apt-get", "indextargets"], capture_output=True, check=False)  # noqa: S607 - of PATH
+    assert refused.returncode == 100
+    done = play(tmp_path, core, TOOLKIT, check=False)
+    assert done.returncode == 0, done.stdout
+    assert f"{host}:2 already has {TOOLKIT}" in " ".join(done.stdout.split())
+    assert not former.exists()
+    assert host.read_text() == LISTED
+    assert "changed=0" in play(tmp_path, core, TOOLKIT, check=False).stdout
+
+
+def test_sources_that_the_role_cannot_repair_are_left_alone(host: Path, tmp_path: Path) -> None:
+    former = tmp_path / "sources.list.d/gpushare-test.sources"
+    former.write_text(FORMER.replace(TOOLKIT, DOCKER))
+    host.write_text(f"{LISTED}deb nonsense\n")
+    done = play(tmp_path, "2.19", TOOLKIT, check=False)
+    assert done.returncode != 0
+    assert f"Malformed entry 5 in list file {host}" in " ".join(done.stdout.split())
+    assert former.exists()
+
+
 @pytest.mark.parametrize(
     ("url", "suites", "line"),
     [
@@ -102,8 +137,8 @@ def test_another_repository_is_added(host: Path, tmp_path: Path) -> None:
     ],
 )
 def test_a_source_is_found_by_its_url_and_suite(url: str, suites: str, line: int, host: Path) -> None:
-    tasks = (ROLES / "packages/tasks/repository.yml").read_text()
-    (command,) = (yaml.safe_load(line)["argv"] for line in tasks.splitlines() if "indextargets" in line)
+    variables = yaml.safe_load((ROLES / "packages/vars/main.yml").read_text())
+    command = variables["__packages_list_targets"]
     listing = subprocess.run(command, capture_output=True, text=True, check=True).stdout  # noqa: S603 - our own
     assert apt_source(listing, url, suites) == (f"{host}:{line}" if line else "")
 
