@@ -36,7 +36,7 @@ options:
     type: str
     default: ""
   engine_service:
-    description: A further service to report, which runs it.
+    description: A further service to report, which runs it, without C(.service).
     type: str
     default: ""
   engine_config:
