@@ -25,7 +25,6 @@ from ansible_collections.gpushare.nodes.plugins.plugin_utils.pci_cards import (
 from ansible_collections.gpushare.nodes.plugins.plugin_utils.runtimes import (
     ENGINES,
     HOW_TO,
-    UNITS,
     UNMANAGED,
     kubernetes_version,
     of_kubelet,
@@ -189,11 +188,11 @@ def _runtime(report: Document, required: Requirements) -> Check:
 
 
 def _runtime_problems(report: Document, runtime: str) -> Problems:
-    installed, state = report["programs"][runtime], unit_state(report, UNITS[runtime])
+    installed, state = report["programs"][runtime], unit_state(report, ENGINES[runtime])
     if not installed:
         yield Level.WARN, f"{runtime} is not installed: the role container_runtime installs it"
     elif state != "active":
-        yield Level.WARN, f"its service {UNITS[runtime]} is {state}: systemctl status {UNITS[runtime]}"
+        yield Level.WARN, f"its service {ENGINES[runtime]} is {state}: systemctl status {ENGINES[runtime]}"
     if installed and runtime == "docker" and version(installed) < _OLDEST_DOCKER:
         yield Level.WARN, "docker before 19.03.5 is too old: the role container_runtime installs a newer one"
 

@@ -10,9 +10,8 @@ from ansible_collections.gpushare.nodes.plugins.plugin_utils.checks import Docum
 UNMANAGED: Final = "unmanaged"
 """State of a driver, or of a runtime with its toolkit, that the roles do not change."""
 HOW_TO: Final = "docs/how-to/gpu-operator.md"
-UNITS: Final = {"docker": "docker", "containerd": "containerd", "cri-o": "crio"}
 ENGINES: Final = {"docker": "docker", "containerd": "containerd", "cri-o": "crio"}
-"""Runtime to the value of container_runtime_engine."""
+"""Runtime to the value of container_runtime_engine, which is also the name of its service."""
 _IN_ENDPOINT: Final = (("docker", "docker"), ("containerd", "containerd"), ("crio", "cri-o"))
 """cri-dockerd.sock and dockershim.sock belong to docker."""
 

@@ -33,7 +33,6 @@ from ansible_collections.gpushare.nodes.plugins.plugin_utils.pci_cards import of
 from ansible_collections.gpushare.nodes.plugins.plugin_utils.runtimes import (
     ENGINES,
     HOW_TO,
-    UNITS,
     UNMANAGED,
     of_kubelet,
     runtime_of,
@@ -153,7 +152,7 @@ def _used_runtime(report: Document, required: Requirements) -> str | None:
 
 def _runtime_problems(report: Document, runtime: str, required: Requirements) -> Problems:
     described = ENGINES[runtime] == required.container_runtime_engine
-    unit = (required.container_runtime_engine_service if described else "") or UNITS[runtime]
+    unit = (required.container_runtime_engine_service if described else "") or ENGINES[runtime]
     state, asked = unit_state(report, unit), report["asked"]
     if state != "active":
         yield Level.FAIL, f"its service {unit} is {state}: journalctl -u {unit}"
