@@ -27,7 +27,9 @@ _MAX_USERS: Final = 256
 _HEADER: Final = struct.Struct(
     f"<Q{_MAX_CARDS}Q{_MAX_CARDS}Q"
 )  # number of users; peak and end of work by card
-_USER: Final = struct.Struct(f"<QQ{_MAX_CARDS}Q{_MAX_CARDS}Q")  # process number, start; bytes and ns by card
+_USER: Final = struct.Struct(
+    f"<QQ{_MAX_CARDS}Q{_MAX_CARDS}Q"
+)  # process number, program; bytes and ns by card
 _FLOCK: Final = struct.Struct("@hhqqi0q")  # struct flock of 64-bit Linux
 
 

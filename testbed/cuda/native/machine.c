@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/file.h>
 #include <sys/mman.h>
 #include <time.h>
@@ -87,24 +88,16 @@ int machine_cards(void) { return card_count; }
 
 const struct card *machine_card(int card) { return card >= 0 && card < card_count ? &cards[card] : NULL; }
 
-/* Field 22 of stat; 0 for exited processes and zombies. */
-static u64 start_of(u64 pid)
+/* A number that the kernel gives to each execution of a program. */
+static u64 this_program(void)
 {
-    char path[48], content[1024] = "", state;
-    unsigned long long start = 0;
-    snprintf(path, sizeof path, "/proc/%llu/stat", (unsigned long long)pid);
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    ssize_t length = fd < 0 ? 0 : read(fd, content, sizeof content - 1);
-    if (fd >= 0)
-        close(fd);
-    const char *at = length > 0 ? strrchr(content, ')') : NULL;
-    if (!at || sscanf(at, ") %c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %llu",
-                      &state, &start) != 2)
-        return 0;
-    return state == 'Z' || state == 'X' ? 0 : start;
+    u64 number;
+    memcpy(&number, (const void *)getauxval(AT_RANDOM), sizeof number);
+    return number;
 }
 
-/* A process locks the byte of its entry until it exits. Locks are seen in all PID namespaces, PIDs are not. */
+/* A process locks the byte of its entry. The kernel releases the lock when it closes the file, as that of a device:
+   when the process exits, or executes another program. Locks are seen in all PID namespaces, PIDs are not. */
 static struct flock lock_of(const struct user *user)
 {
     off_t byte = (off_t)(sizeof *usage) + (off_t)(user - usage->users);
@@ -114,7 +107,7 @@ static struct flock lock_of(const struct user *user)
 /* A process does not see its own locks, but may have loaded this library twice. */
 static bool is_this_process(const struct user *user)
 {
-    return user->pid == (u64)getpid() && user->start == start_of(user->pid);
+    return user->pid == (u64)getpid() && user->program == this_program();
 }
 
 static bool runs(const struct user *user)
@@ -154,7 +147,7 @@ static void take_place(void)
     struct user *place = free_place();
     u64 number = (u64)(place - usage->users) + 1, count = usage->count;
     memset(place, 0, sizeof *place);
-    *place = (struct user){.pid = (u64)getpid(), .start = start_of((u64)getpid())};
+    *place = (struct user){.pid = (u64)getpid(), .program = this_program()};
     while (count < number &&
            !__atomic_compare_exchange_n(&usage->count, &count, number, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
         ;

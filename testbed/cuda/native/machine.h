@@ -16,10 +16,10 @@ struct card {
 
 /* A file next to that of the GPUs, which STUB_CUDA names, by default STUB_CARDS: memory and compute time (ns) of
    each process, as a driver counts them. The process of entry n locks byte sizeof(struct usage) + n of the file
-   until it exits; then its memory is free. `peak` is the maximum of the memory of all running processes,
-   `busy_until` the time (CLOCK_MONOTONIC) at which a GPU has run all launched kernels. */
+   until it exits or executes another program; then its memory is free. `peak` is the maximum of the memory of all
+   running processes, `busy_until` the time (CLOCK_MONOTONIC) at which a GPU has run all launched kernels. */
 struct user {
-    u64 pid, start;
+    u64 pid, program;
     u64 used[MAX_CARDS], busy[MAX_CARDS];
 };
 
