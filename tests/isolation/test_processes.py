@@ -18,6 +18,7 @@ from gpushare.isolation import region
 from gpushare.isolation.region_layout import LAYOUT
 from tests.fixtures.isolation import MIB, PRELUDE, Container, needs_compiler, share
 from tests.isolation.conftest import Make
+from tests.isolation.test_ways_in import compiled
 
 pytestmark = needs_compiler
 
@@ -167,6 +168,44 @@ if "again" not in os.environ:
 """
     assert container.python(code, {"CODE": PRELUDE + code}).stdout == "[0]\n[0]\n"
     assert len(container.seen().processes) == 1
+    assert container.stub.peak(0) == 3000 * MIB
+
+
+def test_a_process_that_executes_a_program_without_cuda_holds_no_memory(make: Make) -> None:
+    container = make()
+    container.limit(share(4, 15))
+    code = "context(); say(alloc(3000)[0]); os.read(0, 1); os.execvp('cat', ['cat'])"
+    with container.start(code) as process, worker(container) as other:
+        assert process.stdout is not None
+        assert process.stdin is not None
+        assert process.stdout.readline() == "[0]\n"
+        assert [ask(other, 3000), ask(other, 1000)] == [2, 0]
+        process.stdin.write(".here\n")
+        process.stdin.flush()
+        assert process.stdout.readline() == "here\n"
+        assert container.stub.used(0) == 1000 * MIB
+        assert container.python("context(); say(left()[1])").stdout == "[3301]\n"
+        assert ask(other, 3000) == 0
+        assert process.pid not in {each.pid for each in container.seen().processes}
+        assert container.stub.peak(0) == 4000 * MIB
+        process.kill()
+
+
+def test_a_slot_that_changes_hands_while_its_process_is_looked_up_stays(make: Make, tmp_path: Path) -> None:
+    container = make()
+    container.limit(share(4, 15))
+    looks = compiled(tmp_path / "liblook.so", "slow_look.c", "-shared", "-fPIC", "-ldl")
+    at = LAYOUT.slots_at + 5 * LAYOUT.slot
+    with worker(container) as other:
+        assert ask(other, 1) == 0
+        (living,) = container.seen().processes
+        container.write(region.Write(at, struct.pack("<3Q", 1 << 29, 1, 3000 * MIB)))  # of an ended process
+        container.preload = f"{looks}:{container.library}"
+        with container.start("context(); say(alloc(2000)[0], alloc(1000)[0])") as process:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "looks\n"
+            container.write(region.Write(at, struct.pack("<2Q", living.pid, living.start)))
+            assert process.communicate("\n")[0] == "[2, 0]\n"
 
 
 @pytest.mark.parametrize(("start", "used"), [(1, 4000), (0, 1000)])

@@ -12,6 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "maps.h"
 #include "report.h"
 
 _Static_assert(sizeof(pthread_mutex_t) <= 48, "the lock is too large for its field");
@@ -26,6 +27,7 @@ struct region *region;
 static const char *region_path;
 static int region_fd = -1;
 static struct stat opened; /* the file when it was mapped */
+static struct mapped_file mapped;
 static int mutex_kind;
 static bool lock_timed_out; /* calls wait for the short time only, until one gets the lock */
 static int reported;
@@ -133,8 +135,11 @@ static bool map_file(const char **why)
     if (at == MAP_FAILED)
         return false;
     region = at;
+    maps_file_at(at, &mapped);
     return true;
 }
+
+bool mapping_left_by(u64 pid) { return maps_lack(pid, &mapped); }
 
 static long ns_since(const struct timespec *begin)
 {

@@ -9,6 +9,9 @@ extern struct region *region; /* NULL until it is open */
 /* Maps the region at `path`. False if it cannot be used; `*why` is the reason. */
 bool mapping_open(const char *path, const struct limits *limits, const char **why);
 
+/* Whether another process, which had the region mapped, certainly has it no longer: it executes another program. */
+bool mapping_left_by(u64 pid);
+
 /* Whether the region can still be used. The first failure is reported on stderr. */
 bool mapping_intact(void);
 

@@ -64,12 +64,15 @@ static void list_others(struct processes *others)
     }
 }
 
+/* The memory of a process is free once it ends or executes another program. */
 static void drop_living(struct processes *listed)
 {
     int count = 0;
-    for (int i = 0; i < listed->count; i++)
-        if (!process_alive(listed->each[i].pid, listed->each[i].start))
+    for (int i = 0; i < listed->count; i++) {
+        u64 pid = listed->each[i].pid;
+        if (!process_alive(pid, listed->each[i].start) || mapping_left_by(pid))
             listed->each[count++] = listed->each[i];
+    }
     listed->count = count;
 }
 
