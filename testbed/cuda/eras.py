@@ -66,6 +66,7 @@ FIRST_IN: Final[Mapping[int, tuple[str, ...]]] = {
         "cuIpcOpenMemHandle_v2",
         "cuMemRetainAllocationHandle",
     ),
+    11010: ("cuGraphUpload", "cuGraphUpload_ptsz"),
     11020: (
         "cuDeviceGetDefaultMemPool",
         "cuDeviceGetMemPool",
@@ -83,6 +84,8 @@ FIRST_IN: Final[Mapping[int, tuple[str, ...]]] = {
     11040: ("cuDeviceGetGraphMemAttribute", "cuDeviceGraphMemTrim", "cuGraphAddMemAllocNode"),
     11060: ("cuLaunchKernelEx", "cuLaunchKernelEx_ptsz"),
     12000: ("cuGetProcAddress_v2",),
+    12020: ("cuGraphAddNode",),
+    12030: ("cuGraphAddNode_v2",),
 }
 """CUDA version (1000 × major + 10 × minor) → functions that are new in its driver."""
 

@@ -1,4 +1,6 @@
-from tests.fixtures.isolation import Container, needs_compiler, share
+import pytest
+
+from tests.fixtures.isolation import LAUNCH_LIBRARY, LIBRARY, Container, needs_compiler, share
 from tests.isolation.conftest import Make
 from tests.isolation.test_memory import reported
 
@@ -23,12 +25,18 @@ class Node(c.Structure):
     _fields_ = [(n, c.c_uint) for n in ("type", "handles", "where", "id")] + [("rest", c.c_char * 72)]
     _fields_ += [("access", c.c_void_p), ("count", c.c_size_t), ("bytes", c.c_size_t), ("at", c.c_uint64)]
 context()
-def node(mib):
-    made = c.c_void_p()
-    return cuda.cuGraphAddMemAllocNode(
-        c.byref(made), None, None, c.c_size_t(0), c.byref(Node(1, 0, 1, 0, b"", None, 0, mib * MIB, 0))
-    )
+class Any(c.Structure):
+    _fields_ = [("kind", c.c_uint), ("reserved", c.c_uint * 3), ("node", Node), ("rest", c.c_uint64 * 15)]
+def allocation(mib, where=1): return Node(1, 0, where, 0, b"", None, 0, mib * MIB, 0)
+def node(mib, where=1):
+    made = c.c_void_p(); of = c.byref(allocation(mib, where))
+    return cuda.cuGraphAddMemAllocNode(c.byref(made), None, None, c.c_size_t(0), of)
+def any_node(mib, name, kind=10):
+    edges = [None] if name.endswith("_v2") else []
+    made = c.c_void_p(); of = c.byref(Any(kind, (c.c_uint * 3)(), allocation(mib)))
+    return getattr(cuda, name)(c.byref(made), None, None, *edges, c.c_size_t(0), of)
 def run(): return cuda.cuGraphLaunch(c.c_void_p(1), None)
+def upload(): return cuda.cuGraphUpload(c.c_void_p(1), None)
 def unused(): return left()[1]
 """
 
@@ -125,6 +133,88 @@ def test_memory_of_graphs_is_charged_before_a_further_context(make: Make) -> Non
     code = f"{GRAPHS}own = c.c_void_p(); say(node(3800), run(), cuda.cuCtxCreate_v2(c.byref(own), 0, 0))"
     assert reported(container, code) == [[0, 0, 0]]
     assert container.stub.peak(0) == 4300 << 20
+
+
+@pytest.mark.parametrize("name", ["cuGraphAddNode", "cuGraphAddNode_v2"])
+def test_nodes_added_by_their_parameters_are_limited_and_charged(container: Container, name: str) -> None:
+    code = f"{GRAPHS}def add(*words): return any_node(words[0], {name!r}, *words[1:])\n"
+    code += "say(add(4302), add(4302, 5), unused()); say(add(1000), run(), unused())"
+    assert reported(container, code) == [[2, 0, 4301], [0, 0, 3301]]
+    assert container.stub.peak(0) == 1000 << 20
+
+
+def test_nodes_in_memory_of_the_host_are_not_limited(container: Container) -> None:
+    assert reported(container, f"{GRAPHS}say(node(4302, 2), run(), unused())") == [[0, 0, 4301]]
+
+
+@pytest.mark.parametrize("kind", ["", "_ptsz"])
+@pytest.mark.parametrize("verb", ["cuGraphLaunch", "cuGraphUpload"])
+@pytest.mark.parametrize("build", [LIBRARY, LAUNCH_LIBRARY])
+def test_memory_of_graphs_is_charged_before_other_processes_allocate(
+    container: Container, build: str, verb: str, kind: str
+) -> None:
+    container.library = container.library.with_name(build)
+    code = f"{GRAPHS}say(node(4000), cuda.{verb}{kind}(c.c_void_p(1), None)); sys.stdin.read()"
+    with container.start(code) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "[0, 0]\n"
+        assert reported(container, "context(); say(alloc(4000)[0], alloc(301)[0])") == [[2, 0]]
+        process.communicate("")
+    assert container.stub.peak(0) == 4301 << 20
+
+
+# A stream that captures adds nodes to a graph.
+CAPTURE = f"""{POOLS}
+def begin(): return cuda.cuStreamBeginCapture_v2(None, 0)
+def run():
+    graph = c.c_void_p()
+    return cuda.cuStreamEndCapture(None, c.byref(graph)) or cuda.cuGraphLaunch(graph, None)
+"""
+
+
+def test_a_captured_allocation_is_charged_when_its_graph_is_launched(container: Container) -> None:
+    code = f"{CAPTURE}begin(); say(take(4302)[0], take(1000)[0], unused()); say(run(), unused())"
+    assert reported(container, code) == [[2, 0, 4301], [0, 3301]]
+    assert container.stub.peak(0) == 1000 << 20
+    assert container.seen().cards[0].refusals == 1
+
+
+@pytest.mark.parametrize(
+    "call", ["cuMemAllocAsync_ptsz(to, size, None)", "cuMemAllocFromPoolAsync(to, size, p, None)"]
+)
+def test_every_captured_allocation_is_charged(container: Container, call: str) -> None:
+    code = f"""{CAPTURE}
+p = pool(); at = c.c_uint64(); to = c.byref(at); size = c.c_size_t(1000 * MIB)
+begin(); say(cuda.{call}); say(run(), alloc(4000)[0], unused())
+"""
+    assert reported(container, code) == [[0], [0, 0, 301]]
+    assert container.stub.peak(0) == 4000 << 20
+
+
+def test_captured_allocations_are_charged_before_other_processes_allocate(container: Container) -> None:
+    with container.start(f"{CAPTURE}begin(); say(take(4000)[0], run()); sys.stdin.read()") as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "[0, 0]\n"
+        assert reported(container, "context(); say(alloc(4000)[0])") == [[2]]
+        process.communicate("")
+
+
+def test_a_captured_allocation_that_was_freed_during_the_capture_counts(container: Container) -> None:
+    code = f"{CAPTURE}begin(); v, at = take(1000); say(v, give(at)); say(run(), unused())"
+    assert reported(container, code) == [[0, 0], [0, 3301]]
+
+
+def test_a_capture_releases_no_memory_and_its_launch_releases_that_of_pools(container: Container) -> None:
+    code = f"{CAPTURE}v, at = take(4000); give(at); begin()"
+    code += "; say(take(3000)[0], unused()); say(run(), unused())"
+    assert reported(container, code) == [[0, 301], [0, 1301]]
+    assert container.stub.used(0) == 0
+
+
+def test_a_capture_beyond_used_memory_is_refused(container: Container) -> None:
+    code = f"{CAPTURE}v, at = alloc(4000); w, a = take(64); begin()"
+    code += "; say(take(238)[0], take(237)[0], run(), unused())"
+    assert reported(container, code) == [[2, 0, 0, 0]]
 
 
 def test_a_pool_that_was_first_used_without_a_context_is_usable(container: Container) -> None:

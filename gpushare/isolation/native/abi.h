@@ -22,7 +22,7 @@ enum cuda_result {
 enum nvml_result { NVML_OK = 0, NVML_INVALID_ARGUMENT = 2, NVML_FUNCTION_NOT_FOUND = 13, NVML_UNKNOWN = 999 };
 
 /* CU_MEMPOOL_ATTR_… and CU_GRAPH_MEM_ATTR_… */
-enum { POOL_RESERVED_NOW = 5, POOL_USED_NOW = 7, GRAPH_RESERVED_NOW = 2 };
+enum { POOL_RESERVED_NOW = 5, POOL_USED_NOW = 7, GRAPH_USED_NOW = 0, GRAPH_RESERVED_NOW = 2 };
 
 enum { LOCATION_DEVICE = 1 };
 
@@ -52,6 +52,16 @@ struct graph_allocation {
     const void *access;
     size_t access_count, bytes;
     u64 pointer;
+};
+
+/* CUgraphNodeParams; the type of a node that allocates memory is 10. */
+struct graph_node {
+    u32 type, reserved[3];
+    union {
+        struct graph_allocation allocation;
+        u64 any[29];
+    };
+    u64 more;
 };
 
 struct array {

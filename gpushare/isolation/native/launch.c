@@ -1,4 +1,5 @@
-/* Launches of kernels and graphs. A launch that is captured into a graph does not run, and is not delayed. */
+/* Tokens for launches of kernels and graphs. A launch that is captured into a graph does not run, and is not
+   delayed. */
 #include "pace.h"
 #include "wrappers.h"
 
@@ -75,13 +76,4 @@ KERNEL_EX(cuLaunchKernelEx_ptsz, cuStreamIsCapturing_ptsz)
 COOPERATIVE(cuLaunchCooperativeKernel, cuStreamIsCapturing)
 COOPERATIVE(cuLaunchCooperativeKernel_ptsz, cuStreamIsCapturing_ptsz)
 
-#define GRAPH_LAUNCH(name, is_capturing)                    \
-    API int name(void *graph, void *stream)                 \
-    {                                                       \
-        DRIVER(name);                                       \
-        pay(GRAPH, stream, ENTRY_##is_capturing);           \
-        return driver(graph, stream);                       \
-    }
-
-GRAPH_LAUNCH(cuGraphLaunch, cuStreamIsCapturing)
-GRAPH_LAUNCH(cuGraphLaunch_ptsz, cuStreamIsCapturing_ptsz)
+void launch_pays_for_graph(void *stream, enum entry is_capturing) { pay(GRAPH, stream, is_capturing); }

@@ -2,7 +2,7 @@
 #ifndef GPUSHARE_NAMES_H
 #define GPUSHARE_NAMES_H
 
-/* Only the build with launch control wraps launches. */
+/* Only the build with launch control wraps launches of kernels. */
 #ifdef GPUSHARE_LAUNCH
 #define LAUNCHED(W)                                                                \
     W(cuLaunchKernel, "cuLaunchKernel", 4000, 0)                                   \
@@ -10,15 +10,9 @@
     W(cuLaunchKernelEx, "cuLaunchKernelEx", 11060, 0)                              \
     W(cuLaunchKernelEx_ptsz, "cuLaunchKernelEx", 11060, 1)                         \
     W(cuLaunchCooperativeKernel, "cuLaunchCooperativeKernel", 9000, 0)             \
-    W(cuLaunchCooperativeKernel_ptsz, "cuLaunchCooperativeKernel", 9000, 1)        \
-    W(cuGraphLaunch, "cuGraphLaunch", 10000, 0)                                    \
-    W(cuGraphLaunch_ptsz, "cuGraphLaunch", 10000, 1)
-#define LAUNCH_ASKED(A)                                                     \
-    A(cuStreamIsCapturing, (void *stream, int *status))                     \
-    A(cuStreamIsCapturing_ptsz, (void *stream, int *status))
+    W(cuLaunchCooperativeKernel_ptsz, "cuLaunchCooperativeKernel", 9000, 1)
 #else
 #define LAUNCHED(W)
-#define LAUNCH_ASKED(A)
 #endif
 
 /* W(name, its name in cuGetProcAddress, first CUDA version in which that name means it, per-thread stream) */
@@ -43,6 +37,12 @@
     W(cuMemPoolDestroy, "cuMemPoolDestroy", 11020, 0)                              \
     W(cuMemPoolCreate, "cuMemPoolCreate", 11020, 0)                                \
     W(cuGraphAddMemAllocNode, "cuGraphAddMemAllocNode", 11040, 0)                  \
+    W(cuGraphAddNode, "cuGraphAddNode", 12020, 0)                                  \
+    W(cuGraphAddNode_v2, "cuGraphAddNode", 12030, 0)                               \
+    W(cuGraphLaunch, "cuGraphLaunch", 10000, 0)                                    \
+    W(cuGraphLaunch_ptsz, "cuGraphLaunch", 10000, 1)                               \
+    W(cuGraphUpload, "cuGraphUpload", 11010, 0)                                    \
+    W(cuGraphUpload_ptsz, "cuGraphUpload", 11010, 1)                               \
     W(cuDeviceGraphMemTrim, "cuDeviceGraphMemTrim", 11040, 0)                      \
     W(cuMemCreate, "cuMemCreate", 10020, 0)                                        \
     W(cuMemRelease, "cuMemRelease", 10020, 0)                                      \
@@ -87,8 +87,9 @@
 
 /* A(name, parameters): called, not wrapped. */
 #define ASKED(A)                                                            \
-    LAUNCH_ASKED(A)                                                         \
-    A(cuCtxGetCurrent, (void **context))                                     \
+    A(cuStreamIsCapturing, (void *stream, int *status))                     \
+    A(cuStreamIsCapturing_ptsz, (void *stream, int *status))                \
+    A(cuCtxGetCurrent, (void **context))                                    \
     A(cuCtxGetDevice, (int *device))                                        \
     A(cuDeviceGetUuid, (struct uuid * uuid, int device))                    \
     A(cuDeviceGetMemPool, (void **pool, int device))                        \

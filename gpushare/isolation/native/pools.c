@@ -1,5 +1,5 @@
-/* Memory pools and graphs. They retain unused memory, so they are charged for the memory that the driver reports
-   as reserved, not for each pointer. A request is reserved before the call and corrected after it. */
+/* The memory of pools and graphs. They retain unused memory, so they are charged for the memory that the driver
+   reports as reserved, not for each pointer. A request is reserved before the call and corrected after it. */
 #include <pthread.h>
 #include <stdbool.h>
 
@@ -35,14 +35,24 @@ static u64 attribute(void *pool, int which)
     return value;
 }
 
-static u64 reserved_now(const struct store *store)
+static u64 graph_attribute(int device, int which)
 {
     u64 value = 0;
+    if (driver_has(cuDeviceGetGraphMemAttribute))
+        ASK(cuDeviceGetGraphMemAttribute)(device, which, &value);
+    return value;
+}
+
+static u64 reserved_now(const struct store *store)
+{
     if (store->pool)
         return attribute(store->pool, POOL_RESERVED_NOW);
-    if (driver_has(cuDeviceGetGraphMemAttribute))
-        ASK(cuDeviceGetGraphMemAttribute)(store->device, GRAPH_RESERVED_NOW, &value);
-    return value;
+    return graph_attribute(store->device, GRAPH_RESERVED_NOW);
+}
+
+static u64 used_now(const struct store *store)
+{
+    return store->pool ? attribute(store->pool, POOL_USED_NOW) : graph_attribute(store->device, GRAPH_USED_NOW);
 }
 
 /* Updates the charge to the reserved memory; `reserved` bytes of the difference are counted already. */
@@ -68,10 +78,18 @@ static void trim(struct store *store)
     settle(store, 0);
 }
 
-static void trim_all(int card)
+static void trim_pools(int card)
 {
     for (int i = 0; i < store_count; i++)
-        if (stores[i].card == card)
+        if (stores[i].pool && stores[i].card == card)
+            trim(&stores[i]);
+}
+
+static void trim_all(int card)
+{
+    trim_pools(card);
+    for (int i = 0; i < store_count; i++)
+        if (!stores[i].pool && stores[i].card == card)
             trim(&stores[i]);
 }
 
@@ -104,7 +122,7 @@ void pools_trim(int card)
     pthread_mutex_unlock(&lock);
 }
 
-/* No call of the library tells when a graph takes memory, so it is read before each request. */
+/* Launches that the library does not see take memory too, so it is read before each request. */
 static void settle_graphs(int card)
 {
     for (int i = 0; i < store_count; i++)
@@ -121,6 +139,26 @@ void pools_settle_graphs(int card)
     pthread_mutex_unlock(&lock);
 }
 
+/* A graph may take more than is free: then the pools release what they do not use. */
+static void charge_launched(struct store *graphs)
+{
+    u64 before = graphs->charged;
+    settle(graphs, 0);
+    if (graphs->charged > before && !account_reserve(graphs->card, 0))
+        trim_pools(graphs->card);
+}
+
+void pools_charge_graphs(void)
+{
+    if (!__atomic_load_n(&has_graphs, __ATOMIC_RELAXED))
+        return;
+    pthread_mutex_lock(&lock);
+    for (int i = 0; i < store_count; i++)
+        if (!stores[i].pool)
+            charge_launched(&stores[i]);
+    pthread_mutex_unlock(&lock);
+}
+
 static bool reserve_or_trim(int card, u64 bytes)
 {
     settle_graphs(card);
@@ -130,11 +168,41 @@ static bool reserve_or_trim(int card, u64 bytes)
     return account_reserve(card, bytes);
 }
 
-/* The unused memory of a pool; some of it may still belong to pending operations of a stream. */
+bool pools_node_fits(int device, int card, u64 bytes)
+{
+    pthread_mutex_lock(&lock);
+    struct store *store = store_of(NULL, device, card);
+    bool fits = store && reserve_or_trim(card, bytes);
+    if (fits)
+        settle(store, bytes);
+    pthread_mutex_unlock(&lock);
+    return fits;
+}
+
+/* The unused memory of a store; some of it may still belong to pending operations of a stream. */
 static u64 spare(const struct store *store)
 {
-    u64 used = attribute(store->pool, POOL_USED_NOW), now = reserved_now(store);
+    u64 used = used_now(store), now = reserved_now(store);
     return now > used ? now - used : 0;
+}
+
+static u64 spare_of_all(int card)
+{
+    u64 sum = 0;
+    for (int i = 0; i < store_count; i++)
+        sum += stores[i].card == card ? spare(&stores[i]) : 0;
+    return sum;
+}
+
+/* Whether bytes would fit if all stores were trimmed. */
+static bool fits_if_trimmed(int card, u64 bytes)
+{
+    settle_graphs(card);
+    u64 unused = spare_of_all(card), more = bytes > unused ? bytes - unused : 0;
+    bool fits = account_reserve(card, more);
+    if (fits)
+        account_release(card, more);
+    return fits;
 }
 
 /* Whether the growth of a pool fits: it grows by whole blocks, which may be larger than the request. */
@@ -169,29 +237,66 @@ static int from_store(struct store *store, u64 *pointer, size_t bytes, void *str
     return good ? verdict : account_refused(store->card);
 }
 
-static int from_pool(void *pool, u64 *pointer, size_t bytes, void *stream, allocator *allocate, liberator *release)
+/* On a stream that captures, a request adds a node to the graph, which does not use the memory of the pool. Nothing
+   is trimmed meanwhile: calls that free memory can invalidate a capture. */
+static int into_graph(const struct store *pool, u64 *pointer, size_t bytes, void *stream, allocator *allocate)
 {
-    int card = account_current_card();
+    bool fits = store_of(NULL, pool->device, pool->card) && fits_if_trimmed(pool->card, bytes);
+    return fits ? allocate(pointer, bytes, pool->pool, stream) : account_refused(pool->card);
+}
+
+/* If it is unknown, the driver rejects the request. */
+static bool captures(void *stream, enum entry is_capturing)
+{
+    asked_cuStreamIsCapturing *ask = (asked_cuStreamIsCapturing *)driver_function(is_capturing);
+    int status = 0;
+    return ask && ask(stream, &status) == CUDA_OK && status != 0;
+}
+
+/* The driver's functions for a kind of stream. */
+struct stream_functions {
+    enum entry release, is_capturing;
+};
+
+static const struct stream_functions legacy = {ENTRY_cuMemFreeAsync, ENTRY_cuStreamIsCapturing};
+static const struct stream_functions per_thread = {ENTRY_cuMemFreeAsync_ptsz, ENTRY_cuStreamIsCapturing_ptsz};
+
+/* -1 without a current context. */
+static int current_device(void)
+{
+    int device;
+    return driver_has(cuCtxGetDevice) && ASK(cuCtxGetDevice)(&device) == CUDA_OK ? device : -1;
+}
+
+static int from_pool(void *pool, u64 *pointer, size_t bytes, void *stream, allocator *allocate,
+                     const struct stream_functions *functions)
+{
+    int device = current_device(), card = device < 0 ? NO_CARD : account_card(device), verdict;
+    bool capturing = captures(stream, functions->is_capturing);
     pthread_mutex_lock(&lock);
-    struct store *store = store_of(pool, 0, card);
-    int verdict = store ? from_store(store, pointer, bytes, stream, allocate, release) : account_refused(card);
+    struct store *store = store_of(pool, device, card);
+    if (!store)
+        verdict = account_refused(card);
+    else if (capturing)
+        verdict = into_graph(store, pointer, bytes, stream, allocate);
+    else
+        verdict = from_store(store, pointer, bytes, stream, allocate,
+                             (liberator *)driver_function(functions->release));
     pthread_mutex_unlock(&lock);
     return verdict;
 }
 
 static void *current_pool(void)
 {
-    int device;
+    int device = current_device();
     void *pool = NULL;
-    if (driver_has(cuCtxGetDevice) && driver_has(cuDeviceGetMemPool) && ASK(cuCtxGetDevice)(&device) == CUDA_OK)
+    if (device >= 0 && driver_has(cuDeviceGetMemPool))
         ASK(cuDeviceGetMemPool)(&pool, device);
     return pool;
 }
 
-#define LIBERATOR(name) ((liberator *)driver_function(ENTRY_##name))
-
 /* `shape` is the function of the driver for the current pool, with the parameters of the one for a named pool. */
-#define FROM_CURRENT(name, shape, free_name)                                            \
+#define FROM_CURRENT(name, shape, functions)                                            \
     static int shape(u64 *pointer, size_t bytes, void *pool, void *stream)              \
     {                                                                                   \
         (void)pool;                                                                     \
@@ -203,22 +308,22 @@ static void *current_pool(void)
         void *pool = current_pool();                                                    \
         if (!pool)                                                                      \
             return account_refused(account_current_card());                             \
-        return from_pool(pool, pointer, bytes, stream, shape, LIBERATOR(free_name));    \
+        return from_pool(pool, pointer, bytes, stream, shape, functions);               \
     }
 
-FROM_CURRENT(cuMemAllocAsync, allocate_async, cuMemFreeAsync)
-FROM_CURRENT(cuMemAllocAsync_ptsz, allocate_async_ptsz, cuMemFreeAsync_ptsz)
+FROM_CURRENT(cuMemAllocAsync, allocate_async, &legacy)
+FROM_CURRENT(cuMemAllocAsync_ptsz, allocate_async_ptsz, &per_thread)
 
 API int cuMemAllocFromPoolAsync(u64 *pointer, size_t bytes, void *pool, void *stream)
 {
     DRIVER(cuMemAllocFromPoolAsync);
-    return from_pool(pool, pointer, bytes, stream, driver, LIBERATOR(cuMemFreeAsync));
+    return from_pool(pool, pointer, bytes, stream, driver, &legacy);
 }
 
 API int cuMemAllocFromPoolAsync_ptsz(u64 *pointer, size_t bytes, void *pool, void *stream)
 {
     DRIVER(cuMemAllocFromPoolAsync_ptsz);
-    return from_pool(pool, pointer, bytes, stream, driver, LIBERATOR(cuMemFreeAsync_ptsz));
+    return from_pool(pool, pointer, bytes, stream, driver, &per_thread);
 }
 
 /* Linear memory may be freed this way too. */
@@ -243,7 +348,7 @@ API int cuMemPoolCreate(void **pool, const struct pool_props *props)
     if (verdict != CUDA_OK || props->location.type != LOCATION_DEVICE)
         return verdict;
     pthread_mutex_lock(&lock);
-    store_of(*pool, 0, account_card(props->location.id));
+    store_of(*pool, props->location.id, account_card(props->location.id));
     pthread_mutex_unlock(&lock);
     return verdict;
 }
@@ -269,32 +374,5 @@ API int cuMemPoolTrimTo(void *pool, size_t keep_bytes)
     DRIVER(cuMemPoolTrimTo);
     int verdict = driver(pool, keep_bytes);
     pools_update();
-    return verdict;
-}
-
-API int cuDeviceGraphMemTrim(int device)
-{
-    DRIVER(cuDeviceGraphMemTrim);
-    int verdict = driver(device);
-    pools_update();
-    return verdict;
-}
-
-/* A graph uses memory from its launch on, when nothing can be refused. So a node that does not fit is refused
-   here, and the memory of graphs is charged before the next request, or at the next update. */
-API int cuGraphAddMemAllocNode(void **node, void *graph, void *const *after, size_t count,
-                               struct graph_allocation *allocation)
-{
-    DRIVER(cuGraphAddMemAllocNode);
-    if (!allocation)
-        return driver(node, graph, after, count, allocation);
-    int device = allocation->pool.location.id, card = account_card(device);
-    pthread_mutex_lock(&lock);
-    struct store *store = store_of(NULL, device, card);
-    bool fits = store && reserve_or_trim(card, allocation->bytes);
-    int verdict = fits ? driver(node, graph, after, count, allocation) : account_refused_on(card, device);
-    if (fits)
-        settle(store, allocation->bytes);
-    pthread_mutex_unlock(&lock);
     return verdict;
 }

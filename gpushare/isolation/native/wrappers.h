@@ -31,6 +31,13 @@ API int cuMemPoolDestroy(void *pool);
 API int cuMemPoolTrimTo(void *pool, size_t keep);
 API int cuGraphAddMemAllocNode(void **node, void *graph, void *const *after, size_t count,
                                struct graph_allocation *allocation);
+API int cuGraphAddNode(void **node, void *graph, void *const *after, size_t count, struct graph_node *params);
+API int cuGraphAddNode_v2(void **node, void *graph, void *const *after, const void *edges, size_t count,
+                          struct graph_node *params);
+API int cuGraphLaunch(void *graph, void *stream);
+API int cuGraphLaunch_ptsz(void *graph, void *stream);
+API int cuGraphUpload(void *graph, void *stream);
+API int cuGraphUpload_ptsz(void *graph, void *stream);
 API int cuDeviceGraphMemTrim(int device);
 
 API int cuMemCreate(u64 *handle, size_t bytes, const struct allocation_prop *prop, unsigned long long flags);
@@ -77,8 +84,9 @@ API int cuLaunchCooperativeKernel(void *function, u32 gx, u32 gy, u32 gz, u32 bx
                                   u32 shared_bytes, void *stream, void **parameters);
 API int cuLaunchCooperativeKernel_ptsz(void *function, u32 gx, u32 gy, u32 gz, u32 bx, u32 by, u32 bz,
                                        u32 shared_bytes, void *stream, void **parameters);
-API int cuGraphLaunch(void *graph, void *stream);
-API int cuGraphLaunch_ptsz(void *graph, void *stream);
+
+/* Takes the tokens of a graph; `is_capturing` is the driver's function for this kind of stream. */
+void launch_pays_for_graph(void *stream, enum entry is_capturing);
 
 API int nvmlDeviceGetMemoryInfo(const void *device, struct nvml_memory *memory);
 API int nvmlDeviceGetMemoryInfo_v2(const void *device, struct nvml_memory_v2 *memory);
@@ -103,6 +111,12 @@ void pools_trim(int card);
 
 /* Charges the memory that launched graphs use on a GPU. Called before anything is reserved there. */
 void pools_settle_graphs(int card);
+
+/* The same after a launch. */
+void pools_charge_graphs(void);
+
+/* Whether the memory of a graph's node fits. From the first call on, the memory of graphs is charged. */
+bool pools_node_fits(int device, int card, u64 bytes);
 
 /* In a forked child, where threads that held locks no longer exist. */
 void pools_forget(void);

@@ -41,7 +41,11 @@ struct thing *thing_is(enum kind kind, const void *handle);
 struct thing *thing_after(enum kind kind, u64 address); /* the first one at or after the address */
 void thing_end(struct thing *thing);
 
-/* Allocates the memory of the nodes of a graph before it runs. */
+/* Whether streams capture; a request of memory then adds a node to the graph. */
+bool stream_captures(void);
+
+/* Adds a node that allocates memory, which `graph_take` allocates before the graph runs. */
+void graph_add(int card, u64 bytes);
 int graph_take(int card);
 
 #endif

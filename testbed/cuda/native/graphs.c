@@ -3,7 +3,7 @@
    any launch counts. */
 #include "driver.h"
 
-enum { RESERVED_NOW = 2 };
+enum { RESERVED_NOW = 2, DEVICE = 1, ALLOCATION = 10 };
 
 struct graph_allocation {
     struct prop pool;
@@ -13,18 +13,60 @@ struct graph_allocation {
     u64 pointer;
 };
 
+struct graph_node {
+    u32 type, reserved[3];
+    union {
+        struct graph_allocation allocation;
+        u64 any[29];
+    };
+    u64 more;
+};
+
 static u64 wanted[MAX_CARDS], taken[MAX_CARDS];
+
+void graph_add(int card, u64 bytes) { wanted[card] += bytes; }
+
+static int add(void **node, const struct graph_allocation *allocation)
+{
+    const struct location *location = allocation ? &allocation->pool.location : NULL;
+    if (!location || (location->type == DEVICE && !machine_card(location->id)))
+        return INVALID_VALUE;
+    if (location->type == DEVICE)
+        graph_add(location->id, allocation->bytes);
+    *node = (void *)allocation;
+    return OK;
+}
 
 API int cuGraphAddMemAllocNode(void **node, void *graph, void *const *after, size_t count,
                                struct graph_allocation *allocation)
 {
     ENTER();
     (void)graph, (void)after, (void)count;
-    if (!allocation || !machine_card(allocation->pool.location.id))
-        return INVALID_VALUE;
-    wanted[allocation->pool.location.id] += allocation->bytes;
-    *node = allocation;
-    return OK;
+    return add(node, allocation);
+}
+
+/* Nodes of other types take no memory. */
+static int add_any(void **node, struct graph_node *params)
+{
+    if (params && params->type == ALLOCATION)
+        return add(node, &params->allocation);
+    *node = params;
+    return params ? OK : INVALID_VALUE;
+}
+
+API int cuGraphAddNode(void **node, void *graph, void *const *after, size_t count, struct graph_node *params)
+{
+    ENTER();
+    (void)graph, (void)after, (void)count;
+    return add_any(node, params);
+}
+
+API int cuGraphAddNode_v2(void **node, void *graph, void *const *after, const void *edges, size_t count,
+                          struct graph_node *params)
+{
+    ENTER();
+    (void)graph, (void)after, (void)edges, (void)count;
+    return add_any(node, params);
 }
 
 int graph_take(int card)
@@ -35,6 +77,16 @@ int graph_take(int card)
         taken[card] += more;
     return verdict;
 }
+
+/* Allocates the memory of a launch before it. */
+API int cuGraphUpload(void *graph, void *stream)
+{
+    (void)graph, (void)stream;
+    ENTER();
+    return driver_device() < 0 ? INVALID_CONTEXT : graph_take(driver_device());
+}
+
+API int cuGraphUpload_ptsz(void *graph, void *stream) { return cuGraphUpload(graph, stream); }
 
 API int cuDeviceGetGraphMemAttribute(int device, int attribute, u64 *value)
 {

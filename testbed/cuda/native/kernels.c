@@ -6,6 +6,8 @@
 static bool capturing;
 static u64 captured;
 
+bool stream_captures(void) { return capturing; }
+
 /* Runs without the lock, because it may take long. */
 static int run(u64 ns)
 {

@@ -17,6 +17,7 @@ static const struct renamed second[] = {
     {"cuMemGetInfo", 3020},     {"cuDeviceTotalMem", 3020}, {"cuArrayCreate", 3020},
     {"cuArray3DCreate", 3020},  {"cuCtxCreate", 3020},     {"cuCtxDestroy", 4000},
     {"cuIpcOpenMemHandle", 11000}, {"cuGetProcAddress", 12000}, {"cuDevicePrimaryCtxRelease", 11000}, {"cuDevicePrimaryCtxReset", 11000},
+    {"cuGraphAddNode", 12030},
 };
 
 static int is_second(const char *name, int version)

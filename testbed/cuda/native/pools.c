@@ -28,10 +28,23 @@ static int grow(struct thing *pool, u64 used)
     return verdict;
 }
 
+/* During a capture the address is that of a node, whose memory belongs to the graph. */
+static void capture(const struct thing *pool, u64 *pointer, u64 bytes)
+{
+    struct thing *thing = thing_new(LINEAR, pool->card, 0);
+    thing->address += 0x200000000000ull + (u64)(uintptr_t)thing;
+    *pointer = thing->address;
+    graph_add(pool->card, bytes);
+}
+
 static int allocate(struct thing *pool, u64 *pointer, u64 bytes)
 {
     if (!pointer || !bytes)
         return INVALID_VALUE;
+    if (stream_captures()) {
+        capture(pool, pointer, bytes);
+        return OK;
+    }
     if (grow(pool, pool->used + bytes) != OK)
         return OUT_OF_MEMORY;
     pool->used += bytes;

@@ -1,0 +1,81 @@
+/* Graphs. Memory of a graph belongs to no pool, and is taken when the graph is launched, when nothing can be
+   refused. So a node that does not fit is refused when it is added, and the memory of graphs is charged after each
+   launch. */
+#include "wrappers.h"
+
+enum { ALLOCATION_NODE = 10 };
+
+/* CUDA_OK if the node may be added. Memory of the host is not limited. */
+static int judge(const struct graph_allocation *allocation)
+{
+    if (!allocation || allocation->pool.location.type != LOCATION_DEVICE)
+        return CUDA_OK;
+    int device = allocation->pool.location.id, card = account_card(device);
+    return pools_node_fits(device, card, allocation->bytes) ? CUDA_OK : account_refused_on(card, device);
+}
+
+static int judge_any(const struct graph_node *node)
+{
+    return node && node->type == ALLOCATION_NODE ? judge(&node->allocation) : CUDA_OK;
+}
+
+API int cuGraphAddMemAllocNode(void **node, void *graph, void *const *after, size_t count,
+                               struct graph_allocation *allocation)
+{
+    DRIVER(cuGraphAddMemAllocNode);
+    int verdict = judge(allocation);
+    return verdict ? verdict : driver(node, graph, after, count, allocation);
+}
+
+API int cuGraphAddNode(void **node, void *graph, void *const *after, size_t count, struct graph_node *params)
+{
+    DRIVER(cuGraphAddNode);
+    int verdict = judge_any(params);
+    return verdict ? verdict : driver(node, graph, after, count, params);
+}
+
+API int cuGraphAddNode_v2(void **node, void *graph, void *const *after, const void *edges, size_t count,
+                          struct graph_node *params)
+{
+    DRIVER(cuGraphAddNode_v2);
+    int verdict = judge_any(params);
+    return verdict ? verdict : driver(node, graph, after, edges, count, params);
+}
+
+#ifndef GPUSHARE_LAUNCH
+#define launch_pays_for_graph(stream, is_capturing) (void)0
+#endif
+
+#define LAUNCH(name, is_capturing)                                      \
+    API int name(void *graph, void *stream)                             \
+    {                                                                   \
+        DRIVER(name);                                                   \
+        launch_pays_for_graph(stream, ENTRY_##is_capturing);            \
+        int verdict = driver(graph, stream);                            \
+        pools_charge_graphs();                                          \
+        return verdict;                                                 \
+    }
+
+LAUNCH(cuGraphLaunch, cuStreamIsCapturing)
+LAUNCH(cuGraphLaunch_ptsz, cuStreamIsCapturing_ptsz)
+
+/* Takes the memory of a launch before it. */
+#define UPLOAD(name)                           \
+    API int name(void *graph, void *stream)    \
+    {                                          \
+        DRIVER(name);                          \
+        int verdict = driver(graph, stream);   \
+        pools_charge_graphs();                 \
+        return verdict;                        \
+    }
+
+UPLOAD(cuGraphUpload)
+UPLOAD(cuGraphUpload_ptsz)
+
+API int cuDeviceGraphMemTrim(int device)
+{
+    DRIVER(cuDeviceGraphMemTrim);
+    int verdict = driver(device);
+    pools_update();
+    return verdict;
+}
