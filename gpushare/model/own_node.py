@@ -44,6 +44,11 @@ class GpuPod:
         return self.pod.demand if isinstance(self.pod.demand, Demand) else None
 
     @property
+    def units(self) -> int:
+        """The units of its demand; 0 if that is malformed."""
+        return self.demand.mem if self.demand else 0
+
+    @property
     def claim(self) -> Shares | None:
         """The GPUs in its annotations."""
         return self.pod.claim
@@ -74,9 +79,14 @@ class NodePod:
 def by_uid(node_pods: Iterable[NodePod]) -> dict[str, NodePod]:
     """Pods by their UID in the kubelet.
 
-    Any user may create a pod with the annotation of a mirror pod: it never replaces the pod with that UID.
+    Any user may create a pod with the annotation of a mirror pod: it never replaces the pod with that UID. Of
+    several mirror pods of one UID, that with the most units counts.
     """
-    return {each.uid: each for each in sorted(node_pods, key=lambda each: not each.mirror)}
+    return {each.uid: each for each in sorted(node_pods, key=_precedence)}
+
+
+def _precedence(node_pod: NodePod) -> tuple[bool, int]:
+    return not node_pod.mirror, node_pod.gpu_pod.units if node_pod.gpu_pod else 0
 
 
 @dataclass(frozen=True, slots=True)

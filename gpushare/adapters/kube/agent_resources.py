@@ -124,7 +124,7 @@ def gpu_pods(body: bytes) -> list[GpuPod]:
     """
     try:
         page = decode(_PODS, body)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise KubeletError(f"the kubelet's list of pods cannot be read: {error}") from error
     return [gpu_pod for wire in page.items or () if (gpu_pod := _gpu_pod(wire))]
 

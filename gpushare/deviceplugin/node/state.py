@@ -60,8 +60,8 @@ class NodeState:
         self._read_checkpoint = read_checkpoint
         self._detected: SharedGpus | None = None
         self._node_pods: dict[str, NodePod] = {}
-        self._uids: dict[str, str] = {}
-        self._kubelet_pods: set[str] = set()
+        self._listed: dict[str, GpuPod] = {}
+        self._kubelet_pods: dict[str, GpuPod] = {}
         self._waiters: list[asyncio.Future[None]] = []
         self._last_join: tuple[object, object] = (None, None)
         self._served: Sequence[ServedContainer] = ()
@@ -120,21 +120,24 @@ class NodeState:
 
     def update_pods(self, batch: Iterable[Upserted[GpuPod] | Deleted]) -> None:
         """Apply added, changed and deleted GPU pods. Finished pods are removed."""
-        gpu_pods = dict(self.allocations.gpu_pods)
         for change in batch:
-            if isinstance(change, Deleted):
-                uid = self._uids.pop(change.key, change.key)
-                if uid not in self._uids.values():
-                    # A static pod still runs if only one of its mirror pods was deleted.
-                    gpu_pods.pop(uid, None)
-                continue
-            gpu_pod = _without_forged_uid(change.value, gpu_pods)
-            if gpu_pod.pod.finished:
-                gpu_pods.pop(gpu_pod.uid, None)
+            found = None if isinstance(change, Deleted) or change.value.pod.finished else change.value
+            if found is None:
+                self._listed.pop(change.key, None)
+                self._kubelet_pods.pop(change.key, None)
             else:
-                self._uids[change.key] = gpu_pod.uid
-                self._kubelet_pods.discard(gpu_pod.uid)
-                gpu_pods[gpu_pod.uid] = gpu_pod
+                self._listed[change.key] = found
+                self._forget_kubelet_pod(found)
+        self._update_gpu_pods()
+
+    def _forget_kubelet_pod(self, listed: GpuPod) -> None:
+        """From now on the API server tells what becomes of the pod."""
+        known = self._kubelet_pods.get(listed.uid)
+        if known and known.pod.full_name == listed.pod.full_name:
+            del self._kubelet_pods[listed.uid]
+
+    def _update_gpu_pods(self) -> None:
+        gpu_pods = _by_uid(self._kubelet_pods, self._listed.values())
         self._set_allocations(replace(self.allocations, gpu_pods=gpu_pods))
 
     def mark_synced(self) -> None:
@@ -145,11 +148,13 @@ class NodeState:
 
     def update_kubelet_pods(self, pods: Iterable[GpuPod]) -> None:
         """Replace the pods that only the kubelet knows, because the API server does not show them (yet)."""
-        gpu_pods = self.allocations.gpu_pods
-        known = {uid: each for uid, each in gpu_pods.items() if uid not in self._kubelet_pods}
-        unknown = {each.uid: each for each in pods if each.uid not in known and not each.pod.finished}
-        self._kubelet_pods = set(unknown)
-        self._set_allocations(replace(self.allocations, gpu_pods={**known, **unknown}))
+        listed = {(each.uid, each.pod.full_name) for each in self._listed.values()}
+        self._kubelet_pods = {
+            each.uid: each
+            for each in pods
+            if (each.uid, each.pod.full_name) not in listed and not each.pod.finished
+        }
+        self._update_gpu_pods()
 
     def add_allocation(self, allocation: Allocation) -> None:
         """Add the allocation of a container, or replace it."""
@@ -254,11 +259,20 @@ class NodeState:
         self._waiters.clear()
 
 
-def _without_forged_uid(gpu_pod: GpuPod, known: Mapping[str, GpuPod]) -> GpuPod:
-    """The pod without the UID of another one: any user may write the annotation of mirror pods."""
-    owner = known.get(gpu_pod.uid)
-    forged = gpu_pod.static_uid is not None and owner and owner.pod.full_name != gpu_pod.pod.full_name
-    return replace(gpu_pod, static_uid=None) if forged else gpu_pod
+def _by_uid(kubelet_pods: Mapping[str, GpuPod], listed: Iterable[GpuPod]) -> dict[str, GpuPod]:
+    """GPU pods by their UID in the kubelet.
+
+    Any user may write the annotation of mirror pods. A pod that claims the UID of another one counts under
+    its own. Of several mirror pods of one UID, that with the most units keeps it, so that no GPU is
+    over-committed.
+    """
+    found = dict(kubelet_pods)
+    for each in sorted(listed, key=lambda each: (each.static_uid is not None, -each.units)):
+        owner = found.get(each.uid, each)
+        claimed = owner.pod.full_name != each.pod.full_name
+        owned = replace(each, static_uid=None) if claimed else each
+        found[owned.uid] = owned
+    return found
 
 
 def _gpu_pod(change: Upserted[NodePod] | Deleted) -> Upserted[GpuPod] | Deleted | None:

@@ -36,8 +36,8 @@ class AgentFixture:
     """``named`` and ``whole`` are the gpu-mem devices and whole GPUs in the kubelet's checkpoint.
 
     ``names`` are the pods that the kubelet has admitted, ``alive`` the pods that have a cgroup.
-    ``unwatched`` are pods that the watch shows once it is tried again, and ``node_read`` is whether the API
-    server has returned the node.
+    ``unwatched`` are pods that the watch shows once it is tried again, and ``retried`` is whether that was
+    wanted. ``node_read`` is whether the API server has returned the node.
     """
 
     def __init__(
@@ -57,6 +57,7 @@ class AgentFixture:
         self.events: list[Event] = []
         self.kubelet_pods: list[GpuPod] | None = []
         self.unwatched: list[GpuPod] = []
+        self.retried = False
         self.slow_s = 0.0
         self.record = Record(folder, MemoryUnit.GIB)
         self.metrics = PluginMetrics()
@@ -103,6 +104,7 @@ class AgentFixture:
         return self.names
 
     def retry_watches(self) -> None:
+        self.retried = True
         self.add_pods(*self.unwatched)
 
     def add_pods(self, *gpu_pods: GpuPod) -> None:

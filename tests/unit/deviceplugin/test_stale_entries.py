@@ -74,6 +74,24 @@ async def test_a_static_pod_that_the_kubelet_still_serves_is_counted_again(tmp_p
     assert here.node_state.allocations.of_pod("static")
 
 
+async def test_the_entry_of_a_static_pod_that_is_put_back_is_stale_until_its_call_is_answered(
+    tmp_path: Path,
+) -> None:
+    """Its response in the checkpoint names a GPU, so that the entry alone would be an allocation."""
+    here = AgentFixture(tmp_path, 8)
+    await served(here, "static")
+    entry, *_ = here.named or ()
+    here.named = (replace(entry, cards=("GPU-0",)),)
+    here.node_state.refresh()
+    await removed(here, "static")
+    here.add_pods(gpu_pod("static", 2, card=0))
+    here.node_state.refresh()
+    assert isinstance(await here.mem.allocate(ids(0, 4, 5)), AllocateResponse)
+    here.node_state.refresh()
+    (allocation,) = here.node_state.allocations.of_pod("static")
+    assert (allocation.first_device_id, allocation.confirmed) == ("GPU-0-_-4", False)
+
+
 async def test_a_new_entry_of_a_pod_that_is_already_deleted_takes_its_allocation(tmp_path: Path) -> None:
     """The call was for a pod that was deleted before this agent saw it, and was matched with its twin."""
     here = AgentFixture(tmp_path, 8)

@@ -81,6 +81,15 @@ async def test_the_gpu_is_full_until_pod_and_cgroup_are_gone(tmp_path: Path) -> 
     assert closed(here) == [], "the kubelet's record names pods that are long gone"
 
 
+async def test_a_forged_mirror_is_not_named_for_the_pod_with_its_uid(tmp_path: Path) -> None:
+    here = node_of(tmp_path, 14)
+    here.node_state.update_node_pods([Upserted("x", NodePod(APP.uid, "default", "forged", mirror=True))])
+    here.add_pods(gpu_pod("a", 4))
+    answer = await here.mem.allocate(ids(0, 0, 1, 2, 3))
+    assert isinstance(answer, Rejected)
+    assert "default/app" in answer.text
+
+
 async def test_a_deleted_whole_gpu_pod_is_reported_as_leaving(tmp_path: Path) -> None:
     here = node_of(tmp_path, 14)
     news = asyncio.ensure_future(here.node_state.changed())

@@ -15,6 +15,7 @@ from tests.unit.exporter.builders import (
     isolation,
     limit,
     limited,
+    other_pod,
     process,
     reading,
     ref,
@@ -79,6 +80,12 @@ def test_all_processes_of_a_container_count_against_its_region() -> None:
         isolation=isolation(limited("a", use(900))),
     )
     assert of(both, "uncounted_bytes") == {"a": 600}
+
+
+def test_a_forged_mirror_does_not_get_the_numbers_of_the_pod_with_its_uid() -> None:
+    forged = replace(other_pod("forged"), uid="a-uid", mirror=True)
+    found = snapshot([reading(0)], [gpu_pod("a"), forged], isolation=isolation(limited("a", use(900))))
+    assert of(found, "counted_bytes") == {"a": 900}
 
 
 def test_a_container_has_numbers_of_each_of_its_gpus() -> None:

@@ -137,6 +137,15 @@ def test_an_allocation_is_not_repeated_for_a_pod_whose_only_response_was_lost() 
     assert who(node, 4) == ("waits", "main")
 
 
+def test_an_allocation_is_repeated_beside_one_that_was_repeated() -> None:
+    """The pod of the latter has its units, whatever became of the response."""
+    node = served(with_gpu_pods(allocations(6, 6), gpu_pod("a", 4, card=0, bound=1)), "a", 4, "x")
+    node = served(with_gpu_pods(node, gpu_pod("b", 4, card=1, bound=2)), "b", 4, "y")
+    repeated = asked(node, 4, "z", frozenset({("a", "main")}))
+    assert isinstance(repeated, Allocated)
+    assert who(with_allocation(node, repeated.allocation), 4) == ("a", "main")
+
+
 def test_a_lost_response_is_repeated() -> None:
     node = with_gpu_pods(allocations(6), gpu_pod("waits", 4, card=0))
     lost = asked(node, 4, "y")

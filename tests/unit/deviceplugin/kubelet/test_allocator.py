@@ -14,6 +14,7 @@ from gpushare.model.options import MemoryUnit
 from gpushare.model.own_node import OwnNode
 from tests.builders.gpu_pods import NODE, cards, gpu_pod
 from tests.builders.scheduling import main, sound
+from tests.support.waiting import until
 from tests.unit.deviceplugin.fixtures import AgentFixture, ids
 
 
@@ -205,7 +206,7 @@ async def test_a_pod_is_served_once_the_node_is_read(tmp_path: Path) -> None:
     here.node_state.offer_without_node()
     here.add_pods(gpu_pod("a", 1, card=0))
     call = asyncio.ensure_future(here.mem.allocate(ids(0, 0)))
-    await asyncio.sleep(0)
+    await until(lambda: here.retried)
     here.node_state.update_node(OwnNode(NODE), None)
     assert isinstance(await call, AllocateResponse)
 
@@ -366,6 +367,34 @@ async def test_a_mirror_that_was_forged_before_is_replaced_by_the_pod(tmp_path: 
     here.add_pods(forged, gpu_pod("victim", 8, card=0), forged)
     here.delete_pod("forged")
     assert isinstance(await here.mem.allocate(ids(0, *range(8))), AllocateResponse)
+
+
+async def test_a_forged_mirror_of_a_removed_pod_keeps_its_units_reserved(tmp_path: Path) -> None:
+    """On the safe side, and until the kubelet has removed the forged pod."""
+    here = AgentFixture(tmp_path, 14)
+    here.add_pods(replace(gpu_pod("forged", 1), static_uid="victim"), gpu_pod("victim", 8, card=0))
+    await here.mem.allocate(ids(0, *range(8)))
+    here.confirm("victim", 8, "GPU-0-_-0")
+    here.delete_pod("victim")
+    assert not here.node_state.terminated
+    here.delete_pod("forged")
+    assert here.node_state.terminated == {"victim"}
+
+
+async def test_a_forged_mirror_does_not_shrink_a_static_pod(tmp_path: Path) -> None:
+    here = AgentFixture(tmp_path, 14)
+    forged = replace(gpu_pod("forged", 1), static_uid="static")
+    here.add_pods(forged, replace(gpu_pod("mirror", 8, card=0), static_uid="static"), forged)
+    gpu_pods = here.node_state.allocations.gpu_pods
+    assert {uid: each.units for uid, each in gpu_pods.items()} == {"static": 8, "forged": 1}
+
+
+async def test_a_forged_mirror_does_not_replace_a_pod_that_only_the_kubelet_knows(tmp_path: Path) -> None:
+    here = AgentFixture(tmp_path, 14)
+    here.node_state.update_kubelet_pods([gpu_pod("static", 8)])
+    here.add_pods(replace(gpu_pod("forged", 9), static_uid="static"))
+    gpu_pods = here.node_state.allocations.gpu_pods
+    assert {uid: each.units for uid, each in gpu_pods.items()} == {"static": 8, "forged": 9}
 
 
 async def test_pods_of_the_kubelet_alone_are_dropped_with_its_list(
