@@ -5,42 +5,56 @@ The others need deployed services: ``tests/e2e`` plays their scenarios. Of the t
 has its commands.
 """
 
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
 import pytest
+import pytest_asyncio
 
 from gpushare.contract import LABEL_MODE, RESOURCE_CORE
-from testbed import SimNode
-from testbed.stories import T4, V100, Story, notebooks
-from testbed.stories.play import simulated_cluster
+from testbed import Bed, SchedulerSpec, SimNode, Testbed
+from testbed.daemons.extender import ExtenderSpec, component_config, grant, start_extender
+from testbed.stories import T4, V100, notebooks
 from tests.fixtures.pages import ROOT, follow
+from tests.fixtures.simulated import clear
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module")]
+
+SHARED = [SimNode(f"gpu-{number}", [T4, T4], f"192.168.2.{number}") for number in (1, 2)]
+DIVIDED = [SimNode("gpu-1", [V100], labels={LABEL_MODE: "core_mem"}, allocatable={RESOURCE_CORE: "100"})]
 
 
-def nodes(*found: SimNode) -> Story:
-    """A cluster for the commands of a page alone."""
-    return Story("page", "A page", found, [], [])
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def shared() -> AsyncIterator[tuple[Bed, ExtenderSpec]]:
+    extender = ExtenderSpec()
+    async with Testbed(scheduler=SchedulerSpec(extenders=[component_config(extender.url)])) as running:
+        await grant(running)
+        await start_extender(running, extender)
+        yield running, extender
 
 
-SHARED = nodes(*(SimNode(f"gpu-{number}", [T4, T4], f"192.168.2.{number}") for number in (1, 2)))
-DIVIDED = nodes(SimNode("gpu-1", [V100], labels={LABEL_MODE: "core_mem"}, allocatable={RESOURCE_CORE: "100"}))
+@pytest_asyncio.fixture(loop_scope="module")
+async def bed(shared: tuple[Bed, ExtenderSpec]) -> AsyncIterator[Bed]:
+    """A cluster without nodes."""
+    running, extender = shared
+    yield running
+    await clear(running, extender)
 
 
 @pytest.mark.parametrize(
-    ("page", "story"),
+    ("page", "nodes"),
     [
-        ("docs/tutorials/share-a-gpu.md", notebooks()),
-        ("docs/zh/quick-start.md", notebooks()),
+        ("docs/tutorials/share-a-gpu.md", notebooks().nodes),
+        ("docs/zh/quick-start.md", notebooks().nodes),
         ("docs/tutorials/node-labels.md", SHARED),
         ("docs/tutorials/compute-share.md", DIVIDED),
-        ("docs/tutorials/quota-and-priority.md", nodes(SimNode("gpu-1", [T4]))),
+        ("docs/tutorials/quota-and-priority.md", [SimNode("gpu-1", [T4])]),
     ],
 )
 async def test_each_command_of_the_page_prints_what_the_page_shows(
-    page: str, story: Story, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    bed: Bed, page: str, nodes: Sequence[SimNode], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "examples").symlink_to(ROOT / "examples")
     monkeypatch.chdir(tmp_path)
-    async with simulated_cluster(story) as bed:
-        await follow(bed, page)
+    await bed.add_nodes(nodes)
+    await follow(bed, page)
