@@ -362,17 +362,33 @@ def test_a_scheduler_that_calls_the_extender_is_judged_whatever_others_do(words:
     assert (found.status, "gpu-core.percentage" in found.cause) == (WARNING, True)
 
 
-@pytest.mark.parametrize("name", ["extender-leader", "extender-calls"])
-def test_a_replica_without_an_answer_may_be_the_one_that_leads_and_is_called(name: str) -> None:
+def two_replicas(*, ready: bool) -> Snapshot:
+    """The first does not lead and was not called; ``b``, which may be ``ready``, cannot be read."""
     quiet = changed(
         EXTENDER_PAGE,
         sample("gpushare_extender_leader", 0),
         sample("gpushare_extender_requests_total", 0, verb="filter"),
     )
     pages = PAGES | {EXTENDER_NAME: quiet, "b": Unread("error trying to reach service")}
-    both = [extender_pod(), extender_pod(name="b")]
-    found = verdict(name, extenders(*both, pages=pages, pods=PENDING))
+    return extenders(extender_pod(), extender_pod(name="b", ready=ready), pages=pages, pods=PENDING)
+
+
+@pytest.mark.parametrize("name", ["extender-leader", "extender-calls"])
+def test_a_replica_without_an_answer_may_be_the_one_that_leads_and_is_called(name: str) -> None:
+    found = verdict(name, two_replicas(ready=True))
     assert (found.status, found.cause) == (UNKNOWN, "error trying to reach service")
+
+
+@pytest.mark.parametrize("name", ["extender-leader", "extender-calls"])
+def test_a_replica_that_is_not_ready_neither_leads_nor_is_called(name: str) -> None:
+    assert verdict(name, two_replicas(ready=False)).status is FAILED
+
+
+def test_only_the_extender_may_lack_rights_to_its_lease() -> None:
+    found = without_lease()
+    assert verdict("rights-agent", found).cause == "all"
+    denied = {**found.reviews, (AGENT_NAME, "update leases"): False}
+    assert verdict("rights-agent", replace(found, reviews=denied)).status is FAILED
 
 
 def test_every_check_has_a_failure_and_a_healthy_case() -> None:

@@ -142,6 +142,19 @@ async def test_no_pod_is_created_where_all_compute_is_used(cluster: tuple[Cluste
     assert (code, pods.created) == (1, [])
 
 
+@pytest.mark.parametrize(("user", "created"), [(1000, 0), (65_534, 1)])
+async def test_no_pod_is_created_where_every_gpu_serves_another_user(
+    cluster: tuple[Cluster, Api], pods: Pods, user: int, created: int
+) -> None:
+    pods.shown = RAN
+    cluster[0].answers["/api/v1/nodes"] = {"items": [gpu_node(labels={LABEL_MODE: "mps"})]}
+    other = pod("other", "gpu-1", 1, index="0")
+    other["spec"]["securityContext"] = {"runAsUser": user}
+    cluster[0].answers["/api/v1/pods"] = {"items": [other]}
+    await call(cluster[1], "doctor", "--probe", "-n", "ml")
+    assert len(pods.created) == created
+
+
 async def test_each_pod_has_a_name_of_its_own(cluster: tuple[Cluster, Api], pods: Pods) -> None:
     pods.shown = RAN
     for _ in range(2):
