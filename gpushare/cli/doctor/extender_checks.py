@@ -106,7 +106,7 @@ def leader(snapshot: Snapshot) -> Verdict:
         return failed(f"several replicas believe they lead: {listed(leaders)}", _LOGS)
     if leaders:
         return ok(leaders[0])
-    problem = snapshot.silent(EXTENDER_NAME)
+    problem = snapshot.unread_replica(EXTENDER_NAME)
     return unread(problem) if problem else failed("no replica leads, so no pod is bound", _LOGS)
 
 

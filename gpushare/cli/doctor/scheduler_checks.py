@@ -223,7 +223,7 @@ def calls(snapshot: Snapshot) -> Verdict:
     )
     if total:
         return ok(counted(total, "filter call"))
-    if problem := snapshot.silent(EXTENDER_NAME):
+    if problem := snapshot.unread_replica(EXTENDER_NAME):
         return unread(problem)
     waiting = [] if isinstance(snapshot.pods, Unread) else [pod for pod, _ in snapshot.pods if _pends(pod)]
     if waiting:

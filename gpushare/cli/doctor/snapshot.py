@@ -78,7 +78,7 @@ class Snapshot:
             (page for page in pages if isinstance(page, Unread)), Unread(f"no pod of {component} runs")
         )
 
-    def silent(self, component: str) -> Unread | None:
+    def unread_replica(self, component: str) -> Unread | None:
         """Why the metrics of a ready pod of the component are unknown; None if all have answered."""
         pages = (self.pages.get(pod.name) for pod in self.pods_of(component) if pod.ready)
         return next((page for page in pages if isinstance(page, Unread)), None)
