@@ -13,12 +13,12 @@ from components.config import Effect
 from gpushare.contract import LABEL_CGPU, LABEL_GPUSHARE, LABEL_MODE
 from gpushare.errors import ConfigError
 from gpushare.kubescheduler.config import KubernetesVersion
+from gpushare.model.names import is_object_name
 from gpushare.model.quantity import parse_quantity
 from gpushare.model.urls import is_http_url
 
 MODE_LABELS: Final = (LABEL_GPUSHARE, LABEL_CGPU, LABEL_MODE)
 _MAX_NAME: Final = 63
-_MAX_OBJECT: Final = 253
 _MAX_PORT: Final = 65535
 MAX_REPLICAS: Final = 10
 """Of servers that the API server calls: far more than their load needs, and far less than a typing error."""
@@ -32,7 +32,6 @@ _MEMORY: Final = re.compile(r"[1-9][0-9]*(Ki|Mi|Gi)")
 _STORAGE: Final = re.compile(r"[1-9][0-9]*(Mi|Gi|Ti)")
 _DURATION: Final = re.compile(r"[1-9][0-9]{0,4}[hdw]|[1-9][0-9]?y")
 _NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
-_OBJECT: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _LABEL_WORD: Final = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
 _LABEL_PREFIX: Final = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 _TAINT: Final = re.compile(rf"[A-Za-z0-9][-A-Za-z0-9_./]*(=[-A-Za-z0-9_.]*)?:({'|'.join(Effect)})")
@@ -72,7 +71,7 @@ def check_name(where: str, name: str, *, longest: int = _MAX_NAME) -> None:
 def check_namespaced(where: str, name: str) -> None:
     """The namespace and name of an object."""
     namespace, slash, own = name.partition("/")
-    if not slash or not _NAME.fullmatch(namespace) or not _OBJECT.fullmatch(own):
+    if not slash or not _NAME.fullmatch(namespace) or not is_object_name(own):
         raise ConfigError(f"{where}: {name!r} is not an object; use namespace/name")
 
 
@@ -101,7 +100,7 @@ def check_url(where: str, url: str) -> None:
 
 def check_object(where: str, name: str) -> None:
     """The name of a node, a Secret, a StorageClass or a RuntimeClass."""
-    if len(name) > _MAX_OBJECT or not _OBJECT.fullmatch(name):
+    if not is_object_name(name):
         raise ConfigError(
             f"{where}: {name!r} is not an object name; use lower case letters, digits, '-' and '.'"
         )

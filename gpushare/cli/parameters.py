@@ -5,12 +5,11 @@ from typing import Any, Final, NamedTuple
 
 import click
 
+from gpushare.model.names import is_object_name
 from gpushare.model.urls import is_http_url
 
 _DURATION: Final = re.compile(r"([1-9][0-9]{0,3})([mhdw])", re.ASCII)
 _NAMESPACE: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", re.ASCII)
-_LABEL: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?", re.ASCII)
-_MOST_IN_NODE: Final = 253
 _SECONDS: Final = {"m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 
 
@@ -53,8 +52,7 @@ class NodeType(click.ParamType[str]):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         """Fails for anything else."""
-        labels = str(value).split(".")
-        if len(str(value)) > _MOST_IN_NODE or not all(map(_LABEL.fullmatch, labels)):
+        if not is_object_name(str(value)):
             self.fail(f"{value!r} is not the name of a node, such as gpu-1", param, ctx)
         return str(value)
 

@@ -6,7 +6,6 @@ Invalid input becomes an answer with ``Error`` set, never an exception: the sche
 discards the body of any status but 200.
 """
 
-import re
 from collections.abc import Generator, Mapping
 from typing import Final, NamedTuple
 
@@ -15,6 +14,7 @@ from gpushare.errors import InvalidRequest
 from gpushare.extender import codec
 from gpushare.extender.decision import BindRequest
 from gpushare.model.demand import Malformed
+from gpushare.model.names import is_object_name
 from gpushare.model.objects import Pod
 from gpushare.scheduling import filtering
 from gpushare.scheduling.disruption import BudgetsOf, no_budgets
@@ -23,8 +23,6 @@ from gpushare.scheduling.fitting import PodRequest
 from gpushare.scheduling.ledger import Ledger
 from gpushare.scheduling.preemption import victims_by_node
 
-_NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?", re.ASCII)
-"""Others, such as ``..``, would be another path of the API, which is read with the rights of the extender."""
 _SHOWN: Final = 100
 """Characters of a wrong name in an error."""
 
@@ -116,7 +114,7 @@ def bind_request(body: bytes) -> BindRequest:
     if missing:
         raise InvalidRequest(f"bind request without {', '.join(missing)}")
     for key in ("PodName", "PodNamespace"):
-        if not _NAME.fullmatch(given[key]):
+        if not is_object_name(given[key]):  # another path would be read with the rights of the extender
             raise InvalidRequest(f"bind request with {key} {given[key][:_SHOWN]!r}, which is not a name")
     return BindRequest(args.namespace, args.name, args.uid, args.node)
 
