@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from ansible_collections.gpushare.nodes.plugins.plugin_utils.config_text import ConfigTextError, merged
-from ansible_collections.gpushare.nodes.plugins.plugin_utils.containerd import changes
+from ansible_collections.gpushare.nodes.plugins.plugin_utils.containerd import changes, overridden
 
 V2 = "io.containerd.grpc.v1.cri"
 V3 = "io.containerd.cri.v1.runtime"
@@ -24,7 +24,7 @@ def with_runtimes(runtimes: dict[str, Any], **containerd: Any) -> dict[str, Any]
 
 @pytest.mark.parametrize(
     ("release", "version", "plugin"),
-    [("1.6.20", 2, V2), ("1.7.27", 2, V2), ("2.0.0", 3, V3), ("2.2.9", 3, V3)],
+    [("1.6.20", 2, V2), ("1.7.27", 2, V2), ("2.0.0", 3, V3), ("2.2.9", 3, V3), ("2.3.1", 3, V3)],
 )
 def test_an_empty_file_gets_the_layout_of_the_release(release: str, version: int, plugin: str) -> None:
     config = changed({}, release)
@@ -36,11 +36,62 @@ def test_an_empty_file_gets_the_layout_of_the_release(release: str, version: int
 
 def test_the_layout_of_the_file_overrides_the_release() -> None:
     assert V2 in changed({"version": 2}, "2.2.9")["plugins"]
+    assert V3 in changed({"version": 4}, "2.3.1")["plugins"]
 
 
 def test_runc_is_added_because_older_releases_drop_it_beside_another_runtime() -> None:
     runtimes = changed({}, "1.6.20")["plugins"][V2]["containerd"]["runtimes"]
     assert runtimes["runc"] == {"runtime_type": "io.containerd.runc.v2"}
+
+
+def test_runc_is_not_added_to_later_releases_where_it_would_override_other_files() -> None:
+    assert "runc" not in changed({}, "2.0.0")["plugins"][V3]["containerd"]["runtimes"]
+
+
+def dumped(version: int = 3, **runtimes: Any) -> dict[str, Any]:
+    plugin = {2: V2}.get(version, V3)
+    containerd = {"default_runtime_name": "nvidia", "runtimes": runtimes}
+    return {"version": version, "plugins": {plugin: {"containerd": containerd}}}
+
+
+@pytest.mark.parametrize("version", [2, 3, 4])
+def test_nvidia_gets_what_an_imported_file_sets_for_runc(version: int) -> None:
+    own = {"runtime_type": "io.containerd.runc.v2", "options": {"SystemdCgroup": True, "Root": ""}}
+    used = {"SystemdCgroup": False, "Root": "/r", "ShimCgroup": "", "IoUid": 0}
+    dump = dumped(version, runc={**own, "base_runtime_spec": "/x", "snapshotter": "", "options": used})
+    runtimes = changed(with_runtimes({"runc": own}), dump=dump)["plugins"][V2]["containerd"]["runtimes"]
+    assert runtimes["runc"] == own
+    assert runtimes["nvidia"] == {
+        **own,
+        "base_runtime_spec": "/x",
+        "options": {"SystemdCgroup": False, "Root": "/r", "BinaryName": BINARY},
+    }
+
+
+OURS = {"options": {"BinaryName": BINARY}}
+
+
+@pytest.mark.parametrize(
+    ("dump", "wanted", "problem"),
+    [
+        (dumped(nvidia=OURS), "nvidia", ""),
+        (dumped(2, nvidia=OURS), "nvidia", ""),
+        (dumped(runc={}), "nvidia", "it has no runtime nvidia"),
+        ({}, "nvidia", ""),
+        (dumped(nvidia={"options": {}}), "nvidia", 'the runtime nvidia has BinaryName ""'),
+        (dumped(nvidia=OURS), "runc", ""),
+    ],
+)
+def test_what_another_file_overrides_is_named(dump: dict[str, Any], wanted: str, problem: str) -> None:
+    assert overridden(dump, default_runtime=wanted, binary=BINARY) == problem
+
+
+def test_another_default_runtime_is_named_if_nvidia_is_wanted() -> None:
+    containerd = {"default_runtime_name": "runc", "runtimes": {"nvidia": OURS}}
+    dump = {"version": 3, "plugins": {V3: {"containerd": containerd}}}
+    problem = "default_runtime_name is runc"
+    assert overridden(dump, default_runtime="nvidia", binary=BINARY) == problem
+    assert overridden(dump, default_runtime="runc", binary=BINARY) == ""
 
 
 def test_nvidia_gets_the_settings_of_runc() -> None:

@@ -25,9 +25,11 @@ SystemdCgroup = true
 """
 
 
-def play(folder: Path, core: str, **changes: str) -> subprocess.CompletedProcess[str]:
+def play(
+    folder: Path, core: str, release: str = "2.1.4-k3s1", /, **changes: str
+) -> subprocess.CompletedProcess[str]:
     program = folder / "containerd"
-    program.write_text("#!/bin/sh\necho containerd github.com/k3s-io/containerd v2.1.4-k3s1\n")
+    program.write_text(f"#!/bin/sh\necho containerd github.com/k3s-io/containerd v{release}\n")
     program.chmod(0o755)
     (folder / "config.toml").write_text(GENERATED)
     settings = {
@@ -77,3 +79,11 @@ def test_an_engine_of_another_product_is_not_upgraded(tmp_path: Path) -> None:
     done = play(tmp_path, "2.19", container_runtime_engine_version="2.2.0")
     assert done.returncode != 0
     assert "which is 2.1.4: name the program" in " ".join(done.stdout.split())
+
+
+def test_an_engine_that_would_drop_the_settings_of_the_base_is_refused(tmp_path: Path) -> None:
+    done = play(tmp_path, "2.19", "1.7.27-k3s1")
+    assert done.returncode != 0
+    text = " ".join(done.stdout.split())
+    assert "containerd 1.7.27 uses of two files with settings for pods only the last one" in text
+    assert not (tmp_path / "99-gpushare.toml").exists()

@@ -58,6 +58,12 @@ def containerd_changes(config: Mapping[str, Any], **options: Any) -> dict[str, A
     return containerd.changes(config_text.plain(config), **options)
 
 
+@_with_message
+def containerd_overridden(dump: Mapping[str, Any], **options: Any) -> str:
+    """Return what another file overrides in containerd's settings; see ``containerd.overridden``."""
+    return containerd.overridden(config_text.plain(dump), **options)
+
+
 class FilterModule:
     """The plugin."""
 
@@ -65,6 +71,7 @@ class FilterModule:
         """Return the filters by name."""
         return {
             "containerd_changes": containerd_changes,
+            "containerd_overridden": containerd_overridden,
             "merge_config": merge_config,
             "parse_config": parse_config,
         }
