@@ -163,8 +163,10 @@ class _Source:
             self._failed(str(error))
             return None
         except Exception as error:  # a defect costs the series of this source, not those of the others
-            if self._is_new(error):
+            if type(error) is not self._defect:  # the first of its type in this outage
                 log.exception("source_defect", source=self._name)
+            self._defect = type(error)
+            self._count_failure()
             return None
         finally:
             self.took_s = time.monotonic() - begun
@@ -174,17 +176,13 @@ class _Source:
         return answer
 
     def _failed(self, reason: str) -> None:
-        self.failures += 1
         if not self._down:
             log.warning("source_down", source=self._name, reason=reason)
-        self._down = True
+        self._count_failure()
 
-    def _is_new(self, defect: Exception) -> bool:
-        """Count a defect; whether the outage had none of that type before."""
-        before = self._defect
+    def _count_failure(self) -> None:
         self.failures += 1
-        self._down, self._defect = True, type(defect)
-        return before is not type(defect)
+        self._down = True
 
 
 def _pids(readings: Readings | None) -> frozenset[int]:
