@@ -1,6 +1,6 @@
 /* Two threads, for a race: one destroys a context, the other creates one with the same address as soon as the driver
-   has destroyed the first, and destroys it. Built as a library, this file delays the return from the driver's
-   function that destroys; else it is the program, which is linked to the driver. */
+   has destroyed the first, prints the MiB in use, and destroys it. Built as a library, this file delays the return
+   from the driver's function that destroys; else it is the program, which is linked to the driver. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdio.h>
@@ -24,6 +24,7 @@ int cuCtxDestroy_v2(void *context)
 extern int cuInit(unsigned);
 extern int cuCtxCreate_v2(void **, unsigned, int);
 extern int cuCtxDestroy_v2(void *);
+extern int cuMemGetInfo_v2(size_t *, size_t *);
 
 static void *first;
 
@@ -39,6 +40,7 @@ int main(void)
     pthread_t thread;
     char byte;
     int ends[2];
+    size_t left = 0, total = 0;
     if (pipe(ends) != 0 || dup2(ends[1], DESTROYED) != DESTROYED)
         return 1;
     cuInit(0);
@@ -47,7 +49,9 @@ int main(void)
     if (read(ends[0], &byte, 1) == 1)
         cuCtxCreate_v2(&second, 0, 0);
     pthread_join(thread, NULL);
-    printf("%d %d\n", first == second, cuCtxDestroy_v2(second));
+    cuMemGetInfo_v2(&left, &total);
+    printf("%d %zu ", first == second, (total - left) >> 20);
+    printf("%d\n", cuCtxDestroy_v2(second));
     return 0;
 }
 #endif
