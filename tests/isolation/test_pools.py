@@ -15,8 +15,8 @@ def take(mib, pool=None):
     if pool is None: return cuda.cuMemAllocAsync(c.byref(at), c.c_size_t(mib * MIB), None), at
     return cuda.cuMemAllocFromPoolAsync(c.byref(at), c.c_size_t(mib * MIB), pool, None), at
 def give(at): return cuda.cuMemFreeAsync(at, None)
-def pool():
-    made = c.c_void_p(); cuda.cuMemPoolCreate(c.byref(made), c.byref(Prop(1, 0, 1, 0))); return made
+def pool(where=1):
+    made = c.c_void_p(); cuda.cuMemPoolCreate(c.byref(made), c.byref(Prop(1, 0, where, 0))); return made
 def unused(): return left()[1]
 """
 # A graph of the stub's is the ns that it takes.
@@ -77,6 +77,12 @@ say(give(at), cuda.cuMemPoolDestroy(p), unused())
 """
     )
     assert reported(container, code) == [[0, 4301 - 1024], [2], [0, 0, 4301]]
+
+
+def test_a_pool_in_memory_of_the_host_is_not_limited(container: Container) -> None:
+    code = f"{POOLS}p = pool(2); v, at = take(5000, p); say(v, unused(), take(4302)[0], take(4301 - 32)[0])"
+    code += "; say(give(at), cuda.cuMemPoolDestroy(p), unused())"
+    assert reported(container, code) == [[0, 4301, 2, 0], [0, 0, 13]]
 
 
 def test_trimming_a_pool_reduces_its_charge(container: Container) -> None:

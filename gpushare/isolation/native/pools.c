@@ -7,7 +7,8 @@
 
 enum { MAX_STORES = 256 };
 
-/* A pool, or all graphs of a device. `charged` is its reserved memory at the last update. */
+/* A pool, or all graphs of a device. `charged` is its reserved memory at the last update. A pool in memory of the
+   host has NO_CARD, and is not limited. */
 struct store {
     void *pool; /* NULL: graphs of `device` */
     int device, card;
@@ -93,18 +94,29 @@ static void trim_all(int card)
             trim(&stores[i]);
 }
 
-/* NULL if the GPU is unknown, as without a current context, or if the table is full: the request is refused. */
-static struct store *store_of(void *pool, int device, int card)
+static struct store *known_store(void *pool, int device)
 {
     for (int i = 0; i < store_count; i++)
         if (stores[i].pool == pool && (pool || stores[i].device == device))
             return &stores[i];
-    if (card == NO_CARD || store_count == MAX_STORES)
+    return NULL;
+}
+
+static struct store *new_store(void *pool, int device, int card)
+{
+    if (store_count == MAX_STORES)
         return NULL;
     stores[store_count] = (struct store){pool, device, card, 0};
     if (!pool)
         __atomic_store_n(&has_graphs, true, __ATOMIC_RELAXED);
     return &stores[store_count++];
+}
+
+/* NULL if the GPU is unknown, as without a current context, or if the table is full: the request is refused. */
+static struct store *store_of(void *pool, int device, int card)
+{
+    struct store *known = known_store(pool, device);
+    return known || card == NO_CARD ? known : new_store(pool, device, card);
 }
 
 void pools_update(void)
@@ -277,6 +289,8 @@ static int from_pool(void *pool, u64 *pointer, size_t bytes, void *stream, alloc
     struct store *store = store_of(pool, device, card);
     if (!store)
         verdict = account_refused(card);
+    else if (store->card == NO_CARD)
+        verdict = allocate(pointer, bytes, pool, stream);
     else if (capturing)
         verdict = into_graph(store, pointer, bytes, stream, allocate);
     else
@@ -345,10 +359,13 @@ API int cuMemPoolCreate(void **pool, const struct pool_props *props)
 {
     DRIVER(cuMemPoolCreate);
     int verdict = driver(pool, props);
-    if (verdict != CUDA_OK || props->location.type != LOCATION_DEVICE)
+    if (verdict != CUDA_OK)
         return verdict;
     pthread_mutex_lock(&lock);
-    store_of(*pool, props->location.id, account_card(props->location.id));
+    if (props->location.type == LOCATION_DEVICE)
+        store_of(*pool, props->location.id, account_card(props->location.id));
+    else
+        new_store(*pool, props->location.id, NO_CARD);
     pthread_mutex_unlock(&lock);
     return verdict;
 }

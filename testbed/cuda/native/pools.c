@@ -4,6 +4,8 @@
 
 enum { RESERVED_NOW = 5, USED_NOW = 7, DEVICE = 1 };
 
+enum { HOST = -1 }; /* for the GPU of a pool in memory of the host */
+
 static const u64 BLOCK = 32ull << 20;
 
 static struct thing *defaults[MAX_CARDS];
@@ -22,7 +24,7 @@ static int grow(struct thing *pool, u64 used)
     u64 wanted = (used + BLOCK - 1) / BLOCK * BLOCK;
     if (wanted <= pool->reserved)
         return OK;
-    int verdict = machine_take(pool->card, wanted - pool->reserved);
+    int verdict = pool->card == HOST ? OK : machine_take(pool->card, wanted - pool->reserved);
     if (verdict == OK)
         pool->reserved = wanted;
     return verdict;
@@ -34,7 +36,8 @@ static void capture(const struct thing *pool, u64 *pointer, u64 bytes)
     struct thing *thing = thing_new(LINEAR, pool->card, 0);
     thing->address += 0x200000000000ull + (u64)(uintptr_t)thing;
     *pointer = thing->address;
-    graph_add(pool->card, bytes);
+    if (pool->card != HOST)
+        graph_add(pool->card, bytes);
 }
 
 static int allocate(struct thing *pool, u64 *pointer, u64 bytes)
@@ -106,9 +109,9 @@ API int cuDeviceGetMemPool(void **pool, int device) { return cuDeviceGetDefaultM
 API int cuMemPoolCreate(void **pool, const struct prop *props)
 {
     ENTER();
-    if (props->location.type != DEVICE || !machine_card(props->location.id))
+    if (props->location.type == DEVICE && !machine_card(props->location.id))
         return INVALID_VALUE;
-    *pool = thing_new(POOL, props->location.id, 0);
+    *pool = thing_new(POOL, props->location.type == DEVICE ? props->location.id : HOST, 0);
     return OK;
 }
 
@@ -127,7 +130,8 @@ static void trim(struct thing *pool, u64 keep)
     u64 wanted = pool->used > keep ? pool->used : keep;
     wanted = (wanted + BLOCK - 1) / BLOCK * BLOCK;
     if (wanted < pool->reserved) {
-        machine_give(pool->card, pool->reserved - wanted);
+        if (pool->card != HOST)
+            machine_give(pool->card, pool->reserved - wanted);
         pool->reserved = wanted;
     }
 }
