@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from testbed.hosts import kept_archives
+
 CHECKOUT = Path(__file__).parents[2]
 PROGRAMS = {
     core: CHECKOUT / "ansible" / venv / "bin/ansible-playbook"
@@ -20,7 +22,7 @@ def run(core: str, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(  # noqa: S603 - our own program and files
         [PROGRAMS[core], *arguments],
         cwd=CHECKOUT,
-        env={**os.environ, "ANSIBLE_NOCOLOR": "1"},
+        env={**kept_archives.environment(), **os.environ, "ANSIBLE_NOCOLOR": "1"},
         capture_output=True,
         text=True,
         check=False,

@@ -4,10 +4,12 @@ from pathlib import Path
 
 import pytest
 
+# The text is the same for all tests, so that they share its archive.
 _MODULE = """#!/usr/bin/python
+import os
 from ansible.module_utils.basic import AnsibleModule
-module = AnsibleModule({{"name": {{"type": "list"}}, "state": {{}}}}, supports_check_mode=True)
-with open({record!r}, "a") as file:
+module = AnsibleModule({"name": {"type": "list"}, "state": {}}, supports_check_mode=True)
+with open(os.environ["FAKE_PACKAGES"], "a") as file:
     file.write("".join(name + "\\n" for name in module.params["name"]))
 module.exit_json(changed=True)
 """
@@ -18,6 +20,7 @@ def record(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     library, names = folder / "library", folder / "names"
     library.mkdir()
     for module in ("dnf", "yum"):
-        (library / f"{module}.py").write_text(_MODULE.format(record=str(names)))
+        (library / f"{module}.py").write_text(_MODULE)
+    monkeypatch.setenv("FAKE_PACKAGES", str(names))
     monkeypatch.setenv("ANSIBLE_LIBRARY", str(library))
     return names

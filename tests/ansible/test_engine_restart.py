@@ -10,11 +10,12 @@ import yaml
 from tests.ansible.cores import PROGRAMS, run
 
 # The engine starts unless a file says that the settings are wrong for it.
+# The text is the same in all tests, so that they share its archive.
 SERVICE = """#!/usr/bin/python
 import os
 from ansible.module_utils.basic import AnsibleModule
-folder = {folder!r}
-options = {{"name": {{}}, "state": {{}}, "enabled": {{"type": "bool"}}}}
+folder = os.environ["FAKE_HOST"]
+options = {"name": {}, "state": {}, "enabled": {"type": "bool"}}
 module = AnsibleModule(options, supports_check_mode=True)
 if module.params["state"]:
     with open(folder + "/states", "a") as file:
@@ -38,7 +39,8 @@ def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name, text in PRINTED.items():
         (tmp_path / "bin" / name).write_text(f"#!/bin/sh\necho '{text}'\n")
         (tmp_path / "bin" / name).chmod(0o755)
-    (tmp_path / "library/service.py").write_text(SERVICE.format(folder=str(tmp_path)))
+    (tmp_path / "library/service.py").write_text(SERVICE)
+    monkeypatch.setenv("FAKE_HOST", str(tmp_path))
     monkeypatch.setenv("ANSIBLE_LIBRARY", str(tmp_path / "library"))
     monkeypatch.setenv("PATH", f"{tmp_path}/bin:/usr/bin:/bin")
     return tmp_path

@@ -68,6 +68,21 @@ def test_a_changed_source_has_its_own_archive(plugins: Path) -> None:
     assert len(sets(plugins)) == 2
 
 
+def test_a_module_of_a_library_has_its_own_archive(plugins: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    library = plugins.parents[3] / "library"
+    library.mkdir()
+    monkeypatch.setenv("ANSIBLE_LIBRARY", str(library))
+    tasks: list[dict[str, object]] = [
+        {"ping": {}, "register": "stub"},
+        {"debug": {"msg": "stub says {{ stub.msg }}"}},
+    ]
+    for word in ("one", "two"):
+        text = MODULE.replace("msg=WORD", f'msg="{word}"')
+        (library / "ping.py").write_text(text)
+        assert f"stub says {word}" in say("2.19", plugins, *tasks).stdout
+    assert len(sets(plugins)) == 2
+
+
 def test_no_archive_remains_of_a_run_during_which_a_source_changed(plugins: Path) -> None:
     path = plugins / "module_utils/said.py"
     say("2.19", plugins, {"copy": {"content": 'WORD = "later"\n', "dest": str(path)}})

@@ -15,7 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
-from ansible.constants import COLLECTIONS_PATHS, DEFAULT_LOCAL_TMP
+from ansible.constants import COLLECTIONS_PATHS, DEFAULT_LOCAL_TMP, DEFAULT_MODULE_PATH
 from ansible.plugins.callback import CallbackBase
 
 FOLDER: Final = "GPUSHARE_KEPT_ARCHIVES"
@@ -55,10 +55,13 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]
 
 
 def sources() -> dict[str, tuple[int, int]]:
-    """Return path → size and time of change, of all plugins of collections outside of site-packages."""
+    """Return path → size and time of change, of all plugins and modules outside of site-packages."""
     found = {}
-    for folder in COLLECTIONS_PATHS:
-        for path in sorted(Path(folder).glob("ansible_collections/*/*/plugins/**/*.py")):
+    for folders, pattern in (
+        (COLLECTIONS_PATHS, "ansible_collections/*/*/plugins/**/*.py"),
+        (DEFAULT_MODULE_PATH, "*.py"),
+    ):
+        for path in (each for folder in folders for each in sorted(Path(folder).glob(pattern))):
             status = path.stat()
             found[str(path)] = status.st_size, status.st_mtime_ns
     return found
@@ -79,7 +82,8 @@ def _parts(files: dict[str, tuple[int, int]]) -> Iterator[bytes]:
     site = Path(sysconfig.get_path("purelib"))
     yield "\n".join(sorted(each.name for each in site.glob("*.dist-info"))).encode()
     for path in files:
-        yield path.rpartition("/ansible_collections/")[2].encode()
+        _, collections, inside = path.rpartition("/ansible_collections/")
+        yield (inside if collections else Path(path).name).encode()
         yield Path(path).read_bytes()
 
 
