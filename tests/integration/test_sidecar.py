@@ -16,6 +16,7 @@ import pytest
 from gpushare.contract import ANN_IDX, EXTENDER_PREFIX
 from testbed import Bed, Card, SchedulerSpec, SimNode, Testbed, gpu_pod, until
 from testbed.daemons.extender import start_extender
+from testbed.system.waiting import together
 from tests.fixtures.extenders import until_leads
 from tests.fixtures.sidecars import Sidecar, grant, issue, replica, schedules, start_scheduler
 from tests.support.history import Recorder, has_units, overcommits
@@ -69,12 +70,10 @@ async def three_replicas(folder: Path) -> AsyncIterator[Replicas]:
         await bed.add_nodes([SimNode(f"n{i}", [Card(units=SIZE)] * CARDS) for i in range(NODES)])
         await start_extender(bed, second.extender)
         await until_leads(second.extender)
-        for one in (first, third):
-            await start_extender(bed, one.extender)
+        await together(start_extender(bed, one.extender) for one in (first, third))
         await start_scheduler(bed, first, scheduler["command"])
         await until(lambda: schedules(bed, first), "the first scheduler to lead")
-        for one in (second, third):
-            await start_scheduler(bed, one, scheduler["command"])
+        await together(start_scheduler(bed, one, scheduler["command"]) for one in (second, third))
         async with Recorder(bed.api) as recorder:
             yield Replicas(bed, recorder, first, second, third)
 
