@@ -48,7 +48,7 @@ VERSIONS = pytest.mark.parametrize("version", [release(), LEGACY], scope="module
 
 @dataclass
 class Cluster:
-    """A control plane with one extender for all tests; each test adds a node with a name of its own."""
+    """A control plane with one extender for all tests; each test adds a node with another name."""
 
     bed: Bed
     extender: ExtenderSpec

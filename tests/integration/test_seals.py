@@ -41,7 +41,7 @@ async def shared(spec: ExtenderSpec) -> AsyncIterator[Bed]:
 
 @pytest_asyncio.fixture(loop_scope="module")
 async def bed(shared: Bed) -> AsyncIterator[Bed]:
-    """As before the first extender: the Secret has no key, and nobody has the Lease."""
+    """As before the first extender: the Secret has no key, and there is no holder of the Lease."""
     for each in (SECRET, f"{LEASES}/{EXTENDER_NAME}"):
         with suppress(ApiError):
             await shared.api.delete(each)
@@ -54,7 +54,7 @@ async def bed(shared: Bed) -> AsyncIterator[Bed]:
 
 @pytest_asyncio.fixture(loop_scope="module")
 async def node(bed: Bed) -> str:
-    """A node with two GPUs and a name of its own."""
+    """A node with two GPUs and a new name."""
     name = f"n-{next(NUMBERS)}"
     await bed.add_nodes([SimNode(name, [Card(), Card()])])
     return name
