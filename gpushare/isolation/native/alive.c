@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { STATE_FIELD = 3, THREADS_FIELD = 20, START_FIELD = 22 };
+enum { STATE_FIELD = 3, THREADS_FIELD = 20, START_FIELD = 22, STACK_FIELD = 28 };
 
 struct status {
     char state;
@@ -61,6 +61,15 @@ u64 process_start(u64 pid)
     if (!read_stat(pid, content, sizeof content) || !parse_stat(content, &status))
         return 0;
     return ended(&status) ? 0 : status.start;
+}
+
+/* The address of the stack, which is random. */
+u64 process_program(u64 pid)
+{
+    char content[1024];
+    u64 stack;
+    const char *end = read_stat(pid, content, sizeof content) ? strrchr(content, ')') : NULL;
+    return end && number_in(end + 1, STACK_FIELD, &stack) ? stack : 0;
 }
 
 bool process_alive(u64 pid, u64 start)

@@ -10,6 +10,9 @@
    threads, or cannot be read. */
 u64 process_start(u64 pid);
 
+/* A number that differs between the programs that a process executes one after the other; 0 if unknown. */
+u64 process_program(u64 pid);
+
 /* Whether the process that started at `start` may still use GPU memory; true if unknown. */
 bool process_alive(u64 pid, u64 start);
 

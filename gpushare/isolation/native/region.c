@@ -64,13 +64,28 @@ static void list_others(struct processes *others)
     }
 }
 
+/* Whether a process executes another program than the one that had the region mapped. To read that takes
+   milliseconds, so it is read once for each program. */
+static bool left_region(const struct region_slot *slot, u64 pid, u64 start)
+{
+    static u64 known[REGION_SLOTS];
+    u64 program = process_program(pid), key = program ^ pid << 48 ^ start << 16;
+    u64 *found = &known[slot - region->slots];
+    if (program && __atomic_load_n(found, __ATOMIC_RELAXED) == key)
+        return false;
+    if (mapping_left_by(pid))
+        return true;
+    __atomic_store_n(found, key, __ATOMIC_RELAXED);
+    return false;
+}
+
 /* The memory of a process is free once it ends or executes another program. */
 static void drop_living(struct processes *listed)
 {
     int count = 0;
     for (int i = 0; i < listed->count; i++) {
-        u64 pid = listed->each[i].pid;
-        if (!process_alive(pid, listed->each[i].start) || mapping_left_by(pid))
+        u64 pid = listed->each[i].pid, start = listed->each[i].start;
+        if (!process_alive(pid, start) || left_region(listed->each[i].slot, pid, start))
             listed->each[count++] = listed->each[i];
     }
     listed->count = count;
