@@ -39,6 +39,8 @@ def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name, text in PRINTED.items():
         (tmp_path / "bin" / name).write_text(f"#!/bin/sh\necho '{text}'\n")
         (tmp_path / "bin" / name).chmod(0o755)
+    (tmp_path / "bin/systemctl").write_text('#!/bin/sh\necho "$1" >>"$FAKE_HOST/states"\n')
+    (tmp_path / "bin/systemctl").chmod(0o755)
     (tmp_path / "library/service.py").write_text(SERVICE)
     monkeypatch.setenv("FAKE_HOST", str(tmp_path))
     monkeypatch.setenv("ANSIBLE_LIBRARY", str(tmp_path / "library"))
@@ -84,7 +86,8 @@ def test_the_former_settings_are_restored_if_the_engine_does_not_start(core: str
     assert "so the former file was restored. Log of the failed start: invalid plugin config" in text
     assert (host / "config.toml").read_text() == FORMER
     assert (host / "config.toml").stat().st_mode & 0o777 == 0o600
-    assert states(host) == ["restarted", "restarted"]
+    # Systemd would refuse the second start at the start limit.
+    assert states(host) == ["restarted", "reset-failed", "restarted"]
     assert not (host / "restart").exists()
 
 
@@ -94,7 +97,7 @@ def test_a_file_that_did_not_exist_is_removed(host: Path) -> None:
     assert done.returncode != 0
     assert "so the file was removed again" in " ".join(done.stdout.split())
     assert not (host / "config.toml").exists()
-    assert states(host) == ["restarted", "restarted"]
+    assert states(host) == ["restarted", "reset-failed", "restarted"]
 
 
 def test_an_engine_that_never_starts_is_said_to_fail_with_both(host: Path) -> None:
