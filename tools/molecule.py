@@ -5,6 +5,7 @@ Prints a summary of results, times and skipped checks. ``testbed.hosts`` has the
 """
 
 import argparse
+import itertools
 import os
 import re
 import signal
@@ -14,7 +15,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from queue import SimpleQueue
@@ -23,6 +24,7 @@ from typing import Final
 from testbed.errors import TestbedError
 from testbed.hosts import kept_archives, needs
 from testbed.system.folders import cache_root
+from testbed.system.locks import FileLock
 from tools import results
 
 _CHECKOUT: Final = Path(__file__).parents[1]
@@ -111,8 +113,6 @@ def runs(names: Sequence[str]) -> list[Run]:
 def run_all(chosen: Sequence[Run], at_once: int) -> list[Outcome]:
     """Run them, ``at_once`` at a time, and print each result."""
     sets: SimpleQueue[str] = SimpleQueue()
-    for number in range(at_once):
-        sets.put(f"molecule-{number}")
 
     def run_one(each: Run) -> Outcome:
         hosts = sets.get()
@@ -123,8 +123,29 @@ def run_all(chosen: Sequence[Run], at_once: int) -> list[Outcome]:
         print_result(outcome)
         return outcome
 
-    with ThreadPoolExecutor(at_once) as pool:
+    with reserved(at_once) as names, ThreadPoolExecutor(at_once) as pool:
+        for name in names:
+            sets.put(name)
         return list(pool.map(run_one, chosen))
+
+
+@contextmanager
+def reserved(count: int) -> Iterator[list[str]]:
+    """Names of sets of hosts that no other run uses: each run removes its own sets.
+
+    A killed run leaves its sets; the next run with these names replaces them.
+    """
+    folder = cache_root() / "molecule"
+    with ExitStack() as stack:
+        names: list[str] = []
+        for number in itertools.count():
+            lock = FileLock(folder / f"{number}.lock")
+            if lock.try_acquire():
+                stack.callback(lock.release)
+                names.append(f"molecule-{number}")
+            if len(names) == count:
+                break
+        yield names
 
 
 def run(each: Run, hosts: str) -> Outcome:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.molecule import Outcome, Run, accepted, removed, runs, summary
+from tools.molecule import Outcome, Run, accepted, removed, reserved, runs, summary
 
 VERIFIED = "SKIPPED [2] tests/test_a.py:7: no kernel modules in a container\n=== 3 passed, 2 skipped ==="
 
@@ -55,3 +55,11 @@ def test_an_interrupted_scenario_leaves_no_hosts_and_no_cluster(monkeypatch: pyt
         ["--name=molecule-0", "down"],
         ["down", "--name=molecule-molecule-0", "--ignore-not-found"],
     ]
+
+
+def test_runs_at_the_same_time_have_different_hosts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GPUSHARE_CACHE", str(tmp_path))
+    with reserved(2) as first, reserved(1) as second:
+        assert (first, second) == (["molecule-0", "molecule-1"], ["molecule-2"])
+    with reserved(1) as later:
+        assert later == ["molecule-0"]
