@@ -73,8 +73,10 @@ def _server(cluster: Cluster) -> str:
 
 def _proxy(cluster: Cluster) -> str | None:
     """As kubectl does, the client verifies one with https with the CA of the cluster."""
-    if cluster.proxy_url and not is_http_url(cluster.proxy_url):
-        raise ConfigError(f"proxy-url {cluster.proxy_url!r} is not like http://host:3128")
+    if cluster.proxy_url and not is_http_url(cluster.proxy_url):  # the value may have a password
+        raise ConfigError(
+            "proxy-url of the cluster is not like http://host:3128, and gpushare uses no other kind of proxy"
+        )
     return cluster.proxy_url or None
 
 
