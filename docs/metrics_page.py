@@ -18,6 +18,7 @@ METRICS: Final[Mapping[str, tuple[int | None, list[Metric]]]] = {
     "Node agent": (contract.AGENT_OPS_PORT, catalogue.DEVICE_PLUGIN),
     "Exporter": (contract.EXPORTER_PORT, catalogue.EXPORTER),
     "Metrics API": (contract.METRICS_API_OPS_PORT, catalogue.METRICS_API),
+    "Webhook that names the scheduler": (contract.SCHEDULER_NAMING_OPS_PORT, catalogue.SCHEDULER_NAMING),
     "Library installer": (contract.ISOLATION_INSTALLER_PORT, catalogue.ISOLATION),
     "MPS daemon": (contract.MPS_PORT, catalogue.MPS),
     "Computed": (None, catalogue.DERIVED),

@@ -3,16 +3,19 @@
 It runs apart from the extender: the API server shows no client certificate, so every pod can call it.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
 import click
 import structlog
+from prometheus_client import CollectorRegistry
 
 from gpushare.contract import SCHEDULER_NAMING_OPS_PORT, SCHEDULER_NAMING_PATH, SCHEDULER_NAMING_PORT
 from gpushare.errors import InvalidRequest
 from gpushare.extender.scheduler_name import reviewed
-from gpushare.monitoring.families import daemon_registry
+from gpushare.monitoring.catalogue import NAMING_CERTIFICATE_EXPIRY
+from gpushare.monitoring.families import daemon_registry, gauge
 from gpushare.runtime.admin_server import AdminRoutes, rendering
 from gpushare.runtime.daemon import serve, stop_event
 from gpushare.runtime.flags import api_service_options, check_api_service, daemon_options, run_daemon
@@ -78,11 +81,20 @@ async def run(settings: WebhookSettings) -> None:
         bind_socket(settings.host, settings.port) as listener,
         bind_socket(settings.ops_host, settings.ops_port) as ops_listener,
     ):
-        admin = AdminRoutes(rendering(daemon_registry()), live=lambda: None, ready=lambda: None)
+        admin = AdminRoutes(
+            rendering(registry_of(lambda: tls.expires_at)), live=lambda: None, ready=lambda: None
+        )
         server = HttpServer(routes(settings.scheduler), max_body=_MAX_BODY_BYTES, tls=tls.context)
         ports = {"port": listener.getsockname()[1], "ops_port": ops_listener.getsockname()[1]}
         log.info("started", **ports, scheduler=settings.scheduler)
         await serve(stop, (admin, ops_listener), [tls.run()], servers=[(server, listener)])
+
+
+def registry_of(expires_at: Callable[[], float]) -> CollectorRegistry:
+    """The metrics of the webhook; ``expires_at`` returns the end of its certificate in Unix seconds."""
+    registry = daemon_registry()
+    gauge(NAMING_CERTIFICATE_EXPIRY, registry).set_function(expires_at)
+    return registry
 
 
 def routes(scheduler: str) -> Handler:

@@ -125,6 +125,14 @@ ALERTS: Final = (
         "1h",
     ),
     Alert(
+        "GpuShareWebhookCertificateExpires",
+        "warning",
+        f"min by (cluster) ({names.NAMING_CERTIFICATE_EXPIRY}) - time() < {30 * _DAY_S}",
+        "The certificate of the webhook that names the scheduler expires in {{ $value | humanizeDuration }}: "
+        "then the default scheduler places new pods that name no scheduler.",
+        "1h",
+    ),
+    Alert(
         "GpuShareVersionsDiffer",
         "warning",
         f"count by (cluster) (group by (cluster, version) ({names.BUILD_INFO})) > 1",

@@ -472,6 +472,16 @@ API_CERTIFICATE_EXPIRY: Final = METRICS_API.metric(
     "When the certificate of the metrics API expires.",
 )
 
+# --- webhook of the scheduler's name ------------------------------------------------------------
+
+SCHEDULER_NAMING: Final = Group()
+
+NAMING_CERTIFICATE_EXPIRY: Final = SCHEDULER_NAMING.metric(
+    "gpushare_scheduler_name_certificate_expiration_timestamp_seconds",
+    "gauge",
+    "When the certificate of the webhook that names the scheduler expires.",
+)
+
 # --- library installer --------------------------------------------------------------------------
 
 ISOLATION: Final = Group()
@@ -520,4 +530,14 @@ DCGM_GPU_MEM_USED_RATIO: Final = DERIVED.metric(
     "PodName",
 )
 
-ALL: Final = (*COMMON, *EXTENDER, *DEVICE_PLUGIN, *EXPORTER, *METRICS_API, *ISOLATION, *MPS, *DERIVED)
+ALL: Final = (
+    *COMMON,
+    *EXTENDER,
+    *DEVICE_PLUGIN,
+    *EXPORTER,
+    *METRICS_API,
+    *SCHEDULER_NAMING,
+    *ISOLATION,
+    *MPS,
+    *DERIVED,
+)

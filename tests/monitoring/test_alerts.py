@@ -20,6 +20,7 @@ SHARE2 = SHARE.replace('pod="p"', 'pod="q"')
 MIB = 1024 * 1024
 EXPIRY = "gpushare_extender_certificate_expiration_timestamp_seconds"
 API_EXPIRY = "gpushare_metrics_api_certificate_expiration_timestamp_seconds"
+WEBHOOK_EXPIRY = "gpushare_scheduler_name_certificate_expiration_timestamp_seconds"
 DAY_S = 86_400
 
 
@@ -119,6 +120,16 @@ CASES = [
         {
             f'{API_EXPIRY}{{instance="a"}}': f"{30 * DAY_S + 600}x120 {90 * DAY_S}x60",
             f'{API_EXPIRY}{{instance="b"}}': f"{90 * DAY_S}x180",
+        },
+        60,
+        80,
+        130,
+    ),
+    Case(
+        "WebhookCertificateExpires",
+        {
+            f'{WEBHOOK_EXPIRY}{{instance="a"}}': f"{30 * DAY_S + 600}x120 {90 * DAY_S}x60",
+            f'{WEBHOOK_EXPIRY}{{instance="b"}}': f"{90 * DAY_S}x180",
         },
         60,
         80,

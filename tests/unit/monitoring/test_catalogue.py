@@ -11,6 +11,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from gpushare.deviceplugin.metrics import PluginMetrics
 from gpushare.extender.ledger_page import LedgerPage
 from gpushare.extender.metrics import ExtenderMetrics
+from gpushare.extender.webhook import registry_of
 from gpushare.metricsapi.metrics import ApiMetrics
 from gpushare.monitoring import catalogue
 from gpushare.monitoring.catalogue import Group, Metric
@@ -65,9 +66,10 @@ def extender_families() -> Iterable[Family]:
         (catalogue.EXTENDER, extender_families),
         (catalogue.DEVICE_PLUGIN, PluginMetrics().registry.collect),
         (catalogue.METRICS_API, ApiMetrics().registry.collect),
+        (catalogue.SCHEDULER_NAMING, registry_of(lambda: 0.0).collect),
         (catalogue.MPS, MpsMetrics().registry.collect),
     ],
-    ids=["extender", "device plugin", "metrics API", "MPS daemon"],
+    ids=["extender", "device plugin", "metrics API", "webhook", "MPS daemon"],
 )
 def test_a_daemon_serves_the_metrics_of_its_group(group: Group, make: Callable[[], Iterable[Family]]) -> None:
     served = {(each.name, each.type, each.documentation) for each in make()}
