@@ -51,7 +51,7 @@ def check_cluster(settings: Stack, cluster: Cluster) -> None:
 
 def _check_control_planes(settings: Stack, nodes: int, found: int) -> None:
     """A pod that needs a separate control plane node and gets none is awaited until the timeout."""
-    extender, installer = settings.extender, settings.installer
+    extender = settings.extender
     have = "have" if found > 1 else "has"
     where = f"{found or 'none'} of {nodes} nodes {have} the label {_LABELS}"
     if extender.exposure is Exposure.NODE_PORT and not found:
@@ -65,8 +65,20 @@ def _check_control_planes(settings: Stack, nodes: int, found: int) -> None:
             f"separate control plane node, and {where}; use {found}, or exposure {Exposure.CLUSTER_IP} or "
             f"{Exposure.SIDECAR}"
         )
-    if installer and installer.control_planes > found:
+    if settings.installer:
+        _check_installer(settings.installer.control_planes, found, where)
+
+
+def _check_installer(count: int, found: int, where: str) -> None:
+    """A scheduler that is not edited places pods without the extender once it leads."""
+    use = f"use {found}" if found else "remove installer"
+    if count > found:
         raise ConfigError(
-            f"installer.controlPlanes: {installer.control_planes}, but each pod of the Job needs a "
-            f"separate control plane node, and {where}; " + (f"use {found}" if found else "remove installer")
+            f"installer.controlPlanes: {count}, but each pod of the Job needs a separate control plane node, "
+            f"and {where}; {use}"
+        )
+    if count < found:
+        raise ConfigError(
+            f"installer.controlPlanes: {count}, but {where}: the schedulers of the others would place pods "
+            f"without the extender; {use}"
         )

@@ -68,6 +68,14 @@ def test_replicas_without_the_host_network_may_share_the_nodes_of_others(extende
     check_cluster(load(raw_stack(extender={"replicas": 3, **extender})), single)
 
 
+def test_no_scheduler_is_left_without_the_extender() -> None:
+    job = {"image": DIGEST, "url": "https://10.0.0.10:32766/gpushare-scheduler"}
+    three = Cluster(VERSION, CORE, nodes=5, control_planes=3)
+    message = error_of(three, extender={"exposure": "cluster-ip"}, installer=job)
+    assert message.startswith("installer.controlPlanes: 1, but 3 of 5 nodes have the label ")
+    assert message.endswith("the schedulers of the others would place pods without the extender; use 3")
+
+
 @pytest.mark.parametrize(("found", "advice"), [(0, "remove installer"), (2, "use 2")])
 def test_each_pod_of_the_installer_needs_a_control_plane_node(found: int, advice: str) -> None:
     url = {"exposure": "cluster-ip"}
