@@ -18,18 +18,18 @@ from testbed.nvml.eras import ERAS, NEWEST
 from testbed.programs.compiling import EXPORTS, Source, compiled
 
 SONAME: Final = "libcuda.so.1"
+_FOR_TESTS: Final = ("stub_graph_launch_on_device",)
+"""Functions that the real driver does not have: what a GPU does without a call of the host."""
 INSIDE: Final = "/run/stub-cuda"
 """The folder of a stub in containers, where the library looks for its GPUs by default."""
 _CARDS: Final = "cards"
 _NATIVE: Final = Path(__file__).parent / "native"
 _MAX_CARDS: Final = 16
 _MAX_USERS: Final = 256
-_HEADER: Final = struct.Struct(
-    f"<Q{_MAX_CARDS}Q{_MAX_CARDS}Q"
-)  # number of users; peak and end of work by card
-_USER: Final = struct.Struct(
-    f"<QQ{_MAX_CARDS}Q{_MAX_CARDS}Q"
-)  # process number, program; bytes and ns by card
+_HEADER: Final = struct.Struct(f"<Q{_MAX_CARDS}Q{_MAX_CARDS}Q")
+"""Number of users; peak and end of work by card."""
+_USER: Final = struct.Struct(f"<QQ{_MAX_CARDS}Q{_MAX_CARDS}Q")
+"""PID and program; bytes and ns by card."""
 _FLOCK: Final = struct.Struct("@hhqqi0q")  # struct flock of 64-bit Linux
 
 
@@ -129,7 +129,10 @@ def _library(era: int, compiler: str) -> Path:
     check_era(era)
     version = ERAS[era].cuda
     names = functions(version)
-    generated = {EXPORTS: _exports(names), "functions.h": "".join(f"F({name})\n" for name in names)}
+    generated = {
+        EXPORTS: _exports((*names, *_FOR_TESTS)),
+        "functions.h": "".join(f"F({name})\n" for name in names),
+    }
     # Like in the real driver, calls within the library cannot be intercepted.
     flags = (f"-DSTUB_VERSION={version}", f'-DSTUB_CARDS="{INSIDE}/{_CARDS}"', "-Wl,-Bsymbolic")
     return compiled(Source(f"cuda-{era}", SONAME, _NATIVE, generated, flags, compiler))

@@ -9,7 +9,7 @@ from testbed.nvml import NvmlStub, Process, card
 from testbed.nvml.eras import ERAS, functions
 from tests.fixtures.isolation import MIB, PRELUDE, UUID, Container, needs_compiler, share
 from tests.isolation.conftest import Make
-from tests.isolation.test_pools import GRAPHS
+from tests.isolation.test_pools import GRAPHS, RUNS
 from tests.isolation.test_ways_in import compiled
 
 pytestmark = needs_compiler
@@ -114,11 +114,12 @@ def test_the_second_version_shows_the_same_and_no_reserve(make: Make) -> None:
     assert smi(container, nvml, code) == [0, 4308, 4308]
 
 
-def test_nvml_shows_memory_of_graphs_as_soon_as_it_is_used(make: Make) -> None:
+@pytest.mark.parametrize("run", RUNS)
+def test_nvml_shows_memory_of_graphs_as_soon_as_it_is_used(make: Make, run: str) -> None:
     container = make()
     container.limit(share(4, 15))
     nvml = NvmlStub(container.folder / "nvml-graphs", cards=[card("V100", uuid=UUID)])
-    code = f"{PRELUDE}{GRAPHS}node(1000), run()\n{SMI}"
+    code = f"{PRELUDE}{GRAPHS}node(1000), {run}\n{SMI}"
     assert smi(container, nvml, code) == [1000, 4301, 3301]
 
 

@@ -36,9 +36,12 @@ def any_node(mib, name, kind=10):
     made = c.c_void_p(); of = c.byref(Any(kind, (c.c_uint * 3)(), allocation(mib)))
     return getattr(cuda, name)(c.byref(made), None, None, *edges, c.c_size_t(0), of)
 def run(): return cuda.cuGraphLaunch(c.c_void_p(1), None)
+def run_unseen(): return cuda.stub_graph_launch_on_device(0)
 def upload(): return cuda.cuGraphUpload(c.c_void_p(1), None)
 def unused(): return left()[1]
 """
+RUNS = ["run()", "run_unseen()"]
+"""A launch by the host, and one by a kernel, which the library does not see."""
 
 
 def test_a_pool_is_charged_for_its_reserved_memory(container: Container) -> None:
@@ -122,21 +125,24 @@ def test_unused_memory_of_graphs_is_released_before_a_request_fails(container: C
     assert container.stub.peak(0) == 4000 << 20
 
 
-def test_memory_of_graphs_is_charged_before_a_later_allocation(container: Container) -> None:
-    assert reported(container, f"{GRAPHS}say(node(4000), run(), alloc(4000)[0])") == [[0, 0, 0]]
+@pytest.mark.parametrize("run", RUNS)
+def test_memory_of_graphs_is_charged_before_a_later_allocation(container: Container, run: str) -> None:
+    assert reported(container, f"{GRAPHS}say(node(4000), {run}, alloc(4000)[0])") == [[0, 0, 0]]
     assert container.stub.peak(0) == 4000 << 20
 
 
-def test_memory_of_graphs_is_charged_before_a_pool_grows(container: Container) -> None:
-    code = f"{POOLS}{GRAPHS}say(node(4000), run(), take(4000)[0])"
+@pytest.mark.parametrize("run", RUNS)
+def test_memory_of_graphs_is_charged_before_a_pool_grows(container: Container, run: str) -> None:
+    code = f"{POOLS}{GRAPHS}say(node(4000), {run}, take(4000)[0])"
     assert reported(container, code) == [[0, 0, 0]]
     assert container.stub.peak(0) == 4000 << 20
 
 
-def test_memory_of_graphs_is_charged_before_a_further_context(make: Make) -> None:
+@pytest.mark.parametrize("run", RUNS)
+def test_memory_of_graphs_is_charged_before_a_further_context(make: Make, run: str) -> None:
     container = make(context_mib=500)
     container.limit(share(4, 15, context_mib=500))
-    code = f"{GRAPHS}own = c.c_void_p(); say(node(3800), run(), cuda.cuCtxCreate_v2(c.byref(own), 0, 0))"
+    code = f"{GRAPHS}own = c.c_void_p(); say(node(3800), {run}, cuda.cuCtxCreate_v2(c.byref(own), 0, 0))"
     assert reported(container, code) == [[0, 0, 0]]
     assert container.stub.peak(0) == 4300 << 20
 

@@ -127,10 +127,11 @@ def test_a_file_that_stays_locked_allows_no_memory(make: Make) -> None:
 
 
 def test_signals_do_not_end_the_wait_for_the_file(make: Make) -> None:
+    """The timer is quicker than the pause between two attempts, so that each pause is interrupted."""
     container = ready(make)
     code = """
 import signal
-signal.signal(signal.SIGALRM, lambda *_: None); signal.setitimer(signal.ITIMER_REAL, 0.01, 0.01)
+signal.signal(signal.SIGALRM, lambda *_: None); signal.setitimer(signal.ITIMER_REAL, 0.002, 0.002)
 say(0); say(context(), alloc(1)[0])
 """
     with locked_file(container) as file, container.start(code) as client:

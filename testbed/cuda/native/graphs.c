@@ -88,6 +88,10 @@ API int cuGraphUpload(void *graph, void *stream)
 
 API int cuGraphUpload_ptsz(void *graph, void *stream) { return cuGraphUpload(graph, stream); }
 
+/* A launch by a kernel (device graph launch): the host calls no function of the driver, so the real driver has none
+   for it. */
+API int stub_graph_launch_on_device(int card) { return graph_take(card); }
+
 API int cuDeviceGetGraphMemAttribute(int device, int attribute, u64 *value)
 {
     ENTER();
