@@ -30,8 +30,7 @@ Examples:
   gpushare isolation install --wait"""
 _UNINSTALL_EXAMPLES: Final = """\b
 Examples:
-  gpushare isolation uninstall
-  gpushare isolation uninstall --all --settle-seconds 0"""
+  gpushare isolation uninstall"""
 _STATUS_EXAMPLES: Final = """\b
 Examples:
   gpushare isolation status"""
