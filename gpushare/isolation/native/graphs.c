@@ -6,7 +6,7 @@
 enum { ALLOCATION_NODE = 10 };
 
 /* CUDA_OK if the node may be added. Memory of the host is not limited. */
-static int judge(const struct graph_allocation *allocation)
+static int check(const struct graph_allocation *allocation)
 {
     if (!allocation || allocation->pool.location.type != LOCATION_DEVICE)
         return CUDA_OK;
@@ -14,23 +14,23 @@ static int judge(const struct graph_allocation *allocation)
     return pools_node_fits(device, card, allocation->bytes) ? CUDA_OK : account_refused_on(card, device);
 }
 
-static int judge_any(const struct graph_node *node)
+static int check_any(const struct graph_node *node)
 {
-    return node && node->type == ALLOCATION_NODE ? judge(&node->allocation) : CUDA_OK;
+    return node && node->type == ALLOCATION_NODE ? check(&node->allocation) : CUDA_OK;
 }
 
 API int cuGraphAddMemAllocNode(void **node, void *graph, void *const *after, size_t count,
                                struct graph_allocation *allocation)
 {
     DRIVER(cuGraphAddMemAllocNode);
-    int verdict = judge(allocation);
+    int verdict = check(allocation);
     return verdict ? verdict : driver(node, graph, after, count, allocation);
 }
 
 API int cuGraphAddNode(void **node, void *graph, void *const *after, size_t count, struct graph_node *params)
 {
     DRIVER(cuGraphAddNode);
-    int verdict = judge_any(params);
+    int verdict = check_any(params);
     return verdict ? verdict : driver(node, graph, after, count, params);
 }
 
@@ -38,7 +38,7 @@ API int cuGraphAddNode_v2(void **node, void *graph, void *const *after, const vo
                           struct graph_node *params)
 {
     DRIVER(cuGraphAddNode_v2);
-    int verdict = judge_any(params);
+    int verdict = check_any(params);
     return verdict ? verdict : driver(node, graph, after, edges, count, params);
 }
 
