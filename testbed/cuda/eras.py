@@ -50,6 +50,7 @@ FIRST_IN: Final[Mapping[int, tuple[str, ...]]] = {
         "cuStreamEndCapture",
         "cuStreamIsCapturing",
         "cuStreamIsCapturing_ptsz",
+        "cuThreadExchangeStreamCaptureMode",
         "stubCudaName",
     ),
     10020: (

@@ -223,6 +223,16 @@ def test_a_capture_releases_no_memory_and_its_launch_releases_that_of_pools(cont
     assert container.stub.used(0) == 0
 
 
+def test_other_threads_use_memory_while_a_stream_captures(container: Container) -> None:
+    code = f"""{CAPTURE}import threading
+v, at = take(64); begin()
+def work(): say(give(at))
+thread = threading.Thread(target=work); thread.start(); thread.join()
+say(take(1000)[0], run(), unused())
+"""
+    assert reported(container, code) == [[0], [0, 0, 3301 - 64]]
+
+
 def test_a_capture_beyond_used_memory_is_refused(container: Container) -> None:
     code = f"{CAPTURE}v, at = alloc(4000); w, a = take(64); begin()"
     code += "; say(take(238)[0], take(237)[0], run(), unused())"

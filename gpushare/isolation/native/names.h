@@ -87,6 +87,7 @@
 
 /* A(name, parameters): called, not wrapped. */
 #define ASKED(A)                                                            \
+    A(cuThreadExchangeStreamCaptureMode, (int *mode))                       \
     A(cuStreamIsCapturing, (void *stream, int *status))                     \
     A(cuStreamIsCapturing_ptsz, (void *stream, int *status))                \
     A(cuCtxGetCurrent, (void **context))                                    \

@@ -28,11 +28,22 @@ void pools_forget(void)
     has_graphs = false;
 }
 
+/* While a stream captures, the driver refuses most calls for pools, unless this thread is in relaxed mode, and ends
+   the capture. Returns the former mode of the thread. */
+static int exchange_capture_mode(int mode)
+{
+    if (driver_has(cuThreadExchangeStreamCaptureMode))
+        ASK(cuThreadExchangeStreamCaptureMode)(&mode);
+    return mode;
+}
+
 static u64 attribute(void *pool, int which)
 {
     u64 value = 0;
+    int mode = exchange_capture_mode(CAPTURE_RELAXED);
     if (driver_has(cuMemPoolGetAttribute))
         ASK(cuMemPoolGetAttribute)(pool, which, &value);
+    exchange_capture_mode(mode);
     return value;
 }
 
@@ -72,10 +83,12 @@ static void trim(struct store *store)
     __typeof__(cuMemPoolTrimTo) *pool_trim = (__typeof__(cuMemPoolTrimTo) *)driver_function(ENTRY_cuMemPoolTrimTo);
     __typeof__(cuDeviceGraphMemTrim) *graph_trim =
         (__typeof__(cuDeviceGraphMemTrim) *)driver_function(ENTRY_cuDeviceGraphMemTrim);
+    int mode = exchange_capture_mode(CAPTURE_RELAXED);
     if (store->pool && pool_trim)
         pool_trim(store->pool, 0);
     else if (!store->pool && graph_trim)
         graph_trim(store->device);
+    exchange_capture_mode(mode);
     settle(store, 0);
 }
 
@@ -249,8 +262,8 @@ static int from_store(struct store *store, u64 *pointer, size_t bytes, void *str
     return good ? verdict : account_refused(store->card);
 }
 
-/* On a stream that captures, a request adds a node to the graph, which does not use the memory of the pool. Nothing
-   is trimmed meanwhile: calls that free memory can invalidate a capture. */
+/* On a stream that captures, a request adds a node to the graph, which does not use the memory of the pool, and needs
+   memory when it is launched. Until then the pools keep theirs. */
 static int into_graph(const struct store *pool, u64 *pointer, size_t bytes, void *stream, allocator *allocate)
 {
     bool fits = store_of(NULL, pool->device, pool->card) && fits_if_trimmed(pool->card, bytes);

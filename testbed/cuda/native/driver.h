@@ -43,6 +43,10 @@ void thing_end(struct thing *thing);
 
 /* Whether streams capture; a request of memory then adds a node to the graph. */
 bool stream_captures(void);
+bool capture_is_invalid(void);
+
+/* Whether a capture forbids the call, by the modes of both; then the capture is invalid. */
+bool capture_forbids(void);
 
 /* Adds a node that allocates memory, which `graph_take` allocates before the graph runs. */
 void graph_add(int card, u64 bytes);

@@ -1,12 +1,39 @@
 /* FAKE, for tests. The handle of a kernel is its run time in ns; a kernel of a module has its run time as its first
    parameter. The handle of a graph is the sum of its captured kernels. All streams of a process are captured
-   together. */
+   together. Meanwhile the driver refuses some calls, and ends the capture: those for which an H200 with driver
+   580 did so. */
 #include "driver.h"
 
-static bool capturing;
+enum { GLOBAL = 0, RELAXED = 2 }; /* CU_STREAM_CAPTURE_MODE_… */
+
+static bool capturing, invalid;
+static int capture_mode;
+static __thread bool captures_here;
+static __thread int thread_mode = GLOBAL;
 static u64 captured;
 
 bool stream_captures(void) { return capturing; }
+
+bool capture_is_invalid(void) { return capturing && invalid; }
+
+bool capture_forbids(void)
+{
+    bool elsewhere = capture_mode == GLOBAL && thread_mode == GLOBAL;
+    bool here = captures_here && capture_mode != RELAXED && thread_mode != RELAXED;
+    if (!capturing || !(elsewhere || here))
+        return false;
+    invalid = true;
+    return true;
+}
+
+API int cuThreadExchangeStreamCaptureMode(int *mode)
+{
+    ENTER();
+    int former = thread_mode;
+    thread_mode = *mode;
+    *mode = former;
+    return OK;
+}
 
 /* Runs without the lock, because it may take long. */
 static int run(u64 ns)
@@ -115,9 +142,11 @@ API int cuGraphLaunch_ptsz(void *graph, void *stream) { return cuGraphLaunch(gra
 
 API int cuStreamBeginCapture_v2(void *stream, int mode)
 {
-    (void)stream, (void)mode;
+    (void)stream;
     ENTER();
-    capturing = true;
+    capturing = captures_here = true;
+    invalid = false;
+    capture_mode = mode;
     captured = 0;
     return OK;
 }
@@ -126,9 +155,9 @@ API int cuStreamEndCapture(void *stream, void **graph)
 {
     (void)stream;
     ENTER();
-    *graph = (void *)(uintptr_t)captured;
-    capturing = false;
-    return OK;
+    *graph = invalid ? NULL : (void *)(uintptr_t)captured;
+    capturing = captures_here = false;
+    return invalid ? CAPTURE_INVALIDATED : OK;
 }
 
 API int cuStreamIsCapturing(void *stream, int *status)

@@ -18,7 +18,7 @@ static int allocate(u64 *pointer, u64 bytes)
 API int cuMemAlloc_v2(u64 *pointer, size_t bytes)
 {
     ENTER();
-    return allocate(pointer, bytes);
+    return capture_forbids() ? CAPTURE_UNSUPPORTED : allocate(pointer, bytes);
 }
 
 API int cuMemAllocManaged(u64 *pointer, size_t bytes, u32 flags)

@@ -44,6 +44,8 @@ static int allocate(struct thing *pool, u64 *pointer, u64 bytes)
 {
     if (!pointer || !bytes)
         return INVALID_VALUE;
+    if (capture_is_invalid())
+        return CAPTURE_INVALIDATED;
     if (stream_captures()) {
         capture(pool, pointer, bytes);
         return OK;
@@ -121,6 +123,8 @@ API int cuMemPoolGetAttribute(void *pool, int attribute, u64 *value)
     struct thing *thing = thing_is(POOL, pool);
     if (!thing)
         return INVALID_HANDLE;
+    if (capture_forbids())
+        return CAPTURE_UNSUPPORTED;
     *value = attribute == RESERVED_NOW ? thing->reserved : attribute == USED_NOW ? thing->used : 0;
     return OK;
 }
@@ -141,6 +145,8 @@ API int cuMemPoolTrimTo(void *pool, size_t keep)
     ENTER();
     if (!thing_is(POOL, pool))
         return INVALID_HANDLE;
+    if (capture_forbids())
+        return CAPTURE_UNSUPPORTED;
     trim(pool, keep);
     return OK;
 }
