@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from testbed.cuda import CudaStub
-from tests.fixtures.isolation import LAUNCH_LIBRARY, Container, build, card, share
+from tests.fixtures.isolation import Container, build, card, share
 
 Make = Callable[..., Container]
 
@@ -26,8 +26,8 @@ def make_two(
     """Two containers on one card, with launch control."""
     stub = CudaStub(tmp_path / "stub", cards=[card()])
     return (
-        Container(files, library.with_name(LAUNCH_LIBRARY), stub),
-        Container(other[0], other[1].with_name(LAUNCH_LIBRARY), stub),
+        Container(files, library, stub).with_launches(),
+        Container(*other, stub).with_launches(),
     )
 
 
@@ -41,8 +41,7 @@ def other(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 @pytest.fixture
 def launcher(make: Make) -> Container:
     """A container with launch control."""
-    made = make()
-    return Container(made.folder, made.library.with_name(LAUNCH_LIBRARY), made.stub)
+    return make().with_launches()
 
 
 @pytest.fixture

@@ -96,7 +96,7 @@ for name in ("cuLaunchKernel", "cuLaunchKernelEx", "cuGraphLaunch", "cuLaunchCoo
 @pytest.mark.parametrize("era", [418, 580])
 def test_only_launches_of_the_driver_are_visible(make: Make, era: int) -> None:
     made = make(era=era)
-    container = limited(Container(made.folder, made.library.with_name(LAUNCH_LIBRARY), made.stub))
+    container = limited(made.with_launches())
     code = f"say([hasattr(cuda, n) for n in {sorted(NAMES)}])"
     alone = container.python(code, {"LD_PRELOAD": ""}).stdout
     assert container.python(code).stdout == alone

@@ -200,7 +200,7 @@ def test_a_slot_that_changes_hands_while_its_process_is_looked_up_stays(make: Ma
         assert ask(other, 1) == 0
         (living,) = container.seen().processes
         container.write(region.Write(at, struct.pack("<3Q", 1 << 29, 1, 3000 * MIB)))  # of an ended process
-        container.preload = f"{looks}:{container.library}"
+        container.loaded_first = looks
         with container.start("context(); say(alloc(2000)[0], alloc(1000)[0])") as process:
             assert process.stdout is not None
             assert process.stdout.readline() == "looks\n"
