@@ -9,11 +9,13 @@ from gpushare.adapters.nvml import Nvml
 from gpushare.errors import GpuError
 from gpushare.isolation.limits import CardLimit
 from gpushare.model.hardware import Gpu
-from tests.fixtures.isolation import LAUNCH_LIBRARY, Preloaded, build, needs_compiler
+from tests.fixtures.isolation import Preloaded, build, needs_compiler
 
 LIMIT_MIB = 4096
-ESTIMATE_MIB = 500
-"""Of a context, which uses 300 to 600 MiB on recent data-centre GPUs."""
+ESTIMATE_MIB = 600
+"""Of a context: 518 MiB on an H200 with driver 580."""
+TIMEOUT_S = 240
+"""Of a program: the first import of a framework takes long."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -49,6 +51,7 @@ def built(gpu: Gpu, tmp_path_factory: pytest.TempPathFactory) -> Preloaded:
 
 
 def _limited(container: Preloaded, gpu: Gpu, core_percent: int = 0) -> Preloaded:
+    container.timeout_s = TIMEOUT_S
     container.limit(CardLimit(gpu.uuid, gpu.mib, LIMIT_MIB, gpu.mib, ESTIMATE_MIB, core_percent))
     return container
 
@@ -60,5 +63,4 @@ def container(built: Preloaded, gpu: Gpu) -> Preloaded:
 
 @pytest.fixture
 def quarter(built: Preloaded, gpu: Gpu) -> Preloaded:
-    launching = Preloaded(built.folder, built.library.with_name(LAUNCH_LIBRARY))
-    return _limited(launching, gpu, core_percent=25)
+    return _limited(built.with_launches(), gpu, core_percent=25)
