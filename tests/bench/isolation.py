@@ -1,23 +1,30 @@
-"""``make bench-isolation``: the cost of the preloaded library, compared with the stub driver in the same run.
+"""``make bench-isolation``: the cost of the preloaded library, compared with the driver alone in one run.
 
-The stub is a fake: its calls take almost no time, so the results show the cost of the library. Runs with and
-without the library alternate; their medians are reported. Limit and region are in memory, as on a node.
-Compute shares are measured by the counters of the stub; the bench replaces the node agent.
+The driver is a stub, a fake whose calls take almost no time, so the results show the cost of the library;
+with ``--gpu`` it is the driver of this machine. Runs with and without the library alternate; their medians
+are reported. Limit and region are in memory, as on a node. Compute shares are measured by the counters of
+the stub; the bench replaces the node agent.
 """
 
+import asyncio
+import os
 import subprocess
 import time
 from collections import defaultdict
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
+from typing import TypeVar
 
 import click
 
+from gpushare.adapters.nvml import Nvml
 from gpushare.isolation import region
+from gpushare.isolation.limits import CardLimit
 from testbed.cuda import CudaStub
-from tests.fixtures.isolation import LAUNCH_LIBRARY, Container, Regulator, build, card, share
+from tests.fixtures.isolation import Container, Preloaded, Regulator, build, card, share
 from tests.support.machine import machine
 
 SOURCE = Path(__file__).parent / "native" / "isolation.c"
@@ -29,45 +36,115 @@ SHARES_S = 10.0
 PLENTY = 10**15
 NONE = {"LD_PRELOAD": ""}
 BUSY = "context(); say(launch(1))\nwhile True: launch(2_000_000)"
+AnyContainer = TypeVar("AnyContainer", bound=Preloaded)
+
+CONTEXT_MIB = 600
+GPU_ROUNDS, STEP_ROUNDS = 7, 3
+"""Fewer, because a context of a GPU takes a second, and the start of PyTorch several."""
+STEPS = """
+import sys, time, torch
+model = torch.nn.Sequential(*[torch.nn.Linear(1024, 1024) for _ in range(8)]).cuda()
+optimizer = torch.optim.AdamW(model.parameters())
+data = torch.randn(256, 1024, device="cuda")
+def steps(count):
+    for _ in range(count):
+        optimizer.zero_grad()
+        model(data).square().mean().backward()
+        optimizer.step()
+    torch.cuda.synchronize()
+steps(50)
+begun = time.perf_counter()
+steps(500)
+print(500, (time.perf_counter() - begun) / 500 * 1e9)
+"""
 
 
 @click.command()
-def main() -> None:
+@click.option("--gpu", is_flag=True, help="Use this machine's driver and first GPU, for calls only.")
+def main(*, gpu: bool) -> None:
     """Print the results as Markdown."""
     click.echo(f"{machine()}\n")
     memory_disk = Path("/dev/shm")  # noqa: S108 - the files are in a folder of our own in it
     with TemporaryDirectory(dir=memory_disk if memory_disk.is_dir() else None) as name:
         folder = Path(name)
-        stub = CudaStub(folder / "stub", cards=[card()])
-        plain, small = (_container(folder / each, stub) for each in ("one", "two"))
-        launches = _launching(plain, 50)
         program = folder / "calls"
         subprocess.run(["gcc", "-O2", "-o", program, SOURCE, "-ldl"], check=True)  # noqa: S603, S607 - PATH's
-        click.echo("| what | driver alone | with the library | more | goal |\n|---|---|---|---|---|")
-        calls(program, plain, launches)
-        start(plain)
-        click.echo(f"| resident of library and region | | {_node_pod(plain):.0f} KiB | | 1 MiB |")
-        many(program, plain)
-        shares(_launching(small, 25), _launching(plain, 75))
+        if gpu:
+            on_gpu(folder, program)
+        else:
+            on_stub(folder, program)
 
 
-def _container(folder: Path, stub: CudaStub) -> Container:
-    folder.mkdir()
-    made = Container(folder, build(folder / "build", folder), stub)
-    made.limit(share(4, 15))
+def on_stub(folder: Path, program: Path) -> None:
+    """Everything, over the stub driver."""
+    stub = CudaStub(folder / "stub", cards=[card()])
+    plain, small = (
+        Container(each, build(each / "build", each), stub)
+        for each in (_folder(folder, "one"), _folder(folder, "two"))
+    )
+    plain.limit(share(4, 15))
+    heading()
+    calls(program, plain, _launching(plain, share(4, 15, core_percent=50)))
+    plain.limit(share(4, 15))
+    start(plain)
+    click.echo(f"| resident of library and region | | {_node_pod(plain):.0f} KiB | | 1 MiB |")
+    many(program, plain)
+    shares(*(_launching(each, share(4, 15, core_percent=core)) for each, core in ((small, 25), (plain, 75))))
+
+
+def _folder(parent: Path, name: str) -> Path:
+    made = parent / name
+    made.mkdir()
     return made
 
 
-def _launching(container: Container, percent: int) -> Container:
+def on_gpu(folder: Path, program: Path) -> None:
+    """The calls of one process, over the driver of the first GPU."""
+    model, limit = asyncio.run(_first_gpu())
+    click.echo(f"{model}\n")
+    plain = Preloaded(folder, build(folder / "build", folder))
+    plain.limit(limit)
+    launches = _launching(plain, replace(limit, core_percent=50))
+    heading()
+    calls(program, plain, launches, GPU_ROUNDS)
+    training(plain, launches)
+
+
+def training(plain: Preloaded, launches: Preloaded) -> None:
+    """A step of PyTorch, in the Python of GPU_PYTHON; small layers, so that the step consists of launches."""
+    command = [os.environ.get("GPU_PYTHON", "python3"), "-c", STEPS]
+    took: dict[str, list[float]] = defaultdict(list)
+    for _ in range(STEP_ROUNDS):
+        for kind, container, env in (("alone", plain, NONE), ("memory", plain, {}), ("launch", launches, {})):
+            took[kind].append(_ns(container, command, env) / 1000)
+    alone = median(took["alone"])
+    for kind, text in (("memory", "library for memory"), ("launch", "library for launches, tokens there")):
+        ours = median(took[kind])
+        click.echo(f"| step of PyTorch, {text} | {alone:.0f} µs | {ours:.0f} µs | {ours - alone:.0f} µs | |")
+
+
+async def _first_gpu() -> tuple[str, CardLimit]:
+    """Its model, and the limit of a container with a quarter of its memory."""
+    async with Nvml() as driver:
+        gpu = (await driver.inventory()).gpus[0]
+    return gpu.model, CardLimit(gpu.uuid, gpu.mib, gpu.mib // 4, gpu.mib, CONTEXT_MIB)
+
+
+def heading() -> None:
+    """The first lines of the table."""
+    click.echo("| what | driver alone | with the library | more | goal |\n|---|---|---|---|---|")
+
+
+def _launching(container: AnyContainer, limit: CardLimit) -> AnyContainer:
     """The same container with launch control, and more tokens than it can spend."""
-    made = Container(container.folder, container.library.with_name(LAUNCH_LIBRARY), container.stub)
-    made.limit(share(4, 15, core_percent=percent))
+    made = container.with_launches()
+    made.limit(limit)
     made.python("context()")
     made.write(*region.rate_writes(0, PLENTY, time.monotonic_ns()))
     return made
 
 
-def calls(program: Path, plain: Container, launches: Container) -> None:
+def calls(program: Path, plain: Preloaded, launches: Preloaded, rounds: int = ROUNDS) -> None:
     """A pair of calls for memory, and a launch, of one process."""
     runs = {
         ("pairs", "alone"): (plain, NONE),
@@ -77,7 +154,7 @@ def calls(program: Path, plain: Container, launches: Container) -> None:
         ("launches", "launch"): (launches, {}),
     }
     took: dict[tuple[str, str], list[float]] = defaultdict(list)
-    for _ in range(ROUNDS):
+    for _ in range(rounds):
         for key, (container, env) in runs.items():
             took[key].append(_ns(container, [str(program), key[0], str(ROUND_S)], env))
     typical = {key: median(each) for key, each in took.items()}
@@ -90,7 +167,7 @@ def calls(program: Path, plain: Container, launches: Container) -> None:
         click.echo(f"| {text} | {alone:.0f} ns | {ours:.0f} ns | {ours - alone:.0f} ns | {goal} |")
 
 
-def _ns(container: Container, argv: list[str], env: dict[str, str]) -> float:
+def _ns(container: Preloaded, argv: list[str], env: dict[str, str]) -> float:
     done = container.run(argv, **env)
     if done.returncode:
         raise click.ClickException(done.stderr)
