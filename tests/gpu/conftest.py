@@ -62,5 +62,15 @@ def container(built: Preloaded, gpu: Gpu) -> Preloaded:
 
 
 @pytest.fixture
+def others(gpu: Gpu, tmp_path: Path) -> Preloaded:
+    """A second container, with three quarters of the GPU's time."""
+    folder = tmp_path / "other"
+    folder.mkdir()
+    return _limited(
+        Preloaded(folder, build(tmp_path / "library", folder)).with_launches(), gpu, core_percent=75
+    )
+
+
+@pytest.fixture
 def quarter(built: Preloaded, gpu: Gpu) -> Preloaded:
     return _limited(built.with_launches(), gpu, core_percent=25)

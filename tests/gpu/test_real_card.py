@@ -10,7 +10,9 @@ import os
 import subprocess
 import sys
 import time
-from typing import Any
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -19,7 +21,7 @@ from gpushare.deviceplugin.core import regulator
 from gpushare.isolation import region
 from gpushare.model.hardware import Gpu
 from gpushare.model.readings import ProcessReading
-from tests.fixtures.isolation import PRELUDE, Preloaded
+from tests.fixtures.isolation import PRELUDE, ROOT, Preloaded
 from tests.gpu.conftest import LIMIT_MIB
 
 PYTHON = os.environ.get("GPU_PYTHON", "python3")
@@ -69,6 +71,18 @@ while True:
     for _ in range(16):
         b = a @ a
     torch.cuda.synchronize()
+"""
+KERNELS = """
+from samples.driver import Driver
+driver = Driver()
+driver.open(0)
+kernel = driver.kernel()
+driver.launch(kernel, 1000)
+print("ready", flush=True)
+while True:
+    for _ in range(10):
+        driver.launch(kernel, 1_000_000)
+    driver.wait()
 """
 
 
@@ -126,16 +140,32 @@ async def test_the_driver_counts_no_more_than_the_region(container: Preloaded, g
 
 async def test_cublas_gets_a_quarter_of_the_gpus_time(quarter: Preloaded, gpu: Gpu) -> None:
     has("torch")
-    with subprocess.Popen([PYTHON, "-c", MATMUL], env=quarter.env, stdout=subprocess.PIPE, text=True) as app:  # noqa: ASYNC220, S603 - ours
+    with running(quarter, [PYTHON, "-c", MATMUL]) as app:
+        (shares,) = await regulated(gpu, (quarter, 25, app.pid))
+    assert settled(shares) == pytest.approx(25, abs=5)
+
+
+async def test_two_containers_get_their_compute_shares(
+    quarter: Preloaded, others: Preloaded, gpu: Gpu
+) -> None:
+    command = [sys.executable, "-c", KERNELS]
+    with running(quarter, command) as small, running(others, command) as large:
+        both = await regulated(gpu, (quarter, 25, small.pid), (others, 75, large.pid))
+    assert settled(both[0]) == pytest.approx(25, abs=7)
+    assert settled(both[1]) == pytest.approx(75, abs=7)
+
+
+@contextmanager
+def running(container: Preloaded, command: Sequence[str]) -> Iterator["subprocess.Popen[str]"]:
+    """A program that has said that it is ready."""
+    env = {**container.env, "PYTHONPATH": str(ROOT)}
+    with subprocess.Popen(command, env=env, stdout=subprocess.PIPE, text=True) as app:  # noqa: S603 - our own program
         try:
             assert app.stdout is not None
             assert app.stdout.readline() == "ready\n"
-            shares = await regulated(quarter, gpu, app.pid)
+            yield app
         finally:
             app.kill()
-    sys.stdout.write(f"{gpu.model}: {shares} % in each second\n")
-    settled = shares[SECONDS // 2 :]
-    assert sum(settled) / len(settled) == pytest.approx(25, abs=5)
 
 
 async def process(driver: Nvml, gpu: Gpu, pid: int) -> ProcessReading:
@@ -145,20 +175,45 @@ async def process(driver: Nvml, gpu: Gpu, pid: int) -> ProcessReading:
     return found[pid]
 
 
-async def regulated(container: Preloaded, gpu: Gpu, pid: int) -> list[int]:
-    """The percentage of each second, while rates are written as the node agent writes them."""
-    shares = []
+def settled(shares: Sequence[int]) -> float:
+    """The mean of the second half."""
+    half = shares[len(shares) // 2 :]
+    return sum(half) / len(half)
+
+
+async def regulated(gpu: Gpu, *programs: tuple[Preloaded, int, int]) -> list[list[int]]:
+    """The percentage of each second, while rates are written as the node agent writes them.
+
+    ``programs`` have a container, its compute share in percent, and a PID.
+    """
+    shares: list[list[int]] = [[] for _ in programs]
     async with Nvml() as driver:
         await driver.processes()
-        last_ns, last_spent = time.monotonic_ns(), container.seen().cards[0].spent
+        before = [sample(container, 0) for container, _, _ in programs]
         for _ in range(SECONDS):
             await asyncio.sleep(1)  # the interval of samples, not a wait for something
-            load = (await process(driver, gpu, pid)).load
-            busy = load.sm if load else 0
-            now_ns, (use,) = time.monotonic_ns(), container.seen().cards
-            elapsed_ns = now_ns - last_ns
-            sample = regulator.LaunchSample(elapsed_ns, elapsed_ns * busy // 100, use.spent - last_spent)
-            container.write(*region.rate_writes(0, regulator.rate(25, sample, use.rate), now_ns))
-            shares.append(busy)
-            last_ns, last_spent = now_ns, use.spent
+            for each, (container, percent, pid) in enumerate(programs):
+                load = (await process(driver, gpu, pid)).load
+                shares[each].append(load.sm if load else 0)
+                now = sample(container, shares[each][-1], before[each])
+                rate = regulator.rate(percent, now.since, container.seen().cards[0].rate)
+                container.write(*region.rate_writes(0, rate, now.at_ns))
+                before[each] = now
+    sys.stdout.write(f"{gpu.model}: {shares} % in each second\n")
     return shares
+
+
+class Sample(NamedTuple):
+    """Time and spent tokens of a container, and what happened since the last sample."""
+
+    at_ns: int
+    spent: int
+    since: regulator.LaunchSample
+
+
+def sample(container: Preloaded, busy: int, before: Sample | None = None) -> Sample:
+    """A sample of a container that used ``busy`` percent of the time."""
+    (use,) = container.seen().cards
+    at_ns, spent = time.monotonic_ns(), use.spent
+    elapsed_ns, tokens = (at_ns - before.at_ns, spent - before.spent) if before else (0, 0)
+    return Sample(at_ns, spent, regulator.LaunchSample(elapsed_ns, elapsed_ns * busy // 100, tokens))
