@@ -163,8 +163,8 @@ bench-device-plugin: packages setup ## Measure Allocate latency, start, memory a
 	@$(BIN)/python -m tests.bench.device_plugin
 
 .PHONY: bench-isolation
-bench-isolation: packages setup ## Measure the overhead of the preloaded library, and the compute shares that it enforces
-	@$(BIN)/python -m tests.bench.isolation
+bench-isolation: packages setup ## Measure the overhead of the preloaded library and its compute shares; GPU=1: on a real GPU
+	@$(BIN)/python -m tests.bench.isolation $(if $(GPU),--gpu)
 
 .PHONY: bench-placement
 bench-placement: setup ## Simulate how many pods a cluster refuses, and how many GPUs stay empty, by placement policy
