@@ -40,7 +40,10 @@ async def reporting(cuda: CudaStub, nvml: NvmlStub) -> AsyncIterator[None]:
 
 
 def processes(card: int, before: Sample, now: Sample) -> list[Process]:
-    """Return the processes with memory on a GPU; their load is their part of the time between the samples."""
+    """Return the processes with memory on a GPU; their load is their part of the time between the samples.
+
+    Like NVML on a GPU, it does not report managed memory as that of a process.
+    """
     elapsed_ns = max(1, now.at_ns - before.at_ns)
     found = []
     for pid, user in sorted(now.users.items()):
@@ -48,7 +51,7 @@ def processes(card: int, before: Sample, now: Sample) -> list[Process]:
             earlier = before.users.get(pid)
             worked_ns = user.busy_ns[card] - (earlier.busy_ns[card] if earlier else 0)
             sm = min(_PERCENT, round(_PERCENT * worked_ns / elapsed_ns))
-            found.append(Process(pid, user.used[card] // _MIB, sm=sm))
+            found.append(Process(pid, (user.used[card] - user.managed[card]) // _MIB, sm=sm))
     return found
 
 

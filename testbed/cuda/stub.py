@@ -28,8 +28,8 @@ _MAX_CARDS: Final = 16
 _MAX_USERS: Final = 256
 _HEADER: Final = struct.Struct(f"<Q{_MAX_CARDS}Q{_MAX_CARDS}Q")
 """Number of users; peak and end of work by card."""
-_USER: Final = struct.Struct(f"<QQ{_MAX_CARDS}Q{_MAX_CARDS}Q")
-"""PID and program; bytes and ns by card."""
+_USER: Final = struct.Struct(f"<QQ{_MAX_CARDS}Q{_MAX_CARDS}Q{_MAX_CARDS}Q")
+"""PID and program; bytes, ns, and bytes of managed memory by card."""
 _FLOCK: Final = struct.Struct("@hhqqi0q")  # struct flock of 64-bit Linux
 
 
@@ -45,11 +45,15 @@ class CudaCard:
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """A running process: its PID as the caller sees it, its bytes and its compute time in ns by GPU."""
+    """A running process: its PID as the caller sees it, its bytes and its compute time in ns by GPU.
+
+    ``managed`` are the bytes of managed memory among ``used``.
+    """
 
     pid: int
     used: tuple[int, ...]
     busy_ns: tuple[int, ...]
+    managed: tuple[int, ...] = (0,) * _MAX_CARDS
 
 
 class CudaStub:
@@ -100,7 +104,9 @@ class CudaStub:
         """Return the running processes that use the GPUs, those in containers too."""
         with self._usage.open("rb") as file:
             return [
-                User(pid, tuple(numbers[:_MAX_CARDS]), tuple(numbers[_MAX_CARDS:]))
+                User(
+                    pid, *(tuple(numbers[at : at + _MAX_CARDS]) for at in range(0, len(numbers), _MAX_CARDS))
+                )
                 for place, _, numbers in self._entries()
                 if (pid := _holder(file.fileno(), place))
             ]

@@ -67,6 +67,8 @@ void thing_end(struct thing *thing)
     while (*at != thing)
         at = &(*at)->next;
     *at = thing->next;
+    if (thing->managed)
+        machine_managed(thing->card, -(int64_t)thing->bytes);
     if (thing->bytes)
         machine_give(thing->card, thing->bytes);
     free(thing);

@@ -15,6 +15,7 @@ struct thing {
     u64 address, bytes;
     u64 reserved, used; /* of a pool; for mapped memory, or that of another process, `used` is its size */
     struct thing *pool, *context, *physical;
+    bool managed;
     struct thing *next;
 };
 

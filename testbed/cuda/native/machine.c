@@ -219,6 +219,11 @@ void machine_give(int card, u64 bytes)
     __atomic_fetch_sub(&me()->used[cards[card].place], bytes, __ATOMIC_RELAXED);
 }
 
+void machine_managed(int card, int64_t change)
+{
+    __atomic_fetch_add(&me()->managed[cards[card].place], (u64)change, __ATOMIC_RELAXED);
+}
+
 u64 machine_used(int card)
 {
     flock(usage_fd, LOCK_EX);

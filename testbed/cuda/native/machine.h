@@ -17,10 +17,11 @@ struct card {
 /* A file next to that of the GPUs, which STUB_CUDA names, by default STUB_CARDS: memory and compute time (ns) of
    each process, as a driver counts them. The process of entry n locks byte sizeof(struct usage) + n of the file
    until it exits or executes another program; then its memory is free. `peak` is the maximum of the memory of all
-   running processes, `busy_until` the time (CLOCK_MONOTONIC) at which a GPU has run all launched kernels. */
+   running processes, `busy_until` the time (CLOCK_MONOTONIC) at which a GPU has run all launched kernels. `used`
+   includes `managed`, which NVML does not report for a process. */
 struct user {
     u64 pid, program;
-    u64 used[MAX_CARDS], busy[MAX_CARDS];
+    u64 used[MAX_CARDS], busy[MAX_CARDS], managed[MAX_CARDS];
 };
 
 struct usage {
@@ -37,6 +38,7 @@ const struct card *machine_card(int card);
 
 int machine_take(int card, u64 bytes); /* OUT_OF_MEMORY if the GPU is full */
 void machine_give(int card, u64 bytes);
+void machine_managed(int card, int64_t change); /* of the memory that this process has taken */
 u64 machine_used(int card);
 
 /* Queues a kernel of that many ns after all kernels of all processes: a GPU runs one at a time. Blocks only if

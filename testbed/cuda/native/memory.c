@@ -24,7 +24,12 @@ API int cuMemAlloc_v2(u64 *pointer, size_t bytes)
 API int cuMemAllocManaged(u64 *pointer, size_t bytes, u32 flags)
 {
     ENTER();
-    return flags ? allocate(pointer, bytes) : INVALID_VALUE;
+    int verdict = flags ? allocate(pointer, bytes) : INVALID_VALUE;
+    if (verdict == OK) {
+        thing_at(LINEAR, *pointer)->managed = true;
+        machine_managed(driver_device(), (int64_t)bytes);
+    }
+    return verdict;
 }
 
 API int cuMemAllocPitch_v2(u64 *pointer, size_t *pitch, size_t width, size_t height, u32 element)

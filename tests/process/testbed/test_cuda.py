@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from testbed.cuda import CudaCard, CudaStub
+from tests.fixtures.isolation import PRELUDE
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.needs("compiler", "root", "unshare")
@@ -70,6 +71,30 @@ def test_a_process_in_a_container_has_its_pid_of_the_host(stub: CudaStub) -> Non
         (user,) = stub.users()
         assert MALLOC in Path(f"/proc/{user.pid}/cmdline").read_text()
         assert user.used[0] == (1000 + CONTEXT_MIB) * MIB
+
+
+def test_managed_memory_is_counted_until_it_is_freed(stub: CudaStub) -> None:
+    code = """
+at = c.c_uint64()
+context(); alloc(10); cuda.cuMemAllocManaged(c.byref(at), c.c_size_t(1000 * MIB), 1); say(0)
+for _ in sys.stdin: say(free(at))
+"""
+    command = [sys.executable, "-S", "-c", PRELUDE + code]
+    process = subprocess.Popen(  # noqa: S603
+        command, env=environment(stub), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    with process:
+        assert process.stdin
+        assert process.stdout
+        process.stdout.readline()
+        (user,) = stub.users()
+        assert (user.used[0] // MIB, user.managed[0] // MIB) == (1010 + CONTEXT_MIB, 1000)
+        process.stdin.write("\n")
+        process.stdin.flush()
+        process.stdout.readline()
+        (user,) = stub.users()
+        assert (user.used[0] // MIB, user.managed[0]) == (10 + CONTEXT_MIB, 0)
+        process.stdin.close()
 
 
 def test_a_process_can_wait_until_the_gpu_has_run_its_kernels(stub: CudaStub) -> None:

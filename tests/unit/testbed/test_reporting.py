@@ -1,5 +1,7 @@
 """What the stub of NVML reports of the processes of the stub CUDA driver."""
 
+from dataclasses import replace
+
 from testbed.cuda.reporting import Sample, processes
 from testbed.cuda.stub import User
 from testbed.nvml import Process
@@ -16,6 +18,12 @@ def test_a_process_has_its_memory_and_its_part_of_the_time() -> None:
     before = Sample(SECOND, {7: user(70, used_mib=3372, busy_ns=100_000_000)})
     now = Sample(2 * SECOND, {7: user(70, used_mib=3372, busy_ns=400_000_000)})
     assert processes(1, before, now) == [Process(7, 3372, sm=30)]
+
+
+def test_managed_memory_is_not_reported_for_a_process() -> None:
+    """On a H200 with driver 580, 1000 MiB that the GPU has touched add nothing to the process."""
+    now = Sample(SECOND, {7: replace(user(70, used_mib=1372), managed=(0, 1000 * MIB))})
+    assert processes(1, now, now) == [Process(7, 372, sm=0)]
 
 
 def test_a_new_process_counts_from_its_start() -> None:
