@@ -16,7 +16,7 @@ from gpushare.exporter.regions import LimitedContainer
 from gpushare.exporter.snapshot import Snapshot
 from gpushare.exporter.usage import NodeUsage, Use, owners_of
 from gpushare.isolation.limits import CardLimit
-from gpushare.isolation.region import CardUse
+from gpushare.isolation.region import CardUse, Region
 from gpushare.model.own_node import by_uid
 from gpushare.model.readings import CardReading
 from gpushare.monitoring import catalogue as names
@@ -34,7 +34,8 @@ _COUNTED: Final = (
 class _CardLimitUse:
     """A container's limit on one GPU. ``use`` comes from its region, None if unknown.
 
-    ``pids`` are the processes in its region, by their PIDs inside the container.
+    ``pids`` are the processes in its region, by their PIDs inside the container, and ``managed_bytes`` is
+    their managed memory, which the driver does not report for a process.
     """
 
     container: ContainerName
@@ -42,6 +43,7 @@ class _CardLimitUse:
     limit_bytes: int
     use: CardUse | None
     pids: frozenset[int]
+    managed_bytes: int
 
 
 def limits(snapshot: Snapshot, usage: NodeUsage) -> Iterator[Series]:
@@ -54,12 +56,14 @@ def limits(snapshot: Snapshot, usage: NodeUsage) -> Iterator[Series]:
         yield Series(metric, [(labels, getattr(each.use, field)) for labels, each in labelled if each.use])
     driver_bytes = _driver_bytes(usage.uses)
     beyond = [
-        (labels, reported - each.use.used)
+        (labels, reported - each.use.used, each.managed_bytes)
         for labels, each in labelled
         if each.use and (reported := driver_bytes.get((each.container, each.card.uuid))) is not None
     ]
-    yield Series(names.CONTAINER_UNCOUNTED, [(labels, max(0, number)) for labels, number in beyond])
-    yield Series(names.CONTAINER_UNSEEN, [(labels, max(0, -number)) for labels, number in beyond])
+    yield Series(
+        names.CONTAINER_UNCOUNTED, [(labels, max(0, number + managed)) for labels, number, managed in beyond]
+    )
+    yield Series(names.CONTAINER_UNSEEN, [(labels, max(0, -number)) for labels, number, _ in beyond])
     unlimited = _unlimited_processes(snapshot, limited)
     cards = snapshot.readings.cards if snapshot.readings else ()
     yield Series(
@@ -87,7 +91,18 @@ def _of_container(
     pids = frozenset(each.pid for each in limited.region.processes) if limited.region else frozenset[int]()
     for limit in limited.limits:
         if card := cards.get(limit.uuid):
-            yield _CardLimitUse(container, card, limit.limit_mib * _MIB, _use(limited, limit), pids)
+            managed = _managed_bytes(limited.region, limit.uuid) if limited.region else 0
+            yield _CardLimitUse(container, card, limit.limit_mib * _MIB, _use(limited, limit), pids, managed)
+
+
+def _managed_bytes(region: Region, uuid: str) -> int:
+    """The managed memory of the processes in a region."""
+    return sum(
+        each.managed[index]
+        for index, card in enumerate(region.cards)
+        for each in region.processes
+        if card.uuid == uuid and each.managed
+    )
 
 
 def _use(limited: LimitedContainer, limit: CardLimit) -> CardUse | None:

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 from gpushare.errors import SourceError
 from gpushare.isolation.limits import CardLimit, parse
 from gpushare.isolation.region import Region, Write, read
-from gpushare.isolation.region_layout import HEADER, MAX_SIZE, SIZE, Layout
+from gpushare.isolation.region_layout import HEADER, MAX_SIZE, SIZE, SMALLEST, Layout
 
 _MIB: Final = 1024 * 1024
 _MAX_LIMIT_BYTES: Final = 8192
@@ -51,7 +51,7 @@ def write_region(path: Path, writes: Iterable[Write]) -> None:
 
 
 class RegionSize(NamedTuple):
-    """Bytes of a region's file, and of its layout."""
+    """Bytes of a region's file, and those that it should have."""
 
     actual: int
     expected: int
@@ -60,15 +60,17 @@ class RegionSize(NamedTuple):
 def region_size(path: Path) -> RegionSize:
     """The size of a region; one whose header is invalid should have the size of a new one.
 
+    Agent and library may be of different versions: a region may be as large as its layout, or as a new one.
     Raises OSError, and SourceError if it is not a file.
     """
     with _opened(path, os.O_RDONLY) as file:
         actual, header = os.fstat(file).st_size, _content(file, HEADER.size)
     try:
         layout = Layout.of(header)
+        least = layout.size if layout else SMALLEST
     except SourceError:
-        layout = None
-    return RegionSize(actual, layout.size if layout else SIZE)
+        least = SIZE
+    return RegionSize(actual, SIZE if actual >= SIZE > least else least)
 
 
 def shrink_region(path: Path, size: int) -> None:

@@ -19,7 +19,9 @@ from gpushare.isolation.region_layout import (
     LAUNCH,
     LAYOUT,
     SIZE,
+    SMALLEST,
     Layout,
+    managed_struct,
     measure_struct,
     slot_struct,
 )
@@ -52,7 +54,9 @@ class ProcessUse:
     """A process by its PID in the container; ``start`` is in clock ticks since boot.
 
     For each GPU, ``used`` are the bytes charged to it, of which each of its ``contexts`` takes
-    ``context_bytes``. ``slot`` is its index in the region.
+    ``context_bytes``. They include ``managed``, the bytes of managed memory, which the driver does not report
+    for a process; it is empty if the library of the container does not count it separately. ``slot`` is its
+    index in the region.
     """
 
     pid: int
@@ -61,6 +65,11 @@ class ProcessUse:
     contexts: tuple[int, ...] = ()
     context_bytes: tuple[int, ...] = ()
     slot: int = 0
+    managed: tuple[int, ...] = ()
+
+    def shown(self, card: int) -> int:
+        """The bytes of ``used`` on a GPU that the driver reports for a process too, if it counts all."""
+        return self.used[card] - (self.managed[card] if self.managed else 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +102,7 @@ def read(read_bytes: Callable[[], bytes]) -> Region | None:
     for _ in range(_ATTEMPTS):
         before, content, after = read_bytes(), read_bytes(), read_bytes()
         layout = Layout.of(content)
-        size = layout.size if layout else SIZE
+        size = layout.size if layout else SMALLEST
         if len(content) < size:
             raise SourceError(f"the region has {len(content)} bytes instead of {size}")
         if _is_consistent(before, content, after):
@@ -169,15 +178,17 @@ def _records(record: struct.Struct, content: bytes, at: int, size: int, count: i
 
 
 def _processes(content: bytes, layout: Layout) -> tuple[ProcessUse, ...]:
-    record = slot_struct(layout.cards)
     offsets = ((slot, layout.slots_at + slot * layout.slot) for slot in range(layout.slots))
     return tuple(
-        _process(slot, layout.cards, *record.unpack_from(content, at))
-        for slot, at in offsets
-        if _WORD.unpack_from(content, at) != (0,)
+        _process(content, layout, slot, at) for slot, at in offsets if _WORD.unpack_from(content, at) != (0,)
     )
 
 
-def _process(slot: int, cards: int, pid: int, start: int, *numbers: int) -> ProcessUse:
-    used, each, contexts = (numbers[i * cards : (i + 1) * cards] for i in range(3))
-    return ProcessUse(pid, start, used, contexts, each, slot)
+def _process(content: bytes, layout: Layout, slot: int, at: int) -> ProcessUse:
+    cards = layout.cards
+    pid, start, *numbers = slot_struct(cards).unpack_from(content, at)
+    used, each, contexts = (tuple(numbers[i * cards : (i + 1) * cards]) for i in range(3))
+    managed: tuple[int, ...] = ()
+    if layout.managed_at is not None:
+        managed = managed_struct(cards).unpack_from(content, at + layout.managed_at)
+    return ProcessUse(pid, start, used, contexts, each, slot, managed)

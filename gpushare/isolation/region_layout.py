@@ -7,6 +7,7 @@ with, and keeps it as long as the container exists, so readers meet older and ne
 - A layout may add fields to the end of the header or of a record, and more records. Readers use the fields
   that they know.
 - Libraries from before the sizes in the header left them 0. Their layout is fixed.
+- Libraries from before managed memory was counted separately have shorter slots, and readers do not know it.
 - Any other change needs another version, and readers then need both.
 """
 
@@ -27,6 +28,7 @@ CARD: Final = struct.Struct("<48sQQQQ")
 """UUID, limit, used, peak, refusals."""
 LAUNCH: Final = struct.Struct("<QQQ40x")
 """By the agent: rate, time of its sample; then spent and the rest."""
+_ALIGNMENT: Final = 8
 _MOST: Final = 1024
 """Bounds the numbers of records, so that a false header cannot make a reader slow."""
 
@@ -34,6 +36,11 @@ _MOST: Final = 1024
 def slot_struct(cards: int) -> struct.Struct:
     """A slot: PID, start; for each GPU: used bytes, bytes charged per context, contexts."""
     return struct.Struct(f"<QQ{cards}Q{cards}Q{cards}I")
+
+
+def managed_struct(cards: int) -> struct.Struct:
+    """The last field of a slot: bytes of managed memory on each GPU."""
+    return struct.Struct(f"<{cards}Q")
 
 
 def measure_struct(cards: int) -> struct.Struct:
@@ -51,6 +58,12 @@ class Layout(NamedTuple):
     measure: int
     cards: int
     slots: int
+
+    @property
+    def managed_at(self) -> int | None:
+        """Offset of the managed memory in a slot; None if the slots do not have it."""
+        at = -(-slot_struct(self.cards).size // _ALIGNMENT) * _ALIGNMENT
+        return at if self.slot >= at + managed_struct(self.cards).size else None
 
     @property
     def cards_at(self) -> int:
@@ -106,7 +119,7 @@ LAYOUT: Final = Layout(
     HEADER.size,
     CARD.size,
     LAUNCH.size,
-    slot_struct(MAX_CARDS).size,
+    slot_struct(MAX_CARDS).size + managed_struct(MAX_CARDS).size,
     measure_struct(MAX_CARDS).size,
     MAX_CARDS,
     SLOTS,
@@ -114,3 +127,5 @@ LAYOUT: Final = Layout(
 """The layout of the library that this package builds."""
 SIZE: Final = LAYOUT.size
 _WITHOUT_SIZES: Final = Layout(88, 80, 64, 336, 144, 16, 256)
+SMALLEST: Final = _WITHOUT_SIZES.size
+"""Bytes of a region that an earlier node agent has created."""

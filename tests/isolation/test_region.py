@@ -6,7 +6,7 @@ import pytest
 
 from gpushare.errors import SourceError
 from gpushare.isolation import limits, region
-from gpushare.isolation.region_layout import HEADER, LAYOUT, MAGIC, SIZE, SLOTS, VERSION
+from gpushare.isolation.region_layout import HEADER, LAYOUT, MAGIC, SIZE, SLOTS, SMALLEST, VERSION
 from tests.fixtures.isolation import MIB, NATIVE, UUID, needs_compiler, share
 from tests.isolation.conftest import Make
 
@@ -44,6 +44,7 @@ def test_the_library_and_the_reader_agree_on_the_layout(tmp_path: Path) -> None:
         "launch": LAYOUT.launch,
         "slots": LAYOUT.slots_at,
         "slot": LAYOUT.slot,
+        "managed": LAYOUT.managed_at,
         "slot_count": SLOTS,
         "max_cards": limits.MAX_CARDS,
         "measures": LAYOUT.measures_at,
@@ -142,6 +143,44 @@ def test_a_rate_in_an_uninitialised_region_stays(make: Make) -> None:
     container.python("context()")
     (card,) = container.seen().cards
     assert (card.rate, card.sampled_ns, card.spent) == (1000, 5, 0)
+
+
+MANAGED = """
+def managed(mib):
+    at = c.c_uint64()
+    return cuda.cuMemAllocManaged(c.byref(at), c.c_size_t(mib * MIB), 1), at
+def other_context():
+    made = c.c_void_p()
+    cuda.cuCtxCreate_v2(c.byref(made), 0, 0)
+    return made
+"""
+
+
+@pytest.mark.parametrize(
+    ("code", "used", "of_which"),
+    [
+        ("managed(1000); alloc(100)", 1100, 1000),
+        ("v, at = managed(1000); managed(500); alloc(100); free(at)", 600, 500),
+        ("v, at = managed(1000); managed(500); free(at); free(at)", 500, 500),
+        ("at = other_context(); managed(700); alloc(50); cuda.cuCtxDestroy_v2(at)", 0, 0),
+        ("managed(5000); managed(0)", 0, 0),
+    ],
+)
+def test_managed_memory_is_counted_separately_too(make: Make, code: str, used: int, of_which: int) -> None:
+    container = make()
+    container.limit(share(4, 15))
+    container.python(f"{MANAGED}\ncontext(); {code}")
+    (one,) = container.seen().processes
+    assert (one.used[0] // MIB, one.managed[0] // MIB) == (used, of_which)
+
+
+def test_a_region_of_an_earlier_agent_is_enlarged(make: Make) -> None:
+    container = make()
+    container.limit(share(4, 15))
+    container.shared.write_bytes(bytes(SMALLEST))
+    container.python(f"{MANAGED}\ncontext(); managed(1000)")
+    assert container.seen().processes[0].managed[0] == 1000 * MIB
+    assert container.shared.stat().st_size == SIZE
 
 
 def test_usage_is_recomputed_after_a_process_was_killed_with_the_lock(make: Make) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from subprocess import Popen
 
-from tests.fixtures.isolation import Container, needs_compiler, share
+from tests.fixtures.isolation import MIB, Container, needs_compiler, share
 from tests.isolation.conftest import Make
 from tests.isolation.test_region import LOCKED
 
@@ -79,6 +79,20 @@ def test_memory_freed_while_the_lock_is_stalled_is_released_at_the_next_call(mak
             release(holder)
             assert answer(client, "free(blocks.pop())") == 0
             assert used_mib(container) == 121
+
+
+def test_managed_memory_freed_while_the_lock_is_stalled_is_not_managed_any_more(make: Make) -> None:
+    container = ready(make)
+    with client_of(container) as client:
+        code = "cuda.cuMemAllocManaged(c.byref(at := c.c_uint64()), c.c_size_t(500 * MIB), 1)"
+        assert answer(client, code) == 0
+        assert container.seen().processes[0].managed[0] == 500 * MIB
+        with stopped_holder(container) as holder:
+            assert answer(client, "free(at)") == 0
+            release(holder)
+            assert answer(client, "free(blocks.pop())") == 0
+            (one,) = container.seen().processes
+            assert (one.used[0] // MIB, one.managed[0]) == (2121, 0)
 
 
 def test_contexts_destroyed_while_the_lock_is_stalled_are_released(make: Make) -> None:

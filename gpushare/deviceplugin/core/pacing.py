@@ -42,7 +42,10 @@ class CardRate:
 
 
 class ProcessBytes(NamedTuple):
-    """Bytes of a process on one GPU by driver and by region; its number of contexts and their size."""
+    """Bytes of a process on one GPU by driver and by region; its number of contexts and their size.
+
+    ``counted`` is without managed memory, which the driver does not report for a process.
+    """
 
     driver: int | None
     counted: int
@@ -159,7 +162,7 @@ def _contexts(
 
 def _facts(process: ProcessUse, card: int, on: ProcessesByPid | None) -> ProcessBytes:
     shown = on[process.pid].used_bytes if on and process.pid in on else None
-    return ProcessBytes(shown, process.used[card], process.contexts[card], process.context_bytes[card])
+    return ProcessBytes(shown, process.shown(card), process.contexts[card], process.context_bytes[card])
 
 
 def _size(facts: ProcessBytes) -> int:

@@ -29,7 +29,8 @@ class UncountedProcess:
     """A process with uncounted memory on a GPU.
 
     ``pid`` is its PID on the host, ``inner_pid`` the one in its container. ``driver_bytes`` is its memory as
-    the driver reports it, None if it does not; ``counted`` its memory in the region, None without one.
+    the driver reports it, None if it does not; ``counted`` its memory in the region, None without one, and
+    without managed memory, which the driver does not report.
     """
 
     owner: UncountedOwner
@@ -80,7 +81,7 @@ def uncounted_in(
                 each.pid,
                 inner_pid,
                 each.used_bytes,
-                known[inner_pid].used[card] if inner_pid in known and card is not None else None,
+                known[inner_pid].shown(card) if inner_pid in known and card is not None else None,
             )
             for inner_pid, each in on.items()
         ]

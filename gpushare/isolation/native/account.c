@@ -129,6 +129,13 @@ void account_force(int card, u64 bytes)
         region_force(card, bytes);
 }
 
+/* Without `ready`, as in `account_release`. */
+void account_managed(int card, int64_t change)
+{
+    if (usable && card != NO_CARD && change)
+        region_managed(card, change);
+}
+
 static int refused(int card, int driver_verdict)
 {
     if (ready(card))

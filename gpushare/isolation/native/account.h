@@ -19,6 +19,9 @@ bool account_reserve(int card, u64 bytes);
 void account_release(int card, u64 bytes);
 void account_force(int card, u64 bytes);
 
+/* Marks counted memory as managed, or with a negative number as no longer managed. */
+void account_managed(int card, int64_t change);
+
 /* A context uses GPU memory before anything is allocated in it. */
 bool account_enter_context(int card);
 void account_leave_context(int card);

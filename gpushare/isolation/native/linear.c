@@ -1,4 +1,4 @@
-/* Linear, pitched and managed memory. Managed memory is counted in full. */
+/* Linear, pitched and managed memory. Managed memory is counted in full, though the driver can move it to the host. */
 #include "wrappers.h"
 
 enum { ROW = 512 }; /* the pitch is a multiple of this on all known GPUs */
@@ -43,7 +43,7 @@ API int cuMemAllocManaged(u64 *pointer, size_t bytes, u32 flags)
     if (!reserve(card, bytes))
         return account_refused(card);
     int verdict = driver(pointer, bytes, flags);
-    return keep(verdict, LINEAR, verdict ? 0 : *pointer, card, bytes);
+    return keep_managed(verdict, verdict ? 0 : *pointer, card, bytes);
 }
 
 /* Replaces the estimate by the size that follows from the pitch of the driver. */

@@ -125,10 +125,17 @@ static bool find_file(struct stat *status)
 /* A node agent of a later version may create larger regions. */
 static bool large_enough(const struct stat *status) { return status->st_size >= (off_t)sizeof *region; }
 
+/* A node agent from before the field `managed` creates regions without it. */
+static bool enlarge(void)
+{
+    const off_t size = sizeof *region, before = size - REGION_SLOTS * sizeof region->slots->managed;
+    return opened.st_size == before && posix_fallocate(region_fd, 0, size) == 0 && get_status(region_fd, &opened);
+}
+
 static bool map_file(const char **why)
 {
     *why = "it is too small";
-    if (!get_status(region_fd, &opened) || !large_enough(&opened))
+    if (!get_status(region_fd, &opened) || !(large_enough(&opened) || enlarge()))
         return false;
     *why = "it cannot be mapped";
     void *at = mmap(NULL, sizeof *region, PROT_READ | PROT_WRITE, MAP_SHARED, region_fd, 0);

@@ -118,12 +118,13 @@ static bool owned(const struct record *record, u64 context)
 }
 
 /* An emptied slot is visited again: another record may have moved there. */
-void records_take_owned(u64 context, u64 freed[MAX_CARDS])
+void records_take_owned(u64 context, u64 freed[MAX_CARDS], u64 managed[MAX_CARDS])
 {
     pthread_mutex_lock(&lock);
     for (size_t i = 0; i < capacity;)
         if (owned(&slots[i], context)) {
             freed[slots[i].card] += slots[i].bytes;
+            managed[slots[i].card] += slots[i].managed ? slots[i].bytes : 0;
             remove_at(i);
         } else {
             i++;

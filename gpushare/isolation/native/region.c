@@ -185,13 +185,20 @@ static void leave_context(int card)
 static struct {
     bool any;
     int64_t bytes[MAX_CARDS]; /* negative if more was released than counted */
-    u32 left[MAX_CARDS];      /* contexts */
+    int64_t managed[MAX_CARDS];
+    u32 left[MAX_CARDS]; /* contexts */
 } deferred;
 
 static void defer(int card, int64_t bytes, u32 left)
 {
     __atomic_fetch_add(&deferred.bytes[card], bytes, __ATOMIC_RELAXED);
     __atomic_fetch_add(&deferred.left[card], left, __ATOMIC_RELAXED);
+    __atomic_store_n(&deferred.any, true, __ATOMIC_RELEASE);
+}
+
+static void defer_managed(int card, int64_t change)
+{
+    __atomic_fetch_add(&deferred.managed[card], change, __ATOMIC_RELAXED);
     __atomic_store_n(&deferred.any, true, __ATOMIC_RELEASE);
 }
 
@@ -203,6 +210,7 @@ static void apply_deferred(void)
     for (int card = 0; card < MAX_CARDS; card++) {
         int64_t bytes = __atomic_exchange_n(&deferred.bytes[card], 0, __ATOMIC_RELAXED);
         u32 left = __atomic_exchange_n(&deferred.left[card], 0, __ATOMIC_RELAXED);
+        mine->managed[card] += (u64)__atomic_exchange_n(&deferred.managed[card], 0, __ATOMIC_RELAXED);
         if (bytes > 0)
             count(card, (u64)bytes);
         else if (bytes < 0)
@@ -284,6 +292,17 @@ void region_refused(int card)
     if (!enter())
         return;
     region->cards[card].refusals++;
+    leave();
+}
+
+void region_managed(int card, int64_t change)
+{
+    if (!enter()) {
+        defer_managed(card, change);
+        return;
+    }
+    if (mine)
+        mine->managed[card] += (u64)change;
     leave();
 }
 

@@ -29,11 +29,13 @@ struct region_launch {
 };
 
 /* A process, identified by its PID and its start in clock ticks since boot. `used` includes the charge for its
-   contexts: `contexts` times `context_bytes`. */
+   contexts: `contexts` times `context_bytes`. It also includes its managed memory, `managed`, which the driver does
+   not report for a process. */
 struct region_slot {
     u64 pid, start;
     u64 used[MAX_CARDS], context_bytes[MAX_CARDS];
     u32 contexts[MAX_CARDS];
+    u64 managed[MAX_CARDS];
 };
 
 /* Written by the node agent: the size of a context of the process in the slot with the same index, 0 if it was
@@ -74,6 +76,9 @@ bool region_reserve(int card, u64 bytes);
 /* As `region_force` and `region_leave_context`: without the lock, the next call that gets it applies the change. */
 void region_release(int card, u64 bytes);
 void region_refused(int card); /* counts a refusal */
+
+/* Changes how much of the counted memory of this process is managed. Also applied later if there is no lock. */
+void region_managed(int card, int64_t change);
 
 /* Counts bytes that the driver has already allocated, even beyond the limit. */
 void region_force(int card, u64 bytes);

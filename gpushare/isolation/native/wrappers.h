@@ -95,6 +95,7 @@ API int nvmlDeviceGetRunningProcessDetailList(const void *device, struct nvml_pr
 /* After a call of the driver: records the reserved bytes under `name`, or releases them if the call failed. If
    there is no memory for the record, the charge stays until the process ends. */
 int keep(int verdict, enum kind kind, u64 name, int card, u64 bytes);
+int keep_managed(int verdict, u64 name, int card, u64 bytes); /* of kind LINEAR */
 
 /* After the driver has freed an object: releases its charge, or restores the record if the call failed. */
 int drop(int verdict, int was_known, struct record record);

@@ -21,6 +21,7 @@ int main(void)
     print("launch", sizeof(struct region_launch));
     print("slots", offsetof(struct region, slots));
     print("slot", sizeof(struct region_slot));
+    print("managed", offsetof(struct region_slot, managed));
     print("slot_count", REGION_SLOTS);
     print("measures", offsetof(struct region, measures));
     print("measure", sizeof(struct region_measure));

@@ -71,6 +71,20 @@ def test_the_difference_to_the_driver_is_exported_in_both_directions(
     assert of(busy(driver), "unseen_bytes") == {"a": unseen, "b": 0}
 
 
+@pytest.mark.parametrize(
+    ("driver", "uncounted", "unseen"), [(200, 0, 700), (500, 300, 400), (0, 0, 900), (1000, 800, 0)]
+)
+def test_managed_memory_hides_no_uncounted_memory(driver: int, uncounted: int, unseen: int) -> None:
+    """700 of the 900 MiB are managed, which the driver does not report."""
+    counted = limited("a", use(900), use(5, card=1), pids=[1, 2])
+    assert counted.region
+    processes = tuple(replace(each, managed=(350 * MIB, MIB)) for each in counted.region.processes)
+    region = replace(counted.region, processes=processes)
+    found = busy(driver, isolation=isolation(replace(counted, region=region), inner_pids={10: 1}))
+    assert of(found, "uncounted_bytes") == {"a": uncounted}
+    assert of(found, "unseen_bytes") == {"a": unseen}
+
+
 def test_all_processes_of_a_container_count_against_its_region() -> None:
     both = snapshot(
         [reading(0, process(10, 1000), process(11, 500))],

@@ -9,7 +9,7 @@ import pytest
 from gpushare.errors import SourceError
 from gpushare.isolation.files import region_size, shrink_region, write_region
 from gpushare.isolation.region import Write, empty
-from gpushare.isolation.region_layout import HEADER, LAYOUT, MAGIC, SIZE, VERSION
+from gpushare.isolation.region_layout import HEADER, LAYOUT, MAGIC, SIZE, SMALLEST, VERSION
 
 WRITES = [Write(8, b"new"), Write(9, b"E")]
 
@@ -80,6 +80,27 @@ def test_a_region_of_a_later_layout_keeps_its_size(path: Path) -> None:
     with path.open("r+b") as file:
         file.write(HEADER.pack(MAGIC, VERSION, later.size, 0, *later))
     assert region_size(path) == (later.size + 9, later.size)
+
+
+@pytest.mark.parametrize(("actual", "expected"), [(-1, 0), (0, 0), (9, 0)])
+def test_an_unused_region_of_an_earlier_agent_keeps_its_size(path: Path, actual: int, expected: int) -> None:
+    path.write_bytes(bytes(SMALLEST + actual))
+    assert region_size(path) == (SMALLEST + actual, SMALLEST + expected)
+
+
+@pytest.mark.parametrize(
+    ("actual", "expected"),
+    [(SMALLEST - 1, SMALLEST), (SMALLEST, SMALLEST), (SIZE, SIZE), (SIZE + 9, SIZE)],
+)
+def test_a_region_of_an_earlier_library_may_be_as_large_as_a_new_one(
+    path: Path, actual: int, expected: int
+) -> None:
+    earlier = LAYOUT._replace(slot=336)
+    assert earlier.size == SMALLEST
+    content = bytearray(actual)
+    HEADER.pack_into(content, 0, MAGIC, VERSION, earlier.size, 0, *earlier)
+    path.write_bytes(content)
+    assert region_size(path) == (actual, expected)
 
 
 def test_a_region_is_only_ever_shrunk(path: Path) -> None:

@@ -13,8 +13,10 @@ from gpushare.isolation.region_layout import (
     MAGIC,
     MAX_SIZE,
     SIZE,
+    SMALLEST,
     VERSION,
     Layout,
+    managed_struct,
     measure_struct,
     slot_struct,
 )
@@ -40,6 +42,17 @@ def test_a_region_without_sizes_is_read() -> None:
     (process,) = region.processes
     assert (process.slot, process.used[0], process.contexts[0]) == (0, 1121 * MIB, 1)
     assert process.context_bytes[0] == 121 * MIB
+    assert process.managed == ()
+    assert process.shown(0) == 1121 * MIB
+
+
+def test_managed_memory_is_read_from_the_end_of_a_slot() -> None:
+    content = bytearray(region_bytes(CARDS, [42]))
+    slot_struct(16).pack_into(content, LAYOUT.slots_at, 42, 1, *[100] * 16, *[0] * 32)
+    managed_struct(16).pack_into(content, LAYOUT.slots_at + 336, *range(16))
+    (process,) = read_bytes(bytes(content)).processes
+    assert process.managed == tuple(range(16))
+    assert process.shown(15) == 85
 
 
 def test_the_agent_writes_a_region_without_sizes_as_its_library_reads_it() -> None:
@@ -62,7 +75,7 @@ LATER = Layout(
     HEADER.size + 8,
     LAYOUT.card + 16,
     LAYOUT.launch + 8,
-    slot_struct(32).size + 24,
+    slot_struct(32).size + managed_struct(32).size + 24,
     measure_struct(32).size + 8,
     32,
     300,
@@ -108,12 +121,16 @@ def test_bytes_after_a_region_are_ignored() -> None:
     assert read(lambda: empty() + b"x") is None
 
 
+def test_an_unused_region_of_an_earlier_agent_is_read() -> None:
+    assert read(lambda: bytes(SMALLEST)) is None
+
+
 @pytest.mark.parametrize(
     "sizes",
     [
         LAYOUT._replace(header=HEADER.size - 1),
         LAYOUT._replace(card=LAYOUT.card - 1),
-        LAYOUT._replace(slot=LAYOUT.slot - 1),
+        LAYOUT._replace(slot=335),
         LAYOUT._replace(measure=LAYOUT.measure - 1),
         LAYOUT._replace(cards=0),
         LAYOUT._replace(cards=17),

@@ -180,6 +180,7 @@ processes = st.builds(
     st.tuples(st.integers(0, 2**32 - 1)),
     st.tuples(words),
     st.integers(0, 255),
+    st.just(()) | st.tuples(words),
 )
 readings = st.builds(
     ProcessReading,
@@ -264,6 +265,17 @@ def test_another_size_is_written_again() -> None:
 )
 def test_impossible_context_sizes_are_not_written(found: ProcessUse, shown: int | None) -> None:
     assert measured((found, shown), (found, shown)) == [(), ()]
+
+
+def test_managed_memory_is_not_part_of_what_the_driver_reports() -> None:
+    """1000 of the 3193 MiB are managed."""
+    found = replace(process(3193), managed=(1000 * MIB,))
+    assert measured((found, 2400), (found, 2400))[1] == context_writes(found, [328 * MIB])
+
+
+def test_more_managed_memory_than_is_counted_determines_no_size() -> None:
+    found = replace(process(3193), managed=(3073 * MIB,))
+    assert measured((found, 400), (found, 400)) == [(), ()]
 
 
 def test_a_process_in_the_slot_of_another_is_measured_again() -> None:

@@ -1,4 +1,5 @@
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -67,6 +68,15 @@ def test_a_container_with_much_uncounted_memory_is_reported_by_process() -> None
     reported = region(counts(7, 100, 0), counts(8, 100, 0), counts(9, 100, 0))
     assert found(reported, on("GPU-0", p7=700, p8=700, p9=90)) == [(7, 600, True), (8, 600, True)]
     assert found(reported, on("GPU-0", p7=700, p8=500)) == []
+
+
+def test_managed_memory_is_not_what_the_driver_reports() -> None:
+    """The library counts 1000 MiB, of which 900 are managed: the driver reports 600 MiB of other memory."""
+    managed = replace(counts(7, 1000, 0), managed=(900 * MIB, 0))
+    assert found(region(managed), on("GPU-0", p7=600)) == []
+    assert found(region(managed), on("GPU-0", p7=700)) == []
+    ((pid, uncounted, known),) = found(region(managed), on("GPU-0", p7=1300))
+    assert (pid, uncounted, known) == (7, 1200, True)
 
 
 def test_each_gpu_is_compared_with_its_own_limit() -> None:
