@@ -1,4 +1,6 @@
 import subprocess
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -7,7 +9,7 @@ import pytest
 from gpushare.errors import SourceError
 from gpushare.isolation import limits, region
 from gpushare.isolation.region_layout import HEADER, LAYOUT, MAGIC, SIZE, SLOTS, SMALLEST, VERSION
-from tests.fixtures.isolation import MIB, NATIVE, UUID, needs_compiler, share
+from tests.fixtures.isolation import MIB, NATIVE, UUID, Container, needs_compiler, share
 from tests.isolation.conftest import Make
 
 pytestmark = needs_compiler
@@ -105,6 +107,41 @@ def test_a_context_that_exceeds_the_limit_by_its_measured_size_leaves_no_memory(
         process.communicate("")
 
 
+@contextmanager
+def contexts_of(container: Container, *measured_mib: int) -> Iterator[None]:
+    """Processes with a context each, of which the agent has measured these sizes; 0 for one without."""
+    with ExitStack() as stack:
+        processes = [
+            stack.enter_context(container.start("say(context()); sys.stdin.read()")) for _ in measured_mib
+        ]
+        for process in processes:
+            assert process.stdout is not None
+            process.stdout.readline()
+        by_pid = {each.pid: each for each in container.seen().processes}
+        for process, mib in zip(processes, measured_mib, strict=True):
+            container.write(*region.context_writes(by_pid[process.pid], [mib * MIB]))
+        yield
+        for process in processes:
+            process.communicate("")
+
+
+@pytest.mark.parametrize(
+    ("measured", "charged"), [((300,), 300), ((100,), 100), ((0, 500, 300), 300), ((0,), 121)]
+)
+def test_a_process_begins_with_the_smallest_size_measured_in_its_container(
+    make: Make, measured: tuple[int, ...], charged: int
+) -> None:
+    container = make(total_mib=100_000)
+    container.limit(share(4, 15, context_mib=121))
+    code = "say(context()); sys.stdin.read()"
+    with contexts_of(container, *measured), container.start(code) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        slots = {each.pid: each for each in container.seen().processes}
+        assert slots[process.pid].used[0] == charged * MIB
+        process.communicate("")
+
+
 def test_a_measurement_of_one_context_counts_for_all(make: Make) -> None:
     container = make()
     container.limit(share(4, 15))
@@ -112,7 +149,7 @@ def test_a_measurement_of_one_context_counts_for_all(make: Make) -> None:
         assert process.stdout is not None
         process.stdout.readline()
         container.write(*region.context_writes(container.seen().processes[0], [300 * MIB]))
-        assert container.python("context(); say(alloc(4002)[0], alloc(4001)[0])").stdout == "[2, 0]\n"
+        assert container.python("context(); say(alloc(3702)[0], alloc(3701)[0])").stdout == "[2, 0]\n"
         process.communicate("")
 
 
@@ -120,7 +157,9 @@ def test_a_measurement_of_an_ended_process_is_ignored(make: Make) -> None:
     container = make()
     container.limit(share(4, 15))
     container.python("context()")
-    container.write(*region.context_writes(container.seen().processes[0], [300 * MIB]))
+    (ended,) = container.seen().processes
+    container.write(*region.context_writes(ended, [300 * MIB]))
+    container.write(region.Write(LAYOUT.slots_at + ended.slot * LAYOUT.slot, bytes(LAYOUT.slot)))
     assert container.python("context(); say(left()[1])").stdout == "[4301]\n"
 
 

@@ -334,12 +334,25 @@ void region_release(int card, u64 bytes)
     leave();
 }
 
+/* The smallest size measured in this container: a process that has loaded much code measures larger than one that
+   begins. */
+static u64 expected_context(int card, u64 estimate)
+{
+    u64 least = 0;
+    for (int i = 0; i < REGION_SLOTS; i++) {
+        u64 each = region->slots[i].pid ? measured(&region->slots[i], card) : 0;
+        if (each && (!least || each < least))
+            least = each;
+    }
+    return least ? least : estimate;
+}
+
 static bool add_context(int card, u64 estimate)
 {
     if (!have_slot())
         return false;
     if (!mine->contexts[card])
-        mine->context_bytes[card] = estimate;
+        mine->context_bytes[card] = expected_context(card, estimate);
     settle_own(card);
     if (!fits(card, mine->context_bytes[card]))
         return false;

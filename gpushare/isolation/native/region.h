@@ -83,7 +83,7 @@ void region_managed(int card, int64_t change);
 /* Counts bytes that the driver has already allocated, even beyond the limit. */
 void region_force(int card, u64 bytes);
 
-/* Counts a context of this process if it fits, with its measured size or else the estimate. */
+/* Counts a context of this process if it fits, with its measured size, that of another process, or the estimate. */
 bool region_enter_context(int card, u64 estimate);
 void region_leave_context(int card);
 
