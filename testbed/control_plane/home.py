@@ -115,7 +115,9 @@ def take_down(folder: Path) -> list[str]:
 
 def _sweep(folder: Path) -> list[str]:
     killed = pids.sweep(folder)
-    cgroups.remove(f"{cgroups.prefix_of(folder)}*")
+    groups = f"{cgroups.prefix_of(folder)}*"
+    cgroups.kill(groups)
+    cgroups.remove(groups)
     shutil.rmtree(data_folder(folder), ignore_errors=True)
     return killed
 

@@ -29,10 +29,14 @@ _LISTENING = "0A"
 
 
 class Machine:
-    """A machine of a testbed. ``boot_id`` changes with every start; disk and subnet stay."""
+    """A machine of a testbed. ``boot_id`` changes with every start; disk and subnet stay.
 
-    def __init__(self, bed: Bed, layout: NodeLayout) -> None:
+    With ``host_pid`` it has the PID namespace of this machine.
+    """
+
+    def __init__(self, bed: Bed, layout: NodeLayout, *, host_pid: bool = False) -> None:
         self._bed = bed
+        self._host_pid = host_pid
         self.layout = layout
         self.boot_id = ""
         self._subnet: Subnet | None = None
@@ -105,6 +109,8 @@ class Machine:
         if self._processes:
             # On SIGTERM, the first process exits after the kernel has killed all others of the namespace.
             await self._holder.stop()
+            if self._host_pid:
+                await asyncio.to_thread(cgroups.kill, self.layout.group)
             await asyncio.gather(*(process.stop() for process in self._processes))
             self._processes.clear()
         # The kernel removes the network device too, but later.
@@ -128,14 +134,24 @@ class Machine:
     async def _start_holder(self) -> None:
         mark = wiring.booted(self.layout)
         mark.unlink(missing_ok=True)
-        wiring.script(self.layout).write_text(wiring.first_process(self.layout, cgroups.hierarchies()))
+        script = wiring.first_process(self.layout, cgroups.hierarchies(), self._mounts())
+        wiring.script(self.layout).write_text(script)
 
         async def booted() -> bool:
             return mark.exists()
 
         top, programs = (each(self.layout.group) for each in (cgroups.top, cgroups.programs))
-        await self.run(_HOLDER, wiring.holder(self.layout, top, programs), booted)
+        command = wiring.holder(self.layout, top, programs, host_pid=self._host_pid)
+        await self.run(_HOLDER, command, booted)
         await asyncio.to_thread(cgroups.delegate, self.layout.group)
+
+    def _mounts(self) -> list[str]:
+        """Return the mounts of this machine that it has too; their places for the boot exist."""
+        found = wiring.seen_mounts(Path("/proc/self/mountinfo").read_text())
+        mounts = [each for each in found if Path(each).is_dir()]
+        for each in mounts:
+            wiring.aside(self.layout, each).mkdir(parents=True, exist_ok=True)
+        return mounts
 
     async def _plug_in(self) -> None:
         for command in wiring.veth_pair(self.layout, self._holder.pid):

@@ -61,7 +61,8 @@ class KubeletNode:
         self._found = found
         self._tools = tools
         self._spawned: dict[str, Process] = {}
-        self._machine = Machine(bed, NodeLayout(spec.name, bed.folder, bed.layout.data))
+        layout = NodeLayout(spec.name, bed.folder, bed.layout.data)
+        self._machine = Machine(bed, layout, host_pid=spec.host_pid)
         self._programs = Programs(bed, self._machine, tools)
 
     @property

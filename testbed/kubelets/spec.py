@@ -29,7 +29,8 @@ class KubeletSpec:
     runtime. ``files`` are written to the disk of the node before its first boot: absolute path under /etc
     or /var → text, such as a CDI spec in /etc/cdi. ``config`` replaces fields of the KubeletConfiguration.
     With ``services`` the node runs kube-proxy: its pods reach Services, including that of the API server,
-    and its node ports are open.
+    and its node ports are open. With ``host_pid`` the node has the PID namespace of this machine, in which a
+    driver of this machine reports processes.
     """
 
     name: str
@@ -39,6 +40,7 @@ class KubeletSpec:
     files: Mapping[str, str] = field(default_factory=dict)
     config: Mapping[str, Any] = field(default_factory=dict)
     services: bool = False
+    host_pid: bool = False
 
     def __post_init__(self) -> None:
         if not PLAIN_NAME.fullmatch(self.name):

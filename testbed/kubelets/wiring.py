@@ -4,11 +4,11 @@ What belongs here: commands and scripts. What does not: running them (``testbed.
 
 A node is one PID namespace; its first process also has its mount, network, UTS and cgroup namespaces. When
 that process exits, the kernel kills all others of the node, and removes the mounts, the interfaces, and the
-routes to the node on this machine.
+routes to the node on this machine. A node with the PID namespace of this machine ends with its cgroup.
 """
 
 import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from testbed.control_plane.commands import API_ADDRESS
@@ -16,6 +16,8 @@ from testbed.kubelets.spec import NodeLayout, Subnet
 
 TOPS = ("etc", "usr/local", "var")
 """Folders in which a node reads the files of this machine, and writes copies."""
+_WITH_MOUNTS = "/usr/local/"
+"""Where a node also sees other mounts of this machine, such as a driver's folder, which an overlay hides."""
 PRIVATE = (
     "/etc/cdi",
     "/etc/cni",
@@ -44,12 +46,13 @@ TAKEN = "File exists"
 """Error of ``ip`` for a route that exists."""
 
 
-def holder(layout: NodeLayout, top: str, programs: str) -> list[str]:
+def holder(layout: NodeLayout, top: str, programs: str, *, host_pid: bool = False) -> list[str]:
     """Return the command that creates the namespaces and runs the first process of the node.
 
     ``top`` and ``programs`` are those of its cgroup (``testbed.system.cgroups``).
     """
-    unshare = "unshare --mount --net --pid --uts --fork --kill-child --mount-proc"
+    pids = "" if host_pid else "--pid --mount-proc"
+    unshare = f"unshare --mount --net --uts --fork --kill-child {pids}"
     run = f"{_join(programs)}; exec {unshare} -- /bin/sh -e {shlex.quote(str(script(layout)))}"
     # The cgroup at this moment is the root of the namespace.
     return ["/bin/sh", "-ec", f"{_join(top)}; exec unshare --cgroup -- /bin/sh -ec {shlex.quote(run)}"]
@@ -65,12 +68,17 @@ def booted(layout: NodeLayout) -> Path:
     return layout.folder / "booted"
 
 
-def first_process(layout: NodeLayout, hierarchies: Iterable[Path]) -> str:
-    """Return the script of the first process: it mounts, then reaps orphans until SIGTERM."""
+def first_process(layout: NodeLayout, hierarchies: Iterable[Path], mounts: Sequence[str] = ()) -> str:
+    """Return the script of the first process: it mounts, then reaps orphans until SIGTERM.
+
+    ``mounts`` are those of ``seen_mounts``.
+    """
     commands = [
         f"echo {layout.name} >/proc/sys/kernel/hostname",
         *(_bind(hierarchy / layout.group, str(hierarchy)) for hierarchy in hierarchies),
+        *(_bind(Path(mount), str(aside(layout, mount))) for mount in mounts),
         *(_overlay(layout, top) for top in TOPS),
+        *(_bind(aside(layout, mount), mount) for mount in mounts),
         *(_bind(layout.on_disk(folder), folder) for folder in PRIVATE),
         "mount -t tmpfs -o mode=755 tmpfs /run",
         *(_bind(settings(layout) / name, f"/proc/sys/{name}") for name in (*SETTINGS, BOOT_ID)),
@@ -83,6 +91,17 @@ def first_process(layout: NodeLayout, hierarchies: Iterable[Path]) -> str:
         "sleep infinity & wait",
     ]
     return "\n".join(commands)
+
+
+def seen_mounts(mountinfo: str) -> list[str]:
+    """Return the mounts of this machine below the tops that a node has too, from /proc/self/mountinfo."""
+    points = dict.fromkeys(line.split()[4] for line in mountinfo.splitlines())
+    return [point for point in points if point.startswith(_WITH_MOUNTS)]
+
+
+def aside(layout: NodeLayout, mount: str) -> Path:
+    """Return the folder where a mount of this machine stays reachable while an overlay hides it."""
+    return layout.folder / "mounts" / mount.strip("/").replace("/", "-")
 
 
 def settings(layout: NodeLayout) -> Path:

@@ -8,8 +8,11 @@ a machine are in a child of its cgroup, beside the cgroups that they create.
 """
 
 import hashlib
+import os
+import signal
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from testbed.errors import TestbedError
@@ -89,6 +92,31 @@ def delegate(name: str, root: Path = ROOT) -> None:
     """Give children of a cgroup its controllers; in cgroup v2, no process may be in it itself."""
     if is_unified(root):
         _enable(root / name)
+
+
+def kill(pattern: str, root: Path = ROOT) -> None:
+    """Kill the processes in all cgroups with names that match the glob ``pattern``, and in those below them.
+
+    A process that forks meanwhile is killed later, in at most 10 s; then ``remove`` reports it.
+    """
+    deadline = time.monotonic() + _REMOVE_S
+    while (found := _processes(pattern, root)) and time.monotonic() < deadline:
+        for pid in found:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        time.sleep(_POLL_S)
+
+
+def _processes(pattern: str, root: Path) -> set[int]:
+    found: set[int] = set()
+    for hierarchy in hierarchies(root):
+        for group in hierarchy.glob(f"{pattern}/"):
+            for each in _deepest_first(group):
+                # Another process may remove the cgroup meanwhile.
+                with suppress(OSError):
+                    found.update(map(int, (each / "cgroup.procs").read_text().split()))
+    # 0 is a process outside of our PID namespace; to kill() it means our own process group.
+    return found - {0}
 
 
 def remove(pattern: str, root: Path = ROOT) -> None:

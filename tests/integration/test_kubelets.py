@@ -16,7 +16,8 @@ from gpushare.errors import ApiError, ConfigError
 from testbed import Bed, SimNode, Testbed, TestbedError, until
 from testbed.control_plane.components import url_ready
 from testbed.control_plane.home import clean
-from testbed.kubelets import KubeletNode, KubeletSpec, add_kubelet
+from testbed.kubelets import BUSYBOX_IMAGE, KubeletNode, KubeletSpec, add_kubelet
+from testbed.kubelets.files import BUNDLES
 from testbed.kubelets.spec import NodeLayout
 from testbed.system import cgroups
 from testbed.system.folders import bed_folder, cache_root, data_folder
@@ -392,6 +393,30 @@ async def test_a_bed_that_closes_leaves_nothing_behind() -> None:
     assert traces(bed.folder) == set()
     assert not is_there(f"/proc/{holder}")
     assert kernel_settings() == settings
+
+
+async def test_a_node_with_the_pids_of_this_machine_ends_with_its_containers() -> None:
+    async with Testbed(kwok=False) as bed:
+        node = await add_kubelet(bed, KubeletSpec("gpu-c", host_pid=True))
+        await bed.create_pods([sleeper("sleeps", node.name)])
+        await until_running(bed, "sleeps")
+        spec = await node.oci_spec("default", "sleeps", "main")
+        (init,) = (
+            file for file in node.path(BUNDLES).glob("*/init.pid") if spec_of_bundle(file.parent) == spec
+        )
+        process = Path(f"/proc/{init.read_text()}")
+        assert (process / "comm").read_text() == "sleep\n"
+    assert not is_there(str(process))
+    assert traces(bed.folder) == set()
+
+
+def sleeper(name: str, node: str) -> dict[str, Any]:
+    main = {"name": "main", "image": BUSYBOX_IMAGE, "command": ["sleep", "1000"]}
+    return {"metadata": {"name": name}, "spec": {"nodeName": node, "containers": [main]}}
+
+
+def spec_of_bundle(bundle: Path) -> Any:
+    return json.loads((bundle / "config.json").read_text())
 
 
 async def test_nodes_end_with_a_killed_owner_and_the_next_start_removes_their_traces(bed_name: str) -> None:

@@ -47,6 +47,28 @@ def test_a_kubelet_never_changes_kernel_settings_of_the_machine() -> None:
         assert any(line.endswith(f" /proc/sys/{name}") for line in lines[:mounted])
 
 
+def test_a_node_sees_the_folder_of_a_driver_that_is_a_mount() -> None:
+    mountinfo = """\
+22 1 8:1 / / rw,relatime shared:1 - ext4 /dev/vda rw
+37 22 7:0 / /usr/local/nvidia ro,nosuid shared:2 - squashfs /dev/vdb ro
+38 22 0:9 / /etc/hosts rw - tmpfs tmpfs rw
+"""
+    mounts = wiring.seen_mounts(mountinfo)
+    assert mounts == ["/usr/local/nvidia"]
+    layout = NodeLayout("gpu-a", A, DATA)
+    lines = wiring.first_process(layout, [], mounts).splitlines()
+    aside = wiring.aside(layout, "/usr/local/nvidia")
+    before, hidden, after = (
+        lines.index(line)
+        for line in (
+            f"mount --bind /usr/local/nvidia {aside}",
+            next(line for line in lines if line.endswith(" overlay /usr/local")),
+            f"mount --bind {aside} /usr/local/nvidia",
+        )
+    )
+    assert before < hidden < after
+
+
 def test_kube_proxy_never_changes_settings_that_all_nodes_share() -> None:
     argv = kube_proxy_argv(Path("/bin/kube-proxy"), "gpu-a", "198.19.7.2", Path("/bed/kubeconfig"))
     settings = [flag for flag in argv if flag.startswith(("--conntrack", "--oom"))]
