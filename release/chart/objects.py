@@ -1,6 +1,7 @@
 """The objects of the chart, from the builders, for each combination of choices. Pure."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, fields, is_dataclass, replace
 from itertools import product
 from typing import Any, Final
@@ -75,10 +76,13 @@ def settings_for(choices: Sequence[Choice], combination: Combination) -> Stack:
 
 
 def set_in(raw: dict[str, Any], path: str, value: Any) -> None:
-    """Set the value at a path in the configuration of a stack; a part that is off stays off."""
+    """Set the value at a path in the configuration of a stack; a part that is off stays off.
+
+    It is copied, because a later path can be inside of it.
+    """
     head, _, rest = path.partition(".")
     if not rest:
-        raw[head] = value
+        raw[head] = deepcopy(value)
         return
     inside = raw["devicePlugins"][0] if head == _POOL else raw.setdefault(head, {})
     if inside is not None:

@@ -56,6 +56,7 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
         "1.36",
         {"monitoring": {"prometheus": {"image": PROMETHEUS, "storage": "20Gi", "retention": "30d"}}},
     ),
+    "a Prometheus without a volume": ("1.36", {"monitoring": {"prometheus": {"image": PROMETHEUS}}}),
     "the library is removed from the nodes": ("1.36", {"isolation": {"state": "absent"}}),
     "the extender and the agents only": (
         "1.36",

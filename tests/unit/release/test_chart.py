@@ -173,6 +173,13 @@ def test_the_settings_of_a_combination_have_markers() -> None:
     assert settings_for(group, ("false", "absent")).isolation is None
 
 
+def test_the_options_of_a_choice_are_not_changed_by_those_of_another() -> None:
+    claim = FILES["templates/persistentvolumeclaim-gpushare-prometheus.yaml"]
+    assert claim.startswith(
+        "{{- if (and .Values.monitoring.enabled .Values.monitoring.prometheus.storage) }}"
+    )
+
+
 def test_the_library_can_be_removed_from_the_nodes_before_the_chart_is_uninstalled() -> None:
     installer = FILES["templates/daemonset-cgpu-installer.yaml"]
     assert '{{- if (eq .Values.isolation.state "absent") }}' in installer
