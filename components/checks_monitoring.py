@@ -28,7 +28,7 @@ from components.forms import (
 from gpushare.contract import METRICS_API_GROUP, RUNBOOKS
 from gpushare.errors import ConfigError
 
-_PLACEHOLDER: Final = "://example.com/"
+PLACEHOLDER: Final = "://example.com/"
 """The host of documentation, which no page is on."""
 _PEM: Final = "-----BEGIN CERTIFICATE-----"
 
@@ -39,7 +39,7 @@ def advice_on(monitoring: Monitoring) -> list[str]:
         f"monitoring.runbooks: {monitoring.runbooks}, to which all alerts link, is a placeholder; "
         f"set the URL of your copy of {RUNBOOKS}"
     )
-    return [placeholder] if _PLACEHOLDER in monitoring.runbooks else []
+    return [placeholder] if PLACEHOLDER in monitoring.runbooks else []
 
 
 def check_monitoring(where: str, monitoring: Monitoring) -> None:

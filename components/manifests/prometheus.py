@@ -4,7 +4,7 @@ What does not belong here: the files of the ConfigMap (``components.manifests.mo
 """
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 import yaml
@@ -48,6 +48,11 @@ def configuration(rule_files: list[str], scrapes: str) -> str:
     )
 
 
+def digest(files: Iterable[str]) -> str:
+    """The digest of the texts of the files."""
+    return hashlib.sha256("".join(files).encode()).hexdigest()[:16]
+
+
 def objects(settings: Prometheus, version: KubernetesVersion, files: Mapping[str, str]) -> list[Object]:
     """All objects except for the ConfigMap, which has these files."""
     return [
@@ -80,7 +85,6 @@ def _claims(settings: Prometheus) -> list[Object]:
 
 def _deployment(settings: Prometheus, version: KubernetesVersion, files: Mapping[str, str]) -> Object:
     marks = labels(NAME)
-    digest = hashlib.sha256("".join(files.values()).encode()).hexdigest()[:16]
     return {
         "apiVersion": "apps/v1",
         "kind": "Deployment",
@@ -91,7 +95,7 @@ def _deployment(settings: Prometheus, version: KubernetesVersion, files: Mapping
             "strategy": {"type": "Recreate"},
             "selector": {"matchLabels": marks},
             "template": {
-                "metadata": {"labels": marks, "annotations": {_FILES_DIGEST: digest}},
+                "metadata": {"labels": marks, "annotations": {_FILES_DIGEST: digest(files.values())}},
                 "spec": _pod(settings, version),
             },
         },

@@ -6,7 +6,7 @@ What does not belong here: the values (``release.chart.values``), the archive (`
 import ast
 import inspect
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from enum import StrEnum
 from itertools import pairwise
@@ -16,13 +16,14 @@ from typing import Any, Final, get_args, get_origin, get_type_hints
 import yaml
 
 from components import config
-from components.manifests import everything
+from components.checks_monitoring import PLACEHOLDER, advice_on
+from components.manifests import everything, prometheus
 from components.manifests.device_plugin import NAME as AGENT
 from components.manifests.parts import Object
 from components.manifests.tls import makes_certificates
 from components.stack import load
 from gpushare import __version__
-from gpushare.contract import CERTIFICATES_NAME
+from gpushare.contract import CERTIFICATES_NAME, RUNBOOKS_URL
 from release.chart.merge import ALWAYS, Entry, Fields, Scalar, Test, Tree, merge
 from release.chart.objects import Found, chart_objects, failures
 from release.chart.template import Language, Writer, checks
@@ -70,6 +71,12 @@ gpushare {{ .Chart.AppVersion }} is deployed.
 {{- end }}
 3. Pods request GPU memory with a limit of aliyun.com/gpu-mem, and kubectl inspect gpushare shows it.
 """
+_WARNING: Final = """\
+{{- if and .Values.monitoring.enabled (contains "@placeholder@" .Values.monitoring.runbooks) }}
+
+Warning: @advice@
+{{- end }}
+"""
 
 
 def chart(images: Mapping[str, str]) -> dict[str, str]:
@@ -78,15 +85,17 @@ def chart(images: Mapping[str, str]) -> dict[str, str]:
         "Chart.yaml": _yaml(_about()),
         "values.yaml": _commented(default_values(images)),
         "values.schema.json": json.dumps(schema(), indent=2) + "\n",
-        "templates/NOTES.txt": _NOTES,
+        "templates/NOTES.txt": _NOTES + _warning(),
     }
+    objects = chart_objects()
+    slots = _slots(objects)
     languages = {
-        name: Language([each.tests for each in choices], _slots(), merge({("",): _tolerations()}))
+        name: Language([each.tests for each in choices], slots, merge({("",): _tolerations()}))
         for name, choices in GROUPS.items()
     }
     helpers = [_HELPERS]
-    for each in chart_objects():
-        writer = Writer(languages[each.group], f"{each.kind}-{each.name}".lower())
+    for each in objects:
+        writer = _writer(languages[each.group], each)
         tree = each.tree
         if (each.kind, each.name) == ("Job", CERTIFICATES_NAME):
             tree, spec = _with_digest(each)
@@ -101,6 +110,13 @@ def chart(images: Mapping[str, str]) -> dict[str, str]:
     )
     files["templates/_helpers.tpl"] = "\n".join(helpers)
     return files
+
+
+def _warning() -> str:
+    """That of ``pulumi preview``, in the notes."""
+    (advice,) = advice_on(config.Monitoring())
+    advice = advice.replace(RUNBOOKS_URL, "{{ .Values.monitoring.runbooks }}")
+    return _WARNING.replace("@placeholder@", PLACEHOLDER).replace("@advice@", advice)
 
 
 def _tolerations() -> list[Object]:
@@ -149,7 +165,7 @@ _KEYS: Final[Mapping[type[Any], tuple[str, ...]]] = {
     ),
     config.Isolation: ("state", "kubelet_root", "cpu", "memory"),
     config.Mps: ("runtime_class", "cpu", "memory"),
-    config.Monitoring: ("operator", "dashboards", "adapter_rules"),
+    config.Monitoring: ("operator", "runbooks", "dashboards", "adapter_rules"),
     config.Exporter: ("interval_seconds", "kubelet_root", "runtime_class", "cpu", "memory"),
     config.Prometheus: ("storage", "retention", "cpu", "memory"),
 }
@@ -172,6 +188,10 @@ _LIMITS: Final = {
     (config.Exporter, "interval_seconds"): (1, config.MAX_INTERVAL_S),
 }
 """The lowest and the highest value of each integer."""
+_URL: Final = r"^https?://(\[[0-9A-Fa-f:.]+\]|[^\p{Z}\p{C}/?#:\[\]]+)(:[0-9]*)?([/?#][^\p{Z}\p{C}]*)?$"
+"""As ``is_http_url``: no separators, and nothing that cannot be printed."""
+_PATTERNS: Final = {(config.Monitoring, "runbooks"): _URL}
+"""What a text must match."""
 
 
 def _values(kind: type[Any]) -> dict[str, Any]:
@@ -220,6 +240,8 @@ def _closed(properties: Object) -> Object:
 def _type(kind: type[Any], name: str) -> Object:
     if limits := _LIMITS.get((kind, name)):
         return {"type": "integer", "minimum": limits[0], "maximum": limits[1]}
+    if pattern := _PATTERNS.get((kind, name)):
+        return {"type": "string", "pattern": pattern}
     hint = get_type_hints(kind)[name]
     if get_origin(hint) is UnionType:
         hint = get_args(hint)[0]
@@ -286,8 +308,23 @@ def _about() -> Object:
     }
 
 
-def _slots() -> dict[str, str]:
-    return slots() | {_SPEC: f'(include "{_SPEC_TEMPLATE}" . | fromYaml)', _JOB: _JOB_NAME}
+def _slots(objects: Sequence[Found]) -> dict[str, str]:
+    own = slots() | {_SPEC: f'(include "{_SPEC_TEMPLATE}" . | fromYaml)', _JOB: _JOB_NAME}
+    (files,) = (each for each in objects if (each.kind, each.name) == ("ConfigMap", prometheus.NAME))
+    return own | _digest_of(files, Language([], own))
+
+
+def _digest_of(files: Found, language: Language) -> dict[str, str]:
+    """The digest of the files of Prometheus, by which its pod is replaced: with the values in them."""
+    data = {each.key: each.value for each in _fields_of(files.tree)}["data"]
+    texts = [str(each.value.value) for each in _fields_of(data) if isinstance(each.value, Scalar)]
+    written = " ".join(f"({_writer(language, files).long_text(each)})" for each in texts)
+    digest = prometheus.digest(texts)
+    return {digest: f"print {written} | sha256sum | trunc {len(digest)}"}
+
+
+def _writer(language: Language, found: Found) -> Writer:
+    return Writer(language, f"{found.kind}-{found.name}".lower())
 
 
 def _with_digest(found: Found) -> tuple[Tree, Tree]:

@@ -81,7 +81,7 @@ class Writer:
     def scalar(self, value: Any) -> str:
         """Return a scalar, or the expression of a template that makes it."""
         if isinstance(value, str) and "\n" in value:
-            return f"{{{{ .Files.Get {json.dumps(self._file(value))} | toJson }}}}"
+            return f"{{{{ {self.long_text(value)} | toJson }}}}"
         text = value if isinstance(value, str) else json.dumps(value)
         if marker := self.language.slots.get(text):
             return f"{{{{ {marker} | toJson }}}}"
@@ -91,6 +91,11 @@ class Writer:
             return text
         plain = _PLAIN.fullmatch(value) and not _NO_TEXT.fullmatch(value)
         return value if plain else _escaped(json.dumps(value, ensure_ascii=False))
+
+    def long_text(self, text: str) -> str:
+        """Return the expression of a text that is a file of the chart, with values instead of its markers."""
+        steps = [f"replace {json.dumps(each)} ({self.language.slots[each]})" for each in self._markers(text)]
+        return " | ".join([f".Files.Get {json.dumps(self._file(text))}", *steps])
 
     def _entries(self, entries: Sequence[Entry], write: Callable[[Entry], list[str]]) -> list[str]:
         """With one condition for neighbours that have the same one."""

@@ -9,6 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from gpushare.contract import RUNBOOKS_URL
+
 IMAGES: Final = ("extender", "device-plugin", "exporter", "isolation", "cli")
 """Names of the images that the chart uses."""
 OLDEST: Final = "1.30"
@@ -143,6 +145,7 @@ SLOTS: Final = (
     "mps.runtimeClass",
     "mps.cpu",
     "mps.memory",
+    "monitoring.runbooks",
     "monitoring.exporter.intervalSeconds",
     "monitoring.exporter.kubeletRoot",
     "monitoring.exporter.runtimeClass",
@@ -157,11 +160,13 @@ SLOTS: Final = (
 """Paths of the values that are only inserted."""
 INTEGERS: Final = ("monitoring.exporter.intervalSeconds",)
 _NUMBER: Final = 900_000_001
+_MARKERS: Final = {"monitoring.runbooks": RUNBOOKS_URL}
+"""Of slots that cannot have any text; the builders also parse the files with this one as YAML."""
 
 
 def marker(path: str) -> str:
     """Return the text that stands for the value of a slot while the builders run."""
-    return str(_NUMBER + SLOTS.index(path)) if path in INTEGERS else f"@{path}@"
+    return str(_NUMBER + SLOTS.index(path)) if path in INTEGERS else _MARKERS.get(path, f"@{path}@")
 
 
 def image_marker(name: str) -> str:

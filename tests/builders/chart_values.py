@@ -13,6 +13,7 @@ IMAGES = {
 }
 SCHEDULER = f"registry.k8s.io/kube-scheduler@sha256:{'f' * 64}"
 PROMETHEUS = f"docker.io/prom/prometheus@sha256:{'e' * 64}"
+RUNBOOKS = "https://wiki.internal:8443/gpus?page=runbooks"
 CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "defaults": ("1.36", {}),
     "the oldest cluster": ("1.30", {"devicePlugin": {"queryKubelet": True}}),
@@ -46,6 +47,7 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
             "isolation": {"kubeletRoot": "/data/kubelet/"},
             "monitoring": {
                 "operator": True,
+                "runbooks": RUNBOOKS,
                 "adapterRules": True,
                 "dashboards": False,
                 "exporter": {"intervalSeconds": 5, "runtimeClass": "nvidia", "kubeletRoot": "/data/kubelet"},
@@ -54,7 +56,12 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
     ),
     "a Prometheus with a volume": (
         "1.36",
-        {"monitoring": {"prometheus": {"image": PROMETHEUS, "storage": "20Gi", "retention": "30d"}}},
+        {
+            "monitoring": {
+                "runbooks": RUNBOOKS,
+                "prometheus": {"image": PROMETHEUS, "storage": "20Gi", "retention": "30d"},
+            }
+        },
     ),
     "a Prometheus without a volume": ("1.36", {"monitoring": {"prometheus": {"image": PROMETHEUS}}}),
     "the library is removed from the nodes": ("1.36", {"isolation": {"state": "absent"}}),

@@ -11,13 +11,17 @@ import pytest
 import pytest_asyncio
 import yaml
 
+from components.checks_monitoring import advice_on
+from components.config import Monitoring
 from components.manifests import everything
 from components.manifests.parts import Object
+from components.manifests.prometheus import NAME
 from components.stack import load
-from gpushare.contract import AUTHORITY_SECRET, EXTENDER_NAME, ISOLATION_INSTALLER_NAME
+from gpushare.contract import AUTHORITY_SECRET, EXTENDER_NAME, ISOLATION_INSTALLER_NAME, RUNBOOKS_URL
+from gpushare.monitoring.alerts import ALERTS
 from release.bundle import install_yaml
 from testbed import Bed, SchedulerSpec, Testbed, TestbedError
-from tests.builders.chart_values import CASES, IMAGES, SCHEDULER, stack_of
+from tests.builders.chart_values import CASES, IMAGES, PROMETHEUS, RUNBOOKS, SCHEDULER, stack_of
 from tests.fixtures import helm
 from tests.fixtures.helm import NAMESPACE, RELEASE, Helm
 
@@ -29,6 +33,17 @@ INSTALLER = f"/apis/apps/v1/namespaces/kube-system/daemonsets/{ISOLATION_INSTALL
 AUTHORITY = f"/api/v1/namespaces/kube-system/secrets/{AUTHORITY_SECRET}"
 BUDGETS = "/apis/policy/v1/namespaces/kube-system/poddisruptionbudgets"
 OURS = {"labelSelector": "app=gpushare"}
+NO_URLS = (
+    "",
+    "wiki",
+    "ftp://a",
+    "http://",
+    "https://:9090",
+    "http://[::1",
+    "http://a:port",
+    "http://a b",
+    "http://a\xa0b",
+)
 MADE = base64.b64encode(b"made in the cluster").decode()
 
 
@@ -67,6 +82,20 @@ async def test_the_chart_without_values_has_the_objects_of_install_yaml(offline:
     assert by_identity(await offline.rendered("1.36", {})) == by_identity(installed)
 
 
+@pytest.mark.parametrize(
+    "shape",
+    [{}, {"prometheus": {"image": PROMETHEUS}}, {"operator": True}],
+    ids=["files", "a Prometheus of the chart", "the Prometheus Operator"],
+)
+@pytest.mark.parametrize(("url", "page"), [({}, RUNBOOKS_URL), ({"runbooks": RUNBOOKS}, RUNBOOKS)])
+async def test_every_alert_links_to_the_runbooks_of_the_values(
+    offline: Helm, shape: dict[str, Any], url: dict[str, str], page: str
+) -> None:
+    objects = await offline.rendered("1.36", {"monitoring": {**shape, **url}})
+    assert links(objects) == [f"{page}#{each.anchor}" for each in ALERTS]
+    assert (RUNBOOKS_URL in json.dumps(objects)) == (page == RUNBOOKS_URL)
+
+
 async def test_the_chart_passes_the_lint_of_helm(offline: Helm) -> None:
     assert "0 chart(s) failed" in await offline.run(
         "lint", "--strict", "--kube-version=v1.36.0", str(offline.chart)
@@ -79,6 +108,7 @@ async def test_the_chart_passes_the_lint_of_helm(offline: Helm) -> None:
         ({"extender": {"exposure": "nodeport"}}, "extender"),
         ({"extender": {"replicas": 4}}, "replicas"),
         ({"monitoring": {"exporter": {"intervalSeconds": 50}}}, "intervalSeconds"),
+        *(({"monitoring": {"runbooks": url}}, "/monitoring/runbooks") for url in NO_URLS),
         ({"extendr": {}}, "extendr"),
         ({"extender": {"exposure": "sidecar"}}, "extender.scheduler.image: missing"),
         (
@@ -101,9 +131,35 @@ async def test_wrong_values_are_errors_that_name_the_key(
         await offline.rendered("1.36", values)
 
 
+@pytest.mark.parametrize("url", ["http://a", "https://[::1]:80/b", "https://wiki.internal/grün?a=b"])
+async def test_urls_of_the_stack_are_urls_of_the_chart(offline: Helm, url: str) -> None:
+    values = {"monitoring": {"runbooks": url}}
+    deployed = by_identity(everything(load(stack_of("1.36", values))))
+    assert by_identity(await offline.rendered("1.36", values)) == deployed
+
+
 async def test_an_older_cluster_is_an_error(offline: Helm) -> None:
     with pytest.raises(TestbedError, match=r"requires kubeVersion: >=1\.30"):
         await offline.rendered("1.29", {})
+
+
+@pytest.mark.parametrize(
+    ("values", "settings"),
+    [
+        ({}, Monitoring()),
+        ({"runbooks": "http://example.com/gpus"}, Monitoring(runbooks="http://example.com/gpus")),
+        ({"runbooks": RUNBOOKS}, Monitoring(runbooks=RUNBOOKS)),
+        ({"enabled": False}, None),
+    ],
+    ids=["default", "another placeholder", "set", "no alerts"],
+)
+async def test_helm_warns_as_pulumi_of_alerts_that_link_to_a_placeholder(
+    online: Helm, values: dict[str, Any], settings: Monitoring | None
+) -> None:
+    flags = (NAMESPACE, "--dry-run=server", online.values({"monitoring": values}))
+    _, notes = (await online.run("install", RELEASE, str(online.chart), *flags)).split("\nNOTES:\n")
+    warnings = advice_on(settings) if settings else []
+    assert re.findall("^Warning: (.*)$", notes, re.MULTILINE) == warnings
 
 
 async def test_a_release_is_installed_upgraded_rolled_back_and_removed(bed: Bed, online: Helm) -> None:
@@ -145,6 +201,19 @@ async def test_an_upgrade_as_documented_keeps_the_values_and_brings_the_new_imag
     (container,) = spec["template"]["spec"]["containers"]
     assert (spec["replicas"], container["image"]) == (2, f"{IMAGES['extender'][:-1]}f")
     await online.run("uninstall", RELEASE, NAMESPACE)
+
+
+def links(objects: list[Object]) -> list[str]:
+    """Of the alerts, in the ConfigMap or the PrometheusRule."""
+    found = by_identity(objects)
+    files = found.get(("ConfigMap", NAME))
+    rules = yaml.safe_load(files["data"]["alerts.yaml"]) if files else found["PrometheusRule", NAME]["spec"]
+    return [
+        each["annotations"]["runbook_url"]
+        for group in rules["groups"]
+        for each in group["rules"]
+        if "alert" in each
+    ]
 
 
 async def replicas(bed: Bed) -> int:

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from components.config import ClusterSettings
+from gpushare.contract import RUNBOOKS_URL
 from release.chart.build import chart, default_values, schema
 from release.chart.merge import (
     ALWAYS,
@@ -115,6 +116,14 @@ def test_a_long_text_is_a_file_of_the_chart() -> None:
     assert line == f'{{{{ .Files.Get "{next(iter(writer.files))}" | toJson }}}}'
 
 
+def test_values_are_inserted_in_the_file_of_a_long_text() -> None:
+    writer = Writer(Language([], {"@size@": "int .Values.size", "@name@": ".Values.name"}), "configmap-x")
+    line = writer.scalar("one\n@name@ and @name@\n")
+    assert list(writer.files.values()) == ["one\n@name@ and @name@\n"]
+    file = next(iter(writer.files))
+    assert line == f'{{{{ .Files.Get "{file}" | replace "@name@" (.Values.name) | toJson }}}}'
+
+
 def leaves(value: Any, path: str = "") -> set[str]:
     if isinstance(value, dict) and path != "devicePlugin.nodeSelector":
         return {leaf for key, each in value.items() for leaf in leaves(each, f"{path}.{key}".strip("."))}
@@ -187,6 +196,11 @@ def test_the_library_can_be_removed_from_the_nodes_before_the_chart_is_uninstall
     assert default_values(IMAGES)["isolation"]["state"] == "present"
     state = schema()["properties"]["isolation"]["properties"]["state"]
     assert state == {"type": "string", "enum": ["present", "absent"]}
+
+
+def test_alerts_link_to_the_page_of_the_stack_by_default() -> None:
+    assert default_values(IMAGES)["monitoring"]["runbooks"] == RUNBOOKS_URL
+    assert "# URL of the page with the runbooks, to which alerts link." in FILES["values.yaml"]
 
 
 def test_data_and_the_mps_daemon_stay_when_the_chart_is_uninstalled() -> None:
