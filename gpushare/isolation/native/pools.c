@@ -1,5 +1,6 @@
 /* The memory of pools and graphs. They retain unused memory, so they are charged for the memory that the driver
    reports as reserved, not for each pointer. A request is reserved before the call and corrected after it. */
+#define _GNU_SOURCE
 #include <pthread.h>
 #include <stdbool.h>
 
@@ -18,12 +19,14 @@ struct store {
 static struct store stores[MAX_STORES];
 static int store_count;
 static bool has_graphs; /* whether a store is one of graphs; read without the lock */
-/* One request at a time, so that the growth of a pool is due to the request. */
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+/* One request at a time, so that the growth of a pool is due to the request. Recursive, because the driver may call
+   the program back from a request (CUPTI, cuLogsRegisterCallback), which may ask for the memory that is free. */
+#define UNLOCKED PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP
+static pthread_mutex_t lock = UNLOCKED;
 
 void pools_forget(void)
 {
-    pthread_mutex_init(&lock, NULL);
+    lock = (pthread_mutex_t)UNLOCKED;
     store_count = 0;
     has_graphs = false;
 }
@@ -37,34 +40,36 @@ static int exchange_capture_mode(int mode)
     return mode;
 }
 
-static u64 attribute(void *pool, int which)
+/* `unknown` if the driver does not answer, as after a kernel has failed: then the memory is still there. */
+static u64 attribute(void *pool, int which, u64 unknown)
 {
     u64 value = 0;
     int mode = exchange_capture_mode(CAPTURE_RELAXED);
-    if (driver_has(cuMemPoolGetAttribute))
-        ASK(cuMemPoolGetAttribute)(pool, which, &value);
+    bool known = driver_has(cuMemPoolGetAttribute) && ASK(cuMemPoolGetAttribute)(pool, which, &value) == CUDA_OK;
     exchange_capture_mode(mode);
-    return value;
+    return known ? value : unknown;
 }
 
-static u64 graph_attribute(int device, int which)
+static u64 graph_attribute(int device, int which, u64 unknown)
 {
     u64 value = 0;
-    if (driver_has(cuDeviceGetGraphMemAttribute))
-        ASK(cuDeviceGetGraphMemAttribute)(device, which, &value);
-    return value;
+    bool known = driver_has(cuDeviceGetGraphMemAttribute) &&
+                 ASK(cuDeviceGetGraphMemAttribute)(device, which, &value) == CUDA_OK;
+    return known ? value : unknown;
 }
 
 static u64 reserved_now(const struct store *store)
 {
     if (store->pool)
-        return attribute(store->pool, POOL_RESERVED_NOW);
-    return graph_attribute(store->device, GRAPH_RESERVED_NOW);
+        return attribute(store->pool, POOL_RESERVED_NOW, store->charged);
+    return graph_attribute(store->device, GRAPH_RESERVED_NOW, store->charged);
 }
 
 static u64 used_now(const struct store *store)
 {
-    return store->pool ? attribute(store->pool, POOL_USED_NOW) : graph_attribute(store->device, GRAPH_USED_NOW);
+    if (store->pool)
+        return attribute(store->pool, POOL_USED_NOW, store->charged);
+    return graph_attribute(store->device, GRAPH_USED_NOW, store->charged);
 }
 
 /* Updates the charge to the reserved memory; `reserved` bytes of the difference are counted already. */
@@ -313,13 +318,13 @@ static int from_pool(void *pool, u64 *pointer, size_t bytes, void *stream, alloc
     return verdict;
 }
 
-static void *current_pool(void)
+/* A GPU may have no pools, as a virtual one. */
+static int current_pool(void **pool)
 {
-    int device = current_device();
-    void *pool = NULL;
-    if (device >= 0 && driver_has(cuDeviceGetMemPool))
-        ASK(cuDeviceGetMemPool)(&pool, device);
-    return pool;
+    int device, verdict = driver_has(cuCtxGetDevice) ? ASK(cuCtxGetDevice)(&device) : CUDA_SYMBOL_NOT_FOUND;
+    if (verdict != CUDA_OK)
+        return verdict;
+    return driver_has(cuDeviceGetMemPool) ? ASK(cuDeviceGetMemPool)(pool, device) : CUDA_SYMBOL_NOT_FOUND;
 }
 
 /* `shape` is the function of the driver for the current pool, with the parameters of the one for a named pool. */
@@ -332,10 +337,9 @@ static void *current_pool(void)
     }                                                                                   \
     API int name(u64 *pointer, size_t bytes, void *stream)                              \
     {                                                                                   \
-        void *pool = current_pool();                                                    \
-        if (!pool)                                                                      \
-            return account_refused(account_current_card());                             \
-        return from_pool(pool, pointer, bytes, stream, shape, functions);               \
+        void *pool;                                                                     \
+        int verdict = current_pool(&pool);                                              \
+        return verdict ? verdict : from_pool(pool, pointer, bytes, stream, shape, functions); \
     }
 
 FROM_CURRENT(cuMemAllocAsync, allocate_async, &legacy)
@@ -388,7 +392,7 @@ API int cuMemPoolDestroy(void *pool)
 {
     DRIVER(cuMemPoolDestroy);
     pthread_mutex_lock(&lock);
-    u64 used = attribute(pool, POOL_USED_NOW);
+    u64 used = attribute(pool, POOL_USED_NOW, UINT64_MAX);
     int verdict = driver(pool);
     for (int i = 0; verdict == CUDA_OK && i < store_count; i++)
         if (stores[i].pool == pool) {

@@ -2,15 +2,17 @@
    is gone. Programs may release a handle right after mapping it, and drivers reuse the numbers of released
    handles, so each allocation gets a unique number here.
    Imported memory is charged to the process that created it. */
+#define _GNU_SOURCE
 #include <pthread.h>
 
 #include "wrappers.h"
 
 /* `other` of a HANDLE and a MAPPING is the number of their allocation; `count` of an ALLOCATION counts both. */
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+#define UNLOCKED PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP /* the driver may call the program back, see pools.c */
+static pthread_mutex_t lock = UNLOCKED;
 static u64 last_allocation;
 
-void vmm_forget(void) { pthread_mutex_init(&lock, NULL); }
+void vmm_forget(void) { lock = (pthread_mutex_t)UNLOCKED; }
 
 static void add_reference(u64 allocation)
 {
@@ -109,11 +111,15 @@ API int cuMemMap(u64 pointer, size_t bytes, size_t offset, u64 handle, unsigned 
     return verdict;
 }
 
-/* One call may remove several mappings; the driver refuses to remove a part of one. */
+/* One call may remove several mappings; the driver refuses to remove a part of one. Those without a record, as of
+   imported memory, may be between others: then all records are searched, which takes long if there are many. */
 static void unmapped(u64 pointer, u64 bytes)
 {
     struct record record;
-    while (records_overlapping(MAPPING, pointer, bytes, &record)) {
+    u64 end = pointer + bytes;
+    for (; pointer < end && records_take(MAPPING, pointer, &record); pointer += record.bytes)
+        drop_reference(record.other);
+    while (pointer < end && records_overlapping(MAPPING, pointer, end - pointer, &record)) {
         records_take(MAPPING, record.name, &record);
         drop_reference(record.other);
     }
@@ -136,7 +142,9 @@ API int cuMemRetainAllocationHandle(u64 *handle, void *pointer)
     struct record mapping;
     pthread_mutex_lock(&lock);
     int verdict = driver(handle, pointer);
-    if (verdict == CUDA_OK && records_overlapping(MAPPING, (u64)(uintptr_t)pointer, 1, &mapping))
+    u64 at = (u64)(uintptr_t)pointer;
+    if (verdict == CUDA_OK &&
+        (records_get(MAPPING, at, &mapping) || records_overlapping(MAPPING, at, 1, &mapping)))
         add_handle(*handle, mapping.other);
     pthread_mutex_unlock(&lock);
     return verdict;

@@ -1,0 +1,39 @@
+/* Preloaded behind the library, so between it and the driver. With `fails`, queries of pools return that code. With
+   `calls_back`, the next request of memory first calls the program back, as CUPTI does for profilers: here it asks for
+   the free memory, and releases an unknown handle. */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stddef.h>
+#include <stdint.h>
+
+int fails, calls_back;
+
+static void call_back(void)
+{
+    size_t left, total;
+    int (*info)(size_t *, size_t *) = (int (*)(size_t *, size_t *))dlsym(RTLD_DEFAULT, "cuMemGetInfo_v2");
+    int (*release)(uint64_t) = (int (*)(uint64_t))dlsym(RTLD_DEFAULT, "cuMemRelease");
+    if (!calls_back)
+        return;
+    calls_back = 0;
+    info(&left, &total);
+    release(0);
+}
+
+#define BEHIND(name, types, ...)                                         \
+    int name types                                                       \
+    {                                                                    \
+        call_back();                                                     \
+        return ((int(*) types)dlsym(RTLD_NEXT, #name))(__VA_ARGS__);     \
+    }
+
+BEHIND(cuMemAllocAsync, (uint64_t * pointer, size_t bytes, void *stream), pointer, bytes, stream)
+BEHIND(cuMemCreate, (uint64_t * handle, size_t bytes, const void *properties, unsigned long long flags), handle, bytes,
+       properties, flags)
+
+#define FAILS(name, types, ...) \
+    int name types { return fails ? fails : ((int(*) types)dlsym(RTLD_NEXT, #name))(__VA_ARGS__); }
+
+FAILS(cuMemPoolGetAttribute, (void *pool, int attribute, void *value), pool, attribute, value)
+FAILS(cuDeviceGetGraphMemAttribute, (int device, int attribute, void *value), device, attribute, value)
+FAILS(cuDeviceGetMemPool, (void **pool, int device), pool, device)

@@ -1,0 +1,59 @@
+"""What a real driver does that the stub does not: it calls the program back, and answers queries with errors.
+
+A library between the isolation library and the stub does it.
+"""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.fixtures.isolation import Container, needs_compiler
+from tests.isolation.test_pools import GRAPHS, POOLS
+from tests.isolation.test_vmm import VMM
+from tests.isolation.test_ways_in import compiled
+
+pytestmark = needs_compiler
+Run = Callable[[str], list[list[int]]]
+
+# The functions of the process, so that a call goes through the library to the one behind it.
+BEHIND = """
+cuda = c.CDLL(None)
+def set(name, value): c.c_int.in_dll(cuda, name).value = value
+"""
+
+
+@pytest.fixture
+def run(container: Container, tmp_path: Path) -> Run:
+    """Runs a client with that library, and returns its output."""
+    behind = compiled(tmp_path / "libbehind.so", "behind.c", "-shared", "-fPIC", "-ldl")
+    preload = f"{container.library}:{behind}:{container.stub.library}"
+    container.timeout_s = 20
+
+    def run(code: str) -> list[list[int]]:
+        done = container.python(BEHIND + code, {"LD_PRELOAD": preload})
+        return [json.loads(line) for line in done.stdout.splitlines()]
+
+    return run
+
+
+def test_a_pool_stays_charged_while_the_driver_does_not_answer(run: Run) -> None:
+    code = f"{POOLS}v, at = take(1000); set('fails', 700); say(unused()); set('fails', 0)"
+    code += "; say(give(at), unused())"
+    assert run(code) == [[4301 - 1024], [0, 4301 - 1024]]
+
+
+def test_graphs_stay_charged_while_the_driver_does_not_answer(run: Run) -> None:
+    code = f"{GRAPHS}say(node(1000), run()); set('fails', 700); say(unused())"
+    assert run(code) == [[0, 0], [3301]]
+
+
+def test_a_gpu_without_pools_is_told_by_the_driver(container: Container, run: Run) -> None:
+    assert run(f"{POOLS}set('fails', 801); say(take(1)[0])") == [[801]]
+    assert container.seen().cards[0].refusals == 0
+
+
+@pytest.mark.parametrize("call", ["take(32)[0]", "create(32)[0]"])
+def test_the_driver_may_call_the_program_back(run: Run, call: str) -> None:
+    assert run(f"{POOLS}{VMM}set('calls_back', 1); say({call}, unused())") == [[0, 4301 - 32]]
