@@ -91,6 +91,7 @@ class Agent:
             settings.folder / KUBELET_CHECKPOINT, lambda: self.node_state.allocations.cards
         )
         self.node_state = NodeState(settings.node, self._record.read(), checkpoints)
+        self.node_state.update_contexts(self._record.context_mib)
         self._releaser = self._make_releaser()
         response = settings.allocate.response
         files = EnforcementFiles(response.folders)

@@ -24,6 +24,8 @@ _LINE: Final = re.compile(
     rf"^card=(\S+) limit_mib=[0-9]+ {' '.join(f'{each}=([0-9]{{1,8}})' for each in _NUMBERS)}$", re.MULTILINE
 )
 
+_ESTIMATE: Final = re.compile(r" context_mib=[0-9]+")
+
 
 @dataclass(frozen=True, slots=True)
 class CardLimit:
@@ -62,6 +64,11 @@ def parse(content: str) -> tuple[CardLimit, ...]:
     if text(cards) != content:
         raise InvalidRequest("not a limit file of format 1")
     return cards
+
+
+def is_same_limit(one: str, other: str) -> bool:
+    """Whether two limit files have the same limits; estimates of contexts may differ."""
+    return _ESTIMATE.sub("", one) == _ESTIMATE.sub("", other)
 
 
 def _line(card: CardLimit) -> str:

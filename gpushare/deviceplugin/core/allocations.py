@@ -84,8 +84,9 @@ class Allocation:
 class Allocations:
     """The node at one moment. ``gpu_pods`` are its GPU pods by the kubelet's UID.
 
-    ``isolated`` is whether the administrator wants containers limited to their units. ``by_container`` are
-    the allocations, and ``by_pod`` the same by the UID of the pod.
+    ``isolated`` is whether the administrator wants containers limited to their units. ``context_mib`` has the
+    measured size of a CUDA context by GPU UUID. ``by_container`` are the allocations, and ``by_pod`` the same
+    by the UID of the pod.
     """
 
     node: str
@@ -93,6 +94,7 @@ class Allocations:
     mode: Mode = Mode.SHARE
     placement: str | None = None
     isolated: bool = True
+    context_mib: Mapping[str, int] = field(default_factory=dict)
     gpu_pods: Mapping[str, GpuPod] = field(default_factory=dict)
     by_container: Mapping[Key, Allocation] = field(default_factory=dict)
     by_pod: Mapping[str, tuple[Allocation, ...]] = field(init=False, compare=False, repr=False)

@@ -18,6 +18,7 @@ from gpushare.deviceplugin.core.matching import Match
 from gpushare.deviceplugin.core.response import sets_visible_devices
 from gpushare.errors import InvalidRequest
 from gpushare.isolation.layout import directory_name
+from gpushare.isolation.limits import is_same_limit
 from gpushare.model.demand import Demand, Malformed
 from gpushare.model.modes import Mode
 from gpushare.model.options import DeviceListStrategy
@@ -185,7 +186,7 @@ def _enforcement(
     except InvalidRequest as error:
         return Rejected("limit", f"{subject}: {error}")
     known = allocation.enforcement
-    if known and (known.library, known.limit) == (library, limit):
+    if known and known.library == library and is_same_limit(known.limit, limit):
         return known
     launches = capabilities.launches and has_compute_share(limit)
     return Enforcement(directory_name(allocation.at_ns), library, limit, launches)

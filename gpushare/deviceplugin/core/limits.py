@@ -4,18 +4,17 @@ Limit files and their lifetime belong to ``gpushare.deviceplugin.isolation``, th
 ``gpushare.isolation.limits``.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from gpushare.contract import CORE_PER_CARD, ENV_MPS_MEMORY, ENV_MPS_PERCENT, ENV_MPS_PIPES, MPS_INSIDE
 from gpushare.deviceplugin.core.allocations import Allocation, Allocations
 from gpushare.isolation.limits import CardLimit, parse, text
+from gpushare.model.card_models import SMALLEST_CONTEXT_MIB, initial_context_mib
 from gpushare.model.cards import Card
 from gpushare.model.demand import Demand
 from gpushare.model.modes import LIMITING, Mode
 
-_CONTEXT_MIB: Final = 121
-"""The initial estimate of a CUDA context: on a V100 with driver 418, nvidia-smi shows 3193 MiB for 3072."""
 _VISIBLE_INDEX: Final = 0
 """The index of a container's only GPU, as MPS counts the visible GPUs."""
 
@@ -83,9 +82,24 @@ def envs_of(share: MpsShare) -> dict[str, str]:
 def _limits(allocations: Allocations, allocation: Allocation, core: int = 0) -> list[CardLimit]:
     """The limits on the GPUs that the node still has, each with that percent of compute."""
     units = dict(allocation.cards)
-    return [_limit(card, units[card.uuid], core) for card in allocations.cards if card.uuid in units]
+    return [
+        _limit(allocations, card, units[card.uuid], core) for card in allocations.cards if card.uuid in units
+    ]
 
 
-def _limit(card: Card, units: int, core: int) -> CardLimit:
+def _limit(allocations: Allocations, card: Card, units: int, core: int) -> CardLimit:
     """A GPU that now has fewer units than the allocation is allowed as a whole."""
-    return CardLimit(card.uuid, card.mib, min(units, card.units), card.units, _CONTEXT_MIB, core)
+    limit = CardLimit(card.uuid, card.mib, min(units, card.units), card.units, core_percent=core)
+    return replace(limit, context_mib=_context_mib(allocations, card, limit.limit_mib))
+
+
+def _context_mib(allocations: Allocations, card: Card, limit_mib: int) -> int:
+    """The estimate of a context: the size that was measured on the GPU, else that of its model.
+
+    It is at most half of the limit, so that a large estimate keeps no program from starting, and so from
+    being measured. Clients of MPS share what a context takes; their part is unknown.
+    """
+    if allocations.mode is Mode.MPS:
+        return SMALLEST_CONTEXT_MIB
+    known = allocations.context_mib.get(card.uuid, initial_context_mib(card.model))
+    return max(SMALLEST_CONTEXT_MIB, min(known, limit_mib // 2))

@@ -1,7 +1,8 @@
 """Computes what the agent writes into a container's region: launch rates and context sizes. Pure.
 
 The inputs are readings of the driver and of the region. ``pacer`` reads and writes them. A region is writable
-by its container and may contain false values; these affect only what is written into the same region.
+by its container and may contain false values; these affect what is written into the same region, and within
+narrow bounds the estimate of a context for later containers.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,12 +14,16 @@ from gpushare.deviceplugin.core.limits import is_compute_share
 from gpushare.errors import SourceError
 from gpushare.isolation.limits import CardLimit
 from gpushare.isolation.region import CardUse, ProcessUse, Region, Write, context_writes, rate_writes
+from gpushare.model.card_models import SMALLEST_CONTEXT_MIB
 from gpushare.model.readings import ProcessReading
 
 _ALL: Final = 100
 _HIGHEST_RATE: Final = 1 << 62
 _LARGEST_CONTEXT: Final = 2 << 30
 """A larger difference between driver and region is not due to contexts, in bytes."""
+_MIB: Final = 1 << 20
+_LEARNED_MIB: Final = range(SMALLEST_CONTEXT_MIB, 1025)
+"""Sizes that are used for later containers, too: twice the largest that was seen without code."""
 
 ProcessesByPid = Mapping[int, ProcessReading]
 """A container's processes on one GPU, by their PIDs in the container."""
@@ -96,6 +101,30 @@ def pace(
     }
     writes = (*_context_writes(region, contexts, before), *_rate_writes(limits, region, rates))
     return ContainerPacing(rates, contexts), writes
+
+
+def context_sizes(limits: Sequence[CardLimit], region: Region, pacing: ContainerPacing) -> Mapping[str, int]:
+    """The smallest measured size of a context in MiB, by GPU UUID: the estimate for later containers.
+
+    All contexts on a GPU take the same at first. What is measured grows with the code that a process loads,
+    so the smallest size is the closest. It comes from processes that run, so that it follows a new driver.
+    A region may contain false values, so sizes outside of the bounds are ignored. So is a region of a library
+    that does not count managed memory separately: what is measured with it may be too small.
+    """
+    sizes: dict[str, int] = {}
+    for process in region.processes:
+        contexts = pacing.contexts.get(_slot(process)) if process.managed else None
+        for uuid, size in _running_sizes(limits, contexts) if contexts else ():
+            sizes[uuid] = min(size, sizes.get(uuid, size))
+    return sizes
+
+
+def _running_sizes(limits: Sequence[CardLimit], contexts: Contexts) -> Iterator[tuple[str, int]]:
+    """The measured size on each GPU where the process runs, if it is within the bounds, in MiB."""
+    for limit, facts, size in zip(limits, contexts.facts, contexts.written, strict=True):
+        mib = -(-size // _MIB)
+        if facts.driver is not None and mib in _LEARNED_MIB:
+            yield limit.uuid, mib
 
 
 def unmeasured(limits: Sequence[CardLimit], pacing: ContainerPacing) -> bool:

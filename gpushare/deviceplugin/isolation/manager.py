@@ -80,7 +80,7 @@ class EnforcementManager:
         """Write the limit files of an allocation in the node state, and the record. Raises ConfigError."""
         if allocation.enforcement:
             self._files.create(allocation.enforcement)
-        await self._record.write(lambda: self._node_state.allocations.by_container)
+        await self._record.write(lambda: self._node_state.allocations)
 
     async def run(self) -> None:
         """Keep the limit files in step with the allocations until cancelled."""

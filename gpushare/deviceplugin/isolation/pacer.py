@@ -7,14 +7,15 @@ limited containers nothing is sampled; containers with memory limits only are sa
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
 import structlog
 
 from gpushare.adapters.cgroups import containers_of
 from gpushare.deviceplugin.core.allocations import Enforcement
-from gpushare.deviceplugin.core.pacing import ContainerPacing, ProcessesByPid, pace, unmeasured
+from gpushare.deviceplugin.core.pacing import ContainerPacing, ProcessesByPid, context_sizes, pace, unmeasured
 from gpushare.deviceplugin.core.uncounted import UncountedProcess, uncounted_beside, uncounted_in
 from gpushare.deviceplugin.isolation.manager import EnforcementManager
 from gpushare.deviceplugin.isolation.process_owners import ProcessesByGpu, ProcessOwners
@@ -25,6 +26,7 @@ from gpushare.errors import GpuError, InvalidRequest, SourceError
 from gpushare.isolation.files import region_at, write_region
 from gpushare.isolation.layout import REGION
 from gpushare.isolation.limits import parse
+from gpushare.model.modes import Mode
 from gpushare.ports import ProcessDriver
 
 log = structlog.get_logger()
@@ -39,10 +41,14 @@ Enforcements = Mapping[str, Enforcement]
 
 
 class PacingRound(NamedTuple):
-    """Result of a round: whether all compute shares could be measured, and the uncounted processes."""
+    """Result of a round: whether all compute shares could be measured, and the uncounted processes.
+
+    ``context_mib`` are the smallest sizes of contexts by GPU UUID.
+    """
 
     measured: bool = True
     uncounted: tuple[UncountedProcess, ...] = ()
+    context_mib: Mapping[str, int] = MappingProxyType({})
 
 
 class PacerTiming(NamedTuple):
@@ -128,6 +134,8 @@ class Pacer:
         if due:
             self._contexts_at_ns = now_ns
             self._reporter.report(result.uncounted)
+            if self._node_state.allocations.mode is not Mode.MPS:
+                self._node_state.update_contexts(result.context_mib)
         if paced and result.measured:
             self._sampled_at_ns = now_ns
         self._pacing = {name: each for name, each in self._pacing.items() if name in enforcements}
@@ -154,7 +162,8 @@ class Pacer:
             *(each for result in results for each in result.uncounted),
             *uncounted_beside(others, containers_of(pids, owners.proc)),
         )
-        return PacingRound(all(result.measured for result in results), uncounted)
+        measured = all(result.measured for result in results)
+        return PacingRound(measured, uncounted, _smallest(result.context_mib for result in results))
 
     def _sample_one(self, enforcement: Enforcement, processes: Mapping[str, ProcessesByPid]) -> PacingRound:
         """Sample one container; ``processes`` are its processes by GPU UUID."""
@@ -177,10 +186,18 @@ class Pacer:
         self._log_problem(name, "")
         self._pacing[name] = pacing
         uncounted = tuple(uncounted_in(name, limits, region, processes))
-        return PacingRound(not unmeasured(limits, pacing), uncounted)
+        return PacingRound(not unmeasured(limits, pacing), uncounted, context_sizes(limits, region, pacing))
 
     def _log_problem(self, what: str, problem: str) -> None:
         """Log a problem once, until it changes."""
         if problem and problem != self._problems.get(what):
             log.warning("not_paced", what=what, reason=problem, effect="launch rates are not updated")
         self._problems[what] = problem
+
+
+def _smallest(found: Iterable[Mapping[str, int]]) -> Mapping[str, int]:
+    """The smallest number of each key."""
+    smallest: dict[str, int] = {}
+    for key, number in (item for each in found for item in each.items()):
+        smallest[key] = min(number, smallest.get(key, number))
+    return smallest

@@ -96,20 +96,17 @@ class Reconciler:
                     await asyncio.wait_for(self._node_state.changed(), timeout_s)
 
     async def _write_record(self) -> None:
-        """Record the changes that Allocate does not write itself: confirmed owners and released GPUs."""
-        written = None
+        """Record what Allocate does not write itself: owners, released GPUs, sizes of contexts."""
         while True:
-            allocations = self._node_state.allocations.by_container
-            if allocations is written:
-                await self._node_state.changed()
-                continue
+            generation = self._node_state.generation
             try:
                 with self._watchdog.work("record", _WATCHDOG_S):
-                    await self._record.write(lambda: self._node_state.allocations.by_container)
+                    await self._record.write(lambda: self._node_state.allocations)
             except ConfigError as error:
                 self._metrics.reduced.labels("record").set(1)
                 log.warning("record_not_written", reason=str(error))
                 await asyncio.sleep(_RETRY_S)
             else:
                 self._metrics.reduced.labels("record").set(0)
-                written = allocations
+                if generation == self._node_state.generation:
+                    await self._node_state.changed()

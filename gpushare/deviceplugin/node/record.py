@@ -1,4 +1,4 @@
-"""The agent's record on disk: every allocation, written before Allocate returns it.
+"""The agent's record on disk: every allocation, written before Allocate returns it; sizes of contexts.
 
 One JSON file, always replaced as a whole. It is in a directory below the kubelet's device plugin directory,
 where the kubelet removes nothing but sockets, so the manifest of the Aliyun plugin needs no further mount.
@@ -14,7 +14,7 @@ import structlog
 
 from gpushare.adapters.files import read_file, rename_file, replace_file
 from gpushare.contract import AGENT_RECORD
-from gpushare.deviceplugin.core.allocations import Allocation, Key
+from gpushare.deviceplugin.core.allocations import Allocation, Allocations
 
 log = structlog.get_logger()
 
@@ -51,6 +51,7 @@ class _RecordDocument(msgspec.Struct):
     version: int
     unit: str
     allocations: list[_StoredAllocation] = msgspec.field(name="grants")
+    context_mib: dict[str, int] = {}
 
 
 def _stored(allocation: Allocation) -> _StoredAllocation:
@@ -61,18 +62,24 @@ def _loaded(stored: _StoredAllocation) -> Allocation:
     return msgspec.convert(stored, Allocation, from_attributes=True)
 
 
+def _is_same(one: Allocations, other: Allocations) -> bool:
+    return one.by_container is other.by_container and one.context_mib is other.context_mib
+
+
 class Record:
     """The record of one node; ``unit`` is the unit of its amounts.
 
-    ``previous_unit`` is the unit of the file that was read, None if there was no file.
+    ``previous_unit`` is the unit of the file that was read, None if there was no file. ``context_mib`` has
+    the sizes of contexts in that file, by GPU UUID.
     """
 
     def __init__(self, folder: Path, unit: str) -> None:
         self._path = folder / Path(AGENT_RECORD).name
         self._unit = unit
         self._lock = asyncio.Lock()
-        self._written: Mapping[Key, Allocation] | None = None
+        self._written: Allocations | None = None
         self.previous_unit: str | None = None
+        self.context_mib: Mapping[str, int] = {}
 
     def read(self) -> tuple[Allocation, ...]:
         """All recorded allocations; empty without a file.
@@ -90,20 +97,22 @@ class Record:
         if file.version != _VERSION:
             return self._set_aside(f"unsupported version {file.version}, expected {_VERSION}")
         self.previous_unit = file.unit
+        self.context_mib = file.context_mib
         return tuple(_loaded(each) for each in file.allocations)
 
-    async def write(self, allocations: Callable[[], Mapping[Key, Allocation]]) -> None:
-        """Write the allocations durably, unless they are written already. Raises ConfigError.
+    async def write(self, allocations: Callable[[], Allocations]) -> None:
+        """Write the allocations of the node durably, unless they are written already. Raises ConfigError.
 
         ``allocations`` is called once earlier writes have finished. A cancelled caller still waits for its
         write, so that two writes never overlap.
         """
         async with self._lock:
             current = allocations()
-            if current is self._written:
+            if self._written and _is_same(current, self._written):
                 return
+            stored = [_stored(each) for each in current.by_container.values()]
             content = msgspec.json.encode(
-                _RecordDocument(_VERSION, self._unit, [_stored(each) for each in current.values()])
+                _RecordDocument(_VERSION, self._unit, stored, dict(current.context_mib))
             )
             writing = asyncio.ensure_future(asyncio.to_thread(replace_file, self._path, content))
             try:

@@ -97,6 +97,12 @@ class NodeState:
         self.allocations = replace(self.allocations, mode=mode, placement=placement, isolated=isolated)
         self._notify()
 
+    def update_contexts(self, context_mib: Mapping[str, int]) -> None:
+        """Apply measured sizes of contexts by GPU UUID, in MiB; those of other GPUs stay."""
+        known = {**self.allocations.context_mib, **context_mib}
+        if known != self.allocations.context_mib:
+            self._set_allocations(replace(self.allocations, context_mib=known))
+
     def offer_without_node(self) -> None:
         """Offer the GPUs before the API server has returned the node, so that running pods can restart.
 

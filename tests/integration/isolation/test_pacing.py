@@ -18,6 +18,7 @@ import pytest_asyncio
 
 from gpushare import contract
 from gpushare.isolation import layout, region
+from gpushare.isolation.files import limits_at
 from testbed import Bed, TestbedError, until
 from testbed.control_plane.api import Object
 from testbed.cuda import CudaStub
@@ -109,7 +110,6 @@ async def test_two_containers_get_their_compute_shares_and_keep_them_without_sam
         assert all(use.rate > 0 for use in uses)
         assert await metric(node.gpu, AGE) < 10
         await until_measured(node, small)
-
         async def old() -> bool:
             return await metric(node.gpu, AGE) > WINDOW_S
 
@@ -125,6 +125,16 @@ async def test_two_containers_get_their_compute_shares_and_keep_them_without_sam
     finally:
         node.gpu.stub.heal()
         measuring.cancel()
+    await bed.kubectl("delete", "pod", "large", "--grace-period=1")
+    await bed.create_pods([pod("later", container(2, core=10, image=IMAGE, script="exec sleep 1000"))])
+    later = await running(bed, "later", 60)
+    assert [estimate(node, each) for each in (small, later)] == [121, CONTEXT_MIB]
+
+
+def estimate(node: Node, found: Object) -> int:
+    """MiB of a context according to the limit file."""
+    (limit,) = limits_at(container_directory(node.gpu, found) / layout.LIMIT)
+    return limit.context_mib
 
 
 async def recent(node: Node) -> bool:

@@ -72,6 +72,23 @@ def ready(tmp_path: Path) -> Agent:
     return found
 
 
+async def test_measured_contexts_are_known_after_a_restart(tmp_path: Path) -> None:
+    before = agent(tmp_path)
+    reconciler = Reconciler(
+        settings(tmp_path),
+        before.node_state,
+        before._releaser,
+        before._record,
+        before.watchdog,
+        before.metrics,
+    )
+    task = asyncio.ensure_future(reconciler._write_record())
+    await until(lambda: agent(tmp_path)._record.previous_unit is not None)
+    before.node_state.update_contexts({"GPU-0": 518})
+    await until(lambda: agent(tmp_path).node_state.allocations.context_mib == {"GPU-0": 518})
+    task.cancel()
+
+
 def sample(found: Agent, name: str, **labels: str) -> float | None:
     return found.metrics.registry.get_sample_value(f"gpushare_device_plugin_{name}", labels)
 

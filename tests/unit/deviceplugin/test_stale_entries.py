@@ -41,7 +41,7 @@ async def test_the_entry_is_known_to_be_old_after_a_restart_of_the_agent(tmp_pat
     here = AgentFixture(tmp_path, 8)
     await served(here, "a")
     await removed(here, "a")
-    await here.record.write(lambda: here.node_state.allocations.by_container)
+    await here.record.write(lambda: here.node_state.allocations)
     restarted = AgentFixture(tmp_path, 8)
     restarted.named = here.named
     restarted.add_pods(gpu_pod("b", 2, card=0))

@@ -1,9 +1,11 @@
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from gpushare.errors import InvalidRequest
-from gpushare.isolation.limits import CardLimit, parse, text
+from gpushare.isolation.limits import CardLimit, is_same_limit, parse, text
 
 UUID = "GPU-00000000-1111-2222-3333-444444444444"
 
@@ -21,6 +23,15 @@ def test_the_limit_is_the_share_of_the_gpu_rounded_down(
 def test_all_shares_together_fit_the_gpu(card_mib: int, shares: list[int]) -> None:
     limits = [CardLimit(UUID, card_mib, units, sum(shares)).limit_mib for units in shares]
     assert sum(limits) <= card_mib
+
+
+def test_limits_are_the_same_if_only_estimates_of_contexts_differ() -> None:
+    found = CardLimit(UUID, 15079, 4, 14, context_mib=121, core_percent=25)
+    same, lower = replace(found, context_mib=518), replace(found, core_percent=24)
+    assert is_same_limit(text([found]), text([same]))
+    assert not is_same_limit(text([found]), text([lower]))
+    assert not is_same_limit(text([found]), text([found, replace(found, uuid="GPU-1")]))
+    assert not is_same_limit("", text([found]))
 
 
 def test_each_gpu_has_a_line() -> None:

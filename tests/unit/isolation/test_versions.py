@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from gpushare.contract import AGENT_RECORD, DEVICE_PLUGIN_FOLDER
-from gpushare.deviceplugin.core.allocations import Allocation, Enforcement
+from gpushare.deviceplugin.core.allocations import Allocation, Allocations, Enforcement
 from gpushare.deviceplugin.main import command as agent
 from gpushare.deviceplugin.main import settings_of as agent_settings
 from gpushare.deviceplugin.node.record import Record
@@ -26,7 +26,8 @@ def allocation(container: str, enforcement: Enforcement | None) -> Allocation:
 
 def test_the_record_is_read_as_the_agent_writes_it(tmp_path: Path) -> None:
     allocations = [allocation("a", Enforcement("00000000000000cc", OLD, "limit")), allocation("b", None)]
-    asyncio.run(Record(tmp_path, "GiB").write(lambda: {each.key: each for each in allocations}))
+    node = Allocations("node-a", by_container={each.key: each for each in allocations})
+    asyncio.run(Record(tmp_path, "GiB").write(lambda: node))
     assert versions_in_use(tmp_path / Path(AGENT_RECORD).name) == frozenset({OLD})
 
 

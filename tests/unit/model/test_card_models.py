@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpushare.model.card_models import label_value
+from gpushare.model.card_models import initial_context_mib, label_value
 
 
 @pytest.mark.parametrize(
@@ -22,6 +22,23 @@ from gpushare.model.card_models import label_value
 )
 def test_a_model_becomes_a_label_value_as_on_ack(model: str, label: str | None) -> None:
     assert label_value(model) == label
+
+
+@pytest.mark.parametrize(
+    ("model", "mib"),
+    [
+        ("NVIDIA H200", 518),
+        ("NVIDIA H100 80GB HBM3", 518),
+        ("NVIDIA GB200", 518),
+        ("Tesla V100-SXM2-16GB", 121),
+        ("NVIDIA H20", 121),
+        ("NVIDIA A100-SXM4-40GB", 121),
+        ("NVIDIA GeForce H100", 121),
+        ("", 121),
+    ],
+)
+def test_a_context_is_at_first_as_large_as_on_the_measured_gpus(model: str, mib: int) -> None:
+    assert initial_context_mib(model) == mib
 
 
 @given(st.text(max_size=200))

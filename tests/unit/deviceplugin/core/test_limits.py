@@ -40,6 +40,39 @@ def test_a_limit_is_the_share_of_the_gpu_in_whole_mib() -> None:
     assert found.limit_mib == 4308
 
 
+H200 = Card(2, 140, "GPU-2", "NVIDIA H200", mib=143360)
+
+
+@pytest.mark.parametrize(
+    ("mode", "units", "measured", "estimate"),
+    [
+        (Mode.CGPU, 4, {}, 518),
+        (Mode.CORE_MEM, 4, {}, 518),
+        (Mode.CGPU, 4, {"GPU-2": 300}, 300),
+        (Mode.CGPU, 4, {"GPU-1": 300}, 518),
+        (Mode.CGPU, 1, {"GPU-2": 1000}, 512),
+        (Mode.MPS, 4, {"GPU-2": 300}, 121),
+    ],
+)
+def test_a_context_is_as_large_as_measured_on_its_gpu_or_as_on_its_model(
+    mode: Mode, units: int, measured: dict[str, int], estimate: int
+) -> None:
+    node = Allocations("node-a", (H200,), mode, context_mib=measured)
+    (found,) = limits(node, allocation(("GPU-2", units)))
+    assert found.context_mib == estimate
+
+
+def test_a_container_with_little_memory_can_have_a_context_nevertheless() -> None:
+    """121 MiB if that fits; else no context fits."""
+    small = replace(H200, units=143360)
+    node = Allocations("node-a", (small,), Mode.CGPU, context_mib={"GPU-2": 1000})
+    assert [limits(node, allocation(("GPU-2", mib)))[0].context_mib for mib in (100, 200, 300)] == [
+        121,
+        121,
+        150,
+    ]
+
+
 def test_each_gpu_has_a_limit_of_its_own() -> None:
     found = limits(NODE, allocation(("GPU-1", 15), ("GPU-0", 7)))
     assert {each.uuid: each.limit_mib for each in found} == {"GPU-0": 7539, "GPU-1": 16130}

@@ -1,7 +1,7 @@
 """Rates and context sizes from readings of driver and region, for any content of the region."""
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import accumulate
 
@@ -9,7 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpushare.deviceplugin.core.pacing import ContainerPacing, ProcessesByPid, pace, unmeasured
+from gpushare.deviceplugin.core.pacing import (
+    ContainerPacing,
+    ProcessesByPid,
+    context_sizes,
+    pace,
+    unmeasured,
+)
 from gpushare.errors import SourceError
 from gpushare.isolation.files import UNUSED
 from gpushare.isolation.limits import CardLimit
@@ -206,6 +212,8 @@ def test_writes_fit_into_any_region(
         region = Region((use(spent, rate=rate),), tuple(found))
         account, writes = pace([QUARTER], region, [seen], second * SECOND, account)
         assert all(at >= 0 and at + len(content) <= SIZE for at, content in writes)
+        sizes = context_sizes([QUARTER], region, account)
+        assert all(121 <= size <= 1024 for size in sizes.values())
 
 
 # --- contexts -----------------------------------------------------------------------------------
@@ -276,6 +284,65 @@ def test_managed_memory_is_not_part_of_what_the_driver_reports() -> None:
 def test_more_managed_memory_than_is_counted_determines_no_size() -> None:
     found = replace(process(3193), managed=(3073 * MIB,))
     assert measured((found, 400), (found, 400)) == [(), ()]
+
+
+def sizes(*readings: tuple[ProcessUse, int | None], rounds: int = 2) -> Mapping[str, int]:
+    """The sizes for later containers after these polls of processes with that many MiB by the driver."""
+    found = tuple(use for use, _ in readings)
+    region = Region((use(0),), found)
+    on = {
+        each.pid: ProcessReading(1000 + each.pid, None if mib is None else mib * MIB, IDLE)
+        for each, mib in readings
+    }
+    account = ContainerPacing()
+    for second in range(1, rounds + 1):
+        account, _ = pace([WHOLE], region, [on], second * SECOND, account)
+    return context_sizes([WHOLE], region, account)
+
+
+def beside(pid: int, used: int, managed: int = 0) -> ProcessUse:
+    return replace(process(used), pid=pid, slot=pid, managed=(managed * MIB,))
+
+
+def test_the_smallest_measured_size_is_the_estimate_for_later_containers() -> None:
+    assert sizes((beside(1, 1121), 1800), (beside(2, 221), 618), (beside(3, 221), None)) == {"GPU-0": 518}
+    assert sizes((beside(1, 1121, managed=1000), 518)) == {"GPU-0": 518}
+
+
+def test_nothing_is_learned_from_one_reading() -> None:
+    assert sizes((beside(1, 221), 618), rounds=1) == {}
+
+
+@pytest.mark.parametrize(
+    ("found", "shown"),
+    [
+        (beside(1, 221), 100 + 120),
+        (beside(1, 221), 100 + 1025),
+        (beside(1, 221), None),
+        (process(221), 618),
+    ],
+    ids=["too small", "too large", "of an ended process", "of a library that counts no managed memory"],
+)
+def test_sizes_that_may_be_wrong_are_not_used_for_others(found: ProcessUse, shown: int | None) -> None:
+    assert sizes((found, shown)) == {}
+
+
+def test_a_size_within_the_bounds_is_rounded_up() -> None:
+    odd = beside(1, 221)
+    odd = replace(odd, used=(odd.used[0] - 1,))
+    assert sizes((odd, 100 + 518)) == {"GPU-0": 519}
+    assert sizes((beside(1, 221), 100 + 121)) == {"GPU-0": 121}
+    assert sizes((beside(1, 221), 100 + 1024)) == {"GPU-0": 1024}
+
+
+def test_a_size_stays_while_its_process_runs_and_only_then() -> None:
+    region, account = Region((use(0),), (beside(1, 221),)), ContainerPacing()
+    seen = [busy(0, used=618 * MIB), busy(0, used=618 * MIB), busy(0, used=700 * MIB), busy()]
+    found = []
+    for second, on in enumerate(seen, 1):
+        account, _ = pace([WHOLE], region, [on], second * SECOND, account)
+        found.append(context_sizes([WHOLE], region, account))
+    assert found == [{}, {"GPU-0": 518}, {"GPU-0": 518}, {}]
 
 
 def test_a_process_in_the_slot_of_another_is_measured_again() -> None:

@@ -150,9 +150,22 @@ async def test_a_repeated_allocate_keeps_container_directory_and_region(tmp_path
     region.write_bytes(b"in use")
     here.confirm("a", 1, "GPU-0-_-0")
     here.named = ()
+    here.node_state.update_contexts({"GPU-0": 300})
     again = await here.mem.allocate(ids(0, 5))
     assert source(again, "/opt/gpushare/region") == region
     assert region.read_bytes() == b"in use"
+
+
+async def test_a_measured_context_is_the_estimate_of_later_containers_only(tmp_path: Path) -> None:
+    install_library(tmp_path)
+    here = limited_agent(tmp_path, 14)
+    here.add_pods(gpu_pod("a", 4, card=0), gpu_pod("b", 4, card=0))
+    first = source(await here.mem.allocate(ids(0, 0, 1, 2, 3)), "/opt/gpushare/limit")
+    here.confirm("a", 4, "GPU-0-_-0")
+    here.node_state.update_contexts({"GPU-0": 300})
+    second = source(await here.mem.allocate(ids(0, 4, 5, 6, 7)), "/opt/gpushare/limit")
+    assert here.manager.sync()
+    assert [parse(each.read_text())[0].context_mib for each in (first, second)] == [121, 300]
 
 
 async def test_a_failed_repetition_keeps_the_enforcement_of_a_container(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from gpushare.contract import EVENT_NOT_HELD, EVENT_UNCOUNTED
+from gpushare.contract import EVENT_NOT_HELD, EVENT_UNCOUNTED, LABEL_MODE
 from gpushare.deviceplugin.core.allocations import Allocation, Enforcement
 from gpushare.deviceplugin.isolation.files import EnforcementFiles, MpsStatus
 from gpushare.deviceplugin.isolation.manager import EnforcementManager
@@ -21,9 +21,10 @@ from gpushare.isolation import region
 from gpushare.isolation.layout import LIMIT, REGION, IsolationDirs, directory_name
 from gpushare.isolation.limits import MAX_CARDS, CardLimit, text
 from gpushare.isolation.region_layout import LAUNCH, LAYOUT, SIZE, measure_struct, slot_struct
+from gpushare.model.own_node import OwnNode
 from gpushare.model.readings import IDLE, Load, ProcessReading
 from gpushare.mps.layout import MpsDirs
-from tests.builders.gpu_pods import gpu_pod
+from tests.builders.gpu_pods import NODE, gpu_pod
 from tests.builders.regions import region_bytes
 from tests.unit.deviceplugin.fixtures import AgentFixture
 
@@ -321,6 +322,25 @@ async def test_contexts_are_measured_without_a_compute_share_too(tmp_path: Path)
     await node.look()
     assert measure(path) == (7, 1, 300 * MIB)
     assert node.age == 0
+
+
+@pytest.mark.parametrize(("mode", "found"), [("cgpu", {UUID: 300}), ("mps", {})])
+async def test_the_smallest_measured_context_is_known_for_later_containers(
+    tmp_path: Path, mode: str, found: Mapping[str, int]
+) -> None:
+    node = Node(tmp_path, contexts_s=0)
+    node.agent.node_state.update_node(OwnNode(NODE, labels={LABEL_MODE: mode}), None)
+    for number in (1, 2):
+        path = node.limit(number, core=0)
+        node.process(100 + number, number)
+        charge(path, 1121 * MIB, 1)
+    node.cards.found = {UUID: (ProcessReading(101, 1300 * MIB, IDLE), ProcessReading(102, 1500 * MIB, IDLE))}
+    await node.look()
+    await node.look()
+    assert node.agent.node_state.allocations.context_mib == found
+    node.cards.found = {}
+    await node.look()
+    assert node.agent.node_state.allocations.context_mib == found
 
 
 async def test_containers_without_a_compute_share_are_sampled_less_often(node: Node) -> None:

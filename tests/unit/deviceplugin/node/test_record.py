@@ -1,10 +1,10 @@
 import asyncio
-from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from gpushare.deviceplugin.core.allocations import Allocation, Enforcement, Key
+from gpushare.deviceplugin.core.allocations import Allocation, Allocations, Enforcement
 from gpushare.deviceplugin.node.record import Record
 from gpushare.errors import ConfigError
 
@@ -22,8 +22,8 @@ ALLOCATIONS = (
 )
 
 
-def keyed(*allocations: Allocation) -> Mapping[Key, Allocation]:
-    return {allocation.key: allocation for allocation in allocations}
+def keyed(*allocations: Allocation) -> Allocations:
+    return Allocations("node-a", by_container={allocation.key: allocation for allocation in allocations})
 
 
 def record(folder: Path) -> Record:
@@ -35,6 +35,16 @@ async def test_written_values_are_read(tmp_path: Path) -> None:
     again = record(tmp_path / "deep" / "state")
     assert again.read() == ALLOCATIONS
     assert again.previous_unit == "GiB"
+
+
+async def test_sizes_of_contexts_are_read_again(tmp_path: Path) -> None:
+    found, node = record(tmp_path), keyed(*ALLOCATIONS)
+    await found.write(lambda: node)
+    await found.write(lambda: replace(node, context_mib={"GPU-0": 518}))
+    again = record(tmp_path)
+    assert again.context_mib == {}
+    assert again.read() == ALLOCATIONS
+    assert again.context_mib == {"GPU-0": 518}
 
 
 def test_a_record_from_before_isolation_is_read(tmp_path: Path) -> None:
