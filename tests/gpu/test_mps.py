@@ -25,7 +25,7 @@ START_S = 20
 OUT_OF_MEMORY = 2
 SM_COUNT = 16
 """CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT"""
-NOBODY = 65534
+OTHER_USER = 65534
 PROCESSORS = f"""
 def processors():
     count = c.c_int()
@@ -35,7 +35,7 @@ def processors():
 
 
 class Mps:
-    """A control daemon with pipes of its own."""
+    """A control daemon with separate pipes."""
 
     def __init__(self, folder: Path) -> None:
         self.env = {ENV_MPS_PIPES: str(folder / "pipes"), "CUDA_MPS_LOG_DIRECTORY": str(folder / "log")}
@@ -111,10 +111,10 @@ def test_the_memory_limit_of_mps_applies_to_each_process(mps: Mps) -> None:
         other.communicate("")
 
 
-def test_a_percentage_is_a_part_of_the_multiprocessors(mps: Mps, gpu: Gpu) -> None:
+def test_a_percentage_is_a_part_of_the_sms(mps: Mps, gpu: Gpu) -> None:
     (every,) = client(mps, "context(); say(processors())")
     (some,) = client(mps, "context(); say(processors())", {ENV_MPS_PERCENT: "25"})
-    sys.stdout.write(f"{gpu.model}: {some} of {every} multiprocessors\n")
+    sys.stdout.write(f"{gpu.model}: {some} of {every} SMs\n")
     assert 0.2 * every <= some <= 0.26 * every
 
 
@@ -135,7 +135,7 @@ def test_a_client_of_another_user_waits_for_those_of_the_first(mps: Mps, gpu: Gp
         assert first.stdout is not None
         first.stdout.readline()
         begun, server = time.monotonic(), mps.ask("get_server_list")
-        become = f"import os; os.setgid({NOBODY}); os.setuid({NOBODY})\n"
+        become = f"import os; os.setgid({OTHER_USER}); os.setuid({OTHER_USER})\n"
         other = subprocess.run(  # noqa: S603 - our own program
             [sys.executable, "-S", "-c", become + PRELUDE + "say(context())"],
             env={**os.environ, **mps.env},
