@@ -87,6 +87,7 @@ FIRST_IN: Final[Mapping[int, tuple[str, ...]]] = {
     12000: ("cuGetProcAddress_v2",),
     12020: ("cuGraphAddNode",),
     12030: ("cuGraphAddNode_v2",),
+    13000: ("cuMemGetDefaultMemPool", "cuMemGetMemPool"),
 }
 """CUDA version (1000 × major + 10 × minor) → functions that are new in its driver."""
 

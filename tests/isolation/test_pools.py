@@ -1,6 +1,10 @@
+from pathlib import Path
+
 import pytest
 
-from tests.fixtures.isolation import LAUNCH_LIBRARY, LIBRARY, Container, needs_compiler, share
+from gpushare.isolation import limits
+from testbed.cuda import CudaCard, CudaStub
+from tests.fixtures.isolation import LAUNCH_LIBRARY, LIBRARY, UUID, Container, card, needs_compiler, share
 from tests.isolation.conftest import Make
 from tests.isolation.test_memory import reported
 
@@ -155,6 +159,12 @@ def test_nodes_added_by_their_parameters_are_limited_and_charged(container: Cont
     assert container.stub.peak(0) == 1000 << 20
 
 
+def test_nodes_in_a_part_of_a_gpu_are_limited(container: Container) -> None:
+    code = f"{GRAPHS}of = allocation(4302, 6); of.id = 1 << 8; made = c.c_void_p()"
+    code += "; say(cuda.cuGraphAddMemAllocNode(c.byref(made), None, None, c.c_size_t(0), c.byref(of)))"
+    assert reported(container, code) == [[2]]
+
+
 def test_nodes_in_memory_of_the_host_are_not_limited(container: Container) -> None:
     assert reported(container, f"{GRAPHS}say(node(4302, 2), run(), unused())") == [[0, 0, 4301]]
 
@@ -239,7 +249,52 @@ def test_a_capture_beyond_used_memory_is_refused(container: Container) -> None:
     assert reported(container, code) == [[2, 0, 0, 0]]
 
 
+# Locations of memory, and default pools since CUDA 13.
+PLACES = f"""{POOLS}
+HOST, NOWHERE, PINNED, MANAGED = 2, 0, 1, 2
+class Place(c.Structure): _fields_ = [("type", c.c_uint), ("id", c.c_int)]
+def default(kind, place, name="cuMemGetDefaultMemPool"):
+    found = c.c_void_p(); cuda[name](c.byref(found), c.byref(Place(place, 0)), kind); return found
+"""
+
+
 def test_a_pool_that_was_first_used_without_a_context_is_usable(container: Container) -> None:
-    code = POOLS.replace("context()\n", "p = c.c_void_p(); cuda.cuDeviceGetDefaultMemPool(c.byref(p), 0)\n")
+    code = PLACES.replace("context()\n", "") + "p = default(MANAGED, NOWHERE)\n"
     code += "say(take(100, p)[0]); context(); say(take(100)[0], take(100, p)[0], unused())"
-    assert reported(container, code) == [[201], [0, 0, 4301 - 224]]
+    assert reported(container, code) == [[201], [0, 0, 4301 - 256]]
+
+
+@pytest.mark.parametrize("name", ["cuMemGetDefaultMemPool", "cuMemGetMemPool"])
+def test_the_default_pool_of_the_host_is_not_limited(container: Container, name: str) -> None:
+    code = f"{PLACES}say(take(5000, default(PINNED, HOST, {name!r}))[0], unused())"
+    assert reported(container, code) == [[0, 4301]]
+
+
+@pytest.mark.parametrize("place", ["HOST", "NOWHERE"])
+@pytest.mark.parametrize("made", [True, False])
+def test_a_managed_pool_without_a_gpu_is_limited(container: Container, place: str, *, made: bool) -> None:
+    create = f"p = c.c_void_p(); cuda.cuMemPoolCreate(c.byref(p), c.byref(Prop(MANAGED, 0, {place}, 0)))"
+    code = f"{PLACES}{create if made else f'p = default(MANAGED, {place})'}"
+    code += "\nsay(take(4302, p)[0], take(4000, p)[0], unused())"
+    assert reported(container, code) == [[2, 0, 301]]
+
+
+def test_a_pool_in_a_part_of_a_gpu_is_limited(container: Container) -> None:
+    code = f"{POOLS}p = c.c_void_p(); cuda.cuMemPoolCreate(c.byref(p), c.byref(Prop(1, 0, 6, 1 << 8)))"
+    code += "; say(take(4302, p)[0], take(4000, p)[0], unused())"
+    assert reported(container, code) == [[2, 0, 301]]
+
+
+@pytest.mark.parametrize("name", ["cuDeviceGetDefaultMemPool", "cuDeviceGetMemPool"])
+def test_the_pool_of_another_gpu_is_charged_there(
+    files: Path, library: Path, tmp_path: Path, name: str
+) -> None:
+    second = UUID.replace("GPU-0", "GPU-1")
+    stub = CudaStub(tmp_path / "stub", cards=[card(), CudaCard(second, 16130)])
+    container = Container(files, library, stub)
+    # The order of the limits is not that of the driver.
+    container.limit(limits.CardLimit(second, 16130, 1, 15, 0, 0), share(4, 15))
+    code = f"{POOLS}p = c.c_void_p(); cuda.{name}(c.byref(p), 1)"
+    code += "; say(take(1000, p)[0], take(1076, p)[0], take(4000)[0])"
+    assert reported(container, code) == [[0, 2, 0]]
+    assert [card.used >> 20 for card in container.seen().cards] == [1024, 4000]

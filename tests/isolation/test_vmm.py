@@ -38,6 +38,14 @@ def test_physical_memory_is_limited(container: Container) -> None:
     assert reported(container, code) == [[2, 0, 2, 0]]
 
 
+def test_physical_memory_in_a_part_of_a_gpu_is_limited(container: Container) -> None:
+    code = f"{VMM}part = Prop(1, 0, 6, 1 << 8); handle = u64(); to = c.byref(handle)"
+    code += (
+        "\nfor mib in 4302, 4000: say(cuda.cuMemCreate(to, size(mib * MIB), c.byref(part), u64(0)), unused())"
+    )
+    assert reported(container, code) == [[2, 4301], [0, 301]]
+
+
 def test_a_released_handle_is_charged_while_it_is_mapped(container: Container) -> None:
     code = (
         VMM

@@ -26,7 +26,10 @@ enum { CAPTURE_RELAXED = 2 }; /* CU_STREAM_CAPTURE_MODE_… */
 /* CU_MEMPOOL_ATTR_… and CU_GRAPH_MEM_ATTR_… */
 enum { POOL_RESERVED_NOW = 5, POOL_USED_NOW = 7, GRAPH_USED_NOW = 0, GRAPH_RESERVED_NOW = 2 };
 
-enum { LOCATION_DEVICE = 1 };
+/* CU_MEM_LOCATION_TYPE_…; a domain, since CUDA 13.5, is a part of the device with the number in the first byte. */
+enum { LOCATION_DEVICE = 1, LOCATION_DOMAIN = 6 };
+
+enum { MANAGED_MEMORY = 2 }; /* CU_MEM_ALLOCATION_TYPE_… */
 
 /* CUDA_ARRAY3D_…: sparse and deferred arrays have no memory until some is mapped. */
 enum { ARRAY_LAYERED = 0x01, ARRAY_CUBEMAP = 0x04, ARRAY_SPARSE = 0x40, ARRAY_DEFERRED = 0x80 };

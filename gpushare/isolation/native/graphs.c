@@ -8,9 +8,10 @@ enum { ALLOCATION_NODE = 10 };
 /* CUDA_OK if the node may be added. Memory of the host is not limited. */
 static int check(const struct graph_allocation *allocation)
 {
-    if (!allocation || allocation->pool.location.type != LOCATION_DEVICE)
+    int device = allocation ? device_of(&allocation->pool.location) : -1;
+    if (device < 0)
         return CUDA_OK;
-    int device = allocation->pool.location.id, card = account_card(device);
+    int card = account_card(device);
     return pools_node_fits(device, card, allocation->bytes) ? CUDA_OK : account_refused_on(card, device);
 }
 

@@ -36,6 +36,10 @@
     W(cuMemPoolTrimTo, "cuMemPoolTrimTo", 11020, 0)                                \
     W(cuMemPoolDestroy, "cuMemPoolDestroy", 11020, 0)                              \
     W(cuMemPoolCreate, "cuMemPoolCreate", 11020, 0)                                \
+    W(cuDeviceGetDefaultMemPool, "cuDeviceGetDefaultMemPool", 11020, 0)            \
+    W(cuDeviceGetMemPool, "cuDeviceGetMemPool", 11020, 0)                          \
+    W(cuMemGetDefaultMemPool, "cuMemGetDefaultMemPool", 13000, 0)                  \
+    W(cuMemGetMemPool, "cuMemGetMemPool", 13000, 0)                                \
     W(cuGraphAddMemAllocNode, "cuGraphAddMemAllocNode", 11040, 0)                  \
     W(cuGraphAddNode, "cuGraphAddNode", 12020, 0)                                  \
     W(cuGraphAddNode_v2, "cuGraphAddNode", 12030, 0)                               \
@@ -93,7 +97,6 @@
     A(cuCtxGetCurrent, (void **context))                                    \
     A(cuCtxGetDevice, (int *device))                                        \
     A(cuDeviceGetUuid, (struct uuid * uuid, int device))                    \
-    A(cuDeviceGetMemPool, (void **pool, int device))                        \
     A(cuMemPoolGetAttribute, (void *pool, int attribute, void *value))      \
     A(cuDeviceGetGraphMemAttribute, (int device, int attribute, void *value)) \
     A(nvmlDeviceGetUUID, (const void *device, char *uuid, u32 length))

@@ -324,7 +324,8 @@ static int current_pool(void **pool)
     int device, verdict = driver_has(cuCtxGetDevice) ? ASK(cuCtxGetDevice)(&device) : CUDA_SYMBOL_NOT_FOUND;
     if (verdict != CUDA_OK)
         return verdict;
-    return driver_has(cuDeviceGetMemPool) ? ASK(cuDeviceGetMemPool)(pool, device) : CUDA_SYMBOL_NOT_FOUND;
+    DRIVER(cuDeviceGetMemPool);
+    return driver(pool, device);
 }
 
 /* `shape` is the function of the driver for the current pool, with the parameters of the one for a named pool. */
@@ -372,20 +373,54 @@ API int cuMemAllocFromPoolAsync_ptsz(u64 *pointer, size_t bytes, void *pool, voi
 FREE_ASYNC(cuMemFreeAsync)
 FREE_ASYNC(cuMemFreeAsync_ptsz)
 
+/* Remembers where the memory of a pool is. That of a managed pool without a device may be on any GPU: it is charged
+   on the GPU of the context of its first request. */
+static void learn(void *pool, u32 type, const struct location *location)
+{
+    int device = device_of(location);
+    pthread_mutex_lock(&lock);
+    if (device >= 0)
+        store_of(pool, device, account_card(device));
+    else if (type != MANAGED_MEMORY && !known_store(pool, device))
+        new_store(pool, device, NO_CARD);
+    pthread_mutex_unlock(&lock);
+}
+
 API int cuMemPoolCreate(void **pool, const struct pool_props *props)
 {
     DRIVER(cuMemPoolCreate);
     int verdict = driver(pool, props);
-    if (verdict != CUDA_OK)
-        return verdict;
-    pthread_mutex_lock(&lock);
-    if (props->location.type == LOCATION_DEVICE)
-        store_of(*pool, props->location.id, account_card(props->location.id));
-    else
-        new_store(*pool, props->location.id, NO_CARD);
-    pthread_mutex_unlock(&lock);
+    if (verdict == CUDA_OK)
+        learn(*pool, props->type, &props->location);
     return verdict;
 }
+
+/* Pools that the driver has created. */
+#define POOL_OF_LOCATION(name)                                          \
+    API int name(void **pool, struct location *location, u32 type)      \
+    {                                                                   \
+        DRIVER(name);                                                   \
+        int verdict = driver(pool, location, type);                     \
+        if (verdict == CUDA_OK)                                         \
+            learn(*pool, type, location);                               \
+        return verdict;                                                 \
+    }
+
+POOL_OF_LOCATION(cuMemGetDefaultMemPool)
+POOL_OF_LOCATION(cuMemGetMemPool)
+
+#define POOL_OF_DEVICE(name)                                                            \
+    API int name(void **pool, int device)                                               \
+    {                                                                                   \
+        DRIVER(name);                                                                   \
+        int verdict = driver(pool, device);                                             \
+        if (verdict == CUDA_OK)                                                         \
+            learn(*pool, 0, &(struct location){LOCATION_DEVICE, device});               \
+        return verdict;                                                                 \
+    }
+
+POOL_OF_DEVICE(cuDeviceGetDefaultMemPool)
+POOL_OF_DEVICE(cuDeviceGetMemPool)
 
 /* Memory of the pool that is still in use stays charged: the driver no longer reports when it is freed. */
 API int cuMemPoolDestroy(void *pool)

@@ -55,11 +55,12 @@ static void created(u64 handle, int card, u64 bytes)
 API int cuMemCreate(u64 *handle, size_t bytes, const struct allocation_prop *prop, unsigned long long flags)
 {
     DRIVER(cuMemCreate);
-    if (!prop || prop->location.type != LOCATION_DEVICE)
+    int device = prop ? device_of(&prop->location) : -1;
+    if (device < 0)
         return driver(handle, bytes, prop, flags);
-    int card = account_card(prop->location.id);
+    int card = account_card(device);
     if (!reserve(card, bytes))
-        return account_refused_on(card, prop->location.id);
+        return account_refused_on(card, device);
     pthread_mutex_lock(&lock);
     int verdict = driver(handle, bytes, prop, flags);
     if (verdict == CUDA_OK)

@@ -27,6 +27,10 @@ API int cuMemAllocFromPoolAsync_ptsz(u64 *pointer, size_t bytes, void *pool, voi
 API int cuMemFreeAsync(u64 pointer, void *stream);
 API int cuMemFreeAsync_ptsz(u64 pointer, void *stream);
 API int cuMemPoolCreate(void **pool, const struct pool_props *props);
+API int cuMemGetDefaultMemPool(void **pool, struct location *location, u32 type);
+API int cuMemGetMemPool(void **pool, struct location *location, u32 type);
+API int cuDeviceGetDefaultMemPool(void **pool, int device);
+API int cuDeviceGetMemPool(void **pool, int device);
 API int cuMemPoolDestroy(void *pool);
 API int cuMemPoolTrimTo(void *pool, size_t keep);
 API int cuGraphAddMemAllocNode(void **node, void *graph, void *const *after, size_t count,
@@ -102,6 +106,14 @@ int drop(int verdict, int was_known, struct record record);
 
 /* Releases the charges of all memory that belonged to a destroyed context. */
 void end_context(u64 context);
+
+/* The device of a location; -1 if it has none, as memory of the host. */
+static inline int device_of(const struct location *location)
+{
+    if (location->type == LOCATION_DOMAIN)
+        return location->id & 0xff;
+    return location->type == LOCATION_DEVICE ? location->id : -1;
+}
 
 /* Reserves bytes. If they do not fit, the pools release unused memory first. */
 bool reserve(int card, u64 bytes);

@@ -89,6 +89,12 @@ static void context_end(struct thing *context)
     thing_end(context);
 }
 
+int location_device(const struct location *location)
+{
+    enum { DEVICE = 1, DOMAIN = 6 }; /* a domain is a part of the device in the first byte */
+    return location->type == DEVICE ? location->id : location->type == DOMAIN ? location->id & 0xff : -1;
+}
+
 int driver_device(void) { return current ? current->card : -1; }
 
 API int cuInit(u32 flags)

@@ -33,6 +33,9 @@ int driver_ready(void);
 /* The context of this thread, or NULL. */
 struct thing *driver_context(void);
 
+/* The device of a location; -1 for others. */
+int location_device(const struct location *location);
+
 /* The device of the context of this thread, or of the retained primary context; -1 if none. */
 int driver_device(void);
 

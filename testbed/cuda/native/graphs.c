@@ -3,7 +3,7 @@
    any launch counts. */
 #include "driver.h"
 
-enum { RESERVED_NOW = 2, DEVICE = 1, ALLOCATION = 10 };
+enum { RESERVED_NOW = 2, ALLOCATION = 10 };
 
 struct graph_allocation {
     struct prop pool;
@@ -29,10 +29,11 @@ void graph_add(int card, u64 bytes) { wanted[card] += bytes; }
 static int add(void **node, const struct graph_allocation *allocation)
 {
     const struct location *location = allocation ? &allocation->pool.location : NULL;
-    if (!location || (location->type == DEVICE && !machine_card(location->id)))
+    int device = location ? location_device(location) : -1;
+    if (!location || (device >= 0 && !machine_card(device)))
         return INVALID_VALUE;
-    if (location->type == DEVICE)
-        graph_add(location->id, allocation->bytes);
+    if (device >= 0)
+        graph_add(device, allocation->bytes);
     *node = (void *)allocation;
     return OK;
 }

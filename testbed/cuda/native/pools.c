@@ -2,9 +2,11 @@
    blocks of 32 MiB. Streams run everything immediately. */
 #include "driver.h"
 
-enum { RESERVED_NOW = 5, USED_NOW = 7, DEVICE = 1 };
+enum { RESERVED_NOW = 5, USED_NOW = 7, MANAGED = 2 };
 
-enum { HOST = -1 }; /* for the GPU of a pool in memory of the host */
+/* For the GPU of a pool in memory of the host, and of a managed one without a location, which is then that of its
+   first request. */
+enum { HOST = -1, ANY = -2 };
 
 static const u64 BLOCK = 32ull << 20;
 
@@ -17,6 +19,12 @@ static struct thing *default_pool(int device)
     if (!defaults[device])
         defaults[device] = thing_new(POOL, device, 0);
     return defaults[device];
+}
+
+static int card_of(u32 type, const struct location *location)
+{
+    int device = location_device(location);
+    return device < 0 && type == MANAGED ? ANY : device < 0 ? HOST : device;
 }
 
 static int grow(struct thing *pool, u64 used)
@@ -44,6 +52,8 @@ static int allocate(struct thing *pool, u64 *pointer, u64 bytes)
 {
     if (!pointer || !bytes)
         return INVALID_VALUE;
+    if (pool->card == ANY)
+        pool->card = driver_device();
     if (capture_is_invalid())
         return CAPTURE_INVALIDATED;
     if (stream_captures()) {
@@ -85,6 +95,8 @@ API int cuMemAllocFromPoolAsync(u64 *pointer, size_t bytes, void *pool, void *st
 {
     (void)stream;
     ENTER();
+    if (driver_device() < 0)
+        return INVALID_CONTEXT;
     return thing_is(POOL, pool) ? allocate(pool, pointer, bytes) : INVALID_HANDLE;
 }
 
@@ -108,12 +120,38 @@ API int cuDeviceGetDefaultMemPool(void **pool, int device)
 
 API int cuDeviceGetMemPool(void **pool, int device) { return cuDeviceGetDefaultMemPool(pool, device); }
 
+/* The default pools of other locations than GPUs. */
+static void *default_elsewhere(int card)
+{
+    static struct thing *host, *managed;
+    struct thing **known = card == HOST ? &host : &managed;
+    if (!*known)
+        *known = thing_new(POOL, card, 0);
+    return *known;
+}
+
+API int cuMemGetDefaultMemPool(void **pool, const struct location *location, u32 type)
+{
+    ENTER();
+    int card = card_of(type, location);
+    if (card >= 0 && !machine_card(card))
+        return INVALID_DEVICE;
+    *pool = card >= 0 ? default_pool(card) : default_elsewhere(card);
+    return OK;
+}
+
+API int cuMemGetMemPool(void **pool, const struct location *location, u32 type)
+{
+    return cuMemGetDefaultMemPool(pool, location, type);
+}
+
 API int cuMemPoolCreate(void **pool, const struct prop *props)
 {
     ENTER();
-    if (props->location.type == DEVICE && !machine_card(props->location.id))
+    int card = card_of(props->type, &props->location);
+    if (card >= 0 && !machine_card(card))
         return INVALID_VALUE;
-    *pool = thing_new(POOL, props->location.type == DEVICE ? props->location.id : HOST, 0);
+    *pool = thing_new(POOL, card, 0);
     return OK;
 }
 

@@ -29,9 +29,9 @@ static void end_unheld(struct thing *thing)
 API int cuMemCreate(u64 *handle, size_t bytes, const struct prop *prop, unsigned long long flags)
 {
     ENTER();
-    if (flags || !prop || !machine_card(prop->location.id))
+    if (flags || !prop || !machine_card(location_device(&prop->location)))
         return INVALID_VALUE;
-    struct thing *thing = thing_new(PHYSICAL, prop->location.id, bytes);
+    struct thing *thing = thing_new(PHYSICAL, location_device(&prop->location), bytes);
     if (!thing)
         return OUT_OF_MEMORY;
     thing->used = bytes;
