@@ -110,6 +110,7 @@ async def test_two_containers_get_their_compute_shares_and_keep_them_without_sam
         assert all(use.rate > 0 for use in uses)
         assert await metric(node.gpu, AGE) < 10
         await until_measured(node, small)
+
         async def old() -> bool:
             return await metric(node.gpu, AGE) > WINDOW_S
 
