@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.fixtures.isolation import Container, needs_compiler
+from tests.fixtures.isolation import Container, needs_compiler, share
 from tests.isolation.test_pools import GRAPHS, POOLS
 from tests.isolation.test_vmm import VMM
 from tests.isolation.test_ways_in import compiled
@@ -57,3 +57,15 @@ def test_a_gpu_without_pools_is_told_by_the_driver(container: Container, run: Ru
 @pytest.mark.parametrize("call", ["take(32)[0]", "create(32)[0]"])
 def test_the_driver_may_call_the_program_back(run: Run, call: str) -> None:
     assert run(f"{POOLS}{VMM}set('calls_back', 1); say({call}, unused())") == [[0, 4301 - 32]]
+
+
+@pytest.mark.parametrize(
+    ("call", "left"), [("cuDevicePrimaryCtxRetain(to, 0)", 4180), ("cuCtxCreate_v2(to, 0, 0)", 4180 - 121)]
+)
+def test_the_driver_may_call_the_program_back_from_a_new_context(
+    container: Container, run: Run, call: str, left: int
+) -> None:
+    container.limit(share(4, 15, context_mib=121))
+    code = f"own = c.c_void_p(); to = c.byref(own); set('calls_back', 1); say(cuda.{call})"
+    code += "; context(); say(left()[1]); cuda.cuDevicePrimaryCtxRelease_v2(0)"
+    assert run(code) == [[0], [left]]

@@ -155,6 +155,31 @@ context(); say(alloc(4180)[0])
     assert reported(container, code) == [[0, 0]] * 5 + [[0], [0], [0]]
 
 
+@pytest.mark.parametrize("name", ["cuCtxCreate_v2", "cuGLCtxCreate_v2", "cuVDPAUCtxCreate_v2"])
+@pytest.mark.parametrize("end", ["cuCtxDestroy_v2", "cuCtxDetach"])
+def test_a_context_counts_until_it_is_destroyed(make: Make, name: str, end: str) -> None:
+    container = make(context_mib=121)
+    container.limit(share(4, 15, context_mib=121))
+    code = f"""
+own = c.c_void_p(); more = [0, None] if "VDPAU" in {name!r} else []
+say(cuda.{name}(c.byref(own), 0, 0, *more), alloc(1000)[0], left()[1])
+say(cuda.{end}(own)); context(); say(left()[1])
+"""
+    assert reported(container, code) == [[0, 0, 4301 - 1121], [0], [4301 - 121]]
+
+
+def test_an_attached_context_counts_until_the_last_detach(make: Make) -> None:
+    container = make(context_mib=121)
+    container.limit(share(4, 15, context_mib=121))
+    code = """
+own, same = c.c_void_p(), c.c_void_p()
+cuda.cuCtxCreate_v2(c.byref(own), 0, 0); say(cuda.cuCtxAttach(c.byref(same), 0), alloc(1000)[0])
+say(cuda.cuCtxDetach(own), left()[1]); say(cuda.cuCtxDetach(own), cuda.cuCtxDetach(own))
+context(); say(left()[1])
+"""
+    assert reported(container, code) == [[0, 0], [0, 4301 - 1121], [0, 201], [4301 - 121]]
+
+
 def test_a_context_with_the_address_of_one_just_destroyed_leaves_no_charge(
     make: Make, tmp_path: Path
 ) -> None:

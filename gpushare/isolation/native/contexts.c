@@ -1,15 +1,17 @@
 /* CUDA contexts. A context uses memory before anything is allocated in it. It is charged with the estimate in
    the limit file until the node agent has measured it. A process has one primary context for each device,
    however often it retains it. */
+#define _GNU_SOURCE
 #include <pthread.h>
 
 #include "wrappers.h"
 
 /* Held from before a call of the driver until it is recorded: the next context may have the address of one that was
-   just destroyed. */
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+   just destroyed. Recursive, because the driver may call the program back, see pools.c. */
+#define UNLOCKED PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP
+static pthread_mutex_t lock = UNLOCKED;
 
-void contexts_forget(void) { pthread_mutex_init(&lock, NULL); }
+void contexts_forget(void) { lock = (pthread_mutex_t)UNLOCKED; }
 
 /* If the context does not fit, the pools release unused memory first. */
 static bool enter(int card)
@@ -71,6 +73,20 @@ API int cuCtxCreate_v4(void **context, void *params, u32 flags, int device)
     CREATE(cuCtxCreate_v4, params, flags, device);
 }
 
+API int cuGLCtxCreate(void **context, u32 flags, int device) { CREATE(cuGLCtxCreate, flags, device); }
+
+API int cuGLCtxCreate_v2(void **context, u32 flags, int device) { CREATE(cuGLCtxCreate_v2, flags, device); }
+
+API int cuVDPAUCtxCreate(void **context, u32 flags, int device, u32 vdpau, void *lookup)
+{
+    CREATE(cuVDPAUCtxCreate, flags, device, vdpau, lookup);
+}
+
+API int cuVDPAUCtxCreate_v2(void **context, u32 flags, int device, u32 vdpau, void *lookup)
+{
+    CREATE(cuVDPAUCtxCreate_v2, flags, device, vdpau, lookup);
+}
+
 static int destroyed(int verdict, void *context)
 {
     if (verdict == CUDA_OK)
@@ -91,12 +107,34 @@ static int destroyed(int verdict, void *context)
 DESTROY(cuCtxDestroy)
 DESTROY(cuCtxDestroy_v2)
 
+/* It needs the current context, and destroys it unless it was attached. Then it is no longer current. */
+API int cuCtxDetach(void *context)
+{
+    DRIVER(cuCtxDetach);
+    void *current = context;
+    pthread_mutex_lock(&lock);
+    int verdict = driver(context);
+    if (verdict == CUDA_OK && driver_has(cuCtxGetCurrent))
+        ASK(cuCtxGetCurrent)(&current);
+    if (current != context)
+        ended((u64)(uintptr_t)context);
+    pthread_mutex_unlock(&lock);
+    return verdict;
+}
+
 static int retain_first(void **context, int device, __typeof__(cuDevicePrimaryCtxRetain) *driver)
 {
     int card = account_card(device);
     if (!enter(card))
         return account_refused_on(card, device);
     int verdict = driver(context, device);
+    struct record before; /* if the driver called the program back, which retained it */
+    if (records_take(PRIMARY, (u64)device, &before)) {
+        account_leave_context(card);
+        before.count += verdict == CUDA_OK;
+        records_put(before);
+        return verdict;
+    }
     return began(verdict, (struct record){.kind = PRIMARY,
                                           .name = (u64)device,
                                           .card = card,

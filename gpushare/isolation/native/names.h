@@ -74,6 +74,11 @@
     W(cuCtxCreate_v2, "cuCtxCreate", 3020, 0)                                      \
     W(cuCtxCreate_v3, "cuCtxCreate", 11040, 0)                                     \
     W(cuCtxCreate_v4, "cuCtxCreate", 12050, 0)                                     \
+    W(cuGLCtxCreate, "cuGLCtxCreate", 2000, 0)                                     \
+    W(cuGLCtxCreate_v2, "cuGLCtxCreate", 3020, 0)                                  \
+    W(cuVDPAUCtxCreate, "cuVDPAUCtxCreate", 3010, 0)                               \
+    W(cuVDPAUCtxCreate_v2, "cuVDPAUCtxCreate", 3020, 0)                            \
+    W(cuCtxDetach, "cuCtxDetach", 2000, 0)                                         \
     W(cuCtxDestroy, "cuCtxDestroy", 2000, 0)                                       \
     W(cuCtxDestroy_v2, "cuCtxDestroy", 4000, 0)                                    \
     W(nvmlDeviceGetMemoryInfo, "", 0, 0)                                           \

@@ -73,6 +73,11 @@ API int cuCtxCreate(void **context, u32 flags, int device);
 API int cuCtxCreate_v2(void **context, u32 flags, int device);
 API int cuCtxCreate_v3(void **context, void *affinities, int count, u32 flags, int device);
 API int cuCtxCreate_v4(void **context, void *params, u32 flags, int device);
+API int cuGLCtxCreate(void **context, u32 flags, int device);
+API int cuGLCtxCreate_v2(void **context, u32 flags, int device);
+API int cuVDPAUCtxCreate(void **context, u32 flags, int device, u32 vdpau, void *lookup);
+API int cuVDPAUCtxCreate_v2(void **context, u32 flags, int device, u32 vdpau, void *lookup);
+API int cuCtxDetach(void *context);
 API int cuCtxDestroy(void *context);
 API int cuCtxDestroy_v2(void *context);
 

@@ -210,6 +210,35 @@ API int cuCtxDestroy_v2(void *context)
     return OK;
 }
 
+API int cuGLCtxCreate_v2(void **context, u32 flags, int device) { return cuCtxCreate_v2(context, flags, device); }
+
+API int cuVDPAUCtxCreate_v2(void **context, u32 flags, int device, u32 vdpau, const void *lookup)
+{
+    (void)vdpau, (void)lookup;
+    return cuCtxCreate_v2(context, flags, device);
+}
+
+/* `handles` counts the uses of a context. */
+API int cuCtxAttach(void **context, u32 flags)
+{
+    ENTER();
+    if (flags || !current)
+        return flags ? INVALID_VALUE : INVALID_CONTEXT;
+    current->handles++;
+    *context = current;
+    return OK;
+}
+
+API int cuCtxDetach(void *context)
+{
+    ENTER();
+    if (!current || current != context)
+        return INVALID_CONTEXT;
+    if (--current->handles == 0)
+        context_end(current);
+    return OK;
+}
+
 API int cuCtxSetCurrent(void *context)
 {
     ENTER();

@@ -16,6 +16,7 @@ static const struct renamed second[] = {
     {"cuMemAlloc", 3020},       {"cuMemAllocPitch", 3020}, {"cuMemFree", 3020},
     {"cuMemGetInfo", 3020},     {"cuDeviceTotalMem", 3020}, {"cuArrayCreate", 3020},
     {"cuArray3DCreate", 3020},  {"cuCtxCreate", 3020},     {"cuCtxDestroy", 4000},
+    {"cuGLCtxCreate", 3020},    {"cuVDPAUCtxCreate", 3020},
     {"cuIpcOpenMemHandle", 11000}, {"cuGetProcAddress", 12000}, {"cuDevicePrimaryCtxRelease", 11000}, {"cuDevicePrimaryCtxReset", 11000},
     {"cuGraphAddNode", 12030},
 };

@@ -1,6 +1,6 @@
 /* Preloaded behind the library, so between it and the driver. With `fails`, queries of pools return that code. With
-   `calls_back`, the next request of memory first calls the program back, as CUPTI does for profilers: here it asks for
-   the free memory, and releases an unknown handle. */
+   `calls_back`, the next request of memory or of a context first calls the program back, as CUPTI does for profilers: here
+   it asks for the free memory, releases an unknown handle, and retains and releases the primary context. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stddef.h>
@@ -11,13 +11,18 @@ int fails, calls_back;
 static void call_back(void)
 {
     size_t left, total;
+    void *context;
     int (*info)(size_t *, size_t *) = (int (*)(size_t *, size_t *))dlsym(RTLD_DEFAULT, "cuMemGetInfo_v2");
     int (*release)(uint64_t) = (int (*)(uint64_t))dlsym(RTLD_DEFAULT, "cuMemRelease");
+    int (*retain)(void **, int) = (int (*)(void **, int))dlsym(RTLD_DEFAULT, "cuDevicePrimaryCtxRetain");
+    int (*leave)(int) = (int (*)(int))dlsym(RTLD_DEFAULT, "cuDevicePrimaryCtxRelease_v2");
     if (!calls_back)
         return;
     calls_back = 0;
     info(&left, &total);
     release(0);
+    if (retain(&context, 0) == 0)
+        leave(0);
 }
 
 #define BEHIND(name, types, ...)                                         \
@@ -30,6 +35,9 @@ static void call_back(void)
 BEHIND(cuMemAllocAsync, (uint64_t * pointer, size_t bytes, void *stream), pointer, bytes, stream)
 BEHIND(cuMemCreate, (uint64_t * handle, size_t bytes, const void *properties, unsigned long long flags), handle, bytes,
        properties, flags)
+
+BEHIND(cuDevicePrimaryCtxRetain, (void **context, int device), context, device)
+BEHIND(cuCtxCreate_v2, (void **context, unsigned flags, int device), context, flags, device)
 
 #define FAILS(name, types, ...) \
     int name types { return fails ? fails : ((int(*) types)dlsym(RTLD_NEXT, #name))(__VA_ARGS__); }
