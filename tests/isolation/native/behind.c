@@ -1,6 +1,6 @@
 /* Preloaded behind the library, so between it and the driver. With `fails`, queries of pools return that code. With
    `calls_back`, the next request of memory or of a context first calls the program back, as CUPTI does for profilers: here
-   it asks for the free memory, releases an unknown handle, and retains and releases the primary context. */
+   it asks for the free memory, releases an unknown handle, and retains the primary context. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stddef.h>
@@ -15,14 +15,12 @@ static void call_back(void)
     int (*info)(size_t *, size_t *) = (int (*)(size_t *, size_t *))dlsym(RTLD_DEFAULT, "cuMemGetInfo_v2");
     int (*release)(uint64_t) = (int (*)(uint64_t))dlsym(RTLD_DEFAULT, "cuMemRelease");
     int (*retain)(void **, int) = (int (*)(void **, int))dlsym(RTLD_DEFAULT, "cuDevicePrimaryCtxRetain");
-    int (*leave)(int) = (int (*)(int))dlsym(RTLD_DEFAULT, "cuDevicePrimaryCtxRelease_v2");
     if (!calls_back)
         return;
     calls_back = 0;
     info(&left, &total);
     release(0);
-    if (retain(&context, 0) == 0)
-        leave(0);
+    retain(&context, 0);
 }
 
 #define BEHIND(name, types, ...)                                         \
