@@ -1,5 +1,6 @@
 import re
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -47,6 +48,28 @@ def test_another_interposer_sees_each_call_once(make: Make, tmp_path: Path, *, f
     assert container.run([str(client), "direct", "4301"], LD_PRELOAD=preload).stdout == "seen 0\n"
     refused = "seen 2\n" if first else "2\n"
     assert container.run([str(client), "direct", "4302"], LD_PRELOAD=preload).stdout == refused
+
+
+@pytest.mark.parametrize("flags", [(), ("-DBY_ADDRESS",)])
+def test_a_library_that_passes_calls_on_to_the_driver_is_limited(
+    make: Make, tmp_path: Path, flags: tuple[str, ...]
+) -> None:
+    container = make()
+    container.limit(share(4, 15))
+    shim = compiled(tmp_path / "libshim.so", "shim.c", "-shared", "-fPIC", "-ldl", *flags)
+    client = compiled(tmp_path / "client", "client.c", "-DLINKED", "-ldl", str(shim))
+    for mib, verdict in (4301, 0), (4302, 2):
+        done = container.run([str(client), "direct", str(mib)])
+        assert (done.returncode, done.stdout) == (0, f"{verdict}\n")
+    assert container.seen().cards[0].peak == 4301 << 20
+
+
+@pytest.mark.parametrize("name", ["cuMemAlloc_v2", "nvmlDeviceGetMemoryInfo"])
+def test_without_the_driver_a_lookup_is_an_error(make: Make, name: str) -> None:
+    # Python reads the text of the error.
+    code = f"import ctypes; print(hasattr(ctypes.CDLL(None), {name!r}))"
+    done = make().run([sys.executable, "-S", "-c", code])
+    assert (done.returncode, done.stdout) == (0, "False\n")
 
 
 @pytest.mark.parametrize("era", ERAS)

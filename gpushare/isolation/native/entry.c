@@ -58,13 +58,14 @@ static void learn(struct entry_point *point, void *driver)
     __atomic_store_n(&point->driver, driver, __ATOMIC_RELEASE);
 }
 
-/* The next definition in the search order if the program is linked to the driver, else the loaded library. */
+/* The next definition in the search order if the program is linked to the driver, else the loaded library. The last
+   lookup leaves the text of dlerror, which programs read if there is none. */
 static void *search(const struct entry_point *point)
 {
     dlsym_function lookup = libc_dlsym();
     void *found = lookup ? lookup(RTLD_NEXT, point->name) : NULL;
     void *library = lookup && !found ? library_of(point) : NULL;
-    return library ? lookup(library, point->name) : found;
+    return found || !lookup ? found : lookup(library ? library : RTLD_NEXT, point->name);
 }
 
 void *driver_function(enum entry entry)
@@ -75,11 +76,20 @@ void *driver_function(enum entry entry)
     return known(point);
 }
 
-/* The wrapper, if the driver has the function. */
-static void *wrapped(struct entry_point *point, void *found)
+/* Whether a library between this one and the driver looks up what it passes its calls on to: the wrapper would call
+   that library again. */
+static bool passes_on(const struct entry_point *point, const void *caller)
 {
-    if (!found)
-        return NULL;
+    Dl_info asking, next;
+    void *function = known(point);
+    return function && dladdr(caller, &asking) && dladdr(function, &next) && asking.dli_fbase == next.dli_fbase;
+}
+
+/* The wrapper, if the driver has the function. */
+static void *wrapped(struct entry_point *point, void *found, const void *caller)
+{
+    if (!found || passes_on(point, caller))
+        return found;
     learn(point, found);
     return driver_function((enum entry)(point - points)) ? point->wrapper : NULL;
 }
@@ -93,7 +103,7 @@ __attribute__((optimize("optimize-sibling-calls"))) API void *dlsym(void *handle
         return NULL;
     struct entry_point *point = handle == RTLD_NEXT ? NULL : point_of(name);
     if (point)
-        return wrapped(point, lookup(handle, name));
+        return wrapped(point, lookup(handle, name), __builtin_return_address(0));
     return lookup(handle, name);
 }
 
@@ -105,7 +115,7 @@ __attribute__((optimize("optimize-sibling-calls"))) API void *dlvsym(void *handl
         return NULL;
     struct entry_point *point = handle == RTLD_NEXT ? NULL : point_of(name);
     if (point)
-        return wrapped(point, lookup(handle, name, version));
+        return wrapped(point, lookup(handle, name, version), __builtin_return_address(0));
     return lookup(handle, name, version);
 }
 
@@ -133,12 +143,12 @@ static struct entry_point *point_of_base(const char *base, int version, u64 flag
 }
 
 /* Replaces the function that the driver returned. If it is an export of the driver, it identifies the wrapper. */
-static void exchange(const char *base, int version, u64 flags, void **function)
+static void exchange(const char *base, int version, u64 flags, void **function, const void *caller)
 {
     struct entry_point *point = point_of_function(base, *function);
     if (!point)
         point = point_of_base(base, version, flags);
-    if (!point)
+    if (!point || passes_on(point, caller))
         return;
     learn(point, *function);
     *function = point->wrapper;
@@ -149,7 +159,7 @@ API int cuGetProcAddress(const char *base, void **function, int version, u64 fla
     DRIVER(cuGetProcAddress);
     int verdict = driver(base, function, version, flags);
     if (verdict == CUDA_OK && base && function && *function)
-        exchange(base, version, flags, function);
+        exchange(base, version, flags, function, __builtin_return_address(0));
     return verdict;
 }
 
@@ -158,6 +168,6 @@ API int cuGetProcAddress_v2(const char *base, void **function, int version, u64 
     DRIVER(cuGetProcAddress_v2);
     int verdict = driver(base, function, version, flags, status);
     if (verdict == CUDA_OK && base && function && *function)
-        exchange(base, version, flags, function);
+        exchange(base, version, flags, function, __builtin_return_address(0));
     return verdict;
 }

@@ -12,6 +12,7 @@
 
 #define AT(function, version) __asm__(".symver " #function "," #function "@" version)
 AT(dlopen, FIRST);
+AT(dladdr, FIRST);
 AT(pthread_once, FIRST);
 AT(pthread_mutex_trylock, FIRST);
 AT(pthread_mutex_timedlock, FIRST);
