@@ -88,7 +88,11 @@ FIRST_IN: Final[Mapping[int, tuple[str, ...]]] = {
     11030: ("cuGetProcAddress",),
     11040: ("cuDeviceGetGraphMemAttribute", "cuDeviceGraphMemTrim", "cuGraphAddMemAllocNode"),
     11060: ("cuLaunchKernelEx", "cuLaunchKernelEx_ptsz"),
-    12000: ("cuGetProcAddress_v2",),
+    12000: (
+        "cuGetProcAddress_v2",
+        "cuGraphInstantiateWithParams",
+        "cuGraphInstantiateWithParams_ptsz",
+    ),
     12020: ("cuGraphAddNode",),
     12030: ("cuGraphAddNode_v2",),
     13000: ("cuMemGetDefaultMemPool", "cuMemGetMemPool"),

@@ -54,6 +54,18 @@ def test_a_gpu_without_pools_is_told_by_the_driver(container: Container, run: Ru
     assert container.seen().cards[0].refusals == 0
 
 
+def test_a_version_of_a_function_without_an_export_is_limited_and_called(run: Run) -> None:
+    code = f"""{GRAPHS}
+at, made = c.c_void_p(), c.c_void_p()
+for version in 12030, 13040:
+    cuda.cuGetProcAddress(b"cuGraphAddNode", c.byref(at), version, c.c_uint64(0))
+    add = c.CFUNCTYPE(c.c_int, *[c.c_void_p] * 4, c.c_size_t, c.c_void_p)(at.value)
+    nodes = [Any(10, (c.c_uint * 3)(), allocation(mib)) for mib in (1, 4302)]
+    say(*[add(c.byref(made), None, None, None, 0, c.byref(node)) for node in nodes])
+"""
+    assert run(code) == [[0, 2], [13040, 2]]
+
+
 @pytest.mark.parametrize("call", ["take(32)[0]", "create(32)[0]"])
 def test_the_driver_may_call_the_program_back(run: Run, call: str) -> None:
     assert run(f"{POOLS}{VMM}set('calls_back', 1); say({call}, unused())") == [[0, 4301 - 32]]

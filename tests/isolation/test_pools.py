@@ -170,13 +170,16 @@ def test_nodes_in_memory_of_the_host_are_not_limited(container: Container) -> No
 
 
 @pytest.mark.parametrize("kind", ["", "_ptsz"])
-@pytest.mark.parametrize("verb", ["cuGraphLaunch", "cuGraphUpload"])
+@pytest.mark.parametrize("verb", ["cuGraphLaunch", "cuGraphUpload", "cuGraphInstantiateWithParams"])
 @pytest.mark.parametrize("build", [LIBRARY, LAUNCH_LIBRARY])
 def test_memory_of_graphs_is_charged_before_other_processes_allocate(
     container: Container, build: str, verb: str, kind: str
 ) -> None:
     container.library = container.library.with_name(build)
-    code = f"{GRAPHS}say(node(4000), cuda.{verb}{kind}(c.c_void_p(1), None)); sys.stdin.read()"
+    words = "c.c_void_p(1), None"
+    if "Instantiate" in verb:  # with a flag to upload
+        words = "c.byref(c.c_void_p()), c.c_void_p(1), c.byref((c.c_uint64 * 4)(2))"
+    code = f"{GRAPHS}say(node(4000), cuda.{verb}{kind}({words})); sys.stdin.read()"
     with container.start(code) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "[0, 0]\n"

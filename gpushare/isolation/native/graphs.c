@@ -35,13 +35,17 @@ API int cuGraphAddNode(void **node, void *graph, void *const *after, size_t coun
     return verdict ? verdict : driver(node, graph, after, count, params);
 }
 
-API int cuGraphAddNode_v2(void **node, void *graph, void *const *after, const void *edges, size_t count,
-                          struct graph_node *params)
-{
-    DRIVER(cuGraphAddNode_v2);
-    int verdict = check_any(params);
-    return verdict ? verdict : driver(node, graph, after, edges, count, params);
-}
+#define ADD(name)                                                                                            \
+    API int name(void **node, void *graph, void *const *after, const void *edges, size_t count,              \
+                 struct graph_node *params)                                                                  \
+    {                                                                                                        \
+        DRIVER(name);                                                                                        \
+        int verdict = check_any(params);                                                                     \
+        return verdict ? verdict : driver(node, graph, after, edges, count, params);                         \
+    }
+
+ADD(cuGraphAddNode_v2)
+ADD(cuGraphAddNode_v13040)
 
 #ifndef GPUSHARE_LAUNCH
 #define launch_pays_for_graph(stream, is_capturing) (void)0
@@ -72,6 +76,19 @@ LAUNCH(cuGraphLaunch_ptsz, cuStreamIsCapturing_ptsz)
 
 UPLOAD(cuGraphUpload)
 UPLOAD(cuGraphUpload_ptsz)
+
+/* Uploads the graph too, by a flag. */
+#define INSTANTIATE(name)                                           \
+    API int name(void **instance, void *graph, void *params)        \
+    {                                                               \
+        DRIVER(name);                                               \
+        int verdict = driver(instance, graph, params);              \
+        pools_charge_graphs();                                      \
+        return verdict;                                             \
+    }
+
+INSTANTIATE(cuGraphInstantiateWithParams)
+INSTANTIATE(cuGraphInstantiateWithParams_ptsz)
 
 API int cuDeviceGraphMemTrim(int device)
 {

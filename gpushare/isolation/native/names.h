@@ -15,7 +15,8 @@
 #define LAUNCHED(W)
 #endif
 
-/* W(name, its name in cuGetProcAddress, first CUDA version in which that name means it, per-thread stream) */
+/* W(name, its name in cuGetProcAddress, first CUDA version in which that name means it, per-thread stream). The driver
+   has no export for the cuGraphAddNode of CUDA 13.4; the name is ours. */
 #define WRAPPED(W)                                                                 \
     LAUNCHED(W)                                                                    \
     W(cuGetProcAddress, "cuGetProcAddress", 11030, 0)                              \
@@ -43,10 +44,13 @@
     W(cuGraphAddMemAllocNode, "cuGraphAddMemAllocNode", 11040, 0)                  \
     W(cuGraphAddNode, "cuGraphAddNode", 12020, 0)                                  \
     W(cuGraphAddNode_v2, "cuGraphAddNode", 12030, 0)                               \
+    W(cuGraphAddNode_v13040, "cuGraphAddNode", 13040, 0)                           \
     W(cuGraphLaunch, "cuGraphLaunch", 10000, 0)                                    \
     W(cuGraphLaunch_ptsz, "cuGraphLaunch", 10000, 1)                               \
     W(cuGraphUpload, "cuGraphUpload", 11010, 0)                                    \
     W(cuGraphUpload_ptsz, "cuGraphUpload", 11010, 1)                               \
+    W(cuGraphInstantiateWithParams, "cuGraphInstantiateWithParams", 12000, 0)      \
+    W(cuGraphInstantiateWithParams_ptsz, "cuGraphInstantiateWithParams", 12000, 1) \
     W(cuDeviceGraphMemTrim, "cuDeviceGraphMemTrim", 11040, 0)                      \
     W(cuMemCreate, "cuMemCreate", 10020, 0)                                        \
     W(cuMemRelease, "cuMemRelease", 10020, 0)                                      \

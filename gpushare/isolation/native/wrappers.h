@@ -38,10 +38,14 @@ API int cuGraphAddMemAllocNode(void **node, void *graph, void *const *after, siz
 API int cuGraphAddNode(void **node, void *graph, void *const *after, size_t count, struct graph_node *params);
 API int cuGraphAddNode_v2(void **node, void *graph, void *const *after, const void *edges, size_t count,
                           struct graph_node *params);
+API int cuGraphAddNode_v13040(void **node, void *graph, void *const *after, const void *edges, size_t count,
+                              struct graph_node *params);
 API int cuGraphLaunch(void *graph, void *stream);
 API int cuGraphLaunch_ptsz(void *graph, void *stream);
 API int cuGraphUpload(void *graph, void *stream);
 API int cuGraphUpload_ptsz(void *graph, void *stream);
+API int cuGraphInstantiateWithParams(void **instance, void *graph, void *params);
+API int cuGraphInstantiateWithParams_ptsz(void **instance, void *graph, void *params);
 API int cuDeviceGraphMemTrim(int device);
 
 API int cuMemCreate(u64 *handle, size_t bytes, const struct allocation_prop *prop, unsigned long long flags);

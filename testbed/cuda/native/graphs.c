@@ -89,6 +89,25 @@ API int cuGraphUpload(void *graph, void *stream)
 
 API int cuGraphUpload_ptsz(void *graph, void *stream) { return cuGraphUpload(graph, stream); }
 
+struct instantiation {
+    u64 flags;
+    void *stream, *failed_node;
+    u32 result;
+};
+
+enum { UPLOAD = 2 };
+
+API int cuGraphInstantiateWithParams(void **instance, void *graph, struct instantiation *params)
+{
+    *instance = graph;
+    return params->flags & UPLOAD ? cuGraphUpload(graph, params->stream) : OK;
+}
+
+API int cuGraphInstantiateWithParams_ptsz(void **instance, void *graph, struct instantiation *params)
+{
+    return cuGraphInstantiateWithParams(instance, graph, params);
+}
+
 /* A launch by a kernel (device graph launch): the host calls no function of the driver, so the real driver has none
    for it. */
 API int stub_graph_launch_on_device(int card) { return graph_take(card); }
