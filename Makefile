@@ -88,7 +88,7 @@ mutants: packages setup ## Break safety rules one by one: a test must notice eac
 	@$(BIN)/python -m tools.mutants $(NAME)
 
 .PHONY: gpu
-gpu: setup ## Run the tests of the library on a real GPU, with the frameworks of GPU_PYTHON; skipped without a GPU
+gpu: setup ## Run the tests on a physical GPU, with the frameworks of GPU_PYTHON; skipped without one
 	@$(BIN)/pytest -q -rA tests/gpu
 
 .PHONY: reference
@@ -163,7 +163,7 @@ bench-device-plugin: packages setup ## Measure Allocate latency, start, memory a
 	@$(BIN)/python -m tests.bench.device_plugin
 
 .PHONY: bench-isolation
-bench-isolation: packages setup ## Measure the overhead of the preloaded library and its compute shares; GPU=1: on a real GPU
+bench-isolation: packages setup ## Measure the overhead of the preloaded library and its compute shares; GPU=1: on a physical GPU
 	@$(BIN)/python -m tests.bench.isolation $(if $(GPU),--gpu)
 
 .PHONY: bench-placement

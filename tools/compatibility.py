@@ -33,8 +33,10 @@ What gpushare was tried with, counted from the results of a run of all tests: co
 |---|---|---|---|
 """
 _TAIL: Final = """
-Not tried: a physical GPU, Docker and CRI-O as runtimes of a kubelet, Grafana, and hosts without Debian: the
-real dnf installs packages of Red Hat and compatible systems, but on a Debian host.
+[What has run on a physical GPU](../concepts/physical-gpu.md) is not part of these numbers.
+
+Not tried: Docker and CRI-O as runtimes of a kubelet, Grafana, and hosts without Debian: the real dnf installs
+packages of Red Hat and compatible systems, but on a Debian host.
 """
 
 

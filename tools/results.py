@@ -25,7 +25,7 @@ KINDS: Final = {
     "tests/process/": "programs as processes",
     "tests/ansible/": "modules and plugins of the collection",
     "tests/isolation/": "isolation library on a stub driver",
-    "tests/gpu/": "isolation library on a real GPU",
+    "tests/gpu/": "physical GPU",
     "hosts": "playbooks on systemd hosts",
     "kubelet": "real kubelets and containers",
     "tests/integration/": "real control planes",
