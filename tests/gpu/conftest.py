@@ -1,6 +1,8 @@
 """Fixtures of tests on a real GPU. Without one each test is skipped with the reason."""
 
 import asyncio
+import os
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -11,6 +13,9 @@ from gpushare.isolation.limits import CardLimit
 from gpushare.model.hardware import Gpu
 from tests.fixtures.isolation import Preloaded, build, needs_compiler
 
+PYTHON = os.environ.get("GPU_PYTHON", "python3")
+"""A Python with frameworks."""
+OUT_OF_MEMORY = 2
 LIMIT_MIB = 4096
 ESTIMATE_MIB = 600
 """Of a context: 518 MiB on an H200 with driver 580."""
@@ -22,6 +27,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path.is_relative_to(Path(__file__).parent):
             item.add_marker(needs_compiler)
+
+
+def needs(module: str) -> None:
+    """Skip a test whose framework is missing."""
+    code = f"import importlib.util as u, sys; sys.exit(u.find_spec({module!r}) is None)"
+    done = subprocess.run([PYTHON, "-c", code], capture_output=True, check=False)  # noqa: S603 - a Python
+    if done.returncode:
+        pytest.skip(f"{PYTHON} has no {module}: set GPU_PYTHON to one that has")
 
 
 async def _first_gpu() -> Gpu:

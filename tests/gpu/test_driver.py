@@ -13,10 +13,9 @@ import pytest_asyncio
 from gpushare.adapters.nvml import Nvml
 from gpushare.model.hardware import Gpu
 from tests.fixtures.isolation import MIB, ROOT, Preloaded
-from tests.gpu.conftest import ESTIMATE_MIB, LIMIT_MIB
+from tests.gpu.conftest import ESTIMATE_MIB, LIMIT_MIB, OUT_OF_MEMORY
 from tests.support.waiting import until
 
-OUT_OF_MEMORY = 2
 ROUNDING = 0.01
 """The driver pads: an array of 1000 MiB takes 1008."""
 
@@ -82,6 +81,13 @@ def take(mib):
     )
 """,
 }
+NVML = """
+nvml = c.CDLL("libnvidia-ml.so.1")
+nvml.nvmlInit_v2()
+device, memory = c.c_void_p(), (c.c_ulonglong * 3)()
+nvml.nvmlDeviceGetHandleByIndex_v2(0, c.byref(device))
+say(nvml.nvmlDeviceGetMemoryInfo(device, memory), memory[0] >> 20)
+"""
 
 
 class Driver:
@@ -225,6 +231,10 @@ made = c.c_void_p(); say(cuda.cuCtxCreate_v2(c.byref(made), 0, 0)); sys.stdin.re
         app.kill()
     report(gpu, f"first context {first >> 20} MiB, second {second >> 20} MiB")
     assert 0 < second <= first
+
+
+def test_nvml_shows_the_limit(container: Preloaded) -> None:
+    assert json.loads(container.python(NVML).stdout) == [0, LIMIT_MIB]
 
 
 def test_nvidia_smi_shows_the_limit(container: Preloaded) -> None:

@@ -5,7 +5,6 @@ that is missing, or does not work without the library, are skipped.
 """
 
 import json
-import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -14,9 +13,8 @@ from typing import Any
 import pytest
 
 from tests.fixtures.isolation import Preloaded
-from tests.gpu.conftest import LIMIT_MIB
+from tests.gpu.conftest import LIMIT_MIB, OUT_OF_MEMORY, PYTHON, needs
 
-PYTHON = os.environ.get("GPU_PYTHON", "python3")
 SPARE_MIB = 1024
 """A context, libraries that a framework loads onto the GPU, and the rest of its last block."""
 
@@ -144,13 +142,17 @@ int main() {
     printf("[%d, %d, %d, %d, %d, %d, %zu]\\n", first, second, copied, last, managed, async, total >> 20);
 }
 """
-
-
-def needs(module: str) -> None:
-    code = f"import importlib.util as u, sys; sys.exit(u.find_spec({module!r}) is None)"
-    done = subprocess.run([PYTHON, "-c", code], capture_output=True, check=False)  # noqa: S603 - a Python
-    if done.returncode:
-        pytest.skip(f"{PYTHON} has no {module}: set GPU_PYTHON to one that has")
+SHARED_RUNTIME = """
+import ctypes as c, glob, json, os, sys
+names = glob.glob("/usr/local/cuda*/lib64/libcudart.so.1*")
+for folder in sys.path:
+    names += glob.glob(os.path.join(folder, "nvidia", "*", "lib", "libcudart.so.1*"))
+codes, at = [], c.c_void_p()
+if names:
+    cudart = c.CDLL(sorted(names)[0])
+    codes = [cudart.cudaMalloc(c.byref(at), c.c_size_t(n << 20)) for n in (3000, 2000)]
+print(json.dumps(codes))
+"""
 
 
 def reported(container: Preloaded, code: str, **env: str) -> Any:
@@ -215,6 +217,13 @@ def test_numba_ends_at_the_limit(container: Preloaded) -> None:
     value, ended = reported(container, NUMBA)
     assert value == 1 << 20
     assert "OUT_OF_MEMORY" in ended
+
+
+def test_a_program_with_the_shared_runtime_ends_at_the_limit(container: Preloaded) -> None:
+    codes = reported(container, SHARED_RUNTIME)
+    if not codes:
+        pytest.skip(f"neither /usr/local/cuda nor {PYTHON} has libcudart")
+    assert codes == [0, OUT_OF_MEMORY]
 
 
 def test_a_program_with_a_static_runtime_ends_at_the_limit(container: Preloaded, tmp_path: Path) -> None:

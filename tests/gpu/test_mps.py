@@ -18,11 +18,10 @@ import pytest
 from gpushare.contract import ENV_MPS_MEMORY, ENV_MPS_PERCENT, ENV_MPS_PIPES
 from gpushare.model.hardware import Gpu
 from tests.fixtures.isolation import PRELUDE, Preloaded
-from tests.gpu.conftest import LIMIT_MIB
+from tests.gpu.conftest import LIMIT_MIB, OUT_OF_MEMORY
 
 CONTROL = "nvidia-cuda-mps-control"
 START_S = 20
-OUT_OF_MEMORY = 2
 SM_COUNT = 16
 """CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT"""
 OTHER_USER = 65534
