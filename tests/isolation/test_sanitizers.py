@@ -67,8 +67,10 @@ def test_a_busy_program_does_nothing_undefined(make: Make, watched: Path, name: 
 @pytest.mark.parametrize(("sanitizer", "library"), [("thread", "tsan"), ("address,undefined", "asan")])
 def test_concurrent_use_of_a_region_has_no_errors(tmp_path: Path, sanitizer: str, library: str) -> None:
     runtime(f"lib{library}.so")
-    flags = [f"-fsanitize={sanitizer}", "-fno-sanitize-recover=all", "-g", "-O1", f"-I{NATIVE}", "-w"]
-    sources = [NATIVE / f"{name}.c" for name in ("region", "mapping", "maps", "pace", "alive", "report")]
+    flags = [f"-fsanitize={sanitizer}", "-fno-sanitize-recover=all", "-g", "-O1", f"-iquote{NATIVE}", "-w"]
+    sources = [
+        NATIVE / f"{name}.c" for name in ("region", "mapping", "maps", "pace", "alive", "report", "elf")
+    ]
     sources.append(Path(__file__).parent / "native" / "hammer.c")
     command = ["gcc", *flags, "-o", str(tmp_path / "hammer"), *map(str, sources), "-lpthread"]
     subprocess.run(command, check=True, timeout=60)  # noqa: S603 - the compiler that PATH has

@@ -2,11 +2,11 @@
 #include "alive.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
+
+#include "kernel.h"
 
 enum { STATE_FIELD = 3, THREADS_FIELD = 20, START_FIELD = 22, STACK_FIELD = 28 };
 
@@ -19,10 +19,10 @@ static bool read_stat(u64 pid, char *content, size_t size)
 {
     char path[48];
     snprintf(path, sizeof path, "/proc/%llu/stat", (unsigned long long)pid);
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    ssize_t length = fd < 0 ? -1 : read(fd, content, size - 1);
+    int fd = kernel_open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t length = fd < 0 ? -1 : kernel_read(fd, content, size - 1);
     if (fd >= 0)
-        close(fd);
+        kernel_close(fd);
     if (length > 0)
         content[length] = '\0';
     return length > 0;

@@ -1,4 +1,4 @@
-/* Finds dlsym in the symbol table of the loaded libc (libdl before glibc 2.34). dlvsym cannot be used for that:
+/* Finds functions in the symbol table of the loaded libc (libdl before glibc 2.34). dlvsym cannot be used for that:
    the dynamic linker binds a versioned reference to the unversioned function that this library exports. */
 #define _GNU_SOURCE
 #include "elf.h"
@@ -57,6 +57,7 @@ static const ElfW(Sym) * symbol(const struct table *table, const char *name)
     for (uint32_t i = buckets ? bucket[wanted % buckets] : 0; i >= first && i; i++) {
         const ElfW(Sym) *candidate = &table->symbols[i];
         if ((chain[i - first] | 1) == (wanted | 1) && candidate->st_shndx != SHN_UNDEF &&
+            ELF64_ST_TYPE(candidate->st_info) == STT_FUNC &&
             !strcmp(table->strings + candidate->st_name, name))
             return candidate;
         if (chain[i - first] & 1)
@@ -110,4 +111,10 @@ dlvsym_function libc_dlvsym(void)
 {
     static void *cache;
     return (dlvsym_function)find("dlvsym", &cache);
+}
+
+clock_function libc_clock(void)
+{
+    static void *cache;
+    return (clock_function)find("clock_gettime", &cache);
 }

@@ -1,11 +1,10 @@
 #define _GNU_SOURCE
 #include "limit.h"
 
-#include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
-#include <unistd.h>
+
+#include "kernel.h"
 
 #ifndef GPUSHARE_OWNER
 #define GPUSHARE_OWNER 0
@@ -126,12 +125,12 @@ bool limits_read(const char *path, struct limits *limits, const char **why)
     char content[MAX_FILE + 1];
     *why = "it cannot be opened";
     memset(limits, 0, sizeof *limits);
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    int fd = kernel_open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     if (fd < 0)
         return false;
     bool good = trusted(fd, why);
-    ssize_t length = good ? read(fd, content, sizeof content) : 0;
-    close(fd);
+    ssize_t length = good ? kernel_read(fd, content, sizeof content) : 0;
+    kernel_close(fd);
     if (good && (length < 0 || length > MAX_FILE)) {
         *why = "it cannot be read, or is too long";
         good = false;

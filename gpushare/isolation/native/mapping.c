@@ -2,16 +2,13 @@
 #include "mapping.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stddef.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
-#include <time.h>
-#include <unistd.h>
 
+#include "kernel.h"
 #include "maps.h"
 #include "report.h"
 
@@ -90,11 +87,11 @@ static bool made_for(const struct limits *limits, const char **why)
 
 static int open_file(void)
 {
-    int fd = open(region_path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    int fd = kernel_open(region_path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     int high = fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, LEAST_FD);
     if (high < 0)
         return fd;
-    close(fd);
+    kernel_close(fd);
     return high;
 }
 
@@ -118,7 +115,7 @@ static bool find_file(struct stat *status)
     bool same = is_mapped_file(fd, status);
     if (!same ||
         !__atomic_compare_exchange_n(&region_fd, &before, fd, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
-        close(fd); /* another file, or another thread was faster */
+        kernel_close(fd); /* another file, or another thread was faster */
     return same;
 }
 
@@ -151,7 +148,7 @@ bool mapping_left_by(u64 pid) { return maps_lack(pid, &mapped); }
 static long ns_since(const struct timespec *begin)
 {
     struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
+    kernel_time(CLOCK_MONOTONIC, &now);
     return (now.tv_sec - begin->tv_sec) * SECOND_NS + now.tv_nsec - begin->tv_nsec;
 }
 
@@ -159,11 +156,11 @@ static long ns_since(const struct timespec *begin)
 static bool lock_file(void)
 {
     struct timespec begin, pause = {0, PAUSE_NS};
-    clock_gettime(CLOCK_MONOTONIC, &begin);
+    kernel_time(CLOCK_MONOTONIC, &begin);
     while (flock(region_fd, LOCK_EX | LOCK_NB) != 0) {
         if ((errno != EWOULDBLOCK && errno != EINTR) || ns_since(&begin) > LOCK_TIMEOUT_NS)
             return false;
-        nanosleep(&pause, NULL); /* a signal only shortens it */
+        kernel_sleep(&pause);
     }
     return true;
 }
@@ -213,7 +210,7 @@ bool mapping_intact(void)
 static struct timespec in(long ns)
 {
     struct timespec at;
-    clock_gettime(CLOCK_REALTIME, &at);
+    kernel_time(CLOCK_REALTIME, &at);
     ns += at.tv_nsec;
     return (struct timespec){at.tv_sec + ns / SECOND_NS, ns % SECOND_NS};
 }

@@ -2,10 +2,10 @@
 #define _GNU_SOURCE
 #include "maps.h"
 
-#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
+
+#include "kernel.h"
 
 /* More than a line needs, except for absurd paths. */
 enum { BUFFER = 8192 };
@@ -50,12 +50,12 @@ static enum result search(const char *path, test *is, const void *wanted, struct
     size_t kept = 0;
     ssize_t length;
     enum result result = UNKNOWN;
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    int fd = kernel_open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
         return UNKNOWN;
-    while (result != FOUND && (length = read(fd, buffer + kept, sizeof buffer - 1 - kept)) > 0)
+    while (result != FOUND && (length = kernel_read(fd, buffer + kept, sizeof buffer - 1 - kept)) > 0)
         kept = search_lines(buffer, kept + (size_t)length, is, wanted, entry, &result);
-    close(fd);
+    kernel_close(fd);
     return result != FOUND && (length < 0 || kept) ? UNKNOWN : result;
 }
 

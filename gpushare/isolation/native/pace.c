@@ -1,8 +1,8 @@
 #define _GNU_SOURCE
 #include "pace.h"
 
-#include <time.h>
-
+#include "elf.h"
+#include "kernel.h"
 #include "mapping.h"
 
 static const u64 SECOND = 1000000000;      /* ns */
@@ -14,17 +14,22 @@ static const u64 LONGEST_WAIT = 30000000000; /* ns after which a launch proceeds
 /* The capacity of a bucket: the tokens of 100 ms. */
 static u64 burst_of(u64 rate) { return rate / 10 + 1; }
 
+/* All processes of the container must have the same clock, so it is that of libc, not one of another library. */
 static u64 now(void)
 {
     struct timespec at;
-    clock_gettime(CLOCK_MONOTONIC, &at);
+    clock_function libc = libc_clock();
+    if (libc)
+        libc(CLOCK_MONOTONIC, &at);
+    else
+        kernel_time(CLOCK_MONOTONIC, &at);
     return (u64)at.tv_sec * SECOND + (u64)at.tv_nsec;
 }
 
 static void sleep_for(u64 ns)
 {
     struct timespec length = {(time_t)(ns / SECOND), (long)(ns % SECOND)};
-    nanosleep(&length, NULL); /* a signal only shortens the sleep */
+    kernel_sleep(&length);
 }
 
 static u64 load(const u64 *word) { return __atomic_load_n(word, __ATOMIC_RELAXED); }

@@ -5,7 +5,8 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
+
+#include "kernel.h"
 
 void report_once(int *reported, const char *format, ...)
 {
@@ -18,7 +19,7 @@ void report_once(int *reported, const char *format, ...)
     vsnprintf(line + strlen(line), sizeof line - strlen(line) - 1, format, values);
     va_end(values);
     strcat(line, "\n");
-    ssize_t written = write(STDERR_FILENO, line, strlen(line));
+    ssize_t written = kernel_write(STDERR_FILENO, line, strlen(line));
     (void)written; /* stderr may be closed */
     errno = saved;
 }
