@@ -100,25 +100,29 @@ async def regulated(gpu: Gpu, *programs: tuple[Preloaded, int, int]) -> list[lis
             for each, (container, percent, pid) in enumerate(programs):
                 load = (await process(driver, gpu, pid)).load
                 shares[each].append(load.sm if load else 0)
-                now = sample(container, shares[each][-1], before[each])
-                rate = regulator.rate(percent, now.since, container.seen().cards[0].rate)
+                before[each] = now = sample(
+                    container, shares[each][-1], before[each], alone=len(programs) == 1
+                )
+                rate = regulator.rate(percent, now.followed, container.seen().cards[0].rate)
                 container.write(*region.rate_writes(0, rate, now.at_ns))
-                before[each] = now
     sys.stdout.write(f"{gpu.model}: {shares} % in each second\n")
     return shares
 
 
 class Sample(NamedTuple):
-    """Time and spent tokens of a container, and what happened since the last sample."""
+    """Time and spent tokens of a container, and what its rate follows."""
 
     at_ns: int
     spent: int
-    since: regulator.LaunchSample
+    followed: regulator.LaunchSample
 
 
-def sample(container: Preloaded, busy: int, before: Sample | None = None) -> Sample:
+def sample(container: Preloaded, busy: int, before: Sample | None = None, *, alone: bool = False) -> Sample:
     """A sample of a container that used ``busy`` percent of the time."""
     (use,) = container.seen().cards
     at_ns, spent = time.monotonic_ns(), use.spent
     elapsed_ns, tokens = (at_ns - before.at_ns, spent - before.spent) if before else (0, 0)
-    return Sample(at_ns, spent, regulator.LaunchSample(elapsed_ns, elapsed_ns * busy // 100, tokens))
+    new = regulator.LaunchSample(elapsed_ns, elapsed_ns * busy // 100, tokens)
+    return Sample(
+        at_ns, spent, regulator.with_history(new, before.followed if before and not alone else None)
+    )

@@ -5,7 +5,7 @@ by its container and may contain false values; these affect what is written into
 narrow bounds the estimate of a context for later containers.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
@@ -36,7 +36,7 @@ class CardRate:
     """One GPU at the last poll: its time, the tokens spent until then, and the launch rate, 0 for none.
 
     ``measured`` is whether the driver reported the load of the container's processes, ``pids`` are these
-    processes.
+    processes. ``history`` are the samples that the rate follows.
     """
 
     at_ns: int
@@ -44,6 +44,7 @@ class CardRate:
     rate: int = 0
     measured: bool = True
     pids: frozenset[int] = frozenset()
+    history: regulator.LaunchSample | None = None
 
 
 class ProcessBytes(NamedTuple):
@@ -80,11 +81,13 @@ def pace(
     processes: Sequence[ProcessesByPid | None],
     now_ns: int,
     before: ContainerPacing,
+    contended: Container[str] = (),
 ) -> tuple[ContainerPacing, tuple[Write, ...]]:
     """The pacing of a container after a poll, and the writes to its region.
 
     ``processes`` are its processes on each GPU of its limits, None for a GPU without a reading. ``now_ns`` is
-    the time of the region's reading on CLOCK_MONOTONIC. Raises SourceError for a region with other GPUs.
+    the time of the region's reading on CLOCK_MONOTONIC. ``contended`` are the UUIDs of the GPUs that other
+    programs use now. Raises SourceError for a region with other GPUs.
     """
     if not region.cards:
         return ContainerPacing(), ()
@@ -92,7 +95,7 @@ def pace(
         raise SourceError("the GPUs of the region are not those of the limit, or in another order")
     old = before.rates or [None] * len(limits)
     rates = tuple(
-        _card_rate(limit, use, on, now_ns, last)
+        _card_rate(limit, use, on, now_ns, last, contended=limit.uuid in contended)
         for limit, use, on, last in zip(limits, region.cards, processes, old, strict=True)
     )
     contexts = {
@@ -136,21 +139,30 @@ def unmeasured(limits: Sequence[CardLimit], pacing: ContainerPacing) -> bool:
 
 
 def _card_rate(
-    limit: CardLimit, use: CardUse, on: ProcessesByPid | None, now_ns: int, before: CardRate | None
+    limit: CardLimit,
+    use: CardUse,
+    on: ProcessesByPid | None,
+    now_ns: int,
+    before: CardRate | None,
+    *,
+    contended: bool,
 ) -> CardRate:
     """The rate on one GPU; it stays if the container has no process there, or no sample of its work."""
     pids = frozenset(on or ())
     if before is None:
         return CardRate(now_ns, use.spent, measured=_is_measured(on, 0), pids=pids)
-    spent, rate = use.spent - before.spent, before.rate
+    spent, rate, history = use.spent - before.spent, before.rate, before.history
     measured = _is_measured(on, spent)
     if on and measured and is_compute_share(limit.core_percent):
         sample = _launch_sample(on, now_ns - before.at_ns, spent)
-        rate = min(_HIGHEST_RATE, regulator.rate(limit.core_percent, sample, before.rate))
+        followed = regulator.with_history(sample, before.history if contended else None)
+        rate = min(_HIGHEST_RATE, regulator.rate(limit.core_percent, followed, before.rate))
         if before.rate and pids - before.pids:
             # Samples of a new process do not show all of its work yet, so they do not raise the rate.
             rate = min(rate, before.rate)
-    return CardRate(now_ns, use.spent, rate, measured, pids)
+        else:
+            history = followed
+    return CardRate(now_ns, use.spent, rate, measured, pids, history)
 
 
 def _is_measured(on: ProcessesByPid | None, spent: int) -> bool:
@@ -160,9 +172,13 @@ def _is_measured(on: ProcessesByPid | None, spent: int) -> bool:
     return spent <= 0 or not on or any(each.sampled for each in on.values())
 
 
+def busy_percent(processes: Iterable[ProcessReading]) -> int:
+    """The part of a GPU's time that these processes use together."""
+    return min(_ALL, sum(each.load.sm for each in processes if each.load))
+
+
 def _launch_sample(on: ProcessesByPid, elapsed_ns: int, spent: int) -> regulator.LaunchSample:
-    busy = min(_ALL, sum(each.load.sm for each in on.values() if each.load))
-    return regulator.LaunchSample(elapsed_ns, elapsed_ns * busy // _ALL, spent)
+    return regulator.LaunchSample(elapsed_ns, elapsed_ns * busy_percent(on.values()) // _ALL, spent)
 
 
 def _rate_writes(limits: Sequence[CardLimit], region: Region, rates: Sequence[CardRate]) -> Iterator[Write]:

@@ -15,7 +15,14 @@ import structlog
 
 from gpushare.adapters.cgroups import containers_of
 from gpushare.deviceplugin.core.allocations import Enforcement
-from gpushare.deviceplugin.core.pacing import ContainerPacing, ProcessesByPid, context_sizes, pace, unmeasured
+from gpushare.deviceplugin.core.pacing import (
+    ContainerPacing,
+    ProcessesByPid,
+    busy_percent,
+    context_sizes,
+    pace,
+    unmeasured,
+)
 from gpushare.deviceplugin.core.uncounted import UncountedProcess, uncounted_beside, uncounted_in
 from gpushare.deviceplugin.isolation.manager import EnforcementManager
 from gpushare.deviceplugin.isolation.process_owners import ProcessesByGpu, ProcessOwners
@@ -152,8 +159,9 @@ class Pacer:
         """Sample these containers, and other processes on ``cards``, by UUID. Raises SourceError."""
         owners = self._process_owners
         located = owners.locate(running)
+        busy = {uuid: busy_percent(processes) for uuid, processes in running.items()}
         results = [
-            self._sample_one(each, {uuid: on.get(name, {}) for uuid, on in located.limited.items()})
+            self._sample_one(each, {uuid: on.get(name, {}) for uuid, on in located.limited.items()}, busy)
             for name, each in enforcements.items()
         ]
         others = {uuid: on for uuid, on in located.others.items() if uuid in cards}
@@ -165,8 +173,10 @@ class Pacer:
         measured = all(result.measured for result in results)
         return PacingRound(measured, uncounted, _smallest(result.context_mib for result in results))
 
-    def _sample_one(self, enforcement: Enforcement, processes: Mapping[str, ProcessesByPid]) -> PacingRound:
-        """Sample one container; ``processes`` are its processes by GPU UUID."""
+    def _sample_one(
+        self, enforcement: Enforcement, processes: Mapping[str, ProcessesByPid], busy: Mapping[str, int]
+    ) -> PacingRound:
+        """Sample one container; by GPU UUID, its processes and the percentage of time used by all."""
         name = enforcement.directory
         if not (enforcement.launches or any(processes.values())):
             return PacingRound()
@@ -176,7 +186,8 @@ class Pacer:
             region = region_at(path, limits)
             before = self._pacing.get(name, ContainerPacing())
             on = [processes.get(limit.uuid) for limit in limits]
-            pacing, writes = pace(limits, region, on, self._timing.clock_ns(), before)
+            contended = {uuid for uuid, own in processes.items() if busy_percent(own.values()) < busy[uuid]}
+            pacing, writes = pace(limits, region, on, self._timing.clock_ns(), before, contended)
             if writes:
                 write_region(path, writes)
         except (OSError, SourceError, InvalidRequest) as error:

@@ -53,12 +53,14 @@ def busy(*percents: int | None, used: int | None = None) -> ProcessesByPid:
 
 
 def looks(
-    *steps: tuple[int, ProcessesByPid | None], limits: Sequence[CardLimit] = (QUARTER,)
+    *steps: tuple[int, ProcessesByPid | None],
+    limits: Sequence[CardLimit] = (QUARTER,),
+    contended: Sequence[str] = (),
 ) -> tuple[ContainerPacing, list[tuple[Write, ...]]]:
     """One poll per second, with the tokens spent until then and the processes."""
     account, all_writes = ContainerPacing(), []
     for second, (spent, seen) in enumerate(steps, 1):
-        account, writes = pace(limits, Region((use(spent),), ()), [seen], second * SECOND, account)
+        account, writes = pace(limits, Region((use(spent),), ()), [seen], second * SECOND, account, contended)
         all_writes.append(writes)
     return account, all_writes
 
@@ -127,6 +129,27 @@ def test_a_process_that_has_just_arrived_does_not_raise_the_rate() -> None:
 def test_a_process_that_has_just_arrived_can_lower_the_rate() -> None:
     account, _ = looks((0, busy(100)), (4000, busy(100)), (5000, busy(50, 50)))
     assert account.rates[0].rate == 500
+
+
+ALONE = (0, busy(25)), (1000, busy(25)), (2000, busy(25)), (3000, busy(25))
+
+
+def test_a_coarse_sample_changes_the_rate_less_on_a_contended_gpu() -> None:
+    coarse = (4000, busy(57))
+    account, _ = looks(*ALONE, coarse)
+    assert account.rates[0].rate == pytest.approx(1000 * (25 / 57) ** 0.5, abs=1)
+    account, _ = looks(*ALONE, coarse, contended=["GPU-0"])
+    assert account.rates[0].rate == pytest.approx(1000 * (2.952 / (1.952 + 57 / 25)) ** 0.5, abs=1)
+
+
+def test_contention_on_another_gpu_does_not_matter() -> None:
+    assert looks(*ALONE, (4000, busy(57)), contended=["GPU-1"]) == looks(*ALONE, (4000, busy(57)))
+
+
+def test_the_sample_of_a_process_that_has_just_arrived_is_not_kept() -> None:
+    arrived = (9000, {**busy(25), **unsampled(2)}), (10000, busy(25, 0))
+    account, _ = looks(*ALONE, *arrived, contended=["GPU-0"])
+    assert account.rates[0].rate == 1000
 
 
 def test_after_a_gap_only_new_samples_count() -> None:

@@ -1,10 +1,13 @@
+import random
+from collections.abc import Iterator
 from dataclasses import dataclass
+from statistics import mean, pstdev
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpushare.deviceplugin.core.regulator import LaunchSample, rate
+from gpushare.deviceplugin.core.regulator import LaunchSample, rate, with_history
 
 SECOND = 1_000_000_000
 
@@ -25,6 +28,57 @@ def part(app: App, percent: int, samples: int, previous: int = 0) -> float:
     for _ in range(samples):
         previous = rate(percent, app.run(previous), previous)
     return 100 * app.run(previous).busy_ns / SECOND
+
+
+def coarse_parts(percents: tuple[int, int], seconds: int, seed: int, *, history: bool = True) -> list[float]:
+    """The real parts of the first of two busy programs, when NVML's are those of an H200: see the module."""
+    source, app = random.Random(seed), App(10)
+    rates, found = [0, 0], []
+    kept: list[LaunchSample | None] = [None, None]
+    for _ in range(seconds):
+        wanted = [app.run(each).spent for each in rates]
+        work = [each / max(1, sum(wanted) * 10 / SECOND) for each in wanted]
+        parts = [each * 10 / SECOND for each in work]
+        found.append(100 * parts[0])
+        for each, seen in enumerate(_sevenths(parts, source)):
+            sample = LaunchSample(SECOND, round(seen * SECOND), round(work[each]))
+            followed = with_history(sample, kept[each] if history else None)
+            kept[each], rates[each] = followed, rate(percents[each], followed, rates[each])
+    return found
+
+
+def _sevenths(parts: list[float], source: random.Random) -> Iterator[float]:
+    """NVML's parts: at seven moments, it sees one program or none."""
+    seen = source.choices([0, 1, None], [*parts, max(0, 1 - sum(parts))], k=7)
+    return (seen.count(each) / 7 for each in range(len(parts)))
+
+
+@pytest.mark.parametrize("percents", [(25, 75), (10, 90), (25, 25), (50, 50)])
+def test_coarse_samples_give_the_compute_share_too(percents: tuple[int, int]) -> None:
+    runs = [coarse_parts(percents, 200, seed)[15:] for seed in range(10)]
+    assert mean(map(mean, runs)) == pytest.approx(percents[0], abs=1.5)
+    assert mean(map(pstdev, runs)) < 6
+
+
+def test_without_history_coarse_samples_give_more_than_the_compute_share() -> None:
+    runs = [coarse_parts((10, 90), 200, seed, history=False)[15:] for seed in range(10)]
+    assert mean(map(mean, runs)) > 13
+
+
+def test_kernels_that_run_for_seconds_are_measured_by_all_their_time() -> None:
+    history, previous = None, 0
+    for spent in [100, 0, 0, 0] * 10:
+        history = with_history(LaunchSample(SECOND, SECOND, spent), history)
+        previous = rate(100, history, previous)
+    assert previous == pytest.approx(25, rel=0.3)
+
+
+def test_longer_kernels_are_limited_soon_in_spite_of_the_history() -> None:
+    history, previous = None, 0
+    for app in [App(10)] * 20 + [App(1000)] * 8:
+        history = with_history(app.run(previous), history)
+        previous = rate(25, history, previous)
+    assert 100 * App(1000).run(previous).busy_ns / SECOND == pytest.approx(25, abs=2)
 
 
 costs = st.floats(0.5, 1e6)

@@ -186,6 +186,21 @@ async def test_a_process_without_a_limit_counts_for_no_container(node: Node) -> 
     assert rate(path) > 0
 
 
+@pytest.mark.parametrize(("others", "after"), [(0, 662), (75, 835)])
+async def test_a_rate_follows_several_samples_while_others_use_the_gpu(
+    node: Node, others: int, after: int
+) -> None:
+    path = node.limit(1)
+    node.process(101, 1)
+    node.free_process(102, "/")
+    for round_number, own in enumerate((25, 25, 25, 25, 57)):
+        loads = {101: own, 102: min(others, 100 - own)}
+        node.cards.found = {UUID: tuple(ProcessReading(pid, None, Load(sm, 0)) for pid, sm in loads.items())}
+        spend(path, 1000 * round_number)
+        await node.look()
+    assert rate(path) == pytest.approx(after, abs=10)
+
+
 async def test_the_file_of_another_filesystem_is_no_region(node: Node) -> None:
     path = node.limit(1)
     node.process(101, 1, device="0:1")
