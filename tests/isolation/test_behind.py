@@ -49,6 +49,40 @@ def test_graphs_stay_charged_while_the_driver_does_not_answer(run: Run) -> None:
     assert run(code) == [[0, 0], [3301]]
 
 
+TRIMS = "\ndef trims(): return c.c_int.in_dll(cuda, 'trims').value\n"
+
+
+def test_a_pool_close_to_the_limit_reuses_its_memory(run: Run) -> None:
+    code = (
+        f"{POOLS}{TRIMS}take(3900)\nfor i in range(3): v, at = take(300); say(v, give(at), unused(), trims())"
+    )
+    assert run(code) == [[0, 0, 4301 - 4224, 0]] * 3
+
+
+def test_a_pool_whose_unused_memory_is_in_pieces_grows_after_others_release_theirs(run: Run) -> None:
+    # The request needs 64 MiB more than the pool has unused.
+    code = f"""{POOLS}{TRIMS}
+p = pool(); v, at = take(256, p); give(at); take(3680); v, at = take(320); give(at)
+c.c_long.in_dll(cuda, "extra").value = 64 * MIB
+say(unused(), take(320)[0], unused(), trims())
+"""
+    assert run(code) == [[4301 - 4256, 0, 4301 - 4064, 2]]
+
+
+def test_a_pool_that_cannot_grow_without_the_memory_of_others_gets_it(run: Run) -> None:
+    code = f"{POOLS}{TRIMS}take(3900); v, at = take(300); give(at); set('out_of_memory', 2)"
+    code += "; say(take(300)[0], trims())"
+    assert run(code) == [[0, 1]]
+
+
+def test_a_pool_in_pieces_beyond_the_limit_is_refused(run: Run) -> None:
+    code = f"""{POOLS}{TRIMS}
+take(3900); v, at = take(300); give(at); c.c_long.in_dll(cuda, "extra").value = 100 * MIB
+say(take(300)[0], unused(), take(300)[0])
+"""
+    assert run(code) == [[2, 4301 - 3904, 0]]
+
+
 def test_a_gpu_without_pools_is_told_by_the_driver(container: Container, run: Run) -> None:
     assert run(f"{POOLS}set('fails', 801); say(take(1)[0])") == [[801]]
     assert container.seen().cards[0].refusals == 0

@@ -83,7 +83,7 @@ static void settle(struct store *store, u64 reserved)
     store->charged = now;
 }
 
-static void trim(struct store *store)
+static void release_unused(const struct store *store)
 {
     __typeof__(cuMemPoolTrimTo) *pool_trim = (__typeof__(cuMemPoolTrimTo) *)driver_function(ENTRY_cuMemPoolTrimTo);
     __typeof__(cuDeviceGraphMemTrim) *graph_trim =
@@ -94,6 +94,11 @@ static void trim(struct store *store)
     else if (!store->pool && graph_trim)
         graph_trim(store->device);
     exchange_capture_mode(mode);
+}
+
+static void trim(struct store *store)
+{
+    release_unused(store);
     settle(store, 0);
 }
 
@@ -189,10 +194,15 @@ void pools_charge_graphs(void)
     pthread_mutex_unlock(&lock);
 }
 
-static bool reserve_or_trim(int card, u64 bytes)
+static bool reserve_now(int card, u64 bytes)
 {
     settle_graphs(card);
-    if (account_reserve(card, bytes))
+    return account_reserve(card, bytes);
+}
+
+static bool reserve_or_trim(int card, u64 bytes)
+{
+    if (reserve_now(card, bytes))
         return true;
     trim_all(card);
     return account_reserve(card, bytes);
@@ -250,15 +260,43 @@ static bool growth_fits(const struct store *store, u64 reserved)
 typedef int allocator(u64 *pointer, size_t bytes, void *pool, void *stream);
 typedef int liberator(u64 pointer, void *stream);
 
+/* A request without a reservation, for memory that the pool has unused. If the driver cannot use that, as when it is in
+   pieces, all unused memory is released to make room for a larger pool. */
+static bool reused(struct store *store, u64 *pointer, size_t bytes, void *stream, allocator *allocate, int *verdict)
+{
+    *verdict = allocate(pointer, bytes, store->pool, stream);
+    if (*verdict != CUDA_OUT_OF_MEMORY && (*verdict != CUDA_OK || growth_fits(store, 0)))
+        return true;
+    for (int i = 0; i < store_count; i++)
+        if (&stores[i] != store && stores[i].card == store->card)
+            trim(&stores[i]);
+    release_unused(store);
+    if (*verdict == CUDA_OUT_OF_MEMORY)
+        *verdict = allocate(pointer, bytes, store->pool, stream);
+    return *verdict != CUDA_OK || growth_fits(store, 0);
+}
+
+/* While a pool has enough unused memory, nothing is released: close to the limit, each request would take as long as
+   one of the GPU. */
 static int from_store(struct store *store, u64 *pointer, size_t bytes, void *stream, allocator *allocate,
                       liberator *release)
 {
+    int verdict;
+    bool good;
     settle(store, 0);
-    bool reserved = reserve_or_trim(store->card, bytes);
-    if (!reserved && spare(store) < bytes)
-        return account_refused(store->card);
-    int verdict = allocate(pointer, bytes, store->pool, stream);
-    bool good = verdict != CUDA_OK || growth_fits(store, reserved ? bytes : 0);
+    bool reserved = reserve_now(store->card, bytes);
+    if (!reserved && spare(store) < bytes) {
+        trim_all(store->card);
+        reserved = account_reserve(store->card, bytes);
+        if (!reserved)
+            return account_refused(store->card);
+    }
+    if (reserved) {
+        verdict = allocate(pointer, bytes, store->pool, stream);
+        good = verdict != CUDA_OK || growth_fits(store, bytes);
+    } else {
+        good = reused(store, pointer, bytes, stream, allocate, &verdict);
+    }
     if (!good && release)
         release(*pointer, stream);
     settle(store, reserved ? bytes : 0);

@@ -1,4 +1,5 @@
-/* Preloaded behind the library, so between it and the driver. With `fails`, queries of pools return that code. With
+/* Preloaded behind the library, so between it and the driver. With `fails`, queries of pools return that code; `trims`
+   counts how often pools were trimmed, and a request from a pool fails or takes `extra` bytes more once. With
    `calls_back`, the next request of memory or of a context first calls the program back, as CUPTI does for profilers: here
    it asks for the free memory, releases an unknown handle, and retains the primary context. */
 #define _GNU_SOURCE
@@ -7,7 +8,8 @@
 #include <stdint.h>
 #include <string.h>
 
-int fails, calls_back;
+int fails, calls_back, trims, out_of_memory;
+long extra;
 
 static void call_back(void)
 {
@@ -31,7 +33,24 @@ static void call_back(void)
         return ((int(*) types)dlsym(RTLD_NEXT, #name))(__VA_ARGS__);     \
     }
 
-BEHIND(cuMemAllocAsync, (uint64_t * pointer, size_t bytes, void *stream), pointer, bytes, stream)
+/* A pool whose unused memory is in pieces. */
+int cuMemAllocAsync(uint64_t *pointer, size_t bytes, void *stream)
+{
+    size_t more = (size_t)extra;
+    int verdict = out_of_memory;
+    call_back();
+    extra = out_of_memory = 0;
+    return verdict ? verdict
+                   : ((int (*)(uint64_t *, size_t, void *))dlsym(RTLD_NEXT, "cuMemAllocAsync"))(pointer, bytes + more,
+                                                                                             stream);
+}
+
+int cuMemPoolTrimTo(void *pool, size_t keep)
+{
+    trims++;
+    return ((int (*)(void *, size_t))dlsym(RTLD_NEXT, "cuMemPoolTrimTo"))(pool, keep);
+}
+
 BEHIND(cuMemCreate, (uint64_t * handle, size_t bytes, const void *properties, unsigned long long flags), handle, bytes,
        properties, flags)
 
