@@ -1,8 +1,8 @@
 """The library with sanitizers.
 
-AddressSanitizer and ThreadSanitizer cannot be loaded before a library that defines dlsym: their
-initialization calls dlsym. They check the limit file's parser and the region in programs; UBSan checks the
-whole library.
+They check the whole library in a client in Python, and the limit file's parser and the region in separate
+programs. Programs that are built with a sanitizer run with the library too: they call dlsym, which the
+library replaces, before they are initialized.
 """
 
 import os
@@ -16,12 +16,30 @@ import pytest
 from gpushare.isolation import limits, region
 from tests.fixtures.isolation import LAUNCH_LIBRARY, LIBRARY, NATIVE, build, needs_compiler, share
 from tests.isolation.conftest import Make
+from tests.isolation.test_ways_in import compiled
 
 pytestmark = needs_compiler
 
 BUSY = """
 import threading
 held = c.c_void_p(); cuda.cuDevicePrimaryCtxRetain(c.byref(held), 0)
+class Prop(c.Structure):
+    _fields_ = [(n, c.c_uint) for n in ("type", "handles", "where", "id")] + [("rest", c.c_char * 80)]
+shape = (c.c_size_t * 5)(1024, 1024, 1, 32 | 4 << 32, 0)
+places = iter(range(1 << 40, 1 << 41, MIB))
+def more():
+    own, pool, array = c.c_void_p(), c.c_void_p(), c.c_void_p()
+    handle, at, u64, size = c.c_uint64(), next(places), c.c_uint64, c.c_size_t(MIB)
+    if cuda.cuCtxCreate_v2(c.byref(own), 0, 0) == 0: alloc(1); cuda.cuCtxDestroy_v2(own)
+    cuda.cuDevicePrimaryCtxRetain(c.byref(own), 0); cuda.cuDevicePrimaryCtxRelease_v2(0)
+    cuda.cuCtxSetCurrent(held)
+    if cuda.cuArray3DCreate_v2(c.byref(array), shape) == 0: cuda.cuArrayDestroy(array)
+    if cuda.cuMemCreate(c.byref(handle), size, c.byref(Prop(1, 0, 1, 0)), u64(0)) == 0:
+        cuda.cuMemMap(u64(at), size, c.c_size_t(0), handle, u64(0)); cuda.cuMemRelease(handle)
+        cuda.cuMemUnmap(u64(at), size)
+    cuda.cuMemPoolCreate(c.byref(pool), c.byref(Prop(1, 0, 1, 0)))
+    if cuda.cuMemAllocFromPoolAsync(c.byref(handle), size, pool, None) == 0: cuda.cuMemFree_v2(handle)
+    cuda.cuMemPoolDestroy(pool)
 def work():
     cuda.cuCtxSetCurrent(held)
     for i in range(200):
@@ -31,6 +49,7 @@ def work():
         if w == 0: cuda.cuMemFreeAsync(at, None)
         left()
         launch(1)
+        if i % 10 == 0: more()
 threads = [threading.Thread(target=work) for _ in range(4)]
 [t.start() for t in threads]; [t.join() for t in threads]
 pid = os.fork()
@@ -47,21 +66,44 @@ def runtime(name: str) -> Path:
     return Path(found)
 
 
-@pytest.fixture(scope="session")
-def watched(files: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    flags = ("-fsanitize=undefined", "-fno-sanitize-recover=all")
-    return build(tmp_path_factory.mktemp("watched"), files, *flags)
+@pytest.fixture(scope="session", params=["undefined", "address", "thread"])
+def watched(request: pytest.FixtureRequest, files: Path, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The libraries to load: the runtime of a sanitizer, and ours with its checks."""
+    flags = (f"-fsanitize={request.param}", "-fno-sanitize-recover=all", "-Wno-tsan")
+    library = build(tmp_path_factory.mktemp("watched"), files, *flags)
+    short = {"undefined": "ubsan", "address": "asan", "thread": "tsan"}[request.param]
+    return f"{runtime(f'lib{short}.so')}:{library}"
 
 
 @pytest.mark.parametrize("name", [LIBRARY, LAUNCH_LIBRARY])
-def test_a_busy_program_does_nothing_undefined(make: Make, watched: Path, name: str) -> None:
+def test_a_busy_program_has_no_errors(make: Make, watched: str, name: str) -> None:
     container = make()
-    preload = f"{runtime('libubsan.so')}:{watched.with_name(name)}"
     container.limit(share(4, 15, core_percent=50))
     container.write(*region.rate_writes(0, 100_000, time.monotonic_ns()))
-    done = container.python(BUSY, {"LD_PRELOAD": preload})
+    # Python does not free all its memory.
+    env = {"LD_PRELOAD": watched.replace(LIBRARY, name), "ASAN_OPTIONS": "detect_leaks=0"}
+    done = container.python(BUSY, env)
     assert done.stdout == "[0]\n"
     assert done.stderr == ""
+
+
+@pytest.mark.parametrize(
+    ("flags", "needed"),
+    [
+        (("-fsanitize=address", "-static-libasan"), "libasan.a"),
+        (("-fsanitize=thread", "-static-libtsan"), "libtsan.a"),
+        (("-fsanitize=thread",), "libtsan.so"),
+    ],
+)
+def test_a_program_with_a_sanitizer_is_limited(
+    make: Make, tmp_path: Path, flags: tuple[str, ...], needed: str
+) -> None:
+    runtime(needed)
+    container = make()
+    container.limit(share(4, 15))
+    client = compiled(tmp_path / "client", "client.c", "-ldl", *flags)
+    done = container.run([str(client), "dlsym", "4302"])
+    assert (done.returncode, done.stdout, done.stderr) == (0, "2\n", "")
 
 
 @pytest.mark.parametrize(("sanitizer", "library"), [("thread", "tsan"), ("address,undefined", "asan")])

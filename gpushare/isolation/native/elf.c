@@ -1,12 +1,15 @@
 /* Finds functions in the symbol table of the loaded libc (libdl before glibc 2.34). dlvsym cannot be used for that:
-   the dynamic linker binds a versioned reference to the unversioned function that this library exports. */
+   the dynamic linker binds a versioned reference to the unversioned function that this library exports.
+
+   This code calls no other library: AddressSanitizer and ThreadSanitizer look functions up before they are initialised,
+   and replace those of libc, dl_iterate_phdr and strrchr too. */
 #define _GNU_SOURCE
 #include "elf.h"
 
 #include <elf.h>
 #include <link.h>
+#include <stdbool.h>
 #include <stdint.h>
-#include <string.h>
 
 struct table {
     const ElfW(Sym) * symbols;
@@ -14,10 +17,13 @@ struct table {
     const uint32_t *hash;
 };
 
-struct search {
-    const char *name;
-    void *found;
-};
+static bool starts(const char *text, const char *with, bool and_ends)
+{
+    for (; *with; with++, text++)
+        if (*text != *with)
+            return false;
+    return !and_ends || !*text;
+}
 
 static uint32_t gnu_hash(const char *name)
 {
@@ -58,7 +64,7 @@ static const ElfW(Sym) * symbol(const struct table *table, const char *name)
         const ElfW(Sym) *candidate = &table->symbols[i];
         if ((chain[i - first] | 1) == (wanted | 1) && candidate->st_shndx != SHN_UNDEF &&
             ELF64_ST_TYPE(candidate->st_info) == STT_FUNC &&
-            !strcmp(table->strings + candidate->st_name, name))
+            starts(table->strings + candidate->st_name, name, true))
             return candidate;
         if (chain[i - first] & 1)
             break;
@@ -66,39 +72,36 @@ static const ElfW(Sym) * symbol(const struct table *table, const char *name)
     return NULL;
 }
 
-static int is_libc(const char *path)
+static bool is_libc(const char *path)
 {
-    const char *slash = strrchr(path, '/');
-    const char *file = slash ? slash + 1 : path;
-    return !strncmp(file, "libc.so.", 8) || !strncmp(file, "libdl.so.", 9) || !strncmp(file, "libc-2.", 7) ||
-           !strncmp(file, "libdl-2.", 8);
+    const char *file = path;
+    for (const char *at = path; *at; at++)
+        if (*at == '/')
+            file = at + 1;
+    return starts(file, "libc.so.", false) || starts(file, "libdl.so.", false) || starts(file, "libc-2.", false) ||
+           starts(file, "libdl-2.", false);
 }
 
-static int search_library(struct dl_phdr_info *info, size_t size, void *argument)
+static void *search(const char *name)
 {
-    (void)size;
-    struct search *search = argument;
-    for (int i = 0; is_libc(info->dlpi_name) && i < info->dlpi_phnum; i++) {
-        if (info->dlpi_phdr[i].p_type != PT_DYNAMIC)
-            continue;
-        struct table table =
-            table_of(info->dlpi_addr, (const void *)(info->dlpi_addr + info->dlpi_phdr[i].p_vaddr));
-        const ElfW(Sym) *found = table.symbols && table.strings && table.hash ? symbol(&table, search->name) : NULL;
+    /* Libraries that a program closes leave the list, but the C library comes before them. */
+    for (const struct link_map *library = _r_debug.r_map; library; library = library->l_next) {
+        struct table table = is_libc(library->l_name) ? table_of(library->l_addr, library->l_ld) : (struct table){0};
+        const ElfW(Sym) *found = table.symbols && table.strings && table.hash ? symbol(&table, name) : NULL;
         if (found)
-            search->found = (void *)(info->dlpi_addr + found->st_value);
+            return (void *)(library->l_addr + found->st_value);
     }
-    return search->found != NULL;
+    return NULL;
 }
 
 static void *find(const char *name, void **cache)
 {
-    void *known = __atomic_load_n(cache, __ATOMIC_ACQUIRE);
-    if (known)
-        return known;
-    struct search search = {.name = name};
-    dl_iterate_phdr(search_library, &search);
-    __atomic_store_n(cache, search.found, __ATOMIC_RELEASE);
-    return search.found;
+    void *found = __atomic_load_n(cache, __ATOMIC_ACQUIRE);
+    if (!found) {
+        found = search(name);
+        __atomic_store_n(cache, found, __ATOMIC_RELEASE);
+    }
+    return found;
 }
 
 dlsym_function libc_dlsym(void)
