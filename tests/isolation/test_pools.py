@@ -86,6 +86,14 @@ say(give(at), cuda.cuMemPoolDestroy(p), unused())
     assert reported(container, code) == [[0, 4301 - 1024], [2], [0, 0, 4301]]
 
 
+def test_memory_of_a_destroyed_pool_stays_charged_while_it_is_used(container: Container) -> None:
+    code = f"{POOLS}p = pool(); v, at = take(1000, p); w, b = take(500, p); give(b)"
+    code += "; say(cuda.cuMemPoolDestroy(p), unused(), take(1, p)[0]); say(give(at), unused())"
+    seen = reported(container, code)
+    assert seen == [[0, 3301, 400], [0, 3301]]
+    assert container.stub.used(0) == 0
+
+
 def test_a_pool_in_memory_of_the_host_is_not_limited(container: Container) -> None:
     code = f"{POOLS}p = pool(2); v, at = take(5000, p); say(v, unused(), take(4302)[0], take(4301 - 32)[0])"
     code += "; say(give(at), cuda.cuMemPoolDestroy(p), unused())"

@@ -11,11 +11,11 @@ enum kind { NOTHING, LINEAR, ARRAY, PHYSICAL, MAPPED, OPENED, CONTEXT, POOL };
 /* An object of the driver. Its address is its handle, except for memory, which has a separate one. */
 struct thing {
     enum kind kind;
-    int card, handles, maps, released;
+    int card, handles, maps;
     u64 address, bytes;
     u64 reserved, used; /* of a pool; for mapped memory, or that of another process, `used` is its size */
     struct thing *pool, *context, *physical;
-    bool managed;
+    bool managed, destroyed; /* of a pool that ends once its memory is freed */
     struct thing *next;
 };
 

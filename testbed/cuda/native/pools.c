@@ -71,7 +71,33 @@ static int allocate(struct thing *pool, u64 *pointer, u64 bytes)
     return OK;
 }
 
-void pool_free(struct thing *thing) { thing->pool->used -= thing->used; }
+static void trim(struct thing *pool, u64 keep)
+{
+    u64 wanted = pool->used > keep ? pool->used : keep;
+    wanted = (wanted + BLOCK - 1) / BLOCK * BLOCK;
+    if (wanted < pool->reserved) {
+        if (pool->card != HOST)
+            machine_give(pool->card, pool->reserved - wanted);
+        pool->reserved = wanted;
+    }
+}
+
+void pool_free(struct thing *thing)
+{
+    struct thing *pool = thing->pool;
+    pool->used -= thing->used;
+    if (!pool->destroyed)
+        return;
+    trim(pool, 0);
+    if (!pool->used)
+        thing_end(pool);
+}
+
+static struct thing *pool_of(const void *handle)
+{
+    struct thing *pool = thing_is(POOL, handle);
+    return pool && !pool->destroyed ? pool : NULL;
+}
 
 static int allocate_async(u64 *pointer, size_t bytes)
 {
@@ -97,7 +123,7 @@ API int cuMemAllocFromPoolAsync(u64 *pointer, size_t bytes, void *pool, void *st
     ENTER();
     if (driver_device() < 0)
         return INVALID_CONTEXT;
-    return thing_is(POOL, pool) ? allocate(pool, pointer, bytes) : INVALID_HANDLE;
+    return pool_of(pool) ? allocate(pool, pointer, bytes) : INVALID_HANDLE;
 }
 
 API int cuMemFreeAsync(u64 pointer, void *stream)
@@ -158,7 +184,7 @@ API int cuMemPoolCreate(void **pool, const struct prop *props)
 API int cuMemPoolGetAttribute(void *pool, int attribute, u64 *value)
 {
     ENTER();
-    struct thing *thing = thing_is(POOL, pool);
+    struct thing *thing = pool_of(pool);
     if (!thing)
         return INVALID_HANDLE;
     if (capture_forbids())
@@ -167,21 +193,10 @@ API int cuMemPoolGetAttribute(void *pool, int attribute, u64 *value)
     return OK;
 }
 
-static void trim(struct thing *pool, u64 keep)
-{
-    u64 wanted = pool->used > keep ? pool->used : keep;
-    wanted = (wanted + BLOCK - 1) / BLOCK * BLOCK;
-    if (wanted < pool->reserved) {
-        if (pool->card != HOST)
-            machine_give(pool->card, pool->reserved - wanted);
-        pool->reserved = wanted;
-    }
-}
-
 API int cuMemPoolTrimTo(void *pool, size_t keep)
 {
     ENTER();
-    if (!thing_is(POOL, pool))
+    if (!pool_of(pool))
         return INVALID_HANDLE;
     if (capture_forbids())
         return CAPTURE_UNSUPPORTED;
@@ -192,10 +207,13 @@ API int cuMemPoolTrimTo(void *pool, size_t keep)
 API int cuMemPoolDestroy(void *pool)
 {
     ENTER();
-    struct thing *thing = thing_is(POOL, pool);
-    if (!thing || thing->used)
+    struct thing *thing = pool_of(pool);
+    if (!thing)
         return INVALID_VALUE;
     trim(thing, 0);
-    thing_end(thing);
+    if (thing->used)
+        thing->destroyed = true;
+    else
+        thing_end(thing);
     return OK;
 }
