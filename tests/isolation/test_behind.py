@@ -44,6 +44,11 @@ def test_a_pool_stays_charged_while_the_driver_does_not_answer(run: Run) -> None
     assert run(code) == [[4301 - 1024], [0, 4301 - 1024]]
 
 
+@pytest.mark.parametrize("code", [1, 400])
+def test_a_pool_that_the_driver_does_not_know_is_not_charged(run: Run, code: int) -> None:
+    assert run(f"{POOLS}take(1000); set('fails', {code}); say(unused())") == [[4301]]
+
+
 def test_graphs_stay_charged_while_the_driver_does_not_answer(run: Run) -> None:
     code = f"{GRAPHS}say(node(1000), run()); set('fails', 700); say(unused())"
     assert run(code) == [[0, 0], [3301]]

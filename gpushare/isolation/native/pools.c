@@ -40,22 +40,31 @@ static int exchange_capture_mode(int mode)
     return mode;
 }
 
-/* `unknown` if the driver does not answer, as after a kernel has failed: then the memory is still there. */
+/* What a query found. A pool that the driver does not know has ended, as by a reset of its GPU. Else an error says
+   nothing about the pool, as after a kernel has failed: then its memory is still there. */
+static u64 found(int verdict, u64 value, u64 unknown)
+{
+    if (verdict == CUDA_INVALID_VALUE || verdict == CUDA_INVALID_HANDLE)
+        return 0;
+    return verdict == CUDA_OK ? value : unknown;
+}
+
 static u64 attribute(void *pool, int which, u64 unknown)
 {
     u64 value = 0;
     int mode = exchange_capture_mode(CAPTURE_RELAXED);
-    bool known = driver_has(cuMemPoolGetAttribute) && ASK(cuMemPoolGetAttribute)(pool, which, &value) == CUDA_OK;
+    int verdict = driver_has(cuMemPoolGetAttribute) ? ASK(cuMemPoolGetAttribute)(pool, which, &value) : CUDA_OK;
     exchange_capture_mode(mode);
-    return known ? value : unknown;
+    return found(verdict, value, unknown);
 }
 
 static u64 graph_attribute(int device, int which, u64 unknown)
 {
     u64 value = 0;
-    bool known = driver_has(cuDeviceGetGraphMemAttribute) &&
-                 ASK(cuDeviceGetGraphMemAttribute)(device, which, &value) == CUDA_OK;
-    return known ? value : unknown;
+    int verdict = CUDA_OK;
+    if (driver_has(cuDeviceGetGraphMemAttribute))
+        verdict = ASK(cuDeviceGetGraphMemAttribute)(device, which, &value);
+    return found(verdict, value, unknown);
 }
 
 static u64 reserved_now(const struct store *store)
