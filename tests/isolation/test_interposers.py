@@ -1,5 +1,7 @@
-"""Programs that cancel threads, or whose libc functions another library replaces."""
+"""Programs that cancel threads, have wrong clocks, or whose stderr no one reads."""
 
+import os
+import subprocess
 import time
 from pathlib import Path
 
@@ -28,6 +30,24 @@ def test_a_cancelled_thread_keeps_no_lock(make: Make, tmp_path: Path, *, beside:
         other.stdout.readline()
         assert container.run([str(program)]).stdout == "0 2 2\n"
         other.communicate("")
+
+
+def test_a_program_whose_messages_no_one_reads_continues(make: Make, tmp_path: Path) -> None:
+    container = make()
+    container.write_limit("invalid")
+    client = compiled(tmp_path / "client", "client.c", "-ldl")
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run(  # noqa: S603 - just compiled
+        [client, "dlsym", "1"],
+        env=container.env,
+        stdout=subprocess.PIPE,
+        stderr=writer,
+        timeout=20,
+        check=False,
+    )
+    os.close(writer)
+    assert (done.returncode, done.stdout) == (0, b"201\n")
 
 
 @pytest.fixture
