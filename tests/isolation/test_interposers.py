@@ -54,7 +54,7 @@ def test_a_program_whose_messages_no_one_reads_continues(make: Make, tmp_path: P
 def fake_time(make: Make, tmp_path: Path) -> Container:
     """A container whose programs have the library for wrong clocks."""
     container = make().with_launches()
-    container.loaded_first = compiled(tmp_path / "libfake.so", "fake_time.c", "-shared", "-fPIC")
+    container.loaded_first = compiled(tmp_path / "libfake.so", "fake_time.c", "-shared", "-fPIC", "-ldl")
     container.timeout_s = 20
     return container
 
