@@ -406,7 +406,12 @@ async def test_a_node_with_the_pids_of_this_machine_ends_with_its_containers() -
         )
         process = Path(f"/proc/{init.read_text()}")
         assert (process / "comm").read_text() == "sleep\n"
-    assert not is_there(str(process))
+
+    async def is_reaped() -> bool:
+        return not is_there(str(process))
+
+    # By its new parent, the first process of the machine.
+    await until(is_reaped, "the process of the container to be reaped")
     assert traces(bed.folder) == set()
 
 
