@@ -103,7 +103,8 @@ def test_a_context_that_exceeds_the_limit_by_its_measured_size_leaves_no_memory(
         process.stdin.write("\n")
         process.stdin.flush()
         assert process.stdout.readline() == "[2]\n"
-        assert container.seen().cards[0].used == 4480 * MIB
+        (card,) = container.seen().cards
+        assert (card.used, card.peak) == (4480 * MIB, 4480 * MIB)
         process.communicate("")
 
 

@@ -30,6 +30,13 @@ static u64 settle(struct region_slot *slot, int card)
     return more;
 }
 
+/* Every increase of the use is followed by this one. */
+static void raise_peak(struct region_card *sums)
+{
+    if (sums->used > sums->peak)
+        sums->peak = sums->used;
+}
+
 /* Recomputes the sums from the slots. */
 static void recount(void)
 {
@@ -40,6 +47,8 @@ static void recount(void)
             settle(&region->slots[i], card);
             region->cards[card].used += region->slots[i].used[card];
         }
+    for (int card = 0; card < MAX_CARDS; card++)
+        raise_peak(&region->cards[card]);
 }
 
 /* Processes other than this one, by their slots. */
@@ -148,7 +157,11 @@ static bool have_slot(void)
     return true;
 }
 
-static void settle_own(int card) { region->cards[card].used += settle(mine, card); }
+static void settle_own(int card)
+{
+    region->cards[card].used += settle(mine, card);
+    raise_peak(&region->cards[card]);
+}
 
 static bool fits(int card, u64 bytes)
 {
@@ -162,8 +175,7 @@ static void count(int card, u64 bytes)
     struct region_card *sums = &region->cards[card];
     mine->used[card] += bytes;
     sums->used += bytes;
-    if (sums->used > sums->peak)
-        sums->peak = sums->used;
+    raise_peak(sums);
 }
 
 static void uncount(int card, u64 bytes)
