@@ -19,6 +19,8 @@ from gpushare.model.readings import ProcessReading
 
 _ALL: Final = 100
 _HIGHEST_RATE: Final = 1 << 62
+_CONTENDED_POLLS: Final = 10
+"""``contended`` after a poll with another program: one with a small part is often reported as idle."""
 _LARGEST_CONTEXT: Final = 2 << 30
 """A larger difference between driver and region is not due to contexts, in bytes."""
 _MIB: Final = 1 << 20
@@ -36,7 +38,8 @@ class CardRate:
     """One GPU at the last poll: its time, the tokens spent until then, and the launch rate, 0 for none.
 
     ``measured`` is whether the driver reported the load of the container's processes, ``pids`` are these
-    processes. ``history`` are the samples that the rate follows.
+    processes. ``history`` are the samples that the rate follows. While ``contended`` is not 0, the GPU counts
+    as used by other programs; each poll without one of them lowers it.
     """
 
     at_ns: int
@@ -45,6 +48,7 @@ class CardRate:
     measured: bool = True
     pids: frozenset[int] = frozenset()
     history: regulator.LaunchSample | None = None
+    contended: int = 0
 
 
 class ProcessBytes(NamedTuple):
@@ -153,16 +157,17 @@ def _card_rate(
         return CardRate(now_ns, use.spent, measured=_is_measured(on, 0), pids=pids)
     spent, rate, history = use.spent - before.spent, before.rate, before.history
     measured = _is_measured(on, spent)
+    polls = _CONTENDED_POLLS if contended else max(0, before.contended - 1)
     if on and measured and is_compute_share(limit.core_percent):
         sample = _launch_sample(on, now_ns - before.at_ns, spent)
-        followed = regulator.with_history(sample, before.history if contended else None)
+        followed = regulator.with_history(sample, before.history if polls else None)
         rate = min(_HIGHEST_RATE, regulator.rate(limit.core_percent, followed, before.rate))
         if before.rate and pids - before.pids:
             # Samples of a new process do not show all of its work yet, so they do not raise the rate.
             rate = min(rate, before.rate)
         else:
             history = followed
-    return CardRate(now_ns, use.spent, rate, measured, pids, history)
+    return CardRate(now_ns, use.spent, rate, measured, pids, history, polls)
 
 
 def _is_measured(on: ProcessesByPid | None, spent: int) -> bool:

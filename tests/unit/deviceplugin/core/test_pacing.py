@@ -142,6 +142,17 @@ def test_a_coarse_sample_changes_the_rate_less_on_a_contended_gpu() -> None:
     assert account.rates[0].rate == pytest.approx(1000 * (2.952 / (1.952 + 57 / 25)) ** 0.5, abs=1)
 
 
+@pytest.mark.parametrize(("idle", "followed"), [(0, True), (8, True), (9, False)])
+def test_a_gpu_stays_contended_while_other_programs_seem_idle(idle: int, *, followed: bool) -> None:
+    account = ContainerPacing()
+    polls = [(25, ["GPU-0"])] * 4 + [(25, [])] * idle + [(57, [])]
+    for second, (own, contended) in enumerate(polls):
+        region = Region((use(1000 * second),), ())
+        account, _ = pace([QUARTER], region, [busy(own)], second * SECOND, account, contended)
+    alone = round(1000 * (25 / 57) ** 0.5)
+    assert (account.rates[0].rate > alone + 50) is followed
+
+
 def test_contention_on_another_gpu_does_not_matter() -> None:
     assert looks(*ALONE, (4000, busy(57)), contended=["GPU-1"]) == looks(*ALONE, (4000, busy(57)))
 
