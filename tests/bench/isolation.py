@@ -20,7 +20,6 @@ from typing import TypeVar
 
 import click
 
-from gpushare.adapters.nvml import Nvml
 from gpushare.isolation import region
 from gpushare.isolation.limits import CardLimit
 from testbed.cuda import CudaStub
@@ -100,8 +99,9 @@ def _folder(parent: Path, name: str) -> Path:
 
 def on_gpu(folder: Path, program: Path) -> None:
     """The calls of one process, over the driver of the first GPU."""
-    model, limit = asyncio.run(_first_gpu())
-    click.echo(f"{model}\n")
+    gpu = asyncio.run(first_gpu())
+    limit = CardLimit(gpu.uuid, gpu.mib, gpu.mib // 4, gpu.mib, CONTEXT_MIB)
+    click.echo(f"{gpu.model}\n")
     plain = Preloaded(folder, build(folder / "build", folder))
     plain.limit(limit)
     launches = _launching(plain, replace(limit, core_percent=50))
@@ -121,13 +121,6 @@ def training(plain: Preloaded, launches: Preloaded) -> None:
     for kind, text in (("memory", "library for memory"), ("launch", "library for launches, tokens there")):
         ours = median(took[kind])
         click.echo(f"| step of PyTorch, {text} | {alone:.0f} µs | {ours:.0f} µs | {ours - alone:.0f} µs | |")
-
-
-async def _first_gpu() -> tuple[str, CardLimit]:
-    """Its model, and the limit of a container with a quarter of its memory."""
-    async with Nvml() as driver:
-        gpu = (await driver.inventory()).gpus[0]
-    return gpu.model, CardLimit(gpu.uuid, gpu.mib, gpu.mib // 4, gpu.mib, CONTEXT_MIB)
 
 
 def heading() -> None:

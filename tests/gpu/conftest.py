@@ -7,11 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from gpushare.adapters.nvml import Nvml
 from gpushare.errors import GpuError
 from gpushare.isolation.limits import CardLimit
 from gpushare.model.hardware import Gpu
-from tests.fixtures.isolation import Preloaded, build, needs_compiler
+from tests.fixtures.isolation import Preloaded, build, first_gpu, needs_compiler
 
 PYTHON = os.environ.get("GPU_PYTHON", "python3")
 """A Python with frameworks."""
@@ -37,18 +36,10 @@ def needs(module: str) -> None:
         pytest.skip(f"{PYTHON} has no {module}: set GPU_PYTHON to one that has")
 
 
-async def _first_gpu() -> Gpu:
-    async with Nvml() as driver:
-        found = (await driver.inventory()).gpus
-    if not found:
-        raise GpuError("the driver lists none")
-    return found[0]
-
-
 @pytest.fixture(scope="session")
 def gpu() -> Gpu:
     try:
-        found = asyncio.run(_first_gpu())
+        found = asyncio.run(first_gpu())
     except GpuError as reason:
         pytest.skip(f"needs a real NVIDIA GPU: {reason}")
     if found.mib < 2 * LIMIT_MIB:
