@@ -20,10 +20,11 @@ from typing import TypeVar
 
 import click
 
+from gpushare.errors import GpuError
 from gpushare.isolation import region
 from gpushare.isolation.limits import CardLimit
 from testbed.cuda import CudaStub
-from tests.fixtures.isolation import Container, Preloaded, Regulator, build, card, share
+from tests.fixtures.isolation import Container, Preloaded, Regulator, build, card, first_gpu, share
 from tests.support.machine import machine
 
 SOURCE = Path(__file__).parent / "native" / "isolation.c"
@@ -99,7 +100,10 @@ def _folder(parent: Path, name: str) -> Path:
 
 def on_gpu(folder: Path, program: Path) -> None:
     """The calls of one process, over the driver of the first GPU."""
-    gpu = asyncio.run(first_gpu())
+    try:
+        gpu = asyncio.run(first_gpu())
+    except GpuError as error:
+        raise click.ClickException(str(error)) from None
     limit = CardLimit(gpu.uuid, gpu.mib, gpu.mib // 4, gpu.mib, CONTEXT_MIB)
     click.echo(f"{gpu.model}\n")
     plain = Preloaded(folder, build(folder / "build", folder))
