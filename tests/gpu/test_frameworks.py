@@ -5,9 +5,7 @@ that is missing, or does not work without the library, are skipped.
 """
 
 import json
-import shutil
 import subprocess
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -86,6 +84,15 @@ import json, torch
 def f(x): return (x * 2 + 1).sum()
 print(json.dumps([float(f(torch.ones(1 << 20, device="cuda")))]))
 """
+PROFILED = """
+import json, torch
+from torch.profiler import ProfilerActivity, profile
+a = torch.ones(1024, 1024, device="cuda")
+with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as seen:
+    b = a @ a
+    torch.cuda.synchronize()
+print(json.dumps([any(each.device_time_total > 0 for each in seen.key_averages())]))
+"""
 JAX = """
 import json, jax, jax.numpy as jnp
 device = jax.devices("gpu")[0]
@@ -125,23 +132,6 @@ except Exception as error:
     ended = str(error)
 print(json.dumps([float(array.copy_to_host().sum()), ended]))
 """.replace("LIMIT", str(LIMIT_MIB))
-RUNTIME = """
-#include <cstdio>
-#include <cuda_runtime.h>
-__global__ void fill(int *to, int n) { int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) to[i] = i; }
-int main() {
-    int *a = nullptr, *b = nullptr, *m = nullptr, *s = nullptr, last = 0;
-    size_t left, total;
-    const int n = 1 << 20;
-    int first = cudaMalloc(&a, 2000u << 20), second = cudaMalloc(&b, (size_t)3000 << 20);
-    fill<<<n / 256, 256>>>(a, n);
-    int copied = cudaMemcpy(&last, a + n - 1, sizeof last, cudaMemcpyDeviceToHost);
-    int managed = cudaMallocManaged(&m, (size_t)3000 << 20);
-    int async = cudaMallocAsync(&s, (size_t)3000 << 20, 0);
-    cudaMemGetInfo(&left, &total);
-    printf("[%d, %d, %d, %d, %d, %d, %zu]\\n", first, second, copied, last, managed, async, total >> 20);
-}
-"""
 SHARED_RUNTIME = """
 import ctypes as c, glob, json, os, sys
 names = glob.glob("/usr/local/cuda*/lib64/libcudart.so.1*")
@@ -189,6 +179,11 @@ def test_processes_of_pytorch_share_memory_and_the_limit(container: Preloaded) -
     assert reported(container, SHARED) == [1, "refused"]
 
 
+def test_the_profiler_of_pytorch_sees_kernels(quarter: Preloaded) -> None:
+    needs("torch")
+    assert reported(quarter, PROFILED) == [True]
+
+
 def test_kernels_of_triton_run(quarter: Preloaded) -> None:
     needs("triton")
     assert reported(quarter, COMPILED) == [3 << 20]
@@ -224,15 +219,3 @@ def test_a_program_with_the_shared_runtime_ends_at_the_limit(container: Preloade
     if not codes:
         pytest.skip(f"neither /usr/local/cuda nor {PYTHON} has libcudart")
     assert codes == [0, OUT_OF_MEMORY]
-
-
-def test_a_program_with_a_static_runtime_ends_at_the_limit(container: Preloaded, tmp_path: Path) -> None:
-    compiler = shutil.which("nvcc") or shutil.which("nvcc", path="/usr/local/cuda/bin")
-    if compiler is None:
-        pytest.skip("there is no nvcc")
-    source, program = tmp_path / "runtime.cu", tmp_path / "runtime"
-    source.write_text(RUNTIME)
-    command = [compiler, "-arch=native", "-o", str(program), str(source)]
-    subprocess.run(command, check=True, capture_output=True)  # noqa: S603 - CUDA's compiler
-    done = container.run([str(program)])
-    assert json.loads(done.stdout) == [0, 2, 0, (1 << 20) - 1, 2, 2, LIMIT_MIB]

@@ -7,7 +7,7 @@ import asyncio
 import json
 import statistics
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 
 import pytest
 import pytest_asyncio
@@ -253,15 +253,25 @@ async def has_pods(node: DriverNode, count: int) -> bool:
 
 async def test_a_busy_pod_gets_its_percentage_of_the_gpus_time(node: DriverNode, pair: list[Object]) -> None:
     del pair
+    await offer_compute(node)
+    ((_, shares),) = (await measured_shares(node, {"busy": PERCENT})).items()
+    assert statistics.mean(shares) == pytest.approx(PERCENT, abs=5)
+
+
+async def test_two_busy_pods_get_their_percentages(node: DriverNode, pair: list[Object]) -> None:
+    del pair
+    await offer_compute(node)
+    percents = {"small": PERCENT, "large": 100 - PERCENT}
+    for name, shares in (await measured_shares(node, percents)).items():
+        assert statistics.mean(shares) == pytest.approx(percents[name], abs=6)
+
+
+async def offer_compute(node: DriverNode) -> None:
+    """Remove the pods of the node and let it offer compute shares."""
     await clear(node.bed, node)
     labels = {contract.LABEL_MODE: "core_mem"}
     await node.bed.api.patch(f"/api/v1/nodes/{node.name}", {"metadata": {"labels": labels}})
     await until(lambda: offers_compute(node), "the node to offer compute shares", 30)
-    await node.bed.create_pods([pod("busy", program(BUSY, core=PERCENT))])
-    await running(node.bed, "busy", START_S)
-    shares = await measured_shares(node, "busy")
-    report(f"% of the GPU's time in each second: {shares}")
-    assert statistics.mean(shares[SETTLE_S:]) == pytest.approx(PERCENT, abs=5)
 
 
 async def offers_compute(node: DriverNode) -> bool:
@@ -269,20 +279,27 @@ async def offers_compute(node: DriverNode) -> bool:
     return allocatable.get(contract.RESOURCE_CORE, "0") != "0"
 
 
-async def measured_shares(node: DriverNode, name: str) -> list[float]:
-    """What the exporter shows for the pod in each second, from its first use of the GPU on."""
-    shares: list[float] = []
+async def measured_shares(node: DriverNode, percents: Mapping[str, int]) -> dict[str, list[float]]:
+    """Run busy pods with these percentages; what the exporter shows for each second after they settled."""
+    await node.bed.create_pods([pod(name, program(BUSY, core=core)) for name, core in percents.items()])
+    for name in percents:
+        await running(node.bed, name, START_S)
 
-    async def works() -> bool:
-        return await share(node, name) > 0
+    async def work() -> bool:
+        seen = await shares_now(node)
+        return all(seen.get(name, 0) > 0 for name in percents)
 
-    await until(works, f"{name} to use the GPU", START_S)
+    await until(work, "the pods to use the GPU", START_S)
+    shares: dict[str, list[float]] = {name: [] for name in percents}
     for _ in range(SETTLE_S + MEASURE_S):
         await asyncio.sleep(1)  # the interval of samples, not a wait for something
-        shares.append(await share(node, name))
-    return shares
+        seen = await shares_now(node)
+        for name in percents:
+            shares[name].append(seen.get(name, 0))
+    report(f"% of the GPU's time in each second: {shares}")
+    return {name: each[SETTLE_S:] for name, each in shares.items()}
 
 
-async def share(node: DriverNode, name: str) -> float:
+async def shares_now(node: DriverNode) -> dict[str, float]:
     values = await node.exporter.values("DCGM_CUSTOM_PROCESS_SM_UTIL", "PodName")
-    return values.get((name,), 0.0)
+    return {name: value for (name,), value in values.items()}
