@@ -44,13 +44,19 @@ class Events:
         return faults
 
     def _register(self, library: Library) -> Any:
-        """Return an event set for all GPUs that report XID errors; None if no GPU does."""
+        """Return an event set for all GPUs that report XID errors; None if no GPU does.
+
+        Raises NvmlRefusal while there is no GPU: those that appear later may report errors.
+        """
+        count = library.call("nvmlDeviceGetCount")
+        if not count:
+            raise NvmlRefusal("nvmlDeviceGetCount", pynvml.NVML_ERROR_NOT_FOUND, "there is no GPU")
         events = library.maybe("nvmlEventSetCreate")
         if events is None:
             return None
         self._uuids = {}
         refusals: list[NvmlRefusal] = []
-        for index in range(library.call("nvmlDeviceGetCount")):
+        for index in range(count):
             try:
                 self._register_card(library, events, index)
             except NvmlRefusal as refusal:

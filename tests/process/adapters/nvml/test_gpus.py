@@ -347,6 +347,24 @@ async def test_failed_registrations_of_gpus_are_retried(stub: NvmlStub, gpus: Nv
         assert await coming == Fault(stub.uuid(0), 48)
 
 
+async def test_xids_arrive_after_a_moment_without_gpus(stub: NvmlStub, gpus: Nvml) -> None:
+    """As while the driver is loaded again, or its only GPU is reset."""
+    faults = await listening(gpus)
+    present = stub.description.cards
+    stub.cards([])
+    assert (await gpus.inventory()).gpus == ()
+    coming = asyncio.ensure_future(anext(faults))
+    with pytest.raises(GpuError, match="no GPU"):
+        await gpus.run(gpus._events.drain)
+    assert not coming.done()
+    stub.cards(present)
+    await gpus.inventory()
+    await registered(gpus)
+    stub.xid(0, 48)
+    async with asyncio.timeout(10):
+        assert await coming == Fault(stub.uuid(0), 48)
+
+
 async def recovered(gpus: Nvml) -> Inventory:
     """The inventory, as soon as the driver responds."""
 
