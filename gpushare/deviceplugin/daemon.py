@@ -220,11 +220,12 @@ class Agent:
     async def _serve(self) -> None:
         """Run the jobs that should start after the lists, but at the latest after ``lists_s``.
 
-        Without a registration the kubelet could not restart the containers of running pods.
+        Without a registration the kubelet could not restart the containers of running pods. But allocations
+        in another unit would be recorded in the new one, so they wait for the lists.
         """
         async with asyncio.TaskGroup() as tasks:
             listing = tasks.create_task(self._list())
-            await asyncio.wait({listing}, timeout=self._lists_s)
+            await asyncio.wait({listing}, timeout=None if self._unit_has_changed else self._lists_s)
             if not listing.done():
                 log.warning("serving_unlisted", reason=self.unready())
                 self.node_state.offer_without_node()
@@ -257,13 +258,20 @@ class Agent:
             raise ConfigError(await self._no_such_node())
         self.node_state.mark_synced()
         await self._releaser.release_terminated()
-        previous, unit = self._record.previous_unit, self._settings.cards.unit
-        if previous not in (None, unit) and (allocations := self.node_state.allocations.by_container):
-            pods = ", ".join(sorted({each.pod for each in allocations.values()}))
+        if self._unit_has_changed:
+            previous, unit = self._record.previous_unit, self._settings.cards.unit
+            allocations = self.node_state.allocations.by_container.values()
+            pods = ", ".join(sorted({each.pod for each in allocations}))
             raise ConfigError(
                 f"--memory-unit={unit}, but pods have allocations in {previous}: {pods}. "
                 f"Start with --memory-unit={previous}, or drain the node first"
             )
+
+    @property
+    def _unit_has_changed(self) -> bool:
+        """Whether there are allocations in another memory unit than that of this start."""
+        has_changed = self._record.previous_unit not in (None, self._settings.cards.unit)
+        return has_changed and bool(self.node_state.allocations.by_container)
 
     async def _serve_core(self) -> None:
         await self._core.until_offered()

@@ -19,6 +19,7 @@ from gpushare.deviceplugin.core.shared_gpus import SharedGpus
 from gpushare.deviceplugin.daemon import Agent
 from gpushare.deviceplugin.main import command, settings_of
 from gpushare.deviceplugin.node.reconciler import Reconciler
+from gpushare.deviceplugin.node.record import Record
 from gpushare.deviceplugin.settings import AgentSettings
 from gpushare.errors import ApiError
 from gpushare.model.changes import Upserted
@@ -27,7 +28,7 @@ from gpushare.model.options import MemoryUnit
 from gpushare.model.own_node import NodePod, OwnNode
 from gpushare.model.readings import ProcessReading
 from gpushare.runtime.http import Request, Response
-from tests.builders.gpu_pods import cards
+from tests.builders.gpu_pods import allocations, cards, gpu_pod, served, with_gpu_pods
 from tests.fakes import podresources
 from tests.support.waiting import until
 
@@ -272,3 +273,22 @@ async def test_without_a_checkpoint_whole_gpu_pods_come_from_the_kubelet_api(
         task = asyncio.ensure_future(reconciler._poll_pod_resources())
         await until(lambda: found.node_state.allocations.cards[0].whole_gpu_pods == ("d/app",))
         task.cancel()
+
+
+async def test_allocations_in_another_unit_wait_for_the_lists(tmp_path: Path) -> None:
+    """Recorded as 4 MiB, the next start would allocate the rest of 4 GiB again."""
+    node = served(with_gpu_pods(allocations(14), gpu_pod("a", 4, card=0)), "a", 4, "x")
+    await Record(tmp_path, MemoryUnit.GIB).write(lambda: node)
+    found = agent(tmp_path, "--memory-unit=MiB", f"--state-folder={tmp_path}")
+    task = asyncio.ensure_future(found._serve())
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(asyncio.shield(task), 0.2)
+    later = Record(tmp_path, MemoryUnit.MIB)
+    assert (len(later.read()), later.previous_unit) == (1, "GiB")
+    found._watches.pods.changed([Upserted("a", NodePod("a", "default", "a", gpu_pod=gpu_pod("a", 4)))])
+    found._watches.pods.synced("pods")
+    found._watches.node.changed([Upserted("node-a", OwnNode("node-a"))])
+    found._watches.node.synced("nodes")
+    with pytest.raises(ExceptionGroup, match="unhandled errors") as raised:
+        await task
+    assert "pods have allocations in GiB: default/a" in str(raised.value.exceptions[0])
