@@ -127,15 +127,14 @@ def _moved(allocations: Allocations, allocation: Allocation, entry: ServedContai
 def _adopted(allocations: Allocations, entry: ServedContainer) -> Allocation | None:
     """An allocation that another plugin made, or that was in a lost record; None if its GPUs are unknown."""
     gpu_pod = allocations.gpu_pods.get(entry.uid)
-    uuids = [uuid for uuid in entry.cards if allocations.index_of(uuid) is not None]
-    if not uuids or gpu_pod is None or entry.units % len(uuids):
+    if not entry.cards or gpu_pod is None or entry.units % len(entry.cards):
         return None
-    each = entry.units // len(uuids)
+    each = entry.units // len(entry.cards)
     allocation = Allocation(
         entry.uid,
         entry.container,
         gpu_pod.pod.full_name,
-        tuple((uuid, each) for uuid in uuids),
+        tuple((uuid, each) for uuid in entry.cards),
         entry.first_device_id,
         gpu_pod.demand.per_card.core if gpu_pod.demand else 0,
         confirmed=True,

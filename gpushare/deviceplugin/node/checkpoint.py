@@ -21,7 +21,7 @@ from gpushare.deviceplugin.node.state import KubeletAllocations
 from gpushare.errors import KubeletError
 from gpushare.isolation.layout import isolation_mounts
 from gpushare.model.cards import Card
-from gpushare.model.devices import ContainerDevices
+from gpushare.model.devices import ContainerDevices, is_gpu_uuid
 from gpushare.model.quantity import parse_small
 
 log = structlog.get_logger()
@@ -33,7 +33,7 @@ class CheckpointReader:
     def __init__(self, path: Path, cards: Callable[[], tuple[Card, ...]]) -> None:
         self._file = CheckpointFile(path)
         self._cards = cards
-        self._checkpoint: Checkpoint | None = None
+        self._known: tuple[Checkpoint | None, tuple[Card, ...]] = (None, ())
         self._allocations: KubeletAllocations | None = None
         self._problem = ""
 
@@ -45,8 +45,9 @@ class CheckpointReader:
             self._log_problem(str(error))
             return None
         self._problem = ""
-        if latest is not self._checkpoint or self._allocations is None:
-            self._checkpoint, self._allocations = latest, allocations_in(latest, self._cards())
+        known, self._known = self._known, (latest, self._cards())
+        if known != self._known or self._allocations is None:
+            self._allocations = allocations_in(*self._known)
         return self._allocations
 
     def _log_problem(self, problem: str) -> None:
@@ -97,9 +98,14 @@ def whole_gpus_by_name(found: Iterable[ContainerDevices], uids: Mapping[str, str
 
 
 def _uuids(response: PluginResponse, cards: tuple[Card, ...]) -> tuple[str, ...]:
-    """GPUs in the recorded Allocate response: by UUID, or by index if the Aliyun plugin returned it."""
+    """GPUs in the recorded Allocate response: by UUID, or by index if the Aliyun plugin returned it.
+
+    A UUID may be that of a GPU that is absent now. Empty if a name is none of a GPU.
+    """
     names = named_gpus(response.envs, response.mounts, response.cdi_devices)
     by_index: dict[int | None, str] = {card.index: card.uuid for card in cards}
     known = {card.uuid for card in cards}
-    uuids = (name if name in known else by_index.get(parse_small(name)) for name in names)
-    return tuple(uuid for uuid in uuids if uuid)
+    uuids = tuple(
+        name if name in known or is_gpu_uuid(name) else by_index.get(parse_small(name), "") for name in names
+    )
+    return uuids if all(uuids) else ()

@@ -209,6 +209,14 @@ def test_an_allocation_of_another_plugin_is_adopted() -> None:
     assert known.by_container["a", "main"].diverged
 
 
+def test_an_allocation_on_an_absent_gpu_is_not_moved_to_its_other_gpu() -> None:
+    node = with_gpu_pods(allocations(14), gpu_pod("a", demand(8, cards=2), card=(0, 1)))
+    known = join(node, [ServedContainer("a", "main", "x", 8, cards=("GPU-0", "GPU-1"))])
+    assert known.by_container["a", "main"].cards == (("GPU-0", 4), ("GPU-1", 4))
+    back = replace(known, cards=cards(14, 14))
+    assert allocated_shares(back, "a") == ((0, (4, 0)), (1, (4, 0)))
+
+
 def test_limit_files_are_adopted_with_an_allocation() -> None:
     node = with_gpu_pods(allocations(14, 14, mode=Mode.CGPU), gpu_pod("a", 4, card=0))
     entry = ServedContainer(

@@ -51,6 +51,29 @@ def test_the_response_of_the_aliyun_plugin_names_a_gpu_by_index(path: Path) -> N
     assert read(path) == (ServedContainer("uid", "main", "GPU-0-_-3", 2, ("GPU-1",)),)
 
 
+UUID = "GPU-8f2c1d90-3e5a-4b17-9c2e-5da9abb51763"
+
+
+def test_an_absent_gpu_keeps_its_part_of_a_container(path: Path) -> None:
+    """Otherwise its units would count on the other GPU, and on none when it is back."""
+    mounts = [
+        Mount(container_path=f"{VISIBLE_BY_MOUNTS}/{name}", host_path="/dev/null") for name in ("GPU-1", UUID)
+    ]
+    write(path, entry(ContainerAllocateResponse(mounts=mounts)))
+    assert read(path) == (ServedContainer("uid", "main", "GPU-0-_-3", 2, ("GPU-1", UUID)),)
+
+
+def test_an_index_names_a_gpu_that_appears_later(path: Path) -> None:
+    write(path, entry(ContainerAllocateResponse(envs={"NVIDIA_VISIBLE_DEVICES": "1"})))
+    present = [cards(14)]
+    reader = CheckpointReader(path, lambda: present[-1])
+    before = reader()
+    assert reader() is before
+    present.append(cards(14, 14))
+    after = reader()
+    assert (before and before.served[0].cards, after and after.served[0].cards) == ((), ("GPU-1",))
+
+
 def test_the_recorded_response_has_the_enforcement_of_a_container(path: Path) -> None:
     binds = bind_mounts(IsolationDirs(), IsolationMounts("0123456789abcdef", "00000000000000aa"))
     mounts = [Mount(container_path=bind.inside, host_path=bind.host) for bind in binds]
@@ -89,16 +112,15 @@ def test_the_kubelets_api_names_pods_that_live_here_now() -> None:
 
 
 def test_whole_gpus_are_read_by_pod(path: Path) -> None:
-    card = "GPU-8f2c1d90-3e5a-4b17-9c2e-5da9abb51763"
     nothing = ContainerAllocateResponse()
     whole = [
         {**entry(nothing, RESOURCE_WHOLE_GPU), "ContainerName": name, "DeviceIDs": {"-1": [each]}}
-        for name, each in (("main", card), ("side", f"{card}::1"))
+        for name, each in (("main", UUID), ("side", f"{UUID}::1"))
     ]
     write(path, *whole, {**entry(nothing, "rdma/hca"), "DeviceIDs": ["mlx5_0"]}, entry(nothing))
     recorded = CheckpointReader(path, lambda: cards(14))()
     assert recorded is not None
-    assert recorded.whole_gpus == {"uid": {card, f"{card}::1"}}
+    assert recorded.whole_gpus == {"uid": {UUID, f"{UUID}::1"}}
     assert len(recorded.served) == 1
 
 
