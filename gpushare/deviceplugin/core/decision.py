@@ -104,7 +104,7 @@ def decide(
 
 
 def is_final(decision: Allocated | Rejected, *, terminating: bool) -> bool:
-    """Whether waiting cannot change the decision; ``terminating``: pods of the node will release GPUs."""
+    """Whether waiting cannot change the decision; ``terminating``: pods of the node may release GPUs."""
     if isinstance(decision, Allocated):
         return True
     return decision.reason not in _TEMPORARY and not (decision.reason == NO_UNITS and terminating)

@@ -152,6 +152,8 @@ class Allocator:
             outcome = decide(allocations, found, ids, capabilities, time.time_ns(), strategy=strategy)
         else:
             outcome = unmatched(allocations, len(ids))
+        # No watch reports the end of a pod that only the kubelet knows: its list may show that it is gone.
+        terminating = terminating or self._node_state.unlisted
         return _Decision(outcome, found, is_final(outcome, terminating=bool(terminating)))
 
     async def _perform(self, decision: Allocated) -> AllocateResponse | Rejected:

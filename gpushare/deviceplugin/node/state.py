@@ -223,6 +223,11 @@ class NodeState:
         uids = self.whole_gpus.unseen | (self.allocations.by_pod.keys() - self.allocations.gpu_pods.keys())
         return uids if self._synced else frozenset()
 
+    @property
+    def unlisted(self) -> frozenset[str]:
+        """GPU pods that only the kubelet knows, as of the last reading of its list."""
+        return frozenset(self._kubelet_pods)
+
     def release(self, uids: frozenset[str]) -> None:
         """Release the GPUs of these pods, except pods that exist again."""
         self._set_whole_gpus(self.whole_gpus.with_gone(uids))

@@ -415,6 +415,18 @@ async def test_pods_of_the_kubelet_are_kept_while_its_list_cannot_be_read(tmp_pa
     assert "static" in here.node_state.allocations.gpu_pods
 
 
+async def test_a_pod_that_only_the_kubelet_knew_gives_its_gpu_to_the_next(tmp_path: Path) -> None:
+    """No watch reports its end."""
+    here = AgentFixture(tmp_path, 14)
+    here.kubelet_pods = [gpu_pod("static", 12)]
+    assert isinstance(await here.mem.allocate(ids(0, *range(12))), AllocateResponse)
+    here.confirm("static", 12, "GPU-0-_-0")
+    here.kubelet_pods = []
+    here.add_pods(gpu_pod("b", 12, card=0))
+    assert isinstance(await here.mem.allocate(ids(0, *range(12))), AllocateResponse)
+    assert set(here.node_state.allocations.by_container) == {("b", "main")}
+
+
 async def test_a_cancelled_wait_is_removed(tmp_path: Path) -> None:
     here = AgentFixture(tmp_path, 14)
     await here.mem.allocate(ids(0, 0))
