@@ -1,7 +1,7 @@
 """The book of one node: its GPUs, and the reserved and free units of each.
 
 A book is a value whose sums are recomputed from its reservations each time it is made, so they cannot drift.
-A reservation with unknown GPUs counts against every GPU of the node.
+A reservation with unknown GPUs counts, with all its units, against every GPU of the node.
 """
 
 from collections.abc import Collection, Mapping
@@ -183,13 +183,17 @@ _Occupant = tuple[Amount, Reservation]
 
 
 def _occupants(node: Node, reservations: Mapping[str, Reservation]) -> dict[int, list[_Occupant]]:
-    """The pods on each GPU; with unknown GPUs on all of them, with a demand of zero on none."""
+    """The pods on each GPU; with unknown GPUs on all of them, with a demand of zero on none.
+
+    With unknown GPUs all units count on each: the label with the number of GPUs can be edited.
+    """
     occupants: dict[int, list[_Occupant]] = {card.index: [] for card in node.cards}
     for reservation in reservations.values():
-        if not any(reservation.demand.per_card):
+        whole = Amount(reservation.demand.mem, reservation.demand.core)
+        if not any(whole):
             continue
         shares = _shares(reservation, node, occupants)
-        for index, share in shares or ((i, reservation.demand.per_card) for i in occupants):
+        for index, share in shares or ((i, whole) for i in occupants):
             occupants[index].append((share, reservation))
     return occupants
 

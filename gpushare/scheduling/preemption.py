@@ -11,6 +11,7 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Final
 
 from gpushare.model.demand import Demand
+from gpushare.model.objects import Node
 from gpushare.scheduling.book import Book, Reservation, make_book, reserved_shares, without
 from gpushare.scheduling.disruption import BudgetsOf, no_budgets, violating
 from gpushare.scheduling.fitting import PodRequest, Rejection, fitting_cards, place, unfit
@@ -173,8 +174,18 @@ def _only_card(book: Book, index: int, reservations: Iterable[Reservation]) -> B
     """The book as if its node had only this GPU: several times smaller, and the same for this GPU."""
     assert book.node is not None  # noqa: S101 - as above
     cards = tuple(card for card in book.node.cards if card.index == index)
-    only = replace(book.node, cards=cards)
-    return make_book(book.name, only, book.unhealthy, {r.uid: r for r in reservations}, {})
+    only = replace(book.node, cards=cards, assigned={})
+    parts = {r.uid: _part_on(index, r, book.node) for r in reservations}
+    return make_book(book.name, only, book.unhealthy, parts, {})
+
+
+def _part_on(index: int, reservation: Reservation, node: Node) -> Reservation:
+    """The reservation without its other GPUs; if its GPUs are unknown, the whole one."""
+    share = dict(reserved_shares(reservation, node) or ()).get(index)
+    if share is None:
+        return reservation
+    demand = replace(reservation.demand, mem=share.mem, core=share.core, cards=1)
+    return replace(reservation, demand=demand, claim=((index, share),))
 
 
 def _fits_without(book: Book, evicted: frozenset[str], pod_request: PodRequest, index: int) -> bool:

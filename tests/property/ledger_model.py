@@ -78,7 +78,10 @@ class NaiveLedger:
         return gpus
 
     def parts_of(self, uid: str) -> tuple[set[int], int]:
-        """The GPUs of a pod, and the number of parts of its demand: that of the agent outranks the label."""
+        """The GPUs of a pod, and the number of parts of its demand: that of the agent outranks the label.
+
+        If in doubt, all units may be on one GPU, whatever the label says.
+        """
         reserved = self.reserved[uid]
         node = self.nodes[reserved.node]
         everywhere = {card.index for card in node.cards}
@@ -93,7 +96,7 @@ class NaiveLedger:
             and shares.keys() <= everywhere
             and {each * parts for each in shares.values()} == {reserved.demand.mem}
         )
-        return (set(shares), parts) if sound else (everywhere, reserved.demand.cards)
+        return (set(shares), parts) if sound else (everywhere, 1)
 
     def free(self, name: str, index: int) -> tuple[int, int]:
         """Units and percent of compute that a card has left; less than nothing if it is over-committed."""

@@ -201,8 +201,9 @@ def test_a_bound_pod_of_unknown_gpu_counts_on_every_gpu() -> None:
     assert free(ledger, "n") == [10, 8, 4]
 
 
-def test_a_pod_with_unknown_gpus_counts_its_units_of_one_gpu_on_every_gpu() -> None:
-    assert free(cluster(node("n", T4, T4, T4), pod("a", demand(8, cards=2), at="n")), "n") == [10, 10, 10]
+def test_a_pod_with_unknown_gpus_counts_all_its_units_on_every_gpu() -> None:
+    """The label with the number of GPUs can be edited: the pod may have all units on one of them."""
+    assert free(cluster(node("n", T4, T4, T4), pod("a", demand(8, cards=2), at="n")), "n") == [6, 6, 6]
 
 
 def test_a_pod_that_was_rejected_but_runs_all_the_same_counts_on_every_gpu() -> None:
