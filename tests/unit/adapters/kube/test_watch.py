@@ -193,6 +193,17 @@ async def test_changes_come_in_their_order() -> None:
             await s.hears(Upserted("a", "6"), Upserted("a", "7"), Deleted("a"))
 
 
+async def test_many_changes_at_once_are_applied_in_slices() -> None:
+    """A client that falls behind gets megabytes at once, such as all pods of a zone that have ended."""
+    async with scene() as s:
+        changes = b"".join(line("ADDED", thing(f"t{number}", str(number + 6))) for number in range(120))
+        s.served.script += [page(version="5"), s.served.stream(changes)]
+        async with following(s):
+            await until(lambda: len(s.heard.changes) == 120)
+    assert [change.key for change in s.heard.changes] == [f"t{number}" for number in range(120)]
+    assert s.turns[-2:] == [50, 100]
+
+
 async def test_a_line_may_come_in_any_pieces() -> None:
     async with scene() as s:
         whole = line("ADDED", thing("a", "6")) + line("ADDED", thing("b", "7"))
