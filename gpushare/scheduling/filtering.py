@@ -47,7 +47,8 @@ def filter_steps(
     Yields after some nodes, because demands that are not simple take long on thousands of nodes.
     """
     outcome = FilterOutcome()
-    for some in _parts(names, _SIMPLE_PER_STEP if _is_simple(pod_request) else _NODES_PER_STEP):
+    simple = _is_simple(pod_request) and not ledger.nominated
+    for some in _parts(names, _SIMPLE_PER_STEP if simple else _NODES_PER_STEP):
         _filter(outcome, ledger, pod_request, some)
         yield
     if not 0 < most < len(outcome.passed):
