@@ -21,6 +21,7 @@ from gpushare.runtime.daemon import serve, stop_event
 from gpushare.runtime.flags import api_service_options, check_api_service, daemon_options, run_daemon
 from gpushare.runtime.http import Handler, Request, Response, no_route, text_response, wrong_method
 from gpushare.runtime.listener import bind_socket
+from gpushare.runtime.rate import RateLimit
 from gpushare.runtime.server import HttpServer
 from gpushare.runtime.tls import ServerTls
 
@@ -28,6 +29,9 @@ log = structlog.get_logger()
 
 _MAX_BODY_BYTES: Final = 4 * 2**20
 """More than the API server stores of a pod."""
+_LOGGED_PER_S: Final = 10.0
+_LOGGED: Final = 100.0
+"""Refused requests that are logged: any client may send them."""
 _EXAMPLES: Final = """\b
 Examples:
   gpushare scheduler-name --scheduler-name gpushare-scheduler --tls-cert tls.crt --tls-key tls.key"""
@@ -99,20 +103,21 @@ def registry_of(expires_at: Callable[[], float]) -> CollectorRegistry:
 
 def routes(scheduler: str) -> Handler:
     """The path of the webhook."""
+    log_rate = RateLimit(_LOGGED_PER_S, _LOGGED)
 
     def handle(request: Request) -> Response:
         if request.path != SCHEDULER_NAMING_PATH:
             return no_route(request, {SCHEDULER_NAMING_PATH})
-        return _answer(request.body, scheduler) if request.method == "POST" else wrong_method("POST")
+        return answer(request.body) if request.method == "POST" else wrong_method("POST")
+
+    def answer(body: bytes | None) -> Response:
+        if body is None:
+            return text_response(f"request body is larger than {_MAX_BODY_BYTES} bytes", 413)
+        try:
+            return Response(reviewed(body, scheduler))
+        except InvalidRequest as error:
+            if log_rate.take("review_refused"):
+                log.warning("review_refused", reason=str(error))
+            return text_response(str(error), 400)
 
     return handle
-
-
-def _answer(body: bytes | None, scheduler: str) -> Response:
-    if body is None:
-        return text_response(f"request body is larger than {_MAX_BODY_BYTES} bytes", 413)
-    try:
-        return Response(reviewed(body, scheduler))
-    except InvalidRequest as error:
-        log.warning("review_refused", reason=str(error))
-        return text_response(str(error), 400)

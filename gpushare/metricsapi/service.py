@@ -6,7 +6,7 @@ Every error response is a Status object.
 import re
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Final
 from urllib.parse import parse_qs
@@ -26,6 +26,7 @@ from gpushare.metricsapi.queries import MetricQuery, MetricValue, ObjectKind, de
 from gpushare.metricsapi.sources import ValueSource
 from gpushare.model.selector import Selector, parse_selector
 from gpushare.runtime.http import PendingResponse, Request, Response, text_response
+from gpushare.runtime.rate import RateLimit
 
 log = structlog.get_logger()
 
@@ -37,6 +38,9 @@ _DISCOVERY: Final = {
     **{f"/apis/{METRICS_API_GROUP}/{each}": documents.resource_list(each) for each in METRICS_API_VERSIONS},
 }
 _LABEL: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+_LOGGED_PER_S: Final = 10.0
+_LOGGED: Final = 100.0
+"""Refused requests that are logged: any client may send them. All are counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +53,7 @@ class MetricsService:
     pods: Directory
     nodes: Directory
     metrics: ApiMetrics
+    log_rate: RateLimit = field(default_factory=lambda: RateLimit(_LOGGED_PER_S, _LOGGED))
 
     def handle(self, request: Request) -> Response | PendingResponse:
         """Handle one request."""
@@ -90,7 +95,8 @@ class MetricsService:
         peer = request.certificate.common_name if request.certificate else ""
         caller = caller_of(peer, request.headers, front)
         if isinstance(caller, str):
-            log.warning("caller_refused", path=request.path, reason=caller)
+            if self.log_rate.take("caller_refused"):
+                log.warning("caller_refused", path=request.path, reason=caller)
             return failure(HTTPStatus.FORBIDDEN, caller)
         try:
             if await self.access.allowed(caller, attributes_of(request.method, request.path)):

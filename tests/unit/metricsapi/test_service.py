@@ -11,6 +11,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from gpushare.errors import ApiError, SourceError
+from gpushare.metricsapi import service
 from gpushare.metricsapi.queries import MetricValue, ObjectKind
 from gpushare.model.selector import parse_selector
 from testbed.control_plane.pki import Authority
@@ -90,6 +91,19 @@ async def test_a_client_without_a_certificate_is_refused(tmp_path: Path) -> None
         status, message = await refused(api, PODS, tls=api.client())
         assert (status, api.answers.reviews) == (403, [])
         assert "no client certificate" in message
+
+
+async def test_a_flood_of_refused_requests_does_not_flood_the_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(service, "_LOGGED", 3.0)
+    monkeypatch.setattr(service, "_LOGGED_PER_S", 0.001)
+    async with serving(tmp_path) as api:
+        tls = api.client()
+        with capture_logs() as logs:
+            for _ in range(10):
+                await refused(api, PODS, tls=tls)
+    assert [each["event"] for each in logs] == ["caller_refused"] * 3
 
 
 async def test_a_certificate_with_another_name_is_refused(tmp_path: Path) -> None:
