@@ -93,8 +93,8 @@ class Follower(Generic[T]):
 
     ``read_elsewhere`` returns the keys that the listener has from other requests. Like listed ones they are
     reported as deleted if a list that starts later does not contain them. ``turn`` is awaited between the
-    parts of the work of a list or of many changes. With ``ends_if_restored``, ``run`` raises ApiRestored if
-    the API server is found to have gone back to an earlier state.
+    parts of the work of a list. With ``ends_if_restored``, ``run`` raises ApiRestored if the API server is
+    found to have gone back to an earlier state.
     """
 
     def __init__(
@@ -317,7 +317,7 @@ class Follower(Generic[T]):
                 *lines, rest = (rest + chunk).split(b"\n")
                 for start in range(0, len(lines), _SLICE):
                     if start:
-                        await self._turn()
+                        await asyncio.sleep(0)
                     await self._take(lines[start : start + _SLICE])
                 if mark and has_reached(self._version, mark):
                     return
