@@ -78,14 +78,24 @@ class EnforcementFiles:
             replace_file(directory / REGION, region.empty(), mode=_REGION_MODE)
 
     def sync(self, enforcements: Mapping[DirectoryOwner, Enforcement], *, clear: bool) -> None:
-        """Create these directories and their links; with ``clear``, remove others. Raises ConfigError."""
+        """Create these directories and their links; with ``clear``, remove others.
+
+        Raises ConfigError at the end: a container may have written where its region should be, and the others
+        must get their files.
+        """
+        errors: list[ConfigError] = []
         for owner, enforcement in enforcements.items():
-            self.create(enforcement)
             link = link_of(self.folders.state, owner)
-            with _as_config_error(f"cannot write {link}"):
-                _link(link, enforcement.directory)
+            try:
+                self.create(enforcement)
+                with _as_config_error(f"cannot write {link}"):
+                    _link(link, enforcement.directory)
+            except ConfigError as error:
+                errors.append(error)
         if clear:
             self._clear(enforcements)
+        if errors:
+            raise errors[0]
 
     def _clear(self, enforcements: Mapping[DirectoryOwner, Enforcement]) -> None:
         names = {each.directory for each in enforcements.values()}

@@ -49,6 +49,7 @@ class EnforcementManager:
         self._paces = paces
         self._missing: frozenset[str] = frozenset()
         self._without_launches = ""
+        self._problem = ""
 
     def capabilities(self) -> Capabilities:
         """What the node can enforce now. Reads the disk: the library's version and the MPS ready locks."""
@@ -105,8 +106,11 @@ class EnforcementManager:
             self._files.sync(enforcements, clear=is_complete)
         except ConfigError as error:
             self._metrics.reduced.labels(RIGHT).set(1)
-            log.warning("limit_files_not_synced", reason=str(error))
+            if str(error) != self._problem:
+                log.warning("limit_files_not_synced", reason=str(error))
+            self._problem = str(error)
             return False
+        self._problem = ""
         self._report_missing(enforcements.values())
         return True
 

@@ -158,6 +158,21 @@ def test_missing_files_are_created_and_unused_ones_removed(
     assert listed(folders) == {TWO.directory, "uid-b_main"}
 
 
+def test_a_container_that_writes_in_place_of_its_region_is_alone_without_files(
+    files: EnforcementFiles, folders: IsolationDirs
+) -> None:
+    """The container runtime mounts a directory that it has created in place of a region."""
+    foreign = folders.state / ONE.directory / "region" / "file"
+    foreign.parent.mkdir(parents=True)
+    foreign.write_text("")
+    unused = folders.state / f"{3:016x}"
+    unused.mkdir()
+    with pytest.raises(ConfigError, match=f"cannot write {folders.state / ONE.directory}"):
+        files.sync({A: ONE, B: TWO}, clear=True)
+    assert (link_of(folders.state, B) / "limit").read_text() == "limit of two"
+    assert not unused.exists()
+
+
 def test_swapped_twins_exchange_links_and_keep_their_directories(
     files: EnforcementFiles, folders: IsolationDirs
 ) -> None:

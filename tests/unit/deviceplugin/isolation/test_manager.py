@@ -300,7 +300,7 @@ async def test_a_used_library_that_is_gone_from_the_node_is_logged_once(tmp_path
     assert reduced(here) == 0
 
 
-async def test_errors_of_container_directories_are_logged(tmp_path: Path) -> None:
+async def test_errors_of_container_directories_are_logged_once(tmp_path: Path) -> None:
     install_library(tmp_path)
     here = limited_agent(tmp_path, 14)
     here.add_pods(gpu_pod("a", 1, card=0))
@@ -310,6 +310,7 @@ async def test_errors_of_container_directories_are_logged(tmp_path: Path) -> Non
     lost = replace(allocation, enforcement=Enforcement(f"{9:016x}", VERSION, "text"))
     here.node_state.allocations = replace(here.node_state.allocations, by_container={key: lost})
     with capture_logs() as logs:
+        assert not here.manager.sync()
         assert not here.manager.sync()
     assert [each["event"] for each in logs] == ["limit_files_not_synced"]
     assert reduced(here) == 1
