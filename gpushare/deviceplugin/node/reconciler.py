@@ -97,6 +97,7 @@ class Reconciler:
 
     async def _write_record(self) -> None:
         """Record what Allocate does not write itself: owners, released GPUs, sizes of contexts."""
+        problem = ""
         while True:
             generation = self._node_state.generation
             try:
@@ -104,9 +105,12 @@ class Reconciler:
                     await self._record.write(lambda: self._node_state.allocations)
             except ConfigError as error:
                 self._metrics.reduced.labels("record").set(1)
-                log.warning("record_not_written", reason=str(error))
+                if str(error) != problem:
+                    log.warning("record_not_written", reason=str(error))
+                problem = str(error)
                 await asyncio.sleep(_RETRY_S)
             else:
+                problem = ""
                 self._metrics.reduced.labels("record").set(0)
                 if generation == self._node_state.generation:
                     await self._node_state.changed()

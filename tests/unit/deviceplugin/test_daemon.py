@@ -18,10 +18,11 @@ from gpushare.deviceplugin import daemon
 from gpushare.deviceplugin.core.shared_gpus import SharedGpus
 from gpushare.deviceplugin.daemon import Agent
 from gpushare.deviceplugin.main import command, settings_of
+from gpushare.deviceplugin.node import reconciler
 from gpushare.deviceplugin.node.reconciler import Reconciler
 from gpushare.deviceplugin.node.record import Record
 from gpushare.deviceplugin.settings import AgentSettings
-from gpushare.errors import ApiError
+from gpushare.errors import ApiError, ConfigError
 from gpushare.model.changes import Upserted
 from gpushare.model.hardware import Fault, Inventory
 from gpushare.model.options import MemoryUnit
@@ -75,7 +76,7 @@ def ready(tmp_path: Path) -> Agent:
 
 async def test_measured_contexts_are_known_after_a_restart(tmp_path: Path) -> None:
     before = agent(tmp_path)
-    reconciler = Reconciler(
+    writing = Reconciler(
         settings(tmp_path),
         before.node_state,
         before._releaser,
@@ -83,11 +84,37 @@ async def test_measured_contexts_are_known_after_a_restart(tmp_path: Path) -> No
         before.watchdog,
         before.metrics,
     )
-    task = asyncio.ensure_future(reconciler._write_record())
+    task = asyncio.ensure_future(writing._write_record())
     await until(lambda: agent(tmp_path)._record.previous_unit is not None)
     before.node_state.update_contexts({"GPU-0": 518})
     await until(lambda: agent(tmp_path).node_state.allocations.context_mib == {"GPU-0": 518})
     task.cancel()
+
+
+class FullDisk(Record):
+    """Counts the attempts to write."""
+
+    attempts = 0
+
+    async def write(self, *_: object) -> None:
+        self.attempts += 1
+        raise ConfigError("cannot write: No space left on device")
+
+
+async def test_a_record_that_cannot_be_written_is_logged_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reconciler, "_RETRY_S", 0.001)
+    found, record = agent(tmp_path), FullDisk(tmp_path, MemoryUnit.GIB)
+    writing = Reconciler(
+        settings(tmp_path), found.node_state, found._releaser, record, found.watchdog, found.metrics
+    )
+    with capture_logs() as logs:
+        task = asyncio.ensure_future(writing._write_record())
+        await until(lambda: record.attempts > 3)
+        task.cancel()
+    assert [each["event"] for each in logs] == ["record_not_written"]
+    assert sample(found, "reduced_mode", right="record") == 1
 
 
 def sample(found: Agent, name: str, **labels: str) -> float | None:
@@ -261,7 +288,7 @@ async def test_without_a_checkpoint_whole_gpu_pods_come_from_the_kubelet_api(
         found = agent(tmp_path, socket)
         found.node_state.update_gpus(SharedGpus(MemoryUnit.GIB, cards(14, 14)))
         found._watches.pods.changed([Upserted("app", NodePod("app", "d", "app"))])
-        reconciler = Reconciler(
+        polling = Reconciler(
             settings(tmp_path, socket),
             found.node_state,
             found._releaser,
@@ -270,7 +297,7 @@ async def test_without_a_checkpoint_whole_gpu_pods_come_from_the_kubelet_api(
             found.metrics,
             poll_s=0.01,
         )
-        task = asyncio.ensure_future(reconciler._poll_pod_resources())
+        task = asyncio.ensure_future(polling._poll_pod_resources())
         await until(lambda: found.node_state.allocations.cards[0].whole_gpu_pods == ("d/app",))
         task.cancel()
 
