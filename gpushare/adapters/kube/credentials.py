@@ -1,7 +1,6 @@
 """Access as a context of a kubeconfig: address, TLS and credentials."""
 
 import base64
-import binascii
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
@@ -90,7 +89,7 @@ def _pem(entry: Entry[Any], path: str | None, data: str | None) -> Pem | None:
         return entry.path(path) if path else None
     try:
         return base64.b64decode("".join(data.split()), validate=True)
-    except (binascii.Error, ValueError) as error:
+    except ValueError as error:
         raise ConfigError(f"data of {entry.name!r} is not base64: {error}") from error
 
 
@@ -140,7 +139,7 @@ def _expiry_of(jwt: str) -> float:
         raise ConfigError("the id-token of auth-provider oidc is not a JWT")
     try:
         return msgspec.json.decode(base64.urlsafe_b64decode(parts[1] + "=="), type=_Claims).exp
-    except (binascii.Error, msgspec.DecodeError) as error:
+    except (ValueError, msgspec.DecodeError) as error:  # of base64
         raise ConfigError(f"the id-token of auth-provider oidc is not a JWT: {error}") from error
 
 

@@ -154,6 +154,7 @@ async def test_a_user_authenticates(tmp_path: Path, user: dict[str, Any], header
         ({"auth-provider": {"name": "oidc"}}, "log in with kubectl first"),
         (oidc(jwt(exp=1)), "run kubectl, which renews it"),
         (oidc("a.b.c"), "is not a JWT"),
+        (oidc("a.é.c"), "is not a JWT"),
         (oidc("opaque"), "is not a JWT"),
     ],
 )
