@@ -21,7 +21,7 @@ from gpushare.scheduling.disruption import BudgetsOf, no_budgets
 from gpushare.scheduling.filtering import FilterOutcome
 from gpushare.scheduling.fitting import PodRequest
 from gpushare.scheduling.ledger import Ledger
-from gpushare.scheduling.preemption import victims_by_node
+from gpushare.scheduling.preemption import victims_by_node_steps
 
 _SHOWN: Final = 100
 """Characters of a wrong name in an error."""
@@ -89,13 +89,9 @@ def preempt_steps(body: bytes, ledger: Ledger, budgets_of: BudgetsOf = no_budget
     """Victims per node; none for an invalid request."""
     try:
         args = yield from codec.decode_steps(body, codec.PreemptArgs)
-        chosen = {}
-        for name, victims in victims_by_node(
+        chosen = yield from victims_by_node_steps(
             ledger, pod_request_of(_pod(args.pod)), codec.proposed_victims(args), budgets_of
-        ):
-            if victims is not None:
-                chosen[name] = victims
-            yield
+        )
         return VerbResult(codec.preempt_answer(args, chosen))
     except InvalidRequest as error:
         return VerbResult(error_answer("preempt", str(error)), str(error))

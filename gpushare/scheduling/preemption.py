@@ -5,7 +5,7 @@ different GPUs, to no avail. All of its victims are kept, because it may need an
 (CPU, memory, a port). The pods with the lowest cost are added until the pod fits on a GPU.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
 from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import TYPE_CHECKING, Final
@@ -37,27 +37,47 @@ class Victims:
     violations: int = 0
 
 
-def victims_by_node(
+def victims_by_node_steps(
     ledger: "Ledger",
     pod_request: PodRequest,
     proposed: Mapping[str, Iterable[str]],
     budgets_of: BudgetsOf = no_budgets,
-) -> Iterator[tuple[str, Victims | None]]:
-    """The proposed nodes one after the other, as each takes milliseconds; None if evictions do not help."""
+) -> Generator[None, None, dict[str, Victims]]:
+    """The victims on each proposed node where evictions help.
+
+    Yields after each node, and while it takes long: with nominated pods, 110 pods take 50 ms.
+    """
+    chosen = {}
     for name, uids in proposed.items():
-        book = ledger.books.get(name)
-        yield name, victims_on(book, pod_request, tuple(uids), budgets_of) if book else None
+        if book := ledger.books.get(name):
+            victims = yield from _victims_steps(book, pod_request, tuple(uids), budgets_of)
+            if victims is not None:
+                chosen[name] = victims
+        yield
+    return chosen
 
 
 def victims_on(
     book: Book, pod_request: PodRequest, proposed: tuple[str, ...], budgets_of: BudgetsOf = no_budgets
 ) -> Victims | None:
     """The victims on one node; None if evicting all pods of lower priority does not help."""
+    steps = _victims_steps(book, pod_request, proposed, budgets_of)
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            found: Victims | None = end.value
+            return found
+
+
+def _victims_steps(
+    book: Book, pod_request: PodRequest, proposed: tuple[str, ...], budgets_of: BudgetsOf
+) -> Generator[None, None, Victims | None]:
     if unfit(book, pod_request.demand):
         return None
     terminating = frozenset(r.uid for r in book.reservations.values() if r.terminating)
     remaining = without(book, terminating | frozenset(proposed))
-    added = _Eviction(remaining, pod_request, budgets_of, proposed).cheapest()
+    added = yield from _Eviction(remaining, pod_request, budgets_of, proposed).cheapest_steps()
     if added is None:
         return None
     violations = len(violating(_most_important_first(remaining, added), budgets_of, proposed))
@@ -80,24 +100,27 @@ class _Eviction:
     budgets_of: BudgetsOf
     proposed: tuple[str, ...]
 
-    def cheapest(self) -> frozenset[str] | None:
+    def cheapest_steps(self) -> Generator[None, None, frozenset[str] | None]:
         """The pods with the lowest cost: on as many GPUs as the demand needs, otherwise on any GPUs."""
         if self._fits(frozenset()):
             return frozenset()
-        per_card = [
-            victims for usage in self.book.usages if (victims := self._on_card(usage.card.index)) is not None
-        ]
+        per_card = []
+        for usage in self.book.usages:
+            victims = yield from self._on_card_steps(usage.card.index)
+            if victims is not None:
+                per_card.append(victims)
         per_card.sort(key=self._cost)
         all_lower = self._lower(self.book.reservations.values())
         cheap = frozenset[str]().union(*per_card[: self.pod_request.demand.cards])
-        return next(
-            (self._reprieved(some, self._fits) for some in (cheap, all_lower) if self._fits(some)), None
-        )
+        for some in (cheap, all_lower):
+            if self._fits(some):
+                return (yield from self._reprieved_steps(some, self._fits))
+        return None
 
     def _fits(self, evicted: frozenset[str]) -> bool:
         return not isinstance(place(without(self.book, evicted), self.pod_request), Rejection)
 
-    def _on_card(self, index: int) -> frozenset[str] | None:
+    def _on_card_steps(self, index: int) -> Generator[None, None, frozenset[str] | None]:
         """Pods of lower priority to evict from a GPU for one GPU's amount; None if that is not enough."""
         on_card = _on_card(self.book, index)
         # Nominated pods choose among all GPUs of the node.
@@ -107,13 +130,15 @@ class _Eviction:
             return _fits_without(seen, evicted, self.pod_request, index)
 
         lower = self._lower(on_card)
-        return self._reprieved(lower, fits) if fits(lower) else None
+        return (yield from self._reprieved_steps(lower, fits)) if fits(lower) else None
 
     def _lower(self, reservations: Iterable[Reservation]) -> frozenset[str]:
         """Candidates: bound pods of lower priority; kube-scheduler knows no others."""
         return frozenset(r.uid for r in reservations if r.settled and r.priority < self.pod_request.priority)
 
-    def _reprieved(self, victims: frozenset[str], fits: Callable[[frozenset[str]], bool]) -> frozenset[str]:
+    def _reprieved_steps(
+        self, victims: frozenset[str], fits: Callable[[frozenset[str]], bool]
+    ) -> Generator[None, None, frozenset[str]]:
         """The victims minus the pods that can stay.
 
         Tried first: those that exceed a disruption budget, then those with the highest priority.
@@ -123,6 +148,7 @@ class _Eviction:
         for uid in sorted(ordered, key=lambda uid: uid not in exceeding):
             if fits(victims - {uid}):
                 victims -= {uid}
+            yield
         return victims
 
     def _violating(self, victims: frozenset[str]) -> frozenset[str]:

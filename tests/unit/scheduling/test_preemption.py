@@ -11,8 +11,9 @@ from gpushare.scheduling.disruption import BudgetsOf, no_budgets
 from gpushare.scheduling.events import Confirmed, UnhealthySeen
 from gpushare.scheduling.fitting import PodRequest
 from gpushare.scheduling.ledger import Ledger, apply
-from gpushare.scheduling.preemption import Victims, possible_victims, victims_by_node, victims_on
+from gpushare.scheduling.preemption import Victims, possible_victims, victims_by_node_steps, victims_on
 from tests.builders.scheduling import T4, budget, cluster, demand, node, pod, pod_request, reserved
+from tests.support.steps import counted
 
 HIGH = 1000
 
@@ -122,11 +123,18 @@ def test_nodes_are_judged_one_by_one() -> None:
         *(node(name, T4) for name in ("n", "m")), pod("a", 12, at="n", card=0), pod("b", 12, at="m", card=0)
     )
     asked = {"n": ["a"], "m": ["x"], "unknown": ["c"]}
-    assert dict(victims_by_node(ledger, pod_request(8, priority=HIGH), asked)) == {
-        "n": Victims(("a",)),
-        "m": Victims(("x", "b")),
-        "unknown": None,
-    }
+    steps, found = counted(victims_by_node_steps(ledger, pod_request(8, priority=HIGH), asked))
+    assert found == {"n": Victims(("a",)), "m": Victims(("x", "b"))}
+    assert steps >= len(asked)
+
+
+def test_a_node_with_many_pods_takes_several_steps() -> None:
+    """With a nominated pod it takes tens of milliseconds."""
+    pods = [pod(f"p{number}", 1, at="n", card=number % 2) for number in range(2 * T4)]
+    ledger = cluster(node("n", T4, T4), *pods, pod("w", 1, nominated="n", priority=HIGH))
+    steps, found = counted(victims_by_node_steps(ledger, pod_request(T4, priority=HIGH), {"n": []}))
+    assert len(found["n"].uids) == T4 + 1
+    assert steps > len(pods)
 
 
 def test_pods_that_request_no_gpu_stay_among_the_victims() -> None:
