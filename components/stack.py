@@ -40,14 +40,30 @@ def from_engine(config: Mapping[str, str]) -> dict[str, object]:
 
 def from_file(path: Path) -> dict[str, object]:
     """Plain values from a ``Pulumi.<stack>.yaml``. Raises ConfigError if it cannot be read."""
+    text = _read(path)
     try:
-        document = parse(_read(path))
+        document = parse(text)
+        _reject_repeated_keys(yaml.compose(text))
     except yaml.YAMLError as error:
         raise ConfigError(f"is not YAML: {cause_of(error)}") from error
     config = document.get("config") if isinstance(document, dict) else None
     if not isinstance(config, dict):
         raise ConfigError("has no mapping 'config'")
     return _without_secrets(_own(config))
+
+
+def _reject_repeated_keys(node: yaml.Node | None) -> None:
+    """Raises ConfigError for a key that a mapping has twice, as the engine does; PyYAML takes the last."""
+    if isinstance(node, yaml.MappingNode):
+        seen: set[str] = set()
+        for key, value in node.value:
+            if key.value in seen:
+                raise ConfigError(f"line {key.start_mark.line + 1}: key {key.value!r} is there twice")
+            seen.add(key.value)
+            _reject_repeated_keys(value)
+    elif isinstance(node, yaml.SequenceNode):
+        for value in node.value:
+            _reject_repeated_keys(value)
 
 
 def _without_secrets(config: dict[str, Any]) -> dict[str, Any]:
@@ -84,8 +100,13 @@ def _read(path: Path) -> str:
 
 
 def _own(config: Mapping[Any, Any]) -> dict[str, Any]:
+    """Without a namespace, a key is one of the project, as for Pulumi."""
     named = {str(key): value for key, value in config.items()}
-    return {key.removeprefix(_PREFIX): value for key, value in named.items() if key.startswith(_PREFIX)}
+    return {
+        key.removeprefix(_PREFIX): value
+        for key, value in named.items()
+        if key.startswith(_PREFIX) or ":" not in key
+    }
 
 
 def _parsed(text: str) -> object:

@@ -37,6 +37,9 @@ def test_the_version_on_the_command_line_overrides_the_configuration() -> None:
     [
         ("config: {gpushare:extendr: {}}", "extendr: unknown key; use one of kubernetesVersion, extender"),
         ("config: {gpushare:kubernetesVersion: '1.36'}", "extender: missing"),
+        ("config: {extendr: {}}", "extendr: unknown key; use one of kubernetesVersion, extender"),
+        ("config:\n  gpushare:mps: {}\n  gpushare:mps: {}\n", "line 3: key 'gpushare:mps' is there twice"),
+        ("config: {gpushare:devicePlugins: [{cpu: '1', cpu: '2'}]}", "line 1: key 'cpu' is there twice"),
         ("config: [", "is not YAML"),
         ("just text", "has no mapping 'config'"),
     ],
@@ -69,6 +72,15 @@ def test_dates_and_words_keep_their_meaning_for_kubectl(tmp_path: Path) -> None:
     assert result.exit_code == 0, result.output
     assert "date: '2024-01-01'\n" in result.output
     assert "accept: 'y'\n" in result.output
+
+
+def test_keys_without_a_namespace_are_those_of_the_project_as_for_pulumi(tmp_path: Path) -> None:
+    stack = tmp_path / "Pulumi.short.yaml"
+    example = STACKS["example"].read_text()
+    stack.write_text(f"{example}  annotations: {{example.com/team: platform}}\n  kubernetes:context: west\n")
+    result = render("--config", str(stack))
+    assert result.exit_code == 0, result.output
+    assert "example.com/team: platform\n" in result.output
 
 
 def test_a_missing_stack_file_is_an_error(tmp_path: Path) -> None:
