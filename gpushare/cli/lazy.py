@@ -3,10 +3,12 @@
 Exit codes: 0 success, 1 failure, 2 wrong usage, 130 interrupted. Data goes to stdout, messages to stderr.
 """
 
+import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
+from errno import ENOSPC
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Final, NamedTuple, NoReturn
@@ -136,5 +138,12 @@ def run(
         sys.exit(error.exit_code)
     except GpuShareError as error:
         click.echo(f"{failure}{error}", err=True)
+        sys.exit(_FAILED)
+    except OSError as error:
+        if error.errno != ENOSPC:
+            raise
+        click.echo(f"{failure}{error.strerror}", err=True)
+        with Path(os.devnull).open("w") as nowhere:  # for what stdout still has: Python flushes it at exit
+            os.dup2(nowhere.fileno(), sys.stdout.fileno())
         sys.exit(_FAILED)
     sys.exit(result if isinstance(result, int) else 0)

@@ -2,6 +2,8 @@
 
 import subprocess
 import sys
+from pathlib import Path
+from typing import IO
 
 import click
 import pytest
@@ -23,10 +25,15 @@ def installed_as(name: str, entry: str, *arguments: str) -> subprocess.Completed
     return run(["-c", code, *arguments])
 
 
-def run(arguments: list[str]) -> subprocess.CompletedProcess[str]:
-    environment = {"PATH": "/usr/bin:/bin", "HOME": "/nowhere"}
-    command = [sys.executable, *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=False, env=environment)  # noqa: S603
+def run(arguments: list[str], stdout: int | IO[str] = subprocess.PIPE) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(  # noqa: S603
+        [sys.executable, *arguments],
+        stdout=stdout,
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
+        env={"PATH": "/usr/bin:/bin", "HOME": "/nowhere"},
+    )
 
 
 def test_help_lists_every_command_and_imports_none() -> None:
@@ -152,3 +159,10 @@ def test_a_missing_module_of_the_package_is_not_a_configuration_error() -> None:
     group = LazyGroup("g", lazy={"x": Lazy("gpushare.no_such_module:command", "")}, text="")
     with pytest.raises(ModuleNotFoundError):
         group.get_command(click.Context(group), "x")
+
+
+@pytest.mark.parametrize("arguments", [["version"], ["scheduler-config", "--kubernetes-version", "1.36"]])
+def test_a_full_disk_is_one_line(arguments: list[str]) -> None:
+    with Path("/dev/full").open("w") as full:
+        done = run(["-m", "gpushare", *arguments], stdout=full)
+    assert (done.returncode, done.stderr) == (1, "Error: No space left on device\n")
