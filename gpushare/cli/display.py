@@ -111,7 +111,7 @@ def display(flags: Flags, layout: Layout, choose: Callable[[Nodes], Nodes]) -> N
 def gpu_usage(flags: Flags, metric: str | None, *, views: bool) -> None:
     """Shows the usage of all GPUs, or of the named node; ``views`` is whether flags select an arena view."""
     if views or flags.selector or flags.output not in (None, "json", "yaml"):
-        raise ConfigError("--use and --metric support only NODE, --watch and --output json or yaml")
+        raise click.UsageError("--use and --metric support only NODE, --watch and --output json or yaml")
     found = metric_of_cards(metric) if metric else None
     usage_filter = UsageFilter(node=flags.node)
     _show_usage(

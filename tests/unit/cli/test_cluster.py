@@ -239,8 +239,6 @@ async def test_an_exporter_without_an_answer_is_reported_and_the_others_are_show
         ({}, ["node", "n7", "--use"], "no exporter runs on node n7"),
         ({"n1": None}, ["pod"], "exporter e-n1 on node n1: "),
         ({"n1": PAGE}, ["pod", "--metric", "gpu"], "--metric: 'gpu' is not a metric of pods"),
-        ({"n1": PAGE}, ["node", "--use", "-l", "a=b"], "--use and --metric support only NODE"),
-        ({"n1": PAGE}, ["node", "--use", "-s"], "--use and --metric support only NODE"),
     ],
 )
 async def test_what_cannot_be_shown_is_reported(
@@ -250,3 +248,10 @@ async def test_what_cannot_be_shown_is_reported(
     code, out, err = await call(api, "top", *arguments)
     assert (code, out) == (1, "")
     assert text in err
+
+
+@pytest.mark.parametrize("view", [["-l", "a=b"], ["-s"], ["-d"], ["-o", "wide"]])
+async def test_a_view_of_nodes_with_usage_is_wrong_usage(api: Api, view: list[str]) -> None:
+    code, out, err = await call(api, "top", "node", "--use", *view)
+    assert (code, out) == (2, "")
+    assert "Error: --use and --metric support only NODE, --watch and --output json or yaml" in err
