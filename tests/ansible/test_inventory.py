@@ -46,6 +46,11 @@ def test_a_group_with_a_similar_name_is_reported() -> None:
     assert "rename group gpu_node if it is misspelt" in problem
 
 
+def test_a_group_of_kubespray_is_not_taken_for_a_misspelt_one() -> None:
+    (problem,) = problems({"kube_control_plane": ["cp"], "kube_node": ["a"]}, {}, OPTIONS, (), WANTED)
+    assert problem == "group gpu_nodes has no hosts: name at least one in the inventory"
+
+
 @pytest.mark.parametrize("value", ["yes", "true", "false", 1, 0])
 def test_only_true_and_false_are_booleans(value: object) -> None:
     (problem,) = of_variables(nvidia_driver_reboot=value)

@@ -41,6 +41,8 @@ _FIXES: Final[Mapping[str, str]] = {
     "list": "write a list, also for one element",
     "str": "put it in quotes, so that YAML keeps it as a string",
 }
+_KNOWN_GROUPS: Final = ("all", "ungrouped", "kube_control_plane", "kube_node", "gpu_nodes")
+"""Groups of Ansible, of kubespray and of this collection; their names are right."""
 _MANAGED = ", or set scheduler_extender_state: unmanaged if the control plane is managed"
 
 
@@ -72,7 +74,7 @@ def _of_groups(groups: Mapping[str, Sequence[str]], wanted: Iterable[str]) -> It
     for name in wanted:
         if groups.get(name):
             continue
-        others = [group for group in groups if group not in ("all", "ungrouped", name)]
+        others = [group for group in groups if group not in _KNOWN_GROUPS]
         close = get_close_matches(name, others, n=1)
         hint = f", or rename group {close[0]} if it is misspelt" if close else ""
         hint += _MANAGED if name == "kube_control_plane" else ""
