@@ -157,7 +157,8 @@ class Follower(Generic[T]):
                 self._listener.failed(self._resource.name, error, pause_s)
                 await asyncio.sleep(error.retry_after_s)
                 with suppress(TimeoutError):
-                    await asyncio.wait_for(self._retry_wanted.wait(), pause_s - error.retry_after_s)
+                    async with asyncio.timeout(pause_s - error.retry_after_s):
+                        await self._retry_wanted.wait()
                 backoff_s = min(_LAST_BACKOFF_S, 2 * backoff_s)
 
     def retry_now(self) -> None:

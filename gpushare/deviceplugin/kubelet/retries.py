@@ -58,4 +58,5 @@ class Retries:
                 self._node_state.update_kubelet_pods(pods)
         else:
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._node_state.changed(), _POLL_S)
+                async with asyncio.timeout(_POLL_S):
+                    await self._node_state.changed()

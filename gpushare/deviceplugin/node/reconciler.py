@@ -92,8 +92,8 @@ class Reconciler:
                 terminating = await self._releaser.release_terminated()
             if generation == self._node_state.generation:
                 with suppress(TimeoutError):
-                    timeout_s = _TERMINATING_POLL_S if terminating else None
-                    await asyncio.wait_for(self._node_state.changed(), timeout_s)
+                    async with asyncio.timeout(_TERMINATING_POLL_S if terminating else None):
+                        await self._node_state.changed()
 
     async def _write_record(self) -> None:
         """Record what Allocate does not write itself: owners, released GPUs, sizes of contexts."""

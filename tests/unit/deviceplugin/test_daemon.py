@@ -6,6 +6,7 @@ import time
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import cast
 
 import pytest
 from structlog.testing import capture_logs
@@ -21,6 +22,7 @@ from gpushare.deviceplugin.main import command, settings_of
 from gpushare.deviceplugin.node import reconciler
 from gpushare.deviceplugin.node.reconciler import Reconciler
 from gpushare.deviceplugin.node.record import Record
+from gpushare.deviceplugin.node.release import CardReleaser
 from gpushare.deviceplugin.settings import AgentSettings
 from gpushare.errors import ApiError, ConfigError
 from gpushare.model.changes import Upserted
@@ -89,6 +91,28 @@ async def test_measured_contexts_are_known_after_a_restart(tmp_path: Path) -> No
     before.node_state.update_contexts({"GPU-0": 518})
     await until(lambda: agent(tmp_path).node_state.allocations.context_mib == {"GPU-0": 518})
     task.cancel()
+
+
+class Terminating:
+    """A releaser with a pod that does not end."""
+
+    async def release_terminated(self) -> frozenset[str]:
+        return frozenset({"a"})
+
+
+@pytest.mark.parametrize("turns", range(4))
+async def test_a_stop_during_a_change_ends_the_release_of_pods(tmp_path: Path, turns: int) -> None:
+    """``asyncio.wait_for`` would swallow it: the agent would neither end nor serve."""
+    found = agent(tmp_path)
+    found._reconciler._releaser = cast("CardReleaser", Terminating())
+    task = asyncio.ensure_future(found._reconciler._release_terminated())
+    await until(lambda: bool(found.node_state._waiters))
+    found.node_state.update_contexts({"GPU-0": 518})
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    task.cancel()
+    await asyncio.wait({task}, timeout=0.5)
+    assert task.cancelled()
 
 
 class FullDisk(Record):

@@ -333,6 +333,20 @@ async def test_a_wanted_retry_ends_the_pause_after_a_failure(monkeypatch: pytest
             await s.hears(Upserted("a", "1"))
 
 
+async def test_a_wanted_retry_does_not_keep_a_follower_from_ending(monkeypatch: pytest.MonkeyPatch) -> None:
+    """``asyncio.wait_for`` would swallow the cancellation."""
+    monkeypatch.setattr(watch, "_FIRST_BACKOFF_S", 600)
+    async with scene() as s:
+        s.served.script += [fixed(503, "{}"), page(version="5")]
+        running = asyncio.ensure_future(s.follower.run())
+        await until(lambda: s.heard.pauses)
+        await asyncio.sleep(0.01)
+        s.follower.retry_now()
+        running.cancel()
+        await asyncio.wait({running}, timeout=0.5)
+        assert running.cancelled()
+
+
 async def test_a_wanted_retry_ends_no_later_pause(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(watch, "_FIRST_BACKOFF_S", 600)
     async with scene() as s:

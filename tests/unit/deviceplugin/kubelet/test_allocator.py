@@ -427,6 +427,21 @@ async def test_a_pod_that_only_the_kubelet_knew_gives_its_gpu_to_the_next(tmp_pa
     assert set(here.node_state.allocations.by_container) == {("b", "main")}
 
 
+@pytest.mark.parametrize("turns", range(3))
+async def test_a_call_that_is_cancelled_during_a_change_ends(tmp_path: Path, turns: int) -> None:
+    """As when the kubelet restarts."""
+    here = AgentFixture(tmp_path, 14)
+    here.kubelet_pods = None
+    call = asyncio.ensure_future(here.mem.allocate(ids(0, 0)))
+    await until(lambda: bool(here.node_state._waiters))
+    here.add_pods(gpu_pod("a", 1))
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    call.cancel()
+    await asyncio.wait({call})
+    assert call.cancelled()
+
+
 async def test_a_cancelled_wait_is_removed(tmp_path: Path) -> None:
     here = AgentFixture(tmp_path, 14)
     await here.mem.allocate(ids(0, 0))
