@@ -2,19 +2,18 @@
 
 from collections.abc import Generator
 from heapq import nsmallest
-from itertools import islice
 from typing import Any, Final
 
 from gpushare.contract import RESOURCE_MEM
 from gpushare.model.demand import Demand
 from gpushare.scheduling.book import Book, CardUsage, Reservation, reserved_shares
-from gpushare.scheduling.filtering import FilterOutcome, filter_nodes
+from gpushare.scheduling.filtering import FilterOutcome, filter_nodes, slices
 from gpushare.scheduling.fitting import PodRequest
 from gpushare.scheduling.ledger import Ledger, sharing
 
 _SHOWN_NODES: Final = 3
 _NODES_PER_STEP: Final = 50
-"""A millisecond for most pods; several if a node has nominated pods."""
+"""A millisecond."""
 
 
 def inspect(ledger: Ledger, name: str | None = None) -> dict[str, Any]:
@@ -83,17 +82,16 @@ def explain_steps(ledger: Ledger, pod_request: PodRequest) -> Generator[None, No
 
     Yields after some nodes, because a large cluster takes long.
     """
-    books = (book for book in ledger.books.values() if book.node is not None and book.node.cards)
+    names = [book.name for book in ledger.books.values() if book.node is not None and book.node.cards]
     shown: list[_Reason] = []
-    nodes = 0
-    while some := list(islice(books, _NODES_PER_STEP)):
-        outcome = filter_nodes(ledger, pod_request, [book.name for book in some])
+    for some in slices(ledger, names, _NODES_PER_STEP):
+        outcome = filter_nodes(ledger, pod_request, some)
         if outcome.passed:
             return None
-        shown = nsmallest(_SHOWN_NODES, [*shown, *(_reason(book, outcome) for book in some)])
-        nodes += len(some)
+        shown = nsmallest(_SHOWN_NODES, [*shown, *(_reason(ledger.books[name], outcome) for name in some)])
         yield
-    return _summary(pod_request.demand, [f"{name}: {text}" for *_, name, text in shown], nodes - len(shown))
+    more = len(names) - len(shown)
+    return _summary(pod_request.demand, [f"{name}: {text}" for *_, name, text in shown], more)
 
 
 _Reason = tuple[bool, int, str, str]
