@@ -27,10 +27,10 @@ _DIGEST: Final = re.compile(r"[^\s@]+@sha256:[0-9a-f]{64}")
 _TAG: Final = re.compile(r"[^\s@]+:(?!latest$)[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
 _REGISTRY: Final = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?(:[0-9]{1,5})?(/[a-z0-9][-a-z0-9._]*)*")
 _STACK: Final = re.compile(r"[^/\s]+/[^/\s]+/[^/\s]+")
-_CPU: Final = re.compile(r"[1-9][0-9]*m?|[0-9]+\.[0-9]*[1-9]")
-_MEMORY: Final = re.compile(r"[1-9][0-9]*(Ki|Mi|Gi)")
-_STORAGE: Final = re.compile(r"[1-9][0-9]*(Mi|Gi|Ti)")
-_DURATION: Final = re.compile(r"[1-9][0-9]{0,4}[hdw]|[1-9][0-9]?y")
+CPU: Final = re.compile(r"[1-9][0-9]*m?|[0-9]+\.[0-9]*[1-9]")
+MEMORY: Final = re.compile(r"[1-9][0-9]*(Ki|Mi|Gi)")
+STORAGE: Final = re.compile(r"[1-9][0-9]*(Mi|Gi|Ti)")
+DURATION: Final = re.compile(r"[1-9][0-9]{0,4}[hdw]|[1-9][0-9]?y")
 _NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _LABEL_WORD: Final = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
 _LABEL_PREFIX: Final = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
@@ -193,23 +193,23 @@ def check_limits(where: str, requests: tuple[str, str], limits: tuple[str, str])
 
 def check_storage(where: str, size: str) -> None:
     """Size of a volume."""
-    if not _STORAGE.fullmatch(size):
+    if not STORAGE.fullmatch(size):
         raise ConfigError(f"{where}: {size!r} is not an amount; use Mi, Gi or Ti, like 20Gi")
 
 
 def check_retention(where: str, duration: str) -> None:
     """A duration in the format of Prometheus."""
-    if not _DURATION.fullmatch(duration):
+    if not DURATION.fullmatch(duration):
         raise ConfigError(f"{where}: {duration!r} is not a duration; use h, d, w or y, like 15d")
 
 
 def _check_cpu(where: str, cpu: str) -> None:
-    if not _CPU.fullmatch(cpu):
+    if not CPU.fullmatch(cpu):
         raise ConfigError(f"{where}: {cpu!r} is not a number of cores; use 500m or 1")
 
 
 def _check_memory(where: str, memory: str) -> None:
-    if not _MEMORY.fullmatch(memory):
+    if not MEMORY.fullmatch(memory):
         raise ConfigError(f"{where}: {memory!r} is not an amount; use Ki, Mi or Gi, like 512Mi")
 
 

@@ -17,13 +17,22 @@ import yaml
 
 from components import config
 from components.checks_monitoring import PLACEHOLDER, advice_on
+from components.forms import CPU, DURATION, MEMORY, STORAGE
 from components.manifests import everything, prometheus
 from components.manifests.device_plugin import NAME as AGENT
 from components.manifests.parts import Object
 from components.manifests.tls import makes_certificates
 from components.stack import load
 from gpushare import __version__
-from gpushare.contract import CERTIFICATES_NAME, RUNBOOKS_URL
+from gpushare.contract import (
+    CERTIFICATES_NAME,
+    LABEL_CGPU,
+    LABEL_GPUSHARE,
+    LABEL_MODE,
+    LABEL_NO_ISOLATION,
+    RUNBOOKS_URL,
+)
+from gpushare.model.modes import LIMITING, SHARING, Mode
 from release.chart.merge import ALWAYS, Entry, Fields, Scalar, Test, Tree, merge
 from release.chart.objects import Found, chart_objects, failures
 from release.chart.template import Language, Writer, checks
@@ -58,6 +67,32 @@ _HELPERS: Final = """\
 {{- end -}}
 {{- end -}}
 """
+_CHECKS: Final = """\
+{{- $selector := .Values.devicePlugin.nodeSelector }}
+{{- $older := ternary "@cgpu@" "@share@" (eq (get $selector "@older@") "true") }}
+{{- $mode := get $selector "@mode@" | default $older }}
+{{- $not := "so the node agent would not serve these nodes" }}
+{{- if not (has $mode (list @sharing@)) }}
+{{- fail (printf "devicePlugin.nodeSelector: @mode@=%s, %s" $mode $not) }}
+{{- end }}
+{{- range $key := list "@gpushare@" "@older@" }}
+{{- if and (not (get $selector "@mode@")) (eq (get $selector $key) "false") }}
+{{- fail (printf "devicePlugin.nodeSelector: %s=false, %s" $key $not) }}
+{{- end }}
+{{- end }}
+{{- $limits := and (has $mode (list @limiting@)) (ne (get $selector "@off@") "true") }}
+{{- if and $limits (not .Values.isolation.enabled) }}
+{{- fail "isolation.enabled: false, but devicePlugin.nodeSelector selects nodes that enforce limits; \
+set it to true, or also select @off@=true" }}
+{{- end }}
+{{- if and (eq $mode "@mps@") (not .Values.mps.enabled) }}
+{{- fail "mps.enabled: false, but devicePlugin.nodeSelector selects nodes of mode @mps@; set it to true" }}
+{{- end }}
+{{- if and .Values.extender.scheduler.image (ne .Values.extender.exposure "sidecar") }}
+{{- fail (printf "extender.scheduler: not allowed with exposure %s; use sidecar" .Values.extender.exposure) }}
+{{- end }}
+"""
+"""Combinations with values that only the template knows; those of choices are found by the builders."""
 _NOTES: Final = """\
 gpushare {{ .Chart.AppVersion }} is deployed.
 
@@ -105,11 +140,30 @@ def chart(images: Mapping[str, str]) -> dict[str, str]:
     by_group: dict[str, list[tuple[Test, str]]] = {}
     for group, test, text in failures():
         by_group.setdefault(group, []).append((test, text))
-    files["templates/checks.yaml"] = "".join(
-        checks(languages[name], found) for name, found in by_group.items()
+    files["templates/checks.yaml"] = (
+        "".join(checks(languages[name], found) for name, found in by_group.items()) + _checks_of_nodes()
     )
     files["templates/_helpers.tpl"] = "\n".join(helpers)
     return files
+
+
+def _checks_of_nodes() -> str:
+    """As ``components.checks``, for one pool of nodes."""
+    words = {
+        "mode": LABEL_MODE,
+        "older": LABEL_CGPU,
+        "gpushare": LABEL_GPUSHARE,
+        "off": LABEL_NO_ISOLATION,
+        "cgpu": Mode.CGPU,
+        "share": Mode.SHARE,
+        "mps": Mode.MPS,
+        "sharing": " ".join(f'"{mode}"' for mode in Mode if mode in SHARING),
+        "limiting": " ".join(f'"{mode}"' for mode in Mode if mode in LIMITING),
+    }
+    text = _CHECKS
+    for word, value in words.items():
+        text = text.replace(f"@{word}@", value)
+    return text
 
 
 def _warning() -> str:
@@ -190,8 +244,16 @@ _LIMITS: Final = {
 """The lowest and the highest value of each integer."""
 _URL: Final = r"^https?://(\[[0-9A-Fa-f:.]+\]|[^\p{Z}\p{C}/?#:\[\]]+)(:[0-9]*)?([/?#][^\p{Z}\p{C}]*)?$"
 """As ``is_http_url``: no separators, and nothing that cannot be printed."""
-_PATTERNS: Final = {(config.Monitoring, "runbooks"): _URL}
-"""What a text must match."""
+_FORMS: Final = {
+    "runbooks": _URL,
+    "cpu": f"^({CPU.pattern})$",
+    "cpu_limit": f"^({CPU.pattern})$",
+    "memory": f"^({MEMORY.pattern})$",
+    "memory_limit": f"^({MEMORY.pattern})$",
+    "storage": f"^({STORAGE.pattern})?$",
+    "retention": f"^({DURATION.pattern})$",
+}
+"""What a text of this name must match."""
 
 
 def _values(kind: type[Any]) -> dict[str, Any]:
@@ -230,7 +292,9 @@ def schema() -> Object:
             extra |= {"enabled": {"type": "boolean"}} if path in ("isolation", "mps", "monitoring") else {}
             sections[path] = _closed(extra | properties)
             sections[parent]["properties"][key] = sections[path]
-    return {"$schema": "http://json-schema.org/draft-07/schema#", **_closed(top)}
+            sections[parent].setdefault("required", []).append(key)  # null in a file of values removes it
+    required = sections[""]["required"]
+    return {"$schema": "http://json-schema.org/draft-07/schema#", **_closed(top), "required": required}
 
 
 def _closed(properties: Object) -> Object:
@@ -240,7 +304,7 @@ def _closed(properties: Object) -> Object:
 def _type(kind: type[Any], name: str) -> Object:
     if limits := _LIMITS.get((kind, name)):
         return {"type": "integer", "minimum": limits[0], "maximum": limits[1]}
-    if pattern := _PATTERNS.get((kind, name)):
+    if pattern := _FORMS.get(name):
         return {"type": "string", "pattern": pattern}
     hint = get_type_hints(kind)[name]
     if get_origin(hint) is UnionType:

@@ -110,6 +110,23 @@ async def test_the_chart_passes_the_lint_of_helm(offline: Helm) -> None:
         ({"monitoring": {"exporter": {"intervalSeconds": 50}}}, "intervalSeconds"),
         *(({"monitoring": {"runbooks": url}}, "/monitoring/runbooks") for url in NO_URLS),
         ({"extendr": {}}, "extendr"),
+        ({"monitoring": None}, "missing property 'monitoring'"),
+        ({"extender": {"scheduler": None}}, "missing property 'scheduler'"),
+        ({"extender": {"cpu": "x"}}, "/extender/cpu"),
+        ({"extender": {"scheduler": {"memoryLimit": "4G"}}}, "/extender/scheduler/memoryLimit"),
+        ({"devicePlugin": {"memory": "-1Gi"}}, "/devicePlugin/memory"),
+        ({"monitoring": {"prometheus": {"storage": "20"}}}, "/monitoring/prometheus/storage"),
+        ({"monitoring": {"prometheus": {"retention": "a week"}}}, "/monitoring/prometheus/retention"),
+        (
+            {"extender": {"scheduler": {"image": SCHEDULER}}},
+            "extender.scheduler: not allowed with exposure node-port",
+        ),
+        (
+            {"devicePlugin": {"nodeSelector": {"cgpu": "true"}}, "isolation": {"enabled": False}},
+            "isolation.enabled: ",
+        ),
+        ({"devicePlugin": {"nodeSelector": {"ack.node.gpu.schedule": "mps"}}}, "mps.enabled: "),
+        ({"devicePlugin": {"nodeSelector": {"gpushare": "false"}}}, "devicePlugin.nodeSelector: "),
         ({"extender": {"exposure": "sidecar"}}, "extender.scheduler.image: missing"),
         (
             {
@@ -129,6 +146,26 @@ async def test_wrong_values_are_errors_that_name_the_key(
 ) -> None:
     with pytest.raises(TestbedError, match=problem):
         await offline.rendered("1.36", values)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {
+            "devicePlugin": {"nodeSelector": {"cgpu": "true", "cgpu.disable.isolation": "true"}},
+            "isolation": {"enabled": False},
+        },
+        {
+            "devicePlugin": {"nodeSelector": {"ack.node.gpu.schedule": "mps", "gpushare": None}},
+            "mps": {"enabled": True},
+        },
+        {"extender": {"cpu": "0.5"}, "monitoring": {"prometheus": {"image": PROMETHEUS, "retention": "1y"}}},
+    ],
+)
+async def test_unusual_values_that_the_stack_accepts_are_accepted(
+    offline: Helm, values: dict[str, Any]
+) -> None:
+    assert await offline.rendered("1.36", values)
 
 
 @pytest.mark.parametrize("url", ["http://a", "https://[::1]:80/b", "https://wiki.internal/grün?a=b"])
