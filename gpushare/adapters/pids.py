@@ -9,6 +9,7 @@ _NUMBERS: Final = re.compile(r"^NSpid:.*\s(\d+)$", re.MULTILINE)
 """One number for each namespace, the innermost last (Linux Documentation/filesystems/proc.rst)."""
 _START_FIELD: Final = 19
 """Position of ``starttime`` after the command name (proc_pid_stat(5))."""
+_KERNEL: Final = 2
 _HOSTS: Final = "pid:[4026531836]"
 """The first PID namespace of a kernel (PROC_PID_INIT_INO in Linux include/linux/proc_ns.h)."""
 
@@ -19,6 +20,11 @@ def hosts_proc(proc: Path = Path("/proc")) -> Path | None:
         return proc if str((proc / "self" / "ns" / "pid").readlink()) == _HOSTS else None
     except OSError:
         return None
+
+
+def shows_host(proc: Path) -> bool:
+    """Return whether ``proc`` shows the host's processes; only there PID 2 starts the kernel's threads."""
+    return command_of(_KERNEL, proc) == "kthreadd"
 
 
 def inner_pids(pids: Iterable[int], proc: Path) -> dict[int, int]:

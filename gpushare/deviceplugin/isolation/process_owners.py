@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from gpushare.adapters.mounts import MountSource, source_of
-from gpushare.adapters.pids import inner_pids, start_of
+from gpushare.adapters.pids import inner_pids, shows_host, start_of
 from gpushare.contract import ISOLATION_INSIDE, MPS_STATE
 from gpushare.errors import SourceError
 from gpushare.isolation.layout import REGION
@@ -47,7 +47,8 @@ class ProcessOwners:
     def locate(self, running: ProcessesByGpu) -> CardProcesses:
         """The containers of these processes. Raises SourceError if the host's processes are not visible."""
         pids = {each.pid for processes in running.values() for each in processes}
-        if pids and not any((self.proc / str(pid)).is_dir() for pid in pids):
+        visible = any((self.proc / str(pid)).is_dir() for pid in pids)
+        if pids and not visible and not shows_host(self.proc):
             raise SourceError(
                 f"none of the {len(pids)} processes that NVML lists is in {self.proc}: this pod needs "
                 "hostPID: true, or --proc-root must be the host's /proc"

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from gpushare.adapters.pids import command_of, hosts_proc, inner_pids, start_of
+from gpushare.adapters.pids import command_of, hosts_proc, inner_pids, shows_host, start_of
 
 
 def test_a_process_in_the_host_namespace_has_its_host_pid() -> None:
@@ -37,6 +37,18 @@ def test_the_hosts_processes_are_seen_from_the_first_namespace_alone(
     (tmp_path / "self" / "ns").mkdir(parents=True)
     (tmp_path / "self" / "ns" / "pid").symlink_to(namespace)
     assert hosts_proc(tmp_path) == (tmp_path if seen else None)
+
+
+@pytest.mark.parametrize(("comm", "shown"), [("kthreadd\n", True), ("sh\n", False), (None, False)])
+def test_the_threads_of_the_kernel_are_among_the_processes_of_the_host(
+    tmp_path: Path,
+    comm: str | None,
+    shown: bool,  # noqa: FBT001
+) -> None:
+    if comm:
+        (tmp_path / "2").mkdir()
+        (tmp_path / "2" / "comm").write_text(comm)
+    assert shows_host(tmp_path) is shown
 
 
 @pytest.mark.parametrize(

@@ -186,6 +186,15 @@ async def test_invisible_processes_have_no_pod_and_the_remedy_is_logged(tmp_path
     assert any("hostPID: true" in each.get("reason", "") for each in reported)
 
 
+async def test_a_process_that_ends_meanwhile_leaves_its_container_idle(tmp_path: Path) -> None:
+    (tmp_path / "2").mkdir()
+    (tmp_path / "2" / "comm").write_text("kthreadd\n")
+    async with setting(tmp_path, proc=tmp_path) as found:
+        await rounds(found, lambda: found.sampler.snapshot is not None)
+        assert found.up == ALL_UP
+        assert found.shown("DCGM_CUSTOM_PROCESS_MEM_USED") == {"a": 0}
+
+
 async def test_gpus_are_exported_without_the_api_server(tmp_path: Path) -> None:
     async with setting(tmp_path) as found:
         found.pods.listed.clear()

@@ -46,6 +46,12 @@ def test_a_pid_that_is_reused_belongs_to_the_container_of_its_new_process(proc: 
     assert located(owners, 101) == {SECOND: {101}}
 
 
+def test_a_process_that_has_ended_has_no_container(proc: Path) -> None:
+    (proc / "2").mkdir()
+    (proc / "2" / "comm").write_text("kthreadd\n")
+    assert located(ProcessOwners(proc.parent / "state", proc), 101) == {}
+
+
 def test_the_mounts_of_a_known_process_are_not_read_again(proc: Path) -> None:
     owners = ProcessOwners(proc.parent / "state", proc)
     run(proc, 101, FIRST, started=1000)
