@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from gpushare.adapters.pids import inner_pids, innermost, started_at
+from gpushare.adapters.pids import inner_pids, innermost, shows_host, started_at
 from gpushare.errors import InvalidRequest, SourceError, cause_of
 from gpushare.isolation.files import limits_at, region_at
 from gpushare.isolation.layout import LIMIT, REGION, DirectoryOwner, owner_of
@@ -61,7 +61,7 @@ def isolation_of(state: Path, pids: Iterable[int], proc: Path) -> IsolationState
 def _without_ended(
     containers: tuple[LimitedContainer, ...], pids: Collection[int], proc: Path
 ) -> tuple[LimitedContainer, ...]:
-    """Leave out processes that have ended, unless ``proc`` shows none of the node's processes."""
+    """Leave out processes that have ended, unless ``proc`` does not show the processes of the node."""
     listed = {
         (each.pid, each.start)
         for container in containers
@@ -72,7 +72,7 @@ def _without_ended(
     # Most are among those of the driver; only for the others all processes of the node are read.
     if starts := {start for _, start in listed - running}:
         running |= innermost(started_at(starts, proc), proc)
-    if not running:
+    if not running and not shows_host(proc):
         return containers
     return tuple(
         replace(each, region=without_ended(each.region, running)) if each.region else each

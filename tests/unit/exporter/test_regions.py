@@ -25,7 +25,8 @@ SOUND = region_bytes(USES, [42])
 
 
 def read(state: Path) -> IsolationState:
-    return isolation_of(state, [], Path("/proc"))
+    """Where the processes of the node are not visible."""
+    return isolation_of(state, [], state / "proc")
 
 
 def only(state: Path) -> LimitedContainer:
@@ -62,6 +63,16 @@ def test_where_no_process_of_the_node_is_visible_none_has_ended(tmp_path: Path) 
     (container,) = isolation_of(tmp_path / "state", [7], tmp_path / "proc").containers
     assert container.region
     assert container.region.cards == USES
+
+
+def test_where_the_host_is_visible_the_last_process_has_ended_too(tmp_path: Path) -> None:
+    """As of a container that waits for its restart on a node without other GPU processes."""
+    write_container_directory(tmp_path / "state", OWNER, LIMITS, SOUND)
+    (tmp_path / "proc" / "2").mkdir(parents=True)
+    (tmp_path / "proc" / "2" / "comm").write_text("kthreadd\n")
+    (container,) = isolation_of(tmp_path / "state", [], tmp_path / "proc").containers
+    assert container.region
+    assert container.region.processes == ()
 
 
 def test_a_container_with_an_empty_region_uses_nothing(tmp_path: Path) -> None:
