@@ -1,0 +1,1 @@
+"""Callback plugins for Ansible; it imports them without this package."""
