@@ -99,16 +99,21 @@ class Nvml:
 
     async def inventory(self) -> Inventory:
         """Read all GPUs, also those that were added since the last call."""
-        inventory = await self.run(self._read_inventory)
+        inventory = await self._run_on_all(lambda library: read_inventory(library, self._sysfs))
         self._known |= {gpu.uuid for gpu in inventory.gpus}
         return inventory
 
-    def _read_inventory(self, library: Library) -> Inventory:
-        bound = bound_gpus(self._sysfs)
-        if self._bound not in (None, bound):
-            library.reopen()
-        self._bound = bound
-        return read_inventory(library, self._sysfs)
+    async def _run_on_all(self, job: Callable[[Library], T]) -> T:
+        """Like ``run``, with a library that knows the GPUs that were added since the last call."""
+
+        def reopened(library: Library) -> T:
+            bound = bound_gpus(self._sysfs)
+            if self._bound not in (None, bound):
+                library.reopen()
+            self._bound = bound
+            return job(library)
+
+        return await self.run(reopened)
 
     async def unhealthy(self) -> Mapping[str, str]:
         """Return the GPUs of all inventories that fail their health check: UUID to error."""
@@ -119,8 +124,11 @@ class Nvml:
         await self.run(lambda library: set_exclusive(library, uuid, exclusive=exclusive))
 
     async def readings(self) -> Readings:
-        """Read sensors and processes of all GPUs. Consumes XID errors: do not combine with ``faults``."""
-        return await self.run(self._meter.read)
+        """Read sensors and processes of all GPUs, also those that were added since the last call.
+
+        Consumes XID errors: do not combine with ``faults``.
+        """
+        return await self._run_on_all(self._meter.read)
 
     async def processes(self) -> Mapping[str, tuple[ProcessReading, ...]]:
         """Return the processes and their utilization by GPU UUID. It does not consume XID errors."""

@@ -138,6 +138,13 @@ async def test_a_gpu_that_is_lost_is_unreadable_until_it_is_back(stub: NvmlStub,
     assert len((await gpus.readings()).cards) == 2
 
 
+async def test_an_added_gpu_is_read(stub: NvmlStub) -> None:
+    async with Nvml(reopen_s=3600, sysfs=stub.sysfs) as gpus:
+        assert len((await gpus.readings()).cards) == 2
+        stub.cards([*stub.description.cards, card("P40")])
+        assert [each.model for each in (await gpus.readings()).cards] == ["Tesla T4", "Tesla T4", "Tesla P40"]
+
+
 async def test_a_process_of_two_kinds_is_one(stub: NvmlStub, gpus: Nvml) -> None:
     stub.processes(0, [Process(10, 1000, kind="compute"), Process(10, 1000, kind="graphics")])
     assert (await gpus.readings()).cards[0].processes == (ProcessReading(10, 1000 * MIB, IDLE),)
