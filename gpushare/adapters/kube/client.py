@@ -188,6 +188,7 @@ class KubeClient:
         family, kind, protocol, _, _ = address
         connection = socket.socket(family, kind, protocol)
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         timeouts = {
             "TCP_USER_TIMEOUT": round(self._unacked_s * 1000),
             "TCP_KEEPIDLE": _IDLE_S,

@@ -234,6 +234,14 @@ async def test_data_that_the_server_does_not_acknowledge_ends_the_connection_bef
     assert (caught.value.unsent, caught.value.clear) == (False, False)
 
 
+def test_connections_without_data_are_probed() -> None:
+    """Otherwise a watch stays open, and silent, after its API server has lost power."""
+    client = KubeClient(ApiAccess(host="http://localhost"))
+    with client._socket((socket.AF_INET, socket.SOCK_STREAM, 0, "", ("127.0.0.1", 1))) as connection:
+        assert connection.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+        assert connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE) == 15
+
+
 async def test_a_stream_without_data_is_an_error() -> None:
     async with serving() as served:
         served.script.append(served.stream(b"one"))
