@@ -136,7 +136,8 @@ def address(snapshot: Snapshot) -> Verdict:
         if bad:
             return warning(f"if the scheduler is configured as documented: {bad.cause}", bad.command)
     return unknown(
-        "the configured URL cannot be read from here", f"curl URL{EXTENDER_PREFIX}/version on its node"
+        "the configured URL cannot be read from here",
+        "on the node of the scheduler: curl -k URL/inspect, with its urlPrefix as URL",
     )
 
 

@@ -422,6 +422,12 @@ def test_without_an_agent_the_command_shows_which_labels_it_selects(node: list[A
     assert "nodeSelector" in verdict(name, snapshot(node)).command
 
 
+def test_the_command_for_an_unknown_address_asks_a_path_that_the_extender_serves() -> None:
+    assert verdict("extender-address", snapshot(config_maps=[])).command == (
+        "on the node of the scheduler: curl -k URL/inspect, with its urlPrefix as URL"
+    )
+
+
 def test_drivers_that_differ() -> None:
     key = "nvidia.com/cuda.driver-version.full"
     nodes = [gpu_node(name, labels={"gpushare": "true", key: name}) for name in ("a", "b")]
