@@ -14,7 +14,7 @@ _FOLDER: Final = click.Path(file_okay=False, path_type=Path)
 _EXAMPLES: Final = """\b
 Examples:
   gpushare mps
-  gpushare mps --state /run/gpushare/mps --interval-seconds 1"""
+  gpushare mps --state /run/gpushare-mps --interval-seconds 1"""
 
 
 @click.command(
