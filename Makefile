@@ -257,8 +257,8 @@ generate: setup ## Generate gRPC messages and stubs of the kubelet from the .pro
 	@$(BIN)/python -m grpc_tools.protoc -I. --python_out=. --pyi_out=. --grpc_python_out=. gpushare/adapters/kubelet/api/*.proto
 
 .PHONY: cgroup-v2
-cgroup-v2: packages setup ## Run tests with kubelets on a machine with cgroup v2 only, in 5 minutes; TESTS=<pytest arguments>
-	@$(BIN)/python -m tests.cgroup_v2 $(TESTS)
+cgroup-v2: packages setup ## Run tests with kubelets on a machine with cgroup v2 only, in 5 minutes; TESTS=<pytest arguments>, DEMO=1
+	@$(BIN)/python -m tests.cgroup_v2 $(if $(DEMO),--demo) $(TESTS)
 
 MINUTES := 30
 .PHONY: soak
