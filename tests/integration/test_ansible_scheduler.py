@@ -1,7 +1,7 @@
 """The role scheduler_extender on a control plane host: a real kubelet runs the manifest that it edits.
 
 The image of kube-scheduler is the real program of its version. The extender listens only on the address of
-the host, as with a kube-proxy that serves no node ports on loopback. The last test gives it TLS.
+the host, as with a kube-proxy that serves no node ports on loopback. The last tests give it TLS.
 """
 
 import base64
@@ -199,7 +199,8 @@ async def test_the_next_run_undoes_or_completes_one_that_was_killed(
     await killed_after_the_edit(plane)
     forward = await plane.run()
     assert forward.code == 0, forward.output
-    assert (await plane.run()).changed == {"cp": 0}
+    assert await plane.scheduler_runs(ours=True)
+    assert not plane.node.path(f"{BACKUPS}/kube-scheduler.journal.json").exists()
     assert (await plane.run(state="absent")).code == 0
     assert plane.text() == original(plane)
     assert plane.files() <= files
@@ -216,37 +217,52 @@ async def killed_after_the_edit(plane: ControlPlane, **variables: Any) -> None:
     await process.communicate()
 
 
-@pytest.mark.parametrize("plane", TOOLS, indirect=True)
-async def test_the_role_fetches_the_certificate_and_the_scheduler_binds_over_mutual_tls(
-    plane: ControlPlane,
-) -> None:
-    wanted = {"client_secret": CLIENT_TLS_SECRET, "cluster_kubeconfig": str(plane.bed.kubeconfig)}
-    absent = await plane.run(**wanted)
+@pytest.mark.parametrize("plane", ["1.36"], indirect=True)
+async def test_without_a_certificate_in_the_cluster_nothing_is_changed(plane: ControlPlane) -> None:
+    absent = await plane.run(**with_certificate(plane))
     assert absent.code != 0
     assert f"there is no Secret kube-system/{CLIENT_TLS_SECRET}, so nothing was changed" in absent.text
 
     await apply_certificates(plane)
-    empty = await plane.run(**wanted)
+    empty = await plane.run(**with_certificate(plane))
     assert (
         f"Secret kube-system/{CLIENT_TLS_SECRET} has no certificate yet, so nothing was changed" in empty.text
     )
     assert (empty.changed, plane.text()) == ({"cp": 0}, original(plane))
 
-    command = [sys.executable, "-m", "gpushare", "certificates", f"--kubeconfig={plane.bed.kubeconfig}"]
-    await run_text(command, timeout_s=60)
+
+@pytest.mark.parametrize("plane", TOOLS, indirect=True)
+async def test_the_role_fetches_the_certificate_and_the_scheduler_binds_over_mutual_tls(
+    plane: ControlPlane,
+) -> None:
+    await apply_certificates(plane)
+    await run_text(issue_certificates(plane), timeout_s=60)
     await secure_extender(plane)
-    first = await plane.run(**wanted)
+    first = await plane.run(**with_certificate(plane))
     assert first.code == 0, first.output
     assert await plane.scheduler_runs(ours=True)
     assert ANN_IDX in (await plane.place("shared-by-tls"))["metadata"]["annotations"]
     key = plane.node.path(f"{FOLDER}/gpushare/tls.key")
     assert key.stat().st_mode & 0o777 == 0o600
     assert key.read_text() not in first.output
-    again = await plane.run(**wanted)
+
+
+@pytest.mark.parametrize("plane", ["1.36"], indirect=True)
+async def test_only_a_renewed_certificate_is_copied_and_the_manifest_stays(plane: ControlPlane) -> None:
+    again = await plane.run(**with_certificate(plane))
     assert (again.code, again.changed) == (0, {"cp": 0}), again.output
 
     manifest = plane.text()
-    await run_text([*command, "--renew"], timeout_s=60)
-    renewed = await plane.run(**wanted)
+    await run_text([*issue_certificates(plane), "--renew"], timeout_s=60)
+    renewed = await plane.run(**with_certificate(plane))
     assert (renewed.code, renewed.changed) == (0, {"cp": 1}), renewed.output
     assert plane.text() == manifest
+
+
+def with_certificate(plane: ControlPlane) -> dict[str, str]:
+    """The variables with which the role reads the certificate from the cluster."""
+    return {"client_secret": CLIENT_TLS_SECRET, "cluster_kubeconfig": str(plane.bed.kubeconfig)}
+
+
+def issue_certificates(plane: ControlPlane) -> list[str]:
+    return [sys.executable, "-m", "gpushare", "certificates", f"--kubeconfig={plane.bed.kubeconfig}"]
