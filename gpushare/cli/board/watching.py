@@ -118,7 +118,8 @@ class Watched:
             self._record, self.document = await asyncio.to_thread(_built, self._seen(), self._record)
             self.built.set()
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._changes.wait(), _TICK_S)
+                async with asyncio.timeout(_TICK_S):
+                    await self._changes.wait()
             await asyncio.sleep(_SETTLE_S)
 
     def _seen(self) -> Callable[[], Snapshot]:
