@@ -35,10 +35,10 @@ def is_listed(model: str) -> bool:
 def initial_context_mib(model: str) -> int:
     """The size of a CUDA context in MiB, until one has been measured on the GPU.
 
-    Known are 121 on a V100 (driver 418) and 518 on an H100 and an H200 (driver 580), which stand for GPUs with
-    the same chip or a larger one. Others have the small size. Too small a size lets the first programs of a GPU go
-    beyond their limit by the difference; too large a one refuses programs that fit, and again after each
-    restart, because they never run long enough to be measured.
+    Known are 121 on a V100 (driver 418), and 518 on an H100 and an H200 (driver 580), which stand for GPUs
+    with the same chip or a larger one. Others have the small size. Too small a size lets the first programs
+    of a GPU go beyond their limit by the difference; too large a one refuses programs that fit, and again
+    after each restart, because they never run long enough to be measured.
     """
     return _LARGE_CONTEXT_MIB if _is_one_of(model, _LARGE_CONTEXTS) else SMALLEST_CONTEXT_MIB
 
