@@ -123,13 +123,13 @@ def _entry_verdict(pod: SystemPod, extenders: list[Mapping[str, Any]]) -> Verdic
 
 def address(snapshot: Snapshot) -> Verdict:
     """Whether something can answer at the address that the scheduler calls."""
-    urls = [
+    found = (
         str(entry.get("urlPrefix", ""))
         for pod, container in schedulers(snapshot)
         for entry in extenders_of(snapshot, pod, container) or ()
         if EXTENDER_PREFIX in str(entry.get("urlPrefix", ""))
-    ]
-    if urls:
+    )
+    if urls := list(dict.fromkeys(found)):
         return next((bad for url in urls if (bad := _unreachable(snapshot, url))), ok(listed(urls)))
     if not isinstance(snapshot.services, Unread) and _node_port(snapshot) == EXTENDER_NODE_PORT:
         bad = _unreachable(snapshot, DEFAULT_URL)

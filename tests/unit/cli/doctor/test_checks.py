@@ -362,6 +362,12 @@ def test_a_scheduler_that_calls_the_extender_is_judged_whatever_others_do(words:
     assert (found.status, "gpu-core.percentage" in found.cause) == (WARNING, True)
 
 
+def test_the_address_of_several_sidecars_is_named_once() -> None:
+    pods = [pod for pod in our_pods() for _ in range(3)]
+    found = verdict("extender-address", snapshot(system_pods=pods))
+    assert found == verdict("extender-address", snapshot())
+
+
 def two_replicas(*, ready: bool) -> Snapshot:
     """The first does not lead and was not called; ``b``, which may be ``ready``, cannot be read."""
     quiet = changed(
