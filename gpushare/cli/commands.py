@@ -451,6 +451,7 @@ def migrate(  # noqa: PLR0913 - the flags
     flags = display.Flags(output=output, kubeconfig=kubeconfig, context=context)
     screen = display.Screen(redraw=False)
     notes: dict[str, str] = {}
+    selected = None
     if files:
         objects = gather.of_files(files)
     else:
@@ -458,6 +459,7 @@ def migrate(  # noqa: PLR0913 - the flags
         objects, notes = gather.of_cluster(flags.source, selected)
     found = survey.survey(objects, hami.Units(NodeUnit(unit), gpu_mib))
     screen.warn(notes.values())
+    display.note_namespace(screen, found.findings, selected)
     if output != "yaml":
         screen.show(serialized(view.document(found, notes.values()), "json") if output else view.text(found))
         return 0

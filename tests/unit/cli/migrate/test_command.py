@@ -314,6 +314,7 @@ async def test_what_may_not_be_listed_is_named(api: Api, cluster: Cluster) -> No
     code, out, err = await call(api, "migrate", "-n", "ml")
     assert (code, out) == (0, "Nothing of the Aliyun gpushare pair or of HAMi was found.\n")
     assert err.startswith("warning: nodes are left out: ")
+    assert err.endswith("warning: only namespace ml was searched; -A selects all\n")
     assert "/apis/apps/v1/namespaces/ml/deployments" in cluster.asked
 
 
