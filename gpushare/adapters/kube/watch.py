@@ -121,6 +121,7 @@ class Follower(Generic[T]):
         self._pages = 0
         self._listed = False
         self._lost_at: float | None = None
+        self._relist_s = _FIRST_BACKOFF_S
         self._retry_wanted = asyncio.Event()
         self._refresh_wanted = asyncio.Event()
         self._refreshed: list[asyncio.Future[None]] = []
@@ -148,8 +149,10 @@ class Follower(Generic[T]):
                 backoff_s = _FIRST_BACKOFF_S
             except ApiError as error:
                 if error.status == _GONE:
-                    # A list follows, which has not failed yet.
-                    self._listed, backoff_s = False, _FIRST_BACKOFF_S
+                    # A list follows, which has not failed yet. But its version may be too old for a watch again,
+                    # as lists of a large cluster take long, and the API server keeps few changes.
+                    self._listed, backoff_s = False, self._relist_s
+                    self._relist_s = min(_LAST_BACKOFF_S, 2 * self._relist_s)
                 if self._lost_at is None:
                     self._lost_at = time.monotonic()
                 pause_s = max(error.retry_after_s, random.uniform(0.5, 1) * backoff_s)  # noqa: S311 - jitter
@@ -340,6 +343,7 @@ class Follower(Generic[T]):
         if event.type == "ERROR":
             status = decode(self._bare, event.object)
             raise ApiError(f"{self._resource.name}: watch ended: {status.message}", status=status.code)
+        self._relist_s = _FIRST_BACKOFF_S
         if event.type == "BOOKMARK":
             self._version = decode(self._bare, event.object).metadata.resource_version
             return

@@ -270,6 +270,25 @@ async def test_after_other_errors_a_410_is_followed_by_a_list_without_a_longer_p
             assert s.heard.pauses[1] > 0.25 >= s.heard.pauses[2]
 
 
+async def test_lists_that_are_too_old_for_a_watch_become_rarer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watch, "_FIRST_BACKOFF_S", 0.001)
+    async with scene() as s:
+        s.served.script += 6 * [page(version="5"), fixed(410)]
+        async with following(s):
+            await until(lambda: len(s.heard.pauses) == 6)
+            assert s.heard.pauses[5] > 0.015 > s.heard.pauses[2]
+
+
+async def test_after_a_change_a_410_is_followed_by_a_list_without_a_longer_pause() -> None:
+    async with scene() as s:
+        gone = line("ERROR", {"kind": "Status", "code": 410, "message": "too old resource version"})
+        watched = s.served.stream(line("ADDED", thing("c", "6")), gone)
+        s.served.script += [page(version="5"), watched, page(version="6"), watched, page(version="7")]
+        async with following(s):
+            await s.asks(6)
+            assert all(pause <= 0.25 for pause in s.heard.pauses)
+
+
 async def test_another_error_event_resumes_from_the_same_version() -> None:
     async with scene() as s:
         s.served.script += [
