@@ -149,8 +149,8 @@ class Follower(Generic[T]):
                 backoff_s = _FIRST_BACKOFF_S
             except ApiError as error:
                 if error.status == _GONE:
-                    # A list follows, which has not failed yet. But its version may be too old for a watch again,
-                    # as lists of a large cluster take long, and the API server keeps few changes.
+                    # A list follows, which has not failed yet. But it may be too old for a watch again:
+                    # lists of a large cluster take long, and the API server keeps few changes.
                     self._listed, backoff_s = False, self._relist_s
                     self._relist_s = min(_LAST_BACKOFF_S, 2 * self._relist_s)
                 if self._lost_at is None:
