@@ -19,6 +19,7 @@ _EXPIRES_SOON_S: Final = 14 * _DAY_S
 _LATE: Final = 2
 """A holder renews several times in the duration of its Lease; clocks may differ by as much again."""
 _PODS: Final = f"kubectl get pods -n {SYSTEM_NAMESPACE} -l component={EXTENDER_NAME} -o wide"
+_DEPLOYMENTS: Final = f"kubectl get deployments -n {SYSTEM_NAMESPACE} {EXTENDER_NAME}"
 _LOGS: Final = f"kubectl logs -n {SYSTEM_NAMESPACE} -l component={EXTENDER_NAME}"
 _LEASE: Final = f"kubectl get lease -n {SYSTEM_NAMESPACE} {EXTENDER_NAME} -o yaml"
 
@@ -30,6 +31,8 @@ def pods(snapshot: Snapshot) -> Verdict:
     found = snapshot.pods_of(EXTENDER_NAME)
     ready = [pod for pod in found if pod.ready]
     wanted = _replicas(snapshot, len(found))
+    if not found and not wanted:
+        return failed(f"no pod of {EXTENDER_NAME}: deploy the extender, or scale it up", _DEPLOYMENTS)
     if not ready:
         return failed(
             f"none of {counted(max(wanted, len(found)), 'replica')} is ready: no pod is placed", _PODS
