@@ -200,7 +200,7 @@ CASES: list[tuple[str, Snapshot, Status, str]] = [
     ("extender-pods", snapshot(), OK, "1 replica ready"),
     ("extender-pods", extenders(extender_pod(ready=False)), FAILED, "none of 1 replica"),
     ("extender-pods", extenders(), FAILED, "none of 1 replica"),
-    ("extender-pods", extenders(deployments=[]), FAILED, "no pod of gpushare-schd-extender: deploy the extender"),
+    ("extender-pods", extenders(deployments=[]), FAILED, "no pod of gpushare-schd-extender: deploy"),
     ("extender-pods", snapshot(deployments=[replicas(2)]), WARNING, "1 of 2 replicas"),
     ("extender-lease", snapshot(), OK, "held by a"),
     ("extender-lease", snapshot(lease=ABSENT), FAILED, "no Lease"),
