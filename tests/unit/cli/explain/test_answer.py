@@ -78,6 +78,14 @@ def test_a_pod_that_is_larger_than_every_gpu() -> None:
     assert 'aliyun.com/gpu-count: "2"' in found.remedies[1].text
 
 
+def test_an_amount_with_a_suffix() -> None:
+    """As ``aliyun.com/gpu-mem: 4Gi``, which Kubernetes accepts."""
+    found = explained(pod("big", 4 << 30), node("n", 14))
+    (detail,) = found.details
+    assert "without a suffix: 4Gi is 4294967296 units" in detail
+    assert kinds(found) == ["shrink"]
+
+
 def test_a_terminating_pod_frees_the_units() -> None:
     found = explained(pod("big", 14), node("n", 14), pod("a", 4, at="n", card=0, terminating=True))
     assert "wait until the terminating pods of node n are gone: default/a (4 units of GPU 0)" in text(found)
