@@ -7,6 +7,7 @@ the API client is slow to load, and ``--help`` does not need it.
 from typing import Any, Final
 
 import click
+from click.core import ParameterSource
 
 from gpushare.cli import completion
 from gpushare.cli.lazy import CONTEXT
@@ -310,6 +311,9 @@ def recommend(  # noqa: PLR0913 - the flags
     from gpushare.cli.document import serialized
     from gpushare.cli.recommend import gather, sizing, view
 
+    source_of = click.get_current_context().get_parameter_source
+    if not prometheus and (cluster or source_of("window") is not ParameterSource.DEFAULT):
+        raise click.UsageError("--window and --cluster are of series: they need --prometheus")
     flags = display.Flags(output=output, kubeconfig=kubeconfig, context=context)
     selected = flags.source.namespace(namespace, everywhere=everywhere)
     screen = display.Screen(redraw=False)
