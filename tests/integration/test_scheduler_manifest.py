@@ -173,7 +173,7 @@ async def test_the_next_install_undoes_or_completes_one_that_was_killed(
     plane: ControlPlane,
 ) -> None:
     await plane.killed_half_way()
-    back = await plane.run("install", REFUSED, "--wait=20")
+    back = await plane.run("install", REFUSED, "--wait=60")
     assert back.code == 1, back.output
     assert "kube-scheduler is healthy again" in back.output
     assert plane.manifest == plane.original
@@ -192,7 +192,7 @@ async def test_the_next_install_undoes_an_edit_that_a_reboot_interrupted(plane: 
     await plane.killed_half_way()
     await plane.node.reboot()
     assert not await plane.scheduler_runs(ours=False)
-    back = await plane.run("install", REFUSED, "--wait=20")
+    back = await plane.run("install", REFUSED, "--wait=60")
     assert back.code == 1, back.output
     assert "kube-scheduler is healthy again" in back.output
     assert plane.manifest == plane.original
