@@ -25,7 +25,7 @@ from gpushare.extender.metrics import ExtenderMetrics
 from gpushare.extender.per_book import PerBook
 from gpushare.extender.verbs import Steps, VerbResult
 from gpushare.model.objects import Pod
-from gpushare.runtime.rate import RateLimit, TokenBucket
+from gpushare.runtime.rate import TokenBucket, refusal_log
 from gpushare.scheduling.inspection import inspect, inspect_node
 from gpushare.scheduling.ledger import Ledger
 from gpushare.scheduling.preemption import possible_victims
@@ -34,10 +34,6 @@ log = structlog.get_logger()
 
 _BINDS_BEFORE_HINT: Final = 20
 """Enough to distinguish a Policy without the verb from a cluster with one feasible node at first."""
-
-_LOGGED_PER_S: Final = 10.0
-_LOGGED: Final = 100.0
-"""Refused requests of a verb that are logged: any client may send them. All are counted."""
 _CATCH_UP_S: Final = 0.03
 """The longest delay of the answer for a pod that waits and still fits on no node."""
 _CATCH_UP_SHARE: Final = 0.05
@@ -89,7 +85,7 @@ class SchedulerService:
         self._scored = False
         self._inspected = PerBook(lambda book: msgspec.json.encode(inspect_node(book)))
         self._inspection: asyncio.Task[bytes] | None = None
-        self._log_rate = RateLimit(_LOGGED_PER_S, _LOGGED)
+        self._log_rate = refusal_log()
         self._delays = TokenBucket(_CATCH_UP_SHARE, _CATCH_UP_SAVED_S)
 
     def answer(self, verb: str, body: bytes, source: str = "") -> bytes | Coroutine[Any, Any, bytes]:

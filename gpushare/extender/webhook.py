@@ -21,7 +21,7 @@ from gpushare.runtime.daemon import serve, stop_event
 from gpushare.runtime.flags import api_service_options, check_api_service, daemon_options, run_daemon
 from gpushare.runtime.http import Handler, Request, Response, no_route, text_response, wrong_method
 from gpushare.runtime.listener import bind_socket
-from gpushare.runtime.rate import RateLimit
+from gpushare.runtime.rate import refusal_log
 from gpushare.runtime.server import HttpServer
 from gpushare.runtime.tls import ServerTls
 
@@ -29,9 +29,6 @@ log = structlog.get_logger()
 
 _MAX_BODY_BYTES: Final = 4 * 2**20
 """More than the API server stores of a pod."""
-_LOGGED_PER_S: Final = 10.0
-_LOGGED: Final = 100.0
-"""Refused requests that are logged: any client may send them."""
 _EXAMPLES: Final = """\b
 Examples:
   gpushare scheduler-name --scheduler-name gpushare-scheduler --tls-cert tls.crt --tls-key tls.key"""
@@ -103,7 +100,7 @@ def registry_of(expires_at: Callable[[], float]) -> CollectorRegistry:
 
 def routes(scheduler: str) -> Handler:
     """The path of the webhook."""
-    log_rate = RateLimit(_LOGGED_PER_S, _LOGGED)
+    log_rate = refusal_log()
 
     def handle(request: Request) -> Response:
         if request.path != SCHEDULER_NAMING_PATH:

@@ -26,7 +26,7 @@ from gpushare.metricsapi.queries import MetricQuery, MetricValue, ObjectKind, de
 from gpushare.metricsapi.sources import ValueSource
 from gpushare.model.selector import Selector, parse_selector
 from gpushare.runtime.http import PendingResponse, Request, Response, text_response
-from gpushare.runtime.rate import RateLimit
+from gpushare.runtime.rate import RateLimit, refusal_log
 
 log = structlog.get_logger()
 
@@ -38,9 +38,6 @@ _DISCOVERY: Final = {
     **{f"/apis/{METRICS_API_GROUP}/{each}": documents.resource_list(each) for each in METRICS_API_VERSIONS},
 }
 _LABEL: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
-_LOGGED_PER_S: Final = 10.0
-_LOGGED: Final = 100.0
-"""Refused requests that are logged: any client may send them. All are counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +50,7 @@ class MetricsService:
     pods: Directory
     nodes: Directory
     metrics: ApiMetrics
-    log_rate: RateLimit = field(default_factory=lambda: RateLimit(_LOGGED_PER_S, _LOGGED))
+    log_rate: RateLimit = field(default_factory=refusal_log)
 
     def handle(self, request: Request) -> Response | PendingResponse:
         """Handle one request."""

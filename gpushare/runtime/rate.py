@@ -3,6 +3,11 @@
 import time
 from collections.abc import Callable
 from functools import partial
+from typing import Final
+
+_REFUSALS_PER_S: Final = 10.0
+_REFUSALS: Final = 100.0
+"""Refused requests that are logged, of each kind: any client may send them."""
 
 
 class TokenBucket:
@@ -59,3 +64,8 @@ class RateLimit:
     def forget_full(self) -> None:
         """Forget the keys that have all of their events."""
         self._buckets = {key: bucket for key, bucket in self._buckets.items() if not bucket.full}
+
+
+def refusal_log() -> RateLimit:
+    """How many refused requests are logged. Metrics count all."""
+    return RateLimit(_REFUSALS_PER_S, _REFUSALS)

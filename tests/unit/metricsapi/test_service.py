@@ -11,9 +11,9 @@ import pytest
 from structlog.testing import capture_logs
 
 from gpushare.errors import ApiError, SourceError
-from gpushare.metricsapi import service
 from gpushare.metricsapi.queries import MetricValue, ObjectKind
 from gpushare.model.selector import parse_selector
+from gpushare.runtime import rate
 from testbed.control_plane.pki import Authority
 from tests.support.waiting import until
 from tests.unit.metricsapi.fixtures import API, FRONT, MetricsApi, serving
@@ -96,8 +96,8 @@ async def test_a_client_without_a_certificate_is_refused(tmp_path: Path) -> None
 async def test_a_flood_of_refused_requests_does_not_flood_the_log(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(service, "_LOGGED", 3.0)
-    monkeypatch.setattr(service, "_LOGGED_PER_S", 0.001)
+    monkeypatch.setattr(rate, "_REFUSALS", 3.0)
+    monkeypatch.setattr(rate, "_REFUSALS_PER_S", 0.001)
     async with serving(tmp_path) as api:
         tls = api.client()
         with capture_logs() as logs:
