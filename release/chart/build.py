@@ -1,6 +1,7 @@
-"""The files of the chart: templates and helpers, and default values with schema and documentation. Pure.
+"""The files of the chart: templates and helpers, and default values with documentation. Pure.
 
-What does not belong here: the values (``release.chart.values``), the archive (``release.archives``).
+What does not belong here: the values (``release.chart.values``), their schema (``release.chart.schema``),
+the archive (``release.archives``).
 """
 
 import ast
@@ -10,14 +11,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from enum import StrEnum
 from itertools import pairwise
-from types import UnionType
-from typing import Any, Final, get_args, get_origin, get_type_hints
+from typing import Any, Final
 
 import yaml
 
 from components import config
 from components.checks_monitoring import PLACEHOLDER, advice_on
-from components.forms import CPU, DURATION, MEMORY, STORAGE
 from components.manifests import everything, prometheus
 from components.manifests.device_plugin import NAME as AGENT
 from components.manifests.parts import Object
@@ -35,6 +34,7 @@ from gpushare.contract import (
 from gpushare.model.modes import LIMITING, SHARING, Mode
 from release.chart.merge import ALWAYS, Entry, Fields, Scalar, Test, Tree, merge
 from release.chart.objects import Found, chart_objects, failures
+from release.chart.schema import KEYS, OWN_IMAGES, SECTIONS, camel, schema
 from release.chart.template import Language, Writer, checks
 from release.chart.values import GROUPS, IMAGES, OLDEST, image_marker, slots
 
@@ -204,61 +204,9 @@ def default_values(images: Mapping[str, str]) -> dict[str, Any]:
     }
 
 
-_KEYS: Final[Mapping[type[Any], tuple[str, ...]]] = {
-    config.Extender: ("replicas", "exposure", "tls", "tls_secret", "log_level", "cpu", "memory"),
-    config.Scheduler: ("cpu", "cpu_limit", "memory", "memory_limit"),
-    config.DevicePlugin: (
-        "node_selector",
-        "memory_unit",
-        "device_list_strategy",
-        "kubelet_root",
-        "query_kubelet",
-        "runtime_class",
-        "cpu",
-        "memory",
-    ),
-    config.Isolation: ("state", "kubelet_root", "cpu", "memory"),
-    config.Mps: ("runtime_class", "cpu", "memory"),
-    config.Monitoring: ("operator", "runbooks", "dashboards", "adapter_rules"),
-    config.Exporter: ("interval_seconds", "kubelet_root", "runtime_class", "cpu", "memory"),
-    config.Prometheus: ("storage", "retention", "cpu", "memory"),
-}
-"""The fields of each part that are values of the chart."""
-_SECTIONS: Final[Mapping[str, type[Any]]] = {
-    "": config.ClusterSettings,
-    "extender": config.Extender,
-    "extender.scheduler": config.Scheduler,
-    "devicePlugin": config.DevicePlugin,
-    "isolation": config.Isolation,
-    "mps": config.Mps,
-    "monitoring": config.Monitoring,
-    "monitoring.exporter": config.Exporter,
-    "monitoring.prometheus": config.Prometheus,
-}
-
-
-_LIMITS: Final = {
-    (config.Extender, "replicas"): (1, 3),
-    (config.Exporter, "interval_seconds"): (1, config.MAX_INTERVAL_S),
-}
-"""The lowest and the highest value of each integer."""
-_URL: Final = r"^https?://(\[[0-9A-Fa-f:.]+\]|[^\p{Z}\p{C}/?#:\[\]]+)(:[0-9]*)?([/?#][^\p{Z}\p{C}]*)?$"
-"""As ``is_http_url``: no separators, and nothing that cannot be printed."""
-_FORMS: Final = {
-    "runbooks": _URL,
-    "cpu": f"^({CPU.pattern})$",
-    "cpu_limit": f"^({CPU.pattern})$",
-    "memory": f"^({MEMORY.pattern})$",
-    "memory_limit": f"^({MEMORY.pattern})$",
-    "storage": f"^({STORAGE.pattern})?$",
-    "retention": f"^({DURATION.pattern})$",
-}
-"""What a text of this name must match."""
-
-
 def _values(kind: type[Any]) -> dict[str, Any]:
     made = kind(image="") if kind is config.Scheduler else kind()
-    return {_camel(key): _plain(kind, key, getattr(made, key)) for key in _KEYS[kind]}
+    return {camel(key): _plain(kind, key, getattr(made, key)) for key in KEYS[kind]}
 
 
 def _plain(kind: type[Any], key: str, value: Any) -> Any:
@@ -271,59 +219,14 @@ def _plain(kind: type[Any], key: str, value: Any) -> Any:
     return "" if value is None else value
 
 
-def schema() -> Object:
-    """Return the JSON schema of the values: types, options, and no unknown keys."""
-    text: Object = {"type": "string"}
-    images = {"type": "object", "properties": dict.fromkeys(IMAGES, text), "additionalProperties": False}
-    top = {
-        "images": images,
-        "registry": text,
-        "imagePullSecrets": {"type": "array", "items": text},
-        "admission": {"type": "boolean"},
-        "tolerations": {"type": "array", "items": {"type": "object"}},
-        "global": {"type": "object"},
-    }
-    sections: dict[str, Object] = {"": {"properties": top}}
-    for path, kind in _SECTIONS.items():
-        if path:
-            parent, _, key = path.rpartition(".")
-            properties = {_camel(name): _type(kind, name) for name in _KEYS[kind]}
-            extra = {"image": text} if path in _OWN_IMAGES else {}
-            extra |= {"enabled": {"type": "boolean"}} if path in ("isolation", "mps", "monitoring") else {}
-            sections[path] = _closed(extra | properties)
-            sections[parent]["properties"][key] = sections[path]
-            sections[parent].setdefault("required", []).append(key)  # null in a file of values removes it
-    required = sections[""]["required"]
-    return {"$schema": "http://json-schema.org/draft-07/schema#", **_closed(top), "required": required}
-
-
-def _closed(properties: Object) -> Object:
-    return {"type": "object", "additionalProperties": False, "properties": properties}
-
-
-def _type(kind: type[Any], name: str) -> Object:
-    if limits := _LIMITS.get((kind, name)):
-        return {"type": "integer", "minimum": limits[0], "maximum": limits[1]}
-    if pattern := _FORMS.get(name):
-        return {"type": "string", "pattern": pattern}
-    hint = get_type_hints(kind)[name]
-    if get_origin(hint) is UnionType:
-        hint = get_args(hint)[0]
-    if get_origin(hint) is Mapping:
-        return {"type": "object", "additionalProperties": {"type": "string"}, "minProperties": 1}
-    if issubclass(hint, StrEnum):
-        return {"type": "string", "enum": [str(each) for each in hint]}
-    return {"type": {str: "string", int: "integer", bool: "boolean"}[hint]}
-
-
 def _commented(values: Mapping[str, Any], path: str = "", depth: int = 0) -> str:
     """The values as YAML, each with the documentation of its field in ``components.config``."""
-    documented = _documentation(_SECTIONS[path]) | _OWN | {"image": _OWN_IMAGES.get(path, "")}
+    documented = _documentation(SECTIONS[path]) | _OWN | {"image": OWN_IMAGES.get(path, "")}
     lines = [] if depth else ["# Values of the chart gpushare. Kubernetes 1.30 or later."]
     for key, value in values.items():
         inside = f"{path}.{key}" if path else key
         lines += [f"# {documented[key]}"] if key in documented else []
-        if inside in _SECTIONS:
+        if inside in SECTIONS:
             lines += [f"{key}:", _commented(value, inside, depth + 1).rstrip("\n")]
         else:
             lines.append(_yaml({key: value}).rstrip("\n"))
@@ -338,12 +241,6 @@ _OWN: Final = {
     "devicePlugin": "The node agent.",
     "nodeSelector": "Labels of its nodes, added to the default; gpushare: null removes that.",
 }
-_OWN_IMAGES: Final = {
-    "extender.scheduler": "The image of kube-scheduler with digest, in the version of the cluster; required "
-    "with sidecar.",
-    "monitoring.prometheus": "The image of Prometheus with digest, 2.42 or later; empty for none.",
-}
-"""Images that are not in ``images``, because they are not of this project."""
 
 
 def _documentation(kind: type[Any]) -> dict[str, str]:
@@ -351,7 +248,7 @@ def _documentation(kind: type[Any]) -> dict[str, str]:
     body = tree.body if isinstance(tree, ast.ClassDef) else []
     names = {each.name for each in fields(kind)}
     return {
-        _camel(name): " ".join(ast.literal_eval(text.value).replace("``", "").split())
+        camel(name): " ".join(ast.literal_eval(text.value).replace("``", "").split())
         for field, text in pairwise(body)
         if isinstance(field, ast.AnnAssign) and isinstance(text, ast.Expr)
         if (name := ast.unparse(field.target)) in names
@@ -414,11 +311,6 @@ def _fields_of(tree: Tree) -> tuple[Entry, ...]:
 
 def _definition(writer: Writer, spec: Tree) -> str:
     return "\n".join([f'{{{{- define "{_SPEC_TEMPLATE}" -}}}}', *writer.block(spec, 0), "{{- end -}}", ""])
-
-
-def _camel(snake: str) -> str:
-    head, *tail = snake.split("_")
-    return head + "".join(each.capitalize() for each in tail)
 
 
 def _yaml(value: Object) -> str:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from components.config import ClusterSettings
 from components.forms import CPU, STORAGE
 from gpushare.contract import RUNBOOKS_URL
-from release.chart.build import chart, default_values, schema
+from release.chart.build import chart, default_values
 from release.chart.merge import (
     ALWAYS,
     All,
@@ -28,6 +28,7 @@ from release.chart.merge import (
     when,
 )
 from release.chart.objects import failures, identity, settings_for
+from release.chart.schema import schema
 from release.chart.template import Language, Writer
 from release.chart.values import GROUPS
 from tests.builders.chart_values import IMAGES

@@ -1,0 +1,117 @@
+"""Which fields of a stack are values of the chart, and the JSON schema of the values. Pure."""
+
+from collections.abc import Mapping
+from enum import StrEnum
+from types import UnionType
+from typing import Any, Final, get_args, get_origin, get_type_hints
+
+from components import config
+from components.forms import CPU, DURATION, MEMORY, STORAGE
+from components.manifests.parts import Object
+from release.chart.values import IMAGES
+
+KEYS: Final[Mapping[type[Any], tuple[str, ...]]] = {
+    config.Extender: ("replicas", "exposure", "tls", "tls_secret", "log_level", "cpu", "memory"),
+    config.Scheduler: ("cpu", "cpu_limit", "memory", "memory_limit"),
+    config.DevicePlugin: (
+        "node_selector",
+        "memory_unit",
+        "device_list_strategy",
+        "kubelet_root",
+        "query_kubelet",
+        "runtime_class",
+        "cpu",
+        "memory",
+    ),
+    config.Isolation: ("state", "kubelet_root", "cpu", "memory"),
+    config.Mps: ("runtime_class", "cpu", "memory"),
+    config.Monitoring: ("operator", "runbooks", "dashboards", "adapter_rules"),
+    config.Exporter: ("interval_seconds", "kubelet_root", "runtime_class", "cpu", "memory"),
+    config.Prometheus: ("storage", "retention", "cpu", "memory"),
+}
+"""The fields of each part that are values of the chart."""
+SECTIONS: Final[Mapping[str, type[Any]]] = {
+    "": config.ClusterSettings,
+    "extender": config.Extender,
+    "extender.scheduler": config.Scheduler,
+    "devicePlugin": config.DevicePlugin,
+    "isolation": config.Isolation,
+    "mps": config.Mps,
+    "monitoring": config.Monitoring,
+    "monitoring.exporter": config.Exporter,
+    "monitoring.prometheus": config.Prometheus,
+}
+OWN_IMAGES: Final = {
+    "extender.scheduler": "The image of kube-scheduler with digest, in the version of the cluster; required "
+    "with sidecar.",
+    "monitoring.prometheus": "The image of Prometheus with digest, 2.42 or later; empty for none.",
+}
+"""Images that are not in ``images``, because they are not of this project."""
+_LIMITS: Final = {
+    (config.Extender, "replicas"): (1, 3),
+    (config.Exporter, "interval_seconds"): (1, config.MAX_INTERVAL_S),
+}
+"""The lowest and the highest value of each integer."""
+_URL: Final = r"^https?://(\[[0-9A-Fa-f:.]+\]|[^\p{Z}\p{C}/?#:\[\]]+)(:[0-9]*)?([/?#][^\p{Z}\p{C}]*)?$"
+"""As ``is_http_url``: no separators, and nothing that cannot be printed."""
+_FORMS: Final = {
+    "runbooks": _URL,
+    "cpu": f"^({CPU.pattern})$",
+    "cpu_limit": f"^({CPU.pattern})$",
+    "memory": f"^({MEMORY.pattern})$",
+    "memory_limit": f"^({MEMORY.pattern})$",
+    "storage": f"^({STORAGE.pattern})?$",
+    "retention": f"^({DURATION.pattern})$",
+}
+"""What a text of this name must match."""
+
+
+def schema() -> Object:
+    """Return the JSON schema of the values: types, options, and no unknown keys."""
+    text: Object = {"type": "string"}
+    images = {"type": "object", "properties": dict.fromkeys(IMAGES, text), "additionalProperties": False}
+    top = {
+        "images": images,
+        "registry": text,
+        "imagePullSecrets": {"type": "array", "items": text},
+        "admission": {"type": "boolean"},
+        "tolerations": {"type": "array", "items": {"type": "object"}},
+        "global": {"type": "object"},
+    }
+    sections: dict[str, Object] = {"": {"properties": top}}
+    for path, kind in SECTIONS.items():
+        if path:
+            parent, _, key = path.rpartition(".")
+            properties = {camel(name): _type(kind, name) for name in KEYS[kind]}
+            extra = {"image": text} if path in OWN_IMAGES else {}
+            extra |= {"enabled": {"type": "boolean"}} if path in ("isolation", "mps", "monitoring") else {}
+            sections[path] = _closed(extra | properties)
+            sections[parent]["properties"][key] = sections[path]
+            sections[parent].setdefault("required", []).append(key)  # null in a file of values removes it
+    required = sections[""]["required"]
+    return {"$schema": "http://json-schema.org/draft-07/schema#", **_closed(top), "required": required}
+
+
+def _closed(properties: Object) -> Object:
+    return {"type": "object", "additionalProperties": False, "properties": properties}
+
+
+def _type(kind: type[Any], name: str) -> Object:
+    if limits := _LIMITS.get((kind, name)):
+        return {"type": "integer", "minimum": limits[0], "maximum": limits[1]}
+    if pattern := _FORMS.get(name):
+        return {"type": "string", "pattern": pattern}
+    hint = get_type_hints(kind)[name]
+    if get_origin(hint) is UnionType:
+        hint = get_args(hint)[0]
+    if get_origin(hint) is Mapping:
+        return {"type": "object", "additionalProperties": {"type": "string"}, "minProperties": 1}
+    if issubclass(hint, StrEnum):
+        return {"type": "string", "enum": [str(each) for each in hint]}
+    return {"type": {str: "string", int: "integer", bool: "boolean"}[hint]}
+
+
+def camel(snake: str) -> str:
+    """Return the name of a value: ``camelCase`` of a field's ``snake_case``."""
+    head, *tail = snake.split("_")
+    return head + "".join(each.capitalize() for each in tail)
