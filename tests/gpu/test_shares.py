@@ -41,7 +41,7 @@ async def test_a_container_alone_gets_a_quarter_of_the_gpus_time(quarter: Preloa
 async def test_two_containers_get_their_parts_of_the_work(
     quarter: Preloaded, others: Preloaded, gpu: Gpu
 ) -> None:
-    """Both run the same kernels, so their tokens are their work; in a simulation that differs by 2.4."""
+    """Both run the same kernels, so their tokens are their work."""
     needs("torch")
     with running(quarter) as small, running(others) as large:
         both = await regulated(gpu, (quarter, 25, small.pid), (others, 75, large.pid))

@@ -60,6 +60,12 @@ def test_coarse_samples_give_the_compute_share_too(percents: tuple[int, int]) ->
     assert mean(map(pstdev, runs)) < 6
 
 
+def test_the_mean_of_20_seconds_with_coarse_samples_is_close_to_the_compute_share() -> None:
+    means = [mean(coarse_parts((25, 75), 30, seed)[10:]) for seed in range(100)]
+    assert mean(means) == pytest.approx(25, abs=1.5)
+    assert pstdev(means) < 4
+
+
 def test_without_history_coarse_samples_give_more_than_the_compute_share() -> None:
     runs = [coarse_parts((10, 90), 200, seed, history=False)[15:] for seed in range(10)]
     assert mean(map(mean, runs)) > 13
