@@ -313,7 +313,7 @@ def recommend(  # noqa: PLR0913 - the flags
 
     source_of = click.get_current_context().get_parameter_source
     if not prometheus and (cluster or source_of("window") is not ParameterSource.DEFAULT):
-        raise click.UsageError("--window and --cluster are of series: they need --prometheus")
+        raise click.UsageError("--window and --cluster select series in Prometheus; they need --prometheus")
     flags = display.Flags(output=output, kubeconfig=kubeconfig, context=context)
     selected = flags.source.namespace(namespace, everywhere=everywhere)
     screen = display.Screen(redraw=False)
