@@ -66,7 +66,7 @@ class Cluster:
         """The path of the manifest of NVIDIA's plugin, in ``manifests`` or ``backup``."""
         return self.folder / folder / "nvidia-device-plugin.yml"
 
-    async def is_shared(self) -> None:
+    async def share_node(self) -> None:
         """Give node and host the labels and files after a run that shares: a start without a run."""
         labels = dict.fromkeys((contract.LABEL_GPUSHARE, contract.LABEL_CGPU), "true")
         await self.bed.api.patch(NODE, {"metadata": {"labels": labels}})
@@ -264,7 +264,7 @@ async def test_the_playbook_switches_the_listed_hosts_and_requires_a_mode(cluste
 
 
 async def test_the_playbook_nodes_evicts_no_pod(cluster: Cluster) -> None:
-    await cluster.is_shared()
+    await cluster.share_node()
     await cluster.deploy("shared", {contract.RESOURCE_MEM: "2"})
     before = ours(await cluster.node())
     whole = cluster.playbook("nodes", "--tags=node_labels", "-e", "node_labels_mode=whole")
@@ -322,7 +322,7 @@ def ours(node: Object) -> Object:
 async def test_a_disruption_budget_is_respected_and_the_next_run_finishes_a_killed_one(
     cluster: Cluster,
 ) -> None:
-    await cluster.is_shared()
+    await cluster.share_node()
     await cluster.deploy("shared", {contract.RESOURCE_MEM: "2"})
     spec = {"minAvailable": 1, "selector": {"matchLabels": {"app": "shared"}}}
     await cluster.bed.api.create(BUDGETS, {"metadata": {"name": "keep"}, "spec": spec})
@@ -378,7 +378,7 @@ async def create_nested_pod(bed: Bed) -> None:
 
 
 async def test_unmanaged_pods_are_evicted_only_with_force(cluster: Cluster) -> None:
-    await cluster.is_shared()
+    await cluster.share_node()
     await cluster.bed.create_pods([gpu_pod("alone", 2)])
     await create_nested_pod(cluster.bed)
 
