@@ -36,6 +36,8 @@ _USER_AGENT = f"gpushare/{__version__}"
 _MAX_ERROR_TEXT = 500
 _READ_BUFFER = 2**21
 """Watch events can exceed aiohttp's default."""
+_MAX_RETRY_AFTER_S = 60.0
+"""The API server asks for some seconds. A proxy that asks for an hour must not stop a watch for an hour."""
 
 _encode = msgspec.json.Encoder().encode
 
@@ -220,13 +222,18 @@ def _refused(response: aiohttp.ClientResponse, text: bytes, method: str, path: s
         status = _ErrorStatus(message=f"{what}: {text.decode(errors='replace')}".removesuffix(": "))
     if response.status == HTTPStatus.UNAUTHORIZED and status.message == HTTPStatus.UNAUTHORIZED.phrase:
         status = replace(status, message=f"{what}: the API server does not accept these credentials")
-    retry_after = response.headers.get("Retry-After", "")
     return ApiError(
         status.message[:_MAX_ERROR_TEXT] or what,
         status=response.status,
         reason=status.specific_reason,
-        retry_after_s=float(retry_after) if retry_after.isdigit() else 0.0,
+        retry_after_s=_retry_after_s(response.headers.get("Retry-After", "")),
     )
+
+
+def _retry_after_s(header: str) -> float:
+    """0 for a date, which only a client with the same clock could use, and for anything unknown."""
+    is_number = header.isascii() and header.isdigit()
+    return min(float(header), _MAX_RETRY_AFTER_S) if is_number else 0.0
 
 
 class _Unsent(Exception):

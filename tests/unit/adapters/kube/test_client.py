@@ -176,9 +176,16 @@ async def test_a_long_error_is_cut() -> None:
     assert len(str(await failure(fixed(500, "x" * 10_000)))) == 500
 
 
-@pytest.mark.parametrize(("header", "seconds"), [("7", 7.0), ("", 0.0), ("soon", 0.0), ("-1", 0.0)])
+@pytest.mark.parametrize(
+    ("header", "seconds"), [("7", 7.0), ("", 0.0), ("soon", 0.0), ("-1", 0.0), ("²", 0.0), ("1e9", 0.0)]
+)
 async def test_retry_after_counts_if_it_is_a_number(header: str, seconds: float) -> None:
     assert (await failure(fixed(429, Retry_After=header))).retry_after_s == seconds
+
+
+@pytest.mark.parametrize("header", ["61", "86400", "9" * 400])
+async def test_retry_after_counts_as_a_minute_at_most(header: str) -> None:
+    assert (await failure(fixed(429, Retry_After=header))).retry_after_s == 60
 
 
 async def test_a_timeout_is_an_error_that_is_not_clear() -> None:
