@@ -5,7 +5,7 @@ components, in the order in which they can be applied.
 """
 
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import click
 import yaml
@@ -13,10 +13,12 @@ import yaml
 from components.manifests import everything
 from components.manifests.parts import Object
 from components.stack import from_file, load
+from gpushare.cli.lazy import run
 from gpushare.errors import ConfigError
 from gpushare.model.yaml_text import Dumper
 
-_USAGE = 2
+_FAILURE: Final = "render: "
+_USAGE: Final = 2
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
@@ -35,7 +37,7 @@ def command(config: Path, kubernetes_version: str | None) -> None:
     try:
         settings = load({**from_file(config), **override})
     except ConfigError as error:
-        click.echo(f"render: {config}: {error}", err=True)
+        click.echo(f"{_FAILURE}{config}: {error}", err=True)
         raise SystemExit(_USAGE) from error
     click.echo(as_yaml(everything(settings)), nl=False)
 
@@ -63,4 +65,4 @@ _Dumper.add_representer(str, _text)
 
 
 if __name__ == "__main__":
-    command()
+    run(command, failure=_FAILURE)

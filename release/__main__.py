@@ -5,13 +5,12 @@ What belongs here: arguments, which are variables of make, and output.
 
 import asyncio
 import json
-import sys
 from pathlib import Path
 from typing import Final
 
 import click
 
-from gpushare.errors import GpuShareError
+from gpushare.cli.lazy import run
 from release.build import Images, ensure, push
 from release.recipe import REGISTRY, ROOT, Order
 
@@ -78,14 +77,5 @@ def report(images: Images) -> str:
     )
 
 
-def main() -> None:
-    """Run the command line; print expected errors as one line on stderr."""
-    try:
-        cli(prog_name="python -m release")
-    except GpuShareError as error:
-        click.echo(f"images: {error}", err=True)
-        sys.exit(1)
-
-
 if __name__ == "__main__":
-    main()
+    run(cli, failure="images: ")

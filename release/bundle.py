@@ -22,8 +22,9 @@ from components.manifests import everything
 from components.render import as_yaml
 from components.stack import load
 from gpushare import __version__
+from gpushare.cli.lazy import run
 from gpushare.contract import PROJECT_URL
-from gpushare.errors import ConfigError, GpuShareError
+from gpushare.errors import ConfigError
 from release import krew, oci, published, reproducible
 from release.archives import File, tar_gz
 from release.chart.build import DEFAULTS, NAME, chart
@@ -209,14 +210,5 @@ def _run(command: list[str], more: Mapping[str, str] | None = None) -> str:
     return done.stdout
 
 
-def main() -> None:
-    """Run the command line; print expected errors as one line on stderr."""
-    try:
-        cli(prog_name="python -m release.bundle")
-    except GpuShareError as error:
-        click.echo(f"release: {error}", err=True)
-        sys.exit(1)
-
-
 if __name__ == "__main__":
-    main()
+    run(cli, failure="release: ")

@@ -7,7 +7,6 @@ What belongs here: the commands of gh and skopeo. What does not: building (``rel
 import hashlib
 import re
 import subprocess
-import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,7 +14,8 @@ from pathlib import Path
 import click
 
 from gpushare import __version__
-from gpushare.errors import ConfigError, GpuShareError
+from gpushare.cli.lazy import run
+from gpushare.errors import ConfigError
 from release.bundle import DIST, SUMS
 from release.chart.build import NAME
 from release.recipe import ROOT
@@ -73,14 +73,5 @@ def push_command(dist: Path, registry: str) -> list[str]:
     return ["skopeo", "copy", "--quiet", "--preserve-digests", f"oci-archive:{archive}", target]
 
 
-def main() -> None:
-    """Run the command line; print expected errors as one line on stderr."""
-    try:
-        cli(prog_name="python -m release.publish")
-    except GpuShareError as error:
-        click.echo(f"release: {error}", err=True)
-        sys.exit(1)
-
-
 if __name__ == "__main__":
-    main()
+    run(cli, failure="release: ")

@@ -6,7 +6,6 @@ What belongs here: running uv and cosign for the images in ``images.json``. What
 import asyncio
 import json
 import shutil
-import sys
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,7 +13,8 @@ from typing import Final
 
 import click
 
-from gpushare.errors import ConfigError, GpuShareError
+from gpushare.cli.lazy import run
+from gpushare.errors import ConfigError
 from release.__main__ import DIGESTS
 from release.recipe import ROOT, uv_version
 from testbed.errors import TestbedError
@@ -131,14 +131,5 @@ def uv() -> str:
     return str(own) if own.exists() else "uv"
 
 
-def main() -> None:
-    """Run the command line; print expected errors as one line on stderr."""
-    try:
-        cli(prog_name="python -m release.supply")
-    except GpuShareError as error:
-        click.echo(f"images: {error}", err=True)
-        sys.exit(1)
-
-
 if __name__ == "__main__":
-    main()
+    run(cli, failure="images: ")

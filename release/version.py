@@ -6,7 +6,6 @@
 import re
 import shutil
 import subprocess
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
@@ -14,7 +13,8 @@ from typing import Final
 import click
 
 from gpushare import __version__
-from gpushare.errors import ConfigError, GpuShareError
+from gpushare.cli.lazy import run
+from gpushare.errors import ConfigError
 from release.recipe import ROOT
 
 PLACES: Final[Mapping[str, str]] = {
@@ -86,8 +86,4 @@ def cli(version: str | None, tag: str | None) -> None:
 
 
 if __name__ == "__main__":
-    try:
-        cli()
-    except GpuShareError as error:
-        click.echo(f"version: {error}", err=True)
-        sys.exit(1)
+    run(cli, failure="version: ")

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
-from errno import ENOSPC
+from errno import EDQUOT, EFBIG, ENOSPC
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Final, NamedTuple, NoReturn
@@ -27,6 +27,7 @@ _EXTRA: Final = "cli"
 _FAILED: Final = 1
 _INTERRUPTED: Final = 130
 _PLUGIN_PREFIX: Final = "kubectl-"
+_NO_SPACE: Final = (EDQUOT, EFBIG, ENOSPC)
 
 
 class Lazy(NamedTuple):
@@ -140,7 +141,7 @@ def run(
         click.echo(f"{failure}{error}", err=True)
         sys.exit(_FAILED)
     except OSError as error:
-        if error.errno != ENOSPC:
+        if error.errno not in _NO_SPACE:
             raise
         click.echo(f"{failure}{error.strerror}", err=True)
         with Path(os.devnull).open("w") as nowhere:  # for what stdout still has: Python flushes it at exit

@@ -161,8 +161,32 @@ def test_a_missing_module_of_the_package_is_not_a_configuration_error() -> None:
         group.get_command(click.Context(group), "x")
 
 
-@pytest.mark.parametrize("arguments", [["version"], ["scheduler-config", "--kubernetes-version", "1.36"]])
-def test_a_full_disk_is_one_line(arguments: list[str]) -> None:
+@pytest.mark.parametrize(
+    ("module", "arguments", "failure"),
+    [
+        ("gpushare", ["version"], "Error: "),
+        ("gpushare", ["scheduler-config", "--kubernetes-version", "1.36"], "Error: "),
+        ("components.render", ["--config", "Pulumi.example.yaml"], "render: "),
+        ("components.render", ["--help"], "render: "),
+        ("release", ["--help"], "images: "),
+        ("release.bundle", ["--help"], "release: "),
+        ("release.publish", ["--help"], "release: "),
+        ("release.supply", ["--help"], "images: "),
+        ("release.version", [], "version: "),
+    ],
+)
+def test_a_full_disk_is_one_line(module: str, arguments: list[str], failure: str) -> None:
     with Path("/dev/full").open("w") as full:
-        done = run(["-m", "gpushare", *arguments], stdout=full)
-    assert (done.returncode, done.stderr) == (1, "Error: No space left on device\n")
+        done = run(["-m", module, *arguments], stdout=full)
+    assert (done.returncode, done.stderr) == (1, f"{failure}No space left on device\n")
+
+
+def test_a_file_that_may_not_grow_is_one_line(tmp_path: Path) -> None:
+    """As with a quota, which is another error of the system."""
+    code = (
+        "import resource, sys; from gpushare.__main__ import main\n"
+        "sys.argv[1:] = ['version']; resource.setrlimit(resource.RLIMIT_FSIZE, (4, 4)); main()"
+    )
+    with (tmp_path / "version").open("w") as short:
+        done = run(["-c", code], stdout=short)
+    assert (done.returncode, done.stderr) == (1, "Error: File too large\n")
