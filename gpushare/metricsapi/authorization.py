@@ -3,12 +3,12 @@
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
+from gpushare.adapters.kube.reviews import Caller, spec_of
 from gpushare.contract import METRICS_API_GROUP
 from gpushare.errors import ApiError
-from gpushare.metricsapi.cache import FetchCache
-from gpushare.metricsapi.identity import Caller
 from gpushare.metricsapi.metrics import ApiMetrics
 from gpushare.metricsapi.paths import Attributes
+from gpushare.runtime.cache import FetchCache
 
 _KEEP_S: Final = 10.0
 """API servers cache reviews as long by default; errors are cached too."""
@@ -40,14 +40,8 @@ class Authorizer:
 
 def review_spec(caller: Caller, attributes: Attributes) -> dict[str, Any]:
     """Return the spec of the SubjectAccessReview."""
-    identity = {
-        "user": caller.user,
-        "uid": caller.uid,
-        "groups": caller.groups,
-        "extra": dict(caller.extra),
-    }
     if attributes.path:
-        return {**identity, "nonResourceAttributes": {"path": attributes.path, "verb": attributes.verb}}
+        return spec_of(caller, nonResourceAttributes={"path": attributes.path, "verb": attributes.verb})
     resource = {
         "group": METRICS_API_GROUP,
         "version": attributes.version,
@@ -57,4 +51,4 @@ def review_spec(caller: Caller, attributes: Attributes) -> dict[str, Any]:
         "subresource": attributes.subresource,
         "name": attributes.name,
     }
-    return {**identity, "resourceAttributes": resource}
+    return spec_of(caller, resourceAttributes=resource)

@@ -7,7 +7,8 @@ import structlog
 
 from gpushare.adapters.kube.client import KubeClient
 from gpushare.adapters.kube.config import load_access
-from gpushare.adapters.kube.metrics_api import AUTHENTICATION, NODES, PODS, review
+from gpushare.adapters.kube.metrics_api import AUTHENTICATION, NODES, PODS
+from gpushare.adapters.kube.reviews import review
 from gpushare.adapters.pages import Pages
 from gpushare.metricsapi.authentication import ServerAuth
 from gpushare.metricsapi.authorization import Authorizer

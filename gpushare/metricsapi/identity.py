@@ -11,6 +11,7 @@ from urllib.parse import unquote
 
 import msgspec
 
+from gpushare.adapters.kube.reviews import Caller
 from gpushare.contract import AUTHENTICATION_CONFIG
 from gpushare.errors import InvalidRequest
 
@@ -34,16 +35,6 @@ class FrontProxy:
     uid: tuple[str, ...]
     group: tuple[str, ...]
     extra: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Caller:
-    """A client of the API server, with the fields of a SubjectAccessReview."""
-
-    user: str
-    uid: str = ""
-    groups: tuple[str, ...] = ()
-    extra: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
 
 def front_proxy_of(data: Mapping[str, str]) -> FrontProxy:

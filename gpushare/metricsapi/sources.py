@@ -9,13 +9,13 @@ import structlog
 
 from gpushare.adapters.pages import Pages
 from gpushare.errors import InvalidRequest, SourceError
-from gpushare.metricsapi.cache import FetchCache
 from gpushare.metricsapi.metrics import ApiMetrics
 from gpushare.metricsapi.promql import promql, values_of
 from gpushare.metricsapi.queries import DEFINITIONS, MetricQuery, MetricValue, is_time
 from gpushare.metricsapi.values import ExporterReadings
 from gpushare.monitoring.catalogue import SNAPSHOT_AT
 from gpushare.monitoring.page import MetricSample, samples
+from gpushare.runtime.cache import FetchCache
 
 log = structlog.get_logger()
 

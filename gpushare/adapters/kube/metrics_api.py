@@ -1,23 +1,18 @@
-"""API resources of the metrics API: pods and nodes with labels, the front proxy, access reviews.
+"""API resources of the metrics API: pods and nodes with labels, the front proxy.
 
 Only the fields that it uses are kept.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 from msgspec import Struct
 
-from gpushare.adapters.kube.client import KubeClient
 from gpushare.adapters.kube.watch import Resource
 from gpushare.adapters.kube.wire import BareMeta, WireConfigMap
 from gpushare.contract import AUTHENTICATION_CONFIG, SYSTEM_NAMESPACE
-from gpushare.errors import ApiError
-
-_TIMEOUT_S: Final = 5.0
-_REVIEWS: Final = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 
 
 class _EntryMeta(BareMeta, rename="camel"):
@@ -37,15 +32,6 @@ class _Wire(Struct):
     metadata: _EntryMeta = msgspec.field(default_factory=_EntryMeta)
     spec: _EntrySpec = msgspec.field(default_factory=_EntrySpec)
     status: _EntryStatus = msgspec.field(default_factory=_EntryStatus)
-
-
-class _ReviewStatus(Struct):
-    allowed: bool = False
-    denied: bool = False
-
-
-class _Review(Struct):
-    status: _ReviewStatus = msgspec.field(default_factory=_ReviewStatus)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,14 +68,3 @@ AUTHENTICATION: Final[Resource[Mapping[str, str]]] = Resource(
     _data,
     {"fieldSelector": f"metadata.name={AUTHENTICATION_CONFIG}"},
 )
-
-
-async def review(client: KubeClient, spec: Mapping[str, Any]) -> bool:
-    """Return whether a SubjectAccessReview allows ``spec``. Raises ApiError if it fails."""
-    body = {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": spec}
-    reply = await client.request("POST", _REVIEWS, timeout_s=_TIMEOUT_S, body=body)
-    try:
-        verdict = msgspec.json.decode(reply, type=_Review).status
-    except msgspec.DecodeError as error:
-        raise ApiError(f"the access review cannot be read: {error}", reason="Unreadable") from error
-    return verdict.allowed and not verdict.denied

@@ -6,7 +6,7 @@ from contextlib import suppress
 import pytest
 
 from gpushare.errors import SourceError
-from gpushare.metricsapi.cache import FetchCache
+from gpushare.runtime.cache import FetchCache
 
 
 class Upstream:
