@@ -119,7 +119,7 @@ class Agent:
             rendering(self.metrics.registry),
             live=self.watchdog.problem,
             ready=self.unready,
-            notices=lambda: (*self.node_state.notices, *(self._regions.notices if self._regions else ())),
+            notices=self.notices,
         )
 
     def _make_releaser(self) -> CardReleaser:
@@ -216,6 +216,12 @@ class Agent:
         if problem := self.cards.problem or self._watches.problem() or self.node_state.not_serving_reason:
             return problem
         return None if self._mem.up else "not registered with the kubelet"
+
+    def notices(self) -> tuple[str, ...]:
+        """The lines of ``/readyz`` about what does not keep the agent from serving pods."""
+        not_offered = (self.cards.not_offered,) if self.cards.not_offered else ()
+        regions = self._regions.notices if self._regions else ()
+        return (*not_offered, *self.node_state.notices, *regions)
 
     async def _serve(self) -> None:
         """Run the jobs that should start after the lists, but at the latest after ``lists_s``.

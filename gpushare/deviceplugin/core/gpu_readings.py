@@ -57,6 +57,19 @@ def adopt(
     return Adopted(replace(found, gpus=listed, unreadable=unreadable), unfit)
 
 
+def without_growth(
+    before: Inventory, found: Inventory, shared: Collection[str], reason_against: Callable[[Gpu], str | None]
+) -> Inventory:
+    """The reading without what adds units: GPUs that are not ``shared`` yet, and memory of those that are."""
+    sizes = {gpu.uuid: gpu.mib for gpu in before.gpus if gpu.uuid in shared}
+    gpus = (
+        replace(gpu, mib=min(gpu.mib, sizes.get(gpu.uuid, gpu.mib)))
+        for gpu in found.gpus
+        if gpu.uuid in sizes or reason_against(gpu)
+    )
+    return replace(found, gpus=tuple(gpus))
+
+
 def _merged(old: Gpu, new: Gpu, reason: str | None, *, allocated: bool) -> tuple[Gpu, str | None]:
     """The GPU to share, and why it takes no pods, None if it does."""
     if reason:

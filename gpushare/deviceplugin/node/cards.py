@@ -17,7 +17,7 @@ from gpushare.contract import (
     EVENT_MALFORMED,
 )
 from gpushare.deviceplugin.core.device_ids import namer_for
-from gpushare.deviceplugin.core.gpu_readings import Usage, adopt
+from gpushare.deviceplugin.core.gpu_readings import Adopted, Usage, adopt, without_growth
 from gpushare.deviceplugin.core.health import Cordon, Health, HealthPolicy, cordon, health_changes
 from gpushare.deviceplugin.core.shared_gpus import SharedGpus, changes, reason_against, shared_gpus
 from gpushare.deviceplugin.metrics import PluginMetrics
@@ -52,7 +52,8 @@ class CardSettings:
 class CardMonitor:
     """Passes the shared GPUs to ``on_change`` after each change, and node events to ``record_event``.
 
-    ``problem`` is why the driver cannot be used, None while it responds.
+    ``problem`` is why the driver cannot be used, None while it responds. ``not_offered`` are changes of GPUs
+    with which the list of devices would be too long for the kubelet, None without any.
     """
 
     def __init__(
@@ -74,6 +75,7 @@ class CardMonitor:
         self._record_event = record_event
         self._watchdog = watchdog
         self.problem: str | None = None
+        self.not_offered: str | None = None
         self._inventory = Inventory("", None, ())
         self._health = Health.of((), settings.health)
         self._cordon_text: str | None = None
@@ -203,16 +205,11 @@ class CardMonitor:
 
     def adopt(self, found: Inventory, allocated: Collection[str]) -> None:
         """Apply a later reading of the GPUs. ``allocated`` are UUIDs of GPUs with allocations."""
-        before, shared_before = self._inventory, self._shared_gpus
-        usage = Usage([card.uuid for card in shared_before.cards], allocated)
-        adopted = adopt(before, found, usage, self._reason_against)
+        shared_before = self._shared_gpus
+        adopted, not_offered = self._offerable(found, allocated)
+        self._report_not_offered(not_offered)
         self._inventory = adopted.inventory
         shared = self._shared()
-        if isinstance(problem := namer_for(shared.cards), Malformed):
-            # As at the start, the agent cannot offer these units; it keeps those that it offers.
-            self._inventory = before
-            log.error("cards_not_adopted", reason=problem.problem)
-            return
         self._update_cordon()
         self._report_changes(shared_before.cards, shared.cards)
         for notice in set(shared.notices).difference(shared_before.notices):
@@ -222,6 +219,26 @@ class CardMonitor:
         )
         if (shared := self._shared()) != self._shared_gpus:
             self._publish(shared)
+
+    def _offerable(self, found: Inventory, allocated: Collection[str]) -> tuple[Adopted, str | None]:
+        """What the reading changes, and what it does not, because the list of devices would be too long."""
+        before, offered = self._inventory, [card.uuid for card in self._shared_gpus.cards]
+        usage = Usage(offered, allocated)
+        adopted = adopt(before, found, usage, self._reason_against)
+        wanted = self._shared(adopted.inventory).cards
+        namer = namer_for(wanted)
+        if not isinstance(namer, Malformed):
+            return adopted, None
+        rest = without_growth(before, found, offered, self._reason_against)
+        adopted = adopt(before, rest, usage, self._reason_against)
+        left_out = "; ".join(changes(self._shared(adopted.inventory).cards, wanted))
+        return adopted, f"{left_out}; this is not offered to the kubelet: {namer.problem}"
+
+    def _report_not_offered(self, reason: str | None) -> None:
+        before, self.not_offered = self.not_offered, reason
+        if reason and reason != before:
+            log.error("cards_not_adopted", reason=reason)
+            self._record_event(node_event(self._node, EVENT_CARDS_CHANGED, reason))
 
     def _reason_against(self, gpu: Gpu) -> str | None:
         return reason_against(gpu, self._settings.unit, refuse_unlisted=self._settings.refuse_unlisted)
@@ -264,9 +281,10 @@ class CardMonitor:
         if before.unhealthy != health.unhealthy:
             self._publish(self._shared())
 
-    def _shared(self) -> SharedGpus:
+    def _shared(self, inventory: Inventory | None = None) -> SharedGpus:
+        """The shared GPUs of that inventory, by default of the one that applies."""
         return shared_gpus(
-            self._inventory,
+            inventory or self._inventory,
             self._settings.unit,
             refuse_unlisted=self._settings.refuse_unlisted,
             cordoned=self._cordon.cards,

@@ -282,6 +282,11 @@ def test_readyz_lists_gpus_in_use_as_whole_gpus(ready: Agent) -> None:
     assert readyz(ready) == (503, "label cgpu=false")
 
 
+def test_readyz_has_a_gpu_that_does_not_fit_into_the_list_of_devices(ready: Agent) -> None:
+    ready.cards.not_offered = "GPU 2 has appeared"
+    assert readyz(ready) == (200, "ok\nGPU 2 has appeared")
+
+
 async def test_an_agent_without_lists_reads_the_checkpoint_before_it_serves(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Collection
 from dataclasses import replace
 
-from gpushare.deviceplugin.core.gpu_readings import Adopted, Usage, adopt
+from gpushare.deviceplugin.core.gpu_readings import Adopted, Usage, adopt, without_growth
 from gpushare.deviceplugin.core.shared_gpus import reason_against
 from gpushare.model.hardware import Gpu, Inventory
 from gpushare.model.options import MemoryUnit
@@ -76,3 +76,25 @@ def test_a_changed_index_is_adopted() -> None:
     moved = replace(TWO, index=0)
     found = read(moved, allocated=["GPU-b"])
     assert found == Adopted(Inventory("580", None, (moved,)))
+
+
+def within(*found: Gpu) -> tuple[Gpu, ...]:
+    """The GPUs of a reading that do not add units to ONE, which is shared."""
+    before = Inventory("580", None, (ONE, replace(TWO, mig=True)))
+    return without_growth(before, Inventory("580", None, found), ["GPU-a"], in_mig_mode).gpus
+
+
+def in_mig_mode(gpu: Gpu) -> str | None:
+    return "it is in MIG mode" if gpu.mig else None
+
+
+def test_without_growth_a_shared_gpu_is_no_larger_than_before() -> None:
+    assert within(replace(ONE, mib=16130)) == (ONE,)
+    smaller = replace(ONE, mib=14141)
+    assert within(smaller) == (smaller,)
+
+
+def test_without_growth_no_further_gpu_is_shared() -> None:
+    assert within(ONE, TWO) == (ONE,)
+    excluded = replace(TWO, mig=True)
+    assert within(ONE, excluded) == (ONE, excluded)

@@ -171,15 +171,52 @@ async def test_an_equal_reading_publishes_and_reports_nothing(found: Monitored) 
     assert (len(found.published), found.events) == (before, [])
 
 
-async def test_more_units_than_the_kubelet_takes_are_not_adopted() -> None:
-    found = Monitored(MemoryUnit.MIB)
-    await found.monitor.start()
-    before = found.published[-1]
+LARGE = Gpu(2, "GPU-c", "H200", 143771, mig=False)
+"""With MiB as the unit, it does not fit into the list of devices beside ONE and TWO."""
+
+
+@pytest.fixture
+async def in_mib() -> Monitored:
+    made = Monitored(MemoryUnit.MIB)
+    await made.monitor.start()
+    return made
+
+
+async def test_a_gpu_with_more_units_than_the_kubelet_takes_is_not_shared(in_mib: Monitored) -> None:
     with capture_logs() as logs:
-        after = await found.read(*(replace(ONE, index=i, uuid=f"GPU-{i}", mib=143771) for i in range(8)))
-    assert after is before
-    assert [each["event"] for each in logs] == ["cards_not_adopted"]
-    assert [card.uuid for card in (await found.read(ONE, TWO)).cards] == ["GPU-a", "GPU-b"]
+        for _ in range(3):
+            offered = await in_mib.read(ONE, TWO, LARGE)
+    assert [card.uuid for card in offered.cards] == ["GPU-a", "GPU-b"]
+    reason = in_mib.monitor.not_offered
+    assert reason
+    assert reason.startswith(
+        "GPU 2 (H200) has appeared with 143771 units; this is not offered to the kubelet: 173929 devices"
+    )
+    assert reason.endswith("start with --memory-unit=GiB")
+    assert [(each["event"], each["reason"]) for each in logs] == [("cards_not_adopted", reason)]
+    assert in_mib.reported() == [(EVENT_CARDS_CHANGED, reason)]
+
+
+async def test_the_health_of_shared_gpus_is_published_while_another_one_does_not_fit(
+    in_mib: Monitored,
+) -> None:
+    during = await in_mib.read(ONE, replace(TWO, mig=True), LARGE)
+    assert [(card.index, card.healthy) for card in during.cards] == [(0, True), (1, False)]
+    assert EVENT_CARD_UNHEALTHY in {reason for reason, _ in in_mib.reported()}
+    after = await in_mib.read(ONE, TWO, LARGE)
+    assert [card.healthy for card in after.cards] == [True, True]
+
+
+async def test_a_gpu_that_fits_after_all_is_shared(in_mib: Monitored) -> None:
+    await in_mib.read(ONE, TWO, LARGE)
+    after = await in_mib.read(ONE, TWO, replace(LARGE, mib=15079))
+    assert [card.index for card in after.cards] == [0, 1, 2]
+    assert in_mib.monitor.not_offered is None
+
+
+async def test_a_gpu_keeps_its_size_if_a_larger_one_does_not_fit(in_mib: Monitored) -> None:
+    during = await in_mib.read(replace(ONE, mib=143771), TWO)
+    assert [(card.mib, card.healthy) for card in during.cards] == [(15079, True), (15079, True)]
 
 
 async def test_a_driver_that_fails_is_the_problem_until_it_responds(found: Monitored) -> None:
