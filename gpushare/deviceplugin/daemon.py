@@ -248,8 +248,7 @@ class Agent:
             yield "regions", self._regions.run()
         yield "publisher", self.writer.run()
         yield "teller", self._projector.run()
-        if self._settings.cards.watch_health:
-            yield "cards", self.cards.run(self._allocation_lock, lambda: self.node_state.allocated_gpus)
+        yield "cards", self.cards.run(self._allocation_lock, lambda: self.node_state.allocated_gpus)
         yield from self._reconciler.jobs()
         yield "registration", Registrar(self._mem, self._settings.folder, self.metrics).run()
         yield "core registration", self._serve_core()

@@ -41,7 +41,10 @@ _NO_CORDON: Final = Cordon(frozenset(), None)
 
 @dataclass(frozen=True, slots=True)
 class CardSettings:
-    """The unit of gpu-mem, whether models outside the table are excluded, and the health policy."""
+    """The unit of gpu-mem, whether models outside the table are excluded, and the health policy.
+
+    Without ``watch_health`` no XID error and no failed query of the driver makes a GPU unhealthy.
+    """
 
     unit: MemoryUnit = MemoryUnit.GIB
     refuse_unlisted: bool = False
@@ -158,7 +161,7 @@ class CardMonitor:
         allocation_lock: AbstractAsyncContextManager[None],
         allocated: Callable[[], Collection[str]],
     ) -> None:
-        """Check the health of all GPUs, and read them again, until cancelled.
+        """Read all GPUs again, and check their health if the settings want it, until cancelled.
 
         ``allocated`` returns the UUIDs of the GPUs with allocations.
 
@@ -166,9 +169,10 @@ class CardMonitor:
         """
         try:
             async with asyncio.TaskGroup() as tasks:
-                tasks.create_task(self._poll())
-                tasks.create_task(self._follow_faults())
                 tasks.create_task(self._reread(allocation_lock, allocated))
+                if self._settings.watch_health:
+                    tasks.create_task(self._poll())
+                    tasks.create_task(self._follow_faults())
         except* DriverReplacedError as group:
             reason = str(first_of(group))
             log.error("driver_replaced", reason=reason, effect="this process ends to be restarted")  # noqa: TRY400 - an expected failure has no traceback
@@ -195,13 +199,19 @@ class CardMonitor:
                         self.adopt(found, allocated())
 
     async def read(self) -> Inventory | None:
-        """Read all GPUs; None if the driver fails, which ``check`` reports. Raises DriverReplacedError."""
+        """Read all GPUs; None, with the reason in ``problem``, if the driver fails.
+
+        Raises DriverReplacedError.
+        """
         try:
-            return await self._gpus.inventory()
+            found = await self._gpus.inventory()
         except DriverReplacedError:
             raise
-        except GpuError:
+        except GpuError as error:
+            self._set_problem(str(error))
             return None
+        self._set_problem(None)
+        return found
 
     def adopt(self, found: Inventory, allocated: Collection[str]) -> None:
         """Apply a later reading of the GPUs. ``allocated`` are UUIDs of GPUs with allocations."""

@@ -282,6 +282,14 @@ def test_readyz_lists_gpus_in_use_as_whole_gpus(ready: Agent) -> None:
     assert readyz(ready) == (503, "label cgpu=false")
 
 
+def test_gpus_are_read_again_with_and_without_health_checks(tmp_path: Path) -> None:
+    for flag in ("--health-check", "--health-check=false"):
+        jobs = dict(agent(tmp_path, flag)._serving_jobs())
+        for job in jobs.values():
+            job.close()
+        assert "cards" in jobs
+
+
 def test_readyz_has_a_gpu_that_does_not_fit_into_the_list_of_devices(ready: Agent) -> None:
     ready.cards.not_offered = "GPU 2 has appeared"
     assert readyz(ready) == (200, "ok\nGPU 2 has appeared")

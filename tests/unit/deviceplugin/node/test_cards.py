@@ -37,6 +37,7 @@ class FakeDriver:
         self.gpus: tuple[Gpu, ...] = (ONE, TWO)
         self.error: GpuError | None = None
         self.reads = 0
+        self.asked: set[str] = set()
 
     async def inventory(self) -> Inventory:
         self._check()
@@ -44,10 +45,12 @@ class FakeDriver:
         return Inventory("580", None, self.gpus)
 
     async def unhealthy(self) -> Mapping[str, str]:
+        self.asked.add("health")
         self._check()
         return {}
 
     async def faults(self) -> AsyncIterator[Fault]:
+        self.asked.add("faults")
         return
         yield
 
@@ -59,7 +62,7 @@ class FakeDriver:
 class Monitored:
     """A monitor with what it publishes and reports."""
 
-    def __init__(self, unit: MemoryUnit = MemoryUnit.GIB) -> None:
+    def __init__(self, unit: MemoryUnit = MemoryUnit.GIB, *, watch_health: bool = True) -> None:
         self.driver = FakeDriver()
         self.published: list[SharedGpus] = []
         self.events: list[Event] = []
@@ -67,7 +70,7 @@ class Monitored:
         self.monitor = CardMonitor(
             "n",
             self.driver,
-            CardSettings(unit),
+            CardSettings(unit, watch_health=watch_health),
             self.metrics,
             on_change=self.published.append,
             record_event=self.events.append,
@@ -265,3 +268,30 @@ async def test_readings_wait_for_allocate_calls(found: Monitored, monkeypatch: p
     await until(lambda: not found.published[-1].cards[1].healthy)
     running.cancel()
     assert all(asked)
+
+
+async def test_without_health_checks_gpus_are_still_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    for interval in ("_INVENTORY_S", "_POLL_S"):
+        monkeypatch.setattr(cards, interval, 0.001)
+    found = Monitored(watch_health=False)
+    found.driver.gpus = (ONE,)
+    await found.monitor.start()
+    running = asyncio.create_task(found.monitor.run(asyncio.Lock(), frozenset))
+    found.driver.gpus = (ONE, TWO)
+    await until(lambda: len(found.published[-1].cards) == 2)
+    found.driver.gpus = (TWO,)
+    await until(lambda: [card.healthy for card in found.published[-1].cards] == [False, True])
+    assert found.driver.asked == set()
+    running.cancel()
+
+
+async def test_without_health_checks_a_driver_that_fails_is_the_problem() -> None:
+    found = Monitored(watch_health=False)
+    await found.monitor.start()
+    found.driver.error = GpuError("the driver is not loaded")
+    assert await found.monitor.read() is None
+    assert found.monitor.problem == "the driver is not loaded"
+    assert all(card.healthy for card in found.published[-1].cards)
+    found.driver.error = None
+    await found.monitor.read()
+    assert found.monitor.problem is None
