@@ -24,12 +24,13 @@ async def _anonymous() -> None:
 class ApiAccess:
     """A URL, TLS settings, and a callback for the Authorization header of each request.
 
-    ``rejected`` is called when the API server has rejected the credentials. Without ``key``, the private key
-    is in ``cert``.
+    ``credentials`` names what the callback may wait for. ``rejected`` is called when the API server has
+    rejected the credentials. Without ``key``, the private key is in ``cert``.
     """
 
     host: str
     authorization: Callable[[], Awaitable[str | None]] = _anonymous
+    credentials: str = ""
     rejected: Callable[[], None] = lambda: None
     ca: Pem | None = None
     cert: Pem | None = None

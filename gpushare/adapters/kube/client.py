@@ -6,6 +6,7 @@ It handles verbs, paths and status codes, not objects.
 import asyncio
 import socket
 import struct
+import time
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from http import HTTPStatus
@@ -28,6 +29,10 @@ from gpushare.ports import Fence
 MAX_CONNECTIONS = 256
 
 _CONNECT_TIMEOUT_S = 3.0
+_CREDENTIALS_S = 15.0
+"""For the credentials of a stream. A request gets them within its own timeout."""
+_LEAST_S = 0.001
+"""aiohttp reads a timeout of 0 as none."""
 _UNACKED_S = 3.0
 _RESET = struct.pack("ii", 1, 0)
 _IDLE_S = 15
@@ -40,6 +45,7 @@ _MAX_RETRY_AFTER_S = 60.0
 """The API server asks for some seconds. A proxy that asks for an hour must not stop a watch for an hour."""
 
 _encode = msgspec.json.Encoder().encode
+_clock = time.monotonic
 
 
 class _Cause(msgspec.Struct):
@@ -108,9 +114,12 @@ class KubeClient:
         called once the connection is up, right before the first byte: if it refuses, a request with a body
         is not sent (``ApiError.unsent``).
         """
-        timeout = aiohttp.ClientTimeout(total=timeout_s, sock_connect=min(_CONNECT_TIMEOUT_S, timeout_s))
+        ends_at = _clock() + timeout_s
+        headers = await self._headers(method, path, timeout_s, content_type)
+        left_s = max(_LEAST_S, ends_at - _clock())
+        timeout = aiohttp.ClientTimeout(total=left_s, sock_connect=min(_CONNECT_TIMEOUT_S, left_s))
         data = None if body is None else _Body(_encode(body), fence)
-        async with self._response(method, path, timeout, query, data, content_type) as response:
+        async with self._response(method, path, timeout, headers, query, data) as response:
             with _api_errors(self.host, method, path):
                 return await response.read()
 
@@ -122,7 +131,8 @@ class KubeClient:
         Raises ApiError after ``silence_s`` without data or if the connection breaks.
         """
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_TIMEOUT_S, sock_read=silence_s)
-        async with self._response("GET", path, timeout, query) as response:
+        headers = await self._headers("GET", path, _CREDENTIALS_S)
+        async with self._response("GET", path, timeout, headers, query) as response:
             yield b""
             with _api_errors(self.host, "GET", path):
                 async for chunk in response.content.iter_any():
@@ -134,16 +144,16 @@ class KubeClient:
         method: str,
         path: str,
         deadlines: aiohttp.ClientTimeout,
+        headers: Mapping[str, str],
         query: Mapping[str, str] | None,
         body: "_Body | None" = None,
-        content_type: str = "application/json",
     ) -> AsyncIterator[aiohttp.ClientResponse]:
         url = f"{self.host}{path}" + (f"?{urlencode(query)}" if query else "")
         with _api_errors(self.host, method, path, body):
             response = await self._opened().request(
                 method,
                 url,
-                headers=await self._headers(content_type),
+                headers=headers,
                 data=body,
                 timeout=deadlines,
                 proxy=self._access.proxy,
@@ -201,7 +211,9 @@ class KubeClient:
                 connection.setsockopt(socket.IPPROTO_TCP, option, value)
         return connection
 
-    async def _headers(self, content_type: str) -> dict[str, str]:
+    async def _headers(
+        self, method: str, path: str, within_s: float, content_type: str = "application/json"
+    ) -> dict[str, str]:
         # Compressing a list of 50,000 pods costs both sides more than sending it.
         headers = {
             "Accept": "application/json",
@@ -209,9 +221,13 @@ class KubeClient:
             "Content-Type": content_type,
             "User-Agent": _USER_AGENT,
         }
-        if authorization := await self._access.authorization():
-            headers["Authorization"] = authorization
-        return headers
+        try:
+            async with asyncio.timeout(within_s):
+                authorization = await self._access.authorization()
+        except TimeoutError as error:
+            text = f"{method} {self.host}{path}: no credentials in time from {self._access.credentials}"
+            raise ApiError(text, reason="Timeout", unsent=True) from error
+        return headers | ({"Authorization": authorization} if authorization else {})
 
 
 def _refused(response: aiohttp.ClientResponse, text: bytes, method: str, path: str) -> ApiError:

@@ -10,7 +10,7 @@ from typing import Any, Final
 import msgspec
 
 from gpushare.adapters.kube.access import ApiAccess, Pem, bearer, text_of
-from gpushare.adapters.kube.exec_plugin import Credentials, RenewedToken, obtain
+from gpushare.adapters.kube.exec_plugin import Credentials, RenewedToken, name_of, obtain
 from gpushare.adapters.kube.kubeconfig import (
     AuthProvider,
     Cluster,
@@ -53,6 +53,7 @@ async def _access(chosen: Selected) -> ApiAccess:
     return ApiAccess(
         host=host,
         authorization=renewed.header if renewed else _authorization(chosen.user),
+        credentials=name_of(_command(plugin, chosen)) if plugin else "",
         rejected=renewed.reject if renewed else lambda: None,
         ca=ca,
         cert=made.cert.encode() or _pem(chosen.user, user.client_certificate, user.client_certificate_data),
@@ -146,12 +147,16 @@ def _expiry_of(jwt: str) -> float:
 async def _from_plugin(
     plugin: ExecConfig, chosen: Selected, ca: Pem | None
 ) -> tuple[Credentials, RenewedToken]:
-    """Run the plugin once. A command with a slash is a path, which is relative to the kubeconfig."""
-    command = str(chosen.user.path(plugin.command)) if "/" in plugin.command else plugin.command
+    """Run the plugin once."""
     cluster = _described(chosen.cluster, ca) if plugin.provide_cluster_info else None
-    run = partial(obtain, plugin, command, cluster)
+    run = partial(obtain, plugin, _command(plugin, chosen), cluster)
     first = await run()
     return first, RenewedToken(first, run)
+
+
+def _command(plugin: ExecConfig, chosen: Selected) -> str:
+    """A command with a slash is a path, which is relative to the kubeconfig."""
+    return str(chosen.user.path(plugin.command)) if "/" in plugin.command else plugin.command
 
 
 def _described(cluster: Entry[Cluster], ca: Pem | None) -> Mapping[str, Any]:

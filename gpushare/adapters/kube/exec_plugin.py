@@ -6,6 +6,7 @@ See https://kubernetes.io/docs/reference/access-authn-authz/authentication/#clie
 import asyncio
 import math
 import os
+import signal
 import sys
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -56,7 +57,7 @@ class RenewedToken:
     """The token of a plugin, obtained again when it expires or is rejected.
 
     If that fails, the last one stays in use, and the next attempt is after ten seconds. A renewed client
-    certificate is not used.
+    certificate is not used. A caller that stops waiting does not end the plugin.
     """
 
     def __init__(
@@ -67,20 +68,22 @@ class RenewedToken:
     ) -> None:
         self._obtain = obtain
         self._clock = clock
-        self._turn = asyncio.Lock()
+        self._renewal: asyncio.Task[None] | None = None
+        self._retry_at = 0.0
         self._last_error = ""
         self._use(first)
 
     async def header(self) -> str | None:
         """Return the Authorization header; None if the plugin returned a certificate only."""
-        async with self._turn:
-            if self._clock() >= self._renew_at:
-                await self._renew()
+        if self._clock() >= self._renew_at:
+            if self._renewal is None or self._renewal.done():
+                self._renewal = asyncio.create_task(self._renew())
+            await asyncio.shield(self._renewal)
         return bearer(self._token) if self._token else None
 
     def reject(self) -> None:
-        """Obtain another token for the next request."""
-        self._renew_at = 0.0
+        """Obtain another token for the next request, or after the pause of a failure."""
+        self._renew_at = self._retry_at
 
     def _use(self, credentials: Credentials) -> None:
         self._token = credentials.token
@@ -91,7 +94,7 @@ class RenewedToken:
             self._use(await self._obtain())
             self._last_error = ""
         except ConfigError as error:
-            self._renew_at = self._clock() + _RETRY_S
+            self._renew_at = self._retry_at = self._clock() + _RETRY_S
             if self._last_error != str(error):
                 log.warning("token_not_renewed", reason=str(error))
             self._last_error = str(error)
@@ -102,7 +105,12 @@ async def obtain(plugin: ExecConfig, command: str, cluster: Mapping[str, Any] | 
     try:
         return _credentials(await _output(plugin, command, cluster), plugin.api_version)
     except ConfigError as error:
-        raise ConfigError(f"exec plugin {command}: {error}") from error
+        raise ConfigError(f"{name_of(command)}: {error}") from error
+
+
+def name_of(command: str) -> str:
+    """Return what errors call the plugin."""
+    return f"exec plugin {command}"
 
 
 async def _output(plugin: ExecConfig, command: str, cluster: Mapping[str, Any] | None) -> bytes:
@@ -133,21 +141,32 @@ async def _ran(command: Sequence[str], environ: Mapping[str, str], *, interactiv
         stdin=None if interactive else asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.PIPE,
         stderr=None if interactive else asyncio.subprocess.PIPE,
+        start_new_session=not interactive,
     )
     try:
         async with asyncio.timeout(None if interactive else _TIMEOUT_S):
             output, errors = await process.communicate()
     except TimeoutError as error:
-        raise ConfigError(f"did not end within {_TIMEOUT_S:.0f} s") from error
+        raise ConfigError(f"did not end within {_TIMEOUT_S:g} s") from error
     finally:
-        if process.returncode is None:
-            with suppress(ProcessLookupError):
-                process.kill()
-            await process.wait()
+        await _end(process, group=not interactive)
     if process.returncode:
         text = (errors or b"").decode(errors="replace").strip()[-_MAX_OUTPUT:]
         raise ConfigError(f"failed with exit code {process.returncode}" + (f": {text}" if text else ""))
     return output
+
+
+async def _end(process: asyncio.subprocess.Process, *, group: bool) -> None:
+    """End a plugin that has not ended, and the programs of its group."""
+    if process.returncode is None:
+        with suppress(ProcessLookupError):
+            if group:
+                os.killpg(process.pid, signal.SIGKILL)
+            else:
+                process.kill()
+    # A program that has left the group may hold the pipes, and ``wait`` waits for their end.
+    process._transport.close()  # type: ignore[attr-defined]  # noqa: SLF001 - nothing public closes them
+    await process.wait()
 
 
 def _credentials(output: bytes, api_version: str) -> Credentials:

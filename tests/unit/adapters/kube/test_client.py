@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
+from gpushare.adapters.kube import client as client_module
 from gpushare.adapters.kube.access import ApiAccess
 from gpushare.adapters.kube.client import MAX_CONNECTIONS, KubeClient
 from gpushare.errors import ApiError, ConfigError
@@ -102,6 +103,49 @@ async def test_the_authorization_is_asked_for_at_each_request() -> None:
             for _ in range(3):
                 await client.request("GET", "/x", timeout_s=5)
     assert seen == ["Bearer first", "Bearer second", None]
+
+
+@asynccontextmanager
+async def waiting_for_credentials() -> AsyncIterator[KubeClient]:
+    """A client whose plugin does not end."""
+
+    async def authorization() -> str | None:
+        await asyncio.Event().wait()
+        return None
+
+    access = ApiAccess(host="http://api.test", authorization=authorization, credentials="exec plugin login")
+    async with KubeClient(access) as client:
+        yield client
+
+
+async def test_a_request_does_not_wait_for_credentials_after_its_timeout() -> None:
+    async with waiting_for_credentials() as client:
+        with pytest.raises(ApiError, match=r"^POST http://api.test/x: no .* exec plugin login") as caught:
+            await client.request("POST", "/x", timeout_s=0.01, body={})
+    assert (caught.value.reason, caught.value.unsent, caught.value.clear) == ("Timeout", True, True)
+
+
+async def test_a_stream_does_not_wait_for_credentials_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client_module, "_CREDENTIALS_S", 0.01)
+    async with waiting_for_credentials() as client:
+        with pytest.raises(ApiError, match="from exec plugin login"):
+            await anext(client.stream("/x", silence_s=600))
+
+
+async def test_the_time_for_credentials_is_part_of_the_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 0.0
+    monkeypatch.setattr(client_module, "_clock", lambda: now)
+
+    async def authorization() -> str | None:
+        nonlocal now
+        now += 599.9
+        return None
+
+    async with serving() as served:
+        access = ApiAccess(host=served.client.host, authorization=authorization)
+        async with KubeClient(access) as client, asyncio.timeout(20):
+            with pytest.raises(ApiError, match="no answer in time"):
+                await client.request("GET", "/x", timeout_s=600)
 
 
 async def test_rejected_credentials_are_reported() -> None:

@@ -1,7 +1,10 @@
 """Fields of a kubeconfig that concern the connection, as kubectl uses them."""
 
+import asyncio
 import base64
 import json
+import os
+import signal
 import ssl
 from pathlib import Path
 from typing import Any
@@ -9,11 +12,13 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
+from gpushare.adapters.kube import exec_plugin
 from gpushare.adapters.kube.access import ApiAccess
 from gpushare.adapters.kube.config import load_access
 from gpushare.adapters.kube.exec_plugin import Credentials, RenewedToken
 from gpushare.errors import ConfigError
 from testbed.control_plane.pki import Authority
+from tests.support.waiting import until
 from tests.unit.adapters.kube.kubeconfigs import written
 
 CA = Authority.create("ca")
@@ -276,6 +281,43 @@ async def test_a_plugin_that_fails_is_named_with_the_reason(
     assert reason in text
 
 
+async def test_a_plugin_that_hangs_is_ended_together_with_its_programs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(exec_plugin, "_TIMEOUT_S", 0.2)
+    child = tmp_path / "child"
+    user = plugin(tmp_path, f"sleep 600 & echo $! > {child}; wait")
+    async with asyncio.timeout(20):
+        assert await why(tmp_path, user) == f"exec plugin {tmp_path / 'plugin'}: did not end within 0.2 s"
+    await until(lambda: not is_running(int(child.read_text())))
+
+
+async def test_a_program_that_leaves_its_plugin_does_not_hold_it_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(exec_plugin, "_TIMEOUT_S", 0.5)
+    child = tmp_path / "child"
+    user = plugin(tmp_path, f"setsid sh -c 'echo $$ > {child}; exec sleep 600' & wait")
+    try:
+        async with asyncio.timeout(20):
+            assert "did not end within 0.5 s" in await why(tmp_path, user)
+    finally:
+        os.kill(int(child.read_text()), signal.SIGKILL)
+
+
+async def test_errors_name_the_plugin_that_returns_the_credentials(tmp_path: Path) -> None:
+    made = await access(tmp_path, plugin(tmp_path, answer(token="made")))  # noqa: S106 - not a password
+    assert made.credentials == f"exec plugin {tmp_path / 'plugin'}"
+
+
+def is_running(pid: int) -> bool:
+    """Whether the process exists and is not a zombie, which its parent may not have reaped."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2][0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
 class Plugin:
     """A FAKE of a plugin that returns numbered tokens for a minute each, or fails."""
 
@@ -283,10 +325,13 @@ class Plugin:
         self.now = 1000.0
         self.runs = 1
         self.problem = ""
+        self.answers = asyncio.Event()
+        self.answers.set()
         self.token = RenewedToken(Credentials("1", expires_at=1060), self.obtain, lambda: self.now)
 
     async def obtain(self) -> Credentials:
         self.runs += 1
+        await self.answers.wait()
         if self.problem:
             raise ConfigError(self.problem)
         return Credentials(str(self.runs), expires_at=self.now + 60)
@@ -316,3 +361,27 @@ async def test_the_last_token_stays_in_use_while_the_plugin_fails() -> None:
     plugin.problem = ""
     plugin.now += 10
     assert await plugin.token.header() == "Bearer 4"
+
+
+async def test_a_rejection_does_not_shorten_the_pause_after_a_failure() -> None:
+    plugin = Plugin()
+    plugin.problem = "no network"
+    for _ in range(3):
+        plugin.token.reject()
+        assert await plugin.token.header() == "Bearer 1"
+    assert plugin.runs == 2
+    plugin.now += 10
+    await plugin.token.header()
+    assert plugin.runs == 3
+
+
+async def test_a_request_that_gives_up_does_not_end_the_plugin() -> None:
+    plugin = Plugin()
+    plugin.token.reject()
+    plugin.answers.clear()
+    waiting = [asyncio.ensure_future(plugin.token.header()) for _ in range(2)]
+    await until(lambda: plugin.runs == 2)
+    waiting[0].cancel()
+    await asyncio.wait(waiting[:1])
+    plugin.answers.set()
+    assert (await waiting[1], await plugin.token.header(), plugin.runs) == ("Bearer 2", "Bearer 2", 2)
