@@ -1,14 +1,16 @@
 """The scheduler's JSON: extender/v1 requests and answers, byte for byte what Go clients read.
 
-Keys are Go field names; old schedulers send them in lower case, so keys are matched without case if the exact
-keys are absent. Errors that the Aliyun extender returns keep their text.
+Keys are Go field names; schedulers before 1.17 begin them in lower case, so keys are matched without case if
+one is not exact. To notice that, structs of the scheduler forbid unknown fields; those of the API do not.
+Errors that the Aliyun extender returns keep their text.
 """
 
 from collections.abc import Generator
+from functools import cache
 from typing import Any, TypeVar
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import Raw, Struct, inspect
 
 from gpushare.adapters.kube import decoding
 from gpushare.adapters.kube.wire import Bare, WirePod
@@ -46,20 +48,22 @@ class BindArgs(
     node: str = ""
 
 
-class MetaPod(Struct, rename={"uid": "UID"}):
+class MetaPod(Struct, rename={"uid": "UID"}, forbid_unknown_fields=True):
     """A victim by UID."""
 
     uid: str = ""
 
 
-class MetaVictims(Struct, rename={"pods": "Pods", "violations": "NumPDBViolations"}):
+class MetaVictims(
+    Struct, rename={"pods": "Pods", "violations": "NumPDBViolations"}, forbid_unknown_fields=True
+):
     """Victims by UID, and how many of them violate a disruption budget."""
 
     pods: list[MetaPod] | None = None
     violations: int = 0
 
 
-class Victims(Struct, rename={"pods": "Pods", "violations": "NumPDBViolations"}):
+class Victims(Struct, rename={"pods": "Pods", "violations": "NumPDBViolations"}, forbid_unknown_fields=True):
     """Victims as whole pods, as schedulers send them to extenders without a node cache."""
 
     pods: list[Bare] | None = None
@@ -106,6 +110,8 @@ class FilterResult(
 
 _encode = msgspec.json.Encoder().encode
 _raw_object = msgspec.json.Decoder(dict[str, Raw])
+_raw_list = msgspec.json.Decoder(list[Raw])
+_type_of = cache(inspect.type_info)
 _bare = msgspec.json.Decoder(Bare)
 
 
@@ -141,13 +147,27 @@ def _decode(body: bytes, kind: type[T]) -> T:
 
 
 def _decode_without_case(body: bytes, kind: type[T]) -> T:
-    names = {name.lower(): name for name in kind.__struct_encode_fields__}
     try:
-        given = _raw_object.decode(body)
-        known = {names[key.lower()]: value for key, value in given.items() if key.lower() in names}
+        known = _with_exact_keys(Raw(body), _type_of(kind))
         return msgspec.json.decode(_encode(known), type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise InvalidRequest(f"request body cannot be read: {error}") from error
+
+
+def _with_exact_keys(value: Raw, kind: inspect.Type) -> Any:
+    """The value with the exact keys of the scheduler's structs, and without unknown ones."""
+    match kind:
+        case inspect.UnionType(types=(some, inspect.NoneType())) if bytes(value) != b"null":
+            return _with_exact_keys(value, some)
+        case inspect.StructType(fields=fields, forbid_unknown_fields=True):
+            named = {each.encode_name.lower(): each for each in fields}
+            given = ((named.get(key.lower()), each) for key, each in _raw_object.decode(value).items())
+            return {name.encode_name: _with_exact_keys(each, name.type) for name, each in given if name}
+        case inspect.DictType(value_type=item):
+            return {key: _with_exact_keys(each, item) for key, each in _raw_object.decode(value).items()}
+        case inspect.ListType(item_type=inspect.StructType() as item):
+            return [_with_exact_keys(each, item) for each in _raw_list.decode(value)]
+    return value
 
 
 def asked_nodes(args: FilterArgs) -> list[str]:

@@ -277,10 +277,34 @@ def test_other_work_has_turns_while_a_deep_request_is_decoded() -> None:
     assert len(list(filter_steps(request, BUSY))) > 50
 
 
-def test_lower_case_keys_are_read_in_preempt_too() -> None:
-    meta = {"n": {"Pods": [{"UID": "low"}], "NumPDBViolations": 0}}
-    exact = preempt_verb(body(Pod=wire_pod(12, priority=9), NodeNameToMetaVictims=meta), FULL)
-    assert preempt_verb(body(pod=wire_pod(12, priority=9), nodenametometavictims=meta), FULL) == exact
+OLD_KEYS = {
+    "Pod": "pod",
+    "NodeNameToVictims": "nodeNameToVictims",
+    "NodeNameToMetaVictims": "nodeNameToMetaVictims",
+    "Pods": "pods",
+    "NumPDBViolations": "numPDBViolations",
+    "UID": "uid",
+}
+"""The keys of kube-scheduler before 1.17."""
+
+
+@pytest.mark.parametrize("spell", [lambda key: OLD_KEYS[key], str.lower, str.upper])
+@pytest.mark.parametrize("key", ["NodeNameToMetaVictims", "NodeNameToVictims"])
+def test_a_preempt_request_is_read_in_any_case(spell: Callable[[str], str], key: str) -> None:
+    def request(spelled: Callable[[str], str]) -> bytes:
+        uid = {spelled("UID"): "low"} if key == "NodeNameToMetaVictims" else {"metadata": {"uid": "low"}}
+        victims = {"n": {spelled("Pods"): [uid], spelled("NumPDBViolations"): 2}}
+        return body(**{spelled("Pod"): wire_pod(12, priority=9), spelled(key): victims})
+
+    exact = answer(preempt_verb, request(str), FULL)
+    assert exact == {"NodeNameToMetaVictims": {"n": {"Pods": [{"UID": "low"}], "NumPDBViolations": 2}}}
+    assert answer(preempt_verb, request(spell), FULL) == exact
+
+
+def test_node_names_and_unknown_keys_of_victims_are_left_as_they_are() -> None:
+    meta = {"n": {"Pods": [{"UID": "low", "New": 1}], "New": {}}, "UID": {"pods": None}}
+    found = answer(preempt_verb, body(Pod=wire_pod(12, priority=9), NodeNameToMetaVictims=meta), FULL)
+    assert found == {"NodeNameToMetaVictims": {"n": {"Pods": [{"UID": "low"}], "NumPDBViolations": 0}}}
 
 
 def test_a_pod_larger_than_any_gpu_has_no_victims() -> None:
