@@ -51,11 +51,11 @@ class Explainer:
 
     def explain(self, pod: Pod) -> None:
         """Record why a pod that the scheduler could not place fits on no node."""
-        if pod.node is None and pod.unschedulable is not None:
+        if pod.unschedulable is not None and _is_considered(pod):
             self._recorder.record_later(pod.uid, partial(self._explanation, pod.uid))
 
     async def _explanation(self, uid: str) -> Event | None:
-        """None if the pod is gone, is placed, or fits on a node by now."""
+        """None if the pod is gone, is placed or deleted, or fits on a node by now."""
         pod = self._waiting(uid)
         if pod is None:
             return None
@@ -66,7 +66,12 @@ class Explainer:
         return pod_event(pod, EVENT_REFUSED, text, warning=True) if text and self._waiting(uid) else None
 
     def _waiting(self, uid: str) -> Pod | None:
-        """The pod, unless it is gone or placed."""
+        """The pod, unless it is gone, deleted or placed."""
         pod = self._cluster.pods.get(uid)
-        placed = pod is None or pod.node is not None or self._cluster.ledger.reservation(uid) is not None
-        return None if placed else pod
+        reserved = self._cluster.ledger.reservation(uid) is not None
+        return pod if pod and _is_considered(pod) and not reserved else None
+
+
+def _is_considered(pod: Pod) -> bool:
+    """Whether the scheduler tries to place the pod."""
+    return pod.node is None and not (pod.gated or pod.terminating or pod.finished)

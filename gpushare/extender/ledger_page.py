@@ -95,7 +95,7 @@ def _states(book: Book) -> tuple[int, int, int]:
 
 
 def _requested(pods: list[Pod]) -> Generator[None, None, list[int]]:
-    """The units per GPU that each pod without a node requests."""
+    """The units per GPU that each pod requests that the scheduler has yet to place."""
     units: list[int] = []
     left = iter(pods)
     while some := list(islice(left, _PODS_PER_STEP)):
@@ -103,7 +103,7 @@ def _requested(pods: list[Pod]) -> Generator[None, None, list[int]]:
             pod.demand.per_card.mem
             for pod in some
             if pod.node is None
-            and not (pod.finished or pod.terminating)
+            and not (pod.gated or pod.finished or pod.terminating)
             and isinstance(pod.demand, Demand)
             and pod.demand.mem
         ]

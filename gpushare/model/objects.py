@@ -34,7 +34,8 @@ class Pod:
 
     ``claim`` are the GPUs and amounts in its bind annotations, None if absent or invalid; ``mode`` is the
     node's mode when it was bound, None if unknown. ``unschedulable`` is the scheduler's last message about a
-    pod that it could not place. ``seal`` is the signature of claim and mode; ``created`` is the creation
+    pod that it could not place; ``gated``: whether it does not consider the pod yet, because of scheduling
+    gates. ``seal`` is the signature of claim and mode; ``created`` is the creation
     time, as the API writes it. ``labels`` are pairs, so that a pod is hashable.
     """
 
@@ -54,6 +55,7 @@ class Pod:
     created: str = ""
     mode: Mode | None = None
     labels: tuple[tuple[str, str], ...] = ()
+    gated: bool = False
 
     @property
     def full_name(self) -> str:

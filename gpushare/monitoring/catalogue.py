@@ -123,7 +123,9 @@ CARDS_OVERCOMMITTED: Final = EXTENDER.metric(
     "gpushare_cards_overcommitted", "gauge", "GPUs with more units reserved than they have. Must be 0."
 )
 PENDING: Final = EXTENDER.metric(
-    "gpushare_pods_pending", "gauge", "Pods that request units and have no node yet."
+    "gpushare_pods_pending",
+    "gauge",
+    "Pods that request units and have no node yet, without those that scheduling gates hold back.",
 )
 PENDING_LEAST: Final = EXTENDER.metric(
     "gpushare_pods_pending_least_units",

@@ -5,7 +5,7 @@ with the path of the field.
 """
 
 from functools import lru_cache
-from typing import Any, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 import msgspec
 from msgspec import Struct, field
@@ -20,6 +20,9 @@ from gpushare.model.quantity import parse_quantity
 from gpushare.scheduling.placement import POLICIES
 
 T = TypeVar("T")
+
+_GATED: Final = "SchedulingGated"
+"""The API server writes this reason, and the scheduler another one once it has tried to place the pod."""
 
 
 class ListMeta(Struct, rename="camel"):
@@ -202,6 +205,7 @@ class PodSpec(Struct, rename="camel"):
     init_containers: tuple[PodContainer, ...] | None = None
     security_context: _Security | None = None
     host_users: bool | None = None
+    scheduling_gates: list[Any] | None = None
 
 
 class PodStatus(Struct, rename="camel"):
@@ -244,6 +248,7 @@ def pod_of(wire: WirePod) -> Pod | None:
         created=meta.creation_timestamp or "",
         mode=_mode(meta.annotations) if claim else None,
         labels=_shared(tuple((meta.labels or {}).items())),
+        gated=bool(spec.scheduling_gates),
     )
 
 
@@ -328,5 +333,5 @@ def _mode(annotations: PodAnnotations | None) -> Mode | None:
 def _unschedulable(status: PodStatus) -> str | None:
     for condition in status.conditions or ():
         if condition.type == "PodScheduled" and condition.status == "False":
-            return condition.message
+            return None if condition.reason == _GATED else condition.message
     return None

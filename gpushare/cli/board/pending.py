@@ -13,7 +13,10 @@ from gpushare.model.objects import Pod
 from gpushare.scheduling.snapshot import books_of
 
 EXPLAINED: Final = 20
-"""Each takes up to a second on a thousand nodes; the others have the scheduler's message only."""
+"""Each takes up to a second on a thousand nodes; the others have the scheduler's message only.
+
+No node decides about pods that scheduling gates hold back, so those have a reason in any number.
+"""
 _REASONS: Final = 3
 
 
@@ -35,8 +38,12 @@ def pending(
     cores = [node_of(node.wire, cgpu_pods) for node in nodes]
     books = books_of(cores, [each.core for each in pods if each.core], unhealthy)
     details = {node.wire.metadata.name: node.details for node in nodes}
-    explained = [_explained(core, Facts(core, own, books, details)) for core, own in waiting[:EXPLAINED]]
-    return explained + [_listed(core, own) for core, own in waiting[EXPLAINED:]]
+    tried = [core.uid for core, _ in waiting if not core.gated]
+    unexplained = frozenset(tried[EXPLAINED:])
+    return [
+        _listed(core, own) if core.uid in unexplained else _explained(core, Facts(core, own, books, details))
+        for core, own in waiting
+    ]
 
 
 def _explained(core: Pod, facts: Facts) -> dict[str, Any]:

@@ -43,7 +43,7 @@ async def _read(source: ApiSource, name: str, namespace: str | None) -> Facts:
         raw = await _named(client, name, namespace)
         details = _decoded(raw, ExplainedPod)
         pod = any_pod_of(_decoded(raw, WirePod))
-        if not pod.managed:
+        if not pod.managed or pod.gated:
             return Facts(pod, details)
         return await _with_cluster(client, Facts(pod, details))
 

@@ -171,6 +171,29 @@ async def test_a_pod_that_the_scheduler_has_not_tried_has_no_explanation() -> No
         await scene.texts()
 
 
+@pytest.mark.parametrize(
+    "ignored",
+    [
+        replace(waiting("p"), gated=True),
+        replace(waiting("p"), terminating=True),
+        replace(waiting("p"), finished=True),
+    ],
+)
+async def test_a_pod_that_the_scheduler_does_not_consider_has_no_explanation(ignored: Pod) -> None:
+    scene = scene_with(*FULL, ignored)
+    scene.explain()
+    async with scene.writing():
+        await scene.texts()
+
+
+async def test_a_pod_that_is_deleted_before_its_explanation_is_computed_gets_no_event() -> None:
+    scene = scene_with(*FULL, waiting("p"))
+    scene.explain()
+    scene.see(replace(waiting("p"), terminating=True))
+    async with scene.writing():
+        await scene.texts()
+
+
 async def test_a_pod_that_is_placed_while_its_explanation_is_computed_gets_no_event() -> None:
     scene = scene_with(*FULL, waiting("p"))
     scene.cluster.turns = Turns(lambda: scene.see(pod("p", 2, at="n", card=0)))

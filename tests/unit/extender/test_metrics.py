@@ -1,5 +1,7 @@
 """Gauges of the extender that are computed at a scrape."""
 
+from dataclasses import replace
+
 from prometheus_client.parser import text_string_to_metric_families
 
 from gpushare.extender.ledger_page import LedgerPage
@@ -44,6 +46,10 @@ def test_a_pod_on_several_gpus_requests_its_units_of_each() -> None:
 
 def test_a_pod_that_ends_waits_for_nothing() -> None:
     assert pending(pod("a", finished=True), pod("b", terminating=True)) == (0, None)
+
+
+def test_a_pod_that_gates_hold_back_does_not_wait_for_a_gpu() -> None:
+    assert pending(replace(pod("a", 4), gated=True), pod("b", 6)) == (1, 6)
 
 
 def test_pods_that_request_no_units_or_are_malformed_are_not_counted() -> None:

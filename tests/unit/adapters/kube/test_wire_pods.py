@@ -161,6 +161,8 @@ def test_priority_and_nomination() -> None:
         ({"type": "PodScheduled", "status": "False", "message": "0/3 nodes"}, "0/3 nodes"),
         ({"type": "PodScheduled", "status": "False"}, ""),
         ({"type": "PodScheduled", "status": "True"}, None),
+        ({"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/3"}, "0/3"),
+        ({"type": "PodScheduled", "status": "False", "reason": "SchedulingGated", "message": "gates"}, None),
         ({"type": "Ready", "status": "False", "message": "no"}, None),
     ],
 )
@@ -171,6 +173,12 @@ def test_the_reason_of_the_scheduler_for_an_unscheduled_pod(
         sound(status={"conditions": [{"type": "Initialized", "status": "True"}, condition]}).unschedulable
         == expected
     )
+
+
+def test_a_pod_with_scheduling_gates_is_gated() -> None:
+    assert sound(spec={"schedulingGates": [{"name": "quota"}]}).gated
+    assert not sound(spec={"schedulingGates": []}).gated
+    assert not sound(spec={"schedulingGates": None}).gated
 
 
 CARD_1: Shares = ((1, Amount(4)),)

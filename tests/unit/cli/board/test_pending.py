@@ -67,6 +67,18 @@ def test_the_oldest_pods_are_explained_and_the_others_have_the_message_of_the_sc
     assert rows[-1]["scheduler"] == "no room"
 
 
+def test_pods_that_gates_hold_back_do_not_take_the_explanations_of_others() -> None:
+    made = Cluster()
+    made.add_node("n", "T4", [14])
+    for number in range(EXPLAINED + 1):
+        made.add_pending(f"a/gated{number}", 20, created="2026-11-25T01:00:00Z")
+        made.pods[-1]["spec"]["schedulingGates"] = [{"name": "quota"}, {"name": "team"}]
+    made.add_pending("a/waits", 20, created="2026-11-25T02:00:00Z")
+    rows = found(made.snapshot())
+    assert [row["state"] for row in rows] == ["gated"] * (EXPLAINED + 1) + ["waits-for-gpu"]
+    assert str(rows[0]["reason"]).endswith("gates are removed: quota, team")
+
+
 def test_unhealthy_gpus_and_the_flag_of_the_extender_decide_as_in_explain() -> None:
     made = Cluster()
     made.add_node("n", "T4", [14], labels={"cgpu": "true"})
