@@ -19,28 +19,33 @@ from gpushare.model.urls import is_http_url
 
 MODE_LABELS: Final = (LABEL_GPUSHARE, LABEL_CGPU, LABEL_MODE)
 _MAX_NAME: Final = 63
-_MAX_PORT: Final = 65535
 MAX_REPLICAS: Final = 10
 """Of servers that the API server calls: far more than their load needs, and far less than a typing error."""
 
-_DIGEST: Final = re.compile(r"[^\s@]+@sha256:[0-9a-f]{64}")
+DIGEST: Final = re.compile(r"[!-?A-~]+@sha256:[0-9a-f]{64}")
+"""Any printable characters of ASCII except ``@`` are the name."""
 _TAG: Final = re.compile(r"[^\s@]+:(?!latest$)[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
-_REGISTRY: Final = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?(:[0-9]{1,5})?(/[a-z0-9][-a-z0-9._]*)*")
+_PORT: Final = (
+    "[1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5]"  # to 65535
+)
+REGISTRY: Final = re.compile(rf"[a-z0-9]([-a-z0-9.]*[a-z0-9])?(:({_PORT}))?(/[a-z0-9][-a-z0-9._]*)*")
+PATH: Final = re.compile(r"(/(\.?[^./][^/]*|\.\.[^/]+|\.)?)+")
+"""An absolute path without the part ``..``, which Kubernetes refuses."""
 _STACK: Final = re.compile(r"[^/\s]+/[^/\s]+/[^/\s]+")
 CPU: Final = re.compile(r"[1-9][0-9]*m?|[0-9]+\.[0-9]*[1-9]")
 MEMORY: Final = re.compile(r"[1-9][0-9]*(Ki|Mi|Gi)")
 STORAGE: Final = re.compile(r"[1-9][0-9]*(Mi|Gi|Ti)")
 DURATION: Final = re.compile(r"[1-9][0-9]{0,4}[hdw]|[1-9][0-9]?y")
-_NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
-_LABEL_WORD: Final = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
-_LABEL_PREFIX: Final = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
+NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+LABEL_VALUE: Final = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
+LABEL_KEY: Final = re.compile(rf"([a-z0-9]([-a-z0-9.]{{0,251}}[a-z0-9])?/)?{LABEL_VALUE.pattern}")
 _TAINT: Final = re.compile(rf"[A-Za-z0-9][-A-Za-z0-9_./]*(=[-A-Za-z0-9_.]*)?:({'|'.join(Effect)})")
 _COUNT: Final = re.compile(r"[1-9][0-9]{0,4}|([1-9][0-9]?|100)%")
 
 
 def check_image(where: str, image: str, *, tags: bool) -> None:
     """An image with a digest, or if ``tags`` are allowed, with any tag except latest."""
-    if _DIGEST.fullmatch(image) or (tags and _TAG.fullmatch(image)):
+    if DIGEST.fullmatch(image) or (tags and _TAG.fullmatch(image)):
         return
     if tags:
         raise ConfigError(f"{where}: {image!r} has no digest and no tag other than latest")
@@ -49,8 +54,7 @@ def check_image(where: str, image: str, *, tags: bool) -> None:
 
 def check_registry(where: str, registry: str) -> None:
     """A host with optional port and path."""
-    match = _REGISTRY.fullmatch(registry)
-    if not match or int((match[2] or ":1").removeprefix(":")) not in range(1, _MAX_PORT + 1):
+    if not REGISTRY.fullmatch(registry):
         raise ConfigError(f"{where}: {registry!r} is not a registry; use one like example.com:5000/mirror")
 
 
@@ -62,7 +66,7 @@ def check_stack(where: str, stack: str) -> None:
 
 def check_name(where: str, name: str, *, longest: int = _MAX_NAME) -> None:
     """The name of a namespace, or a part of another name."""
-    if len(name) > longest or not _NAME.fullmatch(name):
+    if len(name) > longest or not NAME.fullmatch(name):
         raise ConfigError(
             f"{where}: {name!r} is not a name; use up to {longest} lower case letters, digits and '-'"
         )
@@ -71,7 +75,7 @@ def check_name(where: str, name: str, *, longest: int = _MAX_NAME) -> None:
 def check_namespaced(where: str, name: str) -> None:
     """The namespace and name of an object."""
     namespace, slash, own = name.partition("/")
-    if not slash or not _NAME.fullmatch(namespace) or not is_object_name(own):
+    if not slash or not NAME.fullmatch(namespace) or not is_object_name(own):
         raise ConfigError(f"{where}: {name!r} is not an object; use namespace/name")
 
 
@@ -87,8 +91,8 @@ def check_addresses(where: str, text: str) -> None:
 
 
 def check_path(where: str, path: str) -> None:
-    """An absolute path on the nodes, without ``..``, which Kubernetes refuses."""
-    if not path.startswith("/") or ".." in path.split("/"):
+    """An absolute path on the nodes."""
+    if not PATH.fullmatch(path):
         raise ConfigError(f"{where}: {path!r} must be absolute and without '..'")
 
 
@@ -118,7 +122,7 @@ def check_labels(where: str, labels: Mapping[str, str]) -> None:
 
 def check_label_value(where: str, value: str) -> None:
     """The value of a label or a taint, which may be empty."""
-    if value and not _LABEL_WORD.fullmatch(value):
+    if value and not LABEL_VALUE.fullmatch(value):
         raise ConfigError(
             f"{where}: {value!r} is not a label value; "
             f"use up to {_MAX_NAME} letters, digits, '-', '_' and '.'"
@@ -127,8 +131,7 @@ def check_label_value(where: str, value: str) -> None:
 
 def check_key(where: str, key: str) -> None:
     """The key of a label or an annotation."""
-    prefix, slash, word = key.rpartition("/")
-    if not _LABEL_WORD.fullmatch(word) or (slash and not _LABEL_PREFIX.fullmatch(prefix)):
+    if not LABEL_KEY.fullmatch(key):
         raise ConfigError(f"{where}: {key!r} is not a label; use names like example.com/pool")
 
 

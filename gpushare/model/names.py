@@ -3,9 +3,9 @@
 import re
 from typing import Final
 
-_LONGEST: Final = 253
+LONGEST: Final = 253
 _LABEL: Final = r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?"
-_SUBDOMAIN: Final = re.compile(rf"{_LABEL}(?:\.{_LABEL})*")
+SUBDOMAIN: Final = re.compile(rf"{_LABEL}(?:\.{_LABEL})*")
 
 
 def is_object_name(text: str) -> bool:
@@ -13,4 +13,4 @@ def is_object_name(text: str) -> bool:
 
     Others, such as ``..`` or ``a/b``, would be another path of the API.
     """
-    return len(text) <= _LONGEST and _SUBDOMAIN.fullmatch(text) is not None
+    return len(text) <= LONGEST and SUBDOMAIN.fullmatch(text) is not None

@@ -66,6 +66,14 @@ _HELPERS: Final = """\
 {{- else -}}{{ $registry }}/{{ $image }}
 {{- end -}}
 {{- end -}}
+{{- /* An amount of CPU or memory as a number, to compare two. */ -}}
+{{- define "gpushare.millicores" -}}
+{{- if hasSuffix "m" . }}{{ trimSuffix "m" . }}{{ else }}{{ mulf . 1000 }}{{ end -}}
+{{- end -}}
+{{- define "gpushare.kibibytes" -}}
+{{- $unit := trunc -2 . -}}
+{{- mul (trimSuffix $unit .) (get (dict "Ki" 1 "Mi" 1024 "Gi" 1048576) $unit) -}}
+{{- end -}}
 """
 _CHECKS: Final = """\
 {{- $selector := .Values.devicePlugin.nodeSelector }}
@@ -87,6 +95,17 @@ set it to true, or also select @off@=true" }}
 {{- end }}
 {{- if and (eq $mode "@mps@") (not .Values.mps.enabled) }}
 {{- fail "mps.enabled: false, but devicePlugin.nodeSelector selects nodes of mode @mps@; set it to true" }}
+{{- end }}
+{{- $less := "extender.scheduler.%sLimit: '%s' is less than extender.scheduler.%s, '%s'" }}
+{{- $cpu := .Values.extender.scheduler.cpu }}
+{{- $limit := .Values.extender.scheduler.cpuLimit }}
+{{- if lt (include "gpushare.millicores" $limit | float64) (include "gpushare.millicores" $cpu | float64) }}
+{{- fail (printf $less "cpu" $limit "cpu" $cpu) }}
+{{- end }}
+{{- $memory := .Values.extender.scheduler.memory }}
+{{- $limit := .Values.extender.scheduler.memoryLimit }}
+{{- if lt (include "gpushare.kibibytes" $limit | int64) (include "gpushare.kibibytes" $memory | int64) }}
+{{- fail (printf $less "memory" $limit "memory" $memory) }}
 {{- end }}
 {{- if and .Values.extender.scheduler.image (ne .Values.extender.exposure "sidecar") }}
 {{- fail (printf "extender.scheduler: not allowed with exposure %s; use sidecar" .Values.extender.exposure) }}

@@ -1,13 +1,26 @@
 """Which fields of a stack are values of the chart, and the JSON schema of the values. Pure."""
 
+import re
 from collections.abc import Mapping
 from enum import StrEnum
 from types import UnionType
 from typing import Any, Final, get_args, get_origin, get_type_hints
 
 from components import config
-from components.forms import CPU, DURATION, MEMORY, STORAGE
+from components.forms import (
+    CPU,
+    DIGEST,
+    DURATION,
+    LABEL_KEY,
+    LABEL_VALUE,
+    MEMORY,
+    NAME,
+    PATH,
+    REGISTRY,
+    STORAGE,
+)
 from components.manifests.parts import Object
+from gpushare.model.names import LONGEST, SUBDOMAIN
 from release.chart.values import IMAGES
 
 KEYS: Final[Mapping[type[Any], tuple[str, ...]]] = {
@@ -54,28 +67,43 @@ _LIMITS: Final = {
 """The lowest and the highest value of each integer."""
 _URL: Final = r"^https?://(\[[0-9A-Fa-f:.]+\]|[^\p{Z}\p{C}/?#:\[\]]+)(:[0-9]*)?([/?#][^\p{Z}\p{C}]*)?$"
 """As ``is_http_url``: no separators, and nothing that cannot be printed."""
-_FORMS: Final = {
-    "runbooks": _URL,
-    "cpu": f"^({CPU.pattern})$",
-    "cpu_limit": f"^({CPU.pattern})$",
-    "memory": f"^({MEMORY.pattern})$",
-    "memory_limit": f"^({MEMORY.pattern})$",
-    "storage": f"^({STORAGE.pattern})?$",
-    "retention": f"^({DURATION.pattern})$",
+
+
+def _text(form: re.Pattern[str]) -> Object:
+    return {"type": "string", "pattern": f"^({form.pattern})$"}
+
+
+def _text_or_none(form: re.Pattern[str]) -> Object:
+    """As ``_text``, or empty, which is no value."""
+    return {"type": "string", "pattern": f"^({form.pattern})?$"}
+
+
+_OBJECT: Final = {"maxLength": LONGEST}
+"""In addition to the pattern of the name of an object."""
+_FORMS: Final[Mapping[str, Object]] = {
+    "runbooks": {"type": "string", "pattern": _URL},
+    "cpu": _text(CPU),
+    "cpu_limit": _text(CPU),
+    "memory": _text(MEMORY),
+    "memory_limit": _text(MEMORY),
+    "storage": _text_or_none(STORAGE),
+    "retention": _text(DURATION),
+    "kubelet_root": _text(PATH),
+    "tls_secret": _text_or_none(NAME),
+    "runtime_class": _text_or_none(SUBDOMAIN) | _OBJECT,
 }
 """What a text of this name must match."""
 
 
 def schema() -> Object:
     """Return the JSON schema of the values: types, options, and no unknown keys."""
-    text: Object = {"type": "string"}
-    images = {"type": "object", "properties": dict.fromkeys(IMAGES, text), "additionalProperties": False}
+    images = _closed(dict.fromkeys(IMAGES, _text(DIGEST))) | {"required": list(IMAGES)}
     top = {
         "images": images,
-        "registry": text,
-        "imagePullSecrets": {"type": "array", "items": text},
+        "registry": _text_or_none(REGISTRY),
+        "imagePullSecrets": {"type": "array", "items": _text(SUBDOMAIN) | _OBJECT},
         "admission": {"type": "boolean"},
-        "tolerations": {"type": "array", "items": {"type": "object"}},
+        "tolerations": {"type": "array", "items": _toleration()},
         "global": {"type": "object"},
     }
     sections: dict[str, Object] = {"": {"properties": top}}
@@ -83,7 +111,7 @@ def schema() -> Object:
         if path:
             parent, _, key = path.rpartition(".")
             properties = {camel(name): _type(kind, name) for name in KEYS[kind]}
-            extra = {"image": text} if path in OWN_IMAGES else {}
+            extra = {"image": _text_or_none(DIGEST)} if path in OWN_IMAGES else {}
             extra |= {"enabled": {"type": "boolean"}} if path in ("isolation", "mps", "monitoring") else {}
             sections[path] = _closed(extra | properties)
             sections[parent]["properties"][key] = sections[path]
@@ -99,16 +127,43 @@ def _closed(properties: Object) -> Object:
 def _type(kind: type[Any], name: str) -> Object:
     if limits := _LIMITS.get((kind, name)):
         return {"type": "integer", "minimum": limits[0], "maximum": limits[1]}
-    if pattern := _FORMS.get(name):
-        return {"type": "string", "pattern": pattern}
+    if form := _FORMS.get(name):
+        return form
     hint = get_type_hints(kind)[name]
     if get_origin(hint) is UnionType:
         hint = get_args(hint)[0]
     if get_origin(hint) is Mapping:
-        return {"type": "object", "additionalProperties": {"type": "string"}, "minProperties": 1}
+        return _labels() | {"minProperties": 1}
     if issubclass(hint, StrEnum):
-        return {"type": "string", "enum": [str(each) for each in hint]}
+        return _option(hint)
     return {"type": {str: "string", int: "integer", bool: "boolean"}[hint]}
+
+
+def _option(kind: type[StrEnum]) -> Object:
+    """As a pattern, because Helm then also shows the value that is wrong."""
+    return {"type": "string", "pattern": f"^({'|'.join(kind)})$"}
+
+
+def _labels() -> Object:
+    return {
+        "type": "object",
+        "patternProperties": {f"^({LABEL_KEY.pattern})$": _text_or_none(LABEL_VALUE)},
+        "additionalProperties": False,
+    }
+
+
+def _toleration() -> Object:
+    """Any taint, or one with this key; without ``operator`` it is ``Equal``."""
+    properties = {
+        "key": _text_or_none(LABEL_KEY),
+        "operator": _option(config.Operator),
+        "value": _text_or_none(LABEL_VALUE),
+        "effect": _option(config.Effect),
+    }
+    exists = {"required": ["operator"], "properties": {"operator": {"const": str(config.Operator.EXISTS)}}}
+    without_value = {"properties": {"value": {"pattern": "^$"}}}
+    with_key = {"required": ["key"], "properties": {"key": {"minLength": 1}}}
+    return _closed(properties) | {"if": exists, "then": without_value, "else": with_key}
 
 
 def camel(snake: str) -> str:

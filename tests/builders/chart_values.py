@@ -1,6 +1,6 @@
 """Values of the Helm chart, and the stack that deploys the same."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from release.chart.build import default_values
@@ -64,6 +64,17 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
         },
     ),
     "a Prometheus without a volume": ("1.36", {"monitoring": {"prometheus": {"image": PROMETHEUS}}}),
+    "own taints on nodes with GPUs": (
+        "1.36",
+        {
+            "mps": {"enabled": True},
+            "tolerations": [
+                {"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"},
+                {"key": "example.com/pool", "operator": "Equal", "value": "gpus"},
+                {"operator": "Exists", "effect": "NoExecute"},
+            ],
+        },
+    ),
     "the library is removed from the nodes": ("1.36", {"isolation": {"state": "absent"}}),
     "the extender and the agents only": (
         "1.36",
@@ -99,7 +110,16 @@ def stack_of(version: str, changes: Mapping[str, Any]) -> dict[str, Any]:
     if "tlsSecret" in raw["extender"]:
         del raw["extender"]["tls"]
     raw["devicePlugins"] = [_without_empty(values["devicePlugin"])]
+    for workload in _on_nodes_with_gpus(raw):
+        workload["tolerations"] = values["tolerations"]
     return {"kubernetesVersion": version, **raw}
+
+
+def _on_nodes_with_gpus(raw: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    yield from raw["devicePlugins"]
+    yield from (raw[part] for part in ("isolation", "mps") if part in raw)
+    if "monitoring" in raw:
+        yield raw["monitoring"]["exporter"]
 
 
 def _merged(values: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:

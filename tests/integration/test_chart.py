@@ -18,6 +18,7 @@ from components.manifests.parts import Object
 from components.manifests.prometheus import NAME
 from components.stack import load
 from gpushare.contract import AUTHORITY_SECRET, EXTENDER_NAME, ISOLATION_INSTALLER_NAME, RUNBOOKS_URL
+from gpushare.errors import ConfigError
 from gpushare.monitoring.alerts import ALERTS
 from release.bundle import install_yaml
 from testbed import Bed, SchedulerSpec, Testbed, TestbedError
@@ -44,6 +45,56 @@ NO_URLS = (
     "http://a b",
     "http://a\xa0b",
 )
+SHORT = f"registry.example.com/extender@sha256:{'a' * 63}"
+SIDECAR = {"exposure": "sidecar", "scheduler": {"image": SCHEDULER}}
+REFUSED: list[tuple[dict[str, Any], str, str]] = [
+    ({"tolerations": [{"operator": "exists"}]}, "/tolerations/0/operator", "'exists'"),
+    ({"tolerations": [{"operator": "Exists", "effect": "NoRun"}]}, "/tolerations/0/effect", "'NoRun'"),
+    ({"tolerations": [{"key": "a b", "operator": "Exists"}]}, "/tolerations/0/key", "'a b'"),
+    ({"tolerations": [{"key": "a/b/c"}]}, "/tolerations/0/key", "'a/b/c'"),
+    ({"tolerations": [{"key": "a", "value": "b c"}]}, "/tolerations/0/value", "'b c'"),
+    ({"tolerations": [{"operator": "Exists", "value": "b"}]}, "/tolerations/0/value", "'b'"),
+    ({"images": {"extender": "extender:1"}}, "/images/extender", "'extender:1'"),
+    ({"images": {"extender": SHORT}}, "/images/extender", f"'{SHORT}'"),
+    ({"images": {"extender": f"a b@sha256:{'a' * 64}"}}, "/images/extender", "'a b@sha256:"),
+    ({"images": {"extender": None}}, "at '/images'", "extender"),
+    (
+        {"extender": {"exposure": "sidecar", "scheduler": {"image": "scheduler:v1"}}},
+        "/extender/scheduler/image",
+        "'scheduler:v1'",
+    ),
+    ({"monitoring": {"prometheus": {"image": "prom:v1"}}}, "/monitoring/prometheus/image", "'prom:v1'"),
+    ({"registry": "http://mirror"}, "/registry", "'http://mirror'"),
+    ({"registry": "mirror:0"}, "/registry", "'mirror:0'"),
+    ({"registry": "mirror:65536"}, "/registry", "'mirror:65536'"),
+    ({"imagePullSecrets": ["pull", "A_b"]}, "/imagePullSecrets/1", "'A_b'"),
+    ({"imagePullSecrets": [""]}, "/imagePullSecrets/0", "''"),
+    ({"extender": {"tlsSecret": "A_b"}}, "/extender/tlsSecret", "'A_b'"),
+    ({"extender": {"tls": "both"}}, "/extender/tls", "'both'"),
+    ({"devicePlugin": {"runtimeClass": "A b"}}, "/devicePlugin/runtimeClass", "'A b'"),
+    ({"mps": {"enabled": True, "runtimeClass": "A b"}}, "/mps/runtimeClass", "'A b'"),
+    ({"monitoring": {"exporter": {"runtimeClass": "a/b"}}}, "/monitoring/exporter/runtimeClass", "'a/b'"),
+    ({"devicePlugin": {"kubeletRoot": "var"}}, "/devicePlugin/kubeletRoot", "'var'"),
+    ({"isolation": {"kubeletRoot": "/a/../b"}}, "/isolation/kubeletRoot", "'/a/../b'"),
+    ({"devicePlugin": {"nodeSelector": {"a b": "c"}}}, "/devicePlugin/nodeSelector", "'a b'"),
+    ({"devicePlugin": {"nodeSelector": {"a": "b c"}}}, "/devicePlugin/nodeSelector/a", "'b c'"),
+    (
+        {"extender": {**SIDECAR, "scheduler": {"image": SCHEDULER, "cpu": "4001m"}}},
+        "extender.scheduler.cpuLimit",
+        "'4' is less than extender.scheduler.cpu, '4001m'",
+    ),
+    (
+        {"extender": {**SIDECAR, "scheduler": {"image": SCHEDULER, "cpuLimit": "0.4"}}},
+        "extender.scheduler.cpuLimit",
+        "'0.4' is less than extender.scheduler.cpu, '500m'",
+    ),
+    (
+        {"extender": {**SIDECAR, "scheduler": {"image": SCHEDULER, "memory": "4194305Ki"}}},
+        "extender.scheduler.memoryLimit",
+        "'4Gi' is less than extender.scheduler.memory, '4194305Ki'",
+    ),
+]
+"""Values, with the name and the value in the error."""
 MADE = base64.b64encode(b"made in the cluster").decode()
 
 
@@ -148,6 +199,39 @@ async def test_wrong_values_are_errors_that_name_the_key(
         await offline.rendered("1.36", values)
 
 
+@pytest.mark.parametrize(("values", "where", "value"), REFUSED)
+async def test_the_chart_refuses_what_the_stack_refuses_with_name_and_value(
+    offline: Helm, values: dict[str, Any], where: str, value: str
+) -> None:
+    with pytest.raises(ConfigError, match=re.escape(value)):
+        load(stack_of("1.36", values))
+    with pytest.raises(TestbedError) as refused:
+        await offline.rendered("1.36", values)
+    (line,) = (each for each in str(refused.value).splitlines() if where in each)
+    assert value in line.partition(where)[2]
+
+
+@pytest.mark.parametrize(
+    ("toleration", "problem"),
+    [
+        ({"value": "gpu"}, "at '/tolerations/0': missing property 'key'"),
+        ({"key": "", "value": "gpu"}, "at '/tolerations/0/key': minLength: got 0, want 1"),
+        (
+            {"key": "pool", "operator": "Exists", "efect": "NoSchedule"},
+            "at '/tolerations/0': additional properties 'efect' not allowed",
+        ),
+    ],
+)
+async def test_a_toleration_has_the_keys_of_a_stack(
+    offline: Helm, toleration: dict[str, str], problem: str
+) -> None:
+    values = {"tolerations": [toleration]}
+    with pytest.raises(ConfigError, match=r"tolerations\[0\]"):
+        load(stack_of("1.36", values))
+    with pytest.raises(TestbedError, match=re.escape(problem)):
+        await offline.rendered("1.36", values)
+
+
 @pytest.mark.parametrize(
     "values",
     [
@@ -160,6 +244,8 @@ async def test_wrong_values_are_errors_that_name_the_key(
             "mps": {"enabled": True},
         },
         {"extender": {"cpu": "0.5"}, "monitoring": {"prometheus": {"image": PROMETHEUS, "retention": "1y"}}},
+        {"tolerations": [], "registry": "mirror:65535/a_b/c.d", "isolation": {"kubeletRoot": "/.../..a/./b"}},
+        {"extender": {**SIDECAR, "scheduler": {"image": SCHEDULER, "cpu": "4000m", "memory": "4096Mi"}}},
     ],
 )
 async def test_unusual_values_that_the_stack_accepts_are_accepted(
