@@ -1,10 +1,11 @@
-"""Series of the exporters, read through the API server: once, or every few seconds.
+"""Series of the exporters: once, or every few seconds.
 
-This needs the right to ``get`` ``pods/proxy`` in the namespace of the exporters.
+They are read through the API server, which needs the right to ``get`` ``pods/proxy`` in the namespace of the
+exporters, or by a pod from the addresses of their pods.
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 from urllib.parse import quote
 
@@ -12,6 +13,7 @@ import msgspec
 
 from gpushare.adapters.kube.client import KubeClient
 from gpushare.adapters.kube.metrics_api import PODS, DirectoryEntry
+from gpushare.adapters.pages import Pages
 from gpushare.cli.cluster import ApiSource, listed, pods_path
 from gpushare.contract import EXPORTER_NAME, EXPORTER_PORT, SYSTEM_NAMESPACE
 from gpushare.errors import ApiError, ConfigError, InvalidRequest, SourceError
@@ -25,6 +27,9 @@ _CONCURRENCY: Final = 32
 _INTERVAL_S: Final = 5.0
 
 _decode = msgspec.json.Decoder(PODS.kind).decode
+
+PageOf = Callable[[DirectoryEntry], Awaitable[bytes]]
+"""Reads the metrics page of an exporter. Raises ApiError and SourceError."""
 
 
 def show_exporters(
@@ -64,13 +69,34 @@ async def _show(
                 show(found)
 
 
+def through_api_server(client: KubeClient) -> PageOf:
+    """Reads pages through the API server."""
+
+    async def read(exporter: DirectoryEntry) -> bytes:
+        path = f"{_PODS}/{quote(exporter.name, safe='')}:{EXPORTER_PORT}/proxy/metrics"
+        return await client.request("GET", path, timeout_s=_TIMEOUT_S)
+
+    return read
+
+
+def from_pods(pages: Pages) -> PageOf:
+    """Reads pages from the pods, as another pod can."""
+
+    async def read(exporter: DirectoryEntry) -> bytes:
+        host = f"[{exporter.address}]" if ":" in exporter.address else exporter.address
+        return await pages.get(f"http://{host}:{EXPORTER_PORT}/metrics")
+
+    return read
+
+
 async def read_series(
-    client: KubeClient, node: str | None, report: Callable[[str], None]
+    client: KubeClient, node: str | None, report: Callable[[str], None], page_of: PageOf | None = None
 ) -> list[MetricSample]:
     """All series of the exporters that respond. Raises as ``show_exporters`` does."""
     exporters = await _exporters(client, node)
+    page_of = page_of or through_api_server(client)
     gate = asyncio.Semaphore(_CONCURRENCY)
-    found = await asyncio.gather(*(_page(client, each, gate) for each in exporters))
+    found = await asyncio.gather(*(_page(page_of, each, gate) for each in exporters))
     silent = [each for each in found if isinstance(each, SourceError)]
     if len(silent) == len(found):
         raise silent[0]
@@ -103,14 +129,13 @@ def _entry(raw: msgspec.Raw) -> DirectoryEntry:
 
 
 async def _page(
-    client: KubeClient, exporter: DirectoryEntry, gate: asyncio.Semaphore
+    page_of: PageOf, exporter: DirectoryEntry, gate: asyncio.Semaphore
 ) -> list[MetricSample] | SourceError:
-    path = f"{_PODS}/{quote(exporter.name, safe='')}:{EXPORTER_PORT}/proxy/metrics"
     try:
         async with gate:
-            body = await client.request("GET", path, timeout_s=_TIMEOUT_S)
+            body = await page_of(exporter)
         found = list(samples(body.decode(), _SERIES))
-    except (ApiError, InvalidRequest, UnicodeDecodeError) as error:
+    except (ApiError, SourceError, InvalidRequest, UnicodeDecodeError) as error:
         return SourceError(f"exporter {exporter.name} on node {exporter.node}: {error}")
     # Every exporter serves this series, even if it can read nothing else.
     if not any(each.metric == SOURCE_UP.name for each in found):

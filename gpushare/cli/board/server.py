@@ -1,9 +1,10 @@
-"""Serves the page and the document on loopback."""
+"""Serves the page and the document on loopback, with what the server in a cluster needs too."""
 
 import asyncio
 import logging
 import secrets
 import socket
+import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from importlib.resources import files
@@ -12,11 +13,12 @@ from typing import Final
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 
-from gpushare.cli.board.routes import HOME, Board, Document, File, respond
+from gpushare.cli.board.loopback import Board, respond
+from gpushare.cli.board.routes import HOME, Document, File
 from gpushare.cli.board.watching import Watched
 from gpushare.cli.cluster import ApiSource
 from gpushare.errors import first_of
-from gpushare.runtime.http import Request
+from gpushare.runtime.http import Request, Response
 from gpushare.runtime.listener import bind_socket
 
 LOOPBACK: Final = "127.0.0.1"
@@ -65,13 +67,28 @@ async def _serve(
 async def serving(listener: socket.socket, document: Callable[[], Document]) -> AsyncIterator[str]:
     """Serves the page with the present document; yields the URL with a new token."""
     port = listener.getsockname()[1]
-    served = Board(_page(), secrets.token_urlsafe(24), port)
-    server = web.Server(_handler(served, document), access_log=None, logger=_log())
+    served = Board(page_files(), secrets.token_urlsafe(24), port)
+
+    async def answer(request: web.BaseRequest) -> web.Response:
+        return written(respond(served, document(), read(request)))
+
+    async with listening(answer, listener):
+        yield f"http://{LOOPBACK}:{port}{HOME}?token={served.token}"
+
+
+@asynccontextmanager
+async def listening(
+    answer: Callable[[web.BaseRequest], Awaitable[web.Response]],
+    listener: socket.socket,
+    tls: ssl.SSLContext | None = None,
+) -> AsyncIterator[None]:
+    """Answers requests until the end of the context."""
+    server = web.Server(answer, access_log=None, logger=_log())
     runner = web.ServerRunner(server, shutdown_timeout=_GRACE_S)
     await runner.setup()
     try:
-        await web.SockSite(runner, listener).start()
-        yield f"http://{LOOPBACK}:{port}{HOME}?token={served.token}"
+        await web.SockSite(runner, listener, ssl_context=tls).start()
+        yield
     finally:
         await runner.cleanup()
 
@@ -87,27 +104,28 @@ def _is_ours(record: logging.LogRecord) -> bool:
     return not (record.exc_info and isinstance(record.exc_info[1], HttpProcessingError))
 
 
-def _page() -> dict[str, File]:
-    folder = files("gpushare.cli.board") / "page"
-    return {path: File((folder / name).read_bytes(), kind) for path, (name, kind) in _FILES.items()}
+def page_files() -> dict[str, File]:
+    """The files of the page by path."""
+    return {path: File(packaged(name), kind) for path, (name, kind) in _FILES.items()}
 
 
-def _handler(
-    served: Board, document: Callable[[], Document]
-) -> Callable[[web.BaseRequest], Awaitable[web.Response]]:
-    async def handle(request: web.BaseRequest) -> web.Response:
-        found = respond(served, document(), _request(request))
-        response = web.Response(body=found.body, status=found.status, headers=dict(found.headers))
-        if found.content_type:
-            response.headers["content-type"] = found.content_type
-        return response
-
-    return handle
+def packaged(name: str) -> bytes:
+    """A file of the page."""
+    return (files("gpushare.cli.board") / "page" / name).read_bytes()
 
 
-def _request(request: web.BaseRequest) -> Request:
+def written(found: Response) -> web.Response:
+    """The response as aiohttp sends it."""
+    response = web.Response(body=found.body, status=found.status, headers=dict(found.headers))
+    if found.content_type:
+        response.headers["content-type"] = found.content_type
+    return response
+
+
+def read(request: web.BaseRequest, body: bytes | None = None) -> Request:
+    """The request as a value, with this body."""
     headers = {_raw(name.lower()): _raw("\n".join(request.headers.getall(name))) for name in request.headers}
-    return Request(request.method, request.path, headers, None, keep_alive=True, query=request.query_string)
+    return Request(request.method, request.path, headers, body, keep_alive=True, query=request.query_string)
 
 
 def _raw(text: str) -> bytes:

@@ -17,7 +17,7 @@ from gpushare.cli.board.snapshot import Lost, Origin, Record, Snapshot, advanced
 from gpushare.cli.board.usage import Live, after_round, without_others
 from gpushare.cli.cluster import NODES, PODS, RUNNING, ReportingMirror, resource
 from gpushare.cli.explain.facts import read_cgpu_pods, read_unhealthy
-from gpushare.cli.exporters import read_series
+from gpushare.cli.exporters import PageOf, read_series
 from gpushare.errors import ApiError, ConfigError, SourceError
 from gpushare.model.demand import Malformed
 from gpushare.model.modes import CGPU_PODS
@@ -34,13 +34,19 @@ _LOST_S: Final = 5.0
 
 
 class Watched:
-    """The cluster and the document of its last state. ``built`` is set with the first one."""
+    """The cluster and the document of its last state. ``built`` is set with the first one.
 
-    def __init__(self, client: KubeClient, report: Callable[[str], None]) -> None:
+    ``page_of`` reads the pages of exporters; default: through the API server.
+    """
+
+    def __init__(
+        self, client: KubeClient, report: Callable[[str], None], page_of: PageOf | None = None
+    ) -> None:
         self.document = Document(b"", "")
         self.built = asyncio.Event()
         self._client = client
         self._report = report
+        self._page_of = page_of
         self._changes = asyncio.Event()
         self._nodes = ReportingMirror[BoardNode | Malformed](
             client, resource("nodes", NODES, read_board_node), self._changes, self._failed
@@ -59,6 +65,11 @@ class Watched:
         self._notes: tuple[str, ...] = ()
         self._reason = ""
         self._lost: Lost | None = None
+
+    @property
+    def missing(self) -> str | None:
+        """Why there is no document yet; None if there is."""
+        return None if self.built.is_set() else self._reason or "nodes and pods are not listed yet"
 
     async def check(self) -> None:
         """Raises ApiError for an unknown server or a missing right, which are no reasons to wait."""
@@ -94,7 +105,7 @@ class Watched:
     async def _series(self) -> tuple[list[MetricSample], list[str]]:
         problems: list[str] = []
         try:
-            samples = await read_series(self._client, None, problems.append)
+            samples = await read_series(self._client, None, problems.append, self._page_of)
         except (ApiError, ConfigError, SourceError) as error:
             return [], [str(error)]
         return samples, [problem.removeprefix("warning: ") for problem in problems]

@@ -2,7 +2,8 @@
 
 import pytest
 
-from gpushare.cli.board.routes import Board, Document, File, respond
+from gpushare.cli.board.loopback import Board, respond
+from gpushare.cli.board.routes import Document, File
 from gpushare.runtime.http import Request, Response
 
 BOARD = Board({"/": File(b"<!doctype html>", "text/html")}, "secret", 8080)
