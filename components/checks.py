@@ -112,6 +112,8 @@ def _check_network(where: str, policies: NetworkPolicies) -> None:
         check_addresses(f"{where}.controlPlane[{index}]", each)
     for index, each in enumerate(policies.monitoring_namespaces):
         check_name(f"{where}.monitoringNamespaces[{index}]", each)
+    for index, each in enumerate(policies.board_namespaces):
+        check_name(f"{where}.boardNamespaces[{index}]", each)
 
 
 def _check_pulls(settings: ClusterSettings) -> None:

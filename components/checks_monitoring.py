@@ -4,6 +4,7 @@ from typing import Final
 
 from components.config import (
     MAX_INTERVAL_S,
+    Board,
     Exporter,
     MetricsApi,
     MetricsSource,
@@ -51,6 +52,8 @@ def check_monitoring(where: str, monitoring: Monitoring) -> None:
         raise ConfigError(f"{where}.viewers: '' is not allowed; use names of groups, like data-scientists")
     if monitoring.metrics_api:
         _check_metrics_api(f"{where}.metricsApi", monitoring.metrics_api)
+    if monitoring.board:
+        _check_board(f"{where}.board", monitoring.board)
     if monitoring.prometheus:
         _check_prometheus(f"{where}.prometheus", monitoring.prometheus)
     if monitoring.prometheus and monitoring.operator:
@@ -71,6 +74,11 @@ def _check_prometheus(where: str, prometheus: Prometheus) -> None:
         check_object(f"{where}.storageClass", prometheus.storage_class)
         if prometheus.storage is None:
             raise ConfigError(f"{where}.storageClass: only with {where}.storage; set it, like 20Gi")
+
+
+def _check_board(where: str, board: Board) -> None:
+    check_size(where, board.cpu, board.memory)
+    check_name(f"{where}.tlsSecret", board.tls_secret)
 
 
 def _check_metrics_api(where: str, api: MetricsApi) -> None:

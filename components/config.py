@@ -25,6 +25,7 @@ from components.config_extender import (
 from components.config_monitoring import (
     GPU_NODES,
     MAX_INTERVAL_S,
+    Board,
     Exporter,
     MetricsApi,
     MetricsSource,
@@ -57,6 +58,7 @@ __all__ = [
     "NODE_CRITICAL",
     "NONE",
     "SHARED_NODES",
+    "Board",
     "ClusterSettings",
     "DevicePlugin",
     "Effect",
@@ -268,6 +270,8 @@ class NetworkPolicies:
     """Addresses of kube-apiserver and kube-scheduler as pods see them, like 10.0.0.0/28."""
     monitoring_namespaces: tuple[str, ...] = ()
     """Namespaces whose pods may read metrics, such as that of Prometheus."""
+    board_namespaces: tuple[str, ...] = ()
+    """Namespaces whose pods reach the board, such as that of an ingress controller."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -109,6 +109,24 @@ class MetricsApi:
 
 
 @dataclass(frozen=True, slots=True)
+class Board:
+    """The board, served in the cluster to users who log in with a token of the API server."""
+
+    tls_secret: str
+    """Secret in kube-system with ``tls.crt`` and ``tls.key`` for the name by which browsers reach it."""
+    image: str = ""
+    """Image with digest; default: ``cli`` of ``images``."""
+    cpu: str = "500m"
+    """CPU request and limit."""
+    memory: str = "512Mi"
+    """Memory request and limit."""
+    tolerations: tuple[Toleration, ...] = CONTROL_PLANE_TAINTS
+    """Taints of nodes on which its pod may run. A list replaces the default."""
+    priority_class: str = CLUSTER_CRITICAL
+    """PriorityClass of its pod."""
+
+
+@dataclass(frozen=True, slots=True)
 class Prometheus:
     """A Prometheus for the metrics of this project only, for a cluster without one."""
 
@@ -138,6 +156,8 @@ class Monitoring:
     """The exporter; ``{}`` for the defaults."""
     metrics_api: MetricsApi | None = None
     """The metrics API for the HPA, if prometheus-adapter does not serve the same API."""
+    board: Board | None = None
+    """The board for all who may list nodes and the pods of all namespaces."""
     adapter_rules: bool = False
     """Whether to create a ConfigMap with the rules of the ACK documentation for prometheus-adapter."""
     prometheus: Prometheus | None = None

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Final, TypeVar
 
 from components.config import (
+    Board,
     ClusterSettings,
     DevicePlugin,
     Exporter,
@@ -33,7 +34,7 @@ PROMETHEUS: Final = "prometheus"
 """Not of this project."""
 
 S = TypeVar("S", bound=ClusterSettings)
-P = TypeVar("P", Extender, DevicePlugin, Installer, Isolation, Mps, Exporter, MetricsApi, Prometheus)
+P = TypeVar("P", Extender, DevicePlugin, Installer, Isolation, Mps, Exporter, MetricsApi, Board, Prometheus)
 
 
 def with_images(settings: S) -> S:
@@ -70,11 +71,12 @@ def _certified(extender: Extender, settings: ClusterSettings) -> Extender:
 
 
 def _monitoring(monitoring: Monitoring, settings: ClusterSettings) -> Monitoring:
-    api, prometheus = monitoring.metrics_api, monitoring.prometheus
+    api, board, prometheus = monitoring.metrics_api, monitoring.board, monitoring.prometheus
     return replace(
         monitoring,
         exporter=_filled("monitoring.exporter", monitoring.exporter, settings, EXPORTER),
         metrics_api=_filled("monitoring.metricsApi", api, settings, METRICS_API) if api else None,
+        board=_filled("monitoring.board", board, settings, CLI) if board else None,
         prometheus=_filled("monitoring.prometheus", prometheus, settings, PROMETHEUS) if prometheus else None,
     )
 

@@ -35,6 +35,7 @@ SECTIONS: Mapping[str, type[Any]] = {
     "`monitoring`": config.Monitoring,
     "`monitoring.exporter`": config.Exporter,
     "`monitoring.metricsApi`": config.MetricsApi,
+    "`monitoring.board`": config.Board,
     "`monitoring.prometheus`": config.Prometheus,
     "`tenants`, each": config.Tenant,
     "`networkPolicies`": config.NetworkPolicies,

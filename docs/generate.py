@@ -12,6 +12,7 @@ from pathlib import Path
 import click
 
 from components import config
+from components.manifests import board as board_manifests
 from components.manifests import certificates as certificates_manifests
 from components.manifests import device_plugin as agent_manifests
 from components.manifests import exporter as exporter_manifests
@@ -48,6 +49,7 @@ ROLES: Mapping[str, list[Object]] = {
     "Exporter": exporter_manifests.objects(config.Exporter()),
     "Prometheus (`monitoring.prometheus`)": prometheus_manifests.objects(config.Prometheus(), VERSION, {}),
     "Metrics API": metrics_api_manifests.objects(config.MetricsApi(tls_secret="", ca_bundle=""), VERSION),
+    "Board (`monitoring.board`)": board_manifests.objects(config.Board(tls_secret=""), VERSION),
     "Installer": installer_manifests.objects(config.Installer(), STACK, VERSION),
     "Viewers (groups of users in `monitoring.viewers`)": viewers_manifests.objects(["viewers"]),
     "Certificates": certificates_manifests.objects(STACK, VERSION),

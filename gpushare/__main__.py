@@ -17,6 +17,7 @@ COMMANDS: Final = {
     "metrics-api": Lazy(
         "gpushare.metricsapi.main:command", "Serve GPU metrics to autoscalers.", "metrics-api"
     ),
+    "board-server": Lazy("gpushare.cli.board.command:board_server", "Serve the board in a cluster."),
     "isolation": Lazy(
         "gpushare.installer.main:command", "Install or remove the isolation library on a node.", "isolation"
     ),

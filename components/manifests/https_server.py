@@ -1,11 +1,11 @@
-"""An HTTPS server that the API server calls: Deployment, Service and disruption budget."""
+"""An HTTPS server that the API server or users call: Deployment, Service and disruption budget."""
 
 import base64
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from components.config import MetricsApi, Webhook
+from components.config import Board, MetricsApi, Webhook
 from components.manifests.parts import (
     NON_ROOT,
     OPS,
@@ -38,14 +38,18 @@ class Server:
     command: Sequence[str]
     """The flags of the certificate are added."""
     port: int
-    ops_port: int
+    ops_port: int | None
+    """None: its own port has health and readiness too."""
+    replicas: int
     env: Mapping[str, str]
     """Variables besides those of the ports."""
     has_token: bool
     """Whether it calls the API server."""
 
 
-def objects(server: Server, settings: MetricsApi | Webhook, version: KubernetesVersion) -> list[Object]:
+def objects(
+    server: Server, settings: MetricsApi | Webhook | Board, version: KubernetesVersion
+) -> list[Object]:
     """All objects except for the account and its rights."""
     marks = labels(server.name)
     return [
@@ -54,13 +58,13 @@ def objects(server: Server, settings: MetricsApi | Webhook, version: KubernetesV
             "kind": "Deployment",
             "metadata": metadata(server.name, marks),
             "spec": {
-                "replicas": settings.replicas,
+                "replicas": server.replicas,
                 "selector": {"matchLabels": marks},
                 "template": {"metadata": {"labels": marks}, "spec": _pod(server, settings, version)},
             },
         },
         _service(server),
-        *disruption_budgets(server.name, settings.replicas, version),
+        *disruption_budgets(server.name, server.replicas, version),
     ]
 
 
@@ -92,7 +96,7 @@ def _service(server: Server) -> Object:
     }
 
 
-def _pod(server: Server, settings: MetricsApi | Webhook, version: KubernetesVersion) -> Object:
+def _pod(server: Server, settings: MetricsApi | Webhook | Board, version: KubernetesVersion) -> Object:
     return {
         "serviceAccountName": server.name,
         **({} if server.has_token else {"automountServiceAccountToken": False}),
@@ -105,19 +109,19 @@ def _pod(server: Server, settings: MetricsApi | Webhook, version: KubernetesVers
     }
 
 
-def _container(server: Server, settings: MetricsApi | Webhook) -> Object:
+def _container(server: Server, settings: MetricsApi | Webhook | Board) -> Object:
     files = {"tls-cert": "tls.crt", "tls-key": "tls.key"}
-    env = {"PORT": str(server.port), "OPS_PORT": str(server.ops_port), **server.env}
+    ports = {"https": server.port, **({OPS: server.ops_port} if server.ops_port else {})}
+    probed = (OPS, None) if server.ops_port else ("https", "HTTPS")
+    ops = {"OPS_PORT": str(server.ops_port)} if server.ops_port else {}
+    env = {"PORT": str(server.port), **ops, **server.env}
     return {
         "name": server.name,
         "image": server.image,
         "command": [*server.command, *(f"--{flag}={_TLS_FOLDER}/{file}" for flag, file in files.items())],
         "env": [{"name": name, "value": value} for name, value in env.items()],
-        "ports": [
-            {"name": "https", "containerPort": server.port},
-            {"name": OPS, "containerPort": server.ops_port},
-        ],
-        **http_probes("/healthz", "/readyz", OPS),
+        "ports": [{"name": name, "containerPort": port} for name, port in ports.items()],
+        **http_probes("/healthz", "/readyz", probed[0], scheme=probed[1]),
         "resources": sizes(settings.cpu, settings.memory),
         "securityContext": container_security(),
         "volumeMounts": [{"name": "tls", "mountPath": _TLS_FOLDER, "readOnly": True}],

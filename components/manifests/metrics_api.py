@@ -77,6 +77,7 @@ def _server(settings: MetricsApi) -> Server:
         ],
         port=METRICS_API_PORT,
         ops_port=METRICS_API_OPS_PORT,
+        replicas=settings.replicas,
         env={},
         has_token=True,
     )

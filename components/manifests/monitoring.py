@@ -1,4 +1,4 @@
-"""Exporter, metrics API and Prometheus, and the configuration of Prometheus and Grafana.
+"""Exporter, metrics API, board and Prometheus, and the configuration of Prometheus and Grafana.
 
 Rules and dashboards are the files of ``components/monitoring``, unchanged.
 """
@@ -10,7 +10,7 @@ from typing import Final
 import yaml
 
 from components.config import Monitoring
-from components.manifests import exporter, metrics_api, prometheus, viewers
+from components.manifests import board, exporter, metrics_api, prometheus, viewers
 from components.manifests.parts import APP_LABEL, OPS, Object, labels, metadata
 from gpushare.contract import RUNBOOKS_URL, SYSTEM_NAMESPACE
 from gpushare.kubescheduler.config import KubernetesVersion
@@ -31,6 +31,7 @@ def objects(settings: Monitoring, version: KubernetesVersion) -> list[Object]:
     return [
         *exporter.objects(settings.exporter),
         *(metrics_api.objects(api, version) if api else []),
+        *(board.objects(settings.board, version) if settings.board else []),
         *_for_prometheus(settings, version),
         *(
             [_config_map(_ADAPTER, {_ADAPTER_RULES: (_FILES / _ADAPTER_RULES).read_text()})]

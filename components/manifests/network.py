@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from components.config import NetworkPolicies
 from components.manifests.parts import APP_LABEL, OPS, Object, metadata
+from gpushare.contract import BOARD_NAME
 
 
 def objects(settings: NetworkPolicies, workloads: Iterable[Object]) -> list[Object]:
@@ -25,6 +26,8 @@ def _policy(settings: NetworkPolicies, workload: Object) -> Object:
     ports = [port for container in _pod(workload)["containers"] for port in container.get("ports", [])]
     # The API server forwards requests of `kubectl gpushare top`.
     hosts = [{"ipBlock": {"cidr": each}} for each in settings.control_plane]
+    is_board = workload["metadata"]["name"] == BOARD_NAME
+    browsers = map(_namespace, settings.board_namespaces if is_board else ())
     scrapers = [*map(_namespace, settings.monitoring_namespaces), _pods(APP_LABEL)]
     return {
         "apiVersion": "networking.k8s.io/v1",
@@ -36,7 +39,7 @@ def _policy(settings: NetworkPolicies, workload: Object) -> Object:
             "ingress": [
                 *_rule([port for port in ports if port["name"] == OPS], [*hosts, *scrapers]),
                 # Replicas call each other.
-                *_rule([port for port in ports if port["name"] != OPS], [*hosts, _pods(own)]),
+                *_rule([port for port in ports if port["name"] != OPS], [*hosts, _pods(own), *browsers]),
             ],
         },
     }

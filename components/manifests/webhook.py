@@ -34,7 +34,7 @@ def objects(
     """All objects; ``conditions`` are CEL expressions by name that are true for the pods to change."""
     return [
         account(SCHEDULER_NAMING),
-        *https_server.objects(_server(extender, scheduler), settings, version),
+        *https_server.objects(_server(extender, scheduler, settings), settings, version),
         _configuration(settings, conditions if version >= _FIRST_CONDITIONS else {}),
     ]
 
@@ -72,13 +72,14 @@ def _named(conditions: Mapping[str, str]) -> list[Object]:
     return [{"name": name, "expression": text} for name, text in conditions.items()]
 
 
-def _server(extender: Extender, scheduler: str) -> Server:
+def _server(extender: Extender, scheduler: str, settings: Webhook) -> Server:
     return Server(
         name=SCHEDULER_NAMING,
         image=extender.image,
         command=["gpushare", "scheduler-name", f"--scheduler-name={scheduler}"],
         port=SCHEDULER_NAMING_PORT,
         ops_port=SCHEDULER_NAMING_OPS_PORT,
+        replicas=settings.replicas,
         env={"LOG_LEVEL": str(extender.log_level)},
         has_token=False,
     )

@@ -39,6 +39,12 @@ DRIVER_ROOT: Final = click.option(
     "library path of this process]",
 )
 """The flag of daemons that use NVML."""
+KUBECONFIG: Final = click.option(
+    "--kubeconfig",
+    envvar="KUBECONFIG",
+    help="Path of a kubeconfig; default: the service account.",
+)
+"""The flag of daemons that use the API server."""
 _LEVELS: Final = ("debug", "info", "warn", "error")
 _FAILED: Final = 1
 _WRONG_SETTINGS: Final = 2
@@ -69,11 +75,6 @@ def daemon_options(ops_port: int, *, log_level: str = "info", uses_api: bool = T
 
     ``uses_api``: whether the daemon uses the API server and takes a kubeconfig.
     """
-    access = click.option(
-        "--kubeconfig",
-        envvar="KUBECONFIG",
-        help="Path of a kubeconfig; default: the service account.",
-    )
     return with_options(
         click.option("--ops-host", default=ANY_ADDRESS, help="Address of the admin server; :: is any."),
         click.option(
@@ -83,27 +84,37 @@ def daemon_options(ops_port: int, *, log_level: str = "info", uses_api: bool = T
             default=ops_port,
             help="Port of the admin server: /healthz, /readyz, /metrics; 0 selects a free port.",
         ),
-        *([access] if uses_api else []),
-        click.option(
-            "--log-level",
-            envvar="LOG_LEVEL",
-            type=click.Choice(_LEVELS, case_sensitive=False),
-            default=log_level,
-            help="Minimum level of log messages.",
-        ),
+        *([KUBECONFIG] if uses_api else []),
+        log_level_option(log_level),
+    )
+
+
+def log_level_option(default: str = "info") -> Callable[[F], F]:
+    """Return a decorator that adds the flag of the log."""
+    return click.option(
+        "--log-level",
+        envvar="LOG_LEVEL",
+        type=click.Choice(_LEVELS, case_sensitive=False),
+        default=default,
+        help="Minimum level of log messages.",
     )
 
 
 def api_service_options(port: int) -> Callable[[F], F]:
     """Return a decorator that adds the flags of a server that the API server calls."""
+    return https_options(port, "the API server's requests")
+
+
+def https_options(port: int, purpose: str) -> Callable[[F], F]:
+    """Return a decorator that adds the flags of a server with TLS."""
     return with_options(
-        click.option("--host", default=ANY_ADDRESS, help="Address for the API server's requests; :: is any."),
+        click.option("--host", default=ANY_ADDRESS, help=f"Address for {purpose}; :: is any."),
         click.option(
             "--port",
             envvar="PORT",
             type=LISTENING_PORT,
             default=port,
-            help="Port for the API server's requests; 0 selects a free port.",
+            help=f"Port for {purpose}; 0 selects a free port.",
         ),
         click.option("--tls-cert", help="Certificate of this server; reloaded when it changes."),
         click.option("--tls-key", help="Private key of the certificate."),

@@ -6,8 +6,8 @@ What belongs here: selecting these objects from the rendered manifests. What doe
 from collections.abc import Iterable
 from typing import Final
 
-from components.config import Exporter, Extender, MetricsApi
-from components.manifests import device_plugin, exporter, extender, metrics_api
+from components.config import Board, Exporter, Extender, MetricsApi
+from components.manifests import board, device_plugin, exporter, extender, metrics_api
 from components.manifests.parts import Object
 from components.render import as_yaml
 from gpushare.kubescheduler.config import KubernetesVersion
@@ -42,6 +42,11 @@ def of_extender(*, any_lease: bool = False) -> str:
 def of_metrics_api() -> str:
     """Return the account, role and bindings of the metrics API as YAML."""
     return _yaml(metrics_api.objects(MetricsApi(tls_secret="", ca_bundle=""), _VERSION))
+
+
+def of_board() -> str:
+    """Return the account, roles and bindings of the board in a cluster as YAML."""
+    return _yaml(board.objects(Board(tls_secret=""), _VERSION))
 
 
 def _yaml(objects: Iterable[Object]) -> str:

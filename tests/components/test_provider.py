@@ -119,6 +119,7 @@ def test_fields_with_a_default_are_not_required(schema: dict[str, Any]) -> None:
         "gpushare:index:Monitoring": [],
         "gpushare:index:Exporter": [],
         "gpushare:index:MetricsApi": ["tlsSecret"],
+        "gpushare:index:Board": ["tlsSecret"],
         "gpushare:index:Prometheus": [],
         "gpushare:index:NetworkPolicies": ["controlPlane"],
         "gpushare:index:Tenant": ["gpuMem", "name"],

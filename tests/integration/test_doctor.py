@@ -14,6 +14,8 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
+from components.manifests import viewers
+from components.render import as_yaml
 from gpushare.contract import (
     AGENT_NAME,
     EXPORTER_NAME,
@@ -30,8 +32,9 @@ from testbed.daemons.extender import ACCOUNT, ExtenderSpec, component_config, gr
 from testbed.kubelets import BUSYBOX_IMAGE, KubeletSpec
 from testbed.nvml import card
 from testbed.system.process import Process
-from tests.fixtures.boards import running_board
+from tests.fixtures.boards import BoardServer, running_board, start_board_server
 from tests.fixtures.gpu_nodes import SHARING, container, pod, running
+from tests.support.chromium import chromium
 
 pytestmark = [pytest.mark.integration, pytest.mark.needs("kubelet"), pytest.mark.asyncio(loop_scope="module")]
 
@@ -83,6 +86,8 @@ class Installation:
         return code, {each["name"]: f"{each['status']}: {each['cause']}" for each in others}
 
 
+SIGNED_IN = "document.querySelectorAll('#gpus tbody th').length > 0"
+REFUSED = "document.getElementById('message')?.innerText.startsWith('The API server does not accept')"
 RESTRICTED = """
 apiVersion: v1
 kind: Namespace
@@ -103,6 +108,11 @@ async def installation() -> AsyncIterator[Installation]:
         for component in (EXTENDER_NAME, AGENT_NAME, EXPORTER_NAME):
             await bed.api.create(SYSTEM_PODS, stand_in(component, node.name))
         yield Installation(node, extender)
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def server(installation: Installation) -> BoardServer:
+    return await start_board_server(installation.bed)
 
 
 def stand_in(component: str, node: str) -> Object:
@@ -166,6 +176,70 @@ async def test_the_board_shows_what_inspect_and_explain_say(installation: Instal
     [waiting] = shown["pending"]
     assert (waiting["reason"], waiting["remedies"]) == (answer["summary"], answer["remedies"])
     await installation.bed.kubectl("delete", "pod", "bigger")
+
+
+async def test_the_board_of_the_cluster_is_for_those_who_may_list_nodes_and_all_pods(
+    installation: Installation, server: BoardServer
+) -> None:
+    bed = installation.bed
+    await bed.kubectl("create", "namespace", "team")
+    for name in ("viewer", "stranger"):
+        await bed.kubectl("-n", "team", "create", "serviceaccount", name)
+    groups = ["system:serviceaccounts:team"]
+    stranger = (await bed.kubectl("-n", "team", "create", "token", "stranger")).strip()
+    assert (await server.get("/data"))[0] == 401
+    assert (await server.get("/data", "a.b.c"))[0] == 401
+    status, cookie, page = await server.log_in(stranger)
+    assert (status, cookie) == (403, "")
+    assert "system:serviceaccount:team:stranger may not list nodes" in page
+    # The group of all accounts of the namespace, with the rights of `viewers` in the stack.
+    await bed.apply(as_yaml(viewers.objects(groups)))
+    viewer = (await bed.kubectl("-n", "team", "create", "token", "viewer")).strip()
+    status, cookie, _ = await server.log_in(viewer)
+    assert status == 303
+    assert cookie.startswith(f"__Host-gpushare-board={viewer}; ")
+
+    async def measured() -> Any:
+        status, body = await server.get("/data", viewer)
+        assert status == 200
+        shown = json.loads(body)
+        return shown if shown["measured"] == 1 else None
+
+    shown = await until(measured, "the board to read the exporter from the address of its pod", 60)
+    _, found = await installation.run("inspect")
+    [node], [inspected] = shown["nodes"], found["items"]
+    for key in ("name", "mode", "unit", "total", "used"):
+        assert node[key] == inspected[key]
+    assert shown["notes"] == []
+    await bed.kubectl("-n", "team", "delete", "serviceaccount", "viewer")
+
+    async def refused() -> bool:
+        return (await server.get("/data", viewer))[0] == 401
+
+    await until(refused, "the token of the deleted account to be refused", 30, 0.5)
+
+
+@pytest.mark.needs("chromium")
+async def test_a_user_signs_in_and_out_in_a_browser(installation: Installation, server: BoardServer) -> None:
+    bed = installation.bed
+    await bed.apply(as_yaml(viewers.objects(["system:serviceaccounts:kube-public"])))
+    await bed.kubectl("-n", "kube-public", "create", "serviceaccount", "ann")
+    token = (await bed.kubectl("-n", "kube-public", "create", "token", "ann")).strip()
+    # The browser does not know the authority of the bed.
+    async with chromium("--ignore-certificate-errors") as tab:
+        await tab.open(server.url)
+        for text in ("wrong", token):
+            await tab.wait("document.activeElement && document.activeElement.id === 'token'")
+            await tab.command("Input.insertText", text=text)
+            await tab.press("Enter")
+            await tab.wait(SIGNED_IN if text == token else REFUSED)
+        assert (await tab.evaluate("document.querySelector('#gpus tbody th').innerText")).startswith("gpu-1")
+        assert await tab.evaluate("document.cookie") == ""
+        await tab.evaluate("document.querySelector('#sign-out button').click()")
+        await tab.wait("document.getElementById('token') && !document.getElementById('gpus')")
+        # The status of the login page is 401, which the browser logs as an error.
+        others = [each for each in tab.problems if "401 (Unauthorized)" not in each]
+        assert others == []
 
 
 async def test_a_healthy_chain(installation: Installation) -> None:

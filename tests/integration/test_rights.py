@@ -19,7 +19,7 @@ import pytest_asyncio
 import yaml
 
 from components.config import Extender, Installer
-from components.manifests import certificates, installer
+from components.manifests import certificates, installer, viewers
 from components.manifests.parts import Object, account, cluster_rights, role, role_binding
 from components.render import as_yaml
 from gpushare import contract
@@ -38,6 +38,7 @@ from testbed.daemons.metricsapi import start_metrics_api
 from testbed.kubelets import KubeletSpec
 from testbed.nvml import card
 from testbed.system.process import Process
+from tests.fixtures.boards import BoardServer, start_board_server
 from tests.fixtures.extenders import QUICK, request_bind
 from tests.fixtures.gpu_nodes import SHARING, container, pod, running
 
@@ -122,6 +123,7 @@ RULES = {
     "agent": parsed(contract.AGENT_NAME, rights.of_agent()),
     "exporter": parsed(contract.EXPORTER_NAME, rights.of_exporter()),
     "metrics-api": parsed(contract.METRICS_API_NAME, rights.of_metrics_api()),
+    "board": parsed(contract.BOARD_NAME, rights.of_board()),
     "installer": Rules(contract.INSTALLER_NAME, tuple(installer.objects(Installer(), STACK, VERSION))),
     "certificates": Rules(contract.CERTIFICATES_NAME, tuple(certificates.objects(STACK, VERSION))),
 }
@@ -137,6 +139,8 @@ class Scene:
     services: dict[str, Process] = field(default_factory=dict)
     extender: ExtenderSpec = field(default_factory=lambda: ExtenderSpec(flags=QUICK))
     metrics_url: str = ""
+    board: BoardServer | None = None
+    viewer: str = ""
     made: int = 0
 
     def number(self) -> int:
@@ -206,6 +210,15 @@ class Scene:
         except aiohttp.ClientError as error:
             return str(error)
 
+    async def shown(self) -> str:
+        """What the board answers to a user who may see it, with the reasons of what it cannot read."""
+        assert self.board
+        try:
+            _, body = await self.board.get("/data", self.viewer)
+        except aiohttp.ClientError as error:
+            return str(error)
+        return body.decode()
+
     def static_pod(self) -> None:
         """Add a static pod with GPU memory, which the API server does not show before it starts."""
         name = f"static-{self.number()}"
@@ -250,6 +263,11 @@ async def scene(bed: Bed) -> AsyncIterator[Scene]:
     services["exporter"] = (await start_exporter(found.node)).process
     metrics_api = await start_metrics_api(bed)
     services["metrics-api"], found.metrics_url = metrics_api.process, metrics_api.url
+    found.board = await start_board_server(bed)
+    services["board"] = found.board.process
+    await bed.apply(as_yaml(viewers.objects(["system:serviceaccounts:default"])))
+    await bed.until_service_account("default")
+    found.viewer = (await bed.kubectl("create", "token", "default")).strip()
     services["extender"] = await bed.spawn(
         found.extender.name,
         found.extender.argv(bed.kubeconfig_for(EXTENDER)),
@@ -328,6 +346,7 @@ async def test_with_exactly_the_rendered_rights_all_services_work_and_use_each_o
     scene.static_pod()
     await running(bed, f"static-{scene.made}-gpu", 60)
     await scene.metric()
+    await scene.shown()
     assert await (await scene.install(contract.INSTALLER_NAME)).wait(60) != 0
     assert await (await scene.certify(contract.CERTIFICATES_NAME)).wait(60) == 0
     granted = {
@@ -377,6 +396,8 @@ async def act(scene: Scene, service: str, resource: str, turn: int) -> str:
         await scene.bed.create_pods([pod(f"placed-{scene.number()}", container(1), nodeName="gpu")])
     elif service == "agent":
         scene.node.stub.xid(0, 94)
+    elif service == "board":
+        return await scene.shown()
     elif resource == "subjectaccessreviews":
         return await scene.metric()
     return ""

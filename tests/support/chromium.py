@@ -109,13 +109,13 @@ class Tab:
 
 
 @asynccontextmanager
-async def chromium() -> AsyncIterator[Tab]:
-    """A new browser with an empty profile and one tab; it ends with the context."""
+async def chromium(*flags: str) -> AsyncIterator[Tab]:
+    """A new browser with an empty profile and one tab; it ends with the context. ``flags`` are added."""
     with TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         program = browser()
         assert program, "a test without the need chromium"
         process = await asyncio.create_subprocess_exec(
-            *(program, *FLAGS, f"--user-data-dir={folder}", "about:blank"),
+            *(program, *FLAGS, *flags, f"--user-data-dir={folder}", "about:blank"),
             stdout=asyncio.subprocess.DEVNULL,
             stderr=asyncio.subprocess.DEVNULL,
         )

@@ -1,11 +1,18 @@
-"""``board``: its flags. The work is in ``server``, which is imported when the command runs."""
+"""``board`` and ``board-server``: their flags.
 
-from typing import Final
+The work is in ``server`` and ``cluster_server``, which are imported when a command runs.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Final
 
 import click
 
 from gpushare.cli.commands import connection_options
 from gpushare.cli.lazy import CONTEXT
+from gpushare.contract import BOARD_PORT
+from gpushare.errors import ConfigError
+from gpushare.runtime.flags import KUBECONFIG, https_options, log_level_option, run_daemon
 
 _EXAMPLES: Final = """\b
 Examples:
@@ -41,3 +48,42 @@ def board(*, port: int, opened: bool, kubeconfig: str | None, context: str | Non
             open_page(url)
 
     serve(ApiSource(kubeconfig, context), port, announce, lambda problem: click.echo(problem, err=True))
+
+
+_SERVER_EXAMPLES: Final = """\b
+Examples:
+  gpushare board-server --tls-cert tls.crt --tls-key tls.key
+  gpushare board-server --tls-cert tls.crt --tls-key tls.key --kubeconfig config --port 9443"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BoardServerSettings:
+    """Settings of ``board-server``; every field has a flag."""
+
+    host: str
+    port: int
+    tls_cert: str
+    tls_key: str
+    kubeconfig: str | None
+    log_level: str
+
+
+@click.command("board-server", context_settings={"show_default": True, **CONTEXT}, epilog=_SERVER_EXAMPLES)
+@https_options(BOARD_PORT, "browsers")
+@KUBECONFIG
+@log_level_option()
+def board_server(**flags: Any) -> None:
+    """Serve the board in a cluster, to users who log in with a token.
+
+    The API server decides who logs in: users who may list nodes and the pods of all namespaces. The board
+    reads the exporters from the addresses of their pods. It changes nothing in the cluster.
+    """
+    from gpushare.cli.board.cluster_server import run
+
+    run_daemon("board-server", lambda: _server_settings(flags), run)
+
+
+def _server_settings(flags: dict[str, Any]) -> BoardServerSettings:
+    if not (flags["tls_cert"] and flags["tls_key"]):
+        raise ConfigError("--tls-cert and --tls-key are needed: users send tokens, which no one else may see")
+    return BoardServerSettings(**flags)

@@ -5,8 +5,9 @@ from dataclasses import replace
 
 import pytest
 
+from gpushare.adapters.kube.reviews import Caller
 from gpushare.errors import InvalidRequest
-from gpushare.metricsapi.identity import Caller, FrontProxy, caller_of, front_proxy_of
+from gpushare.metricsapi.identity import FrontProxy, caller_of, front_proxy_of
 
 DATA = {
     "client-ca-file": "OTHER",

@@ -401,9 +401,15 @@ function joined(board) {
 
 let answeredAt = Date.now() / 1000;
 
+/** In a cluster, where users sign in. */
+const isShared = $("sign-out") !== null;
+const SILENT = isShared ? "the board does not answer." : "the process of the board does not answer. Run kubectl gpushare board again and open its new URL.";
+
 /** Whether the process of the board has answered, with new data or not. */
 async function read() {
   const response = await fetch("/data", { headers: { "If-None-Match": view.tag }, cache: "no-store" });
+  // The page at this address is then the login page, with the reason.
+  if (isShared && (response.status === 401 || response.status === 403)) location.reload();
   if (response.status !== 304 && response.status !== 200) return false;
   if (response.status === 200) {
     view.board = joined(await response.json());
@@ -418,7 +424,7 @@ async function poll() {
     answeredAt = Date.now() / 1000;
     status(lostText(view.board.lost));
   } else {
-    status(`No data since ${clock(answeredAt, true)}: the process of the board does not answer. Run kubectl gpushare board again and open its new URL.`);
+    status(`No data since ${clock(answeredAt, true)}: ${SILENT}`);
   }
   setTimeout(poll, POLL_MS);
   if (view.isNew) draw();

@@ -1,0 +1,39 @@
+"""The board in a cluster: account, roles and server."""
+
+from components.config import Board
+from components.manifests import https_server
+from components.manifests.https_server import Server
+from components.manifests.parts import Object, account_with_rights, rule
+from gpushare.contract import BOARD_NAME, BOARD_PORT
+from gpushare.kubescheduler.config import KubernetesVersion
+
+
+def objects(settings: Board, version: KubernetesVersion) -> list[Object]:
+    """All objects of the board."""
+    return [
+        *account_with_rights(
+            BOARD_NAME,
+            [
+                rule("", ["nodes", "pods"], ["list", "watch"]),
+                # Those of `system:auth-delegator`.
+                rule("authentication.k8s.io", ["tokenreviews"], ["create"]),
+                rule("authorization.k8s.io", ["subjectaccessreviews"], ["create"]),
+            ],
+            # In these the node agents report unhealthy GPUs.
+            [rule("", ["configmaps"], ["list"])],
+        ),
+        *https_server.objects(_server(settings), settings, version),
+    ]
+
+
+def _server(settings: Board) -> Server:
+    return Server(
+        name=BOARD_NAME,
+        image=settings.image,
+        command=["gpushare", "board-server"],
+        port=BOARD_PORT,
+        ops_port=None,
+        replicas=1,  # it remembers the last hour
+        env={},
+        has_token=True,
+    )

@@ -1,0 +1,87 @@
+"""Serves the board in a cluster, with TLS, to users whom the API server knows. Composition and routing."""
+
+import asyncio
+import signal
+from collections.abc import Callable
+from http import HTTPStatus
+from typing import Final
+
+import structlog
+from aiohttp import web
+
+from gpushare.adapters.kube.client import KubeClient
+from gpushare.adapters.kube.config import load_access
+from gpushare.adapters.pages import Pages
+from gpushare.cli.board.admissions import Admissions
+from gpushare.cli.board.command import BoardServerSettings
+from gpushare.cli.board.login import Site, respond, site_of, token_of
+from gpushare.cli.board.routes import protected
+from gpushare.cli.board.server import listening, packaged, page_files, read, written
+from gpushare.cli.board.watching import Watched
+from gpushare.cli.exporters import from_pods
+from gpushare.runtime.http import Response, text_response
+from gpushare.runtime.listener import bind_socket
+from gpushare.runtime.tls import ServerTls
+
+log = structlog.get_logger()
+
+_EXPORTER_S: Final = 5.0
+_MAX_BODY_BYTES: Final = 2**14
+_ALIVE: Final = "/healthz"
+_READY: Final = "/readyz"
+
+
+async def run(settings: BoardServerSettings) -> None:
+    """Serve until SIGTERM or SIGINT. Raises GpuShareError if the board cannot start."""
+    tls = ServerTls(settings.tls_cert, settings.tls_key)
+    access = await load_access(settings.kubeconfig)
+    with bind_socket(settings.host, settings.port) as listener:
+        async with KubeClient(access) as client, Pages(timeout_s=_EXPORTER_S) as pages:
+            cluster = Watched(client, _problem, from_pods(pages))
+            server = BoardServer(cluster, Admissions(client))
+            async with asyncio.TaskGroup() as tasks, listening(server.answer, listener, tls.context):
+                log.info("started", port=listener.getsockname()[1], api=client.host)
+                jobs = [tasks.create_task(job) for job in (*cluster.jobs(), tls.run())]
+                await _stopped()
+                for job in jobs:
+                    job.cancel()
+
+
+class BoardServer:
+    """Answers requests of browsers and probes."""
+
+    def __init__(self, cluster: Watched, admissions: Admissions) -> None:
+        self._cluster = cluster
+        self._admissions = admissions
+        self._site: Site = site_of(page_files(), packaged("login.html"))
+
+    async def answer(self, request: web.BaseRequest) -> web.Response:
+        """The response to any request."""
+        probe = {_ALIVE: lambda: None, _READY: lambda: self._cluster.missing}.get(request.path)
+        return written(_checked(probe) if probe else await self._respond(request))
+
+    async def _respond(self, request: web.BaseRequest) -> Response:
+        if (request.content_length or 0) > _MAX_BODY_BYTES:
+            return protected(text_response("Content Too Large\n", HTTPStatus.REQUEST_ENTITY_TOO_LARGE))
+        asked = read(request, await request.read() if request.method == "POST" else None)
+        admission = await self._admissions.of(token_of(asked))
+        return respond(self._site, self._cluster.document, asked, admission)
+
+
+def _checked(check: Callable[[], str | None]) -> Response:
+    problem = check()
+    return text_response(problem, HTTPStatus.SERVICE_UNAVAILABLE) if problem else text_response("ok")
+
+
+def _problem(text: str) -> None:
+    log.warning("cluster_not_read", reason=text)
+
+
+async def _stopped() -> None:
+    """Wait for SIGTERM or SIGINT."""
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    await stop.wait()
+    log.info("stopping")
