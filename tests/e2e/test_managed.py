@@ -5,19 +5,22 @@ with the real program; so does the Prometheus of the stack. Pods name no schedul
 """
 
 import asyncio
-from collections.abc import AsyncIterator
+import json
+import ssl
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 import pytest_asyncio
 import yaml
 
-from gpushare.contract import EXTENDER_NAME
+from gpushare.contract import BOARD_NAME, EXTENDER_NAME
 from release import Images, ensure, load
 from testbed import Bed, SimNode, Testbed, until
+from testbed.control_plane.components import url_ready
 from testbed.daemons.prometheus import Prometheus
 from testbed.kubelets import BUSYBOX_IMAGE, KubeletSpec, add_kubelet
 from testbed.programs import build
@@ -25,9 +28,11 @@ from testbed.stories import T4
 from testbed.stories.deployed import DeployedNode, add_node, by_pulumi
 from testbed.stories.play import show
 from testbed.system.ports import LOOPBACK, free_ports
+from testbed.system.process import Process, Ready
 from testbed.system.waiting import together
 from tests.builders import program_image
 from tests.builders.stacks import ROOT
+from tests.fixtures.boards import BoardServer
 from tests.fixtures.gpu_nodes import bound, running
 from tests.fixtures.validations import validate
 from tests.support.limits import limits
@@ -51,6 +56,13 @@ LEASE = f"/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/{SIDECAR}"
 PROGRAMS = {"kube-scheduler": SCHEDULER, "prometheus": PROMETHEUS}
 WAIT_S = 120.0
 """More than the downloads of a node, and than an election with the durations of kube-scheduler."""
+
+
+class Port(NamedTuple):
+    """A local port that kubectl forwards."""
+
+    process: Process
+    number: int
 
 
 @dataclass(frozen=True)
@@ -83,6 +95,8 @@ def configuration(images: Images) -> dict[str, Any]:
     config["isolation"]["image"] = references["isolation"]
     config["monitoring"]["exporter"]["image"] = references["exporter"]
     config["monitoring"]["prometheus"] = {"image": PROMETHEUS, "cpu": "200m"}
+    board = {"image": references["cli"], "tlsSecret": BOARD_NAME, "cpu": "100m"}
+    config["monitoring"] |= {"board": board, "viewers": ["system:serviceaccounts:default"]}
     return config
 
 
@@ -119,6 +133,9 @@ async def cluster(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Clu
                 await kubelet.load_images(archive)
         for command in ("gpushare=true", "cgpu=true"):
             await bed.kubectl("label", "node", "gpu-1", "gpu-2", command)
+        bed.credentials.server("board", ["localhost", LOOPBACK]).write(bed.folder, "board")
+        files = [f"--{kind}={bed.folder}/board.{end}" for kind, end in (("cert", "crt"), ("key", "key"))]
+        await bed.kubectl("-n", "kube-system", "create", "secret", "tls", BOARD_NAME, *files)
         await by_pulumi(bed, configuration(images))
         found = Cluster(bed, nodes)
         await together(node.until_offered(WAIT_S) for node in nodes)
@@ -174,15 +191,14 @@ async def served_metrics(bed: Bed) -> set[tuple[str]]:
 
 
 @asynccontextmanager
-async def forwarded(bed: Bed) -> AsyncIterator[Prometheus]:
-    """The Prometheus of the stack through the command of the page "Monitoring"."""
-    (port,) = free_ports(1)
-    url = f"http://{LOOPBACK}:{port}"
+async def forwarded(bed: Bed, service: str, port: int, ready: Callable[[int], Ready]) -> AsyncIterator[Port]:
+    """A Service of the stack through the command of its page."""
+    (local,) = free_ports(1)
     kubectl = [str(bed.components.tools["kubectl"].path), f"--kubeconfig={bed.kubeconfig}"]
-    command = ["--namespace", "kube-system", "port-forward", "service/gpushare-prometheus"]
-    process = await bed.spawn("forward", [*kubectl, *command, f"{port}:9090"], ready=f"{url}/-/ready")
+    command = ["--namespace", "kube-system", "port-forward", service, f"{local}:{port}"]
+    process = await bed.spawn("forward", [*kubectl, *command], ready=ready(local))
     try:
-        yield Prometheus(process, url)
+        yield Port(process, local)
     finally:
         await process.stop()
 
@@ -190,7 +206,11 @@ async def forwarded(bed: Bed) -> AsyncIterator[Prometheus]:
 async def test_the_prometheus_of_the_stack_scrapes_all_pods_and_evaluates_all_rules(
     cluster: Cluster,
 ) -> None:
-    async with forwarded(cluster.bed) as prometheus:
+    def ready(port: int) -> Ready:
+        return url_ready(f"http://{LOOPBACK}:{port}/-/ready")
+
+    async with forwarded(cluster.bed, "service/gpushare-prometheus", 9090, ready) as port:
+        prometheus = Prometheus(port.process, f"http://{LOOPBACK}:{port.number}")
 
         async def complete() -> bool:
             expected = await served_metrics(cluster.bed)
@@ -203,6 +223,29 @@ async def test_the_prometheus_of_the_stack_scrapes_all_pods_and_evaluates_all_ru
         rules = await prometheus.rules()
         assert {each["type"] for each in rules} == {"recording", "alerting"}
         assert {each["name"]: each["health"] for each in rules if each["health"] != "ok"} == {}
+
+
+async def test_a_viewer_sees_the_usage_of_all_nodes_on_the_board_of_the_stack(cluster: Cluster) -> None:
+    bed = cluster.bed
+    tls = ssl.create_default_context(cafile=str(bed.ca_file))
+    token = (await bed.kubectl("create", "token", "default")).strip()
+
+    def ready(port: int) -> Ready:
+        return url_ready(f"https://{LOOPBACK}:{port}/readyz", tls)
+
+    async with forwarded(bed, "service/gpushare-board", 443, ready) as port:
+        board = BoardServer(port.process, f"https://{LOOPBACK}:{port.number}", tls)
+        assert (await board.get("/"))[0] == 401
+
+        async def measured() -> Any:
+            status, body = await board.get("/data", token)
+            assert status == 200
+            shown = json.loads(body)
+            return shown if shown["measured"] == 2 else None
+
+        shown = await until(measured, "the board to read both exporters", WAIT_S)
+    assert [node["name"] for node in shown["nodes"]] == ["gpu-1", "gpu-2"]
+    assert shown["notes"] == []
 
 
 async def test_when_the_leading_scheduler_is_deleted_another_one_places_pods(cluster: Cluster) -> None:
