@@ -15,13 +15,15 @@ TOOLS: Final = {
     "top": Lazy("gpushare.cli.commands:top", "Show GPUs by node, or their usage by pod."),
     "board": Lazy("gpushare.cli.board.command:board", "Show GPUs, pods and idle memory in the browser."),
     "limits": Lazy("gpushare.cli.commands:limits", "Show the memory limits of containers and their usage."),
-    "doctor": Lazy("gpushare.cli.commands:doctor", "Check the installation, from scheduler to GPUs."),
-    "explain": Lazy("gpushare.cli.commands:explain", "Explain why a pod is pending, and what helps."),
+    "doctor": Lazy("gpushare.cli.doctor.command:doctor", "Check the installation, from scheduler to GPUs."),
+    "explain": Lazy("gpushare.cli.explain.command:explain", "Explain why a pod is pending, and what helps."),
     "recommend": Lazy(
-        "gpushare.cli.commands:recommend", "Suggest GPU memory requests from peaks and refusals."
+        "gpushare.cli.recommend.command:recommend", "Suggest GPU memory requests from peaks and refusals."
     ),
-    "report": Lazy("gpushare.cli.commands:report", "Report GPU-hours and GiB-hours of workloads."),
-    "migrate": Lazy("gpushare.cli.commands:migrate", "Report and convert what HAMi or the Aliyun pair has."),
+    "report": Lazy("gpushare.cli.report.command:report", "Report GPU-hours and GiB-hours of workloads."),
+    "migrate": Lazy(
+        "gpushare.cli.migrate.command:migrate", "Report and convert what HAMi or the Aliyun pair has."
+    ),
     "scheduler-config": Lazy(
         "gpushare.cli.scheduler_config:command", "Print the configuration of kube-scheduler."
     ),

@@ -1,0 +1,44 @@
+"""``explain``: its flags. What it needs is imported when it runs."""
+
+from typing import Final
+
+import click
+
+from gpushare.cli import completion
+from gpushare.cli.commands import connection_options, document_option, namespace_options
+from gpushare.cli.lazy import CONTEXT
+
+_EXAMPLES: Final = """\b
+Examples:
+  kubectl gpushare explain trainer
+  kubectl gpushare explain trainer -n team-a -o json"""
+
+
+@click.command("explain", context_settings=CONTEXT, epilog=_EXAMPLES)
+@click.argument("pod", shell_complete=completion.pending_pods)
+@namespace_options
+@document_option
+@connection_options
+def explain(
+    *,
+    pod: str,
+    namespace: str | None,
+    everywhere: bool,
+    output: str | None,
+    kubeconfig: str | None,
+    context: str | None,
+) -> None:
+    """Explain why POD is pending, and what would make it fit.
+
+    Shows the reason for each node and GPU, in the words of the extender, and remedies: a smaller request, the
+    pods to evict, a GPU to uncordon, a node to add. Reads only. Exit code 0 with an answer, 1 without.
+    """
+    from gpushare.cli.cluster import ApiSource
+    from gpushare.cli.document import serialized
+    from gpushare.cli.explain.answer import answer
+    from gpushare.cli.explain.facts import read_facts
+    from gpushare.cli.explain.view import document, text
+
+    source = ApiSource(kubeconfig, context)
+    found = answer(read_facts(source, pod, source.namespace(namespace, everywhere=everywhere)))
+    click.echo(serialized(document(found), output) if output else text(found), nl=False)
