@@ -51,6 +51,11 @@ def monitored(**exporter: Any) -> dict[str, Any]:
     return raw_stack(monitoring={"exporter": {"image": DIGEST, **exporter}})
 
 
+def with_board(**changes: Any) -> dict[str, Any]:
+    board = {"image": DIGEST, "tlsSecret": "tls", **changes}
+    return raw_stack(monitoring={"exporter": {"image": DIGEST}, "board": board})
+
+
 def answered(*, adapterRules: bool = False, **changes: Any) -> dict[str, Any]:  # noqa: N803 - as in the file
     """With a metrics API."""
     api = {"image": DIGEST, "tlsSecret": "tls", "caBundle": "-----BEGIN CERTIFICATE-----", **changes}
@@ -132,6 +137,9 @@ def test_the_error_for_an_unknown_key_lists_the_known_keys() -> None:
             answered(adapterRules=True),
             "monitoring.adapterRules: monitoring.metricsApi also serves custom.metrics",
         ),
+        (with_board(image=""), "monitoring.board.image: missing; set it here, or 'cli' in images"),
+        (with_board(tlsSecret="a b"), "monitoring.board.tlsSecret: 'a b' is not a name"),
+        (with_board(memory="many"), "monitoring.board.memory: 'many'"),
         (answered(image=""), "monitoring.metricsApi.image: missing"),
         (answered(tlsSecret="a b"), "monitoring.metricsApi.tlsSecret: 'a b' is not a name"),
         (answered(caBundle="ca.crt"), "monitoring.metricsApi.caBundle: 'ca.crt' is not a certificate; set"),

@@ -11,6 +11,7 @@ from components.manifests import everything, extender
 from components.manifests.evict_recover import switched_off
 from components.manifests.pulls import mirrored, used
 from components.stack import from_file, load
+from gpushare.cli.board.command import board_server, server_settings
 from gpushare.cli.node_mode import command as node_mode
 from gpushare.cli.scheduler_manifest import command as scheduler_manifest
 from gpushare.contract import RUNBOOKS_URL
@@ -476,6 +477,26 @@ def test_the_metrics_api_parses_its_arguments_and_its_apiservices_lead_to_it(
     services = [each["spec"] for each in objects if each["kind"] == "APIService"]
     assert {each["service"]["port"] for each in services} == {port["port"]}
     assert max(services, key=lambda each: each["versionPriority"])["version"] == "v1beta2"
+
+
+def test_the_board_parses_its_arguments_and_its_probes_and_service_use_its_only_port(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    board = {"image": DIGEST, "tlsSecret": "browsers"}
+    objects = made(monitoring={"exporter": {"image": DIGEST}, "board": board})
+    deployment = pick(objects, "Deployment", "gpushare-board")
+    # Each one would remember another hour.
+    assert deployment["spec"]["replicas"] == 1
+    (container,) = pod(deployment)["containers"]
+    settings = server_settings(parsed(monkeypatch, board_server, container, 2))
+    assert {each["name"]: each["containerPort"] for each in container["ports"]} == {"https": settings.port}
+    (mount,) = container["volumeMounts"]
+    assert settings.tls_cert == f"{mount['mountPath']}/tls.crt"
+    assert settings.tls_key == f"{mount['mountPath']}/tls.key"
+    probes = [container[name]["httpGet"] for name in ("startupProbe", "livenessProbe", "readinessProbe")]
+    assert {(each["port"], each["scheme"]) for each in probes} == {("https", "HTTPS")}
+    (port,) = pick(objects, "Service", "gpushare-board")["spec"]["ports"]
+    assert port["targetPort"] == settings.port
 
 
 def test_prometheus_finds_every_daemon_by_one_label_and_one_port_name() -> None:

@@ -17,7 +17,11 @@ OURS = {"podSelector": {"matchLabels": {"app": "gpushare"}}}
 
 def policies(**changes: Any) -> dict[str, Object]:
     settings = {"controlPlane": ["10.0.0.0/28"], "monitoringNamespaces": ["monitoring"]}
-    objects = everything(load(raw_stack(networkPolicies=settings, **changes)))
+    return policies_of(networkPolicies=settings, **changes)
+
+
+def policies_of(**changes: Any) -> dict[str, Object]:
+    objects = everything(load(raw_stack(**changes)))
     return {each["metadata"]["name"]: each["spec"] for each in objects if each["kind"] == "NetworkPolicy"}
 
 
@@ -50,6 +54,16 @@ def test_the_extender_is_called_by_the_scheduler_and_its_replicas() -> None:
     assert sources(peers)[12352] == [API_SERVERS, itself("gpushare-schd-extender")]
 
 
+def test_the_board_is_for_the_api_server_and_the_namespaces_of_its_ingress() -> None:
+    settings = {"controlPlane": ["10.0.0.0/28"], "boardNamespaces": ["ingress"]}
+    board = {"image": DIGEST, "tlsSecret": "tls"}
+    parts = {"exporter": {"image": DIGEST}, "board": board}
+    found = policies_of(networkPolicies=settings, monitoring=parts)
+    ingress = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "ingress"}}}
+    assert sources(found["gpushare-board"]) == {8443: [API_SERVERS, itself("gpushare-board"), ingress]}
+    assert ingress not in sources(found["gpushare-exporter"])[12348]
+
+
 def test_a_policy_selects_the_pods_of_its_workload() -> None:
     objects = everything(
         load(raw_stack(pools=[{"evictRecover": True}], networkPolicies={"controlPlane": ["::/0"]}))
@@ -78,6 +92,10 @@ def test_a_policy_selects_the_pods_of_its_workload() -> None:
         (
             {"controlPlane": ["10.0.0.0/28"], "monitoringNamespaces": ["A"]},
             "networkPolicies.monitoringNamespaces[0]: 'A' is not a name",
+        ),
+        (
+            {"controlPlane": ["10.0.0.0/28"], "boardNamespaces": ["A"]},
+            "networkPolicies.boardNamespaces[0]: 'A' is not a name",
         ),
     ],
 )

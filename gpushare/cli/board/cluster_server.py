@@ -1,6 +1,7 @@
 """Serves the board in a cluster, with TLS, to users whom the API server knows. Composition and routing."""
 
 import asyncio
+import gzip
 import signal
 from collections.abc import Callable
 from http import HTTPStatus
@@ -15,11 +16,11 @@ from gpushare.adapters.pages import Pages
 from gpushare.cli.board.admissions import Admissions
 from gpushare.cli.board.command import BoardServerSettings
 from gpushare.cli.board.login import Site, respond, site_of, token_of
-from gpushare.cli.board.routes import protected
+from gpushare.cli.board.routes import DATA, Document, protected
 from gpushare.cli.board.server import listening, packaged, page_files, read, written
 from gpushare.cli.board.watching import Watched
 from gpushare.cli.exporters import from_pods
-from gpushare.runtime.http import Response, text_response
+from gpushare.runtime.http import Request, Response, text_response
 from gpushare.runtime.listener import bind_socket
 from gpushare.runtime.tls import ServerTls
 
@@ -27,6 +28,7 @@ log = structlog.get_logger()
 
 _EXPORTER_S: Final = 5.0
 _MAX_BODY_BYTES: Final = 2**14
+_LEVEL: Final = 1
 _ALIVE: Final = "/healthz"
 _READY: Final = "/readyz"
 
@@ -54,6 +56,8 @@ class BoardServer:
         self._cluster = cluster
         self._admissions = admissions
         self._site: Site = site_of(page_files(), packaged("login.html"))
+        self._compressed = Document(b"", "")
+        self._compressing = asyncio.Lock()
 
     async def answer(self, request: web.BaseRequest) -> web.Response:
         """The response to any request."""
@@ -65,7 +69,19 @@ class BoardServer:
             return protected(text_response("Content Too Large\n", HTTPStatus.REQUEST_ENTITY_TOO_LARGE))
         asked = read(request, await request.read() if request.method == "POST" else None)
         admission = await self._admissions.of(token_of(asked))
-        return respond(self._site, self._cluster.document, asked, admission)
+        return respond(self._site, await self._document(asked), asked, admission)
+
+    async def _document(self, request: Request) -> Document:
+        """The document, compressed once for all users: it has megabytes in a large cluster."""
+        if request.path != DATA or b"gzip" not in request.headers.get(b"accept-encoding", b""):
+            return self._cluster.document
+        async with self._compressing:
+            document = self._cluster.document
+            tag = f"{document.tag}-gzip"
+            if self._compressed.tag != tag:
+                content = await asyncio.to_thread(gzip.compress, document.content, _LEVEL)
+                self._compressed = Document(content, tag, "gzip")
+            return self._compressed
 
 
 def _checked(check: Callable[[], str | None]) -> Response:

@@ -3,6 +3,7 @@
 The work is in ``server`` and ``cluster_server``, which are imported when a command runs.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -80,10 +81,11 @@ def board_server(**flags: Any) -> None:
     """
     from gpushare.cli.board.cluster_server import run
 
-    run_daemon("board-server", lambda: _server_settings(flags), run)
+    run_daemon("board-server", lambda: server_settings(flags), run)
 
 
-def _server_settings(flags: dict[str, Any]) -> BoardServerSettings:
+def server_settings(flags: Mapping[str, Any]) -> BoardServerSettings:
+    """Settings from parsed flags. Raises ConfigError without a certificate."""
     if not (flags["tls_cert"] and flags["tls_key"]):
         raise ConfigError("--tls-cert and --tls-key are needed: users send tokens, which no one else may see")
     return BoardServerSettings(**flags)

@@ -39,10 +39,11 @@ class File:
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """The document as JSON; equal documents have an equal ``tag``."""
+    """The document as JSON, in an encoding of HTTP; equal documents have an equal ``tag``."""
 
     content: bytes
     tag: str
+    encoding: str = ""
 
 
 def protected(response: Response, *, forms: str = "'none'") -> Response:
@@ -66,7 +67,8 @@ def _data(document: Document, request: Request) -> Response:
     tag = (("etag", f'"{document.tag}"'),)
     if request.headers.get(b"if-none-match", b"").decode("latin-1") == f'"{document.tag}"':
         return Response(b"", HTTPStatus.NOT_MODIFIED, "", tag)
-    return Response(document.content, headers=tag)
+    encoding = (("content-encoding", document.encoding),) if document.encoding else ()
+    return Response(document.content, headers=(*tag, *encoding))
 
 
 def cookie_of(request: Request, name: str) -> str:
