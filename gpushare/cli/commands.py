@@ -10,11 +10,13 @@ import click
 
 from gpushare.cli import completion
 from gpushare.cli.lazy import CONTEXT
-from gpushare.cli.parameters import NamespaceType, NodeType
+from gpushare.cli.parameters import NamespaceType, NodeType, PodType
 from gpushare.runtime.flags import with_options
 
 _METRIC: Final = click.option("--metric", metavar="NAME", help="Show every series of this metric.")
-_POD: Final = click.argument("pod", required=False, metavar="[POD]", shell_complete=completion.pods)
+_POD: Final = click.argument(
+    "pod", type=PodType(), required=False, metavar="[POD]", shell_complete=completion.pods
+)
 _NODE: Final = click.option(
     "--node", type=NodeType(), metavar="NODE", shell_complete=completion.nodes, help="Only pods on this node."
 )

@@ -1,4 +1,4 @@
-"""Types of flags: a duration, a namespace, a node, a URL. Imports nothing slow: ``--help`` loads it."""
+"""Types of flags: a duration, a namespace, a node, a pod, a URL. ``--help`` loads it: no slow imports."""
 
 import re
 from typing import Any, Final, NamedTuple
@@ -49,12 +49,20 @@ class NodeType(click.ParamType[str]):
     """The name of a node. Others would be another path of the API, or another field selector."""
 
     name = "node"
+    example = "gpu-1"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         """Fails for anything else."""
         if not is_object_name(str(value)):
-            self.fail(f"{value!r} is not the name of a node, such as gpu-1", param, ctx)
+            self.fail(f"{value!r} is not the name of a {self.name}, such as {self.example}", param, ctx)
         return str(value)
+
+
+class PodType(NodeType):
+    """The name of a pod, which has the same form."""
+
+    name = "pod"
+    example = "trainer-0"
 
 
 class UrlType(click.ParamType[str]):

@@ -7,6 +7,7 @@ import click
 from gpushare.cli import completion
 from gpushare.cli.commands import connection_options, document_option, namespace_options
 from gpushare.cli.lazy import CONTEXT
+from gpushare.cli.parameters import PodType
 
 _EXAMPLES: Final = """\b
 Examples:
@@ -15,7 +16,7 @@ Examples:
 
 
 @click.command("explain", context_settings=CONTEXT, epilog=_EXAMPLES)
-@click.argument("pod", shell_complete=completion.pending_pods)
+@click.argument("pod", type=PodType(), shell_complete=completion.pending_pods)
 @namespace_options
 @document_option
 @connection_options

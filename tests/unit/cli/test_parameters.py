@@ -27,6 +27,17 @@ async def test_what_cannot_be_a_node_is_no_path_of_the_api(api: Api, command: li
     assert api.queries == []
 
 
+@pytest.mark.parametrize("name", ["..", "pod/trainer", "A", "", "p1,metadata.namespace=b", "p1,a=b"])
+@pytest.mark.parametrize("command", [["explain"], ["limits"], ["top", "pod"]])
+async def test_what_cannot_be_a_pod_is_no_selector_of_the_api(
+    api: Api, command: list[str], name: str
+) -> None:
+    code, out, err = await call(api, *command, name)
+    assert (code, out) == (2, "")
+    assert f"{name!r} is not the name of a pod, such as trainer-0" in err
+    assert api.queries == []
+
+
 @pytest.mark.parametrize("name", ["n1", "10.0.0.1", "ip-10-0-0-1.eu-west-1.compute.internal", "a" * 253])
 async def test_names_of_nodes(api: Api, name: str) -> None:
     code, _, err = await call(api, "inspect", name)
