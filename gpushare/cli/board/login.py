@@ -74,9 +74,6 @@ def fault_of(token: str) -> Admission | None:
     """Why the API server is not asked about a token."""
     if not token:
         return NO_TOKEN
-    if len(token) > MAX_TOKEN:
-        text = f"The token has {len(token)} characters, and a browser keeps {MAX_TOKEN}: use a shorter one."
-        return Admission(HTTPStatus.UNAUTHORIZED, text)
     if not _TOKEN.fullmatch(token):
         text = "This is not a token: it has characters that no token has, such as spaces."
         return Admission(HTTPStatus.UNAUTHORIZED, text)
@@ -107,9 +104,11 @@ def _form(site: Site, request: Request, admission: Admission) -> Response:
         return text_response("403 Forbidden. Another site has sent this form.\n", HTTPStatus.FORBIDDEN)
     if request.path == LOGOUT:
         return _home("; Max-Age=0")
-    if admission.status != HTTPStatus.OK:
-        return _login_page(site, admission)
-    return _home("", token_of(request))
+    token = token_of(request)
+    if len(token) > MAX_TOKEN:
+        text = f"The token has {len(token)} characters, and a browser keeps {MAX_TOKEN}: use a shorter one."
+        admission = Admission(HTTPStatus.UNAUTHORIZED, text)
+    return _home("", token) if admission.status == HTTPStatus.OK else _login_page(site, admission)
 
 
 def _home(age: str, token: str = "") -> Response:

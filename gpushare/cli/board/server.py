@@ -116,7 +116,8 @@ def packaged(name: str) -> bytes:
 
 def written(found: Response) -> web.Response:
     """The response as aiohttp sends it."""
-    response = web.Response(body=found.body, status=found.status, headers=dict(found.headers))
+    headers = {"server": "gpushare", **dict(found.headers)}
+    response = web.Response(body=found.body, status=found.status, headers=headers)
     if found.content_type:
         response.headers["content-type"] = found.content_type
     return response

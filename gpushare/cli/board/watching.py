@@ -68,8 +68,8 @@ class Watched:
 
     @property
     def missing(self) -> str | None:
-        """Why there is no document yet; None if there is."""
-        return None if self.built.is_set() else self._reason or "nodes and pods are not listed yet"
+        """Why there is no document yet, without what only users may know; None if there is."""
+        return None if self.built.is_set() else "nodes and pods are not listed yet"
 
     async def check(self) -> None:
         """Raises ApiError for an unknown server or a missing right, which are no reasons to wait."""
