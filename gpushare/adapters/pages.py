@@ -1,6 +1,8 @@
 """HTTP client for exporters and Prometheus, with a deadline and a size limit."""
 
-from collections.abc import Mapping
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from http import HTTPStatus
 from types import TracebackType
 from typing import Final, Self
@@ -14,6 +16,8 @@ from gpushare.errors import SourceError
 
 _CONNECT_TIMEOUT_S: Final = 2.0
 _MAX_BYTES: Final = 64 * 2**20
+_LITTLE_BYTES: Final = 2**14
+"""Of a body that is not read yet."""
 _MAX_CONNECTIONS: Final = 64
 _MAX_ERROR_TEXT: Final = 300
 
@@ -24,17 +28,23 @@ class Pages:
     ``environ`` has the proxies to use (HTTP_PROXY, NO_PROXY …); without it, as in a cluster, there is none.
     """
 
-    def __init__(self, *, timeout_s: float, environ: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        timeout_s: float,
+        environ: Mapping[str, str] | None = None,
+        connections: int = _MAX_CONNECTIONS,
+    ) -> None:
         self._environ = environ or {}
-        self._timeout = aiohttp.ClientTimeout(
-            total=timeout_s, sock_connect=min(_CONNECT_TIMEOUT_S, timeout_s)
-        )
+        self._timeout_s = timeout_s
+        self._connections = connections
+        self._connect_s = min(_CONNECT_TIMEOUT_S, timeout_s)
         self._session: aiohttp.ClientSession | None = None
 
     async def __aenter__(self) -> Self:
         self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=_MAX_CONNECTIONS),
-            timeout=self._timeout,
+            connector=aiohttp.TCPConnector(limit=self._connections),
+            timeout=aiohttp.ClientTimeout(total=self._timeout_s, sock_connect=self._connect_s),
             headers={"User-Agent": f"gpushare/{__version__}"},
         )
         return self
@@ -56,23 +66,65 @@ class Pages:
         """POST a form and return the body of a 200 response. Raises as ``get`` does."""
         return await self._request("POST", url, form)
 
-    async def _request(self, method: str, url: str, form: Mapping[str, str] | None = None) -> bytes:
-        if self._session is None:
-            raise SourceError("the client is not open")
-        proxy = proxy_of(url, self._environ)
+    @asynccontextmanager
+    async def opened(self, url: str) -> AsyncIterator[Callable[[], Awaitable[bytes]]]:
+        """Enter once a response has begun, with what reads its body. Raises as ``get`` does.
+
+        The timeout counts for the beginning, and again for the body. Between them a response takes a
+        connection and little memory, for as long as the caller waits.
+        """
+        session, proxy = self._opened(), proxy_of(url, self._environ)
+        own_timeouts = aiohttp.ClientTimeout(total=None, sock_connect=self._connect_s)
+        with _source_errors(url):
+            async with asyncio.timeout(self._timeout_s):
+                response = await session.get(
+                    url,
+                    allow_redirects=False,
+                    proxy=proxy,
+                    timeout=own_timeouts,
+                    read_bufsize=_LITTLE_BYTES,
+                )
+
+        async def body() -> bytes:
+            with _source_errors(url):
+                async with asyncio.timeout(self._timeout_s):
+                    return await _good_body(url, response)
+
         try:
-            async with self._session.request(
+            yield body
+        finally:
+            response.release()
+
+    async def _request(self, method: str, url: str, form: Mapping[str, str] | None = None) -> bytes:
+        session, proxy = self._opened(), proxy_of(url, self._environ)
+        with _source_errors(url):
+            async with session.request(
                 method, url, data=form, allow_redirects=False, proxy=proxy
             ) as response:
-                body = await _at_most(response, _MAX_BYTES)
-        except TimeoutError as error:
-            raise SourceError(f"{url}: no answer in time") from error
-        except (aiohttp.ClientError, OSError, ValueError) as error:
-            raise SourceError(f"{url}: {failure_text(error)}") from error
-        if response.status != HTTPStatus.OK:
-            text = body[:_MAX_ERROR_TEXT].decode(errors="replace")
-            raise SourceError(f"{url}: HTTP {response.status} {text}")
-        return body
+                return await _good_body(url, response)
+
+    def _opened(self) -> aiohttp.ClientSession:
+        if self._session is None:
+            raise SourceError("the client is not open")
+        return self._session
+
+
+@contextmanager
+def _source_errors(url: str) -> Iterator[None]:
+    try:
+        yield
+    except TimeoutError as error:
+        raise SourceError(f"{url}: no answer in time") from error
+    except (aiohttp.ClientError, OSError, ValueError) as error:
+        raise SourceError(f"{url}: {failure_text(error)}") from error
+
+
+async def _good_body(url: str, response: aiohttp.ClientResponse) -> bytes:
+    body = await _at_most(response, _MAX_BYTES)
+    if response.status != HTTPStatus.OK:
+        text = body[:_MAX_ERROR_TEXT].decode(errors="replace")
+        raise SourceError(f"{url}: HTTP {response.status} {text}")
+    return body
 
 
 async def _at_most(response: aiohttp.ClientResponse, size: int) -> bytes:

@@ -16,7 +16,7 @@ from gpushare.metricsapi.directory import CountingMirror, Directory, exporter_ur
 from gpushare.metricsapi.metrics import ApiMetrics
 from gpushare.metricsapi.service import MetricsService
 from gpushare.metricsapi.settings import MetricsApiSettings
-from gpushare.metricsapi.sources import Exporters, Prometheus, ValueSource
+from gpushare.metricsapi.sources import MOST_CONNECTIONS, Exporters, Prometheus, ValueSource
 from gpushare.runtime.admin_server import AdminRoutes, rendering
 from gpushare.runtime.daemon import serve, stop_event
 from gpushare.runtime.listener import bind_socket
@@ -37,7 +37,10 @@ async def run(settings: MetricsApiSettings) -> None:
         bind_socket(settings.host, settings.port) as listener,
         bind_socket(settings.ops_host, settings.ops_port) as ops_listener,
     ):
-        async with KubeClient(access) as client, Pages(timeout_s=settings.deadline_s) as pages:
+        async with (
+            KubeClient(access) as client,
+            Pages(timeout_s=settings.deadline_s, connections=MOST_CONNECTIONS) as pages,
+        ):
             api = MetricsApiDaemon(settings, client, pages, server_auth)
             app = AdminRoutes(rendering(api.metrics.registry), live=lambda: None, ready=api.missing)
             ports = {"port": listener.getsockname()[1], "ops_port": ops_listener.getsockname()[1]}
