@@ -142,6 +142,7 @@ class NodeModel:
     ) -> Allocation | None:
         """Both calls for a container; None if one of them is rejected."""
         done = self.done()
+        self.clock += 1
         if core_first and match_core(self.agent, core_first, done) is None:
             return None
         call = AllocateCall(container.mem, core=core_first or None, done=done, refused=self.rejected)
@@ -180,14 +181,20 @@ class NodeModel:
         self.join()
         self.agent = retained(self.agent, frozenset())
 
-    def lose_checkpoint(self, _: st.DataObject) -> None:
-        """The kubelet restarts with all units free; running pods continue, pods under admission fail."""
+    def lose_checkpoint(self, data: st.DataObject) -> None:
+        """The kubelet restarts with all units free; pods under admission fail.
+
+        Of the others, some continue. Some with one container wait for a restart, for which the kubelet
+        allocates again; those with several may get other GPUs for some of their containers.
+        """
         self.join()
         for pod in [pod for pod in self.pods.values() if pod.allocated and pod.waiting]:
             self.gone(pod.uid)
         self.removed = []
         for pod in self.pods.values():
             pod.ids.clear()
+            if len(pod.demand.containers) == 1 and data.draw(st.booleans()):
+                pod.allocated.clear()
             running = frozenset(
                 c.name for c in pod.demand.containers if c.kind is not ContainerKind.INIT and pod.allocated
             )

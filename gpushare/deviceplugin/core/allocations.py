@@ -49,9 +49,10 @@ class Allocation:
 
     ``core`` is the percent of compute that the pod uses of each GPU; it is stored because the pod's object
     may be gone. ``first_device_id`` is the lowest device ID of the call: the kubelet's checkpoint identifies
-    the container by it, and ``confirmed`` is whether it has. ``diverged`` is whether the pod ever got other
-    GPUs than those of its annotations. ``total`` is the whole demand of the pod in units, and ``at_ns`` the
-    time of the response in nanoseconds; both are 0 if another plugin responded. ``reissued`` is whether the
+    the container by it, and ``confirmed`` is whether it has; it is empty once the checkpoint has lost the
+    container. ``diverged`` is whether the pod ever got other GPUs than those of its annotations. ``total`` is
+    the whole demand of the pod in units, and ``at_ns`` the time of the response in nanoseconds; both are 0 if
+    another plugin responded. ``reissued`` is whether the
     container had the same allocation before this call, so that it keeps it even if the call was for another
     container. ``enforcement`` is None for a container without limit files.
     """
@@ -265,6 +266,17 @@ def has_free_beside(allocations: Allocations, allocation: Allocation, units: int
     parts = len(allocation.cards)
     free = _free(allocations, allocation)
     return all(each.mem * parts >= units and each.core * parts >= percent for each in free)
+
+
+def is_given_away(allocations: Allocations, allocation: Allocation) -> bool:
+    """Whether the last call that returned the allocation was for another container, which has it too."""
+    others = (each for each in allocations.by_container.values() if each.key != allocation.key)
+    return any(each.at_ns == allocation.at_ns > 0 for each in others)
+
+
+def is_over_committed(allocations: Allocations, allocation: Allocation) -> bool:
+    """Whether a GPU of the allocation has more units or compute allocated than it has."""
+    return any(free.mem < 0 or free.core < 0 for free in _free(allocations, allocation))
 
 
 def _free(allocations: Allocations, allocation: Allocation, *, asking: str | None = None) -> list[Amount]:

@@ -11,7 +11,15 @@ from gpushare.contract import (
     RESOURCE_CORE,
     RESOURCE_MEM,
 )
-from gpushare.deviceplugin.core.allocations import Allocation, Allocations, Enforcement, choose, diverges
+from gpushare.deviceplugin.core.allocations import (
+    Allocation,
+    Allocations,
+    Enforcement,
+    choose,
+    diverges,
+    is_given_away,
+    is_over_committed,
+)
 from gpushare.deviceplugin.core.interface import Rejected
 from gpushare.deviceplugin.core.limits import MpsShare, has_compute_share, is_limited, limit_of, mps_share_of
 from gpushare.deviceplugin.core.matching import Match
@@ -87,7 +95,8 @@ def decide(
         return rejected
     if isinstance(demand, Malformed):
         return Rejected("malformed", f"{subject}: {demand.problem}")
-    found = _known(allocations, match) or _new(allocations, match, demand)
+    kept = _without_given_away(allocations, match)
+    found = _known(kept, match) or _new(kept, match, demand)
     if isinstance(found, Rejection):
         return Rejected(NO_UNITS, f"{subject}: {found.text}")
     reissued = found.confirmed or found.reissued
@@ -115,6 +124,19 @@ def _known(allocations: Allocations, match: Match) -> Allocation | None:
     allocation = allocations.by_container.get((match.gpu_pod.uid, match.container.name))
     present = allocation and all(allocations.index_of(uuid) is not None for uuid, _ in allocation.cards)
     return allocation if present else None
+
+
+def _without_given_away(allocations: Allocations, match: Match) -> Allocations:
+    """Without the existing allocation of the container, if another one got its GPU in its place.
+
+    Equal containers that wait for a restart without a checkpoint may be mistaken for each other. Both keep
+    the GPU if they fit there.
+    """
+    known = allocations.by_container.get((match.gpu_pod.uid, match.container.name))
+    if known is None or not (is_given_away(allocations, known) and is_over_committed(allocations, known)):
+        return allocations
+    rest = {key: each for key, each in allocations.by_container.items() if key != known.key}
+    return replace(allocations, by_container=rest)
 
 
 def _new(allocations: Allocations, match: Match, demand: Demand) -> Allocation | Rejection:

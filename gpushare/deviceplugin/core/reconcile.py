@@ -65,8 +65,8 @@ def join(
 ) -> Allocations:
     """The node with every allocation under the container that the checkpoint names for it.
 
-    An allocation that the checkpoint does not name keeps its assumed owner, unless that container has
-    another one. A ``stale`` entry is not the owner of a call that came after it.
+    An allocation that the checkpoint does not name keeps its owner, unless that container has another one.
+    A ``stale`` entry is not the owner of a call that came after it.
     """
     found: dict[Key, Allocation] = {}
     unconfirmed = [each for each in allocations.by_container.values() if not each.confirmed]
@@ -81,15 +81,24 @@ def join(
     for entry in unknown:
         candidates = () if entry in stale else unconfirmed
         allocation = next((each for each in candidates if _same_call(each, entry)), None)
-        owned = _moved(allocations, allocation, entry) if allocation else _adopted(allocations, entry)
+        owned = _moved(allocations, allocation, entry) if allocation else _found_again(allocations, entry)
         if owned:
             found[entry.key] = owned
             _drop(unconfirmed, allocation)
-    confirmed = (each for each in allocations.by_container.values() if each.confirmed)
-    others = (*confirmed, *unconfirmed, *_previous(allocations, found))
+    others = (*_confirmed_before(allocations, served), *unconfirmed, *_previous(allocations, found))
     rest = {each.key: each for each in others if each.key not in found}
     joined = {**rest, **found}
     return allocations if joined == allocations.by_container else replace(allocations, by_container=joined)
+
+
+def _confirmed_before(allocations: Allocations, served: Sequence[ServedContainer]) -> Iterable[Allocation]:
+    """The confirmed allocations. A kubelet that has forgotten one may give its device IDs again."""
+    named = {entry.key for entry in served}
+    return (
+        each if each.key in named else replace(each, first_device_id="")
+        for each in allocations.by_container.values()
+        if each.confirmed
+    )
 
 
 def _confirmed(allocation: Allocation) -> Allocation:
@@ -122,6 +131,15 @@ def _moved(allocations: Allocations, allocation: Allocation, entry: ServedContai
         return moved
     core = gpu_pod.demand.per_card.core if gpu_pod.demand else allocation.core
     return replace(moved, pod=gpu_pod.pod.full_name, core=core, diverged=diverges(allocations, moved))
+
+
+def _found_again(allocations: Allocations, entry: ServedContainer) -> Allocation | None:
+    """The container's forgotten allocation, if the entry can be of it; else that of the entry itself."""
+    known = allocations.by_container.get(entry.key)
+    forgotten = known and known.first_device_id == "" and known.units == entry.units
+    if known and forgotten and set(entry.cards) <= {uuid for uuid, _ in known.cards}:
+        return replace(known, first_device_id=entry.first_device_id)
+    return _adopted(allocations, entry)
 
 
 def _adopted(allocations: Allocations, entry: ServedContainer) -> Allocation | None:

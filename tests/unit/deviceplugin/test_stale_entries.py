@@ -1,4 +1,4 @@
-"""Entries of removed pods, which stay in the kubelet's checkpoint until the next pod has its devices."""
+"""Entries of the kubelet's checkpoint that stay after their pod, and such that are lost."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -99,3 +99,31 @@ async def test_a_new_entry_of_a_pod_that_is_already_deleted_takes_its_allocation
     await here.mem.allocate(ids(0, 0, 1))
     here.confirm("deleted", 2, FIRST)
     assert set(here.node_state.allocations.by_container) == {("deleted", "main")}
+
+
+async def test_devices_that_a_kubelet_has_forgotten_are_of_the_container_that_gets_them_next(
+    tmp_path: Path,
+) -> None:
+    """Both allocations would have the same first device ID."""
+    here = AgentFixture(tmp_path, 8, 8)
+    await served(here, "waits")
+    here.named = ()
+    here.node_state.refresh()
+    here.add_pods(gpu_pod("new", 2, card=1))
+    await here.mem.allocate(ids(0, 0, 1))
+    here.confirm("waits", 2, FIRST)
+    (allocation,) = here.node_state.allocations.of_pod("waits")
+    assert dict(allocation.cards) == {"GPU-1": 2}
+    assert not here.node_state.allocations.of_pod("new")
+
+
+async def test_an_allocation_that_the_kubelet_names_again_is_the_same(tmp_path: Path) -> None:
+    here = AgentFixture(tmp_path, 8)
+    await served(here, "a")
+    before = here.node_state.allocations
+    named, here.named = here.named, ()
+    here.node_state.refresh()
+    assert [each.first_device_id for each in here.node_state.allocations.of_pod("a")] == [""]
+    here.named = named
+    here.node_state.refresh()
+    assert here.node_state.allocations == before

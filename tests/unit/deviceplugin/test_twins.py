@@ -145,3 +145,47 @@ async def test_a_pod_that_was_mistaken_for_another_keeps_its_allocation(
         ("unseen", "main"): {"GPU-0": 2},
     }
     assert all(grant.confirmed and not grant.reissued for grant in grants.values())
+
+
+async def waiting_without_a_checkpoint(folder: Path) -> AgentFixture:
+    """Twins that fill a GPU each wait for a restart, and the kubelet has lost its checkpoint."""
+    here = AgentFixture(folder, 2, 2)
+    for card, uid in enumerate("ab"):
+        here.add_pods(gpu_pod(uid, 2, card=card, bound=card))
+        await here.mem.allocate(ids(card, 0, 1))
+        here.confirm(uid, 2, f"GPU-{card}-_-0")
+    here.named = ()
+    return here
+
+
+async def gpu_of_the_next_call(here: AgentFixture, *devices: str) -> str:
+    response = await here.mem.allocate(devices)
+    assert isinstance(response, AllocateResponse)
+    return response.envs["NVIDIA_VISIBLE_DEVICES"]
+
+
+async def test_twins_that_restart_in_another_order_do_not_share_a_gpu(tmp_path: Path) -> None:
+    here = await waiting_without_a_checkpoint(tmp_path)
+    first = await gpu_of_the_next_call(here, "x", "y")
+    here.confirm("b", 2, "x")
+    second = await gpu_of_the_next_call(here, "z", "z1")
+    here.confirm("a", 2, "z")
+    assert (first, second) == ("GPU-0", "GPU-1")
+    grants = here.node_state.allocations.by_container
+    assert {key: dict(grant.cards) for key, grant in grants.items()} == {
+        ("b", "main"): {"GPU-0": 2},
+        ("a", "main"): {"GPU-1": 2},
+    }
+
+
+async def test_a_twin_whose_gpu_was_given_away_meanwhile_is_rejected(tmp_path: Path) -> None:
+    here = await waiting_without_a_checkpoint(tmp_path)
+    await gpu_of_the_next_call(here, "x", "y")
+    here.confirm("b", 2, "x")
+    here.add_pods(gpu_pod("c", pair(1, 1), card=1))
+    for number in (0, 1):
+        await gpu_of_the_next_call(here, f"c{number}")
+        here.confirm("c", 1, f"c{number}", f"c{number}")
+    answer = await here.mem.allocate(["z", "z1"])
+    assert isinstance(answer, Rejected)
+    assert answer.reason == "no_room"
