@@ -47,6 +47,11 @@ DEFAULTS: Final[Mapping[str, Any]] = {
     "monitoring": {},
 }
 """The stack of ``install.yaml`` and of the chart without values, except for the images."""
+_REQUIRED: Final[Mapping[type[Any], Mapping[str, str]]] = {
+    config.Scheduler: {"image": ""},
+    config.Board: {"tls_secret": ""},
+}
+"""Fields without a default, which are empty in the chart."""
 _NO_SETTING: Final = "Whether to deploy it."
 _SPEC: Final = "@certificates.spec@"
 _JOB: Final = "@certificates.name@"
@@ -218,13 +223,14 @@ def default_values(images: Mapping[str, str]) -> dict[str, Any]:
             "enabled": "monitoring" in DEFAULTS,
             **_values(config.Monitoring),
             "exporter": exporter,
+            "board": _values(config.Board),
             "prometheus": {"image": ""} | _values(config.Prometheus),
         },
     }
 
 
 def _values(kind: type[Any]) -> dict[str, Any]:
-    made = kind(image="") if kind is config.Scheduler else kind()
+    made = kind(**_REQUIRED.get(kind, {}))
     return {camel(key): _plain(kind, key, getattr(made, key)) for key in KEYS[kind]}
 
 

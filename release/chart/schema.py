@@ -40,6 +40,7 @@ KEYS: Final[Mapping[type[Any], tuple[str, ...]]] = {
     config.Mps: ("runtime_class", "cpu", "memory"),
     config.Monitoring: ("operator", "runbooks", "dashboards", "adapter_rules"),
     config.Exporter: ("interval_seconds", "kubelet_root", "runtime_class", "cpu", "memory"),
+    config.Board: ("tls_secret", "cpu", "memory"),
     config.Prometheus: ("storage", "retention", "cpu", "memory"),
 }
 """The fields of each part that are values of the chart."""
@@ -52,6 +53,7 @@ SECTIONS: Final[Mapping[str, type[Any]]] = {
     "mps": config.Mps,
     "monitoring": config.Monitoring,
     "monitoring.exporter": config.Exporter,
+    "monitoring.board": config.Board,
     "monitoring.prometheus": config.Prometheus,
 }
 OWN_IMAGES: Final = {

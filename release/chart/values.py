@@ -94,6 +94,11 @@ PROMETHEUS: Final = Choice(
     {"set": {"monitoring.prometheus": {"image": f"x@sha256:{'0' * 64}"}}, "empty": {}},
     {"set": ".Values.monitoring.prometheus.image", "empty": "(not .Values.monitoring.prometheus.image)"},
 )
+BOARD: Final = Choice(
+    "monitoring.board.tlsSecret",
+    {"set": {"monitoring.board": {"tlsSecret": "set"}}, "empty": {}},
+    {"set": ".Values.monitoring.board.tlsSecret", "empty": "(not .Values.monitoring.board.tlsSecret)"},
+)
 STORAGE: Final = Choice(
     "monitoring.prometheus.storage",
     {"set": {"monitoring.prometheus.storage": "1Gi"}, "empty": {}},
@@ -115,6 +120,7 @@ GROUPS: Final[Mapping[str, Sequence[Choice]]] = {
         _flag("monitoring.operator"),
         _flag("monitoring.dashboards"),
         _flag("monitoring.adapterRules"),
+        BOARD,
         PROMETHEUS,
         STORAGE,
     ),
@@ -151,6 +157,9 @@ SLOTS: Final = (
     "monitoring.exporter.runtimeClass",
     "monitoring.exporter.cpu",
     "monitoring.exporter.memory",
+    "monitoring.board.tlsSecret",
+    "monitoring.board.cpu",
+    "monitoring.board.memory",
     "monitoring.prometheus.image",
     "monitoring.prometheus.storage",
     "monitoring.prometheus.retention",

@@ -50,6 +50,7 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
                 "runbooks": RUNBOOKS,
                 "adapterRules": True,
                 "dashboards": False,
+                "board": {"tlsSecret": "gpushare-board", "memory": "1Gi"},
                 "exporter": {"intervalSeconds": 5, "runtimeClass": "nvidia", "kubeletRoot": "/data/kubelet"},
             },
         },
@@ -107,6 +108,8 @@ def stack_of(version: str, changes: Mapping[str, Any]) -> dict[str, Any]:
         del raw["extender"]["scheduler"]
     if "monitoring" in raw and "image" not in raw["monitoring"]["prometheus"]:
         del raw["monitoring"]["prometheus"]
+    if "monitoring" in raw and "tlsSecret" not in raw["monitoring"]["board"]:
+        del raw["monitoring"]["board"]
     if "tlsSecret" in raw["extender"]:
         del raw["extender"]["tls"]
     raw["devicePlugins"] = [_without_empty(values["devicePlugin"])]
