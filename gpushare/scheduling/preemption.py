@@ -45,11 +45,15 @@ def victims_by_node_steps(
 ) -> Generator[None, None, dict[str, Victims]]:
     """The victims on each proposed node where evictions help.
 
-    Yields after each node, and while it takes long: with nominated pods, 110 pods take 50 ms.
+    A pod whose bind is not settled can only go to that node, where its units are reserved. Yields after each
+    node, and while it takes long: with nominated pods, 110 pods take 50 ms.
     """
     chosen = {}
+    mine = ledger.reservation(pod_request.uid)
     for name, uids in proposed.items():
-        if book := ledger.books.get(name):
+        book = ledger.books.get(name)
+        if book and (mine is None or mine[0] == name):
+            book = without(book, frozenset({pod_request.uid})) if mine else book
             victims = yield from _victims_steps(book, pod_request, tuple(uids), budgets_of)
             if victims is not None:
                 chosen[name] = victims

@@ -13,7 +13,7 @@ from gpushare.scheduling.fitting import PodRequest
 from gpushare.scheduling.ledger import Ledger, apply
 from gpushare.scheduling.preemption import Victims, possible_victims, victims_by_node_steps, victims_on
 from tests.builders.scheduling import T4, budget, cluster, demand, node, pod, pod_request, reserved
-from tests.support.steps import counted
+from tests.support.steps import counted, finished
 
 HIGH = 1000
 
@@ -152,6 +152,15 @@ def test_no_pod_of_equal_or_higher_priority_is_evicted(priority: int) -> None:
 def test_a_pod_that_we_have_just_bound_is_as_important_as_it_was_before() -> None:
     ledger = reserved(cluster(node("n", T4)), pod("bound", 12, priority=HIGH), "n")
     assert added(apply(ledger, Confirmed("bound")), pod_request(8, priority=HIGH), "stranger") is None
+
+
+def test_a_pod_with_an_unclear_bind_evicts_no_pod_for_units_that_it_has_reserved_or_elsewhere() -> None:
+    nodes = [node("n", T4), node("m", T4)]
+    ledger = cluster(*nodes, *(pod(f"low-{name}", 8, at=name, card=0) for name in "nm"))
+    ledger = reserved(ledger, pod("unclear", 6, priority=HIGH), "n")
+    who = pod_request(6, uid="unclear", priority=HIGH)
+    proposed = {"n": ["for-cpu"], "m": ["low-m"]}
+    assert finished(victims_by_node_steps(ledger, who, proposed)) == {"n": Victims(("for-cpu",))}
 
 
 def test_a_pod_with_an_unclear_bind_is_not_evicted() -> None:
