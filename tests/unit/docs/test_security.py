@@ -17,6 +17,7 @@ ACCOUNTS = {
     "Node agent (`nodes/pods` only with `queryKubelet`)": "node agent",
     "Exporter": "exporter",
     "Metrics API": "metrics API",
+    "Board (`monitoring.board`)": "board (`monitoring.board`)",
     "Installer": "installer of the scheduler",
     "Viewers (groups of users in `monitoring.viewers`)": "a viewer (`monitoring.viewers`)",
     "Certificates": "certificates (a Job and a CronJob)",
@@ -95,6 +96,14 @@ PROOFS = {
     ],
     "tests/unit/deviceplugin/kubelet/test_allocator.py": [
         "test_a_forged_mirror_does_not_replace_the_pod_with_its_uid"
+    ],
+    "tests/integration/test_doctor.py": [
+        "test_the_board_of_the_cluster_is_for_those_who_may_list_nodes_and_all_pods"
+    ],
+    "tests/unit/cli/board/test_login.py": [
+        "test_others_get_the_login_page_with_the_reason_and_nothing_else",
+        "test_a_login_keeps_the_token_in_a_cookie_that_scripts_and_other_hosts_cannot_read",
+        "test_a_form_that_another_site_sends_is_refused",
     ],
     "tests/unit/extender/test_webhook.py": ["test_without_a_certificate_it_does_not_start"],
     "tests/unit/extender/test_scheduler_name.py": [
