@@ -65,6 +65,13 @@ class PodType(NodeType):
     example = "trainer-0"
 
 
+class SchedulerType(NodeType):
+    """The name of a scheduler, which is also that of its Lease."""
+
+    name = "scheduler"
+    example = "gpushare-scheduler"
+
+
 class UrlType(click.ParamType[str]):
     """The address of an HTTP service; the last slash is dropped."""
 

@@ -4,8 +4,10 @@ import json
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from gpushare.cli.lazy import CONTEXT
+from gpushare.cli.parameters import SchedulerType
 from gpushare.errors import ConfigError
 from gpushare.kubescheduler.config import (
     DEFAULT_OPTIONS,
@@ -57,7 +59,12 @@ _SAMPLING_NOTE = (
 @click.option("--cert-file", help="Client certificate of the scheduler.")
 @click.option("--key-file", help="Key of that certificate.")
 @click.option("--server-name", help="Name in the certificate of the extender, if it differs from the URL.")
-@click.option("--scheduler-name", help="Name of an additional scheduler beside the default one.")
+@click.option(
+    "--scheduler-name",
+    type=SchedulerType(),
+    metavar="NAME",
+    help="Name of an additional scheduler beside the default one.",
+)
 @click.option("--kubeconfig", help="Kubeconfig of the scheduler, on its host.")
 @click.option(
     "--percentage-of-nodes",
@@ -81,6 +88,9 @@ _SAMPLING_NOTE = (
 )
 def command(**flags: Any) -> None:
     """Print the configuration that makes kube-scheduler call the extender."""
+    weighed = click.get_current_context().get_parameter_source("weight") is not ParameterSource.DEFAULT
+    if flags["bare"] and weighed:
+        raise click.UsageError("--weight is that of scores, which --minimal leaves out: set one of them")
     version = parse_version(flags["kubernetes"])
     options = SchedulerOptions(
         name=flags["scheduler_name"],

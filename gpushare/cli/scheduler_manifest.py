@@ -82,7 +82,6 @@ Examples:
   gpushare scheduler-manifest restore"""
 _TLS_FILES: Final = ("ca_file", "cert_file", "key_file")
 
-
 _common = with_options(
     click.option(
         "--root",
@@ -291,13 +290,15 @@ def _extender(flags: dict[str, Any], copied: ClientCertificates | None) -> Exten
             raise ConfigError(
                 f"{path} is not in {FOLDER}, the only folder that is mounted into the pod of the scheduler"
             )
-    own = Tls(**files, server_name=flags["server_name"]) if any(files.values()) else None
-    tls = copied.tls if copied else own
+    named = {**files, "server_name": flags["server_name"]}
+    tls = copied.tls if copied else Tls(**named) if any(named.values()) else None
     return ExtenderConfig(_url(flags, "https" if tls else "http"), weight=flags["weight"], tls=tls)
 
 
 def _url(flags: dict[str, Any], scheme: str) -> str:
     address, url = flags["address"], flags["url"]
+    if address and url != DEFAULT_URL:
+        raise ConfigError("--address and --url exclude each other; keep one")
     if not address:
         return DEFAULT_URL.replace("http", scheme, 1) if url == DEFAULT_URL else str(url)
     host = f"[{address}]" if ":" in address else address

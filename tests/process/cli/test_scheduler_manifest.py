@@ -504,6 +504,8 @@ def test_a_configuration_of_the_clusters_own_is_read_and_extended(plane: Control
             "nothing was changed: the extender does not answer this node (cannot use the TLS files",
         ),
         (lambda text: text, ["--control-planes=3"], "--control-planes needs POD_NAME"),
+        (lambda text: text, ["--address=10.0.0.1"], "--address and --url exclude each other; keep one"),
+        (lambda text: text, ["--server-name=extender.example"], "TLS needs a CA file"),
     ],
 )
 def test_an_impossible_edit_is_an_error_and_changes_nothing(

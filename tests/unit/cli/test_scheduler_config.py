@@ -72,6 +72,19 @@ def test_every_flag_arrives() -> None:
     )
 
 
+def test_minimal_has_no_scores_to_weigh() -> None:
+    result = CliRunner().invoke(command, ["--kubernetes-version", "1.36", "--minimal", "--weight", "5"])
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "--weight is that of scores, which --minimal leaves out: set one of them" in result.stderr
+
+
+@pytest.mark.parametrize("name", ["A B", "own/scheduler", ""])
+def test_a_scheduler_is_named_as_its_lease_can_be(name: str) -> None:
+    result = CliRunner().invoke(command, ["--kubernetes-version", "1.36", "--scheduler-name", name])
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert f"{name!r} is not the name of a scheduler, such as gpushare-scheduler" in result.stderr
+
+
 def test_minimal_takes_no_tls() -> None:
     with pytest.raises(ConfigError, match="--minimal uses plain HTTP"):
         printed("--kubernetes-version", "1.22", "--minimal", "--ca-file", "/ca")
