@@ -1,7 +1,7 @@
 """The role scheduler_extender on a control plane host: a real kubelet runs the manifest that it edits.
 
 The image of kube-scheduler is the real program of its version. The extender listens only on the address of
-the host, as with a kube-proxy that serves no node ports on loopback. The last tests give it TLS.
+the host, as with a kube-proxy that serves no node ports on loopback.
 """
 
 import base64
@@ -82,7 +82,7 @@ class ControlPlane:
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def plane(
+async def host(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[ControlPlane]:
     folder = tmp_path_factory.mktemp("plane")
@@ -90,31 +90,59 @@ async def plane(
         spec = KubeletSpec("cp", config=static_scheduler.STATIC_PODS)
         plane = ControlPlane(bed, await add_kubelet(bed, spec), request.param, folder)
         await grant(bed)
-        await start_extender(plane, "extender")
+        await start_extender(plane)
         await bed.add_nodes([SimNode("n", [Card()])])
         await static_scheduler.install(plane.node, plane.version, folder)
         await plane.place("first")
         yield plane
 
 
-async def start_extender(plane: ControlPlane, name: str, *flags: str) -> None:
+@pytest_asyncio.fixture(loop_scope="module")
+async def plane(host: ControlPlane) -> ControlPlane:
+    """The host as it was in the beginning, whatever the test before has left."""
+    if host.text() != original(host) or any(host.node.path(BACKUPS).glob("*")):
+        restored = await host.run(state="absent")
+        assert restored.code == 0, restored.output
+    if is_secure(host):
+        await host.node.stop("extender")
+        await start_extender(host)
+    return host
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def secured(host: ControlPlane) -> ControlPlane:
+    """The host with a scheduler that calls the extender over mutual TLS, by the role."""
+    if not is_secure(host):
+        await secure_extender(host)
+    if host.text() == original(host):
+        edited = await host.run(**with_certificate(host))
+        assert edited.code == 0, edited.output
+    return host
+
+
+def is_secure(plane: ControlPlane) -> bool:
+    """Whether the extender serves TLS."""
+    return any(word.startswith("--tls-cert") for word in plane.node.process("extender").command.argv)
+
+
+async def start_extender(plane: ControlPlane, *flags: str) -> None:
     address = plane.node.address
     more = (f"--host={address}", f"--ops-host={address}", *flags)
     spec = ExtenderSpec(port=EXTENDER_NODE_PORT, flags=more)
     argv = spec.argv(plane.bed.kubeconfig_for(ACCOUNT))
-    await plane.node.spawn(name, argv, ready=f"http://{address}:{spec.ops_port}/readyz")
+    await plane.node.spawn("extender", argv, ready=f"http://{address}:{spec.ops_port}/readyz")
 
 
 async def secure_extender(plane: ControlPlane) -> None:
-    """Replace the extender by one with the certificate from its Secret, as the kubelet mounts it."""
+    """Replace the extender by one with a certificate from its Secret, as the kubelet mounts it."""
+    await apply_certificates(plane)
+    await run_text(issue_certificates(plane), timeout_s=60)
     await plane.node.stop("extender")
     data = (await plane.bed.api.get(f"{SECRETS}/{EXTENDER_TLS_SECRET}"))["data"]
     for key, text in data.items():
         (plane.folder / key).write_bytes(base64.b64decode(text))
     files = {"tls-cert": "tls.crt", "tls-key": "tls.key", "client-ca": "ca.crt"}
-    await start_extender(
-        plane, "secure", *(f"--{flag}={plane.folder}/{name}" for flag, name in files.items())
-    )
+    await start_extender(plane, *(f"--{flag}={plane.folder}/{name}" for flag, name in files.items()))
 
 
 async def apply_certificates(plane: ControlPlane) -> None:
@@ -128,7 +156,7 @@ def original(plane: ControlPlane) -> str:
     return static_scheduler.original(plane.version)
 
 
-@pytest.mark.parametrize("plane", TOOLS, indirect=True)
+@pytest.mark.parametrize("host", TOOLS, indirect=True)
 async def test_the_edited_scheduler_binds_through_the_extender_and_absent_restores_the_manifest(
     plane: ControlPlane,
 ) -> None:
@@ -158,7 +186,7 @@ async def test_the_edited_scheduler_binds_through_the_extender_and_absent_restor
     assert (await plane.run(state="absent")).changed == {"cp": 0}
 
 
-@pytest.mark.parametrize("plane", ["1.36"], indirect=True)
+@pytest.mark.parametrize("host", ["1.36"], indirect=True)
 async def test_an_unreachable_extender_changes_nothing(plane: ControlPlane) -> None:
     refused = await plane.run(urls=[DEAD])
     assert refused.code != 0
@@ -167,7 +195,7 @@ async def test_an_unreachable_extender_changes_nothing(plane: ControlPlane) -> N
     assert refused.changed == {"cp": 0}
 
 
-@pytest.mark.parametrize("plane", ["1.36"], indirect=True)
+@pytest.mark.parametrize("host", ["1.36"], indirect=True)
 async def test_a_scheduler_that_cannot_read_its_configuration_is_restored_with_the_reason(
     plane: ControlPlane,
 ) -> None:
@@ -181,7 +209,7 @@ async def test_a_scheduler_that_cannot_read_its_configuration_is_restored_with_t
     assert plane.text() == original(plane)
 
 
-@pytest.mark.parametrize("plane", ["1.36"], indirect=True)
+@pytest.mark.parametrize("host", ["1.36"], indirect=True)
 async def test_the_next_run_undoes_or_completes_one_that_was_killed(
     plane: ControlPlane,
 ) -> None:
@@ -217,8 +245,11 @@ async def killed_after_the_edit(plane: ControlPlane, **variables: Any) -> None:
     await process.communicate()
 
 
-@pytest.mark.parametrize("plane", ["1.36"], indirect=True)
+@pytest.mark.parametrize("host", ["1.36"], indirect=True)
 async def test_without_a_certificate_in_the_cluster_nothing_is_changed(plane: ControlPlane) -> None:
+    await plane.bed.kubectl(
+        "delete", "secret", CLIENT_TLS_SECRET, "--namespace=kube-system", "--ignore-not-found"
+    )
     absent = await plane.run(**with_certificate(plane))
     assert absent.code != 0
     assert f"there is no Secret kube-system/{CLIENT_TLS_SECRET}, so nothing was changed" in absent.text
@@ -231,12 +262,10 @@ async def test_without_a_certificate_in_the_cluster_nothing_is_changed(plane: Co
     assert (empty.changed, plane.text()) == ({"cp": 0}, original(plane))
 
 
-@pytest.mark.parametrize("plane", TOOLS, indirect=True)
+@pytest.mark.parametrize("host", TOOLS, indirect=True)
 async def test_the_role_fetches_the_certificate_and_the_scheduler_binds_over_mutual_tls(
     plane: ControlPlane,
 ) -> None:
-    await apply_certificates(plane)
-    await run_text(issue_certificates(plane), timeout_s=60)
     await secure_extender(plane)
     first = await plane.run(**with_certificate(plane))
     assert first.code == 0, first.output
@@ -247,16 +276,16 @@ async def test_the_role_fetches_the_certificate_and_the_scheduler_binds_over_mut
     assert key.read_text() not in first.output
 
 
-@pytest.mark.parametrize("plane", ["1.36"], indirect=True)
-async def test_only_a_renewed_certificate_is_copied_and_the_manifest_stays(plane: ControlPlane) -> None:
-    again = await plane.run(**with_certificate(plane))
+@pytest.mark.parametrize("host", ["1.36"], indirect=True)
+async def test_only_a_renewed_certificate_is_copied_and_the_manifest_stays(secured: ControlPlane) -> None:
+    again = await secured.run(**with_certificate(secured))
     assert (again.code, again.changed) == (0, {"cp": 0}), again.output
 
-    manifest = plane.text()
-    await run_text([*issue_certificates(plane), "--renew"], timeout_s=60)
-    renewed = await plane.run(**with_certificate(plane))
+    manifest = secured.text()
+    await run_text([*issue_certificates(secured), "--renew"], timeout_s=60)
+    renewed = await secured.run(**with_certificate(secured))
     assert (renewed.code, renewed.changed) == (0, {"cp": 1}), renewed.output
-    assert plane.text() == manifest
+    assert secured.text() == manifest
 
 
 def with_certificate(plane: ControlPlane) -> dict[str, str]:
