@@ -144,7 +144,7 @@ def _shape(found: Match) -> Shape:
 def _would_take_from_unserved(
     allocations: Allocations, found: Match, all_found: Sequence[Match], call: AllocateCall
 ) -> bool:
-    """Whether repeating this allocation would take units from a pod that has none, if both do not fit.
+    """Whether repeating this allocation may take units from a pod that has none, if both do not fit.
 
     A pod without allocations ranks lower only after a rejection, which may have been meant for its twin, or
     if another plugin has served it. An allocation that was never confirmed may come from the call for a twin
@@ -153,12 +153,33 @@ def _would_take_from_unserved(
     allocation = allocations.by_container.get((found.gpu_pod.uid, found.container.name))
     if allocation is None or _under_admission(found.gpu_pod, call):
         return False
+    if call.done is None and may_be_of_another(allocations, allocation):
+        return True
     return any(
         other is not found
         and not any(each.confirmed or each.reissued for each in allocations.of_pod(other.gpu_pod.uid))
         and not has_free_beside(allocations, allocation, other.container.mem, other.container.core)
         for other in all_found
     )
+
+
+def may_be_of_another(allocations: Allocations, allocation: Allocation) -> bool:
+    """Whether the call of an unconfirmed allocation may have been for a pod with other GPUs here, or none.
+
+    Only the kubelet's checkpoint and its PodResources API tell that; without them such a pod may be running
+    with these units.
+    """
+    return not allocation.confirmed and any(
+        container.mem == allocation.units
+        and _may_own(allocations.by_container.get((uid, container.name)), allocation)
+        for uid, gpu_pod in allocations.gpu_pods.items()
+        if uid != allocation.uid
+        for container in _containers(gpu_pod)
+    )
+
+
+def _may_own(own: Allocation | None, allocation: Allocation) -> bool:
+    return own is None or (not own.confirmed and set(own.cards) != set(allocation.cards))
 
 
 def _under_admission(gpu_pod: GpuPod, call: AllocateCall) -> bool:

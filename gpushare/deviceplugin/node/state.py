@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 from gpushare.contract import LABEL_NO_ISOLATION, LABEL_PLACEMENT
 from gpushare.deviceplugin.core.allocations import Allocation, Allocations, Key
 from gpushare.deviceplugin.core.decision import with_allocation
+from gpushare.deviceplugin.core.matching import may_be_of_another
 from gpushare.deviceplugin.core.reconcile import (
     ServedContainer,
     join,
@@ -219,9 +220,20 @@ class NodeState:
 
     @property
     def terminated(self) -> frozenset[str]:
-        """Pods with GPUs that are finished or deleted; empty until the pod list is complete."""
-        uids = self.whole_gpus.unseen | (self.allocations.by_pod.keys() - self.allocations.gpu_pods.keys())
-        return uids if self._synced else frozenset()
+        """Pods with GPUs that are finished or deleted; empty until the pod list is complete.
+
+        While the checkpoint cannot be read, one whose allocation may be that of another pod is left out.
+        """
+        if not self._synced:
+            return frozenset()
+        gone = self.allocations.by_pod.keys() - self.allocations.gpu_pods.keys()
+        if gone and self.refresh() is None:
+            gone = {uid for uid in gone if self._owns_its_units(uid)}
+        return self.whole_gpus.unseen | gone
+
+    def _owns_its_units(self, uid: str) -> bool:
+        mine = self.allocations.of_pod(uid)
+        return not any(may_be_of_another(self.allocations, each) for each in mine)
 
     @property
     def unlisted(self) -> frozenset[str]:

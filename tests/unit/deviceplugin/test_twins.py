@@ -1,5 +1,6 @@
 """Waiting pods with containers of the same amount: which one matches, and mistakes."""
 
+from dataclasses import replace
 from pathlib import Path
 
 from structlog.testing import capture_logs
@@ -189,3 +190,70 @@ async def test_a_twin_whose_gpu_was_given_away_meanwhile_is_rejected(tmp_path: P
     answer = await here.mem.allocate(["z", "z1"])
     assert isinstance(answer, Rejected)
     assert answer.reason == "no_room"
+
+
+async def mistaken_without_any_source(folder: Path, card: int = 1) -> AgentFixture:
+    """The call of ``b``, on ``card``, was matched with ``a`` on GPU 0, and that of ``a`` with ``b``.
+
+    The kubelet's checkpoint and the PodResources API cannot be read.
+    """
+    here = AgentFixture(folder, 4, 4)
+    here.named = None
+    here.add_pods(gpu_pod("a", 2, card=0, bound=1), gpu_pod("b", 2, card=card, bound=2))
+    for first, last in (("x", "x1"), ("z", "z1")):
+        await gpu_of_the_next_call(here, first, last)
+    return here
+
+
+async def test_without_any_source_a_twin_that_is_gone_frees_no_units(tmp_path: Path) -> None:
+    """The kubelet has rejected ``a``, whose allocation is that of ``b``."""
+    here = await mistaken_without_any_source(tmp_path)
+    here.delete_pod("a")
+    assert await here.releaser.release_terminated() == frozenset()
+    here.add_pods(gpu_pod("c", 4, card=0))
+    assert isinstance(await here.mem.allocate([f"c{n}" for n in range(4)]), Rejected)
+
+
+async def test_the_units_of_such_a_twin_are_free_once_a_source_names_the_other(tmp_path: Path) -> None:
+    here = await mistaken_without_any_source(tmp_path)
+    here.delete_pod("a")
+    here.named = (ServedContainer("b", "main", "x", 2),)
+    await here.releaser.release_terminated()
+    grants = here.node_state.allocations.by_container
+    assert {key: dict(grant.cards) for key, grant in grants.items()} == {("b", "main"): {"GPU-0": 2}}
+
+
+async def test_the_units_of_such_a_twin_are_free_once_the_other_is_gone(tmp_path: Path) -> None:
+    here = await mistaken_without_any_source(tmp_path)
+    here.delete_pod("a")
+    here.delete_pod("b")
+    await here.releaser.release_terminated()
+    assert not here.node_state.allocations.by_container
+
+
+async def test_of_twins_on_one_gpu_the_units_are_free_at_once(tmp_path: Path) -> None:
+    here = await mistaken_without_any_source(tmp_path, card=0)
+    here.delete_pod("a")
+    await here.releaser.release_terminated()
+    assert set(here.node_state.allocations.by_container) == {("b", "main")}
+
+
+async def test_without_any_source_no_allocation_is_repeated_that_a_running_twin_may_have(
+    tmp_path: Path,
+) -> None:
+    """The first call was for ``b``, which runs; this one is for ``a``."""
+    here = AgentFixture(tmp_path, 2, 2)
+    here.named = None
+    here.add_pods(gpu_pod("a", 2, card=0, bound=1), gpu_pod("b", 2, card=1, bound=2))
+    await gpu_of_the_next_call(here, "x", "x1")
+    here.add_pods(replace(gpu_pod("b", 2, card=1, bound=2), running=frozenset({"main"})))
+    answer = await here.mem.allocate(["z", "z1"])
+    assert isinstance(answer, Rejected)
+    assert answer.reason == "unknown_pod"
+
+
+async def test_without_any_source_a_call_without_twins_is_repeated(tmp_path: Path) -> None:
+    here = AgentFixture(tmp_path, 2, 2)
+    here.named = None
+    here.add_pods(gpu_pod("a", 2, card=0))
+    assert [await gpu_of_the_next_call(here, *ids) for ids in (("x", "x1"), ("z", "z1"))] == 2 * ["GPU-0"]
