@@ -31,7 +31,7 @@ _SUFFIXES: Final = (".yaml", ".yml", ".json")
 def of_cluster(source: ApiSource, namespace: str | None) -> tuple[list[Json], dict[str, str]]:
     """Objects of a namespace or of all, and a note on each kind that may not be listed.
 
-    Raises ApiError and ConfigError.
+    Raises ApiError, and ConfigError if none may be listed.
     """
     return asyncio.run(_of_cluster(source, namespace))
 
@@ -48,6 +48,8 @@ async def _of_cluster(source: ApiSource, namespace: str | None) -> tuple[list[Js
                 if error.status != HTTPStatus.FORBIDDEN:
                     raise
                 notes[kind] = f"{plural} are left out: {error}"
+                if len(notes) == len(_KINDS):
+                    raise ConfigError(f"this account may list none of the kinds to report: {error}") from error
                 continue
             version = group.removeprefix("/apis/").removeprefix("/api/")
             kinds = {"apiVersion": version, "kind": kind}

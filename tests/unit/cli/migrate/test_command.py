@@ -318,6 +318,17 @@ async def test_what_may_not_be_listed_is_named(api: Api, cluster: Cluster) -> No
     assert "/apis/apps/v1/namespaces/ml/deployments" in cluster.asked
 
 
+@pytest.mark.parametrize("output", [[], ["-o", "json"], ["-o", "yaml"]])
+async def test_an_account_that_may_list_nothing_has_no_report(
+    api: Api, cluster: Cluster, output: list[str]
+) -> None:
+    kinds = ["nodes", "pods", "resourcequotas", "daemonsets", "deployments", "replicasets", "statefulsets"]
+    cluster.lists = dict.fromkeys([*kinds, "cronjobs", "jobs"])
+    code, out, err = await call(api, "migrate", "-A", *output)
+    assert (code, out) == (1, "")
+    assert err == "Error: this account may list none of the kinds to report: may not list\n"
+
+
 @pytest.mark.parametrize(("plural", "code"), [("deployments", 1), ("pods", 1), ("nodes", 0)])
 async def test_a_kind_of_workloads_that_may_not_be_listed_is_an_error_for_manifests(
     api: Api, cluster: Cluster, plural: str, code: int
