@@ -49,7 +49,9 @@ async def _of_cluster(source: ApiSource, namespace: str | None) -> tuple[list[Js
                     raise
                 notes[kind] = f"{plural} are left out: {error}"
                 if len(notes) == len(_KINDS):
-                    raise ConfigError(f"this account may list none of the kinds to report: {error}") from error
+                    raise ConfigError(
+                        f"this account may list none of the kinds to report: {error}"
+                    ) from error
                 continue
             version = group.removeprefix("/apis/").removeprefix("/api/")
             kinds = {"apiVersion": version, "kind": kind}
