@@ -92,8 +92,8 @@ async def test_a_browser_gets_the_document_compressed_and_once(cluster: Cluster)
 async def test_a_login_by_the_form(cluster: Cluster) -> None:
     async with aiohttp.ClientSession() as session:
         for token, status in (("good", HTTPStatus.SEE_OTHER), ("bad", HTTPStatus.UNAUTHORIZED)):
-            form = {"data": {"token": token}, "allow_redirects": False}
-            async with session.post(f"{cluster.url}/login", **form) as response:
+            form = {"token": token}
+            async with session.post(f"{cluster.url}/login", data=form, allow_redirects=False) as response:
                 assert response.status == status
                 assert ("set-cookie" in response.headers) == (token == "good")  # noqa: S105 - as above
 
