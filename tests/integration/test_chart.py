@@ -217,8 +217,8 @@ async def test_the_chart_refuses_what_the_stack_refuses_with_name_and_value(
         ({"value": "gpu"}, "at '/tolerations/0': missing property 'key'"),
         ({"key": "", "value": "gpu"}, "at '/tolerations/0/key': minLength: got 0, want 1"),
         (
-            {"key": "pool", "operator": "Exists", "efect": "NoSchedule"},
-            "at '/tolerations/0': additional properties 'efect' not allowed",
+            {"key": "pool", "operator": "Exists", "effects": "NoSchedule"},
+            "at '/tolerations/0': additional properties 'effects' not allowed",
         ),
     ],
 )
