@@ -38,6 +38,7 @@ class FakeDriver:
         self.error: GpuError | None = None
         self.reads = 0
         self.asked: set[str] = set()
+        self.xids: tuple[Fault, ...] = ()
 
     async def inventory(self) -> Inventory:
         self._check()
@@ -51,8 +52,8 @@ class FakeDriver:
 
     async def faults(self) -> AsyncIterator[Fault]:
         self.asked.add("faults")
-        return
-        yield
+        for fault in self.xids:
+            yield fault
 
     def _check(self) -> None:
         if self.error:
