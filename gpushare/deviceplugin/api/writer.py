@@ -26,6 +26,7 @@ from gpushare.model.objects import Pod
 from gpushare.model.own_node import OwnNode
 from gpushare.ports import Event, NodeApi
 from gpushare.runtime.events import EventRecorder, RecorderSettings
+from gpushare.runtime.reasons import Reasons
 
 log = structlog.get_logger()
 
@@ -75,7 +76,7 @@ class ApiWriter:
         self._pods: PodPatches = {}
         self._unhealthy: str | None = None
         self._written: dict[str, object] = {}
-        self._reported: dict[str, str] = {}
+        self._reported = Reasons()
         self._changed = asyncio.Event()
 
     def observe_node(self, node: OwnNode) -> None:
@@ -91,9 +92,10 @@ class ApiWriter:
     def set_pods(self, patches: PodPatches) -> None:
         """Set the desired annotations of pods, by UID. Other pods are forgotten."""
         self._pods = patches
-        for uid in (self._written.keys() | self._reported.keys()) - {*patches, _NODE, _LABELS, _UNHEALTHY}:
+        kept = {*patches, _NODE, _LABELS, _UNHEALTHY}
+        for uid in (self._written.keys() | self._reported.things) - kept:
             self._written.pop(uid, None)
-            self._reported.pop(uid, None)
+            self._reported.end(uid)
             self._backoff.succeeded(uid)
         self._changed.set()
 
@@ -186,7 +188,7 @@ class ApiWriter:
 
     def _report_success(self, write: _Write) -> None:
         self._metrics.reduced.labels(write.right).set(0)
-        if self._reported.pop(write.key, None):
+        if self._reported.end(write.key):
             log.info("published_after_failure", what=write.right)
         self._backoff.succeeded(write.key)
         if write.key == _NODE:
@@ -199,9 +201,8 @@ class ApiWriter:
         right, reason, forbidden = write.right, str(error), error.status == HTTPStatus.FORBIDDEN
         if forbidden:
             self._metrics.reduced.labels(right).set(1)
-        if self._reported.get(write.key) == reason:
+        if not self._reported.is_new(reason, write.key):
             return
-        self._reported[write.key] = reason
         if forbidden:
             log.warning("reduced_mode", right=right, effect=_EFFECTS[right], reason=reason)
         else:
@@ -236,16 +237,15 @@ class ApiWriter:
             await self._api.patch_node(unlabelled)
         self._backoff.failed(_LABELS, error)
         self._metrics.reduced.labels(_LABELS).set(1)
-        if _LABELS not in self._reported:
+        if self._reported.is_new(str(error), _LABELS):
             effect = "GPUs are not published in labels"
             log.warning("reduced_mode", right=_LABELS, effect=effect, reason=str(error))
-        self._reported[_LABELS] = str(error)
         return unlabelled
 
     def _report_labels_written(self) -> None:
         self._backoff.succeeded(_LABELS)
         self._metrics.reduced.labels(_LABELS).set(0)
-        if self._reported.pop(_LABELS, None):
+        if self._reported.end(_LABELS):
             log.info("reduced_mode_over", right=_LABELS)
 
     async def _send_pod(self, pod: Pod, annotations: Mapping[str, str | None]) -> None:

@@ -20,6 +20,7 @@ from gpushare.deviceplugin.node.state import NodeState
 from gpushare.errors import ConfigError
 from gpushare.isolation.layout import LAUNCH_LIBRARY, LIBRARY, DirectoryOwner
 from gpushare.model.modes import Mode
+from gpushare.runtime.reasons import Reasons
 
 log = structlog.get_logger()
 
@@ -49,7 +50,7 @@ class EnforcementManager:
         self._paces = paces
         self._missing: frozenset[str] = frozenset()
         self._without_launches = ""
-        self._problem = ""
+        self._problems = Reasons()
 
     def capabilities(self) -> Capabilities:
         """What the node can enforce now. Reads the disk: the library's version and the MPS ready locks."""
@@ -106,11 +107,10 @@ class EnforcementManager:
             self._files.sync(enforcements, clear=is_complete)
         except ConfigError as error:
             self._metrics.reduced.labels(RIGHT).set(1)
-            if str(error) != self._problem:
+            if self._problems.is_new(str(error)):
                 log.warning("limit_files_not_synced", reason=str(error))
-            self._problem = str(error)
             return False
-        self._problem = ""
+        self._problems.end()
         self._report_missing(enforcements.values())
         return True
 

@@ -35,6 +35,7 @@ from gpushare.isolation.layout import REGION
 from gpushare.isolation.limits import parse
 from gpushare.model.modes import Mode
 from gpushare.ports import ProcessDriver
+from gpushare.runtime.reasons import Reasons
 
 log = structlog.get_logger()
 
@@ -92,7 +93,7 @@ class Pacer:
         self._reporter = reporter
         self._timing = timing
         self._pacing: dict[str, ContainerPacing] = {}
-        self._problems: dict[str, str] = {}
+        self._problems = Reasons()
         self._contexts_at_ns: int | None = None
         self._sampled_at_ns: int | None = None
         metrics.sample_age.set_function(lambda: self.age_s)
@@ -137,7 +138,7 @@ class Pacer:
         except (GpuError, SourceError, OSError) as error:
             self._log_problem(_CARDS, str(error))
             return
-        self._log_problem(_CARDS, "")
+        self._problems.end(_CARDS)
         if due:
             self._contexts_at_ns = now_ns
             self._reporter.report(result.uncounted)
@@ -146,7 +147,7 @@ class Pacer:
         if paced and result.measured:
             self._sampled_at_ns = now_ns
         self._pacing = {name: each for name, each in self._pacing.items() if name in enforcements}
-        self._problems = {name: each for name, each in self._problems.items() if name in enforcements}
+        self._problems.keep(enforcements)
 
     def _contexts_due(self, now_ns: int) -> bool:
         """Whether containers without a compute share are sampled too."""
@@ -194,16 +195,14 @@ class Pacer:
             self._pacing.pop(name, None)
             self._log_problem(name, str(error))
             return PacingRound()
-        self._log_problem(name, "")
+        self._problems.end(name)
         self._pacing[name] = pacing
         uncounted = tuple(uncounted_in(name, limits, region, processes))
         return PacingRound(not unmeasured(limits, pacing), uncounted, context_sizes(limits, region, pacing))
 
     def _log_problem(self, what: str, problem: str) -> None:
-        """Log a problem once, until it changes."""
-        if problem and problem != self._problems.get(what):
+        if self._problems.is_new(problem, what):
             log.warning("not_paced", what=what, reason=problem, effect="launch rates are not updated")
-        self._problems[what] = problem
 
 
 def _smallest(found: Iterable[Mapping[str, int]]) -> Mapping[str, int]:

@@ -11,6 +11,7 @@ from gpushare.adapters.kubelet.podresources import PodResources
 from gpushare.adapters.kubelet.pods import KubeletAccess, fetch_pods
 from gpushare.errors import GpuShareError, KubeletError
 from gpushare.model.own_node import GpuPod
+from gpushare.runtime.reasons import Reasons
 
 log = structlog.get_logger()
 
@@ -29,19 +30,26 @@ class KubeletClient(NamedTuple):
 
 def kubelet_client(access: KubeletAccess | None, socket: Path) -> KubeletClient:
     """A client of the kubelet's HTTPS port, if there is access, and of its PodResources socket."""
+    reasons = Reasons()
 
     async def pods() -> list[GpuPod] | None:
         try:
-            return gpu_pods(await fetch_pods(access)) if access else None
+            found = gpu_pods(await fetch_pods(access)) if access else None
         except GpuShareError as error:
-            log.warning("kubelet_not_read", reason=str(error))
+            if reasons.is_new(str(error), "pods"):
+                log.warning("kubelet_not_read", reason=str(error))
             return None
+        reasons.end("pods")
+        return found
 
     async def names() -> frozenset[str] | None:
         try:
-            return await PodResources(socket, timeout_s=_NAMES_S).pods()
+            found = await PodResources(socket, timeout_s=_NAMES_S).pods()
         except KubeletError as error:
-            log.info("kubelet_not_read", reason=str(error))
+            if reasons.is_new(str(error), "names"):
+                log.info("kubelet_not_read", reason=str(error))
             return None
+        reasons.end("names")
+        return found
 
     return KubeletClient(pods if access else None, names)

@@ -24,6 +24,7 @@ from gpushare.deviceplugin.core.interface import Plugin
 from gpushare.deviceplugin.kubelet.endpoint import Endpoint, serving
 from gpushare.deviceplugin.metrics import PluginMetrics
 from gpushare.errors import KubeletError
+from gpushare.runtime.reasons import Reasons
 
 log = structlog.get_logger()
 
@@ -59,7 +60,7 @@ class Registrar:
         self._metrics = metrics
         self._waits = waits
         self._pause_s = waits.first_s
-        self._logged = ""
+        self._reasons = Reasons()
         self._metrics.registered.labels(plugin.resource).set(0)
 
     async def run(self) -> None:
@@ -143,13 +144,12 @@ class Registrar:
         self._metrics.registered.labels(self._plugin.resource).set(int(up))
         self._plugin.registered(up=up)
         if up:
-            self._logged = ""
+            self._reasons.end()
             log.info("registered", resource=self._plugin.resource, socket=str(self._socket))
 
     def _log(self, event: str, reason: str) -> None:
         """Log a reason once if it occurs several times in a row."""
-        if reason != self._logged:
-            self._logged = reason
+        if self._reasons.is_new(reason):
             log.warning(event, resource=self._plugin.resource, reason=reason)
 
 

@@ -23,6 +23,7 @@ from gpushare.isolation.layout import isolation_mounts
 from gpushare.model.cards import Card
 from gpushare.model.devices import ContainerDevices, is_gpu_uuid
 from gpushare.model.quantity import parse_small
+from gpushare.runtime.reasons import Reasons
 
 log = structlog.get_logger()
 
@@ -35,25 +36,21 @@ class CheckpointReader:
         self._cards = cards
         self._known: tuple[Checkpoint | None, tuple[Card, ...]] = (None, ())
         self._allocations: KubeletAllocations | None = None
-        self._problem = ""
+        self._problems = Reasons()
 
     def __call__(self) -> KubeletAllocations | None:
         """The allocations in the checkpoint; None if it cannot be read."""
         try:
             latest = self._file.latest()
         except KubeletError as error:
-            self._log_problem(str(error))
+            if self._problems.is_new(str(error)):
+                log.warning("checkpoint_unreadable", reason=str(error))
             return None
-        self._problem = ""
+        self._problems.end()
         known, self._known = self._known, (latest, self._cards())
         if known != self._known or self._allocations is None:
             self._allocations = allocations_in(*self._known)
         return self._allocations
-
-    def _log_problem(self, problem: str) -> None:
-        if problem != self._problem:
-            log.warning("checkpoint_unreadable", reason=problem)
-        self._problem = problem
 
 
 def allocations_in(checkpoint: Checkpoint | None, cards: tuple[Card, ...]) -> KubeletAllocations | None:

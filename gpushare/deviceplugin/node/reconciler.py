@@ -19,6 +19,7 @@ from gpushare.deviceplugin.settings import AgentSettings
 from gpushare.deviceplugin.watchdog import Watchdog
 from gpushare.errors import ConfigError, KubeletError
 from gpushare.model.devices import ContainerDevices
+from gpushare.runtime.reasons import Reasons
 
 log = structlog.get_logger()
 
@@ -73,11 +74,18 @@ class Reconciler:
 
     async def _poll_pod_resources(self) -> None:
         """Use the PodResources API while the checkpoint cannot be read."""
+        problems = Reasons()
         while True:
             await asyncio.sleep(self._poll_s)
-            if self._node_state.refresh() is None:
-                with suppress(KubeletError):
-                    self._update_devices(await self._pod_resources.list())
+            if self._node_state.refresh() is not None:
+                continue
+            try:
+                self._update_devices(await self._pod_resources.list())
+            except KubeletError as error:
+                if problems.is_new(str(error)):
+                    log.warning("pod_resources_unreadable", reason=str(error))
+            else:
+                problems.end()
 
     def _update_devices(self, found: Sequence[ContainerDevices]) -> None:
         self._node_state.update_whole_gpus(whole_gpus_by_name(found, self._node_state.uids_by_name))
@@ -97,7 +105,7 @@ class Reconciler:
 
     async def _write_record(self) -> None:
         """Record what Allocate does not write itself: owners, released GPUs, sizes of contexts."""
-        problem = ""
+        problems = Reasons()
         while True:
             generation = self._node_state.generation
             try:
@@ -105,12 +113,11 @@ class Reconciler:
                     await self._record.write(lambda: self._node_state.allocations)
             except ConfigError as error:
                 self._metrics.reduced.labels("record").set(1)
-                if str(error) != problem:
+                if problems.is_new(str(error)):
                     log.warning("record_not_written", reason=str(error))
-                problem = str(error)
                 await asyncio.sleep(_RETRY_S)
             else:
-                problem = ""
+                problems.end()
                 self._metrics.reduced.labels("record").set(0)
                 if generation == self._node_state.generation:
                     await self._node_state.changed()

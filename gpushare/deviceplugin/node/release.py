@@ -14,6 +14,7 @@ import structlog
 
 from gpushare.deviceplugin.node.state import NodeState
 from gpushare.errors import KubeletError
+from gpushare.runtime.reasons import Reasons
 
 log = structlog.get_logger()
 
@@ -54,7 +55,7 @@ class CardReleaser:
         self._clock_ns = clock_ns
         self._thread = ThreadPoolExecutor(1, "cgroups")
         self._visible = visible
-        self._problem = ""
+        self._problems = Reasons()
         self._with_cgroup_before: frozenset[str] = frozenset()
 
     async def release_terminated(self) -> frozenset[str]:
@@ -73,9 +74,9 @@ class CardReleaser:
         try:
             found = await self._check(terminated)
         except (TimeoutError, KubeletError) as error:
-            self._log_problem(str(error) or f"no answer for {self._timeout_s} s")
+            self._log_problem(str(error) or f"no answer for {self._timeout_s:g} s")
             return terminated
-        self._log_problem("")
+        self._problems.end()
         self._set_visible(visible=found is not None)
         if found is None:
             return terminated & self._with_cgroup_before
@@ -99,8 +100,7 @@ class CardReleaser:
             self._on_visible(visible)
 
     def _log_problem(self, problem: str) -> None:
-        if problem and not self._problem:
+        if self._problems.is_new(problem):
             log.warning(
                 "cgroup_check_failed", reason=problem, effect="GPUs of terminated pods stay allocated"
             )
-        self._problem = problem

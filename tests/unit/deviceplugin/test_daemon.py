@@ -24,7 +24,7 @@ from gpushare.deviceplugin.node.reconciler import Reconciler
 from gpushare.deviceplugin.node.record import Record
 from gpushare.deviceplugin.node.release import CardReleaser
 from gpushare.deviceplugin.settings import AgentSettings
-from gpushare.errors import ApiError, ConfigError
+from gpushare.errors import ApiError, ConfigError, KubeletError
 from gpushare.model.changes import Upserted
 from gpushare.model.hardware import Fault, Inventory
 from gpushare.model.options import MemoryUnit
@@ -337,6 +337,33 @@ async def test_without_a_checkpoint_whole_gpu_pods_come_from_the_kubelet_api(
         task = asyncio.ensure_future(polling._poll_pod_resources())
         await until(lambda: found.node_state.allocations.cards[0].whole_gpu_pods == ("d/app",))
         task.cancel()
+
+
+async def test_a_node_without_checkpoint_and_kubelet_api_is_logged_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = agent(tmp_path)
+    attempts: list[None] = []
+
+    async def unavailable() -> None:
+        attempts.append(None)
+        raise KubeletError("no such socket")
+
+    polling = Reconciler(
+        settings(tmp_path),
+        found.node_state,
+        found._releaser,
+        found._record,
+        found.watchdog,
+        found.metrics,
+        poll_s=0.001,
+    )
+    monkeypatch.setattr(polling._pod_resources, "list", unavailable)
+    with capture_logs() as logs:
+        task = asyncio.ensure_future(polling._poll_pod_resources())
+        await until(lambda: len(attempts) > 3)
+        task.cancel()
+    assert [each["event"] for each in logs] == ["pod_resources_unreadable"]
 
 
 async def test_allocations_in_another_unit_wait_for_the_lists(tmp_path: Path) -> None:
