@@ -218,6 +218,10 @@ METRICS_API_VERSIONS: Final = ("v1beta2", "v1beta1")
 AUTHENTICATION_CONFIG: Final = "extension-apiserver-authentication"
 """ConfigMap in ``kube-system`` with which extension API servers authenticate the API server."""
 
+# --- the board ----------------------------------------------------------------------------------
+BOARD_NAME: Final = "gpushare-board"
+BOARD_PORT: Final = 8443
+
 # --- events -------------------------------------------------------------------------------------
 AGENT_OPS_PORT: Final = 12347
 AGENT_NAME: Final = "gpushare-device-plugin"

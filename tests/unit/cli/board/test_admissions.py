@@ -19,7 +19,7 @@ USER = {"username": "ann", "uid": "7", "groups": ["ml"], "extra": {"scopes": ["r
 
 @dataclass
 class Reviews:
-    """The reviews; ``denied`` are resources that nobody may list."""
+    """The reviews; ``denied`` are resources that no one may list."""
 
     admissions: Admissions
     denied: set[str] = field(default_factory=set)

@@ -31,11 +31,14 @@ CGPU_PODS: Final = 20
 
 
 def mode_of(labels: Mapping[str, str]) -> tuple[Mode, str | None]:
-    """The mode, and why the node does not share; None if it shares."""
+    """The mode, and why the node does not share; None if it shares.
+
+    An empty value is no mode of ACK, where a node without one has whole GPUs: it does not share either.
+    """
     text = labels.get(LABEL_MODE)
     if text is not None and text not in set(Mode):
         return Mode.SHARE, f"label {LABEL_MODE}={text!r} is not one of {', '.join(Mode)}"
-    mode = Mode(text) if text else _mode_by_cgpu(labels)
+    mode = _mode_by_cgpu(labels) if text is None else Mode(text)
     if mode not in SHARING:
         return mode, f"label {LABEL_MODE}={mode} means whole GPUs"
     for key in (LABEL_GPUSHARE, LABEL_CGPU):
