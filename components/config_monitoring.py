@@ -110,7 +110,7 @@ class MetricsApi:
 
 @dataclass(frozen=True, slots=True)
 class Board:
-    """The board, served in the cluster to users who log in with a token of the API server."""
+    """The board, served in the cluster to users who sign in with a token of the API server."""
 
     tls_secret: str
     """Secret in kube-system with ``tls.crt`` and ``tls.key`` for the name by which browsers reach it."""

@@ -74,10 +74,10 @@ class BoardServerSettings:
 @KUBECONFIG
 @log_level_option()
 def board_server(**flags: Any) -> None:
-    """Serve the board in a cluster, to users who log in with a token.
+    """Serve the board in a cluster, to users who sign in with a token.
 
-    The API server decides who logs in: users who may list nodes and the pods of all namespaces. The board
-    reads the exporters from the addresses of their pods. It changes nothing in the cluster.
+    Users may sign in who may list nodes and the pods of all namespaces; the API server decides that. The
+    board reads the exporters from the addresses of their pods. It changes nothing in the cluster.
     """
     from gpushare.cli.board.cluster_server import run
 

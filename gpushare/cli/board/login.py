@@ -1,4 +1,4 @@
-"""Answers of the board in a cluster, where users log in with a token of the API server. Pure.
+"""Answers of the board in a cluster, where users sign in with a token of the API server. Pure.
 
 A request has the token in ``Authorization``, as an authenticating proxy sends it, or in a cookie, where the
 login page puts it. Scripts cannot read the cookie, and browsers send it with TLS only and to this host only

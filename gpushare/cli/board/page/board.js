@@ -403,7 +403,7 @@ let answeredAt = Date.now() / 1000;
 
 /** In a cluster, where users sign in. */
 const isShared = $("sign-out") !== null;
-const SILENT = isShared ? "the board does not answer." : "the process of the board does not answer. Run kubectl gpushare board again and open its new URL.";
+const SILENT = isShared ? "the board or the API server does not answer." : "the process of the board does not answer. Run kubectl gpushare board again and open its new URL.";
 
 /** Whether the process of the board has answered, with new data or not. */
 async function read() {
