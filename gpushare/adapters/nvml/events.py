@@ -5,6 +5,8 @@ are read, and no second thread has to stop when the library is reopened.
 """
 
 import ctypes
+from collections import deque
+from collections.abc import Iterator
 from typing import Any, Final
 
 import pynvml
@@ -21,15 +23,25 @@ _AT_ONCE: Final = 64
 
 
 class Events:
-    """The event set of the currently open library."""
+    """The event set of the currently open library, and the errors read from it that have not been taken.
+
+    The driver reports an error once. Errors are kept here because the caller of ``poll`` may have given up
+    when the poll returns, after a call that took longer than its timeout.
+    """
 
     def __init__(self) -> None:
         self._opened = 0
         self._set: Any = None
         self._uuids: dict[int | None, str] = {}
+        self._untaken: deque[Fault] = deque()
 
-    def drain(self, library: Library) -> list[Fault] | None:
-        """Return the errors since the last call; None if the driver does not support XID events.
+    def take(self) -> Iterator[Fault]:
+        """Yield the errors that were read, oldest first, each once. It may be called on any thread."""
+        while self._untaken:
+            yield self._untaken.popleft()
+
+    def poll(self, library: Library) -> bool:
+        """Read new errors; return whether the driver supports XID events.
 
         Raises NvmlRefusal if the poll fails.
         """
@@ -37,11 +49,12 @@ class Events:
             self._set = self._register(library)
             self._opened = library.opened
         if self._set is None:
-            return None
-        faults: list[Fault] = []
-        while len(faults) < _AT_ONCE and (data := _next(library, self._set)) is not None:
-            faults.append(Fault(self._uuids.get(_address(data.device)), int(data.eventData)))
-        return faults
+            return False
+        for _ in range(_AT_ONCE):
+            if (data := _next(library, self._set)) is None:
+                break
+            self._untaken.append(Fault(self._uuids.get(_address(data.device)), int(data.eventData)))
+        return True
 
     def _register(self, library: Library) -> Any:
         """Return an event set for all GPUs that report XID errors; None if no GPU does.

@@ -138,18 +138,18 @@ class Nvml:
         """Yield XID errors in the order in which the driver reports them."""
         silent = False
         while True:
-            found: list[Fault] | None = []
+            supported = True
             try:
-                found = await self.run(self._events.drain)
+                supported = await self.run(self._events.poll)
             except GpuError as error:
                 if not silent:
                     log.warning("xids_unavailable", error=str(error))
                 silent = True
             else:
                 silent = False
-            if found is None:
+            for fault in self._events.take():
+                yield fault
+            if not supported:
                 log.warning("xids_unsupported", effect="GPU health is determined by liveness alone")
                 return
-            for fault in found:
-                yield fault
             await asyncio.sleep(self._poll_s)

@@ -86,16 +86,16 @@ class Meter:
     def _take_xids(self, library: Library) -> bool:
         """Count new XID errors; return whether the driver reports them at all."""
         try:
-            faults = self._events.drain(library)
+            reported = self._events.poll(library)
         except NvmlRefusal:
-            return False
-        for fault in faults or ():
+            reported = False
+        for fault in self._events.take():
             if fault.uuid is None:
                 log.warning("xid_of_unknown_card", xid=fault.xid)
                 continue
             self._xids.setdefault(fault.uuid, Counter())[fault.xid] += 1
             self._last_xid[fault.uuid] = fault.xid
-        return faults is not None
+        return reported
 
     def _with_xids(self, card: dict[str, Any]) -> CardReading:
         uuid = card["uuid"]

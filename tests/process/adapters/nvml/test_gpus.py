@@ -303,6 +303,23 @@ async def test_xids_arrive_after_the_driver_hung(stub: NvmlStub, gpus: Nvml) -> 
         assert await coming == Fault(stub.uuid(0), 79)
 
 
+async def test_an_xid_that_a_call_returns_after_its_timeout_is_not_lost(
+    stub: NvmlStub, gpus: Nvml, capsys: pytest.CaptureFixture[str]
+) -> None:
+    faults = await listening(gpus)
+    stub.hang()
+    coming = asyncio.ensure_future(anext(faults))
+
+    async def timed_out() -> bool:
+        return "nvmlEventSetWait" in capsys.readouterr().out
+
+    await until(timed_out, "the poll to time out", 10, 0.01)
+    stub.xid(0, 79)
+    stub.release()
+    async with asyncio.timeout(10):
+        assert await coming == Fault(stub.uuid(0), 79)
+
+
 async def test_xids_arrive_after_the_library_was_reopened(stub: NvmlStub, gpus: Nvml) -> None:
     faults = await listening(gpus)
     stub.lose(0)
@@ -338,7 +355,7 @@ async def test_failed_registrations_of_gpus_are_retried(stub: NvmlStub, gpus: Nv
     stub.fail("nvmlDeviceRegisterEvents", pynvml.NVML_ERROR_GPU_IS_LOST)
     coming = asyncio.ensure_future(anext(gpus.faults()))
     with pytest.raises(GpuError, match="nvmlDeviceRegisterEvents: GPU is lost"):
-        await gpus.run(gpus._events.drain)
+        await gpus.run(gpus._events.poll)
     assert not coming.done()
     stub.heal()
     await registered(gpus)
@@ -355,7 +372,7 @@ async def test_xids_arrive_after_a_moment_without_gpus(stub: NvmlStub, gpus: Nvm
     assert (await gpus.inventory()).gpus == ()
     coming = asyncio.ensure_future(anext(faults))
     with pytest.raises(GpuError, match="no GPU"):
-        await gpus.run(gpus._events.drain)
+        await gpus.run(gpus._events.poll)
     assert not coming.done()
     stub.cards(present)
     await gpus.inventory()
@@ -382,7 +399,7 @@ async def registered(gpus: Nvml) -> None:
     """Return when the driver records the events of at least one GPU."""
 
     async def recording() -> bool:
-        return await gpus.run(lambda library: gpus._events.drain(library) is not None)
+        return await gpus.run(gpus._events.poll)
 
     await until(recording, "the driver to record events", 10, 0.01)
 
