@@ -213,6 +213,7 @@ class ExtenderDaemon:
         """The background jobs; each runs until cancelled."""
         yield self._follow()
         yield self._lead_when_synced()
+        yield self._explain_when_leading()
         yield self._recorder.run()
         yield watch_overcommit(self._cluster, self._recorder)
         yield watch_loop_delay(self._metrics.loop_delay.observe)
@@ -247,6 +248,12 @@ class ExtenderDaemon:
     async def _lead_when_synced(self) -> None:
         await self._sync_status.synced_once.wait()
         await self._leadership.run()
+
+    async def _explain_when_leading(self) -> None:
+        while True:
+            await self._leadership.began.wait()
+            self._leadership.began.clear()
+            self._watches.explainer.explain_all()
 
     def _leads(self) -> bool:
         return self._leadership.leads

@@ -1,6 +1,7 @@
 """Events of the extender: the recorder's counters, and why a pending pod fits on no node."""
 
 from functools import partial
+from itertools import islice
 from typing import Final
 
 from gpushare.contract import EVENT_MALFORMED, EVENT_REFUSED
@@ -15,6 +16,9 @@ from gpushare.scheduling.inspection import explain_steps
 
 _IDLE_PER_WORK: Final = 9.0
 """Explanations take at most a tenth of the time."""
+
+_AT_ONCE: Final = 500
+"""How many pods a new leader explains at once: half of what the recorder's queue holds."""
 
 
 class ExtenderEventMetrics:
@@ -51,8 +55,16 @@ class Explainer:
 
     def explain(self, pod: Pod) -> None:
         """Record why a pod that the scheduler could not place fits on no node."""
-        if pod.unschedulable is not None and _is_considered(pod):
+        if _was_refused(pod):
             self._recorder.record_later(pod.uid, partial(self._explanation, pod.uid))
+
+    def explain_all(self) -> None:
+        """Record it for pods that were refused while no replica led; at most 500.
+
+        The condition of such a pod may stay the same for hours, so that the watch does not deliver it again.
+        """
+        for pod in islice(filter(_was_refused, self._cluster.pods.values()), _AT_ONCE):
+            self.explain(pod)
 
     async def _explanation(self, uid: str) -> Event | None:
         """None if the pod is gone, is placed or deleted, or fits on a node by now."""
@@ -70,6 +82,11 @@ class Explainer:
         pod = self._cluster.pods.get(uid)
         reserved = self._cluster.ledger.reservation(uid) is not None
         return pod if pod and _is_considered(pod) and not reserved else None
+
+
+def _was_refused(pod: Pod) -> bool:
+    """Whether the scheduler tried to place the pod, and still tries."""
+    return pod.unschedulable is not None and _is_considered(pod)
 
 
 def _is_considered(pod: Pod) -> bool:

@@ -83,6 +83,8 @@ class Leadership:
         self._without_lease = False
         self.degraded: str | None = None
         """The effect of the missing right to the Lease, as text; None if the right is granted."""
+        self.began = asyncio.Event()
+        """Set whenever this replica starts to lead. Who waits for it clears it."""
 
     @property
     def leads(self) -> bool:
@@ -268,6 +270,7 @@ class Leadership:
         if not listed:
             await self._catch_up()
         self._ready = True
+        self.began.set()
         log.info("leading")
 
     def _step_down(self) -> None:

@@ -43,11 +43,12 @@ class Watches:
         self._api = api
         self._cluster = cluster
         self._status = status
+        self.explainer = Explainer(cluster, recorder)
         turn = self._after_slice
         self._pods: Follower[Pod] = Follower(
             client,
             PODS,
-            PodHandler(cluster, Explainer(cluster, recorder), status, leads),
+            PodHandler(cluster, self.explainer, status, leads),
             read_elsewhere=cluster.known_pods,
             ends_if_restored=True,
             turn=turn,

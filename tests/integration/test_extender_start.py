@@ -10,11 +10,13 @@ import aiohttp
 import pytest
 import pytest_asyncio
 
+from gpushare.contract import EVENT_REFUSED
 from testbed import Bed, Card, SchedulerSpec, SimNode, Testbed, gpu_pod, until
 from testbed.control_plane.api import read_text
 from testbed.daemons.extender import ExtenderSpec, grant, start_extender
 from testbed.system.process import Process
 from testbed.system.waiting import timeout_factor
+from tests.fixtures.gpu_nodes import until_event
 
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module")]
 
@@ -212,6 +214,18 @@ async def test_sigterm_releases_the_lease_and_the_next_extender_binds_at_once(be
 
 def process_left_nothing(process: Process) -> bool:
     return not process.running and "Traceback" not in process.command.log.read_text()
+
+
+async def test_a_new_leader_explains_pods_that_were_refused_before(bed: Bed) -> None:
+    """Their condition does not change, so that no watch delivers them again."""
+    name = "refused-before"
+    await bed.create_pods([gpu_pod(name, 20_000)])
+    refused = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/1"}
+    path = f"/api/v1/namespaces/default/pods/{name}/status"
+    await bed.api.patch(path, {"status": {"conditions": [refused]}})
+    process = await start_extender(bed, ExtenderSpec("next"))
+    await until_event(bed, name, lambda text: "the largest GPU has 10000" in text, EVENT_REFUSED)
+    await process.stop()
 
 
 async def test_a_follower_forwards_binds_or_returns_an_error(bed: Bed) -> None:

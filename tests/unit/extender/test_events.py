@@ -149,6 +149,21 @@ async def test_a_reason_that_was_dropped_is_written_when_the_scheduler_tries_aga
         await until(lambda: scene.api.notes)
 
 
+async def test_all_refused_pods_are_explained_at_once() -> None:
+    scene = scene_with(*FULL, waiting("p"), pod("new", 4), waiting("q"))
+    scene.explainer.explain_all()
+    async with scene.writing():
+        await until(lambda: len(scene.api.notes) == 2)
+    assert [note.uid for note in scene.api.notes] == ["p", "q"]
+
+
+async def test_an_explanation_of_all_pods_leaves_room_in_the_queue_of_events() -> None:
+    scene = scene_with(*FULL, *(waiting(f"p{number}") for number in range(1200)))
+    scene.explainer.explain_all()
+    scene.recorder.record(pod_event(pod("placed"), "GPUSharePlaced", "routine"))
+    assert scene.dropped() == 0
+
+
 async def test_a_pod_that_was_placed_meanwhile_gets_no_event() -> None:
     scene = scene_with(*FULL, waiting("p"))
     scene.explain()

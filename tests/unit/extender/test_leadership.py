@@ -158,6 +158,21 @@ async def test_a_new_holder_does_not_bind_before_it_has_caught_up() -> None:
         await until(lambda: leadership.leads)
 
 
+async def test_each_lead_is_announced_once_when_binds_may_start() -> None:
+    api = FakeApi(lease=FREE)
+    async with running(api, durations=FAST) as leadership:
+        await leadership.began.wait()
+        assert leadership.leads
+        leadership.began.clear()
+        await rounds(api, 2 * FAST.lease_s)
+        assert not leadership.began.is_set()
+        api.lease = OTHER
+        await until(lambda: leadership.holder)
+        assert not leadership.began.is_set()
+        api.lease = replace(FREE, version="later")
+        await leadership.began.wait()
+
+
 @asynccontextmanager
 async def running_after_observation(
     api: FakeApi, catch_up: CatchUp, change: Callable[[], None]
