@@ -161,7 +161,7 @@ async def test_a_new_holder_does_not_bind_before_it_has_caught_up() -> None:
 async def test_each_lead_is_announced_once_when_binds_may_start() -> None:
     api = FakeApi(lease=FREE)
     async with running(api, durations=FAST) as leadership:
-        await leadership.began.wait()
+        await until(leadership.began.is_set)
         assert leadership.leads
         leadership.began.clear()
         await rounds(api, 2 * FAST.lease_s)
@@ -170,7 +170,7 @@ async def test_each_lead_is_announced_once_when_binds_may_start() -> None:
         await until(lambda: leadership.holder)
         assert not leadership.began.is_set()
         api.lease = replace(FREE, version="later")
-        await leadership.began.wait()
+        await until(leadership.began.is_set)
 
 
 @asynccontextmanager
