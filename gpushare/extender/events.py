@@ -18,7 +18,7 @@ _IDLE_PER_WORK: Final = 9.0
 """Explanations take at most a tenth of the time."""
 
 _AT_ONCE: Final = 500
-"""How many pods a new leader explains at once: half of what the recorder's queue holds."""
+"""How many pods a new leader explains: by default that takes 25 s, in which newer refusals wait."""
 
 
 class ExtenderEventMetrics:
@@ -59,7 +59,7 @@ class Explainer:
             self._recorder.record_later(pod.uid, partial(self._explanation, pod.uid))
 
     def explain_all(self) -> None:
-        """Record it for pods that were refused while no replica led; at most 500.
+        """Explain pods that were refused before this replica led; at most 500.
 
         The condition of such a pod may stay the same for hours, so that the watch does not deliver it again.
         """

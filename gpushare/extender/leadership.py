@@ -84,7 +84,7 @@ class Leadership:
         self.degraded: str | None = None
         """The effect of the missing right to the Lease, as text; None if the right is granted."""
         self.began = asyncio.Event()
-        """Set whenever this replica starts to lead. Who waits for it clears it."""
+        """Set whenever this replica starts to lead. The one that waits for it clears it."""
 
     @property
     def leads(self) -> bool:

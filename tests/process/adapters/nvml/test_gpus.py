@@ -1,6 +1,7 @@
 """Driver failures: missing, not responding, losing GPUs, reporting errors."""
 
 import asyncio
+import itertools
 import shutil
 from collections.abc import AsyncIterator
 from contextlib import suppress
@@ -10,7 +11,8 @@ import pynvml
 import pytest
 import pytest_asyncio
 
-from gpushare.adapters.nvml import Nvml
+from gpushare.adapters.nvml import Nvml, events
+from gpushare.adapters.nvml.library import Library, NvmlRefusal
 from gpushare.adapters.nvml.replacement import ReplacementPolicy
 from gpushare.errors import DriverReplacedError, GpuError
 from gpushare.model.hardware import Fault, Inventory
@@ -318,6 +320,23 @@ async def test_an_xid_that_a_call_returns_after_its_timeout_is_not_lost(
     stub.release()
     async with asyncio.timeout(10):
         assert await coming == Fault(stub.uuid(0), 79)
+
+
+async def test_an_xid_before_a_failed_call_of_the_same_poll_is_not_lost(
+    stub: NvmlStub, gpus: Nvml, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    faults = await listening(gpus)
+    real, calls = events._next, itertools.count()
+
+    def works_once(library: Library, made: object) -> object:
+        if next(calls):
+            raise NvmlRefusal("nvmlEventSetWait", pynvml.NVML_ERROR_UNKNOWN, "Unknown Error")
+        return real(library, made)
+
+    monkeypatch.setattr(events, "_next", works_once)
+    stub.xid(0, 79)
+    async with asyncio.timeout(10):
+        assert await anext(faults) == Fault(stub.uuid(0), 79)
 
 
 async def test_xids_arrive_after_the_library_was_reopened(stub: NvmlStub, gpus: Nvml) -> None:
