@@ -4,6 +4,8 @@ SHELL := /bin/bash
 BIN := .venv/bin
 ANSIBLE := ansible/.venv/bin
 SOURCES := gpushare samples testbed release tools components policy tests docs ansible/extensions ansible/plugins __main__.py
+YAML := .github .pre-commit-config.yaml .yamllint Pulumi.yaml Pulumi.example.yaml ansible components examples inventories policy \
+    testbed tests
 PROSE := *.md ansible/*.md ansible/playbooks ansible/roles inventories
 
 # The virtual environment requires packages that another prerequisite installs.
@@ -47,7 +49,7 @@ lint: setup ## Check style, types, import contracts, spelling and vocabulary
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-logo
 	@$(BIN)/codespell $(PROSE) $(SOURCES)
-	@$(BIN)/yamllint --strict .
+	@$(BIN)/yamllint --strict $(YAML)
 	@$(BIN)/python -m tools.vocabulary
 
 .PHONY: lint-ansible
