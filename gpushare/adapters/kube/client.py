@@ -43,6 +43,12 @@ _READ_BUFFER = 2**21
 """Watch events can exceed aiohttp's default."""
 _MAX_RETRY_AFTER_S = 60.0
 """The API server asks for some seconds. A proxy that asks for an hour must not stop a watch for an hour."""
+_NOT_PROXIED = "address not allowed"
+"""The whole message of an API server that forwards no request to the address of a node."""
+_NOT_PROXIED_CAUSE = (
+    "the node has a loopback or link-local address, to which the API server forwards no requests; start its "
+    "kubelet with --node-ip and another address"
+)
 
 _encode = msgspec.json.Encoder().encode
 _clock = time.monotonic
@@ -238,6 +244,8 @@ def _refused(response: aiohttp.ClientResponse, text: bytes, method: str, path: s
         status = _ErrorStatus(message=f"{what}: {text.decode(errors='replace')}".removesuffix(": "))
     if response.status == HTTPStatus.UNAUTHORIZED and status.message == HTTPStatus.UNAUTHORIZED.phrase:
         status = replace(status, message=f"{what}: the API server does not accept these credentials")
+    if status.message == _NOT_PROXIED:
+        status = replace(status, message=f"{what}: {_NOT_PROXIED}: {_NOT_PROXIED_CAUSE}")
     return ApiError(
         status.message[:_MAX_ERROR_TEXT] or what,
         status=response.status,

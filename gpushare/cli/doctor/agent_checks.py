@@ -159,10 +159,9 @@ def cgroups(snapshot: Snapshot) -> Verdict:
     """The cgroup version of each node; with version 1 the driver enforces no memory limits."""
     found = {name: version for name, version in snapshot.cgroups.items() if isinstance(version, int)}
     if not found:
-        reasons = (each for each in snapshot.cgroups.values() if isinstance(each, Unread))
-        return unread(
-            next(reasons, Unread("no node could be asked")), "on a node: stat -fc %T /sys/fs/cgroup"
-        )
+        reasons = ((name, each) for name, each in snapshot.cgroups.items() if isinstance(each, Unread))
+        name, reason = next(reasons, ("NAME", Unread("no node could be asked")))
+        return unread(reason, f"on node {name}: stat -fc %T /sys/fs/cgroup")
     old = sorted(name for name, version in found.items() if version == 1)
     if old:
         return warning(f"version 1, without limits by the driver: {listed(old)}", "see the page on isolation")

@@ -212,6 +212,16 @@ async def test_rejected_credentials_are_named_with_the_request() -> None:
     assert error.reason == "Unauthorized"
 
 
+async def test_an_address_that_the_api_server_does_not_proxy_is_explained_with_the_way_out() -> None:
+    error = await failure(
+        fixed(400, '{"kind":"Status","message":"address not allowed","reason":"BadRequest"}')
+    )
+    assert str(error).startswith("GET /x: HTTP 400: address not allowed: ")
+    assert "loopback or link-local" in str(error)
+    assert "--node-ip" in str(error)
+    assert error.reason == "BadRequest"
+
+
 async def test_an_error_without_a_body_names_the_request() -> None:
     assert str(await failure(fixed(503))) == "GET /x: HTTP 503"
 

@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from aiohttp import web
 
 from gpushare.contract import AGENT_NAME, EXTENDER_NAME, RESOURCE_MEM
 from tests.builders.diagnosis import gpu_node
@@ -67,6 +68,22 @@ async def test_numbers_that_are_not_finite_are_no_traceback(
     _, out, err = await call(cluster[1], "doctor", "-o", "json")
     assert err == ""
     assert status_of(out)["cgroups"] == "unknown"
+
+
+async def test_a_node_at_a_loopback_address_is_named_with_cause_and_next_command(
+    cluster: tuple[Cluster, Api],
+) -> None:
+    async def refused(_: web.Request) -> web.Response:
+        body = {"kind": "Status", "message": "address not allowed", "reason": "BadRequest", "code": 400}
+        return web.json_response(body, status=400)
+
+    cluster[0].more["/api/v1/nodes/gpu-1/proxy/metrics"] = refused
+    _, out, _ = await call(cluster[1], "doctor", "-o", "json")
+    [found] = [each for each in json.loads(out)["checks"] if each["name"] == "cgroups"]
+    assert found["status"] == "unknown"
+    assert "has a loopback or link-local address" in found["cause"]
+    assert "start its kubelet with --node-ip" in found["cause"]
+    assert found["command"] == "on node gpu-1: stat -fc %T /sys/fs/cgroup"
 
 
 async def test_an_unknown_node(cluster: tuple[Cluster, Api]) -> None:
