@@ -69,7 +69,8 @@ class BoardServer:
             return protected(text_response("Content Too Large\n", HTTPStatus.REQUEST_ENTITY_TOO_LARGE))
         asked = read(request, await request.read() if request.method == "POST" else None)
         admission = await self._admissions.of(token_of(asked))
-        return respond(self._site, await self._document(asked), asked, admission)
+        document = await self._document(asked)
+        return respond(self._site, document, asked, admission, self._cluster.lost_since)
 
     async def _document(self, request: Request) -> Document:
         """The document, compressed once for all users: it has megabytes in a large cluster."""

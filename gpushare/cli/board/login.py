@@ -15,7 +15,9 @@ from http import HTTPStatus
 from typing import Final
 from urllib.parse import parse_qs
 
-from gpushare.cli.board.routes import HOME, Document, File, content, cookie_of, protected
+import msgspec
+
+from gpushare.cli.board.routes import DATA, HOME, Document, File, content, cookie_of, protected
 from gpushare.runtime.http import Request, Response, text_response, wrong_method
 
 LOGIN: Final = "/login"
@@ -80,12 +82,19 @@ def fault_of(token: str) -> Admission | None:
     return None
 
 
-def respond(site: Site, document: Document, request: Request, admission: Admission) -> Response:
-    """The response, with the headers that protect the page. ``admission`` is that of the request's token."""
-    return protected(_respond(site, document, request, admission), forms="'self'")
+def respond(
+    site: Site, document: Document, request: Request, admission: Admission, lost_since: float | None
+) -> Response:
+    """The response, with the headers that protect the page. ``admission`` is that of the request's token.
+
+    ``lost_since`` is since when the document is old; None if it is not, or that has not been noticed yet.
+    """
+    return protected(_respond(site, document, request, admission, lost_since), forms="'self'")
 
 
-def _respond(site: Site, document: Document, request: Request, admission: Admission) -> Response:
+def _respond(
+    site: Site, document: Document, request: Request, admission: Admission, lost_since: float | None
+) -> Response:
     if request.path in (LOGIN, LOGOUT):
         return _form(site, request, admission)
     if request.method not in ("GET", "HEAD"):
@@ -94,7 +103,15 @@ def _respond(site: Site, document: Document, request: Request, admission: Admiss
         return content(site.files, document, request)
     if request.path == HOME:
         return _login_page(site, admission)
+    if request.path == DATA and admission.status == HTTPStatus.SERVICE_UNAVAILABLE:
+        return _lost(lost_since, admission.reason)
     return text_response(f"{admission.reason or 'no token'}\n", admission.status)
+
+
+def _lost(since: float | None, reason: str) -> Response:
+    """What an open page shows over its last figures, which no one may get anew now."""
+    body = msgspec.json.encode({"lost": {"since": since, "reason": reason}})
+    return Response(body, HTTPStatus.SERVICE_UNAVAILABLE)
 
 
 def _form(site: Site, request: Request, admission: Admission) -> Response:

@@ -71,6 +71,11 @@ class Watched:
         """Why there is no document yet, without what only users may know; None if there is."""
         return None if self.built.is_set() else "nodes and pods are not listed yet"
 
+    @property
+    def lost_since(self) -> float | None:
+        """Since when the API server has not been heard; None while it is, and in the first seconds."""
+        return self._lost.since if self._lost else None
+
     async def check(self) -> None:
         """Raises ApiError for an unknown server or a missing right, which are no reasons to wait."""
         for path in (NODES, PODS):

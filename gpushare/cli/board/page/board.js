@@ -403,29 +403,31 @@ let answeredAt = Date.now() / 1000;
 
 /** In a cluster, where users sign in. */
 const isShared = $("sign-out") !== null;
-const SILENT = isShared ? "the board or the API server does not answer." : "the process of the board does not answer. Run kubectl gpushare board again and open its new URL.";
+const SILENT = isShared ? "the board does not answer." : "the process of the board does not answer. Run kubectl gpushare board again and open its new URL.";
 
-/** Whether the process of the board has answered, with new data or not. */
+/** Since when and why the API server does not answer; null if it does. Fails if the board does not answer. */
 async function read() {
   const response = await fetch("/data", { headers: { "If-None-Match": view.tag }, cache: "no-store" });
   // The page at this address is then the login page, with the reason.
   if (isShared && (response.status === 401 || response.status === 403)) location.reload();
-  if (response.status !== 304 && response.status !== 200) return false;
+  if (response.status === 503) return withTime((await response.json()).lost);
+  if (response.status !== 304 && response.status !== 200) throw new Error(`HTTP ${response.status}`);
   if (response.status === 200) {
     view.board = joined(await response.json());
     view.tag = response.headers.get("ETag");
     view.isNew = true;
   }
-  return true;
+  answeredAt = Date.now() / 1000;
+  return view.board.lost;
+}
+
+/** The board may notice later than this page that the API server is silent. */
+function withTime(lost) {
+  return { ...lost, since: lost.since ?? view.board?.lost?.since ?? answeredAt };
 }
 
 async function poll() {
-  if (await read().catch(() => false)) {
-    answeredAt = Date.now() / 1000;
-    status(lostText(view.board.lost));
-  } else {
-    status(`No data since ${clock(answeredAt, true)}: ${SILENT}`);
-  }
+  status(await read().then(lostText, () => `No data since ${clock(answeredAt, true)}: ${SILENT}`));
   setTimeout(poll, POLL_MS);
   if (view.isNew) draw();
   view.isNew = false;

@@ -5,13 +5,20 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from http import HTTPStatus
 from itertools import product
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import pytest_asyncio
 
+from gpushare.cli.board.admissions import Admissions
+from gpushare.cli.board.cluster_server import BoardServer
+from gpushare.cli.board.login import ADMITTED, Admission
+from gpushare.cli.board.server import LOOPBACK, listening
 from gpushare.cli.board.snapshot import Lost
+from gpushare.cli.board.watching import Watched
+from gpushare.runtime.listener import bind_socket
 from tests.builders.boards import Cluster, example, large
 from tests.process.cli.board.fixtures import Page, page_of, served
 from tests.support.chromium import Tab, chromium
@@ -290,6 +297,41 @@ async def test_the_end_of_the_board_is_stated(tab: Tab) -> None:
     assert "Run kubectl gpushare board again" in text
     await tab.open("about:blank")
     tab.problems.clear()  # refused connections
+
+
+class SharedCluster:
+    """A FAKE of the watched cluster, and of the API server's reviews."""
+
+    def __init__(self) -> None:
+        self.document = page_of(example()).document
+        self.lost_since: float | None = None
+        self.admission = ADMITTED
+
+    async def of(self, _: str) -> Admission:
+        return self.admission
+
+
+async def test_in_a_cluster_a_lost_api_server_is_stated_with_its_time(tab: Tab) -> None:
+    cluster = SharedCluster()
+    server = BoardServer(cast("Watched", cluster), cast("Admissions", cluster))
+    with bind_socket(LOOPBACK, 0) as listener:
+        async with listening(server.answer, listener):
+            await tab.open(f"http://{LOOPBACK}:{listener.getsockname()[1]}/")
+            await tab.wait("document.querySelectorAll('#tiles div').length > 0")
+            cluster.lost_since = time.time() - 7200
+            cluster.admission = Admission(HTTPStatus.SERVICE_UNAVAILABLE, "connection refused")
+            text = await tab.wait(
+                "!document.getElementById('lost').hidden && document.getElementById('lost').innerText"
+            )
+            said = await tab.evaluate(f"clock({cluster.lost_since}, true)")
+            assert text.startswith(f"No data from the API server since {said}. ")
+            assert text.endswith("connection refused")
+            assert await tab.evaluate("document.body.classList.contains('stale')")
+            assert "724 / 1,016 GiB" in await tab.evaluate("document.getElementById('tiles').innerText")
+            cluster.admission = ADMITTED
+            await tab.wait("document.getElementById('lost').hidden")
+            await tab.open("about:blank")
+    tab.problems.clear()  # answers with 503
 
 
 async def test_a_thousand_nodes_are_a_page_of_fifty(tab: Tab) -> None:

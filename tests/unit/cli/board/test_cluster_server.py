@@ -29,9 +29,12 @@ class Cluster:
 
     document: Document
     missing: str | None = None
+    lost_since: float | None = None
     url: str = ""
 
     async def of(self, token: str) -> Admission:
+        if self.lost_since:
+            return Admission(HTTPStatus.SERVICE_UNAVAILABLE, "connection refused")
         return ADMITTED if token == "good" else NO_TOKEN  # noqa: S105 - that of the test
 
 
@@ -87,6 +90,15 @@ async def test_a_browser_gets_the_document_compressed_and_once(cluster: Cluster)
         session.get(f"{cluster.url}/data", headers={"authorization": "Bearer good"}) as response,
     ):
         assert await response.json() == {}
+
+
+async def test_while_the_api_server_is_silent_the_page_gets_the_time_and_no_document(
+    cluster: Cluster,
+) -> None:
+    cluster.lost_since = 1_800_000_000.0
+    status, body, _ = await ask(cluster, "/data", "good", accept_encoding="gzip")
+    assert status == 503
+    assert json.loads(body) == {"lost": {"since": 1_800_000_000.0, "reason": "connection refused"}}
 
 
 async def test_a_login_by_the_form(cluster: Cluster) -> None:

@@ -1,5 +1,6 @@
 """Who gets the board of a cluster, the login page, and the cookie."""
 
+import json
 from http import HTTPStatus
 
 import pytest
@@ -35,11 +36,12 @@ def request(path: str = "/", method: str = "GET", body: bytes | None = None, **h
 
 
 def ask(admission: Admission, path: str = "/", method: str = "GET", **headers: str) -> Response:
-    return respond(SITE, DOCUMENT, request(path, method, None, **headers), admission)
+    return respond(SITE, DOCUMENT, request(path, method, None, **headers), admission, None)
 
 
 def log_in(token: str, admission: Admission, **headers: str) -> Response:
-    return respond(SITE, DOCUMENT, request("/login", "POST", f"token={token}".encode(), **headers), admission)
+    form = request("/login", "POST", f"token={token}".encode(), **headers)
+    return respond(SITE, DOCUMENT, form, admission, None)
 
 
 def header(response: Response, name: str) -> str:
@@ -65,6 +67,13 @@ def test_others_get_the_login_page_with_the_reason_and_nothing_else(admission: A
         assert ask(admission, path).status == admission.status
     assert ask(admission, "/board.css").body == b"*"
     assert ask(DENIED, "/data").body == b"<u> may not list nodes\n"
+
+
+@pytest.mark.parametrize("since", [1_800_000_000.5, None])
+def test_an_open_page_is_told_since_when_the_api_server_is_silent(since: float | None) -> None:
+    found = respond(SITE, DOCUMENT, request("/data"), SILENT, since)
+    assert found.status == 503
+    assert json.loads(found.body) == {"lost": {"since": since, "reason": "The API server cannot be asked"}}
 
 
 def test_a_login_keeps_the_token_in_a_cookie_that_scripts_and_other_hosts_cannot_read() -> None:
