@@ -19,6 +19,7 @@ METRICS: Final[Mapping[str, tuple[int | None, list[Metric]]]] = {
     "Exporter": (contract.EXPORTER_PORT, catalogue.EXPORTER),
     "Metrics API": (contract.METRICS_API_OPS_PORT, catalogue.METRICS_API),
     "Webhook that names the scheduler": (contract.SCHEDULER_NAMING_OPS_PORT, catalogue.SCHEDULER_NAMING),
+    "Board in a cluster": (contract.BOARD_OPS_PORT, catalogue.BOARD),
     "Library installer": (contract.ISOLATION_INSTALLER_PORT, catalogue.ISOLATION),
     "MPS daemon": (contract.MPS_PORT, catalogue.MPS),
     "Computed": (None, catalogue.DERIVED),

@@ -4,7 +4,7 @@ from components.config import Board
 from components.manifests import https_server
 from components.manifests.https_server import Server
 from components.manifests.parts import Object, account_with_rights, rule
-from gpushare.contract import BOARD_NAME, BOARD_PORT
+from gpushare.contract import BOARD_NAME, BOARD_OPS_PORT, BOARD_PORT
 from gpushare.kubescheduler.config import KubernetesVersion
 
 
@@ -32,7 +32,7 @@ def _server(settings: Board) -> Server:
         image=settings.image,
         command=["gpushare", "board-server"],
         port=BOARD_PORT,
-        ops_port=None,
+        ops_port=BOARD_OPS_PORT,
         replicas=1,  # it remembers the last hour
         env={},
         has_token=True,

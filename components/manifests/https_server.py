@@ -38,8 +38,7 @@ class Server:
     command: Sequence[str]
     """The flags of the certificate are added."""
     port: int
-    ops_port: int | None
-    """None: its own port has health and readiness too."""
+    ops_port: int
     replicas: int
     env: Mapping[str, str]
     """Variables besides those of the ports."""
@@ -111,17 +110,15 @@ def _pod(server: Server, settings: MetricsApi | Webhook | Board, version: Kubern
 
 def _container(server: Server, settings: MetricsApi | Webhook | Board) -> Object:
     files = {"tls-cert": "tls.crt", "tls-key": "tls.key"}
-    ports = {"https": server.port, **({OPS: server.ops_port} if server.ops_port else {})}
-    probed = (OPS, None) if server.ops_port else ("https", "HTTPS")
-    ops = {"OPS_PORT": str(server.ops_port)} if server.ops_port else {}
-    env = {"PORT": str(server.port), **ops, **server.env}
+    ports = {"https": server.port, OPS: server.ops_port}
+    env = {"PORT": str(server.port), "OPS_PORT": str(server.ops_port), **server.env}
     return {
         "name": server.name,
         "image": server.image,
         "command": [*server.command, *(f"--{flag}={_TLS_FOLDER}/{file}" for flag, file in files.items())],
         "env": [{"name": name, "value": value} for name, value in env.items()],
         "ports": [{"name": name, "containerPort": port} for name, port in ports.items()],
-        **http_probes("/healthz", "/readyz", probed[0], scheme=probed[1]),
+        **http_probes("/healthz", "/readyz", OPS),
         "resources": sizes(settings.cpu, settings.memory),
         "securityContext": container_security(),
         "volumeMounts": [{"name": "tls", "mountPath": _TLS_FOLDER, "readOnly": True}],

@@ -133,6 +133,13 @@ ALERTS: Final = (
         "1h",
     ),
     Alert(
+        "GpuShareBoardCertificateExpires",
+        "warning",
+        f"min by (cluster) ({names.BOARD_CERTIFICATE_EXPIRY}) - time() < {30 * _DAY_S}",
+        "The certificate of the board expires in {{ $value | humanizeDuration }}: then browsers warn of it.",
+        "1h",
+    ),
+    Alert(
         "GpuShareVersionsDiffer",
         "warning",
         f"count by (cluster) (group by (cluster, version) ({names.BUILD_INFO})) > 1",

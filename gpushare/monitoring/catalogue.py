@@ -484,6 +484,16 @@ NAMING_CERTIFICATE_EXPIRY: Final = SCHEDULER_NAMING.metric(
     "When the certificate of the webhook that names the scheduler expires.",
 )
 
+# --- board in a cluster -------------------------------------------------------------------------
+
+BOARD: Final = Group()
+
+BOARD_CERTIFICATE_EXPIRY: Final = BOARD.metric(
+    "gpushare_board_certificate_expiration_timestamp_seconds",
+    "gauge",
+    "When the certificate of the board expires.",
+)
+
 # --- library installer --------------------------------------------------------------------------
 
 ISOLATION: Final = Group()
@@ -539,6 +549,7 @@ ALL: Final = (
     *EXPORTER,
     *METRICS_API,
     *SCHEDULER_NAMING,
+    *BOARD,
     *ISOLATION,
     *MPS,
     *DERIVED,

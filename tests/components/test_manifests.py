@@ -479,7 +479,7 @@ def test_the_metrics_api_parses_its_arguments_and_its_apiservices_lead_to_it(
     assert max(services, key=lambda each: each["versionPriority"])["version"] == "v1beta2"
 
 
-def test_the_board_parses_its_arguments_and_its_probes_and_service_use_its_only_port(
+def test_the_board_parses_its_arguments_and_its_probes_and_service_use_its_ports(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     board = {"image": DIGEST, "tlsSecret": "browsers"}
@@ -489,12 +489,13 @@ def test_the_board_parses_its_arguments_and_its_probes_and_service_use_its_only_
     assert deployment["spec"]["replicas"] == 1
     (container,) = pod(deployment)["containers"]
     settings = server_settings(parsed(monkeypatch, board_server, container, 2))
-    assert {each["name"]: each["containerPort"] for each in container["ports"]} == {"https": settings.port}
+    ports = {each["name"]: each["containerPort"] for each in container["ports"]}
+    assert ports == {"https": settings.port, "ops": settings.ops_port}
     (mount,) = container["volumeMounts"]
     assert settings.tls_cert == f"{mount['mountPath']}/tls.crt"
     assert settings.tls_key == f"{mount['mountPath']}/tls.key"
     probes = [container[name]["httpGet"] for name in ("startupProbe", "livenessProbe", "readinessProbe")]
-    assert {(each["port"], each["scheme"]) for each in probes} == {("https", "HTTPS")}
+    assert {each["port"] for each in probes} == {"ops"}
     (port,) = pick(objects, "Service", "gpushare-board")["spec"]["ports"]
     assert port["targetPort"] == settings.port
 

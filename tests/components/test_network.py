@@ -60,7 +60,8 @@ def test_the_board_is_for_the_api_server_and_the_namespaces_of_its_ingress() -> 
     parts = {"exporter": {"image": DIGEST}, "board": board}
     found = policies_of(networkPolicies=settings, monitoring=parts)
     ingress = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "ingress"}}}
-    assert sources(found["gpushare-board"]) == {8443: [API_SERVERS, itself("gpushare-board"), ingress]}
+    assert sources(found["gpushare-board"])[8443] == [API_SERVERS, itself("gpushare-board"), ingress]
+    assert sources(found["gpushare-board"])[12355] == [API_SERVERS, OURS]
     assert ingress not in sources(found["gpushare-exporter"])[12348]
 
 

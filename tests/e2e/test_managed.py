@@ -231,7 +231,7 @@ async def test_a_viewer_sees_the_usage_of_all_nodes_on_the_board_of_the_stack(cl
     token = (await bed.kubectl("create", "token", "default")).strip()
 
     def ready(port: int) -> Ready:
-        return url_ready(f"https://{LOOPBACK}:{port}/readyz", tls)
+        return url_ready(f"https://{LOOPBACK}:{port}/icon.svg", tls)
 
     async with forwarded(bed, "service/gpushare-board", 443, ready) as port:
         board = BoardServer(port.process, f"https://{LOOPBACK}:{port.number}", tls)

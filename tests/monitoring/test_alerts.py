@@ -21,6 +21,7 @@ MIB = 1024 * 1024
 EXPIRY = "gpushare_extender_certificate_expiration_timestamp_seconds"
 API_EXPIRY = "gpushare_metrics_api_certificate_expiration_timestamp_seconds"
 WEBHOOK_EXPIRY = "gpushare_scheduler_name_certificate_expiration_timestamp_seconds"
+BOARD_EXPIRY = "gpushare_board_certificate_expiration_timestamp_seconds"
 DAY_S = 86_400
 
 
@@ -131,6 +132,13 @@ CASES = [
             f'{WEBHOOK_EXPIRY}{{instance="a"}}': f"{30 * DAY_S + 600}x120 {90 * DAY_S}x60",
             f'{WEBHOOK_EXPIRY}{{instance="b"}}': f"{90 * DAY_S}x180",
         },
+        60,
+        80,
+        130,
+    ),
+    Case(
+        "BoardCertificateExpires",
+        {f'{BOARD_EXPIRY}{{instance="a"}}': f"{30 * DAY_S + 600}x120 {90 * DAY_S}x60"},
         60,
         80,
         130,

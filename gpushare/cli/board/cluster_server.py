@@ -3,7 +3,6 @@
 import asyncio
 import gzip
 import signal
-from collections.abc import Callable
 from http import HTTPStatus
 from typing import Final
 
@@ -16,6 +15,7 @@ from gpushare.adapters.pages import Pages
 from gpushare.cli.board.admissions import Admissions
 from gpushare.cli.board.command import BoardServerSettings
 from gpushare.cli.board.login import Site, respond, site_of, token_of
+from gpushare.cli.board.ops import respond as respond_ops
 from gpushare.cli.board.routes import DATA, Document, protected
 from gpushare.cli.board.server import listening, packaged, page_files, read, written
 from gpushare.cli.board.watching import Watched
@@ -29,20 +29,30 @@ log = structlog.get_logger()
 _EXPORTER_S: Final = 5.0
 _MAX_BODY_BYTES: Final = 2**14
 _LEVEL: Final = 1
-_ALIVE: Final = "/healthz"
-_READY: Final = "/readyz"
 
 
 async def run(settings: BoardServerSettings) -> None:
     """Serve until SIGTERM or SIGINT. Raises GpuShareError if the board cannot start."""
     tls = ServerTls(settings.tls_cert, settings.tls_key)
     access = await load_access(settings.kubeconfig)
-    with bind_socket(settings.host, settings.port) as listener:
+    with (
+        bind_socket(settings.host, settings.port) as listener,
+        bind_socket(settings.ops_host, settings.ops_port) as ops_listener,
+    ):
         async with KubeClient(access) as client, Pages(timeout_s=_EXPORTER_S) as pages:
             cluster = Watched(client, _problem, from_pods(pages))
             server = BoardServer(cluster, Admissions(client))
-            async with asyncio.TaskGroup() as tasks, listening(server.answer, listener, tls.context):
-                log.info("started", port=listener.getsockname()[1], api=client.host)
+
+            async def answer_ops(request: web.BaseRequest) -> web.Response:
+                return written(respond_ops(read(request), cluster.missing, tls.expires_at))
+
+            async with (
+                asyncio.TaskGroup() as tasks,
+                listening(answer_ops, ops_listener),
+                listening(server.answer, listener, tls.context),
+            ):
+                ports = {"port": listener.getsockname()[1], "ops_port": ops_listener.getsockname()[1]}
+                log.info("started", **ports, api=client.host)
                 jobs = [tasks.create_task(job) for job in (*cluster.jobs(), tls.run())]
                 await _stopped()
                 for job in jobs:
@@ -50,7 +60,7 @@ async def run(settings: BoardServerSettings) -> None:
 
 
 class BoardServer:
-    """Answers requests of browsers and probes."""
+    """Answers requests of browsers."""
 
     def __init__(self, cluster: Watched, admissions: Admissions) -> None:
         self._cluster = cluster
@@ -61,8 +71,7 @@ class BoardServer:
 
     async def answer(self, request: web.BaseRequest) -> web.Response:
         """The response to any request."""
-        probe = {_ALIVE: lambda: None, _READY: lambda: self._cluster.missing}.get(request.path)
-        return written(_checked(probe) if probe else await self._respond(request))
+        return written(await self._respond(request))
 
     async def _respond(self, request: web.BaseRequest) -> Response:
         if (request.content_length or 0) > _MAX_BODY_BYTES:
@@ -83,11 +92,6 @@ class BoardServer:
                 content = await asyncio.to_thread(gzip.compress, document.content, _LEVEL)
                 self._compressed = Document(content, tag, "gzip")
             return self._compressed
-
-
-def _checked(check: Callable[[], str | None]) -> Response:
-    problem = check()
-    return text_response(problem, HTTPStatus.SERVICE_UNAVAILABLE) if problem else text_response("ok")
 
 
 def _problem(text: str) -> None:

@@ -11,9 +11,9 @@ import click
 
 from gpushare.cli.commands import connection_options
 from gpushare.cli.lazy import CONTEXT
-from gpushare.contract import BOARD_PORT
+from gpushare.contract import BOARD_OPS_PORT, BOARD_PORT
 from gpushare.errors import ConfigError
-from gpushare.runtime.flags import KUBECONFIG, https_options, log_level_option, run_daemon
+from gpushare.runtime.flags import daemon_options, https_options, run_daemon
 
 _EXAMPLES: Final = """\b
 Examples:
@@ -63,6 +63,8 @@ class BoardServerSettings:
 
     host: str
     port: int
+    ops_host: str
+    ops_port: int
     tls_cert: str
     tls_key: str
     kubeconfig: str | None
@@ -71,8 +73,7 @@ class BoardServerSettings:
 
 @click.command("board-server", context_settings={"show_default": True, **CONTEXT}, epilog=_SERVER_EXAMPLES)
 @https_options(BOARD_PORT, "browsers")
-@KUBECONFIG
-@log_level_option()
+@daemon_options(BOARD_OPS_PORT)
 def board_server(**flags: Any) -> None:
     """Serve the board in a cluster, to users who sign in with a token.
 

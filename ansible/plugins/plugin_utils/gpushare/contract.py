@@ -221,6 +221,7 @@ AUTHENTICATION_CONFIG: Final = "extension-apiserver-authentication"
 # --- the board ----------------------------------------------------------------------------------
 BOARD_NAME: Final = "gpushare-board"
 BOARD_PORT: Final = 8443
+BOARD_OPS_PORT: Final = 12355
 
 # --- events -------------------------------------------------------------------------------------
 AGENT_OPS_PORT: Final = 12347

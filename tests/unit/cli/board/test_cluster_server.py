@@ -1,4 +1,4 @@
-"""The server of the board in a cluster, over HTTP: probes, logins, and the compressed document."""
+"""The server of the board in a cluster, over HTTP: logins, and the compressed document."""
 
 import json
 from collections.abc import AsyncIterator
@@ -28,7 +28,6 @@ class Cluster:
     """A FAKE of the watched cluster, and of the admissions: one token is good."""
 
     document: Document
-    missing: str | None = None
     lost_since: float | None = None
     url: str = ""
 
@@ -60,15 +59,7 @@ async def ask(cluster: Cluster, path: str, token: str = "", **headers: str) -> t
         return response.status, await response.read(), response.headers
 
 
-async def test_probes_need_no_token(cluster: Cluster) -> None:
-    assert (await ask(cluster, "/healthz"))[:2] == (200, b"ok")
-    assert (await ask(cluster, "/readyz"))[:2] == (200, b"ok")
-    cluster.missing = "nodes and pods are not listed yet"
-    assert (await ask(cluster, "/readyz"))[:2] == (503, b"nodes and pods are not listed yet")
-    assert (await ask(cluster, "/healthz"))[0] == 200
-
-
-async def test_everything_else_does(cluster: Cluster) -> None:
+async def test_every_request_needs_a_token(cluster: Cluster) -> None:
     assert (await ask(cluster, "/data"))[0] == 401
     assert (await ask(cluster, "/data", "bad"))[0] == 401
     assert (await ask(cluster, "/data", "good"))[:2] == (200, LARGE)
