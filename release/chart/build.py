@@ -82,6 +82,16 @@ _HELPERS: Final = """\
 """
 _CHECKS: Final = """\
 {{- $selector := .Values.devicePlugin.nodeSelector }}
+{{- $labels := list }}
+{{- range $key := list "@gpushare@" "@older@" "@mode@" }}
+{{- if hasKey $selector $key }}
+{{- $labels = append $labels (printf "%s=%s" $key (get $selector $key)) }}
+{{- end }}
+{{- end }}
+{{- if gt (len $labels) 1 }}
+{{- fail (printf "devicePlugin.nodeSelector: two mode labels, %s; keep one, and set the others to null" \
+(join " and " $labels)) }}
+{{- end }}
 {{- $older := ternary "@cgpu@" "@share@" (eq (get $selector "@older@") "true") }}
 {{- $mode := get $selector "@mode@" | default $older }}
 {{- $not := "so the node agent would not serve these nodes" }}
@@ -264,7 +274,7 @@ _OWN: Final = {
     "images": "Images with digests.",
     "tolerations": "Tolerations of the pods on nodes with GPUs.",
     "devicePlugin": "The node agent.",
-    "nodeSelector": "Labels of its nodes, added to the default; gpushare: null removes that.",
+    "nodeSelector": "Labels of its nodes, one of them a mode label; gpushare: null removes the default.",
 }
 
 

@@ -173,10 +173,25 @@ async def test_the_chart_passes_the_lint_of_helm(offline: Helm) -> None:
             "extender.scheduler: not allowed with exposure node-port",
         ),
         (
-            {"devicePlugin": {"nodeSelector": {"cgpu": "true"}}, "isolation": {"enabled": False}},
+            {
+                "devicePlugin": {"nodeSelector": {"cgpu": "true", "gpushare": None}},
+                "isolation": {"enabled": False},
+            },
             "isolation.enabled: ",
         ),
-        ({"devicePlugin": {"nodeSelector": {"ack.node.gpu.schedule": "mps"}}}, "mps.enabled: "),
+        (
+            {"devicePlugin": {"nodeSelector": {"ack.node.gpu.schedule": "mps", "gpushare": None}}},
+            "mps.enabled: ",
+        ),
+        (
+            {"devicePlugin": {"nodeSelector": {"cgpu": "true"}}},
+            "devicePlugin.nodeSelector: two mode labels, gpushare=true and cgpu=true; keep one",
+        ),
+        (
+            {"devicePlugin": {"nodeSelector": {"cgpu": "true", "ack.node.gpu.schedule": "cgpu"}}},
+            "labels, gpushare=true and cgpu=true and ack.node.gpu.schedule=cgpu; keep one, and set the others "
+            "to null",
+        ),
         ({"devicePlugin": {"nodeSelector": {"gpushare": "false"}}}, "devicePlugin.nodeSelector: "),
         ({"extender": {"exposure": "sidecar"}}, "extender.scheduler.image: missing"),
         (
@@ -236,7 +251,9 @@ async def test_a_toleration_has_the_keys_of_a_stack(
     "values",
     [
         {
-            "devicePlugin": {"nodeSelector": {"cgpu": "true", "cgpu.disable.isolation": "true"}},
+            "devicePlugin": {
+                "nodeSelector": {"cgpu": "true", "cgpu.disable.isolation": "true", "gpushare": None}
+            },
             "isolation": {"enabled": False},
         },
         {
