@@ -189,8 +189,7 @@ async def test_the_chart_passes_the_lint_of_helm(offline: Helm) -> None:
         ),
         (
             {"devicePlugin": {"nodeSelector": {"cgpu": "true", "ack.node.gpu.schedule": "cgpu"}}},
-            "labels, gpushare=true and cgpu=true and ack.node.gpu.schedule=cgpu; keep one, and set the others "
-            "to null",
+            "cgpu=true and ack.node.gpu.schedule=cgpu; keep one, and set the others to null",
         ),
         ({"devicePlugin": {"nodeSelector": {"gpushare": "false"}}}, "devicePlugin.nodeSelector: "),
         ({"extender": {"exposure": "sidecar"}}, "extender.scheduler.image: missing"),
