@@ -150,6 +150,7 @@ def run_daemon(
     """
     from gpushare.runtime.logs import configure  # noqa: PLC0415 - --help does not need structlog
 
+    error: BaseException | None = None
     try:
         settings = settings_of()
         configure(settings.log_level)
@@ -157,5 +158,7 @@ def run_daemon(
             runner.run(run(settings))
     except* GpuShareError as group:
         error = first_of(group)
+    # Not in the handler: Python before 3.11.4, which the images have, would wrap the exit in a group.
+    if error:
         click.echo(f"gpushare {name}: {error}", err=True)
         sys.exit(_WRONG_SETTINGS if isinstance(error, ConfigError) else _FAILED)
