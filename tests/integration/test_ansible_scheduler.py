@@ -212,6 +212,22 @@ async def test_a_scheduler_that_cannot_read_its_configuration_is_restored_with_t
 
 
 @pytest.mark.parametrize("host", ["1.36"], indirect=True)
+async def test_absent_removes_the_backup_of_an_undone_edit_only_if_the_manifest_equals_it(
+    plane: ControlPlane,
+) -> None:
+    backup = plane.node.path(f"{BACKUPS}/kube-scheduler.ori.yaml")
+    backup.parent.mkdir(exist_ok=True)
+    backup.write_text(f"{original(plane)}# other\n")
+    other = await plane.run(state="absent")
+    assert (other.code, other.changed, backup.exists()) == (0, {"cp": 0}, True), other.output
+
+    backup.write_text(original(plane))
+    equal = await plane.run(state="absent")
+    assert (equal.code, equal.changed, backup.exists()) == (0, {"cp": 1}, False), equal.output
+    assert plane.text() == original(plane)
+
+
+@pytest.mark.parametrize("host", ["1.36"], indirect=True)
 async def test_the_next_run_undoes_or_completes_one_that_was_killed(
     plane: ControlPlane,
 ) -> None:
