@@ -1,16 +1,15 @@
 """``python -m testbed``: testbeds that keep running after the command has returned.
 
 What belongs here: arguments and output. What does not: everything else. Paths and lists are printed to
-stdout, progress and errors to stderr; the exit status is 1 after an error.
+stdout, progress and errors to stderr; exit codes are those of ``gpushare.cli.lazy``.
 """
 
 import asyncio
-import sys
 from pathlib import Path
 
 import click
 
-from gpushare.errors import GpuShareError
+from gpushare.cli.lazy import run
 from testbed.control_plane.home import note_of, take_down
 from testbed.control_plane.nodes import Card, SimNode
 from testbed.control_plane.scheduler import LEGACY, SchedulerSpec
@@ -121,14 +120,5 @@ async def _up(plan: Testbed, nodes: list[SimNode]) -> Path:
     return bed.kubeconfig
 
 
-def main() -> None:
-    """Run the command line; print expected errors as one line on stderr."""
-    try:
-        cli(prog_name="python -m testbed")
-    except GpuShareError as error:
-        click.echo(f"testbed: {error}", err=True)
-        sys.exit(1)
-
-
 if __name__ == "__main__":
-    main()
+    run(cli, failure="testbed: ")

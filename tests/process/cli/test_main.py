@@ -173,6 +173,8 @@ def test_a_missing_module_of_the_package_is_not_a_configuration_error() -> None:
         ("release.publish", ["--help"], "release: "),
         ("release.supply", ["--help"], "images: "),
         ("release.version", [], "version: "),
+        ("testbed", ["--help"], "testbed: "),
+        ("testbed", ["bin", "--help"], "testbed: "),
     ],
 )
 def test_a_full_disk_is_one_line(module: str, arguments: list[str], failure: str) -> None:
