@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from ansible_collections.gpushare.nodes.plugins.module_utils.deep_json import loads, shallow
+from ansible_collections.gpushare.nodes.plugins.plugin_utils.deep_json import loads, shallow
 from tests.ansible.cores import PROGRAMS, run
 from tests.ansible.test_kubernetes_core import Server, kubeconfig
 
@@ -64,7 +64,7 @@ def api() -> Iterator[Server]:
 def test_deep_objects_of_a_tenant_stop_no_module(core: str, api: Server, tmp_path: Path) -> None:
     access = {"kubeconfig": str(kubeconfig(api, tmp_path)), "context": "x"}
     tasks = [
-        {"gpushare.nodes.list_objects": {"path": path, **access}, "register": name}
+        {"gpushare.nodes.read_objects": {"path": path, **access}, "register": name}
         for name, path in (("nodes", "/api/v1/nodes"), ("sets", "/apis/apps/v1/daemonsets"))
     ]
     shown = {"ansible.builtin.debug": {"msg": "{{ nodes.resources }} {{ sets.resources }}"}}
@@ -89,7 +89,7 @@ def test_an_api_server_that_does_not_answer_is_named(tmp_path: Path) -> None:
         access = {"kubeconfig": str(kubeconfig(server, tmp_path)), "context": "x"}
     file = tmp_path / "play.yml"
     tasks = [
-        {"gpushare.nodes.list_objects": {"path": "/api/v1/nodes", **access}, "ignore_errors": True},
+        {"gpushare.nodes.read_objects": {"path": "/api/v1/nodes", **access}, "ignore_errors": True},
         {"gpushare.nodes.evict_pods": {"node": "gpu-1", **access}},
     ]
     variables = {"ansible_python_interpreter": "{{ ansible_playbook_python }}"}

@@ -55,10 +55,13 @@ class Api(BaseHTTPRequestHandler):
         self._answer(200 if found else 404, found or {"kind": "Status", "code": 404})
 
     def do_PATCH(self) -> None:
+        path, _, query = self.path.partition("?")
         patch = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        self.server.patches.append(patch)
-        self.server.objects[self.path] = merged(self.server.objects[self.path], patch)
-        self._answer(200, self.server.objects[self.path])
+        changed = merged(self.server.objects[path], patch)
+        if query != "dryRun=All":
+            self.server.patches.append(patch)
+            self.server.objects[path] = changed
+        self._answer(200, changed)
 
     def _answer(self, status: int, document: Any) -> None:
         self._send(status, json.dumps(document).encode())

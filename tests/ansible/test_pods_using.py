@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from ansible_collections.gpushare.nodes.plugins.module_utils.pods_using import (
+from ansible_collections.gpushare.nodes.plugins.plugin_utils.pods_using import (
     classify,
     full_name,
     with_emptydir,

@@ -1,7 +1,7 @@
 """Merge patches of a Node object for a mode. Pure.
 
 What belongs here: labels, taints, and whether the node changes between sharing and whole GPUs. What does not:
-pods (the module evict_pods) and files of the host (the tasks of the role).
+pods (the action evict_pods) and files of the host (the tasks of the role).
 """
 
 from __future__ import annotations

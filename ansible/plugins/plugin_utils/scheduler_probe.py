@@ -17,7 +17,7 @@ _FIX: Final = "run the role scheduler_extender"
 def checks(nodes: Document, probe: Document) -> list[Check]:
     """Return the checks of the cluster itself.
 
-    ``nodes`` is the result of list_objects. ``probe`` has ``refused``, why the pod could not be created, and
+    ``nodes`` is the result of read_objects. ``probe`` has ``refused``, why the pod could not be created, and
     its ``events``; it is empty if the scheduler is not tested.
     """
     if "resources" not in nodes:

@@ -1,16 +1,15 @@
 """Decodes JSON of any depth.
 
 The API server stores what users write into ``managedFields``, up to 10,000 levels deep, and Python decodes
-about 1,000: every user who may create a pod could stop each module that lists pods. What does not belong
-here: requests.
+about 1,000: every user who may create a pod could stop each task that lists pods. What does not belong here:
+requests.
 """
 
-from __future__ import absolute_import, division, print_function
+from __future__ import annotations
 
 import json
 import re
-
-__metaclass__ = type
+from typing import Any
 
 _DEEPEST = 64
 """Several times the depth of what is read of any object, also in a list."""
@@ -18,7 +17,7 @@ _DEEPEST = 64
 _TOKEN = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*(?:"|\\?\Z)|[\[{\]}]', re.DOTALL)
 
 
-def loads(text):
+def loads(text: str) -> Any:
     """Return the document, with None in place of lists and mappings that are nested too deeply."""
     try:
         return json.loads(text)
@@ -26,7 +25,7 @@ def loads(text):
         return json.loads(shallow(text))
 
 
-def shallow(text):
+def shallow(text: str) -> str:
     """Return the JSON with null in place of lists and mappings below the deepest level that is kept."""
     parts = []
     depth = kept_from = 0

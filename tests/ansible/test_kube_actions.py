@@ -1,0 +1,126 @@
+"""The actions read_objects and patch_object, on an API server with one node."""
+
+import json
+import subprocess
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.ansible.cores import PROGRAMS, run
+from tests.ansible.test_kubernetes_core import NODE, Server, kubeconfig
+
+READ = "gpushare.nodes.read_objects"
+PATCH = "gpushare.nodes.patch_object"
+NODES = NODE.rpartition("/")[0]
+
+
+@pytest.fixture
+def api() -> Iterator[Server]:
+    with Server() as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield server
+        server.shutdown()
+
+
+def play(
+    folder: Path, api: Server, core: str, *tasks: dict[str, Any], flags: tuple[str, ...] = ()
+) -> subprocess.CompletedProcess[str]:
+    """Run tasks for a host that nobody can log in to, because the actions run on the controller."""
+    access = {"kubeconfig": str(kubeconfig(api, folder)), "context": "x"}
+    given = [
+        {**task, **{name: {**access, **task[name]} for name in (READ, PATCH) if name in task}}
+        for task in tasks
+    ]
+    file = folder / "play.yml"
+    file.write_text(yaml.safe_dump([{"hosts": "gpu-1", "gather_facts": False, "tasks": given}]))
+    return run(core, "--inventory=gpu-1,", *flags, file)
+
+
+def printed(done: subprocess.CompletedProcess[str]) -> str:
+    return " ".join((done.stdout + done.stderr).split())
+
+
+def shown(text: str) -> dict[str, Any]:
+    return {"ansible.builtin.debug": {"msg": text}}
+
+
+@pytest.mark.parametrize("core", PROGRAMS)
+def test_an_object_is_read_by_its_name_and_an_absent_one_is_no_error(
+    core: str, api: Server, tmp_path: Path
+) -> None:
+    api.objects[NODE]["metadata"]["managedFields"] = [{"manager": "kubelet"}]
+    done = play(
+        tmp_path,
+        api,
+        core,
+        {READ: {"path": NODES, "name": "gpu-1"}, "register": "plain"},
+        {READ: {"path": NODES, "name": "gpu-1", "managed_fields": True}, "register": "managed"},
+        {READ: {"path": NODES, "name": "gpu-9"}, "register": "absent"},
+        shown("plain {{ plain.resources | map(attribute='metadata') | to_json }}"),
+        shown("managers {{ managed.resources[0].metadata.managedFields | map(attribute='manager') | join }}"),
+        shown("absent {{ absent.resources | to_json }}"),
+    )
+    assert done.returncode == 0, printed(done)
+    assert 'plain [{"name": "gpu-1"}]' in printed(done).replace("\\", "")
+    assert "managers kubelet" in printed(done)
+    assert "absent []" in printed(done)
+
+
+@pytest.mark.parametrize("core", PROGRAMS)
+def test_a_patch_reports_and_shows_its_own_fields_alone(core: str, api: Server, tmp_path: Path) -> None:
+    cordon = {PATCH: {"path": NODE, "patch": {"spec": {"unschedulable": True}}}}
+    first = play(tmp_path, api, core, cordon, flags=("--diff",))
+    assert first.returncode == 0, printed(first)
+    assert "changed=1" in first.stdout
+    assert "- unschedulable: null + unschedulable: true" in printed(first)
+    assert "machineID" not in first.stdout
+    again = play(tmp_path, api, core, cordon, flags=("--diff",))
+    assert "changed=0" in again.stdout, printed(again)
+    assert api.objects[NODE]["spec"] == {"unschedulable": True}
+
+
+@pytest.mark.parametrize("core", PROGRAMS)
+def test_in_check_mode_the_api_server_is_asked_and_nothing_changes(
+    core: str, api: Server, tmp_path: Path
+) -> None:
+    before = json.dumps(api.objects[NODE])
+    patch = {PATCH: {"path": NODE, "patch": {"metadata": {"labels": {"gpushare": "true"}}}}}
+    done = play(tmp_path, api, core, patch, flags=("--check",))
+    assert done.returncode == 0, printed(done)
+    assert "changed=1" in done.stdout
+    assert json.dumps(api.objects[NODE]) == before
+
+
+@pytest.mark.parametrize("core", PROGRAMS)
+def test_a_task_is_retried_until_the_api_server_has_the_object(
+    core: str, api: Server, tmp_path: Path
+) -> None:
+    wait = {
+        READ: {"path": "/apis/absent/v1/things"},
+        "register": "found",
+        "until": "found.resources is defined",
+        "retries": 2,
+        "delay": 0,
+    }
+    done = play(tmp_path, api, core, wait)
+    assert done.returncode != 0
+    assert done.stdout.count("FAILED - RETRYING") == 2, printed(done)
+    assert "the API server returned 404" in printed(done)
+    assert "Traceback" not in printed(done)
+
+
+@pytest.mark.parametrize("core", PROGRAMS)
+def test_a_controller_without_the_library_is_told_what_it_lacks(
+    core: str, api: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "kubernetes").mkdir()
+    (tmp_path / "kubernetes/__init__.py").write_text("raise ImportError('no kubernetes here')\n")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    done = play(tmp_path, api, core, {READ: {"path": NODES}})
+    assert done.returncode != 0
+    assert "lacks the library kubernetes (no kubernetes here)" in printed(done)
+    assert str(PROGRAMS[core].parent) in printed(done)
