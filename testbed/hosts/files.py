@@ -34,6 +34,8 @@ def of_host(host: HostSpec, address: str, public_key: str) -> dict[str, str]:
     return {
         "/etc/hostname": f"{host.name}\n",
         "/etc/hosts": f"127.0.0.1 localhost\n{address} {host.name}\n",
+        # Without it, what apt asks of the name server of this machine has no answer for ten seconds.
+        "/etc/resolv.conf": "# Nothing listens, so a lookup fails at once.\nnameserver 127.0.0.1\n",
         "/etc/machine-id": f"{machine_id(host.name)}\n",
         "/etc/systemd/network/10-host0.network": network,
         "/root/.ssh/authorized_keys": public_key,
