@@ -48,7 +48,6 @@ def _one(args: dict[str, Any], api: kube_api.Api) -> list[Any]:
 
 
 def _all(args: dict[str, Any], api: kube_api.Api) -> list[Any]:
-    found: list[Any] = api.request("get", args["path"], field_selector=args["field_selector"] or None)[
-        "items"
-    ]
+    selector = args["field_selector"] or None
+    found: list[Any] = api.request("get", args["path"], field_selector=selector)["items"]
     return found
