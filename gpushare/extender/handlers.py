@@ -8,11 +8,12 @@ from typing import Final
 
 import structlog
 
-from gpushare.contract import EVENT_MALFORMED, SYSTEM_NAMESPACE, UNHEALTHY_PREFIX
+from gpushare.contract import EVENT_MALFORMED
 from gpushare.errors import ApiError
 from gpushare.extender.cluster import Cluster
 from gpushare.extender.events import Explainer
 from gpushare.extender.metrics import ExtenderMetrics
+from gpushare.model.cards import unreadable_list
 from gpushare.model.changes import Deleted, Upserted
 from gpushare.model.modes import Mode
 from gpushare.model.objects import Node, Pod
@@ -174,8 +175,5 @@ class ConfigMapHandler:
     def changed(self, batch: Iterable[Upserted[str] | Deleted]) -> None:
         """Apply the lists. Invalid entries are reported and ignored."""
         for node, invalid in self._cluster.change_unhealthy(batch).items():
-            entries = ", ".join(map(repr, invalid))
-            name = f"{SYSTEM_NAMESPACE}/{UNHEALTHY_PREFIX}{node}"
-            text = f"ConfigMap {name}: {entries} is not a GPU index; write gpus: 0,2"
             log.warning("unhealthy_list_unreadable", node=node, entries=invalid)
-            self._recorder.record(node_event(node, EVENT_MALFORMED, text))
+            self._recorder.record(node_event(node, EVENT_MALFORMED, unreadable_list(node, invalid)))

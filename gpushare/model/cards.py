@@ -9,10 +9,12 @@ The annotation is a JSON list; ``index`` and ``units`` are required, the rest ma
 plugin. Such a GPU is full, and not ``healthy``, for readers that do not know the field.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import msgspec
 
+from gpushare.contract import SYSTEM_NAMESPACE, UNHEALTHY_KEY, UNHEALTHY_PREFIX
 from gpushare.model.demand import Malformed
 from gpushare.model.quantity import parse_small
 
@@ -86,3 +88,10 @@ def parse_indices(text: str) -> tuple[frozenset[int], tuple[str, ...]]:
     found = {entry: parse_small(entry) for entry in entries}
     valid = frozenset(index for index in found.values() if index is not None)
     return valid, tuple(entry for entry, index in found.items() if index is None)
+
+
+def unreadable_list(node: str, entries: Iterable[str]) -> str:
+    """The problem of the ConfigMap of a node's unhealthy GPUs with these invalid entries."""
+    invalid = ", ".join(map(repr, entries))
+    name = f"{SYSTEM_NAMESPACE}/{UNHEALTHY_PREFIX}{node}"
+    return f"ConfigMap {name}: {invalid} is not a GPU index; write {UNHEALTHY_KEY}: 0,2"

@@ -20,8 +20,9 @@ from gpushare.cli.cluster import NODES, PODS, ApiSource, listed
 from gpushare.cli.doctor.objects import ApiService, CheckedNode, Lease, Service, SystemPod, Workload
 from gpushare.cli.doctor.rights import RIGHTS, Right
 from gpushare.cli.doctor.snapshot import Snapshot, Unread, is_sharing
-from gpushare.cli.explain.facts import cgpu_pods_of, node_of, unhealthy_by_node
+from gpushare.cli.explain.facts import cgpu_pods_of, node_of
 from gpushare.cli.explain.objects import ExplainedPod
+from gpushare.cli.explain.unhealthy import unhealthy_by_node
 from gpushare.contract import (
     AGENT_NAME,
     AGENT_OPS_PORT,

@@ -13,14 +13,9 @@ from gpushare.adapters.kube.wire import WireConfigMap, WireNode, WirePod, any_po
 from gpushare.cli.cluster import NODES, PODS, RUNNING, ApiSource, listed, pods_path, where
 from gpushare.cli.doctor.objects import SystemPod
 from gpushare.cli.explain.objects import ExplainedNode, ExplainedPod, Facts
-from gpushare.contract import (
-    EXTENDER_NAME,
-    SYSTEM_NAMESPACE,
-    UNHEALTHY_KEY,
-    UNHEALTHY_PREFIX,
-)
+from gpushare.cli.explain.unhealthy import unhealthy_by_node, unreadable_by_node
+from gpushare.contract import EXTENDER_NAME, SYSTEM_NAMESPACE
 from gpushare.errors import ApiError, ConfigError
-from gpushare.model.cards import parse_indices
 from gpushare.model.modes import CGPU_PODS, Mode
 from gpushare.model.objects import Node
 from gpushare.scheduling.snapshot import books_of
@@ -89,20 +84,14 @@ async def _allowed(
 
 
 async def read_unhealthy(client: KubeClient, notes: list[str]) -> dict[str, frozenset[int]]:
-    """The indices of unhealthy GPUs by node; a missing right is added to ``notes``. Raises ApiError."""
+    """The indices of unhealthy GPUs by node. Raises ApiError.
+
+    A missing right, and entries that name no GPU, are added to ``notes``.
+    """
     raw = await _allowed(client, _CONFIG_MAPS, {}, notes, f"ConfigMaps in {SYSTEM_NAMESPACE}")
-    return unhealthy_by_node([_decoded(each, WireConfigMap) for each in raw or ()])
-
-
-def unhealthy_by_node(config_maps: Iterable[WireConfigMap]) -> dict[str, frozenset[int]]:
-    """The indices of unhealthy GPUs by node, from the ConfigMaps of kube-system."""
-    return {
-        each.metadata.name.removeprefix(UNHEALTHY_PREFIX): parse_indices(
-            (each.data or {}).get(UNHEALTHY_KEY, "")
-        )[0]
-        for each in config_maps
-        if each.metadata.name.startswith(UNHEALTHY_PREFIX)
-    }
+    config_maps = [_decoded(each, WireConfigMap) for each in raw or ()]
+    notes += unreadable_by_node(config_maps).values()
+    return unhealthy_by_node(config_maps)
 
 
 async def read_cgpu_pods(client: KubeClient) -> int:

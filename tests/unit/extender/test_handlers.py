@@ -1,13 +1,18 @@
-"""Reasons for resources that are not listed yet, and the handling of nodes."""
+"""Reasons for resources that are not listed yet, and the handling of nodes and lists of unhealthy GPUs."""
+
+from typing import cast
 
 import pytest
 from structlog.testing import capture_logs
 
+from gpushare.contract import EVENT_MALFORMED
 from gpushare.extender.cluster import Cluster
-from gpushare.extender.handlers import NodeHandler, SyncStatus
+from gpushare.extender.handlers import ConfigMapHandler, NodeHandler, SyncStatus
 from gpushare.extender.metrics import ExtenderMetrics
 from gpushare.model.changes import Deleted, Upserted
 from gpushare.model.modes import Mode
+from gpushare.ports import Event
+from gpushare.runtime.events import EventRecorder
 from tests.builders.scheduling import node
 from tests.unit.extender.fakes import refused
 
@@ -99,3 +104,30 @@ def test_problems_of_a_node_are_logged_once(sync_status: SyncStatus) -> None:
         for _ in range(2):
             handler.changed([Upserted("n", node("n", 14, mode=Mode.CGPU, placement="odd"))])
     assert [entry["event"] for entry in logs] == ["placement_unknown"]
+
+
+class Recorded:
+    """A FAKE of the recorder, which keeps the events."""
+
+    def __init__(self) -> None:
+        self.events: list[Event] = []
+
+    def record(self, event: Event) -> None:
+        self.events.append(event)
+
+
+def test_entries_that_name_no_gpu_are_in_the_log_and_in_an_event_of_the_node(
+    sync_status: SyncStatus,
+) -> None:
+    recorded = Recorded()
+    handler = ConfigMapHandler(Cluster(), cast("EventRecorder", recorded), sync_status)
+    with capture_logs() as logs:
+        handler.changed([Upserted("n", "0,x,GPU-2")])
+    assert [(each["event"], each["entries"]) for each in logs] == [
+        ("unhealthy_list_unreadable", ("x", "GPU-2"))
+    ]
+    [event] = recorded.events
+    assert (event.reason, event.name) == (EVENT_MALFORMED, "n")
+    assert event.text == (
+        "ConfigMap kube-system/unhealthy-gpu-n: 'x', 'GPU-2' is not a GPU index; write gpus: 0,2"
+    )

@@ -324,6 +324,21 @@ CASES: list[tuple[str, Snapshot, Status, str]] = [
     ("gpu-health", snapshot(unhealthy={"gpu-1": frozenset({0})}), FAILED, "GPU 0 of gpu-1"),
     (
         "gpu-health",
+        snapshot(config_maps=[config_map("unhealthy-gpu-gpu-1", gpus="x,,GPU-2")]),
+        WARNING,
+        "ConfigMap kube-system/unhealthy-gpu-gpu-1: 'x', 'GPU-2' is not a GPU index",
+    ),
+    (
+        "gpu-health",
+        snapshot(
+            unhealthy={"gpu-1": frozenset({0})}, config_maps=[config_map("unhealthy-gpu-gpu-1", gpus="0,x")]
+        ),
+        FAILED,
+        "unhealthy: GPU 0 of gpu-1; ConfigMap kube-system/unhealthy-gpu-gpu-1: 'x' is not a GPU index",
+    ),
+    ("gpu-health", snapshot(config_maps=[config_map("unhealthy-gpu-gone", gpus="x")]), OK, "GPU"),
+    (
+        "gpu-health",
         snapshot([gpu_node("n", gpu(healthy=False), annotations={ANN_CORDONED_CARDS: "0"})]),
         OK,
         "1 GPU",

@@ -34,6 +34,17 @@ async def test_as_a_document(api: Api) -> None:
     assert found["nodes"][0]["cards"][0]["verdict"] == "unhealthy"
 
 
+async def test_an_unreadable_entry_of_the_unhealthy_gpus_is_a_note_and_the_others_count(api: Api) -> None:
+    fill(api)
+    api.config_maps = [{"metadata": {"name": "unhealthy-gpu-n"}, "data": {"gpus": "0,GPU-1"}}]
+    _, out, _ = await call(api, "explain", "big", "-o", "json")
+    found = json.loads(out)
+    assert found["nodes"][0]["cards"][0]["verdict"] == "unhealthy"
+    assert found["notes"] == [
+        "ConfigMap kube-system/unhealthy-gpu-n: 'GPU-1' is not a GPU index; write gpus: 0,2"
+    ]
+
+
 async def test_no_such_pod(api: Api) -> None:
     words = "Error: there is no pod x in namespace {} (-A: all namespaces)\n"
     assert await call(api, "explain", "x") == (1, "", words.format("default"))
