@@ -29,7 +29,7 @@ def api() -> Iterator[Server]:
 def play(
     folder: Path, api: Server, core: str, *tasks: dict[str, Any], flags: tuple[str, ...] = ()
 ) -> subprocess.CompletedProcess[str]:
-    """Run tasks for a host that nobody can log in to, because the actions run on the controller."""
+    """Run tasks for a host without a login: the actions run on the controller."""
     access = {"kubeconfig": str(kubeconfig(api, folder)), "context": "x"}
     given = [
         {**task, **{name: {**access, **task[name]} for name in (READ, PATCH) if name in task}}
