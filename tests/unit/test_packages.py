@@ -188,14 +188,34 @@ def planned(target: str) -> str:
     return ended.stdout
 
 
+def bootstrap_with(fake_uv: str, folder: Path, times: int = 1, **env: str) -> None:
+    """Run the script in a folder with this uv."""
+    for name in (".ci", "own", "policy"):
+        (folder / name).mkdir()
+    shutil.copy(ROOT / ".ci" / "bootstrap", folder / ".ci")
+    _program(folder / "own" / "uv", fake_uv)
+    path = f"{folder}/.venv/bin:{folder}/own:{os.environ['PATH']}"
+    given = {**os.environ, "PATH": path, "GPUSHARE_CACHE": str(folder / "cache"), **env}
+    for _ in range(times):
+        subprocess.run([str(folder / ".ci" / "bootstrap")], env=given, check=True)  # noqa: S603 - our own script
+
+
 def test_a_second_setup_in_the_activated_environment_keeps_the_uv_of_the_user(tmp_path: Path) -> None:
     """The fake uv creates the directory that the real one creates."""
-    for folder in (".ci", "own", "policy"):
-        (tmp_path / folder).mkdir()
-    shutil.copy(ROOT / ".ci" / "bootstrap", tmp_path / ".ci")
-    _program(tmp_path / "own" / "uv", "mkdir -p .venv/bin")
-    path = f"{tmp_path}/.venv/bin:{tmp_path}/own:{os.environ['PATH']}"
-    env = {**os.environ, "PATH": path, "GPUSHARE_CACHE": str(tmp_path / "cache")}
-    for _ in range(2):
-        subprocess.run([str(tmp_path / ".ci" / "bootstrap")], env=env, check=True)  # noqa: S603 - our own script
+    bootstrap_with("mkdir -p .venv/bin", tmp_path, times=2)
     assert (tmp_path / ".venv" / "bin" / "uv").resolve() == tmp_path / "own" / "uv"
+
+
+@pytest.mark.parametrize(("selected", "used"), [("", "/usr/bin/python3"), ("/opt/python", "/opt/python")])
+def test_environments_have_the_python_of_the_distribution_unless_another_is_selected(
+    selected: str, used: str, tmp_path: Path
+) -> None:
+    if not selected and not _is_supported("/usr/bin/python3"):
+        used = ""
+    bootstrap_with('mkdir -p .venv/bin; echo "$UV_PYTHON" >used', tmp_path, UV_PYTHON=selected)
+    assert (tmp_path / "used").read_text().strip() == used
+
+
+def _is_supported(python: str) -> bool:
+    argv = [python, "-c", "import sys; print(sys.version_info[:2] in ((3, 11), (3, 12)))"]
+    return "True" in subprocess.run(argv, capture_output=True, text=True, check=False).stdout  # noqa: S603
