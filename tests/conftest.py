@@ -21,6 +21,8 @@ _ROOT = Path(__file__).parents[1]
 _SECONDS: dict[str, int] = json.loads((_ROOT / "tests/support/seconds.json").read_text())
 """The time of each file in the last run of all tests (``make compatibility``)."""
 _UNKNOWN_S = 60
+_SHARED = "worker_bed"
+"""The fixture of files that share a control plane (``tests/integration/conftest.py``)."""
 _SLOTS = slots.Slots.of_environment()
 # Pytest's categories of reports; set-up and tear-down that work have the empty one: they count as time alone.
 _OUTCOMES = {"passed": "passed", "failed": "failed", "error": "failed", "skipped": "skipped", "": ""}
@@ -47,7 +49,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def _file_of(name: str, items: list[pytest.Item]) -> order.File:
     """Tests that run playbooks are busy: they start a Python process for each task and host."""
     is_busy = any("playbooks" in _needs(item) for item in items)
-    return order.File(name, _SECONDS.get(os.path.relpath(name, _ROOT), _UNKNOWN_S), is_busy)
+    shares_a_bed = any(_SHARED in getattr(item, "fixturenames", ()) for item in items)
+    seconds = _SECONDS.get(os.path.relpath(name, _ROOT), _UNKNOWN_S)
+    return order.File(name, seconds, is_busy, shares_a_bed)
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)

@@ -4,15 +4,15 @@ What belongs here: fixtures that start beds. What does not: assertions.
 """
 
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator, Iterator
 
 import pytest
 import pytest_asyncio
 
-from testbed import Bed, Testbed
+from testbed import Bed, SchedulerSpec, Testbed
 from testbed.control_plane.home import clean, lock_file
 from testbed.system.folders import bed_folder, cache_root
+from tests.fixtures.shared_beds import Origin, origin_of
 from tests.support.faults import FaultRow, row_of
 
 
@@ -26,21 +26,45 @@ def bed_name() -> Iterator[str]:
     lock_file(folder).unlink(missing_ok=True)
 
 
-@pytest_asyncio.fixture(loop_scope="module")
-async def start_bed() -> AsyncIterator[Callable[[Testbed], Awaitable[Bed]]]:
-    """Return a function that starts a bed; all beds it started end with the test.
-
-    For tests with ``loop_scope="module"``: a bed's client lives in the loop that started it.
-    """
-    async with AsyncExitStack() as stack:
-        yield stack.enter_async_context
-
-
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def shared_bed() -> AsyncIterator[Bed]:
     """One audited bed for all tests of a module; each test removes what it creates."""
     async with Testbed(audit=True) as bed:
         yield bed
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def worker_bed() -> AsyncIterator[Origin]:
+    """The bed of this process for all files with ``clean_bed``."""
+    async with Testbed(scheduler=SchedulerSpec(None)) as bed:
+        yield await origin_of(bed)
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def clean_bed(worker_bed: Origin) -> AsyncIterator[Bed]:
+    """A bed without nodes and scheduler; it is restored after the tests of a module.
+
+    For tests with ``loop_scope="session"``, which leave the components running and add no admission policies
+    or webhooks; ``Bed.restart_scheduler`` starts a scheduler.
+    """
+    yield worker_bed.bed
+    enforced = await worker_bed.enforced()
+    await worker_bed.restore()
+    assert not enforced, "a module that adds admission policies or webhooks has a separate bed"
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def module_bed() -> AsyncIterator[Origin]:
+    """The bed of a module whose tests have ``restored_bed``."""
+    async with Testbed(scheduler=SchedulerSpec(None)) as bed:
+        yield await origin_of(bed)
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def restored_bed(module_bed: Origin) -> AsyncIterator[Bed]:
+    """A bed without nodes and scheduler for each test; a test starts the components that it stops again."""
+    yield module_bed.bed
+    await module_bed.restore()
 
 
 @pytest.fixture

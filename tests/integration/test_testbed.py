@@ -5,12 +5,13 @@ import json
 import signal
 import socket
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
+import pytest_asyncio
 
 import testbed
 from gpushare import contract
@@ -24,9 +25,9 @@ from testbed.system.ports import free_ports
 
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module")]
 
-StartBed = Callable[[Testbed], Awaitable[Bed]]
 NODE = "cn-zhangjiakou.192.168.3.184"
 PODS = "/api/v1/namespaces/default/pods"
+POLICY = json.dumps({"kind": "Policy", "apiVersion": "v1", "extenders": []})
 ROOT = Path(testbed.__file__).parents[1]
 OWNER = """
 import asyncio, sys
@@ -298,39 +299,43 @@ async def test_servers_listen_on_loopback_only(shared_bed: Bed) -> None:
     assert addresses == {"127.0.0.1"}
 
 
-async def test_two_beds_run_side_by_side(start_bed: StartBed) -> None:
-    one, two = await asyncio.gather(
-        start_bed(Testbed(scheduler=SchedulerSpec(version=None), kwok=False)),
-        start_bed(Testbed(scheduler=SchedulerSpec(version=None), kwok=False)),
-    )
-    await one.add_nodes([node("only-here")])
-    assert [each["metadata"]["name"] for each in await one.api.items("/api/v1/nodes")] == ["only-here"]
-    assert await two.api.items("/api/v1/nodes") == []
-
-
-async def test_a_bed_starts_on_other_ports_if_one_is_in_use(
-    start_bed: StartBed, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def other_bed() -> AsyncIterator[Bed]:
+    """A second bed, with scheduler 1.22; another program has one of the ports that it tries first."""
+    with socket.create_server(("127.0.0.1", 0)) as taken, pytest.MonkeyPatch.context() as patch:
         choices = iter([[*free_ports(5), taken.getsockname()[1]], free_ports(6)])
-        monkeypatch.setattr("testbed.control_plane.start.free_ports", lambda _: next(choices))
-        bed = await start_bed(Testbed(scheduler=SchedulerSpec(version=None)))
-    assert bed.process("kwok").running
+        patch.setattr("testbed.control_plane.start.free_ports", lambda _: next(choices))
+        bed = await Testbed(scheduler=SchedulerSpec(version="1.22", config=POLICY)).open()
+    yield bed
+    await bed.close()
 
 
-async def test_a_bed_in_use_cannot_be_started_twice(start_bed: StartBed, bed_name: str) -> None:
-    await start_bed(Testbed(bed_name, scheduler=SchedulerSpec(version=None), kwok=False))
-    with pytest.raises(TestbedError, match=f"testbed '{bed_name}' is in use"):
-        await Testbed(bed_name).open()
+async def test_two_beds_run_side_by_side(shared_bed: Bed, other_bed: Bed) -> None:
+    for bed, name in ((shared_bed, "only-here"), (other_bed, "only-there")):
+        await bed.add_nodes([node(name)])
+    here, there = [
+        {each["metadata"]["name"] for each in await bed.api.items("/api/v1/nodes")}
+        for bed in (shared_bed, other_bed)
+    ]
+    assert (here & {"only-here", "only-there"}, there) == ({"only-here"}, {"only-there"})
+    for bed, name in ((shared_bed, "only-here"), (other_bed, "only-there")):
+        await bed.delete_node(name)
 
 
-async def test_scheduler_1_22_with_a_policy_schedules_a_pod(start_bed: StartBed) -> None:
-    policy = json.dumps({"kind": "Policy", "apiVersion": "v1", "extenders": []})
-    bed = await start_bed(Testbed(scheduler=SchedulerSpec(version="1.22", config=policy)))
-    await bed.add_nodes([node(annotate_cards=False)])
-    await bed.create_pods([gpu_pod("old-style", 4)])
-    await until_phase(bed, "old-style", "Running")
-    assert bed.layout.scheduler_config.read_text() == policy
+async def test_a_bed_starts_on_other_ports_if_one_is_in_use(other_bed: Bed) -> None:
+    assert other_bed.process("kwok").running
+
+
+async def test_a_bed_in_use_cannot_be_started_twice(shared_bed: Bed) -> None:
+    with pytest.raises(TestbedError, match=f"testbed '{shared_bed.name}' is in use"):
+        await Testbed(shared_bed.name).open()
+
+
+async def test_scheduler_1_22_with_a_policy_schedules_a_pod(other_bed: Bed) -> None:
+    await other_bed.add_nodes([node(annotate_cards=False)])
+    await other_bed.create_pods([gpu_pod("old-style", 4)])
+    await until_phase(other_bed, "old-style", "Running")
+    assert other_bed.layout.scheduler_config.read_text() == POLICY
 
 
 async def test_the_next_start_removes_what_a_killed_owner_left(bed_name: str) -> None:

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from tests.support.order import File, ordered
 
 FILES = st.lists(
-    st.builds(File, st.text(min_size=1), st.sampled_from([0, 600, 1800]), st.booleans()),
+    st.builds(File, st.text(min_size=1), st.sampled_from([0, 600, 1800]), st.booleans(), st.booleans()),
     unique_by=lambda each: each.name,
 )
 
@@ -22,6 +22,12 @@ def test_busy_files_are_spread_over_the_others() -> None:
 def test_the_longest_file_of_a_kind_starts_first(is_busy: bool) -> None:  # noqa: FBT001 - a parameter
     files = [File("short", 0, is_busy), File("long", 1800, is_busy), File("medium", 600, is_busy)]
     assert ordered(files) == ["long", "medium", "short"]
+
+
+def test_files_that_share_a_control_plane_are_last_and_the_longest_of_them_first() -> None:
+    files = [File("shares", 600, is_busy=False, shares_a_bed=True), File("busy", 0, is_busy=True)]
+    files += [File("shares-long", 1800, is_busy=True, shares_a_bed=True), File("other", 0, is_busy=False)]
+    assert ordered(files) == ["busy", "other", "shares-long", "shares"]
 
 
 @given(FILES)
