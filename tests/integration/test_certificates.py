@@ -3,7 +3,6 @@
 import base64
 import shlex
 import sys
-from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
@@ -20,7 +19,7 @@ from gpushare.contract import AUTHORITY_SECRET, CLIENT_TLS_SECRET, EXTENDER_TLS_
 from gpushare.errors import ApiError
 from gpushare.kubescheduler.config import KubernetesVersion
 from gpushare.runtime.certificates import expiry_of
-from testbed import Bed, Card, SchedulerSpec, SimNode, Testbed, TestbedError, gpu_pod, until
+from testbed import Bed, Card, SchedulerSpec, SimNode, TestbedError, gpu_pod, until
 from testbed.control_plane.api import read_text
 from testbed.daemons.extender import ExtenderSpec, component_config, grant, start_extender
 from testbed.system.process import Process, run_text
@@ -28,7 +27,7 @@ from tests.builders.stacks import ROOT
 from tests.fixtures.gpu_nodes import bound
 from tests.support.pages import Command, steps
 
-pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module")]
+pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="session")]
 
 PAGE = (ROOT / "docs/how-to/deploy.md").read_text()
 ACCOUNT = "system:serviceaccount:kube-system:gpushare-certificates"
@@ -74,13 +73,12 @@ class Scene:
         return SchedulerSpec(version, extenders=[entry])
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def scene(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Scene]:
-    async with Testbed(scheduler=SchedulerSpec(None)) as bed:
-        await apply(bed)
-        await grant(bed)
-        await bed.add_nodes([SimNode("n", [Card(), Card()])])
-        yield Scene(bed, tmp_path_factory.mktemp("mounted"))
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def scene(clean_bed: Bed, tmp_path_factory: pytest.TempPathFactory) -> Scene:
+    await apply(clean_bed)
+    await grant(clean_bed)
+    await clean_bed.add_nodes([SimNode("n", [Card(), Card()])])
+    return Scene(clean_bed, tmp_path_factory.mktemp("mounted"))
 
 
 async def apply(bed: Bed) -> None:

@@ -18,14 +18,14 @@ from aiohttp import web
 from gpushare.adapters.peer import FORWARDED_HEADER
 from gpushare.contract import EXTENDER_PREFIX, LABEL_MODE
 from gpushare.model.modes import CGPU_PODS
-from testbed import Bed, Card, SchedulerSpec, SimNode, Testbed, gpu_pod, until
+from testbed import Bed, Card, SimNode, gpu_pod, until
 from testbed.control_plane.api import Object
 from testbed.daemons.extender import ACCOUNT, ExtenderSpec, grant, start_extender
 from tests.fakes.fault_proxy import Fault, FaultProxy, fault_proxy, on_bind, status_answer
 from tests.support.history import cards_of
 from tests.support.metrics import total
 
-pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module")]
+pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="session")]
 
 FLAGS = (
     "--bind-timeout=4",
@@ -111,16 +111,17 @@ class Extender:
         assert self.bed.process(self.spec.name).running
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def extender() -> AsyncIterator[Extender]:
-    async with Testbed(scheduler=SchedulerSpec(None)) as bed:
-        await grant(bed)
-        async with fault_proxy(bed.api_url, bed.credentials.context(ACCOUNT)) as proxy:
-            spec = ExtenderSpec(flags=FLAGS)
-            await start_extender(bed, spec, proxy.kubeconfig(bed.folder))
-            async with aiohttp.ClientSession() as session:
-                await until(lambda: _leads(spec), "the extender to lead")
-                yield Extender(bed, proxy, spec, session)
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def extender(clean_bed: Bed) -> AsyncIterator[Extender]:
+    bed = clean_bed
+    await grant(bed)
+    async with fault_proxy(bed.api_url, bed.credentials.context(ACCOUNT)) as proxy:
+        spec = ExtenderSpec(flags=FLAGS)
+        process = await start_extender(bed, spec, proxy.kubeconfig(bed.folder))
+        async with aiohttp.ClientSession() as session:
+            await until(lambda: _leads(spec), "the extender to lead")
+            yield Extender(bed, proxy, spec, session)
+        await process.stop()
 
 
 async def _leads(spec: ExtenderSpec) -> bool:

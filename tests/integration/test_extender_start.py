@@ -2,7 +2,6 @@
 
 import asyncio
 import sys
-from collections.abc import AsyncIterator
 from functools import partial
 from pathlib import Path
 
@@ -11,25 +10,24 @@ import pytest
 import pytest_asyncio
 
 from gpushare.contract import EVENT_REFUSED
-from testbed import Bed, Card, SchedulerSpec, SimNode, Testbed, gpu_pod, until
+from testbed import Bed, Card, SimNode, gpu_pod, until
 from testbed.control_plane.api import read_text
 from testbed.daemons.extender import ExtenderSpec, grant, start_extender
 from testbed.system.process import Process
 from testbed.system.waiting import timeout_factor
 from tests.fixtures.gpu_nodes import until_event
 
-pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module")]
+pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="session")]
 
 LEASE = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/gpushare-schd-extender"
 GPUSHARE = str(Path(sys.executable).with_name("gpushare"))
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def bed() -> AsyncIterator[Bed]:
-    async with Testbed(scheduler=SchedulerSpec(None)) as running:
-        await grant(running)
-        await running.add_nodes([SimNode("n", [Card(units=10_000)])])
-        yield running
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def bed(clean_bed: Bed) -> Bed:
+    await grant(clean_bed)
+    await clean_bed.add_nodes([SimNode("n", [Card(units=10_000)])])
+    return clean_bed
 
 
 async def fails_with(*arguments: str, env: dict[str, str] | None = None) -> tuple[int, str]:

@@ -2,21 +2,19 @@
 
 import json
 import os
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-import pytest_asyncio
 
 from gpushare.adapters.kube.client import KubeClient
 from gpushare.adapters.kube.config import load_access
 from gpushare.adapters.kube.kubeconfig import selected
 from gpushare.errors import ApiError
-from testbed import Bed, SchedulerSpec, Testbed
+from testbed import Bed
 from testbed.system.process import run_text
 
-pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module")]
+pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="session")]
 
 ACCOUNT = "system:serviceaccount:default:default"
 VERSION = "client.authentication.k8s.io/v1"
@@ -47,10 +45,9 @@ clusters: [{name: c, cluster: {server: https://d, insecure-skip-tls-verify: true
 """
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def bed() -> AsyncIterator[Bed]:
-    async with Testbed(scheduler=SchedulerSpec(None), kwok=False) as running:
-        yield running
+@pytest.fixture
+def bed(clean_bed: Bed) -> Bed:
+    return clean_bed
 
 
 async def user_of(kubeconfig: Path) -> str:

@@ -9,7 +9,7 @@ import pytest
 import pytest_asyncio
 from aiohttp import web
 
-from testbed import Bed, Card, SchedulerSpec, SimNode, Testbed, gpu_pod, until
+from testbed import Bed, Card, SimNode, gpu_pod, until
 from testbed.control_plane.api import Object
 from testbed.daemons.extender import ACCOUNT, LEASES, ExtenderSpec, grant, start_extender
 from testbed.system.waiting import timeout_factor, together
@@ -20,21 +20,20 @@ from tests.support.faults import FaultRow, fault, moments_of_overcommit
 from tests.support.history import Recorder
 from tests.support.metrics import total
 
-pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module")]
+pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="session")]
 
 PODS = "/api/v1/namespaces/default/pods"
 LATE_S = 8.0
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def bed() -> AsyncIterator[Bed]:
-    async with Testbed(scheduler=SchedulerSpec(None)) as running:
-        await grant(running, new=True)
-        await running.add_nodes([SimNode(name, [Card(units=14)]) for name in ("frozen", "late", "again")])
-        yield running
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def bed(clean_bed: Bed) -> Bed:
+    await grant(clean_bed, new=True)
+    await clean_bed.add_nodes([SimNode(name, [Card(units=14)]) for name in ("frozen", "late", "again")])
+    return clean_bed
 
 
-@pytest_asyncio.fixture(loop_scope="module")
+@pytest_asyncio.fixture(loop_scope="session")
 async def proxy(bed: Bed) -> AsyncIterator[FaultProxy]:
     async with fault_proxy(bed.api_url, bed.credentials.context(ACCOUNT)) as running:
         yield running
@@ -53,7 +52,7 @@ class Proof:
         self.row.proved(moments_of_overcommit(await self.recorder.caught_up(), 14), lost)
 
 
-@pytest_asyncio.fixture(loop_scope="module")
+@pytest_asyncio.fixture(loop_scope="session")
 async def proof(bed: Bed, fault_row: FaultRow) -> AsyncIterator[Proof]:
     async with Recorder(bed.api) as recorder:
         yield Proof(fault_row, recorder)

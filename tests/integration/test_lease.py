@@ -13,7 +13,7 @@ import pytest_asyncio
 from aiohttp import web
 
 from gpushare.errors import ApiError
-from testbed import Bed, Card, SchedulerSpec, SimNode, Testbed, gpu_pod, until
+from testbed import Bed, Card, SimNode, gpu_pod, until
 from testbed.control_plane.api import read_text
 from testbed.daemons.extender import ACCOUNT, LEASES, ExtenderSpec, grant, start_extender
 from testbed.system.waiting import together
@@ -24,7 +24,7 @@ from tests.support.faults import FaultRow, fault, moments_of_overcommit
 from tests.support.history import Recorder
 from tests.support.metrics import total
 
-pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module")]
+pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="session")]
 
 DEADLINE_S, TAKE_OVER_S = 5.0, 8.0
 SLACK_S = 0.1
@@ -32,12 +32,11 @@ SLACK_S = 0.1
 RIGHTS = "/apis/rbac.authorization.k8s.io/v1/namespaces/kube-system/rolebindings/gpushare-schd-extender"
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def bed() -> AsyncIterator[Bed]:
-    async with Testbed(scheduler=SchedulerSpec(None)) as running:
-        await grant(running, new=True)
-        await running.add_nodes([SimNode("n", [Card(units=10_000)])])
-        yield running
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def bed(clean_bed: Bed) -> Bed:
+    await grant(clean_bed, new=True)
+    await clean_bed.add_nodes([SimNode("n", [Card(units=10_000)])])
+    return clean_bed
 
 
 async def bind(bed: Bed, spec: ExtenderSpec) -> str:

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
-import pytest_asyncio
 
 from gpushare.adapters.kube.agent_api import AgentApi
 from gpushare.adapters.kube.agent_resources import node_pods, own_node
@@ -33,11 +32,11 @@ from gpushare.model.changes import Deleted, Upserted
 from gpushare.model.options import MemoryUnit
 from gpushare.model.own_node import GpuPod, OwnNode
 from gpushare.ports import node_event
-from testbed import Bed, SchedulerSpec, Testbed, gpu_pod, until
+from testbed import Bed, gpu_pod, until
 from testbed.control_plane.api import Object
 from testbed.system.waiting import timeout_factor
 
-pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module")]
+pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="session")]
 
 SHARED = SharedGpus(
     MemoryUnit.GIB, (Card(0, 14, "GPU-a", "Tesla T4", 15079), Card(1, 14, "GPU-b", "Tesla T4", 15079))
@@ -45,11 +44,10 @@ SHARED = SharedGpus(
 ZERO = {"capacity": {RESOURCE_COUNT: "0"}, "allocatable": {RESOURCE_COUNT: "0"}}
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def bed() -> AsyncIterator[Bed]:
+@pytest.fixture
+def bed(clean_bed: Bed) -> Bed:
     """One bed for all tests; each test has its node."""
-    async with Testbed(scheduler=SchedulerSpec(version=None), kwok=False) as bed:
-        yield bed
+    return clean_bed
 
 
 @dataclass

@@ -12,7 +12,7 @@ import pytest_asyncio
 
 from gpushare.contract import ANN_MODE, ANN_MPS_MULTI_USER, LABEL_MODE
 from gpushare.errors import ApiError
-from testbed import SLOW_DELETE, Bed, Card, SchedulerSpec, SimNode, Testbed, gpu_pod, until
+from testbed import SLOW_DELETE, Bed, Card, SchedulerSpec, SimNode, gpu_pod, until
 from testbed.control_plane.api import Object
 from testbed.control_plane.scheduler import LEGACY
 from testbed.daemons.extender import (
@@ -31,7 +31,7 @@ from tests.fixtures.simulated import clear
 from tests.support.history import Recorder, cards_of, overcommits
 from tests.support.metrics import total
 
-pytestmark = [pytest.mark.integration, pytest.mark.kubernetes, pytest.mark.asyncio(loop_scope="module")]
+pytestmark = [pytest.mark.integration, pytest.mark.kubernetes, pytest.mark.asyncio(loop_scope="session")]
 
 CLASSES = {"high": 1000, "middle": 10, "low": 1}
 PRIORITIES = "---".join(
@@ -89,14 +89,13 @@ class Cluster:
         return await total(self.extender.ops_url, "gpushare_extender_requests_total", verb="preempt")
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def shared() -> AsyncIterator[Cluster]:
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def shared(clean_bed: Bed) -> Cluster:
     spec = ExtenderSpec()
-    async with Testbed(scheduler=SchedulerSpec(None)) as bed:
-        await grant(bed)
-        await start_extender(bed, spec)
-        await bed.apply(PRIORITIES)
-        yield Cluster(bed, spec)
+    await grant(clean_bed)
+    await start_extender(clean_bed, spec)
+    await clean_bed.apply(PRIORITIES)
+    return Cluster(clean_bed, spec)
 
 
 @pytest.fixture
@@ -105,7 +104,7 @@ def version() -> str:
     return release()
 
 
-@pytest_asyncio.fixture(loop_scope="module")
+@pytest_asyncio.fixture(loop_scope="session")
 async def cluster(shared: Cluster, version: str) -> AsyncIterator[Cluster]:
     """The shared cluster with a scheduler of this version, and no nodes or pods of other tests."""
     await shared.schedule_with(version, shared.extender)

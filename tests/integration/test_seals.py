@@ -11,7 +11,7 @@ import pytest_asyncio
 
 from gpushare.contract import ANN_SEAL, EXTENDER_NAME
 from gpushare.errors import ApiError
-from testbed import Bed, Card, SchedulerSpec, SimNode, Testbed, gpu_pod, until
+from testbed import Bed, Card, SchedulerSpec, SimNode, gpu_pod, until
 from testbed.control_plane.api import Object, read_text
 from testbed.control_plane.layout import COMPONENTS
 from testbed.daemons import rights
@@ -21,7 +21,7 @@ from tests.fixtures.gpu_nodes import bound
 from tests.fixtures.simulated import clear
 from tests.support.history import cards_of
 
-pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module")]
+pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="session")]
 
 SECRET = "/api/v1/namespaces/kube-system/secrets/gpushare-schd-extender-seal"  # noqa: S105 - a path
 NUMBERS = count()
@@ -33,13 +33,13 @@ def spec() -> ExtenderSpec:
     return ExtenderSpec(flags=QUICK)
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def shared(spec: ExtenderSpec) -> AsyncIterator[Bed]:
-    async with Testbed(scheduler=SchedulerSpec(extenders=[component_config(spec.url)])) as running:
-        yield running
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def shared(clean_bed: Bed, spec: ExtenderSpec) -> Bed:
+    await clean_bed.restart_scheduler(SchedulerSpec(extenders=[component_config(spec.url)]))
+    return clean_bed
 
 
-@pytest_asyncio.fixture(loop_scope="module")
+@pytest_asyncio.fixture(loop_scope="session")
 async def bed(shared: Bed) -> AsyncIterator[Bed]:
     """As before the first extender: the Secret has no key, and there is no holder of the Lease."""
     for each in (SECRET, f"{LEASES}/{EXTENDER_NAME}"):
@@ -52,7 +52,7 @@ async def bed(shared: Bed) -> AsyncIterator[Bed]:
     await clear(shared)
 
 
-@pytest_asyncio.fixture(loop_scope="module")
+@pytest_asyncio.fixture(loop_scope="session")
 async def node(bed: Bed) -> str:
     """A node with two GPUs and a new name."""
     name = f"n-{next(NUMBERS)}"

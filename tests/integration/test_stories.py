@@ -8,7 +8,7 @@ import pytest
 import pytest_asyncio
 
 from gpushare.contract import EVENT_PLACED, EVENT_REFUSED
-from testbed import Bed, SchedulerSpec, Testbed
+from testbed import Bed, SchedulerSpec
 from testbed.control_plane.scheduler import LEGACY
 from testbed.daemons.extender import ExtenderSpec, component_config, grant, start_extender
 from testbed.programs.binaries import release
@@ -18,7 +18,7 @@ from tests.builders.ack_documents import S3_POLICY
 from tests.fixtures.simulated import clear
 from tests.support.history import cards_of
 
-pytestmark = [pytest.mark.integration, pytest.mark.kubernetes, pytest.mark.asyncio(loop_scope="module")]
+pytestmark = [pytest.mark.integration, pytest.mark.kubernetes, pytest.mark.asyncio(loop_scope="session")]
 
 
 @dataclass(frozen=True)
@@ -44,17 +44,23 @@ SETUPS = pytest.mark.parametrize(
 )
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def shared(request: pytest.FixtureRequest) -> AsyncIterator[tuple[Bed, ExtenderSpec]]:
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def granted(clean_bed: Bed) -> Bed:
+    await grant(clean_bed)
+    return clean_bed
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def shared(granted: Bed, request: pytest.FixtureRequest) -> AsyncIterator[tuple[Bed, ExtenderSpec]]:
     """A cluster without nodes for all stories that are played with one scheduler."""
     setup: Setup = request.param()
-    async with Testbed(scheduler=setup.scheduler) as running:
-        await grant(running)
-        await start_extender(running, setup.extender)
-        yield running, setup.extender
+    await granted.restart_scheduler(setup.scheduler)
+    extender = await start_extender(granted, setup.extender)
+    yield granted, setup.extender
+    await extender.stop()
 
 
-@pytest_asyncio.fixture(loop_scope="module")
+@pytest_asyncio.fixture(loop_scope="session")
 async def bed(shared: tuple[Bed, ExtenderSpec]) -> AsyncIterator[Bed]:
     running, extender = shared
     yield running

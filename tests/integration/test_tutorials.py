@@ -12,33 +12,32 @@ import pytest
 import pytest_asyncio
 
 from gpushare.contract import LABEL_MODE, RESOURCE_CORE
-from testbed import Bed, SchedulerSpec, SimNode, Testbed
+from testbed import Bed, SchedulerSpec, SimNode
 from testbed.daemons.extender import ExtenderSpec, component_config, grant, start_extender
 from testbed.stories import T4, V100, notebooks
 from tests.fixtures.pages import ROOT, follow
 from tests.fixtures.simulated import clear
 
-pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module")]
+pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="session")]
 
 SHARED = [SimNode(f"gpu-{number}", [T4, T4], f"192.168.2.{number}") for number in (1, 2)]
 DIVIDED = [SimNode("gpu-1", [V100], labels={LABEL_MODE: "core_mem"}, allocatable={RESOURCE_CORE: "100"})]
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def shared() -> AsyncIterator[tuple[Bed, ExtenderSpec]]:
-    extender = ExtenderSpec()
-    async with Testbed(scheduler=SchedulerSpec(extenders=[component_config(extender.url)])) as running:
-        await grant(running)
-        await start_extender(running, extender)
-        yield running, extender
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def extender(clean_bed: Bed) -> ExtenderSpec:
+    spec = ExtenderSpec()
+    await clean_bed.restart_scheduler(SchedulerSpec(extenders=[component_config(spec.url)]))
+    await grant(clean_bed)
+    await start_extender(clean_bed, spec)
+    return spec
 
 
-@pytest_asyncio.fixture(loop_scope="module")
-async def bed(shared: tuple[Bed, ExtenderSpec]) -> AsyncIterator[Bed]:
+@pytest_asyncio.fixture(loop_scope="session")
+async def bed(clean_bed: Bed, extender: ExtenderSpec) -> AsyncIterator[Bed]:
     """A cluster without nodes."""
-    running, extender = shared
-    yield running
-    await clear(running, extender)
+    yield clean_bed
+    await clear(clean_bed, extender)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""One control plane for all tests of a module: three nodes with two GPUs each, and no scheduler.
+"""Three nodes with two GPUs each, and no scheduler, on the control plane that files of tests share.
 
 What belongs here: shared fixtures. What does not: extenders, which each test starts with a separate Lease.
 """
@@ -7,21 +7,18 @@ from collections.abc import AsyncIterator
 
 import pytest_asyncio
 
-from testbed import Bed, Card, SchedulerSpec, SimNode, Testbed
-from testbed.daemons.extender import grant
-from tests.fixtures.fault_arena import NODES, SIZE, FaultArena, fault_arena
+from testbed import Bed
+from tests.fixtures.fault_arena import FaultArena, add_arena, fault_arena
 from tests.support.faults import FaultRow
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def bed() -> AsyncIterator[Bed]:
-    async with Testbed(scheduler=SchedulerSpec(None)) as running:
-        await grant(running, new=True)
-        await running.add_nodes([SimNode(name, [Card(units=SIZE), Card(units=SIZE)]) for name in NODES])
-        yield running
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def bed(clean_bed: Bed) -> Bed:
+    await add_arena(clean_bed)
+    return clean_bed
 
 
-@pytest_asyncio.fixture(loop_scope="module")
+@pytest_asyncio.fixture(loop_scope="session")
 async def arena(bed: Bed, fault_row: FaultRow) -> AsyncIterator[FaultArena]:
     async with fault_arena(bed, fault_row) as running:
         yield running

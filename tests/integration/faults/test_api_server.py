@@ -2,24 +2,42 @@
 
 import asyncio
 import time
+from collections.abc import AsyncIterator
 from contextlib import suppress
 
 import aiohttp
 import pytest
+import pytest_asyncio
 from aiohttp import web
 
-from testbed import Bed, gpu_pod, until
+from testbed import Bed, SchedulerSpec, Testbed, gpu_pod, until
 from testbed.daemons.extender import ACCOUNT, grant
 from tests.fakes.fault_proxy import fault_proxy, on_bind
 from tests.fixtures.bind_load import PODS
 from tests.fixtures.etcd_backups import back_up, lost_changes, restore
 from tests.fixtures.extenders import leads, request_bind, until_leads
-from tests.fixtures.fault_arena import FIRST_BIND, NODES, SIZE, TAKE_OVER_S, FaultArena, kept_running
+from tests.fixtures.fault_arena import (
+    FIRST_BIND,
+    NODES,
+    SIZE,
+    TAKE_OVER_S,
+    FaultArena,
+    add_arena,
+    kept_running,
+)
 from tests.support.faults import fault
 
-pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module")]
+pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="session")]
 
 RIGHTS = "/apis/rbac.authorization.k8s.io/v1/namespaces/kube-system/rolebindings/gpushare-schd-extender"
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def bed() -> AsyncIterator[Bed]:
+    """A separate one: its API server is stopped, and its etcd restored."""
+    async with Testbed(scheduler=SchedulerSpec(None)) as running:
+        await add_arena(running)
+        yield running
 
 
 async def until_none_leads(arena: FaultArena) -> None:

@@ -14,7 +14,7 @@ from tests.support.faults import fault
 pytestmark = [
     pytest.mark.integration,
     pytest.mark.needs("namespaces", "unshare"),
-    pytest.mark.asyncio(loop_scope="module"),
+    pytest.mark.asyncio(loop_scope="session"),
 ]
 
 

@@ -14,7 +14,7 @@ from tests.fixtures.bind_load import PODS
 from tests.fixtures.fault_arena import NODES, SIZE, FaultArena
 from tests.support.faults import fault
 
-pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module")]
+pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="session")]
 
 SECRETS = "/api/v1/namespaces/kube-system/secrets"
 

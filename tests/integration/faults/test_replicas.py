@@ -9,7 +9,7 @@ from tests.fixtures.extenders import until_leads
 from tests.fixtures.fault_arena import FaultArena
 from tests.support.faults import fault
 
-pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module")]
+pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="session")]
 
 
 @fault("killed (SIGKILL)", component="leader")

@@ -17,7 +17,7 @@ from tests.fixtures.fault_arena import LEASE_S, FaultArena
 from tests.fixtures.releases import Release, previous_release
 from tests.support.faults import fault
 
-pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module")]
+pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="session")]
 
 SECRETS = "/api/v1/namespaces/kube-system/secrets"
 REPLICAS = 3
