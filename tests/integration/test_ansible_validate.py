@@ -8,13 +8,18 @@ from typing import Any
 
 import pytest
 
-from testbed import Bed, Card, SchedulerSpec, SimNode, Testbed, gpu_pod, until
+from testbed import Bed, Card, SchedulerSpec, SimNode, gpu_pod, until
 from testbed.daemons.extender import ExtenderSpec, component_config, grant, start_extender
 from tests.fixtures.gpu_nodes import bound
 from tests.fixtures.sidecars import issue
 from tests.fixtures.validations import validate
 
-pytestmark = [pytest.mark.integration, pytest.mark.needs("playbooks"), pytest.mark.timeout(1800)]
+pytestmark = [
+    pytest.mark.integration,
+    pytest.mark.needs("playbooks"),
+    pytest.mark.timeout(1800),
+    pytest.mark.asyncio(loop_scope="module"),
+]
 
 
 async def probes(bed: Bed) -> list[Any]:
@@ -22,7 +27,9 @@ async def probes(bed: Bed) -> list[Any]:
     return [pod for pod in pods if pod["metadata"]["name"] == "gpushare-validate"]
 
 
-async def test_a_scheduler_that_asks_the_extender_passes_and_the_probe_is_gone(tmp_path: Path) -> None:
+async def test_a_scheduler_that_asks_the_extender_passes_and_the_probe_is_gone(
+    restored_bed: Bed, tmp_path: Path
+) -> None:
     issue(tmp_path)
     files = {name: str(tmp_path / name) for name in ("ca.crt", "tls.crt", "tls.key")}
     secured = (
@@ -34,54 +41,60 @@ async def test_a_scheduler_that_asks_the_extender_passes_and_the_probe_is_gone(t
     url = spec.url.replace("http:", "https:")
     client = {"cert_file": files["tls.crt"], "key_file": files["tls.key"]}
     entry = component_config(url, certificates=tmp_path)
-    async with Testbed(scheduler=SchedulerSpec(extenders=[entry])) as bed:
-        await grant(bed)
-        await start_extender(bed, spec)
-        await bed.add_nodes([SimNode("n", [Card()])])
-        report = await validate(bed, tmp_path, validate_extender_url=url, validate_extender_tls=client)
-        assert report.run.code == 0, report.run.output
-        assert report.run.changed == {"n": 0}
-        assert report.document["ok"]
-        assert report.of_cluster("scheduler")["found"] == "calls the extender"
-        assert not await probes(bed)
+    bed = restored_bed
+    await bed.restart_scheduler(SchedulerSpec(extenders=[entry]))
+    await grant(bed)
+    await start_extender(bed, spec)
+    await bed.add_nodes([SimNode("n", [Card()])])
+    report = await validate(bed, tmp_path, validate_extender_url=url, validate_extender_tls=client)
+    assert report.run.code == 0, report.run.output
+    assert report.run.changed == {"n": 0}
+    assert report.document["ok"]
+    assert report.of_cluster("scheduler")["found"] == "calls the extender"
+    assert not await probes(bed)
 
-        await bed.kill(spec.name)
-        dead = await validate(bed, tmp_path, validate_extender_url=url, validate_extender_tls=client)
-        assert dead.run.code == 2
-        assert dead.of_cluster("scheduler")["found"] == "failing"
-        assert "connection refused" in dead.of_cluster("scheduler")["problem"]
-        assert f"{url.rpartition('/')[0]}/version does not answer from this host" in dead.run.output
-
-
-async def test_a_scheduler_without_the_extender_fails_and_the_probe_is_gone(tmp_path: Path) -> None:
-    async with Testbed() as bed:
-        await bed.add_nodes([SimNode("n", [Card(units=4)])])
-        report = await validate(bed, tmp_path)
-        assert report.run.code == 2
-        assert report.of_cluster("scheduler")["found"] == "without extender"
-        assert report.of_cluster("scheduler")["problem"].endswith("to n): run the role scheduler_extender")
-        assert report.document["hosts"]["n"]["level"] == "ok"
-
-        async def gone() -> bool:
-            return not await probes(bed)
-
-        await until(gone, "the probe to be gone")
-
-        await bed.create_pods([gpu_pod("all", 4)])
-        await bound(bed, "all")
-        full = await validate(bed, tmp_path)
-        assert full.run.code == 0
-        assert full.of_cluster("scheduler")["level"] == "warn"
+    await bed.kill(spec.name)
+    dead = await validate(bed, tmp_path, validate_extender_url=url, validate_extender_tls=client)
+    assert dead.run.code == 2
+    assert dead.of_cluster("scheduler")["found"] == "failing"
+    assert "connection refused" in dead.of_cluster("scheduler")["problem"]
+    assert f"{url.rpartition('/')[0]}/version does not answer from this host" in dead.run.output
 
 
-async def test_a_missing_scheduler_or_api_is_reported(tmp_path: Path) -> None:
-    async with Testbed(scheduler=SchedulerSpec(None)) as bed:
-        await bed.add_nodes([SimNode("n", [Card()])])
-        silent = await validate(bed, tmp_path, validate_probe_timeout_s=2)
-        assert silent.run.code == 2
-        assert silent.of_cluster("scheduler")["found"] == "no event"
-        assert not await probes(bed)
+async def test_a_scheduler_without_the_extender_fails_and_the_probe_is_gone(
+    restored_bed: Bed, tmp_path: Path
+) -> None:
+    bed = restored_bed
+    await bed.restart_scheduler(SchedulerSpec())
+    await bed.add_nodes([SimNode("n", [Card(units=4)])])
+    report = await validate(bed, tmp_path)
+    assert report.run.code == 2
+    assert report.of_cluster("scheduler")["found"] == "without extender"
+    assert report.of_cluster("scheduler")["problem"].endswith("to n): run the role scheduler_extender")
+    assert report.document["hosts"]["n"]["level"] == "ok"
+
+    async def gone() -> bool:
+        return not await probes(bed)
+
+    await until(gone, "the probe to be gone")
+
+    await bed.create_pods([gpu_pod("all", 4)])
+    await bound(bed, "all")
+    full = await validate(bed, tmp_path)
+    assert full.run.code == 0
+    assert full.of_cluster("scheduler")["level"] == "warn"
+
+
+async def test_a_missing_scheduler_or_api_is_reported(restored_bed: Bed, tmp_path: Path) -> None:
+    bed = restored_bed
+    await bed.add_nodes([SimNode("n", [Card()])])
+    silent = await validate(bed, tmp_path, validate_probe_timeout_s=2)
+    assert silent.run.code == 2
+    assert silent.of_cluster("scheduler")["found"] == "no event"
+    assert not await probes(bed)
+    await bed.stop("kube-apiserver")
     unread = await validate(bed, tmp_path)
+    await bed.start("kube-apiserver")
     assert unread.run.code == 2
     assert unread.of_cluster("api")["found"] == "no answer"
     assert unread.document["hosts"]["n"]["level"] == "ok"

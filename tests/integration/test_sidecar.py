@@ -14,7 +14,7 @@ import aiohttp
 import pytest
 
 from gpushare.contract import ANN_IDX, EXTENDER_PREFIX
-from testbed import Bed, Card, SchedulerSpec, SimNode, Testbed, gpu_pod, until
+from testbed import Bed, Card, SimNode, gpu_pod, until
 from testbed.daemons.extender import start_extender
 from testbed.system.waiting import together
 from tests.fixtures.extenders import until_leads
@@ -22,7 +22,7 @@ from tests.fixtures.sidecars import Sidecar, grant, issue, replica, schedules, s
 from tests.support.history import Recorder, has_units, overcommits
 from tests.support.metrics import total
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module")]
 
 PODS = "/api/v1/namespaces/default/pods"
 NODES, CARDS, SIZE, UNITS = 3, 2, 14, 2
@@ -62,25 +62,26 @@ class Replicas:
 
 
 @asynccontextmanager
-async def three_replicas(folder: Path) -> AsyncIterator[Replicas]:
+async def three_replicas(bed: Bed, folder: Path) -> AsyncIterator[Replicas]:
     issue(folder)
     first, second, third = (replica(name, folder) for name in ("first", "second", "third"))
-    async with Testbed(scheduler=SchedulerSpec(None)) as bed:
-        _, scheduler = await grant(bed, "sidecar")
-        await bed.add_nodes([SimNode(f"n{i}", [Card(units=SIZE)] * CARDS) for i in range(NODES)])
-        await start_extender(bed, second.extender)
-        await until_leads(second.extender)
-        await together(start_extender(bed, one.extender) for one in (first, third))
-        await start_scheduler(bed, first, scheduler["command"])
-        await until(lambda: schedules(bed, first), "the first scheduler to lead")
-        await together(start_scheduler(bed, one, scheduler["command"]) for one in (second, third))
-        async with Recorder(bed.api) as recorder:
-            yield Replicas(bed, recorder, first, second, third)
+    _, scheduler = await grant(bed, "sidecar")
+    await bed.add_nodes([SimNode(f"n{i}", [Card(units=SIZE)] * CARDS) for i in range(NODES)])
+    await start_extender(bed, second.extender)
+    await until_leads(second.extender)
+    await together(start_extender(bed, one.extender) for one in (first, third))
+    await start_scheduler(bed, first, scheduler["command"])
+    await until(lambda: schedules(bed, first), "the first scheduler to lead")
+    await together(start_scheduler(bed, one, scheduler["command"]) for one in (second, third))
+    async with Recorder(bed.api) as recorder:
+        yield Replicas(bed, recorder, first, second, third)
 
 
-async def test_pods_that_name_no_scheduler_are_bound_over_mutual_tls(tmp_path: Path) -> None:
+async def test_pods_that_name_no_scheduler_are_bound_over_mutual_tls(
+    restored_bed: Bed, tmp_path: Path
+) -> None:
     """By the extender that holds the Lease, which the leading scheduler does not reach itself."""
-    async with three_replicas(tmp_path) as running:
+    async with three_replicas(restored_bed, tmp_path) as running:
         await running.bind_batch("first", PAIR)
         await running.bind_batch("second", 2 * PAIR)
         forwarded = await total(
@@ -91,21 +92,21 @@ async def test_pods_that_name_no_scheduler_are_bound_over_mutual_tls(tmp_path: P
         await running.every_gpu_is_full_and_was_never_over_committed()
 
 
-async def test_the_port_of_replicas_takes_binds_from_replicas_only(tmp_path: Path) -> None:
+async def test_the_port_of_replicas_takes_binds_from_replicas_only(restored_bed: Bed, tmp_path: Path) -> None:
     issue(tmp_path)
     one = replica("one", tmp_path)
     stranger = ssl.create_default_context(cafile=f"{tmp_path}/ca.crt")
     peer = ssl.create_default_context(cafile=f"{tmp_path}/ca.crt")
     peer.load_cert_chain(f"{tmp_path}/tls.crt", f"{tmp_path}/tls.key")
-    async with Testbed(kwok=False, scheduler=SchedulerSpec(None)) as bed:
-        await grant(bed, "sidecar")
-        await start_extender(bed, one.extender)
-        assert await status(one, "bind", ssl=peer) == 200
-        assert await status(one, "filter", ssl=peer) == 404
-        with pytest.raises((aiohttp.ClientError, OSError)):
-            await status(one, "bind", ssl=stranger)
-        with pytest.raises((aiohttp.ClientError, OSError)):
-            await status(one, "bind", scheme="http")
+    bed = restored_bed
+    await grant(bed, "sidecar")
+    await start_extender(bed, one.extender)
+    assert await status(one, "bind", ssl=peer) == 200
+    assert await status(one, "filter", ssl=peer) == 404
+    with pytest.raises((aiohttp.ClientError, OSError)):
+        await status(one, "bind", ssl=stranger)
+    with pytest.raises((aiohttp.ClientError, OSError)):
+        await status(one, "bind", scheme="http")
 
 
 async def status(one: Sidecar, verb: str, *, scheme: str = "https", **how: Any) -> int:
@@ -114,8 +115,10 @@ async def status(one: Sidecar, verb: str, *, scheme: str = "https", **how: Any) 
         return answer.status
 
 
-async def test_when_the_extender_that_binds_is_killed_another_binds(tmp_path: Path) -> None:
-    async with three_replicas(tmp_path) as running:
+async def test_when_the_extender_that_binds_is_killed_another_binds(
+    restored_bed: Bed, tmp_path: Path
+) -> None:
+    async with three_replicas(restored_bed, tmp_path) as running:
         await running.bind_batch("before", 1)
         await running.bed.kill(running.second.extender.name)
         await running.bind_batch("after", 2 * PAIR)
@@ -123,10 +126,10 @@ async def test_when_the_extender_that_binds_is_killed_another_binds(tmp_path: Pa
 
 
 async def test_when_the_scheduler_beside_a_failed_extender_is_stopped_another_schedules(
-    tmp_path: Path,
+    restored_bed: Bed, tmp_path: Path
 ) -> None:
     """Its liveness probe is that of the extender, so the kubelet stops it."""
-    async with three_replicas(tmp_path) as running:
+    async with three_replicas(restored_bed, tmp_path) as running:
         await running.bind_batch("before", 1)
         await running.bed.kill(running.first.extender.name)
         await running.bed.stop(running.first.scheduler)
@@ -134,8 +137,10 @@ async def test_when_the_scheduler_beside_a_failed_extender_is_stopped_another_sc
         await running.every_gpu_is_full_and_was_never_over_committed()
 
 
-async def test_when_the_pod_with_the_leading_scheduler_is_killed_another_schedules(tmp_path: Path) -> None:
-    async with three_replicas(tmp_path) as running:
+async def test_when_the_pod_with_the_leading_scheduler_is_killed_another_schedules(
+    restored_bed: Bed, tmp_path: Path
+) -> None:
+    async with three_replicas(restored_bed, tmp_path) as running:
         await running.bind_batch("before", 1)
         for process in (running.first.scheduler, running.first.extender.name):
             await running.bed.kill(process)

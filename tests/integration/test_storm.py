@@ -11,14 +11,14 @@ from dataclasses import dataclass
 
 import pytest
 
-from testbed import Bed, Card, SchedulerSpec, SimNode, Testbed, gpu_pod, until
+from testbed import Bed, Card, SchedulerSpec, SimNode, gpu_pod, until
 from testbed.control_plane.api import Object
 from testbed.daemons.extender import ACCOUNT, ExtenderSpec, component_config, grant, start_extender
 from testbed.errors import TestbedError
 from tests.fakes.fault_proxy import fault_proxy, on_bind
 from tests.support.history import Recorder, cards_of, has_units, overcommits, units_of
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(600), pytest.mark.asyncio(loop_scope="module")]
 
 NODES, CARDS, SIZE = 10, 8, 14
 CAPACITY = NODES * CARDS * SIZE
@@ -58,15 +58,15 @@ class Arena:
 
 
 @asynccontextmanager
-async def arena(*extenders: ExtenderSpec) -> AsyncIterator[Arena]:
+async def arena(bed: Bed, *extenders: ExtenderSpec) -> AsyncIterator[Arena]:
     scheduler = SchedulerSpec(extenders=[component_config(extenders[0].url)], backoff_s=1, max_backoff_s=2)
-    async with Testbed(scheduler=scheduler) as bed:
-        await grant(bed)
-        for spec in extenders:
-            await start_extender(bed, spec)
-        await bed.add_nodes([SimNode(f"node-{i}", [Card()] * CARDS) for i in range(NODES)])
-        async with Recorder(bed.api) as recorder:
-            yield Arena(bed, recorder, list(extenders))
+    await bed.restart_scheduler(scheduler)
+    await grant(bed)
+    for spec in extenders:
+        await start_extender(bed, spec)
+    await bed.add_nodes([SimNode(f"node-{i}", [Card()] * CARDS) for i in range(NODES)])
+    async with Recorder(bed.api) as recorder:
+        yield Arena(bed, recorder, list(extenders))
 
 
 def seeded_pods(share_of_capacity: float, seed: int) -> list[Object]:
@@ -121,8 +121,8 @@ async def why_pending(ring: Arena) -> str:
     return "\n".join([f"{len(waiting)} wait; most free: {free}", *lines[:10]])
 
 
-async def test_at_110_percent_no_gpu_is_overcommitted_and_no_pending_pod_fits() -> None:
-    async with arena(ExtenderSpec()) as ring:
+async def test_at_110_percent_no_gpu_is_overcommitted_and_no_pending_pod_fits(restored_bed: Bed) -> None:
+    async with arena(restored_bed, ExtenderSpec()) as ring:
         pods = seeded_pods(1.1, seed=1)
         await ring.bed.create_pods(pods)
         final = await at_rest(ring)
@@ -130,17 +130,17 @@ async def test_at_110_percent_no_gpu_is_overcommitted_and_no_pending_pod_fits() 
         await ring.no_gpu_was_over_committed()
 
 
-async def test_at_60_percent_no_pod_is_pending() -> None:
-    async with arena(ExtenderSpec()) as ring:
+async def test_at_60_percent_no_pod_is_pending(restored_bed: Bed) -> None:
+    async with arena(restored_bed, ExtenderSpec()) as ring:
         pods = seeded_pods(0.6, seed=2)
         await ring.bed.create_pods(pods)
         await ring.until_bound(len(pods))
         await ring.no_gpu_was_over_committed()
 
 
-async def test_an_extender_killed_and_restarted_five_times_overcommits_nothing() -> None:
+async def test_an_extender_killed_and_restarted_five_times_overcommits_nothing(restored_bed: Bed) -> None:
     spec = ExtenderSpec(flags=QUICK_LEASE)
-    async with arena(spec) as ring:
+    async with arena(restored_bed, spec) as ring:
         pods = seeded_pods(1.1, seed=3)
         step = len(pods) // 5
         for start in range(0, 5 * step, step):
@@ -153,8 +153,8 @@ async def test_an_extender_killed_and_restarted_five_times_overcommits_nothing()
         await ring.no_gpu_was_over_committed()
 
 
-async def test_an_outage_of_the_api_server_of_ten_seconds_loses_nothing() -> None:
-    async with arena(ExtenderSpec(flags=QUICK_LEASE)) as ring:
+async def test_an_outage_of_the_api_server_of_ten_seconds_loses_nothing(restored_bed: Bed) -> None:
+    async with arena(restored_bed, ExtenderSpec(flags=QUICK_LEASE)) as ring:
         pods = seeded_pods(1.1, seed=4)
         half = len(pods) // 2
         await ring.bed.create_pods(pods[:half])
@@ -167,9 +167,9 @@ async def test_an_outage_of_the_api_server_of_ten_seconds_loses_nothing() -> Non
         await ring.no_gpu_was_over_committed()
 
 
-async def test_a_killed_leader_is_followed_by_the_other_replica() -> None:
+async def test_a_killed_leader_is_followed_by_the_other_replica(restored_bed: Bed) -> None:
     leader, follower = ExtenderSpec("leader", flags=QUICK_LEASE), ExtenderSpec("follower", flags=QUICK_LEASE)
-    async with arena(leader, follower) as ring:
+    async with arena(restored_bed, leader, follower) as ring:
         await ring.bed.restart_scheduler(SchedulerSpec(extenders=[component_config(follower.url)]))
         pods = seeded_pods(1.1, seed=5)
         half = len(pods) // 2
@@ -181,9 +181,11 @@ async def test_a_killed_leader_is_followed_by_the_other_replica() -> None:
         await ring.no_gpu_was_over_committed()
 
 
-async def test_a_leader_frozen_during_a_post_and_thawed_after_the_take_over_overcommits_nothing() -> None:
+async def test_a_leader_frozen_during_a_post_and_thawed_after_the_take_over_overcommits_nothing(
+    restored_bed: Bed,
+) -> None:
     frozen, other = ExtenderSpec("frozen", flags=QUICK_LEASE), ExtenderSpec("other", flags=QUICK_LEASE)
-    async with _arena_behind_proxy(frozen, other) as (ring, posting):
+    async with _arena_behind_proxy(restored_bed, frozen, other) as (ring, posting):
         pods = seeded_pods(1.1, seed=6)
         await ring.bed.create_pods(pods[:40])
         await asyncio.wait_for(posting.wait(), 30)
@@ -198,50 +200,51 @@ async def test_a_leader_frozen_during_a_post_and_thawed_after_the_take_over_over
 
 @asynccontextmanager
 async def _arena_behind_proxy(
-    first: ExtenderSpec, second: ExtenderSpec
+    bed: Bed, first: ExtenderSpec, second: ExtenderSpec
 ) -> AsyncIterator[tuple[Arena, asyncio.Event]]:
     """The first extender reaches the API through a proxy that reports bind POSTs in progress."""
     posting = asyncio.Event()
     scheduler = SchedulerSpec(extenders=[component_config(first.url)])
-    async with Testbed(scheduler=scheduler) as bed:
-        await grant(bed)
-        async with fault_proxy(bed.api_url, tls_of(bed)) as proxy:
+    await bed.restart_scheduler(scheduler)
+    await grant(bed)
+    async with fault_proxy(bed.api_url, tls_of(bed)) as proxy:
 
-            async def tell(_: object) -> None:
-                if len([line for line in proxy.seen if line.endswith("/binding")]) > 5:
-                    posting.set()
+        async def tell(_: object) -> None:
+            if len([line for line in proxy.seen if line.endswith("/binding")]) > 5:
+                posting.set()
 
-            proxy.faults.append(on_bind(tell, times=10_000))
-            await start_extender(bed, first, proxy.kubeconfig(bed.folder))
-            await start_extender(bed, second)
-            await bed.add_nodes([SimNode(f"node-{i}", [Card()] * CARDS) for i in range(NODES)])
-            async with Recorder(bed.api) as recorder:
-                yield Arena(bed, recorder, [first, second]), posting
+        proxy.faults.append(on_bind(tell, times=10_000))
+        await start_extender(bed, first, proxy.kubeconfig(bed.folder))
+        await start_extender(bed, second)
+        await bed.add_nodes([SimNode(f"node-{i}", [Card()] * CARDS) for i in range(NODES)])
+        async with Recorder(bed.api) as recorder:
+            yield Arena(bed, recorder, [first, second]), posting
 
 
-async def test_bind_posts_that_arrive_ten_seconds_late_overcommit_nothing() -> None:
+async def test_bind_posts_that_arrive_ten_seconds_late_overcommit_nothing(restored_bed: Bed) -> None:
     spec = ExtenderSpec(flags=(*QUICK_LEASE, "--api-request-timeout=20"))
-    async with Testbed(scheduler=SchedulerSpec(extenders=[component_config(spec.url)])) as bed:
-        await grant(bed)
-        async with fault_proxy(bed.api_url, tls_of(bed)) as proxy:
+    bed = restored_bed
+    await bed.restart_scheduler(SchedulerSpec(extenders=[component_config(spec.url)]))
+    await grant(bed)
+    async with fault_proxy(bed.api_url, tls_of(bed)) as proxy:
 
-            async def late(request):  # type: ignore[no-untyped-def]
-                proxy.later(request, 10)
-                await asyncio.sleep(30)
+        async def late(request):  # type: ignore[no-untyped-def]
+            proxy.later(request, 10)
+            await asyncio.sleep(30)
 
-            proxy.faults.append(on_bind(late, times=6))
-            await start_extender(bed, spec, proxy.kubeconfig(bed.folder))
-            await bed.add_nodes([SimNode("node-0", [Card()])])
-            async with Recorder(bed.api) as recorder:
-                await bed.create_pods([gpu_pod(f"p{i}", 4) for i in range(6)])
+        proxy.faults.append(on_bind(late, times=6))
+        await start_extender(bed, spec, proxy.kubeconfig(bed.folder))
+        await bed.add_nodes([SimNode("node-0", [Card()])])
+        async with Recorder(bed.api) as recorder:
+            await bed.create_pods([gpu_pod(f"p{i}", 4) for i in range(6)])
 
-                async def three() -> bool:
-                    pods = await bed.api.items("/api/v1/pods")
-                    return sum(bool(p["spec"].get("nodeName")) for p in pods) >= 3
+            async def three() -> bool:
+                pods = await bed.api.items("/api/v1/pods")
+                return sum(bool(p["spec"].get("nodeName")) for p in pods) >= 3
 
-                await until(three, "three of the six pods bound", 90, 0.5)
-                assert overcommits(await recorder.caught_up(), SIZE) == []
-                assert sum(line.endswith("/binding") for line in proxy.seen) >= 3
+            await until(three, "three of the six pods bound", 90, 0.5)
+            assert overcommits(await recorder.caught_up(), SIZE) == []
+            assert sum(line.endswith("/binding") for line in proxy.seen) >= 3
 
 
 def tls_of(bed: Bed) -> ssl.SSLContext:
