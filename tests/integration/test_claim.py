@@ -10,6 +10,7 @@ import pytest_asyncio
 from components.config import Extender, Scheduler, Webhook
 from components.manifests import claim
 from components.manifests.parts import Object
+from components.render import as_yaml
 from gpushare.contract import RESOURCE_CORE, RESOURCE_MEM
 from gpushare.kubescheduler.config import parse_version
 from testbed import Bed, SchedulerSpec, Testbed, TestbedError, gpu_pod, until
@@ -26,20 +27,44 @@ NAME = "gpushare-scheduler"
 DEFAULT = "default-scheduler"
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module", params=["policy", "webhook"])
-async def bed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Bed]:
-    """A cluster with what names the scheduler: from 1.36 on, or before."""
+CLAIMED_BY = pytest.mark.parametrize("bed", ["policy", "webhook"], indirect=True)
+WARNED_BY = pytest.mark.parametrize("bed", ["policy before 1.36"], indirect=True)
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def empty_bed() -> AsyncIterator[Bed]:
     async with Testbed(kwok=False, scheduler=SchedulerSpec(None)) as made:
-        if request.param == "policy":
-            await apply(made, claims(release()))
-        else:
-            await apply(made, [await served(made, tmp_path_factory.mktemp("tls"))])
-
-        async def in_force() -> bool:
-            return await scheduler_of(made, gpu_pod("probe", 1)) == NAME
-
-        await until(in_force, "new pods to get the scheduler")
         yield made
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def bed(
+    empty_bed: Bed, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[Bed]:
+    """A cluster with what names the scheduler, from 1.36 on or before, or with what warns before 1.36."""
+    made = empty_bed
+    if request.param == "webhook":
+        objects = [await served(made, tmp_path_factory.mktemp("tls"))]
+    else:
+        objects = claims(release() if request.param == "policy" else "1.35")
+    await apply(made, objects)
+
+    async def in_force() -> bool:
+        named = await scheduler_of(made, gpu_pod("probe", 1)) == NAME
+        return named or bool(await warnings(made, gpu_pod("probe", 1)))
+
+    await until(in_force, f"the {request.param} to be in force")
+    yield made
+    await remove(made, objects)
+
+    async def out_of_force() -> bool:
+        return not await in_force()
+
+    await until(out_of_force, f"the {request.param} to be out of force")
+
+
+async def remove(bed: Bed, objects: list[Object]) -> None:
+    await bed.kubectl("delete", "--cascade=foreground", "-f", "-", stdin=as_yaml(objects))
 
 
 def claims(version: str, *, webhook: Webhook | None = None) -> list[Object]:
@@ -93,6 +118,7 @@ CLAIMED = {
 }
 
 
+@CLAIMED_BY
 @pytest.mark.parametrize("what", CLAIMED)
 async def test_a_new_pod_gets_the_scheduler_if_it_requests(bed: Bed, what: str) -> None:
     assert await scheduler_of(bed, CLAIMED[what]) == NAME
@@ -107,12 +133,14 @@ LEFT_ALONE = {
 }
 
 
+@CLAIMED_BY
 @pytest.mark.parametrize("what", LEFT_ALONE)
 async def test_a_new_pod_keeps_its_scheduler_if_it_names(bed: Bed, what: str) -> None:
     manifest, scheduler = LEFT_ALONE[what]
     assert await scheduler_of(bed, manifest) == scheduler
 
 
+@CLAIMED_BY
 async def test_the_pods_of_a_deployment_get_the_scheduler(bed: Bed) -> None:
     await apply(bed, [deployment()])
 
@@ -121,6 +149,7 @@ async def test_the_pods_of_a_deployment_get_the_scheduler(bed: Bed) -> None:
 
     (found,) = await until(made, "the pod of the Deployment")
     assert found["spec"]["schedulerName"] == NAME
+    await remove(bed, [deployment()])
 
 
 def deployment(**spec: Any) -> Object:
@@ -147,19 +176,6 @@ def cron_job() -> Object:
     }
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def older_bed() -> AsyncIterator[Bed]:
-    """The policy of clusters before 1.36 in force."""
-    async with Testbed(kwok=False, scheduler=SchedulerSpec(None)) as made:
-        await apply(made, claims("1.35"))
-
-        async def in_force() -> bool:
-            return bool(await warnings(made, gpu_pod("probe", 1)))
-
-        await until(in_force, "the policy to be in force")
-        yield made
-
-
 async def warnings(bed: Bed, manifest: Object) -> str:
     """What kubectl shows if warnings are errors; empty without a warning."""
     try:
@@ -179,20 +195,24 @@ SILENT = {
 }
 
 
+@WARNED_BY
 @pytest.mark.parametrize("what", WARNED)
-async def test_before_1_36_there_is_a_warning_for_a(older_bed: Bed, what: str) -> None:
-    text = await warnings(older_bed, WARNED[what])
+async def test_before_1_36_there_is_a_warning_for_a(bed: Bed, what: str) -> None:
+    text = await warnings(bed, WARNED[what])
     assert "pods that request GPU memory need schedulerName: gpushare-scheduler" in text
 
 
+@WARNED_BY
 @pytest.mark.parametrize("what", SILENT)
-async def test_before_1_36_there_is_no_warning_for_a_manifest_with(older_bed: Bed, what: str) -> None:
-    assert await warnings(older_bed, SILENT[what]) == ""
+async def test_before_1_36_there_is_no_warning_for_a_manifest_with(bed: Bed, what: str) -> None:
+    assert await warnings(bed, SILENT[what]) == ""
 
 
-async def test_pods_are_created_while_the_webhook_cannot_be_reached(older_bed: Bed) -> None:
+@WARNED_BY
+async def test_pods_are_created_while_the_webhook_cannot_be_reached(bed: Bed) -> None:
     webhook = Webhook("secret", Authority.create("webhooks").pair().cert.decode())
     *_, configuration = claims("1.35", webhook=webhook)
     (port,) = free_ports(1)
-    await apply(older_bed, [at_url(configuration, f"https://127.0.0.1:{port}")])
-    assert await scheduler_of(older_bed, gpu_pod("p", 4)) == DEFAULT
+    await apply(bed, [at_url(configuration, f"https://127.0.0.1:{port}")])
+    assert await scheduler_of(bed, gpu_pod("p", 4)) == DEFAULT
+    await remove(bed, [configuration])

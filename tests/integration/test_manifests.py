@@ -3,6 +3,7 @@
 The resources of the Prometheus Operator have its own definitions; the operator itself does not run.
 """
 
+import asyncio
 import re
 import shutil
 import sys
@@ -24,6 +25,7 @@ from testbed.system.ports import free_ports
 from tests.builders.stacks import EXAMPLES, STACKS
 from tests.fixtures.gpu_nodes import bound
 from tests.fixtures.sidecars import apply, grant, issue, rendered, scheduler_argv
+from tests.fixtures.simulated import clear
 
 OLD_LABEL = "key: node-role.kubernetes.io/master is use"
 SERVICE_ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
@@ -166,19 +168,20 @@ async def test_the_deployed_command_runs_on_a_read_only_root_with_the_accounts_t
 
 
 async def test_a_sidecar_scheduler_binds_with_the_extender_and_the_deployed_permissions(
-    tmp_path: Path,
+    bed: Bed, tmp_path: Path
 ) -> None:
-    async with Testbed(scheduler=SchedulerSpec(None)) as bed:
-        _, scheduler = await grant(bed, "sidecar")
-        spec = ExtenderSpec()
-        await start_extender(bed, spec)
-        tool = (await build.ensure(["kube-scheduler"]))["kube-scheduler"]
-        argv = scheduler_argv(bed, scheduler["command"], spec.url, tmp_path / "config.yaml")
-        process = await bed.spawn("own-scheduler", [str(tool.path), *argv[1:]])
-        await bed.add_nodes([SimNode("n", [Card()])])
-        await bed.create_pods([gpu_pod("p", 4, schedulerName="gpushare-scheduler")])
-        assert ANN_IDX in (await bound(bed, "p", 60))["metadata"]["annotations"]
-        assert "forbidden" not in process.command.log.read_text().lower()
+    _, scheduler = await grant(bed, "sidecar")
+    spec = ExtenderSpec()
+    extender = await start_extender(bed, spec)
+    tool = (await build.ensure(["kube-scheduler"]))["kube-scheduler"]
+    argv = scheduler_argv(bed, scheduler["command"], spec.url, tmp_path / "config.yaml")
+    process = await bed.spawn("own-scheduler", [str(tool.path), *argv[1:]])
+    await bed.add_nodes([SimNode("n", [Card()])])
+    await bed.create_pods([gpu_pod("p", 4, schedulerName="gpushare-scheduler")])
+    assert ANN_IDX in (await bound(bed, "p", 60))["metadata"]["annotations"]
+    assert "forbidden" not in process.command.log.read_text().lower()
+    await asyncio.gather(process.stop(), extender.stop())
+    await clear(bed)
 
 
 LABELLED = {
