@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 from ansible.plugins.action import ActionBase
+
 from ansible_collections.gpushare.nodes.plugins.plugin_utils import kube_api
 from ansible_collections.gpushare.nodes.plugins.plugin_utils.pods_using import (
     Pod,

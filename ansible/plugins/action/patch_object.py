@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any
 
 from ansible.plugins.action import ActionBase
+
 from ansible_collections.gpushare.nodes.plugins.plugin_utils import kube_api
 
 ARGUMENTS: dict[str, Any] = {

@@ -7,6 +7,7 @@ from typing import Any
 from urllib.parse import quote
 
 from ansible.plugins.action import ActionBase
+
 from ansible_collections.gpushare.nodes.plugins.plugin_utils import kube_api
 
 ARGUMENTS: dict[str, Any] = {

@@ -8,10 +8,9 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import Any, Final
 
+from ansible.plugins.callback import CallbackBase
 from ansible.plugins.loader import connection_loader, filter_loader, test_loader
 from ansible.template import Templar
-
-from ansible.plugins.callback import CallbackBase
 
 DOCUMENTATION = r"""
 name: preloaded

@@ -9,8 +9,8 @@ from typing import Any
 
 import yaml
 from ansible.errors import AnsibleLookupError
-
 from ansible.plugins.lookup import LookupBase
+
 from ansible_collections.gpushare.nodes.plugins.plugin_utils import kube_context
 from ansible_collections.gpushare.nodes.plugins.plugin_utils.gpushare.model import yaml_text
 
