@@ -114,6 +114,21 @@ def test_a_task_is_retried_until_the_api_server_has_the_object(
 
 
 @pytest.mark.parametrize("core", PROGRAMS)
+@pytest.mark.parametrize("text", ["no kubeconfig\n", "{", None])
+def test_a_file_that_is_no_kubeconfig_is_named(text: str | None, core: str, tmp_path: Path) -> None:
+    file = tmp_path / "kubeconfig"
+    if text:
+        file.write_text(text)
+    tasks = [{READ: {"path": NODES, "kubeconfig": str(file), "context": "x"}}]
+    (tmp_path / "play.yml").write_text(
+        yaml.safe_dump([{"hosts": "gpu-1", "gather_facts": False, "tasks": tasks}])
+    )
+    done = run(core, "--inventory=gpu-1,", tmp_path / "play.yml")
+    assert f"{file} cannot be used for the API (" in printed(done)
+    assert "Traceback" not in printed(done)
+
+
+@pytest.mark.parametrize("core", PROGRAMS)
 def test_a_controller_without_the_library_is_told_what_it_lacks(
     core: str, api: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

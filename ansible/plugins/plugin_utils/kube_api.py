@@ -13,7 +13,6 @@ from typing import Any
 
 from ansible_collections.kubernetes.core.plugins.module_utils.args_common import AUTH_ARG_SPEC
 from ansible_collections.kubernetes.core.plugins.module_utils.k8s.client import get_api_client
-from ansible_collections.kubernetes.core.plugins.module_utils.k8s.exceptions import CoreException
 
 from ansible_collections.gpushare.nodes.plugins.plugin_utils import deep_json
 
@@ -31,11 +30,24 @@ ARGUMENTS: dict[str, Any] = AUTH_ARG_SPEC
 NOT_FOUND, TOO_MANY = 404, 429
 
 
+class AccessError(Exception):
+    """The arguments of a task give no access to an API server."""
+
+
 class Api:
     """The API server that the arguments of a task select."""
 
     def __init__(self, args: dict[str, Any]) -> None:
-        self._client = get_api_client(**{name: args.get(name) for name in ARGUMENTS}).client
+        """Read the kubeconfig. Raises AccessError, and what ``request`` raises."""
+        try:
+            self._client = get_api_client(**{name: args.get(name) for name in ARGUMENTS}).client
+        except (ApiException, HTTPError):
+            raise
+        except Exception as error:  # the library raises any exception for a file that is no kubeconfig
+            file = args.get("kubeconfig") or "the default kubeconfig"
+            raise AccessError(
+                f"{file} cannot be used for the API ({error}): set a kubeconfig on the controller"
+            ) from error
 
     def request(self, method: str, path: str, body: Any = None, **options: Any) -> Any:
         """Return the document that answers; raises ``ApiException`` and ``HTTPError``."""
@@ -56,7 +68,7 @@ def answer(args: dict[str, Any], work: Callable[[Api], dict[str, Any]]) -> dict[
         return _failed(f"the API server returned {error.status} {error.reason}: {error.body}")
     except HTTPError as error:
         return _failed(f"the API server does not answer: {error}")
-    except CoreException as error:
+    except AccessError as error:
         return _failed(str(error))
 
 
