@@ -31,9 +31,10 @@ class ActionModule(ActionBase):  # type: ignore[misc]
 
 def _patch(args: dict[str, Any], api: kube_api.Api, *, dry_run: bool) -> dict[str, Any]:
     path, patch = args["path"], args["patch"]
-    options = {"dry_run": "All"} if dry_run else {}
+    # In the path: libraries before 18.20 ignore the option for it, and would change the object.
+    target = f"{path}?dryRun=All" if dry_run else path
     before = part_of(api.request("get", path), patch)
-    after = part_of(api.request("patch", path, body=patch, content_type=_MERGE, **options), patch)
+    after = part_of(api.request("patch", target, body=patch, content_type=_MERGE), patch)
     return {"changed": before != after, "diff": {"before": before, "after": after}}
 
 
