@@ -14,12 +14,27 @@ from tests.fixtures.isolation import Preloaded, build, first_gpu, needs_compiler
 
 PYTHON = os.environ.get("GPU_PYTHON", "python3")
 """A Python with frameworks."""
-OUT_OF_MEMORY = 2
+OUT_OF_MEMORY, ILLEGAL_ADDRESS = 2, 700
 LIMIT_MIB = 4096
 ESTIMATE_MIB = 600
 """Of a context: 518 MiB on an H200 with driver 580."""
 TIMEOUT_S = 240
 """Of a program: the first import of a framework takes long."""
+
+FAILING_KERNEL = r"""
+image = b'''.version 6.0
+.target sm_50
+.address_size 64
+.visible .entry bad() { .reg .b64 %a; mov.u64 %a, 16; st.global.u32 [%a], 1; ret; }
+'''
+module, bad = c.c_void_p(), c.c_void_p()
+cuda.cuModuleLoadData(c.byref(module), image)
+cuda.cuModuleGetFunction(c.byref(bad), module, b"bad")
+cuda.cuLaunchKernel(bad, 1, 1, 1, 1, 1, 1, 0, stream, None, None)
+"""
+"""Lines of a client that start a kernel in ``stream`` which writes to an address that it does not have."""
+FAILS = f"stream = None; context(){FAILING_KERNEL}say(cuda.cuCtxSynchronize())"
+"""A client whose kernel fails, and the driver's answer."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

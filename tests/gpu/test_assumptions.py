@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from tests.fixtures.isolation import Preloaded
+from tests.gpu.conftest import FAILING_KERNEL, ILLEGAL_ADDRESS
 
-INVALID_VALUE, INVALID_HANDLE, ILLEGAL_ADDRESS = 1, 400, 700
+INVALID_VALUE, INVALID_HANDLE = 1, 400
 POOLS = """
 class Prop(c.Structure):
     _fields_ = [(n, c.c_uint) for n in ("type", "handles", "where", "id")] + [("rest", c.c_char * 72)]
@@ -25,17 +26,6 @@ def wait(): return cuda.cuStreamSynchronize(stream)
 def reserved(pool):
     value = c.c_uint64()
     return cuda.cuMemPoolGetAttribute(pool, 5, c.byref(value)), value.value // MIB
-"""
-FAILING_KERNEL = r"""
-image = b'''.version 6.0
-.target sm_50
-.address_size 64
-.visible .entry bad() { .reg .b64 %a; mov.u64 %a, 16; st.global.u32 [%a], 1; ret; }
-'''
-module, bad = c.c_void_p(), c.c_void_p()
-cuda.cuModuleLoadData(c.byref(module), image)
-cuda.cuModuleGetFunction(c.byref(bad), module, b"bad")
-cuda.cuLaunchKernel(bad, 1, 1, 1, 1, 1, 1, 0, stream, None, None)
 """
 
 

@@ -5,6 +5,7 @@ The node is one of the testbed; the driver is that of the machine. The programs 
 
 import asyncio
 import json
+import shlex
 import statistics
 import sys
 from collections.abc import AsyncIterator, Mapping
@@ -14,14 +15,17 @@ import pytest_asyncio
 
 from gpushare import contract
 from gpushare.adapters.nvml import Nvml
+from gpushare.deviceplugin.core.health import IGNORED_XIDS
 from gpushare.model.cards import share_mib
 from gpushare.model.hardware import Gpu
 from testbed import until
 from testbed.control_plane.api import Object
+from testbed.daemons import console_script
 from testbed.daemons.exporter import grant_exporter
 from testbed.kubelets import needs
 from tests.builders import python_image
 from tests.fixtures import enforced_nodes
+from tests.fixtures.boards import running_board
 from tests.fixtures.driver_nodes import DriverNode, add_driver_node
 from tests.fixtures.gpu_nodes import (
     clear,
@@ -35,6 +39,8 @@ from tests.fixtures.gpu_nodes import (
     until_allocatable,
     until_event,
 )
+from tests.fixtures.isolation import PRELUDE
+from tests.gpu.conftest import FAILS, ILLEGAL_ADDRESS
 
 pytestmark = [pytest.mark.needs("kubelet"), pytest.mark.asyncio(loop_scope="module")]
 
@@ -218,6 +224,48 @@ async def test_our_commands_show_the_pods_and_their_limits(
         assert HELD_MIB * MIB <= each["usedBytes"] <= each["limitBytes"]
         assert HELD_MIB * MIB <= each["driverBytes"] <= each["limitBytes"]
     assert shown["second"]["refusals"] == 1
+
+
+async def test_the_board_shows_the_usage_of_the_pods(node: DriverNode, pair: list[Object]) -> None:
+    del pair
+    arguments = ("board", "--kubeconfig", str(node.bed.kubeconfig))
+    async with running_board(console_script("kubectl-gpushare"), *arguments) as board:
+
+        async def shown() -> dict[str, tuple[int, int]] | None:
+            pods = {each["name"]: each for each in (await board.document())["pods"]}
+            report(f"board: {pods}")
+            found = {name: (pods[name]["usedBytes"] or 0, pods[name]["units"]) for name in NAMES}
+            return found if all(used for used, _ in found.values()) else None
+
+        pods = await until(shown, "the board to read the exporter", 30)
+    for used, units in pods.values():
+        assert HELD_MIB * MIB <= used <= (HELD_MIB + CONTEXT_MIB) * MIB
+        assert units == UNITS
+
+
+async def test_a_program_that_fails_leaves_the_gpu_and_the_other_pod_in_use(
+    node: DriverNode, pair: list[Object], gpu: Gpu, units: int
+) -> None:
+    del pair
+    shown = await inside(node, "second", f"python3 -c {shlex.quote(PRELUDE + FAILS)}")
+    assert shown == [f"[{ILLEGAL_ADDRESS}]", "0"]
+
+    async def noticed() -> bool:
+        reported = await node.exporter.values("gpushare_card_xid_errors_total", "uuid", "xid")
+        counted = await metric(node, "gpushare_device_plugin_xid_errors_total", uuid=gpu.uuid)
+        report(f"XID errors: exporter {reported}, agent {counted:g}")
+        return counted > 0 and any(uuid == gpu.uuid for uuid, _ in reported)
+
+    await until(noticed, "agent and exporter to count the XID error", 30)
+    (last,) = (await node.exporter.values("DCGM_FI_DEV_XID_ERRORS", "UUID")).values()
+    assert int(last) in IGNORED_XIDS
+    cards = json.loads((await node_object(node))["metadata"]["annotations"][contract.ANN_CARDS])
+    assert all(each.get("healthy", True) for each in cards), cards
+    await until_allocatable(node, sum(each["units"] for each in cards))
+    await until_used_mib(node, "first", HELD_MIB, HELD_MIB + CONTEXT_MIB)
+    assert await inside(node, "first", "python3 /bin/cuda_malloc -size=256 > /dev/null") == ["0"]
+    report(await node.command("kubectl-inspect-gpushare"))
+    assert f"{2 * UNITS}/{units}" in await node.command("kubectl-inspect-gpushare")
 
 
 async def test_a_pod_that_does_not_fit_waits_with_the_reason(
