@@ -25,7 +25,7 @@ class ProcessReading:
     """A process on a GPU, by the host's pid.
 
     ``load`` is ``IDLE`` for a process that the driver leaves out of its samples. ``sampled`` is false if this
-    may also mean that the driver has no sample yet.
+    may also mean that the driver has no sample of any process yet.
     """
 
     pid: int

@@ -28,6 +28,7 @@ from tests.fixtures import enforced_nodes
 from tests.fixtures.boards import running_board
 from tests.fixtures.driver_nodes import DriverNode, add_driver_node
 from tests.fixtures.gpu_nodes import (
+    PODS,
     clear,
     container,
     gpu_bed,
@@ -345,6 +346,9 @@ async def measured_shares(node: DriverNode, percents: Mapping[str, int]) -> dict
         for name in percents:
             shares[name].append(seen.get(name, 0))
     report(f"% of the GPU's time in each second: {shares}")
+    for name in percents:
+        (status,) = (await node.bed.api.get(f"{PODS}/{name}"))["status"]["containerStatuses"]
+        assert status["restartCount"] == 0, status
     return {name: each[SETTLE_S:] for name, each in shares.items()}
 
 

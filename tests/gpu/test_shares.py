@@ -11,8 +11,8 @@ from typing import NamedTuple
 import pytest
 
 from gpushare.adapters.nvml import Nvml
-from gpushare.deviceplugin.core import regulator
-from gpushare.isolation import region
+from gpushare.deviceplugin.core.pacing import ContainerPacing, busy_percent, pace
+from gpushare.isolation.limits import parse
 from gpushare.model.hardware import Gpu
 from gpushare.model.readings import ProcessReading
 from tests.fixtures.isolation import Preloaded
@@ -63,13 +63,6 @@ def running(container: Preloaded) -> Iterator["subprocess.Popen[str]"]:
             app.kill()
 
 
-async def process(driver: Nvml, gpu: Gpu, pid: int) -> ProcessReading:
-    found = {each.pid: each for each in (await driver.processes())[gpu.uuid]}
-    if pid not in found:
-        pytest.skip(f"the driver lists {sorted(found)}, not {pid}: this needs the host's PID namespace")
-    return found[pid]
-
-
 class Use(NamedTuple):
     """A container after it settled: its part of the GPU's time in each second, and the tokens it spent."""
 
@@ -84,19 +77,19 @@ async def regulated(gpu: Gpu, *programs: tuple[Preloaded, int, int]) -> list[Use
     """
     percents: list[list[int]] = [[] for _ in programs]
     spent: list[list[int]] = [[] for _ in programs]
+    paced = [ContainerPacing()] * len(programs)
     async with Nvml() as driver:
         await driver.processes()
-        before = [sample(container, 0) for container, _, _ in programs]
         for _ in range(SETTLE_S + MEASURE_S):
             await asyncio.sleep(1)  # the interval of samples, not a wait for something
-            for each, (container, percent, pid) in enumerate(programs):
-                load = (await process(driver, gpu, pid)).load
-                busy = load.sm if load else 0
-                before[each] = now = sample(container, busy, before[each], alone=len(programs) == 1)
-                percents[each].append(busy)
-                spent[each].append(now.spent)
-                rate = regulator.rate(percent, now.followed, container.seen().cards[0].rate)
-                container.write(*region.rate_writes(0, rate, now.at_ns))
+            processes = (await driver.processes())[gpu.uuid]
+            for each, (container, _, pid) in enumerate(programs):
+                own = [process for process in processes if process.pid == pid]
+                if not own:
+                    pytest.skip(f"the driver does not list {pid}: this needs the host's PID namespace")
+                paced[each] = paced_with(container, own, processes, paced[each])
+                percents[each].append(busy_percent(own))
+                spent[each].append(paced[each].rates[0].spent)
     sys.stdout.write(f"{gpu.model}: {percents} % in each second\n")
     return [
         Use(seconds[SETTLE_S:], tokens[-1] - tokens[SETTLE_S - 1])
@@ -104,20 +97,16 @@ async def regulated(gpu: Gpu, *programs: tuple[Preloaded, int, int]) -> list[Use
     ]
 
 
-class Sample(NamedTuple):
-    """Time and spent tokens of a container, and what its rate follows."""
-
-    at_ns: int
-    spent: int
-    followed: regulator.LaunchSample
-
-
-def sample(container: Preloaded, busy: int, before: Sample | None = None, *, alone: bool = False) -> Sample:
-    """A sample of a container that used ``busy`` percent of the time."""
-    (use,) = container.seen().cards
-    at_ns, spent = time.monotonic_ns(), use.spent
-    elapsed_ns, tokens = (at_ns - before.at_ns, spent - before.spent) if before else (0, 0)
-    new = regulator.LaunchSample(elapsed_ns, elapsed_ns * busy // 100, tokens)
-    return Sample(
-        at_ns, spent, regulator.with_history(new, before.followed if before and not alone else None)
-    )
+def paced_with(
+    container: Preloaded,
+    own: Sequence[ProcessReading],
+    processes: Sequence[ProcessReading],
+    before: ContainerPacing,
+) -> ContainerPacing:
+    """The pacing of a container after a poll; its rate is in its region."""
+    limits = parse((container.folder / "limit").read_text())
+    contended = [each.uuid for each in limits if busy_percent(own) < busy_percent(processes)]
+    on = {each.pid: each for each in own}
+    paced, writes = pace(limits, container.seen(), [on], time.monotonic_ns(), before, contended)
+    container.write(*writes)
+    return paced

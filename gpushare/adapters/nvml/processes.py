@@ -1,8 +1,9 @@
 """The processes on a GPU and their utilization, from NVML.
 
 NVML has one list for each kind of process (compute, graphics, MPS clients) in three versions; a process may
-be in several lists. Utilization is a separate call that returns only active processes, and none while the
-driver's samples lag: only a GPU that was idle as a whole shows that none of its processes was active.
+be in several lists. Utilization is a separate call that returns only processes that the driver's samples saw
+active, and none while the samples lag: that a process was idle is certain only if the call returns another
+one, or if the GPU was idle as a whole.
 """
 
 import ctypes
@@ -65,7 +66,7 @@ def read_processes(library: Library, handle: Any, since_us: int) -> tuple[Proces
     if not lists:
         return None
     loads = _loads(library, handle, since_us)
-    idle = loads == {} and _is_idle(library, handle)
+    sampled = bool(loads) or _is_idle(library, handle)
     used: dict[int, int | None] = {}
     for pid, size in (each for found in lists for each in found):
         # A process of two kinds is listed twice, each time with its total memory.
@@ -73,7 +74,7 @@ def read_processes(library: Library, handle: Any, since_us: int) -> tuple[Proces
     return tuple(
         ProcessReading(pid, size)
         if loads is None
-        else ProcessReading(pid, size, loads.get(pid, IDLE), sampled=idle or pid in loads)
+        else ProcessReading(pid, size, loads.get(pid, IDLE), sampled=sampled)
         for pid, size in sorted(used.items())
     )
 

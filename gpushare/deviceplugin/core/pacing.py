@@ -47,7 +47,7 @@ class CardRate:
     rate: int = 0
     measured: bool = True
     pids: frozenset[int] = frozenset()
-    history: regulator.LaunchSample | None = None
+    history: regulator.History | None = None
     contended: int = 0
 
 
@@ -161,7 +161,7 @@ def _card_rate(
     if on and measured and is_compute_share(limit.core_percent):
         sample = _launch_sample(on, now_ns - before.at_ns, spent)
         followed = regulator.with_history(sample, before.history if polls else None)
-        rate = min(_HIGHEST_RATE, regulator.rate(limit.core_percent, followed, before.rate))
+        rate = min(_HIGHEST_RATE, regulator.rate(limit.core_percent, followed.total, before.rate))
         if before.rate and pids - before.pids:
             # Samples of a new process do not show all of its work yet, so they do not raise the rate.
             rate = min(rate, before.rate)

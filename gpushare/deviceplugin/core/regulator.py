@@ -10,8 +10,8 @@ rate to the geometric mean of the old and the new one, because kernels change an
 at most doubles it: a sample that is too low opens the limit for no more than its own time.
 
 While other programs are busy on the GPU too, samples are coarser: on an H200 with driver 580, the part of a
-program in a second was a multiple of a seventh or an eighth, so that 25 % were reported as 0 to 57. Then the
-rate follows several samples (``with_history``).
+program in a second was a multiple of a seventh or an eighth, so that 25 % were reported as 0 to 74. Then the
+rate follows several samples (``History``).
 """
 
 import math
@@ -41,25 +41,39 @@ class LaunchSample:
     spent: int
 
 
-def with_history(sample: LaunchSample, history: LaunchSample | None) -> LaunchSample:
-    """The sums of a sample and of earlier ones, which weigh less with age.
+@dataclass(frozen=True, slots=True)
+class History:
+    """The samples of a container: their sum, in which they weigh less with age, and the last one."""
 
-    The history is dropped if its tokens were much cheaper: a container whose kernels have become longer is
-    limited at once. A sample without GPU time drops nothing, as it is common at a small share; nor does one
-    without tokens, whose GPU time belongs to earlier launches.
+    total: LaunchSample
+    last: LaunchSample
+
+
+def with_history(sample: LaunchSample, history: History | None) -> History:
+    """The history after a sample.
+
+    Earlier samples are dropped if their tokens were much cheaper than those of the last two: a container
+    whose kernels have become longer is limited soon. One sample does not show that: it is coarse, and its GPU
+    time may belong to launches before it.
     """
-    if history is None or _is_longer(sample, history):
-        return sample
+    if history is None:
+        return History(sample, sample)
+    recent = _sum(sample, history.last)
+    total = recent if _is_longer(recent, history.total) else _sum(sample, history.total, _KEPT)
+    return History(total, sample)
+
+
+def _sum(sample: LaunchSample, earlier: LaunchSample, weight: float = 1) -> LaunchSample:
     return LaunchSample(
-        sample.elapsed_ns + round(_KEPT * history.elapsed_ns),
-        sample.busy_ns + round(_KEPT * history.busy_ns),
-        sample.spent + round(_KEPT * history.spent),
+        sample.elapsed_ns + round(weight * earlier.elapsed_ns),
+        sample.busy_ns + round(weight * earlier.busy_ns),
+        sample.spent + round(weight * earlier.spent),
     )
 
 
-def _is_longer(sample: LaunchSample, history: LaunchSample) -> bool:
-    """Whether a token takes much longer than in the history."""
-    return sample.spent > 0 and sample.busy_ns * history.spent > _LONGER * history.busy_ns * sample.spent
+def _is_longer(recent: LaunchSample, total: LaunchSample) -> bool:
+    """Whether a token takes much longer than it did in total."""
+    return recent.spent > 0 and recent.busy_ns * total.spent > _LONGER * total.busy_ns * recent.spent
 
 
 def rate(percent: int, sample: LaunchSample, previous: int) -> int:

@@ -25,7 +25,7 @@ BUSY = Process(10, used_mib=1000, sm=23, memory=5)
 IDLING = Process(11, used_mib=24)
 SHOWN = (
     ProcessReading(10, 1000 * MIB, Load(23, 5)),
-    ProcessReading(11, 24 * MIB, IDLE, sampled=False),
+    ProcessReading(11, 24 * MIB, IDLE),
 )
 
 
@@ -150,8 +150,18 @@ async def test_a_process_of_two_kinds_is_one(stub: NvmlStub, gpus: Nvml) -> None
     assert (await gpus.readings()).cards[0].processes == (ProcessReading(10, 1000 * MIB, IDLE),)
 
 
+async def test_a_process_that_the_samples_leave_out_beside_another_one_was_idle(
+    stub: NvmlStub, gpus: Nvml
+) -> None:
+    """A container with a small compute share is in few samples; its launch rate must not wait for them."""
+    stub.processes(0, [Process(10, 1000, sm=98), IDLING])
+    stub.set(0, gpu_util=98)
+    _, idle = (await gpus.processes())[stub.uuid(0)]
+    assert idle == ProcessReading(11, 24 * MIB, IDLE, sampled=True)
+
+
 @pytest.mark.parametrize("gpu_util", [0, 7])
-async def test_only_an_idle_gpu_shows_that_processes_without_a_sample_are_idle(
+async def test_without_any_sample_only_an_idle_gpu_shows_that_processes_are_idle(
     stub: NvmlStub, gpus: Nvml, gpu_util: int
 ) -> None:
     stub.processes(0, [IDLING])

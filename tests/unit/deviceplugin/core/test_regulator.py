@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpushare.deviceplugin.core.regulator import LaunchSample, rate, with_history
+from gpushare.deviceplugin.core.regulator import History, LaunchSample, rate, with_history
 
 SECOND = 1_000_000_000
 
@@ -34,7 +34,7 @@ def coarse_parts(percents: tuple[int, int], seconds: int, seed: int, *, history:
     """The real parts of the first of two busy programs, when NVML's are those of an H200: see the module."""
     source, app = random.Random(seed), App(10)
     rates, found = [0, 0], []
-    kept: list[LaunchSample | None] = [None, None]
+    kept: list[History | None] = [None, None]
     for _ in range(seconds):
         wanted = [app.run(each).spent for each in rates]
         work = [each / max(1, sum(wanted) * 10 / SECOND) for each in wanted]
@@ -43,7 +43,7 @@ def coarse_parts(percents: tuple[int, int], seconds: int, seed: int, *, history:
         for each, seen in enumerate(_sevenths(parts, source)):
             sample = LaunchSample(SECOND, round(seen * SECOND), round(work[each]))
             followed = with_history(sample, kept[each] if history else None)
-            kept[each], rates[each] = followed, rate(percents[each], followed, rates[each])
+            kept[each], rates[each] = followed, rate(percents[each], followed.total, rates[each])
     return found
 
 
@@ -53,7 +53,7 @@ def _sevenths(parts: list[float], source: random.Random) -> Iterator[float]:
     return (seen.count(each) / 7 for each in range(len(parts)))
 
 
-@pytest.mark.parametrize("percents", [(25, 75), (10, 90), (25, 25), (50, 50)])
+@pytest.mark.parametrize("percents", [(25, 75), (10, 90), (5, 95), (25, 25), (50, 50)])
 def test_coarse_samples_give_the_compute_share_too(percents: tuple[int, int]) -> None:
     runs = [coarse_parts(percents, 200, seed)[15:] for seed in range(10)]
     assert mean(map(mean, runs)) == pytest.approx(percents[0], abs=1.5)
@@ -75,15 +75,26 @@ def test_kernels_that_run_for_seconds_are_measured_by_all_their_time() -> None:
     history, previous = None, 0
     for spent in [100, 0, 0, 0] * 10:
         history = with_history(LaunchSample(SECOND, SECOND, spent), history)
-        previous = rate(100, history, previous)
+        previous = rate(100, history.total, previous)
     assert previous == pytest.approx(25, rel=0.3)
+
+
+def test_two_samples_of_longer_kernels_drop_the_history_and_one_does_not() -> None:
+    usual, longer = LaunchSample(SECOND, SECOND // 10, 1000), LaunchSample(SECOND, SECOND // 2, 600)
+    history = None
+    for _ in range(10):
+        history = with_history(usual, history)
+    once = with_history(longer, history)
+    assert once.total.elapsed_ns > 4 * SECOND
+    twice = with_history(longer, once)
+    assert twice.total == LaunchSample(2 * SECOND, SECOND, 1200)
 
 
 def test_longer_kernels_are_limited_soon_in_spite_of_the_history() -> None:
     history, previous = None, 0
     for app in [App(10)] * 20 + [App(1000)] * 8:
         history = with_history(app.run(previous), history)
-        previous = rate(25, history, previous)
+        previous = rate(25, history.total, previous)
     assert 100 * App(1000).run(previous).busy_ns / SECOND == pytest.approx(25, abs=2)
 
 
