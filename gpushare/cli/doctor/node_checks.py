@@ -6,7 +6,7 @@ from gpushare.cli.doctor.objects import CheckedNode
 from gpushare.cli.doctor.snapshot import Snapshot, Unread, capacity, offers
 from gpushare.cli.doctor.verdict import Verdict, counted, failed, listed, ok, unread, warning
 from gpushare.cli.explain.nodes import cordoned_cards
-from gpushare.cli.explain.unhealthy import unreadable_by_node
+from gpushare.cli.explain.unhealthy import unhealthy_by_node, unreadable_by_node
 from gpushare.contract import (
     AGENT_NAME,
     ANN_CARDS,
@@ -136,7 +136,7 @@ def _stop(node: CheckedNode) -> str:
 
 
 def gpu_health(snapshot: Snapshot) -> Verdict:
-    """Whether all GPUs that are not cordoned are healthy, and all lists of unhealthy ones readable."""
+    """Whether all GPUs that are not cordoned are healthy, and all lists of unhealthy ones name GPUs."""
     if isinstance(snapshot.books, Unread):
         return unread(snapshot.books)
     cordoned = _cordoned(snapshot)
@@ -148,23 +148,31 @@ def gpu_health(snapshot: Snapshot) -> Verdict:
         and not usage.card.whole_gpu_pods
         and (name, usage.card.index) not in cordoned
     ]
-    unreadable = _unreadable_lists(snapshot)
-    problems = listed([*unreadable.values()])
+    wrong = _wrong_lists(snapshot)
+    problems = listed([*wrong.values()])
     if bad:
         node = bad[0][0]
         cause = "; ".join(filter(None, (f"unhealthy: {_gpus(bad)}", problems)))
         return failed(cause, f"kubectl describe node {node}; {_unhealthy_map(node)}")
-    if unreadable:
-        return warning(problems, _unhealthy_map(next(iter(unreadable))))
+    if isinstance(snapshot.config_maps, Unread):
+        return unread(snapshot.config_maps)
+    if wrong:
+        return warning(problems, _unhealthy_map(next(iter(wrong))))
     return ok(counted(sum(len(book.usages) for book in snapshot.books.values()), "GPU"))
 
 
-def _unreadable_lists(snapshot: Snapshot) -> dict[str, str]:
+def _wrong_lists(snapshot: Snapshot) -> dict[str, str]:
     """The problems of lists of unhealthy GPUs, by node."""
     if isinstance(snapshot.config_maps, Unread) or isinstance(snapshot.books, Unread):
         return {}
-    found = sorted(unreadable_by_node(snapshot.config_maps).items())
-    return {node: problem for node, problem in found if node in snapshot.books}
+    books = snapshot.books
+    absent = {
+        node: f"ConfigMap {SYSTEM_NAMESPACE}/{UNHEALTHY_PREFIX}{node}: {node} has no GPU {min(unknown)}"
+        for node, indices in unhealthy_by_node(snapshot.config_maps).items()
+        if node in books and (unknown := indices - {usage.card.index for usage in books[node].usages})
+    }
+    unreadable = unreadable_by_node(snapshot.config_maps)
+    return {node: problem for node, problem in sorted((absent | unreadable).items()) if node in books}
 
 
 def _unhealthy_map(node: str) -> str:

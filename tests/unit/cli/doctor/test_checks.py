@@ -336,6 +336,20 @@ CASES: list[tuple[str, Snapshot, Status, str]] = [
         FAILED,
         "unhealthy: GPU 0 of gpu-1; ConfigMap kube-system/unhealthy-gpu-gpu-1: 'x' is not a GPU index",
     ),
+    (
+        "gpu-health",
+        snapshot(config_maps=[config_map("unhealthy-gpu-gpu-1", gpu="0")]),
+        WARNING,
+        "ConfigMap kube-system/unhealthy-gpu-gpu-1 has no key gpus; write gpus: 0,2, or delete it",
+    ),
+    (
+        "gpu-health",
+        snapshot(config_maps=[config_map("unhealthy-gpu-gpu-1", gpus="0,9")]),
+        WARNING,
+        "ConfigMap kube-system/unhealthy-gpu-gpu-1: gpu-1 has no GPU 9",
+    ),
+    ("gpu-health", snapshot(config_maps=DENIED), UNKNOWN, "needs the right"),
+    ("gpu-health", snapshot(config_maps=[config_map("unhealthy-gpu-gpu-1", gpus="")]), OK, "GPU"),
     ("gpu-health", snapshot(config_maps=[config_map("unhealthy-gpu-gone", gpus="x")]), OK, "GPU"),
     (
         "gpu-health",
