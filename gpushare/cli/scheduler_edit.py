@@ -260,6 +260,7 @@ def _until_healthy(
     pod = parse(manifest, "the static pod")
     urls = health_urls(pod, PROGRAM)
     healthy, since, end = frozenset[str](), 0.0, time.monotonic() + limit_s
+    had_ended = False
     while True:
         # Counted before the look at the processes: a start that is counted and has no process then has ended.
         ended = started()
@@ -269,8 +270,11 @@ def _until_healthy(
             healthy, since = frozenset() if problem else found, now
         if not problem and now - since >= settle_s:
             return ""
-        if not found and ended >= _GIVE_UP:
+        has_ended = not found and ended >= _GIVE_UP
+        if has_ended and had_ended:
             return f"{problem}: it has ended {ended} times"
+        # Once more: the container runtime may still write the last lines of the log.
+        had_ended = has_ended
         if now >= end:
             return problem or f"it did not stay healthy for {settle_s:.0f} s without a restart"
         time.sleep(_POLL_S)

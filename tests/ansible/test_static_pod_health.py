@@ -3,11 +3,13 @@
 import os
 from pathlib import Path
 
+import pytest
 from ansible_collections.gpushare.nodes.plugins.module_utils.static_pod_health import (
     last_lines,
     processes,
     starts,
 )
+from ansible_collections.gpushare.nodes.plugins.modules import static_pod_health
 
 
 def process(proc: Path, pid: int, words: list[str], start: int, state: str = "S") -> None:
@@ -52,3 +54,33 @@ def test_the_newest_log_is_returned_without_the_columns_of_the_runtime(tmp_path:
     (tmp_path / "2.log").touch()
     assert last_lines(f"{tmp_path}/*.log") == lines
     assert last_lines(f"{tmp_path}/absent*") == []
+
+
+def test_the_last_lines_of_a_pod_that_ends_each_time_may_be_written_late(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    logs = [tmp_path / f"{number}.log" for number in range(3)]
+    for log in logs:
+        log.write_text("2026-01-01T00:00:00.0Z stderr F started\n")
+
+    def write(seconds: float) -> None:
+        del seconds
+        with logs[-1].open("a") as log:
+            log.write("2026-01-01T00:00:01.0Z stderr F absent.crt: no such file\n")
+
+    monkeypatch.setattr(static_pod_health.time, "sleep", write)
+    found, problem = static_pod_health.wait(
+        {
+            "program": "kube-scheduler",
+            "argument": "--config=/absent",
+            "replaced": [],
+            "started": {},
+            "urls": [],
+            "wait_s": 30,
+            "settle_s": 1,
+            "logs": f"{tmp_path}/*.log",
+        }
+    )
+    assert found == []
+    assert "it has ended 3 times" in problem
+    assert last_lines(f"{tmp_path}/*.log")[-1] == "absent.crt: no such file"

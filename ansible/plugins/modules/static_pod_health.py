@@ -157,7 +157,7 @@ def wait(params):
     Earlier if the pod was healthy for settle_s, or is given up.
     """
     deadline = time.time() + params["wait_s"]
-    healthy, since = [], 0.0
+    healthy, since, had_ended = [], 0.0, False
     while True:
         # Counted before the look at the processes: a start that is counted and has no process then has ended.
         ended = starts_since(params)
@@ -167,8 +167,11 @@ def wait(params):
             healthy, since = ([] if problem else found), now
         elif now - since >= params["settle_s"]:
             return found, ""
-        if not found and ended >= _GIVE_UP:
+        has_ended = not found and ended >= _GIVE_UP
+        if has_ended and had_ended:
             return found, "{0}: it has ended {1} times".format(problem, ended)
+        # Once more: the container runtime may still write the last lines of the log.
+        had_ended = has_ended
         if now >= deadline:
             return found, problem or "it was not healthy for {0} s in a row".format(params["settle_s"])
         time.sleep(_POLL_S)
