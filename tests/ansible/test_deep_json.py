@@ -1,7 +1,6 @@
 """Objects of the API that are nested more deeply than Python decodes."""
 
 import json
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,7 @@ import yaml
 
 from ansible_collections.gpushare.nodes.plugins.plugin_utils.deep_json import loads, shallow
 from tests.ansible.cores import PROGRAMS, run
-from tests.ansible.test_kubernetes_core import Server, kubeconfig
+from tests.fixtures.node_api import NodeApi, kubeconfig, serving
 
 DEEPEST = 9994
 WORDS = ["", "a", "é", "\n", 'b"', "\\", '\\"', "[{", "}]", '",{"']
@@ -46,22 +45,20 @@ def test_a_document_that_is_no_json_is_an_error(body: str) -> None:
 
 
 @pytest.fixture
-def api() -> Iterator[Server]:
+def api() -> Iterator[NodeApi]:
     """An API whose tenant has nested a pod, a DaemonSet and a node as deeply as the API server accepts."""
     plugin = {"containers": [{"name": "plugin", "image": "nvcr.io/nvidia/k8s-device-plugin:v0"}]}
-    with Server() as server:
+    with serving() as server:
         server.texts = {
             "/api/v1/pods": named("deep", DEEPEST, spec={"containers": []}),
             "/api/v1/nodes": named("gpu-1", DEEPEST, spec={}),
             "/apis/apps/v1/daemonsets": named("deep", DEEPEST, spec={"template": {"spec": plugin}}),
         }
-        threading.Thread(target=server.serve_forever, daemon=True).start()
         yield server
-        server.shutdown()
 
 
 @pytest.mark.parametrize("core", PROGRAMS)
-def test_deep_objects_of_a_tenant_stop_no_module(core: str, api: Server, tmp_path: Path) -> None:
+def test_deep_objects_of_a_tenant_stop_no_module(core: str, api: NodeApi, tmp_path: Path) -> None:
     access = {"kubeconfig": str(kubeconfig(api, tmp_path)), "context": "x"}
     tasks = [
         {"gpushare.nodes.read_objects": {"path": path, **access}, "register": name}
@@ -85,7 +82,7 @@ def test_deep_objects_of_a_tenant_stop_no_module(core: str, api: Server, tmp_pat
 
 
 def test_an_api_server_that_does_not_answer_is_named(tmp_path: Path) -> None:
-    with Server() as server:
+    with serving() as server:
         access = {"kubeconfig": str(kubeconfig(server, tmp_path)), "context": "x"}
     file = tmp_path / "play.yml"
     tasks = [

@@ -2,7 +2,6 @@
 
 import json
 import subprocess
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,7 @@ import pytest
 import yaml
 
 from tests.ansible.cores import PROGRAMS, run
-from tests.ansible.test_kubernetes_core import NODE, Server, kubeconfig
+from tests.fixtures.node_api import NODE, NodeApi, kubeconfig, serving
 
 READ = "gpushare.nodes.read_objects"
 PATCH = "gpushare.nodes.patch_object"
@@ -19,15 +18,13 @@ NODES = NODE.rpartition("/")[0]
 
 
 @pytest.fixture
-def api() -> Iterator[Server]:
-    with Server() as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+def api() -> Iterator[NodeApi]:
+    with serving() as server:
         yield server
-        server.shutdown()
 
 
 def play(
-    folder: Path, api: Server, core: str, *tasks: dict[str, Any], flags: tuple[str, ...] = ()
+    folder: Path, api: NodeApi, core: str, *tasks: dict[str, Any], flags: tuple[str, ...] = ()
 ) -> subprocess.CompletedProcess[str]:
     """Run tasks for a host without a login: the actions run on the controller."""
     access = {"kubeconfig": str(kubeconfig(api, folder)), "context": "x"}
@@ -50,7 +47,7 @@ def shown(text: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("core", PROGRAMS)
 def test_an_object_is_read_by_its_name_and_an_absent_one_is_no_error(
-    core: str, api: Server, tmp_path: Path
+    core: str, api: NodeApi, tmp_path: Path
 ) -> None:
     api.objects[NODE]["metadata"]["managedFields"] = [{"manager": "kubelet"}]
     done = play(
@@ -71,7 +68,7 @@ def test_an_object_is_read_by_its_name_and_an_absent_one_is_no_error(
 
 
 @pytest.mark.parametrize("core", PROGRAMS)
-def test_a_patch_reports_and_shows_its_own_fields_alone(core: str, api: Server, tmp_path: Path) -> None:
+def test_a_patch_reports_and_shows_its_own_fields_alone(core: str, api: NodeApi, tmp_path: Path) -> None:
     cordon = {PATCH: {"path": NODE, "patch": {"spec": {"unschedulable": True}}}}
     first = play(tmp_path, api, core, cordon, flags=("--diff",))
     assert first.returncode == 0, printed(first)
@@ -85,7 +82,7 @@ def test_a_patch_reports_and_shows_its_own_fields_alone(core: str, api: Server, 
 
 @pytest.mark.parametrize("core", PROGRAMS)
 def test_in_check_mode_the_api_server_is_asked_and_nothing_changes(
-    core: str, api: Server, tmp_path: Path
+    core: str, api: NodeApi, tmp_path: Path
 ) -> None:
     before = json.dumps(api.objects[NODE])
     patch = {PATCH: {"path": NODE, "patch": {"metadata": {"labels": {"gpushare": "true"}}}}}
@@ -97,7 +94,7 @@ def test_in_check_mode_the_api_server_is_asked_and_nothing_changes(
 
 @pytest.mark.parametrize("core", PROGRAMS)
 def test_a_task_is_retried_until_the_api_server_has_the_object(
-    core: str, api: Server, tmp_path: Path
+    core: str, api: NodeApi, tmp_path: Path
 ) -> None:
     wait = {
         READ: {"path": "/apis/absent/v1/things"},
@@ -130,7 +127,7 @@ def test_a_file_that_is_no_kubeconfig_is_named(text: str | None, core: str, tmp_
 
 @pytest.mark.parametrize("core", PROGRAMS)
 def test_a_controller_without_the_library_is_told_what_it_lacks(
-    core: str, api: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    core: str, api: NodeApi, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "kubernetes").mkdir()
     (tmp_path / "kubernetes/__init__.py").write_text("raise ImportError('no kubernetes here')\n")

@@ -1,9 +1,11 @@
 """The processes of a static pod in /proc, its starts, and the last lines of its log."""
 
 import os
+import time
 from pathlib import Path
 
 import pytest
+
 from ansible_collections.gpushare.nodes.plugins.module_utils.static_pod_health import (
     last_lines,
     processes,
@@ -68,7 +70,7 @@ def test_the_last_lines_of_a_pod_that_ends_each_time_may_be_written_late(
         with logs[-1].open("a") as log:
             log.write("2026-01-01T00:00:01.0Z stderr F absent.crt: no such file\n")
 
-    monkeypatch.setattr(static_pod_health.time, "sleep", write)
+    monkeypatch.setattr(time, "sleep", write)
     found, problem = static_pod_health.wait(
         {
             "program": "kube-scheduler",
