@@ -66,7 +66,7 @@ def read_processes(library: Library, handle: Any, since_us: int) -> tuple[Proces
     if not lists:
         return None
     loads = _loads(library, handle, since_us)
-    sampled = bool(loads) or _is_idle(library, handle)
+    sampled = bool(loads) or (loads == {} and _is_idle(library, handle))
     used: dict[int, int | None] = {}
     for pid, size in (each for found in lists for each in found):
         # A process of two kinds is listed twice, each time with its total memory.
