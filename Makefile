@@ -129,10 +129,13 @@ integration: WORKERS := 3
 integration: packages setup setup-ansible ## Run the tests on real control planes, and those of the whole system from images
 	@$(BIN)/pytest -q -n $(WORKERS) --dist loadfile --no-loadscope-reorder --durations=15 tests/integration tests/e2e
 
-.PHONY: newest
-newest: export TESTBED_KUBERNETES := 1.37
-newest: packages setup ## Run the integration tests that depend on the release of Kubernetes on the newest one
+.PHONY: newest-tools
+newest newest-tools: export TESTBED_KUBERNETES := 1.37
+newest-tools: packages setup ## Build the programs of the newest Kubernetes
 	@$(BIN)/python -m testbed bin --all >/dev/null
+
+.PHONY: newest
+newest: newest-tools ## Run the integration tests that depend on the release of Kubernetes on the newest one
 	@$(BIN)/pytest -q -n $(WORKERS) --dist loadfile --no-loadscope-reorder -m kubernetes -k "not 1.22" tests/integration
 
 .PHONY: system
