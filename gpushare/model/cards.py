@@ -90,8 +90,12 @@ def parse_indices(text: str) -> tuple[frozenset[int], tuple[str, ...]]:
     return valid, tuple(entry for entry, index in found.items() if index is None)
 
 
+def unhealthy_map(node: str) -> str:
+    """The ConfigMap of a node's unhealthy GPUs, in messages."""
+    return f"ConfigMap {SYSTEM_NAMESPACE}/{UNHEALTHY_PREFIX}{node}"
+
+
 def unreadable_list(node: str, entries: Iterable[str]) -> str:
     """The problem of the ConfigMap of a node's unhealthy GPUs with these invalid entries."""
     invalid = ", ".join(map(repr, entries))
-    name = f"{SYSTEM_NAMESPACE}/{UNHEALTHY_PREFIX}{node}"
-    return f"ConfigMap {name}: {invalid} is not a GPU index; write {UNHEALTHY_KEY}: 0,2"
+    return f"{unhealthy_map(node)}: {invalid} is not a GPU index; write {UNHEALTHY_KEY}: 0,2"

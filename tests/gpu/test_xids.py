@@ -1,6 +1,6 @@
 """XID errors of a real GPU: what the driver reports of a program that fails, and of which GPU.
 
-The program reads an address that it does not have; the driver ends its context, and no other.
+The program writes to an address that it does not have; the driver ends its context, and no other.
 """
 
 import asyncio

@@ -20,7 +20,7 @@ from gpushare.contract import (
     UNHEALTHY_PREFIX,
 )
 from gpushare.model.card_models import is_listed
-from gpushare.model.cards import parse_cards
+from gpushare.model.cards import parse_cards, unhealthy_map
 from gpushare.model.demand import Malformed
 from gpushare.scheduling.book import Book, reserved_shares
 
@@ -153,11 +153,11 @@ def gpu_health(snapshot: Snapshot) -> Verdict:
     if bad:
         node = bad[0][0]
         cause = "; ".join(filter(None, (f"unhealthy: {_gpus(bad)}", problems)))
-        return failed(cause, f"kubectl describe node {node}; {_unhealthy_map(node)}")
+        return failed(cause, f"kubectl describe node {node}; {_map_command(node)}")
     if isinstance(snapshot.config_maps, Unread):
         return unread(snapshot.config_maps)
     if wrong:
-        return warning(problems, _unhealthy_map(next(iter(wrong))))
+        return warning(problems, _map_command(next(iter(wrong))))
     return ok(counted(sum(len(book.usages) for book in snapshot.books.values()), "GPU"))
 
 
@@ -167,7 +167,7 @@ def _wrong_lists(snapshot: Snapshot) -> dict[str, str]:
         return {}
     books = snapshot.books
     absent = {
-        node: f"ConfigMap {SYSTEM_NAMESPACE}/{UNHEALTHY_PREFIX}{node}: {node} has no GPU {min(unknown)}"
+        node: f"{unhealthy_map(node)}: {node} has no GPU {min(unknown)}"
         for node, indices in unhealthy_by_node(snapshot.config_maps).items()
         if node in books and (unknown := indices - {usage.card.index for usage in books[node].usages})
     }
@@ -175,7 +175,7 @@ def _wrong_lists(snapshot: Snapshot) -> dict[str, str]:
     return {node: problem for node, problem in sorted((absent | unreadable).items()) if node in books}
 
 
-def _unhealthy_map(node: str) -> str:
+def _map_command(node: str) -> str:
     return f"kubectl get configmap -n {SYSTEM_NAMESPACE} {UNHEALTHY_PREFIX}{node} -o yaml"
 
 

@@ -6,8 +6,8 @@ As for the extender, an entry that names no GPU changes nothing, and is reported
 from collections.abc import Iterable, Iterator
 
 from gpushare.adapters.kube.wire import WireConfigMap
-from gpushare.contract import SYSTEM_NAMESPACE, UNHEALTHY_KEY, UNHEALTHY_PREFIX
-from gpushare.model.cards import parse_indices, unreadable_list
+from gpushare.contract import UNHEALTHY_KEY, UNHEALTHY_PREFIX
+from gpushare.model.cards import parse_indices, unhealthy_map, unreadable_list
 
 
 def unhealthy_by_node(config_maps: Iterable[WireConfigMap]) -> dict[str, frozenset[int]]:
@@ -26,8 +26,7 @@ def unreadable_by_node(config_maps: Iterable[WireConfigMap]) -> dict[str, str]:
 
 
 def _without_list(node: str) -> str:
-    name = f"{SYSTEM_NAMESPACE}/{UNHEALTHY_PREFIX}{node}"
-    return f"ConfigMap {name} has no key {UNHEALTHY_KEY}; write {UNHEALTHY_KEY}: 0,2, or delete it"
+    return f"{unhealthy_map(node)} has no key {UNHEALTHY_KEY}; write {UNHEALTHY_KEY}: 0,2, or delete it"
 
 
 def _lists(config_maps: Iterable[WireConfigMap]) -> Iterator[tuple[str, str | None]]:
