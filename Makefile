@@ -8,6 +8,9 @@ YAML := .github .pre-commit-config.yaml .yamllint Pulumi.yaml Pulumi.example.yam
     testbed tests
 PROSE := *.md ansible/*.md ansible/playbooks ansible/roles inventories
 
+# Before anything is installed for real components.
+NEED_LINUX = $(if $(filter Linux,$(shell uname -s)),,$(error the testbed and its tests run on Linux only))
+
 # The virtual environment requires packages that another prerequisite installs.
 .NOTPARALLEL:
 
@@ -31,12 +34,15 @@ ansible/.venv/.synced: .venv/.synced ansible/pyproject.toml ansible/uv.lock ansi
 .PHONY: setup-ansible
 setup-ansible: ansible/.venv/.synced ## Create ansible/.venv with ansible-core 2.19 and tools, and ansible/legacy/.venv with 2.16
 
-.PHONY: packages packages-demo
-packages: ## Install the system packages of the tests with apt; never removes a package
-	@.ci/packages test
+.PHONY: packages packages-all packages-demo
+packages: ## Install the system packages of `make test` with apt; never removes or upgrades a package
+	$(NEED_LINUX)@.ci/packages test
+
+packages-all: ## Install the system packages of `make test-all` with apt
+	$(NEED_LINUX)@.ci/packages all
 
 packages-demo:
-	@.ci/packages demo
+	$(NEED_LINUX)@.ci/packages demo
 
 .PHONY: demo
 demo: packages-demo setup ## Run end-to-end scenarios of the ACK documentation on a real control plane
@@ -126,8 +132,15 @@ docs: setup ## Build the documentation; warnings are errors
 # Half of their time these tests wait, for reboots, leases and pods: three workers keep two cores busy.
 .PHONY: integration
 integration: WORKERS := 3
-integration: packages setup setup-ansible ## Run the tests on real control planes, and those of the whole system from images
-	@$(BIN)/pytest -q -n $(WORKERS) --dist loadfile --no-loadscope-reorder --durations=15 tests/integration tests/e2e
+integration: packages setup setup-ansible ## Run the tests on real control planes and from images; SHORT=1 or SINCE=<commit> leaves long ones out
+	@$(BIN)/pytest -q -n $(WORKERS) --dist loadfile --no-loadscope-reorder --durations=15 \
+	    $(if $(SHORT),--short) $(if $(SINCE),--since=$(SINCE)) tests/integration tests/e2e
+
+.PHONY: programs programs-all
+programs: setup
+	@$(BIN)/python -m testbed bin --short >/dev/null
+programs-all: setup
+	@$(BIN)/python -m testbed bin --all >/dev/null
 
 .PHONY: newest-tools
 newest newest-tools: export TESTBED_KUBERNETES := 1.37
@@ -152,8 +165,12 @@ compatibility: setup ## Write docs/reference/compatibility.md and the times of t
 	@$(BIN)/python -m tools.results $(RESULTS) --seconds tests/support/seconds.json
 
 .PHONY: test
-test: packages setup setup-ansible ## Run all tests; builds tools and images in the background
-	@.ci/test
+test: packages setup setup-ansible ## Run the tests of every change; SINCE=<commit> adds long tests of what changed
+	@$(BIN)/python -m tools.run_tests $(if $(SINCE),--since=$(SINCE))
+
+.PHONY: test-all
+test-all: packages-all setup setup-ansible ## Run all tests
+	@$(BIN)/python -m tools.run_tests --all
 
 .PHONY: bench-extender
 bench-extender: packages setup ## Measure filter idle and under load, memory, cold start, and pods per second; FLAGS="--help"

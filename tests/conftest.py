@@ -6,6 +6,7 @@ every run, and longer with ``GPUSHARE_EXAMPLES=2000 pytest tests/property``.
 
 import json
 import os
+import signal
 from collections.abc import Generator
 from importlib.util import find_spec
 from pathlib import Path
@@ -14,7 +15,7 @@ from typing import Any
 import pytest
 
 from tests.support import needs, order, skips, slots
-from tools import results
+from tools import results, tiers
 
 _KIND, _NEEDS = "kind", "needs"
 _ROOT = Path(__file__).parents[1]
@@ -37,13 +38,39 @@ if find_spec("hypothesis"):
     settings.load_profile("full")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Sort the files; the tests of a file keep their order."""
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the options that leave long tests out (``tests/tiers.toml``)."""
+    parser.addoption("--short", action="store_true", help="leave out the long tests")
+    parser.addoption(
+        "--since", metavar="COMMIT", help="leave out long tests that no change since it concerns"
+    )
+
+
+def pytest_configure() -> None:
+    """Tear fixtures down after SIGTERM as after an interrupt: they stop clusters and hosts."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave long tests out if an option says so, and sort the files; the tests of a file keep their order."""
+    _leave_out(config, items)
     files: dict[str, list[pytest.Item]] = {}
     for item in items:
         files.setdefault(str(item.path), []).append(item)
     names = order.ordered(_file_of(name, found) for name, found in files.items())
     items[:] = [item for name in names for item in files[name]]
+
+
+def _leave_out(config: pytest.Config, items: list[pytest.Item]) -> None:
+    since = config.getoption("since")
+    choice = tiers.choose(everything=not (since or config.getoption("short")), since=since)
+    kept: list[pytest.Item] = []
+    left_out: list[pytest.Item] = []
+    for item in items:
+        is_short = item.get_closest_marker("short") is not None
+        (left_out if choice.is_left_out(item.nodeid, is_short=is_short) else kept).append(item)
+    config.hook.pytest_deselected(items=left_out)
+    items[:] = kept
 
 
 def _file_of(name: str, items: list[pytest.Item]) -> order.File:
@@ -108,8 +135,9 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
 def _result(report: pytest.TestReport, outcome: str) -> results.Result:
     noted: dict[str, Any] = dict(report.user_properties)
     release = os.environ.get("TESTBED_KUBERNETES", "")
+    why = report.longrepr[2].removeprefix("Skipped: ") if isinstance(report.longrepr, tuple) else ""
     return results.Result(
-        noted[_KIND], outcome, report.duration, report.nodeid, tuple(noted[_NEEDS]), release
+        noted[_KIND], outcome, report.duration, report.nodeid, tuple(noted[_NEEDS]), release, why
     )
 
 

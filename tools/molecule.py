@@ -82,6 +82,8 @@ def main() -> None:
         if os.environ.get(_REQUIRE_ALL):
             sys.exit(f"molecule: {error}")
         _say(f"molecule: skipped, {error}")
+        skipped = results.Result(results.ROLES, "skipped", 0, "molecule", why=str(error))
+        results.record([skipped] * len(chosen))
         return
     if missing := {each.venv for each in chosen if not each.venv.is_dir()}:
         sys.exit(f"molecule: {', '.join(map(str, sorted(missing)))} missing: run `make setup-ansible`")

@@ -46,7 +46,8 @@ class Result:
     """The result of one test.
 
     ``kind`` is what it proves, ``outcome`` is passed, failed, skipped or "" (set-up), ``test`` its id,
-    ``needs`` its requirements. ``release`` is the selected release of Kubernetes, "" for the default.
+    ``needs`` its requirements. ``release`` is the selected release of Kubernetes, "" for the default. ``why``
+    is the reason of a skipped one.
     """
 
     kind: str
@@ -55,6 +56,7 @@ class Result:
     test: str = ""
     needs: Sequence[str] = ()
     release: str = ""
+    why: str = ""
 
     @property
     def file(self) -> str:
@@ -97,6 +99,17 @@ def longest(results: Iterable[Result]) -> list[str]:
     """Return one line for each of the files whose tests took longest, with minutes."""
     most = sorted(_seconds(results).items(), key=lambda item: -item[1])[:_LONGEST]
     return ["longest files, minutes", *(f"{value / 60:9.1f}  {file}" for file, value in most)]
+
+
+def not_run(results: Iterable[Result], *, is_root: bool) -> list[str]:
+    """Return one line for each reason of skipped tests of a kind, and what to do, if tests were skipped."""
+    skipped = Counter((each.kind, each.why) for each in results if each.outcome == "skipped")
+    if not skipped:
+        return []
+    lines = [f"not run: {number} of {kind}: {why}" for (kind, why), number in sorted(skipped.items())]
+    kinds = len({kind for kind, _ in skipped})
+    advice = "provide what the lines above name" if is_root else "run `sudo make test`"
+    return [*lines, f"Tests of {kinds} kinds did not run, or not all: to run them, {advice}."]
 
 
 def seconds(results: Iterable[Result]) -> dict[str, int]:

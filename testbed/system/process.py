@@ -135,7 +135,7 @@ class Process:
         popen = self._child()
         if not self._over():
             try:
-                await asyncio.wait_for(_ended(popen.pid), timeout_s)
+                await asyncio.wait_for(exit_of(popen.pid), timeout_s)
             except TimeoutError:
                 raise TestbedError(
                     f"{self.name} (process {popen.pid}) did not exit in {timeout_s:g} s"
@@ -232,7 +232,8 @@ def tail(log: Path, lines: int = _TAIL) -> str:
         return "".join(deque(stream, lines)).rstrip()
 
 
-async def _ended(pid: int) -> None:
+async def exit_of(pid: int) -> None:
+    """Wait until a child has exited; its exit status remains to be collected."""
     loop = asyncio.get_running_loop()
     ended: asyncio.Future[None] = loop.create_future()
     descriptor = os.pidfd_open(pid)

@@ -133,6 +133,7 @@ async def watched(bed: Bed) -> None:
 
 
 @pytest.mark.needs("prometheus", "promtool")
+@pytest.mark.short
 async def test_s2_without_pulumi_each_program_gets_its_memory_and_no_more(images: Images) -> None:
     reported = await played(isolation(images.references["samples"]), images, by_kubectl, watched)
     assert reported.limits.count("4301 MiB") == 3

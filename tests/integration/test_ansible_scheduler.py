@@ -24,7 +24,7 @@ from testbed.daemons.extender import ACCOUNT, ExtenderSpec, grant
 from testbed.kubelets import KubeletNode, KubeletSpec, add_kubelet
 from testbed.system.process import run_text
 from tests.fixtures import playbooks, static_scheduler
-from tests.fixtures.static_scheduler import FOLDER, MANIFEST, TOOLS
+from tests.fixtures.static_scheduler import FOLDER, MANIFEST
 
 pytestmark = [
     pytest.mark.integration,
@@ -33,6 +33,7 @@ pytestmark = [
     pytest.mark.timeout(1800),
 ]
 
+HOSTS = ["1.22", pytest.param("1.36", marks=pytest.mark.short)]
 BACKUPS = f"{FOLDER}/manifests-backup"
 CONFIGS = {
     "1.22": f"{FOLDER}/scheduler-policy-config.json",
@@ -158,7 +159,7 @@ def original(plane: ControlPlane) -> str:
     return static_scheduler.original(plane.version)
 
 
-@pytest.mark.parametrize("host", TOOLS, indirect=True)
+@pytest.mark.parametrize("host", HOSTS, indirect=True)
 async def test_the_edited_scheduler_binds_through_the_extender_and_absent_restores_the_manifest(
     plane: ControlPlane,
 ) -> None:
@@ -280,7 +281,7 @@ async def test_without_a_certificate_in_the_cluster_nothing_is_changed(plane: Co
     assert (empty.changed, plane.text()) == ({"cp": 0}, original(plane))
 
 
-@pytest.mark.parametrize("host", TOOLS, indirect=True)
+@pytest.mark.parametrize("host", HOSTS, indirect=True)
 async def test_the_role_fetches_the_certificate_and_the_scheduler_binds_over_mutual_tls(
     plane: ControlPlane,
 ) -> None:

@@ -27,6 +27,7 @@ async def probes(bed: Bed) -> list[Any]:
     return [pod for pod in pods if pod["metadata"]["name"] == "gpushare-validate"]
 
 
+@pytest.mark.short
 async def test_a_scheduler_that_asks_the_extender_passes_and_the_probe_is_gone(
     restored_bed: Bed, tmp_path: Path
 ) -> None:

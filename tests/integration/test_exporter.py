@@ -157,11 +157,13 @@ async def card_of(bed: Bed, name: str) -> int:
     return int(notes[contract.ANN_IDX])
 
 
+@pytest.mark.short
 async def test_every_source_is_up(exporter: Exporter) -> None:
     await up(exporter)
     assert await read_text(f"{exporter.url}/healthz") == "ok"
 
 
+@pytest.mark.short
 async def test_simulated_values_are_exported_exactly(bed: Bed, shared: GpuNode, exporter: Exporter) -> None:
     await share(bed, "busy", 4)
     await share(bed, "idle", 6)
@@ -198,6 +200,7 @@ async def test_simulated_values_are_exported_exactly(bed: Bed, shared: GpuNode, 
     assert total == {(shared.stub.uuid(idle),): 15079 * 1024 * 1024}
 
 
+@pytest.mark.short
 async def test_a_process_of_the_node_itself_has_no_pod(shared: GpuNode, exporter: Exporter) -> None:
     pid = int(await shared.kubelet.run_text(["sh", "-c", "echo $PPID"]))
     shared.stub.processes(0, [Process(pid or 1, used_mib=7)])
@@ -218,6 +221,7 @@ async def test_a_container_that_is_killed_is_idle_again(
     await shows(exporter, {("killed",): 200}, USED, "PodName")
 
 
+@pytest.mark.short
 async def test_a_deleted_pod_has_no_series(bed: Bed, shared: GpuNode, exporter: Exporter) -> None:
     await share(bed, "leaves", 4)
     await shows(exporter, {("leaves",): 0}, SM, "PodName")
@@ -226,6 +230,7 @@ async def test_a_deleted_pod_has_no_series(bed: Bed, shared: GpuNode, exporter: 
     assert await exporter.values(ALLOCATED, "PodName") == {}
 
 
+@pytest.mark.short
 async def test_a_lost_gpu_affects_only_its_own_series(bed: Bed, shared: GpuNode, exporter: Exporter) -> None:
     await share(bed, "stays", 4)
     index = await card_of(bed, "stays")
@@ -340,6 +345,7 @@ async def test_pids_have_separate_series_with_the_flag(bed: Bed, shared: GpuNode
 
 
 @needs_compiler
+@pytest.mark.short
 async def test_memory_of_a_pod_is_exported_as_the_library_and_the_driver_count_it(
     bed: Bed, shared: GpuNode
 ) -> None:
@@ -386,6 +392,7 @@ async def test_memory_of_a_pod_is_exported_as_the_library_and_the_driver_count_i
     await exporter.process.stop()
 
 
+@pytest.mark.short
 async def test_it_has_no_permission_that_it_does_not_need(bed: Bed) -> None:
     async with bed.api_for(ACCOUNT) as api:
         assert await api.items("/api/v1/pods") is not None

@@ -66,6 +66,7 @@ async def stop(bed: Bed, specs: Sequence[ExtenderSpec]) -> None:
     await together(bed.process(spec.name).stop() for spec in specs)
 
 
+@pytest.mark.short
 async def test_the_first_extender_of_a_cluster_waits_as_after_a_crashed_leader(bed: Bed) -> None:
     """A missing Lease may have been deleted, and another extender may bind without one."""
     spec, began = replica(lease="first"), time.monotonic()
@@ -136,6 +137,7 @@ async def bound(spec: ExtenderSpec) -> float:
     return await total(spec.ops_url, "gpushare_extender_binds_total", reason="bound")
 
 
+@pytest.mark.short
 async def test_after_a_lease_is_deleted_no_extender_binds_before_a_full_wait(bed: Bed) -> None:
     holder, fresh = replica(lease="deleted"), replica(lease="deleted")
     await start_extender(bed, holder)

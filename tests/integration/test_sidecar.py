@@ -77,6 +77,7 @@ async def three_replicas(bed: Bed, folder: Path) -> AsyncIterator[Replicas]:
         yield Replicas(bed, recorder, first, second, third)
 
 
+@pytest.mark.short
 async def test_pods_that_name_no_scheduler_are_bound_over_mutual_tls(
     restored_bed: Bed, tmp_path: Path
 ) -> None:
@@ -115,6 +116,7 @@ async def status(one: Sidecar, verb: str, *, scheme: str = "https", **how: Any) 
         return answer.status
 
 
+@pytest.mark.short
 async def test_when_the_extender_that_binds_is_killed_another_binds(
     restored_bed: Bed, tmp_path: Path
 ) -> None:

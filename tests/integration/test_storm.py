@@ -121,6 +121,7 @@ async def why_pending(ring: Arena) -> str:
     return "\n".join([f"{len(waiting)} wait; most free: {free}", *lines[:10]])
 
 
+@pytest.mark.short
 async def test_at_110_percent_no_gpu_is_overcommitted_and_no_pending_pod_fits(restored_bed: Bed) -> None:
     async with arena(restored_bed, ExtenderSpec()) as ring:
         pods = seeded_pods(1.1, seed=1)
@@ -130,6 +131,7 @@ async def test_at_110_percent_no_gpu_is_overcommitted_and_no_pending_pod_fits(re
         await ring.no_gpu_was_over_committed()
 
 
+@pytest.mark.short
 async def test_at_60_percent_no_pod_is_pending(restored_bed: Bed) -> None:
     async with arena(restored_bed, ExtenderSpec()) as ring:
         pods = seeded_pods(0.6, seed=2)

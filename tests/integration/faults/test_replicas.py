@@ -13,6 +13,7 @@ pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="session")
 
 
 @fault("killed (SIGKILL)", component="leader")
+@pytest.mark.short
 async def test_a_killed_leader_is_followed_by_another_replica(arena: FaultArena) -> None:
     leader, _ = await arena.start(), await arena.start()
     async with arena.load() as load:
@@ -46,6 +47,7 @@ async def test_a_killed_replica_waits_for_its_own_late_binds(arena: FaultArena) 
 
 
 @fault("frozen (SIGSTOP), continued after another replica leads", component="leader")
+@pytest.mark.short
 async def test_a_frozen_leader_is_followed_by_another_replica_and_does_not_bind_again(
     arena: FaultArena,
 ) -> None:

@@ -174,6 +174,7 @@ async def two_of_s2(bed: Bed, node: GpuNode) -> list[Object]:
 # --- S2 -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.short
 async def test_two_applications_of_3_gib_run_on_one_gpu_and_each_sees_its_own_limit(
     bed: Bed, node: GpuNode
 ) -> None:
@@ -186,6 +187,7 @@ async def test_two_applications_of_3_gib_run_on_one_gpu_and_each_sees_its_own_li
         assert seen(node, each).limit == 4509925376
 
 
+@pytest.mark.short
 async def test_more_than_the_limit_is_refused_with_the_code_of_the_ack_documentation(
     bed: Bed, node: GpuNode
 ) -> None:
@@ -205,6 +207,7 @@ async def test_more_than_the_limit_is_refused_with_the_code_of_the_ack_documenta
     assert (seen(node, second).refusals, seen(node, first).refusals) == (1, 0)
 
 
+@pytest.mark.short
 async def test_an_application_of_6_gib_crashes_without_effect_on_its_neighbours(
     bed: Bed, node: GpuNode
 ) -> None:
@@ -229,6 +232,7 @@ async def test_an_application_of_6_gib_crashes_without_effect_on_its_neighbours(
 # --- limited programs ---------------------------------------------------------------------------
 
 
+@pytest.mark.short
 async def test_a_pod_cannot_disable_isolation(bed: Bed) -> None:
     tries = {
         contract.ENV_NO_ISOLATION: "true",
@@ -264,6 +268,7 @@ async def label(bed: Bed, node: GpuNode, value: str | None) -> None:
     await bed.api.patch(f"/api/v1/nodes/{node.name}", {"metadata": {"labels": labels}})
 
 
+@pytest.mark.short
 async def test_without_a_library_a_pod_is_rejected_with_the_reason(bed: Bed, node: GpuNode) -> None:
     link = node.kubelet.path(contract.ISOLATION_LIBRARIES) / layout.CURRENT
     version = link.readlink()
@@ -293,6 +298,7 @@ async def test_an_images_own_preloads_are_hidden(bed: Bed) -> None:
     assert REFUSED in await inside(bed, "own", "cuda_malloc -size=5000")
 
 
+@pytest.mark.short
 async def test_unprivileged_users_and_setuid_programs_are_limited(bed: Bed, node: GpuNode) -> None:
     found = await start(bed, "guest", cuda(securityContext={"runAsUser": 65534, "runAsGroup": 65534}))
     assert REFUSED in await inside(bed, "guest", "cuda_malloc -size=5000")
@@ -381,6 +387,7 @@ async def test_the_files_of_a_pod_are_removed_with_it(bed: Bed, node: GpuNode) -
     assert (container_directory(node, stays) / layout.LIMIT).is_file()
 
 
+@pytest.mark.short
 async def test_without_its_files_a_container_gets_no_memory(bed: Bed, node: GpuNode) -> None:
     """The runtime creates directories for missing mount sources, and starts the container."""
     found = await start(bed, "lost", cuda())
@@ -426,6 +433,7 @@ async def is_waiting(bed: Bed, name: str, reason: str) -> bool:
 # --- what is seen -------------------------------------------------------------------------------
 
 
+@pytest.mark.short
 async def test_the_exporter_exports_usage_and_limit_of_each_container(bed: Bed, node: GpuNode) -> None:
     await grant_exporter(bed)
     often = ["--interval-seconds=0.3", "--deadline-seconds=2", "--stale-seconds=6"]
