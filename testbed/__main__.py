@@ -96,15 +96,16 @@ def logs(name: str, component: str, lines: int) -> None:
 @cli.command(name="bin")
 @click.argument("names", nargs=-1, metavar="[NAME]...", type=click.Choice(list(TOOLS)))
 @click.option("--all", "everything", is_flag=True, help="All tools, of one release of Kubernetes.")
-def bin_path(names: tuple[str, ...], *, everything: bool) -> None:
+@click.option("--short", is_flag=True, help="All tools except those that only the long tests need.")
+def bin_path(names: tuple[str, ...], *, everything: bool, short: bool) -> None:
     """Print the paths of tools; build the missing ones first.
 
     TESTBED_KUBERNETES selects the release of Kubernetes.
     """
-    if not names and not everything:
-        raise click.UsageError(f"specify a tool ({', '.join(TOOLS)}) or --all")
+    if bool(names) + everything + short != 1:
+        raise click.UsageError(f"specify tools ({', '.join(TOOLS)}), --short or --all")
     writable_cache()
-    wanted = binaries.names() if everything else list(names)
+    wanted = list(names) or [name for name in binaries.names() if everything or not TOOLS[name].is_long]
     for installed in asyncio.run(build.ensure(wanted)).values():
         click.echo(installed.path)
 

@@ -43,7 +43,8 @@ class Tool:
 
     ``seconds`` is the build time on 2 cores after the tools above it in the table. ``oldest_go`` is
     the first minor version of Go 1 that builds it, ``first_bad_go`` the first later one that does not.
-    ``stamp`` is "<variable>=<version>" for the linker. ``env`` is added to ``BUILD_ENV``.
+    ``stamp`` is "<variable>=<version>" for the linker. ``env`` is added to ``BUILD_ENV``. ``is_long``: only
+    the long tests need it (``tests/tiers.toml``).
     """
 
     name: str
@@ -56,6 +57,7 @@ class Tool:
     beside: ModuleFiles | None = None
     stamp: str = ""
     env: Mapping[str, str] = field(default_factory=dict)
+    is_long: bool = False
 
     @property
     def build_env(self) -> dict[str, str]:
@@ -163,6 +165,7 @@ _TABLE = (
         "prometheus-adapter",
         "sigs.k8s.io/prometheus-adapter/cmd/adapter",
         300,
+        is_long=True,
     ),
     Tool(
         "prometheus",
@@ -170,6 +173,7 @@ _TABLE = (
         "prometheus",
         "github.com/prometheus/prometheus/cmd/prometheus",
         150,
+        is_long=True,
         # Without the discovery of clouds.
         env={"GOFLAGS": f"{BUILD_ENV['GOFLAGS']} -tags=remove_all_sd,enable_kubernetes_sd"},
     ),
@@ -189,6 +193,7 @@ _TABLE = (
         f"{_PULUMI_SDK}/python/cmd/pulumi-language-python",
         25,
         beside=_PYTHON_EXEC,
+        is_long=True,
     ),
     # The last release on the Go module proxy; it is stamped with the version that the locked SDK requires.
     Tool(
@@ -198,6 +203,7 @@ _TABLE = (
         f"{_PULUMI_KUBERNETES}/cmd/pulumi-resource-kubernetes",
         100,
         stamp=f"{_PULUMI_KUBERNETES}/pkg/version.Version=v4.34.2",
+        is_long=True,
     ),
     Tool(
         "pulumi",
@@ -206,6 +212,7 @@ _TABLE = (
         f"{_PULUMI}/pulumi/pkg/v3/cmd/pulumi",
         495,
         stamp=f"{_PULUMI_SDK}/go/common/version.Version=v3.259.0",
+        is_long=True,
     ),
     *_cluster("1.37.2", "3.7.0", "-1.37"),
 )

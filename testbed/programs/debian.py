@@ -25,7 +25,7 @@ def program(name: str, env: Mapping[str, str] = os.environ) -> Path:
     """
     if found := next(_found(name, env), None):
         return found
-    raise TestbedError(f"{name} is missing: run .ci/packages test on Debian, or set {variable_of(name)}")
+    raise TestbedError(f"{name} is missing: run .ci/packages all on Debian, or set {variable_of(name)}")
 
 
 def static_busybox(env: Mapping[str, str] = os.environ) -> Path | None:

@@ -42,7 +42,7 @@ def look() -> Found:
     missing = list(_missing())
     kernel, busybox = _kernel(), debian.static_busybox()
     if kernel is None:
-        missing.append("user-mode Linux (.ci/packages test)")
+        missing.append("user-mode Linux (.ci/packages all)")
     if busybox is None:
         missing.append("a static busybox (.ci/packages test)")
     if missing or kernel is None or busybox is None:

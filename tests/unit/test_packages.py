@@ -3,6 +3,7 @@
 apt is real; it cannot install, because its configuration has no dpkg.
 """
 
+import fcntl
 import os
 import shutil
 import subprocess
@@ -13,7 +14,10 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 SCRIPT = ROOT / ".ci" / "packages"
-TOOLS = ("apt-get", "awk", "cat", "dirname", "dpkg", "grep", "mktemp", "rm", "sh", "uname")
+TOOLS = (
+    *("apt-cache", "apt-config", "apt-get", "awk", "cat", "dirname", "dpkg", "grep", "head", "mktemp", "rm"),
+    *("sed", "seq", "sh", "sleep", "uname"),
+)
 ARCHIVE = (
     *(
         "apt-utils",
@@ -46,24 +50,33 @@ class Machine:
     installed: tuple[str, ...] = ()
     programs: tuple[str, ...] = ()
     archive: tuple[str, ...] = ARCHIVE
+    """Names, or the first lines of a package."""
     env: dict[str, str] = field(default_factory=dict)
 
     def run(self, *arguments: str) -> tuple[int, str]:
         """Exit code and standard error of the script, once apt has read the archive."""
-        self._write()
-        env = {
+        self.write()
+        subprocess.run(["apt-get", "update", "-qq"], env=self._environment, check=True)  # noqa: S607 - of PATH
+        with self.start(*arguments) as started:
+            output = started.communicate()[1]
+        return started.returncode, output
+
+    def start(self, *arguments: str) -> "subprocess.Popen[str]":
+        """The script under way."""
+        argv = ["/bin/sh", str(SCRIPT), *arguments]
+        return subprocess.Popen(argv, env=self._environment, stderr=subprocess.PIPE, text=True)  # noqa: S603
+
+    @property
+    def _environment(self) -> dict[str, str]:
+        return {
             "PATH": str(self.folder / "bin"),
             "APT_CONFIG": str(self.folder / "apt.conf"),
             "GPUSHARE_CACHE": str(self.folder / "cache"),
             **self.env,
         }
-        subprocess.run(["apt-get", "update", "-qq"], env=env, check=True)  # noqa: S607 - of PATH
-        ended = subprocess.run(  # noqa: S603 - our own script
-            ["/bin/sh", SCRIPT, *arguments], env=env, capture_output=True, text=True, check=False
-        )
-        return ended.returncode, ended.stderr
 
-    def _write(self) -> None:
+    def write(self) -> None:
+        """Write programs and the configuration of apt."""
         programs = self.folder / "bin"
         programs.mkdir()
         for name in TOOLS:
@@ -93,8 +106,8 @@ class Machine:
         status = [_stanza(text) + "Status: install ok installed\n" for text in self.installed]
         (self.folder / "status").write_text("\n".join(status))
         archive = [
-            _stanza(f"Package: {name}\nVersion: 1\n") + f"Filename: {name}.deb\nSize: 1\n"
-            for name in self.archive
+            _stanza(text if "\n" in text else f"Package: {text}\nVersion: 1\n") + "Filename: a.deb\nSize: 1\n"
+            for text in self.archive
         ]
         (self.folder / "archive" / "Packages").write_text("\n".join(archive))
         (self.folder / "sources.list").write_text(f"deb [trusted=yes] file:{self.folder}/archive ./\n")
@@ -120,11 +133,21 @@ def _stanza(text: str) -> str:
     return f"{text}Architecture: amd64\nMaintainer: x\nDescription: x\n"
 
 
-def test_if_apt_would_remove_docker_nothing_is_installed_and_both_names_are_printed(tmp_path: Path) -> None:
-    code, output = Machine(tmp_path, DOCKER).run("demo")
-    assert code == 1
-    assert "apt would remove docker-ce containerd.io: nothing was installed" in output
-    assert 'GPUSHARE_WITHOUT_PACKAGES="' in output
+@pytest.mark.parametrize(("required", "code"), [("", 0), ("1", 1)])
+def test_what_would_remove_docker_is_refused_alone_and_both_names_are_printed(
+    tmp_path: Path, required: str, code: int
+) -> None:
+    machine = Machine(tmp_path, DOCKER, env={"GPUSHARE_REQUIRE_ALL": required})
+    ended, output = machine.run("--print", "demo")
+    assert ended == code
+    assert "not installing runc: apt would remove docker-ce containerd.io\n" in output
+    assert 'GPUSHARE_WITHOUT_PACKAGES="runc"' in output
+    assert " podman" in line_with(output, "with dependencies")
+    assert " runc" not in line_with(output, "with dependencies")
+
+
+def line_with(output: str, text: str) -> str:
+    return next(line for line in output.splitlines() if text in line)
 
 
 def test_a_runc_of_another_vendor_is_used(tmp_path: Path) -> None:
@@ -151,21 +174,79 @@ def test_the_demo_needs_fewer_packages_than_the_tests(tmp_path: Path) -> None:
     assert " systemd-container" not in demo
 
 
-def test_an_upgrade_of_an_installed_package_is_printed(tmp_path: Path) -> None:
-    old = ("Package: runc\nVersion: 0\n",)
-    code, output = Machine(tmp_path, old).run("--print", "demo")
-    assert (code, "this upgrades runc" in output) == (0, True)
+SYSTEMD = ("Package: systemd\nVersion: 2\n", "Package: systemd-boot\nSource: systemd\nVersion: 2\n")
+"""Installed packages of one source."""
 
 
-def test_the_error_for_a_package_that_the_archive_lacks_has_a_remedy(tmp_path: Path) -> None:
-    code, output = Machine(tmp_path, archive=tuple({*ARCHIVE} - {"podman"})).run("demo")
-    assert (code, "podman" in output, "GPUSHARE_WITHOUT_PACKAGES" in output) == (1, True, True)
+def newer(depends: str, versions: tuple[str, ...] = ("3",)) -> tuple[str, ...]:
+    """An archive with newer versions of installed packages, and the package that depends on ``depends``."""
+    container = (f"Package: systemd-container\nVersion: {each}\nDepends: {depends}\n" for each in versions)
+    kept = tuple({*ARCHIVE} - {"systemd-container"})
+    return (*kept, *container, *(text.replace("Version: 2", "Version: 3") for text in SYSTEMD))
+
+
+def test_a_package_is_installed_without_the_upgrades_that_apt_adds(tmp_path: Path) -> None:
+    code, output = Machine(tmp_path, SYSTEMD, archive=newer("systemd (>= 1)")).run("--print", "test")
+    assert code == 0
+    assert " systemd-container" in line_with(output, "with dependencies")
+    assert not {"systemd", "systemd-boot"} & {*line_with(output, "with dependencies").split()}
+
+
+def test_an_older_version_is_installed_if_the_newest_needs_an_upgrade(tmp_path: Path) -> None:
+    archive = newer("systemd (<< 3)", ("2",)) + newer("systemd (>= 3)")[-3:-2]
+    code, output = Machine(tmp_path, SYSTEMD, archive=archive).run("--print", "test")
+    assert code == 0
+    assert " systemd-container=2" in line_with(output, "with dependencies")
+    assert " systemd " not in line_with(output, "with dependencies")
+
+
+def test_what_needs_an_upgrade_is_refused_alone_with_the_packages(tmp_path: Path) -> None:
+    code, output = Machine(tmp_path, SYSTEMD, archive=newer("systemd (>= 3)")).run("--print", "test")
+    assert code == 0
+    assert "not installing systemd-container: apt would upgrade systemd" in output
+    assert 'GPUSHARE_WITHOUT_PACKAGES="systemd-container"' in output
+    assert " skopeo" in line_with(output, "with dependencies")
+
+
+def test_pins_of_the_user_are_kept(tmp_path: Path) -> None:
+    machine = Machine(tmp_path)
+    (tmp_path / "etc").mkdir()
+    (tmp_path / "etc/preferences").write_text("Package: podman\nPin: version *\nPin-Priority: -1\n")
+    _, output = machine.run("--print", "demo")
+    assert "not installing podman: " in output
+
+
+@pytest.mark.parametrize(("required", "code"), [("", 0), ("1", 1)])
+def test_a_package_that_the_archive_lacks_is_named_alone(tmp_path: Path, required: str, code: int) -> None:
+    archive = tuple({*ARCHIVE} - {"chromium"})
+    machine = Machine(tmp_path, archive=archive, env={"GPUSHARE_REQUIRE_ALL": required})
+    ended, output = machine.run("--print", "all")
+    assert ended == code
+    assert "not installing chromium: " in output
+    assert 'GPUSHARE_WITHOUT_PACKAGES="chromium"' in output
+    assert " qemu-user" in line_with(output, "with dependencies")
+
+
+async def test_a_lock_of_another_apt_is_waited_for(tmp_path: Path) -> None:
+    machine = Machine(tmp_path, archive=())
+    machine.write()
+    with (tmp_path / "state/lists/lock").open("w") as lock:
+        fcntl.lockf(lock, fcntl.LOCK_EX)
+        with machine.start("demo") as run:
+            assert run.stderr is not None
+            lines = iter(run.stderr.readline, "")
+            assert next(line for line in lines if "waiting for another apt: " in line)
+            fcntl.lockf(lock, fcntl.LOCK_UN)
+            rest = run.stderr.read()
+    assert run.returncode == 0
+    assert "not installing podman" in rest
+    assert "using the existing lists" not in rest
 
 
 def test_the_error_for_an_unknown_set_names_the_known_ones() -> None:
     argv = [str(SCRIPT), "everything"]
     ended = subprocess.run(argv, capture_output=True, text=True, check=False)  # noqa: S603 - our own script
-    assert (ended.returncode, "demo|test" in ended.stderr) == (2, True)
+    assert (ended.returncode, "demo|test|all" in ended.stderr) == (2, True)
 
 
 @pytest.mark.parametrize("target", ["setup", "docs", "preview", "up", "lint", "check", "monitoring"])

@@ -49,5 +49,5 @@ def test_everything_that_is_missing_is_reported_with_the_remedy(
     monkeypatch.setattr(needs, "_can_trace", lambda: False)
     with pytest.raises(TestbedError, match="a node with its own kernel cannot run here") as error:
         needs.look()
-    for text in ("ptrace", "mkfs.ext4 (apt-get install e2fsprogs)", "user-mode Linux (.ci/packages test)"):
+    for text in ("ptrace", "mkfs.ext4 (apt-get install e2fsprogs)", "user-mode Linux (.ci/packages all)"):
         assert text in str(error.value)
