@@ -151,10 +151,6 @@ newest-tools: packages setup ## Build the programs of the newest Kubernetes
 newest: newest-tools ## Run the integration tests that depend on the release of Kubernetes on the newest one
 	@$(BIN)/pytest -q -n $(WORKERS) --dist loadfile --no-loadscope-reorder -m kubernetes -k "not 1.22" tests/integration
 
-.PHONY: system
-system: export GPUSHARE_REQUIRE_ALL := 1
-system: molecule integration ## Run all tests on real hosts, kubelets and images, as root; a missing requirement is a failure
-
 .PHONY: faults
 faults: packages setup ## Run the tests of the fault table, and write docs/reference/faults.md from their results
 	@$(BIN)/python -m tools.faults

@@ -30,7 +30,7 @@ echo "$@" >>"ran-$2"
 LASTING = (
     "setsid sleep 100 & echo $! >>pids; sleep 100 & echo $! >>pids; echo $$ >>pids; touch started; wait\n"
 )
-"""Like a build: one of its children is in a session of its own."""
+"""Like a build: one of its children is in another session."""
 DEAF = "trap '' INT TERM HUP; " + LASTING
 
 PROGRAM = "from tools import jobs, run_tests; jobs.GRACE_S = 1; run_tests.main()"

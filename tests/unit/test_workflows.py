@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from release.recipe import services
+from tools import run_tests, tiers
 
 ROOT = Path(__file__).parents[2]
 FILES = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
@@ -24,16 +25,26 @@ def steps() -> Iterator[dict[str, Any]]:
             yield from job["steps"]
 
 
-RUNS = [step["run"] for step in steps() if "run" in step]
+JOBS = {
+    f"{file.stem} {name}": job
+    for file in FILES
+    for name, job in yaml.safe_load(file.read_text())["jobs"].items()
+}
 
 
-def test_the_pipeline_has_steps() -> None:
-    assert len(RUNS) > 5
+def expanded(job: dict[str, Any]) -> list[list[str]]:
+    """The commands of each job that the matrix makes, without sudo."""
+    steps = job.get("strategy", {}).get("matrix", {}).get("step", [""])
+    runs = [step["run"].removeprefix(f"{SUDO} ") for step in job["steps"] if "run" in step]
+    return [[run.replace("${{ matrix.step }}", step) for run in runs] for step in steps]
 
 
-@pytest.mark.parametrize("command", RUNS)
+@pytest.mark.parametrize(
+    "command", sorted({run for job in JOBS.values() for runs in expanded(job) for run in runs})
+)
 def test_a_step_is_one_make_target_that_exists(command: str) -> None:
-    found = re.fullmatch(rf'(?:{SUDO} )?make (?:--silent )?([a-z-]+)(?: >> "\$GITHUB_OUTPUT")?', command)
+    words = r'(?: [A-Z]+=\S+)*(?: >> "\$GITHUB_OUTPUT")?'
+    found = re.fullmatch(rf"(?:{SUDO} )?make (?:--silent )?([a-z-]+){words}", command)
     assert found is not None
     assert found[1] in TARGETS
 
@@ -45,11 +56,6 @@ def test_actions_are_pinned_by_commit(line: str) -> None:
     assert PINNED.match(line)
 
 
-JOBS = {
-    f"{file.stem} {name}": job
-    for file in FILES
-    for name, job in yaml.safe_load(file.read_text())["jobs"].items()
-}
 TRUSTED = "github.event_name == 'push' && github.ref == 'refs/heads/main'"
 
 
@@ -89,18 +95,39 @@ def test_no_token_is_left_in_a_checkout(step: dict[str, Any]) -> None:
     assert step["with"]["persist-credentials"] is False
 
 
-def test_all_tests_run_as_root_without_skips() -> None:
-    runs = [
-        step["run"]
-        for job in ("test", "system")
-        for step in JOBS[f"pipeline {job}"]["steps"]
-        if "run" in step
-    ]
-    targets = [run.removeprefix(f"{SUDO} make ") for run in runs]
-    assert targets == ["check", "process", "check-ansible", "native", "lint-ansible", "docs", "system"]
-    pipeline = yaml.safe_load((ROOT / ".github/workflows/pipeline.yml").read_text())
-    assert pipeline["env"]["GPUSHARE_REQUIRE_ALL"] == "1"
-    assert "system: molecule integration" in (ROOT / "Makefile").read_text()
+def test_the_pipeline_runs_the_steps_of_make_test_in_jobs_of_their_own_as_root_without_skips() -> None:
+    job = JOBS["pipeline test"]
+    assert job["strategy"]["fail-fast"] is False
+    assert all(step["run"].startswith(SUDO) for step in job["steps"] if "run" in step)
+    plan = run_tests.Plan(tiers.short(tiers.read()))
+    steps = [*plan.fast, *(step for row in plan.real for step in row)]
+    targets = {step.target for step in steps if step.target != "gpu"}
+    commands = expanded(job)
+    assert {command.split()[1] for _, command in commands} == targets
+    assert {"make integration SHORT=1", "make molecule SCENARIO=site"} <= {command for _, command in commands}
+    # Tests of fast steps need programs of packages too, and no step but these installs them.
+    assert {packages for packages, _ in commands} == {"make packages"}
+
+
+def test_all_tests_run_nightly_and_before_a_release() -> None:
+    assert expanded(JOBS["nightly test-all"]) == [["make test-all"]]
+    assert expanded(JOBS["release check"]) == [["make check-tag", "make test-all"]]
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+def test_a_test_that_the_machine_cannot_run_is_a_failure(file: Path) -> None:
+    assert yaml.safe_load(file.read_text())["env"]["GPUSHARE_REQUIRE_ALL"] == "1"
+
+
+@pytest.mark.parametrize("step", [step for step in steps() if "/cache/" in step.get("uses", "")])
+def test_the_cache_has_what_the_user_of_the_runner_can_read(step: dict[str, Any]) -> None:
+    """What root wrote elsewhere in the cache is for root alone: keys and file systems of hosts."""
+    assert step["with"]["path"] == "${{ env.GPUSHARE_CACHE }}/bin"
+
+
+def test_the_path_of_the_cache_has_no_parent_segment() -> None:
+    """Patterns of @actions/glob must not have one."""
+    assert not [file for file in FILES if ".." in yaml.safe_load(file.read_text())["env"]["GPUSHARE_CACHE"]]
 
 
 def test_a_release_is_made_behind_an_environment_after_its_tag_is_checked() -> None:
