@@ -1,4 +1,4 @@
-"""Rules for all tests: order, slots, requirements of the machine, results, and the search time of ``@given``.
+"""Rules for all tests: signals, time limits, order, slots, requirements of the machine, results, ``@given``.
 
 ``make check`` takes the profile "check": the same few examples each time. The default "full" searches anew in
 every run, and longer with ``GPUSHARE_EXAMPLES=2000 pytest tests/property``.
@@ -14,6 +14,8 @@ from typing import Any
 
 import pytest
 
+from testbed.system.signals import restore_interrupts
+from testbed.system.waiting import timeout_factor
 from tests.support import needs, order, skips, slots
 from tools import results, tiers
 
@@ -38,6 +40,10 @@ if find_spec("hypothesis"):
     settings.load_profile("full")
 
 
+# Tests interrupt programs that they start; those would ignore it in the background of a script.
+restore_interrupts()
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the options that leave long tests out (``tests/tiers.toml``)."""
     parser.addoption("--short", action="store_true", help="leave out the long tests")
@@ -52,8 +58,12 @@ def pytest_configure() -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave long tests out if an option says so, and sort the files; the tests of a file keep their order."""
+    """Leave long tests out if an option says so, and sort the files; the tests of a file keep their order.
+
+    The time limits of tests grow with all other ones.
+    """
     _leave_out(config, items)
+    _extend(items)
     files: dict[str, list[pytest.Item]] = {}
     for item in items:
         files.setdefault(str(item.path), []).append(item)
@@ -71,6 +81,16 @@ def _leave_out(config: pytest.Config, items: list[pytest.Item]) -> None:
         (left_out if choice.is_left_out(item.nodeid, is_short=is_short) else kept).append(item)
     config.hook.pytest_deselected(items=left_out)
     items[:] = kept
+
+
+def _extend(items: list[pytest.Item]) -> None:
+    factor = timeout_factor()
+    for item in items:
+        marker = item.get_closest_marker("timeout")
+        seconds = (
+            marker.args[0] if marker else item.config.getoption("timeout") or item.config.getini("timeout")
+        )
+        item.add_marker(pytest.mark.timeout(float(seconds or 0) * factor), append=False)
 
 
 def _file_of(name: str, items: list[pytest.Item]) -> order.File:

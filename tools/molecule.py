@@ -25,6 +25,7 @@ from testbed.errors import TestbedError
 from testbed.hosts import kept_archives, needs
 from testbed.system.folders import cache_root
 from testbed.system.locks import FileLock
+from testbed.system.signals import restore_interrupts
 from tools import results
 
 _CHECKOUT: Final = Path(__file__).parents[1]
@@ -99,6 +100,7 @@ def main() -> None:
 
 def interrupt_on_termination() -> None:
     """Handle SIGTERM as an interrupt of this process group, in which molecule runs: its hosts are removed."""
+    restore_interrupts()
     signal.signal(signal.SIGTERM, lambda *_: os.killpg(0, signal.SIGINT))
 
 

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -30,14 +31,16 @@ def test_a_pass(): ...
 """
 
 
-def run(folder: Path, text: str, *flags: str, **env: str) -> "subprocess.CompletedProcess[str]":
+def run(
+    folder: Path, text: str, *flags: str, python: Sequence[str] = (sys.executable, "-m"), **env: str
+) -> "subprocess.CompletedProcess[str]":
     """Run a file of tests under the rules of ``tests/conftest.py``, on a machine without any program."""
     (folder / "test_planted.py").write_text(text)
     (folder / "pytest.ini").write_text(
         "[pytest]\nmarkers = needs\naddopts = -ra -p tests.conftest -p no:cacheprovider"
     )
     return subprocess.run(  # noqa: S603 - our own tests
-        [sys.executable, "-m", "pytest", *flags, str(folder)],
+        [*python, "pytest", *flags, str(folder)],
         env={"PATH": "/nowhere", "PYTHONPATH": str(ROOT), "HOME": os.environ["HOME"], **env},
         capture_output=True,
         text=True,

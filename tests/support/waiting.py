@@ -7,12 +7,14 @@ that are awaited, with the last answer in the error (``testbed.until``).
 import asyncio
 from collections.abc import Callable
 
+from testbed.system.waiting import timeout_factor
+
 
 async def until(condition: Callable[[], object], *, within_s: float = 20.0, poll_s: float = 0.001) -> None:
-    """Return when the condition is true. Raises TimeoutError after ``within_s`` seconds.
+    """Return when the condition is true. Raises TimeoutError after ``within_s`` seconds, times the factor.
 
     With ``poll_s=0`` the condition is checked at every turn of the event loop.
     """
-    async with asyncio.timeout(within_s):
+    async with asyncio.timeout(within_s * timeout_factor()):
         while not condition():
             await asyncio.sleep(poll_s)

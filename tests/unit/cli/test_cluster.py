@@ -130,9 +130,7 @@ async def test_a_watch_appends_every_change_and_ends_with_130(api: Api) -> None:
     api.nodes = [node("n1", share(15))]
     arguments = ["-m", "gpushare", "top", "node", "-s", "-w", "--kubeconfig", api.kubeconfig]
     pipe = asyncio.subprocess.PIPE
-    # A test run in the background of a script ignores SIGINT, and so would its children.
-    argv = ["env", "--default-signal=INT", sys.executable, *arguments]
-    process = await asyncio.create_subprocess_exec(*argv, stdout=pipe, stderr=pipe)
+    process = await asyncio.create_subprocess_exec(sys.executable, *arguments, stdout=pipe, stderr=pipe)
     assert process.stdout is not None
     first = [(await process.stdout.readline()).decode() for _ in range(5)]
     assert first[-1] == "0/15 (GiB) (0%)  \n"
