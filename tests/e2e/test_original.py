@@ -65,7 +65,7 @@ class Daemon:
     async def reported(self) -> Counter[str]:
         """Missing features and failures in its log, with their counts.
 
-        Without a Lease the extender refuses binds for its first two minutes, and the page does not wait.
+        Without a Lease the extender refuses binds at first, and the page does not wait.
         """
         name = (await self.pod())["metadata"]["name"]
         log = await self.bed.kubectl("--namespace=kube-system", "logs", name)
