@@ -1,9 +1,12 @@
-"""Free TCP ports on the loopback interface.
+"""TCP ports for servers on this machine.
 
-What belongs here: choosing ports. A chosen port is not reserved: if another process takes it first, the
-caller gets ``testbed.errors.PortTaken`` and retries.
+What belongs here: choosing ports, and reserving them among all testbeds of the machine. A program that is
+none of theirs can still take one: a testbed then gets ``testbed.errors.PortTaken`` and retries.
 """
 
+import fcntl
+import functools
+import os
 import random
 import socket
 from collections.abc import Callable
@@ -14,6 +17,59 @@ from testbed.errors import TestbedError
 LOOPBACK = "127.0.0.1"
 _LOWEST = 10_000
 _ATTEMPTS = 200
+_FILE = Path("/tmp/gpushare-testbed-ports")  # noqa: S108 - the same for all users
+
+
+class Reservations:
+    """Ports of this process, until it exits: the lock of byte N of ``file`` reserves port N.
+
+    All ports take one descriptor. The process must not open ``file`` a second time: the kernel drops all its
+    locks as soon as it closes one descriptor (``man 2 fcntl``).
+    """
+
+    def __init__(self, file: Path) -> None:
+        self._descriptor = _open(file)
+        self._own: set[int] = set()
+
+    def take(self, port: int) -> bool:
+        """Reserve a port; return whether nobody had reserved it or uses it."""
+        if port in self._own:
+            return False
+        try:
+            fcntl.lockf(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, port)
+        except OSError:
+            return False
+        # After the lock: the probe must not be in the way of a server that starts on its reserved port.
+        if _is_free(port):
+            self._own.add(port)
+        else:
+            fcntl.lockf(self._descriptor, fcntl.LOCK_UN, 1, port)
+        return port in self._own
+
+
+def _open(file: Path) -> int:
+    try:
+        return os.open(file, os.O_RDWR)
+    except FileNotFoundError:
+        # Only for a new file: in sticky folders, the kernel refuses O_CREAT for a file of another user.
+        descriptor = os.open(file, os.O_RDWR | os.O_CREAT)
+        os.fchmod(descriptor, 0o666)
+        return descriptor
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        try:
+            # On all addresses, because a server may listen on others than loopback.
+            probe.bind(("", port))
+        except OSError:
+            return False
+    return True
+
+
+@functools.cache
+def _reservations() -> Reservations:
+    return Reservations(_FILE)
 
 
 def first_ephemeral(text: str) -> int:
@@ -21,35 +77,25 @@ def first_ephemeral(text: str) -> int:
     return int(text.split(maxsplit=1)[0])
 
 
-def is_free(port: int) -> bool:
-    """Return whether no process on loopback uses ``port`` now."""
-    with socket.socket() as probe:
-        try:
-            probe.bind((LOOPBACK, port))
-        except OSError:
-            return False
-    return True
-
-
-def choose(count: int, limit: int, free: Callable[[int], bool] = is_free) -> list[int]:
-    """Return ``count`` different free ports below ``limit``; raise TestbedError if there are not enough.
+def choose(count: int, limit: int, take: Callable[[int], bool]) -> list[int]:
+    """Return ``count`` taken ports below ``limit``; raise TestbedError if there are not enough.
 
     Ports of the ephemeral range are excluded: while a server is down, the kernel could assign its port to
     an outgoing connection, and the server could not restart.
     """
-    chosen: dict[int, None] = {}
-    for _ in range(_ATTEMPTS):
-        port = random.randrange(_LOWEST, limit)  # noqa: S311
-        if port not in chosen and free(port):
-            chosen[port] = None
-        if len(chosen) == count:
-            return list(chosen)
-    raise TestbedError(
-        f"fewer than {count} free ports between {_LOWEST} and {limit} on {LOOPBACK}: stop other testbeds"
-    )
+    candidates = (random.randrange(_LOWEST, limit) for _ in range(_ATTEMPTS + count))  # noqa: S311
+    chosen: list[int] = []
+    while len(chosen) < count and (port := next(candidates, None)):
+        if take(port):
+            chosen.append(port)
+    if len(chosen) < count:
+        raise TestbedError(
+            f"fewer than {count} free ports between {_LOWEST} and {limit}: stop other testbeds"
+        )
+    return chosen
 
 
 def free_ports(count: int) -> list[int]:
-    """Return ``count`` different ports that are free on loopback now."""
+    """Return ``count`` ports that no other testbed of this machine gets before this process exits."""
     text = Path("/proc/sys/net/ipv4/ip_local_port_range").read_text()
-    return choose(count, max(first_ephemeral(text), _LOWEST + 10_000))
+    return choose(count, max(first_ephemeral(text), _LOWEST + 10_000), _reservations().take)

@@ -2,6 +2,9 @@
 
 import asyncio
 import shutil
+import socket
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -52,9 +55,46 @@ def test_testbeds_do_not_share_data(tmp_path: Path) -> None:
 
 def test_ports_are_different_free_and_below_the_ephemeral_range() -> None:
     taken = set(range(10_000, 20_000, 2))
-    chosen = ports.choose(20, 20_000, lambda port: port not in taken)
+
+    def take(port: int) -> bool:
+        is_free = port not in taken
+        taken.add(port)
+        return is_free
+
+    chosen = ports.choose(20, 20_000, take)
     assert len(set(chosen)) == 20
     assert all(10_000 <= port < 20_000 and port % 2 for port in chosen)
+
+
+HOLDER = """
+import sys
+from pathlib import Path
+from testbed.system.ports import Reservations
+
+reservations = Reservations(Path(sys.argv[1]))
+print(*filter(reservations.take, map(int, sys.argv[2:])), flush=True)
+sys.stdin.read()
+"""
+
+
+def test_a_port_is_reserved_until_its_process_exits(tmp_path: Path) -> None:
+    file = tmp_path / "ports"
+    own = ports.Reservations(file)
+    ours, theirs = ports.free_ports(2)
+    assert own.take(ours)
+    assert not own.take(ours)
+    argv = [sys.executable, "-c", HOLDER, str(file), str(ours), str(theirs)]
+    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as holder:  # noqa: S603
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == f"{theirs}\n"
+        assert not own.take(theirs)
+    assert own.take(theirs)
+
+
+def test_a_port_that_a_server_uses_on_any_address_is_not_taken(tmp_path: Path) -> None:
+    (port,) = ports.free_ports(1)
+    with socket.create_server(("127.0.0.2", port)):
+        assert not ports.Reservations(tmp_path / "ports").take(port)
 
 
 def test_a_lock_is_exclusive(tmp_path: Path) -> None:
