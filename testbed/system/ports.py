@@ -15,7 +15,8 @@ from pathlib import Path
 from testbed.errors import TestbedError
 
 LOOPBACK = "127.0.0.1"
-_LOWEST = 10_000
+_LOWEST, _HIGHEST = 10_000, 29_999
+"""Above are the ports of Services, some of which the examples name."""
 _ATTEMPTS = 200
 _FILE = Path("/tmp/gpushare-testbed-ports")  # noqa: S108 - the same for all users
 
@@ -98,4 +99,5 @@ def choose(count: int, limit: int, take: Callable[[int], bool]) -> list[int]:
 def free_ports(count: int) -> list[int]:
     """Return ``count`` ports that no other testbed of this machine gets before this process exits."""
     text = Path("/proc/sys/net/ipv4/ip_local_port_range").read_text()
-    return choose(count, max(first_ephemeral(text), _LOWEST + 10_000), _reservations().take)
+    limit = min(first_ephemeral(text), _HIGHEST + 1)
+    return choose(count, max(limit, _LOWEST + 10_000), _reservations().take)
