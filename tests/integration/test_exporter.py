@@ -37,6 +37,8 @@ SM = "DCGM_CUSTOM_PROCESS_SM_UTIL"
 USED = "DCGM_CUSTOM_PROCESS_MEM_USED"
 ALLOCATED = "DCGM_CUSTOM_CONTAINER_MEM_ALLOCATED"
 QUICK = ["--interval-seconds=0.3", "--deadline-seconds=2", "--stale-seconds=6"]
+HANGS_S = 12.0
+"""Longer than the deadline of a source and the time after which its values are stale, together."""
 SOURCES = ("nvml", "cgroups", "pod-resources", "pods", "node", "isolation")
 MIB = 1024 * 1024
 COUNTED = "gpushare_container_memory_counted_bytes"
@@ -243,11 +245,11 @@ async def test_a_lost_gpu_affects_only_its_own_series(bed: Bed, shared: GpuNode,
     await shows(exporter, {("0",): 0, ("1",): 0}, "DCGM_FI_DEV_GPU_UTIL", "gpu")
 
 
-async def test_a_driver_that_hangs_for_30_s_delays_no_scrape(shared: GpuNode, exporter: Exporter) -> None:
+async def test_a_driver_that_hangs_delays_no_scrape(shared: GpuNode, exporter: Exporter) -> None:
     shared.stub.hang()
     took, begun = list[float](), time.monotonic()
     try:
-        while time.monotonic() - begun < 30:
+        while time.monotonic() - begun < HANGS_S:
             asked = time.monotonic()
             await read_text(f"{exporter.url}/metrics", timeout_s=20)
             took.append(time.monotonic() - asked)

@@ -32,8 +32,6 @@ from gpushare.ports import Event, InventoryDriver, node_event
 
 log = structlog.get_logger()
 
-_POLL_S: Final = 5.0
-_INVENTORY_S: Final = 30.0
 _WATCHDOG_S: Final = 60.0
 """Longer than the timeout of the driver's adapter."""
 _NO_CORDON: Final = Cordon(frozenset(), None)
@@ -43,13 +41,16 @@ _NO_CORDON: Final = Cordon(frozenset(), None)
 class CardSettings:
     """The unit of gpu-mem, whether models outside the table are excluded, and the health policy.
 
-    Without ``watch_health`` no XID error and no failed query of the driver makes a GPU unhealthy.
+    Without ``watch_health`` no XID error and no failed query of the driver makes a GPU unhealthy. The driver
+    is asked for the health of its GPUs every ``poll_s`` seconds, and for all of them every ``inventory_s``.
     """
 
     unit: MemoryUnit = MemoryUnit.GIB
     refuse_unlisted: bool = False
     health: HealthPolicy = field(default_factory=HealthPolicy)
     watch_health: bool = True
+    poll_s: float = 5.0
+    inventory_s: float = 30.0
 
 
 class CardMonitor:
@@ -93,7 +94,7 @@ class CardMonitor:
         """
         shared = await self._first_reading()
         while shared is None:
-            await asyncio.sleep(_POLL_S)
+            await asyncio.sleep(self._settings.poll_s)
             shared = await self._first_reading()
         for notice in shared.notices:
             log.warning("gpu_notice", text=notice)
@@ -181,7 +182,7 @@ class CardMonitor:
 
     async def _poll(self) -> None:
         while True:
-            await asyncio.sleep(_POLL_S)
+            await asyncio.sleep(self._settings.poll_s)
             with self._watchdog.work("cards", _WATCHDOG_S):
                 await self.check()
 
@@ -191,7 +192,7 @@ class CardMonitor:
         allocated: Callable[[], Collection[str]],
     ) -> None:
         while True:
-            await asyncio.sleep(_INVENTORY_S)
+            await asyncio.sleep(self._settings.inventory_s)
             with self._watchdog.work("cards", _WATCHDOG_S):
                 found = await self.read()
                 if found:

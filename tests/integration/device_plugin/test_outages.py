@@ -1,7 +1,5 @@
 """Outages of the API server and of the driver; on a real kubelet."""
 
-import asyncio
-import time
 
 import pytest
 
@@ -38,8 +36,6 @@ pytestmark = [
     pytest.mark.asyncio(loop_scope="package"),
 ]
 
-OUTAGE_S = 30.0
-
 
 async def test_a_pod_that_was_seen_starts_while_api_server_and_driver_do_not_answer(
     gpus: GpuBed, node: GpuNode, link: Link
@@ -54,7 +50,6 @@ async def test_a_pod_that_was_seen_starts_while_api_server_and_driver_do_not_ans
     link.cut()
     await node.kubelet.pause("api")
     node.stub.hang()
-    begun = time.monotonic()
     await node.kubelet.resume("kubelet")
 
     async def started() -> bool:
@@ -66,10 +61,9 @@ async def test_a_pod_that_was_seen_starts_while_api_server_and_driver_do_not_ans
     async def noticed() -> bool:
         return await metric(node, "gpushare_device_plugin_cards", state="unhealthy") == 2
 
-    await until(noticed, "the agent to notice that the driver hangs", OUTAGE_S)
+    await until(noticed, "the agent to notice that the driver hangs")
     assert await metric(node, "gpushare_device_plugin_nvml_up") == 0
     assert (await bed.api.get(f"{PODS}/seen"))["metadata"]["annotations"][contract.ANN_ASSIGNED] == "false"
-    await asyncio.sleep(max(0.0, OUTAGE_S - (time.monotonic() - begun)))
     await node.kubelet.resume("api")
     link.restore()
     await running(bed, "seen")

@@ -16,7 +16,6 @@ from gpushare.contract import (
 )
 from gpushare.deviceplugin.core.shared_gpus import SharedGpus
 from gpushare.deviceplugin.metrics import PluginMetrics
-from gpushare.deviceplugin.node import cards
 from gpushare.deviceplugin.node.cards import CardMonitor, CardSettings
 from gpushare.deviceplugin.watchdog import Watchdog
 from gpushare.errors import DriverAbsentError, DriverReplacedError, GpuError
@@ -71,7 +70,7 @@ class Monitored:
         self.monitor = CardMonitor(
             "n",
             self.driver,
-            CardSettings(unit, watch_health=watch_health),
+            CardSettings(unit, watch_health=watch_health, poll_s=0.001, inventory_s=0.001),
             self.metrics,
             on_change=self.published.append,
             record_event=self.events.append,
@@ -143,8 +142,7 @@ async def test_a_smaller_gpu_closes_until_its_pods_are_gone(found: Monitored) ->
     assert (EVENT_CARDS_CHANGED, changed) in found.reported()
 
 
-async def test_the_start_waits_for_the_driver_and_for_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cards, "_POLL_S", 0.001)
+async def test_the_start_waits_for_the_driver_and_for_a_gpu() -> None:
     found = Monitored()
     found.driver.error = DriverAbsentError("the driver is not loaded")
     with capture_logs() as logs:
@@ -233,10 +231,7 @@ async def test_a_driver_that_fails_is_the_problem_until_it_responds(found: Monit
     assert found.monitor.problem is None
 
 
-async def test_a_replaced_driver_ends_the_monitor_between_allocate_calls(
-    found: Monitored, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(cards, "_POLL_S", 0.001)
+async def test_a_replaced_driver_ends_the_monitor_between_allocate_calls(found: Monitored) -> None:
     found.driver.error = DriverReplacedError("replaced")
     allocating = asyncio.Lock()
     await allocating.acquire()
@@ -250,8 +245,7 @@ async def test_a_replaced_driver_ends_the_monitor_between_allocate_calls(
     assert raised.value.subgroup(DriverReplacedError)
 
 
-async def test_readings_wait_for_allocate_calls(found: Monitored, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cards, "_INVENTORY_S", 0.001)
+async def test_readings_wait_for_allocate_calls(found: Monitored) -> None:
     allocating = asyncio.Lock()
     await allocating.acquire()
     asked: list[bool] = []
@@ -271,9 +265,7 @@ async def test_readings_wait_for_allocate_calls(found: Monitored, monkeypatch: p
     assert all(asked)
 
 
-async def test_without_health_checks_gpus_are_still_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    for interval in ("_INVENTORY_S", "_POLL_S"):
-        monkeypatch.setattr(cards, interval, 0.001)
+async def test_without_health_checks_gpus_are_still_read_again() -> None:
     found = Monitored(watch_health=False)
     found.driver.gpus = (ONE,)
     await found.monitor.start()
