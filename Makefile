@@ -65,6 +65,8 @@ lint-ansible: setup-ansible ## Lint roles, playbooks and inventories with the pr
 # Examples of property tests: "check" uses a few fixed ones, "full" more and random ones.
 PROFILE ?= check
 WORKERS := 2
+# SHORT=1 leaves out the long tests, SINCE=<commit> those that no change since it concerns: tests/tiers.toml.
+TIER = $(if $(SHORT),--short) $(if $(SINCE),--since=$(SINCE))
 PYTEST = $(BIN)/pytest -q -n $(WORKERS) --hypothesis-profile=$(PROFILE)
 
 # Unit tests wait for sockets and short deadlines half of their time: two workers for each of two cores.
@@ -81,7 +83,7 @@ unit: setup ## Run the tests of one package; PKG=<folder in tests/unit>, with pr
 
 .PHONY: process
 process: packages setup setup-ansible ## Run tests that start processes or compile
-	@$(PYTEST) tests/process
+	@$(PYTEST) $(TIER) tests/process
 
 .PHONY: check-ansible
 check-ansible: setup-ansible ## Run the tests of the Ansible modules, plugins and inventories
@@ -89,7 +91,7 @@ check-ansible: setup-ansible ## Run the tests of the Ansible modules, plugins an
 
 .PHONY: native
 native: packages setup ## Run the tests of the isolation library on a stub of the driver, with sanitizers
-	@$(BIN)/pytest -q -n 2 tests/isolation
+	@$(BIN)/pytest -q -n 2 $(TIER) tests/isolation
 
 .PHONY: mutants
 mutants: packages setup ## Break safety rules one by one: a test must notice each; NAME=<names> selects them. Weekly
@@ -133,8 +135,8 @@ docs: setup ## Build the documentation; warnings are errors
 .PHONY: integration
 integration: WORKERS := 3
 integration: packages setup setup-ansible ## Run the tests on real control planes and from images; SHORT=1 or SINCE=<commit> leaves long ones out
-	@$(BIN)/pytest -q -n $(WORKERS) --dist loadfile --no-loadscope-reorder --durations=15 \
-	    $(if $(SHORT),--short) $(if $(SINCE),--since=$(SINCE)) tests/integration tests/e2e
+	@$(BIN)/pytest -q -n $(WORKERS) --dist loadfile --no-loadscope-reorder --durations=15 $(TIER) \
+	    tests/integration tests/e2e
 
 .PHONY: programs programs-all
 programs: setup

@@ -63,14 +63,19 @@ class Plan:
     since: str | None = None
 
     @property
+    def _tier(self) -> tuple[str, ...]:
+        """The variables of make that leave tests out."""
+        return () if self.everything else (f"SINCE={self.since}",) if self.since else ("SHORT=1",)
+
+    @property
     def fast(self) -> list[Step]:
         """The steps that need no built program, in their order."""
         profile = "PROFILE=full" if self.everything else "PROFILE=check"
         return [
             Step("check", "lint, types, layers, functions, formats and invariants", (profile, "WORKERS=2")),
-            Step("process", "programs as processes", (profile,)),
+            Step("process", "programs as processes", (profile, *self._tier)),
             Step("check-ansible", "modules, plugins and inventories of the Ansible collection"),
-            Step("native", "the isolation library on a stub of the driver"),
+            Step("native", "the isolation library on a stub of the driver", self._tier),
             Step("gpu", "a physical GPU, if there is one"),
             Step("lint-ansible", "lint of roles and playbooks"),
             Step("docs", "documentation"),
@@ -87,10 +92,9 @@ class Plan:
     @property
     def real(self) -> list[list[Step]]:
         """The steps that run real components, in rows that run beside each other."""
-        tier = () if self.everything else (f"SINCE={self.since}",) if self.since else ("SHORT=1",)
         named = " ".join(tiers.scenarios(self.choice))
         rows = [
-            [Step("integration", "real control planes, kubelets and images", ("WORKERS=4", *tier))],
+            [Step("integration", "real control planes, kubelets and images", ("WORKERS=4", *self._tier))],
             [Step("molecule", "roles on systemd hosts", ("AT_ONCE=1", f"SCENARIO={named}"))],
         ]
         return rows if self.choice.left_out else [*rows, _NEWEST]

@@ -40,7 +40,9 @@ class Choice:
 
     def is_left_out(self, test: str, *, is_short: bool) -> bool:
         """Return whether to leave out a test, by its id; ``is_short`` if it has the marker."""
-        return not is_short and test.partition("::")[0] in self.left_out
+        return not is_short and not self.left_out.isdisjoint(
+            (test.partition("::")[0], test.partition("[")[0])
+        )
 
 
 EVERYTHING: Final = Choice(frozenset(), "")

@@ -54,7 +54,8 @@ def start(folder: Path) -> Iterator[Start]:
 
     def started(*flags: str, **options: Any) -> "subprocess.Popen[str]":
         path = f"{folder}:{os.environ['PATH']}"
-        env = {**os.environ, "PATH": path, results.FOLDER: str(folder / "results")}
+        # A run that is killed leaves its logs.
+        env = {**os.environ, "PATH": path, "TMPDIR": str(folder), results.FOLDER: str(folder / "results")}
         argv = [sys.executable, "-c", PROGRAM, *flags]
         options |= {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "cwd": ROOT, "env": env}
         runs.append(subprocess.Popen(argv, text=True, **options))  # noqa: S603 - our own program

@@ -56,6 +56,12 @@ def test_a_test_with_the_marker_is_not_left_out() -> None:
     assert not EVERYTHING.is_left_out("tests/test_a.py::test_b", is_short=False)
 
 
+def test_a_single_test_of_a_file_is_left_out_with_all_parameters() -> None:
+    choice = short((Area("a", (), ("tests/test_a.py::test_b",)),))
+    assert choice.is_left_out("tests/test_a.py::test_b[c]", is_short=False)
+    assert not choice.is_left_out("tests/test_a.py::test_bc", is_short=False)
+
+
 def test_a_scenario_that_is_left_out_is_not_named() -> None:
     assert tiers.scenarios(short(TABLE)) == ["site"]
     assert {"default", "site"} < set(tiers.scenarios(EVERYTHING))
@@ -65,7 +71,9 @@ def test_a_scenario_that_is_left_out_is_not_named() -> None:
     "path", sorted({*long_tests(TABLE), *(path for area in TABLE for path in area.paths)})
 )
 def test_every_path_of_the_table_exists(path: str) -> None:
-    assert (ROOT / path).is_dir() if path.endswith("/") else (ROOT / path).exists()
+    name, _, test = path.partition("::")
+    assert (ROOT / name).is_dir() if name.endswith("/") else (ROOT / name).exists()
+    assert not test or f"def {test}(" in (ROOT / name).read_text()
 
 
 def test_only_tests_of_long_files_have_the_marker() -> None:
