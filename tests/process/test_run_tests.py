@@ -1,5 +1,6 @@
 """``make test`` runs every step, reports all failures, and leaves no process, with a FAKE of make."""
 
+import functools
 import os
 import signal
 import subprocess
@@ -57,6 +58,7 @@ def start(folder: Path) -> Iterator[Start]:
         # A run that is killed leaves its logs.
         env = {**os.environ, "PATH": path, "TMPDIR": str(folder), results.FOLDER: str(folder / "results")}
         argv = [sys.executable, "-c", PROGRAM, *flags]
+        options.setdefault("preexec_fn", functools.partial(handled, signal.SIG_DFL))
         options |= {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "cwd": ROOT, "env": env}
         runs.append(subprocess.Popen(argv, text=True, **options))  # noqa: S603 - our own program
         return runs[-1]
@@ -65,6 +67,12 @@ def start(folder: Path) -> Iterator[Start]:
     for run in runs:
         run.kill()
         run.communicate()
+
+
+def handled(handler: signal.Handlers) -> None:
+    """Like the parent of a run: a shell ignores signals for its background jobs, nohup ignores SIGHUP."""
+    for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):
+        signal.signal(number, handler)
 
 
 def ran(folder: Path) -> Mapping[str, str]:
@@ -136,16 +144,11 @@ async def test_a_run_that_is_killed_leaves_no_step(folder: Path, start: Start) -
     await until(lambda: alive(folder) == [])
 
 
-def ignore_interrupts() -> None:
-    for number in (signal.SIGINT, signal.SIGQUIT):
-        signal.signal(number, signal.SIG_IGN)
-
-
 async def test_a_background_job_of_a_script_handles_interrupts_and_so_do_its_steps(
     folder: Path, start: Start
 ) -> None:
     (folder / "check").write_text(f"exec {sys.executable} -c 'import signal; print(signal.getsignal(2))'\n")
-    run = start(preexec_fn=ignore_interrupts, start_new_session=True)
+    run = start(preexec_fn=functools.partial(handled, signal.SIG_IGN), start_new_session=True)
     output = run.communicate(timeout=60)[0]
     assert "default_int_handler" in output
 

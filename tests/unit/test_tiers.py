@@ -1,6 +1,7 @@
 """Which long tests ``make test`` leaves out, and for which changes it adds them."""
 
 import ast
+import re
 import subprocess
 from pathlib import Path
 
@@ -113,3 +114,16 @@ def test_a_change_has_what_is_not_committed_and_both_names_of_a_moved_file(check
 def test_the_error_for_an_unknown_commit_names_it(checkout: Path, commit: str) -> None:
     with pytest.raises(UnknownCommitError, match=commit):
         changed_since(commit, checkout)
+
+
+def test_the_table_of_invariants_marks_the_long_tests() -> None:
+    text = (ROOT / "tests/README.md").read_text().partition("## Invariants")[2]
+    found = re.findall(r"`([\w/]+/test_\w+\.py)`([†‡]?)", text)
+    assert found
+    assert found == [(name, _mark(ROOT / "tests" / name)) for name, _ in found]
+
+
+def _mark(path: Path) -> str:
+    if str(path.relative_to(ROOT)) not in long_tests(TABLE):
+        return ""
+    return "‡" if _marks(path) else "†"
