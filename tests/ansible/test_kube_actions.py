@@ -1,4 +1,4 @@
-"""The actions read_objects and patch_object, on an API server with one node."""
+"""The actions read_objects, patch_object and evict_pods, on an API server with one node."""
 
 import json
 import subprocess
@@ -14,6 +14,8 @@ from tests.fixtures.node_api import NODE, NodeApi, kubeconfig, serving
 
 READ = "gpushare.nodes.read_objects"
 PATCH = "gpushare.nodes.patch_object"
+EVICT = "gpushare.nodes.evict_pods"
+CORE = next(iter(PROGRAMS))
 NODES = NODE.rpartition("/")[0]
 
 
@@ -29,7 +31,7 @@ def play(
     """Run tasks for a host without a login: the actions run on the controller."""
     access = {"kubeconfig": str(kubeconfig(api, folder)), "context": "x"}
     given = [
-        {**task, **{name: {**access, **task[name]} for name in (READ, PATCH) if name in task}}
+        {**task, **{name: {**access, **task[name]} for name in (READ, PATCH, EVICT) if name in task}}
         for task in tasks
     ]
     file = folder / "play.yml"
@@ -136,3 +138,100 @@ def test_a_controller_without_the_library_is_told_what_it_lacks(
     assert done.returncode != 0
     assert "lacks the library kubernetes (no kubernetes here)" in printed(done)
     assert str(PROGRAMS[core].parent) in printed(done)
+
+
+def pod(name: str, *, controlled: bool = True, volume: str = "", uid: str = "") -> dict[str, Any]:
+    """A pod of the node."""
+    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "a", "uid": "a", "controller": True}
+    metadata = {"name": name, "namespace": "default", "uid": uid or f"uid-of-{name}"}
+    return {
+        "metadata": {**metadata, "ownerReferences": [owner] if controlled else []},
+        "spec": {
+            "nodeName": "gpu-1",
+            "containers": [],
+            "volumes": [{"name": "v", volume: {}}] if volume else [],
+        },
+        "status": {"phase": "Running"},
+    }
+
+
+def drained(
+    folder: Path, api: NodeApi, *pods: dict[str, Any], flags: tuple[str, ...] = (), **arguments: object
+) -> subprocess.CompletedProcess[str]:
+    """An eviction of these pods."""
+    api.objects["/api/v1/pods"]["items"] = [*pods]
+    task = {EVICT: {"node": "gpu-1", "wait_s": 2, **arguments}}
+    return play(folder, api, CORE, task, flags=flags)
+
+
+def names(api: NodeApi) -> list[str]:
+    return [each["metadata"]["name"] for each in api.objects["/api/v1/pods"]["items"]]
+
+
+def test_a_drain_evicts_each_pod_once_by_name_and_uid(api: NodeApi, tmp_path: Path) -> None:
+    done = drained(tmp_path, api, pod("a"), pod("b"))
+    assert done.returncode == 0, printed(done)
+    assert "changed=1" in done.stdout
+    assert names(api) == []
+    evicted = [(each["metadata"]["name"], each["deleteOptions"]) for each in api.evictions]
+    assert evicted == [(name, {"preconditions": {"uid": f"uid-of-{name}"}}) for name in "ab"]
+
+
+def test_a_new_pod_of_the_same_name_is_not_evicted(api: NodeApi, tmp_path: Path) -> None:
+    """The API server has replaced the pod after the list was read."""
+    api.texts["/api/v1/pods"] = json.dumps(pod("a"))
+    done = drained(tmp_path, api, pod("a", uid="new"))
+    assert done.returncode != 0
+    assert names(api) == ["a"]
+
+
+def test_in_check_mode_no_pod_is_evicted(api: NodeApi, tmp_path: Path) -> None:
+    done = drained(tmp_path, api, pod("a"), flags=("--check",))
+    assert done.returncode == 0, printed(done)
+    assert "changed=1" in done.stdout
+    assert (names(api), api.evictions) == (["a"], [])
+
+
+@pytest.mark.parametrize(
+    ("kept", "switch", "reason"),
+    [
+        (
+            pod("b", volume="emptyDir"),
+            {"delete_emptydir_data": False},
+            "would delete the data of an emptyDir",
+        ),
+        (pod("b", controlled=False), {}, "have no controller and would not be recreated"),
+    ],
+)
+def test_a_drain_that_loses_something_is_refused_before_any_eviction(
+    api: NodeApi, tmp_path: Path, kept: dict[str, Any], switch: dict[str, object], reason: str
+) -> None:
+    done = drained(tmp_path, api, pod("a"), kept, **switch)
+    assert done.returncode != 0
+    assert reason in printed(done)
+    assert "default/b" in printed(done)
+    assert (names(api), api.evictions) == (["a", "b"], [])
+
+
+@pytest.mark.parametrize(
+    ("lost", "switch"),
+    [
+        (pod("b", volume="emptyDir"), {"delete_emptydir_data": True}),
+        (pod("b", controlled=False), {"force": True}),
+    ],
+)
+def test_a_drain_that_may_lose_it_evicts_all(
+    api: NodeApi, tmp_path: Path, lost: dict[str, Any], switch: dict[str, object]
+) -> None:
+    done = drained(tmp_path, api, pod("a"), lost, **switch)
+    assert done.returncode == 0, printed(done)
+    assert names(api) == []
+
+
+def test_a_pod_that_a_budget_keeps_is_named_with_the_reason(api: NodeApi, tmp_path: Path) -> None:
+    api.guarded["a"] = "the budget web needs 2 pods"
+    done = drained(tmp_path, api, pod("a"), pod("b"))
+    assert done.returncode != 0
+    assert "default/a (the budget web needs 2 pods)" in printed(done)
+    assert names(api) == ["a"]
+    assert len([each for each in api.evictions if each["metadata"]["name"] == "b"]) == 1

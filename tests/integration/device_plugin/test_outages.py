@@ -1,6 +1,5 @@
 """Outages of the API server and of the driver; on a real kubelet."""
 
-
 import pytest
 
 from gpushare import contract

@@ -244,6 +244,12 @@ def test_an_allocation_with_unknown_gpus_is_not_adopted() -> None:
     assert join(node, [ServedContainer("a", "main", "x", 4)]) is node
 
 
+def test_an_allocation_that_is_no_equal_parts_of_its_gpus_is_not_adopted() -> None:
+    """Equal parts would be fewer units than the kubelet gave."""
+    node = with_gpu_pods(allocations(14, 14), gpu_pod("a", 5, card=0))
+    assert join(node, [ServedContainer("a", "main", "x", 5, cards=("GPU-0", "GPU-1"))]) is node
+
+
 def test_a_deleted_pod_keeps_its_gpu_while_it_has_processes() -> None:
     node = served(with_gpu_pods(allocations(14), gpu_pod("a", 12, card=0)), "a", 12, "x")
     gone = replace(node, gpu_pods={})
@@ -261,6 +267,14 @@ def test_a_pod_keeps_its_share_when_its_number_of_gpus_is_edited(label: str) -> 
     node = with_allocation(node, allocated(node, 8, "x", frozenset({("a", "init")})))
     edited = gpu_pod("a", demand_of([init(8), main(8)], label), card=0)
     assert allocated_shares(with_gpu_pods(node, edited), "a") == ((0, (8, 0)),)
+
+
+def test_a_pod_on_two_gpus_keeps_half_of_its_units_on_each_when_their_number_is_edited() -> None:
+    asks = sound(demand_of([init(8), main(8)], "2"))
+    node = served(with_gpu_pods(allocations(14, 14), gpu_pod("a", asks, card=(0, 1))), "a", 8, "x", "init")
+    node = with_allocation(node, allocated(node, 8, "x", frozenset({("a", "init")})))
+    edited = gpu_pod("a", demand_of([init(8), main(8)], "3"), card=(0, 1))
+    assert allocated_shares(with_gpu_pods(node, edited), "a") == ((0, (4, 0)), (1, (4, 0)))
 
 
 def test_a_pod_on_two_gpus_keeps_one_when_the_other_is_gone() -> None:

@@ -116,6 +116,12 @@ def test_a_gpu_that_needs_a_reset_never_recovers(xid: int) -> None:
     }
 
 
+@pytest.mark.parametrize("xid", sorted(NEED_RESET))
+def test_a_later_fault_does_not_replace_a_reset(xid: int) -> None:
+    marked = HEALTHY.after_fault(Fault("GPU-0", xid)).after_fault(Fault("GPU-0", PASSING))
+    assert polled(marked, range(0, 100_000, 50)).unhealthy == marked.unhealthy
+
+
 def test_only_a_more_serious_fault_replaces_the_reason() -> None:
     marked = HEALTHY.after_fault(Fault("GPU-0", PASSING)).after_fault(Fault("GPU-0", 79))
     assert marked.unhealthy["GPU-0"].startswith("XID 79;")
