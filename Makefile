@@ -94,7 +94,7 @@ native: packages setup ## Run the tests of the isolation library on a stub of th
 	@$(BIN)/pytest -q -n 2 $(TIER) tests/isolation
 
 .PHONY: mutants
-mutants: packages setup ## Break safety rules one by one: a test must notice each; NAME=<names> selects them. Weekly
+mutants: packages setup setup-ansible ## Break safety rules one by one: a test must notice each; NAME=<names> selects them. Weekly
 	@$(BIN)/python -m tools.mutants $(NAME)
 
 .PHONY: gpu

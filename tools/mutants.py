@@ -30,6 +30,7 @@ _FIRST_LIMIT_S: Final = 1200
 """For all tests without a mutant, on a busy machine."""
 _AT_ONCE: Final = 2
 _FAILED_TEST: Final = re.compile(r"^(?:FAILED|ERROR) (\S+)", re.MULTILINE)
+_ENVIRONMENTS: Final = ("ansible/.venv", "ansible/legacy/.venv")
 _TAIL: Final = 15
 """Lines of output to print if tests fail where they should pass."""
 
@@ -212,7 +213,13 @@ class Copies:
     def _pytest(self, copy: Path, arguments: Sequence[str], limit_s: float) -> Run:
         # Copies come before the checkout, which is installed in the virtual environment.
         # All runs share their bytecode, which is valid for one time of modification, in seconds.
-        env = {**os.environ, "PYTHONPATH": str(copy), "PYTHONPYCACHEPREFIX": str(self._folder / "bytecode")}
+        # A skipped test notices nothing.
+        env = {
+            **os.environ,
+            "GPUSHARE_REQUIRE_ALL": "1",
+            "PYTHONPATH": str(copy),
+            "PYTHONPYCACHEPREFIX": str(self._folder / "bytecode"),
+        }
         try:
             ended = subprocess.run(  # noqa: S603
                 [sys.executable, "-m", "pytest", *_PYTEST, *arguments],
@@ -232,7 +239,10 @@ class Copies:
 
 
 def copy_checkout(copy: Path) -> None:
-    """Copy the files of the checkout that git does not ignore, with their times of modification."""
+    """Copy the files of the checkout that git does not ignore, with their times of modification.
+
+    The environments of the Ansible collection are links.
+    """
     argv = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     found = subprocess.run(argv, cwd=ROOT, check=True, capture_output=True, text=True)  # noqa: S603
     for name in filter(None, found.stdout.split("\0")):
@@ -240,6 +250,9 @@ def copy_checkout(copy: Path) -> None:
         if source.exists():
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(source, target, follow_symlinks=False)
+    for name in _ENVIRONMENTS:
+        if (ROOT / name).exists():
+            (copy / name).symlink_to(ROOT / name)
 
 
 def _apply(copy: Path, mutant: Mutant, number: int) -> None:

@@ -120,3 +120,30 @@ def test_the_driver_may_call_the_program_back_from_a_new_context(
     code = f"own = c.c_void_p(); to = c.byref(own); set('calls_back', 1); say(cuda.{call})"
     code += "; context(); say(left()[1])"
     assert run(code) == [[0], [left]]
+
+
+ARRAYS = """
+class Shape(c.Structure): _fields_ = [("w", c.c_size_t), ("h", c.c_size_t), ("f", c.c_uint), ("n", c.c_uint)]
+def alloc(mib):
+    at = c.c_void_p(); shape = Shape(512, 512 * mib, 32, 1)
+    return cuda.cuArrayCreate_v2(c.byref(at), c.byref(shape)), at
+def free(at): return cuda.cuArrayDestroy(at)
+"""
+
+
+@pytest.mark.parametrize("kind", ["", ARRAYS], ids=["linear", "array"])
+def test_a_request_that_the_driver_refuses_is_not_charged(run: Run, kind: str) -> None:
+    code = f"{kind}context(); set('fails', 700); v, at = alloc(1000); say(v); set('fails', 0); say(left()[1])"
+    assert run(code) == [[700], [4301]]
+
+
+@pytest.mark.parametrize("kind", ["", ARRAYS], ids=["linear", "array"])
+def test_memory_that_the_driver_does_not_release_is_released_later(run: Run, kind: str) -> None:
+    code = f"{kind}context(); v, at = alloc(1000); set('fails', 700); say(v, free(at), left()[1])"
+    code += "; set('fails', 0); say(free(at), left()[1])"
+    assert run(code) == [[0, 700, 3301], [0, 4301]]
+
+
+def test_a_child_that_is_forked_while_a_context_is_created_has_its_own_contexts(run: Run) -> None:
+    code = "own = c.c_void_p(); set('forks', 1); say(cuda.cuCtxCreate_v2(c.byref(own), 0, 0)); say(left()[0])"
+    assert run(code) == [[0], [0]]

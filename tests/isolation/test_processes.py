@@ -333,3 +333,24 @@ def test_a_child_of_vfork_gets_no_memory_and_changes_no_usage(make: Make, tmp_pa
     command = ["gcc", "-o", str(tmp_path / "vforks"), str(source), "-ldl"]
     subprocess.run(command, check=True, timeout=60)  # noqa: S603 - the compiler that PATH has
     assert container.run([str(tmp_path / "vforks")]).stdout == "0 2 2 0 0\n"
+
+
+# A process that may neither signal nor, with hidepid, see another one: it has another user and group.
+AS_ANOTHER_USER = WORKER.replace(
+    "context()\n",
+    "context(); os.setgroups([]); os.setresgid(65534, 65534, 65534); os.setresuid(65534, 65534, 65534)\n",
+)
+HIDDEN = ["unshare", "--mount", "sh", "-c", 'mount -t proc -o hidepid=2 proc /proc && exec "$@"', "sh"]
+
+
+@pytest.mark.needs("root", "unshare")
+@pytest.mark.parametrize("wrapper", [[], HIDDEN], ids=["visible", "hidden"])
+def test_memory_of_a_running_process_of_another_user_is_counted(make: Make, wrapper: list[str]) -> None:
+    container = make()
+    container.limit(share(4, 15))
+    with worker(container) as first, container.start(AS_ANOTHER_USER, *wrapper) as second:
+        assert ask(first, 3000) == 0
+        assert ask(second, 3000) == 2
+        assert ask(first, -1) == 0
+        assert ask(second, 3000) == 0
+        second.kill()

@@ -42,6 +42,8 @@ def refuses(container: Container, why: str) -> None:
         GOOD.replace("limit_mib=4301", "limit_mib=99999999999999999999"),
         GOOD.replace("card_units=15", "card_units=0"),
         GOOD.replace("units=4", "units=04"),
+        # More units than the GPU has, with the limit that they would have.
+        GOOD.replace("units=4", "units=16").replace("limit_mib=4301", "limit_mib=17205"),
         GOOD.replace("\nend", f"\n{GOOD.splitlines()[1]}\nend"),
         GOOD.replace("GPU-", "GPU-" + "0" * 60),
         GOOD * 100,

@@ -10,6 +10,8 @@
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static int ready;
 static struct thing *things;
+/* The memory of ended objects. Like the driver, the next object has the address that was freed last. */
+static struct thing *freed;
 static u64 next_address = 0x700000000000ull;
 static struct thing *primary[MAX_CARDS];
 static int primary_count[MAX_CARDS];
@@ -29,7 +31,8 @@ struct thing *thing_new(enum kind kind, int card, u64 bytes)
 {
     if (bytes && machine_take(card, bytes) != OK)
         return NULL;
-    struct thing *thing = calloc(1, sizeof *thing);
+    struct thing *thing = freed ? freed : malloc(sizeof *thing);
+    freed = freed ? freed->next : NULL;
     *thing = (struct thing){.kind = kind, .card = card, .bytes = bytes, .handles = 1, .next = things};
     thing->address = next_address;
     next_address += (bytes + 0x1fffff) & ~0x1fffffull;
@@ -71,7 +74,8 @@ void thing_end(struct thing *thing)
         machine_managed(thing->card, -(int64_t)thing->bytes);
     if (thing->bytes)
         machine_give(thing->card, thing->bytes);
-    free(thing);
+    thing->next = freed;
+    freed = thing;
 }
 
 struct thing *driver_context(void) { return current; }

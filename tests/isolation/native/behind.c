@@ -1,14 +1,17 @@
-/* Preloaded behind the library, so between it and the driver. With `fails`, queries of pools return that code; `trims`
-   counts how often pools were trimmed, and a request from a pool fails or takes `extra` bytes more once. With
+/* Preloaded behind the library, so between it and the driver. With `fails`, queries of pools, and requests and releases
+   of linear memory and arrays, return that code; `trims` counts how often pools were trimmed, and a request from a pool fails or takes `extra` bytes more once. With
    `calls_back`, the next request of memory or of a context first calls the program back, as CUPTI does for profilers: here
-   it asks for the free memory, releases an unknown handle, and retains the primary context. */
+   it asks for the free memory, releases an unknown handle, and retains the primary context. With `forks`, it forks
+   instead, and the child retains the primary context. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
-int fails, calls_back, trims, out_of_memory;
+int fails, calls_back, forks, trims, out_of_memory;
 long extra;
 
 static void call_back(void)
@@ -18,6 +21,13 @@ static void call_back(void)
     int (*info)(size_t *, size_t *) = (int (*)(size_t *, size_t *))dlsym(RTLD_DEFAULT, "cuMemGetInfo_v2");
     int (*release)(uint64_t) = (int (*)(uint64_t))dlsym(RTLD_DEFAULT, "cuMemRelease");
     int (*retain)(void **, int) = (int (*)(void **, int))dlsym(RTLD_DEFAULT, "cuDevicePrimaryCtxRetain");
+    if (forks) {
+        forks = 0;
+        pid_t child = fork();
+        if (child == 0)
+            _exit(retain(&context, 0));
+        waitpid(child, NULL, 0);
+    }
     if (!calls_back)
         return;
     calls_back = 0;
@@ -76,6 +86,10 @@ int cuGetProcAddress(const char *base, void **function, int version, uint64_t fl
 #define FAILS(name, types, ...) \
     int name types { return fails ? fails : ((int(*) types)dlsym(RTLD_NEXT, #name))(__VA_ARGS__); }
 
+FAILS(cuMemAlloc_v2, (uint64_t * pointer, size_t bytes), pointer, bytes)
+FAILS(cuMemFree_v2, (uint64_t pointer), pointer)
+FAILS(cuArrayCreate_v2, (void **array, const void *shape), array, shape)
+FAILS(cuArrayDestroy, (void *array), array)
 FAILS(cuMemPoolGetAttribute, (void *pool, int attribute, void *value), pool, attribute, value)
 FAILS(cuDeviceGetGraphMemAttribute, (int device, int attribute, void *value), device, attribute, value)
 FAILS(cuDeviceGetMemPool, (void **pool, int device), pool, device)
