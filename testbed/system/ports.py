@@ -33,7 +33,7 @@ class Reservations:
         self._own: set[int] = set()
 
     def take(self, port: int) -> bool:
-        """Reserve a port; return whether nobody had reserved it or uses it."""
+        """Reserve a port; return whether it was neither reserved nor in use."""
         if port in self._own:
             return False
         try:

@@ -156,7 +156,7 @@ def pod(name: str, *, controlled: bool = True, volume: str = "", uid: str = "") 
 
 
 def drained(
-    folder: Path, api: NodeApi, *pods: dict[str, Any], flags: tuple[str, ...] = (), **arguments: object
+    folder: Path, api: NodeApi, *pods: dict[str, Any], flags: tuple[str, ...] = (), **arguments: Any
 ) -> subprocess.CompletedProcess[str]:
     """An eviction of these pods."""
     api.objects["/api/v1/pods"]["items"] = [*pods]
@@ -204,7 +204,7 @@ def test_in_check_mode_no_pod_is_evicted(api: NodeApi, tmp_path: Path) -> None:
     ],
 )
 def test_a_drain_that_loses_something_is_refused_before_any_eviction(
-    api: NodeApi, tmp_path: Path, kept: dict[str, Any], switch: dict[str, object], reason: str
+    api: NodeApi, tmp_path: Path, kept: dict[str, Any], switch: dict[str, Any], reason: str
 ) -> None:
     done = drained(tmp_path, api, pod("a"), kept, **switch)
     assert done.returncode != 0
@@ -221,7 +221,7 @@ def test_a_drain_that_loses_something_is_refused_before_any_eviction(
     ],
 )
 def test_a_drain_that_may_lose_it_evicts_all(
-    api: NodeApi, tmp_path: Path, lost: dict[str, Any], switch: dict[str, object]
+    api: NodeApi, tmp_path: Path, lost: dict[str, Any], switch: dict[str, Any]
 ) -> None:
     done = drained(tmp_path, api, pod("a"), lost, **switch)
     assert done.returncode == 0, printed(done)
