@@ -235,7 +235,7 @@ async def test_a_user_signs_in_and_out_in_a_browser(installation: Installation, 
             await tab.wait(SIGNED_IN if text == token else REFUSED)
         assert (await tab.evaluate("document.querySelector('#gpus tbody th').innerText")).startswith("gpu-1")
         assert await tab.evaluate("document.cookie") == ""
-        await tab.evaluate("document.querySelector('#sign-out button').click()")
+        await tab.leave("document.querySelector('#sign-out button').click()")
         await tab.wait("document.getElementById('token') && !document.getElementById('gpus')")
         # The status of the login page is 401, which the browser logs as an error.
         others = [each for each in tab.problems if "401 (Unauthorized)" not in each]

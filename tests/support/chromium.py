@@ -16,6 +16,7 @@ from typing import Any
 
 import aiohttp
 
+from testbed.system.waiting import timeout_factor
 from tests.support.needs import browser
 from tests.support.waiting import until
 
@@ -26,7 +27,19 @@ FLAGS = (
     *("--remote-debugging-port=0", "--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE 127.0.0.1"),
 )
 START_S = 30.0
+ANSWER_S = START_S * timeout_factor()
 KEYS = {"Tab": 9, "Enter": 13, "Escape": 27, " ": 32, "/": 191}
+
+_LEFT = (
+    "Inspected target navigated or closed",
+    "Execution context was destroyed",
+    "Cannot find context with specified id",
+    "Cannot find default execution context",
+)
+
+
+class PageLeft(Exception):
+    """The answer of a command was lost, because the browser left the page meanwhile."""
 
 
 class Tab:
@@ -54,14 +67,18 @@ class Tab:
             case "Network.requestWillBeSent":
                 self.requests.append(parameters["request"]["url"])
             case None:
-                self._answers.pop(message["id"]).set_result(message)
+                answer = self._answers.pop(message["id"])
+                if not answer.done():  # nobody may wait for it any more
+                    answer.set_result(message)
 
     async def command(self, method: str, **parameters: Any) -> Any:
-        """The result of a command; AssertionError with its error."""
+        """The result of a command; PageLeft, or AssertionError with its error."""
         number = next(self._numbers)
         answer = self._answers[number] = asyncio.get_running_loop().create_future()
         await self._socket.send_json({"id": number, "method": method, "params": parameters})
-        found = await asyncio.wait_for(answer, START_S)
+        found = await asyncio.wait_for(answer, ANSWER_S)
+        if found.get("error", {}).get("message", "").startswith(_LEFT):
+            raise PageLeft(method)
         assert "error" not in found, found["error"]
         return found["result"]
 
@@ -73,19 +90,27 @@ class Tab:
         assert "exceptionDetails" not in found, found["exceptionDetails"]
         return found["result"].get("value")
 
-    async def wait(self, script: str, within_s: float = START_S) -> Any:
-        """The first true value of an expression."""
-        async with asyncio.timeout(within_s):
-            while not (found := await self.evaluate(script)):
+    async def wait(self, script: str) -> Any:
+        """The first true value of an expression, in this page or the next ones."""
+        async with asyncio.timeout(ANSWER_S):
+            while True:
+                with suppress(PageLeft):
+                    if found := await self.evaluate(script):
+                        return found
                 await asyncio.sleep(0.02)
-        return found
+
+    async def leave(self, script: str) -> None:
+        """Evaluate an expression that leaves the page."""
+        with suppress(PageLeft):
+            await self.evaluate(script)
 
     async def press(self, key: str) -> None:
-        """Press and release a key; a character is typed."""
+        """Press and release a key, which may leave the page; a character is typed."""
         text = {"text": key} if len(key) == 1 else {"text": "\r"} if key == "Enter" else {}
         about = {"key": key, "windowsVirtualKeyCode": KEYS.get(key, ord(key[0].upper()))}
-        await self.command("Input.dispatchKeyEvent", type="keyDown", **about, **text)
-        await self.command("Input.dispatchKeyEvent", type="keyUp", **about)
+        with suppress(PageLeft):
+            await self.command("Input.dispatchKeyEvent", type="keyDown", **about, **text)
+            await self.command("Input.dispatchKeyEvent", type="keyUp", **about)
 
     async def open(self, url: str) -> None:
         """Go to the URL."""
