@@ -21,6 +21,7 @@ from testbed.kubelets.files import BUNDLES
 from testbed.kubelets.spec import NodeLayout
 from testbed.system import cgroups
 from testbed.system.folders import bed_folder, cache_root, data_folder
+from testbed.system.waiting import timeout_factor
 
 pytestmark = [pytest.mark.integration, pytest.mark.needs("kubelet"), pytest.mark.asyncio(loop_scope="module")]
 
@@ -430,7 +431,7 @@ async def test_nodes_end_with_a_killed_owner_and_the_next_start_removes_their_tr
         sys.executable, "-c", OWNER, bed_name, cwd=ROOT, stdout=asyncio.subprocess.PIPE
     )
     assert owner.stdout is not None
-    assert await asyncio.wait_for(owner.stdout.readline(), 120) == b"open\n"
+    assert await asyncio.wait_for(owner.stdout.readline(), 120 * timeout_factor()) == b"open\n"
     owner.kill()
     await owner.wait()
 

@@ -15,6 +15,7 @@ from testbed import Bed, Card, SchedulerSpec, SimNode, gpu_pod, until
 from testbed.control_plane.api import Object
 from testbed.daemons.extender import ACCOUNT, ExtenderSpec, component_config, grant, start_extender
 from testbed.errors import TestbedError
+from testbed.system.waiting import timeout_factor
 from tests.fakes.fault_proxy import fault_proxy, on_bind
 from tests.support.history import Recorder, cards_of, has_units, overcommits, units_of
 
@@ -190,7 +191,7 @@ async def test_a_leader_frozen_during_a_post_and_thawed_after_the_take_over_over
     async with _arena_behind_proxy(restored_bed, frozen, other) as (ring, posting):
         pods = seeded_pods(1.1, seed=6)
         await ring.bed.create_pods(pods[:40])
-        await asyncio.wait_for(posting.wait(), 30)
+        await asyncio.wait_for(posting.wait(), 30 * timeout_factor())
         await ring.bed.pause("frozen")
         await ring.bed.restart_scheduler(SchedulerSpec(extenders=[component_config(other.url)]))
         await ring.bed.create_pods(pods[40:])

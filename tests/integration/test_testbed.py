@@ -22,6 +22,7 @@ from testbed.control_plane.stages import SLOW_DELETE, SLOW_START
 from testbed.system import pids
 from testbed.system.folders import bed_folder, cache_root, data_folder
 from testbed.system.ports import free_ports
+from testbed.system.waiting import timeout_factor
 
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module")]
 
@@ -345,7 +346,7 @@ async def test_the_next_start_removes_what_a_killed_owner_left(bed_name: str) ->
     )
     try:
         assert owner.stdout is not None
-        assert await asyncio.wait_for(owner.stdout.readline(), 60) == b"open\n"
+        assert await asyncio.wait_for(owner.stdout.readline(), 60 * timeout_factor()) == b"open\n"
         processes = [entry.pid for entries in pids.running(folder).values() for entry in entries]
         assert len(processes) == 4
     finally:

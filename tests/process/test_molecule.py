@@ -24,7 +24,7 @@ child.wait()
 
 @contextmanager
 def started(*prefix: str) -> Iterator["subprocess.Popen[str]"]:
-    """The program in a separate session, of which nothing is left."""
+    """The program in a new session, of which nothing is left."""
     argv = [*prefix, sys.executable, "-c", PROGRAM]
     with subprocess.Popen(  # noqa: S603 - the program above
         argv, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, start_new_session=True

@@ -68,7 +68,7 @@ class Tab:
                 self.requests.append(parameters["request"]["url"])
             case None:
                 answer = self._answers.pop(message["id"])
-                if not answer.done():  # nobody may wait for it any more
+                if not answer.done():  # its wait may have ended
                     answer.set_result(message)
 
     async def command(self, method: str, **parameters: Any) -> Any:

@@ -18,6 +18,7 @@ from gpushare.errors import DriverReplacedError, GpuError
 from gpushare.model.hardware import Fault, Inventory
 from testbed import until
 from testbed.nvml import ERAS, NvmlStub, card
+from testbed.system.waiting import timeout_factor
 from tests.fixtures.nvml import in_child, load, needs_compiler
 
 pytestmark = needs_compiler
@@ -301,7 +302,7 @@ async def test_xids_arrive_after_the_driver_hung(stub: NvmlStub, gpus: Nvml) -> 
         await gpus.inventory()
     stub.xid(0, 79)
     stub.release()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(10 * timeout_factor()):
         assert await coming == Fault(stub.uuid(0), 79)
 
 
@@ -318,7 +319,7 @@ async def test_an_xid_that_a_call_returns_after_its_timeout_is_not_lost(
     await until(timed_out, "the poll to time out", 10, 0.01)
     stub.xid(0, 79)
     stub.release()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(10 * timeout_factor()):
         assert await coming == Fault(stub.uuid(0), 79)
 
 
@@ -335,7 +336,7 @@ async def test_an_xid_before_a_failed_call_of_the_same_poll_is_not_lost(
 
     monkeypatch.setattr(events, "_next", works_once)
     stub.xid(0, 79)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(10 * timeout_factor()):
         assert await anext(faults) == Fault(stub.uuid(0), 79)
 
 
@@ -347,7 +348,7 @@ async def test_xids_arrive_after_the_library_was_reopened(stub: NvmlStub, gpus: 
     await gpus.inventory()
     await registered(gpus)
     stub.xid(0, 48)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(10 * timeout_factor()):
         assert await anext(faults) == Fault(stub.uuid(0), 48)
 
 
@@ -366,7 +367,7 @@ async def test_without_xid_events_the_stream_of_faults_ends(
     stub: NvmlStub, gpus: Nvml, function: str
 ) -> None:
     stub.fail(function, pynvml.NVML_ERROR_NOT_SUPPORTED)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(10 * timeout_factor()):
         assert [fault async for fault in gpus.faults()] == []
 
 
@@ -379,7 +380,7 @@ async def test_failed_registrations_of_gpus_are_retried(stub: NvmlStub, gpus: Nv
     stub.heal()
     await registered(gpus)
     stub.xid(0, 48)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(10 * timeout_factor()):
         assert await coming == Fault(stub.uuid(0), 48)
 
 
@@ -397,7 +398,7 @@ async def test_xids_arrive_after_a_moment_without_gpus(stub: NvmlStub, gpus: Nvm
     await gpus.inventory()
     await registered(gpus)
     stub.xid(0, 48)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(10 * timeout_factor()):
         assert await coming == Fault(stub.uuid(0), 48)
 
 

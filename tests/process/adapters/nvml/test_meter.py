@@ -16,6 +16,7 @@ from gpushare.errors import GpuError
 from gpushare.model.readings import IDLE, Load, ProcessReading
 from testbed import until
 from testbed.nvml import ERAS, NvmlStub, Process, card
+from testbed.system.waiting import timeout_factor
 from tests.fixtures.nvml import load, needs_compiler
 
 pytestmark = needs_compiler
@@ -234,7 +235,7 @@ async def test_processes_are_listed_by_gpu_and_xids_are_not_consumed(stub: NvmlS
     stub.xid(0, 79)
     for _ in range(3):
         assert await gpus.processes() == {stub.uuid(0): SHOWN, stub.uuid(1): ()}
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(10 * timeout_factor()):
         assert (await waiting).xid == 79
     await faults.aclose()  # type: ignore[attr-defined]
 
