@@ -12,12 +12,14 @@ from gpushare.model.changes import Deleted, Upserted
 from gpushare.runtime.events import EventRecorder, RecorderSettings
 from gpushare.runtime.fairness import FairGate
 from tests.builders.scheduling import node, pod
+from tests.support.virtual_time import skip_waits
 from tests.support.waiting import until
 from tests.unit.extender.fakes import FakeApi
 
 
 async def test_each_over_committed_gpu_is_reported_once_and_its_recovery_too() -> None:
     """One report at a time, because there may be thousands."""
+    skip_waits(asyncio.get_running_loop())
     cluster, api, turns = Cluster(), FakeApi(), 0
 
     class Turns(FairGate):

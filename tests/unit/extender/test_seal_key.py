@@ -19,6 +19,7 @@ from gpushare.model.objects import Pod
 from gpushare.ports import StoredKey
 from tests.builders.scheduling import free, node, pod
 from tests.support.steps import finished
+from tests.support.virtual_time import skip_waits
 from tests.unit.extender.fakes import FakeApi, refused, silence
 
 STORED = StoredKey(b"k" * 32, "2025-01-01T00:00:00Z", "7")
@@ -74,6 +75,7 @@ async def test_the_first_replica_fills_an_empty_secret_and_the_next_one_reads_it
 
 
 async def test_a_replica_that_is_late_to_fill_the_secret_reads_the_key_of_the_other() -> None:
+    skip_waits(asyncio.get_running_loop())
     api = FakeApi(key=STORED, key_errors=deque([None, refused(409)]))
     api.key = EMPTY
     load = asyncio.create_task(loaded(api))
