@@ -6,6 +6,7 @@ import pytest
 
 from gpushare import contract
 from testbed.daemons.agent import GpuNode
+from tests.fixtures.agents import one_library
 from tests.fixtures.gpu_nodes import (
     T4,
     GpuBed,
@@ -36,9 +37,10 @@ WITH_ECC = 14336
 
 @pytest.fixture(autouse=True)
 def restored(node: GpuNode) -> Iterator[None]:
+    uuids = [node.stub.uuid(index) for index in (0, 1)]
     yield
-    for index in (0, 1):
-        node.stub.set(index, total_mib=TOTAL_MIB, mig=None, compute_mode=0)
+    for index, uuid in enumerate(uuids):
+        node.stub.set(index, uuid=uuid, total_mib=TOTAL_MIB, mig=None, compute_mode=0)
 
 
 async def test_mig_mode_closes_a_gpu_and_affects_no_running_pod(gpus: GpuBed, node: GpuNode) -> None:
@@ -83,15 +85,14 @@ async def test_a_gpu_that_became_smaller_gets_its_size_after_its_last_pod(
 async def test_a_gpu_that_was_swapped_takes_no_pods_and_affects_no_running_pod(
     gpus: GpuBed, node: GpuNode
 ) -> None:
-    """The driver reports another GPU at the index. The agent offers it once it has opened NVML again."""
+    """The driver reports another GPU at the index, which the library that the agent has opened cannot."""
     before, uuid = await one_pod(gpus, node), node.stub.uuid(0)
-    try:
+    async with one_library(node):
         node.stub.set(0, uuid="GPU-swapped")
         await until_unhealthy(node, "0", NOTICED_S)
         await until_allocatable(node, T4)
         await until_event(gpus.bed, "faulty", lambda text: uuid in text, contract.EVENT_CARD_UNHEALTHY)
         assert [each for each in live(node) if each.pod == "default/on-card-0"] == before
-    finally:
         node.stub.set(0, uuid=uuid)
     await until_unhealthy(node, "", NOTICED_S)
     await until_allocatable(node, 2 * T4)
