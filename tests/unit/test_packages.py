@@ -227,16 +227,37 @@ def test_a_package_that_the_archive_lacks_is_named_alone(tmp_path: Path, require
     assert " qemu-user" in line_with(output, "with dependencies")
 
 
-async def test_a_lock_of_another_apt_is_waited_for(tmp_path: Path) -> None:
+def test_packages_that_exclude_each_other_are_not_installed_together(tmp_path: Path) -> None:
+    archive = (*({*ARCHIVE} - {"podman"}), "Package: podman\nVersion: 1\nConflicts: runc\n")
+    code, output = Machine(tmp_path, archive=archive).run("--print", "demo")
+    assert code == 0
+    assert "not installing podman: " in output
+    assert " runc" in line_with(output, "with dependencies")
+    assert 'GPUSHARE_WITHOUT_PACKAGES="podman"' in output
+
+
+def test_without_apt_what_is_missing_is_named(tmp_path: Path) -> None:
+    machine = Machine(tmp_path)
+    machine.write()
+    (tmp_path / "bin/apt-get").unlink()
+    with machine.start("demo") as run:
+        output = run.communicate()[1]
+    assert run.returncode == 0
+    assert output.startswith("packages: this is not Debian or Ubuntu; not installed: python3-venv runc")
+
+
+@pytest.mark.parametrize("lock", ["state/lists/lock", "lock-frontend", "lock"])
+def test_a_lock_of_another_apt_is_waited_for_before_packages_are_chosen(tmp_path: Path, lock: str) -> None:
     machine = Machine(tmp_path, archive=())
     machine.write()
-    with (tmp_path / "state/lists/lock").open("w") as lock:
-        fcntl.lockf(lock, fcntl.LOCK_EX)
+    with (tmp_path / lock).open("w") as held:
+        fcntl.lockf(held, fcntl.LOCK_EX)
         with machine.start("demo") as run:
             assert run.stderr is not None
-            lines = iter(run.stderr.readline, "")
-            assert next(line for line in lines if "waiting for another apt: " in line)
-            fcntl.lockf(lock, fcntl.LOCK_UN)
+            line = run.stderr.readline()
+            assert line.startswith("packages: waiting up to 10 min for another apt: ")
+            assert f"{tmp_path / lock}. It is held by process {os.getpid()} " in line
+            fcntl.lockf(held, fcntl.LOCK_UN)
             rest = run.stderr.read()
     assert run.returncode == 0
     assert "not installing podman" in rest
