@@ -87,7 +87,7 @@ process: packages setup setup-ansible ## Run tests that start processes or compi
 
 .PHONY: check-ansible
 check-ansible: setup-ansible ## Run the tests of the Ansible modules, plugins and inventories
-	@$(ANSIBLE)/pytest -q -n 2 -p no:cacheprovider tests/ansible
+	@$(ANSIBLE)/pytest -q -n 2 -p no:cacheprovider $(TIER) tests/ansible
 
 .PHONY: native
 native: packages setup ## Run the tests of the isolation library on a stub of the driver, with sanitizers

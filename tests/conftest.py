@@ -77,8 +77,9 @@ def _leave_out(config: pytest.Config, items: list[pytest.Item]) -> None:
     kept: list[pytest.Item] = []
     left_out: list[pytest.Item] = []
     for item in items:
+        names = [name for marker in item.iter_markers("long") for name in marker.args]
         is_short = item.get_closest_marker("short") is not None
-        (left_out if choice.is_left_out(item.nodeid, is_short=is_short) else kept).append(item)
+        (left_out if choice.is_left_out(item.nodeid, *names, is_short=is_short) else kept).append(item)
     config.hook.pytest_deselected(items=left_out)
     items[:] = kept
 

@@ -74,7 +74,7 @@ class Plan:
         return [
             Step("check", "lint, types, layers, functions, formats and invariants", (profile, "WORKERS=2")),
             Step("process", "programs as processes", (profile, *self._tier)),
-            Step("check-ansible", "modules, plugins and inventories of the Ansible collection"),
+            Step("check-ansible", "modules, plugins and inventories of the Ansible collection", self._tier),
             Step("native", "the isolation library on a stub of the driver", self._tier),
             Step("gpu", "a physical GPU, if there is one"),
             Step("lint-ansible", "lint of roles and playbooks"),

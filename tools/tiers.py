@@ -38,11 +38,13 @@ class Choice:
     left_out: frozenset[str]
     why: str
 
-    def is_left_out(self, test: str, *, is_short: bool) -> bool:
-        """Return whether to leave out a test, by its id; ``is_short`` if it has the marker."""
-        return not is_short and not self.left_out.isdisjoint(
-            (test.partition("::")[0], test.partition("[")[0])
-        )
+    def is_left_out(self, test: str, *names: str, is_short: bool) -> bool:
+        """Return whether to leave out a test, by its id and the ``names`` that its markers ``long`` have.
+
+        ``is_short`` is whether it has the marker ``short``.
+        """
+        candidates = (test.partition("::")[0], test.partition("[")[0], *names)
+        return not is_short and not self.left_out.isdisjoint(candidates)
 
 
 EVERYTHING: Final = Choice(frozenset(), "")

@@ -14,6 +14,10 @@ PROGRAMS = {
     for core, venv in (("2.19", ".venv"), ("2.16", "legacy/.venv"))
 }
 """Version → its ansible-playbook."""
+_NEWEST = next(iter(PROGRAMS))
+OLD = pytest.mark.long("tests/ansible with the oldest ansible-core")
+CORES = [core if core == _NEWEST else pytest.param(core, marks=OLD) for core in PROGRAMS]
+"""The versions as parameters of a test."""
 
 
 def run(core: str, *arguments: str | Path) -> subprocess.CompletedProcess[str]:

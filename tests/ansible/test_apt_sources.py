@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from ansible_collections.gpushare.nodes.plugins.plugin_utils.package_versions import apt_source
-from tests.ansible.cores import PROGRAMS, run
+from tests.ansible.cores import CORES, run
 from tools.role_docs import ROLES
 
 pytestmark = pytest.mark.skipif(not shutil.which("apt-get"), reason="apt-get is not installed")
@@ -84,7 +84,7 @@ def play(
     )
 
 
-@pytest.mark.parametrize("core", PROGRAMS)
+@pytest.mark.parametrize("core", CORES)
 def test_a_repository_of_the_host_is_not_added_again(core: str, host: Path, tmp_path: Path) -> None:
     done = play(tmp_path, core, TOOLKIT)
     assert done.returncode == 0, done.stdout
@@ -99,7 +99,7 @@ def test_another_repository_is_added(host: Path, tmp_path: Path) -> None:
     assert "changed=0" not in done.stdout
 
 
-@pytest.mark.parametrize("core", PROGRAMS)
+@pytest.mark.parametrize("core", CORES)
 def test_a_file_of_a_former_role_with_another_key_is_removed(core: str, host: Path, tmp_path: Path) -> None:
     former = tmp_path / "sources.list.d/gpushare-test.sources"
     former.write_text(FORMER)

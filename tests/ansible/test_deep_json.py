@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from ansible_collections.gpushare.nodes.plugins.plugin_utils.deep_json import loads, shallow
-from tests.ansible.cores import PROGRAMS, run
+from tests.ansible.cores import CORES, run
 from tests.fixtures.node_api import NodeApi, kubeconfig, serving
 
 DEEPEST = 9994
@@ -57,7 +57,7 @@ def api() -> Iterator[NodeApi]:
         yield server
 
 
-@pytest.mark.parametrize("core", PROGRAMS)
+@pytest.mark.parametrize("core", CORES)
 def test_deep_objects_of_a_tenant_stop_no_module(core: str, api: NodeApi, tmp_path: Path) -> None:
     access = {"kubeconfig": str(kubeconfig(api, tmp_path)), "context": "x"}
     tasks = [

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.ansible.cores import PROGRAMS, run
+from tests.ansible.cores import CORES, run
 
 # The engine starts unless a file says that the settings are wrong for it.
 # The text is the same in all tests, so that they share its archive.
@@ -74,7 +74,7 @@ def states(host: Path) -> list[str]:
     return (host / "states").read_text().split()
 
 
-@pytest.mark.parametrize("core", PROGRAMS)
+@pytest.mark.parametrize("core", CORES)
 def test_the_former_settings_are_restored_if_the_engine_does_not_start(core: str, host: Path) -> None:
     (host / "config.toml").write_text(FORMER)
     (host / "config.toml").chmod(0o600)
@@ -109,7 +109,7 @@ def test_an_engine_that_never_starts_is_said_to_fail_with_both(host: Path) -> No
     assert "the former file was restored, with which it does not start either" in text
 
 
-@pytest.mark.parametrize("core", PROGRAMS)
+@pytest.mark.parametrize("core", CORES)
 def test_settings_of_an_earlier_run_are_kept(core: str, host: Path) -> None:
     (host / "config.toml").write_text(FORMER)
     assert play(host, core, restart=False).returncode == 0
@@ -125,7 +125,7 @@ def test_settings_of_an_earlier_run_are_kept(core: str, host: Path) -> None:
     assert (host / "restart").exists()
 
 
-@pytest.mark.parametrize("core", PROGRAMS)
+@pytest.mark.parametrize("core", CORES)
 def test_an_engine_that_starts_keeps_its_new_settings(core: str, host: Path) -> None:
     (host / "config.toml").write_text(FORMER)
     done = play(host, core)

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.ansible.cores import PROGRAMS, run
+from tests.ansible.cores import CORES, run
 
 KUBECONFIG = {
     "apiVersion": "v1",
@@ -16,7 +16,7 @@ KUBECONFIG = {
 }
 
 
-@pytest.mark.parametrize("core", PROGRAMS)
+@pytest.mark.parametrize("core", CORES)
 @pytest.mark.parametrize("entry", ["cluster", "probe"])
 def test_the_cluster_is_read_with_the_python_of_ansible(entry: str, core: str, tmp_path: Path) -> None:
     (tmp_path / "kubeconfig").write_text(yaml.safe_dump(KUBECONFIG))

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.ansible.cores import PROGRAMS, run
+from tests.ansible.cores import CORES, run
 
 ROLE = "gpushare.nodes.container_runtime"
 CRI = "io.containerd.cri.v1.runtime"
@@ -52,7 +52,7 @@ def play(
     return run(core, "--connection=local", "--inventory=localhost,", file)
 
 
-@pytest.mark.parametrize("core", PROGRAMS)
+@pytest.mark.parametrize("core", CORES)
 def test_the_imported_file_gets_nvidia_with_the_settings_of_runc(core: str, tmp_path: Path) -> None:
     done = play(tmp_path, core)
     assert done.returncode == 0, done.stdout
@@ -66,7 +66,7 @@ def test_the_imported_file_gets_nvidia_with_the_settings_of_runc(core: str, tmp_
     assert (tmp_path / "config.toml").read_text() == GENERATED
 
 
-@pytest.mark.parametrize("core", PROGRAMS)
+@pytest.mark.parametrize("core", CORES)
 def test_a_program_that_does_not_run_is_refused_before_any_change(core: str, tmp_path: Path) -> None:
     done = play(tmp_path, core, container_runtime_engine_program="/nowhere/containerd")
     assert done.returncode != 0

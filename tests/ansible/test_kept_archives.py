@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.ansible.cores import CHECKOUT, PROGRAMS, run
+from tests.ansible.cores import CHECKOUT, CORES, run
 
 MODULE = """\
 from ansible.module_utils.basic import AnsibleModule
@@ -50,7 +50,7 @@ def sets(plugins: Path) -> list[Path]:
     return sorted((plugins.parents[3] / "kept").iterdir())
 
 
-@pytest.mark.parametrize("core", PROGRAMS)
+@pytest.mark.parametrize("core", CORES)
 def test_the_next_run_makes_no_archive(core: str, plugins: Path) -> None:
     first, second = say(core, plugins), say(core, plugins)
     assert (MADE in first.stdout, USED in first.stdout) == (True, False)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.ansible.cores import PROGRAMS, run
+from tests.ansible.cores import CORES, PROGRAMS, run
 from tests.fixtures.node_api import NODE, NodeApi, kubeconfig, serving
 
 READ = "gpushare.nodes.read_objects"
@@ -47,7 +47,7 @@ def shown(text: str) -> dict[str, Any]:
     return {"ansible.builtin.debug": {"msg": text}}
 
 
-@pytest.mark.parametrize("core", PROGRAMS)
+@pytest.mark.parametrize("core", CORES)
 def test_an_object_is_read_by_its_name_and_an_absent_one_is_no_error(
     core: str, api: NodeApi, tmp_path: Path
 ) -> None:
@@ -69,7 +69,7 @@ def test_an_object_is_read_by_its_name_and_an_absent_one_is_no_error(
     assert "absent []" in printed(done)
 
 
-@pytest.mark.parametrize("core", PROGRAMS)
+@pytest.mark.parametrize("core", CORES)
 def test_a_patch_reports_and_shows_its_own_fields_alone(core: str, api: NodeApi, tmp_path: Path) -> None:
     cordon = {PATCH: {"path": NODE, "patch": {"spec": {"unschedulable": True}}}}
     first = play(tmp_path, api, core, cordon, flags=("--diff",))
@@ -82,7 +82,7 @@ def test_a_patch_reports_and_shows_its_own_fields_alone(core: str, api: NodeApi,
     assert api.objects[NODE]["spec"] == {"unschedulable": True}
 
 
-@pytest.mark.parametrize("core", PROGRAMS)
+@pytest.mark.parametrize("core", CORES)
 def test_in_check_mode_the_api_server_is_asked_and_nothing_changes(
     core: str, api: NodeApi, tmp_path: Path
 ) -> None:
@@ -94,7 +94,7 @@ def test_in_check_mode_the_api_server_is_asked_and_nothing_changes(
     assert json.dumps(api.objects[NODE]) == before
 
 
-@pytest.mark.parametrize("core", PROGRAMS)
+@pytest.mark.parametrize("core", CORES)
 def test_a_task_is_retried_until_the_api_server_has_the_object(
     core: str, api: NodeApi, tmp_path: Path
 ) -> None:
@@ -112,7 +112,7 @@ def test_a_task_is_retried_until_the_api_server_has_the_object(
     assert "Traceback" not in printed(done)
 
 
-@pytest.mark.parametrize("core", PROGRAMS)
+@pytest.mark.parametrize("core", CORES)
 @pytest.mark.parametrize("text", ["no kubeconfig\n", "{", None])
 def test_a_file_that_is_no_kubeconfig_is_named(text: str | None, core: str, tmp_path: Path) -> None:
     file = tmp_path / "kubeconfig"
@@ -127,7 +127,7 @@ def test_a_file_that_is_no_kubeconfig_is_named(text: str | None, core: str, tmp_
     assert "Traceback" not in printed(done)
 
 
-@pytest.mark.parametrize("core", PROGRAMS)
+@pytest.mark.parametrize("core", CORES)
 def test_a_controller_without_the_library_is_told_what_it_lacks(
     core: str, api: NodeApi, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

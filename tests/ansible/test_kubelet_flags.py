@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.ansible.cores import PROGRAMS, run
+from tests.ansible.cores import CORES, run
 
 ROLE = "gpushare.nodes.kubelet_tuning"
 # JSON is YAML too, and Ansible before 2.19 parses text that looks like it.
@@ -41,21 +41,21 @@ ALL = {
 }
 
 
-@pytest.mark.parametrize("core", PROGRAMS)
+@pytest.mark.parametrize("core", CORES)
 def test_flags_with_a_longer_name_are_others(core: str, tmp_path: Path) -> None:
     flags = "--kube-reserved-cgroup=/kube --system-reserved-cgroup /system"
     done = play(tmp_path, core, flags, **ALL)
     assert done.returncode == 0, done.stdout
 
 
-@pytest.mark.parametrize("core", PROGRAMS)
+@pytest.mark.parametrize("core", CORES)
 def test_flags_of_requested_settings_are_refused(core: str, tmp_path: Path) -> None:
     done = play(tmp_path, core, "--kube-reserved=cpu=2 --cpu-manager-policy none", **ALL)
     assert done.returncode != 0
     assert "flags has --kube-reserved, --cpu-manager-policy, which overrides" in " ".join(done.stdout.split())
 
 
-@pytest.mark.parametrize("core", PROGRAMS)
+@pytest.mark.parametrize("core", CORES)
 def test_flags_of_other_settings_and_comments_are_kept(core: str, tmp_path: Path) -> None:
     flags = '--eviction-hard=imagefs.available<5%"\n# OLD="--cpu-manager-policy=static'
     done = play(tmp_path, core, flags, "main")
@@ -79,7 +79,7 @@ def test_flags_that_break_sharing_are_refused_on_a_node_that_shares(flag: str, t
     assert play(tmp_path, "2.19", flag, kubelet_tuning_share_node=False).returncode == 0
 
 
-@pytest.mark.parametrize("core", PROGRAMS)
+@pytest.mark.parametrize("core", CORES)
 def test_a_kubelet_without_a_file_is_kept_if_no_setting_is_requested(core: str, tmp_path: Path) -> None:
     absent = str(tmp_path / "absent.yaml")
     done = play(tmp_path, core, "", "main", kubelet_tuning_config_path=absent)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.ansible.cores import PROGRAMS, run
+from tests.ansible.cores import CORES, run
 
 ROLE = "gpushare.nodes.kubelet_tuning"
 RESERVE = {"kubelet_tuning_kube_reserved": {"cpu": "1"}}
@@ -51,7 +51,7 @@ def test_the_address_can_be_called(config: dict[str, Any], url: str, tmp_path: P
     assert f"asks http://{url}/healthz" in done.stdout, done.stdout
 
 
-@pytest.mark.parametrize("core", PROGRAMS)
+@pytest.mark.parametrize("core", CORES)
 def test_a_kubelet_without_the_endpoint_is_refused_before_a_change(core: str, tmp_path: Path) -> None:
     done = play(tmp_path, core, {"healthzPort": 0}, **RESERVE)
     assert done.returncode != 0

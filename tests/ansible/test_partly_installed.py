@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.ansible.cores import PROGRAMS, run
+from tests.ansible.cores import CORES, run
 
 pytestmark = pytest.mark.skipif(not shutil.which("dpkg"), reason="dpkg is not installed")
 
@@ -46,7 +46,7 @@ def state(folder: Path) -> str:
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout  # noqa: S603 - fixed command
 
 
-@pytest.mark.parametrize("core", PROGRAMS)
+@pytest.mark.parametrize("core", CORES)
 def test_an_unpacked_package_is_configured(
     core: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -55,7 +55,7 @@ def test_an_unpacked_package_is_configured(
     assert state(tmp_path) == "installed"
 
 
-@pytest.mark.parametrize("core", PROGRAMS)
+@pytest.mark.parametrize("core", CORES)
 def test_a_package_without_checksums_is_complete(
     core: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

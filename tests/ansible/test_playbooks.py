@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.ansible.cores import CHECKOUT, PROGRAMS, run
+from tests.ansible.cores import CHECKOUT, CORES, run
 
 PLAYBOOKS = sorted((CHECKOUT / "ansible/playbooks").glob("*.yml"))
 INVENTORIES = sorted((CHECKOUT / "inventories").iterdir())
@@ -48,7 +48,7 @@ def assert_stopped_at_once(ended: subprocess.CompletedProcess[str], *named: str)
         assert name in ended.stdout + ended.stderr
 
 
-@pytest.mark.parametrize("core", PROGRAMS)
+@pytest.mark.parametrize("core", CORES)
 def test_a_bad_inventory_stops_before_any_host_is_contacted(core: str, tmp_path: Path) -> None:
     misspelt, removed, string = "nvidia_driver_versoin", "nvidia_driver_skip_reboot", "nvidia_driver_reboot"
     file = inventory_of(tmp_path, "kube_control_plane", **{misspelt: "535", removed: True, string: "no"})
@@ -65,7 +65,7 @@ def test_playbooks_of_gpu_nodes_need_no_control_plane(playbook: str, tmp_path: P
     assert "kube_control_plane has no hosts" not in ended.stdout + ended.stderr
 
 
-@pytest.mark.parametrize("core", PROGRAMS)
+@pytest.mark.parametrize("core", CORES)
 @pytest.mark.parametrize("playbook", ["preflight", "validate", "scheduler", "site"])
 def test_a_managed_control_plane_needs_no_hosts(playbook: str, core: str, tmp_path: Path) -> None:
     file = inventory_of(tmp_path, "kube_control_plane")
@@ -77,7 +77,7 @@ def test_a_managed_control_plane_needs_no_hosts(playbook: str, core: str, tmp_pa
     assert ended.returncode == 0, ended.stdout + ended.stderr
 
 
-@pytest.mark.parametrize("core", PROGRAMS)
+@pytest.mark.parametrize("core", CORES)
 def test_schedulers_are_not_restored_without_control_planes(core: str, tmp_path: Path) -> None:
     managed = inventory_of(tmp_path, "kube_control_plane")
     ended = play(managed, "--tags=scheduler_extender", core=core, playbook="rollback")

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.ansible.cores import PROGRAMS, run
+from tests.ansible.cores import CORES, run
 
 LOADED = """
 import sys
@@ -18,7 +18,7 @@ class LookupModule(LookupBase):
 MODULES = ["ansible_collections.gpushare.nodes.plugins.filter.packages", "ansible.plugins.connection.ssh"]
 
 
-@pytest.mark.parametrize("core", PROGRAMS)
+@pytest.mark.parametrize("core", CORES)
 def test_a_task_finds_the_filters_loaded(core: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "loaded.py").write_text(LOADED)
     monkeypatch.setenv("ANSIBLE_LOOKUP_PLUGINS", str(tmp_path))

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from tests.ansible import fake_packages
-from tests.ansible.cores import PROGRAMS, run
+from tests.ansible.cores import CORES, run
 
 PRINTED = {
     "containerd": "containerd containerd.io 1.7.27 05044e",
@@ -44,7 +44,7 @@ def play(
     return run(core, *flags, "--connection=local", "--inventory=localhost,", extra, file)
 
 
-@pytest.mark.parametrize("core", PROGRAMS)
+@pytest.mark.parametrize("core", CORES)
 def test_a_newer_toolkit_is_not_downgraded_unless_allowed(core: str, host: Path) -> None:
     refused = play(host, core, "1.20.1")
     assert refused.returncode != 0
@@ -65,7 +65,7 @@ def test_a_host_without_a_toolkit_is_accepted(host: Path) -> None:
     assert done.returncode == 0, done.stdout
 
 
-@pytest.mark.parametrize("core", PROGRAMS)
+@pytest.mark.parametrize("core", CORES)
 def test_an_engine_in_a_folder_that_sudo_omits_is_found(core: str, host: Path) -> None:
     (host / "local").mkdir()
     (host / "bin/containerd").rename(host / "local/containerd")
@@ -100,7 +100,7 @@ HAS_TOOLS = APT and subprocess.run([APT, "show", "python3-semanage"], capture_ou
 @pytest.mark.skipif(
     not HAS_TOOLS or bool(HAS_TOOLS.returncode), reason="apt does not know the tools of SELinux"
 )
-@pytest.mark.parametrize("core", PROGRAMS)
+@pytest.mark.parametrize("core", CORES)
 def test_check_mode_works_on_a_host_with_selinux_and_without_its_tools(core: str, tmp_path: Path) -> None:
     enabled = {"__container_runtime_selinux": {"stat": {"exists": True}}}
     system = {"ansible_python_interpreter": "/usr/bin/python3"}

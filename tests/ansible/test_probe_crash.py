@@ -6,13 +6,13 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.ansible.cores import PROGRAMS, run
+from tests.ansible.cores import CORES, run
 
 CRASHED = {"item": "http://192.0.2.1:32766", "failed": True, "exception": "Traceback …"}
 """A result of ansible-core 2.19, which has no message."""
 
 
-@pytest.mark.parametrize("core", PROGRAMS)
+@pytest.mark.parametrize("core", CORES)
 def test_a_crashed_probe_is_reported_as_no_answer(core: str, tmp_path: Path) -> None:
     settings = {
         "scheduler_extender_probe": "before",

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.ansible.cores import PROGRAMS, run
+from tests.ansible.cores import CORES, run
 
 # A host where only k3s runs.
 SYSTEMCTL = """#!/bin/sh
@@ -48,7 +48,7 @@ def problems(host: Path, core: str, service: str) -> dict[str, str]:
     return {check["name"]: check["problem"] for check in checks}
 
 
-@pytest.mark.parametrize("core", PROGRAMS)
+@pytest.mark.parametrize("core", CORES)
 @pytest.mark.parametrize("service", ["k3s-agent", "k3s-agent.service"])
 def test_a_service_that_runs_is_found(service: str, core: str, host: Path) -> None:
     found = problems(host, core, service)

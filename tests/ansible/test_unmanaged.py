@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.ansible.cores import CHECKOUT, PROGRAMS, run
+from tests.ansible.cores import CHECKOUT, CORES, run
 
 UNMANAGED = {
     "nvidia_driver_state": "unmanaged",
@@ -31,7 +31,7 @@ def play(folder: Path, core: str, playbook: str) -> subprocess.CompletedProcess[
     return run(core, f"--inventory={file}", CHECKOUT / f"ansible/playbooks/{playbook}.yml")
 
 
-@pytest.mark.parametrize("core", PROGRAMS)
+@pytest.mark.parametrize("core", CORES)
 @pytest.mark.parametrize("playbook", ["upgrade_driver", "rollback"])
 def test_no_playbook_of_drivers_touches_unmanaged_hosts_and_the_roles_say_so(
     playbook: str, core: str, tmp_path: Path
@@ -46,7 +46,7 @@ def test_no_playbook_of_drivers_touches_unmanaged_hosts_and_the_roles_say_so(
     assert "flush_handlers" not in done.stderr
 
 
-@pytest.mark.parametrize("core", PROGRAMS)
+@pytest.mark.parametrize("core", CORES)
 def test_an_unmanaged_scheduler_is_not_touched_and_the_role_says_so(core: str, tmp_path: Path) -> None:
     done = play(tmp_path, core, "scheduler")
     assert done.returncode == 0, done.stdout

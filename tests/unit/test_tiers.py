@@ -68,9 +68,23 @@ def test_a_scenario_that_is_left_out_is_not_named() -> None:
     assert {"default", "site"} < set(tiers.scenarios(EVERYTHING))
 
 
-@pytest.mark.parametrize(
-    "path", sorted({*long_tests(TABLE), *(path for area in TABLE for path in area.paths)})
-)
+def test_tests_of_a_name_are_left_out() -> None:
+    choice = short((Area("a", (), ("slow ones",)),))
+    assert choice.is_left_out("tests/test_a.py::test_b[c]", "slow ones", is_short=False)
+    assert not choice.is_left_out("tests/test_a.py::test_b[d]", is_short=False)
+
+
+def test_a_name_in_the_table_is_that_of_a_marker() -> None:
+    texts = [path.read_text() for path in (ROOT / "tests").rglob("*.py")]
+    names = [name for name in long_tests(TABLE) if " " in name]
+    assert names
+    assert all(any(f'pytest.mark.long("{name}")' in text for text in texts) for name in names)
+
+
+PATHS = {*long_tests(TABLE), *(path for area in TABLE for path in area.paths)}
+
+
+@pytest.mark.parametrize("path", sorted(path for path in PATHS if " " not in path))
 def test_every_path_of_the_table_exists(path: str) -> None:
     name, _, test = path.partition("::")
     assert (ROOT / name).is_dir() if name.endswith("/") else (ROOT / name).exists()
