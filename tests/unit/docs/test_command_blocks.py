@@ -23,7 +23,7 @@ def sections(page: Path) -> set[str]:
 SHOWN = {
     str(page.relative_to(ROOT)): found
     for page in (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
-    if "_build" not in page.parts and (found := sections(page))
+    if "_build" not in page.relative_to(ROOT).parts and (found := sections(page))
 }
 
 

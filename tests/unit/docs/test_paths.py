@@ -10,7 +10,7 @@ import pytest
 ROOT = Path(__file__).parents[3]
 PAGES = [
     *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "tests/README.md")),
-    *(path for path in sorted((ROOT / "docs").rglob("*.md")) if "_build" not in path.parts),
+    *(path for path in sorted((ROOT / "docs").rglob("*.md")) if "_build" not in path.relative_to(ROOT).parts),
 ]
 FOLDERS = {path.name for path in ROOT.iterdir() if path.is_dir()}
 
@@ -22,7 +22,7 @@ def paths(page: Path) -> list[str]:
     """
     text = page.read_text().replace("inventories/mine/", "inventories/example/")
     found = re.findall(r"`((?:[\w.-]+/)+[\w.-]*)`", text)
-    if page.parent.name == "tests":
+    if page.parent == ROOT / "tests":
         return [path if path.startswith("ansible/") else f"tests/{path}" for path in found]
     return [path for path in found if path.split("/")[0] in FOLDERS and path != "gpushare/grants.json"]
 
