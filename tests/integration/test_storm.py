@@ -15,7 +15,6 @@ from testbed import Bed, Card, SchedulerSpec, SimNode, gpu_pod, until
 from testbed.control_plane.api import Object
 from testbed.daemons.extender import ACCOUNT, ExtenderSpec, component_config, grant, start_extender
 from testbed.errors import TestbedError
-from testbed.system.waiting import timeout_factor
 from tests.fakes.fault_proxy import fault_proxy, on_bind
 from tests.support.history import Recorder, cards_of, has_units, overcommits, units_of
 
@@ -182,46 +181,6 @@ async def test_a_killed_leader_is_followed_by_the_other_replica(restored_bed: Be
         await ring.bed.create_pods(pods[half:])
         await at_rest(ring)
         await ring.no_gpu_was_over_committed()
-
-
-async def test_a_leader_frozen_during_a_post_and_thawed_after_the_take_over_overcommits_nothing(
-    restored_bed: Bed,
-) -> None:
-    frozen, other = ExtenderSpec("frozen", flags=QUICK_LEASE), ExtenderSpec("other", flags=QUICK_LEASE)
-    async with _arena_behind_proxy(restored_bed, frozen, other) as (ring, posting):
-        pods = seeded_pods(1.1, seed=6)
-        await ring.bed.create_pods(pods[:40])
-        await asyncio.wait_for(posting.wait(), 30 * timeout_factor())
-        await ring.bed.pause("frozen")
-        await ring.bed.restart_scheduler(SchedulerSpec(extenders=[component_config(other.url)]))
-        await ring.bed.create_pods(pods[40:])
-        await ring.until_bound(100)
-        await ring.bed.resume("frozen")
-        await at_rest(ring)
-        await ring.no_gpu_was_over_committed()
-
-
-@asynccontextmanager
-async def _arena_behind_proxy(
-    bed: Bed, first: ExtenderSpec, second: ExtenderSpec
-) -> AsyncIterator[tuple[Arena, asyncio.Event]]:
-    """The first extender reaches the API through a proxy that reports bind POSTs in progress."""
-    posting = asyncio.Event()
-    scheduler = SchedulerSpec(extenders=[component_config(first.url)])
-    await bed.restart_scheduler(scheduler)
-    await grant(bed)
-    async with fault_proxy(bed.api_url, tls_of(bed)) as proxy:
-
-        async def tell(_: object) -> None:
-            if len([line for line in proxy.seen if line.endswith("/binding")]) > 5:
-                posting.set()
-
-        proxy.faults.append(on_bind(tell, times=10_000))
-        await start_extender(bed, first, proxy.kubeconfig(bed.folder))
-        await start_extender(bed, second)
-        await bed.add_nodes([SimNode(f"node-{i}", [Card()] * CARDS) for i in range(NODES)])
-        async with Recorder(bed.api) as recorder:
-            yield Arena(bed, recorder, [first, second]), posting
 
 
 async def test_bind_posts_that_arrive_ten_seconds_late_overcommit_nothing(restored_bed: Bed) -> None:
