@@ -48,7 +48,7 @@ def stub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> NvmlStub:
 @pytest_asyncio.fixture
 async def gpus(stub: NvmlStub) -> AsyncIterator[Nvml]:
     """With short timeouts, and immediate reopening of the library."""
-    async with Nvml(timeout_s=0.3, poll_s=0.01, reopen_s=0, sysfs=stub.sysfs) as made:
+    async with Nvml(timeout_s=1, poll_s=0.01, reopen_s=0, sysfs=stub.sysfs) as made:
         yield made
         stub.release()
         stub.heal()
@@ -213,7 +213,7 @@ def test_a_new_process_uses_the_replaced_driver(tmp_path: Path) -> None:
 async def test_a_driver_that_hangs_is_an_error_in_time_and_recovers(stub: NvmlStub, gpus: Nvml) -> None:
     await gpus.inventory()
     stub.hang()
-    with pytest.raises(GpuError, match=r"NVML does not respond within 0\.3 s \(nvmlDeviceGetCount\)"):
+    with pytest.raises(GpuError, match=r"NVML does not respond within 1 s \(nvmlDeviceGetCount\)"):
         await gpus.inventory()
     # Another call is not even made while the first one hangs.
     with pytest.raises(GpuError, match=r"does not respond .*\(nvmlDeviceGetCount\)"):

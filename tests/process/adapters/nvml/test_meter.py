@@ -38,7 +38,7 @@ def stub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> NvmlStub:
 
 @pytest_asyncio.fixture
 async def gpus(stub: NvmlStub) -> AsyncIterator[Nvml]:
-    async with Nvml(timeout_s=0.3, reopen_s=0) as made:
+    async with Nvml(timeout_s=1, reopen_s=0) as made:
         yield made
         stub.release()
         stub.heal()
