@@ -145,20 +145,6 @@ async def test_the_edited_scheduler_binds_through_the_extender_and_restore_undoe
 
 
 @pytest.mark.parametrize("plane", ["1.36"], indirect=True)
-async def test_a_configuration_that_the_scheduler_rejects_is_undone_byte_for_byte(
-    plane: ControlPlane,
-) -> None:
-    broken = await plane.run("install", REFUSED)
-    assert broken.code == 1, broken.output
-    assert "was restored, and kube-scheduler is healthy again" in broken.output
-    assert "it has ended 3 times" in broken.output
-    assert "v1beta3" in broken.output.splitlines()[-1]
-    assert plane.manifest == plane.original
-    assert await plane.scheduler_runs(ours=False)
-    await plane.place("after-broken")
-
-
-@pytest.mark.parametrize("plane", ["1.36"], indirect=True)
 async def test_an_extender_that_does_not_answer_changes_nothing(plane: ControlPlane) -> None:
     before = plane.files()
     dead = "--url=http://127.0.0.1:1/gpushare-scheduler"
@@ -166,25 +152,6 @@ async def test_an_extender_that_does_not_answer_changes_nothing(plane: ControlPl
     assert refused.code == 1
     assert "nothing was changed: the extender does not answer this node" in refused.output
     assert plane.files() == before
-
-
-@pytest.mark.parametrize("plane", ["1.36"], indirect=True)
-async def test_the_next_install_undoes_or_completes_one_that_was_killed(
-    plane: ControlPlane,
-) -> None:
-    await plane.killed_half_way()
-    back = await plane.run("install", REFUSED, "--wait=60")
-    assert back.code == 1, back.output
-    assert "kube-scheduler is healthy again" in back.output
-    assert plane.manifest == plane.original
-    await plane.place("after-undone")
-
-    await plane.killed_half_way()
-    forward = await plane.run("install", "--kubernetes-version=1.36")
-    assert forward.code == 0, forward.output
-    assert ANN_IDX in (await plane.place("after-finished"))["metadata"]["annotations"]
-    assert (await plane.run("restore")).code == 0
-    assert plane.manifest == plane.original
 
 
 @pytest.mark.parametrize("plane", ["1.36"], indirect=True)
