@@ -175,6 +175,8 @@ def run(each: Run, hosts: str) -> Outcome:
                 "MOLECULE_EPHEMERAL_DIRECTORY": folder,
                 "NO_COLOR": "1",
                 "PATH": f"{each.venv}/bin:{_COLLECTION}/.venv/bin:{os.environ['PATH']}",
+                # kubernetes.core leaves a file for each cluster it has seen.
+                "TMPDIR": folder,
             },
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,

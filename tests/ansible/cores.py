@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from testbed.hosts import kept_archives
+from tests.support import ansible
 
 CHECKOUT = Path(__file__).parents[2]
 PROGRAMS = {
@@ -26,7 +26,7 @@ def run(core: str, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(  # noqa: S603 - our own program and files
         [PROGRAMS[core], *arguments],
         cwd=CHECKOUT,
-        env={**kept_archives.environment(), **os.environ, "ANSIBLE_NOCOLOR": "1"},
+        env={**ansible.environment(), **os.environ, "ANSIBLE_NOCOLOR": "1"},
         capture_output=True,
         text=True,
         check=False,
