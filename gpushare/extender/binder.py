@@ -41,6 +41,7 @@ from gpushare.model.objects import Pod
 from gpushare.ports import Event, Fence, KubeApi, pod_event
 from gpushare.scheduling.events import Confirmed, Released, Reserved
 from gpushare.scheduling.fitting import PodRequest, Rejection, place
+from gpushare.scheduling.refusals import refusal
 
 log = structlog.get_logger()
 
@@ -170,9 +171,10 @@ class Binder:
         book = self._cluster.ledger.books.get(node)
         if book is None:
             return BindResult(f'node "{node}" not found', "unknown_node")
-        shares = place(book, PodRequest(pod.uid, pod.demand, pod.priority, pod.placement))
+        pod_request = PodRequest(pod.uid, pod.demand, pod.priority, pod.placement)
+        shares = place(book, pod_request)
         if isinstance(shares, Rejection):
-            text = f"node {node} cannot take pod {pod.full_name}: {shares.text}"
+            text = f"node {node} cannot take pod {pod.full_name}: {refusal(book, pod_request)}"
             self._record_event(pod_event(pod, EVENT_REFUSED, text, warning=True))
             return BindResult(text, "no_fit")
         return await self._post(decided(pod, book, pod.demand, shares))

@@ -79,8 +79,7 @@ class Book:
     Made by ``make_book``, which fills the derived fields: ``usages`` in index order; ``fits_up_to``: a pod
     that requests memory only, on one GPU, and at most this many units certainly fits (-1: ``fitting`` must
     decide); ``most_free``: free units of the schedulable GPU with the most (-1: none); ``largest``: units of
-    the largest GPU; ``summary``: the GPU with the most free units, as text for rejections;
-    ``overcommitted``: the over-committed GPUs.
+    the largest GPU; ``overcommitted``: the over-committed GPUs.
     """
 
     name: str
@@ -92,7 +91,6 @@ class Book:
     fits_up_to: int = field(default=-1, compare=False)
     most_free: int = field(default=-1, compare=False)
     largest: int = field(default=-1, compare=False)
-    summary: str = field(default="", compare=False)
     overcommitted: tuple[CardUsage, ...] = field(default=(), compare=False)
 
 
@@ -120,30 +118,8 @@ def make_book(
         most_free if plain else -1,
         most_free,
         largest,
-        _summary(usages),
         over,
     )
-
-
-def _summary(usages: tuple[CardUsage, ...]) -> str:
-    """The schedulable GPU with the most free units, and the unschedulable GPUs, as text."""
-    unschedulable = _unschedulable(usages)
-    best = max(
-        (usage for usage in usages if usage.schedulable), key=lambda usage: usage.free.mem, default=None
-    )
-    if best is None:
-        return f"no GPU is usable{unschedulable}"
-    return f"at most {best.free.mem} of {best.total.mem} free on GPU {best.card.index}{unschedulable}"
-
-
-def _unschedulable(usages: tuple[CardUsage, ...]) -> str:
-    """The unschedulable GPUs, with the reasons of the healthy ones."""
-    by_reason: dict[str, list[str]] = {}
-    for usage in usages:
-        if not usage.schedulable:
-            by_reason.setdefault(usage.reason, []).append(str(usage.card.index))
-    texts = (f"GPU {','.join(cards)} {reason}".rstrip() for reason, cards in by_reason.items())
-    return f" (unschedulable: {'; '.join(texts)})" if by_reason else ""
 
 
 def without(book: Book, uids: frozenset[str]) -> Book:

@@ -7,7 +7,6 @@ node, because the scheduler sends thousands of nodes at a time.
 from collections import Counter
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
 from itertools import chain, islice
 from types import MappingProxyType
 from typing import Final, cast
@@ -16,7 +15,7 @@ from gpushare.contract import MAX_EXTENDER_SCORE
 from gpushare.model.annotations import Shares
 from gpushare.model.card_models import is_listed
 from gpushare.scheduling.book import Book
-from gpushare.scheduling.fitting import PodRequest, Rejection, insufficient, place, too_large
+from gpushare.scheduling.fitting import NOT_FOUND, PodRequest, Rejection, insufficient, place, too_large
 from gpushare.scheduling.ledger import Ledger
 from gpushare.scheduling.placement import suitability
 from gpushare.scheduling.score_cache import UNFIT, Scores
@@ -92,10 +91,9 @@ def _filter(outcome: FilterOutcome, ledger: Ledger, pod_request: PodRequest, nam
         return
     demand = pod_request.demand
     simple = _is_simple(pod_request)
-    units, prefix = demand.mem, insufficient(demand)
+    units, full, exceeds = demand.mem, insufficient(demand), too_large(demand)
     fits_up_to = ledger.score_cache.fits_up_to(ledger.books) if simple else _NOTHING
     known = ledger.score_cache.scores(_key(pod_request))
-    exceeds = cache(lambda largest: f"{prefix}, {too_large(largest)}")
     for name in names:
         fits = fits_up_to.get(name, -1)
         if units <= fits or (fits < 0 and known.get(name, UNFIT) > UNFIT):
@@ -103,13 +101,13 @@ def _filter(outcome: FilterOutcome, ledger: Ledger, pod_request: PodRequest, nam
             continue
         book = ledger.books.get(name)
         if book is None:
-            outcome.reject(name, Rejection(f'node "{name}" not found'))
+            outcome.reject(name, NOT_FOUND)
         elif fits < 0:
             _evaluate(outcome, book, pod_request, known)
         elif units > book.largest:
-            outcome.unresolvable[name] = exceeds(book.largest)
+            outcome.reject(name, exceeds)
         else:
-            outcome.failed[name] = f"{prefix}, {book.summary}"
+            outcome.failed[name] = full
 
 
 def _evaluate(outcome: FilterOutcome, book: Book, pod_request: PodRequest, known: Scores) -> None:

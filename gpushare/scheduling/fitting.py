@@ -1,14 +1,15 @@
-"""Whether and where a demand fits on one node, and the reason if it does not.
+"""Whether and where a demand fits on one node, and the text of filter if it does not.
 
 Units that a nominated pod of equal or higher priority waits for are not available to other pods: a GPU must
 fit the demand now, and also after the terminating pods are gone and the nominee is placed.
 """
 
 from dataclasses import dataclass
+from typing import Final
 
-from gpushare.contract import LABEL_CARDS_PER_POD, REASON_NO_CARD, REASON_NOT_SHARED, RESOURCE_CORE
+from gpushare.contract import LABEL_CARDS_PER_POD, REASON_NO_CARD, RESOURCE_CORE
 from gpushare.model.annotations import Shares, even_shares
-from gpushare.model.demand import Demand, Users
+from gpushare.model.demand import Demand
 from gpushare.model.modes import Mode
 from gpushare.model.objects import Node
 from gpushare.scheduling.book import Book, CardUsage, Nominee, Reservation, with_reservation, without
@@ -27,10 +28,19 @@ class PodRequest:
 
 @dataclass(frozen=True, slots=True)
 class Rejection:
-    """Why a node cannot take a pod. ``unresolvable``: evicting pods there would not help."""
+    """Why a node cannot take a pod. ``unresolvable``: evicting pods there would not help.
+
+    The text depends on the pod and on the kind of the node, not on what is free there. The scheduler joins
+    the different texts of all nodes in the condition of a waiting pod, and writes the pod whenever they
+    change. ``refusals.refusal`` has the amounts.
+    """
 
     text: str
     unresolvable: bool = False
+
+
+NOT_FOUND: Final = Rejection("node not found")
+_NOT_SHARED: Final = Rejection("The node is not for GPU share, need skip", unresolvable=True)
 
 
 def place(book: Book, pod_request: PodRequest) -> Shares | Rejection:
@@ -40,7 +50,7 @@ def place(book: Book, pod_request: PodRequest) -> Shares | Rejection:
         return rejection
     usages = fitting_cards(book, pod_request)
     cards = choose(book, usages, pod_request.demand, pod_request.placement)
-    return even_shares(pod_request.demand, cards) if cards else full(book, pod_request)
+    return even_shares(pod_request.demand, cards) if cards else Rejection(insufficient(pod_request.demand))
 
 
 def fitting_cards(book: Book, pod_request: PodRequest) -> list[CardUsage]:
@@ -58,10 +68,9 @@ def unfit(book: Book, demand: Demand) -> Rejection | None:
     """Why the node could not take the demand even if it had no pods; None if it could."""
     node = book.node
     if node is None:
-        return Rejection(f'node "{book.name}" not found')
+        return NOT_FOUND
     if node.closed or not node.cards:
-        reason = REASON_NOT_SHARED.format(node=book.name)
-        return Rejection(f"{reason}: {node.closed}" if node.closed else reason, unresolvable=True)
+        return _NOT_SHARED
     if problem := _mode_problem(node, demand):
         return Rejection(f"node mode {node.mode} {problem}", unresolvable=True)
     return _exceeds_node(book, demand)
@@ -97,45 +106,19 @@ def _user_problem(demand: Demand) -> str | None:
 def _exceeds_node(book: Book, demand: Demand) -> Rejection | None:
     """The demand exceeds the largest GPU, or the number of GPUs."""
     if demand.per_card.mem > book.largest:
-        return Rejection(f"{insufficient(demand)}, {too_large(book.largest)}", unresolvable=True)
+        return too_large(demand)
     if demand.cards > len(book.usages):
-        return Rejection(f"{insufficient(demand)}, the node has {len(book.usages)}", unresolvable=True)
+        return Rejection(f"{insufficient(demand)}, the node has fewer", unresolvable=True)
     return None
 
 
-def full(book: Book, pod_request: PodRequest) -> Rejection:
-    """Why no GPU has enough free units now. Short: the scheduler joins the texts of all nodes."""
-    demand = pod_request.demand
-    fitting = [usage for usage in book.usages if usage.fits(demand.per_card, demand.users)]
-    reserved = "; reserved for a pod that preempts" if len(fitting) >= demand.cards else ""
-    core = f"; % of compute free: {_core_free(book)}" if demand.core else ""
-    return Rejection(f"{insufficient(demand)}, {book.summary}{core}{_other_users(book, demand)}{reserved}")
-
-
-def _core_free(book: Book) -> str:
-    return ", ".join(
-        f"{usage.free.core} on GPU {usage.card.index}" for usage in book.usages if usage.schedulable
-    )
-
-
-def _other_users(book: Book, demand: Demand) -> str:
-    """The schedulable GPUs with pods of other users, as text."""
-    others = [usage for usage in book.usages if usage.schedulable and not usage.accepts(demand.users)]
-    texts = ", ".join(f"GPU {usage.card.index} serves {_spelled_out(usage.users)}" for usage in others)
-    return f"; the pod runs as user {_spelled_out(demand.users)}, {texts}" if texts else ""
-
-
-def _spelled_out(users: Users) -> str:
-    return " and ".join(sorted("an unknown one" if user is None else str(user) for user in users))
-
-
-def too_large(largest: int) -> str:
-    """The second half of a rejection: the demand exceeds every GPU of the node."""
-    return f"the largest GPU has {largest}"
+def too_large(demand: Demand) -> Rejection:
+    """The rejection of a demand that exceeds every GPU of the node."""
+    return Rejection(f"{insufficient(demand)}, no GPU is that large", unresolvable=True)
 
 
 def insufficient(demand: Demand) -> str:
-    """The first half of a rejection: the amount requested on one GPU."""
+    """The rejection of a demand that does not fit now: the amount requested on one GPU."""
     core = f" and {demand.per_card.core} % of compute" if demand.core else ""
     cards = f" on each of {demand.cards} GPUs" if demand.cards > 1 else ""
     return f"{REASON_NO_CARD}: asked {demand.per_card.mem}{core}{cards}"

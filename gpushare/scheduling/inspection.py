@@ -10,6 +10,7 @@ from gpushare.scheduling.book import Book, CardUsage, Reservation, reserved_shar
 from gpushare.scheduling.filtering import FilterOutcome, filter_nodes, slices
 from gpushare.scheduling.fitting import PodRequest
 from gpushare.scheduling.ledger import Ledger, sharing
+from gpushare.scheduling.refusals import refusal
 
 _SHOWN_NODES: Final = 3
 _NODES_PER_STEP: Final = 50
@@ -83,25 +84,23 @@ def explain_steps(ledger: Ledger, pod_request: PodRequest) -> Generator[None, No
     Yields after some nodes, because a large cluster takes long.
     """
     names = [book.name for book in ledger.books.values() if book.node is not None and book.node.cards]
-    shown: list[_Reason] = []
+    shown: list[_Rank] = []
     for some in slices(ledger, names, _NODES_PER_STEP):
         outcome = filter_nodes(ledger, pod_request, some)
         if outcome.passed:
             return None
-        shown = nsmallest(_SHOWN_NODES, [*shown, *(_reason(ledger.books[name], outcome) for name in some)])
+        shown = nsmallest(_SHOWN_NODES, [*shown, *(_rank(ledger.books[name], outcome) for name in some)])
         yield
-    more = len(names) - len(shown)
-    return _summary(pod_request.demand, [f"{name}: {text}" for *_, name, text in shown], more)
+    texts = [f"{name}: {refusal(ledger.books[name], pod_request)}" for *_, name in shown]
+    return _summary(pod_request.demand, texts, len(names) - len(shown))
 
 
-_Reason = tuple[bool, int, str, str]
-"""Why a node is rejected: unresolvable or not, the negative of its free units, its name, the text."""
+_Rank = tuple[bool, int, str]
+"""Of a rejected node: whether evicting pods would not help, the negative of its free units, its name."""
 
 
-def _reason(book: Book, outcome: FilterOutcome) -> _Reason:
-    unresolvable = outcome.unresolvable.get(book.name)
-    text = outcome.failed[book.name] if unresolvable is None else unresolvable
-    return unresolvable is not None, -book.most_free, book.name, text
+def _rank(book: Book, outcome: FilterOutcome) -> _Rank:
+    return book.name in outcome.unresolvable, -book.most_free, book.name
 
 
 def _summary(demand: Demand, found: list[str], more: int) -> str:

@@ -145,14 +145,12 @@ async def test_filter_returns_nodes_with_enough_free_units_in_the_order_of_the_r
     }
 
 
-async def test_a_pod_larger_than_any_gpu_is_unresolvable_and_the_reason_names_the_numbers(
-    extender: Extender,
-) -> None:
+async def test_a_pod_larger_than_any_gpu_is_unresolvable(extender: Extender) -> None:
     node = await extender.node(14, 14)
     answer = await extender.filter(gpu_pod("x", 15), node)
     assert answer["NodeNames"] == []
     assert answer["FailedAndUnresolvableNodes"] == {
-        node: "Insufficient GPU Memory in one device: asked 15, the largest GPU has 14"
+        node: "Insufficient GPU Memory in one device: asked 15, no GPU is that large"
     }
 
 
@@ -300,7 +298,7 @@ async def test_one_and_a_half_units_are_two_as_in_go(extender: Extender) -> None
 
 async def test_an_unknown_node_is_a_failed_node(extender: Extender) -> None:
     answer = await extender.filter(gpu_pod("x", 4), "ghost")
-    assert answer["FailedNodes"] == {"ghost": 'node "ghost" not found'}
+    assert answer["FailedNodes"] == {"ghost": "node not found"}
     pod = await extender.create(4)
     assert await extender.bind(pod, "ghost") == 'node "ghost" not found'
 
@@ -326,9 +324,10 @@ async def test_nodes_without_a_gpu_size_are_unschedulable_with_a_reason(
 
     async def refused() -> bool:
         answer = await extender.filter(gpu_pod("x", 4), name)
-        return says in str(answer["FailedAndUnresolvableNodes"])
+        return name in (answer["FailedAndUnresolvableNodes"] or {})
 
-    await until(refused, f"{name} to be unschedulable: {says}", 15)
+    await until(refused, f"{name} to be unschedulable", 15)
+    assert says in await extender.bind(await extender.create(4), name)
 
 
 async def test_an_unreadable_gpu_list_makes_the_node_unschedulable_with_a_reason(extender: Extender) -> None:
@@ -339,9 +338,10 @@ async def test_an_unreadable_gpu_list_makes_the_node_unschedulable_with_a_reason
 
     async def refused() -> bool:
         answer = await extender.filter(gpu_pod("x", 4), name)
-        return "gpushare.io/cards" in str(answer["FailedAndUnresolvableNodes"])
+        return name in (answer["FailedAndUnresolvableNodes"] or {})
 
     await until(refused, "the node to be unschedulable", 15)
+    assert "gpushare.io/cards" in await extender.bind(await extender.create(4), name)
 
 
 async def test_the_error_for_a_bind_without_its_fields_names_them(extender: Extender) -> None:
@@ -472,8 +472,7 @@ async def test_a_pod_placed_by_node_name_counts_on_every_gpu(extender: Extender)
     node = await extender.node(14, 14)
     await extender.create(10, nodeName=node)
     await extender.until_inspected(node, lambda n: [d["usedGPU"] for d in n["devs"]] == [10, 10])
-    answer = await extender.filter(gpu_pod("x", 5), node)
-    assert "at most 4 of 14 free" in answer["FailedNodes"][node]
+    assert "at most 4 of 14 free" in await extender.bind(await extender.create(5), node)
 
 
 # --- faults of the API server -------------------------------------------------------------------

@@ -8,9 +8,17 @@ from hypothesis import strategies as st
 
 from gpushare.model.demand import Amount, Demand
 from gpushare.model.modes import Mode
-from gpushare.scheduling.book import Book, Nominee, Reservation, reserved_shares, with_reservation, without
+from gpushare.scheduling.book import (
+    Book,
+    Nominee,
+    Reservation,
+    make_book,
+    reserved_shares,
+    with_reservation,
+    without,
+)
 from gpushare.scheduling.filtering import filter_nodes, filter_steps
-from gpushare.scheduling.fitting import PodRequest, Rejection, place
+from gpushare.scheduling.fitting import PodRequest, Rejection, insufficient, place
 from gpushare.scheduling.inspection import explain_steps, inspect
 from gpushare.scheduling.ledger import Ledger
 from tests.builders.scheduling import cluster, demand, node, pod, score
@@ -38,6 +46,16 @@ def test_filter_agrees_with_bind_on_every_node(ledger: Ledger, who: PodRequest) 
             assert reported[name] == found.text
         assert (name in outcome.passed) == (not isinstance(found, Rejection))
     assert len(outcome.passed) + len(outcome.failed) + len(outcome.unresolvable) == len(ASKED)
+
+
+@given(ledgers(), pod_requests())
+def test_the_text_of_a_node_does_not_depend_on_the_pods_there(ledger: Ledger, who: PodRequest) -> None:
+    for name in NODES:
+        book = ledger.books[name]
+        found = place(book, who)
+        empty = place(make_book(name, book.node, frozenset(), {}, {}), who)
+        if isinstance(found, Rejection):
+            assert found == (empty if isinstance(empty, Rejection) else Rejection(insufficient(who.demand)))
 
 
 @given(ledgers(), pod_requests(), st.integers(1, len(NODES)))

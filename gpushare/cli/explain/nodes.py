@@ -11,6 +11,7 @@ from gpushare.model.cards import parse_indices
 from gpushare.model.demand import Demand
 from gpushare.scheduling.book import Book, CardUsage
 from gpushare.scheduling.fitting import PodRequest, Rejection, place, unfit
+from gpushare.scheduling.refusals import refusal
 
 _NOWHERE: Final = ExplainedNode()
 
@@ -48,7 +49,7 @@ def node_answer(
     rejected = unfit(book, pod_request.demand)
     cards = tuple(_card_answer(usage, book, pod_request, cordoned, rejected) for usage in book.usages)
     fitting = not isinstance(result, Rejection)
-    reason = result.text if isinstance(result, Rejection) else f"fits on {gpus_of(result)}"
+    reason = refusal(book, pod_request) if isinstance(result, Rejection) else f"fits on {gpus_of(result)}"
     return NodeAnswer(book.name, fitting, reason, tuple(obstacles(pod, node)), cards)
 
 

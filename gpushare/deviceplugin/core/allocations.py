@@ -18,6 +18,7 @@ from gpushare.model.objects import Node
 from gpushare.model.own_node import GpuPod
 from gpushare.scheduling.book import Book, Reservation, make_book
 from gpushare.scheduling.fitting import PodRequest, Rejection, place, unfit
+from gpushare.scheduling.refusals import refusal
 
 Key = tuple[str, str]
 """Pod UID as the kubelet knows it, and container name."""
@@ -218,8 +219,11 @@ def choose(allocations: Allocations, gpu_pod: GpuPod, demand: Demand) -> tuple[i
         return tuple(index for index, _ in gpu_pod.claim)
     pod = gpu_pod.pod
     pod_request = PodRequest(pod.uid, demand, pod.priority, pod.placement)
-    found = place(book_of(allocations, asking=gpu_pod.uid), pod_request)
-    return found if isinstance(found, Rejection) else tuple(index for index, _ in found)
+    book = book_of(allocations, asking=gpu_pod.uid)
+    found = place(book, pod_request)
+    if isinstance(found, Rejection):
+        return Rejection(refusal(book, pod_request))
+    return tuple(index for index, _ in found)
 
 
 def _same_gpus(allocations: Allocations, gpu_pod: GpuPod, demand: Demand) -> tuple[int, ...] | Rejection:

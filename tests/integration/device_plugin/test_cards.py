@@ -59,7 +59,9 @@ async def test_an_xid_makes_its_gpu_unschedulable_and_affects_no_running_pod(
     await bed.create_pods([pod("beside", container(6))])
     await running(bed, "beside")
     assert cards_of(node) == {"on-card-0": 0, "beside": 1}
-    assert "at most 8 of 14 free on GPU 1 (unschedulable: GPU 0)" in (await filtered(gpus, 10))["faulty"]
+    await bed.create_pods([pod("fits-nowhere", container(10))])
+    open_gpu = "at most 8 of 14 free on GPU 1 (unschedulable: GPU 0)"
+    await until_event(bed, "fits-nowhere", lambda text: open_gpu in text, contract.EVENT_REFUSED)
     assert [each for each in live(node) if each.pod == "default/on-card-0"] == before
     # After a reset of the GPU, the administrator restarts the agent.
     await node.agent.restart()

@@ -5,6 +5,7 @@ import pytest
 from gpushare.model.demand import Amount
 from gpushare.model.modes import Mode
 from gpushare.scheduling.book import Book, CardUsage, Reservation, reserved_shares, with_reservation, without
+from gpushare.scheduling.refusals import summary
 from tests.builders.scheduling import T4, cluster, demand, free_core, node, pod
 
 
@@ -77,23 +78,12 @@ def test_largest_is_the_size_of_the_largest_gpu() -> None:
     assert book_of(node("n")).largest == -1
 
 
-def test_the_best_gpu_is_described() -> None:
-    assert book_of(node("n", T4, T4), pod("a", 4, at="n", card=0)).summary == "at most 14 of 14 free on GPU 1"
-    assert book_of(node("n", T4, T4)).summary == "at most 14 of 14 free on GPU 0"
-
-
-def test_unschedulable_gpus_are_reported_with_it() -> None:
-    book = book_of(node("n", T4, 8, T4, broken=(0, 2)))
-    assert book.summary == "at most 8 of 8 free on GPU 1 (unschedulable: GPU 0,2)"
-    assert book_of(node("n", T4, broken=(0,))).summary == "no GPU is usable (unschedulable: GPU 0)"
-
-
 def test_a_gpu_with_pods_of_another_mode_is_unschedulable_until_they_are_gone() -> None:
     things = node("n", T4, T4, mode=Mode.CGPU), pod("a", 4, at="n", card=0, mode=Mode.SHARE)
     book = book_of(*things)
     assert [usage.schedulable for usage in book.usages] == [False, True]
     assert (
-        book.summary
+        summary(book.usages)
         == "at most 14 of 14 free on GPU 1 (unschedulable: GPU 0 until pods of mode share are gone)"
     )
     assert without(book, frozenset({"a"})).usages[0].schedulable
@@ -110,7 +100,7 @@ def test_pods_of_the_nodes_own_mode_and_of_an_unknown_one_close_nothing() -> Non
 
 def test_a_pod_of_another_mode_with_an_unknown_gpu_excludes_every_gpu() -> None:
     book = book_of(node("n", T4, T4, mode=Mode.CGPU), pod("a", 4, at="n", mode=Mode.MPS))
-    assert book.summary == "no GPU is usable (unschedulable: GPU 0,1 until pods of mode mps are gone)"
+    assert summary(book.usages) == "no GPU is usable (unschedulable: GPU 0,1 until pods of mode mps are gone)"
 
 
 def test_all_modes_that_a_gpu_waits_for_are_reported() -> None:
@@ -118,21 +108,21 @@ def test_all_modes_that_a_gpu_waits_for_are_reported() -> None:
     book = book_of(
         node("n", T4, mode=Mode.CGPU), *(pod(uid, 2, at="n", card=0, mode=m) for uid, m in modes.items())
     )
-    assert book.summary.endswith("(unschedulable: GPU 0 until pods of mode mps and share are gone)")
+    assert summary(book.usages).endswith("(unschedulable: GPU 0 until pods of mode mps and share are gone)")
 
 
 def test_a_gpu_with_as_many_pods_as_it_may_take_is_unschedulable_with_the_numbers() -> None:
     things = node("n", T4, T4, pods_per_card=2), *(pod(uid, 2, at="n", card=0) for uid in "ab")
     book = book_of(*things)
     assert [usage.schedulable for usage in book.usages] == [False, True]
-    assert book.summary == "at most 14 of 14 free on GPU 1 (unschedulable: GPU 0 with 2 of 2 pods)"
+    assert summary(book.usages) == "at most 14 of 14 free on GPU 1 (unschedulable: GPU 0 with 2 of 2 pods)"
     assert book.fits_up_to == T4
     assert book.overcommitted == ()
 
 
 def test_more_pods_than_a_gpu_may_take_are_reported_as_they_are() -> None:
     book = book_of(node("n", T4, pods_per_card=2), *(pod(uid, 2, at="n", card=0) for uid in "abc"))
-    assert book.summary == "no GPU is usable (unschedulable: GPU 0 with 3 of 2 pods)"
+    assert summary(book.usages) == "no GPU is usable (unschedulable: GPU 0 with 3 of 2 pods)"
 
 
 @pytest.mark.parametrize("card", [0, None], ids=["known", "unknown"])
@@ -148,7 +138,10 @@ def test_an_unhealthy_gpu_is_reported_as_unhealthy_with_any_pods() -> None:
         pod("a", 4, at="n", card=0, mode=Mode.SHARE),
         pod("b", 4, at="n", card=1, mode=Mode.SHARE),
     )
-    assert book.summary == "no GPU is usable (unschedulable: GPU 0; GPU 1 until pods of mode share are gone)"
+    assert (
+        summary(book.usages)
+        == "no GPU is usable (unschedulable: GPU 0; GPU 1 until pods of mode share are gone)"
+    )
 
 
 def test_the_users_of_a_single_user_gpu_are_known() -> None:
@@ -191,7 +184,7 @@ def test_a_gpu_in_use_as_a_whole_gpu_has_nothing_free_and_reports_until_when() -
     book = book_of(node("n", T4, T4, whole={0: ("default/app-3g-v1-0",)}))
     first, second = book.usages
     assert (first.free, first.schedulable, second.free) == (Amount(0), False, Amount(T4))
-    assert book.summary.endswith(
+    assert summary(book.usages).endswith(
         "(unschedulable: GPU 0 until default/app-3g-v1-0 is gone, which has a whole GPU)"
     )
     assert (book.fits_up_to, book.largest, book.overcommitted) == (T4, T4, ())
@@ -200,7 +193,7 @@ def test_a_gpu_in_use_as_a_whole_gpu_has_nothing_free_and_reports_until_when() -
 def test_compute_of_a_gpu_in_use_as_a_whole_gpu_is_not_free_either() -> None:
     book = book_of(node("n", T4, mode=Mode.MPS, whole={0: ("default/a", "default/b")}))
     assert book.usages[0].free == Amount(0, 0)
-    assert "until default/a and default/b are gone, which have a whole GPU" in book.summary
+    assert "until default/a and default/b are gone, which have a whole GPU" in summary(book.usages)
 
 
 def test_pods_on_a_gpu_in_use_as_a_whole_gpu_are_beyond_its_size() -> None:

@@ -9,6 +9,7 @@ from gpushare.model.objects import Node
 from gpushare.scheduling.events import PodGone, UnhealthySeen
 from gpushare.scheduling.fitting import PodRequest, Rejection, place
 from gpushare.scheduling.ledger import Ledger, apply
+from gpushare.scheduling.refusals import refusal
 from tests.builders.scheduling import (
     T4,
     V16,
@@ -32,9 +33,10 @@ def placed(ledger: Ledger, who: PodRequest, name: str = "n") -> Shares:
 
 
 def refused(ledger: Ledger, who: PodRequest, name: str = "n") -> Rejection:
+    """The rejection with the amounts of the node."""
     found = place(ledger.books[name], who)
     assert isinstance(found, Rejection), found
-    return found
+    return Rejection(refusal(ledger.books[name], who), found.unresolvable)
 
 
 # --- one GPU --------------------------------------------------------------------------------------
@@ -51,15 +53,15 @@ def test_a_pod_may_fill_a_gpu_to_the_last_unit() -> None:
 def test_free_units_on_different_gpus_do_not_fit() -> None:
     """Node N2 of the ACK documentation: 8138 MiB free in all, 4069 on each GPU."""
     ledger = cluster(node("n", V16, V16), pod("a", 12_207, at="n", card=0), pod("b", 12_207, at="n", card=1))
-    refusal = refused(ledger, pod_request(8138))
-    assert refusal == Rejection(
+    found = refused(ledger, pod_request(8138))
+    assert found == Rejection(
         "Insufficient GPU Memory in one device: asked 8138, at most 4069 of 16276 free on GPU 0"
     )
 
 
 def test_a_pod_larger_than_any_gpu_fits_nowhere_and_eviction_does_not_help() -> None:
-    refusal = refused(cluster(node("n", 8, T4)), pod_request(15))
-    assert refusal == Rejection(
+    found = refused(cluster(node("n", 8, T4)), pod_request(15))
+    assert found == Rejection(
         "Insufficient GPU Memory in one device: asked 15, the largest GPU has 14", unresolvable=True
     )
 
