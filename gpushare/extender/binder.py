@@ -171,7 +171,7 @@ class Binder:
         book = self._cluster.ledger.books.get(node)
         if book is None:
             return BindResult(f'node "{node}" not found', "unknown_node")
-        pod_request = PodRequest(pod.uid, pod.demand, pod.priority, pod.placement)
+        pod_request = PodRequest(pod.uid, pod.demand, pod.priority, pod.placement, binding=True)
         shares = place(book, pod_request)
         if isinstance(shares, Rejection):
             text = f"node {node} cannot take pod {pod.full_name}: {refusal(book, pod_request)}"

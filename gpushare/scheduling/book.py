@@ -12,7 +12,7 @@ from gpushare.model.annotations import Shares, known_shares
 from gpushare.model.cards import Card, in_use_as_whole
 from gpushare.model.demand import Amount, Demand, Users
 from gpushare.model.modes import Mode
-from gpushare.model.objects import Node
+from gpushare.model.objects import Node, Pod
 
 NO_USERS: Final[Users] = frozenset()
 
@@ -38,12 +38,27 @@ class Reservation:
 
 @dataclass(frozen=True, slots=True)
 class Nominee:
-    """A pending pod for which the scheduler evicts, or has evicted, pods on a node."""
+    """A pending pod that the scheduler, or another controller, expects on a node: ``nominatedNodeName``.
+
+    ``pod`` is its namespace and name, ``created`` its creation time as the API writes it.
+    """
 
     uid: str
+    pod: str
     demand: Demand
     priority: int
+    created: str = ""
     placement: str | None = None
+
+    @property
+    def turn(self) -> tuple[int, str, str]:
+        """Nominees of a node are placed in this order, which is total: two never wait for each other."""
+        return -self.priority, self.created, self.uid
+
+
+def nominee_of(pod: Pod, demand: Demand) -> Nominee:
+    """The nominee that a pod is."""
+    return Nominee(pod.uid, pod.full_name, demand, pod.priority, pod.created, pod.placement)
 
 
 @dataclass(frozen=True, slots=True)

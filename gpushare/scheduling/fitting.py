@@ -1,7 +1,7 @@
 """Whether and where a demand fits on one node, and the text of filter if it does not.
 
-Units that a nominated pod of equal or higher priority waits for are not available to other pods: a GPU must
-fit the demand now, and also after the terminating pods are gone and the nominee is placed.
+Units that a nominated pod waits for are not available to pods whose turn is later: a GPU must fit the demand
+now, and also after the terminating pods are gone and the nominee is placed.
 """
 
 from dataclasses import dataclass
@@ -18,12 +18,13 @@ from gpushare.scheduling.placement import choose
 
 @dataclass(frozen=True, slots=True)
 class PodRequest:
-    """A pod that is being placed."""
+    """A pod that is being placed. ``binding``: the scheduler has chosen the node, and binds the pod now."""
 
     uid: str
     demand: Demand
     priority: int = 0
     placement: str | None = None
+    binding: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +58,7 @@ def fitting_cards(book: Book, pod_request: PodRequest) -> list[CardUsage]:
     """The GPUs that fit the demand's amount per GPU, nominated pods considered."""
     share, users = pod_request.demand.per_card, pod_request.demand.users
     usages = [usage for usage in book.usages if usage.fits(share, users)]
-    competitors = _competing_nominees(book, pod_request)
+    competitors = competing_nominees(book, pod_request)
     if not competitors or not usages:
         return usages
     later = {usage.card.index: usage for usage in _with_nominees(book, competitors).usages}
@@ -124,12 +125,21 @@ def insufficient(demand: Demand) -> str:
     return f"{REASON_NO_CARD}: asked {demand.per_card.mem}{core}{cards}"
 
 
-def _competing_nominees(book: Book, pod_request: PodRequest) -> list[Nominee]:
+def competing_nominees(book: Book, pod_request: PodRequest) -> list[Nominee]:
+    """The nominated pods for which the pod has to leave units, in the order of their turns.
+
+    A pod that is not nominated waits for those of equal priority too, except at its bind: filter has let it
+    pass, and a nominee that has come since waits for it.
+    """
     if not book.nominees:
         return []
-    waiting = (n for n in book.nominees.values() if n.uid not in book.reservations)
-    competitors = [n for n in waiting if n.uid != pod_request.uid and n.priority >= pod_request.priority]
-    return sorted(competitors, key=lambda n: (-n.priority, n.uid))
+    mine = book.nominees.get(pod_request.uid)
+    least = pod_request.priority + pod_request.binding
+    waiting = (
+        n for n in book.nominees.values() if n.uid != pod_request.uid and n.uid not in book.reservations
+    )
+    competitors = [n for n in waiting if (n.turn < mine.turn if mine else n.priority >= least)]
+    return sorted(competitors, key=lambda nominee: nominee.turn)
 
 
 def _with_nominees(book: Book, nominees: list[Nominee]) -> Book:

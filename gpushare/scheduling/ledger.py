@@ -12,7 +12,7 @@ from immutables import Map
 
 from gpushare.model.demand import Demand
 from gpushare.model.objects import Node, Pod
-from gpushare.scheduling.book import Book, Nominee, Reservation, make_book
+from gpushare.scheduling.book import Book, Reservation, make_book, nominee_of
 from gpushare.scheduling.events import (
     Confirmed,
     Event,
@@ -205,7 +205,7 @@ class _LedgerDraft:
             del self._book_draft(node).reservations[uid]
 
     def _nominate(self, pod: Pod, demand: Demand, node: str) -> None:
-        self._book_draft(node).nominees[pod.uid] = Nominee(pod.uid, demand, pod.priority, pod.placement)
+        self._book_draft(node).nominees[pod.uid] = nominee_of(pod, demand)
         self._nominated[pod.uid] = node
 
     def _unnominate(self, uid: str) -> None:

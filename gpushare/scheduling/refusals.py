@@ -6,7 +6,7 @@ What does not belong here: decisions, and the texts of filter (``fitting``), whi
 from gpushare.contract import REASON_NOT_SHARED
 from gpushare.model.demand import Demand, Users
 from gpushare.scheduling.book import Book, CardUsage
-from gpushare.scheduling.fitting import PodRequest, Rejection, insufficient, unfit
+from gpushare.scheduling.fitting import PodRequest, Rejection, competing_nominees, insufficient, unfit
 
 
 def refusal(book: Book, pod_request: PodRequest) -> str:
@@ -33,9 +33,16 @@ def _of_node(book: Book, demand: Demand, rejection: Rejection) -> str:
 def _full(book: Book, pod_request: PodRequest) -> str:
     demand = pod_request.demand
     fitting = [usage for usage in book.usages if usage.fits(demand.per_card, demand.users)]
-    reserved = "; reserved for a pod that preempts" if len(fitting) >= demand.cards else ""
+    reserved = _reserved(book, pod_request) if len(fitting) >= demand.cards else ""
     core = f"; % of compute free: {_core_free(book)}" if demand.core else ""
     return f"{insufficient(demand)}, {summary(book.usages)}{core}{_other_users(book, demand)}{reserved}"
+
+
+def _reserved(book: Book, pod_request: PodRequest) -> str:
+    """The nominated pods that the free units are reserved for."""
+    first, *others = [nominee.pod for nominee in competing_nominees(book, pod_request)]
+    pods = f"{first} and others, which are" if others else f"{first}, which is"
+    return f"; reserved for {pods} nominated to the node"
 
 
 def summary(usages: tuple[CardUsage, ...]) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 
 from gpushare.model.demand import Demand
 from gpushare.model.objects import Node, Pod
-from gpushare.scheduling.book import Book, Nominee, Reservation, make_book
+from gpushare.scheduling.book import Book, Nominee, Reservation, make_book, nominee_of
 
 
 def books_of(
@@ -25,7 +25,7 @@ def books_of(
         if pod.node is not None:
             reservations[pod.node][pod.uid] = _reservation(pod, demand)
         elif pod.nominated is not None and not pod.terminating and demand is pod.demand:
-            nominees[pod.nominated][pod.uid] = Nominee(pod.uid, demand, pod.priority, pod.placement)
+            nominees[pod.nominated][pod.uid] = nominee_of(pod, demand)
     return {
         node.name: make_book(
             node.name,

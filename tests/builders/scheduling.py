@@ -86,6 +86,7 @@ def pod(  # noqa: PLR0913 - each argument is one fact about a pod, and a test na
     placement: str | None = None,
     mode: Mode | None = None,
     labels: dict[str, str] | None = None,
+    created: str = "",
 ) -> Pod:
     """A pod: pending, or on the node ``at``; ``card`` and ``mode`` are the values of its annotations."""
     wanted = demand(asks) if isinstance(asks, int) else asks
@@ -103,6 +104,7 @@ def pod(  # noqa: PLR0913 - each argument is one fact about a pod, and a test na
         nominated=nominated,
         claim=claim,
         placement=placement,
+        created=created,
         mode=mode,
         labels=tuple((labels or {}).items()),
     )

@@ -1,5 +1,7 @@
 """Whether and where a pod fits on a node, and the texts of rejections."""
 
+from dataclasses import replace
+
 import pytest
 
 from gpushare.model.annotations import Shares
@@ -205,7 +207,10 @@ def test_units_are_reserved_for_a_nominee_once_the_pods_of_another_mode_have_gon
         pod("nominee", 12, priority=10, nominated="n"),
     )
     cleared = apply(ledger, PodGone("old"))
-    assert "reserved for a pod that preempts" in refused(cleared, pod_request(5)).text
+    assert (
+        "reserved for default/nominee, which is nominated to the node"
+        in refused(cleared, pod_request(5)).text
+    )
     assert placed(cleared, pod_request(12, uid="nominee", priority=10)) == ((0, Amount(12)),)
 
 
@@ -231,7 +236,9 @@ def test_a_nominee_counts_among_the_pods_of_a_gpu() -> None:
         pod("a", 2, at="n", card=0),
         pod("nominee", 2, priority=10, nominated="n"),
     )
-    assert "reserved for a pod that preempts" in refused(ledger, pod_request(2)).text
+    assert (
+        "reserved for default/nominee, which is nominated to the node" in refused(ledger, pod_request(2)).text
+    )
 
 
 # --- one user on a GPU with MPS --------------------------------------------------------------------
@@ -296,7 +303,10 @@ def test_elsewhere_users_share_gpus(place_: Node) -> None:
 
 def test_units_are_reserved_for_a_nominee_against_other_users_too() -> None:
     ledger = cluster(node("n", T4, mode=Mode.MPS), pod("nominee", 4, priority=10, nominated="n"))
-    assert "reserved for a pod that preempts" in refused(ledger, pod_request(demand(4, user=OTHER))).text
+    assert (
+        "reserved for default/nominee, which is nominated to the node"
+        in refused(ledger, pod_request(demand(4, user=OTHER))).text
+    )
     assert placed(ledger, pod_request(4))
 
 
@@ -352,7 +362,7 @@ def test_units_that_are_free_now_are_reserved_for_a_nominee_that_will_need_them(
     ledger = cluster(node("n", T4), pod("nominee", 12, priority=10, nominated="n"))
     assert refused(ledger, pod_request(4)).text == (
         "Insufficient GPU Memory in one device: asked 4, at most 14 of 14 free on GPU 0;"
-        " reserved for a pod that preempts"
+        " reserved for default/nominee, which is nominated to the node"
     )
     assert placed(ledger, pod_request(2))
 
@@ -361,7 +371,10 @@ def test_a_gpu_cleared_for_a_nominee_is_not_allocated_to_others() -> None:
     ledger = waiting(12)
     assert refused(ledger, pod_request(4))
     cleared = apply(ledger, PodGone("victim"))
-    assert "reserved for a pod that preempts" in refused(cleared, pod_request(4)).text
+    assert (
+        "reserved for default/nominee, which is nominated to the node"
+        in refused(cleared, pod_request(4)).text
+    )
     assert placed(cleared, pod_request(12, uid="nominee", priority=10)) == ((0, Amount(12)),)
 
 
@@ -375,6 +388,27 @@ def test_a_nominee_of_equal_priority_is_respected_and_one_of_lower_priority_is_n
     assert refused(cleared, pod_request(4, priority=4))
     assert refused(cleared, pod_request(4, priority=5))
     assert placed(cleared, pod_request(4, priority=6))
+
+
+def test_of_two_nominees_of_equal_priority_the_older_does_not_wait() -> None:
+    pods = [pod(uid, 6, nominated="n", created=f"2026-11-27T10:0{age}:00Z") for age, uid in enumerate("ba")]
+    ledger = cluster(node("n", 8), *pods)
+    assert placed(ledger, pod_request(6, uid="b"))
+    assert refused(ledger, pod_request(6, uid="a")) == Rejection(
+        "Insufficient GPU Memory in one device: asked 6, at most 8 of 8 free on GPU 0;"
+        " reserved for default/b, which is nominated to the node"
+    )
+    assert "reserved for default/b and others, which are nominated" in refused(ledger, pod_request(6)).text
+
+
+def test_a_bind_leaves_units_to_nominees_of_higher_priority_only() -> None:
+    """A nominee that came after filter would otherwise undo what the scheduler has decided."""
+    ledger = cluster(node("n", 8), pod("nominee", 6, priority=5, nominated="n"))
+    for priority, binds in ((4, False), (5, True)):
+        who = pod_request(6, priority=priority)
+        assert isinstance(place(ledger.books["n"], who), Rejection)
+        found = place(ledger.books["n"], replace(who, binding=True))
+        assert isinstance(found, Rejection) == (not binds)
 
 
 def test_a_nominee_does_not_block_itself() -> None:
