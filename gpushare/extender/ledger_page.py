@@ -72,10 +72,16 @@ def _part(book: Book) -> _NodePart:
     bound, unsettled, unplaced = _states(book)
     name = book.name
     cards = [(str(usage.card.index), usage) for usage in book.usages]
+    closed = book.node is not None and book.node.closed is not None
     return _NodePart(
         b"".join(_line(catalogue.CARD_UNITS, usage.total.mem, name, index) for index, usage in cards),
-        b"".join(_line(catalogue.CARD_FREE_UNITS, usage.free.mem, name, index) for index, usage in cards),
-        _line(catalogue.CARDS_CLOSED, sum(not usage.schedulable for usage in book.usages), name),
+        b"".join(
+            _line(
+                catalogue.CARD_FREE_UNITS, min(usage.free.mem, 0) if closed else usage.free.mem, name, index
+            )
+            for index, usage in cards
+        ),
+        _line(catalogue.CARDS_CLOSED, sum(closed or not usage.schedulable for usage in book.usages), name),
         len(book.overcommitted),
         bound,
         unsettled,

@@ -71,13 +71,18 @@ class Pod:
         return isinstance(self.demand, Malformed) or bool(self.demand.containers)
 
 
+NO_UNITS: Final = (
+    f"its kubelet offers no {RESOURCE_MEM}: the node agent does not run there, or no GPU is healthy"
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Node:
     """A node and its GPUs.
 
-    ``closed`` is the reason why the node takes no pods, None if it does. ``multi_user``: whether its MPS
-    servers serve several users at once. ``pods_per_card`` is the maximum of pods on one GPU, 0 for any
-    number.
+    ``closed`` is the reason why the node takes no pods, None if it does. ``away`` is why kube-scheduler takes
+    pods elsewhere whatever is free here, such as ``cordoned``. ``multi_user``: whether its MPS servers serve
+    several users at once. ``pods_per_card`` is the maximum of pods on one GPU, 0 for any number.
     """
 
     name: str
@@ -88,6 +93,7 @@ class Node:
     assigned: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
     multi_user: bool = False
     pods_per_card: int = 0
+    away: str | None = None
 
     @property
     def one_user(self) -> bool:
@@ -108,8 +114,12 @@ def node_of(
     cards_text: str | None = None,
     assigned_text: str | None = None,
     multi_user: bool = False,
+    allocatable: Mapping[str, object] | None = None,
 ) -> Node:
-    """A node from the relevant parts of its API object. Never raises: problems become ``closed``."""
+    """A node from the relevant parts of its API object. Never raises: problems become ``closed``.
+
+    With ``allocatable``, a node whose kubelet offers no units is closed.
+    """
     mode, closed = mode_of(labels)
     found = _cards(capacity, cards_text)
     assigned = parse_assigned(assigned_text) if assigned_text is not None else {}
@@ -118,7 +128,17 @@ def node_of(
     if assigned is None:
         closed = closed or f"its annotation {ANN_ASSIGNED_NODE} cannot be read"
     cards = () if isinstance(found, Malformed) else found
-    return Node(name, cards, mode, labels.get(LABEL_PLACEMENT), closed, assigned or {}, multi_user)
+    if cards and allocatable is not None and not _offers_units(allocatable):
+        closed = closed or NO_UNITS
+    placement = labels.get(LABEL_PLACEMENT)
+    return Node(name, cards, mode, placement, closed, assigned or {}, multi_user)
+
+
+def _offers_units(allocatable: Mapping[str, object]) -> bool:
+    try:
+        return parse_quantity(allocatable.get(RESOURCE_MEM, 0)) > 0
+    except InvalidRequest:
+        return False
 
 
 def _cards(capacity: Mapping[str, object], text: str | None) -> tuple[Card, ...] | Malformed:

@@ -108,15 +108,15 @@ CARD_UNITS: Final = EXTENDER.metric(
 CARD_FREE_UNITS: Final = EXTENDER.metric(
     "gpushare_card_free_units",
     "gauge",
-    "Free units of a GPU; negative if it is over-committed.",
+    "Free units of a GPU; 0 if its node takes no pods, negative if it is over-committed.",
     "node",
     "card",
 )
 CARDS_CLOSED: Final = EXTENDER.metric(
     "gpushare_cards_closed",
     "gauge",
-    "Unschedulable GPUs: unhealthy, cordoned, over-committed, used by a whole-GPU pod, or full by a rule of "
-    "their sharing mode.",
+    "Unschedulable GPUs: unhealthy, cordoned, over-committed, used by a whole-GPU pod, full by a rule of "
+    "their sharing mode, or on a node that takes no pods.",
     "node",
 )
 CARDS_OVERCOMMITTED: Final = EXTENDER.metric(

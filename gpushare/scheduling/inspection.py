@@ -8,7 +8,7 @@ from gpushare.contract import RESOURCE_MEM
 from gpushare.model.demand import Demand
 from gpushare.scheduling.book import Book, CardUsage, Reservation, reserved_shares
 from gpushare.scheduling.filtering import FilterOutcome, filter_nodes, slices
-from gpushare.scheduling.fitting import PodRequest
+from gpushare.scheduling.fitting import PodRequest, Rejection, place
 from gpushare.scheduling.ledger import Ledger, sharing
 from gpushare.scheduling.refusals import refusal
 
@@ -20,7 +20,8 @@ _NODES_PER_STEP: Final = 50
 def inspect(ledger: Ledger, name: str | None = None) -> dict[str, Any]:
     """All nodes with shared GPUs sorted by name, or one node, in the format of the Aliyun extender.
 
-    The additional key ``unplaced`` lists pods with unknown GPUs, which count against every GPU.
+    Two keys are additional: ``unplaced`` lists pods with unknown GPUs, which count against every GPU, and
+    ``closed`` is why the node takes no pods.
     """
     if name is None:
         return {"nodes": [inspect_node(book) for book in sharing(ledger.books.values())]}
@@ -49,7 +50,8 @@ def inspect_node(book: Book) -> dict[str, Any]:
         + sum(usage.total.mem for usage in book.usages if usage.card.whole_gpu_pods),
         "devs": devices,
     }
-    return node | ({"unplaced": unplaced} if unplaced else {})
+    closed = book.node.closed if book.node else None
+    return node | ({"unplaced": unplaced} if unplaced else {}) | ({"closed": closed} if closed else {})
 
 
 def _pods_by_card(book: Book) -> tuple[dict[int, list[dict[str, Any]]], list[dict[str, Any]]]:
@@ -81,18 +83,28 @@ def _named(pod: str, units: int) -> dict[str, Any]:
 def explain_steps(ledger: Ledger, pod_request: PodRequest) -> Generator[None, None, str | None]:
     """Why the pod fits on no node, for the most promising nodes; None if it fits on one.
 
+    Nodes that are cordoned or not ready are no reason to be silent: kube-scheduler takes no pods there.
     Yields after some nodes, because a large cluster takes long.
     """
     names = [book.name for book in ledger.books.values() if book.node is not None and book.node.cards]
     shown: list[_Rank] = []
     for some in slices(ledger, names, _NODES_PER_STEP):
         outcome = filter_nodes(ledger, pod_request, some)
-        if outcome.passed:
+        if not all(_away(ledger.books[name]) for name in outcome.passed):
             return None
         shown = nsmallest(_SHOWN_NODES, [*shown, *(_rank(ledger.books[name], outcome) for name in some)])
         yield
-    texts = [f"{name}: {refusal(ledger.books[name], pod_request)}" for *_, name in shown]
+    texts = [f"{name}: {_reason(ledger.books[name], pod_request)}" for *_, name in shown]
     return _summary(pod_request.demand, texts, len(names) - len(shown))
+
+
+def _away(book: Book) -> str | None:
+    return book.node.away if book.node else None
+
+
+def _reason(book: Book, pod_request: PodRequest) -> str:
+    fits = not isinstance(place(book, pod_request), Rejection)
+    return f"it fits, but the node is {_away(book)}" if fits else refusal(book, pod_request)
 
 
 _Rank = tuple[bool, int, str]

@@ -4,6 +4,7 @@ Only fields that are read are decoded; msgspec skips the rest without building i
 with the path of the field.
 """
 
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any, Final, Generic, TypeVar
 
@@ -119,24 +120,37 @@ class _NodeStatus(Struct):
     conditions: list[Condition] | None = None
 
 
+class _NodeSpec(Struct):
+    unschedulable: bool = False
+
+
 class WireNode(Struct):
     """A node with the fields that are read."""
 
     metadata: _NodeMeta = field(default_factory=_NodeMeta)
+    spec: _NodeSpec = field(default_factory=_NodeSpec)
     status: _NodeStatus = field(default_factory=_NodeStatus)
 
 
 def core_node(wire: WireNode) -> Node:
     """Convert to the model."""
     annotations = wire.metadata.annotations or _NodeAnnotations()
-    return node_of(
+    node = node_of(
         wire.metadata.name,
         capacity=wire.status.capacity or {},
         labels=wire.metadata.labels or {},
         cards_text=annotations.cards,
         assigned_text=annotations.assigned,
         multi_user=annotations.multi_user == "true",
+        allocatable=wire.status.allocatable or {},
     )
+    return replace(node, away="cordoned" if wire.spec.unschedulable else _not_ready(wire.status))
+
+
+def _not_ready(status: _NodeStatus) -> str | None:
+    """Set if the kubelet has reported otherwise than ready, or has stopped to report."""
+    ready = next((each.status for each in status.conditions or () if each.type == "Ready"), "True")
+    return None if ready == "True" else "not ready"
 
 
 # --- pods ---------------------------------------------------------------------------------------

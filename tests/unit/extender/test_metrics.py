@@ -64,6 +64,13 @@ def test_a_gpu_has_its_size_and_its_free_units() -> None:
     assert found["cards_overcommitted", ()] == 0
 
 
+def test_a_closed_node_has_no_free_units() -> None:
+    found = samples(cluster(node("n", 14, 14, closed="why"), pod("a", 4, at="n", card=0)))
+    assert [found["card_units", (card, "n")] for card in "01"] == [14, 14]
+    assert [found["card_free_units", (card, "n")] for card in "01"] == [0, 0]
+    assert found["cards_closed", ("n",)] == 2
+
+
 def test_an_overcommitted_gpu_has_fewer_than_no_free_units() -> None:
     found = samples(cluster(node("n", 14), pod("a", 10, at="n", card=0), pod("b", 10, at="n", card=0)))
     assert (found["card_free_units", ("0", "n")], found["cards_overcommitted", ()]) == (-6, 1)

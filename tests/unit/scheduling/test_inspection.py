@@ -1,5 +1,7 @@
 """The books as data for users."""
 
+from dataclasses import replace
+
 import pytest
 
 from gpushare.model.modes import Mode
@@ -31,6 +33,11 @@ def test_the_layout_is_that_of_the_aliyun_extender() -> None:
             }
         ]
     }
+
+
+def test_why_a_node_is_closed_is_reported() -> None:
+    (found,) = inspect(cluster(node("n", T4, closed="why")))["nodes"]
+    assert found["closed"] == "why"
 
 
 def test_nodes_and_pods_are_sorted_by_name() -> None:
@@ -117,6 +124,16 @@ def test_the_nodes_with_the_most_free_units_are_reported_first_and_no_more_than_
         "d: Insufficient GPU Memory in one device: asked 4, at most 2 of 14 free on GPU 0; "
         "a: Insufficient GPU Memory in one device: asked 4, at most 1 of 14 free on GPU 0; "
         "and 2 more nodes"
+    )
+
+
+@pytest.mark.parametrize("away", ["cordoned", "not ready"])
+def test_a_node_that_takes_no_pods_silences_no_explanation(away: str) -> None:
+    things = full("b", 3)
+    ledger = cluster(replace(node("a", T4), away=away), *things)  # type: ignore[arg-type]
+    assert explained(ledger, pod_request(4)) == (
+        f"a: it fits, but the node is {away}; "
+        "b: Insufficient GPU Memory in one device: asked 4, at most 3 of 14 free on GPU 0"
     )
 
 

@@ -8,13 +8,24 @@ import pytest
 from gpushare import contract
 from gpushare.adapters.kube.wire import WireNode, core_node
 from gpushare.model.cards import Card
+from gpushare.model.objects import NO_UNITS, Node
 
 MEM = contract.RESOURCE_MEM
 
 
-def node(capacity: dict[str, Any] | None = None, **meta: Any) -> Any:
-    raw = {"metadata": {"name": "n", **meta}, "status": {"capacity": capacity}}
+def node(capacity: dict[str, Any] | None = None, **meta: Any) -> Node:
+    return read({"metadata": {"name": "n", **meta}, "status": {"capacity": capacity}})
+
+
+def read(raw: dict[str, Any]) -> Node:
     return core_node(msgspec.json.decode(msgspec.json.encode(raw), type=WireNode))
+
+
+def sharing(allocatable: dict[str, Any] | None = None, *, conditions: Any = None, **spec: Any) -> Node:
+    """A node of our agent with one GPU."""
+    annotations = {contract.ANN_CARDS: '[{"index":0,"units":22}]'}
+    status = {"allocatable": {MEM: "22"} if allocatable is None else allocatable, "conditions": conditions}
+    return read({"metadata": {"name": "n", "annotations": annotations}, "spec": spec, "status": status})
 
 
 def test_a_node_of_the_aliyun_plugin() -> None:
@@ -45,3 +56,22 @@ def test_mps_serves_several_users_only_if_the_label_is_true(text: str, seen: boo
 
 def test_a_node_without_anything_is_a_node_without_gpus() -> None:
     assert node(None, labels=None, annotations=None).cards == ()
+
+
+@pytest.mark.parametrize("allocatable", [{}, {MEM: "0"}, {MEM: "nonsense"}])
+def test_a_node_whose_kubelet_offers_no_units_is_closed(allocatable: dict[str, Any]) -> None:
+    """As after the end of the node agent: the annotation stays."""
+    assert sharing().closed is None
+    assert sharing(allocatable).closed == NO_UNITS
+    assert sharing(allocatable).cards == (Card(0, 22),)
+
+
+def test_a_node_without_gpus_is_not_closed_for_lack_of_units() -> None:
+    assert node({"cpu": "8"}).closed is None
+
+
+def test_a_node_that_takes_no_pods_is_away() -> None:
+    ready, silent = ([{"type": "Ready", "status": status}] for status in ("True", "Unknown"))
+    assert sharing(conditions=ready).away is None
+    assert sharing(conditions=silent).away == "not ready"
+    assert sharing(conditions=ready, unschedulable=True).away == "cordoned"
