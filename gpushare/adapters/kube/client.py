@@ -5,6 +5,7 @@ It handles verbs, paths and status codes, not objects.
 
 import asyncio
 import socket
+import ssl
 import struct
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
@@ -22,7 +23,7 @@ from msgspec.structs import replace
 
 from gpushare import __version__
 from gpushare.adapters.http_errors import failure_text
-from gpushare.adapters.kube.access import ApiAccess
+from gpushare.adapters.kube.access import ApiAccess, Pem
 from gpushare.errors import FENCED, ApiError, ConfigError
 from gpushare.ports import Fence
 
@@ -38,6 +39,10 @@ _RESET = struct.pack("ii", 1, 0)
 _IDLE_S = 15
 _PROBE_S = 5
 _USER_AGENT = f"gpushare/{__version__}"
+_CA_S = 60.0
+"""Between two looks at the file of the CA, as in client-go. After a failed handshake it is read at once."""
+TOO_LARGE = "ResponseTooLarge"
+"""The reason of the error for a body with more bytes than the caller takes."""
 _MAX_ERROR_TEXT = 500
 _READ_BUFFER = 2**21
 """Watch events can exceed aiohttp's default."""
@@ -86,7 +91,9 @@ class KubeClient:
     def __init__(self, access: ApiAccess, *, unacked_s: float = _UNACKED_S) -> None:
         self._access = access
         self._unacked_s = unacked_s
+        self._ca = _content(access.ca)
         self._tls = access.ssl_context()
+        self._look_at_ca_at = _clock() + _CA_S
         self._session: aiohttp.ClientSession | None = None
 
     async def __aenter__(self) -> Self:
@@ -120,14 +127,36 @@ class KubeClient:
         called once the connection is up, right before the first byte: if it refuses, a request with a body
         is not sent (``ApiError.unsent``).
         """
+        data = None if body is None else _Body(_encode(body), fence)
+        async with self._timely(method, path, timeout_s, query, data, content_type) as response:
+            with _api_errors(self.host, method, path):
+                return await response.read()
+
+    async def get_up_to(
+        self, most_bytes: int, path: str, *, timeout_s: float, query: Mapping[str, str] | None = None
+    ) -> bytes:
+        """Return the body of a GET. Raises ApiError as ``request`` does; TOO_LARGE is that of more bytes."""
+        async with self._timely("GET", path, timeout_s, query) as response:
+            with _api_errors(self.host, "GET", path):
+                return await _read_up_to(most_bytes, response, f"GET {path}")
+
+    @asynccontextmanager
+    async def _timely(
+        self,
+        method: str,
+        path: str,
+        timeout_s: float,
+        query: Mapping[str, str] | None,
+        body: "_Body | None" = None,
+        content_type: str = "application/json",
+    ) -> AsyncIterator[aiohttp.ClientResponse]:
+        """A response that is complete within the timeout, with the credentials."""
         ends_at = _clock() + timeout_s
         headers = await self._headers(method, path, timeout_s, content_type)
         left_s = max(_LEAST_S, ends_at - _clock())
         timeout = aiohttp.ClientTimeout(total=left_s, sock_connect=min(_CONNECT_TIMEOUT_S, left_s))
-        data = None if body is None else _Body(_encode(body), fence)
-        async with self._response(method, path, timeout, headers, query, data) as response:
-            with _api_errors(self.host, method, path):
-                return await response.read()
+        async with self._response(method, path, timeout, headers, query, body) as response:
+            yield response
 
     async def stream(
         self, path: str, *, silence_s: float, query: Mapping[str, str] | None = None
@@ -156,16 +185,20 @@ class KubeClient:
     ) -> AsyncIterator[aiohttp.ClientResponse]:
         url = f"{self.host}{path}" + (f"?{urlencode(query)}" if query else "")
         with _api_errors(self.host, method, path, body):
-            response = await self._opened().request(
-                method,
-                url,
-                headers=headers,
-                data=body,
-                timeout=deadlines,
-                proxy=self._access.proxy,
-                server_hostname=self._access.tls_server_name,
-                ssl=self._tls,
-            )
+            try:
+                response = await self._opened().request(
+                    method,
+                    url,
+                    headers=headers,
+                    data=body,
+                    timeout=deadlines,
+                    proxy=self._access.proxy,
+                    server_hostname=self._access.tls_server_name,
+                    ssl=self._context(),
+                )
+            except aiohttp.ClientSSLError:
+                self._look_at_ca_at = 0.0
+                raise
         try:
             if not response.ok:
                 if response.status == HTTPStatus.UNAUTHORIZED:
@@ -179,6 +212,16 @@ class KubeClient:
             if not response.content.at_eof():
                 response.close()
             response.release()
+
+    def _context(self) -> ssl.SSLContext:
+        """The TLS context, which is made again when the file of the CA has changed."""
+        if _clock() >= self._look_at_ca_at:
+            self._look_at_ca_at = _clock() + _CA_S
+            found = _content(self._access.ca)
+            if found not in (None, self._ca):
+                with suppress(ConfigError):  # half written: it is read again
+                    self._tls, self._ca = self._access.ssl_context(), found
+        return self._tls
 
     def _renew_credentials(self) -> None:
         """Use those of now for later requests, such as the certificate that the kubelet has renewed."""
@@ -234,6 +277,24 @@ class KubeClient:
             text = f"{method} {self.host}{path}: no credentials in time from {self._access.credentials}"
             raise ApiError(text, reason="Timeout", unsent=True) from error
         return headers | ({"Authorization": authorization} if authorization else {})
+
+
+def _content(ca: Pem | None) -> bytes | None:
+    """The content of the file of a CA; None without a file, or if it cannot be read now."""
+    with suppress(OSError):
+        return ca.read_bytes() if isinstance(ca, Path) else None
+    return None
+
+
+async def _read_up_to(most: int, response: aiohttp.ClientResponse, what: str) -> bytes:
+    parts: list[bytes] = []
+    size = 0
+    async for chunk in response.content.iter_any():
+        parts.append(chunk)
+        size += len(chunk)
+        if size > most:
+            raise ApiError(f"{what}: the response has more than {most} bytes", reason=TOO_LARGE)
+    return b"".join(parts)
 
 
 def _refused(response: aiohttp.ClientResponse, text: bytes, method: str, path: str) -> ApiError:

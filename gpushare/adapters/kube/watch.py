@@ -9,6 +9,7 @@ the API server has not reached (again) delivers nothing until then, and never wh
 
 import asyncio
 import random
+import sys
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing, suppress
@@ -19,7 +20,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
 
-from gpushare.adapters.kube.client import KubeClient
+from gpushare.adapters.kube.client import TOO_LARGE, KubeClient
 from gpushare.adapters.kube.decoding import decode, decode_in_turns
 from gpushare.adapters.kube.wire import Bare, ListPage, WatchEvent
 from gpushare.errors import ApiError, ApiRestored
@@ -30,6 +31,8 @@ T = TypeVar("T")
 
 _LIST_TIMEOUT_S = 60.0
 _PAGE_SIZE = 500
+_PAGE_BYTES = 2**24
+"""Of one page, which is in memory as a whole. A tenant's objects may have 1.5 MB each."""
 _SLICE = 50
 """Objects of a page, or changes that have arrived together, between two turns of the loop.
 
@@ -119,6 +122,7 @@ class Follower(Generic[T]):
         self._known: set[str] = set()
         self._version = ""
         self._pages = 0
+        self._page_size = _PAGE_SIZE
         self._listed = False
         self._lost_at: float | None = None
         self._relist_s = _FIRST_BACKOFF_S
@@ -252,6 +256,7 @@ class Follower(Generic[T]):
         listed: set[str] = set()
         token = ""
         pages = 0
+        self._page_size = _PAGE_SIZE
         while True:
             page = await self._next_page(token)
             self._compare(page.metadata.resource_version)
@@ -288,12 +293,27 @@ class Follower(Generic[T]):
             await self._turn()
 
     async def _next_page(self, token: str) -> ListPage[Any]:
-        query = {**self._resource.query, "limit": str(_PAGE_SIZE)} | ({"continue": token} if token else {})
-        body = await self._client.request("GET", self._resource.path, timeout_s=_LIST_TIMEOUT_S, query=query)
+        while (body := await self._page_body(token)) is None:
+            self._page_size //= 4
+        if 4 * len(body) < _PAGE_BYTES:
+            self._page_size = min(2 * self._page_size, _PAGE_SIZE)
         await self._turn()
         page = await self._decoded(body)
         await self._turn()
         return page
+
+    async def _page_body(self, token: str) -> bytes | None:
+        """None if the page has too many bytes and more than one object."""
+        query = {**self._resource.query, "limit": str(self._page_size)} | (
+            {"continue": token} if token else {}
+        )
+        path, most = self._resource.path, _PAGE_BYTES if self._page_size > 1 else sys.maxsize
+        try:
+            return await self._client.get_up_to(most, path, timeout_s=_LIST_TIMEOUT_S, query=query)
+        except ApiError as error:
+            if error.reason != TOO_LARGE:
+                raise
+            return None
 
     async def _decoded(self, body: bytes) -> ListPage[Any]:
         try:

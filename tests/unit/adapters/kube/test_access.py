@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
+from gpushare.adapters.kube import client as client_module
 from gpushare.adapters.kube.access import ApiAccess
 from gpushare.adapters.kube.client import KubeClient
 from gpushare.errors import ApiError, ConfigError
@@ -26,10 +27,12 @@ async def name_of_the_client(request: web.Request) -> web.Response:
 
 
 @asynccontextmanager
-async def api_server(folder: Path, host: str = "127.0.0.1") -> AsyncIterator[ApiAccess]:
-    (folder / "ca.crt").write_bytes(CA.pair().cert)
-    CA.server("api", [host]).write(folder, "server")
-    CA.client("me").write(folder, "me")
+async def api_server(
+    folder: Path, host: str = "127.0.0.1", *, ca: Authority = CA, port: int = 0
+) -> AsyncIterator[ApiAccess]:
+    (folder / "ca.crt").write_bytes(ca.pair().cert)
+    ca.server("api", [host]).write(folder, "server")
+    ca.client("me").write(folder, "me")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(folder / "server.crt", folder / "server.key")
     context.load_verify_locations(folder / "ca.crt")
@@ -38,7 +41,7 @@ async def api_server(folder: Path, host: str = "127.0.0.1") -> AsyncIterator[Api
     app.router.add_get("/name", name_of_the_client)
     runner = web.AppRunner(app, shutdown_timeout=0.1)
     await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=context).start()
+    await web.TCPSite(runner, "127.0.0.1", port, ssl_context=context).start()
     try:
         yield ApiAccess(host=f"https://127.0.0.1:{runner.addresses[0][1]}", ca=folder / "ca.crt")
     finally:
@@ -131,3 +134,31 @@ def test_all_files_are_named_where_one_cannot_be_used(tmp_path: Path) -> None:
     ca, cert, key = (tmp_path / each for each in ("ca.crt", "me.crt", "me.key"))
     with pytest.raises(ConfigError, match=f"^TLS files {ca}, {cert}, {key}: "):
         ApiAccess(host="https://localhost", ca=ca, cert=cert, key=key).ssl_context()
+
+
+async def test_a_client_trusts_the_new_authority_of_its_api_server(tmp_path: Path) -> None:
+    """An administrator rotates it; the kubelet keeps the mounted file current."""
+    async with api_server(tmp_path) as access:
+        client = KubeClient(access)
+        await client.request("GET", "/name", timeout_s=5)
+    port = int(access.host.rpartition(":")[2])
+    async with client, api_server(tmp_path, ca=Authority.create("new"), port=port):
+        (current := tmp_path / "ca.crt").rename(tmp_path / "later.crt")
+        current.write_text("half")
+        with pytest.raises(ApiError, match="CERTIFICATE_VERIFY_FAILED"):
+            await client.request("GET", "/name", timeout_s=5)
+        with pytest.raises(ApiError, match="CERTIFICATE_VERIFY_FAILED"):
+            await client.request("GET", "/name", timeout_s=5)
+        (tmp_path / "later.crt").rename(current)
+        assert await client.request("GET", "/name", timeout_s=5) == b"anonymous"
+
+
+async def test_an_authority_that_is_no_longer_trusted_is_not_trusted_for_long(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(client_module, "_CA_S", 0.0)
+    async with api_server(tmp_path) as access, KubeClient(access) as client:
+        await client.request("GET", "/name", timeout_s=5)
+        (tmp_path / "ca.crt").write_bytes(Authority.create("new").pair().cert)
+        with pytest.raises(ApiError, match="CERTIFICATE_VERIFY_FAILED"):
+            await client.request("GET", "/name", timeout_s=5)

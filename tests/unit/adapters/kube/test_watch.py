@@ -352,6 +352,27 @@ async def test_a_wanted_retry_ends_the_pause_after_a_failure(monkeypatch: pytest
             await s.hears(Upserted("a", "1"))
 
 
+async def test_a_page_with_too_many_bytes_is_asked_for_again_with_fewer_objects(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """One namespace may have hundreds of pods of a megabyte."""
+    monkeypatch.setattr(watch, "_PAGE_BYTES", 1000)
+    large = thing("l" * 990)
+    async with scene() as s:
+        s.served.script += [
+            page(large, thing("a"), version="5"),
+            page(large, version="5"),
+            *[page(large, version="5")] * 2,
+            page(large, version="5", then="2"),
+            page(thing("b"), version="5", then="3"),
+            page(thing("c"), version="5"),
+        ]
+        async with following(s):
+            await s.hears(*(Upserted(name, "1") for name in ("l" * 990, "b", "c")))
+        assert [query["limit"] for query in s.served.asked[:7]] == ["500", "125", "31", "7", "1", "1", "2"]
+        assert s.heard.troubles == []
+
+
 async def test_a_wanted_retry_does_not_keep_a_follower_from_ending(monkeypatch: pytest.MonkeyPatch) -> None:
     """``asyncio.wait_for`` would swallow the cancellation."""
     monkeypatch.setattr(watch, "_FIRST_BACKOFF_S", 600)
