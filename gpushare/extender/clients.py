@@ -1,6 +1,7 @@
 """Which clients may call the verbs of the scheduler's port."""
 
 from collections.abc import Iterable, Sequence
+from ipaddress import ip_address
 from typing import Final
 
 import structlog
@@ -17,12 +18,18 @@ OPEN_PORT: Final = (
     "every host and pod that reaches the scheduler's port can bind pods: it has no TLS and is not on "
     "loopback; set --tls-cert, --tls-key and --client-ca, or --host 127.0.0.1"
 )
-_LOOPBACK: Final = ("127.", "::1", "localhost")
 
 
 def is_open(host: str, *, tls: bool) -> bool:
     """Whether the port serves requests of other hosts without authentication."""
-    return not tls and not host.startswith(_LOOPBACK)
+    return not tls and not _is_loopback(host)
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 class Clients:

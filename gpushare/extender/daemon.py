@@ -20,6 +20,7 @@ from gpushare.extender.binder import Binder
 from gpushare.extender.clients import OPEN_PORT, Clients, is_open
 from gpushare.extender.cluster import Cluster
 from gpushare.extender.events import ExtenderEventMetrics
+from gpushare.extender.freshness import Freshness
 from gpushare.extender.handlers import SyncStatus
 from gpushare.extender.leadership import Leadership
 from gpushare.extender.lease import Replica
@@ -43,8 +44,6 @@ log = structlog.get_logger()
 
 _DRAIN_S: Final = 10.0
 """Allowance for the reads of a bind, in addition to its POST."""
-_LOST_S: Final = 30.0
-"""Without a watch for longer than this, the extender is not ready; it still answers from what it knows."""
 _EVENT_QUEUE_SIZE: Final = 10_000
 _PLACEMENTS: Final = 100
 """Placements that may wait to be written as events. kube-scheduler writes an event for each one too."""
@@ -151,6 +150,7 @@ class ExtenderDaemon:
             leads=self._leads,
             cgpu_pods=settings.cgpu_pods_per_card,
         )
+        self._freshness = Freshness(self._sync_status, lambda: self._watches.lost_s)
         self._leadership = self._make_leadership(api, settings)
         self._binder = self._make_binder(api, tasks, settings.deadlines)
         self._register_gauges()
@@ -186,7 +186,7 @@ class ExtenderDaemon:
             leadership=self._leadership,
             peers=peers,
             metrics=self._metrics,
-            readiness=self._sync_status,
+            readiness=self._freshness,
             shortlist=shortlist,
         )
         return scheduler_routes(service, self._clients)
@@ -195,8 +195,8 @@ class ExtenderDaemon:
         page = LedgerPage(lambda: self._cluster.ledger, self._cluster.pods.values)
         return AdminRoutes(
             rendering(self._metrics.registry),
-            live=lambda: None,
-            ready=self._unready,
+            live=self._freshness.stuck,
+            ready=self._freshness.unready,
             notices=self._notices,
             gauges=lambda: self.turns.run(page.steps()),
         )
@@ -227,13 +227,6 @@ class ExtenderDaemon:
         if not self._binder.unclear:
             self._leadership.release_at_end()
         self._binder.unclear.cancel()
-
-    def _unready(self) -> str | None:
-        """What is not listed yet, or no longer watched."""
-        missing, lost_s = self._sync_status.missing(), self._watches.lost_s
-        if missing or lost_s <= _LOST_S:
-            return missing
-        return f"the API server has not delivered changes for {lost_s:.0f} s: {self._sync_status.problems()}"
 
     def _notices(self) -> Iterable[str]:
         reasons = (self._leadership.degraded, OPEN_PORT if self._open_port else None)

@@ -45,6 +45,7 @@ class SyncStatus:
         self._listed: set[str] = set()
         self._problems: dict[str, str] = {}
         self._reduced: set[str] = set()
+        self._unanswered: set[str] = set()
         self.synced_once = asyncio.Event()
 
     def missing(self) -> str | None:
@@ -63,6 +64,11 @@ class SyncStatus:
         """The last errors of the required resources."""
         return "; ".join(f"{name}: {self._problems[name]}" for name in _REQUIRED if name in self._problems)
 
+    @property
+    def unanswered(self) -> bool:
+        """Whether the last request for a required resource had no answer."""
+        return not self._unanswered.isdisjoint(_REQUIRED)
+
     def notices(self) -> Iterable[str]:
         """Which optional resources are missing, with the effect and the reason."""
         for name in sorted(self._reduced):
@@ -73,6 +79,7 @@ class SyncStatus:
         self._listed.add(resource)
         self._problems.pop(resource, None)
         self._reduced.discard(resource)
+        self._unanswered.discard(resource)
         self._metrics.synced.labels(resource).set(1)
         self._metrics.reduced.labels(resource).set(0)
         if self.missing() is None:
@@ -81,6 +88,7 @@ class SyncStatus:
     def failed(self, resource: str, error: ApiError, retry_in_s: float) -> None:
         """A list or watch failed and is retried."""
         self._metrics.watch_restarts.labels(resource).inc()
+        (self._unanswered.discard if error.status else self._unanswered.add)(resource)
         if error.status in WITHOUT_STATUS:
             self._metrics.reduced.labels(resource).set(1)
             if resource in _WITHOUT:

@@ -51,7 +51,16 @@ def test_the_expiry_of_the_last_certificate_of_each_allowed_name_is_reported() -
 
 
 @pytest.mark.parametrize(
-    ("host", "is_loopback"), [("::", False), ("10.0.0.1", False), ("127.0.0.1", True), ("::1", True)]
+    ("host", "is_loopback"),
+    [
+        ("::", False),
+        ("10.0.0.1", False),
+        ("::1234:5", False),
+        ("localhost.example", False),
+        ("127.0.0.1", True),
+        ("::1", True),
+        ("localhost", True),
+    ],
 )
 def test_a_port_without_tls_is_open_unless_it_is_on_loopback(host: str, *, is_loopback: bool) -> None:
     assert is_open(host, tls=False) is not is_loopback

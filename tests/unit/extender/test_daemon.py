@@ -1,6 +1,7 @@
 """When a replica is ready. The watches stand still: their state is set."""
 
 import asyncio
+import json
 import time
 from collections.abc import AsyncIterator
 
@@ -9,6 +10,7 @@ import pytest_asyncio
 from gpushare.adapters.kube.access import ApiAccess
 from gpushare.adapters.kube.client import KubeClient
 from gpushare.adapters.peer import Peers
+from gpushare.contract import EXTENDER_PREFIX
 from gpushare.extender.daemon import ExtenderDaemon
 from gpushare.extender.main import command, settings_of
 from gpushare.runtime.http import Request, Response
@@ -32,9 +34,24 @@ def lose_pods(daemon: ExtenderDaemon, seconds: float) -> None:
 
 
 def readyz(daemon: ExtenderDaemon) -> tuple[int, str]:
-    response = daemon.admin_routes(Request("GET", "/readyz", {}, b"", keep_alive=True))
+    return probe(daemon, "/readyz")
+
+
+def probe(daemon: ExtenderDaemon, path: str) -> tuple[int, str]:
+    response = daemon.admin_routes(Request("GET", path, {}, b"", keep_alive=True))
     assert isinstance(response, Response)
     return response.status, response.body.decode().splitlines()[0]
+
+
+async def filtered(daemon: ExtenderDaemon) -> str:
+    """The error of a filter request for a node that is not known."""
+    pod = {"metadata": {"name": "p", "namespace": "n", "uid": "u"}, "spec": {"containers": []}}
+    body = json.dumps({"Pod": pod, "NodeNames": ["n"]}).encode()
+    request = Request("POST", f"{EXTENDER_PREFIX}/filter", {}, body, keep_alive=True)
+    response = daemon.scheduler_routes(request)
+    answered = response if isinstance(response, Response) else await response
+    error: str = json.loads(answered.body)["Error"]
+    return error
 
 
 async def test_it_is_ready_once_nodes_and_pods_are_listed(daemon: ExtenderDaemon) -> None:
@@ -65,3 +82,31 @@ async def test_a_missing_permission_to_list_stays_the_reason(daemon: ExtenderDae
     daemon._sync_status.failed("pods", refused(403, "cannot list pods"), 1)
     lose_pods(daemon, 40)
     assert readyz(daemon) == (503, "the extender has not listed nodes and pods yet: cannot list pods")
+
+
+async def test_old_data_answers_no_request(daemon: ExtenderDaemon) -> None:
+    list_all(daemon)
+    daemon._sync_status.failed("pods", silence(), 1)
+    lose_pods(daemon, 290)
+    assert await filtered(daemon) == ""
+    lose_pods(daemon, 310)
+    text = "the API server has not delivered changes for 310 s: pods: no answer in time"
+    assert await filtered(daemon) == text
+
+
+async def test_a_process_that_reaches_no_api_server_for_long_is_started_again(daemon: ExtenderDaemon) -> None:
+    list_all(daemon)
+    daemon._sync_status.failed("pods", silence(), 1)
+    lose_pods(daemon, 590)
+    assert probe(daemon, "/healthz") == (200, "ok")
+    lose_pods(daemon, 610)
+    text = "the API server has not delivered changes for 610 s: pods: no answer in time"
+    assert probe(daemon, "/healthz") == (503, text)
+
+
+async def test_a_process_is_not_started_again_because_the_api_server_refuses(daemon: ExtenderDaemon) -> None:
+    list_all(daemon)
+    daemon._sync_status.failed("pods", silence(), 1)
+    daemon._sync_status.failed("pods", refused(403, "cannot list pods"), 1)
+    lose_pods(daemon, 610)
+    assert probe(daemon, "/healthz") == (200, "ok")
