@@ -9,6 +9,8 @@ import shutil
 import subprocess
 from pathlib import Path
 
+import pytest
+
 import ansible_collections.gpushare.nodes.plugins.module_utils.host_system as one_of_them
 
 ROOT = Path(__file__).parents[2]
@@ -73,6 +75,7 @@ def _runs(path: str) -> bool:
     return subprocess.run([path, "-c", ""], check=False, capture_output=True).returncode == 0  # noqa: S603 - ours
 
 
+@pytest.mark.needs("root")
 def test_all_pythons_return_the_same(tmp_path: Path) -> None:
     pythons = interpreters()
     assert any(map(is_old, pythons))
@@ -92,6 +95,7 @@ def test_all_pythons_return_the_same(tmp_path: Path) -> None:
     assert (system["version"], cgroup, gpus[0]["name"]) == ("7.9", "v1", "Tesla T4")
 
 
+@pytest.mark.needs("root")
 def test_the_role_runs_under_ansible_core_2_16_on_python_2_7(tmp_path: Path) -> None:
     old = next(filter(is_old, interpreters()))
     assert LEGACY.exists(), f"there is no {LEGACY}: run `make setup-ansible`"

@@ -46,6 +46,7 @@ def state(folder: Path) -> str:
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout  # noqa: S603 - fixed command
 
 
+@pytest.mark.needs("root")
 @pytest.mark.parametrize("core", CORES)
 def test_an_unpacked_package_is_configured(
     core: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -175,6 +175,7 @@ def test_uuids_differ_by_folder(tmp_path: Path) -> None:
     assert NvmlStub(tmp_path / "a", cards=cards).uuid(0) == here.uuid(0)
 
 
+@pytest.mark.needs("root")
 def test_the_memory_limits_of_a_cgroup_are_those_that_were_set_last(stub: NvmlStub, tmp_path: Path) -> None:
     group = tmp_path / "group"
     group.mkdir()
@@ -190,6 +191,7 @@ def test_the_memory_limits_of_a_cgroup_are_those_that_were_set_last(stub: NvmlSt
     assert memory_limits(stub) == {str(group): (0, pynvml.NVML_DEVICE_MEMORY_LIMIT_MAX)}
 
 
+@pytest.mark.needs("root")
 @pytest.mark.usefixtures("stub")
 def test_limits_that_the_gpu_cannot_hold_and_folders_without_processes_are_refused(tmp_path: Path) -> None:
     with pytest.raises(pynvml.NVMLError_InvalidArgument):
