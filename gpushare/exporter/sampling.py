@@ -8,6 +8,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -89,16 +90,16 @@ class Sampler:
     async def read(self) -> Snapshot:
         """Read every source once. Raises DriverReplacedError: no later round would read the GPUs."""
         readings, devices = await asyncio.gather(
-            self._sources[NVML].read(self._meters.readings()),
-            self._sources[POD_RESOURCES].read(self._kubelet.list()),
+            self._sources[NVML].read(self._meters.readings),
+            self._sources[POD_RESOURCES].read(self._kubelet.list),
         )
         if readings:
             self._log_unreadable("card", readings.unreadable)
         pids, proc = _pids(readings), self._settings.proc
         containers_by_pid, isolation = await asyncio.gather(
-            self._sources[CGROUPS].read(asyncio.to_thread(_containers_by_pid, pids, proc)),
+            self._sources[CGROUPS].read(partial(asyncio.to_thread, _containers_by_pid, pids, proc)),
             self._sources[ISOLATION].read(
-                asyncio.to_thread(isolation_of, self._settings.isolation_state, pids, proc)
+                partial(asyncio.to_thread, isolation_of, self._settings.isolation_state, pids, proc)
             ),
         )
         if isolation:
@@ -108,8 +109,8 @@ class Sampler:
             readings=readings,
             containers_by_pid=containers_by_pid,
             devices=devices,
-            node_pods=await self._sources[PODS].read(self._latest(self._pods)),
-            node=await self._sources[NODE].read(self._own_node()),
+            node_pods=await self._sources[PODS].read(partial(self._latest, self._pods)),
+            node=await self._sources[NODE].read(self._own_node),
             isolation=isolation,
             took_s={name: source.took_s for name, source in self._sources.items()},
             failures={name: source.failures for name, source in self._sources.items()},
@@ -149,12 +150,15 @@ class _Source:
         self._down = False
         self._defect: type[Exception] | None = None
 
-    async def read(self, reading: Awaitable[T]) -> T | None:
-        """Return the result; None on timeout or error. Raises DriverReplacedError."""
+    async def read(self, ask: Callable[[], Awaitable[T]]) -> T | None:
+        """Return the result; None on timeout or error. Raises DriverReplacedError.
+
+        The source is not asked if the read is cancelled before it begins.
+        """
         begun = time.monotonic()
         try:
             async with asyncio.timeout(self._deadline_s):
-                answer = await reading
+                answer = await ask()
         except TimeoutError:
             self._failed(f"no response within {self._deadline_s:g} s")
             return None

@@ -1,6 +1,7 @@
 """Rounds with failing sources, and the scrapes after them."""
 
 import asyncio
+import gc
 import os
 import time
 from collections.abc import AsyncIterator, Callable
@@ -307,6 +308,18 @@ async def test_rounds_that_fail_after_the_sources_make_the_last_snapshot_old(tmp
         await asyncio.gather(running, return_exceptions=True)
     # The liveness probe depends on it.
     assert age_s >= elapsed_s - 0.05
+
+
+async def test_a_stop_at_any_moment_of_a_round_leaves_no_read_behind(tmp_path: Path) -> None:
+    """A warning about a coroutine that was never awaited would be an error here."""
+    async with setting(tmp_path) as found:
+        for turns in range(40):
+            reading = asyncio.ensure_future(found.sampler.read())
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            reading.cancel()
+            await asyncio.gather(reading, return_exceptions=True)
+            gc.collect()
 
 
 async def test_a_scrape_is_valid_text_and_openmetrics(tmp_path: Path) -> None:
