@@ -38,8 +38,8 @@ from gpushare.contract import (
 from gpushare.kubescheduler.config import KubernetesVersion
 
 NAME: Final = "gpushare-device-plugin-ds"
-_CGROUPS: Final = "/sys/fs/cgroup"
-_CGROUPS_INSIDE: Final = f"/host{_CGROUPS}"
+CGROUPS: Final = "/sys/fs/cgroup"
+CGROUPS_INSIDE: Final = f"/host{CGROUPS}"
 """Not the path of the container's own cgroups."""
 _PROC: Final = "/proc"
 """That of the host, because the pod uses the host's pid namespace."""
@@ -117,7 +117,7 @@ def _container(plugin: DevicePlugin) -> Object:
             "--v=5",
             f"--memory-unit={plugin.memory_unit}",
             f"--device-list-strategy={plugin.device_list_strategy}",
-            f"--cgroup-root={_CGROUPS_INSIDE}",
+            f"--cgroup-root={CGROUPS_INSIDE}",
             f"--proc-root={_PROC}",
             *(["--query-kubelet"] if plugin.query_kubelet else []),
             *driver_root_flag(plugin.driver_root),
@@ -142,7 +142,7 @@ def _volumes(plugin: DevicePlugin) -> tuple[list[Object], list[Object]]:
     shares: list[tuple[Object, str, bool]] = [
         (host_path("device-plugin", f"{root}/device-plugins", "Directory"), DEVICE_PLUGIN_FOLDER, False),
         (host_path("pod-resources", f"{root}/pod-resources", ""), POD_RESOURCES_FOLDER, True),
-        (host_path("cgroups", _CGROUPS, "Directory"), _CGROUPS_INSIDE, True),
+        (host_path("cgroups", CGROUPS, "Directory"), CGROUPS_INSIDE, True),
         # At the same paths as on the node, because their content is mounted into containers by these paths.
         (host_path("isolation", ISOLATION_LIBRARIES, "DirectoryOrCreate"), ISOLATION_LIBRARIES, True),
         (host_path("isolation-state", ISOLATION_STATE, "DirectoryOrCreate"), ISOLATION_STATE, False),

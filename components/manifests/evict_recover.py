@@ -1,7 +1,8 @@
 """DaemonSets that stop NVIDIA's plugin on shared nodes, where it is a static pod, and restore it.
 
 The label of a node selects which of the two runs there: the value of the pool, or the value that disables
-sharing. They only move one file, so they have no API permissions.
+sharing. They only move one file, so they have no API permissions. The second waits until no pod shares a GPU
+of the node, and is not ready meanwhile.
 """
 
 from collections.abc import Iterable, Mapping
@@ -9,8 +10,9 @@ from typing import Final
 
 from components.config import DevicePlugin
 from components.forms import modes_in
-from components.manifests.device_plugin import named
+from components.manifests.device_plugin import CGROUPS, CGROUPS_INSIDE, named
 from components.manifests.parts import (
+    POD_RESOURCES_FOLDER,
     Object,
     container_security,
     daemon_set,
@@ -20,15 +22,14 @@ from components.manifests.parts import (
     rolling_update,
     sizes,
 )
-from gpushare.contract import LABEL_MODE
+from gpushare.contract import DEVICE_PLUGIN_FOLDER, LABEL_MODE
 from gpushare.model.modes import Mode
 
 EVICT: Final = "device-plugin-evict-ds"
 RECOVER: Final = "device-plugin-recover-ds"
-_FOLDERS: Final = {
-    "manifests": ("/etc/kubernetes/manifests", "DirectoryOrCreate"),
-    "backup": ("/etc/kubernetes/manifests-backup", "DirectoryOrCreate"),
-}
+_BACKUP: Final = "/etc/kubernetes/manifests-backup"
+_FOLDERS: Final = {"manifests": "/etc/kubernetes/manifests", "backup": _BACKUP}
+_MOVED: Final = ["test", "!", "-e", f"{_BACKUP}/nvidia-device-plugin.yml"]
 
 
 def objects(plugins: Iterable[DevicePlugin]) -> list[Object]:
@@ -58,8 +59,12 @@ def _daemon_set(kind: str, verb: str, plugin: DevicePlugin, selector: Mapping[st
         "nodeSelector": dict(selector),
         **placement(plugin.tolerations, plugin.priority_class),
         "containers": [_container(kind, verb, plugin)],
-        "volumes": [host_path(each, path, check) for each, (path, check) in _FOLDERS.items()],
+        "volumes": [host_path(each, path, "DirectoryOrCreate") for each, path in _FOLDERS.items()],
     }
+    if kind == RECOVER:
+        (container,) = pod["containers"]
+        container |= _what_shares(plugin, container)
+        pod["volumes"] += _host_volumes(plugin)
     return daemon_set(name, marks, pod, rolling_update(plugin.max_unavailable))
 
 
@@ -71,5 +76,29 @@ def _container(kind: str, verb: str, plugin: DevicePlugin) -> Object:
         "resources": sizes("50m", "64Mi"),
         # The kubelet's folder belongs to root.
         "securityContext": {"runAsUser": 0, **container_security()},
-        "volumeMounts": [{"name": each, "mountPath": path} for each, (path, _) in _FOLDERS.items()],
+        "volumeMounts": [{"name": each, "mountPath": path} for each, path in _FOLDERS.items()],
+    }
+
+
+def _host_volumes(plugin: DevicePlugin) -> list[Object]:
+    """What tells which pods share the GPUs of the node."""
+    root = plugin.kubelet_root.rstrip("/")
+    return [
+        host_path("device-plugin", f"{root}/device-plugins", "Directory"),
+        host_path("pod-resources", f"{root}/pod-resources", ""),
+        host_path("cgroups", CGROUPS, "Directory"),
+    ]
+
+
+def _what_shares(plugin: DevicePlugin, container: Object) -> Object:
+    """The fields of a container that reads them."""
+    paths = (DEVICE_PLUGIN_FOLDER, POD_RESOURCES_FOLDER, CGROUPS_INSIDE)
+    mounts = [
+        {"name": volume["name"], "mountPath": path, "readOnly": True}
+        for volume, path in zip(_host_volumes(plugin), paths, strict=True)
+    ]
+    return {
+        "command": [*container["command"], f"--cgroups={CGROUPS_INSIDE}"],
+        "volumeMounts": [*container["volumeMounts"], *mounts],
+        "readinessProbe": {"exec": {"command": _MOVED}, "periodSeconds": 5, "failureThreshold": 1},
     }

@@ -643,10 +643,13 @@ def test_evict_and_recover_run_a_command_that_exists_on_the_folders_that_are_mou
     objects = made(pools=[{"evictRecover": True}])
     spec = pod(pick(objects, "DaemonSet", f"device-plugin-{verb}-ds"))
     (container,) = spec["containers"]
-    assert container["command"] == ["gpushare", "node-mode", verb, "--wait"]
+    assert container["command"][:4] == ["gpushare", "node-mode", verb, "--wait"]
     with node_mode.commands[verb].make_context(verb, container["command"][3:]) as context:
-        folders = [context.params["manifests"], context.params["backup"]]
-    assert [Path(each["mountPath"]) for each in container["volumeMounts"]] == folders
+        read = {"evict": [], "recover": ["device_plugins", "pod_resources", "cgroups"]}[verb]
+        folders = [context.params[name] for name in ("manifests", "backup", *read)]
+    mounted = [Path(each["mountPath"]) for each in container["volumeMounts"]]
+    assert [path.parent if path.suffix else path for path in folders] == mounted
+    assert [each["name"] for each in container["volumeMounts"]] == [each["name"] for each in spec["volumes"]]
     assert spec["automountServiceAccountToken"] is False
 
 

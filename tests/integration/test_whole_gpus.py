@@ -20,6 +20,7 @@ from testbed import Bed, until
 from testbed.control_plane.api import Object, read_text
 from testbed.daemons.agent import NAME, CardNode, GpuNode, add_card_node, start_agent
 from testbed.daemons.whole_gpu_plugin import static_pod, until_whole_gpus
+from testbed.errors import TestbedError
 from testbed.kubelets import KubeletSpec
 from testbed.nvml import card
 from tests.fixtures.gpu_nodes import (
@@ -244,9 +245,24 @@ async def test_a_node_that_is_switched_back_allocates_whole_gpus_again(
 ) -> None:
     bed, node = gpus.bed, switched.node
     await remove_app(bed)
+    await bed.create_pods([pod("shares", container(4))])
+    await running(bed, "shares", 60)
     await label(node, "false")
     await until_allocatable(node, 0)
-    assert await node_mode(node, "recover") == f"moved {BACKUP}/{PLUGIN} to {MANIFESTS}\n"
+    # NVIDIA's plugin does not know the pod, and would allocate its GPU a second time.
+    with pytest.raises(
+        TestbedError, match=r"pods still use units of aliyun\.com/gpu-mem here: default/shares;"
+    ):
+        await node_mode(node, "recover")
+    assert not node.kubelet.path(f"{MANIFESTS}/{PLUGIN}").exists()
+    await remove(bed, "shares")
+
+    async def restored() -> bool:
+        with suppress(TestbedError):  # the kubelet removes the cgroup of the pod a moment later
+            return await node_mode(node, "recover") == f"moved {BACKUP}/{PLUGIN} to {MANIFESTS}\n"
+        return False
+
+    await until(restored, "the plugin to be restored", 30, 1)
     await until_whole_gpus(node, 2)
     await bed.api.create(owners("StatefulSet"), app(**{contract.RESOURCE_WHOLE_GPU: "1"}))
     await running(bed, f"{APP}-0")
