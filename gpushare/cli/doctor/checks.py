@@ -43,6 +43,7 @@ CHECKS: Final[tuple[Check[Snapshot], ...]] = (
     Check("gpu-health", "Health of GPUs", node_checks.gpu_health),
     Check("cordoned-gpus", "Cordoned GPUs", node_checks.cordoned_gpus),
     Check("overcommitted-gpus", "Over-committed GPUs", node_checks.overcommitted_gpus),
+    Check("unshared-pods", "Pods on nodes that do not share", node_checks.unshared_pods),
     Check("unplaced-pods", "Pods without a known GPU", node_checks.unplaced_pods),
     Check("exporters", "Exporters", agent_checks.exporters),
     Check("metrics-api", "Metrics API", service_checks.metrics_api),

@@ -22,6 +22,7 @@ from gpushare.contract import (
 from gpushare.model.card_models import is_listed
 from gpushare.model.cards import parse_cards, unhealthy_map
 from gpushare.model.demand import Malformed
+from gpushare.model.modes import mode_of
 from gpushare.scheduling.book import Book, reserved_shares
 
 _AGENT_PODS = f"kubectl get pods -n {SYSTEM_NAMESPACE} -l component={AGENT_NAME} -o wide"
@@ -212,6 +213,36 @@ def overcommitted_gpus(snapshot: Snapshot) -> Verdict:
     if found:
         return failed(f"over-committed: {_gpus(found)}", f"kubectl inspect gpushare -d {found[0][0]}")
     return ok("none")
+
+
+def unshared_pods(snapshot: Snapshot) -> Verdict:
+    """Whether pods use units of nodes whose labels say that they no longer share."""
+    if isinstance(snapshot.nodes, Unread):
+        return unread(snapshot.nodes)
+    if isinstance(snapshot.books, Unread):
+        return unread(snapshot.books)
+    found = {node.metadata.name: text for node in snapshot.nodes if (text := _unshared(node, snapshot.books))}
+    if not found:
+        return ok("none")
+    command = f"kubectl get pods -A --field-selector spec.nodeName={min(found)}"
+    twice = [
+        node for node in snapshot.nodes if node.metadata.name in found and offers(node, RESOURCE_WHOLE_GPU)
+    ]
+    return (failed if twice else warning)(listed([*found.values()]), command)
+
+
+def _unshared(node: CheckedNode, books: Mapping[str, Book]) -> str | None:
+    """The pods that still use units of a node that no longer shares; None without any."""
+    name = node.metadata.name
+    _, closed = mode_of(node.metadata.labels or {})
+    book = books.get(name)
+    pods = sorted(r.pod for r in book.reservations.values() if r.demand.mem) if closed and book else []
+    if not pods:
+        return None
+    twice = (
+        f", which may be allocated again as {RESOURCE_WHOLE_GPU}" if offers(node, RESOURCE_WHOLE_GPU) else ""
+    )
+    return f"{name} does not share ({closed}), and pods use its GPUs{twice}: {listed(pods)}"
 
 
 def unplaced_pods(snapshot: Snapshot) -> Verdict:

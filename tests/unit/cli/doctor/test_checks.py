@@ -360,6 +360,23 @@ CASES: list[tuple[str, Snapshot, Status, str]] = [
     ("cordoned-gpus", snapshot([gpu_node(annotations={ANN_CORDONED_CARDS: "0"})]), WARNING, "GPU 0 of gpu-1"),
     ("overcommitted-gpus", crowded(), FAILED, "GPU 0 of gpu-1"),
     ("unplaced-pods", snapshot(pods=[(pod("p", 4, at="gpu-1"), {})]), WARNING, "default/p"),
+    (
+        "unshared-pods",
+        snapshot([gpu_node(labels={"cgpu": "false"})], pods=[(pod("p", 4, at="gpu-1", card=0), {})]),
+        WARNING,
+        "gpu-1 does not share (label cgpu=false), and pods use its GPUs: default/p",
+    ),
+    (
+        "unshared-pods",
+        snapshot(
+            [gpu_node(labels={"cgpu": "false"}, amounts={"nvidia.com/gpu": "1"})],
+            pods=[(pod("p", 4, at="gpu-1", card=0), {})],
+        ),
+        FAILED,
+        "pods use its GPUs, which may be allocated again as nvidia.com/gpu: default/p",
+    ),
+    ("unshared-pods", snapshot([gpu_node(labels={"cgpu": "false"})]), OK, "none"),
+    ("unshared-pods", snapshot(pods=[(pod("p", 4, at="gpu-1", card=0), {})]), OK, "none"),
     ("exporters", without(EXPORTER_NAME), WARNING, "no exporter is ready on gpu-1"),
     (
         "exporters",
