@@ -231,7 +231,8 @@ class ExtenderDaemon:
     def _notices(self) -> Iterable[str]:
         reasons = (self._leadership.degraded, OPEN_PORT if self._open_port else None)
         own = [f"degraded: {reason}" for reason in reasons if reason]
-        return [*own, *self._sync_status.notices()]
+        waiting = self._leadership.waiting
+        return [*own, *([f"waiting: {waiting}"] if waiting else ()), *self._sync_status.notices()]
 
     async def _follow(self) -> None:
         """The Lease is read before any list starts."""

@@ -29,6 +29,7 @@ from gpushare.extender.lease import (
     recreated,
     restored,
     unchanged_since_release,
+    wait_cause,
 )
 from gpushare.ports import KubeApi, LeaseRecord
 from gpushare.runtime.clock import boot_time
@@ -42,11 +43,9 @@ _REFUSED: Final = (
 _BY_FLAG: Final = ", or start the only replica with --allow-without-lease"
 _BY_RESTART: Final = ", or restart it if it is the only replica: --allow-without-lease counts from the start"
 _WITHOUT_LEASE: Final = "this extender binds without a Lease, which only a single replica may ({error})"
-_WAITS: Final = "this extender took the Lease over and is waiting for the last holder's binds"
 _NOT_ANNOUNCED: Final = "this extender has not announced its binds in the Lease yet"
-_WAITS_WITHOUT_LEASE: Final = (
-    "this extender has no Lease and waits before its first bind as if another still bound"
-)
+_WAITS: Final = "this extender binds from {from_} on: {cause}"
+_WITHOUT_CAUSE: Final = "another one may bind without a Lease"
 
 
 class Leadership:
@@ -73,6 +72,7 @@ class Leadership:
         self._first_observation: Observation | None = None
         self._binds_until = 0.0
         self._ready = False
+        self._waits = ""
         self._preparation: asyncio.Task[None] | None = None
         self._release_at_end = False
         self._announced = False
@@ -90,6 +90,11 @@ class Leadership:
     def leads(self) -> bool:
         """Whether this replica may bind now, once it has announced that."""
         return self._refusal() is None
+
+    @property
+    def waiting(self) -> str | None:
+        """Why this replica, which has the Lease, does not bind yet; None if it does, or has not."""
+        return self._waits if self._clock() < self._binds_until and not self._ready else None
 
     @property
     def holder(self) -> LeaseRecord | None:
@@ -120,9 +125,7 @@ class Leadership:
     def _refusal(self) -> str | None:
         if self._clock() >= self._binds_until:
             return _NOT_HELD if self._without_lease else self.degraded or _NOT_HELD
-        if self._ready:
-            return None
-        return _WAITS_WITHOUT_LEASE if self._without_lease else _WAITS
+        return None if self._ready else self._waits
 
     def release_at_end(self) -> None:
         """Release the Lease when ``run`` is cancelled. Call it once no bind can be in progress.
@@ -208,7 +211,8 @@ class Leadership:
         self._binds_until = binds_until(now, self._durations)
         earliest = max(binds_from(observation, self._durations, now), self._earliest_bind)
         listed = unchanged_since_release(self._first_observation, observation)
-        self._start_preparation(earliest, listed=listed)
+        cause = _WITHOUT_CAUSE if earliest == self._earliest_bind else wait_cause(observation.record)
+        self._start_preparation(earliest, cause, listed=listed)
 
     def _forbidden(self, error: ApiError, began: float) -> None:
         """The API server forbids the use of the Lease: stop binding, unless configured otherwise."""
@@ -229,7 +233,7 @@ class Leadership:
             self._earliest_bind = now + self._durations.take_over_s
         self._without_lease = True
         self._binds_until = binds_until(began, self._durations)
-        self._start_preparation(self._earliest_bind)
+        self._start_preparation(self._earliest_bind, _WITHOUT_CAUSE)
 
     def _return_to_election(self) -> None:
         """The Lease can be read: stop binding without it. Another replica may still bind without one."""
@@ -254,9 +258,11 @@ class Leadership:
             quiet=quiet,
         )
 
-    def _start_preparation(self, earliest: float, *, listed: bool = False) -> None:
+    def _start_preparation(self, earliest: float, cause: str, *, listed: bool = False) -> None:
         """Start ``_prepare``, unless it runs or has finished."""
         if not self._ready and (self._preparation is None or self._preparation.done()):
+            from_ = dt.datetime.now(dt.UTC) + dt.timedelta(seconds=max(0.0, earliest - self._clock()))
+            self._waits = _WAITS.format(from_=from_.strftime("%H:%M:%S UTC"), cause=cause)
             self._preparation = asyncio.create_task(self._prepare(earliest, listed=listed))
 
     async def _prepare(self, earliest: float, *, listed: bool) -> None:

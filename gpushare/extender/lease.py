@@ -124,6 +124,17 @@ def binds_from(observation: Observation, durations: LeaseDurations, now: float) 
     return max(now, expired if record.quiet else expired - durations.post_s + durations.late_s)
 
 
+def wait_cause(record: LeaseRecord | None) -> str:
+    """Why a new holder waits before its first bind, after it has taken this Lease."""
+    if released(record):
+        return "it lists pods and nodes again"
+    if record is None:
+        return "there was no Lease, so that another one may still bind"
+    if not record.holder:
+        return "the Lease had no holder, so that another one may still bind"
+    return f"the last binds of {record.holder}, which held the Lease, may still arrive"
+
+
 def may_bind_without_lease(observation: Observation | None, *, allowed: bool) -> bool:
     """Whether a replica that the API server forbids to use the Lease may bind without it.
 

@@ -160,7 +160,7 @@ async def test_by_choice_a_replica_binds_without_a_lease_until_it_can_read_one(b
     await bed.apply(_ALL_BUT_LEASES)
     spec, began = replica("--allow-without-lease", lease="alone"), time.monotonic()
     await start_extender(bed, spec, bed.kubeconfig_for("alone"))
-    await until_refused(bed, spec, "waits before its first bind")
+    await until_refused(bed, spec, "another one may bind without a Lease")
     await until_leads(spec)
     assert time.monotonic() - began >= TAKE_OVER_S - SLACK_S
     assert await bind(bed, spec) == ""

@@ -1,6 +1,7 @@
 """Leader election of one replica, with a fake Lease, in virtual time."""
 
 import asyncio
+import re
 from collections import deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -35,7 +36,6 @@ FREE = replace(OTHER, holder="", address="", duration_s=1)
 """A Lease that was given back."""
 NOT_ANNOUNCED = "this extender has not announced its binds in the Lease yet"
 NOT_HELD = "this extender does not hold the Lease"
-WAITS = "this extender took the Lease over and is waiting for the last holder's binds"
 REFUSED = (
     "this extender may not use its Lease (User x cannot {}): "
     "grant its account get, create and update on leases"
@@ -52,6 +52,13 @@ class CatchUp:
     async def __call__(self) -> None:
         self.begun += 1
         await self.gate.wait()
+
+
+def waits(leadership: Leadership, cause: str = "") -> bool:
+    """Whether it has the Lease and tells when, and why only then, it begins to bind."""
+    text = leadership.fence() or ""
+    pattern = rf"this extender binds from \d\d:\d\d:\d\d UTC on: .*{cause}"
+    return re.fullmatch(pattern + ("" if cause else ".+"), text) is not None and leadership.waiting == text
 
 
 def open_gate() -> CatchUp:
@@ -143,7 +150,7 @@ async def test_an_invalid_lease_is_waited_for_in_full_and_followed_by_a_catch_up
     api, catch_up = FakeApi(lease=lease), open_gate()
     began = now()
     async with running(api, catch_up, QUICK) as leadership:
-        await until(lambda: leadership.fence() == WAITS)
+        await until(lambda: waits(leadership, "so that another one may still bind"))
         await until(lambda: leadership.leads)
         assert now() - began >= QUICK.take_over_s - ROUNDING_S
         assert catch_up.begun == 1
@@ -153,7 +160,7 @@ async def test_a_new_holder_does_not_bind_before_it_has_caught_up() -> None:
     api, catch_up = FakeApi(lease=FREE), CatchUp()
     async with running(api, catch_up) as leadership:
         await until(lambda: catch_up.begun)
-        assert leadership.fence() == WAITS
+        assert waits(leadership)
         catch_up.gate.set()
         await until(lambda: leadership.leads)
 
@@ -332,9 +339,7 @@ async def test_by_flag_a_replica_binds_without_a_lease_after_a_full_wait_and_a_c
     began, catch_up = now(), CatchUp()
     async with without_lease(catch_up) as (leadership, _):
         await until(lambda: leadership.degraded)
-        assert leadership.fence() == (
-            "this extender has no Lease and waits before its first bind as if another still bound"
-        )
+        assert waits(leadership, "another one may bind without a Lease")
         await until(lambda: catch_up.begun)
         assert now() - began >= QUICK.take_over_s - ROUNDING_S
         assert not leadership.leads
@@ -353,7 +358,7 @@ async def test_a_lease_that_can_be_read_stops_it_at_once_and_is_waited_for_in_fu
         api.lease, api.lease_verbs = FREE, ("get", "create", "update")
         began = now()
         await until(lambda: api.lease and api.lease.holder == "me")
-        assert leadership.fence() == WAITS
+        assert waits(leadership)
         assert leadership.degraded is None
         await until(lambda: leadership.leads)
         assert now() - began >= QUICK.take_over_s - ROUNDING_S
@@ -564,7 +569,7 @@ async def test_a_lease_deleted_and_recreated_by_a_renewal_is_waited_for_in_full(
         await until(lambda: leadership.leads)
         api.deletes = True
         began = now()
-        await until(lambda: leadership.fence() == WAITS)
+        await until(lambda: waits(leadership))
         await until(lambda: leadership.leads)
         assert now() - began >= QUICK.take_over_s - ROUNDING_S
         assert catch_up.begun == 2
@@ -602,7 +607,7 @@ async def test_a_holder_that_still_waits_for_binds_of_others_lets_its_lease_laps
     """The next holder would not wait for them."""
     api = FakeApi()
     async with running(api) as leadership:
-        await until(lambda: leadership.fence() == WAITS)
+        await until(lambda: waits(leadership))
         leadership.release_at_end()
     assert api.lease is not None
     assert api.lease.holder == "me"

@@ -19,6 +19,7 @@ from gpushare.extender.lease import (
     observe,
     recreated,
     unchanged_since_release,
+    wait_cause,
 )
 from gpushare.ports import LeaseRecord
 
@@ -127,6 +128,21 @@ def test_a_holder_lost_long_ago_needs_no_more_wait() -> None:
 
 def test_a_replica_that_restarts_under_its_old_name_waits_for_the_binds_of_its_former_life() -> None:
     assert binds_from(Observation(record("me"), 100.0), DURATIONS, 100.0) == 132.0
+
+
+@pytest.mark.parametrize(
+    ("lease", "cause"),
+    [
+        (None, "there was no Lease"),
+        (record("", transitions=0), "the Lease had no holder"),
+        (record("", transitions=2), "it lists pods and nodes again"),
+        (record("other"), "the last binds of other"),
+    ],
+)
+def test_the_cause_of_a_wait_does_not_name_a_holder_that_never_was(
+    lease: LeaseRecord | None, cause: str
+) -> None:
+    assert wait_cause(lease).startswith(cause)
 
 
 def test_a_post_is_never_late_by_less_than_client_and_server_may_take_for_it() -> None:
