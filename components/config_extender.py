@@ -116,7 +116,7 @@ class Extender:
     """Maximum number of nodes that a filter call returns, the best ones; 0 for all. Default: 100 for
     ``sidecar``, where the scheduler calls no other extender, else all."""
     cgpu_pods_per_card: int | None = None
-    """Maximum number of pods per GPU on nodes of mode ``cgpu``, 0 for no limit. Default: 20."""
+    """Maximum number of pods per GPU on nodes of mode ``cgpu``; by default there is none."""
     cpu: str = "1"
     """CPU request and limit."""
     memory: str = "512Mi"

@@ -122,7 +122,7 @@ class _PortOrDefault(click.ParamType[int]):
     type=click.IntRange(min=0),
     default=CGPU_PODS,
     metavar="PODS",
-    help="Maximum number of pods per GPU on nodes of mode cgpu; 0 for no limit.",
+    help="Maximum number of pods per GPU on nodes of mode cgpu, 20 as with ACK's cGPU; 0 for no limit.",
 )
 @click.option(
     "--tls-cert",

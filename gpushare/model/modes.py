@@ -25,8 +25,8 @@ SHARING = frozenset({Mode.SHARE, Mode.CGPU, Mode.CORE_MEM, Mode.MPS})
 WITH_CORE = frozenset({Mode.CORE_MEM, Mode.MPS})
 LIMITING = frozenset({Mode.CGPU, Mode.CORE_MEM, Mode.MPS})
 """Modes that enforce the limits of containers."""
-CGPU_PODS: Final = 20
-"""The maximum of pods on a GPU of cGPU, the kernel module that the mode is named after."""
+CGPU_PODS: Final = 0
+"""The default maximum of pods on a GPU of mode ``cgpu``: none. 20 is that of cGPU, a kernel module of ACK."""
 
 
 def mode_of(labels: Mapping[str, str]) -> tuple[Mode, str | None]:

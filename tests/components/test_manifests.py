@@ -311,7 +311,7 @@ def test_the_extender_parses_its_arguments_and_listens_on_the_port_of_the_probes
 def test_unset_values_are_the_defaults_of_the_extender(monkeypatch: pytest.MonkeyPatch) -> None:
     container = pod(pick(made(), "Deployment"))["containers"][0]
     settings = extender_settings(parsed(monkeypatch, extender_command, container, 2), {})
-    assert (settings.shortlist, settings.cgpu_pods_per_card) == (0, 20)
+    assert (settings.shortlist, settings.cgpu_pods_per_card) == (0, 0)
 
 
 @pytest.mark.parametrize(
