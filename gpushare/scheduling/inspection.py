@@ -10,7 +10,7 @@ from gpushare.scheduling.book import Book, CardUsage, Reservation, reserved_shar
 from gpushare.scheduling.filtering import FilterOutcome, filter_nodes, slices
 from gpushare.scheduling.fitting import PodRequest, Rejection, place
 from gpushare.scheduling.ledger import Ledger, sharing
-from gpushare.scheduling.refusals import refusal
+from gpushare.scheduling.refusals import SUFFIX, has_suffix, refusal
 
 _SHOWN_NODES: Final = 3
 _NODES_PER_STEP: Final = 50
@@ -118,5 +118,6 @@ def _rank(book: Book, outcome: FilterOutcome) -> _Rank:
 def _summary(demand: Demand, found: list[str], more: int) -> str:
     if not found:
         return f"asked {demand.mem} of {RESOURCE_MEM}, and no node shares its GPUs"
-    rest = f"; and {more} more nodes" if more else ""
-    return "; ".join(found) + rest
+    rest = [f"and {more} more nodes"] if more else []
+    hint = [SUFFIX] if has_suffix(demand) else []
+    return "; ".join([*found, *rest, *hint])

@@ -15,15 +15,11 @@ from gpushare.contract import RESOURCE_CORE, RESOURCE_MEM
 from gpushare.model.demand import Demand, Malformed
 from gpushare.scheduling.book import Book, reserved_shares
 from gpushare.scheduling.fitting import PodRequest
+from gpushare.scheduling.refusals import SUFFIX, has_suffix
 from gpushare.scheduling.remedies import remedies_on, shrunk, spread
 
 _NODES_WITH_REMEDIES: Final = 3
 """Each takes milliseconds, and a reader compares few."""
-_TOO_MANY_UNITS: Final = 1 << 20
-"""A TiB, if a unit is a MiB."""
-_SUFFIX: Final = (
-    f"{RESOURCE_MEM} is a number of units (GiB by default) without a suffix: 4Gi is {4 << 30} units"
-)
 
 
 class State(StrEnum):
@@ -120,7 +116,7 @@ def _pending(found: Answer, facts: Facts, books: Mapping[str, Book], demand: Dem
         found,
         state=State.NO_GPU,
         summary=f"{_asked(demand)}, and no node has them",
-        details=found.details if _is_plausible(demand) else (*found.details, _SUFFIX),
+        details=(*found.details, SUFFIX) if has_suffix(demand) else found.details,
         nodes=tuple(answers),
         remedies=tuple(_remedies(answers, books, request, facts)),
     )
@@ -162,12 +158,7 @@ def _remedies(
         advice(each, books[each.node], request, facts.nodes.get(each.node) or ExplainedNode())
         for each in changes
     ]
-    if not _is_plausible(request.demand):
+    if has_suffix(request.demand):
         return found
     shareable = shared_node(facts.details, facts.nodes, books, request.demand)
     return [*found, *([shareable] if shareable else []), new_node(request.demand)]
-
-
-def _is_plausible(demand: Demand) -> bool:
-    """Whether a GPU may have so many units."""
-    return demand.per_card.mem < _TOO_MANY_UNITS
