@@ -4,7 +4,7 @@ from functools import partial
 from itertools import islice
 from typing import Final
 
-from gpushare.contract import EVENT_MALFORMED, EVENT_REFUSED
+from gpushare.contract import EVENT_MALFORMED, EVENT_REFUSED, REASON_NO_CARD
 from gpushare.extender.cluster import Cluster
 from gpushare.extender.metrics import ExtenderMetrics
 from gpushare.extender.verbs import pod_request_of
@@ -73,7 +73,8 @@ class Explainer:
             return None
         if isinstance(pod.demand, Malformed):
             return pod_event(pod, EVENT_MALFORMED, pod.demand.problem, warning=True)
-        steps = explain_steps(self._cluster.ledger, pod_request_of(pod))
+        rejected = REASON_NO_CARD in (pod.unschedulable or "")
+        steps = explain_steps(self._cluster.ledger, pod_request_of(pod), rejected=rejected)
         text = await self._cluster.turns.run(steps, idle_per_work=_IDLE_PER_WORK)
         return pod_event(pod, EVENT_REFUSED, text, warning=True) if text and self._waiting(uid) else None
 

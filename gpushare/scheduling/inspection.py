@@ -80,22 +80,31 @@ def _named(pod: str, units: int) -> dict[str, Any]:
     return {"name": name, "namespace": namespace, "usedGPU": units}
 
 
-def explain_steps(ledger: Ledger, pod_request: PodRequest) -> Generator[None, None, str | None]:
+def explain_steps(
+    ledger: Ledger, pod_request: PodRequest, *, rejected: bool = False
+) -> Generator[None, None, str | None]:
     """Why the pod fits on no node, for the most promising nodes; None if it fits on one.
 
-    Nodes that are cordoned or not ready are no reason to be silent: kube-scheduler takes no pods there.
-    Yields after some nodes, because a large cluster takes long.
+    ``rejected``: kube-scheduler has found no node, and filter has rejected some. Those that fit are excluded
+    for reasons that only kube-scheduler knows, such as a node selector; so are cordoned nodes and those that
+    are not ready. Yields after some nodes, because a large cluster takes long.
     """
     names = [book.name for book in ledger.books.values() if book.node is not None and book.node.cards]
     shown: list[_Rank] = []
+    count = 0
     for some in slices(ledger, names, _NODES_PER_STEP):
         outcome = filter_nodes(ledger, pod_request, some)
-        if not all(_away(ledger.books[name]) for name in outcome.passed):
+        fitting = [name for name in outcome.passed if not _away(ledger.books[name])]
+        if fitting and not rejected:
             return None
-        shown = nsmallest(_SHOWN_NODES, [*shown, *(_rank(ledger.books[name], outcome) for name in some)])
+        others = [name for name in some if name not in fitting]
+        count += len(others)
+        shown = nsmallest(_SHOWN_NODES, [*shown, *(_rank(ledger.books[name], outcome) for name in others)])
         yield
+    if names and not shown:
+        return None
     texts = [f"{name}: {_reason(ledger.books[name], pod_request)}" for *_, name in shown]
-    return _summary(pod_request.demand, texts, len(names) - len(shown))
+    return _summary(pod_request.demand, texts, count - len(shown))
 
 
 def _away(book: Book) -> str | None:

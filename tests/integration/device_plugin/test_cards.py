@@ -15,6 +15,7 @@ from tests.fixtures.gpu_nodes import (
     container,
     metric,
     pod,
+    remove,
     running,
     until_allocatable,
     until_event,
@@ -62,6 +63,7 @@ async def test_an_xid_makes_its_gpu_unschedulable_and_affects_no_running_pod(
     await bed.create_pods([pod("fits-nowhere", container(10))])
     open_gpu = "at most 8 of 14 free on GPU 1 (unschedulable: GPU 0)"
     await until_event(bed, "fits-nowhere", lambda text: open_gpu in text, contract.EVENT_REFUSED)
+    await remove(bed, "fits-nowhere")
     assert [each for each in live(node) if each.pod == "default/on-card-0"] == before
     # After a reset of the GPU, the administrator restarts the agent.
     await node.agent.restart()

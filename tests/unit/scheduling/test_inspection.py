@@ -145,6 +145,14 @@ def test_an_amount_in_bytes_is_told_how_to_write_it() -> None:
     )
 
 
+def test_nodes_that_fit_are_left_out_if_the_scheduler_has_found_none() -> None:
+    """A node selector of the pod may exclude them."""
+    ledger = cluster(node("a", T4), *full("b", 3))  # type: ignore[arg-type]
+    text = "b: Insufficient GPU Memory in one device: asked 4, at most 3 of 14 free on GPU 0"
+    assert finished(explain_steps(ledger, pod_request(4), rejected=True)) == text
+    assert finished(explain_steps(cluster(node("a", T4)), pod_request(4), rejected=True)) is None
+
+
 def test_unresolvable_nodes_come_last_however_empty_they_are() -> None:
     ledger = cluster(
         *(node(name, 99, closed="label gpushare=false") for name in ("a", "b", "c")),
