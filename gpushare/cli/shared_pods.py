@@ -10,7 +10,6 @@ from pathlib import Path
 
 from gpushare.adapters.cgroups import Cgroups
 from gpushare.adapters.kubelet.checkpoint import CheckpointFile
-from gpushare.adapters.kubelet.podresources import PodResources
 from gpushare.contract import KUBELET_CHECKPOINT, MEM_SOCKET, RESOURCE_MEM
 from gpushare.errors import KubeletError
 
@@ -63,6 +62,10 @@ def _running(folders: NodeFolders) -> frozenset[str]:
 
 def _names(pod_resources: Path) -> list[str]:
     """The names of the pods with units, for people; empty if the kubelet does not tell them."""
+    try:
+        from gpushare.adapters.kubelet.podresources import PodResources
+    except ImportError:
+        return []
     try:
         containers = asyncio.run(PodResources(pod_resources, timeout_s=5).list())
     except KubeletError:

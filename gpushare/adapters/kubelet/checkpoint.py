@@ -1,19 +1,18 @@
 """The kubelet's record of device allocations, the file ``kubelet_internal_checkpoint``.
 
-Read-only: the devices of each container, and the device plugin's response. The format is that of
-``pkg/kubelet/cm/devicemanager/checkpoint`` in Kubernetes 1.36; kubelets before 1.20 wrote the IDs as
-one list, later ones by NUMA node. The kubelet replaces the file by rename.
+Read-only: the devices of each container, and the device plugin's response. Its content belongs in
+``plugin_response``: not every image has protobuf. The format is that of
+``pkg/kubelet/cm/devicemanager/checkpoint`` in Kubernetes 1.36; kubelets before 1.20 wrote the IDs as one
+list, later ones by NUMA node. The kubelet replaces the file by rename.
 """
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
-from google.protobuf.message import DecodeError
 
-from gpushare.adapters.kubelet.api.deviceplugin_pb2 import ContainerAllocateResponse
 from gpushare.errors import KubeletError
 
 
@@ -29,31 +28,6 @@ class CheckpointEntry:
     resource: str
     ids: frozenset[str]
     response: bytes = b""
-
-
-@dataclass(frozen=True, slots=True)
-class PluginResponse:
-    """A device plugin's response: environment, mounts, CDI devices.
-
-    ``mounts`` are host paths by container path.
-    """
-
-    envs: Mapping[str, str]
-    mounts: Mapping[str, str]
-    cdi_devices: tuple[str, ...]
-
-
-def plugin_response(entry: CheckpointEntry) -> PluginResponse:
-    """Decode the response of any device plugin; empty if it is invalid."""
-    try:
-        response = ContainerAllocateResponse.FromString(entry.response)
-    except DecodeError:
-        return PluginResponse({}, {}, ())
-    return PluginResponse(
-        dict(response.envs),
-        {mount.container_path: mount.host_path for mount in response.mounts},
-        tuple(device.name for device in response.cdi_devices),
-    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,9 +9,8 @@ from gpushare.adapters.kubelet.checkpoint import (
     Checkpoint,
     CheckpointEntry,
     CheckpointFile,
-    PluginResponse,
-    plugin_response,
 )
+from gpushare.adapters.kubelet.plugin_response import PluginResponse, plugin_response
 from gpushare.contract import RESOURCE_MEM
 from gpushare.deviceplugin.core.allocations import Allocations
 from gpushare.deviceplugin.core.reconcile import ServedContainer

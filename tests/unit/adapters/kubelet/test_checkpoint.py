@@ -12,9 +12,8 @@ from gpushare.adapters.kubelet.checkpoint import (
     Checkpoint,
     CheckpointEntry,
     CheckpointFile,
-    PluginResponse,
-    plugin_response,
 )
+from gpushare.adapters.kubelet.plugin_response import PluginResponse, plugin_response
 from gpushare.errors import KubeletError
 
 MEM = "aliyun.com/gpu-mem"
