@@ -138,7 +138,10 @@ def pack() -> Iterator[Any]:
     if not PYTHON.exists():
         pytest.skip("the policy pack has a separate venv: uv sync --directory policy")
     process = subprocess.Popen(  # noqa: S603 - our own program
-        [PYTHON, ROOT / "policy", "127.0.0.1:1", ROOT / "policy"], stdout=subprocess.PIPE, cwd="/"
+        # Python would buffer the line with the port, because it writes to a pipe.
+        [PYTHON, "-u", ROOT / "policy", "127.0.0.1:1", ROOT / "policy"],
+        stdout=subprocess.PIPE,
+        cwd="/",
     )
     try:
         assert process.stdout is not None
