@@ -4,6 +4,7 @@ The kubelet's checkpoint names the pods with devices, also ended ones. Those tha
 """
 
 import asyncio
+import os
 import socket
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,7 +26,7 @@ class NodeFolders:
 
 def agent_runs(folders: NodeFolders) -> bool:
     """Whether the node agent may still allocate units here."""
-    return _answers(folders.device_plugins / MEM_SOCKET)
+    return _answers(folders.device_plugins, MEM_SOCKET)
 
 
 def still_shared(folders: NodeFolders) -> str | None:
@@ -40,14 +41,21 @@ def still_shared(folders: NodeFolders) -> str | None:
     return f"pods still use units of {RESOURCE_MEM} here: {', '.join(names)}"
 
 
-def _answers(path: Path) -> bool:
+def _answers(folder: Path, name: str) -> bool:
     """Whether a process listens on the socket; the file may be left from one that was killed."""
-    with socket.socket(socket.AF_UNIX) as client:
-        client.settimeout(1)
-        try:
-            client.connect(str(path))
-        except OSError:
-            return False
+    try:
+        directory = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    except OSError:
+        return False
+    try:
+        with socket.socket(socket.AF_UNIX) as client:
+            client.settimeout(1)
+            # The path of a socket is limited to 107 bytes.
+            client.connect(f"/proc/self/fd/{directory}/{name}")
+    except OSError:
+        return False
+    finally:
+        os.close(directory)
     return True
 
 
