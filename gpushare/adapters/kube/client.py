@@ -40,7 +40,7 @@ _IDLE_S = 15
 _PROBE_S = 5
 _USER_AGENT = f"gpushare/{__version__}"
 _CA_S = 60.0
-"""Between two looks at the file of the CA, as in client-go. After a failed handshake it is read at once."""
+"""Between two looks at the file of the CA. After a failed handshake the next request reads it."""
 TOO_LARGE = "ResponseTooLarge"
 """The reason of the error for a body with more bytes than the caller takes."""
 _MAX_ERROR_TEXT = 500
