@@ -93,7 +93,7 @@ class Leadership:
 
     @property
     def waiting(self) -> str | None:
-        """Why this replica, which has the Lease, does not bind yet; None if it does, or has not."""
+        """Why this replica leads and does not bind yet; None if it binds, or does not lead."""
         return self._waits if self._clock() < self._binds_until and not self._ready else None
 
     @property
