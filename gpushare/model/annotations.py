@@ -77,14 +77,42 @@ def claim_of(annotations: Mapping[str, str], demand: Demand) -> Shares | None:
     owner wrote is ignored.
     """
     per_card = _cards_of(annotations, demand)
-    if not per_card or len(per_card) != demand.cards:
+    if not per_card:
         return None
-    if any(amount != demand.per_card.mem for amount in per_card.values()):
+    if ANN_IDX not in annotations and len(per_card) != demand.cards:
+        return _of_containers(annotations, demand)
+    if len(per_card) != demand.cards or any(amount != demand.per_card.mem for amount in per_card.values()):
         return None
     core = annotations.get(ANN_CORE_ALLOCATION) if demand.core else None
     if core is not None and parse_allocation(core) != dict.fromkeys(per_card, demand.per_card.core):
         return None
     return even_shares(demand, tuple(per_card))
+
+
+def _of_containers(annotations: Mapping[str, str], demand: Demand) -> Shares | None:
+    """The shares of a pod whose containers have different GPUs, as ACK's own scheduler places them.
+
+    None if an entry is not what its container requests, so that the text is about another pod.
+    """
+    mem = _amounts(annotations.get(ANN_ALLOCATION), demand, "mem")
+    core = _amounts(annotations.get(ANN_CORE_ALLOCATION), demand, "core") if demand.core else {}
+    if mem is None or core is None or not core.keys() <= mem.keys():
+        return None
+    return tuple((index, Amount(units, core.get(index, 0))) for index, units in sorted(mem.items()))
+
+
+def _amounts(text: str | None, demand: Demand, resource: str) -> dict[int, int] | None:
+    """The amounts on each GPU if they are those of the containers, by index."""
+    try:
+        per_container = _decode_json(text or "")
+    except (msgspec.DecodeError, UnicodeEncodeError):
+        return None
+    main = [_amount(each, resource) for each in demand.containers if each.kind is ContainerKind.MAIN]
+    requested = {str(index): amount for index, amount in enumerate(main) if amount}
+    found = {index: sum(cards.values()) for index, cards in per_container.items() if any(cards.values())}
+    if found != requested or sum(main) != getattr(demand, resource):
+        return None
+    return parse_allocation(text or "")
 
 
 def _cards_of(annotations: Mapping[str, str], demand: Demand) -> dict[int, int] | None:
@@ -110,15 +138,26 @@ def known_shares(
     number of GPUs the label, which can be edited. The amounts come from the pod's limits: what disagrees with
     them, or names another GPU, is ignored.
     """
-    shares, parts = claim, demand.cards
     if assigned is not None:
-        shares, parts = shares_from_units(assigned, demand.core), len(assigned)
-    if not shares or len(shares) != parts:
-        return None
-    for index, share in shares:
-        if share.mem * parts != demand.mem or share.core != demand.core // parts or index not in indices:
-            return None
-    return shares
+        shares = shares_from_units(assigned, demand.core)
+        fits = _is_even(shares, demand, len(shares))
+    else:
+        shares = claim or ()
+        fits = _is_even(shares, demand, demand.cards) or _is_of_containers(shares, demand)
+    return shares if fits and all(index in indices for index, _ in shares) else None
+
+
+def _is_even(shares: Shares, demand: Demand, parts: int) -> bool:
+    """Whether the demand is divided into equal parts, as our binds divide it."""
+    return len(shares) == parts > 0 and all(
+        share.mem * parts == demand.mem and share.core == demand.core // parts for _, share in shares
+    )
+
+
+def _is_of_containers(shares: Shares, demand: Demand) -> bool:
+    """Whether the containers of a pod without the label for several GPUs may have these different GPUs."""
+    total = Amount(sum(share.mem for _, share in shares), sum(share.core for _, share in shares))
+    return demand.cards == 1 and len(shares) > 1 and total == (demand.mem, demand.core)
 
 
 def parse_allocation(text: str) -> dict[int, int] | None:

@@ -215,8 +215,9 @@ def choose(allocations: Allocations, gpu_pod: GpuPod, demand: Demand) -> tuple[i
     if allocations.of_pod(gpu_pod.uid):
         return _same_gpus(allocations, gpu_pod, demand)
     book = book_of(allocations, asking=gpu_pod.uid, claims=False)
-    if gpu_pod.claim and not unfit(book, demand) and _fits(book, gpu_pod.claim):
-        return tuple(index for index, _ in gpu_pod.claim)
+    claim = gpu_pod.claim if len(gpu_pod.claim or ()) == demand.cards else None
+    if claim and not unfit(book, demand) and _fits(book, claim):
+        return tuple(index for index, _ in claim)
     pod = gpu_pod.pod
     pod_request = PodRequest(pod.uid, demand, pod.priority, pod.placement)
     book = book_of(allocations, asking=gpu_pod.uid)

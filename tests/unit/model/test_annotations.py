@@ -10,6 +10,7 @@ from gpushare.model.annotations import (
     bind_annotations,
     claim_of,
     even_shares,
+    known_shares,
     parse_allocation,
     parse_assigned,
     shares_from_units,
@@ -229,3 +230,32 @@ def test_an_empty_assignment_affects_no_pod() -> None:
 )
 def test_allocated_units_become_shares(units: dict[int, int], core: int, shares: Shares) -> None:
     assert shares_from_units(units, core) == shares
+
+
+TWO = sound(demand_of([main(4), main(2)]))
+
+
+@pytest.mark.parametrize(
+    ("text", "claim"),
+    [
+        ('{"0":{"0":4},"1":{"1":2}}', ((0, Amount(4)), (1, Amount(2)))),
+        ('{"0":{"0":2,"1":2},"1":{"1":2}}', ((0, Amount(2)), (1, Amount(4)))),
+        ('{"0":{"2":4},"1":{"2":2}}', ((2, Amount(6)),)),
+        ('{"0":{"0":4}}', None),
+        ('{"0":{"0":2},"1":{"1":4}}', None),  # the amounts of the other container
+        ('{"0":{"0":4},"1":{"1":2},"2":{"1":1}}', None),
+        ('{"0":{"0":4},"1":{"-1":2}}', None),
+        ("{}", None),
+    ],
+)
+def test_acks_own_scheduler_gives_each_container_a_gpu(text: str, claim: object) -> None:
+    found = claim_of({contract.ANN_ALLOCATION: text}, TWO)
+    assert found == claim
+    assert known_shares(TWO, found, None, {0, 1, 2}) == claim
+    assert known_shares(TWO, found, None, set()) is None
+
+
+def test_a_bind_of_ours_never_has_a_gpu_for_each_container() -> None:
+    text = '{"0":{"0":4},"1":{"1":2}}'
+    ours = {contract.ANN_IDX: "0", contract.ANN_POD: "6", contract.ANN_ALLOCATION: text}
+    assert claim_of(ours, TWO) is None
