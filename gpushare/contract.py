@@ -27,6 +27,8 @@ RESOURCE_WHOLE_GPU: Final = "nvidia.com/gpu"
 """Whole GPUs, served by NVIDIA's device plugin on nodes that do not share."""
 RESOURCE_TIME_SLICED_GPU: Final = "nvidia.com/gpu.shared"
 """The same where NVIDIA's plugin allocates each GPU to several containers (``renameByDefault``)."""
+NVIDIA_PLUGIN_MANIFEST: Final = "nvidia-device-plugin.yml"
+"""The static pod of NVIDIA's plugin on nodes of ACK."""
 RESOURCE_MIG_PREFIX: Final = "nvidia.com/mig-"
 """Prefix of the resources for MIG devices of NVIDIA's plugin."""
 MANAGED_RESOURCES: Final = (RESOURCE_MEM, RESOURCE_CORE)
@@ -70,6 +72,8 @@ ANN_CARDS: Final = "gpushare.io/cards"
 """JSON list of every GPU of the node; see ``gpushare.model.cards``."""
 ANN_ASSIGNED_NODE: Final = "gpushare.io/assigned"
 """JSON ``{"<podUID>": {"<container>": {"<gpuIdx>": <units>}}}``; overrides pod annotations."""
+ANN_CLOSED: Final = "gpushare.io/closed"
+"""Why the node takes no new pods; absent while it does."""
 
 # --- labels -------------------------------------------------------------------------------------
 LABEL_CARDS_PER_POD: Final = "aliyun.com/gpu-count"
@@ -84,7 +88,7 @@ LABEL_CARD_MODEL: Final = "aliyun.accelerator/nvidia_name"
 LABEL_CARD_MIB: Final = "aliyun.accelerator/nvidia_mem"
 LABEL_CARD_COUNT: Final = "aliyun.accelerator/nvidia_count"
 LABEL_UNLISTED: Final = "gpushare.io/unlisted-model"
-"""On nodes with a GPU that is not in the table of models."""
+"""On nodes with a GPU that is no data-centre GPU."""
 LABEL_GPU_PRESENT: Final = "nvidia.com/gpu.present"
 """``true`` on nodes with NVIDIA GPUs; set by GPU Feature Discovery, the GPU Operator or an administrator."""
 LABELS_PCI_PRESENT: Final = tuple(
@@ -202,6 +206,8 @@ SEAL_SECRET_KEY: Final = "key"  # noqa: S105 - a name
 MAX_EXTENDER_SCORE: Final = 10
 
 REASON_NOT_SHARED: Final = "The node {node} is not for GPU share, need skip"
+REASON_ANNOTATIONS: Final = "The annotations of the pod leave no room for an allocation, remove some"
+REASON_REJECTED: Final = "Kubelets rejected pods of this workload, the next ones wait"
 REASON_NO_CARD: Final = "Insufficient GPU Memory in one device"
 
 # --- the exporter -------------------------------------------------------------------------------

@@ -94,7 +94,7 @@ def _switch(name: str, *, default: bool, help: str, hidden: bool = False) -> _De
 @click.option(
     "--refuse-unlisted-models",
     is_flag=True,
-    help="Exclude GPUs that are not in the table of data-centre models.",
+    help="Exclude GPUs that are no data-centre GPUs, by their brand and name.",
 )
 @_switch("health-check", default=True, help="Monitor GPU health by XID errors and queries of the driver.")
 @click.option(

@@ -1,6 +1,6 @@
-"""Names of GPU models: the table of supported data-centre GPUs, names as label values, the size of a context.
+"""Names of GPU models: which are data-centre GPUs, names as label values, the size of a context.
 
-Other models (GeForce, TITAN, unknown ones) work too; administrators can refuse them.
+Other models (GeForce, TITAN, workstation GPUs, unknown ones) work too; administrators can refuse them.
 """
 
 import re
@@ -21,14 +21,36 @@ _LARGE_CONTEXT_MIB: Final = 518
 SMALLEST_CONTEXT_MIB: Final = 121
 """A CUDA context on a V100 with driver 418: nvidia-smi shows 3193 MiB for 3072."""
 _SEPARATORS: Final = re.compile(r"[\s\-_/]+")
-_CONSUMER: Final = frozenset({"GEFORCE", "TITAN", "QUADRO", "RTX", "GTX"})
+_OTHER_WORDS: Final = frozenset(
+    ("GEFORCE", "TITAN", "GTX", "RTX", "QUADRO", "NVS", "CMP", "LAPTOP", "ORIN", "THOR", "GB10")
+)
+"""In names of consumer, workstation and mining GPUs, and of those that share the memory of their host."""
+_WORKSTATION: Final = re.compile(r"T[0-9]{3,4}")
+"""``NVIDIA T1000``, unlike ``Tesla T4``."""
+_VIRTUAL: Final = re.compile(r"-[0-9]+(-[0-9]+)?[ABCQ](ME)?$")
+"""The profile of a vGPU, ``NVIDIA L40S-48C`` or ``GRID RTX6000-4Q``. Its host is in a data centre."""
+_SERVER: Final = "SERVER EDITION"
+"""Workstation brands without a fan: ``NVIDIA RTX PRO 6000 Blackwell Server Edition``."""
+_DATA_CENTRE_BRANDS: Final = frozenset((2, 4, 7, 8, 9, 10, 11, 14))
+_OTHER_BRANDS: Final = frozenset((1, 3, 5, 6, 12, 13, 15, 16))
+"""Values of ``nvmlBrandType_t``: Tesla, GRID, vApps, vPC, vCS, vWS, cloud gaming, NVIDIA (as of an A100); and
+Quadro, NVS, GeForce, TITAN, Quadro RTX, NVIDIA RTX, GeForce RTX, TITAN RTX."""
 _MAX_LABEL: Final = 63
 _NOT_IN_LABELS: Final = re.compile(r"[^A-Za-z0-9_.]+")
 
 
-def is_listed(model: str) -> bool:
-    """Whether a model name from NVML is in the table."""
-    return _is_one_of(model, LISTED)
+def is_data_centre(model: str, brand: int | None = None) -> bool:
+    """Whether that is a data-centre GPU, by its name from NVML and by NVML's brand, None if unknown.
+
+    Without a brand, as on the PCI bus or from an agent that does not report it, only known models are.
+    """
+    name = model.upper()
+    if _VIRTUAL.search(name) or _SERVER in name:
+        return True
+    words = set(_SEPARATORS.split(name))
+    if brand in _OTHER_BRANDS or words & _OTHER_WORDS or any(map(_WORKSTATION.fullmatch, words)):
+        return False
+    return brand in _DATA_CENTRE_BRANDS or bool(words & LISTED)
 
 
 def initial_context_mib(model: str) -> int:
@@ -44,7 +66,7 @@ def initial_context_mib(model: str) -> int:
 
 def _is_one_of(model: str, names: frozenset[str]) -> bool:
     words = {word.upper() for word in _SEPARATORS.split(model)}
-    return bool(words & names) and not words & _CONSUMER
+    return bool(words & names) and not words & _OTHER_WORDS
 
 
 def label_value(text: str) -> str | None:

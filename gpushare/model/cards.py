@@ -3,10 +3,13 @@
 The annotation is a JSON list; ``index`` and ``units`` are required, the rest may be absent::
 
     [{"index": 0, "uuid": "GPU-…", "model": "Tesla T4", "mib": 15079, "units": 14,
-      "numa": 0, "minor": 0, "pci": "00000000:00:07.0", "healthy": true, "whole_gpu_pods": []}]
+      "numa": 0, "minor": 0, "pci": "00000000:00:07.0", "healthy": true, "whole_gpu_pods": [], "closed": "",
+      "brand": 2}]
 
 ``whole_gpu_pods`` names the whole-GPU pods (``namespace/name``), which use the GPU through another device
-plugin. Such a GPU is full, and not ``healthy``, for readers that do not know the field.
+plugin. Such a GPU is full. ``closed`` is why a healthy GPU takes no pods, such as ``until its MPS control
+daemon is ready``. For readers that do not know these fields, such GPUs are not ``healthy``. ``brand``
+is NVML's.
 """
 
 from collections.abc import Iterable
@@ -15,6 +18,7 @@ from dataclasses import dataclass
 import msgspec
 
 from gpushare.contract import SYSTEM_NAMESPACE, UNHEALTHY_KEY, UNHEALTHY_PREFIX
+from gpushare.model.card_models import is_data_centre
 from gpushare.model.demand import Malformed
 from gpushare.model.quantity import parse_small
 
@@ -33,11 +37,18 @@ class Card:
     pci: str = ""
     healthy: bool = True
     whole_gpu_pods: tuple[str, ...] = ()
+    closed: str = ""
+    brand: int | None = None
+
+    @property
+    def is_listed(self) -> bool:
+        """Whether it is a data-centre GPU, or its model is unknown, as on nodes of the Aliyun plugin."""
+        return not self.model or is_data_centre(self.model, self.brand)
 
     @property
     def faulty(self) -> bool:
-        """Whether it is unhealthy, and not merely unschedulable because whole-GPU pods use it."""
-        return not self.healthy and not self.whole_gpu_pods
+        """Whether it is unhealthy, and not merely closed or in use by whole-GPU pods."""
+        return not (self.healthy or self.whole_gpu_pods or self.closed)
 
 
 _decode_cards = msgspec.json.Decoder(tuple[Card, ...]).decode

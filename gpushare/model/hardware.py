@@ -12,7 +12,8 @@ from enum import StrEnum
 class Gpu:
     """One physical GPU. ``mib`` is the memory that can be allocated: total without the driver's reserve.
 
-    ``index`` is NVML's, ``minor`` the number in ``/dev/nvidia<minor>``, ``pci`` the full bus id.
+    ``index`` is NVML's, ``minor`` the number in ``/dev/nvidia<minor>``, ``pci`` the full bus id. ``brand`` is
+    a value of ``nvmlBrandType_t``.
     """
 
     index: int
@@ -24,6 +25,7 @@ class Gpu:
     numa: int | None = None
     mig: bool | None = None
     compute_mode: str | None = None
+    brand: int | None = None
 
 
 class Link(StrEnum):

@@ -3,7 +3,7 @@
 import re
 
 from ansible_collections.gpushare.nodes.plugins.plugin_utils.pci_cards import CARDS, card_name, of_host
-from gpushare.model.card_models import LISTED, is_listed
+from gpushare.model.card_models import LISTED, is_data_centre
 
 
 def test_every_listed_model_has_a_device_id() -> None:
@@ -12,7 +12,7 @@ def test_every_listed_model_has_a_device_id() -> None:
 
 
 def test_unlisted_gpus_are_titans() -> None:
-    unlisted = [name for name in CARDS.values() if not is_listed(name)]
+    unlisted = [name for name in CARDS.values() if not is_data_centre(name)]
     assert unlisted
     assert all("TITAN" in name for name in unlisted)
 

@@ -220,7 +220,7 @@ def test_an_unlisted_gpu_is_a_warning_or_a_failure_with_its_name() -> None:
     assert (warned.level, warned.found) == (Level.WARN, "1 × Tesla V100 PCIe 32GB, 1 × TITAN Xp")
     refused = check("cards", {"unlisted_cards": "refuse"}, gpus=[V100, TITAN_XP])
     assert refused.level is Level.FAIL
-    assert refused.problem.startswith("TITAN Xp in slot 0000:af:00.0 is not in the table of models")
+    assert refused.problem.startswith("TITAN Xp in slot 0000:af:00.0 is no data-centre GPU")
 
 
 def test_the_name_of_an_unknown_gpu_is_from_the_host_or_its_device_id() -> None:

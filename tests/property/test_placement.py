@@ -3,7 +3,6 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpushare.model.card_models import is_listed
 from gpushare.model.options import Placement
 from gpushare.scheduling.book import Book
 from gpushare.scheduling.fitting import PodRequest, Rejection, fitting_cards, place
@@ -49,5 +48,5 @@ def test_the_score_counts_the_free_share_of_the_chosen_gpus(
         left = sum(usage.free.mem for usage in chosen) - who.demand.mem
         part = left / max(1, sum(usage.total.mem for usage in chosen))
         points = 1 + round(9 * (part if effective(book, who) == Placement.SPREAD else 1 - part))
-        listed = all(is_listed(usage.card.model) for usage in chosen if usage.card.model)
+        listed = all(usage.card.is_listed for usage in chosen)
         assert score(ledger, who, name) == (points if listed else 0)

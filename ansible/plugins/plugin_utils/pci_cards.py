@@ -1,8 +1,8 @@
 """NVIDIA GPUs on the PCI bus: their names by device ID, and which of them are of virtual machines. Pure.
 
-The names are those of every model in the table of gpushare, and of the TITANs. Hosts without a list of PCI
-devices, or with an old one, have no names for their GPUs. What does not belong here: which models are listed
-(``gpushare.model.card_models``), and reading the bus (``module_utils.host_gpus``).
+The names are those of every data-centre model that gpushare knows, and of the TITANs. Hosts without a list of
+PCI devices, or with an old one, have no names for their GPUs. What does not belong here: which of them are
+data-centre GPUs (``gpushare.model.card_models``), and reading the bus (``module_utils.host_gpus``).
 
 Source: the list of https://pci-ids.ucw.cz of 2026-08-22, where 2321 and 233a have the names that the
 list of GPUs in NVIDIA's open-gpu-kernel-modules 595.45.04 gives them.

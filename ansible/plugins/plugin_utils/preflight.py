@@ -17,7 +17,7 @@ from ansible_collections.gpushare.nodes.plugins.plugin_utils.checks import (
     judged,
     version,
 )
-from ansible_collections.gpushare.nodes.plugins.plugin_utils.gpushare.model.card_models import is_listed
+from ansible_collections.gpushare.nodes.plugins.plugin_utils.gpushare.model.card_models import is_data_centre
 from ansible_collections.gpushare.nodes.plugins.plugin_utils.pci_cards import (
     card_name,
     is_of_virtual_machine,
@@ -257,14 +257,14 @@ def _cards(report: Document, required: Requirements) -> Check:
 def _card_problems(gpus: list[Document], required: Requirements) -> Problems:
     for gpu in gpus:
         name = card_name(gpu["device"], gpu["name"])
-        if not is_listed(name):
+        if not is_data_centre(name):
             refused = required.unlisted_cards == "refuse"
             consequence = (
                 "and preflight_unlisted_cards is refuse: remove the GPU, or set the variable to warn"
                 if refused
                 else "but can be shared"
             )
-            text = f"{name} in slot {gpu['slot']} is not in the table of models, {consequence}"
+            text = f"{name} in slot {gpu['slot']} is no data-centre GPU, {consequence}"
             yield Level.FAIL if refused else Level.WARN, text
         if is_of_virtual_machine(gpu):
             text = (

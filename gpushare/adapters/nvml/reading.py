@@ -111,6 +111,7 @@ def _read_gpu(library: Library, handle: Any, index: int, sysfs: Path) -> Gpu:
         pci=bus_id,
         numa=numa_node(sysfs, bus_id),
         mig=None if mig is None else mig[0] == pynvml.NVML_DEVICE_MIG_ENABLE,
+        brand=library.maybe("nvmlDeviceGetBrand", handle),
         compute_mode=_COMPUTE_MODES.get(library.maybe("nvmlDeviceGetComputeMode", handle)),
     )
 

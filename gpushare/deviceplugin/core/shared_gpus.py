@@ -8,10 +8,10 @@ published: the GPU is over-committed, gets no more pods, and its running pods co
 """
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
-from gpushare.model.card_models import is_listed
+from gpushare.model.card_models import is_data_centre
 from gpushare.model.cards import Card
 from gpushare.model.hardware import Gpu, Inventory
 from gpushare.model.modes import Mode
@@ -21,6 +21,7 @@ _MIB_PER_GIB: Final = 1024
 _PROHIBITED: Final = "Prohibited"
 _EXCLUSIVE: Final = ("Exclusive_Process", "Exclusive_Thread")
 """Compute modes as nvidia-smi writes them."""
+WITHOUT_MPS: Final = "until its MPS control daemon is ready"
 
 
 def units_of(mib: int, unit: MemoryUnit) -> int:
@@ -45,7 +46,7 @@ class ExcludedGpu:
 class SharedGpus:
     """The GPUs that are shared, in index order.
 
-    ``unlisted`` are their models that are not in the table, ``remarks`` further notices, and ``cordoned``
+    ``unlisted`` are their models that are no data-centre GPUs, ``remarks`` further notices, and ``cordoned``
     the indices of healthy GPUs that take no pods: an administrator cordoned them, or a whole-GPU pod uses
     them.
     """
@@ -66,10 +67,7 @@ class SharedGpus:
     def notices(self) -> tuple[str, ...]:
         """Notices for the administrator, one line each."""
         excluded = (f"{_name(out.index, out.model)} is not shared: {out.reason}" for out in self.excluded)
-        unlisted = (
-            f"{model} is not in the table of data-centre GPUs; it is shared nevertheless"
-            for model in self.unlisted
-        )
+        unlisted = (f"{model} is not a data-centre GPU; it is shared nevertheless" for model in self.unlisted)
         return (*excluded, *unlisted, *self.remarks)
 
 
@@ -97,7 +95,7 @@ def shared_gpus(
         ),
         *(ExcludedGpu(index, "", text) for index, text in inventory.unreadable.items()),
     ]
-    unlisted = sorted({gpu.model for gpu in shared if not is_listed(gpu.model)})
+    unlisted = sorted({gpu.model for gpu in shared if not is_data_centre(gpu.model, gpu.brand)})
     remarks = (_remark(gpu) for gpu in shared if gpu.compute_mode in _EXCLUSIVE)
     healthy_cordoned = frozenset(
         gpu.index for gpu in shared if gpu.index in cordoned and gpu.uuid not in unhealthy
@@ -115,8 +113,8 @@ def reason_against(gpu: Gpu, unit: MemoryUnit, *, refuse_unlisted: bool) -> str 
         return (
             f"its compute mode {_PROHIBITED} lets no program use it; run nvidia-smi -i {gpu.index} -c DEFAULT"
         )
-    if refuse_unlisted and not is_listed(gpu.model):
-        return "its model is not in the table, and --refuse-unlisted-models is set"
+    if refuse_unlisted and not is_data_centre(gpu.model, gpu.brand):
+        return "it is not a data-centre GPU, and --refuse-unlisted-models is set"
     if units_of(gpu.mib, unit) <= 0:
         remedy = "; --memory-unit=MiB would show it" if gpu.mib > 0 else ""
         return f"its {gpu.mib} MiB are less than one unit of 1 {unit}{remedy}"
@@ -130,6 +128,16 @@ def _remark(gpu: Gpu) -> str:
     )
 
 
+def with_closed(shared: SharedGpus, without_mps: Collection[str]) -> SharedGpus:
+    """The shared GPUs with those of these UUIDs closed: they have no ready MPS control daemon."""
+    return replace(shared, cards=tuple(_closed(card, without_mps) for card in shared.cards))
+
+
+def _closed(card: Card, without_mps: Collection[str]) -> Card:
+    closed = card.healthy and card.uuid in without_mps
+    return replace(card, healthy=False, closed=WITHOUT_MPS) if closed else card
+
+
 def _card(gpu: Gpu, unit: MemoryUnit, *, healthy: bool) -> Card:
     return Card(
         index=gpu.index,
@@ -140,6 +148,7 @@ def _card(gpu: Gpu, unit: MemoryUnit, *, healthy: bool) -> Card:
         numa=gpu.numa,
         minor=gpu.minor,
         pci=gpu.pci,
+        brand=gpu.brand,
         healthy=healthy,
     )
 

@@ -48,14 +48,12 @@ def test_an_unlisted_model_is_shared_with_a_notice() -> None:
     found = shared_gpus(machine(titan, replace(titan, index=1, uuid="GPU-y")))
     assert [card.units for card in found.cards] == [11, 11]
     assert found.unlisted == ("NVIDIA TITAN Xp",)
-    assert found.notices == (
-        "NVIDIA TITAN Xp is not in the table of data-centre GPUs; it is shared nevertheless",
-    )
+    assert found.notices == ("NVIDIA TITAN Xp is not a data-centre GPU; it is shared nevertheless",)
 
 
 def test_an_unlisted_model_is_left_out_by_name_where_that_is_asked_for() -> None:
     found = shared_gpus(machine(T4, Gpu(1, "GPU-x", "NVIDIA TITAN Xp", 12196)), refuse_unlisted=True)
-    reason = "its model is not in the table, and --refuse-unlisted-models is set"
+    reason = "it is not a data-centre GPU, and --refuse-unlisted-models is set"
     assert ([card.index for card in found.cards], found.unlisted) == ([0], ())
     assert found.excluded == (ExcludedGpu(1, "NVIDIA TITAN Xp", reason),)
 
