@@ -1,16 +1,16 @@
 """DaemonSets that stop NVIDIA's plugin on shared nodes, where it is a static pod, and restore it.
 
-The label of a node selects which of the two runs there: the value of the pool, or the value that disables
-sharing. They only move one file, so they have no API permissions. The second waits until no pod shares a GPU
-of the node, and is not ready meanwhile.
+The labels of a node select which of the two runs there: the first where the pool shares, the second on nodes
+with GPUs that share no longer, because a label was changed or removed. They only move one file, so they have
+no API permissions. The second waits until no pod shares a GPU of the node, and is not ready meanwhile.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Final
 
 from components.config import DevicePlugin
-from components.forms import modes_in
 from components.manifests.device_plugin import CGROUPS, CGROUPS_INSIDE, named
+from components.manifests.mode_nodes import that_share, that_share_no_longer
 from components.manifests.parts import (
     POD_RESOURCES_FOLDER,
     Object,
@@ -22,14 +22,13 @@ from components.manifests.parts import (
     rolling_update,
     sizes,
 )
-from gpushare.contract import DEVICE_PLUGIN_FOLDER, LABEL_MODE
-from gpushare.model.modes import Mode
+from gpushare.contract import DEVICE_PLUGIN_FOLDER, NVIDIA_PLUGIN_MANIFEST
 
 EVICT: Final = "device-plugin-evict-ds"
 RECOVER: Final = "device-plugin-recover-ds"
 _BACKUP: Final = "/etc/kubernetes/manifests-backup"
 _FOLDERS: Final = {"manifests": "/etc/kubernetes/manifests", "backup": _BACKUP}
-_MOVED: Final = ["test", "!", "-e", f"{_BACKUP}/nvidia-device-plugin.yml"]
+_MOVED: Final = ["test", "!", "-e", f"{_BACKUP}/{NVIDIA_PLUGIN_MANIFEST}"]
 
 
 def objects(plugins: Iterable[DevicePlugin]) -> list[Object]:
@@ -39,24 +38,18 @@ def objects(plugins: Iterable[DevicePlugin]) -> list[Object]:
         for plugin in plugins
         if plugin.evict_recover
         for each in (
-            _daemon_set(EVICT, "evict", plugin, plugin.node_selector),
-            _daemon_set(RECOVER, "recover", plugin, switched_off(plugin.node_selector)),
+            _daemon_set(EVICT, "evict", plugin, that_share(plugin.node_selector)),
+            _daemon_set(RECOVER, "recover", plugin, that_share_no_longer(plugin.node_selector)),
         )
     ]
 
 
-def switched_off(selector: Mapping[str, str]) -> dict[str, str]:
-    """The labels of the nodes of the pool when they do not share."""
-    off = {label: str(Mode.WHOLE) if label == LABEL_MODE else "false" for label in modes_in(selector)}
-    return {**selector, **off}
-
-
-def _daemon_set(kind: str, verb: str, plugin: DevicePlugin, selector: Mapping[str, str]) -> Object:
+def _daemon_set(kind: str, verb: str, plugin: DevicePlugin, nodes: Object) -> Object:
     name = named(kind, plugin.name)
     marks = {**labels(kind), "name": name}
     pod = {
         "automountServiceAccountToken": False,
-        "nodeSelector": dict(selector),
+        **nodes,
         **placement(plugin.tolerations, plugin.priority_class),
         "containers": [_container(kind, verb, plugin)],
         "volumes": [host_path(each, path, "DirectoryOrCreate") for each, path in _FOLDERS.items()],

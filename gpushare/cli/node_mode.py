@@ -16,13 +16,12 @@ import click
 
 from gpushare.adapters.files import read_file, replace_file
 from gpushare.cli.shared_pods import NodeFolders, agent_runs, still_shared
-from gpushare.contract import DEVICE_PLUGIN_FOLDER, POD_RESOURCES_SOCKET
+from gpushare.contract import DEVICE_PLUGIN_FOLDER, NVIDIA_PLUGIN_MANIFEST, POD_RESOURCES_SOCKET
 from gpushare.errors import ConfigError, KubeletError
 from gpushare.runtime.flags import with_options
 
 _LOOK_S: Final = 2.0
 _CLEAN_LOOKS: Final = 2
-_MANIFEST: Final = "nvidia-device-plugin.yml"
 _SIGNALS: Final = frozenset({signal.SIGTERM, signal.SIGINT})
 
 
@@ -63,7 +62,7 @@ _options = with_options(
         default="/etc/kubernetes/manifests-backup",
         help="Folder for the manifest while the plugin is off.",
     ),
-    click.option("--name", default=_MANIFEST, help="File name of the manifest of the plugin."),
+    click.option("--name", default=NVIDIA_PLUGIN_MANIFEST, help="File name of the manifest of the plugin."),
     click.option("--wait/--once", help="Wait for SIGTERM afterwards, as the container of a DaemonSet must."),
 )
 _recover_options = with_options(

@@ -216,6 +216,7 @@ def snapshot(
         "api_services": [],
         "pages": PAGES,
         "cgroups": {"gpu-1": 2},
+        "cpu_managers": {"gpu-1": "none"},
         "reviews": {(account, str(right)): True for account, rights in RIGHTS.items() for right in rights},
     }
     return Snapshot(**(fields | changes))

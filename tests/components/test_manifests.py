@@ -1,5 +1,6 @@
 import re
 from collections.abc import Iterable
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -7,8 +8,8 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
+from components.forms import MODE_LABELS
 from components.manifests import everything, extender
-from components.manifests.evict_recover import switched_off
 from components.manifests.pulls import mirrored, used
 from components.stack import from_file, load
 from gpushare.cli.board.command import board_server, server_settings
@@ -620,22 +621,65 @@ def test_without_pools_there_are_no_objects_of_the_agent() -> None:
     assert "gpushare-device-plugin" not in str(made(pools=[], admission=False))
 
 
-@pytest.mark.parametrize(
-    ("selector", "off"),
-    [
-        ({"gpushare": "true"}, {"gpushare": "false"}),
-        ({"cgpu": "true", "pool": "a"}, {"cgpu": "false", "pool": "a"}),
-        ({"ack.node.gpu.schedule": "core_mem"}, {"ack.node.gpu.schedule": "default"}),
-    ],
+COUNTED = {"aliyun.accelerator/nvidia_count": "1"}
+POOLS: tuple[dict[str, str], ...] = (
+    {"gpushare": "true"},
+    {"cgpu": "true", "pool": "a"},
+    {"ack.node.gpu.schedule": "core_mem"},
 )
-def test_nvidias_plugin_is_restored_on_nodes_that_stop_sharing(
-    selector: dict[str, str], off: dict[str, str]
-) -> None:
-    assert switched_off(selector) == off
-    pool = {"nodeSelector": selector, "evictRecover": True}
-    objects = made(pools=[pool], isolation={"image": DIGEST})
-    assert pod(pick(objects, "DaemonSet", "device-plugin-evict-ds"))["nodeSelector"] == selector
-    assert pod(pick(objects, "DaemonSet", "device-plugin-recover-ds"))["nodeSelector"] == off
+NODE_LABELS = [
+    {key: value for key, value in {**dict(zip(MODE_LABELS, values, strict=True)), **more}.items() if value}
+    for values in product(
+        ("", "true", "false"), ("", "true", "false"), ("", "share", "core_mem", "default", "topology", "odd")
+    )
+    for more in ({}, {"pool": "a"}, COUNTED, {"pool": "a", **COUNTED})
+]
+
+
+@pytest.mark.parametrize("selector", POOLS, ids=str)
+def test_a_node_of_a_pool_has_the_agent_or_gets_nvidias_plugin_back(selector: dict[str, str]) -> None:
+    objects = made(pools=[{"nodeSelector": selector, "evictRecover": True}], isolation={"image": DIGEST})
+    agent, evict, recover = (
+        pod(pick(objects, "DaemonSet", name))
+        for name in ("gpushare-device-plugin-ds", "device-plugin-evict-ds", "device-plugin-recover-ds")
+    )
+    rest = {label: value for label, value in selector.items() if label not in MODE_LABELS}
+    for labels in NODE_LABELS:
+        _, closed = mode_of(labels)
+        says_so = labels.get("ack.node.gpu.schedule") == "odd"  # the agent reports an unknown mode
+        on_node = [selects(each, labels) for each in (agent, evict, recover)]
+        if selects(agent, labels):
+            assert on_node == [True, True, False], labels
+            assert selector.items() <= labels.items()
+            assert closed is None or says_so, labels
+        elif selector.items() <= labels.items():
+            assert closed, labels
+            assert says_so or selects(recover, labels), labels
+        elif rest.items() <= labels.items() and not any(label in labels for label in MODE_LABELS):
+            assert selects(recover, labels) == (COUNTED.items() <= labels.items())
+        if selects(recover, labels):
+            assert rest.items() <= labels.items()
+            # No agent of another pool shares the GPUs.
+            unlabelled = not any(labels.get(key) in ("true", "share", "core_mem") for key in MODE_LABELS)
+            assert closed or unlabelled, labels
+
+
+def selects(spec: Object, labels: dict[str, str]) -> bool:
+    """Whether a pod may run on a node with these labels."""
+    if not spec.get("nodeSelector", {}).items() <= labels.items():
+        return False
+    required = spec["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+    return any(
+        all(holds(each, labels) for each in term["matchExpressions"])
+        for term in required["nodeSelectorTerms"]
+    )
+
+
+def holds(expression: Object, labels: dict[str, str]) -> bool:
+    value, operator = labels.get(expression["key"]), expression["operator"]
+    if operator == "Exists":
+        return value is not None
+    return bool((value in expression["values"]) == (operator == "In"))
 
 
 @pytest.mark.parametrize("verb", ["evict", "recover"])
@@ -883,11 +927,11 @@ def test_the_url_of_the_extender_is_returned(settings: Object, url: str) -> None
 @pytest.mark.parametrize(
     ("version", "changes", "names"),
     [
-        ("1.36", {}, {"gpushare-allocations", "gpushare-agents"}),
+        ("1.36", {}, {"gpushare-allocations", "gpushare-agents", "gpushare-requests"}),
         (
             "1.30",
             {"tenants": [{"name": "team-a", "gpuMem": 8}]},
-            {"gpushare-allocations", "gpushare-agents", "gpushare-tenants"},
+            {"gpushare-allocations", "gpushare-agents", "gpushare-requests", "gpushare-tenants"},
         ),
         ("1.29", {}, set()),
         ("1.36", {"admission": False}, set()),

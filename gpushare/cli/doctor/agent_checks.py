@@ -100,13 +100,18 @@ def container_runtime(snapshot: Snapshot) -> Verdict:
     )
 
 
-def _kubelets_without_cdi(snapshot: Snapshot) -> list[str]:
-    """Nodes of agents with CDI and a kubelet that does not pass CDI devices on."""
-    nodes = {
+def _nodes_with_cdi(snapshot: Snapshot) -> set[str]:
+    """Nodes whose agent passes GPUs as CDI devices."""
+    return {
         pod.spec.node_name
         for pod in snapshot.pods_of(AGENT_NAME)
         if any(each.flag("device-list-strategy") == DeviceListStrategy.CDI for each in pod.spec.containers)
     }
+
+
+def _kubelets_without_cdi(snapshot: Snapshot) -> list[str]:
+    """Nodes of agents with CDI and a kubelet that does not pass CDI devices on."""
+    nodes = _nodes_with_cdi(snapshot)
     return [
         node.metadata.name
         for node in snapshot.sharing
@@ -166,6 +171,26 @@ def cgroups(snapshot: Snapshot) -> Verdict:
     if old:
         return warning(f"version 1, without limits by the driver: {listed(old)}", "see the page on isolation")
     return ok(f"version 2 on {counted(len(found), 'node')}")
+
+
+def cpu_manager(snapshot: Snapshot) -> Verdict:
+    """Whether the kubelet's CPU manager may take GPUs from containers.
+
+    With the policy ``static`` it changes the CPUs of running containers. Their runtime then sets the devices
+    again that it knows: those of CDI, and not those that NVIDIA's hook has added (nvidia-docker#966).
+    """
+    found = {name: policy for name, policy in snapshot.cpu_managers.items() if isinstance(policy, str)}
+    if not found:
+        reasons = ((name, each) for name, each in snapshot.cpu_managers.items() if isinstance(each, Unread))
+        name, reason = next(reasons, ("NAME", Unread("no node could be asked")))
+        return unread(reason, f"kubectl get --raw /api/v1/nodes/{name}/proxy/configz")
+    static = sorted(name for name, policy in found.items() if policy == "static")
+    if risky := [name for name in static if name not in _nodes_with_cdi(snapshot)]:
+        return warning(
+            f"policy static: containers without CDI may lose their GPU on {listed(risky)}",
+            f"deploy the agent with deviceListStrategy: {DeviceListStrategy.CDI}",
+        )
+    return ok(f"policy static with CDI on {listed(static)}" if static else "not used")
 
 
 def exporters(snapshot: Snapshot) -> Verdict:

@@ -38,6 +38,7 @@ CHECKS: Final[tuple[Check[Snapshot], ...]] = (
     Check("driver", "Driver", agent_checks.driver),
     Check("container-runtime", "Container runtime", agent_checks.container_runtime),
     Check("cgroups", "Cgroups", agent_checks.cgroups),
+    Check("cpu-manager", "CPU manager", agent_checks.cpu_manager),
     Check("isolation", "Isolation", agent_checks.isolation),
     Check("gpu-models", "Models of GPUs", node_checks.models),
     Check("gpu-health", "Health of GPUs", node_checks.gpu_health),

@@ -1,6 +1,5 @@
 """Checks of the extender: its pods, Lease, caches, transport and certificates. Pure."""
 
-from datetime import UTC, datetime
 from typing import Final
 
 from gpushare.cli.doctor.objects import SystemPod
@@ -13,6 +12,7 @@ from gpushare.monitoring.catalogue import (
     EXTENDER_REDUCED,
     EXTENDER_SYNCED,
 )
+from gpushare.runtime.times import seconds_of
 
 _DAY_S: Final = 86_400
 _EXPIRES_SOON_S: Final = 14 * _DAY_S
@@ -67,7 +67,7 @@ def lease(snapshot: Snapshot) -> Verdict:
     spec = snapshot.lease.spec
     if not spec.holder_identity:
         return failed("no replica holds the Lease, so no pod is bound", _LOGS)
-    renewed = _seconds(spec.renew_time or "")
+    renewed = seconds_of(spec.renew_time or "")
     if renewed is None:
         return failed(f"the Lease has no time of renewal: {spec.renew_time!r}", _LEASE)
     age = snapshot.now_s - renewed
@@ -88,14 +88,6 @@ def _no_lease(snapshot: Snapshot, found: Unread) -> Verdict:
     if problem and problem.right:
         return unread(problem)
     return failed("there is no Lease: no extender has started, or it may not create one", _LOGS)
-
-
-def _seconds(text: str) -> float | None:
-    """Seconds since 1970 of a time in the format of the API."""
-    try:
-        return datetime.fromisoformat(text).astimezone(UTC).timestamp()
-    except ValueError:
-        return None
 
 
 def leader(snapshot: Snapshot) -> Verdict:

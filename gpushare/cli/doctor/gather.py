@@ -68,6 +68,14 @@ class _ReviewStatus(Struct):
     allowed: bool = False
 
 
+class _KubeletConfig(Struct, rename="camel"):
+    cpu_manager_policy: str = "none"
+
+
+class _Configz(Struct):
+    kubeletconfig: _KubeletConfig = msgspec.field(default_factory=_KubeletConfig)
+
+
 class _Review(Struct):
     status: _ReviewStatus = msgspec.field(default_factory=_ReviewStatus)
 
@@ -112,9 +120,10 @@ class _Gatherer:
         nodes = self._limited(_decoded(raw_nodes, CheckedNode))
         pods = _decoded(raw_pods, WirePod)
         names = [] if isinstance(nodes, Unread) else [node.metadata.name for node in nodes]
-        pages, cgroups, reviews, workloads = await asyncio.gather(
+        pages, cgroups, cpu_managers, reviews, workloads = await asyncio.gather(
             self._by_key({pod.name: self._page(pod) for pod in self._asked(system_pods)}),
             self._by_key({name: self._cgroup(name) for name in _sharing(nodes)}),
+            self._by_key({name: self._cpu_manager(name) for name in _sharing(nodes)}),
             self._by_key(
                 {
                     (account, str(r)): self._review(account, r)
@@ -140,6 +149,7 @@ class _Gatherer:
             api_services=api_services,
             pages=pages,
             cgroups=cgroups,
+            cpu_managers=cpu_managers,
             reviews=reviews,
         )
 
@@ -211,6 +221,11 @@ class _Gatherer:
             (int(each.number) for each in found),
             Unread(f"the kubelet of {node} does not report its cgroup version"),
         )
+
+    async def _cpu_manager(self, node: str) -> str | Unread:
+        path = f"{NODES}/{quote(node, safe='')}/proxy/configz"
+        found = await self._get(path, _Configz, "get nodes/proxy")
+        return found if isinstance(found, Unread) else found.kubeletconfig.cpu_manager_policy
 
     async def _metrics(self, path: str, wanted: Iterable[str], right: str) -> Sequence[MetricSample] | Unread:
         body = await self._body(path, right)

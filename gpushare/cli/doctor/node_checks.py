@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from gpushare.cli.doctor.objects import CheckedNode
-from gpushare.cli.doctor.snapshot import Snapshot, Unread, capacity, offers
+from gpushare.cli.doctor.snapshot import Snapshot, Unread, capacity, is_sharing, offers
 from gpushare.cli.doctor.verdict import Verdict, counted, failed, listed, ok, unread, warning
 from gpushare.cli.explain.nodes import cordoned_cards
 from gpushare.cli.explain.unhealthy import unhealthy_by_node, unreadable_by_node
@@ -19,7 +19,6 @@ from gpushare.contract import (
     SYSTEM_NAMESPACE,
     UNHEALTHY_PREFIX,
 )
-from gpushare.model.card_models import is_listed
 from gpushare.model.cards import parse_cards, unhealthy_map
 from gpushare.model.demand import Malformed
 from gpushare.model.modes import mode_of
@@ -100,19 +99,14 @@ def models(snapshot: Snapshot) -> Verdict:
     """Whether all models of GPUs are supported."""
     if isinstance(snapshot.books, Unread):
         return unread(snapshot.books)
-    known = {
-        (usage.card.model, name)
-        for name, book in snapshot.books.items()
-        for usage in book.usages
-        if usage.card.model
-    }
-    others = sorted(f"{model} on {name}" for model, name in known if not is_listed(model))
+    cards = [(usage.card, name) for name, book in snapshot.books.items() for usage in book.usages]
+    others = sorted({f"{card.model} on {name}" for card, name in cards if not card.is_listed})
     if others:
         return warning(
-            f"not in the table of supported models, served with the lowest score: {listed(others)}",
+            f"no data-centre GPUs, served with the lowest score: {listed(others)}",
             "kubectl get nodes -L gpushare.io/unlisted-model",
         )
-    return ok(listed(sorted({model for model, _ in known})) or "no model is published")
+    return ok(listed(sorted({card.model for card, _ in cards if card.model})) or "no model is published")
 
 
 def other_plugins(snapshot: Snapshot) -> Verdict:
@@ -235,6 +229,7 @@ def _unshared(node: CheckedNode, books: Mapping[str, Book]) -> str | None:
     """The pods that still use units of a node that no longer shares; None without any."""
     name = node.metadata.name
     _, closed = mode_of(node.metadata.labels or {})
+    closed = closed or (None if is_sharing(node) else "no label selects it")
     book = books.get(name)
     pods = sorted(r.pod for r in book.reservations.values() if r.demand.mem) if closed and book else []
     if not pods:

@@ -33,8 +33,9 @@ class Unread:
 class Snapshot:
     """One reading. ``now_s`` is its time in seconds since 1970.
 
-    ``pages`` are the metrics of our pods by pod name, ``cgroups`` the cgroup version by node, ``reviews``
-    whether a service account has a right, by account and right.
+    ``pages`` are the metrics of our pods by pod name, ``cgroups`` the cgroup version by node,
+    ``cpu_managers`` the policy of the kubelet's CPU manager by node, ``reviews`` whether a service account
+    has a right, by account and right.
     """
 
     now_s: float
@@ -51,6 +52,7 @@ class Snapshot:
     api_services: Sequence[ApiService] | Unread
     pages: Mapping[str, Sequence[MetricSample] | Unread] = field(default_factory=dict)
     cgroups: Mapping[str, int | Unread] = field(default_factory=dict)
+    cpu_managers: Mapping[str, str | Unread] = field(default_factory=dict)
     reviews: Mapping[tuple[str, str], bool | Unread] = field(default_factory=dict)
 
     def pods_of(self, component: str) -> list[SystemPod]:

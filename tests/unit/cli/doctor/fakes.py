@@ -43,6 +43,7 @@ class Cluster:
             f"/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/{EXTENDER_NAME}": lease,
             f"{SYSTEM}/pods/{EXTENDER_NAME}:12346/proxy/metrics": "gpushare_extender_leader 1.0\n",
             "/api/v1/nodes/gpu-1/proxy/metrics": "kubelet_cgroup_version 2\n",
+            "/api/v1/nodes/gpu-1/proxy/configz": {"kubeletconfig": {"cpuManagerPolicy": "none"}},
             "/apis/authorization.k8s.io/v1/subjectaccessreviews": {"status": {"allowed": True}},
             **{path: {"items": []} for path in LISTS},
         }

@@ -308,6 +308,11 @@ CASES: list[tuple[str, Snapshot, Status, str]] = [
     ("cgroups", snapshot(cgroups={"gpu-1": 1}), WARNING, "version 1"),
     ("cgroups", snapshot(cgroups={"gpu-1": DENIED}), UNKNOWN, "needs the right"),
     ("cgroups", snapshot(cgroups={}), UNKNOWN, "no node"),
+    ("cpu-manager", snapshot(), OK, "not used"),
+    ("cpu-manager", snapshot(cpu_managers={"gpu-1": "static"}), WARNING, "may lose their GPU"),
+    ("cpu-manager", replace(cdi("v1.36.1"), cpu_managers={"gpu-1": "static"}), OK, "with CDI on gpu-1"),
+    ("cpu-manager", snapshot(cpu_managers={"gpu-1": DENIED}), UNKNOWN, "needs the right"),
+    ("cpu-manager", snapshot(cpu_managers={}), UNKNOWN, "no node"),
     ("isolation", snapshot(), OK, "not used"),
     ("isolation", mode_node("cgpu"), FAILED, f"{ISOLATION_INSTALLER_NAME} on gpu-1 (mode cgpu)"),
     ("isolation", mode_node("mps"), FAILED, f"{MPS_NAME} on gpu-1 (mode mps)"),
@@ -456,7 +461,7 @@ def test_nothing_that_cannot_be_read_is_a_traceback() -> None:
     lists = ("nodes", "books", "pods", "system_pods", "deployments", "services", "config_maps")
     names = (*lists, "version", "lease", "policies", "api_services")
     denied: dict[str, Any] = dict.fromkeys(names, DENIED)
-    nothing = replace(snapshot(), pages={}, cgroups={}, reviews={}, **denied)
+    nothing = replace(snapshot(), pages={}, cgroups={}, cpu_managers={}, reviews={}, **denied)
     findings = examine(nothing)
     assert {each.verdict.status for each in findings} == {UNKNOWN}
     assert is_healthy(findings)
