@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from components.config import ClusterSettings
-from components.manifests.parts import APP_LABEL, Object
+from components.manifests.parts import APP_LABEL, POD_OF, Object, pods_and_workloads
 from gpushare.contract import (
     AGENT_NAME,
     ALLOCATION_ANNOTATIONS,
@@ -16,11 +16,15 @@ from gpushare.contract import (
     EXTENDER_NAME,
     MANAGED_RESOURCES,
     MIRROR_ANNOTATION,
+    RESOURCE_MEM,
+    RESOURCE_TIME_SLICED_GPU,
+    RESOURCE_WHOLE_GPU,
     SYSTEM_NAMESPACE,
     UNHEALTHY_PREFIX,
     VISIBLE_BY_MOUNTS,
 )
 from gpushare.kubescheduler.config import KubernetesVersion
+from gpushare.model.demand import BOTH, IMPLAUSIBLE, SUFFIX
 
 _FIRST_VERSION: Final = KubernetesVersion(1, 30)
 _API: Final = "admissionregistration.k8s.io/v1"
@@ -60,7 +64,7 @@ def objects(settings: ClusterSettings) -> list[Object]:
     if settings.kubernetes_version < _FIRST_VERSION:
         return []
     namespaces = [tenant.name for tenant in settings.tenants]
-    return [*_allocations(), *_agents(), *(_tenants(namespaces) if namespaces else [])]
+    return [*_allocations(), *_agents(), *_requests(), *(_tenants(namespaces) if namespaces else [])]
 
 
 def _allocations() -> list[Object]:
@@ -111,6 +115,43 @@ def _agents() -> list[Object]:
             )
         ],
     )
+
+
+def _requests() -> list[Object]:
+    """Warnings for those who apply pods or workloads that no node can take as they are written."""
+    amount = f"quantity(c.resources.limits['{RESOURCE_MEM}'])"
+    has_units = f"'{RESOURCE_MEM}' in c.?resources.?limits.orValue({{}})"
+    small = f"!({has_units}) || {amount}.isLessThan(quantity('{IMPLAUSIBLE}'))"
+    whole = f"{[RESOURCE_WHOLE_GPU, RESOURCE_TIME_SLICED_GPU]}.exists(r, r in c.resources.limits)"
+    one_kind = f"!({has_units}) || {amount}.compareTo(quantity('0')) == 0 || !{whole}"
+    name = "gpushare-requests"
+    policy = {
+        "failurePolicy": "Ignore",
+        "matchConstraints": {"resourceRules": pods_and_workloads()},
+        "variables": [
+            {"name": "pod", "expression": POD_OF},
+            {
+                "name": "containers",
+                "expression": "variables.pod.containers + variables.pod.?initContainers.orValue([])",
+            },
+        ],
+        "validations": [_warning(small, SUFFIX), _warning(one_kind, BOTH)],
+    }
+    return [
+        _object("ValidatingAdmissionPolicy", name, policy),
+        _object(
+            "ValidatingAdmissionPolicyBinding", name, {"policyName": name, "validationActions": ["Warn"]}
+        ),
+    ]
+
+
+def _warning(holds: str, text: str) -> Object:
+    """``holds`` is about the container ``c``; the message names the first container that fails it."""
+    failing = f"variables.containers.filter(c, !({holds}))"
+    return {
+        "expression": f"variables.containers.all(c, {holds})",
+        "messageExpression": f"'container ' + {failing}[0].name + ': {text}'",
+    }
 
 
 def _tenants(namespaces: Sequence[str]) -> list[Object]:

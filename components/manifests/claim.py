@@ -10,16 +10,11 @@ from typing import Final
 
 from components.config import FIRST_MUTATING, Extender, Scheduler
 from components.manifests import webhook
-from components.manifests.parts import APP_LABEL, Object
+from components.manifests.parts import APP_LABEL, POD_OF, Object, pods_and_workloads, requests
 from gpushare.contract import MANAGED_RESOURCES, SCHEDULER_NAMING
 from gpushare.kubescheduler.config import DEFAULT_SCHEDULER, KubernetesVersion
 
 _FIRST_VALIDATING: Final = KubernetesVersion(1, 30)
-_POD_OF: Final = (
-    "has(object.spec.jobTemplate) ? object.spec.jobTemplate.spec.template.spec"
-    " : has(object.spec.template) ? object.spec.template.spec : object.spec"
-)
-"""CEL for the spec of the pods of a workload, or of a pod."""
 
 
 def objects(extender: Extender, scheduler: Scheduler, version: KubernetesVersion) -> list[Object]:
@@ -48,7 +43,7 @@ def _mutating(scheduler: str) -> list[Object]:
     patch = f"[JSONPatch{{op: 'add', path: '/spec/schedulerName', value: '{scheduler}'}}]"
     policy = {
         "failurePolicy": "Fail",
-        "matchConstraints": {"resourceRules": [_rule("", ["pods"], ["CREATE"])]},
+        "matchConstraints": {"resourceRules": [requests("", ["pods"], ["CREATE"])]},
         "matchConditions": [
             {"name": name, "expression": text} for name, text in conditions("object.spec").items()
         ],
@@ -59,12 +54,6 @@ def _mutating(scheduler: str) -> list[Object]:
 
 
 def _warning(scheduler: str) -> list[Object]:
-    writes = ["CREATE", "UPDATE"]
-    rules = [
-        _rule("", ["pods"], ["CREATE"]),
-        _rule("apps", ["deployments", "statefulsets", "daemonsets"], writes),
-        _rule("batch", ["jobs", "cronjobs"], writes),
-    ]
     concerned = " && ".join(f"({text})" for text in conditions("variables.pod").values())
     message = (
         f"pods that request GPU memory need schedulerName: {scheduler}; the default scheduler does not know "
@@ -72,15 +61,11 @@ def _warning(scheduler: str) -> list[Object]:
     )
     policy = {
         "failurePolicy": "Ignore",
-        "matchConstraints": {"resourceRules": rules},
-        "variables": [{"name": "pod", "expression": _POD_OF}],
+        "matchConstraints": {"resourceRules": pods_and_workloads()},
+        "variables": [{"name": "pod", "expression": POD_OF}],
         "validations": [{"expression": f"!({concerned})", "message": message}],
     }
     return _with_binding("ValidatingAdmissionPolicy", policy, {"validationActions": ["Warn"]})
-
-
-def _rule(group: str, resources: list[str], operations: list[str]) -> Object:
-    return {"apiGroups": [group], "apiVersions": ["v1"], "operations": operations, "resources": resources}
 
 
 def _with_binding(kind: str, policy: Object, binding: Object) -> list[Object]:

@@ -168,6 +168,8 @@ class Binder:
         if isinstance(pod.demand, Malformed):
             self._record_event(pod_event(pod, EVENT_MALFORMED, pod.demand.problem, warning=True))
             return BindResult(pod.demand.problem, "malformed")
+        if pod.demand.empty:
+            return await self._bind_without_units(pod, node)
         book = self._cluster.ledger.books.get(node)
         if book is None:
             return BindResult(f'node "{node}" not found', "unknown_node")
@@ -178,6 +180,17 @@ class Binder:
             self._record_event(pod_event(pod, EVENT_REFUSED, text, warning=True))
             return BindResult(text, "no_fit")
         return await self._post(decided(pod, book, pod.demand, shares))
+
+    async def _bind_without_units(self, pod: Pod, node: str) -> BindResult:
+        """Bind a pod that requests nothing, on any node. It has no reservation that could be lost."""
+        if reason := self._fence():
+            return BindResult(reason, "fenced")
+        try:
+            await self._api.bind(pod, node, {}, timeout_s=self._post_s, fence=self._fence)
+        except ApiError as error:
+            reason = reason_of(error) if error.clear else "unclear"
+            return BindResult(f"binding pod {pod.full_name} to node {node}: {error}", reason)
+        return BOUND
 
     async def _post(self, decision: Decision) -> BindResult:
         fenced = self._fence()

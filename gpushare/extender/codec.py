@@ -7,7 +7,7 @@ Errors that the Aliyun extender returns keep their text.
 
 from collections.abc import Generator
 from functools import cache
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import msgspec
 from msgspec import Raw, Struct, inspect
@@ -108,6 +108,23 @@ class FilterResult(
     error: str = ""
 
 
+class _AnnotatedMeta(Struct):
+    annotations: dict[str, str] | None = None
+
+
+class _AnnotatedPod(Struct):
+    metadata: _AnnotatedMeta = msgspec.field(default_factory=_AnnotatedMeta)
+
+
+class _AnnotatedArgs(Struct, rename="pascal"):
+    pod: _AnnotatedPod | None = None
+
+
+_annotated = msgspec.json.Decoder(_AnnotatedArgs)
+_ANNOTATIONS_LIMIT: Final = 256 * 1024
+"""Of all keys and values; the API server checks it at each update, but not at a bind."""
+_OURS: Final = 2 * 1024
+"""More than a bind adds."""
 _encode = msgspec.json.Encoder().encode
 _raw_object = msgspec.json.Decoder(dict[str, Raw])
 _raw_list = msgspec.json.Decoder(list[Raw])
@@ -125,6 +142,22 @@ def decode_steps(body: bytes, kind: type[T]) -> Generator[None, None, T]:
     except RecursionError:
         document = yield from decoding.shallow_steps(body)
         return _decode(document, kind)
+
+
+def has_room(body: bytes) -> bool:
+    """Whether the annotations of the pod in a filter request leave room for those of a bind.
+
+    Without it the pod would be bound, and its status could not be written any more.
+    """
+    if len(body) < _ANNOTATIONS_LIMIT - _OURS:
+        return True
+    try:
+        pod = _annotated.decode(body).pod
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return True
+    annotations = (pod and pod.metadata.annotations) or {}
+    size = sum(len(f"{key}{value}".encode()) for key, value in annotations.items())
+    return size < _ANNOTATIONS_LIMIT - _OURS
 
 
 def decode(body: bytes, kind: type[T]) -> T:

@@ -8,11 +8,25 @@ declared before it.
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
-from gpushare.contract import CORE_PER_CARD, CORE_STEP, LABEL_CARDS_PER_POD, RESOURCE_CORE, RESOURCE_MEM
+from gpushare.contract import (
+    CORE_PER_CARD,
+    CORE_STEP,
+    LABEL_CARDS_PER_POD,
+    RESOURCE_CORE,
+    RESOURCE_MEM,
+    RESOURCE_WHOLE_GPU,
+)
 from gpushare.model.quantity import parse_small
 
+SUFFIX: Final = f"{RESOURCE_MEM} is a number of units (GiB by default) without a suffix: for 4Gi write 4"
+IMPLAUSIBLE: Final = 1 << 20
+"""Units that no GPU has: a TiB, if a unit is a MiB."""
+BOTH: Final = (
+    f"requests {RESOURCE_MEM} and {RESOURCE_WHOLE_GPU}: a container gets a part of a GPU, or whole GPUs; "
+    "remove one of them"
+)
 Users = frozenset[int | None]
 """Unix UIDs; None stands for an unknown one."""
 
@@ -36,7 +50,8 @@ class ContainerKind(StrEnum):
 class ContainerDemand:
     """The limits of one container, in declaration order within its pod's list.
 
-    ``user`` is the Unix UID from the security context; None if the image decides.
+    ``user`` is the Unix UID from the security context; None if the image decides. ``whole`` is whether it
+    requests whole GPUs too.
     """
 
     name: str
@@ -44,6 +59,7 @@ class ContainerDemand:
     mem: int
     core: int = 0
     user: int | None = None
+    whole: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +74,16 @@ class Demand:
     core: int
     cards: int
     users: Users = frozenset()
+
+    @property
+    def empty(self) -> bool:
+        """Whether it requests nothing, so that the pod may go to any node, as one without the resources."""
+        return not (self.mem or self.core)
+
+    @property
+    def has_suffix(self) -> bool:
+        """Whether the amount was certainly written in bytes, such as ``4Gi``, which Kubernetes accepts."""
+        return self.per_card.mem >= IMPLAUSIBLE
 
     @property
     def per_card(self) -> Amount:
@@ -117,6 +143,8 @@ def _container_problem(container: ContainerDemand, cards: int) -> str | None:
             return f"{subject}: limit {name}={amount} is negative"
         if amount % cards:
             return f"{subject}: limit {name}={amount} cannot be spread evenly over {cards} GPUs"
+    if container.whole and container.mem > 0:
+        return f"{subject}: {BOTH}"
     if container.core and not container.mem:
         return f"{subject}: asks for {RESOURCE_CORE} without {RESOURCE_MEM} on the same GPU"
     if container.core // cards % CORE_STEP:

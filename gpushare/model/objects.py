@@ -37,6 +37,11 @@ class Pod:
     pod that it could not place; ``gated``: whether it does not consider the pod yet, because of scheduling
     gates. ``seal`` is the signature of claim and mode; ``created`` is the creation
     time, as the API writes it. ``labels`` are pairs, so that a pod is hashable.
+
+    ``owner`` is the controller of the pod, as ``StatefulSet/<name>``, empty without one. ``workload`` is its
+    UID if it replaces the pod at once when the pod fails, empty otherwise.
+    ``rejected`` is the kubelet's message about a pod that it did not admit, None if it did, and
+    ``rejected_at`` the time, as the API writes it.
     """
 
     uid: str
@@ -56,6 +61,10 @@ class Pod:
     mode: Mode | None = None
     labels: tuple[tuple[str, str], ...] = ()
     gated: bool = False
+    owner: str = ""
+    workload: str = ""
+    rejected: str | None = None
+    rejected_at: str = ""
 
     @property
     def full_name(self) -> str:

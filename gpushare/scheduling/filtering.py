@@ -13,7 +13,6 @@ from typing import Final, cast
 
 from gpushare.contract import MAX_EXTENDER_SCORE
 from gpushare.model.annotations import Shares
-from gpushare.model.card_models import is_listed
 from gpushare.scheduling.book import Book
 from gpushare.scheduling.fitting import NOT_FOUND, PodRequest, Rejection, insufficient, place, too_large
 from gpushare.scheduling.ledger import Ledger
@@ -52,7 +51,7 @@ def filter_steps(
     for some in slices(ledger, names, _SIMPLE_PER_STEP if _is_simple(pod_request) else _NODES_PER_STEP):
         _filter(outcome, ledger, pod_request, some)
         yield
-    if not 0 < most < len(outcome.passed):
+    if pod_request.demand.empty or not 0 < most < len(outcome.passed):
         return outcome
     points = yield from _points_steps(ledger, pod_request, outcome.passed)
     return _shortlisted(outcome, points, most)
@@ -85,6 +84,9 @@ def filter_nodes(ledger: Ledger, pod_request: PodRequest, names: Iterable[str]) 
 
 def _filter(outcome: FilterOutcome, ledger: Ledger, pod_request: PodRequest, names: Iterable[str]) -> None:
     """Evaluate nodes and add them to the outcome."""
+    if pod_request.demand.empty:
+        outcome.passed.extend(names)
+        return
     mine = ledger.reservation(pod_request.uid)
     if mine is not None:
         _already_placed(outcome, mine[0], names)
@@ -146,9 +148,11 @@ def score_steps(
 ) -> Generator[None, None, dict[str, int]]:
     """The scores of the given nodes by the placement policy, from 0 to 10; 0 if the pod does not fit.
 
-    GPUs with a known model that is not in the table of models score 0. Yields after some nodes that had no
+    GPUs of a known model that is no data-centre GPU score 0. Yields after some nodes that had no
     score before.
     """
+    if pod_request.demand.empty:
+        return dict.fromkeys(names, 0)
     points = yield from _points_steps(ledger, pod_request, names)
     if UNFIT in points:
         points = [max(0, each) for each in points]
@@ -193,10 +197,10 @@ def _remember(known: Scores, book: Book, pod_request: PodRequest, result: Shares
 
 
 def _score_of(book: Book, pod_request: PodRequest, shares: Shares) -> int:
-    """1 to 10 for a placement by the policy; 0 if a GPU's model is known and not in the table of models."""
+    """1 to 10 for a placement by the policy; 0 if a GPU is known to be no data-centre GPU."""
     usages = {usage.card.index: usage for usage in book.usages}
     chosen = [usages[index] for index, _ in shares]
-    if any(usage.card.model and not is_listed(usage.card.model) for usage in chosen):
+    if not all(usage.card.is_listed for usage in chosen):
         return 0
     part = suitability(book, chosen, pod_request.demand, pod_request.placement)
     return 1 + round((MAX_EXTENDER_SCORE - 1) * part)

@@ -5,12 +5,12 @@ from heapq import nsmallest
 from typing import Any, Final
 
 from gpushare.contract import RESOURCE_MEM
-from gpushare.model.demand import Demand
+from gpushare.model.demand import SUFFIX, Demand
 from gpushare.scheduling.book import Book, CardUsage, Reservation, reserved_shares
 from gpushare.scheduling.filtering import FilterOutcome, filter_nodes, slices
 from gpushare.scheduling.fitting import PodRequest, Rejection, place
 from gpushare.scheduling.ledger import Ledger, sharing
-from gpushare.scheduling.refusals import SUFFIX, has_suffix, refusal
+from gpushare.scheduling.refusals import refusal
 
 _SHOWN_NODES: Final = 3
 _NODES_PER_STEP: Final = 50
@@ -128,5 +128,5 @@ def _summary(demand: Demand, found: list[str], more: int) -> str:
     if not found:
         return f"asked {demand.mem} of {RESOURCE_MEM}, and no node shares its GPUs"
     rest = [f"and {more} more nodes"] if more else []
-    hint = [SUFFIX] if has_suffix(demand) else []
+    hint = [SUFFIX] if demand.has_suffix else []
     return "; ".join([*found, *rest, *hint])

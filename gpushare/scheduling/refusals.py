@@ -3,21 +3,10 @@
 What does not belong here: decisions, and the texts of filter (``fitting``), which have no amounts of a node.
 """
 
-from typing import Final
-
-from gpushare.contract import REASON_NOT_SHARED, RESOURCE_MEM
+from gpushare.contract import REASON_NOT_SHARED
 from gpushare.model.demand import Demand, Users
 from gpushare.scheduling.book import Book, CardUsage
 from gpushare.scheduling.fitting import PodRequest, Rejection, competing_nominees, insufficient, unfit
-
-SUFFIX: Final = f"{RESOURCE_MEM} is a number of units (GiB by default) without a suffix: for 4Gi write 4"
-_IMPLAUSIBLE: Final = 1 << 20
-"""A TiB, if a unit is a MiB."""
-
-
-def has_suffix(demand: Demand) -> bool:
-    """Whether the amount was certainly written in bytes, such as ``4Gi``, which Kubernetes accepts."""
-    return demand.per_card.mem >= _IMPLAUSIBLE
 
 
 def refusal(book: Book, pod_request: PodRequest) -> str:

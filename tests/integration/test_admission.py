@@ -22,9 +22,11 @@ from gpushare.contract import (
 )
 from gpushare.errors import ApiError
 from gpushare.kubescheduler.config import parse_version
+from gpushare.model.demand import BOTH, SUFFIX
 from testbed import Bed, Card, SimNode, gpu_pod, until
 from testbed.control_plane.api import MERGE_PATCH, Api
 from testbed.programs.binaries import release
+from tests.support.warnings_shown import warnings_of
 
 pytestmark = [pytest.mark.integration, pytest.mark.kubernetes, pytest.mark.asyncio(loop_scope="module")]
 
@@ -301,3 +303,42 @@ async def test_a_stolen_name_of_the_agent_writes_nothing(cluster: Bed) -> None:
     )
     async with Api(cluster.api_url, context) as agent:
         assert await refusal(agent.patch("/api/v1/nodes/n1", {"metadata": {"annotations": {"a": "b"}}}))
+
+
+def deployment(limits: Object, **spec: Any) -> Object:
+    """A workload of the tenant whose second container has these limits."""
+    containers = [{"name": "first", "image": "i"}, *container(resources={"limits": limits})]
+    template = {"metadata": {"labels": {"app": "d"}}, "spec": {"containers": containers, **spec}}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "d", "namespace": "team-a"},
+        "spec": {"selector": {"matchLabels": {"app": "d"}}, "template": template},
+    }
+
+
+@pytest.mark.parametrize(
+    ("limits", "warning"),
+    [
+        ({"aliyun.com/gpu-mem": "4Gi"}, f"container main: {SUFFIX}"),
+        ({"aliyun.com/gpu-mem": "4096Mi"}, f"container main: {SUFFIX}"),
+        ({"aliyun.com/gpu-mem": "4", "nvidia.com/gpu": "1"}, f"container main: {BOTH}"),
+        ({"aliyun.com/gpu-mem": "4", "nvidia.com/gpu.shared": "1"}, f"container main: {BOTH}"),
+        ({"aliyun.com/gpu-mem": "0", "nvidia.com/gpu": "1"}, ""),
+        ({"aliyun.com/gpu-mem": "4"}, ""),
+        ({"aliyun.com/gpu-mem": "196608"}, ""),
+        ({"nvidia.com/gpu": "1"}, ""),
+        ({"memory": "4Gi"}, ""),
+    ],
+    ids=str,
+)
+async def test_who_applies_a_request_that_no_node_can_take_is_warned(
+    cluster: Bed, limits: Object, warning: str
+) -> None:
+    made = deployment(limits)
+    lone = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "namespace": "team-a"}}
+    alone = {**lone, "spec": made["spec"]["template"]["spec"]}
+    for each in (made, alone):
+        found = await warnings_of(cluster, each)
+        assert warning in found
+        assert bool(warning) == bool(found)

@@ -13,12 +13,13 @@ from components.manifests.parts import Object
 from components.render import as_yaml
 from gpushare.contract import RESOURCE_CORE, RESOURCE_MEM
 from gpushare.kubescheduler.config import parse_version
-from testbed import Bed, SchedulerSpec, Testbed, TestbedError, gpu_pod, until
+from testbed import Bed, SchedulerSpec, Testbed, gpu_pod, until
 from testbed.control_plane.pki import Authority
 from testbed.daemons import console_script
 from testbed.programs.binaries import release
 from testbed.system.ports import free_ports
 from tests.fixtures.sidecars import apply, scheduler_of
+from tests.support.warnings_shown import warnings_of
 
 pytestmark = [pytest.mark.integration, pytest.mark.kubernetes, pytest.mark.asyncio(loop_scope="module")]
 
@@ -51,7 +52,7 @@ async def bed(
 
     async def in_force() -> bool:
         named = await scheduler_of(made, gpu_pod("probe", 1)) == NAME
-        return named or bool(await warnings(made, gpu_pod("probe", 1)))
+        return named or bool(await warnings_of(made, gpu_pod("probe", 1)))
 
     await until(in_force, f"the {request.param} to be in force")
     yield made
@@ -176,17 +177,6 @@ def cron_job() -> Object:
     }
 
 
-async def warnings(bed: Bed, manifest: Object) -> str:
-    """What kubectl shows if warnings are errors; empty without a warning."""
-    try:
-        await apply(
-            bed, [{"apiVersion": "v1", "kind": "Pod", **manifest}], "--dry-run=server", "--warnings-as-errors"
-        )
-    except TestbedError as error:
-        return str(error)
-    return ""
-
-
 WARNED = {"pod": gpu_pod("p", 4), "workload": deployment(), "job of a schedule": cron_job()}
 SILENT = {
     "the scheduler": gpu_pod("p", 4, schedulerName=NAME),
@@ -198,14 +188,14 @@ SILENT = {
 @WARNED_BY
 @pytest.mark.parametrize("what", WARNED)
 async def test_before_1_36_there_is_a_warning_for_a(bed: Bed, what: str) -> None:
-    text = await warnings(bed, WARNED[what])
+    text = await warnings_of(bed, WARNED[what])
     assert "pods that request GPU memory need schedulerName: gpushare-scheduler" in text
 
 
 @WARNED_BY
 @pytest.mark.parametrize("what", SILENT)
 async def test_before_1_36_there_is_no_warning_for_a_manifest_with(bed: Bed, what: str) -> None:
-    assert await warnings(bed, SILENT[what]) == ""
+    assert await warnings_of(bed, SILENT[what]) == ""
 
 
 @WARNED_BY

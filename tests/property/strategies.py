@@ -137,7 +137,7 @@ def pod_requests(draw: st.DrawFn) -> PodRequest:
     """A pod that is being placed, sometimes one of the nominated ones."""
     return PodRequest(
         draw(st.sampled_from(("seeker", "seeker", "q0"))),
-        draw(small_demands()),
+        draw(small_demands().filter(lambda demand: not demand.empty)),
         draw(st.integers(0, 4)),
         draw(st.sampled_from(PLACEMENTS)),
     )

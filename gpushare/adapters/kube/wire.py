@@ -22,6 +22,13 @@ from gpushare.scheduling.placement import POLICIES
 
 T = TypeVar("T")
 
+_PATIENT: Final = ("DaemonSet", "Job")
+"""Kinds of controllers that wait longer after each pod that failed; others replace it at once."""
+_NOT_ADMITTED: Final = ("UnexpectedAdmissionError", "TopologyAffinityError")
+_OUT_OF: Final = "OutOf"
+"""Reasons of a kubelet that does not admit a pod: a device plugin, the topology manager, ``OutOfcpu``."""
+_MESSAGE: Final = 500
+"""Characters that are kept of such a message."""
 _GATED: Final = "SchedulingGated"
 """The API server writes this reason, and the scheduler another one once it has tried to place the pod."""
 
@@ -88,11 +95,13 @@ class _NodeAnnotations(
     rename={
         "cards": contract.ANN_CARDS,
         "assigned": contract.ANN_ASSIGNED_NODE,
+        "closed": contract.ANN_CLOSED,
         "multi_user": contract.ANN_MPS_MULTI_USER,
     },
 ):
     cards: str | None = None
     assigned: str | None = None
+    closed: str | None = None
     multi_user: str | None = None
 
 
@@ -144,7 +153,8 @@ def core_node(wire: WireNode) -> Node:
         multi_user=annotations.multi_user == "true",
         allocatable=wire.status.allocatable or {},
     )
-    return replace(node, away="cordoned" if wire.spec.unschedulable else _not_ready(wire.status))
+    away = "cordoned" if wire.spec.unschedulable else _not_ready(wire.status)
+    return replace(node, away=away, closed=annotations.closed or node.closed)
 
 
 def _not_ready(status: _NodeStatus) -> str | None:
@@ -179,6 +189,13 @@ class PodAnnotations(
     placement: str | None = None
 
 
+class _Owner(Struct):
+    kind: str = ""
+    name: str = ""
+    uid: str = ""
+    controller: bool | None = None
+
+
 class PodMeta(BareMeta, rename="camel"):
     """A pod's metadata."""
 
@@ -186,11 +203,22 @@ class PodMeta(BareMeta, rename="camel"):
     labels: dict[str, str] | None = None
     creation_timestamp: str | None = None
     deletion_timestamp: str | None = None
+    owner_references: list[_Owner] | None = None
 
 
-class _Limits(Struct, rename={"mem": contract.RESOURCE_MEM, "core": contract.RESOURCE_CORE}):
+class _Limits(
+    Struct,
+    rename={
+        "mem": contract.RESOURCE_MEM,
+        "core": contract.RESOURCE_CORE,
+        "whole": contract.RESOURCE_WHOLE_GPU,
+        "time_sliced": contract.RESOURCE_TIME_SLICED_GPU,
+    },
+):
     mem: str | int | None = None
     core: str | int | None = None
+    whole: Any = None
+    time_sliced: Any = None
 
 
 class _Resources(Struct):
@@ -226,6 +254,9 @@ class PodStatus(Struct, rename="camel"):
     """A pod's status."""
 
     phase: str = ""
+    reason: str | None = None
+    message: str | None = None
+    start_time: str | None = None
     nominated_node_name: str | None = None
     conditions: list[Condition] | None = None
 
@@ -245,6 +276,7 @@ def pod_of(wire: WirePod) -> Pod | None:
         return None
     meta, spec, status = wire.metadata, wire.spec, wire.status
     claim = _claim(meta.annotations, demand) if spec.node_name else None
+    owner = _controller(meta)
     return Pod(
         uid=meta.uid,
         namespace=meta.namespace,
@@ -263,7 +295,29 @@ def pod_of(wire: WirePod) -> Pod | None:
         mode=_mode(meta.annotations) if claim else None,
         labels=_shared(tuple((meta.labels or {}).items())),
         gated=bool(spec.scheduling_gates),
+        owner=_shared_text(f"{owner.kind}/{owner.name}") if owner else "",
+        workload=_shared_text(owner.uid) if owner and owner.kind not in _PATIENT else "",
+        rejected=_rejected(status),
+        rejected_at=status.start_time or "" if _rejected(status) is not None else "",
     )
+
+
+def _controller(meta: PodMeta) -> _Owner | None:
+    return next((each for each in meta.owner_references or () if each.controller), None)
+
+
+def _rejected(status: PodStatus) -> str | None:
+    """The kubelet's message about a pod that it did not admit. It was then never started."""
+    reason = status.reason or ""
+    if status.phase == "Failed" and (reason in _NOT_ADMITTED or reason.startswith(_OUT_OF)):
+        return (status.message or reason)[:_MESSAGE]
+    return None
+
+
+@lru_cache(maxsize=10_000)
+def _shared_text(text: str) -> str:
+    """Return one object for equal texts: the pods of a controller have the same."""
+    return text
 
 
 @lru_cache(maxsize=10_000)
@@ -314,7 +368,8 @@ def _container(spec: PodSpec, container: PodContainer, kind: ContainerKind) -> C
         mem, core = (parse_quantity(0 if value is None else value) for value in (limits.mem, limits.core))
     except InvalidRequest as error:
         raise InvalidRequest(f"{kind} {container.name}: {error}") from error
-    return ContainerDemand(container.name, kind, mem, core, _user(spec, container))
+    whole = any(value not in (None, 0, "0") for value in (limits.whole, limits.time_sliced))
+    return ContainerDemand(container.name, kind, mem, core, _user(spec, container), whole)
 
 
 def _user(spec: PodSpec, container: PodContainer) -> int | None:

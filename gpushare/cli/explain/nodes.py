@@ -44,6 +44,11 @@ def node_answer(
 ) -> NodeAnswer:
     """The answer for a node; ``node`` is its API object."""
     node = node or _NOWHERE
+    if pod_request.demand.empty:
+        reason = "fits any node, because it requests no units"
+        return NodeAnswer(
+            book.name, fits=True, reason=reason, obstacles=tuple(obstacles(pod, node)), cards=()
+        )
     result = place(book, pod_request)
     cordoned = cordoned_cards(node.metadata.annotations)
     rejected = unfit(book, pod_request.demand)

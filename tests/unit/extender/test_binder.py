@@ -231,11 +231,13 @@ async def test_a_pod_that_requests_no_gpushare_resource_is_rejected_by_name_and_
         assert await r.bind("a") == BindResult()
 
 
-async def test_a_pod_that_requests_zero_is_bound_as_filter_let_it_pass_and_takes_no_gpu() -> None:
-    async with rig(node("n", 14, mode=Mode.CGPU, pods_per_card=1), pod("a", 4), pod("zero", 0)) as r:
-        assert await r.bind("zero") == BindResult()
-        assert await r.bind("a") == BindResult()
-        assert [post.pod.uid for post in r.api.posts] == ["zero", "a"]
+@pytest.mark.parametrize("name", ["n", "without GPUs"])
+async def test_a_pod_that_requests_zero_is_bound_anywhere_without_an_allocation(name: str) -> None:
+    async with rig(node("n", 14, closed="no library"), pod("zero", 0)) as r:
+        assert await r.bind("zero", name) == BindResult()
+        (post,) = r.api.posts
+        assert (post.pod.uid, post.node, post.annotations) == ("zero", name, {})
+        assert r.cluster.ledger.reservation("zero") is None
 
 
 async def test_a_malformed_pod_is_rejected_with_its_problem_and_reported() -> None:

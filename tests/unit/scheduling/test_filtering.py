@@ -84,11 +84,17 @@ def test_unresolvable_nodes_are_distinguished_from_full_ones() -> None:
     assert set(outcome.failed) == {"full"}
 
 
-def test_a_pod_that_requests_nothing_passes_where_a_gpu_is_open() -> None:
-    ledger = cluster(node("full", T4), node("broken", T4, broken=(0,)), pod("p", T4, at="full", card=0))
-    outcome = filter_nodes(ledger, pod_request(0), ["full", "broken"])
-    assert outcome.passed == ["full"]
-    assert outcome.failed == {"broken": "Insufficient GPU Memory in one device: asked 0"}
+def test_a_pod_that_requests_nothing_passes_everywhere() -> None:
+    ledger = cluster(
+        node("closed", 14, closed="no library"),
+        node("broken", 14, broken=(0,)),
+        node("of core_mem", 14, mode=Mode.CORE_MEM),
+        node("full", 4),
+        pod("a", 4, at="full", card=0),
+    )
+    names = ["closed", "broken", "of core_mem", "full", "without GPUs"]
+    assert finished(filter_steps(ledger, pod_request(0), names, 1)).passed == names
+    assert finished(score_steps(ledger, pod_request(0), names)) == dict.fromkeys(names, 0)
 
 
 @pytest.mark.parametrize("mode", Mode)
@@ -223,10 +229,6 @@ def test_a_nominee_scores_by_its_own_units() -> None:
     ledger = cluster(node("n", 100), pod("nominee", 60, priority=10, nominated="n"))
     assert score(ledger, pod_request(60), "n") == 0
     assert score(ledger, pod_request(60, uid="nominee", priority=10), "n") > 0
-
-
-def test_gpus_without_units_cause_no_division_by_zero() -> None:
-    assert score(cluster(node("n", 0)), pod_request(0), "n") == 10
 
 
 def test_prioritize_changes_nothing() -> None:

@@ -75,3 +75,9 @@ def test_a_node_that_takes_no_pods_is_away() -> None:
     assert sharing(conditions=ready).away is None
     assert sharing(conditions=silent).away == "not ready"
     assert sharing(conditions=ready, unschedulable=True).away == "cordoned"
+
+
+def test_the_reason_of_the_node_agent_closes_a_node() -> None:
+    annotations = {contract.ANN_CARDS: '[{"index":0,"units":22}]', contract.ANN_CLOSED: "no library"}
+    found = read({"metadata": {"name": "n", "annotations": annotations}})
+    assert found.closed == "no library"

@@ -274,3 +274,59 @@ def test_equal_labels_of_pods_are_one_object() -> None:
     first, second = (sound(meta={"uid": uid, "labels": {"app": "db", "hash": "x"}}) for uid in ("a", "b"))
     assert first.labels == (("app", "db"), ("hash", "x"))
     assert first.labels is second.labels
+
+
+def owned(kind: str, *, controller: bool | None = True) -> dict[str, Any]:
+    """Metadata of a pod with an owner."""
+    return {"ownerReferences": [{"kind": kind, "uid": "o", "name": "o", "controller": controller}]}
+
+
+@pytest.mark.parametrize(
+    ("meta", "workload"),
+    [
+        (owned("ReplicaSet"), "o"),
+        (owned("StatefulSet"), "o"),
+        (owned("Rollout"), "o"),
+        (owned("ReplicaSet", controller=None), ""),
+        (owned("Job"), ""),
+        (owned("DaemonSet"), ""),
+        ({"ownerReferences": None}, ""),
+        ({}, ""),
+    ],
+)
+def test_the_workload_is_the_controller_that_replaces_a_failed_pod_at_once(
+    meta: dict[str, Any], workload: str
+) -> None:
+    assert sound(container("a", "4"), meta=meta).workload == workload
+
+
+@pytest.mark.parametrize(
+    ("status", "rejected"),
+    [
+        ({"phase": "Failed", "reason": "UnexpectedAdmissionError", "message": "why"}, "why"),
+        ({"phase": "Failed", "reason": "OutOfcpu"}, "OutOfcpu"),
+        ({"phase": "Failed", "reason": "TopologyAffinityError", "message": 600 * "x"}, 500 * "x"),
+        ({"phase": "Failed", "reason": "Evicted", "message": "low on memory"}, None),
+        ({"phase": "Failed"}, None),
+        ({"phase": "Running", "reason": "UnexpectedAdmissionError"}, None),
+    ],
+)
+def test_a_pod_that_its_kubelet_did_not_admit_was_rejected(
+    status: dict[str, Any], rejected: str | None
+) -> None:
+    at = "2026-11-27T00:00:00Z"
+    found = sound(container("a", "4"), status={**status, "startTime": at})
+    assert (found.rejected, found.rejected_at) == (rejected, at if rejected else "")
+
+
+@pytest.mark.parametrize("resource", ["nvidia.com/gpu", "nvidia.com/gpu.shared"])
+def test_units_and_whole_gpus_in_one_container_are_malformed(resource: str) -> None:
+    both = container("main", "4")
+    both["resources"]["limits"][resource] = "1"
+    text = "container main: requests aliyun.com/gpu-mem and nvidia.com/gpu: a container gets a part of a GPU"
+    assert text in problem(both)
+    both["resources"]["limits"][resource] = "0"
+    assert demand(both).mem == 4
+    whole = container("whole")
+    whole["resources"]["limits"][resource] = "1"
+    assert demand(container("main", "4"), whole).mem == 4
