@@ -15,6 +15,7 @@ from gpushare.model.objects import Node
 from gpushare.scheduling.book import Book, Reservation, make_book, reserved_shares, without
 from gpushare.scheduling.disruption import BudgetsOf, no_budgets, violating
 from gpushare.scheduling.fitting import PodRequest, Rejection, fitting_cards, place, unfit
+from gpushare.scheduling.steps import result_of
 
 if TYPE_CHECKING:
     # The command line uses this module without the libraries of the ledger.
@@ -65,23 +66,20 @@ def victims_on(
     book: Book, pod_request: PodRequest, proposed: tuple[str, ...], budgets_of: BudgetsOf = no_budgets
 ) -> Victims | None:
     """The victims on one node; None if evicting all pods of lower priority does not help."""
-    steps = _victims_steps(book, pod_request, proposed, budgets_of)
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            found: Victims | None = end.value
-            return found
+    return result_of(_victims_steps(book, pod_request, proposed, budgets_of))
 
 
 def _victims_steps(
     book: Book, pod_request: PodRequest, proposed: tuple[str, ...], budgets_of: BudgetsOf
 ) -> Generator[None, None, Victims | None]:
-    if unfit(book, pod_request.demand):
+    needs_units = not pod_request.demand.empty
+    if needs_units and unfit(book, pod_request.demand):
         return None
     terminating = frozenset(r.uid for r in book.reservations.values() if r.terminating)
     remaining = without(book, terminating | frozenset(proposed))
-    added = yield from _Eviction(remaining, pod_request, budgets_of, proposed).cheapest_steps()
+    added: frozenset[str] | None = frozenset()
+    if needs_units:
+        added = yield from _Eviction(remaining, pod_request, budgets_of, proposed).cheapest_steps()
     if added is None:
         return None
     violations = len(violating(_most_important_first(remaining, added), budgets_of, proposed))

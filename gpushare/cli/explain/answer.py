@@ -3,7 +3,7 @@
 Whether a pod fits, and the reasons, come from ``gpushare.scheduling``, as in the extender.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
@@ -12,11 +12,13 @@ from gpushare.cli.explain.advice import Advice, advice, new_node, shared_node
 from gpushare.cli.explain.nodes import NodeAnswer, node_answer
 from gpushare.cli.explain.objects import ExplainedNode, ExplainedPod, Facts
 from gpushare.contract import RESOURCE_CORE, RESOURCE_MEM
-from gpushare.model.demand import Demand, Malformed
+from gpushare.model.demand import SUFFIX, Demand, Malformed
+from gpushare.model.objects import Pod
 from gpushare.scheduling.book import Book, reserved_shares
 from gpushare.scheduling.fitting import PodRequest
-from gpushare.scheduling.refusals import SUFFIX, has_suffix
 from gpushare.scheduling.remedies import remedies_on, shrunk, spread
+from gpushare.scheduling.rollout import self_wait_steps
+from gpushare.scheduling.steps import result_of
 
 _NODES_WITH_REMEDIES: Final = 3
 """Each takes milliseconds, and a reader compares few."""
@@ -116,10 +118,18 @@ def _pending(found: Answer, facts: Facts, books: Mapping[str, Book], demand: Dem
         found,
         state=State.NO_GPU,
         summary=f"{_asked(demand)}, and no node has them",
-        details=(*found.details, SUFFIX) if has_suffix(demand) else found.details,
+        details=(*found.details, *_hints(demand, request, pod, books)),
         nodes=tuple(answers),
         remedies=tuple(_remedies(answers, books, request, facts)),
     )
+
+
+def _hints(demand: Demand, request: PodRequest, pod: Pod, books: Mapping[str, Book]) -> Iterator[str]:
+    """What is peculiar about the request, or about the workload of the pod."""
+    if demand.has_suffix:
+        yield SUFFIX
+    if found := result_of(self_wait_steps(books.values(), pod, request)):
+        yield found.text
 
 
 def _rank(each: NodeAnswer, book: Book) -> tuple[bool, bool, bool, int, str]:
@@ -158,7 +168,7 @@ def _remedies(
         advice(each, books[each.node], request, facts.nodes.get(each.node) or ExplainedNode())
         for each in changes
     ]
-    if has_suffix(request.demand):
+    if request.demand.has_suffix:
         return found
     shareable = shared_node(facts.details, facts.nodes, books, request.demand)
     return [*found, *([shareable] if shareable else []), new_node(request.demand)]
