@@ -27,6 +27,7 @@ METRICS: Final[Mapping[str, tuple[int | None, list[Metric]]]] = {
 """The daemon that exports the metrics, and its port."""
 _UUID: Final = "GPU-5c1f…"
 LABELS: Final[Mapping[str, str]] = {
+    "scores": "prepared",
     "acc_id": _UUID,
     "card": "0",
     "cause": "moved",

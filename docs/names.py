@@ -192,6 +192,14 @@ NODE_ANNOTATIONS: Final = (
         "allocations of the node; they override annotations of pods",
     ),
     Name(
+        "ANN_CLOSED",
+        _AGENT,
+        "text",
+        "the node takes pods",
+        "`its node agent cannot write its record: …`",
+        "why the node takes no new pods",
+    ),
+    Name(
         "ANN_CORDONED_CARDS",
         _ADMIN,
         "GPU indices, with commas",

@@ -19,7 +19,7 @@ from gpushare.adapters.kubelet.folder import check_folder
 from gpushare.adapters.kubelet.pods import check_access
 from gpushare.adapters.nvml import Nvml
 from gpushare.adapters.pids import hosts_proc
-from gpushare.contract import ANN_CARDS, EVENT_NOT_SERVING, KUBELET_CHECKPOINT
+from gpushare.contract import ANN_CARDS, KUBELET_CHECKPOINT
 from gpushare.deviceplugin.api.projection import Projector
 from gpushare.deviceplugin.api.watches import Watches
 from gpushare.deviceplugin.api.writer import ApiWriter
@@ -47,7 +47,7 @@ from gpushare.deviceplugin.watchdog import Watchdog
 from gpushare.errors import ApiError, ConfigError
 from gpushare.model.modes import Mode
 from gpushare.model.own_node import OwnNode
-from gpushare.ports import AgentDriver, node_event
+from gpushare.ports import AgentDriver
 from gpushare.runtime.admin_server import AdminRoutes, rendering
 from gpushare.runtime.daemon import serve, stop_event
 from gpushare.runtime.listener import bind_socket
@@ -213,7 +213,7 @@ class Agent:
 
     def unready(self) -> str | None:
         """The error that ``/readyz`` returns; None if pods can be served."""
-        if problem := self.cards.problem or self._watches.problem() or self.node_state.not_serving_reason:
+        if problem := self.cards.problem or self._watches.problem() or self.node_state.closed_reason:
             return problem
         return None if self._mem.up else "not registered with the kubelet"
 
@@ -242,6 +242,7 @@ class Agent:
         """The jobs by name. The names are values of a metric label."""
         # Limit files come first: after the registration a restarted kubelet starts containers at once.
         yield "isolation", self._enforcement.run()
+        yield "obstacles", self._enforcement.watch_obstacles()
         if self._pacer:
             yield "pacing", self._pacer.run()
         if self._regions:
@@ -293,9 +294,6 @@ class Agent:
         if not self._watches.node.listed.is_set():
             self.cards.report_changes(node.annotations.get(ANN_CARDS))
         reason = not_serving_reason(node, self._settings.allocate.response.strategy)
-        if reason and reason != self.node_state.not_serving_reason:
-            log.warning("not_serving", reason=reason)
-            self.writer.record_event(node_event(self._settings.node, EVENT_NOT_SERVING, reason))
         self.writer.observe_node(node)
         self.cards.update_node(node)
         self.node_state.update_node(node, reason)

@@ -26,6 +26,7 @@ class PluginMetrics:
         self.writes = counter(catalogue.PLUGIN_WRITES, registry)
         self.unpublished = gauge(catalogue.PLUGIN_UNPUBLISHED, registry)
         self.reduced = gauge(catalogue.PLUGIN_REDUCED, registry)
+        self.closed = gauge(catalogue.PLUGIN_CLOSED, registry)
         self.stuck = gauge(catalogue.PLUGIN_STUCK, registry)
         self.stale = gauge(catalogue.PLUGIN_WATCH_STALE, registry)
         self.pods = gauge(catalogue.PLUGIN_PODS, registry)

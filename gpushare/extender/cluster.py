@@ -4,15 +4,18 @@ All calls come from one event loop and none of them awaits while it changes stat
 """
 
 import asyncio
+import time
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager
 
+from gpushare.extender.backoff import PERIOD_S, Backoff, Wait
 from gpushare.extender.seal import Sealer
 from gpushare.model.cards import parse_indices
 from gpushare.model.changes import Deleted, Upserted
 from gpushare.model.disruption import Budgets, DisruptionBudget
 from gpushare.model.objects import Node, Pod
 from gpushare.runtime.fairness import FairGate
+from gpushare.runtime.times import seconds_since
 from gpushare.scheduling.events import Event, NodeGone, NodeSeen, PodGone, PodSeen, UnhealthySeen
 from gpushare.scheduling.ledger import EMPTY_LEDGER, Ledger, apply
 
@@ -24,6 +27,7 @@ class Cluster:
         self.ledger: Ledger = EMPTY_LEDGER
         self.pods: dict[str, Pod] = {}
         self.sealer = Sealer()
+        self.backoff = Backoff()
         self.turns = FairGate()
         """For all work in slices."""
         self._budgets: dict[str, DisruptionBudget] = {}
@@ -93,12 +97,27 @@ class Cluster:
                 self._unproven.pop(change.key, None)
                 events.append(PodGone(change.key))
             else:
+                self._note_rejection(change.value)
                 pod = self._keep(change.value)
                 changed.append(pod)
                 events.append(PodSeen(pod))
             self._wake(change.key)
         self.apply(*events)
         return changed
+
+    def _note_rejection(self, pod: Pod) -> None:
+        """Remember that a kubelet has rejected the pod; of those in a list, only recent ones."""
+        if pod.rejected is None or not pod.workload:
+            return
+        known = self.pods.get(pod.uid)
+        if known is None and seconds_since(pod.rejected_at) > PERIOD_S:
+            return
+        if known is None or known.rejected is None:
+            self.backoff.add(pod, time.monotonic())
+
+    def wait_of(self, pod: Pod) -> Wait | None:
+        """Which nodes the pod has to wait for, because kubelets have rejected others of its workload."""
+        return self.backoff.wait_of(pod, time.monotonic())
 
     def change_nodes(self, batch: Iterable[Upserted[Node] | Deleted]) -> None:
         """Apply a batch of the node watch."""

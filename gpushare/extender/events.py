@@ -1,5 +1,6 @@
 """Events of the extender: the recorder's counters, and why a pending pod fits on no node."""
 
+import time
 from functools import partial
 from itertools import islice
 from typing import Final
@@ -12,7 +13,9 @@ from gpushare.model.demand import Malformed
 from gpushare.model.objects import Pod
 from gpushare.ports import Event, pod_event
 from gpushare.runtime.events import EventRecorder
+from gpushare.runtime.times import clock_time
 from gpushare.scheduling.inspection import explain_steps
+from gpushare.scheduling.rollout import self_wait_steps
 
 _IDLE_PER_WORK: Final = 9.0
 """Explanations take at most a tenth of the time."""
@@ -75,8 +78,28 @@ class Explainer:
             return pod_event(pod, EVENT_MALFORMED, pod.demand.problem, warning=True)
         rejected = REASON_NO_CARD in (pod.unschedulable or "")
         steps = explain_steps(self._cluster.ledger, pod_request_of(pod), rejected=rejected)
-        text = await self._cluster.turns.run(steps, idle_per_work=_IDLE_PER_WORK)
+        reason = await self._cluster.turns.run(steps, idle_per_work=_IDLE_PER_WORK)
+        itself = await self._self_wait(pod) if reason else ""
+        text = "; ".join(filter(None, (itself, reason, self._wait_text(pod))))
         return pod_event(pod, EVENT_REFUSED, text, warning=True) if text and self._waiting(uid) else None
+
+    async def _self_wait(self, pod: Pod) -> str:
+        """Why the rolling update that made the pod cannot go on; empty if that is not the reason."""
+        books = list(self._cluster.ledger.books.values())
+        steps = self_wait_steps(books, pod, pod_request_of(pod))
+        found = await self._cluster.turns.run(steps, idle_per_work=_IDLE_PER_WORK)
+        return found.text if found else ""
+
+    def _wait_text(self, pod: Pod) -> str:
+        """Which nodes the pod does not go to for a while; empty if there is none."""
+        wait = self._cluster.wait_of(pod)
+        if wait is None:
+            return ""
+        nodes = "any node" if wait.nodes is None else ", ".join(sorted(wait.nodes))
+        until = clock_time(time.time() + wait.until_s - time.monotonic())
+        return (
+            f"goes to {nodes} from {until} on, because other pods of its workload were rejected: {wait.text}"
+        )
 
     def _waiting(self, uid: str) -> Pod | None:
         """The pod, unless it is gone, deleted or placed."""

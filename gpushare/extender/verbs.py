@@ -10,8 +10,10 @@ from collections.abc import Generator, Mapping
 from typing import Final, NamedTuple
 
 from gpushare.adapters.kube.wire import WirePod, any_pod_of
+from gpushare.contract import REASON_ANNOTATIONS, REASON_REJECTED
 from gpushare.errors import InvalidRequest
 from gpushare.extender import codec
+from gpushare.extender.backoff import Wait, WaitOf, no_wait
 from gpushare.extender.decision import BindRequest
 from gpushare.model.demand import Malformed
 from gpushare.model.names import is_object_name
@@ -30,12 +32,14 @@ _SHOWN: Final = 100
 class VerbResult(NamedTuple):
     """A verb's answer, and its error for logs and metrics.
 
-    ``waiting`` is a pod that fits on no node now but could fit later.
+    ``waiting`` is a pod that fits on no node now but could fit later. ``passed`` are the pod and the nodes
+    that filter has returned.
     """
 
     answer: bytes
     error: str = ""
     waiting: Pod | None = None
+    passed: tuple[Pod, list[str]] | None = None
 
 
 def error_answer(verb: str, text: str) -> bytes:
@@ -52,26 +56,34 @@ def error_answer(verb: str, text: str) -> bytes:
 Steps = Generator[None, None, VerbResult]
 
 
-def filter_steps(body: bytes, ledger: Ledger, *, most: int = 0) -> Steps:
+def filter_steps(body: bytes, ledger: Ledger, *, most: int = 0, wait_of: WaitOf = no_wait) -> Steps:
     """The nodes that fit, at most ``most`` (0: all), and the reasons of the others."""
     try:
         args = yield from codec.decode_steps(body, codec.FilterArgs)
         pod = _pod(args.pod)
-        outcome = yield from _filter(args, pod, ledger, most)
+        if not codec.has_room(body):
+            full = FilterOutcome(unresolvable=dict.fromkeys(codec.asked_nodes(args), REASON_ANNOTATIONS))
+            return VerbResult(codec.filter_answer(args, full))
+        outcome = yield from _filter(args, pod, ledger, most, wait_of(pod))
         waiting = None if outcome.passed or not outcome.failed else pod
-        return VerbResult(codec.filter_answer(args, outcome), waiting=waiting)
+        passed = (pod, outcome.passed) if outcome.passed else None
+        return VerbResult(codec.filter_answer(args, outcome), waiting=waiting, passed=passed)
     except InvalidRequest as error:
         return VerbResult(error_answer("filter", str(error)), str(error))
 
 
 def _filter(
-    args: codec.FilterArgs, pod: Pod, ledger: Ledger, most: int
+    args: codec.FilterArgs, pod: Pod, ledger: Ledger, most: int, wait: Wait | None
 ) -> Generator[None, None, FilterOutcome]:
     """A pod with a malformed demand fits on no node."""
     names = codec.asked_nodes(args)
     if isinstance(pod.demand, Malformed):
         return FilterOutcome(unresolvable=dict.fromkeys(names, pod.demand.problem))
-    return (yield from filtering.filter_steps(ledger, pod_request_of(pod), names, most))
+    excluded = [name for name in names if wait and wait.excludes(name)]
+    others = [name for name in names if name not in excluded] if excluded else names
+    outcome = yield from filtering.filter_steps(ledger, pod_request_of(pod), others, most)
+    outcome.unresolvable.update(dict.fromkeys(excluded, REASON_REJECTED))
+    return outcome
 
 
 def prioritize_steps(body: bytes, ledger: Ledger) -> Steps:
@@ -83,6 +95,12 @@ def prioritize_steps(body: bytes, ledger: Ledger) -> Steps:
         return VerbResult(codec.scores_answer(scores))
     except InvalidRequest as error:
         return VerbResult(error_answer("prioritize", str(error)), str(error))
+
+
+def scores_steps(pod: Pod, names: list[str], ledger: Ledger) -> Generator[None, None, bytes]:
+    """The answer of prioritize for nodes that filter has returned."""
+    scores = yield from filtering.score_steps(ledger, pod_request_of(pod), names)
+    return codec.scores_answer(scores)
 
 
 def preempt_steps(body: bytes, ledger: Ledger, budgets_of: BudgetsOf = no_budgets) -> Steps:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from gpushare.contract import RUNBOOKS_URL
+from gpushare.contract import ANN_CLOSED, RUNBOOKS_URL
 from gpushare.model.readings import UNCOUNTED_BYTES, UNCOUNTED_SHARE
 from gpushare.monitoring import catalogue as names
 from gpushare.monitoring import rules
@@ -187,6 +187,29 @@ ALERTS: Final = (
         f"The kubelet of node {_AGENT} does not watch the devices {{{{ $labels.resource }}}} of the node "
         "agent: no new GPU pods start there.",
         "5m",
+    ),
+    Alert(
+        "GpuShareNodeClosed",
+        "warning",
+        f"{names.PLUGIN_CLOSED} == 1",
+        f"Node {_AGENT} takes no new GPU pods; its annotation {ANN_CLOSED} has the reason.",
+        "10m",
+    ),
+    Alert(
+        "GpuShareClosedNodeInUse",
+        "warning",
+        f"max by (cluster, node) ({names.CLOSED_NODE_PODS}) > 0",
+        "Node {{ $labels.node }} takes no new GPU pods, and {{ $value }} pods still use units of its GPUs: "
+        "another device plugin must not allocate these GPUs before they are gone.",
+        "15m",
+    ),
+    Alert(
+        "GpuShareContainersRejected",
+        "warning",
+        "sum by (cluster, node, instance, result) (\n"
+        f'  increase({names.PLUGIN_ALLOCATIONS}{{result!="ok"}}[10m])\n) >= 5',
+        f"The agent of node {_AGENT} rejected {{{{ $value | humanize }}}} containers within ten minutes "
+        "({{ $labels.result }}); each rejection fails a pod.",
     ),
     Alert(
         "GpuShareTargetDown",

@@ -61,6 +61,12 @@ EXTENDER_LATENCY: Final = EXTENDER.metric(
 EXTENDER_BINDS: Final = EXTENDER.metric(
     "gpushare_extender_binds", "counter", "Binds by outcome: bound, or the reason of the failure.", "reason"
 )
+EXTENDER_PRIORITIZED: Final = EXTENDER.metric(
+    "gpushare_extender_prioritize_requests",
+    "counter",
+    "Requests of prioritize by where their scores come from (prepared after filter, computed).",
+    "scores",
+)
 EXTENDER_FORWARDED: Final = EXTENDER.metric(
     "gpushare_extender_forwarded_binds", "counter", "Binds forwarded to the leader by result.", "result"
 )
@@ -117,6 +123,12 @@ CARDS_CLOSED: Final = EXTENDER.metric(
     "gauge",
     "Unschedulable GPUs: unhealthy, cordoned, over-committed, used by a whole-GPU pod, full by a rule of "
     "their sharing mode, or on a node that takes no pods.",
+    "node",
+)
+CLOSED_NODE_PODS: Final = EXTENDER.metric(
+    "gpushare_closed_node_pods",
+    "gauge",
+    "Pods with units on a node that takes no pods: it shares no longer, or its node agent cannot serve.",
     "node",
 )
 CARDS_OVERCOMMITTED: Final = EXTENDER.metric(
@@ -198,6 +210,11 @@ PLUGIN_REDUCED: Final = DEVICE_PLUGIN.metric(
     "gauge",
     "1 for each missing permission or mount: the node agent runs degraded.",
     "right",
+)
+PLUGIN_CLOSED: Final = DEVICE_PLUGIN.metric(
+    "gpushare_device_plugin_closed",
+    "gauge",
+    "1 while the node takes no new pods, for the reason in its annotation gpushare.io/closed, else 0.",
 )
 PLUGIN_STUCK: Final = DEVICE_PLUGIN.metric(
     "gpushare_device_plugin_job_stuck",

@@ -40,6 +40,30 @@ class Case:
 
 CASES = [
     Case(
+        "NodeClosed",
+        {'gpushare_device_plugin_closed{instance="n"}': "0x5 1x20 0x5"},
+        14,
+        17,
+        27,
+        'instance="n"',
+    ),
+    Case(
+        "ClosedNodeInUse",
+        {'gpushare_closed_node_pods{node="n"}': "0x5 2x25 0x5"},
+        18,
+        22,
+        32,
+        'node="n"',
+    ),
+    Case(
+        "ContainersRejected",
+        {'gpushare_device_plugin_allocations_total{instance="n",result="record"}': "0x5 1+1x9 9x30"},
+        8,
+        15,
+        30,
+        'instance="n",result="record"',
+    ),
+    Case(
         "MpsDown",
         {'gpushare_mps_up{instance="n",uuid="GPU-0"}': "1x5 0x5 1x5"},
         6,

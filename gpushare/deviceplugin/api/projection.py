@@ -10,6 +10,7 @@ from gpushare.contract import (
     EVENT_ASSIGNED,
     EVENT_CARD_FREE,
     EVENT_CARD_IN_USE,
+    EVENT_NOT_SERVING,
     EVENT_REFUSED,
     RESOURCE_MEM,
 )
@@ -52,6 +53,7 @@ class Projector:
         self._confirmed: Mapping[Key, Allocation] = {each.key: each for each in _confirmed(node_state)}
         self._notices: tuple[str, ...] = ()
         self._in_use: frozenset[int] = frozenset()
+        self._closed: str | None = None
 
     async def run(self) -> None:
         """Project every change until cancelled; changes within a moment are projected together."""
@@ -66,6 +68,7 @@ class Projector:
     def project(self) -> None:
         """Project the current state."""
         self._write()
+        self._report_closed()
         self._report_whole_gpus()
         before, self._confirmed = self._confirmed, {each.key: each for each in _confirmed(self._node_state)}
         for key, allocation in self._confirmed.items():
@@ -78,13 +81,22 @@ class Projector:
     def _write(self) -> None:
         state = self._node_state
         allocations, shared_gpus = state.allocations, state.advertised
-        self._writer.set_node(desired_node(shared_gpus, assigned_text(allocations)))
+        self._writer.set_node(desired_node(shared_gpus, assigned_text(allocations), state.closed_reason))
         self._writer.set_pods(pod_patches(allocations))
         if shared_gpus:
             self._writer.set_unhealthy(shared_gpus.unschedulable)
         running = allocations.by_pod.keys() & allocations.gpu_pods.keys()
         self._metrics.pods.labels("running").set(len(running))
         self._metrics.pods.labels("leaving").set(len(allocations.by_pod) - len(running))
+
+    def _report_closed(self) -> None:
+        """Report why the node takes no new pods, once for each reason."""
+        before, self._closed = self._closed, self._node_state.closed_reason
+        self._metrics.closed.set(self._closed is not None)
+        if self._closed and self._closed != before and self._node_state.node_read:
+            log.warning("not_serving", reason=self._closed)
+            node = self._node_state.allocations.node
+            self._record_event(node_event(node, EVENT_NOT_SERVING, self._closed))
 
     def _report_whole_gpus(self) -> None:
         """Report GPUs that another plugin has allocated as whole GPUs, and GPUs that are free again."""

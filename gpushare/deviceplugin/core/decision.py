@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from gpushare.contract import (
+    ISOLATION_INSTALLER_NAME,
     LABEL_CARDS_PER_POD,
     LABEL_MODE,
     LABEL_NO_ISOLATION,
@@ -188,21 +189,12 @@ def _enforcement(
     A container that gets the same limit from the same library again keeps its container directory, where
     its processes may be running, and its build of the library.
     """
-    if not is_limited(allocations):
-        return None
     subject = f"pod {allocation.pod}, container {allocation.container}"
-    if not capabilities.isolation:
-        # MPS limits the memory of containers too.
-        return None if allocations.mode is Mode.MPS else _not_mounted(allocations, subject, capabilities)
+    if problem := limits_problem(allocations, capabilities):
+        return Rejected(problem.reason, f"{subject}: {problem.text}")
     library = capabilities.library
-    if library is None:
-        return Rejected(
-            _NO_LIBRARY,
-            f"{subject}: node {allocations.node} limits containers to their units, and "
-            f"{capabilities.libraries_dir} there has no isolation library: install it (DaemonSet "
-            "cgpu-installer), or disable the limits on "
-            f"the node with the label {LABEL_NO_ISOLATION}=true",
-        )
+    if library is None or not is_limited(allocations):
+        return None
     try:
         limit = limit_of(allocations, allocation, demand)
     except InvalidRequest as error:
@@ -214,14 +206,37 @@ def _enforcement(
     return Enforcement(directory_name(allocation.at_ns), library, limit, launches)
 
 
-def _not_mounted(allocations: Allocations, subject: str, capabilities: Capabilities) -> Rejected:
-    return Rejected(
-        _NO_MOUNTS,
-        f"{subject}: node {allocations.node} has sharing mode {allocations.mode}, which limits containers to "
-        f"their units, and its node agent does not see {capabilities.libraries_dir} and "
-        f"{capabilities.state_dir} of the node: mount both into the agent, or disable the limits on the node "
-        f"with the label {LABEL_NO_ISOLATION}=true",
-    )
+def limits_problem(allocations: Allocations, capabilities: Capabilities) -> Rejected | None:
+    """Why no container could be limited on this node, although containers are limited there.
+
+    None if containers can be limited, or need not be.
+    """
+    if not is_limited(allocations):
+        return None
+    remedy = f"or disable the limits on the node with the label {LABEL_NO_ISOLATION}=true"
+    if not capabilities.isolation:
+        if allocations.mode is Mode.MPS:  # it limits the memory of containers too
+            return None
+        return Rejected(
+            _NO_MOUNTS,
+            f"node {allocations.node} has sharing mode {allocations.mode}, which limits containers to their "
+            f"units, and its node agent does not see {capabilities.libraries_dir} and "
+            f"{capabilities.state_dir} of the node: mount both into the agent, {remedy}",
+        )
+    if capabilities.library is None:
+        return Rejected(
+            _NO_LIBRARY,
+            f"node {allocations.node} limits containers to their units, and {capabilities.libraries_dir} "
+            f"there has no isolation library: install it (DaemonSet {ISOLATION_INSTALLER_NAME}), {remedy}",
+        )
+    return None
+
+
+def without_mps(allocations: Allocations, capabilities: Capabilities) -> frozenset[str]:
+    """UUIDs of the GPUs whose containers would be rejected for want of a ready MPS control daemon."""
+    if not (allocations.mode is Mode.MPS and capabilities.mps):
+        return frozenset()
+    return frozenset(card.uuid for card in allocations.cards) - capabilities.mps_gpus
 
 
 def with_allocation(allocations: Allocations, allocation: Allocation) -> Allocations:

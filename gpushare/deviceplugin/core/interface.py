@@ -28,11 +28,15 @@ class Mount:
 
 @dataclass(frozen=True, slots=True)
 class AllocateResponse:
-    """The response for one container. ``result`` is its metric label; a response may signal a failure."""
+    """The response for one container. ``devices`` are paths below ``/dev``, the same in the container.
+
+    ``result`` is its metric label; a response may signal a failure.
+    """
 
     envs: Mapping[str, str] = field(default_factory=dict)
     mounts: tuple[Mount, ...] = ()
     cdi_devices: tuple[str, ...] = ()
+    devices: tuple[str, ...] = ()
     result: str = OK
 
 

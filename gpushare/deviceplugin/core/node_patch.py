@@ -12,6 +12,7 @@ from typing import Any, Final, TypeVar
 from gpushare.contract import (
     ANN_ASSIGNED_NODE,
     ANN_CARDS,
+    ANN_CLOSED,
     LABEL_CARD_COUNT,
     LABEL_CARD_MIB,
     LABEL_CARD_MODEL,
@@ -44,15 +45,17 @@ class DesiredNode:
     resources: Mapping[str, int | None] = field(default_factory=dict)
 
 
-def desired_node(shared_gpus: SharedGpus | None, assigned: str) -> DesiredNode:
+def desired_node(shared_gpus: SharedGpus | None, assigned: str, closed: str | None = None) -> DesiredNode:
     """The desired values of a node with these shared GPUs; None withdraws them all.
 
-    ``assigned`` is the text of ``gpushare.io/assigned``, which stays while pods have allocations.
+    ``assigned`` is the text of ``gpushare.io/assigned``, which stays while pods have allocations, and
+    ``closed`` is why the node takes no new pods.
     """
+    annotations = {ANN_ASSIGNED_NODE: assigned, ANN_CLOSED: closed}
     if shared_gpus is None:
-        return DesiredNode({ANN_CARDS: None, ANN_ASSIGNED_NODE: assigned}, {}, {RESOURCE_COUNT: None})
+        return DesiredNode({ANN_CARDS: None, **annotations}, {}, {RESOURCE_COUNT: None})
     return DesiredNode(
-        {ANN_CARDS: format_cards(shared_gpus.cards), ANN_ASSIGNED_NODE: assigned},
+        {ANN_CARDS: format_cards(shared_gpus.cards), **annotations},
         _labels(shared_gpus),
         {RESOURCE_COUNT: len(shared_gpus.cards)},
     )

@@ -125,6 +125,15 @@ def legacy_failure_env(
     )
 
 
+def failing_response(reason: str) -> AllocateResponse:
+    """A response with which no container starts: every runtime refuses a device that the node does not have.
+
+    The error of the runtime contains the name of the device, and so the reason.
+    """
+    device = f"/dev/gpushare-rejected-{reason}"
+    return AllocateResponse({ENV_VISIBLE_DEVICES: _NONE}, devices=(device,), result=reason)
+
+
 def named_gpus(envs: Mapping[str, str], paths: Iterable[str], cdi: Iterable[str]) -> tuple[str, ...]:
     """The UUIDs or indices of the GPUs in the response of any device plugin.
 

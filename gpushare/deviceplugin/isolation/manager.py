@@ -6,12 +6,13 @@ so a container directory that was just created is never removed.
 
 import asyncio
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from typing import Final
 
 import structlog
 
 from gpushare.deviceplugin.core.allocations import Allocation, Enforcement
-from gpushare.deviceplugin.core.decision import Capabilities
+from gpushare.deviceplugin.core.decision import Capabilities, limits_problem, without_mps
 from gpushare.deviceplugin.core.limits import is_limited
 from gpushare.deviceplugin.isolation.files import EnforcementFiles, MpsStatus
 from gpushare.deviceplugin.metrics import PluginMetrics
@@ -25,6 +26,7 @@ from gpushare.runtime.reasons import Reasons
 log = structlog.get_logger()
 
 _RETRY_S: Final = 5.0
+_POLL_S: Final = 1.0
 RIGHT: Final = "isolation"
 """Value of the label ``right`` of the degraded mode metric."""
 
@@ -95,6 +97,21 @@ class EnforcementManager:
                 synced = allocations
             else:
                 await asyncio.sleep(_RETRY_S)
+
+    async def watch_obstacles(self) -> None:
+        """Keep the node state informed of what would have containers rejected, until cancelled."""
+        while True:
+            self.check_obstacles()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_POLL_S):
+                    await self._node_state.changed()
+
+    def check_obstacles(self) -> None:
+        """Look once: the library may be missing, and MPS control daemons may not be ready."""
+        allocations, capabilities = self._node_state.allocations, self.capabilities()
+        problem = limits_problem(allocations, capabilities)
+        self._node_state.update_obstacle(RIGHT, problem.text if problem else None)
+        self._node_state.update_without_mps(without_mps(allocations, capabilities))
 
     def sync(self) -> bool:
         """Write and remove files once; returns whether all succeeded.

@@ -35,7 +35,12 @@ from gpushare.deviceplugin.core.matching import (
     match_core,
     twin_with_core,
 )
-from gpushare.deviceplugin.core.response import ResponseSettings, legacy_failure_env, response_for
+from gpushare.deviceplugin.core.response import (
+    ResponseSettings,
+    failing_response,
+    legacy_failure_env,
+    response_for,
+)
 from gpushare.deviceplugin.isolation.manager import EnforcementManager
 from gpushare.deviceplugin.kubelet.retries import PodSources, Retries
 from gpushare.deviceplugin.node.release import CardReleaser
@@ -44,6 +49,7 @@ from gpushare.deviceplugin.watchdog import Watchdog
 from gpushare.errors import ConfigError
 from gpushare.model.options import MemoryUnit
 from gpushare.ports import Event, pod_event
+from gpushare.runtime.recent import RecentEvents
 from gpushare.scheduling.fitting import Rejection
 
 log = structlog.get_logger()
@@ -51,6 +57,15 @@ log = structlog.get_logger()
 TIMEOUT_S: Final = 5.0
 _PREFERENCE_S: Final = 1.0
 """How long GetPreferredAllocation waits for a pod that the API server has not shown yet."""
+_REJECTIONS: Final = 5
+_REJECTIONS_PERIOD_S: Final = 600.0
+"""After that many rejected pods of a workload within the period, its containers fail instead."""
+_UNKNOWN_WORKLOAD: Final = "unknown"
+"""All pods that no source has shown count as one workload."""
+_TOO_OFTEN: Final = (
+    f"{_REJECTIONS} pods of this workload were rejected within {_REJECTIONS_PERIOD_S / 60:.0f} minutes: this "
+    "one is admitted, and its container does not start; delete the pod once the cause is gone"
+)
 _STUCK_S: Final = 30.0
 """After its deadline a call waits for the disk alone; the watchdog allows it this long."""
 
@@ -109,6 +124,7 @@ class Allocator:
         self._core_percent: int | None = None
         self._last_allocation: Allocation | None = None
         self._rejected: frozenset[Key] = frozenset()
+        self._rejections: RecentEvents[str] = RecentEvents(_REJECTIONS_PERIOD_S)
 
     async def allocate_mem(self, ids: Sequence[str]) -> AllocateResponse | Rejected:
         """The response for a container that gets these device IDs of ``gpu-mem``."""
@@ -127,7 +143,7 @@ class Allocator:
 
     async def _allocate(self, ids: tuple[str, ...], deadline: float) -> AllocateResponse | Rejected:
         if reason := self._node_state.not_serving_reason:
-            return Rejected("not_serving", reason)
+            return self._reject(Rejected("not_serving", reason), None)
         decision = await self._retries.until(lambda: self._decide(ids), lambda each: each.final, deadline)
         if isinstance(decision.outcome, Rejected):
             return self._reject(decision.outcome, decision.match)
@@ -174,13 +190,21 @@ class Allocator:
             self._node_state.allocations, allocation, decision.demand, self._settings.response, decision.mps
         )
 
-    def _reject(self, rejected: Rejected, found: Match | None) -> Rejected:
+    def _reject(self, rejected: Rejected, found: Match | None) -> AllocateResponse | Rejected:
+        """The rejection; after several ones of a workload, the response that fails its container.
+
+        The controller replaces a rejected pod at once, and the next pod would be rejected too. A pod whose
+        container does not start is not replaced, and the kubelet tries again at intervals.
+        """
+        workload = found.gpu_pod.pod.workload if found else _UNKNOWN_WORKLOAD
+        often = bool(workload) and self._rejections.add(workload, time.monotonic()) > _REJECTIONS
         if found:
             present = self._node_state.allocations.gpu_pods
             self._rejected = frozenset(key for key in self._rejected if key[0] in present)
             self._rejected |= {(found.gpu_pod.uid, found.container.name)}
-            self._record_event(pod_event(found.gpu_pod.pod, EVENT_REFUSED, rejected.text, warning=True))
-        return rejected
+            text = f"{rejected.text} ({_TOO_OFTEN})" if often else rejected.text
+            self._record_event(pod_event(found.gpu_pod.pod, EVENT_REFUSED, text, warning=True))
+        return failing_response(rejected.reason) if often else rejected
 
     async def allocate_core(self, ids: Sequence[str]) -> AllocateResponse | Rejected:
         """An empty response: the GPU comes with the memory, for which the kubelet calls separately.

@@ -202,7 +202,10 @@ def _encoded(response: AllocateResponse) -> api.ContainerAllocateResponse:
         for each in response.mounts
     ]
     cdi = [api.CDIDevice(name=name) for name in response.cdi_devices]
-    return api.ContainerAllocateResponse(envs=response.envs, mounts=mounts, cdi_devices=cdi)
+    devices = [
+        api.DeviceSpec(host_path=path, container_path=path, permissions="r") for path in response.devices
+    ]
+    return api.ContainerAllocateResponse(envs=response.envs, mounts=mounts, cdi_devices=cdi, devices=devices)
 
 
 def _error_text(error: Exception) -> str:

@@ -27,6 +27,8 @@ _TERMINATING_POLL_S: Final = 1.0
 _RETRY_S: Final = 5.0
 _POD_RESOURCES_POLL_S: Final = 2.0
 _WATCHDOG_S: Final = 30.0
+_RECORD: Final = "record"
+"""Value of the label ``right`` of the degraded mode metric."""
 
 
 class Reconciler:
@@ -112,12 +114,14 @@ class Reconciler:
                 with self._watchdog.work("record", _WATCHDOG_S):
                     await self._record.write(lambda: self._node_state.allocations)
             except ConfigError as error:
-                self._metrics.reduced.labels("record").set(1)
+                self._metrics.reduced.labels(_RECORD).set(1)
+                self._node_state.update_obstacle(_RECORD, f"its node agent cannot write its record: {error}")
                 if problems.is_new(str(error)):
                     log.warning("record_not_written", reason=str(error))
                 await asyncio.sleep(_RETRY_S)
             else:
                 problems.end()
-                self._metrics.reduced.labels("record").set(0)
+                self._metrics.reduced.labels(_RECORD).set(0)
+                self._node_state.update_obstacle(_RECORD, None)
                 if generation == self._node_state.generation:
                     await self._node_state.changed()

@@ -22,7 +22,7 @@ from gpushare.deviceplugin.core.reconcile import (
     retained,
     stale_entries,
 )
-from gpushare.deviceplugin.core.shared_gpus import SharedGpus
+from gpushare.deviceplugin.core.shared_gpus import SharedGpus, with_closed
 from gpushare.deviceplugin.core.whole_gpus import Devices, WholeGpus, notices, with_whole_gpus
 from gpushare.model.changes import Deleted, Upserted
 from gpushare.model.modes import mode_of
@@ -57,6 +57,8 @@ class NodeState:
         self.node_read = False
         self._offered_unread = False
         self._not_serving_reason: str | None = None
+        self._obstacles: dict[str, str] = {}
+        self._without_mps: frozenset[str] = frozenset()
         self._synced = False
         self._read_checkpoint = read_checkpoint
         self._detected: SharedGpus | None = None
@@ -75,9 +77,20 @@ class NodeState:
         return self._not_serving_reason if known else _NODE_UNKNOWN
 
     @property
+    def closed_reason(self) -> str | None:
+        """Why the node takes no new pods, None if it does.
+
+        Where containers would merely be rejected, the kubelet sees the GPUs nevertheless: after a restart it
+        would not restart the pods that run here.
+        """
+        return self.not_serving_reason or next(iter(self._obstacles.values()), None)
+
+    @property
     def advertised(self) -> SharedGpus | None:
-        """The GPUs that the kubelet gets to see, None while the node must not serve."""
-        return self.shared_gpus if self.not_serving_reason is None else None
+        """The GPUs that the API server gets to see, None while the node must not serve."""
+        if self.shared_gpus is None or self.not_serving_reason is not None:
+            return None
+        return with_closed(self.shared_gpus, self._without_mps)
 
     @property
     def notices(self) -> tuple[str, ...]:
@@ -97,6 +110,22 @@ class NodeState:
         isolated = node.labels.get(LABEL_NO_ISOLATION) != "true"
         self.allocations = replace(self.allocations, mode=mode, placement=placement, isolated=isolated)
         self._notify()
+
+    def update_obstacle(self, source: str, reason: str | None) -> None:
+        """Set why all new containers would be rejected, according to ``source``; None if they are not."""
+        before = dict(self._obstacles)
+        if reason is None:
+            self._obstacles.pop(source, None)
+        else:
+            self._obstacles[source] = reason
+        if self._obstacles != before:
+            self._notify()
+
+    def update_without_mps(self, uuids: frozenset[str]) -> None:
+        """Set the GPUs whose containers would be rejected because no MPS control daemon is ready."""
+        if uuids != self._without_mps:
+            self._without_mps = uuids
+            self._notify()
 
     def update_contexts(self, context_mib: Mapping[str, int]) -> None:
         """Apply measured sizes of contexts by GPU UUID, in MiB; those of other GPUs stay."""

@@ -29,11 +29,12 @@ from tests.fixtures.gpu_nodes import (
     PODS,
     clear,
     container,
-    failed,
+    node_object,
     pod,
     remove,
     replicas_run,
     running,
+    until_event,
     until_registered,
 )
 from tests.fixtures.isolation import MIB, needs_compiler
@@ -269,19 +270,24 @@ async def label(bed: Bed, node: GpuNode, value: str | None) -> None:
 
 
 @pytest.mark.short
-async def test_without_a_library_a_pod_is_rejected_with_the_reason(bed: Bed, node: GpuNode) -> None:
+async def test_without_a_library_pods_wait_with_the_reason_until_it_is_there(bed: Bed, node: GpuNode) -> None:
     link = node.kubelet.path(contract.ISOLATION_LIBRARIES) / layout.CURRENT
     version = link.readlink()
     link.unlink()
     try:
+        await until(lambda: is_closed(node), "the node to be closed")
         await bed.create_pods([pod("unheld", cuda())])
-        status = (await failed(bed, "unheld", 60))["status"]
+        text = await until_event(bed, "unheld", lambda text: "has no isolation library" in text)
     finally:
         link.symlink_to(version)
-    assert status["reason"] == "UnexpectedAdmissionError"
-    assert f"node {node.name}" in status["message"]
-    assert "has no isolation library" in status["message"]
-    assert f"{contract.LABEL_NO_ISOLATION}=true" in status["message"]
+    assert f"node {node.name} limits containers to their units" in text
+    assert f"{contract.LABEL_NO_ISOLATION}=true" in text
+    await running(bed, "unheld", 60)
+    assert not await is_closed(node)
+
+
+async def is_closed(node: GpuNode) -> bool:
+    return contract.ANN_CLOSED in (await node_object(node))["metadata"]["annotations"]
 
 
 # --- images and users ---------------------------------------------------------------------------

@@ -4,6 +4,7 @@ The control daemon is the FAKE of ``testbed.mps``, the GPU a stub of NVML and of
 behaviour of MPS on a GPU is not tested here.
 """
 
+import json
 import os
 import sys
 from collections.abc import AsyncIterator
@@ -22,7 +23,16 @@ from testbed import Bed, mps, until
 from testbed.daemons.agent import GpuNode, start_agent
 from testbed.system.process import Process
 from tests.fixtures.enforced_nodes import IMAGE, add_enforced_node
-from tests.fixtures.gpu_nodes import clear, container, failed, pod, remove, running
+from tests.fixtures.gpu_nodes import (
+    clear,
+    container,
+    failed,
+    node_object,
+    pod,
+    remove,
+    running,
+    until_event,
+)
 from tests.fixtures.isolation import needs_compiler
 from tests.fixtures.nvml import compute_mode
 from tests.support.metrics import samples
@@ -147,22 +157,31 @@ async def has(node: Node, name: str, value: float) -> bool:
     return await node.metric(name) == value
 
 
-async def test_while_the_daemon_is_down_pods_are_rejected_and_later_ones_run(bed: Bed, node: Node) -> None:
+async def test_while_the_daemon_is_down_pods_wait_and_run_once_it_is_ready(bed: Bed, node: Node) -> None:
     node.mps.kill()
     await node.mps.wait()
 
-    async def down() -> bool:
-        return not node.up
+    async def closed() -> bool:
+        cards = json.loads((await node_object(node.gpu))["metadata"]["annotations"][contract.ANN_CARDS])
+        return any("MPS control daemon" in each["closed"] for each in cards)
 
-    await until(down, "the ready lock to be released")
-    await bed.create_pods([pod("refused", container(4, core=25, image=IMAGE), **ONE_USER)])
+    await until(closed, "the GPU to be closed")
+    await bed.create_pods([pod("waits", container(4, core=25, image=IMAGE), **ONE_USER)])
+    await until_event(bed, "waits", lambda text: "until its MPS control daemon is ready" in text)
+    await node.mps.start()
+    await running(bed, "waits", 60)
+    assert (pipes_of(node.state, node.uuid) / "control").exists()
+    await remove(bed, "waits")
+
+
+async def test_a_pod_that_is_on_the_node_already_is_rejected_with_the_reason(bed: Bed, node: Node) -> None:
+    node.mps.kill()
+    await node.mps.wait()
+    here = {**ONE_USER, "nodeName": node.gpu.name}
+    await bed.create_pods([pod("refused", container(4, core=25, image=IMAGE), **here)])
     status = (await failed(bed, "refused", 60))["status"]
+    await node.mps.start()
     assert status["reason"] == "UnexpectedAdmissionError"
     for part in ("container main", f"node {node.gpu.name}", f"GPU {node.uuid}", contract.MPS_NAME):
         assert part in status["message"]
     await remove(bed, "refused")
-    await node.mps.start()
-    await bed.create_pods([pod("served", container(4, core=25, image=IMAGE), **ONE_USER)])
-    await running(bed, "served", 60)
-    assert (pipes_of(node.state, node.uuid) / "control").exists()
-    await remove(bed, "served")

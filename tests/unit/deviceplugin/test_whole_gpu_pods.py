@@ -4,7 +4,7 @@ import asyncio
 import json
 from pathlib import Path
 
-from gpushare.contract import ANN_CARDS, EVENT_CARD_FREE, EVENT_CARD_IN_USE
+from gpushare.contract import ANN_CARDS, EVENT_CARD_FREE, EVENT_CARD_IN_USE, EVENT_NOT_SERVING
 from gpushare.deviceplugin.core.decision import NO_UNITS
 from gpushare.deviceplugin.core.interface import AllocateResponse, Rejected
 from gpushare.model.changes import Deleted, Upserted
@@ -172,12 +172,13 @@ async def test_without_shared_gpus_whole_gpus_are_not_logged(tmp_path: Path) -> 
     here = node_of(tmp_path, 14)
     here.node_state.update_node(OwnNode(NODE), "label cgpu=false")
     here.projector.project()
-    assert (reported(here), here.node_state.notices) == ([], ())
+    assert (reported(here), here.node_state.notices) == ([(EVENT_NOT_SERVING, "label cgpu=false")], ())
     here.node_state.update_node(OwnNode(NODE), None)
     here.projector.project()
     here.node_state.update_node(OwnNode(NODE), "label cgpu=false")
     here.projector.project()
-    assert [reason for reason, _ in reported(here)] == [EVENT_CARD_IN_USE]
+    reasons = [reason for reason, _ in reported(here)]
+    assert reasons == [EVENT_NOT_SERVING, EVENT_CARD_IN_USE, EVENT_NOT_SERVING]
 
 
 async def test_the_full_gpu_is_in_the_annotation_and_in_the_list_of_unhealthy_gpus(tmp_path: Path) -> None:

@@ -247,3 +247,18 @@ async def test_without_permission_for_events_it_is_degraded_until_that_is_grante
         assert scene.reduced() == 1
         await scene.texts()
         assert scene.reduced() == 0
+
+
+async def test_a_pod_that_waits_because_others_were_rejected_gets_the_reason_and_the_time() -> None:
+    scene = Scene()
+    scene.see(node("n", 14))
+    for uid in "ab":
+        bound = replace(pod(uid, at="n"), workload="web")
+        scene.see(bound, replace(bound, finished=True, rejected="no library"))
+    scene.see(replace(waiting("p"), workload="web"))
+    async with scene.writing():
+        scene.explain()
+        await until(lambda: bool(scene.api.notes))
+    (event,) = scene.api.notes
+    assert event.text.startswith("goes to n from ")
+    assert event.text.endswith("UTC on, because other pods of its workload were rejected: node n: no library")

@@ -3,6 +3,7 @@
 import contextlib
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -10,7 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gpushare.contract import REASON_ANNOTATIONS, REASON_REJECTED
 from gpushare.errors import InvalidRequest
+from gpushare.extender.backoff import Wait
 from gpushare.extender.codec import bind_answer
 from gpushare.extender.decision import BindRequest
 from gpushare.extender.verbs import (
@@ -66,7 +69,7 @@ def body(**keys: object) -> bytes:
 
 
 def answer(verb: Verb, request: bytes, ledger: Ledger = BUSY) -> Any:
-    given_back, error, _ = verb(request, ledger)
+    given_back, error, *_ = verb(request, ledger)
     assert error == ""
     return json.loads(given_back)
 
@@ -75,7 +78,7 @@ def answer(verb: Verb, request: bytes, ledger: Ledger = BUSY) -> Any:
 
 
 def test_a_filter_answer_byte_for_byte() -> None:
-    found, error, _ = filter_verb(body(Pod=wire_pod(), NodeNames=["m", "n", "small"]), BUSY)
+    found, error, *_ = filter_verb(body(Pod=wire_pod(), NodeNames=["m", "n", "small"]), BUSY)
     assert error == ""
     assert found.decode() == (
         '{"Nodes":null,"NodeNames":["m"],'
@@ -84,6 +87,25 @@ def test_a_filter_answer_byte_for_byte() -> None:
         '"FailedAndUnresolvableNodes":'
         '{"small":"Insufficient GPU Memory in one device: asked 4, no GPU is that large"},"Error":""}'
     )
+
+
+def test_nodes_that_a_workload_has_to_wait_for_are_left_out() -> None:
+    request, empty = body(Pod=wire_pod(), NodeNames=["n", "m"]), cluster(node("n", 14), node("m", 14))
+    wait = Wait(frozenset({"m"}), 0, "")
+    found = json.loads(finished(filter_steps(request, empty, wait_of=lambda _: wait)).answer)
+    assert (found["NodeNames"], found["FailedAndUnresolvableNodes"]) == (["n"], {"m": REASON_REJECTED})
+    nowhere = finished(filter_steps(request, empty, wait_of=lambda _: replace(wait, nodes=None)))
+    assert (json.loads(nowhere.answer)["NodeNames"], nowhere.waiting) == ([], None)
+
+
+@pytest.mark.parametrize(("size", "fits"), [(1000, True), (250_000, True), (261_990, False)])
+def test_a_pod_whose_annotations_leave_no_room_is_not_bound(size: int, fits: bool) -> None:  # noqa: FBT001 - a table
+    """The API server would bind it, and refuse every update of its status from then on."""
+    full = wire_pod()
+    full["metadata"]["annotations"] = {"note": size * "x"}
+    found = json.loads(filter_verb(body(Pod=full, NodeNames=["m"]), BUSY).answer)
+    assert found["NodeNames"] == (["m"] if fits else [])
+    assert found["FailedNodes"] == ({} if fits else {"m": REASON_ANNOTATIONS})
 
 
 def test_with_no_unresolvable_node_that_map_is_null() -> None:
@@ -137,10 +159,10 @@ def test_a_malformed_pod_fits_nowhere_and_each_node_has_the_reason() -> None:
     assert found["FailedAndUnresolvableNodes"] == found["FailedNodes"] == {"m": problem, "n": problem}
 
 
-def test_a_pod_that_requests_nothing_passes_wherever_gpus_are_shared() -> None:
+def test_a_pod_that_requests_nothing_passes_everywhere() -> None:
     plain = {"metadata": {"name": "web", "namespace": "ns", "uid": "p"}, "spec": {"containers": []}}
     found = answer(filter_verb, body(Pod=plain, NodeNames=["m", "n", "gone"]))
-    assert found["NodeNames"] == ["m", "n"]
+    assert found["NodeNames"] == ["m", "n", "gone"]
 
 
 @pytest.mark.parametrize(
@@ -155,7 +177,7 @@ def test_a_pod_that_requests_nothing_passes_wherever_gpus_are_shared() -> None:
     ],
 )
 def test_errors_of_the_aliyun_extender_keep_their_text(request_body: bytes, expected: str) -> None:
-    found, error, _ = filter_verb(request_body, BUSY)
+    found, error, *_ = filter_verb(request_body, BUSY)
     assert error == expected
     assert found.decode() == (
         '{"Nodes":null,"NodeNames":null,"FailedNodes":null,"FailedAndUnresolvableNodes":null,'
@@ -176,7 +198,7 @@ def test_errors_of_the_aliyun_extender_keep_their_text(request_body: bytes, expe
     ],
 )
 def test_an_unreadable_request_returns_the_reason(request_body: bytes, expected: str) -> None:
-    found, error, _ = filter_verb(request_body, BUSY)
+    found, error, *_ = filter_verb(request_body, BUSY)
     assert expected in error
     assert json.loads(found)["Error"] == error
 
@@ -187,7 +209,7 @@ def test_an_unreadable_request_returns_the_reason(request_body: bytes, expected:
 def test_scores_are_counted_from_the_lowest_which_is_omitted() -> None:
     ledger = cluster(node("e", 14), node("h", 14), node("f", 14), pod("x", 6, at="h", card=0),
                      pod("y", 10, at="f", card=0))  # fmt: skip
-    found, error, _ = prioritize_verb(body(Pod=wire_pod(), NodeNames=["e", "h", "f"]), ledger)
+    found, error, *_ = prioritize_verb(body(Pod=wire_pod(), NodeNames=["e", "h", "f"]), ledger)
     assert error == ""
     assert found == b'[{"Host":"h","Score":3},{"Host":"f","Score":6}]'
 
@@ -203,7 +225,7 @@ def test_equal_nodes_and_no_nodes_score_nothing() -> None:
 
 @pytest.mark.parametrize("request_body", [b"", b"{}", b"[]", body(Pod=wire_pod(-1), NodeNames=["n"])])
 def test_a_prioritize_that_cannot_be_read_scores_nothing_and_is_logged(request_body: bytes) -> None:
-    found, error, _ = prioritize_verb(request_body, BUSY)
+    found, error, *_ = prioritize_verb(request_body, BUSY)
     assert found == b"[]"
     assert error
 
@@ -216,7 +238,7 @@ FULL = cluster(node("n", 14), pod("low", 12, at="n", card=0), pod("tiny", 2, at=
 def test_victims_by_uid_byte_for_byte() -> None:
     asked = {"n": {"Pods": [{"UID": "low"}, {"UID": "tiny"}], "NumPDBViolations": 1}}
     request = body(Pod=wire_pod(12, priority=100), NodeNameToVictims=None, NodeNameToMetaVictims=asked)
-    found, error, _ = preempt_verb(request, FULL)
+    found, error, *_ = preempt_verb(request, FULL)
     assert error == ""
     [uids] = [[p["UID"] for p in v["Pods"]] for v in json.loads(found)["NodeNameToMetaVictims"].values()]
     assert set(uids) >= {"low"}
@@ -227,7 +249,7 @@ def test_victims_by_uid_byte_for_byte() -> None:
 def test_violations_of_added_victims_are_added_to_those_that_the_scheduler_counted() -> None:
     asked = {"n": {"Pods": [{"UID": "x"}], "NumPDBViolations": 2}}
     request = body(Pod=wire_pod(14, priority=100), NodeNameToMetaVictims=asked)
-    found, _, _ = preempt_verb(request, FULL, lambda uid: [budget(app="db")] if uid == "tiny" else [])
+    found, *_ = preempt_verb(request, FULL, lambda uid: [budget(app="db")] if uid == "tiny" else [])
     assert json.loads(found)["NodeNameToMetaVictims"] == {
         "n": {"Pods": [{"UID": "x"}, {"UID": "low"}, {"UID": "tiny"}], "NumPDBViolations": 3}
     }
@@ -315,7 +337,7 @@ def test_a_pod_larger_than_any_gpu_has_no_victims() -> None:
 
 @pytest.mark.parametrize("request_body", [b"", b"{}", b"7", body(Pod=wire_pod("x"), NodeNameToVictims={})])
 def test_a_preempt_that_cannot_be_read_evicts_no_pod(request_body: bytes) -> None:
-    found, error, _ = preempt_verb(request_body, FULL)
+    found, error, *_ = preempt_verb(request_body, FULL)
     assert found == b'{"NodeNameToMetaVictims":{}}'
     assert error
 
@@ -369,7 +391,7 @@ anything = st.binary() | json_values.map(lambda value: json.dumps(value).encode(
 def test_no_input_makes_a_verb_raise_and_every_answer_is_json(request: bytes) -> None:
     for verb in VERBS:
         for ledger in (EMPTY_LEDGER, BUSY):
-            found, error, _ = verb(request, ledger)
+            found, error, *_ = verb(request, ledger)
             json.loads(found)
             assert isinstance(error, str)
 

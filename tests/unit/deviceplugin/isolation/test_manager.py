@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from gpushare.contract import LABEL_CGPU, LABEL_MODE, LABEL_NO_ISOLATION
+from gpushare.contract import ANN_CLOSED, EVENT_NOT_SERVING, LABEL_CGPU, LABEL_MODE, LABEL_NO_ISOLATION
 from gpushare.deviceplugin.core.allocations import Enforcement
 from gpushare.deviceplugin.core.interface import AllocateResponse, Rejected
 from gpushare.deviceplugin.core.reconcile import ServedContainer
@@ -391,3 +391,33 @@ def reduced(here: AgentFixture) -> float | None:
     return here.metrics.registry.get_sample_value(
         "gpushare_device_plugin_reduced_mode", {"right": "isolation"}
     )
+
+
+def published(here: AgentFixture) -> str | None:
+    here.manager.check_obstacles()
+    here.projector.project()
+    desired = here.writer._desired_node
+    assert desired
+    return desired.annotations[ANN_CLOSED]
+
+
+async def test_a_node_that_cannot_limit_containers_is_closed_until_it_can(tmp_path: Path) -> None:
+    for name in ("libraries", "state"):
+        (tmp_path / name).mkdir()
+    here = limited_agent(tmp_path, 14)
+    closed = published(here)
+    assert closed
+    assert f"node {NODE} limits containers to their units" in closed
+    assert "install it (DaemonSet cgpu-installer)" in closed
+    assert [event.text for event in here.events if event.reason == EVENT_NOT_SERVING] == [closed]
+    assert here.metrics.registry.get_sample_value("gpushare_device_plugin_closed") == 1
+    # The kubelet still sees the GPUs: otherwise it would reject the pods that run, after its restart.
+    assert sum(each.healthy for each in here.mem.devices()) == 14
+    install_library(tmp_path)
+    assert published(here) is None
+    assert here.metrics.registry.get_sample_value("gpushare_device_plugin_closed") == 0
+
+
+@pytest.mark.parametrize("labels", [{}, {LABEL_MODE: "share"}, {**LABELS, LABEL_NO_ISOLATION: "true"}])
+def test_a_node_that_limits_no_containers_needs_no_library(tmp_path: Path, labels: dict[str, str]) -> None:
+    assert published(limited_agent(tmp_path, 14, labels=labels)) is None

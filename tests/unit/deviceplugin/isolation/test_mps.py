@@ -167,3 +167,17 @@ def test_each_container_has_its_requested_compute_share() -> None:
 
 def test_variables_without_a_limit_are_not_set() -> None:
     assert envs_of(MpsShare("GPU-0", None, None)) == {"CUDA_MPS_PIPE_DIRECTORY": "/opt/gpushare/mps"}
+
+
+def test_gpus_without_a_ready_control_daemon_are_closed_for_the_scheduler_only(tmp_path: Path) -> None:
+    here = MpsAgent(tmp_path, 14, 14)
+    here.manager.check_obstacles()
+    advertised = here.node_state.advertised
+    assert advertised
+    closed = [(card.healthy, card.closed, card.faulty) for card in advertised.cards]
+    assert closed == [(True, "", False), (False, "until its MPS control daemon is ready", False)]
+    assert here.node_state.closed_reason is None
+    assert sum(each.healthy for each in here.mem.devices()) == 28
+    here.node_state.update_node(OwnNode(NODE, labels={LABEL_MODE: "share"}), None)
+    here.manager.check_obstacles()
+    assert here.node_state.advertised == here.node_state.shared_gpus

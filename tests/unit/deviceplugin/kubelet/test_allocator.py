@@ -446,3 +446,39 @@ async def test_a_cancelled_wait_is_removed(tmp_path: Path) -> None:
     here = AgentFixture(tmp_path, 14)
     await here.mem.allocate(ids(0, 0))
     assert here.node_state._waiters == []
+
+
+async def test_after_five_rejections_of_a_workload_its_container_fails_and_not_its_pod(
+    tmp_path: Path,
+) -> None:
+    here = AgentFixture(tmp_path, 14)
+    answers = []
+    for number in range(7):
+        refused = gpu_pod(f"p{number}", 1, picks=frozenset({"main"}))
+        here.add_pods(replace(refused, pod=replace(refused.pod, workload="web")))
+        answers.append(await here.mem.allocate(ids(0, 0)))
+        here.delete_pod(f"p{number}")
+    assert [isinstance(answer, Rejected) for answer in answers] == 5 * [True] + 2 * [False]
+    last = answers[-1]
+    assert isinstance(last, AllocateResponse)
+    assert (last.devices, last.result) == (("/dev/gpushare-rejected-own_devices",), "own_devices")
+    assert last.envs == {"NVIDIA_VISIBLE_DEVICES": "void"}
+    assert not here.node_state.allocations.by_container
+    texts = [event.text for event in here.events]
+    assert ["its container does not start; delete the pod" in text for text in texts] == 5 * [False] + 2 * [
+        True
+    ]
+    assert all("sets NVIDIA_VISIBLE_DEVICES itself" in text for text in texts)
+
+
+async def test_pods_that_nothing_replaces_are_always_rejected(tmp_path: Path) -> None:
+    here = AgentFixture(tmp_path, 14)
+    for number in range(7):
+        here.add_pods(gpu_pod(f"p{number}", 1, picks=frozenset({"main"})))
+        assert isinstance(await here.mem.allocate(ids(0, 0)), Rejected)
+
+
+async def test_calls_for_pods_that_nobody_knows_count_as_one_workload(tmp_path: Path) -> None:
+    here = AgentFixture(tmp_path, 14, timeout_s=0)
+    answers = [await here.mem.allocate(ids(0, 0)) for _ in range(6)]
+    assert [isinstance(answer, Rejected) for answer in answers] == 5 * [True] + [False]

@@ -161,6 +161,7 @@ async def test_the_kubelet_receives_the_whole_response(tmp_path: Path) -> None:
         envs={"ALIYUN_COM_GPU_MEM_IDX": "1"},
         mounts=(Mount("/host/a", "/in/a"), Mount("/host/b", "/in/b", read_only=False)),
         cdi_devices=("nvidia.com/gpu=GPU-1",),
+        devices=("/dev/none",),
     )
     async with served(tmp_path, FakePlugin(decide=lambda _: response)) as bench:
         answer = (await bench.allocate(["a"])).container_responses[0]
@@ -172,6 +173,8 @@ async def test_the_kubelet_receives_the_whole_response(tmp_path: Path) -> None:
         ("/host/b", "/in/b", False),
     ]
     assert [each.name for each in answer.cdi_devices] == ["nvidia.com/gpu=GPU-1"]
+    (device,) = answer.devices
+    assert (device.host_path, device.container_path) == ("/dev/none", "/dev/none")
 
 
 async def test_several_containers_of_one_call_are_answered_in_their_order(tmp_path: Path) -> None:

@@ -1,0 +1,23 @@
+"""Times in the format of the Kubernetes API."""
+
+import time
+from datetime import UTC, datetime
+
+
+def seconds_of(text: str) -> float | None:
+    """Seconds since 1970; None if the text is no time."""
+    try:
+        return datetime.fromisoformat(text).astimezone(UTC).timestamp()
+    except ValueError:
+        return None
+
+
+def seconds_since(text: str) -> float:
+    """Seconds from that time until now; 0 if the text is no time."""
+    at = seconds_of(text)
+    return 0.0 if at is None else time.time() - at
+
+
+def clock_time(at_s: float) -> str:
+    """The time of day of that many seconds since 1970, such as ``14:03:20 UTC``."""
+    return datetime.fromtimestamp(at_s, UTC).strftime("%H:%M:%S UTC")
