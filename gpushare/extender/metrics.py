@@ -18,6 +18,7 @@ class ExtenderMetrics:
         self.requests = counter(catalogue.EXTENDER_REQUESTS, registry)
         self.latency = histogram(catalogue.EXTENDER_LATENCY, registry, _BUCKETS)
         self.binds = counter(catalogue.EXTENDER_BINDS, registry)
+        self.prioritized = counter(catalogue.EXTENDER_PRIORITIZED, registry)
         self.forwarded = counter(catalogue.EXTENDER_FORWARDED, registry)
         self.unclear = gauge(catalogue.EXTENDER_UNCLEAR, registry)
         self.leads = gauge(catalogue.EXTENDER_LEADS, registry)

@@ -23,6 +23,7 @@ from gpushare.extender.decision import BindResult
 from gpushare.extender.leadership import Leadership
 from gpushare.extender.metrics import ExtenderMetrics
 from gpushare.extender.per_book import PerBook
+from gpushare.extender.prepared import PreparedScores, expected_request
 from gpushare.extender.verbs import Steps, VerbResult
 from gpushare.model.objects import Pod
 from gpushare.runtime.rate import TokenBucket, refusal_log
@@ -77,7 +78,7 @@ class SchedulerService:
         self._metrics = metrics
         self._readiness = readiness
         self._verbs: dict[str, Verb] = {
-            "filter": partial(verbs.filter_steps, most=shortlist),
+            "filter": partial(verbs.filter_steps, most=shortlist, wait_of=cluster.wait_of),
             "prioritize": verbs.prioritize_steps,
             "preempt": partial(verbs.preempt_steps, budgets_of=cluster.budgets_of),
         }
@@ -85,21 +86,39 @@ class SchedulerService:
         self._scored = False
         self._inspected = PerBook(lambda book: msgspec.json.encode(inspect_node(book)))
         self._inspection: asyncio.Task[bytes] | None = None
+        self._prepared = PreparedScores()
         self._log_rate = refusal_log()
         self._delays = TokenBucket(_CATCH_UP_SHARE, _CATCH_UP_SAVED_S)
 
     def answer(self, verb: str, body: bytes, source: str = "") -> bytes | Coroutine[Any, Any, bytes]:
         """The answer of filter or prioritize for the scheduler at the address ``source``."""
         began = time.perf_counter()
-        self._scored |= verb == "prioritize"
+        if verb == "prioritize":
+            self._scored = True
+            prepared = None if self._readiness.missing() else self._prepared.take(body)
+            self._metrics.prioritized.labels("prepared" if prepared else "computed").inc()
+            if prepared:
+                self._record(verb, began, "")
+                return prepared
         steps = self._steps(verb, body)
         end = self._cluster.turns.advance(steps, _AT_ONCE_S)
         if end is None:
             return self._answer_later(verb, body, source, began, steps)
         if waiting := self._waits_for_change(end.result):
             return self._retry_for_waiting_pod(waiting, verb, body, source, began)
+        if end.result.passed and self._scored:
+            # Once the answer is sent.
+            asyncio.get_running_loop().call_soon(self._prepare, body, *end.result.passed)
         self._record(verb, began, end.result.error)
         return end.result.answer
+
+    def _prepare(self, body: bytes, pod: Pod, names: list[str]) -> None:
+        """Compute the scores that the scheduler will ask for, if that takes but a moment."""
+        request = expected_request(body, names)
+        steps = verbs.scores_steps(pod, names, self._cluster.ledger)
+        end = self._cluster.turns.advance(steps, _AT_ONCE_S) if request else None
+        if request and end:
+            self._prepared.keep(request, end.result)
 
     async def preempt(self, body: bytes, source: str = "") -> bytes:
         """The victims on the nodes that the scheduler at the address ``source`` proposes."""

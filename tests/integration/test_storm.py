@@ -16,6 +16,7 @@ from testbed.daemons.extender import ACCOUNT, ExtenderSpec, component_config, gr
 from testbed.errors import TestbedError
 from tests.fakes.fault_proxy import fault_proxy, on_bind
 from tests.support.history import Recorder, cards_of, has_units, overcommits, units_of
+from tests.support.metrics import total
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(600), pytest.mark.asyncio(loop_scope="module")]
 
@@ -36,9 +37,15 @@ class Arena:
 
     bed: Bed
     recorder: Recorder
+    extender: ExtenderSpec
 
     async def pods(self) -> list[Object]:
         return await self.bed.api.items("/api/v1/pods")
+
+    async def prioritized(self, scores: str) -> float:
+        return await total(
+            self.extender.ops_url, "gpushare_extender_prioritize_requests_total", scores=scores
+        )
 
     async def until_bound(self, number: int) -> None:
         async def enough() -> bool:
@@ -61,7 +68,7 @@ async def arena(bed: Bed) -> AsyncIterator[Arena]:
     await start_extender(bed, extender)
     await bed.add_nodes([SimNode(f"node-{i}", [Card()] * CARDS) for i in range(NODES)])
     async with Recorder(bed.api) as recorder:
-        yield Arena(bed, recorder)
+        yield Arena(bed, recorder, extender)
 
 
 def seeded_pods(share_of_capacity: float, seed: int) -> list[Object]:
@@ -124,6 +131,8 @@ async def test_at_110_percent_no_gpu_is_overcommitted_and_no_pending_pod_fits(re
         final = await at_rest(ring)
         assert any(not pod["spec"].get("nodeName") for pod in final)
         await ring.no_gpu_was_over_committed()
+        # A real scheduler asks in the expected bytes, except after a pod has waited.
+        assert await ring.prioritized("prepared") > await ring.prioritized("computed")
 
 
 async def test_at_60_percent_no_pod_is_pending(restored_bed: Bed) -> None:
