@@ -1,9 +1,10 @@
 """``make bench-extender``: the cost of the extender, on a real control plane.
 
-Three parts. *Large*: 5,000 nodes and 50,000 pods: time to ready after a cold start, resident memory,
+Four parts. *Large*: 5,000 nodes and 50,000 pods: time to ready after a cold start, resident memory,
 and the latency of filter for 100, 1,000 and 5,000 names over one keep-alive connection, as the
 scheduler's client makes it. *Busy*: filter on the same cluster while something else loads the extender
-(``extender_busy``). *Throughput*: 1,000 nodes of 8 cards and 3,000 pods through the same
+(``extender_busy``). *Waiting*: pods that fit on no GPU, while others are bound (``extender_waiting``).
+*Throughput*: 1,000 nodes of 8 cards and 3,000 pods through the same
 kube-scheduler without and with the extender, on shared cores and with a core for the extender alone, arms
 interleaved; the ratio is the figure that counts.
 
@@ -37,6 +38,7 @@ from testbed.control_plane.api import read_text
 from testbed.daemons.extender import ExtenderSpec, component_config, grant, start_extender
 from testbed.system.process import Process
 from tests.bench.extender_busy import Busy, measure_busy
+from tests.bench.extender_waiting import measure_waiting
 from tests.bench.filter_client import measure
 from tests.bench.large_cluster import create, node_name, say, sim_node, until_leads
 from tests.bench.measuring import Cores, all_cores, cpu_s, pin, quantile, rss_mib
@@ -59,14 +61,17 @@ _FITS, _TOO_MANY = 2, 15
 @click.option("--placed-pods", default=3000, show_default=True, help="Pods of each of its rounds.")
 @click.option("--rival", envvar="RIVAL", help="Another extender: a command that reads PORT and KUBECONFIG.")
 @click.option("--rival-prefix", default=EXTENDER_PREFIX, show_default=True, help="Path of its verbs.")
-@click.option("--rounds", default=3, show_default=True, help="Rounds of each arm.")
+@click.option("--rounds", default=5, show_default=True, help="Rounds of each arm.")
 @click.option("--shortlist", default=100, show_default=True, help="Nodes of the arm with a shortlist.")
 @click.option("--arm", multiple=True, help="Only arms with this in their name; may be repeated.")
 @click.option("--busy-seconds", default=30.0, show_default=True, help="Duration of each arm with a load.")
 @click.option("--busy-arm", multiple=True, help="Only loads with this in their name; may be repeated.")
 @click.option("--skip-busy", is_flag=True, help="No loads on the large cluster.")
-@click.option("--skip-large", is_flag=True, help="Only the throughput part.")
-@click.option("--skip-throughput", is_flag=True, help="Only the large cluster.")
+@click.option("--skip-large", is_flag=True, help="No large cluster.")
+@click.option("--waiting", default=300, show_default=True, help="Pods that wait while others are bound.")
+@click.option("--waiting-seconds", default=30, show_default=True, help="Duration of each arm with them.")
+@click.option("--skip-waiting", is_flag=True, help="No pods that wait.")
+@click.option("--skip-throughput", is_flag=True, help="No pods per second.")
 def main(**flags: Any) -> None:
     """Print the results as Markdown."""
     click.echo(machine())
@@ -86,6 +91,8 @@ def _measure(flags: Mapping[str, Any]) -> None:
     if not flags["skip_large"]:
         busy = None if flags["skip_busy"] else Busy(rounds, flags["busy_seconds"], flags["busy_arm"])
         asyncio.run(large(flags["nodes"], flags["pods"], busy, rival))
+    if not flags["skip_waiting"]:
+        asyncio.run(measure_waiting(rounds, flags["waiting"], flags["waiting_seconds"]))
     if not flags["skip_throughput"]:
         arms = _throughput_arms(flags["shortlist"], rival, flags["arm"])
         asyncio.run(throughput(rounds, arms, flags["placed_nodes"], flags["placed_pods"]))
