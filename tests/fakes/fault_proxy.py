@@ -1,7 +1,7 @@
 """A reverse proxy in front of the real API server that injects faults.
 
-Every answer without a fault comes from the API server. The proxy listens on loopback without TLS and
-authenticates to the API server as the user of ``context``.
+Every answer without a fault comes from the API server. The proxy listens on loopback and authenticates to
+the API server as the user of ``context``.
 """
 
 import asyncio
@@ -37,15 +37,22 @@ class FaultProxy:
     watch_delay_s: float = 0
     """How late watches deliver."""
     _session: aiohttp.ClientSession | None = None
+    _server: web.Server | None = None
     _streams: set[web.StreamResponse] = field(default_factory=set)
     _background: set["asyncio.Task[None]"] = field(default_factory=set)
 
-    def kubeconfig(self, folder: Path) -> Path:
-        """A kubeconfig for the proxy."""
+    def kubeconfig(self, folder: Path, ca: Path | None = None) -> Path:
+        """A kubeconfig for the proxy; ``ca`` is the file of its authority if it has TLS."""
+        address = f"127.0.0.1:{self.port}"
+        cluster = (
+            {"server": f"https://{address}", "certificate-authority": str(ca)}
+            if ca
+            else {"server": f"http://{address}"}
+        )
         document = {
             "apiVersion": "v1",
             "kind": "Config",
-            "clusters": [{"name": "p", "cluster": {"server": f"http://127.0.0.1:{self.port}"}}],
+            "clusters": [{"name": "p", "cluster": cluster}],
             "users": [{"name": "p", "user": {}}],
             "contexts": [{"name": "p", "context": {"cluster": "p", "user": "p"}}],
             "current-context": "p",
@@ -125,6 +132,13 @@ class FaultProxy:
         own.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         request.transport.abort()
 
+    def close_connections(self) -> None:
+        """Abort all connections of clients, as a process does that ends."""
+        assert self._server is not None
+        for each in self._server.connections:
+            if each.transport:
+                each.transport.abort()
+
     def drop_streams(self) -> None:
         """Abort all streamed responses, in particular watches."""
         for stream in list(self._streams):
@@ -139,8 +153,10 @@ def _passed(headers: Mapping[str, str]) -> dict[str, str]:
 
 
 @asynccontextmanager
-async def fault_proxy(upstream: str, context: ssl.SSLContext) -> AsyncIterator[FaultProxy]:
-    """A running proxy."""
+async def fault_proxy(
+    upstream: str, context: ssl.SSLContext, *, tls: ssl.SSLContext | None = None
+) -> AsyncIterator[FaultProxy]:
+    """A running proxy; ``tls`` has its certificate, None for plain HTTP."""
     proxy = FaultProxy(upstream, context)
     proxy.watches_flow.set()
     connector = aiohttp.TCPConnector(ssl=context, limit=0)
@@ -150,7 +166,8 @@ async def fault_proxy(upstream: str, context: ssl.SSLContext) -> AsyncIterator[F
         app.router.add_route("*", "/{path:.*}", proxy.handle)
         runner = web.AppRunner(app, shutdown_timeout=1)
         await runner.setup()
-        site = web.TCPSite(runner, "127.0.0.1", 0)
+        proxy._server = runner.server
+        site = web.TCPSite(runner, "127.0.0.1", 0, ssl_context=tls)
         await site.start()
         proxy.port = site._server.sockets[0].getsockname()[1]  # type: ignore[union-attr]
         try:

@@ -1,19 +1,21 @@
 """Hundreds of pods of a megabyte in one namespace, as any tenant can create them."""
 
 import asyncio
+import time
 from pathlib import Path
 
 import pytest
 
-from testbed import Bed, Card, SimNode
+from testbed import Bed
 from testbed.control_plane.api import Object
-from testbed.daemons.extender import ExtenderSpec, grant, start_extender
 from testbed.system.process import Process
+from tests.fixtures.fault_arena import add_arena, fault_arena
+from tests.support.faults import FaultRow, fault
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(300), pytest.mark.asyncio(loop_scope="module")]
 
-PODS = "/api/v1/namespaces/default/pods"
-NUMBER, SIZE = 200, 1_000_000
+PODS = "/api/v1/namespaces/tenant/pods"
+NUMBER, SIZE = 300, 1_000_000
 AT_ONCE = 5
 
 
@@ -29,12 +31,22 @@ def peak_mib(process: Process) -> int:
     return next(int(line.split()[1]) // 1024 for line in lines if line.startswith("VmHWM"))
 
 
-async def test_large_pods_do_not_fill_the_memory_of_an_extender(restored_bed: Bed) -> None:
+@fault("300 pods of 1 MB in the namespace of a tenant, and another replica starts", component="extender")
+async def test_large_pods_do_not_fill_the_memory_of_an_extender(
+    restored_bed: Bed, fault_row: FaultRow
+) -> None:
     """Its limit in the stack is 512 MiB. In pages of 500 objects it took 2 MiB for each pod."""
     bed = restored_bed
-    await grant(bed)
-    await bed.add_nodes([SimNode("n", [Card()])])
-    for first in range(0, NUMBER, AT_ONCE):
-        await asyncio.gather(*(bed.api.create(PODS, large(first + i)) for i in range(AT_ONCE)))
-    extender = await start_extender(bed, ExtenderSpec())
-    assert peak_mib(extender) < 256
+    await add_arena(bed)
+    await bed.create_namespace("tenant")
+    async with fault_arena(bed, fault_row) as arena:
+        await arena.start()
+        async with arena.load() as load:
+            for first in range(0, NUMBER, AT_ONCE):
+                await asyncio.gather(*(bed.api.create(PODS, large(first + i)) for i in range(AT_ONCE)))
+            since = time.monotonic()
+            await arena.start()
+            await arena.recovers(load, since=since)
+        for each in arena.replicas:
+            assert peak_mib(bed.process(each.name)) < 256
+        await arena.proved()

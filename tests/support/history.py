@@ -82,9 +82,13 @@ def _over(pods: Mapping[str, dict[str, Any]], node: str, size: int) -> list[Over
 
 @dataclass
 class Recorder:
-    """Records the changes of all pods from its start on, and relists after a lost connection."""
+    """Records the changes of all pods from its start on, and relists after a lost connection.
+
+    ``path`` is the list of pods: all, or those of a namespace.
+    """
 
     api: Api
+    path: str = "/api/v1/pods"
     entries: list[Entry] = field(default_factory=list)
     _version: str = "0"
     _known: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -103,7 +107,7 @@ class Recorder:
 
     async def caught_up(self) -> list[Entry]:
         """The history up to now, with all that a list returns."""
-        listed = await self.api.get("/api/v1/pods")
+        listed = await self.api.get(self.path)
         seen = {p["metadata"]["uid"]: p["metadata"]["resourceVersion"] for p in listed["items"]}
         await until(lambda: all(self._at(uid) >= int(version) for uid, version in seen.items()), poll_s=0.05)
         return self.entries
@@ -128,7 +132,7 @@ class Recorder:
 
     async def _list(self) -> None:
         """Record what the watch missed, with the current state of each pod."""
-        listed = await self.api.get("/api/v1/pods")
+        listed = await self.api.get(self.path)
         now = {pod["metadata"]["uid"]: pod for pod in listed["items"]}
         for uid in set(self._known) - set(now):
             self._enter("DELETED", self._known[uid])

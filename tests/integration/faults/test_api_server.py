@@ -1,9 +1,11 @@
 """An API server that does not answer, refuses, or has lost its latest changes; replicas under load."""
 
 import asyncio
+import ssl
 import time
 from collections.abc import AsyncIterator
 from contextlib import suppress
+from pathlib import Path
 
 import aiohttp
 import pytest
@@ -11,6 +13,7 @@ import pytest_asyncio
 from aiohttp import web
 
 from testbed import Bed, SchedulerSpec, Testbed, gpu_pod, until
+from testbed.control_plane.pki import Authority
 from testbed.daemons.extender import ACCOUNT, grant
 from tests.fakes.fault_proxy import fault_proxy, on_bind
 from tests.fixtures.bind_load import PODS
@@ -56,6 +59,29 @@ async def test_an_outage_of_the_api_server_is_survived(arena: FaultArena) -> Non
         await arena.bed.start("kube-apiserver")
         await arena.recovers(load, since=time.monotonic())
     await arena.proved()
+
+
+@fault("rotated: another CA and certificate, at the paths of the old ones", component="CA of the API server")
+async def test_replicas_read_a_new_ca_while_they_run(arena: FaultArena, tmp_path: Path) -> None:
+    ca, tls = tmp_path / "ca.crt", ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+
+    def rotate() -> None:
+        authority = Authority.create("another authority")
+        authority.server("api", ["127.0.0.1"]).write(tmp_path, "api")
+        ca.write_bytes(authority.pair().cert)
+        tls.load_cert_chain(tmp_path / "api.crt", tmp_path / "api.key")
+
+    rotate()
+    bed = arena.bed
+    async with fault_proxy(bed.api_url, bed.credentials.context(ACCOUNT), tls=tls) as proxy:
+        kubeconfig = proxy.kubeconfig(tmp_path, ca)
+        await arena.start(kubeconfig), await arena.start(kubeconfig)
+        async with arena.load() as load:
+            rotate()
+            # The connections of the old certificate end, as with the process that had it.
+            proxy.close_connections()
+            await arena.recovers(load, since=time.monotonic())
+        await arena.proved()
 
 
 @fault("frozen (SIGSTOP) for longer than the renew deadline", component="API server")

@@ -28,6 +28,7 @@ from tests.fixtures.gpu_nodes import (
     pod,
     running,
     until_allocatable,
+    until_event,
     until_registered,
 )
 from tests.support.faults import FaultRow, fault
@@ -121,6 +122,24 @@ async def test_a_frozen_agent_answers_when_it_continues(
         await node.kubelet.resume(NAME)
         await until_runs(fault_row, node, "next", since=time.monotonic())
     await running(gpus.bed, "next")
+    assert [each for each in by_name(node) if not each.pod.endswith("/next")] == before
+    await proved(fault_row, gpus, node)
+
+
+@fault("removed from its node while pods run, and pods are created meanwhile", component="node agent")
+async def test_a_node_without_an_agent_takes_no_pods_until_it_is_back(
+    gpus: GpuBed, node: GpuNode, fault_row: FaultRow
+) -> None:
+    before = await two_pods(gpus, node)
+    async with never_overcommitted(node, T4):
+        await node.kubelet.stop(NAME)
+        await until_allocatable(node, 0, 60)
+        await gpus.bed.create_pods([pod("next", container(4))])
+        reason = "its kubelet offers no aliyun.com/gpu-mem"
+        await until_event(gpus.bed, "next", lambda text: reason in text, timeout_s=60)
+        await node.kubelet.start(NAME)
+        started = time.monotonic()
+        await until_runs(fault_row, node, "next", since=started)
     assert [each for each in by_name(node) if not each.pod.endswith("/next")] == before
     await proved(fault_row, gpus, node)
 
