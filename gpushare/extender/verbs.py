@@ -79,7 +79,7 @@ def _filter(
     names = codec.asked_nodes(args)
     if isinstance(pod.demand, Malformed):
         return FilterOutcome(unresolvable=dict.fromkeys(names, pod.demand.problem))
-    excluded = [name for name in names if wait and wait.excludes(name)]
+    excluded = [name for name in names if wait.excludes(name)] if wait else []
     others = [name for name in names if name not in excluded] if excluded else names
     outcome = yield from filtering.filter_steps(ledger, pod_request_of(pod), others, most)
     outcome.unresolvable.update(dict.fromkeys(excluded, REASON_REJECTED))
