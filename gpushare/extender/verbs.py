@@ -6,7 +6,7 @@ Invalid input becomes an answer with ``Error`` set, never an exception: the sche
 discards the body of any status but 200.
 """
 
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from gpushare.adapters.kube.wire import WirePod, any_pod_of
@@ -79,10 +79,11 @@ def _filter(
     names = codec.asked_nodes(args)
     if isinstance(pod.demand, Malformed):
         return FilterOutcome(unresolvable=dict.fromkeys(names, pod.demand.problem))
-    excluded = [name for name in names if wait.excludes(name)] if wait else []
-    others = [name for name in names if name not in excluded] if excluded else names
-    outcome = yield from filtering.filter_steps(ledger, pod_request_of(pod), others, most)
-    outcome.unresolvable.update(dict.fromkeys(excluded, REASON_REJECTED))
+    left = [name for name in names if not wait.excludes(name)] if wait else names
+    outcome = yield from filtering.filter_steps(ledger, pod_request_of(pod), left, most)
+    if wait:
+        excluded = filter(wait.excludes, names)
+        outcome.unresolvable.update(dict.fromkeys(excluded, REASON_REJECTED))
     return outcome
 
 
@@ -90,15 +91,14 @@ def prioritize_steps(body: bytes, ledger: Ledger) -> Steps:
     """Scores 0–10; empty for an invalid request, because this verb has no error field."""
     try:
         args = yield from codec.decode_steps(body, codec.FilterArgs)
-        pod_request = pod_request_of(_pod(args.pod))
-        scores = yield from filtering.score_steps(ledger, pod_request, codec.asked_nodes(args))
-        return VerbResult(codec.scores_answer(scores))
+        answer = yield from scores_steps(_pod(args.pod), codec.asked_nodes(args), ledger)
+        return VerbResult(answer)
     except InvalidRequest as error:
         return VerbResult(error_answer("prioritize", str(error)), str(error))
 
 
-def scores_steps(pod: Pod, names: list[str], ledger: Ledger) -> Generator[None, None, bytes]:
-    """The answer of prioritize for nodes that filter has returned."""
+def scores_steps(pod: Pod, names: Sequence[str], ledger: Ledger) -> Generator[None, None, bytes]:
+    """The answer of prioritize for these nodes. Raises InvalidRequest if the demand is malformed."""
     scores = yield from filtering.score_steps(ledger, pod_request_of(pod), names)
     return codec.scores_answer(scores)
 
