@@ -185,7 +185,7 @@ def cpu_manager(snapshot: Snapshot) -> Verdict:
         name, reason = next(reasons, ("NAME", Unread("no node could be asked")))
         return unread(reason, f"kubectl get --raw /api/v1/nodes/{name}/proxy/configz")
     static = sorted(name for name, policy in found.items() if policy == "static")
-    if risky := [name for name in static if name not in _nodes_with_cdi(snapshot)]:
+    if risky := sorted({*static} - _nodes_with_cdi(snapshot)):
         return warning(
             f"policy static: containers without CDI may lose their GPU on {listed(risky)}",
             f"deploy the agent with deviceListStrategy: {DeviceListStrategy.CDI}",

@@ -116,16 +116,18 @@ async def test_a_stop_during_a_change_ends_the_release_of_pods(tmp_path: Path, t
 
 
 class FullDisk(Record):
-    """Counts the attempts to write."""
+    """Counts the attempts to write, which fail while it is full."""
 
     attempts = 0
+    full = True
 
     async def write(self, *_: object) -> None:
         self.attempts += 1
-        raise ConfigError("cannot write: No space left on device")
+        if self.full:
+            raise ConfigError("cannot write: No space left on device")
 
 
-async def test_a_record_that_cannot_be_written_is_logged_once(
+async def test_a_record_that_cannot_be_written_is_logged_once_and_closes_the_node(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(reconciler, "_RETRY_S", 0.001)
@@ -136,9 +138,15 @@ async def test_a_record_that_cannot_be_written_is_logged_once(
     with capture_logs() as logs:
         task = asyncio.ensure_future(writing._write_record())
         await until(lambda: record.attempts > 3)
-        task.cancel()
     assert [each["event"] for each in logs] == ["record_not_written"]
     assert sample(found, "reduced_mode", right="record") == 1
+    found.node_state.update_node(OwnNode(settings(tmp_path).node), None)
+    assert found.node_state.closed_reason == (
+        "its node agent cannot write its record: cannot write: No space left on device"
+    )
+    record.full = False
+    await until(lambda: found.node_state.closed_reason is None)
+    task.cancel()
 
 
 def sample(found: Agent, name: str, **labels: str) -> float | None:
