@@ -24,7 +24,7 @@ from gpushare.contract import (
     VISIBLE_BY_MOUNTS,
 )
 from gpushare.kubescheduler.config import KubernetesVersion
-from gpushare.model.demand import BOTH, IMPLAUSIBLE, SUFFIX
+from gpushare.model.demand import IMPLAUSIBLE, SUFFIX, UNITS_AND_WHOLE
 
 _FIRST_VERSION: Final = KubernetesVersion(1, 30)
 _API: Final = "admissionregistration.k8s.io/v1"
@@ -135,7 +135,7 @@ def _requests() -> list[Object]:
                 "expression": "variables.pod.containers + variables.pod.?initContainers.orValue([])",
             },
         ],
-        "validations": [_warning(small, SUFFIX), _warning(one_kind, BOTH)],
+        "validations": [_warning(small, SUFFIX), _warning(one_kind, UNITS_AND_WHOLE)],
     }
     return [
         _object("ValidatingAdmissionPolicy", name, policy),

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from components.config import DevicePlugin
-from components.manifests.mode_nodes import that_share
+from components.manifests.mode_nodes import nodes_that_share
 from components.manifests.parts import (
     ALL_GPUS,
     OPS,
@@ -98,7 +98,7 @@ def _pod(plugin: DevicePlugin) -> Object:
         "hostNetwork": True,
         # The driver reports processes by the pids of the host.
         "hostPID": True,
-        **that_share(plugin.node_selector),
+        **nodes_that_share(plugin.node_selector),
         **placement(plugin.tolerations, plugin.priority_class),
         "containers": [
             {**_container(plugin), "volumeMounts": [*mounts, *driver_root_mount(plugin.driver_root)]}

@@ -10,7 +10,7 @@ from typing import Final
 
 from components.config import DevicePlugin
 from components.manifests.device_plugin import CGROUPS, CGROUPS_INSIDE, named
-from components.manifests.mode_nodes import that_share, that_share_no_longer
+from components.manifests.mode_nodes import nodes_that_share, nodes_that_share_no_longer
 from components.manifests.parts import (
     POD_RESOURCES_FOLDER,
     Object,
@@ -38,8 +38,8 @@ def objects(plugins: Iterable[DevicePlugin]) -> list[Object]:
         for plugin in plugins
         if plugin.evict_recover
         for each in (
-            _daemon_set(EVICT, "evict", plugin, that_share(plugin.node_selector)),
-            _daemon_set(RECOVER, "recover", plugin, that_share_no_longer(plugin.node_selector)),
+            _daemon_set(EVICT, "evict", plugin, nodes_that_share(plugin.node_selector)),
+            _daemon_set(RECOVER, "recover", plugin, nodes_that_share_no_longer(plugin.node_selector)),
         )
     ]
 

@@ -18,14 +18,14 @@ _SHARING: Final = sorted(map(str, SHARING))
 _WHOLE: Final = sorted(str(mode) for mode in Mode if mode not in SHARING)
 
 
-def that_share(selector: Mapping[str, str]) -> Object:
+def nodes_that_share(selector: Mapping[str, str]) -> Object:
     """Select the nodes of the pool that share, and those with an unknown mode, which the agent reports."""
     older = [_not_in(label, ["false"]) for label in _OLDER]
     terms = [[_in(LABEL_MODE, _SHARING)], [_not_in(LABEL_MODE, [*_SHARING, *_WHOLE]), *older]]
     return {"nodeSelector": dict(selector), **_affinity(terms)}
 
 
-def that_share_no_longer(selector: Mapping[str, str]) -> Object:
+def nodes_that_share_no_longer(selector: Mapping[str, str]) -> Object:
     """Select the nodes of the pool whose labels say that they do not share, or have no mode label any more.
 
     A node without a mode label has GPUs if an agent, or ACK, has counted them. One that shares in another

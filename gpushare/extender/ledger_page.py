@@ -25,7 +25,7 @@ class _NodePart(NamedTuple):
     units: bytes
     free: bytes
     closed: bytes
-    left: bytes
+    closed_pods: bytes
     overcommitted: int
     bound: int
     unsettled: int
@@ -52,7 +52,7 @@ class LedgerPage:
                 *_family(catalogue.CARD_UNITS, *(part.units for part in parts)),
                 *_family(catalogue.CARD_FREE_UNITS, *(part.free for part in parts)),
                 *_family(catalogue.CARDS_CLOSED, *(part.closed for part in parts)),
-                *_family(catalogue.CLOSED_NODE_PODS, *(part.left for part in parts)),
+                *_family(catalogue.CLOSED_NODE_PODS, *(part.closed_pods for part in parts)),
                 *_family(catalogue.CARDS_OVERCOMMITTED, _line(catalogue.CARDS_OVERCOMMITTED, overcommitted)),
                 *_family(
                     catalogue.RESERVATIONS,
@@ -84,7 +84,7 @@ def _part(book: Book) -> _NodePart:
             for index, usage in cards
         ),
         _line(catalogue.CARDS_CLOSED, sum(closed or not usage.schedulable for usage in book.usages), name),
-        _line(catalogue.CLOSED_NODE_PODS, _left(book), name) if closed else b"",
+        _line(catalogue.CLOSED_NODE_PODS, _pods_with_units(book), name) if closed else b"",
         len(book.overcommitted),
         bound,
         unsettled,
@@ -92,7 +92,7 @@ def _part(book: Book) -> _NodePart:
     )
 
 
-def _left(book: Book) -> int:
+def _pods_with_units(book: Book) -> int:
     return sum(bool(reservation.demand.mem) for reservation in book.reservations.values())
 
 

@@ -23,7 +23,7 @@ from gpushare.model.quantity import parse_small
 SUFFIX: Final = f"{RESOURCE_MEM} is a number of units (GiB by default) without a suffix: for 4Gi write 4"
 IMPLAUSIBLE: Final = 1 << 20
 """Units that no GPU has: a TiB, if a unit is a MiB."""
-BOTH: Final = (
+UNITS_AND_WHOLE: Final = (
     f"requests {RESOURCE_MEM} and {RESOURCE_WHOLE_GPU}: a container gets a part of a GPU, or whole GPUs; "
     "remove one of them"
 )
@@ -144,7 +144,7 @@ def _container_problem(container: ContainerDemand, cards: int) -> str | None:
         if amount % cards:
             return f"{subject}: limit {name}={amount} cannot be spread evenly over {cards} GPUs"
     if container.whole and container.mem > 0:
-        return f"{subject}: {BOTH}"
+        return f"{subject}: {UNITS_AND_WHOLE}"
     if container.core and not container.mem:
         return f"{subject}: asks for {RESOURCE_CORE} without {RESOURCE_MEM} on the same GPU"
     if container.core // cards % CORE_STEP:

@@ -22,7 +22,7 @@ from gpushare.contract import (
 )
 from gpushare.errors import ApiError
 from gpushare.kubescheduler.config import parse_version
-from gpushare.model.demand import BOTH, SUFFIX
+from gpushare.model.demand import SUFFIX, UNITS_AND_WHOLE
 from testbed import Bed, Card, SimNode, gpu_pod, until
 from testbed.control_plane.api import MERGE_PATCH, Api
 from testbed.programs.binaries import release
@@ -322,8 +322,8 @@ def deployment(limits: Object, **spec: Any) -> Object:
     [
         ({"aliyun.com/gpu-mem": "4Gi"}, f"container main: {SUFFIX}"),
         ({"aliyun.com/gpu-mem": "4096Mi"}, f"container main: {SUFFIX}"),
-        ({"aliyun.com/gpu-mem": "4", "nvidia.com/gpu": "1"}, f"container main: {BOTH}"),
-        ({"aliyun.com/gpu-mem": "4", "nvidia.com/gpu.shared": "1"}, f"container main: {BOTH}"),
+        ({"aliyun.com/gpu-mem": "4", "nvidia.com/gpu": "1"}, f"container main: {UNITS_AND_WHOLE}"),
+        ({"aliyun.com/gpu-mem": "4", "nvidia.com/gpu.shared": "1"}, f"container main: {UNITS_AND_WHOLE}"),
         ({"aliyun.com/gpu-mem": "0", "nvidia.com/gpu": "1"}, ""),
         ({"aliyun.com/gpu-mem": "4"}, ""),
         ({"aliyun.com/gpu-mem": "196608"}, ""),
