@@ -122,7 +122,7 @@ def is_final(decision: Allocated | Rejected, *, terminating: bool) -> bool:
 
 def _known(allocations: Allocations, match: Match) -> Allocation | None:
     """The existing allocation, for a repeated call after a lost response or checkpoint; None without one."""
-    allocation = allocations.by_container.get((match.gpu_pod.uid, match.container.name))
+    allocation = allocations.by_container.get(match.key)
     present = allocation and all(allocations.index_of(uuid) is not None for uuid, _ in allocation.cards)
     return allocation if present else None
 
@@ -133,7 +133,7 @@ def _without_given_away(allocations: Allocations, match: Match) -> Allocations:
     Equal containers that wait for a restart without a checkpoint may be mistaken for each other. Both keep
     the GPU if they fit there.
     """
-    known = allocations.by_container.get((match.gpu_pod.uid, match.container.name))
+    known = allocations.by_container.get(match.key)
     if known is None or not (is_given_away(allocations, known) and is_over_committed(allocations, known)):
         return allocations
     rest = {key: each for key, each in allocations.by_container.items() if key != known.key}

@@ -23,6 +23,11 @@ class Match:
     gpu_pod: GpuPod
     container: ContainerDemand
 
+    @property
+    def key(self) -> Key:
+        """The container as allocations name it."""
+        return self.gpu_pod.uid, self.container.name
+
 
 @dataclass(frozen=True, slots=True)
 class AllocateCall:
@@ -126,7 +131,7 @@ def _rank(allocations: Allocations, found: Match, call: AllocateCall) -> Rank:
 def _stage(allocations: Allocations, found: Match, call: AllocateCall) -> int:
     """0 for a pod under admission, 1 without allocations, 2 with allocations, 3 after a rejection."""
     gpu_pod = found.gpu_pod
-    if (gpu_pod.uid, found.container.name) in call.refused:
+    if found.key in call.refused:
         return 3
     if _under_admission(gpu_pod, call):
         return 0
@@ -150,7 +155,7 @@ def _would_take_from_unserved(
     if another plugin has served it. An allocation that was never confirmed may come from the call for a twin
     whose response was lost: its pod may have none.
     """
-    allocation = allocations.by_container.get((found.gpu_pod.uid, found.container.name))
+    allocation = allocations.by_container.get(found.key)
     if allocation is None or _under_admission(found.gpu_pod, call):
         return False
     if call.done is None and may_be_of_another(allocations, allocation):

@@ -170,7 +170,10 @@ class Allocator:
             outcome = unmatched(allocations, len(ids))
         # No watch reports the end of a pod that only the kubelet knows: its list may show that it is gone.
         terminating = terminating or self._node_state.unlisted
-        return _Decision(outcome, found, is_final(outcome, terminating=bool(terminating)))
+        final = is_final(outcome, terminating=bool(terminating))
+        # The kubelet has given a rejected pod up: the watch will show the pod that this call is for.
+        given_up = isinstance(outcome, Rejected) and found is not None and found.key in self._rejected
+        return _Decision(outcome, found, final and not given_up)
 
     async def _perform(self, decision: Allocated) -> AllocateResponse | Rejected:
         """Commit the allocation, write its files and the record, and respond; roll back if a write fails."""
@@ -201,7 +204,7 @@ class Allocator:
         if found:
             present = self._node_state.allocations.gpu_pods
             self._rejected = frozenset(key for key in self._rejected if key[0] in present)
-            self._rejected |= {(found.gpu_pod.uid, found.container.name)}
+            self._rejected |= {found.key}
             text = f"{rejected.text} ({_TOO_OFTEN})" if often else rejected.text
             self._record_event(pod_event(found.gpu_pod.pod, EVENT_REFUSED, text, warning=True))
         return failing_response(rejected.reason) if often else rejected

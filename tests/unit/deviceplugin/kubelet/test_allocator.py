@@ -448,6 +448,32 @@ async def test_a_cancelled_wait_is_removed(tmp_path: Path) -> None:
     assert here.node_state._waiters == []
 
 
+async def test_a_call_that_only_a_rejected_pod_matches_waits_for_the_pod_that_replaced_it(
+    tmp_path: Path,
+) -> None:
+    """The kubelet has given the rejected pod up; the watch still shows it, and not the next one yet."""
+    here = AgentFixture(tmp_path, 14)
+    here.add_pods(gpu_pod("first", 1, picks=frozenset({"main"})))
+    assert isinstance(await here.mem.allocate(ids(0, 0)), Rejected)
+    call = asyncio.ensure_future(here.mem.allocate(ids(0, 0)))
+    await asyncio.sleep(0.05)
+    assert not call.done()
+    here.add_pods(gpu_pod("second", 1, picks=frozenset({"main"})))
+    assert isinstance(await call, Rejected)
+    assert [event.name for event in here.events] == ["first", "second"]
+
+
+async def test_a_pod_that_was_rejected_in_place_of_its_twin_still_gets_its_gpu(tmp_path: Path) -> None:
+    here = AgentFixture(tmp_path, 2)
+    here.add_pods(gpu_pod("a", 2, card=0), gpu_pod("b", 1, card=0), gpu_pod("c", 1, card=0))
+    await here.mem.allocate(ids(0, 0, 1))
+    assert isinstance(await here.mem.allocate(ids(0, 0)), Rejected)
+    here.delete_pod("a")
+    here.delete_pod("c")
+    assert isinstance(await here.mem.allocate(ids(0, 0)), AllocateResponse)
+    assert set(here.node_state.allocations.by_container) == {("b", "main")}
+
+
 async def test_after_five_rejections_of_a_workload_its_container_fails_and_not_its_pod(
     tmp_path: Path,
 ) -> None:
