@@ -22,6 +22,7 @@ REQUIRED: dict[str, Any] = {
     "container_runtime_engine": "",
     "container_runtime_state": "present",
     "kubernetes_version": "",
+    "device_list_strategy": "volume-mounts",
 }
 DOCKER = {
     "programs__containerd": "1.7.27",
@@ -272,11 +273,12 @@ def test_a_change_of_the_driver_that_takes_the_node_out_of_service_is_a_warning(
         (None, "static", Level.FAIL),
     ],
 )
-def test_a_share_node_cannot_use_the_static_cpu_policy(
+def test_a_share_node_without_cdi_cannot_use_the_static_cpu_policy(
     policy: str | None, kept: str | None, level: Level
 ) -> None:
     changes = {"kubelet__cpu_manager_policy": policy, "kubelet__cpu_manager_state": kept}
     assert check("cpu policy", **changes).level is level
+    assert check("cpu policy", {"device_list_strategy": "cdi"}, **changes).level is Level.OK
     whole = checks(report(**changes), Requirements(**REQUIRED | {"node": "whole"}))
     assert "cpu policy" not in {one.name for one in whole}
 

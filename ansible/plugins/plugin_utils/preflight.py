@@ -40,6 +40,7 @@ _NO_CGROUP_V1: Final = (1, 35)
 _OLDEST_DOCKER: Final = (19, 3, 5)
 _FIRST_CGROUP_V2: Final = {"docker": (20, 10), "containerd": (1, 4), "cri-o": (1, 20)}
 _MIB_PER_GIB: Final = 1024
+_CDI: Final = "cdi"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,6 +60,7 @@ class Requirements:
     container_runtime_engine: str
     container_runtime_state: str
     kubernetes_version: str
+    device_list_strategy: str
 
 
 def checks(report: Document, required: Requirements) -> list[Check]:
@@ -324,14 +326,20 @@ def _secure_boot_problems(report: Document, required: Requirements) -> Problems:
 
 
 def _cpu_policy(report: Document, required: Requirements) -> Check:
-    del required
+    """Whether the CPU manager may take the GPUs of containers.
+
+    The policy static changes the CPUs of running containers. Their runtime then sets the devices again that
+    it knows: those of CDI, and not those that NVIDIA's hook has added (nvidia-docker issue 966).
+    """
     policy = report["kubelet"]["cpu_manager_policy"] or "none"
     kept = report["kubelet"]["cpu_manager_state"] or policy
     found = policy if kept == policy else f"{policy}, state file {kept}"
-    if "static" not in (policy, kept):
+    if "static" not in (policy, kept) or required.device_list_strategy == _CDI:
         return Check("cpu policy", Level.OK, found)
     problem = (
-        "a node that shares GPUs cannot use the CPU manager policy static: drain it, set "
+        "with the CPU manager policy static, containers lose their GPU unless the device plugin names it by "
+        f"CDI: deploy the device plugin with deviceListStrategy: {_CDI} and set "
+        f"kubelet_tuning_device_list_strategy to {_CDI}, or drain the node, set "
         "kubelet_tuning_cpu_manager_policy to none and run the role kubelet_tuning, which also removes "
         "/var/lib/kubelet/cpu_manager_state and restarts the kubelet"
     )

@@ -57,7 +57,7 @@ def test_every_problem_of_a_host_is_reported_with_its_fix() -> None:
     assert failed.keys() == {"cards", "runtime", "cpu policy"}
     assert failed["cards"].startswith("TITAN Xp in slot 0000:")
     assert "docker needs cri-dockerd from 1.24 on" in failed["runtime"]
-    assert "cannot use the CPU manager policy static" in failed["cpu policy"]
+    assert "with the CPU manager policy static, containers lose" in failed["cpu policy"]
 
 
 def test_an_unreachable_host_is_reported() -> None:
