@@ -200,6 +200,14 @@ NODE_ANNOTATIONS: Final = (
         "why the node takes no new pods",
     ),
     Name(
+        "ANN_OPENED",
+        _AGENT,
+        "time of RFC 3339",
+        "the node has taken no pods yet",
+        "`2026-11-28T03:24:05.512034Z`",
+        "when the node began to take pods, or on more GPUs: kube-scheduler looks at waiting pods again",
+    ),
+    Name(
         "ANN_CORDONED_CARDS",
         _ADMIN,
         "GPU indices, with commas",

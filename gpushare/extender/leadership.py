@@ -33,6 +33,7 @@ from gpushare.extender.lease import (
 )
 from gpushare.ports import KubeApi, LeaseRecord
 from gpushare.runtime.clock import boot_time
+from gpushare.runtime.times import now_text
 
 log = structlog.get_logger()
 
@@ -252,7 +253,7 @@ class Leadership:
             holder=self._replica.identity,
             address=self._replica.address,
             duration_s=round(self._durations.lease_s),
-            renewed=dt.datetime.now(dt.UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
+            renewed=now_text(),
             transitions=transitions,
             version=before.version if before else "",
             quiet=quiet,

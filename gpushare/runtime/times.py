@@ -18,6 +18,11 @@ def seconds_since(text: str) -> float:
     return 0.0 if at is None else time.time() - at
 
 
+def now_text() -> str:
+    """The time now, in microseconds as a ``MicroTime``."""
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
 def clock_time(at_s: float) -> str:
     """The time of day of that many seconds since 1970, such as ``14:03:20 UTC``."""
     return datetime.fromtimestamp(at_s, UTC).strftime("%H:%M:%S UTC")

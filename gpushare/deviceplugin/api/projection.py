@@ -1,7 +1,9 @@
 """Projects the node state to the API server, pod and node events, and gauges. Decides nothing."""
 
 import asyncio
+import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from typing import Final
 
 import structlog
@@ -23,11 +25,18 @@ from gpushare.deviceplugin.metrics import PluginMetrics
 from gpushare.deviceplugin.node.state import NodeState
 from gpushare.model.own_node import GpuPod
 from gpushare.ports import Event, node_event, pod_event
+from gpushare.runtime.times import now_text
 
 log = structlog.get_logger()
 
 _BATCH_S: Final = 0.05
 """The first change is projected at once; those until then are projected together."""
+_OPENED_S: Final = 3.0
+"""So long after a GPU has begun to take pods, the node changes again.
+
+kube-scheduler looks at waiting pods again as soon as it sees the first change. The extender may see it later
+and reject them once more, and without another change they would wait for up to five minutes.
+"""
 
 
 class Projector:
@@ -44,6 +53,7 @@ class Projector:
         settings: ResponseSettings,
         *,
         record_event: Callable[[Event], None],
+        opened_s: float = _OPENED_S,
     ) -> None:
         self._node_state = node_state
         self._writer = writer
@@ -54,19 +64,31 @@ class Projector:
         self._notices: tuple[str, ...] = ()
         self._in_use: frozenset[int] = frozenset()
         self._closed: str | None = None
+        self._opened_s = opened_s
+        self._open: frozenset[int] = frozenset()
+        self._opened_due: float | None = None
+        self._opened: str | None = None
 
     async def run(self) -> None:
         """Project every change until cancelled; changes within a moment are projected together."""
         projected = -1
         while True:
             if projected == self._node_state.generation:
-                await self._node_state.changed()
+                await self._change()
             projected = self._node_state.generation
             self.project()
             await asyncio.sleep(_BATCH_S)
 
+    async def _change(self) -> None:
+        """Return at the next change, or when the node is to change again after it has opened."""
+        due = self._opened_due
+        with suppress(TimeoutError):
+            async with asyncio.timeout(None if due is None else max(0.0, due - time.monotonic())):
+                await self._node_state.changed()
+
     def project(self) -> None:
         """Project the current state."""
+        self._note_open_gpus()
         self._write()
         self._report_closed()
         self._report_whole_gpus()
@@ -81,13 +103,26 @@ class Projector:
     def _write(self) -> None:
         state = self._node_state
         allocations, shared_gpus = state.allocations, state.advertised
-        self._writer.set_node(desired_node(shared_gpus, assigned_text(allocations), state.closed_reason))
+        assigned = assigned_text(allocations)
+        self._writer.set_node(desired_node(shared_gpus, assigned, state.closed_reason, self._opened))
         self._writer.set_pods(pod_patches(allocations))
         if shared_gpus:
             self._writer.set_unhealthy(shared_gpus.unschedulable)
         running = allocations.by_pod.keys() & allocations.gpu_pods.keys()
         self._metrics.pods.labels("running").set(len(running))
         self._metrics.pods.labels("leaving").set(len(allocations.by_pod) - len(running))
+
+    def _note_open_gpus(self) -> None:
+        """Note when the node began to take pods on more of its GPUs, once that change is some seconds old."""
+        advertised, before = self._node_state.advertised, self._open
+        cards = advertised.cards if advertised and not self._node_state.closed_reason else ()
+        self._open = frozenset(card.index for card in cards if card.healthy and not card.closed)
+        now = time.monotonic()
+        if self._open - before:
+            self._opened_due = now + self._opened_s
+        elif self._opened_due is not None and now >= self._opened_due:
+            self._opened_due = None
+            self._opened = now_text()
 
     def _report_closed(self) -> None:
         """Report why the node takes no new pods, once for each reason."""

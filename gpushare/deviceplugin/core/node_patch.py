@@ -13,6 +13,7 @@ from gpushare.contract import (
     ANN_ASSIGNED_NODE,
     ANN_CARDS,
     ANN_CLOSED,
+    ANN_OPENED,
     LABEL_CARD_COUNT,
     LABEL_CARD_MIB,
     LABEL_CARD_MODEL,
@@ -45,13 +46,17 @@ class DesiredNode:
     resources: Mapping[str, int | None] = field(default_factory=dict)
 
 
-def desired_node(shared_gpus: SharedGpus | None, assigned: str, closed: str | None = None) -> DesiredNode:
+def desired_node(
+    shared_gpus: SharedGpus | None, assigned: str, closed: str | None = None, opened: str | None = None
+) -> DesiredNode:
     """The desired values of a node with these shared GPUs; None withdraws them all.
 
-    ``assigned`` is the text of ``gpushare.io/assigned``, which stays while pods have allocations, and
-    ``closed`` is why the node takes no new pods.
+    ``assigned`` is the text of ``gpushare.io/assigned``, which stays while pods have allocations, ``closed``
+    is why the node takes no new pods, and ``opened`` when it last began to, None for what the node has.
     """
     annotations = {ANN_ASSIGNED_NODE: assigned, ANN_CLOSED: closed}
+    if opened is not None:
+        annotations[ANN_OPENED] = opened
     if shared_gpus is None:
         return DesiredNode({ANN_CARDS: None, **annotations}, {}, {RESOURCE_COUNT: None})
     return DesiredNode(

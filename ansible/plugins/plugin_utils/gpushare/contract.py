@@ -75,6 +75,8 @@ ANN_ASSIGNED_NODE: Final = "gpushare.io/assigned"
 """JSON ``{"<podUID>": {"<container>": {"<gpuIdx>": <units>}}}``; overrides pod annotations."""
 ANN_CLOSED: Final = "gpushare.io/closed"
 """Why the node takes no new pods; absent while it does."""
+ANN_OPENED: Final = "gpushare.io/opened"
+"""When the node began to take pods, or to take them on more GPUs, a moment after that change."""
 
 # --- labels -------------------------------------------------------------------------------------
 LABEL_CARDS_PER_POD: Final = "aliyun.com/gpu-count"
