@@ -47,7 +47,7 @@ class Card(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     ``numa`` is the node of its bus in sysfs; ``numa_id`` is for GPUs that are a NUMA node themselves. If
     ``used_mib`` is null, it is the sum of the processes. ``events`` is a mask of nvmlEventType…,
     ``nvlinks`` the number of links, ``switch_links`` the number of those to an NVSwitch. A ``lost`` GPU
-    fell off the bus.
+    fell off the bus. Drivers that know no recovery action report neither ``recovery_action`` nor its events.
     """
 
     name: Line
@@ -101,6 +101,7 @@ class Card(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     remapped_uncorrected: Count | None = None
     remap_pending: Flag | None = None
     remap_failed: Flag | None = None
+    recovery_action: Count | None = 0
 
     pcie_tx_kib: Count | None = 0
     pcie_rx_kib: Count | None = 0
@@ -109,7 +110,7 @@ class Card(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     pcie_width: Count | None = 16
     pcie_max_gen: Count | None = 3
     pcie_max_width: Count | None = 16
-    events: Count | None = 0x1F
+    events: Count | None = 0x801F
     nvlinks: Annotated[int, Meta(ge=0, le=18)] | None = None
     switch_links: Count = 0
 
@@ -128,7 +129,10 @@ class Pair(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Failure(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A function that returns an NVML error code, for the GPU at a position or for all."""
+    """A function that returns an NVML error code, for the GPU at a position or for all.
+
+    ``nvmlDeviceGetFieldValues[230]`` is the field of that number: the function succeeds and the field fails.
+    """
 
     function: str
     code: Code
@@ -136,10 +140,13 @@ class Failure(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Event(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """An XID error; ``uuid`` is null if the driver does not report the GPU."""
+    """An XID error; ``uuid`` is null if the driver does not report the GPU.
+
+    With ``xid`` null it says that the recovery action changed, to any value.
+    """
 
     number: Annotated[int, Meta(ge=1)]
-    xid: Count
+    xid: Count | None
     uuid: Uuid | None = None
 
 

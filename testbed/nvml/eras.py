@@ -27,6 +27,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+_RECOVERY_ACTION_IN: Final = 565
+
 
 @dataclass(frozen=True, slots=True)
 class Era:
@@ -52,6 +54,14 @@ class Era:
         It does since a second version of the function reports the reserve separately.
         """
         return "nvmlDeviceGetMemoryInfo_v2" in functions(self.branch)
+
+    @property
+    def has_recovery_action(self) -> bool:
+        """Whether GPUs have a recovery action: a field, and events about it.
+
+        Source: NVML's change log, "Changes between v560 and v565".
+        """
+        return self.branch >= _RECOVERY_ACTION_IN
 
 
 ERAS: Final[Mapping[int, Era]] = {

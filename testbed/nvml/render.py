@@ -11,12 +11,13 @@ from typing import Final
 import msgspec
 
 from testbed.nvml.description import Card, Description, Event, Failure, Process
-from testbed.nvml.eras import ERAS
+from testbed.nvml.eras import ERAS, Era
 
 _SPACE: Final = uuid.UUID("1c4b1a53-94a5-4a4b-9a0f-1f6f1f1a7c55")
 _LEVELS: Final = {"internal": 0, "single": 10, "multiple": 20, "hostbridge": 30, "node": 40, "system": 50}
 _KINDS: Final = {"compute": 0, "graphics": 1, "mps": 2}
 _XID: Final = 0x8
+_RECOVERY_ACTION: Final = 0x8000
 _SWITCHES: Final = 6
 _GPU_END, _SWITCH_END = 0, 2
 _EXCLUDED: Final = frozenset({"numa", "used_mib", "processes", "switch_links"})
@@ -50,11 +51,13 @@ def _lines(description: Description) -> Iterator[str]:
     yield f"nvml {era.nvml}"
     yield f"cuda {era.cuda}"
     yield f"v1_counts_reserve {int(era.v1_counts_reserve)}"
+    yield f"recovery_action_known {int(era.has_recovery_action)}"
     yield f"hang {int(description.hang)}"
     for failure in description.failures:
         yield _failure(failure, description)
     for event in description.events:
-        yield _event(event)
+        if event.xid is not None or era.has_recovery_action:
+            yield _event(event)
     for position in range(len(description.cards)):
         yield from _card(description, position)
 
@@ -67,11 +70,21 @@ def _failure(failure: Failure, description: Description) -> str:
 
 
 def _event(event: Event) -> str:
-    return f"event {event.number} {event.uuid or '-'} {_XID} {event.xid}"
+    # Only an XID event has data.
+    kind, data = (_RECOVERY_ACTION, 0) if event.xid is None else (_XID, event.xid)
+    return f"event {event.number} {event.uuid or '-'} {kind} {data}"
+
+
+def _of_era(card: Card, era: Era) -> Card:
+    """The GPU without what the driver of the era does not know."""
+    if era.has_recovery_action:
+        return card
+    events = None if card.events is None else card.events & ~_RECOVERY_ACTION
+    return msgspec.structs.replace(card, recovery_action=None, events=events)
 
 
 def _card(description: Description, position: int) -> Iterator[str]:
-    card = description.cards[position]
+    card = _of_era(description.cards[position], ERAS[description.era])
     yield f"card {position}"
     for name in Card.__struct_fields__:
         value = getattr(card, name)

@@ -4,7 +4,9 @@ What belongs here: reading the JSON document and rules across its fields. What d
 (``description``).
 """
 
+import re
 from collections.abc import Iterator, Sequence
+from typing import Final
 
 import msgspec
 
@@ -12,6 +14,7 @@ from gpushare.errors import ConfigError
 from testbed.nvml.description import Card, Description, Failure, Pair
 from testbed.nvml.eras import ERAS, functions
 
+_FIELD: Final = re.compile(r"^(nvmlDeviceGetFieldValues)\[[0-9]+\]$")
 _decode = msgspec.json.Decoder(Description).decode
 
 
@@ -78,7 +81,7 @@ def _link_errors(description: Description) -> Iterator[str]:
 
 
 def _failure_errors(failure: Failure, description: Description) -> Iterator[str]:
-    if failure.function not in functions(description.era):
+    if _FIELD.sub(r"\1", failure.function) not in functions(description.era):
         yield f"failure: NVML of era {description.era} has no function {failure.function!r}"
     if failure.card is not None and failure.card >= len(description.cards):
         yield f"failure of {failure.function}: there is no card {failure.card}"

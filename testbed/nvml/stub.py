@@ -18,10 +18,13 @@ import msgspec
 from gpushare.errors import ConfigError
 from testbed.nvml import build, render
 from testbed.nvml.description import MAX_EVENTS, Card, Description, Event, Failure, Pair, Process
-from testbed.nvml.eras import NEWEST
+from testbed.nvml.eras import ERAS, NEWEST
 from testbed.nvml.rules import checked, parse
 
 _DESCRIPTION = "description.json"
+_RECOVERY_ACTION_CHANGED = 154
+_SINCE_RESET = ("recovery_action", "ecc_corrected", "ecc_uncorrected", "remap_pending", "energy_mj")
+"""Fields of a card that are 0 after a reset."""
 
 
 class NvmlStub:
@@ -117,10 +120,38 @@ class NvmlStub:
 
     def xid(self, card: int | None, code: int) -> None:
         """Report an XID error; with ``card`` None, the driver does not report the GPU."""
+        self._change(events=self._with_events(card, code))
+
+    def require(self, card: int, action: int) -> None:
+        """Change the recovery action of a GPU, as the driver does after an error: with XID 154 and an event.
+
+        A driver that knows no recovery action changes and reports nothing.
+        """
+        if ERAS[self._description.era].has_recovery_action:
+            self.set(card, recovery_action=action)
+            self._change(events=self._with_events(card, _RECOVERY_ACTION_CHANGED, None))
+
+    def reset(self, card: int) -> None:
+        """Reset a GPU like ``nvidia-smi --gpu-reset``, which no program may use; ConfigError if one does.
+
+        It clears the recovery action and the counters since the last reset, and remaps pending rows. Neither
+        an XID nor an event says so.
+        """
+        before = self._card(card)
+        if before.processes:
+            raise ConfigError(
+                f"card {card} is in use by process {before.processes[0].pid}: it cannot be reset"
+            )
+        cleared = {name: 0 for name in _SINCE_RESET if getattr(before, name) is not None}
+        self.set(card, lost=False, **cleared)
+
+    def _with_events(self, card: int | None, *xids: int | None) -> tuple[Event, ...]:
+        """The events of the driver and new ones of that GPU."""
         events = self._description.events
-        number = events[-1].number + 1 if events else 1
-        event = Event(number, code, None if card is None else self.uuid(card))
-        self._change(events=(*events, event)[-MAX_EVENTS:])
+        first = events[-1].number + 1 if events else 1
+        uuid = None if card is None else self.uuid(card)
+        new = (Event(first + offset, xid, uuid) for offset, xid in enumerate(xids))
+        return (*events, *new)[-MAX_EVENTS:]
 
     def hang(self) -> None:
         """Block every call of NVML, also one that waits for an event, until ``release``."""

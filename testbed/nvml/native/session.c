@@ -50,7 +50,7 @@ static const struct card *card_of(const char *uuid)
     return NULL;
 }
 
-static u32 failure_of(const char *function, const char *uuid)
+u32 session_failure(const char *function, const char *uuid)
 {
     const struct state *state = state_now();
     for (int i = 0; i < state->failure_count; i++) {
@@ -106,7 +106,7 @@ u32 session_begin(const char *function, const void *device, const struct card **
     if (verdict == OK && card)
         verdict = device_verdict(device, &uuid, card);
     if (verdict == OK)
-        verdict = failure_of(function, uuid);
+        verdict = session_failure(function, uuid);
     if (verdict != OK)
         pthread_mutex_unlock(&lock);
     return verdict;
@@ -135,7 +135,7 @@ API u32 nvmlInitWithFlags(u32 flags)
     (void)flags;
     u32 verdict = answer();
     if (verdict == OK)
-        verdict = failure_of("nvmlInit", NULL);
+        verdict = session_failure("nvmlInit", NULL);
     if (verdict == OK && sessions++ == 0)
         hand_out();
     pthread_mutex_unlock(&lock);
@@ -150,7 +150,7 @@ API u32 nvmlInit_v2(void) { return nvmlInitWithFlags(0); }
 API u32 nvmlShutdown(void)
 {
     answer();
-    u32 verdict = sessions ? failure_of("nvmlShutdown", NULL) : UNINITIALIZED;
+    u32 verdict = sessions ? session_failure("nvmlShutdown", NULL) : UNINITIALIZED;
     if (verdict == OK)
         sessions--;
     pthread_mutex_unlock(&lock);

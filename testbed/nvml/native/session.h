@@ -10,6 +10,9 @@
 u32 session_begin(const char *function, const void *device, const struct card **card);
 void session_end(void);
 
+/* The code that `function` shall return for that GPU (NULL: any), or OK. The caller has the lock. */
+u32 session_failure(const char *function, const char *uuid);
+
 /* nvmlInit creates the handles; they keep their GPU, by UUID, until the last nvmlShutdown. */
 int session_cards(void);
 const void *session_handle(int index);

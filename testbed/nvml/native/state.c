@@ -127,6 +127,8 @@ static bool driver_line(struct state *state, const char *key, const char *value)
         return (state->cuda = atoi(value)) > 0;
     if (!strcmp(key, "v1_counts_reserve"))
         return (state->v1_counts_reserve = atoi(value)) || !strcmp(value, "0");
+    if (!strcmp(key, "recovery_action_known"))
+        return (state->recovery_action_known = atoi(value)) || !strcmp(value, "0");
     if (!strcmp(key, "loaded"))
         return (state->loaded = atoi(value)) || !strcmp(value, "0");
     if (!strcmp(key, "hang"))

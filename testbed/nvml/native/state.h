@@ -18,6 +18,7 @@
     X(max_video_clock) X(throttle_reasons)                                                            \
     X(ecc) X(ecc_corrected) X(ecc_uncorrected) X(ecc_corrected_ever) X(ecc_uncorrected_ever)          \
     X(remapped_corrected) X(remapped_uncorrected) X(remap_pending) X(remap_failed)                    \
+    X(recovery_action)                                                                                \
     X(pcie_tx_kib) X(pcie_rx_kib) X(pcie_replays) X(pcie_gen) X(pcie_width) X(pcie_max_gen)           \
     X(pcie_max_width) X(events) X(nvlinks)
 
@@ -70,7 +71,7 @@ struct event {
 struct state {
     char driver[TEXT], nvml[TEXT];
     int cuda;
-    bool v1_counts_reserve, loaded, hang;
+    bool v1_counts_reserve, recovery_action_known, loaded, hang;
     struct card cards[MAX_CARDS];
     int card_count;
     struct failure failures[MAX_FAILURES];

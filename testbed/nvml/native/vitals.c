@@ -1,5 +1,6 @@
 /* FAKE, for tests. Sensors: temperature, power, clocks, errors, bus. */
 #define _GNU_SOURCE
+#include <stdio.h>
 #include <time.h>
 
 #include "session.h"
@@ -102,6 +103,8 @@ API u32 nvmlDeviceGetPcieThroughput(const void *device, u32 counter, u32 *kib_pe
     return OK;
 }
 
+#define FIELD_RECOVERY_ACTION 230
+
 /* NVML_FI_DEV_…: the fields without a function, and related ones. */
 static long long field(const struct card *card, u32 id, u32 *type)
 {
@@ -124,11 +127,27 @@ static long long field(const struct card *card, u32 id, u32 *type)
         return card->nvlinks;
     case 94:
         return card->pcie_replays;
+    case FIELD_RECOVERY_ACTION:
+        return card->recovery_action;
     default:
         return ABSENT;
     }
 }
 
+/* A number that is not in the header of the driver is invalid, other fields may be missing on the GPU. */
+static u32 field_verdict(const struct card *card, u32 id, long long number)
+{
+    char function[TEXT];
+    snprintf(function, sizeof function, "nvmlDeviceGetFieldValues[%u]", id);
+    u32 described = session_failure(function, card->uuid);
+    if (described != OK)
+        return described;
+    if (id == FIELD_RECOVERY_ACTION && !state_now()->recovery_action_known)
+        return INVALID_ARGUMENT;
+    return number == ABSENT ? NOT_SUPPORTED : OK;
+}
+
+/* Succeeds although fields fail; the value of one that fails is left as it is. */
 API u32 nvmlDeviceGetFieldValues(const void *device, int count, struct field_value *values)
 {
     CALL_ON(device);
@@ -140,8 +159,9 @@ API u32 nvmlDeviceGetFieldValues(const void *device, int count, struct field_val
         long long number = field(card, values[i].field, &values[i].type);
         values[i].time_us = now.tv_sec * 1000000LL + now.tv_nsec / 1000;
         values[i].latency_us = 0;
-        values[i].result = number == ABSENT ? NOT_SUPPORTED : OK;
-        values[i].value.ull = number == ABSENT ? 0 : (u64)number;
+        values[i].result = field_verdict(card, values[i].field, number);
+        if (values[i].result == OK)
+            values[i].value.ull = (u64)number;
     }
     return OK;
 }

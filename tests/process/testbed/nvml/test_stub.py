@@ -106,6 +106,55 @@ def test_events_after_registration_arrive_in_order(stub: NvmlStub) -> None:
     pynvml.nvmlEventSetFree(events)
 
 
+def test_a_recovery_action_changes_with_events_and_is_cleared_by_a_reset(stub: NvmlStub) -> None:
+    events = pynvml.nvmlEventSetCreate()
+    types = pynvml.nvmlEventTypeXidCriticalError | pynvml.nvmlEventTypeGpuRecoveryAction
+    pynvml.nvmlDeviceRegisterEvents(handle(), types, events)
+    stub.require(0, pynvml.NVML_GPU_RECOVERY_ACTION_DRAIN_AND_RESET)
+    seen = [pynvml.nvmlEventSetWait(events, 1000) for _ in range(2)]
+    assert [(event.eventType, event.eventData) for event in seen] == [
+        (pynvml.nvmlEventTypeXidCriticalError, 154),
+        (pynvml.nvmlEventTypeGpuRecoveryAction, 0),
+    ]
+    assert recovery_action().value.uiVal == pynvml.NVML_GPU_RECOVERY_ACTION_DRAIN_AND_RESET
+    stub.reset(0)
+    assert recovery_action().value.uiVal == pynvml.NVML_GPU_RECOVERY_ACTION_NONE
+    pynvml.nvmlEventSetFree(events)
+
+
+def recovery_action() -> Any:
+    (found,) = pynvml.nvmlDeviceGetFieldValues(handle(), [pynvml.NVML_FI_DEV_GET_GPU_RECOVERY_ACTION])
+    return found
+
+
+def test_a_field_fails_alone_and_keeps_its_undefined_value(stub: NvmlStub) -> None:
+    stub.set(0, recovery_action=1)
+    stub.fail("nvmlDeviceGetFieldValues[230]", pynvml.NVML_ERROR_UNKNOWN, card=0)
+    fields = [pynvml.NVML_FI_DEV_GET_GPU_RECOVERY_ACTION, pynvml.NVML_FI_DEV_ECC_DBE_VOL_TOTAL]
+    failed, other = pynvml.nvmlDeviceGetFieldValues(handle(), fields)
+    assert (failed.nvmlReturn, failed.value.uiVal) == (pynvml.NVML_ERROR_UNKNOWN, 0)
+    assert other.nvmlReturn == pynvml.NVML_SUCCESS
+
+
+@pytest.mark.parametrize("era", [era for era in ERAS if not ERAS[era].has_recovery_action])
+def test_a_driver_before_565_knows_no_recovery_action(
+    era: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stub = load(NvmlStub(tmp_path, era=era, cards=[card("T4", recovery_action=1)]), monkeypatch)
+    pynvml.nvmlInit()
+    stub.require(0, pynvml.NVML_GPU_RECOVERY_ACTION_GPU_RESET)
+    assert recovery_action().nvmlReturn == pynvml.NVML_ERROR_INVALID_ARGUMENT
+    assert not pynvml.nvmlDeviceGetSupportedEventTypes(handle()) & pynvml.nvmlEventTypeGpuRecoveryAction
+    assert stub.description.events == ()
+    pynvml.nvmlShutdown()
+
+
+def test_a_gpu_in_use_is_not_reset(stub: NvmlStub) -> None:
+    stub.processes(0, [Process(7)])
+    with pytest.raises(ConfigError, match="card 0 is in use by process 7: it cannot be reset"):
+        stub.reset(0)
+
+
 def test_gpus_are_linked_as_described(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cards = [card("V100"), card("V100", numa=1), card("V100", switch_links=6)]
     load(NvmlStub(tmp_path, cards=cards, pairs=[Pair((0, 1), "single", nvlinks=2)]), monkeypatch)
