@@ -56,6 +56,7 @@ LABELS: Final[Mapping[str, str]] = {
     "resource": "pods",
     "result": "ok",
     "right": "leases",
+    "rule": "needs_recovery",
     "source": "nvml",
     "state": "bound",
     "uuid": _UUID,

@@ -390,7 +390,7 @@ EVENTS: Final = (
         "Warning",
         "node agent",
         "a GPU becomes unhealthy",
-        "`GPU 0 (GPU-5c1f…): XID 79`",
+        "`GPU 0 (GPU-5c1f…): the driver asks for a reset of the GPU (recovery action 1)`",
     ),
     Event(
         "EVENT_CARD_RECOVERED",

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from gpushare.model.hardware import Fault, Inventory
+from gpushare.model.hardware import Fault, GpuFacts, Inventory
 from gpushare.model.objects import Pod
 from gpushare.model.readings import ProcessReading, Readings
 
@@ -106,8 +106,8 @@ class InventoryDriver(Protocol):
     async def inventory(self) -> Inventory:
         """All GPUs, read from the driver."""
 
-    async def unhealthy(self) -> Mapping[str, str]:
-        """The unhealthy GPUs: UUID → problem."""
+    async def facts(self) -> Mapping[str, GpuFacts]:
+        """What the driver answers about the health of the GPUs of all inventories, by UUID."""
 
     def faults(self) -> AsyncIterator[Fault]:
         """XID errors as the driver reports them. Ends if the driver does not support such reports."""

@@ -12,6 +12,7 @@ from typing import Any, Final
 import structlog
 
 from gpushare.adapters.cgroups import Cgroups
+from gpushare.adapters.driver_start import driver_start
 from gpushare.adapters.kube.agent_api import AgentApi
 from gpushare.adapters.kube.client import KubeClient
 from gpushare.adapters.kube.config import kubeconfig_in_pod, load_access
@@ -38,6 +39,7 @@ from gpushare.deviceplugin.kubelet.retries import PodSources
 from gpushare.deviceplugin.metrics import PluginMetrics
 from gpushare.deviceplugin.node.cards import CardMonitor
 from gpushare.deviceplugin.node.checkpoint import CheckpointReader
+from gpushare.deviceplugin.node.fault_record import FaultRecord
 from gpushare.deviceplugin.node.reconciler import Reconciler
 from gpushare.deviceplugin.node.record import Record
 from gpushare.deviceplugin.node.release import CardReleaser
@@ -47,7 +49,7 @@ from gpushare.deviceplugin.watchdog import Watchdog
 from gpushare.errors import ApiError, ConfigError
 from gpushare.model.modes import Mode
 from gpushare.model.own_node import OwnNode
-from gpushare.ports import AgentDriver
+from gpushare.ports import AgentDriver, node_event
 from gpushare.runtime.admin_server import AdminRoutes, rendering
 from gpushare.runtime.daemon import serve, stop_event
 from gpushare.runtime.listener import bind_socket
@@ -143,14 +145,17 @@ class Agent:
 
     def _make_cards(self, driver: AgentDriver) -> CardMonitor:
         return CardMonitor(
-            self._settings.node,
             driver,
             self._settings.cards,
+            FaultRecord(self._settings.state, driver_start),
             self.metrics,
             on_change=self.node_state.update_gpus,
-            record_event=self.writer.record_event,
+            record_event=self._record_node_event,
             watchdog=self.watchdog,
         )
+
+    def _record_node_event(self, reason: str, text: str) -> None:
+        self.writer.record_event(node_event(self._settings.node, reason, text))
 
     def _make_pacer(self, driver: AgentDriver, state: Path, proc: Path) -> Pacer:
         reporter = UncountedReporter(self.node_state, proc, record_event=self.writer.record_event)

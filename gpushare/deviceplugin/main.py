@@ -23,8 +23,9 @@ from gpushare.contract import (
     MPS_STATE,
     POD_RESOURCES_SOCKET,
 )
-from gpushare.deviceplugin.core.health import IGNORED_XIDS, HealthPolicy, parse_xids
+from gpushare.deviceplugin.core.health import HealthPolicy
 from gpushare.deviceplugin.core.response import ResponseSettings
+from gpushare.deviceplugin.core.xids import parse_xids
 from gpushare.deviceplugin.kubelet.allocator import TIMEOUT_S, AllocateSettings
 from gpushare.deviceplugin.node.cards import CardSettings
 from gpushare.deviceplugin.settings import AgentSettings
@@ -96,18 +97,22 @@ def _switch(name: str, *, default: bool, help: str, hidden: bool = False) -> _De
     is_flag=True,
     help="Exclude GPUs that are no data-centre GPUs, by their brand and name.",
 )
-@_switch("health-check", default=True, help="Monitor GPU health by XID errors and queries of the driver.")
+@_switch(
+    "health-check",
+    default=True,
+    help="Judge GPUs by recovery actions, XID errors and other answers of the driver.",
+)
 @click.option(
     "--ignored-xids",
     envvar="IGNORED_XIDS",
-    default=",".join(map(str, sorted(IGNORED_XIDS))),
-    help="XID errors that do not make a GPU unhealthy.",
+    default="",
+    help="XID errors that close no GPU, although without a recovery action (drivers before 565) they would.",
 )
 @click.option(
     "--recovery-seconds",
     type=FiniteRange(min=0),
     default=60.0,
-    help="Seconds without errors until an unhealthy GPU counts as recovered.",
+    help="Seconds of successful polls until a GPU that did not answer counts as recovered.",
 )
 @click.option(
     "--patience-seconds",

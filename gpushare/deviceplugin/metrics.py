@@ -21,6 +21,7 @@ class PluginMetrics:
         self.registered = gauge(catalogue.PLUGIN_REGISTERED, registry)
         self.registrations = counter(catalogue.PLUGIN_REGISTRATIONS, registry)
         self.cards = gauge(catalogue.PLUGIN_CARDS, registry)
+        self.unhealthy = gauge(catalogue.PLUGIN_UNHEALTHY, registry)
         self.xids = counter(catalogue.PLUGIN_XIDS, registry)
         self.nvml_up = gauge(catalogue.PLUGIN_NVML_UP, registry)
         self.writes = counter(catalogue.PLUGIN_WRITES, registry)

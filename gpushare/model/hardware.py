@@ -5,7 +5,7 @@ Adapters fill these in. A value that the driver does not report is None, never z
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
+from enum import IntEnum, StrEnum
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,39 @@ class Inventory:
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """An XID error that the driver reported. ``uuid`` is None if the driver did not report the GPU."""
+    """An XID error that the driver reported. ``uuid`` is None if the driver did not report the GPU.
+
+    ``xid`` is None if the driver reported that the recovery action of the GPU changed, to any value.
+    """
 
     uuid: str | None
-    xid: int
+    xid: int | None
+
+
+class RecoveryAction(IntEnum):
+    """What a GPU needs until it can be used again: ``nvmlDeviceGpuRecoveryAction_t`` of driver 615."""
+
+    NONE = 0
+    GPU_RESET = 1
+    NODE_REBOOT = 2
+    DRAIN_P2P = 3
+    DRAIN_AND_RESET = 4
+    RECOVER_IMEX_DOMAIN = 5
+    BUS_RESET = 6
+    SYSTEM_REBOOT = 7
+
+
+@dataclass(frozen=True, slots=True)
+class GpuFacts:
+    """What the driver answers about the health of one GPU.
+
+    ``failure`` is the error of a call that works on every GPU; the other fields are None then. ``recovery``
+    is a ``RecoveryAction`` or a number that newer drivers may return. ``uncorrected_ecc`` counts memory
+    errors since the driver was loaded or the GPU was reset, ``remap_failed`` is whether a memory row could
+    not be replaced by a spare one.
+    """
+
+    failure: str | None = None
+    recovery: int | None = None
+    uncorrected_ecc: int | None = None
+    remap_failed: bool | None = None

@@ -163,8 +163,9 @@ ALERTS: Final = (
     Alert(
         "GpuShareCardUnhealthy",
         "critical",
-        f'{names.PLUGIN_CARDS}{{state="unhealthy"}} > 0',
-        f"The agent of node {_AGENT} reports {{{{ $value }}}} unhealthy GPUs: no pods are placed on them.",
+        f"{names.PLUGIN_UNHEALTHY} > 0",
+        f"The agent of node {_AGENT} reports an unhealthy GPU, {{{{ $labels.uuid }}}}, by the rule "
+        "{{ $labels.rule }}: no pods are placed on it.",
         "1m",
     ),
     Alert(

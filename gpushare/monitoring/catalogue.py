@@ -189,6 +189,13 @@ PLUGIN_CARDS: Final = DEVICE_PLUGIN.metric(
     "device plugin allocated to a container as whole GPUs, in addition to their other state.",
     "state",
 )
+PLUGIN_UNHEALTHY: Final = DEVICE_PLUGIN.metric(
+    "gpushare_device_plugin_card_unhealthy",
+    "gauge",
+    "1 for each unhealthy GPU, with the rule by which it takes no pods.",
+    "uuid",
+    "rule",
+)
 PLUGIN_XIDS: Final = DEVICE_PLUGIN.metric(
     "gpushare_device_plugin_xid_errors", "counter", "XID errors reported by the driver.", "uuid", "xid"
 )

@@ -4,13 +4,14 @@ It is a separate program that uses no API, because stopping it terminates all CU
 """
 
 import asyncio
+from collections.abc import Mapping
 from typing import Final
 
 import structlog
 
 from gpushare.adapters.nvml import Nvml
 from gpushare.errors import ConfigError, DriverReplacedError, GpuError, first_of
-from gpushare.model.hardware import Inventory
+from gpushare.model.hardware import GpuFacts, Inventory
 from gpushare.mpsd.metrics import MpsMetrics
 from gpushare.mpsd.settings import MpsSettings
 from gpushare.mpsd.supervisor import Supervisor
@@ -95,7 +96,7 @@ class ControlDaemons:
         """Read the GPUs; returns the supervisors of new ones. Raises DriverReplacedError."""
         try:
             inventory = await self._driver.inventory()
-            self._healthy = shareable(inventory) - (await self._driver.unhealthy()).keys()
+            self._healthy = shareable(inventory) - _silent(await self._driver.facts())
         except DriverReplacedError:
             raise
         except GpuError as error:
@@ -121,3 +122,8 @@ class ControlDaemons:
 def shareable(inventory: Inventory) -> frozenset[str]:
     """UUIDs of the GPUs that MPS can share: those that are not in MIG mode."""
     return frozenset(gpu.uuid for gpu in inventory.gpus if not gpu.mig)
+
+
+def _silent(facts: Mapping[str, GpuFacts]) -> frozenset[str]:
+    """UUIDs of the GPUs that do not answer."""
+    return frozenset(uuid for uuid, each in facts.items() if each.failure)

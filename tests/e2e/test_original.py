@@ -18,6 +18,7 @@ import pytest_asyncio
 from prometheus_client.samples import Sample
 
 from gpushare import contract
+from gpushare.model.hardware import RecoveryAction
 from release import REGISTRY, Images, ensure
 from testbed import Bed, SchedulerSpec, Testbed, until
 from testbed.control_plane.api import Object
@@ -191,7 +192,7 @@ async def test_each_missing_feature_is_one_line_and_one_metric(installed: Instal
 async def test_a_gpu_failure_reports_the_missing_permission_for_configmaps(installed: Installed) -> None:
     node = installed.node
     before = await installed.agent.reduced()
-    node.stub.xid(3, 94)
+    node.stub.require(3, RecoveryAction.GPU_RESET)
 
     async def closed() -> bool:
         notes = (await node.bed.api.get(f"/api/v1/nodes/{node.name}"))["metadata"]["annotations"]

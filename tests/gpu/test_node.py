@@ -15,7 +15,7 @@ import pytest_asyncio
 
 from gpushare import contract
 from gpushare.adapters.nvml import Nvml
-from gpushare.deviceplugin.core.health import IGNORED_XIDS
+from gpushare.deviceplugin.core.xids import RESET_XIDS
 from gpushare.model.cards import share_mib
 from gpushare.model.hardware import Gpu
 from testbed import until
@@ -259,7 +259,7 @@ async def test_a_program_that_fails_leaves_the_gpu_and_the_other_pod_in_use(
 
     await until(noticed, "agent and exporter to count the XID error", 30)
     last = await node.exporter.values("DCGM_FI_DEV_XID_ERRORS", "UUID")
-    assert int(last[gpu.uuid,]) in IGNORED_XIDS
+    assert int(last[gpu.uuid,]) not in RESET_XIDS
     cards = json.loads((await node_object(node))["metadata"]["annotations"][contract.ANN_CARDS])
     assert all(each["healthy"] for each in cards), cards
     await until_allocatable(node, sum(each["units"] for each in cards))

@@ -1,4 +1,4 @@
-"""XID errors of a real GPU: what the driver reports of a program that fails, and of which GPU.
+"""Health of a real GPU: its recovery action, and what the driver reports of a program that fails.
 
 The program writes to an address that it does not have; the driver ends its context, and no other.
 """
@@ -10,8 +10,11 @@ from collections.abc import AsyncIterator
 import pytest
 
 from gpushare.adapters.nvml import Nvml
-from gpushare.deviceplugin.core.health import IGNORED_XIDS
-from gpushare.model.hardware import Fault, Gpu
+from gpushare.adapters.nvml.events import Events
+from gpushare.adapters.nvml.library import Library
+from gpushare.deviceplugin.core.health import Health
+from gpushare.deviceplugin.core.xids import RESET_XIDS
+from gpushare.model.hardware import Fault, Gpu, RecoveryAction
 from testbed import until
 from tests.fixtures.isolation import Preloaded
 from tests.gpu.conftest import FAILS, ILLEGAL_ADDRESS
@@ -39,7 +42,38 @@ async def test_a_failed_kernel_is_an_xid_of_its_gpu_that_leaves_it_in_use(
         fault = await asyncio.wait_for(reported, REPORT_S)
     sys.stdout.write(f"{gpu.model}: the driver reports {fault}\n")
     assert fault.uuid == gpu.uuid
-    assert fault.xid in IGNORED_XIDS
+    assert fault.xid not in RESET_XIDS
+
+
+RECOVERY_ACTION_SINCE = 565
+
+
+async def test_a_gpu_in_use_is_healthy_and_says_whether_it_needs_a_recovery(
+    container: Preloaded, gpu: Gpu
+) -> None:
+    async with Nvml() as nvml:
+        branch = int((await nvml.inventory()).driver.split(".")[0])
+        before = (await nvml.facts())[gpu.uuid]
+        await fail(container)
+        after = (await nvml.facts())[gpu.uuid]
+    sys.stdout.write(f"{gpu.model}, driver {branch}: {before}; after a failed kernel: {after}\n")
+    if branch >= RECOVERY_ACTION_SINCE:
+        assert (before.recovery, after.recovery) == (RecoveryAction.NONE, RecoveryAction.NONE)
+    else:
+        assert before.recovery is None
+    assert Health.of([gpu.uuid]).after_poll({gpu.uuid: after}, 0).unhealthy == {}
+
+
+async def test_a_gpu_registers_for_events_about_its_recovery_action(gpu: Gpu) -> None:
+    async with Nvml() as nvml:
+        types = await nvml.run(lambda library: supported_events(library, gpu.uuid))
+        sys.stdout.write(f"{gpu.model}: supported event types {types:#x}\n")
+        assert await nvml.run(Events().poll)
+
+
+def supported_events(library: Library, uuid: str) -> int:
+    handle = library.call("nvmlDeviceGetHandleByUUID", uuid)
+    return int(library.call("nvmlDeviceGetSupportedEventTypes", handle))
 
 
 async def test_readings_count_the_xid_of_a_failed_kernel(container: Preloaded, gpu: Gpu) -> None:

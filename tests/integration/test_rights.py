@@ -26,6 +26,7 @@ from gpushare import contract
 from gpushare.adapters.kubelet.pods import CLUSTER_CA
 from gpushare.errors import ApiError
 from gpushare.kubescheduler.config import KubernetesVersion
+from gpushare.model.hardware import RecoveryAction
 from testbed import Bed, SchedulerSpec, SimNode, Testbed, TestbedError, gpu_pod, until
 from testbed import Card as SimCard
 from testbed.control_plane import audit
@@ -303,7 +304,7 @@ async def binds(scene: Scene) -> bool:
 
 async def unhealthy(scene: Scene) -> bool:
     """Whether the agent has written a faulty GPU to its ConfigMap."""
-    scene.node.stub.xid(0, 94)
+    scene.node.stub.require(0, RecoveryAction.GPU_RESET)
     with suppress(ApiError):
         config_map = await scene.bed.api.get(UNHEALTHY)
         return bool(config_map["data"][contract.UNHEALTHY_KEY])
@@ -343,6 +344,7 @@ async def test_with_exactly_the_rendered_rights_all_services_work_and_use_each_o
     await until(lambda: binds(scene), "a pod to be bound", 60, 0.5)
     assert await scene.bind_unknown()
     await until(lambda: unhealthy(scene), "the faulty GPU", 30, 0.5)
+    scene.node.stub.reset(0)
     scene.static_pod()
     await running(bed, f"static-{scene.made}-gpu", 60)
     await scene.metric()
@@ -395,7 +397,8 @@ async def act(scene: Scene, service: str, resource: str, turn: int) -> str:
     elif resource == "pods/status" and turn % _EVERY == 0:
         await scene.bed.create_pods([pod(f"placed-{scene.number()}", container(1), nodeName="gpu")])
     elif service == "agent":
-        scene.node.stub.xid(0, 94)
+        # Each turn is a change, which the agent writes.
+        scene.node.stub.require(0, turn % 2)
     elif service == "board":
         return await scene.shown()
     elif resource == "subjectaccessreviews":

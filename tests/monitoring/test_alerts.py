@@ -14,6 +14,7 @@ from tools.monitoring_files import FOLDER
 
 SEVERITY = {alert.name: alert.severity for alert in ALERTS}
 SUMMARY = {alert.name: alert.summary for alert in ALERTS}
+UNHEALTHY = 'instance="n",uuid="GPU-0",rule="needs_recovery"'
 ON_CARD = 'node="n",card="0",uuid="GPU-0"'
 SHARE = 'node="n",namespace="ml",pod="p",container="c",card="0",uuid="GPU-0"'
 SHARE2 = SHARE.replace('pod="p"', 'pod="q"')
@@ -207,14 +208,11 @@ CASES = [
     ),
     Case(
         "CardUnhealthy",
-        {
-            'gpushare_device_plugin_cards{instance="n",state="unhealthy"}': "0x5 1x5 0x5",
-            'gpushare_device_plugin_cards{instance="n",state="healthy"}': "2x5 1x5 2x5",
-        },
+        {f"gpushare_device_plugin_card_unhealthy{{{UNHEALTHY}}}": "_x6 1x5 stale"},
         6,
         8,
         13,
-        'instance="n",state="unhealthy"',
+        UNHEALTHY,
     ),
     Case(
         "CardXid",
@@ -409,7 +407,6 @@ QUIET = {
         'gpushare_cards_overcommitted{instance="a"}': "0x99",
         'gpushare_cards_overcommitted{instance="b"}': "0x99",
         'gpushare_device_plugin_registered{instance="n"}': "1x99",
-        'gpushare_device_plugin_cards{instance="n",state="unhealthy"}': "0x99",
         'up{job="extender",instance="a"}': "1x99",
     },
 }

@@ -1,4 +1,4 @@
-"""XID errors from the driver's event sets.
+"""XID errors and changes of recovery actions from the driver's event sets.
 
 A set is polled without waiting, on the same thread as all other calls: the driver keeps events until they
 are read, and no second thread has to stop when the library is reopened.
@@ -53,7 +53,7 @@ class Events:
         for _ in range(_AT_ONCE):
             if (data := _next(library, self._set)) is None:
                 break
-            self._untaken.append(Fault(self._uuids.get(_address(data.device)), int(data.eventData)))
+            self._untaken.append(_fault(self._uuids.get(_address(data.device)), data))
         return True
 
     def _register(self, library: Library) -> Any:
@@ -86,8 +86,21 @@ class Events:
         handle = library.call("nvmlDeviceGetHandleByIndex", index)
         # Read now: a GPU that has fallen off the bus no longer returns its UUID.
         uuid = library.call("nvmlDeviceGetUUID", handle)
-        library.call("nvmlDeviceRegisterEvents", handle, pynvml.nvmlEventTypeXidCriticalError, events)
+        types = pynvml.nvmlEventTypeXidCriticalError | _recovery_type(library, handle)
+        library.call("nvmlDeviceRegisterEvents", handle, types, events)
         self._uuids[_address(handle)] = uuid
+
+
+def _recovery_type(library: Library, handle: Any) -> int:
+    """The type of events about recovery actions; 0 for a GPU that has none, as before driver 565."""
+    supported = library.maybe("nvmlDeviceGetSupportedEventTypes", handle) or 0
+    return int(supported) & int(pynvml.nvmlEventTypeGpuRecoveryAction)
+
+
+def _fault(uuid: str | None, data: Any) -> Fault:
+    # Only an XID event has data.
+    is_recovery = data.eventType == pynvml.nvmlEventTypeGpuRecoveryAction
+    return Fault(uuid, None if is_recovery else int(data.eventData))
 
 
 def _next(library: Library, events: Any) -> Any:

@@ -11,14 +11,15 @@ from typing import Final, Self, TypeVar
 import structlog
 
 from gpushare.adapters.nvml.events import Events
+from gpushare.adapters.nvml.facts import read_facts
 from gpushare.adapters.nvml.library import Library
 from gpushare.adapters.nvml.meter import Meter
 from gpushare.adapters.nvml.processes import ProcessMeter
-from gpushare.adapters.nvml.reading import bound_gpus, read_inventory, set_exclusive, unhealthy
+from gpushare.adapters.nvml.reading import bound_gpus, read_inventory, set_exclusive
 from gpushare.adapters.nvml.replacement import Mismatch, ReplacementPolicy
 from gpushare.adapters.nvml.worker import Worker
 from gpushare.errors import DriverReplacedError, GpuError
-from gpushare.model.hardware import Fault, Inventory
+from gpushare.model.hardware import Fault, GpuFacts, Inventory
 from gpushare.model.readings import ProcessReading, Readings
 
 log = structlog.get_logger()
@@ -115,9 +116,9 @@ class Nvml:
 
         return await self.run(reopened)
 
-    async def unhealthy(self) -> Mapping[str, str]:
-        """Return the GPUs of all inventories that fail their health check: UUID to error."""
-        return await self.run(lambda library: unhealthy(library, self._known))
+    async def facts(self) -> Mapping[str, GpuFacts]:
+        """Return what the driver answers about the health of the GPUs of all inventories, by UUID."""
+        return await self.run(lambda library: read_facts(library, self._known))
 
     async def set_exclusive(self, uuid: str, *, exclusive: bool) -> None:
         """Set the GPU's compute mode to Exclusive_Process or Default."""
@@ -150,6 +151,6 @@ class Nvml:
             for fault in self._events.take():
                 yield fault
             if not supported:
-                log.warning("xids_unsupported", effect="GPU health is determined by liveness alone")
+                log.warning("xids_unsupported", effect="a GPU is judged by polls alone")
                 return
             await asyncio.sleep(self._poll_s)

@@ -90,6 +90,8 @@ class Meter:
         except NvmlRefusal:
             reported = False
         for fault in self._events.take():
+            if fault.xid is None:
+                continue
             if fault.uuid is None:
                 log.warning("xid_of_unknown_card", xid=fault.xid)
                 continue

@@ -1,9 +1,8 @@
-"""Properties and health of GPUs, and their compute mode.
+"""Properties of GPUs, and their compute mode.
 
-Links between GPUs belong in ``links``.
+Links between GPUs belong in ``links``, their health in ``facts``.
 """
 
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Final
 
@@ -48,19 +47,6 @@ def bound_gpus(sysfs: Path) -> frozenset[str]:
     An open library does not report GPUs that the driver serves since.
     """
     return frozenset(path.name for path in (sysfs / "bus" / "pci" / "drivers" / "nvidia").glob("*:*:*.*"))
-
-
-def unhealthy(library: Library, uuids: Iterable[str]) -> dict[str, str]:
-    """Return those of the GPUs that fail basic calls: UUID to error."""
-    found = {}
-    for uuid in uuids:
-        try:
-            handle = library.call("nvmlDeviceGetHandleByUUID", uuid)
-            library.maybe("nvmlDeviceGetMemoryInfo", handle)
-            library.maybe("nvmlDeviceGetTemperature", handle, pynvml.NVML_TEMPERATURE_GPU)
-        except NvmlRefusal as refusal:
-            found[uuid] = str(refusal)
-    return found
 
 
 def set_exclusive(library: Library, uuid: str, *, exclusive: bool) -> None:

@@ -1,13 +1,14 @@
-"""The health of GPUs, derived from the driver's reports. Pure: times are arguments, in seconds.
+"""The health of GPUs over time, derived from the driver's reports. Pure: times are arguments, in seconds.
 
-- An XID that is not an application error marks its GPU unhealthy at once. If the driver does not name the
-  GPU, all GPUs are marked.
-- A failed poll of a GPU, or of the driver as a whole, marks it after several failures in a row.
+The rules by which a GPU takes no pods are in ``health_rules``. Here is what changes the condition that they
+read:
+
+- A poll brings the facts. It has failed for good after several failures in a row, or if it is the first of
+  the GPU; the failure is over after a period of polls that all succeeded.
+- An XID error is kept until the driver asks for no recovery action. A driver without recovery actions never
+  says so: its XID errors are kept until the driver is loaded again, across restarts of the agent.
 - A GPU that a later inventory shows to be unfit for sharing, for example in MIG mode, is unhealthy until an
   inventory shows otherwise.
-- A marked GPU is healthy again after a period of successful polls without a further fault. After an XID
-  that needs a reset it stays unhealthy until the agent is restarted, which the administrator does after
-  the reset.
 
 An unhealthy GPU takes no more pods; its running pods continue.
 """
@@ -17,36 +18,13 @@ from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
 from gpushare.contract import ANN_CORDONED_CARDS
-from gpushare.errors import ConfigError
+from gpushare.deviceplugin.core.health_rules import Condition, Verdict, needs_reset_by_xid, verdict_on
+from gpushare.deviceplugin.core.xids import RECOVERY_ACTION_CHANGED, RESET_XIDS
 from gpushare.model.cards import parse_indices
-from gpushare.model.hardware import Fault
-from gpushare.model.quantity import parse_small
+from gpushare.model.hardware import Fault, GpuFacts, RecoveryAction
 
-IGNORED_XIDS: Final = frozenset({13, 31, 43, 45, 68, 109})
-"""Application errors that leave the GPU usable: exceptions, page faults, timeouts.
-
-The Aliyun plugin ignores 31, 43 and 45, NVIDIA's device plugin these six.
-"""
-NEED_RESET: Final = frozenset({46, 48, 62, 64, 74, 79, 95, 119, 120, 140, 143, 154})
-"""XIDs for which NVIDIA's list of XID errors requires a reset of the GPU or of the machine.
-
-Stopped engines (46, 62), uncontained memory errors (48, 64, 95, 140), NVLink (74), a GPU off the bus (79),
-a failed GSP (119, 120), a failed initialisation (143), a changed recovery action (154), with which the driver
-asks for a reset or a reboot.
-"""
-
-
-def parse_xids(text: str) -> frozenset[int]:
-    """The XIDs in a comma-separated list such as ``31,43,45``; empty for an empty text.
-
-    Raises ConfigError for an entry that is not a number.
-    """
-    entries = [entry.strip() for entry in text.split(",") if entry.strip()]
-    numbers = {entry: parse_small(entry) for entry in entries}
-    invalid = [entry for entry, number in numbers.items() if number is None]
-    if invalid:
-        raise ConfigError(f"ignored XIDs {text!r}: {invalid[0]!r} is not a number; write them as 31,43,45")
-    return frozenset(number for number in numbers.values() if number is not None)
+UNFIT: Final = "unfit"
+"""The rule of GPUs that cannot be shared according to the last inventory, in metrics."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,19 +35,9 @@ class HealthPolicy:
     and ``recovery_s`` the time in seconds for which all polls must then succeed.
     """
 
-    ignored: frozenset[int] = IGNORED_XIDS
+    ignored: frozenset[int] = frozenset()
     failures: int = 3
     recovery_s: float = 60.0
-
-
-@dataclass(frozen=True, slots=True)
-class _CardState:
-    """One GPU. ``since`` is the time of the first successful poll after the last problem, None before it."""
-
-    reason: str | None = None
-    failures: int = 0
-    since: float | None = None
-    needs_reset: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,71 +48,101 @@ class Health:
     """
 
     policy: HealthPolicy = field(default_factory=HealthPolicy)
-    states: Mapping[str, _CardState] = field(default_factory=dict)
+    conditions: Mapping[str, Condition] = field(default_factory=dict)
     unfit: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, uuids: Iterable[str], policy: HealthPolicy | None = None) -> "Health":
-        """All GPUs healthy, as at the start of the agent."""
-        return cls(policy or HealthPolicy(), {uuid: _CardState() for uuid in uuids})
+    def of(
+        cls, uuids: Iterable[str], policy: HealthPolicy | None = None, xids: Mapping[str, int] | None = None
+    ) -> "Health":
+        """The GPUs at the start of the agent.
+
+        ``xids`` are those of its record, by UUID, also of GPUs that the driver does not report now.
+        """
+        recorded = {uuid: Condition(fault=Fault(uuid, xid)) for uuid, xid in (xids or {}).items()}
+        return cls(policy or HealthPolicy(), {uuid: Condition() for uuid in uuids} | recorded)
+
+    @property
+    def verdicts(self) -> dict[str, Verdict]:
+        """The unhealthy GPUs: UUID → rule and reason."""
+        unfit = {uuid: Verdict(UNFIT, reason) for uuid, reason in self.unfit.items()}
+        judged = {uuid: verdict_on(condition) for uuid, condition in self.conditions.items()}
+        return unfit | {uuid: verdict for uuid, verdict in judged.items() if verdict}
 
     @property
     def unhealthy(self) -> dict[str, str]:
         """The unhealthy GPUs: UUID → reason."""
-        failed = {uuid: state.reason for uuid, state in self.states.items() if state.reason is not None}
-        return {**self.unfit, **failed}
+        return {uuid: verdict.reason for uuid, verdict in self.verdicts.items()}
+
+    @property
+    def reset_xids(self) -> dict[str, int]:
+        """The XID errors that close GPUs, to be recorded: UUID → XID."""
+        return {
+            uuid: condition.fault.xid
+            for uuid, condition in self.conditions.items()
+            if needs_reset_by_xid(condition) and condition.fault and condition.fault.xid is not None
+        }
 
     def after_inventory(self, uuids: Iterable[str], unfit: Mapping[str, str]) -> "Health":
-        """The health after an inventory with these GPUs, of which ``unfit`` cannot be shared."""
-        states = {uuid: self.states.get(uuid, _CardState()) for uuid in uuids}
-        return replace(self, states=states, unfit=unfit)
+        """The health after an inventory with these GPUs, of which ``unfit`` cannot be shared.
+
+        A GPU off the bus may come back without a reset, so its XID is kept.
+        """
+        kept = dict.fromkeys([*uuids, *self.reset_xids])
+        conditions = {uuid: self.conditions.get(uuid, Condition()) for uuid in kept}
+        return replace(self, conditions=conditions, unfit=unfit)
 
     def after_fault(self, fault: Fault) -> "Health":
         """The health after an XID. One of an unknown GPU has no effect."""
-        if fault.xid in self.policy.ignored:
+        if fault.xid in {None, RECOVERY_ACTION_CHANGED, *self.policy.ignored}:
             return self
-        hit = self.states if fault.uuid is None else self.states.keys() & {fault.uuid}
-        marked = {uuid: _hit(self.states[uuid], fault) for uuid in hit}
-        return replace(self, states={**self.states, **marked})
+        hit = self.conditions if fault.uuid is None else self.conditions.keys() & {fault.uuid}
+        noted = {uuid: _noted(self.conditions[uuid], fault) for uuid in hit}
+        return replace(self, conditions={**self.conditions, **noted})
 
-    def after_poll(self, failing: Mapping[str, str], now: float) -> "Health":
-        """The health after a poll of every GPU at ``now``; ``failing`` maps failed GPUs to the reason."""
-        states = {
-            uuid: _failed(state, failing[uuid], self.policy)
-            if uuid in failing
-            else _answered(state, now, self.policy)
-            for uuid, state in self.states.items()
+    def after_driver_start(self) -> "Health":
+        """The health after the driver was loaded again, which initialises all GPUs."""
+        conditions = {uuid: replace(each, fault=None) for uuid, each in self.conditions.items()}
+        return replace(self, conditions=conditions)
+
+    def after_poll(self, facts: Mapping[str, GpuFacts], now: float) -> "Health":
+        """The health after a poll of every GPU at ``now``. One without facts was not polled."""
+        conditions = {
+            uuid: _polled(condition, facts[uuid], now, self.policy) if uuid in facts else condition
+            for uuid, condition in self.conditions.items()
         }
-        return replace(self, states=states)
+        return replace(self, conditions=conditions)
 
     def after_silence(self, reason: str, now: float) -> "Health":
         """The health after a poll at ``now`` to which the driver did not respond."""
-        return self.after_poll(dict.fromkeys(self.states, reason), now)
+        return self.after_poll(dict.fromkeys(self.conditions, GpuFacts(failure=reason)), now)
 
 
-def _hit(state: _CardState, fault: Fault) -> _CardState:
-    needs_reset = fault.xid in NEED_RESET
-    text = f"XID {fault.xid}" + ("" if fault.uuid else " on a GPU that the driver does not name")
-    if needs_reset:
-        text += "; it needs a reset, and then a restart of the agent"
-    more_serious = needs_reset and not state.needs_reset
-    reason = text if state.reason is None or more_serious else state.reason
-    return replace(state, reason=reason, since=None, needs_reset=state.needs_reset or needs_reset)
+def _noted(condition: Condition, fault: Fault) -> Condition:
+    """A later XID is usually a consequence of the first, so it replaces none that is as serious."""
+    before = condition.fault
+    is_more_serious = before is None or (fault.xid in RESET_XIDS and before.xid not in RESET_XIDS)
+    return replace(condition, fault=fault) if is_more_serious else condition
 
 
-def _failed(state: _CardState, reason: str, policy: HealthPolicy) -> _CardState:
-    failures = state.failures + 1
-    marked = state.reason or (reason if failures >= policy.failures else None)
-    return replace(state, reason=marked, failures=failures, since=None)
-
-
-def _answered(state: _CardState, now: float, policy: HealthPolicy) -> _CardState:
-    if state.reason is None or state.needs_reset:
-        return replace(state, failures=0)
-    since = now if state.since is None else state.since
+def _polled(condition: Condition, facts: GpuFacts, now: float, policy: HealthPolicy) -> Condition:
+    if facts.failure is not None:
+        return _failed(condition, facts.failure, policy)
+    decided = facts.recovery == RecoveryAction.NONE
+    answered = replace(condition, facts=facts, failures=0, fault=None if decided else condition.fault)
+    if condition.unanswered is None:
+        return answered
+    since = now if condition.since is None else condition.since
     if now - since >= policy.recovery_s:
-        return _CardState()
-    return replace(state, since=since)
+        return replace(answered, unanswered=None, since=None)
+    return replace(answered, since=since)
+
+
+def _failed(condition: Condition, failure: str, policy: HealthPolicy) -> Condition:
+    failures = condition.failures + 1
+    lasts = failures >= policy.failures or condition.facts is None
+    unanswered = condition.unanswered or (failure if lasts else None)
+    return replace(condition, failures=failures, unanswered=unanswered, since=None)
 
 
 class HealthChange(NamedTuple):
@@ -166,7 +164,7 @@ def health_changes(before: Health, after: Health) -> tuple[HealthChange, ...]:
     recovered = (
         HealthChange(uuid, healthy=True, reason=reason)
         for uuid, reason in was.items()
-        if uuid in after.states and uuid not in now
+        if uuid in after.conditions and uuid not in now
     )
     return (*marked, *recovered)
 

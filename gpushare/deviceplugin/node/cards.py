@@ -2,10 +2,10 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Collection
-from contextlib import AbstractAsyncContextManager
+from collections.abc import Callable, Collection, Mapping
+from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 
 import structlog
 
@@ -21,14 +21,15 @@ from gpushare.deviceplugin.core.gpu_readings import Adopted, Usage, adopt, witho
 from gpushare.deviceplugin.core.health import Cordon, Health, HealthPolicy, cordon, health_changes
 from gpushare.deviceplugin.core.shared_gpus import SharedGpus, changes, reason_against, shared_gpus
 from gpushare.deviceplugin.metrics import PluginMetrics
+from gpushare.deviceplugin.node.fault_record import FaultRecord
 from gpushare.deviceplugin.watchdog import Watchdog
 from gpushare.errors import ConfigError, DriverAbsentError, DriverReplacedError, GpuError, first_of
 from gpushare.model.cards import Card, parse_cards
 from gpushare.model.demand import Malformed
-from gpushare.model.hardware import Fault, Gpu, Inventory
+from gpushare.model.hardware import Fault, Gpu, GpuFacts, Inventory
 from gpushare.model.options import MemoryUnit
 from gpushare.model.own_node import OwnNode
-from gpushare.ports import Event, InventoryDriver, node_event
+from gpushare.ports import InventoryDriver
 
 log = structlog.get_logger()
 
@@ -53,8 +54,17 @@ class CardSettings:
     inventory_s: float = 30.0
 
 
+class Reading(NamedTuple):
+    """One reading of all GPUs; without health checks it has no facts."""
+
+    inventory: Inventory
+    facts: Mapping[str, GpuFacts]
+
+
 class CardMonitor:
-    """Passes the shared GPUs to ``on_change`` after each change, and node events to ``record_event``.
+    """Passes the shared GPUs to ``on_change`` after each change.
+
+    ``record_event`` is called with reason and text of each event about the node.
 
     ``problem`` is why the driver cannot be used, None while it responds. ``not_offered`` are changes of GPUs
     with which the list of devices would be too long for the kubelet, None without any.
@@ -62,18 +72,18 @@ class CardMonitor:
 
     def __init__(
         self,
-        node: str,
         gpus: InventoryDriver,
         settings: CardSettings,
+        faults: FaultRecord,
         metrics: PluginMetrics,
         *,
         on_change: Callable[[SharedGpus], None],
-        record_event: Callable[[Event], None],
+        record_event: Callable[[str, str], None],
         watchdog: Watchdog,
     ) -> None:
-        self._node = node
         self._gpus = gpus
         self._settings = settings
+        self._faults = faults
         self._metrics = metrics
         self._on_change = on_change
         self._record_event = record_event
@@ -85,9 +95,12 @@ class CardMonitor:
         self._cordon_text: str | None = None
         self._cordon = _NO_CORDON
         self._shared_gpus = SharedGpus(settings.unit)
+        self._fault_reported = asyncio.Event()
 
     async def start(self) -> None:
-        """Read the inventory; wait while the driver is absent or no GPU can be shared.
+        """Read the inventory and the health; wait while the driver is absent or no GPU can be shared.
+
+        A GPU is judged before the kubelet gets its devices: it may have waited for a reset for long.
 
         Raises GpuError if the driver cannot be used, DriverReplacedError, and ConfigError for more units than
         the kubelet takes.
@@ -107,6 +120,7 @@ class CardMonitor:
             cuda=self._inventory.cuda,
             units=[c.units for c in shared.cards],
         )
+        self._report_health(Health.of(self._health.conditions))
         self._publish(shared)
 
     async def _first_reading(self) -> SharedGpus | None:
@@ -114,11 +128,12 @@ class CardMonitor:
         before = self.problem
         try:
             self._inventory = await self._gpus.inventory()
+            facts = await self._read_facts()
         except DriverAbsentError as error:
             self._set_problem(str(error))
         else:
             self._set_problem(None)
-            self._health = Health.of((gpu.uuid for gpu in self._inventory.gpus), self._settings.health)
+            self._health = self._first_health(facts)
             shared = self._shared()
             if shared.cards:
                 return shared
@@ -127,6 +142,15 @@ class CardMonitor:
         if self.problem != before:
             log.warning("waiting_for_gpus", reason=self.problem)
         return None
+
+    def _first_health(self, facts: Mapping[str, GpuFacts]) -> Health:
+        xids = self._faults.read() if self._settings.watch_health else {}
+        uuids = [gpu.uuid for gpu in self._inventory.gpus]
+        return Health.of(uuids, self._settings.health, xids).after_poll(facts, time.monotonic())
+
+    async def _read_facts(self) -> Mapping[str, GpuFacts]:
+        """What the driver answers about each GPU; nothing without health checks. Raises GpuError."""
+        return await self._gpus.facts() if self._settings.watch_health else {}
 
     def report_changes(self, published: str | None) -> None:
         """Report differences to ``published``, the node's GPU annotation from before the agent started."""
@@ -138,7 +162,7 @@ class CardMonitor:
     def _report_changes(self, before: tuple[Card, ...], after: tuple[Card, ...]) -> None:
         for text in changes(before, after):
             log.warning("cards_changed", text=text)
-            self._record_event(node_event(self._node, EVENT_CARDS_CHANGED, text))
+            self._record_event(EVENT_CARDS_CHANGED, text)
 
     def update_node(self, node: OwnNode) -> None:
         """Apply the GPU cordons of the node's annotation."""
@@ -154,7 +178,7 @@ class CardMonitor:
         self._cordon = found
         if found.problem:
             log.warning("cordon_unreadable", problem=found.problem)
-            self._record_event(node_event(self._node, EVENT_MALFORMED, found.problem))
+            self._record_event(EVENT_MALFORMED, found.problem)
         return True
 
     async def run(
@@ -181,8 +205,12 @@ class CardMonitor:
                 raise
 
     async def _poll(self) -> None:
+        """Check the health regularly, and at once after an XID error: the driver may ask for a reset."""
         while True:
-            await asyncio.sleep(self._settings.poll_s)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._settings.poll_s):
+                    await self._fault_reported.wait()
+            self._fault_reported.clear()
             with self._watchdog.work("cards", _WATCHDOG_S):
                 await self.check()
 
@@ -199,13 +227,13 @@ class CardMonitor:
                     async with allocation_lock:
                         self.adopt(found, allocated())
 
-    async def read(self) -> Inventory | None:
+    async def read(self) -> Reading | None:
         """Read all GPUs; None, with the reason in ``problem``, if the driver fails.
 
         Raises DriverReplacedError.
         """
         try:
-            found = await self._gpus.inventory()
+            found = Reading(await self._gpus.inventory(), await self._read_facts())
         except DriverReplacedError:
             raise
         except GpuError as error:
@@ -214,8 +242,9 @@ class CardMonitor:
         self._set_problem(None)
         return found
 
-    def adopt(self, found: Inventory, allocated: Collection[str]) -> None:
+    def adopt(self, reading: Reading, allocated: Collection[str]) -> None:
         """Apply a later reading of the GPUs. ``allocated`` are UUIDs of GPUs with allocations."""
+        found = reading.inventory
         shared_before = self._shared_gpus
         adopted, not_offered = self._offerable(found, allocated)
         self._report_not_offered(not_offered)
@@ -225,9 +254,10 @@ class CardMonitor:
         self._report_changes(shared_before.cards, shared.cards)
         for notice in set(shared.notices).difference(shared_before.notices):
             log.warning("gpu_notice", text=notice)
-        self._set_health(
-            self._health.after_inventory((gpu.uuid for gpu in adopted.inventory.gpus), adopted.unfit)
-        )
+        health = self._health.after_inventory((gpu.uuid for gpu in adopted.inventory.gpus), adopted.unfit)
+        # Only for new GPUs, which must not be offered before they are judged: the polls count the others.
+        new = {uuid: each for uuid, each in reading.facts.items() if uuid not in self._health.conditions}
+        self._set_health(health.after_poll(new, time.monotonic()))
         if (shared := self._shared()) != self._shared_gpus:
             self._publish(shared)
 
@@ -249,15 +279,17 @@ class CardMonitor:
         before, self.not_offered = self.not_offered, reason
         if reason and reason != before:
             log.error("cards_not_adopted", reason=reason)
-            self._record_event(node_event(self._node, EVENT_CARDS_CHANGED, reason))
+            self._record_event(EVENT_CARDS_CHANGED, reason)
 
     def _reason_against(self, gpu: Gpu) -> str | None:
         return reason_against(gpu, self._settings.unit, refuse_unlisted=self._settings.refuse_unlisted)
 
     async def check(self) -> None:
         """Check the health of all GPUs once. Raises DriverReplacedError."""
+        if self._faults.driver_has_started():
+            self._set_health(self._health.after_driver_start())
         try:
-            unhealthy = await self._gpus.unhealthy()
+            facts = await self._gpus.facts()
         except DriverReplacedError:
             raise
         except GpuError as error:
@@ -265,7 +297,8 @@ class CardMonitor:
             self._set_health(self._health.after_silence(str(error), time.monotonic()))
         else:
             self._set_problem(None)
-            self._set_health(self._health.after_poll(unhealthy, time.monotonic()))
+            self._set_health(self._health.after_poll(facts, time.monotonic()))
+        await self._faults.write(self._health.reset_xids)
 
     def _set_problem(self, problem: str | None) -> None:
         self.problem = problem
@@ -276,21 +309,29 @@ class CardMonitor:
             self.handle_fault(fault)
 
     def handle_fault(self, fault: Fault) -> None:
-        """Handle an XID error that the driver has reported."""
-        self._metrics.xids.labels(fault.uuid or "", str(fault.xid)).inc()
-        log.warning("xid", card=fault.uuid, xid=fault.xid)
-        self._set_health(self._health.after_fault(fault))
+        """Handle an XID error, or a change of the recovery action, that the driver has reported."""
+        if fault.xid is None:
+            log.warning("recovery_action_changed", card=fault.uuid)
+        else:
+            self._metrics.xids.labels(fault.uuid or "", str(fault.xid)).inc()
+            log.warning("xid", card=fault.uuid, xid=fault.xid)
+            self._set_health(self._health.after_fault(fault))
+        self._fault_reported.set()
 
     def _set_health(self, health: Health) -> None:
         before, self._health = self._health, health
+        self._report_health(before)
+        if before.unhealthy != health.unhealthy:
+            self._publish(self._shared())
+
+    def _report_health(self, before: Health) -> None:
+        """Report what has changed since ``before``."""
         indices = {gpu.uuid: gpu.index for gpu in self._inventory.gpus}
-        for change in health_changes(before, health):
+        for change in health_changes(before, self._health):
             reason = EVENT_CARD_RECOVERED if change.healthy else EVENT_CARD_UNHEALTHY
             text = f"GPU {indices.get(change.uuid, '?')} ({change.uuid}): {change.reason}"
             log.warning("card_health_changed", card=change.uuid, healthy=change.healthy, reason=change.reason)
-            self._record_event(node_event(self._node, reason, text))
-        if before.unhealthy != health.unhealthy:
-            self._publish(self._shared())
+            self._record_event(reason, text)
 
     def _shared(self, inventory: Inventory | None = None) -> SharedGpus:
         """The shared GPUs of that inventory, by default of the one that applies."""
@@ -308,8 +349,12 @@ class CardMonitor:
         self._on_change(shared)
 
     def _update_gauges(self, cards: tuple[Card, ...]) -> None:
-        unhealthy = sum(card.uuid in self._health.unhealthy for card in cards)
+        verdicts = self._health.verdicts
+        closed = {card.uuid: verdicts[card.uuid].rule for card in cards if card.uuid in verdicts}
         cordoned = sum(card.index in self._cordon.cards for card in cards)
         self._metrics.cards.labels("healthy").set(sum(card.healthy for card in cards))
-        self._metrics.cards.labels("unhealthy").set(unhealthy)
+        self._metrics.cards.labels("unhealthy").set(len(closed))
         self._metrics.cards.labels("cordoned").set(cordoned)
+        self._metrics.unhealthy.clear()
+        for uuid, rule in closed.items():
+            self._metrics.unhealthy.labels(uuid, rule).set(1)

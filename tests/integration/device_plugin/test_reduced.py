@@ -14,6 +14,7 @@ import pytest_asyncio
 
 from gpushare import contract
 from gpushare.errors import ApiError
+from gpushare.model.hardware import RecoveryAction
 from testbed import until
 from testbed.control_plane.api import read_text
 from testbed.daemons.agent import GpuNode, add_gpu_node
@@ -149,9 +150,11 @@ async def test_a_failed_gpu_is_reported_by_annotation_and_event_of_the_node(
     gpus: GpuBed, reduced: GpuNode
 ) -> None:
     bed = gpus.bed
-    reduced.stub.xid(0, 94)
+    reduced.stub.require(0, RecoveryAction.GPU_RESET)
     await until_unschedulable(reduced, 0)
-    await until_event(bed, "reduced", lambda text: "XID 94" in text, contract.EVENT_CARD_UNHEALTHY)
+    words = "asks for a reset of the GPU"
+    await until_event(bed, "reduced", lambda text: words in text, contract.EVENT_CARD_UNHEALTHY)
+    reduced.stub.reset(0)
     await until_unschedulable(reduced)
     with pytest.raises(ApiError):
         await bed.api.get(f"/api/v1/namespaces/kube-system/configmaps/{contract.UNHEALTHY_PREFIX}reduced")

@@ -26,7 +26,7 @@ from gpushare.deviceplugin.node.release import CardReleaser
 from gpushare.deviceplugin.settings import AgentSettings
 from gpushare.errors import ApiError, ConfigError, KubeletError
 from gpushare.model.changes import Upserted
-from gpushare.model.hardware import Fault, Inventory
+from gpushare.model.hardware import Fault, GpuFacts, Inventory
 from gpushare.model.options import MemoryUnit
 from gpushare.model.own_node import NodePod, OwnNode
 from gpushare.model.readings import ProcessReading
@@ -42,7 +42,7 @@ class NoGpus:
     async def inventory(self) -> Inventory:
         return Inventory("", None, ())
 
-    async def unhealthy(self) -> Mapping[str, str]:
+    async def facts(self) -> Mapping[str, GpuFacts]:
         return {}
 
     async def processes(self) -> Mapping[str, tuple[ProcessReading, ...]]:

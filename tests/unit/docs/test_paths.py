@@ -7,12 +7,16 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from gpushare import contract
+
 ROOT = Path(__file__).parents[3]
 PAGES = [
     *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "tests/README.md")),
     *(path for path in sorted((ROOT / "docs").rglob("*.md")) if "_build" not in path.relative_to(ROOT).parts),
 ]
 FOLDERS = {path.name for path in ROOT.iterdir() if path.is_dir()}
+ON_NODES = {contract.AGENT_RECORD, contract.FAULT_RECORD}
+"""Files of the agent, below a folder of the kubelet."""
 
 
 def paths(page: Path) -> list[str]:
@@ -24,7 +28,7 @@ def paths(page: Path) -> list[str]:
     found = re.findall(r"`((?:[\w.-]+/)+[\w.-]*)`", text)
     if page.parent == ROOT / "tests":
         return [path if path.startswith("ansible/") else f"tests/{path}" for path in found]
-    return [path for path in found if path.split("/")[0] in FOLDERS and path != "gpushare/grants.json"]
+    return [path for path in found if path.split("/")[0] in FOLDERS and path not in ON_NODES]
 
 
 def page_id(page: Path) -> str:

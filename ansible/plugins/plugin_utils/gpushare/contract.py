@@ -159,6 +159,8 @@ KUBELET_CHECKPOINT: Final = "kubelet_internal_checkpoint"
 POD_RESOURCES_SOCKET: Final = "/var/lib/kubelet/pod-resources/kubelet.sock"
 AGENT_RECORD: Final = "gpushare/grants.json"
 """Below the folder of device plugins: allocations of the agent, and the library of each container."""
+FAULT_RECORD: Final = "gpushare/faults.json"
+"""Beside the record of the agent: XID errors after which GPUs wait for a reset."""
 MEM_SOCKET: Final = "aliyungpushare.sock"
 CORE_SOCKET: Final = "gpushare-core.sock"
 

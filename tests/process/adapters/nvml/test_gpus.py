@@ -122,12 +122,12 @@ async def test_an_added_gpu_is_found_by_the_next_reading(stub: NvmlStub) -> None
         assert (after[:2], [gpu.index for gpu in after]) == (before, [0, 1, 2])
 
 
-async def test_a_gpu_that_is_gone_fails_the_health_check(stub: NvmlStub, gpus: Nvml) -> None:
+async def test_a_gpu_that_is_gone_does_not_answer(stub: NvmlStub, gpus: Nvml) -> None:
     await gpus.inventory()
     gone = stub.uuid(1)
     stub.cards(stub.description.cards[:1])
     assert len((await gpus.inventory()).gpus) == 1
-    assert list(await gpus.unhealthy()) == [gone]
+    assert (await gpus.facts())[gone].failure == "nvmlDeviceGetHandleByUUID: Not Found (6)"
 
 
 async def test_the_library_is_not_reopened_too_often(stub: NvmlStub) -> None:
@@ -159,7 +159,7 @@ async def test_a_driver_that_is_loaded_again_is_used_again(stub: NvmlStub, gpus:
     await gpus.inventory()
     stub.unload_driver()
     for _ in range(2):
-        for read in (gpus.inventory, gpus.unhealthy, gpus.readings, gpus.processes):
+        for read in (gpus.inventory, gpus.facts, gpus.readings, gpus.processes):
             with pytest.raises(GpuError, match="the NVIDIA kernel driver is not loaded"):
                 await read()
     stub.load_driver()
@@ -176,7 +176,7 @@ async def test_a_replaced_driver_is_reported_after_three_readings(stub: NvmlStub
             assert not isinstance(raised.value, DriverReplacedError)
         for _ in range(2):
             with pytest.raises(DriverReplacedError, match="only a restart loads the new one"):
-                await gpus.unhealthy()
+                await gpus.facts()
 
 
 async def test_one_good_reading_ends_the_suspicion(stub: NvmlStub) -> None:
@@ -217,7 +217,7 @@ async def test_a_driver_that_hangs_is_an_error_in_time_and_recovers(stub: NvmlSt
         await gpus.inventory()
     # Another call is not even made while the first one hangs.
     with pytest.raises(GpuError, match=r"does not respond .*\(nvmlDeviceGetCount\)"):
-        await gpus.unhealthy()
+        await gpus.facts()
     stub.release()
     assert len((await recovered(gpus)).gpus) == 2
 
@@ -229,47 +229,38 @@ def test_a_process_ends_while_its_driver_hangs(tmp_path: Path) -> None:
     assert answer == "NVML does not respond within 0.2 s (nvmlInit)"
 
 
-# --- liveness -----------------------------------------------------------------------------------
-
-
-async def test_gpus_that_respond_are_healthy(gpus: Nvml) -> None:
-    await gpus.inventory()
-    assert await gpus.unhealthy() == {}
-
-
-@pytest.mark.parametrize("function", ["nvmlDeviceGetMemoryInfo", "nvmlDeviceGetTemperature"])
-async def test_a_gpu_with_failing_sensors_is_unhealthy(stub: NvmlStub, gpus: Nvml, function: str) -> None:
-    await gpus.inventory()
-    stub.fail(function, pynvml.NVML_ERROR_UNKNOWN, card=1)
-    assert await gpus.unhealthy() == {stub.uuid(1): f"{function}: Unknown Error (999)"}
-    stub.heal()
-    assert await gpus.unhealthy() == {}
-
-
-async def test_a_gpu_without_a_sensor_is_not_unhealthy(stub: NvmlStub, gpus: Nvml) -> None:
-    stub.set(0, temperature=None)
-    await gpus.inventory()
-    assert await gpus.unhealthy() == {}
-
-
-async def test_a_lost_gpu_is_unhealthy_until_it_is_back(stub: NvmlStub, gpus: Nvml) -> None:
-    await gpus.inventory()
-    stub.lose(0)
-    for _ in range(2):
-        assert await gpus.unhealthy() == {stub.uuid(0): "nvmlDeviceGetHandleByUUID: GPU is lost (15)"}
-    stub.restore(0)
-    assert await gpus.unhealthy() == {}
-
-
-async def test_a_gpu_that_the_driver_no_longer_lists_is_unhealthy(stub: NvmlStub, gpus: Nvml) -> None:
-    gone = stub.uuid(1)
-    await gpus.inventory()
-    stub.cards([card("T4")])
-    await gpus.unhealthy()
-    assert await gpus.unhealthy() == {gone: "nvmlDeviceGetHandleByUUID: Not Found (6)"}
-
-
 # --- XID errors ---------------------------------------------------------------------------------
+
+
+RECOVERY_ERAS = [era for era in ERAS if ERAS[era].has_recovery_action]
+
+
+@pytest.mark.parametrize("era", RECOVERY_ERAS)
+async def test_a_changed_recovery_action_arrives_with_its_xid(
+    era: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stub = load(NvmlStub(tmp_path, era=era, cards=[card("H100")] * 2), monkeypatch)
+    async with Nvml(poll_s=0.01) as gpus:
+        faults = await listening(gpus)
+        stub.xid(1, 95)
+        stub.require(1, 1)
+        assert [await anext(faults) for _ in range(3)] == [
+            Fault(stub.uuid(1), 95),
+            Fault(stub.uuid(1), 154),
+            Fault(stub.uuid(1), None),
+        ]
+
+
+async def test_a_gpu_without_events_about_recovery_actions_reports_xids(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cards = [card("H100", events=0x1F), card("H100")]
+    stub = load(NvmlStub(tmp_path, cards=cards), monkeypatch)
+    async with Nvml(poll_s=0.01) as gpus:
+        faults = await listening(gpus)
+        stub.require(0, 1)
+        stub.xid(0, 48)
+        assert [await anext(faults) for _ in range(2)] == [Fault(stub.uuid(0), 154), Fault(stub.uuid(0), 48)]
 
 
 @pytest.mark.parametrize("era", ERAS)

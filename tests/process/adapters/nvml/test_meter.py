@@ -212,6 +212,17 @@ async def test_xids_are_counted_by_gpu(stub: NvmlStub, gpus: Nvml) -> None:
     assert (second.last_xid, second.xids) == (48, {31: 2, 48: 1})
 
 
+async def test_an_event_about_the_recovery_action_is_no_xid(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stub = load(NvmlStub(tmp_path, cards=[card("H100")]), monkeypatch)
+    async with Nvml() as gpus:
+        await gpus.readings()
+        stub.require(0, 1)
+        (found,) = (await gpus.readings()).cards
+    assert (found.last_xid, found.xids) == (154, {154: 1})
+
+
 async def test_without_xid_events_no_xids_are_counted(stub: NvmlStub, gpus: Nvml) -> None:
     stub.fail("nvmlEventSetCreate", pynvml.NVML_ERROR_NOT_SUPPORTED)
     (first, _) = (await gpus.readings()).cards

@@ -1,4 +1,4 @@
-"""When a GPU is marked unhealthy, and when it is healthy again."""
+"""How the health of GPUs changes over time: polls, XID errors, inventories, starts of the driver."""
 
 from collections.abc import Iterable
 
@@ -7,71 +7,151 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpushare.deviceplugin.core.health import (
-    IGNORED_XIDS,
-    NEED_RESET,
     Cordon,
     Health,
     HealthChange,
     HealthPolicy,
     cordon,
     health_changes,
-    parse_xids,
 )
-from gpushare.errors import ConfigError
-from gpushare.model.hardware import Fault
+from gpushare.model.hardware import Fault, GpuFacts, RecoveryAction
 
 CARDS = ("GPU-0", "GPU-1")
-HEALTHY = Health.of(CARDS)
-PASSING = 94
-"""A contained memory error: the GPU stays usable."""
+OLD, NONE = GpuFacts(), GpuFacts(recovery=RecoveryAction.NONE)
+"""Of a driver without recovery actions, and of a GPU that needs none."""
+RESET = GpuFacts(recovery=RecoveryAction.GPU_RESET)
+LOST = GpuFacts(failure="GPU is lost")
+UNCONTAINED, CONTAINED = Fault("GPU-0", 95), Fault("GPU-0", 94)
+BY_XID = {"GPU-0": "XID 95 (uncontained memory error); the GPU must be reset"}
 
 
-def polled(health: Health, times: Iterable[float], faults: dict[str, str] | None = None) -> Health:
+def polled(health: Health, times: Iterable[float], *facts: GpuFacts) -> Health:
+    """The health after polls at these times with these facts of the GPUs."""
     for now in times:
-        health = health.after_poll(faults or {}, now)
+        health = health.after_poll(dict(zip(CARDS, facts, strict=False)), now)
     return health
 
 
+HEALTHY = polled(Health.of(CARDS), [0], OLD, OLD)
+"""On a driver without recovery actions."""
+MODERN = polled(Health.of(CARDS), [0], NONE, NONE)
+
+
 def test_gpus_are_healthy_at_the_start() -> None:
-    assert HEALTHY.unhealthy == {}
+    assert Health.of(CARDS).unhealthy == HEALTHY.unhealthy == MODERN.unhealthy == {}
 
 
-@pytest.mark.parametrize("xid", sorted(IGNORED_XIDS))
-def test_an_application_error_marks_no_gpu(xid: int) -> None:
-    assert HEALTHY.after_fault(Fault("GPU-0", xid)) == HEALTHY
+# --- recovery actions -------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("xid", [48, 63, 64, 74, 79, 94, 95, 119, 999])
-def test_any_other_xid_marks_its_gpu_at_once(xid: int) -> None:
-    after = HEALTHY.after_fault(Fault("GPU-1", xid))
-    assert list(after.unhealthy) == ["GPU-1"]
-    assert after.unhealthy["GPU-1"].startswith(f"XID {xid}")
+def test_a_gpu_is_closed_from_the_first_poll_with_a_recovery_action_to_the_first_without() -> None:
+    closed = polled(Health.of(CARDS), [0], RESET, NONE)
+    assert list(closed.unhealthy) == ["GPU-0"]
+    assert polled(closed, [1000, 2000], RESET, NONE).unhealthy == closed.unhealthy
+    assert polled(closed, [5], NONE, NONE).unhealthy == {}
 
 
-def test_the_list_of_ignored_xids_is_a_setting() -> None:
-    strict = Health.of(CARDS, HealthPolicy(ignored=frozenset({79})))
-    assert strict.after_fault(Fault("GPU-0", 79)).unhealthy == {}
-    assert strict.after_fault(Fault("GPU-0", 13)).unhealthy == {"GPU-0": "XID 13"}
+def test_an_xid_closes_no_gpu_before_the_driver_asks_for_a_recovery() -> None:
+    noted = MODERN.after_fault(UNCONTAINED)
+    assert noted.unhealthy == {}
+    reason = (
+        "the driver asks for a reset of the GPU (recovery action 1), after XID 95 (uncontained memory error)"
+    )
+    assert polled(noted, [5], RESET, NONE).unhealthy == {"GPU-0": reason}
 
 
-def test_an_xid_without_a_gpu_marks_every_gpu() -> None:
-    reason = f"XID {PASSING} on a GPU that the driver does not name"
-    assert HEALTHY.after_fault(Fault(None, PASSING)).unhealthy == dict.fromkeys(CARDS, reason)
+def test_an_xid_is_forgotten_once_the_driver_asks_for_no_recovery() -> None:
+    settled = polled(MODERN.after_fault(UNCONTAINED), [5], NONE, NONE)
+    assert settled == polled(MODERN, [5], NONE, NONE)
 
 
-def test_an_xid_of_an_unshared_gpu_marks_none() -> None:
+def test_a_gpu_off_the_bus_is_closed_by_the_poll_that_its_xid_causes() -> None:
+    lost = polled(MODERN.after_fault(Fault("GPU-0", 79)), [5], LOST, NONE)
+    assert lost.unhealthy == {"GPU-0": "XID 79 (the GPU has fallen off the bus); the GPU must be reset"}
+    assert lost.reset_xids == {"GPU-0": 79}
+    back = polled(lost, [10], NONE, NONE)
+    assert (back.unhealthy, back.reset_xids) == ({}, {})
+
+
+def test_only_xids_that_close_a_gpu_are_recorded() -> None:
+    assert MODERN.after_fault(UNCONTAINED).reset_xids == {}
+    assert polled(MODERN.after_fault(UNCONTAINED), [5], RESET, NONE).reset_xids == {}
+    assert HEALTHY.after_fault(CONTAINED).reset_xids == {}
+    assert HEALTHY.after_fault(UNCONTAINED).reset_xids == {"GPU-0": 95}
+
+
+# --- XIDs without a recovery action -------------------------------------------------------------------
+
+
+def test_without_a_recovery_action_an_xid_closes_its_gpu_for_good() -> None:
+    closed = HEALTHY.after_fault(UNCONTAINED)
+    assert closed.unhealthy == BY_XID
+    assert polled(closed, range(0, 100_000, 50), OLD, OLD).unhealthy == BY_XID
+
+
+def test_a_restart_of_the_agent_forgets_no_xid() -> None:
+    closed = polled(HEALTHY.after_fault(UNCONTAINED), [5], OLD, OLD)
+    restarted = Health.of(CARDS, xids=closed.reset_xids)
+    assert polled(restarted, [0, 1000], OLD, OLD).unhealthy == closed.unhealthy == BY_XID
+
+
+def test_a_driver_with_recovery_actions_decides_about_a_recorded_xid() -> None:
+    restarted = Health.of(CARDS, xids={"GPU-0": 95})
+    assert polled(restarted, [0], NONE, NONE).unhealthy == {}
+    assert list(polled(restarted, [0], RESET, NONE).unhealthy) == ["GPU-0"]
+
+
+def test_a_start_of_the_driver_opens_the_gpus() -> None:
+    assert HEALTHY.after_fault(UNCONTAINED).after_driver_start().unhealthy == {}
+
+
+def test_an_error_that_is_contained_in_a_program_closes_no_gpu() -> None:
+    assert HEALTHY.after_fault(CONTAINED).unhealthy == {}
+
+
+@pytest.mark.parametrize("health", [HEALTHY, MODERN])
+def test_a_changed_recovery_action_closes_no_gpu_by_itself(health: Health) -> None:
+    for xid in (154, None):
+        assert health.after_fault(Fault("GPU-0", xid)) == health
+
+
+def test_xids_can_be_ignored() -> None:
+    lenient = polled(Health.of(CARDS, HealthPolicy(ignored=frozenset({79}))), [0], OLD, OLD)
+    assert lenient.after_fault(Fault("GPU-0", 79)).unhealthy == {}
+    assert lenient.after_fault(UNCONTAINED).unhealthy == BY_XID
+
+
+def test_an_xid_without_a_gpu_closes_every_gpu() -> None:
+    closed = HEALTHY.after_fault(Fault(None, 95)).unhealthy
+    words = "XID 95 (uncontained memory error) on a GPU that the driver does not name; the GPU must be reset"
+    assert closed == dict.fromkeys(CARDS, words)
+
+
+def test_an_xid_of_an_unshared_gpu_closes_none() -> None:
     assert HEALTHY.after_fault(Fault("MIG-1", 79)).unhealthy == {}
 
 
+def test_only_a_more_serious_xid_replaces_an_earlier_one() -> None:
+    contained_first = HEALTHY.after_fault(CONTAINED).after_fault(UNCONTAINED)
+    assert contained_first.unhealthy == BY_XID
+    assert contained_first.after_fault(CONTAINED).unhealthy == BY_XID
+    assert contained_first.after_fault(Fault("GPU-0", 79)).unhealthy == BY_XID
+
+
+# --- polls that fail ------------------------------------------------------------------------------------
+
+
 def test_a_gpu_is_marked_after_three_failed_polls_in_a_row() -> None:
-    lost = {"GPU-0": "GPU is lost"}
-    assert polled(HEALTHY, (0, 5), lost).unhealthy == {}
-    assert polled(HEALTHY, (0, 5, 10), lost).unhealthy == lost
+    assert polled(HEALTHY, (0, 5), LOST, OLD).unhealthy == {}
+    assert polled(HEALTHY, (0, 5, 10), LOST, OLD).unhealthy == {"GPU-0": "GPU is lost"}
+
+
+def test_a_gpu_that_has_never_answered_is_marked_at_once() -> None:
+    assert polled(Health.of(CARDS), [0], LOST, OLD).unhealthy == {"GPU-0": "GPU is lost"}
 
 
 def test_a_successful_poll_resets_the_count() -> None:
-    lost = {"GPU-0": "GPU is lost"}
-    health = polled(polled(polled(HEALTHY, (0, 5), lost), (10,)), (15, 20), lost)
+    health = polled(polled(polled(HEALTHY, (0, 5), LOST, OLD), (10,), OLD, OLD), (15, 20), LOST, OLD)
     assert health.unhealthy == {}
 
 
@@ -83,129 +163,109 @@ def test_a_driver_that_does_not_respond_marks_every_gpu_after_three_polls() -> N
     assert health.unhealthy == dict.fromkeys(CARDS, "NVML does not answer")
 
 
+MARKED = polled(HEALTHY, (0, 5, 10), LOST, OLD)
+
+
 def test_a_marked_gpu_recovers_after_sixty_seconds_and_no_sooner() -> None:
-    marked = HEALTHY.after_fault(Fault("GPU-0", PASSING))
-    assert polled(marked, (100, 159.9)).unhealthy
-    assert polled(marked, (100, 130, 160)).unhealthy == {}
+    assert polled(MARKED, (100, 159.9), OLD, OLD).unhealthy
+    assert polled(MARKED, (100, 130, 160), OLD, OLD).unhealthy == {}
 
 
 def test_a_single_successful_poll_is_no_recovery() -> None:
-    assert polled(HEALTHY.after_fault(Fault("GPU-0", PASSING)), (10_000,)).unhealthy
+    assert polled(MARKED, (10_000,), OLD, OLD).unhealthy
 
 
 def test_a_failed_poll_restarts_the_recovery() -> None:
-    marked = polled(HEALTHY.after_fault(Fault("GPU-0", PASSING)), (0, 55))
-    marked = marked.after_poll({"GPU-0": "no answer"}, 57)
-    assert polled(marked, (59, 118)).unhealthy == {"GPU-0": f"XID {PASSING}"}
-    assert polled(marked, (59, 119)).unhealthy == {}
+    marked = polled(polled(MARKED, (20, 75), OLD, OLD), (77,), LOST, OLD)
+    assert polled(marked, (79, 138), OLD, OLD).unhealthy == {"GPU-0": "GPU is lost"}
+    assert polled(marked, (79, 139), OLD, OLD).unhealthy == {}
 
 
-def test_a_further_fault_restarts_the_recovery() -> None:
-    marked = polled(HEALTHY.after_fault(Fault("GPU-0", PASSING)), (0, 55)).after_fault(
-        Fault("GPU-0", PASSING)
-    )
-    assert polled(marked, (60, 115)).unhealthy
-    assert polled(marked, (60, 120)).unhealthy == {}
+def test_a_gpu_that_does_not_answer_for_a_while_keeps_the_reset_that_it_needs() -> None:
+    closed = polled(MODERN, [5], RESET, NONE)
+    assert "asks for a reset" in polled(closed, (10, 15, 20), LOST, NONE).unhealthy["GPU-0"]
 
 
-@pytest.mark.parametrize("xid", sorted(NEED_RESET))
-def test_a_gpu_that_needs_a_reset_never_recovers(xid: int) -> None:
-    health = polled(HEALTHY.after_fault(Fault("GPU-0", xid)), range(0, 100_000, 50))
-    assert health.unhealthy == {
-        "GPU-0": f"XID {xid}; it needs a reset, and then a restart of the agent",
-    }
+# --- inventories and changes ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("xid", sorted(NEED_RESET))
-def test_a_later_fault_does_not_replace_a_reset(xid: int) -> None:
-    marked = HEALTHY.after_fault(Fault("GPU-0", xid)).after_fault(Fault("GPU-0", PASSING))
-    assert polled(marked, range(0, 100_000, 50)).unhealthy == marked.unhealthy
+def test_an_inventory_drops_gpus_and_adds_others() -> None:
+    changed = HEALTHY.after_inventory(["GPU-0", "GPU-2"], {"GPU-2": "MIG mode"})
+    assert set(changed.conditions) == {"GPU-0", "GPU-2"}
+    assert changed.unhealthy == {"GPU-2": "MIG mode"}
 
 
-def test_only_a_more_serious_fault_replaces_the_reason() -> None:
-    marked = HEALTHY.after_fault(Fault("GPU-0", PASSING)).after_fault(Fault("GPU-0", 79))
-    assert marked.unhealthy["GPU-0"].startswith("XID 79;")
-    assert marked.after_fault(Fault("GPU-0", PASSING)).unhealthy == marked.unhealthy
-    assert marked.after_fault(Fault("GPU-0", 48)).unhealthy == marked.unhealthy
+def test_an_inventory_without_a_gpu_that_waits_for_a_reset_forgets_no_xid() -> None:
+    away = HEALTHY.after_fault(UNCONTAINED).after_inventory(["GPU-1"], {})
+    assert away.reset_xids == {"GPU-0": 95}
+    assert away.after_inventory(CARDS, {}).unhealthy == BY_XID
+
+
+def test_a_poll_without_a_gpu_changes_nothing_about_it() -> None:
+    assert polled(MODERN, [5], LOST).conditions["GPU-1"] == MODERN.conditions["GPU-1"]
 
 
 def test_changes_are_gpus_that_failed_or_recovered() -> None:
-    marked = HEALTHY.after_fault(Fault("GPU-0", PASSING))
-    healed = polled(marked, (0, 60))
-    assert health_changes(HEALTHY, HEALTHY) == ()
-    assert health_changes(HEALTHY, marked) == (HealthChange("GPU-0", healthy=False, reason=f"XID {PASSING}"),)
-    assert health_changes(marked, healed) == (HealthChange("GPU-0", healthy=True, reason=f"XID {PASSING}"),)
+    closed = polled(MODERN, [5], RESET, NONE)
+    reason = "the driver asks for a reset of the GPU (recovery action 1)"
+    assert health_changes(MODERN, MODERN) == ()
+    assert health_changes(MODERN, closed) == (HealthChange("GPU-0", healthy=False, reason=reason),)
+    assert health_changes(closed, MODERN) == (HealthChange("GPU-0", healthy=True, reason=reason),)
 
 
 def test_only_a_new_reason_is_a_change() -> None:
-    marked = HEALTHY.after_fault(Fault("GPU-0", PASSING))
-    graver = marked.after_fault(Fault("GPU-0", 79))
-    assert [turn.reason[:6] for turn in health_changes(marked, graver)] == ["XID 79"]
-    assert health_changes(marked, marked.after_fault(Fault("GPU-0", PASSING))) == ()
+    reset = polled(MODERN, [5], RESET, NONE)
+    reboot = polled(reset, [10], GpuFacts(recovery=RecoveryAction.NODE_REBOOT), NONE)
+    assert [change.healthy for change in health_changes(reset, reboot)] == [False]
+    assert health_changes(reset, polled(reset, [10], RESET, NONE)) == ()
 
 
 SHORT = HealthPolicy(ignored=frozenset({13}), failures=2, recovery_s=10.0)
 moments = st.lists(
     st.tuples(
         st.integers(min_value=1, max_value=12),
-        st.one_of(
-            st.just(("good", 0)),
-            st.just(("bad", 0)),
-            st.just(("silent", 0)),
-            st.sampled_from([("xid", 13), ("xid", PASSING), ("xid", 79), ("anyone", PASSING)]),
-        ),
+        st.sampled_from([OLD, NONE, RESET, LOST, Fault("GPU-0", 13), Fault("GPU-0", 79), CONTAINED]),
     ),
     max_size=60,
 )
 
 
 @given(moments)
-def test_a_gpu_recovers_only_after_ten_seconds_without_faults(
-    story: list[tuple[int, tuple[str, int]]],
+def test_a_gpu_that_needs_a_reset_opens_by_no_order_of_reports(
+    story: list[tuple[int, GpuFacts | Fault]],
 ) -> None:
-    health, now, dead = Health.of(["GPU-0"], SHORT), 0, False
-    good_since: int | None = None
-    failures = 0
-    for pause, (kind, xid) in story:
-        before, now = health, now + pause
-        trouble = kind in ("bad", "silent") or (kind in ("xid", "anyone") and xid != 13)
-        match kind:
-            case "good":
-                health = health.after_poll({}, now)
-                failures = 0
-                good_since = now if good_since is None else good_since
-            case "bad":
-                health = health.after_poll({"GPU-0": "lost"}, now)
-            case "silent":
-                health = health.after_silence("silent", now)
-            case _:
-                health = health.after_fault(Fault("GPU-0" if kind == "xid" else None, xid))
-        if trouble:
-            good_since = None
-            failures += kind in ("bad", "silent")
-        dead = dead or xid == 79
-        was, marked = bool(before.unhealthy), bool(health.unhealthy)
-        if was and not marked:
-            assert good_since is not None
-            assert now - good_since >= SHORT.recovery_s
-            assert not dead
-        if trouble and kind in ("xid", "anyone"):
-            assert marked
-        if failures >= SHORT.failures or dead:
-            assert marked
-        if not was and marked:
-            assert trouble
+    """Whatever happens, it opens when the driver asks for no recovery, or has none and reported no XID."""
+    health, now = Health.of(["GPU-0"], SHORT), 0
+    asks_for_reset = False
+    xid = False
+    for pause, report in story:
+        now += pause
+        if isinstance(report, Fault):
+            health = health.after_fault(report)
+            xid = xid or report.xid == 79
+        else:
+            health = health.after_poll({"GPU-0": report}, now)
+            asks_for_reset = asks_for_reset if report is LOST else report is RESET
+            xid = xid and report is not NONE
+        known = health.conditions["GPU-0"].facts
+        if asks_for_reset or (xid and (report is LOST or known in (None, OLD))):
+            assert health.unhealthy
 
 
-@pytest.mark.parametrize(("text", "xids"), [("31,43,45", {31, 43, 45}), (" 31 , 43,", {31, 43}), ("", set())])
-def test_xids_are_written_as_a_list(text: str, xids: set[int]) -> None:
-    assert parse_xids(text) == xids
-
-
-@pytest.mark.parametrize("text", ["31,x", "-1", "31;43", "0x1f"])
-def test_an_xid_that_is_not_a_number_is_an_error(text: str) -> None:
-    with pytest.raises(ConfigError, match="is not a number; write them as 31,43,45"):
-        parse_xids(text)
+@given(moments)
+def test_a_restart_of_the_agent_opens_no_gpu_that_was_closed_by_an_xid(
+    story: list[tuple[int, GpuFacts | Fault]],
+) -> None:
+    health, now = Health.of(["GPU-0"], SHORT), 0
+    for pause, report in story:
+        now += pause
+        health = (
+            health.after_fault(report)
+            if isinstance(report, Fault)
+            else health.after_poll({"GPU-0": report}, now)
+        )
+    restarted = Health.of(["GPU-0"], SHORT, health.reset_xids).after_poll({"GPU-0": OLD}, now)
+    assert bool(health.reset_xids) == bool(restarted.unhealthy)
 
 
 def test_gpus_are_cordoned_by_index() -> None:

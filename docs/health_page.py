@@ -1,0 +1,39 @@
+"""The page of the rules by which GPUs take no pods, generated from their table."""
+
+from gpushare.deviceplugin.core.health import UNFIT
+from gpushare.deviceplugin.core.health_rules import RULES
+from gpushare.deviceplugin.core.xids import RESET_XIDS
+
+_CHANGES = "../concepts/node-agent.md#gpus-and-drivers-that-change"
+
+
+def page() -> str:
+    """The page."""
+    lines = [
+        "# Health of GPUs",
+        "",
+        "The node agent asks the driver about each GPU at its start, every five seconds and after each",
+        "XID error. A GPU to which one of these rules applies takes no pods; its present pods continue. The",
+        "name of the rule is a label of `gpushare_device_plugin_card_unhealthy`; the reason is in the log of",
+        "the agent (`card_health_changed`) and in an event on the node (`GPUShareCardUnhealthy`). What to do",
+        "is in the [runbook](../how-to/runbooks.md#gpusharecardunhealthy).",
+        "",
+        "| rule | closes the GPU if | opens it |",
+        "|---|---|---|",
+        *(f"| `{rule.name}` | {rule.closes} | {rule.opens} |" for rule in RULES),
+        f"| `{UNFIT}` | it [cannot be shared]({_CHANGES}), for example in MIG mode | when it can be |",
+        "",
+        "If several apply, the first gives the reason. Nothing else closes a GPU: not an XID error of a GPU",
+        "with a recovery action, not a corrected memory error, and not a pending row remapping, with which",
+        "new work can be started by NVIDIA's documentation.",
+        "",
+        "## XID errors",
+        "",
+        "The XID errors of the rule `needs_reset_by_xid`, after which NVIDIA's catalogue (November 2026)",
+        "demands a reset of the GPU or a restart of the machine. `--ignored-xids` takes errors out.",
+        "",
+        "| XID | error |",
+        "|---|---|",
+        *(f"| {xid} | {text} |" for xid, text in RESET_XIDS.items()),
+    ]
+    return "\n".join(lines) + "\n"
