@@ -454,7 +454,7 @@ EVENTS: Final = (
         "Warning",
         "node agent",
         "a container has changed the size of its region",
-        "`container app has made /opt/gpushare/region 9000000 bytes large. …`",
+        "`container app has made /.gpushare/region 9000000 bytes large. …`",
     ),
 )
 SECTIONS: Final[Mapping[str, Sequence[Name]]] = {

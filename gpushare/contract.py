@@ -123,9 +123,9 @@ ISOLATION_LIBRARIES: Final = "/usr/local/gpushare"
 """Folder on nodes: the library, in one folder per version."""
 ISOLATION_STATE: Final = "/run/gpushare"
 """Folder on nodes, in memory: limit file and region of each container."""
-ISOLATION_INSIDE: Final = "/opt/gpushare"
-"""Folder in containers: library, limit file and region."""
-ISOLATION_GUARD: Final = "/.gpushare"
+ISOLATION_INSIDE: Final = "/.gpushare"
+"""Folder in containers: library, limit file and region. At the root, where no pod has a volume."""
+ISOLATION_GUARD: Final = "/.gpushare-library"
 """Path in containers of a mount that fails, and the container with it, if the library is missing on the node.
 
 Container runtimes process mounts by the depth of this path: it comes before all others.

@@ -14,7 +14,7 @@
 #include "wrappers.h"
 
 #ifndef GPUSHARE_FOLDER
-#define GPUSHARE_FOLDER "/opt/gpushare"
+#define GPUSHARE_FOLDER "/.gpushare"
 #endif
 
 #define LIMIT_FILE GPUSHARE_FOLDER "/limit"

@@ -300,7 +300,7 @@ async def test_a_read_only_root_filesystem_works(bed: Bed) -> None:
 
 async def test_an_images_own_preloads_are_hidden(bed: Bed) -> None:
     await start(bed, "own", cuda(image=WITH_PRELOAD))
-    assert await inside(bed, "own", "cat /etc/ld.so.preload") == "/opt/gpushare/libgpushare.so\n0\n"
+    assert await inside(bed, "own", "cat /etc/ld.so.preload") == "/.gpushare/libgpushare.so\n0\n"
     assert REFUSED in await inside(bed, "own", "cuda_malloc -size=5000")
 
 

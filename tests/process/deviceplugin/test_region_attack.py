@@ -93,7 +93,7 @@ async def main(run: Path) -> dict[str, Any]:
     sizes = RegionSizes(
         agent.node_state, agent.manager, files, agent.metrics, record_event=agent.events.append
     )
-    region = source(await allocate(agent, "a", 0), "/opt/gpushare/region")
+    region = source(await allocate(agent, "a", 0), "/.gpushare/region")
     before, run_before = region.stat().st_size, free(run)
     attacker = subprocess.run(  # noqa: ASYNC221, S603 - nothing else runs
         APPEND, cwd=region.parent, user=UNPRIVILEGED, env={"LC_ALL": "C"}, stderr=subprocess.PIPE, check=False

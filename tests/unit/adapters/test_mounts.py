@@ -5,10 +5,10 @@ import pytest
 
 from gpushare.adapters.mounts import MountSource, is_separate_filesystem, source_of
 
-INSIDE = "/opt/gpushare/region"
+INSIDE = "/.gpushare/region"
 TEXT = f"""\
 21 1 8:1 / / rw,relatime shared:1 - ext4 /dev/root rw
-36 21 0:25 /gpushare/aa/limit /opt/gpushare/limit ro - tmpfs tmpfs rw
+36 21 0:25 /gpushare/aa/limit /.gpushare/limit ro - tmpfs tmpfs rw
 37 21 0:25 /gpushare/aa/region {INSIDE} rw,nosuid master:2 - tmpfs tmpfs rw
 38 37 0:99 /other/region {INSIDE} rw - tmpfs tmpfs rw
 39 21 0:99 {INSIDE} /elsewhere rw - tmpfs tmpfs rw
@@ -19,10 +19,10 @@ def test_the_first_mount_at_a_path_has_its_source_on_the_node(tmp_path: Path) ->
     (tmp_path / "7").mkdir()
     (tmp_path / "7" / "mountinfo").write_text(TEXT)
     assert source_of(INSIDE, 7, tmp_path) == MountSource("0:25", "/gpushare/aa/region")
-    assert source_of("/opt/gpushare", 7, tmp_path) is None
+    assert source_of("/.gpushare", 7, tmp_path) is None
 
 
-@pytest.mark.parametrize("text", ["", "/opt/gpushare/region", "1 2 /opt/gpushare/region\n", "\x00\xff"])
+@pytest.mark.parametrize("text", ["", "/.gpushare/region", "1 2 /.gpushare/region\n", "\x00\xff"])
 def test_an_invalid_list_of_mounts_has_no_mounts(tmp_path: Path, text: str) -> None:
     (tmp_path / "7").mkdir()
     (tmp_path / "7" / "mountinfo").write_text(text)

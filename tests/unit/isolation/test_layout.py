@@ -35,13 +35,13 @@ def test_a_version_is_the_beginning_of_a_digest() -> None:
 
 def test_a_container_can_write_nothing_but_its_region() -> None:
     found = bind_mounts(FOLDERS, IsolationMounts(VERSION, PLACE))
-    assert [bind.inside for bind in found if not bind.read_only] == ["/opt/gpushare/region"]
+    assert [bind.inside for bind in found if not bind.read_only] == ["/.gpushare/region"]
     assert {bind.inside for bind in found} == {
-        "/.gpushare",
+        "/.gpushare-library",
         "/etc/ld.so.preload",
-        "/opt/gpushare/libgpushare.so",
-        "/opt/gpushare/limit",
-        "/opt/gpushare/region",
+        "/.gpushare/libgpushare.so",
+        "/.gpushare/limit",
+        "/.gpushare/region",
     }
 
 
@@ -55,9 +55,9 @@ def test_container_runtimes_mount_the_guard_first() -> None:
 def test_the_container_directory_is_read_from_the_mounts() -> None:
     mounts = {bind.inside: bind.host for bind in bind_mounts(FOLDERS, IsolationMounts(VERSION, PLACE))}
     assert isolation_mounts(mounts) == IsolationMounts(VERSION, PLACE)
-    assert isolation_mounts({**mounts, "/opt/gpushare/limit": "/data/limit"}) is None
+    assert isolation_mounts({**mounts, "/.gpushare/limit": "/data/limit"}) is None
     assert (
-        isolation_mounts({"/opt/gpushare/limit": "/run/gpushare/x/limit", "/dev/null": "/dev/null"}) is None
+        isolation_mounts({"/.gpushare/limit": "/run/gpushare/x/limit", "/dev/null": "/dev/null"}) is None
     )
     assert isolation_mounts({}) is None
 

@@ -15,6 +15,6 @@ def test_each_gpu_has_a_separate_directory() -> None:
 
 def test_programs_get_the_pipes_of_their_gpu_and_the_memory_that_all_share() -> None:
     assert mounted(MpsDirs(), "GPU-1") == {
-        "/opt/gpushare/mps": "/run/gpushare-mps/GPU-1/pipe",
+        "/.gpushare/mps": "/run/gpushare-mps/GPU-1/pipe",
         SHM: f"{SHM}/gpushare-mps",
     }

@@ -41,7 +41,7 @@ def test_the_pod_ends_by_itself_if_its_creator_is_killed() -> None:
 def written(tmp_path: Path, environ: dict[str, str], devices: str = "none") -> Seen:
     """What the script writes, with its files below a folder."""
     script = manifest(REQUEST)["spec"]["containers"][0]["command"][2]
-    for path in ("/dev/termination-log", "/opt/gpushare/limit", "/dev/dxg"):
+    for path in ("/dev/termination-log", "/.gpushare/limit", "/dev/dxg"):
         script = script.replace(path, str(tmp_path / Path(path).name))
     script = script.replace("/dev/nvidia", str(tmp_path / devices))
     subprocess.run(["/bin/sh", "-c", script], env=environ, check=True)  # noqa: S603 - our own script  # noqa: S603 - our own script

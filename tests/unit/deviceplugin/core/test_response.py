@@ -81,11 +81,11 @@ def test_a_limited_container_gets_library_limit_and_region_with_any_strategy(
     library, state = "/usr/local/gpushare/0123456789abcdef", "/run/gpushare/00000000000000aa"
     assert found.mounts == (
         *free.mounts,
-        Mount(f"{state}/library", "/.gpushare"),
-        Mount(f"{library}/libgpushare.so", "/opt/gpushare/libgpushare.so"),
+        Mount(f"{state}/library", "/.gpushare-library"),
+        Mount(f"{library}/libgpushare.so", "/.gpushare/libgpushare.so"),
         Mount(f"{library}/ld.so.preload", "/etc/ld.so.preload"),
-        Mount(f"{state}/limit", "/opt/gpushare/limit"),
-        Mount(f"{state}/region", "/opt/gpushare/region", read_only=False),
+        Mount(f"{state}/limit", "/.gpushare/limit"),
+        Mount(f"{state}/region", "/.gpushare/region", read_only=False),
     )
     assert (found.envs, found.cdi_devices) == (free.envs, free.cdi_devices)
 

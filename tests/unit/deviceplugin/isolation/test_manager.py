@@ -56,13 +56,13 @@ async def test_the_enforcement_of_a_container_exists_on_disk_and_in_the_record(t
     answer = await here.mem.allocate(ids(0, 0, 1, 2, 3))
     assert isinstance(answer, AllocateResponse)
     assert files_of(answer)
-    (card,) = parse(source(answer, "/opt/gpushare/limit").read_text())
+    (card,) = parse(source(answer, "/.gpushare/limit").read_text())
     assert (card.uuid, card.units, card.card_units) == ("GPU-0", 4, 14)
     (allocation,) = here.record.read()
     assert allocation.enforcement
     assert (allocation.enforcement.library, allocation.enforcement.limit) == (
         VERSION,
-        source(answer, "/opt/gpushare/limit").read_text(),
+        source(answer, "/.gpushare/limit").read_text(),
     )
     assert "CGPU_DISABLE" not in answer.envs
 
@@ -146,13 +146,13 @@ async def test_a_repeated_allocate_keeps_container_directory_and_region(tmp_path
     install_library(tmp_path)
     here = limited_agent(tmp_path, 14)
     here.add_pods(gpu_pod("a", 1, card=0))
-    region = source(await here.mem.allocate(ids(0, 0)), "/opt/gpushare/region")
+    region = source(await here.mem.allocate(ids(0, 0)), "/.gpushare/region")
     region.write_bytes(b"in use")
     here.confirm("a", 1, "GPU-0-_-0")
     here.named = ()
     here.node_state.update_contexts({"GPU-0": 300})
     again = await here.mem.allocate(ids(0, 5))
-    assert source(again, "/opt/gpushare/region") == region
+    assert source(again, "/.gpushare/region") == region
     assert region.read_bytes() == b"in use"
 
 
@@ -160,10 +160,10 @@ async def test_a_measured_context_is_the_estimate_of_later_containers_only(tmp_p
     install_library(tmp_path)
     here = limited_agent(tmp_path, 14)
     here.add_pods(gpu_pod("a", 4, card=0), gpu_pod("b", 4, card=0))
-    first = source(await here.mem.allocate(ids(0, 0, 1, 2, 3)), "/opt/gpushare/limit")
+    first = source(await here.mem.allocate(ids(0, 0, 1, 2, 3)), "/.gpushare/limit")
     here.confirm("a", 4, "GPU-0-_-0")
     here.node_state.update_contexts({"GPU-0": 300})
-    second = source(await here.mem.allocate(ids(0, 4, 5, 6, 7)), "/opt/gpushare/limit")
+    second = source(await here.mem.allocate(ids(0, 4, 5, 6, 7)), "/.gpushare/limit")
     assert here.manager.sync()
     assert [parse(each.read_text())[0].context_mib for each in (first, second)] == [121, 300]
 
@@ -172,7 +172,7 @@ async def test_a_failed_repetition_keeps_the_enforcement_of_a_container(tmp_path
     install_library(tmp_path)
     here = limited_agent(tmp_path, 14)
     here.add_pods(gpu_pod("a", 1, card=0))
-    region = source(await here.mem.allocate(ids(0, 0)), "/opt/gpushare/region")
+    region = source(await here.mem.allocate(ids(0, 0)), "/.gpushare/region")
     here.confirm("a", 1, "GPU-0-_-0")
     here.named = ()
     here.node_state.refresh()
@@ -188,11 +188,11 @@ async def test_another_library_or_limit_is_another_container_directory(tmp_path:
     install_library(tmp_path)
     here = limited_agent(tmp_path, 14)
     here.add_pods(gpu_pod("a", 1, card=0))
-    first = source(await here.mem.allocate(ids(0, 0)), "/opt/gpushare/region")
+    first = source(await here.mem.allocate(ids(0, 0)), "/.gpushare/region")
     here.confirm("a", 1, "GPU-0-_-0")
     here.named = ()
     install_library(tmp_path, "f" * 16)
-    second = source(await here.mem.allocate(ids(0, 5)), "/opt/gpushare/region")
+    second = source(await here.mem.allocate(ids(0, 5)), "/.gpushare/region")
     assert first != second
     assert first.is_file()
     here.manager.sync()
@@ -204,7 +204,7 @@ async def test_after_a_reboot_container_directories_are_created_from_the_record(
     before = limited_agent(tmp_path, 14)
     before.add_pods(gpu_pod("a", 4, card=0))
     answer = await before.mem.allocate(ids(0, 0, 1, 2, 3))
-    path = source(answer, "/opt/gpushare/limit")
+    path = source(answer, "/.gpushare/limit")
     text = path.read_text()
     for each in path.parent.iterdir():
         each.unlink()
@@ -250,7 +250,7 @@ async def test_swapped_twins_get_links_under_their_own_names(tmp_path: Path) -> 
     here.manager.sync()
     for uid, reported in (("b", answer), ("a", other)):
         assert link_of(tmp_path / "state", DirectoryOwner(uid, "main")).resolve() == (
-            source(reported, "/opt/gpushare/limit").parent
+            source(reported, "/.gpushare/limit").parent
         )
 
 
@@ -321,7 +321,7 @@ async def test_errors_of_container_directories_are_logged_once(tmp_path: Path) -
 
 
 def library(answer: object) -> str:
-    return source(answer, "/opt/gpushare/libgpushare.so").name
+    return source(answer, "/.gpushare/libgpushare.so").name
 
 
 @pytest.mark.parametrize(
@@ -360,7 +360,7 @@ async def test_a_repeated_allocate_keeps_the_build(tmp_path: Path) -> None:
     after.add_pods(gpu_pod("a", demand(1, core=25), card=0))
     again = await after.mem.allocate(ids(0, 5))
     assert library(again) == library(first) == "libgpushare-launch.so"
-    assert source(again, "/opt/gpushare/region") == source(first, "/opt/gpushare/region")
+    assert source(again, "/.gpushare/region") == source(first, "/.gpushare/region")
 
 
 async def test_a_version_without_the_build_for_launches_limits_memory_and_is_logged_once(

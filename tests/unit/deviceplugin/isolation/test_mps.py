@@ -39,7 +39,7 @@ def mps_of(answer: AllocateResponse | Rejected) -> tuple[dict[str, str], dict[st
     assert isinstance(answer, AllocateResponse), answer
     envs = {name: value for name, value in answer.envs.items() if name.startswith("CUDA_MPS_")}
     mounts = {each.container_path: each for each in answer.mounts}
-    return envs, {path: mounts[path] for path in ("/opt/gpushare/mps", SHM) if path in mounts}
+    return envs, {path: mounts[path] for path in ("/.gpushare/mps", SHM) if path in mounts}
 
 
 async def test_a_container_gets_the_pipes_of_its_gpu_and_limits_of_its_own(tmp_path: Path) -> None:
@@ -48,11 +48,11 @@ async def test_a_container_gets_the_pipes_of_its_gpu_and_limits_of_its_own(tmp_p
     await here.core.allocate([f"core-{n}" for n in range(25)])
     envs, mounts = mps_of(await here.mem.allocate(ids(0, 0, 1, 2, 3)))
     assert envs == {
-        "CUDA_MPS_PIPE_DIRECTORY": "/opt/gpushare/mps",
+        "CUDA_MPS_PIPE_DIRECTORY": "/.gpushare/mps",
         "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT": f"0={14 * 1024 * 4 // 14}M",
         "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE": "25",
     }
-    assert mounts["/opt/gpushare/mps"].host_path == str(tmp_path / "mps" / "GPU-0" / "pipe")
+    assert mounts["/.gpushare/mps"].host_path == str(tmp_path / "mps" / "GPU-0" / "pipe")
     assert mounts[SHM].host_path == str(tmp_path / "shm")
     assert not any(each.read_only for each in mounts.values())
 
@@ -66,8 +66,8 @@ async def test_the_library_limits_memory_and_mps_limits_compute(
     answer = await here.mem.allocate(ids(0, 0, 1, 2, 3))
     assert isinstance(answer, AllocateResponse)
     hosts = {each.container_path: Path(each.host_path) for each in answer.mounts}
-    assert hosts["/opt/gpushare/libgpushare.so"].name == "libgpushare.so"
-    (limit,) = parse(hosts["/opt/gpushare/limit"].read_text())
+    assert hosts["/.gpushare/libgpushare.so"].name == "libgpushare.so"
+    (limit,) = parse(hosts["/.gpushare/limit"].read_text())
     assert (limit.units, limit.core_percent) == (4, 0)
     assert answer.envs["CUDA_MPS_PINNED_DEVICE_MEM_LIMIT"] == f"0={limit.limit_mib}M"
 
@@ -166,7 +166,7 @@ def test_each_container_has_its_requested_compute_share() -> None:
 
 
 def test_variables_without_a_limit_are_not_set() -> None:
-    assert envs_of(MpsShare("GPU-0", None, None)) == {"CUDA_MPS_PIPE_DIRECTORY": "/opt/gpushare/mps"}
+    assert envs_of(MpsShare("GPU-0", None, None)) == {"CUDA_MPS_PIPE_DIRECTORY": "/.gpushare/mps"}
 
 
 def test_gpus_without_a_ready_control_daemon_are_closed_for_the_scheduler_only(tmp_path: Path) -> None:

@@ -109,7 +109,7 @@ class Node:
         source = f"/gpushare/{directory_name(number)}/region"
         (folder / "mountinfo").write_text(
             "21 1 8:1 / / rw - ext4 /dev/root rw\n"
-            f"36 21 {device} {source} /opt/gpushare/region rw,nosuid - tmpfs tmpfs rw\n"
+            f"36 21 {device} {source} /.gpushare/region rw,nosuid - tmpfs tmpfs rw\n"
         )
         (folder / "status").write_text(f"NSpid:\t{pid}\t{inner}\n")
         (folder / "comm").write_text("train\n")

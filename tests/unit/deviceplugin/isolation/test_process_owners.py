@@ -25,7 +25,7 @@ def run(proc: Path, pid: int, directory: str, started: int) -> None:
     number = (proc.parent / "state").stat().st_dev
     device = f"{os.major(number)}:{os.minor(number)}"
     (proc / str(pid)).mkdir(exist_ok=True)
-    mount = f"36 21 {device} /gpushare/{directory}/region /opt/gpushare/region rw - tmpfs tmpfs rw\n"
+    mount = f"36 21 {device} /gpushare/{directory}/region /.gpushare/region rw - tmpfs tmpfs rw\n"
     (proc / str(pid) / "mountinfo").write_text(mount)
     (proc / str(pid) / "status").write_text(f"NSpid:\t{pid}\t7\n")
     between = " ".join("0" for _ in range(18))

@@ -21,7 +21,7 @@ from tests.builders.regions import region_bytes
 from tests.unit.deviceplugin.fixtures import AgentFixture, ids, install_library
 from tests.unit.deviceplugin.isolation.test_manager import limited_agent, source
 
-INSIDE = "/opt/gpushare/region"
+INSIDE = "/.gpushare/region"
 
 
 def sizes_of(agent: AgentFixture, folder: Path) -> RegionSizes:
