@@ -12,6 +12,7 @@ from gpushare.contract import (
     RESOURCE_WHOLE_GPU,
 )
 from gpushare.model.annotations import Shares
+from gpushare.model.conflicts import Conflict
 from gpushare.model.demand import Demand
 from gpushare.model.objects import Pod
 
@@ -21,15 +22,15 @@ class GpuPod:
     """A pod of this node that requests GPU units.
 
     ``bound_ns`` is the time of its bind in nanoseconds, 0 if its annotations do not contain it; ``served`` is
-    whether its annotations mark it as assigned. ``picks_devices`` are the containers that select their
-    devices by environment variable, ``running`` the containers that run now. ``static_uid`` is the UID of
-    a static pod in the kubelet, which differs from the UID of its object in the API.
+    whether its annotations mark it as assigned. ``conflicts`` are those of its containers by name, without
+    containers that have none; ``running`` are the containers that run now. ``static_uid`` is the UID of a
+    static pod in the kubelet, which differs from the UID of its object in the API.
     """
 
     pod: Pod
     bound_ns: int = 0
     served: bool = False
-    picks_devices: frozenset[str] = frozenset()
+    conflicts: Mapping[str, tuple[Conflict, ...]] = field(default_factory=dict)
     running: frozenset[str] = frozenset()
     static_uid: str | None = None
 

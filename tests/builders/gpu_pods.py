@@ -12,12 +12,15 @@ from gpushare.deviceplugin.core.interface import Rejected
 from gpushare.deviceplugin.core.matching import AllocateCall, match
 from gpushare.deviceplugin.core.reconcile import ServedContainer, join
 from gpushare.model.cards import Card
+from gpushare.model.conflicts import Declared, conflicts_of
 from gpushare.model.demand import Demand, Malformed
 from gpushare.model.modes import Mode
 from gpushare.model.own_node import GpuPod
 from tests.builders.scheduling import pod
 
 NODE = "node-a"
+PICKS = Declared((("NVIDIA_VISIBLE_DEVICES", "all"),))
+"""What a container declares that selects its devices itself."""
 
 
 def cards(*units: int, broken: tuple[int, ...] = ()) -> tuple[Card, ...]:
@@ -39,11 +42,15 @@ def gpu_pod(
     *,
     card: int | tuple[int, ...] | None = None,
     bound: int = 0,
-    picks: frozenset[str] = frozenset(),
+    declares: Declared | None = None,
 ) -> GpuPod:
-    """A pod of the node, bound at time ``bound``; with ``card`` it was bound by our extender."""
+    """A pod of the node, bound at time ``bound``; with ``card`` it was bound by our extender.
+
+    ``declares`` is what its container ``main`` declares.
+    """
     plain = pod(uid, asks, at=NODE, card=card)
-    return GpuPod(replace(plain, seal="sealed" if card is not None else None), bound, picks_devices=picks)
+    conflicts = {"main": conflicts_of(declares)} if declares else {}
+    return GpuPod(replace(plain, seal="sealed" if card is not None else None), bound, conflicts=conflicts)
 
 
 def with_gpu_pods(node: Allocations, *gpu_pods: GpuPod) -> Allocations:

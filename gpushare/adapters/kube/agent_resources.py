@@ -22,8 +22,9 @@ from gpushare.adapters.kube.wire import (
     WirePod,
     pod_of,
 )
-from gpushare.contract import ANN_ASSIGNED, ANN_ASSUME_TIME, ENV_VISIBLE_DEVICES, MIRROR_ANNOTATION
+from gpushare.contract import ANN_ASSIGNED, ANN_ASSUME_TIME, MIRROR_ANNOTATION
 from gpushare.errors import InvalidRequest, KubeletError
+from gpushare.model.conflicts import Conflict, Declared, conflicts_of
 from gpushare.model.own_node import RESOURCES, GpuPod, NodePod, OwnNode
 from gpushare.model.quantity import parse_quantity
 
@@ -45,10 +46,16 @@ class _AgentPodMeta(PodMeta):
 
 class _Env(Struct):
     name: str = ""
+    value: str | None = None
+
+
+class _VolumeMount(Struct, rename="camel"):
+    mount_path: str = ""
 
 
 class _AgentContainer(PodContainer):
     env: list[_Env] | None = None
+    volume_mounts: list[_VolumeMount] | None = None
 
 
 class _AgentPodSpec(PodSpec):
@@ -134,12 +141,11 @@ def _gpu_pod(wire: WireGpuPod) -> GpuPod | None:
     if pod is None:
         return None
     annotations = wire.metadata.annotations or _Annotations()
-    containers = (*(wire.spec.init_containers or ()), *(wire.spec.containers or ()))
     return GpuPod(
         pod,
         bound_ns=_nanoseconds(annotations.assume_time),
         served=annotations.assigned == "true",
-        picks_devices=frozenset(container.name for container in containers if _picks_devices(container)),
+        conflicts=_conflicts(wire.spec),
         running=_running(wire.status),
         static_uid=annotations.mirror or None,
     )
@@ -181,9 +187,16 @@ def _nanoseconds(text: str | None) -> int:
     return int(text) if text and valid else 0
 
 
-def _picks_devices(container: _AgentContainer) -> bool:
-    """Return whether ``env`` sets the variable; the content of ``envFrom`` is not in the pod."""
-    return any(env.name == ENV_VISIBLE_DEVICES for env in container.env or ())
+def _conflicts(spec: _AgentPodSpec) -> dict[str, tuple[Conflict, ...]]:
+    """Return the conflicts of each container; the content of ``envFrom`` is not in the pod."""
+    found = {}
+    for container in (*(spec.init_containers or ()), *(spec.containers or ())):
+        variables = tuple((env.name, env.value) for env in container.env or ())
+        mounts = tuple(mount.mount_path for mount in container.volume_mounts or ())
+        declared = Declared(variables, mounts, user_namespace=spec.host_users is False)
+        if conflicts := conflicts_of(declared):
+            found[container.name] = conflicts
+    return found
 
 
 def _own_node(wire: WireOwnNode) -> tuple[str, OwnNode]:

@@ -18,9 +18,10 @@ from gpushare.contract import (
 )
 from gpushare.deviceplugin.api.writer import ApiWriter
 from gpushare.deviceplugin.core.allocations import Allocation, Key, allocated_shares
+from gpushare.deviceplugin.core.conflicts import late_rejection
 from gpushare.deviceplugin.core.node_patch import desired_node
 from gpushare.deviceplugin.core.pod_patches import assigned_text, pod_patches
-from gpushare.deviceplugin.core.response import ResponseSettings, sets_visible_devices
+from gpushare.deviceplugin.core.response import ResponseSettings
 from gpushare.deviceplugin.metrics import PluginMetrics
 from gpushare.deviceplugin.node.state import NodeState
 from gpushare.model.own_node import GpuPod
@@ -179,7 +180,8 @@ class Projector:
 
     def _report_bypass(self, gpu_pod: GpuPod, allocation: Allocation) -> None:
         """Report a container that should have been rejected but got the response for an equal pod."""
-        rejection = sets_visible_devices(gpu_pod, allocation.container, self._settings.strategy)
+        allocations, strategy = self._node_state.allocations, self._settings.strategy
+        rejection = late_rejection(allocations, gpu_pod, allocation, strategy)
         if rejection and allocation.at_ns:
             log.warning(
                 "allocate_refused",

@@ -21,10 +21,10 @@ from gpushare.deviceplugin.core.allocations import (
     is_given_away,
     is_over_committed,
 )
+from gpushare.deviceplugin.core.conflicts import rejection
 from gpushare.deviceplugin.core.interface import Rejected
 from gpushare.deviceplugin.core.limits import MpsShare, has_compute_share, is_limited, limit_of, mps_share_of
 from gpushare.deviceplugin.core.matching import Match
-from gpushare.deviceplugin.core.response import sets_visible_devices
 from gpushare.errors import InvalidRequest
 from gpushare.isolation.layout import directory_name
 from gpushare.isolation.limits import is_same_limit
@@ -92,8 +92,6 @@ def decide(
     gpu_pod = match.gpu_pod
     subject = f"pod {gpu_pod.pod.full_name}, container {match.container.name}"
     demand = gpu_pod.pod.demand
-    if rejected := sets_visible_devices(gpu_pod, match.container.name, strategy):
-        return rejected
     if isinstance(demand, Malformed):
         return Rejected("malformed", f"{subject}: {demand.problem}")
     kept = _without_given_away(allocations, match)
@@ -110,7 +108,8 @@ def decide(
     enforcement = _enforcement(allocations, allocation, demand, capabilities)
     if isinstance(enforcement, Rejected):
         return enforcement
-    return Allocated(match, demand, replace(allocation, enforcement=enforcement), mps)
+    limited = replace(allocation, enforcement=enforcement)
+    return rejection(gpu_pod, limited, strategy, mps) or Allocated(match, demand, limited, mps)
 
 
 def is_final(decision: Allocated | Rejected, *, terminating: bool) -> bool:

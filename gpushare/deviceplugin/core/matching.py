@@ -143,7 +143,7 @@ def _shape(found: Match) -> Shape:
     gpu_pod = found.gpu_pod
     containers = tuple((c.kind, c.mem, c.core) for c in _containers(gpu_pod))
     cards = gpu_pod.demand.cards if gpu_pod.demand else 0
-    return cards, containers, found.container.name in gpu_pod.picks_devices
+    return cards, containers, gpu_pod.conflicts.get(found.container.name, ())
 
 
 def _would_take_from_unserved(

@@ -15,13 +15,12 @@ from gpushare.contract import (
     VISIBLE_BY_MOUNTS,
 )
 from gpushare.deviceplugin.core.allocations import Allocation, Allocations
-from gpushare.deviceplugin.core.interface import AllocateResponse, Mount, Rejected
+from gpushare.deviceplugin.core.interface import AllocateResponse, Mount
 from gpushare.deviceplugin.core.limits import MpsShare, envs_of
 from gpushare.isolation.layout import IsolationDirs, bind_mounts
 from gpushare.model.cards import Card
 from gpushare.model.demand import Demand
 from gpushare.model.options import DeviceListStrategy, MemoryUnit
-from gpushare.model.own_node import GpuPod
 from gpushare.mps.layout import MpsDirs, mounted
 
 _NONE: Final = "void"
@@ -92,21 +91,6 @@ def _devices_for(
 def _cards(allocations: Allocations, allocation: Allocation) -> list[Card]:
     uuids = {uuid for uuid, _ in allocation.cards}
     return [card for card in allocations.cards if card.uuid in uuids]
-
-
-def sets_visible_devices(gpu_pod: GpuPod, container: str, strategy: DeviceListStrategy) -> Rejected | None:
-    """The rejection of a container that sets its devices by environment, if the response does so too.
-
-    The pod's own value comes last in the container's environment and overrides the plugin's.
-    """
-    if strategy is not DeviceListStrategy.ENV or container not in gpu_pod.picks_devices:
-        return None
-    return Rejected(
-        "own_devices",
-        f"pod {gpu_pod.pod.full_name}, container {container} sets {ENV_VISIBLE_DEVICES} itself, which "
-        "overrides the value of the device plugin: remove it from the pod, or start the device plugin with "
-        f"--device-list-strategy={DeviceListStrategy.MOUNTS}",
-    )
 
 
 def legacy_failure_env(

@@ -11,10 +11,12 @@ from typing import Final
 import structlog
 
 from gpushare.adapters.pids import command_of
-from gpushare.contract import EVENT_NOT_HELD, EVENT_UNCOUNTED
+from gpushare.contract import EVENT_NOT_HELD, EVENT_UNCOUNTED, PRELOAD
 from gpushare.deviceplugin.core.allocations import Allocations
+from gpushare.deviceplugin.core.conflicts import hiding_the_library, in_words
 from gpushare.deviceplugin.core.uncounted import Finding, Reported, UncountedProcess, new_findings
 from gpushare.deviceplugin.node.state import NodeState
+from gpushare.isolation.layout import PRELOAD_TEXT
 from gpushare.isolation.limits import parse
 from gpushare.ports import Event, node_event, pod_event
 
@@ -24,8 +26,9 @@ _MIB: Final = 1024 * 1024
 _MAX_LISTED: Final = 5
 """Number of processes in an event, to bound its length."""
 _UNKNOWN_HINT: Final = (
-    "The isolation library is not loaded into programs that are linked statically, use musl or bring their "
-    "own C library, and dlmopen bypasses it: link them dynamically on an image with glibc, or give the pod a "
+    "The isolation library is not loaded into programs that are linked statically, use musl, bring their "
+    "own C library or run in a container within theirs, and dlmopen bypasses it: link them dynamically on an "
+    f"image with glibc, check that {PRELOAD} in the container has {PRELOAD_TEXT.strip()}, or give the pod a "
     "whole GPU"
 )
 _UNCOUNTED_HINT: Final = (
@@ -106,7 +109,9 @@ def _container_event(
         size = sum(each.uncounted for each in uncounted) // _MIB
         text = f"{container} uses {size} MiB that isolation has not counted: {listed}. {_UNCOUNTED_HINT}"
         return pod_event(gpu_pod.pod, EVENT_UNCOUNTED, text, warning=True)
-    text = f"{container} has {_count(uncounted)} unknown to isolation: {listed}. {_UNKNOWN_HINT}"
+    hiding = hiding_the_library(gpu_pod, allocation.container)
+    hint = f"The container {in_words(hiding)}" if hiding else _UNKNOWN_HINT
+    text = f"{container} has {_count(uncounted)} unknown to isolation: {listed}. {hint}"
     return pod_event(gpu_pod.pod, EVENT_NOT_HELD, text, warning=True)
 
 

@@ -9,7 +9,7 @@ from gpushare.contract import EVENT_ASSIGNED, EVENT_REFUSED
 from gpushare.deviceplugin.core.interface import AllocateResponse, Rejected
 from gpushare.deviceplugin.core.reconcile import ServedContainer
 from gpushare.model.demand import Demand, demand_of
-from tests.builders.gpu_pods import gpu_pod
+from tests.builders.gpu_pods import PICKS, gpu_pod
 from tests.builders.scheduling import main, sound
 from tests.unit.deviceplugin.fixtures import AgentFixture, ids
 
@@ -97,9 +97,7 @@ async def test_the_rest_of_such_a_pod_is_rejected_if_it_does_not_fit(tmp_path: P
 
 async def test_a_pod_that_picks_its_devices_differs_from_its_twin(tmp_path: Path) -> None:
     here = AgentFixture(tmp_path, 8)
-    here.add_pods(
-        gpu_pod("plain", 2, card=0, bound=1), gpu_pod("picks", 2, card=0, bound=2, picks=frozenset({"main"}))
-    )
+    here.add_pods(gpu_pod("plain", 2, card=0, bound=1), gpu_pod("picks", 2, card=0, bound=2, declares=PICKS))
     here.names = frozenset({"default/picks"})
     answer = await here.mem.allocate(["x", "y"])
     assert isinstance(answer, Rejected)
@@ -110,7 +108,7 @@ async def test_a_pod_that_picks_its_devices_and_got_its_twins_response_gets_an_e
     tmp_path: Path,
 ) -> None:
     here = AgentFixture(tmp_path, 8)
-    picks = gpu_pod("picks", 2, card=0, bound=2, picks=frozenset({"main"}))
+    picks = gpu_pod("picks", 2, card=0, bound=2, declares=PICKS)
     here.add_pods(gpu_pod("plain", 2, card=0, bound=1), picks)
     await here.mem.allocate(["x", "y"])
     here.named = (ServedContainer("picks", "main", "x", 2),)

@@ -56,9 +56,7 @@ def test_the_container_directory_is_read_from_the_mounts() -> None:
     mounts = {bind.inside: bind.host for bind in bind_mounts(FOLDERS, IsolationMounts(VERSION, PLACE))}
     assert isolation_mounts(mounts) == IsolationMounts(VERSION, PLACE)
     assert isolation_mounts({**mounts, "/.gpushare/limit": "/data/limit"}) is None
-    assert (
-        isolation_mounts({"/.gpushare/limit": "/run/gpushare/x/limit", "/dev/null": "/dev/null"}) is None
-    )
+    assert isolation_mounts({"/.gpushare/limit": "/run/gpushare/x/limit", "/dev/null": "/dev/null"}) is None
     assert isolation_mounts({}) is None
 
 

@@ -67,21 +67,37 @@ def test_a_pod_without_gpu_resources_is_omitted() -> None:
     assert read(pod(container(units=None)), pod()) == [gpu_pod()]
 
 
-def test_containers_that_choose_their_devices_by_environment_are_named() -> None:
+def conflicting(*containers: Any, **spec: Any) -> dict[str, list[str]]:
+    """The reasons of the conflicts by container."""
+    found = gpu_pod(*containers, **spec).conflicts
+    return {name: [each.rule.reason for each in conflicts] for name, conflicts in found.items()}
+
+
+def test_conflicts_are_kept_by_container() -> None:
     visible: dict[str, Any] = {
         "env": [{"name": "A", "value": "b"}, {"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}]
     }
-    found = gpu_pod(
+    mounts = [{"name": "v", "mountPath": "/data"}, {"name": "v", "mountPath": "/etc/ld.so.preload"}]
+    found = conflicting(
         container("main", **visible),
         container("plain", env=[{"name": "OTHER", "valueFrom": {"fieldRef": {"fieldPath": "x"}}}]),
-        container("none", env=None),
+        container("none", env=None, volumeMounts=None),
+        container("apm", volumeMounts=mounts),
         initContainers=[container("init", **visible)],
     )
-    assert found.picks_devices == {"main", "init"}
+    assert found == {"main": ["own_devices"], "init": ["own_devices"], "apm": ["own_preload"]}
+
+
+def test_a_user_namespace_is_one_of_every_container() -> None:
+    assert conflicting(container("a"), container("b"), hostUsers=False) == {
+        "a": ["user_namespace"],
+        "b": ["user_namespace"],
+    }
+    assert conflicting(container("a"), hostUsers=True) == {}
 
 
 def test_values_of_env_from_are_unknown_and_do_not_count() -> None:
-    assert gpu_pod(container(envFrom=[{"configMapRef": {"name": "x"}}])).picks_devices == frozenset()
+    assert conflicting(container(envFrom=[{"configMapRef": {"name": "x"}}])) == {}
 
 
 def test_the_mirror_of_a_static_pod_has_the_uid_of_the_kubelet() -> None:

@@ -18,7 +18,6 @@ from gpushare.isolation.layout import IsolationMounts
 from gpushare.isolation.limits import parse
 from gpushare.model.demand import demand_of
 from gpushare.model.modes import Mode
-from gpushare.model.options import DeviceListStrategy
 from gpushare.model.own_node import GpuPod
 from tests.builders.gpu_pods import allocations, asked, cards, gpu_pod, served, with_gpu_pods
 from tests.builders.scheduling import demand, init, main, sound
@@ -311,22 +310,6 @@ def test_a_pod_that_diverges_after_indices_changed_is_marked() -> None:
     (_, second) = node.cards
     moved = marked(replace(node, cards=(replace(second, index=0),)))
     assert moved.by_container["a", "main"].diverged
-
-
-def test_a_container_that_sets_its_devices_is_rejected_only_where_the_response_does_so_too() -> None:
-    node = with_gpu_pods(allocations(14), gpu_pod("a", 4, picks=frozenset({"main"})))
-    found = match(node, AllocateCall(4))
-    assert found
-    answer = decide(node, found, ("x",), Capabilities(), 1, strategy=DeviceListStrategy.ENV)
-    assert isinstance(answer, Rejected)
-    assert answer.reason == "own_devices"
-    assert "pod default/a, container main sets NVIDIA_VISIBLE_DEVICES itself" in answer.text
-    assert "--device-list-strategy=volume-mounts" in answer.text
-    assert isinstance(decide(node, found, ("x",), Capabilities(), 1), Allocated)
-    other = replace(found, gpu_pod=replace(found.gpu_pod, picks_devices=frozenset({"other"})))
-    assert isinstance(
-        decide(node, other, ("x",), Capabilities(), 1, strategy=DeviceListStrategy.ENV), Allocated
-    )
 
 
 def test_a_container_is_limited_by_the_library_that_the_node_has() -> None:

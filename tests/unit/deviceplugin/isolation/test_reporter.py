@@ -7,6 +7,7 @@ from gpushare.deviceplugin.core.allocations import Allocation, Enforcement
 from gpushare.deviceplugin.core.uncounted import Finding, UncountedOwner, UncountedProcess
 from gpushare.deviceplugin.isolation.reporter import event_of
 from gpushare.isolation.limits import CardLimit, text
+from gpushare.model.conflicts import Declared, conflicts_of
 from gpushare.ports import Event
 from tests.builders.gpu_pods import NODE, allocations, gpu_pod, with_gpu_pods
 
@@ -53,8 +54,21 @@ def test_processes_of_a_container_are_reported_on_its_pod_with_a_hint() -> None:
         "container train, limited to 4308 MiB of GPU 0, has 1 process unknown to isolation: "
         "pid 9 (x, 7 in its container) 512 MiB. "
     )
-    for way in ("statically", "musl", "their own C library", "dlmopen", "a whole GPU"):
+    for way in ("statically", "musl", "own C library", "/etc/ld.so.preload", "dlmopen", "a whole GPU"):
         assert way in text_of(uncounted_process(CONTAINER))
+
+
+def test_a_container_that_hides_the_library_is_reported_with_its_mount_and_the_remedy() -> None:
+    """It got the response of an equal pod, or was allocated before its mount was known."""
+    declares = Declared((("NVIDIA_VISIBLE_DEVICES", "all"),), ("/etc/ld.so.preload",))
+    conflicts = {"train": conflicts_of(declares)}
+    here = replace(HERE, gpu_pods={**HERE.gpu_pods, "a": replace(HERE.gpu_pods["a"], conflicts=conflicts)})
+    event = event_of(here, Finding(CONTAINER, "GPU-0", known=False), [uncounted_process(CONTAINER)], {})
+    assert event
+    assert "The container has a mount on /etc/ld.so.preload, which hides " in event.text
+    assert "Datadog" in event.text
+    for unrelated in ("NVIDIA_VISIBLE_DEVICES", "statically"):
+        assert unrelated not in event.text
 
 
 def test_uncounted_memory_is_reported_with_both_numbers() -> None:

@@ -12,7 +12,7 @@ from gpushare.deviceplugin.node.record import Record
 from gpushare.model.demand import demand_of
 from gpushare.model.options import MemoryUnit
 from gpushare.model.own_node import OwnNode
-from tests.builders.gpu_pods import NODE, cards, gpu_pod
+from tests.builders.gpu_pods import NODE, PICKS, cards, gpu_pod
 from tests.builders.scheduling import main, sound
 from tests.support.waiting import until
 from tests.unit.deviceplugin.fixtures import AgentFixture, ids
@@ -176,7 +176,7 @@ async def test_a_rejection_can_have_the_form_of_the_aliyun_plugin(tmp_path: Path
 
 async def test_a_container_that_picks_its_devices_is_rejected(tmp_path: Path) -> None:
     here = AgentFixture(tmp_path, 14)
-    here.add_pods(gpu_pod("a", 1, card=0, picks=frozenset({"main"})))
+    here.add_pods(gpu_pod("a", 1, card=0, declares=PICKS))
     answer = await here.mem.allocate(ids(0, 0))
     assert isinstance(answer, Rejected)
     assert answer.reason == "own_devices"
@@ -301,9 +301,7 @@ async def test_the_list_of_devices_is_sent_again_when_it_changes(tmp_path: Path)
 async def test_a_rejected_pod_does_not_affect_the_next_one(tmp_path: Path) -> None:
     """The kubelet has failed it long before the API shows that."""
     here = AgentFixture(tmp_path, 14)
-    here.add_pods(
-        gpu_pod("bad", 1, card=0, bound=1, picks=frozenset({"main"})), gpu_pod("good", 1, card=0, bound=2)
-    )
+    here.add_pods(gpu_pod("bad", 1, card=0, bound=1, declares=PICKS), gpu_pod("good", 1, card=0, bound=2))
     assert isinstance(await here.mem.allocate(ids(0, 0)), Rejected)
     assert isinstance(await here.mem.allocate(ids(0, 0)), AllocateResponse)
     assert set(here.node_state.allocations.by_container) == {("good", "main")}
@@ -453,12 +451,12 @@ async def test_a_call_that_only_a_rejected_pod_matches_waits_for_the_pod_that_re
 ) -> None:
     """The kubelet has given the rejected pod up; the watch still shows it, and not the next one yet."""
     here = AgentFixture(tmp_path, 14)
-    here.add_pods(gpu_pod("first", 1, picks=frozenset({"main"})))
+    here.add_pods(gpu_pod("first", 1, declares=PICKS))
     assert isinstance(await here.mem.allocate(ids(0, 0)), Rejected)
     call = asyncio.ensure_future(here.mem.allocate(ids(0, 0)))
     await asyncio.sleep(0.05)
     assert not call.done()
-    here.add_pods(gpu_pod("second", 1, picks=frozenset({"main"})))
+    here.add_pods(gpu_pod("second", 1, declares=PICKS))
     assert isinstance(await call, Rejected)
     assert [event.name for event in here.events] == ["first", "second"]
 
@@ -480,7 +478,7 @@ async def test_after_five_rejections_of_a_workload_its_container_fails_and_not_i
     here = AgentFixture(tmp_path, 14)
     answers = []
     for number in range(7):
-        refused = gpu_pod(f"p{number}", 1, picks=frozenset({"main"}))
+        refused = gpu_pod(f"p{number}", 1, declares=PICKS)
         here.add_pods(replace(refused, pod=replace(refused.pod, workload="web")))
         answers.append(await here.mem.allocate(ids(0, 0)))
         here.delete_pod(f"p{number}")
@@ -500,7 +498,7 @@ async def test_after_five_rejections_of_a_workload_its_container_fails_and_not_i
 async def test_pods_that_nothing_replaces_are_always_rejected(tmp_path: Path) -> None:
     here = AgentFixture(tmp_path, 14)
     for number in range(7):
-        here.add_pods(gpu_pod(f"p{number}", 1, picks=frozenset({"main"})))
+        here.add_pods(gpu_pod(f"p{number}", 1, declares=PICKS))
         assert isinstance(await here.mem.allocate(ids(0, 0)), Rejected)
 
 
