@@ -1,4 +1,4 @@
-"""Pods with mounts, variables or a user namespace that touch their limit: kubelet, containerd, NVIDIA's runtime."""
+"""Pods with mounts, variables or a user namespace that touch their limit, on a real kubelet and runtime."""
 
 import asyncio
 from collections.abc import AsyncIterator
