@@ -8,6 +8,13 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from components.config import ClusterSettings
+from components.manifests.conflict_checks import (
+    HAS_UNITS,
+    NO_STEP_UP,
+    caution,
+    without,
+    without_beside_units,
+)
 from components.manifests.parts import APP_LABEL, POD_OF, Object, pods_and_workloads
 from gpushare.contract import (
     AGENT_NAME,
@@ -21,9 +28,16 @@ from gpushare.contract import (
     RESOURCE_WHOLE_GPU,
     SYSTEM_NAMESPACE,
     UNHEALTHY_PREFIX,
-    VISIBLE_BY_MOUNTS,
 )
 from gpushare.kubescheduler.config import KubernetesVersion
+from gpushare.model.conflicts import (
+    OWN_DEVICE_MOUNTS,
+    OWN_FILES,
+    OWN_GUARANTEE,
+    OWN_PRELOAD,
+    PRELOADED_DRIVER,
+    Rule,
+)
 from gpushare.model.demand import IMPLAUSIBLE, SUFFIX, UNITS_AND_WHOLE
 
 _FIRST_VERSION: Final = KubernetesVersion(1, 30)
@@ -40,20 +54,20 @@ _NO_SYSTEM_FOLDER: Final = (
     "object.spec.?volumes.orValue([]).all(v, !has(v.hostPath)"
     f" || !v.hostPath.path.matches('^[./]*(({_NODE_FOLDERS})(/.*)?|(var[./]*)?)$'))"
 )
-_NO_DEVICE_MOUNT: Final = (
-    "c.?volumeMounts.orValue([]).all(m, "
-    f"!m.mountPath.matches('^[./]*(var/[./]*)?run/[./]*{VISIBLE_BY_MOUNTS.rpartition('/')[2]}(/.*)?$'))"
-)
 _NO_DEVICE_VARIABLE: Final = (
     f"{list(MANAGED_RESOURCES)}.exists(r, r in c.?resources.?limits.orValue({{}}))"
     f" || c.?env.orValue([]).all(e, e.name != '{ENV_VISIBLE_DEVICES}'"
     " || e.?value.orValue('all') in ['', 'none', 'void'])"
 )
 """A container with units gets its GPU by a mount, and NVIDIA's runtime ignores its variable."""
+_HIDING: Final = (OWN_PRELOAD, OWN_FILES, PRELOADED_DRIVER)
+"""Rules about containers that would run without the isolation library."""
+_WHERE: Final = "nodes that limit containers reject its pod"
 _NODE_OF_CONFIG_MAP: Final = (
     f"(object.metadata.name.startsWith('{UNHEALTHY_PREFIX}')"
     f" ? object.metadata.name.substring({len(UNHEALTHY_PREFIX)}) : '')"
 )
+_NO_KEY: Final = "ConfigMaps and Secrets of tenants may not have the key"
 _ALSO: Final = "the pods there and its ConfigMap"
 _Validation = tuple[str, str]
 """A CEL expression that must be true, and one for the message if it is not."""
@@ -64,7 +78,8 @@ def objects(settings: ClusterSettings) -> list[Object]:
     if settings.kubernetes_version < _FIRST_VERSION:
         return []
     namespaces = [tenant.name for tenant in settings.tenants]
-    return [*_allocations(), *_agents(), *_requests(), *(_tenants(namespaces) if namespaces else [])]
+    for_tenants = [*_tenants(namespaces), *_tenant_variables(namespaces)] if namespaces else []
+    return [*_allocations(), *_agents(), *_requests(), *for_tenants]
 
 
 def _allocations() -> list[Object]:
@@ -120,10 +135,9 @@ def _agents() -> list[Object]:
 def _requests() -> list[Object]:
     """Warnings for those who apply pods or workloads that no node can take as they are written."""
     amount = f"quantity(c.resources.limits['{RESOURCE_MEM}'])"
-    has_units = f"'{RESOURCE_MEM}' in c.?resources.?limits.orValue({{}})"
-    small = f"!({has_units}) || {amount}.isLessThan(quantity('{IMPLAUSIBLE}'))"
+    small = f"!({HAS_UNITS}) || {amount}.isLessThan(quantity('{IMPLAUSIBLE}'))"
     whole = f"{[RESOURCE_WHOLE_GPU, RESOURCE_TIME_SLICED_GPU]}.exists(r, r in c.resources.limits)"
-    one_kind = f"!({has_units}) || {amount}.compareTo(quantity('0')) == 0 || !{whole}"
+    one_kind = f"!({HAS_UNITS}) || {amount}.compareTo(quantity('0')) == 0 || !{whole}"
     name = "gpushare-requests"
     policy = {
         "failurePolicy": "Ignore",
@@ -135,7 +149,12 @@ def _requests() -> list[Object]:
                 "expression": "variables.pod.containers + variables.pod.?initContainers.orValue([])",
             },
         ],
-        "validations": [_warning(small, SUFFIX), _warning(one_kind, UNITS_AND_WHOLE)],
+        "validations": [
+            _warning(small, SUFFIX),
+            _warning(one_kind, UNITS_AND_WHOLE),
+            _warning(without_beside_units(OWN_GUARANTEE), caution(OWN_GUARANTEE)),
+            *(_warning(without_beside_units(rule), f"{caution(rule)}; {_WHERE}") for rule in _HIDING),
+        ],
     }
     return [
         _object("ValidatingAdmissionPolicy", name, policy),
@@ -173,13 +192,23 @@ def _tenants(namespaces: Sequence[str]) -> list[Object]:
             _pod_check("hostIPC", "!object.spec.?hostIPC.orValue(false)"),
             _pod_check("a hostPath volume in a folder of the system", f"({_NO_SYSTEM_FOLDER})"),
             _container_check("be privileged", "!c.?securityContext.?privileged.orValue(false)"),
-            _container_check(f"have a mount in {VISIBLE_BY_MOUNTS}", _NO_DEVICE_MOUNT),
+            _container_check("have .. in the path of a mount", NO_STEP_UP),
+            _conflict_check(OWN_DEVICE_MOUNTS, without(OWN_DEVICE_MOUNTS)),
+            _conflict_check(OWN_GUARANTEE, without(OWN_GUARANTEE)),
+            *(_conflict_check(rule, without_beside_units(rule)) for rule in _HIDING),
             _container_check(
                 f"set {ENV_VISIBLE_DEVICES} without a limit of {MANAGED_RESOURCES[0]}", _NO_DEVICE_VARIABLE
             ),
             _container_check(
                 f"set a variable {_MPS_PREFIX}*",
                 f"c.?env.orValue([]).all(e, !e.name.startsWith('{_MPS_PREFIX}'))",
+            ),
+            _container_check(
+                f"have a prefix in envFrom that may make a variable {_MPS_PREFIX}* or "
+                f"{' or '.join(OWN_GUARANTEE.variables)}",
+                "c.?envFrom.orValue([]).all(f, f.?prefix.orValue('') == ''"
+                f" || !(f.prefix.startsWith('{_MPS_PREFIX}')"
+                f" || {[_MPS_PREFIX, *OWN_GUARANTEE.variables]}.exists(n, n.startsWith(f.prefix))))",
             ),
             (
                 "variables.cdi.size() == 0",
@@ -190,14 +219,40 @@ def _tenants(namespaces: Sequence[str]) -> list[Object]:
     )
 
 
+def _tenant_variables(namespaces: Sequence[str]) -> list[Object]:
+    """No ConfigMap or Secret of a tenant has a variable that its pods may not have: ``envFrom`` adds it."""
+    return _policy(
+        "gpushare-tenants-variables",
+        ("configmaps", "secrets"),
+        variables={
+            "before": "oldObject == null ? {} : oldObject.?data.orValue({})",
+            "added": "object.?data.orValue({}).filter(key, !(key in variables.before)"
+            f" && (key in {list(OWN_GUARANTEE.variables)} || key.startsWith('{_MPS_PREFIX}')))",
+        },
+        validations=[
+            (
+                "variables.added.size() == 0",
+                f"'{_NO_KEY} ' + variables.added.join(', ') + ', which envFrom makes a variable'",
+            )
+        ],
+        namespaces=namespaces,
+    )
+
+
 def _pod_check(what: str, holds: str) -> _Validation:
     return f"!variables.starts || {holds}", f"'pods of tenants may not have {what}'"
 
 
-def _container_check(what: str, holds: str) -> _Validation:
-    """``holds`` is about the container ``c``."""
+def _container_check(what: str, holds: str, remedy: str = "") -> _Validation:
+    """``holds`` is about the container ``c``; ``remedy`` is an imperative, if it is not obvious."""
     failing = f"variables.containers.filter(c, !({holds})).map(c, c.name).join(', ')"
-    return f"variables.containers.all(c, {holds})", f"'containers of tenants may not {what}: ' + {failing}"
+    advice = f" + '; {remedy}'" if remedy else ""
+    message = f"'containers of tenants may not {what}: ' + {failing}{advice}"
+    return f"variables.containers.all(c, {holds})", message
+
+
+def _conflict_check(rule: Rule, holds: str) -> _Validation:
+    return _container_check(f"have {rule.declaration}, which {rule.effect}", holds, rule.remedy)
 
 
 def _account(name: str) -> str:

@@ -76,6 +76,16 @@ class Rule:
     paths: tuple[str, ...] = ()
     user_namespace: bool = False
 
+    @property
+    def declaration(self) -> str:
+        """What a container must not have, in words."""
+        if self.user_namespace:
+            return "a user namespace of its pod (hostUsers: false)"
+        if self.paths:
+            return f"a mount on {' or '.join(self.paths)}"
+        value = f" with {self.in_value}" if self.in_value else ""
+        return f"a variable {' or '.join(self.variables)}{value}"
+
 
 class Conflict(NamedTuple):
     """One conflict of a container. ``subject`` is the variable or the path, ``what`` says it in words."""

@@ -931,7 +931,13 @@ def test_the_url_of_the_extender_is_returned(settings: Object, url: str) -> None
         (
             "1.30",
             {"tenants": [{"name": "team-a", "gpuMem": 8}]},
-            {"gpushare-allocations", "gpushare-agents", "gpushare-requests", "gpushare-tenants"},
+            {
+                "gpushare-allocations",
+                "gpushare-agents",
+                "gpushare-requests",
+                "gpushare-tenants",
+                "gpushare-tenants-variables",
+            },
         ),
         ("1.29", {}, set()),
         ("1.36", {"admission": False}, set()),

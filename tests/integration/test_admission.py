@@ -22,6 +22,7 @@ from gpushare.contract import (
 )
 from gpushare.errors import ApiError
 from gpushare.kubescheduler.config import parse_version
+from gpushare.model.conflicts import OWN_FILES, OWN_GUARANTEE, OWN_PRELOAD, PRELOADED_DRIVER, Rule
 from gpushare.model.demand import SUFFIX, UNITS_AND_WHOLE
 from testbed import Bed, Card, SimNode, gpu_pod, until
 from testbed.control_plane.api import MERGE_PATCH, Api
@@ -72,6 +73,17 @@ def host_path(path: str, mount: str = "/data") -> Object:
     }
 
 
+def preload(path: str) -> Object:
+    """A mount of a file, as webhooks of APM products add it."""
+    return {"name": "v", "mountPath": path, "subPath": "ld.so.preload"}
+
+
+def limited(**fields: Any) -> Object:
+    """A pod whose container requests units, and has a volume ``v``."""
+    main = container(resources={"limits": {"aliyun.com/gpu-mem": "1"}}, **fields)
+    return pod("a", volumes=[{"name": "v", "emptyDir": {}}], containers=main)
+
+
 def annotated(name: str, *, node: str | None = None, **annotations: str) -> Object:
     found = pod(name, nodeName=node)
     found["metadata"]["annotations"] = annotations
@@ -106,6 +118,22 @@ CREATED = {
             valueFrom={"fieldRef": {"fieldPath": "metadata.annotations['x']"}},
         ),
     ),
+    "device by a mount with ..": pod(
+        "a",
+        volumes=[{"name": "v", "emptyDir": {}}],
+        containers=container(
+            volumeMounts=[{"name": "v", "mountPath": "/var/x/../run/nvidia-container-devices/0"}]
+        ),
+    ),
+    "guarantee of the driver": pod("a", containers=env("NVIDIA_GPU_MEMORY_REQUEST", value="1")),
+    "limit of the driver": pod("a", containers=env("NVIDIA_GPU_MEMORY_LIMIT", value="")),
+    "guarantee by envFrom": pod(
+        "a", containers=container(envFrom=[{"prefix": "NVIDIA_GPU_", "configMapRef": {"name": "x"}}])
+    ),
+    "own preload file": limited(volumeMounts=[preload("/etc/ld.so.preload")]),
+    "own preload file, spelled otherwise": limited(volumeMounts=[preload("etc//./ld.so.preload")]),
+    "own library": limited(volumeMounts=[{"name": "v", "mountPath": "/.gpushare/libgpushare.so"}]),
+    "preloaded driver": limited(env=[{"name": "LD_PRELOAD", "value": "/usr/lib64/libcuda.so.1"}]),
     "limit of MPS": pod("a", containers=env("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT", value="0=80G")),
     "device by CDI": annotated("a", **{"cdi.k8s.io/mine": "nvidia.com/gpu=all"}),
     "mirror of another pod": annotated(
@@ -128,6 +156,19 @@ HARMLESS = {
         ),
     ),
     "hostPath to data": pod("a", **host_path("/data/var/lib")),
+    "own preload file without units": pod(
+        "a",
+        units=0,
+        volumes=[{"name": "v", "emptyDir": {}}],
+        containers=container(volumeMounts=[preload("/etc/ld.so.preload")]),
+    ),
+    "volumes above and beside our files": limited(
+        volumeMounts=[{"name": "v", "mountPath": path} for path in ("/etc", "/opt", "/gpushare", "/..data")]
+    ),
+    "another preload": limited(env=[{"name": "LD_PRELOAD", "value": "/opt/apm/launcher.so"}]),
+    "variables of a ConfigMap": limited(
+        envFrom=[{"configMapRef": {"name": "x"}}, {"prefix": "NVIDIA_X_", "secretRef": {"name": "y"}}]
+    ),
     "no GPU": pod("a", units=0, containers=env("NVIDIA_VISIBLE_DEVICES", value="none")),
     "other annotations": annotated("a", **{"gpushare.io/placement": "spread", "example.com/x": "y"}),
 }
@@ -183,7 +224,11 @@ async def cluster(shared_bed: Bed) -> Bed:
 
 async def in_force(api: Api) -> bool:
     attacks = [pod("probe", hostPID=True), annotated("probe", **{ANN_SEAL: "s"})]
-    return all([await refusal(api.request("POST", TEAM, each, params={"dryRun": "All"})) for each in attacks])
+    hidden = {"metadata": {"name": "probe"}, "data": {"CUDA_MPS_X": "1"}}
+    tried = [(TEAM, each) for each in attacks] + [(f"{TEAM.removesuffix('pods')}configmaps", hidden)]
+    return all(
+        [await refusal(api.request("POST", path, each, params={"dryRun": "All"})) for path, each in tried]
+    )
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -253,6 +298,24 @@ async def test_a_rejection_names_the_container_and_the_annotation(tenant: Api) -
     assert "only gpushare may write the annotation gpushare.io/seal" in await refusal(
         tenant.patch(f"{TEAM}/bound", {"metadata": {"annotations": {ANN_SEAL: "x"}}})
     )
+
+
+async def test_a_rejection_names_the_effect_and_the_remedy(tenant: Api) -> None:
+    text = await refusal(tenant.create(TEAM, CREATED["own preload file"]))
+    assert (
+        "containers of tenants may not have a mount on /etc/ld.so.preload, which hides the file that loads "
+        "the isolation library: main; exclude the pod from the webhook that adds the mount (Datadog: label "
+    ) in text
+
+
+@pytest.mark.parametrize("kind", ["configmaps", "secrets"])
+@pytest.mark.parametrize("key", ["NVIDIA_GPU_MEMORY_REQUEST", "CUDA_MPS_PIPE_DIRECTORY"])
+async def test_a_tenant_cannot_hide_a_variable_in(tenant: Api, kind: str, key: str) -> None:
+    path = f"/api/v1/namespaces/team-a/{kind}"
+    content = {"metadata": {"name": "v"}, "data" if kind == "configmaps" else "stringData": {key: "1"}}
+    assert f"may not have the key {key}" in await refusal(tenant.create(path, content))
+    harmless = {"metadata": {"name": "v"}, "data": {"OTHER": "MQ=="}}
+    assert not await refusal(tenant.request("POST", path, harmless, params={"dryRun": "All"}))
 
 
 async def test_a_tenant_cannot_debug_with_a_privileged_container(tenant: Api) -> None:
@@ -342,3 +405,22 @@ async def test_who_applies_a_request_that_no_node_can_take_is_warned(
         found = await warnings_of(cluster, each)
         assert warning in found
         assert bool(warning) == bool(found)
+
+
+@pytest.mark.parametrize(
+    ("fields", "rule"),
+    [
+        ({"volumeMounts": [{"name": "v", "mountPath": "/etc/ld.so.preload"}]}, OWN_PRELOAD),
+        ({"volumeMounts": [{"name": "v", "mountPath": "/.gpushare/limit"}]}, OWN_FILES),
+        ({"env": [{"name": "LD_PRELOAD", "value": "libcuda.so"}]}, PRELOADED_DRIVER),
+        ({"env": [{"name": "NVIDIA_GPU_MEMORY_LIMIT", "value": "1024"}]}, OWN_GUARANTEE),
+    ],
+    ids=["preload", "files", "driver", "guarantee"],
+)
+async def test_who_applies_what_nodes_reject_is_warned(cluster: Bed, fields: Object, rule: Rule) -> None:
+    made = deployment({"aliyun.com/gpu-mem": "4"}, volumes=[{"name": "v", "emptyDir": {}}])
+    made["spec"]["template"]["spec"]["containers"][1] |= fields
+    found = await warnings_of(cluster, made)
+    assert f"container main: it has {rule.declaration}, which {rule.effect}: {rule.remedy}" in found
+    del made["spec"]["template"]["spec"]["containers"][1]["resources"]
+    assert not await warnings_of(cluster, made)

@@ -173,10 +173,11 @@ async def test_a_tenant_that_is_added_again_keeps_its_namespace(taken: TakenOver
     before = await uids_by_name(bed)
     stack.configure({**CONFIG, "tenants": []})
     await stack.up()
-    policy = "ValidatingAdmissionPolicy"
+    kinds = ("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding")
+    policies = ("gpushare-tenants", "gpushare-tenants-variables")
     removed = {
         "ResourceQuota/team-a/gpu-mem",
-        *(f"{each}/gpushare-tenants" for each in (policy, f"{policy}Binding")),
+        *(f"{kind}/{policy}" for kind in kinds for policy in policies),
     }
     assert before.keys() - (await uids_by_name(bed)).keys() == removed
     stack.configure(CONFIG)
