@@ -31,6 +31,7 @@ from gpushare.exporter.main import command as exporter
 from gpushare.extender.main import command as extender
 from gpushare.kubescheduler.config import KubernetesVersion
 from gpushare.metricsapi.main import command as metrics_api
+from gpushare.model import conflicts
 from gpushare.monitoring.alerts import ALERTS
 from gpushare.monitoring.rules import RULES
 
@@ -139,6 +140,25 @@ def _on_one_line(query: str) -> str:
     return " ".join(query.split()).replace("|", "\\|")
 
 
+def declared_conflicts() -> str:
+    """Every rule about what containers declare."""
+    lines = [
+        "# Conflicts with a share",
+        "",
+        "What a container may not declare, neither by its manifest nor by an admission webhook. The node",
+        "agent rejects it: the event `GPUShareRefused` and the status of the pod have effect and remedy, the",
+        "metrics the reason. A path includes all paths below it. See [What containers must not",
+        "declare](../concepts/isolation.md#what-containers-must-not-declare).",
+        "",
+        "| reason | the container has | which | rejected on | remedy |",
+        "|---|---|---|---|---|",
+    ]
+    for rule in conflicts.RULES:
+        cells = (f"`{rule.reason}`", rule.declaration, rule.effect, rule.where, rule.remedy)
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
+
+
 def flags(name: str, command: click.Command) -> str:
     """Every flag of a daemon."""
     lines = [f"# Flags of the {name}", "", "The flag wins over its variable.", ""]
@@ -215,6 +235,7 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "rules.md": rules,
     "gpu-health.md": health_page.page,
     "rights.md": rights,
+    "conflicts.md": declared_conflicts,
     "extender-flags.md": partial(flags, "extender", extender),
     "device-plugin-flags.md": partial(flags, "device plugin", device_plugin),
     "exporter-flags.md": partial(flags, "exporter", exporter),

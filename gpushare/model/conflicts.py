@@ -9,7 +9,6 @@ What belongs here: what a pod's spec shows. What does not: variables of an image
 the API server and the runtime know, and the limit itself (``gpushare.isolation``).
 """
 
-import posixpath
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final, NamedTuple
@@ -233,7 +232,13 @@ def _found(rule: Rule, declared: Declared) -> Iterator[Conflict]:
 
 def _normalized(path: str) -> str:
     """The path as runtimes resolve it: the kubelet makes it absolute, and ``..`` is allowed in it."""
-    return posixpath.normpath("/" + path.lstrip("/"))
+    names: list[str] = []
+    for name in path.split("/"):
+        if name == "..":
+            del names[-1:]
+        elif name not in ("", "."):
+            names.append(name)
+    return f"/{'/'.join(names)}"
 
 
 def _is_on_or_below(path: str, folders: Iterable[str]) -> bool:

@@ -234,8 +234,11 @@ async def test_the_library_holds_the_limit_of_a_pod(bed: Bed, node: UmlGpuNode, 
 async def test_the_toolkit_sets_the_limits_of_a_pod_in_the_driver_before_it_starts(
     bed: Bed, node: UmlGpuNode
 ) -> None:
-    env = [{"name": f"NVIDIA_GPU_MEMORY_{name}", "value": mib} for name, mib in LIMITS_MIB.items()]
-    found = await start(bed, "driver-held", container(3, env=env))
+    # The agent rejects these variables in ``env``, and does not see those of a ConfigMap.
+    literals = [f"--from-literal=NVIDIA_GPU_MEMORY_{name}={mib}" for name, mib in LIMITS_MIB.items()]
+    await bed.kubectl("create", "configmap", "driver-limits", *literals)
+    env_from = [{"configMapRef": {"name": "driver-limits"}}]
+    found = await start(bed, "driver-held", container(3, envFrom=env_from))
     limits = await memory_limits(node)
     assert limits == {str(await cgroup_of(node, found)): (1024 * MIB, 3226 * MIB)}
     await remove(bed, "driver-held")

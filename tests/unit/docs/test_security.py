@@ -43,6 +43,12 @@ WHOLE = {
 }
 
 PROOFS = {
+    "tests/integration/isolation/test_conflicts.py": [
+        "test_pods_that_would_undo_their_limit_are_rejected_with_cause_and_remedy"
+    ],
+    "tests/unit/deviceplugin/core/test_conflicts.py": [
+        "test_a_conflict_is_rejected_exactly_where_it_undoes_the_share"
+    ],
     "tests/integration/test_admission.py": [
         "test_a_tenant_cannot_create",
         "test_a_tenant_cannot_change_a_bound_pod_to",
