@@ -50,6 +50,29 @@ def test_another_interposer_sees_each_call_once(make: Make, tmp_path: Path, *, f
     assert container.run([str(client), "direct", "4302"], LD_PRELOAD=preload).stdout == refused
 
 
+@pytest.mark.parametrize(
+    "variable",
+    [{"LD_BIND_NOT": "1"}, {"LD_DYNAMIC_WEAK": "1"}, {"GLIBC_TUNABLES": "glibc.rtld.dynamic_sort=1"}],
+    ids=str,
+)
+def test_variables_of_the_loader_change_no_limit(
+    make: Make, tmp_path: Path, variable: dict[str, str]
+) -> None:
+    container = make()
+    container.limit(share(4, 15))
+    client = compiled(tmp_path / "client", "client.c", "-DLINKED", "-ldl", str(container.stub.library))
+    assert container.run([str(client), "direct", "4302"], **variable).stdout == "2\n"
+
+
+def test_a_program_that_preloads_the_driver_bypasses_the_library(make: Make, tmp_path: Path) -> None:
+    """Therefore the node agent rejects containers that do (``gpushare.model.conflicts``)."""
+    container = make()
+    container.limit(share(4, 15))
+    client = compiled(tmp_path / "client", "client.c", "-DLINKED", "-ldl", str(container.stub.library))
+    preload = f"{container.stub.library}:{container.library}"
+    assert container.run([str(client), "direct", "4302"], LD_PRELOAD=preload).stdout == "0\n"
+
+
 @pytest.mark.parametrize("flags", [(), ("-DBY_ADDRESS",)])
 def test_a_library_that_passes_calls_on_to_the_driver_is_limited(
     make: Make, tmp_path: Path, flags: tuple[str, ...]

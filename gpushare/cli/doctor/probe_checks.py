@@ -10,7 +10,7 @@ from typing import Final
 from gpushare.cli.doctor.checks import Finding
 from gpushare.cli.doctor.probe_pod import UNITS, ProbePod, Request, seen_by
 from gpushare.cli.doctor.verdict import Check, Status, Verdict, failed, ok, unknown
-from gpushare.contract import AGENT_NAME, ANN_ALLOCATION, ANN_IDX, RESOURCE_MEM, SYSTEM_NAMESPACE
+from gpushare.contract import AGENT_NAME, ANN_ALLOCATION, ANN_IDX, PRELOAD, RESOURCE_MEM, SYSTEM_NAMESPACE
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +109,7 @@ def sees(outcome: Outcome) -> Verdict:
         return failed(f"its container received {shown} instead of {UNITS} of {RESOURCE_MEM}", outcome.events)
     if outcome.limits and not seen.limited:
         return failed(
-            f"its container has no memory limit, although node {node} limits containers",
+            f"its container has no memory limit, or another {PRELOAD}: node {node} limits containers",
             f"kubectl gpushare limits --node {node}",
         )
     if not seen.devices:

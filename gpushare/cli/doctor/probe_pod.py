@@ -15,10 +15,11 @@ from gpushare.contract import (
     ENV_IDX,
     ENV_MPS_MEMORY,
     ISOLATION_INSIDE,
+    PRELOAD,
     RESOURCE_CORE,
     RESOURCE_MEM,
 )
-from gpushare.isolation.layout import LIMIT
+from gpushare.isolation.layout import LIMIT, PRELOAD_TEXT
 
 UNITS: Final = 1
 USER: Final = 65_534
@@ -27,7 +28,8 @@ _SCRIPT: Final = f"""exec > /dev/termination-log
 echo "units=${ENV_CONTAINER}"
 echo "gpu=${ENV_IDX}"
 echo "mps=${ENV_MPS_MEMORY}"
-[ -e {ISOLATION_INSIDE}/{LIMIT} ] && echo "limit=yes"
+[ -e {ISOLATION_INSIDE}/{LIMIT} ] && [ -e {PRELOAD} ] && read -r loaded < {PRELOAD} \\
+  && [ "$loaded" = "{PRELOAD_TEXT.strip()}" ] && echo "limit=yes"
 for device in /dev/nvidia[0-9]* /dev/dxg; do [ -e "$device" ] && echo "device=$device"; done
 exit 0"""
 

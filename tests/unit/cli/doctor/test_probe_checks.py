@@ -7,6 +7,7 @@ import pytest
 
 from gpushare.cli.doctor.probe_checks import Outcome, stages
 from gpushare.cli.doctor.probe_pod import ProbePod, Request
+from gpushare.contract import PRELOAD
 
 REQUEST = Request("ml", "gpushare-probe-1", "example.com/agent:1", None, core=False, timeout_s=60)
 MESSAGE = "units=1\ngpu=0\nmps=\nlimit=yes\ndevice=/dev/nvidia0\n"
@@ -115,7 +116,7 @@ STOPS = [
     ),
     (
         Outcome(REQUEST, pod(state=ended("units=1\ngpu=0\ndevice=/dev/nvidia0")), limits=True),
-        "probe-sees: its container has no memory limit, although node gpu-1 limits containers",
+        f"probe-sees: its container has no memory limit, or another {PRELOAD}: node gpu-1 limits containers",
         "kubectl gpushare limits --node gpu-1",
     ),
     (

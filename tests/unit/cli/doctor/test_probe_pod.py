@@ -41,7 +41,7 @@ def test_the_pod_ends_by_itself_if_its_creator_is_killed() -> None:
 def written(tmp_path: Path, environ: dict[str, str], devices: str = "none") -> Seen:
     """What the script writes, with its files below a folder."""
     script = manifest(REQUEST)["spec"]["containers"][0]["command"][2]
-    for path in ("/dev/termination-log", "/.gpushare/limit", "/dev/dxg"):
+    for path in ("/dev/termination-log", "/.gpushare/limit", "/etc/ld.so.preload", "/dev/dxg"):
         script = script.replace(path, str(tmp_path / Path(path).name))
     script = script.replace("/dev/nvidia", str(tmp_path / devices))
     subprocess.run(["/bin/sh", "-c", script], env=environ, check=True)  # noqa: S603 - our own script  # noqa: S603 - our own script
@@ -59,9 +59,20 @@ def test_a_container_without_a_gpu_sees_none(tmp_path: Path) -> None:
 def test_a_container_sees_its_gpu_its_limit_and_its_devices(tmp_path: Path, mps: str) -> None:
     for name in ("nvidia3", "nvidiactl", *(() if mps else ("limit",))):
         (tmp_path / name).touch()
+    (tmp_path / "ld.so.preload").write_text("/.gpushare/libgpushare.so\n")
     environ = {**ENVIRON, "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT": mps}
     devices = (str(tmp_path / "nvidia3"),)
     assert written(tmp_path, environ, "nvidia") == Seen("1", "3", limited=True, devices=devices)
+
+
+@pytest.mark.parametrize("preload", [None, "", "/opt/apm/launcher.so\n"])
+def test_a_container_that_does_not_load_the_library_is_not_limited(
+    tmp_path: Path, preload: str | None
+) -> None:
+    (tmp_path / "limit").touch()
+    if preload is not None:
+        (tmp_path / "ld.so.preload").write_text(preload)
+    assert not written(tmp_path, ENVIRON).limited
 
 
 def test_a_message_of_something_else_is_no_gpu() -> None:
