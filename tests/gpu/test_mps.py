@@ -8,20 +8,17 @@ import os
 import shutil
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 
 import pytest
 
-from gpushare.contract import ENV_MPS_MEMORY, ENV_MPS_PERCENT, ENV_MPS_PIPES
+from gpushare.contract import ENV_MPS_MEMORY, ENV_MPS_PERCENT
 from gpushare.model.hardware import Gpu
 from tests.fixtures.isolation import PRELUDE, Preloaded
+from tests.fixtures.mps import CONTROL, Mps, running_mps
 from tests.gpu.conftest import LIMIT_MIB, OUT_OF_MEMORY
 
-CONTROL = "nvidia-cuda-mps-control"
-START_S = 20
 SM_COUNT = 16
 """CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT"""
 OTHER_USER = 65534
@@ -33,35 +30,6 @@ def processors():
 """
 
 
-class Mps:
-    """A control daemon with separate pipes."""
-
-    def __init__(self, folder: Path) -> None:
-        self.env = {ENV_MPS_PIPES: str(folder / "pipes"), "CUDA_MPS_LOG_DIRECTORY": str(folder / "log")}
-        for each in self.env.values():
-            Path(each).mkdir()
-            Path(each).chmod(0o777)
-
-    def ask(self, command: str) -> str:
-        """Send a command to the daemon and return its answer."""
-        return self._control([], f"{command}\n")
-
-    def start(self) -> None:
-        """Start it; it returns when the daemon listens."""
-        self._control(["-d"])
-
-    def _control(self, options: list[str], text: str = "") -> str:
-        return subprocess.run(  # noqa: S603 - NVIDIA's
-            [CONTROL, *options],
-            env={**os.environ, **self.env},
-            input=text,
-            capture_output=True,
-            text=True,
-            timeout=START_S,
-            check=True,
-        ).stdout.strip()
-
-
 @pytest.fixture(scope="module")
 def mps(gpu: Gpu) -> Iterator[Mps]:
     if shutil.which(CONTROL) is None:
@@ -69,14 +37,8 @@ def mps(gpu: Gpu) -> Iterator[Mps]:
     if os.getuid():
         pytest.skip("needs root, to run clients as another user")
     del gpu
-    with tempfile.TemporaryDirectory() as name:
-        Path(name).chmod(0o755)
-        daemon = Mps(Path(name))
-        daemon.start()
-        try:
-            yield daemon
-        finally:
-            daemon.ask("quit -t 5")
+    with running_mps() as daemon:
+        yield daemon
 
 
 def client(mps: Mps, code: str, env: Mapping[str, str] | None = None) -> list[int]:

@@ -24,6 +24,7 @@ from gpushare.metricsapi.main import settings_of as metrics_api_settings
 from gpushare.metricsapi.queries import DEFINITIONS
 from gpushare.monitoring import catalogue
 from tests.bench.extender import main as bench_extender
+from tests.bench.models.__main__ import main as bench_models
 
 ROOT = Path(__file__).parents[3]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -113,7 +114,8 @@ def test_flags_in_the_docs_exist() -> None:
         "--reuse-values",
     }
     others |= {"--ca-file", "--cert-file", "--key-file", "--experimental-watch-progress-notify-interval"}
-    others |= {option for param in bench_extender.params for option in param.opts}
+    benches = (*bench_extender.params, *bench_models.params)
+    others |= {option for param in benches for option in param.opts}
     assert named - others <= known
 
 
