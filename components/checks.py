@@ -228,6 +228,11 @@ def _check_plugin(where: str, plugin: DevicePlugin, version: KubernetesVersion) 
             check_path(f"{where}.{key}", path)
     if plugin.runtime_class is not None:
         check_object(f"{where}.runtimeClass", plugin.runtime_class)
+    if plugin.unified_memory_mib is not None and plugin.unified_memory_mib <= 0:
+        raise ConfigError(
+            f"{where}.unifiedMemoryMib: {plugin.unified_memory_mib} is not allowed; use the MiB that pods "
+            "may allocate"
+        )
     if plugin.evict_recover and not modes_in(plugin.node_selector):
         raise ConfigError(
             f"{where}.evictRecover: true needs a mode label in nodeSelector; "

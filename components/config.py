@@ -140,6 +140,9 @@ class DevicePlugin:
     driver_root: str | None = None
     """Root folder of the driver on the nodes, to use its NVML and not the one that NVIDIA's runtime mounts,
     such as ``/run/nvidia/driver`` of the GPU Operator."""
+    unified_memory_mib: int | None = None
+    """MiB that pods may allocate on each GPU that shares the memory of its host, such as a GB10 (DGX Spark):
+    the driver reports no size. Default: such GPUs are not shared."""
     evict_recover: bool = False
     """Whether to stop NVIDIA's plugin on the nodes of the pool, where it is a static pod, and restore it when
     sharing ends."""

@@ -121,6 +121,7 @@ def _container(plugin: DevicePlugin) -> Object:
             f"--cgroup-root={CGROUPS_INSIDE}",
             f"--proc-root={_PROC}",
             *(["--query-kubelet"] if plugin.query_kubelet else []),
+            *_unified_memory_flag(plugin.unified_memory_mib),
             *driver_root_flag(plugin.driver_root),
         ],
         "env": [
@@ -135,6 +136,10 @@ def _container(plugin: DevicePlugin) -> Object:
         # The kubelet's folder belongs to root.
         "securityContext": {"runAsUser": 0, **container_security()},
     }
+
+
+def _unified_memory_flag(mib: int | None) -> list[str]:
+    return [] if mib is None else [f"--unified-memory-mib={mib}"]
 
 
 def _volumes(plugin: DevicePlugin) -> tuple[list[Object], list[Object]]:

@@ -135,6 +135,9 @@ def view_of(node: WireNode, pods: Iterable[PodRecord]) -> NodeView:
     assigned = _assigned(annotations.assigned if annotations else None, problems)
     core = node_of(node.metadata.name, capacity={}, labels=labels)
     bound = tuple(pods)
+    closed = annotations.closed if annotations else None
+    if closed:
+        problems.append(f"takes no new pods: {closed}")
     if not total and any(pod.units for pod in bound):
         problems.append(f"pods use {RESOURCE_MEM}, but none is allocatable; is the node agent running?")
     return NodeView(
@@ -148,7 +151,7 @@ def view_of(node: WireNode, pods: Iterable[PodRecord]) -> NodeView:
         pods=tuple(_pod_view(pod, assigned.get(pod.uid), cards) for pod in bound),
         mode=str(core.mode),
         policy=core.placement if core.placement in POLICIES and core.placement is not None else DEFAULT,
-        not_sharing=core.closed,
+        not_sharing=closed or core.closed,
         whole_cards=_whole_cards(node, bound, problems),
         problems=tuple(f"node {node.metadata.name}: {problem}" for problem in problems),
     )

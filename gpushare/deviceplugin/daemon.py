@@ -22,6 +22,7 @@ from gpushare.adapters.nvml import Nvml
 from gpushare.adapters.pids import hosts_proc
 from gpushare.contract import ANN_CARDS, KUBELET_CHECKPOINT
 from gpushare.deviceplugin.api.projection import Projector
+from gpushare.deviceplugin.api.waiting import WaitingReport
 from gpushare.deviceplugin.api.watches import Watches
 from gpushare.deviceplugin.api.writer import ApiWriter
 from gpushare.deviceplugin.core.node_patch import not_serving_reason
@@ -210,7 +211,7 @@ class Agent:
         yield self._run()
 
     async def _run(self) -> None:
-        await self.cards.start()
+        await self.cards.start(WaitingReport(self._api, self.metrics).report)
         async with asyncio.TaskGroup() as tasks:
             for name, job in self._watches.jobs():
                 tasks.create_task(self.watchdog.run_job(name, job))

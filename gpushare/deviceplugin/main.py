@@ -97,6 +97,11 @@ def _switch(name: str, *, default: bool, help: str, hidden: bool = False) -> _De
     is_flag=True,
     help="Exclude GPUs that are no data-centre GPUs, by their brand and name.",
 )
+@click.option(
+    "--unified-memory-mib",
+    type=click.IntRange(min=1),
+    help="MiB that pods may allocate on a GPU that shares the memory of its host.  [default: not shared]",
+)
 @_switch(
     "health-check",
     default=True,
@@ -241,6 +246,7 @@ def settings_of(flags: Mapping[str, Any], environ: Mapping[str, str]) -> AgentSe
             flags["refuse_unlisted_models"],
             HealthPolicy(parse_xids(flags["ignored_xids"]), recovery_s=flags["recovery_seconds"]),
             watch_health=flags["health_check"],
+            unified_mib=flags["unified_memory_mib"],
         ),
         allocate=AllocateSettings(
             response, unit, legacy_failure_env=flags["failure_as_env"], timeout_s=flags["patience_seconds"]

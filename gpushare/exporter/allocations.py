@@ -72,7 +72,8 @@ def _allocated_devices(snapshot: Snapshot) -> Iterable[ContainerDevices]:
 
 def _whole_cards(devices: ContainerDevices, cards: Mapping[str, CardReading]) -> Iterator[CardAllocation]:
     for name in sorted({uuid_of_gpu(each) for each in devices.ids}):
-        if card := cards.get(name):
+        # The size of a GPU that shares the memory of its host is not known.
+        if (card := cards.get(name)) and card.total_bytes is not None:
             yield CardAllocation(_container_name(devices), card.uuid, card.total_bytes)
 
 
@@ -122,7 +123,7 @@ def _units_by_ids(ids: Iterable[str], node: Node) -> dict[int, int]:
 
 def _bytes(card: Card, units: int, reading: CardReading) -> int:
     """Return the bytes of the units; the size is the driver's if the node has none (Aliyun plugin)."""
-    return share_mib(card.mib or reading.total_bytes // _MIB, units, card.units) * _MIB
+    return share_mib(card.mib or (reading.total_bytes or 0) // _MIB, units, card.units) * _MIB
 
 
 def _container_name(devices: ContainerDevices) -> ContainerName:

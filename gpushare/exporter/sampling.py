@@ -32,6 +32,7 @@ from gpushare.exporter.snapshot import (
     SOURCES,
     Snapshot,
 )
+from gpushare.model.hardware import SHARES_HOST_MEMORY
 from gpushare.model.objects import Node, node_of
 from gpushare.model.own_node import ContainerRef, NodePod, OwnNode
 from gpushare.model.readings import Readings
@@ -95,6 +96,7 @@ class Sampler:
         )
         if readings:
             self._log_unreadable("card", readings.unreadable)
+            self._log_unreadable("memory", _without_memory(readings))
         pids, proc = _pids(readings), self._settings.proc
         containers_by_pid, isolation = await asyncio.gather(
             self._sources[CGROUPS].read(partial(asyncio.to_thread, _containers_by_pid, pids, proc)),
@@ -137,6 +139,15 @@ class Sampler:
             if before.get(name) != reason:
                 log.warning(event, **{what: name}, reason=reason)
         self._unreadable[what] = unreadable
+
+
+def _without_memory(readings: Readings) -> Mapping[str, str]:
+    """The GPUs whose memory is that of the host, with the reason for missing series."""
+    return {
+        card.uuid: f"GPU {card.index} ({card.model}): {SHARES_HOST_MEMORY}"
+        for card in readings.cards
+        if card.total_bytes is None
+    }
 
 
 class _Source:

@@ -6,12 +6,19 @@ Adapters fill these in. A value that the driver does not report is None, never z
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
+from typing import Final
+
+SHARES_HOST_MEMORY: Final = (
+    "it shares the memory of its host, so the driver reports no size and no use of its memory"
+)
+"""Of GB10 (DGX Spark) and Thor: NVML answers NOT_SUPPORTED (known issues of DGX Spark, NVIDIA)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Gpu:
     """One physical GPU. ``mib`` is the memory that can be allocated: total without the driver's reserve.
 
+    ``unified`` is a GPU without memory but that of its host; its ``mib`` is 0, or what the settings declare.
     ``index`` is NVML's, ``minor`` the number in ``/dev/nvidia<minor>``, ``pci`` the full bus id. ``brand`` is
     a value of ``nvmlBrandType_t``.
     """
@@ -26,6 +33,7 @@ class Gpu:
     mig: bool | None = None
     compute_mode: str | None = None
     brand: int | None = None
+    unified: bool = False
 
 
 class Link(StrEnum):

@@ -38,6 +38,7 @@ class ProcessReading:
 class CardReading:
     """One GPU. ``total_bytes`` and ``used_bytes`` exclude the driver's reserve if the driver reports it.
 
+    All bytes are None for a GPU that shares the memory of its host.
     ``processes`` is None if the GPU does not list them; ``xids`` counts the XID errors by number
     since the reader began, ``last_xid`` is 0 before the first, and both are None if the driver reports none.
     ECC errors are those since the driver was loaded (volatile) and those of the GPU's lifetime.
@@ -48,9 +49,9 @@ class CardReading:
     model: str
     minor: int | None = None
     pci: str = ""
-    total_bytes: int
-    used_bytes: int
-    free_bytes: int
+    total_bytes: int | None = None
+    used_bytes: int | None = None
+    free_bytes: int | None = None
     reserved_bytes: int | None = None
     gpu_percent: int | None = None
     memory_percent: int | None = None

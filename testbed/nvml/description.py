@@ -45,13 +45,14 @@ class Card(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     """One GPU. Empty texts and a missing minor are generated from its position.
 
     ``numa`` is the node of its bus in sysfs; ``numa_id`` is for GPUs that are a NUMA node themselves. If
-    ``used_mib`` is null, it is the sum of the processes. ``events`` is a mask of nvmlEventType…,
+    ``used_mib`` is null, it is the sum of the processes. ``total_mib`` is null for a GPU that shares the
+    memory of its host. ``events`` is a mask of nvmlEventType…,
     ``nvlinks`` the number of links, ``switch_links`` the number of those to an NVSwitch. A ``lost`` GPU
     fell off the bus. Drivers that know no recovery action report neither ``recovery_action`` nor its events.
     """
 
     name: Line
-    total_mib: Count
+    total_mib: Count | None
     reserved_mib: Count = 0
     used_mib: Count | None = None
     uuid: Uuid = ""

@@ -3,6 +3,11 @@
 What belongs here: values of real GPUs. The usable memory (total without reserve) is that of the ACK
 documentation: T4 15079 MiB, P40 22919, V100 16130, TITAN Xp 12196. For other GPUs, total is the value of
 nvidia-smi, and the reserve, which depends on the driver, is an assumption.
+
+GB10 (DGX Spark) shares the memory of its host. Both versions of nvmlDeviceGetMemoryInfo are not supported,
+and neither are fan, power limit, MIG and ECC, as users of drivers 580.126 and 580.173 report (pull requests
+208 of XuehaiPan/nvitop and 345 of snowflakedb/ArcticTraining); processes have a size. Its brand and BAR1 are
+not published.
 """
 
 from collections.abc import Mapping
@@ -49,8 +54,9 @@ _HOPPER: Final[Mapping[str, Any]] = {
     "nvlinks": 18,
 }
 
-# nvmlDeviceArchitecture_t: 4 Pascal, 5 Volta, 6 Turing, 7 Ampere, 9 Hopper. nvmlBrandType_t: 2 Tesla,
-# 6 TITAN, 14 NVIDIA. Energy is counted since Volta, rows are remapped and MIG exists since Ampere.
+# nvmlDeviceArchitecture_t: 4 Pascal, 5 Volta, 6 Turing, 7 Ampere, 9 Hopper, 10 Blackwell.
+# nvmlBrandType_t: 2 Tesla, 6 TITAN, 14 NVIDIA. Energy is counted since Volta, rows are remapped and MIG
+# exists since Ampere.
 PROFILES: Final[Mapping[str, Card]] = {
     "T4": Card(
         name="Tesla T4",
@@ -111,6 +117,21 @@ PROFILES: Final[Mapping[str, Card]] = {
     ),
     "H100": Card(
         name="NVIDIA H100 80GB HBM3", total_mib=81559, reserved_mib=551, max_memory_clock=2619, **_HOPPER
+    ),
+    "GB10": Card(
+        name="NVIDIA GB10",
+        total_mib=None,
+        pci="0000000F:01:00.0",
+        arch=10,
+        brand=None,
+        cc_major=12,
+        cc_minor=1,
+        bar1_total_mib=None,
+        bar1_used_mib=None,
+        temperature=36,
+        power_mw=11_170,
+        power_limit_mw=None,
+        **_NO_ECC,
     ),
     "H200": Card(name="NVIDIA H200", total_mib=143771, reserved_mib=604, max_memory_clock=3201, **_HOPPER),
 }

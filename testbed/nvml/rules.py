@@ -60,7 +60,7 @@ def _duplicates(what: str, values: Sequence[str]) -> Iterator[str]:
 
 
 def _card_errors(position: int, card: Card) -> Iterator[str]:
-    if card.reserved_mib + card.used > card.total_mib:
+    if card.total_mib is not None and card.reserved_mib + card.used > card.total_mib:
         yield (
             f"card {position}: reserved_mib {card.reserved_mib} and {card.used} MiB in use "
             f"are more than total_mib {card.total_mib}"

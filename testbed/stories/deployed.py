@@ -33,6 +33,8 @@ from testbed.system.waiting import together, until
 CONTROL_PLANE = "node-role.kubernetes.io/control-plane"
 _OFFERED_S = 90.0
 _CONTEXT_MIB = 121
+_HOST_MIB = 124_610
+"""Memory of a DGX Spark, which is that of its GPU."""
 """Memory of a CUDA context, as in the ACK documentation."""
 _CERTIFICATE_S = 90.0
 _CLIENT_SECRET = f"/api/v1/namespaces/{SYSTEM_NAMESPACE}/secrets/{CLIENT_TLS_SECRET}"
@@ -87,7 +89,7 @@ async def add_node(bed: Bed, node: SimNode, images: Images, stand_ins: Sequence[
     cuda = CudaStub(
         bed.folder / f"cuda-{node.name}",
         cards=[
-            CudaCard(stub.uuid(index), each.total_mib, _CONTEXT_MIB, each.name)
+            CudaCard(stub.uuid(index), each.total_mib or _HOST_MIB, _CONTEXT_MIB, each.name)
             for index, each in enumerate(cards)
         ],
     )

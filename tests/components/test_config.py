@@ -204,6 +204,10 @@ def test_missing_keys_and_wrong_types_are_errors(raw: dict[str, Any], text: str)
             raw_stack(pools=[{"name": "p" * 38}]),
             f"devicePlugins[0].name: {'p' * 38!r} is not a name; use up to 37",
         ),
+        (
+            raw_stack(pools=[{"unifiedMemoryMib": 0}]),
+            "devicePlugins[0].unifiedMemoryMib: 0 is not allowed; use the MiB that pods may allocate",
+        ),
         (raw_stack(extender={"cpu": "0"}), "extender.cpu: '0' is not a number of cores"),
         (raw_stack(extender={"cpu": "1 core"}), "extender.cpu: '1 core' is not a number of cores"),
         (raw_stack(pools=[{"memory": "300"}]), "devicePlugins[0].memory: '300' is not an amount"),

@@ -1,6 +1,7 @@
 """Errors at the start of a node agent: reported at once and in one line; no kubelet is needed."""
 
 import asyncio
+import json
 import os
 from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
@@ -79,6 +80,44 @@ async def test_the_error_for_a_read_only_socket_directory_names_it(
     wrapped = ["unshare", "--mount", "sh", "-c", mount, "sh"]
     end = await end_of(gpus, stub.env, f"--device-plugin-folder={tmp_path}", wrapped=wrapped)
     assert f"{tmp_path} cannot be written; mount it without readOnly" in end
+
+
+async def test_a_gpu_that_shares_the_memory_of_its_host_is_named_on_the_node(gpus: GpuBed) -> None:
+    async with fake_node(gpus.bed, "spark", [card("GB10")]) as fake:
+
+        async def closed() -> str:
+            found = await gpus.bed.api.get("/api/v1/nodes/spark")
+            return str(found["metadata"].get("annotations", {}).get(contract.ANN_CLOSED, ""))
+
+        async def named() -> bool:
+            return "--unified-memory-mib" in await closed()
+
+        await until(named, "the reason on the node")
+        reason = await closed()
+        assert "GPU 0 (NVIDIA GB10) is not shared: it shares the memory of its host" in reason
+        with pytest.raises(ApiError) as refused:
+            await read_text(f"{fake.ops_url}/readyz")
+        assert reason in str(refused.value)
+        assert '"waiting_for_gpus"' in fake.agent.command.log.read_text()
+
+
+async def test_a_gpu_that_shares_the_memory_of_its_host_is_shared_by_its_declared_size(gpus: GpuBed) -> None:
+    flags, before = ["--unified-memory-mib=65536"], {contract.ANN_CLOSED: "no driver"}
+    async with fake_node(gpus.bed, "declared", [card("GB10")], flags=flags, annotations=before) as fake:
+
+        async def offered() -> bool:
+            return fake.kubelet.allocatable(contract.RESOURCE_MEM) == 64
+
+        await until(offered, "the GPU to be offered")
+
+        async def published() -> bool:
+            found = (await gpus.bed.api.get("/api/v1/nodes/declared"))["metadata"]["annotations"]
+            cards = json.loads(found.get(contract.ANN_CARDS, "[]"))
+            return [(each["model"], each["mib"]) for each in cards] == [("NVIDIA GB10", 65536)] and (
+                contract.ANN_CLOSED not in found
+            )
+
+        await until(published, "the GPU on the node, without the reason of an earlier wait")
 
 
 async def test_a_refused_registration_is_logged_and_retried(gpus: GpuBed) -> None:

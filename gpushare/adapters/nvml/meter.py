@@ -140,12 +140,16 @@ def _processes(library: Library, handle: Any, since_us: int) -> Any:
 
 
 def _memory(library: Library, handle: Any) -> dict[str, int | None]:
+    """Empty for a GPU that shares the memory of its host."""
+    usable = usable_mib(library, handle)
+    if usable is None:
+        return {}
     memory = library.maybe("nvmlDeviceGetMemoryInfo", handle, pynvml.nvmlMemory_v2)
     reserved = None if memory is None else memory.reserved
     if memory is None:
         memory = library.call("nvmlDeviceGetMemoryInfo", handle)
     return {
-        "total_bytes": usable_mib(library, handle) * _MIB,
+        "total_bytes": usable * _MIB,
         "used_bytes": memory.used,
         "free_bytes": memory.free,
         "reserved_bytes": reserved,

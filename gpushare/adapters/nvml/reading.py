@@ -57,16 +57,19 @@ def set_exclusive(library: Library, uuid: str, *, exclusive: bool) -> None:
         library.call("nvmlDeviceSetComputeMode", handle, mode)
 
 
-def usable_mib(library: Library, handle: Any) -> int:
+def usable_mib(library: Library, handle: Any) -> int | None:
     """Return the allocatable memory of a GPU: total without the driver's reserve.
+
+    None for a GPU that shares the memory of its host: both versions are not supported, or report nothing.
 
     Since driver 510, the first version of the function includes the reserve in the total and the second
     reports it separately; older drivers have only the first version, without the reserve.
     """
     memory = library.maybe("nvmlDeviceGetMemoryInfo", handle, pynvml.nvmlMemory_v2)
     if memory is not None:
-        return int(memory.total - memory.reserved) // _MIB
-    return int(library.call("nvmlDeviceGetMemoryInfo", handle).total) // _MIB
+        return int(memory.total - memory.reserved) // _MIB or None
+    memory = library.maybe("nvmlDeviceGetMemoryInfo", handle)
+    return None if memory is None else int(memory.total) // _MIB or None
 
 
 def numa_node(sysfs: Path, pci: str) -> int | None:
@@ -88,17 +91,19 @@ def _read_gpu(library: Library, handle: Any, index: int, sysfs: Path) -> Gpu:
     pci = library.maybe("nvmlDeviceGetPciInfo", handle)
     mig = library.maybe("nvmlDeviceGetMigMode", handle)
     bus_id = "" if pci is None else str(pci.busId)
+    mib = usable_mib(library, handle)
     return Gpu(
         index=index,
         uuid=library.call("nvmlDeviceGetUUID", handle),
         model=library.call("nvmlDeviceGetName", handle),
-        mib=usable_mib(library, handle),
+        mib=mib or 0,
         minor=library.maybe("nvmlDeviceGetMinorNumber", handle),
         pci=bus_id,
         numa=numa_node(sysfs, bus_id),
         mig=None if mig is None else mig[0] == pynvml.NVML_DEVICE_MIG_ENABLE,
         brand=library.maybe("nvmlDeviceGetBrand", handle),
         compute_mode=_COMPUTE_MODES.get(library.maybe("nvmlDeviceGetComputeMode", handle)),
+        unified=mib is None,
     )
 
 

@@ -10,6 +10,7 @@ from gpushare.cli.explain.unhealthy import unhealthy_by_node, unreadable_by_node
 from gpushare.contract import (
     AGENT_NAME,
     ANN_CARDS,
+    ANN_CLOSED,
     ANN_CORDONED_CARDS,
     LABEL_OPERATOR_PLUGIN,
     RESOURCE_COUNT,
@@ -54,13 +55,16 @@ def registered(snapshot: Snapshot) -> Verdict:
     ready = {pod.spec.node_name: pod.ready for pod in snapshot.pods_of(AGENT_NAME)}
     pods = f"{_AGENT_PODS} --field-selector spec.nodeName={without[0]}"
     command = pods if without[0] in ready else _NODE_SELECTORS
-    return failed(f"labelled, but without {RESOURCE_MEM}: {_states(ready, without)}", command)
+    states = [_state(node, ready) for node in snapshot.sharing if node.metadata.name in without]
+    return failed(f"labelled, but without {RESOURCE_MEM}: {listed(states)}", command)
 
 
-def _states(ready: Mapping[str, bool], nodes: list[str]) -> str:
-    """Each node with the state of its agent."""
+def _state(node: CheckedNode, ready: Mapping[str, bool]) -> str:
+    """A node with the state of its agent, and why it takes no pods if the agent has published that."""
     states = {True: "the agent is ready", False: "the agent is not ready", None: "no agent"}
-    return listed([f"{name} ({states[ready.get(name)]})" for name in nodes])
+    closed = (node.metadata.annotations or {}).get(ANN_CLOSED)
+    state = states[ready.get(node.metadata.name)]
+    return f"{node.metadata.name} ({state}: {closed})" if closed else f"{node.metadata.name} ({state})"
 
 
 def published(snapshot: Snapshot) -> Verdict:

@@ -7,10 +7,11 @@ while the agent runs. If a driver upgrade makes a GPU smaller than its allocatio
 published: the GPU is over-committed, gets no more pods, and its running pods continue.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
+from gpushare.deviceplugin.core.unified_memory import reason_without_size, remark_on_declared
 from gpushare.model.card_models import is_data_centre
 from gpushare.model.cards import Card
 from gpushare.model.hardware import Gpu, Inventory
@@ -96,7 +97,7 @@ def shared_gpus(
         *(ExcludedGpu(index, "", text) for index, text in inventory.unreadable.items()),
     ]
     unlisted = sorted({gpu.model for gpu in shared if not is_data_centre(gpu.model, gpu.brand)})
-    remarks = (_remark(gpu) for gpu in shared if gpu.compute_mode in _EXCLUSIVE)
+    remarks = (text for gpu in shared for text in _remarks(gpu))
     healthy_cordoned = frozenset(
         gpu.index for gpu in shared if gpu.index in cordoned and gpu.uuid not in unhealthy
     )
@@ -115,17 +116,24 @@ def reason_against(gpu: Gpu, unit: MemoryUnit, *, refuse_unlisted: bool) -> str 
         )
     if refuse_unlisted and not is_data_centre(gpu.model, gpu.brand):
         return "it is not a data-centre GPU, and --refuse-unlisted-models is set"
+    if reason := reason_without_size(gpu):
+        return reason
     if units_of(gpu.mib, unit) <= 0:
         remedy = "; --memory-unit=MiB would show it" if gpu.mib > 0 else ""
         return f"its {gpu.mib} MiB are less than one unit of 1 {unit}{remedy}"
     return None
 
 
-def _remark(gpu: Gpu) -> str:
-    return (
-        f"{_name(gpu.index, gpu.model)} is in compute mode {gpu.compute_mode}, in which pods share it "
-        f"through MPS only; if the node's mode is not {Mode.MPS}, run nvidia-smi -i {gpu.index} -c DEFAULT"
-    )
+def _remarks(gpu: Gpu) -> Iterator[str]:
+    """What an administrator should know of a shared GPU."""
+    name = _name(gpu.index, gpu.model)
+    if gpu.compute_mode in _EXCLUSIVE:
+        yield (
+            f"{name} is in compute mode {gpu.compute_mode}, in which pods share it through MPS only; if the "
+            f"node's mode is not {Mode.MPS}, run nvidia-smi -i {gpu.index} -c DEFAULT"
+        )
+    if remark := remark_on_declared(gpu):
+        yield f"{name}: {remark}"
 
 
 def with_closed(shared: SharedGpus, without_mps: Collection[str]) -> SharedGpus:

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
@@ -20,6 +20,7 @@ from gpushare.deviceplugin.core.device_ids import namer_for
 from gpushare.deviceplugin.core.gpu_readings import Adopted, Usage, adopt, without_growth
 from gpushare.deviceplugin.core.health import Cordon, Health, HealthPolicy, cordon, health_changes
 from gpushare.deviceplugin.core.shared_gpus import SharedGpus, changes, reason_against, shared_gpus
+from gpushare.deviceplugin.core.unified_memory import with_declared_memory
 from gpushare.deviceplugin.metrics import PluginMetrics
 from gpushare.deviceplugin.node.fault_record import FaultRecord
 from gpushare.deviceplugin.watchdog import Watchdog
@@ -35,12 +36,16 @@ log = structlog.get_logger()
 
 _WATCHDOG_S: Final = 60.0
 """Longer than the timeout of the driver's adapter."""
+OnWait = Callable[[str], Awaitable[None]]
 _NO_CORDON: Final = Cordon(frozenset(), None)
 
 
 @dataclass(frozen=True, slots=True)
 class CardSettings:
     """The unit of gpu-mem, whether models outside the table are excluded, and the health policy.
+
+    ``unified_mib`` is how much memory pods may allocate on a GPU that shares the memory of its host, None to
+    exclude such GPUs.
 
     Without ``watch_health`` no XID error and no failed query of the driver makes a GPU unhealthy. The driver
     is asked for the health of its GPUs every ``poll_s`` seconds, and for all of them every ``inventory_s``.
@@ -52,6 +57,7 @@ class CardSettings:
     watch_health: bool = True
     poll_s: float = 5.0
     inventory_s: float = 30.0
+    unified_mib: int | None = None
 
 
 class Reading(NamedTuple):
@@ -97,16 +103,19 @@ class CardMonitor:
         self._shared_gpus = SharedGpus(settings.unit)
         self._fault_reported = asyncio.Event()
 
-    async def start(self) -> None:
+    async def start(self, on_wait: OnWait | None = None) -> None:
         """Read the inventory and the health; wait while the driver is absent or no GPU can be shared.
 
         A GPU is judged before the kubelet gets its devices: it may have waited for a reset for long.
 
+        ``on_wait`` gets the reason at each attempt.
         Raises GpuError if the driver cannot be used, DriverReplacedError, and ConfigError for more units than
         the kubelet takes.
         """
         shared = await self._first_reading()
         while shared is None:
+            if on_wait and self.problem:
+                await on_wait(self.problem)
             await asyncio.sleep(self._settings.poll_s)
             shared = await self._first_reading()
         for notice in shared.notices:
@@ -127,7 +136,7 @@ class CardMonitor:
         """The GPUs to share; None, with the reason in ``problem``, if there are none yet."""
         before = self.problem
         try:
-            self._inventory = await self._gpus.inventory()
+            self._inventory = await self._read_inventory()
             facts = await self._read_facts()
         except DriverAbsentError as error:
             self._set_problem(str(error))
@@ -227,13 +236,17 @@ class CardMonitor:
                     async with allocation_lock:
                         self.adopt(found, allocated())
 
+    async def _read_inventory(self) -> Inventory:
+        """The GPUs with their declared sizes. Raises GpuError."""
+        return with_declared_memory(await self._gpus.inventory(), self._settings.unified_mib)
+
     async def read(self) -> Reading | None:
         """Read all GPUs; None, with the reason in ``problem``, if the driver fails.
 
         Raises DriverReplacedError.
         """
         try:
-            found = Reading(await self._gpus.inventory(), await self._read_facts())
+            found = Reading(await self._read_inventory(), await self._read_facts())
         except DriverReplacedError:
             raise
         except GpuError as error:

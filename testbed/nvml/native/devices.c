@@ -167,6 +167,8 @@ API u32 nvmlDeviceGetMemoryInfo(const void *device, struct memory *memory)
     CALL_ON(device);
     if (!memory)
         return INVALID_ARGUMENT;
+    if (card->total_mib == ABSENT)
+        return NOT_SUPPORTED;
     u64 total = (u64)card->total_mib, reserved = (u64)card->reserved_mib, used = (u64)card->used_mib;
     if (state_now()->v1_counts_reserve)
         used += reserved;
@@ -183,6 +185,8 @@ API u32 nvmlDeviceGetMemoryInfo_v2(const void *device, struct memory_v2 *memory)
         return INVALID_ARGUMENT;
     if (memory->version != VERSION_OF(struct memory_v2, 2))
         return VERSION_MISMATCH;
+    if (card->total_mib == ABSENT)
+        return NOT_SUPPORTED;
     u64 total = (u64)card->total_mib, reserved = (u64)card->reserved_mib, used = (u64)card->used_mib;
     memory->total = total * MIB;
     memory->reserved = reserved * MIB;

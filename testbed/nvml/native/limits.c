@@ -33,6 +33,8 @@ API u32 nvmlDeviceSetMemoryLimits_v1(const void *device, const struct set_memory
     CALL_ON(device);
     if (!limits || !limits->name || limits->soft > limits->hard)
         return INVALID_ARGUMENT;
+    if (card->total_mib == ABSENT)
+        return NOT_SUPPORTED;
     u64 total = (u64)card->total_mib * MIB;
     if (limits->soft > total || (limits->hard > total && limits->hard != NO_LIMIT))
         return INVALID_ARGUMENT;

@@ -6,7 +6,7 @@ import pytest
 
 from gpushare.cli.records import read_node, read_pod
 from gpushare.cli.view import GpuCount, NodeView
-from gpushare.contract import ANN_ASSIGNED_NODE, ANN_CARDS, ANN_POD, RESOURCE_MEM
+from gpushare.contract import ANN_ASSIGNED_NODE, ANN_CARDS, ANN_CLOSED, ANN_POD, RESOURCE_MEM
 from gpushare.model.demand import Malformed
 from tests.builders.api_objects import Json, node, pod, share, views, whole
 
@@ -35,6 +35,12 @@ def test_described_gpus_have_their_own_sizes() -> None:
     view = one(node("n", share(26, 2), annotations=cards_json(15, 11)))
     assert [card.units for card in view.cards] == [15, 11]
     assert view.described
+
+
+def test_a_node_that_takes_no_pods_says_why() -> None:
+    view = one(node("n", share(30, 2), annotations={ANN_CLOSED: "GPU 0 (NVIDIA GB10) is not shared"}))
+    assert view.not_sharing == "GPU 0 (NVIDIA GB10) is not shared"
+    assert view.problems == ("node n: takes no new pods: GPU 0 (NVIDIA GB10) is not shared",)
 
 
 def test_a_pod_is_on_the_gpu_of_its_index() -> None:

@@ -122,4 +122,6 @@ def test_a_kubeconfig_that_cannot_be_read_ends_the_program_with_2_and_one_line(
 
 def test_nvml_is_in_the_library_path_by_default() -> None:
     assert settings().driver_root is None
+    assert settings().cards.unified_mib is None
+    assert settings("--unified-memory-mib=65536").cards.unified_mib == 65536
     assert settings("--driver-root=/run/nvidia/driver").driver_root == Path("/run/nvidia/driver")

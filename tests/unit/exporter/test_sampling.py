@@ -29,6 +29,7 @@ from gpushare.isolation.limits import CardLimit
 from gpushare.isolation.region import CardUse
 from gpushare.model.cards import Card, format_cards
 from gpushare.model.changes import Deleted, Upserted
+from gpushare.model.hardware import SHARES_HOST_MEMORY
 from gpushare.model.own_node import NodePod, OwnNode
 from gpushare.model.readings import Readings
 from testbed.system.waiting import until
@@ -222,6 +223,25 @@ async def test_counts_of_regions_are_exported_and_a_damaged_region_is_logged_onc
             await rounds(found, lambda: found.shown("gpushare_exporter_unreadable_regions", "") == {"": 1})
         assert found.up == ALL_UP
     assert [(each["event"], each["region"]) for each in reported] == [("region_unreadable", "a-uid/main")]
+
+
+async def test_a_gpu_that_shares_the_memory_of_its_host_is_logged_and_has_its_other_series(
+    tmp_path: Path,
+) -> None:
+    async with setting(tmp_path) as found:
+        unified = reading(
+            model="NVIDIA GB10", total_bytes=None, used_bytes=None, free_bytes=None, gpu_percent=40
+        )
+        found.cards.answer = Readings((unified,))
+        with capture_logs() as reported:
+            for _ in range(3):
+                await found.sampler.read()
+            await rounds(found, lambda: found.shown("gpushare_card_utilization_ratio", "card") == {"0": 0.4})
+        assert found.shown("gpushare_card_memory_bytes", "card") == {}
+        assert found.up == ALL_UP
+    assert [(each["event"], each["reason"]) for each in reported] == [
+        ("memory_unreadable", f"GPU 0 (NVIDIA GB10): {SHARES_HOST_MEMORY}")
+    ]
 
 
 async def test_an_unreadable_isolation_directory_loses_its_series(tmp_path: Path) -> None:

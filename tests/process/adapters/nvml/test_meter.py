@@ -30,6 +30,19 @@ SHOWN = (
 )
 
 
+async def test_a_gpu_that_shares_the_memory_of_its_host_is_read_without_its_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    load(NvmlStub(tmp_path, era=580, cards=[card("GB10", processes=(BUSY,))]), monkeypatch)
+    async with Nvml() as gpus:
+        readings = await gpus.readings()
+    (found,) = readings.cards
+    assert readings.unreadable == {}
+    assert (found.total_bytes, found.used_bytes, found.free_bytes) == (None, None, None)
+    assert (found.model, found.celsius, found.power_mw) == ("NVIDIA GB10", 36, 11_170)
+    assert found.processes == (ProcessReading(10, 1000 * MIB, Load(23, 5)),)
+
+
 @pytest.fixture
 def stub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> NvmlStub:
     """Driver 535 with two T4."""

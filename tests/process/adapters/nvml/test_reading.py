@@ -55,6 +55,30 @@ async def test_values_that_a_driver_version_lacks_are_absent(
     assert inventory.gpus[0].mib == 81251
 
 
+@pytest.mark.parametrize("era", [470, 580])
+async def test_a_gpu_that_shares_the_memory_of_its_host_has_no_size_and_is_readable(
+    era: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both versions of the function are not supported; drivers before 510 have only the first."""
+    stub = load(NvmlStub(tmp_path, era=era, cards=[card("GB10"), card("T4")]), monkeypatch)
+    inventory = await read(stub)
+    assert inventory.unreadable == {}
+    assert [(gpu.model, gpu.mib, gpu.unified) for gpu in inventory.gpus] == [
+        ("NVIDIA GB10", 0, True),
+        ("Tesla T4", 15079, False),
+    ]
+    async with Nvml(sysfs=stub.sysfs) as gpus:
+        await gpus.inventory()
+        assert [facts.failure for facts in (await gpus.facts()).values()] == [None, None]
+
+
+async def test_a_driver_that_reports_a_size_of_zero_reports_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stub = load(NvmlStub(tmp_path, era=580, cards=[card("GB10", total_mib=0)]), monkeypatch)
+    assert [(gpu.mib, gpu.unified) for gpu in (await read(stub)).gpus] == [(0, True)]
+
+
 @pytest.fixture
 def stub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> NvmlStub:
     """Driver 535 with three T4."""

@@ -11,6 +11,7 @@ from gpushare.cli.doctor.verdict import Status, Verdict
 from gpushare.contract import (
     AGENT_NAME,
     ANN_CARDS,
+    ANN_CLOSED,
     ANN_CORDONED_CARDS,
     EXPORTER_NAME,
     EXTENDER_NAME,
@@ -262,6 +263,12 @@ CASES: list[tuple[str, Snapshot, Status, str]] = [
     ("sharing-nodes", snapshot([gpu_node(ready=False)]), FAILED, "not ready: gpu-1"),
     ("agent-registered", snapshot([gpu_node(amounts={})]), FAILED, "gpu-1 (the agent is ready)"),
     ("agent-registered", snapshot([gpu_node("x", amounts={})]), FAILED, "x (no agent)"),
+    (
+        "agent-registered",
+        snapshot([gpu_node(amounts={}, annotations={ANN_CLOSED: "GPU 0 (NVIDIA GB10) is not shared"})]),
+        FAILED,
+        "gpu-1 (the agent is ready: GPU 0 (NVIDIA GB10) is not shared)",
+    ),
     (
         "agents",
         agent_reports(sample("gpushare_device_plugin_registered", 0)),

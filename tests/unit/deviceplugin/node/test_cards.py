@@ -76,6 +76,7 @@ class Monitored:
         *,
         watch_health: bool = True,
         poll_s: float = 0.001,
+        unified_mib: int | None = None,
     ) -> None:
         self.driver = FakeDriver()
         self.published: list[SharedGpus] = []
@@ -84,7 +85,9 @@ class Monitored:
         self.driver_start = "boot 1"
         self.monitor = CardMonitor(
             self.driver,
-            CardSettings(unit, watch_health=watch_health, poll_s=poll_s, inventory_s=0.001),
+            CardSettings(
+                unit, watch_health=watch_health, poll_s=poll_s, inventory_s=0.001, unified_mib=unified_mib
+            ),
             FaultRecord(folder, lambda: self.driver_start),
             self.metrics,
             on_change=self.published.append,
@@ -195,6 +198,32 @@ async def test_the_start_waits_for_the_driver_and_for_a_gpu(tmp_path: Path) -> N
     assert [each["event"] for each in logs] == ["waiting_for_gpus", "waiting_for_gpus", "cards"]
     assert found.monitor.problem is None
     assert len(found.published) == 1
+
+
+async def test_every_reason_to_wait_is_passed_on(tmp_path: Path) -> None:
+    found = Monitored(tmp_path)
+    found.driver.gpus = (replace(ONE, mib=0, unified=True),)
+    reasons: list[str] = []
+
+    async def on_wait(reason: str) -> None:
+        reasons.append(reason)
+        found.driver.gpus = (ONE,)
+
+    await found.monitor.start(on_wait)
+    (reason,) = reasons
+    assert reason.startswith(
+        "no GPU of this machine can be shared: GPU 0 (Tesla T4) is not shared: it shares"
+    )
+
+
+async def test_a_declared_size_applies_to_every_reading(tmp_path: Path) -> None:
+    unified = replace(ONE, mib=0, unified=True)
+    found = Monitored(tmp_path, unified_mib=65536)
+    found.driver.gpus = (unified,)
+    await found.monitor.start()
+    assert [card.units for card in found.published[-1].cards] == [64]
+    later = await found.read(unified, TWO, allocated=(ONE.uuid,))
+    assert [(card.units, card.healthy) for card in later.cards] == [(64, True), (14, True)]
 
 
 async def test_a_driver_that_cannot_be_used_ends_the_start(tmp_path: Path) -> None:
