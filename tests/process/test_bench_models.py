@@ -1,19 +1,24 @@
 """The model benchmark without a GPU: the command says what it needs, and an arm that fails ends no other."""
 
+import asyncio
 import os
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
 
 from gpushare.model.hardware import Gpu
+from testbed.cuda import CudaStub
+from testbed.nvml import NvmlStub, Process
+from testbed.nvml import card as nvml_card
 from tests.bench.models.arms import SHORTEST_S, selected
 from tests.bench.models.results import Run
 from tests.bench.models.running import Bench, measure
-from tests.fixtures.isolation import ROOT, UUID, Preloaded, build, needs_compiler
+from tests.fixtures.isolation import PRELUDE, ROOT, UUID, Preloaded, build, card, needs_compiler
+from tests.fixtures.nvml import load
 
 GPU = Gpu(index=0, uuid=UUID, model="NVIDIA H100 80GB HBM3", mib=81079)
 SECONDS_FOR_ONE_ROUND = 100.0
@@ -79,6 +84,69 @@ async def test_a_server_that_ends_is_a_failure_with_its_last_line(tmp_path: Path
 @needs_compiler
 async def test_no_arm_starts_without_time_for_it(tmp_path: Path) -> None:
     assert await measured(tmp_path, 10, "dedicated") == []
+
+
+LAUNCHES = f"""
+import threading
+def work():
+    names = {{}}
+    exec({PRELUDE!r} + "context()", names)
+    while True:
+        names["launch"](5_000_000)
+        names["cuda"].cuCtxSynchronize()
+threading.Thread(target=work, daemon=True).start()
+"""
+
+
+def launching(folder: Path, env: Mapping[str, str]) -> str:
+    """A Python whose programs also start kernels of 5 ms on the stub driver, in a thread."""
+    site = folder / "site"
+    site.mkdir()
+    (site / "sitecustomize.py").write_text(LAUNCHES)
+    variables = " ".join(f"{name}='{value}'" for name, value in env.items())
+    script = folder / "launching-python"
+    script.write_text(f'#!/bin/sh\nPYTHONPATH="{site}:$PYTHONPATH" {variables} exec {sys.executable} "$@"\n')
+    script.chmod(0o755)
+    return str(script)
+
+
+def children() -> list[int]:
+    """The PIDs of this process's children."""
+    return [int(pid) for pid in Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()]
+
+
+async def show_children(stub: NvmlStub) -> None:
+    """Let the driver list the programs of the bench, each with half of the GPU's time."""
+    while True:
+        stub.processes(0, [Process(pid, used_mib=600, sm=50) for pid in children()])
+        await asyncio.sleep(0.5)
+
+
+@needs_compiler
+async def test_launch_rates_are_set_while_servers_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nvml = load(NvmlStub(tmp_path / "nvml", era=580, cards=[nvml_card("H100", uuid=UUID)]), monkeypatch)
+    cuda = CudaStub(tmp_path / "cuda", cards=[card(total_mib=GPU.mib)])
+    python = launching(tmp_path, cuda.env)
+    listing = asyncio.create_task(show_children(nvml))
+    try:
+        (run,) = await measured(tmp_path, SECONDS_FOR_ONE_ROUND, "limit, 50/50", python=python)
+    finally:
+        listing.cancel()
+    assert run.failure == ""
+    assert len(run.servers) == 2
+
+
+@needs_compiler
+async def test_an_arm_whose_launch_rates_were_not_set_has_no_result(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in a container that does not share the PID namespace of the host."""
+    load(NvmlStub(tmp_path / "nvml", era=580, cards=[nvml_card("H100", uuid=UUID)]), monkeypatch)
+    python = launching(tmp_path, CudaStub(tmp_path / "cuda", cards=[card(total_mib=GPU.mib)]).env)
+    (run,) = await measured(tmp_path, SECONDS_FOR_ONE_ROUND, "limit, 50/50", python=python)
+    assert "has no launch rate; the driver may not list it" in run.failure
 
 
 def refusal(*arguments: str) -> "subprocess.CompletedProcess[str]":

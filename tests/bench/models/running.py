@@ -14,7 +14,7 @@ from typing import Any, Final
 from gpushare.adapters.nvml import Nvml
 from gpushare.contract import ENV_MPS_MEMORY, ENV_MPS_PERCENT
 from gpushare.deviceplugin.core.pacing import ContainerPacing
-from gpushare.errors import GpuShareError
+from gpushare.errors import GpuShareError, SourceError
 from gpushare.isolation import region
 from gpushare.isolation.limits import CardLimit
 from gpushare.model.card_models import SMALLEST_CONTEXT_MIB, initial_context_mib
@@ -34,6 +34,7 @@ _TAIL_S: Final = 0.5
 """All servers still run when the window ends."""
 _ANSWER_S: Final = 20.0
 """For a step that has begun, and for writing the results."""
+_END_S: Final = 5.0
 _REQUESTS: Final = 512
 _LINE_BYTES: Final = 1 << 28
 _REASON_LINES: Final = 2
@@ -195,9 +196,10 @@ async def _pace(bench: Bench, pids: Sequence[int]) -> None:
             await asyncio.sleep(1)
             running = (await driver.processes())[bench.gpu.uuid]
             for at, (container, pid) in enumerate(zip(bench.containers, pids, strict=False)):
-                if region.read(container.shared.read_bytes) is not None:
-                    own = [process for process in running if process.pid == pid]
-                    pacing[at] = paced_with(container, own, running, pacing[at])
+                with suppress(SourceError):  # a region that is written just now; the agent reads it later too
+                    if region.read(container.shared.read_bytes) is not None:
+                        own = [process for process in running if process.pid == pid]
+                        pacing[at] = paced_with(container, own, running, pacing[at])
 
 
 def _check_driver(pacing: "asyncio.Task[None] | None") -> None:
@@ -209,7 +211,8 @@ def _check_driver(pacing: "asyncio.Task[None] | None") -> None:
 def _check_paced(bench: Bench, arm: Arm, pids: Sequence[int]) -> None:
     """Raises RunFailed if a container has no launch rate."""
     for container, pid in zip(bench.containers, pids, strict=False):
-        if not all(card.rate for card in container.seen().cards):
+        found = region.read(container.shared.read_bytes)
+        if found is None or not all(card.rate for card in found.cards):
             raise RunFailed(
                 f"{arm.name}: process {pid} has no launch rate; the driver may not list it, because this "
                 "needs the host's PID namespace"
@@ -252,7 +255,7 @@ class _Program:
 async def _program(
     bench: Bench, arm: Arm, server: int, variables: Mapping[str, str]
 ) -> AsyncIterator[_Program]:
-    """A server with these variables; it is killed after that."""
+    """A server with these variables; it ends after that, and is killed if it does not."""
     # NVML counts GPUs in the order of their buses, CUDA by default from the fastest on.
     env = {**os.environ, "PYTHONPATH": _path(), "CUDA_DEVICE_ORDER": "PCI_BUS_ID", **variables}
     errors = bench.folder / f"server-{server}.log"
@@ -270,6 +273,17 @@ async def _program(
     try:
         yield _Program(process, errors)
     finally:
+        await _ended(process)
+
+
+async def _ended(process: asyncio.subprocess.Process) -> None:
+    """Let it end by itself first: MPS may not survive a client that is killed in a kernel."""
+    assert process.stdin is not None
+    process.stdin.close()
+    try:
+        async with asyncio.timeout(_END_S):
+            await process.wait()
+    except TimeoutError:
         with suppress(ProcessLookupError):
             process.kill()
         await process.wait()
