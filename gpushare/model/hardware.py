@@ -18,7 +18,8 @@ SHARES_HOST_MEMORY: Final = (
 class Gpu:
     """One physical GPU. ``mib`` is the memory that can be allocated: total without the driver's reserve.
 
-    ``unified`` is a GPU without memory but that of its host; its ``mib`` is 0, or what the settings declare.
+    ``unified`` is a GPU without memory but that of its host; its ``mib`` is 0, or what the settings declare,
+    and ``host_mib`` is the memory of the host, None if that is not known.
     ``index`` is NVML's, ``minor`` the number in ``/dev/nvidia<minor>``, ``pci`` the full bus id. ``brand`` is
     a value of ``nvmlBrandType_t``.
     """
@@ -34,6 +35,7 @@ class Gpu:
     compute_mode: str | None = None
     brand: int | None = None
     unified: bool = False
+    host_mib: int | None = None
 
 
 class Link(StrEnum):

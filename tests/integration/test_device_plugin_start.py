@@ -102,18 +102,18 @@ async def test_a_gpu_that_shares_the_memory_of_its_host_is_named_on_the_node(gpu
 
 
 async def test_a_gpu_that_shares_the_memory_of_its_host_is_shared_by_its_declared_size(gpus: GpuBed) -> None:
-    flags, before = ["--unified-memory-mib=65536"], {contract.ANN_CLOSED: "no driver"}
+    flags, before = ["--unified-memory-mib=2048"], {contract.ANN_CLOSED: "no driver"}
     async with fake_node(gpus.bed, "declared", [card("GB10")], flags=flags, annotations=before) as fake:
 
         async def offered() -> bool:
-            return fake.kubelet.allocatable(contract.RESOURCE_MEM) == 64
+            return fake.kubelet.allocatable(contract.RESOURCE_MEM) == 2
 
         await until(offered, "the GPU to be offered")
 
         async def published() -> bool:
             found = (await gpus.bed.api.get("/api/v1/nodes/declared"))["metadata"]["annotations"]
             cards = json.loads(found.get(contract.ANN_CARDS, "[]"))
-            return [(each["model"], each["mib"]) for each in cards] == [("NVIDIA GB10", 65536)] and (
+            return [(each["model"], each["mib"]) for each in cards] == [("NVIDIA GB10", 2048)] and (
                 contract.ANN_CLOSED not in found
             )
 

@@ -3,6 +3,7 @@
 Links between GPUs belong in ``links``, their health in ``facts``.
 """
 
+import re
 from pathlib import Path
 from typing import Any, Final
 
@@ -13,6 +14,7 @@ from gpushare.adapters.nvml.links import read_links
 from gpushare.model.hardware import Gpu, Inventory
 
 _MIB: Final = 1024 * 1024
+_MEM_TOTAL: Final = re.compile(r"MemTotal:\s+([0-9]+) kB")
 _COMPUTE_MODES: Final = {
     pynvml.NVML_COMPUTEMODE_DEFAULT: "Default",
     pynvml.NVML_COMPUTEMODE_EXCLUSIVE_THREAD: "Exclusive_Thread",
@@ -87,6 +89,16 @@ def numa_node(sysfs: Path, pci: str) -> int | None:
     return node if node >= 0 else None
 
 
+def host_mib(sysfs: Path) -> int | None:
+    """Return the memory of the host: the sum of its NUMA nodes; None if sysfs does not show them."""
+    files = sorted((sysfs / "devices" / "system" / "node").glob("node*/meminfo"))
+    try:
+        found = [_MEM_TOTAL.search(file.read_text()) for file in files]
+    except OSError:
+        return None
+    return sum(int(match[1]) for match in found if match) // 1024 or None
+
+
 def _read_gpu(library: Library, handle: Any, index: int, sysfs: Path) -> Gpu:
     pci = library.maybe("nvmlDeviceGetPciInfo", handle)
     mig = library.maybe("nvmlDeviceGetMigMode", handle)
@@ -104,6 +116,7 @@ def _read_gpu(library: Library, handle: Any, index: int, sysfs: Path) -> Gpu:
         brand=library.maybe("nvmlDeviceGetBrand", handle),
         compute_mode=_COMPUTE_MODES.get(library.maybe("nvmlDeviceGetComputeMode", handle)),
         unified=mib is None,
+        host_mib=host_mib(sysfs) if mib is None else None,
     )
 
 

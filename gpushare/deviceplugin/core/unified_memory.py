@@ -1,8 +1,11 @@
 """GPUs that share the memory of their host: the driver reports no size, so the settings declare one. Pure."""
 
 from dataclasses import replace
+from typing import Final
 
 from gpushare.model.hardware import SHARES_HOST_MEMORY, Gpu, Inventory
+
+_SETTING: Final = "flag --unified-memory-mib, unifiedMemoryMib in a stack"
 
 
 def with_declared_memory(inventory: Inventory, declared_mib: int | None) -> Inventory:
@@ -14,12 +17,18 @@ def with_declared_memory(inventory: Inventory, declared_mib: int | None) -> Inve
 
 
 def reason_without_size(gpu: Gpu) -> str | None:
-    """Why such a GPU cannot be shared; None for other GPUs, and with a declared size."""
-    if not gpu.unified or gpu.mib:
+    """Why such a GPU cannot be shared; None for other GPUs, and with a declared size that its host has."""
+    if not gpu.unified:
+        return None
+    if gpu.host_mib and gpu.mib >= gpu.host_mib:
+        return (
+            f"it shares the memory of its host, which has {gpu.host_mib} MiB, and the declared "
+            f"{gpu.mib} MiB leave nothing for the host: declare less ({_SETTING})"
+        )
+    if gpu.mib:
         return None
     return (
-        f"{SHARES_HOST_MEMORY}; to share it, declare how much of that memory pods may allocate: "
-        "unifiedMemoryMib of the device plugin, flag --unified-memory-mib"
+        f"{SHARES_HOST_MEMORY}; to share it, declare how much of that memory pods may allocate ({_SETTING})"
     )
 
 

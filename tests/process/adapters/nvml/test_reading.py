@@ -72,6 +72,18 @@ async def test_a_gpu_that_shares_the_memory_of_its_host_has_no_size_and_is_reada
         assert [facts.failure for facts in (await gpus.facts()).values()] == [None, None]
 
 
+async def test_the_memory_of_the_host_is_that_of_its_numa_nodes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stub = load(NvmlStub(tmp_path, era=580, cards=[card("GB10"), card("T4")]), monkeypatch)
+    assert [gpu.host_mib for gpu in (await read(stub)).gpus] == [None, None]
+    for number, kib in ((0, 127_600_748), (1, 1024)):
+        file = stub.sysfs / f"devices/system/node/node{number}/meminfo"
+        file.parent.mkdir(parents=True)
+        file.write_text(f"Node {number} MemTotal:       {kib} kB\nNode {number} MemFree:  1 kB\n")
+    assert [gpu.host_mib for gpu in (await read(stub)).gpus] == [124_611, None]
+
+
 async def test_a_driver_that_reports_a_size_of_zero_reports_none(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

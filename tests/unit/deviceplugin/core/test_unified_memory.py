@@ -1,5 +1,7 @@
 """GPUs that share the memory of their host are named as that, and shared by a declared size."""
 
+from dataclasses import replace
+
 import pytest
 
 from gpushare.deviceplugin.core.shared_gpus import SharedGpus, shared_gpus
@@ -19,8 +21,8 @@ def test_without_a_declared_size_it_is_named_with_its_model_and_the_remedy() -> 
     (notice,) = found(GB10).notices
     assert notice == (
         "GPU 0 (NVIDIA GB10) is not shared: it shares the memory of its host, so the driver reports no size "
-        "and no use of its memory; to share it, declare how much of that memory pods may allocate: "
-        "unifiedMemoryMib of the device plugin, flag --unified-memory-mib"
+        "and no use of its memory; to share it, declare how much of that memory pods may allocate (flag "
+        "--unified-memory-mib, unifiedMemoryMib in a stack)"
     )
 
 
@@ -32,6 +34,15 @@ def test_a_declared_size_is_shared(unit: MemoryUnit, units: int) -> None:
         "GPU 0 (NVIDIA GB10): it shares the memory of its host, of which pods may allocate 65536 MiB, as "
         in (" ".join(shared.notices))
     )
+
+
+def test_a_declared_size_is_less_than_the_memory_of_the_host() -> None:
+    spark = replace(GB10, host_mib=124_610)
+    (notice,) = found(spark, declared_mib=124_610).notices
+    assert (
+        "which has 124610 MiB, and the declared 124610 MiB leave nothing for the host: declare less" in notice
+    )
+    assert [card.mib for card in found(spark, declared_mib=124_609).cards] == [124_609]
 
 
 def test_a_declared_size_is_not_that_of_a_gpu_with_memory() -> None:
