@@ -1,7 +1,8 @@
 """The functions of the CUDA library of each driver, among those that the stub implements.
 
 What belongs here: facts about NVIDIA's releases, by the first ``cuda.h`` that declares a function. The
-driver branches and their CUDA versions are those of ``testbed.nvml.eras``.
+library also has the first versions of functions, which ``cuda.h`` no longer declares. The driver branches and
+their CUDA versions are those of ``testbed.nvml.eras``.
 """
 
 from collections.abc import Mapping
@@ -9,11 +10,15 @@ from typing import Final
 
 FIRST_IN: Final[Mapping[int, tuple[str, ...]]] = {
     10010: (
+        "cuArray3DCreate",
         "cuArray3DCreate_v2",
+        "cuArrayCreate",
         "cuArrayCreate_v2",
         "cuArrayDestroy",
         "cuCtxAttach",
+        "cuCtxCreate",
         "cuCtxCreate_v2",
+        "cuCtxDestroy",
         "cuCtxDestroy_v2",
         "cuCtxDetach",
         "cuCtxGetCurrent",
@@ -27,8 +32,10 @@ FIRST_IN: Final[Mapping[int, tuple[str, ...]]] = {
         "cuDevicePrimaryCtxRelease",
         "cuDevicePrimaryCtxReset",
         "cuDevicePrimaryCtxRetain",
+        "cuDeviceTotalMem",
         "cuDeviceTotalMem_v2",
         "cuDriverGetVersion",
+        "cuGLCtxCreate",
         "cuGLCtxCreate_v2",
         "cuGraphLaunch",
         "cuGraphLaunch_ptsz",
@@ -40,10 +47,14 @@ FIRST_IN: Final[Mapping[int, tuple[str, ...]]] = {
         "cuLaunchCooperativeKernel_ptsz",
         "cuLaunchKernel",
         "cuLaunchKernel_ptsz",
+        "cuMemAlloc",
         "cuMemAllocManaged",
+        "cuMemAllocPitch",
         "cuMemAllocPitch_v2",
         "cuMemAlloc_v2",
+        "cuMemFree",
         "cuMemFree_v2",
+        "cuMemGetInfo",
         "cuMemGetInfo_v2",
         "cuMipmappedArrayCreate",
         "cuMipmappedArrayDestroy",
@@ -54,6 +65,7 @@ FIRST_IN: Final[Mapping[int, tuple[str, ...]]] = {
         "cuStreamIsCapturing",
         "cuStreamIsCapturing_ptsz",
         "cuThreadExchangeStreamCaptureMode",
+        "cuVDPAUCtxCreate",
         "cuVDPAUCtxCreate_v2",
         "stubCudaName",
     ),
@@ -78,6 +90,7 @@ FIRST_IN: Final[Mapping[int, tuple[str, ...]]] = {
         "cuMemAllocAsync",
         "cuMemAllocAsync_ptsz",
         "cuMemAllocFromPoolAsync",
+        "cuMemAllocFromPoolAsync_ptsz",
         "cuMemFreeAsync",
         "cuMemFreeAsync_ptsz",
         "cuMemPoolCreate",
@@ -86,7 +99,12 @@ FIRST_IN: Final[Mapping[int, tuple[str, ...]]] = {
         "cuMemPoolTrimTo",
     ),
     11030: ("cuGetProcAddress",),
-    11040: ("cuDeviceGetGraphMemAttribute", "cuDeviceGraphMemTrim", "cuGraphAddMemAllocNode"),
+    11040: (
+        "cuCtxCreate_v3",
+        "cuDeviceGetGraphMemAttribute",
+        "cuDeviceGraphMemTrim",
+        "cuGraphAddMemAllocNode",
+    ),
     11060: ("cuLaunchKernelEx", "cuLaunchKernelEx_ptsz"),
     12000: (
         "cuGetProcAddress_v2",
@@ -95,11 +113,24 @@ FIRST_IN: Final[Mapping[int, tuple[str, ...]]] = {
     ),
     12020: ("cuGraphAddNode",),
     12030: ("cuGraphAddNode_v2",),
+    12050: ("cuCtxCreate_v4",),
     13000: ("cuMemGetDefaultMemPool", "cuMemGetMemPool"),
 }
 """CUDA version (1000 × major + 10 × minor) → functions that are new in its driver."""
 
+WITHOUT_EXPORT: Final[Mapping[int, tuple[str, ...]]] = {13040: ("cuGraphAddNode_v13040",)}
+"""The same for functions that only ``cuGetProcAddress`` returns; the names are those of the stub."""
+
 
 def functions(cuda: int) -> tuple[str, ...]:
     """Return the exported functions of a CUDA version, sorted by name."""
-    return tuple(sorted(name for first, names in FIRST_IN.items() if first <= cuda for name in names))
+    return _of(FIRST_IN, cuda)
+
+
+def unexported(cuda: int) -> tuple[str, ...]:
+    """Return the functions of a CUDA version without an export, sorted by name."""
+    return _of(WITHOUT_EXPORT, cuda)
+
+
+def _of(table: Mapping[int, tuple[str, ...]], cuda: int) -> tuple[str, ...]:
+    return tuple(sorted(name for first, names in table.items() if first <= cuda for name in names))

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from testbed.cuda.eras import functions
+from testbed.cuda.eras import functions, unexported
 from testbed.nvml.build import check_era
 from testbed.nvml.eras import ERAS, NEWEST
 from testbed.programs.compiling import EXPORTS, Source, compiled
@@ -137,7 +137,7 @@ def _library(era: int, compiler: str) -> Path:
     names = functions(version)
     generated = {
         EXPORTS: _exports((*names, *_FOR_TESTS)),
-        "functions.h": "".join(f"F({name})\n" for name in names),
+        "functions.h": "".join(f"F({name})\n" for name in (*names, *unexported(version))),
     }
     # Like in the real driver, calls within the library cannot be intercepted.
     flags = (f"-DSTUB_VERSION={version}", f'-DSTUB_CARDS="{INSIDE}/{_CARDS}"', "-Wl,-Bsymbolic")

@@ -168,7 +168,7 @@ FIRST_IN: Final[Mapping[int, tuple[str, ...]]] = {
         "nvmlDeviceGetMPSComputeRunningProcesses_v3",
         "nvmlDeviceGetMemoryInfo_v2",
     ),
-    535: ("nvmlDeviceGetCurrentClocksEventReasons",),
+    535: ("nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetRunningProcessDetailList"),
     580: (
         "nvmlDeviceGetNumaNodeId",
         "nvmlDeviceGetProcessesUtilizationInfo",

@@ -37,6 +37,17 @@ def test_the_gpu_is_as_large_as_the_limit(make: Make) -> None:
     assert reported(container, code) == [[0, 4509925376]]
 
 
+@pytest.mark.parametrize("name", ["cuMemGetInfo", "cuMemGetInfo_v2"])
+def test_a_program_that_asks_for_one_of_free_and_total_gets_its_share(make: Make, name: str) -> None:
+    container = make()
+    container.limit(share(1, 15))
+    code = f"""
+n = c.c_uint64(); context(); alloc(100)
+say(cuda.{name}(c.byref(n), None), n.value >> 20); say(cuda.{name}(None, c.byref(n)), n.value >> 20)
+"""
+    assert reported(container, code) == [[0, 975], [0, 1075]]
+
+
 def test_contexts_of_all_processes_count(make: Make) -> None:
     container = make(context_mib=121)
     container.limit(share(4, 15, context_mib=121))

@@ -1,6 +1,5 @@
 import json
 import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,7 +9,6 @@ from testbed.nvml.eras import ERAS, functions
 from tests.fixtures.isolation import MIB, PRELUDE, UUID, Container, needs_compiler, share
 from tests.isolation.conftest import Make
 from tests.isolation.test_pools import GRAPHS, RUNS
-from tests.isolation.test_ways_in import compiled
 
 pytestmark = needs_compiler
 
@@ -43,12 +41,16 @@ import ctypes as c, json
 class List(c.Structure):
     _fields_ = [(n, c.c_uint) for n in ("version", "mode", "count")] + [("processes", c.c_void_p)]
 nvml = c.CDLL("libnvidia-ml.so.1")
+nvml.nvmlInit_v2()
+gpu, none = c.c_void_p(), c.c_void_p()
+nvml.nvmlDeviceGetHandleByIndex_v2(0, c.byref(gpu))
 room = c.create_string_buffer(8 * 40)
 found = []
-for device, version, count in (1, 0x1000018, 0), (1, 0x1000018, 8), (0, 0x1000018, 8), (1, 2, 8), (1, 0, -1):
+first = 0x1000018
+for device, version, count in (gpu, first, 0), (gpu, first, 8), (none, first, 8), (gpu, 2, 8), (gpu, 0, -1):
     asked = List(version, 0, count, c.addressof(room) if count > 0 else None)
     given = c.byref(asked) if count >= 0 else None
-    verdict = nvml.nvmlDeviceGetRunningProcessDetailList(c.c_void_p(device), given)
+    verdict = nvml.nvmlDeviceGetRunningProcessDetailList(device, given)
     found.append([verdict, asked.count if given else -1, asked.processes == c.addressof(room)])
 print(json.dumps(found))
 """
@@ -86,15 +88,15 @@ def test_nvml_shows_the_container_no_process_of_the_host(make: Make, era: int) -
     assert smi(container, nvml, LISTS.format(names=names)) == [[0, 0]] * len(names)
 
 
-def test_the_list_of_process_details_is_empty_too(make: Make, tmp_path: Path) -> None:
+def test_the_list_of_process_details_is_empty_too(make: Make) -> None:
     container = make()
     container.limit(share(4, 15))
-    name = "libnvidia-ml.so.1"
-    compiled(tmp_path / name, "process_details.c", "-shared", "-fPIC", f"-Wl,-soname,{name}")
+    busy = (Process(pid=4711, used_mib=1024),)
+    nvml = NvmlStub(container.folder / "nvml-details", cards=[card("V100", uuid=UUID, processes=busy)])
 
     def answers(preload: str) -> Any:
-        env = {"LD_PRELOAD": preload, "LD_LIBRARY_PATH": str(tmp_path)}
-        done = container.run([sys.executable, "-S", "-c", DETAILS], **env)
+        env = {"LD_PRELOAD": preload, "LD_LIBRARY_PATH": nvml.env["LD_LIBRARY_PATH"]}
+        done = container.run([sys.executable, "-S", "-c", DETAILS], STUB_NVML=nvml.env["STUB_NVML"], **env)
         assert done.returncode == 0, done.stderr
         return json.loads(done.stdout)
 

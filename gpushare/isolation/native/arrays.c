@@ -48,7 +48,7 @@ static u64 size_of_levels(const struct array3d *shape, u32 levels)
     if (!reserve(card, bytes))                        \
         return account_refused(card);                             \
     int verdict = driver(array, __VA_ARGS__);                 \
-    return keep(verdict, kind, verdict ? 0 : (u64)(uintptr_t)*(array), card, bytes)
+    return keep(verdict, kind, verdict ? 0 : OUTPUT(array), card, bytes)
 
 API int cuArrayCreate(void **array, const struct array_v1 *shape)
 {

@@ -44,8 +44,8 @@ static void ended(u64 context)
 /* A context that still has the address ended without a call of this library. */
 static int created(int verdict, void *const *context, int card)
 {
-    u64 name = verdict ? 0 : (u64)(uintptr_t)*context;
-    if (verdict == CUDA_OK)
+    u64 name = verdict ? 0 : OUTPUT(context);
+    if (name)
         ended(name);
     return began(verdict, (struct record){.kind = CONTEXT, .name = name, .card = card});
 }
@@ -139,7 +139,7 @@ static int retain_first(void **context, int device, __typeof__(cuDevicePrimaryCt
                                           .name = (u64)device,
                                           .card = card,
                                           .count = 1,
-                                          .other = verdict ? 0 : (u64)(uintptr_t)*context});
+                                          .other = verdict ? 0 : OUTPUT(context)});
 }
 
 static int retain_again(void **context, int device, __typeof__(cuDevicePrimaryCtxRetain) *driver)

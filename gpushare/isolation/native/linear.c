@@ -23,7 +23,7 @@ API int cuMemAlloc(u32 *pointer, u32 bytes)
     if (!reserve(card, bytes))
         return account_refused(card);
     int verdict = driver(pointer, bytes);
-    return keep(verdict, LINEAR, verdict ? 0 : *pointer, card, bytes);
+    return keep(verdict, LINEAR, verdict ? 0 : OUTPUT(pointer), card, bytes);
 }
 
 API int cuMemAlloc_v2(u64 *pointer, size_t bytes)
@@ -33,7 +33,7 @@ API int cuMemAlloc_v2(u64 *pointer, size_t bytes)
     if (!reserve(card, bytes))
         return account_refused(card);
     int verdict = driver(pointer, bytes);
-    return keep(verdict, LINEAR, verdict ? 0 : *pointer, card, bytes);
+    return keep(verdict, LINEAR, verdict ? 0 : OUTPUT(pointer), card, bytes);
 }
 
 API int cuMemAllocManaged(u64 *pointer, size_t bytes, u32 flags)
@@ -43,7 +43,7 @@ API int cuMemAllocManaged(u64 *pointer, size_t bytes, u32 flags)
     if (!reserve(card, bytes))
         return account_refused(card);
     int verdict = driver(pointer, bytes, flags);
-    return keep_managed(verdict, verdict ? 0 : *pointer, card, bytes);
+    return keep_managed(verdict, verdict ? 0 : OUTPUT(pointer), card, bytes);
 }
 
 /* Replaces the estimate by the size that follows from the pitch of the driver. */
@@ -64,7 +64,7 @@ API int cuMemAllocPitch(u32 *pointer, u32 *pitch, u32 width, u32 height, u32 ele
     if (!reserve(card, estimated))
         return account_refused(card);
     int verdict = driver(pointer, pitch, width, height, element);
-    return keep_rows(verdict, verdict ? 0 : *pointer, card, estimated, verdict ? 0 : rows(*pitch, height));
+    return keep_rows(verdict, verdict ? 0 : OUTPUT(pointer), card, estimated, verdict ? 0 : rows(OUTPUT(pitch), height));
 }
 
 API int cuMemAllocPitch_v2(u64 *pointer, size_t *pitch, size_t width, size_t height, u32 element)
@@ -75,7 +75,7 @@ API int cuMemAllocPitch_v2(u64 *pointer, size_t *pitch, size_t width, size_t hei
     if (!reserve(card, estimated))
         return account_refused(card);
     int verdict = driver(pointer, pitch, width, height, element);
-    return keep_rows(verdict, verdict ? 0 : *pointer, card, estimated, verdict ? 0 : rows(*pitch, height));
+    return keep_rows(verdict, verdict ? 0 : OUTPUT(pointer), card, estimated, verdict ? 0 : rows(OUTPUT(pitch), height));
 }
 
 API int cuMemFree(u32 pointer)

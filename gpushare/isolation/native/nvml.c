@@ -18,7 +18,7 @@ API int nvmlDeviceGetMemoryInfo(const void *device, struct nvml_memory *memory)
     DRIVER_OR(nvmlDeviceGetMemoryInfo, NVML_FUNCTION_NOT_FOUND);
     u64 limit, used;
     int verdict = driver(device, memory);
-    if (verdict != NVML_OK)
+    if (verdict != NVML_OK || !memory)
         return verdict;
     if (!view(device, &limit, &used)) {
         *memory = (struct nvml_memory){0};
@@ -33,7 +33,7 @@ API int nvmlDeviceGetMemoryInfo_v2(const void *device, struct nvml_memory_v2 *me
     DRIVER_OR(nvmlDeviceGetMemoryInfo_v2, NVML_FUNCTION_NOT_FOUND);
     u64 limit, used;
     int verdict = driver(device, memory);
-    if (verdict != NVML_OK)
+    if (verdict != NVML_OK || !memory)
         return verdict;
     if (!view(device, &limit, &used)) {
         *memory = (struct nvml_memory_v2){.version = memory->version};
@@ -50,10 +50,9 @@ enum { INSUFFICIENT_SIZE = 7 };
     API int name(const void *device, u32 *count, void *processes);  \
     API int name(const void *device, u32 *count, void *processes)   \
     {                                                               \
-        (void)processes;                                            \
         DRIVER_OR(name, NVML_FUNCTION_NOT_FOUND);                   \
         if (!count)                                                 \
-            return NVML_INVALID_ARGUMENT;                           \
+            return driver(device, count, processes);                \
         *count = 0;                                                 \
         int verdict = driver(device, count, NULL);                  \
         *count = 0;                                                 \
@@ -74,7 +73,7 @@ API int nvmlDeviceGetRunningProcessDetailList(const void *device, struct nvml_pr
 {
     DRIVER_OR(nvmlDeviceGetRunningProcessDetailList, NVML_FUNCTION_NOT_FOUND);
     if (!list)
-        return NVML_INVALID_ARGUMENT;
+        return driver(device, list);
     void *processes = list->processes;
     list->count = 0;
     list->processes = NULL;

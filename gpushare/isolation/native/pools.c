@@ -307,7 +307,7 @@ static int from_store(struct store *store, u64 *pointer, size_t bytes, void *str
         good = reused(store, pointer, bytes, stream, allocate, &verdict);
     }
     if (!good && release)
-        release(*pointer, stream);
+        release(OUTPUT(pointer), stream);
     settle(store, reserved ? bytes : 0);
     if (!good)
         trim(store);
@@ -437,7 +437,7 @@ API int cuMemPoolCreate(void **pool, const struct pool_props *props)
 {
     DRIVER(cuMemPoolCreate);
     int verdict = driver(pool, props);
-    if (verdict == CUDA_OK)
+    if (verdict == CUDA_OK && pool && props)
         learn(*pool, props->type, &props->location);
     return verdict;
 }
@@ -448,7 +448,7 @@ API int cuMemPoolCreate(void **pool, const struct pool_props *props)
     {                                                                   \
         DRIVER(name);                                                   \
         int verdict = driver(pool, location, type);                     \
-        if (verdict == CUDA_OK)                                         \
+        if (verdict == CUDA_OK && pool && location)                     \
             learn(*pool, type, location);                               \
         return verdict;                                                 \
     }
@@ -461,7 +461,7 @@ POOL_OF_LOCATION(cuMemGetMemPool)
     {                                                                                   \
         DRIVER(name);                                                                   \
         int verdict = driver(pool, device);                                             \
-        if (verdict == CUDA_OK)                                                         \
+        if (verdict == CUDA_OK && pool)                                                 \
             learn(*pool, 0, &(struct location){LOCATION_DEVICE, device});               \
         return verdict;                                                                 \
     }

@@ -5,27 +5,31 @@ static u32 clamped(size_t bytes) { return bytes > UINT32_MAX ? UINT32_MAX : (u32
 
 static u64 smaller(u64 a, u64 b) { return a < b ? a : b; }
 
-/* If the usage is unknown, nothing is free. */
-static void narrow(int card, u64 *left, u64 *total)
+struct sizes {
+    u64 left, total;
+};
+
+/* What the container has of a GPU. If the usage is unknown, nothing is free. */
+static struct sizes sizes_of(int card)
 {
     u64 used, limit = account_limit(card);
     pools_update();
     if (!account_used(card, &used))
         used = limit;
-    *left = smaller(*left, limit > used ? limit - used : 0);
-    *total = limit;
+    return (struct sizes){limit > used ? limit - used : 0, limit};
 }
 
 API int cuMemGetInfo_v2(size_t *left, size_t *total)
 {
     DRIVER(cuMemGetInfo_v2);
     int verdict = driver(left, total);
-    if (verdict == CUDA_OK) {
-        u64 left_now = *left, limit = *total;
-        narrow(account_current_card(), &left_now, &limit);
-        *left = left_now;
-        *total = limit;
-    }
+    if (verdict != CUDA_OK)
+        return verdict;
+    struct sizes own = sizes_of(account_current_card());
+    if (left)
+        *left = smaller(*left, own.left);
+    if (total)
+        *total = own.total;
     return verdict;
 }
 
@@ -33,12 +37,13 @@ API int cuMemGetInfo(u32 *left, u32 *total)
 {
     DRIVER(cuMemGetInfo);
     int verdict = driver(left, total);
-    if (verdict == CUDA_OK) {
-        u64 left_now = UINT64_MAX, limit;
-        narrow(account_current_card(), &left_now, &limit);
-        *left = clamped(smaller(*left, left_now));
-        *total = clamped(limit);
-    }
+    if (verdict != CUDA_OK)
+        return verdict;
+    struct sizes own = sizes_of(account_current_card());
+    if (left)
+        *left = clamped(smaller(*left, own.left));
+    if (total)
+        *total = clamped(own.total);
     return verdict;
 }
 
@@ -46,7 +51,7 @@ API int cuDeviceTotalMem_v2(size_t *bytes, int device)
 {
     DRIVER(cuDeviceTotalMem_v2);
     int verdict = driver(bytes, device);
-    if (verdict == CUDA_OK)
+    if (verdict == CUDA_OK && bytes)
         *bytes = account_limit(account_card(device));
     return verdict;
 }
@@ -55,7 +60,7 @@ API int cuDeviceTotalMem(u32 *bytes, int device)
 {
     DRIVER(cuDeviceTotalMem);
     int verdict = driver(bytes, device);
-    if (verdict == CUDA_OK)
+    if (verdict == CUDA_OK && bytes)
         *bytes = clamped(account_limit(account_card(device)));
     return verdict;
 }

@@ -64,7 +64,7 @@ API int cuMemCreate(u64 *handle, size_t bytes, const struct allocation_prop *pro
     pthread_mutex_lock(&lock);
     int verdict = driver(handle, bytes, prop, flags);
     if (verdict == CUDA_OK)
-        created(*handle, card, bytes);
+        created(OUTPUT(handle), card, bytes);
     pthread_mutex_unlock(&lock);
     if (verdict != CUDA_OK)
         account_release(card, bytes);
@@ -146,7 +146,7 @@ API int cuMemRetainAllocationHandle(u64 *handle, void *pointer)
     u64 at = (u64)(uintptr_t)pointer;
     if (verdict == CUDA_OK &&
         (records_get(MAPPING, at, &mapping) || records_overlapping(MAPPING, at, 1, &mapping)))
-        add_handle(*handle, mapping.other);
+        add_handle(OUTPUT(handle), mapping.other);
     pthread_mutex_unlock(&lock);
     return verdict;
 }
@@ -158,8 +158,8 @@ API int cuMemImportFromShareableHandle(u64 *handle, void *shared, u32 type)
     struct record known;
     pthread_mutex_lock(&lock);
     int verdict = driver(handle, shared, type);
-    if (verdict == CUDA_OK && records_get(HANDLE, *handle, &known))
-        add_handle(*handle, known.other);
+    if (verdict == CUDA_OK && records_get(HANDLE, OUTPUT(handle), &known))
+        add_handle(OUTPUT(handle), known.other);
     pthread_mutex_unlock(&lock);
     return verdict;
 }

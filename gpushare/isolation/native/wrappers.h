@@ -105,6 +105,10 @@ API int nvmlDeviceGetMemoryInfo(const void *device, struct nvml_memory *memory);
 API int nvmlDeviceGetMemoryInfo_v2(const void *device, struct nvml_memory_v2 *memory);
 API int nvmlDeviceGetRunningProcessDetailList(const void *device, struct nvml_process_list *list);
 
+/* What the driver has written for the program; 0 if the program passed NULL. Which outputs may be NULL depends on the
+   driver, so no wrapper may rely on one. */
+#define OUTPUT(pointer) ((pointer) ? (u64)(uintptr_t)*(pointer) : 0)
+
 /* After a call of the driver: records the reserved bytes under `name`, or releases them if the call failed. If
    there is no memory for the record, the charge stays until the process ends. */
 int keep(int verdict, enum kind kind, u64 name, int card, u64 bytes);

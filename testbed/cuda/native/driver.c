@@ -112,6 +112,8 @@ API int cuInit(u32 flags)
 
 API int cuDriverGetVersion(int *version)
 {
+    if (!version)
+        return INVALID_VALUE;
     *version = STUB_VERSION;
     return OK;
 }
@@ -122,6 +124,8 @@ API const char *stubCudaName(void) { return "FAKE CUDA driver of the gpushare te
 API int cuDeviceGetCount(int *count)
 {
     ENTER();
+    if (!count)
+        return INVALID_VALUE;
     *count = machine_cards();
     return OK;
 }
@@ -129,6 +133,8 @@ API int cuDeviceGetCount(int *count)
 API int cuDeviceGet(int *device, int ordinal)
 {
     ENTER();
+    if (!device)
+        return INVALID_VALUE;
     *device = ordinal;
     return machine_card(ordinal) ? OK : INVALID_DEVICE;
 }
@@ -136,8 +142,8 @@ API int cuDeviceGet(int *device, int ordinal)
 API int cuDeviceGetName(char *name, int size, int device)
 {
     ENTER();
-    if (!machine_card(device))
-        return INVALID_DEVICE;
+    if (!name || !machine_card(device))
+        return name ? INVALID_DEVICE : INVALID_VALUE;
     snprintf(name, (size_t)size, "%s", machine_card(device)->name);
     return OK;
 }
@@ -145,8 +151,8 @@ API int cuDeviceGetName(char *name, int size, int device)
 API int cuDeviceGetUuid(unsigned char *uuid, int device)
 {
     ENTER();
-    if (!machine_card(device))
-        return INVALID_DEVICE;
+    if (!uuid || !machine_card(device))
+        return uuid ? INVALID_DEVICE : INVALID_VALUE;
     memcpy(uuid, machine_card(device)->uuid, 16);
     return OK;
 }
@@ -154,25 +160,33 @@ API int cuDeviceGetUuid(unsigned char *uuid, int device)
 API int cuDeviceTotalMem_v2(size_t *bytes, int device)
 {
     ENTER();
-    if (!machine_card(device))
-        return INVALID_DEVICE;
+    if (!bytes || !machine_card(device))
+        return bytes ? INVALID_DEVICE : INVALID_VALUE;
     *bytes = machine_card(device)->total;
     return OK;
 }
 
+/* Each output, and both, may be NULL: so the driver answered OptiX and llama.cpp (HAMi-core issue 321 and pull request
+   322, measured with driver 580.126; llama.cpp pull request 20499). All other outputs are required: then the driver
+   returns CUDA_ERROR_INVALID_VALUE. */
 API int cuMemGetInfo_v2(size_t *left, size_t *total)
 {
     ENTER();
     if (driver_device() < 0)
         return INVALID_CONTEXT;
-    *total = machine_card(driver_device())->total;
-    *left = *total - machine_used(driver_device());
+    u64 all = machine_card(driver_device())->total;
+    if (total)
+        *total = all;
+    if (left)
+        *left = all - machine_used(driver_device());
     return OK;
 }
 
 API int cuCtxGetCurrent(void **context)
 {
     ENTER();
+    if (!context)
+        return INVALID_VALUE;
     *context = driver_context();
     return OK;
 }
@@ -180,8 +194,8 @@ API int cuCtxGetCurrent(void **context)
 API int cuCtxGetDevice(int *device)
 {
     ENTER();
-    if (driver_device() < 0)
-        return INVALID_CONTEXT;
+    if (!device || driver_device() < 0)
+        return device ? INVALID_CONTEXT : INVALID_VALUE;
     *device = driver_device();
     return OK;
 }
@@ -202,6 +216,18 @@ API int cuCtxCreate_v2(void **context, u32 flags, int device)
     if (verdict == OK)
         current = *context;
     return verdict;
+}
+
+/* Since CUDA 11.4: on a part of the SMs. The last version has one structure for all that is optional. */
+API int cuCtxCreate_v3(void **context, void *affinities, int count, u32 flags, int device)
+{
+    return count && !affinities ? INVALID_VALUE : cuCtxCreate_v2(context, flags, device);
+}
+
+API int cuCtxCreate_v4(void **context, void *params, u32 flags, int device)
+{
+    (void)params;
+    return cuCtxCreate_v2(context, flags, device);
 }
 
 API int cuCtxDestroy_v2(void *context)
@@ -226,8 +252,8 @@ API int cuVDPAUCtxCreate_v2(void **context, u32 flags, int device, u32 vdpau, co
 API int cuCtxAttach(void **context, u32 flags)
 {
     ENTER();
-    if (flags || !current)
-        return flags ? INVALID_VALUE : INVALID_CONTEXT;
+    if (!context || flags || !current)
+        return context && !flags ? INVALID_CONTEXT : INVALID_VALUE;
     current->handles++;
     *context = current;
     return OK;
@@ -254,8 +280,8 @@ API int cuDevicePrimaryCtxRetain(void **context, int device)
 {
     ENTER();
     int verdict = OK;
-    if (!machine_card(device))
-        return INVALID_DEVICE;
+    if (!context || !machine_card(device))
+        return context ? INVALID_DEVICE : INVALID_VALUE;
     if (!primary[device])
         verdict = new_context((void **)&primary[device], device);
     if (verdict == OK) {

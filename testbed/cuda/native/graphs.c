@@ -30,7 +30,7 @@ static int add(void **node, const struct graph_allocation *allocation)
 {
     const struct location *location = allocation ? &allocation->pool.location : NULL;
     int device = location ? location_device(location) : -1;
-    if (!location || (device >= 0 && !machine_card(device)))
+    if (!node || !location || (device >= 0 && !machine_card(device)))
         return INVALID_VALUE;
     if (device >= 0)
         graph_add(device, allocation->bytes);
@@ -51,8 +51,10 @@ static int add_any(void **node, struct graph_node *params)
 {
     if (params && params->type == ALLOCATION)
         return add(node, &params->allocation);
+    if (!node || !params)
+        return INVALID_VALUE;
     *node = params;
-    return params ? OK : INVALID_VALUE;
+    return OK;
 }
 
 API int cuGraphAddNode(void **node, void *graph, void *const *after, size_t count, struct graph_node *params)
@@ -68,6 +70,13 @@ API int cuGraphAddNode_v2(void **node, void *graph, void *const *after, const vo
     ENTER();
     (void)graph, (void)after, (void)edges, (void)count;
     return add_any(node, params);
+}
+
+/* Its name in the library; the driver of CUDA 13.4 gives it only by its address. */
+API int cuGraphAddNode_v13040(void **node, void *graph, void *const *after, const void *edges, size_t count,
+                              struct graph_node *params)
+{
+    return cuGraphAddNode_v2(node, graph, after, edges, count, params);
 }
 
 int graph_take(int card)
@@ -99,6 +108,8 @@ enum { UPLOAD = 2 };
 
 API int cuGraphInstantiateWithParams(void **instance, void *graph, struct instantiation *params)
 {
+    if (!instance || !params)
+        return INVALID_VALUE;
     *instance = graph;
     return params->flags & UPLOAD ? cuGraphUpload(graph, params->stream) : OK;
 }
@@ -115,8 +126,8 @@ API int stub_graph_launch_on_device(int card) { return graph_take(card); }
 API int cuDeviceGetGraphMemAttribute(int device, int attribute, u64 *value)
 {
     ENTER();
-    if (!machine_card(device))
-        return INVALID_DEVICE;
+    if (!value || !machine_card(device))
+        return value ? INVALID_DEVICE : INVALID_VALUE;
     *value = attribute == RESERVED_NOW ? taken[device] : 0;
     return OK;
 }

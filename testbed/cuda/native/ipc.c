@@ -16,7 +16,7 @@ API int cuIpcGetMemHandle(struct ipc_handle *handle, u64 pointer)
 {
     ENTER();
     const struct thing *thing = thing_at(LINEAR, pointer);
-    if (!thing || thing->pool)
+    if (!handle || !thing || thing->pool)
         return INVALID_VALUE;
     *handle = (struct ipc_handle){(u64)getpid(), pointer, thing->bytes, (u64)thing->card, {0}};
     return OK;
@@ -28,7 +28,7 @@ static int opened(u64 *pointer, const struct ipc_handle *handle, u32 flags)
     ENTER();
     if (driver_device() < 0 || handle->pid == (u64)getpid())
         return INVALID_CONTEXT;
-    if (flags != LAZY_PEER_ACCESS)
+    if (!pointer || flags != LAZY_PEER_ACCESS)
         return INVALID_VALUE;
     struct thing *thing = thing_new(OPENED, (int)handle->card, 0);
     thing->used = handle->bytes;

@@ -29,6 +29,8 @@ bool capture_forbids(void)
 API int cuThreadExchangeStreamCaptureMode(int *mode)
 {
     ENTER();
+    if (!mode)
+        return INVALID_VALUE;
     int former = thread_mode;
     thread_mode = *mode;
     *mode = former;
@@ -155,6 +157,8 @@ API int cuStreamEndCapture(void *stream, void **graph)
 {
     (void)stream;
     ENTER();
+    if (!graph)
+        return INVALID_VALUE;
     *graph = invalid ? NULL : (void *)(uintptr_t)captured;
     capturing = captures_here = false;
     return invalid ? CAPTURE_INVALIDATED : OK;
@@ -164,6 +168,8 @@ API int cuStreamIsCapturing(void *stream, int *status)
 {
     (void)stream;
     ENTER();
+    if (!status)
+        return INVALID_VALUE;
     *status = capturing;
     return OK;
 }

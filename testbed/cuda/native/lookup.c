@@ -6,30 +6,45 @@
 
 enum { FOUND = 0, MISSING = 1, PER_THREAD = 2 };
 
-/* The first CUDA version in which a name refers to its _v2. */
+/* The first CUDA version in which a name refers to the function with this ending; the newest of a name first. */
 struct renamed {
-    const char *name;
+    const char *name, *ending;
     int since;
 };
 
-static const struct renamed second[] = {
-    {"cuMemAlloc", 3020},       {"cuMemAllocPitch", 3020}, {"cuMemFree", 3020},
-    {"cuMemGetInfo", 3020},     {"cuDeviceTotalMem", 3020}, {"cuArrayCreate", 3020},
-    {"cuArray3DCreate", 3020},  {"cuCtxCreate", 3020},     {"cuCtxDestroy", 4000},
-    {"cuGLCtxCreate", 3020},    {"cuVDPAUCtxCreate", 3020},
-    {"cuIpcOpenMemHandle", 11000}, {"cuGetProcAddress", 12000}, {"cuDevicePrimaryCtxRelease", 11000}, {"cuDevicePrimaryCtxReset", 11000},
-    {"cuGraphAddNode", 12030},
+#define SECOND(name, since) {name, "_v2", since}
+
+static const struct renamed renamed[] = {
+    SECOND("cuMemAlloc", 3020),
+    SECOND("cuMemAllocPitch", 3020),
+    SECOND("cuMemFree", 3020),
+    SECOND("cuMemGetInfo", 3020),
+    SECOND("cuDeviceTotalMem", 3020),
+    SECOND("cuArrayCreate", 3020),
+    SECOND("cuArray3DCreate", 3020),
+    {"cuCtxCreate", "_v4", 12050},
+    {"cuCtxCreate", "_v3", 11040},
+    SECOND("cuCtxCreate", 3020),
+    SECOND("cuCtxDestroy", 4000),
+    SECOND("cuGLCtxCreate", 3020),
+    SECOND("cuVDPAUCtxCreate", 3020),
+    SECOND("cuIpcOpenMemHandle", 11000),
+    SECOND("cuGetProcAddress", 12000),
+    SECOND("cuDevicePrimaryCtxRelease", 11000),
+    SECOND("cuDevicePrimaryCtxReset", 11000),
+    {"cuGraphAddNode", "_v13040", 13040},
+    SECOND("cuGraphAddNode", 12030),
 };
 
-static int is_second(const char *name, int version)
+static const char *ending_of(const char *name, int version)
 {
-    for (size_t i = 0; i < sizeof second / sizeof *second; i++)
-        if (!strcmp(second[i].name, name))
-            return version >= second[i].since;
-    return 0;
+    for (size_t i = 0; i < sizeof renamed / sizeof *renamed; i++)
+        if (!strcmp(renamed[i].name, name) && version >= renamed[i].since)
+            return renamed[i].ending;
+    return "";
 }
 
-/* The functions of this era; the build generates the list. */
+/* The functions of this era; the build generates the list. Some have no export. */
 #define F(name) extern char own_##name[] __asm__(#name);
 #include "functions.h"
 #undef F
@@ -58,7 +73,7 @@ static int look(const char *name, void **function, int version, u64 flags, int *
     char full[128], per_thread[128];
     if (!name || !function)
         return INVALID_VALUE;
-    snprintf(full, sizeof full, "%s%s", name, is_second(name, version) ? "_v2" : "");
+    snprintf(full, sizeof full, "%s%s", name, ending_of(name, version));
     snprintf(per_thread, sizeof per_thread, "%s_ptsz", name);
     *function = flags & PER_THREAD ? own(per_thread) : NULL;
     if (!*function)

@@ -36,6 +36,8 @@ API int cuMemAllocPitch_v2(u64 *pointer, size_t *pitch, size_t width, size_t hei
 {
     ENTER();
     (void)element;
+    if (!pitch)
+        return INVALID_VALUE;
     *pitch = (width + 511) / 512 * 512;
     return allocate(pointer, *pitch * height);
 }
@@ -64,6 +66,8 @@ static int create_array(void **array, u64 elements, u32 format, u32 channels)
     u64 size = format == 1 || format == 8 ? 1 : format == 2 || format == 9 || format == 16 ? 2 : 4;
     if (driver_device() < 0)
         return INVALID_CONTEXT;
+    if (!array)
+        return INVALID_VALUE;
     struct thing *thing = thing_new(ARRAY, driver_device(), elements * size * channels);
     if (thing)
         thing->context = driver_context();
@@ -76,12 +80,16 @@ static u64 at_least_one(u64 length) { return length ? length : 1; }
 API int cuArrayCreate_v2(void **array, const struct array *shape)
 {
     ENTER();
+    if (!shape)
+        return INVALID_VALUE;
     return create_array(array, shape->width * at_least_one(shape->height), shape->format, shape->channels);
 }
 
 API int cuArray3DCreate_v2(void **array, const struct array3d *shape)
 {
     ENTER();
+    if (!shape)
+        return INVALID_VALUE;
     u64 elements = shape->width * at_least_one(shape->height) * at_least_one(shape->depth);
     return create_array(array, elements, shape->format, shape->channels);
 }
@@ -90,6 +98,8 @@ API int cuArray3DCreate_v2(void **array, const struct array3d *shape)
 API int cuMipmappedArrayCreate(void **array, const struct array3d *shape, u32 levels)
 {
     ENTER();
+    if (!shape)
+        return INVALID_VALUE;
     u64 elements = 0;
     for (u32 i = 0; i < levels; i++)
         elements += at_least_one(shape->width >> i) * at_least_one(shape->height >> i) *

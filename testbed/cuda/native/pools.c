@@ -126,6 +126,11 @@ API int cuMemAllocFromPoolAsync(u64 *pointer, size_t bytes, void *pool, void *st
     return pool_of(pool) ? allocate(pool, pointer, bytes) : INVALID_HANDLE;
 }
 
+API int cuMemAllocFromPoolAsync_ptsz(u64 *pointer, size_t bytes, void *pool, void *stream)
+{
+    return cuMemAllocFromPoolAsync(pointer, bytes, pool, stream);
+}
+
 API int cuMemFreeAsync(u64 pointer, void *stream)
 {
     (void)stream;
@@ -138,8 +143,8 @@ API int cuMemFreeAsync_ptsz(u64 pointer, void *stream) { return cuMemFreeAsync(p
 API int cuDeviceGetDefaultMemPool(void **pool, int device)
 {
     ENTER();
-    if (!machine_card(device))
-        return INVALID_DEVICE;
+    if (!pool || !machine_card(device))
+        return pool ? INVALID_DEVICE : INVALID_VALUE;
     *pool = default_pool(device);
     return OK;
 }
@@ -159,6 +164,8 @@ static void *default_elsewhere(int card)
 API int cuMemGetDefaultMemPool(void **pool, const struct location *location, u32 type)
 {
     ENTER();
+    if (!pool || !location)
+        return INVALID_VALUE;
     int card = card_of(type, location);
     if (card >= 0 && !machine_card(card))
         return INVALID_DEVICE;
@@ -174,6 +181,8 @@ API int cuMemGetMemPool(void **pool, const struct location *location, u32 type)
 API int cuMemPoolCreate(void **pool, const struct prop *props)
 {
     ENTER();
+    if (!pool || !props)
+        return INVALID_VALUE;
     int card = card_of(props->type, &props->location);
     if (card >= 0 && !machine_card(card))
         return INVALID_VALUE;
@@ -185,8 +194,8 @@ API int cuMemPoolGetAttribute(void *pool, int attribute, u64 *value)
 {
     ENTER();
     struct thing *thing = pool_of(pool);
-    if (!thing)
-        return INVALID_HANDLE;
+    if (!thing || !value)
+        return value ? INVALID_HANDLE : INVALID_VALUE;
     if (capture_forbids())
         return CAPTURE_UNSUPPORTED;
     *value = attribute == RESERVED_NOW ? thing->reserved : attribute == USED_NOW ? thing->used : 0;

@@ -29,7 +29,7 @@ static void end_unheld(struct thing *thing)
 API int cuMemCreate(u64 *handle, size_t bytes, const struct prop *prop, unsigned long long flags)
 {
     ENTER();
-    if (flags || !prop || !machine_card(location_device(&prop->location)))
+    if (flags || !handle || !prop || !machine_card(location_device(&prop->location)))
         return INVALID_VALUE;
     struct thing *thing = thing_new(PHYSICAL, location_device(&prop->location), bytes);
     if (!thing)
@@ -93,7 +93,7 @@ API int cuMemRetainAllocationHandle(u64 *handle, void *pointer)
 {
     ENTER();
     const struct thing *mapping = thing_at(MAPPED, (u64)(uintptr_t)pointer);
-    if (!mapping)
+    if (!mapping || !handle)
         return INVALID_VALUE;
     mapping->physical->handles++;
     *handle = (u64)(uintptr_t)mapping->physical;
@@ -104,7 +104,7 @@ API int cuMemExportToShareableHandle(void *file, u64 handle, u32 type, unsigned 
 {
     ENTER();
     const struct thing *thing = physical(handle);
-    if (!thing || type != POSIX_FILE || flags)
+    if (!file || !thing || type != POSIX_FILE || flags)
         return INVALID_VALUE;
     struct shared shared = {(u64)getpid(), handle, thing->used, thing->card};
     int made = memfd_create("stub-cuda", MFD_CLOEXEC);
@@ -120,7 +120,7 @@ API int cuMemImportFromShareableHandle(u64 *handle, void *file, u32 type)
 {
     ENTER();
     struct shared shared;
-    if (type != POSIX_FILE || pread((int)(uintptr_t)file, &shared, sizeof shared, 0) != sizeof shared)
+    if (!handle || type != POSIX_FILE || pread((int)(uintptr_t)file, &shared, sizeof shared, 0) != sizeof shared)
         return INVALID_VALUE;
     struct thing *thing = shared.pid == (u64)getpid() ? physical(shared.handle) : NULL;
     if (thing)

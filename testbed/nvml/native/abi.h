@@ -129,6 +129,18 @@ struct event_v2 {
     u32 gpu_instance, compute_instance;
 };
 
+struct process_detail_v1 {
+    u32 pid;
+    u64 used;
+    u32 gpu_instance, compute_instance;
+    u64 protected;
+};
+
+struct process_list_v1 {
+    u32 version, mode, count;
+    struct process_detail_v1 *processes;
+};
+
 struct temperature_v1 {
     u32 version, sensor;
     int celsius;

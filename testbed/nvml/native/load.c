@@ -85,6 +85,29 @@ LISTS(nvmlDeviceGetComputeRunningProcesses, COMPUTE)
 LISTS(nvmlDeviceGetGraphicsRunningProcesses, GRAPHICS)
 LISTS(nvmlDeviceGetMPSComputeRunningProcesses, MPS)
 
+static enum kind kind_of_mode(u32 mode) { return mode == 0 ? COMPUTE : mode == 1 ? GRAPHICS : MPS; }
+
+API u32 nvmlDeviceGetRunningProcessDetailList(const void *device, struct process_list_v1 *found)
+{
+    CALL_ON(device);
+    if (!found)
+        return INVALID_ARGUMENT;
+    if (found->version != VERSION_OF(struct process_list_v1, 1))
+        return VERSION_MISMATCH;
+    enum kind kind = kind_of_mode(found->mode);
+    u32 had = found->count, at = 0;
+    found->count = (u32)processes_of(card, kind);
+    if (had < found->count)
+        return INSUFFICIENT_SIZE;
+    for (int i = 0; found->processes && i < card->process_count; i++) {
+        const struct process *p = &card->processes[i];
+        if (p->kind == kind)
+            found->processes[at++] =
+                (struct process_detail_v1){p->pid, (u64)p->used_mib * MIB, NO_INSTANCE, NO_INSTANCE, 0};
+    }
+    return OK;
+}
+
 /* The time of the latest sample, in microseconds since 1970. */
 static u64 latest_us(void)
 {
