@@ -35,7 +35,8 @@ class _CardLimitUse:
     """A container's limit on one GPU. ``use`` comes from its region, None if unknown.
 
     ``pids`` are the processes in its region, by their PIDs inside the container, and ``managed_bytes`` is
-    their managed memory, which the driver does not report for a process.
+    their managed memory, which the driver does not report for a process. ``crowded`` are the processes of the
+    container that got no slot in it.
     """
 
     container: ContainerName
@@ -44,6 +45,7 @@ class _CardLimitUse:
     use: CardUse | None
     pids: frozenset[int]
     managed_bytes: int
+    crowded: int
 
 
 def limits(snapshot: Snapshot, usage: NodeUsage) -> Iterator[Series]:
@@ -54,6 +56,7 @@ def limits(snapshot: Snapshot, usage: NodeUsage) -> Iterator[Series]:
     yield Series(names.CONTAINER_LIMIT, [(labels, each.limit_bytes) for labels, each in labelled])
     for metric, field in _COUNTED:
         yield Series(metric, [(labels, getattr(each.use, field)) for labels, each in labelled if each.use])
+    yield Series(names.CONTAINER_CROWDED, [(labels, each.crowded) for labels, each in labelled if each.use])
     driver_bytes = _driver_bytes(usage.uses)
     beyond = [
         (labels, reported - each.use.used, each.managed_bytes)
@@ -92,7 +95,9 @@ def _of_container(
     for limit in limited.limits:
         if card := cards.get(limit.uuid):
             managed = _managed_bytes(limited.region, limit.uuid) if limited.region else 0
-            yield _CardLimitUse(container, card, limit.limit_mib * _MIB, _use(limited, limit), pids, managed)
+            crowded = limited.region.crowded if limited.region else 0
+            limit_bytes = limit.limit_mib * _MIB
+            yield _CardLimitUse(container, card, limit_bytes, _use(limited, limit), pids, managed, crowded)
 
 
 def _managed_bytes(region: Region, uuid: str) -> int:

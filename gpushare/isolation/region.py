@@ -16,10 +16,10 @@ from typing import Any, Final, NamedTuple
 from gpushare.errors import SourceError
 from gpushare.isolation.region_layout import (
     CARD,
+    HEADER,
     LAUNCH,
     LAYOUT,
     SIZE,
-    SMALLEST,
     Layout,
     managed_struct,
     measure_struct,
@@ -55,8 +55,7 @@ class ProcessUse:
 
     For each GPU, ``used`` are the bytes charged to it, of which each of its ``contexts`` takes
     ``context_bytes``. They include ``managed``, the bytes of managed memory, which the driver does not report
-    for a process; it is empty if the library of the container does not count it separately. ``slot`` is its
-    index in the region.
+    for a process. ``slot`` is its index in the region.
     """
 
     pid: int
@@ -74,11 +73,15 @@ class ProcessUse:
 
 @dataclass(frozen=True, slots=True)
 class Region:
-    """Content of a region at one moment."""
+    """Content of a region at one moment.
+
+    ``crowded`` is the number of processes whose requests were refused because no slot was free.
+    """
 
     cards: tuple[CardUse, ...]
     processes: tuple[ProcessUse, ...]
     layout: Layout = LAYOUT
+    crowded: int = 0
 
 
 class Write(NamedTuple):
@@ -102,7 +105,7 @@ def read(read_bytes: Callable[[], bytes]) -> Region | None:
     for _ in range(_ATTEMPTS):
         before, content, after = read_bytes(), read_bytes(), read_bytes()
         layout = Layout.of(content)
-        size = layout.size if layout else SMALLEST
+        size = layout.size if layout else SIZE
         if len(content) < size:
             raise SourceError(f"the region has {len(content)} bytes instead of {size}")
         if _is_consistent(before, content, after):
@@ -118,7 +121,8 @@ def _is_consistent(before: bytes, content: bytes, after: bytes) -> bool:
 
 
 def _parsed(content: bytes, layout: Layout) -> Region:
-    return Region(_cards(content, layout), _processes(content, layout), layout)
+    *_, crowded = HEADER.unpack_from(content)
+    return Region(_cards(content, layout), _processes(content, layout), layout, crowded)
 
 
 def without_ended(region: Region, running: Collection[tuple[int, int]]) -> Region:
@@ -188,7 +192,5 @@ def _process(content: bytes, layout: Layout, slot: int, at: int) -> ProcessUse:
     cards = layout.cards
     pid, start, *numbers = slot_struct(cards).unpack_from(content, at)
     used, each, contexts = (tuple(numbers[i * cards : (i + 1) * cards]) for i in range(3))
-    managed: tuple[int, ...] = ()
-    if layout.managed_at is not None:
-        managed = managed_struct(cards).unpack_from(content, at + layout.managed_at)
+    managed = managed_struct(cards).unpack_from(content, at + layout.managed_at)
     return ProcessUse(pid, start, used, contexts, each, slot, managed)

@@ -6,8 +6,6 @@ with, and keeps it as long as the container exists, so readers meet older and ne
 
 - A layout may add fields to the end of the header or of a record, and more records. Readers use the fields
   that they know.
-- Libraries from before the sizes in the header left them 0. Their layout is fixed.
-- Libraries from before managed memory was counted separately have shorter slots, and readers do not know it.
 - Any other change needs another version, and readers then need both.
 """
 
@@ -19,17 +17,17 @@ from gpushare.isolation.limits import MAX_CARDS
 
 MAGIC: Final = 0x6E6F696765527047
 VERSION: Final = 2
-SLOTS: Final = 256
-MAX_SIZE: Final = 1 << 20
+SLOTS: Final = 1024
+MAX_SIZE: Final = 1 << 22
 """No layout is larger, in bytes."""
-HEADER: Final = struct.Struct("<QIIQ48x7H2x")
-"""Magic, version, bytes, sequence; the lock; the fields of a Layout."""
+HEADER: Final = struct.Struct("<QIIQ48x7H2xII")
+"""Magic, version, bytes, sequence; the lock; the fields of a Layout; used slots, processes without a slot."""
 CARD: Final = struct.Struct("<48sQQQQ")
 """UUID, limit, used, peak, refusals."""
 LAUNCH: Final = struct.Struct("<QQQ40x")
 """By the agent: rate, time of its sample; then spent and the rest."""
 _ALIGNMENT: Final = 8
-_MOST: Final = 1024
+_MOST: Final = 4096
 """Bounds the numbers of records, so that a false header cannot make a reader slow."""
 
 
@@ -60,10 +58,9 @@ class Layout(NamedTuple):
     slots: int
 
     @property
-    def managed_at(self) -> int | None:
-        """Offset of the managed memory in a slot; None if the slots do not have it."""
-        at = -(-slot_struct(self.cards).size // _ALIGNMENT) * _ALIGNMENT
-        return at if self.slot >= at + managed_struct(self.cards).size else None
+    def managed_at(self) -> int:
+        """Offset of the managed memory in a slot."""
+        return -(-slot_struct(self.cards).size // _ALIGNMENT) * _ALIGNMENT
 
     @property
     def cards_at(self) -> int:
@@ -98,12 +95,12 @@ class Layout(NamedTuple):
         """
         if len(content) < HEADER.size:
             raise SourceError(f"the region has {len(content)} bytes instead of {LAYOUT.size}")
-        magic, version, size, _, *sizes = HEADER.unpack_from(content)
+        magic, version, size, _, *sizes, _, _ = HEADER.unpack_from(content)
         if magic == 0:
             return None
         if (magic, version) != (MAGIC, VERSION):
             raise SourceError(f"not a region of version {VERSION}")
-        layout = cls(*(sizes if any(sizes) else _WITHOUT_SIZES))
+        layout = cls(*sizes)
         if not layout._is_readable() or size != layout.size:
             raise SourceError(f"not a region of version {VERSION}: its sizes are wrong")
         return layout
@@ -111,8 +108,9 @@ class Layout(NamedTuple):
     def _is_readable(self) -> bool:
         if not (0 < self.cards <= _MOST and 0 < self.slots <= _MOST and self.size <= MAX_SIZE):
             return False
-        known = (HEADER, CARD, LAUNCH, slot_struct(self.cards), measure_struct(self.cards))
-        return all(size >= each.size for size, each in zip(self, known, strict=False))
+        slot = self.managed_at + managed_struct(self.cards).size
+        known = (HEADER.size, CARD.size, LAUNCH.size, slot, measure_struct(self.cards).size)
+        return all(size >= least for size, least in zip(self, known, strict=False))
 
 
 LAYOUT: Final = Layout(
@@ -126,6 +124,3 @@ LAYOUT: Final = Layout(
 )
 """The layout of the library that this package builds."""
 SIZE: Final = LAYOUT.size
-_WITHOUT_SIZES: Final = Layout(88, 80, 64, 336, 144, 16, 256)
-SMALLEST: Final = _WITHOUT_SIZES.size
-"""Bytes of a region that an earlier node agent has created."""

@@ -412,6 +412,12 @@ CONTAINER_PEAK: Final = _container(
 CONTAINER_REFUSALS: Final = _container(
     "memory_refusals", "Memory requests of a container that the isolation library refused.", "counter"
 )
+CONTAINER_CROWDED: Final = _container(
+    "processes_refused",
+    "Processes of a container that were refused all GPU memory, because too many others of it used GPUs; the "
+    "same on each GPU.",
+    "counter",
+)
 CONTAINER_UNCOUNTED: Final = _container(
     "memory_uncounted_bytes",
     "GPU memory that the driver reports for a container and the isolation library does not count; 0 if there "

@@ -25,7 +25,7 @@ INSIDE: Final = "/run/stub-cuda"
 _CARDS: Final = "cards"
 _NATIVE: Final = Path(__file__).parent / "native"
 _MAX_CARDS: Final = 16
-_MAX_USERS: Final = 256
+_MAX_USERS: Final = 1280
 _HEADER: Final = struct.Struct(f"<Q{_MAX_CARDS}Q{_MAX_CARDS}Q")
 """Number of users; peak and end of work by card."""
 _USER: Final = struct.Struct(f"<QQ{_MAX_CARDS}Q{_MAX_CARDS}Q{_MAX_CARDS}Q")

@@ -13,10 +13,13 @@ _NO_START = 1 << 50
 """In clock ticks since boot."""
 
 
-def region_bytes(cards: Sequence[region.CardUse] = (), pids: Sequence[int] = ()) -> bytes:
-    """A region with this usage of GPUs, and slots for these processes, which no machine runs."""
+def region_bytes(cards: Sequence[region.CardUse] = (), pids: Sequence[int] = (), crowded: int = 0) -> bytes:
+    """A region with this usage of GPUs, and slots for these processes, which no machine runs.
+
+    ``crowded`` is the number of processes without a slot.
+    """
     made = bytearray(region.empty())
-    HEADER.pack_into(made, 0, MAGIC, VERSION, SIZE, 0, *LAYOUT)
+    HEADER.pack_into(made, 0, MAGIC, VERSION, SIZE, 0, *LAYOUT, len(pids), crowded)
     for index, use in enumerate(cards):
         numbers = (use.limit, use.used, use.peak, use.refusals)
         CARD.pack_into(

@@ -6,7 +6,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gpushare.isolation import limits
-from gpushare.isolation.region_layout import SIZE
+from gpushare.isolation.region_layout import LAYOUT, SIZE
 from tests.fixtures.isolation import Container, needs_compiler, share
 
 pytestmark = needs_compiler
@@ -129,7 +129,8 @@ say(alloc(1)[0])
 def test_a_region_with_too_much_usage_allows_no_memory(container: Container) -> None:
     container.python("context()")
     content = bytearray(container.shared.read_bytes())
-    content[88 + 48 + 8 : 88 + 48 + 16] = b"\xff" * 8  # used, of the first card
+    at = LAYOUT.cards_at + 48 + 8
+    content[at : at + 8] = b"\xff" * 8  # used, of the first card
     container.shared.write_bytes(content)
     done = container.python("context(); say(alloc(4301)[0], alloc(1)[0])")
     assert done.stdout == "[0, 2]\n"  # the sum is recomputed from the slots

@@ -116,6 +116,8 @@ int account_nvml_card(const void *device)
 
 bool account_reserve(int card, u64 bytes) { return ready(card) && region_reserve(card, bytes); }
 
+bool account_reserve_again(int card, u64 bytes) { return ready(card) && region_reserve_again(card, bytes); }
+
 /* Without `ready`: memory that the driver has freed belonged to this process, and getpid is a system call. */
 void account_release(int card, u64 bytes)
 {
@@ -167,6 +169,11 @@ u64 account_limit(int card) { return ready(card) ? limits.cards[card].bytes : 0;
 bool account_enter_context(int card)
 {
     return ready(card) && region_enter_context(card, limits.cards[card].context_bytes);
+}
+
+bool account_enter_context_again(int card)
+{
+    return ready(card) && region_enter_context_again(card, limits.cards[card].context_bytes);
 }
 
 void account_leave_context(int card)

@@ -16,6 +16,7 @@ int account_current_card(void);
 int account_nvml_card(const void *device);
 
 bool account_reserve(int card, u64 bytes);
+bool account_reserve_again(int card, u64 bytes); /* right after a refusal, when pools have released memory */
 void account_release(int card, u64 bytes);
 void account_force(int card, u64 bytes);
 
@@ -24,6 +25,7 @@ void account_managed(int card, int64_t change);
 
 /* A context uses GPU memory before anything is allocated in it. */
 bool account_enter_context(int card);
+bool account_enter_context_again(int card);
 void account_leave_context(int card);
 
 /* The result of a call whose reservation failed: out of memory, which is counted as a refusal, or the error of

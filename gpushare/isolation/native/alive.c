@@ -2,17 +2,23 @@
 #include "alive.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "kernel.h"
 
+#ifndef SYS_pidfd_open
+#define SYS_pidfd_open 434
+#endif
+
 enum { STATE_FIELD = 3, THREADS_FIELD = 20, START_FIELD = 22, STACK_FIELD = 28 };
 
 struct status {
     char state;
     u64 threads, start;
+    u64 stack; /* its address, which is random */
 };
 
 static bool read_stat(u64 pid, char *content, size_t size)
@@ -45,7 +51,8 @@ static bool parse_stat(const char *content, struct status *status)
 {
     const char *end = strrchr(content, ')');
     return end && sscanf(end, ") %c", &status->state) == 1 &&
-           number_in(end + 1, THREADS_FIELD, &status->threads) && number_in(end + 1, START_FIELD, &status->start);
+           number_in(end + 1, THREADS_FIELD, &status->threads) && number_in(end + 1, START_FIELD, &status->start) &&
+           number_in(end + 1, STACK_FIELD, &status->stack);
 }
 
 /* A process whose first thread has ended is a zombie too, but its other threads run. */
@@ -63,23 +70,28 @@ u64 process_start(u64 pid)
     return ended(&status) ? 0 : status.start;
 }
 
-/* The address of the stack, which is random. */
-u64 process_program(u64 pid)
+/* Its descriptor becomes readable when all its threads have ended. */
+bool process_runs(u64 pid)
 {
-    char content[1024];
-    u64 stack;
-    const char *end = read_stat(pid, content, sizeof content) ? strrchr(content, ')') : NULL;
-    return end && number_in(end + 1, STACK_FIELD, &stack) ? stack : 0;
+    struct timespec no_wait = {0, 0};
+    struct pollfd process = {.fd = (int)syscall(SYS_pidfd_open, (pid_t)pid, 0), .events = POLLIN};
+    if (process.fd < 0)
+        return false;
+    long ready = syscall(SYS_ppoll, &process, 1, &no_wait, NULL, 0);
+    kernel_close(process.fd);
+    return ready == 0;
 }
 
-bool process_alive(u64 pid, u64 start)
+bool process_alive(u64 pid, u64 start, u64 *program)
 {
     char content[1024];
     struct status status;
+    *program = 0;
     if (pid == 0 || pid > 1u << 30 || (kill((pid_t)pid, 0) != 0 && errno == ESRCH))
         return false;
     if (!read_stat(pid, content, sizeof content) || !parse_stat(content, &status))
         return true; /* without /proc, or with hidepid */
     u64 now = status.start;
+    *program = status.stack;
     return !ended(&status) && (start == 0 || now == start);
 }

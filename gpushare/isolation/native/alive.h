@@ -10,10 +10,12 @@
    threads, or cannot be read. */
 u64 process_start(u64 pid);
 
-/* A number that differs between the programs that a process executes one after the other; 0 if unknown. */
-u64 process_program(u64 pid);
+/* Whether the process that started at `start` may still use GPU memory; true if unknown. `*program` differs between
+   the programs that a process executes one after the other; 0 if unknown. */
+bool process_alive(u64 pid, u64 start, u64 *program);
 
-/* Whether the process that started at `start` may still use GPU memory; true if unknown. */
-bool process_alive(u64 pid, u64 start);
+/* Whether the process, or another one with its PID now, has certainly not ended. Takes a tenth of the time of
+   `process_alive`; false on kernels before 5.3. */
+bool process_runs(u64 pid);
 
 #endif

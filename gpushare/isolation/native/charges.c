@@ -7,7 +7,7 @@ bool reserve(int card, u64 bytes)
     if (account_reserve(card, bytes))
         return true;
     pools_trim(card);
-    return account_reserve(card, bytes);
+    return account_reserve_again(card, bytes);
 }
 
 /* Releases bytes, of which `managed` are managed memory. */

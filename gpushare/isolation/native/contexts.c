@@ -20,7 +20,7 @@ static bool enter(int card)
     if (account_enter_context(card))
         return true;
     pools_trim(card);
-    return account_enter_context(card);
+    return account_enter_context_again(card);
 }
 
 static int began(int verdict, struct record record)

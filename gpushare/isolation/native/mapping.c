@@ -60,7 +60,6 @@ static const struct region_sizes sizes = {
 static void initialise(const struct limits *limits)
 {
     memset(region->cards, 0, sizeof region->cards);
-    memset(region->slots, 0, sizeof region->slots);
     init_mutex(&region->lock.mutex);
     for (int i = 0; i < limits->count; i++) {
         memcpy(region->cards[i].uuid, limits->cards[i].uuid, UUID_TEXT);
@@ -69,6 +68,7 @@ static void initialise(const struct limits *limits)
     region->version = REGION_VERSION;
     region->bytes = sizeof *region;
     region->sizes = sizes;
+    region->reached = region->crowded = 0;
     __atomic_store_n(&region->magic, REGION_MAGIC, __ATOMIC_RELEASE);
 }
 
@@ -122,17 +122,10 @@ static bool find_file(struct stat *status)
 /* A node agent of a later version may create larger regions. */
 static bool large_enough(const struct stat *status) { return status->st_size >= (off_t)sizeof *region; }
 
-/* A node agent from before the field `managed` creates regions without it. */
-static bool enlarge(void)
-{
-    const off_t size = sizeof *region, before = size - REGION_SLOTS * sizeof region->slots->managed;
-    return opened.st_size == before && posix_fallocate(region_fd, 0, size) == 0 && get_status(region_fd, &opened);
-}
-
 static bool map_file(const char **why)
 {
     *why = "it is too small";
-    if (!get_status(region_fd, &opened) || !(large_enough(&opened) || enlarge()))
+    if (!get_status(region_fd, &opened) || !large_enough(&opened))
         return false;
     *why = "it cannot be mapped";
     void *at = mmap(NULL, sizeof *region, PROT_READ | PROT_WRITE, MAP_SHARED, region_fd, 0);

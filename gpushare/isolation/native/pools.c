@@ -214,7 +214,7 @@ static bool reserve_or_trim(int card, u64 bytes)
     if (reserve_now(card, bytes))
         return true;
     trim_all(card);
-    return account_reserve(card, bytes);
+    return account_reserve_again(card, bytes);
 }
 
 bool pools_node_fits(int device, int card, u64 bytes)
@@ -296,7 +296,7 @@ static int from_store(struct store *store, u64 *pointer, size_t bytes, void *str
     bool reserved = reserve_now(store->card, bytes);
     if (!reserved && spare(store) < bytes) {
         trim_all(store->card);
-        reserved = account_reserve(store->card, bytes);
+        reserved = account_reserve_again(store->card, bytes);
         if (!reserved)
             return account_refused(store->card);
     }

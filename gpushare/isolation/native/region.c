@@ -5,10 +5,16 @@
 #include <unistd.h>
 
 #include "alive.h"
+#include "kernel.h"
 #include "mapping.h"
+#include "report.h"
 
 static struct region_slot *mine; /* slot of this process; NULL before its first reservation */
 static struct region_slot own;   /* its content, for another slot if others give it away */
+static bool counted_crowded;     /* whether this process is among `crowded` */
+static u64 looked_at;            /* time of the last look at all processes, in ns; 0 for none */
+
+static const u64 LOOK_LASTS_NS = 100000000;
 
 /* The size of a context of the process in a slot, as the agent measured it; 0 if it has not. */
 static u64 measured(const struct region_slot *slot, int card)
@@ -37,12 +43,19 @@ static void raise_peak(struct region_card *sums)
         sums->peak = sums->used;
 }
 
+/* Any program of the container can write it. */
+static int reached(void)
+{
+    u32 count = __atomic_load_n(&region->reached, __ATOMIC_RELAXED);
+    return count < REGION_SLOTS ? (int)count : REGION_SLOTS;
+}
+
 /* Recomputes the sums from the slots. */
 static void recount(void)
 {
     for (int card = 0; card < MAX_CARDS; card++)
         region->cards[card].used = 0;
-    for (int i = 0; i < REGION_SLOTS; i++)
+    for (int i = 0; i < reached(); i++)
         for (int card = 0; region->slots[i].pid && card < MAX_CARDS; card++) {
             settle(&region->slots[i], card);
             region->cards[card].used += region->slots[i].used[card];
@@ -51,53 +64,61 @@ static void recount(void)
         raise_peak(&region->cards[card]);
 }
 
-/* Processes other than this one, by their slots. */
+/* Ended processes, by their slots. */
+enum { MOST_ENDED = 64 };
+
 struct processes {
     int count;
-    struct {
+    struct process {
         struct region_slot *slot;
         u64 pid, start;
-    } each[REGION_SLOTS];
+    } each[MOST_ENDED];
 };
-
-static void list_others(struct processes *others)
-{
-    others->count = 0;
-    for (int i = 0; i < REGION_SLOTS; i++) {
-        struct region_slot *slot = &region->slots[i];
-        if (!slot->pid || slot == mine)
-            continue;
-        others->each[others->count].slot = slot;
-        others->each[others->count].pid = slot->pid;
-        others->each[others->count++].start = slot->start;
-    }
-}
 
 /* Whether a process executes another program than the one that had the region mapped. To read that takes
    milliseconds, so it is read once for each program. */
-static bool left_region(const struct region_slot *slot, u64 pid, u64 start)
+static bool left_region(const struct process *process, u64 program)
 {
     static u64 known[REGION_SLOTS];
-    u64 program = process_program(pid), key = program ^ pid << 48 ^ start << 16;
-    u64 *found = &known[slot - region->slots];
+    u64 key = program ^ process->pid << 48 ^ process->start << 16;
+    u64 *found = &known[process->slot - region->slots];
     if (program && __atomic_load_n(found, __ATOMIC_RELAXED) == key)
         return false;
-    if (mapping_left_by(pid))
+    if (mapping_left_by(process->pid))
         return true;
     __atomic_store_n(found, key, __ATOMIC_RELAXED);
     return false;
 }
 
 /* The memory of a process is free once it ends or executes another program. */
-static void drop_living(struct processes *listed)
+static bool holds_memory(const struct process *process)
 {
-    int count = 0;
-    for (int i = 0; i < listed->count; i++) {
-        u64 pid = listed->each[i].pid, start = listed->each[i].start;
-        if (!process_alive(pid, start) || left_region(listed->each[i].slot, pid, start))
-            listed->each[count++] = listed->each[i];
+    u64 program;
+    return process_alive(process->pid, process->start, &program) && !left_region(process, program);
+}
+
+static u64 now(void)
+{
+    struct timespec at;
+    kernel_time(CLOCK_MONOTONIC, &at);
+    return (u64)at.tv_sec * 1000000000 + (u64)at.tv_nsec;
+}
+
+/* Looks at each process other than this one, without the lock: to read /proc can take long. A slot may change
+   meanwhile, so its process is compared again before it is removed. `lately`: after a look a moment ago, only what
+   ends a process is looked for. */
+static void find_ended(struct processes *ended, bool lately)
+{
+    ended->count = 0;
+    for (int i = 0; i < reached() && ended->count < MOST_ENDED; i++) {
+        struct region_slot *slot = &region->slots[i];
+        struct process process = {slot, __atomic_load_n(&slot->pid, __ATOMIC_RELAXED),
+                                  __atomic_load_n(&slot->start, __ATOMIC_RELAXED)};
+        if (!process.pid || slot == __atomic_load_n(&mine, __ATOMIC_RELAXED))
+            continue;
+        if (!(lately && process_runs(process.pid)) && !holds_memory(&process))
+            ended->each[ended->count++] = process;
     }
-    listed->count = count;
 }
 
 /* Removes slots that still belong to these processes; repairs the sums if one ended while it changed them. */
@@ -114,24 +135,28 @@ static void remove_processes(const struct processes *ended)
 static void remove_dead(void)
 {
     struct processes ended;
-    list_others(&ended);
-    drop_living(&ended);
+    find_ended(&ended, false);
     remove_processes(&ended);
 }
 
+/* NULL if all are in use. */
 static struct region_slot *empty_slot(void)
 {
-    for (int i = 0; i < REGION_SLOTS; i++)
+    for (int i = 0; i < reached(); i++)
         if (!region->slots[i].pid)
             return &region->slots[i];
-    return NULL;
+    int next = reached();
+    if (next == REGION_SLOTS)
+        return NULL;
+    region->reached = (u32)next + 1;
+    return &region->slots[next];
 }
 
 /* Before exec, which keeps the start, this process may have had a slot; that memory is free. With another start it
    is an ended process, or one that has the same PID in another namespace; a start that could not be read is 0. */
 static void remove_former_self(u64 pid, u64 start)
 {
-    for (int i = 0; i < REGION_SLOTS; i++) {
+    for (int i = 0; i < reached(); i++) {
         struct region_slot *slot = &region->slots[i];
         if (slot->pid == pid && (slot->start == start || !slot->start || !start))
             memset(slot, 0, sizeof *slot);
@@ -152,7 +177,7 @@ static bool have_slot(void)
     if (!slot)
         return false;
     *slot = own;
-    mine = slot;
+    __atomic_store_n(&mine, slot, __ATOMIC_RELAXED);
     recount();
     return true;
 }
@@ -235,6 +260,7 @@ static void apply_deferred(void)
 void region_forget_slot(void)
 {
     mine = NULL;
+    counted_crowded = false;
     memset(&own, 0, sizeof own);
     memset(&deferred, 0, sizeof deferred);
 }
@@ -265,22 +291,33 @@ static void leave(void)
     mapping_leave();
 }
 
-/* Acquires the lock after the slots of ended processes are removed. The lock is not held while /proc is read,
-   which can take long. */
+/* Whether all processes were looked at a moment ago. Near the limit a program may be refused thousands of times a
+   second, and a look takes 12 us for each process. */
+static bool looked_lately(void)
+{
+    u64 last = __atomic_load_n(&looked_at, __ATOMIC_RELAXED);
+    return last && now() - last < LOOK_LASTS_NS;
+}
+
+/* Acquires the lock after the slots of ended processes are removed. For a moment after a look, those of processes that
+   have executed another program stay. */
 static bool enter_without_dead(void)
 {
     struct processes ended;
-    if (!enter())
+    bool lately = looked_lately();
+    if (!mapping_intact())
         return false;
-    list_others(&ended);
-    if (ended.count) {
-        leave();
-        drop_living(&ended);
+    do {
+        find_ended(&ended, lately);
+        if (!lately && ended.count < MOST_ENDED)
+            __atomic_store_n(&looked_at, now(), __ATOMIC_RELAXED);
         if (!enter())
             return false;
-    }
-    remove_processes(&ended);
-    return true;
+        remove_processes(&ended);
+        if (ended.count < MOST_ENDED)
+            return true;
+        leave();
+    } while (true);
 }
 
 static bool reserve(bool (*enter_region)(void), int card, u64 bytes)
@@ -294,16 +331,38 @@ static bool reserve(bool (*enter_region)(void), int card, u64 bytes)
     return reserved;
 }
 
+/* After a refusal: tells the user and the node agent if the reason is that no slot was free. Always false. */
+static bool no_slot(void)
+{
+    static int reported;
+    if (mine || !enter())
+        return false;
+    bool full = !have_slot();
+    if (full && !counted_crowded)
+        region->crowded++;
+    counted_crowded = counted_crowded || full;
+    leave();
+    if (full)
+        report_once(&reported,
+                    "%d processes of this container use GPUs, and more cannot be counted: GPU memory allocations of this "
+                    "one fail until one of them ends",
+                    REGION_SLOTS);
+    return false;
+}
+
 bool region_reserve(int card, u64 bytes)
 {
-    return reserve(enter, card, bytes) || reserve(enter_without_dead, card, bytes);
+    return reserve(enter, card, bytes) || reserve(enter_without_dead, card, bytes) || no_slot();
 }
+
+bool region_reserve_again(int card, u64 bytes) { return reserve(enter, card, bytes); }
 
 void region_refused(int card)
 {
     if (!enter())
         return;
-    region->cards[card].refusals++;
+    if (mine)
+        region->cards[card].refusals++;
     leave();
 }
 
@@ -351,7 +410,7 @@ void region_release(int card, u64 bytes)
 static u64 expected_context(int card, u64 estimate)
 {
     u64 least = 0;
-    for (int i = 0; i < REGION_SLOTS; i++) {
+    for (int i = 0; i < reached(); i++) {
         u64 each = region->slots[i].pid ? measured(&region->slots[i], card) : 0;
         if (each && (!least || each < least))
             least = each;
@@ -384,8 +443,10 @@ static bool enter_context(bool (*enter_region)(void), int card, u64 estimate)
 
 bool region_enter_context(int card, u64 estimate)
 {
-    return enter_context(enter, card, estimate) || enter_context(enter_without_dead, card, estimate);
+    return enter_context(enter, card, estimate) || enter_context(enter_without_dead, card, estimate) || no_slot();
 }
+
+bool region_enter_context_again(int card, u64 estimate) { return enter_context(enter, card, estimate); }
 
 void region_leave_context(int card)
 {

@@ -11,7 +11,7 @@
 
 #define REGION_MAGIC 0x6e6f696765527047ull /* "GpRegion" */
 #define REGION_VERSION 2
-#define REGION_SLOTS 256
+#define REGION_SLOTS 1024
 
 struct region_card {
     char uuid[UUID_TEXT];
@@ -60,6 +60,8 @@ struct region {
         char size[48];
     } lock;
     struct region_sizes sizes;
+    u32 reached; /* slots from this index on were never used */
+    u32 crowded; /* processes whose requests were refused because no slot was free */
     struct region_card cards[MAX_CARDS];
     struct region_launch launches[MAX_CARDS];
     struct region_slot slots[REGION_SLOTS];
@@ -70,12 +72,17 @@ struct region {
 void region_forget_slot(void);
 
 /* Counts `bytes` for this process if all processes together stay within the limit. Slots of ended processes are
-   removed before anything is refused. */
+   removed before anything is refused. A process that gets no slot says so on stderr. */
 bool region_reserve(int card, u64 bytes);
+
+/* The same right after a refusal, when this process has released memory: no other process is looked at. */
+bool region_reserve_again(int card, u64 bytes);
 
 /* As `region_force` and `region_leave_context`: without the lock, the next call that gets it applies the change. */
 void region_release(int card, u64 bytes);
-void region_refused(int card); /* counts a refusal */
+
+/* Counts a refusal, unless it is one of a process without a slot. */
+void region_refused(int card);
 
 /* Changes how much of the counted memory of this process is managed. Also applied later if there is no lock. */
 void region_managed(int card, int64_t change);
@@ -85,6 +92,7 @@ void region_force(int card, u64 bytes);
 
 /* Counts a context of this process if it fits, with its measured size, that of another process, or the estimate. */
 bool region_enter_context(int card, u64 estimate);
+bool region_enter_context_again(int card, u64 estimate);
 void region_leave_context(int card);
 
 /* The bytes in use by processes that are alive. False if the region cannot be used. */

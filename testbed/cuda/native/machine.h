@@ -5,7 +5,7 @@
 #include "abi.h"
 
 #define MAX_CARDS 16
-#define MAX_USERS 256
+#define MAX_USERS 1280
 
 struct card {
     int place; /* in the file, and so in `usage` */

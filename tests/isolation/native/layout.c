@@ -14,6 +14,8 @@ int main(void)
     print("sequence", offsetof(struct region, sequence));
     print("lock", offsetof(struct region, lock));
     print("sizes", offsetof(struct region, sizes));
+    print("reached", offsetof(struct region, reached));
+    print("crowded", offsetof(struct region, crowded));
     print("cards", offsetof(struct region, cards));
     print("card", sizeof(struct region_card));
     print("max_cards", MAX_CARDS);

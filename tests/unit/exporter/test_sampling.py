@@ -210,12 +210,13 @@ async def test_gpus_are_exported_without_the_api_server(tmp_path: Path) -> None:
 async def test_counts_of_regions_are_exported_and_a_damaged_region_is_logged_once(tmp_path: Path) -> None:
     async with setting(tmp_path) as found:
         state, owner = tmp_path / "isolation", DirectoryOwner("a-uid", "main")
-        counted = region_bytes([CardUse("GPU-0", 0, 5, 5, 2)])
+        counted = region_bytes([CardUse("GPU-0", 0, 5, 5, 2)], crowded=3)
         region = write_container_directory(state, owner, [CardLimit("GPU-0", T4, 4, 14)], counted) / REGION
         await rounds(found, lambda: found.sampler.snapshot is not None)
         assert found.up == ALL_UP
         assert found.shown("gpushare_container_memory_counted_bytes", "pod") == {"a": 5}
         assert found.shown("gpushare_container_memory_refusals_total", "pod") == {"a": 2}
+        assert found.shown("gpushare_container_processes_refused_total", "pod") == {"a": 3}
         region.write_bytes(b"damaged")
         with capture_logs() as reported:
             for _ in range(3):

@@ -9,7 +9,7 @@ import pytest
 from gpushare.errors import SourceError
 from gpushare.isolation.files import region_size, shrink_region, write_region
 from gpushare.isolation.region import Write, empty
-from gpushare.isolation.region_layout import HEADER, LAYOUT, MAGIC, SIZE, SMALLEST, VERSION
+from gpushare.isolation.region_layout import HEADER, LAYOUT, MAGIC, SIZE, SLOTS, VERSION
 
 WRITES = [Write(8, b"new"), Write(9, b"E")]
 
@@ -75,30 +75,25 @@ def test_a_region_with_an_invalid_header_should_have_the_size_of_a_new_one(
 
 def test_a_region_of_a_later_layout_keeps_its_size(path: Path) -> None:
     """An agent that was downgraded does not cut the regions of running containers."""
-    later = LAYOUT._replace(slots=300)
+    later = LAYOUT._replace(slots=SLOTS + 44)
     path.write_bytes(bytes(later.size + 9))
     with path.open("r+b") as file:
-        file.write(HEADER.pack(MAGIC, VERSION, later.size, 0, *later))
+        file.write(HEADER.pack(MAGIC, VERSION, later.size, 0, *later, 0, 0))
     assert region_size(path) == (later.size + 9, later.size)
 
 
-@pytest.mark.parametrize(("actual", "expected"), [(-1, 0), (0, 0), (9, 0)])
-def test_an_unused_region_of_an_earlier_agent_keeps_its_size(path: Path, actual: int, expected: int) -> None:
-    path.write_bytes(bytes(SMALLEST + actual))
-    assert region_size(path) == (SMALLEST + actual, SMALLEST + expected)
+EARLIER = LAYOUT._replace(slots=256)
 
 
 @pytest.mark.parametrize(
     ("actual", "expected"),
-    [(SMALLEST - 1, SMALLEST), (SMALLEST, SMALLEST), (SIZE, SIZE), (SIZE + 9, SIZE)],
+    [(EARLIER.size - 1, EARLIER.size), (EARLIER.size, EARLIER.size), (SIZE, SIZE), (SIZE + 9, SIZE)],
 )
 def test_a_region_of_an_earlier_library_may_be_as_large_as_a_new_one(
     path: Path, actual: int, expected: int
 ) -> None:
-    earlier = LAYOUT._replace(slot=336)
-    assert earlier.size == SMALLEST
     content = bytearray(actual)
-    HEADER.pack_into(content, 0, MAGIC, VERSION, earlier.size, 0, *earlier)
+    HEADER.pack_into(content, 0, MAGIC, VERSION, EARLIER.size, 0, *EARLIER, 0, 0)
     path.write_bytes(content)
     assert region_size(path) == (actual, expected)
 

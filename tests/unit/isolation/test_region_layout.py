@@ -1,8 +1,5 @@
 """Regions of libraries with older and newer layouts."""
 
-import zlib
-from pathlib import Path
-
 import pytest
 
 from gpushare.errors import SourceError
@@ -13,7 +10,7 @@ from gpushare.isolation.region_layout import (
     MAGIC,
     MAX_SIZE,
     SIZE,
-    SMALLEST,
+    SLOTS,
     VERSION,
     Layout,
     managed_struct,
@@ -24,9 +21,6 @@ from tests.builders.regions import region_bytes
 
 MIB = 1 << 20
 UUID = "GPU-00000000-1111-2222-3333-444444444444"
-BEFORE = Path(__file__).parent / "data" / "region-2-without-sizes.z"
-"""A region of the library before the sizes in the header: one process with 1000 MiB of a GPU and a context of
-121 MiB, one refused allocation, one launch of 32 threads; the agent wrote a rate."""
 CARDS = (CardUse("GPU-1", 7, 5, 6, 1), CardUse("GPU-2", 9, 0, 0, 0))
 
 
@@ -36,39 +30,13 @@ def read_bytes(content: bytes) -> Region:
     return region
 
 
-def test_a_region_without_sizes_is_read() -> None:
-    region = read_bytes(zlib.decompress(BEFORE.read_bytes()))
-    assert region.cards == (CardUse(UUID, 4301 * MIB, 1121 * MIB, 1121 * MIB, 1, 123456, 789, 32),)
-    (process,) = region.processes
-    assert (process.slot, process.used[0], process.contexts[0]) == (0, 1121 * MIB, 1)
-    assert process.context_bytes[0] == 121 * MIB
-    assert process.managed == ()
-    assert process.shown(0) == 1121 * MIB
-
-
 def test_managed_memory_is_read_from_the_end_of_a_slot() -> None:
     content = bytearray(region_bytes(CARDS, [42]))
     slot_struct(16).pack_into(content, LAYOUT.slots_at, 42, 1, *[100] * 16, *[0] * 32)
-    managed_struct(16).pack_into(content, LAYOUT.slots_at + 336, *range(16))
+    managed_struct(16).pack_into(content, LAYOUT.slots_at + LAYOUT.managed_at, *range(16))
     (process,) = read_bytes(bytes(content)).processes
     assert process.managed == tuple(range(16))
     assert process.shown(15) == 85
-
-
-def test_the_agent_writes_a_region_without_sizes_as_its_library_reads_it() -> None:
-    content = bytearray(zlib.decompress(BEFORE.read_bytes()))
-    region = read_bytes(bytes(content))
-    (process,) = region.processes
-    for at, written in (
-        *rate_writes(0, 5, 6, region.layout),
-        *context_writes(process, [300 * MIB], region.layout),
-    ):
-        content[at : at + len(written)] = written
-    assert read_bytes(bytes(content)).cards[0].rate == 5
-    # Offsets as in the struct of that library.
-    assert content[1368:1384] == (5).to_bytes(8, "little") + (6).to_bytes(8, "little")
-    assert content[88408:88416] == process.pid.to_bytes(8, "little")
-    assert content[88424:88432] == (300 * MIB).to_bytes(8, "little")
 
 
 LATER = Layout(
@@ -78,14 +46,14 @@ LATER = Layout(
     slot_struct(32).size + managed_struct(32).size + 24,
     measure_struct(32).size + 8,
     32,
-    300,
+    SLOTS + 44,
 )
 
 
 def later() -> bytearray:
     """A region of a later layout, with more GPUs and slots, and unknown fields in each record."""
     made = bytearray(b"\xee" * LATER.size)
-    HEADER.pack_into(made, 0, MAGIC, VERSION, LATER.size, 0, *LATER)
+    HEADER.pack_into(made, 0, MAGIC, VERSION, LATER.size, 0, *LATER, 7, 3)
     for index in range(LATER.cards):
         at = LATER.cards_at + index * LATER.card
         made[at : at + LAYOUT.card] = bytes(LAYOUT.card)
@@ -106,9 +74,9 @@ def later() -> bytearray:
 def test_a_region_of_a_later_layout_is_read_as_far_as_it_is_known() -> None:
     content = later()
     region = read_bytes(bytes(content))
-    assert region.cards == CARDS
+    assert (region.cards, region.crowded) == (CARDS, 3)
     (process,) = region.processes
-    assert (process.pid, process.slot, process.used) == (42, 299, tuple(range(32)))
+    assert (process.pid, process.slot, process.used) == (42, SLOTS + 43, tuple(range(32)))
     for at, written in rate_writes(1, 5, 6, region.layout):
         content[at : at + len(written)] = written
     for at, written in context_writes(process, [9, 10], region.layout):
@@ -121,16 +89,12 @@ def test_bytes_after_a_region_are_ignored() -> None:
     assert read(lambda: empty() + b"x") is None
 
 
-def test_an_unused_region_of_an_earlier_agent_is_read() -> None:
-    assert read(lambda: bytes(SMALLEST)) is None
-
-
 @pytest.mark.parametrize(
     "sizes",
     [
         LAYOUT._replace(header=HEADER.size - 1),
         LAYOUT._replace(card=LAYOUT.card - 1),
-        LAYOUT._replace(slot=335),
+        LAYOUT._replace(slot=LAYOUT.slot - 1),
         LAYOUT._replace(measure=LAYOUT.measure - 1),
         LAYOUT._replace(cards=0),
         LAYOUT._replace(cards=17),
@@ -140,20 +104,20 @@ def test_an_unused_region_of_an_earlier_agent_is_read() -> None:
 )
 def test_sizes_that_cannot_be_are_an_error(sizes: Layout) -> None:
     content = bytearray(MAX_SIZE)
-    HEADER.pack_into(content, 0, MAGIC, VERSION, sizes.size % 2**32, 0, *sizes)
+    HEADER.pack_into(content, 0, MAGIC, VERSION, sizes.size % 2**32, 0, *sizes, 0, 0)
     with pytest.raises(SourceError, match="sizes are wrong"):
         read_bytes(bytes(content))
 
 
 def test_a_size_that_is_not_that_of_the_layout_is_an_error() -> None:
     content = bytearray(region_bytes(CARDS))
-    HEADER.pack_into(content, 0, MAGIC, VERSION, SIZE - 8, 0, *LAYOUT)
+    HEADER.pack_into(content, 0, MAGIC, VERSION, SIZE - 8, 0, *LAYOUT, 0, 0)
     with pytest.raises(SourceError, match="sizes are wrong"):
         read_bytes(bytes(content))
 
 
 def test_another_version_is_an_error() -> None:
     content = bytearray(region_bytes(CARDS))
-    HEADER.pack_into(content, 0, MAGIC, VERSION + 1, SIZE, 0, *LAYOUT)
+    HEADER.pack_into(content, 0, MAGIC, VERSION + 1, SIZE, 0, *LAYOUT, 0, 0)
     with pytest.raises(SourceError, match=f"not a region of version {VERSION}"):
         read_bytes(bytes(content))
