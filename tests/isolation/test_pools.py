@@ -4,7 +4,16 @@ import pytest
 
 from gpushare.isolation import limits
 from testbed.cuda import CudaCard, CudaStub
-from tests.fixtures.isolation import LAUNCH_LIBRARY, LIBRARY, UUID, Container, card, needs_compiler, share
+from tests.fixtures.isolation import (
+    LAUNCH_LIBRARY,
+    LIBRARY,
+    MIB,
+    UUID,
+    Container,
+    card,
+    needs_compiler,
+    share,
+)
 from tests.isolation.conftest import Make
 from tests.isolation.test_memory import reported
 
@@ -22,6 +31,9 @@ def give(at): return cuda.cuMemFreeAsync(at, None)
 def pool(where=1):
     made = c.c_void_p(); cuda.cuMemPoolCreate(c.byref(made), c.byref(Prop(1, 0, where, 0))); return made
 def unused(): return left()[1]
+def reserved():
+    default, value = c.c_void_p(), c.c_uint64(); cuda.cuDeviceGetDefaultMemPool(c.byref(default), 0)
+    return cuda.cuMemPoolGetAttribute(default, 5, c.byref(value)) or value.value // MIB
 """
 # A graph of the stub's is the ns that it takes.
 GRAPHS = """
@@ -309,3 +321,88 @@ def test_the_pool_of_another_gpu_is_charged_there(
     code += "; say(take(1000, p)[0], take(1076, p)[0], take(4000)[0])"
     assert reported(container, code) == [[0, 2, 0]]
     assert [card.used >> 20 for card in container.seen().cards] == [1024, 4000]
+
+
+# Starts a request that waits in the driver until another thread frees memory.
+WAITS = f"""{POOLS}
+import threading, time
+cuda.stub_pools_wait(1)
+def wait_for(mib, *own):
+    def work(): context(); seen.append(take(mib, *own)[0])
+    seen = []; thread = threading.Thread(target=work, daemon=True); thread.start()
+    while not cuda.stub_pools_waiting(): time.sleep(0.001)
+    def ended(): thread.join(30); return seen
+    return ended
+"""
+
+
+@pytest.mark.parametrize(
+    "calls",
+    ["", "left(); ", "v, b = alloc(1); free(b); ", "take(8); ", "pool(); ", "v, b = take(1); free(b); "],
+)
+def test_a_request_that_waits_for_memory_blocks_no_other_thread(make: Make, calls: str) -> None:
+    container = make(total_mib=1000)
+    container.limit(share(4, 15))
+    container.timeout_s = 40
+    code = (
+        f"{WAITS}x, at = take(600); w, more = take(1); ended = wait_for(600); {calls}say(give(at), ended())"
+    )
+    answers, (reserved,) = reported(container, f"{code}; left(); say(reserved())")
+    assert answers == [0, [0]]
+    assert container.seen().cards[0].used == reserved * MIB
+
+
+def test_two_threads_may_wait_in_one_pool(make: Make) -> None:
+    container = make(total_mib=1000)
+    container.limit(share(4, 15))
+    container.timeout_s = 40
+    code = f"{WAITS}v, a = take(400); w, b = take(400); one = wait_for(390)"
+    code += "; two = wait_for(390); say(give(a), give(b), one(), two())"
+    assert reported(container, code) == [[0, 0, [0], [0]]]
+    assert container.seen().cards[0].used == 800 * MIB
+
+
+def test_a_request_waits_for_the_destruction_of_another_pool(make: Make) -> None:
+    container = make(total_mib=1000)
+    container.limit(share(4, 15))
+    container.timeout_s = 40
+    code = f"{WAITS}p = pool(); v, at = take(600, p); q = pool(); ended = wait_for(600, q)"
+    code += "; say(give(at), cuda.cuMemPoolDestroy(p), ended())"
+    assert reported(container, code) == [[0, 0, [0]]]
+    assert container.seen().cards[0].used == 608 * MIB
+
+
+def test_a_gpu_that_waits_for_memory_does_not_stop_another(
+    files: Path, library: Path, tmp_path: Path
+) -> None:
+    second = UUID.replace("GPU-0", "GPU-1")
+    stub = CudaStub(tmp_path / "stub", cards=[card(1000), CudaCard(second, 16130)])
+    container = Container(files, library, stub)
+    container.limit(share(4, 15), limits.CardLimit(second, 16130, 4, 15, 0, 0))
+    container.timeout_s = 40
+    code = f"""{WAITS}
+v, at = take(600); ended = wait_for(600)
+other = c.c_void_p(); cuda.cuDevicePrimaryCtxRetain(c.byref(other), 1); cuda.cuCtxSetCurrent(other)
+w, b = take(4000); say(w, give(b), take(4302)[0], left()[1]); say(give(at), ended())
+"""
+    assert reported(container, code) == [[0, 0, 2, 4301], [0, [0]]]
+
+
+def test_the_charge_is_exact_after_requests_of_many_threads(container: Container) -> None:
+    code = f"""{POOLS}
+import random, threading
+def work(seed):
+    context(); dice, mine = random.Random(seed), []
+    for i in range(300):
+        if mine and dice.random() < 0.5: give(mine.pop(dice.randrange(len(mine))))
+        elif len(mine) < 4:
+            v, at = take(dice.choice((1, 20, 60, 100)))
+            verdicts.append(v)
+            if v == 0: mine.append(at)
+    for at in mine: give(at)
+verdicts = []; threads = [threading.Thread(target=work, args=(i,)) for i in range(8)]
+[each.start() for each in threads]; [each.join() for each in threads]
+say(set(verdicts) == {{0}}, unused() + reserved())
+"""
+    assert reported(container, code) == [[True, 4301]]
+    assert container.seen().cards[0].peak <= 4301 * MIB

@@ -6,28 +6,37 @@
 
 #include "wrappers.h"
 
-enum { MAX_STORES = 256 };
+enum { MAX_STORES = 256 }; /* of a GPU */
 
-/* A pool, or all graphs of a device. `charged` is its reserved memory at the last update. A pool in memory of the
-   host has NO_CARD, and is not limited. */
+/* A pool, or all graphs of a device. What is charged is at least `reserved`, its reserved memory at the last update, and
+   at most that and `pending`: the requests that the driver has not answered yet, each of which may already have enlarged
+   the pool or may still do so. `claimed` is the part of its unused memory that requests without a charge will use. */
 struct store {
     void *pool; /* NULL: graphs of `device` */
     int device, card;
-    u64 charged;
+    u64 reserved, charged, pending, claimed;
 };
 
-static struct store stores[MAX_STORES];
-static int store_count;
-static bool has_graphs; /* whether a store is one of graphs; read without the lock */
-/* One request at a time, so that the growth of a pool is due to the request. Recursive, because the driver may call
-   the program back from a request (CUPTI, cuLogsRegisterCallback), which may ask for the memory that is free. */
+static struct store stores[MAX_CARDS][MAX_STORES];
+static int store_count[MAX_CARDS];
+static bool has_graphs; /* whether a store is one of graphs; read without a lock */
+
+/* One for each GPU. Not held while the driver allocates: near the end of the memory that may wait for the GPU, and so for
+   work that another thread starts after a call of its own. Recursive, because the driver may call the program back from
+   a request (CUPTI, cuLogsRegisterCallback), which may ask for the memory that is free. */
 #define UNLOCKED PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP
-static pthread_mutex_t lock = UNLOCKED;
+static pthread_mutex_t locks[MAX_CARDS] = {[0 ... MAX_CARDS - 1] = UNLOCKED};
+
+static void lock_card(int card) { pthread_mutex_lock(&locks[card]); }
+static bool try_card(int card) { return pthread_mutex_trylock(&locks[card]) == 0; }
+static void unlock_card(int card) { pthread_mutex_unlock(&locks[card]); }
 
 void pools_forget(void)
 {
-    lock = (pthread_mutex_t)UNLOCKED;
-    store_count = 0;
+    for (int card = 0; card < MAX_CARDS; card++) {
+        locks[card] = (pthread_mutex_t)UNLOCKED;
+        store_count[card] = 0;
+    }
     has_graphs = false;
 }
 
@@ -67,29 +76,31 @@ static u64 graph_attribute(int device, int which, u64 unknown)
     return found(verdict, value, unknown);
 }
 
-static u64 reserved_now(const struct store *store)
+static u64 reserved_now(struct store *store)
 {
-    if (store->pool)
-        return attribute(store->pool, POOL_RESERVED_NOW, store->charged);
-    return graph_attribute(store->device, GRAPH_RESERVED_NOW, store->charged);
+    store->reserved = store->pool ? attribute(store->pool, POOL_RESERVED_NOW, store->reserved)
+                                  : graph_attribute(store->device, GRAPH_RESERVED_NOW, store->reserved);
+    return store->reserved;
 }
 
 static u64 used_now(const struct store *store)
 {
     if (store->pool)
-        return attribute(store->pool, POOL_USED_NOW, store->charged);
-    return graph_attribute(store->device, GRAPH_USED_NOW, store->charged);
+        return attribute(store->pool, POOL_USED_NOW, store->reserved);
+    return graph_attribute(store->device, GRAPH_USED_NOW, store->reserved);
 }
 
-/* Updates the charge to the reserved memory; `reserved` bytes of the difference are counted already. */
-static void settle(struct store *store, u64 reserved)
+/* Updates the charge to the reserved memory, and what pending requests may still add. */
+static void settle(struct store *store)
 {
-    u64 now = reserved_now(store), before = store->charged + reserved;
-    if (now > before)
-        account_force(store->card, now - before);
-    else
-        account_release(store->card, before - now);
-    store->charged = now;
+    u64 least = reserved_now(store), most = least + store->pending;
+    if (store->charged < least) {
+        account_force(store->card, least - store->charged);
+        store->charged = least;
+    } else if (store->charged > most) {
+        account_release(store->card, store->charged - most);
+        store->charged = most;
+    }
 }
 
 static void release_unused(const struct store *store)
@@ -108,99 +119,104 @@ static void release_unused(const struct store *store)
 static void trim(struct store *store)
 {
     release_unused(store);
-    settle(store, 0);
+    settle(store);
 }
 
-static void trim_pools(int card)
+static void each_of(int card, bool graphs, void (*act)(struct store *store))
 {
-    for (int i = 0; i < store_count; i++)
-        if (stores[i].pool && stores[i].card == card)
-            trim(&stores[i]);
+    for (int i = 0; i < store_count[card]; i++)
+        if ((stores[card][i].pool == NULL) == graphs)
+            act(&stores[card][i]);
 }
+
+static void trim_pools(int card) { each_of(card, false, trim); }
 
 static void trim_all(int card)
 {
     trim_pools(card);
-    for (int i = 0; i < store_count; i++)
-        if (!stores[i].pool && stores[i].card == card)
-            trim(&stores[i]);
+    each_of(card, true, trim);
 }
 
-static struct store *known_store(void *pool, int device)
+/* The store of a pool, or of the graphs of a device; their GPU is locked. */
+static struct store *known_store(void *pool, int device, int card)
 {
-    for (int i = 0; i < store_count; i++)
-        if (stores[i].pool == pool && (pool || stores[i].device == device))
-            return &stores[i];
+    for (int i = 0; i < store_count[card]; i++)
+        if (stores[card][i].pool == pool && (pool || stores[card][i].device == device))
+            return &stores[card][i];
     return NULL;
 }
 
-static struct store *new_store(void *pool, int device, int card)
-{
-    if (store_count == MAX_STORES)
-        return NULL;
-    stores[store_count] = (struct store){pool, device, card, 0};
-    if (!pool)
-        __atomic_store_n(&has_graphs, true, __ATOMIC_RELAXED);
-    return &stores[store_count++];
-}
-
-/* NULL if the GPU is unknown, as without a current context, or if the table is full: the request is refused. */
+/* The same, which begins with this call if it is new. NULL if the table is full: the request is refused. */
 static struct store *store_of(void *pool, int device, int card)
 {
-    struct store *known = known_store(pool, device);
-    return known || card == NO_CARD ? known : new_store(pool, device, card);
+    struct store *known = known_store(pool, device, card);
+    if (known || store_count[card] == MAX_STORES)
+        return known;
+    if (!pool)
+        __atomic_store_n(&has_graphs, true, __ATOMIC_RELAXED);
+    known = &stores[card][store_count[card]++];
+    *known = (struct store){.pool = pool, .device = device, .card = card};
+    return known;
 }
 
+/* A store with pending requests is updated after them: a query could wait for them too. */
+static void settle_idle(struct store *store)
+{
+    if (!store->pending && !store->claimed)
+        settle(store);
+}
+
+/* Waits for no request: a GPU that is locked is updated by the thread that has locked it. */
 void pools_update(void)
 {
-    pthread_mutex_lock(&lock);
-    for (int i = 0; i < store_count; i++)
-        settle(&stores[i], 0);
-    pthread_mutex_unlock(&lock);
+    for (int card = 0; card < MAX_CARDS; card++)
+        if (__atomic_load_n(&store_count[card], __ATOMIC_RELAXED) && try_card(card)) {
+            each_of(card, false, settle_idle);
+            each_of(card, true, settle_idle);
+            unlock_card(card);
+        }
 }
 
 void pools_trim(int card)
 {
-    pthread_mutex_lock(&lock);
+    if (card == NO_CARD)
+        return;
+    lock_card(card);
     trim_all(card);
-    pthread_mutex_unlock(&lock);
+    unlock_card(card);
 }
 
 /* Launches that the library does not see take memory too, so it is read before each request. */
-static void settle_graphs(int card)
-{
-    for (int i = 0; i < store_count; i++)
-        if (!stores[i].pool && stores[i].card == card)
-            settle(&stores[i], 0);
-}
+static void settle_graphs(int card) { each_of(card, true, settle); }
 
 void pools_settle_graphs(int card)
 {
-    if (!__atomic_load_n(&has_graphs, __ATOMIC_RELAXED))
+    if (!__atomic_load_n(&has_graphs, __ATOMIC_RELAXED) || card == NO_CARD)
         return;
-    pthread_mutex_lock(&lock);
+    lock_card(card);
     settle_graphs(card);
-    pthread_mutex_unlock(&lock);
+    unlock_card(card);
 }
 
 /* A graph may take more than is free: then the pools release what they do not use. */
 static void charge_launched(struct store *graphs)
 {
     u64 before = graphs->charged;
-    settle(graphs, 0);
+    settle(graphs);
     if (graphs->charged > before && !account_reserve(graphs->card, 0))
         trim_pools(graphs->card);
 }
 
+/* The GPUs of launched graphs are unknown. One that is locked is charged at its next request. */
 void pools_charge_graphs(void)
 {
     if (!__atomic_load_n(&has_graphs, __ATOMIC_RELAXED))
         return;
-    pthread_mutex_lock(&lock);
-    for (int i = 0; i < store_count; i++)
-        if (!stores[i].pool)
-            charge_launched(&stores[i]);
-    pthread_mutex_unlock(&lock);
+    for (int card = 0; card < MAX_CARDS; card++)
+        if (__atomic_load_n(&store_count[card], __ATOMIC_RELAXED) && try_card(card)) {
+            each_of(card, true, charge_launched);
+            unlock_card(card);
+        }
 }
 
 static bool reserve_now(int card, u64 bytes)
@@ -219,27 +235,32 @@ static bool reserve_or_trim(int card, u64 bytes)
 
 bool pools_node_fits(int device, int card, u64 bytes)
 {
-    pthread_mutex_lock(&lock);
+    if (card == NO_CARD)
+        return false;
+    lock_card(card);
     struct store *store = store_of(NULL, device, card);
     bool fits = store && reserve_or_trim(card, bytes);
-    if (fits)
-        settle(store, bytes);
-    pthread_mutex_unlock(&lock);
+    if (fits) {
+        store->charged += bytes;
+        settle(store);
+    }
+    unlock_card(card);
     return fits;
 }
 
-/* The unused memory of a store; some of it may still belong to pending operations of a stream. */
-static u64 spare(const struct store *store)
+/* The unused memory of a store, without what is claimed; some of it may still belong to pending operations of a
+   stream. */
+static u64 spare(struct store *store)
 {
-    u64 used = used_now(store), now = reserved_now(store);
-    return now > used ? now - used : 0;
+    u64 taken = used_now(store) + store->claimed, now = reserved_now(store);
+    return now > taken ? now - taken : 0;
 }
 
 static u64 spare_of_all(int card)
 {
     u64 sum = 0;
-    for (int i = 0; i < store_count; i++)
-        sum += stores[i].card == card ? spare(&stores[i]) : 0;
+    for (int i = 0; i < store_count[card]; i++)
+        sum += spare(&stores[card][i]);
     return sum;
 }
 
@@ -255,71 +276,131 @@ static bool fits_if_trimmed(int card, u64 bytes)
 }
 
 /* Whether the growth of a pool fits: it grows by whole blocks, which may be larger than the request. */
-static bool growth_fits(const struct store *store, u64 reserved)
+static bool growth_fits(struct store *store)
 {
-    u64 now = reserved_now(store), before = store->charged + reserved;
-    if (now <= before)
+    u64 now = reserved_now(store);
+    if (now <= store->charged)
         return true;
-    if (!account_reserve(store->card, now - before))
+    if (!account_reserve(store->card, now - store->charged))
         return false;
-    account_release(store->card, now - before); /* settle counts it */
+    store->charged = now;
     return true;
 }
 
 typedef int allocator(u64 *pointer, size_t bytes, void *pool, void *stream);
 typedef int liberator(u64 pointer, void *stream);
 
-/* A request without a reservation, for memory that the pool has unused. If the driver cannot use that, as when it is in
-   pieces, all unused memory is released to make room for a larger pool. */
-static bool reused(struct store *store, u64 *pointer, size_t bytes, void *stream, allocator *allocate, int *verdict)
+/* A request of memory from a pool, with the functions of the driver for it. `charged`: its bytes are charged before the
+   driver has answered; else they are claimed of the unused memory of the pool. */
+struct request {
+    void *pool, *stream;
+    u64 *pointer;
+    size_t bytes;
+    int device, card;
+    allocator *allocate;
+    liberator *release;
+    bool charged;
+};
+
+static int call(const struct request *asked)
 {
-    *verdict = allocate(pointer, bytes, store->pool, stream);
-    if (*verdict != CUDA_OUT_OF_MEMORY && (*verdict != CUDA_OK || growth_fits(store, 0)))
-        return true;
-    for (int i = 0; i < store_count; i++)
-        if (&stores[i] != store && stores[i].card == store->card)
-            trim(&stores[i]);
-    release_unused(store);
-    if (*verdict == CUDA_OUT_OF_MEMORY)
-        *verdict = allocate(pointer, bytes, store->pool, stream);
-    return *verdict != CUDA_OK || growth_fits(store, 0);
+    return asked->allocate(asked->pointer, asked->bytes, asked->pool, asked->stream);
 }
 
 /* While a pool has enough unused memory, nothing is released: close to the limit, each request would take as long as
    one of the GPU. */
-static int from_store(struct store *store, u64 *pointer, size_t bytes, void *stream, allocator *allocate,
-                      liberator *release)
+static bool admitted(struct store *store, struct request *asked)
 {
-    int verdict;
-    bool good;
-    settle(store, 0);
-    bool reserved = reserve_now(store->card, bytes);
-    if (!reserved && spare(store) < bytes) {
+    settle(store);
+    asked->charged = reserve_now(store->card, asked->bytes);
+    if (!asked->charged && spare(store) < asked->bytes) {
         trim_all(store->card);
-        reserved = account_reserve_again(store->card, bytes);
-        if (!reserved)
-            return account_refused(store->card);
+        asked->charged = account_reserve_again(store->card, asked->bytes);
+        if (!asked->charged)
+            return false;
     }
-    if (reserved) {
-        verdict = allocate(pointer, bytes, store->pool, stream);
-        good = verdict != CUDA_OK || growth_fits(store, bytes);
+    if (asked->charged) {
+        store->charged += asked->bytes;
+        store->pending += asked->bytes;
     } else {
-        good = reused(store, pointer, bytes, stream, allocate, &verdict);
+        store->claimed += asked->bytes;
     }
-    if (!good && release)
-        release(OUTPUT(pointer), stream);
-    settle(store, reserved ? bytes : 0);
-    if (!good)
-        trim(store);
-    return good ? verdict : account_refused(store->card);
+    return true;
+}
+
+static bool admit(struct request *asked)
+{
+    lock_card(asked->card);
+    struct store *store = store_of(asked->pool, asked->device, asked->card);
+    bool good = store && admitted(store, asked);
+    unlock_card(asked->card);
+    return good;
+}
+
+/* Memory of a claim that the driver could not use, as when it is in pieces, or used with a larger pool than fits. */
+static bool claim_failed(struct store *store, int verdict)
+{
+    return verdict == CUDA_OUT_OF_MEMORY || (verdict == CUDA_OK && !growth_fits(store));
+}
+
+/* Releases all unused memory, to make room for a larger pool. Whether the driver must be asked again. */
+static bool make_room(const struct request *asked, int verdict)
+{
+    if (asked->charged)
+        return false;
+    lock_card(asked->card);
+    struct store *store = known_store(asked->pool, asked->device, asked->card);
+    bool failed = store && claim_failed(store, verdict);
+    for (int i = 0; failed && i < store_count[asked->card]; i++)
+        if (&stores[asked->card][i] != store)
+            trim(&stores[asked->card][i]);
+    if (failed)
+        release_unused(store);
+    unlock_card(asked->card);
+    return failed && verdict == CUDA_OUT_OF_MEMORY;
+}
+
+/* After the answer of the driver. A pool that was destroyed meanwhile no longer tells what it has reserved. */
+static bool finished(const struct request *asked, int verdict)
+{
+    lock_card(asked->card);
+    struct store *store = known_store(asked->pool, asked->device, asked->card);
+    bool good = true;
+    if (store) {
+        *(asked->charged ? &store->pending : &store->claimed) -= asked->bytes;
+        good = verdict != CUDA_OK || growth_fits(store);
+        if (!good && asked->release)
+            asked->release(OUTPUT(asked->pointer), asked->stream);
+        settle(store);
+        if (!good)
+            trim(store);
+    } else if (asked->charged && verdict != CUDA_OK) {
+        account_release(asked->card, asked->bytes);
+    } else if (!asked->charged && verdict == CUDA_OK) {
+        account_force(asked->card, asked->bytes);
+    }
+    unlock_card(asked->card);
+    return good;
+}
+
+static int from_store(struct request *asked)
+{
+    if (!admit(asked))
+        return account_refused(asked->card);
+    int verdict = call(asked);
+    if (make_room(asked, verdict))
+        verdict = call(asked);
+    return finished(asked, verdict) ? verdict : account_refused(asked->card);
 }
 
 /* On a stream that captures, a request adds a node to the graph, which does not use the memory of the pool, and needs
    memory when it is launched. Until then the pools keep theirs. */
-static int into_graph(const struct store *pool, u64 *pointer, size_t bytes, void *stream, allocator *allocate)
+static int into_graph(const struct request *asked)
 {
-    bool fits = store_of(NULL, pool->device, pool->card) && fits_if_trimmed(pool->card, bytes);
-    return fits ? allocate(pointer, bytes, pool->pool, stream) : account_refused(pool->card);
+    lock_card(asked->card);
+    bool fits = store_of(NULL, asked->device, asked->card) && fits_if_trimmed(asked->card, asked->bytes);
+    unlock_card(asked->card);
+    return fits ? call(asked) : account_refused(asked->card);
 }
 
 /* If it is unknown, the driver rejects the request. */
@@ -345,24 +426,36 @@ static int current_device(void)
     return driver_has(cuCtxGetDevice) && ASK(cuCtxGetDevice)(&device) == CUDA_OK ? device : -1;
 }
 
+/* Where a pool is: on the GPU of `card` and `other`, its CUDA device; or with a `count` in memory of the host, which is not
+   limited. A pool without a GPU is on that of its first request. */
+static struct record home_of(void *pool, int device)
+{
+    struct record home = {.kind = POOL, .card = NO_CARD, .name = (u64)(uintptr_t)pool, .other = (u64)device};
+    if (records_get(POOL, home.name, &home) || device < 0)
+        return home;
+    home.card = account_card(device);
+    if (home.card != NO_CARD)
+        records_put(home);
+    return home;
+}
+
 static int from_pool(void *pool, u64 *pointer, size_t bytes, void *stream, allocator *allocate,
                      const struct stream_functions *functions)
 {
-    int device = current_device(), card = device < 0 ? NO_CARD : account_card(device), verdict;
-    bool capturing = captures(stream, functions->is_capturing);
-    pthread_mutex_lock(&lock);
-    struct store *store = store_of(pool, device, card);
-    if (!store)
-        verdict = account_refused(card);
-    else if (store->card == NO_CARD)
-        verdict = allocate(pointer, bytes, pool, stream);
-    else if (capturing)
-        verdict = into_graph(store, pointer, bytes, stream, allocate);
-    else
-        verdict = from_store(store, pointer, bytes, stream, allocate,
-                             (liberator *)driver_function(functions->release));
-    pthread_mutex_unlock(&lock);
-    return verdict;
+    struct record home = home_of(pool, current_device());
+    struct request asked = {.pool = pool,
+                            .stream = stream,
+                            .pointer = pointer,
+                            .bytes = bytes,
+                            .device = (int)home.other,
+                            .card = home.card,
+                            .allocate = allocate,
+                            .release = (liberator *)driver_function(functions->release)};
+    if (home.count || !pool)
+        return call(&asked); /* the driver rejects no pool */
+    if (home.card == NO_CARD)
+        return account_refused(NO_CARD);
+    return captures(stream, functions->is_capturing) ? into_graph(&asked) : from_store(&asked);
 }
 
 /* A GPU may have no pools, as a virtual one. */
@@ -424,13 +517,12 @@ FREE_ASYNC(cuMemFreeAsync_ptsz)
    on the GPU of the context of its first request. */
 static void learn(void *pool, u32 type, const struct location *location)
 {
+    struct record home = {.kind = POOL, .card = NO_CARD, .name = (u64)(uintptr_t)pool, .count = 1};
     int device = device_of(location);
-    pthread_mutex_lock(&lock);
     if (device >= 0)
-        store_of(pool, device, account_card(device));
-    else if (type != MANAGED_MEMORY && !known_store(pool, device))
-        new_store(pool, device, NO_CARD);
-    pthread_mutex_unlock(&lock);
+        home_of(pool, device);
+    else if (type != MANAGED_MEMORY && !records_get(POOL, home.name, &home))
+        records_put(home);
 }
 
 API int cuMemPoolCreate(void **pool, const struct pool_props *props)
@@ -469,19 +561,34 @@ POOL_OF_LOCATION(cuMemGetMemPool)
 POOL_OF_DEVICE(cuDeviceGetDefaultMemPool)
 POOL_OF_DEVICE(cuDeviceGetMemPool)
 
+static void end_store(struct store *store, u64 used)
+{
+    u64 own = store->charged - store->pending;
+    account_release(store->card, own > used ? own - used : 0);
+    *store = stores[store->card][--store_count[store->card]];
+}
+
 /* Memory of the pool that is still in use stays charged: the driver no longer reports when it is freed. */
+static int destroy(void *pool, int card, __typeof__(cuMemPoolDestroy) *driver)
+{
+    lock_card(card);
+    u64 used = attribute(pool, POOL_USED_NOW, UINT64_MAX);
+    struct store *store = known_store(pool, -1, card);
+    int verdict = driver(pool);
+    if (verdict == CUDA_OK && store)
+        end_store(store, used);
+    unlock_card(card);
+    return verdict;
+}
+
 API int cuMemPoolDestroy(void *pool)
 {
     DRIVER(cuMemPoolDestroy);
-    pthread_mutex_lock(&lock);
-    u64 used = attribute(pool, POOL_USED_NOW, UINT64_MAX);
-    int verdict = driver(pool);
-    for (int i = 0; verdict == CUDA_OK && i < store_count; i++)
-        if (stores[i].pool == pool) {
-            account_release(stores[i].card, stores[i].charged > used ? stores[i].charged - used : 0);
-            stores[i] = stores[--store_count];
-        }
-    pthread_mutex_unlock(&lock);
+    struct record home = {.card = NO_CARD};
+    bool known = records_take(POOL, (u64)(uintptr_t)pool, &home); /* before the driver gives its handle to another one */
+    int verdict = home.card == NO_CARD ? driver(pool) : destroy(pool, home.card, driver);
+    if (known && verdict != CUDA_OK)
+        records_put(home);
     return verdict;
 }
 

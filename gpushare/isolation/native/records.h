@@ -6,7 +6,7 @@
 
 #include "limit.h"
 
-enum kind { LINEAR = 1, ARRAY, MIPMAP, CONTEXT, PRIMARY, HANDLE, MAPPING, ALLOCATION };
+enum kind { LINEAR = 1, ARRAY, MIPMAP, CONTEXT, PRIMARY, HANDLE, MAPPING, ALLOCATION, POOL };
 
 /* `bytes` are charged on `card`. For LINEAR, ARRAY and MIPMAP, `other` is the context that they belong to; vmm.c
    and contexts.c define `other` and `count` of the other kinds. `managed` is for LINEAR. */

@@ -27,6 +27,20 @@ void driver_unlock(const int *entered)
 
 int driver_ready(void) { return ready; }
 
+static pthread_cond_t freed_memory = PTHREAD_COND_INITIALIZER;
+static int waiting;
+
+void driver_wait(void)
+{
+    waiting++;
+    pthread_cond_wait(&freed_memory, &lock);
+    waiting--;
+}
+
+void driver_freed(void) { pthread_cond_broadcast(&freed_memory); }
+
+int driver_waiting(void) { return waiting; }
+
 struct thing *thing_new(enum kind kind, int card, u64 bytes)
 {
     if (bytes && machine_take(card, bytes) != OK)

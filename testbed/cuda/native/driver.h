@@ -24,6 +24,11 @@ void driver_lock(void);
 void driver_unlock(const int *entered);
 int driver_ready(void);
 
+/* Releases the lock until memory of a pool is freed; the number of threads that wait so. */
+void driver_wait(void);
+void driver_freed(void);
+int driver_waiting(void);
+
 #define ENTER()                                                            \
     __attribute__((cleanup(driver_unlock), unused)) const int entered = 1; \
     driver_lock();                                                         \

@@ -27,6 +27,19 @@ static int card_of(u32 type, const struct location *location)
     return device < 0 && type == MANAGED ? ANY : device < 0 ? HOST : device;
 }
 
+/* Whether a request waits for memory if there is none. The host may wait in such a request, for what other threads free or
+   launch: ROCm's driver does (rocm-systems issue 10529), and TensorFlow's pull request 50699 has the deadlock of a stream
+   that waits for a collective of another device. */
+static int waits;
+
+API void stub_pools_wait(int on) { waits = on; }
+
+API int stub_pools_waiting(void)
+{
+    ENTER();
+    return driver_waiting();
+}
+
 static int grow(struct thing *pool, u64 used)
 {
     u64 wanted = (used + BLOCK - 1) / BLOCK * BLOCK;
@@ -60,8 +73,11 @@ static int allocate(struct thing *pool, u64 *pointer, u64 bytes)
         capture(pool, pointer, bytes);
         return OK;
     }
-    if (grow(pool, pool->used + bytes) != OK)
-        return OUT_OF_MEMORY;
+    while (grow(pool, pool->used + bytes) != OK) {
+        if (!waits)
+            return OUT_OF_MEMORY;
+        driver_wait();
+    }
     pool->used += bytes;
     struct thing *thing = thing_new(LINEAR, pool->card, 0);
     thing->pool = pool;
@@ -79,6 +95,7 @@ static void trim(struct thing *pool, u64 keep)
         if (pool->card != HOST)
             machine_give(pool->card, pool->reserved - wanted);
         pool->reserved = wanted;
+        driver_freed();
     }
 }
 
@@ -86,6 +103,7 @@ void pool_free(struct thing *thing)
 {
     struct thing *pool = thing->pool;
     pool->used -= thing->used;
+    driver_freed();
     if (!pool->destroyed)
         return;
     trim(pool, 0);
