@@ -21,7 +21,6 @@ from gpushare.isolation.region_layout import (
     LAYOUT,
     SIZE,
     Layout,
-    managed_struct,
     measure_struct,
     slot_struct,
 )
@@ -55,7 +54,7 @@ class ProcessUse:
 
     For each GPU, ``used`` are the bytes charged to it, of which each of its ``contexts`` takes
     ``context_bytes``. They include ``managed``, the bytes of managed memory, which the driver does not report
-    for a process. ``slot`` is its index in the region.
+    for a process; empty is none. ``slot`` is its index in the region.
     """
 
     pid: int
@@ -191,6 +190,5 @@ def _processes(content: bytes, layout: Layout) -> tuple[ProcessUse, ...]:
 def _process(content: bytes, layout: Layout, slot: int, at: int) -> ProcessUse:
     cards = layout.cards
     pid, start, *numbers = slot_struct(cards).unpack_from(content, at)
-    used, each, contexts = (tuple(numbers[i * cards : (i + 1) * cards]) for i in range(3))
-    managed = managed_struct(cards).unpack_from(content, at + layout.managed_at)
+    used, each, contexts, managed = (tuple(numbers[i * cards : (i + 1) * cards]) for i in range(4))
     return ProcessUse(pid, start, used, contexts, each, slot, managed)

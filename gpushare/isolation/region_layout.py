@@ -16,7 +16,7 @@ from gpushare.errors import SourceError
 from gpushare.isolation.limits import MAX_CARDS
 
 MAGIC: Final = 0x6E6F696765527047
-VERSION: Final = 2
+VERSION: Final = 3
 SLOTS: Final = 1024
 MAX_SIZE: Final = 1 << 22
 """No layout is larger, in bytes."""
@@ -26,19 +26,14 @@ CARD: Final = struct.Struct("<48sQQQQ")
 """UUID, limit, used, peak, refusals."""
 LAUNCH: Final = struct.Struct("<QQQ40x")
 """By the agent: rate, time of its sample; then spent and the rest."""
-_ALIGNMENT: Final = 8
 _MOST: Final = 4096
 """Bounds the numbers of records, so that a false header cannot make a reader slow."""
 
 
 def slot_struct(cards: int) -> struct.Struct:
-    """A slot: PID, start; for each GPU: used bytes, bytes charged per context, contexts."""
-    return struct.Struct(f"<QQ{cards}Q{cards}Q{cards}I")
-
-
-def managed_struct(cards: int) -> struct.Struct:
-    """The last field of a slot: bytes of managed memory on each GPU."""
-    return struct.Struct(f"<{cards}Q")
+    """A slot: PID, start; for each GPU: used bytes, bytes charged per context, contexts, managed bytes."""
+    alignment = cards % 2 * 4
+    return struct.Struct(f"<QQ{cards}Q{cards}Q{cards}I{alignment}x{cards}Q")
 
 
 def measure_struct(cards: int) -> struct.Struct:
@@ -56,11 +51,6 @@ class Layout(NamedTuple):
     measure: int
     cards: int
     slots: int
-
-    @property
-    def managed_at(self) -> int:
-        """Offset of the managed memory in a slot."""
-        return -(-slot_struct(self.cards).size // _ALIGNMENT) * _ALIGNMENT
 
     @property
     def cards_at(self) -> int:
@@ -108,16 +98,15 @@ class Layout(NamedTuple):
     def _is_readable(self) -> bool:
         if not (0 < self.cards <= _MOST and 0 < self.slots <= _MOST and self.size <= MAX_SIZE):
             return False
-        slot = self.managed_at + managed_struct(self.cards).size
-        known = (HEADER.size, CARD.size, LAUNCH.size, slot, measure_struct(self.cards).size)
-        return all(size >= least for size, least in zip(self, known, strict=False))
+        known = (HEADER, CARD, LAUNCH, slot_struct(self.cards), measure_struct(self.cards))
+        return all(size >= each.size for size, each in zip(self, known, strict=False))
 
 
 LAYOUT: Final = Layout(
     HEADER.size,
     CARD.size,
     LAUNCH.size,
-    slot_struct(MAX_CARDS).size + managed_struct(MAX_CARDS).size,
+    slot_struct(MAX_CARDS).size,
     measure_struct(MAX_CARDS).size,
     MAX_CARDS,
     SLOTS,

@@ -13,14 +13,11 @@ from gpushare.isolation.region_layout import (
     SLOTS,
     VERSION,
     Layout,
-    managed_struct,
     measure_struct,
     slot_struct,
 )
 from tests.builders.regions import region_bytes
 
-MIB = 1 << 20
-UUID = "GPU-00000000-1111-2222-3333-444444444444"
 CARDS = (CardUse("GPU-1", 7, 5, 6, 1), CardUse("GPU-2", 9, 0, 0, 0))
 
 
@@ -32,8 +29,7 @@ def read_bytes(content: bytes) -> Region:
 
 def test_managed_memory_is_read_from_the_end_of_a_slot() -> None:
     content = bytearray(region_bytes(CARDS, [42]))
-    slot_struct(16).pack_into(content, LAYOUT.slots_at, 42, 1, *[100] * 16, *[0] * 32)
-    managed_struct(16).pack_into(content, LAYOUT.slots_at + LAYOUT.managed_at, *range(16))
+    slot_struct(16).pack_into(content, LAYOUT.slots_at, 42, 1, *[100] * 16, *[0] * 32, *range(16))
     (process,) = read_bytes(bytes(content)).processes
     assert process.managed == tuple(range(16))
     assert process.shown(15) == 85
@@ -43,7 +39,7 @@ LATER = Layout(
     HEADER.size + 8,
     LAYOUT.card + 16,
     LAYOUT.launch + 8,
-    slot_struct(32).size + managed_struct(32).size + 24,
+    slot_struct(32).size + 24,
     measure_struct(32).size + 8,
     32,
     SLOTS + 44,
@@ -67,7 +63,7 @@ def later() -> bytearray:
     for slot in range(LATER.slots):
         at = LATER.slots_at + slot * LATER.slot
         pid = 42 if slot == LATER.slots - 1 else 0
-        slot_struct(32).pack_into(made, at, pid, 1, *range(32), *range(32), *range(32))
+        slot_struct(32).pack_into(made, at, pid, 1, *range(32), *range(32), *range(32), *range(32))
     return made
 
 

@@ -321,7 +321,7 @@ def measure(path: Path) -> tuple[int, int, int]:
 def charge(path: Path, used: int, contexts: int) -> None:
     content = bytearray(path.read_bytes())
     nothing = [0] * (MAX_CARDS - 1)
-    slot = (7, 1, used, *nothing, 121 * MIB, *nothing, contexts, *nothing)
+    slot = (7, 1, used, *nothing, 121 * MIB, *nothing, contexts, *nothing, *[0] * MAX_CARDS)
     slot_struct(MAX_CARDS).pack_into(content, LAYOUT.slots_at, *slot)
     path.write_bytes(content)
 
