@@ -22,8 +22,8 @@ MAX_SIZE: Final = 1 << 22
 """No layout is larger, in bytes."""
 HEADER: Final = struct.Struct("<QIIQ48x7H2xII")
 """Magic, version, bytes, sequence; the lock; the fields of a Layout; used slots, processes without a slot."""
-CARD: Final = struct.Struct("<48sQQQQ")
-"""UUID, limit, used, peak, refusals."""
+CARD: Final = struct.Struct("<48sQQQQ8x")
+"""UUID, limit, used, peak, refusals; then what the library needs for itself."""
 LAUNCH: Final = struct.Struct("<QQQ40x")
 """By the agent: rate, time of its sample; then spent and the rest."""
 _MOST: Final = 4096
@@ -31,9 +31,12 @@ _MOST: Final = 4096
 
 
 def slot_struct(cards: int) -> struct.Struct:
-    """A slot: PID, start; for each GPU: used bytes, bytes charged per context, contexts, managed bytes."""
+    """A slot: PID, start; for each GPU: used bytes, bytes charged per context, contexts, managed bytes.
+
+    The rest is for the library itself.
+    """
     alignment = cards % 2 * 4
-    return struct.Struct(f"<QQ{cards}Q{cards}Q{cards}I{alignment}x{cards}Q")
+    return struct.Struct(f"<QQ{cards}Q{cards}Q{cards}I{alignment}x{cards}Q{8 * cards + 8}x")
 
 
 def measure_struct(cards: int) -> struct.Struct:

@@ -1,8 +1,10 @@
+import json
 import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -48,7 +50,7 @@ def test_the_library_and_the_reader_agree_on_the_layout(tmp_path: Path) -> None:
         "launch": LAYOUT.launch,
         "slots": LAYOUT.slots_at,
         "slot": LAYOUT.slot,
-        "managed": LAYOUT.slot - 8 * limits.MAX_CARDS,
+        "managed": LAYOUT.slot - 8 * (2 * limits.MAX_CARDS + 1),
         "slot_count": SLOTS,
         "max_cards": limits.MAX_CARDS,
         "measures": LAYOUT.measures_at,
@@ -90,6 +92,57 @@ def test_a_context_is_charged_with_its_measured_size(make: Make) -> None:
         (one,) = container.seen().processes
         assert (one.contexts[0], one.context_bytes[0], one.used[0]) == (0, 300 * MIB, 0)
         process.communicate("")
+
+
+def first_context(container: Container, code: str, *sizes_mib: int) -> list[Any]:
+    """The lines of a program whose context is measured with these sizes; after each it gets a line."""
+    with container.start(f"say(context()); {code}") as process:
+        assert process.stdout is not None
+        assert process.stdin is not None
+        lines = [json.loads(process.stdout.readline())]
+        for size in sizes_mib:
+            lines.append(json.loads(process.stdout.readline()))
+            (one,) = container.seen().processes
+            container.write(*region.context_writes(one, [size * MIB]))
+            process.stdin.write("\n")
+            process.stdin.flush()
+        return [*lines, *map(json.loads, process.communicate("")[0].splitlines())]
+
+
+GO = "sys.stdin.readline(); "
+
+
+def test_a_program_keeps_the_memory_that_it_was_promised_before_its_context_was_measured(make: Make) -> None:
+    container = make(context_mib=500)
+    container.limit(share(4, 15, context_mib=121))
+    code = f"say(left()[1], alloc(4000)[0]); {GO}say(left()[1], alloc(100)[0], alloc(80)[0], left()[1])"
+    code += "; say(alloc(1)[0])"
+    assert first_context(container, code, 500) == [[0], [4180, 0], [180, 0, 0, 0], [2]]
+    assert container.seen().cards[0].used == 4680 * MIB
+    assert container.stub.peak(0) == 4680 * MIB
+
+
+def test_memory_that_is_not_yet_used_is_held_to_the_measured_context(make: Make) -> None:
+    container = make(context_mib=500)
+    container.limit(share(4, 15, context_mib=121))
+    code = f"say(alloc(3000)[0]); {GO}say(left()[1], alloc(802)[0], alloc(801)[0], alloc(1)[0])"
+    assert first_context(container, code, 500) == [[0], [0], [801, 2, 0, 2]]
+    assert container.stub.peak(0) == 4301 * MIB
+
+
+def test_a_context_that_grows_after_its_first_measurement_counts_in_full(make: Make) -> None:
+    container = make(context_mib=500)
+    container.limit(share(4, 15, context_mib=121))
+    code = f"say(alloc(4000)[0]); {GO}say(left()[1]); {GO}say(left()[1], alloc(1)[0])"
+    assert first_context(container, code, 500, 700) == [[0], [0], [180], [0, 2]]
+
+
+def test_what_was_forgiven_ends_with_its_context(make: Make) -> None:
+    container = make(context_mib=500)
+    container.limit(share(4, 15, context_mib=121))
+    code = f"v, at = alloc(4180); say(v); {GO}say(left()[1]); cuda.cuDevicePrimaryCtxReset_v2(0)"
+    code += "; say(context(), left()[1], alloc(3802)[0], alloc(3801)[0])"
+    assert first_context(container, code, 500) == [[0], [0], [0], [0, 3801, 2, 0]]
 
 
 def test_a_context_that_exceeds_the_limit_by_its_measured_size_leaves_no_memory(make: Make) -> None:

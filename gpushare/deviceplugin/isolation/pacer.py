@@ -2,7 +2,8 @@
 
 Decides when to sample, and reads and writes the files. ``process_owners`` finds the containers of processes,
 ``core.pacing`` computes rates and context sizes, ``core.uncounted`` finds memory outside all limits. Without
-limited containers nothing is sampled; containers with memory limits only are sampled less often.
+limited containers nothing is sampled; containers with memory limits only are sampled less often, except for
+the contexts of processes that have just started.
 """
 
 import asyncio
@@ -43,6 +44,8 @@ COMPUTE: Final = "compute"
 """Value of the label ``right`` of the degraded mode metric."""
 _CARDS: Final = "cards"
 _SECOND_NS: Final = 1_000_000_000
+_YOUNG_ROUNDS: Final = 5
+"""Rounds in which all containers are sampled after a process has started: two must find the same."""
 
 Enforcements = Mapping[str, Enforcement]
 """Limited containers by container directory."""
@@ -60,7 +63,7 @@ class PacingRound(NamedTuple):
 
 
 class PacerTiming(NamedTuple):
-    """Seconds between rounds, and between rounds that also sample containers without a compute share.
+    """Seconds between rounds, and between rounds that sample all containers though no process has started.
 
     ``clock_ns`` returns CLOCK_MONOTONIC, the clock of the times in regions.
     """
@@ -95,6 +98,8 @@ class Pacer:
         self._pacing: dict[str, ContainerPacing] = {}
         self._problems = Reasons()
         self._contexts_at_ns: int | None = None
+        self._known_pids: frozenset[int] = frozenset()
+        self._young_rounds = 0
         self._sampled_at_ns: int | None = None
         metrics.sample_age.set_function(lambda: self.age_s)
 
@@ -128,12 +133,13 @@ class Pacer:
         elif self._sampled_at_ns is None:
             self._sampled_at_ns = now_ns
         due = self._contexts_due(now_ns)
-        if not (due or paced):
-            return
         try:
             running = await self._driver.processes()
+            everything = self._has_young(running) or due
+            if not (everything or paced):
+                return
             # In a thread, because containers can make the many files slow to read.
-            sampled, cards = (enforcements, self._manager.cards) if due else (paced, frozenset[str]())
+            sampled, cards = (enforcements, self._manager.cards) if everything else (paced, frozenset[str]())
             result = await asyncio.to_thread(self._sample, sampled, running, cards)
         except (GpuError, SourceError, OSError) as error:
             self._log_problem(_CARDS, str(error))
@@ -142,15 +148,22 @@ class Pacer:
         if due:
             self._contexts_at_ns = now_ns
             self._reporter.report(result.uncounted)
-            if self._node_state.allocations.mode is not Mode.MPS:
-                self._node_state.update_contexts(result.context_mib)
+        if everything and self._node_state.allocations.mode is not Mode.MPS:
+            self._node_state.update_contexts(result.context_mib)
         if paced and result.measured:
             self._sampled_at_ns = now_ns
         self._pacing = {name: each for name, each in self._pacing.items() if name in enforcements}
         self._problems.keep(enforcements)
 
+    def _has_young(self, running: ProcessesByGpu) -> bool:
+        """Whether a process has started lately: its context is measured before it fills the memory."""
+        pids = frozenset(each.pid for processes in running.values() for each in processes)
+        self._young_rounds = _YOUNG_ROUNDS if pids - self._known_pids else max(0, self._young_rounds - 1)
+        self._known_pids = pids
+        return self._young_rounds > 0
+
     def _contexts_due(self, now_ns: int) -> bool:
-        """Whether containers without a compute share are sampled too."""
+        """Whether containers without a compute share are sampled too, and uncounted memory is reported."""
         interval_ns = self._timing.contexts_s * _SECOND_NS
         return self._contexts_at_ns is None or now_ns - self._contexts_at_ns >= interval_ns
 

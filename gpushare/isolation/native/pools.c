@@ -19,7 +19,9 @@ struct store {
 
 static struct store stores[MAX_CARDS][MAX_STORES];
 static int store_count[MAX_CARDS];
-static bool has_graphs; /* whether a store is one of graphs; read without a lock */
+/* Read without a lock: bits of the GPUs that have stores, and whether a store is one of graphs. */
+static u32 cards_with_stores;
+static bool has_graphs;
 
 /* One for each GPU. Not held while the driver allocates: near the end of the memory that may wait for the GPU, and so for
    work that another thread starts after a call of its own. Recursive, because the driver may call the program back from
@@ -28,7 +30,14 @@ static bool has_graphs; /* whether a store is one of graphs; read without a lock
 static pthread_mutex_t locks[MAX_CARDS] = {[0 ... MAX_CARDS - 1] = UNLOCKED};
 
 static void lock_card(int card) { pthread_mutex_lock(&locks[card]); }
-static bool try_card(int card) { return pthread_mutex_trylock(&locks[card]) == 0; }
+
+/* Locks a GPU that has stores, if no other thread has locked it. */
+static bool try_card(int card)
+{
+    bool any = __atomic_load_n(&cards_with_stores, __ATOMIC_RELAXED) & 1u << card;
+    return any && pthread_mutex_trylock(&locks[card]) == 0;
+}
+
 static void unlock_card(int card) { pthread_mutex_unlock(&locks[card]); }
 
 void pools_forget(void)
@@ -37,6 +46,7 @@ void pools_forget(void)
         locks[card] = (pthread_mutex_t)UNLOCKED;
         store_count[card] = 0;
     }
+    cards_with_stores = 0;
     has_graphs = false;
 }
 
@@ -152,6 +162,7 @@ static struct store *store_of(void *pool, int device, int card)
     struct store *known = known_store(pool, device, card);
     if (known || store_count[card] == MAX_STORES)
         return known;
+    __atomic_fetch_or(&cards_with_stores, 1u << card, __ATOMIC_RELAXED);
     if (!pool)
         __atomic_store_n(&has_graphs, true, __ATOMIC_RELAXED);
     known = &stores[card][store_count[card]++];
@@ -170,7 +181,7 @@ static void settle_idle(struct store *store)
 void pools_update(void)
 {
     for (int card = 0; card < MAX_CARDS; card++)
-        if (__atomic_load_n(&store_count[card], __ATOMIC_RELAXED) && try_card(card)) {
+        if (try_card(card)) {
             each_of(card, false, settle_idle);
             each_of(card, true, settle_idle);
             unlock_card(card);
@@ -213,7 +224,7 @@ void pools_charge_graphs(void)
     if (!__atomic_load_n(&has_graphs, __ATOMIC_RELAXED))
         return;
     for (int card = 0; card < MAX_CARDS; card++)
-        if (__atomic_load_n(&store_count[card], __ATOMIC_RELAXED) && try_card(card)) {
+        if (try_card(card)) {
             each_of(card, true, charge_launched);
             unlock_card(card);
         }

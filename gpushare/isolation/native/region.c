@@ -24,23 +24,37 @@ static u64 measured(const struct region_slot *slot, int card)
     return same ? __atomic_load_n(&measure->context_bytes[card], __ATOMIC_RELAXED) : 0;
 }
 
-/* Charges a process with the measured size of its contexts; returns the increase. */
-static u64 settle(struct region_slot *slot, int card)
-{
-    u64 each = measured(slot, card), before = slot->context_bytes[card];
-    if (!each || each == before)
-        return 0;
-    u64 more = (each - before) * slot->contexts[card];
-    slot->context_bytes[card] = each;
-    slot->used[card] += more;
-    return more;
-}
-
 /* Every increase of the use is followed by this one. */
 static void raise_peak(struct region_card *sums)
 {
     if (sums->used > sums->peak)
         sums->peak = sums->used;
+}
+
+/* What the limit of a GPU counts. */
+static u64 counted(const struct region_card *sums)
+{
+    return sums->used > sums->forgiven ? sums->used - sums->forgiven : 0;
+}
+
+/* Charges a process with the measured size of its contexts. */
+static void settle(struct region_slot *slot, int card)
+{
+    struct region_card *sums = &region->cards[card];
+    u64 each = measured(slot, card), before = slot->context_bytes[card], bit = 1ull << card;
+    if (!each || !slot->contexts[card])
+        return;
+    bool first = !(slot->corrected & bit);
+    slot->corrected |= bit;
+    u64 more = (each - before) * slot->contexts[card];
+    slot->context_bytes[card] = each;
+    slot->used[card] += more;
+    sums->used += more;
+    raise_peak(sums);
+    if (first && each > before && counted(sums) > sums->limit) {
+        slot->forgiven[card] += more;
+        sums->forgiven += more;
+    }
 }
 
 /* Any program of the container can write it. */
@@ -53,12 +67,15 @@ static int reached(void)
 /* Recomputes the sums from the slots. */
 static void recount(void)
 {
+    for (int i = 0; i < reached(); i++)
+        for (int card = 0; region->slots[i].pid && card < MAX_CARDS; card++)
+            settle(&region->slots[i], card);
     for (int card = 0; card < MAX_CARDS; card++)
-        region->cards[card].used = 0;
+        region->cards[card].used = region->cards[card].forgiven = 0;
     for (int i = 0; i < reached(); i++)
         for (int card = 0; region->slots[i].pid && card < MAX_CARDS; card++) {
-            settle(&region->slots[i], card);
             region->cards[card].used += region->slots[i].used[card];
+            region->cards[card].forgiven += region->slots[i].forgiven[card];
         }
     for (int card = 0; card < MAX_CARDS; card++)
         raise_peak(&region->cards[card]);
@@ -182,17 +199,11 @@ static bool have_slot(void)
     return true;
 }
 
-static void settle_own(int card)
-{
-    region->cards[card].used += settle(mine, card);
-    raise_peak(&region->cards[card]);
-}
-
 static bool fits(int card, u64 bytes)
 {
     const struct region_card *sums = &region->cards[card];
-    settle_own(card);
-    return sums->used <= sums->limit && bytes <= sums->limit - sums->used;
+    settle(mine, card);
+    return counted(sums) <= sums->limit && bytes <= sums->limit - counted(sums);
 }
 
 static void count(int card, u64 bytes)
@@ -214,7 +225,10 @@ static void leave_context(int card)
 {
     if (!mine->contexts[card])
         return;
+    u64 share = mine->forgiven[card] / mine->contexts[card];
     uncount(card, mine->context_bytes[card]);
+    mine->forgiven[card] -= share;
+    region->cards[card].forgiven -= share < region->cards[card].forgiven ? share : region->cards[card].forgiven;
     mine->contexts[card]--;
 }
 
@@ -424,7 +438,7 @@ static bool add_context(int card, u64 estimate)
         return false;
     if (!mine->contexts[card])
         mine->context_bytes[card] = expected_context(card, estimate);
-    settle_own(card);
+    settle(mine, card);
     if (!fits(card, mine->context_bytes[card]))
         return false;
     mine->contexts[card]++;
@@ -463,7 +477,7 @@ bool region_used(int card, u64 *bytes)
 {
     if (!enter_without_dead())
         return false;
-    *bytes = region->cards[card].used;
+    *bytes = counted(&region->cards[card]);
     leave();
     return true;
 }

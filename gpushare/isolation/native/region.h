@@ -16,6 +16,7 @@
 struct region_card {
     char uuid[UUID_TEXT];
     u64 limit, used, peak, refusals;
+    u64 forgiven; /* part of `used` that does not count against the limit */
 };
 
 /* Launch control of a GPU (pace.h). Each field is atomic; there is no lock. The node agent writes `rate` and
@@ -30,12 +31,18 @@ struct region_launch {
 
 /* A process, identified by its PID and its start in clock ticks since boot. `used` includes the charge for its
    contexts: `contexts` times `context_bytes`. It also includes its managed memory, `managed`, which the driver does
-   not report for a process. */
+   not report for a process.
+
+   A program fills its memory with a context that is charged with an estimate. The measured size, which follows later,
+   may be larger: then it would be refused what it was promised before. So that difference is `forgiven`, for the first
+   measurement only, since later ones grow with the code that the process loads. `corrected` has a bit for each GPU with
+   a measurement. */
 struct region_slot {
     u64 pid, start;
     u64 used[MAX_CARDS], context_bytes[MAX_CARDS];
     u32 contexts[MAX_CARDS];
     u64 managed[MAX_CARDS];
+    u64 forgiven[MAX_CARDS], corrected;
 };
 
 /* Written by the node agent: the size of a context of the process in the slot with the same index, 0 if it was
@@ -95,7 +102,7 @@ bool region_enter_context(int card, u64 estimate);
 bool region_enter_context_again(int card, u64 estimate);
 void region_leave_context(int card);
 
-/* The bytes in use by processes that are alive. False if the region cannot be used. */
+/* The bytes in use by processes that are alive, without what is forgiven. False if the region cannot be used. */
 bool region_used(int card, u64 *bytes);
 
 #endif

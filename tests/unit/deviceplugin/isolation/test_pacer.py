@@ -358,11 +358,32 @@ async def test_the_smallest_measured_context_is_known_for_later_containers(
     assert node.agent.node_state.allocations.context_mib == found
 
 
-async def test_containers_without_a_compute_share_are_sampled_less_often(node: Node) -> None:
-    node.limit(1, core=0)
+async def test_the_context_of_a_new_process_is_measured_in_two_rounds(node: Node) -> None:
+    path = node.limit(1, core=0)
+    node.process(101, 1)
     for _ in range(3):
         await node.look()
-    assert node.cards.asked == 1
+    charge(path, 1121 * MIB, 1)
+    node.cards.run(101, used=1300 * MIB)
+    await node.look()
+    assert measure(path) == (0, 0, 0)
+    await node.look()
+    assert measure(path) == (7, 1, 300 * MIB)
+
+
+async def test_containers_without_a_compute_share_are_sampled_less_often(node: Node) -> None:
+    path = node.limit(1, core=0)
+    node.process(101, 1)
+    charge(path, 1121 * MIB, 1)
+    node.cards.run(101, used=1300 * MIB)
+    for _ in range(6):
+        await node.look()
+    node.cards.run(101, used=1400 * MIB)
+    sizes = []
+    for _ in range(15):
+        await node.look()
+        sizes.append(measure(path)[2] // MIB)
+    assert sizes == [300] * 14 + [400]
 
 
 # --- uncounted memory ---------------------------------------------------------------------------
