@@ -367,7 +367,22 @@ def test_memory_of_a_running_process_of_another_user_is_counted(make: Make, wrap
     with worker(container) as first, container.start(AS_ANOTHER_USER, *wrapper) as second:
         assert ask(first, 3000) == 0
         assert ask(second, 3000) == 2
+        assert ask(second, 3000) == 2
         assert ask(first, -1) == 0
+        assert ask(second, 3000) == 0
+        second.kill()
+
+
+@pytest.mark.needs("root", "unshare")
+@pytest.mark.parametrize("wrapper", [[], HIDDEN], ids=["visible", "hidden"])
+def test_memory_of_an_ended_process_of_another_user_is_free_at_once(make: Make, wrapper: list[str]) -> None:
+    container = make()
+    container.limit(share(4, 15))
+    with worker(container) as first, container.start(AS_ANOTHER_USER, *wrapper) as second:
+        assert ask(first, 3000) == 0
+        assert [ask(second, 3000), ask(second, 3000)] == [2, 2]
+        first.kill()
+        first.wait()
         assert ask(second, 3000) == 0
         second.kill()
 

@@ -1,7 +1,8 @@
 /* Preloaded behind the library, so between it and the driver. With `fails`, queries of pools, and requests and releases
    of linear memory and arrays, return that code; `trims` counts how often pools were trimmed, and a request from a pool fails or takes `extra` bytes more once. With
-   `calls_back`, the next request of memory or of a context first calls the program back, as CUPTI does for profilers: here
-   it asks for the free memory, releases an unknown handle, and retains the primary context. With `forks`, it forks
+   `calls_back`, the next request of memory or of a context, or query of a pool, first calls the program back, as CUPTI does
+   for profilers: here it asks for the free memory and for too much memory, releases an unknown handle, and retains the
+   primary context. With `forks`, it forks
    instead, and the child retains the primary context. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -20,6 +21,7 @@ static void call_back(void)
     void *context;
     int (*info)(size_t *, size_t *) = (int (*)(size_t *, size_t *))dlsym(RTLD_DEFAULT, "cuMemGetInfo_v2");
     int (*release)(uint64_t) = (int (*)(uint64_t))dlsym(RTLD_DEFAULT, "cuMemRelease");
+    int (*request)(uint64_t *, size_t) = (int (*)(uint64_t *, size_t))dlsym(RTLD_DEFAULT, "cuMemAlloc_v2");
     int (*retain)(void **, int) = (int (*)(void **, int))dlsym(RTLD_DEFAULT, "cuDevicePrimaryCtxRetain");
     if (forks) {
         forks = 0;
@@ -32,6 +34,7 @@ static void call_back(void)
         return;
     calls_back = 0;
     info(&left, &total);
+    request(&(uint64_t){0}, (size_t)1 << 40);
     release(0);
     retain(&context, 0);
 }
@@ -90,6 +93,13 @@ FAILS(cuMemAlloc_v2, (uint64_t * pointer, size_t bytes), pointer, bytes)
 FAILS(cuMemFree_v2, (uint64_t pointer), pointer)
 FAILS(cuArrayCreate_v2, (void **array, const void *shape), array, shape)
 FAILS(cuArrayDestroy, (void *array), array)
-FAILS(cuMemPoolGetAttribute, (void *pool, int attribute, void *value), pool, attribute, value)
+
+int cuMemPoolGetAttribute(void *pool, int attribute, void *value)
+{
+    call_back();
+    return fails ? fails
+                 : ((int (*)(void *, int, void *))dlsym(RTLD_NEXT, "cuMemPoolGetAttribute"))(pool, attribute, value);
+}
+
 FAILS(cuDeviceGetGraphMemAttribute, (int device, int attribute, void *value), device, attribute, value)
 FAILS(cuDeviceGetMemPool, (void **pool, int device), pool, device)
