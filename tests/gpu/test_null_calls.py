@@ -8,7 +8,7 @@ from tests.fixtures.isolation import Preloaded
 from tests.fixtures.null_calls import Answers, command, differences
 
 TIMEOUT_S = 600.0
-"""Each function is called in a process with a context of its own, which takes a second."""
+"""Each function is called in a separate process, whose context takes a second."""
 
 
 def answers(container: Preloaded, preload: str) -> Answers:

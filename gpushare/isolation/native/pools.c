@@ -24,7 +24,7 @@ static u32 cards_with_stores;
 static bool has_graphs;
 
 /* One for each GPU. Not held while the driver allocates: near the end of the memory that may wait for the GPU, and so for
-   work that another thread starts after a call of its own. Recursive, because the driver may call the program back from
+   work that another thread starts after another call. Recursive, because the driver may call the program back from
    a request (CUPTI, cuLogsRegisterCallback), which may ask for the memory that is free. */
 #define UNLOCKED PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP
 static pthread_mutex_t locks[MAX_CARDS] = {[0 ... MAX_CARDS - 1] = UNLOCKED};
