@@ -18,8 +18,14 @@ from testbed.nvml.eras import ERAS, NEWEST
 from testbed.programs.compiling import EXPORTS, Source, compiled
 
 SONAME: Final = "libcuda.so.1"
-_FOR_TESTS: Final = ("stub_graph_launch_on_device", "stub_pools_wait", "stub_pools_waiting")
-"""Functions that the real driver does not have: what a GPU does without a call of the host."""
+_FOR_TESTS: Final = (
+    "stub_graph_launch_on_device",
+    "stub_pools_hold",
+    "stub_pools_let",
+    "stub_pools_wait",
+    "stub_pools_waiting",
+)
+"""Functions that the real driver does not have: what a GPU does without a call of the host, and when."""
 INSIDE: Final = "/run/stub-cuda"
 """The folder of a stub in containers, where the library looks for its GPUs by default."""
 _CARDS: Final = "cards"

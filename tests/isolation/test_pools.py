@@ -329,8 +329,9 @@ import threading, time
 cuda.stub_pools_wait(1)
 def wait_for(mib, *own):
     def work(): context(); seen.append(take(mib, *own)[0])
+    before = cuda.stub_pools_waiting()
     seen = []; thread = threading.Thread(target=work, daemon=True); thread.start()
-    while not cuda.stub_pools_waiting(): time.sleep(0.001)
+    while cuda.stub_pools_waiting() == before: time.sleep(0.001)
     def ended(): thread.join(30); return seen
     return ended
 """
@@ -406,3 +407,43 @@ say(set(verdicts) == {{0}}, unused() + reserved())
 """
     assert reported(container, code) == [[True, 4301]]
     assert container.seen().cards[0].peak <= 4301 * MIB
+
+
+def test_unused_memory_that_a_request_expects_is_given_to_no_other(container: Container) -> None:
+    code = f"{WAITS}v, at = take(3968); give(at); alloc(333); cuda.stub_pools_hold(1); ended = wait_for(1984)"
+    code += "; say(alloc(2400)[0], alloc(1984)[0]); cuda.stub_pools_let(1); say(ended())"
+    assert reported(container, code) == [[2, 0], [[0]]]
+    assert container.stub.peak(0) == 4301 * MIB
+
+
+def test_a_request_whose_expected_memory_went_to_another_gets_what_that_one_was_charged(
+    container: Container,
+) -> None:
+    code = f"""{WAITS}
+v, at = take(512); give(at); alloc(4301 - 1024); cuda.stub_pools_hold(1)
+charged = wait_for(512); claims = wait_for(512); cuda.stub_pools_let(1); say(charged())
+say(alloc(512)[0]); cuda.stub_pools_let(1); say(claims())
+"""
+    assert reported(container, code) == [[[0]], [2], [[0]]]
+    assert container.stub.peak(0) == 4301 * MIB
+
+
+def test_many_threads_at_the_limit_never_exceed_it(container: Container) -> None:
+    code = f"""{POOLS}
+import random, threading
+pools = [None, pool(), pool()]
+def work(seed):
+    context(); dice, mine = random.Random(seed), []
+    for i in range(400):
+        if mine and dice.random() < 0.5: give(mine.pop(dice.randrange(len(mine))))
+        else:
+            v, at = take(dice.choice((32, 192, 512)), dice.choice(pools))  # whole blocks
+            verdicts.append(v)
+            if v == 0: mine.append(at)
+    for at in mine: give(at)
+verdicts = []; threads = [threading.Thread(target=work, args=(i,)) for i in range(6)]
+[each.start() for each in threads]; [each.join() for each in threads]
+say(set(verdicts) == {{0, 2}}); say(alloc(4301)[0])
+"""
+    assert reported(container, code) == [[True], [0]]
+    assert container.stub.peak(0) <= 4301 * MIB

@@ -10,7 +10,7 @@ enum { MAX_STORES = 256 }; /* of a GPU */
 
 /* A pool, or all graphs of a device. What is charged is at least `reserved`, its reserved memory at the last update, and
    at most that and `pending`: the requests that the driver has not answered yet, each of which may already have enlarged
-   the pool or may still do so. `claimed` is the part of its unused memory that requests without a charge will use. */
+   the pool or may still do so. `claimed` is the part of its unused memory that requests without a charge expect. */
 struct store {
     void *pool; /* NULL: graphs of `device` */
     int device, card;
@@ -100,10 +100,19 @@ static u64 used_now(const struct store *store)
     return graph_attribute(store->device, GRAPH_USED_NOW, store->reserved);
 }
 
+/* What pending requests may enlarge a store to, which has reserved `now`. What one has claimed may be used by one with a
+   charge, or released; then it enlarges the pool instead. */
+static u64 most_reserved(const struct store *store, u64 now)
+{
+    u64 most = now + store->pending;
+    u64 displaced = store->claimed ? used_now(store) + store->pending + store->claimed : 0;
+    return most > displaced ? most : displaced;
+}
+
 /* Updates the charge to the reserved memory, and what pending requests may still add. */
 static void settle(struct store *store)
 {
-    u64 least = reserved_now(store), most = least + store->pending;
+    u64 least = reserved_now(store), most = most_reserved(store, least);
     if (store->charged < least) {
         account_force(store->card, least - store->charged);
         store->charged = least;

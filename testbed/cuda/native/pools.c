@@ -34,6 +34,25 @@ static int waits;
 
 API void stub_pools_wait(int on) { waits = on; }
 
+/* Whether each request waits, before it takes memory, until as many were let through as came before it. */
+static int holds, held, let;
+
+API void stub_pools_hold(int on) { holds = on; }
+
+API void stub_pools_let(int more)
+{
+    driver_lock();
+    let += more;
+    driver_freed();
+    driver_unlock(NULL);
+}
+
+static void wait_in_line(void)
+{
+    for (int place = held++; place >= let;)
+        driver_wait();
+}
+
 API int stub_pools_waiting(void)
 {
     ENTER();
@@ -73,6 +92,8 @@ static int allocate(struct thing *pool, u64 *pointer, u64 bytes)
         capture(pool, pointer, bytes);
         return OK;
     }
+    if (holds)
+        wait_in_line();
     while (grow(pool, pool->used + bytes) != OK) {
         if (!waits)
             return OUT_OF_MEMORY;
