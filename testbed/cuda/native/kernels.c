@@ -2,6 +2,7 @@
    parameter. The handle of a graph is the sum of its captured kernels. All streams of a process are captured
    together. Meanwhile the driver refuses some calls, and ends the capture: those for which an H200 with driver
    580 did so. */
+#include "collective.h"
 #include "driver.h"
 
 enum { GLOBAL = 0, RELAXED = 2 }; /* CU_STREAM_CAPTURE_MODE_… */
@@ -37,8 +38,12 @@ API int cuThreadExchangeStreamCaptureMode(int *mode)
     return OK;
 }
 
+/* A kernel of a module has its run time, or a collective, as its first parameter. */
+#define OF_A_MODULE UINTPTR_MAX
+#define A_COLLECTIVE (UINTPTR_MAX - 1)
+
 /* Runs without the lock, because it may take long. */
-static int run(u64 ns)
+static int run(u64 ns, const struct collective *collective)
 {
     int device;
     {
@@ -51,15 +56,17 @@ static int run(u64 ns)
     }
     if (device < 0)
         return INVALID_CONTEXT;
+    if (collective)
+        return collective_run(device, collective);
     machine_run(device, ns);
     return OK;
 }
 
-#define OF_A_MODULE UINTPTR_MAX
-
-static u64 duration(const void *function, void **parameters)
+static int run_kernel(const void *function, void **parameters)
 {
-    return (uintptr_t)function == OF_A_MODULE ? *(const u64 *)parameters[0] : (uintptr_t)function;
+    if ((uintptr_t)function == A_COLLECTIVE)
+        return run(0, parameters[0]);
+    return run((uintptr_t)function == OF_A_MODULE ? *(const u64 *)parameters[0] : (uintptr_t)function, NULL);
 }
 
 API int cuModuleLoadData(void **module, const void *image)
@@ -108,7 +115,7 @@ static bool is_shape(const u32 *grid, const u32 *block)
     {                                                                                                     \
         (void)bytes, (void)stream;                                                                        \
         const u32 grid[] = {gx, gy, gz}, block[] = {bx, by, bz};                                          \
-        return is_shape(grid, block) ? run(duration(function, parameters)) : INVALID_VALUE;               \
+        return is_shape(grid, block) ? run_kernel(function, parameters) : INVALID_VALUE;               \
     }
 
 KERNEL(cuLaunchKernel, void **parameters, __attribute__((unused)) void **extra)
@@ -119,7 +126,7 @@ KERNEL(cuLaunchCooperativeKernel_ptsz, void **parameters)
 API int cuLaunchKernelEx(const struct launch_config *config, void *function, void **parameters, void **extra)
 {
     (void)extra;
-    return config && is_shape(config->grid, config->block) ? run(duration(function, parameters)) : INVALID_VALUE;
+    return config && is_shape(config->grid, config->block) ? run_kernel(function, parameters) : INVALID_VALUE;
 }
 
 API int cuLaunchKernelEx_ptsz(const struct launch_config *config, void *function, void **parameters, void **extra)
@@ -137,7 +144,7 @@ API int cuGraphLaunch(void *graph, void *stream)
 {
     (void)stream;
     int verdict = take_for_graph();
-    return verdict == OK ? run((u64)(uintptr_t)graph) : verdict;
+    return verdict == OK ? run((u64)(uintptr_t)graph, NULL) : verdict;
 }
 
 API int cuGraphLaunch_ptsz(void *graph, void *stream) { return cuGraphLaunch(graph, stream); }

@@ -260,4 +260,29 @@ void machine_run(int card, u64 ns)
         sleep_until(end - MOST_WAITING);
 }
 
+/* Advances the end of the work of a GPU to a later time; returns by how much, 0 if it is later already. */
+static u64 advance(int place, u64 end)
+{
+    u64 *busy_until = &usage->busy_until[place], before = __atomic_load_n(busy_until, __ATOMIC_RELAXED);
+    while (before < end &&
+           !__atomic_compare_exchange_n(busy_until, &before, end, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+        ;
+    return before < end ? end - before : 0;
+}
+
+u64 machine_hold(int card)
+{
+    advance(cards[card].place, now()); /* it was idle until now */
+    return __atomic_load_n(&usage->busy_until[cards[card].place], __ATOMIC_RELAXED);
+}
+
+void machine_spin(int card) { machine_run_until(card, now()); }
+
+void machine_run_until(int card, u64 end)
+{
+    int place = cards[card].place;
+    __atomic_fetch_add(&me()->busy[place], advance(place, end), __ATOMIC_RELAXED);
+    __atomic_store_n(&ends[card], end, __ATOMIC_RELAXED);
+}
+
 void machine_wait(int card) { sleep_until(__atomic_load_n(&ends[card], __ATOMIC_RELAXED)); }

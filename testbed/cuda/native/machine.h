@@ -44,6 +44,11 @@ u64 machine_used(int card);
 /* Queues a kernel of that many ns after all kernels of all processes: a GPU runs one at a time. Blocks only if
    the queue is long. */
 void machine_run(int card, u64 ns);
+
+/* For a kernel that holds the GPU: returns when its turn begins, keeps the GPU busy until now, or until a time. */
+u64 machine_hold(int card);
+void machine_spin(int card);
+void machine_run_until(int card, u64 end);
 void machine_wait(int card); /* until all kernels of this process have run */
 
 #endif
