@@ -17,8 +17,10 @@ from gpushare.errors import SourceError
 from gpushare.isolation.region_layout import (
     CARD,
     HEADER,
+    KINDS,
     LAUNCH,
     LAYOUT,
+    PRICES_AT,
     SIZE,
     Layout,
     measure_struct,
@@ -34,8 +36,9 @@ _ATTEMPTS: Final = 100
 class CardUse:
     """A GPU in a region: limit, use and peak in bytes, and ``refusals``, the number of refused allocations.
 
-    The agent writes ``rate``, the launch rate in tokens per second (0 before its first sample), and
-    ``sampled_ns``, the time of that sample by CLOCK_MONOTONIC. ``spent`` are the tokens of all launches.
+    The agent writes ``rate``, the launch rate in tokens per second (0 before its first sample),
+    ``sampled_ns``, the time of that sample by CLOCK_MONOTONIC, and ``prices``, the tokens of a unit of work,
+    in 2^-20, by kind of launch. ``spent`` are the tokens of all launches, ``work`` is their work by kind.
     """
 
     uuid: str
@@ -46,6 +49,8 @@ class CardUse:
     rate: int = 0
     sampled_ns: int = 0
     spent: int = 0
+    prices: tuple[int, ...] = (0,) * KINDS
+    work: tuple[int, ...] = (0,) * KINDS
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +157,12 @@ def rate_writes(card: int, rate: int, now_ns: int, layout: Layout = LAYOUT) -> t
     return Write(at, _WORD.pack(rate)), Write(at + _WORD.size, _WORD.pack(now_ns))
 
 
+def price_write(card: int, prices: Sequence[int], layout: Layout = LAYOUT) -> Write:
+    """The write that sets the prices of all kinds of launches on a GPU, in 2^-20 tokens."""
+    at = layout.launches_at + card * layout.launch + PRICES_AT
+    return Write(at, struct.pack(f"<{KINDS}Q", *prices))
+
+
 def context_writes(
     process: ProcessUse, measured: Sequence[int], layout: Layout = LAYOUT
 ) -> tuple[Write, ...]:
@@ -167,17 +178,23 @@ def context_writes(
 
 
 def _cards(content: bytes, layout: Layout) -> tuple[CardUse, ...]:
-    found = _records(CARD, content, layout.cards_at, layout.card, layout.cards)
-    launches = _records(LAUNCH, content, layout.launches_at, layout.launch, layout.cards)
+    places = (
+        (layout.cards_at + i * layout.card, layout.launches_at + i * layout.launch)
+        for i in range(layout.cards)
+    )
+    found = ((CARD.unpack_from(content, at), launches_at) for at, launches_at in places)
     return tuple(
-        CardUse(name.rstrip(b"\0").decode("ascii", "replace"), *numbers, *launch)
-        for (name, *numbers), launch in zip(found, launches, strict=True)
-        if name.rstrip(b"\0")
+        _card(card, LAUNCH.unpack_from(content, launches_at))
+        for card, launches_at in found
+        if card[0].rstrip(b"\0")
     )
 
 
-def _records(record: struct.Struct, content: bytes, at: int, size: int, count: int) -> list[tuple[Any, ...]]:
-    return [record.unpack_from(content, at + index * size) for index in range(count)]
+def _card(found: tuple[Any, ...], launches: tuple[Any, ...]) -> CardUse:
+    name, limit, used, peak, refusals = found
+    rate, sampled_ns, spent, *kinds = launches
+    uuid, prices, work = name.rstrip(b"\0").decode("ascii", "replace"), kinds[:KINDS], kinds[KINDS:]
+    return CardUse(uuid, limit, used, peak, refusals, rate, sampled_ns, spent, tuple(prices), tuple(work))
 
 
 def _processes(content: bytes, layout: Layout) -> tuple[ProcessUse, ...]:

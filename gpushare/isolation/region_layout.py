@@ -18,14 +18,18 @@ from gpushare.isolation.limits import MAX_CARDS
 MAGIC: Final = 0x6E6F696765527047
 VERSION: Final = 3
 SLOTS: Final = 1024
+KINDS: Final = 128
+"""Kinds of launches; each has a price."""
 MAX_SIZE: Final = 1 << 22
 """No layout is larger, in bytes."""
 HEADER: Final = struct.Struct("<QIIQ48x7H2xII")
 """Magic, version, bytes, sequence; the lock; the fields of a Layout; used slots, processes without a slot."""
 CARD: Final = struct.Struct("<48sQQQQ8x")
 """UUID, limit, used, peak, refusals; then what the library needs for itself."""
-LAUNCH: Final = struct.Struct("<QQQ40x")
-"""By the agent: rate, time of its sample; then spent and the rest."""
+LAUNCH: Final = struct.Struct(f"<QQQ16x{KINDS}Q{KINDS}Q")
+"""Rate and time of the last sample, by the agent; spent; prices by the agent, and work, by kind."""
+PRICES_AT: Final = 40
+"""Offset of the prices in a record of launches."""
 _MOST: Final = 4096
 """Bounds the numbers of records, so that a false header cannot make a reader slow."""
 

@@ -265,7 +265,7 @@ ALERTS: Final = (
         "warning",
         f"{names.PLUGIN_SAMPLE_AGE} > 60",
         f"The agent of node {_AGENT} has not sampled utilization for {{{{ $value | humanizeDuration }}}}: "
-        "compute shares are enforced with outdated launch rates.",
+        "compute shares are enforced with outdated prices of launches.",
         "5m",
     ),
     Alert(

@@ -241,8 +241,8 @@ PLUGIN_PODS: Final = DEVICE_PLUGIN.metric(
 PLUGIN_SAMPLE_AGE: Final = DEVICE_PLUGIN.metric(
     "gpushare_device_plugin_pacing_sample_age_seconds",
     "gauge",
-    "Age of the last NVML sample from which launch rates are computed; the last rates apply until the next "
-    "sample. 0 if no container has a compute share.",
+    "Age of the last NVML sample from which prices of launches are computed; the last ones apply until the "
+    "next sample. 0 if no container has a compute share.",
 )
 PLUGIN_REGIONS: Final = DEVICE_PLUGIN.metric(
     "gpushare_device_plugin_regions_resized",

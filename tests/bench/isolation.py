@@ -218,7 +218,7 @@ def _rate(program: Path, env: dict[str, str]) -> float:
 
 def shares(*containers: Container) -> None:
     """Two containers that want all of a card, with 25 and 75 percent of its time."""
-    regulators = [Regulator(each, percent) for each, percent in zip(containers, (25, 75), strict=True)]
+    regulators = [Regulator(each, contended=True) for each in containers]
     with ExitStack() as stack:
         for each in containers:
             process = stack.enter_context(each.start(BUSY))

@@ -41,11 +41,11 @@ async def test_a_container_alone_gets_a_quarter_of_the_gpus_time(quarter: Preloa
 async def test_two_containers_get_their_parts_of_the_work(
     quarter: Preloaded, others: Preloaded, gpu: Gpu
 ) -> None:
-    """Both run the same kernels, so their tokens are their work."""
+    """Both run the same kernels."""
     needs("torch")
     with running(quarter) as small, running(others) as large:
         both = await regulated(gpu, (quarter, 25, small.pid), (others, 75, large.pid))
-    few, many = (use.spent for use in both)
+    few, many = (use.work for use in both)
     sys.stdout.write(f"{few / (few + many):.1%} of the work\n")
     assert 100 * few / (few + many) == pytest.approx(25, abs=7)
 
@@ -64,10 +64,10 @@ def running(container: Preloaded) -> Iterator["subprocess.Popen[str]"]:
 
 
 class Use(NamedTuple):
-    """A container after it settled: its part of the GPU's time in each second, and the tokens it spent."""
+    """A container after it settled: its part of the GPU's time in each second, and the work it launched."""
 
     percents: Sequence[int]
-    spent: int
+    work: int
 
 
 async def regulated(gpu: Gpu, *programs: tuple[Preloaded, int, int]) -> list[Use]:
@@ -76,7 +76,7 @@ async def regulated(gpu: Gpu, *programs: tuple[Preloaded, int, int]) -> list[Use
     ``programs`` have a container, its compute share in percent, and a PID.
     """
     percents: list[list[int]] = [[] for _ in programs]
-    spent: list[list[int]] = [[] for _ in programs]
+    work: list[list[int]] = [[] for _ in programs]
     paced = [ContainerPacing()] * len(programs)
     async with Nvml() as driver:
         await driver.processes()
@@ -89,11 +89,11 @@ async def regulated(gpu: Gpu, *programs: tuple[Preloaded, int, int]) -> list[Use
                     pytest.skip(f"the driver does not list {pid}: this needs the host's PID namespace")
                 paced[each] = paced_with(container, own, processes, paced[each])
                 percents[each].append(busy_percent(own))
-                spent[each].append(paced[each].rates[0].spent)
+                work[each].append(sum(paced[each].rates[0].work))
     sys.stdout.write(f"{gpu.model}: {percents} % in each second\n")
     return [
-        Use(seconds[SETTLE_S:], tokens[-1] - tokens[SETTLE_S - 1])
-        for seconds, tokens in zip(percents, spent, strict=True)
+        Use(seconds[SETTLE_S:], counts[-1] - counts[SETTLE_S - 1])
+        for seconds, counts in zip(percents, work, strict=True)
     ]
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from gpushare.isolation import region
+from gpushare.isolation.region_layout import KINDS
 from tests.fixtures.isolation import LAUNCH_LIBRARY, Container, Regulator, needs_compiler, share
 from tests.isolation.conftest import Make
 from tests.isolation.test_ways_in import compiled, exports
@@ -39,12 +40,15 @@ def limited(container: Container, percent: int = 25) -> Container:
     return container
 
 
-def rate(container: Container, tokens: int) -> None:
-    container.write(*region.rate_writes(0, tokens, time.monotonic_ns()))
+def rate(container: Container, threads: int) -> None:
+    """So many threads in a second; of all kinds, each costs a token."""
+    container.write(
+        region.price_write(0, [1 << 20] * KINDS), *region.rate_writes(0, threads, time.monotonic_ns())
+    )
 
 
-def spent(container: Container) -> int:
-    return container.seen().cards[0].spent
+def work(container: Container) -> int:
+    return sum(container.seen().cards[0].work)
 
 
 def test_the_build_with_launch_control_also_exports_launches(library: Path) -> None:
@@ -59,7 +63,7 @@ def test_launches_are_counted_for_each_way_of_loading_the_driver(
     linked = ["-DLINKED", str(launcher.stub.library)] if way in ("direct", "next") else []
     client = compiled(tmp_path / "client", "client.c", *linked, "-ldl")
     assert launcher.run([str(client), way, "4302", "1"]).stdout == "2\n0\n"
-    assert spent(launcher) == 64
+    assert work(launcher) == 64
 
 
 def test_every_kind_of_launch_is_counted(launcher: Container) -> None:
@@ -77,7 +81,7 @@ for kind in ("", "_ptsz"):
     say(getattr(cuda, "cuGraphLaunch" + kind)(at, None))
 """
     assert reported(launcher, code) == [[0]] * 8
-    assert spent(launcher) == 2 * (3 * 2 * 3 * 32 * 2 * 2 + 2**20)
+    assert work(launcher) == 2 * (3 * 2 * 3 * 32 * 2 * 2 + 2**25)
     assert sum(launcher.stub.busy_ns(0).values()) == 8000
 
 
@@ -109,7 +113,9 @@ def test_memory_is_limited_with_launches_too(launcher: Container) -> None:
 
 
 def test_two_containers_get_their_compute_shares(make_two: tuple[Container, Container]) -> None:
-    small, large = (Regulator(limited(each, n), n) for each, n in zip(make_two, (25, 75), strict=True))
+    small, large = (
+        Regulator(limited(each, n), contended=True) for each, n in zip(make_two, (25, 75), strict=True)
+    )
     with small.container.start(LIKE) as one, large.container.start(UNLIKE) as two:
         try:
             for each in (one, two):
@@ -164,7 +170,7 @@ def test_a_lower_rate_applies_at_once(launcher: Container) -> None:
 def test_before_the_first_sample_nothing_waits(launcher: Container) -> None:
     limited(launcher)
     assert reported(launcher, "context(); say(max(launch(1) for i in range(10000)))") == [[0]]
-    assert spent(launcher) == 320_000
+    assert work(launcher) == 320_000
 
 
 @pytest.mark.parametrize("percent", [0, 100])
@@ -172,7 +178,7 @@ def test_a_container_with_a_full_compute_share_is_not_limited(launcher: Containe
     limited(launcher, percent)
     rate(launcher, 1)
     assert reported(launcher, "context(); say(max(launch(1) for i in range(10000)))") == [[0]]
-    assert spent(launcher) == 0
+    assert work(launcher) == 0
 
 
 def test_a_process_killed_while_it_waits_blocks_no_other(launcher: Container) -> None:
@@ -210,7 +216,7 @@ threads = [threading.Thread(target=work) for _ in range(8)]
 say(os.waitpid(pid, 0)[1], time.monotonic() - begin > 0.25)
 """
     assert reported(launcher, code) == [[0, True]]
-    assert spent(launcher) == 1000 * 32
+    assert work(launcher) == 1000 * 32
 
 
 def test_captured_launches_do_not_wait(launcher: Container) -> None:
@@ -227,7 +233,7 @@ say(cuda.cuGraphLaunch(graph, None))
         assert process.stdout is not None
         answers = [json.loads(process.stdout.readline()) for _ in range(3)]
         assert answers == [[0], [True], [0, 100_000]]
-        assert spent(launcher) == 3232
+        assert work(launcher) == 3232
         rate(launcher, 10**9)
         assert process.communicate("\n")[0] == "[0]\n"
 
@@ -237,7 +243,7 @@ def test_captured_launches_take_no_tokens(launcher: Container) -> None:
     launcher.python("context()")
     rate(launcher, 10**9)
     launcher.python("context(); cuda.cuStreamBeginCapture_v2(None, 0); launch(1); launch(1)")
-    assert spent(launcher) == 0
+    assert work(launcher) == 0
 
 
 def test_a_truncated_region_delays_no_launch(launcher: Container) -> None:
@@ -253,4 +259,4 @@ def test_a_program_without_a_limit_calls_the_driver_directly(make: Make) -> None
     limited(container)
     rate(container, 1)
     assert reported(container, "context(); say(max(launch(1) for i in range(100)))") == [[0]]
-    assert spent(container) == 0
+    assert work(container) == 0

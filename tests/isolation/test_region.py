@@ -10,7 +10,7 @@ import pytest
 
 from gpushare.errors import SourceError
 from gpushare.isolation import limits, region
-from gpushare.isolation.region_layout import HEADER, LAYOUT, MAGIC, SIZE, SLOTS, VERSION
+from gpushare.isolation.region_layout import HEADER, KINDS, LAYOUT, MAGIC, PRICES_AT, SIZE, SLOTS, VERSION
 from tests.fixtures.isolation import MIB, NATIVE, UUID, Container, needs_compiler, share
 from tests.isolation.conftest import Make
 
@@ -48,6 +48,9 @@ def test_the_library_and_the_reader_agree_on_the_layout(tmp_path: Path) -> None:
         "card": LAYOUT.card,
         "launches": LAYOUT.launches_at,
         "launch": LAYOUT.launch,
+        "kinds": KINDS,
+        "prices": PRICES_AT,
+        "work": PRICES_AT + 8 * KINDS,
         "slots": LAYOUT.slots_at,
         "slot": LAYOUT.slot,
         "managed": LAYOUT.slot - 8 * (2 * limits.MAX_CARDS + 1),

@@ -1,4 +1,4 @@
-"""Computes what the agent writes into a container's region: launch rates and context sizes. Pure.
+"""Computes what the agent writes into a container's region: prices, launch rates, context sizes. Pure.
 
 The inputs are readings of the driver and of the region. ``pacer`` reads and writes them. A region is writable
 by its container and may contain false values; these affect what is written into the same region, and within
@@ -6,19 +6,31 @@ narrow bounds the estimate of a context for later containers.
 """
 
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
-from gpushare.deviceplugin.core import regulator
 from gpushare.deviceplugin.core.limits import is_compute_share
+from gpushare.deviceplugin.core.prices import Learned, Sample, followed_ratio, is_same_work, with_sample
 from gpushare.errors import SourceError
 from gpushare.isolation.limits import CardLimit
-from gpushare.isolation.region import CardUse, ProcessUse, Region, Write, context_writes, rate_writes
+from gpushare.isolation.region import (
+    CardUse,
+    ProcessUse,
+    Region,
+    Write,
+    context_writes,
+    price_write,
+    rate_writes,
+)
+from gpushare.isolation.region_layout import KINDS
 from gpushare.model.card_models import SMALLEST_CONTEXT_MIB
 from gpushare.model.readings import ProcessReading
 
 _ALL: Final = 100
-_HIGHEST_RATE: Final = 1 << 62
+_SECOND: Final = 1_000_000_000
+_FRACTION: Final = 1 << 20
+"""The prices in a region are in this fraction of a token."""
+_HIGHEST_PRICE: Final = 1 << 50
 _CONTENDED_POLLS: Final = 10
 """``contended`` after a poll with another program: one with a small part is often reported as idle."""
 _LARGEST_CONTEXT: Final = 2 << 30
@@ -35,20 +47,21 @@ Slot = tuple[int, int, int]
 
 @dataclass(frozen=True, slots=True)
 class CardRate:
-    """One GPU at the last poll: its time, the tokens spent until then, and the launch rate, 0 for none.
+    """One GPU at the last poll: its time, the work until then by kind, and the launch rate, 0 for none.
 
     ``measured`` is whether the driver reported the load of the container's processes, ``pids`` are these
-    processes. ``history`` are the samples that the rate follows. While ``contended`` is not 0, the GPU counts
-    as used by other programs; each poll without one of them lowers it.
+    processes, and ``sampled`` is whether the poll showed the GPU time of work. While ``contended`` is not 0,
+    the GPU counts as used by other programs; each poll without one of them lowers it.
     """
 
     at_ns: int
-    spent: int
+    work: tuple[int, ...]
     rate: int = 0
     measured: bool = True
     pids: frozenset[int] = frozenset()
-    history: regulator.History | None = None
+    learned: Learned = field(default_factory=Learned)
     contended: int = 0
+    sampled: bool = False
 
 
 class ProcessBytes(NamedTuple):
@@ -98,10 +111,11 @@ def pace(
     if [use.uuid for use in region.cards] != [limit.uuid for limit in limits]:
         raise SourceError("the GPUs of the region are not those of the limit, or in another order")
     old = before.rates or [None] * len(limits)
-    rates = tuple(
-        _card_rate(limit, use, on, now_ns, last, contended=limit.uuid in contended)
+    observed = [
+        _observed(limit, use, on, now_ns, last, contended=limit.uuid in contended)
         for limit, use, on, last in zip(limits, region.cards, processes, old, strict=True)
-    )
+    ]
+    rates = tuple(_priced(each, [other for other in observed if other.sampled]) for each in observed)
     contexts = {
         _slot(process): _contexts(process, processes, before.contexts.get(_slot(process)))
         for process in region.processes
@@ -115,12 +129,11 @@ def context_sizes(limits: Sequence[CardLimit], region: Region, pacing: Container
 
     All contexts on a GPU take the same at first. What is measured grows with the code that a process loads,
     so the smallest size is the closest. It comes from processes that run, so that it follows a new driver.
-    A region may contain false values, so sizes outside of the bounds are ignored. So is a region of a library
-    that does not count managed memory separately: what is measured with it may be too small.
+    A region may contain false values, so sizes outside of the bounds are ignored.
     """
     sizes: dict[str, int] = {}
     for process in region.processes:
-        contexts = pacing.contexts.get(_slot(process)) if process.managed else None
+        contexts = pacing.contexts.get(_slot(process))
         for uuid, size in _running_sizes(limits, contexts) if contexts else ():
             sizes[uuid] = min(size, sizes.get(uuid, size))
     return sizes
@@ -142,7 +155,7 @@ def unmeasured(limits: Sequence[CardLimit], pacing: ContainerPacing) -> bool:
     )
 
 
-def _card_rate(
+def _observed(
     limit: CardLimit,
     use: CardUse,
     on: ProcessesByPid | None,
@@ -151,30 +164,53 @@ def _card_rate(
     *,
     contended: bool,
 ) -> CardRate:
-    """The rate on one GPU; it stays if the container has no process there, or no sample of its work."""
+    """A GPU after a poll; its prices do not follow the sample yet."""
     pids = frozenset(on or ())
     if before is None:
-        return CardRate(now_ns, use.spent, measured=_is_measured(on, 0), pids=pids)
-    spent, rate, history = use.spent - before.spent, before.rate, before.history
-    measured = _is_measured(on, spent)
+        known = {kind: price / _FRACTION for kind, price in enumerate(use.prices) if price}
+        return CardRate(now_ns, use.work, measured=_is_measured(on, {}), pids=pids, learned=Learned(known))
+    work = _work_since(use.work, before.work)
+    measured = _is_measured(on, work)
     polls = _CONTENDED_POLLS if contended else max(0, before.contended - 1)
+    learned = before.learned
     if on and measured and is_compute_share(limit.core_percent):
-        sample = _launch_sample(on, now_ns - before.at_ns, spent)
-        followed = regulator.with_history(sample, before.history if polls else None)
-        rate = min(_HIGHEST_RATE, regulator.rate(limit.core_percent, followed.total, before.rate))
-        if before.rate and pids - before.pids:
-            # Samples of a new process do not show all of its work yet, so they do not raise the rate.
-            rate = min(rate, before.rate)
-        else:
-            history = followed
-    return CardRate(now_ns, use.spent, rate, measured, pids, history, polls)
+        busy, elapsed_ns = busy_percent(on.values()), now_ns - before.at_ns
+        learned = _learned(learned, work, busy, elapsed_ns, contended=polls > 0)
+        if pids - before.pids and learned.ratio < 1:
+            # Samples of a new process do not show all of its work yet, so they lower no prices.
+            learned = before.learned
+    rate = limit.core_percent * _SECOND // _ALL if learned.prices else 0
+    sampled = learned.last is not before.learned.last
+    return CardRate(now_ns, use.work, rate, measured, pids, learned, polls, sampled=sampled)
 
 
-def _is_measured(on: ProcessesByPid | None, spent: int) -> bool:
-    """Whether the driver reported loads; if tokens were spent, at least one process must have a sample."""
+def _learned(
+    before: Learned, work: dict[int, int], percent: int, elapsed_ns: int, *, contended: bool
+) -> Learned:
+    if not (work or percent):
+        return before
+    return with_sample(before, Sample(elapsed_ns, elapsed_ns * percent / _ALL, work), contended=contended)
+
+
+def _priced(rate: CardRate, others: Iterable[CardRate]) -> CardRate:
+    """The prices of a GPU after its sample, and the samples of the container's GPUs with the same work."""
+    if not rate.sampled:
+        return rate
+    same = (other.learned.ratio for other in others if is_same_work(rate.learned, other.learned))
+    ratio = min(rate.learned.ratio, *same)
+    return replace(rate, learned=followed_ratio(rate.learned, ratio, contended=rate.contended > 0))
+
+
+def _work_since(work: Sequence[int], before: Sequence[int]) -> dict[int, int]:
+    """The work of each kind since the last poll; none where the count of a region has gone back."""
+    return {kind: new - old for kind, (new, old) in enumerate(zip(work, before, strict=True)) if new > old}
+
+
+def _is_measured(on: ProcessesByPid | None, work: Mapping[int, int]) -> bool:
+    """Whether the driver reported loads; after launches, at least one process must have a sample."""
     if on is None or any(each.load is None for each in on.values()):
         return False
-    return spent <= 0 or not on or any(each.sampled for each in on.values())
+    return not work or not on or any(each.sampled for each in on.values())
 
 
 def busy_percent(processes: Iterable[ProcessReading]) -> int:
@@ -182,14 +218,19 @@ def busy_percent(processes: Iterable[ProcessReading]) -> int:
     return min(_ALL, sum(each.load.sm for each in processes if each.load))
 
 
-def _launch_sample(on: ProcessesByPid, elapsed_ns: int, spent: int) -> regulator.LaunchSample:
-    return regulator.LaunchSample(elapsed_ns, elapsed_ns * busy_percent(on.values()) // _ALL, spent)
-
-
 def _rate_writes(limits: Sequence[CardLimit], region: Region, rates: Sequence[CardRate]) -> Iterator[Write]:
     for card, (limit, rate) in enumerate(zip(limits, rates, strict=True)):
         if is_compute_share(limit.core_percent) and rate.rate and rate.measured:
+            yield price_write(card, _prices(rate.learned), region.layout)
             yield from rate_writes(card, rate.rate, rate.at_ns, region.layout)
+
+
+def _prices(learned: Learned) -> tuple[int, ...]:
+    """The prices in the unit of the region, by kind; 0 for a kind without one."""
+    found = [0] * KINDS
+    for kind, price in learned.prices.items():
+        found[kind] = min(max(round(price * _FRACTION), 1), _HIGHEST_PRICE)
+    return tuple(found)
 
 
 def _slot(process: ProcessUse) -> Slot:

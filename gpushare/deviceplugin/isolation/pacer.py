@@ -1,7 +1,7 @@
-"""Enforces compute shares: samples GPUs and regions, and writes launch rates into the regions.
+"""Enforces compute shares: samples GPUs and regions, and writes prices and rates into the regions.
 
 Decides when to sample, and reads and writes the files. ``process_owners`` finds the containers of processes,
-``core.pacing`` computes rates and context sizes, ``core.uncounted`` finds memory outside all limits. Without
+``core.pacing`` computes prices and context sizes, ``core.uncounted`` finds memory outside all limits. Without
 limited containers nothing is sampled; containers with memory limits only are sampled less often, except for
 the contexts of processes that have just started.
 """
@@ -105,7 +105,7 @@ class Pacer:
 
     @property
     def age_s(self) -> float:
-        """Age of the last sample for launch rates; 0 if no container has a compute share."""
+        """Age of the last sample for prices; 0 if no container has a compute share."""
         if self._sampled_at_ns is None:
             return 0.0
         return (self._timing.clock_ns() - self._sampled_at_ns) / _SECOND_NS
@@ -215,7 +215,7 @@ class Pacer:
 
     def _log_problem(self, what: str, problem: str) -> None:
         if self._problems.is_new(problem, what):
-            log.warning("not_paced", what=what, reason=problem, effect="launch rates are not updated")
+            log.warning("not_paced", what=what, reason=problem, effect="prices of launches are not updated")
 
 
 def _smallest(found: Iterable[Mapping[str, int]]) -> Mapping[str, int]:

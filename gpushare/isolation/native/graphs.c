@@ -48,14 +48,14 @@ ADD(cuGraphAddNode_v2)
 ADD(cuGraphAddNode_v13040)
 
 #ifndef GPUSHARE_LAUNCH
-#define launch_pays_for_graph(stream, is_capturing) (void)0
+#define launch_pays_for_graph(graph, stream, is_capturing) (void)0
 #endif
 
 #define LAUNCH(name, is_capturing)                                      \
     API int name(void *graph, void *stream)                             \
     {                                                                   \
         DRIVER(name);                                                   \
-        launch_pays_for_graph(stream, ENTRY_##is_capturing);            \
+        launch_pays_for_graph(graph, stream, ENTRY_##is_capturing);     \
         int verdict = driver(graph, stream);                            \
         pools_charge_graphs();                                          \
         return verdict;                                                 \

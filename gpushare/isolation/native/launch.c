@@ -3,21 +3,38 @@
 #include "pace.h"
 #include "wrappers.h"
 
-/* Tokens of a graph. Its number of threads is unknown; the rate adapts to the GPU time that it uses. */
-static const u64 GRAPH = 1 << 20;
-
 static u64 times(u64 a, u64 b)
 {
     u64 product;
     return __builtin_mul_overflow(a, b, &product) ? UINT32_MAX : product;
 }
 
-/* Bounded, so that an invalid shape, which the driver rejects, does not delay later launches for hours. */
-static u64 threads(u32 gx, u32 gy, u32 gz, u32 bx, u32 by, u32 bz)
+/* Spreads similar numbers over all kinds: the finalizer of MurmurHash3 (public domain). */
+static u32 mixed(u64 key)
 {
-    u64 all = times(times(times((u64)gx * gy, gz), (u64)bx * by), bz);
-    return all < UINT32_MAX ? all : UINT32_MAX;
+    key = (key ^ key >> 33) * 0xff51afd7ed558ccdull;
+    key = (key ^ key >> 33) * 0xc4ceb9fe1a85ec53ull;
+    return (u32)(key ^ key >> 33);
 }
+
+static u32 log2_of(u64 number) { return 63 - (u32)__builtin_clzll(number | 1); }
+
+/* The work of a kernel is its number of threads. Kernels of one kind have the same size of blocks and about as many
+   of them: all processes of the container know that of each other's kernels, and no call of the driver is needed.
+   Bounded, so that an invalid shape, which the driver rejects, does not delay later launches for hours. */
+static struct launch kernel(u32 gx, u32 gy, u32 gz, u32 bx, u32 by, u32 bz, u32 shared_bytes)
+{
+    u64 blocks = times((u64)gx * gy, gz), threads = times((u64)bx * by, bz), all = times(blocks, threads);
+    u64 key = (u64)shared_bytes << 32 ^ times(threads, 64) ^ log2_of(blocks);
+    return (struct launch){mixed(key), all < UINT32_MAX ? (u32)all : UINT32_MAX};
+}
+
+/* The threads of a step of a language model, so that a graph begins with a price near that of its kernels. The driver
+   lists no nodes of an instance. */
+static const u32 GRAPH = 1 << 25;
+
+/* Each instance has a separate price. */
+static struct launch graph_launch(const void *graph) { return (struct launch){mixed(~(u64)(uintptr_t)graph), GRAPH}; }
 
 /* Whether the stream captures; true if unknown, because a wait during a capture could block others forever. */
 static bool captures(void *stream, asked_cuStreamIsCapturing *ask)
@@ -26,17 +43,17 @@ static bool captures(void *stream, asked_cuStreamIsCapturing *ask)
     return ask && (ask(stream, &status) != CUDA_OK || status != 0);
 }
 
-static void pay(u64 tokens, void *stream, enum entry is_capturing)
+static void pay(struct launch launch, void *stream, enum entry is_capturing)
 {
-    u64 turn;
+    struct taken taken;
     int card = account_shared_card();
     if (card == NO_CARD)
         return;
-    bool paid = pace_take(card, tokens, &turn);
+    bool paid = pace_take(card, launch, &taken);
     if (captures(stream, (asked_cuStreamIsCapturing *)driver_function(is_capturing)))
-        pace_give_back(card, tokens);
+        pace_give_back(card, launch, &taken);
     else if (!paid)
-        pace_wait(card, turn);
+        pace_wait(card, taken.turn);
 }
 
 #define KERNEL(name, is_capturing)                                                                            \
@@ -44,7 +61,7 @@ static void pay(u64 tokens, void *stream, enum entry is_capturing)
                  void *stream, void **parameters, void **extra)                                               \
     {                                                                                                         \
         DRIVER(name);                                                                                         \
-        pay(threads(gx, gy, gz, bx, by, bz), stream, ENTRY_##is_capturing);                                   \
+        pay(kernel(gx, gy, gz, bx, by, bz, shared_bytes), stream, ENTRY_##is_capturing);                                   \
         return driver(function, gx, gy, gz, bx, by, bz, shared_bytes, stream, parameters, extra);             \
     }
 
@@ -57,7 +74,8 @@ KERNEL(cuLaunchKernel_ptsz, cuStreamIsCapturing_ptsz)
         DRIVER(name);                                                                                         \
         const u32 *g = config ? config->grid : NULL, *b = config ? config->block : NULL;                      \
         if (config)                                                                                           \
-            pay(threads(g[0], g[1], g[2], b[0], b[1], b[2]), config->stream, ENTRY_##is_capturing);           \
+            pay(kernel(g[0], g[1], g[2], b[0], b[1], b[2], config->shared_bytes), config->stream,             \
+                ENTRY_##is_capturing);                                                                        \
         return driver(config, function, parameters, extra);                                                   \
     }
 
@@ -69,11 +87,14 @@ KERNEL_EX(cuLaunchKernelEx_ptsz, cuStreamIsCapturing_ptsz)
                  void *stream, void **parameters)                                                             \
     {                                                                                                         \
         DRIVER(name);                                                                                         \
-        pay(threads(gx, gy, gz, bx, by, bz), stream, ENTRY_##is_capturing);                                   \
+        pay(kernel(gx, gy, gz, bx, by, bz, shared_bytes), stream, ENTRY_##is_capturing);                                   \
         return driver(function, gx, gy, gz, bx, by, bz, shared_bytes, stream, parameters);                    \
     }
 
 COOPERATIVE(cuLaunchCooperativeKernel, cuStreamIsCapturing)
 COOPERATIVE(cuLaunchCooperativeKernel_ptsz, cuStreamIsCapturing_ptsz)
 
-void launch_pays_for_graph(void *stream, enum entry is_capturing) { pay(GRAPH, stream, is_capturing); }
+void launch_pays_for_graph(const void *graph, void *stream, enum entry is_capturing)
+{
+    pay(graph_launch(graph), stream, is_capturing);
+}

@@ -5,6 +5,7 @@
 #include "kernel.h"
 #include "mapping.h"
 
+enum { PRICE_SHIFT = 20 };
 static const u64 SECOND = 1000000000;      /* ns */
 static const u64 CHECK = 1000000;          /* ns between checks of the file */
 static const u64 LONGEST_SLEEP = 5000000;  /* ns, because the rate may change meanwhile */
@@ -34,6 +35,13 @@ static void sleep_for(u64 ns)
 
 static u64 load(const u64 *word) { return __atomic_load_n(word, __ATOMIC_RELAXED); }
 
+/* Bounded: a program can write any price into its region. */
+static u64 tokens_of(u32 work, u64 price)
+{
+    u64 tokens;
+    return __builtin_mul_overflow(work, price, &tokens) ? SECOND : tokens >> PRICE_SHIFT;
+}
+
 /* The tokens that must be granted before the turn of a launch; counters wrap around at 2^64. */
 static u64 missing(const struct region_launch *bucket, u64 turn)
 {
@@ -62,20 +70,27 @@ static void shrink(struct region_launch *bucket, u64 turn)
         __atomic_compare_exchange_n(&bucket->granted, &granted, most, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
 }
 
-bool pace_take(int card, u64 tokens, u64 *turn)
+bool pace_take(int card, struct launch launch, struct taken *taken)
 {
+    *taken = (struct taken){0, 0};
     if (!intact())
         return true;
     struct region_launch *bucket = &region->launches[card];
-    *turn = __atomic_fetch_add(&bucket->spent, tokens, __ATOMIC_RELAXED);
-    shrink(bucket, *turn);
-    return !missing(bucket, *turn);
+    u32 kind = launch.kind % LAUNCH_KINDS;
+    taken->tokens = tokens_of(launch.work, load(&bucket->prices[kind]));
+    __atomic_fetch_add(&bucket->work[kind], launch.work, __ATOMIC_RELAXED);
+    taken->turn = __atomic_fetch_add(&bucket->spent, taken->tokens, __ATOMIC_RELAXED);
+    shrink(bucket, taken->turn);
+    return !missing(bucket, taken->turn);
 }
 
-void pace_give_back(int card, u64 tokens)
+void pace_give_back(int card, struct launch launch, const struct taken *taken)
 {
-    if (intact())
-        __atomic_fetch_sub(&region->launches[card].spent, tokens, __ATOMIC_RELAXED);
+    if (!intact())
+        return;
+    struct region_launch *bucket = &region->launches[card];
+    __atomic_fetch_sub(&bucket->work[launch.kind % LAUNCH_KINDS], launch.work, __ATOMIC_RELAXED);
+    __atomic_fetch_sub(&bucket->spent, taken->tokens, __ATOMIC_RELAXED);
 }
 
 /* Grants the tokens since the last refill, up to the capacity of the bucket. `filled` advances by the time of

@@ -1,7 +1,7 @@
-/* Launch control: the region has a token bucket for each GPU, shared by all processes of the container. A launch
-   takes one token per thread, in order of arrival; it may overdraw the bucket, and later launches wait for the
-   debt. The node agent sets the rate of the tokens so that the container gets its compute share
-   (`gpushare.deviceplugin.core.regulator`).
+/* Launch control: the region has a token bucket for each GPU, shared by all processes of the container. A token is a
+   nanosecond of GPU time. A launch takes its work times the price of its kind, in order of arrival; it may overdraw
+   the bucket, and later launches wait for the debt. The rate of the tokens is the compute share. The node agent
+   learns the prices (`gpushare.deviceplugin.core.prices`); until then a kind is free.
 
    There is no lock, so a process that is killed while it waits blocks no other. */
 #ifndef GPUSHARE_PACE_H
@@ -11,11 +11,22 @@
 
 #include "abi.h"
 
-/* Takes tokens of a GPU. True if the launch need not wait; else `*turn` is its position for `pace_wait`. */
-bool pace_take(int card, u64 tokens, u64 *turn);
+/* The work of a launch, and which launches have the same price for a unit of it. */
+struct launch {
+    u32 kind;
+    u32 work;
+};
+
+/* What a launch has taken; `turn` is its position for `pace_wait`. */
+struct taken {
+    u64 tokens, turn;
+};
+
+/* Takes the tokens of a launch. True if it need not wait. */
+bool pace_take(int card, struct launch launch, struct taken *taken);
 
 /* Returns the tokens of a launch that must not wait. */
-void pace_give_back(int card, u64 tokens);
+void pace_give_back(int card, struct launch launch, const struct taken *taken);
 
 /* Waits for the turn of a launch, for a limited time: a launch is delayed, never dropped. */
 void pace_wait(int card, u64 turn);

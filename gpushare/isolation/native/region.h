@@ -12,6 +12,7 @@
 #define REGION_MAGIC 0x6e6f696765527047ull /* "GpRegion" */
 #define REGION_VERSION 3
 #define REGION_SLOTS 1024
+#define LAUNCH_KINDS 128
 
 struct region_card {
     char uuid[UUID_TEXT];
@@ -19,14 +20,15 @@ struct region_card {
     u64 forgiven; /* part of `used` that does not count against the limit */
 };
 
-/* Launch control of a GPU (pace.h). Each field is atomic; there is no lock. The node agent writes `rate` and
-   `sampled`, the processes write the others. */
+/* Launch control of a GPU (pace.h). Each field is atomic; there is no lock. The node agent writes `rate`, `sampled`
+   and `prices`, the processes write the others. */
 struct region_launch {
     u64 rate;    /* tokens per second; 0 before the first sample of the agent */
     u64 sampled; /* time of the last sample, in ns of CLOCK_MONOTONIC */
     u64 spent, granted; /* tokens since the start */
     u64 filled; /* time of the last refill, in ns of CLOCK_MONOTONIC */
-    u64 unused[3];
+    u64 prices[LAUNCH_KINDS]; /* of a unit of work, in 2^-20 tokens; 0 before the first sample with this kind */
+    u64 work[LAUNCH_KINDS];   /* since the start */
 };
 
 /* A process, identified by its PID and its start in clock ticks since boot. `used` includes the charge for its

@@ -98,8 +98,8 @@ API int cuLaunchCooperativeKernel(void *function, u32 gx, u32 gy, u32 gz, u32 bx
 API int cuLaunchCooperativeKernel_ptsz(void *function, u32 gx, u32 gy, u32 gz, u32 bx, u32 by, u32 bz,
                                        u32 shared_bytes, void *stream, void **parameters);
 
-/* Takes the tokens of a graph; `is_capturing` is the driver's function for this kind of stream. */
-void launch_pays_for_graph(void *stream, enum entry is_capturing);
+/* Takes the tokens of an instance of a graph; `is_capturing` is the driver's function for this kind of stream. */
+void launch_pays_for_graph(const void *graph, void *stream, enum entry is_capturing);
 
 API int nvmlDeviceGetMemoryInfo(const void *device, struct nvml_memory *memory);
 API int nvmlDeviceGetMemoryInfo_v2(const void *device, struct nvml_memory_v2 *memory);

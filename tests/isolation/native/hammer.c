@@ -11,7 +11,8 @@ enum { THREADS = 8, TURNS = 500 };
 
 static void *work(void *argument)
 {
-    u64 turn, used;
+    u64 used;
+    struct taken taken;
     for (int i = 0; i < TURNS; i++) {
         if (region_reserve(0, 1000))
             region_release(0, 1000);
@@ -19,8 +20,8 @@ static void *work(void *argument)
             region_leave_context(0);
         if (i % 100 == 0)
             region_used(0, &used);
-        if (!pace_take(0, 32, &turn))
-            pace_wait(0, turn);
+        if (!pace_take(0, (struct launch){(u32)i, 32}, &taken))
+            pace_wait(0, taken.turn);
     }
     return argument;
 }
@@ -33,6 +34,8 @@ int main(int count, char **arguments)
     u64 used;
     if (count != 2 || !mapping_open(arguments[1], &limits, &why))
         return 2;
+    for (int i = 0; i < LAUNCH_KINDS; i++)
+        __atomic_store_n(&region->launches[0].prices[i], 1 << 20, __ATOMIC_RELAXED);
     __atomic_store_n(&region->launches[0].rate, 1000000, __ATOMIC_RELAXED);
     for (int i = 0; i < THREADS; i++)
         pthread_create(&threads[i], NULL, work, NULL);

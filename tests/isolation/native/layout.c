@@ -21,6 +21,9 @@ int main(void)
     print("max_cards", MAX_CARDS);
     print("launches", offsetof(struct region, launches));
     print("launch", sizeof(struct region_launch));
+    print("kinds", LAUNCH_KINDS);
+    print("prices", offsetof(struct region_launch, prices));
+    print("work", offsetof(struct region_launch, work));
     print("slots", offsetof(struct region, slots));
     print("slot", sizeof(struct region_slot));
     print("managed", offsetof(struct region_slot, managed));

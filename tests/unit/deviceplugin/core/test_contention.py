@@ -13,12 +13,13 @@ import pytest
 from gpushare.deviceplugin.core.pacing import ContainerPacing, pace
 from gpushare.isolation.limits import CardLimit
 from gpushare.isolation.region import CardUse, Region
+from gpushare.isolation.region_layout import KINDS
 from gpushare.model.readings import IDLE, Load, ProcessReading
 
 SECOND = 10**9
 STEP = 500_000
 """Of the simulation, in ns."""
-KERNEL, TOKENS = 2_000_000, 32768
+KERNEL, THREADS = 2_000_000, 32768
 """A kernel: its GPU time in ns, and its threads."""
 LOOKS = 8
 WINDOW_S = 1.5
@@ -32,7 +33,10 @@ class Program:
 
     percent: int
     rate: int = 0
-    spent: int = 0
+    price: float = 0
+    """Tokens for a thread."""
+    work: int = 0
+    spent: float = 0
     granted: float = 0
     left: float = 0
     """Of the running kernel, in ns."""
@@ -44,7 +48,8 @@ class Program:
         most = self.spent + self.rate / 10
         self.granted = min(most, self.granted + self.rate * STEP / SECOND) if self.rate else most
         if self.left <= 0 and (not self.rate or self.granted > self.spent):
-            self.spent, self.left = self.spent + TOKENS, KERNEL
+            self.spent, self.left = self.spent + THREADS * self.price, KERNEL
+            self.work += THREADS
         return self.left > 0
 
     def use(self, time_ns: float) -> None:
@@ -54,10 +59,12 @@ class Program:
     def poll(self, reading: ProcessReading, now_ns: int, *, contended: bool) -> None:
         """What the agent does each second."""
         limit = CardLimit("GPU-0", 81079, 4, 79, core_percent=self.percent)
-        region = Region((CardUse("GPU-0", 0, 0, 0, 0, rate=self.rate, spent=self.spent),), ())
+        work = (self.work, *[0] * (KINDS - 1))
+        region = Region((CardUse("GPU-0", 0, 0, 0, 0, rate=self.rate, work=work),), ())
         uuids = ["GPU-0"] if contended else []
         self.pacing, _ = pace([limit], region, [{reading.pid: reading}], now_ns, self.pacing, uuids)
-        self.rate = self.pacing.rates[0].rate
+        (rate,) = self.pacing.rates
+        self.rate, self.price = rate.rate, rate.learned.prices.get(0, 0)
 
 
 def parts(percents: tuple[int, int], seed: int) -> list[float]:

