@@ -1,6 +1,7 @@
 /* Tokens for launches of kernels and graphs. A launch that is captured into a graph does not run, and is not
    delayed. */
 #include "pace.h"
+#include "region.h"
 #include "wrappers.h"
 
 static u64 times(u64 a, u64 b)
@@ -9,13 +10,10 @@ static u64 times(u64 a, u64 b)
     return __builtin_mul_overflow(a, b, &product) ? UINT32_MAX : product;
 }
 
-/* Spreads similar numbers over all kinds: the finalizer of MurmurHash3 (public domain). */
-static u32 mixed(u64 key)
-{
-    key = (key ^ key >> 33) * 0xff51afd7ed558ccdull;
-    key = (key ^ key >> 33) * 0xc4ceb9fe1a85ec53ull;
-    return (u32)(key ^ key >> 33);
-}
+/* Spreads similar keys over all kinds: the golden ratio in 64 bits (Knuth, The Art of Computer Programming, 6.4). */
+static u32 kind_of(u64 key) { return (u32)(key * 0x9e3779b97f4a7c15ull >> 57); }
+
+_Static_assert(LAUNCH_KINDS == 1 << (64 - 57), "kind_of returns all kinds");
 
 static u32 log2_of(u64 number) { return 63 - (u32)__builtin_clzll(number | 1); }
 
@@ -26,7 +24,7 @@ static struct launch kernel(u32 gx, u32 gy, u32 gz, u32 bx, u32 by, u32 bz, u32 
 {
     u64 blocks = times((u64)gx * gy, gz), threads = times((u64)bx * by, bz), all = times(blocks, threads);
     u64 key = (u64)shared_bytes << 32 ^ times(threads, 64) ^ log2_of(blocks);
-    return (struct launch){mixed(key), all < UINT32_MAX ? (u32)all : UINT32_MAX};
+    return (struct launch){kind_of(key), all < UINT32_MAX ? (u32)all : UINT32_MAX};
 }
 
 /* The threads of a step of a language model, so that a graph begins with a price near that of its kernels. The driver
@@ -34,7 +32,7 @@ static struct launch kernel(u32 gx, u32 gy, u32 gz, u32 bx, u32 by, u32 bz, u32 
 static const u32 GRAPH = 1 << 25;
 
 /* Each instance has a separate price. */
-static struct launch graph_launch(const void *graph) { return (struct launch){mixed(~(u64)(uintptr_t)graph), GRAPH}; }
+static struct launch graph_launch(const void *graph) { return (struct launch){kind_of(~(u64)(uintptr_t)graph), GRAPH}; }
 
 /* Whether the stream captures; true if unknown, because a wait during a capture could block others forever. */
 static bool captures(void *stream, asked_cuStreamIsCapturing *ask)
