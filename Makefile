@@ -186,6 +186,10 @@ bench-device-plugin: packages setup ## Measure Allocate latency, start, memory a
 bench-isolation: packages setup ## Measure the overhead of the preloaded library and its compute shares; GPU=1: on a physical GPU
 	@$(BIN)/python -m tests.bench.isolation $(if $(GPU),--gpu)
 
+.PHONY: bench-shares
+bench-shares: packages setup ## Measure the compute shares of several kinds of programs on the stub driver
+	@$(BIN)/python -m tests.bench.compute_shares
+
 .PHONY: bench-models
 bench-models: setup ## Measure two servers of one model on a GPU, in 12 minutes; GPU=1, GPU_PYTHON=<Python with PyTorch> FLAGS="--help"
 	@$(BIN)/python -m tests.bench.models $(if $(GPU),--gpu) $(FLAGS)
