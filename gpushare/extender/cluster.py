@@ -121,7 +121,16 @@ class Cluster:
 
     def change_nodes(self, batch: Iterable[Upserted[Node] | Deleted]) -> None:
         """Apply a batch of the node watch."""
+        batch = list(batch)
+        for change in batch:
+            self._note_opening(change)
         self.apply(*(NodeGone(c.key) if isinstance(c, Deleted) else NodeSeen(c.value) for c in batch))
+
+    def _note_opening(self, change: Upserted[Node] | Deleted) -> None:
+        """Forget what a node has rejected before it began to take pods."""
+        book = self.ledger.books.get(change.key)
+        if isinstance(change, Upserted) and book and book.node and change.value.opened != book.node.opened:
+            self.backoff.forget(change.key)
 
     def change_unhealthy(self, batch: Iterable[Upserted[str] | Deleted]) -> dict[str, tuple[str, ...]]:
         """Apply a batch of the ConfigMap watch; returns the invalid entries by node."""

@@ -91,7 +91,8 @@ class Node:
 
     ``closed`` is the reason why the node takes no pods, None if it does. ``away`` is why kube-scheduler takes
     pods elsewhere whatever is free here, such as ``cordoned``. ``multi_user``: whether its MPS servers serve
-    several users at once. ``pods_per_card`` is the maximum of pods on one GPU, 0 for any number.
+    several users at once. ``pods_per_card`` is the maximum of pods on one GPU, 0 for any number. ``opened``
+    is when it last began to take pods, as the node agent writes it.
     """
 
     name: str
@@ -103,6 +104,7 @@ class Node:
     multi_user: bool = False
     pods_per_card: int = 0
     away: str | None = None
+    opened: str = ""
 
     @property
     def one_user(self) -> bool:

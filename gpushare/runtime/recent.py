@@ -1,6 +1,6 @@
 """Counts events of a key within a period: what happens again and again, such as rejections of a workload."""
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from typing import Generic, TypeVar
 
 K = TypeVar("K", bound=Hashable)
@@ -18,6 +18,10 @@ class RecentEvents(Generic[K]):
         kept = {each: times for each in self._times if (times := self.times(each, at))}
         self._times = kept | {key: (*kept.get(key, ()), at)}
         return len(self._times[key])
+
+    def forget(self, is_over: Callable[[K], bool]) -> None:
+        """Forget the events of the keys that are over."""
+        self._times = {key: times for key, times in self._times.items() if not is_over(key)}
 
     def times(self, key: K, now: float) -> tuple[float, ...]:
         """When the events of a key were that are not too old yet, oldest first."""

@@ -96,12 +96,14 @@ class _NodeAnnotations(
         "cards": contract.ANN_CARDS,
         "assigned": contract.ANN_ASSIGNED_NODE,
         "closed": contract.ANN_CLOSED,
+        "opened": contract.ANN_OPENED,
         "multi_user": contract.ANN_MPS_MULTI_USER,
     },
 ):
     cards: str | None = None
     assigned: str | None = None
     closed: str | None = None
+    opened: str | None = None
     multi_user: str | None = None
 
 
@@ -154,7 +156,8 @@ def core_node(wire: WireNode) -> Node:
         allocatable=wire.status.allocatable or {},
     )
     away = "cordoned" if wire.spec.unschedulable else _not_ready(wire.status)
-    return replace(node, away=away, closed=annotations.closed or node.closed)
+    closed = annotations.closed or node.closed
+    return replace(node, away=away, closed=closed, opened=annotations.opened or "")
 
 
 def _not_ready(status: _NodeStatus) -> str | None:

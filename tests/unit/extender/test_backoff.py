@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from gpushare.extender.backoff import MOST, PERIOD_S, Backoff
 from gpushare.extender.cluster import Cluster
 from gpushare.model.changes import Deleted, Upserted
-from gpushare.model.objects import Pod
+from gpushare.model.objects import Node, Pod
 from tests.builders.scheduling import pod
 
 WEB = replace(pod("next"), workload="web")
@@ -59,6 +59,32 @@ def test_after_many_rejections_no_node_gets_the_workload_until_they_are_old() ->
     assert (wait.nodes, wait.until_s) == (None, PERIOD_S)
     assert waits(backoff, "never used", PERIOD_S - 1)
     assert not waits(backoff, "never used", PERIOD_S)
+
+
+def test_what_a_node_has_rejected_is_forgotten_when_it_takes_pods_again() -> None:
+    backoff = Backoff()
+    for number in range(MOST):
+        backoff.add(rejected(str(number), "n"), number)
+        backoff.add(rejected(f"db{number}", "n", "db"), number)
+    for number in range(2):
+        backoff.add(rejected(f"m{number}", "m"), MOST)
+    backoff.forget("n")
+    assert backoff.wait_of(replace(WEB, workload="db"), MOST) is None
+    wait = backoff.wait_of(WEB, MOST)
+    assert wait
+    assert wait.nodes == frozenset({"m"})
+
+
+def test_a_node_that_opens_is_tried_again_at_once() -> None:
+    """As after restarts of its agent, in which calls of the kubelet fail."""
+    cluster = Cluster()
+    node = Node("n", opened="10:00")
+    cluster.change_nodes([Upserted("n", node)])
+    cluster.change_pods([Upserted(uid, rejected(uid, at="2999-01-01T00:00:00Z")) for uid in "ab"])
+    cluster.change_nodes([Upserted("n", node)])
+    assert cluster.wait_of(WEB)
+    cluster.change_nodes([Upserted("n", replace(node, opened="10:05"))])
+    assert cluster.wait_of(WEB) is None
 
 
 @given(st.integers(1, 12), st.integers(5, 30))

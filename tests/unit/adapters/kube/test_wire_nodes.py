@@ -79,5 +79,5 @@ def test_a_node_that_takes_no_pods_is_away() -> None:
 
 def test_the_reason_of_the_node_agent_closes_a_node() -> None:
     annotations = {contract.ANN_CARDS: '[{"index":0,"units":22}]', contract.ANN_CLOSED: "no library"}
-    found = read({"metadata": {"name": "n", "annotations": annotations}})
-    assert found.closed == "no library"
+    found = read({"metadata": {"name": "n", "annotations": annotations | {contract.ANN_OPENED: "10:00"}}})
+    assert (found.closed, found.opened) == ("no library", "10:00")
