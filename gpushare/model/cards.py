@@ -4,12 +4,12 @@ The annotation is a JSON list; ``index`` and ``units`` are required, the rest ma
 
     [{"index": 0, "uuid": "GPU-…", "model": "Tesla T4", "mib": 15079, "units": 14,
       "numa": 0, "minor": 0, "pci": "00000000:00:07.0", "healthy": true, "whole_gpu_pods": [], "closed": "",
-      "brand": 2}]
+      "brand": 2, "fault": ""}]
 
 ``whole_gpu_pods`` names the whole-GPU pods (``namespace/name``), which use the GPU through another device
 plugin. Such a GPU is full. ``closed`` is why a healthy GPU takes no pods, such as ``until its MPS control
 daemon is ready``. For readers that do not know these fields, such GPUs are not ``healthy``. ``brand``
-is NVML's.
+is NVML's. ``fault`` is why the node agent takes a GPU for unhealthy.
 """
 
 from collections.abc import Iterable
@@ -39,6 +39,7 @@ class Card:
     whole_gpu_pods: tuple[str, ...] = ()
     closed: str = ""
     brand: int | None = None
+    fault: str = ""
 
     @property
     def is_listed(self) -> bool:

@@ -197,7 +197,7 @@ def _usage(
         mem -= share.mem
         core -= share.core
     healthy = card.healthy and card.index not in unhealthy
-    stated = bool(card.whole_gpu_pods or card.closed) or (healthy and bool(occupants))
+    stated = bool(card.whole_gpu_pods or card.closed or card.fault) or (healthy and bool(occupants))
     reason = _unschedulable_reason(node, card, occupants) if stated else ""
     schedulable = healthy and mem >= 0 and core >= 0 and not reason
     users = NO_USERS.union(*(r.demand.users for _, r in occupants)) if node.one_user else NO_USERS
@@ -205,9 +205,11 @@ def _usage(
 
 
 def _unschedulable_reason(node: Node, card: Card, occupants: list[_Occupant]) -> str:
-    """Why a healthy GPU takes no pods: whole-GPU pods, its agent, pods of another mode, or the maximum."""
+    """Why a GPU takes no pods: whole-GPU pods, its agent, pods of another mode, or the maximum."""
     if reason := in_use_as_whole(card) or card.closed:
         return reason
+    if card.fault:
+        return f"is unhealthy: {card.fault}"
     others = {r.mode for _, r in occupants if r.mode is not None and r.mode is not node.mode}
     if others:
         return f"until pods of mode {' and '.join(sorted(others))} are gone"

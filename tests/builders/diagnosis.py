@@ -33,8 +33,10 @@ DENIED = Unread("pods is forbidden", "list pods")
 ABSENT = Unread("not found", absent=True)
 
 
-def gpu(index: int = 0, units: int = 14, *, model: str = "Tesla T4", healthy: bool = True) -> Card:
-    return Card(index, units, model=model, healthy=healthy)
+def gpu(
+    index: int = 0, units: int = 14, *, model: str = "Tesla T4", healthy: bool = True, fault: str = ""
+) -> Card:
+    return Card(index, units, model=model, healthy=healthy and not fault, fault=fault)
 
 
 def gpu_node(

@@ -150,8 +150,9 @@ def gpu_health(snapshot: Snapshot) -> Verdict:
     wrong = _wrong_lists(snapshot)
     problems = listed([*wrong.values()])
     if bad:
-        node = bad[0][0]
-        cause = "; ".join(filter(None, (f"unhealthy: {_gpus(bad)}", problems)))
+        node, index = bad[0]
+        fault = next(each.card.fault for each in snapshot.books[node].usages if each.card.index == index)
+        cause = "; ".join(filter(None, (f"unhealthy: {_gpus(bad)}", fault, problems)))
         return failed(cause, f"kubectl describe node {node}; {_map_command(node)}")
     if isinstance(snapshot.config_maps, Unread):
         return unread(snapshot.config_maps)

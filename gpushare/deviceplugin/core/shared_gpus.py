@@ -7,7 +7,7 @@ while the agent runs. If a driver upgrade makes a GPU smaller than its allocatio
 published: the GPU is over-committed, gets no more pods, and its running pods continue.
 """
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -16,6 +16,7 @@ from gpushare.model.card_models import is_data_centre
 from gpushare.model.cards import Card
 from gpushare.model.hardware import Gpu, Inventory
 from gpushare.model.modes import Mode
+from gpushare.model.objects import EMPTY
 from gpushare.model.options import MemoryUnit
 
 _MIB_PER_GIB: Final = 1024
@@ -78,15 +79,15 @@ def shared_gpus(
     *,
     refuse_unlisted: bool = False,
     cordoned: Collection[int] = (),
-    unhealthy: Collection[str] = (),
+    unhealthy: Mapping[str, str] = EMPTY,
 ) -> SharedGpus:
-    """The shared GPUs of a machine. ``unhealthy`` are UUIDs, ``cordoned`` indices."""
+    """The shared GPUs of a machine. ``unhealthy`` are reasons by UUID, ``cordoned`` indices."""
     reasons = {
         gpu.index: reason_against(gpu, unit, refuse_unlisted=refuse_unlisted) for gpu in inventory.gpus
     }
     shared = sorted((gpu for gpu in inventory.gpus if reasons[gpu.index] is None), key=lambda gpu: gpu.index)
     cards = (
-        _card(gpu, unit, healthy=gpu.uuid not in unhealthy and gpu.index not in cordoned) for gpu in shared
+        _card(gpu, unit, fault=unhealthy.get(gpu.uuid, ""), cordoned=gpu.index in cordoned) for gpu in shared
     )
     excluded = [
         *(
@@ -146,7 +147,7 @@ def _closed(card: Card, without_mps: Collection[str]) -> Card:
     return replace(card, healthy=False, closed=WITHOUT_MPS) if closed else card
 
 
-def _card(gpu: Gpu, unit: MemoryUnit, *, healthy: bool) -> Card:
+def _card(gpu: Gpu, unit: MemoryUnit, *, fault: str, cordoned: bool) -> Card:
     return Card(
         index=gpu.index,
         units=units_of(gpu.mib, unit),
@@ -157,7 +158,8 @@ def _card(gpu: Gpu, unit: MemoryUnit, *, healthy: bool) -> Card:
         minor=gpu.minor,
         pci=gpu.pci,
         brand=gpu.brand,
-        healthy=healthy,
+        healthy=not (fault or cordoned),
+        fault=fault,
     )
 
 

@@ -84,7 +84,7 @@ async def test_a_gpu_that_needs_a_reset_is_unschedulable_until_then_and_affects_
     await running(bed, "beside")
     assert cards_of(node) == {"on-card-0": 0, "beside": 1}
     await bed.create_pods([pod("fits-nowhere", container(10))])
-    open_gpu = "at most 8 of 14 free on GPU 1 (unschedulable: GPU 0)"
+    open_gpu = "at most 8 of 14 free on GPU 1 (unschedulable: GPU 0 is unhealthy: the driver asks for a reset"
     await until_event(bed, "fits-nowhere", lambda text: open_gpu in text, contract.EVENT_REFUSED)
     await remove(bed, "fits-nowhere")
     assert [each for each in live(node) if each.pod == "default/on-card-0"] == before

@@ -1,7 +1,10 @@
 """One node's book: free units, schedulable GPUs, and the sums that filter uses."""
 
+from dataclasses import replace
+
 import pytest
 
+from gpushare.model.cards import Card
 from gpushare.model.demand import Amount
 from gpushare.model.modes import Mode
 from gpushare.scheduling.book import Book, CardUsage, Reservation, reserved_shares, with_reservation, without
@@ -141,6 +144,16 @@ def test_an_unhealthy_gpu_is_reported_as_unhealthy_with_any_pods() -> None:
     assert (
         summary(book.usages)
         == "no GPU is usable (unschedulable: GPU 0; GPU 1 until pods of mode share are gone)"
+    )
+
+
+def test_the_reason_of_the_node_agent_for_an_unhealthy_gpu_is_reported() -> None:
+    card = Card(0, T4, healthy=False, fault="the driver asks for a reset of the GPU (recovery action 1)")
+    usages = book_of(replace(node("n", T4), cards=(card,))).usages
+    assert not usages[0].schedulable
+    assert summary(usages) == (
+        "no GPU is usable (unschedulable: GPU 0 is unhealthy: the driver asks for a reset of the GPU "
+        "(recovery action 1))"
     )
 
 

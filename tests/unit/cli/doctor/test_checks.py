@@ -333,6 +333,7 @@ CASES: list[tuple[str, Snapshot, Status, str]] = [
     ),
     ("gpu-models", snapshot([gpu_node("n", gpu(model="NVIDIA GeForce RTX 4090"))]), WARNING, "RTX 4090 on n"),
     ("gpu-health", snapshot([gpu_node("n", gpu(healthy=False))]), FAILED, "GPU 0 of n"),
+    ("gpu-health", snapshot([gpu_node("n", gpu(fault="XID 95"))]), FAILED, "GPU 0 of n; XID 95"),
     ("gpu-health", snapshot(unhealthy={"gpu-1": frozenset({0})}), FAILED, "GPU 0 of gpu-1"),
     (
         "gpu-health",

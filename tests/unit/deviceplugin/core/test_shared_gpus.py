@@ -98,8 +98,9 @@ def test_no_unit_would_show_a_gpu_without_memory() -> None:
 
 def test_cordoned_and_unhealthy_gpus_are_there_and_take_nothing() -> None:
     gpus = [replace(T4, index=index, uuid=f"GPU-{index}") for index in range(4)]
-    found = shared_gpus(machine(*gpus), cordoned={0}, unhealthy={"GPU-2"})
+    found = shared_gpus(machine(*gpus), cordoned={0}, unhealthy={"GPU-2": "XID 95"})
     assert [card.healthy for card in found.cards] == [False, True, False, True]
+    assert [card.fault for card in found.cards] == ["", "", "XID 95", ""]
     assert found.unschedulable == "0,2"
 
 
@@ -107,7 +108,7 @@ BEFORE = (Card(0, 15, "GPU-a", "Tesla T4", 15360), Card(1, 14, "GPU-b", "Tesla T
 
 
 def test_the_same_gpus_are_no_change_with_any_health() -> None:
-    assert changes(BEFORE, tuple(replace(card, healthy=False) for card in BEFORE)) == ()
+    assert changes(BEFORE, tuple(replace(card, healthy=False, fault="XID 95") for card in BEFORE)) == ()
 
 
 def test_a_driver_upgrade_that_changes_the_size_is_reported_with_both_sizes() -> None:
