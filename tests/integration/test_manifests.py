@@ -39,8 +39,15 @@ async def bed() -> AsyncIterator[Bed]:
         await made.kubectl(
             "apply", "--server-side", *(f"--filename={crds / name}" for name in OPERATOR_CRDS.files)
         )
-        await made.kubectl("wait", "--for=condition=Established", "--timeout=60s", "crd", "--all")
+        # `kubectl wait` fails for an object that has no status yet.
+        await until(lambda: _established(made), "the definitions of the operator", 60)
         yield made
+
+
+async def _established(bed: Bed) -> bool:
+    crds = await bed.api.items("/apis/apiextensions.k8s.io/v1/customresourcedefinitions")
+    conditions = [each.get("status", {}).get("conditions") or () for each in crds]
+    return all(any(c["type"] == "Established" and c["status"] == "True" for c in each) for each in conditions)
 
 
 def documents(file: Path) -> list[Object]:
