@@ -60,8 +60,6 @@ _PREFERENCE_S: Final = 1.0
 _REJECTIONS: Final = 5
 _REJECTIONS_PERIOD_S: Final = 600.0
 """After that many rejected pods of a workload within the period, its containers fail instead."""
-_UNKNOWN_WORKLOAD: Final = "unknown"
-"""All pods that no source has shown count as one workload."""
 _TOO_OFTEN: Final = (
     f"{_REJECTIONS} pods of this workload were rejected within {_REJECTIONS_PERIOD_S / 60:.0f} minutes: this "
     "one is admitted, and its container does not start; delete the pod once the cause is gone"
@@ -197,9 +195,11 @@ class Allocator:
         """The rejection; after several ones of a workload, the response that fails its container.
 
         The controller replaces a rejected pod at once, and the next pod would be rejected too. A pod whose
-        container does not start is not replaced, and the kubelet tries again at intervals.
+        container does not start is not replaced, and the kubelet tries again at intervals. A pod that no
+        source has shown is rejected: admitted, it would hold units for kube-scheduler that no record has. Its
+        call waits until the deadline, so that few are rejected.
         """
-        workload = found.gpu_pod.pod.workload if found else _UNKNOWN_WORKLOAD
+        workload = found.gpu_pod.pod.workload if found else ""
         often = bool(workload) and self._rejections.add(workload, time.monotonic()) > _REJECTIONS
         if found:
             present = self._node_state.allocations.gpu_pods
