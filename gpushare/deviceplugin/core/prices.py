@@ -1,6 +1,6 @@
 """The prices of launches, learned from samples of a GPU: how much GPU time each kind of launch takes. Pure.
 
-Sampling the GPU and writing the prices into the region (``gpushare.isolation.region.launch_writes``) do not
+Sampling the GPU and writing the prices into the region (``gpushare.isolation.region.price_write``) do not
 belong here.
 
 The library takes tokens for each launch: its work times the price of its kind, so that a token is a
@@ -32,24 +32,25 @@ _COARSE: Final = 200
 _KEPT: Final = 0.8
 """The weight of earlier samples at each sample on a contended GPU: about five samples count."""
 _KEPT_ALONE: Final = 0.5
+"""The same without other programs: launches at the end of a sample run in the next one."""
 _UNEVEN_S: Final = 0.04
 """GPU time of launches at the end of a sample that run in the next one."""
 _LONGER: Final = 4
 """Work that takes so many times as long as before shows a change: coarse samples rarely do."""
 _LARGEST_STEP: Final = 2
+"""The most by which a sample changes prices."""
 _YOUNG: Final = 10
 """In so many samples after a new kind got its price, prices may rise: work is launched before it runs."""
 _LATEST: Final = 10
 """After so many samples a new kind gets a price, however little GPU time it took."""
 _MINUTE: Final = 60
+"""Samples whose lowest estimate bounds the prices."""
 _ABOVE_LOWEST: Final = 1.25
+"""How far above that estimate prices rise."""
 _MOMENTS: Final = 7
 """At so many moments of a second NVML sees which program uses a contended GPU."""
 _LEAST_PART: Final = 0.1
 """A new kind costs at least this part of the mean: a price of 0 would never be corrected."""
-
-Work = Mapping[int, int]
-"""The work of launches by their kind."""
 
 
 @dataclass(frozen=True, slots=True)
