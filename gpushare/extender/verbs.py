@@ -19,6 +19,7 @@ from gpushare.model.demand import Malformed
 from gpushare.model.names import is_object_name
 from gpushare.model.objects import Pod
 from gpushare.scheduling import filtering
+from gpushare.scheduling.book import Book
 from gpushare.scheduling.disruption import BudgetsOf, no_budgets
 from gpushare.scheduling.filtering import FilterOutcome
 from gpushare.scheduling.fitting import PodRequest
@@ -65,11 +66,22 @@ def filter_steps(body: bytes, ledger: Ledger, *, most: int = 0, wait_of: WaitOf 
             full = FilterOutcome(unresolvable=dict.fromkeys(codec.asked_nodes(args), REASON_ANNOTATIONS))
             return VerbResult(codec.filter_answer(args, full))
         outcome = yield from _filter(args, pod, ledger, most, wait_of(pod))
-        waiting = None if outcome.passed or not outcome.failed else pod
+        waiting = pod if _may_fit_soon(outcome, ledger) else None
         passed = (pod, outcome.passed) if outcome.passed else None
         return VerbResult(codec.filter_answer(args, outcome), waiting=waiting, passed=passed)
     except InvalidRequest as error:
         return VerbResult(error_answer("filter", str(error)), str(error))
+
+
+def _may_fit_soon(outcome: FilterOutcome, ledger: Ledger) -> bool:
+    """Whether an event may let the pod fit: units of a node are free, or a closed node takes pods again."""
+    return not outcome.passed and (
+        bool(outcome.failed) or any(_is_closed(ledger.books.get(name)) for name in outcome.unresolvable)
+    )
+
+
+def _is_closed(book: Book | None) -> bool:
+    return book is not None and book.node is not None and bool(book.node.closed)
 
 
 def _filter(

@@ -98,6 +98,18 @@ def test_nodes_that_a_workload_has_to_wait_for_are_left_out() -> None:
     assert (json.loads(nowhere.answer)["NodeNames"], nowhere.waiting) == ([], None)
 
 
+@pytest.mark.parametrize(
+    ("closed", "asked", "waits"), [("no library", ["n"], True), (None, ["n"], False), (None, ["gone"], True)]
+)
+def test_a_pod_waits_for_a_closed_node_to_take_pods_again(
+    closed: str | None, asked: list[str], *, waits: bool
+) -> None:
+    """Its change may be on its way to the extender; a node that never shares changes nothing."""
+    plain = replace(node("n", 14), cards=() if closed is None else node("n", 14).cards, closed=closed)
+    found = filter_verb(body(Pod=wire_pod(), NodeNames=asked), cluster(plain))
+    assert (found.waiting is not None) is waits
+
+
 @pytest.mark.parametrize(("size", "fits"), [(1000, True), (250_000, True), (261_990, False)])
 def test_a_pod_whose_annotations_leave_no_room_is_not_bound(size: int, fits: bool) -> None:  # noqa: FBT001 - a table
     """The API server would bind it, and refuse every update of its status from then on."""
