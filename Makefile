@@ -106,6 +106,10 @@ reference: setup ## Generate the pages of docs/reference from code, and the plot
 	@$(BIN)/python -W ignore::DeprecationWarning -m docs.generate
 	@$(BIN)/python -m tools.plots
 
+.PHONY: snapshots
+snapshots: setup ## Write the objects of the test stacks into tests/components/snapshots
+	@$(BIN)/python -m tests.components.snapshot
+
 .PHONY: man
 man: setup ## Generate the manual pages of all commands in share/man/man1
 	@$(BIN)/python -W ignore::DeprecationWarning -m tools.man_pages

@@ -15,7 +15,7 @@ from components.manifests.parts import Object
 from components.stack import from_file, load
 from gpushare.cli.lazy import run
 from gpushare.errors import ConfigError
-from gpushare.model.yaml_text import Dumper
+from gpushare.model import yaml_text
 
 _FAILURE: Final = "render: "
 _USAGE: Final = 2
@@ -44,24 +44,26 @@ def command(config: Path, kubernetes_version: str | None) -> None:
 
 def as_yaml(objects: list[Object]) -> str:
     """One document per object, with keys in the order of the builders."""
-    return yaml.dump_all(objects, Dumper=_Dumper, sort_keys=False, explicit_start=True, width=110)
+    return yaml.dump_all(objects, Dumper=Dumper, sort_keys=False, explicit_start=True, width=110)
 
 
-class _Dumper(Dumper):
+class Dumper(yaml_text.Dumper):
     """Without anchors, with indented lists and block style for multi-line strings."""
 
     def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002 - yaml's signature
+        """Write an object out at each place, as people do."""
         return True
 
     def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:  # noqa: ARG002, FBT001, FBT002 - as above
+        """Also indent the lists of mappings."""
         super().increase_indent(flow, indentless=False)
 
 
-def _text(dumper: _Dumper, text: str) -> yaml.ScalarNode:
+def _text(dumper: Dumper, text: str) -> yaml.ScalarNode:
     return dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|" if "\n" in text else None)
 
 
-_Dumper.add_representer(str, _text)
+Dumper.add_representer(str, _text)
 
 
 if __name__ == "__main__":
