@@ -110,10 +110,6 @@ reference: setup ## Generate the pages of docs/reference from code, and the plot
 snapshots: setup ## Write the objects of the test stacks into tests/components/snapshots
 	@$(BIN)/python -m tests.components.snapshot
 
-.PHONY: man
-man: setup ## Generate the manual pages of all commands in share/man/man1
-	@$(BIN)/python -W ignore::DeprecationWarning -m tools.man_pages
-
 .PHONY: role-docs
 role-docs: setup ## Generate the README of each role from its argument_specs.yml
 	@$(BIN)/python -m tools.role_docs

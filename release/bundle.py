@@ -25,7 +25,7 @@ from gpushare import __version__
 from gpushare.cli.lazy import run
 from gpushare.contract import PROJECT_URL
 from gpushare.errors import ConfigError
-from release import krew, oci, published, reproducible
+from release import krew, man_pages, oci, published, reproducible
 from release.archives import File, tar_gz
 from release.chart.build import DEFAULTS, NAME, chart
 from release.recipe import ROOT
@@ -127,7 +127,7 @@ def _distributions() -> dict[str, bytes]:
             "--target=sdist",
             f"--directory={folder}",
         ]
-        _run(command, _EPOCH)
+        _run(command, {**_EPOCH, "HATCH_BUILD_HOOK_ENABLE_CUSTOM": "true"})
         return _content(Path(folder))
 
 
@@ -179,7 +179,9 @@ def _package() -> dict[str, File]:
 def _manual() -> dict[str, File]:
     """Return the manual pages of the plugins."""
     return {
-        path.name: File(path.read_bytes()) for path in sorted((ROOT / "share/man/man1").glob("kubectl-*.1"))
+        name: File(text.encode())
+        for name, text in sorted(man_pages.pages().items())
+        if name.startswith("kubectl-")
     }
 
 

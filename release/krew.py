@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from gpushare import __version__
 from gpushare.errors import GpuShareError
+from release import man_pages
 from release.archives import File
 
 PYTHONS: Final = ("3.11", "3.12", "3.13", "3.14")
@@ -75,7 +76,6 @@ PLUGINS: Final = (
     ),
 )
 _LIBRARIES: Final = "lib"
-_MANUAL: Final = "share/man/man1"
 _METADATA: Final = ("METADATA", "licenses")
 """What is kept of the metadata of a package; the rest differs by version of Python and by installer."""
 _LAUNCHER: Final = '''\
@@ -114,7 +114,7 @@ def archive(libraries: Mapping[str, File], manual: Mapping[str, File], licence: 
     return {
         "LICENSE": File(licence),
         **programs,
-        **{f"{_MANUAL}/{name}": file for name, file in manual.items()},
+        **{f"{man_pages.FOLDER}/{name}": file for name, file in manual.items()},
         **{f"{_LIBRARIES}/{name}": file for name, file in libraries.items()},
     }
 

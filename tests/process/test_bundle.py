@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from gpushare import __version__
-from release import krew
+from release import krew, man_pages
 from release.archives import read_tar_gz
 from release.recipe import ROOT
 from release.supply import uv
@@ -106,7 +106,7 @@ def test_the_wheel_renders_a_stack_without_the_checkout(built: Built, tmp_path: 
 
 
 def test_wheel_and_plugins_have_the_manual_pages(built: Built) -> None:
-    pages = {path.name for path in (ROOT / "share/man/man1").iterdir()}
+    pages = man_pages.pages().keys()
     (wheel,) = built.first.glob("*.whl")
     with zipfile.ZipFile(wheel) as archive:
         assert {Path(name).name for name in archive.namelist() if "/share/man/man1/" in name} == pages

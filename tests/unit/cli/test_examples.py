@@ -7,7 +7,7 @@ import pytest
 
 from gpushare.__main__ import command as program
 from gpushare.cli.main import plugin
-from tools.man_pages import PLUGIN, PROGRAM, tree
+from release.man_pages import PLUGIN, PROGRAM, tree
 
 COMMANDS = dict(tree(PROGRAM, program)) | dict(tree(PLUGIN, plugin))
 WITHOUT = {PROGRAM, PLUGIN, f"{PROGRAM} version", f"{PLUGIN} version"}

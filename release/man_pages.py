@@ -1,4 +1,4 @@
-"""Writes the manual pages of all commands to ``share/man/man1``, from the tree of click: ``make man``.
+"""The manual pages of all commands, from the tree of click, for the wheel and the archives of the plugins.
 
 A command of ``kubectl gpushare`` is a command of ``gpushare`` too: that page, and the pages of programs with
 other names, only refer to the first one. They have neither date nor version, so that they change only with
@@ -8,8 +8,7 @@ their command.
 import inspect
 import re
 import textwrap
-from collections.abc import Iterator, Mapping
-from pathlib import Path
+from collections.abc import Iterator
 from typing import Final
 
 import click
@@ -17,7 +16,8 @@ import click
 from gpushare.__main__ import command as program
 from gpushare.cli.main import TOOLS, plugin
 
-FOLDER: Final = Path(__file__).parents[1] / "share/man/man1"
+FOLDER: Final = "share/man/man1"
+"""Where an installation has the pages."""
 PROGRAM, PLUGIN = "gpushare", "kubectl gpushare"
 OTHER_NAMES: Final = {
     "kubectl-inspect-gpushare": f"{PLUGIN} inspect",
@@ -125,17 +125,3 @@ def _text(text: str) -> str:
 
 def _escaped(text: str) -> str:
     return text.replace("\\", "\\e").replace("-", "\\-")
-
-
-def write(texts: Mapping[str, str], folder: Path = FOLDER) -> None:
-    """Make the folder contain exactly these pages."""
-    folder.mkdir(parents=True, exist_ok=True)
-    for old in folder.glob("*.1"):
-        if old.name not in texts:
-            old.unlink()
-    for name, text in texts.items():
-        (folder / name).write_text(text)
-
-
-if __name__ == "__main__":
-    write(pages())
