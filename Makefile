@@ -73,7 +73,7 @@ PYTEST = $(BIN)/pytest -q -n $(WORKERS) --hypothesis-profile=$(PROFILE)
 check: WORKERS := 4
 .PHONY: check
 check: lint ## Run the fast checks: lint, types, layers, unit and property tests
-	@$(PYTEST) tests/unit tests/property tests/contract tests/components tests/monitoring
+	@$(PYTEST) tests/unit tests/property tests/contract tests/components tests/monitoring tests/repository
 
 .PHONY: unit
 unit: setup ## Run the tests of one package; PKG=<folder in tests/unit>, with property tests for PKG=scheduling

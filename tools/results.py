@@ -22,6 +22,7 @@ KINDS: Final = {
     "tests/contract/": "functions, formats and invariants",
     "tests/components/": "manifests and Pulumi resources",
     "tests/monitoring/": "rules and alerts in Prometheus",
+    "tests/repository/": "documentation, workflows and import contracts",
     "tests/process/": "programs as processes",
     "tests/ansible/": "modules and plugins of the collection",
     "tests/isolation/": "isolation library on a stub driver",

@@ -1,8 +1,8 @@
 """The tutorials that need no containers, command by command, and the outputs that they show.
 
 The others need deployed services: ``tests/e2e`` plays their scenarios. Of the tutorial on memory limits,
-``tests/e2e/test_stack.py`` plays the scenario, and ``tests/unit/docs/test_tutorials.py`` checks that the page
-has its commands.
+``tests/e2e/test_stack.py`` plays the scenario; ``tests/repository/docs/test_tutorials.py`` checks that the
+page has its commands.
 """
 
 from collections.abc import AsyncIterator, Sequence
