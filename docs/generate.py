@@ -1,6 +1,6 @@
 """Reference pages generated from code: names on the wire, metrics, rules, flags, configuration of a stack.
 
-``make reference`` writes them, and a test compares the committed pages with them.
+``make generate`` writes them, and a test compares the committed pages with them.
 """
 
 import re

@@ -73,7 +73,7 @@ def cli(images: Path, url: str, source: str, tag: str, output: Path) -> None:
     for name, content in made.items():
         (output / name).write_bytes(content)
         click.echo(f"{len(content) / 1e6:8.2f} MB  {output / name}")
-    click.echo(f"not signed: run make sign-release, which requires cosign, to sign {SUMS}")
+    click.echo(f"not signed: run make -C release sign-release, which requires cosign, to sign {SUMS}")
 
 
 def build(images: Mapping[str, str], url: str, source: str) -> dict[str, bytes]:

@@ -1,4 +1,4 @@
-"""``make publish-release``: the files of ``dist/`` as a release on GitHub, and the chart in a registry.
+"""``make -C release publish``: the files of ``dist/`` as a release on GitHub, and the chart in a registry.
 
 What belongs here: the commands of gh and skopeo. What does not: building (``release.bundle``) and signing
 (``release.supply``). It publishes what ``SHA256SUMS`` lists, after comparing it.

@@ -1,4 +1,4 @@
-"""``make cgroup-v2``: tests with kubelets on a machine that has cgroup v2 only, whatever this machine has.
+"""``make test-cgroup-v2``: tests with kubelets on a machine with cgroup v2 only, whatever this one has.
 
 The machine has its own kernel (``testbed.uml``) and the files of this machine. Its system calls are slow, so
 the tests take 5 minutes, the demo 10, and neither is part of CI.

@@ -1,4 +1,4 @@
-"""Copies modules of ``gpushare/`` into the Ansible collection: ``make collection-modules``.
+"""Copies modules of ``gpushare/`` into the Ansible collection: ``make generate``.
 
 An Ansible controller has the collection, but no package of this project. The copies differ from their sources
 in a first line with the name of the source, and in their imports of each other. They are not links:
@@ -37,7 +37,7 @@ def copies() -> Mapping[Path, str]:
 
 def _copy(name: str) -> str:
     text = (ROOT / "gpushare" / name).read_text().replace(_IMPORT, _IMPORT_OF_COPY)
-    return f"# Copied from gpushare/{name} by `make collection-modules`; change it there.\n{text}"
+    return f"# Copied from gpushare/{name} by `make generate`; change it there.\n{text}"
 
 
 def main() -> None:

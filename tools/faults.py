@@ -1,4 +1,4 @@
-"""Runs the tests of the fault table, and writes ``docs/reference/faults.md``: ``make faults``.
+"""Runs the tests of the fault table, and writes ``docs/reference/faults.md``: ``make test-faults``.
 
 What belongs here: which tests have a row, the stored results, the page. What does not: the marker and the
 results of one test (``tests.support.faults``).
@@ -24,7 +24,7 @@ RESULTS: Final = "GPUSHARE_FAULTS"
 """Environment variable with the file that tests append their results to, one JSON object per line."""
 
 _HEAD: Final = """\
-<!-- Generated from faults.json by `make faults`; change the tests instead. -->
+<!-- Generated from faults.json by `make test-faults`; change the tests instead. -->
 # Faults
 
 Each row is a test with real components: etcd, kube-apiserver, and the extender or the node agent as processes; those
@@ -42,7 +42,7 @@ The extenders have a lease of some seconds and an API request timeout of 4 s (20
 for the late bind, 20 s for the frozen leader that is asked to bind), so that a test takes seconds; [with the defaults](../concepts/availability.md#how-long-a-new-leader-waits) a new leader waits longer. A test
 fails if one of the first two numbers is not 0; it compares the recovery only with a generous limit.
 
-`make faults` runs the tests, as root, and writes this page. Last run: commit {commit}, {date}, {machine}.
+`make test-faults` runs the tests, as root, and writes this page. Last run: commit {commit}, {date}, {machine}.
 
 | component | fault | over-commits | lost reservations | recovery | test |
 |---|---|---|---|---|---|

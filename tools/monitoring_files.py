@@ -1,4 +1,4 @@
-"""Generates the files in ``components/monitoring``: ``make monitoring``.
+"""Generates the files in ``components/monitoring``: ``make generate``.
 
 Rules, alerts and dashboards are committed for use without Pulumi. The description of an alert is the part of
 its runbook that says what it means and what follows.

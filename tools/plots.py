@@ -1,4 +1,4 @@
-"""Draws the plots of the benchmark pages from their tables and raw outputs: ``make reference``.
+"""Draws the plots of the benchmark pages from their tables and raw outputs: ``make generate``.
 
 Pure except for reading and writing files. What does not belong here: measurements, and the pictures of the
 architecture (``docs.diagrams``).

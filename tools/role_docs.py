@@ -1,4 +1,4 @@
-"""Generates the README of each role from its ``meta/argument_specs.yml``: ``make role-docs``."""
+"""Generates the README of each role from its ``meta/argument_specs.yml``: ``make generate``."""
 
 import argparse
 import re
@@ -12,7 +12,7 @@ import yaml
 ROLES: Final = Path(__file__).parents[1] / "ansible/roles"
 _SPECS: Final = "meta/argument_specs.yml"
 _MARKUP: Final = re.compile(r"\b[BCEIOV]\(([^)]*)\)")
-_HEADER: Final = "<!-- Generated from meta/argument_specs.yml by `make role-docs`; change it there. -->"
+_HEADER: Final = "<!-- Generated from meta/argument_specs.yml by `make generate`; change it there. -->"
 
 Spec = Mapping[str, Any]
 

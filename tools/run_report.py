@@ -17,7 +17,7 @@ from tools.results import Result
 _TAIL: Final = 200
 """Lines of a failed step to print, if they are not the failures of pytest."""
 _FAILURES: Final = ("= FAILURES =", "= ERRORS =")
-_WIDTH: Final = 14
+_WIDTH: Final = 17
 _INTERRUPTED: Final = 130
 
 

@@ -73,10 +73,10 @@ class Plan:
         profile = "PROFILE=full" if self.everything else "PROFILE=check"
         return [
             Step("check", "lint, types, layers, functions, formats and invariants", (profile, "WORKERS=2")),
-            Step("process", "programs as processes", (profile, *self._tier)),
-            Step("check-ansible", "modules, plugins and inventories of the Ansible collection", self._tier),
-            Step("native", "the isolation library on a stub of the driver", self._tier),
-            Step("gpu", "a physical GPU, if there is one"),
+            Step("test-cli", "programs as processes", (profile, *self._tier)),
+            Step("test-ansible", "modules, plugins and inventories of the Ansible collection", self._tier),
+            Step("test-isolation", "the isolation library on a stub of the driver", self._tier),
+            Step("test-gpu", "a physical GPU, if there is one"),
             Step("lint-ansible", "lint of roles and playbooks"),
             Step("docs", "documentation"),
         ]
@@ -94,15 +94,15 @@ class Plan:
         """The steps that run real components, in rows that run beside each other."""
         named = " ".join(tiers.scenarios(self.choice))
         rows = [
-            [Step("integration", "real control planes, kubelets and images", ("WORKERS=4", *self._tier))],
-            [Step("molecule", "roles on systemd hosts", ("AT_ONCE=1", f"SCENARIO={named}"))],
+            [Step("test-integration", "real control planes, kubelets, images", ("WORKERS=4", *self._tier))],
+            [Step("test-molecule", "roles on systemd hosts", ("AT_ONCE=1", f"SCENARIO={named}"))],
         ]
         return rows if self.choice.left_out else [*rows, _NEWEST]
 
 
 _NEWEST: Final = [
-    Step("newest-tools", "programs of the newest Kubernetes"),
-    Step("newest", "real control planes of the newest Kubernetes", ("WORKERS=1",)),
+    Step("programs-next", "programs of the newest Kubernetes"),
+    Step("test-k8s-next", "real control planes of the newest Kubernetes", ("WORKERS=1",)),
 ]
 
 

@@ -38,7 +38,7 @@ def test_every_option_has_a_type_a_description_and_the_name_of_its_role(role: Pa
 
 @each_role
 def test_the_readme_is_that_of_the_argument_specs(role: Path) -> None:
-    assert (role / "README.md").read_text() == role_docs.readme(role), "run `make role-docs`"
+    assert (role / "README.md").read_text() == role_docs.readme(role), "run `make generate`"
 
 
 @each_role

@@ -1,4 +1,4 @@
-"""``make bench-shares``: what programs with a compute share of 25 % get, on the stub driver.
+"""``make bench PART=compute-shares``: what programs with a compute share of 25 % get, on the stub driver.
 
 The work is the GPU time without the waits of kernels for another GPU, in each second after ten. The bench
 replaces the node agent and samples once a second, alone and as if other programs used the GPUs too.

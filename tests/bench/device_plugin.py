@@ -1,4 +1,4 @@
-"""``make bench-device-plugin``: the cost of the node agent, with a real API server and a stub of NVML.
+"""``make bench PART=device-plugin``: the cost of the node agent, with a real API server and a stub of NVML.
 
 The kubelet is a fake with real gRPC on real sockets: only the agent is measured; a real kubelet adds its
 time. Allocate is measured with 100 GPU pods on the node; the baseline in the same run is an empty call

@@ -1,4 +1,4 @@
-"""``make bench-exporter``: the cost of the exporter, with a real API server and a stub of NVML.
+"""``make bench PART=exporter``: the cost of the exporter, with a real API server and a stub of NVML.
 
 The kubelet's PodResources API is a fake that speaks the real gRPC, and so are the ``/proc`` with the
 containers' processes and their cgroups, and the files of isolation: only the exporter is measured.

@@ -1,4 +1,4 @@
-"""``make bench-extender``: the cost of the extender, on a real control plane.
+"""``make bench PART=extender``: the cost of the extender, on a real control plane.
 
 Four parts. *Large*: 5,000 nodes and 50,000 pods: time to ready after a cold start, resident memory,
 and the latency of filter for 100, 1,000 and 5,000 names over one keep-alive connection, as the

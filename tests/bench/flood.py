@@ -1,4 +1,4 @@
-"""``make bench-flood``: filter latency while strangers flood the scheduler's port.
+"""``make bench PART=flood``: filter latency while strangers flood the scheduler's port.
 
 The server is the real one with the filter verb and a ledger of 1,000 nodes, in a separate process. A
 scheduler asks it 50 times a second on one connection from 127.0.0.1. Strangers are one process on 127.0.0.2:

@@ -1,4 +1,4 @@
-"""``make bench-install``: commands and minutes from a cluster without GPU sharing to the first shared pod.
+"""``make bench PART=install``: commands and minutes from a plain cluster to the first shared pod.
 
 Times of the commands of the page "Install", as its test runs them (``tests/e2e/test_install.py``): without
 the time that a person takes to read and to write files.

@@ -1,4 +1,4 @@
-"""``make bench-isolation``: the cost of the preloaded library, compared with the driver alone in one run.
+"""``make bench PART=isolation``: the cost of the preloaded library, compared with the driver alone.
 
 The driver is a stub, a fake whose calls take almost no time, so the results show the cost of the library;
 with ``--gpu`` it is the driver of this machine. Runs with and without the library alternate; their medians

@@ -1,4 +1,4 @@
-"""``make bench-metrics-api``: the time until an HPA has the values of 512 pods.
+"""``make bench PART=metrics-api``: the time until an HPA has the values of 512 pods.
 
 The API server, the exporter and the metrics API are real; the driver, the kubelet's PodResources API and
 ``/proc`` are those of ``tests.bench.exporter``. Two ways are measured: requests to the metrics API itself, as

@@ -1,4 +1,4 @@
-"""``make bench-placement``: how many pods a cluster refuses, and how many GPUs stay empty, by policy.
+"""``make bench PART=placement``: how many pods a cluster refuses, and how many GPUs stay empty, by policy.
 
 A simulation with the ledger, the placement and the scores of the extender, and no other process: pods of
 several sizes arrive and leave at random, and one that fits nowhere is refused for good. What belongs here:

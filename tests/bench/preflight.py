@@ -1,4 +1,4 @@
-"""``make bench-preflight``: the preflight of many hosts, compared with a bare ``ansible -m setup``.
+"""``make bench PART=preflight``: the preflight of many hosts, compared with a bare ``ansible -m setup``.
 
 The hosts are aliases of two real ones with systemd and SSH, each alias with a separate connection. Both
 commands are those that users run, with the checkout's ansible.cfg. In each round each of them runs twice,

@@ -1,4 +1,4 @@
-"""``make bench-pulumi``: the overhead of the engine, with the official host and provider.
+"""``make bench PART=pulumi``: the overhead of the engine, with the official host and provider.
 
 The full example stack on a real API server, its Deployment on simulated nodes; beside it the same objects
 by ``kubectl apply``, and what importing the program's modules costs.

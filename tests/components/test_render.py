@@ -18,7 +18,7 @@ def render(*arguments: str) -> Result:
 def test_the_objects_of_the_stacks_equal_the_snapshots() -> None:
     stored = {path.name: path.read_text() for path in SNAPSHOTS.iterdir()}
     for name, text in (made := files()).items():
-        assert text == stored.get(name, ""), f"{name}; if the change is meant: make snapshots"
+        assert text == stored.get(name, ""), f"{name}; if the change is meant: make generate"
     assert stored.keys() == made.keys()
 
 

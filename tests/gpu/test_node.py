@@ -156,7 +156,7 @@ async def until_used_mib(node: DriverNode, name: str, low: float, high: float) -
 
 
 def report(text: str) -> None:
-    """Show a measurement, which `make gpu` prints."""
+    """Show a measurement, which `make test-gpu` prints."""
     sys.stdout.write(f"{text}\n")
 
 

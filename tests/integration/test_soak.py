@@ -1,4 +1,4 @@
-"""Two minutes of load and random faults on the whole stack, with a fixed seed; ``make soak`` runs longer."""
+"""Two minutes of load and random faults on the whole stack, a fixed seed; ``make test-soak`` runs longer."""
 
 import click
 import pytest

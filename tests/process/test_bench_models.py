@@ -164,7 +164,7 @@ def refusal(*arguments: str) -> "subprocess.CompletedProcess[str]":
 def test_without_a_gpu_the_command_says_what_it_needs() -> None:
     done = refusal()
     assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr == "Error: this needs a physical GPU: make bench-models GPU=1\n"
+    assert done.stderr == "Error: this needs a physical GPU: make bench PART=models GPU=1\n"
 
 
 def test_an_unknown_arm_is_refused() -> None:

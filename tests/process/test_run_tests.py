@@ -17,10 +17,10 @@ from tools import results
 
 ROOT = Path(__file__).parents[2]
 SHORT = {
-    *("check", "process", "check-ansible", "native", "gpu", "lint-ansible", "docs"),
-    *("programs", "images", "integration", "molecule"),
+    *("check", "test-cli", "test-ansible", "test-isolation", "test-gpu", "lint-ansible", "docs"),
+    *("programs", "images", "test-integration", "test-molecule"),
 }
-LONG = (SHORT - {"programs"}) | {"programs-all", "newest-tools", "newest"}
+LONG = (SHORT - {"programs"}) | {"programs-all", "programs-next", "test-k8s-next"}
 MAKE = """\
 #!/bin/sh
 cd "${0%/*}"
@@ -94,8 +94,8 @@ def test_the_tiers_run_their_steps(
     output = run.communicate(timeout=60)[0]
     assert run.returncode == 0, output
     assert {*ran(folder)} == targets
-    assert ("SHORT=1" in ran(folder)["integration"]) is (targets == SHORT)
-    assert ("SCENARIO=site\n" in ran(folder)["molecule"]) is (targets == SHORT)
+    assert ("SHORT=1" in ran(folder)["test-integration"]) is (targets == SHORT)
+    assert ("SCENARIO=site\n" in ran(folder)["test-molecule"]) is (targets == SHORT)
     assert ("== left out: make test-all runs them" in output) is (targets == SHORT)
 
 
@@ -105,7 +105,7 @@ def test_all_steps_run_after_a_failed_one_and_all_failures_are_printed_at_the_en
     for target in ("check", "docs", "programs"):
         (folder / target).write_text(f"echo reason of {target}; exit 3\n")
     step = "echo dots; echo '=== FAILURES ==='; echo reason of a test; exit 1\n"
-    (folder / "integration").write_text(step)
+    (folder / "test-integration").write_text(step)
     run = start()
     output = run.communicate(timeout=60)[0]
     assert run.returncode == 1
@@ -117,7 +117,7 @@ def test_all_steps_run_after_a_failed_one_and_all_failures_are_printed_at_the_en
     assert "\ndots\n" not in end
     assert "\nwhat ran" in end
     _, _, failed = end.splitlines()[-1].partition("Failed: ")
-    assert sorted(failed.split(", ")) == ["check", "docs", "integration", "programs"]
+    assert sorted(failed.split(", ")) == ["check", "docs", "programs", "test-integration"]
 
 
 @pytest.mark.parametrize("step", [LASTING, DEAF])
@@ -154,7 +154,7 @@ async def test_a_background_job_of_a_script_handles_interrupts_and_so_do_its_ste
 
 
 def test_what_a_step_leaves_running_is_ended_and_a_failure(folder: Path, start: Start) -> None:
-    (folder / "process").write_text("setsid sleep 100 & echo $! >>pids\n")
+    (folder / "test-cli").write_text("setsid sleep 100 & echo $! >>pids\n")
     run = start()
     output = run.communicate(timeout=60)[0]
     assert run.returncode == 1

@@ -270,13 +270,15 @@ def test_the_error_for_an_unknown_set_names_the_known_ones() -> None:
     assert (ended.returncode, "demo|test|all" in ended.stderr) == (2, True)
 
 
-@pytest.mark.parametrize("target", ["setup", "docs", "preview", "up", "lint", "check", "monitoring"])
+@pytest.mark.parametrize("target", ["setup", "docs", "preview", "up", "lint", "check", "generate"])
 def test_these_targets_install_no_system_package(target: str) -> None:
     assert ".ci/packages" not in planned(target)
     assert "apt" not in (ROOT / ".ci" / "bootstrap").read_text().replace("(apt-get install python3-venv)", "")
 
 
-@pytest.mark.parametrize(("target", "chosen"), [("demo", "demo"), ("test", "test"), ("integration", "test")])
+@pytest.mark.parametrize(
+    ("target", "chosen"), [("demo", "demo"), ("test", "test"), ("test-integration", "test")]
+)
 def test_these_targets_install_all_system_packages_first(target: str, chosen: str) -> None:
     lines = planned(target).splitlines()
     assert lines[0] == f".ci/packages {chosen}"

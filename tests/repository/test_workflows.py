@@ -14,7 +14,10 @@ from tools import run_tests, tiers
 
 ROOT = Path(__file__).parents[2]
 FILES = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
-TARGETS = set(re.findall(r"^([a-z][a-z-]*):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+TARGETS = {
+    option: set(re.findall(r"^([a-z][a-z0-9-]*):", (ROOT / folder / "Makefile").read_text(), re.MULTILINE))
+    for folder, option in (("", ""), ("release", "-C release "))
+}
 SUDO = "sudo --preserve-env=GPUSHARE_CACHE,GPUSHARE_REQUIRE_ALL"
 PINNED = re.compile(r"^\s+(?:- )?uses: \S+@[0-9a-f]{40} # v[0-9.]+$")
 
@@ -44,9 +47,9 @@ def expanded(job: dict[str, Any]) -> list[list[str]]:
 )
 def test_a_step_is_one_make_target_that_exists(command: str) -> None:
     words = r'(?: [A-Z]+=\S+)*(?: >> "\$GITHUB_OUTPUT")?'
-    found = re.fullmatch(rf"(?:{SUDO} )?make (?:--silent )?([a-z-]+){words}", command)
+    found = re.fullmatch(rf"(?:{SUDO} )?make (?:--silent )?(-C release )?([a-z-]+){words}", command)
     assert found is not None
-    assert found[1] in TARGETS
+    assert found[2] in TARGETS[found[1] or ""]
 
 
 @pytest.mark.parametrize(
@@ -101,7 +104,7 @@ def test_the_pipeline_runs_the_steps_of_make_test_in_jobs_of_their_own_as_root_w
     assert all(step["run"].startswith(SUDO) for step in job["steps"] if "run" in step)
     plan = run_tests.Plan(tiers.short(tiers.read()))
     steps = [*plan.fast, *(step for row in plan.real for step in row)]
-    targets = {step.target for step in steps if step.target != "gpu"}
+    targets = {step.target for step in steps if step.target != "test-gpu"}
     commands = expanded(job)
     assert {command.split()[1] for _, command in commands} == targets
     tiered = {step.target for step in steps if "SHORT=1" in step.variables}
@@ -112,7 +115,7 @@ def test_the_pipeline_runs_the_steps_of_make_test_in_jobs_of_their_own_as_root_w
 
 def test_all_tests_run_nightly_and_before_a_release() -> None:
     assert expanded(JOBS["nightly test-all"]) == [["make test-all"]]
-    assert expanded(JOBS["release check"]) == [["make check-tag", "make test-all"]]
+    assert expanded(JOBS["release check"]) == [["make -C release check-tag", "make test-all"]]
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
@@ -133,7 +136,7 @@ def test_the_path_of_the_cache_has_no_parent_segment() -> None:
 
 def test_a_release_is_made_behind_an_environment_after_its_tag_is_checked() -> None:
     checks = [step.get("run") for step in JOBS["release check"]["steps"]]
-    assert "make check-tag" in checks
+    assert "make -C release check-tag" in checks
     assert (JOBS["release release"]["needs"], JOBS["release release"]["environment"]) == ("check", "release")
 
 

@@ -1,4 +1,4 @@
-"""``make soak``: runs a soak and prints its summary; ``--plan`` prints the schedule alone."""
+"""``make test-soak``: runs a soak and prints its summary; ``--plan`` prints the schedule alone."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""``make bench-models``: two servers of one language model on one GPU.
+"""``make bench PART=models``: two servers of one language model on one GPU.
 
 ``trace`` has the requests, ``arms`` what is compared and when, ``results`` the statistics, ``report`` the
 page: all pure. ``running`` starts the servers of an arm. ``server`` is their program: it runs in the Python

@@ -1,4 +1,4 @@
-"""``make bench-models GPU=1``: tokens of two servers of one model, by the way in which they share a GPU."""
+"""``make bench PART=models GPU=1``: tokens of two servers of one model, by how they share a GPU."""
 
 import asyncio
 import os
@@ -66,7 +66,7 @@ def main(  # noqa: PLR0913 - one for each option
     """Print the results as Markdown. The servers run in the Python of GPU_PYTHON (python3), with PyTorch."""
     ends_s = time.monotonic() + 60 * minutes
     if not gpu:
-        raise click.ClickException("this needs a physical GPU: make bench-models GPU=1")
+        raise click.ClickException("this needs a physical GPU: make bench PART=models GPU=1")
     try:
         options = Options(selected(names), rounds, shape, slots, seed, out)
         inventory = asyncio.run(_inventory())

@@ -33,7 +33,7 @@ RIVALS = """\
 
 
 def test_the_plots_are_current() -> None:
-    """`make reference` writes them."""
+    """`make generate` writes them."""
     assert {path.name: path.read_text() for path in plots.FOLDER.iterdir()} == plots.plots()
 
 

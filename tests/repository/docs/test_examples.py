@@ -80,7 +80,8 @@ def test_a_command_of_the_plugin_in_the_docs_is_valid(command: click.Command) ->
 
 @pytest.mark.parametrize("arguments", shown("make"), ids=" ".join)
 def test_a_make_target_of_the_docs_exists(arguments: list[str]) -> None:
-    assert re.search(rf"^{arguments[0]}:", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    folder, target = (arguments[1], arguments[2]) if arguments[0] == "-C" else ("", arguments[0])
+    assert re.search(rf"^{target}:", (ROOT / folder / "Makefile").read_text(), re.MULTILINE)
 
 
 def test_flags_in_the_docs_exist() -> None:

@@ -9,7 +9,7 @@ STORED = json.loads(DATA.read_text())
 
 
 def test_every_marked_test_has_a_row_and_every_row_a_marked_test() -> None:
-    """After a change of a marker, `make faults` runs the tests and writes the rows."""
+    """After a change of a marker, `make test-faults` runs the tests and writes the rows."""
     assert {row(each) for each in STORED["rows"]} == set(marked())
 
 

@@ -14,7 +14,7 @@ MET_BY_USERS = ("RESOURCE_", "LABEL_", "LABELS_", "ANN_", "ENV_", "EVENT_")
 
 @pytest.mark.parametrize("page", generate.PAGES)
 def test_a_generated_page_is_current(page: str) -> None:
-    """`make reference` writes the pages."""
+    """`make generate` writes the pages."""
     assert (generate.REFERENCE / page).read_text() == generate.PAGES[page]()
 
 

@@ -125,7 +125,7 @@ def series_in(expr: str) -> set[str]:
 
 @pytest.mark.parametrize("name", texts())
 def test_committed_files_match_the_generator(name: str) -> None:
-    assert (FOLDER / name).read_text() == texts()[name], "run make monitoring"
+    assert (FOLDER / name).read_text() == texts()[name], "run make generate"
 
 
 def test_every_committed_dashboard_is_generated() -> None:

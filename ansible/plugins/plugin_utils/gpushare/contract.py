@@ -1,4 +1,4 @@
-# Copied from gpushare/contract.py by `make collection-modules`; change it there.
+# Copied from gpushare/contract.py by `make generate`; change it there.
 """Every public name: resources, labels, annotations, routes, objects.
 
 What belongs here: literal strings and numbers that other programs use (schedulers, kubelets, manifests of

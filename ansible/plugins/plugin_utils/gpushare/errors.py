@@ -1,4 +1,4 @@
-# Copied from gpushare/errors.py by `make collection-modules`; change it there.
+# Copied from gpushare/errors.py by `make generate`; change it there.
 """The error classes of gpushare. Expected rejections ("no GPU has 4 units free") are values, not errors.
 
     GpuShareError

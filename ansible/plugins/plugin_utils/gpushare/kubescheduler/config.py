@@ -1,4 +1,4 @@
-# Copied from gpushare/kubescheduler/config.py by `make collection-modules`; change it there.
+# Copied from gpushare/kubescheduler/config.py by `make generate`; change it there.
 """The configuration that makes kube-scheduler call the extender, as plain dicts.
 
 The command line, the installer, the sidecar and the docs all use this renderer. What does not belong here:

@@ -1,4 +1,4 @@
-# Copied from gpushare/kubescheduler/health.py by `make collection-modules`; change it there.
+# Copied from gpushare/kubescheduler/health.py by `make generate`; change it there.
 """The health URLs of a static pod, from its manifest. Pure."""
 
 from ansible_collections.gpushare.nodes.plugins.plugin_utils.gpushare.kubescheduler.static_pod import Object, flag_value, words_of

@@ -1,4 +1,4 @@
-# Copied from gpushare/kubescheduler/merge.py by `make collection-modules`; change it there.
+# Copied from gpushare/kubescheduler/merge.py by `make generate`; change it there.
 """Adds the extender to an existing configuration of kube-scheduler.
 
 What does not belong here: new configurations (``kubescheduler.config``).

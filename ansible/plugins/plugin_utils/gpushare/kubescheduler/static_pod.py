@@ -1,4 +1,4 @@
-# Copied from gpushare/kubescheduler/static_pod.py by `make collection-modules`; change it there.
+# Copied from gpushare/kubescheduler/static_pod.py by `make generate`; change it there.
 """Adds our configuration to the static pod of kube-scheduler, and removes it. Plain dicts.
 
 An annotation of the pod records the replaced flag, so that removal needs nothing else and keeps other changes

@@ -1,4 +1,4 @@
-# Copied from gpushare/model/card_models.py by `make collection-modules`; change it there.
+# Copied from gpushare/model/card_models.py by `make generate`; change it there.
 """Names of GPU models: which are data-centre GPUs, names as label values, the size of a context.
 
 Other models (GeForce, TITAN, workstation GPUs, unknown ones) work too; administrators can refuse them.

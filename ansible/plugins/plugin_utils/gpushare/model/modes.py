@@ -1,4 +1,4 @@
-# Copied from gpushare/model/modes.py by `make collection-modules`; change it there.
+# Copied from gpushare/model/modes.py by `make generate`; change it there.
 """Sharing modes of nodes, and the labels that select one.
 
 What does not belong here: nodes and their GPUs (``objects``).

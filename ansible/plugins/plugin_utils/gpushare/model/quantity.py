@@ -1,4 +1,4 @@
-# Copied from gpushare/model/quantity.py by `make collection-modules`; change it there.
+# Copied from gpushare/model/quantity.py by `make generate`; change it there.
 """Kubernetes quantities ("4", "10G", "1500m") as whole numbers.
 
 The grammar is that of apimachinery's ``resource.Quantity``; the number is what its ``Value()``

@@ -1,4 +1,4 @@
-# Copied from gpushare/model/urls.py by `make collection-modules`; change it there.
+# Copied from gpushare/model/urls.py by `make generate`; change it there.
 """URLs in flags and settings. Imports nothing slow: ``--help`` loads it."""
 
 from urllib.parse import urlsplit

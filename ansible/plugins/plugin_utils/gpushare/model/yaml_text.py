@@ -1,4 +1,4 @@
-# Copied from gpushare/model/yaml_text.py by `make collection-modules`; change it there.
+# Copied from gpushare/model/yaml_text.py by `make generate`; change it there.
 """YAML as kubectl and the kubelet read it, and written so that they read the same. Pure.
 
 PyYAML reads dates, ``12:30`` (750) and ``=`` as something else than text, and ``y``, ``1e3`` and ``0o17`` as
