@@ -11,7 +11,8 @@ from gpushare import contract
 
 ROOT = Path(__file__).parents[3]
 PAGES = [
-    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "tests/README.md")),
+    *sorted(ROOT.glob("*.md")),
+    *(ROOT / name for name in ("changelog.d/README.md", "tests/README.md")),
     *(path for path in sorted((ROOT / "docs").rglob("*.md")) if "_build" not in path.relative_to(ROOT).parts),
 ]
 FOLDERS = {path.name for path in ROOT.iterdir() if path.is_dir()}

@@ -205,6 +205,15 @@ def test_a_tag_of_another_version_or_without_a_changelog_is_an_error(tmp_path: P
     version.check_tag(f"v{__version__}", tmp_path)
 
 
+def test_a_release_leaves_no_fragment_of_the_changelog(tmp_path: Path) -> None:
+    (tmp_path / "CHANGELOG.md").write_text(f"## {__version__} - 2026-12-01\n")
+    (tmp_path / "changelog.d").mkdir()
+    for name in ("README.md", "12.added.md"):
+        (tmp_path / "changelog.d" / name).touch()
+    with pytest.raises(ConfigError, match=r"changelog\.d has changes .* CHANGELOG\.md: 12\.added\.md"):
+        version.check_tag(f"v{__version__}", tmp_path)
+
+
 def built(folder: Path) -> Path:
     contents = {"install.yaml": b"1", "chart.tgz": b"2"}
     for name, content in contents.items():
