@@ -3,7 +3,7 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 BIN := .venv/bin
 ANSIBLE := ansible/.venv/bin
-SOURCES := gpushare samples testbed release tools components policy tests docs ansible/extensions ansible/plugins __main__.py
+SOURCES := gpushare samples devkit testbed release tools components policy tests docs ansible/extensions ansible/plugins __main__.py
 YAML := .github .pre-commit-config.yaml .yamllint Pulumi.yaml Pulumi.example.yaml ansible components examples inventories policy \
     testbed tests
 PROSE := *.md ansible/*.md ansible/playbooks ansible/roles inventories

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from devkit.errors import DevkitError
+from devkit.process import run_text
 from release.podman import Store
 from release.recipe import CONTAINERFILE
-from testbed.errors import TestbedError
-from testbed.system.process import run_text
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ def sources(apt: Path) -> Path:
     for path in known:
         if path.is_file():
             return path
-    raise TestbedError(f"{apt} has no list of Debian or Ubuntu archives: set BASE_IMAGE")
+    raise DevkitError(f"{apt} has no list of Debian or Ubuntu archives: set BASE_IMAGE")
 
 
 def codename(release: str) -> str:
@@ -67,7 +67,7 @@ def codename(release: str) -> str:
     for line in release.splitlines():
         if line.startswith("VERSION_CODENAME="):
             return line.partition("=")[2].strip('"')
-    raise TestbedError("/etc/os-release has no VERSION_CODENAME: set BASE_IMAGE")
+    raise DevkitError("/etc/os-release has no VERSION_CODENAME: set BASE_IMAGE")
 
 
 def command(suite: str, tar: Path, listed: Path, kind: Kind = RUNTIME) -> list[str]:

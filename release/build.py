@@ -4,7 +4,6 @@ What belongs here: the order of steps and the cache. What does not: the command 
 (``release.podman``) and the base (``release.base``).
 """
 
-import asyncio
 import hashlib
 import os
 import shutil
@@ -19,15 +18,14 @@ from typing import Final
 
 import click
 
+from devkit.errors import DevkitError
+from devkit.folders import cache_root
+from devkit.locks import exclusive
+from devkit.process import run_text
 from gpushare import __version__
 from release import base, layout, needs, podman, pypi, recipe
 from release.podman import Store, platforms_or_own, stage_name
 from release.recipe import ROOT, Order
-from testbed.errors import TestbedError
-from testbed.kubelets import KubeletNode
-from testbed.system.folders import cache_root
-from testbed.system.locks import exclusive
-from testbed.system.process import run_text
 
 _BUILD_S: Final = 3600.0
 _SHORT_S: Final = 60.0
@@ -51,7 +49,7 @@ class Images:
 async def ensure(order: Order | None = None) -> Images:
     """Return the images of the current sources; build them first if needed.
 
-    Progress is printed to stderr. Raises TestbedError with missing requirements of this machine, or with the
+    Progress is printed to stderr. Raises DevkitError with missing requirements of this machine, or with the
     output of the step that failed.
     """
     order = order or Order()
@@ -63,14 +61,6 @@ async def ensure(order: Order | None = None) -> Images:
             await _build_layout(order, cache, folder)
             _prune(cache / "built")
         return _images(order, folder)
-
-
-async def load(node: KubeletNode, images: Images) -> None:
-    """Load the images into the containerd of a node under their references, as if pulled."""
-    with tempfile.NamedTemporaryFile(suffix=".tar") as archive:
-        path = Path(archive.name)
-        await asyncio.to_thread(layout.pack, images.folder, images.references, path)
-        await node.load_images(path)
 
 
 async def push(order: Order) -> Images:
@@ -93,7 +83,7 @@ async def revision() -> str:
     try:
         changed = await run_text(["git", "status", "--porcelain", "--", *names], _SHORT_S, cwd=ROOT)
         commit = await run_text(["git", "log", "-1", "--format=%H", "--", *names], _SHORT_S, cwd=ROOT)
-    except (OSError, TestbedError):
+    except (OSError, DevkitError):
         return ""
     return "" if changed.strip() else commit.strip()
 
@@ -130,7 +120,7 @@ async def _build_all(order: Order, store: Store, cache: Path) -> None:
                 name = stage_name(service, platform)
                 await run_text(store.build(ROOT, containerfile, name, arguments, secrets, flags), _BUILD_S)
             if order.platforms:
-                with suppress(TestbedError):
+                with suppress(DevkitError):
                     await run_text(store.remove_list(service), _SHORT_S)
                 await run_text(store.create_list(service, order.platforms), _SHORT_S)
 

@@ -21,6 +21,7 @@ import yaml
 from components.manifests import everything
 from components.render import as_yaml
 from components.stack import load
+from devkit.errors import DevkitError
 from gpushare import __version__
 from gpushare.cli.lazy import run
 from gpushare.contract import PROJECT_URL
@@ -31,7 +32,6 @@ from release.chart.build import DEFAULTS, NAME, chart
 from release.recipe import ROOT
 from release.supply import references, uv
 from release.version import check_tag
-from testbed.errors import TestbedError
 
 DIST: Final = ROOT / "dist"
 SUMS: Final = "SHA256SUMS"
@@ -133,7 +133,7 @@ def _distributions() -> dict[str, bytes]:
 
 def _collection(source: str) -> dict[str, bytes]:
     if not _GALAXY.exists():
-        raise TestbedError(f"{_GALAXY} does not exist: run make setup-ansible")
+        raise DevkitError(f"{_GALAXY} does not exist: run make setup-ansible")
     with tempfile.TemporaryDirectory() as folder:
         _run([str(_GALAXY), "collection", "build", f"--output-path={folder}", str(ROOT / "ansible")])
         return {
@@ -208,7 +208,7 @@ def _run(command: list[str], more: Mapping[str, str] | None = None) -> str:
         command, cwd=ROOT, env={**os.environ, **(more or {})}, capture_output=True, text=True, check=False
     )
     if done.returncode:
-        raise TestbedError(f"{' '.join(command[:4])} failed with {done.returncode}:\n{done.stderr[-2000:]}")
+        raise DevkitError(f"{' '.join(command[:4])} failed with {done.returncode}:\n{done.stderr[-2000:]}")
     return done.stdout
 
 

@@ -6,7 +6,7 @@ What does not belong here: installing them (``.ci/packages``).
 import shutil
 from typing import Final
 
-from testbed.errors import TestbedError
+from devkit.errors import DevkitError
 
 _BUILDER: Final = "podman"
 _BASE_MAKER: Final = "mmdebstrap"
@@ -15,13 +15,13 @@ _OTHER_BASE: Final = ", or set BASE_IMAGE to an image with Python 3.11 or later"
 
 
 def look(base: str = "") -> None:
-    """Raise TestbedError with what is missing for images on ``base``; empty: built from apt packages."""
+    """Raise DevkitError with what is missing for images on ``base``; empty: built from apt packages."""
     missing = _missing(_BUILDER) if base else _missing(_BUILDER, _BASE_MAKER)
     _refuse("built", missing, _OTHER_BASE if _BASE_MAKER in missing else "")
 
 
 def look_for_push() -> None:
-    """Raise TestbedError if images cannot be pushed from this machine."""
+    """Raise DevkitError if images cannot be pushed from this machine."""
     _refuse("pushed", _missing(_PUSHER))
 
 
@@ -31,7 +31,7 @@ def _missing(*programs: str) -> list[str]:
 
 def _refuse(verb: str, missing: list[str], otherwise: str = "") -> None:
     if missing:
-        raise TestbedError(
+        raise DevkitError(
             f"images cannot be {verb} here; missing: {', '.join(missing)} "
             f"(apt-get install {' '.join(missing)}{otherwise})"
         )

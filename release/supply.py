@@ -13,13 +13,13 @@ from typing import Final
 
 import click
 
+from devkit.errors import DevkitError
+from devkit.folders import cache_root
+from devkit.process import run_text
 from gpushare.cli.lazy import run
 from gpushare.errors import ConfigError
 from release.__main__ import DIGESTS
 from release.recipe import ROOT, uv_version
-from testbed.errors import TestbedError
-from testbed.system.folders import cache_root
-from testbed.system.process import run_text
 
 _LISTS: Final = ROOT / "dist"
 _SUMS: Final = "SHA256SUMS"
@@ -121,7 +121,7 @@ def sign_file_command(file: Path) -> list[str]:
 
 def _need_cosign() -> None:
     if shutil.which("cosign") is None:
-        raise TestbedError("cosign is not on PATH: install it, see docs.sigstore.dev")
+        raise DevkitError("cosign is not on PATH: install it, see docs.sigstore.dev")
 
 
 def uv() -> str:

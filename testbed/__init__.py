@@ -8,25 +8,25 @@ anything that a gpushare daemon needs at run time. All servers listen on loopbac
         await bed.create_pods([gpu_pod("p", 4)])
 """
 
+from devkit.errors import DevkitError
+from devkit.process import Process
+from devkit.waiting import until
 from testbed.control_plane.bed import Bed
 from testbed.control_plane.nodes import Card, SimNode, gpu_pod
 from testbed.control_plane.scheduler import SchedulerSpec
 from testbed.control_plane.stages import SLOW_DELETE, SLOW_START
 from testbed.control_plane.start import Testbed
-from testbed.errors import TestbedError
-from testbed.system.process import Process
-from testbed.system.waiting import until
 
 __all__ = [
     "SLOW_DELETE",
     "SLOW_START",
     "Bed",
     "Card",
+    "DevkitError",
     "Process",
     "SchedulerSpec",
     "SimNode",
     "Testbed",
-    "TestbedError",
     "gpu_pod",
     "until",
 ]

@@ -9,6 +9,9 @@ from pathlib import Path
 
 import click
 
+from devkit import pids
+from devkit.folders import bed_folder, cache_root, writable_cache
+from devkit.process import tail
 from gpushare.cli.lazy import run
 from testbed.control_plane.home import note_of, take_down
 from testbed.control_plane.nodes import Card, SimNode
@@ -16,9 +19,6 @@ from testbed.control_plane.scheduler import LEGACY, SchedulerSpec
 from testbed.control_plane.start import Testbed
 from testbed.programs import binaries, build
 from testbed.programs.binaries import TOOLS, release
-from testbed.system import pids
-from testbed.system.folders import bed_folder, cache_root, writable_cache
-from testbed.system.process import tail
 
 _NAME = click.option("--name", default="main", show_default=True, help="Name of the testbed.")
 

@@ -18,12 +18,14 @@ from functools import partial
 import click
 
 import release
+from devkit.errors import DevkitError
+from devkit.folders import writable_cache
+from devkit.waiting import meanwhile
 from gpushare.contract import EVENT_PLACED
 from gpushare.errors import GpuShareError
 from release import Images
 from testbed.control_plane.bed import Bed
 from testbed.daemons.agent import CardNode
-from testbed.errors import TestbedError
 from testbed.kubelets import KubeletSpec, needs
 from testbed.nvml.build import library
 from testbed.nvml.eras import NEWEST
@@ -41,8 +43,6 @@ from testbed.stories.play import (
     simulated_cluster,
     user_path,
 )
-from testbed.system.folders import writable_cache
-from testbed.system.waiting import meanwhile
 
 _TOOLS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl")
 _SIMULATION = ("kwok",)
@@ -101,7 +101,7 @@ def _missing_for_kubelets() -> str | None:
     try:
         needs.look()
         library(NEWEST)
-    except TestbedError as error:
+    except DevkitError as error:
         return str(error)
     return None
 
@@ -124,7 +124,7 @@ async def _find_deployment(tools: Awaitable[object], *, real: bool) -> _Deployme
         return None
     try:
         images = await release.ensure()
-    except TestbedError as error:
+    except DevkitError as error:
         _print(f"# Our services run as processes in all scenarios: {error}")
         return None
     await tools
@@ -174,7 +174,7 @@ class _Run:
         elif self.real:
             try:
                 nodes = await self._real_nodes(story)
-            except TestbedError as error:
+            except DevkitError as error:
                 self.real, self.deployment = False, None
                 _print(f"# Nodes are simulated from now on: {error}")
             else:

@@ -14,9 +14,9 @@ from typing import Final
 
 import click
 
-from testbed import Testbed, TestbedError
+from devkit.folders import cache_root
+from testbed import DevkitError, Testbed
 from testbed.kubelets import KubeletSpec
-from testbed.system.folders import cache_root
 from testbed.uml import UmlNode, add_uml_node, wiring
 
 _ROOT: Final = Path(__file__).parents[1]
@@ -39,7 +39,7 @@ def main(tests: tuple[str, ...], *, demo: bool) -> None:
     pytest = ["pytest", "-n0", "-p", "no:cacheprovider", *(tests or _TESTS)]
     try:
         failed = asyncio.run(_run(["testbed.demo"] if demo else pytest))
-    except TestbedError as error:
+    except DevkitError as error:
         raise click.ClickException(str(error)) from None
     sys.exit(failed)
 
@@ -88,7 +88,7 @@ async def _show(node: UmlNode, running: "asyncio.Task[str]") -> None:
     shown = 0
     while True:
         over = running.done()
-        with suppress(TestbedError):
+        with suppress(DevkitError):
             text = await node.run_text(["cat", _OUTPUT])
             click.echo(text[shown:], nl=False)
             shown = len(text)

@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from testbed.system.signals import restore_interrupts
-from testbed.system.waiting import timeout_factor
+from devkit.signals import restore_interrupts
+from devkit.waiting import timeout_factor
 from tests.support import needs, order, skips, slots
 from tools import results, tiers
 

@@ -17,7 +17,7 @@ from typing import Final, NoReturn
 
 import psutil
 
-from testbed.system.process import exit_of
+from devkit.process import exit_of
 
 _PR_SET_PDEATHSIG: Final = 1
 _PR_SET_CHILD_SUBREAPER: Final = 36

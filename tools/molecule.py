@@ -21,11 +21,11 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import Final
 
-from testbed.errors import TestbedError
+from devkit.errors import DevkitError
+from devkit.folders import cache_root
+from devkit.locks import FileLock
+from devkit.signals import restore_interrupts
 from testbed.hosts import kept_archives, needs
-from testbed.system.folders import cache_root
-from testbed.system.locks import FileLock
-from testbed.system.signals import restore_interrupts
 from tools import results
 
 _CHECKOUT: Final = Path(__file__).parents[1]
@@ -79,7 +79,7 @@ def main() -> None:
     interrupt_on_termination()
     try:
         needs.look()
-    except TestbedError as error:
+    except DevkitError as error:
         if os.environ.get(_REQUIRE_ALL):
             sys.exit(f"molecule: {error}")
         _say(f"molecule: skipped, {error}")

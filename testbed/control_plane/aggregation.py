@@ -7,8 +7,8 @@ import base64
 from collections.abc import Mapping
 from pathlib import Path
 
+from devkit.waiting import until
 from testbed.control_plane.bed import Bed
-from testbed.system.waiting import until
 
 _NAMESPACE = "kube-system"
 _API_SERVICES = "/apis/apiregistration.k8s.io/v1/apiservices"

@@ -14,8 +14,8 @@ from typing import Any, Self
 
 import aiohttp
 
+from devkit.waiting import together
 from gpushare.errors import ApiError
-from testbed.system.waiting import together
 
 Object = dict[str, Any]
 MERGE_PATCH = "application/merge-patch+json"

@@ -12,6 +12,9 @@ from dataclasses import dataclass, field, replace
 from http import HTTPStatus
 from pathlib import Path
 
+from devkit.errors import DevkitError
+from devkit.process import Command, Process, Ready, run_text
+from devkit.waiting import until
 from gpushare.errors import ApiError, ConfigError
 from testbed.control_plane.api import Api, Object, read_text
 from testbed.control_plane.components import Components, scheduler_url, url_ready
@@ -20,10 +23,7 @@ from testbed.control_plane.home import Home
 from testbed.control_plane.layout import COMPONENTS, Layout
 from testbed.control_plane.nodes import SimNode, node_object
 from testbed.control_plane.scheduler import SchedulerSpec
-from testbed.errors import TestbedError
 from testbed.programs import build
-from testbed.system.process import Command, Process, Ready, run_text
-from testbed.system.waiting import until
 
 _NODES = "/api/v1/nodes"
 _LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"
@@ -89,7 +89,7 @@ class Bed:
         return Api(self.api_url, self.credentials.context(user, groups))
 
     async def kubectl(self, *arguments: str, stdin: str | None = None, timeout_s: float = _KUBECTL_S) -> str:
-        """Run kubectl as admin and return its stdout; raise TestbedError with its stderr."""
+        """Run kubectl as admin and return its stdout; raise DevkitError with its stderr."""
         program = self.components.tools["kubectl"].path
         cache = self.folder / "kubectl-cache"
         argv = [str(program), f"--kubeconfig={self.kubeconfig}", f"--cache-dir={cache}", *arguments]
@@ -238,7 +238,7 @@ class Bed:
     async def leave_up(self) -> None:
         """Keep the testbed running after this process; only for testbeds created with ``bound=False``."""
         if self.components.bound:
-            raise TestbedError(f"testbed {self.name!r} ends with this process: create it with bound=False")
+            raise DevkitError(f"testbed {self.name!r} ends with this process: create it with bound=False")
         await self.api.close()
         self.home.leave_up({"kubeconfig": str(self.kubeconfig), "api_url": self.api_url})
 

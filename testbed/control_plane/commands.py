@@ -1,14 +1,14 @@
 """The command lines of the components, as pure functions of the layout of a testbed.
 
 What belongs here: flags and their reasons. What does not: paths (``testbed.control_plane.layout``),
-binaries (``testbed.programs.binaries``) and starting processes (``testbed.system.process``).
+binaries (``testbed.programs.binaries``) and starting processes (``devkit.process``).
 """
 
 from collections.abc import Sequence
 from pathlib import Path
 
+from devkit.ports import LOOPBACK
 from testbed.control_plane.layout import Layout
-from testbed.system.ports import LOOPBACK
 
 SERVICE_CIDR = "10.250.0.0/16"
 POD_CIDR = "198.18.0.0/16"

@@ -9,6 +9,8 @@ import ssl
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from devkit.ports import LOOPBACK
+from devkit.process import Command, Ready
 from gpushare.errors import ApiError
 from testbed.control_plane import audit, commands
 from testbed.control_plane.api import read_text
@@ -16,8 +18,6 @@ from testbed.control_plane.layout import Layout
 from testbed.control_plane.scheduler import SchedulerSpec
 from testbed.control_plane.stages import kwok_config, read_stages
 from testbed.programs.binaries import Installed
-from testbed.system.ports import LOOPBACK
-from testbed.system.process import Command, Ready
 
 
 @dataclass(frozen=True)

@@ -10,10 +10,10 @@ import ssl
 from collections.abc import Sequence
 from pathlib import Path
 
+from devkit.ports import LOOPBACK
 from testbed.control_plane.api import tls
 from testbed.control_plane.layout import Layout
 from testbed.control_plane.pki import Authority, KeyPair, groups_of, kubeconfig, signing_key, write_private
-from testbed.system.ports import LOOPBACK
 
 _SERVER_NAMES = (
     "localhost",

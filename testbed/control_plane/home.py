@@ -9,11 +9,12 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+from devkit import pids
+from devkit.errors import DevkitError
+from devkit.folders import ANONYMOUS_PREFIX, bed_folder, cache_root, data_folder
+from devkit.locks import FileLock
 from gpushare.errors import ConfigError
-from testbed.errors import TestbedError
-from testbed.system import cgroups, pids
-from testbed.system.folders import ANONYMOUS_PREFIX, bed_folder, cache_root, data_folder
-from testbed.system.locks import FileLock
+from testbed import cgroups
 
 _NOTE = "up.json"
 
@@ -31,7 +32,7 @@ class Home:
     def take(cls, name: str | None) -> "Home":
         """Lock the folder of ``name`` (None: a new one), kill leftover processes, and empty it.
 
-        Raises TestbedError if another process uses the testbed, or if it was left up.
+        Raises DevkitError if another process uses the testbed, or if it was left up.
         """
         root = cache_root()
         sweep_anonymous(root)
@@ -39,7 +40,7 @@ class Home:
         folder = bed_folder(chosen, root)
         lock = FileLock(lock_file(folder))
         if not lock.try_acquire():
-            raise TestbedError(
+            raise DevkitError(
                 f"testbed {chosen!r} is in use by another process: choose another name, or none"
             )
         try:
@@ -80,9 +81,9 @@ def note_of(folder: Path) -> dict[str, Any] | None:
 
 
 def refuse_if_up(folder: Path) -> None:
-    """Raise TestbedError if the testbed was left up and is still running."""
+    """Raise DevkitError if the testbed was left up and is still running."""
     if note_of(folder) and pids.running(folder):
-        raise TestbedError(
+        raise DevkitError(
             f"testbed {folder.name!r} is up: stop it with `python -m testbed down --name {folder.name}`, "
             "or choose another name"
         )
@@ -98,13 +99,13 @@ def clean(folder: Path) -> list[str]:
 def take_down(folder: Path) -> list[str]:
     """Stop a testbed that was left up; its logs stay. Return the names of the killed processes.
 
-    Raises ConfigError if there is no such testbed, TestbedError if it belongs to a running process.
+    Raises ConfigError if there is no such testbed, DevkitError if it belongs to a running process.
     """
     if not folder.is_dir():
         raise ConfigError(f"there is no testbed {folder.name!r}: `python -m testbed status` lists them")
     lock = FileLock(lock_file(folder))
     if not lock.try_acquire():
-        raise TestbedError(f"testbed {folder.name!r} belongs to a running process: stop that process instead")
+        raise DevkitError(f"testbed {folder.name!r} belongs to a running process: stop that process instead")
     try:
         killed = _sweep(folder)
         (folder / _NOTE).unlink(missing_ok=True)

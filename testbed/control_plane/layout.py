@@ -7,7 +7,7 @@ What belongs here: pure functions. What does not: writing the files
 from dataclasses import dataclass
 from pathlib import Path
 
-from testbed.system.ports import LOOPBACK
+from devkit.ports import LOOPBACK
 
 COMPONENTS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kwok")
 """The components of a testbed; each depends on those before it."""

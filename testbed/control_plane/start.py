@@ -10,6 +10,9 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any
 
+from devkit.errors import PortTaken
+from devkit.ports import free_ports
+from devkit.waiting import finish, together
 from testbed.control_plane.api import Api
 from testbed.control_plane.bed import Bed
 from testbed.control_plane.components import Components
@@ -17,11 +20,8 @@ from testbed.control_plane.credentials import Credentials
 from testbed.control_plane.home import Home
 from testbed.control_plane.layout import Layout, Ports
 from testbed.control_plane.scheduler import SchedulerSpec
-from testbed.errors import PortTaken
 from testbed.programs import build
 from testbed.programs.binaries import Installed
-from testbed.system.ports import free_ports
-from testbed.system.waiting import finish, together
 
 _PORTS = 6
 
@@ -61,7 +61,7 @@ class Testbed:
     async def open(self) -> Bed:
         """Build missing tools, start all components, and return the testbed when pods can be created.
 
-        The caller closes it. Raises TestbedError if a component does not start, and ConfigError for
+        The caller closes it. Raises DevkitError if a component does not start, and ConfigError for
         wrong names or environment variables.
         """
         tools = await build.ensure(self._tool_names())

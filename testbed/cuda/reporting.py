@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Never
 
+from devkit.waiting import meanwhile
 from testbed.cuda.stub import CudaStub, User
 from testbed.nvml import NvmlStub, Process
-from testbed.system.waiting import meanwhile
 
 _INTERVAL_S = 0.25
 _WINDOW = 5

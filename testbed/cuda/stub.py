@@ -136,7 +136,7 @@ def _holder(usage: int, place: int) -> int:
 def _library(era: int, compiler: str) -> Path:
     """Return the stub of an era; compile it first if it is not in the cache.
 
-    Raises ConfigError for an unknown era, and TestbedError with the output of the compiler.
+    Raises ConfigError for an unknown era, and DevkitError with the output of the compiler.
     """
     check_era(era)
     version = ERAS[era].cuda

@@ -7,14 +7,14 @@ the kubelets (``testbed.kubelets``) and the stub (``testbed.nvml``).
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from devkit.process import Process
+from devkit.waiting import until
 from gpushare.contract import RESOURCE_MEM
 from testbed.control_plane.bed import Bed
 from testbed.daemons import console_script, rights
 from testbed.kubelets import KubeletNode, KubeletSpec, add_kubelet
 from testbed.nvml import Card, NvmlStub
 from testbed.nvml.eras import NEWEST
-from testbed.system.process import Process
-from testbed.system.waiting import until
 
 ACCOUNT = "system:serviceaccount:kube-system:gpushare-device-plugin"
 OPS_PORT = 12347

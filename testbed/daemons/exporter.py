@@ -9,12 +9,12 @@ from dataclasses import dataclass
 
 from prometheus_client.parser import text_string_to_metric_families
 
+from devkit.process import Process
 from testbed.control_plane.api import read_text
 from testbed.control_plane.bed import Bed
 from testbed.daemons import console_script, rights
 from testbed.daemons.agent import CardNode
 from testbed.nvml import NvmlStub
-from testbed.system.process import Process
 
 ACCOUNT = "system:serviceaccount:kube-system:gpushare-exporter"
 OPS_PORT = 12348

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from devkit.ports import LOOPBACK, free_ports
+from devkit.process import Process
 from gpushare.contract import (
     EXTENDER_NAME,
     EXTENDER_PREFIX,
@@ -21,8 +23,6 @@ from gpushare.contract import (
 from gpushare.kubescheduler.config import ExtenderConfig, Tls, extender_entry
 from testbed.control_plane.bed import Bed
 from testbed.daemons import console_script, rights
-from testbed.system.ports import LOOPBACK, free_ports
-from testbed.system.process import Process
 
 ACCOUNT = "system:serviceaccount:kube-system:gpushare-schd-extender"
 LEASES = f"/apis/coordination.k8s.io/v1/namespaces/{SYSTEM_NAMESPACE}/leases"

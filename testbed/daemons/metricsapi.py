@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from devkit.ports import free_ports
+from devkit.process import Process
 from gpushare.contract import METRICS_API_GROUP, METRICS_API_NAME
 from testbed.control_plane.aggregation import register_api, service_host
 from testbed.control_plane.bed import Bed
 from testbed.daemons import console_script, rights
-from testbed.system.ports import free_ports
-from testbed.system.process import Process
 
 ACCOUNT = f"system:serviceaccount:kube-system:{METRICS_API_NAME}"
 PRIORITIES = {"v1beta1": 100, "v1beta2": 200}

@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from devkit.ports import LOOPBACK, free_ports
+from devkit.process import Process
+from devkit.waiting import until
 from testbed.control_plane.api import read_text
 from testbed.control_plane.bed import Bed
 from testbed.programs.debian import program
-from testbed.system.ports import LOOPBACK, free_ports
-from testbed.system.process import Process
-from testbed.system.waiting import until
 
 _EVERY = "1s"
 _FIRST_SCRAPE_S = 20.0

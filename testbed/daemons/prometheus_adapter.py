@@ -7,12 +7,12 @@ What belongs here: starting the adapter under its service account. What does not
 from importlib.resources import files
 from pathlib import Path
 
+from devkit.ports import LOOPBACK, free_ports
+from devkit.process import Process
 from testbed.control_plane.aggregation import register_api, service_host
 from testbed.control_plane.bed import Bed
 from testbed.daemons.prometheus import Prometheus
 from testbed.programs import build
-from testbed.system.ports import LOOPBACK, free_ports
-from testbed.system.process import Process
 
 NAME = "prometheus-adapter"
 GROUP = "custom.metrics.k8s.io"

@@ -14,6 +14,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from devkit.process import Process
+from devkit.waiting import until
 from gpushare.contract import (
     DEVICE_PLUGIN_FOLDER,
     ENV_VISIBLE_DEVICES,
@@ -26,8 +28,6 @@ from gpushare.deviceplugin.metrics import PluginMetrics
 from testbed.control_plane.api import Object
 from testbed.daemons.agent import CardNode
 from testbed.kubelets import BUSYBOX_IMAGE
-from testbed.system.process import Process
-from testbed.system.waiting import until
 
 NAME = "whole-gpu-plugin"
 _FOLDER = str(Path(__file__).parents[2])

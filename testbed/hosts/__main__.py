@@ -7,10 +7,10 @@ import argparse
 import asyncio
 import sys
 
+from devkit.folders import bed_folder, cache_root, writable_cache
 from gpushare.errors import GpuShareError
 from testbed.control_plane.home import take_down
 from testbed.hosts.lab import Lab, hang_up
-from testbed.system.folders import bed_folder, cache_root, writable_cache
 
 
 def main() -> None:

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from devkit.folders import cache_root
+from devkit.locks import create_once
+from devkit.process import run_text
 from release.base import codename, sources
-from testbed.system.folders import cache_root
-from testbed.system.locks import create_once
-from testbed.system.process import run_text
 
 _RELEASE: Final = Path("/etc/os-release")
 _APT: Final = Path("/etc/apt")

@@ -6,7 +6,7 @@ What does not belong here: the plugin that keeps them (``callbacks``).
 from pathlib import Path
 from typing import Final
 
-from testbed.system.folders import cache_root
+from devkit.folders import cache_root
 
 _PLUGINS: Final = Path(__file__).with_name("callbacks")
 

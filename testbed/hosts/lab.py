@@ -10,18 +10,17 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
-from testbed import kubelets
+from devkit.errors import DevkitError
+from devkit.ports import LOOPBACK
+from devkit.process import Command, Process, Ready, run_text
+from devkit.waiting import finish, together
+from testbed import cgroups, kubelets
 from testbed.control_plane.commands import API_ADDRESS
 from testbed.control_plane.home import Home
-from testbed.errors import TestbedError
 from testbed.hosts import base, files, needs, repository, wiring
 from testbed.hosts.base import Base
 from testbed.hosts.spec import HOSTS, HostSpec, addresses
 from testbed.programs.debian import program
-from testbed.system import cgroups
-from testbed.system.ports import LOOPBACK
-from testbed.system.process import Command, Process, Ready, run_text
-from testbed.system.waiting import finish, together
 
 _FORWARDER: Final = Path(kubelets.__file__).with_name("forward.py")
 _SHORT_S: Final = 30.0
@@ -85,7 +84,7 @@ class Lab:
     async def open(self) -> None:
         """Create missing parts of the cache, boot all hosts, and return when they accept logins.
 
-        Raises TestbedError with missing requirements of this machine, or the host that did not start.
+        Raises DevkitError with missing requirements of this machine, or the host that did not start.
         """
         needs.look()
         packages = await repository.ensure()
@@ -114,7 +113,7 @@ class Lab:
     def leave_up(self) -> None:
         """Keep the hosts running after this process; only with ``bound=False``."""
         if self._bound:
-            raise TestbedError("these hosts end with this process: create them with bound=False")
+            raise DevkitError("these hosts end with this process: create them with bound=False")
         self._taken.leave_up({"inventory": str(self.inventory)})
 
     async def expose(self, port: int) -> None:
@@ -141,7 +140,7 @@ class Lab:
     async def ssh(
         self, name: str, command: str, timeout_s: float = _SHORT_S, *, stdin: str | None = None
     ) -> str:
-        """Run a shell command on a host and return its stdout; raise TestbedError with its stderr."""
+        """Run a shell command on a host and return its stdout; raise DevkitError with its stderr."""
         return await run_text(["ssh", "-F", str(self.ssh_config), name, command], timeout_s, stdin=stdin)
 
     async def kill(self, name: str) -> None:
@@ -156,7 +155,7 @@ class Lab:
     @property
     def _taken(self) -> Home:
         if self._home is None:
-            raise TestbedError("the hosts were not started")
+            raise DevkitError("the hosts were not started")
         return self._home
 
     def _layout(self, name: str) -> wiring.HostLayout:
@@ -208,7 +207,7 @@ class Lab:
         ask = ["ssh", "-F", str(self.ssh_config), name, "systemctl is-system-running || :"]
         try:
             return (await run_text(ask, _SHORT_S)).strip() in _UP
-        except TestbedError:
+        except DevkitError:
             return False
 
 
@@ -235,6 +234,6 @@ def _write(disk: Path, texts: dict[str, str]) -> None:
 async def _succeeds(argv: list[str]) -> bool:
     try:
         await run_text(argv, _SHORT_S)
-    except TestbedError:
+    except DevkitError:
         return False
     return True

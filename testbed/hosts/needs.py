@@ -7,7 +7,7 @@ import os
 import shutil
 from typing import Final
 
-from testbed.errors import TestbedError
+from devkit.errors import DevkitError
 from testbed.programs.debian import static_busybox
 
 _PROGRAMS: Final = {
@@ -23,7 +23,7 @@ _PROGRAMS: Final = {
 
 
 def look() -> None:
-    """Raise TestbedError with everything that is missing."""
+    """Raise DevkitError with everything that is missing."""
     missing = [
         f"{program} (apt-get install {package})"
         for program, package in _PROGRAMS.items()
@@ -34,4 +34,4 @@ def look() -> None:
     if os.geteuid() != 0:
         missing.append("root privileges")
     if missing:
-        raise TestbedError(f"hosts with systemd cannot run here; missing: {', '.join(missing)}")
+        raise DevkitError(f"hosts with systemd cannot run here; missing: {', '.join(missing)}")

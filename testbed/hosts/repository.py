@@ -11,11 +11,11 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
+from devkit.folders import cache_root
+from devkit.locks import create_once
+from devkit.process import run_text
+from devkit.waiting import together
 from testbed.hosts.stubs import Package, all_packages
-from testbed.system.folders import cache_root
-from testbed.system.locks import create_once
-from testbed.system.process import run_text
-from testbed.system.waiting import together
 
 KEY: Final = "gpushare-test.asc"
 REAL: Final = ("containerd", "docker.io", "libdevmapper1.02.1", "dmsetup", "libnl-3-200", "runc", "tini")

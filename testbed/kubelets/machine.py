@@ -11,14 +11,14 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from devkit.errors import DevkitError
+from devkit.ports import LOOPBACK
+from devkit.process import Command, Process, Ready, run_text
+from testbed import cgroups
 from testbed.control_plane.bed import Bed
 from testbed.control_plane.commands import API_ADDRESS
-from testbed.errors import TestbedError
 from testbed.kubelets import wiring
 from testbed.kubelets.spec import NodeLayout, Subnet
-from testbed.system import cgroups
-from testbed.system.ports import LOOPBACK
-from testbed.system.process import Command, Process, Ready, run_text
 
 _HOLDER = "node"
 _FORWARDER = "api"
@@ -44,9 +44,9 @@ class Machine:
 
     @property
     def subnet(self) -> Subnet:
-        """Its addresses; raises TestbedError if it was never started."""
+        """Its addresses; raises DevkitError if it was never started."""
         if self._subnet is None:
-            raise TestbedError(f"{self.layout.name} has no address before its first start")
+            raise DevkitError(f"{self.layout.name} has no address before its first start")
         return self._subnet
 
     @property
@@ -76,7 +76,7 @@ class Machine:
         return [*_script("enter.py"), str(self._holder.command.pid_file), programs, *argv]
 
     async def run_text(self, argv: Sequence[str], timeout_s: float = _COMMAND_S) -> str:
-        """Run a short command on it and return its stdout; raise TestbedError with its stderr."""
+        """Run a short command on it and return its stdout; raise DevkitError with its stderr."""
         return await run_text(self.inside(argv), timeout_s)
 
     def process_name(self, name: str) -> str:
@@ -114,7 +114,7 @@ class Machine:
             await asyncio.gather(*(process.stop() for process in self._processes))
             self._processes.clear()
         # The kernel removes the network device too, but later.
-        with suppress(TestbedError):
+        with suppress(DevkitError):
             await run_text(wiring.unplug(self.layout), _COMMAND_S)
         await asyncio.to_thread(cgroups.remove, self.layout.group)
 
@@ -180,12 +180,12 @@ async def claim(layout: NodeLayout, known: Subnet | None) -> Subnet:
         subnet = Subnet((layout.first_subnet + step) % _SUBNETS)
         try:
             await run_text(wiring.claim(layout, subnet), _COMMAND_S)
-        except TestbedError as error:
+        except DevkitError as error:
             if wiring.TAKEN not in str(error):
                 raise
         else:
             return subnet
-    raise TestbedError(f"no free subnet among {_SUBNETS} from {Subnet(0).cidr} on: stop other testbeds")
+    raise DevkitError(f"no free subnet among {_SUBNETS} from {Subnet(0).cidr} on: stop other testbeds")
 
 
 def _listens(table: Path, port: int) -> bool:

@@ -10,9 +10,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from testbed.errors import TestbedError
+from devkit.errors import DevkitError
+from testbed import cgroups
 from testbed.programs import debian
-from testbed.system import cgroups
 
 _CNI_FOLDERS = (Path("/usr/lib/cni"), Path("/opt/cni/bin"))
 _CNI_PLUGINS = ("host-local", "loopback", "ptp")
@@ -35,7 +35,7 @@ class Found:
 
 
 def look(cgroup_root: Path = cgroups.ROOT, cni_folders: Sequence[Path] = _CNI_FOLDERS) -> Found:
-    """Return the files; raise TestbedError with everything that is missing."""
+    """Return the files; raise DevkitError with everything that is missing."""
     missing = list(_missing(cgroup_root))
     cni, busybox = _cni_folder(cni_folders), debian.static_busybox()
     if cni is None:
@@ -43,7 +43,7 @@ def look(cgroup_root: Path = cgroups.ROOT, cni_folders: Sequence[Path] = _CNI_FO
     if busybox is None:
         missing.append("a static busybox (.ci/packages demo)")
     if missing or cni is None or busybox is None:
-        raise TestbedError(f"a node with a real kubelet cannot run here; missing: {'; '.join(missing)}")
+        raise DevkitError(f"a node with a real kubelet cannot run here; missing: {'; '.join(missing)}")
     return Found(cni, busybox)
 
 

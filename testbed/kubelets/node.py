@@ -9,6 +9,8 @@ import signal
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from devkit.process import Process, Ready
+from devkit.waiting import until
 from gpushare.errors import ConfigError
 from testbed.control_plane.api import Object
 from testbed.control_plane.bed import Bed, is_tainted
@@ -19,8 +21,6 @@ from testbed.kubelets.programs import KUBELET, Programs
 from testbed.kubelets.spec import KubeletSpec, NodeLayout
 from testbed.programs import build
 from testbed.programs.binaries import Installed
-from testbed.system.process import Process, Ready
-from testbed.system.waiting import until
 
 _NODES = "/api/v1/nodes"
 _IMPORT_S = 60.0
@@ -30,7 +30,7 @@ _READY_S = 60.0
 async def add_kubelet(bed: Bed, spec: KubeletSpec) -> "KubeletNode":
     """Add a node with a real kubelet to a testbed, and return it when pods can run on it.
 
-    It ends with the testbed. Raises TestbedError with missing requirements of this machine, or the program
+    It ends with the testbed. Raises DevkitError with missing requirements of this machine, or the program
     that did not start, and ConfigError if the testbed has a node of that name.
     """
     found = look()
@@ -94,7 +94,7 @@ class KubeletNode:
         return self._machine.inside(argv)
 
     async def run_text(self, argv: Sequence[str], timeout_s: float = 30.0) -> str:
-        """Run a short command in the node and return its stdout; raise TestbedError with its stderr."""
+        """Run a short command in the node and return its stdout; raise DevkitError with its stderr."""
         return await self._machine.run_text(argv, timeout_s)
 
     async def spawn(
@@ -156,7 +156,7 @@ class KubeletNode:
     async def oci_spec(self, namespace: str, pod: str, container: str, timeout_s: float = 30.0) -> Object:
         """Return the OCI spec that runc got for a container (config.json of its bundle), once it exists.
 
-        The nvidia runtime has edited the spec by the time the container runs. Raises TestbedError if there
+        The nvidia runtime has edited the spec by the time the container runs. Raises DevkitError if there
         is no such container within ``timeout_s`` seconds.
         """
 

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from devkit.folders import PLAIN_NAME
 from gpushare.errors import ConfigError
-from testbed.system import cgroups
-from testbed.system.folders import PLAIN_NAME
+from testbed import cgroups
 
 RUNC = "runc"
 NVIDIA = "nvidia"

@@ -49,7 +49,7 @@ TAKEN = "File exists"
 def holder(layout: NodeLayout, top: str, programs: str, *, host_pid: bool = False) -> list[str]:
     """Return the command that creates the namespaces and runs the first process of the node.
 
-    ``top`` and ``programs`` are those of its cgroup (``testbed.system.cgroups``).
+    ``top`` and ``programs`` are those of its cgroup (``testbed.cgroups``).
     """
     pids = "" if host_pid else "--pid --mount-proc"
     unshare = f"unshare --mount --net --uts --fork --kill-child {pids}"

@@ -18,7 +18,7 @@ _NATIVE: Final = Path(__file__).parent / "native"
 def library(era: int, root: Path | None = None) -> Path:
     """Return the stub of an era; compile it first if it is not in the cache.
 
-    Raises ConfigError for an unknown era, and TestbedError with the output of the compiler.
+    Raises ConfigError for an unknown era, and DevkitError with the output of the compiler.
     """
     return compiled(source(era), root)
 

@@ -16,14 +16,14 @@ from pathlib import Path
 
 import click
 
-from testbed.errors import TestbedError
+from devkit.errors import DevkitError
+from devkit.folders import cache_root
+from devkit.locks import POLL_S, exclusive
+from devkit.process import run_text, tail
+from devkit.waiting import meanwhile
 from testbed.programs import binaries, gocaches
 from testbed.programs.binaries import SOURCES, Installed, ModuleFiles, Tool
 from testbed.programs.golang import find_go
-from testbed.system.folders import cache_root
-from testbed.system.locks import POLL_S, exclusive
-from testbed.system.process import run_text, tail
-from testbed.system.waiting import meanwhile
 
 _BUILD_S = 3600.0
 _DOWNLOAD_S = 300.0
@@ -34,7 +34,7 @@ _TICK_S = 20.0
 async def ensure(names: Sequence[str]) -> dict[str, Installed]:
     """Return the given tools by name; build missing ones first.
 
-    Progress is printed to stderr. Raises ConfigError for a wrong environment variable, and TestbedError with
+    Progress is printed to stderr. Raises ConfigError for a wrong environment variable, and DevkitError with
     the last lines and the path of the log for a build that fails.
     """
     root = cache_root()
@@ -128,16 +128,14 @@ async def _run_build(argv: list[str], item: Tool, log: Path, environment: Mappin
     try:
         await asyncio.wait_for(process.wait(), _BUILD_S)
     except TimeoutError:
-        raise TestbedError(
-            f"building {item.name} took longer than {_BUILD_S:g} s; its log is {log}"
-        ) from None
+        raise DevkitError(f"building {item.name} took longer than {_BUILD_S:g} s; its log is {log}") from None
     finally:
         if process.returncode is None:
             # The compilers are child processes of go.
             os.killpg(process.pid, signal.SIGKILL)
             await process.wait()
     if process.returncode:
-        raise TestbedError(f"building {item.name} failed; its log is {log} and ends with:\n{tail(log)}")
+        raise DevkitError(f"building {item.name} failed; its log is {log} and ends with:\n{tail(log)}")
 
 
 async def _copy_files(files: ModuleFiles, go: Path, target: Path, environment: Mapping[str, str]) -> None:

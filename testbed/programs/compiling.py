@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from testbed.errors import TestbedError
-from testbed.system.folders import cache_root
+from devkit.errors import DevkitError
+from devkit.folders import cache_root
 
 EXPORTS: Final = "exports"
 """Name of the generated version script of the linker."""
@@ -41,7 +41,7 @@ class Source:
 def compiled(source: Source, root: Path | None = None) -> Path:
     """Return the library; compile it first if it is not in the cache.
 
-    Raises TestbedError with the output of the compiler.
+    Raises DevkitError with the output of the compiler.
     """
     folder = (root or cache_root()) / "stubs" / f"{source.name}-{_digest(source)}"
     if not (folder / source.soname).exists():
@@ -53,7 +53,7 @@ def compile_command(source: Source, folder: Path) -> list[str]:
     """Return the command that creates the library in ``folder``, which has the generated files."""
     gcc = shutil.which(source.compiler)
     if gcc is None:
-        raise TestbedError(
+        raise DevkitError(
             f"stubs of NVIDIA's libraries need {source.compiler}: apt-get install gcc libc6-dev"
         )
     files = [str(path) for path in sorted(source.native.glob("*.c"))]
@@ -81,7 +81,7 @@ def _build(source: Source, folder: Path) -> None:
             compile_command(source, fresh), capture_output=True, text=True, timeout=_COMPILE_S, check=False
         )
         if done.returncode:
-            raise TestbedError(f"compiling the stub {source.name} failed:\n{done.stderr}")
+            raise DevkitError(f"compiling the stub {source.name} failed:\n{done.stderr}")
         try:
             fresh.rename(folder)
         except OSError:

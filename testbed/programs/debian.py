@@ -9,9 +9,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
-from testbed.errors import TestbedError
+from devkit.errors import DevkitError
+from devkit.folders import cache_root
 from testbed.programs.binaries import runnable, variable_of
-from testbed.system.folders import cache_root
 
 _PACKAGE_OF: Final = {"busybox": "busybox-static", "linux.uml": "user-mode-linux", "promtool": "prometheus"}
 """Packages with another name than the program."""
@@ -21,11 +21,11 @@ _DYNAMIC_MARK: Final = b"/ld-linux"
 def program(name: str, env: Mapping[str, str] = os.environ) -> Path:
     """Return the program of ``TESTBED_<NAME>``, on PATH, or unpacked by ``.ci/packages``.
 
-    Raises ConfigError if the variable names no program, TestbedError if there is none.
+    Raises ConfigError if the variable names no program, DevkitError if there is none.
     """
     if found := next(_found(name, env), None):
         return found
-    raise TestbedError(f"{name} is missing: run .ci/packages all on Debian, or set {variable_of(name)}")
+    raise DevkitError(f"{name} is missing: run .ci/packages all on Debian, or set {variable_of(name)}")
 
 
 def static_busybox(env: Mapping[str, str] = os.environ) -> Path | None:

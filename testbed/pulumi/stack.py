@@ -15,13 +15,13 @@ from typing import Any
 
 import yaml
 
+from devkit import pids
+from devkit.errors import DevkitError
+from devkit.process import Process
+from devkit.waiting import until
 from testbed.control_plane.bed import Bed
-from testbed.errors import TestbedError
 from testbed.pulumi.outcome import Outcome, outcome_of
 from testbed.pulumi.programs import CLI, environment, home, install, link
-from testbed.system import pids
-from testbed.system.process import Process
-from testbed.system.waiting import until
 
 _ROOT = Path(__file__).parents[2]
 _COPIED = ("Pulumi.yaml", "__main__.py")
@@ -33,7 +33,7 @@ _AT_ONCE = ("--yes", "--skip-preview")
 _OPERATIONS = {"preview": (), "up": _AT_ONCE, "refresh": _AT_ONCE, "destroy": _AT_ONCE}
 
 
-class PulumiError(TestbedError):
+class PulumiError(DevkitError):
     """A command of the engine failed; ``outcome`` has the steps until then, and the output."""
 
     def __init__(self, message: str, outcome: Outcome) -> None:
@@ -45,7 +45,7 @@ class Stack:
     """A stack with separate home, state and configuration, in ``folder`` of the testbed.
 
     ``env`` is added to the environment of every command. Its processes end with the testbed. Commands raise
-    PulumiError if the engine fails, and TestbedError if it does not exit in time.
+    PulumiError if the engine fails, and DevkitError if it does not exit in time.
     """
 
     def __init__(self, bed: Bed, name: str, programs: Path) -> None:
@@ -132,8 +132,8 @@ class Stack:
         """Wait until a command has exited, and return its outcome."""
         try:
             status = await process.wait(timeout_s)
-        except TestbedError as error:
-            raise TestbedError(f"{error}; so far:\n{process.command.log.read_text()}") from error
+        except DevkitError as error:
+            raise DevkitError(f"{error}; so far:\n{process.command.log.read_text()}") from error
         finally:
             pids.end_session(process.pid, self.bed.folder)
         events = self._events(process.name)

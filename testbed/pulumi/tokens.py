@@ -3,8 +3,8 @@
 What does not belong here: running the provider (``testbed.pulumi.stack``).
 """
 
+from devkit.waiting import until
 from testbed.control_plane.bed import Bed
-from testbed.system.waiting import until
 
 _OLD_TOKENS = """
 apiVersion: admissionregistration.k8s.io/v1

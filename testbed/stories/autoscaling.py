@@ -9,6 +9,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 
+from devkit.waiting import until
 from gpushare.contract import METRICS_API_NAME, SYSTEM_NAMESPACE
 from release import Images
 from release.published import examples
@@ -22,7 +23,6 @@ from testbed.daemons.whole_gpu_plugin import start_whole_gpu_plugin
 from testbed.kubelets import BUSYBOX_IMAGE
 from testbed.stories import V100
 from testbed.stories.deployed import Deploy, DeployedNode, add_control_plane_node, add_node
-from testbed.system.waiting import until
 
 TITLE = "Autoscaling: an inference service on whole GPUs, from 1 replica to 2 and back"
 SYNC_S, STABLE_S = 1, 3

@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from components.manifests import everything
 from components.render import as_yaml
 from components.stack import load as load_stack
+from devkit.waiting import together, until
 from gpushare.contract import CLIENT_TLS_SECRET, EXTENDER_NODE_PORT, EXTENDER_PREFIX, SYSTEM_NAMESPACE
-from release import Images, load
+from release import Images
 from testbed.control_plane.bed import Bed
 from testbed.control_plane.nodes import SimNode
 from testbed.control_plane.scheduler import SchedulerSpec
@@ -24,11 +25,11 @@ from testbed.cuda.reporting import reporting
 from testbed.daemons.agent import CardNode
 from testbed.daemons.extender import component_config
 from testbed.kubelets import KubeletNode, KubeletSpec, add_kubelet
+from testbed.kubelets.services import load
 from testbed.nvml import NvmlStub, cdi
 from testbed.pulumi import Stack, old_tokens
 from testbed.stories import Story
 from testbed.stories.play import stub_cards
-from testbed.system.waiting import together, until
 
 CONTROL_PLANE = "node-role.kubernetes.io/control-plane"
 _OFFERED_S = 90.0

@@ -11,6 +11,8 @@ from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 
+from devkit.process import run_text
+from devkit.waiting import together, until
 from gpushare.contract import EVENT_PLACED, EVENT_REFUSED, LABEL_NO_ISOLATION
 from testbed.control_plane.bed import Bed
 from testbed.control_plane.nodes import SimNode
@@ -21,8 +23,6 @@ from testbed.daemons.extender import ExtenderSpec, component_config, grant, star
 from testbed.kubelets import KubeletSpec
 from testbed.nvml import PROFILES, Card
 from testbed.stories import Step, Story
-from testbed.system.process import run_text
-from testbed.system.waiting import together, until
 
 _SETTLE_S = 60.0
 

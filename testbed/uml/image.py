@@ -8,10 +8,10 @@ import hashlib
 from pathlib import Path
 from typing import Final
 
+from devkit.locks import create_once
+from devkit.process import run_text
 from testbed.hosts import base
 from testbed.hosts.base import Base
-from testbed.system.locks import create_once
-from testbed.system.process import run_text
 
 PREPARE: Final = "prepare.sh"
 """Script in the folder of the machine that runs at each boot."""

@@ -15,17 +15,17 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
+from devkit.errors import DevkitError
+from devkit.folders import cache_root
+from devkit.ports import LOOPBACK
+from devkit.process import Command, Process, run_text, tail
+from devkit.waiting import timeout_factor, until
 from testbed.control_plane.bed import Bed
 from testbed.control_plane.commands import API_ADDRESS
-from testbed.errors import TestbedError
 from testbed.kubelets import forward
 from testbed.kubelets import wiring as cables
 from testbed.kubelets.machine import claim
 from testbed.kubelets.spec import NodeLayout, Subnet
-from testbed.system.folders import cache_root
-from testbed.system.ports import LOOPBACK
-from testbed.system.process import Command, Process, run_text, tail
-from testbed.system.waiting import timeout_factor, until
 from testbed.uml import image, wiring
 from testbed.uml.wiring import Kernel
 
@@ -48,9 +48,9 @@ class Machine:
 
     @property
     def subnet(self) -> Subnet:
-        """Its addresses; raises TestbedError if it was never started."""
+        """Its addresses; raises DevkitError if it was never started."""
         if self._subnet is None:
-            raise TestbedError(f"{self.layout.name} has no address before its first start")
+            raise DevkitError(f"{self.layout.name} has no address before its first start")
         return self._subnet
 
     @property
@@ -69,20 +69,20 @@ class Machine:
         wiring.connected(self.layout).touch()
         try:
             await until(self._answers, f"{self.layout.name} to boot", _BOOT_S)
-        except TestbedError as error:
+        except DevkitError as error:
             log = holder.command.log
-            raise TestbedError(f"{error}; its console is {log} and ends with:\n{tail(log)}") from None
+            raise DevkitError(f"{error}; its console is {log} and ends with:\n{tail(log)}") from None
 
     async def power_off(self) -> None:
         """Cut the power: kill the kernel with all programs on it."""
         await asyncio.gather(*(process.stop() for process in self._processes))
         self._processes.clear()
         # The kernel removes the network device too, but later.
-        with suppress(TestbedError):
+        with suppress(DevkitError):
             await run_text(cables.unplug(self.layout), _COMMAND_S)
 
     async def run_text(self, argv: Sequence[str], timeout_s: float = _COMMAND_S, stdin: bytes = b"") -> str:
-        """Run a command on it and return its stdout; raise TestbedError with its stderr."""
+        """Run a command on it and return its stdout; raise DevkitError with its stderr."""
         return (await self.run_bytes(argv, timeout_s, stdin)).decode()
 
     async def run_bytes(
@@ -93,9 +93,9 @@ class Machine:
         try:
             answer = await asyncio.wait_for(self._ask(argv, stdin), timeout_s * timeout_factor())
         except TimeoutError:
-            raise TestbedError(f"{self.layout.name}: `{command}` did not exit in {timeout_s:g} s") from None
+            raise DevkitError(f"{self.layout.name}: `{command}` did not exit in {timeout_s:g} s") from None
         if answer["code"]:
-            raise TestbedError(
+            raise DevkitError(
                 f"{self.layout.name}: `{command}` ended with {answer['code']}: {answer['err'].strip()}"
             )
         return base64.b64decode(answer["out"])
@@ -106,24 +106,24 @@ class Machine:
                 self.subnet.node, wiring.CONTROL_PORT, limit=_MAX_ANSWER
             )
         except OSError as error:
-            raise TestbedError(f"{self.layout.name} runs no commands: {error}") from None
+            raise DevkitError(f"{self.layout.name} runs no commands: {error}") from None
         question = {"key": self._key, "argv": list(argv), "stdin": base64.b64encode(stdin).decode()}
         try:
             writer.write(json.dumps(question).encode() + b"\n")
             await writer.drain()
             line = await reader.readline()
         except OSError as error:
-            raise TestbedError(f"{self.layout.name} ended during `{argv[0]}`: {error}") from None
+            raise DevkitError(f"{self.layout.name} ended during `{argv[0]}`: {error}") from None
         finally:
             writer.close()
         if not line:
-            raise TestbedError(f"{self.layout.name} ended during `{argv[0]}`")
+            raise DevkitError(f"{self.layout.name} ended during `{argv[0]}`")
         return json.loads(line)
 
     async def _answers(self) -> bool:
         if not self.is_on:
-            raise TestbedError(f"the kernel of {self.layout.name} ended")
-        with suppress(TestbedError):
+            raise DevkitError(f"the kernel of {self.layout.name} ended")
+        with suppress(DevkitError):
             await self.run_text(["true"])
             return True
         return False
@@ -147,7 +147,7 @@ class Machine:
 
         async def connected() -> bool:
             # The bridge is there a moment later.
-            with suppress(TestbedError):
+            with suppress(DevkitError):
                 await run_text(wiring.connect(holder.pid, self.subnet), _COMMAND_S)
                 return True
             return False

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from testbed.errors import TestbedError
+from devkit.errors import DevkitError
 from testbed.programs import debian
 from testbed.uml.wiring import Kernel
 
@@ -38,7 +38,7 @@ class Found:
 
 
 def look() -> Found:
-    """Return the files; raise TestbedError with everything that is missing."""
+    """Return the files; raise DevkitError with everything that is missing."""
     missing = list(_missing())
     kernel, busybox = _kernel(), debian.static_busybox()
     if kernel is None:
@@ -46,7 +46,7 @@ def look() -> Found:
     if busybox is None:
         missing.append("a static busybox (.ci/packages test)")
     if missing or kernel is None or busybox is None:
-        raise TestbedError(f"a node with its own kernel cannot run here; missing: {'; '.join(missing)}")
+        raise DevkitError(f"a node with its own kernel cannot run here; missing: {'; '.join(missing)}")
     return Found(Kernel(kernel), busybox)
 
 
@@ -71,5 +71,5 @@ def _can_trace() -> bool:
 def _kernel() -> Path | None:
     try:
         return debian.program(_KERNEL)
-    except TestbedError:
+    except DevkitError:
         return None

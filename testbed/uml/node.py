@@ -12,16 +12,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from devkit.errors import DevkitError
+from devkit.waiting import until
 from gpushare.errors import ConfigError
 from testbed.control_plane.bed import Bed, is_tainted
 from testbed.control_plane.components import url_ready
-from testbed.errors import TestbedError
 from testbed.kubelets import files, images
 from testbed.kubelets.programs import CONTAINERD, KUBELET
 from testbed.kubelets.spec import KubeletSpec, NodeLayout
 from testbed.programs import build
 from testbed.programs.binaries import Installed
-from testbed.system.waiting import until
 from testbed.uml import image, wiring
 from testbed.uml.machine import Machine
 from testbed.uml.needs import Found, look
@@ -41,7 +41,7 @@ _JOURNAL: Final = "30"
 async def add_uml_node(bed: Bed, spec: KubeletSpec) -> "UmlNode":
     """Add a node with its own kernel to a testbed, and return it when pods can run on it.
 
-    It ends with the testbed. Raises TestbedError with missing requirements of this machine, or the program
+    It ends with the testbed. Raises DevkitError with missing requirements of this machine, or the program
     that did not start.
     """
     if spec.services:
@@ -64,8 +64,8 @@ class Unit:
         """Start it, and return when systemd has."""
         try:
             await self.node.run_text(["systemctl", "start", self.name])
-        except TestbedError as error:
-            raise TestbedError(f"{error}; its journal ends with:\n{await self.journal()}") from None
+        except DevkitError as error:
+            raise DevkitError(f"{error}; its journal ends with:\n{await self.journal()}") from None
 
     async def stop(self) -> None:
         """Stop it as systemd does: SIGTERM first."""
@@ -115,7 +115,7 @@ class UmlNode:
         return Unit(self, name)
 
     async def run_text(self, argv: Sequence[str], timeout_s: float = 60.0, stdin: bytes = b"") -> str:
-        """Run a short command on the node and return its stdout; raise TestbedError with its stderr."""
+        """Run a short command on the node and return its stdout; raise DevkitError with its stderr."""
         return await self._machine.run_text(argv, timeout_s, stdin)
 
     async def read(self, path: str) -> bytes:
@@ -153,8 +153,8 @@ class UmlNode:
         if ready:
             try:
                 await until(url_ready(ready), f"{name} of {self.name} to be ready", ready_s)
-            except TestbedError as error:
-                raise TestbedError(f"{error}; its journal ends with:\n{await unit.journal()}") from None
+            except DevkitError as error:
+                raise DevkitError(f"{error}; its journal ends with:\n{await unit.journal()}") from None
         return unit
 
     async def load_images(self, archive: Path) -> None:
@@ -237,9 +237,9 @@ class UmlNode:
     async def _until_ready(self) -> None:
         try:
             await until(self._is_ready, f"node {self.name} to be Ready", _READY_S)
-        except TestbedError as error:
+        except DevkitError as error:
             journal = await self.unit(KUBELET).journal()
-            raise TestbedError(f"{error}; the journal of the kubelet ends with:\n{journal}") from None
+            raise DevkitError(f"{error}; the journal of the kubelet ends with:\n{journal}") from None
 
     async def _is_ready(self) -> bool:
         node = await self.bed.api.get(f"{_NODES}/{self.name}")

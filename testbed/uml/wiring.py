@@ -14,10 +14,10 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
+from devkit.ports import LOOPBACK
 from testbed.control_plane.commands import API_ADDRESS
 from testbed.kubelets import forward
 from testbed.kubelets.spec import NodeLayout, Subnet
-from testbed.system.ports import LOOPBACK
 from testbed.uml import control, image
 
 CONTROL_PORT: Final = 8

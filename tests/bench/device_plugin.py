@@ -18,6 +18,8 @@ from tempfile import TemporaryDirectory
 
 import click
 
+from devkit.ports import free_ports
+from devkit.process import Process
 from gpushare import contract
 from gpushare.adapters.kubelet.api.deviceplugin_pb2 import Empty
 from gpushare.deviceplugin.core.device_ids import devices_of
@@ -30,8 +32,6 @@ from testbed import Bed, SchedulerSpec, Testbed, gpu_pod, until
 from testbed.control_plane.api import Object
 from testbed.daemons.agent import ACCOUNT, agent_env, grant_agent
 from testbed.nvml import NvmlStub, card
-from testbed.system.ports import free_ports
-from testbed.system.process import Process
 from tests.bench.measuring import cpu_s, ms, percentiles, rss_mib
 from tests.fakes.kubelet import Allocation, FakeKubelet, fake_kubelet
 from tests.support.machine import machine

@@ -20,6 +20,8 @@ from tempfile import TemporaryDirectory
 import aiohttp
 import click
 
+from devkit.ports import free_ports
+from devkit.process import Process
 from gpushare import contract
 from gpushare.isolation.layout import DirectoryOwner
 from gpushare.isolation.limits import CardLimit
@@ -33,8 +35,6 @@ from testbed.control_plane.api import Object
 from testbed.daemons.exporter import exporter_argv, grant_exporter
 from testbed.nvml import NvmlStub, card
 from testbed.nvml import Process as GpuProcess
-from testbed.system.ports import free_ports
-from testbed.system.process import Process
 from tests.bench.measuring import cpu_s, percentiles, rss_mib
 from tests.builders.regions import region_bytes, write_container_directory
 from tests.fakes.podresources import Lister, container, pod, served

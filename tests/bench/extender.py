@@ -25,6 +25,7 @@ from typing import Any
 import click
 from prometheus_client.parser import text_string_to_metric_families
 
+from devkit.process import Process
 from gpushare.adapters.kube.client import KubeClient
 from gpushare.adapters.kube.config import load_access
 from gpushare.adapters.kube.extender_resources import PODS
@@ -36,7 +37,6 @@ from gpushare.model.objects import Pod
 from testbed import SLOW_START, Bed, SchedulerSpec, Testbed, gpu_pod, until
 from testbed.control_plane.api import read_text
 from testbed.daemons.extender import ExtenderSpec, component_config, grant, start_extender
-from testbed.system.process import Process
 from tests.bench.extender_busy import Busy, measure_busy
 from tests.bench.extender_waiting import measure_waiting
 from tests.bench.filter_client import measure

@@ -13,11 +13,11 @@ from collections.abc import Mapping
 import aiohttp
 import click
 
+from devkit.ports import LOOPBACK
 from gpushare.contract import EXPORTER_NAME
 from testbed import Bed, SchedulerSpec, Testbed
 from testbed.daemons.exporter import grant_exporter
 from testbed.daemons.metricsapi import start_metrics_api
-from testbed.system.ports import LOOPBACK
 from tests.bench.exporter import Load, exporting
 from tests.bench.measuring import cpu_s, ms, percentiles, rss_mib
 from tests.support.machine import machine

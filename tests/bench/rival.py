@@ -8,13 +8,13 @@ import json
 from dataclasses import dataclass, field
 from functools import partial
 
+from devkit.ports import LOOPBACK, free_ports
+from devkit.process import Process
 from gpushare.contract import EXTENDER_PREFIX
 from gpushare.errors import ApiError, ConfigError
 from gpushare.kubescheduler.config import extender_entry, minimal
 from testbed import Bed, gpu_pod
 from testbed.control_plane.api import Object, read_text
-from testbed.system.ports import LOOPBACK, free_ports
-from testbed.system.process import Process
 
 _READY_S = 120.0
 _CALL_S = 60.0
@@ -43,7 +43,7 @@ class Rival:
 async def start_rival(bed: Bed, rival: Rival, node: str) -> Process:
     """Start it, and return it when it lets a pod of one unit pass to this node.
 
-    Raises TestbedError with the end of its log if it exits, or does not pass the node in time.
+    Raises DevkitError with the end of its log if it exits, or does not pass the node in time.
     """
     env = {"PORT": str(rival.port), "KUBECONFIG": str(bed.kubeconfig)}
     argv = ["/bin/sh", "-c", f"exec {rival.command}"]

@@ -12,9 +12,10 @@ import pytest
 import pytest_asyncio
 
 from gpushare.contract import ANN_IDX
-from release import Images, ensure, load
+from release import Images, ensure
 from testbed import Bed, Card, SchedulerSpec, SimNode, Testbed, until
 from testbed.kubelets import KubeletNode, KubeletSpec, add_kubelet
+from testbed.kubelets.services import load
 from testbed.stories.deployed import CONTROL_PLANE, by_kubectl
 from tests.fixtures import static_scheduler
 

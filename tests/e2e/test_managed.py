@@ -17,19 +17,20 @@ import pytest
 import pytest_asyncio
 import yaml
 
+from devkit.ports import LOOPBACK, free_ports
+from devkit.process import Process, Ready
+from devkit.waiting import together
 from gpushare.contract import BOARD_NAME, EXTENDER_NAME
-from release import Images, ensure, load
+from release import Images, ensure
 from testbed import Bed, SimNode, Testbed, until
 from testbed.control_plane.components import url_ready
 from testbed.daemons.prometheus import Prometheus
 from testbed.kubelets import BUSYBOX_IMAGE, KubeletSpec, add_kubelet
+from testbed.kubelets.services import load
 from testbed.programs import build
 from testbed.stories import T4
 from testbed.stories.deployed import DeployedNode, add_node, by_pulumi
 from testbed.stories.play import show
-from testbed.system.ports import LOOPBACK, free_ports
-from testbed.system.process import Process, Ready
-from testbed.system.waiting import together
 from tests.builders import program_image
 from tests.builders.stacks import ROOT
 from tests.fixtures.boards import BoardServer

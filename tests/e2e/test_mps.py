@@ -19,9 +19,10 @@ from gpushare import contract
 from gpushare.mps.layout import pipes_of, ready_lock_of
 from gpushare.mps.ready_lock import is_ready
 from gpushare.mpsd.control import PROGRAM
-from release import Images, ensure, load
+from release import Images, ensure
 from testbed import Bed, SchedulerSpec, Testbed, mps, until
 from testbed.kubelets import KubeletNode, KubeletSpec, add_kubelet
+from testbed.kubelets.services import load
 from testbed.nvml import NvmlStub, card, cdi
 from tests.fixtures.nvml import compute_mode
 

@@ -19,15 +19,16 @@ from typing import Any, cast
 import pytest
 import pytest_asyncio
 
+from devkit.waiting import together
 from gpushare.contract import EXTENDER_NAME
 from gpushare.extender.lease import LeaseDurations
-from release import REGISTRY, Images, ensure, layout, load, recipe
+from release import REGISTRY, Images, ensure, layout, recipe
 from testbed import Bed, SchedulerSpec, SimNode, Testbed, until
 from testbed.daemons.agent import CardNode, GpuNode
+from testbed.kubelets.services import load
 from testbed.pulumi import Stack, old_tokens
 from testbed.stories import T4 as CARD
 from testbed.stories.deployed import add_control_plane_node, add_node, secure_scheduler_for
-from testbed.system.waiting import together
 from tests.fixtures.gpu_nodes import SHARING, T4, bound, container, pod, remove, running
 from tests.support.recount import cards_of, never_overcommitted
 

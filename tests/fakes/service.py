@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 
-from testbed.system.ports import LOOPBACK
+from devkit.ports import LOOPBACK
 
 _CHUNK = 65536
 

@@ -9,9 +9,9 @@ from collections.abc import AsyncIterator, Iterator
 import pytest
 import pytest_asyncio
 
+from devkit.folders import bed_folder, cache_root
 from testbed import Bed, SchedulerSpec, Testbed
 from testbed.control_plane.home import clean, lock_file
-from testbed.system.folders import bed_folder, cache_root
 from tests.fixtures.shared_beds import Origin, origin_of
 from tests.support.faults import FaultRow, row_of
 

@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
+from devkit.process import run_text
 from testbed import SLOW_DELETE, Card, SimNode, Testbed, gpu_pod, until
 from testbed.hosts import HOSTS, Lab
 from testbed.hosts.files import machine_id
-from testbed.system.process import run_text
 from tests.builders import example_inventory
 from tests.fixtures import playbooks
 from tests.fixtures.gpu_hosts import GPU_NODES, GpuHosts

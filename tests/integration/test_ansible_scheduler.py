@@ -17,12 +17,12 @@ import pytest_asyncio
 from components.config import Extender
 from components.manifests import certificates
 from components.render import as_yaml
+from devkit.process import run_text
 from gpushare.contract import ANN_IDX, CLIENT_TLS_SECRET, EXTENDER_NODE_PORT, EXTENDER_TLS_SECRET
 from gpushare.kubescheduler.config import KubernetesVersion
 from testbed import Bed, Card, SchedulerSpec, SimNode, Testbed, until
 from testbed.daemons.extender import ACCOUNT, ExtenderSpec, grant
 from testbed.kubelets import KubeletNode, KubeletSpec, add_kubelet
-from testbed.system.process import run_text
 from tests.fixtures import playbooks, static_scheduler
 from tests.fixtures.static_scheduler import FOLDER, MANIFEST
 

@@ -5,8 +5,8 @@ import shlex
 
 import pytest
 
+from devkit.ports import free_ports
 from testbed.daemons import console_script
-from testbed.system.ports import free_ports
 from tests.bench.extender import large
 from tests.bench.rival import Rival
 

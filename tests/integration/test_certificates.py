@@ -13,16 +13,16 @@ import pytest_asyncio
 from components.config import Extender
 from components.manifests import certificates
 from components.render import as_yaml
+from devkit.process import Process, run_text
 from gpushare.adapters.kube.client import KubeClient
 from gpushare.adapters.kube.config import load_access
 from gpushare.contract import AUTHORITY_SECRET, CLIENT_TLS_SECRET, EXTENDER_TLS_SECRET
 from gpushare.errors import ApiError
 from gpushare.kubescheduler.config import KubernetesVersion
 from gpushare.runtime.certificates import expiry_of
-from testbed import Bed, Card, SchedulerSpec, SimNode, TestbedError, gpu_pod, until
+from testbed import Bed, Card, DevkitError, SchedulerSpec, SimNode, gpu_pod, until
 from testbed.control_plane.api import read_text
 from testbed.daemons.extender import ExtenderSpec, component_config, grant, start_extender
-from testbed.system.process import Process, run_text
 from tests.builders.stacks import ROOT
 from tests.fixtures.gpu_nodes import bound
 from tests.support.pages import Command, steps
@@ -114,7 +114,7 @@ async def test_the_account_has_no_other_right_to_secrets(scene: Scene, method: s
 
 async def test_a_missing_secret_is_an_error_with_the_way_out(scene: Scene) -> None:
     with pytest.raises(
-        TestbedError, match=f"Secret default/{AUTHORITY_SECRET} does not exist; the stack creates it"
+        DevkitError, match=f"Secret default/{AUTHORITY_SECRET} does not exist; the stack creates it"
     ):
         await scene.run("--namespace=default", f"--kubeconfig={scene.bed.kubeconfig}")
 

@@ -12,7 +12,7 @@ import pytest
 import pytest_asyncio
 
 from gpushare import contract
-from testbed import Bed, TestbedError, until
+from testbed import Bed, DevkitError, until
 from testbed.control_plane.api import Object
 from testbed.daemons.exporter import grant_exporter
 from testbed.kubelets import KubeletSpec
@@ -202,7 +202,7 @@ async def busy(node: UmlGpuNode, found: Object, volume: str) -> AsyncIterator[No
     await node.machine.run_text(argv)
 
     async def opened() -> bool:
-        with suppress(TestbedError):
+        with suppress(DevkitError):
             return await node.machine.read(file) == b""
         return False
 

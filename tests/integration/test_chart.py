@@ -21,7 +21,7 @@ from gpushare.contract import AUTHORITY_SECRET, EXTENDER_NAME, ISOLATION_INSTALL
 from gpushare.errors import ConfigError
 from gpushare.monitoring.alerts import ALERTS
 from release.bundle import install_yaml
-from testbed import Bed, SchedulerSpec, Testbed, TestbedError
+from testbed import Bed, DevkitError, SchedulerSpec, Testbed
 from tests.builders.chart_values import CASES, IMAGES, PROMETHEUS, RUNBOOKS, SCHEDULER, stack_of
 from tests.fixtures import helm
 from tests.fixtures.helm import NAMESPACE, RELEASE, Helm
@@ -209,7 +209,7 @@ async def test_the_chart_passes_the_lint_of_helm(offline: Helm) -> None:
 async def test_wrong_values_are_errors_that_name_the_key(
     offline: Helm, values: dict[str, Any], problem: str
 ) -> None:
-    with pytest.raises(TestbedError, match=problem):
+    with pytest.raises(DevkitError, match=problem):
         await offline.rendered("1.36", values)
 
 
@@ -219,7 +219,7 @@ async def test_the_chart_refuses_what_the_stack_refuses_with_name_and_value(
 ) -> None:
     with pytest.raises(ConfigError, match=re.escape(value)):
         load(stack_of("1.36", values))
-    with pytest.raises(TestbedError) as refused:
+    with pytest.raises(DevkitError) as refused:
         await offline.rendered("1.36", values)
     (line,) = (each for each in str(refused.value).splitlines() if where in each)
     assert value in line.partition(where)[2]
@@ -242,7 +242,7 @@ async def test_a_toleration_has_the_keys_of_a_stack(
     values = {"tolerations": [toleration]}
     with pytest.raises(ConfigError, match=r"tolerations\[0\]"):
         load(stack_of("1.36", values))
-    with pytest.raises(TestbedError, match=re.escape(problem)):
+    with pytest.raises(DevkitError, match=re.escape(problem)):
         await offline.rendered("1.36", values)
 
 
@@ -278,7 +278,7 @@ async def test_urls_of_the_stack_are_urls_of_the_chart(offline: Helm, url: str) 
 
 
 async def test_an_older_cluster_is_an_error(offline: Helm) -> None:
-    with pytest.raises(TestbedError, match=r"requires kubeVersion: >=1\.30"):
+    with pytest.raises(DevkitError, match=r"requires kubeVersion: >=1\.30"):
         await offline.rendered("1.29", {})
 
 

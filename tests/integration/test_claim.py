@@ -11,13 +11,13 @@ from components.config import Extender, Scheduler, Webhook
 from components.manifests import claim
 from components.manifests.parts import Object
 from components.render import as_yaml
+from devkit.ports import free_ports
 from gpushare.contract import RESOURCE_CORE, RESOURCE_MEM
 from gpushare.kubescheduler.config import parse_version
 from testbed import Bed, SchedulerSpec, Testbed, gpu_pod, until
 from testbed.control_plane.pki import Authority
 from testbed.daemons import console_script
 from testbed.programs.binaries import release
-from testbed.system.ports import free_ports
 from tests.fixtures.sidecars import apply, scheduler_of
 from tests.support.warnings_shown import warnings_of
 

@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
+from devkit.waiting import timeout_factor
 from gpushare import contract
 from gpushare.errors import ApiError
 from testbed import until
 from testbed.control_plane.api import read_text
 from testbed.daemons.agent import agent_argv
 from testbed.nvml import NvmlStub, card
-from testbed.system.waiting import timeout_factor
 from tests.fixtures.agents import fake_node
 from tests.fixtures.gpu_nodes import GpuBed, gpu_bed
 

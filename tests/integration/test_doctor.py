@@ -16,6 +16,7 @@ import pytest_asyncio
 
 from components.manifests import viewers
 from components.render import as_yaml
+from devkit.process import Process
 from gpushare.contract import (
     AGENT_NAME,
     EXPORTER_NAME,
@@ -23,7 +24,7 @@ from gpushare.contract import (
     EXTENDER_OPS_PORT,
     EXTENDER_SERVICE_PORT,
 )
-from testbed import Bed, SchedulerSpec, Testbed, TestbedError, until
+from testbed import Bed, DevkitError, SchedulerSpec, Testbed, until
 from testbed.control_plane.api import Object
 from testbed.daemons import console_script
 from testbed.daemons.agent import GpuNode, add_gpu_node, grant_agent
@@ -31,7 +32,6 @@ from testbed.daemons.exporter import grant_exporter, start_exporter
 from testbed.daemons.extender import ACCOUNT, ExtenderSpec, component_config, grant
 from testbed.kubelets import BUSYBOX_IMAGE, KubeletSpec
 from testbed.nvml import card
-from testbed.system.process import Process
 from tests.fixtures.boards import BoardServer, running_board, start_board_server
 from tests.fixtures.gpu_nodes import SHARING, container, pod, running
 from tests.support.chromium import chromium
@@ -253,7 +253,7 @@ async def test_a_healthy_chain(installation: Installation) -> None:
 
     try:
         await until(healthy, "a healthy chain", 60, 1)
-    except TestbedError:
+    except DevkitError:
         assert {name: seen[name] for name in seen.keys() - UNPROVEN} == {}
         raise
 

@@ -19,7 +19,7 @@ from gpushare.contract import RESOURCE_WHOLE_GPU
 from gpushare.errors import ApiError
 from gpushare.isolation.layout import DirectoryOwner, link_of
 from gpushare.isolation.limits import CardLimit
-from testbed import Bed, TestbedError, until
+from testbed import Bed, DevkitError, until
 from testbed.control_plane.api import read_text
 from testbed.cuda import CudaCard, CudaStub
 from testbed.daemons.agent import GpuNode, add_card_node, add_gpu_node
@@ -99,7 +99,7 @@ async def shows(
 
     try:
         await until(reported, metric, timeout_s, 0.1)
-    except TestbedError:
+    except DevkitError:
         assert seen == expected
         raise
 

@@ -9,12 +9,12 @@ import aiohttp
 import pytest
 import pytest_asyncio
 
+from devkit.process import Process
+from devkit.waiting import timeout_factor
 from gpushare.contract import EVENT_REFUSED
 from testbed import Bed, Card, SimNode, gpu_pod, until
 from testbed.control_plane.api import read_text
 from testbed.daemons.extender import ExtenderSpec, grant, start_extender
-from testbed.system.process import Process
-from testbed.system.waiting import timeout_factor
 from tests.fixtures.gpu_nodes import until_event
 
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="session")]

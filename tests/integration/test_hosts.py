@@ -8,15 +8,15 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
+from devkit import pids
+from devkit.errors import DevkitError
+from devkit.folders import bed_folder, cache_root, data_folder
+from devkit.process import run_text
+from devkit.waiting import timeout_factor, until
 from testbed import Testbed
+from testbed.cgroups import ROOT, prefix_of
 from testbed.control_plane.home import Home
-from testbed.errors import TestbedError
 from testbed.hosts import HOSTS, Lab
-from testbed.system import pids
-from testbed.system.cgroups import ROOT, prefix_of
-from testbed.system.folders import bed_folder, cache_root, data_folder
-from testbed.system.process import run_text
-from testbed.system.waiting import timeout_factor, until
 
 pytestmark = [pytest.mark.integration, pytest.mark.needs("hosts"), pytest.mark.asyncio(loop_scope="module")]
 BOOT_ID = "cat /proc/sys/kernel/random/boot_id"
@@ -45,7 +45,7 @@ def left_of(folder: Path) -> list[object]:
 async def test_hosts_reach_each_other_and_nothing_else(lab: Lab) -> None:
     for name, other in (("cp-1", "gpu-1"), ("gpu-1", "cp-1")):
         assert "SSH" in await lab.ssh(name, f"exec 3<>/dev/tcp/{lab.addresses[other]}/22; head -c 3 <&3")
-    with pytest.raises(TestbedError):
+    with pytest.raises(DevkitError):
         await lab.ssh("cp-1", "timeout 1 bash -c '</dev/tcp/198.51.100.1/22'")
 
 
@@ -63,7 +63,7 @@ async def test_a_reboot_is_real_and_the_disk_stays(lab: Lab) -> None:
     async def came_back() -> bool:
         try:
             return await lab.ssh("gpu-1", f"systemctl is-system-running >/dev/null && {BOOT_ID}") != before
-        except TestbedError:
+        except DevkitError:
             return False
 
     await lab.ssh("gpu-1", "systemd-run --on-active=0 systemctl reboot")
@@ -75,7 +75,7 @@ async def test_a_reboot_is_real_and_the_disk_stays(lab: Lab) -> None:
 async def test_a_host_starts_with_its_disk_after_a_power_cut(lab: Lab) -> None:
     await lab.ssh("gpu-1", "echo kept >/etc/kept; sync")
     await lab.kill("gpu-1")
-    with pytest.raises(TestbedError):
+    with pytest.raises(DevkitError):
         await lab.ssh("gpu-1", "true")
     await lab.start("gpu-1")
     assert (await lab.ssh("gpu-1", "cat /etc/kept")).strip() == "kept"

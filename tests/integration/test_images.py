@@ -17,6 +17,7 @@ from components.config import Isolation, State
 from components.manifests import isolation
 from components.manifests.parts import NON_ROOT, container_security, non_root_security
 from components.render import as_yaml
+from devkit.ports import free_ports
 from gpushare.contract import ISOLATION_INSTALLER_NAME, ISOLATION_LIBRARIES
 from gpushare.isolation.layout import LIBRARY, PRELOAD_FILE
 from gpushare.isolation.versions import current_version, installed_versions
@@ -26,8 +27,8 @@ from testbed import Bed, Testbed, until
 from testbed.control_plane.api import Object, read_text
 from testbed.control_plane.pki import Authority
 from testbed.kubelets import KubeletNode, KubeletSpec, add_kubelet
+from testbed.kubelets.services import load
 from testbed.programs.debian import program
-from testbed.system.ports import free_ports
 from tests.support import inside_image
 
 pytestmark = [
@@ -98,6 +99,7 @@ ROOT_SERVICES = ("device-plugin", "exporter", "isolation")
 """Services that use files of the node."""
 NOWHERE = [
     "components",
+    "devkit",
     "hatchling",
     "hypothesis",
     "kubernetes",
@@ -125,7 +127,7 @@ async def built() -> Images:
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def node(bed: Bed, built: Images) -> KubeletNode:
     node = await add_kubelet(bed, KubeletSpec("gpu-a"))
-    await release.load(node, built)
+    await load(node, built)
     return node
 
 

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
+from devkit.process import run_text
 from gpushare.adapters.kube.client import KubeClient
 from gpushare.adapters.kube.config import load_access
 from gpushare.adapters.kube.kubeconfig import selected
 from gpushare.errors import ApiError
 from testbed import Bed
-from testbed.system.process import run_text
 
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="session")]
 

@@ -12,16 +12,15 @@ import pytest
 import pytest_asyncio
 
 import testbed
+from devkit.folders import bed_folder, cache_root, data_folder
+from devkit.waiting import timeout_factor
 from gpushare.errors import ApiError, ConfigError
-from testbed import Bed, SimNode, Testbed, TestbedError, until
+from testbed import Bed, DevkitError, SimNode, Testbed, cgroups, until
 from testbed.control_plane.components import url_ready
 from testbed.control_plane.home import clean
 from testbed.kubelets import BUSYBOX_IMAGE, KubeletNode, KubeletSpec, add_kubelet
 from testbed.kubelets.files import BUNDLES
 from testbed.kubelets.spec import NodeLayout
-from testbed.system import cgroups
-from testbed.system.folders import bed_folder, cache_root, data_folder
-from testbed.system.waiting import timeout_factor
 
 pytestmark = [pytest.mark.integration, pytest.mark.needs("kubelet"), pytest.mark.asyncio(loop_scope="module")]
 
@@ -156,7 +155,7 @@ async def until_reached(bed: Bed, name: str) -> None:
     async def reached() -> bool:
         try:
             return await bed.kubectl("exec", name, "--", "cat", "/proc/1/comm") == "sleep\n"
-        except TestbedError as error:
+        except DevkitError as error:
             raise ApiError(str(error)) from error
 
     await until(reached, f"the kubelet to reach the container of {name}")
@@ -273,7 +272,7 @@ async def test_after_a_reboot_containers_start_again_the_disk_stays_and_memory_i
     after = await until_running(bed, "again", restarts=1)
     assert container_id(after) != container_id(before)
     assert await plain.run_text(["ls", "/var/lib/kept"]) == "/var/lib/kept\n"
-    with pytest.raises(TestbedError, match="No such file"):
+    with pytest.raises(DevkitError, match="No such file"):
         await plain.run_text(["ls", "/run/lost"])
     assert program.running
     assert program.pid != first[1]
@@ -321,7 +320,7 @@ async def test_a_program_on_the_node_reaches_the_api_server_until_it_is_cut_off(
     ask = [kubectl, f"--kubeconfig={bed.kubeconfig}", "get", "--raw=/readyz"]
     assert await plain.run_text(ask) == "ok"
     await plain.pause("api")
-    with pytest.raises(TestbedError, match=r"(?i)timeout|deadline"):
+    with pytest.raises(DevkitError, match=r"(?i)timeout|deadline"):
         await plain.run_text([*ask, "--request-timeout=2s"])
     await plain.resume("api")
     assert await plain.run_text(ask) == "ok"
@@ -332,7 +331,7 @@ async def test_the_spec_that_runc_got_shows_environment_and_mounts(plain: Kubele
     spec = await plain.oci_spec("default", "shown", "main")
     assert "GIVEN=1" in spec["process"]["env"]
     assert ("/given", "/etc/cni") in {(each["destination"], each["source"]) for each in spec["mounts"]}
-    with pytest.raises(TestbedError, match="container other of pod default/shown on gpu-a"):
+    with pytest.raises(DevkitError, match="container other of pod default/shown on gpu-a"):
         await plain.oci_spec("default", "shown", "other", timeout_s=0.1)
 
 

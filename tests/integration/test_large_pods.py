@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from devkit.process import Process
 from testbed import Bed
 from testbed.control_plane.api import Object
-from testbed.system.process import Process
 from tests.fixtures.fault_arena import add_arena, fault_arena
 from tests.support.faults import FaultRow, fault
 

@@ -9,10 +9,10 @@ import pytest
 import pytest_asyncio
 from aiohttp import web
 
+from devkit.waiting import timeout_factor, together
 from testbed import Bed, Card, SimNode, gpu_pod, until
 from testbed.control_plane.api import Object
 from testbed.daemons.extender import ACCOUNT, LEASES, ExtenderSpec, grant, start_extender
-from testbed.system.waiting import timeout_factor, together
 from tests.fakes.fault_proxy import FaultProxy, fault_proxy, on_bind
 from tests.fixtures.bind_load import differences
 from tests.fixtures.extenders import replica, request_bind, until_leads

@@ -12,11 +12,11 @@ import pytest
 import pytest_asyncio
 from aiohttp import web
 
+from devkit.waiting import together
 from gpushare.errors import ApiError
 from testbed import Bed, Card, SimNode, gpu_pod, until
 from testbed.control_plane.api import read_text
 from testbed.daemons.extender import ACCOUNT, LEASES, ExtenderSpec, grant, start_extender
-from testbed.system.waiting import together
 from tests.fakes.fault_proxy import fault_proxy, on_bind
 from tests.fixtures.bind_load import differences
 from tests.fixtures.extenders import leads, replica, request_bind, until_leads

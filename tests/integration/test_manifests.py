@@ -14,14 +14,14 @@ import pytest
 import pytest_asyncio
 import yaml
 
+from devkit.ports import free_ports
 from gpushare.contract import ANN_IDX
 from gpushare.errors import ApiError
-from testbed import Bed, Card, SchedulerSpec, SimNode, Testbed, TestbedError, gpu_pod, until
+from testbed import Bed, Card, DevkitError, SchedulerSpec, SimNode, Testbed, gpu_pod, until
 from testbed.control_plane.api import Object, read_text
 from testbed.daemons.extender import ExtenderSpec, start_extender
 from testbed.programs import build
 from testbed.programs.binaries import OPERATOR_CRDS
-from testbed.system.ports import free_ports
 from tests.builders.stacks import EXAMPLES, STACKS
 from tests.fixtures.gpu_nodes import bound
 from tests.fixtures.sidecars import apply, grant, issue, rendered, scheduler_argv
@@ -80,7 +80,7 @@ async def test_the_api_server_accepts_the_manifests_of_the_ack_documentation(bed
 @pytest.mark.parametrize("name", STACKS)
 async def test_the_only_warning_is_for_the_label_of_old_control_planes(bed: Bed, name: str) -> None:
     objects = await with_namespaces(bed, name)
-    with pytest.raises(TestbedError) as error:
+    with pytest.raises(DevkitError) as error:
         await apply(bed, objects, "--dry-run=server", "--warnings-as-errors")
     lines = str(error.value).splitlines()
     (last,) = [line for line in lines if "Warning:" not in line or OLD_LABEL not in line]
@@ -90,7 +90,7 @@ async def test_the_only_warning_is_for_the_label_of_old_control_planes(bed: Bed,
 async def test_the_validation_finds_an_unknown_field(bed: Bed) -> None:
     (deployment,) = [each for each in rendered("example") if each["kind"] == "Deployment"]
     deployment["spec"]["template"]["spec"]["hostNetworks"] = True
-    with pytest.raises(TestbedError, match="hostNetworks"):
+    with pytest.raises(DevkitError, match="hostNetworks"):
         await apply(bed, [deployment], "--dry-run=server")
 
 

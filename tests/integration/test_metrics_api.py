@@ -11,7 +11,7 @@ import pytest
 import pytest_asyncio
 
 from gpushare.errors import ApiError
-from testbed import TestbedError, until
+from testbed import DevkitError, until
 from testbed.control_plane.aggregation import until_available
 from testbed.control_plane.api import Object
 from testbed.daemons.metricsapi import ACCOUNT, MetricsApi, start_metrics_api
@@ -73,7 +73,7 @@ async def reported(
 
     try:
         await until(there, path, timeout_s, 0.1)
-    except TestbedError:
+    except DevkitError:
         assert seen == expected
         raise
 

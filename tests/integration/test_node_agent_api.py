@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from devkit.waiting import timeout_factor
 from gpushare.adapters.kube.agent_api import AgentApi
 from gpushare.adapters.kube.agent_resources import node_pods, own_node
 from gpushare.adapters.kube.client import KubeClient
@@ -34,7 +35,6 @@ from gpushare.model.own_node import GpuPod, OwnNode
 from gpushare.ports import node_event
 from testbed import Bed, gpu_pod, until
 from testbed.control_plane.api import Object
-from testbed.system.waiting import timeout_factor
 
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="session")]
 

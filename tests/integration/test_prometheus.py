@@ -22,7 +22,7 @@ from gpushare.errors import ApiError
 from gpushare.monitoring.alerts import ALERTS
 from gpushare.monitoring.dashboards import PAGES
 from gpushare.monitoring.rules import RULES
-from testbed import TestbedError, until
+from testbed import DevkitError, until
 from testbed.daemons.prometheus import Prometheus
 from tests.fixtures.prometheus import BUSY_MIB, IDLE_MIB, USED_MIB, ScrapedCluster, scraped_cluster
 from tests.support.promtool import FILES
@@ -62,7 +62,7 @@ async def records(prometheus: Prometheus, record: str, expected: Mapping[Any, fl
 
     try:
         await until(reported, record, 30, 0.2)
-    except TestbedError:
+    except DevkitError:
         assert seen == pytest.approx(expected)
         raise
 

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 import pytest
 import pytest_asyncio
 
-from testbed import TestbedError, until
+from testbed import DevkitError, until
 from testbed.control_plane.api import Object
 from testbed.daemons.prometheus import start_prometheus
 from testbed.daemons.prometheus_adapter import start_adapter
@@ -53,7 +53,7 @@ async def shows(scene: ScrapedCluster, path: str, expected: dict[str, float]) ->
 
     try:
         await until(reported, path, 30, 0.2)
-    except TestbedError:
+    except DevkitError:
         assert seen == expected
         raise
 

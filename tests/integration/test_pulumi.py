@@ -17,11 +17,11 @@ import yaml
 from components.manifests import everything
 from components.render import as_yaml
 from components.stack import from_file, load
+from devkit.ports import free_ports
+from devkit.waiting import together
 from testbed import Bed, Card, SimNode, Testbed, gpu_pod, until
 from testbed.control_plane.api import Object
 from testbed.pulumi import Outcome, PulumiError, Stack, old_tokens
-from testbed.system.ports import free_ports
-from testbed.system.waiting import together
 from tests.builders.stacks import STACKS
 from tests.fixtures.clusters import CONTROL_PLANE, SECRETS, names_of, uids_by_name, unlike
 

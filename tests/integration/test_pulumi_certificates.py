@@ -15,10 +15,10 @@ import pytest
 import pytest_asyncio
 
 from components.stack import from_file
+from devkit.process import run_text
 from gpushare.contract import AUTHORITY_SECRET, CLIENT_TLS_SECRET, EXTENDER_TLS_SECRET
 from testbed import Bed, Testbed
 from testbed.pulumi import Stack
-from testbed.system.process import run_text
 from tests.builders.stacks import STACKS
 from tests.fakes.apply_provider import program
 from tests.fixtures.clusters import CONTROL_PLANE

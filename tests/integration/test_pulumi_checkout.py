@@ -14,9 +14,9 @@ import pytest_asyncio
 
 from components.manifests import everything
 from components.stack import from_file, load
+from devkit.process import run_text
 from testbed import Bed, Card, SimNode, Testbed
 from testbed.pulumi import old_tokens
-from testbed.system.process import run_text
 from tests.builders.stacks import STACKS
 from tests.fixtures.checkouts import NOT_THE_USERS, check_out, user_of_pulumi
 from tests.fixtures.clusters import CONTROL_PLANE, names_of, uids_by_name
@@ -35,7 +35,7 @@ class Checkout:
     env: dict[str, str]
 
     async def run(self, *argv: str) -> str:
-        """Run a command to its end. Raises TestbedError with its stderr if it fails."""
+        """Run a command to its end. Raises DevkitError with its stderr if it fails."""
         unset = [f"--unset={name}" for name in NOT_THE_USERS]
         env = [f"{key}={value}" for key, value in self.env.items()]
         return await run_text(["/usr/bin/env", *unset, *env, *argv], 300, cwd=self.folder)

@@ -22,12 +22,13 @@ from components.config import Extender, Installer
 from components.manifests import certificates, installer, viewers
 from components.manifests.parts import Object, account, cluster_rights, role, role_binding
 from components.render import as_yaml
+from devkit.process import Process
 from gpushare import contract
 from gpushare.adapters.kubelet.pods import CLUSTER_CA
 from gpushare.errors import ApiError
 from gpushare.kubescheduler.config import KubernetesVersion
 from gpushare.model.hardware import RecoveryAction
-from testbed import Bed, SchedulerSpec, SimNode, Testbed, TestbedError, gpu_pod, until
+from testbed import Bed, DevkitError, SchedulerSpec, SimNode, Testbed, gpu_pod, until
 from testbed import Card as SimCard
 from testbed.control_plane import audit
 from testbed.daemons import console_script, rights
@@ -38,7 +39,6 @@ from testbed.daemons.extender import LEASES, ExtenderSpec, create_released_lease
 from testbed.daemons.metricsapi import start_metrics_api
 from testbed.kubelets import KubeletSpec
 from testbed.nvml import card
-from testbed.system.process import Process
 from tests.fixtures.boards import BoardServer, start_board_server
 from tests.fixtures.extenders import QUICK, request_bind
 from tests.fixtures.gpu_nodes import SHARING, container, pod, running
@@ -361,7 +361,7 @@ async def test_with_exactly_the_rendered_rights_all_services_work_and_use_each_o
     async def all_used() -> bool:
         return used(audit_log) == granted
 
-    with suppress(TestbedError):
+    with suppress(DevkitError):
         await until(all_used, "all rights to be used", 30, 0.5)
     assert used(audit_log) == granted
     assert denied(audit_log) == []

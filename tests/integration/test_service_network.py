@@ -8,7 +8,7 @@ import pytest
 import pytest_asyncio
 
 from gpushare.errors import ApiError
-from testbed import Bed, Testbed, TestbedError, until
+from testbed import Bed, DevkitError, Testbed, until
 from testbed.control_plane.api import Object, read_text
 from testbed.kubelets import KubeletNode, KubeletSpec, add_kubelet
 
@@ -98,7 +98,7 @@ async def answer(bed: Bed, client: str, url: str) -> str:
     async def ask() -> str:
         try:
             return await bed.kubectl("exec", client, "--", *command)
-        except TestbedError as error:
+        except DevkitError as error:
             raise ApiError(str(error)) from error
 
     return (await until(ask, f"{url} to answer {client}")).strip()
@@ -120,7 +120,7 @@ async def test_a_pod_reaches_the_api_server_as_its_service_account(bed: Bed, cli
 
 
 async def test_a_pod_has_the_permissions_of_its_service_account(bed: Bed) -> None:
-    with pytest.raises(TestbedError, match=r'serviceaccount:default:default" cannot list resource "nodes"'):
+    with pytest.raises(DevkitError, match=r'serviceaccount:default:default" cannot list resource "nodes"'):
         await in_cluster(bed, "client-a", "get", "nodes")
 
 
@@ -174,7 +174,7 @@ async def test_pods_find_the_api_server_again_after_its_restart(bed: Bed) -> Non
     async def found() -> bool:
         try:
             return bool(await in_cluster(bed, "client-a", *WHO))
-        except TestbedError as error:
+        except DevkitError as error:
             raise ApiError(str(error)) from error
 
     await until(found, "a pod to reach the API server")

@@ -19,12 +19,12 @@ from components.manifests import everything
 from components.manifests.prometheus import NAME
 from components.render import as_yaml
 from components.stack import load
+from devkit.ports import LOOPBACK, free_ports
 from gpushare.contract import EXPORTER_NAME
 from testbed import Bed, until
 from testbed.control_plane.api import MERGE_PATCH
 from testbed.daemons.prometheus import Prometheus
 from testbed.programs.debian import program
-from testbed.system.ports import LOOPBACK, free_ports
 from tests.builders.stacks import DIGEST, raw_stack
 from tests.fixtures.prometheus import ScrapedCluster, scraped_cluster
 

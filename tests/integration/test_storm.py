@@ -10,10 +10,10 @@ from dataclasses import dataclass
 
 import pytest
 
+from devkit.errors import DevkitError
 from testbed import Bed, Card, SchedulerSpec, SimNode, gpu_pod, until
 from testbed.control_plane.api import Object
 from testbed.daemons.extender import ACCOUNT, ExtenderSpec, component_config, grant, start_extender
-from testbed.errors import TestbedError
 from tests.fakes.fault_proxy import fault_proxy, on_bind
 from tests.support.history import Recorder, cards_of, has_units, overcommits, units_of
 from tests.support.metrics import total
@@ -104,8 +104,8 @@ async def at_rest(ring: Arena) -> list[Object]:
 
     try:
         return await until(settled, "no pending pod to fit any GPU", 120, 0.5) or []
-    except TestbedError as error:
-        raise TestbedError(f"{error}\n{await why_pending(ring)}") from None
+    except DevkitError as error:
+        raise DevkitError(f"{error}\n{await why_pending(ring)}") from None
 
 
 async def why_pending(ring: Arena) -> str:

@@ -20,6 +20,7 @@ from testbed.cuda import CudaCard, CudaStub
 from testbed.cuda.reporting import reporting
 from testbed.daemons.whole_gpu_plugin import static_pod
 from testbed.kubelets import KubeletSpec, add_kubelet
+from testbed.kubelets.services import load
 from testbed.nvml import NvmlStub, card, cdi
 from testbed.stories import deployed
 from testbed.stories.deployed import DeployedNode
@@ -86,7 +87,7 @@ async def node() -> AsyncIterator[DeployedNode]:
             },
         )
         kubelet = await add_kubelet(bed, spec)
-        await release.load(kubelet, images)
+        await load(kubelet, images)
         found = DeployedNode(bed, kubelet, stub, cuda)
         manifest = kubelet.path(f"{MANIFESTS}/{contract.NVIDIA_PLUGIN_MANIFEST}")
         manifest.write_text(json.dumps(static_pod(found)))

@@ -14,15 +14,16 @@ import pytest
 import pytest_asyncio
 
 import testbed
+from devkit import pids
+from devkit.folders import bed_folder, cache_root, data_folder
+from devkit.ports import free_ports
+from devkit.process import run_text
+from devkit.waiting import timeout_factor
 from gpushare import contract
 from gpushare.errors import ApiError, ConfigError
-from testbed import Bed, Card, SchedulerSpec, SimNode, Testbed, TestbedError, gpu_pod, until
+from testbed import Bed, Card, DevkitError, SchedulerSpec, SimNode, Testbed, gpu_pod, until
 from testbed.control_plane import audit
 from testbed.control_plane.stages import SLOW_DELETE, SLOW_START
-from testbed.system import pids
-from testbed.system.folders import bed_folder, cache_root, data_folder
-from testbed.system.ports import free_ports
-from testbed.system.waiting import timeout_factor
 
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module")]
 
@@ -179,7 +180,7 @@ async def test_kubectl_applies_manifests_and_reports_errors(shared_bed: Bed) -> 
     await shared_bed.apply("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: applied}\ndata: {key: value}\n")
     stored = await shared_bed.api.get("/api/v1/namespaces/default/configmaps/applied")
     assert stored["data"] == {"key": "value"}
-    with pytest.raises(TestbedError, match="not found"):
+    with pytest.raises(DevkitError, match="not found"):
         await shared_bed.kubectl("get", "configmap", "missing")
 
 
@@ -271,7 +272,7 @@ async def test_a_spawned_program_logs_restarts_and_is_known_by_name(shared_bed: 
 async def test_the_error_for_a_program_that_ends_early_has_its_last_output(
     shared_bed: Bed,
 ) -> None:
-    with pytest.raises(TestbedError, match=r"(?s)ended with 3.*last words"):
+    with pytest.raises(DevkitError, match=r"(?s)ended with 3.*last words"):
         await shared_bed.spawn(
             "short", ["/bin/sh", "-c", "echo last words; exit 3"], ready="http://127.0.0.1:9/"
         )
@@ -328,7 +329,7 @@ async def test_a_bed_starts_on_other_ports_if_one_is_in_use(other_bed: Bed) -> N
 
 
 async def test_a_bed_in_use_cannot_be_started_twice(shared_bed: Bed) -> None:
-    with pytest.raises(TestbedError, match=f"testbed '{shared_bed.name}' is in use"):
+    with pytest.raises(DevkitError, match=f"testbed '{shared_bed.name}' is in use"):
         await Testbed(shared_bed.name).open()
 
 
@@ -364,17 +365,15 @@ async def test_the_next_start_removes_what_a_killed_owner_left(bed_name: str) ->
 
 async def test_a_bed_that_was_left_up_runs_until_it_is_taken_down(bed_name: str) -> None:
     async def command(*arguments: str) -> str:
-        return await testbed.system.process.run_text(
-            [sys.executable, "-m", "testbed", *arguments], 60, cwd=ROOT
-        )
+        return await run_text([sys.executable, "-m", "testbed", *arguments], 60, cwd=ROOT)
 
     kubeconfig = (await command("up", f"--name={bed_name}", "--scheduler=none", "--nodes=1")).strip()
     try:
-        with pytest.raises(TestbedError, match=f"testbed '{bed_name}' is up"):
+        with pytest.raises(DevkitError, match=f"testbed '{bed_name}' is up"):
             await Testbed(bed_name).open()
         kubectl = (await command("bin", "kubectl")).strip()
         names = [kubectl, f"--kubeconfig={kubeconfig}", "get", "nodes", "-o", "name"]
-        assert await testbed.system.process.run_text(names, 60) == "node/sim-0\n"
+        assert await run_text(names, 60) == "node/sim-0\n"
         assert (
             f"{bed_name}: etcd, kube-apiserver, kube-controller-manager, kwok (KUBECONFIG="
             in await command("status")

@@ -9,6 +9,7 @@ import msgspec
 import pytest
 import pytest_asyncio
 
+from devkit.waiting import timeout_factor
 from gpushare.adapters.kube.client import KubeClient
 from gpushare.adapters.kube.config import load_access
 from gpushare.adapters.kube.extender_resources import NODES
@@ -19,7 +20,6 @@ from gpushare.model.changes import Deleted, Upserted
 from gpushare.model.objects import Node
 from testbed import Bed, Card, SchedulerSpec, SimNode, Testbed
 from testbed.control_plane.nodes import node_object
-from testbed.system.waiting import timeout_factor
 from tests.support.waiting import until
 
 pytestmark = [pytest.mark.integration, pytest.mark.kubernetes, pytest.mark.asyncio(loop_scope="module")]

@@ -14,13 +14,13 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
+from devkit.errors import DevkitError
 from gpushare import contract
 from gpushare.errors import ApiError
 from testbed import Bed, until
 from testbed.control_plane.api import Object, read_text
 from testbed.daemons.agent import NAME, CardNode, GpuNode, add_card_node, start_agent
 from testbed.daemons.whole_gpu_plugin import static_pod, until_whole_gpus
-from testbed.errors import TestbedError
 from testbed.kubelets import KubeletSpec
 from testbed.nvml import card
 from tests.fixtures.gpu_nodes import (
@@ -251,14 +251,14 @@ async def test_a_node_that_is_switched_back_allocates_whole_gpus_again(
     await until_allocatable(node, 0)
     # NVIDIA's plugin does not know the pod, and would allocate its GPU a second time.
     with pytest.raises(
-        TestbedError, match=r"pods still use units of aliyun\.com/gpu-mem here: default/shares;"
+        DevkitError, match=r"pods still use units of aliyun\.com/gpu-mem here: default/shares;"
     ):
         await node_mode(node, "recover")
     assert not node.kubelet.path(f"{MANIFESTS}/{PLUGIN}").exists()
     await remove(bed, "shares")
 
     async def restored() -> bool:
-        with suppress(TestbedError):  # the kubelet removes the cgroup of the pod a moment later
+        with suppress(DevkitError):  # the kubelet removes the cgroup of the pod a moment later
             return await node_mode(node, "recover") == f"moved {BACKUP}/{PLUGIN} to {MANIFESTS}\n"
         return False
 

@@ -21,11 +21,11 @@ from urllib.parse import urlencode
 
 from aiohttp import web
 
+from devkit.folders import cache_root
+from devkit.ports import LOOPBACK, free_ports
+from devkit.waiting import until
 from testbed.control_plane.api import read_text
 from testbed.programs.debian import program
-from testbed.system.folders import cache_root
-from testbed.system.ports import LOOPBACK, free_ports
-from testbed.system.waiting import until
 from tests.builders.gpu_series import HEALTHY, OVERCOMMITTED, Share, page
 from tests.support.chromium import Tab, chromium
 from tests.support.promtool import FILES

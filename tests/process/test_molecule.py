@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from testbed.system import pids
+from devkit import pids
 
 PROGRAM = """
 import subprocess

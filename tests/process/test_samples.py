@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from devkit.ports import free_ports
 from testbed.cuda import CudaCard, CudaStub
-from testbed.system.ports import free_ports
 
 pytestmark = pytest.mark.needs("compiler")
 

@@ -61,10 +61,12 @@ PLANTED: Final = [
     ("cryptography", "gpushare.cli.planted", "cryptography"),
     ("pulumi", "components.planted", "pulumi"),
     ("pulumi", "gpushare.cli.planted", "pulumi"),
-    ("product", "gpushare.cli.planted", "testbed.errors"),
+    ("product", "gpushare.cli.planted", "devkit.errors"),
     ("product", "components.planted", "release.recipe"),
     ("product", "gpushare.planted", "tools.role_docs"),
     ("product", "gpushare.planted", "tests.fixtures.daemons"),
+    ("workshop", "release.planted", "testbed.kubelets"),
+    ("workshop", "devkit.planted", "release.recipe"),
     ("tests", "testbed.planted", "tests.fixtures.daemons"),
     ("tests", "release.planted", "tests.fixtures.daemons"),
     ("tests", "tools.planted", "tests.fixtures.daemons"),
@@ -74,7 +76,7 @@ PLANTED: Final = [
     ("components", "components.planted", "gpushare.mpsd.settings"),
     ("components", "components.planted", "gpushare.__main__"),
     ("standalone", f"{PLUGINS}.filter.planted", "gpushare.contract"),
-    ("standalone", f"{PLUGINS}.modules.planted", "testbed.errors"),
+    ("standalone", f"{PLUGINS}.modules.planted", "devkit.errors"),
     ("standalone", "policy.planted", "gpushare.contract"),
 ]
 

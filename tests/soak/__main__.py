@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from testbed import TestbedError
+from testbed import DevkitError
 from tests.soak.run import Say, SoakFailed, soak
 from tests.soak.schedule import schedule
 from tests.soak.summary import Summary
@@ -43,7 +43,7 @@ def main(seed: int | None, minutes: float, path: Path | None, *, plan: bool) -> 
     click.echo(machine())
     try:
         summary = asyncio.run(_until_interrupted(seed, minutes, say))
-    except (SoakFailed, TestbedError) as error:
+    except (SoakFailed, DevkitError) as error:
         raise click.ClickException(str(error)) from None
     click.echo(summary.markdown())
     if path:

@@ -10,6 +10,8 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from devkit.ports import LOOPBACK
+from devkit.waiting import together
 from gpushare.contract import EXTENDER_PREFIX
 from testbed import Bed, Card, Process, SchedulerSpec, SimNode, Testbed, until
 from testbed.daemons import agent, extender
@@ -17,8 +19,6 @@ from testbed.daemons.agent import GpuNode, add_card_node, agent_argv, agent_env,
 from testbed.daemons.extender import ExtenderSpec, component_config, grant
 from testbed.kubelets import KubeletSpec
 from testbed.nvml import NvmlStub, card
-from testbed.system.ports import LOOPBACK
-from testbed.system.waiting import together
 from testbed.uml import UmlNode, add_uml_node
 from tests.fakes.fault_proxy import fault_proxy
 from tests.fakes.service import FakeService, fake_service

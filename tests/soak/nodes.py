@@ -44,7 +44,7 @@ class Container:
 
 
 class Node(Protocol):
-    """A node with a kubelet and an agent. Its methods raise OSError or TestbedError if it does not answer."""
+    """A node with a kubelet and an agent. Its methods raise OSError or DevkitError if it does not answer."""
 
     @property
     def bed(self) -> Bed: ...

@@ -10,14 +10,14 @@ import tempfile
 from contextlib import AsyncExitStack
 from pathlib import Path
 
+from devkit.ports import LOOPBACK
+from devkit.waiting import meanwhile
 from gpushare import contract
 from testbed import until
 from testbed.daemons.agent import NAME, agent_argv
 from testbed.kubelets import forward
 from testbed.kubelets.programs import CONTAINERD, KUBELET
 from testbed.nvml import NvmlStub
-from testbed.system.ports import LOOPBACK
-from testbed.system.waiting import meanwhile
 from testbed.uml import UmlNode
 from tests.fixtures.agents import Link
 from tests.fixtures.uml_nodes import NVML, UmlGpuNode, env_of

@@ -14,7 +14,7 @@ from http import HTTPStatus
 
 from gpushare.contract import LABEL_CARDS_PER_POD
 from gpushare.errors import ApiError
-from testbed import SLOW_DELETE, TestbedError, until
+from testbed import SLOW_DELETE, DevkitError, until
 from testbed.control_plane.api import Object
 from tests.fixtures.gpu_nodes import PODS, container, pod
 from tests.soak.actions import REAL, SIMULATED, Shape
@@ -113,7 +113,7 @@ class Pods:
     async def _end(self, found: Object) -> None:
         node, uid = self.cluster.nodes[found["spec"]["nodeName"]], found["metadata"]["uid"]
         # A node that reboots does not answer, or not to the end.
-        with suppress(TestbedError, OSError, ValueError):
+        with suppress(DevkitError, OSError, ValueError):
             containers = [each for each in await node.containers() if each.uid == uid]
             all_run = len(containers) == len(found["spec"]["containers"])
             if all_run and all(each.handles(_FINISH) for each in containers):

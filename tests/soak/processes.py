@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 
-from testbed import Process, TestbedError, until
+from testbed import DevkitError, Process, until
 
 _POLL_S = 0.1
 _ALL_RUN_S = 120.0
@@ -80,7 +80,7 @@ class Keeper:
                 self._ended.discard(name)
                 self._starting.add(name)
                 # One that is not ready in time, or ends meanwhile, is started again.
-                with suppress(TestbedError):
+                with suppress(DevkitError):
                     await process.start()
                 self._starting.discard(name)
             await asyncio.sleep(_POLL_S)

@@ -8,12 +8,12 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from devkit.waiting import together
 from gpushare import contract
 from gpushare.errors import ApiError
 from gpushare.model.devices import ContainerDevices
 from testbed.control_plane.api import read_text
 from testbed.daemons.extender import ExtenderSpec
-from testbed.system.waiting import together
 from tests.fixtures.gpu_nodes import PODS
 from tests.soak.cluster import Cluster
 from tests.soak.nodes import Container, Node
@@ -23,7 +23,7 @@ from tests.support.recount import CHECKPOINT, RECORD, units_in
 
 
 async def read_records(cluster: Cluster, pods: Pods) -> Records:
-    """Read all records; raise ApiError, KubeletError, OSError or TestbedError if one cannot be read."""
+    """Read all records; raise ApiError, KubeletError, OSError or DevkitError if one cannot be read."""
     nodes = await together(_node(each) for each in cluster.nodes.values())
     ledgers = await together(_ledger(each) for each in cluster.extenders.values())
     found = {each["metadata"]["name"]: each for each in await cluster.bed.api.items(PODS)}

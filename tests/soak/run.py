@@ -11,9 +11,9 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final
 
+from devkit.waiting import meanwhile, together
 from gpushare.errors import ApiError, KubeletError
-from testbed import TestbedError, until
-from testbed.system.waiting import meanwhile, together
+from testbed import DevkitError, until
 from tests.soak.actions import Action, Verb, kind_of
 from tests.soak.cluster import Cluster, soak_cluster
 from tests.soak.judging import overcommitted, too_many
@@ -55,7 +55,7 @@ class Watch:
     async def _recount(self, node: Node) -> None:
         while True:
             # A node that reboots does not answer, or not to the end; at rest every node has to.
-            with suppress(TestbedError, OSError, ValueError):
+            with suppress(DevkitError, OSError, ValueError):
                 in_use = cards_in_use(node, await node.containers())
                 self.over += too_many(node.name, in_use)
                 self.recounts[kind_of(node.name)] += 1
@@ -124,14 +124,14 @@ class Soak:
             nonlocal wrong, last
             try:
                 wrong = problems(await read_records(self.cluster, self.pods))
-            except (ApiError, KubeletError, TestbedError, OSError, ValueError, LookupError) as error:
+            except (ApiError, KubeletError, DevkitError, OSError, ValueError, LookupError) as error:
                 wrong = [f"a record cannot be read: {error!r}"]
             last = wrong or last
             return not wrong
 
         try:
             await until(rests, "all records to agree", _REST_S, 0.5)
-        except TestbedError as error:
+        except DevkitError as error:
             raise SoakFailed("\n".join([str(error), *wrong, *await scheduling(self.cluster)])) from None
         return last
 

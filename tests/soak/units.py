@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from testbed import TestbedError, until
+from testbed import DevkitError, until
 from testbed.uml import UmlNode
 from tests.soak.actions import UNITS
 
@@ -80,7 +80,7 @@ class Units:
         """Write what the units have logged since the last boot, beside the logs of other processes."""
         for name in UNITS:
             node, _, unit = name.partition(".")
-            with suppress(TestbedError):
+            with suppress(DevkitError):
                 text = await self.machines[node].unit(unit).journal(_JOURNAL)
                 (folder / "logs" / f"{name}.log").write_text(text)
 
@@ -100,7 +100,7 @@ class Units:
         """Send a signal to the main process of a unit; no effect if it has none at this moment."""
         try:
             await self._systemctl("kill", name, "--kill-whom=main", f"--signal={signal}")
-        except TestbedError:
+        except DevkitError:
             if await self._show(name, "MainPID") != "0":
                 raise
 

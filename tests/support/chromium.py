@@ -16,7 +16,7 @@ from typing import Any
 
 import aiohttp
 
-from testbed.system.waiting import timeout_factor
+from devkit.waiting import timeout_factor
 from tests.support.needs import browser
 from tests.support.waiting import until
 

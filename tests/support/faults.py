@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from devkit.waiting import timeout_factor
 from testbed import until
-from testbed.system.waiting import timeout_factor
 from tests.support.history import Entry, has_units, overcommits
 from tools.faults import RESULTS
 

@@ -27,11 +27,11 @@ def all_required() -> bool:
 
 
 def _testbed(look: Callable[[], object]) -> str:
-    from testbed.errors import TestbedError  # noqa: PLC0415 - see the module
+    from devkit.errors import DevkitError  # noqa: PLC0415 - see the module
 
     try:
         look()
-    except TestbedError as reason:
+    except DevkitError as reason:
         return str(reason)
     return ""
 

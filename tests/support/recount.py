@@ -13,12 +13,12 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from devkit.waiting import meanwhile
 from gpushare import contract
-from testbed import TestbedError, until
+from testbed import DevkitError, until
 from testbed.control_plane.api import Object, read_text
 from testbed.daemons.agent import CardNode, GpuNode
 from testbed.daemons.extender import ExtenderSpec
-from testbed.system.waiting import meanwhile
 from tests.fixtures.gpu_nodes import GpuBed, container, has_ended, node_object, pod, running
 
 BUNDLES = "/run/containerd/io.containerd.runtime.v2.task/k8s.io"
@@ -202,7 +202,7 @@ async def until_agreed(node: GpuNode, extender: ExtenderSpec, timeout_s: float =
 
     try:
         await until(agreed, "all state to agree", timeout_s, 0.2)
-    except TestbedError:
+    except DevkitError:
         raise AssertionError(problems) from None
 
 

@@ -7,7 +7,7 @@ that are awaited, with the last answer in the error (``testbed.until``).
 import asyncio
 from collections.abc import Callable
 
-from testbed.system.waiting import timeout_factor
+from devkit.waiting import timeout_factor
 
 
 async def until(condition: Callable[[], object], *, within_s: float = 20.0, poll_s: float = 0.001) -> None:

@@ -1,9 +1,9 @@
 """What kubectl shows to a user who applies a manifest."""
 
 from components.render import as_yaml
+from devkit.errors import DevkitError
 from testbed import Bed
 from testbed.control_plane.api import Object
-from testbed.errors import TestbedError
 
 
 async def warnings_of(bed: Bed, manifest: Object) -> str:
@@ -12,6 +12,6 @@ async def warnings_of(bed: Bed, manifest: Object) -> str:
         await bed.kubectl(
             "apply", "--dry-run=server", "--warnings-as-errors", "-f", "-", stdin=as_yaml([manifest])
         )
-    except TestbedError as error:
+    except DevkitError as error:
         return str(error)
     return ""

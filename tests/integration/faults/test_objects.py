@@ -7,9 +7,9 @@ import time
 
 import pytest
 
+from devkit.waiting import together
 from gpushare.contract import SEAL_SECRET, SEAL_SECRET_KEY
 from testbed import Bed, Card, SimNode, until
-from testbed.system.waiting import together
 from tests.fixtures.bind_load import PODS
 from tests.fixtures.fault_arena import NODES, SIZE, FaultArena
 from tests.support.faults import fault

@@ -8,10 +8,10 @@ import time
 
 import pytest
 
+from devkit.waiting import timeout_factor
 from gpushare.contract import SEAL_SECRET, SEAL_SECRET_KEY
 from testbed import Bed
 from testbed.daemons.extender import ACCOUNT, ExtenderSpec
-from testbed.system.waiting import timeout_factor
 from tests.fixtures.bind_load import BindLoad
 from tests.fixtures.fault_arena import LEASE_S, FaultArena
 from tests.fixtures.releases import Release, previous_release

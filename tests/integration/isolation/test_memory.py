@@ -15,7 +15,7 @@ import yaml
 
 from gpushare import contract
 from gpushare.isolation import layout, region
-from testbed import Bed, TestbedError, until
+from testbed import Bed, DevkitError, until
 from testbed.control_plane.api import Object
 from testbed.daemons.agent import GpuNode, start_agent
 from testbed.daemons.exporter import grant_exporter, start_exporter
@@ -147,7 +147,7 @@ async def until_counted(node: GpuNode, found: Object, mib: int) -> None:
 
 async def end(bed: Bed, name: str) -> None:
     """End a container from inside; the command may end with it."""
-    with suppress(TestbedError):
+    with suppress(DevkitError):
         await bed.kubectl("exec", name, "--", "sh", "-c", "kill 1")
     await running(bed, name, 60, restarts=1)
 
@@ -374,7 +374,7 @@ async def test_restarts_of_kubelet_and_agent_leave_limit_and_region_alone(bed: B
 async def answers(bed: Bed, name: str) -> bool:
     try:
         return bool(await inside(bed, name, "true"))
-    except TestbedError:
+    except DevkitError:
         return False
 
 
@@ -418,7 +418,7 @@ async def test_without_its_library_a_container_does_not_start(
     path = libraries / (libraries / layout.CURRENT).readlink() / missing
     shutil.move(path, tmp_path / "away")
     try:
-        with suppress(TestbedError):
+        with suppress(DevkitError):
             await bed.kubectl("exec", name, "--", "sh", "-c", "kill 1")
         await until(lambda: is_waiting(bed, name, "CreateContainerError"), f"{name} not to start", 60)
         assert not path.exists()  # the runtime has created nothing in its place
@@ -461,7 +461,7 @@ async def test_the_exporter_exports_usage_and_limit_of_each_container(bed: Bed, 
         seen.update({metric: await exporter.values(metric, "pod") for metric in expected})
         return seen == expected
 
-    with suppress(TestbedError):
+    with suppress(DevkitError):
         await until(shown, "the exporter to show both containers", 15, 0.2)
     assert seen == expected
     assert await exporter.values("gpushare_card_unheld_processes", "card") == {("0",): 0}

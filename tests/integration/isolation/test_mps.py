@@ -15,13 +15,13 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
+from devkit.process import Process
 from gpushare import contract
 from gpushare.mps.layout import logs_of, pipes_of, ready_lock_of
 from gpushare.mps.ready_lock import is_ready
 from gpushare.mpsd.control import environment
 from testbed import Bed, mps, until
 from testbed.daemons.agent import GpuNode, start_agent
-from testbed.system.process import Process
 from tests.fixtures.enforced_nodes import IMAGE, add_enforced_node
 from tests.fixtures.gpu_nodes import (
     clear,

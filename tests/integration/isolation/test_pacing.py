@@ -19,7 +19,7 @@ import pytest_asyncio
 from gpushare import contract
 from gpushare.isolation import layout, region
 from gpushare.isolation.files import limits_at
-from testbed import Bed, TestbedError, until
+from testbed import Bed, DevkitError, until
 from testbed.control_plane.api import Object
 from testbed.cuda import CudaStub
 from testbed.daemons.agent import GpuNode, start_agent
@@ -150,7 +150,7 @@ async def until_parts(node: Node, *percents: int) -> None:
         parts[:] = node.parts(WINDOW_S)
         return all(abs(part - percent) <= 5 for part, percent in zip(parts, percents, strict=True))
 
-    with suppress(TestbedError):
+    with suppress(DevkitError):
         await until(right, "the parts", 60, 0.5)
     assert parts == [pytest.approx(percent, abs=5) for percent in percents]
 

@@ -19,6 +19,7 @@ import pytest
 import yaml
 from click.testing import CliRunner, Result
 
+from devkit.ports import free_ports
 from gpushare.adapters.x509 import KeyPair, new_authority
 from gpushare.cli.certificates import LEAVES
 from gpushare.cli.renewals import leaf_of
@@ -27,7 +28,6 @@ from gpushare.contract import CLIENT_TLS_SECRET, EXTENDER_TLS_SECRET
 from gpushare.errors import ConfigError
 from testbed import until
 from testbed.control_plane.pki import Authority
-from testbed.system.ports import free_ports
 from tests.builders import kubeadm
 from tests.fakes import static_pod_kubelet
 

@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+from devkit.process import Command
 from testbed import Process
-from testbed.system.process import Command
 from tests.soak.processes import Keeper, keeper_of
 from tests.support.waiting import until
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from testbed.errors import TestbedError
+from devkit.errors import DevkitError
 from testbed.nvml.build import source
 from testbed.programs.compiling import compile_command, compiled
 from tests.fixtures.nvml import needs_compiler
@@ -31,5 +31,5 @@ def test_a_missing_compiler_is_reported_with_its_package(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(TestbedError, match="apt-get install gcc"):
+    with pytest.raises(DevkitError, match="apt-get install gcc"):
         compiled(source(535), tmp_path)

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from testbed.system.ports import LOOPBACK, free_ports
+from devkit.ports import LOOPBACK, free_ports
 from testbed.uml import control
 from tests.support.waiting import until
 

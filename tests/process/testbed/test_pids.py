@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from testbed.system import pids
-from testbed.system.pids import Entry, Record, leftovers, parse_stat
+from devkit import pids
+from devkit.pids import Entry, Record, leftovers, parse_stat
 
 BOOT = "boot"
 RECORD = Record(pid=100, start_ticks=5000, boot_id=BOOT)

@@ -3,8 +3,8 @@
 import aiohttp
 import pytest
 
+from devkit.ports import free_ports
 from gpushare.adapters.http_errors import failure_text
-from testbed.system.ports import free_ports
 
 
 async def failure(url: str) -> str:

@@ -4,8 +4,8 @@ from ssl import SSLContext
 
 import pytest
 
+from devkit.ports import free_ports
 from gpushare.adapters.static_pods import last_log_lines, problem_of, processes, starts, unverified
-from testbed.system.ports import free_ports
 
 
 def process(proc: Path, pid: int, words: list[str], start: int, state: str = "S") -> None:

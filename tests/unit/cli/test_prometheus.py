@@ -9,6 +9,8 @@ from itertools import chain
 import pytest
 import pytest_asyncio
 
+from devkit.ports import LOOPBACK, free_ports
+from devkit.process import Command, Process
 from gpushare.cli.cluster import ApiSource
 from gpushare.cli.report import accounting, gather
 from gpushare.cli.report.view import comma_separated, document, gap_lines
@@ -16,8 +18,6 @@ from gpushare.monitoring import catalogue
 from gpushare.monitoring.catalogue import Metric
 from testbed.control_plane.components import url_ready
 from testbed.programs.debian import program
-from testbed.system.ports import LOOPBACK, free_ports
-from testbed.system.process import Command, Process
 from tests.builders.api_objects import pod
 from tests.support.promtool import promtool
 from tests.unit.cli.fakes import Api, call

@@ -14,6 +14,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 from structlog.testing import capture_logs
 
+from devkit.waiting import until
 from gpushare.adapters.kube.access import ApiAccess
 from gpushare.adapters.kube.agent_resources import node_pods, own_node
 from gpushare.adapters.kube.client import KubeClient
@@ -32,7 +33,6 @@ from gpushare.model.changes import Deleted, Upserted
 from gpushare.model.hardware import SHARES_HOST_MEMORY
 from gpushare.model.own_node import NodePod, OwnNode
 from gpushare.model.readings import Readings
-from testbed.system.waiting import until
 from tests.builders.regions import region_bytes, write_container_directory
 from tests.fakes.podresources import Lister, container, pod, served
 from tests.unit.exporter.builders import T4, gpu_pod, process, reading

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from devkit import waiting
 from gpushare.installer.install import install
 from gpushare.isolation.versions import current_version, installed_versions
-from testbed.system import waiting
 from tests.builders.library_package import package
 from tests.fixtures.daemons import DEADLINE_S, Daemon
 from tests.support.waiting import until

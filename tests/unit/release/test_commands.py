@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from devkit.errors import DevkitError
 from gpushare.errors import ConfigError
 from release import base, needs, supply
 from release.podman import Store
-from testbed.errors import TestbedError
 
 STORE = Store(Path("/cache/store"), Path("/run/x"))
 
@@ -25,7 +25,7 @@ def test_every_command_uses_the_separate_store() -> None:
 
 
 def test_only_archives_of_the_distribution_are_used(tmp_path: Path) -> None:
-    with pytest.raises(TestbedError, match="BASE_IMAGE"):
+    with pytest.raises(DevkitError, match="BASE_IMAGE"):
         base.sources(tmp_path)
     (tmp_path / "sources.list").write_text("")
     assert base.sources(tmp_path) == tmp_path / "sources.list"
@@ -37,11 +37,11 @@ def test_only_archives_of_the_distribution_are_used(tmp_path: Path) -> None:
 
 def test_missing_programs_are_reported_with_a_remedy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(TestbedError, match=r"missing: podman, mmdebstrap .*BASE_IMAGE"):
+    with pytest.raises(DevkitError, match=r"missing: podman, mmdebstrap .*BASE_IMAGE"):
         needs.look()
-    with pytest.raises(TestbedError, match=r"missing: podman \(apt-get install podman\)"):
+    with pytest.raises(DevkitError, match=r"missing: podman \(apt-get install podman\)"):
         needs.look("python:3.11")
-    with pytest.raises(TestbedError, match="skopeo"):
+    with pytest.raises(DevkitError, match="skopeo"):
         needs.look_for_push()
 
 

@@ -10,13 +10,13 @@ import httpx2
 import pytest
 from structlog.testing import capture_logs
 
+from devkit import waiting
 from gpushare.errors import ApiError, ConfigError
 from gpushare.runtime.admin_server import AdminRoutes
 from gpushare.runtime.daemon import StopStep, serve
 from gpushare.runtime.http import Request, Response
 from gpushare.runtime.listener import bind_socket
 from gpushare.runtime.server import HttpServer
-from testbed.system import waiting
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.timeout(30)

@@ -8,9 +8,9 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from devkit.ports import LOOPBACK, free_ports
+from devkit.waiting import meanwhile
 from testbed import until
-from testbed.system.ports import LOOPBACK, free_ports
-from testbed.system.waiting import meanwhile
 from tests.soak import observer
 from tests.soak.nodes import Container, with_units
 

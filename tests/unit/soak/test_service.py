@@ -2,7 +2,7 @@
 
 import asyncio
 
-from testbed.system.ports import LOOPBACK
+from devkit.ports import LOOPBACK
 from tests.fakes.service import fake_service
 
 

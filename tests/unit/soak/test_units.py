@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from testbed import TestbedError
+from testbed import DevkitError
 from testbed.uml import UmlNode, Unit
 from tests.soak.actions import OWN_KERNEL, UNITS
 from tests.soak.units import Units
@@ -35,7 +35,7 @@ class FakeMachine:
         if argv[1] == "kill" and self.restarts_when_killed:
             self.shown["NRestarts"] = "1"
         if argv[1] == self.refused:
-            raise TestbedError("refused")
+            raise DevkitError("refused")
         return ""
 
     def unit(self, name: str) -> Unit:
@@ -71,7 +71,7 @@ async def test_a_unit_is_suspended_and_continued() -> None:
 
 async def test_a_signal_is_an_error_only_while_the_unit_has_a_process() -> None:
     machine = FakeMachine(refused="kill")
-    with pytest.raises(TestbedError):
+    with pytest.raises(DevkitError):
         await units_of(machine).freeze(AGENT)
     machine.shown["MainPID"] = "0"
     await units_of(machine).freeze(AGENT)

@@ -9,7 +9,7 @@ from typing import Any, cast
 import aiohttp
 import pytest
 
-from testbed.system.waiting import meanwhile
+from devkit.waiting import meanwhile
 from tests.support.chromium import PageLeft, Tab
 
 LEFT = {"error": {"code": -32000, "message": "Inspected target navigated or closed"}}

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from testbed.errors import TestbedError
+from devkit.errors import DevkitError
 from testbed.programs import build, golang
 from testbed.programs.binaries import TOOLS, cached
 
@@ -79,7 +79,7 @@ async def test_a_request_for_one_tool_does_not_wait_for_others_of_a_larger_reque
 async def test_the_error_of_a_failed_build_has_the_end_and_the_path_of_its_log(folder: Path) -> None:
     fake_go(folder, work="echo undefined: thing; exit 1")
     with pytest.raises(
-        TestbedError, match=r"(?s)building etcd failed; its log is .*etcd\.log .*undefined: thing"
+        DevkitError, match=r"(?s)building etcd failed; its log is .*etcd\.log .*undefined: thing"
     ):
         await build.ensure(["etcd"])
     assert not cached(TOOLS["etcd"], folder / "cache").path.exists()
@@ -107,7 +107,7 @@ async def test_the_programs_of_a_module_share_its_caches_which_the_last_one_remo
 
 async def test_a_failed_build_removes_its_caches(folder: Path) -> None:
     fake_go(folder, work="exit 1")
-    with pytest.raises(TestbedError):
+    with pytest.raises(DevkitError):
         await build.ensure(["etcd", "kubectl"])
     assert left(folder) == []
 

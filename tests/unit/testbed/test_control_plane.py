@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from devkit.errors import DevkitError
 from gpushare import contract
 from gpushare.errors import ConfigError
 from testbed.__main__ import cli
@@ -14,7 +15,6 @@ from testbed.control_plane.nodes import Card, SimNode, card_list, node_object
 from testbed.control_plane.pki import Authority
 from testbed.control_plane.scheduler import SchedulerSpec
 from testbed.control_plane.stages import read_stages
-from testbed.errors import TestbedError
 
 NAME = "cn-zhangjiakou.192.168.3.184"
 
@@ -25,7 +25,7 @@ def test_the_folder_is_emptied_and_locked(tmp_path: Path, monkeypatch: pytest.Mo
     left.mkdir(parents=True)
     home = Home.take("one")
     assert not left.exists()
-    with pytest.raises(TestbedError, match="'one' is in use"):
+    with pytest.raises(DevkitError, match="'one' is in use"):
         Home.take("one")
     home.release()
     assert home.folder.exists()

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from testbed import TestbedError
+from testbed import DevkitError
 from testbed.programs.debian import program, static_busybox
 
 
@@ -28,7 +28,7 @@ def test_the_order_is_variable_path_unpacked_package(tmp_path: Path) -> None:
 
 def test_a_missing_program_is_reported_with_the_remedy(tmp_path: Path) -> None:
     with pytest.raises(
-        TestbedError, match=r"prometheus is missing: run \.ci/packages all .* or set TESTBED_PROM"
+        DevkitError, match=r"prometheus is missing: run \.ci/packages all .* or set TESTBED_PROM"
     ):
         program("prometheus", {"PATH": str(tmp_path), "GPUSHARE_CACHE": str(tmp_path)})
 

@@ -5,7 +5,7 @@ from types import CodeType
 
 import pytest
 
-from testbed.errors import TestbedError
+from devkit.errors import DevkitError
 from testbed.hosts import HOSTS, files, kept_bytecode, needs, wiring
 from testbed.hosts.base import DEBIAN, Base
 from testbed.hosts.files import CONTAINERS_UNIT
@@ -29,7 +29,7 @@ def test_each_recipe_has_its_own_base() -> None:
 
 def test_a_missing_program_is_reported_with_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
-    with pytest.raises(TestbedError, match=r"systemd-nspawn \(apt-get install systemd-container\)"):
+    with pytest.raises(DevkitError, match=r"systemd-nspawn \(apt-get install systemd-container\)"):
         needs.look()
 
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from devkit.errors import DevkitError
 from gpushare.errors import ConfigError
-from testbed.errors import TestbedError
 from testbed.kubelets import needs, wiring
 from testbed.kubelets.bundles import spec_of
 from testbed.kubelets.programs import kube_proxy_argv
@@ -105,7 +105,7 @@ def test_all_missing_requirements_are_reported_at_once(
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setenv("GPUSHARE_CACHE", str(tmp_path))
-    with pytest.raises(TestbedError) as raised:
+    with pytest.raises(DevkitError) as raised:
         needs.look(cgroup_root=tmp_path, cni_folders=[tmp_path])
     packages = ("runc", "iptables", "containernetworking-plugins")
     for part in (

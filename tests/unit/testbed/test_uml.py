@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from testbed.errors import TestbedError
+from devkit.errors import DevkitError
 from testbed.kubelets import files
 from testbed.kubelets.spec import KubeletSpec, Subnet
 from testbed.uml import needs, wiring
@@ -47,7 +47,7 @@ def test_everything_that_is_missing_is_reported_with_the_remedy(
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setenv("GPUSHARE_CACHE", str(tmp_path))
     monkeypatch.setattr(needs, "_can_trace", lambda: False)
-    with pytest.raises(TestbedError, match="a node with its own kernel cannot run here") as error:
+    with pytest.raises(DevkitError, match="a node with its own kernel cannot run here") as error:
         needs.look()
     for text in ("ptrace", "mkfs.ext4 (apt-get install e2fsprogs)", "user-mode Linux (.ci/packages all)"):
         assert text in str(error.value)

@@ -11,6 +11,7 @@ import pynvml
 import pytest
 import pytest_asyncio
 
+from devkit.waiting import timeout_factor
 from gpushare.adapters.nvml import Nvml, events
 from gpushare.adapters.nvml.library import Library, NvmlRefusal
 from gpushare.adapters.nvml.replacement import ReplacementPolicy
@@ -18,7 +19,6 @@ from gpushare.errors import DriverReplacedError, GpuError
 from gpushare.model.hardware import Fault, Inventory
 from testbed import until
 from testbed.nvml import ERAS, NvmlStub, card
-from testbed.system.waiting import timeout_factor
 from tests.fixtures.nvml import in_child, load, needs_compiler
 
 pytestmark = needs_compiler

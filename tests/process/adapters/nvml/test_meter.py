@@ -11,12 +11,12 @@ import pynvml
 import pytest
 import pytest_asyncio
 
+from devkit.waiting import timeout_factor
 from gpushare.adapters.nvml import Nvml
 from gpushare.errors import GpuError
 from gpushare.model.readings import IDLE, Load, ProcessReading
 from testbed import until
 from testbed.nvml import ERAS, NvmlStub, Process, card
-from testbed.system.waiting import timeout_factor
 from tests.fixtures.nvml import load, needs_compiler
 
 pytestmark = needs_compiler

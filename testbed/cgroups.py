@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from testbed.errors import TestbedError
+from devkit.errors import DevkitError
 
 ROOT = Path("/sys/fs/cgroup")
 PROGRAMS = "programs"
@@ -122,7 +122,7 @@ def _processes(pattern: str, root: Path) -> set[int]:
 def remove(pattern: str, root: Path = ROOT) -> None:
     """Remove all cgroups with names that match the glob ``pattern``, and those below them.
 
-    The caller kills their processes first. Raises TestbedError if a cgroup is still busy after 10 s.
+    The caller kills their processes first. Raises DevkitError if a cgroup is still busy after 10 s.
     """
     deadline = time.monotonic() + _REMOVE_S
     for hierarchy in hierarchies(root):
@@ -136,9 +136,7 @@ def _enable(group: Path) -> None:
     try:
         (group / _ENABLED).write_text(" ".join(f"+{name}" for name in controllers))
     except OSError as error:
-        raise TestbedError(
-            f"cannot enable {', '.join(controllers)} in {group / _ENABLED}: {error}"
-        ) from error
+        raise DevkitError(f"cannot enable {', '.join(controllers)} in {group / _ENABLED}: {error}") from error
 
 
 def _is_top(procs: Path) -> bool:
@@ -159,7 +157,7 @@ def _remove(group: Path, deadline: float) -> None:
             return
         except OSError as error:
             if time.monotonic() > deadline:
-                raise TestbedError(f"cannot remove {group}: {error}; stop the processes in it") from error
+                raise DevkitError(f"cannot remove {group}: {error}; stop the processes in it") from error
             time.sleep(_POLL_S)
         else:
             return

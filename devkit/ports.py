@@ -1,7 +1,7 @@
 """TCP ports for servers on this machine.
 
 What belongs here: choosing ports, and reserving them among all testbeds of the machine. A program that is
-none of theirs can still take one: a testbed then gets ``testbed.errors.PortTaken`` and retries.
+none of theirs can still take one: a testbed then gets ``devkit.errors.PortTaken`` and retries.
 """
 
 import fcntl
@@ -12,7 +12,7 @@ import socket
 from collections.abc import Callable
 from pathlib import Path
 
-from testbed.errors import TestbedError
+from devkit.errors import DevkitError
 
 LOOPBACK = "127.0.0.1"
 _LOWEST, _HIGHEST = 10_000, 29_999
@@ -79,7 +79,7 @@ def first_ephemeral(text: str) -> int:
 
 
 def choose(count: int, limit: int, take: Callable[[int], bool]) -> list[int]:
-    """Return ``count`` taken ports below ``limit``; raise TestbedError if there are not enough.
+    """Return ``count`` taken ports below ``limit``; raise DevkitError if there are not enough.
 
     Ports of the ephemeral range are excluded: while a server is down, the kernel could assign its port to
     an outgoing connection, and the server could not restart.
@@ -90,9 +90,7 @@ def choose(count: int, limit: int, take: Callable[[int], bool]) -> list[int]:
         if take(port):
             chosen.append(port)
     if len(chosen) < count:
-        raise TestbedError(
-            f"fewer than {count} free ports between {_LOWEST} and {limit}: stop other testbeds"
-        )
+        raise DevkitError(f"fewer than {count} free ports between {_LOWEST} and {limit}: stop other testbeds")
     return chosen
 
 

@@ -9,13 +9,14 @@ from pathlib import Path
 
 import pytest
 
+from devkit import ports
+from devkit.errors import DevkitError
+from devkit.folders import bed_folder, cache_root, data_folder, writable_cache
+from devkit.locks import FileLock, create_once, exclusive
+from devkit.process import run_text
+from devkit.waiting import finish, together, until
 from gpushare.errors import ApiError, ConfigError
-from testbed.errors import TestbedError
-from testbed.system import cgroups, ports
-from testbed.system.folders import bed_folder, cache_root, data_folder, writable_cache
-from testbed.system.locks import FileLock, create_once, exclusive
-from testbed.system.process import run_text
-from testbed.system.waiting import finish, together, until
+from testbed import cgroups
 
 
 @pytest.mark.parametrize(
@@ -39,7 +40,7 @@ def test_a_cache_that_cannot_be_written_is_rejected(tmp_path: Path) -> None:
 
 
 async def test_a_missing_program_is_named() -> None:
-    with pytest.raises(TestbedError, match="cannot run `/no/program --flag`: No such file"):
+    with pytest.raises(DevkitError, match="cannot run `/no/program --flag`: No such file"):
         await run_text(["/no/program", "--flag"], 10)
 
 
@@ -69,7 +70,7 @@ def test_ports_are_different_free_and_below_the_ephemeral_range() -> None:
 HOLDER = """
 import sys
 from pathlib import Path
-from testbed.system.ports import Reservations
+from devkit.ports import Reservations
 
 reservations = Reservations(Path(sys.argv[1]))
 print(*filter(reservations.take, map(int, sys.argv[2:])), flush=True)
@@ -109,7 +110,7 @@ def test_a_lock_is_exclusive(tmp_path: Path) -> None:
 async def test_waiting_for_a_lock_has_a_deadline(tmp_path: Path) -> None:
     lock = FileLock(tmp_path / "lock")
     assert lock.try_acquire()
-    with pytest.raises(TestbedError, match="another build has kept"):
+    with pytest.raises(DevkitError, match="another build has kept"):
         async with exclusive(lock.path, 0.01, "another build"):
             pass
     lock.release()
@@ -135,10 +136,10 @@ async def test_a_failed_creation_leaves_no_folder(tmp_path: Path) -> None:
 
     async def create(fresh: Path) -> None:
         shutil.copytree(tmp_path / "source", fresh)
-        raise TestbedError("no space left")
+        raise DevkitError("no space left")
 
     for _ in range(2):
-        with pytest.raises(TestbedError, match="no space left"):
+        with pytest.raises(DevkitError, match="no space left"):
             await create_once(tmp_path / "base", create, 10, "another test")
     assert not (tmp_path / "base").exists()
 
@@ -148,7 +149,7 @@ async def test_a_run_that_overloads_its_machine_waits_longer(monkeypatch: pytest
         return False
 
     monkeypatch.setenv("GPUSHARE_TIMEOUT_FACTOR", "4")
-    with pytest.raises(TestbedError, match=r"after 0\.04 s"):
+    with pytest.raises(DevkitError, match=r"after 0\.04 s"):
         await until(ask, "peace", timeout_s=0.01, poll_s=0.001)
 
 
@@ -157,7 +158,7 @@ async def test_a_timeout_reports_the_last_error(monkeypatch: pytest.MonkeyPatch)
         raise ApiError("refused", status=503)
 
     monkeypatch.delenv("GPUSHARE_TIMEOUT_FACTOR", raising=False)
-    with pytest.raises(TestbedError, match=r"after 0\.02 s waiting for peace; last result: .*refused"):
+    with pytest.raises(DevkitError, match=r"after 0\.02 s waiting for peace; last result: .*refused"):
         await until(ask, "peace", timeout_s=0.02, poll_s=0.001)
 
 

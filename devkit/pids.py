@@ -1,7 +1,7 @@
 """Finds and kills processes that a testbed left behind, and never any other process.
 
 What belongs here: pid files, reading /proc, and identifying leftovers. What does not: processes of a
-running testbed (``testbed.system.process``).
+running testbed (``devkit.process``).
 """
 
 import json

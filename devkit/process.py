@@ -1,7 +1,7 @@
 """One process of a testbed: start, readiness, signals, exit.
 
 What belongs here: running a program. What does not: which programs a testbed runs
-(``testbed.control_plane.bed``), and leftovers of an earlier testbed (``testbed.system.pids``).
+(``testbed.control_plane.bed``), and leftovers of an earlier testbed (``devkit.pids``).
 """
 
 import asyncio
@@ -15,9 +15,9 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from testbed.errors import PortTaken, TestbedError
-from testbed.system import pids
-from testbed.system.waiting import timeout_factor, until
+from devkit import pids
+from devkit.errors import DevkitError, PortTaken
+from devkit.waiting import timeout_factor, until
 
 Ready = Callable[[], Awaitable[bool]]
 _LAUNCHER = Path(__file__).with_name("launch.py")
@@ -66,7 +66,7 @@ class Process:
 
     @property
     def pid(self) -> int:
-        """Its process ID; raises TestbedError if it was never started."""
+        """Its process ID; raises DevkitError if it was never started."""
         return self._child().pid
 
     @property
@@ -82,18 +82,18 @@ class Process:
     async def start(self) -> None:
         """Start it and wait until it is ready.
 
-        Raises PortTaken if its port is in use, TestbedError with the end of its log if it exits or is not
-        ready in ``ready_s`` seconds, and TestbedError if it is running already.
+        Raises PortTaken if its port is in use, DevkitError with the end of its log if it exits or is not
+        ready in ``ready_s`` seconds, and DevkitError if it is running already.
         """
         if self.running:
-            raise TestbedError(f"{self.name} is already running as process {self.pid}: stop it first")
+            raise DevkitError(f"{self.name} is already running as process {self.pid}: stop it first")
         self._popen = self._spawn()
         pids.write(self.command.pid_file, pids.record_of(self._popen.pid))
         if self.command.ready is None:
             return
         try:
             await self._until_ready(self.command.ready)
-        except TestbedError:
+        except DevkitError:
             self.kill()
             raise
 
@@ -106,7 +106,7 @@ class Process:
         self.kill(signal.SIGCONT)
         try:
             await self.wait(grace_s)
-        except TestbedError:
+        except DevkitError:
             self.kill(signal.SIGKILL)
             await self.wait(grace_s)
 
@@ -131,13 +131,13 @@ class Process:
         await until(lambda: self._is_suspended(wanted=False), f"{self.name} to continue")
 
     async def wait(self, timeout_s: float = 60.0) -> int:
-        """Return its exit status (negative: the signal that ended it); raise TestbedError on timeout."""
+        """Return its exit status (negative: the signal that ended it); raise DevkitError on timeout."""
         popen = self._child()
         if not self._over():
             try:
                 await asyncio.wait_for(exit_of(popen.pid), timeout_s)
             except TimeoutError:
-                raise TestbedError(
+                raise DevkitError(
                     f"{self.name} (process {popen.pid}) did not exit in {timeout_s:g} s"
                 ) from None
         self._over()
@@ -145,7 +145,7 @@ class Process:
 
     def _child(self) -> "subprocess.Popen[bytes]":
         if self._popen is None:
-            raise TestbedError(f"{self.name} was not started")
+            raise DevkitError(f"{self.name} was not started")
         return self._popen
 
     def _spawn(self) -> "subprocess.Popen[bytes]":
@@ -168,10 +168,10 @@ class Process:
 
         try:
             await until(ready_or_over, f"{self.name} to be ready", self.command.ready_s)
-        except TestbedError as error:
-            raise TestbedError(f"{error}; {self._log_text()}") from error
+        except DevkitError as error:
+            raise DevkitError(f"{error}; {self._log_text()}") from error
         if self._over():
-            kind = PortTaken if _PORT_TAKEN in tail(self.command.log) else TestbedError
+            kind = PortTaken if _PORT_TAKEN in tail(self.command.log) else DevkitError
             raise kind(f"{self.name} ended with {self._child().returncode}; {self._log_text()}")
 
     async def _is_suspended(self, *, wanted: bool) -> bool:
@@ -199,7 +199,7 @@ async def run_text(
 ) -> str:
     """Run a short command and return its stdout; the factor of the environment applies to ``timeout_s``.
 
-    Raises TestbedError if there is no such program, and with its stderr if it fails.
+    Raises DevkitError if there is no such program, and with its stderr if it fails.
     """
     command, timeout_s = " ".join(argv), timeout_s * timeout_factor()
     try:
@@ -211,18 +211,18 @@ async def run_text(
             stderr=asyncio.subprocess.PIPE,
         )
     except OSError as error:
-        raise TestbedError(f"cannot run `{command}`: {error.strerror}") from None
+        raise DevkitError(f"cannot run `{command}`: {error.strerror}") from None
     try:
         content = None if stdin is None else stdin.encode()
         out, err = await asyncio.wait_for(process.communicate(content), timeout_s)
     except TimeoutError:
-        raise TestbedError(f"`{command}` did not exit in {timeout_s:g} s") from None
+        raise DevkitError(f"`{command}` did not exit in {timeout_s:g} s") from None
     finally:
         if process.returncode is None:
             process.kill()
             await process.wait()
     if process.returncode:
-        raise TestbedError(f"`{command}` ended with {process.returncode}: {err.decode().strip()}")
+        raise DevkitError(f"`{command}` ended with {process.returncode}: {err.decode().strip()}")
     return out.decode()
 
 

@@ -10,8 +10,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Itera
 from contextlib import asynccontextmanager, suppress
 from typing import Any, Final, TypeVar
 
+from devkit.errors import DevkitError
 from gpushare.errors import ApiError
-from testbed.errors import TestbedError
 
 T = TypeVar("T")
 _POLL_S: Final = 0.05
@@ -34,7 +34,7 @@ async def until(
     """Return the first truthy result of ``condition``, polled every ``poll_s`` seconds, and less often later.
 
     The interval grows to ``slowest_poll_s`` at most. An ApiError counts as "not yet". After ``timeout_s``
-    seconds, times the factor of the environment, raises TestbedError with ``what`` and the last result or
+    seconds, times the factor of the environment, raises DevkitError with ``what`` and the last result or
     error.
     """
     timeout_s *= timeout_factor()
@@ -51,7 +51,7 @@ async def until(
             last = answer
         await asyncio.sleep(poll_s)
         poll_s = max(poll_s, min(poll_s * _POLL_GROWTH, slowest_poll_s))
-    raise TestbedError(f"timed out after {timeout_s:g} s waiting for {what}; last result: {last!r}")
+    raise DevkitError(f"timed out after {timeout_s:g} s waiting for {what}; last result: {last!r}")
 
 
 async def together(work: Iterable[Coroutine[Any, Any, T]]) -> list[T]:

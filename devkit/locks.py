@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from testbed.errors import TestbedError
+from devkit.errors import DevkitError
 
 POLL_S = 0.1
 """Seconds between two attempts to take a lock."""
@@ -45,7 +45,7 @@ class FileLock:
 async def exclusive(
     path: Path, timeout_s: float, holder: str, *, unless: Callable[[], bool] = lambda: False
 ) -> AsyncIterator[None]:
-    """Hold the lock on ``path``; raise TestbedError after ``timeout_s`` seconds, with ``holder``.
+    """Hold the lock on ``path``; raise DevkitError after ``timeout_s`` seconds, with ``holder``.
 
     If ``unless`` returns true while waiting, the block runs without the lock.
     """
@@ -53,9 +53,7 @@ async def exclusive(
     deadline = time.monotonic() + timeout_s
     while not lock.try_acquire() and not unless():
         if time.monotonic() > deadline:
-            raise TestbedError(
-                f"{holder} has kept {path} locked for {timeout_s:g} s: wait for it, or stop it"
-            )
+            raise DevkitError(f"{holder} has kept {path} locked for {timeout_s:g} s: wait for it, or stop it")
         await asyncio.sleep(POLL_S)
     try:
         yield

@@ -1,1 +1,0 @@
-"""Processes, locks, ports and folders of this machine."""
