@@ -26,6 +26,7 @@ from gpushare.extender.leadership import Leadership
 from gpushare.extender.lease import Replica
 from gpushare.extender.ledger_page import LedgerPage
 from gpushare.extender.metrics import ExtenderMetrics
+from gpushare.extender.only_replica import Leader, OnlyReplica
 from gpushare.extender.overcommit import watch_overcommit
 from gpushare.extender.routes import MAX_BODY_BYTES, peer_routes, scheduler_routes
 from gpushare.extender.service import SchedulerService
@@ -158,14 +159,16 @@ class ExtenderDaemon:
         self.peer_routes = peer_routes(self.scheduler_routes)
         self.admin_routes = self._make_admin_routes()
 
-    def _make_leadership(self, api: ExtenderApi, settings: ExtenderSettings) -> Leadership:
+    def _make_leadership(self, api: ExtenderApi, settings: ExtenderSettings) -> Leader:
+        durations, catch_up = settings.lease_durations, self._watches.catch_up
+        if settings.allow_without_lease:
+            return OnlyReplica(wait_s=durations.late_s, catch_up=catch_up)
         return Leadership(
             api,
             replica=Replica(settings.identity, settings.advertise),
-            durations=settings.lease_durations,
-            catch_up=self._watches.catch_up,
+            durations=durations,
+            catch_up=catch_up,
             binding=lambda: self._binder.busy,
-            allow_without_lease=settings.allow_without_lease,
         )
 
     def _make_binder(self, api: ExtenderApi, tasks: asyncio.TaskGroup, deadlines: Deadlines) -> Binder:

@@ -1,8 +1,6 @@
 """Leader election: acquires, renews and releases the Lease, and knows the address of its holder.
 
-A replica without the Lease does not bind. Exception: a single replica that the API server forbids to use the
-Lease may be configured to bind anyway (``allow_without_lease``). Starting and ending that takes the same wait
-and the same lists as any other take-over.
+A replica without the Lease does not bind. ``only_replica`` is for a single replica that uses none.
 """
 
 import asyncio
@@ -24,7 +22,6 @@ from gpushare.extender.lease import (
     binds_from,
     binds_until,
     decide,
-    may_bind_without_lease,
     observe,
     recreated,
     restored,
@@ -39,14 +36,16 @@ log = structlog.get_logger()
 
 _NOT_HELD: Final = "this extender does not hold the Lease"
 _REFUSED: Final = (
-    "this extender may not use its Lease ({error}): grant its account get, create and update on leases"
+    "this extender may not use its Lease ({error}): grant its account get, create and update on leases, "
+    "or start the only replica with --allow-without-lease"
 )
-_BY_FLAG: Final = ", or start the only replica with --allow-without-lease"
-_BY_RESTART: Final = ", or restart it if it is the only replica: --allow-without-lease counts from the start"
-_WITHOUT_LEASE: Final = "this extender binds without a Lease, which only a single replica may ({error})"
 _NOT_ANNOUNCED: Final = "this extender has not announced its binds in the Lease yet"
-_WAITS: Final = "this extender binds from {from_} on: {cause}"
-_WITHOUT_CAUSE: Final = "another one may bind without a Lease"
+
+
+def waiting_text(wait_s: float, cause: str) -> str:
+    """When a replica will begin to bind, and why only then; ``wait_s`` are the seconds until then."""
+    from_ = dt.datetime.now(dt.UTC) + dt.timedelta(seconds=max(0.0, wait_s))
+    return f"this extender binds from {from_.strftime('%H:%M:%S UTC')} on: {cause}"
 
 
 class Leadership:
@@ -60,7 +59,6 @@ class Leadership:
         durations: LeaseDurations,
         catch_up: Callable[[], Awaitable[None]],
         binding: Callable[[], bool],
-        allow_without_lease: bool = False,
         clock: Callable[[], float] = boot_time,
     ) -> None:
         self._api = api
@@ -79,9 +77,6 @@ class Leadership:
         self._announced = False
         self._wanted = asyncio.Event()
         self._announcements: list[asyncio.Future[None]] = []
-        self._allow_without_lease = allow_without_lease
-        self._earliest_bind = 0.0
-        self._without_lease = False
         self.degraded: str | None = None
         """The effect of the missing right to the Lease, as text; None if the right is granted."""
         self.began = asyncio.Event()
@@ -106,7 +101,7 @@ class Leadership:
     def fence(self) -> str | None:
         """Why a bind POST must not start now; None if it may. Call it immediately before each POST."""
         refusal = self._refusal()
-        if refusal is None and not (self._announced or self._without_lease):
+        if refusal is None and not self._announced:
             return _NOT_ANNOUNCED
         return refusal
 
@@ -116,7 +111,7 @@ class Leadership:
         ``binding`` must be True from now on, until the outcome of the bind is known. Returns also if this
         replica may not bind or the write failed; the fence is closed then.
         """
-        if self._announced or self._without_lease or not self.leads:
+        if self._announced or not self.leads:
             return
         written = asyncio.get_running_loop().create_future()
         self._announcements.append(written)
@@ -125,7 +120,7 @@ class Leadership:
 
     def _refusal(self) -> str | None:
         if self._clock() >= self._binds_until:
-            return _NOT_HELD if self._without_lease else self.degraded or _NOT_HELD
+            return self.degraded or _NOT_HELD
         return None if self._ready else self._waits
 
     def release_at_end(self) -> None:
@@ -160,7 +155,6 @@ class Leadership:
             await self._release()
 
     async def _round(self) -> None:
-        began = self._clock()
         self._wanted.clear()
         waiting, self._announcements = self._announcements, []
         try:
@@ -171,7 +165,7 @@ class Leadership:
             log.warning("lease_unreachable", reason="no answer in time")
         except ApiError as error:
             if error.status == HTTPStatus.FORBIDDEN:
-                self._forbidden(error, began)
+                self._forbidden(error)
             else:
                 log.warning("lease_unreachable", status=error.status, reason=str(error))
         finally:
@@ -184,8 +178,6 @@ class Leadership:
         before = self._observation.record if self._observation else None
         if before and record and restored(before, record):
             raise ApiRestored("Lease", before=before.version, now=record.version)
-        if self._without_lease:
-            self._return_to_election()
         now = self._clock()
         if record and recreated(before, record):
             self._reset()
@@ -210,40 +202,15 @@ class Leadership:
             observation = Observation(None, now)
         self._observation = observe(observation, written, self._clock())
         self._binds_until = binds_until(now, self._durations)
-        earliest = max(binds_from(observation, self._durations, now), self._earliest_bind)
+        earliest = binds_from(observation, self._durations, now)
         listed = unchanged_since_release(self._first_observation, observation)
-        cause = _WITHOUT_CAUSE if earliest == self._earliest_bind else wait_cause(observation.record)
-        self._start_preparation(earliest, cause, listed=listed)
+        self._start_preparation(earliest, wait_cause(observation.record), listed=listed)
 
-    def _forbidden(self, error: ApiError, began: float) -> None:
-        """The API server forbids the use of the Lease: stop binding, unless configured otherwise."""
-        without_lease = may_bind_without_lease(self._observation, allowed=self._allow_without_lease)
-        remedy = _BY_RESTART if self._allow_without_lease else _BY_FLAG
-        before = self.degraded
-        self.degraded = (_WITHOUT_LEASE if without_lease else _REFUSED + remedy).format(error=error)
+    def _forbidden(self, error: ApiError) -> None:
+        """The API server forbids the use of the Lease, so this replica cannot lead any longer."""
+        before, self.degraded = self.degraded, _REFUSED.format(error=error)
         if self.degraded != before:
             log.warning("reduced_mode", right="leases", effect=self.degraded)
-        if without_lease:
-            self._bind_without_lease(began)
-
-    def _bind_without_lease(self, began: float) -> None:
-        """Treat the rejection as a renewal: a replica that cannot reach the API server stops binding."""
-        now = self._clock()
-        if now >= self._binds_until:
-            self._reset()
-            self._earliest_bind = now + self._durations.take_over_s
-        self._without_lease = True
-        self._binds_until = binds_until(began, self._durations)
-        self._start_preparation(self._earliest_bind, _WITHOUT_CAUSE)
-
-    def _return_to_election(self) -> None:
-        """The Lease can be read: stop binding without it. Another replica may still bind without one."""
-        log.info("lease_readable")
-        self._reset()
-        self._without_lease = False
-        self.degraded = None
-        self._binds_until = 0.0
-        self._earliest_bind = self._clock() + self._durations.take_over_s
 
     def _record(self, before: LeaseRecord | None, *, quiet: bool) -> LeaseRecord:
         transitions = before.transitions if before else 0
@@ -259,11 +226,10 @@ class Leadership:
             quiet=quiet,
         )
 
-    def _start_preparation(self, earliest: float, cause: str, *, listed: bool = False) -> None:
+    def _start_preparation(self, earliest: float, cause: str, *, listed: bool) -> None:
         """Start ``_prepare``, unless it runs or has finished."""
         if not self._ready and (self._preparation is None or self._preparation.done()):
-            from_ = dt.datetime.now(dt.UTC) + dt.timedelta(seconds=max(0.0, earliest - self._clock()))
-            self._waits = _WAITS.format(from_=from_.strftime("%H:%M:%S UTC"), cause=cause)
+            self._waits = waiting_text(earliest - self._clock(), cause)
             self._preparation = asyncio.create_task(self._prepare(earliest, listed=listed))
 
     async def _prepare(self, earliest: float, *, listed: bool) -> None:
@@ -272,7 +238,7 @@ class Leadership:
         ``listed``: no bind can have happened since the current lists started.
         """
         wait_s = max(0.0, earliest - self._clock())
-        log.info("waiting_to_bind", wait_s=round(wait_s, 1), lease=not self._without_lease)
+        log.info("waiting_to_bind", wait_s=round(wait_s, 1), lease=True)
         await asyncio.sleep(wait_s)
         if not listed:
             await self._catch_up()

@@ -135,14 +135,6 @@ def wait_cause(record: LeaseRecord | None) -> str:
     return f"the last binds of {record.holder}, which held the Lease, may still arrive"
 
 
-def may_bind_without_lease(observation: Observation | None, *, allowed: bool) -> bool:
-    """Whether a replica that the API server forbids to use the Lease may bind without it.
-
-    Only if configured, and only if it has never read the Lease: otherwise it takes part in the election.
-    """
-    return allowed and observation is None
-
-
 def unchanged_since_release(first: Observation | None, taken: Observation) -> bool:
     """Whether no replica can have bound between the first observation and ours before taking the Lease.
 

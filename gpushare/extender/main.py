@@ -88,8 +88,8 @@ class _PortOrDefault(click.ParamType[int]):
 @click.option(
     "--allow-without-lease",
     is_flag=True,
-    help="Bind without the Lease if the API server forbids it (403) from the start. For a single replica: "
-    "nothing prevents another one from binding too.",
+    help="Bind without a Lease, and use none. For a single replica: nothing prevents another one from "
+    "binding too.",
 )
 @click.option(
     "--bind-timeout",

@@ -20,8 +20,8 @@ from gpushare.extender import codec, verbs
 from gpushare.extender.binder import Binder
 from gpushare.extender.cluster import Cluster
 from gpushare.extender.decision import BindResult
-from gpushare.extender.leadership import Leadership
 from gpushare.extender.metrics import ExtenderMetrics
+from gpushare.extender.only_replica import Leader
 from gpushare.extender.per_book import PerBook
 from gpushare.extender.prepared import PreparedScores, expected_request
 from gpushare.extender.verbs import Steps, VerbResult
@@ -65,7 +65,7 @@ class SchedulerService:
         cluster: Cluster,
         *,
         binder: Binder,
-        leadership: Leadership,
+        leadership: Leader,
         peers: Peers,
         metrics: ExtenderMetrics,
         readiness: Readiness,

@@ -164,3 +164,22 @@ def _next(errors: deque[ApiError | None]) -> None:
     error = errors.popleft() if errors else None
     if error is not None:
         raise error
+
+
+@dataclass
+class CatchUp:
+    """A catch-up that waits for its gate."""
+
+    gate: asyncio.Event = field(default_factory=asyncio.Event)
+    begun: int = 0
+
+    async def __call__(self) -> None:
+        self.begun += 1
+        await self.gate.wait()
+
+
+def open_gate() -> CatchUp:
+    """One that is done at once."""
+    made = CatchUp()
+    made.gate.set()
+    return made

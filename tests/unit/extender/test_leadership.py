@@ -5,7 +5,7 @@ import re
 from collections import deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import pytest
 from structlog.testing import capture_logs
@@ -22,7 +22,7 @@ from gpushare.ports import LeaseRecord
 from tests.builders.scheduling import node, pod
 from tests.support.virtual_time import skip_waits
 from tests.support.waiting import until
-from tests.unit.extender.fakes import FakeApi, gated, refused, silence
+from tests.unit.extender.fakes import CatchUp, FakeApi, gated, open_gate, refused, silence
 
 FAST = LeaseDurations(lease_s=1, renew_deadline_s=0.1, retry_s=0.01, post_s=0.01, api_request_s=0.02)
 ONCE = LeaseDurations(lease_s=60, renew_deadline_s=50, retry_s=40, post_s=5, api_request_s=10)
@@ -38,20 +38,9 @@ NOT_ANNOUNCED = "this extender has not announced its binds in the Lease yet"
 NOT_HELD = "this extender does not hold the Lease"
 REFUSED = (
     "this extender may not use its Lease (User x cannot {}): "
-    "grant its account get, create and update on leases"
+    "grant its account get, create and update on leases, "
+    "or start the only replica with --allow-without-lease"
 )
-
-
-@dataclass
-class CatchUp:
-    """A catch-up that waits for its gate."""
-
-    gate: asyncio.Event = field(default_factory=asyncio.Event)
-    begun: int = 0
-
-    async def __call__(self) -> None:
-        self.begun += 1
-        await self.gate.wait()
 
 
 def waits(leadership: Leadership, cause: str = "") -> bool:
@@ -61,18 +50,11 @@ def waits(leadership: Leadership, cause: str = "") -> bool:
     return re.fullmatch(pattern + ("" if cause else ".+"), text) is not None and leadership.waiting == text
 
 
-def open_gate() -> CatchUp:
-    made = CatchUp()
-    made.gate.set()
-    return made
-
-
 def candidate(
     api: FakeApi,
     catch_up: CatchUp,
     durations: LeaseDurations,
     *,
-    by_flag: bool = False,
     binding: Callable[[], bool] = lambda: True,
     slept_s: Callable[[], float] = lambda: 0.0,
 ) -> Leadership:
@@ -82,7 +64,6 @@ def candidate(
         durations=durations,
         catch_up=catch_up,
         binding=binding,
-        allow_without_lease=by_flag,
         clock=lambda: now() + slept_s(),
     )
 
@@ -102,13 +83,10 @@ async def running(
     catch_up: CatchUp | None = None,
     durations: LeaseDurations = ONCE,
     *,
-    by_flag: bool = False,
     binding: Callable[[], bool] = lambda: True,
     slept_s: Callable[[], float] = lambda: 0.0,
 ) -> AsyncIterator[Leadership]:
-    leadership = candidate(
-        api, catch_up or open_gate(), durations, by_flag=by_flag, binding=binding, slept_s=slept_s
-    )
+    leadership = candidate(api, catch_up or open_gate(), durations, binding=binding, slept_s=slept_s)
     task = asyncio.create_task(leadership.run())
     try:
         yield leadership
@@ -266,8 +244,7 @@ async def test_without_permission_for_the_lease_no_replica_binds_and_both_remedi
     api = FakeApi(lease_verbs=())
     async with running(api) as leadership:
         await until(lambda: leadership.degraded)
-        refusal = REFUSED.format("get leases") + ", or start the only replica with --allow-without-lease"
-        assert leadership.fence() == leadership.degraded == refusal
+        assert leadership.fence() == leadership.degraded == REFUSED.format("get leases")
 
 
 async def test_a_rejection_does_not_make_a_follower_bind() -> None:
@@ -284,23 +261,16 @@ async def test_a_rejection_does_not_make_a_follower_bind() -> None:
         assert leadership.fence() == NOT_HELD
 
 
-@pytest.mark.parametrize("by_flag", [False, True])
-async def test_a_holder_whose_renewal_is_rejected_binds_until_its_deadline_and_recovers_later(
-    *,
-    by_flag: bool,
-) -> None:
+async def test_a_holder_whose_renewal_is_rejected_binds_until_its_deadline_and_recovers_later() -> None:
     """No other extender can have had it: the Lease still names the holder."""
     api, catch_up = FakeApi(lease=FREE), open_gate()
-    async with running(api, catch_up, QUICK, by_flag=by_flag) as leadership:
+    async with running(api, catch_up, QUICK) as leadership:
         await until(lambda: leadership.leads)
         api.lease_verbs = ("get",)
         await until(lambda: leadership.degraded)
         assert leadership.leads
         await until(lambda: not leadership.leads)
-        refusal = leadership.fence()
-        assert refusal
-        assert refusal.startswith(REFUSED.format("update leases"))
-        assert ("or restart it if it is the only replica" in refusal) == by_flag
+        assert leadership.fence() == REFUSED.format("update leases")
         api.lease_verbs = ("get", "update")
         await until(lambda: leadership.leads)
         assert catch_up.begun == 1
@@ -308,11 +278,9 @@ async def test_a_holder_whose_renewal_is_rejected_binds_until_its_deadline_and_r
 
 async def test_permission_to_read_the_lease_is_not_enough_to_bind() -> None:
     api = FakeApi(lease_verbs=("get",))
-    async with running(api, durations=QUICK, by_flag=True) as leadership:
+    async with running(api, durations=QUICK) as leadership:
         await until(lambda: leadership.degraded)
-        assert leadership.fence() == REFUSED.format("create leases") + (
-            ", or restart it if it is the only replica: --allow-without-lease counts from the start"
-        )
+        assert leadership.fence() == REFUSED.format("create leases")
 
 
 async def test_a_rejection_is_logged_once() -> None:
@@ -323,83 +291,6 @@ async def test_a_rejection_is_logged_once() -> None:
     reported = [entry for entry in logs if entry["log_level"] == "warning"]
     assert [(entry["event"], entry["right"]) for entry in reported] == [("reduced_mode", "leases")]
     assert "may not use its Lease (no)" in reported[0]["effect"]
-
-
-# --- without a Lease, by flag --------------------------------------------------------------------
-
-
-@asynccontextmanager
-async def without_lease(catch_up: CatchUp | None = None) -> AsyncIterator[tuple[Leadership, FakeApi]]:
-    api = FakeApi(lease_verbs=())
-    async with running(api, catch_up, QUICK, by_flag=True) as leadership:
-        yield leadership, api
-
-
-async def test_by_flag_a_replica_binds_without_a_lease_after_a_full_wait_and_a_catch_up() -> None:
-    began, catch_up = now(), CatchUp()
-    async with without_lease(catch_up) as (leadership, _):
-        await until(lambda: leadership.degraded)
-        assert waits(leadership, "another one may bind without a Lease")
-        await until(lambda: catch_up.begun)
-        assert now() - began >= QUICK.take_over_s - ROUNDING_S
-        assert not leadership.leads
-        catch_up.gate.set()
-        await until(lambda: leadership.leads)
-        assert leadership.degraded == (
-            "this extender binds without a Lease, which only a single replica may (User x cannot get leases)"
-        )
-
-
-async def test_a_lease_that_can_be_read_stops_it_at_once_and_is_waited_for_in_full() -> None:
-    """Even a released one: it does not show replicas that bind without a Lease."""
-    catch_up = open_gate()
-    async with without_lease(catch_up) as (leadership, api):
-        await until(lambda: leadership.leads)
-        api.lease, api.lease_verbs = FREE, ("get", "create", "update")
-        began = now()
-        await until(lambda: api.lease and api.lease.holder == "me")
-        assert waits(leadership)
-        assert leadership.degraded is None
-        await until(lambda: leadership.leads)
-        assert now() - began >= QUICK.take_over_s - ROUNDING_S
-        assert catch_up.begun == 2
-
-
-async def test_a_lease_of_another_ends_it_for_good() -> None:
-    async with without_lease() as (leadership, api):
-        await until(lambda: leadership.leads)
-        api.lease, api.lease_verbs = OTHER, ("get",)
-        await until(lambda: leadership.holder)
-        assert leadership.fence() == NOT_HELD
-        api.lease_verbs = ()
-        await until(lambda: leadership.degraded)
-        await rounds(api, 2 * QUICK.take_over_s)
-        assert not leadership.leads
-        assert leadership.holder == OTHER
-
-
-async def test_without_an_answer_of_the_api_it_stops_and_starts_over() -> None:
-    """Without an answer a replica does not know whether another replica holds the Lease."""
-    catch_up = open_gate()
-    async with without_lease(catch_up) as (leadership, api):
-        await until(lambda: leadership.leads)
-        api.lease_verbs = ("get",)
-        api.lease_errors = deque([silence()] * 10_000)
-        await until(lambda: leadership.fence() == NOT_HELD)
-        api.lease_verbs = ()
-        began = now()
-        await until(lambda: leadership.leads)
-        assert now() - began >= QUICK.take_over_s - ROUNDING_S
-        assert catch_up.begun == 2
-
-
-async def test_it_continues_as_long_as_it_is_rejected() -> None:
-    catch_up = open_gate()
-    async with without_lease(catch_up) as (leadership, api):
-        await until(lambda: leadership.leads)
-        await rounds(api, 2 * QUICK.take_over_s)
-        assert leadership.leads
-        assert catch_up.begun == 1
 
 
 # --- outages, races, the end ---------------------------------------------------------------------

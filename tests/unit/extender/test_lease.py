@@ -15,7 +15,6 @@ from gpushare.extender.lease import (
     binds_from,
     binds_until,
     decide,
-    may_bind_without_lease,
     observe,
     recreated,
     unchanged_since_release,
@@ -158,7 +157,7 @@ def test_the_last_post_of_a_holder_ends_before_another_replica_may_take_its_leas
     assert binds_until(100.0, DURATIONS) + DURATIONS.post_s < first_seen_at_the_earliest + record().duration_s
 
 
-# --- recreated, unchanged_since_release, may_bind_without_lease -----------------------------------
+# --- recreated, unchanged_since_release ------------------------------------------------------------
 
 
 def test_a_lease_of_another_uid_is_another_lease() -> None:
@@ -183,22 +182,6 @@ def test_only_a_lease_that_stayed_released_proves_that_no_replica_has_bound(
 ) -> None:
     assert unchanged_since_release(Observation(first, 0.0), Observation(taken, 9.0)) is unchanged
     assert not unchanged_since_release(None, Observation(taken, 9.0))
-
-
-@pytest.mark.parametrize(
-    ("observation", "allowed", "without_lease"),
-    [
-        (None, True, True),
-        (None, False, False),
-        (Observation(None, 0.0), True, False),
-        (Observation(record(), 0.0), True, False),
-    ],
-    ids=["by-choice", "without-the-flag", "seen-absent", "seen-held"],
-)
-def test_a_replica_binds_without_a_lease_only_if_configured_and_if_it_has_never_read_the_lease(
-    observation: Observation | None, *, allowed: bool, without_lease: bool
-) -> None:
-    assert may_bind_without_lease(observation, allowed=allowed) is without_lease
 
 
 # --- two replicas --------------------------------------------------------------------------------
@@ -250,14 +233,13 @@ class ServerFake:
 class Replica:
     """The steps of ``leadership`` one by one, with its clock and any pause between them.
 
-    ``refused``: the API server lets it do nothing about the Lease. ``by_flag``: it may then go alone.
+    ``refused``: the API server lets it do nothing about the Lease.
     ``busy``: it wants to bind, which it announces by a write before its first POST, or does not know the
     outcome of a bind yet.
     """
 
     name: str
     offset: float
-    by_flag: bool = False
     refused: bool = False
     busy: bool = True
     announced: bool = False
@@ -265,8 +247,6 @@ class Replica:
     read_at: float = 0.0
     action: LeaseAction | None = None
     written: LeaseRecord | None = None
-    without_lease: bool = False
-    not_before: float = float("-inf")
     binds_from: float | None = None
     lapses: float = float("-inf")
 
@@ -276,11 +256,7 @@ class Replica:
     def read(self, server: ServerFake, t: float) -> None:
         self.read_at, self.written, self.action = self.clock(t), None, None
         if self.refused:
-            self.bind_alone()
             return
-        if self.without_lease:
-            self.without_lease, self.not_before = False, self.read_at + DURATIONS.take_over_s
-            self.stop()
         before = self.observation.record if self.observation else None
         if server.record and recreated(before, server.record):
             self.binds_from = None
@@ -290,13 +266,6 @@ class Replica:
             self.stop()
         else:
             self.action = action
-
-    def bind_alone(self) -> None:
-        if not may_bind_without_lease(self.observation, allowed=self.by_flag):
-            return
-        if self.read_at >= self.lapses:
-            self.binds_from = self.read_at + DURATIONS.take_over_s
-        self.without_lease, self.lapses = True, binds_until(self.read_at, DURATIONS)
 
     def stop(self) -> None:
         self.binds_from, self.lapses, self.announced = None, float("-inf"), False
@@ -322,7 +291,7 @@ class Replica:
         if recreated(seen.record, self.written):
             self.binds_from, seen = None, Observation(None, self.read_at)
         if self.action is not LeaseAction.RENEW or self.binds_from is None:
-            self.binds_from = max(binds_from(seen, DURATIONS, self.read_at), self.not_before)
+            self.binds_from = binds_from(seen, DURATIONS, self.read_at)
         self.lapses = binds_until(self.read_at, DURATIONS)
         self.observation = observe(seen, self.written, self.clock(t))
         self.action = self.written = None
@@ -332,7 +301,7 @@ class Replica:
 
     def window(self, start: float, end: float) -> tuple[float, float] | None:
         """The first and last instant between start and end at which a POST may begin."""
-        if self.binds_from is None or not (self.busy and (self.announced or self.without_lease)):
+        if self.binds_from is None or not (self.busy and self.announced):
             return None
         first = max(start, self.binds_from - self.offset)
         last = min(end, self.lapses - self.offset)
@@ -342,12 +311,10 @@ class Replica:
 class World:
     """Some replicas and one Lease. Remembers from when to when each life of a replica could post."""
 
-    def __init__(
-        self, offsets: Sequence[float], found: LeaseRecord | None = None, *, by_flag: bool = False
-    ) -> None:
+    def __init__(self, offsets: Sequence[float], found: LeaseRecord | None = None) -> None:
         self.server = ServerFake(found)
         self.t = 0.0
-        self.replicas = [Replica("ab"[i], offset, by_flag) for i, offset in enumerate(offsets)]
+        self.replicas = [Replica("ab"[i], offset) for i, offset in enumerate(offsets)]
         self.lives = [*range(len(offsets))]
         self.windows: list[tuple[int, float, float]] = []
         self.rests: list[tuple[int, float]] = []
@@ -397,7 +364,7 @@ class World:
 
     def _restart(self, who: int) -> None:
         old = self.replicas[who]
-        self.replicas[who] = Replica(old.name, old.offset + 1000, old.by_flag, old.refused)
+        self.replicas[who] = Replica(old.name, old.offset + 1000, old.refused)
         self.lives[who] = max(self.lives) + 1
 
     def replicas_never_bind_at_the_same_time(self, post_s: float = DURATIONS.post_s) -> None:
@@ -457,19 +424,6 @@ def test_no_replica_may_bind_while_a_late_post_of_another_could_have_an_effect(
     world.replicas_never_bind_at_the_same_time(DURATIONS.late_s)
 
 
-@settings(max_examples=5 * settings().max_examples)
-@given(quarters, schedules)
-def test_the_lives_of_a_replica_that_may_bind_without_a_lease_do_not_overlap_either(
-    offset: float, schedule: list[Step]
-) -> None:
-    world = World([offset], by_flag=True)
-    for who, action, pause in schedule:
-        world.advance(pause)
-        world.step(who, action)
-    world.advance(100)
-    world.replicas_never_bind_at_the_same_time()
-
-
 def windows(world: World, schedule: list[Step]) -> list[tuple[int, float, float]]:
     """Life, start and end of each time in which a POST may begin."""
     for who, action, pause in schedule:
@@ -505,9 +459,3 @@ def test_the_simulation_lets_a_replica_bind_when_the_lease_of_a_quiet_one_has_ex
 def test_the_simulation_lets_a_replica_bind_that_found_no_lease() -> None:
     found = windows(World((0.0, 50.0)), renewals(0, 12))
     assert (found[0], found[-1]) == ((0, 20.0, 22.0), (0, 24.0, 31.0))
-
-
-def test_the_simulation_lets_a_replica_bind_without_a_lease_and_then_with_a_lease() -> None:
-    schedule = [(0, "refuse", 0.0), *renewals(0, 12), (0, "grant", 0.0), *renewals(0, 12)]
-    found = windows(World([0.0], by_flag=True), schedule)
-    assert (found[0], found[2], found[-1]) == ((0, 20.0, 22.0), (0, 24.0, 26.0), (0, 48.0, 55.0))
