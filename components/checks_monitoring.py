@@ -7,7 +7,6 @@ from components.config import (
     Board,
     Exporter,
     MetricsApi,
-    MetricsSource,
     Monitoring,
     Prometheus,
     Webhook,
@@ -86,13 +85,6 @@ def _check_metrics_api(where: str, api: MetricsApi) -> None:
     check_name(f"{where}.tlsSecret", api.tls_secret)
     check_ca(where, api)
     check_range(f"{where}.replicas", api.replicas, 1, MAX_REPLICAS)
-    if (api.source is MetricsSource.PROMETHEUS) != bool(api.prometheus_url):
-        raise ConfigError(
-            f"{where}.prometheusUrl: {api.prometheus_url!r} is not allowed with source {api.source}; "
-            f"set it for {MetricsSource.PROMETHEUS} only, like http://prometheus.monitoring:9090"
-        )
-    if api.prometheus_url:
-        check_url(f"{where}.prometheusUrl", api.prometheus_url)
 
 
 def _check_exporter(where: str, exporter: Exporter) -> None:

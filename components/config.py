@@ -28,7 +28,6 @@ from components.config_monitoring import (
     Board,
     Exporter,
     MetricsApi,
-    MetricsSource,
     Monitoring,
     Prometheus,
 )
@@ -70,7 +69,6 @@ __all__ = [
     "Isolation",
     "LogLevel",
     "MetricsApi",
-    "MetricsSource",
     "Monitoring",
     "Mps",
     "NetworkPolicies",

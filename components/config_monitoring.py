@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
 from types import MappingProxyType
 from typing import Final
 
@@ -38,13 +37,6 @@ OPERATOR_LABELS: Final[Mapping[str, str]] = MappingProxyType({"release": "kube-p
 
 MAX_INTERVAL_S: Final = 49
 """Interval and two timeouts of sources, 5 s each, are less than the 60 s after which values are dropped."""
-
-
-class MetricsSource(StrEnum):
-    """Source of the metrics API."""
-
-    EXPORTERS = "exporters"
-    PROMETHEUS = "prometheus"
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,10 +86,6 @@ class MetricsApi:
     """Image with digest; default: ``metrics-api`` of ``images``."""
     replicas: int = 1
     """Number of pods, 1 to 10."""
-    source: MetricsSource = MetricsSource.EXPORTERS
-    """``exporters``: reads the exporters. ``prometheus``: queries Prometheus."""
-    prometheus_url: str = ""
-    """URL of Prometheus; only with source ``prometheus``."""
     cpu: str = "500m"
     """CPU request and limit."""
     memory: str = "256Mi"

@@ -31,10 +31,6 @@ def _image(path: str) -> str:
     return f"{_name(path)}@sha256:{hashlib.sha256(path.encode()).hexdigest()}"
 
 
-def _url(path: str) -> str:
-    return f"http://{_name(path)}"
-
-
 def _certificate(path: str) -> str:
     return f"-----BEGIN CERTIFICATE-----{_name(path)}"
 
@@ -51,7 +47,6 @@ _FORMATS: Final[Mapping[str, Callable[[str], str]]] = {
     "monitoringNamespaces": _name,
     "viewers": _name,
     "annotations": _name,
-    "prometheusUrl": _url,
     "caBundle": _certificate,
     "tenants.name": _name,
 }

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from components.config import MetricsApi, MetricsSource
+from components.config import MetricsApi
 from components.manifests import https_server
 from components.manifests.https_server import Server
 from components.manifests.parts import (
@@ -65,16 +65,10 @@ def _api_service(version: str, priority: int, settings: MetricsApi) -> Object:
 
 
 def _server(settings: MetricsApi) -> Server:
-    prometheus = settings.source is MetricsSource.PROMETHEUS
     return Server(
         name=METRICS_API_NAME,
         image=settings.image,
-        command=[
-            "gpushare",
-            "metrics-api",
-            f"--source={settings.source}",
-            *([f"--prometheus-url={settings.prometheus_url}"] if prometheus else []),
-        ],
+        command=["gpushare", "metrics-api"],
         port=METRICS_API_PORT,
         ops_port=METRICS_API_OPS_PORT,
         replicas=settings.replicas,

@@ -1,4 +1,4 @@
-"""Composition of the metrics API: watches, value source, authentication, servers."""
+"""Composition of the metrics API: watches, exporters, authentication, servers."""
 
 from collections.abc import Coroutine, Iterable, Sequence
 from typing import Any, Final
@@ -13,10 +13,10 @@ from gpushare.adapters.pages import Pages
 from gpushare.metricsapi.authentication import ServerAuth
 from gpushare.metricsapi.authorization import Authorizer
 from gpushare.metricsapi.directory import CountingMirror, Directory, exporter_urls
+from gpushare.metricsapi.exporters import MOST_CONNECTIONS, Exporters
 from gpushare.metricsapi.metrics import ApiMetrics
 from gpushare.metricsapi.service import MetricsService
 from gpushare.metricsapi.settings import MetricsApiSettings
-from gpushare.metricsapi.sources import MOST_CONNECTIONS, Exporters, Prometheus, ValueSource
 from gpushare.runtime.admin_server import AdminRoutes, rendering
 from gpushare.runtime.daemon import serve, stop_event
 from gpushare.runtime.listener import bind_socket
@@ -44,7 +44,7 @@ async def run(settings: MetricsApiSettings) -> None:
             api = MetricsApiDaemon(settings, client, pages, server_auth)
             app = AdminRoutes(rendering(api.metrics.registry), live=lambda: None, ready=api.missing)
             ports = {"port": listener.getsockname()[1], "ops_port": ops_listener.getsockname()[1]}
-            log.info("started", **ports, api=client.host, source=settings.source)
+            log.info("started", **ports, api=client.host)
             await serve(stop, (app, ops_listener), api.jobs(), servers=[(api.server, listener)])
 
 
@@ -63,7 +63,7 @@ class MetricsApiDaemon:
         service = MetricsService(
             front=lambda: server_auth.front,
             access=Authorizer(lambda spec: review(client, spec), self.metrics),
-            source=self._source(pages),
+            values=Exporters(pages, self._exporters, self.metrics, keep_s=settings.keep_s).values,
             pods=self._pods,
             nodes=self._nodes,
             metrics=self.metrics,
@@ -85,12 +85,6 @@ class MetricsApiDaemon:
         if not (self._pods.listed.is_set() and self._nodes.listed.is_set()):
             return "pods and nodes are not listed yet"
         return self._server_auth.problem
-
-    def _source(self, pages: Pages) -> ValueSource:
-        settings = self._settings
-        if settings.source == "prometheus":
-            return Prometheus(pages, settings.prometheus_url, self.metrics, keep_s=settings.keep_s)
-        return Exporters(pages, self._exporters, self.metrics, keep_s=settings.keep_s)
 
     def _exporters(self) -> Sequence[str]:
         settings = self._settings

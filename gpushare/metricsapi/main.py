@@ -15,7 +15,6 @@ from gpushare.contract import (
 from gpushare.errors import ConfigError, InvalidRequest
 from gpushare.metricsapi.settings import MetricsApiSettings
 from gpushare.model.selector import Selector, parse_selector
-from gpushare.model.urls import is_http_url
 from gpushare.runtime.flags import (
     PORT,
     SECONDS,
@@ -35,21 +34,12 @@ Examples:
     context_settings={"show_default": True, "help_option_names": ["-h", "--help"]}, epilog=_EXAMPLES
 )
 @api_service_options(METRICS_API_PORT)
-@click.option(
-    "--source",
-    type=click.Choice(["exporters", "prometheus"]),
-    default="exporters",
-    help="Source of the values: scrapes of exporters, or Prometheus.",
-)
-@click.option("--prometheus-url", envvar="PROMETHEUS_URL", help="URL of Prometheus, like http://host:9090.")
 @click.option("--exporter-namespace", default=SYSTEM_NAMESPACE, help="Namespace of the exporter's pods.")
 @click.option(
     "--exporter-selector", default=f"component={EXPORTER_NAME}", help="Labels of the exporter's pods."
 )
 @click.option("--exporter-port", type=PORT, default=EXPORTER_PORT, help="Metrics port of the exporters.")
-@click.option(
-    "--deadline-seconds", type=SECONDS, default=5.0, help="Timeout of one scrape or query, in seconds."
-)
+@click.option("--deadline-seconds", type=SECONDS, default=5.0, help="Timeout of one scrape, in seconds.")
 @click.option("--keep-seconds", type=SECONDS, default=5.0, help="Seconds for which values are cached.")
 @daemon_options(METRICS_API_OPS_PORT)
 def command(**flags: Any) -> None:
@@ -62,7 +52,6 @@ def command(**flags: Any) -> None:
 def settings_of(flags: Mapping[str, Any]) -> MetricsApiSettings:
     """Settings from parsed flags. Raises ConfigError for invalid settings."""
     check_api_service(flags)
-    _check_prometheus(flags["source"], flags["prometheus_url"])
     return MetricsApiSettings(
         host=flags["host"],
         port=flags["port"],
@@ -72,25 +61,12 @@ def settings_of(flags: Mapping[str, Any]) -> MetricsApiSettings:
         log_level=flags["log_level"],
         tls_cert=flags["tls_cert"],
         tls_key=flags["tls_key"],
-        source=flags["source"],
-        prometheus_url=flags["prometheus_url"] or "",
         exporters=_exporters(flags["exporter_selector"]),
         exporter_namespace=flags["exporter_namespace"],
         exporter_port=flags["exporter_port"],
         deadline_s=flags["deadline_seconds"],
         keep_s=flags["keep_seconds"],
     )
-
-
-def _check_prometheus(source: str, url: str | None) -> None:
-    if source != "prometheus":
-        if url:
-            raise ConfigError(f"--prometheus-url={url} is used with --source=prometheus only: set both")
-        return
-    if not url:
-        raise ConfigError("--source=prometheus needs --prometheus-url")
-    if not is_http_url(url):
-        raise ConfigError(f"--prometheus-url={url} is not like http://host:9090")
 
 
 def _exporters(text: str) -> Selector:

@@ -19,17 +19,17 @@ class ApiMetrics:
         self.requests = counter(catalogue.API_REQUESTS, registry)
         self.latency = histogram(catalogue.API_LATENCY, registry, _BUCKETS)
         self.reviews = counter(catalogue.API_REVIEWS, registry)
-        self.reads = counter(catalogue.API_SOURCE_READS, registry)
+        self.scrapes = counter(catalogue.API_SCRAPES, registry)
         self.synced = gauge(catalogue.API_SYNCED, registry)
         self.watch_restarts = counter(catalogue.API_WATCH_RESTARTS, registry)
         self.certificate_expiry = gauge(catalogue.API_CERTIFICATE_EXPIRY, registry)
 
     @contextmanager
-    def source_read(self) -> Iterator[None]:
-        """Count a scrape or query by result."""
+    def scrape(self) -> Iterator[None]:
+        """Count a scrape by result."""
         try:
             yield
         except SourceError:
-            self.reads.labels("error").inc()
+            self.scrapes.labels("error").inc()
             raise
-        self.reads.labels("ok").inc()
+        self.scrapes.labels("ok").inc()

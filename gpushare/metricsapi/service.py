@@ -5,7 +5,7 @@ Every error response is a Status object.
 
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Final
@@ -23,7 +23,6 @@ from gpushare.metricsapi.identity import FrontProxy, caller_of
 from gpushare.metricsapi.metrics import ApiMetrics
 from gpushare.metricsapi.paths import ALL, MetricRequest, attributes_of, metric_request_of
 from gpushare.metricsapi.queries import MetricQuery, MetricValue, ObjectKind, definition_of
-from gpushare.metricsapi.sources import ValueSource
 from gpushare.model.selector import Selector, parse_selector
 from gpushare.runtime.http import PendingResponse, Request, Response, text_response
 from gpushare.runtime.rate import RateLimit, refusal_log
@@ -39,6 +38,9 @@ _DISCOVERY: Final = {
 }
 _LABEL: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 
+ValuesOf = Callable[[MetricQuery], Awaitable[Mapping[str, MetricValue]]]
+"""Values by object name. Raises SourceError if there are none."""
+
 
 @dataclass(frozen=True, slots=True)
 class MetricsService:
@@ -46,7 +48,7 @@ class MetricsService:
 
     front: Callable[[], FrontProxy | None]
     access: Authorizer
-    source: ValueSource
+    values: ValuesOf
     pods: Directory
     nodes: Directory
     metrics: ApiMetrics
@@ -122,7 +124,7 @@ class MetricsService:
 
     async def _values(self, target: MetricRequest, query: MetricQuery, chosen: frozenset[str]) -> Response:
         try:
-            found = await self.source.values(query)
+            found = await self.values(query)
         except SourceError as error:
             return failure(HTTPStatus.SERVICE_UNAVAILABLE, f"{target.metric} cannot be read: {error}")
         values: dict[str, MetricValue] = {name: value for name, value in found.items() if name in chosen}

@@ -483,11 +483,8 @@ API_REVIEWS: Final = METRICS_API.metric(
     "Access reviews sent to the API server by result (allowed, denied, error).",
     "result",
 )
-API_SOURCE_READS: Final = METRICS_API.metric(
-    "gpushare_metrics_api_source_reads",
-    "counter",
-    "Scrapes of exporters, or queries to Prometheus, by result (ok, error).",
-    "result",
+API_SCRAPES: Final = METRICS_API.metric(
+    "gpushare_metrics_api_scrapes", "counter", "Scrapes of exporters by result (ok, error).", "result"
 )
 API_SYNCED: Final = METRICS_API.metric(
     "gpushare_metrics_api_cache_synced", "gauge", "1 once the resource has been listed.", "resource"

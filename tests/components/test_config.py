@@ -146,22 +146,6 @@ def test_the_error_for_an_unknown_key_lists_the_known_keys() -> None:
         (answered(replicas=0), "monitoring.metricsApi.replicas: 0 is not allowed; use 1 to 10"),
         (answered(replicas=100_000), "monitoring.metricsApi.replicas: 100000 is not allowed; use 1 to 10"),
         (
-            answered(source="dcgm"),
-            "monitoring.metricsApi.source: 'dcgm' is not allowed; use one of exporters",
-        ),
-        (
-            answered(source="prometheus"),
-            "monitoring.metricsApi.prometheusUrl: '' is not allowed with source prom",
-        ),
-        (
-            answered(prometheusUrl="http://a"),
-            "monitoring.metricsApi.prometheusUrl: 'http://a' is not allowed with",
-        ),
-        (
-            answered(source="prometheus", prometheusUrl="prometheus:9090"),
-            "monitoring.metricsApi.prometheusUrl: 'prometheus:9090' is not a URL; use http:// or https://",
-        ),
-        (
             raw_stack(pools=[{"nodeSelector": {"gpushare": True}}]),
             "gpushare: true is not a string; put it in quotes",
         ),
@@ -315,11 +299,8 @@ def test_names_of_runtime_classes_are_checked(name: str) -> None:
     ],
 )
 def test_urls_have_a_host_and_no_spaces(url: str) -> None:
-    for raw in (
-        answered(source="prometheus", prometheusUrl=url),
-        raw_stack(monitoring={"exporter": {"image": DIGEST}, "runbooks": url}),
-    ):
-        assert f": {url!r} is not a URL; use http:// or https://" in error_of(raw)
+    raw = raw_stack(monitoring={"exporter": {"image": DIGEST}, "runbooks": url})
+    assert f": {url!r} is not a URL; use http:// or https://" in error_of(raw)
 
 
 @pytest.mark.parametrize(

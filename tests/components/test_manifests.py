@@ -460,12 +460,10 @@ def test_the_mps_daemon_runs_on_the_nodes_of_its_agents() -> None:
 def test_the_metrics_api_parses_its_arguments_and_its_apiservices_lead_to_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    prometheus = {"source": "prometheus", "prometheusUrl": "http://prometheus:9090"}
-    objects = made(monitoring={**MONITORING, "metricsApi": {**MONITORING["metricsApi"], **prometheus}})
+    objects = made(monitoring=MONITORING)
     spec = pod(pick(objects, "Deployment", "gpushare-metrics-api"))
     (container,) = spec["containers"]
     settings = metrics_api_settings(parsed(monkeypatch, metrics_api_command, container, 2))
-    assert (settings.source, settings.prometheus_url) == ("prometheus", "http://prometheus:9090")
     ports = {each["name"]: each["containerPort"] for each in container["ports"]}
     assert ports == {"https": settings.port, "ops": settings.ops_port}
     (mount,) = container["volumeMounts"]

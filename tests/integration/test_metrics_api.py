@@ -15,7 +15,6 @@ from testbed import DevkitError, until
 from testbed.control_plane.aggregation import until_available
 from testbed.control_plane.api import Object
 from testbed.daemons.metricsapi import ACCOUNT, MetricsApi, start_metrics_api
-from testbed.daemons.prometheus import start_prometheus
 from tests.fixtures.autoscaling import APP, USED_MIB, AutoscaledCluster, autoscaling_bed, deploy
 
 pytestmark = [pytest.mark.integration, pytest.mark.needs("kubelet"), pytest.mark.asyncio(loop_scope="module")]
@@ -250,22 +249,3 @@ async def test_it_has_no_permission_that_it_does_not_need(scene: AutoscaledClust
         for path in ("/api/v1/secrets", "/api/v1/configmaps", "/api/v1/namespaces/kube-system/configmaps"):
             with pytest.raises(ApiError, match="403"):
                 await account.items(path)
-
-
-@pytest.mark.needs("prometheus")
-async def test_prometheus_has_the_same_values(scene: AutoscaledCluster, api: MetricsApi, pod: str) -> None:
-    address = scene.exporter.url.removeprefix("http://")
-    prometheus = await start_prometheus(scene.bed, {"exporter": [address]})
-    await api.process.stop()
-    argv = [*api.process.command.argv, "--source=prometheus", f"--prometheus-url={prometheus.url}"]
-    await scene.bed.spawn("metrics-api-prometheus", argv, ready=f"{api.ops_url}/readyz")
-    await reported(scene, PODS, {pod: "23"}, 60)
-    await reported(
-        scene, f"{NEW}/namespaces/default/pods/{pod}/{RATIO}", {pod: f"{round(1000 * USED_MIB / TOTAL_MIB)}m"}
-    )
-    await reported(scene, f"{NEW}/nodes/*/DCGM_FI_DEV_FB_USED", {"gpu": str(USED_MIB)})
-    await reported(scene, f"{NEW}/namespaces/default/metrics/{USED}", {"default": str(USED_MIB)})
-    chosen = await scene.bed.api.get(PODS, metricLabelSelector="ContainerName=bert-container,UUID")
-    assert numbers(chosen) == {pod: "23"}
-    await prometheus.process.stop()
-    await unavailable(scene)

@@ -84,7 +84,7 @@ class MetricsApi:
         service = MetricsService(
             front=lambda: self.auth.front,
             access=Authorizer(self.answers.review, self.metrics),
-            source=FakeSource(self.answers),
+            values=FakeSource(self.answers).values,
             pods=self.pods,
             nodes=self.nodes,
             metrics=self.metrics,

@@ -12,7 +12,7 @@ TLS = ("--tls-cert=c", "--tls-key=k")
 
 @pytest.fixture(autouse=True)
 def without_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("KUBECONFIG", "LOG_LEVEL", "OPS_PORT", "PORT", "PROMETHEUS_URL"):
+    for name in ("KUBECONFIG", "LOG_LEVEL", "OPS_PORT", "PORT"):
         monkeypatch.delenv(name, raising=False)
 
 
@@ -23,14 +23,9 @@ def settings(*arguments: str) -> MetricsApiSettings:
 
 def test_by_default_the_exporters_of_the_stack_are_scraped() -> None:
     made = settings(*TLS)
-    assert (made.source, made.exporter_namespace, made.exporter_port) == ("exporters", "kube-system", 12348)
+    assert (made.exporter_namespace, made.exporter_port) == ("kube-system", 12348)
     assert made.exporters({"component": "gpushare-exporter"})
     assert not made.exporters({"component": "gpushare-metrics-api"})
-
-
-def test_prometheus_is_configured_by_its_url() -> None:
-    made = settings(*TLS, "--source=prometheus", "--prometheus-url=http://prometheus:9090")
-    assert (made.source, made.prometheus_url) == ("prometheus", "http://prometheus:9090")
 
 
 @pytest.mark.parametrize(
@@ -38,9 +33,6 @@ def test_prometheus_is_configured_by_its_url() -> None:
     [
         ((), "--tls-cert and --tls-key are needed"),
         (("--tls-cert=c",), "--tls-cert and --tls-key are needed"),
-        ((*TLS, "--source=prometheus"), "--source=prometheus needs --prometheus-url"),
-        ((*TLS, "--prometheus-url=http://p"), "is used with --source=prometheus only"),
-        ((*TLS, "--source=prometheus", "--prometheus-url=p:9090"), "is not like http://host:9090"),
         ((*TLS, "--exporter-selector=a b"), "--exporter-selector: selector 'a b'"),
         ((*TLS, "--exporter-selector="), "every pod would count as an exporter"),
     ],
@@ -50,7 +42,7 @@ def test_the_error_for_an_invalid_setting_has_the_remedy(flags: tuple[str, ...],
         settings(*flags)
 
 
-@pytest.mark.parametrize("flag", ["--deadline-seconds=0", "--source=dcgm", "--exporter-port=70000"])
+@pytest.mark.parametrize("flag", ["--deadline-seconds=0", "--exporter-port=70000"])
 def test_an_invalid_value_ends_the_program_with_2(flag: str) -> None:
     ended = CliRunner().invoke(command, [*TLS, flag])
     assert ended.exit_code == 2

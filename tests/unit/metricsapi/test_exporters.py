@@ -1,4 +1,4 @@
-"""Exporters and Prometheus over real HTTP: requests, and missing answers."""
+"""Exporters over real HTTP: requests, and missing answers."""
 
 import asyncio
 import time
@@ -13,10 +13,9 @@ from structlog.testing import capture_logs
 
 from gpushare.adapters.pages import Pages
 from gpushare.errors import SourceError
-from gpushare.metricsapi import sources
+from gpushare.metricsapi.exporters import Exporters
 from gpushare.metricsapi.metrics import ApiMetrics
 from gpushare.metricsapi.queries import DEFINITIONS, MetricQuery, MetricValue, ObjectKind
-from gpushare.metricsapi.sources import Exporters, Prometheus
 from tests.support.waiting import until
 
 SM = "DCGM_CUSTOM_PROCESS_SM_UTIL"
@@ -97,7 +96,7 @@ async def test_an_exporter_that_does_not_respond_loses_its_values_only(broken: s
         assert [each["url"] for each in logs] == [f"{made.url}/m"]
         count = metrics.registry.get_sample_value
         for result in ("ok", "error"):
-            assert count("gpushare_metrics_api_source_reads_total", {"result": result}) == 1
+            assert count("gpushare_metrics_api_scrapes_total", {"result": result}) == 1
 
 
 class Clock:
@@ -164,7 +163,7 @@ async def test_few_of_many_pages_are_in_memory_at_once() -> None:
 
 
 async def test_a_scrape_ends_although_an_exporter_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sources, "_ROUND_S", 0.05)
+    monkeypatch.setattr("gpushare.metricsapi.exporters._ROUND_S", 0.05)
     pages = FakePages()
     pages.silent, pages.stuck = {"silent"}, {"stuck"}
     assert set(await fake_exporters(pages, ["silent", "stuck", "live"]).values(QUERY)) == {"live"}
@@ -209,7 +208,7 @@ async def test_an_exporter_that_responds_again_has_its_values_at_once() -> None:
 
 
 async def test_no_scrape_waits_for_an_exporter_that_has_failed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sources, "_RETRY_S", 0.01)
+    monkeypatch.setattr("gpushare.metricsapi.exporters._RETRY_S", 0.01)
     pages, clock = FakePages(), Clock()
     pages.down = {f"n{number}" for number in range(500)}
     source = fake_exporters(pages, [*sorted(pages.down), "live"], clock)
@@ -275,25 +274,6 @@ async def test_samples_of_an_exporter_with_an_impossible_timestamp_are_fresh(at:
     async with site() as (made, pages):
         made.pages = {"/n": page("p", 1, at=float(at))}
         assert time.time() - (await exporters(made, pages).values(QUERY))["p"].at < 5
-
-
-async def test_a_query_to_prometheus_is_cached() -> None:
-    async with site() as (made, pages):
-        made.pages = {
-            "/prom/api/v1/query": '{"status":"success","data":{"resultType":"vector","result":'
-            '[{"metric":{"PodName":"p"},"value":[100,"23"]}]}}'
-        }
-        source = Prometheus(pages, f"{made.url}/prom/", ApiMetrics(), keep_s=60)
-        for _ in range(2):
-            assert await source.values(QUERY) == {"p": MetricValue(23, 100)}
-        query = 'avg(DCGM_CUSTOM_PROCESS_SM_UTIL{NamespaceName="a",PodName!=""}) by (PodName)'
-        assert made.asked == [("/prom/api/v1/query", {"query": query})]
-
-
-async def test_an_unavailable_prometheus_is_an_error() -> None:
-    async with site() as (_, pages):
-        with pytest.raises(SourceError, match=r"http://127\.0\.0\.1:1/api/v1/query: "):
-            await Prometheus(pages, "http://127.0.0.1:1", ApiMetrics(), keep_s=60).values(QUERY)
 
 
 async def test_a_client_that_is_not_open_raises_an_error() -> None:

@@ -1,17 +1,16 @@
-"""Sources of values: scrapes of the exporters, or Prometheus."""
+"""Values of metrics, from scrapes of the exporters."""
 
 import asyncio
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final
 
 import structlog
 
 from gpushare.adapters.pages import Pages
 from gpushare.errors import InvalidRequest, SourceError
 from gpushare.metricsapi.metrics import ApiMetrics
-from gpushare.metricsapi.promql import promql, values_of
 from gpushare.metricsapi.queries import DEFINITIONS, MetricQuery, MetricValue, is_time
 from gpushare.metricsapi.values import ExporterReadings
 from gpushare.monitoring.catalogue import SNAPSHOT_AT
@@ -41,13 +40,6 @@ _LAST_PAUSE_S: Final = 60.0
 Clock = Callable[[], float]
 _Scrape = asyncio.Task[list[MetricSample] | None]
 """Ends with the page of an exporter, or with None."""
-
-
-class ValueSource(Protocol):
-    """Provides values for queries."""
-
-    async def values(self, query: MetricQuery) -> Mapping[str, MetricValue]:
-        """Return values by object name. Raises SourceError if the source fails."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +81,7 @@ class Exporters:
         self._retries: dict[str, _Scrape] = {}
 
     async def values(self, query: MetricQuery) -> Mapping[str, MetricValue]:
-        """Return values from the last scrape."""
+        """Return values by object name, from the last scrape. Raises SourceError if no exporter responds."""
         return (await self._recent.get(None)).values(query)
 
     async def _scrape_all(self) -> ExporterReadings:
@@ -146,7 +138,7 @@ class Exporters:
         return page
 
     async def _read(self, url: str) -> list[MetricSample]:
-        with self._metrics.source_read():
+        with self._metrics.scrape():
             async with self._pages.opened(url) as body, self._reading:
                 page = await body()
                 try:
@@ -179,21 +171,3 @@ def _read_at(page: Iterable[MetricSample]) -> float:
     """Return the time of the exporter's snapshot, else the current time."""
     times = (each.number for each in page if each.metric == SNAPSHOT_AT.name)
     return next(filter(is_time, times), time.time())
-
-
-class Prometheus:
-    """Queries Prometheus and caches the responses for some seconds."""
-
-    def __init__(self, pages: Pages, url: str, metrics: ApiMetrics, *, keep_s: float) -> None:
-        self._pages = pages
-        self._url = f"{url.rstrip('/')}/api/v1/query"
-        self._metrics = metrics
-        self._recent: FetchCache[str, bytes] = FetchCache(self._query, keep_s)
-
-    async def values(self, query: MetricQuery) -> Mapping[str, MetricValue]:
-        """Return values from Prometheus."""
-        return values_of(await self._recent.get(promql(query)), query)
-
-    async def _query(self, text: str) -> bytes:
-        with self._metrics.source_read():
-            return await self._pages.post(self._url, {"query": text})
