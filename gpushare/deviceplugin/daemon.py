@@ -26,6 +26,12 @@ from gpushare.deviceplugin.api.waiting import WaitingReport
 from gpushare.deviceplugin.api.watches import Watches
 from gpushare.deviceplugin.api.writer import ApiWriter
 from gpushare.deviceplugin.core.node_patch import not_serving_reason
+from gpushare.deviceplugin.derived import (
+    allocate_settings,
+    card_settings,
+    kubelet_access,
+    response_settings,
+)
 from gpushare.deviceplugin.isolation.files import MPS, EnforcementFiles, MpsStatus
 from gpushare.deviceplugin.isolation.manager import RIGHT, EnforcementManager
 from gpushare.deviceplugin.isolation.pacer import COMPUTE, Pacer
@@ -60,17 +66,17 @@ log = structlog.get_logger()
 _LISTS_S: Final = 10.0
 
 
-async def run(settings: AgentSettings) -> None:
+async def run(settings: AgentSettings, identity: str) -> None:
     """Serve until SIGTERM or SIGINT. Raises GpuShareError if the agent cannot start."""
     stop = stop_event()
-    check_folder(settings.folder)
-    if settings.kubelet:
-        check_access(settings.kubelet)
+    check_folder(settings.device_plugin_folder)
+    if kubelet := kubelet_access(settings):
+        check_access(kubelet)
     access = await load_access(kubeconfig_in_pod(settings.kubeconfig))
     with bind_socket(settings.ops_host, settings.ops_port) as listener:
         async with Nvml(driver_root=settings.driver_root) as gpus, KubeClient(access) as client:
-            agent = Agent(settings, client, gpus)
-            log.info("started", node=settings.node, ops_port=listener.getsockname()[1], api=client.host)
+            agent = Agent(settings, identity, client, gpus)
+            log.info("started", node=settings.node_name, ops_port=listener.getsockname()[1], api=client.host)
             await serve(stop, (agent.admin_routes, listener), agent.jobs())
 
 
@@ -81,25 +87,31 @@ class Agent:
     """
 
     def __init__(
-        self, settings: AgentSettings, client: KubeClient, driver: AgentDriver, *, lists_s: float = _LISTS_S
+        self,
+        settings: AgentSettings,
+        identity: str,
+        client: KubeClient,
+        driver: AgentDriver,
+        *,
+        lists_s: float = _LISTS_S,
     ) -> None:
         self._settings = settings
         self._lists_s = lists_s
-        self._api = AgentApi(client, node=settings.node, identity=settings.identity)
+        self._api = AgentApi(client, node=settings.node_name, identity=identity)
         self.metrics = PluginMetrics()
         self.watchdog = Watchdog(self.metrics)
         self.writer = ApiWriter(self._api, self.metrics, self.watchdog)
-        self._record = Record(settings.state, settings.cards.unit)
+        self._record = Record(settings.state, settings.memory_unit)
         checkpoints = CheckpointReader(
-            settings.folder / KUBELET_CHECKPOINT, lambda: self.node_state.allocations.cards
+            settings.device_plugin_folder / KUBELET_CHECKPOINT, lambda: self.node_state.allocations.cards
         )
-        self.node_state = NodeState(settings.node, self._record.read(), checkpoints)
+        self.node_state = NodeState(settings.node_name, self._record.read(), checkpoints)
         self.node_state.update_contexts(self._record.context_mib)
         self._releaser = self._make_releaser()
-        response = settings.allocate.response
+        response = response_settings(settings)
         files = EnforcementFiles(response.folders)
         mps = MpsStatus(response.mps)
-        proc = settings.proc or hosts_proc()
+        proc = settings.proc_root or hosts_proc()
         self._enforcement = EnforcementManager(
             self.node_state, self._record, files, mps, self.metrics, paces=proc is not None
         )
@@ -112,7 +124,7 @@ class Agent:
         self._reconciler = Reconciler(
             settings, self.node_state, self._releaser, self._record, self.watchdog, self.metrics
         )
-        self._watches = Watches(client, settings.node, self.node_state, self.metrics, self._update_node)
+        self._watches = Watches(client, settings.node_name, self.node_state, self.metrics, self._update_node)
         allocator = self._make_allocator()
         self._allocation_lock = allocator.lock
         self.cards = self._make_cards(driver)
@@ -126,19 +138,19 @@ class Agent:
         )
 
     def _make_releaser(self) -> CardReleaser:
-        cgroups = Cgroups(self._settings.cgroups)
+        cgroups = Cgroups(self._settings.cgroup_root)
         visible = cgroups.visible
         if not visible:
             self._report_cgroups(visible)
         return CardReleaser(self.node_state, cgroups.kept, visible=visible, on_visible=self._report_cgroups)
 
     def _make_allocator(self) -> Allocator:
-        kubelet = kubelet_client(self._settings.kubelet, self._settings.pod_resources)
+        kubelet = kubelet_client(kubelet_access(self._settings), self._settings.pod_resources_socket)
         return Allocator(
             self.node_state,
             self._releaser,
             self._enforcement,
-            self._settings.allocate,
+            allocate_settings(self._settings),
             sources=PodSources(kubelet, self._watches.retry_now),
             record_event=self.writer.record_event,
             watchdog=self.watchdog,
@@ -147,7 +159,7 @@ class Agent:
     def _make_cards(self, driver: AgentDriver) -> CardMonitor:
         return CardMonitor(
             driver,
-            self._settings.cards,
+            card_settings(self._settings),
             FaultRecord(self._settings.state, driver_start),
             self.metrics,
             on_change=self.node_state.update_gpus,
@@ -156,7 +168,7 @@ class Agent:
         )
 
     def _record_node_event(self, reason: str, text: str) -> None:
-        self.writer.record_event(node_event(self._settings.node, reason, text))
+        self.writer.record_event(node_event(self._settings.node_name, reason, text))
 
     def _make_pacer(self, driver: AgentDriver, state: Path, proc: Path) -> Pacer:
         reporter = UncountedReporter(self.node_state, proc, record_event=self.writer.record_event)
@@ -179,7 +191,7 @@ class Agent:
 
     def _report_degradations(self, files: EnforcementFiles, mps: MpsStatus) -> None:
         """Report missing mounts, which the manifest of the Aliyun plugin lacks, and a missing kubeconfig."""
-        if not self._settings.pod_resources.parent.is_dir():
+        if not self._settings.pod_resources_socket.parent.is_dir():
             self._report_degraded(
                 "pod-resources", "unequal pods that are admitted together are matched in the order of binding"
             )
@@ -257,7 +269,7 @@ class Agent:
         yield "teller", self._projector.run()
         yield "cards", self.cards.run(self._allocation_lock, lambda: self.node_state.allocated_gpus)
         yield from self._reconciler.jobs()
-        yield "registration", Registrar(self._mem, self._settings.folder, self.metrics).run()
+        yield "registration", Registrar(self._mem, self._settings.device_plugin_folder, self.metrics).run()
         yield "core registration", self._serve_core()
 
     async def _list(self) -> None:
@@ -271,7 +283,7 @@ class Agent:
         self.node_state.mark_synced()
         await self._releaser.release_terminated()
         if self._unit_has_changed:
-            previous, unit = self._record.previous_unit, self._settings.cards.unit
+            previous, unit = self._record.previous_unit, self._settings.memory_unit
             allocations = self.node_state.allocations.by_container.values()
             pods = ", ".join(sorted({each.pod for each in allocations}))
             raise ConfigError(
@@ -282,24 +294,24 @@ class Agent:
     @property
     def _unit_has_changed(self) -> bool:
         """Whether there are allocations in another memory unit than that of this start."""
-        has_changed = self._record.previous_unit not in (None, self._settings.cards.unit)
+        has_changed = self._record.previous_unit not in (None, self._settings.memory_unit)
         return has_changed and bool(self.node_state.allocations.by_container)
 
     async def _serve_core(self) -> None:
         await self._core.until_offered()
-        await Registrar(self._core, self._settings.folder, self.metrics).run()
+        await Registrar(self._core, self._settings.device_plugin_folder, self.metrics).run()
 
     async def _no_such_node(self) -> str:
         try:
             names = ", ".join(await self._api.node_names())
         except ApiError as error:
             names = f"unknown ({error})"
-        return f"NODE_NAME={self._settings.node!r}: no such node in the cluster; its nodes are: {names}"
+        return f"NODE_NAME={self._settings.node_name!r}: no such node in the cluster; its nodes are: {names}"
 
     def _update_node(self, node: OwnNode) -> None:
         if not self._watches.node.listed.is_set():
             self.cards.report_changes(node.annotations.get(ANN_CARDS))
-        reason = not_serving_reason(node, self._settings.allocate.response.strategy)
+        reason = not_serving_reason(node, self._settings.device_list_strategy)
         self.writer.observe_node(node)
         self.cards.update_node(node)
         self.node_state.update_node(node, reason)

@@ -23,21 +23,21 @@ async def run(settings: ExporterSettings) -> None:
     access = await load_access(settings.kubeconfig)
     with bind_socket(settings.ops_host, settings.ops_port) as listener:
         async with (
-            Nvml(timeout_s=settings.deadline_s, driver_root=settings.driver_root) as gpus,
+            Nvml(timeout_s=settings.deadline_seconds, driver_root=settings.driver_root) as gpus,
             KubeClient(access) as client,
         ):
-            pods = Mirror(client, node_pods(settings.node))
-            node = Mirror(client, own_node(settings.node))
+            pods = Mirror(client, node_pods(settings.node_name))
+            node = Mirror(client, own_node(settings.node_name))
             sampler = Sampler(settings, gpus, pods, node)
             exposition = Exposition(
                 sampler,
-                settings.node,
-                settings.stale_s,
-                each_process=settings.each_process,
+                settings.node_name,
+                settings.stale_seconds,
+                each_process=settings.process_ids,
                 dcgm_devices=settings.dcgm_devices,
             )
-            app = _app(sampler, exposition, settings.stale_s)
-            log.info("started", node=settings.node, ops_port=listener.getsockname()[1], api=client.host)
+            app = _app(sampler, exposition, settings.stale_seconds)
+            log.info("started", node=settings.node_name, ops_port=listener.getsockname()[1], api=client.host)
             jobs = (pods.run(), node.run(), sampler.run(exposition.prepare))
             await serve(stop, (app, listener), jobs)
 

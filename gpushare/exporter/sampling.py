@@ -56,10 +56,10 @@ class Sampler:
     ) -> None:
         self._settings = settings
         self._meters = meters
-        self._kubelet = PodResources(settings.pod_resources, timeout_s=settings.deadline_s)
+        self._kubelet = PodResources(settings.pod_resources_socket, timeout_s=settings.deadline_seconds)
         self._pods = pods
         self._node = node
-        self._sources = {name: _Source(name, settings.deadline_s) for name in SOURCES}
+        self._sources = {name: _Source(name, settings.deadline_seconds) for name in SOURCES}
         self._unreadable: dict[str, Mapping[Any, str]] = {}
         self._clock = clock
         self._read_at = clock()
@@ -74,7 +74,7 @@ class Sampler:
         """Read until cancelled; call ``updated`` after each new snapshot. Raises DriverReplacedError."""
         with suppress(TimeoutError):
             # GPU metrics must appear soon even if the API server is unavailable.
-            async with asyncio.timeout(self._settings.deadline_s):
+            async with asyncio.timeout(self._settings.deadline_seconds):
                 await asyncio.gather(self._pods.listed.wait(), self._node.listed.wait())
         while True:
             begun = self._clock()
@@ -86,7 +86,7 @@ class Sampler:
                 raise
             except Exception:  # a defect costs one round; if all fail, the liveness probe does too
                 log.exception("round_failed")
-            await asyncio.sleep(max(0.0, begun + self._settings.interval_s - self._clock()))
+            await asyncio.sleep(max(0.0, begun + self._settings.interval_seconds - self._clock()))
 
     async def read(self) -> Snapshot:
         """Read every source once. Raises DriverReplacedError: no later round would read the GPUs."""
@@ -97,7 +97,7 @@ class Sampler:
         if readings:
             self._log_unreadable("card", readings.unreadable)
             self._log_unreadable("memory", _without_memory(readings))
-        pids, proc = _pids(readings), self._settings.proc
+        pids, proc = _pids(readings), self._settings.proc_root
         containers_by_pid, isolation = await asyncio.gather(
             self._sources[CGROUPS].read(partial(asyncio.to_thread, _containers_by_pid, pids, proc)),
             self._sources[ISOLATION].read(
@@ -107,7 +107,7 @@ class Sampler:
         if isolation:
             self._log_unreadable("region", isolation.unreadable)
         return Snapshot(
-            self._settings.node,
+            self._settings.node_name,
             readings=readings,
             containers_by_pid=containers_by_pid,
             devices=devices,
@@ -120,7 +120,7 @@ class Sampler:
         )
 
     async def _latest(self, mirror: Mirror[T]) -> tuple[T, ...]:
-        found = mirror.latest(self._settings.stale_s)
+        found = mirror.latest(self._settings.stale_seconds)
         if found is None:
             raise ApiError("not listed yet, or the watch of the API server was lost for too long")
         return found
@@ -129,7 +129,7 @@ class Sampler:
         """Return the node. Raises ConfigError if the cluster has no node of that name."""
         found = await self._latest(self._node)
         if not found:
-            raise ConfigError(f"NODE_NAME={self._settings.node!r}: no such node in the cluster")
+            raise ConfigError(f"NODE_NAME={self._settings.node_name!r}: no such node in the cluster")
         return _node_of(found[0])
 
     def _log_unreadable(self, what: str, unreadable: Mapping[Any, str]) -> None:

@@ -6,14 +6,11 @@ from typing import Final
 
 import structlog
 
-from gpushare.contract import EXTENDER_SERVER_NAME, SCHEDULER_CLIENT_NAME
 from gpushare.extender.metrics import ExtenderMetrics
 from gpushare.runtime.certificates import PeerCertificate
 
 log = structlog.get_logger()
 
-DEFAULT_NAMES: Final = (SCHEDULER_CLIENT_NAME, EXTENDER_SERVER_NAME)
-"""The scheduler, and the replicas of the extender, which forward binds."""
 OPEN_PORT: Final = (
     "every host and pod that reaches the scheduler's port can bind pods: it has no TLS and is not on "
     "loopback; set --tls-cert, --tls-key and --client-ca, or --host 127.0.0.1"

@@ -30,7 +30,7 @@ from gpushare.extender.only_replica import Leader, OnlyReplica
 from gpushare.extender.overcommit import watch_overcommit
 from gpushare.extender.routes import MAX_BODY_BYTES, peer_routes, scheduler_routes
 from gpushare.extender.service import SchedulerService
-from gpushare.extender.settings import Deadlines, ExtenderSettings
+from gpushare.extender.settings import DEFAULT_NAMES, Deadlines, ExtenderSettings
 from gpushare.extender.watches import Watches
 from gpushare.runtime.admin_server import AdminRoutes, rendering
 from gpushare.runtime.daemon import StopStep, serve, stop_event
@@ -52,7 +52,7 @@ _TLS: Final = "tls"
 """Value of the label ``right`` of the degraded mode metric."""
 
 
-async def run(settings: ExtenderSettings) -> None:
+async def run(settings: ExtenderSettings, replica: Replica) -> None:
     """Serve until SIGTERM or SIGINT. Raises ConfigError if the extender cannot start."""
     stop = stop_event()
     with (
@@ -67,7 +67,7 @@ async def run(settings: ExtenderSettings) -> None:
             Peers(lambda: tls.client if tls else None) as peers,
             asyncio.TaskGroup() as tasks,
         ):
-            extender = ExtenderDaemon(settings, client, peers, tasks)
+            extender = ExtenderDaemon(settings, replica, client, peers, tasks)
             extender.report_transport(tls)
             ports = {"port": listener, "ops_port": ops_listener, "peer_port": peer_listener}
             log.info("started", **_numbers(ports), api=client.host)
@@ -107,15 +107,6 @@ def _servers(
     return servers
 
 
-def _api(client: KubeClient, settings: ExtenderSettings) -> ExtenderApi:
-    return ExtenderApi(
-        client,
-        lease_namespace=settings.lease_namespace,
-        lease_name=settings.lease_name,
-        identity=settings.identity,
-    )
-
-
 def _recorder(api: ExtenderApi, metrics: ExtenderMetrics, settings: ExtenderSettings) -> EventRecorder:
     return EventRecorder(
         api.write_event,
@@ -132,15 +123,20 @@ class ExtenderDaemon:
     """The parts of one replica, wired but not running."""
 
     def __init__(
-        self, settings: ExtenderSettings, client: KubeClient, peers: Peers, tasks: asyncio.TaskGroup
+        self,
+        settings: ExtenderSettings,
+        replica: Replica,
+        client: KubeClient,
+        peers: Peers,
+        tasks: asyncio.TaskGroup,
     ) -> None:
         self._metrics = ExtenderMetrics()
         self._cluster = Cluster()
         self.turns = self._cluster.turns
         self._sync_status = SyncStatus(self._metrics)
-        self._clients = Clients(settings.client_names, self._metrics)
+        self._clients = Clients(settings.client_names or DEFAULT_NAMES, self._metrics)
         self._open_port = is_open(settings.host, tls=settings.tls is not None)
-        api = _api(client, settings)
+        api = ExtenderApi(client, lease_name=settings.lease_name, identity=replica.identity)
         self._recorder = _recorder(api, self._metrics, settings)
         self._watches = Watches(
             client,
@@ -152,20 +148,20 @@ class ExtenderDaemon:
             cgpu_pods=settings.cgpu_pods_per_card,
         )
         self._freshness = Freshness(self._sync_status, lambda: self._watches.lost_s)
-        self._leadership = self._make_leadership(api, settings)
+        self._leadership = self._make_leadership(api, settings, replica)
         self._binder = self._make_binder(api, tasks, settings.deadlines)
         self._register_gauges()
         self.scheduler_routes = self._make_routes(peers, settings.shortlist)
         self.peer_routes = peer_routes(self.scheduler_routes)
         self.admin_routes = self._make_admin_routes()
 
-    def _make_leadership(self, api: ExtenderApi, settings: ExtenderSettings) -> Leader:
+    def _make_leadership(self, api: ExtenderApi, settings: ExtenderSettings, replica: Replica) -> Leader:
         durations, catch_up = settings.lease_durations, self._watches.catch_up
         if settings.allow_without_lease:
             return OnlyReplica(wait_s=durations.late_s, catch_up=catch_up)
         return Leadership(
             api,
-            replica=Replica(settings.identity, settings.advertise),
+            replica=replica,
             durations=durations,
             catch_up=catch_up,
             binding=lambda: self._binder.busy,

@@ -4,25 +4,25 @@ It runs apart from the extender: the API server shows no client certificate, so 
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
-import click
 import structlog
 from prometheus_client import CollectorRegistry
 
-from gpushare.contract import SCHEDULER_NAMING_OPS_PORT, SCHEDULER_NAMING_PATH, SCHEDULER_NAMING_PORT
+from gpushare.contract import SCHEDULER_NAMING_PATH
 from gpushare.errors import InvalidRequest
 from gpushare.extender.scheduler_name import reviewed
+from gpushare.extender.settings import WebhookSettings
 from gpushare.monitoring.catalogue import NAMING_CERTIFICATE_EXPIRY
 from gpushare.monitoring.families import daemon_registry, gauge
 from gpushare.runtime.admin_server import AdminRoutes, rendering
 from gpushare.runtime.daemon import serve, stop_event
-from gpushare.runtime.flags import api_service_options, check_api_service, daemon_options, run_daemon
+from gpushare.runtime.flags import check_api_service, run_daemon
 from gpushare.runtime.http import Handler, Request, Response, no_route, text_response, wrong_method
 from gpushare.runtime.listener import bind_socket
 from gpushare.runtime.rate import refusal_log
 from gpushare.runtime.server import HttpServer
+from gpushare.runtime.settings import settings_command
 from gpushare.runtime.tls import ServerTls
 
 log = structlog.get_logger()
@@ -34,44 +34,10 @@ Examples:
   gpushare scheduler-name --scheduler-name gpushare-scheduler --tls-cert tls.crt --tls-key tls.key"""
 
 
-@dataclass(frozen=True, slots=True)
-class WebhookSettings:
-    """Built by ``settings_of``; every field has a flag."""
-
-    host: str
-    port: int
-    ops_host: str
-    ops_port: int
-    log_level: str
-    scheduler: str
-    tls_cert: str
-    tls_key: str
-
-
-@click.command(
-    context_settings={"show_default": True, "help_option_names": ["-h", "--help"]}, epilog=_EXAMPLES
-)
-@click.option("--scheduler-name", required=True, help="The schedulerName of pods that request GPU memory.")
-@api_service_options(SCHEDULER_NAMING_PORT)
-@daemon_options(SCHEDULER_NAMING_OPS_PORT, uses_api=False)
-def command(**flags: Any) -> None:
+@settings_command(WebhookSettings, epilog=_EXAMPLES)
+def command(settings: WebhookSettings) -> None:
     """Serve the webhook that sets schedulerName of pods that request GPU memory and name no scheduler."""
-    run_daemon("scheduler-name", lambda: settings_of(flags), run)
-
-
-def settings_of(flags: dict[str, Any]) -> WebhookSettings:
-    """Settings from parsed flags. Raises ConfigError without the files of TLS."""
-    check_api_service(flags)
-    return WebhookSettings(
-        host=flags["host"],
-        port=flags["port"],
-        ops_host=flags["ops_host"],
-        ops_port=flags["ops_port"],
-        log_level=flags["log_level"],
-        scheduler=flags["scheduler_name"],
-        tls_cert=flags["tls_cert"],
-        tls_key=flags["tls_key"],
-    )
+    run_daemon("scheduler-name", settings, run, check=check_api_service)
 
 
 async def run(settings: WebhookSettings) -> None:
@@ -85,9 +51,9 @@ async def run(settings: WebhookSettings) -> None:
         admin = AdminRoutes(
             rendering(registry_of(lambda: tls.expires_at)), live=lambda: None, ready=lambda: None
         )
-        server = HttpServer(routes(settings.scheduler), max_body=_MAX_BODY_BYTES, tls=tls.context)
+        server = HttpServer(routes(settings.scheduler_name), max_body=_MAX_BODY_BYTES, tls=tls.context)
         ports = {"port": listener.getsockname()[1], "ops_port": ops_listener.getsockname()[1]}
-        log.info("started", **ports, scheduler=settings.scheduler)
+        log.info("started", **ports, scheduler=settings.scheduler_name)
         await serve(stop, (admin, ops_listener), [tls.run()], servers=[(server, listener)])
 
 

@@ -5,6 +5,7 @@ Decides when to act, logs, and serves the metric; ``install`` handles the files.
 
 import asyncio
 from collections.abc import Mapping
+from pathlib import Path
 
 import structlog
 
@@ -21,10 +22,13 @@ from gpushare.runtime.listener import bind_socket
 log = structlog.get_logger()
 
 
-async def run(settings: InstallerSettings) -> None:
-    """Serve until SIGTERM or SIGINT. Raises GpuShareError if the first round fails."""
+async def run(settings: InstallerSettings, package: Path | None) -> None:
+    """Install the package, or remove the library if it is None. Serve until SIGTERM or SIGINT.
+
+    Raises GpuShareError if the first round fails.
+    """
     stop = stop_event()
-    installer = LibraryInstaller(settings)
+    installer = LibraryInstaller(settings, package)
     app = AdminRoutes(rendering(installer.registry), live=lambda: None, ready=lambda: installer.problem)
     with bind_socket(settings.ops_host, settings.ops_port) as listener:
         log.info("started", folder=str(settings.folder), ops_port=listener.getsockname()[1])
@@ -34,8 +38,9 @@ async def run(settings: InstallerSettings) -> None:
 class LibraryInstaller:
     """Runs rounds; ``problem`` is the error of the last one, None without an error."""
 
-    def __init__(self, settings: InstallerSettings) -> None:
+    def __init__(self, settings: InstallerSettings, package: Path | None) -> None:
         self._settings = settings
+        self._package = package
         self._retained: Mapping[str, str] = {}
         self.problem: str | None = "the first round has not finished"
         self.registry = daemon_registry()
@@ -46,7 +51,7 @@ class LibraryInstaller:
         await asyncio.to_thread(self._apply)
         self.problem = None
         while True:
-            await asyncio.sleep(self._settings.interval_s)
+            await asyncio.sleep(self._settings.interval_seconds)
             try:
                 await asyncio.to_thread(self._round)
             except ConfigError as error:
@@ -64,11 +69,11 @@ class LibraryInstaller:
         self._apply()
 
     def _apply(self) -> None:
-        folder, package = self._settings.folder, self._settings.package
-        if package is None:
+        folder = self._settings.folder
+        if self._package is None:
             withdraw(folder)
         else:
-            install(package, folder)
+            install(self._package, folder)
         self._info.clear()
         if version := current_version(folder):
             self._info.labels(version).set(1)

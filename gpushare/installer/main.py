@@ -2,23 +2,18 @@
 
 import time
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import click
 
-from gpushare.contract import (
-    AGENT_RECORD,
-    DEVICE_PLUGIN_FOLDER,
-    ISOLATION_INSTALLER_PORT,
-    ISOLATION_LIBRARIES,
-)
-from gpushare.installer.settings import InstallerSettings
-from gpushare.runtime.flags import SECONDS, FiniteRange, daemon_options, run_daemon, with_options
+from gpushare.installer.settings import InstallerSettings, InstallSettings, NodeSettings
+from gpushare.runtime.flags import run_daemon
+from gpushare.runtime.settings import settings_command
 
-_PACKAGED: Final = Path("/usr/local/lib/gpushare")
-"""Path in the images."""
-_PATH: Final = click.Path(path_type=Path)
+_SETTLE_S: Final = 10.0
+"""Containers that are starting are in the record by then."""
 _EXAMPLES: Final = """\b
 Examples:
   gpushare isolation install
@@ -35,28 +30,8 @@ _STATUS_EXAMPLES: Final = """\b
 Examples:
   gpushare isolation status"""
 
-
-_node_options = with_options(
-    click.option(
-        "--folder",
-        type=_PATH,
-        default=Path(ISOLATION_LIBRARIES),
-        help="Directory of the versions on the node.",
-    ),
-    click.option(
-        "--record",
-        type=_PATH,
-        default=Path(DEVICE_PLUGIN_FOLDER) / AGENT_RECORD,
-        help="The node agent's record, which has the versions that containers use.",
-    ),
-)
-
-_daemon_options = with_options(
-    click.option("--wait/--once", help="Keep running and checking until SIGTERM, as in a DaemonSet."),
-    click.option(
-        "--interval-seconds", type=SECONDS, default=60.0, help="Seconds between checks, with --wait."
-    ),
-    daemon_options(ISOLATION_INSTALLER_PORT, uses_api=False),
+_wait_option = click.option(
+    "--wait/--once", help="Keep running and checking until SIGTERM, as in a DaemonSet."
 )
 
 
@@ -69,90 +44,74 @@ def command() -> None:
     """Install the isolation library on this node, or remove it."""
 
 
-@command.command("install", epilog=_INSTALL_EXAMPLES)
-@click.option(
-    "--package", type=_PATH, default=_PACKAGED, help="Directory of the libraries and their checksums."
-)
-@_node_options
-@_daemon_options
-def install_command(**flags: Any) -> None:
+@settings_command(InstallSettings, name="install", epilog=_INSTALL_EXAMPLES)
+@_wait_option
+def install_command(settings: InstallSettings, *, wait: bool) -> None:
     """Install the library for new containers.
 
     With --wait, also repair it, and remove versions that no container uses.
     """
-    if flags["wait"]:
-        _run_daemon("isolation install", flags)
+    if wait:
+        _run_daemon("isolation install", settings, settings.package)
         return
     from gpushare.installer.install import install
 
-    _configure_logs(flags)
-    click.echo(install(flags["package"], flags["folder"]))
+    _configure_logs(settings)
+    click.echo(install(settings.package, settings.folder))
 
 
-@command.command("uninstall", epilog=_UNINSTALL_EXAMPLES)
+@settings_command(InstallerSettings, name="uninstall", epilog=_UNINSTALL_EXAMPLES)
 @click.option("--all", "remove_all", is_flag=True, help="Also remove versions that containers use.")
-@click.option(
-    "--settle-seconds",
-    type=FiniteRange(min=0),
-    default=10.0,
-    help="Seconds to wait until starting containers are in the record.",
-)
-@_node_options
-@_daemon_options
-def uninstall_command(**flags: Any) -> None:
+@_wait_option
+def uninstall_command(settings: InstallerSettings, *, remove_all: bool, wait: bool) -> None:
     """Disable the library for new containers.
 
     Also removes the versions that no container uses.
     """
-    if flags["wait"]:
-        _run_daemon("isolation uninstall", {**flags, "package": None})
+    if wait:
+        _run_daemon("isolation uninstall", settings, None)
         return
-    from gpushare.installer.install import prune, withdraw
-    from gpushare.isolation.versions import versions_in_use
-
-    _configure_logs(flags)
-    withdraw(flags["folder"])
-    time.sleep(flags["settle_seconds"])
-    used = frozenset[str]() if flags["remove_all"] else versions_in_use(flags["record"])
-    for version, reason in prune(flags["folder"], used).items():
+    _configure_logs(settings)
+    for version, reason in uninstall(settings, remove_all=remove_all).items():
         click.echo(f"{version}  retained: {reason}")
 
 
-@command.command(epilog=_STATUS_EXAMPLES)
-@_node_options
-def status(folder: Path, record: Path) -> None:
+def uninstall(settings: NodeSettings, *, remove_all: bool, settle_s: float = _SETTLE_S) -> Mapping[str, str]:
+    """Disable the library and remove its versions; the retained ones, with the reason of each."""
+    from gpushare.installer.install import prune, withdraw
+    from gpushare.isolation.versions import versions_in_use
+
+    withdraw(settings.folder)
+    time.sleep(settle_s)
+    used = frozenset[str]() if remove_all else versions_in_use(settings.record)
+    return prune(settings.folder, used)
+
+
+@settings_command(NodeSettings, name="status", epilog=_STATUS_EXAMPLES)
+def status(settings: NodeSettings) -> None:
     """Show the installed versions and why each is retained."""
     from gpushare.isolation import versions as library
 
-    versions = library.installed_versions(folder)
-    used = library.versions_in_use(record)
-    reasons = library.retained_versions(versions, library.current_version(folder), used)
+    versions = library.installed_versions(settings.folder)
+    used = library.versions_in_use(settings.record)
+    reasons = library.retained_versions(versions, library.current_version(settings.folder), used)
     for version in versions:
         click.echo(f"{version}  {reasons.get(version, 'unused')}")
     if not versions:
-        click.echo(f"no version in {folder}")
+        click.echo(f"no version in {settings.folder}")
 
 
-def _run_daemon(name: str, flags: Mapping[str, Any]) -> None:
+for _each in (install_command, uninstall_command, status):
+    command.add_command(_each)
+
+
+def _run_daemon(name: str, settings: InstallerSettings, package: Path | None) -> None:
     from gpushare.installer.daemon import run
 
-    run_daemon(name, lambda: settings_of(flags), run)
+    run_daemon(name, settings, partial(run, package=package))
 
 
-def settings_of(flags: Mapping[str, Any]) -> InstallerSettings:
-    """Settings from parsed flags."""
-    return InstallerSettings(
-        package=flags["package"],
-        folder=flags["folder"],
-        record=flags["record"],
-        interval_s=flags["interval_seconds"],
-        ops_host=flags["ops_host"],
-        ops_port=flags["ops_port"],
-        log_level=flags["log_level"],
-    )
-
-
-def _configure_logs(flags: Mapping[str, Any]) -> None:
+def _configure_logs(settings: InstallerSettings) -> None:
     from gpushare.runtime.logs import configure
 
-    configure(flags["log_level"])
+    configure(settings.log_level)

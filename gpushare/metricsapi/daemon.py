@@ -39,7 +39,7 @@ async def run(settings: MetricsApiSettings) -> None:
     ):
         async with (
             KubeClient(access) as client,
-            Pages(timeout_s=settings.deadline_s, connections=MOST_CONNECTIONS) as pages,
+            Pages(timeout_s=settings.deadline_seconds, connections=MOST_CONNECTIONS) as pages,
         ):
             api = MetricsApiDaemon(settings, client, pages, server_auth)
             app = AdminRoutes(rendering(api.metrics.registry), live=lambda: None, ready=api.missing)
@@ -55,6 +55,7 @@ class MetricsApiDaemon:
         self, settings: MetricsApiSettings, client: KubeClient, pages: Pages, server_auth: ServerAuth
     ) -> None:
         self._settings = settings
+        self._selector = settings.exporters
         self._server_auth = server_auth
         self.metrics = ApiMetrics()
         self.metrics.certificate_expiry.set_function(lambda: server_auth.tls.expires_at)
@@ -63,7 +64,7 @@ class MetricsApiDaemon:
         service = MetricsService(
             front=lambda: server_auth.front,
             access=Authorizer(lambda spec: review(client, spec), self.metrics),
-            values=Exporters(pages, self._exporters, self.metrics, keep_s=settings.keep_s).values,
+            values=Exporters(pages, self._exporters, self.metrics, keep_s=settings.keep_seconds).values,
             pods=self._pods,
             nodes=self._nodes,
             metrics=self.metrics,
@@ -89,4 +90,4 @@ class MetricsApiDaemon:
     def _exporters(self) -> Sequence[str]:
         settings = self._settings
         pods = self._pods.of(settings.exporter_namespace).values()
-        return exporter_urls(pods, settings.exporters, settings.exporter_port)
+        return exporter_urls(pods, self._selector, settings.exporter_port)

@@ -74,8 +74,8 @@ class ControlDaemons:
             async with asyncio.TaskGroup() as tasks:
                 while True:
                     for supervisor in await self._update():
-                        tasks.create_task(supervisor.run(self._settings.interval_s))
-                    await asyncio.sleep(self._settings.interval_s)
+                        tasks.create_task(supervisor.run(self._settings.interval_seconds))
+                    await asyncio.sleep(self._settings.interval_seconds)
         except* DriverReplacedError as group:
             reason = str(first_of(group))
             log.error("driver_replaced", reason=reason, effect="this process ends to be restarted")  # noqa: TRY400 - an expected failure has no traceback

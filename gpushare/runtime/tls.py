@@ -12,21 +12,13 @@ import structlog
 
 from gpushare.errors import ConfigError, cause_of
 from gpushare.runtime.certificates import expiry_of
+from gpushare.runtime.settings import TlsFiles
 
 log = structlog.get_logger()
 
 T = TypeVar("T")
 
 RELOAD_S: Final = 10.0
-
-
-@dataclass(frozen=True, slots=True)
-class TlsFiles:
-    """Paths of our certificate and key, and of the CA of the peers."""
-
-    cert: str
-    key: str
-    client_ca: str
 
 
 class MutualTls:

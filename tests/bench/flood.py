@@ -31,7 +31,8 @@ from gpushare.extender.verbs import filter_steps
 from gpushare.runtime.http import Request, Response, text_response
 from gpushare.runtime.listener import bind_socket
 from gpushare.runtime.server import HttpServer
-from gpushare.runtime.tls import MutualTls, TlsFiles
+from gpushare.runtime.settings import TlsFiles
+from gpushare.runtime.tls import MutualTls
 from testbed.control_plane.pki import Authority
 from tests.bench.measuring import percentiles, rss_mib
 from tests.builders.scheduling import cluster, node

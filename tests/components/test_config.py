@@ -10,8 +10,7 @@ import pytest
 from components.config import MAX_INTERVAL_S, Exposure
 from components.stack import from_engine, from_file, load
 from gpushare.errors import ConfigError
-from gpushare.exporter.main import command as exporter
-from gpushare.exporter.main import settings_of
+from gpushare.exporter.settings import ExporterSettings, check_durations
 from gpushare.model.options import DeviceListStrategy, MemoryUnit
 from tests.builders.stacks import DIGEST, STACKS, raw_stack, sidecar
 
@@ -387,9 +386,9 @@ def test_a_webhook_needs_a_certificate(changes: dict[str, Any], text: str) -> No
 
 @pytest.mark.parametrize(("interval", "is_accepted"), [(MAX_INTERVAL_S, True), (MAX_INTERVAL_S + 1, False)])
 def test_the_longest_interval_is_that_of_the_exporter(interval: int, *, is_accepted: bool) -> None:
-    flags = exporter.make_context("exporter", ["--node-name=n", f"--interval-seconds={interval}"]).params
+    settings = ExporterSettings(interval_seconds=interval)
     with nullcontext() if is_accepted else pytest.raises(ConfigError, match="--stale-seconds=60 must exceed"):
-        settings_of(flags)
+        check_durations(settings)
 
 
 @pytest.mark.parametrize(

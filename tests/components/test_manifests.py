@@ -12,30 +12,22 @@ from components.forms import MODE_LABELS
 from components.manifests import everything, extender
 from components.manifests.pulls import mirrored, used
 from components.stack import from_file, load
-from gpushare.cli.board.command import board_server, server_settings
+from gpushare.cli.board.settings import BoardSettings
 from gpushare.cli.node_mode import command as node_mode
 from gpushare.cli.scheduler_manifest import command as scheduler_manifest
 from gpushare.contract import RUNBOOKS_URL
-from gpushare.deviceplugin.main import command as agent_command
-from gpushare.deviceplugin.main import settings_of as agent_settings
-from gpushare.exporter.main import command as exporter_command
-from gpushare.exporter.main import settings_of as exporter_settings
-from gpushare.extender.main import command as extender_command
-from gpushare.extender.main import settings_of as extender_settings
-from gpushare.extender.webhook import command as webhook_command
-from gpushare.extender.webhook import settings_of as webhook_settings
-from gpushare.installer.main import install_command as install_library
-from gpushare.installer.main import settings_of as installer_settings
-from gpushare.installer.main import uninstall_command as uninstall_library
-from gpushare.metricsapi.main import command as metrics_api_command
-from gpushare.metricsapi.main import settings_of as metrics_api_settings
+from gpushare.deviceplugin.settings import AgentSettings
+from gpushare.exporter.settings import ExporterSettings
+from gpushare.extender.settings import ExtenderSettings, WebhookSettings, replica_of
+from gpushare.installer.settings import InstallerSettings
+from gpushare.metricsapi.settings import MetricsApiSettings
 from gpushare.model.modes import LIMITING, Mode, mode_of
 from gpushare.model.options import DeviceListStrategy, MemoryUnit, Placement
 from gpushare.mps.layout import MpsDirs
-from gpushare.mpsd.main import command as mps_command
-from gpushare.mpsd.main import settings_of as mps_settings
+from gpushare.mpsd.settings import MpsSettings
 from gpushare.scheduling.placement import POLICIES
 from tests.builders import kubeadm
+from tests.builders.services import settings_in
 from tests.builders.stacks import DIGEST, ROOT, STACKS, raw_stack, sidecar
 
 Object = dict[str, Any]
@@ -86,11 +78,9 @@ def test_without_the_lease_permission_no_rule_names_leases() -> None:
 
 
 @pytest.mark.parametrize("lease", [True, False])
-def test_an_extender_binds_without_a_lease_only_without_that_permission(
-    monkeypatch: pytest.MonkeyPatch, *, lease: bool
-) -> None:
+def test_an_extender_binds_without_a_lease_only_without_that_permission(*, lease: bool) -> None:
     container = pod(pick(made(extender={"lease": lease}), "Deployment"))["containers"][0]
-    settings = extender_settings(parsed(monkeypatch, extender_command, container, 2), {})
+    settings = settings_in(container, ExtenderSettings)
     assert settings.allow_without_lease is not lease
 
 
@@ -252,9 +242,7 @@ def test_pods_with_gpu_memory_get_the_scheduler_of_the_sidecar_where_the_api_ser
 
 
 @pytest.mark.parametrize(("version", "conditions"), [("1.29", 0), ("1.30", 3), ("1.35", 3)])
-def test_before_the_policy_a_webhook_names_the_scheduler(
-    version: str, conditions: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_before_the_policy_a_webhook_names_the_scheduler(version: str, conditions: int) -> None:
     webhook = {"tlsSecret": "t", "caBundle": "-----BEGIN CERTIFICATE-----"}
     scheduler = {"image": DIGEST, "name": "cards", "webhook": webhook}
     objects = made(extender=sidecar(scheduler=scheduler), kubernetesVersion=version)
@@ -262,8 +250,8 @@ def test_before_the_policy_a_webhook_names_the_scheduler(
     (hook,) = pick(objects, "MutatingWebhookConfiguration")["webhooks"]
     assert (hook["failurePolicy"], len(hook.get("matchConditions", ()))) == ("Ignore", conditions)
     (container,) = pod(pick(objects, "Deployment", NAMING))["containers"]
-    settings = webhook_settings(parsed(monkeypatch, webhook_command, container, 2))
-    assert settings.scheduler == "cards"
+    settings = settings_in(container, WebhookSettings)
+    assert settings.scheduler_name == "cards"
     assert {each["containerPort"] for each in container["ports"]} == {settings.port, settings.ops_port}
     assert hook["clientConfig"]["service"]["name"] == pick(objects, "Service", NAMING)["metadata"]["name"]
     assert pick(objects, "Service", NAMING)["spec"]["ports"][0]["targetPort"] == settings.port
@@ -287,31 +275,20 @@ def test_a_changed_scheduler_configuration_replaces_the_pod() -> None:
     assert marks["1.24"] != marks["1.35"] == marks["1.36"]
 
 
-def parsed(monkeypatch: pytest.MonkeyPatch, command: Any, container: Object, words: int) -> dict[str, Any]:
-    """The flags as the daemon reads them from the container; its program's name has that many words."""
-    for each in container["env"]:
-        monkeypatch.setenv(each["name"], each.get("value", "of-the-pod"))
-    with command.make_context(command.name, container["command"][words:]) as context:
-        flags: dict[str, Any] = dict(context.params)
-    return flags
-
-
-def test_the_extender_parses_its_arguments_and_listens_on_the_port_of_the_probes(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_the_extender_parses_its_arguments_and_listens_on_the_port_of_the_probes() -> None:
     chosen = {"tlsSecret": "tls", "shortlist": 50, "cgpuPodsPerCard": 0}
     container = pod(pick(made(extender=chosen), "Deployment"))["containers"][0]
-    settings = extender_settings(parsed(monkeypatch, extender_command, container, 2), {"POD_IP": "10.0.0.1"})
+    settings = settings_in(container, ExtenderSettings)
     assert (settings.port, settings.ops_port) == (12345, 12346)
     assert {each["containerPort"] for each in container["ports"]} == {settings.port, settings.ops_port}
-    assert settings.advertise == "10.0.0.1:12345"
+    assert replica_of(settings, {"POD_IP": "10.0.0.1"}, "host", "").address == "10.0.0.1:12345"
     assert settings.tls is not None
     assert (settings.shortlist, settings.cgpu_pods_per_card) == (50, 0)
 
 
-def test_unset_values_are_the_defaults_of_the_extender(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unset_values_are_the_defaults_of_the_extender() -> None:
     container = pod(pick(made(), "Deployment"))["containers"][0]
-    settings = extender_settings(parsed(monkeypatch, extender_command, container, 2), {})
+    settings = settings_in(container, ExtenderSettings)
     assert (settings.shortlist, settings.cgpu_pods_per_card) == (0, 0)
 
 
@@ -333,37 +310,33 @@ def test_a_scheduler_without_other_extenders_gets_the_best_nodes_only(
     assert [each for each in command if each.startswith("--shortlist")] == flags
 
 
-def test_the_agent_parses_its_arguments_and_its_paths_are_mounted(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_the_agent_parses_its_arguments_and_its_paths_are_mounted() -> None:
     pool = {"memoryUnit": "MiB", "deviceListStrategy": "cdi"}
     spec = pod(pick(made(pools=[pool]), "DaemonSet"))
     container = spec["containers"][0]
     assert container["command"][0] == "gpushare-device-plugin-v2"
     assert spec["hostPID"] is True
-    settings = agent_settings(parsed(monkeypatch, agent_command, container, 1), {})
-    assert (settings.cards.unit, settings.allocate.response.strategy) == (
+    settings = settings_in(container, AgentSettings)
+    assert (settings.memory_unit, settings.device_list_strategy) == (
         MemoryUnit.MIB,
         DeviceListStrategy.CDI,
     )
     assert settings.ops_port == 12347
     mounts = {each["mountPath"]: each.get("readOnly", False) for each in container["volumeMounts"]}
-    assert mounts[str(settings.folder)] is False
-    assert mounts[str(settings.cgroups)] is True
-    assert mounts[str(settings.pod_resources.parent)] is True
-    assert settings.state.is_relative_to(settings.folder)
+    assert mounts[str(settings.device_plugin_folder)] is False
+    assert mounts[str(settings.cgroup_root)] is True
+    assert mounts[str(settings.pod_resources_socket.parent)] is True
+    assert settings.state.is_relative_to(settings.device_plugin_folder)
 
 
-def test_the_exporter_parses_its_arguments_and_its_paths_are_mounted(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_the_exporter_parses_its_arguments_and_its_paths_are_mounted() -> None:
     spec = pod(exporter_of(made(monitoring={"exporter": {**MONITORING["exporter"], "intervalSeconds": 30}})))
     (container,) = spec["containers"]
-    settings = exporter_settings(parsed(monkeypatch, exporter_command, container, 2))
-    assert (settings.interval_s, settings.ops_port) == (30, container["ports"][0]["containerPort"])
+    settings = settings_in(container, ExporterSettings)
+    assert (settings.interval_seconds, settings.ops_port) == (30, container["ports"][0]["containerPort"])
     mounts = {each["mountPath"]: each.get("readOnly", False) for each in container["volumeMounts"]}
     assert mounts == {
-        str(settings.pod_resources.parent): True,
+        str(settings.pod_resources_socket.parent): True,
         str(settings.isolation_state): True,
         "/var/run/nvidia-container-devices/all": True,
     }
@@ -380,17 +353,14 @@ def test_the_exporter_runs_on_nodes_with_any_of_the_labels() -> None:
     ]
 
 
-@pytest.mark.parametrize(("state", "words"), [("present", install_library), ("absent", uninstall_library)])
-def test_the_library_installer_parses_its_arguments_and_its_paths_are_mounted(
-    monkeypatch: pytest.MonkeyPatch, state: str, words: Any
-) -> None:
+@pytest.mark.parametrize(("state", "verb"), [("present", "install"), ("absent", "uninstall")])
+def test_the_library_installer_parses_its_arguments_and_its_paths_are_mounted(state: str, verb: str) -> None:
     objects = made(isolation={"image": DIGEST, "state": state, "kubeletRoot": "/data/kubelet/"})
     spec = pod(pick(objects, "DaemonSet", "cgpu-installer"))
     (container,) = spec["containers"]
-    assert container["command"][:3] == ["gpushare", "isolation", words.name]
-    flags = parsed(monkeypatch, words, container, 3)
-    settings = installer_settings({"package": None, **flags})
-    assert flags["wait"] is True
+    assert container["command"][:3] == ["gpushare", "isolation", verb]
+    assert "--wait" in container["command"]
+    settings = settings_in(container, InstallerSettings)
     assert settings.ops_port == container["ports"][0]["containerPort"]
     mounts = {each["mountPath"]: each.get("readOnly", False) for each in container["volumeMounts"]}
     assert mounts == {str(settings.folder): False, "/var/lib/kubelet/device-plugins": True}
@@ -414,15 +384,13 @@ def test_the_library_is_installed_on_every_node_with_enforcement() -> None:
     assert set(found) == LIMITING
 
 
-def test_the_mps_daemon_parses_its_arguments_and_its_paths_are_mounted(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_the_mps_daemon_parses_its_arguments_and_its_paths_are_mounted() -> None:
     objects = made(mps={"image": DIGEST, "runtimeClass": "nvidia"})
     daemon_set = pick(objects, "DaemonSet", "gpushare-mps")
     spec = pod(daemon_set)
     (container,) = spec["containers"]
     assert container["command"] == ["gpushare", "mps"]
-    settings = mps_settings(parsed(monkeypatch, mps_command, container, 2))
+    settings = settings_in(container, MpsSettings)
     assert settings.ops_port == container["ports"][0]["containerPort"]
     paths = {each["name"]: each["hostPath"]["path"] for each in spec["volumes"]}
     mounts = {each["mountPath"]: paths[each["name"]] for each in container["volumeMounts"]}
@@ -457,13 +425,11 @@ def test_the_mps_daemon_runs_on_the_nodes_of_its_agents() -> None:
     assert volumes["mps"] == str(MpsDirs().state)
 
 
-def test_the_metrics_api_parses_its_arguments_and_its_apiservices_lead_to_it(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_the_metrics_api_parses_its_arguments_and_its_apiservices_lead_to_it() -> None:
     objects = made(monitoring=MONITORING)
     spec = pod(pick(objects, "Deployment", "gpushare-metrics-api"))
     (container,) = spec["containers"]
-    settings = metrics_api_settings(parsed(monkeypatch, metrics_api_command, container, 2))
+    settings = settings_in(container, MetricsApiSettings)
     ports = {each["name"]: each["containerPort"] for each in container["ports"]}
     assert ports == {"https": settings.port, "ops": settings.ops_port}
     (mount,) = container["volumeMounts"]
@@ -478,16 +444,14 @@ def test_the_metrics_api_parses_its_arguments_and_its_apiservices_lead_to_it(
     assert max(services, key=lambda each: each["versionPriority"])["version"] == "v1beta2"
 
 
-def test_the_board_parses_its_arguments_and_its_probes_and_service_use_its_ports(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_the_board_parses_its_arguments_and_its_probes_and_service_use_its_ports() -> None:
     board = {"image": DIGEST, "tlsSecret": "browsers"}
     objects = made(monitoring={"exporter": {"image": DIGEST}, "board": board})
     deployment = pick(objects, "Deployment", "gpushare-board")
     # Each one would remember another hour.
     assert deployment["spec"]["replicas"] == 1
     (container,) = pod(deployment)["containers"]
-    settings = server_settings(parsed(monkeypatch, board_server, container, 2))
+    settings = settings_in(container, BoardSettings)
     ports = {each["name"]: each["containerPort"] for each in container["ports"]}
     assert ports == {"https": settings.port, "ops": settings.ops_port}
     (mount,) = container["volumeMounts"]

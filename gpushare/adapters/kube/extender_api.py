@@ -12,7 +12,7 @@ from gpushare.adapters.kube.client import KubeClient
 from gpushare.adapters.kube.decoding import decode, decode_in_turns
 from gpushare.adapters.kube.events import write_event
 from gpushare.adapters.kube.wire import BareMeta, WirePod, any_pod_of
-from gpushare.contract import EXTENDER_NAME, SEAL_SECRET, SEAL_SECRET_KEY
+from gpushare.contract import EXTENDER_NAME, SEAL_SECRET, SEAL_SECRET_KEY, SYSTEM_NAMESPACE
 from gpushare.errors import ApiError
 from gpushare.model.objects import Pod
 from gpushare.ports import Event, Fence, LeaseRecord, StoredKey
@@ -64,10 +64,10 @@ class _Lease(msgspec.Struct):
 class ExtenderApi:
     """Implements ``gpushare.ports.KubeApi``."""
 
-    def __init__(self, client: KubeClient, *, lease_namespace: str, lease_name: str, identity: str) -> None:
+    def __init__(self, client: KubeClient, *, lease_name: str, identity: str) -> None:
         self._client = client
-        self._leases = f"/apis/coordination.k8s.io/v1/namespaces/{lease_namespace}/leases"
-        self._secret = f"/api/v1/namespaces/{lease_namespace}/secrets/{SEAL_SECRET}"
+        self._leases = f"/apis/coordination.k8s.io/v1/namespaces/{SYSTEM_NAMESPACE}/leases"
+        self._secret = f"/api/v1/namespaces/{SYSTEM_NAMESPACE}/secrets/{SEAL_SECRET}"
         self._lease_name = lease_name
         self._identity = identity
 

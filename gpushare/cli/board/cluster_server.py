@@ -13,11 +13,11 @@ from gpushare.adapters.kube.client import KubeClient
 from gpushare.adapters.kube.config import load_access
 from gpushare.adapters.pages import Pages
 from gpushare.cli.board.admissions import Admissions
-from gpushare.cli.board.command import BoardServerSettings
 from gpushare.cli.board.login import Site, respond, site_of, token_of
 from gpushare.cli.board.ops import respond as respond_ops
 from gpushare.cli.board.routes import DATA, Document, protected
 from gpushare.cli.board.server import listening, packaged, page_files, read, written
+from gpushare.cli.board.settings import BoardSettings
 from gpushare.cli.board.watching import Watched
 from gpushare.cli.exporters import from_pods
 from gpushare.runtime.http import Request, Response, text_response
@@ -31,7 +31,7 @@ _MAX_BODY_BYTES: Final = 2**14
 _LEVEL: Final = 1
 
 
-async def run(settings: BoardServerSettings) -> None:
+async def run(settings: BoardSettings) -> None:
     """Serve until SIGTERM or SIGINT. Raises GpuShareError if the board cannot start."""
     tls = ServerTls(settings.tls_cert, settings.tls_key)
     access = await load_access(settings.kubeconfig)

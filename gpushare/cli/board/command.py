@@ -3,17 +3,15 @@
 The work is in ``server`` and ``cluster_server``, which are imported when a command runs.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import click
 
+from gpushare.cli.board.settings import BoardSettings
 from gpushare.cli.commands import connection_options
 from gpushare.cli.lazy import CONTEXT
-from gpushare.contract import BOARD_OPS_PORT, BOARD_PORT
-from gpushare.errors import ConfigError
-from gpushare.runtime.flags import daemon_options, https_options, run_daemon
+from gpushare.runtime.flags import check_certificate, run_daemon
+from gpushare.runtime.settings import settings_command
 
 _EXAMPLES: Final = """\b
 Examples:
@@ -57,24 +55,8 @@ Examples:
   gpushare board-server --tls-cert tls.crt --tls-key tls.key --kubeconfig config --port 9443"""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BoardServerSettings:
-    """Settings of ``board-server``; every field has a flag."""
-
-    host: str
-    port: int
-    ops_host: str
-    ops_port: int
-    tls_cert: str
-    tls_key: str
-    kubeconfig: str | None
-    log_level: str
-
-
-@click.command("board-server", context_settings={"show_default": True, **CONTEXT}, epilog=_SERVER_EXAMPLES)
-@https_options(BOARD_PORT, "browsers")
-@daemon_options(BOARD_OPS_PORT)
-def board_server(**flags: Any) -> None:
+@settings_command(BoardSettings, name="board-server", epilog=_SERVER_EXAMPLES)
+def board_server(settings: BoardSettings) -> None:
     """Serve the board in a cluster, to users who sign in with a token.
 
     Users may sign in who may list nodes and the pods of all namespaces; the API server decides that. The
@@ -82,11 +64,8 @@ def board_server(**flags: Any) -> None:
     """
     from gpushare.cli.board.cluster_server import run
 
-    run_daemon("board-server", lambda: server_settings(flags), run)
+    run_daemon("board-server", settings, run, check=_check)
 
 
-def server_settings(flags: Mapping[str, Any]) -> BoardServerSettings:
-    """Settings from parsed flags. Raises ConfigError without a certificate."""
-    if not (flags["tls_cert"] and flags["tls_key"]):
-        raise ConfigError("--tls-cert and --tls-key are needed: users send tokens, which no one else may see")
-    return BoardServerSettings(**flags)
+def _check(settings: BoardSettings) -> None:
+    check_certificate(settings, "users send tokens, which no one else may see")

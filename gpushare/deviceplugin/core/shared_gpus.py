@@ -116,7 +116,7 @@ def reason_against(gpu: Gpu, unit: MemoryUnit, *, refuse_unlisted: bool) -> str 
             f"its compute mode {_PROHIBITED} lets no program use it; run nvidia-smi -i {gpu.index} -c DEFAULT"
         )
     if refuse_unlisted and not is_data_centre(gpu.model, gpu.brand):
-        return "it is not a data-centre GPU, and --refuse-unlisted-models is set"
+        return "it is not a data-centre GPU, and --supported-models-only is set"
     if reason := reason_without_size(gpu):
         return reason
     if units_of(gpu.mib, unit) <= 0:

@@ -49,8 +49,8 @@ class Reconciler:
         poll_s: float = _POD_RESOURCES_POLL_S,
     ) -> None:
         self._poll_s = poll_s
-        self._folder = settings.folder
-        self._pod_resources = PodResources(settings.pod_resources)
+        self._folder = settings.device_plugin_folder
+        self._pod_resources = PodResources(settings.pod_resources_socket)
         self._node_state = node_state
         self._releaser = releaser
         self._record = record

@@ -1,5 +1,6 @@
 import json
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -7,9 +8,11 @@ from click.testing import CliRunner
 
 from gpushare.contract import ISOLATION_INSTALLER_PORT
 from gpushare.installer.install import install
-from gpushare.installer.main import command, install_command, settings_of, uninstall_command
+from gpushare.installer.main import command, install_command, uninstall, uninstall_command
+from gpushare.installer.settings import InstallSettings, NodeSettings
 from gpushare.isolation.versions import current_version, installed_versions
 from tests.builders.library_package import package, packaged
+from tests.builders.settings import parsed
 from tests.fixtures import isolation
 
 OWN = Path("/usr/local/lib/gpushare")
@@ -38,11 +41,10 @@ def used(node: Path, *versions: str) -> None:
 
 def test_the_defaults_are_the_paths_of_manifests_and_images(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OPS_PORT", raising=False)
-    with install_command.make_context("install", []) as context:
-        settings = settings_of(context.params)
+    settings = parsed(install_command, InstallSettings)
     assert (settings.package, settings.folder) == (OWN, Path("/usr/local/gpushare"))
     assert settings.record == Path("/var/lib/kubelet/device-plugins/gpushare/grants.json")
-    assert (settings.interval_s, settings.ops_port) == (60.0, ISOLATION_INSTALLER_PORT)
+    assert (settings.interval_seconds, settings.ops_port) == (60.0, ISOLATION_INSTALLER_PORT)
 
 
 def test_the_installer_has_no_kubeconfig_option() -> None:
@@ -53,21 +55,24 @@ def test_install_prints_the_version(tmp_path: Path, node: Path, where: list[str]
     assert run("install", f"--package={package(tmp_path / 'p')}", *where) == f"{current_version(node)}\n"
 
 
-def test_uninstall_reports_what_remains_and_why(tmp_path: Path, node: Path, where: list[str]) -> None:
+def removed(node: Path, *, remove_all: bool = False) -> Mapping[str, str]:
+    where = NodeSettings(folder=node, record=node.parent / "grants.json")
+    return uninstall(where, remove_all=remove_all, settle_s=0)
+
+
+def test_uninstall_reports_what_remains_and_why(tmp_path: Path, node: Path) -> None:
     old, new = (install(package(tmp_path / name, name), node) for name in ("old", "new"))
     used(node, old)
-    assert run("uninstall", "--settle-seconds=0", *where) == f"{old}  retained: in use by containers\n"
+    assert removed(node) == {old: "in use by containers"}
     assert (installed_versions(node), current_version(node)) == ((old,), None)
     assert new != old
 
 
-def test_uninstall_all_removes_versions_that_may_be_in_use(
-    tmp_path: Path, node: Path, where: list[str]
-) -> None:
+def test_uninstall_all_removes_versions_that_may_be_in_use(tmp_path: Path, node: Path) -> None:
     version = install(package(tmp_path / "p"), node)
     reason = f"may be in use: {tmp_path}/grants.json does not exist"
-    assert run("uninstall", "--settle-seconds=0", *where) == f"{version}  retained: {reason}\n"
-    assert run("uninstall", "--settle-seconds=0", "--all", *where) == ""
+    assert removed(node) == {version: reason}
+    assert removed(node, remove_all=True) == {}
     assert installed_versions(node) == ()
 
 

@@ -145,6 +145,6 @@ def test_gpus_in_mig_mode_get_no_daemon() -> None:
 
 def test_the_error_for_an_unusable_directory_names_it(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    wrong = MpsSettings(tmp_path / "file" / "state", tmp_path, 1, "", 0, "info")
+    wrong = MpsSettings(state=tmp_path / "file" / "state", shm=tmp_path)
     with pytest.raises(ConfigError, match=f"cannot use {tmp_path}/file"):
         create_folders(wrong)

@@ -20,7 +20,6 @@ from gpushare.exporter.main import command as exporter
 from gpushare.extender.main import command as extender
 from gpushare.installer.main import command as isolation
 from gpushare.metricsapi.main import command as metrics_api
-from gpushare.metricsapi.main import settings_of as metrics_api_settings
 from gpushare.metricsapi.queries import DEFINITIONS
 from gpushare.monitoring import catalogue
 from tests.bench.extender import main as bench_extender
@@ -50,8 +49,7 @@ def test_a_device_plugin_command_of_the_docs_is_valid(arguments: list[str]) -> N
 
 @pytest.mark.parametrize("arguments", shown("gpushare metrics-api"), ids=" ".join)
 def test_a_metrics_api_command_of_the_docs_is_valid(arguments: list[str]) -> None:
-    with metrics_api.make_context("metrics-api", list(arguments)) as context:
-        metrics_api_settings(context.params)
+    metrics_api.make_context("metrics-api", list(arguments))
 
 
 @pytest.mark.parametrize("arguments", shown("gpushare isolation"), ids=" ".join)

@@ -14,7 +14,8 @@ from gpushare.errors import ApiError
 from gpushare.runtime.http import text_response
 from gpushare.runtime.listener import bind_socket
 from gpushare.runtime.server import HttpServer
-from gpushare.runtime.tls import MutualTls, TlsFiles
+from gpushare.runtime.settings import TlsFiles
+from gpushare.runtime.tls import MutualTls
 from testbed.control_plane.pki import Authority
 from tests.unit.adapters.fakes import Answer, fixed, serving
 

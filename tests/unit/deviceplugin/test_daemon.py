@@ -18,7 +18,7 @@ from gpushare.contract import KUBELET_CHECKPOINT, RESOURCE_WHOLE_GPU
 from gpushare.deviceplugin import daemon
 from gpushare.deviceplugin.core.shared_gpus import SharedGpus
 from gpushare.deviceplugin.daemon import Agent
-from gpushare.deviceplugin.main import command, settings_of
+from gpushare.deviceplugin.main import command
 from gpushare.deviceplugin.node import reconciler
 from gpushare.deviceplugin.node.reconciler import Reconciler
 from gpushare.deviceplugin.node.record import Record
@@ -32,6 +32,7 @@ from gpushare.model.own_node import NodePod, OwnNode
 from gpushare.model.readings import ProcessReading
 from gpushare.runtime.http import Request, Response
 from tests.builders.gpu_pods import allocations, cards, gpu_pod, served, with_gpu_pods
+from tests.builders.settings import parsed
 from tests.fakes import podresources
 from tests.support.waiting import until
 
@@ -55,14 +56,13 @@ class NoGpus:
 
 def settings(folder: Path, *flags: str) -> AgentSettings:
     arguments = ["--node-name=node-a", f"--device-plugin-folder={folder}", *flags]
-    with command.make_context("device-plugin", arguments) as context:
-        return settings_of(context.params, {})
+    return parsed(command, AgentSettings, *arguments)
 
 
 def agent(folder: Path, *flags: str) -> Agent:
     """An agent that does not wait for the lists of the API server."""
     client = KubeClient(ApiAccess(host="http://localhost"))
-    return Agent(settings(folder, *flags), client, NoGpus(), lists_s=0.01)
+    return Agent(settings(folder, *flags), "me", client, NoGpus(), lists_s=0.01)
 
 
 @pytest.fixture
@@ -140,7 +140,7 @@ async def test_a_record_that_cannot_be_written_is_logged_once_and_closes_the_nod
         await until(lambda: record.attempts > 3)
     assert [each["event"] for each in logs] == ["record_not_written"]
     assert sample(found, "reduced_mode", right="record") == 1
-    found.node_state.update_node(OwnNode(settings(tmp_path).node), None)
+    found.node_state.update_node(OwnNode(settings(tmp_path).node_name), None)
     assert found.node_state.closed_reason == (
         "its node agent cannot write its record: cannot write: No space left on device"
     )
@@ -377,12 +377,12 @@ async def test_a_node_without_checkpoint_and_kubelet_api_is_logged_once(
 async def test_allocations_in_another_unit_wait_for_the_lists(tmp_path: Path) -> None:
     """Recorded as 4 MiB, the next start would allocate the rest of 4 GiB again."""
     node = served(with_gpu_pods(allocations(14), gpu_pod("a", 4, card=0)), "a", 4, "x")
-    await Record(tmp_path, MemoryUnit.GIB).write(lambda: node)
-    found = agent(tmp_path, "--memory-unit=MiB", f"--state-folder={tmp_path}")
+    await Record(tmp_path / "gpushare", MemoryUnit.GIB).write(lambda: node)
+    found = agent(tmp_path, "--memory-unit=MiB")
     task = asyncio.ensure_future(found._serve())
     with pytest.raises(TimeoutError):
         await asyncio.wait_for(asyncio.shield(task), 0.2)
-    later = Record(tmp_path, MemoryUnit.MIB)
+    later = Record(tmp_path / "gpushare", MemoryUnit.MIB)
     assert (len(later.read()), later.previous_unit) == (1, "GiB")
     found._watches.pods.changed([Upserted("a", NodePod("a", "default", "a", gpu_pod=gpu_pod("a", 4)))])
     found._watches.pods.synced("pods")

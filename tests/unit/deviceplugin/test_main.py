@@ -3,19 +3,22 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from gpushare.deviceplugin.main import command, settings_of
+from gpushare.deviceplugin.derived import card_settings, kubelet_access, response_settings
+from gpushare.deviceplugin.main import check, command
 from gpushare.deviceplugin.settings import AgentSettings
 from gpushare.errors import ConfigError
 from gpushare.isolation.layout import IsolationDirs
 from gpushare.model.options import DeviceListStrategy, MemoryUnit
+from tests.builders.settings import parsed
 
 TLS = ["--client-cert=/c", "--client-key=/k"]
 
 
 def settings(*arguments: str, node: str | None = "node-a") -> AgentSettings:
     named = [f"--node-name={node}"] if node else []
-    with command.make_context("device-plugin", [*named, *arguments]) as context:
-        return settings_of(context.params, {})
+    found = parsed(command, AgentSettings, *named, *arguments)
+    check(found)
+    return found
 
 
 @pytest.fixture(autouse=True)
@@ -26,14 +29,14 @@ def without_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_flags_of_the_aliyun_manifest_are_parsed() -> None:
     found = settings("-logtostderr", "--v=9", "--memory-unit=GiB")
-    assert (found.log_level, found.cards.unit) == ("debug", MemoryUnit.GIB)
+    assert (found.level, found.memory_unit) == ("debug", MemoryUnit.GIB)
 
 
 @pytest.mark.parametrize(
     "text", ["-memory-unit=MiB", "--memory-unit=MiB", "-memory-unit MiB", "--memory-unit MiB"]
 )
 def test_flags_have_one_dash_or_two(text: str) -> None:
-    assert settings(*text.split()).cards.unit is MemoryUnit.MIB
+    assert settings(*text.split()).memory_unit is MemoryUnit.MIB
 
 
 @pytest.mark.parametrize(
@@ -46,17 +49,17 @@ def test_flags_have_one_dash_or_two(text: str) -> None:
     ],
 )
 def test_booleans_are_parsed_as_in_go(flag: str, asked: bool) -> None:  # noqa: FBT001
-    assert (settings(flag).kubelet is not None) == asked
+    assert (kubelet_access(settings(flag)) is not None) == asked
 
 
 def test_the_isolation_directories_have_defaults() -> None:
-    assert settings().allocate.response.folders == IsolationDirs()
+    assert response_settings(settings()).folders == IsolationDirs()
     found = settings("--isolation-libraries=/a", "--isolation-state=/b")
-    assert found.allocate.response.folders == IsolationDirs(Path("/a"), Path("/b"))
+    assert response_settings(found).folders == IsolationDirs(Path("/a"), Path("/b"))
 
 
 def test_an_unknown_unit_is_gib_with_a_warning(capsys: pytest.CaptureFixture[str]) -> None:
-    assert settings("--memory-unit=TiB").cards.unit is MemoryUnit.GIB
+    assert settings("--memory-unit=TiB").memory_unit is MemoryUnit.GIB
     assert "--memory-unit='TiB' is not GiB or MiB" in capsys.readouterr().err
 
 
@@ -67,21 +70,21 @@ def test_a_missing_node_name_is_an_error_with_a_hint() -> None:
 
 def test_the_node_name_comes_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NODE_NAME", "node-b")
-    assert settings(node=None).node == "node-b"
+    assert settings(node=None).node_name == "node-b"
 
 
 def test_the_record_is_below_the_device_plugin_directory_by_default() -> None:
     assert settings().state == Path("/var/lib/kubelet/device-plugins/gpushare")
-    assert settings("--state-folder=/x").state == Path("/x")
+    assert settings("--device-plugin-folder=/x").state == Path("/x/gpushare")
 
 
 def test_gpus_are_passed_by_mounts_and_uuid_by_default() -> None:
-    style = settings().allocate.response
+    style = response_settings(settings())
     assert (style.strategy, style.by_index) == (DeviceListStrategy.MOUNTS, False)
 
 
 def test_the_kubelets_certificate_is_verified_for_this_node() -> None:
-    access = settings("--query-kubelet").kubelet
+    access = kubelet_access(settings("--query-kubelet"))
     assert access
     assert (access.address, access.port, access.server_name) == ("127.0.0.1", 10250, "node-a")
     assert not access.insecure
@@ -89,9 +92,10 @@ def test_the_kubelets_certificate_is_verified_for_this_node() -> None:
 
 
 def test_the_kubelet_flags_of_the_aliyun_plugin_are_parsed() -> None:
-    access = settings(
+    found = settings(
         "--query-kubelet", "--kubelet-address=10.0.0.1", "--kubelet-port=10255", "--timeout=3", *TLS
-    ).kubelet
+    )
+    access = kubelet_access(found)
     assert access
     assert (access.address, access.port, access.timeout_s, access.server_name) == ("10.0.0.1", 10255, 3.0, "")
     assert (access.client_cert, access.client_key, access.token_file) == (Path("/c"), Path("/k"), None)
@@ -122,6 +126,6 @@ def test_a_kubeconfig_that_cannot_be_read_ends_the_program_with_2_and_one_line(
 
 def test_nvml_is_in_the_library_path_by_default() -> None:
     assert settings().driver_root is None
-    assert settings().cards.unified_mib is None
-    assert settings("--unified-memory-mib=65536").cards.unified_mib == 65536
+    assert card_settings(settings()).unified_mib is None
+    assert card_settings(settings("--unified-memory-mib=65536")).unified_mib == 65536
     assert settings("--driver-root=/run/nvidia/driver").driver_root == Path("/run/nvidia/driver")

@@ -4,14 +4,16 @@ import pytest
 from click.testing import CliRunner
 
 from gpushare.errors import ConfigError
-from gpushare.exporter.main import command, settings_of
+from gpushare.exporter.main import check, command
 from gpushare.exporter.settings import ExporterSettings
+from tests.builders.settings import parsed
 
 
 def settings(*arguments: str, node: str | None = "node-a") -> ExporterSettings:
     named = [f"--node-name={node}"] if node else []
-    with command.make_context("exporter", [*named, *arguments]) as context:
-        return settings_of(context.params)
+    found = parsed(command, ExporterSettings, *named, *arguments)
+    check(found)
+    return found
 
 
 @pytest.fixture(autouse=True)
@@ -22,7 +24,7 @@ def without_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_node_name_comes_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NODE_NAME", "node-b")
-    assert settings(node=None).node == "node-b"
+    assert settings(node=None).node_name == "node-b"
 
 
 def test_the_error_for_a_missing_node_name_has_the_remedy() -> None:
@@ -31,8 +33,8 @@ def test_the_error_for_a_missing_node_name_has_the_remedy() -> None:
 
 
 def test_by_default_processes_have_no_separate_series() -> None:
-    assert not settings().each_process
-    assert settings("--process-ids").each_process
+    assert not settings().process_ids
+    assert settings("--process-ids").process_ids
 
 
 def test_the_metrics_of_dcgm_exporter_can_be_left_out() -> None:
@@ -41,7 +43,7 @@ def test_the_metrics_of_dcgm_exporter_can_be_left_out() -> None:
 
 
 def test_the_default_socket_is_that_of_the_kubelet() -> None:
-    assert settings().pod_resources == Path("/var/lib/kubelet/pod-resources/kubelet.sock")
+    assert settings().pod_resources_socket == Path("/var/lib/kubelet/pod-resources/kubelet.sock")
 
 
 @pytest.mark.parametrize(

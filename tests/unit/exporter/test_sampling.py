@@ -68,7 +68,7 @@ class Setting:
             settings, cards, self.pods, self.node, clock=lambda: time.monotonic() + self.late_s
         )
         self.exposition = Exposition(
-            self.sampler, "n", settings.stale_s, each_process=False, dcgm_devices=True
+            self.sampler, "n", settings.stale_seconds, each_process=False, dcgm_devices=True
         )
 
     def sync(self) -> None:
@@ -97,18 +97,10 @@ class Setting:
 @asynccontextmanager
 async def setting(tmp_path: Path, **changes: Any) -> AsyncIterator[Setting]:
     fields: dict[str, Any] = {
-        "node": "n",
-        "kubeconfig": None,
-        "ops_host": "127.0.0.1",
-        "ops_port": 0,
-        "log_level": "info",
-        "interval_s": 0.05,
-        "deadline_s": 0.3,
-        "stale_s": 60.0,
-        "each_process": False,
-        "dcgm_devices": True,
-        "pod_resources": tmp_path / "kubelet.sock",
-        "proc": Path("/proc"),
+        "node_name": "n",
+        "interval_seconds": 0.05,
+        "deadline_seconds": 0.3,
+        "pod_resources_socket": tmp_path / "kubelet.sock",
         "isolation_state": tmp_path / "isolation",
     }
     async with (
@@ -172,14 +164,14 @@ async def test_a_failure_of_the_driver_and_its_end_are_logged_once(tmp_path: Pat
 
 
 async def test_without_the_kubelet_socket_values_of_annotations_remain(tmp_path: Path) -> None:
-    async with setting(tmp_path, pod_resources=tmp_path / "none.sock") as found:
+    async with setting(tmp_path, pod_resources_socket=tmp_path / "none.sock") as found:
         await rounds(found, lambda: found.sampler.snapshot is not None)
         assert found.up == {**ALL_UP, "pod-resources": 0}
         assert found.shown("DCGM_CUSTOM_CONTAINER_MEM_ALLOCATED") == {"a": 4308}
 
 
 async def test_invisible_processes_have_no_pod_and_the_remedy_is_logged(tmp_path: Path) -> None:
-    async with setting(tmp_path, proc=tmp_path) as found:
+    async with setting(tmp_path, proc_root=tmp_path) as found:
         with capture_logs() as reported:
             await rounds(found, lambda: found.sampler.snapshot is not None)
         assert found.up == {**ALL_UP, "cgroups": 0}
@@ -191,7 +183,7 @@ async def test_invisible_processes_have_no_pod_and_the_remedy_is_logged(tmp_path
 async def test_a_process_that_ends_meanwhile_leaves_its_container_idle(tmp_path: Path) -> None:
     (tmp_path / "2").mkdir()
     (tmp_path / "2" / "comm").write_text("kthreadd\n")
-    async with setting(tmp_path, proc=tmp_path) as found:
+    async with setting(tmp_path, proc_root=tmp_path) as found:
         await rounds(found, lambda: found.sampler.snapshot is not None)
         assert found.up == ALL_UP
         assert found.shown("DCGM_CUSTOM_PROCESS_MEM_USED") == {"a": 0}
@@ -287,7 +279,7 @@ async def test_a_bug_in_a_source_loses_its_series_only_and_is_logged_once_with_i
 
 
 async def test_reads_without_a_result_are_counted_by_source(tmp_path: Path) -> None:
-    async with setting(tmp_path, pod_resources=tmp_path / "none.sock") as found:
+    async with setting(tmp_path, pod_resources_socket=tmp_path / "none.sock") as found:
         for _ in range(2):
             await found.sampler.read()
         snapshot = await found.sampler.read()

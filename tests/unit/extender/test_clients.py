@@ -2,8 +2,9 @@
 
 import pytest
 
-from gpushare.extender.clients import DEFAULT_NAMES, Clients, is_open
+from gpushare.extender.clients import Clients, is_open
 from gpushare.extender.metrics import ExtenderMetrics
+from gpushare.extender.settings import DEFAULT_NAMES
 from gpushare.runtime.certificates import PeerCertificate
 
 EXPIRY = "gpushare_extender_certificate_expiration_timestamp_seconds"

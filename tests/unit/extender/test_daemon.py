@@ -12,16 +12,17 @@ from gpushare.adapters.kube.client import KubeClient
 from gpushare.adapters.peer import Peers
 from gpushare.contract import EXTENDER_PREFIX
 from gpushare.extender.daemon import ExtenderDaemon
-from gpushare.extender.main import command, settings_of
+from gpushare.extender.lease import Replica
+from gpushare.extender.settings import ExtenderSettings
 from gpushare.runtime.http import Request, Response
 from tests.unit.extender.fakes import refused, silence
 
 
 @pytest_asyncio.fixture
 async def daemon() -> AsyncIterator[ExtenderDaemon]:
-    settings = settings_of(command.make_context("extender", []).params, {})
+    client = KubeClient(ApiAccess(host="http://localhost"))
     async with asyncio.TaskGroup() as tasks:
-        yield ExtenderDaemon(settings, KubeClient(ApiAccess(host="http://localhost")), Peers(), tasks)
+        yield ExtenderDaemon(ExtenderSettings(), Replica("me", "host:1"), client, Peers(), tasks)
 
 
 def list_all(daemon: ExtenderDaemon) -> None:

@@ -6,20 +6,38 @@ import click
 import pytest
 
 from gpushare.errors import ConfigError
-from gpushare.extender.clients import DEFAULT_NAMES
-from gpushare.extender.main import command, settings_of
-from gpushare.extender.settings import ExtenderSettings
+from gpushare.extender.main import command
+from gpushare.extender.settings import ExtenderSettings, check, replica_of
+from tests.builders.settings import parsed
 
 
-def settings(*flags: str, **environ: str) -> ExtenderSettings:
-    return settings_of(command.make_context("extender", list(flags)).params, environ)
+def settings(*flags: str) -> ExtenderSettings:
+    found = parsed(command, ExtenderSettings, *flags)
+    check(found)
+    return found
+
+
+def address(*flags: str, **environ: str) -> str:
+    return replica_of(settings(*flags), environ, "host", "1a2b").address
 
 
 @pytest.mark.parametrize(
-    ("address", "shown"), [("10.0.0.1", "10.0.0.1:39999"), ("fd00::1", "[fd00::1]:39999")]
+    ("pod_ip", "shown"), [("10.0.0.1", "10.0.0.1:39999"), ("fd00::1", "[fd00::1]:39999")]
 )
-def test_other_replicas_reach_it_at_the_address_of_its_pod(address: str, shown: str) -> None:
-    assert settings(POD_IP=address).advertise == shown
+def test_other_replicas_reach_it_at_the_address_of_its_pod(pod_ip: str, shown: str) -> None:
+    assert address(POD_IP=pod_ip) == shown
+
+
+def test_without_a_pod_they_reach_it_by_the_name_of_its_host_or_at_the_given_address() -> None:
+    assert address() == "host:39999"
+    assert address("--advertise-address=a:1", POD_IP="10.0.0.1") == "a:1"
+
+
+def test_a_replica_has_a_name_that_no_earlier_process_had() -> None:
+    names = [
+        replica_of(settings(), environ, "host", "1a2b").identity for environ in ({}, {"POD_NAME": "pod"})
+    ]
+    assert names == ["host_1a2b", "pod_1a2b"]
 
 
 def test_it_listens_on_every_address_of_both_families() -> None:
@@ -36,8 +54,10 @@ TLS = ("--tls-cert=c", "--tls-key=k", "--client-ca=a")
 
 
 def test_replicas_beside_a_scheduler_of_their_own_reach_each_other_on_a_second_port() -> None:
-    found = settings("--host=127.0.0.1", "--port=12345", "--peer-port=12352", *TLS, POD_IP="10.0.0.1")
-    assert (found.port, found.peer_port, found.advertise) == (12345, 12352, "10.0.0.1:12352")
+    flags = ("--host=127.0.0.1", "--port=12345", "--peer-port=12352", *TLS)
+    found = settings(*flags)
+    assert (found.port, found.peer_port) == (12345, 12352)
+    assert address(*flags, POD_IP="10.0.0.1") == "10.0.0.1:12352"
 
 
 @pytest.mark.parametrize(
@@ -53,8 +73,8 @@ def test_a_second_port_needs_tls_and_the_first_loopback(flags: tuple[str, ...], 
         settings("--peer-port=1234", *flags)
 
 
-def test_with_tls_the_scheduler_and_replicas_may_call_or_the_given_names_only() -> None:
-    assert settings(*TLS).client_names == DEFAULT_NAMES
+def test_with_tls_other_clients_may_be_named() -> None:
+    assert settings(*TLS).client_names == ()
     assert settings(*TLS, "--client-name=x", "--client-name=y").client_names == ("x", "y")
 
 

@@ -1,24 +1,20 @@
 """The flags of the webhook."""
 
-from typing import Any
-
 import pytest
 from structlog.testing import capture_logs
 
 from gpushare.contract import SCHEDULER_NAMING_PATH
 from gpushare.errors import ConfigError
-from gpushare.extender.webhook import command, registry_of, routes, settings_of
+from gpushare.extender.settings import WebhookSettings
+from gpushare.extender.webhook import registry_of, routes
+from gpushare.runtime.flags import check_api_service
 from gpushare.runtime.http import Request, Response
 
 
-def flags(*given: str) -> dict[str, Any]:
-    return dict(command.make_context("scheduler-name", ["--scheduler-name=s", *given]).params)
-
-
 def test_without_a_certificate_it_does_not_start() -> None:
-    assert settings_of(flags("--tls-cert=c", "--tls-key=k")).scheduler == "s"
+    check_api_service(WebhookSettings(scheduler_name="s", tls_cert="c", tls_key="k"))
     with pytest.raises(ConfigError, match="--tls-cert and --tls-key are needed"):
-        settings_of(flags("--tls-cert=c"))
+        check_api_service(WebhookSettings(scheduler_name="s", tls_cert="c"))
 
 
 def test_the_end_of_its_certificate_is_a_metric() -> None:

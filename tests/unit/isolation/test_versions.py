@@ -5,9 +5,8 @@ import pytest
 
 from gpushare.contract import AGENT_RECORD, DEVICE_PLUGIN_FOLDER
 from gpushare.deviceplugin.core.allocations import Allocation, Allocations, Enforcement
-from gpushare.deviceplugin.main import command as agent
-from gpushare.deviceplugin.main import settings_of as agent_settings
 from gpushare.deviceplugin.node.record import Record
+from gpushare.deviceplugin.settings import AgentSettings
 from gpushare.errors import ConfigError
 from gpushare.isolation.versions import (
     UnknownUsage,
@@ -32,9 +31,7 @@ def test_the_record_is_read_as_the_agent_writes_it(tmp_path: Path) -> None:
 
 
 def test_the_record_is_read_from_the_path_of_the_agent() -> None:
-    with agent.make_context("device-plugin", ["--node-name=a"]) as context:
-        state = agent_settings(context.params, {}).state
-    assert state == (Path(DEVICE_PLUGIN_FOLDER) / AGENT_RECORD).parent
+    assert AgentSettings().state == (Path(DEVICE_PLUGIN_FOLDER) / AGENT_RECORD).parent
 
 
 def test_an_agent_without_isolation_limits_no_container(tmp_path: Path) -> None:

@@ -4,8 +4,10 @@ import pytest
 from click.testing import CliRunner
 
 from gpushare.errors import ConfigError
-from gpushare.metricsapi.main import command, settings_of
+from gpushare.metricsapi.main import command
 from gpushare.metricsapi.settings import MetricsApiSettings
+from gpushare.runtime.flags import check_api_service
+from tests.builders.settings import parsed
 
 TLS = ("--tls-cert=c", "--tls-key=k")
 
@@ -17,8 +19,10 @@ def without_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def settings(*arguments: str) -> MetricsApiSettings:
-    with command.make_context("metrics-api", [*arguments]) as context:
-        return settings_of(context.params)
+    found = parsed(command, MetricsApiSettings, *arguments)
+    check_api_service(found)
+    assert found.exporters
+    return found
 
 
 def test_by_default_the_exporters_of_the_stack_are_scraped() -> None:

@@ -3,22 +3,24 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from gpushare.mpsd.main import command, settings_of
+from gpushare.mpsd.main import command
 from gpushare.mpsd.settings import MpsSettings
+from gpushare.runtime.settings import LogLevel
+from tests.builders.settings import parsed
 
 
 def settings(*args: str) -> MpsSettings:
-    return settings_of(command.make_context("mps", list(args)).params)
+    return parsed(command, MpsSettings, *args)
 
 
 def test_the_defaults_are_those_of_a_node() -> None:
     assert settings() == MpsSettings(
-        Path("/run/gpushare-mps"),
-        Path("/dev/shm"),  # noqa: S108 - as its manifest has it
-        5.0,
-        "::",
-        12351,
-        "info",
+        state=Path("/run/gpushare-mps"),
+        shm=Path("/dev/shm"),  # noqa: S108 - as its manifest has it
+        interval_seconds=5.0,
+        ops_host="::",
+        ops_port=12351,
+        log_level=LogLevel.INFO,
     )
 
 
@@ -26,7 +28,14 @@ def test_every_setting_has_a_flag() -> None:
     found = settings(
         "--state=/s", "--shm=/m", "--interval-seconds=1", "--ops-host=h", "--ops-port=1", "--log-level=debug"
     )
-    assert found == MpsSettings(Path("/s"), Path("/m"), 1.0, "h", 1, "debug")
+    assert found == MpsSettings(
+        state=Path("/s"),
+        shm=Path("/m"),
+        interval_seconds=1.0,
+        ops_host="h",
+        ops_port=1,
+        log_level=LogLevel.DEBUG,
+    )
 
 
 def test_an_interval_of_zero_is_refused() -> None:

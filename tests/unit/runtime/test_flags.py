@@ -8,22 +8,6 @@ from gpushare.extender.main import command as extender
 from gpushare.installer.main import command as isolation
 from gpushare.metricsapi.main import command as metrics_api
 from gpushare.mpsd.main import command as mps
-from gpushare.runtime.flags import daemon_options
-
-
-def flags(*, uses_api: bool) -> set[str | None]:
-    @click.command()
-    @daemon_options(1234, uses_api=uses_api)
-    def command() -> None:
-        """A daemon."""
-
-    return {each.name for each in command.params}
-
-
-def test_only_clients_of_the_api_server_have_the_kubeconfig_flag() -> None:
-    common = {"ops_host", "ops_port", "log_level"}
-    assert flags(uses_api=True) == common | {"kubeconfig"}
-    assert flags(uses_api=False) == common
 
 
 @pytest.mark.parametrize(
@@ -38,7 +22,7 @@ def test_only_clients_of_the_api_server_have_the_kubeconfig_flag() -> None:
         (device_plugin, "--ops-port=99999"),
         (device_plugin, "-kubelet-port=0"),
         (device_plugin, "--timeout=0"),
-        (device_plugin, "--patience-seconds=nan"),
+        (device_plugin, "--allocate-timeout=nan"),
         (device_plugin, "--recovery-seconds=inf"),
         (exporter, "--ops-port=99999"),
         (exporter, "--stale-seconds=inf"),

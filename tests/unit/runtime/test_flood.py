@@ -13,7 +13,8 @@ from structlog.testing import capture_logs
 from gpushare.runtime.http import PendingResponse, Request, Response, text_response
 from gpushare.runtime.listener import bind_socket
 from gpushare.runtime.server import HttpServer, ServerLimits
-from gpushare.runtime.tls import MutualTls, TlsFiles
+from gpushare.runtime.settings import TlsFiles
+from gpushare.runtime.tls import MutualTls
 from testbed.control_plane.pki import Authority
 from tests.support.waiting import until
 

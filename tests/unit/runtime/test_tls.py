@@ -16,7 +16,8 @@ from gpushare.runtime.certificates import expiry_of
 from gpushare.runtime.http import Handler, Request, Response, text_response
 from gpushare.runtime.listener import bind_socket
 from gpushare.runtime.server import HttpServer
-from gpushare.runtime.tls import MutualTls, ServerTls, TlsFiles
+from gpushare.runtime.settings import TlsFiles
+from gpushare.runtime.tls import MutualTls, ServerTls
 from testbed.control_plane.pki import Authority
 from tests.support.waiting import until
 

@@ -60,7 +60,7 @@ async def extender(*answers: Answer) -> AsyncIterator[tuple[ExtenderApi, list[Se
     async with serving() as served:
         served.script.extend(map(noting, answers))
         yield (
-            ExtenderApi(served.client, lease_namespace="kube-system", lease_name="extender", identity="me"),
+            ExtenderApi(served.client, lease_name="extender", identity="me"),
             sent,
         )
 

@@ -53,7 +53,7 @@ def test_an_unlisted_model_is_shared_with_a_notice() -> None:
 
 def test_an_unlisted_model_is_left_out_by_name_where_that_is_asked_for() -> None:
     found = shared_gpus(machine(T4, Gpu(1, "GPU-x", "NVIDIA TITAN Xp", 12196)), refuse_unlisted=True)
-    reason = "it is not a data-centre GPU, and --refuse-unlisted-models is set"
+    reason = "it is not a data-centre GPU, and --supported-models-only is set"
     assert ([card.index for card in found.cards], found.unlisted) == ([0], ())
     assert found.excluded == (ExcludedGpu(1, "NVIDIA TITAN Xp", reason),)
 
