@@ -11,13 +11,28 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from pulumi import InputPropertiesError, Inputs, ResourceOptions
 from pulumi.provider import ConstructResult, main
+from pulumi.provider.experimental import component
+from pulumi.provider.experimental.analyzer import Analyzer
 from pulumi.provider.experimental.component import ComponentProvider
 from pulumi.provider.server import ComponentInitError
 
+from components.args import text_of
 from components.resources import GpuShare
 from gpushare.errors import ConfigError
 
 _NAME = "gpushare"
+
+
+class _Documented(Analyzer):
+    """The SDK reads the texts of fields from their source; fields that options make are in none."""
+
+    def get_docstring(self, typ: type, name: str) -> str | None:
+        """The text of a field."""
+        return super().get_docstring(typ, name) or text_of(typ, name)
+
+
+# The provider makes its analyser itself.
+component.Analyzer = _Documented  # type: ignore[attr-defined]
 
 
 class Provider(ComponentProvider):

@@ -14,6 +14,7 @@ from typing import Any, NotRequired, TypedDict, cast, get_args, get_origin, get_
 import pulumi
 
 from components.decode import spelled
+from components.options import meaning_of
 from components.outputs import is_passed
 from gpushare.kubescheduler.config import KubernetesVersion
 
@@ -32,7 +33,14 @@ def published(kind: type[Any]) -> Any:
     }
     args = cast("Any", TypedDict)(kind.__name__, members)
     args.__module__, args.__qualname__, args.__doc__ = kind.__module__, kind.__qualname__, kind.__doc__
+    args.__texts__ = {each.name: text for each in fields(kind) if (text := meaning_of(each))}
     return args
+
+
+def text_of(args: type[Any], field: str) -> str | None:
+    """The text of a field that is not in the source of its class."""
+    texts: Mapping[str, str] = getattr(args, "__texts__", {})
+    return texts.get(field)
 
 
 def _owner(kind: type[Any]) -> str:

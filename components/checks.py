@@ -48,6 +48,7 @@ from components.forms import (
 )
 from components.images import with_images
 from components.manifests.tls import makes_certificates, tls_secret
+from components.options import check_options
 from gpushare.contract import LABEL_GPUSHARE, LABEL_NO_ISOLATION, LABEL_PLACEMENT
 from gpushare.errors import ConfigError
 from gpushare.kubescheduler.config import DEFAULT_SCHEDULER, DEFAULT_URL, KubernetesVersion
@@ -67,8 +68,6 @@ _RESERVED: Final = ("default", "kube-", "system-")
 """Prefixes of the namespaces and priority classes of Kubernetes."""
 _MAX_PRIORITY: Final = 1_000_000_000
 """Higher values are reserved for Kubernetes."""
-_MAX_COUNT: Final = 1_000_000
-"""More than the nodes of a cluster, and than the pods of a node."""
 _MAX_CONTROL_PLANES: Final = 100
 _MAX_AMOUNT: Final = 10**12
 """More than the MiB of all GPUs of a cluster, and an integer in every program that reads quotas."""
@@ -149,9 +148,7 @@ def _check_extender(extender: Extender, version: KubernetesVersion) -> None:
             f"extender.lease: {extender.replicas} replicas need the Lease, because only the leader binds; "
             "use true, or extender.replicas: 1"
         )
-    for key, count in (("shortlist", extender.shortlist), ("cgpuPodsPerCard", extender.cgpu_pods_per_card)):
-        if count is not None:
-            check_range(f"extender.{key}", count, 0, _MAX_COUNT, "0 is no limit")
+    check_options("extender", extender)
     if extender.tls_secret is not None:
         check_name("extender.tlsSecret", extender.tls_secret)
     elif extender.client_names:
@@ -197,6 +194,7 @@ def _check_webhook(where: str, scheduler: Scheduler, webhook: Webhook, version: 
         )
     where = f"{where}.webhook"
     check_size(where, webhook.cpu, webhook.memory)
+    check_options(where, webhook)
     check_name(f"{where}.tlsSecret", webhook.tls_secret)
     check_ca(where, webhook)
     check_range(f"{where}.replicas", webhook.replicas, 1, MAX_REPLICAS)
@@ -214,6 +212,7 @@ def _check_scheduler(where: str, scheduler: Scheduler, version: KubernetesVersio
 
 def _check_plugin(where: str, plugin: DevicePlugin, version: KubernetesVersion) -> None:
     check_size(where, plugin.cpu, plugin.memory)
+    check_options(where, plugin)
     if plugin.name:
         check_name(f"{where}.name", plugin.name, longest=_MAX_POOL)
     _check_selector(f"{where}.nodeSelector", plugin.node_selector)
@@ -228,11 +227,6 @@ def _check_plugin(where: str, plugin: DevicePlugin, version: KubernetesVersion) 
             check_path(f"{where}.{key}", path)
     if plugin.runtime_class is not None:
         check_object(f"{where}.runtimeClass", plugin.runtime_class)
-    if plugin.unified_memory_mib is not None and plugin.unified_memory_mib <= 0:
-        raise ConfigError(
-            f"{where}.unifiedMemoryMib: {plugin.unified_memory_mib} is not allowed; use the MiB that pods "
-            "may allocate"
-        )
     if plugin.evict_recover and not modes_in(plugin.node_selector):
         raise ConfigError(
             f"{where}.evictRecover: true needs a mode label in nodeSelector; "
@@ -372,12 +366,14 @@ def _check_mps_pools(plugins: tuple[DevicePlugin, ...]) -> None:
 
 def _check_isolation_installer(where: str, isolation: Isolation) -> None:
     check_size(where, isolation.cpu, isolation.memory)
+    check_options(where, isolation)
     check_any_label(f"{where}.nodeLabels", isolation.node_labels)
     check_path(f"{where}.kubeletRoot", isolation.kubelet_root)
 
 
 def _check_mps(where: str, mps: Mps) -> None:
     check_size(where, mps.cpu, mps.memory)
+    check_options(where, mps)
     check_any_label(f"{where}.nodeLabels", mps.node_labels)
     if mps.runtime_class is not None:
         check_object(f"{where}.runtimeClass", mps.runtime_class)

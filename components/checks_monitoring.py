@@ -3,7 +3,6 @@
 from typing import Final
 
 from components.config import (
-    MAX_INTERVAL_S,
     Board,
     Exporter,
     MetricsApi,
@@ -25,6 +24,7 @@ from components.forms import (
     check_storage,
     check_url,
 )
+from components.options import check_options
 from gpushare.contract import METRICS_API_GROUP, RUNBOOKS
 from gpushare.errors import ConfigError
 
@@ -77,11 +77,13 @@ def _check_prometheus(where: str, prometheus: Prometheus) -> None:
 
 def _check_board(where: str, board: Board) -> None:
     check_size(where, board.cpu, board.memory)
+    check_options(where, board)
     check_name(f"{where}.tlsSecret", board.tls_secret)
 
 
 def _check_metrics_api(where: str, api: MetricsApi) -> None:
     check_size(where, api.cpu, api.memory)
+    check_options(where, api)
     check_name(f"{where}.tlsSecret", api.tls_secret)
     check_ca(where, api)
     check_range(f"{where}.replicas", api.replicas, 1, MAX_REPLICAS)
@@ -89,9 +91,8 @@ def _check_metrics_api(where: str, api: MetricsApi) -> None:
 
 def _check_exporter(where: str, exporter: Exporter) -> None:
     check_size(where, exporter.cpu, exporter.memory)
+    check_options(where, exporter)
     check_any_label(f"{where}.nodeLabels", exporter.node_labels)
-    longest = "the exporter drops values that are older than 60 s"
-    check_range(f"{where}.intervalSeconds", exporter.interval_seconds, 1, MAX_INTERVAL_S, longest)
     check_path(f"{where}.kubeletRoot", exporter.kubelet_root)
     if exporter.driver_root is not None:
         check_path(f"{where}.driverRoot", exporter.driver_root)

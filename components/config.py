@@ -17,14 +17,12 @@ from components.config_extender import (
     FIRST_MUTATING,
     Exposure,
     Extender,
-    LogLevel,
     Scheduler,
     Tls,
     Webhook,
 )
 from components.config_monitoring import (
     GPU_NODES,
-    MAX_INTERVAL_S,
     Board,
     Exporter,
     MetricsApi,
@@ -41,10 +39,12 @@ from components.config_pods import (
     Operator,
     Toleration,
 )
+from components.options import AGENT, ISOLATION, MPS, accepts
 from gpushare.contract import LABEL_CGPU, LABEL_GPUSHARE, LABEL_MODE
 from gpushare.kubescheduler.config import KubernetesVersion
 from gpushare.model.modes import LIMITING, Mode
 from gpushare.model.options import DeviceListStrategy, MemoryUnit, Placement
+from gpushare.runtime.settings import LogLevel
 
 __all__ = [
     "CONTROL_PLANE",
@@ -52,7 +52,6 @@ __all__ = [
     "FIRST_MUTATING",
     "GPU_NODES",
     "LIMITED_NODES",
-    "MAX_INTERVAL_S",
     "MPS_NODES",
     "NODE_CRITICAL",
     "NONE",
@@ -111,6 +110,7 @@ class State(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+@accepts(AGENT)
 class DevicePlugin:
     """The node agent on one pool of nodes."""
 
@@ -138,9 +138,6 @@ class DevicePlugin:
     driver_root: str | None = None
     """Root folder of the driver on the nodes, to use its NVML and not the one that NVIDIA's runtime mounts,
     such as ``/run/nvidia/driver`` of the GPU Operator."""
-    unified_memory_mib: int | None = None
-    """MiB that pods may allocate on each GPU that shares the memory of its host, such as a GB10 (DGX Spark):
-    the driver reports no size. Default: such GPUs are not shared."""
     evict_recover: bool = False
     """Whether to stop NVIDIA's plugin on the nodes of the pool, where it is a static pod, and restore it when
     sharing ends."""
@@ -190,6 +187,7 @@ class Installer:
 
 
 @dataclass(frozen=True, slots=True)
+@accepts(ISOLATION)
 class Isolation:
     """The DaemonSet that installs the isolation library on nodes that enforce limits."""
 
@@ -214,6 +212,7 @@ class Isolation:
 
 
 @dataclass(frozen=True, slots=True)
+@accepts(MPS)
 class Mps:
     """The DaemonSet that runs an MPS control daemon per GPU on nodes of mode ``mps``.
 

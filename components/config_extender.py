@@ -5,7 +5,9 @@ from enum import StrEnum
 from typing import Final
 
 from components.config_pods import CLUSTER_CRITICAL, CONTROL_PLANE_TAINTS, Toleration
+from components.options import EXTENDER, WEBHOOK, accepts
 from gpushare.kubescheduler.config import KubernetesVersion
+from gpushare.runtime.settings import LogLevel
 
 FIRST_MUTATING: Final = KubernetesVersion(1, 36)
 """The first version with MutatingAdmissionPolicies by default."""
@@ -26,16 +28,8 @@ class Tls(StrEnum):
     NONE = "none"
 
 
-class LogLevel(StrEnum):
-    """Log level of a daemon."""
-
-    DEBUG = "debug"
-    INFO = "info"
-    WARN = "warn"
-    ERROR = "error"
-
-
 @dataclass(frozen=True, slots=True)
+@accepts(WEBHOOK)
 class Webhook:
     """The webhook that names the scheduler of new pods, in clusters before Kubernetes 1.36."""
 
@@ -80,9 +74,12 @@ class Scheduler:
     """Memory request."""
     memory_limit: str = "4Gi"
     """Memory limit. It needs about 20 KiB for each pod of the cluster, with or without a GPU."""
+    extra_args: tuple[str, ...] = ()
+    """Arguments that the program gets after all others, as they are."""
 
 
 @dataclass(frozen=True, slots=True)
+@accepts(EXTENDER)
 class Extender:
     """The scheduler extender."""
 
@@ -115,8 +112,6 @@ class Extender:
     shortlist: int | None = None
     """Maximum number of nodes that a filter call returns, the best ones; 0 for all. Default: 100 for
     ``sidecar``, where the scheduler calls no other extender, else all."""
-    cgpu_pods_per_card: int | None = None
-    """Maximum number of pods per GPU on nodes of mode ``cgpu``; by default there is none."""
     cpu: str = "1"
     """CPU request and limit."""
     memory: str = "512Mi"

@@ -13,6 +13,7 @@ from components.config_pods import (
     NODE_CRITICAL,
     Toleration,
 )
+from components.options import BOARD, EXPORTER, METRICS_API, accepts
 from gpushare.contract import (
     LABEL_CARD_MODEL,
     LABEL_CGPU,
@@ -35,11 +36,9 @@ GPU_NODES: Final = (
 
 OPERATOR_LABELS: Final[Mapping[str, str]] = MappingProxyType({"release": "kube-prometheus-stack"})
 
-MAX_INTERVAL_S: Final = 49
-"""Interval and two timeouts of sources, 5 s each, are less than the 60 s after which values are dropped."""
-
 
 @dataclass(frozen=True, slots=True)
+@accepts(EXPORTER)
 class Exporter:
     """The DaemonSet that serves metrics of GPUs and containers on every node with GPUs."""
 
@@ -48,11 +47,6 @@ class Exporter:
     node_labels: tuple[str, ...] = GPU_NODES
     """It runs on nodes with at least one of these labels, ``key`` or ``key=value``. A list replaces the
     default."""
-    interval_seconds: int = 15
-    """Interval between readings, 1 to 49."""
-    dcgm_devices: bool = True
-    """Whether to export ``DCGM_FI_DEV_*``. Set it to false beside NVIDIA's dcgm-exporter, which has these
-    metrics too."""
     kubelet_root: str = "/var/lib/kubelet"
     """Root folder of the kubelet on the nodes."""
     runtime_class: str | None = None
@@ -72,6 +66,7 @@ class Exporter:
 
 
 @dataclass(frozen=True, slots=True)
+@accepts(METRICS_API)
 class MetricsApi:
     """The server of ``custom.metrics.k8s.io``: the HPA scales on GPU usage without an adapter."""
 
@@ -97,6 +92,7 @@ class MetricsApi:
 
 
 @dataclass(frozen=True, slots=True)
+@accepts(BOARD)
 class Board:
     """The board, served in the cluster to users who sign in with a token of the API server."""
 
@@ -134,6 +130,8 @@ class Prometheus:
     """Taints of nodes on which its pod may run. A list replaces the default."""
     priority_class: str = CLUSTER_CRITICAL
     """PriorityClass of its pod."""
+    extra_args: tuple[str, ...] = ()
+    """Arguments that the program gets after all others, as they are."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,14 +10,12 @@ from dataclasses import MISSING, Field, fields, is_dataclass
 from enum import StrEnum
 from typing import Any, Final, TypeVar, get_args, get_origin, get_type_hints
 
-from components.config import ClusterSettings, Stack
 from gpushare.errors import ConfigError
 from gpushare.kubescheduler.config import KubernetesVersion, parse_version
 
 _SCALARS: Final[Mapping[type, str]] = {str: "a string", int: "an integer", bool: "true or false"}
 
-
-S = TypeVar("S", ClusterSettings, Stack)
+S = TypeVar("S")
 
 
 def settings_from(raw: Mapping[str, object], kind: type[S]) -> S:
@@ -64,8 +62,8 @@ def _respelled(value: object, where: str) -> Mapping[str, object]:
     return raw_fields
 
 
-def _shown(value: object) -> str:
-    """As in the configuration: true, null and [1], not as Python writes them."""
+def shown(value: object) -> str:
+    """A value as in the configuration: true, null and [1], not as Python writes them."""
     if isinstance(value, str):
         return repr(value)
     return json.dumps(value, ensure_ascii=False, default=str)
@@ -77,11 +75,11 @@ def _required(each: Field[Any]) -> bool:
 
 def _mapping(value: object, where: str) -> Mapping[str, object]:
     if not isinstance(value, Mapping):
-        raise ConfigError(f"{where}: {_shown(value)} is not a mapping of keys to values")
+        raise ConfigError(f"{where}: {shown(value)} is not a mapping of keys to values")
     for key in value:
         if not isinstance(key, str):
             raise ConfigError(
-                f"{_path(where, str(key))}: the key {_shown(key)} is not a string; put it in quotes"
+                f"{_path(where, str(key))}: the key {shown(key)} is not a string; put it in quotes"
             )
     return value
 
@@ -92,7 +90,7 @@ def _optional(kind: Any, value: object, where: str) -> Any:
 
 def _many(kind: Any, value: object, where: str) -> tuple[Any, ...]:
     if not isinstance(value, list):
-        raise ConfigError(f"{where}: {_shown(value)} is not a list")
+        raise ConfigError(f"{where}: {shown(value)} is not a list")
     inner = get_args(kind)[0]
     return tuple(_value(inner, each, f"{where}[{index}]") for index, each in enumerate(value))
 
@@ -106,13 +104,21 @@ def _scalar(kind: Any, value: object, where: str) -> Any:
     if type(value) is kind:
         return value
     quotes = "; put it in quotes" if kind is str and isinstance(value, bool | int | float) else ""
-    raise ConfigError(f"{where}: {_shown(value)} is not {_SCALARS[kind]}{quotes}")
+    raise ConfigError(f"{where}: {shown(value)} is not {_SCALARS[kind]}{quotes}")
 
 
 def _whole(kind: Any, value: object, where: str) -> Any:
     """Pulumi sends every number as a float."""
     whole = int(value) if isinstance(value, float) and value.is_integer() else value
     return _scalar(kind, whole, where)
+
+
+def _number(kind: Any, value: object, where: str) -> Any:
+    """A number; without its fraction if it has none, as Pulumi sends every number as a float."""
+    if type(value) not in (int, float):
+        raise ConfigError(f"{where}: {shown(value)} is not a number")
+    del kind
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def _version(kind: Any, value: object, where: str) -> KubernetesVersion:
@@ -126,13 +132,14 @@ def _version(kind: Any, value: object, where: str) -> KubernetesVersion:
 
 def _choice(kind: Any, value: object, where: str) -> Any:
     if value not in list(kind):
-        raise ConfigError(f"{where}: {_shown(value)} is not allowed; use one of {', '.join(kind)}")
+        raise ConfigError(f"{where}: {shown(value)} is not allowed; use one of {', '.join(kind)}")
     return kind(value)
 
 
 _READERS: Final[Mapping[Any, Callable[[Any, object, str], Any]]] = {
     str: _scalar,
     int: _whole,
+    float: _number,
     bool: _scalar,
     KubernetesVersion: _version,
     types.UnionType: _optional,

@@ -16,8 +16,11 @@ from pathlib import Path
 from types import UnionType
 from typing import Any, get_args, get_origin, get_type_hints
 
+import click
+
 from components import config
 from components.decode import spelled
+from components.options import accepted, default_of, meaning_of, option_of
 from components.stack import from_file, load
 from gpushare.kubescheduler.config import KubernetesVersion
 
@@ -45,7 +48,13 @@ _ROOT = Path(__file__).parents[1]
 _FOLDER = _ROOT / "tests" / "components" / "stacks"
 _NAMES = ("everything", "managed", "sidecar", "installer")
 _STACKS = (_ROOT / "Pulumi.example.yaml", *(_FOLDER / f"{name}.yaml" for name in _NAMES))
-_KINDS: Mapping[Any, str] = {str: "text", int: "integer", bool: "`true`, `false`", KubernetesVersion: "text"}
+_KINDS: Mapping[Any, str] = {
+    str: "text",
+    int: "integer",
+    float: "number",
+    bool: "`true`, `false`",
+    KubernetesVersion: "text",
+}
 _LONGEST = 60
 """Characters of an example; the remainder of a longer one is left out."""
 
@@ -64,8 +73,9 @@ def page() -> str:
         lines += ["| key | values | default | example | meaning |", "|---|---|---|---|---|"]
         texts, hints = _docstrings(kind), get_type_hints(kind)
         for each in fields(kind):
-            meaning = texts[each.name].replace("``", "`").replace("|", "\\|")
-            cells = (_values(hints[each.name]), _default(each), examples.of(kind, each), meaning)
+            meaning = (meaning_of(each) or texts[each.name]).replace("``", "`").replace("|", "\\|")
+            values = _option_values(each, _values(hints[each.name]))
+            cells = (values, _default(each), examples.of(kind, each), meaning)
             lines.append(f"| `{spelled(each.name)}` | {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
 
@@ -94,6 +104,16 @@ def _values(hint: Any) -> str:
     return _KINDS.get(hint) or ", ".join(f"`{each}`" for each in hint)
 
 
+def _option_values(each: Field[Any], kind: str) -> str:
+    """What a key of this kind accepts, with the bounds of an option."""
+    option = option_of(each)
+    if option is None:
+        return kind
+    if isinstance(option.type, click.Choice):
+        return ", ".join(f"`{choice}`" for choice in option.type.choices)
+    return ", ".join(filter(None, [kind, accepted(option.type)]))
+
+
 def _link(kind: type[Any]) -> str:
     title = next(title for title, each in SECTIONS.items() if each is kind)
     heading = re.sub(r"[^a-z -]", "", title.lower()).replace(" ", "-")
@@ -101,6 +121,8 @@ def _link(kind: type[Any]) -> str:
 
 
 def _default(each: Field[Any]) -> str:
+    if option := option_of(each):
+        return f"`{default}`" if (default := default_of(option)) else ""
     value = _default_value(each)
     if value is MISSING:
         return "required"

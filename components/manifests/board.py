@@ -34,6 +34,5 @@ def _server(settings: Board) -> Server:
         port=BOARD_PORT,
         ops_port=BOARD_OPS_PORT,
         replicas=1,  # it remembers the last hour
-        env={},
         has_token=True,
     )

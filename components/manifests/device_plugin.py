@@ -14,7 +14,6 @@ from components.manifests.parts import (
     all_gpus_volume,
     container_security,
     daemon_set,
-    driver_root_flag,
     driver_root_mount,
     driver_root_volume,
     field_env,
@@ -28,6 +27,7 @@ from components.manifests.parts import (
     runtime_class,
     sizes,
 )
+from components.options import arguments
 from gpushare.contract import (
     AGENT_NAME,
     AGENT_OPS_PORT,
@@ -116,13 +116,7 @@ def _container(plugin: DevicePlugin) -> Object:
             "gpushare-device-plugin-v2",
             "-logtostderr",
             "--v=5",
-            f"--memory-unit={plugin.memory_unit}",
-            f"--device-list-strategy={plugin.device_list_strategy}",
-            f"--cgroup-root={CGROUPS_INSIDE}",
-            f"--proc-root={_PROC}",
-            *(["--query-kubelet"] if plugin.query_kubelet else []),
-            *_unified_memory_flag(plugin.unified_memory_mib),
-            *driver_root_flag(plugin.driver_root),
+            *arguments(plugin, cgroup_root=CGROUPS_INSIDE, proc_root=_PROC),
         ],
         "env": [
             field_env("NODE_NAME", "spec.nodeName"),
@@ -136,10 +130,6 @@ def _container(plugin: DevicePlugin) -> Object:
         # The kubelet's folder belongs to root.
         "securityContext": {"runAsUser": 0, **container_security()},
     }
-
-
-def _unified_memory_flag(mib: int | None) -> list[str]:
-    return [] if mib is None else [f"--unified-memory-mib={mib}"]
 
 
 def _volumes(plugin: DevicePlugin) -> tuple[list[Object], list[Object]]:

@@ -13,7 +13,6 @@ from components.manifests.parts import (
     cluster_rights,
     container_security,
     daemon_set,
-    driver_root_flag,
     driver_root_mount,
     driver_root_volume,
     field_env,
@@ -27,6 +26,7 @@ from components.manifests.parts import (
     runtime_class,
     sizes,
 )
+from components.options import arguments
 from gpushare.contract import (
     EXPORTER_NAME,
     EXPORTER_PORT,
@@ -68,13 +68,7 @@ def _container(settings: Exporter) -> Object:
     return {
         "name": EXPORTER_NAME,
         "image": settings.image,
-        "command": [
-            "gpushare",
-            "exporter",
-            f"--interval-seconds={settings.interval_seconds}",
-            *([] if settings.dcgm_devices else ["--no-dcgm-devices"]),
-            *driver_root_flag(settings.driver_root),
-        ],
+        "command": ["gpushare", "exporter", *arguments(settings)],
         "env": [field_env("NODE_NAME", "spec.nodeName"), {"name": "OPS_PORT", "value": str(EXPORTER_PORT)}],
         "ports": [{"name": OPS, "containerPort": EXPORTER_PORT}],
         **http_probes("/healthz", "/readyz", OPS),

@@ -26,6 +26,7 @@ from components.manifests.parts import (
     sizes,
 )
 from components.manifests.tls import tls_secret
+from components.options import arguments
 from gpushare.contract import (
     EXTENDER_NAME,
     EXTENDER_NODE_PORT,
@@ -45,7 +46,7 @@ _LABELS: Final = labels(EXTENDER_NAME)
 _TLS_FOLDER: Final = "/etc/gpushare/tls"
 _BINDS_END_EARLY: Final = KubernetesVersion(1, 21)
 """From this version on, the API server ends a bind request when the extender gives it up."""
-_BIND_IN_OLD_CLUSTERS: Final = "--api-request-timeout=60"
+_BIND_IN_OLD_CLUSTERS_S: Final = 60
 
 
 def objects(settings: Extender, version: KubernetesVersion) -> list[Object]:
@@ -166,11 +167,16 @@ def _affinity(settings: Extender) -> Object:
 
 def _container(settings: Extender, version: KubernetesVersion) -> Object:
     is_sidecar = settings.exposure is Exposure.SIDECAR
-    peers = [f"--peer-port={EXTENDER_PEER_PORT}"] if settings.replicas > 1 else []
-    loopback = ["--host=127.0.0.1", *peers] if is_sidecar else []
-    without_lease = [] if settings.lease else ["--allow-without-lease"]
-    late = [] if version >= _BINDS_END_EARLY else [_BIND_IN_OLD_CLUSTERS]
-    flags = [*loopback, *without_lease, *late, *_placement_flags(settings), *_tls_flags(settings)]
+    peers = is_sidecar and settings.replicas > 1
+    flags = arguments(
+        settings,
+        host="127.0.0.1" if is_sidecar else None,
+        peer_port=EXTENDER_PEER_PORT if peers else None,
+        allow_without_lease=not settings.lease,
+        api_request_timeout=None if version >= _BINDS_END_EARLY else _BIND_IN_OLD_CLUSTERS_S,
+        shortlist=_SIDECAR_SHORTLIST if is_sidecar else None,
+        **_tls_files(settings),
+    )
     return {
         "name": EXTENDER_NAME,
         "image": settings.image,
@@ -185,7 +191,7 @@ def _container(settings: Extender, version: KubernetesVersion) -> Object:
         "ports": [
             {"name": "http", "containerPort": EXTENDER_SERVICE_PORT},
             {"name": OPS, "containerPort": EXTENDER_OPS_PORT},
-            *([{"name": "peers", "containerPort": EXTENDER_PEER_PORT}] if is_sidecar and peers else []),
+            *([{"name": "peers", "containerPort": EXTENDER_PEER_PORT}] if peers else []),
         ],
         **http_probes("/healthz", "/readyz", OPS),
         "resources": sizes(settings.cpu, settings.memory),
@@ -201,22 +207,11 @@ _SIDECAR_SHORTLIST: Final = 100
 """The minimum that kube-scheduler itself considers in a large cluster (``minFeasibleNodesToFind``)."""
 
 
-def _placement_flags(settings: Extender) -> list[str]:
-    pods = settings.cgpu_pods_per_card
-    default = _SIDECAR_SHORTLIST if settings.exposure is Exposure.SIDECAR else 0
-    shortlist = default if settings.shortlist is None else settings.shortlist
-    return [
-        *([f"--shortlist={shortlist}"] if shortlist else []),
-        *([f"--cgpu-pods-per-card={pods}"] if pods is not None else []),
-    ]
-
-
-def _tls_flags(settings: Extender) -> list[str]:
+def _tls_files(settings: Extender) -> dict[str, str]:
     if not tls_secret(settings):
-        return []
-    files = {"tls-cert": TLS_CERT, "tls-key": TLS_KEY, "client-ca": TLS_CA}
-    names = [f"--client-name={name}" for name in settings.client_names]
-    return [*(f"--{flag}={_TLS_FOLDER}/{name}" for flag, name in files.items()), *names]
+        return {}
+    files = {"tls_cert": TLS_CERT, "tls_key": TLS_KEY, "client_ca": TLS_CA}
+    return {option: f"{_TLS_FOLDER}/{name}" for option, name in files.items()}
 
 
 def _volumes(settings: Extender) -> Object:

@@ -2,7 +2,7 @@
 
 import base64
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from components.config import Board, MetricsApi, Webhook
@@ -20,6 +20,7 @@ from components.manifests.parts import (
     preferred_anti_affinity,
     sizes,
 )
+from components.options import arguments
 from gpushare.contract import SYSTEM_NAMESPACE
 from gpushare.kubescheduler.config import KubernetesVersion
 
@@ -36,12 +37,14 @@ class Server:
     """Name of all objects, and of the account."""
     image: str
     command: Sequence[str]
-    """The flags of the certificate are added."""
+    """The options of its section are added, which include those of the certificate."""
     port: int
     ops_port: int
     replicas: int
-    env: Mapping[str, str]
+    env: Mapping[str, str] = field(default_factory=dict)
     """Variables besides those of the ports."""
+    options: Mapping[str, object] = field(default_factory=dict)
+    """Options besides those of the certificate."""
     has_token: bool
     """Whether it calls the API server."""
 
@@ -109,13 +112,13 @@ def _pod(server: Server, settings: MetricsApi | Webhook | Board, version: Kubern
 
 
 def _container(server: Server, settings: MetricsApi | Webhook | Board) -> Object:
-    files = {"tls-cert": "tls.crt", "tls-key": "tls.key"}
+    files = {"tls_cert": f"{_TLS_FOLDER}/tls.crt", "tls_key": f"{_TLS_FOLDER}/tls.key"}
     ports = {"https": server.port, OPS: server.ops_port}
     env = {"PORT": str(server.port), "OPS_PORT": str(server.ops_port), **server.env}
     return {
         "name": server.name,
         "image": server.image,
-        "command": [*server.command, *(f"--{flag}={_TLS_FOLDER}/{file}" for flag, file in files.items())],
+        "command": [*server.command, *arguments(settings, **server.options, **files)],
         "env": [{"name": name, "value": value} for name, value in env.items()],
         "ports": [{"name": name, "containerPort": port} for name, port in ports.items()],
         **http_probes("/healthz", "/readyz", OPS),

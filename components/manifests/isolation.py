@@ -16,6 +16,7 @@ from components.manifests.parts import (
     rolling_update,
     sizes,
 )
+from components.options import arguments
 from gpushare.contract import (
     DEVICE_PLUGIN_FOLDER,
     ISOLATION_INSTALLER_NAME,
@@ -51,7 +52,7 @@ def _container(settings: Isolation) -> Object:
     return {
         "name": ISOLATION_INSTALLER_NAME,
         "image": settings.image,
-        "command": ["gpushare", "isolation", _VERBS[settings.state], "--wait"],
+        "command": ["gpushare", "isolation", _VERBS[settings.state], "--wait", *arguments(settings)],
         "env": [{"name": "OPS_PORT", "value": str(ISOLATION_INSTALLER_PORT)}],
         "ports": [{"name": OPS, "containerPort": ISOLATION_INSTALLER_PORT}],
         **http_probes("/healthz", "/readyz", OPS),

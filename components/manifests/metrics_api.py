@@ -72,6 +72,5 @@ def _server(settings: MetricsApi) -> Server:
         port=METRICS_API_PORT,
         ops_port=METRICS_API_OPS_PORT,
         replicas=settings.replicas,
-        env={},
         has_token=True,
     )

@@ -19,6 +19,7 @@ from components.manifests.parts import (
     runtime_class,
     sizes,
 )
+from components.options import arguments
 from gpushare.contract import MPS_NAME, MPS_PORT, MPS_SHM, MPS_STATE, SHM
 
 _LABELS: Final = labels(MPS_NAME)
@@ -60,7 +61,7 @@ def _container(settings: Mps) -> Object:
     return {
         "name": MPS_NAME,
         "image": settings.image,
-        "command": ["gpushare", "mps"],
+        "command": ["gpushare", "mps", *arguments(settings)],
         "env": [
             {"name": "OPS_PORT", "value": str(MPS_PORT)},
             # Mounts the control daemon and its server.

@@ -190,11 +190,6 @@ def driver_root_mount(path: str | None) -> list[Object]:
     return [mount] if path else []
 
 
-def driver_root_flag(path: str | None) -> list[str]:
-    """The flag of agent and exporter."""
-    return [f"--driver-root={path}"] if path else []
-
-
 def runtime_class(name: str | None) -> Object:
     """The RuntimeClass of a pod, if it has one."""
     return {"runtimeClassName": name} if name else {}

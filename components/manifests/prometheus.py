@@ -124,6 +124,7 @@ def _container(settings: Prometheus) -> Object:
             f"--storage.tsdb.path={_DATA}",
             f"--storage.tsdb.retention.time={settings.retention}",
             f"--web.listen-address=:{_PORT}",
+            *settings.extra_args,
         ],
         # It also scrapes itself.
         "ports": [{"name": OPS, "containerPort": _PORT}],

@@ -68,7 +68,12 @@ def container(settings: Extender) -> Object:
     return {
         "name": "kube-scheduler",
         "image": scheduler.image,
-        "command": ["kube-scheduler", f"--config={_FOLDER}/{_FILE}", f"--secure-port={_SECURE_PORT}"],
+        "command": [
+            "kube-scheduler",
+            f"--config={_FOLDER}/{_FILE}",
+            f"--secure-port={_SECURE_PORT}",
+            *scheduler.extra_args,
+        ],
         **_probes(settings),
         "resources": {
             "requests": {"cpu": scheduler.cpu, "memory": scheduler.memory},

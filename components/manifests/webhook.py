@@ -76,7 +76,8 @@ def _server(extender: Extender, scheduler: str, settings: Webhook) -> Server:
     return Server(
         name=SCHEDULER_NAMING,
         image=extender.image,
-        command=["gpushare", "scheduler-name", f"--scheduler-name={scheduler}"],
+        command=["gpushare", "scheduler-name"],
+        options={"scheduler_name": scheduler},
         port=SCHEDULER_NAMING_PORT,
         ops_port=SCHEDULER_NAMING_OPS_PORT,
         replicas=settings.replicas,

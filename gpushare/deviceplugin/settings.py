@@ -78,7 +78,8 @@ class AgentSettings:
     )
     unified_memory_mib: Annotated[int, click.IntRange(min=1)] | None = setting(
         None,
-        help="MiB that pods may allocate on a GPU that shares the memory of its host.  [default: not shared]",
+        help="MiB that pods may allocate on each GPU that shares the memory of its host, such as a GB10 (DGX "
+        "Spark), whose driver reports no size.  [default: not shared]",
     )
     health_check: bool = setting(
         default=True,

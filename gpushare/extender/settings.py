@@ -82,6 +82,11 @@ class ExtenderSettings:
         help="Port for the scheduler's requests; 0 selects a free port.",
         env="PORT",
     )
+    peer_port: ListeningPort | None = setting(
+        None,
+        help="Port for binds that other replicas forward, with mutual TLS; --port then serves plain HTTP, on "
+        "a loopback address only.  [default: --port]",
+    )
     ops_host: OpsHost = ANY_ADDRESS
     ops_port: OpsPort = EXTENDER_OPS_PORT
     kubeconfig: Kubeconfig = None
@@ -139,11 +144,6 @@ class ExtenderSettings:
     )
     tls_key: str | None = setting(None, help="Key of the certificate.")
     client_ca: str | None = setting(None, help="CA certificates that verify clients.")
-    peer_port: ListeningPort | None = setting(
-        None,
-        help="Port for binds that other replicas forward, with mutual TLS; --port then serves plain HTTP, on "
-        "a loopback address only.  [default: --port]",
-    )
     client_names: tuple[str, ...] = setting(
         (),
         flag="client-name",
@@ -202,13 +202,14 @@ def replica_of(
 
 def check(settings: ExtenderSettings) -> None:
     """Raises ConfigError for combinations that cannot work."""
-    _check_durations(settings.lease_durations)
+    check_durations(settings)
     _check_tls(settings)
     _check_peer_port(settings)
 
 
-def _check_durations(durations: LeaseDurations) -> None:
-    """Two replicas can never bind at the same time only if the durations are in this order."""
+def check_durations(settings: ExtenderSettings) -> None:
+    """Raises ConfigError for durations with which two replicas could bind at the same time."""
+    durations = settings.lease_durations
     lease_s = round(durations.lease_s)  # as the Lease has it
     if not 0 < durations.post_s < durations.renew_deadline_s < lease_s:
         raise ConfigError(

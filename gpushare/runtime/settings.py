@@ -62,7 +62,8 @@ class _Member(click.Choice[str]):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Fails for a text that is no member."""
-        return self._kind(super().convert(value, param, ctx))
+        is_member = isinstance(value, self._kind)  # click would look for its name
+        return value if is_member else self._kind(super().convert(value, param, ctx))
 
 
 class LogLevel(StrEnum):

@@ -39,7 +39,7 @@ KEYS: Final[Mapping[type[Any], tuple[str, ...]]] = {
     config.Isolation: ("state", "kubelet_root", "cpu", "memory"),
     config.Mps: ("runtime_class", "cpu", "memory"),
     config.Monitoring: ("operator", "runbooks", "dashboards", "adapter_rules"),
-    config.Exporter: ("interval_seconds", "kubelet_root", "runtime_class", "cpu", "memory"),
+    config.Exporter: ("kubelet_root", "runtime_class", "cpu", "memory"),
     config.Board: ("tls_secret", "cpu", "memory"),
     config.Prometheus: ("storage", "retention", "cpu", "memory"),
 }
@@ -64,7 +64,6 @@ OWN_IMAGES: Final = {
 """Images that are not in ``images``, because they are not of this project."""
 _LIMITS: Final = {
     (config.Extender, "replicas"): (1, 3),
-    (config.Exporter, "interval_seconds"): (1, config.MAX_INTERVAL_S),
 }
 """The lowest and the highest value of each integer."""
 _URL: Final = r"^https?://(\[[0-9A-Fa-f:.]+\]|[^\p{Z}\p{C}/?#:\[\]]+)(:[0-9]*)?([/?#][^\p{Z}\p{C}]*)?$"

@@ -152,7 +152,6 @@ SLOTS: Final = (
     "mps.cpu",
     "mps.memory",
     "monitoring.runbooks",
-    "monitoring.exporter.intervalSeconds",
     "monitoring.exporter.kubeletRoot",
     "monitoring.exporter.runtimeClass",
     "monitoring.exporter.cpu",
@@ -167,7 +166,7 @@ SLOTS: Final = (
     "monitoring.prometheus.memory",
 )
 """Paths of the values that are only inserted."""
-INTEGERS: Final = ("monitoring.exporter.intervalSeconds",)
+INTEGERS: Final[tuple[str, ...]] = ()
 _NUMBER: Final = 900_000_001
 _MARKERS: Final = {"monitoring.runbooks": RUNBOOKS_URL}
 """Of slots that cannot have any text; the builders also parse the files with this one as YAML."""

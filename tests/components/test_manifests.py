@@ -298,7 +298,7 @@ def test_unset_values_are_the_defaults_of_the_extender() -> None:
         ({}, []),
         ({"shortlist": 50}, ["--shortlist=50"]),
         (sidecar(), ["--shortlist=100"]),
-        (sidecar(shortlist=0), []),
+        (sidecar(shortlist=0), ["--shortlist=0"]),
         (sidecar(shortlist=7), ["--shortlist=7"]),
     ],
 )
