@@ -147,9 +147,9 @@ def _kind(option: click.Option) -> Any:
     """The type of the key."""
     if isinstance(option.type, click.types.BoolParamType):
         return bool
-    if isinstance(option.type, click.FloatRange):
+    if isinstance(option.type, click.types.FloatParamType):
         return float
-    if isinstance(option.type, click.IntRange | click.types.IntParamType):
+    if isinstance(option.type, click.types.IntParamType):
         return int
     return str
 

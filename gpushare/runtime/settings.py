@@ -20,7 +20,7 @@ _KEY: Final = "setting"
 S = TypeVar("S")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Setting:
     """What the command line says about a field.
 
@@ -37,9 +37,19 @@ class Setting:
     is_hidden: bool = False
 
 
-def setting(default: Any = MISSING, **what: Any) -> Any:
-    """A field with its default, and the arguments of ``Setting``."""
-    return field(default=default, metadata={_KEY: Setting(**what)})
+def setting(
+    default: Any = MISSING,
+    *,
+    help: str,  # noqa: A002 - as click names it
+    env: str | None = None,
+    metavar: str | None = None,
+    flag: str = "",
+    is_go: bool = False,
+    is_hidden: bool = False,
+) -> Any:
+    """A field with its default (required without one), and what the command line says about it."""
+    said = Setting(help, env, metavar, flag, is_go, is_hidden)
+    return field(default=default, metadata={_KEY: said})
 
 
 class FiniteRange(click.FloatRange):
@@ -179,21 +189,22 @@ def _option(each: Any, hint: Any) -> click.Option:
     return click.Option(
         [*names, each.name],
         type=_type(get_args(kind)[0] if is_list else kind, marks),
-        required=each.default is MISSING,
-        default=_default(each),
         help=said.help,
         envvar=said.env,
         hidden=said.is_hidden,
         show_default=each.default != "",  # set by the environment, or not at all
         **more,
+        **_default(each.default),
     )
 
 
-def _default(each: Any) -> Any:
+def _default(value: Any) -> dict[str, Any]:
     """The default as on the command line: click would show the name of a member instead of its value."""
-    if each.default in (MISSING, ()):
-        return None
-    return str(each.default) if isinstance(each.default, StrEnum) else each.default
+    if value is MISSING:
+        return {"required": True}
+    if value == ():
+        return {}
+    return {"default": str(value) if isinstance(value, StrEnum) else value}
 
 
 def _flat(hint: Any) -> tuple[Any, list[Any]]:

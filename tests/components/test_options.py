@@ -96,9 +96,9 @@ def other_value(option: click.Option) -> Any:
         return next(each for each in kind.choices if each != default)
     if isinstance(kind, click.types.BoolParamType):
         return not default
-    if isinstance(kind, click.FloatRange):
+    if isinstance(kind, click.types.FloatParamType):
         return default * 0.9
-    if isinstance(kind, click.IntRange):
+    if isinstance(kind, click.types.IntParamType):
         return (default or 0) + 1
     # A list of XID errors is a text too.
     return "31"
