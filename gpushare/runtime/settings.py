@@ -9,10 +9,10 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass, field, fields
 from enum import StrEnum
-from functools import wraps
+from functools import cache, wraps
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import Annotated, Any, Final, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Final, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 import click
 
@@ -144,6 +144,11 @@ ApiServiceHost = Annotated[str, Setting(help="Address for the API server's reque
 
 def options_of(kind: type[Any]) -> Mapping[str, click.Option]:
     """The option of each field, by the name of the field."""
+    return _options(cast("Any", kind))
+
+
+@cache
+def _options(kind: Any) -> Mapping[str, click.Option]:
     hints = get_type_hints(kind, include_extras=True)
     return {each.name: _option(each, hints[each.name]) for each in fields(kind)}
 
