@@ -31,7 +31,7 @@ EXTRA_ARGS: Final = "Arguments that the program gets after all others, as they a
 _OPTION: Final = "option"
 _SERVICE: Final = "__service__"
 _PORTS: Final = "probes, Services, scrapes and NetworkPolicies use its ports and addresses"
-_FILES: Final = "the manifest mounts its files and folders at these paths"
+_FILES: Final = "the volumes of the manifest decide which files and folders there are, and where"
 _ACCESS: Final = "the manifest decides with which rights it uses the API server"
 
 
@@ -54,14 +54,12 @@ EXTENDER: Final = Service(
         "peer_port": _PORTS,
         "advertise_address": "it is that of the pod",
         "kubeconfig": _ACCESS,
-        "allow_without_lease": "lease decides it, and the rights of the account",
-        "log_level": "logLevel, which it has in its environment as the Aliyun extender",
+        "allow_without_lease": "`lease` decides it, and with it the rights of the account",
+        "log_level": "`logLevel` is the variable LOG_LEVEL, as in the manifest of the Aliyun extender",
     },
     check_durations,
 )
-WEBHOOK: Final = Service(
-    WebhookSettings, {**_SERVER, "scheduler_name": "it is the name of extender.scheduler"}
-)
+WEBHOOK: Final = Service(WebhookSettings, {**_SERVER, "scheduler_name": "it is `extender.scheduler.name`"})
 AGENT: Final = Service(
     AgentSettings,
     {

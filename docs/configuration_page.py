@@ -20,9 +20,10 @@ import click
 
 from components import config
 from components.decode import spelled
-from components.options import accepted, default_of, meaning_of, option_of
+from components.options import accepted, default_of, meaning_of, option_of, service_of
 from components.stack import from_file, load
 from gpushare.kubescheduler.config import KubernetesVersion
+from gpushare.runtime.settings import options_of
 
 SECTIONS: Mapping[str, type[Any]] = {
     "A stack": config.Stack,
@@ -67,6 +68,12 @@ def page() -> str:
         "Keys of `Pulumi.<stack>.yaml`, after `gpushare:`. Whole files:",
     ]
     lines[-1] += " `Pulumi.example.yaml`, and [the quick start](../how-to/deploy.md#quick-start)."
+    lines += [
+        "",
+        "The section of a service also has the options of its program, except for [those that its manifest",
+        "decides](#options-that-manifests-decide). An option that is not set is not written: the program has",
+        "its own default, which the table shows. `extraArgs` come after all other arguments, unchecked.",
+    ]
     examples = _Examples()
     for title, kind in SECTIONS.items():
         lines += ["", f"## {title}", "", inspect.cleandoc(kind.__doc__ or "").replace("``", "`"), ""]
@@ -77,7 +84,21 @@ def page() -> str:
             values = _option_values(each, _values(hints[each.name]))
             cells = (values, _default(each), examples.of(kind, each), meaning)
             lines.append(f"| `{spelled(each.name)}` | {' | '.join(cells)} |")
-    return "\n".join(lines) + "\n"
+    return "\n".join([*lines, *_decided()]) + "\n"
+
+
+def _decided() -> list[str]:
+    """The options that are no keys, with the reason."""
+    lines = ["", "## Options that manifests decide", "", "| section | options | reason |", "|---|---|---|"]
+    for title, kind in SECTIONS.items():
+        if service := service_of(kind):
+            flags: dict[str, list[str]] = {}
+            for name, reason in service.owned.items():
+                option = options_of(service.settings)[name]
+                flags.setdefault(reason, []).append(f"`{max(option.opts, key=len)}`")
+            section = title.removesuffix(", each").replace("`", "")
+            lines += [f"| {section} | {', '.join(each)} | {reason} |" for reason, each in flags.items()]
+    return lines
 
 
 def _docstrings(kind: type[Any]) -> dict[str, str]:

@@ -75,6 +75,8 @@ PLANTED: Final = [
     ("components", "components.planted", "gpushare.installer.settings"),
     ("components", "components.planted", "gpushare.mpsd.settings"),
     ("components", "components.planted", "gpushare.__main__"),
+    ("settings", "gpushare.exporter.settings", "gpushare.adapters.cgroups"),
+    ("settings", "gpushare.metricsapi.settings", "gpushare.monitoring.catalogue"),
     ("standalone", f"{PLUGINS}.filter.planted", "gpushare.contract"),
     ("standalone", f"{PLUGINS}.modules.planted", "devkit.errors"),
     ("standalone", "policy.planted", "gpushare.contract"),

@@ -18,10 +18,12 @@ from gpushare.cli.scheduler_manifest import command as scheduler_manifest
 from gpushare.deviceplugin.main import command as device_plugin
 from gpushare.exporter.main import command as exporter
 from gpushare.extender.main import command as extender
+from gpushare.extender.webhook import command as webhook
 from gpushare.installer.main import command as isolation
 from gpushare.metricsapi.main import command as metrics_api
 from gpushare.metricsapi.queries import DEFINITIONS
 from gpushare.monitoring import catalogue
+from gpushare.mpsd.main import command as mps
 from tests.bench.extender import main as bench_extender
 from tests.bench.models.__main__ import main as bench_models
 
@@ -90,6 +92,8 @@ def test_flags_in_the_docs_exist() -> None:
         device_plugin,
         exporter,
         metrics_api,
+        mps,
+        webhook,
         board,
         doctor,
         migrate,
