@@ -9,7 +9,7 @@ import types
 from collections.abc import Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from functools import cache
-from typing import Any, NotRequired, TypedDict, cast, get_args, get_origin, get_type_hints
+from typing import Any, NotRequired, TypedDict, Union, cast, get_args, get_origin, get_type_hints
 
 import pulumi
 
@@ -59,7 +59,7 @@ def _plain(kind: Any, text: Any = str) -> Any:
     shape: Any = get_origin(kind) or kind
     if is_dataclass(shape):
         return published(cast("type", shape))
-    if shape is types.UnionType:
+    if shape in (Union, types.UnionType):
         return _plain(get_args(kind)[0], text)
     if shape is tuple:
         return list[_plain(get_args(kind)[0], text)]  # type: ignore[misc]  # made at run time

@@ -17,8 +17,6 @@ from components.config import (
     Exposure,
     Extender,
     Installer,
-    Isolation,
-    Mps,
     NetworkPolicies,
     NodePool,
     Scheduler,
@@ -27,21 +25,12 @@ from components.config import (
     Webhook,
 )
 from components.forms import (
-    MAX_REPLICAS,
     MODE_LABELS,
-    check_addresses,
-    check_any_label,
     check_labels,
     check_limits,
     check_name,
-    check_object,
-    check_path,
-    check_range,
     check_registry,
     check_since,
-    check_size,
-    check_stack,
-    check_taint,
     check_unique,
     check_url,
     modes_in,
@@ -66,11 +55,6 @@ _MAX_POOL: Final = 37
 """The names of the DaemonSets of a pool are also label values."""
 _RESERVED: Final = ("default", "kube-", "system-")
 """Prefixes of the namespaces and priority classes of Kubernetes."""
-_MAX_PRIORITY: Final = 1_000_000_000
-"""Higher values are reserved for Kubernetes."""
-_MAX_CONTROL_PLANES: Final = 100
-_MAX_AMOUNT: Final = 10**12
-"""More than the MiB of all GPUs of a cluster, and an integer in every program that reads quotas."""
 
 S = TypeVar("S", bound=ClusterSettings)
 
@@ -107,19 +91,11 @@ def check(raw: S) -> S:
 def _check_network(where: str, policies: NetworkPolicies) -> None:
     if not policies.control_plane:
         raise ConfigError(f"{where}.controlPlane: empty; list addresses, like 10.0.0.0/28")
-    for index, each in enumerate(policies.control_plane):
-        check_addresses(f"{where}.controlPlane[{index}]", each)
-    for index, each in enumerate(policies.monitoring_namespaces):
-        check_name(f"{where}.monitoringNamespaces[{index}]", each)
-    for index, each in enumerate(policies.board_namespaces):
-        check_name(f"{where}.boardNamespaces[{index}]", each)
 
 
 def _check_pulls(settings: ClusterSettings) -> None:
     if settings.registry:
         check_registry("registry", settings.registry)
-    for index, name in enumerate(settings.image_pull_secrets):
-        check_object(f"imagePullSecrets[{index}]", name)
 
 
 def _check_connection(stack: Stack) -> None:
@@ -127,8 +103,6 @@ def _check_connection(stack: Stack) -> None:
         raise ConfigError(
             "kubeconfigFrom: kubeconfig is also set, and may be a secret; set only one of the two"
         )
-    if stack.kubeconfig_from:
-        check_stack("kubeconfigFrom.stack", stack.kubeconfig_from.stack)
 
 
 def _check_adoption(stack: Stack) -> None:
@@ -140,7 +114,6 @@ def _check_adoption(stack: Stack) -> None:
 
 
 def _check_extender(extender: Extender, version: KubernetesVersion) -> None:
-    check_size("extender", extender.cpu, extender.memory)
     if extender.replicas not in _REPLICAS:
         raise ConfigError(f"extender.replicas: {extender.replicas} is not allowed; use 1, 2 or 3")
     if extender.replicas > 1 and not extender.lease:
@@ -149,9 +122,7 @@ def _check_extender(extender: Extender, version: KubernetesVersion) -> None:
             "use true, or extender.replicas: 1"
         )
     check_options("extender", extender)
-    if extender.tls_secret is not None:
-        check_name("extender.tlsSecret", extender.tls_secret)
-    elif extender.client_names:
+    if extender.client_names and extender.tls_secret is None:
         raise ConfigError(
             "extender.clientNames: only for certificates of extender.tlsSecret; set it, or remove this"
         )
@@ -193,40 +164,25 @@ def _check_webhook(where: str, scheduler: Scheduler, webhook: Webhook, version: 
             f"{where}.webhook: from Kubernetes {FIRST_MUTATING} on, a policy does the same; remove it"
         )
     where = f"{where}.webhook"
-    check_size(where, webhook.cpu, webhook.memory)
     check_options(where, webhook)
-    check_name(f"{where}.tlsSecret", webhook.tls_secret)
     check_ca(where, webhook)
-    check_range(f"{where}.replicas", webhook.replicas, 1, MAX_REPLICAS)
 
 
 def _check_scheduler(where: str, scheduler: Scheduler, version: KubernetesVersion) -> None:
-    check_name(f"{where}.name", scheduler.name)
     if scheduler.name == DEFAULT_SCHEDULER:
         raise ConfigError(f"{where}.name: {DEFAULT_SCHEDULER!r} is the default scheduler; use another")
-    check_size(where, scheduler.cpu, scheduler.memory)
     if scheduler.webhook:
         _check_webhook(where, scheduler, scheduler.webhook, version)
     check_limits(where, (scheduler.cpu, scheduler.memory), (scheduler.cpu_limit, scheduler.memory_limit))
 
 
 def _check_plugin(where: str, plugin: DevicePlugin, version: KubernetesVersion) -> None:
-    check_size(where, plugin.cpu, plugin.memory)
     check_options(where, plugin)
     if plugin.name:
         check_name(f"{where}.name", plugin.name, longest=_MAX_POOL)
     _check_selector(f"{where}.nodeSelector", plugin.node_selector)
     if plugin.device_list_strategy is DeviceListStrategy.CDI:
         check_since(f"{where}.deviceListStrategy: {DeviceListStrategy.CDI}", version, _FIRST_CDI)
-    for key, path in (
-        ("kubeletRoot", plugin.kubelet_root),
-        ("kubeconfig", plugin.kubeconfig),
-        ("driverRoot", plugin.driver_root),
-    ):
-        if path is not None:
-            check_path(f"{where}.{key}", path)
-    if plugin.runtime_class is not None:
-        check_object(f"{where}.runtimeClass", plugin.runtime_class)
     if plugin.evict_recover and not modes_in(plugin.node_selector):
         raise ConfigError(
             f"{where}.evictRecover: true needs a mode label in nodeSelector; "
@@ -263,13 +219,8 @@ def _check_node_pool(where: str, pool: NodePool, version: KubernetesVersion) -> 
     check_since(where, version, _FIRST_SERVER_SIDE_APPLY)
     if not pool.nodes:
         raise ConfigError(f"{where}.nodes: empty; list the nodes")
-    for index, node in enumerate(pool.nodes):
-        check_object(f"{where}.nodes[{index}]", node)
-    check_labels(f"{where}.labels", pool.labels)
     if LABEL_PLACEMENT in pool.labels:
         raise ConfigError(f"{where}.labels: {LABEL_PLACEMENT!r} is not allowed here; use {where}.placement")
-    for index, taint in enumerate(pool.taints):
-        check_taint(f"{where}.taints[{index}]", taint)
 
 
 def _check_nodes(pools: tuple[NodePool, ...]) -> None:
@@ -304,7 +255,6 @@ def _may_select(selector: Mapping[str, str], labels: Mapping[str, str]) -> bool:
 
 
 def _check_installer(installer: Installer, extender: Extender) -> None:
-    check_range("installer.controlPlanes", installer.control_planes, 1, _MAX_CONTROL_PLANES)
     if extender.exposure is Exposure.SIDECAR:
         raise ConfigError(
             f"installer: extender.exposure {Exposure.SIDECAR} does not change the default scheduler; "
@@ -333,11 +283,11 @@ def _check_installer(installer: Installer, extender: Extender) -> None:
 def _check_isolation(settings: ClusterSettings) -> None:
     """Checks ``isolation`` and ``mps``, and that they are set if a pool needs them."""
     if settings.isolation:
-        _check_isolation_installer("isolation", settings.isolation)
+        check_options("isolation", settings.isolation)
     else:
         _check_limited_pools(settings.device_plugins)
     if settings.mps:
-        _check_mps("mps", settings.mps)
+        check_options("mps", settings.mps)
     else:
         _check_mps_pools(settings.device_plugins)
 
@@ -364,30 +314,9 @@ def _check_mps_pools(plugins: tuple[DevicePlugin, ...]) -> None:
             )
 
 
-def _check_isolation_installer(where: str, isolation: Isolation) -> None:
-    check_size(where, isolation.cpu, isolation.memory)
-    check_options(where, isolation)
-    check_any_label(f"{where}.nodeLabels", isolation.node_labels)
-    check_path(f"{where}.kubeletRoot", isolation.kubelet_root)
-
-
-def _check_mps(where: str, mps: Mps) -> None:
-    check_size(where, mps.cpu, mps.memory)
-    check_options(where, mps)
-    check_any_label(f"{where}.nodeLabels", mps.node_labels)
-    if mps.runtime_class is not None:
-        check_object(f"{where}.runtimeClass", mps.runtime_class)
-
-
 def _check_tenant(where: str, tenant: Tenant) -> None:
-    check_name(f"{where}.name", tenant.name)
     if tenant.name.startswith(_RESERVED):
         raise ConfigError(
             f"{where}.name: {tenant.name!r} is reserved for Kubernetes; use a name that does not start "
             f"with {', '.join(_RESERVED)}"
         )
-    for key, amount in (("gpuMem", tenant.gpu_mem), ("gpuCore", tenant.gpu_core), ("gpus", tenant.gpus)):
-        if amount is not None:
-            check_range(f"{where}.{key}", amount, 0, _MAX_AMOUNT)
-    if tenant.priority is not None:
-        check_range(f"{where}.priority", tenant.priority, -_MAX_PRIORITY, _MAX_PRIORITY)

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from types import MappingProxyType
-from typing import Final
+from typing import Annotated, Final
 
 from components.config_extender import (
     FIRST_MUTATING,
@@ -38,6 +38,21 @@ from components.config_pods import (
     Effect,
     Operator,
     Toleration,
+)
+from components.forms import (
+    Addresses,
+    Cpu,
+    Labels,
+    Memory,
+    Name,
+    NodeCount,
+    NodeLabels,
+    NodePath,
+    ObjectName,
+    StackName,
+    Taint,
+    Tolerations,
+    between,
 )
 from components.options import AGENT, ISOLATION, MPS, accepts
 from gpushare.contract import LABEL_CGPU, LABEL_GPUSHARE, LABEL_MODE
@@ -92,6 +107,11 @@ LIMITED_NODES: Final = (
 """Nodes with a mode that enforces limits."""
 MPS_NODES: Final = (f"{LABEL_MODE}={Mode.MPS}",)
 NONE: Final[Mapping[str, str]] = MappingProxyType({})
+_MAX_PRIORITY: Final = 1_000_000_000
+"""Higher values are reserved for Kubernetes."""
+_MAX_CONTROL_PLANES: Final = 100
+_Amount = Annotated[int, between(0, 10**12)]
+"""At most more than the MiB of all GPUs of a cluster, and an integer in every program that reads quotas."""
 
 
 class PodSecurity(StrEnum):
@@ -125,31 +145,31 @@ class DevicePlugin:
     device_list_strategy: DeviceListStrategy = DeviceListStrategy.MOUNTS
     """How the container runtime receives the GPUs of a container; ``envvar`` rejects pods that set
     ``NVIDIA_VISIBLE_DEVICES``."""
-    kubelet_root: str = "/var/lib/kubelet"
+    kubelet_root: NodePath = "/var/lib/kubelet"
     """Root folder of the kubelet on the nodes."""
-    kubeconfig: str | None = None
+    kubeconfig: NodePath | None = None
     """A kubeconfig on the nodes to use instead of the service account."""
     query_kubelet: bool = False
     """Whether the agents also read the pods of their kubelets, which static pods with GPU memory need. The CA
     of the cluster must have signed the certificates of the kubelets. Before Kubernetes 1.33 this needs
     ``nodes/proxy``, a right that includes running commands in every pod."""
-    runtime_class: str | None = None
+    runtime_class: ObjectName | None = None
     """RuntimeClass for NVIDIA's runtime, if that is not the default runtime of the nodes."""
-    driver_root: str | None = None
+    driver_root: NodePath | None = None
     """Root folder of the driver on the nodes, to use its NVML and not the one that NVIDIA's runtime mounts,
     such as ``/run/nvidia/driver`` of the GPU Operator."""
     evict_recover: bool = False
     """Whether to stop NVIDIA's plugin on the nodes of the pool, where it is a static pod, and restore it when
     sharing ends."""
-    cpu: str = "1"
+    cpu: Cpu = "1"
     """CPU request and limit."""
-    memory: str = "300Mi"
+    memory: Memory = "300Mi"
     """Memory request and limit."""
-    tolerations: tuple[Toleration, ...] = EVERY_TAINT
+    tolerations: Tolerations = EVERY_TAINT
     """Taints of nodes on which its pods may run. Default: every node. A list replaces the default."""
-    priority_class: str = NODE_CRITICAL
+    priority_class: ObjectName = NODE_CRITICAL
     """PriorityClass of its pods."""
-    max_unavailable: str = MAX_UNAVAILABLE
+    max_unavailable: NodeCount = MAX_UNAVAILABLE
     """Number or percentage of nodes whose pods are replaced at the same time, like "1" or "10%"."""
 
 
@@ -157,13 +177,13 @@ class DevicePlugin:
 class NodePool:
     """Labels and taints of existing nodes. They stay when the stack is destroyed."""
 
-    nodes: tuple[str, ...]
+    nodes: tuple[ObjectName, ...]
     """Names of the nodes."""
-    labels: Mapping[str, str] = field(default_factory=lambda: SHARED_NODES)
+    labels: Labels = field(default_factory=lambda: SHARED_NODES)
     """Labels to set; at most one of ``gpushare``, ``cgpu`` and ``ack.node.gpu.schedule``."""
     placement: Placement | None = None
     """Placement policy of these nodes, unless a pod has its own: label ``ack.node.gpu.placement``."""
-    taints: tuple[str, ...] = ()
+    taints: tuple[Taint, ...] = ()
     """Taints as in kubectl, ``key=value:Effect``. Only for nodes without other taints: the API server treats
     the taints of a node as one list, and a list of another manager is not replaced."""
 
@@ -180,7 +200,7 @@ class Installer:
     """Image with digest; default: ``cli`` of ``images``."""
     state: State = State.PRESENT
     """``absent`` removes the extender from the scheduler."""
-    control_planes: int = 1
+    control_planes: Annotated[int, between(1, _MAX_CONTROL_PLANES)] = 1
     """Number of control plane nodes; each gets one pod, and editing starts when all pods are bound."""
     url: str = ""
     """URL of the extender, as the scheduler reaches it; default: NodePort 32766 on the node."""
@@ -193,21 +213,21 @@ class Isolation:
 
     image: str = ""
     """Image with digest; default: ``isolation`` of ``images``."""
-    node_labels: tuple[str, ...] = LIMITED_NODES
+    node_labels: NodeLabels = LIMITED_NODES
     """It runs on nodes with at least one of these labels, ``key`` or ``key=value``."""
     state: State = State.PRESENT
     """``absent`` removes the library from the nodes, each version when no container uses it."""
-    kubelet_root: str = "/var/lib/kubelet"
+    kubelet_root: NodePath = "/var/lib/kubelet"
     """Root folder of the kubelet on the nodes, with the record of the node agent (versions in use)."""
-    cpu: str = "100m"
+    cpu: Cpu = "100m"
     """CPU request and limit."""
-    memory: str = "64Mi"
+    memory: Memory = "64Mi"
     """Memory request and limit."""
-    tolerations: tuple[Toleration, ...] = EVERY_TAINT
+    tolerations: Tolerations = EVERY_TAINT
     """Taints of nodes on which its pods may run. Default: every node. A list replaces the default."""
-    priority_class: str = NODE_CRITICAL
+    priority_class: ObjectName = NODE_CRITICAL
     """PriorityClass of its pods."""
-    max_unavailable: str = MAX_UNAVAILABLE
+    max_unavailable: NodeCount = MAX_UNAVAILABLE
     """Number or percentage of nodes whose pods are replaced at the same time, like "1" or "10%"."""
 
 
@@ -221,17 +241,17 @@ class Mps:
 
     image: str = ""
     """Image with digest; default: ``device-plugin`` of ``images``."""
-    node_labels: tuple[str, ...] = MPS_NODES
+    node_labels: NodeLabels = MPS_NODES
     """It runs on nodes with at least one of these labels, ``key`` or ``key=value``."""
-    runtime_class: str | None = None
+    runtime_class: ObjectName | None = None
     """RuntimeClass for NVIDIA's runtime, if that is not the default runtime of the nodes."""
-    cpu: str = "1"
+    cpu: Cpu = "1"
     """CPU request and limit."""
-    memory: str = "2Gi"
+    memory: Memory = "2Gi"
     """Memory request and limit, including the MPS servers, which are killed if it is too low."""
-    tolerations: tuple[Toleration, ...] = EVERY_TAINT
+    tolerations: Tolerations = EVERY_TAINT
     """Taints of nodes on which its pods may run. Default: every node. A list replaces the default."""
-    priority_class: str = NODE_CRITICAL
+    priority_class: ObjectName = NODE_CRITICAL
     """PriorityClass of its pods."""
 
 
@@ -242,19 +262,19 @@ class Tenant:
     Namespace and PriorityClass stay when the tenant or the stack is removed; the quota is deleted.
     """
 
-    name: str
+    name: Name
     """Name of the namespace."""
-    gpu_mem: int
+    gpu_mem: _Amount
     """Units of ``aliyun.com/gpu-mem`` that all its pods together may request."""
-    gpu_core: int | None = None
+    gpu_core: _Amount | None = None
     """Percent of GPUs (``aliyun.com/gpu-core.percentage``) that they together may request; no limit by
     default."""
-    gpus: int | None = None
+    gpus: _Amount | None = None
     """Whole GPUs (``nvidia.com/gpu``) that they together may request; no limit by default."""
     pod_security: PodSecurity | None = None
     """Pod Security Standard that the API server enforces for its pods, from Kubernetes 1.23 on; by default
     that of the cluster."""
-    priority: int | None = None
+    priority: Annotated[int, between(-_MAX_PRIORITY, _MAX_PRIORITY)] | None = None
     """Value of a PriorityClass with the name of the tenant; without it none is created. The value is
     immutable in Kubernetes: delete the PriorityClass before a change."""
 
@@ -266,11 +286,11 @@ class NetworkPolicies:
     Your network plugin must enforce NetworkPolicies, and always allow the probes of kubelets.
     """
 
-    control_plane: tuple[str, ...]
+    control_plane: tuple[Addresses, ...]
     """Addresses of kube-apiserver and kube-scheduler as pods see them, like 10.0.0.0/28."""
-    monitoring_namespaces: tuple[str, ...] = ()
+    monitoring_namespaces: tuple[Name, ...] = ()
     """Namespaces whose pods may read metrics, such as that of Prometheus."""
-    board_namespaces: tuple[str, ...] = ()
+    board_namespaces: tuple[Name, ...] = ()
     """Namespaces whose pods reach the board, such as that of an ingress controller."""
 
 
@@ -307,11 +327,11 @@ class ClusterSettings:
     relative to the project."""
     registry: str = ""
     """A mirror, ``host/path``, that replaces the registry host in every image; "" for none."""
-    labels: Mapping[str, str] = field(default_factory=lambda: NONE)
+    labels: Labels = field(default_factory=lambda: NONE)
     """Labels of every object and pod of the stack, except for nodes."""
     annotations: Mapping[str, str] = field(default_factory=lambda: NONE)
     """Annotations of every object and pod of the stack, except for nodes."""
-    image_pull_secrets: tuple[str, ...] = ()
+    image_pull_secrets: tuple[ObjectName, ...] = ()
     """Secrets in kube-system with which every pod pulls its images."""
     allow_tags: bool = False
     """Whether images may have a tag instead of a digest."""
@@ -321,7 +341,7 @@ class ClusterSettings:
 class Elsewhere:
     """An output of another stack."""
 
-    stack: str
+    stack: StackName
     """Like ``organization/project/stack``."""
     output: str = "kubeconfig"
     """Name of the output."""

@@ -4,7 +4,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from components.config_pods import CLUSTER_CRITICAL, CONTROL_PLANE_TAINTS, Toleration
+from components.config_pods import CLUSTER_CRITICAL, CONTROL_PLANE_TAINTS
+from components.forms import Cpu, Memory, Name, ObjectName, Replicas, Tolerations
 from components.options import EXTENDER, WEBHOOK, accepts
 from gpushare.kubescheduler.config import KubernetesVersion
 from gpushare.runtime.settings import LogLevel
@@ -33,7 +34,7 @@ class Tls(StrEnum):
 class Webhook:
     """The webhook that names the scheduler of new pods, in clusters before Kubernetes 1.36."""
 
-    tls_secret: str
+    tls_secret: Name
     """Secret in kube-system with ``tls.crt`` and ``tls.key`` for
     ``gpushare-scheduler-name.kube-system.svc``."""
     ca_bundle: str = ""
@@ -41,15 +42,15 @@ class Webhook:
     inject_ca_from: str = ""
     """Certificate of cert-manager, ``namespace/name``, whose CA certificates it writes instead of
     ``caBundle``."""
-    replicas: int = 2
+    replicas: Replicas = 2
     """Number of pods, 1 to 10. Without one, new pods keep the default scheduler."""
-    cpu: str = "100m"
+    cpu: Cpu = "100m"
     """CPU request and limit."""
-    memory: str = "128Mi"
+    memory: Memory = "128Mi"
     """Memory request and limit."""
-    tolerations: tuple[Toleration, ...] = CONTROL_PLANE_TAINTS
+    tolerations: Tolerations = CONTROL_PLANE_TAINTS
     """Taints of nodes on which its pods may run. A list replaces the default."""
-    priority_class: str = CLUSTER_CRITICAL
+    priority_class: ObjectName = CLUSTER_CRITICAL
     """PriorityClass of its pods."""
 
 
@@ -59,20 +60,20 @@ class Scheduler:
 
     image: str
     """Image of kube-scheduler, in the version of the cluster."""
-    name: str = "gpushare-scheduler"
+    name: Name = "gpushare-scheduler"
     """The ``schedulerName`` of pods that use it."""
     claim_pods: bool = True
     """Whether pods that request GPU memory and name no scheduler get this one when they are created. From
     Kubernetes 1.36 on, a policy sets it; earlier the webhook, or a policy warns, from 1.30 on."""
     webhook: Webhook | None = None
     """Sets the scheduler before Kubernetes 1.36."""
-    cpu: str = "500m"
+    cpu: Cpu = "500m"
     """CPU request."""
-    cpu_limit: str = "4"
+    cpu_limit: Cpu = "4"
     """CPU limit; a scheduler that is throttled delays every pod of its queue."""
-    memory: str = "512Mi"
+    memory: Memory = "512Mi"
     """Memory request."""
-    memory_limit: str = "4Gi"
+    memory_limit: Memory = "4Gi"
     """Memory limit. It needs about 20 KiB for each pod of the cluster, with or without a GPU."""
     extra_args: tuple[str, ...] = ()
     """Arguments that the program gets after all others, as they are."""
@@ -99,7 +100,7 @@ class Extender:
     """``stack``: mutual TLS between the scheduler and the extender, with certificates that the stack makes in
     the cluster. ``none``: plain HTTP, with which every host and pod that reaches the port can bind pods.
     Default: ``stack``; required with ``adopt``."""
-    tls_secret: str | None = None
+    tls_secret: Name | None = None
     """Secret in kube-system with ``tls.crt``, ``tls.key`` and ``ca.crt`` of another CA, to use instead of
     certificates of the stack. With ``sidecar`` only replicas use it, between each other."""
     client_names: tuple[str, ...] = ()
@@ -112,11 +113,11 @@ class Extender:
     shortlist: int | None = None
     """Maximum number of nodes that a filter call returns, the best ones; 0 for all. Default: 100 for
     ``sidecar``, where the scheduler calls no other extender, else all."""
-    cpu: str = "1"
+    cpu: Cpu = "1"
     """CPU request and limit."""
-    memory: str = "512Mi"
+    memory: Memory = "512Mi"
     """Memory request and limit."""
-    tolerations: tuple[Toleration, ...] = CONTROL_PLANE_TAINTS
+    tolerations: Tolerations = CONTROL_PLANE_TAINTS
     """Taints of nodes on which its pods may run. A list replaces the default."""
-    priority_class: str = CLUSTER_CRITICAL
+    priority_class: ObjectName = CLUSTER_CRITICAL
     """PriorityClass of its pods."""

@@ -11,7 +11,21 @@ from components.config_pods import (
     EVERY_TAINT,
     MAX_UNAVAILABLE,
     NODE_CRITICAL,
-    Toleration,
+)
+from components.forms import (
+    Cpu,
+    Labels,
+    Memory,
+    Name,
+    NodeCount,
+    NodeLabels,
+    NodePath,
+    ObjectName,
+    Replicas,
+    Retention,
+    Storage,
+    Tolerations,
+    Url,
 )
 from components.options import BOARD, EXPORTER, METRICS_API, accepts
 from gpushare.contract import (
@@ -44,24 +58,24 @@ class Exporter:
 
     image: str = ""
     """Image with digest; default: ``exporter`` of ``images``."""
-    node_labels: tuple[str, ...] = GPU_NODES
+    node_labels: NodeLabels = GPU_NODES
     """It runs on nodes with at least one of these labels, ``key`` or ``key=value``. A list replaces the
     default."""
-    kubelet_root: str = "/var/lib/kubelet"
+    kubelet_root: NodePath = "/var/lib/kubelet"
     """Root folder of the kubelet on the nodes."""
-    runtime_class: str | None = None
+    runtime_class: ObjectName | None = None
     """RuntimeClass for NVIDIA's runtime, if that is not the default runtime of the nodes."""
-    driver_root: str | None = None
+    driver_root: NodePath | None = None
     """Root folder of the driver on the nodes, as ``driverRoot`` of ``devicePlugins``."""
-    cpu: str = "200m"
+    cpu: Cpu = "200m"
     """CPU request and limit."""
-    memory: str = "200Mi"
+    memory: Memory = "200Mi"
     """Memory request and limit."""
-    tolerations: tuple[Toleration, ...] = EVERY_TAINT
+    tolerations: Tolerations = EVERY_TAINT
     """Taints of nodes on which its pods may run. Default: every node. A list replaces the default."""
-    priority_class: str = NODE_CRITICAL
+    priority_class: ObjectName = NODE_CRITICAL
     """PriorityClass of its pods."""
-    max_unavailable: str = MAX_UNAVAILABLE
+    max_unavailable: NodeCount = MAX_UNAVAILABLE
     """Number or percentage of nodes whose pods are replaced at the same time, like "1" or "10%"."""
 
 
@@ -70,7 +84,7 @@ class Exporter:
 class MetricsApi:
     """The server of ``custom.metrics.k8s.io``: the HPA scales on GPU usage without an adapter."""
 
-    tls_secret: str
+    tls_secret: Name
     """Secret in kube-system with ``tls.crt`` and ``tls.key`` for ``gpushare-metrics-api.kube-system.svc``."""
     ca_bundle: str = ""
     """CA certificates in PEM, with which the API server verifies the metrics API."""
@@ -79,15 +93,15 @@ class MetricsApi:
     ``caBundle``."""
     image: str = ""
     """Image with digest; default: ``metrics-api`` of ``images``."""
-    replicas: int = 1
+    replicas: Replicas = 1
     """Number of pods, 1 to 10."""
-    cpu: str = "500m"
+    cpu: Cpu = "500m"
     """CPU request and limit."""
-    memory: str = "256Mi"
+    memory: Memory = "256Mi"
     """Memory request and limit."""
-    tolerations: tuple[Toleration, ...] = CONTROL_PLANE_TAINTS
+    tolerations: Tolerations = CONTROL_PLANE_TAINTS
     """Taints of nodes on which its pods may run. A list replaces the default."""
-    priority_class: str = CLUSTER_CRITICAL
+    priority_class: ObjectName = CLUSTER_CRITICAL
     """PriorityClass of its pods."""
 
 
@@ -96,17 +110,17 @@ class MetricsApi:
 class Board:
     """The board, served in the cluster to users who sign in with a token of the API server."""
 
-    tls_secret: str
+    tls_secret: Name
     """Secret in kube-system with ``tls.crt`` and ``tls.key`` for the name by which browsers reach it."""
     image: str = ""
     """Image with digest; default: ``cli`` of ``images``."""
-    cpu: str = "500m"
+    cpu: Cpu = "500m"
     """CPU request and limit."""
-    memory: str = "512Mi"
+    memory: Memory = "512Mi"
     """Memory request and limit."""
-    tolerations: tuple[Toleration, ...] = CONTROL_PLANE_TAINTS
+    tolerations: Tolerations = CONTROL_PLANE_TAINTS
     """Taints of nodes on which its pod may run. A list replaces the default."""
-    priority_class: str = CLUSTER_CRITICAL
+    priority_class: ObjectName = CLUSTER_CRITICAL
     """PriorityClass of its pod."""
 
 
@@ -116,19 +130,19 @@ class Prometheus:
 
     image: str = ""
     """Image with digest, 2.42 or later; default: ``prometheus`` of ``images``."""
-    storage: str | None = None
+    storage: Storage | None = None
     """Size of its PersistentVolumeClaim, like 20Gi; default: an emptyDir, whose data ends with the pod."""
-    storage_class: str | None = None
+    storage_class: ObjectName | None = None
     """StorageClass of the claim; default: that of the cluster."""
-    retention: str = "15d"
+    retention: Retention = "15d"
     """How long it keeps data, like 12h or 15d."""
-    cpu: str = "500m"
+    cpu: Cpu = "500m"
     """CPU request and limit."""
-    memory: str = "1Gi"
+    memory: Memory = "1Gi"
     """Memory request and limit."""
-    tolerations: tuple[Toleration, ...] = CONTROL_PLANE_TAINTS
+    tolerations: Tolerations = CONTROL_PLANE_TAINTS
     """Taints of nodes on which its pod may run. A list replaces the default."""
-    priority_class: str = CLUSTER_CRITICAL
+    priority_class: ObjectName = CLUSTER_CRITICAL
     """PriorityClass of its pod."""
     extra_args: tuple[str, ...] = ()
     """Arguments that the program gets after all others, as they are."""
@@ -150,10 +164,10 @@ class Monitoring:
     """A Prometheus with the scrapes, rules and alerts of this project, for a cluster without one."""
     operator: bool = False
     """Whether scrapes, rules and alerts are objects of the Prometheus Operator instead of a ConfigMap."""
-    operator_labels: Mapping[str, str] = field(default_factory=lambda: OPERATOR_LABELS)
+    operator_labels: Labels = field(default_factory=lambda: OPERATOR_LABELS)
     """Labels of these objects, by which Prometheus selects them. Default: those of the chart
     kube-prometheus-stack, if its release has the same name."""
-    runbooks: str = RUNBOOKS_URL
+    runbooks: Url = RUNBOOKS_URL
     """URL of the page with the runbooks, to which alerts link."""
     viewers: tuple[str, ...] = ()
     """Groups of users who may run the commands of ``kubectl gpushare`` that read. They see the pods of all

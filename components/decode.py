@@ -1,14 +1,14 @@
 """Decodes plain values of YAML and JSON to settings. Unknown keys and wrong types are errors.
 
-Errors name the key, the value and the allowed values.
+A type may have the format of its values (``components.forms``). Errors name the key, the value and the
+allowed values.
 """
 
 import json
 import types
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, Field, fields, is_dataclass
-from enum import StrEnum
-from typing import Any, Final, TypeVar, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Final, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from gpushare.errors import ConfigError
 from gpushare.kubescheduler.config import KubernetesVersion, parse_version
@@ -25,17 +25,23 @@ def settings_from(raw: Mapping[str, object], kind: type[S]) -> S:
 
 
 def _value(kind: Any, value: object, where: str) -> Any:
-    """The value, converted to the type."""
+    """The value, converted to the type, in the format of the type."""
     shape: Any = get_origin(kind) or kind
+    if shape is Annotated:
+        inner, *checks = get_args(kind)
+        found = _value(inner, value, where)
+        for check in checks:
+            check(where, found)
+        return found
     if is_dataclass(shape):
         return _record(kind, value, where)
-    reader = _choice if issubclass(shape, StrEnum) else _READERS[shape]
-    return reader(kind, value, where)
+    # What has no reader is an enumeration.
+    return _READERS.get(shape, _choice)(kind, value, where)
 
 
 def _record(kind: Any, value: object, where: str) -> Any:
     raw_fields = _respelled(value, where)
-    hints = get_type_hints(kind)
+    hints = get_type_hints(kind, include_extras=True)
     known = {spelled(each.name): each for each in fields(kind)}
     for key in raw_fields:
         if key not in known:
@@ -143,6 +149,7 @@ _READERS: Final[Mapping[Any, Callable[[Any, object, str], Any]]] = {
     bool: _scalar,
     KubernetesVersion: _version,
     types.UnionType: _optional,
+    Union: _optional,
     tuple: _many,
     Mapping: _texts,
 }

@@ -1,4 +1,4 @@
-"""Format of single values: images, names, labels, sizes.
+"""Format of single values: images, names, labels, sizes; and the types of the keys that have them.
 
 Errors name the key, the value and the fix. What does not belong here: checks of several values
 (``components.checks``).
@@ -6,10 +6,10 @@ Errors name the key, the value and the fix. What does not belong here: checks of
 
 import ipaddress
 import re
-from collections.abc import Mapping, Sequence
-from typing import Final
+from collections.abc import Callable, Mapping, Sequence
+from typing import Annotated, Final
 
-from components.config import Effect
+from components.config_pods import Effect, Operator, Toleration
 from gpushare.contract import LABEL_CGPU, LABEL_GPUSHARE, LABEL_MODE
 from gpushare.errors import ConfigError
 from gpushare.kubescheduler.config import KubernetesVersion
@@ -19,7 +19,7 @@ from gpushare.model.urls import is_http_url
 
 MODE_LABELS: Final = (LABEL_GPUSHARE, LABEL_CGPU, LABEL_MODE)
 _MAX_NAME: Final = 63
-MAX_REPLICAS: Final = 10
+_MAX_REPLICAS: Final = 10
 """Of servers that the API server calls: far more than their load needs, and far less than a typing error."""
 
 DIGEST: Final = re.compile(r"[!-?A-~]+@sha256:[0-9a-f]{64}")
@@ -170,24 +170,19 @@ def check_count(where: str, count: str) -> None:
         raise ConfigError(f'{where}: {count!r} is not a number of nodes; use "1" or more, or "1%" to "100%"')
 
 
-def check_range(where: str, number: int, lowest: int, highest: int, why: str = "") -> None:
-    """An integer within limits; ``why`` names the reason of an upper limit that is not obvious."""
-    if not lowest <= number <= highest:
-        reason = f": {why}" if why else ""
-        raise ConfigError(f"{where}: {number} is not allowed; use {lowest} to {highest}{reason}")
+def between(lowest: int, highest: int) -> Callable[[str, int], None]:
+    """The check of an integer within limits."""
 
+    def check(where: str, number: int) -> None:
+        if not lowest <= number <= highest:
+            raise ConfigError(f"{where}: {number} is not allowed; use {lowest} to {highest}")
 
-def check_size(where: str, cpu: str, memory: str) -> None:
-    """CPU and memory of a container."""
-    _check_cpu(f"{where}.cpu", cpu)
-    _check_memory(f"{where}.memory", memory)
+    return check
 
 
 def check_limits(where: str, requests: tuple[str, str], limits: tuple[str, str]) -> None:
-    """Limits of CPU and memory that are not less than the requests, which are valid."""
+    """Limits of CPU and memory that are not less than the requests."""
     cpu, memory = limits
-    _check_cpu(f"{where}.cpuLimit", cpu)
-    _check_memory(f"{where}.memoryLimit", memory)
     if _millicores(cpu) < _millicores(requests[0]):
         raise ConfigError(f"{where}.cpuLimit: {cpu!r} is less than {where}.cpu, {requests[0]!r}")
     if parse_quantity(memory) < parse_quantity(requests[1]):
@@ -206,12 +201,14 @@ def check_retention(where: str, duration: str) -> None:
         raise ConfigError(f"{where}: {duration!r} is not a duration; use h, d, w or y, like 15d")
 
 
-def _check_cpu(where: str, cpu: str) -> None:
+def check_cpu(where: str, cpu: str) -> None:
+    """CPU of a container."""
     if not CPU.fullmatch(cpu):
         raise ConfigError(f"{where}: {cpu!r} is not a number of cores; use 500m or 1")
 
 
-def _check_memory(where: str, memory: str) -> None:
+def check_memory(where: str, memory: str) -> None:
+    """Memory of a container."""
     if not MEMORY.fullmatch(memory):
         raise ConfigError(f"{where}: {memory!r} is not an amount; use Ki, Mi or Gi, like 512Mi")
 
@@ -231,3 +228,34 @@ def check_since(where: str, version: KubernetesVersion, first: KubernetesVersion
     """A feature that older clusters do not support."""
     if version < first:
         raise ConfigError(f"{where} needs Kubernetes {first} or later, kubernetesVersion is {version}")
+
+
+def check_toleration(where: str, toleration: Toleration) -> None:
+    """A toleration that Kubernetes accepts."""
+    if toleration.key:
+        check_key(f"{where}.key", toleration.key)
+    elif toleration.operator is Operator.EQUAL:
+        raise ConfigError(f"{where}.key: missing; set it, or operator: {Operator.EXISTS} for every taint")
+    check_label_value(f"{where}.value", toleration.value)
+    if toleration.value and toleration.operator is Operator.EXISTS:
+        raise ConfigError(
+            f"{where}.value: {toleration.value!r} is not allowed with operator {Operator.EXISTS}; remove one"
+        )
+
+
+Name = Annotated[str, check_name]
+ObjectName = Annotated[str, check_object]
+StackName = Annotated[str, check_stack]
+NodePath = Annotated[str, check_path]
+Url = Annotated[str, check_url]
+Addresses = Annotated[str, check_addresses]
+Labels = Annotated[Mapping[str, str], check_labels]
+NodeLabels = Annotated[tuple[str, ...], check_any_label]
+Taint = Annotated[str, check_taint]
+NodeCount = Annotated[str, check_count]
+Replicas = Annotated[int, between(1, _MAX_REPLICAS)]
+Cpu = Annotated[str, check_cpu]
+Memory = Annotated[str, check_memory]
+Storage = Annotated[str, check_storage]
+Retention = Annotated[str, check_retention]
+Tolerations = tuple[Annotated[Toleration, check_toleration], ...]

@@ -14,7 +14,7 @@ from enum import StrEnum
 from itertools import pairwise
 from pathlib import Path
 from types import UnionType
-from typing import Any, get_args, get_origin, get_type_hints
+from typing import Any, Union, get_args, get_origin, get_type_hints
 
 import click
 
@@ -114,7 +114,7 @@ def _docstrings(kind: type[Any]) -> dict[str, str]:
 
 def _values(hint: Any) -> str:
     """What a key accepts."""
-    if get_origin(hint) is UnionType:
+    if get_origin(hint) in (Union, UnionType):
         (hint,) = (each for each in get_args(hint) if each is not type(None))
     if get_origin(hint) is tuple:
         return f"list: {_values(get_args(hint)[0])}"

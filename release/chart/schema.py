@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from enum import StrEnum
 from types import UnionType
-from typing import Any, Final, get_args, get_origin, get_type_hints
+from typing import Any, Final, Union, get_args, get_origin, get_type_hints
 
 from components import config
 from components.forms import (
@@ -131,7 +131,7 @@ def _type(kind: type[Any], name: str) -> Object:
     if form := _FORMS.get(name):
         return form
     hint = get_type_hints(kind)[name]
-    if get_origin(hint) is UnionType:
+    if get_origin(hint) in (Union, UnionType):
         hint = get_args(hint)[0]
     if get_origin(hint) is Mapping:
         return _labels() | {"minProperties": 1}

@@ -138,6 +138,8 @@ def test_the_error_for_an_unknown_key_lists_the_known_keys() -> None:
             "monitoring.adapterRules: monitoring.metricsApi also serves custom.metrics",
         ),
         (with_board(image=""), "monitoring.board.image: missing; set it here, or 'cli' in images"),
+        (with_board(tolerations=[{}]), "monitoring.board.tolerations[0].key: missing; set it, or operator"),
+        (with_board(priorityClass="a b"), "monitoring.board.priorityClass: 'a b' is not an object name"),
         (with_board(tlsSecret="a b"), "monitoring.board.tlsSecret: 'a b' is not a name"),
         (with_board(memory="many"), "monitoring.board.memory: 'many'"),
         (answered(image=""), "monitoring.metricsApi.image: missing"),
