@@ -5,7 +5,7 @@ contexts are estimated, code and buffers of the driver are not counted. Large on
 program bypasses the library, or that a region was tampered with.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -20,13 +20,14 @@ from gpushare.isolation.region import CardUse, Region
 from gpushare.model.own_node import by_uid
 from gpushare.model.readings import CardReading
 from gpushare.monitoring import catalogue as names
+from gpushare.monitoring.catalogue import Metric
 from gpushare.monitoring.families import Series
 
 _MIB: Final = 1024 * 1024
-_COUNTED: Final = (
-    (names.CONTAINER_COUNTED, "used"),
-    (names.CONTAINER_PEAK, "peak"),
-    (names.CONTAINER_REFUSALS, "refusals"),
+_COUNTED: Final[tuple[tuple[Metric, Callable[[CardUse], int]], ...]] = (
+    (names.CONTAINER_COUNTED, lambda use: use.used),
+    (names.CONTAINER_PEAK, lambda use: use.peak),
+    (names.CONTAINER_REFUSALS, lambda use: use.refusals),
 )
 
 
@@ -54,8 +55,8 @@ def limits(snapshot: Snapshot, usage: NodeUsage) -> Iterator[Series]:
     limited = list(_limit_uses(snapshot))
     labelled = [(own_container_labels(node, each.card, each.container), each) for each in limited]
     yield Series(names.CONTAINER_LIMIT, [(labels, each.limit_bytes) for labels, each in labelled])
-    for metric, field in _COUNTED:
-        yield Series(metric, [(labels, getattr(each.use, field)) for labels, each in labelled if each.use])
+    for metric, read in _COUNTED:
+        yield Series(metric, [(labels, read(each.use)) for labels, each in labelled if each.use])
     yield Series(names.CONTAINER_CROWDED, [(labels, each.crowded) for labels, each in labelled if each.use])
     driver_bytes = _driver_bytes(usage.uses)
     beyond = [

@@ -45,7 +45,11 @@ class LedgerPage:
         parts = yield from self._parts.steps(self._ledger())
         overcommitted = sum(part.overcommitted for part in parts)
         yield
-        states = {state: sum(getattr(part, state) for part in parts) for state in _STATES}
+        states = {
+            "bound": sum(part.bound for part in parts),
+            "unsettled": sum(part.unsettled for part in parts),
+            "unplaced": sum(part.unplaced for part in parts),
+        }
         requested = yield from _requested(list(self._pods()))
         return b"".join(
             (
@@ -65,9 +69,6 @@ class LedgerPage:
                 ),
             )
         )
-
-
-_STATES: Final = ("bound", "unsettled", "unplaced")
 
 
 def _part(book: Book) -> _NodePart:

@@ -1,10 +1,13 @@
 """Every metric, defined once: name, kind, labels and help text. Daemons, rules, dashboards and docs use it.
 
-Metrics are grouped by the daemon that serves them.
+Metrics are grouped by the daemon that serves them. Those of a GPU have their reader beside them.
 """
 
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Final, Literal
+
+from gpushare.model.readings import CardReading
 
 Kind = Literal["counter", "gauge", "histogram", "unknown"]
 """``unknown`` is for counters of other projects whose names do not end in ``_total``."""
@@ -22,6 +25,17 @@ class Metric:
     def __str__(self) -> str:
         """Return the name of its series, as queries use it."""
         return f"{self.name}_total" if self.kind == "counter" else self.name
+
+
+Values = Mapping[tuple[str, ...], float | None]
+"""A number for the values of the labels that only this metric has; None if it is unknown."""
+
+
+@dataclass(frozen=True, slots=True)
+class CardMetric(Metric):
+    """A metric of one GPU. ``read`` returns its values, without the labels of the GPU."""
+
+    read: Callable[[CardReading], Values] = field(kw_only=True)
 
 
 class Group(list[Metric]):
@@ -264,9 +278,36 @@ _CADVISOR: Final = ("namespace", "pod", "container", "make", "model", "acc_id")
 PID_LABEL: Final = "pid"
 """Additional label of DCGM_CUSTOM_PROCESS_* if the exporter reports each process."""
 
+CARDS: Final[list[CardMetric]] = []
+"""The metrics of a GPU, with the labels of DCGM or with ours."""
+ATTACHED: Final[list[CardMetric]] = []
+"""The metrics of the GPUs that are attached to a container: values of the whole GPU."""
 
-def _device(name: str, text: str, kind: Kind = "gauge") -> Metric:
-    return EXPORTER.metric(f"{_DCGM_DEVICE}{name}", kind, text, *_DCGM_CARD)
+_MIB: Final = 1024 * 1024
+_Read = Callable[[CardReading], float | None]
+
+
+def _divided(value: float | None, by: float) -> float | None:
+    return None if value is None else value / by
+
+
+def _times(value: float | None, factor: float) -> float | None:
+    return None if value is None else value * factor
+
+
+def _alone(read: _Read) -> Callable[[CardReading], Values]:
+    """A reader of the only value that the metric has for a GPU."""
+    return lambda gpu: {(): read(gpu)}
+
+
+def _of_gpu(metric: CardMetric, group: list[CardMetric]) -> CardMetric:
+    EXPORTER.append(metric)
+    group.append(metric)
+    return metric
+
+
+def _device(name: str, text: str, read: _Read, kind: Kind = "gauge") -> CardMetric:
+    return _of_gpu(CardMetric(f"{_DCGM_DEVICE}{name}", kind, text, _DCGM_CARD, read=_alone(read)), CARDS)
 
 
 def is_of_dcgm(metric: Metric) -> bool:
@@ -278,49 +319,87 @@ def _custom(name: str, text: str) -> Metric:
     return EXPORTER.metric(f"DCGM_CUSTOM_{name}", "gauge", text, *_DCGM_CONTAINER)
 
 
-def _cadvisor(name: str, text: str) -> Metric:
-    return EXPORTER.metric(f"container_accelerator_{name}", "gauge", text, *_CADVISOR)
+def _cadvisor(name: str, text: str, read: _Read) -> CardMetric:
+    full_name = f"container_accelerator_{name}"
+    return _of_gpu(CardMetric(full_name, "gauge", text, _CADVISOR, read=_alone(read)), ATTACHED)
 
 
-DCGM_GPU_UTIL: Final = _device("GPU_UTIL", "GPU utilization in percent.")
-DCGM_MEM_COPY_UTIL: Final = _device("MEM_COPY_UTIL", "Memory bandwidth utilization in percent.")
-DCGM_ENC_UTIL: Final = _device("ENC_UTIL", "Encoder utilization in percent.")
-DCGM_DEC_UTIL: Final = _device("DEC_UTIL", "Decoder utilization in percent.")
-DCGM_FB_USED: Final = _device("FB_USED", "Memory used in MiB.")
-DCGM_FB_FREE: Final = _device("FB_FREE", "Free memory in MiB.")
-DCGM_FB_RESERVED: Final = _device("FB_RESERVED", "Memory reserved by the driver in MiB.")
-DCGM_GPU_TEMP: Final = _device("GPU_TEMP", "GPU temperature in °C.")
-DCGM_MEMORY_TEMP: Final = _device("MEMORY_TEMP", "Memory temperature in °C.")
-DCGM_POWER_USAGE: Final = _device("POWER_USAGE", "Power draw in W.")
-DCGM_POWER_LIMIT: Final = _device("ENFORCED_POWER_LIMIT", "Enforced power limit in W.")
-DCGM_ENERGY: Final = _device(
-    "TOTAL_ENERGY_CONSUMPTION", "Energy consumed since the driver was loaded, in mJ.", "unknown"
+DCGM_GPU_UTIL: Final = _device("GPU_UTIL", "GPU utilization in percent.", lambda gpu: gpu.gpu_percent)
+DCGM_MEM_COPY_UTIL: Final = _device(
+    "MEM_COPY_UTIL", "Memory bandwidth utilization in percent.", lambda gpu: gpu.memory_percent
 )
-DCGM_SM_CLOCK: Final = _device("SM_CLOCK", "SM clock in MHz.")
-DCGM_MEM_CLOCK: Final = _device("MEM_CLOCK", "Memory clock in MHz.")
-DCGM_PCIE_REPLAYS: Final = _device("PCIE_REPLAY_COUNTER", "PCIe replays.", "unknown")
-DCGM_PCIE_TX: Final = _device("PCIE_TX_THROUGHPUT", "PCIe transmit throughput in KB/s.")
-DCGM_PCIE_RX: Final = _device("PCIE_RX_THROUGHPUT", "PCIe receive throughput in KB/s.")
-DCGM_XID_ERRORS: Final = _device("XID_ERRORS", "Number of the last XID error; 0 if there was none.")
+DCGM_ENC_UTIL: Final = _device("ENC_UTIL", "Encoder utilization in percent.", lambda gpu: gpu.encoder_percent)
+DCGM_DEC_UTIL: Final = _device("DEC_UTIL", "Decoder utilization in percent.", lambda gpu: gpu.decoder_percent)
+DCGM_FB_USED: Final = _device("FB_USED", "Memory used in MiB.", lambda gpu: _divided(gpu.used_bytes, _MIB))
+DCGM_FB_FREE: Final = _device("FB_FREE", "Free memory in MiB.", lambda gpu: _divided(gpu.free_bytes, _MIB))
+DCGM_FB_RESERVED: Final = _device(
+    "FB_RESERVED", "Memory reserved by the driver in MiB.", lambda gpu: _divided(gpu.reserved_bytes, _MIB)
+)
+DCGM_GPU_TEMP: Final = _device("GPU_TEMP", "GPU temperature in °C.", lambda gpu: gpu.celsius)
+DCGM_MEMORY_TEMP: Final = _device("MEMORY_TEMP", "Memory temperature in °C.", lambda gpu: gpu.memory_celsius)
+DCGM_POWER_USAGE: Final = _device("POWER_USAGE", "Power draw in W.", lambda gpu: _divided(gpu.power_mw, 1000))
+DCGM_POWER_LIMIT: Final = _device(
+    "ENFORCED_POWER_LIMIT", "Enforced power limit in W.", lambda gpu: _divided(gpu.power_limit_mw, 1000)
+)
+DCGM_ENERGY: Final = _device(
+    "TOTAL_ENERGY_CONSUMPTION",
+    "Energy consumed since the driver was loaded, in mJ.",
+    lambda gpu: gpu.energy_mj,
+    kind="unknown",
+)
+DCGM_SM_CLOCK: Final = _device("SM_CLOCK", "SM clock in MHz.", lambda gpu: gpu.sm_mhz)
+DCGM_MEM_CLOCK: Final = _device("MEM_CLOCK", "Memory clock in MHz.", lambda gpu: gpu.memory_mhz)
+DCGM_PCIE_REPLAYS: Final = _device(
+    "PCIE_REPLAY_COUNTER", "PCIe replays.", lambda gpu: gpu.pcie_replays, kind="unknown"
+)
+DCGM_PCIE_TX: Final = _device(
+    "PCIE_TX_THROUGHPUT", "PCIe transmit throughput in KB/s.", lambda gpu: gpu.pcie_tx_kb
+)
+DCGM_PCIE_RX: Final = _device(
+    "PCIE_RX_THROUGHPUT", "PCIe receive throughput in KB/s.", lambda gpu: gpu.pcie_rx_kb
+)
+DCGM_XID_ERRORS: Final = _device(
+    "XID_ERRORS", "Number of the last XID error; 0 if there was none.", lambda gpu: gpu.last_xid
+)
 DCGM_ECC_SBE_VOL: Final = _device(
-    "ECC_SBE_VOL_TOTAL", "Corrected ECC errors since the driver was loaded.", "unknown"
+    "ECC_SBE_VOL_TOTAL",
+    "Corrected ECC errors since the driver was loaded.",
+    lambda gpu: gpu.ecc_corrected,
+    kind="unknown",
 )
 DCGM_ECC_DBE_VOL: Final = _device(
-    "ECC_DBE_VOL_TOTAL", "Uncorrected ECC errors since the driver was loaded.", "unknown"
+    "ECC_DBE_VOL_TOTAL",
+    "Uncorrected ECC errors since the driver was loaded.",
+    lambda gpu: gpu.ecc_uncorrected,
+    kind="unknown",
 )
 DCGM_ECC_SBE_AGG: Final = _device(
-    "ECC_SBE_AGG_TOTAL", "Corrected ECC errors over the lifetime of the GPU.", "unknown"
+    "ECC_SBE_AGG_TOTAL",
+    "Corrected ECC errors over the lifetime of the GPU.",
+    lambda gpu: gpu.ecc_corrected_ever,
+    kind="unknown",
 )
 DCGM_ECC_DBE_AGG: Final = _device(
-    "ECC_DBE_AGG_TOTAL", "Uncorrected ECC errors over the lifetime of the GPU.", "unknown"
+    "ECC_DBE_AGG_TOTAL",
+    "Uncorrected ECC errors over the lifetime of the GPU.",
+    lambda gpu: gpu.ecc_uncorrected_ever,
+    kind="unknown",
 )
 DCGM_ROWS_CORRECTED: Final = _device(
-    "CORRECTABLE_REMAPPED_ROWS", "Memory rows remapped after correctable errors.", "unknown"
+    "CORRECTABLE_REMAPPED_ROWS",
+    "Memory rows remapped after correctable errors.",
+    lambda gpu: gpu.remapped_corrected,
+    kind="unknown",
 )
 DCGM_ROWS_UNCORRECTED: Final = _device(
-    "UNCORRECTABLE_REMAPPED_ROWS", "Memory rows remapped after uncorrectable errors.", "unknown"
+    "UNCORRECTABLE_REMAPPED_ROWS",
+    "Memory rows remapped after uncorrectable errors.",
+    lambda gpu: gpu.remapped_uncorrected,
+    kind="unknown",
 )
-DCGM_ROW_REMAP_FAILURE: Final = _device("ROW_REMAP_FAILURE", "1 if remapping a row failed.")
+DCGM_ROW_REMAP_FAILURE: Final = _device(
+    "ROW_REMAP_FAILURE", "1 if remapping a row failed.", lambda gpu: gpu.remap_failed
+)
 
 DCGM_PROCESS_SM_UTIL: Final = _custom(
     "PROCESS_SM_UTIL", "SM utilization of a container on the GPU in percent; 0 while it is idle."
@@ -334,12 +413,16 @@ DCGM_CONTAINER_CP_ALLOCATED: Final = _custom(
     "Fraction of the GPU's compute allocated to a container; 0 if compute is not divided.",
 )
 
-CADVISOR_TOTAL: Final = _cadvisor("memory_total_bytes", "Total memory of the GPU attached to a container.")
+CADVISOR_TOTAL: Final = _cadvisor(
+    "memory_total_bytes", "Total memory of the GPU attached to a container.", lambda gpu: gpu.total_bytes
+)
 CADVISOR_USED: Final = _cadvisor(
-    "memory_used_bytes", "Memory used on the GPU attached to a container, by all processes."
+    "memory_used_bytes",
+    "Memory used on the GPU attached to a container, by all processes.",
+    lambda gpu: gpu.used_bytes,
 )
 CADVISOR_DUTY_CYCLE: Final = _cadvisor(
-    "duty_cycle", "Utilization of the GPU attached to a container in percent."
+    "duty_cycle", "Utilization of the GPU attached to a container in percent.", lambda gpu: gpu.gpu_percent
 )
 
 # --- exporter: our names, base units ------------------------------------------------------------
@@ -348,8 +431,19 @@ _CARD: Final = ("node", "card", "uuid")
 _CONTAINER: Final = ("node", "namespace", "pod", "container", "card", "uuid")
 
 
-def _card(name: str, text: str, *labels: str, kind: Kind = "gauge") -> Metric:
-    return EXPORTER.metric(f"gpushare_card_{name}", kind, text, *_CARD, *labels)
+def _card(name: str, text: str, read: _Read, kind: Kind = "gauge") -> CardMetric:
+    return _card_by(name, text, (), _alone(read), kind)
+
+
+def _card_by(
+    name: str,
+    text: str,
+    labels: tuple[str, ...],
+    read: Callable[[CardReading], Values],
+    kind: Kind = "gauge",
+) -> CardMetric:
+    metric = CardMetric(f"gpushare_card_{name}", kind, text, (*_CARD, *labels), read=read)
+    return _of_gpu(metric, CARDS)
 
 
 def _container(name: str, text: str, kind: Kind = "gauge") -> Metric:
@@ -364,33 +458,77 @@ DRIVER_INFO: Final = EXPORTER.metric(
     "driver",
     "cuda",
 )
-CARD_INFO: Final = _card("info", "A GPU that the driver reports; always 1.", "model", "pci")
-CARD_MEMORY: Final = _card("memory_bytes", "Allocatable memory: total memory without the driver's reserve.")
-CARD_USED: Final = _card("memory_used_bytes", "Memory used.")
-CARD_UTILIZATION: Final = _card("utilization_ratio", "GPU utilization.")
-CARD_MEMORY_UTILIZATION: Final = _card("memory_utilization_ratio", "Memory bandwidth utilization.")
-CARD_ENCODER: Final = _card("encoder_utilization_ratio", "Encoder utilization.")
-CARD_DECODER: Final = _card("decoder_utilization_ratio", "Decoder utilization.")
-CARD_TEMPERATURE: Final = _card("temperature_celsius", "GPU temperature.")
-CARD_MEMORY_TEMPERATURE: Final = _card("memory_temperature_celsius", "Memory temperature.")
-CARD_POWER: Final = _card("power_watts", "Power draw.")
-CARD_POWER_LIMIT: Final = _card("power_limit_watts", "Enforced power limit.")
-CARD_ENERGY: Final = _card("energy_joules", "Energy consumed since the driver was loaded.", kind="counter")
-CARD_SM_CLOCK: Final = _card("sm_clock_hertz", "SM clock.")
-CARD_MEMORY_CLOCK: Final = _card("memory_clock_hertz", "Memory clock.")
-CARD_ECC: Final = _card(
-    "ecc_errors",
-    "ECC errors since the driver was loaded by kind (corrected, uncorrected).",
-    "kind",
+CARD_INFO: Final = _card_by(
+    "info",
+    "A GPU that the driver reports; always 1.",
+    ("model", "pci"),
+    lambda gpu: {(gpu.model, gpu.pci): 1},
+)
+CARD_MEMORY: Final = _card(
+    "memory_bytes",
+    "Allocatable memory: total memory without the driver's reserve.",
+    lambda gpu: gpu.total_bytes,
+)
+CARD_USED: Final = _card("memory_used_bytes", "Memory used.", lambda gpu: gpu.used_bytes)
+CARD_UTILIZATION: Final = _card(
+    "utilization_ratio", "GPU utilization.", lambda gpu: _divided(gpu.gpu_percent, 100)
+)
+CARD_MEMORY_UTILIZATION: Final = _card(
+    "memory_utilization_ratio", "Memory bandwidth utilization.", lambda gpu: _divided(gpu.memory_percent, 100)
+)
+CARD_ENCODER: Final = _card(
+    "encoder_utilization_ratio", "Encoder utilization.", lambda gpu: _divided(gpu.encoder_percent, 100)
+)
+CARD_DECODER: Final = _card(
+    "decoder_utilization_ratio", "Decoder utilization.", lambda gpu: _divided(gpu.decoder_percent, 100)
+)
+CARD_TEMPERATURE: Final = _card("temperature_celsius", "GPU temperature.", lambda gpu: gpu.celsius)
+CARD_MEMORY_TEMPERATURE: Final = _card(
+    "memory_temperature_celsius", "Memory temperature.", lambda gpu: gpu.memory_celsius
+)
+CARD_POWER: Final = _card("power_watts", "Power draw.", lambda gpu: _divided(gpu.power_mw, 1000))
+CARD_POWER_LIMIT: Final = _card(
+    "power_limit_watts", "Enforced power limit.", lambda gpu: _divided(gpu.power_limit_mw, 1000)
+)
+CARD_ENERGY: Final = _card(
+    "energy_joules",
+    "Energy consumed since the driver was loaded.",
+    lambda gpu: _divided(gpu.energy_mj, 1000),
     kind="counter",
 )
-CARD_ROWS: Final = _card("remapped_rows", "Memory rows remapped after errors, by kind of error.", "kind")
-CARD_XIDS: Final = _card(
-    "xid_errors", "XID errors that the driver reported to the exporter.", "xid", kind="counter"
+CARD_SM_CLOCK: Final = _card("sm_clock_hertz", "SM clock.", lambda gpu: _times(gpu.sm_mhz, 1_000_000))
+CARD_MEMORY_CLOCK: Final = _card(
+    "memory_clock_hertz", "Memory clock.", lambda gpu: _times(gpu.memory_mhz, 1_000_000)
 )
-CARD_PCIE_SENT: Final = _card("pcie_transmit_bytes_per_second", "PCIe transmit throughput.")
-CARD_PCIE_RECEIVED: Final = _card("pcie_receive_bytes_per_second", "PCIe receive throughput.")
-CARD_PCIE_REPLAYS: Final = _card("pcie_replays", "PCIe replays.", kind="counter")
+CARD_ECC: Final = _card_by(
+    "ecc_errors",
+    "ECC errors since the driver was loaded by kind (corrected, uncorrected).",
+    ("kind",),
+    lambda gpu: {("corrected",): gpu.ecc_corrected, ("uncorrected",): gpu.ecc_uncorrected},
+    kind="counter",
+)
+CARD_ROWS: Final = _card_by(
+    "remapped_rows",
+    "Memory rows remapped after errors, by kind of error.",
+    ("kind",),
+    lambda gpu: {("corrected",): gpu.remapped_corrected, ("uncorrected",): gpu.remapped_uncorrected},
+)
+CARD_XIDS: Final = _card_by(
+    "xid_errors",
+    "XID errors that the driver reported to the exporter.",
+    ("xid",),
+    lambda gpu: {(str(xid),): count for xid, count in sorted((gpu.xids or {}).items())},
+    kind="counter",
+)
+CARD_PCIE_SENT: Final = _card(
+    "pcie_transmit_bytes_per_second", "PCIe transmit throughput.", lambda gpu: _times(gpu.pcie_tx_kb, 1000)
+)
+CARD_PCIE_RECEIVED: Final = _card(
+    "pcie_receive_bytes_per_second", "PCIe receive throughput.", lambda gpu: _times(gpu.pcie_rx_kb, 1000)
+)
+CARD_PCIE_REPLAYS: Final = _card(
+    "pcie_replays", "PCIe replays.", lambda gpu: gpu.pcie_replays, kind="counter"
+)
 
 CONTAINER_ALLOCATED: Final = _container("memory_allocated_bytes", "GPU memory allocated to a container.")
 CONTAINER_USED: Final = _container("memory_used_bytes", "GPU memory used by a container; 0 while it is idle.")
@@ -428,9 +566,11 @@ CONTAINER_UNSEEN: Final = _container(
     "GPU memory that the isolation library counts for a container and the driver does not report; 0 if there "
     "is none.",
 )
-CARD_UNHELD: Final = _card(
-    "unheld_processes",
+CARD_UNHELD: Final = EXPORTER.metric(
+    "gpushare_card_unheld_processes",
+    "gauge",
     "Processes without an enforced limit on a GPU that has containers with limits.",
+    *_CARD,
 )
 
 SOURCE_UP: Final = EXPORTER.metric(
