@@ -5,6 +5,8 @@ from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import Final
 
+from gpushare.errors import SourceError
+
 _NUMBERS: Final = re.compile(r"^NSpid:.*\s(\d+)$", re.MULTILINE)
 """One number for each namespace, the innermost last (Linux Documentation/filesystems/proc.rst)."""
 _START_FIELD: Final = 19
@@ -25,6 +27,15 @@ def hosts_proc(proc: Path = Path("/proc")) -> Path | None:
 def shows_host(proc: Path) -> bool:
     """Return whether ``proc`` shows the host's processes; only there PID 2 starts the kernel's threads."""
     return command_of(_KERNEL, proc) == "kthreadd"
+
+
+def check_visible(pids: Collection[int], proc: Path) -> None:
+    """Raise SourceError if ``proc`` shows none of these processes because it is not that of the host."""
+    if pids and not any((proc / str(pid)).is_dir() for pid in pids) and not shows_host(proc):
+        raise SourceError(
+            f"none of the {len(pids)} processes that NVML lists is in {proc}: "
+            "this pod needs hostPID: true, or --proc-root must be the host's /proc"
+        )
 
 
 def inner_pids(pids: Iterable[int], proc: Path) -> dict[int, int]:

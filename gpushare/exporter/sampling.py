@@ -17,7 +17,7 @@ import structlog
 from gpushare.adapters.cgroups import containers_of
 from gpushare.adapters.kube.mirror import Mirror
 from gpushare.adapters.kubelet.podresources import PodResources
-from gpushare.adapters.pids import shows_host
+from gpushare.adapters.pids import check_visible
 from gpushare.contract import ANN_ASSIGNED_NODE, ANN_CARDS
 from gpushare.errors import ApiError, ConfigError, DriverReplacedError, GpuShareError
 from gpushare.exporter.regions import isolation_of
@@ -207,14 +207,9 @@ def _pids(readings: Readings | None) -> frozenset[int]:
 
 
 def _containers_by_pid(pids: frozenset[int], proc: Path) -> dict[int, ContainerRef | None]:
-    """Return the container of each process. Raises ConfigError if the host's processes are not visible."""
-    containers_by_pid = containers_of(pids, proc)
-    if pids and not containers_by_pid and not shows_host(proc):
-        raise ConfigError(
-            f"none of the {len(pids)} processes that NVML lists is in {proc}: "
-            "this pod needs hostPID: true, or --proc-root must be the host's /proc"
-        )
-    return containers_by_pid
+    """Return the container of each process. Raises SourceError if the host's processes are not visible."""
+    check_visible(pids, proc)
+    return containers_of(pids, proc)
 
 
 def _node_of(facts: OwnNode) -> Node:

@@ -11,9 +11,8 @@ from pathlib import Path
 from typing import Final
 
 from gpushare.adapters.mounts import MountSource, source_of
-from gpushare.adapters.pids import inner_pids, shows_host, start_of
+from gpushare.adapters.pids import check_visible, inner_pids, start_of
 from gpushare.contract import ISOLATION_INSIDE, MPS_STATE
-from gpushare.errors import SourceError
 from gpushare.isolation.layout import REGION
 from gpushare.model.readings import ProcessReading
 
@@ -47,12 +46,7 @@ class ProcessOwners:
     def locate(self, running: ProcessesByGpu) -> CardProcesses:
         """The containers of these processes. Raises SourceError if the host's processes are not visible."""
         pids = {each.pid for processes in running.values() for each in processes}
-        visible = any((self.proc / str(pid)).is_dir() for pid in pids)
-        if pids and not visible and not shows_host(self.proc):
-            raise SourceError(
-                f"none of the {len(pids)} processes that NVML lists is in {self.proc}: this pod needs "
-                "hostPID: true, or --proc-root must be the host's /proc"
-            )
+        check_visible(pids, self.proc)
         self._directories = self._directories_of(pids)
         inner = inner_pids((pid for pid in pids if self._directories[pid]), self.proc)
         limited: dict[str, dict[str, dict[int, ProcessReading]]] = {uuid: {} for uuid in running}
