@@ -58,8 +58,9 @@ from components.options import AGENT, ISOLATION, MPS, accepts
 from gpushare.contract import LABEL_CGPU, LABEL_GPUSHARE, LABEL_MODE
 from gpushare.kubescheduler.config import KubernetesVersion
 from gpushare.model.modes import LIMITING, Mode
-from gpushare.model.options import DeviceListStrategy, MemoryUnit, Placement
+from gpushare.model.options import DeviceListStrategy, MemoryUnit
 from gpushare.runtime.settings import LogLevel
+from gpushare.scheduling.placement import Placement
 
 __all__ = [
     "CONTROL_PLANE",

@@ -16,10 +16,3 @@ class DeviceListStrategy(StrEnum):
     MOUNTS = "volume-mounts"
     CDI = "cdi"
     ENV = "envvar"
-
-
-class Placement(StrEnum):
-    """Which GPU of a node is selected for a pod: the fullest one that fits, or the emptiest one."""
-
-    BINPACK = "binpack"
-    SPREAD = "spread"

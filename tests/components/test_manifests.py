@@ -22,10 +22,9 @@ from gpushare.extender.settings import ExtenderSettings, WebhookSettings, replic
 from gpushare.installer.settings import InstallerSettings
 from gpushare.metricsapi.settings import MetricsApiSettings
 from gpushare.model.modes import LIMITING, Mode, mode_of
-from gpushare.model.options import DeviceListStrategy, MemoryUnit, Placement
+from gpushare.model.options import DeviceListStrategy, MemoryUnit
 from gpushare.mps.layout import MpsDirs
 from gpushare.mpsd.settings import MpsSettings
-from gpushare.scheduling.placement import POLICIES
 from tests.builders import kubeadm
 from tests.builders.services import settings_in
 from tests.builders.stacks import DIGEST, ROOT, STACKS, raw_stack, sidecar
@@ -769,10 +768,6 @@ def test_the_nodes_of_a_pool_get_labels_placement_and_taints() -> None:
 
 def test_a_pool_without_taints_does_not_change_taints() -> None:
     assert "spec" not in pick(made(nodePools=[{"nodes": ["a"]}]), "Node")
-
-
-def test_placement_policies_are_those_of_the_scheduler() -> None:
-    assert {str(each) for each in Placement} == set(POLICIES)
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,6 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpushare.model.options import Placement
 from gpushare.scheduling.book import Book
 from gpushare.scheduling.fitting import PodRequest, Rejection, fitting_cards, place
 from gpushare.scheduling.ledger import Ledger
@@ -27,7 +26,7 @@ def test_the_gpus_with_the_least_or_the_most_free_units_are_chosen(
         found = place(book, who)
         if isinstance(found, Rejection):
             continue
-        sign = -1 if effective(book, who) == Placement.SPREAD else 1
+        sign = -1 if effective(book, who) == "spread" else 1
         free = sorted((sign * usage.free.mem, usage.card.index) for usage in fitting_cards(book, who))
         best = sorted(index for _, index in free[: who.demand.cards])
         assert [index for index, _ in found] == best
@@ -47,6 +46,6 @@ def test_the_score_counts_the_free_share_of_the_chosen_gpus(
         chosen = [usage for usage in book.usages if usage.card.index in dict(found)]
         left = sum(usage.free.mem for usage in chosen) - who.demand.mem
         part = left / max(1, sum(usage.total.mem for usage in chosen))
-        points = 1 + round(9 * (part if effective(book, who) == Placement.SPREAD else 1 - part))
+        points = 1 + round(9 * (part if effective(book, who) == "spread" else 1 - part))
         listed = all(usage.card.is_listed for usage in chosen)
         assert score(ledger, who, name) == (points if listed else 0)

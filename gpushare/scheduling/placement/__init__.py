@@ -1,10 +1,11 @@
 """Placement policies: which GPUs of a node a pod gets, and how well the node suits the pod.
 
-A new policy is one new module with a class that satisfies ``Policy``, and one entry in ``POLICIES``. A test
-names the lists for users that must have it too, such as ``gpushare.model.options.Placement``.
+A new policy is one new module with a class that satisfies ``Policy``, and its name and entry here. A test
+finds the lists for users that must have it too.
 """
 
 from collections.abc import Iterable, Mapping
+from enum import StrEnum
 from typing import Final
 
 from gpushare.model.demand import Demand
@@ -13,9 +14,24 @@ from gpushare.scheduling.placement.binpack import Binpack
 from gpushare.scheduling.placement.policy import Policy
 from gpushare.scheduling.placement.spread import Spread
 
-DEFAULT: Final = "binpack"
 
-POLICIES: Final[Mapping[str, Policy]] = {"binpack": Binpack(), "spread": Spread()}
+class Placement(StrEnum):
+    """Which GPU of a node is selected for a pod: the fullest one that fits, or the emptiest one."""
+
+    BINPACK = "binpack"
+    SPREAD = "spread"
+
+
+def _policy(name: Placement) -> Policy:
+    match name:
+        case Placement.BINPACK:
+            return Binpack()
+        case Placement.SPREAD:
+            return Spread()
+
+
+DEFAULT: Final = Placement.BINPACK.value
+POLICIES: Final[Mapping[str, Policy]] = {name.value: _policy(name) for name in Placement}
 
 
 def policy_name(book: Book, requested: str | None = None) -> str:
