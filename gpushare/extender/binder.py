@@ -22,6 +22,7 @@ from gpushare.contract import (
     RESOURCE_MEM,
 )
 from gpushare.errors import ApiError
+from gpushare.extender.api import ExtenderApi
 from gpushare.extender.cluster import Cluster
 from gpushare.extender.decision import (
     BOUND,
@@ -38,7 +39,7 @@ from gpushare.extender.unclear_binds import UnclearBinds
 from gpushare.model.annotations import bind_annotations
 from gpushare.model.demand import Malformed
 from gpushare.model.objects import Pod
-from gpushare.ports import Event, Fence, KubeApi, pod_event
+from gpushare.ports import Event, Fence, pod_event
 from gpushare.scheduling.events import Confirmed, Released, Reserved
 from gpushare.scheduling.fitting import PodRequest, Rejection, place
 from gpushare.scheduling.refusals import refusal
@@ -64,7 +65,7 @@ class Binder:
     def __init__(
         self,
         cluster: Cluster,
-        api: KubeApi,
+        api: ExtenderApi,
         *,
         announce: Callable[[], Awaitable[None]],
         fence: Fence,

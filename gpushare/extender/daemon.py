@@ -14,7 +14,7 @@ import structlog
 
 from gpushare.adapters.kube.client import KubeClient
 from gpushare.adapters.kube.config import load_access
-from gpushare.adapters.kube.extender_api import ExtenderApi
+from gpushare.adapters.kube.extender_api import KubeExtenderApi
 from gpushare.adapters.peer import Peers
 from gpushare.extender.binder import Binder
 from gpushare.extender.clients import OPEN_PORT, Clients, is_open
@@ -107,7 +107,7 @@ def _servers(
     return servers
 
 
-def _recorder(api: ExtenderApi, metrics: ExtenderMetrics, settings: ExtenderSettings) -> EventRecorder:
+def _recorder(api: KubeExtenderApi, metrics: ExtenderMetrics, settings: ExtenderSettings) -> EventRecorder:
     return EventRecorder(
         api.write_event,
         ExtenderEventMetrics(metrics),
@@ -136,7 +136,7 @@ class ExtenderDaemon:
         self._sync_status = SyncStatus(self._metrics)
         self._clients = Clients(settings.client_names or DEFAULT_NAMES, self._metrics)
         self._open_port = is_open(settings.host, tls=settings.tls is not None)
-        api = ExtenderApi(client, lease_name=settings.lease_name, identity=replica.identity)
+        api = KubeExtenderApi(client, lease_name=settings.lease_name, identity=replica.identity)
         self._recorder = _recorder(api, self._metrics, settings)
         self._watches = Watches(
             client,
@@ -155,7 +155,7 @@ class ExtenderDaemon:
         self.peer_routes = peer_routes(self.scheduler_routes)
         self.admin_routes = self._make_admin_routes()
 
-    def _make_leadership(self, api: ExtenderApi, settings: ExtenderSettings, replica: Replica) -> Leader:
+    def _make_leadership(self, api: KubeExtenderApi, settings: ExtenderSettings, replica: Replica) -> Leader:
         durations, catch_up = settings.lease_durations, self._watches.catch_up
         if settings.allow_without_lease:
             return OnlyReplica(wait_s=durations.late_s, catch_up=catch_up)
@@ -167,7 +167,7 @@ class ExtenderDaemon:
             binding=lambda: self._binder.busy,
         )
 
-    def _make_binder(self, api: ExtenderApi, tasks: asyncio.TaskGroup, deadlines: Deadlines) -> Binder:
+    def _make_binder(self, api: KubeExtenderApi, tasks: asyncio.TaskGroup, deadlines: Deadlines) -> Binder:
         return Binder(
             self._cluster,
             api,

@@ -14,6 +14,7 @@ from typing import Final
 import structlog
 
 from gpushare.errors import ApiError, ApiRestored
+from gpushare.extender.api import ExtenderApi
 from gpushare.extender.lease import (
     LeaseAction,
     LeaseDurations,
@@ -28,7 +29,7 @@ from gpushare.extender.lease import (
     unchanged_since_release,
     wait_cause,
 )
-from gpushare.ports import KubeApi, LeaseRecord
+from gpushare.ports import LeaseRecord
 from gpushare.runtime.clock import boot_time
 from gpushare.runtime.times import now_text
 
@@ -53,7 +54,7 @@ class Leadership:
 
     def __init__(
         self,
-        api: KubeApi,
+        api: ExtenderApi,
         *,
         replica: Replica,
         durations: LeaseDurations,

@@ -11,10 +11,10 @@ from typing import Final
 import structlog
 
 from gpushare.errors import ApiError
+from gpushare.extender.api import ExtenderApi
 from gpushare.extender.cluster import Cluster
 from gpushare.extender.handlers import WITHOUT_STATUS, SyncStatus
 from gpushare.extender.seal import Sealer
-from gpushare.ports import KubeApi
 
 log = structlog.get_logger()
 
@@ -24,7 +24,7 @@ _RETRY_S: Final = 1.0
 _PERIOD_S: Final = 5.0
 
 
-async def load_sealer(api: KubeApi, sync_status: SyncStatus) -> Sealer:
+async def load_sealer(api: ExtenderApi, sync_status: SyncStatus) -> Sealer:
     """The sealer, once the API server answers; without a key if there is no usable Secret."""
     while True:
         try:
@@ -40,7 +40,7 @@ async def load_sealer(api: KubeApi, sync_status: SyncStatus) -> Sealer:
 
 
 async def follow_key(
-    api: KubeApi, sync_status: SyncStatus, cluster: Cluster, *, period_s: float = _PERIOD_S
+    api: ExtenderApi, sync_status: SyncStatus, cluster: Cluster, *, period_s: float = _PERIOD_S
 ) -> None:
     """Read the Secret again and again, until cancelled: it may be created, deleted or overwritten."""
     reported = ""
@@ -68,7 +68,7 @@ def _report(error: ApiError, sync_status: SyncStatus, cluster: Cluster, retry_s:
         sync_status.failed(_RESOURCE, error, retry_s)
 
 
-async def _sealer(api: KubeApi, known: Sealer) -> Sealer:
+async def _sealer(api: ExtenderApi, known: Sealer) -> Sealer:
     """The sealer with the key of the Secret. An empty Secret gets the known key, or a new one.
 
     Raises ApiError, with status 409 if another replica wrote first.

@@ -11,9 +11,9 @@ from typing import Final
 import structlog
 
 from gpushare.errors import ApiError
+from gpushare.extender.api import ExtenderApi
 from gpushare.extender.cluster import Cluster
 from gpushare.model.objects import Pod
-from gpushare.ports import KubeApi
 from gpushare.scheduling.events import PodGone, Released
 
 log = structlog.get_logger()
@@ -25,7 +25,7 @@ class UnclearBinds:
     """Tracks unclear binds. ``api_request_s`` is the request timeout of the API server, in seconds."""
 
     def __init__(
-        self, cluster: Cluster, api: KubeApi, *, tasks: asyncio.TaskGroup, api_request_s: float
+        self, cluster: Cluster, api: ExtenderApi, *, tasks: asyncio.TaskGroup, api_request_s: float
     ) -> None:
         self._cluster = cluster
         self._api = api

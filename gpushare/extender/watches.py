@@ -9,13 +9,13 @@ from gpushare.adapters.kube.budgets import BUDGETS
 from gpushare.adapters.kube.client import KubeClient
 from gpushare.adapters.kube.extender_resources import NODES, PODS, UNHEALTHY
 from gpushare.adapters.kube.watch import Follower
+from gpushare.extender.api import ExtenderApi
 from gpushare.extender.cluster import Cluster
 from gpushare.extender.events import Explainer
 from gpushare.extender.handlers import BudgetHandler, ConfigMapHandler, NodeHandler, PodHandler, SyncStatus
 from gpushare.extender.seal_key import follow_key, load_sealer
 from gpushare.model.disruption import DisruptionBudget
 from gpushare.model.objects import Node, Pod
-from gpushare.ports import KubeApi
 from gpushare.runtime.events import EventRecorder
 
 _GC_THRESHOLDS: Final = (20_000, 100, 50)
@@ -32,7 +32,7 @@ class Watches:
     def __init__(
         self,
         client: KubeClient,
-        api: KubeApi,
+        api: ExtenderApi,
         cluster: Cluster,
         recorder: EventRecorder,
         status: SyncStatus,

@@ -61,8 +61,8 @@ class _Lease(msgspec.Struct):
     spec: _LeaseSpec = msgspec.field(default_factory=_LeaseSpec)
 
 
-class ExtenderApi:
-    """Implements ``gpushare.ports.KubeApi``."""
+class KubeExtenderApi:
+    """Implements ``gpushare.extender.api.ExtenderApi``."""
 
     def __init__(self, client: KubeClient, *, lease_name: str, identity: str) -> None:
         self._client = client

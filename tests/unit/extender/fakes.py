@@ -67,7 +67,7 @@ def gated(gate: asyncio.Event, then: Script = carry_out) -> Script:
 
 @dataclass
 class FakeApi:
-    """A fake ``KubeApi``: pods and a Lease in memory. Binds follow ``script``, then all succeed."""
+    """A fake ``ExtenderApi``: pods and a Lease in memory. Binds follow ``script``, then all succeed."""
 
     pods: dict[str, Pod] = field(default_factory=dict)
     script: deque[Script] = field(default_factory=deque)

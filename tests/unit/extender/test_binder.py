@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from gpushare import contract
+from gpushare.extender.api import ExtenderApi
 from gpushare.extender.binder import Binder
 from gpushare.extender.cluster import Cluster
 from gpushare.extender.decision import BindRequest, BindResult
@@ -17,7 +18,7 @@ from gpushare.model.changes import Deleted, Upserted
 from gpushare.model.demand import Amount, Malformed
 from gpushare.model.modes import Mode
 from gpushare.model.objects import Node, Pod
-from gpushare.ports import Event, KubeApi
+from gpushare.ports import Event
 from tests.builders.scheduling import demand, free, node, pod, unmanaged
 from tests.support.waiting import until
 from tests.unit.extender.fakes import FakeApi, carry_out, fail, gated, refused, silence
@@ -69,7 +70,7 @@ class Rig:
 @asynccontextmanager
 async def rig(*things: Node | Pod, api_request_s: float = LONG_S) -> AsyncIterator[Rig]:
     made = Rig(FakeApi(), Cluster())
-    api: KubeApi = made.api
+    api: ExtenderApi = made.api
     async with asyncio.TaskGroup() as tasks:
         made.binder = Binder(
             made.cluster,

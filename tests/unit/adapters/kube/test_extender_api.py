@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import pytest
 from aiohttp import web
 
-from gpushare.adapters.kube.extender_api import ExtenderApi
+from gpushare.adapters.kube.extender_api import KubeExtenderApi
 from gpushare.errors import ApiError
 from gpushare.ports import LeaseRecord, StoredKey
 from tests.builders.scheduling import pod
@@ -46,7 +46,7 @@ class Sent(NamedTuple):
 
 
 @asynccontextmanager
-async def extender(*answers: Answer) -> AsyncIterator[tuple[ExtenderApi, list[Sent]]]:
+async def extender(*answers: Answer) -> AsyncIterator[tuple[KubeExtenderApi, list[Sent]]]:
     sent: list[Sent] = []
 
     def noting(answer: Answer) -> Answer:
@@ -60,7 +60,7 @@ async def extender(*answers: Answer) -> AsyncIterator[tuple[ExtenderApi, list[Se
     async with serving() as served:
         served.script.extend(map(noting, answers))
         yield (
-            ExtenderApi(served.client, lease_name="extender", identity="me"),
+            KubeExtenderApi(served.client, lease_name="extender", identity="me"),
             sent,
         )
 
@@ -106,7 +106,7 @@ async def test_a_pod_is_read_from_etcd_and_not_from_the_cache_of_the_api_server(
     assert sent == [Sent("GET", "/api/v1/namespaces/default/pods/a", {}, None)]
 
 
-@pytest.mark.parametrize("read", [lambda api: api.read_pod("default", "a"), ExtenderApi.read_lease])
+@pytest.mark.parametrize("read", [lambda api: api.read_pod("default", "a"), KubeExtenderApi.read_lease])
 async def test_an_object_that_does_not_exist_is_none(read: Any) -> None:
     async with extender(fixed(404)) as (api, _):
         assert await read(api) is None
