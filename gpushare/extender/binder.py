@@ -40,9 +40,9 @@ from gpushare.model.annotations import bind_annotations
 from gpushare.model.demand import Malformed
 from gpushare.model.objects import Pod
 from gpushare.ports import Event, Fence, pod_event
+from gpushare.scheduling.advice.refusals import refusal
 from gpushare.scheduling.events import Confirmed, Released, Reserved
 from gpushare.scheduling.fitting import PodRequest, Rejection, place
-from gpushare.scheduling.refusals import refusal
 
 log = structlog.get_logger()
 

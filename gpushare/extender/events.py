@@ -14,8 +14,8 @@ from gpushare.model.objects import Pod
 from gpushare.ports import Event, pod_event
 from gpushare.runtime.events import EventRecorder
 from gpushare.runtime.times import clock_time
-from gpushare.scheduling.inspection import explain_steps
-from gpushare.scheduling.rollout import self_wait_steps
+from gpushare.scheduling.advice.inspection import explain_steps
+from gpushare.scheduling.advice.rollout import self_wait_steps
 
 _IDLE_PER_WORK: Final = 9.0
 """Explanations take at most a tenth of the time."""

@@ -27,7 +27,7 @@ from gpushare.extender.prepared import PreparedScores, expected_request
 from gpushare.extender.verbs import Steps, VerbResult
 from gpushare.model.objects import Pod
 from gpushare.runtime.rate import TokenBucket, refusal_log
-from gpushare.scheduling.inspection import inspect, inspect_node
+from gpushare.scheduling.advice.inspection import inspect, inspect_node
 from gpushare.scheduling.ledger import Ledger
 from gpushare.scheduling.preemption import possible_victims
 

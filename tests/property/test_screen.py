@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from gpushare.model.demand import Amount, Demand
 from gpushare.model.modes import Mode
+from gpushare.scheduling.advice.inspection import explain_steps, inspect
 from gpushare.scheduling.book import (
     Book,
     Nominee,
@@ -19,7 +20,6 @@ from gpushare.scheduling.book import (
 )
 from gpushare.scheduling.filtering import filter_nodes, filter_steps
 from gpushare.scheduling.fitting import PodRequest, Rejection, insufficient, place
-from gpushare.scheduling.inspection import explain_steps, inspect
 from gpushare.scheduling.ledger import Ledger
 from tests.builders.scheduling import cluster, demand, node, pod, score
 from tests.property.strategies import (

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from gpushare.adapters.kube.wire import WireNode, WirePod, core_node, pod_of
 from gpushare.contract import ANN_ALLOCATION, ANN_ASSIGNED_NODE, ANN_IDX, ANN_POD
-from gpushare.scheduling.inspection import inspect_node
+from gpushare.scheduling.advice.inspection import inspect_node
 from gpushare.scheduling.snapshot import books_of
 from tests.builders.api_objects import Json, node, pod, share, views
 

@@ -41,6 +41,8 @@ PLANTED: Final = [
     ("layers", "gpushare.exporter.planted", "gpushare.deviceplugin.metrics"),
     ("layers", "gpushare.scheduling.planted", "gpushare.adapters.cgroups"),
     ("layers", "gpushare.package_without_layer", "gpushare.contract"),
+    ("decisions", "gpushare.scheduling.placement.planted", "gpushare.scheduling.advice.refusals"),
+    ("decisions", "gpushare.scheduling.planted", "gpushare.contract"),
     *(("pure", "gpushare.scheduling.planted", module) for module in options("pure")["forbidden_modules"]),
     ("pure", "gpushare.model.planted", "time"),
     ("pure", "gpushare.kubescheduler.planted", "subprocess"),

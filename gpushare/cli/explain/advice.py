@@ -23,9 +23,9 @@ from gpushare.errors import InvalidRequest
 from gpushare.model.demand import Demand
 from gpushare.model.modes import Mode, mode_of
 from gpushare.model.quantity import parse_quantity
+from gpushare.scheduling.advice.remedies import Kind, Remedy
 from gpushare.scheduling.book import Book, reserved_shares
 from gpushare.scheduling.fitting import PodRequest
-from gpushare.scheduling.remedies import Kind, Remedy
 
 ADD_NODE = "add-node"
 SHARE_NODE = "share-node"

@@ -14,10 +14,10 @@ from gpushare.cli.explain.objects import ExplainedNode, ExplainedPod, Facts
 from gpushare.contract import RESOURCE_CORE, RESOURCE_MEM
 from gpushare.model.demand import SUFFIX, Demand, Malformed
 from gpushare.model.objects import Pod
+from gpushare.scheduling.advice.remedies import remedies_on, shrunk, spread
+from gpushare.scheduling.advice.rollout import self_wait_steps
 from gpushare.scheduling.book import Book, reserved_shares
 from gpushare.scheduling.fitting import PodRequest
-from gpushare.scheduling.remedies import remedies_on, shrunk, spread
-from gpushare.scheduling.rollout import self_wait_steps
 from gpushare.scheduling.steps import result_of
 
 _NODES_WITH_REMEDIES: Final = 3

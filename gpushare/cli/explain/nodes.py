@@ -9,9 +9,9 @@ from gpushare.contract import ANN_CORDONED_CARDS
 from gpushare.model.annotations import Shares
 from gpushare.model.cards import parse_indices
 from gpushare.model.demand import Demand
+from gpushare.scheduling.advice.refusals import refusal
 from gpushare.scheduling.book import Book, CardUsage
 from gpushare.scheduling.fitting import PodRequest, Rejection, place, unfit
-from gpushare.scheduling.refusals import refusal
 
 _NOWHERE: Final = ExplainedNode()
 

@@ -16,9 +16,9 @@ from gpushare.model.demand import Amount, Demand, Malformed
 from gpushare.model.modes import Mode
 from gpushare.model.objects import Node
 from gpushare.model.own_node import GpuPod
+from gpushare.scheduling.advice.refusals import refusal
 from gpushare.scheduling.book import Book, Reservation, make_book
 from gpushare.scheduling.fitting import PodRequest, Rejection, place, unfit
-from gpushare.scheduling.refusals import refusal
 
 Key = tuple[str, str]
 """Pod UID as the kubelet knows it, and container name."""

@@ -17,7 +17,7 @@ from gpushare.extender.unclear_binds import UnclearBinds
 from gpushare.model.changes import Upserted
 from gpushare.model.objects import Pod
 from gpushare.runtime.fairness import FairGate
-from gpushare.scheduling.inspection import inspect
+from gpushare.scheduling.advice.inspection import inspect
 from tests.builders.scheduling import node, pod
 from tests.unit.extender.fakes import FakeApi
 

@@ -7,8 +7,8 @@ import pytest
 from gpushare.model.cards import Card
 from gpushare.model.demand import Amount
 from gpushare.model.modes import Mode
+from gpushare.scheduling.advice.refusals import summary
 from gpushare.scheduling.book import Book, CardUsage, Reservation, reserved_shares, with_reservation, without
-from gpushare.scheduling.refusals import summary
 from tests.builders.scheduling import T4, cluster, demand, free_core, node, pod
 
 

@@ -8,10 +8,10 @@ from gpushare.model.annotations import Shares
 from gpushare.model.demand import Amount, Demand, demand_of
 from gpushare.model.modes import Mode
 from gpushare.model.objects import Node
+from gpushare.scheduling.advice.refusals import refusal
 from gpushare.scheduling.events import PodGone, UnhealthySeen
 from gpushare.scheduling.fitting import PodRequest, Rejection, place
 from gpushare.scheduling.ledger import Ledger, apply
-from gpushare.scheduling.refusals import refusal
 from tests.builders.scheduling import (
     T4,
     V16,

@@ -6,11 +6,11 @@ from typing import Any, Final
 
 from gpushare.contract import RESOURCE_MEM
 from gpushare.model.demand import SUFFIX, Demand
+from gpushare.scheduling.advice.refusals import refusal
 from gpushare.scheduling.book import Book, CardUsage, Reservation, reserved_shares
 from gpushare.scheduling.filtering import FilterOutcome, filter_nodes, slices
 from gpushare.scheduling.fitting import PodRequest, Rejection, place
 from gpushare.scheduling.ledger import Ledger, sharing
-from gpushare.scheduling.refusals import refusal
 
 _SHOWN_NODES: Final = 3
 _NODES_PER_STEP: Final = 50

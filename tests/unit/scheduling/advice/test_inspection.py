@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 
 from gpushare.model.modes import Mode
+from gpushare.scheduling.advice.inspection import explain_steps, inspect
 from gpushare.scheduling.events import NodeGone
 from gpushare.scheduling.fitting import PodRequest
-from gpushare.scheduling.inspection import explain_steps, inspect
 from gpushare.scheduling.ledger import EMPTY_LEDGER, Ledger, apply
 from tests.builders.scheduling import T4, cluster, demand, node, pod, pod_request, reserved
 from tests.support.steps import counted, finished

@@ -1,7 +1,7 @@
 """The reason why a node takes no pod, with amounts. Those of single demands are in ``test_fitting``."""
 
+from gpushare.scheduling.advice.refusals import summary
 from gpushare.scheduling.book import CardUsage
-from gpushare.scheduling.refusals import summary
 from tests.builders.scheduling import T4, cluster, node, pod
 
 

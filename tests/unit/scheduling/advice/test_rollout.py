@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from gpushare.model.objects import Node, Pod
-from gpushare.scheduling.rollout import SelfWait, self_wait_steps
+from gpushare.scheduling.advice.rollout import SelfWait, self_wait_steps
 from gpushare.scheduling.steps import result_of
 from tests.builders.scheduling import cluster, node, pod, pod_request
 
