@@ -81,6 +81,7 @@ class Sampler:
             try:
                 self.snapshot = await self.read()
                 updated()
+                # Last: a snapshot that could not be rendered does not keep the exporter alive.
                 self._read_at = begun
             except DriverReplacedError:
                 raise
@@ -98,6 +99,7 @@ class Sampler:
             self._log_unreadable("card", readings.unreadable)
             self._log_unreadable("memory", _without_memory(readings))
         pids, proc = _pids(readings), self._settings.proc_root
+        # In a second step: both need the processes that the driver lists.
         containers_by_pid, isolation = await asyncio.gather(
             self._sources[CGROUPS].read(partial(asyncio.to_thread, _containers_by_pid, pids, proc)),
             self._sources[ISOLATION].read(

@@ -90,6 +90,7 @@ class Binder:
             task = self._tasks.create_task(self._bind(request))
             self._running[request.uid] = (request.node, task)
             task.add_done_callback(lambda _: self._running.pop(request.uid, None))
+            # A client that goes away must not cancel a POST, whose outcome would be unknown.
             return await asyncio.shield(task)
         node, task = running
         if node != request.node:
@@ -129,6 +130,7 @@ class Binder:
     async def _decide(self, request: BindRequest) -> BindResult:
         pod = self._cluster.pods.get(request.uid)
         if pod is None:
+            # The scheduler's watch may be ahead of ours.
             pod = await self._api.read_pod(request.namespace, request.name)
         if pod is None:
             return BindResult(f"pod {request.namespace}/{request.name} not found", "not_found")
@@ -136,6 +138,7 @@ class Binder:
             return BindResult(_WRONG_UID.format(pod=pod, expected=request.uid), "wrong_uid")
         if not pod.managed:
             return BindResult(_UNMANAGED.format(pod=pod), "unmanaged")
+        # The ledger before the pod: it knows of binds that the watch has not shown yet.
         reserved = self._cluster.ledger.reservation(pod.uid)
         if reserved is not None:
             return await self._again(pod, reserved[0], request.node)
@@ -150,6 +153,7 @@ class Binder:
         if reserved_on == node and reservation.settled:
             return BOUND
         if reserved_on == node:
+            # The first POST may have had an effect, so the second one must say the same.
             return await self._post(decided(pod, book, reservation.demand, reservation.claim or ()))
         if not reservation.settled:
             await self.unclear.check(pod)
@@ -198,9 +202,11 @@ class Binder:
         if fenced:
             return BindResult(fenced, "fenced")
         pod, node, shares = decision.pod, decision.node, decision.shares
+        # No await since the choice: another bind cannot have taken these units.
         if self._cluster.ledger.reservation(pod.uid) is None:
             self._cluster.apply(Reserved(pod, decision.demand, node, shares))
         annotations = self._annotations(decision)
+        # Before the POST, which may take effect as late as the first one could have.
         self.unclear.extend(pod.uid)
         try:
             await self._api.bind(pod, node, annotations, timeout_s=self._post_s, fence=self._fence)

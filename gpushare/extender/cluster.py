@@ -47,6 +47,7 @@ class Cluster:
         """Return when the next events have been applied."""
         if self._next is None:
             self._next = asyncio.get_running_loop().create_future()
+        # Shared by all that wait: one that gives up must not cancel it for the others.
         await asyncio.shield(self._next)
 
     def known_pods(self) -> set[str]:
@@ -63,6 +64,7 @@ class Cluster:
         Yields after each pod, because they may be all pods of a large cluster. Meanwhile pods may change.
         """
         self.sealer = sealer
+        # A copy: pods come and go between two steps.
         for uid in list(self._unproven):
             self._check_again(uid)
             yield
@@ -101,6 +103,7 @@ class Cluster:
                 pod = self._keep(change.value)
                 changed.append(pod)
                 events.append(PodSeen(pod))
+            # Those that wait run only after the events below are applied.
             self._wake(change.key)
         self.apply(*events)
         return changed
@@ -110,6 +113,7 @@ class Cluster:
         if pod.rejected is None or not pod.workload:
             return
         known = self.pods.get(pod.uid)
+        # A list after the start has pods that were rejected long ago.
         if known is None and seconds_since(pod.rejected_at) > PERIOD_S:
             return
         if known is None or known.rejected is None:

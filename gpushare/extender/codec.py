@@ -149,6 +149,7 @@ def has_room(body: bytes) -> bool:
 
     Without it the pod would be bound, and its status could not be written any more.
     """
+    # The annotations are a part of the body: for almost all pods nothing is decoded.
     if len(body) < _ANNOTATIONS_LIMIT - _OURS:
         return True
     try:
@@ -173,6 +174,7 @@ def _decode(body: bytes, kind: type[T]) -> T:
         raise InvalidRequest("EOF")
     try:
         return msgspec.json.decode(body, type=kind)
+    # Rare, and several times as slow: schedulers before 1.17.
     except msgspec.ValidationError:
         return _decode_without_case(body, kind)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:

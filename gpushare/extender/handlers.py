@@ -137,6 +137,7 @@ class NodeHandler:
 
     def changed(self, batch: Iterable[Upserted[Node] | Deleted]) -> None:
         """Apply the changes, and log the problems of a node once."""
+        # The maximum is a setting of this extender, which no object of the API has.
         changes = [self._limited(change) for change in batch]
         for change in changes:
             if isinstance(change, Upserted) and change.value != self._before(change.key):

@@ -149,16 +149,20 @@ class Leadership:
                 await self._round()
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(self._durations.retry_s):
+                        # A bind that waits for its announcement ends the pause.
                         await self._wanted.wait()
         finally:
             if self._preparation:
+                # It would go on after the end of this replica.
                 self._preparation.cancel()
             await self._release()
 
     async def _round(self) -> None:
         self._wanted.clear()
+        # Taken before the write: a bind that comes during it must have another one.
         waiting, self._announcements = self._announcements, []
         try:
+            # A renewal that takes longer is good for nothing: it counts from its start.
             async with asyncio.timeout(self._durations.renew_deadline_s):
                 await self._step()
             self.degraded = None
@@ -170,6 +174,7 @@ class Leadership:
             else:
                 log.warning("lease_unreachable", status=error.status, reason=str(error))
         finally:
+            # Also after a failure. The fence then tells those binds why they may not start.
             for written in waiting:
                 if not written.done():
                     written.set_result(None)
@@ -179,6 +184,7 @@ class Leadership:
         before = self._observation.record if self._observation else None
         if before and record and restored(before, record):
             raise ApiRestored("Lease", before=before.version, now=record.version)
+        # After the read: what it returned is at least as old. Before the write, which counts from its start.
         now = self._clock()
         if record and recreated(before, record):
             self._reset()
@@ -202,6 +208,7 @@ class Leadership:
             self._reset()  # as above: it was deleted
             observation = Observation(None, now)
         self._observation = observe(observation, written, self._clock())
+        # From before the write on: others count from when they see it, which is later.
         self._binds_until = binds_until(now, self._durations)
         earliest = binds_from(observation, self._durations, now)
         listed = unchanged_since_release(self._first_observation, observation)
@@ -240,6 +247,7 @@ class Leadership:
         """
         wait_s = max(0.0, earliest - self._clock())
         log.info("waiting_to_bind", wait_s=round(wait_s, 1), lease=True)
+        # First the wait, then the lists: they must contain what late POSTs of the last holder did.
         await asyncio.sleep(wait_s)
         if not listed:
             await self._catch_up()
@@ -271,6 +279,7 @@ class Leadership:
         """
         record = self._observation.record if self._observation else None
         may_release = self._release_at_end and self.leads
+        # Before another replica can read that the Lease is free.
         self._binds_until = 0.0
         if not may_release or record is None:
             return

@@ -3,9 +3,9 @@
 The owner of a pod can edit its annotations. A bind therefore writes a keyed digest of UID, node and GPUs, and
 one of UID, node and mode; the key is in a Secret that only the extenders read. A claim without a valid seal
 is ignored: its pod counts against every GPU until the node agent publishes the allocation. The mode is the
-one that the second digest proves, regardless of the annotation. Pods older than the key were bound before
-there were seals; their annotations are accepted if they are consistent. Without a key all consistent
-annotations are accepted: a degraded mode.
+one that the second digest proves, regardless of the annotation. Pods older than the key were bound without
+seals, perhaps by the Aliyun extender; their annotations are accepted if they are consistent. Without a key
+all consistent annotations are accepted: a degraded mode.
 """
 
 import hmac

@@ -54,6 +54,7 @@ async def follow_key(
             reported = str(error)
             continue
         reported = ""
+        # Compared with its time: pods from before that time need no seal.
         if sealer != cluster.sealer:
             log.info("seal_key_changed", written=sealer.made)
             sync_status.synced(_RESOURCE)

@@ -101,6 +101,7 @@ class SchedulerService:
                 self._record(verb, began, "")
                 return prepared
         steps = self._steps(verb, body)
+        # Most requests end here, without a task: kube-scheduler waits for each answer.
         end = self._cluster.turns.advance(steps, _AT_ONCE_S)
         if end is None:
             return self._answer_later(verb, body, source, began, steps)
@@ -115,6 +116,7 @@ class SchedulerService:
     def _prepare(self, body: bytes, pod: Pod, names: list[str]) -> None:
         """Compute the scores that the scheduler will ask for, if that takes but a moment."""
         request = expected_request(body, names)
+        # The ledger of now: a bind since filter changes the scores that the scheduler will get.
         steps = verbs.scores_steps(pod, names, self._cluster.ledger)
         end = self._cluster.turns.advance(steps, _AT_ONCE_S) if request else None
         if request and end:
@@ -162,6 +164,7 @@ class SchedulerService:
         deadline = time.monotonic() + _CATCH_UP_S
         while True:
             ledger = self._cluster.ledger
+            # Asked once more even if nothing has changed yet: the victims may just have been read.
             result = await self._cluster.turns.run(self._steps(verb, body), source=source)
             left_s = deadline - time.monotonic()
             if result.waiting is None or left_s <= 0:
@@ -199,6 +202,7 @@ class SchedulerService:
             if missing:
                 outcome = BindResult(missing, "not_ready")
             elif self._leadership.leads or forwarded or self._leadership.holder is None:
+                # A forwarded bind is never forwarded again, so that two replicas cannot pass it around.
                 outcome = await self._binder.bind(request)
             else:
                 outcome = await self._forward(body)
@@ -252,6 +256,7 @@ class SchedulerService:
         """The inspect document of all nodes, one for all requests at the same time."""
         if self._inspection is None or self._inspection.done():
             self._inspection = asyncio.create_task(self._cluster.turns.run(self._inspect_steps()))
+        # One client that goes away must not end it for the others.
         return await asyncio.shield(self._inspection)
 
     def _inspect_steps(self) -> Generator[None, None, bytes]:

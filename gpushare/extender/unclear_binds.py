@@ -75,6 +75,7 @@ class UnclearBinds:
         found = await self._read(pod)
         if found is None or found.uid != pod.uid:
             self._forget(pod.uid)
+        # Also on another node: then that one has its units.
         elif found.node is not None:
             self.resolve(pod.uid)
             self._cluster.see_pod(found)
@@ -105,6 +106,7 @@ class UnclearBinds:
         """Wait for the watch to show the outcome; after the deadline read the pod until that succeeds."""
         while pod.uid in self._deadlines:
             try:
+                # After the deadline nothing remains, and a read that fails is repeated at this pace.
                 async with asyncio.timeout(max(_RETRY_S, self.remaining_s(pod.uid))):
                     await self._cluster.next_change(pod.uid)
                 self._check_ledger(pod)

@@ -60,8 +60,10 @@ Steps = Generator[None, None, VerbResult]
 def filter_steps(body: bytes, ledger: Ledger, *, most: int = 0, wait_of: WaitOf = no_wait) -> Steps:
     """The nodes that fit, at most ``most`` (0: all), and the reasons of the others."""
     try:
+        # In steps, as all that depends on the size of a request: a tenant's pod may have 10,000 levels.
         args = yield from codec.decode_steps(body, codec.FilterArgs)
         pod = _pod(args.pod)
+        # Here, because after a bind it is too late: the pod would run, and its status could not be written.
         if not codec.has_room(body):
             full = FilterOutcome(unresolvable=dict.fromkeys(codec.asked_nodes(args), REASON_ANNOTATIONS))
             return VerbResult(codec.filter_answer(args, full))
@@ -95,6 +97,7 @@ def _filter(
     outcome = yield from filtering.filter_steps(ledger, pod_request_of(pod), left, most)
     if wait:
         excluded = filter(wait.excludes, names)
+        # Unresolvable, so that kube-scheduler evicts no pod there.
         outcome.unresolvable.update(dict.fromkeys(excluded, REASON_REJECTED))
     return outcome
 

@@ -70,6 +70,7 @@ class Watches:
 
     async def run(self) -> None:
         """Follow until cancelled."""
+        # Modules and their constants live as long as the process.
         gc.collect()
         gc.freeze()
         gc.set_threshold(*_GC_THRESHOLDS)

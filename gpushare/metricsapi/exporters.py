@@ -102,6 +102,7 @@ class Exporters:
 
     async def _pages_of(self, urls: Sequence[str]) -> list[list[MetricSample]]:
         """The pages of the exporters that respond in time."""
+        # Started before the others, so that they have the whole scrape to answer.
         retries = self._due()
         scrapes = [
             asyncio.create_task(self._scrape(url, self._asking)) for url in urls if url not in self._failures
@@ -109,6 +110,7 @@ class Exporters:
         try:
             return await _in_time(scrapes, _ROUND_S) + await _in_time(retries, _RETRY_S)
         finally:
+            # Retries go on: a slow exporter may be part of a later scrape.
             for scrape in scrapes:
                 scrape.cancel()
 

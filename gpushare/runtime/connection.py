@@ -155,6 +155,7 @@ class Connection(asyncio.Protocol):
         self._unread += len(data)
         self._hold(self.held + len(data))
         self._owner.received(self, self._received_at)
+        # What is not read stays in the kernel, which slows down the client.
         if self._owner.contended or self._unread > _READ_AHEAD:
             self._pause_reading()
 
@@ -221,6 +222,7 @@ class Connection(asyncio.Protocol):
         """The rest of the head, the rest of the body, or a limited number of bytes."""
         data, begin = self._input[0], self._offset
         end = begin + (self._message.missing or _PART)
+        # Not beyond the head: a second request waits for the next turn.
         if self._message.in_head or self._begun_at is None:
             found = data.find(_HEAD_END, begin, end)
             end = end if found < 0 else found + len(_HEAD_END)
@@ -260,6 +262,7 @@ class Connection(asyncio.Protocol):
             return
         message.size += len(part)
         message.body.append(part)
+        # The rest is parsed and dropped, and the connection ends after the answer.
         if message.size > self._owner.max_body:
             message.body.clear()
             self._put(None, keep_alive=False)
@@ -324,6 +327,7 @@ class Connection(asyncio.Protocol):
             self._owner.slots.give_back(self.source)
 
     def _respond(self, request: Request, response: Response) -> None:
+        # A certificate is checked at the handshake only, so the connection must end some time.
         last = self._ended or not request.keep_alive or time.monotonic() >= self._ends_at
         self._send(response, last=last, head_only=request.method == "HEAD")
 
@@ -337,4 +341,5 @@ class Connection(asyncio.Protocol):
             self._end()
             self.transport.close()
         else:
+            # What remains belongs to later requests.
             self._hold(self._unread + self._message.buffered)

@@ -176,6 +176,7 @@ class FairGate:
             return
         self._scheduled = False
         self._passed_at = now
+        # One for each turn of the loop, which reads from its sockets between two.
         _, passing = self._waiting.next()
         if not passing.done():  # cancelled
             passing.set_result(None)

@@ -51,6 +51,7 @@ def filter_steps(
     for some in slices(ledger, names, _SIMPLE_PER_STEP if _is_simple(pod_request) else _NODES_PER_STEP):
         _filter(outcome, ledger, pod_request, some)
         yield
+    # Without units all nodes are equal, and the scheduler should choose among all of them.
     if pod_request.demand.empty or not 0 < most < len(outcome.passed):
         return outcome
     points = yield from _points_steps(ledger, pod_request, outcome.passed)
@@ -93,19 +94,23 @@ def _filter(outcome: FilterOutcome, ledger: Ledger, pod_request: PodRequest, nam
         return
     demand = pod_request.demand
     simple = _is_simple(pod_request)
+    # The same for thousands of nodes, so before the loop.
     units, full, exceeds = demand.mem, insufficient(demand), too_large(demand)
     fits_up_to = ledger.score_cache.fits_up_to(ledger.books) if simple else _NOTHING
     known = ledger.score_cache.scores(_key(pod_request))
     for name in names:
         fits = fits_up_to.get(name, -1)
+        # Tables first: they fit into the caches of the processor, books do not.
         if units <= fits or (fits < 0 and known.get(name, UNFIT) > UNFIT):
             outcome.passed.append(name)
             continue
         book = ledger.books.get(name)
         if book is None:
             outcome.reject(name, NOT_FOUND)
+        # No shortcut: the mode, the users or nominated pods decide.
         elif fits < 0:
             _evaluate(outcome, book, pod_request, known)
+        # Unresolvable, so that kube-scheduler evicts no pod in vain.
         elif units > book.largest:
             outcome.reject(name, exceeds)
         else:
@@ -154,6 +159,7 @@ def score_steps(
     if pod_request.demand.empty:
         return dict.fromkeys(names, 0)
     points = yield from _points_steps(ledger, pod_request, names)
+    # Rare: filter has just let these nodes pass.
     if UNFIT in points:
         points = [max(0, each) for each in points]
     return dict(zip(names, points, strict=True))

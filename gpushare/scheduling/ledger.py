@@ -93,6 +93,7 @@ class _LedgerDraft:
         for name, draft in self._drafts.items():
             if not draft.is_empty:
                 books[name] = draft.book()
+            # A node that came and went within these events was never there.
             elif name in self._books:
                 del books[name]
             if draft.recount:
@@ -155,6 +156,7 @@ class _LedgerDraft:
             pod.uid,
             pod.full_name,
             known.demand if known else demand,
+            # The first GPUs count: the owner of the pod can edit its annotations.
             known.claim if known and known.settled else pod.claim,
             terminating=pod.terminating,
             priority=pod.priority,
@@ -174,6 +176,7 @@ class _LedgerDraft:
 
     def _reserve(self, event: Reserved) -> None:
         pod = event.pod
+        # A pod is on one node at a time.
         self._drop(pod.uid)
         draft = self._book_draft(event.node)
         draft.reservations[pod.uid] = Reservation(
@@ -190,6 +193,7 @@ class _LedgerDraft:
     def _confirm(self, uid: str) -> None:
         node = self._home.get(uid)
         if node is not None:
+            # Its units are counted already.
             reservations = self._book_draft(node, recount=False).reservations
             reservations[uid] = replace(reservations[uid], settled=True)
 

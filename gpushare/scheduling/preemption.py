@@ -75,6 +75,7 @@ def _victims_steps(
     needs_units = not pod_request.demand.empty
     if needs_units and unfit(book, pod_request.demand):
         return None
+    # They go anyway, and kube-scheduler counts them as gone too.
     terminating = frozenset(r.uid for r in book.reservations.values() if r.terminating)
     remaining = without(book, terminating | frozenset(proposed))
     added: frozenset[str] | None = frozenset()
@@ -114,6 +115,7 @@ class _Eviction:
         per_card.sort(key=self._cost)
         all_lower = self._lower(self.book.reservations.values())
         cheap = frozenset[str]().union(*per_card[: self.pod_request.demand.cards])
+        # All only if the cheap ones are not enough: each candidate costs one more placement.
         for some in (cheap, all_lower):
             if self._fits(some):
                 return (yield from self._reprieved_steps(some, self._fits))

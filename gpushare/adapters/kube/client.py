@@ -152,6 +152,7 @@ class KubeClient:
     ) -> AsyncIterator[aiohttp.ClientResponse]:
         """A response that is complete within the timeout, with the credentials."""
         ends_at = _clock() + timeout_s
+        # Credentials may come from a slow plugin, within the same timeout.
         headers = await self._headers(method, path, timeout_s, content_type)
         left_s = max(_LEAST_S, ends_at - _clock())
         timeout = aiohttp.ClientTimeout(total=left_s, sock_connect=min(_CONNECT_TIMEOUT_S, left_s))
@@ -168,6 +169,7 @@ class KubeClient:
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_TIMEOUT_S, sock_read=silence_s)
         headers = await self._headers("GET", path, _CREDENTIALS_S)
         async with self._response("GET", path, timeout, headers, query) as response:
+            # So that the caller knows that it is connected, however long nothing happens.
             yield b""
             with _api_errors(self.host, "GET", path):
                 async for chunk in response.content.iter_any():
@@ -197,10 +199,12 @@ class KubeClient:
                     ssl=self._context(),
                 )
             except aiohttp.ClientSSLError:
+                # The CA may have been rotated: its file is read before the next request.
                 self._look_at_ca_at = 0.0
                 raise
         try:
             if not response.ok:
+                # For the next request: this one is not repeated, because it may be a bind.
                 if response.status == HTTPStatus.UNAUTHORIZED:
                     self._renew_credentials()
                 with _api_errors(self.host, method, path):

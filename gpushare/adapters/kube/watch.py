@@ -146,6 +146,7 @@ class Follower(Generic[T]):
             try:
                 if self._listed and self._ends_if_restored:
                     self._compare(await self._newest_version())
+                # Another refresh may be wanted while this one is under way.
                 while not self._listed or self._refresh_wanted.is_set():
                     await self._bring_up_to_date()
                     backoff_s = _FIRST_BACKOFF_S
@@ -160,8 +161,10 @@ class Follower(Generic[T]):
                 if self._lost_at is None:
                     self._lost_at = time.monotonic()
                 pause_s = max(error.retry_after_s, random.uniform(0.5, 1) * backoff_s)  # noqa: S311 - jitter
+                # A wish from before this failure has had its attempt.
                 self._retry_wanted.clear()
                 self._listener.failed(self._resource.name, error, pause_s)
+                # The pause that the server wants is not cut short.
                 await asyncio.sleep(error.retry_after_s)
                 with suppress(TimeoutError):
                     async with asyncio.timeout(pause_s - error.retry_after_s):
@@ -180,6 +183,7 @@ class Follower(Generic[T]):
         await future
 
     async def _bring_up_to_date(self) -> None:
+        # Before the work starts: who asks during it may want changes that it misses.
         waiting, self._refreshed = self._refreshed, []
         self._refresh_wanted.clear()
         try:
@@ -188,6 +192,7 @@ class Follower(Generic[T]):
                 await self._list()
         except ApiError:
             self._listed = False
+            # The next attempt is also theirs.
             self._refreshed += waiting
             raise
         for future in waiting:
@@ -252,13 +257,16 @@ class Follower(Generic[T]):
             raise ApiRestored(self._resource.name, before=self._version, now=version)
 
     async def _list(self) -> None:
+        # Before the first page: what is read elsewhere from now on may be newer than the list.
         before = self._known.union(self._read_elsewhere())
         listed: set[str] = set()
         token = ""
         pages = 0
+        # The large objects of the last list may be gone.
         self._page_size = _PAGE_SIZE
         while True:
             page = await self._next_page(token)
+            # Before objects of an earlier state are applied.
             self._compare(page.metadata.resource_version)
             pages += 1
             listed.update(await self._apply(page.items or ()))
@@ -280,6 +288,7 @@ class Follower(Generic[T]):
             read = map(self._resource.read, items[start : start + _SLICE])
             batch = [Upserted(*found) for found in read if found]
             keys.update(change.key for change in batch)
+            # At once: if a later page fails, the next list must report those that are gone by then.
             self._known |= keys
             self._listener.changed(batch)
             await self._turn()
@@ -295,8 +304,10 @@ class Follower(Generic[T]):
     async def _next_page(self, token: str) -> ListPage[Any]:
         while (body := await self._page_body(token)) is None:
             self._page_size //= 4
+        # Twice as many objects of this size still leave a wide margin.
         if 4 * len(body) < _PAGE_BYTES:
             self._page_size = min(2 * self._page_size, _PAGE_SIZE)
+        # To receive and to decode a page take a slice each.
         await self._turn()
         page = await self._decoded(body)
         await self._turn()
@@ -338,8 +349,10 @@ class Follower(Generic[T]):
             async for chunk in stream:
                 self._lost_at = None
                 self._heard_at = time.monotonic()
+                # A chunk ends anywhere, mostly within a line.
                 *lines, rest = (rest + chunk).split(b"\n")
                 for start in range(0, len(lines), _SLICE):
+                    # Not before the first slice: most chunks have one line, and it should not wait.
                     if start:
                         await asyncio.sleep(0)
                     await self._take(lines[start : start + _SLICE])
@@ -355,6 +368,7 @@ class Follower(Generic[T]):
         except msgspec.DecodeError as error:
             raise ApiError(f"{self._resource.name}: watch cannot be read: {error}", status=_GONE) from error
         finally:
+            # Also if a later line is an error: the changes before it have happened.
             if batch:
                 self._listener.changed(batch)
 
@@ -363,6 +377,7 @@ class Follower(Generic[T]):
         if event.type == "ERROR":
             status = decode(self._bare, event.object)
             raise ApiError(f"{self._resource.name}: watch ended: {status.message}", status=status.code)
+        # A watch that delivers was not too old.
         self._relist_s = _FIRST_BACKOFF_S
         if event.type == "BOOKMARK":
             self._version = decode(self._bare, event.object).metadata.resource_version
@@ -371,6 +386,7 @@ class Follower(Generic[T]):
         found = self._resource.read(item)
         if found is not None:
             self._note(event.type, *found, batch)
+        # Also of an object that is skipped: the watch resumes behind it.
         metadata = getattr(item, "metadata", None) or decode(self._bare, event.object).metadata
         self._version = metadata.resource_version
 

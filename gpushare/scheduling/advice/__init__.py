@@ -1,1 +1,1 @@
-"""What people are told about placements: why a pod waits, and what would help."""
+"""Explains decisions to people: why a pod waits, and what would help."""
