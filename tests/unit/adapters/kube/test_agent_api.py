@@ -163,6 +163,7 @@ async def test_an_event_about_a_pod_is_in_the_namespace_of_the_pod() -> None:
     wire, _ = await exchange(lambda api: api.write_event(note), fixed(201, "{}"))
     (method, path, _, body), *_ = wire.seen
     assert (method, path) == ("POST", "/api/v1/namespaces/default/events")
+    assert (body["apiVersion"], body["kind"]) == ("v1", "Event")
     assert body["involvedObject"] == {
         "apiVersion": "v1",
         "kind": "Pod",
