@@ -11,7 +11,7 @@ import msgspec
 from gpushare.adapters.kube.client import KubeClient
 from gpushare.adapters.kube.config import load_access, user_kubeconfig, user_namespace
 from gpushare.adapters.kube.decoding import decode
-from gpushare.adapters.kube.mirror import Mirror
+from gpushare.adapters.kube.informer import Informer
 from gpushare.adapters.kube.watch import Resource
 from gpushare.adapters.kube.wire import Bare, ListPage, WireNode
 from gpushare.cli.records import PodRecord, read_node, read_pod
@@ -141,8 +141,8 @@ async def listed(client: KubeClient, path: str, query: dict[str, str]) -> list[m
             return items
 
 
-class ReportingMirror(Mirror[T]):
-    """A mirror that requests a refresh after changes, and reports problems to the user instead of a log."""
+class ReportingInformer(Informer[T]):
+    """Requests a refresh after changes, and reports problems to the user instead of a log."""
 
     def __init__(
         self,
@@ -175,10 +175,10 @@ async def follow(
 ) -> None:
     """Show the cluster now and after every change, until cancelled or until ``show`` raises."""
     changes = asyncio.Event()
-    nodes = ReportingMirror[WireNode | Malformed](
+    nodes = ReportingInformer[WireNode | Malformed](
         client, resource("nodes", NODES, read_node), changes, report
     )
-    pods = ReportingMirror[PodRecord | Malformed](client, resource("pods", PODS, read_pod), changes, report)
+    pods = ReportingInformer[PodRecord | Malformed](client, resource("pods", PODS, read_pod), changes, report)
     try:
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(nodes.run())
@@ -189,8 +189,8 @@ async def follow(
 
 
 async def _show_changes(
-    nodes: ReportingMirror[WireNode | Malformed],
-    pods: ReportingMirror[PodRecord | Malformed],
+    nodes: ReportingInformer[WireNode | Malformed],
+    pods: ReportingInformer[PodRecord | Malformed],
     changes: asyncio.Event,
     show: Callable[[ClusterObjects], None],
 ) -> None:

@@ -11,9 +11,9 @@ from urllib.parse import quote
 
 import msgspec
 
+from gpushare.adapters.http_client import HttpClient
 from gpushare.adapters.kube.client import KubeClient
 from gpushare.adapters.kube.metrics_api import PODS, DirectoryEntry
-from gpushare.adapters.pages import Pages
 from gpushare.cli.cluster import ApiSource, listed, pods_path
 from gpushare.contract import EXPORTER_NAME, EXPORTER_PORT, SYSTEM_NAMESPACE
 from gpushare.errors import ApiError, ConfigError, InvalidRequest, SourceError
@@ -79,7 +79,7 @@ def through_api_server(client: KubeClient) -> PageOf:
     return read
 
 
-def from_pods(pages: Pages) -> PageOf:
+def from_pods(pages: HttpClient) -> PageOf:
     """Reads pages from the pods, as another pod can."""
 
     async def read(exporter: DirectoryEntry) -> bytes:

@@ -12,7 +12,7 @@ from typing import Final
 
 import msgspec
 
-from gpushare.adapters.pages import Pages
+from gpushare.adapters.http_client import HttpClient
 from gpushare.errors import SourceError
 
 TIMEOUT_S: Final = 60.0
@@ -46,7 +46,7 @@ _decode = msgspec.json.Decoder(_Reply).decode
 class Prometheus:
     """Queries at one moment, in seconds since 1970."""
 
-    pages: Pages
+    pages: HttpClient
     url: str
     at: float
 

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import structlog
 
 from gpushare.adapters.cgroups import containers_of
-from gpushare.adapters.kube.mirror import Mirror
+from gpushare.adapters.kube.informer import Informer
 from gpushare.adapters.kubelet.podresources import PodResources
 from gpushare.adapters.pids import check_visible
 from gpushare.contract import ANN_ASSIGNED_NODE, ANN_CARDS
@@ -49,8 +49,8 @@ class Sampler:
         self,
         settings: ExporterSettings,
         meters: MeterDriver,
-        pods: Mirror[NodePod],
-        node: Mirror[OwnNode],
+        pods: Informer[NodePod],
+        node: Informer[OwnNode],
         *,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -121,8 +121,8 @@ class Sampler:
             at=time.time(),
         )
 
-    async def _latest(self, mirror: Mirror[T]) -> tuple[T, ...]:
-        found = mirror.latest(self._settings.stale_seconds)
+    async def _latest(self, informer: Informer[T]) -> tuple[T, ...]:
+        found = informer.latest(self._settings.stale_seconds)
         if found is None:
             raise ApiError("not listed yet, or the watch of the API server was lost for too long")
         return found

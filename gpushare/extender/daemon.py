@@ -12,10 +12,10 @@ from typing import Any, Final
 
 import structlog
 
+from gpushare.adapters.extender_peers import Peers
 from gpushare.adapters.kube.client import KubeClient
 from gpushare.adapters.kube.config import load_access
 from gpushare.adapters.kube.extender_api import KubeExtenderApi
-from gpushare.adapters.peer import Peers
 from gpushare.extender.binder import Binder
 from gpushare.extender.clients import OPEN_PORT, Clients, is_open
 from gpushare.extender.cluster import Cluster

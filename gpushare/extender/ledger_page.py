@@ -7,7 +7,7 @@ from collections.abc import Callable, Generator, Iterable
 from itertools import islice
 from typing import Final, NamedTuple
 
-from gpushare.extender.per_book import PerBook
+from gpushare.extender.node_cache import NodeCache
 from gpushare.model.demand import Demand
 from gpushare.model.objects import Pod
 from gpushare.monitoring import catalogue
@@ -38,7 +38,7 @@ class LedgerPage:
     def __init__(self, ledger: Callable[[], Ledger], pods: Callable[[], Iterable[Pod]]) -> None:
         self._ledger = ledger
         self._pods = pods
-        self._parts = PerBook(_part)
+        self._parts = NodeCache(_part)
 
     def steps(self) -> Generator[None, None, bytes]:
         """The text of all families. Yields after each part, because a large cluster takes long."""

@@ -3,7 +3,7 @@
 from collections.abc import Awaitable
 from typing import Final
 
-from gpushare.adapters.peer import FORWARDED_HEADER
+from gpushare.adapters.extender_peers import FORWARDED_HEADER
 from gpushare.contract import EXTENDER_PREFIX, EXTENDER_VERSION
 from gpushare.extender import codec
 from gpushare.extender.clients import Clients

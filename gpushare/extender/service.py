@@ -13,7 +13,7 @@ from typing import Any, Final, Protocol
 import msgspec
 import structlog
 
-from gpushare.adapters.peer import Peers
+from gpushare.adapters.extender_peers import Peers
 from gpushare.contract import EXTENDER_PREFIX
 from gpushare.errors import ApiError, InvalidRequest
 from gpushare.extender import codec, verbs
@@ -21,8 +21,8 @@ from gpushare.extender.binder import Binder
 from gpushare.extender.cluster import Cluster
 from gpushare.extender.decision import BindResult
 from gpushare.extender.metrics import ExtenderMetrics
+from gpushare.extender.node_cache import NodeCache
 from gpushare.extender.only_replica import Leader
-from gpushare.extender.per_book import PerBook
 from gpushare.extender.prepared import PreparedScores, expected_request
 from gpushare.extender.verbs import Steps, VerbResult
 from gpushare.model.objects import Pod
@@ -84,7 +84,7 @@ class SchedulerService:
         }
         self._binds_before_hint = _BINDS_BEFORE_HINT
         self._scored = False
-        self._inspected = PerBook(lambda book: msgspec.json.encode(inspect_node(book)))
+        self._inspected = NodeCache(lambda book: msgspec.json.encode(inspect_node(book)))
         self._inspection: asyncio.Task[bytes] | None = None
         self._prepared = PreparedScores()
         self._log_rate = refusal_log()

@@ -5,14 +5,14 @@ from typing import Any, Final
 
 import structlog
 
+from gpushare.adapters.http_client import HttpClient
 from gpushare.adapters.kube.client import KubeClient
 from gpushare.adapters.kube.config import load_access
 from gpushare.adapters.kube.metrics_api import AUTHENTICATION, NODES, PODS
 from gpushare.adapters.kube.reviews import review
-from gpushare.adapters.pages import Pages
 from gpushare.metricsapi.authentication import ServerAuth
 from gpushare.metricsapi.authorization import Authorizer
-from gpushare.metricsapi.directory import CountingMirror, Directory, exporter_urls
+from gpushare.metricsapi.directory import CountedInformer, Directory, exporter_urls
 from gpushare.metricsapi.exporters import MOST_CONNECTIONS, Exporters
 from gpushare.metricsapi.metrics import ApiMetrics
 from gpushare.metricsapi.service import MetricsService
@@ -39,7 +39,7 @@ async def run(settings: MetricsApiSettings) -> None:
     ):
         async with (
             KubeClient(access) as client,
-            Pages(timeout_s=settings.deadline_seconds, connections=MOST_CONNECTIONS) as pages,
+            HttpClient(timeout_s=settings.deadline_seconds, connections=MOST_CONNECTIONS) as pages,
         ):
             api = MetricsApiDaemon(settings, client, pages, server_auth)
             app = AdminRoutes(rendering(api.metrics.registry), live=lambda: None, ready=api.missing)
@@ -52,7 +52,7 @@ class MetricsApiDaemon:
     """The parts of the metrics API, wired but not running."""
 
     def __init__(
-        self, settings: MetricsApiSettings, client: KubeClient, pages: Pages, server_auth: ServerAuth
+        self, settings: MetricsApiSettings, client: KubeClient, pages: HttpClient, server_auth: ServerAuth
     ) -> None:
         self._settings = settings
         self._selector = settings.exporters
@@ -70,7 +70,7 @@ class MetricsApiDaemon:
             metrics=self.metrics,
         )
         self.server = HttpServer(service.handle, max_body=_MAX_BODY_BYTES, tls=server_auth.tls.context)
-        self._config = CountingMirror(
+        self._config = CountedInformer(
             client, AUTHENTICATION, self.metrics, lambda: server_auth.update(self._config.objects)
         )
 

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TypeVar
 
 from gpushare.adapters.kube.client import KubeClient
+from gpushare.adapters.kube.informer import Informer
 from gpushare.adapters.kube.metrics_api import DirectoryEntry
-from gpushare.adapters.kube.mirror import Mirror
 from gpushare.adapters.kube.watch import Resource
 from gpushare.errors import ApiError
 from gpushare.metricsapi.metrics import ApiMetrics
@@ -18,8 +18,8 @@ from gpushare.model.selector import Selector
 T = TypeVar("T")
 
 
-class CountingMirror(Mirror[T]):
-    """A mirror with metrics. ``on_change`` is called after changes."""
+class CountedInformer(Informer[T]):
+    """An informer with metrics. ``on_change`` is called after changes."""
 
     def __init__(
         self,
@@ -49,7 +49,7 @@ class CountingMirror(Mirror[T]):
         self._metrics.watch_restarts.labels(resource).inc()
 
 
-class Directory(CountingMirror[DirectoryEntry]):
+class Directory(CountedInformer[DirectoryEntry]):
     """Pods by namespace, or nodes under an empty one."""
 
     def __init__(self, client: KubeClient, resource: Resource[DirectoryEntry], metrics: ApiMetrics) -> None:

@@ -8,7 +8,7 @@ from typing import Final
 
 import structlog
 
-from gpushare.adapters.pages import Pages
+from gpushare.adapters.http_client import HttpClient
 from gpushare.errors import InvalidRequest, SourceError
 from gpushare.metricsapi.metrics import ApiMetrics
 from gpushare.metricsapi.queries import DEFINITIONS, MetricQuery, MetricValue, is_time
@@ -60,7 +60,7 @@ class Exporters:
 
     def __init__(
         self,
-        pages: Pages,
+        pages: HttpClient,
         find: Callable[[], Sequence[str]],
         metrics: ApiMetrics,
         *,

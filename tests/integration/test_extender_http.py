@@ -15,7 +15,7 @@ import pytest
 import pytest_asyncio
 from aiohttp import web
 
-from gpushare.adapters.peer import FORWARDED_HEADER
+from gpushare.adapters.extender_peers import FORWARDED_HEADER
 from gpushare.contract import EXTENDER_PREFIX, LABEL_MODE
 from testbed import Bed, Card, SimNode, gpu_pod, until
 from testbed.control_plane.api import Object

@@ -9,9 +9,9 @@ from typing import Final
 import structlog
 from aiohttp import web
 
+from gpushare.adapters.http_client import HttpClient
 from gpushare.adapters.kube.client import KubeClient
 from gpushare.adapters.kube.config import load_access
-from gpushare.adapters.pages import Pages
 from gpushare.cli.board.admissions import Admissions
 from gpushare.cli.board.login import Site, respond, site_of, token_of
 from gpushare.cli.board.ops import respond as respond_ops
@@ -39,7 +39,7 @@ async def run(settings: BoardSettings) -> None:
         bind_socket(settings.host, settings.port) as listener,
         bind_socket(settings.ops_host, settings.ops_port) as ops_listener,
     ):
-        async with KubeClient(access) as client, Pages(timeout_s=_EXPORTER_S) as pages:
+        async with KubeClient(access) as client, HttpClient(timeout_s=_EXPORTER_S) as pages:
             cluster = Watched(client, _problem, from_pods(pages))
             server = BoardServer(cluster, Admissions(client))
 

@@ -15,7 +15,7 @@ from gpushare.cli.board.objects import BoardNode, BoardPod, read_board_node, rea
 from gpushare.cli.board.routes import Document
 from gpushare.cli.board.snapshot import Lost, Origin, Record, Snapshot, advanced, board, snapshot_of
 from gpushare.cli.board.usage import Live, after_round, without_others
-from gpushare.cli.cluster import NODES, PODS, RUNNING, ReportingMirror, resource
+from gpushare.cli.cluster import NODES, PODS, RUNNING, ReportingInformer, resource
 from gpushare.cli.explain.facts import read_cgpu_pods, read_unhealthy
 from gpushare.cli.exporters import PageOf, read_series
 from gpushare.errors import ApiError, ConfigError, SourceError
@@ -48,10 +48,10 @@ class Watched:
         self._report = report
         self._page_of = page_of
         self._changes = asyncio.Event()
-        self._nodes = ReportingMirror[BoardNode | Malformed](
+        self._nodes = ReportingInformer[BoardNode | Malformed](
             client, resource("nodes", NODES, read_board_node), self._changes, self._failed
         )
-        self._pods = ReportingMirror[BoardPod | Malformed](
+        self._pods = ReportingInformer[BoardPod | Malformed](
             client,
             resource("pods", PODS, read_board_pod, {"fieldSelector": RUNNING}),
             self._changes,

@@ -10,8 +10,8 @@ from typing import Final
 
 import msgspec
 
+from gpushare.adapters.http_client import HttpClient
 from gpushare.adapters.kube.wire import WirePod, pod_of
-from gpushare.adapters.pages import Pages
 from gpushare.cli.cluster import RUNNING, ApiSource, listed, pods_path
 from gpushare.cli.exporters import read_series
 from gpushare.cli.owners import OwnedPod
@@ -71,7 +71,7 @@ async def _gather(
         if prometheus is None:
             numbers = numbers_of(await read_series(client, None, report))
         else:
-            async with Pages(timeout_s=TIMEOUT_S, environ=os.environ) as pages:
+            async with HttpClient(timeout_s=TIMEOUT_S, environ=os.environ) as pages:
                 asked = Prometheus(pages, prometheus, time.time())
                 numbers = numbers_of(await _over_time(asked, *selection))
     return [each for raw in pods for each in _containers(raw, path, numbers)]

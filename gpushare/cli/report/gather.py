@@ -14,7 +14,7 @@ from typing import Final
 
 import msgspec
 
-from gpushare.adapters.pages import Pages
+from gpushare.adapters.http_client import HttpClient
 from gpushare.cli.cluster import ApiSource, listed, pods_path
 from gpushare.cli.owners import OwnedPod, Owner
 from gpushare.cli.prometheus import TIMEOUT_S, Prometheus, Series, matchers
@@ -72,7 +72,7 @@ def gather(source: ApiSource, namespace: str | None, url: str, span: Span, clust
 async def _gather(
     source: ApiSource, namespace: str | None, url: str, span: Span, cluster: str | None
 ) -> Facts:
-    async with Pages(timeout_s=TIMEOUT_S, environ=os.environ) as pages:
+    async with HttpClient(timeout_s=TIMEOUT_S, environ=os.environ) as pages:
         prometheus = Prometheus(pages, url, span.end)
         on_gpus = _Sums(prometheus, span, matchers({"cluster": cluster}))
         gpus = await _gpus(on_gpus)

@@ -18,7 +18,7 @@ from devkit.waiting import until
 from gpushare.adapters.kube.access import ApiAccess
 from gpushare.adapters.kube.agent_resources import node_pods, own_node
 from gpushare.adapters.kube.client import KubeClient
-from gpushare.adapters.kube.mirror import Mirror
+from gpushare.adapters.kube.informer import Informer
 from gpushare.contract import ANN_CARDS
 from gpushare.errors import GpuError
 from gpushare.exporter.exposition import Exposition
@@ -61,8 +61,8 @@ class Setting:
 
     def __init__(self, settings: ExporterSettings, client: KubeClient, cards: Cards) -> None:
         self.cards = cards
-        self.pods: Mirror[NodePod] = Mirror(client, node_pods("n"))
-        self.node: Mirror[OwnNode] = Mirror(client, own_node("n"))
+        self.pods: Informer[NodePod] = Informer(client, node_pods("n"))
+        self.node: Informer[OwnNode] = Informer(client, own_node("n"))
         self.late_s = 0.0
         self.sampler = Sampler(
             settings, cards, self.pods, self.node, clock=lambda: time.monotonic() + self.late_s

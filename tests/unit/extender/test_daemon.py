@@ -7,9 +7,9 @@ from collections.abc import AsyncIterator
 
 import pytest_asyncio
 
+from gpushare.adapters.extender_peers import Peers
 from gpushare.adapters.kube.access import ApiAccess
 from gpushare.adapters.kube.client import KubeClient
-from gpushare.adapters.peer import Peers
 from gpushare.contract import EXTENDER_PREFIX
 from gpushare.extender.daemon import ExtenderDaemon
 from gpushare.extender.lease import Replica

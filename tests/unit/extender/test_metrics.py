@@ -5,7 +5,7 @@ from dataclasses import replace
 from prometheus_client.parser import text_string_to_metric_families
 
 from gpushare.extender.ledger_page import LedgerPage
-from gpushare.extender.per_book import PerBook
+from gpushare.extender.node_cache import NodeCache
 from gpushare.model.demand import Malformed
 from gpushare.model.objects import Pod
 from gpushare.scheduling.book import Book
@@ -95,7 +95,7 @@ def test_only_books_that_changed_are_computed_again() -> None:
         made.append(book.name)
         return book.name
 
-    values = PerBook(name)
+    values = NodeCache(name)
     ledger = cluster(node("a", 14), node("b", 14))
     assert finished(values.steps(ledger)) == ["a", "b"]
     changed = seen(ledger, node("c", 14), pod("x", 4, at="b", card=0))

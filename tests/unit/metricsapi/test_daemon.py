@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
+from gpushare.adapters.http_client import HttpClient
 from gpushare.adapters.kube.access import ApiAccess
 from gpushare.adapters.kube.client import KubeClient
-from gpushare.adapters.pages import Pages
 from gpushare.metricsapi.authentication import ServerAuth
 from gpushare.metricsapi.daemon import MetricsApiDaemon
 from gpushare.runtime.certificates import expiry_of
@@ -19,6 +19,6 @@ def test_the_end_of_the_certificate_that_is_served_is_a_metric(tmp_path: Path) -
     cert, key = (str(tmp_path / f"tls.{end}") for end in ("crt", "key"))
     client = KubeClient(ApiAccess(host="http://127.0.0.1:1"))
     flags = settings(f"--tls-cert={cert}", f"--tls-key={key}")
-    daemon = MetricsApiDaemon(flags, client, Pages(timeout_s=1), ServerAuth(cert, key))
+    daemon = MetricsApiDaemon(flags, client, HttpClient(timeout_s=1), ServerAuth(cert, key))
     served = daemon.metrics.registry.get_sample_value(EXPIRY)
     assert served == expiry_of((tmp_path / "tls.crt").read_text())

@@ -11,7 +11,7 @@ import pytest
 from aiohttp import web
 from structlog.testing import capture_logs
 
-from gpushare.adapters.pages import Pages
+from gpushare.adapters.http_client import HttpClient
 from gpushare.errors import SourceError
 from gpushare.metricsapi.exporters import Exporters
 from gpushare.metricsapi.metrics import ApiMetrics
@@ -45,7 +45,7 @@ class Site:
 
 
 @asynccontextmanager
-async def site(timeout_s: float = 5) -> AsyncIterator[tuple[Site, Pages]]:
+async def site(timeout_s: float = 5) -> AsyncIterator[tuple[Site, HttpClient]]:
     made = Site()
     app = web.Application()
     app.router.add_route("*", "/{tail:.*}", made.answer)
@@ -54,14 +54,14 @@ async def site(timeout_s: float = 5) -> AsyncIterator[tuple[Site, Pages]]:
     await web.TCPSite(runner, "127.0.0.1", 0).start()
     made.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
     try:
-        async with Pages(timeout_s=timeout_s) as pages:
+        async with HttpClient(timeout_s=timeout_s) as pages:
             yield made, pages
     finally:
         await runner.cleanup()
 
 
 def exporters(
-    made: Site, pages: Pages, metrics: ApiMetrics | None = None, *, keep_s: float = 60
+    made: Site, pages: HttpClient, metrics: ApiMetrics | None = None, *, keep_s: float = 60
 ) -> Exporters:
     find = lambda: [f"{made.url}{path}" for path in made.pages]  # noqa: E731 - asked each time
     return Exporters(pages, find, metrics or ApiMetrics(), keep_s=keep_s)
@@ -145,7 +145,7 @@ class FakePages:
 
 
 def fake_exporters(pages: FakePages, urls: list[str], clock: Clock | None = None) -> Exporters:
-    return Exporters(cast("Pages", pages), lambda: urls, ApiMetrics(), keep_s=1, clock=clock or Clock())
+    return Exporters(cast("HttpClient", pages), lambda: urls, ApiMetrics(), keep_s=1, clock=clock or Clock())
 
 
 async def test_a_live_exporter_is_asked_while_hundreds_do_not_answer() -> None:
@@ -278,4 +278,4 @@ async def test_samples_of_an_exporter_with_an_impossible_timestamp_are_fresh(at:
 
 async def test_a_client_that_is_not_open_raises_an_error() -> None:
     with pytest.raises(SourceError, match="not open"):
-        await Pages(timeout_s=1).get("http://127.0.0.1:1")
+        await HttpClient(timeout_s=1).get("http://127.0.0.1:1")

@@ -15,7 +15,7 @@ log = structlog.get_logger()
 T = TypeVar("T")
 
 
-class Mirror(Generic[T]):
+class Informer(Generic[T]):
     """All objects of a resource by key. ``run`` watches it until cancelled."""
 
     def __init__(self, client: KubeClient, resource: Resource[T]) -> None:

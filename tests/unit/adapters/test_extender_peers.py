@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
-from gpushare.adapters.peer import FORWARDED_HEADER, Peers
+from gpushare.adapters.extender_peers import FORWARDED_HEADER, Peers
 from gpushare.contract import EXTENDER_SERVER_NAME
 from gpushare.errors import ApiError
 from gpushare.runtime.http import text_response

@@ -22,7 +22,7 @@ _MAX_CONNECTIONS: Final = 64
 _MAX_ERROR_TEXT: Final = 300
 
 
-class Pages:
+class HttpClient:
     """HTTP client. Use as an async context manager.
 
     ``environ`` has the proxies to use (HTTP_PROXY, NO_PROXY …); without it, as in a cluster, there is none.

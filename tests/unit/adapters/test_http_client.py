@@ -6,7 +6,7 @@ import pytest
 import pytest_asyncio
 from aiohttp import web
 
-from gpushare.adapters.pages import Pages
+from gpushare.adapters.http_client import HttpClient
 from gpushare.errors import ConfigError
 
 pytestmark = pytest.mark.asyncio
@@ -31,23 +31,23 @@ async def server() -> AsyncIterator[str]:
 
 
 async def test_a_page_comes_through_the_proxy_of_the_environment(server: str) -> None:
-    async with Pages(timeout_s=5, environ={"HTTP_PROXY": server}) as pages:
+    async with HttpClient(timeout_s=5, environ={"HTTP_PROXY": server}) as pages:
         assert (await pages.get(PAGE)).decode() == PAGE
         assert (await pages.post(PAGE, {"a": "b"})).decode() == PAGE
 
 
 async def test_a_page_that_needs_no_proxy_comes_directly(server: str) -> None:
-    async with Pages(timeout_s=5, environ={"HTTP_PROXY": "http://proxy.test:1"}) as pages:
+    async with HttpClient(timeout_s=5, environ={"HTTP_PROXY": "http://proxy.test:1"}) as pages:
         assert await pages.get(f"{server}/page") == b"/page"
 
 
 async def test_without_an_environment_there_is_no_proxy(server: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HTTP_PROXY", "http://proxy.test:1")
-    async with Pages(timeout_s=5) as pages:
+    async with HttpClient(timeout_s=5) as pages:
         assert await pages.get(f"{server}/page") == b"/page"
 
 
 async def test_a_proxy_that_cannot_be_used_is_named() -> None:
-    async with Pages(timeout_s=5, environ={"HTTP_PROXY": "socks5://proxy.test"}) as pages:
+    async with HttpClient(timeout_s=5, environ={"HTTP_PROXY": "socks5://proxy.test"}) as pages:
         with pytest.raises(ConfigError, match="HTTP_PROXY is not like http://host:3128"):
             await pages.get(PAGE)

@@ -9,7 +9,7 @@ from gpushare.scheduling.ledger import Ledger, sharing
 T = TypeVar("T")
 
 
-class PerBook(Generic[T]):
+class NodeCache(Generic[T]):
     """One value for each node with shared GPUs, computed again only if its book has changed."""
 
     def __init__(self, make: Callable[[Book], T]) -> None:
