@@ -16,7 +16,7 @@ Fence = Callable[[], str | None]
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class KubeEvent:
     """A Kubernetes Event about an object, as ``kubectl describe`` shows it."""
 
     kind: str
@@ -28,14 +28,14 @@ class Event:
     warning: bool = False
 
 
-def pod_event(pod: Pod, reason: str, text: str, *, warning: bool = False) -> Event:
+def pod_event(pod: Pod, reason: str, text: str, *, warning: bool = False) -> KubeEvent:
     """An event about a pod."""
-    return Event("Pod", pod.namespace, pod.name, pod.uid, reason, text, warning)
+    return KubeEvent("Pod", pod.namespace, pod.name, pod.uid, reason, text, warning)
 
 
-def node_event(node: str, reason: str, text: str) -> Event:
+def node_event(node: str, reason: str, text: str) -> KubeEvent:
     """A warning about a node. Its UID is its name, as in the events of the kubelet."""
-    return Event("Node", "", node, node, reason, text, warning=True)
+    return KubeEvent("Node", "", node, node, reason, text, warning=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,5 +124,5 @@ class NodeApi(Protocol):
     async def node_names(self) -> tuple[str, ...]:
         """The names of all nodes."""
 
-    async def write_event(self, event: Event) -> None:
+    async def write_event(self, event: KubeEvent) -> None:
         """Write an event."""

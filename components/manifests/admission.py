@@ -36,7 +36,7 @@ from gpushare.model.conflicts import (
     OWN_GUARANTEE,
     OWN_PRELOAD,
     PRELOADED_DRIVER,
-    Rule,
+    ConflictRule,
 )
 from gpushare.model.demand import IMPLAUSIBLE, SUFFIX, UNITS_AND_WHOLE
 
@@ -251,7 +251,7 @@ def _container_check(what: str, holds: str, remedy: str = "") -> _Validation:
     return f"variables.containers.all(c, {holds})", message
 
 
-def _conflict_check(rule: Rule, holds: str) -> _Validation:
+def _conflict_check(rule: ConflictRule, holds: str) -> _Validation:
     return _container_check(f"have {rule.declaration}, which {rule.effect}", holds, rule.remedy)
 
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from gpushare.contract import RESOURCE_MEM
-from gpushare.model.conflicts import Rule
+from gpushare.model.conflicts import ConflictRule
 
 HAS_UNITS: Final = f"'{RESOURCE_MEM}' in c.?resources.?limits.orValue({{}})"
 """That the container requests units."""
@@ -18,7 +18,7 @@ _SEPARATOR: Final = "/+([.]/+)*"
 """What runtimes take for one slash."""
 
 
-def without(rule: Rule) -> str:
+def without(rule: ConflictRule) -> str:
     """That the container has no such conflict."""
     if rule.paths:
         return f"c.?volumeMounts.orValue([]).all(m, !m.mountPath.matches('{_on_or_below(rule.paths)}'))"
@@ -26,12 +26,12 @@ def without(rule: Rule) -> str:
     return f"c.?env.orValue([]).all(e, !(e.name in {list(rule.variables)}){value})"
 
 
-def without_beside_units(rule: Rule) -> str:
+def without_beside_units(rule: ConflictRule) -> str:
     """That the container has no such conflict, if it requests units."""
     return f"!({HAS_UNITS}) || {without(rule)}"
 
 
-def caution(rule: Rule) -> str:
+def caution(rule: ConflictRule) -> str:
     """What a container has, its effect, and the remedy."""
     return f"it has {rule.declaration}, which {rule.effect}: {rule.remedy}"
 

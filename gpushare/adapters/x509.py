@@ -40,7 +40,7 @@ _CA_USAGE: Final = x509.KeyUsage(
 
 
 @dataclass(frozen=True, slots=True)
-class KeyPair:
+class PemKeyPair:
     """A certificate and its private key, both PEM."""
 
     cert: bytes
@@ -55,7 +55,7 @@ class LeafRequest:
     is_server: bool = False
 
 
-def new_authority(name: str, now: datetime, life: timedelta) -> KeyPair:
+def new_authority(name: str, now: datetime, life: timedelta) -> PemKeyPair:
     """A certificate authority that signs itself."""
     key = ec.generate_private_key(ec.SECP256R1())
     subject = _subject(name)
@@ -69,7 +69,7 @@ def new_authority(name: str, now: datetime, life: timedelta) -> KeyPair:
     return _pair(builder.sign(key, hashes.SHA256()), key)
 
 
-def issue(authority: KeyPair, request: LeafRequest, now: datetime, life: timedelta) -> KeyPair:
+def issue(authority: PemKeyPair, request: LeafRequest, now: datetime, life: timedelta) -> PemKeyPair:
     """A certificate that is valid no longer than the authority. Raises ConfigError for invalid PEM."""
     issuer, signer = certificate_of(authority.cert), _signer(authority)
     key = ec.generate_private_key(ec.SECP256R1())
@@ -101,7 +101,7 @@ def certificate_of(pem: bytes) -> x509.Certificate:
         raise ConfigError(f"not a certificate: {error}") from error
 
 
-def is_issued_by(certificate: x509.Certificate, authority: KeyPair) -> bool:
+def is_issued_by(certificate: x509.Certificate, authority: PemKeyPair) -> bool:
     """Whether the authority has signed the certificate."""
     try:
         certificate.verify_directly_issued_by(certificate_of(authority.cert))
@@ -110,7 +110,7 @@ def is_issued_by(certificate: x509.Certificate, authority: KeyPair) -> bool:
     return True
 
 
-def has_key(pair: KeyPair) -> bool:
+def has_key(pair: PemKeyPair) -> bool:
     """Whether the private key belongs to the certificate. Raises ConfigError for an invalid certificate."""
     try:
         key = serialization.load_pem_private_key(pair.key, password=None)
@@ -124,7 +124,7 @@ def names_of(certificate: x509.Certificate) -> Sequence[str]:
     return [str(each.value) for each in certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)]
 
 
-def _signer(authority: KeyPair) -> ec.EllipticCurvePrivateKey:
+def _signer(authority: PemKeyPair) -> ec.EllipticCurvePrivateKey:
     try:
         key = serialization.load_pem_private_key(authority.key, password=None)
     except (ValueError, TypeError) as error:
@@ -156,8 +156,8 @@ def _builder(
     )
 
 
-def _pair(certificate: x509.Certificate, key: ec.EllipticCurvePrivateKey) -> KeyPair:
-    return KeyPair(
+def _pair(certificate: x509.Certificate, key: ec.EllipticCurvePrivateKey) -> PemKeyPair:
+    return PemKeyPair(
         certificate.public_bytes(serialization.Encoding.PEM),
         key.private_bytes(
             serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()

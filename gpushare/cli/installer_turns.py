@@ -22,7 +22,7 @@ from gpushare.cli.lazy import FAILURE
 from gpushare.contract import INSTALLER_NAME, SYSTEM_NAMESPACE
 from gpushare.errors import ApiError, ConfigError, GpuShareError
 from gpushare.kubescheduler.turns import InstallerPod, Step, turn
-from gpushare.ports import Event
+from gpushare.ports import KubeEvent
 
 _PODS: Final = pods_path(SYSTEM_NAMESPACE)
 _SELECTOR: Final = f"component={INSTALLER_NAME}"
@@ -164,7 +164,7 @@ async def _report(name: str, text: str) -> None:
             pods = [pod for raw in await _raw_pods(client) if (pod := _decode(raw)).metadata.name == name]
             for pod in pods:
                 job, node = _job(pod), pod.spec.node_name
-                event = Event(
+                event = KubeEvent(
                     "Job", SYSTEM_NAMESPACE, job.name, job.uid, _REASON, f"{node}: {text}", warning=True
                 )
                 await write_event(client, event, component=INSTALLER_NAME, identity=name)

@@ -9,8 +9,8 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from gpushare.adapters.x509 import (
-    KeyPair,
     LeafRequest,
+    PemKeyPair,
     certificate_of,
     has_key,
     is_issued_by,
@@ -38,12 +38,12 @@ class Change:
     reason: str
 
 
-def authority_of(data: Data, now: datetime) -> tuple[KeyPair, Change | None]:
+def authority_of(data: Data, now: datetime) -> tuple[PemKeyPair, Change | None]:
     """The authority in this Secret, or a new one with the change that stores it.
 
     Raises ConfigError if the Secret has only a part of it.
     """
-    found = KeyPair(data.get(TLS_CERT, b""), data.get(TLS_KEY, b""))
+    found = PemKeyPair(data.get(TLS_CERT, b""), data.get(TLS_KEY, b""))
     if found.cert and found.key:
         return _checked(found, now), None
     if found.cert or found.key:
@@ -54,7 +54,7 @@ def authority_of(data: Data, now: datetime) -> tuple[KeyPair, Change | None]:
     return made, Change({TLS_CERT: made.cert, TLS_KEY: made.key}, "a new authority")
 
 
-def _checked(authority: KeyPair, now: datetime) -> KeyPair:
+def _checked(authority: PemKeyPair, now: datetime) -> PemKeyPair:
     remedy = f"remove {TLS_CERT} and {TLS_KEY} so that a new authority is made"
     if not has_key(authority):
         raise ConfigError(f"{TLS_KEY} is not the key of {TLS_CERT}; {remedy}")
@@ -65,7 +65,7 @@ def _checked(authority: KeyPair, now: datetime) -> KeyPair:
 
 
 def leaf_of(
-    data: Data, request: LeafRequest, authority: KeyPair, now: datetime, *, renew: bool = False
+    data: Data, request: LeafRequest, authority: PemKeyPair, now: datetime, *, renew: bool = False
 ) -> Change | None:
     """The change of a Secret that needs a certificate; None if its certificate is good.
 
@@ -78,8 +78,8 @@ def leaf_of(
     return Change({TLS_CERT: made.cert, TLS_KEY: made.key, TLS_CA: authority.cert}, reason)
 
 
-def _defect(data: Data, request: LeafRequest, authority: KeyPair, now: datetime) -> str:
-    pair = KeyPair(data.get(TLS_CERT, b""), data.get(TLS_KEY, b""))
+def _defect(data: Data, request: LeafRequest, authority: PemKeyPair, now: datetime) -> str:
+    pair = PemKeyPair(data.get(TLS_CERT, b""), data.get(TLS_KEY, b""))
     if not pair.cert:
         return "a new certificate"
     certificate = certificate_of(pair.cert)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from gpushare.contract import CORE_PER_CARD, RESOURCE_MEM, RESOURCE_WHOLE_GPU
-from gpushare.exporter.snapshot import Snapshot
+from gpushare.exporter.snapshot import NodeSnapshot
 from gpushare.model.cards import Card, share_mib
 from gpushare.model.demand import ContainerDemand, ContainerKind
 from gpushare.model.devices import ContainerDevices, gpu_of_unit, uuid_of_gpu
@@ -42,7 +42,7 @@ class CardAllocation:
     core: float = 0.0
 
 
-def allocations(snapshot: Snapshot) -> Iterator[CardAllocation]:
+def allocations(snapshot: NodeSnapshot) -> Iterator[CardAllocation]:
     """Yield the allocations of all containers on all GPUs; none while no GPU is read."""
     cards = snapshot.readings.cards if snapshot.readings else ()
     by_name = {**{str(card.index): card for card in cards}, **{card.uuid: card for card in cards}}
@@ -57,7 +57,7 @@ def allocations(snapshot: Snapshot) -> Iterator[CardAllocation]:
             yield from _shares(devices, node_pod.gpu_pod if node_pod else None, snapshot.node, by_name)
 
 
-def _allocated_devices(snapshot: Snapshot) -> Iterable[ContainerDevices]:
+def _allocated_devices(snapshot: NodeSnapshot) -> Iterable[ContainerDevices]:
     """Return the devices from the kubelet; without it, the running containers without device IDs."""
     if snapshot.devices is not None:
         return snapshot.devices

@@ -10,7 +10,7 @@ from prometheus_client import Metric as Family
 
 from gpushare.exporter.sampling import Sampler
 from gpushare.exporter.series import series_of
-from gpushare.exporter.snapshot import Snapshot
+from gpushare.exporter.snapshot import NodeSnapshot
 from gpushare.monitoring.families import family
 from gpushare.runtime.admin_server import encoder_of
 
@@ -27,11 +27,11 @@ class Exposition:
         self, sampler: Sampler, node: str, stale_s: float, *, each_process: bool, dcgm_devices: bool
     ) -> None:
         self._sampler = sampler
-        self._nothing = Snapshot(node)
+        self._nothing = NodeSnapshot(node)
         self._stale_s = stale_s
         self._each_process = each_process
         self._dcgm_devices = dcgm_devices
-        self._taken: Snapshot | None = None
+        self._taken: NodeSnapshot | None = None
         self._families: Sequence[Family] = ()
         self._pages: dict[str, tuple[_Encode, bytes]] = {}
 
@@ -58,7 +58,7 @@ class Exposition:
         }
 
     @property
-    def _current(self) -> Snapshot:
+    def _current(self) -> NodeSnapshot:
         fresh = self._sampler.age_s <= self._stale_s
         return (self._sampler.snapshot if fresh else None) or self._nothing
 

@@ -13,15 +13,15 @@ from gpushare.contract import MPS_NAME, SYSTEM_NAMESPACE
 from gpushare.exporter.allocations import ContainerName
 from gpushare.exporter.labels import own_card_labels, own_container_labels
 from gpushare.exporter.regions import LimitedContainer
-from gpushare.exporter.snapshot import Snapshot
-from gpushare.exporter.usage import NodeUsage, Use, owners_of
+from gpushare.exporter.snapshot import NodeSnapshot
+from gpushare.exporter.usage import MeasuredUsage, Use, owners_of
 from gpushare.isolation.limits import CardLimit
 from gpushare.isolation.region import CardUse, Region
 from gpushare.model.own_node import by_uid
 from gpushare.model.readings import CardReading
 from gpushare.monitoring import catalogue as names
 from gpushare.monitoring.catalogue import Metric
-from gpushare.monitoring.families import Series
+from gpushare.monitoring.families import MetricSeries
 
 _MIB: Final = 1024 * 1024
 _COUNTED: Final[tuple[tuple[Metric, Callable[[CardUse], int]], ...]] = (
@@ -49,28 +49,30 @@ class _CardLimitUse:
     crowded: int
 
 
-def limits(snapshot: Snapshot, usage: NodeUsage) -> Iterator[Series]:
+def limits(snapshot: NodeSnapshot, usage: MeasuredUsage) -> Iterator[MetricSeries]:
     """Yield the series of containers with limits; only the limit if the region is invalid."""
     node = snapshot.node_name
     limited = list(_limit_uses(snapshot))
     labelled = [(own_container_labels(node, each.card, each.container), each) for each in limited]
-    yield Series(names.CONTAINER_LIMIT, [(labels, each.limit_bytes) for labels, each in labelled])
+    yield MetricSeries(names.CONTAINER_LIMIT, [(labels, each.limit_bytes) for labels, each in labelled])
     for metric, read in _COUNTED:
-        yield Series(metric, [(labels, read(each.use)) for labels, each in labelled if each.use])
-    yield Series(names.CONTAINER_CROWDED, [(labels, each.crowded) for labels, each in labelled if each.use])
+        yield MetricSeries(metric, [(labels, read(each.use)) for labels, each in labelled if each.use])
+    yield MetricSeries(
+        names.CONTAINER_CROWDED, [(labels, each.crowded) for labels, each in labelled if each.use]
+    )
     driver_bytes = _driver_bytes(usage.uses)
     beyond = [
         (labels, reported - each.use.used, each.managed_bytes)
         for labels, each in labelled
         if each.use and (reported := driver_bytes.get((each.container, each.card.uuid))) is not None
     ]
-    yield Series(
+    yield MetricSeries(
         names.CONTAINER_UNCOUNTED, [(labels, max(0, number + managed)) for labels, number, managed in beyond]
     )
-    yield Series(names.CONTAINER_UNSEEN, [(labels, max(0, -number)) for labels, number, _ in beyond])
+    yield MetricSeries(names.CONTAINER_UNSEEN, [(labels, max(0, -number)) for labels, number, _ in beyond])
     unlimited = _unlimited_processes(snapshot, limited)
     cards = snapshot.readings.cards if snapshot.readings else ()
-    yield Series(
+    yield MetricSeries(
         names.CARD_UNHELD,
         [(own_card_labels(node, card), unlimited[card.uuid]) for card in cards if card.uuid in unlimited],
     )
@@ -79,7 +81,7 @@ def limits(snapshot: Snapshot, usage: NodeUsage) -> Iterator[Series]:
 # --- limits and counted memory ------------------------------------------------------------------
 
 
-def _limit_uses(snapshot: Snapshot) -> Iterator[_CardLimitUse]:
+def _limit_uses(snapshot: NodeSnapshot) -> Iterator[_CardLimitUse]:
     """Yield the limits of all containers on all GPUs; none while no GPU is read."""
     cards = {card.uuid: card for card in snapshot.readings.cards} if snapshot.readings else {}
     node_pods = by_uid(each for each in snapshot.node_pods or () if not each.finished)
@@ -131,7 +133,7 @@ def _driver_bytes(uses: Iterable[Use]) -> dict[tuple[ContainerName, str], int | 
 # --- processes without a limit ------------------------------------------------------------------
 
 
-def _unlimited_processes(snapshot: Snapshot, limited: Iterable[_CardLimitUse]) -> dict[str, int]:
+def _unlimited_processes(snapshot: NodeSnapshot, limited: Iterable[_CardLimitUse]) -> dict[str, int]:
     """Return the number of processes without a limit by UUID of each GPU with limits.
 
     Excluded, because unknown: processes of pods that the API does not list, of containers with an invalid

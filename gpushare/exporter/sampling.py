@@ -30,7 +30,7 @@ from gpushare.exporter.snapshot import (
     POD_RESOURCES,
     PODS,
     SOURCES,
-    Snapshot,
+    NodeSnapshot,
 )
 from gpushare.model.hardware import SHARES_HOST_MEMORY
 from gpushare.model.objects import Node, node_of
@@ -63,7 +63,7 @@ class Sampler:
         self._unreadable: dict[str, Mapping[Any, str]] = {}
         self._clock = clock
         self._read_at = clock()
-        self.snapshot: Snapshot | None = None
+        self.snapshot: NodeSnapshot | None = None
 
     @property
     def age_s(self) -> float:
@@ -89,7 +89,7 @@ class Sampler:
                 log.exception("round_failed")
             await asyncio.sleep(max(0.0, begun + self._settings.interval_seconds - self._clock()))
 
-    async def read(self) -> Snapshot:
+    async def read(self) -> NodeSnapshot:
         """Read every source once. Raises DriverReplacedError: no later round would read the GPUs."""
         readings, devices = await asyncio.gather(
             self._sources[NVML].read(self._meters.readings),
@@ -108,7 +108,7 @@ class Sampler:
         )
         if isolation:
             self._log_unreadable("region", isolation.unreadable)
-        return Snapshot(
+        return NodeSnapshot(
             self._settings.node_name,
             readings=readings,
             containers_by_pid=containers_by_pid,

@@ -16,18 +16,20 @@ from gpushare.exporter.labels import (
     own_card_labels,
     own_container_labels,
 )
-from gpushare.exporter.snapshot import CGROUPS, ISOLATION, NODE, NVML, POD_RESOURCES, PODS, Snapshot
-from gpushare.exporter.usage import NodeUsage, Use, node_usage
+from gpushare.exporter.snapshot import CGROUPS, ISOLATION, NODE, NVML, POD_RESOURCES, PODS, NodeSnapshot
+from gpushare.exporter.usage import MeasuredUsage, Use, node_usage
 from gpushare.model.readings import CardReading
 from gpushare.monitoring import catalogue as names
 from gpushare.monitoring.catalogue import CardMetric
-from gpushare.monitoring.families import Point, Series, build_info
+from gpushare.monitoring.families import MetricSeries, Point, build_info
 
 _MAKE: Final = "nvidia"
 _MIB: Final = 1024 * 1024
 
 
-def series_of(snapshot: Snapshot, *, each_process: bool = False, dcgm_devices: bool = True) -> list[Series]:
+def series_of(
+    snapshot: NodeSnapshot, *, each_process: bool = False, dcgm_devices: bool = True
+) -> list[MetricSeries]:
     """Return all series of a snapshot; metrics without known values are omitted."""
     cards = snapshot.readings.cards if snapshot.readings else ()
     usage = node_usage(snapshot, each_process=each_process)
@@ -42,19 +44,23 @@ def series_of(snapshot: Snapshot, *, each_process: bool = False, dcgm_devices: b
     return [each for each in found if each.points and (dcgm_devices or not names.is_of_dcgm(each.metric))]
 
 
-def _driver(snapshot: Snapshot) -> Iterator[Series]:
+def _driver(snapshot: NodeSnapshot) -> Iterator[MetricSeries]:
     readings = snapshot.readings
     if readings and readings.driver:
-        yield Series(names.DRIVER_INFO, [((snapshot.node_name, readings.driver, readings.cuda or ""), 1)])
+        yield MetricSeries(
+            names.DRIVER_INFO, [((snapshot.node_name, readings.driver, readings.cuda or ""), 1)]
+        )
 
 
 # --- cards --------------------------------------------------------------------------------------
 
 
-def _cards(cards: Sequence[CardReading], node: str) -> Iterator[Series]:
+def _cards(cards: Sequence[CardReading], node: str) -> Iterator[MetricSeries]:
     for metric in names.CARDS:
         labels = dcgm_card_labels if names.is_of_dcgm(metric) else own_card_labels
-        yield Series(metric, [point for card in cards for point in _known(metric, card, labels(node, card))])
+        yield MetricSeries(
+            metric, [point for card in cards for point in _known(metric, card, labels(node, card))]
+        )
 
 
 def _known(metric: CardMetric, card: CardReading, labels: tuple[str, ...]) -> Iterator[Point]:
@@ -67,7 +73,7 @@ def _known(metric: CardMetric, card: CardReading, labels: tuple[str, ...]) -> It
 # --- containers ---------------------------------------------------------------------------------
 
 
-def _containers(usage: NodeUsage, node: str, *, each_process: bool) -> Iterator[Series]:
+def _containers(usage: MeasuredUsage, node: str, *, each_process: bool) -> Iterator[MetricSeries]:
     dcgm = [
         (card, allocation, dcgm_container_labels(node, card, allocation.container))
         for card, allocation in usage.allocated
@@ -76,17 +82,17 @@ def _containers(usage: NodeUsage, node: str, *, each_process: bool) -> Iterator[
         (allocation, own_container_labels(node, card, allocation.container))
         for card, allocation in usage.allocated
     ]
-    yield Series(
+    yield MetricSeries(
         names.DCGM_CONTAINER_MEM_ALLOCATED, [(label, h.allocated_bytes / _MIB) for _, h, label in dcgm]
     )
-    yield Series(names.DCGM_CONTAINER_CP_ALLOCATED, [(label, h.core) for _, h, label in dcgm])
-    yield Series(names.CONTAINER_ALLOCATED, [(label, h.allocated_bytes) for h, label in own])
-    yield Series(names.CONTAINER_CORE, [(label, h.core) for h, label in own])
+    yield MetricSeries(names.DCGM_CONTAINER_CP_ALLOCATED, [(label, h.core) for _, h, label in dcgm])
+    yield MetricSeries(names.CONTAINER_ALLOCATED, [(label, h.allocated_bytes) for h, label in own])
+    yield MetricSeries(names.CONTAINER_CORE, [(label, h.core) for h, label in own])
     yield from _used(usage.uses, node, each_process=each_process)
     yield from _attached(usage)
 
 
-def _used(uses: Sequence[Use], node: str, *, each_process: bool) -> Iterator[Series]:
+def _used(uses: Sequence[Use], node: str, *, each_process: bool) -> Iterator[MetricSeries]:
     """Yield the DCGM series, by process if requested, and ours by container."""
     sm, used = names.DCGM_PROCESS_SM_UTIL, names.DCGM_PROCESS_MEM_USED
     if each_process:
@@ -99,13 +105,13 @@ def _used(uses: Sequence[Use], node: str, *, each_process: bool) -> Iterator[Ser
         for use in uses
     ]
     reported = list(zip(labels, uses, strict=True))
-    yield Series(sm, [(label, use.sm_percent) for label, use in reported if use.sm_percent is not None])
-    yield Series(
+    yield MetricSeries(sm, [(label, use.sm_percent) for label, use in reported if use.sm_percent is not None])
+    yield MetricSeries(
         used, [(label, use.used_bytes / _MIB) for label, use in reported if use.used_bytes is not None]
     )
     percent = _summed(uses, node, lambda use: use.sm_percent)
-    yield Series(names.CONTAINER_UTILIZATION, [(label, total / 100) for label, total in percent])
-    yield Series(names.CONTAINER_USED, _summed(uses, node, lambda use: use.used_bytes))
+    yield MetricSeries(names.CONTAINER_UTILIZATION, [(label, total / 100) for label, total in percent])
+    yield MetricSeries(names.CONTAINER_USED, _summed(uses, node, lambda use: use.used_bytes))
 
 
 def _summed(uses: Iterable[Use], node: str, read: Callable[[Use], float | None]) -> list[Point]:
@@ -118,10 +124,10 @@ def _summed(uses: Iterable[Use], node: str, read: Callable[[Use], float | None])
     return [(label, total) for label, total in sums.items() if total is not None]
 
 
-def _attached(usage: NodeUsage) -> Iterator[Series]:
+def _attached(usage: MeasuredUsage) -> Iterator[MetricSeries]:
     """Yield cAdvisor's series of the GPUs attached to a container: values of the whole GPU."""
     for metric in names.ATTACHED:
-        yield Series(
+        yield MetricSeries(
             metric,
             [
                 point
@@ -138,7 +144,7 @@ def _attached_labels(card: CardReading, container: ContainerName) -> tuple[str, 
 # --- the exporter itself ------------------------------------------------------------------------
 
 
-def _sources(snapshot: Snapshot) -> Iterator[Series]:
+def _sources(snapshot: NodeSnapshot) -> Iterator[MetricSeries]:
     sources = {
         NVML: snapshot.readings,
         CGROUPS: snapshot.containers_by_pid,
@@ -147,12 +153,14 @@ def _sources(snapshot: Snapshot) -> Iterator[Series]:
         NODE: snapshot.node,
         ISOLATION: snapshot.isolation,
     }
-    yield Series(names.SOURCE_UP, [((name,), float(value is not None)) for name, value in sources.items()])
-    yield Series(names.SOURCE_DURATION, [((name,), took) for name, took in snapshot.took_s.items()])
-    yield Series(names.SOURCE_FAILURES, [((name,), count) for name, count in snapshot.failures.items()])
+    yield MetricSeries(
+        names.SOURCE_UP, [((name,), float(value is not None)) for name, value in sources.items()]
+    )
+    yield MetricSeries(names.SOURCE_DURATION, [((name,), took) for name, took in snapshot.took_s.items()])
+    yield MetricSeries(names.SOURCE_FAILURES, [((name,), count) for name, count in snapshot.failures.items()])
     if snapshot.at is not None:
-        yield Series(names.SNAPSHOT_AT, [((), snapshot.at)])
+        yield MetricSeries(names.SNAPSHOT_AT, [((), snapshot.at)])
     if snapshot.readings:
-        yield Series(names.CARDS_UNREADABLE, [((), len(snapshot.readings.unreadable))])
+        yield MetricSeries(names.CARDS_UNREADABLE, [((), len(snapshot.readings.unreadable))])
     if snapshot.isolation:
-        yield Series(names.REGIONS_UNREADABLE, [((), len(snapshot.isolation.unreadable))])
+        yield MetricSeries(names.REGIONS_UNREADABLE, [((), len(snapshot.isolation.unreadable))])

@@ -21,7 +21,7 @@ SOURCES: Final = (NVML, CGROUPS, POD_RESOURCES, PODS, NODE, ISOLATION)
 
 
 @dataclass(frozen=True, slots=True)
-class Snapshot:
+class NodeSnapshot:
     """One round on a node.
 
     ``readings``: GPUs and their processes. ``containers_by_pid``: the container of each process, None outside

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from gpushare.exporter.allocations import CardAllocation, ContainerName, allocations, container_of
-from gpushare.exporter.snapshot import Snapshot
+from gpushare.exporter.snapshot import NodeSnapshot
 from gpushare.model.own_node import ContainerRef, NodePod, by_uid
 from gpushare.model.readings import CardReading, ProcessReading
 
@@ -25,19 +25,19 @@ class Use:
 
 
 @dataclass(frozen=True, slots=True)
-class NodeUsage:
+class MeasuredUsage:
     """Allocations and usage of a node at one moment."""
 
     allocated: tuple[tuple[CardReading, CardAllocation], ...]
     uses: tuple[Use, ...]
 
 
-def node_usage(snapshot: Snapshot, *, each_process: bool = False) -> NodeUsage:
+def node_usage(snapshot: NodeSnapshot, *, each_process: bool = False) -> MeasuredUsage:
     """Return allocations and usage; usage by process with ``each_process``."""
     cards = {card.uuid: card for card in snapshot.readings.cards} if snapshot.readings else {}
     allocated = tuple((cards[each.uuid], each) for each in _once(allocations(snapshot)))
     if snapshot.node_pods is None or snapshot.containers_by_pid is None:
-        return NodeUsage(allocated, ())
+        return MeasuredUsage(allocated, ())
     owners = owners_of(snapshot.containers_by_pid, snapshot.node_pods)
     pods = {(each.namespace, each.name) for each in snapshot.node_pods}
     uses: list[Use] = []
@@ -48,7 +48,7 @@ def node_usage(snapshot: Snapshot, *, each_process: bool = False) -> NodeUsage:
             if reading is card and (each.container.namespace, each.container.pod) in pods
         ]
         uses += _uses(card, idle, owners, each_process=each_process)
-    return NodeUsage(allocated, tuple(uses))
+    return MeasuredUsage(allocated, tuple(uses))
 
 
 def _once(found: Iterable[CardAllocation]) -> Iterable[CardAllocation]:

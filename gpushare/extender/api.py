@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Protocol
 
 from gpushare.model.objects import Pod
-from gpushare.ports import Event, Fence, LeaseRecord, StoredKey
+from gpushare.ports import Fence, KubeEvent, LeaseRecord, StoredKey
 
 
 class ExtenderApi(Protocol):
@@ -21,7 +21,7 @@ class ExtenderApi(Protocol):
     async def read_pod(self, namespace: str, name: str) -> Pod | None:
         """The pod in etcd (quorum read); None if there is none."""
 
-    async def write_event(self, event: Event) -> None:
+    async def write_event(self, event: KubeEvent) -> None:
         """Write an event."""
 
     async def read_lease(self) -> LeaseRecord | None:

@@ -44,7 +44,7 @@ def no_wait(_: Pod) -> Wait | None:
     return None
 
 
-class Backoff:
+class RejectionBackoff:
     """The rejections of each workload. All times are seconds of one clock."""
 
     def __init__(self) -> None:

@@ -23,7 +23,7 @@ from gpushare.contract import (
 )
 from gpushare.errors import ApiError
 from gpushare.extender.api import ExtenderApi
-from gpushare.extender.cluster import Cluster
+from gpushare.extender.cluster import ClusterState
 from gpushare.extender.decision import (
     BOUND,
     BindRequest,
@@ -39,7 +39,7 @@ from gpushare.extender.unclear_binds import UnclearBinds
 from gpushare.model.annotations import bind_annotations
 from gpushare.model.demand import Malformed
 from gpushare.model.objects import Pod
-from gpushare.ports import Event, Fence, pod_event
+from gpushare.ports import Fence, KubeEvent, pod_event
 from gpushare.scheduling.advice.refusals import refusal
 from gpushare.scheduling.events import Confirmed, Released, Reserved
 from gpushare.scheduling.fitting import PodRequest, Rejection, place
@@ -64,12 +64,12 @@ class Binder:
 
     def __init__(
         self,
-        cluster: Cluster,
+        cluster: ClusterState,
         api: ExtenderApi,
         *,
         announce: Callable[[], Awaitable[None]],
         fence: Fence,
-        record_event: Callable[[Event], None],
+        record_event: Callable[[KubeEvent], None],
         tasks: asyncio.TaskGroup,
         deadlines: Deadlines,
     ) -> None:

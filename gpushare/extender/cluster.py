@@ -8,7 +8,7 @@ import time
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager
 
-from gpushare.extender.backoff import PERIOD_S, Backoff, Wait
+from gpushare.extender.backoff import PERIOD_S, RejectionBackoff, Wait
 from gpushare.extender.seal import Sealer
 from gpushare.model.cards import parse_indices
 from gpushare.model.changes import Deleted, Upserted
@@ -16,18 +16,18 @@ from gpushare.model.disruption import Budgets, DisruptionBudget
 from gpushare.model.objects import Node, Pod
 from gpushare.runtime.fairness import FairGate
 from gpushare.runtime.times import seconds_since
-from gpushare.scheduling.events import Event, NodeGone, NodeSeen, PodGone, PodSeen, UnhealthySeen
+from gpushare.scheduling.events import LedgerEvent, NodeGone, NodeSeen, PodGone, PodSeen, UnhealthySeen
 from gpushare.scheduling.ledger import EMPTY_LEDGER, Ledger, apply
 
 
-class Cluster:
+class ClusterState:
     """The owner of the ledger."""
 
     def __init__(self) -> None:
         self.ledger: Ledger = EMPTY_LEDGER
         self.pods: dict[str, Pod] = {}
         self.sealer = Sealer()
-        self.backoff = Backoff()
+        self.backoff = RejectionBackoff()
         self.turns = FairGate()
         """For all work in slices."""
         self._budgets: dict[str, DisruptionBudget] = {}
@@ -36,7 +36,7 @@ class Cluster:
         self._changed: dict[str, set[asyncio.Future[None]]] = {}
         self._next: asyncio.Future[None] | None = None
 
-    def apply(self, *events: Event) -> None:
+    def apply(self, *events: LedgerEvent) -> None:
         """Replace the ledger with the one after the events."""
         self.ledger = apply(self.ledger, *events)
         if self._next is not None:
@@ -91,7 +91,7 @@ class Cluster:
 
     def change_pods(self, batch: Iterable[Upserted[Pod] | Deleted]) -> list[Pod]:
         """Apply a batch of the pod watch; returns the pods that were added or changed."""
-        events: list[Event] = []
+        events: list[LedgerEvent] = []
         changed: list[Pod] = []
         for change in batch:
             if isinstance(change, Deleted):

@@ -63,7 +63,9 @@ class MetaVictims(
     violations: int = 0
 
 
-class Victims(Struct, rename={"pods": "Pods", "violations": "NumPDBViolations"}, forbid_unknown_fields=True):
+class WireVictims(
+    Struct, rename={"pods": "Pods", "violations": "NumPDBViolations"}, forbid_unknown_fields=True
+):
     """Victims as whole pods, as schedulers send them to extenders without a node cache."""
 
     pods: list[Bare] | None = None
@@ -78,7 +80,7 @@ class PreemptArgs(
     """ExtenderPreemptionArgs."""
 
     pod: WirePod | None = None
-    victims: dict[str, Victims] | None = None
+    victims: dict[str, WireVictims] | None = None
     meta: dict[str, MetaVictims] | None = None
 
 

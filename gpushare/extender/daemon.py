@@ -18,7 +18,7 @@ from gpushare.adapters.kube.config import load_access
 from gpushare.adapters.kube.extender_api import KubeExtenderApi
 from gpushare.extender.binder import Binder
 from gpushare.extender.clients import OPEN_PORT, Clients, is_open
-from gpushare.extender.cluster import Cluster
+from gpushare.extender.cluster import ClusterState
 from gpushare.extender.events import ExtenderEventMetrics
 from gpushare.extender.freshness import Freshness
 from gpushare.extender.handlers import SyncStatus
@@ -31,7 +31,7 @@ from gpushare.extender.overcommit import watch_overcommit
 from gpushare.extender.routes import MAX_BODY_BYTES, peer_routes, scheduler_routes
 from gpushare.extender.service import SchedulerService
 from gpushare.extender.settings import DEFAULT_NAMES, Deadlines, ExtenderSettings
-from gpushare.extender.watches import Watches
+from gpushare.extender.watches import ExtenderWatches
 from gpushare.runtime.admin_server import AdminRoutes, rendering
 from gpushare.runtime.daemon import StopStep, serve, stop_event
 from gpushare.runtime.events import EventRecorder, RecorderSettings
@@ -131,14 +131,14 @@ class ExtenderDaemon:
         tasks: asyncio.TaskGroup,
     ) -> None:
         self._metrics = ExtenderMetrics()
-        self._cluster = Cluster()
+        self._cluster = ClusterState()
         self.turns = self._cluster.turns
         self._sync_status = SyncStatus(self._metrics)
         self._clients = Clients(settings.client_names or DEFAULT_NAMES, self._metrics)
         self._open_port = is_open(settings.host, tls=settings.tls is not None)
         api = KubeExtenderApi(client, lease_name=settings.lease_name, identity=replica.identity)
         self._recorder = _recorder(api, self._metrics, settings)
-        self._watches = Watches(
+        self._watches = ExtenderWatches(
             client,
             api,
             self._cluster,

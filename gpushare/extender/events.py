@@ -6,12 +6,12 @@ from itertools import islice
 from typing import Final
 
 from gpushare.contract import EVENT_MALFORMED, EVENT_REFUSED, REASON_NO_CARD
-from gpushare.extender.cluster import Cluster
+from gpushare.extender.cluster import ClusterState
 from gpushare.extender.metrics import ExtenderMetrics
 from gpushare.extender.verbs import pod_request_of
 from gpushare.model.demand import Malformed
 from gpushare.model.objects import Pod
-from gpushare.ports import Event, pod_event
+from gpushare.ports import KubeEvent, pod_event
 from gpushare.runtime.events import EventRecorder
 from gpushare.runtime.times import clock_time
 from gpushare.scheduling.advice.inspection import explain_steps
@@ -52,7 +52,7 @@ class Explainer:
     ledger.
     """
 
-    def __init__(self, cluster: Cluster, recorder: EventRecorder) -> None:
+    def __init__(self, cluster: ClusterState, recorder: EventRecorder) -> None:
         self._cluster = cluster
         self._recorder = recorder
 
@@ -69,7 +69,7 @@ class Explainer:
         for pod in islice(filter(_was_refused, self._cluster.pods.values()), _AT_ONCE):
             self.explain(pod)
 
-    async def _explanation(self, uid: str) -> Event | None:
+    async def _explanation(self, uid: str) -> KubeEvent | None:
         """None if the pod is gone, is placed or deleted, or fits on a node by now."""
         pod = self._waiting(uid)
         if pod is None:

@@ -10,7 +10,7 @@ import structlog
 
 from gpushare.contract import EVENT_MALFORMED
 from gpushare.errors import ApiError
-from gpushare.extender.cluster import Cluster
+from gpushare.extender.cluster import ClusterState
 from gpushare.extender.events import Explainer
 from gpushare.extender.metrics import ExtenderMetrics
 from gpushare.model.cards import unreadable_list
@@ -111,7 +111,7 @@ class PodHandler:
     """Handles pods. Only the leader explains why a pod waits."""
 
     def __init__(
-        self, cluster: Cluster, explainer: Explainer, sync_status: SyncStatus, leads: Callable[[], bool]
+        self, cluster: ClusterState, explainer: Explainer, sync_status: SyncStatus, leads: Callable[[], bool]
     ) -> None:
         self._cluster = cluster
         self._explainer = explainer
@@ -129,7 +129,7 @@ class PodHandler:
 class NodeHandler:
     """Handles nodes. A GPU in mode ``cgpu`` takes at most ``cgpu_pods`` pods, 0 for any number."""
 
-    def __init__(self, cluster: Cluster, sync_status: SyncStatus, cgpu_pods: int = 0) -> None:
+    def __init__(self, cluster: ClusterState, sync_status: SyncStatus, cgpu_pods: int = 0) -> None:
         self._cluster = cluster
         self._cgpu_pods = cgpu_pods
         self.synced = sync_status.synced
@@ -167,7 +167,7 @@ def _log_problems(node: Node) -> None:
 class BudgetHandler:
     """Handles disruption budgets."""
 
-    def __init__(self, cluster: Cluster, sync_status: SyncStatus) -> None:
+    def __init__(self, cluster: ClusterState, sync_status: SyncStatus) -> None:
         self.changed = cluster.change_budgets
         self.synced = sync_status.synced
         self.failed = sync_status.failed
@@ -176,7 +176,7 @@ class BudgetHandler:
 class ConfigMapHandler:
     """Handles the ConfigMaps that list unhealthy GPUs."""
 
-    def __init__(self, cluster: Cluster, recorder: EventRecorder, sync_status: SyncStatus) -> None:
+    def __init__(self, cluster: ClusterState, recorder: EventRecorder, sync_status: SyncStatus) -> None:
         self._cluster = cluster
         self._recorder = recorder
         self.synced = sync_status.synced

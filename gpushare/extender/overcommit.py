@@ -7,7 +7,7 @@ from typing import Final
 import structlog
 
 from gpushare.contract import EVENT_OVERCOMMIT
-from gpushare.extender.cluster import Cluster
+from gpushare.extender.cluster import ClusterState
 from gpushare.ports import node_event
 from gpushare.runtime.events import EventRecorder
 from gpushare.scheduling.ledger import Ledger, overcommitted
@@ -17,7 +17,7 @@ log = structlog.get_logger()
 _INTERVAL_S: Final = 1.0
 
 
-async def watch_overcommit(cluster: Cluster, recorder: EventRecorder) -> None:
+async def watch_overcommit(cluster: ClusterState, recorder: EventRecorder) -> None:
     """Check every second; report each over-committed GPU once, and its recovery once."""
     reported: set[tuple[str, int]] = set()
     while True:

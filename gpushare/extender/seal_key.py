@@ -12,7 +12,7 @@ import structlog
 
 from gpushare.errors import ApiError
 from gpushare.extender.api import ExtenderApi
-from gpushare.extender.cluster import Cluster
+from gpushare.extender.cluster import ClusterState
 from gpushare.extender.handlers import WITHOUT_STATUS, SyncStatus
 from gpushare.extender.seal import Sealer
 
@@ -40,7 +40,7 @@ async def load_sealer(api: ExtenderApi, sync_status: SyncStatus) -> Sealer:
 
 
 async def follow_key(
-    api: ExtenderApi, sync_status: SyncStatus, cluster: Cluster, *, period_s: float = _PERIOD_S
+    api: ExtenderApi, sync_status: SyncStatus, cluster: ClusterState, *, period_s: float = _PERIOD_S
 ) -> None:
     """Read the Secret again and again, until cancelled: it may be created, deleted or overwritten."""
     reported = ""
@@ -61,7 +61,7 @@ async def follow_key(
             await cluster.turns.run(cluster.change_sealer_steps(sealer))
 
 
-def _report(error: ApiError, sync_status: SyncStatus, cluster: Cluster, retry_s: float) -> None:
+def _report(error: ApiError, sync_status: SyncStatus, cluster: ClusterState, retry_s: float) -> None:
     """Report a degraded mode only without a key: a known one stays in use."""
     if cluster.sealer.key:
         log.warning("seal_key_not_read", reason=str(error))

@@ -18,7 +18,7 @@ from gpushare.contract import EXTENDER_PREFIX
 from gpushare.errors import ApiError, InvalidRequest
 from gpushare.extender import codec, verbs
 from gpushare.extender.binder import Binder
-from gpushare.extender.cluster import Cluster
+from gpushare.extender.cluster import ClusterState
 from gpushare.extender.decision import BindResult
 from gpushare.extender.metrics import ExtenderMetrics
 from gpushare.extender.node_cache import NodeCache
@@ -62,7 +62,7 @@ class SchedulerService:
 
     def __init__(
         self,
-        cluster: Cluster,
+        cluster: ClusterState,
         *,
         binder: Binder,
         leadership: Leader,

@@ -12,7 +12,7 @@ import structlog
 
 from gpushare.errors import ApiError
 from gpushare.extender.api import ExtenderApi
-from gpushare.extender.cluster import Cluster
+from gpushare.extender.cluster import ClusterState
 from gpushare.model.objects import Pod
 from gpushare.scheduling.events import PodGone, Released
 
@@ -25,7 +25,7 @@ class UnclearBinds:
     """Tracks unclear binds. ``api_request_s`` is the request timeout of the API server, in seconds."""
 
     def __init__(
-        self, cluster: Cluster, api: ExtenderApi, *, tasks: asyncio.TaskGroup, api_request_s: float
+        self, cluster: ClusterState, api: ExtenderApi, *, tasks: asyncio.TaskGroup, api_request_s: float
     ) -> None:
         self._cluster = cluster
         self._api = api

@@ -10,7 +10,7 @@ from gpushare.adapters.kube.client import KubeClient
 from gpushare.adapters.kube.extender_resources import NODES, PODS, UNHEALTHY
 from gpushare.adapters.kube.watch import Follower
 from gpushare.extender.api import ExtenderApi
-from gpushare.extender.cluster import Cluster
+from gpushare.extender.cluster import ClusterState
 from gpushare.extender.events import Explainer
 from gpushare.extender.handlers import BudgetHandler, ConfigMapHandler, NodeHandler, PodHandler, SyncStatus
 from gpushare.extender.seal_key import follow_key, load_sealer
@@ -22,7 +22,7 @@ _GC_THRESHOLDS: Final = (20_000, 100, 50)
 """20,000 young objects are examined in 10 ms."""
 
 
-class Watches:
+class ExtenderWatches:
     """Follows pods and nodes, and what the extender can work without: unhealthy GPUs and budgets.
 
     ``leads`` returns whether this replica explains why pods wait; ``cgpu_pods`` is the maximum of pods on a
@@ -33,7 +33,7 @@ class Watches:
         self,
         client: KubeClient,
         api: ExtenderApi,
-        cluster: Cluster,
+        cluster: ClusterState,
         recorder: EventRecorder,
         status: SyncStatus,
         *,

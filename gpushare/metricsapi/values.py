@@ -10,14 +10,14 @@ from gpushare.monitoring.page import MetricSample
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class TimedSample:
     """A sample and its time in seconds since 1970."""
 
     sample: MetricSample
     at: float
 
 
-NamespaceReadings = dict[str, list[Reading]]
+NamespaceReadings = dict[str, list[TimedSample]]
 """Readings by namespace; empty for readings without one."""
 
 
@@ -32,7 +32,7 @@ class ExporterReadings:
         for sample in filter(_is_number, page):
             namespace = sample.labels.get("NamespaceName") or sample.labels.get("namespace", "")
             by_namespace = self.by_metric.setdefault(sample.metric, {})
-            by_namespace.setdefault(namespace, []).append(Reading(sample, at))
+            by_namespace.setdefault(namespace, []).append(TimedSample(sample, at))
 
     def values(self, query: MetricQuery) -> dict[str, MetricValue]:
         """Return values by object name; objects without readings are omitted."""
@@ -49,15 +49,15 @@ class ExporterReadings:
 
     def _combined(self, metric: Metric, query: MetricQuery, combine: Combine) -> dict[str, MetricValue]:
         label = name_label(metric, query.kind)
-        groups: dict[str, list[Reading]] = {}
+        groups: dict[str, list[TimedSample]] = {}
         for reading in self._shown(metric, query):
             name = reading.sample.labels.get(label, "")
             if name and query.name in ("", name) and query.selector(reading.sample.labels):
                 groups.setdefault(name, []).append(reading)
         return {name: _value(readings, combine) for name, readings in groups.items()}
 
-    def _shown(self, metric: Metric, query: MetricQuery) -> Iterator[Reading]:
-        by_metric: Mapping[str, list[Reading]] = self.by_metric.get(metric.name, {})
+    def _shown(self, metric: Metric, query: MetricQuery) -> Iterator[TimedSample]:
+        by_metric: Mapping[str, list[TimedSample]] = self.by_metric.get(metric.name, {})
         if query.kind is not ObjectKind.NODES:
             yield from by_metric.get(query.namespace, ())
             return
@@ -69,7 +69,7 @@ def _is_number(sample: MetricSample) -> bool:
     return math.isfinite(sample.number)
 
 
-def _value(readings: list[Reading], combine: Combine) -> MetricValue:
+def _value(readings: list[TimedSample], combine: Combine) -> MetricValue:
     total = math.fsum(reading.sample.number for reading in readings)
     number = total / len(readings) if combine == "avg" else total
     return MetricValue(number, min(reading.at for reading in readings))

@@ -57,7 +57,7 @@ class Circumstances(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class ConflictRule:
     """One row: variables, mounts on or below paths, or a user namespace, of which each is a conflict.
 
     ``reason`` is the metric label of the rejection. ``effect`` follows "which", and ``remedy`` is an
@@ -89,7 +89,7 @@ class Rule:
 class Conflict(NamedTuple):
     """One conflict of a container. ``subject`` is the variable or the path, ``what`` says it in words."""
 
-    rule: Rule
+    rule: ConflictRule
     subject: str
     what: str
 
@@ -129,7 +129,7 @@ def _set_for_mps(subject: str, circumstances: Circumstances) -> bool:
 
 _IN_LIMITING: Final = "nodes that limit containers by the library"
 
-OWN_DEVICES: Final = Rule(
+OWN_DEVICES: Final = ConflictRule(
     "own_devices",
     effect="overrides the value of the device plugin",
     remedy="remove it from the pod, or start the device plugin with "
@@ -138,7 +138,7 @@ OWN_DEVICES: Final = Rule(
     matters=_by_variable,
     variables=(ENV_VISIBLE_DEVICES,),
 )
-OWN_DEVICE_MOUNTS: Final = Rule(
+OWN_DEVICE_MOUNTS: Final = ConflictRule(
     "own_device_mounts",
     effect="may add a GPU to that of the device plugin",
     remedy="mount the volume elsewhere",
@@ -146,7 +146,7 @@ OWN_DEVICE_MOUNTS: Final = Rule(
     matters=_by_mounts,
     paths=_VISIBLE_BY_MOUNTS,
 )
-OWN_GUARANTEE: Final = Rule(
+OWN_GUARANTEE: Final = ConflictRule(
     "own_guarantee",
     effect="makes drivers from release 615 on reserve memory of the GPU for this container, also memory of "
     "other pods",
@@ -156,7 +156,7 @@ OWN_GUARANTEE: Final = Rule(
     # Read by the hook ``apply-cuda-memory-limits`` of NVIDIA's toolkit from 1.20.1 on; one suffices.
     variables=("NVIDIA_GPU_MEMORY_REQUEST", "NVIDIA_GPU_MEMORY_LIMIT"),
 )
-OWN_MPS: Final = Rule(
+OWN_MPS: Final = ConflictRule(
     "own_mps",
     effect="overrides the value of the device plugin",
     remedy=f"remove it from the pod; {RESOURCE_MEM} and {RESOURCE_CORE} are its limits",
@@ -164,7 +164,7 @@ OWN_MPS: Final = Rule(
     matters=_set_for_mps,
     variables=(ENV_MPS_PIPES, ENV_MPS_PERCENT, ENV_MPS_MEMORY),
 )
-OWN_PRELOAD: Final = Rule(
+OWN_PRELOAD: Final = ConflictRule(
     "own_preload",
     effect="hides the file that loads the isolation library",
     remedy="exclude the pod from the webhook that adds the mount (Datadog: label "
@@ -174,7 +174,7 @@ OWN_PRELOAD: Final = Rule(
     matters=_limited,
     paths=(PRELOAD,),
 )
-OWN_FILES: Final = Rule(
+OWN_FILES: Final = ConflictRule(
     "own_files",
     effect="hides files of gpushare",
     remedy="mount the volume elsewhere",
@@ -182,7 +182,7 @@ OWN_FILES: Final = Rule(
     matters=_limited_or_mps,
     paths=(ISOLATION_INSIDE, ISOLATION_GUARD),
 )
-PRELOADED_DRIVER: Final = Rule(
+PRELOADED_DRIVER: Final = ConflictRule(
     "preloaded_driver",
     effect="makes programs call the driver instead of the isolation library",
     remedy=f"remove {_DRIVER} from its value, programs find the driver without it",
@@ -191,7 +191,7 @@ PRELOADED_DRIVER: Final = Rule(
     variables=("LD_PRELOAD",),
     in_value=_DRIVER,
 )
-USER_NAMESPACE: Final = Rule(
+USER_NAMESPACE: Final = ConflictRule(
     "user_namespace",
     # The kubelet maps the IDs of every mount, and the kernel refuses that for the device /dev/null.
     effect="keeps the container from starting, because the mount that names its GPU cannot be mapped into it",
@@ -218,7 +218,7 @@ def conflicts_of(declared: Declared) -> tuple[Conflict, ...]:
     return tuple(conflict for rule in RULES for conflict in _found(rule, declared))
 
 
-def _found(rule: Rule, declared: Declared) -> Iterator[Conflict]:
+def _found(rule: ConflictRule, declared: Declared) -> Iterator[Conflict]:
     for name, value in declared.variables:
         if name in rule.variables and rule.in_value in (value or ""):
             added = f" with {rule.in_value}" if rule.in_value else " itself"

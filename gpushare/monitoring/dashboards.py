@@ -17,22 +17,22 @@ from gpushare.monitoring.panels import (
     NONE_IS_BETTER,
     NONE_IS_GOOD,
     OVER_IS_BAD,
-    Choice,
-    Column,
     Dashboard,
-    Link,
+    DashboardLink,
     Panel,
-    Row,
+    PanelRow,
     Steps,
-    Table,
+    TableColumn,
+    TablePanel,
+    Variable,
 )
 
-Series = names.Metric | rules.Rule
+Series = names.Metric | rules.RecordingRule
 
 _APP_UID: Final = "gpushare-app"
 _NODE_UID: Final = "gpushare-node"
 _CLUSTER: Final = 'cluster=~"$cluster"'
-_CLUSTERS: Final = Choice("cluster", str(names.CARD_INFO))
+_CLUSTERS: Final = Variable("cluster", str(names.CARD_INFO))
 _ALL: Final = f"{{{_CLUSTER}}}"
 _NODES: Final = f'{{{_CLUSTER},node=~"$node"}}'
 _PODS: Final = f'{{{_CLUSTER},namespace=~"$namespace",pod=~"$pod"}}'
@@ -61,19 +61,19 @@ _SHARE: Final = (
 _IN_A_POD: Final = 'pod!=""'
 
 
-def _containers(title: str, selected: str, link: Link | None) -> Table:
+def _containers(title: str, selected: str, link: DashboardLink | None) -> TablePanel:
     """Requested, used and limit of each container."""
     in_pods = f"{selected[:-1]},{_IN_A_POD}}}"
     used, allocated = (_shares(each, in_pods) for each in (names.CONTAINER_USED, names.CONTAINER_ALLOCATED))
-    return Table(
+    return TablePanel(
         title,
         _SHARE,
         (
-            Column("Allocated", allocated, "bytes"),
-            Column("Limit", _shares(names.CONTAINER_LIMIT, in_pods), "bytes"),
-            Column("Used", used, "bytes"),
-            Column("Used / allocated", f"{used} / ({allocated} > 0)", "percentunit", OVER_IS_BAD),
-            Column("SM utilization", _shares(names.CONTAINER_UTILIZATION, in_pods), "percentunit"),
+            TableColumn("Allocated", allocated, "bytes"),
+            TableColumn("Limit", _shares(names.CONTAINER_LIMIT, in_pods), "bytes"),
+            TableColumn("Used", used, "bytes"),
+            TableColumn("Used / allocated", f"{used} / ({allocated} > 0)", "percentunit", OVER_IS_BAD),
+            TableColumn("SM utilization", _shares(names.CONTAINER_UTILIZATION, in_pods), "percentunit"),
         ),
         link,
     )
@@ -95,12 +95,12 @@ APP: Final = Dashboard(
     "GPU APP",
     (
         _CLUSTERS,
-        Choice("namespace", f"{names.CONTAINER_ALLOCATED}{_ALL}"),
-        Choice("pod", f'{names.CONTAINER_ALLOCATED}{{{_CLUSTER},namespace=~"$namespace"}}'),
+        Variable("namespace", f"{names.CONTAINER_ALLOCATED}{_ALL}"),
+        Variable("pod", f'{names.CONTAINER_ALLOCATED}{{{_CLUSTER},namespace=~"$namespace"}}'),
     ),
     (
-        Row("Containers", (_containers("Containers", _PODS, None),)),
-        Row(
+        PanelRow("Containers", (_containers("Containers", _PODS, None),)),
+        PanelRow(
             "Memory",
             (
                 Panel("Memory used", f"{rules.POD_USED}{_PODS}", "bytes", _POD),
@@ -128,7 +128,7 @@ APP: Final = Dashboard(
                 ),
             ),
         ),
-        Row(
+        PanelRow(
             "GPU",
             (
                 Panel("SM utilization", f"{rules.POD_COMPUTE}{_PODS}", "percentunit", _POD),
@@ -144,7 +144,7 @@ APP: Final = Dashboard(
 
 def _by_gpu(
     title: str,
-    metric: names.Metric | rules.Rule,
+    metric: names.Metric | rules.RecordingRule,
     unit: str,
     steps: Steps = NEUTRAL,
     *,
@@ -163,23 +163,25 @@ _PACKING: Final = f"{_cards(rules.CARD_ALLOCATED)} / {_cards(names.CARD_MEMORY)}
 NODE: Final = Dashboard(
     _NODE_UID,
     "GPU Node",
-    (_CLUSTERS, Choice("node", f"{names.CARD_INFO}{_ALL}")),
+    (_CLUSTERS, Variable("node", f"{names.CARD_INFO}{_ALL}")),
     (
-        Row(
+        PanelRow(
             "GPUs",
             (
-                Table(
+                TablePanel(
                     "GPUs",
                     (("node", "Node"), ("card", "GPU")),
                     (
-                        Column("Memory", _cards(names.CARD_MEMORY), "bytes"),
-                        Column("Allocated", _cards(rules.CARD_ALLOCATED), "bytes"),
-                        Column("Used", _cards(names.CARD_USED), "bytes"),
-                        Column("Allocated / total", _PACKING, "percentunit", FULL_IS_FINE),
-                        Column("Free units", _cards(rules.CARD_FREE), "none", ((-1, "red"), (0, "green"))),
-                        Column("GPU utilization", _cards(names.CARD_UTILIZATION), "percentunit"),
-                        Column("Temperature", _cards(names.CARD_TEMPERATURE), "celsius", HOT),
-                        Column("Power", _cards(names.CARD_POWER), "watt"),
+                        TableColumn("Memory", _cards(names.CARD_MEMORY), "bytes"),
+                        TableColumn("Allocated", _cards(rules.CARD_ALLOCATED), "bytes"),
+                        TableColumn("Used", _cards(names.CARD_USED), "bytes"),
+                        TableColumn("Allocated / total", _PACKING, "percentunit", FULL_IS_FINE),
+                        TableColumn(
+                            "Free units", _cards(rules.CARD_FREE), "none", ((-1, "red"), (0, "green"))
+                        ),
+                        TableColumn("GPU utilization", _cards(names.CARD_UTILIZATION), "percentunit"),
+                        TableColumn("Temperature", _cards(names.CARD_TEMPERATURE), "celsius", HOT),
+                        TableColumn("Power", _cards(names.CARD_POWER), "watt"),
                     ),
                 ),
                 Panel(
@@ -187,17 +189,17 @@ NODE: Final = Dashboard(
                 ),
             ),
         ),
-        Row(
+        PanelRow(
             "Containers",
             (
                 _containers(
                     "Containers on these nodes",
                     _NODES,
-                    Link("Pod in GPU APP", _APP_UID, ("namespace", "pod")),
+                    DashboardLink("Pod in GPU APP", _APP_UID, ("namespace", "pod")),
                 ),
             ),
         ),
-        Row(
+        PanelRow(
             "Memory",
             (
                 _by_gpu("Memory used", names.CARD_USED, "bytes"),
@@ -206,7 +208,7 @@ NODE: Final = Dashboard(
                 _by_gpu("Free units", rules.CARD_FREE, "none"),
             ),
         ),
-        Row(
+        PanelRow(
             "Utilization",
             (
                 _by_gpu("GPU utilization", names.CARD_UTILIZATION, "percentunit", top=1),
@@ -215,7 +217,7 @@ NODE: Final = Dashboard(
                 _by_gpu("PCIe transmit throughput", names.CARD_PCIE_SENT, "Bps"),
             ),
         ),
-        Row(
+        PanelRow(
             "Hardware",
             (
                 _by_gpu("Temperature", names.CARD_TEMPERATURE, "celsius", HOT),
@@ -241,7 +243,7 @@ def _number(title: str, expr: str, unit: str, steps: Steps = NEUTRAL) -> Panel:
     return Panel(title, expr, unit, kind="number", steps=steps)
 
 
-def _sum(rule: rules.Rule) -> str:
+def _sum(rule: rules.RecordingRule) -> str:
     return f"sum({rule}{_ALL})"
 
 
@@ -264,7 +266,7 @@ CLUSTER: Final = Dashboard(
     "GPU Cluster",
     (_CLUSTERS,),
     (
-        Row(
+        PanelRow(
             "Problems",
             (
                 _number(
@@ -305,7 +307,7 @@ CLUSTER: Final = Dashboard(
                 ),
             ),
         ),
-        Row(
+        PanelRow(
             "Capacity",
             (
                 _number("GPUs", f"count({names.CARD_INFO}{_ALL})", "none"),
@@ -327,29 +329,29 @@ CLUSTER: Final = Dashboard(
                 _number("Fragmentation", f"max({rules.FRAGMENTATION}{_ALL})", "percentunit"),
             ),
         ),
-        Row(
+        PanelRow(
             "Nodes",
             (
-                Table(
+                TablePanel(
                     "Nodes",
                     (("cluster", "Cluster"), ("node", "Node")),
                     (
-                        Column("GPUs", f"count by (cluster, node) ({names.CARD_INFO}{_ALL})", "none"),
-                        Column("Memory", _by_node(rules.NODE_MEMORY), "bytes"),
-                        Column(
+                        TableColumn("GPUs", f"count by (cluster, node) ({names.CARD_INFO}{_ALL})", "none"),
+                        TableColumn("Memory", _by_node(rules.NODE_MEMORY), "bytes"),
+                        TableColumn(
                             "Allocated / total", _by_node(rules.NODE_PACKING), "percentunit", FULL_IS_FINE
                         ),
-                        Column("Used / allocated", _by_node(rules.NODE_MEMORY_USE), "percentunit"),
-                        Column("GPU utilization", _by_node(rules.NODE_COMPUTE), "percentunit"),
-                        Column("Free units", _by_node(rules.NODE_FREE), "none"),
-                        Column("Over-committed", _overcommitted(), "none", NONE_IS_GOOD),
-                        Column("Unschedulable", _by_node(names.CARDS_CLOSED), "none", NONE_IS_BETTER),
+                        TableColumn("Used / allocated", _by_node(rules.NODE_MEMORY_USE), "percentunit"),
+                        TableColumn("GPU utilization", _by_node(rules.NODE_COMPUTE), "percentunit"),
+                        TableColumn("Free units", _by_node(rules.NODE_FREE), "none"),
+                        TableColumn("Over-committed", _overcommitted(), "none", NONE_IS_GOOD),
+                        TableColumn("Unschedulable", _by_node(names.CARDS_CLOSED), "none", NONE_IS_BETTER),
                     ),
-                    Link("Node in GPU Node", _NODE_UID, ("node",)),
+                    DashboardLink("Node in GPU Node", _NODE_UID, ("node",)),
                 ),
             ),
         ),
-        Row(
+        PanelRow(
             "Use",
             (
                 _percent("Memory allocated / total by node", f"{rules.NODE_PACKING}{_ALL}", _NODE),
@@ -365,7 +367,7 @@ CLUSTER: Final = Dashboard(
                 Panel("Unschedulable GPUs by node", _by_node(names.CARDS_CLOSED), "none", _NODE),
             ),
         ),
-        Row(
+        PanelRow(
             "Scheduling",
             (
                 Panel(

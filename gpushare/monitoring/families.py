@@ -14,7 +14,7 @@ Point = tuple[tuple[str, ...], float]
 
 
 @dataclass(frozen=True, slots=True)
-class Series:
+class MetricSeries:
     """All series of one metric at one moment."""
 
     metric: Metric
@@ -28,9 +28,9 @@ def daemon_registry() -> CollectorRegistry:
     return registry
 
 
-def build_info() -> Series:
+def build_info() -> MetricSeries:
     """Return the same for a daemon without a registry."""
-    return Series(BUILD_INFO, [((__version__,), 1)])
+    return MetricSeries(BUILD_INFO, [((__version__,), 1)])
 
 
 def counter(metric: Metric, registry: CollectorRegistry) -> Counter:
@@ -48,7 +48,7 @@ def histogram(metric: Metric, registry: CollectorRegistry, buckets: Sequence[flo
     return Histogram(*_head(metric), registry=registry, buckets=buckets)
 
 
-def family(series: Series) -> Family:
+def family(series: MetricSeries) -> Family:
     """Return the family with all its samples, for a collector."""
     metric = series.metric
     found = Family(metric.name, metric.help, metric.kind)

@@ -42,7 +42,18 @@ from grafana_foundation_sdk.models.dashboard import (
 )
 from grafana_foundation_sdk.models.prometheus import PromQueryFormat
 
-from gpushare.monitoring.panels import Choice, Color, Column, Dashboard, Kind, Link, Panel, Row, Steps, Table
+from gpushare.monitoring.panels import (
+    Color,
+    Dashboard,
+    DashboardLink,
+    Kind,
+    Panel,
+    PanelRow,
+    Steps,
+    TableColumn,
+    TablePanel,
+    Variable,
+)
 
 _TAG: Final = "gpushare"
 _SOURCE: Final = DataSourceRef(type_val="prometheus", uid="${datasource}")
@@ -74,7 +85,7 @@ def as_json(page: Dashboard) -> str:
     for row in page.rows:
         board.with_row(sdk.Row(row.title).id(next(numbers)))
         for panel in row.panels:
-            made = _table(panel) if isinstance(panel, Table) else _panel(panel, row)
+            made = _table(panel) if isinstance(panel, TablePanel) else _panel(panel, row)
             board.with_panel(made.id(next(numbers)))
     return JSONEncoder(sort_keys=True, indent=1, ensure_ascii=False).encode(board.build()) + "\n"
 
@@ -85,7 +96,7 @@ def _others() -> sdk.DashboardLink:
     return link.as_dropdown(as_dropdown=True).include_vars(include_vars=True).keep_time(keep_time=True)
 
 
-def _variables(choices: Iterable[Choice]) -> Iterable[sdk.DatasourceVariable | sdk.QueryVariable]:
+def _variables(choices: Iterable[Variable]) -> Iterable[sdk.DatasourceVariable | sdk.QueryVariable]:
     yield sdk.DatasourceVariable("datasource").label("Prometheus").type("prometheus")
     for choice in choices:
         query = f"label_values({choice.series}, {choice.name})"
@@ -94,7 +105,7 @@ def _variables(choices: Iterable[Choice]) -> Iterable[sdk.DatasourceVariable | s
         yield variable.multi(multi=True).include_all(include_all=True).all_value(".*")
 
 
-def _panel(panel: Panel, row: Row) -> _Plot:
+def _panel(panel: Panel, row: PanelRow) -> _Plot:
     made = _plot(panel)
     height, width = _SIZES[panel.kind]
     if panel.kind == "number":
@@ -156,7 +167,7 @@ def _open(steps: Steps) -> Iterable[tuple[float | None, Color]]:
 # --- tables -------------------------------------------------------------------------------------
 
 
-def _table(shown: Table) -> table.Panel:
+def _table(shown: TablePanel) -> table.Panel:
     """One query for each column; Grafana merges the results by their labels."""
     height, width = _TABLE
     made = table.Panel().title(shown.title).datasource(_SOURCE).height(height).span(width)
@@ -174,12 +185,12 @@ def _table(shown: Table) -> table.Panel:
     return made
 
 
-def _named(shown: Table) -> Iterable[tuple[str, Column]]:
+def _named(shown: TablePanel) -> Iterable[tuple[str, TableColumn]]:
     """The columns with the names of their queries."""
     return zip(ascii_uppercase, shown.columns, strict=False)
 
 
-def _organized(shown: Table) -> dict[str, Any]:
+def _organized(shown: TablePanel) -> dict[str, Any]:
     """Order and titles of the columns, without the time."""
     labels = dict(shown.labels)
     values = {
@@ -193,7 +204,7 @@ def _organized(shown: Table) -> dict[str, Any]:
     }
 
 
-def _column_style(column: Column) -> list[DynamicConfigValue]:
+def _column_style(column: TableColumn) -> list[DynamicConfigValue]:
     found = [DynamicConfigValue("unit", column.unit)]
     if column.steps:
         found += [
@@ -203,7 +214,7 @@ def _column_style(column: Column) -> list[DynamicConfigValue]:
     return found
 
 
-def _links(link: Link) -> DynamicConfigValue:
+def _links(link: DashboardLink) -> DynamicConfigValue:
     # The selected clusters: series of a single one have no label to read.
     variables = "&".join(f"var-{name}=${{__data.fields.{name}}}" for name in link.variables)
     url = f"/d/{link.uid}?${{cluster:queryparam}}&{variables}&${{__url_time_range}}"

@@ -42,7 +42,7 @@ class Panel:
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class TableColumn:
     """One column of a table with numbers: an instant query whose series have the labels of the table."""
 
     title: str
@@ -52,7 +52,7 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True)
-class Link:
+class DashboardLink:
     """From a row of a table to another dashboard of the same clusters.
 
     It gets these variables from labels of the same name.
@@ -64,25 +64,25 @@ class Link:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class TablePanel:
     """One line for each combination of ``labels`` (label → title of its column)."""
 
     title: str
     labels: tuple[tuple[str, str], ...]
-    columns: Sequence[Column]
-    link: Link | None = None
+    columns: Sequence[TableColumn]
+    link: DashboardLink | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class PanelRow:
     """Panels below a title."""
 
     title: str
-    panels: Sequence[Panel | Table]
+    panels: Sequence[Panel | TablePanel]
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class Variable:
     """A template variable: the values of the label ``name`` in ``series``."""
 
     name: str
@@ -95,5 +95,5 @@ class Dashboard:
 
     uid: str
     title: str
-    choices: Sequence[Choice]
-    rows: Sequence[Row]
+    choices: Sequence[Variable]
+    rows: Sequence[PanelRow]

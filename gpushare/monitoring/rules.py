@@ -14,7 +14,7 @@ from gpushare.monitoring import catalogue as names
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class RecordingRule:
     """A recorded series: name, query and help text."""
 
     record: str
@@ -35,135 +35,135 @@ _BLIND: Final = f'{names.SOURCE_UP}{{source=~"pod-resources|pods|node"}} == 0'
 """Exporters that do not know the allocations."""
 
 
-def _wasted(level: str, allocated: Rule, used: Rule) -> Rule:
-    return Rule(
+def _wasted(level: str, allocated: RecordingRule, used: RecordingRule) -> RecordingRule:
+    return RecordingRule(
         f"{level}:gpushare_memory_wasted_bytes:difference",
         f"{allocated} - {used}",
         "Memory allocated but unused; negative if more is used than allocated.",
     )
 
 
-def _memory_use(level: str, allocated: Rule, used: Rule) -> Rule:
-    return Rule(
+def _memory_use(level: str, allocated: RecordingRule, used: RecordingRule) -> RecordingRule:
+    return RecordingRule(
         f"{level}:gpushare_memory_utilization:ratio",
         f"{used} / ({allocated} > 0)",
         "Memory used as a fraction of the allocated memory.",
     )
 
 
-CARD_ALLOCATED: Final = Rule(
+CARD_ALLOCATED: Final = RecordingRule(
     "card:gpushare_memory_allocated_bytes:sum",
     f"sum by ({_CARD}) ({names.CONTAINER_ALLOCATED})\n"
     f"or\n0 * max by ({_CARD}) (\n  {names.CARD_MEMORY}\n"
     f"  unless on ({_CLUSTER}, job, instance) ({_BLIND})\n)",
     "Memory of a GPU allocated to containers.",
 )
-CARD_USED: Final = Rule(
+CARD_USED: Final = RecordingRule(
     "card:gpushare_memory_used_bytes:sum",
     f'sum by ({_CARD}) ({names.CONTAINER_USED}{{pod!=""}})\nor\n({CARD_ALLOCATED} == 0)',
     "Memory of a GPU used by pods.",
 )
 
-POD_ALLOCATED: Final = Rule(
+POD_ALLOCATED: Final = RecordingRule(
     "pod:gpushare_memory_allocated_bytes:sum",
     f"sum by ({_POD}) ({names.CONTAINER_ALLOCATED})",
     "GPU memory allocated to a pod.",
 )
-POD_USED: Final = Rule(
+POD_USED: Final = RecordingRule(
     "pod:gpushare_memory_used_bytes:sum",
     f'sum by ({_POD}) ({names.CONTAINER_USED}{{pod!=""}})',
     "GPU memory used by a pod.",
 )
 POD_WASTED: Final = _wasted("pod", POD_ALLOCATED, POD_USED)
 POD_MEMORY_USE: Final = _memory_use("pod", POD_ALLOCATED, POD_USED)
-POD_COMPUTE: Final = Rule(
+POD_COMPUTE: Final = RecordingRule(
     "pod:gpushare_utilization:sum",
     f'sum by ({_POD}) ({names.CONTAINER_UTILIZATION}{{pod!=""}})',
     "SM utilization of a pod, in GPUs.",
 )
 
-NODE_MEMORY: Final = Rule(
+NODE_MEMORY: Final = RecordingRule(
     "node:gpushare_memory_bytes:sum",
     f"sum by ({_NODE}) ({names.CARD_MEMORY})",
     "GPU memory of a node.",
 )
-NODE_ALLOCATED: Final = Rule(
+NODE_ALLOCATED: Final = RecordingRule(
     "node:gpushare_memory_allocated_bytes:sum",
     f"sum by ({_NODE}) ({CARD_ALLOCATED})",
     "GPU memory of a node allocated to containers.",
 )
-NODE_USED: Final = Rule(
+NODE_USED: Final = RecordingRule(
     "node:gpushare_memory_used_bytes:sum",
     f"sum by ({_NODE}) ({CARD_USED})",
     "GPU memory of a node used by pods.",
 )
 NODE_WASTED: Final = _wasted("node", NODE_ALLOCATED, NODE_USED)
 NODE_MEMORY_USE: Final = _memory_use("node", NODE_ALLOCATED, NODE_USED)
-NODE_PACKING: Final = Rule(
+NODE_PACKING: Final = RecordingRule(
     "node:gpushare_memory_allocated:ratio",
     f"{NODE_ALLOCATED} / {NODE_MEMORY}",
     "Allocated fraction of a node's GPU memory.",
 )
-NODE_COMPUTE: Final = Rule(
+NODE_COMPUTE: Final = RecordingRule(
     "node:gpushare_utilization:avg",
     f"avg by ({_NODE}) ({names.CARD_UTILIZATION})",
     "Average GPU utilization of a node.",
 )
 
-CLUSTER_MEMORY: Final = Rule(
+CLUSTER_MEMORY: Final = RecordingRule(
     "cluster:gpushare_memory_bytes:sum", f"sum by ({_CLUSTER}) ({NODE_MEMORY})", "Memory of all GPUs."
 )
-CLUSTER_ALLOCATED: Final = Rule(
+CLUSTER_ALLOCATED: Final = RecordingRule(
     "cluster:gpushare_memory_allocated_bytes:sum",
     f"sum by ({_CLUSTER}) ({NODE_ALLOCATED})",
     "Memory of all GPUs allocated to containers.",
 )
-CLUSTER_USED: Final = Rule(
+CLUSTER_USED: Final = RecordingRule(
     "cluster:gpushare_memory_used_bytes:sum",
     f"sum by ({_CLUSTER}) ({NODE_USED})",
     "Memory of all GPUs used by pods.",
 )
 CLUSTER_WASTED: Final = _wasted("cluster", CLUSTER_ALLOCATED, CLUSTER_USED)
 CLUSTER_MEMORY_USE: Final = _memory_use("cluster", CLUSTER_ALLOCATED, CLUSTER_USED)
-CLUSTER_PACKING: Final = Rule(
+CLUSTER_PACKING: Final = RecordingRule(
     "cluster:gpushare_memory_allocated:ratio",
     f"{CLUSTER_ALLOCATED} / {CLUSTER_MEMORY}",
     "Allocated fraction of the memory of all GPUs.",
 )
-CLUSTER_COMPUTE: Final = Rule(
+CLUSTER_COMPUTE: Final = RecordingRule(
     "cluster:gpushare_utilization:avg",
     f"avg by ({_CLUSTER}) ({names.CARD_UTILIZATION})",
     "Average GPU utilization of the cluster.",
 )
 
-CARD_UNITS: Final = Rule(
+CARD_UNITS: Final = RecordingRule(
     "card:gpushare_units:max", f"max by ({_INDEX}) ({names.CARD_UNITS})", "Total units of a GPU."
 )
-CARD_FREE: Final = Rule(
+CARD_FREE: Final = RecordingRule(
     "card:gpushare_free_units:min",
     f"min by ({_INDEX}) ({names.CARD_FREE_UNITS})",
     "Free units of a GPU.",
 )
-NODE_UNITS: Final = Rule(
+NODE_UNITS: Final = RecordingRule(
     "node:gpushare_units:sum", f"sum by ({_NODE}) ({CARD_UNITS})", "Total units of a node."
 )
-NODE_FREE: Final = Rule(
+NODE_FREE: Final = RecordingRule(
     "node:gpushare_free_units:sum",
     f"sum by ({_NODE}) (clamp_min({CARD_FREE}, 0))",
     "Free units of a node; an over-committed GPU has none.",
 )
-CLUSTER_UNITS: Final = Rule(
+CLUSTER_UNITS: Final = RecordingRule(
     "cluster:gpushare_units:sum", f"sum by ({_CLUSTER}) ({NODE_UNITS})", "Total units of the cluster."
 )
-CLUSTER_FREE: Final = Rule(
+CLUSTER_FREE: Final = RecordingRule(
     "cluster:gpushare_free_units:sum", f"sum by ({_CLUSTER}) ({NODE_FREE})", "Free units of the cluster."
 )
-CLUSTER_LARGEST_FREE: Final = Rule(
+CLUSTER_LARGEST_FREE: Final = RecordingRule(
     "cluster:gpushare_free_units:max",
     f"max by ({_CLUSTER}) ({CARD_FREE})",
     "Most free units on one GPU.",
 )
-FRAGMENTATION: Final = Rule(
+FRAGMENTATION: Final = RecordingRule(
     "cluster:gpushare_fragmentation:ratio",
     f"(1 - {CLUSTER_LARGEST_FREE} / max by ({_CLUSTER}) ({CARD_UNITS}))"
     f"\n* ({CLUSTER_FREE} >= bool max by ({_CLUSTER}) ({CARD_UNITS}))",

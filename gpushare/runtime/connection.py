@@ -37,7 +37,7 @@ _HEAD_END: Final = b"\r\n\r\n"
 _READ_AHEAD: Final = 256 * 2**10
 
 
-class Owner(Protocol):
+class ConnectionOwner(Protocol):
     """The server of a connection."""
 
     max_body: int
@@ -74,7 +74,7 @@ class Connection(asyncio.Protocol):
 
     transport: asyncio.Transport
 
-    def __init__(self, owner: Owner, source: str) -> None:
+    def __init__(self, owner: ConnectionOwner, source: str) -> None:
         self.source = source
         self.held = 0
         """Bytes of requests that are not answered yet."""

@@ -17,7 +17,7 @@ from typing import Final, Protocol
 import structlog
 
 from gpushare.errors import ApiError
-from gpushare.ports import Event
+from gpushare.ports import KubeEvent
 
 log = structlog.get_logger()
 
@@ -69,7 +69,7 @@ class RecorderMetrics(Protocol):
         """Whether the account lacks the right to create events."""
 
 
-MakeEvent = Callable[[], Awaitable[Event | None]]
+MakeEvent = Callable[[], Awaitable[KubeEvent | None]]
 
 
 class _Lane(IntEnum):
@@ -84,7 +84,7 @@ class _Lane(IntEnum):
 class _QueuedEvent:
     """A queued event. ``make`` is called when it is about to be written, and returns None to skip it."""
 
-    key: Event | str
+    key: KubeEvent | str
     make: MakeEvent
     lane: _Lane
 
@@ -99,7 +99,7 @@ class EventRecorder:
 
     def __init__(
         self,
-        write: Callable[[Event], Awaitable[None]],
+        write: Callable[[KubeEvent], Awaitable[None]],
         metrics: RecorderMetrics,
         settings: RecorderSettings,
         *,
@@ -112,15 +112,15 @@ class EventRecorder:
         self._clock = clock
         self._sleep = sleep
         self._lanes: dict[_Lane, deque[_QueuedEvent]] = {lane: deque() for lane in _Lane}
-        self._queued: set[Event | str] = set()
+        self._queued: set[KubeEvent | str] = set()
         self._filled = asyncio.Event()
         self._recorded_at = float("-inf")
-        self._written: dict[Event, float] = {}
+        self._written: dict[KubeEvent, float] = {}
         self._failures = 0
         self._overflow = 0
         self._forbidden = False
 
-    def record(self, event: Event) -> None:
+    def record(self, event: KubeEvent) -> None:
         """Queue an event, unless an identical one is queued already."""
         lane = _Lane.ALARM if event.warning else _Lane.ROUTINE
         self._record(_QueuedEvent(event, partial(_made, event), lane))
@@ -184,7 +184,7 @@ class EventRecorder:
                 self._overflow = 0
         return entry
 
-    async def _make(self, entry: _QueuedEvent) -> Event | None:
+    async def _make(self, entry: _QueuedEvent) -> KubeEvent | None:
         try:
             return await entry.make()
         except Exception:  # a defect in one event must not stop the daemon
@@ -192,14 +192,14 @@ class EventRecorder:
             self._metrics.dropped()
             return None
 
-    def _is_repeated(self, event: Event) -> bool:
+    def _is_repeated(self, event: KubeEvent) -> bool:
         """Whether an identical event was written less than ``repeat_after_s`` ago."""
         oldest = self._clock() - self._settings.repeat_after_s
         while self._written and next(iter(self._written.values())) <= oldest:
             del self._written[next(iter(self._written))]
         return event in self._written
 
-    async def _send(self, entry: _QueuedEvent, event: Event) -> float:
+    async def _send(self, entry: _QueuedEvent, event: KubeEvent) -> float:
         """Returns the seconds until the next event may be written."""
         try:
             await self._write(event)
@@ -221,7 +221,7 @@ class EventRecorder:
         busy = len(self._queued) > _BACKLOG and self._clock() - self._recorded_at < _BACKLOG_AGE_S
         return (_BACKLOG_FACTOR if busy else 1) / self._settings.per_second
 
-    def _retry(self, entry: _QueuedEvent, event: Event, error: ApiError) -> float:
+    def _retry(self, entry: _QueuedEvent, event: KubeEvent, error: ApiError) -> float:
         self._put_back(entry)
         doubled_s: float = self._settings.first_retry_s * 2 ** min(self._failures, _MAX_DOUBLINGS)
         jitter = random.uniform(0.5, 1)  # noqa: S311 - not a secret
@@ -230,7 +230,7 @@ class EventRecorder:
         log.warning("event_not_written", about=_about(event), reason=str(error), retry_s=round(pause_s, 2))
         return pause_s
 
-    def _reject(self, event: Event, error: ApiError) -> None:
+    def _reject(self, event: KubeEvent, error: ApiError) -> None:
         """Drop an event. A missing right is a warning once, until an event is written again.
 
         A namespace that terminates rejects all new objects, which is neither a missing right nor a problem.
@@ -248,9 +248,9 @@ class EventRecorder:
             self._forbidden = True
 
 
-async def _made(event: Event) -> Event:
+async def _made(event: KubeEvent) -> KubeEvent:
     return event
 
 
-def _about(event: Event) -> str:
+def _about(event: KubeEvent) -> str:
     return f"{event.namespace}/{event.name}" if event.namespace else event.name

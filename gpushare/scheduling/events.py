@@ -67,4 +67,4 @@ class Released:
     uid: str
 
 
-Event = NodeSeen | NodeGone | PodSeen | PodGone | UnhealthySeen | Reserved | Confirmed | Released
+LedgerEvent = NodeSeen | NodeGone | PodSeen | PodGone | UnhealthySeen | Reserved | Confirmed | Released

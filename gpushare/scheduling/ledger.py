@@ -15,7 +15,7 @@ from gpushare.model.objects import Node, Pod
 from gpushare.scheduling.book import Book, Reservation, make_book, nominee_of
 from gpushare.scheduling.events import (
     Confirmed,
-    Event,
+    LedgerEvent,
     NodeGone,
     NodeSeen,
     PodGone,
@@ -45,7 +45,7 @@ class Ledger:
 EMPTY_LEDGER = Ledger()
 
 
-def apply(ledger: Ledger, *events: Event) -> Ledger:
+def apply(ledger: Ledger, *events: LedgerEvent) -> Ledger:
     """The ledger after the events, in order. Each changed book is recomputed once."""
     draft = _LedgerDraft(ledger)
     for event in events:
@@ -101,7 +101,7 @@ class _LedgerDraft:
         score_cache = self._score_cache.updated(changed)
         return Ledger(books.finish(), self._home.finish(), self._nominated.finish(), score_cache)
 
-    def apply(self, event: Event) -> None:
+    def apply(self, event: LedgerEvent) -> None:
         match event:
             case PodSeen(pod):
                 self._pod(pod)

@@ -12,7 +12,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client import Metric as Family
 
 from gpushare.monitoring import catalogue as names
-from gpushare.monitoring.families import Series, build_info, family
+from gpushare.monitoring.families import MetricSeries, build_info, family
 
 _GIB = 2**30
 _TOTAL = 15079 * 2**20
@@ -56,7 +56,7 @@ def page(seconds: float, shares: Sequence[Share]) -> str:
 
 
 class _Collected:
-    def __init__(self, series: Sequence[Series], seconds: float) -> None:
+    def __init__(self, series: Sequence[MetricSeries], seconds: float) -> None:
         self._series, self._seconds = series, seconds
 
     def collect(self) -> Iterator[Family]:
@@ -79,28 +79,28 @@ def _free(shares: Sequence[Share]) -> dict[tuple[str, str], float]:
     return free
 
 
-def _of_extender(shares: Sequence[Share]) -> Iterator[Series]:
+def _of_extender(shares: Sequence[Share]) -> Iterator[MetricSeries]:
     """One node agent stands for all."""
     free = _free(shares)
     over = {node for (node, _), units in free.items() if units < 0}
     counts = {"bound": len(shares), "unsettled": 0, "unplaced": 0}
     yield build_info()
-    yield Series(names.EXTENDER_LEADS, [((), 1)])
-    yield Series(names.EXTENDER_BINDS, [(("bound",), 6), (("conflict",), 0)])
-    yield Series(names.CARD_UNITS, [(key, _UNITS) for key in free])
-    yield Series(names.CARD_FREE_UNITS, list(free.items()))
-    yield Series(names.CARDS_OVERCOMMITTED, [((), len(over))])
-    yield Series(names.CARDS_CLOSED, [((node,), node in over) for node in _NODES])
-    yield Series(names.PENDING, [((), 2 * len(over))])
-    yield Series(names.RESERVATIONS, [((state,), count) for state, count in counts.items()])
-    yield Series(names.PLUGIN_NVML_UP, [((), 1)])
+    yield MetricSeries(names.EXTENDER_LEADS, [((), 1)])
+    yield MetricSeries(names.EXTENDER_BINDS, [(("bound",), 6), (("conflict",), 0)])
+    yield MetricSeries(names.CARD_UNITS, [(key, _UNITS) for key in free])
+    yield MetricSeries(names.CARD_FREE_UNITS, list(free.items()))
+    yield MetricSeries(names.CARDS_OVERCOMMITTED, [((), len(over))])
+    yield MetricSeries(names.CARDS_CLOSED, [((node,), node in over) for node in _NODES])
+    yield MetricSeries(names.PENDING, [((), 2 * len(over))])
+    yield MetricSeries(names.RESERVATIONS, [((state,), count) for state, count in counts.items()])
+    yield MetricSeries(names.PLUGIN_NVML_UP, [((), 1)])
 
 
 def _uuid(node: str, card: str) -> str:
     return f"GPU-{node}-{card}"
 
 
-def _of_nodes(seconds: float, shares: Sequence[Share]) -> Iterator[Series]:
+def _of_nodes(seconds: float, shares: Sequence[Share]) -> Iterator[MetricSeries]:
     wave = 1 + 0.1 * math.sin(seconds / 20)
     used = {(*key, _uuid(*key)): 0.0 for key in _free(())}
     busy = dict(used)
@@ -110,16 +110,18 @@ def _of_nodes(seconds: float, shares: Sequence[Share]) -> Iterator[Series]:
         busy[key] = min(1, busy[key] + each.sm * wave)
     yield from _of_cards(used, busy)
     yield from _of_containers(shares, wave)
-    yield Series(names.SOURCE_UP, [((source,), 1) for source in ("nvml", "pods", "pod-resources", "node")])
+    yield MetricSeries(
+        names.SOURCE_UP, [((source,), 1) for source in ("nvml", "pods", "pod-resources", "node")]
+    )
 
 
-def _of_cards(used: Cards, busy: Cards) -> Iterator[Series]:
-    def by_load(metric: names.Metric, idle: float, full: float) -> Series:
-        return Series(metric, [(key, idle + (full - idle) * load) for key, load in busy.items()])
+def _of_cards(used: Cards, busy: Cards) -> Iterator[MetricSeries]:
+    def by_load(metric: names.Metric, idle: float, full: float) -> MetricSeries:
+        return MetricSeries(metric, [(key, idle + (full - idle) * load) for key, load in busy.items()])
 
-    yield Series(names.CARD_INFO, [((*key, "Tesla T4", "0000:00:1e.0"), 1) for key in used])
-    yield Series(names.CARD_MEMORY, [(key, _TOTAL) for key in used])
-    yield Series(names.CARD_USED, list(used.items()))
+    yield MetricSeries(names.CARD_INFO, [((*key, "Tesla T4", "0000:00:1e.0"), 1) for key in used])
+    yield MetricSeries(names.CARD_MEMORY, [(key, _TOTAL) for key in used])
+    yield MetricSeries(names.CARD_USED, list(used.items()))
     yield by_load(names.CARD_UTILIZATION, 0, 1)
     yield by_load(names.CARD_MEMORY_UTILIZATION, 0, 0.5)
     yield by_load(names.CARD_TEMPERATURE, 35, 75)
@@ -129,12 +131,12 @@ def _of_cards(used: Cards, busy: Cards) -> Iterator[Series]:
     yield by_load(names.CARD_PCIE_RECEIVED, 0, 2e8)
     yield by_load(names.CARD_PCIE_SENT, 0, 5e7)
     kinds = ("corrected", "uncorrected")
-    yield Series(names.CARD_ECC, [((*key, kind), 0) for key in used for kind in kinds])
+    yield MetricSeries(names.CARD_ECC, [((*key, kind), 0) for key in used for kind in kinds])
 
 
-def _of_containers(shares: Sequence[Share], wave: float) -> Iterator[Series]:
-    def by_share(metric: names.Metric, value: Callable[[Share], float]) -> Series:
-        return Series(
+def _of_containers(shares: Sequence[Share], wave: float) -> Iterator[MetricSeries]:
+    def by_share(metric: names.Metric, value: Callable[[Share], float]) -> MetricSeries:
+        return MetricSeries(
             metric,
             [
                 (

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from components.manifests.conflict_checks import without
-from gpushare.model.conflicts import RULES, Declared, Rule, conflicts_of
+from gpushare.model.conflicts import RULES, ConflictRule, Declared, conflicts_of
 
 NAMES = (
     "etc",
@@ -24,7 +24,7 @@ PATHS = st.lists(st.sampled_from([*NAMES, "nvidia-container-devices", "", ".", "
 )
 
 
-def expression(rule: Rule) -> re.Pattern[str]:
+def expression(rule: ConflictRule) -> re.Pattern[str]:
     """The regular expression in the CEL of a rule; that of Python agrees with RE2 on these."""
     found = re.search(r"matches\('(.+)'\)", without(rule))
     assert found

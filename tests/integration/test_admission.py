@@ -22,7 +22,7 @@ from gpushare.contract import (
 )
 from gpushare.errors import ApiError
 from gpushare.kubescheduler.config import parse_version
-from gpushare.model.conflicts import OWN_FILES, OWN_GUARANTEE, OWN_PRELOAD, PRELOADED_DRIVER, Rule
+from gpushare.model.conflicts import OWN_FILES, OWN_GUARANTEE, OWN_PRELOAD, PRELOADED_DRIVER, ConflictRule
 from gpushare.model.demand import SUFFIX, UNITS_AND_WHOLE
 from testbed import Bed, Card, SimNode, gpu_pod, until
 from testbed.control_plane.api import MERGE_PATCH, Api
@@ -417,7 +417,9 @@ async def test_who_applies_a_request_that_no_node_can_take_is_warned(
     ],
     ids=["preload", "files", "driver", "guarantee"],
 )
-async def test_who_applies_what_nodes_reject_is_warned(cluster: Bed, fields: Object, rule: Rule) -> None:
+async def test_who_applies_what_nodes_reject_is_warned(
+    cluster: Bed, fields: Object, rule: ConflictRule
+) -> None:
     made = deployment({"aliyun.com/gpu-mem": "4"}, volumes=[{"name": "v", "emptyDir": {}}])
     made["spec"]["template"]["spec"]["containers"][1] |= fields
     found = await warnings_of(cluster, made)

@@ -19,7 +19,7 @@ from gpushare.model.modes import Mode
 from gpushare.model.objects import Node, Pod
 from gpushare.scheduling.events import (
     Confirmed,
-    Event,
+    LedgerEvent,
     NodeGone,
     NodeSeen,
     PodGone,
@@ -67,12 +67,12 @@ class HonestCluster(RuleBasedStateMachine):
         super().__init__()
         self.ledger = EMPTY_LEDGER
         self.model = NaiveLedger()
-        self.events: list[Event] = []
+        self.events: list[LedgerEvent] = []
         self.machines: dict[str, Node] = {}
         self.pods: dict[str, Pod] = {}
         self.born = 0
 
-    def happens(self, event: Event) -> None:
+    def happens(self, event: LedgerEvent) -> None:
         self.events.append(event)
         self.ledger = apply(self.ledger, event)
 
@@ -410,7 +410,7 @@ pods = st.builds(
     nominated=st.none() | names,
 )
 uids = st.sampled_from(("a", "b", "c", "d"))
-events: st.SearchStrategy[Event] = st.one_of(
+events: st.SearchStrategy[LedgerEvent] = st.one_of(
     names.flatmap(nodes).map(NodeSeen),
     names.map(NodeGone),
     pods.map(PodSeen),
@@ -422,7 +422,7 @@ events: st.SearchStrategy[Event] = st.one_of(
 
 
 @given(st.lists(events, max_size=8), st.lists(events, max_size=8))
-def test_a_batch_is_its_events_one_by_one(before: list[Event], batch: list[Event]) -> None:
+def test_a_batch_is_its_events_one_by_one(before: list[LedgerEvent], batch: list[LedgerEvent]) -> None:
     start = apply(EMPTY_LEDGER, *before)
     one_by_one = reduce(apply, batch, start)
     at_once = apply(start, *batch)
@@ -433,7 +433,7 @@ def test_a_batch_is_its_events_one_by_one(before: list[Event], batch: list[Event
 
 
 @given(st.lists(events, max_size=8), st.lists(events, max_size=4))
-def test_the_old_ledger_stays_as_it_was(before: list[Event], batch: list[Event]) -> None:
+def test_the_old_ledger_stays_as_it_was(before: list[LedgerEvent], batch: list[LedgerEvent]) -> None:
     start = apply(EMPTY_LEDGER, *before)
     apply(start, *batch)
     assert start == apply(EMPTY_LEDGER, *before)

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpushare.model.objects import Node, Pod
-from gpushare.scheduling.advice.remedies import Kind, applied, fits, remedies_on, shrunk, spread
+from gpushare.scheduling.advice.remedies import RemedyKind, applied, fits, remedies_on, shrunk, spread
 from gpushare.scheduling.book import Book, without
 from gpushare.scheduling.filtering import filter_nodes
 from gpushare.scheduling.fitting import PodRequest, Rejection, place
@@ -90,6 +90,6 @@ def test_the_smaller_request_is_the_largest_that_fits(ledger: Ledger, request: P
 def test_the_request_fits_when_it_is_spread(ledger: Ledger, request: PodRequest) -> None:
     found = spread(ledger.books.values(), request)
     if found:
-        assert found.kind is Kind.SPREAD
+        assert found.kind is RemedyKind.SPREAD
         assert found.gpus > request.demand.cards
         assert fits(*applied(found, ledger.books[found.node], request))

@@ -18,7 +18,7 @@ from gpushare.adapters.kube.wire import Bare, ListPage
 from gpushare.contract import AGENT_NAME, SYSTEM_NAMESPACE, UNHEALTHY_KEY, UNHEALTHY_PREFIX
 from gpushare.errors import ApiError
 from gpushare.model.objects import Pod
-from gpushare.ports import Event
+from gpushare.ports import KubeEvent
 
 log = structlog.get_logger()
 
@@ -87,7 +87,7 @@ class AgentApi:
             if not token:
                 return tuple(names)
 
-    async def write_event(self, event: Event) -> None:
+    async def write_event(self, event: KubeEvent) -> None:
         """POST an Event."""
         await write_event(self._client, event, component=AGENT_NAME, identity=self._identity)
 

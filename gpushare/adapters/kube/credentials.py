@@ -10,14 +10,14 @@ from typing import Any, Final
 import msgspec
 
 from gpushare.adapters.kube.access import ApiAccess, Pem, bearer, text_of
-from gpushare.adapters.kube.exec_plugin import Credentials, RenewedToken, name_of, obtain
+from gpushare.adapters.kube.exec_plugin import ExecCredentials, RenewedToken, name_of, obtain
 from gpushare.adapters.kube.kubeconfig import (
     AuthProvider,
-    Cluster,
-    Entry,
     ExecConfig,
+    KubeconfigCluster,
+    KubeconfigEntry,
+    KubeconfigUser,
     Selected,
-    User,
     selected,
 )
 from gpushare.adapters.kube.service_account import TokenFile
@@ -49,7 +49,7 @@ async def _access(chosen: Selected) -> ApiAccess:
         )
     host, ca = _server(cluster), _ca(chosen.cluster)
     plugin = user.exec if user.exec and not (user.token or user.token_file) else None
-    made, renewed = await _from_plugin(plugin, chosen, ca) if plugin else (Credentials(), None)
+    made, renewed = await _from_plugin(plugin, chosen, ca) if plugin else (ExecCredentials(), None)
     return ApiAccess(
         host=host,
         authorization=renewed.header if renewed else _authorization(chosen.user),
@@ -64,14 +64,14 @@ async def _access(chosen: Selected) -> ApiAccess:
     )
 
 
-def _server(cluster: Cluster) -> str:
+def _server(cluster: KubeconfigCluster) -> str:
     server = (cluster.server or "").rstrip("/")
     if not is_http_url(server):
         raise ConfigError(f"server {cluster.server or ''!r} is not like https://host:6443")
     return server
 
 
-def _proxy(cluster: Cluster) -> str | None:
+def _proxy(cluster: KubeconfigCluster) -> str | None:
     """As kubectl does, the client verifies one with https with the CA of the cluster."""
     if cluster.proxy_url and not is_http_url(cluster.proxy_url):  # the value may have a password
         raise ConfigError(
@@ -80,11 +80,11 @@ def _proxy(cluster: Cluster) -> str | None:
     return cluster.proxy_url or None
 
 
-def _ca(cluster: Entry[Cluster]) -> Pem | None:
+def _ca(cluster: KubeconfigEntry[KubeconfigCluster]) -> Pem | None:
     return _pem(cluster, cluster.value.certificate_authority, cluster.value.certificate_authority_data)
 
 
-def _pem(entry: Entry[Any], path: str | None, data: str | None) -> Pem | None:
+def _pem(entry: KubeconfigEntry[Any], path: str | None, data: str | None) -> Pem | None:
     """The data overrides the path, as in kubectl."""
     if not data:
         return entry.path(path) if path else None
@@ -94,7 +94,7 @@ def _pem(entry: Entry[Any], path: str | None, data: str | None) -> Pem | None:
         raise ConfigError(f"data of {entry.name!r} is not base64: {error}") from error
 
 
-def _authorization(user: Entry[User]) -> Callable[[], Awaitable[str | None]]:
+def _authorization(user: KubeconfigEntry[KubeconfigUser]) -> Callable[[], Awaitable[str | None]]:
     """A token file comes before a token, which comes before others."""
     fields = user.value
     if fields.token_file:
@@ -146,7 +146,7 @@ def _expiry_of(jwt: str) -> float:
 
 async def _from_plugin(
     plugin: ExecConfig, chosen: Selected, ca: Pem | None
-) -> tuple[Credentials, RenewedToken]:
+) -> tuple[ExecCredentials, RenewedToken]:
     """Run the plugin once."""
     cluster = _described(chosen.cluster, ca) if plugin.provide_cluster_info else None
     run = partial(obtain, plugin, _command(plugin, chosen), cluster)
@@ -159,7 +159,7 @@ def _command(plugin: ExecConfig, chosen: Selected) -> str:
     return str(chosen.user.path(plugin.command)) if "/" in plugin.command else plugin.command
 
 
-def _described(cluster: Entry[Cluster], ca: Pem | None) -> Mapping[str, Any]:
+def _described(cluster: KubeconfigEntry[KubeconfigCluster], ca: Pem | None) -> Mapping[str, Any]:
     """The cluster as plugins get it, with the content of the CA's file."""
     fields = cluster.value
     content = text_of(ca).encode() if isinstance(ca, Path) else ca

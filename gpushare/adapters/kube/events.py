@@ -4,14 +4,14 @@ import datetime as dt
 from typing import Any, Final
 
 from gpushare.adapters.kube.client import KubeClient
-from gpushare.ports import Event
+from gpushare.ports import KubeEvent
 
 _TIMEOUT_S: Final = 5.0
 _MAX_NAME: Final = 200
 _MAX_NOTE: Final = 1024
 
 
-async def write_event(client: KubeClient, event: Event, *, component: str, identity: str) -> None:
+async def write_event(client: KubeClient, event: KubeEvent, *, component: str, identity: str) -> None:
     """POST an Event; events about nodes are in the default namespace. Raises ApiError.
 
     ``component`` is the reporting daemon, ``identity`` its replica.
@@ -22,7 +22,9 @@ async def write_event(client: KubeClient, event: Event, *, component: str, ident
     await client.request("POST", path, timeout_s=_TIMEOUT_S, body=body)
 
 
-def _event(event: Event, namespace: str, component: str, identity: str, now: dt.datetime) -> dict[str, Any]:
+def _event(
+    event: KubeEvent, namespace: str, component: str, identity: str, now: dt.datetime
+) -> dict[str, Any]:
     at = now.strftime("%Y-%m-%dT%H:%M:%SZ")
     name = f"{event.name[:_MAX_NAME].rstrip('-.')}.{int(now.timestamp() * 1e6):x}"
     involved = {

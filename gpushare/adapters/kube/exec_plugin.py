@@ -32,7 +32,7 @@ _MAX_OUTPUT: Final = 500
 
 
 @dataclass(frozen=True, slots=True)
-class Credentials:
+class ExecCredentials:
     """A token, or a client certificate with its key (PEM), or both. ``expires_at`` is in Unix time."""
 
     token: str = ""
@@ -62,8 +62,8 @@ class RenewedToken:
 
     def __init__(
         self,
-        first: Credentials,
-        obtain: Callable[[], Awaitable[Credentials]],
+        first: ExecCredentials,
+        obtain: Callable[[], Awaitable[ExecCredentials]],
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._obtain = obtain
@@ -85,7 +85,7 @@ class RenewedToken:
         """Obtain another token for the next request, or after the pause of a failure."""
         self._renew_at = self._retry_at
 
-    def _use(self, credentials: Credentials) -> None:
+    def _use(self, credentials: ExecCredentials) -> None:
         self._token = credentials.token
         self._renew_at = credentials.expires_at
 
@@ -100,7 +100,7 @@ class RenewedToken:
             self._last_error = str(error)
 
 
-async def obtain(plugin: ExecConfig, command: str, cluster: Mapping[str, Any] | None) -> Credentials:
+async def obtain(plugin: ExecConfig, command: str, cluster: Mapping[str, Any] | None) -> ExecCredentials:
     """Run the plugin. ``command`` is the program; ``cluster`` is passed on. Raises ConfigError."""
     try:
         return _credentials(await _output(plugin, command, cluster), plugin.api_version)
@@ -169,7 +169,7 @@ async def _end(process: asyncio.subprocess.Process, *, group: bool) -> None:
     await process.wait()
 
 
-def _credentials(output: bytes, api_version: str) -> Credentials:
+def _credentials(output: bytes, api_version: str) -> ExecCredentials:
     try:
         answer = msgspec.json.decode(output, type=_ExecCredential)
     except msgspec.DecodeError as error:
@@ -184,4 +184,4 @@ def _credentials(output: bytes, api_version: str) -> Credentials:
         raise ConfigError("returned neither a token nor a client certificate")
     bearer(status.token or "")
     expiry = status.expiration_timestamp
-    return Credentials(status.token or "", cert, key, expiry.timestamp() if expiry else math.inf)
+    return ExecCredentials(status.token or "", cert, key, expiry.timestamp() if expiry else math.inf)

@@ -15,7 +15,7 @@ from gpushare.adapters.kube.wire import BareMeta, WirePod, any_pod_of
 from gpushare.contract import EXTENDER_NAME, SEAL_SECRET, SEAL_SECRET_KEY, SYSTEM_NAMESPACE
 from gpushare.errors import ApiError
 from gpushare.model.objects import Pod
-from gpushare.ports import Event, Fence, LeaseRecord, StoredKey
+from gpushare.ports import Fence, KubeEvent, LeaseRecord, StoredKey
 
 T = TypeVar("T")
 
@@ -103,7 +103,7 @@ class KubeExtenderApi:
         with _decoding():
             return any_pod_of(await decode_in_turns(_pod, body))
 
-    async def write_event(self, event: Event) -> None:
+    async def write_event(self, event: KubeEvent) -> None:
         """POST an Event."""
         await write_event(self._client, event, component=EXTENDER_NAME, identity=self._identity)
 

@@ -51,7 +51,7 @@ class AuthProvider(msgspec.Struct, frozen=True):
     config: dict[str, Text] | None = None
 
 
-class User(msgspec.Struct, frozen=True, rename="kebab"):
+class KubeconfigUser(msgspec.Struct, frozen=True, rename="kebab"):
     """Credentials. Fields with ``_data`` are base64 and override the paths beside them."""
 
     client_certificate: Text = None
@@ -74,7 +74,7 @@ class Extension(msgspec.Struct, frozen=True):
     extension: Any = None
 
 
-class Cluster(msgspec.Struct, frozen=True, rename="kebab"):
+class KubeconfigCluster(msgspec.Struct, frozen=True, rename="kebab"):
     """An API server, and how it is reached and verified."""
 
     server: Text = None
@@ -99,12 +99,12 @@ class _NamedContext(msgspec.Struct, frozen=True):
 
 class _NamedCluster(msgspec.Struct, frozen=True):
     name: str
-    value: Cluster | None = msgspec.field(default=None, name="cluster")
+    value: KubeconfigCluster | None = msgspec.field(default=None, name="cluster")
 
 
 class _NamedUser(msgspec.Struct, frozen=True):
     name: str
-    value: User | None = msgspec.field(default=None, name="user")
+    value: KubeconfigUser | None = msgspec.field(default=None, name="user")
 
 
 class _File(msgspec.Struct, frozen=True, rename="kebab"):
@@ -127,7 +127,7 @@ class _Named(Protocol[T_co]):
 
 
 @dataclass(frozen=True, slots=True)
-class Entry(Generic[T]):
+class KubeconfigEntry(Generic[T]):
     """A cluster or user, and the file that defines it: relative paths start at its folder."""
 
     name: str
@@ -144,8 +144,8 @@ class Selected:
     """What a context selects. ``user`` has no credentials if the context names none."""
 
     context: str
-    cluster: Entry[Cluster]
-    user: Entry[User]
+    cluster: KubeconfigEntry[KubeconfigCluster]
+    user: KubeconfigEntry[KubeconfigUser]
     namespace: str
 
 
@@ -165,11 +165,11 @@ def selected(paths: str, context: str | None = None) -> Selected:
     clusters = [(path, file.clusters or ()) for path, file in files]
     cluster = _find(where, "cluster", wanted.cluster or "", clusters)
     users = [(path, file.users or ()) for path, file in files]
-    user = _find(where, "user", wanted.user, users) if wanted.user else Entry("", None, found.file)
+    user = _find(where, "user", wanted.user, users) if wanted.user else KubeconfigEntry("", None, found.file)
     return Selected(
         name,
-        Entry(cluster.name, cluster.value or Cluster(), cluster.file),
-        Entry(user.name, user.value or User(), user.file),
+        KubeconfigEntry(cluster.name, cluster.value or KubeconfigCluster(), cluster.file),
+        KubeconfigEntry(user.name, user.value or KubeconfigUser(), user.file),
         wanted.namespace or DEFAULT_NAMESPACE,
     )
 
@@ -182,13 +182,13 @@ def contexts(paths: str) -> tuple[str, ...]:
 
 def _find(
     where: str, kind: str, name: str, files: Sequence[tuple[Path, Sequence[_Named[T]]]]
-) -> "Entry[T | None]":
+) -> "KubeconfigEntry[T | None]":
     for path, entries in files:
         found = [each for each in entries if each.name == name]
         if len(found) > 1:
             raise ConfigError(f"{where}: {kind} {name!r} is defined {len(found)} times in {path}")
         if found:
-            return Entry(name, found[0].value, path)
+            return KubeconfigEntry(name, found[0].value, path)
     known = ", ".join(dict.fromkeys(each.name for _, entries in files for each in entries))
     raise ConfigError(f"{where}: {kind} {name!r} is not defined; {kind}s: {known or 'none'}")
 

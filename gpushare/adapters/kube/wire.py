@@ -71,7 +71,7 @@ class Bare(Struct):
     message: str = ""
 
 
-class Condition(Struct):
+class WireCondition(Struct):
     """One condition of a pod's or a node's status."""
 
     type: str = ""
@@ -128,7 +128,7 @@ class _NodeStatus(Struct):
     capacity: dict[str, Any] | None = None
     allocatable: dict[str, Any] | None = None
     addresses: list[_Address] | None = None
-    conditions: list[Condition] | None = None
+    conditions: list[WireCondition] | None = None
 
 
 class _NodeSpec(Struct):
@@ -261,7 +261,7 @@ class PodStatus(Struct, rename="camel"):
     message: str | None = None
     start_time: str | None = None
     nominated_node_name: str | None = None
-    conditions: list[Condition] | None = None
+    conditions: list[WireCondition] | None = None
 
 
 class WirePod(Struct):

@@ -4,7 +4,7 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from gpushare.adapters.kube.wire import Condition, LabelledMeta
+from gpushare.adapters.kube.wire import LabelledMeta, WireCondition
 
 
 class NodeInfo(Struct, rename="camel"):
@@ -17,7 +17,7 @@ class NodeInfo(Struct, rename="camel"):
 class _NodeStatus(Struct, rename="camel"):
     capacity: dict[str, Any] | None = None
     allocatable: dict[str, Any] | None = None
-    conditions: list[Condition] | None = None
+    conditions: list[WireCondition] | None = None
     node_info: NodeInfo = field(default_factory=NodeInfo)
 
 
@@ -76,7 +76,7 @@ class _PodSpec(Struct, rename="camel"):
 
 class _PodStatus(Struct):
     phase: str = ""
-    conditions: list[Condition] | None = None
+    conditions: list[WireCondition] | None = None
 
 
 class SystemPod(Struct):
@@ -144,7 +144,7 @@ class Service(Struct):
 
 
 class _Conditions(Struct):
-    conditions: list[Condition] | None = None
+    conditions: list[WireCondition] | None = None
 
 
 class ApiService(Struct):

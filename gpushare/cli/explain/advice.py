@@ -23,7 +23,7 @@ from gpushare.errors import InvalidRequest
 from gpushare.model.demand import Demand
 from gpushare.model.modes import Mode, mode_of
 from gpushare.model.quantity import parse_quantity
-from gpushare.scheduling.advice.remedies import Kind, Remedy
+from gpushare.scheduling.advice.remedies import Remedy, RemedyKind
 from gpushare.scheduling.book import Book, reserved_shares
 from gpushare.scheduling.fitting import PodRequest
 
@@ -49,22 +49,22 @@ class Advice:
 def advice(remedy: Remedy, book: Book, pod_request: PodRequest, node: ExplainedNode) -> Advice:
     """The remedy in words; ``book`` and ``node`` are those of its node."""
     match remedy.kind:
-        case Kind.WAIT | Kind.EVICT:
+        case RemedyKind.WAIT | RemedyKind.EVICT:
             return _without_pods(remedy, book)
-        case Kind.END_WHOLE:
+        case RemedyKind.END_WHOLE:
             return _without_whole(remedy, book)
-        case Kind.RESTORE:
+        case RemedyKind.RESTORE:
             return _restored(remedy, cordoned_cards(node.metadata.annotations))
-        case Kind.MODE:
+        case RemedyKind.MODE:
             return Advice(
                 str(remedy.kind),
                 f"switch node {remedy.node} to mode {remedy.mode}; no pod there requests {RESOURCE_MEM}",
                 f"kubectl label node {remedy.node} {LABEL_MODE}={remedy.mode} --overwrite",
                 remedy.node,
             )
-        case Kind.SHRINK:
+        case RemedyKind.SHRINK:
             return _smaller(remedy, pod_request.demand)
-        case Kind.SPREAD:
+        case RemedyKind.SPREAD:
             return _spread(remedy, pod_request.demand)
 
 
@@ -72,7 +72,7 @@ def _without_pods(remedy: Remedy, book: Book) -> Advice:
     gone = sorted((book.reservations[uid] for uid in remedy.pods), key=lambda r: r.pod)
     listed = ", ".join(f"{r.pod} ({r.demand.mem} units{_where(r.uid, book)})" for r in gone)
     names = tuple(r.pod for r in gone)
-    if remedy.kind is Kind.WAIT:
+    if remedy.kind is RemedyKind.WAIT:
         return Advice(
             str(remedy.kind),
             f"wait until the terminating pods of node {remedy.node} are gone: {listed}",

@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from gpushare.adapters.kube.wire import Condition, LabelledMeta
+from gpushare.adapters.kube.wire import LabelledMeta, WireCondition
 from gpushare.cli.explain.affinity import Affinity
 from gpushare.model.objects import Pod
 from gpushare.scheduling.book import Book
@@ -97,7 +97,7 @@ class _PodStatus(Struct, rename="camel"):
     phase: str = ""
     reason: str = ""
     message: str = ""
-    conditions: list[Condition] | None = None
+    conditions: list[WireCondition] | None = None
     container_statuses: list[ContainerStatus] | None = None
     init_container_statuses: list[ContainerStatus] | None = None
 
@@ -120,7 +120,7 @@ class ExplainedPod(Struct):
         return any(True for _ in self._scheduled)
 
     @property
-    def _scheduled(self) -> list[Condition]:
+    def _scheduled(self) -> list[WireCondition]:
         return [each for each in self.status.conditions or () if each.type == "PodScheduled"]
 
     @property

@@ -25,7 +25,7 @@ from gpushare.deviceplugin.core.response import ResponseSettings
 from gpushare.deviceplugin.metrics import PluginMetrics
 from gpushare.deviceplugin.node.state import NodeState
 from gpushare.model.own_node import GpuPod
-from gpushare.ports import Event, node_event, pod_event
+from gpushare.ports import KubeEvent, node_event, pod_event
 from gpushare.runtime.times import now_text
 
 log = structlog.get_logger()
@@ -53,7 +53,7 @@ class Projector:
         metrics: PluginMetrics,
         settings: ResponseSettings,
         *,
-        record_event: Callable[[Event], None],
+        record_event: Callable[[KubeEvent], None],
         opened_s: float = _OPENED_S,
     ) -> None:
         self._node_state = node_state

@@ -24,7 +24,7 @@ from gpushare.deviceplugin.watchdog import Watchdog
 from gpushare.errors import ApiError
 from gpushare.model.objects import Pod
 from gpushare.model.own_node import OwnNode
-from gpushare.ports import Event, NodeApi
+from gpushare.ports import KubeEvent, NodeApi
 from gpushare.runtime.events import EventRecorder, RecorderSettings
 from gpushare.runtime.reasons import Reasons
 
@@ -104,7 +104,7 @@ class ApiWriter:
         self._unhealthy = indices
         self._changed.set()
 
-    def record_event(self, event: Event) -> None:
+    def record_event(self, event: KubeEvent) -> None:
         """Queue an event."""
         self._events.record(event)
 

@@ -20,7 +20,7 @@ from gpushare.deviceplugin.node.state import NodeState
 from gpushare.errors import SourceError
 from gpushare.isolation.files import RegionSize, region_size, shrink_region
 from gpushare.isolation.layout import REGION, DirectoryOwner
-from gpushare.ports import Event, pod_event
+from gpushare.ports import KubeEvent, pod_event
 
 log = structlog.get_logger()
 
@@ -49,7 +49,7 @@ class RegionSizes:
         files: EnforcementFiles,
         metrics: PluginMetrics,
         *,
-        record_event: Callable[[Event], None],
+        record_event: Callable[[KubeEvent], None],
         round_s: float = _ROUND_S,
     ) -> None:
         self._node_state = node_state

@@ -18,7 +18,7 @@ from gpushare.deviceplugin.core.uncounted import Finding, Reported, UncountedPro
 from gpushare.deviceplugin.node.state import NodeState
 from gpushare.isolation.layout import PRELOAD_TEXT
 from gpushare.isolation.limits import parse
-from gpushare.ports import Event, node_event, pod_event
+from gpushare.ports import KubeEvent, node_event, pod_event
 
 log = structlog.get_logger()
 
@@ -45,7 +45,9 @@ _NODE_HINT: Final = "They may use memory that is allocated to pods: end processe
 class UncountedReporter:
     """Reports for one node state. ``proc`` shows the host's processes; ``record_event`` receives events."""
 
-    def __init__(self, node_state: NodeState, proc: Path, *, record_event: Callable[[Event], None]) -> None:
+    def __init__(
+        self, node_state: NodeState, proc: Path, *, record_event: Callable[[KubeEvent], None]
+    ) -> None:
         self._node_state = node_state
         self._proc = proc
         self._record_event = record_event
@@ -72,7 +74,7 @@ def event_of(
     finding: Finding,
     uncounted: Sequence[UncountedProcess],
     commands: Mapping[int, str],
-) -> Event | None:
+) -> KubeEvent | None:
     """The event for a finding; None if its pod is not known yet, or no longer.
 
     ``commands`` are the commands of processes by PID; only these processes are listed.
@@ -95,7 +97,7 @@ def event_of(
 
 def _container_event(
     allocations: Allocations, finding: Finding, gpu: str, listed: str, uncounted: Sequence[UncountedProcess]
-) -> Event | None:
+) -> KubeEvent | None:
     every, directory = allocations.by_container.values(), finding.owner.directory
     allocation = next(
         (each for each in every if each.enforcement and each.enforcement.directory == directory), None

@@ -48,7 +48,7 @@ from gpushare.deviceplugin.node.state import NodeState
 from gpushare.deviceplugin.watchdog import Watchdog
 from gpushare.errors import ConfigError
 from gpushare.model.options import MemoryUnit
-from gpushare.ports import Event, pod_event
+from gpushare.ports import KubeEvent, pod_event
 from gpushare.runtime.recent import RecentEvents
 from gpushare.scheduling.fitting import Rejection
 
@@ -107,7 +107,7 @@ class Allocator:
         settings: AllocateSettings,
         *,
         sources: PodSources,
-        record_event: Callable[[Event], None],
+        record_event: Callable[[KubeEvent], None],
         watchdog: Watchdog,
     ) -> None:
         self._settings = settings

@@ -22,7 +22,7 @@ _MAX_CARDS: Final = 16
 """GPUs of the largest machines."""
 
 
-class Kind(StrEnum):
+class RemedyKind(StrEnum):
     """What to change."""
 
     WAIT = "wait"
@@ -42,7 +42,7 @@ class Remedy:
     ``units`` the largest request on one GPU (``shrink``), ``gpus`` a number of GPUs (``spread``).
     """
 
-    kind: Kind
+    kind: RemedyKind
     node: str
     pods: frozenset[str] = frozenset()
     cards: tuple[int, ...] = ()
@@ -71,7 +71,7 @@ def shrunk(books: Iterable[Book], pod_request: PodRequest) -> Remedy | None:
         least = best.units + 1 if best else 1
         units = _largest(book, pod_request, least)
         if units >= least:
-            best = Remedy(Kind.SHRINK, book.name, units=units)
+            best = Remedy(RemedyKind.SHRINK, book.name, units=units)
     return best
 
 
@@ -84,22 +84,22 @@ def spread(books: Iterable[Book], pod_request: PodRequest) -> Remedy | None:
         request = _spread_request(pod_request, gpus)
         found = next((book for book in listed if request and fits(book, request)), None)
         if found:
-            return Remedy(Kind.SPREAD, found.name, gpus=gpus)
+            return Remedy(RemedyKind.SPREAD, found.name, gpus=gpus)
     return None
 
 
 def applied(remedy: Remedy, book: Book, pod_request: PodRequest) -> tuple[Book, PodRequest]:
     """The node and the request after the remedy."""
     match remedy.kind:
-        case Kind.WAIT | Kind.EVICT:
+        case RemedyKind.WAIT | RemedyKind.EVICT:
             return without(book, remedy.pods), pod_request
-        case Kind.END_WHOLE | Kind.RESTORE:
+        case RemedyKind.END_WHOLE | RemedyKind.RESTORE:
             return _with_cards(book, frozenset(remedy.cards)), pod_request
-        case Kind.MODE:
+        case RemedyKind.MODE:
             return _with_mode(book, remedy.mode or Mode.SHARE), pod_request
-        case Kind.SHRINK:
+        case RemedyKind.SHRINK:
             return book, _shrunk_request(pod_request, remedy.units)
-        case Kind.SPREAD:
+        case RemedyKind.SPREAD:
             return book, _spread_request(pod_request, remedy.gpus) or pod_request
 
 
@@ -116,7 +116,7 @@ def _waiting(book: Book, pod_request: PodRequest) -> Remedy | None:
 
     if not terminating or not enough(terminating):
         return None
-    return Remedy(Kind.WAIT, book.name, pods=_least(terminating, enough))
+    return Remedy(RemedyKind.WAIT, book.name, pods=_least(terminating, enough))
 
 
 def _evicting(book: Book, pod_request: PodRequest) -> Remedy | None:
@@ -131,12 +131,12 @@ def _evicting(book: Book, pod_request: PodRequest) -> Remedy | None:
         return fits(without(book, uids), pod_request)
 
     # Nominated pods of a higher priority may take what an eviction frees.
-    return Remedy(Kind.EVICT, book.name, pods=_least(found, enough)) if enough(found) else None
+    return Remedy(RemedyKind.EVICT, book.name, pods=_least(found, enough)) if enough(found) else None
 
 
 def _ending_whole(book: Book, pod_request: PodRequest) -> Remedy | None:
     whole = [usage.card.index for usage in book.usages if usage.card.whole_gpu_pods]
-    return _with_fewest_cards(Kind.END_WHOLE, whole, book, pod_request)
+    return _with_fewest_cards(RemedyKind.END_WHOLE, whole, book, pod_request)
 
 
 def _restoring(book: Book, pod_request: PodRequest) -> Remedy | None:
@@ -145,10 +145,12 @@ def _restoring(book: Book, pod_request: PodRequest) -> Remedy | None:
         for usage in book.usages
         if not usage.card.whole_gpu_pods and (not usage.card.healthy or usage.card.index in book.unhealthy)
     ]
-    return _with_fewest_cards(Kind.RESTORE, unusable, book, pod_request)
+    return _with_fewest_cards(RemedyKind.RESTORE, unusable, book, pod_request)
 
 
-def _with_fewest_cards(kind: Kind, cards: list[int], book: Book, pod_request: PodRequest) -> Remedy | None:
+def _with_fewest_cards(
+    kind: RemedyKind, cards: list[int], book: Book, pod_request: PodRequest
+) -> Remedy | None:
     """One of the GPUs if that is enough, else as few as a search in order finds."""
 
     def enough(indices: frozenset[int]) -> bool:
@@ -164,7 +166,9 @@ def _changing_mode(book: Book, pod_request: PodRequest) -> Remedy | None:
     if book.node is None or book.node.closed or any(r.demand.mem for r in book.reservations.values()):
         return None
     modes = (Mode.CORE_MEM,) if pod_request.demand.core else (Mode.SHARE,)
-    candidates = (Remedy(Kind.MODE, book.name, mode=mode) for mode in modes if mode is not book.node.mode)
+    candidates = (
+        Remedy(RemedyKind.MODE, book.name, mode=mode) for mode in modes if mode is not book.node.mode
+    )
     return next((each for each in candidates if _verified(each, book, pod_request)), None)
 
 

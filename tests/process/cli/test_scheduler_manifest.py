@@ -20,7 +20,7 @@ import yaml
 from click.testing import CliRunner, Result
 
 from devkit.ports import free_ports
-from gpushare.adapters.x509 import KeyPair, new_authority
+from gpushare.adapters.x509 import PemKeyPair, new_authority
 from gpushare.cli.certificates import LEAVES
 from gpushare.cli.renewals import leaf_of
 from gpushare.cli.scheduler_manifest import command
@@ -276,7 +276,7 @@ def secured(plane: ControlPlane, tmp_path: Path) -> Iterator[tuple[ControlPlane,
 AUTHORITY = new_authority("gpushare", datetime.now(UTC), timedelta(days=30))
 
 
-def write_secret(folder: Path, name: str, authority: KeyPair) -> None:
+def write_secret(folder: Path, name: str, authority: PemKeyPair) -> None:
     """What ``gpushare certificates`` writes into the Secret."""
     folder.mkdir(exist_ok=True)
     change = leaf_of({}, LEAVES[name], authority, datetime.now(UTC))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gpushare.adapters.x509 import KeyPair, LeafRequest, certificate_of, issue, new_authority
+from gpushare.adapters.x509 import LeafRequest, PemKeyPair, certificate_of, issue, new_authority
 from gpushare.cli.renewals import LEAF_LIFE, Change, authority_of, leaf_of
 from gpushare.errors import ConfigError
 from gpushare.runtime.certificates import PeerCertificate
@@ -21,7 +21,7 @@ AUTHORITY, MADE = authority_of({}, NOW)
 OTHER, _ = authority_of({}, NOW)
 
 
-def leaf(request: LeafRequest = SERVER, now: datetime = NOW, authority: KeyPair = AUTHORITY) -> Change:
+def leaf(request: LeafRequest = SERVER, now: datetime = NOW, authority: PemKeyPair = AUTHORITY) -> Change:
     change = leaf_of({}, request, authority, now)
     assert change is not None
     return change

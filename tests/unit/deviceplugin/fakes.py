@@ -10,7 +10,7 @@ from typing import Any
 from gpushare.errors import ApiError
 from gpushare.model.objects import Pod
 from gpushare.model.own_node import OwnNode
-from gpushare.ports import Event
+from gpushare.ports import KubeEvent
 
 Hook = Callable[[], Awaitable[None]]
 
@@ -35,7 +35,7 @@ class FakeNodeApi:
     node: OwnNode = field(default_factory=lambda: OwnNode("n"))
     pods: dict[str, dict[str, str | None]] = field(default_factory=dict)
     unhealthy: str | None = None
-    events: list[Event] = field(default_factory=list)
+    events: list[KubeEvent] = field(default_factory=list)
     patches: list[Mapping[str, Any]] = field(default_factory=list)
     log: list[str] = field(default_factory=list)
     node_errors: deque[ApiError | None] = field(default_factory=deque)
@@ -75,7 +75,7 @@ class FakeNodeApi:
     async def node_names(self) -> tuple[str, ...]:
         return (self.node.name,)
 
-    async def write_event(self, event: Event) -> None:
+    async def write_event(self, event: KubeEvent) -> None:
         await self._answer(self.event_errors)
         self.events.append(event)
 

@@ -25,7 +25,7 @@ from gpushare.model.changes import Deleted, Upserted
 from gpushare.model.options import DeviceListStrategy, MemoryUnit
 from gpushare.model.own_node import GpuPod, OwnNode
 from gpushare.mps.layout import MpsDirs
-from gpushare.ports import Event
+from gpushare.ports import KubeEvent
 from tests.builders.gpu_pods import NODE, cards
 from tests.unit.deviceplugin.fakes import FakeNodeApi
 
@@ -54,7 +54,7 @@ class AgentFixture:
         self.names: frozenset[str] | None = None
         self.whole: dict[str, frozenset[str]] = {}
         self.alive = set(alive)
-        self.events: list[Event] = []
+        self.events: list[KubeEvent] = []
         self.kubelet_pods: list[GpuPod] | None = []
         self.unwatched: list[GpuPod] = []
         self.retried = False

@@ -9,7 +9,7 @@ from typing import Any
 from gpushare.contract import RESOURCE_MEM, RESOURCE_WHOLE_GPU
 from gpushare.exporter.regions import IsolationState, LimitedContainer
 from gpushare.exporter.series import series_of
-from gpushare.exporter.snapshot import Snapshot
+from gpushare.exporter.snapshot import NodeSnapshot
 from gpushare.isolation.files import UNUSED
 from gpushare.isolation.layout import DirectoryOwner
 from gpushare.isolation.limits import CardLimit
@@ -127,7 +127,7 @@ def snapshot(
     devices: Iterable[ContainerDevices] = (),
     containers_by_pid: Mapping[int, ContainerRef | None] | None = None,
     **more: Any,
-) -> Snapshot:
+) -> NodeSnapshot:
     """A round in which every source answered; ``more`` replaces parts of it."""
     listed = tuple(cards)
     parts: dict[str, Any] = {
@@ -138,10 +138,10 @@ def snapshot(
         "node": node(len(listed)),
         "isolation": IsolationState(),
     }
-    return Snapshot("n", **parts | more)
+    return NodeSnapshot("n", **parts | more)
 
 
-def values(found: Snapshot, metric: str, *labels: str, each_process: bool = False) -> dict[Any, float]:
+def values(found: NodeSnapshot, metric: str, *labels: str, each_process: bool = False) -> dict[Any, float]:
     """The values of a metric by these of its labels, as a tuple where there are several."""
     for series in series_of(found, each_process=each_process):
         if series.metric.name == metric:

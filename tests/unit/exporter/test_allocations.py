@@ -6,7 +6,7 @@ import pytest
 
 from gpushare.contract import RESOURCE_MEM
 from gpushare.exporter.allocations import CardAllocation, ContainerName, allocations
-from gpushare.exporter.snapshot import Snapshot
+from gpushare.exporter.snapshot import NodeSnapshot
 from gpushare.model.cards import Card
 from gpushare.model.devices import ContainerDevices
 from gpushare.model.modes import Mode
@@ -18,7 +18,7 @@ FOUR = 15079 * 4 // 14
 """MiB of 4 of the 14 units of a T4: the example of the ACK documentation."""
 
 
-def allocated_mib(found: Snapshot) -> dict[tuple[str, str, str], float]:
+def allocated_mib(found: NodeSnapshot) -> dict[tuple[str, str, str], float]:
     """MiB by pod, container and GPU."""
     return {
         (each.container.pod, each.container.container, each.uuid): each.allocated_bytes / MIB

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gpushare.exporter.snapshot import Snapshot
+from gpushare.exporter.snapshot import NodeSnapshot
 from gpushare.model.readings import Readings
 from tests.builders.scheduling import main
 from tests.unit.exporter.builders import (
@@ -30,13 +30,13 @@ UNHELD = "gpushare_card_unheld_processes"
 OWN = ("limit_bytes", "counted_bytes", "counted_peak_bytes", "refusals", "uncounted_bytes", "unseen_bytes")
 
 
-def of(found: Snapshot, what: str) -> dict[str, float]:
+def of(found: NodeSnapshot, what: str) -> dict[str, float]:
     """A number of containers by their pods; bytes in MiB."""
     unit = MIB if what.endswith("_bytes") else 1
     return {pod: number / unit for pod, number in values(found, f"{PREFIX}_{what}", "pod").items()}
 
 
-def busy(used_mib: int = 1000, **more: Any) -> Snapshot:
+def busy(used_mib: int = 1000, **more: Any) -> NodeSnapshot:
     """Pod a is limited and has PID 10 (1 inside), which uses 1000 MiB; pod b is limited and idle."""
     found = snapshot(
         [reading(0, process(10, used_mib))],

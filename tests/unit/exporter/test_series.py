@@ -6,7 +6,7 @@ from itertools import product
 import pytest
 
 from gpushare.exporter.series import series_of
-from gpushare.exporter.snapshot import Snapshot
+from gpushare.exporter.snapshot import NodeSnapshot
 from gpushare.model.readings import CardReading, ProcessReading, Readings
 from gpushare.monitoring import catalogue
 from tests.unit.exporter.builders import (
@@ -31,7 +31,7 @@ USED = "DCGM_CUSTOM_PROCESS_MEM_USED"
 ALLOCATED = "DCGM_CUSTOM_CONTAINER_MEM_ALLOCATED"
 
 
-def busy() -> Snapshot:
+def busy() -> NodeSnapshot:
     """Pod a computes on GPU 0 with two processes, pod b is idle there."""
     return snapshot(
         [reading(0, process(10, 1000, 20), process(11, 24, 3))],
@@ -41,7 +41,7 @@ def busy() -> Snapshot:
     )
 
 
-def names(found: Snapshot) -> set[str]:
+def names(found: NodeSnapshot) -> set[str]:
     return {each.metric.name for each in series_of(found)}
 
 

@@ -11,7 +11,7 @@ from gpushare.model.annotations import claim_of
 from gpushare.model.demand import Demand
 from gpushare.model.modes import Mode
 from gpushare.model.objects import Pod
-from gpushare.ports import Event, Fence, LeaseRecord, StoredKey
+from gpushare.ports import Fence, KubeEvent, LeaseRecord, StoredKey
 
 
 def refused(status: int, text: str = "no") -> ApiError:
@@ -76,7 +76,7 @@ class FakeApi:
     read_error: Exception | None = None
     during_reads: deque[Callable[[], None]] = field(default_factory=deque)
     """Called one by one after a pod was read, before the answer arrives."""
-    notes: list[Event] = field(default_factory=list)
+    notes: list[KubeEvent] = field(default_factory=list)
     note_errors: deque[ApiError | None] = field(default_factory=deque)
     noted: asyncio.Event = field(default_factory=asyncio.Event)
     lease: LeaseRecord | None = None
@@ -119,7 +119,7 @@ class FakeApi:
             self.during_reads.popleft()()
         return found
 
-    async def write_event(self, event: Event) -> None:
+    async def write_event(self, event: KubeEvent) -> None:
         self.noted.set()
         _next(self.note_errors)
         self.notes.append(event)

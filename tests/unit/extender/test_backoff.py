@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpushare.extender.backoff import MOST, PERIOD_S, Backoff
-from gpushare.extender.cluster import Cluster
+from gpushare.extender.backoff import MOST, PERIOD_S, RejectionBackoff
+from gpushare.extender.cluster import ClusterState
 from gpushare.model.changes import Deleted, Upserted
 from gpushare.model.objects import Node, Pod
 from tests.builders.scheduling import pod
@@ -21,13 +21,13 @@ def rejected(uid: str, node: str = "n", workload: str = "web", at: str = "") -> 
     return replace(failed, rejected=f"pod {uid}: no library", rejected_at=at)
 
 
-def waits(backoff: Backoff, node: str, now: float, waiting: Pod = WEB) -> bool:
+def waits(backoff: RejectionBackoff, node: str, now: float, waiting: Pod = WEB) -> bool:
     wait = backoff.wait_of(waiting, now)
     return wait is not None and wait.excludes(node)
 
 
 def test_from_the_second_rejection_on_the_wait_triples_for_that_node_and_workload_only() -> None:
-    backoff = Backoff()
+    backoff = RejectionBackoff()
     assert backoff.wait_of(WEB, 0) is None
     backoff.add(rejected("a"), 0)
     assert not waits(backoff, "n", 0)
@@ -42,7 +42,7 @@ def test_from_the_second_rejection_on_the_wait_triples_for_that_node_and_workloa
 
 
 def test_the_wait_tells_its_end_and_the_last_rejection() -> None:
-    backoff = Backoff()
+    backoff = RejectionBackoff()
     for at, (uid, node) in enumerate((("a", "m"), ("b", "n"), ("c", "n"), ("d", "m"))):
         backoff.add(rejected(uid, node), at)
     wait = backoff.wait_of(WEB, 5)
@@ -51,7 +51,7 @@ def test_the_wait_tells_its_end_and_the_last_rejection() -> None:
 
 
 def test_after_many_rejections_no_node_gets_the_workload_until_they_are_old() -> None:
-    backoff = Backoff()
+    backoff = RejectionBackoff()
     for number in range(MOST):
         backoff.add(rejected(str(number), f"n{number}"), number)
     wait = backoff.wait_of(WEB, MOST)
@@ -62,7 +62,7 @@ def test_after_many_rejections_no_node_gets_the_workload_until_they_are_old() ->
 
 
 def test_what_a_node_has_rejected_is_forgotten_when_it_takes_pods_again() -> None:
-    backoff = Backoff()
+    backoff = RejectionBackoff()
     for number in range(MOST):
         backoff.add(rejected(str(number), "n"), number)
         backoff.add(rejected(f"db{number}", "n", "db"), number)
@@ -77,7 +77,7 @@ def test_what_a_node_has_rejected_is_forgotten_when_it_takes_pods_again() -> Non
 
 def test_a_node_that_opens_is_tried_again_at_once() -> None:
     """As after restarts of its agent, in which calls of the kubelet fail."""
-    cluster = Cluster()
+    cluster = ClusterState()
     node = Node("n", opened="10:00")
     cluster.change_nodes([Upserted("n", node)])
     cluster.change_pods([Upserted(uid, rejected(uid, at="2999-01-01T00:00:00Z")) for uid in "ab"])
@@ -92,7 +92,7 @@ def test_a_workload_that_every_node_rejects_loses_few_pods_in_any_ten_minutes(
     nodes: int, step_s: int
 ) -> None:
     """Its next pod is placed as soon as it may be, as the only one on its way."""
-    backoff, times = Backoff(), list[float]()
+    backoff, times = RejectionBackoff(), list[float]()
     for now in range(0, 3600, step_s):
         node = next((f"n{i}" for i in range(nodes) if not waits(backoff, f"n{i}", now)), None)
         if node:
@@ -106,7 +106,7 @@ def test_a_rejection_counts_once_and_outlives_its_pod(monkeypatch: pytest.Monkey
     """The controller of a StatefulSet deletes a failed pod at once."""
     now = [1000.0]
     monkeypatch.setattr("gpushare.extender.cluster.time.monotonic", lambda: now[0])
-    cluster = Cluster()
+    cluster = ClusterState()
     for uid in "ab":
         assert cluster.wait_of(WEB) is None
         cluster.change_pods([Upserted(uid, replace(pod(uid, at="n"), workload="web"))])
@@ -121,13 +121,13 @@ def test_a_rejection_counts_once_and_outlives_its_pod(monkeypatch: pytest.Monkey
 
 @pytest.mark.parametrize(("at", "counts"), [("2020-01-01T00:00:00Z", False), ("2999-01-01T00:00:00Z", True)])
 def test_of_the_failed_pods_in_a_list_only_recent_ones_count(at: str, counts: bool) -> None:  # noqa: FBT001 - a table
-    cluster = Cluster()
+    cluster = ClusterState()
     cluster.change_pods([Upserted(uid, rejected(uid, at=at)) for uid in "ab"])
     assert (cluster.wait_of(WEB) is not None) is counts
 
 
 def test_a_pod_that_nothing_replaces_is_not_remembered() -> None:
-    cluster = Cluster()
+    cluster = ClusterState()
     cluster.change_pods(
         [Upserted(uid, rejected(uid, workload="", at="2999-01-01T00:00:00Z")) for uid in "ab"]
     )

@@ -10,7 +10,7 @@ import pytest
 from gpushare import contract
 from gpushare.extender.api import ExtenderApi
 from gpushare.extender.binder import Binder
-from gpushare.extender.cluster import Cluster
+from gpushare.extender.cluster import ClusterState
 from gpushare.extender.decision import BindRequest, BindResult
 from gpushare.extender.seal import Sealer
 from gpushare.extender.settings import Deadlines
@@ -18,7 +18,7 @@ from gpushare.model.changes import Deleted, Upserted
 from gpushare.model.demand import Amount, Malformed
 from gpushare.model.modes import Mode
 from gpushare.model.objects import Node, Pod
-from gpushare.ports import Event
+from gpushare.ports import KubeEvent
 from tests.builders.scheduling import demand, free, node, pod, unmanaged
 from tests.support.waiting import until
 from tests.unit.extender.fakes import FakeApi, carry_out, fail, gated, refused, silence
@@ -33,8 +33,8 @@ class Rig:
     """A binder between a cluster and a fake API."""
 
     api: FakeApi
-    cluster: Cluster
-    notes: list[Event] = field(default_factory=list)
+    cluster: ClusterState
+    notes: list[KubeEvent] = field(default_factory=list)
     fenced: str | None = None
     busy_when_announced: list[bool] = field(default_factory=list)
     binder: Binder = field(init=False)
@@ -69,7 +69,7 @@ class Rig:
 
 @asynccontextmanager
 async def rig(*things: Node | Pod, api_request_s: float = LONG_S) -> AsyncIterator[Rig]:
-    made = Rig(FakeApi(), Cluster())
+    made = Rig(FakeApi(), ClusterState())
     api: ExtenderApi = made.api
     async with asyncio.TaskGroup() as tasks:
         made.binder = Binder(

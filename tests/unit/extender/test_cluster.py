@@ -4,18 +4,18 @@ import asyncio
 
 import pytest
 
-from gpushare.extender.cluster import Cluster
+from gpushare.extender.cluster import ClusterState
 from gpushare.model.changes import Deleted, Upserted
 from tests.builders.scheduling import budget, node, pod, reserved
 
 
-def with_node() -> Cluster:
-    made = Cluster()
+def with_node() -> ClusterState:
+    made = ClusterState()
     made.change_nodes([Upserted("n", node("n", 14, 14, 14))])
     return made
 
 
-def usable(cluster: Cluster) -> list[int]:
+def usable(cluster: ClusterState) -> list[int]:
     return [usage.card.index for usage in cluster.ledger.books["n"].usages if usage.schedulable]
 
 
@@ -48,7 +48,7 @@ def test_a_deleted_list_makes_its_gpus_healthy_again() -> None:
 
 
 def test_a_list_for_a_node_that_comes_later_counts_then() -> None:
-    cluster = Cluster()
+    cluster = ClusterState()
     cluster.change_unhealthy([Upserted("n", "2")])
     cluster.change_nodes([Upserted("n", node("n", 14, 14, 14))])
     assert usable(cluster) == [0, 1]
@@ -63,7 +63,7 @@ def test_a_pod_is_known_if_it_was_read_or_is_being_bound() -> None:
 
 
 def test_the_budgets_of_a_pod_follow_the_watches() -> None:
-    cluster = Cluster()
+    cluster = ClusterState()
     assert cluster.budgets_of("a") == ()
     cluster.change_pods([Upserted("a", pod("a", labels={"app": "db"}))])
     cluster.change_budgets(
@@ -77,7 +77,7 @@ def test_the_budgets_of_a_pod_follow_the_watches() -> None:
 
 
 async def test_every_task_that_waits_for_a_pod_is_woken_by_any_change_of_it() -> None:
-    cluster = Cluster()
+    cluster = ClusterState()
     waits = [asyncio.create_task(cluster.next_change(uid)) for uid in ("a", "a", "b")]
     await asyncio.sleep(0)
     cluster.change_pods([Upserted("a", pod("a"))])
@@ -90,7 +90,7 @@ async def test_every_task_that_waits_for_a_pod_is_woken_by_any_change_of_it() ->
 
 
 async def test_a_cancelled_waiter_does_not_affect_the_next_change() -> None:
-    cluster = Cluster()
+    cluster = ClusterState()
     wait = asyncio.create_task(cluster.next_change("a"))
     await asyncio.sleep(0)
     wait.cancel()

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from gpushare.contract import EVENT_MALFORMED, EVENT_PLACED, EVENT_REFUSED
-from gpushare.extender.cluster import Cluster
+from gpushare.extender.cluster import ClusterState
 from gpushare.extender.events import Explainer, ExtenderEventMetrics
 from gpushare.extender.metrics import ExtenderMetrics
 from gpushare.model.changes import Upserted
@@ -35,7 +35,7 @@ class Scene:
     """An explainer with a recorder that writes without pauses."""
 
     api: FakeApi = field(default_factory=FakeApi)
-    cluster: Cluster = field(default_factory=Cluster)
+    cluster: ClusterState = field(default_factory=ClusterState)
     metrics: ExtenderMetrics = field(default_factory=ExtenderMetrics)
 
     def __post_init__(self) -> None:

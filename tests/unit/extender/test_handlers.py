@@ -6,12 +6,12 @@ import pytest
 from structlog.testing import capture_logs
 
 from gpushare.contract import EVENT_MALFORMED
-from gpushare.extender.cluster import Cluster
+from gpushare.extender.cluster import ClusterState
 from gpushare.extender.handlers import ConfigMapHandler, NodeHandler, SyncStatus
 from gpushare.extender.metrics import ExtenderMetrics
 from gpushare.model.changes import Deleted, Upserted
 from gpushare.model.modes import Mode
-from gpushare.ports import Event
+from gpushare.ports import KubeEvent
 from gpushare.runtime.events import EventRecorder
 from tests.builders.scheduling import node
 from tests.unit.extender.fakes import refused
@@ -81,7 +81,7 @@ def test_an_error_after_the_list_makes_nothing_missing(sync_status: SyncStatus) 
 def test_only_gpus_of_mode_cgpu_limit_the_number_of_pods(
     sync_status: SyncStatus, mode: Mode, most: int
 ) -> None:
-    cluster = Cluster()
+    cluster = ClusterState()
     NodeHandler(cluster, sync_status, cgpu_pods=3).changed([Upserted("n", node("n", 14, mode=mode))])
     found = cluster.ledger.books["n"].node
     assert found is not None
@@ -89,7 +89,7 @@ def test_only_gpus_of_mode_cgpu_limit_the_number_of_pods(
 
 
 def test_a_change_of_the_mode_changes_the_number_of_pods_per_gpu(sync_status: SyncStatus) -> None:
-    cluster = Cluster()
+    cluster = ClusterState()
     handler = NodeHandler(cluster, sync_status, cgpu_pods=3)
     for mode in (Mode.CGPU, Mode.SHARE):
         handler.changed([Upserted("n", node("n", 14, mode=mode))])
@@ -99,7 +99,7 @@ def test_a_change_of_the_mode_changes_the_number_of_pods_per_gpu(sync_status: Sy
 
 
 def test_problems_of_a_node_are_logged_once(sync_status: SyncStatus) -> None:
-    handler = NodeHandler(Cluster(), sync_status, cgpu_pods=3)
+    handler = NodeHandler(ClusterState(), sync_status, cgpu_pods=3)
     with capture_logs() as logs:
         for _ in range(2):
             handler.changed([Upserted("n", node("n", 14, mode=Mode.CGPU, placement="odd"))])
@@ -110,9 +110,9 @@ class Recorded:
     """A FAKE of the recorder, which keeps the events."""
 
     def __init__(self) -> None:
-        self.events: list[Event] = []
+        self.events: list[KubeEvent] = []
 
-    def record(self, event: Event) -> None:
+    def record(self, event: KubeEvent) -> None:
         self.events.append(event)
 
 
@@ -120,7 +120,7 @@ def test_entries_that_name_no_gpu_are_in_the_log_and_in_an_event_of_the_node(
     sync_status: SyncStatus,
 ) -> None:
     recorded = Recorded()
-    handler = ConfigMapHandler(Cluster(), cast("EventRecorder", recorded), sync_status)
+    handler = ConfigMapHandler(ClusterState(), cast("EventRecorder", recorded), sync_status)
     with capture_logs() as logs:
         handler.changed([Upserted("n", "0,x,GPU-2")])
     assert [(each["event"], each["entries"]) for each in logs] == [

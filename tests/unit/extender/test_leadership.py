@@ -12,7 +12,7 @@ from structlog.testing import capture_logs
 
 from gpushare.errors import ApiError, ApiRestored
 from gpushare.extender.binder import Binder
-from gpushare.extender.cluster import Cluster
+from gpushare.extender.cluster import ClusterState
 from gpushare.extender.decision import BindRequest
 from gpushare.extender.leadership import Leadership
 from gpushare.extender.lease import LeaseDurations, Replica
@@ -515,7 +515,7 @@ async def test_a_crash_of_a_job_beside_a_bind_under_way_lets_the_lease_lapse() -
 
 async def bind_beside_a_job_that_crashes(api: FakeApi) -> None:
     """As the daemon runs them: one task group for the election, the binds and all other jobs."""
-    cluster, leadership = Cluster(), candidate(api, open_gate(), ONCE)
+    cluster, leadership = ClusterState(), candidate(api, open_gate(), ONCE)
     cluster.change_nodes([Upserted("n", node("n", 14))])
 
     async def job() -> None:

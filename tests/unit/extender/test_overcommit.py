@@ -4,7 +4,7 @@ import asyncio
 
 from structlog.testing import capture_logs
 
-from gpushare.extender.cluster import Cluster
+from gpushare.extender.cluster import ClusterState
 from gpushare.extender.events import ExtenderEventMetrics
 from gpushare.extender.metrics import ExtenderMetrics
 from gpushare.extender.overcommit import watch_overcommit
@@ -20,7 +20,7 @@ from tests.unit.extender.fakes import FakeApi
 async def test_each_over_committed_gpu_is_reported_once_and_its_recovery_too() -> None:
     """One report at a time, because there may be thousands."""
     skip_waits(asyncio.get_running_loop())
-    cluster, api, turns = Cluster(), FakeApi(), 0
+    cluster, api, turns = ClusterState(), FakeApi(), 0
 
     class Turns(FairGate):
         async def turn(self, source: str = "") -> None:

@@ -4,7 +4,7 @@ import asyncio
 import json
 from typing import Any
 
-from gpushare.extender.cluster import Cluster
+from gpushare.extender.cluster import ClusterState
 from gpushare.extender.prepared import PreparedScores, expected_request
 from gpushare.model.changes import Upserted
 from gpushare.runtime.fairness import FairGate
@@ -18,9 +18,9 @@ def request(*names: str, units: int = 4) -> bytes:
     return json.dumps(document, separators=(",", ":")).encode()
 
 
-def busy() -> Cluster:
+def busy() -> ClusterState:
     """Two nodes with room; no work takes time, so that every answer is given at once."""
-    cluster = Cluster()
+    cluster = ClusterState()
     cluster.turns = FairGate(lambda: 0.0)
     cluster.change_nodes([Upserted(name, node(name, 14)) for name in ("a", "b", "full")])
     cluster.change_pods(
@@ -50,7 +50,7 @@ def test_an_answer_is_taken_once_for_its_request_and_within_a_second() -> None:
     assert prepared.take(b"r") is None
 
 
-async def scores_of(cluster: Cluster, *, after_filter: bool) -> Any:
+async def scores_of(cluster: ClusterState, *, after_filter: bool) -> Any:
     served = service(cluster)
     served.answer("prioritize", request("a"))  # the scheduler calls the verb
     if after_filter:

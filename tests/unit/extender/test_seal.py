@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from gpushare.extender.cluster import Cluster
+from gpushare.extender.cluster import ClusterState
 from gpushare.extender.seal import Sealer
 from gpushare.model.annotations import even_shares
 from gpushare.model.changes import Upserted
@@ -126,7 +126,7 @@ def test_a_seal_fits_an_annotation_and_depends_on_every_field() -> None:
 
 
 def test_in_the_cluster_an_edited_claim_counts_on_every_gpu_and_a_sealed_one_on_its_own() -> None:
-    cluster = Cluster()
+    cluster = ClusterState()
     cluster.sealer = SEALER
     cluster.change_nodes([Upserted("n", node("n", 14, 14))])
     cluster.see_pod(bound(card=1))

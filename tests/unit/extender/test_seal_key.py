@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 from structlog.testing import capture_logs
 
-from gpushare.extender.cluster import Cluster
+from gpushare.extender.cluster import ClusterState
 from gpushare.extender.handlers import SyncStatus
 from gpushare.extender.metrics import ExtenderMetrics
 from gpushare.extender.seal import Sealer
@@ -36,7 +36,9 @@ async def loaded(api: FakeApi) -> Sealer:
 
 
 @asynccontextmanager
-async def followed(api: FakeApi, cluster: Cluster, status: SyncStatus | None = None) -> AsyncIterator[None]:
+async def followed(
+    api: FakeApi, cluster: ClusterState, status: SyncStatus | None = None
+) -> AsyncIterator[None]:
     task = asyncio.create_task(follow_key(api, status or new_status(), cluster, period_s=0.001))
     yield
     task.cancel()
@@ -56,8 +58,8 @@ def bound(sealer: Sealer, card: int = 1, uid: str = "a") -> Pod:
     return replace(plain, seal=sealer.seal(uid, "n", plain.claim))
 
 
-def cluster_with(sealer: Sealer) -> Cluster:
-    cluster = Cluster()
+def cluster_with(sealer: Sealer) -> ClusterState:
+    cluster = ClusterState()
     cluster.sealer = sealer
     cluster.change_nodes([Upserted("n", node("n", 14, 14))])
     return cluster
@@ -114,7 +116,7 @@ async def test_while_the_key_cannot_be_read_readyz_has_the_reason() -> None:
 
 
 async def test_without_a_key_another_reason_is_reported_too() -> None:
-    api, cluster, status = FakeApi(key=None), Cluster(), new_status()
+    api, cluster, status = FakeApi(key=None), ClusterState(), new_status()
     cluster.sealer = await load_sealer(api, status)
     api.key_errors.append(refused(403, "User x cannot get secrets"))
     with capture_logs() as logs:
@@ -124,7 +126,7 @@ async def test_without_a_key_another_reason_is_reported_too() -> None:
 
 
 async def test_a_secret_that_appears_ends_the_degraded_mode() -> None:
-    api, cluster, status = FakeApi(key=None), Cluster(), new_status()
+    api, cluster, status = FakeApi(key=None), ClusterState(), new_status()
     cluster.sealer = await load_sealer(api, status)
     async with followed(api, cluster, status):
         api.key = STORED

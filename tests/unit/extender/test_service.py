@@ -10,7 +10,7 @@ from structlog.testing import capture_logs
 
 from gpushare.contract import LABEL_CARDS_PER_POD, RESOURCE_MEM
 from gpushare.errors import ApiError
-from gpushare.extender.cluster import Cluster
+from gpushare.extender.cluster import ClusterState
 from gpushare.extender.metrics import ExtenderMetrics
 from gpushare.extender.service import SchedulerService
 from gpushare.extender.unclear_binds import UnclearBinds
@@ -38,7 +38,7 @@ class Synced:
 
 
 def service(
-    cluster: Cluster, metrics: ExtenderMetrics | None = None, unclear: UnclearBinds | None = None
+    cluster: ClusterState, metrics: ExtenderMetrics | None = None, unclear: UnclearBinds | None = None
 ) -> SchedulerService:
     absent = cast("Any", None)
     return SchedulerService(
@@ -52,14 +52,14 @@ def service(
 
 
 async def test_requests_for_all_nodes_at_the_same_time_share_one_document() -> None:
-    served = service(Cluster())
+    served = service(ClusterState())
     first, second = await asyncio.gather(served.inspect_all(), served.inspect_all())
     assert first is second
     assert await served.inspect_all() is not first
 
 
 async def test_all_nodes_are_inspected_as_one_document() -> None:
-    cluster = Cluster()
+    cluster = ClusterState()
     assert msgspec.json.decode(await service(cluster).inspect_all()) == {"nodes": []}
     cluster.change_nodes([Upserted(name, node(name, 14, 14)) for name in "ba"])
     cluster.see_pod(pod("p", 4, at="a", card=1))
@@ -69,7 +69,7 @@ async def test_all_nodes_are_inspected_as_one_document() -> None:
 def test_of_many_requests_that_are_refused_some_are_logged_and_all_are_counted() -> None:
     metrics = ExtenderMetrics()
     with capture_logs() as logs:
-        served = service(Cluster(), metrics)
+        served = service(ClusterState(), metrics)
         for _ in range(1000):
             served.answer("filter", b"{")
     assert 100 <= len(logs) < 500
@@ -77,7 +77,7 @@ def test_of_many_requests_that_are_refused_some_are_logged_and_all_are_counted()
     assert metrics.registry.get_sample_value("gpushare_extender_requests_total", sample) == 1000
 
 
-def preemptor(cluster: Cluster) -> bytes:
+def preemptor(cluster: ClusterState) -> bytes:
     """A filter request for a pod that has preempted pods on node n."""
     cluster.change_pods([Upserted("p", pod("p", 14, priority=9))])
     asked = on_gpus(14, 1)
@@ -88,7 +88,7 @@ def preemptor(cluster: Cluster) -> bytes:
 
 async def feasible(api: FakeApi, *victims: Pod, delays: int = 1) -> tuple[list[str], int]:
     """The nodes for a preemptor of these bound pods, and the reads of pods, after that many requests."""
-    cluster = Cluster()
+    cluster = ClusterState()
     cluster.change_nodes([Upserted("n", node("n", 14))])
     cluster.change_pods([Upserted(each.uid, each) for each in victims])
     async with asyncio.TaskGroup() as tasks:
@@ -125,7 +125,7 @@ async def test_a_preemptor_that_is_refused_again_and_again_causes_few_reads() ->
 
 
 async def test_an_answer_that_takes_long_is_computed_in_slices_and_is_the_same() -> None:
-    cluster = Cluster()
+    cluster = ClusterState()
     names = [f"n{number:03}" for number in range(500)]
     cluster.change_nodes([Upserted(name, node(name, 14, 14)) for name in names])
     for verb, units in (("filter", 8), ("filter", 80), ("prioritize", 6)):

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from gpushare.extender.cluster import Cluster
+from gpushare.extender.cluster import ClusterState
 from gpushare.extender.unclear_binds import UnclearBinds
 from gpushare.model.changes import Deleted, Upserted
 from gpushare.model.objects import Pod
@@ -27,7 +27,7 @@ class Kept:
     """One unclear bind: pod ``a`` reserves 4 of 14 units on node ``n``."""
 
     api: FakeApi
-    cluster: Cluster
+    cluster: ClusterState
     unclear: UnclearBinds
 
     @property
@@ -43,7 +43,7 @@ class Kept:
 
 @asynccontextmanager
 async def kept(*, api_request_s: float = LONG_S) -> AsyncIterator[Kept]:
-    api, cluster = FakeApi(), Cluster()
+    api, cluster = FakeApi(), ClusterState()
     cluster.ledger = reserved(seen(EMPTY_LEDGER, node("n", 14)), POD, "n")
     cluster.pods["a"] = POD
     api.has(POD)

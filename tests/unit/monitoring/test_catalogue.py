@@ -15,7 +15,7 @@ from gpushare.extender.webhook import registry_of
 from gpushare.metricsapi.metrics import ApiMetrics
 from gpushare.monitoring import catalogue
 from gpushare.monitoring.catalogue import Group, Metric
-from gpushare.monitoring.families import Series, counter, family, gauge
+from gpushare.monitoring.families import MetricSeries, counter, family, gauge
 from gpushare.mpsd.metrics import MpsMetrics
 from gpushare.scheduling.ledger import EMPTY_LEDGER
 from tests.support.steps import finished
@@ -79,7 +79,7 @@ def test_a_daemon_serves_the_metrics_of_its_group(group: Group, make: Callable[[
 class Collected:
     """A collector of these series."""
 
-    def __init__(self, *series: Series) -> None:
+    def __init__(self, *series: MetricSeries) -> None:
         self.families = [family(each) for each in series]
 
     def collect(self):  # type: ignore[no-untyped-def]
@@ -93,7 +93,7 @@ def test_a_collected_family_is_rendered_like_a_registered_one() -> None:
     gauge(number, registry).labels("1").set(2.5)
     counter(count, registry).inc(3)
     made = CollectorRegistry()
-    made.register(Collected(Series(number, [(("1",), 2.5)]), Series(count, [((), 3)])))
+    made.register(Collected(MetricSeries(number, [(("1",), 2.5)]), MetricSeries(count, [((), 3)])))
     lines = generate_latest(registry).decode().splitlines()
     assert set(generate_latest(made).decode().splitlines()) == {
         each for each in lines if "_created" not in each
@@ -102,4 +102,4 @@ def test_a_collected_family_is_rendered_like_a_registered_one() -> None:
 
 def test_labels_that_do_not_fit_the_metric_are_a_defect() -> None:
     with pytest.raises(ValueError, match="zip"):
-        family(Series(Metric("a", "gauge", "A.", ("x",)), [(("1", "2"), 1)]))
+        family(MetricSeries(Metric("a", "gauge", "A.", ("x",)), [(("1", "2"), 1)]))

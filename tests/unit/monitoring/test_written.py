@@ -13,7 +13,7 @@ from gpushare.contract import RUNBOOKS, RUNBOOKS_URL
 from gpushare.monitoring import adapter, catalogue
 from gpushare.monitoring.alerts import ALERTS, Alert
 from gpushare.monitoring.dashboards import CLUSTER, NODE, PAGES
-from gpushare.monitoring.panels import Dashboard, Table
+from gpushare.monitoring.panels import Dashboard, TablePanel
 from gpushare.monitoring.rules import RULES
 from tools.monitoring_files import FOLDER, descriptions, texts
 
@@ -23,7 +23,7 @@ ROOT = Path(__file__).parents[3]
 def queries(page: Dashboard) -> Iterator[tuple[str, str]]:
     """Title and query of each panel, and of each column of a table."""
     for panel in (panel for row in page.rows for panel in row.panels):
-        if isinstance(panel, Table):
+        if isinstance(panel, TablePanel):
             yield from ((f"{panel.title}, {each.title}", each.expr) for each in panel.columns)
         else:
             yield panel.title, panel.expr
@@ -267,7 +267,7 @@ def test_thresholds_of_a_graph_are_visible_and_no_value_is_cut_off() -> None:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.title)
 def test_a_link_of_a_table_leads_to_a_dashboard_with_these_variables(page: Dashboard) -> None:
     choices = {each.uid: {choice.name for choice in each.choices} for each in PAGES}
-    tables = [panel for row in page.rows for panel in row.panels if isinstance(panel, Table)]
+    tables = [panel for row in page.rows for panel in row.panels if isinstance(panel, TablePanel)]
     assert tables
     for each in tables:
         if each.link:

@@ -10,25 +10,25 @@ import pytest
 from structlog.testing import capture_logs
 
 from gpushare.errors import ApiError
-from gpushare.ports import Event, node_event
+from gpushare.ports import KubeEvent, node_event
 from gpushare.runtime.events import EventRecorder, RecorderSettings
 
 FAST = RecorderSettings(per_second=1000, queue_size=3, repeat_after_s=60, first_retry_s=1, longest_retry_s=8)
 
 
-def note(text: str) -> Event:
-    return Event("Pod", "ns", "p", "uid", "Placed", text)
+def note(text: str) -> KubeEvent:
+    return KubeEvent("Pod", "ns", "p", "uid", "Placed", text)
 
 
-def alarm(text: str) -> Event:
+def alarm(text: str) -> KubeEvent:
     return node_event("n", "Overcommitted", text)
 
 
-def later(*texts: str) -> Callable[[], Awaitable[Event]]:
+def later(*texts: str) -> Callable[[], Awaitable[KubeEvent]]:
     """Makes events with these texts, one at each call."""
     left = iter(texts)
 
-    async def make() -> Event:
+    async def make() -> KubeEvent:
         return note(next(left))
 
     return make
@@ -61,7 +61,7 @@ class Scene:
             self.write, self, self.settings, clock=lambda: self.now, sleep=self.sleep
         )
 
-    async def write(self, event: Event) -> None:
+    async def write(self, event: KubeEvent) -> None:
         self.attempts.append(event.text)
         if self.before:
             self.before()
@@ -87,7 +87,7 @@ class Scene:
     def forbidden(self, *, forbidden: bool) -> None:
         self.is_forbidden = forbidden
 
-    def record(self, *events: Event) -> None:
+    def record(self, *events: KubeEvent) -> None:
         for event in events:
             self.recorder.record(event)
 
@@ -308,7 +308,7 @@ async def test_a_deferred_event_is_created_when_written_and_at_each_retry() -> N
 async def test_a_deferred_event_that_fails_affects_no_other() -> None:
     scene = Scene()
 
-    async def broken() -> Event:
+    async def broken() -> KubeEvent:
         raise ZeroDivisionError
 
     scene.recorder.record_later("p", broken)

@@ -9,7 +9,7 @@ from gpushare.model.demand import Demand, Malformed, demand_of
 from gpushare.model.modes import Mode
 from gpushare.scheduling.events import (
     Confirmed,
-    Event,
+    LedgerEvent,
     NodeGone,
     NodeSeen,
     PodGone,
@@ -67,7 +67,7 @@ def test_a_bind_that_certainly_failed_releases_its_units() -> None:
 
 
 @pytest.mark.parametrize("settled_by", [Confirmed("a"), PodSeen(pod("a", 4, at="n", card=0))])
-def test_a_reservation_of_a_bound_pod_cannot_be_released(settled_by: Event) -> None:
+def test_a_reservation_of_a_bound_pod_cannot_be_released(settled_by: LedgerEvent) -> None:
     ledger = apply(reserved(cluster(node("n", T4)), pod("a", 4), "n"), settled_by)
     assert apply(ledger, Released("a")) == ledger
 
@@ -95,7 +95,7 @@ def test_a_reservation_of_a_pod_that_is_being_deleted_stays() -> None:
 
 
 @pytest.mark.parametrize("event", [PodGone("x"), Released("x"), Confirmed("x")])
-def test_news_of_a_pod_that_is_unknown_changes_nothing(event: Event) -> None:
+def test_news_of_a_pod_that_is_unknown_changes_nothing(event: LedgerEvent) -> None:
     ledger = cluster(node("n", T4), pod("a", 4, at="n", card=0))
     assert apply(ledger, event) == ledger
     assert apply(EMPTY_LEDGER, event) == EMPTY_LEDGER
@@ -357,7 +357,7 @@ def test_a_pending_pod_with_a_nomination_is_noted_on_that_node() -> None:
         PodGone("a"),
     ],
 )
-def test_a_nomination_ends_when_the_pod_no_longer_waits_for_it(event: Event) -> None:
+def test_a_nomination_ends_when_the_pod_no_longer_waits_for_it(event: LedgerEvent) -> None:
     ledger = cluster(node("n", T4), node("m", T4), pod("a", 4, nominated="n"))
     after = apply(ledger, event)
     assert nominated(after) == {}

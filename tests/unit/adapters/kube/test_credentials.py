@@ -15,7 +15,7 @@ from structlog.testing import capture_logs
 from gpushare.adapters.kube import exec_plugin
 from gpushare.adapters.kube.access import ApiAccess
 from gpushare.adapters.kube.config import load_access
-from gpushare.adapters.kube.exec_plugin import Credentials, RenewedToken
+from gpushare.adapters.kube.exec_plugin import ExecCredentials, RenewedToken
 from gpushare.errors import ConfigError
 from testbed.control_plane.pki import Authority
 from tests.support.waiting import until
@@ -327,14 +327,14 @@ class Plugin:
         self.problem = ""
         self.answers = asyncio.Event()
         self.answers.set()
-        self.token = RenewedToken(Credentials("1", expires_at=1060), self.obtain, lambda: self.now)
+        self.token = RenewedToken(ExecCredentials("1", expires_at=1060), self.obtain, lambda: self.now)
 
-    async def obtain(self) -> Credentials:
+    async def obtain(self) -> ExecCredentials:
         self.runs += 1
         await self.answers.wait()
         if self.problem:
             raise ConfigError(self.problem)
-        return Credentials(str(self.runs), expires_at=self.now + 60)
+        return ExecCredentials(str(self.runs), expires_at=self.now + 60)
 
 
 async def test_a_token_is_obtained_again_when_it_expires_or_is_rejected_and_not_before() -> None:

@@ -8,7 +8,7 @@ from gpushare.deviceplugin.core.uncounted import Finding, UncountedOwner, Uncoun
 from gpushare.deviceplugin.isolation.reporter import event_of
 from gpushare.isolation.limits import CardLimit, text
 from gpushare.model.conflicts import Declared, conflicts_of
-from gpushare.ports import Event
+from gpushare.ports import KubeEvent
 from tests.builders.gpu_pods import NODE, allocations, gpu_pod, with_gpu_pods
 
 MIB = 1 << 20
@@ -25,7 +25,7 @@ HERE = replace(
 CONTAINER = UncountedOwner(PLACE)
 
 
-def reported(*uncounted: UncountedProcess, unnamed: int = 0) -> Event | None:
+def reported(*uncounted: UncountedProcess, unnamed: int = 0) -> KubeEvent | None:
     """The note about these, which are of one fact; the last ones have no name."""
     first = uncounted[0]
     commands = {each.pid: "x" for each in uncounted[: len(uncounted) - unnamed]}
@@ -44,7 +44,7 @@ def uncounted_process(
     return UncountedProcess(whose, "GPU-0", pid, 7, mib * MIB, counted and counted * MIB)
 
 
-def about(note: Event | None) -> tuple[str, str, str, bool] | None:
+def about(note: KubeEvent | None) -> tuple[str, str, str, bool] | None:
     return (note.kind, note.name, note.reason, note.warning) if note else None
 
 
