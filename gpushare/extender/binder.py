@@ -124,7 +124,7 @@ class Binder:
 
     def _track_if_reserved(self, request: BindRequest) -> None:
         reserved = self._cluster.ledger.reservation(request.uid)
-        if reserved is not None and not reserved[1].settled:
+        if reserved is not None and not reserved[1].confirmed:
             self.unclear.track(Pod(request.uid, request.namespace, request.name, reserved[1].demand))
 
     async def _decide(self, request: BindRequest) -> BindResult:
@@ -150,12 +150,12 @@ class Binder:
         """A bind of a pod with a reservation: the same answer again, or settle the reservation first."""
         book = self._cluster.ledger.books[reserved_on]
         reservation = book.reservations[pod.uid]
-        if reserved_on == node and reservation.settled:
+        if reserved_on == node and reservation.confirmed:
             return BOUND
         if reserved_on == node:
             # The first POST may have had an effect, so the second one must say the same.
             return await self._post(decided(pod, book, reservation.demand, reservation.claim or ()))
-        if not reservation.settled:
+        if not reservation.confirmed:
             await self.unclear.check(pod)
             if self._cluster.ledger.reservation(pod.uid) is None:
                 return await self._place(pod, node)
@@ -256,7 +256,7 @@ class Binder:
             self.unclear.track(pod)
             return BindResult(f"{decision.what}: {error}; reading the pod: {failure}", "unclear")
         reserved = self._cluster.ledger.reservation(pod.uid)
-        bound = reserved is not None and reserved[0] == decision.node and reserved[1].settled
+        bound = reserved is not None and reserved[0] == decision.node and reserved[1].confirmed
         if reserved is not None and bound and reserved[1].claim == decision.shares:
             return self._succeeded(decision)
         return BindResult(f"{decision.what}: {error}", "conflict")

@@ -14,9 +14,16 @@ from gpushare.model.cards import parse_indices
 from gpushare.model.changes import Deleted, Upserted
 from gpushare.model.disruption import Budgets, DisruptionBudget
 from gpushare.model.objects import Node, Pod
-from gpushare.runtime.fairness import FairGate
+from gpushare.runtime.fairness import TimeSlices
 from gpushare.runtime.times import seconds_since
-from gpushare.scheduling.events import LedgerEvent, NodeGone, NodeSeen, PodGone, PodSeen, UnhealthySeen
+from gpushare.scheduling.events import (
+    LedgerEvent,
+    NodeDeleted,
+    NodeObserved,
+    PodDeleted,
+    PodObserved,
+    UnhealthyObserved,
+)
 from gpushare.scheduling.ledger import EMPTY_LEDGER, Ledger, apply
 
 
@@ -28,7 +35,7 @@ class ClusterState:
         self.pods: dict[str, Pod] = {}
         self.sealer = Sealer()
         self.backoff = RejectionBackoff()
-        self.turns = FairGate()
+        self.slices = TimeSlices()
         """For all work in slices."""
         self._budgets: dict[str, DisruptionBudget] = {}
         self._budget_index: Budgets | None = Budgets()
@@ -56,7 +63,7 @@ class ClusterState:
 
     def see_pod(self, pod: Pod) -> None:
         """Apply a pod that was read outside the watch."""
-        self.apply(PodSeen(self._keep(pod)))
+        self.apply(PodObserved(self._keep(pod)))
 
     def change_sealer_steps(self, sealer: Sealer) -> Generator[None, None, None]:
         """Check pods with this key from now on, and again those whose claim the last key did not prove.
@@ -77,7 +84,7 @@ class ClusterState:
         reserved = self.ledger.reservation(uid)
         if checked.claim and reserved and reserved[1].claim is None:
             # A reservation keeps its first GPUs, so it is replaced.
-            self.apply(PodGone(uid), PodSeen(checked))
+            self.apply(PodDeleted(uid), PodObserved(checked))
 
     def _keep(self, pod: Pod) -> Pod:
         """Store a pod, without a claim that has no valid seal."""
@@ -97,12 +104,12 @@ class ClusterState:
             if isinstance(change, Deleted):
                 self.pods.pop(change.key, None)
                 self._unproven.pop(change.key, None)
-                events.append(PodGone(change.key))
+                events.append(PodDeleted(change.key))
             else:
                 self._note_rejection(change.value)
                 pod = self._keep(change.value)
                 changed.append(pod)
-                events.append(PodSeen(pod))
+                events.append(PodObserved(pod))
             # Those that wait run only after the events below are applied.
             self._wake(change.key)
         self.apply(*events)
@@ -128,7 +135,7 @@ class ClusterState:
         batch = list(batch)
         for change in batch:
             self._note_opening(change)
-        self.apply(*(NodeGone(c.key) if isinstance(c, Deleted) else NodeSeen(c.value) for c in batch))
+        self.apply(*(NodeDeleted(c.key) if isinstance(c, Deleted) else NodeObserved(c.value) for c in batch))
 
     def _note_opening(self, change: Upserted[Node] | Deleted) -> None:
         """Forget what a node has rejected before it began to take pods."""
@@ -143,7 +150,7 @@ class ClusterState:
             indices, invalid = (
                 (frozenset[int](), ()) if isinstance(change, Deleted) else parse_indices(change.value)
             )
-            self.apply(UnhealthySeen(change.key, indices))
+            self.apply(UnhealthyObserved(change.key, indices))
             if invalid:
                 invalid_by_node[change.key] = invalid
         return invalid_by_node

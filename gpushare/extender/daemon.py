@@ -103,7 +103,7 @@ def _servers(
         server = HttpServer(extender.peer_routes, max_body=MAX_BODY_BYTES, tls=secured)
         servers.append((server, peer_listener))
     for server, _ in servers:
-        extender.turns.yield_to(server.receiving)
+        extender.slices.yield_to(server.receiving)
     return servers
 
 
@@ -132,7 +132,7 @@ class ExtenderDaemon:
     ) -> None:
         self._metrics = ExtenderMetrics()
         self._cluster = ClusterState()
-        self.turns = self._cluster.turns
+        self.slices = self._cluster.slices
         self._sync_status = SyncStatus(self._metrics)
         self._clients = Clients(settings.client_names or DEFAULT_NAMES, self._metrics)
         self._open_port = is_open(settings.host, tls=settings.tls is not None)
@@ -197,7 +197,7 @@ class ExtenderDaemon:
             live=self._freshness.stuck,
             ready=self._freshness.unready,
             notices=self._notices,
-            gauges=lambda: self.turns.run(page.steps()),
+            gauges=lambda: self.slices.run(page.steps()),
         )
 
     def report_transport(self, tls: MutualTls | None) -> None:

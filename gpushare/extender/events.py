@@ -78,7 +78,7 @@ class Explainer:
             return pod_event(pod, EVENT_MALFORMED, pod.demand.problem, warning=True)
         rejected = REASON_NO_CARD in (pod.unschedulable or "")
         steps = explain_steps(self._cluster.ledger, pod_request_of(pod), rejected=rejected)
-        reason = await self._cluster.turns.run(steps, idle_per_work=_IDLE_PER_WORK)
+        reason = await self._cluster.slices.run(steps, idle_per_work=_IDLE_PER_WORK)
         itself = await self._self_wait(pod) if reason else ""
         text = "; ".join(filter(None, (itself, reason, self._wait_text(pod))))
         return pod_event(pod, EVENT_REFUSED, text, warning=True) if text and self._waiting(uid) else None
@@ -87,7 +87,7 @@ class Explainer:
         """Why the rolling update that made the pod cannot go on; empty if that is not the reason."""
         books = list(self._cluster.ledger.books.values())
         steps = self_wait_steps(books, pod, pod_request_of(pod))
-        found = await self._cluster.turns.run(steps, idle_per_work=_IDLE_PER_WORK)
+        found = await self._cluster.slices.run(steps, idle_per_work=_IDLE_PER_WORK)
         return found.text if found else ""
 
     def _wait_text(self, pod: Pod) -> str:

@@ -28,7 +28,7 @@ class _NodePart(NamedTuple):
     closed_pods: bytes
     overcommitted: int
     bound: int
-    unsettled: int
+    unconfirmed: int
     unplaced: int
 
 
@@ -47,7 +47,7 @@ class LedgerPage:
         yield
         states = {
             "bound": sum(part.bound for part in parts),
-            "unsettled": sum(part.unsettled for part in parts),
+            "unconfirmed": sum(part.unconfirmed for part in parts),
             "unplaced": sum(part.unplaced for part in parts),
         }
         requested = yield from _requested(list(self._pods()))
@@ -72,7 +72,7 @@ class LedgerPage:
 
 
 def _part(book: Book) -> _NodePart:
-    bound, unsettled, unplaced = _states(book)
+    bound, unconfirmed, unplaced = _states(book)
     name = book.name
     cards = [(str(usage.card.index), usage) for usage in book.usages]
     closed = book.node is not None and book.node.closed is not None
@@ -88,7 +88,7 @@ def _part(book: Book) -> _NodePart:
         _line(catalogue.CLOSED_NODE_PODS, _pods_with_units(book), name) if closed else b"",
         len(book.overcommitted),
         bound,
-        unsettled,
+        unconfirmed,
         unplaced,
     )
 
@@ -99,13 +99,13 @@ def _pods_with_units(book: Book) -> int:
 
 def _states(book: Book) -> tuple[int, int, int]:
     """Reservations of pods that are bound, of binds in progress or unclear, and without known GPUs."""
-    unsettled = unplaced = 0
+    unconfirmed = unplaced = 0
     for reservation in book.reservations.values():
-        if not reservation.settled:
-            unsettled += 1
+        if not reservation.confirmed:
+            unconfirmed += 1
         elif book.node is None or reserved_shares(reservation, book.node) is None:
             unplaced += 1
-    return len(book.reservations) - unsettled - unplaced, unsettled, unplaced
+    return len(book.reservations) - unconfirmed - unplaced, unconfirmed, unplaced
 
 
 def _requested(pods: list[Pod]) -> Generator[None, None, list[int]]:

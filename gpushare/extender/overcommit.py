@@ -21,7 +21,7 @@ async def watch_overcommit(cluster: ClusterState, recorder: EventRecorder) -> No
     """Check every second; report each over-committed GPU once, and its recovery once."""
     reported: set[tuple[str, int]] = set()
     while True:
-        reported = await cluster.turns.run(_report_steps(cluster.ledger, reported, recorder))
+        reported = await cluster.slices.run(_report_steps(cluster.ledger, reported, recorder))
         await asyncio.sleep(_INTERVAL_S)
 
 

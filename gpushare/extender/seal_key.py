@@ -58,7 +58,7 @@ async def follow_key(
         if sealer != cluster.sealer:
             log.info("seal_key_changed", written=sealer.made)
             sync_status.synced(_RESOURCE)
-            await cluster.turns.run(cluster.change_sealer_steps(sealer))
+            await cluster.slices.run(cluster.change_sealer_steps(sealer))
 
 
 def _report(error: ApiError, sync_status: SyncStatus, cluster: ClusterState, retry_s: float) -> None:

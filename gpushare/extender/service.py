@@ -102,7 +102,7 @@ class SchedulerService:
                 return prepared
         steps = self._steps(verb, body)
         # Most requests end here, without a task: kube-scheduler waits for each answer.
-        end = self._cluster.turns.advance(steps, _AT_ONCE_S)
+        end = self._cluster.slices.run_for(steps, _AT_ONCE_S)
         if end is None:
             return self._answer_later(verb, body, source, began, steps)
         if waiting := self._waits_for_change(end.result):
@@ -118,7 +118,7 @@ class SchedulerService:
         request = expected_request(body, names)
         # The ledger of now: a bind since filter changes the scores that the scheduler will get.
         steps = verbs.scores_steps(pod, names, self._cluster.ledger)
-        end = self._cluster.turns.advance(steps, _AT_ONCE_S) if request else None
+        end = self._cluster.slices.run_for(steps, _AT_ONCE_S) if request else None
         if request and end:
             self._prepared.keep(request, end.result)
 
@@ -138,7 +138,7 @@ class SchedulerService:
             return VerbResult(verbs.error_answer(verb, text), text)
 
     async def _answer_later(self, verb: str, body: bytes, source: str, began: float, steps: Steps) -> bytes:
-        result = await self._cluster.turns.run(steps, source=source)
+        result = await self._cluster.slices.run(steps, source=source)
         if waiting := self._waits_for_change(result):
             return await self._retry_for_waiting_pod(waiting, verb, body, source, began)
         self._record(verb, began, result.error)
@@ -146,7 +146,7 @@ class SchedulerService:
 
     def _waits_for_change(self, result: VerbResult) -> Pod | None:
         """The pod that fits on no node, if its answer may be delayed: the scheduler has tried it before."""
-        pod = result.waiting
+        pod = result.may_fit_soon
         if pod is None or self._delays.left < _CATCH_UP_S:
             return None
         tried = any((pod.nominated, pod.unschedulable, self._cluster.pods.get(pod.uid, pod).unschedulable))
@@ -165,9 +165,9 @@ class SchedulerService:
         while True:
             ledger = self._cluster.ledger
             # Asked once more even if nothing has changed yet: the victims may just have been read.
-            result = await self._cluster.turns.run(self._steps(verb, body), source=source)
+            result = await self._cluster.slices.run(self._steps(verb, body), source=source)
             left_s = deadline - time.monotonic()
-            if result.waiting is None or left_s <= 0:
+            if result.may_fit_soon is None or left_s <= 0:
                 break
             if self._cluster.ledger is ledger:
                 with suppress(TimeoutError):
@@ -255,7 +255,7 @@ class SchedulerService:
     async def inspect_all(self) -> bytes:
         """The inspect document of all nodes, one for all requests at the same time."""
         if self._inspection is None or self._inspection.done():
-            self._inspection = asyncio.create_task(self._cluster.turns.run(self._inspect_steps()))
+            self._inspection = asyncio.create_task(self._cluster.slices.run(self._inspect_steps()))
         # One client that goes away must not end it for the others.
         return await asyncio.shield(self._inspection)
 

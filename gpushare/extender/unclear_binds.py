@@ -14,7 +14,7 @@ from gpushare.errors import ApiError
 from gpushare.extender.api import ExtenderApi
 from gpushare.extender.cluster import ClusterState
 from gpushare.model.objects import Pod
-from gpushare.scheduling.events import PodGone, Released
+from gpushare.scheduling.events import PodDeleted, Released
 
 log = structlog.get_logger()
 
@@ -100,7 +100,7 @@ class UnclearBinds:
     def _forget(self, uid: str) -> None:
         self.resolve(uid)
         self._cluster.pods.pop(uid, None)
-        self._cluster.apply(PodGone(uid))
+        self._cluster.apply(PodDeleted(uid))
 
     async def _settle(self, pod: Pod) -> None:
         """Wait for the watch to show the outcome; after the deadline read the pod until that succeeds."""
@@ -115,7 +115,7 @@ class UnclearBinds:
 
     def _check_ledger(self, pod: Pod) -> None:
         reserved = self._cluster.ledger.reservation(pod.uid)
-        if reserved is None or reserved[1].settled:
+        if reserved is None or reserved[1].confirmed:
             self.resolve(pod.uid)
             log.info("unclear_bind_settled", pod=pod.full_name, node=reserved[0] if reserved else None)
 

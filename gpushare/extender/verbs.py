@@ -33,13 +33,13 @@ _SHOWN: Final = 100
 class VerbResult(NamedTuple):
     """A verb's answer, and its error for logs and metrics.
 
-    ``waiting`` is a pod that fits on no node now but could fit later. ``passed`` are the pod and the nodes
-    that filter has returned.
+    ``may_fit_soon`` is a pod that fits on no node now but could fit later. ``passed`` are the pod and the
+    nodes that filter has returned.
     """
 
     answer: bytes
     error: str = ""
-    waiting: Pod | None = None
+    may_fit_soon: Pod | None = None
     passed: tuple[Pod, list[str]] | None = None
 
 
@@ -70,7 +70,7 @@ def filter_steps(body: bytes, ledger: Ledger, *, most: int = 0, wait_of: WaitOf 
         outcome = yield from _filter(args, pod, ledger, most, wait_of(pod))
         waiting = pod if _may_fit_soon(outcome, ledger) else None
         passed = (pod, outcome.passed) if outcome.passed else None
-        return VerbResult(codec.filter_answer(args, outcome), waiting=waiting, passed=passed)
+        return VerbResult(codec.filter_answer(args, outcome), may_fit_soon=waiting, passed=passed)
     except InvalidRequest as error:
         return VerbResult(error_answer("filter", str(error)), str(error))
 

@@ -95,4 +95,4 @@ class ExtenderWatches:
         They live long, and have no reference cycles. For later objects rare collections suffice.
         """
         gc.freeze()
-        await self._cluster.turns.turn()
+        await self._cluster.slices.turn()

@@ -119,7 +119,7 @@ EXTENDER_LOOP_DELAY: Final = EXTENDER.metric(
 RESERVATIONS: Final = EXTENDER.metric(
     "gpushare_reservations",
     "gauge",
-    "Pods with a reservation by state (bound, unsettled, unplaced).",
+    "Pods with a reservation by state (bound, unconfirmed, unplaced).",
     "state",
 )
 CARD_UNITS: Final = EXTENDER.metric(

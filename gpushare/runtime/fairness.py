@@ -106,7 +106,7 @@ class End(Generic[T]):
     result: T
 
 
-class FairGate:
+class TimeSlices:
     """Lets one waiter pass in each turn of the event loop: for work in slices of milliseconds.
 
     With ``asyncio.sleep(0)`` instead, each job computes a slice in each turn of the loop, and a request waits
@@ -140,13 +140,13 @@ class FairGate:
         while True:
             await self.turn(source)
             began = self._clock()
-            end = self.advance(steps, _SLICE_S)
+            end = self.run_for(steps, _SLICE_S)
             if idle_per_work:
                 await self._sleep(idle_per_work * (self._clock() - began))
             if end:
                 return end.result
 
-    def advance(self, steps: Generator[None, None, T], seconds: float) -> End[T] | None:
+    def run_for(self, steps: Generator[None, None, T], seconds: float) -> End[T] | None:
         """Run steps for that long, but at least one, without waiting for a turn; None if there are more."""
         until = self._clock() + seconds
         try:

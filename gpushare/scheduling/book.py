@@ -22,7 +22,7 @@ class Reservation:
     """The units that one pod reserves on one node.
 
     ``claim`` are the GPUs and amounts from our own bind or from the pod's bind annotations, and ``mode`` is
-    the node's sharing mode at that time; None if unknown. Later annotations change neither. ``settled`` is
+    the node's sharing mode at that time; None if unknown. Later annotations change neither. ``confirmed`` is
     False until the API shows the pod bound.
     """
 
@@ -30,7 +30,7 @@ class Reservation:
     pod: str
     demand: Demand
     claim: Shares | None
-    settled: bool = True
+    confirmed: bool = True
     terminating: bool = False
     priority: int = 0
     mode: Mode | None = None

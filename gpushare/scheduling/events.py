@@ -8,35 +8,35 @@ from gpushare.model.objects import Node, Pod
 
 
 @dataclass(frozen=True, slots=True)
-class NodeSeen:
+class NodeObserved:
     """A node was added or changed."""
 
     node: Node
 
 
 @dataclass(frozen=True, slots=True)
-class NodeGone:
+class NodeDeleted:
     """A node was deleted. The reservations of its pods stay until the pods are gone."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
-class PodSeen:
+class PodObserved:
     """A pod was added or changed."""
 
     pod: Pod
 
 
 @dataclass(frozen=True, slots=True)
-class PodGone:
+class PodDeleted:
     """A pod was deleted from the API."""
 
     uid: str
 
 
 @dataclass(frozen=True, slots=True)
-class UnhealthySeen:
+class UnhealthyObserved:
     """The GPUs of a node that an administrator or the agent has listed as unhealthy."""
 
     node: str
@@ -67,4 +67,13 @@ class Released:
     uid: str
 
 
-LedgerEvent = NodeSeen | NodeGone | PodSeen | PodGone | UnhealthySeen | Reserved | Confirmed | Released
+LedgerEvent = (
+    NodeObserved
+    | NodeDeleted
+    | PodObserved
+    | PodDeleted
+    | UnhealthyObserved
+    | Reserved
+    | Confirmed
+    | Released
+)

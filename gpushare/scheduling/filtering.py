@@ -133,7 +133,7 @@ def _already_placed(outcome: FilterOutcome, node: str, names: Iterable[str]) -> 
         if name == node:
             outcome.passed.append(name)
         else:
-            outcome.failed[name] = f"a bind of this pod to node {node} is not settled yet"
+            outcome.failed[name] = f"a bind of this pod to node {node} is not confirmed yet"
 
 
 def _shortlisted(outcome: FilterOutcome, points: Iterable[int], most: int) -> FilterOutcome:

@@ -154,6 +154,6 @@ def _with_nominees(book: Book, nominees: list[Nominee]) -> Book:
         if cards:
             shares = even_shares(nominee.demand, cards)
             future = with_reservation(
-                future, Reservation(nominee.uid, "", nominee.demand, shares, settled=False)
+                future, Reservation(nominee.uid, "", nominee.demand, shares, confirmed=False)
             )
     return future

@@ -16,13 +16,13 @@ from gpushare.scheduling.book import Book, Reservation, make_book, nominee_of
 from gpushare.scheduling.events import (
     Confirmed,
     LedgerEvent,
-    NodeGone,
-    NodeSeen,
-    PodGone,
-    PodSeen,
+    NodeDeleted,
+    NodeObserved,
+    PodDeleted,
+    PodObserved,
     Released,
     Reserved,
-    UnhealthySeen,
+    UnhealthyObserved,
 )
 from gpushare.scheduling.score_cache import ScoreCache
 
@@ -103,16 +103,16 @@ class _LedgerDraft:
 
     def apply(self, event: LedgerEvent) -> None:
         match event:
-            case PodSeen(pod):
+            case PodObserved(pod):
                 self._pod(pod)
-            case PodGone(uid):
+            case PodDeleted(uid):
                 self._drop(uid)
                 self._unnominate(uid)
-            case NodeSeen(node):
+            case NodeObserved(node):
                 self._node(node)
-            case NodeGone(name):
+            case NodeDeleted(name):
                 self._book_draft(name).node = None
-            case UnhealthySeen(name, indices):
+            case UnhealthyObserved(name, indices):
                 self._book_draft(name).unhealthy = indices
             case Reserved():
                 self._reserve(event)
@@ -157,10 +157,10 @@ class _LedgerDraft:
             pod.full_name,
             known.demand if known else demand,
             # The first GPUs count: the owner of the pod can edit its annotations.
-            known.claim if known and known.settled else pod.claim,
+            known.claim if known and known.confirmed else pod.claim,
             terminating=pod.terminating,
             priority=pod.priority,
-            mode=known.mode if known and known.settled else pod.mode,
+            mode=known.mode if known and known.confirmed else pod.mode,
         )
         if reservation == known:
             return
@@ -184,7 +184,7 @@ class _LedgerDraft:
             pod.full_name,
             event.demand,
             event.shares,
-            settled=False,
+            confirmed=False,
             priority=pod.priority,
             mode=draft.node.mode if draft.node else None,
         )
@@ -195,12 +195,12 @@ class _LedgerDraft:
         if node is not None:
             # Its units are counted already.
             reservations = self._book_draft(node, recount=False).reservations
-            reservations[uid] = replace(reservations[uid], settled=True)
+            reservations[uid] = replace(reservations[uid], confirmed=True)
 
     def _release(self, uid: str) -> None:
         """Release a reservation, unless the API has shown the pod bound."""
         node = self._home.get(uid)
-        if node is not None and not self._book_draft(node).reservations[uid].settled:
+        if node is not None and not self._book_draft(node).reservations[uid].confirmed:
             self._drop(uid)
 
     def _drop(self, uid: str) -> None:

@@ -46,8 +46,8 @@ def victims_by_node_steps(
 ) -> Generator[None, None, dict[str, Victims]]:
     """The victims on each proposed node where evictions help.
 
-    A pod whose bind is not settled can only go to that node, where its units are reserved. Yields after each
-    node, and while it takes long: with nominated pods, 110 pods take 50 ms.
+    A pod whose bind is not confirmed can only go to that node, where its units are reserved. Yields after
+    each node, and while it takes long: with nominated pods, 110 pods take 50 ms.
     """
     chosen = {}
     mine = ledger.reservation(pod_request.uid)
@@ -90,7 +90,7 @@ def _victims_steps(
 
 def possible_victims(book: Book, priority: int) -> list[str]:
     """The pods of a node that a pod with this priority may have preempted, those that terminate first."""
-    lower = (r for r in book.reservations.values() if r.settled and r.priority < priority)
+    lower = (r for r in book.reservations.values() if r.confirmed and r.priority < priority)
     return [r.uid for r in sorted(lower, key=lambda r: not r.terminating)]
 
 
@@ -138,7 +138,9 @@ class _Eviction:
 
     def _lower(self, reservations: Iterable[Reservation]) -> frozenset[str]:
         """Candidates: bound pods of lower priority; kube-scheduler knows no others."""
-        return frozenset(r.uid for r in reservations if r.settled and r.priority < self.pod_request.priority)
+        return frozenset(
+            r.uid for r in reservations if r.confirmed and r.priority < self.pod_request.priority
+        )
 
     def _reprieved_steps(
         self, victims: frozenset[str], fits: Callable[[frozenset[str]], bool]

@@ -15,7 +15,7 @@ from typing import Final
 import click
 
 from gpushare.scheduling.book import CardUsage
-from gpushare.scheduling.events import PodGone
+from gpushare.scheduling.events import PodDeleted
 from gpushare.scheduling.filtering import score_steps
 from gpushare.scheduling.fitting import PodRequest
 from gpushare.scheduling.ledger import apply
@@ -106,7 +106,7 @@ def simulate(policy: str, choice: Choice, nodes: int, pods: int, load: float, rn
     refused, allocated, empty = [], [], []
     for number, (now, size, lifetime) in enumerate(_arrivals(pods, load * nodes * _CARDS * _CARD, rng)):
         while ends and ends[0][0] <= now:
-            ledger = apply(ledger, PodGone(heapq.heappop(ends)[1]))
+            ledger = apply(ledger, PodDeleted(heapq.heappop(ends)[1]))
         who = pod(f"p{number}", size, placement=policy)
         asked = PodRequest(who.uid, demand(size), placement=policy)
         scores = finished(score_steps(ledger, asked, names))

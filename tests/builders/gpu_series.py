@@ -83,7 +83,7 @@ def _of_extender(shares: Sequence[Share]) -> Iterator[MetricSeries]:
     """One node agent stands for all."""
     free = _free(shares)
     over = {node for (node, _), units in free.items() if units < 0}
-    counts = {"bound": len(shares), "unsettled": 0, "unplaced": 0}
+    counts = {"bound": len(shares), "unconfirmed": 0, "unplaced": 0}
     yield build_info()
     yield MetricSeries(names.EXTENDER_LEADS, [((), 1)])
     yield MetricSeries(names.EXTENDER_BINDS, [(("bound",), 6), (("conflict",), 0)])

@@ -11,7 +11,7 @@ from gpushare.model.disruption import DisruptionBudget
 from gpushare.model.modes import Mode
 from gpushare.model.objects import Node, Pod
 from gpushare.model.selector import Selector, Term
-from gpushare.scheduling.events import NodeSeen, PodSeen, Reserved
+from gpushare.scheduling.events import NodeObserved, PodObserved, Reserved
 from gpushare.scheduling.filtering import score_steps
 from gpushare.scheduling.fitting import PodRequest, Rejection, place
 from gpushare.scheduling.ledger import EMPTY_LEDGER, Ledger, apply
@@ -138,7 +138,7 @@ def cluster(*things: Node | Pod) -> Ledger:
 def seen(ledger: Ledger, *things: Node | Pod) -> Ledger:
     """The ledger after these objects too."""
     return apply(
-        ledger, *(NodeSeen(thing) if isinstance(thing, Node) else PodSeen(thing) for thing in things)
+        ledger, *(NodeObserved(thing) if isinstance(thing, Node) else PodObserved(thing) for thing in things)
     )
 
 

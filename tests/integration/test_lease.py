@@ -175,10 +175,10 @@ from gpushare.extender import daemon
 from gpushare.extender.main import command
 
 async def crash(cluster, notebook):
-    def unsettled():
+    def unconfirmed():
         held = (r for book in cluster.ledger.books.values() for r in book.reservations.values())
-        return [each for each in held if not each.settled]
-    while not unsettled():
+        return [each for each in held if not each.confirmed]
+    while not unconfirmed():
         await asyncio.sleep(0.05)
     await asyncio.sleep(0.3)  # the POST leaves
     raise ValueError("a defect in a background job")

@@ -18,7 +18,7 @@ class NaiveReservation:
     node: str
     demand: Demand
     claim: Shares | None
-    settled: bool
+    confirmed: bool
     mode: Mode | None = None
 
 
@@ -43,10 +43,10 @@ class NaiveLedger:
                 self.waiting[pod.uid] = pod.nominated
         elif before is None or before.node != pod.node:
             self.reserved[pod.uid] = NaiveReservation(
-                pod.node, pod.demand, pod.claim, settled=True, mode=pod.mode
+                pod.node, pod.demand, pod.claim, confirmed=True, mode=pod.mode
             )
-        elif not before.settled:
-            self.reserved[pod.uid] = replace(before, claim=pod.claim, settled=True, mode=pod.mode)
+        elif not before.confirmed:
+            self.reserved[pod.uid] = replace(before, claim=pod.claim, confirmed=True, mode=pod.mode)
 
     def reserves(self, uid: str, reserved: NaiveReservation) -> None:
         """Bind has decided."""
@@ -55,11 +55,11 @@ class NaiveLedger:
     def bind_accepted(self, uid: str) -> None:
         """The API has accepted the bind."""
         if uid in self.reserved:
-            self.reserved[uid] = replace(self.reserved[uid], settled=True)
+            self.reserved[uid] = replace(self.reserved[uid], confirmed=True)
 
     def bind_failed(self, uid: str) -> None:
         """The API has certainly not carried out the bind."""
-        if uid in self.reserved and not self.reserved[uid].settled:
+        if uid in self.reserved and not self.reserved[uid].confirmed:
             del self.reserved[uid]
 
     def loses(self, uid: str) -> None:

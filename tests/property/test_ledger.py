@@ -20,13 +20,13 @@ from gpushare.model.objects import Node, Pod
 from gpushare.scheduling.events import (
     Confirmed,
     LedgerEvent,
-    NodeGone,
-    NodeSeen,
-    PodGone,
-    PodSeen,
+    NodeDeleted,
+    NodeObserved,
+    PodDeleted,
+    PodObserved,
     Released,
     Reserved,
-    UnhealthySeen,
+    UnhealthyObserved,
 )
 from gpushare.scheduling.filtering import filter_nodes, score_steps
 from gpushare.scheduling.fitting import PodRequest, Rejection, place
@@ -79,11 +79,11 @@ class HonestCluster(RuleBasedStateMachine):
     def shows(self, seen: Pod) -> None:
         self.pods[seen.uid] = seen
         self.model.sees(seen)
-        self.happens(PodSeen(seen))
+        self.happens(PodObserved(seen))
 
     def shows_node(self, node: Node) -> None:
         self.machines[node.name] = self.model.nodes[node.name] = node
-        self.happens(NodeSeen(node))
+        self.happens(NodeObserved(node))
 
     def picked(self, pick: int) -> Pod:
         return self.pods[sorted(self.pods)[pick % len(self.pods)]]
@@ -132,7 +132,7 @@ class HonestCluster(RuleBasedStateMachine):
     @rule(name=names)
     def a_node_is_deleted(self, name: str) -> None:
         self.model.nodes.pop(name, None)
-        self.happens(NodeGone(name))
+        self.happens(NodeDeleted(name))
 
     @rule(name=names)
     def a_node_comes_back(self, name: str) -> None:
@@ -141,7 +141,7 @@ class HonestCluster(RuleBasedStateMachine):
     @rule(name=names, cards=some_cards)
     def cards_are_listed_as_unhealthy(self, name: str, cards: frozenset[int]) -> None:
         self.model.unhealthy[name] = cards
-        self.happens(UnhealthySeen(name, cards))
+        self.happens(UnhealthyObserved(name, cards))
 
     @rule(name=names)
     def the_agent_publishes_the_claims(self, name: str) -> None:
@@ -171,7 +171,9 @@ class HonestCluster(RuleBasedStateMachine):
         shares = place(book, PodRequest(who.uid, who.demand, who.priority, who.placement))
         if not isinstance(shares, Rejection):
             mode = self.model.nodes[name].mode
-            self.model.reserves(who.uid, NaiveReservation(name, who.demand, shares, settled=False, mode=mode))
+            self.model.reserves(
+                who.uid, NaiveReservation(name, who.demand, shares, confirmed=False, mode=mode)
+            )
             self.happens(Reserved(who, who.demand, name, shares))
 
     @precondition(some_pods)
@@ -217,14 +219,14 @@ class HonestCluster(RuleBasedStateMachine):
     ) -> None:
         who = self.picked(pick)
         reserved = self.model.reserved.get(who.uid)
-        if who.node is None or reserved is None or not reserved.settled:
+        if who.node is None or reserved is None or not reserved.confirmed:
             return
         assert isinstance(who.demand, Demand)
         relabelled = demand_of(who.demand.containers, label)
         wanted = relabelled if isinstance(relabelled, Demand) else who.demand
         self.model.sees(replace(who, demand=wanted))
         edited = pod(who.uid, wanted, at=who.node, card=cards, mode=mode)
-        self.happens(PodSeen(replace(edited, priority=who.priority)))
+        self.happens(PodObserved(replace(edited, priority=who.priority)))
 
     @precondition(some_pods)
     @rule(pick=picks)
@@ -232,7 +234,7 @@ class HonestCluster(RuleBasedStateMachine):
         who = self.picked(pick)
         del self.pods[who.uid]
         self.model.loses(who.uid)
-        self.happens(PodGone(who.uid))
+        self.happens(PodDeleted(who.uid))
 
     @precondition(some_pods)
     @rule(pick=picks)
@@ -298,7 +300,7 @@ class HonestCluster(RuleBasedStateMachine):
         for uid, name in reserved.items():
             found = self.ledger.reservation(uid)
             assert found == (name, books[name].reservations[uid])
-            assert found[1].settled == self.model.reserved[uid].settled
+            assert found[1].confirmed == self.model.reserved[uid].confirmed
 
     def teardown(self) -> None:
         assert apply(EMPTY_LEDGER, *self.events) == self.ledger
@@ -323,15 +325,15 @@ class HostileCluster(HonestCluster):
     ) -> None:
         self.shows(pod(self.a_new_uid(), wanted, at=name, card=cards, mode=mode))
 
-    def unsettled(self) -> list[str]:
-        return sorted(uid for uid, reserved in self.model.reserved.items() if not reserved.settled)
+    def unconfirmed(self) -> list[str]:
+        return sorted(uid for uid, reserved in self.model.reserved.items() if not reserved.confirmed)
 
-    @precondition(lambda self: self.unsettled())
+    @precondition(lambda self: self.unconfirmed())
     @rule(pick=picks, elsewhere=st.none() | names, cards=claims, mode=modes)
     def the_api_shows_another_result_of_our_bind(
         self, pick: int, elsewhere: str | None, cards: tuple[int, ...] | None, mode: Mode | None
     ) -> None:
-        uids = self.unsettled()
+        uids = self.unconfirmed()
         who = self.pods[uids[pick % len(uids)]]
         assert isinstance(who.demand, Demand)
         name = elsewhere or self.model.reserved[who.uid].node
@@ -411,13 +413,13 @@ pods = st.builds(
 )
 uids = st.sampled_from(("a", "b", "c", "d"))
 events: st.SearchStrategy[LedgerEvent] = st.one_of(
-    names.flatmap(nodes).map(NodeSeen),
-    names.map(NodeGone),
-    pods.map(PodSeen),
-    uids.map(PodGone),
+    names.flatmap(nodes).map(NodeObserved),
+    names.map(NodeDeleted),
+    pods.map(PodObserved),
+    uids.map(PodDeleted),
     uids.map(Confirmed),
     uids.map(Released),
-    st.builds(UnhealthySeen, names, some_cards),
+    st.builds(UnhealthyObserved, names, some_cards),
 )
 
 

@@ -17,7 +17,7 @@ from gpushare.model.demand import Malformed
 from gpushare.model.objects import Node, Pod
 from gpushare.ports import pod_event
 from gpushare.runtime.events import EventRecorder, RecorderSettings
-from gpushare.runtime.fairness import FairGate
+from gpushare.runtime.fairness import TimeSlices
 from tests.builders.scheduling import node, pod
 from tests.support.waiting import until
 from tests.unit.extender.fakes import FakeApi, refused
@@ -76,7 +76,7 @@ class Scene:
         assert [note.text for note in self.api.notes[:-1]] == list(wanted)
 
 
-class Turns(FairGate):
+class Turns(TimeSlices):
     """Turns on a clock that each reading advances; ``after`` is called after each slice."""
 
     def __init__(self, after: Callable[[], None] = lambda: None) -> None:
@@ -214,7 +214,7 @@ async def test_a_pod_that_is_deleted_before_its_explanation_is_computed_gets_no_
 
 async def test_a_pod_that_is_placed_while_its_explanation_is_computed_gets_no_event() -> None:
     scene = scene_with(*FULL, waiting("p"))
-    scene.cluster.turns = Turns(lambda: scene.see(pod("p", 2, at="n", card=0)))
+    scene.cluster.slices = Turns(lambda: scene.see(pod("p", 2, at="n", card=0)))
     scene.explain()
     async with scene.writing():
         await scene.texts()
@@ -222,7 +222,7 @@ async def test_a_pod_that_is_placed_while_its_explanation_is_computed_gets_no_ev
 
 async def test_an_explanation_leaves_nine_tenths_of_the_time_to_other_work() -> None:
     scene = scene_with(*(node(f"n{number}", 2) for number in range(200)), waiting("p"))
-    scene.cluster.turns = turns = Turns()
+    scene.cluster.slices = turns = Turns()
     scene.explain()
     async with scene.writing():
         await until(lambda: scene.api.notes)

@@ -81,9 +81,9 @@ def test_reservations_are_counted_by_state() -> None:
     asking = pod("c", 4)
     ledger = apply(ledger, Reserved(asking, demand(4), "n", ((1, demand(4).per_card),)))
     found = samples(ledger)
-    assert {state: found["reservations", (state,)] for state in ("bound", "unsettled", "unplaced")} == {
+    assert {state: found["reservations", (state,)] for state in ("bound", "unconfirmed", "unplaced")} == {
         "bound": 1,
-        "unsettled": 1,
+        "unconfirmed": 1,
         "unplaced": 1,
     }
 

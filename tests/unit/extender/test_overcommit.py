@@ -10,7 +10,7 @@ from gpushare.extender.metrics import ExtenderMetrics
 from gpushare.extender.overcommit import watch_overcommit
 from gpushare.model.changes import Deleted, Upserted
 from gpushare.runtime.events import EventRecorder, RecorderSettings
-from gpushare.runtime.fairness import FairGate
+from gpushare.runtime.fairness import TimeSlices
 from tests.builders.scheduling import node, pod
 from tests.support.virtual_time import skip_waits
 from tests.support.waiting import until
@@ -22,14 +22,14 @@ async def test_each_over_committed_gpu_is_reported_once_and_its_recovery_too() -
     skip_waits(asyncio.get_running_loop())
     cluster, api, turns = ClusterState(), FakeApi(), 0
 
-    class Turns(FairGate):
+    class Turns(TimeSlices):
         async def turn(self, source: str = "") -> None:
             nonlocal turns
             turns += 1
             await super().turn(source)
 
     seconds = iter(range(10_000))
-    cluster.turns = Turns(clock=lambda: next(seconds))
+    cluster.slices = Turns(clock=lambda: next(seconds))
     metrics = ExtenderEventMetrics(ExtenderMetrics())
     recorder = EventRecorder(api.write_event, metrics, RecorderSettings())
     cluster.change_nodes([Upserted(name, node(name, 14)) for name in "ab"])

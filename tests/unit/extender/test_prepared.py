@@ -7,7 +7,7 @@ from typing import Any
 from gpushare.extender.cluster import ClusterState
 from gpushare.extender.prepared import PreparedScores, expected_request
 from gpushare.model.changes import Upserted
-from gpushare.runtime.fairness import FairGate
+from gpushare.runtime.fairness import TimeSlices
 from tests.builders.scheduling import node, pod
 from tests.unit.extender.test_service import on_gpus, service
 
@@ -21,7 +21,7 @@ def request(*names: str, units: int = 4) -> bytes:
 def busy() -> ClusterState:
     """Two nodes with room; no work takes time, so that every answer is given at once."""
     cluster = ClusterState()
-    cluster.turns = FairGate(lambda: 0.0)
+    cluster.slices = TimeSlices(lambda: 0.0)
     cluster.change_nodes([Upserted(name, node(name, 14)) for name in ("a", "b", "full")])
     cluster.change_pods(
         [Upserted("x", pod("x", 8, at="b", card=0)), Upserted("y", pod("y", 14, at="full", card=0))]

@@ -16,7 +16,7 @@ from gpushare.extender.service import SchedulerService
 from gpushare.extender.unclear_binds import UnclearBinds
 from gpushare.model.changes import Upserted
 from gpushare.model.objects import Pod
-from gpushare.runtime.fairness import FairGate
+from gpushare.runtime.fairness import TimeSlices
 from gpushare.scheduling.advice.inspection import inspect
 from tests.builders.scheduling import node, pod
 from tests.unit.extender.fakes import FakeApi
@@ -130,8 +130,8 @@ async def test_an_answer_that_takes_long_is_computed_in_slices_and_is_the_same()
     cluster.change_nodes([Upserted(name, node(name, 14, 14)) for name in names])
     for verb, units in (("filter", 8), ("filter", 80), ("prioritize", 6)):
         body = msgspec.json.encode({"Pod": on_gpus(units, 2), "NodeNames": names})
-        cluster.turns = FairGate(clock=count().__next__)
+        cluster.slices = TimeSlices(clock=count().__next__)
         later = service(cluster).answer(verb, body)
         assert not isinstance(later, bytes)
-        cluster.turns = FairGate(clock=lambda: 0)
+        cluster.slices = TimeSlices(clock=lambda: 0)
         assert service(cluster).answer(verb, body) == await later

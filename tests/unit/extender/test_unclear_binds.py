@@ -165,7 +165,7 @@ async def test_a_pod_that_etcd_shows_bound_is_taken_in_before_the_watch_shows_it
         assert not k.unclear
         reserved = k.cluster.ledger.reservation("a")
         assert reserved is not None
-        assert reserved[1].settled
+        assert reserved[1].confirmed
         assert k.free == [10]
 
 

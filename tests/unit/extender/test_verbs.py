@@ -95,7 +95,7 @@ def test_nodes_that_a_workload_has_to_wait_for_are_left_out() -> None:
     found = json.loads(finished(filter_steps(request, empty, wait_of=lambda _: wait)).answer)
     assert (found["NodeNames"], found["FailedAndUnresolvableNodes"]) == (["n"], {"m": REASON_REJECTED})
     nowhere = finished(filter_steps(request, empty, wait_of=lambda _: replace(wait, nodes=None)))
-    assert (json.loads(nowhere.answer)["NodeNames"], nowhere.waiting) == ([], None)
+    assert (json.loads(nowhere.answer)["NodeNames"], nowhere.may_fit_soon) == ([], None)
 
 
 @pytest.mark.parametrize(
@@ -107,7 +107,7 @@ def test_a_pod_waits_for_a_closed_node_to_take_pods_again(
     """Its change may be on its way to the extender; a node that never shares changes nothing."""
     plain = replace(node("n", 14), cards=() if closed is None else node("n", 14).cards, closed=closed)
     found = filter_verb(body(Pod=wire_pod(), NodeNames=asked), cluster(plain))
-    assert (found.waiting is not None) is waits
+    assert (found.may_fit_soon is not None) is waits
 
 
 @pytest.mark.parametrize(("size", "fits"), [(1000, True), (250_000, True), (261_990, False)])
@@ -423,7 +423,7 @@ def test_every_error_text_survives_the_answer(text: str) -> None:
 
 def test_a_pod_that_fits_nowhere_now_waits_and_one_that_never_could_does_not() -> None:
     def waiting_uid(asks: int, *names: str) -> str | None:
-        waiting = filter_verb(body(Pod=wire_pod(asks), NodeNames=names), BUSY).waiting
+        waiting = filter_verb(body(Pod=wire_pod(asks), NodeNames=names), BUSY).may_fit_soon
         return waiting.uid if waiting else None
 
     assert waiting_uid(4, "n") == wire_pod()["metadata"]["uid"]

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpushare.runtime.fairness import FairGate, FairQueue, FairSlots, source_of
+from gpushare.runtime.fairness import FairQueue, FairSlots, TimeSlices, source_of
 from tests.support.waiting import until
 
 
@@ -50,7 +50,7 @@ def test_each_item_comes_once_and_those_of_a_source_in_their_order(items: list[t
 
 
 async def test_one_waiter_passes_in_a_turn_of_the_event_loop_and_sources_alternate() -> None:
-    gate, passed = FairGate(), []
+    gate, passed = TimeSlices(), []
 
     async def job(source: str) -> None:
         for _ in range(3):
@@ -68,7 +68,7 @@ async def test_one_waiter_passes_in_a_turn_of_the_event_loop_and_sources_alterna
 
 
 async def test_a_waiter_that_gives_up_does_not_keep_the_others() -> None:
-    gate = FairGate()
+    gate = TimeSlices()
     waiters = [asyncio.create_task(gate.turn("a")) for _ in range(3)]
     await asyncio.sleep(0)
     waiters[1].cancel()
@@ -108,7 +108,7 @@ async def test_a_job_that_is_cancelled_as_it_begins_leaves_its_place() -> None:
 
 
 async def test_a_request_waits_for_one_slice_although_several_jobs_compute() -> None:
-    turns = FairGate()
+    turns = TimeSlices()
     slices = 0
     before_request: list[int] = []
 
@@ -159,7 +159,7 @@ class Timed:
 async def test_steps_run_in_slices_of_two_milliseconds() -> None:
     time, turns = Timed(), 0
 
-    class Gate(FairGate):
+    class Gate(TimeSlices):
         async def turn(self, source: str = "") -> None:
             nonlocal turns
             turns += 1
@@ -174,7 +174,7 @@ async def test_steps_run_in_slices_of_two_milliseconds() -> None:
 
 async def test_background_work_may_leave_most_of_the_time_to_other_work() -> None:
     time = Timed()
-    gate = FairGate(time.clock, time.pause)
+    gate = TimeSlices(time.clock, time.pause)
     assert await gate.run(time.steps(0.001, 0.001, 0.003), idle_per_work=9) == "done"
     assert time.pauses == pytest.approx([0.018, 0.027, 0])
 
@@ -187,7 +187,7 @@ async def test_while_requests_arrive_a_waiter_passes_every_ten_milliseconds() ->
         asked += 1
         return arriving
 
-    gate = FairGate(time.clock)
+    gate = TimeSlices(time.clock)
     gate.yield_to(urgent)
     async with asyncio.timeout(20):
         await gate.turn()
@@ -205,7 +205,7 @@ async def test_while_requests_arrive_a_waiter_passes_every_ten_milliseconds() ->
 
 
 async def test_jobs_of_one_source_take_turns() -> None:
-    turns, order = FairGate(), []
+    turns, order = TimeSlices(), []
 
     async def job(name: str) -> None:
         for _ in range(3):

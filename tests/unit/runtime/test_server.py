@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from gpushare.runtime.fairness import FairGate
+from gpushare.runtime.fairness import TimeSlices
 from gpushare.runtime.http import Handler, PendingResponse, Request, Response, text_response
 from gpushare.runtime.listener import bind_socket
 from gpushare.runtime.server import HttpServer
@@ -374,7 +374,7 @@ async def test_a_server_receives_from_the_first_part_of_a_request_until_it_is_ha
 
 async def test_a_request_in_parts_waits_for_no_background_work() -> None:
     """Not for more than one slice, which may have begun before."""
-    gate, slices, at_request = FairGate(clock=lambda: 0.0), 0, list[int]()
+    gate, slices, at_request = TimeSlices(clock=lambda: 0.0), 0, list[int]()
 
     async def job() -> None:
         nonlocal slices

@@ -5,7 +5,7 @@ import pytest
 from gpushare.model.cards import Card
 from gpushare.model.modes import Mode
 from gpushare.model.objects import Node
-from gpushare.scheduling.events import Confirmed, PodGone, PodSeen
+from gpushare.scheduling.events import Confirmed, PodDeleted, PodObserved
 from gpushare.scheduling.filtering import FilterOutcome, filter_nodes, filter_steps, score_steps
 from gpushare.scheduling.ledger import Ledger, apply
 from tests.builders.scheduling import T4, V16, cluster, demand, node, pod, pod_request, reserved, score
@@ -111,7 +111,7 @@ def test_few_texts_that_stay_the_same_while_pods_come_and_go(mode: Mode) -> None
     who = pod_request(demand(14, core=0 if mode in (Mode.SHARE, Mode.CGPU) else 100))
     before = filter_nodes(ledger, who, [*names, "unknown", "not-known"])
     assert len({*before.failed.values(), *before.unresolvable.values()}) <= 3
-    changed = apply(ledger, PodSeen(pod("more", demand(1, core=5), at="node-7", card=0)))
+    changed = apply(ledger, PodObserved(pod("more", demand(1, core=5), at="node-7", card=0)))
     after = filter_nodes(changed, who, [*names, "unknown", "not-known"])
     assert after == before
 
@@ -133,7 +133,7 @@ def test_a_pod_with_a_bind_in_progress_fits_only_its_node() -> None:
     ledger = reserved(cluster(node("a", T4), node("b", T4)), pod("p", 10), "a")
     assert filter_nodes(ledger, pod_request(10, uid="p"), ["b", "a", "c"]) == FilterOutcome(
         passed=["a"],
-        failed=dict.fromkeys(("b", "c"), "a bind of this pod to node a is not settled yet"),
+        failed=dict.fromkeys(("b", "c"), "a bind of this pod to node a is not confirmed yet"),
     )
 
 
@@ -199,7 +199,7 @@ def test_a_score_is_not_cached_for_another_demand_or_another_ledger() -> None:
     asked = [pod_request(80), pod_request(40), pod_request(40, placement="spread"), pod_request(81)]
     assert [score(ledger, who, "n") for who in asked] == [10, 6, 5, 0]
     assert [score(ledger, who, "n") for who in asked] == [10, 6, 5, 0]
-    assert score(apply(ledger, PodGone("p")), pod_request(80), "n") == 8
+    assert score(apply(ledger, PodDeleted("p")), pod_request(80), "n") == 8
 
 
 def test_a_score_is_not_cached_for_other_compute_or_more_gpus() -> None:
@@ -239,7 +239,7 @@ def test_prioritize_changes_nothing() -> None:
 
 def test_a_pod_that_goes_frees_its_units_at_once() -> None:
     ledger = diagram()
-    assert filter_nodes(apply(ledger, PodGone("c")), pod_request(8138), ["N2"]).passed == ["N2"]
+    assert filter_nodes(apply(ledger, PodDeleted("c")), pod_request(8138), ["N2"]).passed == ["N2"]
 
 
 def test_a_step_evaluates_a_limited_number_of_nodes() -> None:
@@ -281,7 +281,7 @@ def test_a_ledger_that_changes_between_steps_keeps_no_results_of_the_ledger_befo
     who = pod_request(demand(2 * T4, cards=2))
     for steps in (filter_steps(ledger, who, names), score_steps(ledger, who, names)):
         next(steps)
-        after = apply(ledger, *(PodSeen(pod(name, 4, at=name, card=0)) for name in names))
+        after = apply(ledger, *(PodObserved(pod(name, 4, at=name, card=0)) for name in names))
         finished(steps)
         assert filter_nodes(after, who, names).passed == []
         assert set(finished(score_steps(after, who, names)).values()) == {0}

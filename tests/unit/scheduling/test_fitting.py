@@ -9,7 +9,7 @@ from gpushare.model.demand import Amount, Demand, demand_of
 from gpushare.model.modes import Mode
 from gpushare.model.objects import Node
 from gpushare.scheduling.advice.refusals import refusal
-from gpushare.scheduling.events import PodGone, UnhealthySeen
+from gpushare.scheduling.events import PodDeleted, UnhealthyObserved
 from gpushare.scheduling.fitting import PodRequest, Rejection, place
 from gpushare.scheduling.ledger import Ledger, apply
 from tests.builders.scheduling import (
@@ -78,7 +78,7 @@ def test_a_rejection_names_the_gpus_that_are_unschedulable() -> None:
 def test_a_pod_that_requests_nothing_fits_on_a_full_gpu_but_not_on_an_unschedulable_one() -> None:
     full = cluster(node("n", T4), pod("a", T4, at="n", card=0))
     assert placed(full, pod_request(0)) == ((0, Amount(0)),)
-    assert refused(apply(full, UnhealthySeen("n", frozenset({0}))), pod_request(0))
+    assert refused(apply(full, UnhealthyObserved("n", frozenset({0}))), pod_request(0))
 
 
 def test_an_overcommitted_gpu_gets_nothing_however_little_is_asked() -> None:
@@ -189,7 +189,7 @@ def test_a_pod_for_which_only_a_gpu_of_another_mode_fits_is_reported_and_may_pre
 
 def test_a_gpu_opens_when_its_pods_of_another_mode_are_gone_or_the_mode_is_back() -> None:
     ledger = cluster(*RELABELLED)
-    assert placed(apply(ledger, PodGone("a")), pod_request(4)) == ((0, Amount(4)),)
+    assert placed(apply(ledger, PodDeleted("a")), pod_request(4)) == ((0, Amount(4)),)
     assert placed(seen(ledger, node("n", T4, T4)), pod_request(4)) == ((0, Amount(4)),)
 
 
@@ -206,7 +206,7 @@ def test_units_are_reserved_for_a_nominee_once_the_pods_of_another_mode_have_gon
         pod("full", 10, at="n", card=1),
         pod("nominee", 12, priority=10, nominated="n"),
     )
-    cleared = apply(ledger, PodGone("old"))
+    cleared = apply(ledger, PodDeleted("old"))
     assert (
         "reserved for default/nominee, which is nominated to the node"
         in refused(cleared, pod_request(5)).text
@@ -370,7 +370,7 @@ def test_units_that_are_free_now_are_reserved_for_a_nominee_that_will_need_them(
 def test_a_gpu_cleared_for_a_nominee_is_not_allocated_to_others() -> None:
     ledger = waiting(12)
     assert refused(ledger, pod_request(4))
-    cleared = apply(ledger, PodGone("victim"))
+    cleared = apply(ledger, PodDeleted("victim"))
     assert (
         "reserved for default/nominee, which is nominated to the node"
         in refused(cleared, pod_request(4)).text
@@ -384,7 +384,7 @@ def test_units_that_the_nominee_does_not_need_are_free() -> None:
 
 
 def test_a_nominee_of_equal_priority_is_respected_and_one_of_lower_priority_is_not() -> None:
-    cleared = apply(waiting(12, priority=5), PodGone("victim"))
+    cleared = apply(waiting(12, priority=5), PodDeleted("victim"))
     assert refused(cleared, pod_request(4, priority=4))
     assert refused(cleared, pod_request(4, priority=5))
     assert placed(cleared, pod_request(4, priority=6))
@@ -412,7 +412,7 @@ def test_a_bind_leaves_units_to_nominees_of_higher_priority_only() -> None:
 
 
 def test_a_nominee_does_not_block_itself() -> None:
-    cleared = apply(waiting(12), PodGone("victim"))
+    cleared = apply(waiting(12), PodDeleted("victim"))
     assert placed(cleared, pod_request(12, uid="nominee", priority=10))
 
 

@@ -10,13 +10,13 @@ from gpushare.model.modes import Mode
 from gpushare.scheduling.events import (
     Confirmed,
     LedgerEvent,
-    NodeGone,
-    NodeSeen,
-    PodGone,
-    PodSeen,
+    NodeDeleted,
+    NodeObserved,
+    PodDeleted,
+    PodObserved,
     Released,
     Reserved,
-    UnhealthySeen,
+    UnhealthyObserved,
 )
 from gpushare.scheduling.ledger import EMPTY_LEDGER, Ledger, apply, overcommitted, sharing
 from tests.builders.scheduling import T4, cluster, demand, free, main, node, pod, reserved, seen
@@ -25,7 +25,7 @@ from tests.builders.scheduling import T4, cluster, demand, free, main, node, pod
 def reservation_is_settled(ledger: Ledger, uid: str) -> bool:
     found = ledger.reservation(uid)
     assert found is not None
-    return found[1].settled
+    return found[1].confirmed
 
 
 # --- the ordinary life of a pod -------------------------------------------------------------------
@@ -66,7 +66,7 @@ def test_a_bind_that_certainly_failed_releases_its_units() -> None:
     assert apply(ledger, Released("a")) == cluster(node("n", T4))
 
 
-@pytest.mark.parametrize("settled_by", [Confirmed("a"), PodSeen(pod("a", 4, at="n", card=0))])
+@pytest.mark.parametrize("settled_by", [Confirmed("a"), PodObserved(pod("a", 4, at="n", card=0))])
 def test_a_reservation_of_a_bound_pod_cannot_be_released(settled_by: LedgerEvent) -> None:
     ledger = apply(reserved(cluster(node("n", T4)), pod("a", 4), "n"), settled_by)
     assert apply(ledger, Released("a")) == ledger
@@ -74,7 +74,7 @@ def test_a_reservation_of_a_bound_pod_cannot_be_released(settled_by: LedgerEvent
 
 def test_a_pod_that_is_gone_reserves_nothing() -> None:
     ledger = cluster(node("n", T4), pod("a", 4, at="n", card=0))
-    assert apply(ledger, PodGone("a")) == cluster(node("n", T4))
+    assert apply(ledger, PodDeleted("a")) == cluster(node("n", T4))
 
 
 def test_a_finished_pod_reserves_nothing() -> None:
@@ -86,7 +86,7 @@ def test_a_pod_that_is_being_deleted_reserves_its_units_until_it_is_gone() -> No
     ledger = cluster(node("n", T4), pod("a", 4, at="n", card=0))
     ledger = seen(ledger, pod("a", 4, at="n", card=0, terminating=True))
     assert free(ledger, "n") == [10]
-    assert free(apply(ledger, PodGone("a")), "n") == [14]
+    assert free(apply(ledger, PodDeleted("a")), "n") == [14]
 
 
 def test_a_reservation_of_a_pod_that_is_being_deleted_stays() -> None:
@@ -94,7 +94,7 @@ def test_a_reservation_of_a_pod_that_is_being_deleted_stays() -> None:
     assert free(seen(ledger, pod("a", 4, terminating=True)), "n") == [10]
 
 
-@pytest.mark.parametrize("event", [PodGone("x"), Released("x"), Confirmed("x")])
+@pytest.mark.parametrize("event", [PodDeleted("x"), Released("x"), Confirmed("x")])
 def test_news_of_a_pod_that_is_unknown_changes_nothing(event: LedgerEvent) -> None:
     ledger = cluster(node("n", T4), pod("a", 4, at="n", card=0))
     assert apply(ledger, event) == ledger
@@ -113,7 +113,7 @@ def test_a_new_pod_of_the_same_name_is_another_pod() -> None:
     old, new = pod("uid-1", 4, at="n", card=0, name="web-0"), pod("uid-2", 4, at="n", card=0, name="web-0")
     both = cluster(node("n", T4), old, new)
     assert free(both, "n") == [6]
-    assert apply(both, PodGone("uid-1")) == cluster(node("n", T4), new)
+    assert apply(both, PodDeleted("uid-1")) == cluster(node("n", T4), new)
 
 
 def test_a_pod_is_on_one_node_at_a_time() -> None:
@@ -271,13 +271,13 @@ def test_an_edited_number_of_gpus_does_not_outrank_the_agents_annotation(
 
 def test_a_node_that_is_added_again_has_its_pods() -> None:
     ledger = cluster(node("n", T4), pod("a", 4, at="n", card=0))
-    gone = apply(ledger, NodeGone("n"))
+    gone = apply(ledger, NodeDeleted("n"))
     assert gone.books["n"].usages == ()
     assert seen(gone, node("n", T4)) == ledger
 
 
 def test_a_deleted_node_without_pods_leaves_no_trace() -> None:
-    assert apply(cluster(node("n", T4)), NodeGone("n")) == EMPTY_LEDGER
+    assert apply(cluster(node("n", T4)), NodeDeleted("n")) == EMPTY_LEDGER
 
 
 def test_pods_may_be_seen_before_their_node() -> None:
@@ -286,7 +286,7 @@ def test_pods_may_be_seen_before_their_node() -> None:
 
 def test_a_pod_deleted_while_its_node_is_absent_is_removed() -> None:
     ledger = cluster(node("n", T4), pod("a", 4, at="n", card=0))
-    assert apply(ledger, NodeGone("n"), PodGone("a")) == EMPTY_LEDGER
+    assert apply(ledger, NodeDeleted("n"), PodDeleted("a")) == EMPTY_LEDGER
 
 
 def test_a_gpu_that_was_replaced_by_a_smaller_one_is_overcommitted_and_unschedulable() -> None:
@@ -304,11 +304,11 @@ def test_two_writers_that_met_on_one_gpu_are_found() -> None:
 
 def test_an_unhealthy_gpu_is_unschedulable_and_keeps_its_pods() -> None:
     ledger = cluster(node("n", T4, T4), pod("a", 4, at="n", card=1))
-    ledger = apply(ledger, UnhealthySeen("n", frozenset({1})))
+    ledger = apply(ledger, UnhealthyObserved("n", frozenset({1})))
     assert [usage.schedulable for usage in ledger.books["n"].usages] == [True, False]
     assert free(ledger, "n") == [14, 10]
     assert [
-        usage.schedulable for usage in apply(ledger, UnhealthySeen("n", frozenset())).books["n"].usages
+        usage.schedulable for usage in apply(ledger, UnhealthyObserved("n", frozenset())).books["n"].usages
     ] == [
         True,
         True,
@@ -321,11 +321,11 @@ def test_a_gpu_that_the_agent_calls_unhealthy_is_unschedulable() -> None:
 
 
 def test_a_list_of_unhealthy_gpus_may_come_before_the_node_and_outlives_it() -> None:
-    ledger = apply(EMPTY_LEDGER, UnhealthySeen("n", frozenset({0})), NodeSeen(node("n", T4)))
+    ledger = apply(EMPTY_LEDGER, UnhealthyObserved("n", frozenset({0})), NodeObserved(node("n", T4)))
     assert not ledger.books["n"].usages[0].schedulable
-    back = apply(ledger, NodeGone("n"), NodeSeen(node("n", T4)))
+    back = apply(ledger, NodeDeleted("n"), NodeObserved(node("n", T4)))
     assert not back.books["n"].usages[0].schedulable
-    assert apply(back, NodeGone("n"), UnhealthySeen("n", frozenset())) == EMPTY_LEDGER
+    assert apply(back, NodeDeleted("n"), UnhealthyObserved("n", frozenset())) == EMPTY_LEDGER
 
 
 def test_nodes_that_share_are_listed_by_name() -> None:
@@ -349,12 +349,12 @@ def test_a_pending_pod_with_a_nomination_is_noted_on_that_node() -> None:
 @pytest.mark.parametrize(
     "event",
     [
-        PodSeen(pod("a", 4)),
-        PodSeen(pod("a", 4, nominated="n", terminating=True)),
-        PodSeen(pod("a", 4, nominated="n", finished=True)),
-        PodSeen(pod("a", 4, nominated="n", at="m", card=0)),
-        PodSeen(pod("a", Malformed("junk", demand(4)), nominated="n")),
-        PodGone("a"),
+        PodObserved(pod("a", 4)),
+        PodObserved(pod("a", 4, nominated="n", terminating=True)),
+        PodObserved(pod("a", 4, nominated="n", finished=True)),
+        PodObserved(pod("a", 4, nominated="n", at="m", card=0)),
+        PodObserved(pod("a", Malformed("junk", demand(4)), nominated="n")),
+        PodDeleted("a"),
     ],
 )
 def test_a_nomination_ends_when_the_pod_no_longer_waits_for_it(event: LedgerEvent) -> None:
@@ -374,7 +374,7 @@ def test_a_nomination_moves_with_the_schedulers_mind() -> None:
 
 def test_a_ledger_is_a_value_and_the_old_one_stays_as_it_was() -> None:
     before = cluster(node("n", T4), pod("a", 4, at="n", card=0))
-    apply(before, PodGone("a"), NodeGone("n"), UnhealthySeen("n", frozenset({0})))
+    apply(before, PodDeleted("a"), NodeDeleted("n"), UnhealthyObserved("n", frozenset({0})))
     assert before == cluster(node("n", T4), pod("a", 4, at="n", card=0))
     assert free(before, "n") == [10]
 

@@ -8,7 +8,7 @@ from gpushare.model.disruption import Budgets, DisruptionBudget
 from gpushare.model.modes import Mode
 from gpushare.model.objects import Pod
 from gpushare.scheduling.disruption import BudgetsOf, no_budgets
-from gpushare.scheduling.events import Confirmed, UnhealthySeen
+from gpushare.scheduling.events import Confirmed, UnhealthyObserved
 from gpushare.scheduling.fitting import PodRequest
 from gpushare.scheduling.ledger import Ledger, apply
 from gpushare.scheduling.preemption import Victims, possible_victims, victims_by_node_steps, victims_on
@@ -167,8 +167,8 @@ def test_a_pod_with_an_unclear_bind_is_not_evicted() -> None:
     """kube-scheduler gives up the preemption on all nodes over one victim that it does not know there."""
     ledger = reserved(cluster(node("n", T4)), pod("unclear", 12), "n")
     assert added(ledger, pod_request(8, priority=HIGH), "stranger") is None
-    settled = apply(ledger, Confirmed("unclear"))
-    assert added(settled, pod_request(8, priority=HIGH), "stranger") == ("unclear",)
+    confirmed = apply(ledger, Confirmed("unclear"))
+    assert added(confirmed, pod_request(8, priority=HIGH), "stranger") == ("unclear",)
 
 
 def test_the_gpu_with_the_lowest_highest_priority_is_cleared() -> None:
@@ -267,7 +267,7 @@ def test_an_unschedulable_gpu_is_not_cleared() -> None:
     ledger = cluster(
         node("n", T4, T4), pod("a", 12, at="n", card=0), pod("b", 12, at="n", card=1, priority=5)
     )
-    ledger = apply(ledger, UnhealthySeen("n", frozenset({0})))
+    ledger = apply(ledger, UnhealthyObserved("n", frozenset({0})))
     assert added(ledger, pod_request(8, priority=HIGH), "a") == ("b",)
 
 

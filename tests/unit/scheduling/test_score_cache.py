@@ -1,6 +1,6 @@
 """Cached results are used as long as they are valid."""
 
-from gpushare.scheduling.events import Confirmed, NodeGone, PodGone, Reserved
+from gpushare.scheduling.events import Confirmed, NodeDeleted, PodDeleted, Reserved
 from gpushare.scheduling.ledger import Ledger, apply
 from gpushare.scheduling.score_cache import ScoreCache
 from tests.builders.scheduling import cluster, demand, node, pod
@@ -20,7 +20,7 @@ def test_a_change_of_one_book_keeps_scores_of_the_others() -> None:
     ledger = two_nodes()
     assert fits_up_to(ledger) == {"a": 4, "b": 14}
     ledger.score_cache.scores("4").update(a=9, b=3)
-    after = apply(ledger, PodGone("p"))
+    after = apply(ledger, PodDeleted("p"))
     assert fits_up_to(after) == {"a": 14, "b": 14}
     assert after.score_cache.scores("4") == {"b": 3}
 
@@ -35,13 +35,13 @@ def test_the_confirmation_of_a_bind_changes_nothing_that_is_known() -> None:
 def test_no_entry_of_a_deleted_node_stays() -> None:
     ledger = cluster(node("a", T4), node("b", T4))
     assert fits_up_to(ledger) == {"a": 14, "b": 14}
-    assert fits_up_to(apply(ledger, NodeGone("a"))) == {"b": 14}
+    assert fits_up_to(apply(ledger, NodeDeleted("a"))) == {"b": 14}
 
 
 def test_an_older_ledger_that_is_asked_again_starts_empty() -> None:
     ledger = two_nodes()
     ledger.score_cache.scores("4").update(a=9, b=3)
-    apply(ledger, PodGone("p"))
+    apply(ledger, PodDeleted("p"))
     assert ledger.score_cache.scores("4") == {}
     assert fits_up_to(ledger) == {"a": 4, "b": 14}
 

@@ -6,7 +6,7 @@ import pytest
 
 from gpushare.model.modes import Mode
 from gpushare.scheduling.advice.inspection import explain_steps, inspect
-from gpushare.scheduling.events import NodeGone
+from gpushare.scheduling.events import NodeDeleted
 from gpushare.scheduling.fitting import PodRequest
 from gpushare.scheduling.ledger import EMPTY_LEDGER, Ledger, apply
 from tests.builders.scheduling import T4, cluster, demand, node, pod, pod_request, reserved
@@ -80,7 +80,7 @@ def test_a_pod_that_is_being_deleted_or_bound_is_still_listed() -> None:
 
 def test_only_nodes_with_gpus_are_listed() -> None:
     ledger = cluster(node("none"), node("n", T4), node("gone", T4), pod("a", 4, at="gone", card=0))
-    ledger = apply(ledger, NodeGone("gone"))
+    ledger = apply(ledger, NodeDeleted("gone"))
     assert [found["name"] for found in inspect(ledger)["nodes"]] == ["n"]
 
 
@@ -96,7 +96,7 @@ def test_one_node_can_be_asked_for() -> None:
 
 @pytest.mark.parametrize("name", ["unknown", "gone", ""])
 def test_a_node_that_is_not_there_is_reported(name: str) -> None:
-    ledger = apply(cluster(node("gone", T4), pod("a", 4, at="gone", card=0)), NodeGone("gone"))
+    ledger = apply(cluster(node("gone", T4), pod("a", 4, at="gone", card=0)), NodeDeleted("gone"))
     assert inspect(ledger, name) == {"nodes": [], "error": f'node "{name}" not found'}
 
 
