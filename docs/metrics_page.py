@@ -72,7 +72,7 @@ _OTHERS: Final[Mapping[tuple[str, str], str]] = {
     ("gpushare_device_plugin_registered", "resource"): contract.RESOURCE_MEM,
     ("gpushare_device_plugin_registrations", "resource"): contract.RESOURCE_MEM,
     ("gpushare_device_plugin_api_writes", "kind"): "events",
-    ("gpushare_device_plugin_reduced_mode", "right"): "isolation",
+    ("gpushare_device_plugin_degraded_mode", "right"): "isolation",
     ("gpushare_metrics_api_requests", "kind"): "pods",
     ("gpushare_metrics_api_request_duration_seconds", "kind"): "pods",
 }

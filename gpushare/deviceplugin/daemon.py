@@ -184,8 +184,8 @@ class Agent:
     def _report_cgroups(self, visible: bool) -> None:  # noqa: FBT001 - its type is that of a callback
         """The kubelet creates cgroups of pods when it starts, maybe after this agent."""
         if visible:
-            self.metrics.reduced.labels("cgroups").set(0)
-            log.info("reduced_mode_over", right="cgroups")
+            self.metrics.degraded.labels("cgroups").set(0)
+            log.info("degraded_mode_over", right="cgroups")
         else:
             self._report_degraded("cgroups", "GPUs of a pod are free once the API server has deleted it")
 
@@ -214,8 +214,8 @@ class Agent:
             )
 
     def _report_degraded(self, right: str, effect: str) -> None:
-        log.warning("reduced_mode", right=right, effect=effect)
-        self.metrics.reduced.labels(right).set(1)
+        log.warning("degraded_mode", right=right, effect=effect)
+        self.metrics.degraded.labels(right).set(1)
 
     def jobs(self) -> Iterator[Coroutine[Any, Any, None]]:
         """The background jobs; each runs until cancelled."""

@@ -26,7 +26,7 @@ class PluginMetrics:
         self.nvml_up = gauge(catalogue.PLUGIN_NVML_UP, registry)
         self.writes = counter(catalogue.PLUGIN_WRITES, registry)
         self.unpublished = gauge(catalogue.PLUGIN_UNPUBLISHED, registry)
-        self.reduced = gauge(catalogue.PLUGIN_REDUCED, registry)
+        self.degraded = gauge(catalogue.PLUGIN_DEGRADED, registry)
         self.closed = gauge(catalogue.PLUGIN_CLOSED, registry)
         self.stuck = gauge(catalogue.PLUGIN_STUCK, registry)
         self.stale = gauge(catalogue.PLUGIN_WATCH_STALE, registry)
@@ -55,4 +55,4 @@ class PluginEventMetrics:
 
     def forbidden(self, *, forbidden: bool) -> None:
         """Set the gauge of the missing right."""
-        self._metrics.reduced.labels(_EVENTS).set(forbidden)
+        self._metrics.degraded.labels(_EVENTS).set(forbidden)

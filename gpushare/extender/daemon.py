@@ -202,11 +202,11 @@ class ExtenderDaemon:
 
     def report_transport(self, tls: MutualTls | None) -> None:
         """Report when our certificate expires, or that the port is open."""
-        self._metrics.reduced.labels(_TLS).set(self._open_port)
+        self._metrics.degraded.labels(_TLS).set(self._open_port)
         if tls:
             self._metrics.certificate_expiry.labels("server").set_function(lambda: tls.expires_at)
         if self._open_port:
-            log.warning("reduced_mode", right=_TLS, effect=OPEN_PORT)
+            log.warning("degraded_mode", right=_TLS, effect=OPEN_PORT)
 
     def jobs(self) -> Iterable[Coroutine[Any, Any, None]]:
         """The background jobs; each runs until cancelled."""
@@ -254,6 +254,6 @@ class ExtenderDaemon:
     def _register_gauges(self) -> None:
         self._metrics.leads.set_function(lambda: float(self._leadership.leads))
         self._metrics.unclear.set_function(lambda: float(len(self._binder.unclear)))
-        self._metrics.reduced.labels("leases").set_function(
+        self._metrics.degraded.labels("leases").set_function(
             lambda: float(self._leadership.degraded is not None)
         )

@@ -42,7 +42,7 @@ class ExtenderEventMetrics:
 
     def forbidden(self, *, forbidden: bool) -> None:
         """Set the gauge of the missing right."""
-        self._metrics.reduced.labels("events").set(forbidden)
+        self._metrics.degraded.labels("events").set(forbidden)
 
 
 class Explainer:

@@ -44,7 +44,7 @@ class SyncStatus:
         self._metrics = metrics
         self._listed: set[str] = set()
         self._problems: dict[str, str] = {}
-        self._reduced: set[str] = set()
+        self._degraded: set[str] = set()
         self._unanswered: set[str] = set()
         self.synced_once = asyncio.Event()
 
@@ -71,17 +71,17 @@ class SyncStatus:
 
     def notices(self) -> Iterable[str]:
         """Which optional resources are missing, with the effect and the reason."""
-        for name in sorted(self._reduced):
+        for name in sorted(self._degraded):
             yield f"degraded: {_WITHOUT[name]}: {self._problems[name]}"
 
     def synced(self, resource: str) -> None:
         """The list of a resource has been applied."""
         self._listed.add(resource)
         self._problems.pop(resource, None)
-        self._reduced.discard(resource)
+        self._degraded.discard(resource)
         self._unanswered.discard(resource)
         self._metrics.synced.labels(resource).set(1)
-        self._metrics.reduced.labels(resource).set(0)
+        self._metrics.degraded.labels(resource).set(0)
         if self.missing() is None:
             self.synced_once.set()
 
@@ -90,9 +90,9 @@ class SyncStatus:
         self._metrics.watch_restarts.labels(resource).inc()
         (self._unanswered.discard if error.status else self._unanswered.add)(resource)
         if error.status in WITHOUT_STATUS:
-            self._metrics.reduced.labels(resource).set(1)
+            self._metrics.degraded.labels(resource).set(1)
             if resource in _WITHOUT:
-                self._reduced.add(resource)
+                self._degraded.add(resource)
         if self._problems.get(resource) != str(error):
             _log_failure(resource, error, retry_in_s)
         self._problems[resource] = str(error)
@@ -100,7 +100,7 @@ class SyncStatus:
 
 def _log_failure(resource: str, error: ApiError, retry_s: float) -> None:
     if error.status in WITHOUT_STATUS and resource in _WITHOUT:
-        log.warning("reduced_mode", right=resource, effect=_WITHOUT[resource], reason=str(error))
+        log.warning("degraded_mode", right=resource, effect=_WITHOUT[resource], reason=str(error))
     else:
         log.warning(
             "watch_restarted", resource=resource, status=error.status, reason=str(error), retry_s=retry_s

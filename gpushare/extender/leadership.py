@@ -218,7 +218,7 @@ class Leadership:
         """The API server forbids the use of the Lease, so this replica cannot lead any longer."""
         before, self.degraded = self.degraded, _REFUSED.format(error=error)
         if self.degraded != before:
-            log.warning("reduced_mode", right="leases", effect=self.degraded)
+            log.warning("degraded_mode", right="leases", effect=self.degraded)
 
     def _record(self, before: LeaseRecord | None, *, quiet: bool) -> LeaseRecord:
         transitions = before.transitions if before else 0

@@ -55,7 +55,7 @@ class LedgerPage:
             (
                 *_family(catalogue.CARD_UNITS, *(part.units for part in parts)),
                 *_family(catalogue.CARD_FREE_UNITS, *(part.free for part in parts)),
-                *_family(catalogue.CARDS_CLOSED, *(part.closed for part in parts)),
+                *_family(catalogue.CARDS_UNSCHEDULABLE, *(part.closed for part in parts)),
                 *_family(catalogue.CLOSED_NODE_PODS, *(part.closed_pods for part in parts)),
                 *_family(catalogue.CARDS_OVERCOMMITTED, _line(catalogue.CARDS_OVERCOMMITTED, overcommitted)),
                 *_family(
@@ -64,8 +64,8 @@ class LedgerPage:
                 ),
                 *_family(catalogue.PENDING, _line(catalogue.PENDING, len(requested))),
                 *_family(
-                    catalogue.PENDING_LEAST,
-                    *([_line(catalogue.PENDING_LEAST, min(requested))] if requested else ()),
+                    catalogue.PENDING_MIN,
+                    *([_line(catalogue.PENDING_MIN, min(requested))] if requested else ()),
                 ),
             )
         )
@@ -84,7 +84,9 @@ def _part(book: Book) -> _NodePart:
             )
             for index, usage in cards
         ),
-        _line(catalogue.CARDS_CLOSED, sum(closed or not usage.schedulable for usage in book.usages), name),
+        _line(
+            catalogue.CARDS_UNSCHEDULABLE, sum(closed or not usage.schedulable for usage in book.usages), name
+        ),
         _line(catalogue.CLOSED_NODE_PODS, _pods_with_units(book), name) if closed else b"",
         len(book.overcommitted),
         bound,

@@ -22,7 +22,7 @@ class ExtenderMetrics:
         self.forwarded = counter(catalogue.EXTENDER_FORWARDED, registry)
         self.unclear = gauge(catalogue.EXTENDER_UNCLEAR, registry)
         self.leads = gauge(catalogue.EXTENDER_LEADS, registry)
-        self.reduced = gauge(catalogue.EXTENDER_REDUCED, registry)
+        self.degraded = gauge(catalogue.EXTENDER_DEGRADED, registry)
         self.certificate_expiry = gauge(catalogue.EXTENDER_CERTIFICATE_EXPIRY, registry)
         self.synced = gauge(catalogue.EXTENDER_SYNCED, registry)
         self.watch_restarts = counter(catalogue.EXTENDER_WATCH_RESTARTS, registry)

@@ -56,7 +56,7 @@ class OnlyReplica:
     async def run(self) -> None:
         """Wait for the binds of a predecessor, which leaves no trace, list pods and nodes, and lead."""
         self._refusal = waiting_text(self._wait_s, _CAUSE)
-        log.warning("reduced_mode", right="leases", effect=_EFFECT)
+        log.warning("degraded_mode", right="leases", effect=_EFFECT)
         log.info("waiting_to_bind", wait_s=round(self._wait_s, 1), lease=False)
         await asyncio.sleep(self._wait_s)
         await self._catch_up()

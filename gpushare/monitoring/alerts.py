@@ -299,8 +299,8 @@ ALERTS: Final = (
     Alert(
         "GpuShareFragmented",
         "warning",
-        f"min by (cluster) ({names.PENDING_LEAST}) > {rules.CLUSTER_LARGEST_FREE}\n"
-        f"and min by (cluster) ({names.PENDING_LEAST}) <= {rules.CLUSTER_FREE}",
+        f"min by (cluster) ({names.PENDING_MIN}) > {rules.CLUSTER_LARGEST_FREE}\n"
+        f"and min by (cluster) ({names.PENDING_MIN}) <= {rules.CLUSTER_FREE}",
         "A pod waits for {{ $value }} units on one GPU: that many are free in total, but on no single GPU.",
         "15m",
     ),

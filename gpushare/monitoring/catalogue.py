@@ -90,8 +90,8 @@ EXTENDER_UNCLEAR: Final = EXTENDER.metric(
 EXTENDER_LEADS: Final = EXTENDER.metric(
     "gpushare_extender_leader", "gauge", "1 on the leader, 0 on followers."
 )
-EXTENDER_REDUCED: Final = EXTENDER.metric(
-    "gpushare_extender_reduced_mode",
+EXTENDER_DEGRADED: Final = EXTENDER.metric(
+    "gpushare_extender_degraded_mode",
     "gauge",
     "1 for each missing permission or protection: the extender runs degraded.",
     "right",
@@ -132,8 +132,8 @@ CARD_FREE_UNITS: Final = EXTENDER.metric(
     "node",
     "card",
 )
-CARDS_CLOSED: Final = EXTENDER.metric(
-    "gpushare_cards_closed",
+CARDS_UNSCHEDULABLE: Final = EXTENDER.metric(
+    "gpushare_cards_unschedulable",
     "gauge",
     "Unschedulable GPUs: unhealthy, cordoned, over-committed, used by a whole-GPU pod, full by a rule of "
     "their sharing mode, or on a node that takes no pods.",
@@ -153,8 +153,8 @@ PENDING: Final = EXTENDER.metric(
     "gauge",
     "Pods that request units and have no node yet, without those that scheduling gates hold back.",
 )
-PENDING_LEAST: Final = EXTENDER.metric(
-    "gpushare_pods_pending_least_units",
+PENDING_MIN: Final = EXTENDER.metric(
+    "gpushare_pods_pending_min_units",
     "gauge",
     "Smallest number of units on one GPU that a pending pod requests; absent if no pod is pending.",
 )
@@ -226,8 +226,8 @@ PLUGIN_WRITES: Final = DEVICE_PLUGIN.metric(
 PLUGIN_UNPUBLISHED: Final = DEVICE_PLUGIN.metric(
     "gpushare_device_plugin_unpublished", "gauge", "Changes that are not yet written to the API server."
 )
-PLUGIN_REDUCED: Final = DEVICE_PLUGIN.metric(
-    "gpushare_device_plugin_reduced_mode",
+PLUGIN_DEGRADED: Final = DEVICE_PLUGIN.metric(
+    "gpushare_device_plugin_degraded_mode",
     "gauge",
     "1 for each missing permission or mount: the node agent runs degraded.",
     "right",

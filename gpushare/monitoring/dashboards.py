@@ -289,7 +289,7 @@ CLUSTER: Final = Dashboard(
                 ),
                 _number(
                     "Unschedulable GPUs",
-                    f"sum(max by (cluster, node) ({names.CARDS_CLOSED}{_ALL}))",
+                    f"sum(max by (cluster, node) ({names.CARDS_UNSCHEDULABLE}{_ALL}))",
                     "none",
                     NONE_IS_BETTER,
                 ),
@@ -345,7 +345,9 @@ CLUSTER: Final = Dashboard(
                         TableColumn("GPU utilization", _by_node(rules.NODE_COMPUTE), "percentunit"),
                         TableColumn("Free units", _by_node(rules.NODE_FREE), "none"),
                         TableColumn("Over-committed", _overcommitted(), "none", NONE_IS_GOOD),
-                        TableColumn("Unschedulable", _by_node(names.CARDS_CLOSED), "none", NONE_IS_BETTER),
+                        TableColumn(
+                            "Unschedulable", _by_node(names.CARDS_UNSCHEDULABLE), "none", NONE_IS_BETTER
+                        ),
                     ),
                     DashboardLink("Node in GPU Node", _NODE_UID, ("node",)),
                 ),
@@ -364,7 +366,7 @@ CLUSTER: Final = Dashboard(
                     _POD,
                 ),
                 Panel("Free units by node", f"{rules.NODE_FREE}{_ALL}", "none", _NODE),
-                Panel("Unschedulable GPUs by node", _by_node(names.CARDS_CLOSED), "none", _NODE),
+                Panel("Unschedulable GPUs by node", _by_node(names.CARDS_UNSCHEDULABLE), "none", _NODE),
             ),
         ),
         PanelRow(

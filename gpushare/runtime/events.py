@@ -243,7 +243,7 @@ class EventRecorder:
             "event_dropped", about=_about(event), text=event.text, reason=str(error)
         )
         if forbidden and not self._forbidden:
-            log.warning("reduced_mode", right="events", effect="no events are written", reason=str(error))
+            log.warning("degraded_mode", right="events", effect="no events are written", reason=str(error))
             self._metrics.forbidden(forbidden=True)
             self._forbidden = True
 

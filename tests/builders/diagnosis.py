@@ -162,7 +162,7 @@ EXTENDER_PAGE = (
     sample("gpushare_extender_requests_total", 3, verb="filter", result="ok"),
     sample("gpushare_extender_leader", 1),
     sample("gpushare_extender_cache_synced", 1, resource="pods"),
-    sample("gpushare_extender_reduced_mode", 0, right="leases"),
+    sample("gpushare_extender_degraded_mode", 0, right="leases"),
     sample(
         "gpushare_extender_certificate_expiration_timestamp_seconds",
         NOW_S + 40 * 86_400,

@@ -90,7 +90,7 @@ def _of_extender(shares: Sequence[Share]) -> Iterator[MetricSeries]:
     yield MetricSeries(names.CARD_UNITS, [(key, _UNITS) for key in free])
     yield MetricSeries(names.CARD_FREE_UNITS, list(free.items()))
     yield MetricSeries(names.CARDS_OVERCOMMITTED, [((), len(over))])
-    yield MetricSeries(names.CARDS_CLOSED, [((node,), node in over) for node in _NODES])
+    yield MetricSeries(names.CARDS_UNSCHEDULABLE, [((node,), node in over) for node in _NODES])
     yield MetricSeries(names.PENDING, [((), 2 * len(over))])
     yield MetricSeries(names.RESERVATIONS, [((state,), count) for state, count in counts.items()])
     yield MetricSeries(names.PLUGIN_NVML_UP, [((), 1)])

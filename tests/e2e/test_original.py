@@ -76,7 +76,7 @@ class Daemon:
 
     async def reduced(self) -> set[str]:
         """Missing features in its metrics."""
-        samples = await self.samples("reduced_mode")
+        samples = await self.samples("degraded_mode")
         return {each.labels["right"] for each in samples if each.value}
 
     async def samples(self, name: str) -> list[Sample]:
@@ -85,7 +85,7 @@ class Daemon:
 
 
 def _missing(line: Object) -> str:
-    return str(line["right"] if line["event"] == "reduced_mode" else line["event"])
+    return str(line["right"] if line["event"] == "degraded_mode" else line["event"])
 
 
 @dataclass(frozen=True)

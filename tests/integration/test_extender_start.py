@@ -131,7 +131,7 @@ async def test_a_port_without_tls_on_every_address_is_reported_as_degraded(bed: 
     status, text = await readyz(spec)
     assert (status, text.splitlines()[0]) == (200, "ok")
     assert "degraded: every host and pod that reaches the scheduler's port can bind pods" in text
-    assert await metric(spec, 'gpushare_extender_reduced_mode{right="tls"} 1.0')
+    assert await metric(spec, 'gpushare_extender_degraded_mode{right="tls"} 1.0')
     assert process.command.log.read_text().count("every host and pod that reaches") == 1
     await process.stop()
 
@@ -141,7 +141,7 @@ async def test_a_missing_optional_permission_is_reported_as_degraded(bed: Bed) -
     await bed.apply(_REQUIRED_ONLY)
     process = await start_extender(bed, spec, bed.kubeconfig_for("poor"))
     for right in ("configmaps", "poddisruptionbudgets"):
-        line = f'gpushare_extender_reduced_mode{{right="{right}"}} 1.0'
+        line = f'gpushare_extender_degraded_mode{{right="{right}"}} 1.0'
         await until(partial(metric, spec, line), f"the metric of {right}")
     assert await _binds(bed, spec) == ""
     logged = process.command.log.read_text()

@@ -124,7 +124,7 @@ async def binds(bed: Bed, spec: ExtenderSpec) -> bool:
 
 
 async def refused(specs: Sequence[ExtenderSpec]) -> bool:
-    name = "gpushare_extender_reduced_mode"
+    name = "gpushare_extender_degraded_mode"
     return all([await total(spec.ops_url, name, right="leases") == 1 for spec in specs])
 
 

@@ -120,7 +120,7 @@ async def leads_with_all_rights(ops_url: str) -> None:
 
     await until(leads, "the extender to hold the Lease", 60)
     lines = (await read_text(f"{ops_url}/metrics")).splitlines()
-    modes = [line for line in lines if line.startswith("gpushare_extender_reduced_mode{")]
+    modes = [line for line in lines if line.startswith("gpushare_extender_degraded_mode{")]
     missing = [line for line in modes if 'right="tls"' not in line]
     assert missing
     assert [line for line in missing if not line.endswith(" 0.0")] == []

@@ -188,7 +188,7 @@ async def test_without_permission_for_configmaps_everything_else_works(bed: Bed)
         made.publisher.set_unhealthy("0")
         made.publisher.record_event(node_event("reduced", EVENT_CARDS_CHANGED, "text"))
 
-        name = "gpushare_device_plugin_reduced_mode"
+        name = "gpushare_device_plugin_degraded_mode"
 
         async def reported() -> bool:
             events = await bed.api.items("/api/v1/namespaces/default/events")

@@ -351,7 +351,7 @@ async def test_a_waiting_pod_is_placed_once_enough_units_are_free(cluster: Clust
 
 async def until_unschedulable(spec: ExtenderSpec, node: str, cards: int) -> None:
     async def met() -> bool:
-        return await total(spec.ops_url, "gpushare_cards_closed", node=node) == cards
+        return await total(spec.ops_url, "gpushare_cards_unschedulable", node=node) == cards
 
     await until(met, f"{cards} unschedulable GPUs")
 

@@ -361,8 +361,8 @@ CASES = [
         {
             'gpushare_card_free_units{node="n",card="0"}': "8x5 6x40 14x10",
             'gpushare_card_free_units{node="n",card="1"}': "6x60",
-            'gpushare_pods_pending_least_units{instance="a"}': "8x60",
-            'gpushare_pods_pending_least_units{instance="b"}': "8x60",
+            'gpushare_pods_pending_min_units{instance="a"}': "8x60",
+            'gpushare_pods_pending_min_units{instance="b"}': "8x60",
         },
         20,
         22,
@@ -396,7 +396,7 @@ QUIET = {
     "a pod requests more units than the cluster has free": {
         'gpushare_card_free_units{node="n",card="0"}': "3x99",
         'gpushare_card_free_units{node="n",card="1"}': "3x99",
-        'gpushare_pods_pending_least_units{instance="a"}': "8x99",
+        'gpushare_pods_pending_min_units{instance="a"}': "8x99",
     },
     "a replica that the scheduler has not called since its certificate was renewed": {
         f'{EXPIRY}{{certificate="system:kube-scheduler",instance="a"}}': f"{90 * DAY_S}x99",

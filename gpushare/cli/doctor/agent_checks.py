@@ -19,8 +19,8 @@ from gpushare.contract import (
 from gpushare.model.modes import LIMITING, Mode, mode_of
 from gpushare.model.options import DeviceListStrategy
 from gpushare.monitoring.catalogue import (
+    PLUGIN_DEGRADED,
     PLUGIN_NVML_UP,
-    PLUGIN_REDUCED,
     PLUGIN_REGISTERED,
     SOURCE_UP,
     Metric,
@@ -50,7 +50,7 @@ def agents(snapshot: Snapshot) -> Verdict:
         return unread(problem)
     if nodes := _zero(snapshot, AGENT_NAME, PLUGIN_REGISTERED):
         return failed(f"not registered with the kubelet of {listed(nodes)}", _logs(AGENT_NAME))
-    found = snapshot.values(AGENT_NAME, PLUGIN_REDUCED)
+    found = snapshot.values(AGENT_NAME, PLUGIN_DEGRADED)
     missing = sorted({sample.labels.get("right", "") for _, sample in found if sample.number})
     if missing:
         return warning(f"degraded without: {listed(missing)}", _logs(AGENT_NAME))

@@ -8,8 +8,8 @@ from gpushare.cli.doctor.verdict import Verdict, counted, failed, listed, ok, un
 from gpushare.contract import EXTENDER_NAME, SYSTEM_NAMESPACE
 from gpushare.monitoring.catalogue import (
     EXTENDER_CERTIFICATE_EXPIRY,
+    EXTENDER_DEGRADED,
     EXTENDER_LEADS,
-    EXTENDER_REDUCED,
     EXTENDER_SYNCED,
 )
 from gpushare.runtime.times import seconds_of
@@ -52,7 +52,7 @@ def without_lease(snapshot: Snapshot) -> list[str]:
     leading = {pod.name for pod, each in snapshot.values(EXTENDER_NAME, EXTENDER_LEADS) if each.number == 1}
     return sorted(
         pod.name
-        for pod, each in snapshot.values(EXTENDER_NAME, EXTENDER_REDUCED)
+        for pod, each in snapshot.values(EXTENDER_NAME, EXTENDER_DEGRADED)
         if each.labels.get("right") == "leases" and each.number and pod.name in leading
     )
 
@@ -124,7 +124,7 @@ def degraded(snapshot: Snapshot) -> Verdict:
     missing = sorted(
         {
             sample.labels.get("right", "")
-            for _, sample in snapshot.values(EXTENDER_NAME, EXTENDER_REDUCED)
+            for _, sample in snapshot.values(EXTENDER_NAME, EXTENDER_DEGRADED)
             if sample.number
         }
     )

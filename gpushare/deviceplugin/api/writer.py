@@ -187,7 +187,7 @@ class ApiWriter:
         return self._written.get(write.key) == write.content
 
     def _report_success(self, write: _Write) -> None:
-        self._metrics.reduced.labels(write.right).set(0)
+        self._metrics.degraded.labels(write.right).set(0)
         if self._reported.end(write.key):
             log.info("published_after_failure", what=write.right)
         self._backoff.succeeded(write.key)
@@ -200,11 +200,11 @@ class ApiWriter:
     def _report_failure(self, write: _Write, error: ApiError, retry_s: float) -> None:
         right, reason, forbidden = write.right, str(error), error.status == HTTPStatus.FORBIDDEN
         if forbidden:
-            self._metrics.reduced.labels(right).set(1)
+            self._metrics.degraded.labels(right).set(1)
         if not self._reported.is_new(reason, write.key):
             return
         if forbidden:
-            log.warning("reduced_mode", right=right, effect=_EFFECTS[right], reason=reason)
+            log.warning("degraded_mode", right=right, effect=_EFFECTS[right], reason=reason)
         else:
             log.warning("not_published", what=right, status=error.status, reason=reason, retry_s=retry_s)
 
@@ -236,17 +236,17 @@ class ApiWriter:
         if unlabelled:
             await self._api.patch_node(unlabelled)
         self._backoff.failed(_LABELS, error)
-        self._metrics.reduced.labels(_LABELS).set(1)
+        self._metrics.degraded.labels(_LABELS).set(1)
         if self._reported.is_new(str(error), _LABELS):
             effect = "GPUs are not published in labels"
-            log.warning("reduced_mode", right=_LABELS, effect=effect, reason=str(error))
+            log.warning("degraded_mode", right=_LABELS, effect=effect, reason=str(error))
         return unlabelled
 
     def _report_labels_written(self) -> None:
         self._backoff.succeeded(_LABELS)
-        self._metrics.reduced.labels(_LABELS).set(0)
+        self._metrics.degraded.labels(_LABELS).set(0)
         if self._reported.end(_LABELS):
-            log.info("reduced_mode_over", right=_LABELS)
+            log.info("degraded_mode_over", right=_LABELS)
 
     async def _send_pod(self, pod: Pod, annotations: Mapping[str, str | None]) -> None:
         """Patch the pod. A pod that was deleted, or replaced by another of its name, is no error."""

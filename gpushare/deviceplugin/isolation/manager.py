@@ -123,7 +123,7 @@ class EnforcementManager:
         try:
             self._files.sync(enforcements, clear=is_complete)
         except ConfigError as error:
-            self._metrics.reduced.labels(RIGHT).set(1)
+            self._metrics.degraded.labels(RIGHT).set(1)
             if self._problems.is_new(str(error)):
                 log.warning("limit_files_not_synced", reason=str(error))
             return False
@@ -163,4 +163,4 @@ class EnforcementManager:
                 effect="containers that use it do not start again until it is installed",
             )
         self._missing = missing
-        self._metrics.reduced.labels(RIGHT).set(int(bool(missing)))
+        self._metrics.degraded.labels(RIGHT).set(int(bool(missing)))

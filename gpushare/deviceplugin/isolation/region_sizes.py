@@ -126,7 +126,7 @@ class RegionSizes:
     def _report_filesystem(self) -> None:
         degraded = bool(self.notices)
         if degraded and not self._warned:
-            log.warning("reduced_mode", right=FILESYSTEM, effect=self.notices[0])
+            log.warning("degraded_mode", right=FILESYSTEM, effect=self.notices[0])
         if degraded or self._warned:
-            self._metrics.reduced.labels(FILESYSTEM).set(int(degraded))
+            self._metrics.degraded.labels(FILESYSTEM).set(int(degraded))
         self._warned = degraded

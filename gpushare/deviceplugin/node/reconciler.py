@@ -114,14 +114,14 @@ class Reconciler:
                 with self._watchdog.work("record", _WATCHDOG_S):
                     await self._record.write(lambda: self._node_state.allocations)
             except ConfigError as error:
-                self._metrics.reduced.labels(_RECORD).set(1)
+                self._metrics.degraded.labels(_RECORD).set(1)
                 self._node_state.update_obstacle(_RECORD, f"its node agent cannot write its record: {error}")
                 if problems.is_new(str(error)):
                     log.warning("record_not_written", reason=str(error))
                 await asyncio.sleep(_RETRY_S)
             else:
                 problems.end()
-                self._metrics.reduced.labels(_RECORD).set(0)
+                self._metrics.degraded.labels(_RECORD).set(0)
                 self._node_state.update_obstacle(_RECORD, None)
                 if generation == self._node_state.generation:
                     await self._node_state.changed()

@@ -91,7 +91,7 @@ def reported(node: GpuNode) -> Counter[str]:
     lines = [json.loads(line) for line in node.agent.command.log.read_text().splitlines() if line[:1] == "{"]
     found: Counter[str] = Counter()
     for line in lines:
-        if line["event"] in ("reduced_mode", "not_published", "event_not_written"):
+        if line["event"] in ("degraded_mode", "not_published", "event_not_written"):
             found[line.get("right") or line["event"]] += 1
     return found
 
@@ -111,8 +111,8 @@ async def test_each_missing_feature_is_one_line_and_one_metric(reduced: GpuNode)
     await until(known, "the agent to miss its rights")
     assert set(reported(reduced).values()) == {1}
     for right in MISSING:
-        assert await metric(reduced, "gpushare_device_plugin_reduced_mode", right=right) == 1
-    assert await metric(reduced, "gpushare_device_plugin_reduced_mode") == len(MISSING)
+        assert await metric(reduced, "gpushare_device_plugin_degraded_mode", right=right) == 1
+    assert await metric(reduced, "gpushare_device_plugin_degraded_mode") == len(MISSING)
 
 
 async def test_the_node_reports_its_gpus_in_its_status_only(reduced: GpuNode) -> None:
@@ -161,4 +161,4 @@ async def test_a_failed_gpu_is_reported_by_annotation_and_event_of_the_node(
     assert await read_text(f"{reduced.ops_url}/readyz") == "ok"
     assert reported(reduced)["configmaps"] == 1
     assert reported(reduced).keys() == MISSING | {"configmaps"}
-    assert await metric(reduced, "gpushare_device_plugin_reduced_mode", right="configmaps") == 1
+    assert await metric(reduced, "gpushare_device_plugin_degraded_mode", right="configmaps") == 1

@@ -139,7 +139,7 @@ async def test_a_record_that_cannot_be_written_is_logged_once_and_closes_the_nod
         task = asyncio.ensure_future(writing._write_record())
         await until(lambda: record.attempts > 3)
     assert [each["event"] for each in logs] == ["record_not_written"]
-    assert sample(found, "reduced_mode", right="record") == 1
+    assert sample(found, "degraded_mode", right="record") == 1
     found.node_state.update_node(OwnNode(settings(tmp_path).node_name), None)
     assert found.node_state.closed_reason == (
         "its node agent cannot write its record: cannot write: No space left on device"
@@ -190,20 +190,20 @@ def test_each_missing_mount_is_one_line_and_one_metric(
             f"--mps-state={tmp_path}/none",
             f"--kubeconfig={tmp_path}/none",
         )
-    reported = [entry["right"] for entry in logs if entry["event"] == "reduced_mode"]
+    reported = [entry["right"] for entry in logs if entry["event"] == "degraded_mode"]
     assert reported == ["cgroups", "pod-resources", "isolation", "mps", "kubeconfig"]
-    assert [sample(found, "reduced_mode", right=right) for right in reported] == 5 * [1]
+    assert [sample(found, "degraded_mode", right=right) for right in reported] == 5 * [1]
 
 
 async def test_cgroups_that_the_kubelet_creates_later_end_the_degraded_mode(tmp_path: Path) -> None:
     found = agent(tmp_path, f"--cgroup-root={tmp_path}")
-    assert sample(found, "reduced_mode", right="cgroups") == 1
+    assert sample(found, "degraded_mode", right="cgroups") == 1
     (tmp_path / "kubepods.slice").mkdir()
     with capture_logs() as logs:
         for _ in range(2):
             await found._releaser.release_terminated()
-    assert sample(found, "reduced_mode", right="cgroups") == 0
-    assert [(each["event"], each["right"]) for each in logs] == [("reduced_mode_over", "cgroups")]
+    assert sample(found, "degraded_mode", right="cgroups") == 0
+    assert [(each["event"], each["right"]) for each in logs] == [("degraded_mode_over", "cgroups")]
 
 
 def test_without_host_processes_compute_shares_are_not_enforced(
@@ -213,11 +213,11 @@ def test_without_host_processes_compute_shares_are_not_enforced(
     flags = [f"--isolation-libraries={tmp_path}", f"--isolation-state={tmp_path}"]
     with capture_logs() as logs:
         found = agent(tmp_path, *flags)
-    reported = [each["right"] for each in logs if each["event"] == "reduced_mode"]
-    assert ("compute" in reported, sample(found, "reduced_mode", right="compute")) == (True, 1)
+    reported = [each["right"] for each in logs if each["event"] == "degraded_mode"]
+    assert ("compute" in reported, sample(found, "degraded_mode", right="compute")) == (True, 1)
     with capture_logs() as logs:
         agent(tmp_path, *flags, "--proc-root=/proc")
-    assert "compute" not in [each["right"] for each in logs if each["event"] == "reduced_mode"]
+    assert "compute" not in [each["right"] for each in logs if each["event"] == "degraded_mode"]
 
 
 @contextmanager

@@ -19,5 +19,5 @@ def test_a_missing_permission_is_reported_while_it_is_missing() -> None:
     events = PluginEventMetrics(metrics)
     for forbidden in (True, False):
         events.forbidden(forbidden=forbidden)
-        found = metrics.registry.get_sample_value("gpushare_device_plugin_reduced_mode", {"right": "events"})
+        found = metrics.registry.get_sample_value("gpushare_device_plugin_degraded_mode", {"right": "events"})
         assert found == forbidden

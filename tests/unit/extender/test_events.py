@@ -57,7 +57,7 @@ class Scene:
         return self.metrics.registry.get_sample_value("gpushare_extender_events_dropped_total")
 
     def reduced(self) -> float | None:
-        return self.metrics.registry.get_sample_value("gpushare_extender_reduced_mode", {"right": "events"})
+        return self.metrics.registry.get_sample_value("gpushare_extender_degraded_mode", {"right": "events"})
 
     @asynccontextmanager
     async def writing(self) -> AsyncIterator[None]:

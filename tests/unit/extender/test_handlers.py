@@ -58,7 +58,7 @@ def test_a_missing_optional_permission_is_logged_once_as_degraded(
     with capture_logs() as logs:
         for _ in range(2):
             sync_status.failed(resource, refused(status, "no"), 1.0)
-    assert [(entry["event"], entry["right"]) for entry in logs] == [("reduced_mode", resource)]
+    assert [(entry["event"], entry["right"]) for entry in logs] == [("degraded_mode", resource)]
 
 
 @pytest.mark.parametrize(("resource", "status"), [("nodes", 403), ("configmaps", 500)])

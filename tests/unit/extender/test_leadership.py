@@ -289,7 +289,7 @@ async def test_a_rejection_is_logged_once() -> None:
         async with running(api, durations=FAST):
             await until(lambda: not api.lease_errors)
     reported = [entry for entry in logs if entry["log_level"] == "warning"]
-    assert [(entry["event"], entry["right"]) for entry in reported] == [("reduced_mode", "leases")]
+    assert [(entry["event"], entry["right"]) for entry in reported] == [("degraded_mode", "leases")]
     assert "may not use its Lease (no)" in reported[0]["effect"]
 
 

@@ -33,7 +33,7 @@ def samples(ledger: Ledger = EMPTY_LEDGER, *pods: Pod) -> Samples:
 def pending(*pods: Pod) -> tuple[float | None, float | None]:
     """The number of waiting pods, and the smallest request among them."""
     found = samples(EMPTY_LEDGER, *pods)
-    return found.get(("pods_pending", ())), found.get(("pods_pending_least_units", ()))
+    return found.get(("pods_pending", ())), found.get(("pods_pending_min_units", ()))
 
 
 def test_pods_without_a_node_wait() -> None:
@@ -60,7 +60,7 @@ def test_a_gpu_has_its_size_and_its_free_units() -> None:
     found = samples(cluster(node("n", 14, 22, broken=(1,)), pod("a", 4, at="n", card=0)))
     assert [found["card_units", (card, "n")] for card in "01"] == [14, 22]
     assert [found["card_free_units", (card, "n")] for card in "01"] == [10, 22]
-    assert found["cards_closed", ("n",)] == 1
+    assert found["cards_unschedulable", ("n",)] == 1
     assert found["cards_overcommitted", ()] == 0
 
 
@@ -68,7 +68,7 @@ def test_a_closed_node_has_no_free_units() -> None:
     found = samples(cluster(node("n", 14, 14, closed="why"), pod("a", 4, at="n", card=0)))
     assert [found["card_units", (card, "n")] for card in "01"] == [14, 14]
     assert [found["card_free_units", (card, "n")] for card in "01"] == [0, 0]
-    assert found["cards_closed", ("n",)] == 2
+    assert found["cards_unschedulable", ("n",)] == 2
 
 
 def test_an_overcommitted_gpu_has_fewer_than_no_free_units() -> None:

@@ -103,7 +103,7 @@ async def test_without_a_usable_secret_nothing_is_sealed_and_readyz_has_the_reas
     with capture_logs() as logs:
         sealer = await load_sealer(FakeApi(key=key, key_errors=deque(errors)), status)  # type: ignore[arg-type]
     assert sealer == Sealer()
-    assert [(entry["event"], entry["right"]) for entry in logs] == [("reduced_mode", "secrets")]
+    assert [(entry["event"], entry["right"]) for entry in logs] == [("degraded_mode", "secrets")]
     assert list(status.notices()) == [f"degraded: {logs[0]['effect']}: {logs[0]['reason']}"]
 
 
@@ -122,7 +122,7 @@ async def test_without_a_key_another_reason_is_reported_too() -> None:
     with capture_logs() as logs:
         async with followed(api, cluster, status):
             await until(lambda: bool(logs))
-    assert (logs[0]["event"], logs[0]["reason"]) == ("reduced_mode", "User x cannot get secrets")
+    assert (logs[0]["event"], logs[0]["reason"]) == ("degraded_mode", "User x cannot get secrets")
 
 
 async def test_a_secret_that_appears_ends_the_degraded_mode() -> None:

@@ -171,7 +171,7 @@ async def test_a_missing_permission_is_reported_once_until_it_is_granted() -> No
             scene.record(note("c"))
     assert (degraded, scene.is_forbidden) == (True, False)
     assert scene.texts == ["c"]
-    assert [entry["right"] for entry in logs if entry["event"] == "reduced_mode"] == ["events"]
+    assert [entry["right"] for entry in logs if entry["event"] == "degraded_mode"] == ["events"]
     assert len([entry for entry in logs if entry["event"] == "event_dropped"]) == 2
 
 

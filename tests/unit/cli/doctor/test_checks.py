@@ -124,7 +124,7 @@ def without_lease(leads: int = 1, denied: str = "update leases", **changes: Any)
     """An extender whose account may not use its Lease, and which binds without it if it leads."""
     page = (
         sample("gpushare_extender_leader", leads),
-        sample("gpushare_extender_reduced_mode", 1, right="leases"),
+        sample("gpushare_extender_degraded_mode", 1, right="leases"),
     )
     found = extender_reports(*page, **changes)
     return replace(found, reviews={**found.reviews, (EXTENDER_NAME, denied): False})
@@ -232,7 +232,7 @@ CASES: list[tuple[str, Snapshot, Status, str]] = [
     ),
     (
         "extender-degraded",
-        extender_reports(sample("gpushare_extender_reduced_mode", 1, right="events")),
+        extender_reports(sample("gpushare_extender_degraded_mode", 1, right="events")),
         WARNING,
         "events",
     ),
@@ -277,7 +277,7 @@ CASES: list[tuple[str, Snapshot, Status, str]] = [
     ),
     (
         "agents",
-        agent_reports(sample("gpushare_device_plugin_reduced_mode", 1, right="events")),
+        agent_reports(sample("gpushare_device_plugin_degraded_mode", 1, right="events")),
         WARNING,
         "events",
     ),

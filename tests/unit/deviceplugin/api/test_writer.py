@@ -274,8 +274,8 @@ async def test_refused_labels_are_omitted_logged_once_and_not_retried_soon(statu
             scene.writer.observe_node(scene.api.node)
             scene.writer.set_node(want("more"))
             await scene.settles()
-    assert [entry["event"] for entry in logs] == ["reduced_mode"]
-    assert scene.metric("reduced_mode", right="node labels") == 1
+    assert [entry["event"] for entry in logs] == ["degraded_mode"]
+    assert scene.metric("degraded_mode", right="node labels") == 1
     assert scene.api.log == ["node", "node", "node"]
     assert LABEL_CARD_MODEL not in scene.api.node.labels
     assert ANN_CARDS in scene.api.node.annotations
@@ -291,8 +291,8 @@ async def test_refused_labels_are_retried_later_and_logged_once_accepted(status:
             scene.writer.set_node(want())
             await until(lambda: scene.api.node.labels.get(LABEL_CARD_MODEL) == "Tesla-T4")
             await scene.settles()
-    assert [entry["event"] for entry in logs] == ["reduced_mode", "reduced_mode_over"]
-    assert scene.metric("reduced_mode", right="node labels") == 0
+    assert [entry["event"] for entry in logs] == ["degraded_mode", "degraded_mode_over"]
+    assert scene.metric("degraded_mode", right="node labels") == 0
 
 
 async def test_labels_that_are_all_that_is_missing_can_be_refused_too() -> None:
@@ -312,9 +312,9 @@ async def test_a_missing_permission_for_the_node_is_not_attributed_to_labels() -
     async with working(scene):
         scene.writer.observe_node(NODE)
         scene.writer.set_node(want())
-        await until(lambda: scene.metric("reduced_mode", right="nodes") == 1, poll_s=0)
+        await until(lambda: scene.metric("degraded_mode", right="nodes") == 1, poll_s=0)
         await scene.settles()
-        assert scene.metric("reduced_mode", right="nodes") == 0
+        assert scene.metric("degraded_mode", right="nodes") == 0
         assert scene.api.node.labels[LABEL_CARD_MODEL] == "Tesla-T4"
 
 
@@ -323,16 +323,16 @@ async def test_a_missing_permission_for_configmaps_is_logged_once_and_stops_noth
     with capture_logs() as logs:
         async with working(scene):
             scene.writer.set_unhealthy("1")
-            await until(lambda: scene.metric("reduced_mode", right="configmaps") == 1, poll_s=0)
+            await until(lambda: scene.metric("degraded_mode", right="configmaps") == 1, poll_s=0)
             scene.writer.observe_node(NODE)
             scene.writer.set_node(want())
             await scene.settles()
     assert [(entry["event"], entry.get("right", entry.get("what"))) for entry in logs] == [
-        ("reduced_mode", "configmaps"),
+        ("degraded_mode", "configmaps"),
         ("published_after_failure", "configmaps"),
     ]
     assert scene.api.unhealthy == "1"
-    assert scene.metric("reduced_mode", right="configmaps") == 0
+    assert scene.metric("degraded_mode", right="configmaps") == 0
 
 
 async def test_without_the_permission_for_configmaps_nothing_is_logged_while_all_gpus_are_healthy() -> None:
@@ -341,13 +341,13 @@ async def test_without_the_permission_for_configmaps_nothing_is_logged_while_all
         async with working(scene):
             scene.writer.set_unhealthy("")
             await scene.settles()
-            assert not scene.metric("reduced_mode", right="configmaps")
+            assert not scene.metric("degraded_mode", right="configmaps")
             for indices in ("1", "", "1", ""):
                 scene.writer.set_unhealthy(indices)
                 await idle()
             await scene.settles()
-    assert [(entry["event"], entry["right"]) for entry in logs] == [("reduced_mode", "configmaps")]
-    assert scene.metric("reduced_mode", right="configmaps") == 1
+    assert [(entry["event"], entry["right"]) for entry in logs] == [("degraded_mode", "configmaps")]
+    assert scene.metric("degraded_mode", right="configmaps") == 1
     assert scene.api.log == ["unhealthy"] * 2
 
 
@@ -357,7 +357,7 @@ async def test_a_list_that_cannot_be_emptied_is_logged() -> None:
         scene.writer.set_unhealthy("1")
         await scene.settles()
         scene.writer.set_unhealthy("")
-        await until(lambda: scene.metric("reduced_mode", right="configmaps") == 1, poll_s=0)
+        await until(lambda: scene.metric("degraded_mode", right="configmaps") == 1, poll_s=0)
         assert scene.metric("unpublished") == 1
 
 
@@ -365,7 +365,7 @@ async def test_after_a_missing_permission_the_next_attempt_is_late() -> None:
     scene = Scene(FakeNodeApi(unhealthy_errors=deque([refused(403)])), backoff=replace(QUICK, denied_s=1000))
     async with working(scene):
         scene.writer.set_unhealthy("1")
-        await until(lambda: scene.metric("reduced_mode", right="configmaps") == 1, poll_s=0)
+        await until(lambda: scene.metric("degraded_mode", right="configmaps") == 1, poll_s=0)
         await asyncio.sleep(0.05)
         assert scene.api.log == ["unhealthy"]
 

@@ -389,7 +389,7 @@ async def test_a_missing_launch_build_is_reported_if_a_container_uses_it(tmp_pat
 
 def reduced(here: AgentFixture) -> float | None:
     return here.metrics.registry.get_sample_value(
-        "gpushare_device_plugin_reduced_mode", {"right": "isolation"}
+        "gpushare_device_plugin_degraded_mode", {"right": "isolation"}
     )
 
 

@@ -52,7 +52,7 @@ def count(agent: AgentFixture, change: str) -> float | None:
 
 
 def degraded(agent: AgentFixture) -> float | None:
-    name = "gpushare_device_plugin_reduced_mode"
+    name = "gpushare_device_plugin_degraded_mode"
     return agent.metrics.registry.get_sample_value(name, {"right": "isolation-filesystem"})
 
 
@@ -145,7 +145,7 @@ async def test_a_folder_of_a_larger_filesystem_is_reported_while_containers_are_
     assert (*sizes.notices,) == (
         f"{tmp_path}/state is not a separate filesystem: a container can fill {tmp_path} of the node",
     )
-    assert [(each["event"], each["right"]) for each in logs] == [("reduced_mode", "isolation-filesystem")]
+    assert [(each["event"], each["right"]) for each in logs] == [("degraded_mode", "isolation-filesystem")]
     assert degraded(agent) == 1
     agent.node_state.update_node(OwnNode(NODE, labels={LABEL_MODE: "share"}), None)
     await run_once(sizes)
