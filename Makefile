@@ -114,11 +114,11 @@ check: lint ## Run the fast checks: lint, then unit, property, contract, compone
 
 .PHONY: test
 test: packages setup setup-ansible ## Run the tests of every change; SINCE=<commit> adds long tests of what changed
-	@$(BIN)/python -m tools.run_tests $(if $(SINCE),--since=$(SINCE))
+	@$(BIN)/python -m tools.suite.run $(if $(SINCE),--since=$(SINCE))
 
 .PHONY: test-all
 test-all: packages-all setup setup-ansible ## Run all tests
-	@$(BIN)/python -m tools.run_tests --all
+	@$(BIN)/python -m tools.suite.run --all
 
 .PHONY: test-unit
 test-unit: setup ## Run the tests of one package; PKG=<folder in tests/unit>, with property tests for PKG=scheduling
@@ -240,7 +240,7 @@ bench: ## Measure one part; PART=<extender, device-plugin, …>, GPU=1: on a phy
 .PHONY: compatibility
 compatibility: setup ## Write docs/reference/compatibility.md and the times of test files from a run of `make test`; RESULTS=<its GPUSHARE_RESULTS>
 	@$(BIN)/python -m tools.compatibility $(or $(RESULTS),$(error name the folder of results: make $@ RESULTS=<folder>))
-	@$(BIN)/python -m tools.results $(RESULTS) --seconds tests/support/seconds.json
+	@$(BIN)/python -m tools.suite.results $(RESULTS) --seconds tests/support/seconds.json
 
 PICTURES := dist/dashboards
 .PHONY: pictures

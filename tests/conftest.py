@@ -17,7 +17,7 @@ import pytest
 from devkit.signals import restore_interrupts
 from devkit.waiting import timeout_factor
 from tests.support import needs, order, skips, slots
-from tools import results, tiers
+from tools.suite import results, tiers
 
 _KIND, _NEEDS = "kind", "needs"
 _ROOT = Path(__file__).parents[1]

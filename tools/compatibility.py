@@ -1,7 +1,7 @@
 """Writes ``docs/reference/compatibility.md`` from results of tests: ``make compatibility RESULTS=FOLDER``.
 
 What belongs here: which tests ran with which version of another program, and the page. What does not: the
-results of one test (``tools.results``), and the versions of the testbed (``testbed.programs.binaries``).
+results of one test (``tools.suite.results``), and versions of the testbed (``testbed.programs.binaries``).
 """
 
 import argparse
@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from testbed.programs.binaries import DEFAULT_RELEASE, RELEASES, TOOLS, tool
-from tools import provenance, results
-from tools.results import ROLES, Result
+from tools import provenance
+from tools.suite import results
+from tools.suite.results import ROLES, Result
 
 ROOT: Final = Path(__file__).parents[1]
 DATA: Final = ROOT / "docs/reference/compatibility.json"

@@ -26,7 +26,7 @@ from devkit.folders import cache_root
 from devkit.locks import FileLock
 from devkit.signals import restore_interrupts
 from testbed.hosts import kept_archives, needs
-from tools import results
+from tools.suite import results
 
 _CHECKOUT: Final = Path(__file__).parents[1]
 _COLLECTION: Final = _CHECKOUT / "ansible"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tools import results
+from tools.suite import results
 
 ROOT = Path(__file__).parents[2]
 PLANTED = """

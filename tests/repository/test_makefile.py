@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tools import run_tests, tiers
+from tools.suite import run, tiers
 
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "Makefile").read_text()
@@ -27,7 +27,7 @@ def test_help_lists_every_documented_target_in_its_group() -> None:
 
 @pytest.mark.parametrize("choice", [tiers.EVERYTHING, tiers.short(tiers.read())], ids=["all", "short"])
 def test_the_steps_of_a_run_of_all_tests_are_targets(choice: tiers.Choice) -> None:
-    plan = run_tests.Plan(choice, everything=choice is tiers.EVERYTHING)
+    plan = run.Plan(choice, everything=choice is tiers.EVERYTHING)
     steps = [*plan.fast, *plan.builds, *(step for row in plan.real for step in row)]
     targets = re.findall(r"^([a-z][a-z0-9-]*)(?: [a-z0-9-]+)*:", TEXT, re.MULTILINE)
     assert {step.target for step in steps} <= {*targets}

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tools import tiers
-from tools.tiers import (
+from tools.suite import tiers
+from tools.suite.tiers import (
     EVERYTHING,
     ROOT,
     Area,

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from release.recipe import services
-from tools import run_tests, tiers
+from tools.suite import run, tiers
 
 ROOT = Path(__file__).parents[2]
 FILES = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
@@ -102,7 +102,7 @@ def test_the_pipeline_runs_the_steps_of_make_test_in_jobs_of_their_own_as_root_w
     job = JOBS["pipeline test"]
     assert job["strategy"]["fail-fast"] is False
     assert all(step["run"].startswith(SUDO) for step in job["steps"] if "run" in step)
-    plan = run_tests.Plan(tiers.short(tiers.read()))
+    plan = run.Plan(tiers.short(tiers.read()))
     steps = [*plan.fast, *(step for row in plan.real for step in row)]
     targets = {step.target for step in steps if step.target != "test-gpu"}
     commands = expanded(job)

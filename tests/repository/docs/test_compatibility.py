@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import pytest
 
 from tools.compatibility import DATA, PAGE, counted, page, rows
-from tools.results import ROLES, Result
+from tools.suite.results import ROLES, Result
 
 STORED = json.loads(DATA.read_text())
 EACH = [

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.results import FOLDER, ROLES, Result, kind_of, longest, read, record, seconds, table
+from tools.suite.results import FOLDER, ROLES, Result, kind_of, longest, read, record, seconds, table
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 ``make test`` leaves the long tests out, ``make test-all`` runs all. What belongs here: reading the table, and
 the choice as a pure function. What does not: leaving tests out (``tests/conftest.py``), and running
-(``tools.run_tests``).
+(``tools.suite.run``).
 """
 
 import subprocess
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-ROOT: Final = Path(__file__).parents[1]
+ROOT: Final = Path(__file__).parents[2]
 TABLE: Final = ROOT / "tests/tiers.toml"
 SCENARIOS: Final = "ansible/extensions/molecule/"
 _GIT_S: Final = 60.0

@@ -2,8 +2,8 @@
 
 Two rows of steps run beside each other: the fast tests, one step after the other, and the tests on real
 components, for which programs and images are built first. Every step runs to its end. What belongs here: the
-steps and their order. What does not: the choice of long tests (``tools.tiers``), processes (``tools.jobs``)
-and what is printed (``tools.run_report``).
+steps and their order. What does not: the choice of long tests (``tiers``), processes (``jobs``), what is
+printed (``report``) and counted (``results``).
 """
 
 import argparse
@@ -19,8 +19,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
-from tools import jobs, results, run_report, tiers
-from tools.run_report import Ended, say
+from tools.suite import jobs, report, results, tiers
+from tools.suite.report import Ended, say
 
 _STEP_S: Final = 75 * 60.0
 _POLL_S: Final = 0.5
@@ -161,7 +161,7 @@ class Run:
             (self._slots / str(number)).touch()
 
     async def _follow(self) -> None:
-        follower = run_report.Follower(self.folder)
+        follower = report.Follower(self.folder)
         try:
             while True:
                 follower.print_new()
@@ -187,7 +187,7 @@ def _more_instances() -> Iterator[None]:
 
 def main() -> None:
     """Run the tests of the command line; the exit status is 1 if a step failed."""
-    parser = argparse.ArgumentParser(prog="python -m tools.run_tests", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m tools.suite.run", description=__doc__)
     parser.add_argument("--all", action="store_true", help="the long tests too")
     parser.add_argument("--since", metavar="COMMIT", help="the long tests of what changed since then")
     options = parser.parse_args()
@@ -211,7 +211,7 @@ def _run(plan: Plan, folder: Path) -> int:
             stopped = str(reason.exceptions[0])
         left = [] if stopped else jobs.described(jobs.descendants())
     found = results.read(Path(os.environ[results.FOLDER]))
-    outcome = run_report.Outcome(run.ended, found, plan.choice, left, stopped, time.monotonic() - began)
+    outcome = report.Outcome(run.ended, found, plan.choice, left, stopped, time.monotonic() - began)
     print(*outcome.lines, sep="\n", flush=True)  # noqa: T201 - the output of the command
     return outcome.status
 

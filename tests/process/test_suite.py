@@ -13,7 +13,7 @@ import psutil
 import pytest
 
 from tests.support.waiting import until
-from tools import results
+from tools.suite import results
 
 ROOT = Path(__file__).parents[2]
 SHORT = {
@@ -34,7 +34,7 @@ LASTING = (
 """Like a build: one of its children is in another session."""
 DEAF = "trap '' INT TERM HUP; " + LASTING
 
-PROGRAM = "from tools import jobs, run_tests; jobs.GRACE_S = 1; run_tests.main()"
+PROGRAM = "from tools.suite import jobs, run; jobs.GRACE_S = 1; run.main()"
 
 Start = Callable[..., "subprocess.Popen[str]"]
 

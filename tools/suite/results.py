@@ -1,4 +1,4 @@
-"""Counts of all tests of a run by kind of proof, and the longest files: ``python -m tools.results FOLDER``.
+"""Counts of all tests by kind of proof, and the longest files: ``python -m tools.suite.results FOLDER``.
 
 With ``--seconds FILE`` the times of the files are written to FILE; by them, the longest start first in the
 next run. Each command that runs tests adds a file to the folder of ``GPUSHARE_RESULTS``.
@@ -134,7 +134,7 @@ def _row(title: str, results: Sequence[Result]) -> str:
 
 def main() -> None:
     """Print the tables of a folder, or write the times of its files."""
-    parser = argparse.ArgumentParser(prog="python -m tools.results", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m tools.suite.results", description=__doc__)
     parser.add_argument("folder", type=Path, help="the folder of results")
     parser.add_argument("--seconds", type=Path, metavar="FILE", help="write the times of the files there")
     options = parser.parse_args()

@@ -1,7 +1,7 @@
 """Programs that run beside each other and end with this process, with all that they started.
 
 Each job is a separate process group, with its output in a file. What does not belong here: which programs
-run (``tools.run_tests``).
+run (``tools.suite.run``).
 """
 
 import asyncio

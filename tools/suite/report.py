@@ -1,6 +1,6 @@
 """What ``make test`` prints: the output of its steps as it comes, and at the end all failures and what ran.
 
-What does not belong here: running (``tools.run_tests``), and the table of what ran (``tools.results``).
+What does not belong here: running (``tools.suite.run``), and the table of what ran (``tools.suite.results``).
 """
 
 import os
@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from tools import results, tiers
-from tools.results import Result
+from tools.suite import results, tiers
+from tools.suite.results import Result
 
 _TAIL: Final = 200
 """Lines of a failed step to print, if they are not the failures of pytest."""
