@@ -237,11 +237,6 @@ bench: ## Measure one part; PART=<extender, device-plugin, …>, GPU=1: on a phy
 	$(if $(filter $(BENCHES),$(PART)),,$(error PART="$(PART)" is no benchmark; use make $@ PART=<name> with one of: $(BENCHES)))
 	@$(BIN)/python -m tests.bench.$(subst -,_,$(PART)) $(if $(GPU),--gpu) $(FLAGS)
 
-.PHONY: compatibility
-compatibility: setup ## Write docs/reference/compatibility.md and the times of test files from a run of `make test`; RESULTS=<its GPUSHARE_RESULTS>
-	@$(BIN)/python -m tools.compatibility $(or $(RESULTS),$(error name the folder of results: make $@ RESULTS=<folder>))
-	@$(BIN)/python -m tools.suite.results $(RESULTS) --seconds tests/support/seconds.json
-
 PICTURES := dist/dashboards
 .PHONY: pictures
 pictures: packages setup ## Take the pictures of the board, and draw the dashboards with Grafana's packages; PICTURES=<folder>; needs npm

@@ -22,7 +22,7 @@ from components.manifests import metrics_api as metrics_api_manifests
 from components.manifests import prometheus as prometheus_manifests
 from components.manifests import viewers as viewers_manifests
 from components.manifests.parts import Object
-from docs import configuration_page, health_page, metrics_page, names
+from docs import compatibility_page, configuration_page, health_page, metrics_page, names
 from gpushare import contract
 from gpushare.__main__ import command as program
 from gpushare.cli.main import TOOLS, plugin
@@ -235,6 +235,7 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "rules.md": rules,
     "gpu-health.md": health_page.page,
     "rights.md": rights,
+    "compatibility.md": compatibility_page.page,
     "conflicts.md": declared_conflicts,
     "extender-flags.md": partial(flags, "extender", extender),
     "device-plugin-flags.md": partial(flags, "device plugin", device_plugin),

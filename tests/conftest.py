@@ -19,10 +19,10 @@ from devkit.waiting import timeout_factor
 from tests.support import needs, order, skips, slots
 from tools.suite import results, tiers
 
-_KIND, _NEEDS = "kind", "needs"
+_KIND = "kind"
 _ROOT = Path(__file__).parents[1]
 _SECONDS: dict[str, int] = json.loads((_ROOT / "tests/support/seconds.json").read_text())
-"""The time of each file in the last run of all tests (``make compatibility``)."""
+"""The time of each file in a run of all tests, which ``python -m tools.suite.results`` has written."""
 _UNKNOWN_S = 60
 _SHARED = "worker_bed"
 """The fixture of files that share a control plane (``tests/integration/conftest.py``)."""
@@ -128,8 +128,7 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
     """Refuse skips where all tests are required; note in the report what the test proves."""
     report = yield
     skips.refuse(report)
-    needed = _needs(item)
-    report.user_properties += [(_KIND, results.kind_of(item.nodeid, needed)), (_NEEDS, needed)]
+    report.user_properties.append((_KIND, results.kind_of(item.nodeid, _needs(item))))
     return report
 
 
@@ -157,9 +156,7 @@ def _result(report: pytest.TestReport, outcome: str) -> results.Result:
     noted: dict[str, Any] = dict(report.user_properties)
     release = os.environ.get("TESTBED_KUBERNETES", "")
     why = report.longrepr[2].removeprefix("Skipped: ") if isinstance(report.longrepr, tuple) else ""
-    return results.Result(
-        noted[_KIND], outcome, report.duration, report.nodeid, tuple(noted[_NEEDS]), release, why
-    )
+    return results.Result(noted[_KIND], outcome, report.duration, report.nodeid, release, why)
 
 
 def _needs(item: pytest.Item) -> list[str]:

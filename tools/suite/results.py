@@ -46,16 +46,14 @@ _LONG: Final = ("tests/integration/", "tests/e2e/")
 class Result:
     """The result of one test.
 
-    ``kind`` is what it proves, ``outcome`` is passed, failed, skipped or "" (set-up), ``test`` its id,
-    ``needs`` its requirements. ``release`` is the selected release of Kubernetes, "" for the default. ``why``
-    is the reason of a skipped one.
+    ``kind`` is what it proves, ``outcome`` is passed, failed, skipped or "" (set-up), ``test`` its id.
+    ``release`` is the selected release of Kubernetes, "" for the default. ``why`` is the reason of a skip.
     """
 
     kind: str
     outcome: str
     seconds: float
     test: str = ""
-    needs: Sequence[str] = ()
     release: str = ""
     why: str = ""
 

@@ -52,7 +52,7 @@ def test_the_times_of_long_files_are_those_with_the_default_release() -> None:
     found = [
         Result("a", "passed", 1.4, "tests/integration/test_a.py::test_b"),
         Result("a", "", 2.4, "tests/integration/test_a.py::test_b"),
-        Result("a", "passed", 9, "tests/integration/test_a.py::test_b", (), "1.37"),
+        Result("a", "passed", 9, "tests/integration/test_a.py::test_b", "1.37"),
         Result("a", "passed", 9, "tests/unit/test_a.py::test_b"),
     ]
     assert seconds(found) == {"tests/integration/test_a.py": 4}

@@ -1,0 +1,104 @@
+"""The page of the programs that gpushare runs with in the tests, generated from their pinned versions."""
+
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+from testbed.programs.binaries import DEFAULT_RELEASE, RELEASES, TOOLS, tool
+
+_ROOT = Path(__file__).parents[1]
+_HEAD = """\
+# Compatibility
+
+The programs with which `make test-all` runs. All are real; GPUs and their driver are
+[simulated](../concepts/testbed.md), also in tests with NVIDIA's programs.
+
+| program | version | what runs | tests |
+|---|---|---|---|
+"""
+_TAIL = """
+[What has run on a physical GPU](../concepts/physical-gpu.md) is on a page of its own.
+
+Not tried: Docker and CRI-O as runtimes of a kubelet, Grafana, and hosts without Debian: the real dnf installs
+packages of Red Hat and compatible systems, but on a Debian host.
+"""
+
+
+def page() -> str:
+    """The page."""
+    rows = [*map(_kubernetes, RELEASES), *_programs()]
+    return _HEAD + "".join(f"| {' | '.join(row)} |\n" for row in rows) + _TAIL
+
+
+def _kubernetes(release: str) -> tuple[str, ...]:
+    environment = {"TESTBED_KUBERNETES": release}
+    kubernetes, etcd = (tool(each, environment).version for each in ("kube-apiserver", "etcd"))
+    what, marked = "all tests on a control plane", ""
+    if release != DEFAULT_RELEASE:
+        what, marked = "the tests that depend on the release", ", marked `kubernetes`"
+    return (
+        "Kubernetes: control plane, kubelet, kubectl",
+        f"{kubernetes}, etcd {etcd}",
+        what,
+        f"`tests/integration`{marked}",
+    )
+
+
+def _programs() -> Iterator[tuple[str, ...]]:
+    yield (
+        "kube-scheduler with a Policy file, as the Aliyun pair is installed",
+        TOOLS["kube-scheduler-1.22"].version,
+        f"beside a control plane {DEFAULT_RELEASE}",
+        "`tests/integration`, named `1.22`",
+    )
+    yield "Helm", TOOLS["helm"].version, "install, upgrade, rollback", "`tests/integration/test_chart.py`"
+    yield (
+        "Pulumi",
+        TOOLS["pulumi"].version,
+        "`up`, `preview`, `destroy`; with an older language host and provider",
+        "`tests/integration/test_pulumi.py`",
+    )
+    yield (
+        "containerd, runc of Debian",
+        TOOLS["containerd"].version,
+        "containers on nodes",
+        "`tests/integration/test_kubelets.py` and others with kubelets",
+    )
+    yield (
+        "NVIDIA container toolkit",
+        TOOLS["nvidia-ctk"].version,
+        "devices in containers",
+        "`tests/integration/test_container_devices.py`",
+    )
+    yield (
+        "cgroup v2 with the systemd driver, containerd and kubelet as above",
+        "Linux 6.1 (user-mode Linux of Debian)",
+        "node agent, exporter and library on a node with its own kernel",
+        "`tests/integration/test_cgroup_v2.py`",
+    )
+    yield "podman", "of Debian", "images of the services", "`tests/integration/test_images.py`"
+    yield (
+        "ansible-core",
+        f"{_locked('ansible')}; {_locked('ansible/legacy')}",
+        "playbooks and roles on hosts with systemd",
+        "`ansible/extensions/molecule`, `tests/ansible`",
+    )
+    yield "Prometheus", "2.42 of Debian", "rules, alerts, queries", "`tests/monitoring`"
+    yield (
+        "Prometheus as a pod of the stack",
+        TOOLS["prometheus"].version,
+        "discovery of pods, scrapes, rules",
+        "`tests/e2e/test_managed.py`",
+    )
+    yield (
+        "prometheus-adapter",
+        TOOLS["prometheus-adapter"].version,
+        "the rules of the ACK documentation",
+        "`tests/integration/test_prometheus_adapter.py`",
+    )
+
+
+def _locked(folder: str) -> str:
+    """The version of ansible-core in a lock file."""
+    packages = tomllib.loads((_ROOT / folder / "uv.lock").read_text())["package"]
+    return str(next(each["version"] for each in packages if each["name"] == "ansible-core"))
