@@ -238,7 +238,12 @@ bench: ## Measure one part; PART=<extender, device-plugin, …>, GPU=1: on a phy
 	@$(BIN)/python -m tests.bench.$(subst -,_,$(PART)) $(if $(GPU),--gpu) $(FLAGS)
 
 PICTURES := dist/dashboards
-.PHONY: pictures
-pictures: packages setup ## Take the pictures of the board, and draw the dashboards with Grafana's packages; PICTURES=<folder>; needs npm
+.PHONY: pictures pictures-board pictures-dashboards
+pictures: $(addprefix pictures-,$(or $(PART),board dashboards)) ## Take the pictures of the documentation in Chromium; PART=board, dashboards (needs npm; PICTURES=<folder>)
+
+pictures-board: packages setup
 	@$(BIN)/python -m tests.process.cli.board.pictures
+
+# Drawn with Grafana's packages.
+pictures-dashboards: packages setup
 	@$(BIN)/python -m tests.monitoring.pictures $(PICTURES)

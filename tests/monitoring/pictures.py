@@ -1,4 +1,4 @@
-"""``make pictures``: dashboards in Chromium, drawn by Grafana's packages over a real Prometheus.
+"""``make pictures PART=dashboards``: dashboards in Chromium, drawn by Grafana's packages over Prometheus.
 
 It draws a healthy cluster and one with an over-committed GPU, or what your Prometheus has, without Grafana's
 server. ``tools/dashboards`` has the page and the lock file of the packages, which are installed (450 MB) and

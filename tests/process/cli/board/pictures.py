@@ -1,4 +1,4 @@
-"""``make pictures``: the pictures of the board in the documentation, of the example cluster."""
+"""``make pictures PART=board``: the pictures of the board in the documentation, of the example cluster."""
 
 import asyncio
 from pathlib import Path
