@@ -20,7 +20,7 @@ _KILL_MS = 10_000
 
 
 @dataclass(frozen=True)
-class Record:
+class PidRecord:
     """The content of a pid file. A PID is reused; a PID with start time and boot ID is unique."""
 
     pid: int
@@ -29,7 +29,7 @@ class Record:
 
 
 @dataclass(frozen=True)
-class Entry:
+class ProcEntry:
     """One process in /proc; ``marked`` if its environment has ``MARK`` with the folder of the testbed."""
 
     pid: int
@@ -38,7 +38,7 @@ class Entry:
     marked: bool
 
 
-def leftovers(record: Record, table: Iterable[Entry], boot_id: str) -> list[Entry]:
+def leftovers(record: PidRecord, table: Iterable[ProcEntry], boot_id: str) -> list[ProcEntry]:
     """Return the running processes of a record: the process itself and the children in its session.
 
     Empty after a reboot of the machine, or if the PID now belongs to another process.
@@ -73,9 +73,9 @@ def boot_id() -> str:
     return (_PROC / "sys/kernel/random/boot_id").read_text().strip()
 
 
-def record_of(pid: int) -> Record:
+def record_of(pid: int) -> PidRecord:
     """Return the record of a running process."""
-    return Record(pid, _stat(pid).start_ticks, boot_id())
+    return PidRecord(pid, _stat(pid).start_ticks, boot_id())
 
 
 def state_of(pid: int) -> str:
@@ -92,21 +92,21 @@ def is_suspended(pid: int) -> bool:
         return False
 
 
-def write(path: Path, record: Record) -> None:
+def write(path: Path, record: PidRecord) -> None:
     """Write a pid file."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(asdict(record)))
 
 
-def read(path: Path) -> Record | None:
+def read(path: Path) -> PidRecord | None:
     """Return the record of a pid file, or None if it cannot be read."""
     try:
-        return Record(**json.loads(path.read_text()))
+        return PidRecord(**json.loads(path.read_text()))
     except (OSError, ValueError, TypeError):
         return None
 
 
-def running(folder: Path) -> dict[str, list[Entry]]:
+def running(folder: Path) -> dict[str, list[ProcEntry]]:
     """Return the running processes of a testbed by name of the pid file, without names that have none."""
     table = _table(folder)
     boot = boot_id()
@@ -137,12 +137,12 @@ def end_session(leader: int, folder: Path) -> None:
             _kill(entry)
 
 
-def _table(folder: Path) -> list[Entry]:
+def _table(folder: Path) -> list[ProcEntry]:
     mark = f"{MARK}={folder}".encode()
     return [entry for path in _PROC.glob("[0-9]*") if (entry := _entry(path, mark))]
 
 
-def _entry(path: Path, mark: bytes) -> Entry | None:
+def _entry(path: Path, mark: bytes) -> ProcEntry | None:
     try:
         stat = parse_stat((path / "stat").read_text())
         environment = (path / "environ").read_bytes()
@@ -150,14 +150,14 @@ def _entry(path: Path, mark: bytes) -> Entry | None:
         return None
     if stat.state in "ZX":
         return None
-    return Entry(int(path.name), stat.session, stat.start_ticks, mark in environment.split(b"\0"))
+    return ProcEntry(int(path.name), stat.session, stat.start_ticks, mark in environment.split(b"\0"))
 
 
 def _stat(pid: int) -> Stat:
     return parse_stat((_PROC / str(pid) / "stat").read_text())
 
 
-def _kill(entry: Entry) -> None:
+def _kill(entry: ProcEntry) -> None:
     with suppress(ProcessLookupError, FileNotFoundError):
         descriptor = os.pidfd_open(entry.pid)
         try:

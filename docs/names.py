@@ -32,7 +32,7 @@ class Name(NamedTuple):
     meaning: str
 
 
-class Event(NamedTuple):
+class EventRow(NamedTuple):
     """A row: ``objects`` with the event, who records it, when, and the beginning of a message."""
 
     constant: str
@@ -344,7 +344,7 @@ VARIABLES: Final = (
     ),
 )
 EVENTS: Final = (
-    Event(
+    EventRow(
         "EVENT_PLACED",
         "pod",
         "Normal",
@@ -352,7 +352,7 @@ EVENTS: Final = (
         "the pod is bound",
         "`placed on node gpu-1: 4 units on GPU 0 (2 of 14 left)`",
     ),
-    Event(
+    EventRow(
         "EVENT_REFUSED",
         "pod",
         "Warning",
@@ -360,7 +360,7 @@ EVENTS: Final = (
         "the pod fits on no node, or its node has no room for it",
         "`Insufficient GPU Memory in one device: asked 8, at most 6 of 14 free on GPU 0`",
     ),
-    Event(
+    EventRow(
         "EVENT_MALFORMED",
         "pod, node",
         "Warning",
@@ -368,7 +368,7 @@ EVENTS: Final = (
         "a request, the annotation of cordoned GPUs or a ConfigMap of unhealthy GPUs cannot be read",
         "`ConfigMap kube-system/unhealthy-gpu-gpu-1: 'x' is not a GPU index; write gpus: 0,2`",
     ),
-    Event(
+    EventRow(
         "EVENT_OVERCOMMIT",
         "node",
         "Warning",
@@ -376,7 +376,7 @@ EVENTS: Final = (
         "a GPU has more units reserved than it has",
         "`GPU 0 is over-committed; no more pods are placed on it`",
     ),
-    Event(
+    EventRow(
         "EVENT_ASSIGNED",
         "pod",
         "Normal; Warning for the total of another pod",
@@ -384,7 +384,7 @@ EVENTS: Final = (
         "a container got another GPU than its annotations named",
         "`allocated 4 on GPU 1; its annotations had reserved GPU 0`",
     ),
-    Event(
+    EventRow(
         "EVENT_CARD_UNHEALTHY",
         "node",
         "Warning",
@@ -392,7 +392,7 @@ EVENTS: Final = (
         "a GPU becomes unhealthy",
         "`GPU 0 (GPU-5c1f…): the driver asks for a reset of the GPU (recovery action 1)`",
     ),
-    Event(
+    EventRow(
         "EVENT_CARD_RECOVERED",
         "node",
         "Warning",
@@ -400,7 +400,7 @@ EVENTS: Final = (
         "a GPU is healthy again",
         "`GPU 0 (GPU-5c1f…): ` and the reason that has ended",
     ),
-    Event(
+    EventRow(
         "EVENT_CARDS_CHANGED",
         "node",
         "Warning",
@@ -408,7 +408,7 @@ EVENTS: Final = (
         "GPUs were added, removed, replaced or changed their size",
         "`GPU 1 (Tesla T4) is gone`",
     ),
-    Event(
+    EventRow(
         "EVENT_CARD_IN_USE",
         "node",
         "Warning",
@@ -416,7 +416,7 @@ EVENTS: Final = (
         "a container has a whole GPU that is shared now",
         "`GPU 0 until default/app-3g-v1-0 is gone, which has a whole GPU`",
     ),
-    Event(
+    EventRow(
         "EVENT_CARD_FREE",
         "node",
         "Warning",
@@ -424,7 +424,7 @@ EVENTS: Final = (
         "that container is gone",
         "`GPU 0 is no longer in use as a whole GPU`",
     ),
-    Event(
+    EventRow(
         "EVENT_NOT_SERVING",
         "node",
         "Warning",
@@ -432,7 +432,7 @@ EVENTS: Final = (
         "the node may not share its GPUs",
         "`another device plugin still offers 2 of nvidia.com/gpu on this node; …`",
     ),
-    Event(
+    EventRow(
         "EVENT_NOT_HELD",
         "pod, node",
         "Warning",
@@ -440,7 +440,7 @@ EVENTS: Final = (
         "a process without a limit uses a GPU with limited containers",
         "`GPU 0 has 1 process of no pod without a limit, beside limited containers: …`",
     ),
-    Event(
+    EventRow(
         "EVENT_UNCOUNTED",
         "pod",
         "Warning",
@@ -448,7 +448,7 @@ EVENTS: Final = (
         "a limited container uses clearly more memory than the library has counted",
         "`container app, limited to 4308 MiB of GPU 0, uses 900 MiB that isolation has not counted: …`",
     ),
-    Event(
+    EventRow(
         "EVENT_REGION",
         "pod",
         "Warning",
@@ -487,7 +487,7 @@ def _row(name: Name) -> str:
     return f"| {_text(name.constant)} | {' | '.join(name[1:])} |"
 
 
-def _event_row(event: Event) -> str:
+def _event_row(event: EventRow) -> str:
     return f"| {_text(event.constant)} | {' | '.join(event[1:])} |"
 
 
@@ -496,7 +496,7 @@ def _text(constant: str) -> str:
     return _choices(value) if isinstance(value, tuple) else f"`{value}`"
 
 
-def rows() -> Iterator[Name | Event]:
+def rows() -> Iterator[Name | EventRow]:
     """All rows."""
     for names in SECTIONS.values():
         yield from names

@@ -16,7 +16,7 @@ _LEVEL: Final = 6
 
 
 @dataclass(frozen=True)
-class File:
+class ArchiveFile:
     """A regular file, a folder, or a link to another name in the archive."""
 
     content: bytes = b""
@@ -25,7 +25,7 @@ class File:
     link: str = ""
 
 
-def tar(files: Mapping[str, File]) -> bytes:
+def tar(files: Mapping[str, ArchiveFile]) -> bytes:
     """Return a tar of the files by name, sorted, of root, and of 1970."""
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w", format=tarfile.PAX_FORMAT) as archive:
@@ -34,18 +34,18 @@ def tar(files: Mapping[str, File]) -> bytes:
     return buffer.getvalue()
 
 
-def tar_gz(files: Mapping[str, File]) -> bytes:
+def tar_gz(files: Mapping[str, ArchiveFile]) -> bytes:
     """Return a compressed tar of the files."""
     return gzip.compress(tar(files), compresslevel=_LEVEL, mtime=0)
 
 
-def read_tar_gz(content: bytes) -> dict[str, File]:
+def read_tar_gz(content: bytes) -> dict[str, ArchiveFile]:
     """Return the files, folders and links of a compressed tar."""
     with tarfile.open(fileobj=io.BytesIO(content), mode="r:gz") as archive:
         return {each.name: _file(archive, each) for each in archive}
 
 
-def _entry(name: str, file: File) -> tarfile.TarInfo:
+def _entry(name: str, file: ArchiveFile) -> tarfile.TarInfo:
     entry = tarfile.TarInfo(name)
     entry.size = len(file.content)
     entry.mode = _PROGRAM if file.is_program or file.is_folder else _FILE
@@ -56,10 +56,10 @@ def _entry(name: str, file: File) -> tarfile.TarInfo:
     return entry
 
 
-def _file(archive: tarfile.TarFile, entry: tarfile.TarInfo) -> File:
+def _file(archive: tarfile.TarFile, entry: tarfile.TarInfo) -> ArchiveFile:
     if entry.isdir():
-        return File(is_folder=True)
+        return ArchiveFile(is_folder=True)
     if entry.issym():
-        return File(link=entry.linkname)
+        return ArchiveFile(link=entry.linkname)
     stream = archive.extractfile(entry)
-    return File(stream.read() if stream else b"", is_program=bool(entry.mode & 0o100))
+    return ArchiveFile(stream.read() if stream else b"", is_program=bool(entry.mode & 0o100))

@@ -16,7 +16,7 @@ from release.recipe import CONTAINERFILE
 
 
 @dataclass(frozen=True)
-class Kind:
+class BaseKind:
     """The name of a base, and its packages in addition to the essential ones."""
 
     name: str
@@ -24,8 +24,8 @@ class Kind:
 
 
 # Wheels in C++ require libstdc++; without usr-is-merged, perl and all its modules are installed.
-RUNTIME: Final = Kind("base", "libstdc++6,python3,python3-venv,usr-is-merged")
-COMPILER: Final = Kind("compiler", "gcc,libc6-dev,make,usr-is-merged")
+RUNTIME: Final = BaseKind("base", "libstdc++6,python3,python3-venv,usr-is-merged")
+COMPILER: Final = BaseKind("compiler", "gcc,libc6-dev,make,usr-is-merged")
 
 _EXCLUDED: Final = ("doc", "info", "lintian", "locale", "man")
 _CLEAN: Final = 'rm -rf "$1"/var/cache/* "$1"/var/lib/apt/lists/* "$1"/var/log/*'
@@ -70,18 +70,18 @@ def codename(release: str) -> str:
     raise DevkitError("/etc/os-release has no VERSION_CODENAME: set BASE_IMAGE")
 
 
-def command(suite: str, tar: Path, listed: Path, kind: Kind = RUNTIME) -> list[str]:
+def command(suite: str, tar: Path, listed: Path, kind: BaseKind = RUNTIME) -> list[str]:
     """Return the command that creates the root folder as a tar."""
     return [*_MMDEBSTRAP, f"--include={kind.packages}", suite, str(tar), str(listed)]
 
 
-def name(suite: str, kind: Kind = RUNTIME) -> str:
+def name(suite: str, kind: BaseKind = RUNTIME) -> str:
     """Return the name of a base in a store, which depends on the recipe."""
     recipe = hashlib.sha256("\0".join((*_MMDEBSTRAP, kind.packages, _IMAGE)).encode())
     return f"localhost/gpushare-{kind.name}:{suite}-{recipe.hexdigest()[:12]}"
 
 
-async def ensure(store: Store, cache: Path, kind: Kind = RUNTIME) -> str:
+async def ensure(store: Store, cache: Path, kind: BaseKind = RUNTIME) -> str:
     """Build a base unless the store has it, and return its name; its tar is kept in ``cache``."""
     suite = codename(_RELEASE.read_text())
     image = name(suite, kind)
@@ -96,7 +96,7 @@ async def ensure(store: Store, cache: Path, kind: Kind = RUNTIME) -> str:
     return image
 
 
-async def _make(suite: str, folder: Path, kind: Kind) -> None:
+async def _make(suite: str, folder: Path, kind: BaseKind) -> None:
     fresh = folder / f"fresh-{_TAR}"
     await run_text(["env", "SOURCE_DATE_EPOCH=0", *command(suite, fresh, sources(_APT), kind)], _MAKE_S)
     fresh.rename(folder / _TAR)

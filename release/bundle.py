@@ -27,7 +27,7 @@ from gpushare.cli.lazy import run
 from gpushare.contract import PROJECT_URL
 from gpushare.errors import ConfigError
 from release import krew, man_pages, oci, published, reproducible
-from release.archives import File, tar_gz
+from release.archives import ArchiveFile, tar_gz
 from release.chart.build import DEFAULTS, NAME, chart
 from release.recipe import ROOT
 from release.supply import references, uv
@@ -95,12 +95,12 @@ def install_yaml(images: Mapping[str, str]) -> str:
     return _HEADER + as_yaml(everything(load({**DEFAULTS, "images": dict(images)})))
 
 
-def examples(images: Mapping[str, str]) -> dict[str, File]:
+def examples(images: Mapping[str, str]) -> dict[str, ArchiveFile]:
     """Return the manifests of the examples with their image. Raises ConfigError without ``samples``."""
     if "samples" not in images:
         raise ConfigError("images.json has no image samples: run make images")
     return {
-        f"examples/{name}.yaml": File(text.encode())
+        f"examples/{name}.yaml": ArchiveFile(text.encode())
         for name, text in published.examples(images["samples"]).items()
     }
 
@@ -108,7 +108,7 @@ def examples(images: Mapping[str, str]) -> dict[str, File]:
 def charts(images: Mapping[str, str]) -> dict[str, bytes]:
     """Return the chart as an archive and as an OCI layout."""
     files = chart(images)
-    archive = tar_gz({f"{NAME}/{name}": File(text.encode()) for name, text in files.items()})
+    archive = tar_gz({f"{NAME}/{name}": ArchiveFile(text.encode()) for name, text in files.items()})
     name = f"{NAME}-{__version__}"
     return {
         f"{name}.tgz": archive,
@@ -169,17 +169,18 @@ def _install(requirements: Path, platform: krew.Platform, python: str, folder: P
     return target
 
 
-def _package() -> dict[str, File]:
+def _package() -> dict[str, ArchiveFile]:
     top = ROOT / "gpushare"
     return {
-        f"gpushare/{path.relative_to(top)}": File(path.read_bytes()) for path in sorted(top.rglob("*.py"))
+        f"gpushare/{path.relative_to(top)}": ArchiveFile(path.read_bytes())
+        for path in sorted(top.rglob("*.py"))
     }
 
 
-def _manual() -> dict[str, File]:
+def _manual() -> dict[str, ArchiveFile]:
     """Return the manual pages of the plugins."""
     return {
-        name: File(text.encode())
+        name: ArchiveFile(text.encode())
         for name, text in sorted(man_pages.pages().items())
         if name.startswith("kubectl-")
     }

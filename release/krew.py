@@ -13,7 +13,7 @@ from typing import Any, Final
 from gpushare import __version__
 from gpushare.errors import GpuShareError
 from release import man_pages
-from release.archives import File
+from release.archives import ArchiveFile
 
 PYTHONS: Final = ("3.11", "3.12", "3.13", "3.14")
 """Versions of Python with which the plugins run."""
@@ -42,7 +42,7 @@ PLATFORMS: Final = (
 
 
 @dataclass(frozen=True)
-class Plugin:
+class KrewPlugin:
     """A plugin: its name in krew, its program, the function that the program calls, and what it does."""
 
     name: str
@@ -53,21 +53,21 @@ class Plugin:
 
 
 PLUGINS: Final = (
-    Plugin(
+    KrewPlugin(
         "gpushare",
         "kubectl-gpushare",
         "gpushare.cli.main",
         "kubectl_main",
         "Show shared GPUs and set up their scheduler",
     ),
-    Plugin(
+    KrewPlugin(
         "inspect-gpushare",
         "kubectl-inspect-gpushare",
         "gpushare.cli.main",
         "inspect_main",
         "Show the allocated GPU memory of nodes",
     ),
-    Plugin(
+    KrewPlugin(
         "inspect-cgpu",
         "kubectl-inspect-cgpu",
         "gpushare.cli.main",
@@ -96,7 +96,7 @@ from {module} import {function}  # noqa: E402
 '''
 
 
-def launcher(plugin: Plugin) -> str:
+def launcher(plugin: KrewPlugin) -> str:
     """Return the program of a plugin, which finds its libraries from its own path, also through a link."""
     return _LAUNCHER.format(
         summary=plugin.summary,
@@ -108,20 +108,22 @@ def launcher(plugin: Plugin) -> str:
     )
 
 
-def archive(libraries: Mapping[str, File], manual: Mapping[str, File], licence: bytes) -> dict[str, File]:
+def archive(
+    libraries: Mapping[str, ArchiveFile], manual: Mapping[str, ArchiveFile], licence: bytes
+) -> dict[str, ArchiveFile]:
     """Return the files of the archive of a platform; ``manual`` has pages by file name."""
-    programs = {each.program: File(launcher(each).encode(), is_program=True) for each in PLUGINS}
+    programs = {each.program: ArchiveFile(launcher(each).encode(), is_program=True) for each in PLUGINS}
     return {
-        "LICENSE": File(licence),
+        "LICENSE": ArchiveFile(licence),
         **programs,
         **{f"{man_pages.FOLDER}/{name}": file for name, file in manual.items()},
         **{f"{_LIBRARIES}/{name}": file for name, file in libraries.items()},
     }
 
 
-def joined(folders: Iterable[Path]) -> dict[str, File]:
+def joined(folders: Iterable[Path]) -> dict[str, ArchiveFile]:
     """Return the files of several installations as one. Raises GpuShareError for a contradiction."""
-    found: dict[str, File] = {}
+    found: dict[str, ArchiveFile] = {}
     for folder in folders:
         for name, file in _installed(folder).items():
             if found.setdefault(name, file) != file:
@@ -129,9 +131,9 @@ def joined(folders: Iterable[Path]) -> dict[str, File]:
     return found
 
 
-def _installed(folder: Path) -> dict[str, File]:
+def _installed(folder: Path) -> dict[str, ArchiveFile]:
     return {
-        str(path.relative_to(folder)): File(
+        str(path.relative_to(folder)): ArchiveFile(
             path.read_bytes(), is_program=bool(path.stat().st_mode & stat.S_IXUSR)
         )
         for path in sorted(folder.rglob("*"))
@@ -145,7 +147,7 @@ def _is_library(parts: tuple[str, ...]) -> bool:
     return inside[0] in _METADATA if top.endswith(".dist-info") else top not in ("bin", ".lock")
 
 
-def manifest(plugin: Plugin, url: str, digests: Mapping[str, str]) -> dict[str, Any]:
+def manifest(plugin: KrewPlugin, url: str, digests: Mapping[str, str]) -> dict[str, Any]:
     """Return the manifest of a plugin; ``digests`` has the SHA-256 of each archive."""
     return {
         "apiVersion": "krew.googlecontainertools.github.com/v1alpha2",

@@ -9,7 +9,7 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final
 
-from release.archives import File, tar
+from release.archives import ArchiveFile, tar
 
 _CONFIG: Final = "application/vnd.cncf.helm.config.v1+json"
 _CONTENT: Final = "application/vnd.cncf.helm.chart.content.v1.tar+gzip"
@@ -38,11 +38,11 @@ def layout(about: Mapping[str, Any], chart: bytes) -> bytes:
         "mediaType": _INDEX,
         "manifests": [{**_descriptor(_MANIFEST, manifest), "annotations": named}],
     }
-    blobs = {f"blobs/sha256/{_digest(each)}": File(each) for each in (config, chart, manifest)}
+    blobs = {f"blobs/sha256/{_digest(each)}": ArchiveFile(each) for each in (config, chart, manifest)}
     return tar(
         {
-            "oci-layout": File(_json({"imageLayoutVersion": "1.0.0"})),
-            "index.json": File(_json(index)),
+            "oci-layout": ArchiveFile(_json({"imageLayoutVersion": "1.0.0"})),
+            "index.json": ArchiveFile(_json(index)),
             **blobs,
         }
     )

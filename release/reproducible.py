@@ -5,7 +5,7 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final
 
-from release.archives import File, read_tar_gz, tar_gz
+from release.archives import ArchiveFile, read_tar_gz, tar_gz
 
 _FILES: Final = "FILES.json"
 _MANIFEST: Final = "MANIFEST.json"
@@ -23,7 +23,7 @@ def collection(tarball: bytes, repository: str) -> bytes:
     manifest = json.loads(files[_MANIFEST].content)
     manifest["file_manifest_file"]["chksum_sha256"] = hashlib.sha256(text).hexdigest()
     manifest["collection_info"]["repository"] = repository
-    return tar_gz({**files, _FILES: File(text), _MANIFEST: File(_json(manifest))})
+    return tar_gz({**files, _FILES: ArchiveFile(text), _MANIFEST: ArchiveFile(_json(manifest))})
 
 
 def bill_of_materials(text: str) -> str:

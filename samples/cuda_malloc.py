@@ -7,7 +7,7 @@ import signal
 import sys
 from typing import Final
 
-from samples.driver import MIB, OUT_OF_MEMORY, CudaError, Device, Driver
+from samples.driver import MIB, OUT_OF_MEMORY, CudaDevice, CudaError, Driver
 
 _NO_DRIVER: Final = 3
 _ERROR: Final = (
@@ -61,7 +61,7 @@ def _allocate(driver: Driver, mebibytes: int) -> None:
         driver.allocate(mebibytes * MIB)
 
 
-def described(device: Device, version: str) -> str:
+def described(device: CudaDevice, version: str) -> str:
     """The lines about a GPU."""
     return (
         f'Device {device.index}: "{device.name}"\n'

@@ -40,7 +40,7 @@ class CudaError(Exception):
 
 
 @dataclass(frozen=True)
-class Device:
+class CudaDevice:
     """A GPU that the process sees; its memory is the limit of the container, if it has one."""
 
     index: int
@@ -62,7 +62,7 @@ class Driver:
         self._call("cuDriverGetVersion", ctypes.byref(number))
         return f"{number.value // 1000}.{number.value % 1000 // 10}"
 
-    def devices(self) -> list[Device]:
+    def devices(self) -> list[CudaDevice]:
         """Return the GPUs of the process."""
         count = ctypes.c_int()
         self._call("cuDeviceGetCount", ctypes.byref(count))
@@ -103,11 +103,11 @@ class Driver:
         """Wait until the GPU has finished."""
         self._call("cuCtxSynchronize")
 
-    def _device(self, index: int) -> Device:
+    def _device(self, index: int) -> CudaDevice:
         name, size = ctypes.create_string_buffer(_NAME_BYTES), ctypes.c_size_t()
         self._call("cuDeviceGetName", name, _NAME_BYTES, index)
         self._call("cuDeviceTotalMem_v2", ctypes.byref(size), index)
-        return Device(index, name.value.decode(), size.value)
+        return CudaDevice(index, name.value.decode(), size.value)
 
     def _call(self, name: str, *arguments: Any) -> None:
         code = getattr(self._library, name)(*arguments)

@@ -38,7 +38,7 @@ class Model:
             self._driver.wait()
 
 
-class Server(ThreadingHTTPServer):
+class InferenceServer(ThreadingHTTPServer):
     """Serves the model."""
 
     daemon_threads = True
@@ -50,7 +50,7 @@ class Server(ThreadingHTTPServer):
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
-    server: Server
+    server: InferenceServer
 
     def do_GET(self) -> None:
         if self.path == "/healthz":
@@ -88,7 +88,7 @@ def main(arguments: list[str] | None = None) -> int:
     except CudaError as error:
         print(error, file=sys.stderr)
         return 1
-    with Server(settings.port, model, settings.work_ms) as server:
+    with InferenceServer(settings.port, model, settings.work_ms) as server:
         signal.signal(signal.SIGTERM, lambda *_: threading.Thread(target=server.shutdown).start())
         print(f"inference_server listens on port {server.server_port}", flush=True)
         server.serve_forever()

@@ -31,7 +31,7 @@ from testbed.nvml.build import library
 from testbed.nvml.eras import NEWEST
 from testbed.programs import build
 from testbed.pulumi import TOOLS as PULUMI_TOOLS
-from testbed.stories import Step, Story, autoscaling, isolation, notebooks, pictures, replicas, sample
+from testbed.stories import Story, StoryStep, autoscaling, isolation, notebooks, pictures, replicas, sample
 from testbed.stories.autoscaling import autoscaled_cluster
 from testbed.stories.deployed import Deploy, by_kubectl, by_pulumi, deployed_cluster
 from testbed.stories.play import (
@@ -237,7 +237,7 @@ async def _show_all(commands: Sequence[str], run: Callable[[str], Awaitable[str]
 
 
 async def _print_events(
-    bed: Bed, step: Step, printed: set[tuple[str, str, str]]
+    bed: Bed, step: StoryStep, printed: set[tuple[str, str, str]]
 ) -> set[tuple[str, str, str]]:
     """Print and return the new placement events, and those that say why a pod waits."""
     new = [event for event in await pod_events(bed) if event not in printed]

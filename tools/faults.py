@@ -49,7 +49,7 @@ fails if one of the first two numbers is not 0; it compares the recovery only wi
 """  # noqa: E501 - lines of a page
 
 
-class Row(NamedTuple):
+class RowKey(NamedTuple):
     """What identifies a row: the test as ``path::function``, the fault and the component."""
 
     test: str
@@ -57,13 +57,13 @@ class Row(NamedTuple):
     component: str
 
 
-def marked(root: Path = ROOT) -> Iterator[Row]:
+def marked(root: Path = ROOT) -> Iterator[RowKey]:
     """Yield the row of each ``fault(…)`` in the decorators of the integration tests."""
     for path in sorted((root / "tests/integration").rglob("test_*.py")):
         for function in ast.walk(ast.parse(path.read_text())):
             if isinstance(function, ast.AsyncFunctionDef):
                 test = f"{path.relative_to(root)}::{function.name}"
-                yield from (Row(test, *arguments) for arguments in _faults(function.decorator_list))
+                yield from (RowKey(test, *arguments) for arguments in _faults(function.decorator_list))
 
 
 def _faults(decorators: Iterable[ast.expr]) -> Iterator[tuple[str, str]]:
@@ -73,9 +73,9 @@ def _faults(decorators: Iterable[ast.expr]) -> Iterator[tuple[str, str]]:
             yield ast.literal_eval(node.args[0]), ast.literal_eval(component.value)
 
 
-def row(result: Mapping[str, Any]) -> Row:
+def row(result: Mapping[str, Any]) -> RowKey:
     """Return what identifies a stored result."""
-    return Row(result["test"], result["fault"], result["component"])
+    return RowKey(result["test"], result["fault"], result["component"])
 
 
 def page(data: Mapping[str, Any]) -> str:

@@ -39,7 +39,7 @@ class MutantsError(Exception):
     """The list is invalid, or a mutant of the command line is not in it."""
 
 
-class Verdict(StrEnum):
+class Judgement(StrEnum):
     """The result of a mutant. ``BROKEN``: the entry or its tests prove nothing."""
 
     KILLED = "killed"
@@ -47,7 +47,7 @@ class Verdict(StrEnum):
     BROKEN = "BROKEN"
 
 
-class Status:
+class MutantStatus:
     """Exit statuses of pytest."""
 
     PASSED: Final = 0
@@ -70,7 +70,7 @@ class Mutant:
 
 
 @dataclass(frozen=True)
-class Run:
+class MutantRun:
     """The end of a run of pytest: its exit status, None after the time limit, and its output."""
 
     status: int | None
@@ -83,11 +83,11 @@ class Run:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class MutantOutcome:
     """The result of a mutant; ``detail`` is the test that failed, or the problem."""
 
     mutant: Mutant
-    verdict: Verdict
+    verdict: Judgement
     detail: str = ""
     seconds: float = 0
 
@@ -140,31 +140,33 @@ def mutated(mutant: Mutant, content: str) -> str:
     return changed
 
 
-def judged(mutant: Mutant, run: Run, seconds: float = 0) -> Outcome:
+def judged(mutant: Mutant, run: MutantRun, seconds: float = 0) -> MutantOutcome:
     """Return the result of a mutant from the run of its tests."""
-    if run.status == Status.PASSED:
-        return Outcome(mutant, Verdict.SURVIVED, mutant.why, seconds)
-    if run.status == Status.FAILED:
-        return Outcome(mutant, Verdict.KILLED, next(iter(run.failed), ""), seconds)
-    return Outcome(mutant, Verdict.BROKEN, _no_result(run), seconds)
+    if run.status == MutantStatus.PASSED:
+        return MutantOutcome(mutant, Judgement.SURVIVED, mutant.why, seconds)
+    if run.status == MutantStatus.FAILED:
+        return MutantOutcome(mutant, Judgement.KILLED, next(iter(run.failed), ""), seconds)
+    return MutantOutcome(mutant, Judgement.BROKEN, _no_result(run), seconds)
 
 
-def _no_result(run: Run) -> str:
+def _no_result(run: MutantRun) -> str:
     """Why a run proves nothing. A mutant that cannot be imported ends the collection with another status."""
     if run.status is None:
         return "its tests did not end in time"
     return f"pytest ended with status {run.status}: {' '.join(run.failed) or 'no test ran'}"
 
 
-def without_result(mutants: Iterable[Mutant], run: Run) -> list[Outcome]:
+def without_result(mutants: Iterable[Mutant], run: MutantRun) -> list[MutantOutcome]:
     """Return the mutants whose tests fail without a change, or all if the first run did not finish."""
-    if run.status == Status.PASSED:
+    if run.status == MutantStatus.PASSED:
         return []
-    if run.status != Status.FAILED:
-        return [Outcome(each, Verdict.BROKEN, f"without a change: {_no_result(run)}") for each in mutants]
+    if run.status != MutantStatus.FAILED:
+        return [
+            MutantOutcome(each, Judgement.BROKEN, f"without a change: {_no_result(run)}") for each in mutants
+        ]
     failing = {each: [test for test in run.failed if _selects(each, test)] for each in mutants}
     return [
-        Outcome(each, Verdict.BROKEN, f"fails without a change: {tests[0]}")
+        MutantOutcome(each, Judgement.BROKEN, f"fails without a change: {tests[0]}")
         for each, tests in failing.items()
         if tests
     ]
@@ -177,11 +179,11 @@ def _selects(mutant: Mutant, test: str) -> bool:
     )
 
 
-def summary(outcomes: Sequence[Outcome], seconds: float) -> list[str]:
+def summary(outcomes: Sequence[MutantOutcome], seconds: float) -> list[str]:
     """Return the mutants that were not killed, and the counts."""
-    counts = {verdict: sum(each.verdict is verdict for each in outcomes) for verdict in Verdict}
+    counts = {verdict: sum(each.verdict is verdict for each in outcomes) for verdict in Judgement}
     numbers = ", ".join(f"{count} {verdict.lower()}" for verdict, count in counts.items())
-    bad = [each for each in outcomes if each.verdict is not Verdict.KILLED]
+    bad = [each for each in outcomes if each.verdict is not Judgement.KILLED]
     return [
         *(f"mutants: {each.verdict} {each.mutant.name} ({each.mutant.file}): {each.detail}" for each in bad),
         f"mutants: {len(outcomes)} in {seconds:.0f} s: {numbers}",
@@ -198,7 +200,9 @@ class Copies:
         for number in range(count):
             self._free.put(folder / f"copy-{number}")
 
-    def run(self, tests: Sequence[str], mutant: Mutant | None = None, *options: str, limit_s: float) -> Run:
+    def run(
+        self, tests: Sequence[str], mutant: Mutant | None = None, *options: str, limit_s: float
+    ) -> MutantRun:
         """Run tests in a new copy, with the change of a mutant. Raises MutantsError."""
         copy = self._free.get()
         try:
@@ -210,7 +214,7 @@ class Copies:
             shutil.rmtree(copy, ignore_errors=True)
             self._free.put(copy)
 
-    def _pytest(self, copy: Path, arguments: Sequence[str], limit_s: float) -> Run:
+    def _pytest(self, copy: Path, arguments: Sequence[str], limit_s: float) -> MutantRun:
         # Copies come before the checkout, which is installed in the virtual environment.
         # All runs share their bytecode, which is valid for one time of modification, in seconds.
         # A skipped test notices nothing.
@@ -234,8 +238,8 @@ class Copies:
                 check=False,
             )
         except subprocess.TimeoutExpired as error:
-            return Run(None, (error.stdout or b"").decode(errors="replace"))
-        return Run(ended.returncode, ended.stdout)
+            return MutantRun(None, (error.stdout or b"").decode(errors="replace"))
+        return MutantRun(ended.returncode, ended.stdout)
 
 
 def copy_checkout(copy: Path) -> None:
@@ -263,16 +267,16 @@ def _apply(copy: Path, mutant: Mutant, number: int) -> None:
     os.utime(path, (modified, modified))
 
 
-def run_all(chosen: Sequence[Mutant], copies: Copies) -> list[Outcome]:
+def run_all(chosen: Sequence[Mutant], copies: Copies) -> list[MutantOutcome]:
     """Check the tests without a mutant, then run each mutant; print each result."""
     tests = sorted({test for each in chosen for test in each.tests})
     _say(f"mutants: {len(tests)} paths of tests without a mutant")
     first = copies.run(tests, None, "-n", str(_AT_ONCE), limit_s=_FIRST_LIMIT_S)
-    if first.status != Status.PASSED:
+    if first.status != MutantStatus.PASSED:
         _say(*first.output.splitlines()[-_TAIL:])
     broken = {each.mutant: each for each in without_result(chosen, first)}
 
-    def run_one(mutant: Mutant) -> Outcome:
+    def run_one(mutant: Mutant) -> MutantOutcome:
         outcome = broken.get(mutant) or run(mutant, copies)
         _say(f"mutants: {outcome.verdict:8} {mutant.name:45} {outcome.seconds:4.0f} s {outcome.detail}")
         return outcome
@@ -281,13 +285,13 @@ def run_all(chosen: Sequence[Mutant], copies: Copies) -> list[Outcome]:
         return list(pool.map(run_one, chosen))
 
 
-def run(mutant: Mutant, copies: Copies) -> Outcome:
+def run(mutant: Mutant, copies: Copies) -> MutantOutcome:
     """Run the tests of a mutant until one fails."""
     began = time.monotonic()
     try:
         ended = copies.run(mutant.tests, mutant, "-x", limit_s=_LIMIT_S)
     except MutantsError as error:
-        return Outcome(mutant, Verdict.BROKEN, str(error))
+        return MutantOutcome(mutant, Judgement.BROKEN, str(error))
     return judged(mutant, ended, time.monotonic() - began)
 
 
@@ -305,7 +309,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
         outcomes = run_all(chosen, Copies(Path(folder), _AT_ONCE))
     _say(*summary(outcomes, time.monotonic() - began))
-    return int(any(each.verdict is not Verdict.KILLED for each in outcomes))
+    return int(any(each.verdict is not Judgement.KILLED for each in outcomes))
 
 
 def _say(*lines: str) -> None:

@@ -23,7 +23,7 @@ _NUMBER: Final = re.compile(r"[\d.]+")
 _DASHES: Final = ("", "2 4", "7 4", "7 4 2 4")
 
 
-class Series(NamedTuple):
+class PlotLine(NamedTuple):
     """A line of a plot: its points, its color, and the pattern of its line."""
 
     name: str
@@ -76,19 +76,19 @@ def number(text: str) -> float:
     raise SystemExit(f"no number in {text!r}")
 
 
-def filter_series(large: str, rivals: str) -> list[Series]:
+def filter_series(large: str, rivals: str) -> list[PlotLine]:
     """Return filter latency by number of nodes: ours, p50 and p99, and p50 of others."""
     found = []
     pairs = product(("all pass", "all refused"), ("p50", "p99"))
     for dash, (verb, column) in zip(_DASHES, pairs, strict=True):
         rows = [row for row in table(large, "verb", "names") if row["verb"].endswith(verb)]
         points = [(number(row["names"]), number(row[column])) for row in rows]
-        found.append(Series(f"gpushare, {verb}, {column}", points, OURS, dash))
+        found.append(PlotLine(f"gpushare, {verb}, {column}", points, OURS, dash))
     rows = table(rivals, "extender", "nodes", "p50")
     names = dict.fromkeys(row["extender"] for row in rows if "gpushare" not in row["extender"])
     for dash, name in zip(_DASHES[::2], names, strict=True):
         points = [(number(row["nodes"]), number(row["p50"])) for row in rows if row["extender"] == name]
-        found.append(Series(f"{name}, p50", points, OTHERS, dash))
+        found.append(PlotLine(f"{name}, p50", points, OTHERS, dash))
     return found
 
 
@@ -146,7 +146,7 @@ def memory_bars(large: str, pages: Mapping[str, str]) -> list[Bar]:
 # --- drawing ------------------------------------------------------------------------------------
 
 
-def line_plot(title: str, across: str, up: str, series: Sequence[Series]) -> str:
+def line_plot(title: str, across: str, up: str, series: Sequence[PlotLine]) -> str:
     """Return a plot with two logarithmic axes and a legend."""
     left, top, width, height = _PLOT
     xs = [x for each in series for x, _ in each.points]
@@ -170,7 +170,7 @@ def line_plot(title: str, across: str, up: str, series: Sequence[Series]) -> str
     return _document(title, top + height + 62 + 20 * len(series), body)
 
 
-def _drawn(series: Series, points: Sequence[tuple[float, float]], legend: float) -> Iterable[str]:
+def _drawn(series: PlotLine, points: Sequence[tuple[float, float]], legend: float) -> Iterable[str]:
     """The line with its points, and its entry in the legend."""
     path = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
     style = f'fill="none" stroke="{series.color}" stroke-width="2" stroke-dasharray="{series.dash}"'

@@ -18,9 +18,9 @@ from devkit.waiting import until
 from gpushare.errors import ApiError, ConfigError
 from testbed.control_plane.api import Api, Object, read_text
 from testbed.control_plane.components import Components, scheduler_url, url_ready
-from testbed.control_plane.credentials import Credentials
+from testbed.control_plane.credentials import BedCredentials
 from testbed.control_plane.home import Home
-from testbed.control_plane.layout import COMPONENTS, Layout
+from testbed.control_plane.layout import COMPONENTS, BedLayout
 from testbed.control_plane.nodes import SimNode, node_object
 from testbed.control_plane.scheduler import SchedulerSpec
 from testbed.programs import build
@@ -39,8 +39,8 @@ class Bed:
     """
 
     home: Home
-    layout: Layout
-    credentials: Credentials
+    layout: BedLayout
+    credentials: BedCredentials
     components: Components
     api: Api
     scheduler: SchedulerSpec

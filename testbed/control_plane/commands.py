@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from devkit.ports import LOOPBACK
-from testbed.control_plane.layout import Layout
+from testbed.control_plane.layout import BedLayout
 
 SERVICE_CIDR = "10.250.0.0/16"
 POD_CIDR = "198.18.0.0/16"
@@ -22,7 +22,7 @@ _ISSUER = "https://kubernetes.default.svc.cluster.local"
 _LEASE_S = 40
 
 
-def etcd(layout: Layout, binary: Path) -> list[str]:
+def etcd(layout: BedLayout, binary: Path) -> list[str]:
     """Return the command line of etcd: data survives a crash of the process, but not of the machine."""
     return [
         str(binary),
@@ -45,7 +45,7 @@ def etcd(layout: Layout, binary: Path) -> list[str]:
     ]
 
 
-def kube_apiserver(layout: Layout, binary: Path, *, audit: bool = False) -> list[str]:
+def kube_apiserver(layout: BedLayout, binary: Path, *, audit: bool = False) -> list[str]:
     """Return the command line of the API server, with RBAC, the Node authorizer and aggregation."""
     pki = layout.pki
     return [
@@ -73,7 +73,7 @@ def kube_apiserver(layout: Layout, binary: Path, *, audit: bool = False) -> list
     ]
 
 
-def kube_controller_manager(layout: Layout, binary: Path, flags: Sequence[str] = ()) -> list[str]:
+def kube_controller_manager(layout: BedLayout, binary: Path, flags: Sequence[str] = ()) -> list[str]:
     """Return the command line of the controller manager, with client limits for 1,000 nodes."""
     pki = layout.pki
     return [
@@ -94,7 +94,7 @@ def kube_controller_manager(layout: Layout, binary: Path, flags: Sequence[str] =
     ]
 
 
-def kube_scheduler(layout: Layout, binary: Path) -> list[str]:
+def kube_scheduler(layout: BedLayout, binary: Path) -> list[str]:
     """Return the command line of a scheduler that reads a KubeSchedulerConfiguration."""
     return [
         str(binary),
@@ -103,7 +103,7 @@ def kube_scheduler(layout: Layout, binary: Path) -> list[str]:
     ]
 
 
-def kube_scheduler_legacy(layout: Layout, binary: Path) -> list[str]:
+def kube_scheduler_legacy(layout: BedLayout, binary: Path) -> list[str]:
     """Return the command line of scheduler 1.22, which reads a Policy.
 
     It serves health and metrics over HTTP. Do not set a verbosity of 2 or more: it would exit because it
@@ -124,7 +124,7 @@ def kube_scheduler_legacy(layout: Layout, binary: Path) -> list[str]:
     ]
 
 
-def kwok(layout: Layout, binary: Path) -> list[str]:
+def kwok(layout: BedLayout, binary: Path) -> list[str]:
     """Return the command line of kwok, which simulates the kubelet of annotated nodes, without its port."""
     return [
         str(binary),
@@ -138,7 +138,7 @@ def kwok(layout: Layout, binary: Path) -> list[str]:
     ]
 
 
-def _component(layout: Layout, name: str, port: int) -> list[str]:
+def _component(layout: BedLayout, name: str, port: int) -> list[str]:
     kubeconfig = layout.kubeconfig(name)
     return [
         f"--bind-address={LOOPBACK}",
@@ -179,7 +179,7 @@ def _kubelet_client(pki: Path) -> list[str]:
     ]
 
 
-def _audit(layout: Layout) -> list[str]:
+def _audit(layout: BedLayout) -> list[str]:
     return [
         f"--audit-policy-file={layout.audit_policy}",
         f"--audit-log-path={layout.audit_log}",

@@ -14,7 +14,7 @@ from devkit.process import Command, Ready
 from gpushare.errors import ApiError
 from testbed.control_plane import audit, commands
 from testbed.control_plane.api import read_text
-from testbed.control_plane.layout import Layout
+from testbed.control_plane.layout import BedLayout
 from testbed.control_plane.scheduler import SchedulerSpec
 from testbed.control_plane.stages import kwok_config, read_stages
 from testbed.programs.binaries import Installed
@@ -24,7 +24,7 @@ from testbed.programs.binaries import Installed
 class Components:
     """Returns the commands of the components of a testbed, and writes their configuration files."""
 
-    layout: Layout
+    layout: BedLayout
     tools: Mapping[str, Installed]
     context: ssl.SSLContext
     bound: bool = True
@@ -73,7 +73,7 @@ class Components:
         return url_ready(url, self.context)
 
 
-def scheduler_url(layout: Layout, spec: SchedulerSpec) -> str:
+def scheduler_url(layout: BedLayout, spec: SchedulerSpec) -> str:
     """Return the URL of the health and metrics of the scheduler."""
     scheme = "http" if spec.legacy else "https"
     return f"{scheme}://{LOOPBACK}:{layout.ports.scheduler}"
@@ -92,7 +92,7 @@ def url_ready(url: str, context: ssl.SSLContext | None = None) -> Ready:
     return ready
 
 
-def etcd_ready(layout: Layout) -> Ready:
+def etcd_ready(layout: BedLayout) -> Ready:
     """Return a check that the etcd of this testbed responds, and not another one that took its port."""
 
     async def ready() -> bool:

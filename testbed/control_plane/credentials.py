@@ -12,8 +12,8 @@ from pathlib import Path
 
 from devkit.ports import LOOPBACK
 from testbed.control_plane.api import tls
-from testbed.control_plane.layout import Layout
-from testbed.control_plane.pki import Authority, KeyPair, groups_of, kubeconfig, signing_key, write_private
+from testbed.control_plane.layout import BedLayout
+from testbed.control_plane.pki import Authority, PkiPair, groups_of, kubeconfig, signing_key, write_private
 
 _SERVER_NAMES = (
     "localhost",
@@ -32,15 +32,15 @@ _CLIENTS = {
 }
 
 
-class Credentials:
+class BedCredentials:
     """The certificates of one testbed, and the authority to issue more."""
 
-    def __init__(self, layout: Layout, authority: Authority) -> None:
+    def __init__(self, layout: BedLayout, authority: Authority) -> None:
         self._layout = layout
         self._authority = authority
 
     @classmethod
-    def create(cls, layout: Layout) -> "Credentials":
+    def create(cls, layout: BedLayout) -> "BedCredentials":
         """Create the authorities and write the files that the flags of the components name."""
         layout.pki.mkdir(parents=True, exist_ok=True)
         authority, front = Authority.create("testbed"), Authority.create("testbed-front-proxy")
@@ -73,7 +73,7 @@ class Credentials:
             self._write(path, stem, self._authority.client(user, everything))
         return path
 
-    def server(self, name: str, hosts: Sequence[str]) -> KeyPair:
+    def server(self, name: str, hosts: Sequence[str]) -> PkiPair:
         """Return a server certificate for ``hosts``, signed by the authority of the testbed."""
         return self._authority.server(name, hosts)
 
@@ -85,7 +85,7 @@ class Credentials:
         pki = self._layout.pki
         return tls(pki / "ca.crt", pki / f"{stem}.crt", pki / f"{stem}.key")
 
-    def _write(self, path: Path, stem: str, pair: KeyPair) -> None:
+    def _write(self, path: Path, stem: str, pair: PkiPair) -> None:
         pki = self._layout.pki
         pair.write(pki, stem)
         text = kubeconfig(self._layout.api_url, pki / "ca.crt", pki / f"{stem}.crt", pki / f"{stem}.key")

@@ -26,7 +26,7 @@ class Ports:
 
 
 @dataclass(frozen=True)
-class Layout:
+class BedLayout:
     """Files and URLs of one testbed."""
 
     folder: Path

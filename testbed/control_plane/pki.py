@@ -26,7 +26,7 @@ _SERVICE_ACCOUNT = "system:serviceaccount:"
 
 
 @dataclass(frozen=True)
-class KeyPair:
+class PkiPair:
     """A certificate and its private key, both PEM."""
 
     cert: bytes
@@ -55,29 +55,29 @@ class Authority:
         )
         return cls(key, builder.sign(key, hashes.SHA256()))
 
-    def pair(self) -> KeyPair:
+    def pair(self) -> PkiPair:
         """Return the certificate and key of the authority."""
-        return KeyPair(self._cert.public_bytes(serialization.Encoding.PEM), _pem(self._key))
+        return PkiPair(self._cert.public_bytes(serialization.Encoding.PEM), _pem(self._key))
 
-    def client(self, user: str, groups: Sequence[str] = ()) -> KeyPair:
+    def client(self, user: str, groups: Sequence[str] = ()) -> PkiPair:
         """Return a client certificate of ``user`` in ``groups``.
 
         Raises ConfigError for names that are too long for a certificate (64 characters).
         """
         return self._issue(_subject(user, groups), [ExtendedKeyUsageOID.CLIENT_AUTH], ())
 
-    def server(self, name: str, hosts: Sequence[str]) -> KeyPair:
+    def server(self, name: str, hosts: Sequence[str]) -> PkiPair:
         """Return a server certificate for ``hosts`` (DNS names and IP addresses)."""
         return self._issue(_subject(name, ()), [ExtendedKeyUsageOID.SERVER_AUTH], hosts)
 
-    def peer(self, name: str, hosts: Sequence[str]) -> KeyPair:
+    def peer(self, name: str, hosts: Sequence[str]) -> PkiPair:
         """Return a certificate for servers on ``hosts`` that are also clients of each other."""
         usages = [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]
         return self._issue(_subject(name, ()), usages, hosts)
 
     def _issue(
         self, subject: x509.Name, usages: Sequence[x509.ObjectIdentifier], hosts: Sequence[str]
-    ) -> KeyPair:
+    ) -> PkiPair:
         key = ec.generate_private_key(ec.SECP256R1())
         builder = _builder(subject, self._cert.subject, key).add_extension(
             x509.ExtendedKeyUsage(usages), critical=False
@@ -86,16 +86,16 @@ class Authority:
             names = x509.SubjectAlternativeName([_alternative(host) for host in hosts])
             builder = builder.add_extension(names, critical=False)
         cert = builder.sign(self._key, hashes.SHA256())
-        return KeyPair(cert.public_bytes(serialization.Encoding.PEM), _pem(key))
+        return PkiPair(cert.public_bytes(serialization.Encoding.PEM), _pem(key))
 
 
-def signing_key() -> KeyPair:
+def signing_key() -> PkiPair:
     """Return a key for service-account tokens: public and private part, both PEM."""
     key = ec.generate_private_key(ec.SECP256R1())
     public = key.public_key().public_bytes(
         serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
     )
-    return KeyPair(public, _pem(key))
+    return PkiPair(public, _pem(key))
 
 
 def groups_of(user: str) -> tuple[str, ...]:

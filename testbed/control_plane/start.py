@@ -16,9 +16,9 @@ from devkit.waiting import finish, together
 from testbed.control_plane.api import Api
 from testbed.control_plane.bed import Bed
 from testbed.control_plane.components import Components
-from testbed.control_plane.credentials import Credentials
+from testbed.control_plane.credentials import BedCredentials
 from testbed.control_plane.home import Home
-from testbed.control_plane.layout import Layout, Ports
+from testbed.control_plane.layout import BedLayout, Ports
 from testbed.control_plane.scheduler import SchedulerSpec
 from testbed.programs import build
 from testbed.programs.binaries import Installed
@@ -95,8 +95,8 @@ class Testbed:
         return bed
 
     def _made(self, home: Home, tools: dict[str, Installed]) -> Bed:
-        layout = Layout(home.folder, home.data, Ports(*free_ports(_PORTS)))
-        credentials = Credentials.create(layout)
+        layout = BedLayout(home.folder, home.data, Ports(*free_ports(_PORTS)))
+        credentials = BedCredentials.create(layout)
         context = credentials.context()
         components = Components(layout, tools, context, self.bound)
         return Bed(home, layout, credentials, components, Api(layout.api_url, context), self.scheduler)

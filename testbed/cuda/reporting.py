@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Never
 
 from devkit.waiting import meanwhile
-from testbed.cuda.stub import CudaStub, User
-from testbed.nvml import NvmlStub, Process
+from testbed.cuda.stub import CudaStub, CudaUser
+from testbed.nvml import GpuProcess, NvmlStub
 
 _INTERVAL_S = 0.25
 _WINDOW = 5
@@ -25,11 +25,11 @@ _PERCENT = 100
 
 
 @dataclass(frozen=True)
-class Sample:
+class StubSample:
     """The running processes at a time in ns, by their PIDs on the node."""
 
     at_ns: int
-    users: Mapping[int, User]
+    users: Mapping[int, CudaUser]
 
 
 @asynccontextmanager
@@ -39,7 +39,7 @@ async def reporting(cuda: CudaStub, nvml: NvmlStub) -> AsyncIterator[None]:
         yield
 
 
-def processes(card: int, before: Sample, now: Sample) -> list[Process]:
+def processes(card: int, before: StubSample, now: StubSample) -> list[GpuProcess]:
     """Return the processes with memory on a GPU; their load is their part of the time between the samples.
 
     Like NVML on a GPU, it does not report managed memory as that of a process.
@@ -51,7 +51,7 @@ def processes(card: int, before: Sample, now: Sample) -> list[Process]:
             earlier = before.users.get(pid)
             worked_ns = user.busy_ns[card] - (earlier.busy_ns[card] if earlier else 0)
             sm = min(_PERCENT, round(_PERCENT * worked_ns / elapsed_ns))
-            found.append(Process(pid, (user.used[card] - user.managed[card]) // _MIB, sm=sm))
+            found.append(GpuProcess(pid, (user.used[card] - user.managed[card]) // _MIB, sm=sm))
     return found
 
 
@@ -66,13 +66,13 @@ async def _report(cuda: CudaStub, nvml: NvmlStub) -> Never:
                 nvml.set(index, processes=tuple(found), gpu_util=_sum(found))
 
 
-def _sum(found: Sequence[Process]) -> int:
+def _sum(found: Sequence[GpuProcess]) -> int:
     return min(_PERCENT, sum(each.sm for each in found))
 
 
-def _sample(cuda: CudaStub) -> Sample:
+def _sample(cuda: CudaStub) -> StubSample:
     users = {pid: user for user in cuda.users() if (pid := _pid_on_node(user.pid))}
-    return Sample(time.monotonic_ns(), users)
+    return StubSample(time.monotonic_ns(), users)
 
 
 def _pid_on_node(pid: int) -> int:

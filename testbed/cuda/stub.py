@@ -50,7 +50,7 @@ class CudaCard:
 
 
 @dataclass(frozen=True, slots=True)
-class User:
+class CudaUser:
     """A running process: its PID as the caller sees it, its bytes and its compute time in ns by GPU.
 
     ``managed`` are the bytes of managed memory among ``used``.
@@ -106,11 +106,11 @@ class CudaStub:
         """Return the same in start order, without PIDs: containers may have equal PIDs."""
         return tuple(numbers[_MAX_CARDS + card] for _, _, numbers in self._entries())
 
-    def users(self) -> list[User]:
+    def users(self) -> list[CudaUser]:
         """Return the running processes that use the GPUs, those in containers too."""
         with self._usage.open("rb") as file:
             return [
-                User(
+                CudaUser(
                     pid, *(tuple(numbers[at : at + _MAX_CARDS]) for at in range(0, len(numbers), _MAX_CARDS))
                 )
                 for place, _, numbers in self._entries()

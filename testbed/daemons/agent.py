@@ -13,7 +13,7 @@ from gpushare.contract import RESOURCE_MEM
 from testbed.control_plane.bed import Bed
 from testbed.daemons import console_script, rights
 from testbed.kubelets import KubeletNode, KubeletSpec, add_kubelet
-from testbed.nvml import Card, NvmlStub
+from testbed.nvml import NvmlGpu, NvmlStub
 from testbed.nvml.eras import NEWEST
 
 ACCOUNT = "system:serviceaccount:kube-system:gpushare-device-plugin"
@@ -63,7 +63,7 @@ async def grant_agent(bed: Bed) -> None:
 async def add_gpu_node(
     bed: Bed,
     spec: KubeletSpec,
-    cards: Sequence[Card],
+    cards: Sequence[NvmlGpu],
     *,
     era: int = NEWEST,
     flags: Sequence[str] = (),
@@ -78,7 +78,9 @@ async def add_gpu_node(
     return await start_agent(node, flags, program=program, ready=ready)
 
 
-async def add_card_node(bed: Bed, spec: KubeletSpec, cards: Sequence[Card], *, era: int = NEWEST) -> CardNode:
+async def add_card_node(
+    bed: Bed, spec: KubeletSpec, cards: Sequence[NvmlGpu], *, era: int = NEWEST
+) -> CardNode:
     """Start a node without the agent."""
     stub = NvmlStub(bed.folder / f"nvml-{spec.name}", era=era, cards=cards)
     return CardNode(bed, await add_kubelet(bed, spec), stub)

@@ -42,7 +42,7 @@ class Page:
 
 
 @dataclass(frozen=True)
-class Exporter(Page):
+class ExporterProcess(Page):
     """An exporter running as a process of a node."""
 
     process: Process
@@ -60,7 +60,7 @@ async def start_exporter(
     name: str = NAME,
     port: int = OPS_PORT,
     stub: NvmlStub | None = None,
-) -> Exporter:
+) -> ExporterProcess:
     """Start the exporter on a node and wait until it has taken all samples once.
 
     ``stub`` replaces the driver of the node; ``name`` and ``port`` are for a second exporter on the node.
@@ -68,7 +68,7 @@ async def start_exporter(
     url = f"http://{node.kubelet.address}:{port}"
     argv = exporter_argv(node.bed, [f"--ops-port={port}", *flags])
     env = {**(stub or node.stub).env, "NODE_NAME": node.name}
-    return Exporter(url, await node.kubelet.spawn(name, argv, env=env, ready=f"{url}/readyz"))
+    return ExporterProcess(url, await node.kubelet.spawn(name, argv, env=env, ready=f"{url}/readyz"))
 
 
 def exporter_argv(bed: Bed, flags: Sequence[str] = ()) -> list[str]:

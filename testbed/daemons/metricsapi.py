@@ -20,7 +20,7 @@ NAME = "metrics-api"
 
 
 @dataclass(frozen=True)
-class MetricsApi:
+class MetricsApiProcess:
     """A running metrics API; ``url`` serves the API, ``ops_url`` its health and metrics."""
 
     process: Process
@@ -34,7 +34,7 @@ class MetricsApi:
         return f"/apis/{METRICS_API_GROUP}"
 
 
-async def start_metrics_api(bed: Bed, flags: Sequence[str] = (), *, name: str = NAME) -> MetricsApi:
+async def start_metrics_api(bed: Bed, flags: Sequence[str] = (), *, name: str = NAME) -> MetricsApiProcess:
     """Grant its rights, start and register it, and return it when the API server forwards requests to it."""
     await bed.apply(rights.of_metrics_api())
     port, ops_port = free_ports(2)
@@ -58,4 +58,4 @@ async def start_metrics_api(bed: Bed, flags: Sequence[str] = (), *, name: str = 
     ]
     process = await bed.spawn(name, argv, ready=f"{ops_url}/readyz")
     await register_api(bed, METRICS_API_NAME, METRICS_API_GROUP, PRIORITIES, port)
-    return MetricsApi(process, f"https://127.0.0.1:{port}", ops_url, folder / "tls.crt")
+    return MetricsApiProcess(process, f"https://127.0.0.1:{port}", ops_url, folder / "tls.crt")

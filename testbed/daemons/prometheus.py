@@ -23,7 +23,7 @@ _FIRST_SCRAPE_S = 20.0
 
 
 @dataclass(frozen=True)
-class Prometheus:
+class PrometheusServer:
     """A running Prometheus; ``url`` is its HTTP address."""
 
     process: Process
@@ -53,7 +53,7 @@ class Prometheus:
 
 async def start_prometheus(
     bed: Bed, targets: Mapping[str, Sequence[str]], rules: Sequence[Path] = ()
-) -> Prometheus:
+) -> PrometheusServer:
     """Start Prometheus and return it when it has scraped all targets once.
 
     ``targets`` maps jobs to addresses (``host:port``); the labels of the targets win (``honor_labels``).
@@ -70,7 +70,7 @@ async def start_prometheus(
         f"--storage.tsdb.path={folder}/data",
         f"--web.listen-address={LOOPBACK}:{port}",
     ]
-    found = Prometheus(await bed.spawn("prometheus", argv, ready=f"{url}/-/ready"), url)
+    found = PrometheusServer(await bed.spawn("prometheus", argv, ready=f"{url}/-/ready"), url)
     await until(lambda: found.ask("min(up) == 1"), "Prometheus to scrape its targets", _FIRST_SCRAPE_S)
     return found
 

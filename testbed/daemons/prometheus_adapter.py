@@ -11,7 +11,7 @@ from devkit.ports import LOOPBACK, free_ports
 from devkit.process import Process
 from testbed.control_plane.aggregation import register_api, service_host
 from testbed.control_plane.bed import Bed
-from testbed.daemons.prometheus import Prometheus
+from testbed.daemons.prometheus import PrometheusServer
 from testbed.programs import build
 
 NAME = "prometheus-adapter"
@@ -20,7 +20,7 @@ _ACCOUNT = f"system:serviceaccount:kube-system:{NAME}"
 _VERSIONS = {"v1beta1": 100, "v1beta2": 200}
 
 
-async def start_adapter(bed: Bed, prometheus: Prometheus, config: Path) -> Process:
+async def start_adapter(bed: Bed, prometheus: PrometheusServer, config: Path) -> Process:
     """Start the adapter with a file of rules, and return it when the API server serves its group.
 
     It discovers new series every second, and keeps those of the last minute.

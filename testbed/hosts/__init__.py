@@ -9,8 +9,8 @@ and tests.
 ``python -m testbed.hosts up`` does the same for a shell and for molecule.
 """
 
-from testbed.hosts.base import DEBIAN, Base
+from testbed.hosts.base import DEBIAN, HostBase
 from testbed.hosts.lab import Lab
-from testbed.hosts.spec import HOSTS, Card, HostSpec
+from testbed.hosts.spec import HOSTS, HostGpu, HostSpec
 
-__all__ = ["DEBIAN", "HOSTS", "Base", "Card", "HostSpec", "Lab"]
+__all__ = ["DEBIAN", "HOSTS", "HostBase", "HostGpu", "HostSpec", "Lab"]

@@ -30,7 +30,7 @@ _DISABLE: Final = (
 
 
 @dataclass(frozen=True)
-class Base:
+class HostBase:
     """Packages of the distribution, enabled services, and commands that complete the root folder ``$1``."""
 
     packages: tuple[str, ...]
@@ -62,7 +62,7 @@ class Base:
         ]
 
 
-DEBIAN: Final = Base(
+DEBIAN: Final = HostBase(
     (
         "ca-certificates",
         "dbus",
@@ -83,13 +83,13 @@ DEBIAN: Final = Base(
 )
 
 
-async def ensure(bases: Sequence[Base]) -> dict[Base, Path]:
+async def ensure(bases: Sequence[HostBase]) -> dict[HostBase, Path]:
     """Return the root folder of each base; create it first if it is not in the cache (about a minute)."""
     suite = codename(_RELEASE.read_text())
     return {base: await _ensure(base, suite) for base in dict.fromkeys(bases)}
 
 
-async def _ensure(base: Base, suite: str) -> Path:
+async def _ensure(base: HostBase, suite: str) -> Path:
     folder = base.folder(suite, cache_root())
 
     async def create(fresh: Path) -> None:

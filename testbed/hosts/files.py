@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
-from testbed.hosts.spec import GATEWAY, PACKAGES, Card, HostSpec
+from testbed.hosts.spec import GATEWAY, PACKAGES, HostGpu, HostSpec
 from testbed.kubelets.wiring import SETTINGS
 
 DEVICES: Final = "/srv/pci/devices"
@@ -87,7 +87,7 @@ ExecStart=/bin/sh -ec 'cd {_SETTINGS} && find * -type f -exec mount --bind {{}} 
 """
 
 
-def _card(card: Card) -> Iterator[tuple[str, str]]:
+def _card(card: HostGpu) -> Iterator[tuple[str, str]]:
     values = {
         "vendor": f"0x{_NVIDIA}",
         "device": f"0x{card.device}",

@@ -18,7 +18,7 @@ from testbed import cgroups, kubelets
 from testbed.control_plane.commands import API_ADDRESS
 from testbed.control_plane.home import Home
 from testbed.hosts import base, files, needs, repository, wiring
-from testbed.hosts.base import Base
+from testbed.hosts.base import HostBase
 from testbed.hosts.spec import HOSTS, HostSpec, addresses
 from testbed.programs.debian import program
 
@@ -181,7 +181,7 @@ class Lab:
             wiring.within(self.namespace, ["ip", "route", "get", next(iter(self.addresses.values()))])
         )
 
-    async def _write_access(self, bases: Mapping[Base, Path]) -> None:
+    async def _write_access(self, bases: Mapping[HostBase, Path]) -> None:
         key = self.folder / "key"
         await run_text(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(key)], _SHORT_S)
         known = {self.addresses[host.name]: bases[host.base] / _HOST_KEY for host in self.hosts}

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from testbed.hosts.base import DEBIAN, Base
+from testbed.hosts.base import DEBIAN, HostBase
 
 BRIDGE: Final = "br0"
 GATEWAY: Final = "203.0.113.1"
@@ -21,7 +21,7 @@ _FIRST: Final = 11
 
 
 @dataclass(frozen=True)
-class Card:
+class HostGpu:
     """One PCI function of NVIDIA in a simulated slot; IDs without ``0x``."""
 
     slot: str
@@ -47,8 +47,8 @@ class HostSpec:
 
     name: str
     groups: tuple[str, ...]
-    cards: tuple[Card, ...] = ()
-    base: Base = DEBIAN
+    cards: tuple[HostGpu, ...] = ()
+    base: HostBase = DEBIAN
     binds: Mapping[str, Path] = field(default_factory=dict)
     files: Mapping[str, str] = field(default_factory=dict)
     containers: bool = False
@@ -59,14 +59,14 @@ HOSTS: Final = (
     HostSpec(
         "gpu-1",
         ("kube_node", "gpu_nodes"),
-        (Card("0000:3b:00.0", T4, subsystem="12a2", numa_node=0),),
+        (HostGpu("0000:3b:00.0", T4, subsystem="12a2", numa_node=0),),
     ),
     HostSpec(
         "gpu-2",
         ("kube_node", "gpu_nodes"),
         (
-            Card("0000:3b:00.0", V100, subsystem="124a", numa_node=0),
-            Card("0000:af:00.0", V100, subsystem="124a", numa_node=1),
+            HostGpu("0000:3b:00.0", V100, subsystem="124a", numa_node=0),
+            HostGpu("0000:af:00.0", V100, subsystem="124a", numa_node=1),
         ),
     ),
 )

@@ -28,7 +28,7 @@ _COMMAND_S = 30.0
 _LISTENING = "0A"
 
 
-class Machine:
+class NodeMachine:
     """A machine of a testbed. ``boot_id`` changes with every start; disk and subnet stay.
 
     With ``host_pid`` it has the PID namespace of this machine.

@@ -27,14 +27,14 @@ _CAPABILITIES = {12: "CAP_NET_ADMIN", 19: "CAP_SYS_PTRACE", 21: "CAP_SYS_ADMIN",
 
 
 @dataclass(frozen=True)
-class Found:
+class KubeletNeeds:
     """Files of the machine: the folder of CNI plugins, and a static busybox."""
 
     cni: Path
     busybox: Path
 
 
-def look(cgroup_root: Path = cgroups.ROOT, cni_folders: Sequence[Path] = _CNI_FOLDERS) -> Found:
+def look(cgroup_root: Path = cgroups.ROOT, cni_folders: Sequence[Path] = _CNI_FOLDERS) -> KubeletNeeds:
     """Return the files; raise DevkitError with everything that is missing."""
     missing = list(_missing(cgroup_root))
     cni, busybox = _cni_folder(cni_folders), debian.static_busybox()
@@ -44,7 +44,7 @@ def look(cgroup_root: Path = cgroups.ROOT, cni_folders: Sequence[Path] = _CNI_FO
         missing.append("a static busybox (.ci/packages demo)")
     if missing or cni is None or busybox is None:
         raise DevkitError(f"a node with a real kubelet cannot run here; missing: {'; '.join(missing)}")
-    return Found(cni, busybox)
+    return KubeletNeeds(cni, busybox)
 
 
 def _missing(cgroup_root: Path) -> Iterator[str]:

@@ -15,8 +15,8 @@ from gpushare.errors import ConfigError
 from testbed.control_plane.api import Object
 from testbed.control_plane.bed import Bed, is_tainted
 from testbed.kubelets import bundles, files, images
-from testbed.kubelets.machine import Machine
-from testbed.kubelets.needs import Found, look
+from testbed.kubelets.machine import NodeMachine
+from testbed.kubelets.needs import KubeletNeeds, look
 from testbed.kubelets.programs import KUBELET, Programs
 from testbed.kubelets.spec import KubeletSpec, NodeLayout
 from testbed.programs import build
@@ -55,14 +55,16 @@ class KubeletNode:
     testbed, for logs and pid files, are prefixed with the name of the node and a dot.
     """
 
-    def __init__(self, bed: Bed, spec: KubeletSpec, found: Found, tools: Mapping[str, Installed]) -> None:
+    def __init__(
+        self, bed: Bed, spec: KubeletSpec, found: KubeletNeeds, tools: Mapping[str, Installed]
+    ) -> None:
         self.bed = bed
         self.spec = spec
         self._found = found
         self._tools = tools
         self._spawned: dict[str, Process] = {}
         layout = NodeLayout(spec.name, bed.folder, bed.layout.data)
-        self._machine = Machine(bed, layout, host_pid=spec.host_pid)
+        self._machine = NodeMachine(bed, layout, host_pid=spec.host_pid)
         self._programs = Programs(bed, self._machine, tools)
 
     @property

@@ -17,7 +17,7 @@ from testbed.control_plane.api import read_text
 from testbed.control_plane.bed import Bed
 from testbed.control_plane.components import url_ready
 from testbed.kubelets import files
-from testbed.kubelets.machine import Machine
+from testbed.kubelets.machine import NodeMachine
 from testbed.kubelets.spec import KUBELET_PORT
 from testbed.programs.binaries import Installed
 
@@ -31,7 +31,7 @@ class Programs:
     """Starts the programs of the node on ``machine``; they end with it."""
 
     bed: Bed
-    machine: Machine
+    machine: NodeMachine
     tools: Mapping[str, Installed]
 
     async def containerd(self) -> None:

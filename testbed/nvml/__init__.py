@@ -9,9 +9,9 @@ anything that a gpushare daemon needs at run time.
     stub.xid(0, 79)
 """
 
-from testbed.nvml.description import Card, Pair, Process
+from testbed.nvml.description import GpuProcess, NvmlGpu, Pair
 from testbed.nvml.eras import ERAS
 from testbed.nvml.profiles import PROFILES, card
 from testbed.nvml.stub import NvmlStub
 
-__all__ = ["ERAS", "PROFILES", "Card", "NvmlStub", "Pair", "Process", "card"]
+__all__ = ["ERAS", "PROFILES", "GpuProcess", "NvmlGpu", "NvmlStub", "Pair", "card"]

@@ -29,7 +29,7 @@ MAX_EVENTS: Final = 64
 MAX_FAILURES: Final = 64
 
 
-class Process(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+class GpuProcess(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """A process on a GPU, and its GPU utilization."""
 
     pid: Pid
@@ -41,7 +41,7 @@ class Process(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defa
     kind: Literal["compute", "graphics", "mps"] = "compute"
 
 
-class Card(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class NvmlGpu(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One GPU. Empty texts and a missing minor are generated from its position.
 
     ``numa`` is the node of its bus in sysfs; ``numa_id`` is for GPUs that are a NUMA node themselves. If
@@ -62,7 +62,7 @@ class Card(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     numa: Annotated[int, Meta(ge=-1)] | None = 0
     numa_id: Count | None = None
     lost: bool = False
-    processes: Annotated[tuple[Process, ...], Meta(max_length=MAX_PROCESSES)] = ()
+    processes: Annotated[tuple[GpuProcess, ...], Meta(max_length=MAX_PROCESSES)] = ()
 
     arch: Count | None = None
     brand: Count | None = 2
@@ -140,7 +140,7 @@ class Failure(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     card: Count | None = None
 
 
-class Event(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class NvmlEvent(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """An XID error; ``uuid`` is null if the driver does not report the GPU.
 
     With ``xid`` null it says that the recovery action changed, to any value.
@@ -160,10 +160,10 @@ class Description(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """
 
     era: int
-    cards: Annotated[tuple[Card, ...], Meta(max_length=MAX_CARDS)] = ()
+    cards: Annotated[tuple[NvmlGpu, ...], Meta(max_length=MAX_CARDS)] = ()
     pairs: tuple[Pair, ...] = ()
     hang: bool = False
     driver: Annotated[str, Meta(pattern=r"^[0-9.]*$", max_length=30)] = ""
     loaded: bool = True
     failures: Annotated[tuple[Failure, ...], Meta(max_length=MAX_FAILURES)] = ()
-    events: Annotated[tuple[Event, ...], Meta(max_length=MAX_EVENTS)] = ()
+    events: Annotated[tuple[NvmlEvent, ...], Meta(max_length=MAX_EVENTS)] = ()

@@ -16,7 +16,7 @@ from typing import Any, Final
 import msgspec
 
 from gpushare.errors import ConfigError
-from testbed.nvml.description import Card
+from testbed.nvml.description import NvmlGpu
 
 _NO_ECC: Final[Mapping[str, Any]] = dict.fromkeys(
     ("ecc", "ecc_corrected", "ecc_uncorrected", "ecc_corrected_ever", "ecc_uncorrected_ever")
@@ -57,8 +57,8 @@ _HOPPER: Final[Mapping[str, Any]] = {
 # nvmlDeviceArchitecture_t: 4 Pascal, 5 Volta, 6 Turing, 7 Ampere, 9 Hopper, 10 Blackwell.
 # nvmlBrandType_t: 2 Tesla, 6 TITAN, 14 NVIDIA. Energy is counted since Volta, rows are remapped and MIG
 # exists since Ampere.
-PROFILES: Final[Mapping[str, Card]] = {
-    "T4": Card(
+PROFILES: Final[Mapping[str, NvmlGpu]] = {
+    "T4": NvmlGpu(
         name="Tesla T4",
         total_mib=15360,
         reserved_mib=281,
@@ -70,7 +70,7 @@ PROFILES: Final[Mapping[str, Card]] = {
         max_sm_clock=1590,
         max_memory_clock=5001,
     ),
-    "P40": Card(
+    "P40": NvmlGpu(
         name="Tesla P40",
         total_mib=23040,
         reserved_mib=121,
@@ -81,7 +81,7 @@ PROFILES: Final[Mapping[str, Card]] = {
         max_sm_clock=1531,
         max_memory_clock=3615,
     ),
-    "V100": Card(
+    "V100": NvmlGpu(
         name="Tesla V100-SXM2-16GB",
         total_mib=16384,
         reserved_mib=254,
@@ -95,7 +95,7 @@ PROFILES: Final[Mapping[str, Card]] = {
         max_memory_clock=877,
         nvlinks=6,
     ),
-    "TITAN Xp": Card(
+    "TITAN Xp": NvmlGpu(
         name="TITAN Xp",
         total_mib=12288,
         reserved_mib=92,
@@ -109,16 +109,16 @@ PROFILES: Final[Mapping[str, Card]] = {
         max_memory_clock=5705,
         **_NO_ECC,
     ),
-    "A100-40G": Card(
+    "A100-40G": NvmlGpu(
         name="NVIDIA A100-SXM4-40GB", total_mib=40960, reserved_mib=424, max_memory_clock=1215, **_A100
     ),
-    "A100-80G": Card(
+    "A100-80G": NvmlGpu(
         name="NVIDIA A100-SXM4-80GB", total_mib=81920, reserved_mib=669, max_memory_clock=1593, **_A100
     ),
-    "H100": Card(
+    "H100": NvmlGpu(
         name="NVIDIA H100 80GB HBM3", total_mib=81559, reserved_mib=551, max_memory_clock=2619, **_HOPPER
     ),
-    "GB10": Card(
+    "GB10": NvmlGpu(
         name="NVIDIA GB10",
         total_mib=None,
         pci="0000000F:01:00.0",
@@ -133,18 +133,18 @@ PROFILES: Final[Mapping[str, Card]] = {
         power_limit_mw=None,
         **_NO_ECC,
     ),
-    "H200": Card(name="NVIDIA H200", total_mib=143771, reserved_mib=604, max_memory_clock=3201, **_HOPPER),
+    "H200": NvmlGpu(name="NVIDIA H200", total_mib=143771, reserved_mib=604, max_memory_clock=3201, **_HOPPER),
 }
 
 
-def card(profile: str, **changes: Any) -> Card:
+def card(profile: str, **changes: Any) -> NvmlGpu:
     """Return a GPU of a known model, with ``changes`` to its fields.
 
     Raises ConfigError for an unknown profile or field.
     """
     if profile not in PROFILES:
         raise ConfigError(f"card {profile!r} is unknown: choose one of {', '.join(PROFILES)}")
-    unknown = changes.keys() - set(Card.__struct_fields__)
+    unknown = changes.keys() - set(NvmlGpu.__struct_fields__)
     if unknown:
         raise ConfigError(f"card {profile!r} has no field {', '.join(sorted(unknown))}")
     return msgspec.structs.replace(PROFILES[profile], **changes)

@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-from testbed.nvml.description import Card, Description, Event, Failure, Process
+from testbed.nvml.description import Description, Failure, GpuProcess, NvmlEvent, NvmlGpu
 from testbed.nvml.eras import ERAS, Era
 
 _SPACE: Final = uuid.UUID("1c4b1a53-94a5-4a4b-9a0f-1f6f1f1a7c55")
@@ -23,7 +23,7 @@ _GPU_END, _SWITCH_END = 0, 2
 _EXCLUDED: Final = frozenset({"numa", "used_mib", "processes", "switch_links"})
 
 
-def completed(card: Card, position: int, seed: str) -> Card:
+def completed(card: NvmlGpu, position: int, seed: str) -> NvmlGpu:
     """Return the GPU with values for its empty fields; equal seeds and positions give equal values."""
     return msgspec.structs.replace(
         card,
@@ -34,7 +34,7 @@ def completed(card: Card, position: int, seed: str) -> Card:
     )
 
 
-def sysfs_name(card: Card) -> str:
+def sysfs_name(card: NvmlGpu) -> str:
     """Return the folder of a GPU in ``/sys/bus/pci/devices``: domain of four digits, lower case."""
     return card.pci[4:].lower()
 
@@ -69,13 +69,13 @@ def _failure(failure: Failure, description: Description) -> str:
     return f"fail {function} {failure.code} {uuid_}"
 
 
-def _event(event: Event) -> str:
+def _event(event: NvmlEvent) -> str:
     # Only an XID event has data.
     kind, data = (_RECOVERY_ACTION, 0) if event.xid is None else (_XID, event.xid)
     return f"event {event.number} {event.uuid or '-'} {kind} {data}"
 
 
-def _of_era(card: Card, era: Era) -> Card:
+def _of_era(card: NvmlGpu, era: Era) -> NvmlGpu:
     """The GPU without what the driver of the era does not know."""
     if era.has_recovery_action:
         return card
@@ -86,7 +86,7 @@ def _of_era(card: Card, era: Era) -> Card:
 def _card(description: Description, position: int) -> Iterator[str]:
     card = _of_era(description.cards[position], ERAS[description.era])
     yield f"card {position}"
-    for name in Card.__struct_fields__:
+    for name in NvmlGpu.__struct_fields__:
         value = getattr(card, name)
         if name not in _EXCLUDED and value is not None:
             yield f"{name} {int(value) if isinstance(value, bool) else value}"
@@ -97,7 +97,7 @@ def _card(description: Description, position: int) -> Iterator[str]:
         yield f"level {other} {_level(description, position, other)}"
 
 
-def _process(process: Process) -> str:
+def _process(process: GpuProcess) -> str:
     loads = f"{process.sm} {process.memory} {process.encoder} {process.decoder}"
     return f"process {process.pid} {process.used_mib} {loads} {_KINDS[process.kind]}"
 

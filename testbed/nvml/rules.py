@@ -11,7 +11,7 @@ from typing import Final
 import msgspec
 
 from gpushare.errors import ConfigError
-from testbed.nvml.description import Card, Description, Failure, Pair
+from testbed.nvml.description import Description, Failure, NvmlGpu, Pair
 from testbed.nvml.eras import ERAS, functions
 
 _FIELD: Final = re.compile(r"^(nvmlDeviceGetFieldValues)\[[0-9]+\]$")
@@ -59,7 +59,7 @@ def _duplicates(what: str, values: Sequence[str]) -> Iterator[str]:
         seen.add(value)
 
 
-def _card_errors(position: int, card: Card) -> Iterator[str]:
+def _card_errors(position: int, card: NvmlGpu) -> Iterator[str]:
     if card.total_mib is not None and card.reserved_mib + card.used > card.total_mib:
         yield (
             f"card {position}: reserved_mib {card.reserved_mib} and {card.used} MiB in use "

@@ -17,7 +17,7 @@ import msgspec
 
 from gpushare.errors import ConfigError
 from testbed.nvml import build, render
-from testbed.nvml.description import MAX_EVENTS, Card, Description, Event, Failure, Pair, Process
+from testbed.nvml.description import MAX_EVENTS, Description, Failure, GpuProcess, NvmlEvent, NvmlGpu, Pair
 from testbed.nvml.eras import ERAS, NEWEST
 from testbed.nvml.rules import checked, parse
 
@@ -35,7 +35,7 @@ class NvmlStub:
         folder: Path,
         *,
         era: int = NEWEST,
-        cards: Sequence[Card] = (),
+        cards: Sequence[NvmlGpu] = (),
         pairs: Sequence[Pair] = (),
         **fields: Any,
     ) -> None:
@@ -89,13 +89,13 @@ class NvmlStub:
         """Return the UUID of the GPU at a position."""
         return self._card(card).uuid
 
-    def cards(self, cards: Sequence[Card]) -> None:
+    def cards(self, cards: Sequence[NvmlGpu]) -> None:
         """Replace the GPUs: programs see new ones after their next nvmlInit, and lose others at once."""
         self._change(cards=self._completed(cards), pairs=(), failures=())
 
     def set(self, card: int, **fields: Any) -> None:
         """Change fields of a GPU; None makes a field NOT_SUPPORTED."""
-        unknown = fields.keys() - set(Card.__struct_fields__)
+        unknown = fields.keys() - set(NvmlGpu.__struct_fields__)
         if unknown:
             raise ConfigError(f"a card has no field {', '.join(sorted(unknown))}")
         changed = msgspec.structs.replace(self._card(card), **fields)
@@ -106,7 +106,7 @@ class NvmlStub:
         """Set the used memory; None is the sum of the processes of the GPU."""
         self.set(card, used_mib=mib)
 
-    def processes(self, card: int, processes: Sequence[Process]) -> None:
+    def processes(self, card: int, processes: Sequence[GpuProcess]) -> None:
         """Replace the processes on a GPU."""
         self.set(card, processes=tuple(processes))
 
@@ -145,12 +145,12 @@ class NvmlStub:
         cleared = {name: 0 for name in _SINCE_RESET if getattr(before, name) is not None}
         self.set(card, lost=False, **cleared)
 
-    def _with_events(self, card: int | None, *xids: int | None) -> tuple[Event, ...]:
+    def _with_events(self, card: int | None, *xids: int | None) -> tuple[NvmlEvent, ...]:
         """The events of the driver and new ones of that GPU."""
         events = self._description.events
         first = events[-1].number + 1 if events else 1
         uuid = None if card is None else self.uuid(card)
-        new = (Event(first + offset, xid, uuid) for offset, xid in enumerate(xids))
+        new = (NvmlEvent(first + offset, xid, uuid) for offset, xid in enumerate(xids))
         return (*events, *new)[-MAX_EVENTS:]
 
     def hang(self) -> None:
@@ -183,13 +183,13 @@ class NvmlStub:
         left = [f for f in self._description.failures if function not in (None, f.function)]
         self._change(failures=tuple(left))
 
-    def _card(self, position: int) -> Card:
+    def _card(self, position: int) -> NvmlGpu:
         cards = self._description.cards
         if not 0 <= position < len(cards):
             raise ConfigError(f"the stub NVML has no card {position}: it has {len(cards)}")
         return cards[position]
 
-    def _completed(self, cards: Sequence[Card]) -> tuple[Card, ...]:
+    def _completed(self, cards: Sequence[NvmlGpu]) -> tuple[NvmlGpu, ...]:
         return tuple(
             render.completed(card, position, str(self.folder)) for position, card in enumerate(cards)
         )
@@ -217,7 +217,7 @@ class NvmlStub:
         for name in names:
             (driver / name).touch()
 
-    def _write_numa(self, card: Card) -> None:
+    def _write_numa(self, card: NvmlGpu) -> None:
         node = self.sysfs / "bus" / "pci" / "devices" / render.sysfs_name(card) / "numa_node"
         node.parent.mkdir(parents=True, exist_ok=True)
         if card.numa is None:

@@ -13,7 +13,7 @@ _NOTHING = ("same", "read", "refresh")
 
 
 @dataclass(frozen=True)
-class Step:
+class PulumiStep:
     """The operation on one resource.
 
     ``op`` is that of the engine: same, create, update, delete, …; ``object`` is "<kind>/<namespace>/<name>"
@@ -29,14 +29,14 @@ class Step:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class PulumiOutcome:
     """What one command of the engine did, or would do (preview); ``text`` is its output."""
 
-    steps: tuple[Step, ...]
+    steps: tuple[PulumiStep, ...]
     text: str
 
     @property
-    def objects(self) -> tuple[Step, ...]:
+    def objects(self) -> tuple[PulumiStep, ...]:
         """The steps of Kubernetes objects."""
         return tuple(step for step in self.steps if step.object)
 
@@ -45,27 +45,27 @@ class Outcome:
         """Kubernetes object → operation, without unchanged objects."""
         return {step.object: step.op for step in self.objects if step.op not in _NOTHING}
 
-    def step(self, wanted: str) -> Step:
+    def step(self, wanted: str) -> PulumiStep:
         """Return the step of one Kubernetes object."""
         (found,) = [step for step in self.objects if step.object == wanted]
         return found
 
 
-def outcome_of(events: Iterable[str], text: str) -> Outcome:
+def outcome_of(events: Iterable[str], text: str) -> PulumiOutcome:
     """Return the outcome; the last event of a resource counts."""
-    steps: dict[str, Step] = {}
+    steps: dict[str, PulumiStep] = {}
     for line in events:
         event = json.loads(line)
         for kind in ("resourcePreEvent", "resOutputsEvent"):
             if kind in event:
                 step = _step(event[kind]["metadata"])
                 steps[step.urn] = step
-    return Outcome(tuple(steps.values()), text)
+    return PulumiOutcome(tuple(steps.values()), text)
 
 
-def _step(metadata: Mapping[str, Any]) -> Step:
+def _step(metadata: Mapping[str, Any]) -> PulumiStep:
     state = metadata.get("new") or metadata.get("old") or {}
-    return Step(
+    return PulumiStep(
         op=metadata["op"],
         type=metadata["type"],
         urn=metadata["urn"],

@@ -20,7 +20,7 @@ from devkit.errors import DevkitError
 from devkit.process import Process
 from devkit.waiting import until
 from testbed.control_plane.bed import Bed
-from testbed.pulumi.outcome import Outcome, outcome_of
+from testbed.pulumi.outcome import PulumiOutcome, outcome_of
 from testbed.pulumi.programs import CLI, environment, home, install, link
 
 _ROOT = Path(__file__).parents[2]
@@ -36,12 +36,12 @@ _OPERATIONS = {"preview": (), "up": _AT_ONCE, "refresh": _AT_ONCE, "destroy": _A
 class PulumiError(DevkitError):
     """A command of the engine failed; ``outcome`` has the steps until then, and the output."""
 
-    def __init__(self, message: str, outcome: Outcome) -> None:
+    def __init__(self, message: str, outcome: PulumiOutcome) -> None:
         super().__init__(message)
         self.outcome = outcome
 
 
-class Stack:
+class PulumiStack:
     """A stack with separate home, state and configuration, in ``folder`` of the testbed.
 
     ``env`` is added to the environment of every command. Its processes end with the testbed. Commands raise
@@ -66,7 +66,7 @@ class Stack:
         name: str = "test",
         kubeconfig: Path | None = None,
         provider: Path | None = None,
-    ) -> "Stack":
+    ) -> "PulumiStack":
         """Create an empty stack.
 
         ``config`` has the keys of the project without their prefix. The provider uses ``kubeconfig`` as
@@ -89,23 +89,23 @@ class Stack:
         values = {_PREFIX + key: value for key, value in config.items()}
         file.write_text(yaml.safe_dump({**kept, "config": values}))
 
-    async def preview(self, *flags: str) -> Outcome:
+    async def preview(self, *flags: str) -> PulumiOutcome:
         """Return what ``up`` would do."""
         return await self.run("preview", *flags)
 
-    async def up(self, *flags: str) -> Outcome:
+    async def up(self, *flags: str) -> PulumiOutcome:
         """Apply the configuration to the cluster."""
         return await self.run("up", *flags)
 
-    async def refresh(self, *flags: str) -> Outcome:
+    async def refresh(self, *flags: str) -> PulumiOutcome:
         """Update the state of the engine from the cluster."""
         return await self.run("refresh", *flags)
 
-    async def destroy(self, *flags: str) -> Outcome:
+    async def destroy(self, *flags: str) -> PulumiOutcome:
         """Delete all objects of the stack."""
         return await self.run("destroy", *flags)
 
-    async def cancel(self) -> Outcome:
+    async def cancel(self) -> PulumiOutcome:
         """Unlock the stack after a command was killed."""
         return await self.run("cancel", "--yes")
 
@@ -116,7 +116,7 @@ class Stack:
         document: dict[str, Any] = json.loads(file.read_text())
         return document
 
-    async def run(self, *arguments: str, timeout_s: float = _COMMAND_S) -> Outcome:
+    async def run(self, *arguments: str, timeout_s: float = _COMMAND_S) -> PulumiOutcome:
         """Run any command of the CLI and return its outcome."""
         return await self.finish(await self.start(*arguments), timeout_s)
 
@@ -128,7 +128,7 @@ class Stack:
         argv = [*_UNSET, str(self._cli), *shared, command, *own, *arguments, f"--stack={self.name}"]
         return await self.bed.spawn(name, argv, env=self.env)
 
-    async def finish(self, process: Process, timeout_s: float = _COMMAND_S) -> Outcome:
+    async def finish(self, process: Process, timeout_s: float = _COMMAND_S) -> PulumiOutcome:
         """Wait until a command has exited, and return its outcome."""
         try:
             status = await process.wait(timeout_s)

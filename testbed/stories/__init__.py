@@ -26,7 +26,7 @@ CARD_IN_MIB = Card("Tesla V100-SXM2-16GB", 16276, 16276)
 
 
 @dataclass(frozen=True)
-class Step:
+class StoryStep:
     """What one step creates; ``running`` is the number of running pods in the cluster after it."""
 
     description: str
@@ -52,7 +52,7 @@ class Story:
     name: str
     title: str
     nodes: Sequence[SimNode]
-    steps: Sequence[Step]
+    steps: Sequence[StoryStep]
     commands: Sequence[str]
     inside: Sequence[str] = ()
     on_node: Sequence[str] = ()
@@ -90,8 +90,8 @@ def notebooks() -> Story:
         "TensorFlow notebooks share one T4 (15079 MiB, 14 units)",
         [SimNode("cn-zhangjiakou.192.168.3.184", [T4], "192.168.3.184", {"cgpu": "true"})],
         [
-            Step("Three notebooks of 4 GiB", 3, "---\n".join(_notebook(s) for s in ("", "-2", "-3"))),
-            Step("A fourth notebook does not fit", 3, _notebook("-4"), waiting=["tf-notebook-4-"]),
+            StoryStep("Three notebooks of 4 GiB", 3, "---\n".join(_notebook(s) for s in ("", "-2", "-3"))),
+            StoryStep("A fourth notebook does not fit", 3, _notebook("-4"), waiting=["tf-notebook-4-"]),
         ],
         ["kubectl gpushare top node -s", "kubectl gpushare top node -s -d", "kubectl inspect cgpu"],
         inside=["kubectl get pods", "kubectl exec deploy/tf-notebook -- env | grep -e ALIYUN -e NVIDIA"],
@@ -108,7 +108,7 @@ def replicas() -> Story:
         "s2",
         "Two replicas of one application share one V100 (16130 MiB, 15 units)",
         [SimNode("cn-hangzhou.192.168.2.167", [V100], "192.168.2.167", {"cgpu": "true"})],
-        [Step("A StatefulSet of 2 replicas of 4 GiB", 2, manifest("app-3g-v1"))],
+        [StoryStep("A StatefulSet of 2 replicas of 4 GiB", 2, manifest("app-3g-v1"))],
         ["kubectl inspect cgpu", "kubectl inspect cgpu -d"],
         inside=["kubectl exec app-3g-v1-1 -- env | grep ALIYUN"],
     )
@@ -123,8 +123,8 @@ def isolation(samples: str) -> Story:
         name="s2-isolation",
         title="Memory limits: two replicas of 3 GiB and a pod of 6 GiB, each with 4 of 15 units of one V100",
         steps=[
-            Step("A StatefulSet of 2 replicas that use 3 GiB each", 2, published["app-3g"]),
-            Step("A pod that uses 6 GiB", 2, published["app-6g"], crashing=["app-6g-v1-0"]),
+            StoryStep("A StatefulSet of 2 replicas that use 3 GiB each", 2, published["app-3g"]),
+            StoryStep("A pod that uses 6 GiB", 2, published["app-6g"], crashing=["app-6g-v1-0"]),
         ],
         inside=[
             # First, while the pod pauses between two starts.
@@ -151,7 +151,7 @@ def sample() -> Story:
             # decide, and they prefer the larger node.
             SimNode("10.0.33.21", [TITAN_XP] * 7, "10.0.33.21", {"gpushare": "true"}, cpu="4", memory="16Gi"),
         ],
-        [Step("The deployment binpack-1 of 1 GiB", 1, manifest("binpack-1"))],
+        [StoryStep("The deployment binpack-1 of 1 GiB", 1, manifest("binpack-1"))],
         ["kubectl inspect gpushare -d"],
         inside=["kubectl exec deploy/binpack-1 -- env | grep ALIYUN"],
         on_node=["kubectl-inspect-gpushare-v2 -d"],
@@ -170,7 +170,7 @@ def pictures() -> Story:
             SimNode("n4", [CARD_IN_MIB] * 4, "192.168.0.4"),
         ],
         [
-            Step(
+            StoryStep(
                 "Free after this step: N1 4069 MiB on one GPU, N2 4069 MiB on both, N3 8138 MiB on one",
                 6,
                 pods=[
@@ -179,17 +179,17 @@ def pictures() -> Story:
                     *_pods_of("n3", 8138, 16276),
                 ],
             ),
-            Step(
+            StoryStep(
                 "A pod of 8138 MiB for N1, N2 or N3",
                 7,
                 pods=[_pod_for(three, "picture-1", 8138)],
             ),
-            Step(
+            StoryStep(
                 "Free on the GPUs of N4 after this step: 12207, 8138, 4069 and 16276 MiB",
                 10,
                 pods=_pods_of("n4", 4069, 8138, 12207, placement="spread"),
             ),
-            Step("A pod of 8138 MiB for N4", 11, pods=[_pod_for(["n4"], "picture-2", 8138)]),
+            StoryStep("A pod of 8138 MiB for N4", 11, pods=[_pod_for(["n4"], "picture-2", 8138)]),
         ],
         ["kubectl inspect gpushare", "kubectl inspect gpushare -d n4"],
         simulated=True,

@@ -27,7 +27,7 @@ from testbed.daemons.extender import component_config
 from testbed.kubelets import KubeletNode, KubeletSpec, add_kubelet
 from testbed.kubelets.services import load
 from testbed.nvml import NvmlStub, cdi
-from testbed.pulumi import Stack, old_tokens
+from testbed.pulumi import PulumiStack, old_tokens
 from testbed.stories import Story
 from testbed.stories.play import stub_cards
 
@@ -157,7 +157,7 @@ def configuration(images: Images, labels: Mapping[str, str]) -> dict[str, object
 async def by_pulumi(bed: Bed, configuration: Mapping[str, object]) -> list[str]:
     """Deploy by ``pulumi up`` with the real engine."""
     await old_tokens(bed)
-    stack = await Stack.create(bed, configuration)
+    stack = await PulumiStack.create(bed, configuration)
     return list((await stack.up()).changes)
 
 

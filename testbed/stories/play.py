@@ -21,8 +21,8 @@ from testbed.control_plane.start import Testbed
 from testbed.daemons.agent import ACCOUNT, CardNode, GpuNode, add_gpu_node, grant_agent
 from testbed.daemons.extender import ExtenderSpec, component_config, grant, start_extender
 from testbed.kubelets import KubeletSpec
-from testbed.nvml import PROFILES, Card
-from testbed.stories import Step, Story
+from testbed.nvml import PROFILES, NvmlGpu
+from testbed.stories import Story, StoryStep
 
 _SETTLE_S = 60.0
 
@@ -65,13 +65,13 @@ async def _real_node(bed: Bed, node: SimNode, story: Story) -> GpuNode:
     return real
 
 
-def stub_cards(node: SimNode) -> list[Card]:
+def stub_cards(node: SimNode) -> list[NvmlGpu]:
     """Return the GPUs of a simulated node as its driver would describe them."""
     by_model = {profile.name: profile for profile in PROFILES.values()}
     return [by_model[card.model] for card in node.cards]
 
 
-async def perform(bed: Bed, step: Step) -> None:
+async def perform(bed: Bed, step: StoryStep) -> None:
     """Create the objects of a step, its pods one by one, and wait until they run."""
     if step.manifest:
         await bed.apply(step.manifest)

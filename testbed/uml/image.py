@@ -11,7 +11,7 @@ from typing import Final
 from devkit.locks import create_once
 from devkit.process import run_text
 from testbed.hosts import base
-from testbed.hosts.base import Base
+from testbed.hosts.base import HostBase
 
 PREPARE: Final = "prepare.sh"
 """Script in the folder of the machine that runs at each boot."""
@@ -81,7 +81,7 @@ def _file(path: str, text: str) -> str:
     return f"cat >\"$1\"{path} <<'END'\n{text}END"
 
 
-BASE: Final = Base(
+BASE: Final = HostBase(
     ("containernetworking-plugins", "dbus", "iproute2", "kmod", "procps", "runc", "systemd", "systemd-sysv"),
     (
         *(_file(f"/etc/systemd/system/{name}", text) for name, text in _UNITS.items()),

@@ -34,7 +34,7 @@ _BOOT_S: Final = 90.0
 _MAX_ANSWER: Final = 1 << 26
 
 
-class Machine:
+class UmlMachine:
     """A machine of a testbed; its disk and subnet stay when it is off."""
 
     def __init__(self, bed: Bed, layout: NodeLayout, kernel: Kernel, base: Path) -> None:

@@ -30,14 +30,14 @@ _TRACE: Final = "import ctypes, sys; sys.exit(ctypes.CDLL(None).ptrace(0, 0, 0, 
 
 
 @dataclass(frozen=True)
-class Found:
+class UmlNeeds:
     """The kernel and a static busybox."""
 
     kernel: Kernel
     busybox: Path
 
 
-def look() -> Found:
+def look() -> UmlNeeds:
     """Return the files; raise DevkitError with everything that is missing."""
     missing = list(_missing())
     kernel, busybox = _kernel(), debian.static_busybox()
@@ -47,7 +47,7 @@ def look() -> Found:
         missing.append("a static busybox (.ci/packages test)")
     if missing or kernel is None or busybox is None:
         raise DevkitError(f"a node with its own kernel cannot run here; missing: {'; '.join(missing)}")
-    return Found(Kernel(kernel), busybox)
+    return UmlNeeds(Kernel(kernel), busybox)
 
 
 def _missing() -> Iterator[str]:

@@ -23,8 +23,8 @@ from testbed.kubelets.spec import KubeletSpec, NodeLayout
 from testbed.programs import build
 from testbed.programs.binaries import Installed
 from testbed.uml import image, wiring
-from testbed.uml.machine import Machine
-from testbed.uml.needs import Found, look
+from testbed.uml.machine import UmlMachine
+from testbed.uml.needs import UmlNeeds, look
 
 _NODES: Final = "/api/v1/nodes"
 _API: Final = "api"
@@ -86,13 +86,15 @@ class UmlNode:
     """One node: containerd, kubelet and spawned programs on a machine with its own kernel."""
 
     def __init__(
-        self, bed: Bed, spec: KubeletSpec, found: Found, tools: Mapping[str, Installed], base: Path
+        self, bed: Bed, spec: KubeletSpec, found: UmlNeeds, tools: Mapping[str, Installed], base: Path
     ) -> None:
         self.bed = bed
         self.spec = spec
         self._found = found
         self._tools = tools
-        self._machine = Machine(bed, NodeLayout(spec.name, bed.folder, bed.layout.data), found.kernel, base)
+        self._machine = UmlMachine(
+            bed, NodeLayout(spec.name, bed.folder, bed.layout.data), found.kernel, base
+        )
         self._boot_id = ""
 
     @property

@@ -33,8 +33,7 @@ from gpushare.model.devices import long_id
 from testbed import Bed, SchedulerSpec, Testbed, gpu_pod
 from testbed.control_plane.api import Object
 from testbed.daemons.exporter import exporter_argv, grant_exporter
-from testbed.nvml import NvmlStub, card
-from testbed.nvml import Process as GpuProcess
+from testbed.nvml import GpuProcess, NvmlStub, card
 from tests.bench.measuring import cpu_s, percentiles, rss_mib
 from tests.builders.regions import region_bytes, write_container_directory
 from tests.fakes.podresources import Lister, container, pod, served

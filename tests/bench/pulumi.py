@@ -16,7 +16,7 @@ from components.manifests import everything
 from components.render import as_yaml
 from components.stack import from_file, load
 from testbed import Card, SimNode, Testbed
-from testbed.pulumi import Stack, old_tokens
+from testbed.pulumi import PulumiStack, old_tokens
 from tests.builders.stacks import ROOT, STACKS
 from tests.fixtures.clusters import CONTROL_PLANE
 from tests.support.machine import machine
@@ -48,7 +48,7 @@ async def _engine() -> None:
     async with Testbed() as bed:
         await bed.add_nodes([*CONTROL_PLANE, SimNode("gpu", [Card(), Card()])])
         await old_tokens(bed)
-        stack = await Stack.create(bed, config)
+        stack = await PulumiStack.create(bed, config)
         await _timed(f"preview, {len(objects)} objects to create", stack.preview)
         await _timed("up, all created and the Deployment available", stack.up)
         await _timed("up again, nothing to do", stack.up)

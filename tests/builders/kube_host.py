@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from testbed.control_plane.pki import KeyPair
+from testbed.control_plane.pki import PkiPair
 from testbed.hosts.files import CONTAINERS_UNIT
 from testbed.kubelets import files
 from testbed.kubelets.programs import kube_proxy_argv
@@ -29,7 +29,7 @@ def subnet(number: int) -> Subnet:
     return Subnet(_FIRST_SUBNET + number)
 
 
-def texts(name: str, address: str, pods: Subnet, *, ca: str, pair: KeyPair) -> Mapping[str, str]:
+def texts(name: str, address: str, pods: Subnet, *, ca: str, pair: PkiPair) -> Mapping[str, str]:
     """Return path → text; ``pair`` is the server certificate of the kubelet."""
     config = files.kubelet({"staticPodPath": f"{KUBERNETES}/manifests"}, Path(CA))
     return {

@@ -24,7 +24,7 @@ from gpushare.contract import BOARD_NAME, EXTENDER_NAME
 from release import Images, ensure
 from testbed import Bed, SimNode, Testbed, until
 from testbed.control_plane.components import url_ready
-from testbed.daemons.prometheus import Prometheus
+from testbed.daemons.prometheus import PrometheusServer
 from testbed.kubelets import BUSYBOX_IMAGE, KubeletSpec, add_kubelet
 from testbed.kubelets.services import load
 from testbed.programs import build
@@ -211,7 +211,7 @@ async def test_the_prometheus_of_the_stack_scrapes_all_pods_and_evaluates_all_ru
         return url_ready(f"http://{LOOPBACK}:{port}/-/ready")
 
     async with forwarded(cluster.bed, "service/gpushare-prometheus", 9090, ready) as port:
-        prometheus = Prometheus(port.process, f"http://{LOOPBACK}:{port.number}")
+        prometheus = PrometheusServer(port.process, f"http://{LOOPBACK}:{port.number}")
 
         async def complete() -> bool:
             expected = await served_metrics(cluster.bed)

@@ -26,7 +26,7 @@ from release import REGISTRY, Images, ensure, layout, recipe
 from testbed import Bed, SchedulerSpec, SimNode, Testbed, until
 from testbed.daemons.agent import CardNode, GpuNode
 from testbed.kubelets.services import load
-from testbed.pulumi import Stack, old_tokens
+from testbed.pulumi import PulumiStack, old_tokens
 from testbed.stories import T4 as CARD
 from testbed.stories.deployed import add_control_plane_node, add_node, secure_scheduler_for
 from tests.fixtures.gpu_nodes import SHARING, T4, bound, container, pod, remove, running
@@ -85,7 +85,7 @@ def two_versions(images: Images, service: str, folder: Path) -> Images:
 class Site:
     """Three extenders and a node of two GPUs, with one pod on each."""
 
-    stack: Stack
+    stack: PulumiStack
     cards: CardNode
     versions: Mapping[str, Images]
     wanted: dict[str, str]
@@ -160,7 +160,7 @@ async def site(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Site]:
         await bed.restart_scheduler(SchedulerSpec())
         await old_tokens(bed)
         wanted = {name: pair.references["built"] for name, pair in versions.items()} | dict(cli.references)
-        stack = await Stack.create(bed, configuration(wanted))
+        stack = await PulumiStack.create(bed, configuration(wanted))
         await stack.up()
         await bed.restart_scheduler(await secure_scheduler_for(bed, masters[0]))
         await cards.until_offered(90)

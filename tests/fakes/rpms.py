@@ -11,7 +11,7 @@ What belongs here: the base of such a host, and the packages. What does not: hos
 from collections.abc import Iterator
 from typing import Final
 
-from testbed.hosts import DEBIAN, Base
+from testbed.hosts import DEBIAN, HostBase
 
 REPOSITORY: Final = "/srv/rpm"
 EPEL: Final = "/srv/epel"
@@ -27,7 +27,7 @@ ID_LIKE="rhel centos fedora"
 VERSION_ID="9.4"
 PLATFORM_ID="platform:el9"
 """
-ROCKY: Final = Base(
+ROCKY: Final = HostBase(
     (*DEBIAN.packages, "createrepo-c", "dnf", "dnf-plugins-core", "python3-dnf", "rpm"),
     (
         f"rm -f \"$1\"/etc/os-release && printf '%s' '{_RELEASE}' >\"$1\"/etc/os-release",

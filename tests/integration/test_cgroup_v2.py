@@ -16,7 +16,7 @@ from testbed import Bed, DevkitError, until
 from testbed.control_plane.api import Object
 from testbed.daemons.exporter import grant_exporter
 from testbed.kubelets import KubeletSpec
-from testbed.nvml import Process
+from testbed.nvml import GpuProcess
 from tests.fixtures import enforced_nodes
 from tests.fixtures.enforced_nodes import IMAGE
 from tests.fixtures.gpu_nodes import (
@@ -245,7 +245,7 @@ async def test_the_toolkit_sets_the_limits_of_a_pod_in_the_driver_before_it_star
 
 
 async def test_the_exporter_joins_processes_to_their_containers(node: UmlGpuNode, holder: Object) -> None:
-    await node.processes(Process(await pid_of(node, holder), used_mib=3001, sm=23))
+    await node.processes(GpuProcess(await pid_of(node, holder), used_mib=3001, sm=23))
     exporter = await start_exporter(node, "--interval-seconds=1")
     name = (holder["metadata"]["name"], "main")
 

@@ -19,7 +19,7 @@ from testbed.control_plane.api import Object, read_text
 from testbed.daemons.agent import CardNode, GpuNode, add_card_node, add_gpu_node, start_agent
 from testbed.daemons.extender import ExtenderSpec
 from testbed.kubelets import KubeletSpec, files
-from testbed.nvml import Card, card
+from testbed.nvml import NvmlGpu, card
 from testbed.stories import manifest
 from tests.fixtures.gpu_nodes import (
     PODS,
@@ -42,7 +42,7 @@ STATIC_PODS = "/etc/kubernetes/manifests"
 HARMLESS = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random")
 
 
-def cards(profile: str, count: int, seed: str) -> list[Card]:
+def cards(profile: str, count: int, seed: str) -> list[NvmlGpu]:
     return [card(profile, uuid=f"GPU-{seed}-{index:04x}") for index in range(count)]
 
 
@@ -55,7 +55,7 @@ def device(index: int) -> str:
     return f"/dev/nvidia{index}"
 
 
-def cdi_spec(listed: Sequence[Card]) -> dict[str, str]:
+def cdi_spec(listed: Sequence[NvmlGpu]) -> dict[str, str]:
     """The file that NVIDIA's toolkit would create for these GPUs: by UUID, by index and "all"."""
     nodes = [{"path": device(index), "hostPath": HARMLESS[index]} for index in range(len(listed))]
     devices = [

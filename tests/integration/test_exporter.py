@@ -23,10 +23,10 @@ from testbed import Bed, DevkitError, until
 from testbed.control_plane.api import read_text
 from testbed.cuda import CudaCard, CudaStub
 from testbed.daemons.agent import GpuNode, add_card_node, add_gpu_node
-from testbed.daemons.exporter import ACCOUNT, Exporter, grant_exporter, start_exporter
+from testbed.daemons.exporter import ACCOUNT, ExporterProcess, grant_exporter, start_exporter
 from testbed.daemons.whole_gpu_plugin import start_whole_gpu_plugin
 from testbed.kubelets import KubeletSpec
-from testbed.nvml import ERAS, NvmlStub, Process, card
+from testbed.nvml import ERAS, GpuProcess, NvmlStub, card
 from tests.fixtures.gpu_nodes import SHARING, clear, container, gpu_bed, pod, running
 from tests.fixtures.isolation import PRELUDE, Container, build, needs_compiler
 from tests.support.recount import pid_of
@@ -61,7 +61,7 @@ async def shared(bed: Bed) -> GpuNode:
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def exporter(shared: GpuNode) -> Exporter:
+async def exporter(shared: GpuNode) -> ExporterProcess:
     return await start_exporter(shared, QUICK)
 
 
@@ -82,7 +82,7 @@ async def test_a_replaced_driver_ends_the_exporter(shared: GpuNode) -> None:
 
 
 async def shows(
-    exporter: Exporter,
+    exporter: ExporterProcess,
     expected: dict[Any, float],
     metric: str,
     *by: str,
@@ -104,7 +104,7 @@ async def shows(
         raise
 
 
-async def up(exporter: Exporter, *down: str, timeout_s: float = 20) -> None:
+async def up(exporter: ExporterProcess, *down: str, timeout_s: float = 20) -> None:
     """Wait until exactly these sources are down."""
     expected = {(name,): float(name not in down) for name in SOURCES}
     await shows(exporter, expected, "gpushare_exporter_source_up", "source", timeout_s=timeout_s)
@@ -160,20 +160,22 @@ async def card_of(bed: Bed, name: str) -> int:
 
 
 @pytest.mark.short
-async def test_every_source_is_up(exporter: Exporter) -> None:
+async def test_every_source_is_up(exporter: ExporterProcess) -> None:
     await up(exporter)
     assert await read_text(f"{exporter.url}/healthz") == "ok"
 
 
 @pytest.mark.short
-async def test_simulated_values_are_exported_exactly(bed: Bed, shared: GpuNode, exporter: Exporter) -> None:
+async def test_simulated_values_are_exported_exactly(
+    bed: Bed, shared: GpuNode, exporter: ExporterProcess
+) -> None:
     await share(bed, "busy", 4)
     await share(bed, "idle", 6)
     busy, idle = await card_of(bed, "busy"), await card_of(bed, "idle")
     pid = pid_of(shared, "busy")
     shared.stub.set(
         busy,
-        processes=(Process(pid, used_mib=3001, sm=23, memory=5),),
+        processes=(GpuProcess(pid, used_mib=3001, sm=23, memory=5),),
         gpu_util=24,
         temperature=32,
         power_mw=55_500,
@@ -203,28 +205,28 @@ async def test_simulated_values_are_exported_exactly(bed: Bed, shared: GpuNode, 
 
 
 @pytest.mark.short
-async def test_a_process_of_the_node_itself_has_no_pod(shared: GpuNode, exporter: Exporter) -> None:
+async def test_a_process_of_the_node_itself_has_no_pod(shared: GpuNode, exporter: ExporterProcess) -> None:
     pid = int(await shared.kubelet.run_text(["sh", "-c", "echo $PPID"]))
-    shared.stub.processes(0, [Process(pid or 1, used_mib=7)])
+    shared.stub.processes(0, [GpuProcess(pid or 1, used_mib=7)])
     await shows(exporter, {("", "", ""): 7}, USED, "NamespaceName", "PodName", "ContainerName")
 
 
 async def test_a_container_that_is_killed_is_idle_again(
-    bed: Bed, shared: GpuNode, exporter: Exporter
+    bed: Bed, shared: GpuNode, exporter: ExporterProcess
 ) -> None:
     await share(bed, "killed", 4)
     index, pid = await card_of(bed, "killed"), pid_of(shared, "killed")
-    shared.stub.processes(index, [Process(pid, used_mib=100, sm=50)])
+    shared.stub.processes(index, [GpuProcess(pid, used_mib=100, sm=50)])
     await shows(exporter, {("killed",): 50}, SM, "PodName")
     await shared.kubelet.run_text(["kill", "-9", str(pid)])
     await running(bed, "killed", restarts=1)
     # The stub still lists the PID, as drivers do for a moment; the process is gone.
-    shared.stub.processes(index, [Process(pid, 100, 50), Process(pid_of(shared, "killed"), 200, 5)])
+    shared.stub.processes(index, [GpuProcess(pid, 100, 50), GpuProcess(pid_of(shared, "killed"), 200, 5)])
     await shows(exporter, {("killed",): 200}, USED, "PodName")
 
 
 @pytest.mark.short
-async def test_a_deleted_pod_has_no_series(bed: Bed, shared: GpuNode, exporter: Exporter) -> None:
+async def test_a_deleted_pod_has_no_series(bed: Bed, shared: GpuNode, exporter: ExporterProcess) -> None:
     await share(bed, "leaves", 4)
     await shows(exporter, {("leaves",): 0}, SM, "PodName")
     await clear(bed, shared)
@@ -233,7 +235,9 @@ async def test_a_deleted_pod_has_no_series(bed: Bed, shared: GpuNode, exporter: 
 
 
 @pytest.mark.short
-async def test_a_lost_gpu_affects_only_its_own_series(bed: Bed, shared: GpuNode, exporter: Exporter) -> None:
+async def test_a_lost_gpu_affects_only_its_own_series(
+    bed: Bed, shared: GpuNode, exporter: ExporterProcess
+) -> None:
     await share(bed, "stays", 4)
     index = await card_of(bed, "stays")
     shared.stub.lose(1 - index)
@@ -245,7 +249,7 @@ async def test_a_lost_gpu_affects_only_its_own_series(bed: Bed, shared: GpuNode,
     await shows(exporter, {("0",): 0, ("1",): 0}, "DCGM_FI_DEV_GPU_UTIL", "gpu")
 
 
-async def test_a_driver_that_hangs_delays_no_scrape(shared: GpuNode, exporter: Exporter) -> None:
+async def test_a_driver_that_hangs_delays_no_scrape(shared: GpuNode, exporter: ExporterProcess) -> None:
     shared.stub.hang()
     took, begun = list[float](), time.monotonic()
     try:
@@ -265,7 +269,7 @@ async def test_a_driver_that_hangs_delays_no_scrape(shared: GpuNode, exporter: E
 
 
 async def test_an_unavailable_kubelet_affects_only_its_own_series(
-    bed: Bed, shared: GpuNode, exporter: Exporter
+    bed: Bed, shared: GpuNode, exporter: ExporterProcess
 ) -> None:
     await share(bed, "stays", 4)
     await shared.kubelet.stop("kubelet")
@@ -278,7 +282,7 @@ async def test_an_unavailable_kubelet_affects_only_its_own_series(
 
 
 async def test_without_the_api_server_gpus_are_exported_without_usage_of_pods(
-    bed: Bed, shared: GpuNode, exporter: Exporter
+    bed: Bed, shared: GpuNode, exporter: ExporterProcess
 ) -> None:
     await share(bed, "stays", 4)
     await shared.kubelet.stop("api")
@@ -301,7 +305,7 @@ async def test_whole_gpus_come_from_the_kubelet(bed: Bed) -> None:
     await shows(exporter, {("bert",): 0}, SM, "PodName")
     ((uuid,),) = await exporter.values(ALLOCATED, "UUID")
     index = [each.uuid for each in node.stub.description.cards].index(uuid)
-    node.stub.processes(index, [Process(pid_of(node, "bert"), used_mib=15343, sm=23)])
+    node.stub.processes(index, [GpuProcess(pid_of(node, "bert"), used_mib=15343, sm=23)])
     await shows(exporter, {("bert",): 15343}, USED, "PodName")
     assert await exporter.values(SM, "PodName", "gpu") == {("bert", f"{index}"): 23}
     await node.kubelet.close()
@@ -311,7 +315,7 @@ async def test_whole_gpus_come_from_the_kubelet(bed: Bed) -> None:
 @pytest.mark.parametrize("era", ERAS)
 async def test_drivers_of_every_era_are_read(shared: GpuNode, era: int) -> None:
     stub = NvmlStub(shared.bed.folder / f"nvml-era-{era}", era=era, cards=[card("T4"), card("A100-80G")])
-    stub.processes(1, [Process(1, used_mib=100, sm=5)])
+    stub.processes(1, [GpuProcess(1, used_mib=100, sm=5)])
     exporter = await start_exporter(shared, QUICK, name=f"era-{era}", port=13000 + era, stub=stub)
     await up(exporter)
     assert await exporter.values("gpushare_card_memory_bytes", "card") == {
@@ -340,7 +344,7 @@ async def test_the_exporter_starts_without_a_driver_and_reports_that(shared: Gpu
 async def test_pids_have_separate_series_with_the_flag(bed: Bed, shared: GpuNode) -> None:
     await share(bed, "twofold", 4)
     index, pid = await card_of(bed, "twofold"), pid_of(shared, "twofold")
-    shared.stub.processes(index, [Process(pid, used_mib=100), Process(1, used_mib=50)])
+    shared.stub.processes(index, [GpuProcess(pid, used_mib=100), GpuProcess(1, used_mib=50)])
     exporter = await start_exporter(shared, [*QUICK, "--process-ids"], name="pids", port=13002)
     await shows(exporter, {("twofold", f"{pid}"): 100, ("", "1"): 50}, USED, "PodName", "pid")
     await exporter.process.stop()
@@ -377,13 +381,13 @@ async def test_memory_of_a_pod_is_exported_as_the_library_and_the_driver_count_i
         assert refused == 2
         pid = pid_called(shared, held, inner)
         assert pid != inner
-        shared.stub.processes(index, [Process(pid, used_mib=1200)])
+        shared.stub.processes(index, [GpuProcess(pid, used_mib=1200)])
         await shows(exporter, {("held",): 200 * MIB}, f"{prefix}uncounted_bytes", "pod")
         assert await exporter.values(COUNTED, "pod") == {("held",): 1000 * MIB}
         assert await exporter.values(f"{prefix}counted_peak_bytes", "pod") == {("held",): 2000 * MIB}
         assert await exporter.values(f"{prefix}refusals_total", "pod") == {("held",): 1}
         assert await exporter.values(UNHELD, "card") == {(f"{index}",): 0}
-        shared.stub.processes(index, [Process(pid, used_mib=1200), Process(1, used_mib=5)])
+        shared.stub.processes(index, [GpuProcess(pid, used_mib=1200), GpuProcess(1, used_mib=5)])
         await shows(exporter, {(f"{index}",): 1}, UNHELD, "card")
         client.stdin.close()
     (place / "region").write_bytes(b"spoilt")

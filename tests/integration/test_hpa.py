@@ -6,7 +6,7 @@ import pytest
 import pytest_asyncio
 
 from testbed import until
-from testbed.daemons.metricsapi import MetricsApi, start_metrics_api
+from testbed.daemons.metricsapi import MetricsApiProcess, start_metrics_api
 from testbed.stories.autoscaling import STABLE_S, SYNC_S
 from tests.fixtures import autoscaling
 from tests.fixtures.autoscaling import (
@@ -31,12 +31,12 @@ async def scene() -> AsyncIterator[AutoscaledCluster]:
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def api(scene: AutoscaledCluster) -> MetricsApi:
+async def api(scene: AutoscaledCluster) -> MetricsApiProcess:
     return await start_metrics_api(scene.bed, ["--keep-seconds=0.5"])
 
 
 @pytest_asyncio.fixture(autouse=True, loop_scope="module")
-async def nothing_left(scene: AutoscaledCluster, api: MetricsApi) -> AsyncIterator[None]:
+async def nothing_left(scene: AutoscaledCluster, api: MetricsApiProcess) -> AsyncIterator[None]:
     assert api.process.running
     yield
     await autoscaling.remove(scene)
@@ -46,13 +46,13 @@ async def test_the_hpa_scales_with_the_load_as_the_document_shows(scene: Autosca
     await follows_the_load(scene)
 
 
-async def queries(api: MetricsApi, code: str) -> float:
+async def queries(api: MetricsApiProcess, code: str) -> float:
     """The number of queries for pods with that result."""
     return await total(api.ops_url, "gpushare_metrics_api_requests_total", kind="pods", code=code)
 
 
 async def test_the_hpa_keeps_its_size_while_no_exporter_answers(
-    scene: AutoscaledCluster, api: MetricsApi
+    scene: AutoscaledCluster, api: MetricsApiProcess
 ) -> None:
     name = await deploy(scene)
     await scene.load(name, 23)

@@ -14,7 +14,7 @@ from gpushare.errors import ApiError
 from testbed import DevkitError, until
 from testbed.control_plane.aggregation import until_available
 from testbed.control_plane.api import Object
-from testbed.daemons.metricsapi import ACCOUNT, MetricsApi, start_metrics_api
+from testbed.daemons.metricsapi import ACCOUNT, MetricsApiProcess, start_metrics_api
 from tests.fixtures.autoscaling import APP, USED_MIB, AutoscaledCluster, autoscaling_bed, deploy
 
 pytestmark = [pytest.mark.integration, pytest.mark.needs("kubelet"), pytest.mark.asyncio(loop_scope="module")]
@@ -36,12 +36,12 @@ async def scene() -> AsyncIterator[AutoscaledCluster]:
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def api(scene: AutoscaledCluster) -> MetricsApi:
+async def api(scene: AutoscaledCluster) -> MetricsApiProcess:
     return await start_metrics_api(scene.bed, ["--keep-seconds=0.5"])
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def pod(scene: AutoscaledCluster, api: MetricsApi) -> str:
+async def pod(scene: AutoscaledCluster, api: MetricsApiProcess) -> str:
     assert api.process.running
     name = await deploy(scene)
     # One pod is enough here.
@@ -96,7 +96,7 @@ async def unavailable(scene: AutoscaledCluster) -> None:
     await until(away, "the metrics API to be unavailable", 15, 0.1)
 
 
-async def direct(api: MetricsApi, tls: ssl.SSLContext, user: str) -> tuple[int, str]:
+async def direct(api: MetricsApiProcess, tls: ssl.SSLContext, user: str) -> tuple[int, str]:
     """Status and message of the metrics API itself, without the API server."""
     headers = {"X-Remote-User": user}
     async with (
@@ -117,7 +117,7 @@ def client(scene: AutoscaledCluster, stem: str | None = None) -> ssl.SSLContext:
 
 
 async def test_discovery_lists_the_metrics_of_the_ack_documentation(
-    scene: AutoscaledCluster, api: MetricsApi
+    scene: AutoscaledCluster, api: MetricsApiProcess
 ) -> None:
     assert api.process.running
     listed = {each["name"]: each for each in (await raw(scene, OLD))["resources"]}
@@ -181,7 +181,7 @@ async def test_an_invalid_query_returns_the_reason(scene: AutoscaledCluster, pod
     assert pod
 
 
-async def test_only_the_front_proxy_is_trusted(scene: AutoscaledCluster, api: MetricsApi) -> None:
+async def test_only_the_front_proxy_is_trusted(scene: AutoscaledCluster, api: MetricsApiProcess) -> None:
     status, message = await direct(api, client(scene), "system:admin")
     assert status == 403
     assert "no client certificate" in message
@@ -191,7 +191,7 @@ async def test_only_the_front_proxy_is_trusted(scene: AutoscaledCluster, api: Me
 
 
 async def test_the_client_of_the_front_proxy_can_read_what_its_roles_allow(
-    scene: AutoscaledCluster, api: MetricsApi
+    scene: AutoscaledCluster, api: MetricsApiProcess
 ) -> None:
     front = client(scene, "front-proxy-client")
     assert await direct(api, front, HPA) == (200, "")
@@ -213,7 +213,7 @@ async def test_without_an_exporter_the_api_is_unavailable(scene: AutoscaledClust
 
 
 async def test_the_api_recovers_from_its_crash_and_from_that_of_the_api_server(
-    scene: AutoscaledCluster, api: MetricsApi, pod: str
+    scene: AutoscaledCluster, api: MetricsApiProcess, pod: str
 ) -> None:
     api.process.kill()
     await api.process.wait()
@@ -225,7 +225,7 @@ async def test_the_api_recovers_from_its_crash_and_from_that_of_the_api_server(
     await reported(scene, PODS, {pod: "23"}, 60)
 
 
-async def test_a_renewed_certificate_is_served(scene: AutoscaledCluster, api: MetricsApi) -> None:
+async def test_a_renewed_certificate_is_served(scene: AutoscaledCluster, api: MetricsApiProcess) -> None:
     async def serial() -> int:
         pem = ssl.get_server_certificate(("127.0.0.1", int(api.url.rpartition(":")[2])))
         return hash(pem)
@@ -242,7 +242,9 @@ async def test_a_renewed_certificate_is_served(scene: AutoscaledCluster, api: Me
     assert (await scene.bed.api.get(NEW))["resources"]
 
 
-async def test_it_has_no_permission_that_it_does_not_need(scene: AutoscaledCluster, api: MetricsApi) -> None:
+async def test_it_has_no_permission_that_it_does_not_need(
+    scene: AutoscaledCluster, api: MetricsApiProcess
+) -> None:
     assert api.process.running
     async with scene.bed.api_for(ACCOUNT) as account:
         assert await account.items("/api/v1/pods") is not None

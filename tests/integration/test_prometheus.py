@@ -23,7 +23,7 @@ from gpushare.monitoring.alerts import ALERTS
 from gpushare.monitoring.dashboards import PAGES
 from gpushare.monitoring.rules import RULES
 from testbed import DevkitError, until
-from testbed.daemons.prometheus import Prometheus
+from testbed.daemons.prometheus import PrometheusServer
 from tests.fixtures.prometheus import BUSY_MIB, IDLE_MIB, USED_MIB, ScrapedCluster, scraped_cluster
 from tests.support.promtool import FILES
 from tools.monitoring_files import FOLDER
@@ -51,7 +51,7 @@ async def scene() -> AsyncIterator[ScrapedCluster]:
         yield found
 
 
-async def records(prometheus: Prometheus, record: str, expected: Mapping[Any, float], *by: str) -> None:
+async def records(prometheus: PrometheusServer, record: str, expected: Mapping[Any, float], *by: str) -> None:
     """Wait until the rule has recorded exactly these values."""
     seen: dict[Any, float] = {}
 

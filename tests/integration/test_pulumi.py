@@ -21,7 +21,7 @@ from devkit.ports import free_ports
 from devkit.waiting import together
 from testbed import Bed, Card, SimNode, Testbed, gpu_pod, until
 from testbed.control_plane.api import Object
-from testbed.pulumi import Outcome, PulumiError, Stack, old_tokens
+from testbed.pulumi import PulumiError, PulumiOutcome, PulumiStack, old_tokens
 from tests.builders.stacks import STACKS
 from tests.fixtures.clusters import CONTROL_PLANE, SECRETS, names_of, uids_by_name, unlike
 
@@ -61,21 +61,21 @@ class Clusters:
     beds: dict[str, Bed]
     kubeconfig: Path
 
-    async def stack(self, name: str) -> Stack:
+    async def stack(self, name: str) -> PulumiStack:
         config = {**CONFIG, "context": name}
-        return await Stack.create(self.beds[name], config, name=name, kubeconfig=self.kubeconfig)
+        return await PulumiStack.create(self.beds[name], config, name=name, kubeconfig=self.kubeconfig)
 
 
 @dataclass
 class Deployed:
     """The stack of the first cluster after each step, and the objects of the cluster between the steps."""
 
-    stack: Stack
+    stack: PulumiStack
     config: dict[str, Any]
     before: dict[str, str]
-    previewed: Outcome
+    previewed: PulumiOutcome
     between: dict[str, str]
-    made: Outcome
+    made: PulumiOutcome
     after: dict[str, str]
 
     @property
@@ -237,7 +237,7 @@ async def test_the_error_for_an_unreachable_cluster_says_so(deployed: Deployed, 
     document["clusters"][0]["cluster"]["server"] = f"https://127.0.0.1:{port}"
     away = tmp_path / "kubeconfig"
     away.write_text(yaml.safe_dump(document))
-    stack = await Stack.create(deployed.bed, CONFIG, name="away", kubeconfig=away)
+    stack = await PulumiStack.create(deployed.bed, CONFIG, name="away", kubeconfig=away)
     with pytest.raises(PulumiError, match=f"configured Kubernetes cluster is unreachable: .*:{port}"):
         await stack.up()
 
@@ -265,7 +265,7 @@ async def test_without_the_context_of_its_cluster_a_stack_changes_nothing(
     assert {name: await uids_by_name(bed) for name, bed in clusters.beds.items()} == before
 
 
-async def cut_off(stack: Stack) -> list[Object]:
+async def cut_off(stack: PulumiStack) -> list[Object]:
     """The objects that the engine was creating when it was killed, by its state."""
     operations = (await stack.export())["deployment"]["pending_operations"]
     return [each["resource"]["inputs"] for each in operations]

@@ -18,7 +18,7 @@ from components.manifests import everything
 from components.stack import from_file, load
 from testbed import Bed, Card, SimNode, Testbed, gpu_pod, until
 from testbed.control_plane.api import Object
-from testbed.pulumi import PulumiError, Stack
+from testbed.pulumi import PulumiError, PulumiStack
 from tests.builders.stacks import ROOT, STACKS
 from tests.fakes.apply_provider import program
 from tests.fixtures.clusters import CONTROL_PLANE, names_of, uids_by_name, unlike
@@ -38,7 +38,7 @@ pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module"),
 class TakenOver:
     """A cluster with the installation of the ACK documentation, a pod, and the stack that has adopted it."""
 
-    stack: Stack
+    stack: PulumiStack
     before: dict[str, str]
     pod: Object
     refusal: str
@@ -76,7 +76,7 @@ async def taken(provider: Path) -> AsyncIterator[TakenOver]:
         await bed.create_pods([gpu_pod("works", 4)])
         pod = await running(bed, POD)
         before = await uids_by_name(bed)
-        stack = await Stack.create(bed, CONFIG, provider=provider)
+        stack = await PulumiStack.create(bed, CONFIG, provider=provider)
         with pytest.raises(PulumiError) as caught:
             await stack.up()
         stack.configure({**CONFIG, "adopt": True})

@@ -18,7 +18,7 @@ from components.stack import from_file
 from devkit.process import run_text
 from gpushare.contract import AUTHORITY_SECRET, CLIENT_TLS_SECRET, EXTENDER_TLS_SECRET
 from testbed import Bed, Testbed
-from testbed.pulumi import Stack
+from testbed.pulumi import PulumiStack
 from tests.builders.stacks import STACKS
 from tests.fakes.apply_provider import program
 from tests.fixtures.clusters import CONTROL_PLANE
@@ -31,11 +31,11 @@ NAMES = (AUTHORITY_SECRET, EXTENDER_TLS_SECRET, CLIENT_TLS_SECRET)
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def stack(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Stack]:
+async def stack(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[PulumiStack]:
     provider: Path = program(tmp_path_factory.mktemp("provider"))
     async with Testbed() as bed:
         await bed.add_nodes(CONTROL_PLANE)
-        made = await Stack.create(bed, CONFIG, provider=provider)
+        made = await PulumiStack.create(bed, CONFIG, provider=provider)
         await made.up()
         command = [sys.executable, "-m", "gpushare", "certificates", f"--kubeconfig={bed.kubeconfig}"]
         await run_text(command, timeout_s=60)
@@ -46,14 +46,14 @@ async def data(bed: Bed) -> dict[str, dict[str, str]]:
     return {name: (await bed.api.get(f"{SECRETS}/{name}"))["data"] for name in NAMES}
 
 
-async def test_an_update_or_a_refresh_changes_nothing_and_keeps_the_certificates(stack: Stack) -> None:
+async def test_an_update_or_a_refresh_changes_nothing_and_keeps_the_certificates(stack: PulumiStack) -> None:
     before = await data(stack.bed)
     assert (await stack.up()).changes == {}
     assert (await stack.up("--refresh")).changes == {}
     assert await data(stack.bed) == before
 
 
-async def test_no_private_key_is_readable_in_the_state_even_after_a_refresh(stack: Stack) -> None:
+async def test_no_private_key_is_readable_in_the_state_even_after_a_refresh(stack: PulumiStack) -> None:
     await stack.refresh()
     state = json.dumps(await stack.export())
     for secret in (await data(stack.bed)).values():
@@ -61,7 +61,7 @@ async def test_no_private_key_is_readable_in_the_state_even_after_a_refresh(stac
         assert base64.b64decode(secret["tls.key"]).decode().splitlines()[1] not in state
 
 
-async def test_a_change_of_the_stack_keeps_the_certificates(stack: Stack) -> None:
+async def test_a_change_of_the_stack_keeps_the_certificates(stack: PulumiStack) -> None:
     before = await data(stack.bed)
     stack.configure({**CONFIG, "extender": {**CONFIG["extender"], "logLevel": "debug"}})
     assert set((await stack.up()).changes) == {"Deployment/kube-system/gpushare-schd-extender"}

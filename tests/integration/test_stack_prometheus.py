@@ -23,7 +23,7 @@ from devkit.ports import LOOPBACK, free_ports
 from gpushare.contract import EXPORTER_NAME
 from testbed import Bed, until
 from testbed.control_plane.api import MERGE_PATCH
-from testbed.daemons.prometheus import Prometheus
+from testbed.daemons.prometheus import PrometheusServer
 from testbed.programs.debian import program
 from tests.builders.stacks import DIGEST, raw_stack
 from tests.fixtures.prometheus import ScrapedCluster, scraped_cluster
@@ -125,7 +125,7 @@ async def test_it_scrapes_the_exporter_that_its_account_may_find(
     flags = [flag.partition("=") for flag in container["args"]]
     argv = [f"{name}={here.get(name, value)}" for name, _, value in flags]
     process = await bed.spawn("stack-prometheus", [str(program("prometheus")), *argv], ready=f"{url}/-/ready")
-    prometheus = Prometheus(process, url)
+    prometheus = PrometheusServer(process, url)
     cards = "count by (node) (gpushare_card_memory_bytes)"
     assert await until(lambda: prometheus.values(cards, "node"), "series of GPUs", 30) == {("t4",): 2}
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from testbed.nvml import NvmlStub, Process
+from testbed.nvml import GpuProcess, NvmlStub
 from testbed.nvml import card as nvml_card
 from tests.fixtures.isolation import NATIVE, UUID, Container, needs_compiler, share
 from tests.fixtures.null_calls import ABSENT, ALL, CALLS, NONE, Answers, command, differences
@@ -53,7 +53,7 @@ def limited(make: Make, request: pytest.FixtureRequest) -> Container:
 
 
 def test_every_function_answers_null_as_the_driver_does(limited: Container) -> None:
-    busy = (Process(pid=1, used_mib=3193),)
+    busy = (GpuProcess(pid=1, used_mib=3193),)
     nvml = NvmlStub(
         limited.folder / "nvml-null", era=NEWEST, cards=[nvml_card("V100", uuid=UUID, processes=busy)]
     )

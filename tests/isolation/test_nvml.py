@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from testbed.nvml import NvmlStub, Process, card
+from testbed.nvml import GpuProcess, NvmlStub, card
 from testbed.nvml.eras import ERAS, functions
 from tests.fixtures.isolation import MIB, PRELUDE, UUID, Container, needs_compiler, share
 from tests.isolation.conftest import Make
@@ -80,7 +80,7 @@ def test_nvml_shows_the_container_its_share(make: Make, era: int) -> None:
 def test_nvml_shows_the_container_no_process_of_the_host(make: Make, era: int) -> None:
     container = make()
     container.limit(share(4, 15))
-    busy = (Process(pid=1, used_mib=3193), Process(pid=2, used_mib=5000, kind="graphics"))
+    busy = (GpuProcess(pid=1, used_mib=3193), GpuProcess(pid=2, used_mib=5000, kind="graphics"))
     nvml = NvmlStub(
         container.folder / f"nvml-busy-{era}", era=era, cards=[card("V100", uuid=UUID, processes=busy)]
     )
@@ -91,7 +91,7 @@ def test_nvml_shows_the_container_no_process_of_the_host(make: Make, era: int) -
 def test_the_list_of_process_details_is_empty_too(make: Make) -> None:
     container = make()
     container.limit(share(4, 15))
-    busy = (Process(pid=4711, used_mib=1024),)
+    busy = (GpuProcess(pid=4711, used_mib=1024),)
     nvml = NvmlStub(container.folder / "nvml-details", cards=[card("V100", uuid=UUID, processes=busy)])
 
     def answers(preload: str) -> Any:

@@ -12,7 +12,7 @@ import pytest
 
 from gpushare.model.hardware import Gpu
 from testbed.cuda import CudaStub
-from testbed.nvml import NvmlStub, Process
+from testbed.nvml import GpuProcess, NvmlStub
 from testbed.nvml import card as nvml_card
 from tests.bench.models.arms import SHORTEST_S, selected
 from tests.bench.models.results import Run
@@ -118,7 +118,7 @@ def children() -> list[int]:
 async def show_children(stub: NvmlStub) -> None:
     """Let the driver list the programs of the bench, each with half of the GPU's time."""
     while True:
-        stub.processes(0, [Process(pid, used_mib=600, sm=50) for pid in children()])
+        stub.processes(0, [GpuProcess(pid, used_mib=600, sm=50) for pid in children()])
         await asyncio.sleep(0.5)
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tools import mutants
-from tools.mutants import Copies, Mutant, Verdict
+from tools.mutants import Copies, Judgement, Mutant
 
 
 @pytest.fixture
@@ -40,10 +40,10 @@ def test_mutants_run_in_copies_of_the_checkout(
     ]
     outcomes = mutants.run_all(chosen, Copies(tmp_path / "copies", 2))
     assert [each.verdict for each in outcomes] == [
-        Verdict.KILLED,
-        Verdict.SURVIVED,
-        Verdict.BROKEN,
-        Verdict.BROKEN,
+        Judgement.KILLED,
+        Judgement.SURVIVED,
+        Judgement.BROKEN,
+        Judgement.BROKEN,
     ]
     assert outcomes[0].detail == "test_b.py::test_exact_fit"
     assert {path: path.read_bytes() for path in checkout.glob("*.py")} == before

@@ -26,7 +26,7 @@ def test_help_lists_every_documented_target_in_its_group() -> None:
 
 
 @pytest.mark.parametrize("choice", [tiers.EVERYTHING, tiers.short(tiers.read())], ids=["all", "short"])
-def test_the_steps_of_a_run_of_all_tests_are_targets(choice: tiers.Choice) -> None:
+def test_the_steps_of_a_run_of_all_tests_are_targets(choice: tiers.Selection) -> None:
     plan = run.Plan(choice, everything=choice is tiers.EVERYTHING)
     steps = [*plan.fast, *plan.builds, *(step for row in plan.real for step in row)]
     targets = re.findall(r"^([a-z][a-z0-9-]*)(?: [a-z0-9-]+)*:", TEXT, re.MULTILINE)

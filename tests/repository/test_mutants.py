@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tools import mutants
-from tools.mutants import ROOT, Mutant, MutantsError, Outcome, Run, Verdict
+from tools.mutants import ROOT, Judgement, Mutant, MutantOutcome, MutantRun, MutantsError
 
 FOLDERS = ("unit", "property", "process", "isolation", "components", "ansible")
 MUTANT = Mutant(
@@ -80,47 +80,54 @@ def test_a_replacement_that_changes_nothing_is_an_error() -> None:
 @pytest.mark.parametrize(
     ("run", "verdict", "detail"),
     [
-        (Run(0, "1 passed"), Verdict.SURVIVED, "an exact fit is rejected"),
-        (Run(1, FAILED), Verdict.KILLED, "tests/c/test_f.py::test_g[1-2]"),
-        (Run(2, "ERROR tests/c/test_h.py - ImportError"), Verdict.BROKEN, "status 2: tests/c/test_h.py"),
-        (Run(5, "no tests ran"), Verdict.BROKEN, "status 5: no test ran"),
-        (Run(None, ""), Verdict.BROKEN, "did not end in time"),
+        (MutantRun(0, "1 passed"), Judgement.SURVIVED, "an exact fit is rejected"),
+        (MutantRun(1, FAILED), Judgement.KILLED, "tests/c/test_f.py::test_g[1-2]"),
+        (
+            MutantRun(2, "ERROR tests/c/test_h.py - ImportError"),
+            Judgement.BROKEN,
+            "status 2: tests/c/test_h.py",
+        ),
+        (MutantRun(5, "no tests ran"), Judgement.BROKEN, "status 5: no test ran"),
+        (MutantRun(None, ""), Judgement.BROKEN, "did not end in time"),
     ],
 )
-def test_only_a_test_that_fails_kills_a_mutant(run: Run, verdict: Verdict, detail: str) -> None:
+def test_only_a_test_that_fails_kills_a_mutant(run: MutantRun, verdict: Judgement, detail: str) -> None:
     outcome = mutants.judged(MUTANT, run)
     assert outcome.verdict is verdict
     assert outcome.detail.endswith(detail)
 
 
 def test_mutants_whose_tests_fail_without_a_change_have_no_result() -> None:
-    (outcome,) = mutants.without_result([MUTANT, OTHER], Run(1, FAILED))
-    assert outcome == Outcome(
-        MUTANT, Verdict.BROKEN, "fails without a change: tests/c/test_f.py::test_g[1-2]"
+    (outcome,) = mutants.without_result([MUTANT, OTHER], MutantRun(1, FAILED))
+    assert outcome == MutantOutcome(
+        MUTANT, Judgement.BROKEN, "fails without a change: tests/c/test_f.py::test_g[1-2]"
     )
 
 
 @pytest.mark.parametrize("test", ["tests/test_d.py::test_e", "tests/test_d.py::test_e[1]"])
 def test_tests_are_recognised_by_function(test: str) -> None:
-    assert mutants.without_result([MUTANT], Run(1, f"FAILED {test}"))
+    assert mutants.without_result([MUTANT], MutantRun(1, f"FAILED {test}"))
 
 
 def test_tests_of_another_function_do_not_count() -> None:
-    assert not mutants.without_result([MUTANT], Run(1, "FAILED tests/test_d.py::test_e_too"))
+    assert not mutants.without_result([MUTANT], MutantRun(1, "FAILED tests/test_d.py::test_e_too"))
 
 
-@pytest.mark.parametrize("run", [Run(2, "ERROR tests/c/test_h.py"), Run(None, "")])
-def test_without_a_complete_first_run_no_mutant_has_a_result(run: Run) -> None:
+@pytest.mark.parametrize("run", [MutantRun(2, "ERROR tests/c/test_h.py"), MutantRun(None, "")])
+def test_without_a_complete_first_run_no_mutant_has_a_result(run: MutantRun) -> None:
     outcomes = mutants.without_result([MUTANT, OTHER], run)
-    assert [each.verdict for each in outcomes] == [Verdict.BROKEN, Verdict.BROKEN]
+    assert [each.verdict for each in outcomes] == [Judgement.BROKEN, Judgement.BROKEN]
 
 
 def test_a_first_run_without_failures_breaks_no_mutant() -> None:
-    assert mutants.without_result([MUTANT], Run(0, "1 passed")) == []
+    assert mutants.without_result([MUTANT], MutantRun(0, "1 passed")) == []
 
 
 def test_the_summary_names_mutants_that_were_not_killed() -> None:
-    outcomes = [Outcome(MUTANT, Verdict.KILLED, "test"), Outcome(OTHER, Verdict.SURVIVED, "because")]
+    outcomes = [
+        MutantOutcome(MUTANT, Judgement.KILLED, "test"),
+        MutantOutcome(OTHER, Judgement.SURVIVED, "because"),
+    ]
     assert mutants.summary(outcomes, 12.3) == [
         "mutants: SURVIVED other (b.py): because",
         "mutants: 2 in 12 s: 1 killed, 1 survived, 0 broken",

@@ -37,7 +37,7 @@ class Ended:
         return f"{'FAILED' if self.status else 'ok'} after {self.seconds:.0f} s"
 
 
-class Follower:
+class LogFollower:
     """Prints what is added to the logs in a folder, by whole lines with the name of the step."""
 
     def __init__(self, folder: Path) -> None:
@@ -61,12 +61,12 @@ def say(target: str, line: str) -> None:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class SuiteOutcome:
     """A run that is over: ``left`` are processes that its tests left, ``stopped`` names a signal."""
 
     ended: Sequence[Ended]
     results: Sequence[Result]
-    choice: tiers.Choice
+    choice: tiers.Selection
     left: Sequence[str]
     stopped: str
     seconds: float

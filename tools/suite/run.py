@@ -40,7 +40,7 @@ _SLOTS_BESIDE, _SLOTS_ALONE = 2, 4
 
 
 @dataclass(frozen=True)
-class Step:
+class MakeStep:
     """A make target with its variables; ``title`` is what it does, ``env`` is added to its environment."""
 
     target: str
@@ -58,7 +58,7 @@ class Step:
 class Plan:
     """What to run: all tests, or the short ones and those that changes since ``since`` concern."""
 
-    choice: tiers.Choice
+    choice: tiers.Selection
     everything: bool = False
     since: str | None = None
 
@@ -68,46 +68,54 @@ class Plan:
         return () if self.everything else (f"SINCE={self.since}",) if self.since else ("SHORT=1",)
 
     @property
-    def fast(self) -> list[Step]:
+    def fast(self) -> list[MakeStep]:
         """The steps that need no built program, in their order."""
         profile = "PROFILE=full" if self.everything else "PROFILE=check"
         return [
-            Step("check", "lint, types, layers, functions, formats and invariants", (profile, "WORKERS=2")),
-            Step("test-cli", "programs as processes", (profile, *self._tier)),
-            Step("test-ansible", "modules, plugins and inventories of the Ansible collection", self._tier),
-            Step("test-isolation", "the isolation library on a stub of the driver", self._tier),
-            Step("test-gpu", "a physical GPU, if there is one"),
-            Step("lint-ansible", "lint of roles and playbooks"),
-            Step("docs", "documentation"),
+            MakeStep(
+                "check", "lint, types, layers, functions, formats and invariants", (profile, "WORKERS=2")
+            ),
+            MakeStep("test-cli", "programs as processes", (profile, *self._tier)),
+            MakeStep(
+                "test-ansible", "modules, plugins and inventories of the Ansible collection", self._tier
+            ),
+            MakeStep("test-isolation", "the isolation library on a stub of the driver", self._tier),
+            MakeStep("test-gpu", "a physical GPU, if there is one"),
+            MakeStep("lint-ansible", "lint of roles and playbooks"),
+            MakeStep("docs", "documentation"),
         ]
 
     @property
-    def builds(self) -> list[Step]:
+    def builds(self) -> list[MakeStep]:
         """The steps that build what the tests on real components run."""
         is_short = not self.everything and not self.since
-        programs = Step("programs" if is_short else "programs-all", "programs of the testbed")
+        programs = MakeStep("programs" if is_short else "programs-all", "programs of the testbed")
         # If images cannot be built, their tests print the reason too.
-        return [programs, Step("images", "images of the services")]
+        return [programs, MakeStep("images", "images of the services")]
 
     @property
-    def real(self) -> list[list[Step]]:
+    def real(self) -> list[list[MakeStep]]:
         """The steps that run real components, in rows that run beside each other."""
         named = " ".join(tiers.scenarios(self.choice))
         rows = [
-            [Step("test-integration", "real control planes, kubelets, images", ("WORKERS=4", *self._tier))],
-            [Step("test-molecule", "roles on systemd hosts", ("AT_ONCE=1", f"SCENARIO={named}"))],
+            [
+                MakeStep(
+                    "test-integration", "real control planes, kubelets, images", ("WORKERS=4", *self._tier)
+                )
+            ],
+            [MakeStep("test-molecule", "roles on systemd hosts", ("AT_ONCE=1", f"SCENARIO={named}"))],
         ]
         return rows if self.choice.left_out else [*rows, _NEWEST]
 
 
 _NEWEST: Final = [
-    Step("programs-next", "programs of the newest Kubernetes"),
-    Step("test-k8s-next", "real control planes of the newest Kubernetes", ("WORKERS=1",)),
+    MakeStep("programs-next", "programs of the newest Kubernetes"),
+    MakeStep("test-k8s-next", "real control planes of the newest Kubernetes", ("WORKERS=1",)),
 ]
 
 
 @dataclass
-class Run:
+class SuiteRun:
     """A plan under way: ``folder`` has the logs, ``started`` the programs, ``ended`` the results."""
 
     plan: Plan
@@ -137,11 +145,11 @@ class Run:
             for row in self.plan.real:
                 group.create_task(self._row([replace(step, env=slots) for step in row]))
 
-    async def _row(self, steps: Sequence[Step]) -> None:
+    async def _row(self, steps: Sequence[MakeStep]) -> None:
         for step in steps:
             await self._step(step)
 
-    async def _step(self, step: Step) -> None:
+    async def _step(self, step: MakeStep) -> None:
         log, began = self.folder / f"{step.target}.log", time.monotonic()
         say(step.target, f"begins: {step.title}")
         job = jobs.start(step.command, log, {**_ENVIRONMENT, **step.env})
@@ -161,7 +169,7 @@ class Run:
             (self._slots / str(number)).touch()
 
     async def _follow(self) -> None:
-        follower = report.Follower(self.folder)
+        follower = report.LogFollower(self.folder)
         try:
             while True:
                 follower.print_new()
@@ -204,14 +212,14 @@ def _run(plan: Plan, folder: Path) -> int:
     os.environ.setdefault(results.FOLDER, str(folder / "results"))
     began, stopped = time.monotonic(), ""
     with jobs.contained() as started:
-        run = Run(plan, folder, started)
+        run = SuiteRun(plan, folder, started)
         try:
             asyncio.run(run.all())
         except* jobs.StoppedError as reason:
             stopped = str(reason.exceptions[0])
         left = [] if stopped else jobs.described(jobs.descendants())
     found = results.read(Path(os.environ[results.FOLDER]))
-    outcome = report.Outcome(run.ended, found, plan.choice, left, stopped, time.monotonic() - began)
+    outcome = report.SuiteOutcome(run.ended, found, plan.choice, left, stopped, time.monotonic() - began)
     print(*outcome.lines, sep="\n", flush=True)  # noqa: T201 - the output of the command
     return outcome.status
 

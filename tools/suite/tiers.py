@@ -32,7 +32,7 @@ class Area:
 
 
 @dataclass(frozen=True)
-class Choice:
+class Selection:
     """The long tests to leave out, and why: a sentence."""
 
     left_out: frozenset[str]
@@ -47,7 +47,7 @@ class Choice:
         return not is_short and not self.left_out.isdisjoint(candidates)
 
 
-EVERYTHING: Final = Choice(frozenset(), "")
+EVERYTHING: Final = Selection(frozenset(), "")
 
 
 def read(table: Path = TABLE) -> tuple[Area, ...]:
@@ -61,18 +61,18 @@ def long_tests(areas: Iterable[Area]) -> frozenset[str]:
     return frozenset(test for area in areas for test in area.tests)
 
 
-def short(areas: Sequence[Area]) -> Choice:
+def short(areas: Sequence[Area]) -> Selection:
     """Return the choice of ``make test`` for no change in particular."""
-    return Choice(long_tests(areas), "make test-all runs them")
+    return Selection(long_tests(areas), "make test-all runs them")
 
 
-def for_change(areas: Sequence[Area], changed: Iterable[str], commit: str) -> Choice:
+def for_change(areas: Sequence[Area], changed: Iterable[str], commit: str) -> Selection:
     """Return the choice for the paths that changed since ``commit``, without long tests that they concern."""
     paths = list(changed)
     if unknown := [path for path in paths if not _known(areas, path)]:
-        return Choice(frozenset(), f"nothing: {unknown[0]} may concern every test")
+        return Selection(frozenset(), f"nothing: {unknown[0]} may concern every test")
     concerned = frozenset(test for path in paths for test in _concerned(areas, path))
-    return Choice(long_tests(areas) - concerned, f"no change since {commit} concerns them")
+    return Selection(long_tests(areas) - concerned, f"no change since {commit} concerns them")
 
 
 def changed_since(commit: str, root: Path = ROOT) -> list[str]:
@@ -98,13 +98,13 @@ def _git(root: Path, *arguments: str) -> list[str]:
     return [path for path in ended.stdout.split("\0") if path]
 
 
-def scenarios(choice: Choice, root: Path = ROOT) -> list[str]:
+def scenarios(choice: Selection, root: Path = ROOT) -> list[str]:
     """Return the names of the molecule scenarios that are not left out."""
     found = sorted(path.parent.name for path in (root / SCENARIOS).glob("*/molecule.yml"))
     return [name for name in found if f"{SCENARIOS}{name}" not in choice.left_out]
 
 
-def choose(*, everything: bool, since: str | None) -> Choice:
+def choose(*, everything: bool, since: str | None) -> Selection:
     """Return the choice for the options of a run. Raises UnknownCommitError."""
     if everything:
         return EVERYTHING

@@ -20,7 +20,7 @@ from testbed.control_plane.api import Object
 from testbed.daemons.agent import GpuNode, start_agent
 from testbed.daemons.exporter import grant_exporter, start_exporter
 from testbed.kubelets import needs
-from testbed.nvml import Process
+from testbed.nvml import GpuProcess
 from testbed.stories import manifest
 from tests.builders import cuda_image, program_image
 from tests.fixtures import userlands
@@ -447,7 +447,7 @@ async def test_the_exporter_exports_usage_and_limit_of_each_container(bed: Bed, 
     first, second = (each["metadata"]["name"] for each in await two_of_s2(bed, node))
     # A process that reads the free memory removes the context of the previous one, which has ended.
     await inside(bed, second, "cuda_malloc -size=1024; nvml_memory")
-    node.stub.processes(0, [Process(pid_of(node, name), used_mib=3200) for name in (first, second)])
+    node.stub.processes(0, [GpuProcess(pid_of(node, name), used_mib=3200) for name in (first, second)])
     expected = {
         "gpushare_container_memory_limit_bytes": {(first,): 4301 * MIB, (second,): 4301 * MIB},
         "gpushare_container_memory_counted_bytes": {(first,): 3193 * MIB, (second,): 3193 * MIB},

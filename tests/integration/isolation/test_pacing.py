@@ -23,7 +23,7 @@ from testbed import Bed, DevkitError, until
 from testbed.control_plane.api import Object
 from testbed.cuda import CudaStub
 from testbed.daemons.agent import GpuNode, start_agent
-from testbed.nvml import Process
+from testbed.nvml import GpuProcess
 from tests.fixtures.enforced_nodes import IMAGE, add_enforced_node, container_directory, counted, region_of
 from tests.fixtures.gpu_nodes import clear, container, events_of, metric, pod, running, until_event
 from tests.fixtures.isolation import MIB, needs_compiler
@@ -64,7 +64,7 @@ class Node:
         while True:
             self._history.append((time.monotonic(), self.cuda.worked_ns(0)))
             reported = [
-                Process(pid, CONTEXT_MIB, sm=min(100, round(part)) if self.samples else 0)
+                GpuProcess(pid, CONTEXT_MIB, sm=min(100, round(part)) if self.samples else 0)
                 for pid, part in zip(self.pids, self.parts(1.0), strict=True)
             ]
             self.gpu.stub.processes(0, reported)
@@ -192,8 +192,8 @@ async def test_programs_that_bypass_the_library_cause_events_on_their_pods_and_o
     used_mib = {"limited": 1000 + CONTEXT_MIB, "aside": 5000 + CONTEXT_MIB, "static": 100}
     pids = {name: pid_of(node.gpu, name) for name in scripts}
     before = region_of(node.gpu, limited).cards[0].used
-    reported = [Process(pids[name], used_mib=mib) for name, mib in used_mib.items()]
-    node.gpu.stub.processes(0, [*reported, Process(1, used_mib=7)])
+    reported = [GpuProcess(pids[name], used_mib=mib) for name, mib in used_mib.items()]
+    node.gpu.stub.processes(0, [*reported, GpuProcess(1, used_mib=7)])
 
     texts = {
         name: await until_event(bed, name, lambda _: True, contract.EVENT_NOT_HELD, 40)

@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from devkit import pids
-from devkit.pids import Entry, Record, leftovers, parse_stat
+from devkit.pids import PidRecord, ProcEntry, leftovers, parse_stat
 
 BOOT = "boot"
-RECORD = Record(pid=100, start_ticks=5000, boot_id=BOOT)
-LEADER = Entry(pid=100, session=100, start_ticks=5000, marked=True)
-CHILD = Entry(pid=101, session=100, start_ticks=5001, marked=True)
-STRANGER = Entry(pid=102, session=102, start_ticks=5002, marked=False)
+RECORD = PidRecord(pid=100, start_ticks=5000, boot_id=BOOT)
+LEADER = ProcEntry(pid=100, session=100, start_ticks=5000, marked=True)
+CHILD = ProcEntry(pid=101, session=100, start_ticks=5001, marked=True)
+STRANGER = ProcEntry(pid=102, session=102, start_ticks=5002, marked=False)
 
 
 def test_a_recorded_process_and_its_children_are_leftovers() -> None:
@@ -27,13 +27,13 @@ def test_children_are_leftovers_after_their_parent_ended() -> None:
 
 
 def test_a_reused_pid_is_not_a_leftover() -> None:
-    reused = Entry(pid=100, session=100, start_ticks=9000, marked=False)
-    others = Entry(pid=103, session=100, start_ticks=9001, marked=False)
+    reused = ProcEntry(pid=100, session=100, start_ticks=9000, marked=False)
+    others = ProcEntry(pid=103, session=100, start_ticks=9001, marked=False)
     assert leftovers(RECORD, [reused, others], BOOT) == []
 
 
 def test_a_session_with_a_reused_pid_and_no_leader_is_not_a_leftover() -> None:
-    assert leftovers(RECORD, [Entry(pid=103, session=100, start_ticks=9001, marked=False)], BOOT) == []
+    assert leftovers(RECORD, [ProcEntry(pid=103, session=100, start_ticks=9001, marked=False)], BOOT) == []
 
 
 def test_nothing_is_left_from_before_the_last_boot() -> None:
@@ -65,7 +65,7 @@ def test_a_sweep_kills_a_leftover_and_deletes_its_record(tmp_path: Path) -> None
 def test_a_sweep_does_not_kill_a_process_that_reuses_the_pid(tmp_path: Path) -> None:
     process = sleeper(tmp_path)
     mine = pids.record_of(process.pid)
-    pids.write(tmp_path / "pids" / "etcd.json", Record(mine.pid, mine.start_ticks - 1, mine.boot_id))
+    pids.write(tmp_path / "pids" / "etcd.json", PidRecord(mine.pid, mine.start_ticks - 1, mine.boot_id))
     try:
         assert pids.sweep(tmp_path) == []
         assert process.poll() is None

@@ -28,7 +28,7 @@ from gpushare.metricsapi.service import MetricsService
 from gpushare.model.changes import Upserted
 from gpushare.runtime.listener import bind_socket
 from gpushare.runtime.server import HttpServer
-from testbed.control_plane.pki import Authority, KeyPair
+from testbed.control_plane.pki import Authority, PkiPair
 
 API = "/apis/custom.metrics.k8s.io/v1beta2"
 FRONT = "front-proxy-client"
@@ -92,7 +92,7 @@ class MetricsApi:
         self.http = HttpServer(service.handle, max_body=100, tls=self.auth.tls.context)
         self.port = 0
 
-    def serve_by(self, authority: Authority) -> KeyPair:
+    def serve_by(self, authority: Authority) -> PkiPair:
         """Write a new certificate of the server."""
         pair = authority.server("metrics-api", ["127.0.0.1"])
         pair.write(self.folder, "tls")
@@ -112,7 +112,7 @@ class MetricsApi:
     def add(self, directory: Directory, *entries: DirectoryEntry) -> None:
         directory.changed([Upserted(f"{each.namespace}/{each.name}", each) for each in entries])
 
-    def client(self, pair: KeyPair | None = None) -> ssl.SSLContext:
+    def client(self, pair: PkiPair | None = None) -> ssl.SSLContext:
         """A client with that certificate."""
         context = ssl.create_default_context(cafile=f"{self.folder}/ca.crt")
         if pair:

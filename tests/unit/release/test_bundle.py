@@ -15,7 +15,7 @@ from components.stack import load
 from gpushare import __version__
 from gpushare.errors import ConfigError, GpuShareError
 from release import bundle, krew, oci, publish, reproducible, version
-from release.archives import File, read_tar_gz, tar, tar_gz
+from release.archives import ArchiveFile, read_tar_gz, tar, tar_gz
 from release.chart.build import DEFAULTS
 from release.recipe import ROOT
 from tests.builders.chart_values import IMAGES
@@ -23,10 +23,10 @@ from tests.builders.chart_values import IMAGES
 
 def test_an_archive_depends_on_its_files_only() -> None:
     files = {
-        "b": File(b"2"),
-        "a/program": File(b"1", is_program=True),
-        "a": File(is_folder=True),
-        "link": File(link="b"),
+        "b": ArchiveFile(b"2"),
+        "a/program": ArchiveFile(b"1", is_program=True),
+        "a": ArchiveFile(is_folder=True),
+        "link": ArchiveFile(link="b"),
     }
     assert tar_gz(files) == tar_gz(dict(reversed(files.items())))
     assert read_tar_gz(tar_gz(files)) == files
@@ -87,7 +87,13 @@ def collection_tarball(names: list[str]) -> bytes:
     checksum = hashlib.sha256(listed).hexdigest()
     described = {"collection_info": {"repository": None}, "file_manifest_file": {"chksum_sha256": checksum}}
     manifest = json.dumps(described).encode()
-    return tar_gz({"FILES.json": File(listed), "MANIFEST.json": File(manifest), "README.md": File(b"x")})
+    return tar_gz(
+        {
+            "FILES.json": ArchiveFile(listed),
+            "MANIFEST.json": ArchiveFile(manifest),
+            "README.md": ArchiveFile(b"x"),
+        }
+    )
 
 
 def test_a_collection_does_not_depend_on_the_order_of_files_on_the_disk() -> None:
@@ -146,7 +152,7 @@ def test_libraries_that_contradict_each_other_are_an_error(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("plugin", krew.PLUGINS, ids=lambda each: each.name)
-def test_a_krew_manifest_names_every_archive_with_its_checksum(plugin: krew.Plugin) -> None:
+def test_a_krew_manifest_names_every_archive_with_its_checksum(plugin: krew.KrewPlugin) -> None:
     digests = {each.archive: each.arch for each in krew.PLATFORMS}
     spec = krew.manifest(plugin, "https://example.com/v1", digests)["spec"]
     assert spec["version"] == f"v{__version__}"
@@ -158,7 +164,7 @@ def test_a_krew_manifest_names_every_archive_with_its_checksum(plugin: krew.Plug
 
 
 @pytest.mark.parametrize("plugin", krew.PLUGINS, ids=lambda each: each.name)
-def test_a_krew_manifest_complies_with_the_rules_of_krew(plugin: krew.Plugin) -> None:
+def test_a_krew_manifest_complies_with_the_rules_of_krew(plugin: krew.KrewPlugin) -> None:
     """Those of its ``internal/index/validation``, which is not run here."""
     digests = {each.archive: hashlib.sha256(each.archive.encode()).hexdigest() for each in krew.PLATFORMS}
     manifest = krew.manifest(plugin, "https://example.com/v1", digests)

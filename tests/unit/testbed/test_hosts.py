@@ -7,7 +7,7 @@ import pytest
 
 from devkit.errors import DevkitError
 from testbed.hosts import HOSTS, files, kept_bytecode, needs, wiring
-from testbed.hosts.base import DEBIAN, Base
+from testbed.hosts.base import DEBIAN, HostBase
 from testbed.hosts.files import CONTAINERS_UNIT
 from testbed.hosts.spec import HostSpec, addresses
 from testbed.hosts.stubs.runtime import toolkit
@@ -22,9 +22,9 @@ def test_connections_of_two_labs_do_not_share_a_socket() -> None:
 
 def test_each_recipe_has_its_own_base() -> None:
     cache = Path("/cache")
-    other = Base((*DEBIAN.packages, "dnf"))
+    other = HostBase((*DEBIAN.packages, "dnf"))
     assert DEBIAN.folder("bookworm", cache) != other.folder("bookworm", cache)
-    assert DEBIAN.folder("bookworm", cache) == Base(DEBIAN.packages).folder("bookworm", cache)
+    assert DEBIAN.folder("bookworm", cache) == HostBase(DEBIAN.packages).folder("bookworm", cache)
 
 
 def test_a_missing_program_is_reported_with_its_package(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ import pytest_asyncio
 
 from gpushare.adapters.nvml import Nvml
 from gpushare.model.hardware import GpuFacts
-from testbed.nvml import ERAS, Card, NvmlStub, card
+from testbed.nvml import ERAS, NvmlGpu, NvmlStub, card
 from testbed.nvml.eras import functions
 from tests.fixtures.nvml import load, needs_compiler
 
@@ -38,7 +38,7 @@ async def of(gpus: Nvml, stub: NvmlStub, index: int = 0) -> GpuFacts:
     return (await gpus.facts())[stub.uuid(index)]
 
 
-async def of_card(folder: Path, monkeypatch: pytest.MonkeyPatch, era: int, described: Card) -> GpuFacts:
+async def of_card(folder: Path, monkeypatch: pytest.MonkeyPatch, era: int, described: NvmlGpu) -> GpuFacts:
     stub = load(NvmlStub(folder, era=era, cards=[described]), monkeypatch)
     async with Nvml() as gpus:
         await gpus.inventory()

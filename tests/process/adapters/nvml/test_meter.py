@@ -16,14 +16,14 @@ from gpushare.adapters.nvml import Nvml
 from gpushare.errors import GpuError
 from gpushare.model.readings import IDLE, Load, ProcessReading
 from testbed import until
-from testbed.nvml import ERAS, NvmlStub, Process, card
+from testbed.nvml import ERAS, GpuProcess, NvmlStub, card
 from tests.fixtures.nvml import load, needs_compiler
 
 pytestmark = needs_compiler
 
 MIB = 1024 * 1024
-BUSY = Process(10, used_mib=1000, sm=23, memory=5)
-IDLING = Process(11, used_mib=24)
+BUSY = GpuProcess(10, used_mib=1000, sm=23, memory=5)
+IDLING = GpuProcess(11, used_mib=24)
 SHOWN = (
     ProcessReading(10, 1000 * MIB, Load(23, 5)),
     ProcessReading(11, 24 * MIB, IDLE),
@@ -160,7 +160,7 @@ async def test_an_added_gpu_is_read(stub: NvmlStub) -> None:
 
 
 async def test_a_process_of_two_kinds_is_one(stub: NvmlStub, gpus: Nvml) -> None:
-    stub.processes(0, [Process(10, 1000, kind="compute"), Process(10, 1000, kind="graphics")])
+    stub.processes(0, [GpuProcess(10, 1000, kind="compute"), GpuProcess(10, 1000, kind="graphics")])
     assert (await gpus.readings()).cards[0].processes == (ProcessReading(10, 1000 * MIB, IDLE),)
 
 
@@ -168,7 +168,7 @@ async def test_a_process_that_the_samples_leave_out_beside_another_one_was_idle(
     stub: NvmlStub, gpus: Nvml
 ) -> None:
     """A container with a small compute share is in few samples; its launch rate must not wait for them."""
-    stub.processes(0, [Process(10, 1000, sm=98), IDLING])
+    stub.processes(0, [GpuProcess(10, 1000, sm=98), IDLING])
     stub.set(0, gpu_util=98)
     _, idle = (await gpus.processes())[stub.uuid(0)]
     assert idle == ProcessReading(11, 24 * MIB, IDLE, sampled=True)
@@ -185,7 +185,7 @@ async def test_without_any_sample_only_an_idle_gpu_shows_that_processes_are_idle
 
 
 async def test_clients_of_mps_are_processes(stub: NvmlStub, gpus: Nvml) -> None:
-    stub.processes(0, [Process(10, 7, sm=3, kind="mps")])
+    stub.processes(0, [GpuProcess(10, 7, sm=3, kind="mps")])
     assert (await gpus.readings()).cards[0].processes == (ProcessReading(10, 7 * MIB, Load(3, 0)),)
 
 

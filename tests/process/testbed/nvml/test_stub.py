@@ -9,7 +9,7 @@ import pynvml
 import pytest
 
 from gpushare.errors import ConfigError
-from testbed.nvml import ERAS, Card, NvmlStub, Pair, Process, card
+from testbed.nvml import ERAS, GpuProcess, NvmlGpu, NvmlStub, Pair, card
 from tests.fixtures.nvml import in_child, load, memory_limits, needs_compiler
 
 pytestmark = needs_compiler
@@ -63,7 +63,7 @@ print(json.dumps([pynvml.nvmlDeviceGetName(handle) for handle in handles]))
 
 
 def test_a_sample_is_returned_once(stub: NvmlStub) -> None:
-    stub.processes(0, [Process(11, sm=30)])
+    stub.processes(0, [GpuProcess(11, sm=30)])
     far_ahead = (int(time.time()) + 3600) * 1_000_000
     with pytest.raises(pynvml.NVMLError_NotFound):
         pynvml.nvmlDeviceGetProcessUtilization(handle(), far_ahead)
@@ -150,7 +150,7 @@ def test_a_driver_before_565_knows_no_recovery_action(
 
 
 def test_a_gpu_in_use_is_not_reset(stub: NvmlStub) -> None:
-    stub.processes(0, [Process(7)])
+    stub.processes(0, [GpuProcess(7)])
     with pytest.raises(ConfigError, match="card 0 is in use by process 7: it cannot be reset"):
         stub.reset(0)
 
@@ -218,7 +218,7 @@ def test_an_invalid_change_has_no_effect(tmp_path: Path) -> None:
 
 
 def test_uuids_differ_by_folder(tmp_path: Path) -> None:
-    cards: list[Card] = [card("T4")] * 2
+    cards: list[NvmlGpu] = [card("T4")] * 2
     here, there = NvmlStub(tmp_path / "a", cards=cards), NvmlStub(tmp_path / "b", cards=cards)
     assert len({stub.uuid(index) for stub in (here, there) for index in range(2)}) == 4
     assert NvmlStub(tmp_path / "a", cards=cards).uuid(0) == here.uuid(0)
