@@ -13,9 +13,9 @@ import yaml
 from components.manifests import everything
 from components.manifests.parts import Object
 from components.stack import from_file, load
-from gpushare.cli.lazy import run
 from gpushare.errors import ConfigError
 from gpushare.model import yaml_text
+from gpushare.runtime.program import run
 
 _FAILURE: Final = "render: "
 _USAGE: Final = 2

@@ -2,8 +2,8 @@
 
 from typing import Final
 
-from gpushare.cli.lazy import Lazy, LazyGroup, run
 from gpushare.cli.main import TOOLS
+from gpushare.runtime.program import Lazy, LazyGroup, run
 
 COMMANDS: Final = {
     "extender": Lazy("gpushare.extender.main:command", "Run the scheduler extender.", "extender"),
@@ -17,7 +17,7 @@ COMMANDS: Final = {
     "metrics-api": Lazy(
         "gpushare.metricsapi.main:command", "Serve GPU metrics to autoscalers.", "metrics-api"
     ),
-    "board-server": Lazy("gpushare.cli.board.command:board_server", "Serve the board in a cluster."),
+    "board-server": Lazy("gpushare.board.main:command", "Serve the board in a cluster."),
     "isolation": Lazy(
         "gpushare.installer.main:command", "Install or remove the isolation library on a node.", "isolation"
     ),

@@ -10,7 +10,7 @@ from typing import Final
 
 import click
 
-from gpushare.cli.lazy import run
+from gpushare.runtime.program import run
 from release.build import Images, ensure, push
 from release.recipe import REGISTRY, ROOT, Order
 

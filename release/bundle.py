@@ -23,9 +23,9 @@ from components.render import as_yaml
 from components.stack import load
 from devkit.errors import DevkitError
 from gpushare import __version__
-from gpushare.cli.lazy import run
 from gpushare.contract import PROJECT_URL
 from gpushare.errors import ConfigError
+from gpushare.runtime.program import run
 from release import krew, man_pages, oci, published, reproducible
 from release.archives import ArchiveFile, tar_gz
 from release.chart.build import DEFAULTS, NAME, chart

@@ -14,8 +14,8 @@ from pathlib import Path
 import click
 
 from gpushare import __version__
-from gpushare.cli.lazy import run
 from gpushare.errors import ConfigError
+from gpushare.runtime.program import run
 from release.bundle import DIST, SUMS
 from release.chart.build import NAME
 from release.recipe import ROOT

@@ -16,8 +16,8 @@ import click
 from devkit.errors import DevkitError
 from devkit.folders import cache_root
 from devkit.process import run_text
-from gpushare.cli.lazy import run
 from gpushare.errors import ConfigError
+from gpushare.runtime.program import run
 from release.__main__ import DIGESTS
 from release.recipe import ROOT, uv_version
 

@@ -16,8 +16,8 @@ from typing import Final
 import click
 
 from gpushare import __version__
-from gpushare.cli.lazy import run
 from gpushare.errors import ConfigError
+from gpushare.runtime.program import run
 from release.recipe import ROOT
 
 PLACES: Final[Mapping[str, str]] = {

@@ -1,7 +1,7 @@
 """``python -m testbed``: testbeds that keep running after the command has returned.
 
 What belongs here: arguments and output. What does not: everything else. Paths and lists are printed to
-stdout, progress and errors to stderr; exit codes are those of ``gpushare.cli.lazy``.
+stdout, progress and errors to stderr; exit codes are those of ``gpushare.runtime.program``.
 """
 
 import asyncio
@@ -12,7 +12,7 @@ import click
 from devkit import pids
 from devkit.folders import bed_folder, cache_root, writable_cache
 from devkit.process import tail
-from gpushare.cli.lazy import run
+from gpushare.runtime.program import run
 from testbed.control_plane.home import note_of, take_down
 from testbed.control_plane.nodes import Card, SimNode
 from testbed.control_plane.scheduler import LEGACY, SchedulerSpec

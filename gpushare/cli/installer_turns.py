@@ -17,12 +17,12 @@ from msgspec import Raw, Struct, field
 from gpushare.adapters.kube.client import KubeClient
 from gpushare.adapters.kube.config import load_access
 from gpushare.adapters.kube.events import write_event
-from gpushare.cli.cluster import listed, pods_path
-from gpushare.cli.lazy import FAILURE
 from gpushare.contract import INSTALLER_NAME, SYSTEM_NAMESPACE
 from gpushare.errors import ApiError, ConfigError, GpuShareError
 from gpushare.kubescheduler.turns import InstallerPod, Step, turn
-from gpushare.ports import KubeEvent
+from gpushare.overview.cluster import listed, pods_path
+from gpushare.ports import Event
+from gpushare.runtime.program import FAILURE
 
 _PODS: Final = pods_path(SYSTEM_NAMESPACE)
 _SELECTOR: Final = f"component={INSTALLER_NAME}"

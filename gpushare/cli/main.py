@@ -8,13 +8,13 @@ from typing import Final
 
 import click
 
-from gpushare.cli.lazy import CONTEXT, VERSION, Lazy, LazyGroup, run
+from gpushare.runtime.program import CONTEXT, VERSION, Lazy, LazyGroup, run
 
 TOOLS: Final = {
-    "inspect": Lazy("gpushare.cli.commands:inspect", "Show allocated and total GPU memory of nodes."),
-    "top": Lazy("gpushare.cli.commands:top", "Show GPUs by node, or their usage by pod."),
+    "inspect": Lazy("gpushare.cli.lib.flags:inspect", "Show allocated and total GPU memory of nodes."),
+    "top": Lazy("gpushare.cli.lib.flags:top", "Show GPUs by node, or their usage by pod."),
     "board": Lazy("gpushare.cli.board.command:board", "Show GPUs, pods and idle memory in the browser."),
-    "limits": Lazy("gpushare.cli.commands:limits", "Show the memory limits of containers and their usage."),
+    "limits": Lazy("gpushare.cli.lib.flags:limits", "Show the memory limits of containers and their usage."),
     "doctor": Lazy("gpushare.cli.doctor.command:doctor", "Check the installation, from scheduler to GPUs."),
     "explain": Lazy("gpushare.cli.explain.command:explain", "Explain why a pod is pending, and what helps."),
     "recommend": Lazy(
@@ -31,7 +31,7 @@ TOOLS: Final = {
         "gpushare.cli.scheduler_manifest:command", "Edit the static pod of kube-scheduler on its node."
     ),
     "certificates": Lazy(
-        "gpushare.cli.certificates:command", "Make certificates of the scheduler and the extender."
+        "gpushare.cli.certificates.command:command", "Make certificates of the scheduler and the extender."
     ),
     "version": Lazy("gpushare.cli.main:version", "Print the version."),
 }
@@ -52,6 +52,6 @@ def kubectl_main() -> None:
 
 def inspect_main() -> None:
     """``kubectl inspect gpushare`` and ``kubectl inspect cgpu``; errors as in the Aliyun tool."""
-    from gpushare.cli.commands import inspect
+    from gpushare.cli.lib.flags import inspect
 
     run(inspect, failure="Failed due to ")

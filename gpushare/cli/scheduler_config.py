@@ -6,8 +6,7 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from gpushare.cli.lazy import CONTEXT
-from gpushare.cli.parameters import SchedulerType
+from gpushare.cli.lib.flag_types import SchedulerType
 from gpushare.errors import ConfigError
 from gpushare.kubescheduler.config import (
     DEFAULT_OPTIONS,
@@ -22,6 +21,7 @@ from gpushare.kubescheduler.config import (
     reads_policy,
     render,
 )
+from gpushare.runtime.program import CONTEXT
 
 _EXAMPLES = """\b
 Examples:

@@ -20,7 +20,6 @@ from msgspec import Struct
 
 from gpushare.adapters.files import read_file
 from gpushare.cli.installer_turns import in_turn
-from gpushare.cli.lazy import CONTEXT
 from gpushare.cli.scheduler_certificates import ClientCertificates, extender_problem
 from gpushare.cli.scheduler_edit import (
     NOTHING,
@@ -62,6 +61,7 @@ from gpushare.kubescheduler.static_pod import (
     version_of,
 )
 from gpushare.runtime.flags import with_options
+from gpushare.runtime.program import CONTEXT
 
 _MANIFEST: Final = "/etc/kubernetes/manifests/kube-scheduler.yaml"
 _BACKUP: Final = "/etc/kubernetes/manifests-backup/kube-scheduler.ori.yaml"

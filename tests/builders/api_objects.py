@@ -5,9 +5,6 @@ from collections.abc import Iterable, Mapping
 from textwrap import dedent
 from typing import Any
 
-from gpushare.cli.cluster import objects_of
-from gpushare.cli.records import read_node, read_pod
-from gpushare.cli.view import NodeView, views_of
 from gpushare.contract import (
     ANN_ALLOCATION,
     ANN_IDX,
@@ -17,6 +14,9 @@ from gpushare.contract import (
     RESOURCE_MEM,
     RESOURCE_WHOLE_GPU,
 )
+from gpushare.overview.cluster import objects_of
+from gpushare.overview.gpu_pods import read_node, read_pod
+from gpushare.overview.node_view import NodeView, views_of
 
 Json = dict[str, Any]
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from gpushare.cli.board.objects import BoardNode, BoardPod, read_board_node, read_board_pod
-from gpushare.cli.board.snapshot import Origin, Snapshot, snapshot_of
-from gpushare.cli.board.usage import Live, after_round
+from gpushare.board.objects import BoardNode, BoardPod, read_board_node, read_board_pod
+from gpushare.board.snapshot import Origin, Snapshot, snapshot_of
+from gpushare.board.usage import Live, after_round
 from gpushare.contract import ANN_CARDS, ANN_CORDONED_CARDS, ANN_POD
 from gpushare.model.demand import Malformed
 from gpushare.monitoring import catalogue

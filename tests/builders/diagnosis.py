@@ -6,10 +6,9 @@ import msgspec
 
 from gpushare import __version__
 from gpushare.adapters.kube.wire import WireConfigMap, WireNode, core_node
+from gpushare.cli.doctor.installation import Snapshot, Unread
 from gpushare.cli.doctor.objects import ApiService, CheckedNode, Lease, Service, SystemPod, Workload
 from gpushare.cli.doctor.rights import RIGHTS
-from gpushare.cli.doctor.snapshot import Snapshot, Unread
-from gpushare.cli.explain.objects import ExplainedPod
 from gpushare.contract import (
     AGENT_NAME,
     ANN_CARDS,
@@ -23,6 +22,7 @@ from gpushare.kubescheduler.config import ExtenderConfig, extender_entry
 from gpushare.model.cards import Card, format_cards
 from gpushare.model.objects import Pod
 from gpushare.monitoring.page import MetricSample
+from gpushare.overview.explain.objects import ExplainedPod
 from gpushare.scheduling.snapshot import books_of
 
 Json = dict[str, Any]

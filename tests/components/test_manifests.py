@@ -12,7 +12,7 @@ from components.forms import MODE_LABELS
 from components.manifests import everything, extender
 from components.manifests.pulls import mirrored, used
 from components.stack import from_file, load
-from gpushare.cli.board.settings import BoardSettings
+from gpushare.board.settings import BoardSettings
 from gpushare.cli.node_mode import command as node_mode
 from gpushare.cli.scheduler_manifest import command as scheduler_manifest
 from gpushare.contract import RUNBOOKS_URL

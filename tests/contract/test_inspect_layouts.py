@@ -5,7 +5,8 @@ Texts are those of the ACK documentation and of the Aliyun programs run on the s
 
 import json
 
-from gpushare.cli.layouts import arena, arena_share, inspect
+from gpushare.cli.inspect import render as inspect
+from gpushare.cli.top import arena, arena_share
 from gpushare.contract import ANN_CARDS
 from tests.builders.api_objects import literal, node, pod, share, views, whole
 

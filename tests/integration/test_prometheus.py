@@ -13,15 +13,15 @@ import pytest_asyncio
 
 from components.manifests import viewers
 from components.render import as_yaml
-from gpushare.cli.cluster import ApiSource, snapshot
-from gpushare.cli.owners import Owner
-from gpushare.cli.recommend.gather import gather as observe
+from gpushare.cli.recommend.collect import gather as observe
 from gpushare.cli.recommend.sizing import Basis, Verdict, recommendations
-from gpushare.cli.report.gather import Facts, Span, gather
+from gpushare.cli.report.collect import Facts, Span, gather
 from gpushare.errors import ApiError
 from gpushare.monitoring.alerts import ALERTS
 from gpushare.monitoring.dashboards import PAGES
 from gpushare.monitoring.rules import RULES
+from gpushare.overview.cluster import ApiSource, snapshot
+from gpushare.overview.owners import Owner
 from testbed import DevkitError, until
 from testbed.daemons.prometheus import PrometheusServer
 from tests.fixtures.prometheus import BUSY_MIB, IDLE_MIB, USED_MIB, ScrapedCluster, scraped_cluster

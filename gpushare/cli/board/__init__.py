@@ -1,9 +1,1 @@
-"""``kubectl gpushare board``: one page in a browser with nodes, GPUs, pods, pending pods and idle memory.
-
-``objects`` reads nodes and pods, ``usage`` the series of the exporters; ``pending``, ``idle`` and ``history``
-derive from them, and ``snapshot`` is all that the page shows, as a document. ``routes`` answers requests.
-These are pure; ``watching`` follows the cluster, ``server`` listens, ``browser`` opens the page.
-
-What does not belong here: figures that other commands show too (``gpushare.cli.view``,
-``gpushare.cli.usage_tables``, ``gpushare.cli.explain``).
-"""
+"""``kubectl gpushare board``: the page with nodes, GPUs, pods and idle memory, on this machine."""

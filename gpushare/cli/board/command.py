@@ -1,17 +1,11 @@
-"""``board`` and ``board-server``: their flags.
-
-The work is in ``server`` and ``cluster_server``, which are imported when a command runs.
-"""
+"""``board``: its flags. What it needs is imported when it runs."""
 
 from typing import Final
 
 import click
 
-from gpushare.cli.board.settings import BoardSettings
-from gpushare.cli.commands import connection_options
-from gpushare.cli.lazy import CONTEXT
-from gpushare.runtime.flags import check_certificate, run_daemon
-from gpushare.runtime.settings import settings_command
+from gpushare.cli.lib.flags import connection_options
+from gpushare.runtime.program import CONTEXT
 
 _EXAMPLES: Final = """\b
 Examples:
@@ -36,9 +30,9 @@ def board(*, port: int, opened: bool, kubeconfig: str | None, context: str | Non
     Serves the page on 127.0.0.1 and prints its URL, until interrupted. The URL has a secret token. Usage
     comes from the exporters; Prometheus is not needed. Changes nothing in the cluster.
     """
+    from gpushare.board.server import serve
     from gpushare.cli.board.browser import open_page
-    from gpushare.cli.board.server import serve
-    from gpushare.cli.cluster import ApiSource
+    from gpushare.overview.cluster import ApiSource
 
     def announce(url: str) -> None:
         click.echo(url)
@@ -47,25 +41,3 @@ def board(*, port: int, opened: bool, kubeconfig: str | None, context: str | Non
             open_page(url)
 
     serve(ApiSource(kubeconfig, context), port, announce, lambda problem: click.echo(problem, err=True))
-
-
-_SERVER_EXAMPLES: Final = """\b
-Examples:
-  gpushare board-server --tls-cert tls.crt --tls-key tls.key
-  gpushare board-server --tls-cert tls.crt --tls-key tls.key --kubeconfig config --port 9443"""
-
-
-@settings_command(BoardSettings, name="board-server", epilog=_SERVER_EXAMPLES)
-def board_server(settings: BoardSettings) -> None:
-    """Serve the board in a cluster, to users who sign in with a token.
-
-    Users may sign in who may list nodes and the pods of all namespaces; the API server decides that. The
-    board reads the exporters from the addresses of their pods. It changes nothing in the cluster.
-    """
-    from gpushare.cli.board.cluster_server import run
-
-    run_daemon("board-server", settings, run, check=_check)
-
-
-def _check(settings: BoardSettings) -> None:
-    check_certificate(settings, "users send tokens, which no one else may see")

@@ -4,8 +4,8 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
+from gpushare.cli.doctor.installation import Snapshot, Unread, capacity
 from gpushare.cli.doctor.objects import CheckedNode
-from gpushare.cli.doctor.snapshot import Snapshot, Unread, capacity
 from gpushare.cli.doctor.verdict import Verdict, counted, failed, listed, ok, unknown, unread, warning
 from gpushare.contract import (
     AGENT_NAME,

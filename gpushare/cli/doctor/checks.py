@@ -10,7 +10,7 @@ from gpushare.cli.doctor import (
     scheduler_checks,
     service_checks,
 )
-from gpushare.cli.doctor.snapshot import Snapshot
+from gpushare.cli.doctor.installation import Snapshot
 from gpushare.cli.doctor.verdict import Check, Status, Verdict
 from gpushare.contract import AGENT_NAME, EXPORTER_NAME, EXTENDER_NAME
 

@@ -4,10 +4,10 @@ from typing import Any, Final
 
 import click
 
-from gpushare.cli import completion
-from gpushare.cli.commands import connection_options, document_option
-from gpushare.cli.lazy import CONTEXT
-from gpushare.cli.parameters import NamespaceType, NodeType
+from gpushare.cli import complete as completion
+from gpushare.cli.lib.flag_types import NamespaceType, NodeType
+from gpushare.cli.lib.flags import connection_options, document_option
+from gpushare.runtime.program import CONTEXT
 
 _EXAMPLES: Final = """\b
 Examples:
@@ -59,11 +59,11 @@ def doctor(*, node: str | None, output: str | None, probes: bool, **flags: Any) 
     and creates nothing without --probe. What may not be read is unknown, with the missing right. Exit code 0
     if no check failed, 1 if one failed, 2 for wrong usage.
     """
-    from gpushare.cli.cluster import ApiSource
     from gpushare.cli.doctor.checks import examine, is_healthy
-    from gpushare.cli.doctor.gather import gather
-    from gpushare.cli.doctor.view import document, text
-    from gpushare.cli.document import serialized
+    from gpushare.cli.doctor.collect import gather
+    from gpushare.cli.doctor.render import document, text
+    from gpushare.overview.cluster import ApiSource
+    from gpushare.overview.node_document import serialized
 
     source = ApiSource(flags["kubeconfig"], flags["context"])
     if not probes and (flags["image"] or flags["namespace"]):

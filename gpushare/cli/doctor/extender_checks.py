@@ -2,8 +2,8 @@
 
 from typing import Final
 
+from gpushare.cli.doctor.installation import Snapshot, Unread
 from gpushare.cli.doctor.objects import SystemPod
-from gpushare.cli.doctor.snapshot import Snapshot, Unread
 from gpushare.cli.doctor.verdict import Verdict, counted, failed, listed, ok, unread, warning
 from gpushare.contract import EXTENDER_NAME, SYSTEM_NAMESPACE
 from gpushare.monitoring.catalogue import (

@@ -2,11 +2,9 @@
 
 from collections.abc import Mapping
 
+from gpushare.cli.doctor.installation import Snapshot, Unread, capacity, is_sharing, offers
 from gpushare.cli.doctor.objects import CheckedNode
-from gpushare.cli.doctor.snapshot import Snapshot, Unread, capacity, is_sharing, offers
 from gpushare.cli.doctor.verdict import Verdict, counted, failed, listed, ok, unread, warning
-from gpushare.cli.explain.nodes import cordoned_cards
-from gpushare.cli.explain.unhealthy import unhealthy_by_node, unreadable_by_node
 from gpushare.contract import (
     AGENT_NAME,
     ANN_CARDS,
@@ -23,6 +21,8 @@ from gpushare.contract import (
 from gpushare.model.cards import parse_cards, unhealthy_map
 from gpushare.model.demand import Malformed
 from gpushare.model.modes import mode_of
+from gpushare.overview.explain.nodes import cordoned_cards
+from gpushare.overview.unhealthy import unhealthy_by_node, unreadable_by_node
 from gpushare.scheduling.book import Book, reserved_shares
 
 _AGENT_PODS = f"kubectl get pods -n {SYSTEM_NAMESPACE} -l component={AGENT_NAME} -o wide"

@@ -13,15 +13,15 @@ from urllib.parse import quote
 import msgspec
 
 from gpushare.adapters.kube.client import KubeClient
-from gpushare.cli.cluster import ApiSource, pods_path
 from gpushare.cli.doctor.checks import Finding
+from gpushare.cli.doctor.installation import Snapshot, Unread
 from gpushare.cli.doctor.probe_checks import Outcome, stages
 from gpushare.cli.doctor.probe_pod import UNITS, USER, ProbePod, Request, manifest
-from gpushare.cli.doctor.snapshot import Snapshot, Unread
 from gpushare.contract import AGENT_NAME, CORE_STEP, LABEL_NO_ISOLATION
 from gpushare.errors import ApiError, ConfigError
 from gpushare.model.demand import Amount
 from gpushare.model.modes import LIMITING, Mode, mode_of
+from gpushare.overview.cluster import ApiSource, pods_path
 from gpushare.scheduling.book import Book
 
 _TIMEOUT_S: Final = 10.0

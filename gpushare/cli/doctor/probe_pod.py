@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from gpushare.cli.explain.objects import ExplainedPod, Reason
 from gpushare.contract import (
     CORE_STEP,
     ENV_CONTAINER,
@@ -20,6 +19,7 @@ from gpushare.contract import (
     RESOURCE_MEM,
 )
 from gpushare.isolation.layout import LIMIT, PRELOAD_TEXT
+from gpushare.overview.explain.objects import ExplainedPod, Reason
 
 UNITS: Final = 1
 USER: Final = 65_534

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from typing import Any, Final
 from urllib.parse import urlsplit
 
+from gpushare.cli.doctor.installation import Snapshot, Unread
 from gpushare.cli.doctor.objects import Container, SystemPod
-from gpushare.cli.doctor.snapshot import Snapshot, Unread
 from gpushare.cli.doctor.verdict import Status, Verdict, counted, failed, listed, ok, unknown, unread, warning
 from gpushare.contract import (
     EXTENDER_NAME,

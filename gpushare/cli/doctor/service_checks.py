@@ -6,8 +6,8 @@ from typing import Final
 
 from gpushare import __version__
 from gpushare.cli.doctor.extender_checks import without_lease
+from gpushare.cli.doctor.installation import Snapshot, Unread
 from gpushare.cli.doctor.rights import LEASE_RIGHTS
-from gpushare.cli.doctor.snapshot import Snapshot, Unread
 from gpushare.cli.doctor.verdict import Verdict, failed, listed, ok, unknown, unread, warning
 from gpushare.contract import (
     AGENT_NAME,

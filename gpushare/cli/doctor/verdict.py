@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, Generic, TypeVar
 
-from gpushare.cli.doctor.snapshot import Unread
+from gpushare.cli.doctor.installation import Unread
 
 T = TypeVar("T")
 

@@ -4,10 +4,10 @@ from typing import Final
 
 import click
 
-from gpushare.cli import completion
-from gpushare.cli.commands import connection_options, document_option, namespace_options
-from gpushare.cli.lazy import CONTEXT
-from gpushare.cli.parameters import PodType
+from gpushare.cli import complete as completion
+from gpushare.cli.lib.flag_types import PodType
+from gpushare.cli.lib.flags import connection_options, document_option, namespace_options
+from gpushare.runtime.program import CONTEXT
 
 _EXAMPLES: Final = """\b
 Examples:
@@ -34,11 +34,11 @@ def explain(
     Shows the reason for each node and GPU, in the words of the extender, and remedies: a smaller request, the
     pods to evict, a GPU to uncordon, a node to add. Reads only. Exit code 0 with an answer, 1 without.
     """
-    from gpushare.cli.cluster import ApiSource
-    from gpushare.cli.document import serialized
-    from gpushare.cli.explain.answer import answer
-    from gpushare.cli.explain.facts import read_facts
-    from gpushare.cli.explain.view import document, text
+    from gpushare.cli.explain.collect import read_facts
+    from gpushare.cli.explain.render import document, text
+    from gpushare.overview.cluster import ApiSource
+    from gpushare.overview.explain.answer import answer
+    from gpushare.overview.node_document import serialized
 
     source = ApiSource(kubeconfig, context)
     found = answer(read_facts(source, pod, source.namespace(namespace, everywhere=everywhere)))

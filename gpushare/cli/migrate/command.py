@@ -4,8 +4,8 @@ from typing import Final
 
 import click
 
-from gpushare.cli.commands import connection_options, namespace_options
-from gpushare.cli.lazy import CONTEXT
+from gpushare.cli.lib.flags import connection_options, namespace_options
+from gpushare.runtime.program import CONTEXT
 
 _EXAMPLES: Final = """\b
 Examples:
@@ -62,10 +62,12 @@ def migrate(  # noqa: PLR0913 - the flags
     For each object: whether it stays, changes, or is not supported, and why. Changes nothing in the cluster.
     Exit code 1 if -o yaml leaves out a manifest or something that one has, or may not list its kind.
     """
-    from gpushare.cli import display
-    from gpushare.cli.document import serialized
-    from gpushare.cli.migrate import gather, hami, manifest, survey, view
-    from gpushare.cli.units import NodeUnit
+    from gpushare.cli.lib import screen as display
+    from gpushare.cli.migrate import collect as gather
+    from gpushare.cli.migrate import hami, manifest, survey
+    from gpushare.cli.migrate import render as view
+    from gpushare.overview.memory_units import NodeUnit
+    from gpushare.overview.node_document import serialized
 
     if files and (namespace or everywhere):
         raise click.UsageError(

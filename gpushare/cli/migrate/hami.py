@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from gpushare.cli.migrate.manifest import Json, containers, items, mapping, resources, template
-from gpushare.cli.units import NodeUnit
 from gpushare.contract import (
     ANN_CORDONED_CARDS,
     ANN_PLACEMENT,
@@ -27,6 +26,7 @@ from gpushare.contract import (
 )
 from gpushare.errors import InvalidRequest
 from gpushare.model.quantity import parse_quantity
+from gpushare.overview.memory_units import NodeUnit
 from gpushare.scheduling.placement import POLICIES
 
 MEMORY: Final = "nvidia.com/gpumem"

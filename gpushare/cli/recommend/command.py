@@ -5,9 +5,9 @@ from typing import Final
 import click
 from click.core import ParameterSource
 
-from gpushare.cli.commands import cluster_option, connection_options, document_option, namespace_options
-from gpushare.cli.lazy import CONTEXT
-from gpushare.cli.parameters import Duration, DurationType, UrlType
+from gpushare.cli.lib.flag_types import Duration, DurationType, UrlType
+from gpushare.cli.lib.flags import cluster_option, connection_options, document_option, namespace_options
+from gpushare.runtime.program import CONTEXT
 
 _EXAMPLES: Final = """\b
 Examples:
@@ -60,9 +60,11 @@ def recommend(  # noqa: PLR0913 - the flags
     A suggestion is the peak plus a margin in whole units of the node; after refused allocations, at least the
     limit plus the margin. Without a peak, "now only" or "no data" is shown instead. Changes nothing.
     """
-    from gpushare.cli import display
-    from gpushare.cli.document import serialized
-    from gpushare.cli.recommend import gather, sizing, view
+    from gpushare.cli.lib import screen as display
+    from gpushare.cli.recommend import collect as gather
+    from gpushare.cli.recommend import render as view
+    from gpushare.cli.recommend import sizing
+    from gpushare.overview.node_document import serialized
 
     source_of = click.get_current_context().get_parameter_source
     if not prometheus and (cluster or source_of("window") is not ParameterSource.DEFAULT):

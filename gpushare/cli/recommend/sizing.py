@@ -15,8 +15,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
-from gpushare.cli.owners import Owner
-from gpushare.cli.units import NodeUnit, unit_of_amount
+from gpushare.overview.memory_units import NodeUnit, unit_of_amount
+from gpushare.overview.owners import Owner
 
 
 class Basis(StrEnum):

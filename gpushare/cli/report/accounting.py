@@ -22,7 +22,7 @@ from itertools import starmap
 from operator import add
 from typing import Final, NamedTuple
 
-from gpushare.cli.owners import Owner
+from gpushare.overview.owners import Owner
 
 PARTS: Final = 1000
 """Amounts are rounded to this part of an hour."""

@@ -4,9 +4,9 @@ from typing import Final
 
 import click
 
-from gpushare.cli.commands import cluster_option, connection_options, namespace_options
-from gpushare.cli.lazy import CONTEXT
-from gpushare.cli.parameters import Duration, DurationType, UrlType
+from gpushare.cli.lib.flag_types import Duration, DurationType, UrlType
+from gpushare.cli.lib.flags import cluster_option, connection_options, namespace_options
+from gpushare.runtime.program import CONTEXT
 
 _EXAMPLES: Final = """\b
 Examples:
@@ -46,9 +46,11 @@ def report(  # noqa: PLR0913 - the flags
     """
     import time
 
-    from gpushare.cli import display
-    from gpushare.cli.document import serialized
-    from gpushare.cli.report import accounting, gather, view
+    from gpushare.cli.lib import screen as display
+    from gpushare.cli.report import accounting
+    from gpushare.cli.report import collect as gather
+    from gpushare.cli.report import render as view
+    from gpushare.overview.node_document import serialized
 
     flags = display.Flags(output=output, kubeconfig=kubeconfig, context=context)
     selected = flags.source.namespace(namespace, everywhere=everywhere)

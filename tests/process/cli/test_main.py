@@ -9,8 +9,8 @@ import click
 import pytest
 
 from gpushare import __version__
-from gpushare.cli.lazy import Lazy, LazyGroup, program_name
 from gpushare.errors import ConfigError
+from gpushare.runtime.program import Lazy, LazyGroup, program_name
 
 PLUGIN = "kubectl_main"
 INSPECT = "inspect_main"
@@ -53,7 +53,7 @@ def test_help_lists_every_command_and_imports_none() -> None:
 def test_explain_and_doctor_need_no_libraries_of_the_daemons() -> None:
     """``immutables`` has no wheels for the newest Python of the plugins."""
     code = (
-        "import sys, gpushare.cli.doctor.gather, gpushare.cli.doctor.view, gpushare.cli.explain.view\n"
+        "import sys, gpushare.cli.doctor.collect, gpushare.cli.doctor.render, gpushare.cli.explain.render\n"
         "assert not {'immutables', 'httptools', 'grpc', 'prometheus_client'} & sys.modules.keys()"
     )
     done = run(["-c", code])

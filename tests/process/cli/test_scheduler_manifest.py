@@ -20,9 +20,9 @@ import yaml
 from click.testing import CliRunner, Result
 
 from devkit.ports import free_ports
-from gpushare.adapters.x509 import PemKeyPair, new_authority
-from gpushare.cli.certificates import LEAVES
-from gpushare.cli.renewals import leaf_of
+from gpushare.adapters.x509 import KeyPair, new_authority
+from gpushare.cli.certificates.command import LEAVES
+from gpushare.cli.certificates.renewals import leaf_of
 from gpushare.cli.scheduler_manifest import command
 from gpushare.contract import CLIENT_TLS_SECRET, EXTENDER_TLS_SECRET
 from gpushare.errors import ConfigError

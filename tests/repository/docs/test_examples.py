@@ -9,8 +9,8 @@ import pytest
 
 from gpushare import contract
 from gpushare.cli.board.command import board
-from gpushare.cli.commands import top
 from gpushare.cli.doctor.command import doctor
+from gpushare.cli.lib.flags import top
 from gpushare.cli.migrate.command import migrate
 from gpushare.cli.recommend.command import recommend
 from gpushare.cli.report.command import report

@@ -106,7 +106,7 @@ PROOFS = {
     "tests/integration/test_doctor.py": [
         "test_the_board_of_the_cluster_is_for_those_who_may_list_nodes_and_all_pods"
     ],
-    "tests/unit/cli/board/test_login.py": [
+    "tests/unit/board/test_login.py": [
         "test_others_get_the_login_page_with_the_reason_and_nothing_else",
         "test_a_login_keeps_the_token_in_a_cookie_that_scripts_and_other_hosts_cannot_read",
         "test_a_form_that_another_site_sends_is_refused",

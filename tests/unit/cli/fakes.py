@@ -12,7 +12,7 @@ from aiohttp import web
 from aiohttp.typedefs import Handler
 
 from gpushare.__main__ import command
-from gpushare.cli.lazy import run
+from gpushare.runtime.program import run
 from tests.builders.api_objects import Json
 
 EXPORTERS = "/api/v1/namespaces/kube-system/pods"

@@ -6,12 +6,12 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 
-from gpushare.cli.board.history import Point
-from gpushare.cli.board.idle import Sum
-from gpushare.cli.board.routes import Document
-from gpushare.cli.board.server import LOOPBACK, serving
-from gpushare.cli.board.snapshot import Record, Snapshot, advanced
-from gpushare.cli.board.watching import document_of
+from gpushare.board.collect import document_of
+from gpushare.board.history import Point
+from gpushare.board.idle import Sum
+from gpushare.board.routes import Document
+from gpushare.board.server import LOOPBACK, serving
+from gpushare.board.snapshot import Record, Snapshot, advanced
 from gpushare.runtime.listener import bind_socket
 from tests.builders.boards import GIB, Cluster
 

@@ -12,12 +12,12 @@ from typing import Any, cast
 import pytest
 import pytest_asyncio
 
-from gpushare.cli.board.admissions import Admissions
-from gpushare.cli.board.cluster_server import BoardServer
-from gpushare.cli.board.login import ADMITTED, Admission
-from gpushare.cli.board.server import LOOPBACK, listening
-from gpushare.cli.board.snapshot import Lost
-from gpushare.cli.board.watching import Watched
+from gpushare.board.admissions import Admissions
+from gpushare.board.collect import Watched
+from gpushare.board.daemon import BoardServer
+from gpushare.board.login import ADMITTED, Admission
+from gpushare.board.server import LOOPBACK, listening
+from gpushare.board.snapshot import Lost
 from gpushare.runtime.listener import bind_socket
 from tests.builders.boards import Cluster, example, large
 from tests.process.cli.board.fixtures import Page, page_of, served

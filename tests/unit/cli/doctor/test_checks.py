@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from gpushare.cli.doctor.checks import CHECKS, examine, is_healthy
-from gpushare.cli.doctor.snapshot import Snapshot, Unread
+from gpushare.cli.doctor.installation import Snapshot, Unread
 from gpushare.cli.doctor.verdict import Status, Verdict
 from gpushare.contract import (
     AGENT_NAME,

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from gpushare.adapters.kube.wire import WirePod, pod_of
 from gpushare.cli.migrate.hami import Conversion, Units, converted, released
-from gpushare.cli.units import NodeUnit
 from gpushare.model.demand import Demand
+from gpushare.overview.memory_units import NodeUnit
 
 Json = dict[str, Any]
 

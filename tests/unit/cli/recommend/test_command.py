@@ -6,7 +6,7 @@ import pytest
 
 from tests.builders.api_objects import Json, literal, pod
 from tests.unit.cli.fakes import Api, call
-from tests.unit.cli.test_limits import MIB, held, page, series
+from tests.unit.cli.limits.test_command import MIB, held, page, series
 
 GRANTED = series("allocated_bytes", "default/a", 4308 * MIB)
 CONTROLLED = {"controller": True, "kind": "ReplicaSet", "name": "web-5d4f8c7b9"}

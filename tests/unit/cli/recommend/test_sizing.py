@@ -3,7 +3,6 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpushare.cli.owners import Owner
 from gpushare.cli.recommend.sizing import (
     Basis,
     Observed,
@@ -11,7 +10,8 @@ from gpushare.cli.recommend.sizing import (
     recommendations,
     suggested_units,
 )
-from gpushare.cli.units import NodeUnit
+from gpushare.overview.memory_units import NodeUnit
+from gpushare.overview.owners import Owner
 
 MIB = 2**20
 WEB = Owner("Deployment", "web")

@@ -6,7 +6,6 @@ from fractions import Fraction
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpushare.cli.owners import Owner
 from gpushare.cli.report.accounting import (
     UNKNOWN,
     Account,
@@ -19,6 +18,7 @@ from gpushare.cli.report.accounting import (
     account,
     apportioned,
 )
+from gpushare.overview.owners import Owner
 
 GIB = 2**30
 GPUS = [Gpu("n", str(index), f"GPU-{index}") for index in range(2)]

@@ -1,0 +1,261 @@
+"""All that the board shows, as one document. Pure.
+
+Nodes are the items of ``kubectl inspect gpushare -o json``, sums those of its last line, pending pods the
+answers of ``explain``; this module adds usage, states of GPUs, and since when something is unknown. Times are
+seconds since 1970.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Final
+
+from gpushare.board.history import INTERVAL_S, History, appended, point
+from gpushare.board.idle import Idle, Owners, Sum, Workload, observed, unknown_s
+from gpushare.board.objects import BoardNode, BoardPod
+from gpushare.board.pending import pending
+from gpushare.board.usage import ContainerUsage, Live, NodeUsage, total
+from gpushare.model.cards import Card
+from gpushare.model.demand import Malformed
+from gpushare.model.modes import CGPU_PODS
+from gpushare.overview.explain.nodes import cordoned_cards
+from gpushare.overview.memory_units import common_unit, percent, unit_of, usages
+from gpushare.overview.node_document import API_VERSION, document
+from gpushare.overview.node_view import NodeView, PodView, views_of
+
+KIND: Final = "Board"
+_GIB: Final = 2**30
+_GIB_HOUR: Final = _GIB * 3600
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """Since when the API server has not been heard, and why."""
+
+    since: float
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """What is the same for the whole run: the URL of the API server, and when the board was started."""
+
+    cluster: str
+    started: float
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """The cluster at one moment. Made by ``snapshot_of``.
+
+    ``nodes`` and ``pods`` are the last ones known; ``lost`` is set if they are of an earlier time. ``notes``
+    are limits of what could be read.
+    """
+
+    origin: Origin
+    at: float
+    nodes: tuple[BoardNode, ...]
+    pods: tuple[BoardPod, ...]
+    views: tuple[NodeView, ...]
+    problems: tuple[str, ...]
+    live: Live
+    lost: Lost | None = None
+    unhealthy: Mapping[str, frozenset[int]] = field(default_factory=dict)
+    cgpu_pods: int = CGPU_PODS
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """What is remembered from one snapshot to the next."""
+
+    history: History = ()
+    idle: Idle = field(default_factory=Idle)
+
+
+def snapshot_of(
+    origin: Origin,
+    at: float,
+    nodes: Iterable[BoardNode | Malformed],
+    pods: Iterable[BoardPod | Malformed],
+    live: Live,
+    **more: Any,
+) -> Snapshot:
+    """A snapshot of these objects; ``more`` are the other fields."""
+    items = [*nodes, *pods]
+    found = tuple(each for each in items if isinstance(each, BoardNode))
+    running = tuple(each for each in items if isinstance(each, BoardPod))
+    views = tuple(views_of((each.wire for each in found), (each.record for each in running if each.record)))
+    problems = [each.problem for each in items if isinstance(each, Malformed)]
+    problems += [problem for view in views for problem in view.problems]
+    return Snapshot(origin, at, found, running, views, tuple(problems), live, **more)
+
+
+def advanced(record: Record, seen: Snapshot) -> Record:
+    """The record after the snapshot."""
+    now = point(seen.at, seen.views, seen.live, lost=seen.lost is not None)
+    return Record(appended(record.history, now), observed(record.idle, seen.live, owners_of(seen)))
+
+
+def owners_of(seen: Snapshot) -> Owners:
+    """The owners of the pods of the snapshot."""
+    return {(pod.namespace, pod.name): str(pod.owner) for pod in seen.pods}
+
+
+def board(seen: Snapshot, record: Record) -> dict[str, Any]:
+    """The document."""
+    shared = [view for view in seen.views if view.shared]
+    by_name = {node.wire.metadata.name: node for node in seen.nodes}
+    owners = owners_of(seen)
+    pods = [_pod(pod, view, seen.live, owners) for view in shared for pod in view.pods]
+    return {
+        "apiVersion": API_VERSION,
+        "kind": KIND,
+        "cluster": seen.origin.cluster,
+        "started": seen.origin.started,
+        "lost": asdict(seen.lost) if seen.lost else None,
+        "asked": seen.live.asked_at,
+        "measured": sum(seen.live.now(view.name) is not None for view in shared),
+        "notes": [*seen.notes, *seen.live.problems],
+        "problems": list(seen.problems),
+        "unit": common_unit(shared) or None,
+        "totals": _totals(shared),
+        "used": _measured(shared, seen.live),
+        "nodes": [
+            _node(item, view, by_name[view.name], seen)
+            for item, view in zip(document(shared)["items"], shared, strict=True)
+        ],
+        "pods": pods,
+        "pending": pending(seen.nodes, seen.pods, seen.unhealthy, seen.cgpu_pods),
+        "idle": _workloads(seen, record.idle, pods),
+        "history": {"intervalS": INTERVAL_S, "points": [asdict(each) for each in record.history]},
+    }
+
+
+def _totals(shared: list[NodeView]) -> list[dict[str, Any]]:
+    """The last line of ``kubectl inspect gpushare``."""
+    return [
+        {
+            "unit": each.unit or None,
+            "used": each.used,
+            "total": each.total,
+            "percent": percent(each.used, each.total),
+        }
+        for each in usages(shared, common_unit(shared), lambda node: node.used)
+    ]
+
+
+def _measured(shared: list[NodeView], live: Live) -> dict[str, Any]:
+    """Used and total memory of the GPUs that the exporters reported in the last round."""
+    gpus = [gpu for view in shared if (usage := live.now(view.name)) for gpu in usage.gpus.values()]
+    return {
+        "usedBytes": total([gpu.used_bytes for gpu in gpus]),
+        "memoryBytes": total([gpu.memory_bytes for gpu in gpus]),
+    }
+
+
+def _node(item: dict[str, Any], view: NodeView, node: BoardNode, seen: Snapshot) -> dict[str, Any]:
+    """The item of ``inspect``, with usage and states; its pods are in the list of all pods only."""
+    now = seen.live.now(view.name)
+    cordoned = cordoned_cards(node.details.metadata.annotations)
+    unhealthy = seen.unhealthy.get(view.name, frozenset())
+    cards = [
+        {**shown, **_gpu_usage(card, now), "state": gpu_state(view, card, cordoned, unhealthy)}
+        for shown, card in zip(map(_without_pods, item["cards"]), view.cards, strict=True)
+    ]
+    return {
+        **_without_pods(item),
+        "cards": cards,
+        "pending": _without_pods(item["pending"]),
+        "percent": percent(view.used, view.total),
+        "cordoned": node.details.spec.unschedulable,
+        "reported": seen.live.last_at(view.name),
+        "current": now is not None,
+    }
+
+
+def _without_pods(item: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in item.items() if key not in ("pods", "wholeCardPods")}
+
+
+def _gpu_usage(card: Card, now: NodeUsage | None) -> dict[str, Any]:
+    """Usage of a GPU; ``limitBytes`` is the sum of its containers' limits, None if none has one."""
+    index = str(card.index)
+    gpu = now.gpus.get(index) if now else None
+    here = [each for key, each in now.containers.items() if key[4] == index] if now else []
+    limits = [each.limit_bytes for each in here if each.limit_bytes is not None]
+    return {
+        "usedBytes": gpu.used_bytes if gpu else None,
+        "memoryBytes": gpu.memory_bytes if gpu else None,
+        "utilization": gpu.utilization if gpu else None,
+        "limitBytes": sum(limits) if limits else None,
+    }
+
+
+def gpu_state(view: NodeView, card: Card, cordoned: frozenset[int], unhealthy: frozenset[int]) -> str:
+    """The first state that holds: over-committed, cordoned, unhealthy, whole, unknown, ok."""
+    if view.used_on(card.index) > card.units:
+        return "over-committed"
+    if card.index in cordoned:
+        return "cordoned"
+    if card.faulty or card.index in unhealthy:
+        return "unhealthy"
+    if card.whole_gpu_pods:
+        return "whole"
+    return "ok" if view.described else "unknown"
+
+
+def _pod(pod: PodView, view: NodeView, live: Live, owners: Owners) -> dict[str, Any]:
+    now = live.now(view.name)
+    name = (pod.namespace, pod.name)
+    own = [each for key, each in now.containers.items() if key[:2] == name] if now else []
+    return {
+        "namespace": pod.namespace,
+        "name": pod.name,
+        "uid": pod.uid,
+        "owner": owners.get(name),
+        "node": view.name,
+        "unit": unit_of(view) or None,
+        "units": pod.units,
+        "gpus": {str(card.index): units for card in view.cards if (units := pod.on_card(card.index))},
+        "unplaced": pod.pending,
+        **_containers(own),
+    }
+
+
+def _containers(own: list[ContainerUsage]) -> dict[str, Any]:
+    """Sums over the containers of a pod and their GPUs; None is unknown, or no limit."""
+    return {
+        "usedBytes": total([each.used_bytes for each in own]),
+        "allocatedBytes": total([each.allocated_bytes for each in own]),
+        "idleBytes": total([each.idle_bytes for each in own]),
+        "limitBytes": total([each.limit_bytes for each in own]),
+    }
+
+
+def _workloads(seen: Snapshot, counted: Idle, pods: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Idle memory by workload: those that have pods now, and those that had idle memory before."""
+    now: defaultdict[Workload, list[dict[str, Any]]] = defaultdict(list)
+    for pod in pods:
+        if pod["owner"]:
+            now[pod["namespace"], pod["owner"]].append(pod)
+    gaps = unknown_s(counted, seen.at, owners_of(seen))
+    found = [
+        _workload(each, now[each], counted.sums.get(each), gaps.get(each, 0.0))
+        for each in sorted({*now, *counted.sums})
+    ]
+    return sorted(found, key=lambda each: -(each["gibHours"] or 0))
+
+
+def _workload(
+    name: Workload, pods: list[dict[str, Any]], counted: Sum | None, gap_s: float
+) -> dict[str, Any]:
+    sums = {key: total([pod[key] for pod in pods]) for key in ("allocatedBytes", "usedBytes", "idleBytes")}
+    return {
+        "namespace": name[0],
+        "owner": name[1],
+        "pods": len(pods),
+        **sums,
+        "gibHours": counted.idle / _GIB_HOUR if counted else None,
+        "unknownHours": gap_s / 3600,
+    }

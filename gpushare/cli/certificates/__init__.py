@@ -1,0 +1,1 @@
+"""``kubectl gpushare certificates``: the certificates between kube-scheduler and the extender."""

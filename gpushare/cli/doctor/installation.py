@@ -1,0 +1,120 @@
+"""Everything that the checks know: one reading of a cluster."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from gpushare.adapters.kube.wire import WireConfigMap
+from gpushare.cli.doctor.objects import ApiService, CheckedNode, Lease, Service, SystemPod, Workload
+from gpushare.contract import LABEL_CGPU, LABEL_GPUSHARE, LABEL_MODE, RESOURCE_MEM
+from gpushare.errors import InvalidRequest
+from gpushare.model.modes import SHARING, mode_of
+from gpushare.model.objects import Pod
+from gpushare.model.quantity import parse_quantity
+from gpushare.monitoring.catalogue import Metric
+from gpushare.monitoring.page import MetricSample
+from gpushare.overview.explain.objects import ExplainedPod
+from gpushare.scheduling.book import Book
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Unread:
+    """Something that could not be read: the reason, and the right that is missing, empty if none is."""
+
+    reason: str
+    right: str = ""
+    absent: bool = False
+    """Whether it does not exist."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """One reading. ``now_s`` is its time in seconds since 1970.
+
+    ``pages`` are the metrics of our pods by pod name, ``cgroups`` the cgroup version by node,
+    ``cpu_managers`` the policy of the kubelet's CPU manager by node, ``reviews`` whether a service account
+    has a right, by account and right.
+    """
+
+    now_s: float
+    version: str | Unread
+    nodes: Sequence[CheckedNode] | Unread
+    books: Mapping[str, Book] | Unread
+    pods: Sequence[tuple[Pod, ExplainedPod]] | Unread
+    system_pods: Sequence[SystemPod] | Unread
+    deployments: Sequence[Workload] | Unread
+    services: Sequence[Service] | Unread
+    config_maps: Sequence[WireConfigMap] | Unread
+    lease: Lease | Unread
+    policies: frozenset[str] | Unread
+    api_services: Sequence[ApiService] | Unread
+    pages: Mapping[str, Sequence[MetricSample] | Unread] = field(default_factory=dict)
+    cgroups: Mapping[str, int | Unread] = field(default_factory=dict)
+    cpu_managers: Mapping[str, str | Unread] = field(default_factory=dict)
+    reviews: Mapping[tuple[str, str], bool | Unread] = field(default_factory=dict)
+
+    def pods_of(self, component: str) -> list[SystemPod]:
+        """Our pods of a component; empty if pods could not be read."""
+        if isinstance(self.system_pods, Unread):
+            return []
+        return [pod for pod in self.system_pods if pod.component == component]
+
+    def values(self, component: str, metric: Metric) -> Iterator[tuple[SystemPod, MetricSample]]:
+        """The samples of a metric from all pods of a component that answered."""
+        for pod in self.pods_of(component):
+            page = self.pages.get(pod.name)
+            for sample in () if page is None or isinstance(page, Unread) else page:
+                if sample.metric == str(metric):
+                    yield pod, sample
+
+    def unread_page(self, component: str) -> Unread | None:
+        """Why the metrics of a component are unknown; None if at least one pod has answered."""
+        if isinstance(self.system_pods, Unread):
+            return self.system_pods
+        pages = [self.pages.get(pod.name) for pod in self.pods_of(component)]
+        if any(page is not None and not isinstance(page, Unread) for page in pages):
+            return None
+        return next(
+            (page for page in pages if isinstance(page, Unread)), Unread(f"no pod of {component} runs")
+        )
+
+    def unread_replica(self, component: str) -> Unread | None:
+        """Why the metrics of a ready pod of the component are unknown; None if all have answered."""
+        pages = (self.pages.get(pod.name) for pod in self.pods_of(component) if pod.ready)
+        return next((page for page in pages if isinstance(page, Unread)), None)
+
+    @property
+    def sharing(self) -> list[CheckedNode]:
+        """The nodes that offer units, and those that a label selects for it."""
+        if isinstance(self.nodes, Unread):
+            return []
+        return [node for node in self.nodes if is_sharing(node)]
+
+
+def is_sharing(node: CheckedNode) -> bool:
+    """Whether a node offers units, or its labels select it for sharing."""
+    if offers(node, RESOURCE_MEM):
+        return True
+    labels = node.metadata.labels or {}
+    _, closed = mode_of(labels)
+    chosen = labels.get(LABEL_GPUSHARE) == "true" or labels.get(LABEL_CGPU) == "true"
+    return closed is None and (chosen or labels.get(LABEL_MODE) in set(SHARING))
+
+
+def offers(node: CheckedNode, resource: str) -> int:
+    """How much of a resource a node has in its allocatable resources; 0 if that cannot be read."""
+    return _amount(node.status.allocatable, resource)
+
+
+def capacity(node: CheckedNode, resource: str) -> int:
+    """How much of a resource a node has in all; 0 if that cannot be read."""
+    return _amount(node.status.capacity, resource)
+
+
+def _amount(amounts: Mapping[str, object] | None, resource: str) -> int:
+    try:
+        return parse_quantity((amounts or {}).get(resource, 0))
+    except InvalidRequest:
+        return 0

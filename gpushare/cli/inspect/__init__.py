@@ -1,0 +1,1 @@
+"""``kubectl inspect gpushare``: allocated and total GPU memory of nodes."""

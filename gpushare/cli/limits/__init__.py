@@ -1,0 +1,1 @@
+"""``kubectl gpushare limits``: memory limits of containers and their usage."""

@@ -1,0 +1,53 @@
+"""A survey as text, as a versioned document for programs, and as manifests. Pure."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict
+from typing import Any, Final
+
+from gpushare.cli.migrate.survey import Finding, Survey, System, counts
+from gpushare.contract import PROJECT_URL
+from gpushare.overview.node_document import API_VERSION, serialized
+
+KIND: Final = "MigrationReport"
+_PAGE: Final = f"{PROJECT_URL}/blob/main/docs/how-to/migrate.md"
+
+
+def text(found: Survey) -> str:
+    """For a terminal."""
+    if not found.findings:
+        return "Nothing of the Aliyun gpushare pair or of HAMi was found.\n"
+    return "\n".join(_lines(found)) + "\n"
+
+
+def _lines(found: Survey) -> Iterator[str]:
+    for system in System:
+        own = [each for each in found.findings if each.system is system]
+        if own:
+            yield from (f"{system}:", *_rows(own), "")
+    yield ", ".join(f"{number} {verdict}" for verdict, number in counts(found.findings).items())
+    if found.manifests:
+        yield f"Converted manifests (-o yaml): {len(found.manifests)}"
+    yield f"Order of the steps: {_PAGE}"
+
+
+def _rows(findings: Sequence[Finding]) -> Iterator[str]:
+    for each in findings:
+        yield f"  {each.verdict:<14} {each.subject}"
+        yield f"  {'':<14}   {each.text}"
+
+
+def document(found: Survey, notes: Iterable[str]) -> dict[str, Any]:
+    """For programs."""
+    return {
+        "apiVersion": API_VERSION,
+        "kind": KIND,
+        "findings": [{key: str(value) for key, value in asdict(each).items()} for each in found.findings],
+        "converted": list(found.manifests),
+        "notConverted": list(found.refused),
+        "notes": list(notes),
+    }
+
+
+def manifests(found: Survey) -> str:
+    """The converted manifests, for ``kubectl apply -f -``."""
+    return "".join(serialized(each, "yaml") for each in found.manifests)

@@ -1,0 +1,82 @@
+"""Recommendations as a table, and as a versioned document for programs. Pure."""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from gpushare.cli.lib.text_table import ABSENT, Table, mib
+from gpushare.cli.recommend.sizing import Basis, Recommendation, Verdict
+from gpushare.overview.memory_units import NodeUnit
+from gpushare.overview.node_document import API_VERSION
+
+KIND: Final = "RecommendationList"
+_HEADERS: Final = (
+    *("NAMESPACE", "WORKLOAD", "CONTAINER", "PODS", "REQUEST", "LIMIT", "PEAK", "REFUSALS"),
+    *("SUGGESTION", "BASIS"),
+)
+
+
+def table(found: Sequence[Recommendation], window: str) -> Table:
+    """For a terminal; ``window`` is the searched time, such as ``7d``."""
+    return Table(_HEADERS, tuple(_row(each, window) for each in found))
+
+
+def rule(margin_percent: int) -> str:
+    """The rule in one line."""
+    return (
+        f"Suggestion: peak + {margin_percent} % in whole units; after refusals, at least limit + "
+        f"{margin_percent} %. Without a peak there is no suggestion.\n"
+    )
+
+
+def document(found: Sequence[Recommendation], margin_percent: int, window_s: int | None) -> dict[str, Any]:
+    """For programs: amounts in bytes and units, unknown values are null."""
+    return {
+        "apiVersion": API_VERSION,
+        "kind": KIND,
+        "marginPercent": margin_percent,
+        "windowSeconds": window_s,
+        "items": [_item(each) for each in found],
+    }
+
+
+def _row(each: Recommendation, window: str) -> tuple[str, ...]:
+    basis = f"peak of {window}" if each.basis is Basis.WINDOW else str(each.basis)
+    if each.silent and each.basis is not Basis.NO_DATA:
+        basis += f"; {each.silent} of {each.pods} pods without data"
+    return (
+        *(each.namespace, str(each.owner), each.container, str(each.pods)),
+        _units(each.request, each.unit),
+        *(mib(each.limit), mib(each.peak), ABSENT if each.refusals is None else str(each.refusals)),
+        _suggestion(each),
+        basis,
+    )
+
+
+def _suggestion(each: Recommendation) -> str:
+    if each.suggestion is None:
+        return ABSENT
+    text = _units(each.suggestion, each.unit)
+    return text if each.verdict is Verdict.KEEP else f"{text} ({each.verdict})"
+
+
+def _units(amount: int, unit: NodeUnit) -> str:
+    return f"{amount} {unit or 'units'}"
+
+
+def _item(each: Recommendation) -> dict[str, Any]:
+    return {
+        "namespace": each.namespace,
+        "owner": each.owner._asdict(),
+        "container": each.container,
+        "pods": each.pods,
+        "podsWithoutData": each.silent,
+        "unit": each.unit.value or None,
+        "requestUnits": each.request,
+        "limitBytes": each.limit,
+        "peakBytes": each.peak,
+        "usedBytes": each.used,
+        "refusals": each.refusals,
+        "basis": str(each.basis),
+        "suggestedUnits": each.suggestion,
+        "verdict": str(each.verdict),
+    }

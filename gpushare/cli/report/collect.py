@@ -1,0 +1,208 @@
+"""Sums of the exporters' series over a time from Prometheus, and the workloads of pods.
+
+The steps are at multiples of the step, none of them at an end of the time: versions of Prometheus differ in
+whether the ends belong to it. Series that several scrapes have are counted once.
+"""
+
+import asyncio
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+from http import HTTPStatus
+from typing import Final
+
+import msgspec
+
+from gpushare.adapters.pages import Pages
+from gpushare.cli.lib.prometheus import TIMEOUT_S, Prometheus, Series, matchers
+from gpushare.cli.report.accounting import Gpu, GpuSums, Share
+from gpushare.errors import ApiError, ConfigError
+from gpushare.monitoring import catalogue
+from gpushare.monitoring.catalogue import Metric
+from gpushare.overview.cluster import ApiSource, listed, pods_path
+from gpushare.overview.owners import OwnedPod, Owner
+
+_MOST_STEPS: Final = 10_000
+_SHORTEST_STEP_S: Final = 60
+_GPU: Final = ("node", "card", "uuid")
+_CONTAINER: Final = ("namespace", "pod", "container", *_GPU)
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """The time of a report: ``steps`` steps of ``step_s`` seconds until ``end``, in seconds since 1970."""
+
+    end: float
+    step_s: int
+    steps: int
+
+    @property
+    def start(self) -> float:
+        """When it begins."""
+        return self.end - self.step_s * self.steps
+
+    @property
+    def text(self) -> str:
+        """As PromQL writes a subquery."""
+        return f"[{self.step_s * self.steps}s:{self.step_s}s]"
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What is known about the time; ``notes`` are limits of it."""
+
+    gpus: Mapping[Gpu, GpuSums]
+    shares: list[Share]
+    owners: Mapping[tuple[str, str], Owner]
+    notes: list[str] = field(default_factory=list)
+
+
+def span_of(now: float, since_s: int) -> Span:
+    """The time until now. Steps take a minute, or more if there were too many."""
+    step_s = max(_SHORTEST_STEP_S, -(-since_s // _MOST_STEPS))
+    return Span((now // step_s) * step_s - step_s / 2, step_s, max(1, since_s // step_s))
+
+
+def gather(source: ApiSource, namespace: str | None, url: str, span: Span, cluster: str | None) -> Facts:
+    """The facts of one namespace, or of all. Raises ApiError, SourceError, and ConfigError without series."""
+    return asyncio.run(_gather(source, namespace, url, span, cluster))
+
+
+async def _gather(
+    source: ApiSource, namespace: str | None, url: str, span: Span, cluster: str | None
+) -> Facts:
+    async with HttpClient(timeout_s=TIMEOUT_S, environ=os.environ) as pages:
+        prometheus = Prometheus(pages, url, span.end)
+        on_gpus = _Sums(prometheus, span, matchers({"cluster": cluster}))
+        gpus = await _gpus(on_gpus)
+        if not gpus:
+            raise ConfigError(
+                f"{url} has no {catalogue.CARD_MEMORY} in this time; let it scrape the exporters"
+            )
+        of_containers = _Sums(prometheus, span, matchers({"cluster": cluster, "namespace": namespace}))
+        shares, notes = await _shares(of_containers, gpus)
+        notes += await _silent_sources(on_gpus)
+        owners = await _recorded_owners(prometheus, span, namespace, cluster)
+    try:
+        owners |= await _living_owners(source, namespace)
+    except ApiError as error:
+        if error.status != HTTPStatus.FORBIDDEN:
+            raise
+        notes.append(f"the owners of pods are those that Prometheus has: {error}")
+    unknown = len({(each.namespace, each.pod) for each in shares} - set(owners))
+    if unknown:
+        notes.append(
+            f"{unknown} pods are gone and have the owner (unknown); Prometheus has their owners if it "
+            "scrapes kube-state-metrics"
+        )
+    return Facts(gpus, shares, owners, notes)
+
+
+@dataclass(frozen=True, slots=True)
+class _Sums:
+    """Sums of metrics over the steps."""
+
+    prometheus: Prometheus
+    span: Span
+    selected: str
+
+    async def of(self, metric: Metric, by: tuple[str, ...]) -> dict[tuple[str, ...], Fraction]:
+        """The sum of each series, by the values of labels."""
+        return await self.ask(f"sum_over_time({self._once(metric, by)}{self.span.text})", by)
+
+    async def points(self, metric: Metric, by: tuple[str, ...]) -> dict[tuple[str, ...], Fraction]:
+        """The number of steps with a value."""
+        return await self.ask(f"count_over_time({self._once(metric, by)}{self.span.text})", by)
+
+    async def ask(self, expr: str, by: tuple[str, ...]) -> dict[tuple[str, ...], Fraction]:
+        """The values of a query by labels."""
+        return by_labels(await self.prometheus.ask(expr), by)
+
+    def _once(self, metric: Metric, by: tuple[str, ...]) -> str:
+        return f"(max by ({', '.join(by)}) ({metric}{self.selected}))"
+
+
+def by_labels(series: Iterable[Series], by: tuple[str, ...]) -> dict[tuple[str, ...], Fraction]:
+    """Values by the values of labels; an absent label is empty."""
+    return {tuple(each.labels.get(label, "") for label in by): each.value for each in series}
+
+
+async def _gpus(sums: _Sums) -> dict[Gpu, GpuSums]:
+    memory = await sums.of(catalogue.CARD_MEMORY, _GPU)
+    used = await sums.of(catalogue.CARD_USED, _GPU)
+    points = await sums.points(catalogue.CARD_MEMORY, _GPU)
+    return {
+        Gpu(*key): GpuSums(amount, used.get(key, Fraction(0)), int(points[key]))
+        for key, amount in memory.items()
+        if amount and key in points
+    }
+
+
+async def _shares(sums: _Sums, gpus: Mapping[Gpu, GpuSums]) -> tuple[list[Share], list[str]]:
+    allocated, used, utilization = [
+        await sums.of(metric, _CONTAINER)
+        for metric in (
+            catalogue.CONTAINER_ALLOCATED,
+            catalogue.CONTAINER_USED,
+            catalogue.CONTAINER_UTILIZATION,
+        )
+    ]
+    none = Fraction(0)
+    found = [
+        Share(
+            *(key[0], key[1], Gpu(*key[3:])),
+            *(allocated.get(key, none), used.get(key, none), utilization.get(key, none)),
+        )
+        for key in sorted({*allocated, *used, *utilization})
+    ]
+    lost = sorted({each.gpu for each in found} - set(gpus))
+    notes = [f"GPU {gpu.card} of node {gpu.node} has no memory size and is left out" for gpu in lost]
+    return [each for each in found if each.gpu in gpus], notes
+
+
+async def _silent_sources(sums: _Sums) -> list[str]:
+    """Sources of exporters that did not respond: containers may be missing while the GPU is not."""
+    by = ("node", "instance", "source")
+    silent = f"(max by ({', '.join(by)}) ({catalogue.SOURCE_UP}{sums.selected}) == 0)"
+    found = await sums.ask(f"count_over_time({silent}{sums.span.text})", by)
+    return [
+        f"source {source} of the exporter {node or instance} did not respond for "
+        f"{float(points * sums.span.step_s / 3600):.2f} h; its values are missing in that time"
+        for (node, instance, source), points in sorted(found.items())
+    ]
+
+
+async def _recorded_owners(
+    prometheus: Prometheus, span: Span, namespace: str | None, cluster: str | None
+) -> dict[tuple[str, str], Owner]:
+    """From the series of kube-state-metrics, if Prometheus has them."""
+    window = f"[{span.step_s * span.steps}s]"
+    selected = matchers({"cluster": cluster, "namespace": namespace, "owner_is_controller": "true"})
+    by_pod = ("namespace", "pod", "owner_kind", "owner_name")
+    by_set = ("namespace", "replicaset", "owner_kind", "owner_name")
+    pods, sets = [
+        by_labels(
+            await prometheus.ask(f"max by ({', '.join(by)}) (max_over_time({name}{selected}{window}))"), by
+        )
+        for name, by in (("kube_pod_owner", by_pod), ("kube_replicaset_owner", by_set))
+    ]
+    deployments = {(space, name): Owner(kind, owner) for space, name, kind, owner in sets}
+    found = {(space, pod): (kind, owner) for space, pod, kind, owner in pods}
+    return {
+        (space, pod): deployments.get((space, owner), Owner(kind, owner))
+        if kind == "ReplicaSet"
+        else Owner(kind, owner)
+        for (space, pod), (kind, owner) in found.items()
+    }
+
+
+async def _living_owners(source: ApiSource, namespace: str | None) -> dict[tuple[str, str], Owner]:
+    path = pods_path(namespace)
+    async with await source.client() as client:
+        raws = await listed(client, path, {"fieldSelector": "spec.nodeName!="})
+    try:
+        pods = list(map(msgspec.json.Decoder(OwnedPod).decode, raws))
+    except msgspec.DecodeError as error:
+        raise ApiError(f"{path}: a pod cannot be read: {error}", reason="Unreadable") from error
+    return {(each.metadata.namespace, each.metadata.name): each.owner for each in pods}

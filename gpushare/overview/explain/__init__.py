@@ -1,0 +1,1 @@
+"""Why a pod waits for a GPU, and what would make it fit. Pure."""

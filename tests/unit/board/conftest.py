@@ -1,0 +1,3 @@
+from tests.unit.cli.conftest import api
+
+__all__ = ["api"]

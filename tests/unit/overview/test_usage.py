@@ -1,0 +1,133 @@
+import json
+import math
+from collections.abc import Mapping
+
+import pytest
+
+from gpushare.cli.lib.text_table import Table, coloured, plain
+from gpushare.errors import ConfigError
+from gpushare.monitoring import catalogue
+from gpushare.monitoring.catalogue import Metric
+from gpushare.monitoring.page import MetricSample
+from gpushare.overview.usage import (
+    UsageFilter,
+    cards,
+    containers,
+    document,
+    metric_of_cards,
+    metric_of_pods,
+    series,
+    table,
+)
+
+MIB = 2**20
+ALL = UsageFilter()
+
+
+def held(pod: str, node: str = "n1", namespace: str = "default") -> Mapping[str, str]:
+    return {
+        "node": node,
+        "namespace": namespace,
+        "pod": pod,
+        "container": "main",
+        "card": "0",
+        "uuid": "GPU-1",
+    }
+
+
+def page(*series: tuple[Metric, Mapping[str, str], float]) -> list[MetricSample]:
+    return [MetricSample(str(metric), labels, number) for metric, labels, number in series]
+
+
+BUSY = page(
+    (catalogue.CONTAINER_USED, held("b"), 1024 * MIB),
+    (catalogue.CONTAINER_ALLOCATED, held("b"), 2048 * MIB),
+    (catalogue.CONTAINER_UTILIZATION, held("b"), 0.25),
+    (catalogue.CONTAINER_ALLOCATED, held("a"), 2048 * MIB),
+    (catalogue.CARD_USED, {"node": "n1", "card": "0", "uuid": "GPU-1"}, 1100 * MIB),
+)
+OTHER = page((catalogue.CONTAINER_USED, held("a", "n2", "team"), 0))
+
+
+def test_a_container_has_one_row_with_any_known_values() -> None:
+    shown = table(containers([*BUSY, *OTHER], ALL))
+    assert shown.headers[:5] == ("NAMESPACE", "POD", "CONTAINER", "NODE", "CARD")
+    assert [row[1:2] + row[5:] for row in shown.rows] == [
+        ("a", "-", "2048 MiB", "-"),
+        ("b", "1024 MiB", "2048 MiB", "25%"),
+        ("a", "0 MiB", "-", "-"),
+    ]
+
+
+def test_a_gpu_without_a_thermometer_has_a_dash() -> None:
+    assert table(cards(BUSY, ALL)).rows == (("n1", "0", "1100 MiB", "-", "-", "-", "-"),)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "pods"),
+    [
+        (UsageFilter(node="n2"), ["a"]),
+        (UsageFilter(namespace="default"), ["a", "b"]),
+        (UsageFilter(namespace="default", pod="b"), ["b"]),
+        (UsageFilter(pod="c"), []),
+    ],
+)
+def test_only_requested_columns_are_shown(wanted: UsageFilter, pods: list[str]) -> None:
+    assert [labels[1] for labels, _ in containers([*BUSY, *OTHER], wanted).rows] == pods
+
+
+def test_one_metric_is_shown_label_by_label() -> None:
+    shown = table(series(BUSY, metric_of_pods("gpushare_container_utilization_ratio"), ALL))
+    assert shown.headers == (*(each.upper() for each in catalogue.CONTAINER_UTILIZATION.labels), "VALUE")
+    assert shown.rows == (("n1", "default", "b", "main", "0", "GPU-1", "0.25"),)
+
+
+def test_every_metric_with_a_gpu_belongs_to_pods_or_to_gpus() -> None:
+    own = [each for each in catalogue.EXPORTER if "uuid" in map(str.lower, each.labels)]
+    for metric in own:
+        find = metric_of_pods if {"pod", "PodName"} & set(metric.labels) else metric_of_cards
+        assert find(str(metric)) is metric
+
+
+def test_a_counter_is_found_with_and_without_its_suffix() -> None:
+    refusals = catalogue.CONTAINER_REFUSALS
+    assert str(refusals).endswith("_total")
+    assert metric_of_pods(str(refusals)) is metric_of_pods(refusals.name) is refusals
+
+
+@pytest.mark.parametrize("find", [metric_of_pods, metric_of_cards])
+def test_the_error_for_an_unknown_metric_lists_the_known_ones(find: object) -> None:
+    with pytest.raises(ConfigError, match=r"--metric: 'gpu' is not a metric of .*; use one of DCGM_"):
+        find("gpu")  # type: ignore[operator]
+
+
+def test_a_document_has_numbers_and_nulls() -> None:
+    endless = page((catalogue.CONTAINER_UTILIZATION, held("b"), math.inf))
+    found = document(containers([*BUSY[1:], *endless], ALL))
+    assert (found["apiVersion"], found["kind"]) == ("gpushare.io/v1", "ContainerUsageList")
+    assert json.dumps(found["items"][1], allow_nan=False)
+    labels = {"namespace": "default", "pod": "b", "container": "main", "node": "n1", "card": "0"}
+    numbers = {"usedBytes": None, "allocatedBytes": 2048 * MIB, "utilization": None}
+    assert found["items"][1] == labels | numbers
+
+
+def test_a_document_of_one_metric_has_its_labels() -> None:
+    found = document(series(BUSY, catalogue.CARD_USED, ALL))
+    assert found["items"] == [{"node": "n1", "card": "0", "uuid": "GPU-1", "value": 1100 * MIB}]
+    assert isinstance(found["items"][0]["value"], int)
+
+
+def test_a_table_is_plain_text_or_colour() -> None:
+    two = Table(("POD", "USED"), (("a", "1 MiB"), ("long", "-")))
+    assert plain(two) == "POD   USED\na     1 MiB\nlong  -\n"
+    assert "\x1b[1mPOD" in coloured(two)
+
+
+def test_an_empty_table_says_so() -> None:
+    empty = Table(("POD",), ())
+    assert plain(empty) == coloured(empty) == "Nothing to show.\n"
+
+
+@pytest.mark.parametrize("cell", ["[/x]", "[red]a", "a:cat:b"])
+def test_a_cell_is_text_and_no_markup(cell: str) -> None:
+    assert cell in coloured(Table(("MODEL",), ((cell,),)))
