@@ -222,8 +222,9 @@ def life_of_a_pod() -> Picture:
 def layers() -> Picture:
     """The packages of ``gpushare/``; each row may import the rows below it."""
     rows: list[tuple[str, list[str]]] = [
-        ("programs", ["extender", "deviceplugin", "exporter", "metricsapi", "installer", "mpsd", "cli"]),
-        ("file formats", ["isolation", "mps"]),
+        ("tools", ["cli"]),
+        ("services", ["extender", "deviceplugin", "exporter", "metricsapi", "installer", "mpsd", "board"]),
+        ("shared", ["isolation", "mps", "overview"]),
         ("I/O", ["adapters", "monitoring", "runtime"]),
         ("protocols", ["ports"]),
         ("decisions", ["scheduling", "kubescheduler"]),
@@ -235,7 +236,7 @@ def layers() -> Picture:
     for row, (name, packages) in enumerate(rows):
         y = 10 + row * (height + gap)
         each = (width - 6 * (len(packages) - 1)) / len(packages)
-        colour = GREEN if name in ("decisions", "values") else BLUE if row == 0 else GREY
+        colour = GREEN if name in ("decisions", "values") else BLUE if name in ("tools", "services") else GREY
         shapes.append(Label(10, y + height / 2 + 5, name, anchor="start"))
         shapes += [
             Box(left + place * (each + 6), y, each, height, package, colour=colour)

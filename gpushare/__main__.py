@@ -3,7 +3,8 @@
 from typing import Final
 
 from gpushare.cli.main import TOOLS
-from gpushare.runtime.program import Lazy, LazyGroup, run
+from gpushare.runtime.lazy import Lazy, LazyGroup
+from gpushare.runtime.program import run
 
 COMMANDS: Final = {
     "extender": Lazy("gpushare.extender.main:command", "Run the scheduler extender.", "extender"),

@@ -12,16 +12,18 @@ import msgspec
 
 from gpushare.adapters.kube.client import KubeClient
 from gpushare.board.objects import BoardNode, BoardPod, read_board_node, read_board_pod
+from gpushare.board.render import board_document
 from gpushare.board.routes import Document
-from gpushare.board.snapshot import Lost, Origin, Record, Snapshot, advanced, board, snapshot_of
+from gpushare.board.state import BoardMemory, BoardState, Lost, Origin, advanced, state_of
 from gpushare.board.usage import Live, after_round, without_others
-from gpushare.cli.explain.collect import read_cgpu_pods, read_unhealthy
 from gpushare.errors import ApiError, ConfigError, SourceError
 from gpushare.model.demand import Malformed
 from gpushare.model.modes import CGPU_PODS
 from gpushare.monitoring.page import MetricSample
-from gpushare.overview.cluster import NODES, PODS, RUNNING, ReportingMirror, resource
-from gpushare.overview.exporters import PageOf, read_series
+from gpushare.overview.exporters import PageOf, collect_series
+from gpushare.overview.ledger_inputs import collect_cgpu_pods, collect_unhealthy
+from gpushare.overview.lists import NODES, PODS, RUNNING
+from gpushare.overview.watch import ReportingMirror, resource
 
 _TIMEOUT_S: Final = 10.0
 _ROUND_S: Final = 5.0
@@ -58,7 +60,7 @@ class Watched:
             self._failed,
         )
         self._origin = Origin(client.host, time.time())
-        self._record = Record()
+        self._memory = BoardMemory()
         self._live = Live()
         self._unhealthy: dict[str, frozenset[int]] = {}
         self._cgpu_pods = CGPU_PODS
@@ -110,7 +112,7 @@ class Watched:
     async def _series(self) -> tuple[list[MetricSample], list[str]]:
         problems: list[str] = []
         try:
-            samples = await read_series(self._client, None, problems.append, self._page_of)
+            samples = await collect_series(self._client, None, problems.append, self._page_of)
         except (ApiError, ConfigError, SourceError) as error:
             return [], [str(error)]
         return samples, [problem.removeprefix("warning: ") for problem in problems]
@@ -119,8 +121,8 @@ class Watched:
         """Unhealthy GPUs and the extender's flag; after an error, those of before."""
         notes: list[str] = []
         try:
-            self._unhealthy = await read_unhealthy(self._client, notes)
-            self._cgpu_pods = await read_cgpu_pods(self._client)
+            self._unhealthy = await collect_unhealthy(self._client, notes)
+            self._cgpu_pods = await collect_cgpu_pods(self._client)
         except ApiError as error:
             notes.append(str(error))
         self._notes = tuple(notes)
@@ -131,15 +133,15 @@ class Watched:
         await self._pods.listed.wait()
         while True:
             self._changes.clear()
-            self._record, self.document = await asyncio.to_thread(_built, self._seen(), self._record)
+            self._memory, self.document = await asyncio.to_thread(_built, self._seen(), self._memory)
             self.built.set()
             with suppress(TimeoutError):
                 async with asyncio.timeout(_TICK_S):
                     await self._changes.wait()
             await asyncio.sleep(_SETTLE_S)
 
-    def _seen(self) -> Callable[[], Snapshot]:
-        """The snapshot of now; it takes a while to make."""
+    def _seen(self) -> Callable[[], BoardState]:
+        """The state of now; it takes a while to make."""
         now = time.time()
         lost_s = max(self._nodes.lost_s, self._pods.lost_s)
         if lost_s < _LOST_S:
@@ -148,7 +150,7 @@ class Watched:
             since = self._lost.since if self._lost else now - lost_s
             self._lost = Lost(since, self._reason)
         return partial(
-            snapshot_of,
+            state_of,
             self._origin,
             now,
             tuple(self._nodes.objects.values()),
@@ -161,13 +163,13 @@ class Watched:
         )
 
 
-def _built(make: Callable[[], Snapshot], record: Record) -> tuple[Record, Document]:
+def _built(make: Callable[[], BoardState], memory: BoardMemory) -> tuple[BoardMemory, Document]:
     seen = make()
-    record = advanced(record, seen)
-    return record, document_of(seen, record)
+    memory = advanced(memory, seen)
+    return memory, document_of(seen, memory)
 
 
-def document_of(seen: Snapshot, record: Record) -> Document:
+def document_of(seen: BoardState, memory: BoardMemory) -> Document:
     """The document as JSON."""
-    content = msgspec.json.encode(board(seen, record))
+    content = msgspec.json.encode(board_document(seen, memory))
     return Document(content, blake2b(content, digest_size=16).hexdigest())

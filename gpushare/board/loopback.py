@@ -25,7 +25,7 @@ _FORBIDDEN: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Board:
+class LocalBoard:
     """What is served: the files by path, and who may have them. ``port`` distinguishes several boards."""
 
     files: Mapping[str, File]
@@ -38,12 +38,12 @@ class Board:
         return f"{COOKIE}-{self.port}"
 
 
-def respond(board: Board, document: Document, request: Request) -> Response:
+def respond(board: LocalBoard, document: Document, request: Request) -> Response:
     """The response, with the headers that protect the page."""
     return protected(_respond(board, document, request))
 
 
-def _respond(board: Board, document: Document, request: Request) -> Response:
+def _respond(board: LocalBoard, document: Document, request: Request) -> Response:
     if not _from_this_page(request):
         return text_response(_FORBIDDEN, HTTPStatus.FORBIDDEN)
     if request.method not in ("GET", "HEAD"):
@@ -60,7 +60,7 @@ def _from_this_page(request: Request) -> bool:
     return bool(_HOST.fullmatch(host)) and origin in ("", f"http://{host}")
 
 
-def _admitted(board: Board) -> Response:
+def _admitted(board: LocalBoard) -> Response:
     """Keeps the token in a cookie, and takes it out of the address bar and the history.
 
     Browsers do not send a ``Strict`` cookie after the redirect of a page that another program has opened.

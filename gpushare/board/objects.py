@@ -10,8 +10,8 @@ from gpushare.adapters.kube.wire import WireNode, WirePod, pod_of
 from gpushare.model.demand import Malformed
 from gpushare.model.objects import Pod
 from gpushare.overview.explain.objects import ExplainedNode, ExplainedPod
-from gpushare.overview.gpu_pods import PodRecord, read_node, read_pod
-from gpushare.overview.owners import OwnedPod, Owner
+from gpushare.overview.objects import PodRecord, read_node, read_pod
+from gpushare.overview.owners import OwnedPod, PodOwner
 
 _decode_node: Final = msgspec.json.Decoder(ExplainedNode).decode
 _decode_pod: Final = msgspec.json.Decoder(WirePod).decode
@@ -36,7 +36,7 @@ class BoardPod:
 
     namespace: str
     name: str
-    owner: Owner
+    owner: PodOwner
     record: PodRecord | None
     core: Pod | None
     details: ExplainedPod | None

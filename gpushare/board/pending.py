@@ -5,11 +5,11 @@ from dataclasses import asdict
 from typing import Any, Final
 
 from gpushare.board.objects import BoardNode, BoardPod
-from gpushare.cli.explain.collect import node_of
 from gpushare.model.demand import Demand
 from gpushare.model.objects import Pod
 from gpushare.overview.explain.answer import answer
-from gpushare.overview.explain.objects import ExplainedPod, Facts
+from gpushare.overview.explain.objects import ExplainedPod, PodFacts
+from gpushare.overview.ledger_inputs import node_of
 from gpushare.scheduling.snapshot import books_of
 
 EXPLAINED: Final = 20
@@ -41,12 +41,14 @@ def pending(
     tried = [core.uid for core, _ in waiting if not core.gated]
     unexplained = frozenset(tried[EXPLAINED:])
     return [
-        _listed(core, own) if core.uid in unexplained else _explained(core, Facts(core, own, books, details))
+        _listed(core, own)
+        if core.uid in unexplained
+        else _explained(core, PodFacts(core, own, books, details))
         for core, own in waiting
     ]
 
 
-def _explained(core: Pod, facts: Facts) -> dict[str, Any]:
+def _explained(core: Pod, facts: PodFacts) -> dict[str, Any]:
     found = answer(facts)
     sharing = [node for node in found.nodes if node.cards]
     return {

@@ -1,8 +1,6 @@
-"""Serves the page and the document on loopback, with what the server in a cluster needs too."""
+"""The HTTP server of aiohttp for both boards, and the files of the page."""
 
-import asyncio
 import logging
-import secrets
 import socket
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -13,15 +11,9 @@ from typing import Final
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 
-from gpushare.board.collect import Watched
-from gpushare.board.loopback import Board, respond
-from gpushare.board.routes import HOME, Document, File
-from gpushare.errors import first_of
-from gpushare.overview.cluster import ApiSource
+from gpushare.board.routes import HOME, File
 from gpushare.runtime.http import Request, Response
-from gpushare.runtime.listener import bind_socket
 
-LOOPBACK: Final = "127.0.0.1"
 _GRACE_S: Final = 0.5
 _FILES: Final = {
     HOME: ("board.html", "text/html; charset=utf-8"),
@@ -29,51 +21,6 @@ _FILES: Final = {
     "/board.js": ("board.js", "text/javascript; charset=utf-8"),
     "/icon.svg": ("icon.svg", "image/svg+xml"),
 }
-
-
-def serve(
-    source: ApiSource, port: int, announce: Callable[[str], None], report: Callable[[str], None]
-) -> None:
-    """Serves until interrupted. ``announce`` gets the URL once the page can be opened.
-
-    ``port`` 0 is any free port. Raises ConfigError, and ApiError if nodes and pods cannot be listed.
-    """
-    with bind_socket(LOOPBACK, port) as listener:
-        try:
-            asyncio.run(_serve(source, listener, announce, report))
-        except ExceptionGroup as group:
-            raise first_of(group) from group
-
-
-async def _serve(
-    source: ApiSource,
-    listener: socket.socket,
-    announce: Callable[[str], None],
-    report: Callable[[str], None],
-) -> None:
-    async with await source.client() as client:
-        cluster = Watched(client, report)
-        await cluster.check()
-        async with asyncio.TaskGroup() as tasks:
-            for job in cluster.jobs():
-                tasks.create_task(job)
-            await cluster.built.wait()
-            async with serving(listener, lambda: cluster.document) as url:
-                announce(url)
-                await asyncio.Event().wait()
-
-
-@asynccontextmanager
-async def serving(listener: socket.socket, document: Callable[[], Document]) -> AsyncIterator[str]:
-    """Serves the page with the present document; yields the URL with a new token."""
-    port = listener.getsockname()[1]
-    served = Board(page_files(), secrets.token_urlsafe(24), port)
-
-    async def answer(request: web.BaseRequest) -> web.Response:
-        return written(respond(served, document(), read(request)))
-
-    async with listening(answer, listener):
-        yield f"http://{LOOPBACK}:{port}{HOME}?token={served.token}"
 
 
 @asynccontextmanager

@@ -6,13 +6,11 @@ The numbers are those of ``top`` and ``limits``: an unknown number is None, neve
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final
 
 from gpushare.monitoring.page import MetricSample
 from gpushare.overview.limits import container_limits
-from gpushare.overview.usage import UsageFilter, cards, containers
+from gpushare.overview.usage import CONTAINER, CONTAINER_METRICS, GPU, GPU_METRICS, joined
 
-_ALL: Final = UsageFilter()
 ContainerKey = tuple[str, str, str, str, str]
 """Namespace, pod, container, node and GPU index."""
 
@@ -43,7 +41,7 @@ class ContainerUsage:
 
 
 @dataclass(frozen=True, slots=True)
-class NodeUsage:
+class NodeReport:
     """What the exporter of a node reported at time ``at``; GPUs by index."""
 
     at: float
@@ -58,11 +56,11 @@ class Live:
     ``problems`` are those of that round.
     """
 
-    nodes: Mapping[str, NodeUsage] = field(default_factory=dict)
+    nodes: Mapping[str, NodeReport] = field(default_factory=dict)
     asked_at: float | None = None
     problems: tuple[str, ...] = ()
 
-    def now(self, node: str) -> NodeUsage | None:
+    def now(self, node: str) -> NodeReport | None:
         """What the exporter of the node reported in the last round; None if it did not."""
         usage = self.nodes.get(node)
         return usage if usage is not None and usage.at == self.asked_at else None
@@ -83,20 +81,22 @@ def without_others(live: Live, nodes: frozenset[str]) -> Live:
     return replace(live, nodes={name: each for name, each in live.nodes.items() if name in nodes})
 
 
-def usage_by_node(samples: Sequence[MetricSample], at: float) -> dict[str, NodeUsage]:
+def usage_by_node(samples: Sequence[MetricSample], at: float) -> dict[str, NodeReport]:
     """The nodes of whose GPUs there are series."""
     gpus: defaultdict[str, dict[str, GpuUsage]] = defaultdict(dict)
-    for (node, card), (used, memory, utilization, *_) in cards(samples, _ALL).rows:
+    for (node, card), (used, memory, utilization, *_) in joined(samples, GPU, GPU_METRICS):
         gpus[node][card] = GpuUsage(used, memory, utilization)
     limits = {
         (each.namespace, each.pod, each.container, each.node, each.card): each.limit_bytes
-        for each in container_limits(samples, _ALL)
+        for each in container_limits(samples)
     }
     found: defaultdict[str, dict[ContainerKey, ContainerUsage]] = defaultdict(dict)
-    for (namespace, pod, container, node, card), (used, allocated, _) in containers(samples, _ALL).rows:
+    for (namespace, pod, container, node, card), (used, allocated, _) in joined(
+        samples, CONTAINER, CONTAINER_METRICS
+    ):
         key = (namespace, pod, container, node, card)
         found[node][key] = ContainerUsage(used, allocated, limits.get(key))
-    return {node: NodeUsage(at, by_card, found[node]) for node, by_card in gpus.items()}
+    return {node: NodeReport(at, by_card, found[node]) for node, by_card in gpus.items()}
 
 
 def total(numbers: Sequence[float | None]) -> float | None:

@@ -20,7 +20,7 @@ from gpushare.adapters.kube.events import write_event
 from gpushare.contract import INSTALLER_NAME, SYSTEM_NAMESPACE
 from gpushare.errors import ApiError, ConfigError, GpuShareError
 from gpushare.kubescheduler.turns import InstallerPod, Step, turn
-from gpushare.overview.cluster import listed, pods_path
+from gpushare.overview.lists import listed, pods_path
 from gpushare.ports import Event
 from gpushare.runtime.program import FAILURE
 

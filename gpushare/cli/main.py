@@ -8,13 +8,16 @@ from typing import Final
 
 import click
 
-from gpushare.runtime.program import CONTEXT, VERSION, Lazy, LazyGroup, run
+from gpushare.runtime.lazy import Lazy, LazyGroup
+from gpushare.runtime.program import CONTEXT, VERSION, run
 
 TOOLS: Final = {
-    "inspect": Lazy("gpushare.cli.lib.flags:inspect", "Show allocated and total GPU memory of nodes."),
-    "top": Lazy("gpushare.cli.lib.flags:top", "Show GPUs by node, or their usage by pod."),
+    "inspect": Lazy("gpushare.cli.inspect.command:inspect", "Show allocated and total GPU memory of nodes."),
+    "top": Lazy("gpushare.cli.top.command:top", "Show GPUs by node, or their usage by pod."),
     "board": Lazy("gpushare.cli.board.command:board", "Show GPUs, pods and idle memory in the browser."),
-    "limits": Lazy("gpushare.cli.lib.flags:limits", "Show the memory limits of containers and their usage."),
+    "limits": Lazy(
+        "gpushare.cli.limits.command:limits", "Show the memory limits of containers and their usage."
+    ),
     "doctor": Lazy("gpushare.cli.doctor.command:doctor", "Check the installation, from scheduler to GPUs."),
     "explain": Lazy("gpushare.cli.explain.command:explain", "Explain why a pod is pending, and what helps."),
     "recommend": Lazy(
@@ -52,6 +55,6 @@ def kubectl_main() -> None:
 
 def inspect_main() -> None:
     """``kubectl inspect gpushare`` and ``kubectl inspect cgpu``; errors as in the Aliyun tool."""
-    from gpushare.cli.lib.flags import inspect
+    from gpushare.cli.inspect.command import inspect
 
     run(inspect, failure="Failed due to ")

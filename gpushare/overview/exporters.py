@@ -1,17 +1,14 @@
-"""Series of the exporters: once, or every few seconds.
+"""Series of the exporters.
 
 They are read through the API server, which needs the right to ``get`` ``pods/proxy`` in the namespace of the
 exporters, or by a pod from the addresses of their pods.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from typing import Final
 from urllib.parse import quote
 
-import msgspec
-
-from gpushare.adapters.http_client import HttpClient
 from gpushare.adapters.kube.client import KubeClient
 from gpushare.adapters.kube.metrics_api import PODS, DirectoryEntry
 from gpushare.adapters.pages import Pages
@@ -19,55 +16,15 @@ from gpushare.contract import EXPORTER_NAME, EXPORTER_PORT, SYSTEM_NAMESPACE
 from gpushare.errors import ApiError, ConfigError, InvalidRequest, SourceError
 from gpushare.monitoring.catalogue import EXPORTER, SOURCE_UP
 from gpushare.monitoring.page import MetricSample, samples
-from gpushare.overview.cluster import ApiSource, listed, pods_path
+from gpushare.overview.lists import decoded, listed, pods_path
 
 _PODS: Final = pods_path(SYSTEM_NAMESPACE)
 _SERIES: Final = frozenset(map(str, EXPORTER))
 _TIMEOUT_S: Final = 10.0
 _CONCURRENCY: Final = 32
-_INTERVAL_S: Final = 5.0
-
-_decode = msgspec.json.Decoder(PODS.kind).decode
 
 PageOf = Callable[[DirectoryEntry], Awaitable[bytes]]
 """Reads the metrics page of an exporter. Raises ApiError and SourceError."""
-
-
-def show_exporters(
-    show: Callable[[Sequence[MetricSample]], None],
-    report: Callable[[str], None],
-    *,
-    source: ApiSource,
-    node: str | None,
-    watch: bool,
-    interval_s: float = _INTERVAL_S,
-) -> None:
-    """Shows the series of all nodes or of one, once or every few seconds.
-
-    An exporter that does not respond is reported and skipped. Raises SourceError if none responds,
-    ConfigError if there is none, and ApiError; a watch raises them in the first round only.
-    """
-    asyncio.run(_show(show, report, source=source, node=node, interval_s=interval_s if watch else None))
-
-
-async def _show(
-    show: Callable[[Sequence[MetricSample]], None],
-    report: Callable[[str], None],
-    *,
-    source: ApiSource,
-    node: str | None,
-    interval_s: float | None,
-) -> None:
-    async with await source.client() as client:
-        show(await read_series(client, node, report))
-        while interval_s is not None:
-            await asyncio.sleep(interval_s)
-            try:
-                found = await read_series(client, node, report)
-            except (ApiError, ConfigError, SourceError) as error:
-                report(f"{error}; next attempt in {interval_s:.0f} s")
-            else:
-                show(found)
 
 
 def through_api_server(client: KubeClient) -> PageOf:
@@ -90,10 +47,14 @@ def from_pods(pages: HttpClient) -> PageOf:
     return read
 
 
-async def read_series(
+async def collect_series(
     client: KubeClient, node: str | None, report: Callable[[str], None], page_of: PageOf | None = None
 ) -> list[MetricSample]:
-    """All series of the exporters that respond. Raises as ``show_exporters`` does."""
+    """All series of the exporters that respond.
+
+    An exporter that does not respond is reported and skipped. Raises SourceError if none responds,
+    ConfigError if there is none, and ApiError.
+    """
     exporters = await _exporters(client, node)
     page_of = page_of or through_api_server(client)
     gate = asyncio.Semaphore(_CONCURRENCY)
@@ -109,7 +70,8 @@ async def read_series(
 async def _exporters(client: KubeClient, node: str | None) -> list[DirectoryEntry]:
     running = f"status.phase=Running{f',spec.nodeName={node}' if node else ''}"
     query = {"labelSelector": f"component={EXPORTER_NAME}", "fieldSelector": running}
-    exporters = [_entry(raw) for raw in await listed(client, _PODS, query)]
+    pods = decoded(await listed(client, _PODS, query), PODS.kind, _PODS)
+    exporters = [found[1] for pod in pods if (found := PODS.read(pod))]
     if not exporters:
         where = f"on node {node}" if node else f"in {SYSTEM_NAMESPACE}"
         raise ConfigError(
@@ -117,16 +79,6 @@ async def _exporters(client: KubeClient, node: str | None) -> list[DirectoryEntr
             "gpushare:monitoring: {} in the stack, monitoring.enabled=true in the chart"
         )
     return exporters
-
-
-def _entry(raw: msgspec.Raw) -> DirectoryEntry:
-    try:
-        read = PODS.read(_decode(raw))
-    except msgspec.DecodeError as error:
-        raise ApiError(f"{_PODS}: a pod cannot be read: {error}", reason="Unreadable") from error
-    if read is None:
-        raise ApiError(f"{_PODS}: a pod cannot be read", reason="Unreadable")
-    return read[1]
 
 
 async def _page(

@@ -26,7 +26,7 @@ class NodeUnit(StrEnum):
     UNKNOWN = ""
 
 
-class Usage(NamedTuple):
+class UnitSum(NamedTuple):
     """Used and total units of nodes with the same unit."""
 
     unit: NodeUnit
@@ -70,16 +70,16 @@ def label(unit: NodeUnit, common: NodeUnit | None) -> str:
     return f" ({unit or '?'})" if common is None else ""
 
 
-def usages(
+def unit_sums(
     nodes: Iterable[NodeView], common: NodeUnit | None, used_of: Callable[[NodeView], int]
-) -> list[Usage]:
+) -> list[UnitSum]:
     """One sum per unit; exactly one, possibly zero, if all nodes have the same unit."""
     shared = [node for node in nodes if node.shared]
     if common is not None:
-        return [Usage(common, sum(map(used_of, shared)), sum(node.total for node in shared))]
+        return [UnitSum(common, sum(map(used_of, shared)), sum(node.total for node in shared))]
     by_unit = {unit: [node for node in shared if unit_of(node) is unit] for unit in NodeUnit}
     return [
-        Usage(unit, sum(map(used_of, group)), sum(node.total for node in group))
+        UnitSum(unit, sum(map(used_of, group)), sum(node.total for node in group))
         for unit, group in by_unit.items()
         if group
     ]

@@ -1,38 +1,22 @@
-"""The views as a versioned document for programs: numbers are numbers, unknown values are null.
+"""Nodes as a versioned document for programs: numbers are numbers, unknown values are null.
 
 Every item has every key. Amounts are in the item's ``unit``; counts of whole GPUs are under ``gpus``.
 """
 
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 from gpushare.model.cards import Card
+from gpushare.overview.documents import document
 from gpushare.overview.memory_units import unit_of
 from gpushare.overview.node_view import NodeView, PodView
 
-API_VERSION: Final = "gpushare.io/v1"
 KIND: Final = "NodeShareList"
 
 
-def document(nodes: Sequence[NodeView]) -> dict[str, Any]:
+def nodes_document(nodes: Sequence[NodeView]) -> dict[str, Any]:
     """All nodes, in their order."""
-    return {"apiVersion": API_VERSION, "kind": KIND, "items": [_node(node) for node in nodes]}
-
-
-def serialized(content: Mapping[str, Any], output: str) -> str:
-    """A document as ``json`` or ``yaml``, with a line end."""
-    text = json.dumps(content, indent=2) + "\n"
-    if output == "json":
-        return text
-    from gpushare.model.yaml_text import dump
-
-    return f"---\n{dump(json.loads(text))}"
-
-
-def names(nodes: Sequence[NodeView]) -> str:
-    """One ``node/<name>`` per line."""
-    return "".join(f"node/{node.name}\n" for node in nodes)
+    return document(KIND, items=[_node(node) for node in nodes])
 
 
 def _node(node: NodeView) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from gpushare.model.cards import Card, equal_cards, parse_cards
 from gpushare.model.demand import Malformed
 from gpushare.model.objects import node_of
 from gpushare.model.quantity import parse_quantity
-from gpushare.overview.gpu_pods import PodRecord
+from gpushare.overview.objects import PodRecord
 from gpushare.scheduling.placement import DEFAULT, POLICIES
 
 UNKNOWN_ADDRESS: Final = "unknown"

@@ -9,7 +9,7 @@ from gpushare.adapters.kube.wire import BareMeta
 _HASH_LABEL: Final = "pod-template-hash"
 
 
-class Owner(NamedTuple):
+class PodOwner(NamedTuple):
     """The workload of a pod; a pod without a controller is its own."""
 
     kind: str
@@ -36,13 +36,13 @@ class OwnedPod(Struct):
     metadata: _OwnedMeta = field(default_factory=_OwnedMeta)
 
     @property
-    def owner(self) -> Owner:
+    def owner(self) -> PodOwner:
         """Its controller; the Deployment of a ReplicaSet, whose name the Deployment and the hash make."""
         meta = self.metadata
         found = next((each for each in meta.owner_references or () if each.controller), None)
         if found is None:
-            return Owner("Pod", meta.name)
+            return PodOwner("Pod", meta.name)
         suffix = f"-{(meta.labels or {}).get(_HASH_LABEL, '')}"
         if found.kind == "ReplicaSet" and suffix != "-" and found.name.endswith(suffix):
-            return Owner("Deployment", found.name.removesuffix(suffix))
-        return Owner(found.kind, found.name)
+            return PodOwner("Deployment", found.name.removesuffix(suffix))
+        return PodOwner(found.kind, found.name)

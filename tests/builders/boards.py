@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from gpushare.board.objects import BoardNode, BoardPod, read_board_node, read_board_pod
-from gpushare.board.snapshot import Origin, Snapshot, snapshot_of
+from gpushare.board.state import BoardState, Origin, state_of
 from gpushare.board.usage import Live, after_round
 from gpushare.contract import ANN_CARDS, ANN_CORDONED_CARDS, ANN_POD
 from gpushare.model.demand import Malformed
@@ -41,11 +41,11 @@ class Cluster:
         silent = [f"exporter e-{name}: no answer" for name, page in self.exporters.items() if page is None]
         return after_round(live or Live(), at, found, silent)
 
-    def snapshot(self, at: float = STARTED + 5, *, live: Live | None = None, **more: Any) -> Snapshot:
+    def state(self, at: float = STARTED + 5, *, live: Live | None = None, **more: Any) -> BoardState:
         """As the board sees it; ``live`` is by default that of the exporters now."""
         origin = Origin("https://k8s.example.com:6443", STARTED)
         usage = self.live(at) if live is None else live
-        return snapshot_of(origin, at, self.read_nodes(), self.read_pods(), usage, **more)
+        return state_of(origin, at, self.read_nodes(), self.read_pods(), usage, **more)
 
     def read_nodes(self) -> list[BoardNode | Malformed]:
         return [read_board_node(json.dumps(each).encode()) for each in self.nodes]

@@ -6,8 +6,8 @@ import msgspec
 
 from gpushare import __version__
 from gpushare.adapters.kube.wire import WireConfigMap, WireNode, core_node
-from gpushare.cli.doctor.installation import Snapshot, Unread
-from gpushare.cli.doctor.objects import ApiService, CheckedNode, Lease, Service, SystemPod, Workload
+from gpushare.cli.doctor.installation import Installation, Unread
+from gpushare.cli.doctor.objects import ApiService, CheckedNode, Lease, Service, Workload
 from gpushare.cli.doctor.rights import RIGHTS
 from gpushare.contract import (
     AGENT_NAME,
@@ -23,6 +23,7 @@ from gpushare.model.cards import Card, format_cards
 from gpushare.model.objects import Pod
 from gpushare.monitoring.page import MetricSample
 from gpushare.overview.explain.objects import ExplainedPod
+from gpushare.overview.system_pods import SystemPod
 from gpushare.scheduling.snapshot import books_of
 
 Json = dict[str, Any]
@@ -193,12 +194,12 @@ def our_pods() -> list[SystemPod]:
     return [extender_pod(), system_pod(AGENT_NAME), system_pod(EXPORTER_NAME), scheduler_pod()]
 
 
-def snapshot(
+def installation(
     nodes: list[Json] | None = None,
     pods: list[tuple[Pod, Json]] | None = None,
     unhealthy: dict[str, frozenset[int]] | None = None,
     **changes: Any,
-) -> Snapshot:
+) -> Installation:
     """A healthy installation with one node, apart from the given changes; ``pods`` with spec and status."""
     raw = [gpu_node()] if nodes is None else nodes
     core = [core_node(msgspec.convert(each, WireNode)) for each in raw]
@@ -221,4 +222,4 @@ def snapshot(
         "cpu_managers": {"gpu-1": "none"},
         "reviews": {(account, str(right)): True for account, rights in RIGHTS.items() for right in rights},
     }
-    return Snapshot(**(fields | changes))
+    return Installation(**(fields | changes))

@@ -79,7 +79,7 @@ SERVICES: dict[str, dict[str, Any]] = {
         "commands": [["gpushare", "version"], ["gpushare", "metrics-api", "--help"]],
     },
     "cli": {
-        "packages": ["gpushare.cli"],
+        "packages": ["gpushare.cli", "gpushare.board", "gpushare.overview"],
         "absent": ["grpc", "google.protobuf", "pynvml", "httptools", "prometheus_client"],
         "commands": [
             ["gpushare", "version"],

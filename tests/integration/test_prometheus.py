@@ -1,6 +1,5 @@
 """A real Prometheus scrapes our daemons on a real kubelet, with a stub of NVML and a scripted load."""
 
-import asyncio
 import json
 import re
 import time
@@ -13,15 +12,18 @@ import pytest_asyncio
 
 from components.manifests import viewers
 from components.render import as_yaml
-from gpushare.cli.recommend.collect import gather as observe
-from gpushare.cli.recommend.sizing import Basis, Verdict, recommendations
-from gpushare.cli.report.collect import Facts, Span, gather
+from gpushare.cli.recommend.collect import Peaks
+from gpushare.cli.recommend.collect import collect as observe
+from gpushare.cli.recommend.sizing import Basis, Comparison, recommendations
+from gpushare.cli.report.accounting import Span, UsageFacts
+from gpushare.cli.report.collect import collect
 from gpushare.errors import ApiError
 from gpushare.monitoring.alerts import ALERTS
 from gpushare.monitoring.dashboards import PAGES
 from gpushare.monitoring.rules import RULES
-from gpushare.overview.cluster import ApiSource, snapshot
-from gpushare.overview.owners import Owner
+from gpushare.overview.connection import ApiSource
+from gpushare.overview.objects import collect_objects
+from gpushare.overview.owners import PodOwner
 from testbed import DevkitError, until
 from testbed.daemons.prometheus import PrometheusServer
 from tests.fixtures.prometheus import BUSY_MIB, IDLE_MIB, USED_MIB, ScrapedCluster, scraped_cluster
@@ -135,17 +137,18 @@ async def test_a_report_has_the_gpus_and_the_pods(scene: ScrapedCluster) -> None
     oldest = "min(count_over_time(gpushare_container_memory_used_bytes[10s])) > 6"
     await until(lambda: scene.prometheus.ask(oldest), "series of some seconds", 30, 0.2)
 
-    async def gathered() -> Facts | None:
+    async def collected() -> UsageFacts | None:
         # A step during a late scrape has no value.
-        found = await asyncio.to_thread(gather, source, None, url, Span(time.time() - 0.5, 1, 3), None)
+        async with await source.client() as client:
+            found = await collect(client, None, url, Span(time.time() - 0.5, 1, 3), cluster=None)
         return found if sum(each.memory for each in found.gpus.values()) == 3 * 2 * CARD else None
 
-    facts = await until(gathered, "three steps of two GPUs", 30)
+    facts = await until(collected, "three steps of two GPUs", 30)
     assert {each.pod: (int(each.allocated), int(each.used)) for each in facts.shares} == {
         "busy": (3 * BUSY, 3 * USED),
         "idle": (3 * IDLE, 0),
     }
-    assert facts.owners["default", "busy"] == Owner("Pod", "busy")
+    assert facts.owners["default", "busy"] == PodOwner("Pod", "busy")
     assert facts.notes == []
 
 
@@ -154,13 +157,11 @@ async def test_a_recommendation_follows_the_peak_with_the_rights_of_a_viewer(sce
     peak = "gpushare_container_memory_counted_peak_bytes"
     await until(lambda: scene.prometheus.ask(peak), "the region of the pod", 30, 0.2)
     source = ApiSource(str(scene.bed.kubeconfig_for("ada", ["viewers"])))
-    observed = await asyncio.to_thread(
-        observe, source, None, pytest.fail, prometheus=scene.prometheus.url, window_s=60, cluster=None
-    )
-    busy, idle = recommendations(observed, 20, Basis.WINDOW)
-    assert (busy.peak, busy.refusals, busy.request, busy.verdict) == (USED, 1, 4, Verdict.RAISE)
-    assert (idle.basis, idle.suggestion, idle.request) == (Basis.NOW, None, 6)
     async with await source.client() as client:
-        assert [each.metadata.name for each in (await snapshot(client, None)).nodes] == ["t4"]
+        observed = await observe(client, None, Peaks(scene.prometheus.url, 60), pytest.fail)
+        assert [each.metadata.name for each in (await collect_objects(client, None)).nodes] == ["t4"]
         with pytest.raises(ApiError, match=r'"e" not found'):
             await client.request("GET", "/api/v1/namespaces/kube-system/pods/e:1/proxy/metrics", timeout_s=10)
+    busy, idle = recommendations(observed, 20, Basis.WINDOW)
+    assert (busy.peak, busy.refusals, busy.request, busy.verdict) == (USED, 1, 4, Comparison.RAISE)
+    assert (idle.basis, idle.suggestion, idle.request) == (Basis.NOW, None, 6)

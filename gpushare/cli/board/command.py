@@ -1,10 +1,10 @@
 """``board``: its flags. What it needs is imported when it runs."""
 
-from typing import Final
+from typing import Any, Final
 
 import click
 
-from gpushare.cli.lib.flags import connection_options
+from gpushare.cli.lib.flags import with_source
 from gpushare.runtime.program import CONTEXT
 
 _EXAMPLES: Final = """\b
@@ -23,16 +23,15 @@ Examples:
     help="Port on 127.0.0.1 (default: a free one).",
 )
 @click.option("--open", "opened", is_flag=True, help="Open the page in the browser.")
-@connection_options
-def board(*, port: int, opened: bool, kubeconfig: str | None, context: str | None) -> None:
+@with_source
+def board(*, source: Any, port: int, opened: bool) -> None:
     """Show nodes, GPUs, pods and idle memory live on a page in the browser.
 
     Serves the page on 127.0.0.1 and prints its URL, until interrupted. The URL has a secret token. Usage
     comes from the exporters; Prometheus is not needed. Changes nothing in the cluster.
     """
-    from gpushare.board.server import serve
+    from gpushare.board.local import serve
     from gpushare.cli.board.browser import open_page
-    from gpushare.overview.cluster import ApiSource
 
     def announce(url: str) -> None:
         click.echo(url)
@@ -40,4 +39,4 @@ def board(*, port: int, opened: bool, kubeconfig: str | None, context: str | Non
         if opened:
             open_page(url)
 
-    serve(ApiSource(kubeconfig, context), port, announce, lambda problem: click.echo(problem, err=True))
+    serve(source, port, announce, lambda problem: click.echo(problem, err=True))

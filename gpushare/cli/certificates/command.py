@@ -4,7 +4,6 @@ It fills Secrets that the stack has created, so that it needs no right to create
 are only in the cluster. What a Secret needs is decided in ``renewals``.
 """
 
-import asyncio
 from datetime import UTC, datetime
 from typing import Final
 
@@ -23,7 +22,7 @@ from gpushare.contract import (
     SYSTEM_NAMESPACE,
 )
 from gpushare.errors import ConfigError
-from gpushare.overview.cluster import ApiSource
+from gpushare.overview.connection import ApiSource
 from gpushare.runtime.program import CONTEXT
 
 _EXAMPLES: Final = """\b
@@ -53,12 +52,9 @@ def command(kubeconfig: str | None, context: str | None, namespace: str, *, rene
 
     The Secrets must exist; the stack creates them. A certificate is renewed when a third of its life is left.
     """
-    asyncio.run(_run(ApiSource(kubeconfig, context), namespace, renew=renew))
-
-
-async def _run(source: ApiSource, namespace: str, *, renew: bool) -> None:
-    async with await source.client() as client:
-        await renew_all(Secrets(client, namespace), datetime.now(UTC), renew=renew)
+    ApiSource(kubeconfig, context).ask(
+        lambda client: renew_all(Secrets(client, namespace), datetime.now(UTC), renew=renew)
+    )
 
 
 async def renew_all(secrets: Secrets, now: datetime, *, renew: bool = False) -> None:

@@ -1,5 +1,5 @@
 """``kubectl gpushare doctor``: checks of everything between kube-scheduler and the GPUs.
 
-``gather`` reads one ``snapshot`` from the API server, and the checks are pure functions of it. What does not
-belong here: repairs. The doctor changes nothing, and creates nothing but the pod of ``--probe``.
+``collect`` reads one ``Installation``, and the checks are pure functions of it. What does not belong here:
+repairs. The doctor changes nothing, and creates nothing but the pod of ``--probe``.
 """

@@ -1,10 +1,10 @@
 """Checks of what runs on nodes: agents, driver, container runtime, isolation, exporters, cgroups. Pure."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
-from gpushare.cli.doctor.installation import Snapshot, Unread, capacity
+from gpushare.cli.doctor.installation import Installation, Unread, capacity, required
 from gpushare.cli.doctor.objects import CheckedNode
 from gpushare.cli.doctor.verdict import Verdict, counted, failed, listed, ok, unknown, unread, warning
 from gpushare.contract import (
@@ -38,16 +38,15 @@ def _logs(component: str) -> str:
     return f"kubectl logs -n {SYSTEM_NAMESPACE} -l component={component} --tail=50"
 
 
-def _zero(snapshot: Snapshot, component: str, metric: Metric) -> list[str]:
+def _zero(snapshot: Installation, component: str, metric: Metric) -> list[str]:
     """The nodes where a metric is 0."""
     found = snapshot.values(component, metric)
     return sorted({pod.spec.node_name for pod, sample in found if sample.number == 0})
 
 
-def agents(snapshot: Snapshot) -> Verdict:
+def agents(snapshot: Installation) -> Verdict:
     """Whether the agents are registered with their kubelets and have all rights."""
-    if problem := snapshot.unread_page(AGENT_NAME):
-        return unread(problem)
+    snapshot.require_page(AGENT_NAME)
     if nodes := _zero(snapshot, AGENT_NAME, PLUGIN_REGISTERED):
         return failed(f"not registered with the kubelet of {listed(nodes)}", _logs(AGENT_NAME))
     found = snapshot.values(AGENT_NAME, PLUGIN_DEGRADED)
@@ -58,10 +57,9 @@ def agents(snapshot: Snapshot) -> Verdict:
     return ok(f"{counted(len(asked), 'agent')} asked, all registered")
 
 
-def driver(snapshot: Snapshot) -> Verdict:
+def driver(snapshot: Installation) -> Verdict:
     """Whether the driver responds, and its versions."""
-    if problem := snapshot.unread_page(AGENT_NAME):
-        return unread(problem)
+    snapshot.require_page(AGENT_NAME)
     if nodes := _zero(snapshot, AGENT_NAME, PLUGIN_NVML_UP):
         return failed(f"NVML does not respond on {listed(nodes)}", f"on node {nodes[0]}: nvidia-smi")
     versions = sorted({version for node in snapshot.sharing if (version := _driver(node))})
@@ -76,22 +74,21 @@ def _driver(node: CheckedNode) -> str:
     return next((labels[key] for key in _DRIVER_LABELS if key in labels), "")
 
 
-def container_runtime(snapshot: Snapshot) -> Verdict:
+def container_runtime(snapshot: Installation) -> Verdict:
     """Whether containers can get their GPUs: by the flag of the agent, and by pods that run."""
-    if isinstance(snapshot.pods, Unread):
-        return unread(snapshot.pods)
+    pods = required(snapshot.pods)
     if old := _kubelets_without_cdi(snapshot):
         return failed(
             f"the agent passes GPUs as CDI devices, which the kubelet of {listed(old)} ignores",
             f"deploy the agent with deviceListStrategy: {DeviceListStrategy.MOUNTS}",
         )
-    for pod, details in snapshot.pods:
+    for pod, details in pods:
         for text in details.waiting:
             if any(reason in text for reason in _RUNTIME_REASONS) and _GPU_ERROR.search(text):
                 return failed(
                     f"pod {pod.full_name}: {text}", f"kubectl describe pod -n {pod.namespace} {pod.name}"
                 )
-    running = sum(details.status.phase == "Running" for pod, details in snapshot.pods if pod.node)
+    running = sum(details.status.phase == "Running" for pod, details in pods if pod.node)
     if running:
         return ok(f"{counted(running, 'pod')} with units run")
     return unknown(
@@ -100,7 +97,7 @@ def container_runtime(snapshot: Snapshot) -> Verdict:
     )
 
 
-def _nodes_with_cdi(snapshot: Snapshot) -> set[str]:
+def _nodes_with_cdi(snapshot: Installation) -> set[str]:
     """Nodes whose agent passes GPUs as CDI devices."""
     return {
         pod.spec.node_name
@@ -109,7 +106,7 @@ def _nodes_with_cdi(snapshot: Snapshot) -> set[str]:
     }
 
 
-def _kubelets_without_cdi(snapshot: Snapshot) -> list[str]:
+def _kubelets_without_cdi(snapshot: Installation) -> list[str]:
     """Nodes of agents with CDI and a kubelet that does not pass CDI devices on."""
     nodes = _nodes_with_cdi(snapshot)
     return [
@@ -121,12 +118,10 @@ def _kubelets_without_cdi(snapshot: Snapshot) -> list[str]:
     ]
 
 
-def isolation(snapshot: Snapshot) -> Verdict:
+def isolation(snapshot: Installation) -> Verdict:
     """Whether nodes with limits have the services that enforce them."""
-    if isinstance(snapshot.nodes, Unread):
-        return unread(snapshot.nodes)
-    if isinstance(snapshot.system_pods, Unread):
-        return unread(snapshot.system_pods)
+    required(snapshot.nodes)
+    required(snapshot.system_pods)
     limiting = [(node, mode) for node in snapshot.sharing if (mode := _limiting_mode(node))]
     missing = [
         f"{component} on {node.metadata.name} (mode {mode})"
@@ -156,16 +151,15 @@ def _enforcers(mode: Mode) -> Sequence[str]:
     return (MPS_NAME,) if mode is Mode.MPS else (ISOLATION_INSTALLER_NAME,)
 
 
-def _ready_on(snapshot: Snapshot, component: str, node: str) -> bool:
+def _ready_on(snapshot: Installation, component: str, node: str) -> bool:
     return any(pod.ready and pod.spec.node_name == node for pod in snapshot.pods_of(component))
 
 
-def cgroups(snapshot: Snapshot) -> Verdict:
+def cgroups(snapshot: Installation) -> Verdict:
     """The cgroup version of each node; with version 1 the driver enforces no memory limits."""
     found = {name: version for name, version in snapshot.cgroups.items() if isinstance(version, int)}
     if not found:
-        reasons = ((name, each) for name, each in snapshot.cgroups.items() if isinstance(each, Unread))
-        name, reason = next(reasons, ("NAME", Unread("no node could be asked")))
+        name, reason = _first_unread(snapshot.cgroups)
         return unread(reason, f"on node {name}: stat -fc %T /sys/fs/cgroup")
     old = sorted(name for name, version in found.items() if version == 1)
     if old:
@@ -173,7 +167,13 @@ def cgroups(snapshot: Snapshot) -> Verdict:
     return ok(f"version 2 on {counted(len(found), 'node')}")
 
 
-def cpu_manager(snapshot: Snapshot) -> Verdict:
+def _first_unread(by_node: Mapping[str, object]) -> tuple[str, Unread]:
+    """The first node whose answer could not be read, and why."""
+    reasons = ((name, each) for name, each in by_node.items() if isinstance(each, Unread))
+    return next(reasons, ("NAME", Unread("no node could be asked")))
+
+
+def cpu_manager(snapshot: Installation) -> Verdict:
     """Whether the kubelet's CPU manager may take GPUs from containers.
 
     With the policy ``static`` it changes the CPUs of running containers. Their runtime then sets the devices
@@ -181,8 +181,7 @@ def cpu_manager(snapshot: Snapshot) -> Verdict:
     """
     found = {name: policy for name, policy in snapshot.cpu_managers.items() if isinstance(policy, str)}
     if not found:
-        reasons = ((name, each) for name, each in snapshot.cpu_managers.items() if isinstance(each, Unread))
-        name, reason = next(reasons, ("NAME", Unread("no node could be asked")))
+        name, reason = _first_unread(snapshot.cpu_managers)
         return unread(reason, f"kubectl get --raw /api/v1/nodes/{name}/proxy/configz")
     static = sorted(name for name, policy in found.items() if policy == "static")
     if risky := sorted({*static} - _nodes_with_cdi(snapshot)):
@@ -193,10 +192,9 @@ def cpu_manager(snapshot: Snapshot) -> Verdict:
     return ok(f"policy static with CDI on {listed(static)}" if static else "not used")
 
 
-def exporters(snapshot: Snapshot) -> Verdict:
+def exporters(snapshot: Installation) -> Verdict:
     """Whether an exporter runs on each node that shares, and reads all its sources."""
-    if isinstance(snapshot.system_pods, Unread):
-        return unread(snapshot.system_pods)
+    required(snapshot.system_pods)
     nodes = [node.metadata.name for node in snapshot.sharing if capacity(node, RESOURCE_MEM)]
     missing = [name for name in nodes if not _ready_on(snapshot, EXPORTER_NAME, name)]
     if missing:

@@ -10,11 +10,11 @@ from gpushare.cli.doctor import (
     scheduler_checks,
     service_checks,
 )
-from gpushare.cli.doctor.installation import Snapshot
+from gpushare.cli.doctor.installation import Installation
 from gpushare.cli.doctor.verdict import Check, Status, Verdict
 from gpushare.contract import AGENT_NAME, EXPORTER_NAME, EXTENDER_NAME
 
-CHECKS: Final[tuple[Check[Snapshot], ...]] = (
+CHECKS: Final[tuple[Check[Installation], ...]] = (
     Check("api-server", "Kubernetes version", service_checks.api_server),
     Check("scheduler-config", "Scheduler configuration", scheduler_checks.configuration),
     Check("extender-address", "Address of the extender", scheduler_checks.address),
@@ -60,7 +60,7 @@ class Finding:
     verdict: Verdict
 
 
-def examine(snapshot: Snapshot) -> list[Finding]:
+def examine(snapshot: Installation) -> list[Finding]:
     """The verdicts of all checks."""
     return [Finding(check, check.run(snapshot)) for check in CHECKS]
 

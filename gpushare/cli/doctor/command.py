@@ -4,9 +4,8 @@ from typing import Any, Final
 
 import click
 
-from gpushare.cli import complete as completion
-from gpushare.cli.lib.flag_types import NamespaceType, NodeType
-from gpushare.cli.lib.flags import connection_options, document_option
+from gpushare.cli.lib.flag_types import NamespaceType
+from gpushare.cli.lib.flags import document_option, node_option, with_source
 from gpushare.runtime.program import CONTEXT
 
 _EXAMPLES: Final = """\b
@@ -18,13 +17,7 @@ Examples:
 
 
 @click.command("doctor", context_settings=CONTEXT, epilog=_EXAMPLES)
-@click.option(
-    "--node",
-    type=NodeType(),
-    metavar="NODE",
-    shell_complete=completion.nodes,
-    help="Check this node and its services only.",
-)
+@node_option("Check this node and its services only.")
 @click.option(
     "--probe",
     "probes",
@@ -51,8 +44,17 @@ Examples:
     help="How long that pod may take.",
 )
 @document_option
-@connection_options
-def doctor(*, node: str | None, output: str | None, probes: bool, **flags: Any) -> int:
+@with_source
+def doctor(
+    *,
+    source: Any,
+    node: str | None,
+    output: str | None,
+    probes: bool,
+    image: str | None,
+    namespace: str | None,
+    timeout_s: int,
+) -> int:
     """Check the installation, from the scheduler to the GPUs.
 
     Each check has a status (ok, warning, failed, unknown), its cause, and the next command. Changes nothing,
@@ -60,21 +62,20 @@ def doctor(*, node: str | None, output: str | None, probes: bool, **flags: Any) 
     if no check failed, 1 if one failed, 2 for wrong usage.
     """
     from gpushare.cli.doctor.checks import examine, is_healthy
-    from gpushare.cli.doctor.collect import gather
-    from gpushare.cli.doctor.render import document, text
-    from gpushare.overview.cluster import ApiSource
-    from gpushare.overview.node_document import serialized
+    from gpushare.cli.doctor.collect import collect
+    from gpushare.cli.doctor.render import diagnosis_document, text
+    from gpushare.cli.lib.serialized import serialized
 
-    source = ApiSource(flags["kubeconfig"], flags["context"])
-    if not probes and (flags["image"] or flags["namespace"]):
+    if not probes and (image or namespace):
         raise click.UsageError("--image and --namespace are those of the pod of --probe: set --probe too")
-    snapshot = gather(source, node)
-    findings = examine(snapshot)
+    installation = source.ask(lambda client: collect(client, node))
+    findings = examine(installation)
     if probes:
         from gpushare.cli.doctor.probe import probe, request_for
 
-        namespace = source.namespace(flags["namespace"], everywhere=False)
-        request = request_for(snapshot, namespace, node, image=flags["image"], timeout_s=flags["timeout_s"])
-        findings += probe(source, request, snapshot, lambda text: click.echo(text, err=True))
-    click.echo(serialized(document(findings), output) if output else text(findings), nl=False)
+        request = request_for(
+            installation, source.namespace(namespace), node, image=image, timeout_s=timeout_s
+        )
+        findings += probe(source, request, installation, lambda text: click.echo(text, err=True))
+    click.echo(serialized(diagnosis_document(findings), output) if output else text(findings), nl=False)
     return 0 if is_healthy(findings) else 1

@@ -2,8 +2,7 @@
 
 from typing import Final
 
-from gpushare.cli.doctor.installation import Snapshot, Unread
-from gpushare.cli.doctor.objects import SystemPod
+from gpushare.cli.doctor.installation import Installation, Unread, if_read, required
 from gpushare.cli.doctor.verdict import Verdict, counted, failed, listed, ok, unread, warning
 from gpushare.contract import EXTENDER_NAME, SYSTEM_NAMESPACE
 from gpushare.monitoring.catalogue import (
@@ -12,6 +11,7 @@ from gpushare.monitoring.catalogue import (
     EXTENDER_LEADS,
     EXTENDER_SYNCED,
 )
+from gpushare.overview.system_pods import SystemPod
 from gpushare.runtime.times import seconds_of
 
 _DAY_S: Final = 86_400
@@ -24,10 +24,9 @@ _LOGS: Final = f"kubectl logs -n {SYSTEM_NAMESPACE} -l component={EXTENDER_NAME}
 _LEASE: Final = f"kubectl get lease -n {SYSTEM_NAMESPACE} {EXTENDER_NAME} -o yaml"
 
 
-def pods(snapshot: Snapshot) -> Verdict:
+def pods(snapshot: Installation) -> Verdict:
     """Whether all replicas are ready."""
-    if isinstance(snapshot.system_pods, Unread):
-        return unread(snapshot.system_pods)
+    required(snapshot.system_pods)
     found = snapshot.pods_of(EXTENDER_NAME)
     ready = [pod for pod in found if pod.ready]
     wanted = _replicas(snapshot, len(found))
@@ -42,12 +41,12 @@ def pods(snapshot: Snapshot) -> Verdict:
     return ok(f"{counted(len(ready), 'replica')} ready")
 
 
-def _replicas(snapshot: Snapshot, default: int) -> int:
-    deployments = [] if isinstance(snapshot.deployments, Unread) else snapshot.deployments
+def _replicas(snapshot: Installation, default: int) -> int:
+    deployments = if_read(snapshot.deployments)
     return next((d.spec.replicas for d in deployments if d.metadata.name == EXTENDER_NAME), default)
 
 
-def without_lease(snapshot: Snapshot) -> list[str]:
+def without_lease(snapshot: Installation) -> list[str]:
     """The replicas that bind although the API server forbids them the Lease: ``--allow-without-lease``."""
     leading = {pod.name for pod, each in snapshot.values(EXTENDER_NAME, EXTENDER_LEADS) if each.number == 1}
     return sorted(
@@ -57,7 +56,7 @@ def without_lease(snapshot: Snapshot) -> list[str]:
     )
 
 
-def lease(snapshot: Snapshot) -> Verdict:
+def lease(snapshot: Installation) -> Verdict:
     """Whether a replica holds the Lease and renews it, or binds without one."""
     if found := without_lease(snapshot):
         text = f"{listed(found)} binds without a Lease (--allow-without-lease): run one replica only"
@@ -80,7 +79,7 @@ def lease(snapshot: Snapshot) -> Verdict:
     return ok(f"held by {spec.holder_identity}")
 
 
-def _no_lease(snapshot: Snapshot, found: Unread) -> Verdict:
+def _no_lease(snapshot: Installation, found: Unread) -> Verdict:
     """The verdict without a Lease; a replica whose metrics cannot be read may bind without one."""
     if not found.absent:
         return unread(found)
@@ -90,10 +89,9 @@ def _no_lease(snapshot: Snapshot, found: Unread) -> Verdict:
     return failed("there is no Lease: no extender has started, or it may not create one", _LOGS)
 
 
-def leader(snapshot: Snapshot) -> Verdict:
+def leader(snapshot: Installation) -> Verdict:
     """Whether exactly one replica leads."""
-    if problem := snapshot.unread_page(EXTENDER_NAME):
-        return unread(problem)
+    snapshot.require_page(EXTENDER_NAME)
     leaders = [
         pod.name for pod, sample in snapshot.values(EXTENDER_NAME, EXTENDER_LEADS) if sample.number == 1
     ]
@@ -105,10 +103,9 @@ def leader(snapshot: Snapshot) -> Verdict:
     return unread(problem) if problem else failed("no replica leads, so no pod is bound", _LOGS)
 
 
-def caches(snapshot: Snapshot) -> Verdict:
+def caches(snapshot: Installation) -> Verdict:
     """Whether all replicas have listed nodes and pods."""
-    if problem := snapshot.unread_page(EXTENDER_NAME):
-        return unread(problem)
+    snapshot.require_page(EXTENDER_NAME)
     missing = [
         f"{sample.labels.get('resource', '')} in {pod.name}"
         for pod, sample in snapshot.values(EXTENDER_NAME, EXTENDER_SYNCED)
@@ -117,10 +114,9 @@ def caches(snapshot: Snapshot) -> Verdict:
     return failed(f"not listed yet: {listed(missing)}", _LOGS) if missing else ok("all resources are listed")
 
 
-def degraded(snapshot: Snapshot) -> Verdict:
+def degraded(snapshot: Installation) -> Verdict:
     """Whether the extender lacks optional rights or protections."""
-    if problem := snapshot.unread_page(EXTENDER_NAME):
-        return unread(problem)
+    snapshot.require_page(EXTENDER_NAME)
     missing = sorted(
         {
             sample.labels.get("right", "")
@@ -131,10 +127,9 @@ def degraded(snapshot: Snapshot) -> Verdict:
     return warning(f"degraded without: {listed(missing)}", _LOGS) if missing else ok("nothing is missing")
 
 
-def tls(snapshot: Snapshot) -> Verdict:
+def tls(snapshot: Installation) -> Verdict:
     """Whether the scheduler and the extender use TLS, and when certificates expire."""
-    if isinstance(snapshot.system_pods, Unread):
-        return unread(snapshot.system_pods)
+    required(snapshot.system_pods)
     found = snapshot.pods_of(EXTENDER_NAME)
     plain = [pod.name for pod in found if _flag(pod, "tls-cert") is None and not _on_loopback(pod)]
     if plain:

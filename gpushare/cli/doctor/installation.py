@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from gpushare.adapters.kube.wire import WireConfigMap
-from gpushare.cli.doctor.objects import ApiService, CheckedNode, Lease, Service, SystemPod, Workload
+from gpushare.cli.doctor.objects import ApiService, CheckedNode, Lease, Service, Workload
 from gpushare.contract import LABEL_CGPU, LABEL_GPUSHARE, LABEL_MODE, RESOURCE_MEM
 from gpushare.errors import InvalidRequest
 from gpushare.model.modes import SHARING, mode_of
@@ -14,6 +14,7 @@ from gpushare.model.quantity import parse_quantity
 from gpushare.monitoring.catalogue import Metric
 from gpushare.monitoring.page import MetricSample
 from gpushare.overview.explain.objects import ExplainedPod
+from gpushare.overview.system_pods import SystemPod
 from gpushare.scheduling.book import Book
 
 T = TypeVar("T")
@@ -29,8 +30,29 @@ class Unread:
     """Whether it does not exist."""
 
 
+class NotReadError(Exception):
+    """A check needs what could not be read."""
+
+    def __init__(self, found: Unread, command: str = "") -> None:
+        super().__init__(found.reason)
+        self.found = found
+        self.command = command
+
+
+def required(found: T | Unread, command: str = "") -> T:
+    """What was read. Raises NotReadError, with the next command, which makes the check unknown."""
+    if isinstance(found, Unread):
+        raise NotReadError(found, command)
+    return found
+
+
+def if_read(found: Sequence[T] | Unread) -> Sequence[T]:
+    """What was read; nothing if it was not."""
+    return () if isinstance(found, Unread) else found
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Snapshot:
+class Installation:
     """One reading. ``now_s`` is its time in seconds since 1970.
 
     ``pages`` are the metrics of our pods by pod name, ``cgroups`` the cgroup version by node,
@@ -57,9 +79,7 @@ class Snapshot:
 
     def pods_of(self, component: str) -> list[SystemPod]:
         """Our pods of a component; empty if pods could not be read."""
-        if isinstance(self.system_pods, Unread):
-            return []
-        return [pod for pod in self.system_pods if pod.component == component]
+        return [pod for pod in if_read(self.system_pods) if pod.component == component]
 
     def values(self, component: str, metric: Metric) -> Iterator[tuple[SystemPod, MetricSample]]:
         """The samples of a metric from all pods of a component that answered."""
@@ -68,6 +88,11 @@ class Snapshot:
             for sample in () if page is None or isinstance(page, Unread) else page:
                 if sample.metric == str(metric):
                     yield pod, sample
+
+    def require_page(self, component: str) -> None:
+        """Raises NotReadError unless the metrics of at least one pod of the component are known."""
+        if problem := self.unread_page(component):
+            raise NotReadError(problem)
 
     def unread_page(self, component: str) -> Unread | None:
         """Why the metrics of a component are unknown; None if at least one pod has answered."""
@@ -85,12 +110,20 @@ class Snapshot:
         pages = (self.pages.get(pod.name) for pod in self.pods_of(component) if pod.ready)
         return next((page for page in pages if isinstance(page, Unread)), None)
 
+    def config_map(self, name: str) -> Mapping[str, str]:
+        """The data of a ConfigMap of kube-system; empty without it, and if it could not be read."""
+        found = (each.data or {} for each in if_read(self.config_maps) if each.metadata.name == name)
+        return next(found, {})
+
+    def labels_of(self, node: str | None) -> Mapping[str, str] | None:
+        """The labels of a node; None if they cannot be read."""
+        nodes = if_read(self.nodes)
+        return next((each.metadata.labels or {} for each in nodes if each.metadata.name == node), None)
+
     @property
     def sharing(self) -> list[CheckedNode]:
         """The nodes that offer units, and those that a label selects for it."""
-        if isinstance(self.nodes, Unread):
-            return []
-        return [node for node in self.nodes if is_sharing(node)]
+        return [node for node in if_read(self.nodes) if is_sharing(node)]
 
 
 def is_sharing(node: CheckedNode) -> bool:

@@ -2,9 +2,17 @@
 
 from collections.abc import Mapping
 
-from gpushare.cli.doctor.installation import Snapshot, Unread, capacity, is_sharing, offers
+from gpushare.cli.doctor.installation import (
+    Installation,
+    Unread,
+    capacity,
+    if_read,
+    is_sharing,
+    offers,
+    required,
+)
 from gpushare.cli.doctor.objects import CheckedNode
-from gpushare.cli.doctor.verdict import Verdict, counted, failed, listed, ok, unread, warning
+from gpushare.cli.doctor.verdict import Verdict, counted, failed, listed, ok, warning
 from gpushare.contract import (
     AGENT_NAME,
     ANN_CARDS,
@@ -22,7 +30,7 @@ from gpushare.model.cards import parse_cards, unhealthy_map
 from gpushare.model.demand import Malformed
 from gpushare.model.modes import mode_of
 from gpushare.overview.explain.nodes import cordoned_cards
-from gpushare.overview.unhealthy import unhealthy_by_node, unreadable_by_node
+from gpushare.overview.ledger_inputs import unhealthy_by_node, unreadable_by_node
 from gpushare.scheduling.book import Book, reserved_shares
 
 _AGENT_PODS = f"kubectl get pods -n {SYSTEM_NAMESPACE} -l component={AGENT_NAME} -o wide"
@@ -32,23 +40,21 @@ _NODE_SELECTORS = (
 )
 
 
-def sharing_nodes(snapshot: Snapshot) -> Verdict:
+def sharing_nodes(snapshot: Installation) -> Verdict:
     """Whether any node shares its GPUs, and all that do are ready."""
-    if isinstance(snapshot.nodes, Unread):
-        return unread(snapshot.nodes)
+    all_nodes = required(snapshot.nodes)
     nodes = snapshot.sharing
     if not nodes:
         problem = "no node shares its GPUs: none offers units, and no label selects one; label nodes as the "
         return failed(f"{problem}nodeSelector of a DaemonSet of the agent says", _NODE_SELECTORS)
     if down := [node.metadata.name for node in nodes if not node.ready]:
         return failed(f"not ready: {listed(down)}", f"kubectl describe node {down[0]}")
-    return ok(f"{counted(len(nodes), 'node')} of {len(snapshot.nodes)}")
+    return ok(f"{counted(len(nodes), 'node')} of {len(all_nodes)}")
 
 
-def registered(snapshot: Snapshot) -> Verdict:
+def registered(snapshot: Installation) -> Verdict:
     """Whether an agent has registered on each node that shares."""
-    if isinstance(snapshot.nodes, Unread):
-        return unread(snapshot.nodes)
+    required(snapshot.nodes)
     without = [node.metadata.name for node in snapshot.sharing if not capacity(node, RESOURCE_MEM)]
     if not without:
         return ok(f"{counted(len(snapshot.sharing), 'node')} with {RESOURCE_MEM}")
@@ -67,10 +73,9 @@ def _state(node: CheckedNode, ready: Mapping[str, bool]) -> str:
     return f"{node.metadata.name} ({state}: {closed})" if closed else f"{node.metadata.name} ({state})"
 
 
-def published(snapshot: Snapshot) -> Verdict:
+def published(snapshot: Installation) -> Verdict:
     """Whether each node publishes its GPUs, and as many as the kubelet counts."""
-    if isinstance(snapshot.nodes, Unread):
-        return unread(snapshot.nodes)
+    required(snapshot.nodes)
     nodes = [node for node in snapshot.sharing if capacity(node, RESOURCE_MEM)]
     wrong = [f"{node.metadata.name}: {text}" for node in nodes if (text := _contradiction(node))]
     if wrong:
@@ -99,11 +104,10 @@ def _contradiction(node: CheckedNode) -> str:
     return ""
 
 
-def models(snapshot: Snapshot) -> Verdict:
+def models(snapshot: Installation) -> Verdict:
     """Whether all models of GPUs are supported."""
-    if isinstance(snapshot.books, Unread):
-        return unread(snapshot.books)
-    cards = [(usage.card, name) for name, book in snapshot.books.items() for usage in book.usages]
+    books = required(snapshot.books)
+    cards = [(usage.card, name) for name, book in books.items() for usage in book.usages]
     others = sorted({f"{card.model} on {name}" for card, name in cards if not card.is_listed})
     if others:
         return warning(
@@ -113,10 +117,9 @@ def models(snapshot: Snapshot) -> Verdict:
     return ok(listed(sorted({card.model for card, _ in cards if card.model})) or "no model is published")
 
 
-def other_plugins(snapshot: Snapshot) -> Verdict:
+def other_plugins(snapshot: Installation) -> Verdict:
     """Whether another device plugin serves the GPUs of a node that shares."""
-    if isinstance(snapshot.nodes, Unread):
-        return unread(snapshot.nodes)
+    required(snapshot.nodes)
     for node in snapshot.sharing:
         for resource in (RESOURCE_WHOLE_GPU, RESOURCE_TIME_SLICED_GPU):
             if count := offers(node, resource):
@@ -134,14 +137,13 @@ def _stop(node: CheckedNode) -> str:
     return "kubectl get daemonsets -A | grep -i device-plugin"
 
 
-def gpu_health(snapshot: Snapshot) -> Verdict:
+def gpu_health(snapshot: Installation) -> Verdict:
     """Whether all GPUs that are not cordoned are healthy, and all lists of unhealthy ones name GPUs."""
-    if isinstance(snapshot.books, Unread):
-        return unread(snapshot.books)
+    books = required(snapshot.books)
     cordoned = _cordoned(snapshot)
     bad = [
         (name, usage.card.index)
-        for name, book in sorted(snapshot.books.items())
+        for name, book in sorted(books.items())
         for usage in book.usages
         if (usage.card.faulty or usage.card.index in book.unhealthy)
         and not usage.card.whole_gpu_pods
@@ -151,17 +153,16 @@ def gpu_health(snapshot: Snapshot) -> Verdict:
     problems = listed([*wrong.values()])
     if bad:
         node, index = bad[0]
-        fault = next(each.card.fault for each in snapshot.books[node].usages if each.card.index == index)
+        fault = next(each.card.fault for each in books[node].usages if each.card.index == index)
         cause = "; ".join(filter(None, (f"unhealthy: {_gpus(bad)}", fault, problems)))
         return failed(cause, f"kubectl describe node {node}; {_map_command(node)}")
-    if isinstance(snapshot.config_maps, Unread):
-        return unread(snapshot.config_maps)
+    required(snapshot.config_maps)
     if wrong:
         return warning(problems, _map_command(next(iter(wrong))))
-    return ok(counted(sum(len(book.usages) for book in snapshot.books.values()), "GPU"))
+    return ok(counted(sum(len(book.usages) for book in books.values()), "GPU"))
 
 
-def _wrong_lists(snapshot: Snapshot) -> dict[str, str]:
+def _wrong_lists(snapshot: Installation) -> dict[str, str]:
     """The problems of lists of unhealthy GPUs, by node."""
     if isinstance(snapshot.config_maps, Unread) or isinstance(snapshot.books, Unread):
         return {}
@@ -179,8 +180,8 @@ def _map_command(node: str) -> str:
     return f"kubectl get configmap -n {SYSTEM_NAMESPACE} {UNHEALTHY_PREFIX}{node} -o yaml"
 
 
-def _cordoned(snapshot: Snapshot) -> set[tuple[str, int]]:
-    nodes = () if isinstance(snapshot.nodes, Unread) else snapshot.nodes
+def _cordoned(snapshot: Installation) -> set[tuple[str, int]]:
+    nodes = if_read(snapshot.nodes)
     return {
         (node.metadata.name, index) for node in nodes for index in cordoned_cards(node.metadata.annotations)
     }
@@ -190,43 +191,33 @@ def _gpus(found: list[tuple[str, int]]) -> str:
     return listed([f"GPU {index} of {name}" for name, index in found])
 
 
-def cordoned_gpus(snapshot: Snapshot) -> Verdict:
+def cordoned_gpus(snapshot: Installation) -> Verdict:
     """Whether an administrator has cordoned GPUs."""
-    if isinstance(snapshot.nodes, Unread):
-        return unread(snapshot.nodes)
+    required(snapshot.nodes)
     found = sorted(_cordoned(snapshot))
     if not found:
         return ok("none")
     return warning(f"cordoned: {_gpus(found)}", f"kubectl annotate node {found[0][0]} {ANN_CORDONED_CARDS}-")
 
 
-def overcommitted_gpus(snapshot: Snapshot) -> Verdict:
+def overcommitted_gpus(snapshot: Installation) -> Verdict:
     """Whether a GPU has more units reserved than it has."""
-    if isinstance(snapshot.books, Unread):
-        return unread(snapshot.books)
-    found = [
-        (name, usage.card.index)
-        for name, book in sorted(snapshot.books.items())
-        for usage in book.overcommitted
-    ]
+    books = required(snapshot.books)
+    found = [(name, usage.card.index) for name, book in sorted(books.items()) for usage in book.overcommitted]
     if found:
         return failed(f"over-committed: {_gpus(found)}", f"kubectl inspect gpushare -d {found[0][0]}")
     return ok("none")
 
 
-def unshared_pods(snapshot: Snapshot) -> Verdict:
+def unshared_pods(snapshot: Installation) -> Verdict:
     """Whether pods use units of nodes whose labels say that they no longer share."""
-    if isinstance(snapshot.nodes, Unread):
-        return unread(snapshot.nodes)
-    if isinstance(snapshot.books, Unread):
-        return unread(snapshot.books)
-    found = {node.metadata.name: text for node in snapshot.nodes if (text := _unshared(node, snapshot.books))}
+    nodes = required(snapshot.nodes)
+    books = required(snapshot.books)
+    found = {node.metadata.name: text for node in nodes if (text := _unshared(node, books))}
     if not found:
         return ok("none")
     command = f"kubectl get pods -A --field-selector spec.nodeName={min(found)}"
-    twice = [
-        node for node in snapshot.nodes if node.metadata.name in found and offers(node, RESOURCE_WHOLE_GPU)
-    ]
+    twice = [node for node in nodes if node.metadata.name in found and offers(node, RESOURCE_WHOLE_GPU)]
     return (failed if twice else warning)(listed([*found.values()]), command)
 
 
@@ -245,11 +236,10 @@ def _unshared(node: CheckedNode, books: Mapping[str, Book]) -> str | None:
     return f"{name} does not share ({closed}), and pods use its GPUs{twice}: {listed(pods)}"
 
 
-def unplaced_pods(snapshot: Snapshot) -> Verdict:
+def unplaced_pods(snapshot: Installation) -> Verdict:
     """Whether pods with unknown GPUs count against every GPU of their node."""
-    if isinstance(snapshot.books, Unread):
-        return unread(snapshot.books)
-    found = sorted(pod for book in snapshot.books.values() for pod in _unplaced(book))
+    books = required(snapshot.books)
+    found = sorted(pod for book in books.values() for pod in _unplaced(book))
     if found:
         return warning(
             f"the GPU is not known, so they count against every GPU of their node: {listed(found)}",

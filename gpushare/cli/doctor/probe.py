@@ -3,7 +3,7 @@
 import asyncio
 import secrets
 import signal
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from http import HTTPStatus
@@ -14,14 +14,15 @@ import msgspec
 
 from gpushare.adapters.kube.client import KubeClient
 from gpushare.cli.doctor.checks import Finding
-from gpushare.cli.doctor.installation import Snapshot, Unread
-from gpushare.cli.doctor.probe_checks import Outcome, stages
-from gpushare.cli.doctor.probe_pod import UNITS, USER, ProbePod, Request, manifest
+from gpushare.cli.doctor.installation import Installation, Unread
+from gpushare.cli.doctor.probe_checks import ProbeOutcome, stages
+from gpushare.cli.doctor.probe_pod import UNITS, USER, ProbePod, ProbeRequest, manifest
 from gpushare.contract import AGENT_NAME, CORE_STEP, LABEL_NO_ISOLATION
 from gpushare.errors import ApiError, ConfigError
 from gpushare.model.demand import Amount
 from gpushare.model.modes import LIMITING, Mode, mode_of
-from gpushare.overview.cluster import ApiSource, pods_path
+from gpushare.overview.connection import ApiSource
+from gpushare.overview.lists import pods_path
 from gpushare.scheduling.book import Book
 
 _TIMEOUT_S: Final = 10.0
@@ -37,8 +38,8 @@ _decode = msgspec.json.Decoder(ProbePod).decode
 
 
 def request_for(
-    snapshot: Snapshot, namespace: str | None, node: str | None, *, image: str | None, timeout_s: int
-) -> Request:
+    snapshot: Installation, namespace: str | None, node: str | None, *, image: str | None, timeout_s: int
+) -> ProbeRequest:
     """The pod to run; its image is by default that of a node agent, which the nodes have already.
 
     Raises ConfigError if no agent shows an image.
@@ -51,11 +52,11 @@ def request_for(
         raise ConfigError("no pod of the node agent is visible, whose image the probe could use; set --image")
     core = _takes_core(snapshot, node)
     name = f"gpushare-probe-{secrets.token_hex(4)}"
-    return Request(namespace or "default", name, chosen, node, core, timeout_s)
+    return ProbeRequest(namespace or "default", name, chosen, node, core, timeout_s)
 
 
 def probe(
-    source: ApiSource, request: Request, snapshot: Snapshot, announce: Callable[[str], None]
+    source: ApiSource, request: ProbeRequest, snapshot: Installation, announce: Callable[[str], None]
 ) -> Sequence[Finding]:
     """Runs the pod and reports each stage. Raises ConfigError, and KeyboardInterrupt after the removal.
 
@@ -64,25 +65,25 @@ def probe(
     if _is_full(snapshot, request):
         where = f"of node {request.node} " if request.node else ""
         full = f"no GPU {where}has room for it, and a pod that waits can evict others"
-        return list(stages(Outcome(request, rejection=full, remedy="kubectl inspect gpushare -d")))
+        return list(stages(ProbeOutcome(request, rejection=full, remedy="kubectl inspect gpushare -d")))
     announce(request.announcement)
     try:
-        outcome = asyncio.run(_probe(source, request))
+        outcome = source.ask(lambda client: _probe(client, request))
     except asyncio.CancelledError:
         raise KeyboardInterrupt from None
     return list(stages(replace(outcome, limits=_limits(snapshot, outcome.pod.spec.node_name))))
 
 
-def _takes_core(snapshot: Snapshot, node: str | None) -> bool:
+def _takes_core(snapshot: Installation, node: str | None) -> bool:
     """Whether the node, or each one that shares GPUs, takes only pods with a compute share."""
     if node is not None:
-        labels = _labels(snapshot, node)
+        labels = snapshot.labels_of(node)
         return labels is not None and mode_of(labels)[0] is Mode.CORE_MEM
     modes = [mode for mode, _ in _sharing(snapshot, node)]
     return bool(modes) and all(mode is Mode.CORE_MEM for mode in modes)
 
 
-def _is_full(snapshot: Snapshot, request: Request) -> bool:
+def _is_full(snapshot: Installation, request: ProbeRequest) -> bool:
     """Whether GPUs are shared, and none of them has room for the pod."""
     amount = Amount(UNITS, CORE_STEP if request.core else 0)
     found = [
@@ -93,7 +94,7 @@ def _is_full(snapshot: Snapshot, request: Request) -> bool:
     )
 
 
-def _sharing(snapshot: Snapshot, node: str | None) -> Iterator[tuple[Mode, Book]]:
+def _sharing(snapshot: Installation, node: str | None) -> Iterator[tuple[Mode, Book]]:
     """Modes and books of the node, or of all nodes, if they share GPUs."""
     books = {} if isinstance(snapshot.books, Unread) else snapshot.books
     for name, book in books.items():
@@ -101,22 +102,15 @@ def _sharing(snapshot: Snapshot, node: str | None) -> Iterator[tuple[Mode, Book]
             yield book.node.mode, book
 
 
-def _limits(snapshot: Snapshot, node: str | None) -> bool:
+def _limits(snapshot: Installation, node: str | None) -> bool:
     """Whether the node is known to limit containers."""
-    labels = _labels(snapshot, node)
+    labels = snapshot.labels_of(node)
     return labels is not None and labels.get(LABEL_NO_ISOLATION) != "true" and mode_of(labels)[0] in LIMITING
 
 
-def _labels(snapshot: Snapshot, node: str | None) -> Mapping[str, str] | None:
-    """The labels of the node; None if they cannot be read."""
-    nodes = [] if isinstance(snapshot.nodes, Unread) else snapshot.nodes
-    return next((each.metadata.labels or {} for each in nodes if each.metadata.name == node), None)
-
-
-async def _probe(source: ApiSource, request: Request) -> Outcome:
-    async with await source.client() as client:
-        with _cancelled_by_signals():
-            return await _Run(client, request).outcome()
+async def _probe(client: KubeClient, request: ProbeRequest) -> ProbeOutcome:
+    with _cancelled_by_signals():
+        return await _Run(client, request).outcome()
 
 
 @contextmanager
@@ -135,14 +129,14 @@ def _cancelled_by_signals() -> Iterator[None]:
 class _Run:
     """One pod."""
 
-    def __init__(self, client: KubeClient, request: Request) -> None:
+    def __init__(self, client: KubeClient, request: ProbeRequest) -> None:
         self._client = client
         self._request = request
         self._path = f"{pods_path(request.namespace)}/{quote(request.name, safe='')}"
         self._pod = ProbePod()
         self._may_exist = False
 
-    async def outcome(self) -> Outcome:
+    async def outcome(self) -> ProbeOutcome:
         """How far the pod came; it is removed in any case."""
         rejection = left = ""
         try:
@@ -154,7 +148,7 @@ class _Run:
             rejection = str(error)
         finally:
             left = await self._remove() if self._may_exist else ""
-        return Outcome(self._request, self._pod, rejection=rejection, left=left)
+        return ProbeOutcome(self._request, self._pod, rejection=rejection, left=left)
 
     async def _create(self) -> None:
         path, body = pods_path(self._request.namespace), manifest(self._request)

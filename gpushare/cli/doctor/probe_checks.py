@@ -8,19 +8,19 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from gpushare.cli.doctor.checks import Finding
-from gpushare.cli.doctor.probe_pod import UNITS, ProbePod, Request, seen_by
+from gpushare.cli.doctor.probe_pod import UNITS, ProbePod, ProbeRequest, seen_by
 from gpushare.cli.doctor.verdict import Check, Status, Verdict, failed, ok, unknown
 from gpushare.contract import AGENT_NAME, ANN_ALLOCATION, ANN_IDX, PRELOAD, RESOURCE_MEM, SYSTEM_NAMESPACE
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class ProbeOutcome:
     """How far the pod came. ``limits`` is whether its node is known to limit containers.
 
     ``rejection`` is why it was not created, with the next command; ``left`` why it could not be removed.
     """
 
-    request: Request
+    request: ProbeRequest
     pod: ProbePod = field(default_factory=ProbePod)
     rejection: str = ""
     remedy: str = ""
@@ -34,7 +34,7 @@ class Outcome:
         return f"kubectl get events -n {self.request.namespace} --field-selector involvedObject.name={name}"
 
 
-def created(outcome: Outcome) -> Verdict:
+def created(outcome: ProbeOutcome) -> Verdict:
     """Whether the API server admits the pod."""
     request = outcome.request
     if outcome.rejection:
@@ -44,7 +44,7 @@ def created(outcome: Outcome) -> Verdict:
     return ok(f"{request.full_name} asks for {request.wish}")
 
 
-def scheduled(outcome: Outcome) -> Verdict:
+def scheduled(outcome: ProbeOutcome) -> Verdict:
     """Whether a scheduler chose a node, and which one."""
     pod = outcome.pod
     scheduler = pod.spec.scheduler_name or "no scheduler"
@@ -59,7 +59,7 @@ def scheduled(outcome: Outcome) -> Verdict:
     )
 
 
-def bound(outcome: Outcome) -> Verdict:
+def bound(outcome: ProbeOutcome) -> Verdict:
     """Whether the extender chose the GPU."""
     annotations = outcome.pod.metadata.annotations or {}
     if ANN_IDX in annotations and ANN_ALLOCATION in annotations:
@@ -70,7 +70,7 @@ def bound(outcome: Outcome) -> Verdict:
     )
 
 
-def allocated(outcome: Outcome) -> Verdict:
+def allocated(outcome: ProbeOutcome) -> Verdict:
     """Whether the node agent answered Allocate."""
     pod, node = outcome.pod, outcome.pod.spec.node_name
     logs = f"kubectl logs -n {SYSTEM_NAMESPACE} -l component={AGENT_NAME} --tail=-1 --prefix | grep allocate"
@@ -85,7 +85,7 @@ def allocated(outcome: Outcome) -> Verdict:
     return ok(f"the node agent of {node} answered Allocate")
 
 
-def ran(outcome: Outcome) -> Verdict:
+def ran(outcome: ProbeOutcome) -> Verdict:
     """Whether the container ran."""
     pod, image = outcome.pod, outcome.request.image
     if pod.terminated is None:
@@ -100,7 +100,7 @@ def ran(outcome: Outcome) -> Verdict:
     return ok("its container ran")
 
 
-def sees(outcome: Outcome) -> Verdict:
+def sees(outcome: ProbeOutcome) -> Verdict:
     """Whether the container has the units, the GPU and, where the node limits containers, the limit."""
     message = outcome.pod.terminated.message if outcome.pod.terminated else ""
     seen, node = seen_by(message), outcome.pod.spec.node_name
@@ -121,7 +121,7 @@ def sees(outcome: Outcome) -> Verdict:
     return ok(f"GPU {seen.gpu} as {', '.join(seen.devices)}, with {limit}")
 
 
-def removed(outcome: Outcome) -> Verdict:
+def removed(outcome: ProbeOutcome) -> Verdict:
     """Whether the pod is gone again."""
     if not outcome.left:
         return ok(f"{outcome.request.full_name} was removed")
@@ -140,7 +140,7 @@ _STAGES: Final = (
 _REMOVED: Final = Check("probe-removed", "Probe: removal", removed)
 
 
-def stages(outcome: Outcome) -> Iterator[Finding]:
+def stages(outcome: ProbeOutcome) -> Iterator[Finding]:
     """The verdict of each stage."""
     stopped = ""
     for stage in _STAGES:

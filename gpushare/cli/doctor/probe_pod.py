@@ -35,7 +35,7 @@ exit 0"""
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class ProbeRequest:
     """What the user wants to probe. ``core`` is whether the node takes only pods with a compute share."""
 
     namespace: str
@@ -66,7 +66,7 @@ class Request:
         )
 
 
-def manifest(request: Request) -> dict[str, Any]:
+def manifest(request: ProbeRequest) -> dict[str, Any]:
     """A pod that the Pod Security Standard ``restricted`` admits, and that ends by itself."""
     shares = {RESOURCE_MEM: str(UNITS)} | ({RESOURCE_CORE: str(CORE_STEP)} if request.core else {})
     container = {

@@ -6,8 +6,8 @@ from typing import Any, Final
 
 from gpushare.cli.doctor.checks import Finding
 from gpushare.cli.doctor.verdict import Status
+from gpushare.overview.documents import document
 
-API_VERSION: Final = "gpushare.io/v1"
 KIND: Final = "Diagnosis"
 _MARKS: Final = {
     Status.OK: "ok",
@@ -18,22 +18,18 @@ _MARKS: Final = {
 _WIDTH: Final = max(map(len, _MARKS.values()))
 
 
-def document(findings: Sequence[Finding]) -> dict[str, Any]:
+def diagnosis_document(findings: Sequence[Finding]) -> dict[str, Any]:
     """Every check, and the number of checks by status."""
+    return document(KIND, summary=_counts(findings), checks=[_check(each) for each in findings])
+
+
+def _check(each: Finding) -> dict[str, Any]:
     return {
-        "apiVersion": API_VERSION,
-        "kind": KIND,
-        "summary": _counts(findings),
-        "checks": [
-            {
-                "name": each.check.name,
-                "title": each.check.title,
-                "status": str(each.verdict.status),
-                "cause": each.verdict.cause,
-                "command": each.verdict.command or None,
-            }
-            for each in findings
-        ],
+        "name": each.check.name,
+        "title": each.check.title,
+        "status": str(each.verdict.status),
+        "cause": each.verdict.cause,
+        "command": each.verdict.command or None,
     }
 
 

@@ -4,8 +4,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from gpushare.cli.doctor.installation import Snapshot, Unread
-from gpushare.cli.doctor.objects import Container, SystemPod
+from gpushare.cli.doctor.installation import Installation, Unread, if_read, required
 from gpushare.cli.doctor.verdict import Status, Verdict, counted, failed, listed, ok, unknown, unread, warning
 from gpushare.contract import (
     EXTENDER_NAME,
@@ -19,6 +18,7 @@ from gpushare.kubescheduler.config import DEFAULT_URL
 from gpushare.kubescheduler.static_pod import CONFIG_FLAG, FOLDER, POLICY_FLAG, PROGRAM
 from gpushare.model.objects import Pod
 from gpushare.monitoring.catalogue import EXTENDER_REQUESTS
+from gpushare.overview.system_pods import Container, SystemPod
 
 _FLAGS: Final = tuple(flag.removeprefix("--") for flag in (CONFIG_FLAG, POLICY_FLAG))
 _KUBE_PROXY: Final = "kube-proxy"
@@ -28,13 +28,11 @@ _SHOW_POD: Final = f"kubectl get pod -n {SYSTEM_NAMESPACE} -o yaml"
 _SERVICE: Final = f"kubectl get service -n {SYSTEM_NAMESPACE} {EXTENDER_NAME}"
 
 
-def schedulers(snapshot: Snapshot) -> list[tuple[SystemPod, Container]]:
+def schedulers(snapshot: Installation) -> list[tuple[SystemPod, Container]]:
     """The containers of kube-scheduler in kube-system, of static pods and sidecars."""
-    if isinstance(snapshot.system_pods, Unread):
-        return []
     return [
         (pod, container)
-        for pod in snapshot.system_pods
+        for pod in if_read(snapshot.system_pods)
         for container in pod.spec.containers
         if container.name == PROGRAM or PROGRAM in container.words[:1]
     ]
@@ -45,7 +43,9 @@ def config_path(container: Container) -> str | None:
     return next((path for flag in _FLAGS if (path := container.flag(flag))), None)
 
 
-def extenders_of(snapshot: Snapshot, pod: SystemPod, container: Container) -> list[Mapping[str, Any]] | None:
+def extenders_of(
+    snapshot: Installation, pod: SystemPod, container: Container
+) -> list[Mapping[str, Any]] | None:
     """The extenders in the scheduler's configuration; None if that is not in a ConfigMap that can be read."""
     path = config_path(container)
     text = _mounted(snapshot, pod, container, path) if path else None
@@ -57,21 +57,17 @@ def extenders_of(snapshot: Snapshot, pod: SystemPod, container: Container) -> li
     return [each for each in document.get("extenders") or () if isinstance(each, Mapping)]
 
 
-def _mounted(snapshot: Snapshot, pod: SystemPod, container: Container, path: str) -> str | None:
+def _mounted(snapshot: Installation, pod: SystemPod, container: Container, path: str) -> str | None:
     """The content of a file from a mounted ConfigMap."""
     folder, _, key = path.rpartition("/")
     mount = next((each.name for each in container.volume_mounts or () if each.mount_path == folder), None)
     name = next((v.config_map.name for v in pod.spec.volumes or () if v.name == mount and v.config_map), None)
-    if isinstance(snapshot.config_maps, Unread):
-        return None
-    maps = {each.metadata.name: each.data or {} for each in snapshot.config_maps}
-    return maps.get(name or "", {}).get(key)
+    return snapshot.config_map(name or "").get(key)
 
 
-def configuration(snapshot: Snapshot) -> Verdict:
+def configuration(snapshot: Installation) -> Verdict:
     """Whether the configuration of a scheduler names the extender, for the resources of gpushare."""
-    if isinstance(snapshot.system_pods, Unread):
-        return unread(snapshot.system_pods)
+    required(snapshot.system_pods)
     found = schedulers(snapshot)
     if not found:
         return unknown(
@@ -83,7 +79,7 @@ def configuration(snapshot: Snapshot) -> Verdict:
     return min(verdicts, key=lambda each: _BEST_FIRST.index(each.status))
 
 
-def _one(snapshot: Snapshot, pod: SystemPod, container: Container) -> Verdict:
+def _one(snapshot: Installation, pod: SystemPod, container: Container) -> Verdict:
     path = config_path(container)
     if path is None:
         return failed(
@@ -121,7 +117,7 @@ def _entry_verdict(pod: SystemPod, extenders: list[Mapping[str, Any]]) -> Verdic
     return ok(f"{pod.name} calls {entry.get('urlPrefix')}")
 
 
-def address(snapshot: Snapshot) -> Verdict:
+def address(snapshot: Installation) -> Verdict:
     """Whether something can answer at the address that the scheduler calls."""
     found = (
         str(entry.get("urlPrefix", ""))
@@ -141,13 +137,12 @@ def address(snapshot: Snapshot) -> Verdict:
     )
 
 
-def _unreachable(snapshot: Snapshot, url: str) -> Verdict | None:
+def _unreachable(snapshot: Installation, url: str) -> Verdict | None:
     """Why nothing can answer at the URL; None if nothing is known against it."""
     host, port = _host_and_port(url)
     if port != EXTENDER_NODE_PORT:
         return None
-    if isinstance(snapshot.services, Unread):
-        return unread(snapshot.services)
+    required(snapshot.services)
     if _node_port(snapshot) != port:
         return failed(f"{url} answers nothing: no Service {EXTENDER_NAME} has node port {port}", _SERVICE)
     if host in ("127.0.0.1", "localhost") and (why := _no_loopback(snapshot)):
@@ -168,15 +163,15 @@ def _host_and_port(url: str) -> tuple[str, int | None]:
     return parts.hostname or "", port
 
 
-def _node_port(snapshot: Snapshot) -> int | None:
-    services = [] if isinstance(snapshot.services, Unread) else snapshot.services
+def _node_port(snapshot: Installation) -> int | None:
+    services = if_read(snapshot.services)
     ports = [
         port for each in services if each.metadata.name == EXTENDER_NAME for port in each.spec.ports or ()
     ]
     return next((port.node_port for port in ports if port.node_port), None)
 
 
-def _no_loopback(snapshot: Snapshot) -> str:
+def _no_loopback(snapshot: Installation) -> str:
     """Why kube-proxy serves no node port on loopback; empty if it does, or if that is not known."""
     document = _kube_proxy(snapshot)
     if document is None:
@@ -189,14 +184,9 @@ def _no_loopback(snapshot: Snapshot) -> str:
     return "kube-proxy has localhostNodePorts: false" if closed else ""
 
 
-def _kube_proxy(snapshot: Snapshot) -> Mapping[str, Any] | None:
+def _kube_proxy(snapshot: Installation) -> Mapping[str, Any] | None:
     """The configuration of kube-proxy; None if it cannot be read."""
-    maps = (
-        {}
-        if isinstance(snapshot.config_maps, Unread)
-        else {each.metadata.name: each.data or {} for each in snapshot.config_maps}
-    )
-    text = maps.get(_KUBE_PROXY, {}).get("config.conf")
+    text = snapshot.config_map(_KUBE_PROXY).get("config.conf")
     return None if text is None else _yaml(text)
 
 
@@ -213,10 +203,9 @@ def _yaml(text: str) -> Mapping[str, Any] | None:
     return document if isinstance(document, Mapping) else None
 
 
-def calls(snapshot: Snapshot) -> Verdict:
+def calls(snapshot: Installation) -> Verdict:
     """Whether schedulers call the extender: the proof that its address is right, from their node."""
-    if problem := snapshot.unread_page(EXTENDER_NAME):
-        return unread(problem)
+    snapshot.require_page(EXTENDER_NAME)
     total = sum(
         int(sample.number)
         for _, sample in snapshot.values(EXTENDER_NAME, EXTENDER_REQUESTS)
@@ -226,7 +215,7 @@ def calls(snapshot: Snapshot) -> Verdict:
         return ok(counted(total, "filter call"))
     if problem := snapshot.unread_replica(EXTENDER_NAME):
         return unread(problem)
-    waiting = [] if isinstance(snapshot.pods, Unread) else [pod for pod, _ in snapshot.pods if _pends(pod)]
+    waiting = [pod for pod, _ in if_read(snapshot.pods) if _pends(pod)]
     if waiting:
         return failed(
             f"no scheduler has called the extender since it started, and pods are pending "
@@ -240,11 +229,10 @@ def _pends(pod: Pod) -> bool:
     return not pod.node and not pod.finished and not pod.terminating
 
 
-def pending(snapshot: Snapshot) -> Verdict:
+def pending(snapshot: Installation) -> Verdict:
     """Pods that request units and have no node."""
-    if isinstance(snapshot.pods, Unread):
-        return unread(snapshot.pods)
-    found = [pod for pod, _ in snapshot.pods if _pends(pod)]
+    pods = required(snapshot.pods)
+    found = [pod for pod, _ in pods if _pends(pod)]
     if not found:
         return ok("none")
     names = sorted(pod.full_name for pod in found)

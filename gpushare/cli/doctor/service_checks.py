@@ -6,7 +6,7 @@ from typing import Final
 
 from gpushare import __version__
 from gpushare.cli.doctor.extender_checks import without_lease
-from gpushare.cli.doctor.installation import Snapshot, Unread
+from gpushare.cli.doctor.installation import Installation, Unread, required
 from gpushare.cli.doctor.rights import LEASE_RIGHTS
 from gpushare.cli.doctor.verdict import Verdict, failed, listed, ok, unknown, unread, warning
 from gpushare.contract import (
@@ -27,24 +27,22 @@ _OURS: Final = (EXTENDER_NAME, AGENT_NAME, EXPORTER_NAME, METRICS_API_NAME)
 _RELEASE: Final = re.compile(r"v?\d+\.\d+\.\d+\S*")
 
 
-def api_server(snapshot: Snapshot) -> Verdict:
+def api_server(snapshot: Installation) -> Verdict:
     """Whether the version of Kubernetes is supported."""
-    if isinstance(snapshot.version, Unread):
-        return unread(snapshot.version)
+    version = required(snapshot.version)
     try:
-        parse_version(snapshot.version)
+        parse_version(version)
     except ConfigError as error:
         return failed(str(error))
-    return ok(snapshot.version)
+    return ok(version)
 
 
-def rights_of(account: str) -> Callable[[Snapshot], Verdict]:
+def rights_of(account: str) -> Callable[[Installation], Verdict]:
     """The check of a service account's rights."""
 
-    def check(snapshot: Snapshot) -> Verdict:
+    def check(snapshot: Installation) -> Verdict:
         answers = {right: answer for (who, right), answer in snapshot.reviews.items() if who == account}
-        if isinstance(snapshot.system_pods, Unread):
-            return unread(snapshot.system_pods)
+        required(snapshot.system_pods)
         if not snapshot.pods_of(account):
             return unknown(f"{account} does not run as a pod here")
         optional = LEASE_RIGHTS if account == EXTENDER_NAME and without_lease(snapshot) else frozenset()
@@ -65,15 +63,13 @@ def rights_of(account: str) -> Callable[[Snapshot], Verdict]:
     return check
 
 
-def admission(snapshot: Snapshot) -> Verdict:
+def admission(snapshot: Installation) -> Verdict:
     """Whether admission policies protect allocations."""
-    if isinstance(snapshot.version, Unread):
-        return unread(snapshot.version)
-    if not _evaluates_policies(snapshot.version):
-        return ok(f"Kubernetes {snapshot.version} has no admission policies; seals protect allocations")
-    if isinstance(snapshot.policies, Unread):
-        return unread(snapshot.policies)
-    missing = [name for name in _POLICIES if name not in snapshot.policies]
+    version = required(snapshot.version)
+    if not _evaluates_policies(version):
+        return ok(f"Kubernetes {version} has no admission policies; seals protect allocations")
+    policies = required(snapshot.policies)
+    missing = [name for name in _POLICIES if name not in policies]
     if missing:
         return warning(
             f"missing or not bound: {listed(missing)}; users can write the annotations of allocations",
@@ -89,10 +85,9 @@ def _evaluates_policies(version: str) -> bool:
         return True
 
 
-def versions(snapshot: Snapshot) -> Verdict:
+def versions(snapshot: Installation) -> Verdict:
     """Whether the services and this program have one version, from the tags of images."""
-    if isinstance(snapshot.system_pods, Unread):
-        return unread(snapshot.system_pods)
+    required(snapshot.system_pods)
     found = {
         (tag, component)
         for component in _OURS
@@ -115,12 +110,11 @@ def _tag(image: str) -> str:
     return tag.removeprefix("v") if _RELEASE.fullmatch(tag) else ""
 
 
-def metrics_api(snapshot: Snapshot) -> Verdict:
+def metrics_api(snapshot: Installation) -> Verdict:
     """Whether the API server reaches the metrics API, if it is deployed."""
-    if isinstance(snapshot.api_services, Unread):
-        return unread(snapshot.api_services)
+    api_services = required(snapshot.api_services)
     names = {f"{version}.{METRICS_API_GROUP}" for version in METRICS_API_VERSIONS}
-    found = [each for each in snapshot.api_services if each.metadata.name in names]
+    found = [each for each in api_services if each.metadata.name in names]
     if not found:
         return ok("not deployed: no autoscaling by GPU metrics")
     down = [

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, Generic, TypeVar
 
-from gpushare.cli.doctor.installation import Unread
+from gpushare.cli.doctor.installation import NotReadError, Unread
 
 T = TypeVar("T")
 
@@ -28,15 +28,6 @@ class Verdict:
     status: Status
     cause: str
     command: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Check(Generic[T]):
-    """One check: its name for programs, its title, and the function of what it examines."""
-
-    name: str
-    title: str
-    run: Callable[[T], Verdict]
 
 
 def ok(cause: str) -> Verdict:
@@ -63,6 +54,22 @@ def unread(found: Unread, command: str = "") -> Verdict:
     """The verdict for something that could not be read, with the missing right."""
     right = f"; this account needs the right to {found.right}" if found.right else ""
     return unknown(f"{found.reason}{right}", command)
+
+
+@dataclass(frozen=True, slots=True)
+class Check(Generic[T]):
+    """One check: its name for programs, its title, and the judgement of what it examines."""
+
+    name: str
+    title: str
+    judge: Callable[[T], Verdict]
+
+    def run(self, facts: T) -> Verdict:
+        """The judgement; unknown if something that it needs could not be read."""
+        try:
+            return self.judge(facts)
+        except NotReadError as error:
+            return unread(error.found, error.command)
 
 
 def listed(names: Sequence[str]) -> str:

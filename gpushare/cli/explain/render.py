@@ -4,17 +4,17 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any, Final
 
+from gpushare.overview.documents import document
 from gpushare.overview.explain.answer import Answer, State
 from gpushare.overview.explain.nodes import NodeAnswer
 
-API_VERSION: Final = "gpushare.io/v1"
 KIND: Final = "PodExplanation"
 _SHOWN_NODES: Final = 5
 
 
-def document(answer: Answer) -> dict[str, Any]:
+def answer_document(answer: Answer) -> dict[str, Any]:
     """Every node and every remedy."""
-    return {"apiVersion": API_VERSION, "kind": KIND, **asdict(answer), "state": str(answer.state)}
+    return document(KIND, **{**asdict(answer), "state": str(answer.state)})
 
 
 def text(answer: Answer) -> str:

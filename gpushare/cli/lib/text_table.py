@@ -12,7 +12,7 @@ _EMPTY: Final = "Nothing to show.\n"
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class TextTable:
     """Headers, and sorted rows with one cell per header."""
 
     headers: tuple[str, ...]
@@ -24,7 +24,7 @@ def mib(value: float | None) -> str:
     return ABSENT if value is None else f"{value / _MIB:.0f} MiB"
 
 
-def plain(table: Table) -> str:
+def plain(table: TextTable) -> str:
     """Columns without borders."""
     if not table.rows:
         return _EMPTY
@@ -32,7 +32,7 @@ def plain(table: Table) -> str:
     return align("\n".join(lines)) + "\n"
 
 
-def coloured(table: Table) -> str:
+def coloured(table: TextTable) -> str:
     """In the width of the terminal; cells are text, not markup."""
     from rich.console import Console
     from rich.table import Table as RichTable

@@ -1,18 +1,17 @@
 """Objects of a cluster that a move may concern, or those of files."""
 
-import asyncio
 import sys
 from collections.abc import Callable, Iterator
-from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
 
 import msgspec
 
+from gpushare.adapters.kube.client import KubeClient
 from gpushare.cli.migrate.manifest import Json, items
 from gpushare.errors import ApiError, ConfigError, cause_of
-from gpushare.overview.cluster import ApiSource, listed
+from gpushare.overview.lists import if_allowed, listed
 
 _KINDS: Final = (
     ("/api/v1", "nodes", "Node"),
@@ -28,34 +27,24 @@ _KINDS: Final = (
 _SUFFIXES: Final = (".yaml", ".yml", ".json")
 
 
-def of_cluster(source: ApiSource, namespace: str | None) -> tuple[list[Json], dict[str, str]]:
+async def collect(client: KubeClient, namespace: str | None) -> tuple[list[Json], dict[str, str]]:
     """Objects of a namespace or of all, and a note on each kind that may not be listed.
 
     Raises ApiError, and ConfigError if none may be listed.
     """
-    return asyncio.run(_of_cluster(source, namespace))
-
-
-async def _of_cluster(source: ApiSource, namespace: str | None) -> tuple[list[Json], dict[str, str]]:
     found: list[Json] = []
     notes: dict[str, str] = {}
-    async with await source.client() as client:
-        for group, plural, kind in _KINDS:
-            inside = f"namespaces/{quote(namespace, safe='')}/" if namespace and kind != "Node" else ""
-            try:
-                raws = await listed(client, f"{group}/{inside}{plural}", {})
-            except ApiError as error:
-                if error.status != HTTPStatus.FORBIDDEN:
-                    raise
-                notes[kind] = f"{plural} are left out: {error}"
-                if len(notes) == len(_KINDS):
-                    raise ConfigError(
-                        f"this account may list none of the kinds to report: {error}"
-                    ) from error
-                continue
-            version = group.removeprefix("/apis/").removeprefix("/api/")
-            kinds = {"apiVersion": version, "kind": kind}
-            found += (kinds | each for raw in raws if isinstance(each := msgspec.json.decode(raw), dict))
+    for group, plural, kind in _KINDS:
+        inside = f"namespaces/{quote(namespace, safe='')}/" if namespace and kind != "Node" else ""
+        raws = await if_allowed(listed(client, f"{group}/{inside}{plural}"))
+        if isinstance(raws, ApiError):
+            notes[kind] = f"{plural} are left out: {raws}"
+            if len(notes) == len(_KINDS):
+                raise ConfigError(f"this account may list none of the kinds to report: {raws}") from raws
+            continue
+        # The objects of a list have neither.
+        kinds = {"apiVersion": group.removeprefix("/apis/").removeprefix("/api/"), "kind": kind}
+        found += (kinds | each for raw in raws if isinstance(each := msgspec.json.decode(raw), dict))
     return found, notes
 
 

@@ -4,9 +4,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from typing import Any, Final
 
-from gpushare.cli.migrate.survey import Finding, Survey, System, counts
+from gpushare.cli.lib.serialized import serialized
+from gpushare.cli.migrate.survey import MigrationFinding, Survey, System, counts
 from gpushare.contract import PROJECT_URL
-from gpushare.overview.node_document import API_VERSION, serialized
+from gpushare.overview.documents import document
 
 KIND: Final = "MigrationReport"
 _PAGE: Final = f"{PROJECT_URL}/blob/main/docs/how-to/migrate.md"
@@ -30,22 +31,21 @@ def _lines(found: Survey) -> Iterator[str]:
     yield f"Order of the steps: {_PAGE}"
 
 
-def _rows(findings: Sequence[Finding]) -> Iterator[str]:
+def _rows(findings: Sequence[MigrationFinding]) -> Iterator[str]:
     for each in findings:
         yield f"  {each.verdict:<14} {each.subject}"
         yield f"  {'':<14}   {each.text}"
 
 
-def document(found: Survey, notes: Iterable[str]) -> dict[str, Any]:
+def report_document(found: Survey, notes: Iterable[str]) -> dict[str, Any]:
     """For programs."""
-    return {
-        "apiVersion": API_VERSION,
-        "kind": KIND,
-        "findings": [{key: str(value) for key, value in asdict(each).items()} for each in found.findings],
-        "converted": list(found.manifests),
-        "notConverted": list(found.refused),
-        "notes": list(notes),
-    }
+    return document(
+        KIND,
+        findings=[{key: str(value) for key, value in asdict(each).items()} for each in found.findings],
+        converted=list(found.manifests),
+        notConverted=list(found.refused),
+        notes=list(notes),
+    )
 
 
 def manifests(found: Survey) -> str:

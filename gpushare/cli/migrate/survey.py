@@ -38,7 +38,7 @@ class System(StrEnum):
     HAMI = "HAMi"
 
 
-class Verdict(StrEnum):
+class Effect(StrEnum):
     """What becomes of it."""
 
     STAYS = "stays"
@@ -47,12 +47,12 @@ class Verdict(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class MigrationFinding:
     """One object, and what becomes of it."""
 
     system: System
     subject: str
-    verdict: Verdict
+    verdict: Effect
     text: str
 
 
@@ -60,7 +60,7 @@ class Finding:
 class Survey:
     """All findings, the converted manifests, and the objects that could not be converted."""
 
-    findings: tuple[Finding, ...]
+    findings: tuple[MigrationFinding, ...]
     manifests: tuple[Json, ...]
     refused: tuple[str, ...]
 
@@ -69,7 +69,7 @@ def survey(objects: Iterable[Json], units: hami.Units) -> Survey:
     """The findings in the order of the objects; what a known workload creates is left out."""
     read = list(objects)
     has_hami = any(map(_of_hami, read))
-    found: list[Finding] = []
+    found: list[MigrationFinding] = []
     manifests: list[Json] = []
     refused: list[str] = []
     for each in read:
@@ -92,7 +92,7 @@ def survey(objects: Iterable[Json], units: hami.Units) -> Survey:
     return Survey(tuple(dict.fromkeys(found)), tuple(manifests), tuple(refused))
 
 
-def _of_other(manifest: Json, owner: Json | None) -> Iterator[Finding]:
+def _of_other(manifest: Json, owner: Json | None) -> Iterator[MigrationFinding]:
     """A node, what another object creates, or a kind without a pod template."""
     if manifest.get("kind") == "Node":
         yield from _node(manifest)
@@ -102,7 +102,7 @@ def _of_other(manifest: Json, owner: Json | None) -> Iterator[Finding]:
             {"kind": owner.get("kind"), "metadata": {**meta, "name": owner.get("name")}} if owner else None
         )
         text = "its kind is not converted: change the resources of HAMi in it by hand"
-        yield Finding(System.HAMI, name_of(maker or manifest), Verdict.UNSUPPORTED, text)
+        yield MigrationFinding(System.HAMI, name_of(maker or manifest), Effect.UNSUPPORTED, text)
 
 
 def _without_hami(manifest: Json, pod: Json, units: hami.Units, *, has_hami: bool) -> hami.Conversion | None:
@@ -128,47 +128,49 @@ def _of_hami(manifest: Json) -> bool:
     return any(part in image for image in _images(manifest) for part in _HAMI_IMAGES)
 
 
-def _installation(manifest: Json) -> Iterator[Finding]:
+def _installation(manifest: Json) -> Iterator[MigrationFinding]:
     name = name_of(manifest)
     if any(part in image for image in _images(manifest) for part in _ALIYUN_IMAGES):
-        yield Finding(
+        yield MigrationFinding(
             System.ALIYUN,
             name,
-            Verdict.CHANGES,
+            Effect.CHANGES,
             "replaced in place: gpushare has the same name and flags, or adopts it (gpushare:adopt)",
         )
     if _of_hami(manifest):
-        yield Finding(
+        yield MigrationFinding(
             System.HAMI,
             name,
-            Verdict.CHANGES,
+            Effect.CHANGES,
             "remove it from a node before gpushare shares the GPUs of the node: two device plugins would "
             "allocate the same GPU twice",
         )
 
 
-def _node(manifest: Json) -> Iterator[Finding]:
+def _node(manifest: Json) -> Iterator[MigrationFinding]:
     meta = mapping(manifest.get("metadata"))
     labels = mapping(meta.get("labels"))
     for key in (LABEL_GPUSHARE, LABEL_CGPU):
         if labels.get(key) == "true":
-            yield Finding(System.ALIYUN, name_of(manifest), Verdict.STAYS, f"label {key}=true")
+            yield MigrationFinding(System.ALIYUN, name_of(manifest), Effect.STAYS, f"label {key}=true")
     if any(str(key).startswith(hami.PREFIX) for key in mapping(meta.get("annotations"))):
-        yield Finding(
+        yield MigrationFinding(
             System.HAMI,
             name_of(manifest),
-            Verdict.CHANGES,
+            Effect.CHANGES,
             f"drain it, remove HAMi's label ({'='.join(hami.NODE_LABEL)}), "
             f"label it {LABEL_MODE}={Mode.CGPU}, or {Mode.CORE_MEM} for compute shares",
         )
 
 
-def _aliyun_workload(manifest: Json, pod: Json) -> Iterator[Finding]:
+def _aliyun_workload(manifest: Json, pod: Json) -> Iterator[MigrationFinding]:
     if not any(RESOURCE_MEM in resources(each) for _, each in containers(pod)):
         return
     problem = _problem(pod)
-    verdict = Verdict.UNSUPPORTED if problem else Verdict.STAYS
-    yield Finding(System.ALIYUN, name_of(manifest), verdict, problem or f"its {RESOURCE_MEM} means the same")
+    verdict = Effect.UNSUPPORTED if problem else Effect.STAYS
+    yield MigrationFinding(
+        System.ALIYUN, name_of(manifest), verdict, problem or f"its {RESOURCE_MEM} means the same"
+    )
 
 
 def _problem(pod: Json) -> str | None:
@@ -189,15 +191,15 @@ def _problem(pod: Json) -> str | None:
     return None
 
 
-def _hami_workload(manifest: Json, result: hami.Conversion) -> Iterator[Finding]:
+def _hami_workload(manifest: Json, result: hami.Conversion) -> Iterator[MigrationFinding]:
     name = name_of(manifest)
-    yield from (Finding(System.HAMI, name, Verdict.CHANGES, text) for text in result.changes)
-    yield from (Finding(System.HAMI, name, Verdict.UNSUPPORTED, text) for text in result.unsupported)
+    yield from (MigrationFinding(System.HAMI, name, Effect.CHANGES, text) for text in result.changes)
+    yield from (MigrationFinding(System.HAMI, name, Effect.UNSUPPORTED, text) for text in result.unsupported)
     if not (result.changes or result.unsupported):
         text = f"whole GPUs ({RESOURCE_WHOLE_GPU}), on a node that does not share"
-        yield Finding(System.HAMI, name, Verdict.STAYS, text)
+        yield MigrationFinding(System.HAMI, name, Effect.STAYS, text)
 
 
-def counts(findings: Sequence[Finding]) -> dict[Verdict, int]:
+def counts(findings: Sequence[MigrationFinding]) -> dict[Effect, int]:
     """The number of findings by verdict."""
-    return {verdict: sum(each.verdict is verdict for each in findings) for verdict in Verdict}
+    return {verdict: sum(each.verdict is verdict for each in findings) for verdict in Effect}

@@ -1,27 +1,23 @@
 """Containers with GPU memory from the API server, and their series from the exporters or from Prometheus."""
 
-import asyncio
 import math
-import os
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Final
 
-import msgspec
-
-from gpushare.adapters.http_client import HttpClient
+from gpushare.adapters.kube.client import KubeClient
 from gpushare.adapters.kube.wire import WirePod, pod_of
-from gpushare.adapters.pages import Pages
-from gpushare.cli.lib.prometheus import TIMEOUT_S, Prometheus, matchers
+from gpushare.cli.lib.prometheus import PrometheusClient, connected, matchers
 from gpushare.cli.recommend.sizing import Observed
-from gpushare.errors import ApiError
 from gpushare.model.demand import Demand
+from gpushare.model.objects import Pod
 from gpushare.monitoring import catalogue
 from gpushare.monitoring.page import MetricSample
-from gpushare.overview.cluster import RUNNING, ApiSource, listed, pods_path
-from gpushare.overview.exporters import read_series
-from gpushare.overview.owners import OwnedPod
+from gpushare.overview.exporters import collect_series
+from gpushare.overview.lists import RUNNING, decoded, listed, pods_path
+from gpushare.overview.owners import OwnedPod, PodOwner
 
 _FIELDS: Final = {
     str(catalogue.CONTAINER_ALLOCATED): "granted",
@@ -39,46 +35,36 @@ _SERIES: Final = ", ".join((*_KEY, "node", "card", "uuid"))
 
 Numbers = Mapping[tuple[str, ...], Mapping[str, int]]
 
-_decode_wire = msgspec.json.Decoder(WirePod).decode
-_decode_owned = msgspec.json.Decoder(OwnedPod).decode
+
+@dataclass(frozen=True, slots=True)
+class Peaks:
+    """Where peaks come from: the exporters, or the series of a cluster in Prometheus over a time."""
+
+    prometheus: str | None = None
+    window_s: int = 0
+    cluster: str | None = None
 
 
-def gather(
-    source: ApiSource,
-    namespace: str | None,
-    report: Callable[[str], None],
-    *,
-    prometheus: str | None,
-    window_s: int,
-    cluster: str | None,
+async def collect(
+    client: KubeClient, namespace: str | None, peaks: Peaks, report: Callable[[str], None]
 ) -> list[Observed]:
     """Every container with GPU memory of the bound pods that have not finished.
 
     Raises ApiError, ConfigError without an exporter, and SourceError if Prometheus or no exporter answers.
     """
-    selected = matchers({"cluster": cluster, "namespace": namespace})
-    return asyncio.run(_gather(source, pods_path(namespace), report, prometheus, (selected, window_s)))
+    path = pods_path(namespace)
+    raws = await listed(client, path, {"fieldSelector": f"spec.nodeName!=,{RUNNING}"})
+    if peaks.prometheus is None:
+        numbers = numbers_of(await collect_series(client, None, report))
+    else:
+        selected = matchers({"cluster": peaks.cluster, "namespace": namespace})
+        async with connected(peaks.prometheus, time.time()) as asked:
+            numbers = numbers_of(await _over_time(asked, selected, peaks.window_s))
+    pods = zip(decoded(raws, WirePod, path), decoded(raws, OwnedPod, path), strict=True)
+    return [each for wire, owned in pods for each in _containers(pod_of(wire), owned.owner, numbers)]
 
 
-async def _gather(
-    source: ApiSource,
-    path: str,
-    report: Callable[[str], None],
-    prometheus: str | None,
-    selection: tuple[str, int],
-) -> list[Observed]:
-    async with await source.client() as client:
-        pods = await listed(client, path, {"fieldSelector": f"spec.nodeName!=,{RUNNING}"})
-        if prometheus is None:
-            numbers = numbers_of(await read_series(client, None, report))
-        else:
-            async with HttpClient(timeout_s=TIMEOUT_S, environ=os.environ) as pages:
-                asked = Prometheus(pages, prometheus, time.time())
-                numbers = numbers_of(await _over_time(asked, *selection))
-    return [each for raw in pods for each in _containers(raw, path, numbers)]
-
-
-async def _over_time(prometheus: Prometheus, selected: str, window_s: int) -> list[MetricSample]:
+async def _over_time(prometheus: PrometheusClient, selected: str, window_s: int) -> list[MetricSample]:
     found: list[MetricSample] = []
     for metric in _FIELDS:
         series = await prometheus.ask(_query(metric, selected, window_s))
@@ -107,15 +93,11 @@ def numbers_of(samples: Iterable[MetricSample]) -> Numbers:
     return found
 
 
-def _containers(raw: msgspec.Raw, path: str, numbers: Numbers) -> Iterable[Observed]:
-    try:
-        pod, owned = pod_of(_decode_wire(raw)), _decode_owned(raw)
-    except msgspec.DecodeError as error:
-        raise ApiError(f"{path}: a pod cannot be read: {error}", reason="Unreadable") from error
+def _containers(pod: Pod | None, owner: PodOwner, numbers: Numbers) -> Iterable[Observed]:
     if pod is None or not isinstance(pod.demand, Demand):
         return
     cards = pod.demand.cards
     for each in pod.demand.containers:
         if each.mem:
             known = numbers.get((pod.namespace, pod.name, each.name), {})
-            yield Observed(pod.namespace, owned.owner, each.name, each.mem // cards, cards, **known)
+            yield Observed(pod.namespace, owner, each.name, each.mem // cards, cards, **known)

@@ -1,12 +1,12 @@
 """``recommend``: its flags. What it needs is imported when it runs."""
 
-from typing import Final
+from typing import Any, Final
 
 import click
 from click.core import ParameterSource
 
 from gpushare.cli.lib.flag_types import Duration, DurationType, UrlType
-from gpushare.cli.lib.flags import cluster_option, connection_options, document_option, namespace_options
+from gpushare.cli.lib.flags import cluster_option, document_option, namespace_options, with_namespace
 from gpushare.runtime.program import CONTEXT
 
 _EXAMPLES: Final = """\b
@@ -42,51 +42,39 @@ Examples:
 )
 @cluster_option
 @document_option
-@connection_options
-def recommend(  # noqa: PLR0913 - the flags
+@with_namespace
+def recommend(
     *,
+    source: Any,
     namespace: str | None,
-    everywhere: bool,
     margin: int,
     prometheus: str | None,
     window: Duration,
     cluster: str | None,
     output: str | None,
-    kubeconfig: str | None,
-    context: str | None,
 ) -> None:
     """Suggest GPU memory requests of workloads, from peaks and refused allocations.
 
     A suggestion is the peak plus a margin in whole units of the node; after refused allocations, at least the
     limit plus the margin. Without a peak, "now only" or "no data" is shown instead. Changes nothing.
     """
-    from gpushare.cli.lib import screen as display
-    from gpushare.cli.recommend import collect as gather
-    from gpushare.cli.recommend import render as view
-    from gpushare.cli.recommend import sizing
-    from gpushare.overview.node_document import serialized
+    from gpushare.cli.lib.screen import Screen
+    from gpushare.cli.lib.serialized import serialized
+    from gpushare.cli.recommend import render
+    from gpushare.cli.recommend.collect import Peaks, collect
+    from gpushare.cli.recommend.sizing import Basis, recommendations
 
     source_of = click.get_current_context().get_parameter_source
     if not prometheus and (cluster or source_of("window") is not ParameterSource.DEFAULT):
         raise click.UsageError("--window and --cluster select series in Prometheus; they need --prometheus")
-    flags = display.Flags(output=output, kubeconfig=kubeconfig, context=context)
-    selected = flags.source.namespace(namespace, everywhere=everywhere)
-    screen = display.Screen(redraw=False)
-    observed = gather.gather(
-        flags.source,
-        selected,
-        screen.report,
-        prometheus=prometheus,
-        window_s=window.seconds,
-        cluster=cluster,
-    )
-    basis = sizing.Basis.WINDOW if prometheus else sizing.Basis.SINCE_START
-    found = sizing.recommendations(observed, margin, basis)
+    screen = Screen()
+    peaks = Peaks(prometheus, window.seconds, cluster)
+    observed = source.ask(lambda client: collect(client, namespace, peaks, screen.report))
+    found = recommendations(observed, margin, Basis.WINDOW if prometheus else Basis.SINCE_START)
     if output:
-        content = view.document(found, margin, window.seconds if prometheus else None)
-        screen.show(serialized(content, output))
+        searched_s = window.seconds if prometheus else None
+        screen.show(serialized(render.recommendations_document(found, margin, searched_s), output))
         return
-    screen.show(display.formatted(view.table(found, window.text)))
-    display.note_namespace(screen, found, selected)
+    screen.show_table(render.table(found, window.text), namespace)
     if found:
-        click.echo(view.rule(margin), nl=False)
+        click.echo(render.rule(margin), nl=False)

@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from typing import Any, Final
 
-from gpushare.cli.lib.text_table import ABSENT, Table, mib
-from gpushare.cli.recommend.sizing import Basis, Recommendation, Verdict
+from gpushare.cli.lib.text_table import ABSENT, TextTable, mib
+from gpushare.cli.recommend.sizing import Basis, Comparison, Recommendation
+from gpushare.overview.documents import document
 from gpushare.overview.memory_units import NodeUnit
-from gpushare.overview.node_document import API_VERSION
 
 KIND: Final = "RecommendationList"
 _HEADERS: Final = (
@@ -15,9 +15,9 @@ _HEADERS: Final = (
 )
 
 
-def table(found: Sequence[Recommendation], window: str) -> Table:
+def table(found: Sequence[Recommendation], window: str) -> TextTable:
     """For a terminal; ``window`` is the searched time, such as ``7d``."""
-    return Table(_HEADERS, tuple(_row(each, window) for each in found))
+    return TextTable(_HEADERS, tuple(_row(each, window) for each in found))
 
 
 def rule(margin_percent: int) -> str:
@@ -28,15 +28,12 @@ def rule(margin_percent: int) -> str:
     )
 
 
-def document(found: Sequence[Recommendation], margin_percent: int, window_s: int | None) -> dict[str, Any]:
+def recommendations_document(
+    found: Sequence[Recommendation], margin_percent: int, window_s: int | None
+) -> dict[str, Any]:
     """For programs: amounts in bytes and units, unknown values are null."""
-    return {
-        "apiVersion": API_VERSION,
-        "kind": KIND,
-        "marginPercent": margin_percent,
-        "windowSeconds": window_s,
-        "items": [_item(each) for each in found],
-    }
+    items = [_item(each) for each in found]
+    return document(KIND, marginPercent=margin_percent, windowSeconds=window_s, items=items)
 
 
 def _row(each: Recommendation, window: str) -> tuple[str, ...]:
@@ -56,7 +53,7 @@ def _suggestion(each: Recommendation) -> str:
     if each.suggestion is None:
         return ABSENT
     text = _units(each.suggestion, each.unit)
-    return text if each.verdict is Verdict.KEEP else f"{text} ({each.verdict})"
+    return text if each.verdict is Comparison.KEEP else f"{text} ({each.verdict})"
 
 
 def _units(amount: int, unit: NodeUnit) -> str:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from gpushare.overview.memory_units import NodeUnit, unit_of_amount
-from gpushare.overview.owners import Owner
+from gpushare.overview.owners import PodOwner
 
 
 class Basis(StrEnum):
@@ -28,7 +28,7 @@ class Basis(StrEnum):
     NO_DATA = "no data"
 
 
-class Verdict(StrEnum):
+class Comparison(StrEnum):
     """What the suggestion is, compared with the request."""
 
     RAISE = "raise"
@@ -45,7 +45,7 @@ class Observed:
     """
 
     namespace: str
-    owner: Owner
+    owner: PodOwner
     container: str
     units: int
     gpus: int = 1
@@ -66,7 +66,7 @@ class Recommendation:
     """One container of a workload. Units are the sum over its GPUs; ``silent`` pods have no data."""
 
     namespace: str
-    owner: Owner
+    owner: PodOwner
     container: str
     unit: NodeUnit
     pods: int
@@ -80,13 +80,13 @@ class Recommendation:
     suggestion: int | None
 
     @property
-    def verdict(self) -> Verdict:
+    def verdict(self) -> Comparison:
         """Whether the request is too small, too large or right."""
         if self.suggestion is None:
-            return Verdict.NONE
+            return Comparison.NONE
         if self.suggestion == self.request:
-            return Verdict.KEEP
-        return Verdict.RAISE if self.suggestion > self.request else Verdict.LOWER
+            return Comparison.KEEP
+        return Comparison.RAISE if self.suggestion > self.request else Comparison.LOWER
 
 
 def suggested_units(observed: Observed, margin_percent: int) -> int | None:
@@ -108,7 +108,7 @@ def _ceiling(amount: int, divisor: int) -> int:
 
 def recommendations(observed: Iterable[Observed], margin_percent: int, basis: Basis) -> list[Recommendation]:
     """One for each container of each workload, request and unit, sorted. ``basis`` is that of the peaks."""
-    groups: dict[tuple[str, Owner, str, int, int, NodeUnit], list[Observed]] = defaultdict(list)
+    groups: dict[tuple[str, PodOwner, str, int, int, NodeUnit], list[Observed]] = defaultdict(list)
     for each in observed:
         key = (each.namespace, each.owner, each.container, each.units, each.gpus, each.unit)
         groups[key].append(each)

@@ -15,21 +15,40 @@ containers. Rows and remainder are rounded together to 1/1000 hour, so that they
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import reduce
 from itertools import starmap
 from operator import add
 from typing import Final, NamedTuple
 
-from gpushare.overview.owners import Owner
+from gpushare.overview.owners import PodOwner
 
 PARTS: Final = 1000
 """Amounts are rounded to this part of an hour."""
-UNKNOWN: Final = Owner("", "(unknown)")
+UNKNOWN: Final = PodOwner("", "(unknown)")
 """The workload of pods that are gone and of which no one has recorded it."""
 _GIB: Final = 2**30
 _HOUR_S: Final = 3600
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """The time of a report: ``steps`` steps of ``step_s`` seconds until ``end``, in seconds since 1970."""
+
+    end: float
+    step_s: int
+    steps: int
+
+    @property
+    def start(self) -> float:
+        """When it begins."""
+        return self.end - self.step_s * self.steps
+
+    @property
+    def text(self) -> str:
+        """As PromQL writes a subquery."""
+        return f"[{self.step_s * self.steps}s:{self.step_s}s]"
 
 
 class Hours(NamedTuple):
@@ -50,7 +69,7 @@ class Rounded(NamedTuple):
     used_gib: int
 
 
-class Gpu(NamedTuple):
+class GpuKey(NamedTuple):
     """A GPU of a node."""
 
     node: str
@@ -71,24 +90,37 @@ class Share(NamedTuple):
 
     namespace: str
     pod: str
-    gpu: Gpu
+    gpu: GpuKey
     allocated: Fraction
     used: Fraction
     utilization: Fraction
 
 
-class Row(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class UsageFacts:
+    """What is known about the time; ``notes`` are limits of it. Every GPU of a share is in ``gpus``.
+
+    ``owners`` are by namespace and pod.
+    """
+
+    gpus: Mapping[GpuKey, GpuSums]
+    shares: list[Share]
+    owners: Mapping[tuple[str, str], PodOwner]
+    notes: list[str] = field(default_factory=list)
+
+
+class WorkloadHours(NamedTuple):
     """One workload."""
 
     namespace: str
-    owner: Owner
+    owner: PodOwner
     hours: Rounded
 
 
 class Gap(NamedTuple):
     """Hours of the time without data of a GPU."""
 
-    gpu: Gpu
+    gpu: GpuKey
     hours: Fraction
 
 
@@ -96,37 +128,26 @@ class Gap(NamedTuple):
 class Account:
     """Rows and remainder add up to the total. ``remainder`` is None for a report of one namespace."""
 
-    rows: tuple[Row, ...]
+    rows: tuple[WorkloadHours, ...]
     remainder: Rounded | None
     total: Rounded
     gaps: tuple[Gap, ...]
 
 
-def account(
-    gpus: Mapping[Gpu, GpuSums],
-    shares: Iterable[Share],
-    owners: Mapping[tuple[str, str], Owner],
-    *,
-    step_s: int,
-    steps: int,
-    whole: bool,
-) -> Account:
-    """The account of the cluster (``whole``), or of the namespaces of the shares only.
-
-    ``owners`` is by namespace and pod. Every GPU of a share must be in ``gpus``.
-    """
-    by_owner: dict[tuple[str, Owner], Hours] = defaultdict(Hours)
-    for share in shares:
-        key = (share.namespace, owners.get((share.namespace, share.pod), UNKNOWN))
-        by_owner[key] = _plus(by_owner[key], _hours(share, gpus[share.gpu], step_s))
+def account(facts: UsageFacts, span: Span, *, whole: bool) -> Account:
+    """The account of the cluster (``whole``), or of the namespaces of the shares only."""
+    by_owner: dict[tuple[str, PodOwner], Hours] = defaultdict(Hours)
+    for share in facts.shares:
+        key = (share.namespace, facts.owners.get((share.namespace, share.pod), UNKNOWN))
+        by_owner[key] = _plus(by_owner[key], _hours(share, facts.gpus[share.gpu], span.step_s))
     keys = sorted(by_owner)
     amounts = [by_owner[key] for key in keys]
     if whole:
-        amounts.append(_remainder(amounts, gpus.values(), step_s))
+        amounts.append(_remainder(amounts, facts.gpus.values(), span.step_s))
     rounded = list(starmap(Rounded, zip(*map(apportioned, zip(*amounts, strict=True)), strict=True)))
-    rows = tuple(Row(*key, hours) for key, hours in zip(keys, rounded, strict=False))
+    rows = tuple(WorkloadHours(*key, hours) for key, hours in zip(keys, rounded, strict=False))
     total = Rounded(*map(sum, zip(*rounded, strict=True))) if rounded else Rounded(0, 0, 0, 0)
-    return Account(rows, rounded[-1] if whole else None, total, _gaps(gpus, step_s, steps))
+    return Account(rows, rounded[-1] if whole else None, total, _gaps(facts.gpus, span))
 
 
 def _plus(first: Hours, second: Hours) -> Hours:
@@ -171,6 +192,6 @@ def apportioned(amounts: Sequence[Fraction]) -> list[int]:
     return floors
 
 
-def _gaps(gpus: Mapping[Gpu, GpuSums], step_s: int, steps: int) -> tuple[Gap, ...]:
-    missing = {gpu: steps - sums.points for gpu, sums in sorted(gpus.items())}
-    return tuple(Gap(gpu, Fraction(n * step_s, _HOUR_S)) for gpu, n in missing.items() if n > 0)
+def _gaps(gpus: Mapping[GpuKey, GpuSums], span: Span) -> tuple[Gap, ...]:
+    missing = {gpu: span.steps - sums.points for gpu, sums in sorted(gpus.items())}
+    return tuple(Gap(gpu, Fraction(n * span.step_s, _HOUR_S)) for gpu, n in missing.items() if n > 0)

@@ -4,58 +4,24 @@ The steps are at multiples of the step, none of them at an end of the time: vers
 whether the ends belong to it. Series that several scrapes have are counted once.
 """
 
-import asyncio
-import os
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
-from http import HTTPStatus
 from typing import Final
 
-import msgspec
-
-from gpushare.adapters.pages import Pages
-from gpushare.cli.lib.prometheus import TIMEOUT_S, Prometheus, Series, matchers
-from gpushare.cli.report.accounting import Gpu, GpuSums, Share
+from gpushare.adapters.kube.client import KubeClient
+from gpushare.cli.lib.prometheus import PrometheusClient, PromSeries, connected, matchers
+from gpushare.cli.report.accounting import GpuKey, GpuSums, Share, Span, UsageFacts
 from gpushare.errors import ApiError, ConfigError
 from gpushare.monitoring import catalogue
 from gpushare.monitoring.catalogue import Metric
-from gpushare.overview.cluster import ApiSource, listed, pods_path
-from gpushare.overview.owners import OwnedPod, Owner
+from gpushare.overview.lists import decoded, if_allowed, listed, pods_path
+from gpushare.overview.owners import OwnedPod, PodOwner
 
 _MOST_STEPS: Final = 10_000
 _SHORTEST_STEP_S: Final = 60
 _GPU: Final = ("node", "card", "uuid")
 _CONTAINER: Final = ("namespace", "pod", "container", *_GPU)
-
-
-@dataclass(frozen=True, slots=True)
-class Span:
-    """The time of a report: ``steps`` steps of ``step_s`` seconds until ``end``, in seconds since 1970."""
-
-    end: float
-    step_s: int
-    steps: int
-
-    @property
-    def start(self) -> float:
-        """When it begins."""
-        return self.end - self.step_s * self.steps
-
-    @property
-    def text(self) -> str:
-        """As PromQL writes a subquery."""
-        return f"[{self.step_s * self.steps}s:{self.step_s}s]"
-
-
-@dataclass(frozen=True, slots=True)
-class Facts:
-    """What is known about the time; ``notes`` are limits of it."""
-
-    gpus: Mapping[Gpu, GpuSums]
-    shares: list[Share]
-    owners: Mapping[tuple[str, str], Owner]
-    notes: list[str] = field(default_factory=list)
 
 
 def span_of(now: float, since_s: int) -> Span:
@@ -64,16 +30,11 @@ def span_of(now: float, since_s: int) -> Span:
     return Span((now // step_s) * step_s - step_s / 2, step_s, max(1, since_s // step_s))
 
 
-def gather(source: ApiSource, namespace: str | None, url: str, span: Span, cluster: str | None) -> Facts:
+async def collect(
+    client: KubeClient, namespace: str | None, url: str, span: Span, cluster: str | None
+) -> UsageFacts:
     """The facts of one namespace, or of all. Raises ApiError, SourceError, and ConfigError without series."""
-    return asyncio.run(_gather(source, namespace, url, span, cluster))
-
-
-async def _gather(
-    source: ApiSource, namespace: str | None, url: str, span: Span, cluster: str | None
-) -> Facts:
-    async with HttpClient(timeout_s=TIMEOUT_S, environ=os.environ) as pages:
-        prometheus = Prometheus(pages, url, span.end)
+    async with connected(url, span.end) as prometheus:
         on_gpus = _Sums(prometheus, span, matchers({"cluster": cluster}))
         gpus = await _gpus(on_gpus)
         if not gpus:
@@ -84,26 +45,21 @@ async def _gather(
         shares, notes = await _shares(of_containers, gpus)
         notes += await _silent_sources(on_gpus)
         owners = await _recorded_owners(prometheus, span, namespace, cluster)
-    try:
-        owners |= await _living_owners(source, namespace)
-    except ApiError as error:
-        if error.status != HTTPStatus.FORBIDDEN:
-            raise
-        notes.append(f"the owners of pods are those that Prometheus has: {error}")
+    owners |= await _living_owners(client, namespace, notes)
     unknown = len({(each.namespace, each.pod) for each in shares} - set(owners))
     if unknown:
         notes.append(
             f"{unknown} pods are gone and have the owner (unknown); Prometheus has their owners if it "
             "scrapes kube-state-metrics"
         )
-    return Facts(gpus, shares, owners, notes)
+    return UsageFacts(gpus, shares, owners, notes)
 
 
 @dataclass(frozen=True, slots=True)
 class _Sums:
     """Sums of metrics over the steps."""
 
-    prometheus: Prometheus
+    prometheus: PrometheusClient
     span: Span
     selected: str
 
@@ -123,23 +79,23 @@ class _Sums:
         return f"(max by ({', '.join(by)}) ({metric}{self.selected}))"
 
 
-def by_labels(series: Iterable[Series], by: tuple[str, ...]) -> dict[tuple[str, ...], Fraction]:
+def by_labels(series: Iterable[PromSeries], by: tuple[str, ...]) -> dict[tuple[str, ...], Fraction]:
     """Values by the values of labels; an absent label is empty."""
     return {tuple(each.labels.get(label, "") for label in by): each.value for each in series}
 
 
-async def _gpus(sums: _Sums) -> dict[Gpu, GpuSums]:
+async def _gpus(sums: _Sums) -> dict[GpuKey, GpuSums]:
     memory = await sums.of(catalogue.CARD_MEMORY, _GPU)
     used = await sums.of(catalogue.CARD_USED, _GPU)
     points = await sums.points(catalogue.CARD_MEMORY, _GPU)
     return {
-        Gpu(*key): GpuSums(amount, used.get(key, Fraction(0)), int(points[key]))
+        GpuKey(*key): GpuSums(amount, used.get(key, Fraction(0)), int(points[key]))
         for key, amount in memory.items()
         if amount and key in points
     }
 
 
-async def _shares(sums: _Sums, gpus: Mapping[Gpu, GpuSums]) -> tuple[list[Share], list[str]]:
+async def _shares(sums: _Sums, gpus: Mapping[GpuKey, GpuSums]) -> tuple[list[Share], list[str]]:
     allocated, used, utilization = [
         await sums.of(metric, _CONTAINER)
         for metric in (
@@ -151,7 +107,7 @@ async def _shares(sums: _Sums, gpus: Mapping[Gpu, GpuSums]) -> tuple[list[Share]
     none = Fraction(0)
     found = [
         Share(
-            *(key[0], key[1], Gpu(*key[3:])),
+            *(key[0], key[1], GpuKey(*key[3:])),
             *(allocated.get(key, none), used.get(key, none), utilization.get(key, none)),
         )
         for key in sorted({*allocated, *used, *utilization})
@@ -174,8 +130,8 @@ async def _silent_sources(sums: _Sums) -> list[str]:
 
 
 async def _recorded_owners(
-    prometheus: Prometheus, span: Span, namespace: str | None, cluster: str | None
-) -> dict[tuple[str, str], Owner]:
+    prometheus: PrometheusClient, span: Span, namespace: str | None, cluster: str | None
+) -> dict[tuple[str, str], PodOwner]:
     """From the series of kube-state-metrics, if Prometheus has them."""
     window = f"[{span.step_s * span.steps}s]"
     selected = matchers({"cluster": cluster, "namespace": namespace, "owner_is_controller": "true"})
@@ -187,22 +143,25 @@ async def _recorded_owners(
         )
         for name, by in (("kube_pod_owner", by_pod), ("kube_replicaset_owner", by_set))
     ]
-    deployments = {(space, name): Owner(kind, owner) for space, name, kind, owner in sets}
+    deployments = {(space, name): PodOwner(kind, owner) for space, name, kind, owner in sets}
     found = {(space, pod): (kind, owner) for space, pod, kind, owner in pods}
     return {
-        (space, pod): deployments.get((space, owner), Owner(kind, owner))
+        (space, pod): deployments.get((space, owner), PodOwner(kind, owner))
         if kind == "ReplicaSet"
-        else Owner(kind, owner)
+        else PodOwner(kind, owner)
         for (space, pod), (kind, owner) in found.items()
     }
 
 
-async def _living_owners(source: ApiSource, namespace: str | None) -> dict[tuple[str, str], Owner]:
+async def _living_owners(
+    client: KubeClient, namespace: str | None, notes: list[str]
+) -> dict[tuple[str, str], PodOwner]:
+    """The owners of bound pods; without the right to list them, none and a note."""
     path = pods_path(namespace)
-    async with await source.client() as client:
-        raws = await listed(client, path, {"fieldSelector": "spec.nodeName!="})
-    try:
-        pods = list(map(msgspec.json.Decoder(OwnedPod).decode, raws))
-    except msgspec.DecodeError as error:
-        raise ApiError(f"{path}: a pod cannot be read: {error}", reason="Unreadable") from error
-    return {(each.metadata.namespace, each.metadata.name): each.owner for each in pods}
+    raws = await if_allowed(listed(client, path, {"fieldSelector": "spec.nodeName!="}))
+    if isinstance(raws, ApiError):
+        notes.append(f"the owners of pods are those that Prometheus has: {raws}")
+        return {}
+    return {
+        (each.metadata.namespace, each.metadata.name): each.owner for each in decoded(raws, OwnedPod, path)
+    }

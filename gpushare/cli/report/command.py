@@ -1,11 +1,11 @@
 """``report``: its flags. What it needs is imported when it runs."""
 
-from typing import Final
+from typing import Any, Final
 
 import click
 
 from gpushare.cli.lib.flag_types import Duration, DurationType, UrlType
-from gpushare.cli.lib.flags import cluster_option, connection_options, namespace_options
+from gpushare.cli.lib.flags import cluster_option, namespace_options, with_namespace
 from gpushare.runtime.program import CONTEXT
 
 _EXAMPLES: Final = """\b
@@ -27,17 +27,15 @@ Examples:
 @click.option("--prometheus", type=UrlType(), metavar="URL", required=True, help="Where the series are.")
 @cluster_option
 @click.option("-o", "--output", type=click.Choice(["json", "yaml", "csv"]), help="Output format.")
-@connection_options
-def report(  # noqa: PLR0913 - the flags
+@with_namespace
+def report(
     *,
+    source: Any,
     namespace: str | None,
-    everywhere: bool,
     since: Duration,
     prometheus: str,
     cluster: str | None,
     output: str | None,
-    kubeconfig: str | None,
-    context: str | None,
 ) -> None:
     """Report GPU-hours and GiB-hours of each workload, allocated and used.
 
@@ -46,30 +44,21 @@ def report(  # noqa: PLR0913 - the flags
     """
     import time
 
-    from gpushare.cli.lib import screen as display
-    from gpushare.cli.report import accounting
-    from gpushare.cli.report import collect as gather
-    from gpushare.cli.report import render as view
-    from gpushare.overview.node_document import serialized
+    from gpushare.cli.lib.screen import Screen
+    from gpushare.cli.lib.serialized import serialized
+    from gpushare.cli.report import render
+    from gpushare.cli.report.accounting import account
+    from gpushare.cli.report.collect import collect, span_of
 
-    flags = display.Flags(output=output, kubeconfig=kubeconfig, context=context)
-    selected = flags.source.namespace(namespace, everywhere=everywhere)
-    span = gather.span_of(time.time(), since.seconds)
-    facts = gather.gather(flags.source, selected, prometheus, span, cluster)
-    found = accounting.account(
-        facts.gpus,
-        facts.shares,
-        facts.owners,
-        step_s=span.step_s,
-        steps=span.steps,
-        whole=selected is None,
-    )
-    screen = display.Screen(redraw=False)
+    span = span_of(time.time(), since.seconds)
+    facts = source.ask(lambda client: collect(client, namespace, prometheus, span, cluster))
+    found = account(facts, span, whole=namespace is None)
+    screen = Screen()
     if output == "csv":
-        screen.show(view.comma_separated(found))
+        screen.show(render.comma_separated(found))
     elif output:
-        screen.show(serialized(view.document(found, span, facts.notes), output))
+        screen.show(serialized(render.account_document(found, span, facts.notes), output))
     else:
-        screen.show(display.formatted(view.table(found)))
-    screen.warn([*view.gap_lines(found, span), *facts.notes])
-    display.note_namespace(screen, found.rows, selected)
+        screen.show_table(render.table(found))
+    screen.warn([*render.gap_lines(found, span), *facts.notes])
+    screen.note_namespace(found.rows, namespace)

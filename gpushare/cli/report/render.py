@@ -6,10 +6,9 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from gpushare.cli.lib.text_table import Table
-from gpushare.cli.report.accounting import PARTS, Account, Rounded
-from gpushare.cli.report.collect import Span
-from gpushare.overview.node_document import API_VERSION
+from gpushare.cli.lib.text_table import TextTable
+from gpushare.cli.report.accounting import PARTS, Account, Rounded, Span
+from gpushare.overview.documents import document
 
 KIND: Final = "GpuUsageReport"
 REMAINDER: Final = "(no container)"
@@ -20,12 +19,12 @@ _CSV: Final = (
 )
 
 
-def table(account: Account) -> Table:
+def table(account: Account) -> TextTable:
     """For a terminal; the last row is the total."""
     rows = [(row.namespace, _workload(*row.owner), *_texts(row.hours)) for row in account.rows]
     if account.remainder:
         rows.append(("", REMAINDER, *_texts(account.remainder)))
-    return Table(_HEADERS, (*rows, ("TOTAL", "", *_texts(account.total))))
+    return TextTable(_HEADERS, (*rows, ("TOTAL", "", *_texts(account.total))))
 
 
 def comma_separated(account: Account) -> str:
@@ -39,23 +38,22 @@ def comma_separated(account: Account) -> str:
     return out.getvalue()
 
 
-def document(account: Account, span: Span, notes: Sequence[str]) -> dict[str, Any]:
+def account_document(account: Account, span: Span, notes: Sequence[str]) -> dict[str, Any]:
     """For programs: hours with three decimals."""
-    return {
-        "apiVersion": API_VERSION,
-        "kind": KIND,
-        "start": _time(span.start),
-        "end": _time(span.end),
-        "stepSeconds": span.step_s,
-        "items": [
+    return document(
+        KIND,
+        start=_time(span.start),
+        end=_time(span.end),
+        stepSeconds=span.step_s,
+        items=[
             {"namespace": row.namespace, "owner": row.owner._asdict(), **_numbers(row.hours)}
             for row in account.rows
         ],
-        "remainder": _numbers(account.remainder) if account.remainder else None,
-        "total": _numbers(account.total),
-        "gaps": [{**gap.gpu._asdict(), "hours": round(float(gap.hours), 3)} for gap in account.gaps],
-        "notes": list(notes),
-    }
+        remainder=_numbers(account.remainder) if account.remainder else None,
+        total=_numbers(account.total),
+        gaps=[{**gap.gpu._asdict(), "hours": round(float(gap.hours), 3)} for gap in account.gaps],
+        notes=list(notes),
+    )
 
 
 def gap_lines(account: Account, span: Span) -> Iterator[str]:

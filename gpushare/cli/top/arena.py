@@ -7,8 +7,10 @@ which arena did not know.
 from collections.abc import Sequence
 from typing import Final
 
-from gpushare.cli.inspect.render import NONE, UNKNOWN, WIDE_HEADER, wide_cells
+from gpushare.cli.lib.node_text import NONE, UNKNOWN, WIDE_HEADER, wide_cells
 from gpushare.cli.lib.tabwriter import align
+from gpushare.contract import RESOURCE_MEM, RESOURCE_WHOLE_GPU
+from gpushare.errors import ConfigError
 from gpushare.overview.memory_units import percent
 from gpushare.overview.node_view import GpuCount, NodeView, PodView
 
@@ -130,3 +132,14 @@ def sum_of(nodes: Sequence[NodeView]) -> GpuCount:
     return GpuCount(
         sum(g.total for g in gpus), sum(g.allocated for g in gpus), sum(g.unhealthy for g in gpus)
     )
+
+
+def chosen(nodes: Sequence[NodeView], *, sharing_only: bool) -> list[NodeView]:
+    """The nodes to show. Raises ConfigError, with the text of arena, for one whose GPUs it counts twice."""
+    for node in nodes:
+        if node.shared and node.whole_cards.total > node.whole_cards.unhealthy:
+            raise ConfigError(
+                f"{RESOURCE_WHOLE_GPU} and {RESOURCE_MEM} are both used in node {node.name} ."
+                "Please use one kind resource of them"
+            )
+    return [node for node in nodes if node.shared or not sharing_only]

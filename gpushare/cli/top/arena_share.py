@@ -7,7 +7,7 @@ pending units.
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from gpushare.cli.inspect.render import (
+from gpushare.cli.lib.node_text import (
     WIDE_HEADER,
     card_cells,
     card_indices,
@@ -16,7 +16,7 @@ from gpushare.cli.inspect.render import (
     wide_cells,
 )
 from gpushare.cli.lib.tabwriter import align
-from gpushare.overview.memory_units import NodeUnit, common_unit, label, unit_of, usages
+from gpushare.overview.memory_units import NodeUnit, common_unit, label, unit_of, unit_sums
 from gpushare.overview.node_view import NodeView
 
 _TITLE: Final = "Allocated/Total GPU Memory In GPUShare Node:"
@@ -51,5 +51,5 @@ def _row(node: NodeView, indices: Sequence[int], common: NodeUnit | None, *, wid
 def _totals(
     nodes: Sequence[NodeView], common: NodeUnit | None, used_of: Callable[[NodeView], int]
 ) -> list[str]:
-    sums = usages(nodes, common, used_of)
+    sums = unit_sums(nodes, common, used_of)
     return [f"{total.text(label(total.unit, common) or f' ({total.unit})')}\t" for total in sums]

@@ -13,7 +13,7 @@ from gpushare.model.demand import SUFFIX, Demand, Malformed
 from gpushare.model.objects import Pod
 from gpushare.overview.explain.advice import Advice, advice, new_node, shared_node
 from gpushare.overview.explain.nodes import NodeAnswer, node_answer
-from gpushare.overview.explain.objects import ExplainedNode, ExplainedPod, Facts
+from gpushare.overview.explain.objects import ExplainedNode, ExplainedPod, PodFacts
 from gpushare.scheduling.book import Book, reserved_shares
 from gpushare.scheduling.fitting import PodRequest
 from gpushare.scheduling.steps import result_of
@@ -50,7 +50,7 @@ class Answer:
     notes: tuple[str, ...] = ()
 
 
-def answer(facts: Facts) -> Answer:
+def answer(facts: PodFacts) -> Answer:
     """Never fails: an invalid request is an answer too."""
     state, summary, *details = _settled(facts) or _waiting(facts)
     message = "" if facts.pod.node else facts.details.scheduler_message
@@ -60,7 +60,7 @@ def answer(facts: Facts) -> Answer:
     return _pending(found, facts, facts.books, facts.pod.demand)
 
 
-def _settled(facts: Facts) -> tuple[str, ...] | None:
+def _settled(facts: PodFacts) -> tuple[str, ...] | None:
     """State, summary and details of a pod that has ended or has a node; None for another one."""
     pod, status = facts.pod, facts.details.status
     if status.phase in ("Succeeded", "Failed"):
@@ -73,7 +73,7 @@ def _settled(facts: Facts) -> tuple[str, ...] | None:
     return None
 
 
-def _gpus(facts: Facts) -> str:
+def _gpus(facts: PodFacts) -> str:
     """The GPUs of a bound pod, as the ledger counts them."""
     book = (facts.books or {}).get(facts.pod.node or "")
     reservation = book.reservations.get(facts.pod.uid) if book else None
@@ -85,7 +85,7 @@ def _gpus(facts: Facts) -> str:
     return " with " + ", ".join(f"{share.mem} units of GPU {index}" for index, share in shares)
 
 
-def _waiting(facts: Facts) -> tuple[str, ...]:
+def _waiting(facts: PodFacts) -> tuple[str, ...]:
     """State and summary of a pod without a node; ``UNKNOWN`` if the nodes decide."""
     pod = facts.pod
     if isinstance(pod.demand, Malformed):
@@ -97,7 +97,7 @@ def _waiting(facts: Facts) -> tuple[str, ...]:
     return State.UNKNOWN, "this account may not read the nodes and pods that decide"
 
 
-def _pending(found: Answer, facts: Facts, books: Mapping[str, Book], demand: Demand) -> Answer:
+def _pending(found: Answer, facts: PodFacts, books: Mapping[str, Book], demand: Demand) -> Answer:
     pod = facts.pod
     request = PodRequest(pod.uid, demand, pod.priority, pod.placement)
     answers = [
@@ -155,7 +155,7 @@ def _remedies(
     answers: Sequence[NodeAnswer],
     books: Mapping[str, Book],
     request: PodRequest,
-    facts: Facts,
+    facts: PodFacts,
 ) -> list[Advice]:
     """Changes of the request first, then those of the best nodes, then other nodes."""
     open_books = [books[each.name] for each in answers if each.cards and not each.obstacles]

@@ -132,7 +132,7 @@ class ExplainedPod(Struct):
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class PodFacts:
     """The pod and the cluster at one moment. ``notes`` are limits of what could be read.
 
     ``books`` is None if nodes or pods may not be listed.

@@ -10,7 +10,8 @@ import pytest
 
 from gpushare import __version__
 from gpushare.errors import ConfigError
-from gpushare.runtime.program import Lazy, LazyGroup, program_name
+from gpushare.runtime.lazy import Lazy, LazyGroup
+from gpushare.runtime.program import program_name
 
 PLUGIN = "kubectl_main"
 INSPECT = "inspect_main"

@@ -10,11 +10,11 @@ import pytest
 from gpushare import contract
 from gpushare.cli.board.command import board
 from gpushare.cli.doctor.command import doctor
-from gpushare.cli.lib.flags import top
 from gpushare.cli.migrate.command import migrate
 from gpushare.cli.recommend.command import recommend
 from gpushare.cli.report.command import report
 from gpushare.cli.scheduler_manifest import command as scheduler_manifest
+from gpushare.cli.top.command import top
 from gpushare.deviceplugin.main import command as device_plugin
 from gpushare.exporter.main import command as exporter
 from gpushare.extender.main import command as extender

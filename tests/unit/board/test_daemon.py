@@ -13,9 +13,10 @@ import pytest_asyncio
 from gpushare.board.admissions import Admissions
 from gpushare.board.collect import Watched
 from gpushare.board.daemon import BoardServer
+from gpushare.board.local import LOOPBACK
 from gpushare.board.login import ADMITTED, NO_TOKEN, Admission
 from gpushare.board.routes import Document
-from gpushare.board.server import LOOPBACK, listening
+from gpushare.board.server import listening
 from gpushare.runtime.listener import bind_socket
 
 pytestmark = pytest.mark.asyncio

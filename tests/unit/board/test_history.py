@@ -10,7 +10,7 @@ POINT = Point(0, 0.5, 0.25, 1, 1)
 
 
 def of(made: Cluster, live: Live | None = None, *, lost: bool = False) -> Point:
-    seen = made.snapshot(live=live)
+    seen = made.state(live=live)
     return point(STARTED, seen.views, seen.live, lost=lost)
 
 

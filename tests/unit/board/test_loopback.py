@@ -2,11 +2,11 @@
 
 import pytest
 
-from gpushare.board.loopback import Board, respond
+from gpushare.board.loopback import LocalBoard, respond
 from gpushare.board.routes import Document, File
 from gpushare.runtime.http import Request, Response
 
-BOARD = Board({"/": File(b"<!doctype html>", "text/html")}, "secret", 8080)
+BOARD = LocalBoard({"/": File(b"<!doctype html>", "text/html")}, "secret", 8080)
 DOCUMENT = Document(b"{}", "tag")
 COOKIE = "gpushare-board-8080=secret"
 

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from gpushare.board.pending import EXPLAINED, pending
-from gpushare.board.snapshot import Snapshot
+from gpushare.board.state import BoardState
 from gpushare.contract import RESOURCE_MEM
 from gpushare.model.modes import CGPU_PODS
 from tests.builders.boards import Cluster, example
@@ -14,7 +14,7 @@ from tests.unit.cli.fakes import Api, call
 Found = list[dict[str, object]]
 
 
-def found(seen: Snapshot, cgpu_pods: int = CGPU_PODS) -> Found:
+def found(seen: BoardState, cgpu_pods: int = CGPU_PODS) -> Found:
     rows: Found = json.loads(json.dumps(pending(seen.nodes, seen.pods, seen.unhealthy, cgpu_pods)))
     return rows
 
@@ -23,7 +23,7 @@ def found(seen: Snapshot, cgpu_pods: int = CGPU_PODS) -> Found:
 async def test_reason_and_remedies_are_those_of_explain(api: Api) -> None:
     made = example()
     api.nodes, api.pods, api.page_size = made.nodes, made.pods, 1000
-    for row in found(made.snapshot()):
+    for row in found(made.state()):
         code, out, _ = await call(api, "explain", str(row["name"]), "-n", str(row["namespace"]), "-o", "json")
         answer = json.loads(out)
         assert code == 0
@@ -44,7 +44,7 @@ def test_pods_that_are_bound_finished_or_request_no_units_are_not_pending() -> N
     made.pods[-1]["status"]["phase"] = "Failed"
     made.add_pending("a/plain", 4)
     del made.pods[-1]["spec"]["containers"][0]["resources"]["limits"][RESOURCE_MEM]
-    assert found(made.snapshot()) == []
+    assert found(made.state()) == []
 
 
 def test_an_invalid_request_has_a_reason() -> None:
@@ -52,7 +52,7 @@ def test_an_invalid_request_has_a_reason() -> None:
     made.add_node("n", "T4", [14])
     made.add_pending("a/p", 4)
     made.pods[0]["spec"]["containers"][0]["resources"]["limits"][RESOURCE_MEM] = "x"
-    [row] = found(made.snapshot())
+    [row] = found(made.state())
     assert (row["state"], row["units"]) == ("malformed", None)
 
 
@@ -61,7 +61,7 @@ def test_the_oldest_pods_are_explained_and_the_others_have_the_message_of_the_sc
     made.add_node("n", "T4", [14])
     for number in range(EXPLAINED + 2):
         made.add_pending(f"a/p{number}", 20, "no room", f"2026-11-25T01:{59 - number}:00Z")
-    rows = found(made.snapshot())
+    rows = found(made.state())
     assert [row["name"] for row in rows] == [f"p{number}" for number in reversed(range(EXPLAINED + 2))]
     assert [row["reason"] is None for row in rows] == [False] * EXPLAINED + [True] * 2
     assert rows[-1]["scheduler"] == "no room"
@@ -74,7 +74,7 @@ def test_pods_that_gates_hold_back_do_not_take_the_explanations_of_others() -> N
         made.add_pending(f"a/gated{number}", 20, created="2026-11-25T01:00:00Z")
         made.pods[-1]["spec"]["schedulingGates"] = [{"name": "quota"}, {"name": "team"}]
     made.add_pending("a/waits", 20, created="2026-11-25T02:00:00Z")
-    rows = found(made.snapshot())
+    rows = found(made.state())
     assert [row["state"] for row in rows] == ["gated"] * (EXPLAINED + 1) + ["waits-for-gpu"]
     assert str(rows[0]["reason"]).endswith("gates are removed: quota, team")
 
@@ -84,9 +84,9 @@ def test_unhealthy_gpus_and_the_flag_of_the_extender_decide_as_in_explain() -> N
     made.add_node("n", "T4", [14], labels={"cgpu": "true"})
     made.add_pod("a/other", "n", 0, 1)
     made.add_pending("a/p", 1)
-    [row] = found(made.snapshot(), cgpu_pods=1)
+    [row] = found(made.state(), cgpu_pods=1)
     assert row["state"] == "waits-for-gpu"
-    [row] = found(made.snapshot(), cgpu_pods=0)
+    [row] = found(made.state(), cgpu_pods=0)
     assert row["state"] == "waits-for-other"
-    [row] = found(made.snapshot(unhealthy={"n": frozenset({0})}), cgpu_pods=0)
+    [row] = found(made.state(unhealthy={"n": frozenset({0})}), cgpu_pods=0)
     assert row["state"] == "waits-for-gpu"

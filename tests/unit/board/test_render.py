@@ -7,20 +7,24 @@ import msgspec
 import pytest
 from hypothesis import given
 
-from gpushare.board.snapshot import Lost, Record, Snapshot, advanced, board
+from gpushare.board.render import board_document
+from gpushare.board.state import BoardMemory, BoardState, Lost, advanced
 from gpushare.board.usage import Live
 from gpushare.cli.inspect import render as inspect
-from gpushare.cli.lib.screen import text_of
+from gpushare.cli.lib.node_screen import text_of
+from gpushare.cli.top.usage import containers, gpus
 from gpushare.monitoring.page import samples
-from gpushare.overview.usage import UsageFilter, cards, containers
+from gpushare.overview.usage import UsageFilter
 from tests.builders.api_objects import Json
 from tests.builders.boards import GIB, SERIES, STARTED, Cluster, example
 from tests.unit.cli.test_any_objects import NODES, PODS
 
 
-def shown(seen: Snapshot) -> dict[str, Any]:
+def shown(seen: BoardState) -> dict[str, Any]:
     """The document as the page gets it."""
-    found: dict[str, Any] = json.loads(msgspec.json.encode(board(seen, advanced(Record(), seen))))
+    found: dict[str, Any] = json.loads(
+        msgspec.json.encode(board_document(seen, advanced(BoardMemory(), seen)))
+    )
     return found
 
 
@@ -34,14 +38,14 @@ def cluster(units: int = 14, **node: Any) -> Cluster:
     return made
 
 
-def inspected(seen: Snapshot) -> list[dict[str, Any]]:
+def inspected(seen: BoardState) -> list[dict[str, Any]]:
     """The items of ``kubectl inspect gpushare -o json`` for the same objects."""
     nodes = [view for view in seen.views if view.shared]
     items: list[dict[str, Any]] = json.loads(text_of(nodes, inspect.summary, "json"))["items"]
     return items
 
 
-def assert_equal_figures(seen: Snapshot) -> None:
+def assert_equal_figures(seen: BoardState) -> None:
     """Every figure of ``inspect`` is in the document: those of pods in the list of pods."""
     found = shown(seen)
     placed = {(pod["uid"], pod["node"]): pod for pod in found["pods"]}
@@ -60,16 +64,16 @@ def assert_equal_figures(seen: Snapshot) -> None:
 
 
 def test_figures_are_those_of_inspect() -> None:
-    assert_equal_figures(example().snapshot())
+    assert_equal_figures(example().state())
 
 
 @given(NODES, PODS)
 def test_figures_of_any_nodes_and_pods_are_those_of_inspect(a_node: Json, a_pod: Json) -> None:
-    assert_equal_figures(Cluster([a_node], [a_pod], {}).snapshot())
+    assert_equal_figures(Cluster([a_node], [a_pod], {}).state())
 
 
 def test_sums_are_those_of_the_last_line_of_inspect() -> None:
-    seen = example().snapshot()
+    seen = example().state()
     [total] = shown(seen)["totals"]
     last = inspect.summary(seen.views).rstrip().splitlines()[-1]
     assert last.strip() == f"{total['used']}/{total['total']} ({total['percent']}%)"
@@ -79,7 +83,7 @@ def test_nodes_with_different_units_have_a_sum_for_each_unit() -> None:
     made = cluster()
     made.add_node("m", "Tesla T4", [15079])
     made.nodes[1]["metadata"]["annotations"]["gpushare.io/cards"] = '[{"index":0,"units":15079,"mib":15079}]'
-    assert [(each["unit"], each["total"]) for each in shown(made.snapshot())["totals"]] == [
+    assert [(each["unit"], each["total"]) for each in shown(made.state())["totals"]] == [
         ("GiB", 14),
         ("MiB", 15079),
     ]
@@ -88,13 +92,13 @@ def test_nodes_with_different_units_have_a_sum_for_each_unit() -> None:
 def test_usage_is_that_of_top() -> None:
     made = example()
     series = [each for page in made.exporters.values() for each in samples(page or "", SERIES)]
-    found = shown(made.snapshot())
+    found = shown(made.state())
     shown_cards = {
         (node["name"], str(card["index"])): (card["usedBytes"], card["memoryBytes"], card["utilization"])
         for node in found["nodes"]
         for card in node["cards"]
     }
-    for (name, index), numbers in cards(series, UsageFilter()).rows:
+    for (name, index), numbers in gpus(series, UsageFilter()).rows:
         assert shown_cards[name, index] == numbers[:3]
     used = {(pod["namespace"], pod["name"]): pod["usedBytes"] for pod in found["pods"]}
     for (namespace, name, *_), numbers in containers(series, UsageFilter()).rows:
@@ -106,11 +110,11 @@ def test_usage_is_that_of_top() -> None:
     [({}, "ok"), ({"unhealthy": [0]}, "unhealthy"), ({"unhealthy": [0], "cordoned": "0"}, "cordoned")],
 )
 def test_the_state_of_a_gpu(node: dict[str, Any], state: str) -> None:
-    assert node_of(shown(cluster(**node).snapshot()), "n")["cards"][0]["state"] == state
+    assert node_of(shown(cluster(**node).state()), "n")["cards"][0]["state"] == state
 
 
 def test_a_gpu_that_the_agent_reports_as_unhealthy_in_its_config_map() -> None:
-    found = shown(cluster().snapshot(unhealthy={"n": frozenset({0})}))
+    found = shown(cluster().state(unhealthy={"n": frozenset({0})}))
     assert node_of(found, "n")["cards"][0]["state"] == "unhealthy"
 
 
@@ -118,20 +122,20 @@ def test_a_gpu_with_more_units_than_it_has_is_over_committed() -> None:
     made = cluster()
     made.add_pod("a/p", "n", 0, 10)
     made.add_pod("a/q", "n", 0, 5)
-    card = node_of(shown(made.snapshot()), "n")["cards"][0]
+    card = node_of(shown(made.state()), "n")["cards"][0]
     assert (card["used"], card["total"], card["state"]) == (15, 14, "over-committed")
 
 
 def test_the_health_of_a_node_without_descriptions_is_unknown() -> None:
     made = cluster()
     del made.nodes[0]["metadata"]["annotations"]["gpushare.io/cards"]
-    assert node_of(shown(made.snapshot()), "n")["cards"][0]["state"] == "unknown"
+    assert node_of(shown(made.state()), "n")["cards"][0]["state"] == "unknown"
 
 
 def test_usage_without_a_report_is_unknown_and_not_zero() -> None:
     made = cluster()
     made.add_pod("a/p", "n", 0, 10)
-    found = shown(made.snapshot(live=Live()))
+    found = shown(made.state(live=Live()))
     node = node_of(found, "n")
     assert (node["reported"], node["current"], found["used"]["usedBytes"]) == (None, False, None)
     assert {node["cards"][0][key] for key in ("usedBytes", "memoryBytes", "limitBytes", "utilization")} == {
@@ -146,9 +150,9 @@ def test_a_silent_exporter_leaves_the_time_of_its_last_report() -> None:
     made = cluster()
     made.add_usage("n", 0, 3, 0.5)
     first = made.live(STARTED)
-    assert node_of(shown(made.snapshot(live=first)), "n")["cards"][0]["usedBytes"] == 3 * GIB
+    assert node_of(shown(made.state(live=first)), "n")["cards"][0]["usedBytes"] == 3 * GIB
     made.exporters["n"] = None
-    found = shown(made.snapshot(live=made.live(STARTED + 5, first)))
+    found = shown(made.state(live=made.live(STARTED + 5, first)))
     node = node_of(found, "n")
     assert (node["reported"], node["current"]) == (STARTED, False)
     assert node["cards"][0]["usedBytes"] is None
@@ -159,13 +163,13 @@ def test_limits_of_a_gpu_are_those_of_its_containers() -> None:
     made = cluster()
     made.add_pod("a/p", "n", 0, 4, 1, limited=True)
     made.add_pod("a/q", "n", 0, 6, 1, limited=True)
-    found = shown(made.snapshot())
+    found = shown(made.state())
     assert node_of(found, "n")["cards"][0]["limitBytes"] == 10 * GIB
     assert [pod["limitBytes"] for pod in found["pods"]] == [4 * GIB, 6 * GIB]
 
 
 def test_a_lost_api_server_is_stated_and_the_history_has_no_value() -> None:
-    seen = cluster().snapshot(lost=Lost(STARTED, "no answer"))
+    seen = cluster().state(lost=Lost(STARTED, "no answer"))
     found = shown(seen)
     assert found["lost"] == {"since": STARTED, "reason": "no answer"}
     assert found["history"]["points"][0]["allocated"] is None
@@ -175,7 +179,7 @@ def test_pods_have_the_workload_of_their_controller() -> None:
     made = cluster()
     made.add_pod("a/p-1", "n", 0, 4, 1, owner=("Job", "p"))
     made.add_pod("a/p-2", "n", 0, 4, 3, owner=("Job", "p"))
-    found = shown(made.snapshot())
+    found = shown(made.state())
     assert {pod["owner"] for pod in found["pods"]} == {"job/p"}
     [row] = found["idle"]
     assert (row["owner"], row["pods"], row["allocatedBytes"], row["idleBytes"]) == (
@@ -190,5 +194,5 @@ def test_unreadable_objects_are_problems() -> None:
     made = cluster()
     made.nodes.append({"metadata": {"name": "bad", "labels": 7}})
     made.pods.append({"metadata": {"name": "worse", "namespace": "a"}, "spec": {"containers": 7}})
-    problems = shown(made.snapshot())["problems"]
+    problems = shown(made.state())["problems"]
     assert [problem.partition(":")[0] for problem in problems] == ["node bad", "pod a/worse"]

@@ -7,16 +7,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpushare.cli.inspect import render as inspect
-from gpushare.cli.lib.screen import Layout, reject_both_resources, text_of
+from gpushare.cli.lib.node_screen import NodeLayout, text_of
 from gpushare.cli.top import arena, arena_share
 from gpushare.contract import ANN_ASSIGNED_NODE, ANN_CARDS
 from gpushare.errors import ConfigError
-from gpushare.overview.cluster import objects_of
-from gpushare.overview.gpu_pods import read_node, read_pod
 from gpushare.overview.node_view import views_of
+from gpushare.overview.objects import objects_of, read_node, read_pod
 from tests.builders.api_objects import Json, node, pod, share, views, whole
 
-LAYOUTS: list[Layout] = [
+LAYOUTS: list[NodeLayout] = [
     inspect.summary,
     inspect.details,
     arena.summary,
@@ -58,7 +57,7 @@ def test_every_view_of_any_nodes_and_pods_is_a_text(a_node: Json, a_pod: Json) -
 
 
 def test_a_node_shares_its_gpus_or_allocates_them_whole_but_not_both() -> None:
-    reject_both_resources(views([node("a", share(15)), node("b", whole(2))]))
-    reject_both_resources(views([node("evicted", share(15), capacity=share(15) | whole(1))]))
+    arena.chosen(views([node("a", share(15)), node("b", whole(2))]), sharing_only=False)
+    arena.chosen(views([node("evicted", share(15), capacity=share(15) | whole(1))]), sharing_only=False)
     with pytest.raises(ConfigError, match="are both used in node both"):
-        reject_both_resources(views([node("both", share(15) | whole(1))]))
+        arena.chosen(views([node("both", share(15) | whole(1))]), sharing_only=False)

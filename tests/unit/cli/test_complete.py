@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from gpushare.cli.complete import complete
-from gpushare.cli.lib.flags import inspect
+from gpushare.cli.inspect.command import inspect
 from gpushare.cli.main import plugin
 from tests.builders.api_objects import node, pod, share, whole
 from tests.unit.cli.fakes import Api, kubeconfig

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from gpushare.cli.lib.screen import Screen
+from gpushare.cli.top.collect import rounds
 from gpushare.errors import ConfigError
 from gpushare.monitoring.page import MetricSample
-from gpushare.overview.cluster import ApiSource
-from gpushare.overview.exporters import show_exporters
+from gpushare.overview.connection import ApiSource
 from tests.builders.api_objects import literal, node, pod, share, whole
 from tests.unit.cli.fakes import Api, call, kubeconfig
 
@@ -169,15 +169,15 @@ def test_a_problem_is_reported_once(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 async def test_a_watch_of_usage_outlives_errors_after_the_first_round(api: Api) -> None:
-    rounds: list[int] = []
+    shown: list[int] = []
     reported: list[str] = []
 
     class Enough(Exception):
         pass
 
     def show(samples: Sequence[MetricSample]) -> None:
-        rounds.append(len(samples))
-        if len(rounds) == 2:
+        shown.append(len(samples))
+        if len(shown) == 2:
             raise Enough
         api.exporters = {"n1": None}
 
@@ -186,8 +186,7 @@ async def test_a_watch_of_usage_outlives_errors_after_the_first_round(api: Api) 
         api.exporters = {} if len(reported) == 1 else {"n1": PAGE}
 
     def watch() -> None:
-        source = ApiSource(api.kubeconfig)
-        show_exporters(show, report, source=source, node=None, watch=True, interval_s=0.01)
+        ApiSource(api.kubeconfig).ask(lambda client: rounds(client, None, show, report, 0.01))
 
     api.exporters = {"n1": PAGE}
     with pytest.raises(Enough):

@@ -9,9 +9,9 @@ from dataclasses import replace
 from gpushare.board.collect import document_of
 from gpushare.board.history import Point
 from gpushare.board.idle import Sum
+from gpushare.board.local import LOOPBACK, serving
 from gpushare.board.routes import Document
-from gpushare.board.server import LOOPBACK, serving
-from gpushare.board.snapshot import Record, Snapshot, advanced
+from gpushare.board.state import BoardMemory, BoardState, advanced
 from gpushare.runtime.listener import bind_socket
 from tests.builders.boards import GIB, Cluster
 
@@ -22,12 +22,12 @@ RUNS_S = 41 * 60.0
 class Page:
     """A served document that a test can replace."""
 
-    def __init__(self, seen: Snapshot, record: Record | None = None) -> None:
+    def __init__(self, seen: BoardState, record: BoardMemory | None = None) -> None:
         self.document: Document
         self.show(seen, record)
 
-    def show(self, seen: Snapshot, record: Record | None = None) -> None:
-        self.document = document_of(seen, advanced(record or Record(), seen))
+    def show(self, seen: BoardState, record: BoardMemory | None = None) -> None:
+        self.document = document_of(seen, advanced(record or BoardMemory(), seen))
 
 
 @asynccontextmanager
@@ -41,12 +41,12 @@ async def served(page: Page) -> AsyncIterator[str]:
 def page_of(cluster: Cluster) -> Page:
     """The page of a board that has run for a while, with a gap in the usage."""
     now = time.time()
-    seen = cluster.snapshot(now)
+    seen = cluster.state(now)
     started = replace(seen, origin=replace(seen.origin, started=now - RUNS_S))
-    record = advanced(Record(), started)
+    record = advanced(BoardMemory(), started)
     sums = {name: Sum(3600 * GIB * _GIB_HOURS.get(name[1], 0.1)) for name in record.idle.sums}
     points = tuple(_point(now - RUNS_S + 10 * number, number) for number in range(int(RUNS_S / 10)))
-    return Page(started, Record(points, replace(record.idle, sums=sums)))
+    return Page(started, BoardMemory(points, replace(record.idle, sums=sums)))
 
 
 _GIB_HOURS = {"job/eval": 78.4, "job/segment": 19.1, "statefulset/llm": 17.9, "statefulset/jupyter": 7.6}

@@ -15,9 +15,10 @@ import pytest_asyncio
 from gpushare.board.admissions import Admissions
 from gpushare.board.collect import Watched
 from gpushare.board.daemon import BoardServer
+from gpushare.board.local import LOOPBACK
 from gpushare.board.login import ADMITTED, Admission
-from gpushare.board.server import LOOPBACK, listening
-from gpushare.board.snapshot import Lost
+from gpushare.board.server import listening
+from gpushare.board.state import Lost
 from gpushare.runtime.listener import bind_socket
 from tests.builders.boards import Cluster, example, large
 from tests.process.cli.board.fixtures import Page, page_of, served
@@ -172,7 +173,7 @@ async def test_a_new_document_keeps_focus_and_what_is_open(shown: Shown) -> None
     await shown.tab.press("Enter")
     made = example()
     made.add_pod("speech/new", "gpu-t4-1", 0, 1)
-    shown.page.show(made.snapshot(time.time()))
+    shown.page.show(made.state(time.time()))
     await shown.tab.wait("document.getElementById('pods').innerText.includes('new')")
     assert await shown.tab.evaluate("document.activeElement === document.querySelector('#pending summary')")
     assert await shown.tab.evaluate("document.querySelector('#pending details').open")
@@ -233,7 +234,7 @@ async def test_on_a_narrow_screen_only_tables_scroll_sideways(shown: Shown) -> N
 
 
 async def test_a_lost_api_server_is_stated_and_the_figures_stay(shown: Shown) -> None:
-    seen = example().snapshot(time.time())
+    seen = example().state(time.time())
     shown.page.show(replace(seen, lost=Lost(time.time() - 90, "connection refused")))
     text = await shown.tab.wait(
         "!document.getElementById('lost').hidden && document.getElementById('lost').innerText"
@@ -275,7 +276,7 @@ async def test_hostile_names_are_text(tab: Tab) -> None:
         made.pods[-1]["metadata"] |= {"name": text, "namespace": text, "uid": f"uid-{number}"}
         made.add_pending("a/q", 20, text)
         made.pods[-1]["metadata"] |= {"name": text, "namespace": text, "uid": f"pending-{number}"}
-    page = Page(made.snapshot(time.time()))
+    page = Page(made.state(time.time()))
     async with other(page, tab) as shown:
         assert await shown.nodes() == sorted(HOSTILE)
         assert sorted(row[1] for row in await shown.rows("pending")) == sorted(HOSTILE)
@@ -335,7 +336,7 @@ async def test_in_a_cluster_a_lost_api_server_is_stated_with_its_time(tab: Tab) 
 
 
 async def test_a_thousand_nodes_are_a_page_of_fifty(tab: Tab) -> None:
-    page = Page(large(1000, gpus=1).snapshot(time.time()))
+    page = Page(large(1000, gpus=1).state(time.time()))
     async with other(page, tab) as shown:
         assert len(await shown.nodes()) == 50
         assert await tab.evaluate("document.querySelectorAll('*').length") < 5000

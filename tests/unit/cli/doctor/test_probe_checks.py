@@ -5,11 +5,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from gpushare.cli.doctor.probe_checks import Outcome, stages
-from gpushare.cli.doctor.probe_pod import ProbePod, Request
+from gpushare.cli.doctor.probe_checks import ProbeOutcome, stages
+from gpushare.cli.doctor.probe_pod import ProbePod, ProbeRequest
 from gpushare.contract import PRELOAD
 
-REQUEST = Request("ml", "gpushare-probe-1", "example.com/agent:1", None, core=False, timeout_s=60)
+REQUEST = ProbeRequest("ml", "gpushare-probe-1", "example.com/agent:1", None, core=False, timeout_s=60)
 MESSAGE = "units=1\ngpu=0\nmps=\nlimit=yes\ndevice=/dev/nvidia0\n"
 ANNOTATIONS = {
     "ALIYUN_COM_GPU_MEM_IDX": "0",
@@ -44,7 +44,8 @@ def unscheduled(message: str) -> dict[str, Any]:
 
 def test_a_pod_that_comes_through_is_ok_at_every_stage() -> None:
     found = {
-        each.check.name: each.verdict for each in stages(Outcome(REQUEST, pod(state=ended()), limits=True))
+        each.check.name: each.verdict
+        for each in stages(ProbeOutcome(REQUEST, pod(state=ended()), limits=True))
     }
     assert {verdict.status for verdict in found.values()} == {"ok"}
     assert found["probe-scheduled"].cause == "default-scheduler chose node gpu-1"
@@ -55,17 +56,17 @@ def test_a_pod_that_comes_through_is_ok_at_every_stage() -> None:
 
 STOPS = [
     (
-        Outcome(REQUEST, rejection="exceeded quota"),
+        ProbeOutcome(REQUEST, rejection="exceeded quota"),
         "probe-created: ml/gpushare-probe-1 was not created: exceeded quota",
         "kubectl auth can-i create pods -n ml",
     ),
     (
-        Outcome(REQUEST, pod(node="", **unscheduled("0/1 nodes are available"))),
+        ProbeOutcome(REQUEST, pod(node="", **unscheduled("0/1 nodes are available"))),
         "probe-scheduled: default-scheduler found no node in 60 s: 0/1 nodes are available",
         "kubectl get events -n ml --field-selector involvedObject.name=gpushare-probe-1",
     ),
     (
-        Outcome(REQUEST, pod(node="")),
+        ProbeOutcome(REQUEST, pod(node="")),
         (
             "probe-scheduled: no scheduler has considered it in 60 s: is default-scheduler, the "
             "schedulerName of the pod, running?"
@@ -73,7 +74,7 @@ STOPS = [
         "kubectl get pods -n kube-system -o wide",
     ),
     (
-        Outcome(REQUEST, pod(annotations={}, state=ended())),
+        ProbeOutcome(REQUEST, pod(annotations={}, state=ended())),
         (
             "probe-bound: default-scheduler bound it without the extender: it has no annotation "
             "ALIYUN_COM_GPU_MEM_IDX"
@@ -81,46 +82,46 @@ STOPS = [
         "gpushare scheduler-config prints",
     ),
     (
-        Outcome(
+        ProbeOutcome(
             REQUEST, pod(phase="Failed", reason="UnexpectedAdmissionError", message="Allocate failed: x")
         ),
         "probe-allocated: the kubelet of gpu-1 refused it: UnexpectedAdmissionError: Allocate failed: x",
         "kubectl logs -n kube-system -l component=gpushare-device-plugin",
     ),
     (
-        Outcome(
+        ProbeOutcome(
             REQUEST, pod(phase="Failed", reason="OutOfcpu", state=ended("", 137, "ContainerStatusUnknown"))
         ),
         "probe-allocated: the kubelet of gpu-1 refused it: OutOfcpu",
         "kubectl logs -n kube-system",
     ),
     (
-        Outcome(REQUEST, pod()),
+        ProbeOutcome(REQUEST, pod()),
         "probe-allocated: the kubelet of gpu-1 has not admitted it in 60 s",
         "kubectl describe node gpu-1",
     ),
     (
-        Outcome(REQUEST, pod(state={"waiting": {"reason": "ErrImagePull", "message": "denied"}})),
+        ProbeOutcome(REQUEST, pod(state={"waiting": {"reason": "ErrImagePull", "message": "denied"}})),
         "probe-ran: its container with image example.com/agent:1 does not run in 60 s: ErrImagePull: denied",
         "kubectl gpushare doctor --probe --image IMAGE",
     ),
     (
-        Outcome(REQUEST, pod(state=ended("", 127, "StartError"))),
+        ProbeOutcome(REQUEST, pod(state=ended("", 127, "StartError"))),
         "probe-ran: its container ended with exit code 127: StartError",
         "kubectl get events -n ml",
     ),
     (
-        Outcome(REQUEST, pod(state=ended(""))),
+        ProbeOutcome(REQUEST, pod(state=ended(""))),
         "probe-sees: its container received nothing instead of 1 of aliyun.com/gpu-mem",
         "kubectl get events -n ml",
     ),
     (
-        Outcome(REQUEST, pod(state=ended("units=1\ngpu=0\ndevice=/dev/nvidia0")), limits=True),
+        ProbeOutcome(REQUEST, pod(state=ended("units=1\ngpu=0\ndevice=/dev/nvidia0")), limits=True),
         f"probe-sees: its container has no memory limit, or another {PRELOAD}: node gpu-1 limits containers",
         "kubectl gpushare limits --node gpu-1",
     ),
     (
-        Outcome(REQUEST, pod(state=ended("units=1\ngpu=0\n"))),
+        ProbeOutcome(REQUEST, pod(state=ended("units=1\ngpu=0\n"))),
         "probe-sees: its container has GPU 0, but no device file: the runtime of node gpu-1 adds none",
         "ansible-playbook -i INVENTORY gpushare.nodes.validate",
     ),
@@ -129,7 +130,7 @@ STOPS = [
 
 @pytest.mark.parametrize(("outcome", "stop", "command"), STOPS, ids=[stop for _, stop, _ in STOPS])
 def test_a_stage_that_fails_is_named_with_cause_and_command(
-    outcome: Outcome, stop: str, command: str
+    outcome: ProbeOutcome, stop: str, command: str
 ) -> None:
     found = [each for each in stages(outcome) if each.check.name != "probe-removed"]
     [failure] = [each for each in found if each.verdict.status == "failed"]
@@ -143,10 +144,12 @@ def test_a_stage_that_fails_is_named_with_cause_and_command(
 
 
 def test_a_pod_that_was_not_removed_is_named_with_the_command() -> None:
-    *_, last = stages(Outcome(REQUEST, pod(state=ended()), left="pods is forbidden"))
+    *_, last = stages(ProbeOutcome(REQUEST, pod(state=ended()), left="pods is forbidden"))
     assert last.verdict.cause == "ml/gpushare-probe-1 was not removed: pods is forbidden"
     assert last.verdict.command == "kubectl delete pod -n ml gpushare-probe-1"
 
 
 def test_a_pod_that_was_never_created_needs_no_removal() -> None:
-    assert "probe-removed" not in [each.check.name for each in stages(Outcome(REQUEST, rejection="denied"))]
+    assert "probe-removed" not in [
+        each.check.name for each in stages(ProbeOutcome(REQUEST, rejection="denied"))
+    ]

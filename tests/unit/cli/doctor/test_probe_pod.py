@@ -7,11 +7,11 @@ import msgspec
 import pytest
 
 from gpushare.adapters.kube.wire import WirePod, pod_of
-from gpushare.cli.doctor.probe_pod import Request, Seen, manifest, seen_by
+from gpushare.cli.doctor.probe_pod import ProbeRequest, Seen, manifest, seen_by
 from gpushare.model.demand import Demand
 
-REQUEST = Request("ml", "gpushare-probe-1", "image", None, core=False, timeout_s=60)
-ON_NODE = Request("ml", "gpushare-probe-1", "image", "gpu-1", core=True, timeout_s=60)
+REQUEST = ProbeRequest("ml", "gpushare-probe-1", "image", None, core=False, timeout_s=60)
+ON_NODE = ProbeRequest("ml", "gpushare-probe-1", "image", "gpu-1", core=True, timeout_s=60)
 
 
 def test_the_request_in_words_names_units_and_node() -> None:
@@ -28,7 +28,7 @@ def test_a_node_is_chosen_by_affinity_so_that_the_scheduler_places_the_pod() -> 
 
 
 @pytest.mark.parametrize("asked", [REQUEST, ON_NODE])
-def test_the_extender_accepts_the_request(asked: Request) -> None:
+def test_the_extender_accepts_the_request(asked: ProbeRequest) -> None:
     pod = pod_of(msgspec.convert({"metadata": {"uid": "u"}, **manifest(asked)}, WirePod))
     assert pod is not None
     assert isinstance(pod.demand, Demand)

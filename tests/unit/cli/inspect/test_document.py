@@ -2,10 +2,10 @@ import json
 import re
 
 from gpushare.cli.inspect import render as inspect
-from gpushare.cli.lib.screen import text_of
+from gpushare.cli.lib.node_screen import text_of
 from gpushare.cli.top import arena, arena_share
 from gpushare.contract import ANN_CARDS, LABEL_MODE, LABEL_PLACEMENT
-from gpushare.overview.node_document import document, names
+from gpushare.overview.node_document import nodes_document
 from tests.builders.api_objects import Json, literal, node, pod, share, views, whole
 
 CARDS = [
@@ -29,7 +29,7 @@ def entry(name: str, used: int, namespace: str = "default") -> Json:
 
 
 def test_a_described_node_as_a_document() -> None:
-    assert document(views([DESCRIBED], PODS)) == {
+    assert nodes_document(views([DESCRIBED], PODS)) == {
         "apiVersion": "gpushare.io/v1",
         "kind": "NodeShareList",
         "items": [
@@ -74,22 +74,22 @@ def test_a_described_node_as_a_document() -> None:
 
 
 def test_values_missing_on_a_node_of_the_aliyun_plugin_are_null() -> None:
-    [item] = document(views([node("n", share(15))]))["items"]
+    [item] = nodes_document(views([node("n", share(15))]))["items"]
     [card] = item["cards"]
     assert (card["uuid"], card["model"], card["healthy"]) == (None, None, None)
 
 
 def test_a_node_that_does_not_share_has_the_same_keys() -> None:
-    shared, other = document(views([node("a", share(15)), node("b", whole(2))], [pod("p", "b", gpus=1)]))[
-        "items"
-    ]
+    shared, other = nodes_document(
+        views([node("a", share(15)), node("b", whole(2))], [pod("p", "b", gpus=1)])
+    )["items"]
     assert other.keys() == shared.keys()
     assert (other["unit"], other["mode"], other["total"], other["cards"]) == (None, None, 0, [])
     assert (other["gpus"]["allocated"], other["wholeCardPods"]) == (1, [entry("p", 1)])
 
 
 def test_names() -> None:
-    assert names(views([node("b", {}), node("a", share(1))])) == "node/a\nnode/b\n"
+    assert text_of(views([node("b", {}), node("a", share(1))]), inspect.summary, "name") == "node/a\nnode/b\n"
 
 
 def test_json_and_yaml_have_the_same_content() -> None:
@@ -97,7 +97,11 @@ def test_json_and_yaml_have_the_same_content() -> None:
 
     nodes = views([DESCRIBED], PODS)
     as_json = text_of(nodes, inspect.summary, "json")
-    assert yaml.safe_load(text_of(nodes, inspect.summary, "yaml")) == json.loads(as_json) == document(nodes)
+    assert (
+        yaml.safe_load(text_of(nodes, inspect.summary, "yaml"))
+        == json.loads(as_json)
+        == nodes_document(nodes)
+    )
 
 
 def test_wide_adds_columns_after_those_of_the_aliyun_plugin() -> None:

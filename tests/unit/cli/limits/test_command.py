@@ -201,7 +201,7 @@ async def test_a_pod_that_cannot_be_read_is_an_error(api: Api, odd: Json) -> Non
     api.pods = [odd]
     code, _, err = await call(api, "limits", "a", "-A")
     assert code == 1
-    assert err.startswith("Error: /api/v1/pods: a pod cannot be read: ")
+    assert err.startswith("Error: /api/v1/pods: an object cannot be read: ")
 
 
 async def test_the_namespace_is_that_of_the_context(api: Api, tmp_path: Path) -> None:

@@ -5,16 +5,16 @@ from hypothesis import strategies as st
 
 from gpushare.cli.recommend.sizing import (
     Basis,
+    Comparison,
     Observed,
-    Verdict,
     recommendations,
     suggested_units,
 )
 from gpushare.overview.memory_units import NodeUnit
-from gpushare.overview.owners import Owner
+from gpushare.overview.owners import PodOwner
 
 MIB = 2**20
-WEB = Owner("Deployment", "web")
+WEB = PodOwner("Deployment", "web")
 
 
 def container(units: int = 8, **numbers: int) -> Observed:
@@ -44,7 +44,7 @@ def test_a_container_that_used_nothing_keeps_one_unit() -> None:
 
 def test_a_present_usage_is_not_a_peak() -> None:
     (found,) = recommendations([container(used=100 * MIB)], 20, Basis.SINCE_START)
-    assert (found.suggestion, found.basis, found.verdict) == (None, Basis.NOW, Verdict.NONE)
+    assert (found.suggestion, found.basis, found.verdict) == (None, Basis.NOW, Comparison.NONE)
 
 
 def test_without_series_there_is_no_data() -> None:
@@ -56,7 +56,7 @@ def test_without_series_there_is_no_data() -> None:
 def test_replicas_get_the_largest_suggestion() -> None:
     group = [container(peak=peak * MIB, refusals=0) for peak in (1000, 5000, 2000)]
     (found,) = recommendations(group, 20, Basis.SINCE_START)
-    assert (found.pods, found.suggestion, found.verdict) == (3, 6, Verdict.LOWER)
+    assert (found.pods, found.suggestion, found.verdict) == (3, 6, Comparison.LOWER)
 
 
 def test_replicas_with_different_requests_are_apart() -> None:

@@ -10,27 +10,29 @@ from gpushare.cli.report.accounting import (
     UNKNOWN,
     Account,
     Gap,
-    Gpu,
+    GpuKey,
     GpuSums,
     Rounded,
-    Row,
     Share,
+    Span,
+    UsageFacts,
+    WorkloadHours,
     account,
     apportioned,
 )
-from gpushare.overview.owners import Owner
+from gpushare.overview.owners import PodOwner
 
 GIB = 2**30
-GPUS = [Gpu("n", str(index), f"GPU-{index}") for index in range(2)]
+GPUS = [GpuKey("n", str(index), f"GPU-{index}") for index in range(2)]
 HOUR = 60
-WEB = Owner("Deployment", "web")
+WEB = PodOwner("Deployment", "web")
 
 
 def sums(gib: int, used: int = 0, points: int = HOUR) -> GpuSums:
     return GpuSums(Fraction(gib * GIB * points), Fraction(used * GIB * points), points)
 
 
-def share(pod: str, gib: int, used: int = 0, *, gpu: Gpu = GPUS[0], busy: str = "0") -> Share:
+def share(pod: str, gib: int, used: int = 0, *, gpu: GpuKey = GPUS[0], busy: str = "0") -> Share:
     return Share(
         "ml",
         pod,
@@ -41,13 +43,14 @@ def share(pod: str, gib: int, used: int = 0, *, gpu: Gpu = GPUS[0], busy: str = 
     )
 
 
-def accounted(gpus: dict[Gpu, GpuSums], shares: Sequence[Share], *, whole: bool = True) -> Account:
-    return account(gpus, shares, {("ml", "a"): WEB, ("ml", "b"): WEB}, step_s=60, steps=HOUR, whole=whole)
+def accounted(gpus: dict[GpuKey, GpuSums], shares: Sequence[Share], *, whole: bool = True) -> Account:
+    facts = UsageFacts(gpus, list(shares), {("ml", "a"): WEB, ("ml", "b"): WEB})
+    return account(facts, Span(0, 60, HOUR), whole=whole)
 
 
 def test_a_quarter_of_a_gpu_for_an_hour() -> None:
     found = accounted({GPUS[0]: sums(16, 5)}, [share("a", 4, 3, busy="0.5")])
-    assert found.rows == (Row("ml", WEB, Rounded(250, 500, 4000, 3000)),)
+    assert found.rows == (WorkloadHours("ml", WEB, Rounded(250, 500, 4000, 3000)),)
     assert found.remainder == Rounded(750, 0, 12_000, 2000)
     assert found.total == Rounded(1000, 500, 16_000, 5000)
 

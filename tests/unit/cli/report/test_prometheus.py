@@ -11,12 +11,12 @@ import pytest_asyncio
 
 from devkit.ports import LOOPBACK, free_ports
 from devkit.process import Command, Process
-from gpushare.cli.report import accounting
-from gpushare.cli.report import collect as gather
-from gpushare.cli.report.render import comma_separated, document, gap_lines
+from gpushare.cli.report.accounting import Account, Span, UsageFacts, account
+from gpushare.cli.report.collect import collect
+from gpushare.cli.report.render import account_document, comma_separated, gap_lines
 from gpushare.monitoring import catalogue
 from gpushare.monitoring.catalogue import Metric
-from gpushare.overview.cluster import ApiSource
+from gpushare.overview.connection import ApiSource
 from testbed.control_plane.components import url_ready
 from testbed.programs.debian import program
 from tests.builders.api_objects import pod
@@ -29,7 +29,7 @@ GIB = 2**30
 END = 1_700_000_040
 """A multiple of 60."""
 MINUTES = 120
-SPAN = gather.Span(END - 30, 60, MINUTES)
+SPAN = Span(END - 30, 60, MINUTES)
 
 
 def lines(metric: Metric, labels: str, value: float, minutes: range) -> Iterator[tuple[str, str]]:
@@ -127,24 +127,25 @@ async def prometheus(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[
     await process.stop()
 
 
-async def gathered(api: Api, url: str, namespace: str | None = None) -> gather.Facts:
-    return await asyncio.to_thread(gather.gather, ApiSource(api.kubeconfig), namespace, url, SPAN, None)
+async def collected(api: Api, url: str, namespace: str | None = None) -> UsageFacts:
+    async with await ApiSource(api.kubeconfig).client() as client:
+        return await collect(client, namespace, url, SPAN, cluster=None)
 
 
-def accounted(facts: gather.Facts) -> accounting.Account:
-    return accounting.account(facts.gpus, facts.shares, facts.owners, step_s=60, steps=MINUTES, whole=True)
+def accounted(facts: UsageFacts) -> Account:
+    return account(facts, SPAN, whole=True)
 
 
 async def test_rows_add_up_to_the_gpus(api: Api, prometheus: str) -> None:
     api.pods = [pod("a", "n1", 4, namespace="ml")]
-    facts = await gathered(api, prometheus)
+    facts = await collected(api, prometheus)
     found = accounted(facts)
     assert comma_separated(found).splitlines()[1:] == [
         "ml,,(unknown),0.500,0.100,8.000,1.000",
         "ml,Pod,a,0.500,1.000,8.000,6.000",
         ",,(no container),2.500,0.000,40.000,3.000",
     ]
-    assert document(found, SPAN, facts.notes)["total"] == {
+    assert account_document(found, SPAN, facts.notes)["total"] == {
         "allocatedGpuHours": 3.5,
         "usedGpuHours": 1.1,
         "allocatedGibHours": 56.0,
@@ -153,7 +154,7 @@ async def test_rows_add_up_to_the_gpus(api: Api, prometheus: str) -> None:
 
 
 async def test_gaps_and_unknown_owners_are_reported(api: Api, prometheus: str) -> None:
-    facts = await gathered(api, prometheus)
+    facts = await collected(api, prometheus)
     assert list(gap_lines(accounted(facts), SPAN)) == [
         "no data of GPU 1 of node n1 for 0.50 of 2.00 h; nothing is counted in that time"
     ]
@@ -165,13 +166,13 @@ async def test_gaps_and_unknown_owners_are_reported(api: Api, prometheus: str) -
 
 
 async def test_a_namespace_has_its_containers_only(api: Api, prometheus: str) -> None:
-    assert {each.namespace for each in (await gathered(api, prometheus, "ml")).shares} == {"ml"}
-    assert (await gathered(api, prometheus, "other")).shares == []
+    assert {each.namespace for each in (await collected(api, prometheus, "ml")).shares} == {"ml"}
+    assert (await collected(api, prometheus, "other")).shares == []
 
 
 async def test_without_the_right_to_list_pods_owners_are_unknown(api: Api, prometheus: str) -> None:
     api.pods, api.forbidden = [pod("a", "n1", 4, namespace="ml")], {"/api/v1/pods"}
-    facts = await gathered(api, prometheus)
+    facts = await collected(api, prometheus)
     assert facts.owners == {}
     assert any(note.startswith("the owners of pods are those that Prometheus has: ") for note in facts.notes)
 

@@ -6,12 +6,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from gpushare.cli.explain.render import document, text
+from gpushare.cli.explain.render import answer_document, text
 from gpushare.model.demand import Malformed
 from gpushare.model.modes import Mode
 from gpushare.model.objects import Node, Pod
 from gpushare.overview.explain.answer import Answer, State, answer
-from gpushare.overview.explain.objects import ExplainedNode, ExplainedPod, Facts
+from gpushare.overview.explain.objects import ExplainedNode, ExplainedPod, PodFacts
 from gpushare.scheduling.snapshot import books_of
 from tests.builders.scheduling import demand, node, pod, unmanaged
 
@@ -35,7 +35,7 @@ def explained(
     details = msgspec.convert({"status": status or {}, "spec": spec or {}}, ExplainedPod)
     raw_nodes = {each.name: (objects or {}).get(each.name, {}) for each in nodes}
     found = {name: msgspec.convert(each, ExplainedNode) for name, each in raw_nodes.items()}
-    return answer(Facts(who, details, books_of(nodes, [who, *pods], unhealthy or {}), found))
+    return answer(PodFacts(who, details, books_of(nodes, [who, *pods], unhealthy or {}), found))
 
 
 def whole_gpus(labels: dict[str, str]) -> Status:
@@ -290,7 +290,7 @@ def test_a_bound_pod_whose_container_waits() -> None:
 
 def test_without_the_right_to_list_nodes_the_scheduler_is_quoted() -> None:
     details = msgspec.convert({"status": UNPLACED}, ExplainedPod)
-    found = answer(Facts(pod("a", 4), details, None, notes=("this account may not list nodes",)))
+    found = answer(PodFacts(pod("a", 4), details, None, notes=("this account may not list nodes",)))
     assert found.state is State.UNKNOWN
     assert "0/1 nodes are available: cpu" in text(found)
     assert "note: this account may not list nodes" in text(found)
@@ -298,8 +298,8 @@ def test_without_the_right_to_list_nodes_the_scheduler_is_quoted() -> None:
 
 def test_the_document_has_all_nodes_and_the_text_five() -> None:
     found = explained(pod("big", 20), *(node(f"n{index}", 14) for index in range(7)), node("x"))
-    assert len(document(found)["nodes"]) == 8
-    assert document(found)["state"] == "waits-for-gpu"
+    assert len(answer_document(found)["nodes"]) == 8
+    assert answer_document(found)["state"] == "waits-for-gpu"
     assert "2 more nodes share GPUs" in text(found)
 
 

@@ -4,21 +4,14 @@ from collections.abc import Mapping
 
 import pytest
 
-from gpushare.cli.lib.text_table import Table, coloured, plain
+from gpushare.cli.lib.text_table import TextTable, coloured, plain
+from gpushare.cli.top.render import table, usage_document
+from gpushare.cli.top.usage import containers, gpus, metric_of_gpus, metric_of_pods, series
 from gpushare.errors import ConfigError
 from gpushare.monitoring import catalogue
 from gpushare.monitoring.catalogue import Metric
 from gpushare.monitoring.page import MetricSample
-from gpushare.overview.usage import (
-    UsageFilter,
-    cards,
-    containers,
-    document,
-    metric_of_cards,
-    metric_of_pods,
-    series,
-    table,
-)
+from gpushare.overview.usage import UsageFilter
 
 MIB = 2**20
 ALL = UsageFilter()
@@ -60,7 +53,7 @@ def test_a_container_has_one_row_with_any_known_values() -> None:
 
 
 def test_a_gpu_without_a_thermometer_has_a_dash() -> None:
-    assert table(cards(BUSY, ALL)).rows == (("n1", "0", "1100 MiB", "-", "-", "-", "-"),)
+    assert table(gpus(BUSY, ALL)).rows == (("n1", "0", "1100 MiB", "-", "-", "-", "-"),)
 
 
 @pytest.mark.parametrize(
@@ -85,7 +78,7 @@ def test_one_metric_is_shown_label_by_label() -> None:
 def test_every_metric_with_a_gpu_belongs_to_pods_or_to_gpus() -> None:
     own = [each for each in catalogue.EXPORTER if "uuid" in map(str.lower, each.labels)]
     for metric in own:
-        find = metric_of_pods if {"pod", "PodName"} & set(metric.labels) else metric_of_cards
+        find = metric_of_pods if {"pod", "PodName"} & set(metric.labels) else metric_of_gpus
         assert find(str(metric)) is metric
 
 
@@ -95,7 +88,7 @@ def test_a_counter_is_found_with_and_without_its_suffix() -> None:
     assert metric_of_pods(str(refusals)) is metric_of_pods(refusals.name) is refusals
 
 
-@pytest.mark.parametrize("find", [metric_of_pods, metric_of_cards])
+@pytest.mark.parametrize("find", [metric_of_pods, metric_of_gpus])
 def test_the_error_for_an_unknown_metric_lists_the_known_ones(find: object) -> None:
     with pytest.raises(ConfigError, match=r"--metric: 'gpu' is not a metric of .*; use one of DCGM_"):
         find("gpu")  # type: ignore[operator]
@@ -103,31 +96,31 @@ def test_the_error_for_an_unknown_metric_lists_the_known_ones(find: object) -> N
 
 def test_a_document_has_numbers_and_nulls() -> None:
     endless = page((catalogue.CONTAINER_UTILIZATION, held("b"), math.inf))
-    found = document(containers([*BUSY[1:], *endless], ALL))
+    found = usage_document(containers([BUSY[1], *endless], ALL))
     assert (found["apiVersion"], found["kind"]) == ("gpushare.io/v1", "ContainerUsageList")
-    assert json.dumps(found["items"][1], allow_nan=False)
+    assert json.dumps(found["items"], allow_nan=False)
     labels = {"namespace": "default", "pod": "b", "container": "main", "node": "n1", "card": "0"}
     numbers = {"usedBytes": None, "allocatedBytes": 2048 * MIB, "utilization": None}
-    assert found["items"][1] == labels | numbers
+    assert found["items"] == [labels | numbers]
 
 
 def test_a_document_of_one_metric_has_its_labels() -> None:
-    found = document(series(BUSY, catalogue.CARD_USED, ALL))
+    found = usage_document(series(BUSY, catalogue.CARD_USED, ALL))
     assert found["items"] == [{"node": "n1", "card": "0", "uuid": "GPU-1", "value": 1100 * MIB}]
     assert isinstance(found["items"][0]["value"], int)
 
 
 def test_a_table_is_plain_text_or_colour() -> None:
-    two = Table(("POD", "USED"), (("a", "1 MiB"), ("long", "-")))
+    two = TextTable(("POD", "USED"), (("a", "1 MiB"), ("long", "-")))
     assert plain(two) == "POD   USED\na     1 MiB\nlong  -\n"
     assert "\x1b[1mPOD" in coloured(two)
 
 
 def test_an_empty_table_says_so() -> None:
-    empty = Table(("POD",), ())
+    empty = TextTable(("POD",), ())
     assert plain(empty) == coloured(empty) == "Nothing to show.\n"
 
 
 @pytest.mark.parametrize("cell", ["[/x]", "[red]a", "a:cat:b"])
 def test_a_cell_is_text_and_no_markup(cell: str) -> None:
-    assert cell in coloured(Table(("MODEL",), ((cell,),)))
+    assert cell in coloured(TextTable(("MODEL",), ((cell,),)))

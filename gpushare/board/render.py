@@ -6,111 +6,35 @@ seconds since 1970.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from typing import Any, Final
 
-from gpushare.board.history import INTERVAL_S, History, appended, point
-from gpushare.board.idle import Idle, Owners, Sum, Workload, observed, unknown_s
-from gpushare.board.objects import BoardNode, BoardPod
+from gpushare.board.history import INTERVAL_S
+from gpushare.board.idle import Idle, Owners, Sum, Workload, unknown_s
+from gpushare.board.objects import BoardNode
 from gpushare.board.pending import pending
-from gpushare.board.usage import ContainerUsage, Live, NodeUsage, total
+from gpushare.board.state import BoardMemory, BoardState, owners_of
+from gpushare.board.usage import ContainerUsage, Live, NodeReport, total
 from gpushare.model.cards import Card
-from gpushare.model.demand import Malformed
-from gpushare.model.modes import CGPU_PODS
+from gpushare.overview.documents import document
 from gpushare.overview.explain.nodes import cordoned_cards
-from gpushare.overview.memory_units import common_unit, percent, unit_of, usages
-from gpushare.overview.node_document import API_VERSION, document
-from gpushare.overview.node_view import NodeView, PodView, views_of
+from gpushare.overview.memory_units import common_unit, percent, unit_of, unit_sums
+from gpushare.overview.node_document import nodes_document
+from gpushare.overview.node_view import NodeView, PodView
 
 KIND: Final = "Board"
 _GIB: Final = 2**30
 _GIB_HOUR: Final = _GIB * 3600
 
 
-@dataclass(frozen=True, slots=True)
-class Lost:
-    """Since when the API server has not been heard, and why."""
-
-    since: float
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class Origin:
-    """What is the same for the whole run: the URL of the API server, and when the board was started."""
-
-    cluster: str
-    started: float
-
-
-@dataclass(frozen=True, slots=True)
-class Snapshot:
-    """The cluster at one moment. Made by ``snapshot_of``.
-
-    ``nodes`` and ``pods`` are the last ones known; ``lost`` is set if they are of an earlier time. ``notes``
-    are limits of what could be read.
-    """
-
-    origin: Origin
-    at: float
-    nodes: tuple[BoardNode, ...]
-    pods: tuple[BoardPod, ...]
-    views: tuple[NodeView, ...]
-    problems: tuple[str, ...]
-    live: Live
-    lost: Lost | None = None
-    unhealthy: Mapping[str, frozenset[int]] = field(default_factory=dict)
-    cgpu_pods: int = CGPU_PODS
-    notes: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Record:
-    """What is remembered from one snapshot to the next."""
-
-    history: History = ()
-    idle: Idle = field(default_factory=Idle)
-
-
-def snapshot_of(
-    origin: Origin,
-    at: float,
-    nodes: Iterable[BoardNode | Malformed],
-    pods: Iterable[BoardPod | Malformed],
-    live: Live,
-    **more: Any,
-) -> Snapshot:
-    """A snapshot of these objects; ``more`` are the other fields."""
-    items = [*nodes, *pods]
-    found = tuple(each for each in items if isinstance(each, BoardNode))
-    running = tuple(each for each in items if isinstance(each, BoardPod))
-    views = tuple(views_of((each.wire for each in found), (each.record for each in running if each.record)))
-    problems = [each.problem for each in items if isinstance(each, Malformed)]
-    problems += [problem for view in views for problem in view.problems]
-    return Snapshot(origin, at, found, running, views, tuple(problems), live, **more)
-
-
-def advanced(record: Record, seen: Snapshot) -> Record:
-    """The record after the snapshot."""
-    now = point(seen.at, seen.views, seen.live, lost=seen.lost is not None)
-    return Record(appended(record.history, now), observed(record.idle, seen.live, owners_of(seen)))
-
-
-def owners_of(seen: Snapshot) -> Owners:
-    """The owners of the pods of the snapshot."""
-    return {(pod.namespace, pod.name): str(pod.owner) for pod in seen.pods}
-
-
-def board(seen: Snapshot, record: Record) -> dict[str, Any]:
+def board_document(seen: BoardState, memory: BoardMemory) -> dict[str, Any]:
     """The document."""
     shared = [view for view in seen.views if view.shared]
     by_name = {node.wire.metadata.name: node for node in seen.nodes}
     owners = owners_of(seen)
     pods = [_pod(pod, view, seen.live, owners) for view in shared for pod in view.pods]
     return {
-        "apiVersion": API_VERSION,
-        "kind": KIND,
+        **document(KIND),
         "cluster": seen.origin.cluster,
         "started": seen.origin.started,
         "lost": asdict(seen.lost) if seen.lost else None,
@@ -123,12 +47,12 @@ def board(seen: Snapshot, record: Record) -> dict[str, Any]:
         "used": _measured(shared, seen.live),
         "nodes": [
             _node(item, view, by_name[view.name], seen)
-            for item, view in zip(document(shared)["items"], shared, strict=True)
+            for item, view in zip(nodes_document(shared)["items"], shared, strict=True)
         ],
         "pods": pods,
         "pending": pending(seen.nodes, seen.pods, seen.unhealthy, seen.cgpu_pods),
-        "idle": _workloads(seen, record.idle, pods),
-        "history": {"intervalS": INTERVAL_S, "points": [asdict(each) for each in record.history]},
+        "idle": _workloads(seen, memory.idle, pods),
+        "history": {"intervalS": INTERVAL_S, "points": [asdict(each) for each in memory.history]},
     }
 
 
@@ -141,7 +65,7 @@ def _totals(shared: list[NodeView]) -> list[dict[str, Any]]:
             "total": each.total,
             "percent": percent(each.used, each.total),
         }
-        for each in usages(shared, common_unit(shared), lambda node: node.used)
+        for each in unit_sums(shared, common_unit(shared), lambda node: node.used)
     ]
 
 
@@ -154,7 +78,7 @@ def _measured(shared: list[NodeView], live: Live) -> dict[str, Any]:
     }
 
 
-def _node(item: dict[str, Any], view: NodeView, node: BoardNode, seen: Snapshot) -> dict[str, Any]:
+def _node(item: dict[str, Any], view: NodeView, node: BoardNode, seen: BoardState) -> dict[str, Any]:
     """The item of ``inspect``, with usage and states; its pods are in the list of all pods only."""
     now = seen.live.now(view.name)
     cordoned = cordoned_cards(node.details.metadata.annotations)
@@ -178,7 +102,7 @@ def _without_pods(item: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in item.items() if key not in ("pods", "wholeCardPods")}
 
 
-def _gpu_usage(card: Card, now: NodeUsage | None) -> dict[str, Any]:
+def _gpu_usage(card: Card, now: NodeReport | None) -> dict[str, Any]:
     """Usage of a GPU; ``limitBytes`` is the sum of its containers' limits, None if none has one."""
     index = str(card.index)
     gpu = now.gpus.get(index) if now else None
@@ -233,7 +157,7 @@ def _containers(own: list[ContainerUsage]) -> dict[str, Any]:
     }
 
 
-def _workloads(seen: Snapshot, counted: Idle, pods: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _workloads(seen: BoardState, counted: Idle, pods: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Idle memory by workload: those that have pods now, and those that had idle memory before."""
     now: defaultdict[Workload, list[dict[str, Any]]] = defaultdict(list)
     for pod in pods:

@@ -1,13 +1,15 @@
-"""Decodes the JSON of the API for the views; an object that cannot be read becomes a ``Malformed``.
+"""Nodes and pods as the tools read them; an object that cannot be read becomes a ``Malformed``.
 
 Objects are decoded one by one, so that one malformed object does not hide the others.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import msgspec
 from msgspec import Raw, Struct, field
 
+from gpushare.adapters.kube.client import KubeClient
 from gpushare.adapters.kube.wire import Bare, WireNode, WirePod, pod_of
 from gpushare.contract import RESOURCE_WHOLE_GPU
 from gpushare.errors import InvalidRequest
@@ -15,6 +17,7 @@ from gpushare.model.annotations import Shares
 from gpushare.model.demand import Demand, Malformed
 from gpushare.model.objects import Pod
 from gpushare.model.quantity import parse_quantity
+from gpushare.overview.lists import NODES, PODS, RUNNING, TIMEOUT_S, listed, node_path
 
 
 class _RecordLimits(Struct, rename={"gpus": RESOURCE_WHOLE_GPU}):
@@ -123,3 +126,36 @@ def _demand(pod: Pod) -> Demand:
 def _whole_cards(pod: _WholeCardPod) -> int:
     limits = (c.resources.limits for c in pod.spec.containers or () if c.resources and c.resources.limits)
     return sum(parse_quantity(limit.gpus) for limit in limits if limit.gpus is not None)
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterObjects:
+    """One snapshot of the cluster; ``problems`` describe the objects that cannot be read."""
+
+    nodes: tuple[WireNode, ...]
+    pods: tuple[PodRecord, ...]
+    problems: tuple[str, ...]
+
+
+def objects_of(
+    nodes: Iterable[WireNode | Malformed], pods: Iterable[PodRecord | Malformed | None]
+) -> ClusterObjects:
+    """Splits readable objects from the problems of the others."""
+    items = [*nodes, *pods]
+    return ClusterObjects(
+        nodes=tuple(item for item in items if isinstance(item, WireNode)),
+        pods=tuple(item for item in items if isinstance(item, PodRecord)),
+        problems=tuple(item.problem for item in items if isinstance(item, Malformed)),
+    )
+
+
+async def collect_objects(client: KubeClient, name: str | None) -> ClusterObjects:
+    """All nodes and their pods, or one node and its pods. Raises ApiError; 404 for an unknown node."""
+    if name:
+        path = node_path(name)
+        nodes = [msgspec.Raw(await client.request("GET", path, timeout_s=TIMEOUT_S))]
+    else:
+        nodes = await listed(client, NODES)
+    bound = f"spec.nodeName={name}" if name else "spec.nodeName!="
+    pods = await listed(client, PODS, {"fieldSelector": f"{bound},{RUNNING}"})
+    return objects_of(map(read_node, nodes), map(read_pod, pods))

@@ -1,0 +1,87 @@
+"""What the board knows of the cluster at one moment, and what it remembers. Pure."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from gpushare.board.history import History, appended, point
+from gpushare.board.idle import Idle, Owners, observed
+from gpushare.board.objects import BoardNode, BoardPod
+from gpushare.board.usage import Live
+from gpushare.model.demand import Malformed
+from gpushare.model.modes import CGPU_PODS
+from gpushare.overview.node_view import NodeView, views_of
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """Since when the API server has not been heard, and why."""
+
+    since: float
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """What is the same for the whole run: the URL of the API server, and when the board was started."""
+
+    cluster: str
+    started: float
+
+
+@dataclass(frozen=True, slots=True)
+class BoardState:
+    """The cluster at one moment. Made by ``state_of``.
+
+    ``nodes`` and ``pods`` are the last ones known; ``lost`` is set if they are of an earlier time. ``notes``
+    are limits of what could be read.
+    """
+
+    origin: Origin
+    at: float
+    nodes: tuple[BoardNode, ...]
+    pods: tuple[BoardPod, ...]
+    views: tuple[NodeView, ...]
+    problems: tuple[str, ...]
+    live: Live
+    lost: Lost | None = None
+    unhealthy: Mapping[str, frozenset[int]] = field(default_factory=dict)
+    cgpu_pods: int = CGPU_PODS
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class BoardMemory:
+    """What is remembered from one state to the next."""
+
+    history: History = ()
+    idle: Idle = field(default_factory=Idle)
+
+
+def state_of(
+    origin: Origin,
+    at: float,
+    nodes: Iterable[BoardNode | Malformed],
+    pods: Iterable[BoardPod | Malformed],
+    live: Live,
+    **more: Any,
+) -> BoardState:
+    """The state of these objects; ``more`` are the other fields."""
+    items = [*nodes, *pods]
+    found = tuple(each for each in items if isinstance(each, BoardNode))
+    running = tuple(each for each in items if isinstance(each, BoardPod))
+    views = tuple(views_of((each.wire for each in found), (each.record for each in running if each.record)))
+    problems = [each.problem for each in items if isinstance(each, Malformed)]
+    problems += [problem for view in views for problem in view.problems]
+    return BoardState(origin, at, found, running, views, tuple(problems), live, **more)
+
+
+def advanced(memory: BoardMemory, seen: BoardState) -> BoardMemory:
+    """What is remembered after the state."""
+    now = point(seen.at, seen.views, seen.live, lost=seen.lost is not None)
+    return BoardMemory(appended(memory.history, now), observed(memory.idle, seen.live, owners_of(seen)))
+
+
+def owners_of(seen: BoardState) -> Owners:
+    """The owners of the pods of the state."""
+    return {(pod.namespace, pod.name): str(pod.owner) for pod in seen.pods}

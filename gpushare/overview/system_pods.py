@@ -1,0 +1,74 @@
+"""Pods of kube-system: the command lines, labels and states of services."""
+
+from msgspec import Struct, field
+
+from gpushare.adapters.kube.wire import Condition, LabelledMeta
+
+
+class _ConfigMapVolume(Struct):
+    name: str = ""
+
+
+class _Volume(Struct, rename="camel"):
+    name: str = ""
+    config_map: _ConfigMapVolume | None = None
+
+
+class _Mount(Struct, rename="camel"):
+    name: str = ""
+    mount_path: str = ""
+
+
+class Container(Struct, rename="camel"):
+    """A container and its command line."""
+
+    name: str = ""
+    image: str = ""
+    command: list[str] | None = None
+    args: list[str] | None = None
+    volume_mounts: list[_Mount] | None = None
+
+    @property
+    def words(self) -> list[str]:
+        """The command line."""
+        return [*(self.command or ()), *(self.args or ())]
+
+    def flag(self, name: str) -> str | None:
+        """The value of ``--name=value``; None without the flag."""
+        prefix = f"--{name}="
+        return next((word.removeprefix(prefix) for word in self.words if word.startswith(prefix)), None)
+
+
+class _PodSpec(Struct, rename="camel"):
+    node_name: str = ""
+    host_network: bool = False
+    containers: list[Container] = field(default_factory=list)
+    volumes: list[_Volume] | None = None
+
+
+class _PodStatus(Struct):
+    phase: str = ""
+    conditions: list[Condition] | None = None
+
+
+class SystemPod(Struct):
+    """A pod of kube-system."""
+
+    metadata: LabelledMeta = field(default_factory=LabelledMeta)
+    spec: _PodSpec = field(default_factory=_PodSpec)
+    status: _PodStatus = field(default_factory=_PodStatus)
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        return self.metadata.name
+
+    @property
+    def component(self) -> str:
+        """The value of the label ``component``, by which services are found."""
+        return (self.metadata.labels or {}).get("component", "")
+
+    @property
+    def ready(self) -> bool:
+        """Whether it is ready."""
+        return any(c.type == "Ready" and c.status == "True" for c in self.status.conditions or ())
