@@ -11,7 +11,7 @@ from typing import Any, Final
 import msgspec
 
 from gpushare.adapters.kube.client import KubeClient
-from gpushare.board.objects import BoardNode, BoardPod, read_board_node, read_board_pod
+from gpushare.board.objects import BoardPod, read_board_pod
 from gpushare.board.render import board_document
 from gpushare.board.routes import Document
 from gpushare.board.state import BoardMemory, BoardState, Lost, Origin, advanced, state_of
@@ -21,8 +21,10 @@ from gpushare.model.demand import Malformed
 from gpushare.model.modes import CGPU_PODS
 from gpushare.monitoring.page import MetricSample
 from gpushare.overview.exporters import PageOf, collect_series
+from gpushare.overview.gpu_pods import read_node
 from gpushare.overview.ledger_inputs import collect_cgpu_pods, collect_unhealthy
 from gpushare.overview.lists import NODES, PODS, RUNNING
+from gpushare.overview.objects import ClusterNode
 from gpushare.overview.watch import ReportingMirror, resource
 
 _TIMEOUT_S: Final = 10.0
@@ -50,8 +52,8 @@ class Watched:
         self._report = report
         self._page_of = page_of
         self._changes = asyncio.Event()
-        self._nodes = ReportingInformer[BoardNode | Malformed](
-            client, resource("nodes", NODES, read_board_node), self._changes, self._failed
+        self._nodes = ReportingMirror[ClusterNode | Malformed](
+            client, resource("nodes", NODES, read_node), self._changes, self._failed
         )
         self._pods = ReportingInformer[BoardPod | Malformed](
             client,

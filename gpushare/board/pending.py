@@ -4,12 +4,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, Final
 
-from gpushare.board.objects import BoardNode, BoardPod
+from gpushare.board.objects import BoardPod
 from gpushare.model.demand import Demand
 from gpushare.model.objects import Pod
 from gpushare.overview.explain.answer import answer
-from gpushare.overview.explain.objects import ExplainedPod, PodFacts
+from gpushare.overview.explain.facts import PodFacts
 from gpushare.overview.ledger_inputs import node_of
+from gpushare.overview.objects import ClusterNode, ClusterPod
 from gpushare.scheduling.snapshot import books_of
 
 EXPLAINED: Final = 20
@@ -21,7 +22,7 @@ _REASONS: Final = 3
 
 
 def pending(
-    nodes: Sequence[BoardNode],
+    nodes: Sequence[ClusterNode],
     pods: Sequence[BoardPod],
     unhealthy: Mapping[str, frozenset[int]],
     cgpu_pods: int,
@@ -35,9 +36,9 @@ def pending(
     if not waiting:
         return []
     waiting.sort(key=lambda each: (each[0].created, each[0].full_name))
-    cores = [node_of(node.wire, cgpu_pods) for node in nodes]
+    cores = [node_of(node, cgpu_pods) for node in nodes]
     books = books_of(cores, [each.core for each in pods if each.core], unhealthy)
-    details = {node.wire.metadata.name: node.details for node in nodes}
+    details = {node.name: node for node in nodes}
     tried = [core.uid for core, _ in waiting if not core.gated]
     unexplained = frozenset(tried[EXPLAINED:])
     return [
@@ -65,7 +66,7 @@ def _explained(core: Pod, facts: PodFacts) -> dict[str, Any]:
     }
 
 
-def _listed(core: Pod, details: ExplainedPod) -> dict[str, Any]:
+def _listed(core: Pod, details: ClusterPod) -> dict[str, Any]:
     demand = core.demand if isinstance(core.demand, Demand) else None
     return {
         "namespace": core.namespace,

@@ -11,16 +11,15 @@ from typing import Any, Final
 
 from gpushare.board.history import INTERVAL_S
 from gpushare.board.idle import Idle, Owners, Sum, Workload, unknown_s
-from gpushare.board.objects import BoardNode
 from gpushare.board.pending import pending
 from gpushare.board.state import BoardMemory, BoardState, owners_of
 from gpushare.board.usage import ContainerUsage, Live, NodeReport, total
 from gpushare.model.cards import Card
 from gpushare.overview.documents import document
-from gpushare.overview.explain.nodes import cordoned_cards
 from gpushare.overview.memory_units import common_unit, percent, unit_of, unit_sums
 from gpushare.overview.node_document import nodes_document
 from gpushare.overview.node_view import NodeView, PodView
+from gpushare.overview.objects import ClusterNode
 
 KIND: Final = "Board"
 _GIB: Final = 2**30
@@ -30,7 +29,7 @@ _GIB_HOUR: Final = _GIB * 3600
 def board_document(seen: BoardState, memory: BoardMemory) -> dict[str, Any]:
     """The document."""
     shared = [view for view in seen.views if view.shared]
-    by_name = {node.wire.metadata.name: node for node in seen.nodes}
+    by_name = {node.name: node for node in seen.nodes}
     owners = owners_of(seen)
     pods = [_pod(pod, view, seen.live, owners) for view in shared for pod in view.pods]
     return {
@@ -78,10 +77,10 @@ def _measured(shared: list[NodeView], live: Live) -> dict[str, Any]:
     }
 
 
-def _node(item: dict[str, Any], view: NodeView, node: BoardNode, seen: BoardState) -> dict[str, Any]:
+def _node(item: dict[str, Any], view: NodeView, node: ClusterNode, seen: BoardState) -> dict[str, Any]:
     """The item of ``inspect``, with usage and states; its pods are in the list of all pods only."""
     now = seen.live.now(view.name)
-    cordoned = cordoned_cards(node.details.metadata.annotations)
+    cordoned = node.cordoned_cards
     unhealthy = seen.unhealthy.get(view.name, frozenset())
     cards = [
         {**shown, **_gpu_usage(card, now), "state": gpu_state(view, card, cordoned, unhealthy)}
@@ -92,7 +91,7 @@ def _node(item: dict[str, Any], view: NodeView, node: BoardNode, seen: BoardStat
         "cards": cards,
         "pending": _without_pods(item["pending"]),
         "percent": percent(view.used, view.total),
-        "cordoned": node.details.spec.unschedulable,
+        "cordoned": node.spec.unschedulable,
         "reported": seen.live.last_at(view.name),
         "current": now is not None,
     }

@@ -6,11 +6,12 @@ from typing import Any
 
 from gpushare.board.history import History, appended, point
 from gpushare.board.idle import Idle, Owners, observed
-from gpushare.board.objects import BoardNode, BoardPod
+from gpushare.board.objects import BoardPod
 from gpushare.board.usage import Live
 from gpushare.model.demand import Malformed
 from gpushare.model.modes import CGPU_PODS
 from gpushare.overview.node_view import NodeView, views_of
+from gpushare.overview.objects import ClusterNode
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +40,7 @@ class BoardState:
 
     origin: Origin
     at: float
-    nodes: tuple[BoardNode, ...]
+    nodes: tuple[ClusterNode, ...]
     pods: tuple[BoardPod, ...]
     views: tuple[NodeView, ...]
     problems: tuple[str, ...]
@@ -61,16 +62,16 @@ class BoardMemory:
 def state_of(
     origin: Origin,
     at: float,
-    nodes: Iterable[BoardNode | Malformed],
+    nodes: Iterable[ClusterNode | Malformed],
     pods: Iterable[BoardPod | Malformed],
     live: Live,
     **more: Any,
 ) -> BoardState:
     """The state of these objects; ``more`` are the other fields."""
     items = [*nodes, *pods]
-    found = tuple(each for each in items if isinstance(each, BoardNode))
+    found = tuple(each for each in items if isinstance(each, ClusterNode))
     running = tuple(each for each in items if isinstance(each, BoardPod))
-    views = tuple(views_of((each.wire for each in found), (each.record for each in running if each.record)))
+    views = tuple(views_of(found, (each.record for each in running if each.record)))
     problems = [each.problem for each in items if isinstance(each, Malformed)]
     problems += [problem for view in views for problem in view.problems]
     return BoardState(origin, at, found, running, views, tuple(problems), live, **more)

@@ -11,7 +11,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
-from gpushare.adapters.kube.wire import WireNode
 from gpushare.contract import ANN_ASSIGNED_NODE, ANN_CARDS, RESOURCE_COUNT, RESOURCE_MEM, RESOURCE_WHOLE_GPU
 from gpushare.errors import InvalidRequest
 from gpushare.model.annotations import known_shares, parse_assigned
@@ -19,7 +18,8 @@ from gpushare.model.cards import Card, equal_cards, parse_cards
 from gpushare.model.demand import Malformed
 from gpushare.model.objects import node_of
 from gpushare.model.quantity import parse_quantity
-from gpushare.overview.objects import PodRecord
+from gpushare.overview.gpu_pods import PodRecord
+from gpushare.overview.objects import ClusterNode
 from gpushare.scheduling.placement import DEFAULT, POLICIES
 
 UNKNOWN_ADDRESS: Final = "unknown"
@@ -114,37 +114,37 @@ class NodeView:
         return whole + sum(pod.cards.get(index, 0) for pod in self.pods)
 
 
-def views_of(nodes: Iterable[WireNode], pods: Iterable[PodRecord]) -> list[NodeView]:
+def views_of(nodes: Iterable[ClusterNode], pods: Iterable[PodRecord]) -> list[NodeView]:
     """The nodes with the pods that run on them, sorted by name."""
     by_node: defaultdict[str, list[PodRecord]] = defaultdict(list)
     for pod in sorted(pods, key=lambda pod: (pod.namespace, pod.name)):
         if not pod.finished:
             by_node[pod.node].append(pod)
-    views = (view_of(node, by_node[node.metadata.name]) for node in nodes)
+    views = (view_of(node, by_node[node.name]) for node in nodes)
     return sorted(views, key=lambda view: view.name)
 
 
-def view_of(node: WireNode, pods: Iterable[PodRecord]) -> NodeView:
+def view_of(node: ClusterNode, pods: Iterable[PodRecord]) -> NodeView:
     """One node; never raises."""
     problems: list[str] = []
-    labels = node.metadata.labels or {}
+    labels = node.labels
     annotations = node.metadata.annotations
-    cards_text = annotations.cards if annotations else None
+    cards_text = node.cards_text
     total = max(0, _amount(node.status.allocatable, RESOURCE_MEM, problems))
     cards = _cards(node, total, cards_text, problems)
     assigned = _assigned(annotations.assigned if annotations else None, problems)
-    core = node_of(node.metadata.name, capacity={}, labels=labels)
+    core = node_of(node.name, capacity={}, labels=labels)
     bound = tuple(pods)
-    closed = annotations.closed if annotations else None
+    closed = node.closed_by_agent
     if closed:
         problems.append(f"takes no new pods: {closed}")
     if not total and any(pod.units for pod in bound):
         problems.append(f"pods use {RESOURCE_MEM}, but none is allocatable; is the node agent running?")
     return NodeView(
-        name=node.metadata.name,
+        name=node.name,
         address=_address(node),
         roles=_roles(labels),
-        ready=any(c.type == "Ready" and c.status == "True" for c in node.status.conditions or ()),
+        ready=node.ready,
         total=total,
         cards=cards,
         described=cards_text is not None,
@@ -153,7 +153,7 @@ def view_of(node: WireNode, pods: Iterable[PodRecord]) -> NodeView:
         policy=core.placement if core.placement in POLICIES and core.placement is not None else DEFAULT,
         not_sharing=closed or core.closed,
         whole_cards=_whole_cards(node, bound, problems),
-        problems=tuple(f"node {node.metadata.name}: {problem}" for problem in problems),
+        problems=tuple(f"node {node.name}: {problem}" for problem in problems),
     )
 
 
@@ -165,7 +165,7 @@ def _amount(amounts: Mapping[str, Any] | None, name: str, problems: list[str]) -
         return 0
 
 
-def _cards(node: WireNode, total: int, text: str | None, problems: list[str]) -> tuple[Card, ...]:
+def _cards(node: ClusterNode, total: int, text: str | None, problems: list[str]) -> tuple[Card, ...]:
     if text is None:
         count = _amount(node.status.allocatable, RESOURCE_COUNT, problems)
         cards = equal_cards(total, count) if 0 < count <= _MAX_CARDS else ()
@@ -197,13 +197,13 @@ def _pod_view(pod: PodRecord, assigned: Mapping[int, int] | None, cards: tuple[C
     return PodView(pod.uid, pod.namespace, pod.name, pod.units, placed, pending, pod.whole_cards, whole)
 
 
-def _whole_cards(node: WireNode, pods: Iterable[PodRecord], problems: list[str]) -> GpuCount:
+def _whole_cards(node: ClusterNode, pods: Iterable[PodRecord], problems: list[str]) -> GpuCount:
     capacity = _amount(node.status.capacity, RESOURCE_WHOLE_GPU, problems)
     allocatable = _amount(node.status.allocatable, RESOURCE_WHOLE_GPU, problems)
     return GpuCount(capacity, sum(pod.whole_cards for pod in pods), capacity - allocatable)
 
 
-def _address(node: WireNode) -> str:
+def _address(node: ClusterNode) -> str:
     found = (a.address for a in node.status.addresses or () if a.type == "InternalIP" and a.address)
     return printable(next(found, UNKNOWN_ADDRESS))
 

@@ -1,161 +1,202 @@
-"""Nodes and pods as the tools read them; an object that cannot be read becomes a ``Malformed``.
+"""Nodes and pods of the API server with all that the tools and the board read of them."""
 
-Objects are decoded one by one, so that one malformed object does not hide the others.
-"""
+from typing import Any
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from msgspec import Struct, field
 
-import msgspec
-from msgspec import Raw, Struct, field
-
-from gpushare.adapters.kube.client import KubeClient
-from gpushare.adapters.kube.wire import Bare, WireNode, WirePod, pod_of
-from gpushare.contract import RESOURCE_WHOLE_GPU
+from gpushare.adapters.kube.wire import (
+    Condition,
+    NodeAnnotations,
+    NodeMeta,
+    NodeSpec,
+    NodeStatus,
+    PodSpec,
+    PodStatus,
+    WireNode,
+    WirePod,
+)
+from gpushare.contract import ANN_CORDONED_CARDS
 from gpushare.errors import InvalidRequest
-from gpushare.model.annotations import Shares
-from gpushare.model.demand import Demand, Malformed
-from gpushare.model.objects import Pod
+from gpushare.model.cards import parse_indices
 from gpushare.model.quantity import parse_quantity
-from gpushare.overview.lists import NODES, PODS, RUNNING, TIMEOUT_S, listed, node_path
+from gpushare.overview.affinity import Affinity
+from gpushare.overview.owners import PodOwner, owner_of
 
 
-class _RecordLimits(Struct, rename={"gpus": RESOURCE_WHOLE_GPU}):
-    gpus: str | int | None = None
+class Taint(Struct):
+    """A taint of a node."""
+
+    key: str = ""
+    value: str = ""
+    effect: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.key}={self.value}:{self.effect}" if self.value else f"{self.key}:{self.effect}"
 
 
-class _RecordResources(Struct):
-    limits: _RecordLimits | None = None
+class Toleration(Struct):
+    """A toleration of a pod. Without a key it tolerates every taint, without an effect all effects."""
+
+    key: str = ""
+    operator: str = "Equal"
+    value: str = ""
+    effect: str = ""
+
+    def tolerates(self, taint: Taint) -> bool:
+        """Whether it tolerates the taint."""
+        if self.effect not in ("", taint.effect) or self.key not in ("", taint.key):
+            return False
+        return self.operator == "Exists" or (bool(self.key) and self.value == taint.value)
 
 
-class _RecordContainer(Struct):
-    resources: _RecordResources | None = None
+class _Annotations(NodeAnnotations, rename={"cordoned": ANN_CORDONED_CARDS}):
+    cordoned: str = ""
 
 
-class _RecordSpec(Struct, rename="camel"):
-    node_name: str | None = None
-    containers: list[_RecordContainer] | None = None
+class _NodeMeta(NodeMeta):
+    annotations: _Annotations | None = None
 
 
-class _RecordStatus(Struct):
-    phase: str = ""
+class _NodeSpec(NodeSpec):
+    taints: list[Taint] | None = None
 
 
-class _WholeCardPod(Struct):
-    metadata: Bare | None = None
-    spec: _RecordSpec = field(default_factory=_RecordSpec)
-    status: _RecordStatus = field(default_factory=_RecordStatus)
+class _Versions(Struct, rename="camel"):
+    kubelet_version: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class PodRecord:
-    """A bound pod with units of shared GPUs, whole GPUs, or both.
+class _NodeStatus(NodeStatus, rename="camel"):
+    node_info: _Versions = field(default_factory=_Versions)
 
-    ``demand`` is None if it requests whole GPUs only, ``claim`` if its annotations do not name its GPUs.
-    """
 
-    uid: str
-    namespace: str
-    name: str
-    node: str
-    finished: bool
-    demand: Demand | None
-    claim: Shares | None
-    whole_cards: int
+class ClusterNode(WireNode):
+    """A node."""
+
+    metadata: _NodeMeta = field(default_factory=_NodeMeta)
+    spec: _NodeSpec = field(default_factory=_NodeSpec)
+    status: _NodeStatus = field(default_factory=_NodeStatus)
 
     @property
-    def units(self) -> int:
-        """Requested units of shared GPUs."""
-        return self.demand.mem if self.demand else 0
+    def name(self) -> str:
+        """Its name."""
+        return self.metadata.name
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """Its labels."""
+        return self.metadata.labels or {}
+
+    @property
+    def ready(self) -> bool:
+        """Whether its kubelet reports it ready."""
+        return any(c.type == "Ready" and c.status == "True" for c in self.status.conditions or ())
+
+    @property
+    def cards_text(self) -> str | None:
+        """The GPUs that its agent has published."""
+        return self.metadata.annotations.cards if self.metadata.annotations else None
+
+    @property
+    def closed_by_agent(self) -> str | None:
+        """Why its agent takes no new pods; None if it does."""
+        return self.metadata.annotations.closed if self.metadata.annotations else None
+
+    @property
+    def cordoned_cards(self) -> frozenset[int]:
+        """The indices of the GPUs that an administrator has cordoned."""
+        annotations = self.metadata.annotations
+        return parse_indices(annotations.cordoned)[0] if annotations else frozenset()
+
+    def allocatable(self, resource: str) -> int:
+        """How much of a resource pods can get; 0 if that cannot be read."""
+        return _amount(self.status.allocatable, resource)
+
+    def capacity(self, resource: str) -> int:
+        """How much of a resource it has in all; 0 if that cannot be read."""
+        return _amount(self.status.capacity, resource)
 
 
-_decode_node = msgspec.json.Decoder(WireNode).decode
-_decode_pod = msgspec.json.Decoder(WirePod).decode
-_decode_whole = msgspec.json.Decoder(_WholeCardPod).decode
-_decode_bare = msgspec.json.Decoder(Bare).decode
-
-
-def read_node(raw: Raw | bytes) -> WireNode | Malformed:
-    """A node, also one without GPUs."""
+def _amount(amounts: dict[str, Any] | None, resource: str) -> int:
     try:
-        return _decode_node(raw)
-    except msgspec.DecodeError as error:
-        return Malformed(f"node {_name_of(raw)}: {error}")
+        return parse_quantity((amounts or {}).get(resource, 0))
+    except InvalidRequest:
+        return 0
 
 
-def read_pod(raw: Raw | bytes) -> PodRecord | Malformed | None:
-    """A pod; None if it is not bound or has no GPU."""
-    try:
-        wire = _decode_pod(raw)
-        whole_cards = _whole_cards(_decode_whole(raw))
-        pod = pod_of(wire)
-        demand = _demand(pod) if pod else None
-    except (msgspec.DecodeError, InvalidRequest) as error:
-        return Malformed(f"pod {_name_of(raw)}: {error}")
-    if not wire.spec.node_name or not (whole_cards or (demand and demand.mem)):
-        return None
-    return PodRecord(
-        uid=wire.metadata.uid,
-        namespace=wire.metadata.namespace,
-        name=wire.metadata.name,
-        node=wire.spec.node_name,
-        finished=wire.status.phase in ("Succeeded", "Failed"),
-        demand=demand,
-        claim=pod.claim if pod else None,
-        whole_cards=whole_cards,
-    )
+class _Gate(Struct):
+    name: str = ""
 
 
-def _name_of(raw: Raw | bytes) -> str:
-    try:
-        meta = _decode_bare(raw).metadata
-    except msgspec.DecodeError:
-        return "(without a name)"
-    return f"{meta.namespace}/{meta.name}" if meta.namespace else meta.name
+class Reason(Struct, rename="camel"):
+    """Why a container waits, or how it has ended."""
+
+    reason: str = ""
+    message: str = ""
+    exit_code: int = 0
+
+    def __str__(self) -> str:
+        return ": ".join(filter(None, (self.reason, self.message)))
 
 
-def _demand(pod: Pod) -> Demand:
-    """What the pod requests; for an invalid request, what it has nevertheless."""
-    if isinstance(pod.demand, Demand):
-        return pod.demand
-    if pod.demand.at_least is None:
-        raise InvalidRequest(pod.demand.problem)
-    return pod.demand.at_least
+class _State(Struct):
+    waiting: Reason | None = None
+    terminated: Reason | None = None
 
 
-def _whole_cards(pod: _WholeCardPod) -> int:
-    limits = (c.resources.limits for c in pod.spec.containers or () if c.resources and c.resources.limits)
-    return sum(parse_quantity(limit.gpus) for limit in limits if limit.gpus is not None)
+class ContainerStatus(Struct):
+    """The status of a container."""
+
+    name: str = ""
+    state: _State = field(default_factory=_State)
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterObjects:
-    """One snapshot of the cluster; ``problems`` describe the objects that cannot be read."""
-
-    nodes: tuple[WireNode, ...]
-    pods: tuple[PodRecord, ...]
-    problems: tuple[str, ...]
-
-
-def objects_of(
-    nodes: Iterable[WireNode | Malformed], pods: Iterable[PodRecord | Malformed | None]
-) -> ClusterObjects:
-    """Splits readable objects from the problems of the others."""
-    items = [*nodes, *pods]
-    return ClusterObjects(
-        nodes=tuple(item for item in items if isinstance(item, WireNode)),
-        pods=tuple(item for item in items if isinstance(item, PodRecord)),
-        problems=tuple(item.problem for item in items if isinstance(item, Malformed)),
-    )
+class _PodSpec(PodSpec, rename="camel"):
+    scheduler_name: str = ""
+    scheduling_gates: list[_Gate] | None = None
+    node_selector: dict[str, str] | None = None
+    tolerations: list[Toleration] | None = None
+    affinity: Affinity | None = None
 
 
-async def collect_objects(client: KubeClient, name: str | None) -> ClusterObjects:
-    """All nodes and their pods, or one node and its pods. Raises ApiError; 404 for an unknown node."""
-    if name:
-        path = node_path(name)
-        nodes = [msgspec.Raw(await client.request("GET", path, timeout_s=TIMEOUT_S))]
-    else:
-        nodes = await listed(client, NODES)
-    bound = f"spec.nodeName={name}" if name else "spec.nodeName!="
-    pods = await listed(client, PODS, {"fieldSelector": f"{bound},{RUNNING}"})
-    return objects_of(map(read_node, nodes), map(read_pod, pods))
+class _PodStatus(PodStatus, rename="camel"):
+    container_statuses: list[ContainerStatus] | None = None
+    init_container_statuses: list[ContainerStatus] | None = None
+
+
+class ClusterPod(WirePod):
+    """A pod."""
+
+    spec: _PodSpec = field(default_factory=_PodSpec)
+    status: _PodStatus = field(default_factory=_PodStatus)
+
+    @property
+    def owner(self) -> PodOwner:
+        """The workload that it belongs to."""
+        return owner_of(self.metadata)
+
+    @property
+    def whole_gpus(self) -> int:
+        """The number of whole GPUs that it requests. Raises InvalidRequest."""
+        limits = (each.resources.limits for each in self.spec.containers or () if each.resources)
+        return sum(parse_quantity(each.whole) for each in limits if each and each.whole is not None)
+
+    @property
+    def scheduler_message(self) -> str:
+        """The last message of the scheduler about a pod that it could not place; empty without one."""
+        return next((c.message for c in self._scheduled if c.status == "False"), "")
+
+    @property
+    def seen(self) -> bool:
+        """Whether a scheduler has reported on it."""
+        return any(True for _ in self._scheduled)
+
+    @property
+    def _scheduled(self) -> list[Condition]:
+        return [each for each in self.status.conditions or () if each.type == "PodScheduled"]
+
+    @property
+    def waiting(self) -> list[str]:
+        """Why its containers do not run: ``container main: ImagePullBackOff: …``."""
+        statuses = [*(self.status.init_container_statuses or ()), *(self.status.container_statuses or ())]
+        found = [(each.name, each.state.waiting) for each in statuses if each.state.waiting]
+        return [f"container {name}: {reason}" for name, reason in found if reason and reason.reason]

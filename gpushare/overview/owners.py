@@ -2,9 +2,7 @@
 
 from typing import Final, NamedTuple
 
-from msgspec import Struct, field
-
-from gpushare.adapters.kube.wire import BareMeta
+from gpushare.adapters.kube.wire import PodMeta
 
 _HASH_LABEL: Final = "pod-template-hash"
 
@@ -19,30 +17,12 @@ class PodOwner(NamedTuple):
         return f"{self.kind.lower()}/{self.name}"
 
 
-class _Reference(Struct):
-    kind: str = ""
-    name: str = ""
-    controller: bool = False
-
-
-class _OwnedMeta(BareMeta, rename="camel"):
-    labels: dict[str, str] | None = None
-    owner_references: list[_Reference] | None = None
-
-
-class OwnedPod(Struct):
-    """A pod with its controller."""
-
-    metadata: _OwnedMeta = field(default_factory=_OwnedMeta)
-
-    @property
-    def owner(self) -> PodOwner:
-        """Its controller; the Deployment of a ReplicaSet, whose name the Deployment and the hash make."""
-        meta = self.metadata
-        found = next((each for each in meta.owner_references or () if each.controller), None)
-        if found is None:
-            return PodOwner("Pod", meta.name)
-        suffix = f"-{(meta.labels or {}).get(_HASH_LABEL, '')}"
-        if found.kind == "ReplicaSet" and suffix != "-" and found.name.endswith(suffix):
-            return PodOwner("Deployment", found.name.removesuffix(suffix))
-        return PodOwner(found.kind, found.name)
+def owner_of(meta: PodMeta) -> PodOwner:
+    """Its controller; the Deployment of a ReplicaSet, whose name the Deployment and the hash make."""
+    found = next((each for each in meta.owner_references or () if each.controller), None)
+    if found is None:
+        return PodOwner("Pod", meta.name)
+    suffix = f"-{(meta.labels or {}).get(_HASH_LABEL, '')}"
+    if found.kind == "ReplicaSet" and suffix != "-" and found.name.endswith(suffix):
+        return PodOwner("Deployment", found.name.removesuffix(suffix))
+    return PodOwner(found.kind, found.name)

@@ -1,4 +1,4 @@
-"""Objects of the API server, watched for a user, who is told what goes wrong."""
+"""Objects of the API server, watched for a user; failures are reported to them."""
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping

@@ -14,8 +14,8 @@ from gpushare.contract import (
     RESOURCE_MEM,
     RESOURCE_WHOLE_GPU,
 )
+from gpushare.overview.gpu_pods import objects_of, read_node, read_pod
 from gpushare.overview.node_view import NodeView, views_of
-from gpushare.overview.objects import objects_of, read_node, read_pod
 
 Json = dict[str, Any]
 

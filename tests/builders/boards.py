@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from gpushare.board.objects import BoardNode, BoardPod, read_board_node, read_board_pod
+from gpushare.board.objects import BoardPod, read_board_pod
 from gpushare.board.state import BoardState, Origin, state_of
 from gpushare.board.usage import Live, after_round
 from gpushare.contract import ANN_CARDS, ANN_CORDONED_CARDS, ANN_POD
@@ -17,6 +17,8 @@ from gpushare.model.demand import Malformed
 from gpushare.monitoring import catalogue
 from gpushare.monitoring.catalogue import Metric
 from gpushare.monitoring.page import samples
+from gpushare.overview.gpu_pods import read_node
+from gpushare.overview.objects import ClusterNode
 from tests.builders.api_objects import Json, node, pod, share
 
 GIB = 2**30
@@ -47,8 +49,8 @@ class Cluster:
         usage = self.live(at) if live is None else live
         return state_of(origin, at, self.read_nodes(), self.read_pods(), usage, **more)
 
-    def read_nodes(self) -> list[BoardNode | Malformed]:
-        return [read_board_node(json.dumps(each).encode()) for each in self.nodes]
+    def read_nodes(self) -> list[ClusterNode | Malformed]:
+        return [read_node(json.dumps(each).encode()) for each in self.nodes]
 
     def read_pods(self) -> list[BoardPod | Malformed]:
         found = (read_board_pod(json.dumps(each).encode()) for each in self.pods)

@@ -7,7 +7,7 @@ import msgspec
 from gpushare import __version__
 from gpushare.adapters.kube.wire import WireConfigMap, WireNode, core_node
 from gpushare.cli.doctor.installation import Installation, Unread
-from gpushare.cli.doctor.objects import ApiService, CheckedNode, Lease, Service, Workload
+from gpushare.cli.doctor.objects import ApiService, Lease, Service, Workload
 from gpushare.cli.doctor.rights import RIGHTS
 from gpushare.contract import (
     AGENT_NAME,
@@ -22,7 +22,7 @@ from gpushare.kubescheduler.config import ExtenderConfig, extender_entry
 from gpushare.model.cards import Card, format_cards
 from gpushare.model.objects import Pod
 from gpushare.monitoring.page import MetricSample
-from gpushare.overview.explain.objects import ExplainedPod
+from gpushare.overview.objects import ClusterNode, ClusterPod
 from gpushare.overview.system_pods import SystemPod
 from gpushare.scheduling.snapshot import books_of
 
@@ -207,9 +207,9 @@ def installation(
     fields: dict[str, Any] = {
         "now_s": NOW_S,
         "version": "v1.36.3",
-        "nodes": [msgspec.convert(each, CheckedNode) for each in raw],
+        "nodes": [msgspec.convert(each, ClusterNode) for each in raw],
         "books": books_of(core, [pod for pod, _ in given], unhealthy or {}),
-        "pods": [(pod, msgspec.convert(details, ExplainedPod)) for pod, details in given],
+        "pods": [(pod, msgspec.convert(details, ClusterPod)) for pod, details in given],
         "system_pods": our_pods(),
         "deployments": [replicas(1)],
         "services": [],

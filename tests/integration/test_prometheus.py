@@ -22,7 +22,7 @@ from gpushare.monitoring.alerts import ALERTS
 from gpushare.monitoring.dashboards import PAGES
 from gpushare.monitoring.rules import RULES
 from gpushare.overview.connection import ApiSource
-from gpushare.overview.objects import collect_objects
+from gpushare.overview.gpu_pods import collect_objects
 from gpushare.overview.owners import PodOwner
 from testbed import DevkitError, until
 from testbed.daemons.prometheus import PrometheusServer

@@ -90,7 +90,7 @@ class WireConfigMap(Struct):
 # --- nodes --------------------------------------------------------------------------------------
 
 
-class _NodeAnnotations(
+class NodeAnnotations(
     Struct,
     rename={
         "cards": contract.ANN_CARDS,
@@ -100,6 +100,8 @@ class _NodeAnnotations(
         "multi_user": contract.ANN_MPS_MULTI_USER,
     },
 ):
+    """What agents and administrators write on a node."""
+
     cards: str | None = None
     assigned: str | None = None
     closed: str | None = None
@@ -114,8 +116,10 @@ class LabelledMeta(BareMeta, rename="camel"):
     annotations: dict[str, str] | None = None
 
 
-class _NodeMeta(BareMeta, rename="camel"):
-    annotations: _NodeAnnotations | None = None
+class NodeMeta(BareMeta, rename="camel"):
+    """A node's metadata."""
+
+    annotations: NodeAnnotations | None = None
     labels: dict[str, str] | None = None
 
 
@@ -124,28 +128,32 @@ class _Address(Struct):
     address: str = ""
 
 
-class _NodeStatus(Struct):
+class NodeStatus(Struct):
+    """A node's status."""
+
     capacity: dict[str, Any] | None = None
     allocatable: dict[str, Any] | None = None
     addresses: list[_Address] | None = None
     conditions: list[WireCondition] | None = None
 
 
-class _NodeSpec(Struct):
+class NodeSpec(Struct):
+    """A node's spec."""
+
     unschedulable: bool = False
 
 
 class WireNode(Struct):
     """A node with the fields that are read."""
 
-    metadata: _NodeMeta = field(default_factory=_NodeMeta)
-    spec: _NodeSpec = field(default_factory=_NodeSpec)
-    status: _NodeStatus = field(default_factory=_NodeStatus)
+    metadata: NodeMeta = field(default_factory=NodeMeta)
+    spec: NodeSpec = field(default_factory=NodeSpec)
+    status: NodeStatus = field(default_factory=NodeStatus)
 
 
 def core_node(wire: WireNode) -> Node:
     """Convert to the model."""
-    annotations = wire.metadata.annotations or _NodeAnnotations()
+    annotations = wire.metadata.annotations or NodeAnnotations()
     node = node_of(
         wire.metadata.name,
         capacity=wire.status.capacity or {},
@@ -160,7 +168,7 @@ def core_node(wire: WireNode) -> Node:
     return replace(node, away=away, closed=closed, opened=annotations.opened or "")
 
 
-def _not_ready(status: _NodeStatus) -> str | None:
+def _not_ready(status: NodeStatus) -> str | None:
     """Set if the kubelet has reported otherwise than ready, or has stopped to report."""
     ready = next((each.status for each in status.conditions or () if each.type == "Ready"), "True")
     return None if ready == "True" else "not ready"

@@ -4,8 +4,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from gpushare.cli.doctor.installation import Installation, Unread, capacity, required
-from gpushare.cli.doctor.objects import CheckedNode
+from gpushare.cli.doctor.installation import Installation, Unread, required
 from gpushare.cli.doctor.verdict import Verdict, counted, failed, listed, ok, unknown, unread, warning
 from gpushare.contract import (
     AGENT_NAME,
@@ -25,6 +24,7 @@ from gpushare.monitoring.catalogue import (
     SOURCE_UP,
     Metric,
 )
+from gpushare.overview.objects import ClusterNode
 
 _DRIVER_LABELS: Final = ("nvidia.com/cuda.driver-version.full", "nvidia.com/cuda.driver.major")
 """Labels of GPU Feature Discovery, new and old."""
@@ -69,8 +69,8 @@ def driver(snapshot: Installation) -> Verdict:
     return warning(f"{text}: nodes differ") if len(versions) > 1 else ok(text)
 
 
-def _driver(node: CheckedNode) -> str:
-    labels = node.metadata.labels or {}
+def _driver(node: ClusterNode) -> str:
+    labels = node.labels
     return next((labels[key] for key in _DRIVER_LABELS if key in labels), "")
 
 
@@ -110,9 +110,9 @@ def _kubelets_without_cdi(snapshot: Installation) -> list[str]:
     """Nodes of agents with CDI and a kubelet that does not pass CDI devices on."""
     nodes = _nodes_with_cdi(snapshot)
     return [
-        node.metadata.name
+        node.name
         for node in snapshot.sharing
-        if node.metadata.name in nodes
+        if node.name in nodes
         and (version := _KUBELET.match(node.status.node_info.kubelet_version))
         and int(version[1]) < _FIRST_MINOR_WITH_CDI
     ]
@@ -124,10 +124,10 @@ def isolation(snapshot: Installation) -> Verdict:
     required(snapshot.system_pods)
     limiting = [(node, mode) for node in snapshot.sharing if (mode := _limiting_mode(node))]
     missing = [
-        f"{component} on {node.metadata.name} (mode {mode})"
+        f"{component} on {node.name} (mode {mode})"
         for node, mode in limiting
         for component in _enforcers(mode)
-        if not _ready_on(snapshot, component, node.metadata.name)
+        if not _ready_on(snapshot, component, node.name)
     ]
     if missing:
         return failed(
@@ -140,9 +140,9 @@ def isolation(snapshot: Installation) -> Verdict:
     return ok(f"{counted(len(limiting), 'node')} with limits")
 
 
-def _limiting_mode(node: CheckedNode) -> Mode | None:
+def _limiting_mode(node: ClusterNode) -> Mode | None:
     """The mode of a node that limits containers; None if it does not, or an administrator switched it off."""
-    labels = node.metadata.labels or {}
+    labels = node.labels
     mode, _ = mode_of(labels)
     return mode if mode in LIMITING and labels.get(LABEL_NO_ISOLATION) != "true" else None
 
@@ -195,7 +195,7 @@ def cpu_manager(snapshot: Installation) -> Verdict:
 def exporters(snapshot: Installation) -> Verdict:
     """Whether an exporter runs on each node that shares, and reads all its sources."""
     required(snapshot.system_pods)
-    nodes = [node.metadata.name for node in snapshot.sharing if capacity(node, RESOURCE_MEM)]
+    nodes = [node.name for node in snapshot.sharing if node.capacity(RESOURCE_MEM)]
     missing = [name for name in nodes if not _ready_on(snapshot, EXPORTER_NAME, name)]
     if missing:
         return warning(

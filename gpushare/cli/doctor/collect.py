@@ -15,9 +15,9 @@ import msgspec
 from msgspec import Struct
 
 from gpushare.adapters.kube.client import KubeClient
-from gpushare.adapters.kube.wire import Bare, WireConfigMap, WireNode, WirePod, pod_of
+from gpushare.adapters.kube.wire import Bare, WireConfigMap, pod_of
 from gpushare.cli.doctor.installation import Installation, NotReadError, Unread, if_read, is_sharing, required
-from gpushare.cli.doctor.objects import ApiService, CheckedNode, Lease, Service, Workload
+from gpushare.cli.doctor.objects import ApiService, Lease, Service, Workload
 from gpushare.cli.doctor.rights import RIGHTS, Right
 from gpushare.contract import (
     AGENT_NAME,
@@ -32,9 +32,9 @@ from gpushare.errors import ApiError, ConfigError, InvalidRequest
 from gpushare.model.objects import Pod
 from gpushare.monitoring.catalogue import DEVICE_PLUGIN, EXPORTER, EXTENDER, ISOLATION
 from gpushare.monitoring.page import MetricSample, samples
-from gpushare.overview.explain.objects import ExplainedPod
 from gpushare.overview.ledger_inputs import cgpu_pods_of, node_of, unhealthy_by_node
 from gpushare.overview.lists import NODES, PODS, listed, node_path
+from gpushare.overview.objects import ClusterNode, ClusterPod
 from gpushare.overview.system_pods import SystemPod
 from gpushare.scheduling.book import Book
 from gpushare.scheduling.snapshot import books_of
@@ -121,15 +121,14 @@ class _Reader:
         self._gate = asyncio.Semaphore(_CONCURRENCY)
 
     async def installation(self, version: str | Unread) -> Installation:
-        raw_nodes, raw_pods, system_pods, config_maps = await asyncio.gather(
-            _if_answered(self._raw(NODES, "list nodes")),
-            _if_answered(self._raw(PODS, "list pods")),
+        nodes, pods, system_pods, config_maps = await asyncio.gather(
+            _if_answered(self._nodes()),
+            _if_answered(self._list(PODS, ClusterPod, "list pods")),
             _if_answered(self._list(f"{_OURS}/pods", SystemPod, "list pods in kube-system")),
             _if_answered(self._list(f"{_OURS}/configmaps", WireConfigMap, "list configmaps in kube-system")),
         )
-        nodes = _if_read(lambda: self._limited(_all(required(raw_nodes), CheckedNode)))
-        names = frozenset(node.metadata.name for node in if_read(nodes))
-        asked = sorted(each.metadata.name for each in if_read(nodes) if is_sharing(each))[:_MOST_KUBELETS]
+        asked = sorted(each.name for each in if_read(nodes) if is_sharing(each))[:_MOST_KUBELETS]
+        ours = _if_read(lambda: [(pod, each) for each in required(pods) if (pod := pod_of(each))])
         pages, cgroups, cpu_managers, reviews = await asyncio.gather(
             self._by_key({pod.name: self._page(pod) for pod in self._asked(if_read(system_pods))}),
             self._by_key({name: self._cgroup(name) for name in asked}),
@@ -149,8 +148,8 @@ class _Reader:
             now_s=time.time(),
             version=version,
             nodes=nodes,
-            books=_if_read(lambda: _books(raw_nodes, names, raw_pods, system_pods, config_maps)),
-            pods=_if_read(lambda: _pods(required(raw_pods))),
+            books=_if_read(lambda: _books(required(nodes), required(ours), system_pods, config_maps)),
+            pods=ours,
             system_pods=system_pods,
             deployments=deployments,
             services=services,
@@ -164,11 +163,10 @@ class _Reader:
             reviews=reviews,
         )
 
-    def _limited(self, nodes: Sequence[CheckedNode]) -> Sequence[CheckedNode]:
-        if self._node is None:
-            return nodes
-        found = [each for each in nodes if each.metadata.name == self._node]
-        if not found:
+    async def _nodes(self) -> Sequence[ClusterNode]:
+        nodes = await self._list(NODES, ClusterNode, "list nodes")
+        found = [each for each in nodes if self._node in (None, each.name)]
+        if self._node and not found:
             raise ConfigError(f"there is no node {self._node}")
         return found
 
@@ -231,10 +229,12 @@ class _Reader:
         return await _answer(self._client.request("GET", path, timeout_s=_TIMEOUT_S), right)
 
     async def _list(self, path: str, kind: type[T], right: str) -> Sequence[T]:
-        return _all(await self._raw(path, right), kind)
-
-    async def _raw(self, path: str, right: str) -> Sequence[msgspec.Raw]:
-        return await _answer(listed(self._client, path), right)
+        raws = await _answer(listed(self._client, path), right)
+        try:
+            return [msgspec.json.decode(raw, type=kind) for raw in raws]
+        except msgspec.DecodeError as error:
+            problem = f"an object of type {kind.__name__} cannot be read: {error}"
+            raise NotReadError(Unread(problem)) from error
 
 
 async def _answer(answer: Awaitable[T], right: str) -> T:
@@ -253,30 +253,13 @@ def _decoded(body: bytes, kind: type[T], path: str) -> T:
         raise NotReadError(Unread(f"{path}: cannot be read: {error}")) from error
 
 
-def _all(raws: Sequence[msgspec.Raw], kind: type[T]) -> Sequence[T]:
-    try:
-        return [msgspec.json.decode(raw, type=kind) for raw in raws]
-    except msgspec.DecodeError as error:
-        problem = f"an object of type {kind.__name__} cannot be read: {error}"
-        raise NotReadError(Unread(problem)) from error
-
-
-def _pods(raws: Sequence[msgspec.Raw]) -> Sequence[tuple[Pod, ExplainedPod]]:
-    """The pods that request units, with what explains them."""
-    pairs = zip(map(pod_of, _all(raws, WirePod)), _all(raws, ExplainedPod), strict=True)
-    return [(pod, details) for pod, details in pairs if pod is not None]
-
-
 def _books(
-    raw_nodes: Sequence[msgspec.Raw] | Unread,
-    names: frozenset[str],
-    raw_pods: Sequence[msgspec.Raw] | Unread,
+    nodes: Sequence[ClusterNode],
+    pods: Sequence[tuple[Pod, ClusterPod]],
     system_pods: Sequence[SystemPod] | Unread,
     config_maps: Sequence[WireConfigMap] | Unread,
 ) -> Mapping[str, Book]:
-    """The ledger of the named nodes, as the extender sees them."""
+    """The ledger of these nodes, as the extender sees them."""
     cgpu_pods = cgpu_pods_of(if_read(system_pods))
-    wires = (each for each in _all(required(raw_nodes), WireNode) if each.metadata.name in names)
-    nodes = [node_of(each, cgpu_pods) for each in wires]
-    pods = [pod for wire in _all(required(raw_pods), WirePod) if (pod := pod_of(wire)) is not None]
-    return books_of(nodes, pods, unhealthy_by_node(if_read(config_maps)))
+    unhealthy = unhealthy_by_node(if_read(config_maps))
+    return books_of([node_of(each, cgpu_pods) for each in nodes], [pod for pod, _ in pods], unhealthy)

@@ -5,15 +5,13 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from gpushare.adapters.kube.wire import WireConfigMap
-from gpushare.cli.doctor.objects import ApiService, CheckedNode, Lease, Service, Workload
+from gpushare.cli.doctor.objects import ApiService, Lease, Service, Workload
 from gpushare.contract import LABEL_CGPU, LABEL_GPUSHARE, LABEL_MODE, RESOURCE_MEM
-from gpushare.errors import InvalidRequest
 from gpushare.model.modes import SHARING, mode_of
 from gpushare.model.objects import Pod
-from gpushare.model.quantity import parse_quantity
 from gpushare.monitoring.catalogue import Metric
 from gpushare.monitoring.page import MetricSample
-from gpushare.overview.explain.objects import ExplainedPod
+from gpushare.overview.objects import ClusterNode, ClusterPod
 from gpushare.overview.system_pods import SystemPod
 from gpushare.scheduling.book import Book
 
@@ -62,9 +60,9 @@ class Installation:
 
     now_s: float
     version: str | Unread
-    nodes: Sequence[CheckedNode] | Unread
+    nodes: Sequence[ClusterNode] | Unread
     books: Mapping[str, Book] | Unread
-    pods: Sequence[tuple[Pod, ExplainedPod]] | Unread
+    pods: Sequence[tuple[Pod, ClusterPod]] | Unread
     system_pods: Sequence[SystemPod] | Unread
     deployments: Sequence[Workload] | Unread
     services: Sequence[Service] | Unread
@@ -118,36 +116,19 @@ class Installation:
     def labels_of(self, node: str | None) -> Mapping[str, str] | None:
         """The labels of a node; None if they cannot be read."""
         nodes = if_read(self.nodes)
-        return next((each.metadata.labels or {} for each in nodes if each.metadata.name == node), None)
+        return next((each.labels for each in nodes if each.name == node), None)
 
     @property
-    def sharing(self) -> list[CheckedNode]:
+    def sharing(self) -> list[ClusterNode]:
         """The nodes that offer units, and those that a label selects for it."""
         return [node for node in if_read(self.nodes) if is_sharing(node)]
 
 
-def is_sharing(node: CheckedNode) -> bool:
+def is_sharing(node: ClusterNode) -> bool:
     """Whether a node offers units, or its labels select it for sharing."""
-    if offers(node, RESOURCE_MEM):
+    if node.allocatable(RESOURCE_MEM):
         return True
-    labels = node.metadata.labels or {}
+    labels = node.labels
     _, closed = mode_of(labels)
     chosen = labels.get(LABEL_GPUSHARE) == "true" or labels.get(LABEL_CGPU) == "true"
     return closed is None and (chosen or labels.get(LABEL_MODE) in set(SHARING))
-
-
-def offers(node: CheckedNode, resource: str) -> int:
-    """How much of a resource a node has in its allocatable resources; 0 if that cannot be read."""
-    return _amount(node.status.allocatable, resource)
-
-
-def capacity(node: CheckedNode, resource: str) -> int:
-    """How much of a resource a node has in all; 0 if that cannot be read."""
-    return _amount(node.status.capacity, resource)
-
-
-def _amount(amounts: Mapping[str, object] | None, resource: str) -> int:
-    try:
-        return parse_quantity((amounts or {}).get(resource, 0))
-    except InvalidRequest:
-        return 0

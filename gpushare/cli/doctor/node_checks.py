@@ -5,18 +5,14 @@ from collections.abc import Mapping
 from gpushare.cli.doctor.installation import (
     Installation,
     Unread,
-    capacity,
     if_read,
     is_sharing,
-    offers,
     required,
 )
-from gpushare.cli.doctor.objects import CheckedNode
 from gpushare.cli.doctor.verdict import Verdict, counted, failed, listed, ok, warning
 from gpushare.contract import (
     AGENT_NAME,
     ANN_CARDS,
-    ANN_CLOSED,
     ANN_CORDONED_CARDS,
     LABEL_OPERATOR_PLUGIN,
     RESOURCE_COUNT,
@@ -29,8 +25,8 @@ from gpushare.contract import (
 from gpushare.model.cards import parse_cards, unhealthy_map
 from gpushare.model.demand import Malformed
 from gpushare.model.modes import mode_of
-from gpushare.overview.explain.nodes import cordoned_cards
 from gpushare.overview.ledger_inputs import unhealthy_by_node, unreadable_by_node
+from gpushare.overview.objects import ClusterNode
 from gpushare.scheduling.book import Book, reserved_shares
 
 _AGENT_PODS = f"kubectl get pods -n {SYSTEM_NAMESPACE} -l component={AGENT_NAME} -o wide"
@@ -47,7 +43,7 @@ def sharing_nodes(snapshot: Installation) -> Verdict:
     if not nodes:
         problem = "no node shares its GPUs: none offers units, and no label selects one; label nodes as the "
         return failed(f"{problem}nodeSelector of a DaemonSet of the agent says", _NODE_SELECTORS)
-    if down := [node.metadata.name for node in nodes if not node.ready]:
+    if down := [node.name for node in nodes if not node.ready]:
         return failed(f"not ready: {listed(down)}", f"kubectl describe node {down[0]}")
     return ok(f"{counted(len(nodes), 'node')} of {len(all_nodes)}")
 
@@ -55,32 +51,32 @@ def sharing_nodes(snapshot: Installation) -> Verdict:
 def registered(snapshot: Installation) -> Verdict:
     """Whether an agent has registered on each node that shares."""
     required(snapshot.nodes)
-    without = [node.metadata.name for node in snapshot.sharing if not capacity(node, RESOURCE_MEM)]
+    without = [node.name for node in snapshot.sharing if not node.capacity(RESOURCE_MEM)]
     if not without:
         return ok(f"{counted(len(snapshot.sharing), 'node')} with {RESOURCE_MEM}")
     ready = {pod.spec.node_name: pod.ready for pod in snapshot.pods_of(AGENT_NAME)}
     pods = f"{_AGENT_PODS} --field-selector spec.nodeName={without[0]}"
     command = pods if without[0] in ready else _NODE_SELECTORS
-    states = [_state(node, ready) for node in snapshot.sharing if node.metadata.name in without]
+    states = [_state(node, ready) for node in snapshot.sharing if node.name in without]
     return failed(f"labelled, but without {RESOURCE_MEM}: {listed(states)}", command)
 
 
-def _state(node: CheckedNode, ready: Mapping[str, bool]) -> str:
+def _state(node: ClusterNode, ready: Mapping[str, bool]) -> str:
     """A node with the state of its agent, and why it takes no pods if the agent has published that."""
     states = {True: "the agent is ready", False: "the agent is not ready", None: "no agent"}
-    closed = (node.metadata.annotations or {}).get(ANN_CLOSED)
-    state = states[ready.get(node.metadata.name)]
-    return f"{node.metadata.name} ({state}: {closed})" if closed else f"{node.metadata.name} ({state})"
+    closed = node.closed_by_agent
+    state = states[ready.get(node.name)]
+    return f"{node.name} ({state}: {closed})" if closed else f"{node.name} ({state})"
 
 
 def published(snapshot: Installation) -> Verdict:
     """Whether each node publishes its GPUs, and as many as the kubelet counts."""
     required(snapshot.nodes)
-    nodes = [node for node in snapshot.sharing if capacity(node, RESOURCE_MEM)]
-    wrong = [f"{node.metadata.name}: {text}" for node in nodes if (text := _contradiction(node))]
+    nodes = [node for node in snapshot.sharing if node.capacity(RESOURCE_MEM)]
+    wrong = [f"{node.name}: {text}" for node in nodes if (text := _contradiction(node))]
     if wrong:
         return failed(listed(wrong), _AGENT_PODS)
-    if old := [node.metadata.name for node in nodes if ANN_CARDS not in (node.metadata.annotations or {})]:
+    if old := [node.name for node in nodes if node.cards_text is None]:
         return warning(
             f"no annotation {ANN_CARDS}, as with the Aliyun plugin; GPUs count as equal: {listed(old)}",
             _AGENT_PODS,
@@ -88,19 +84,19 @@ def published(snapshot: Installation) -> Verdict:
     return ok(f"{counted(len(nodes), 'node')} with {ANN_CARDS}")
 
 
-def _contradiction(node: CheckedNode) -> str:
+def _contradiction(node: ClusterNode) -> str:
     """What is wrong with the published GPUs; empty if nothing is."""
-    text = (node.metadata.annotations or {}).get(ANN_CARDS)
+    text = node.cards_text
     if text is None:
         return ""
     cards = parse_cards(text)
     if isinstance(cards, Malformed):
         return f"annotation {ANN_CARDS}: {cards.problem}"
-    count, units = capacity(node, RESOURCE_COUNT), sum(card.units for card in cards)
+    count, units = node.capacity(RESOURCE_COUNT), sum(card.units for card in cards)
     if count != len(cards):
         return f"{ANN_CARDS} lists {len(cards)} GPUs, {RESOURCE_COUNT} is {count}"
-    if units != capacity(node, RESOURCE_MEM):
-        return f"{ANN_CARDS} has {units} units, {RESOURCE_MEM} is {capacity(node, RESOURCE_MEM)}"
+    if units != node.capacity(RESOURCE_MEM):
+        return f"{ANN_CARDS} has {units} units, {RESOURCE_MEM} is {node.capacity(RESOURCE_MEM)}"
     return ""
 
 
@@ -122,18 +118,18 @@ def other_plugins(snapshot: Installation) -> Verdict:
     required(snapshot.nodes)
     for node in snapshot.sharing:
         for resource in (RESOURCE_WHOLE_GPU, RESOURCE_TIME_SLICED_GPU):
-            if count := offers(node, resource):
+            if count := node.allocatable(resource):
                 return failed(
-                    f"node {node.metadata.name} shares its GPUs, and another device plugin offers {count} of "
+                    f"node {node.name} shares its GPUs, and another device plugin offers {count} of "
                     f"{resource} there",
                     _stop(node),
                 )
     return ok("none on the nodes that share")
 
 
-def _stop(node: CheckedNode) -> str:
-    if (node.metadata.labels or {}).get(LABEL_OPERATOR_PLUGIN) == "true":
-        return f"kubectl label node {node.metadata.name} {LABEL_OPERATOR_PLUGIN}=false --overwrite"
+def _stop(node: ClusterNode) -> str:
+    if node.labels.get(LABEL_OPERATOR_PLUGIN) == "true":
+        return f"kubectl label node {node.name} {LABEL_OPERATOR_PLUGIN}=false --overwrite"
     return "kubectl get daemonsets -A | grep -i device-plugin"
 
 
@@ -182,9 +178,7 @@ def _map_command(node: str) -> str:
 
 def _cordoned(snapshot: Installation) -> set[tuple[str, int]]:
     nodes = if_read(snapshot.nodes)
-    return {
-        (node.metadata.name, index) for node in nodes for index in cordoned_cards(node.metadata.annotations)
-    }
+    return {(node.name, index) for node in nodes for index in node.cordoned_cards}
 
 
 def _gpus(found: list[tuple[str, int]]) -> str:
@@ -213,26 +207,25 @@ def unshared_pods(snapshot: Installation) -> Verdict:
     """Whether pods use units of nodes whose labels say that they no longer share."""
     nodes = required(snapshot.nodes)
     books = required(snapshot.books)
-    found = {node.metadata.name: text for node in nodes if (text := _unshared(node, books))}
+    found = {node.name: text for node in nodes if (text := _unshared(node, books))}
     if not found:
         return ok("none")
     command = f"kubectl get pods -A --field-selector spec.nodeName={min(found)}"
-    twice = [node for node in nodes if node.metadata.name in found and offers(node, RESOURCE_WHOLE_GPU)]
+    twice = [node for node in nodes if node.name in found and node.allocatable(RESOURCE_WHOLE_GPU)]
     return (failed if twice else warning)(listed([*found.values()]), command)
 
 
-def _unshared(node: CheckedNode, books: Mapping[str, Book]) -> str | None:
+def _unshared(node: ClusterNode, books: Mapping[str, Book]) -> str | None:
     """The pods that still use units of a node that no longer shares; None without any."""
-    name = node.metadata.name
-    _, closed = mode_of(node.metadata.labels or {})
+    name = node.name
+    _, closed = mode_of(node.labels)
     closed = closed or (None if is_sharing(node) else "no label selects it")
     book = books.get(name)
     pods = sorted(r.pod for r in book.reservations.values() if r.demand.mem) if closed and book else []
     if not pods:
         return None
-    twice = (
-        f", which may be allocated again as {RESOURCE_WHOLE_GPU}" if offers(node, RESOURCE_WHOLE_GPU) else ""
-    )
+    again = f", which may be allocated again as {RESOURCE_WHOLE_GPU}"
+    twice = again if node.allocatable(RESOURCE_WHOLE_GPU) else ""
     return f"{name} does not share ({closed}), and pods use its GPUs{twice}: {listed(pods)}"
 
 

@@ -1,36 +1,8 @@
 """The parts of API objects that the checks read."""
 
-from typing import Any
-
 from msgspec import Struct, field
 
 from gpushare.adapters.kube.wire import LabelledMeta, WireCondition
-
-
-class NodeInfo(Struct, rename="camel"):
-    """Versions on a node."""
-
-    kubelet_version: str = ""
-    container_runtime_version: str = ""
-
-
-class _NodeStatus(Struct, rename="camel"):
-    capacity: dict[str, Any] | None = None
-    allocatable: dict[str, Any] | None = None
-    conditions: list[WireCondition] | None = None
-    node_info: NodeInfo = field(default_factory=NodeInfo)
-
-
-class CheckedNode(Struct):
-    """A node."""
-
-    metadata: LabelledMeta = field(default_factory=LabelledMeta)
-    status: _NodeStatus = field(default_factory=_NodeStatus)
-
-    @property
-    def ready(self) -> bool:
-        """Whether its kubelet reports it ready."""
-        return any(c.type == "Ready" and c.status == "True" for c in self.status.conditions or ())
 
 
 class _WorkloadSpec(Struct):

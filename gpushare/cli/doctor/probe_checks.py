@@ -10,7 +10,7 @@ from typing import Final
 from gpushare.cli.doctor.checks import Finding
 from gpushare.cli.doctor.probe_pod import UNITS, ProbePod, ProbeRequest, seen_by
 from gpushare.cli.doctor.verdict import Check, Status, Verdict, failed, ok, unknown
-from gpushare.contract import AGENT_NAME, ANN_ALLOCATION, ANN_IDX, PRELOAD, RESOURCE_MEM, SYSTEM_NAMESPACE
+from gpushare.contract import AGENT_NAME, ANN_IDX, PRELOAD, RESOURCE_MEM, SYSTEM_NAMESPACE
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,9 +61,9 @@ def scheduled(outcome: ProbeOutcome) -> Verdict:
 
 def bound(outcome: ProbeOutcome) -> Verdict:
     """Whether the extender chose the GPU."""
-    annotations = outcome.pod.metadata.annotations or {}
-    if ANN_IDX in annotations and ANN_ALLOCATION in annotations:
-        return ok(f"the extender reserved GPU {annotations[ANN_IDX]}")
+    annotations = outcome.pod.metadata.annotations
+    if annotations and annotations.idx and annotations.allocation:
+        return ok(f"the extender reserved GPU {annotations.idx}")
     return failed(
         f"{outcome.pod.spec.scheduler_name} bound it without the extender: it has no annotation {ANN_IDX}",
         "gpushare scheduler-config prints the configuration that this scheduler needs",

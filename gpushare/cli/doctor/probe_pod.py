@@ -19,7 +19,7 @@ from gpushare.contract import (
     RESOURCE_MEM,
 )
 from gpushare.isolation.layout import LIMIT, PRELOAD_TEXT
-from gpushare.overview.explain.objects import ExplainedPod, Reason
+from gpushare.overview.objects import ClusterPod, Reason
 
 UNITS: Final = 1
 USER: Final = 65_534
@@ -104,7 +104,7 @@ def _only(node: str) -> dict[str, Any]:
     return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
 
 
-class ProbePod(ExplainedPod):
+class ProbePod(ClusterPod):
     """The pod as the API server shows it."""
 
     @property
@@ -115,7 +115,7 @@ class ProbePod(ExplainedPod):
     @property
     def refused(self) -> bool:
         """Whether the kubelet has refused it; it may add the status of a container that never ran."""
-        rejected = self.status.reason.startswith(("UnexpectedAdmissionError", "OutOf"))
+        rejected = (self.status.reason or "").startswith(("UnexpectedAdmissionError", "OutOf"))
         return self.status.phase == "Failed" and (rejected or not self.admitted)
 
     @property

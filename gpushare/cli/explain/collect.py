@@ -3,12 +3,10 @@
 import asyncio
 from dataclasses import replace
 
-import msgspec
-
 from gpushare.adapters.kube.client import KubeClient
-from gpushare.adapters.kube.wire import WireNode, WirePod, any_pod_of, pod_of
+from gpushare.adapters.kube.wire import WirePod, any_pod_of, pod_of
 from gpushare.errors import ApiError, ConfigError
-from gpushare.overview.explain.objects import ExplainedNode, ExplainedPod, PodFacts
+from gpushare.overview.explain.facts import PodFacts
 from gpushare.overview.ledger_inputs import collect_cgpu_pods, collect_unhealthy, node_of
 from gpushare.overview.lists import (
     NODES,
@@ -21,23 +19,23 @@ from gpushare.overview.lists import (
     pods_path,
     where,
 )
+from gpushare.overview.objects import ClusterNode, ClusterPod
 from gpushare.scheduling.snapshot import books_of
 
 
 async def collect(client: KubeClient, name: str, namespace: str | None) -> PodFacts:
     """The facts about a pod. Raises ConfigError if there is no such pod, or several; ApiError."""
-    raw, details = await _named(client, name, namespace)
-    [wire] = decoded([raw], WirePod, pods_path(namespace))
-    facts = PodFacts(any_pod_of(wire), details)
+    details = await _named(client, name, namespace)
+    facts = PodFacts(any_pod_of(details), details)
     return await _with_cluster(client, facts) if facts.pod.managed and not facts.pod.gated else facts
 
 
-async def _named(client: KubeClient, name: str, namespace: str | None) -> tuple[msgspec.Raw, ExplainedPod]:
+async def _named(client: KubeClient, name: str, namespace: str | None) -> ClusterPod:
     """The pod of that name."""
     raws = await named_pods(client, name, namespace)
-    found = decoded(raws, ExplainedPod, pods_path(namespace))
+    found = decoded(raws, ClusterPod, pods_path(namespace))
     if len(found) == 1:
-        return raws[0], found[0]
+        return found[0]
     if not found:
         raise ConfigError(f"there is no pod {name} in {where(namespace)}")
     names = sorted(each.metadata.namespace for each in found)
@@ -58,7 +56,7 @@ async def _with_cluster(client: KubeClient, facts: PodFacts) -> PodFacts:
         notes.append(f"this account may not list pods of all namespaces: {raw_pods}")
     if isinstance(raw_nodes, ApiError) or isinstance(raw_pods, ApiError):
         return replace(facts, books=None, notes=tuple(notes))
-    nodes = [node_of(each, cgpu_pods) for each in decoded(raw_nodes, WireNode, NODES)]
+    nodes = {each.name: each for each in decoded(raw_nodes, ClusterNode, NODES)}
     pods = [pod for each in decoded(raw_pods, WirePod, PODS) if (pod := pod_of(each)) is not None]
-    details = {each.metadata.name: each for each in decoded(raw_nodes, ExplainedNode, NODES)}
-    return replace(facts, books=books_of(nodes, pods, unhealthy), nodes=details, notes=tuple(notes))
+    books = books_of([node_of(each, cgpu_pods) for each in nodes.values()], pods, unhealthy)
+    return replace(facts, books=books, nodes=nodes, notes=tuple(notes))

@@ -20,8 +20,8 @@ _TIMEOUT_S: Final = 3.0
 def nodes(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
     """Nodes with GPUs."""
     del parameter
+    from gpushare.overview.gpu_pods import objects_of, read_node
     from gpushare.overview.lists import NODES
-    from gpushare.overview.objects import objects_of, read_node
 
     found = objects_of(map(read_node, _listed(context, NODES, {})), ()).nodes
     cards = (RESOURCE_MEM, RESOURCE_WHOLE_GPU)
@@ -32,8 +32,8 @@ def nodes(context: click.Context, parameter: click.Parameter, incomplete: str) -
 def pods(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
     """Pods with GPUs, of the namespace of the flags."""
     del parameter
+    from gpushare.overview.gpu_pods import objects_of, read_pod
     from gpushare.overview.lists import RUNNING
-    from gpushare.overview.objects import objects_of, read_pod
 
     query = {"fieldSelector": f"spec.nodeName!=,{RUNNING}"}
     found = objects_of((), map(read_pod, _listed(context, None, query))).pods

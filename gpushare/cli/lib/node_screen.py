@@ -6,16 +6,12 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 from gpushare.adapters.kube.client import KubeClient
-from gpushare.adapters.kube.wire import WireNode
 from gpushare.cli.lib.screen import watching_screen
 from gpushare.cli.lib.serialized import serialized
 from gpushare.model.demand import Malformed
 from gpushare.model.selector import parse_selector
 from gpushare.overview.connection import ApiSource
-from gpushare.overview.lists import NODES, PODS
-from gpushare.overview.node_document import nodes_document
-from gpushare.overview.node_view import NodeView, views_of
-from gpushare.overview.objects import (
+from gpushare.overview.gpu_pods import (
     ClusterObjects,
     PodRecord,
     collect_objects,
@@ -23,6 +19,10 @@ from gpushare.overview.objects import (
     read_node,
     read_pod,
 )
+from gpushare.overview.lists import NODES, PODS
+from gpushare.overview.node_document import nodes_document
+from gpushare.overview.node_view import NodeView, views_of
+from gpushare.overview.objects import ClusterNode
 from gpushare.overview.watch import ReportingMirror, resource
 
 _SETTLE_S: Final = 0.5
@@ -87,7 +87,7 @@ async def _follow(
 ) -> None:
     """Show the cluster now and after every change, until cancelled or until ``show`` raises."""
     changes = asyncio.Event()
-    nodes = ReportingMirror[WireNode | Malformed](
+    nodes = ReportingMirror[ClusterNode | Malformed](
         client, resource("nodes", NODES, read_node), changes, report
     )
     pods = ReportingMirror[PodRecord | Malformed](client, resource("pods", PODS, read_pod), changes, report)
@@ -101,7 +101,7 @@ async def _follow(
 
 
 async def _show_changes(
-    nodes: ReportingMirror[WireNode | Malformed],
+    nodes: ReportingMirror[ClusterNode | Malformed],
     pods: ReportingMirror[PodRecord | Malformed],
     changes: asyncio.Event,
     show: Callable[[ClusterObjects], None],

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from gpushare.adapters.kube.client import KubeClient
-from gpushare.adapters.kube.wire import WirePod, pod_of
+from gpushare.adapters.kube.wire import pod_of
 from gpushare.cli.lib.prometheus import PrometheusClient, connected, matchers
 from gpushare.cli.recommend.sizing import Observed
 from gpushare.model.demand import Demand
@@ -17,7 +17,8 @@ from gpushare.monitoring import catalogue
 from gpushare.monitoring.page import MetricSample
 from gpushare.overview.exporters import collect_series
 from gpushare.overview.lists import RUNNING, decoded, listed, pods_path
-from gpushare.overview.owners import OwnedPod, PodOwner
+from gpushare.overview.objects import ClusterPod
+from gpushare.overview.owners import PodOwner
 
 _FIELDS: Final = {
     str(catalogue.CONTAINER_ALLOCATED): "granted",
@@ -60,8 +61,8 @@ async def collect(
         selected = matchers({"cluster": peaks.cluster, "namespace": namespace})
         async with connected(peaks.prometheus, time.time()) as asked:
             numbers = numbers_of(await _over_time(asked, selected, peaks.window_s))
-    pods = zip(decoded(raws, WirePod, path), decoded(raws, OwnedPod, path), strict=True)
-    return [each for wire, owned in pods for each in _containers(pod_of(wire), owned.owner, numbers)]
+    pods = decoded(raws, ClusterPod, path)
+    return [each for pod in pods for each in _containers(pod_of(pod), pod.owner, numbers)]
 
 
 async def _over_time(prometheus: PrometheusClient, selected: str, window_s: int) -> list[MetricSample]:

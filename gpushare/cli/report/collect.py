@@ -16,7 +16,8 @@ from gpushare.errors import ApiError, ConfigError
 from gpushare.monitoring import catalogue
 from gpushare.monitoring.catalogue import Metric
 from gpushare.overview.lists import decoded, if_allowed, listed, pods_path
-from gpushare.overview.owners import OwnedPod, PodOwner
+from gpushare.overview.objects import ClusterPod
+from gpushare.overview.owners import PodOwner
 
 _MOST_STEPS: Final = 10_000
 _SHORTEST_STEP_S: Final = 60
@@ -163,5 +164,5 @@ async def _living_owners(
         notes.append(f"the owners of pods are those that Prometheus has: {raws}")
         return {}
     return {
-        (each.metadata.namespace, each.metadata.name): each.owner for each in decoded(raws, OwnedPod, path)
+        (each.metadata.namespace, each.metadata.name): each.owner for each in decoded(raws, ClusterPod, path)
     }

@@ -17,12 +17,10 @@ from gpushare.contract import (
     SYSTEM_NAMESPACE,
     UNHEALTHY_PREFIX,
 )
-from gpushare.errors import InvalidRequest
 from gpushare.model.demand import Demand
 from gpushare.model.modes import Mode, mode_of
-from gpushare.model.quantity import parse_quantity
-from gpushare.overview.explain.nodes import cordoned_cards
-from gpushare.overview.explain.objects import ExplainedNode, ExplainedPod, obstacles
+from gpushare.overview.explain.nodes import obstacles
+from gpushare.overview.objects import ClusterNode, ClusterPod
 from gpushare.scheduling.book import Book, reserved_shares
 from gpushare.scheduling.fitting import PodRequest
 
@@ -45,16 +43,16 @@ class Advice:
     verified: bool = True
 
 
-def advice(remedy: Remedy, book: Book, pod_request: PodRequest, node: ExplainedNode) -> Advice:
+def advice(remedy: Remedy, book: Book, pod_request: PodRequest, node: ClusterNode) -> Advice:
     """The remedy in words; ``book`` and ``node`` are those of its node."""
     match remedy.kind:
         case RemedyKind.WAIT | RemedyKind.EVICT:
             return _without_pods(remedy, book)
         case RemedyKind.END_WHOLE:
             return _without_whole(remedy, book)
-        case RemedyKind.RESTORE:
-            return _restored(remedy, cordoned_cards(node.metadata.annotations))
-        case RemedyKind.MODE:
+        case Kind.RESTORE:
+            return _restored(remedy, node.cordoned_cards)
+        case Kind.MODE:
             return Advice(
                 str(remedy.kind),
                 f"switch node {remedy.node} to mode {remedy.mode}; no pod there requests {RESOURCE_MEM}",
@@ -161,15 +159,15 @@ def new_node(demand: Demand) -> Advice:
 
 
 def shared_node(
-    pod: ExplainedPod, nodes: Mapping[str, ExplainedNode], books: Mapping[str, Book], demand: Demand
+    pod: ClusterPod, nodes: Mapping[str, ClusterNode], books: Mapping[str, Book], demand: Demand
 ) -> Advice | None:
     """A node with whole GPUs that could share them; the size of its GPUs is not known."""
     for name, node in sorted(nodes.items()):
         book = books.get(name)
-        count = _whole_gpus(node)
+        count = node.allocatable(RESOURCE_WHOLE_GPU)
         if count < demand.cards or book is None or book.usages:
             continue
-        labels = node.metadata.labels or {}
+        labels = node.labels
         changes = _sharing_labels(labels, demand)
         if changes and not obstacles(pod, _labelled(node, labels | changes)):
             return Advice(
@@ -207,12 +205,5 @@ def _as_arguments(changes: Mapping[str, str]) -> str:
     return " ".join(f"{key}={value}" if value else f"{key}-" for key, value in changes.items())
 
 
-def _labelled(node: ExplainedNode, labels: dict[str, str]) -> ExplainedNode:
+def _labelled(node: ClusterNode, labels: dict[str, str]) -> ClusterNode:
     return structs.replace(node, metadata=structs.replace(node.metadata, labels=labels))
-
-
-def _whole_gpus(node: ExplainedNode) -> int:
-    try:
-        return parse_quantity((node.status.allocatable or {}).get(RESOURCE_WHOLE_GPU, 0))
-    except InvalidRequest:
-        return 0

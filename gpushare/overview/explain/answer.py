@@ -12,8 +12,9 @@ from gpushare.contract import RESOURCE_CORE, RESOURCE_MEM
 from gpushare.model.demand import SUFFIX, Demand, Malformed
 from gpushare.model.objects import Pod
 from gpushare.overview.explain.advice import Advice, advice, new_node, shared_node
+from gpushare.overview.explain.facts import PodFacts
 from gpushare.overview.explain.nodes import NodeAnswer, node_answer
-from gpushare.overview.explain.objects import ExplainedNode, ExplainedPod, PodFacts
+from gpushare.overview.objects import ClusterNode, ClusterPod
 from gpushare.scheduling.book import Book, reserved_shares
 from gpushare.scheduling.fitting import PodRequest
 from gpushare.scheduling.steps import result_of
@@ -135,7 +136,7 @@ def _rank(each: NodeAnswer, book: Book) -> tuple[bool, bool, bool, int, str]:
     return not each.fits, bool(each.obstacles), not each.cards, -book.most_free, each.name
 
 
-def _rejected_elsewhere(found: Answer, node: NodeAnswer, pod: ExplainedPod) -> Answer:
+def _rejected_elsewhere(found: Answer, node: NodeAnswer, pod: ClusterPod) -> Answer:
     """The answer for a pod that fits on the node."""
     summary = f"node {node.name} has free units for it (it {node.reason}), but it has no node yet"
     detail = "the scheduler rejects it for another reason, or its message is older than this answer"
@@ -163,7 +164,7 @@ def _remedies(
     for book in open_books[:_NODES_WITH_REMEDIES]:
         changes += remedies_on(book, request)
     found = [
-        advice(each, books[each.node], request, facts.nodes.get(each.node) or ExplainedNode())
+        advice(each, books[each.node], request, facts.nodes.get(each.node) or ClusterNode())
         for each in changes
     ]
     if request.demand.has_suffix:

@@ -1,18 +1,15 @@
 """One node's part of an explanation: the reason of the extender, and a verdict on each GPU. Pure."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from gpushare.contract import ANN_CORDONED_CARDS
 from gpushare.model.annotations import Shares
-from gpushare.model.cards import parse_indices
 from gpushare.model.demand import Demand
-from gpushare.overview.explain.objects import ExplainedNode, ExplainedPod, obstacles
+from gpushare.overview.objects import ClusterNode, ClusterPod
 from gpushare.scheduling.book import Book, CardUsage
 from gpushare.scheduling.fitting import PodRequest, Rejection, place, unfit
 
-_NOWHERE: Final = ExplainedNode()
+_NOWHERE: Final = ClusterNode()
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,9 +35,7 @@ class NodeAnswer:
     cards: tuple[CardAnswer, ...]
 
 
-def node_answer(
-    book: Book, pod_request: PodRequest, pod: ExplainedPod, node: ExplainedNode | None
-) -> NodeAnswer:
+def node_answer(book: Book, pod_request: PodRequest, pod: ClusterPod, node: ClusterNode | None) -> NodeAnswer:
     """The answer for a node; ``node`` is its API object."""
     node = node or _NOWHERE
     if pod_request.demand.empty:
@@ -49,7 +44,7 @@ def node_answer(
             book.name, fits=True, reason=reason, obstacles=tuple(obstacles(pod, node)), cards=()
         )
     result = place(book, pod_request)
-    cordoned = cordoned_cards(node.metadata.annotations)
+    cordoned = node.cordoned_cards
     rejected = unfit(book, pod_request.demand)
     cards = tuple(_card_answer(usage, book, pod_request, cordoned, rejected) for usage in book.usages)
     fitting = not isinstance(result, Rejection)
@@ -60,11 +55,6 @@ def node_answer(
 def gpus_of(shares: Shares) -> str:
     """Such as ``GPU 0 and GPU 1``."""
     return " and ".join(f"GPU {index}" for index, _ in shares)
-
-
-def cordoned_cards(annotations: Mapping[str, str] | None) -> frozenset[int]:
-    """The indices of the GPUs that an administrator has cordoned, from the annotations of a node."""
-    return parse_indices((annotations or {}).get(ANN_CORDONED_CARDS, ""))[0]
 
 
 def _card_answer(
@@ -104,3 +94,26 @@ def _shortage(usage: CardUsage, demand: Demand) -> str:
     if usage.free.core < share.core:
         return f"asked {share.core} % of compute, {usage.free.core} % free"
     return "" if usage.accepts(demand.users) else "serves another user"
+
+
+def obstacles(pod: ClusterPod, node: ClusterNode) -> list[str]:
+    """Why the scheduler would not consider the node for the pod, apart from resources: the usual causes."""
+    labels = node.labels
+    found = ["the node is cordoned"] if node.spec.unschedulable else []
+    found += [
+        f"the node has no label {key}={value}, which the pod selects"
+        for key, value in (pod.spec.node_selector or {}).items()
+        if labels.get(key) != value
+    ]
+    if pod.spec.affinity and not pod.spec.affinity.admits(node.name, labels):
+        found.append("the node does not meet the node affinity of the pod")
+    tolerations = pod.spec.tolerations or []
+    found += [
+        f"the pod does not tolerate the taint {taint}"
+        for taint in node.spec.taints or ()
+        if taint.effect in ("NoSchedule", "NoExecute")
+        # The API server adds this taint to a cordoned node.
+        and not (node.spec.unschedulable and taint.key == "node.kubernetes.io/unschedulable")
+        and not any(each.tolerates(taint) for each in tolerations)
+    ]
+    return found

@@ -11,8 +11,8 @@ from gpushare.cli.lib.node_screen import NodeLayout, text_of
 from gpushare.cli.top import arena, arena_share
 from gpushare.contract import ANN_ASSIGNED_NODE, ANN_CARDS
 from gpushare.errors import ConfigError
+from gpushare.overview.gpu_pods import objects_of, read_node, read_pod
 from gpushare.overview.node_view import views_of
-from gpushare.overview.objects import objects_of, read_node, read_pod
 from tests.builders.api_objects import Json, node, pod, share, views, whole
 
 LAYOUTS: list[NodeLayout] = [

@@ -6,8 +6,8 @@ import pytest
 
 from gpushare.contract import ANN_ASSIGNED_NODE, ANN_CARDS, ANN_CLOSED, ANN_POD, RESOURCE_MEM
 from gpushare.model.demand import Malformed
+from gpushare.overview.gpu_pods import read_node, read_pod
 from gpushare.overview.node_view import GpuCount, NodeView
-from gpushare.overview.objects import read_node, read_pod
 from tests.builders.api_objects import Json, node, pod, share, views, whole
 
 HUGE = f'{{"0":{{"0":{"9" * 400}}}}}'

@@ -11,7 +11,8 @@ from gpushare.model.demand import Malformed
 from gpushare.model.modes import Mode
 from gpushare.model.objects import Node, Pod
 from gpushare.overview.explain.answer import Answer, State, answer
-from gpushare.overview.explain.objects import ExplainedNode, ExplainedPod, PodFacts
+from gpushare.overview.explain.facts import PodFacts
+from gpushare.overview.objects import ClusterNode, ClusterPod
 from gpushare.scheduling.snapshot import books_of
 from tests.builders.scheduling import demand, node, pod, unmanaged
 
@@ -32,9 +33,9 @@ def explained(
     """The answer about a pod in a cluster of these nodes and pods; ``objects`` are API objects of nodes."""
     nodes = [each for each in things if isinstance(each, Node)]
     pods = [each for each in things if isinstance(each, Pod)]
-    details = msgspec.convert({"status": status or {}, "spec": spec or {}}, ExplainedPod)
+    details = msgspec.convert({"status": status or {}, "spec": spec or {}}, ClusterPod)
     raw_nodes = {each.name: (objects or {}).get(each.name, {}) for each in nodes}
-    found = {name: msgspec.convert(each, ExplainedNode) for name, each in raw_nodes.items()}
+    found = {name: msgspec.convert(each, ClusterNode) for name, each in raw_nodes.items()}
     return answer(PodFacts(who, details, books_of(nodes, [who, *pods], unhealthy or {}), found))
 
 
@@ -289,7 +290,7 @@ def test_a_bound_pod_whose_container_waits() -> None:
 
 
 def test_without_the_right_to_list_nodes_the_scheduler_is_quoted() -> None:
-    details = msgspec.convert({"status": UNPLACED}, ExplainedPod)
+    details = msgspec.convert({"status": UNPLACED}, ClusterPod)
     found = answer(PodFacts(pod("a", 4), details, None, notes=("this account may not list nodes",)))
     assert found.state is State.UNKNOWN
     assert "0/1 nodes are available: cpu" in text(found)

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from gpushare.overview.explain.affinity import Affinity
+from gpushare.overview.affinity import Affinity
 
 LABELS = {"zone": "a", "memory": "80", "gpushare": "true"}
 
