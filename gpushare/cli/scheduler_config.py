@@ -6,7 +6,7 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from gpushare.cli.lib.flag_types import SchedulerType
+from gpushare.cli.lib.flag_types import SCHEDULER
 from gpushare.errors import ConfigError
 from gpushare.kubescheduler.config import (
     DEFAULT_OPTIONS,
@@ -61,7 +61,7 @@ _SAMPLING_NOTE = (
 @click.option("--server-name", help="Name in the certificate of the extender, if it differs from the URL.")
 @click.option(
     "--scheduler-name",
-    type=SchedulerType(),
+    type=SCHEDULER,
     metavar="NAME",
     help="Name of an additional scheduler beside the default one.",
 )

@@ -12,7 +12,7 @@ import click
 from gpushare.adapters.kube.secrets import Secrets
 from gpushare.adapters.x509 import LeafRequest
 from gpushare.cli.certificates.renewals import authority_of, leaf_of
-from gpushare.cli.lib.flag_types import NamespaceType
+from gpushare.cli.lib.flag_types import NAMESPACE
 from gpushare.contract import (
     AUTHORITY_SECRET,
     CLIENT_TLS_SECRET,
@@ -41,7 +41,7 @@ LEAVES: Final = {
 @click.option("--context", metavar="NAME", help="Context of the kubeconfig.  [default: the current one]")
 @click.option(
     "--namespace",
-    type=NamespaceType(),
+    type=NAMESPACE,
     default=SYSTEM_NAMESPACE,
     metavar="NAME",
     help="Namespace of the Secrets.",

@@ -4,7 +4,7 @@ from typing import Any, Final
 
 import click
 
-from gpushare.cli.lib.flag_types import NamespaceType
+from gpushare.cli.lib.flag_types import NAMESPACE
 from gpushare.cli.lib.flags import document_option, node_option, with_source
 from gpushare.runtime.program import CONTEXT
 
@@ -30,7 +30,7 @@ Examples:
 @click.option(
     "-n",
     "--namespace",
-    type=NamespaceType(),
+    type=NAMESPACE,
     metavar="NAME",
     help="Namespace of that pod (default: that of the context).",
 )

@@ -1,6 +1,7 @@
 """Types of flags: a duration, a namespace, a node, a pod, a URL. ``--help`` loads it: no slow imports."""
 
 import re
+from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
 import click
@@ -20,9 +21,7 @@ class Duration(NamedTuple):
     seconds: int
 
 
-class DurationType(click.ParamType[Duration]):
-    """Such as ``24h``, ``7d`` or ``2w``."""
-
+class _Duration(click.ParamType[Duration]):
     name = "duration"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Duration:
@@ -33,52 +32,27 @@ class DurationType(click.ParamType[Duration]):
         return Duration(str(value), int(found[1]) * _SECONDS[found[2]])
 
 
-class NamespaceType(click.ParamType[str]):
-    """The name of a namespace. Others, such as ``..``, would be another path of the API."""
+class _Text(click.ParamType[str]):
+    """A text of one form; ``what`` is the form in words, with an example."""
 
-    name = "namespace"
+    def __init__(self, name: str, what: str, is_valid: Callable[[str], object]) -> None:
+        self.name = name
+        self._what = what
+        self._is_valid = is_valid
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         """Fails for anything else."""
-        if not _NAMESPACE.fullmatch(str(value)):
-            self.fail(f"{value!r} is not the name of a namespace, such as team-a", param, ctx)
+        if not self._is_valid(str(value)):
+            self.fail(f"{value!r} is not {self._what}", param, ctx)
         return str(value)
 
 
-class NodeType(click.ParamType[str]):
-    """The name of a node. Others would be another path of the API, or another field selector."""
-
-    name = "node"
-    example = "gpu-1"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Fails for anything else."""
-        if not is_object_name(str(value)):
-            self.fail(f"{value!r} is not the name of a {self.name}, such as {self.example}", param, ctx)
-        return str(value)
-
-
-class PodType(NodeType):
-    """The name of a pod, which has the same form."""
-
-    name = "pod"
-    example = "trainer-0"
-
-
-class SchedulerType(NodeType):
-    """The name of a scheduler, which is also that of its Lease."""
-
-    name = "scheduler"
-    example = "gpushare-scheduler"
-
-
-class UrlType(click.ParamType[str]):
-    """The address of an HTTP service; the last slash is dropped."""
-
-    name = "url"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Fails for anything else."""
-        if not is_http_url(str(value)):
-            self.fail(f"{value!r} is not a URL such as http://127.0.0.1:9090", param, ctx)
-        return str(value).rstrip("/")
+DURATION: Final = _Duration()
+"""Such as ``24h``, ``7d`` or ``2w``."""
+# Names of another form would be another path of the API, such as ``..``, or another field selector.
+NAMESPACE: Final = _Text("namespace", "the name of a namespace, such as team-a", _NAMESPACE.fullmatch)
+NODE: Final = _Text("node", "the name of a node, such as gpu-1", is_object_name)
+POD: Final = _Text("pod", "the name of a pod, such as trainer-0", is_object_name)
+SCHEDULER: Final = _Text("scheduler", "the name of a scheduler, such as gpushare-scheduler", is_object_name)
+"""Also the name of its Lease."""
+URL: Final = _Text("url", "a URL such as http://127.0.0.1:9090", is_http_url)

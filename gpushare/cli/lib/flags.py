@@ -7,16 +7,16 @@ from typing import Any, Final, TypeVar
 import click
 
 from gpushare.cli.lib import candidates
-from gpushare.cli.lib.flag_types import NamespaceType, NodeType, PodType
+from gpushare.cli.lib.flag_types import NAMESPACE, NODE, POD
 from gpushare.runtime.flags import with_options
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 pod_argument: Final = click.argument(
-    "pod", type=PodType(), required=False, metavar="[POD]", shell_complete=candidates.pods
+    "pod", type=POD, required=False, metavar="[POD]", shell_complete=candidates.pods
 )
 node_argument: Final = click.argument(
-    "node", type=NodeType(), required=False, metavar="[NODE]", shell_complete=candidates.nodes
+    "node", type=NODE, required=False, metavar="[NODE]", shell_complete=candidates.nodes
 )
 metric_option: Final = click.option("--metric", metavar="NAME", help="Show every series of this metric.")
 cluster_option: Final = click.option(
@@ -29,7 +29,7 @@ namespace_options = with_options(
     click.option(
         "-n",
         "--namespace",
-        type=NamespaceType(),
+        type=NAMESPACE,
         metavar="NAME",
         help="Namespace of the pods (default: that of the context).",
     ),
@@ -48,9 +48,7 @@ connection_options = with_options(
 
 def node_option(help_: str = "Only pods on this node.") -> Callable[[F], F]:
     """Return a decorator that adds ``--node``."""
-    return click.option(
-        "--node", type=NodeType(), metavar="NODE", shell_complete=candidates.nodes, help=help_
-    )
+    return click.option("--node", type=NODE, metavar="NODE", shell_complete=candidates.nodes, help=help_)
 
 
 def with_source(command: F) -> F:

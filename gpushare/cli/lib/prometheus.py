@@ -68,7 +68,7 @@ class PrometheusClient:
 async def connected(url: str, at: float) -> AsyncIterator[PrometheusClient]:
     """Queries at that moment, through the proxy of the environment."""
     async with Pages(timeout_s=_TIMEOUT_S, environ=os.environ) as pages:
-        yield PrometheusClient(pages, url, at)
+        yield PrometheusClient(pages, url.rstrip("/"), at)
 
 
 def matchers(labels: Mapping[str, str | None]) -> str:

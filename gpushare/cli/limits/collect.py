@@ -5,9 +5,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from gpushare.adapters.kube.client import KubeClient
-from gpushare.adapters.kube.wire import WireNode, WirePod, pod_of
-from gpushare.cli.limits.reasons import NamedPod, why_not
+from gpushare.adapters.kube.wire import WireNode, WirePod, any_pod_of
+from gpushare.cli.limits.reasons import why_not
 from gpushare.errors import ConfigError, SourceError
+from gpushare.model.objects import Pod
 from gpushare.overview.exporters import collect_series
 from gpushare.overview.limits import ContainerLimit, container_limits
 from gpushare.overview.lists import TIMEOUT_S, decoded, named_pods, node_path, pods_path, where
@@ -47,7 +48,7 @@ async def collect(client: KubeClient, selected: UsageFilter, report: Callable[[s
     return LimitsResult(found, [await _reason(client, pod, unanswered) for pod in without])
 
 
-async def _reason(client: KubeClient, pod: NamedPod, unanswered: ConfigError | SourceError | None) -> str:
+async def _reason(client: KubeClient, pod: Pod, unanswered: ConfigError | SourceError | None) -> str:
     """Why the pod has no limits. Raises the error of its exporter if nothing else explains it."""
     reason = why_not(pod, await _labels(client, pod.node) if pod.node else None)
     if reason is None and unanswered:
@@ -55,21 +56,15 @@ async def _reason(client: KubeClient, pod: NamedPod, unanswered: ConfigError | S
     return f"pod {pod.full_name} has no limits: {reason or _NO_SERIES.format(node=pod.node)}"
 
 
-async def _named(client: KubeClient, selected: UsageFilter, name: str) -> list[NamedPod]:
+async def _named(client: KubeClient, selected: UsageFilter, name: str) -> list[Pod]:
     """The pods of that name. Raises ConfigError if there is none."""
     raws = await named_pods(client, name, selected.namespace)
-    pods = map(_pod, decoded(raws, WirePod, pods_path(selected.namespace)))
+    pods = map(any_pod_of, decoded(raws, WirePod, pods_path(selected.namespace)))
     found = [pod for pod in pods if selected.node in (None, pod.node)]
     if not found:
         on = f" on node {selected.node}" if selected.node else ""
         raise ConfigError(f"there is no pod {name} in {where(selected.namespace)}{on}")
     return found
-
-
-def _pod(wire: WirePod) -> NamedPod:
-    meta, pod = wire.metadata, pod_of(wire)
-    finished = bool(pod and pod.finished)
-    return NamedPod(meta.namespace, meta.name, wire.spec.node_name or "", pod is not None, finished)
 
 
 async def _labels(client: KubeClient, node: str) -> dict[str, str]:

@@ -5,7 +5,7 @@ from typing import Any, Final
 import click
 from click.core import ParameterSource
 
-from gpushare.cli.lib.flag_types import Duration, DurationType, UrlType
+from gpushare.cli.lib.flag_types import DURATION, URL, Duration
 from gpushare.cli.lib.flags import cluster_option, document_option, namespace_options, with_namespace
 from gpushare.runtime.program import CONTEXT
 
@@ -28,13 +28,13 @@ Examples:
 )
 @click.option(
     "--prometheus",
-    type=UrlType(),
+    type=URL,
     metavar="URL",
     help="Read peaks from Prometheus; without it, from the exporters since the start of each container.",
 )
 @click.option(
     "--window",
-    type=DurationType(),
+    type=DURATION,
     default="7d",
     show_default=True,
     metavar="TIME",

@@ -4,7 +4,7 @@ from typing import Any, Final
 
 import click
 
-from gpushare.cli.lib.flag_types import Duration, DurationType, UrlType
+from gpushare.cli.lib.flag_types import DURATION, URL, Duration
 from gpushare.cli.lib.flags import cluster_option, namespace_options, with_namespace
 from gpushare.runtime.program import CONTEXT
 
@@ -18,13 +18,13 @@ Examples:
 @namespace_options
 @click.option(
     "--since",
-    type=DurationType(),
+    type=DURATION,
     default="24h",
     show_default=True,
     metavar="TIME",
     help="How far back from now.",
 )
-@click.option("--prometheus", type=UrlType(), metavar="URL", required=True, help="Where the series are.")
+@click.option("--prometheus", type=URL, metavar="URL", required=True, help="Where the series are.")
 @cluster_option
 @click.option("-o", "--output", type=click.Choice(["json", "yaml", "csv"]), help="Output format.")
 @with_namespace
