@@ -194,7 +194,7 @@ def our_pods() -> list[SystemPod]:
     return [extender_pod(), system_pod(AGENT_NAME), system_pod(EXPORTER_NAME), scheduler_pod()]
 
 
-def installation(
+def healthy(
     nodes: list[Json] | None = None,
     pods: list[tuple[Pod, Json]] | None = None,
     unhealthy: dict[str, frozenset[int]] | None = None,

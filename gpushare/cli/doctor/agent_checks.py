@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from gpushare.cli.doctor.installation import Installation, Unread, required
-from gpushare.cli.doctor.verdict import Verdict, counted, failed, listed, ok, unknown, unread, warning
+from gpushare.cli.doctor.verdict import CheckVerdict, counted, failed, listed, ok, unknown, unread, warning
 from gpushare.contract import (
     AGENT_NAME,
     EXPORTER_NAME,
@@ -44,7 +44,7 @@ def _zero(snapshot: Installation, component: str, metric: Metric) -> list[str]:
     return sorted({pod.spec.node_name for pod, sample in found if sample.number == 0})
 
 
-def agents(snapshot: Installation) -> Verdict:
+def agents(snapshot: Installation) -> CheckVerdict:
     """Whether the agents are registered with their kubelets and have all rights."""
     snapshot.require_page(AGENT_NAME)
     if nodes := _zero(snapshot, AGENT_NAME, PLUGIN_REGISTERED):
@@ -57,7 +57,7 @@ def agents(snapshot: Installation) -> Verdict:
     return ok(f"{counted(len(asked), 'agent')} asked, all registered")
 
 
-def driver(snapshot: Installation) -> Verdict:
+def driver(snapshot: Installation) -> CheckVerdict:
     """Whether the driver responds, and its versions."""
     snapshot.require_page(AGENT_NAME)
     if nodes := _zero(snapshot, AGENT_NAME, PLUGIN_NVML_UP):
@@ -74,7 +74,7 @@ def _driver(node: ClusterNode) -> str:
     return next((labels[key] for key in _DRIVER_LABELS if key in labels), "")
 
 
-def container_runtime(snapshot: Installation) -> Verdict:
+def container_runtime(snapshot: Installation) -> CheckVerdict:
     """Whether containers can get their GPUs: by the flag of the agent, and by pods that run."""
     pods = required(snapshot.pods)
     if old := _kubelets_without_cdi(snapshot):
@@ -118,7 +118,7 @@ def _kubelets_without_cdi(snapshot: Installation) -> list[str]:
     ]
 
 
-def isolation(snapshot: Installation) -> Verdict:
+def isolation(snapshot: Installation) -> CheckVerdict:
     """Whether nodes with limits have the services that enforce them."""
     required(snapshot.nodes)
     required(snapshot.system_pods)
@@ -155,7 +155,7 @@ def _ready_on(snapshot: Installation, component: str, node: str) -> bool:
     return any(pod.ready and pod.spec.node_name == node for pod in snapshot.pods_of(component))
 
 
-def cgroups(snapshot: Installation) -> Verdict:
+def cgroups(snapshot: Installation) -> CheckVerdict:
     """The cgroup version of each node; with version 1 the driver enforces no memory limits."""
     found = {name: version for name, version in snapshot.cgroups.items() if isinstance(version, int)}
     if not found:
@@ -173,7 +173,7 @@ def _first_unread(by_node: Mapping[str, object]) -> tuple[str, Unread]:
     return next(reasons, ("NAME", Unread("no node could be asked")))
 
 
-def cpu_manager(snapshot: Installation) -> Verdict:
+def cpu_manager(snapshot: Installation) -> CheckVerdict:
     """Whether the kubelet's CPU manager may take GPUs from containers.
 
     With the policy ``static`` it changes the CPUs of running containers. Their runtime then sets the devices
@@ -192,7 +192,7 @@ def cpu_manager(snapshot: Installation) -> Verdict:
     return ok(f"policy static with CDI on {listed(static)}" if static else "not used")
 
 
-def exporters(snapshot: Installation) -> Verdict:
+def exporters(snapshot: Installation) -> CheckVerdict:
     """Whether an exporter runs on each node that shares, and reads all its sources."""
     required(snapshot.system_pods)
     nodes = [node.name for node in snapshot.sharing if node.capacity(RESOURCE_MEM)]

@@ -11,7 +11,7 @@ from gpushare.cli.doctor import (
     service_checks,
 )
 from gpushare.cli.doctor.installation import Installation
-from gpushare.cli.doctor.verdict import Check, Status, Verdict
+from gpushare.cli.doctor.verdict import Check, CheckVerdict, Status
 from gpushare.contract import AGENT_NAME, EXPORTER_NAME, EXTENDER_NAME
 
 CHECKS: Final[tuple[Check[Installation], ...]] = (
@@ -53,18 +53,18 @@ CHECKS: Final[tuple[Check[Installation], ...]] = (
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class CheckFinding:
     """A check and its verdict."""
 
     check: Check[Any]
-    verdict: Verdict
+    verdict: CheckVerdict
 
 
-def examine(snapshot: Installation) -> list[Finding]:
+def examine(snapshot: Installation) -> list[CheckFinding]:
     """The verdicts of all checks."""
-    return [Finding(check, check.run(snapshot)) for check in CHECKS]
+    return [CheckFinding(check, check.run(snapshot)) for check in CHECKS]
 
 
-def is_healthy(findings: list[Finding]) -> bool:
+def is_healthy(findings: list[CheckFinding]) -> bool:
     """Whether no check has failed; warnings and unknown results do not count."""
     return all(each.verdict.status is not Status.FAILED for each in findings)

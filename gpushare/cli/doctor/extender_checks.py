@@ -3,7 +3,7 @@
 from typing import Final
 
 from gpushare.cli.doctor.installation import Installation, Unread, if_read, required
-from gpushare.cli.doctor.verdict import Verdict, counted, failed, listed, ok, unread, warning
+from gpushare.cli.doctor.verdict import CheckVerdict, counted, failed, listed, ok, unread, warning
 from gpushare.contract import EXTENDER_NAME, SYSTEM_NAMESPACE
 from gpushare.monitoring.catalogue import (
     EXTENDER_CERTIFICATE_EXPIRY,
@@ -24,7 +24,7 @@ _LOGS: Final = f"kubectl logs -n {SYSTEM_NAMESPACE} -l component={EXTENDER_NAME}
 _LEASE: Final = f"kubectl get lease -n {SYSTEM_NAMESPACE} {EXTENDER_NAME} -o yaml"
 
 
-def pods(snapshot: Installation) -> Verdict:
+def pods(snapshot: Installation) -> CheckVerdict:
     """Whether all replicas are ready."""
     required(snapshot.system_pods)
     found = snapshot.pods_of(EXTENDER_NAME)
@@ -56,7 +56,7 @@ def without_lease(snapshot: Installation) -> list[str]:
     )
 
 
-def lease(snapshot: Installation) -> Verdict:
+def lease(snapshot: Installation) -> CheckVerdict:
     """Whether a replica holds the Lease and renews it, or binds without one."""
     if found := without_lease(snapshot):
         text = f"{listed(found)} binds without a Lease (--allow-without-lease): run one replica only"
@@ -79,7 +79,7 @@ def lease(snapshot: Installation) -> Verdict:
     return ok(f"held by {spec.holder_identity}")
 
 
-def _no_lease(snapshot: Installation, found: Unread) -> Verdict:
+def _no_lease(snapshot: Installation, found: Unread) -> CheckVerdict:
     """The verdict without a Lease; a replica whose metrics cannot be read may bind without one."""
     if not found.absent:
         return unread(found)
@@ -89,7 +89,7 @@ def _no_lease(snapshot: Installation, found: Unread) -> Verdict:
     return failed("there is no Lease: no extender has started, or it may not create one", _LOGS)
 
 
-def leader(snapshot: Installation) -> Verdict:
+def leader(snapshot: Installation) -> CheckVerdict:
     """Whether exactly one replica leads."""
     snapshot.require_page(EXTENDER_NAME)
     leaders = [
@@ -103,7 +103,7 @@ def leader(snapshot: Installation) -> Verdict:
     return unread(problem) if problem else failed("no replica leads, so no pod is bound", _LOGS)
 
 
-def caches(snapshot: Installation) -> Verdict:
+def caches(snapshot: Installation) -> CheckVerdict:
     """Whether all replicas have listed nodes and pods."""
     snapshot.require_page(EXTENDER_NAME)
     missing = [
@@ -114,7 +114,7 @@ def caches(snapshot: Installation) -> Verdict:
     return failed(f"not listed yet: {listed(missing)}", _LOGS) if missing else ok("all resources are listed")
 
 
-def degraded(snapshot: Installation) -> Verdict:
+def degraded(snapshot: Installation) -> CheckVerdict:
     """Whether the extender lacks optional rights or protections."""
     snapshot.require_page(EXTENDER_NAME)
     missing = sorted(
@@ -127,7 +127,7 @@ def degraded(snapshot: Installation) -> Verdict:
     return warning(f"degraded without: {listed(missing)}", _LOGS) if missing else ok("nothing is missing")
 
 
-def tls(snapshot: Installation) -> Verdict:
+def tls(snapshot: Installation) -> CheckVerdict:
     """Whether the scheduler and the extender use TLS, and when certificates expire."""
     required(snapshot.system_pods)
     found = snapshot.pods_of(EXTENDER_NAME)
@@ -151,7 +151,7 @@ def tls(snapshot: Installation) -> Verdict:
     return _expiry(*min(expiries), snapshot.now_s)
 
 
-def _expiry(expires_s: float, name: str, now_s: float) -> Verdict:
+def _expiry(expires_s: float, name: str, now_s: float) -> CheckVerdict:
     days = int((expires_s - now_s) / _DAY_S)
     command = f"kubectl get secrets -n {SYSTEM_NAMESPACE} | grep tls"
     if expires_s <= now_s:

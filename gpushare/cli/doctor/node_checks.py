@@ -9,7 +9,7 @@ from gpushare.cli.doctor.installation import (
     is_sharing,
     required,
 )
-from gpushare.cli.doctor.verdict import Verdict, counted, failed, listed, ok, warning
+from gpushare.cli.doctor.verdict import CheckVerdict, counted, failed, listed, ok, warning
 from gpushare.contract import (
     AGENT_NAME,
     ANN_CARDS,
@@ -36,7 +36,7 @@ _NODE_SELECTORS = (
 )
 
 
-def sharing_nodes(snapshot: Installation) -> Verdict:
+def sharing_nodes(snapshot: Installation) -> CheckVerdict:
     """Whether any node shares its GPUs, and all that do are ready."""
     all_nodes = required(snapshot.nodes)
     nodes = snapshot.sharing
@@ -48,7 +48,7 @@ def sharing_nodes(snapshot: Installation) -> Verdict:
     return ok(f"{counted(len(nodes), 'node')} of {len(all_nodes)}")
 
 
-def registered(snapshot: Installation) -> Verdict:
+def registered(snapshot: Installation) -> CheckVerdict:
     """Whether an agent has registered on each node that shares."""
     required(snapshot.nodes)
     without = [node.name for node in snapshot.sharing if not node.capacity(RESOURCE_MEM)]
@@ -69,7 +69,7 @@ def _state(node: ClusterNode, ready: Mapping[str, bool]) -> str:
     return f"{node.name} ({state}: {closed})" if closed else f"{node.name} ({state})"
 
 
-def published(snapshot: Installation) -> Verdict:
+def published(snapshot: Installation) -> CheckVerdict:
     """Whether each node publishes its GPUs, and as many as the kubelet counts."""
     required(snapshot.nodes)
     nodes = [node for node in snapshot.sharing if node.capacity(RESOURCE_MEM)]
@@ -100,7 +100,7 @@ def _contradiction(node: ClusterNode) -> str:
     return ""
 
 
-def models(snapshot: Installation) -> Verdict:
+def models(snapshot: Installation) -> CheckVerdict:
     """Whether all models of GPUs are supported."""
     books = required(snapshot.books)
     cards = [(usage.card, name) for name, book in books.items() for usage in book.usages]
@@ -113,7 +113,7 @@ def models(snapshot: Installation) -> Verdict:
     return ok(listed(sorted({card.model for card, _ in cards if card.model})) or "no model is published")
 
 
-def other_plugins(snapshot: Installation) -> Verdict:
+def other_plugins(snapshot: Installation) -> CheckVerdict:
     """Whether another device plugin serves the GPUs of a node that shares."""
     required(snapshot.nodes)
     for node in snapshot.sharing:
@@ -133,7 +133,7 @@ def _stop(node: ClusterNode) -> str:
     return "kubectl get daemonsets -A | grep -i device-plugin"
 
 
-def gpu_health(snapshot: Installation) -> Verdict:
+def gpu_health(snapshot: Installation) -> CheckVerdict:
     """Whether all GPUs that are not cordoned are healthy, and all lists of unhealthy ones name GPUs."""
     books = required(snapshot.books)
     cordoned = _cordoned(snapshot)
@@ -185,7 +185,7 @@ def _gpus(found: list[tuple[str, int]]) -> str:
     return listed([f"GPU {index} of {name}" for name, index in found])
 
 
-def cordoned_gpus(snapshot: Installation) -> Verdict:
+def cordoned_gpus(snapshot: Installation) -> CheckVerdict:
     """Whether an administrator has cordoned GPUs."""
     required(snapshot.nodes)
     found = sorted(_cordoned(snapshot))
@@ -194,7 +194,7 @@ def cordoned_gpus(snapshot: Installation) -> Verdict:
     return warning(f"cordoned: {_gpus(found)}", f"kubectl annotate node {found[0][0]} {ANN_CORDONED_CARDS}-")
 
 
-def overcommitted_gpus(snapshot: Installation) -> Verdict:
+def overcommitted_gpus(snapshot: Installation) -> CheckVerdict:
     """Whether a GPU has more units reserved than it has."""
     books = required(snapshot.books)
     found = [(name, usage.card.index) for name, book in sorted(books.items()) for usage in book.overcommitted]
@@ -203,7 +203,7 @@ def overcommitted_gpus(snapshot: Installation) -> Verdict:
     return ok("none")
 
 
-def unshared_pods(snapshot: Installation) -> Verdict:
+def unshared_pods(snapshot: Installation) -> CheckVerdict:
     """Whether pods use units of nodes whose labels say that they no longer share."""
     nodes = required(snapshot.nodes)
     books = required(snapshot.books)
@@ -229,7 +229,7 @@ def _unshared(node: ClusterNode, books: Mapping[str, Book]) -> str | None:
     return f"{name} does not share ({closed}), and pods use its GPUs{twice}: {listed(pods)}"
 
 
-def unplaced_pods(snapshot: Installation) -> Verdict:
+def unplaced_pods(snapshot: Installation) -> CheckVerdict:
     """Whether pods with unknown GPUs count against every GPU of their node."""
     books = required(snapshot.books)
     found = sorted(pod for book in books.values() for pod in _unplaced(book))

@@ -13,7 +13,7 @@ from urllib.parse import quote
 import msgspec
 
 from gpushare.adapters.kube.client import KubeClient
-from gpushare.cli.doctor.checks import Finding
+from gpushare.cli.doctor.checks import CheckFinding
 from gpushare.cli.doctor.installation import Installation, Unread
 from gpushare.cli.doctor.probe_checks import ProbeOutcome, stages
 from gpushare.cli.doctor.probe_pod import UNITS, USER, ProbePod, ProbeRequest, manifest
@@ -57,7 +57,7 @@ def request_for(
 
 def probe(
     source: ApiSource, request: ProbeRequest, snapshot: Installation, announce: Callable[[str], None]
-) -> Sequence[Finding]:
+) -> Sequence[CheckFinding]:
     """Runs the pod and reports each stage. Raises ConfigError, and KeyboardInterrupt after the removal.
 
     No pod is created where no GPU has room for it: it could evict pods of lower priority.

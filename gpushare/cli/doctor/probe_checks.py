@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
-from gpushare.cli.doctor.checks import Finding
+from gpushare.cli.doctor.checks import CheckFinding
 from gpushare.cli.doctor.probe_pod import UNITS, ProbePod, ProbeRequest, seen_by
-from gpushare.cli.doctor.verdict import Check, Status, Verdict, failed, ok, unknown
+from gpushare.cli.doctor.verdict import Check, CheckVerdict, Status, failed, ok, unknown
 from gpushare.contract import AGENT_NAME, ANN_IDX, PRELOAD, RESOURCE_MEM, SYSTEM_NAMESPACE
 
 
@@ -34,7 +34,7 @@ class ProbeOutcome:
         return f"kubectl get events -n {self.request.namespace} --field-selector involvedObject.name={name}"
 
 
-def created(outcome: ProbeOutcome) -> Verdict:
+def created(outcome: ProbeOutcome) -> CheckVerdict:
     """Whether the API server admits the pod."""
     request = outcome.request
     if outcome.rejection:
@@ -44,7 +44,7 @@ def created(outcome: ProbeOutcome) -> Verdict:
     return ok(f"{request.full_name} asks for {request.wish}")
 
 
-def scheduled(outcome: ProbeOutcome) -> Verdict:
+def scheduled(outcome: ProbeOutcome) -> CheckVerdict:
     """Whether a scheduler chose a node, and which one."""
     pod = outcome.pod
     scheduler = pod.spec.scheduler_name or "no scheduler"
@@ -59,7 +59,7 @@ def scheduled(outcome: ProbeOutcome) -> Verdict:
     )
 
 
-def bound(outcome: ProbeOutcome) -> Verdict:
+def bound(outcome: ProbeOutcome) -> CheckVerdict:
     """Whether the extender chose the GPU."""
     annotations = outcome.pod.metadata.annotations
     if annotations and annotations.idx and annotations.allocation:
@@ -70,7 +70,7 @@ def bound(outcome: ProbeOutcome) -> Verdict:
     )
 
 
-def allocated(outcome: ProbeOutcome) -> Verdict:
+def allocated(outcome: ProbeOutcome) -> CheckVerdict:
     """Whether the node agent answered Allocate."""
     pod, node = outcome.pod, outcome.pod.spec.node_name
     logs = f"kubectl logs -n {SYSTEM_NAMESPACE} -l component={AGENT_NAME} --tail=-1 --prefix | grep allocate"
@@ -85,7 +85,7 @@ def allocated(outcome: ProbeOutcome) -> Verdict:
     return ok(f"the node agent of {node} answered Allocate")
 
 
-def ran(outcome: ProbeOutcome) -> Verdict:
+def ran(outcome: ProbeOutcome) -> CheckVerdict:
     """Whether the container ran."""
     pod, image = outcome.pod, outcome.request.image
     if pod.terminated is None:
@@ -100,7 +100,7 @@ def ran(outcome: ProbeOutcome) -> Verdict:
     return ok("its container ran")
 
 
-def sees(outcome: ProbeOutcome) -> Verdict:
+def sees(outcome: ProbeOutcome) -> CheckVerdict:
     """Whether the container has the units, the GPU and, where the node limits containers, the limit."""
     message = outcome.pod.terminated.message if outcome.pod.terminated else ""
     seen, node = seen_by(message), outcome.pod.spec.node_name
@@ -121,7 +121,7 @@ def sees(outcome: ProbeOutcome) -> Verdict:
     return ok(f"GPU {seen.gpu} as {', '.join(seen.devices)}, with {limit}")
 
 
-def removed(outcome: ProbeOutcome) -> Verdict:
+def removed(outcome: ProbeOutcome) -> CheckVerdict:
     """Whether the pod is gone again."""
     if not outcome.left:
         return ok(f"{outcome.request.full_name} was removed")
@@ -140,13 +140,13 @@ _STAGES: Final = (
 _REMOVED: Final = Check("probe-removed", "Probe: removal", removed)
 
 
-def stages(outcome: ProbeOutcome) -> Iterator[Finding]:
+def stages(outcome: ProbeOutcome) -> Iterator[CheckFinding]:
     """The verdict of each stage."""
     stopped = ""
     for stage in _STAGES:
         verdict = unknown(f"not reached: {stopped}") if stopped else stage.run(outcome)
         if verdict.status is Status.FAILED:
             stopped = f"stopped at {stage.name}"
-        yield Finding(stage, verdict)
+        yield CheckFinding(stage, verdict)
     if not outcome.rejection or outcome.left:
-        yield Finding(_REMOVED, removed(outcome))
+        yield CheckFinding(_REMOVED, removed(outcome))

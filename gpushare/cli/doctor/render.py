@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from gpushare.cli.doctor.checks import Finding
+from gpushare.cli.doctor.checks import CheckFinding
 from gpushare.cli.doctor.verdict import Status
 from gpushare.overview.documents import document
 
@@ -18,12 +18,12 @@ _MARKS: Final = {
 _WIDTH: Final = max(map(len, _MARKS.values()))
 
 
-def diagnosis_document(findings: Sequence[Finding]) -> dict[str, Any]:
+def diagnosis_document(findings: Sequence[CheckFinding]) -> dict[str, Any]:
     """Every check, and the number of checks by status."""
     return document(KIND, summary=_counts(findings), checks=[_check(each) for each in findings])
 
 
-def _check(each: Finding) -> dict[str, Any]:
+def _check(each: CheckFinding) -> dict[str, Any]:
     return {
         "name": each.check.name,
         "title": each.check.title,
@@ -33,12 +33,12 @@ def _check(each: Finding) -> dict[str, Any]:
     }
 
 
-def text(findings: Sequence[Finding]) -> str:
+def text(findings: Sequence[CheckFinding]) -> str:
     """For a terminal: one line for a check, and the next command below a problem."""
     return "\n".join(_lines(findings)) + "\n"
 
 
-def _lines(findings: Sequence[Finding]) -> Iterator[str]:
+def _lines(findings: Sequence[CheckFinding]) -> Iterator[str]:
     title = max(len(each.check.title) for each in findings)
     for each in findings:
         verdict = each.verdict
@@ -49,6 +49,6 @@ def _lines(findings: Sequence[Finding]) -> Iterator[str]:
     yield ", ".join(f"{number} {status}" for status, number in _counts(findings).items() if number)
 
 
-def _counts(findings: Sequence[Finding]) -> dict[str, int]:
+def _counts(findings: Sequence[CheckFinding]) -> dict[str, int]:
     counts = Counter(each.verdict.status for each in findings)
     return {str(status): counts[status] for status in Status}

@@ -5,7 +5,17 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from gpushare.cli.doctor.installation import Installation, Unread, if_read, required
-from gpushare.cli.doctor.verdict import Status, Verdict, counted, failed, listed, ok, unknown, unread, warning
+from gpushare.cli.doctor.verdict import (
+    CheckVerdict,
+    Status,
+    counted,
+    failed,
+    listed,
+    ok,
+    unknown,
+    unread,
+    warning,
+)
 from gpushare.contract import (
     EXTENDER_NAME,
     EXTENDER_NODE_PORT,
@@ -65,7 +75,7 @@ def _mounted(snapshot: Installation, pod: SystemPod, container: Container, path:
     return snapshot.config_map(name or "").get(key)
 
 
-def configuration(snapshot: Installation) -> Verdict:
+def configuration(snapshot: Installation) -> CheckVerdict:
     """Whether the configuration of a scheduler names the extender, for the resources of gpushare."""
     required(snapshot.system_pods)
     found = schedulers(snapshot)
@@ -79,7 +89,7 @@ def configuration(snapshot: Installation) -> Verdict:
     return min(verdicts, key=lambda each: _BEST_FIRST.index(each.status))
 
 
-def _one(snapshot: Installation, pod: SystemPod, container: Container) -> Verdict:
+def _one(snapshot: Installation, pod: SystemPod, container: Container) -> CheckVerdict:
     path = config_path(container)
     if path is None:
         return failed(
@@ -97,7 +107,7 @@ def _one(snapshot: Installation, pod: SystemPod, container: Container) -> Verdic
     return _entry_verdict(pod, extenders)
 
 
-def _entry_verdict(pod: SystemPod, extenders: list[Mapping[str, Any]]) -> Verdict:
+def _entry_verdict(pod: SystemPod, extenders: list[Mapping[str, Any]]) -> CheckVerdict:
     ours = [each for each in extenders if EXTENDER_PREFIX in str(each.get("urlPrefix", ""))]
     command = f"{_SHOW_POD} {pod.name}"
     if not ours:
@@ -117,7 +127,7 @@ def _entry_verdict(pod: SystemPod, extenders: list[Mapping[str, Any]]) -> Verdic
     return ok(f"{pod.name} calls {entry.get('urlPrefix')}")
 
 
-def address(snapshot: Installation) -> Verdict:
+def address(snapshot: Installation) -> CheckVerdict:
     """Whether something can answer at the address that the scheduler calls."""
     found = (
         str(entry.get("urlPrefix", ""))
@@ -137,7 +147,7 @@ def address(snapshot: Installation) -> Verdict:
     )
 
 
-def _unreachable(snapshot: Installation, url: str) -> Verdict | None:
+def _unreachable(snapshot: Installation, url: str) -> CheckVerdict | None:
     """Why nothing can answer at the URL; None if nothing is known against it."""
     host, port = _host_and_port(url)
     if port != EXTENDER_NODE_PORT:
@@ -203,7 +213,7 @@ def _yaml(text: str) -> Mapping[str, Any] | None:
     return document if isinstance(document, Mapping) else None
 
 
-def calls(snapshot: Installation) -> Verdict:
+def calls(snapshot: Installation) -> CheckVerdict:
     """Whether schedulers call the extender: the proof that its address is right, from their node."""
     snapshot.require_page(EXTENDER_NAME)
     total = sum(
@@ -229,7 +239,7 @@ def _pends(pod: Pod) -> bool:
     return not pod.node and not pod.finished and not pod.terminating
 
 
-def pending(snapshot: Installation) -> Verdict:
+def pending(snapshot: Installation) -> CheckVerdict:
     """Pods that request units and have no node."""
     pods = required(snapshot.pods)
     found = [pod for pod, _ in pods if _pends(pod)]

@@ -8,7 +8,7 @@ from gpushare import __version__
 from gpushare.cli.doctor.extender_checks import without_lease
 from gpushare.cli.doctor.installation import Installation, Unread, required
 from gpushare.cli.doctor.rights import LEASE_RIGHTS
-from gpushare.cli.doctor.verdict import Verdict, failed, listed, ok, unknown, unread, warning
+from gpushare.cli.doctor.verdict import CheckVerdict, failed, listed, ok, unknown, unread, warning
 from gpushare.contract import (
     AGENT_NAME,
     EXPORTER_NAME,
@@ -27,7 +27,7 @@ _OURS: Final = (EXTENDER_NAME, AGENT_NAME, EXPORTER_NAME, METRICS_API_NAME)
 _RELEASE: Final = re.compile(r"v?\d+\.\d+\.\d+\S*")
 
 
-def api_server(snapshot: Installation) -> Verdict:
+def api_server(snapshot: Installation) -> CheckVerdict:
     """Whether the version of Kubernetes is supported."""
     version = required(snapshot.version)
     try:
@@ -37,10 +37,10 @@ def api_server(snapshot: Installation) -> Verdict:
     return ok(version)
 
 
-def rights_of(account: str) -> Callable[[Installation], Verdict]:
+def rights_of(account: str) -> Callable[[Installation], CheckVerdict]:
     """The check of a service account's rights."""
 
-    def check(snapshot: Installation) -> Verdict:
+    def check(snapshot: Installation) -> CheckVerdict:
         answers = {right: answer for (who, right), answer in snapshot.reviews.items() if who == account}
         required(snapshot.system_pods)
         if not snapshot.pods_of(account):
@@ -63,7 +63,7 @@ def rights_of(account: str) -> Callable[[Installation], Verdict]:
     return check
 
 
-def admission(snapshot: Installation) -> Verdict:
+def admission(snapshot: Installation) -> CheckVerdict:
     """Whether admission policies protect allocations."""
     version = required(snapshot.version)
     if not _evaluates_policies(version):
@@ -85,7 +85,7 @@ def _evaluates_policies(version: str) -> bool:
         return True
 
 
-def versions(snapshot: Installation) -> Verdict:
+def versions(snapshot: Installation) -> CheckVerdict:
     """Whether the services and this program have one version, from the tags of images."""
     required(snapshot.system_pods)
     found = {
@@ -110,7 +110,7 @@ def _tag(image: str) -> str:
     return tag.removeprefix("v") if _RELEASE.fullmatch(tag) else ""
 
 
-def metrics_api(snapshot: Installation) -> Verdict:
+def metrics_api(snapshot: Installation) -> CheckVerdict:
     """Whether the API server reaches the metrics API, if it is deployed."""
     api_services = required(snapshot.api_services)
     names = {f"{version}.{METRICS_API_GROUP}" for version in METRICS_API_VERSIONS}

@@ -22,7 +22,7 @@ class Status(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class CheckVerdict:
     """The status, its cause in one sentence, and the next command, empty if there is nothing to do."""
 
     status: Status
@@ -30,27 +30,27 @@ class Verdict:
     command: str = ""
 
 
-def ok(cause: str) -> Verdict:
+def ok(cause: str) -> CheckVerdict:
     """Nothing to do."""
-    return Verdict(Status.OK, cause)
+    return CheckVerdict(Status.OK, cause)
 
 
-def warning(cause: str, command: str = "") -> Verdict:
+def warning(cause: str, command: str = "") -> CheckVerdict:
     """It works, but less well than it could."""
-    return Verdict(Status.WARNING, cause, command)
+    return CheckVerdict(Status.WARNING, cause, command)
 
 
-def failed(cause: str, command: str = "") -> Verdict:
+def failed(cause: str, command: str = "") -> CheckVerdict:
     """Pods fail, stay pending, or are not protected as configured."""
-    return Verdict(Status.FAILED, cause, command)
+    return CheckVerdict(Status.FAILED, cause, command)
 
 
-def unknown(cause: str, command: str = "") -> Verdict:
+def unknown(cause: str, command: str = "") -> CheckVerdict:
     """It could not be checked."""
-    return Verdict(Status.UNKNOWN, cause, command)
+    return CheckVerdict(Status.UNKNOWN, cause, command)
 
 
-def unread(found: Unread, command: str = "") -> Verdict:
+def unread(found: Unread, command: str = "") -> CheckVerdict:
     """The verdict for something that could not be read, with the missing right."""
     right = f"; this account needs the right to {found.right}" if found.right else ""
     return unknown(f"{found.reason}{right}", command)
@@ -62,9 +62,9 @@ class Check(Generic[T]):
 
     name: str
     title: str
-    judge: Callable[[T], Verdict]
+    judge: Callable[[T], CheckVerdict]
 
-    def run(self, facts: T) -> Verdict:
+    def run(self, facts: T) -> CheckVerdict:
         """The judgement; unknown if something that it needs could not be read."""
         try:
             return self.judge(facts)

@@ -7,6 +7,7 @@ from aiohttp import web
 
 from gpushare.contract import AGENT_NAME, EXTENDER_NAME
 from tests.builders.diagnosis import gpu_node
+from tests.unit.cli.fakes import Api, call
 
 SYSTEM = "/api/v1/namespaces/kube-system"
 ADMISSION = "/apis/admissionregistration.k8s.io/v1"
@@ -49,6 +50,14 @@ class Cluster:
         }
         self.more: dict[str, Callable[[web.Request], Awaitable[web.Response]]] = {}
         self.methods: set[tuple[str, str]] = set()
+        self.api = Api()
+
+    async def doctor(self, *arguments: str) -> tuple[int, str, str]:
+        """Exit code, stdout and stderr of ``doctor``."""
+        return await call(self.api, "doctor", *arguments)
+
+    async def probe(self, *arguments: str) -> tuple[int, str, str]:
+        return await self.doctor("--probe", "-n", "ml", *arguments)
 
     async def answer(self, request: web.Request) -> web.Response:
         self.methods.add((request.method, request.path))

@@ -7,7 +7,7 @@ import pytest
 
 from gpushare.cli.doctor.checks import CHECKS, examine, is_healthy
 from gpushare.cli.doctor.installation import Installation, Unread
-from gpushare.cli.doctor.verdict import Status, Verdict
+from gpushare.cli.doctor.verdict import CheckVerdict, Status
 from gpushare.contract import (
     AGENT_NAME,
     ANN_CARDS,
@@ -36,7 +36,7 @@ from tests.builders.diagnosis import (
     extender_pod,
     gpu,
     gpu_node,
-    installation,
+    healthy,
     kube_proxy,
     lease,
     node_port,
@@ -54,12 +54,12 @@ LOOPBACK_NODE_PORT = scheduler_config("http://127.0.0.1:32766/gpushare-scheduler
 PENDING: list[tuple[Pod, Any]] = [(pod("p", 4), {})]
 
 
-def verdict(name: str, found: Installation) -> Verdict:
+def verdict(name: str, found: Installation) -> CheckVerdict:
     return next(check for check in CHECKS if check.name == name).run(found)
 
 
 def with_page(component: str, page: tuple[Any, ...], **changes: Any) -> Installation:
-    return installation(pages=PAGES | {component: page}, **changes)
+    return healthy(pages=PAGES | {component: page}, **changes)
 
 
 def extender_reports(*samples: Any, **changes: Any) -> Installation:
@@ -71,52 +71,52 @@ def agent_reports(*samples: Any) -> Installation:
 
 
 def without(component: str) -> Installation:
-    return installation(system_pods=[each for each in our_pods() if each.component != component])
+    return healthy(system_pods=[each for each in our_pods() if each.component != component])
 
 
 def with_pods(*more: Any) -> Installation:
-    return installation(system_pods=[*our_pods(), *more])
+    return healthy(system_pods=[*our_pods(), *more])
 
 
 def extenders(*pods: Any, **changes: Any) -> Installation:
     others = [each for each in our_pods() if each.component != EXTENDER_NAME]
-    return installation(system_pods=[*others, *pods], **changes)
+    return healthy(system_pods=[*others, *pods], **changes)
 
 
 def scheduler(*words: str, maps: bool = True, **changes: Any) -> Installation:
     others = [each for each in our_pods() if each.component != "kube-scheduler"]
-    return installation(system_pods=[*others, scheduler_pod(*words, maps=maps)], **changes)
+    return healthy(system_pods=[*others, scheduler_pod(*words, maps=maps)], **changes)
 
 
 def mode_node(mode: str, *true: str) -> Installation:
     """A node with this mode, and labels that are true."""
-    return installation([gpu_node(labels={LABEL_MODE: mode, **dict.fromkeys(true, "true")})])
+    return healthy([gpu_node(labels={LABEL_MODE: mode, **dict.fromkeys(true, "true")})])
 
 
 def crowded() -> Installation:
     pods = [pod("a", 10, at="gpu-1", card=0), pod("b", 10, at="gpu-1", card=0)]
-    return installation(pods=[(each, {}) for each in pods])
+    return healthy(pods=[(each, {}) for each in pods])
 
 
 def broken_runtime() -> Installation:
     message = "failed to create shim: unresolvable CDI devices nvidia.com/gpu=0"
     waiting = {"waiting": {"reason": "CreateContainerError", "message": message}}
     details = {"status": {"containerStatuses": [{"name": "main", "state": waiting}]}}
-    return installation(pods=[(pod("p", 4, at="gpu-1", card=0), details)])
+    return healthy(pods=[(pod("p", 4, at="gpu-1", card=0), details)])
 
 
 def cdi(kubelet: str) -> Installation:
     agent = system_pod(AGENT_NAME, "--device-list-strategy=cdi")
     others = [each for each in our_pods() if each.component != AGENT_NAME]
-    return installation([gpu_node(kubelet=kubelet)], system_pods=[*others, agent])
+    return healthy([gpu_node(kubelet=kubelet)], system_pods=[*others, agent])
 
 
 def running_pod() -> Installation:
-    return installation(pods=[(pod("p", 4, at="gpu-1", card=0), {"status": {"phase": "Running"}})])
+    return healthy(pods=[(pod("p", 4, at="gpu-1", card=0), {"status": {"phase": "Running"}})])
 
 
 def denied_right() -> Installation:
-    found = installation()
+    found = healthy()
     return replace(found, reviews={**found.reviews, (EXTENDER_NAME, "create pods/binding"): False})
 
 
@@ -131,49 +131,49 @@ def without_lease(leads: int = 1, denied: str = "update leases", **changes: Any)
 
 
 CASES: list[tuple[str, Installation, Status, str]] = [
-    ("api-server", installation(version="v1.10.0"), FAILED, "1.16 or later"),
-    ("api-server", installation(version=DENIED), UNKNOWN, "forbidden"),
-    ("scheduler-config", installation(), OK, "calls http://127.0.0.1:12345"),
+    ("api-server", healthy(version="v1.10.0"), FAILED, "1.16 or later"),
+    ("api-server", healthy(version=DENIED), UNKNOWN, "forbidden"),
+    ("scheduler-config", healthy(), OK, "calls http://127.0.0.1:12345"),
     ("scheduler-config", without("kube-scheduler"), UNKNOWN, "managed control plane"),
     ("scheduler-config", scheduler("--v=2"), FAILED, "neither --config nor --policy-config-file"),
     ("scheduler-config", scheduler("--config=/x/y.yaml", maps=False), UNKNOWN, "cannot be read from here"),
     ("scheduler-config", scheduler("--config=/etc/kubernetes/gpushare/c.json", maps=False), OK, "installed"),
     (
         "scheduler-config",
-        installation(config_maps=[config_map("config", **{"config.yaml": "{}"})]),
+        healthy(config_maps=[config_map("config", **{"config.yaml": "{}"})]),
         FAILED,
         "no ext",
     ),
     (
         "scheduler-config",
-        installation(config_maps=[config_map("config", **{"config.yaml": "}"})]),
+        healthy(config_maps=[config_map("config", **{"config.yaml": "}"})]),
         UNKNOWN,
         "read",
     ),
     (
         "scheduler-config",
-        installation(config_maps=[scheduler_config(managedResources=[])]),
+        healthy(config_maps=[scheduler_config(managedResources=[])]),
         FAILED,
         "not for",
     ),
-    ("scheduler-config", installation(config_maps=[scheduler_config(ignorable=True)]), FAILED, "ignores"),
+    ("scheduler-config", healthy(config_maps=[scheduler_config(ignorable=True)]), FAILED, "ignores"),
     (
         "scheduler-config",
-        installation(config_maps=[scheduler_config(managedResources=[{"name": "aliyun.com/gpu-mem"}])]),
+        healthy(config_maps=[scheduler_config(managedResources=[{"name": "aliyun.com/gpu-mem"}])]),
         WARNING,
         "gpu-core.percentage",
     ),
-    ("extender-address", installation(), OK, "http://127.0.0.1:12345"),
-    ("extender-address", installation(config_maps=[LOOPBACK_NODE_PORT]), FAILED, "no Service"),
+    ("extender-address", healthy(), OK, "http://127.0.0.1:12345"),
+    ("extender-address", healthy(config_maps=[LOOPBACK_NODE_PORT]), FAILED, "no Service"),
     (
         "extender-address",
-        installation(config_maps=[LOOPBACK_NODE_PORT, kube_proxy("mode: nftables")], services=[node_port()]),
+        healthy(config_maps=[LOOPBACK_NODE_PORT, kube_proxy("mode: nftables")], services=[node_port()]),
         FAILED,
         "32766/gpushare-scheduler answers nothing: kube-proxy serves node ports on loopback in mode iptables",
     ),
     (
         "extender-address",
-        installation(
+        healthy(
             config_maps=[LOOPBACK_NODE_PORT, kube_proxy("iptables: {localhostNodePorts: false}")],
             services=[node_port()],
         ),
@@ -182,13 +182,13 @@ CASES: list[tuple[str, Installation, Status, str]] = [
     ),
     (
         "extender-address",
-        installation(config_maps=[LOOPBACK_NODE_PORT, kube_proxy("mode: ''")], services=[node_port()]),
+        healthy(config_maps=[LOOPBACK_NODE_PORT, kube_proxy("mode: ''")], services=[node_port()]),
         OK,
         "32766",
     ),
     (
         "extender-address",
-        installation(config_maps=[LOOPBACK_NODE_PORT], services=DENIED),
+        healthy(config_maps=[LOOPBACK_NODE_PORT], services=DENIED),
         UNKNOWN,
         "forbidden",
     ),
@@ -198,8 +198,8 @@ CASES: list[tuple[str, Installation, Status, str]] = [
         WARNING,
         "if the scheduler is configured as documented",
     ),
-    ("extender-address", installation(config_maps=[]), UNKNOWN, "cannot be read"),
-    ("extender-calls", installation(), OK, "3 filter calls"),
+    ("extender-address", healthy(config_maps=[]), UNKNOWN, "cannot be read"),
+    ("extender-calls", healthy(), OK, "3 filter calls"),
     (
         "extender-calls",
         extender_reports(sample("gpushare_extender_requests_total", 0, verb="filter"), pods=PENDING),
@@ -208,21 +208,21 @@ CASES: list[tuple[str, Installation, Status, str]] = [
     ),
     ("extender-calls", extender_reports(sample("gpushare_extender_requests_total", 0)), UNKNOWN, "no pod"),
     ("extender-calls", with_page(EXTENDER_NAME, DENIED), UNKNOWN, "needs the right to list pods"),  # type: ignore[arg-type]
-    ("extender-pods", installation(), OK, "1 replica ready"),
+    ("extender-pods", healthy(), OK, "1 replica ready"),
     ("extender-pods", extenders(extender_pod(ready=False)), FAILED, "none of 1 replica"),
     ("extender-pods", extenders(), FAILED, "none of 1 replica"),
     ("extender-pods", extenders(deployments=[]), FAILED, "no pod of gpushare-schd-extender: deploy"),
-    ("extender-pods", installation(deployments=[replicas(2)]), WARNING, "1 of 2 replicas"),
-    ("extender-lease", installation(), OK, "held by a"),
-    ("extender-lease", installation(lease=ABSENT), FAILED, "no Lease"),
-    ("extender-lease", installation(lease=DENIED), UNKNOWN, "needs the right"),
-    ("extender-lease", installation(lease=lease("")), FAILED, "no replica holds"),
-    ("extender-lease", installation(lease=lease(renewed="x")), FAILED, "no time of renewal"),
-    ("extender-lease", installation(now_s=NOW_S + 60), FAILED, "has not renewed the Lease for 60 s"),
+    ("extender-pods", healthy(deployments=[replicas(2)]), WARNING, "1 of 2 replicas"),
+    ("extender-lease", healthy(), OK, "held by a"),
+    ("extender-lease", healthy(lease=ABSENT), FAILED, "no Lease"),
+    ("extender-lease", healthy(lease=DENIED), UNKNOWN, "needs the right"),
+    ("extender-lease", healthy(lease=lease("")), FAILED, "no replica holds"),
+    ("extender-lease", healthy(lease=lease(renewed="x")), FAILED, "no time of renewal"),
+    ("extender-lease", healthy(now_s=NOW_S + 60), FAILED, "has not renewed the Lease for 60 s"),
     ("extender-lease", without_lease(lease=ABSENT), WARNING, "gpushare-schd-extender binds without a Lease"),
     ("extender-lease", without_lease(now_s=NOW_S + 60), WARNING, "run one replica only"),
     ("extender-lease", without_lease(leads=0, lease=ABSENT), FAILED, "no Lease"),
-    ("extender-lease", installation(lease=ABSENT, pages={EXTENDER_NAME: DENIED}), UNKNOWN, "needs the right"),
+    ("extender-lease", healthy(lease=ABSENT, pages={EXTENDER_NAME: DENIED}), UNKNOWN, "needs the right"),
     ("extender-leader", extender_reports(sample("gpushare_extender_leader", 0)), FAILED, "no replica leads"),
     (
         "extender-leader",
@@ -246,9 +246,9 @@ CASES: list[tuple[str, Installation, Status, str]] = [
         WARNING,
         "events",
     ),
-    ("tls", installation(), OK, "expires in 40 days"),
-    ("tls", installation(now_s=NOW_S + 30 * 86_400), WARNING, "expires in 10 days"),
-    ("tls", installation(now_s=NOW_S + 41 * 86_400), FAILED, "has expired"),
+    ("tls", healthy(), OK, "expires in 40 days"),
+    ("tls", healthy(now_s=NOW_S + 30 * 86_400), WARNING, "expires in 10 days"),
+    ("tls", healthy(now_s=NOW_S + 41 * 86_400), FAILED, "has expired"),
     ("tls", extenders(extender_pod("gpushare", "extender")), WARNING, "plain HTTP on the network"),
     (
         "tls",
@@ -256,26 +256,26 @@ CASES: list[tuple[str, Installation, Status, str]] = [
         OK,
         "plain HTTP on loopback",
     ),
-    ("tls", installation(pages={}), UNKNOWN, "no pod"),
-    ("rights-extender", installation(), OK, "all"),
+    ("tls", healthy(pages={}), UNKNOWN, "no pod"),
+    ("rights-extender", healthy(), OK, "all"),
     ("rights-extender", denied_right(), FAILED, "may not create pods/binding"),
     ("rights-extender", without_lease(), OK, "all but those to its Lease"),
     ("rights-extender", without_lease(leads=0), FAILED, "may not update leases"),
     ("rights-extender", without_lease(denied="create pods/binding"), FAILED, "may not create pods/binding"),
-    ("rights-agent", installation(reviews={(AGENT_NAME, "list nodes"): DENIED}), UNKNOWN, "needs the right"),
+    ("rights-agent", healthy(reviews={(AGENT_NAME, "list nodes"): DENIED}), UNKNOWN, "needs the right"),
     ("rights-exporter", without(EXPORTER_NAME), UNKNOWN, "does not run as a pod"),
-    ("admission", installation(policies=frozenset()), WARNING, "missing or not bound: gpushare-agents"),
-    ("admission", installation(policies=DENIED), UNKNOWN, "forbidden"),
-    ("admission", installation(version="v1.28.1", policies=ABSENT), OK, "seals"),
+    ("admission", healthy(policies=frozenset()), WARNING, "missing or not bound: gpushare-agents"),
+    ("admission", healthy(policies=DENIED), UNKNOWN, "forbidden"),
+    ("admission", healthy(version="v1.28.1", policies=ABSENT), OK, "seals"),
     ("versions", with_pods(system_pod(AGENT_NAME, tag="0.0.1", name="old")), WARNING, "0.0.1"),
-    ("versions", installation(system_pods=[]), UNKNOWN, "no image"),
-    ("sharing-nodes", installation([]), FAILED, "no node shares"),
-    ("sharing-nodes", installation([gpu_node(ready=False)]), FAILED, "not ready: gpu-1"),
-    ("agent-registered", installation([gpu_node(amounts={})]), FAILED, "gpu-1 (the agent is ready)"),
-    ("agent-registered", installation([gpu_node("x", amounts={})]), FAILED, "x (no agent)"),
+    ("versions", healthy(system_pods=[]), UNKNOWN, "no image"),
+    ("sharing-nodes", healthy([]), FAILED, "no node shares"),
+    ("sharing-nodes", healthy([gpu_node(ready=False)]), FAILED, "not ready: gpu-1"),
+    ("agent-registered", healthy([gpu_node(amounts={})]), FAILED, "gpu-1 (the agent is ready)"),
+    ("agent-registered", healthy([gpu_node("x", amounts={})]), FAILED, "x (no agent)"),
     (
         "agent-registered",
-        installation([gpu_node(amounts={}, annotations={ANN_CLOSED: "GPU 0 (NVIDIA GB10) is not shared"})]),
+        healthy([gpu_node(amounts={}, annotations={ANN_CLOSED: "GPU 0 (NVIDIA GB10) is not shared"})]),
         FAILED,
         "gpu-1 (the agent is ready: GPU 0 (NVIDIA GB10) is not shared)",
     ),
@@ -291,46 +291,46 @@ CASES: list[tuple[str, Installation, Status, str]] = [
         WARNING,
         "events",
     ),
-    ("published-gpus", installation([gpu_node(annotations={ANN_CARDS: "x"})]), FAILED, "gpushare.io/cards"),
+    ("published-gpus", healthy([gpu_node(annotations={ANN_CARDS: "x"})]), FAILED, "gpushare.io/cards"),
     (
         "published-gpus",
-        installation([gpu_node(amounts={"aliyun.com/gpu-mem": "14", "aliyun.com/gpu-count": "2"})]),
+        healthy([gpu_node(amounts={"aliyun.com/gpu-mem": "14", "aliyun.com/gpu-count": "2"})]),
         FAILED,
         "lists 1 GPUs",
     ),
     (
         "published-gpus",
-        installation([gpu_node(amounts={"aliyun.com/gpu-mem": "9", "aliyun.com/gpu-count": "1"})]),
+        healthy([gpu_node(amounts={"aliyun.com/gpu-mem": "9", "aliyun.com/gpu-count": "1"})]),
         FAILED,
         "has 14 units, aliyun.com/gpu-mem is 9",
     ),
     (
         "other-plugins",
-        installation([gpu_node(amounts={"nvidia.com/gpu": "2"})]),
+        healthy([gpu_node(amounts={"nvidia.com/gpu": "2"})]),
         FAILED,
         "offers 2 of nvidia.com/gpu",
     ),
     ("driver", agent_reports(sample("gpushare_device_plugin_nvml_up", 0)), FAILED, "NVML does not respond"),
     (
         "driver",
-        installation([gpu_node(labels={"gpushare": "true", "nvidia.com/cuda.driver-version.full": "580.1"})]),
+        healthy([gpu_node(labels={"gpushare": "true", "nvidia.com/cuda.driver-version.full": "580.1"})]),
         OK,
         "version 580.1",
     ),
-    ("container-runtime", installation(), UNKNOWN, "no pod with units runs"),
+    ("container-runtime", healthy(), UNKNOWN, "no pod with units runs"),
     ("container-runtime", running_pod(), OK, "1 pod with units run"),
     ("container-runtime", broken_runtime(), FAILED, "unresolvable CDI devices"),
     ("container-runtime", cdi("v1.27.1"), FAILED, "ignores"),
     ("container-runtime", cdi("v1.36.1"), UNKNOWN, "no pod"),
-    ("cgroups", installation(cgroups={"gpu-1": 1}), WARNING, "version 1"),
-    ("cgroups", installation(cgroups={"gpu-1": DENIED}), UNKNOWN, "needs the right"),
-    ("cgroups", installation(cgroups={}), UNKNOWN, "no node"),
-    ("cpu-manager", installation(), OK, "not used"),
-    ("cpu-manager", installation(cpu_managers={"gpu-1": "static"}), WARNING, "may lose their GPU"),
+    ("cgroups", healthy(cgroups={"gpu-1": 1}), WARNING, "version 1"),
+    ("cgroups", healthy(cgroups={"gpu-1": DENIED}), UNKNOWN, "needs the right"),
+    ("cgroups", healthy(cgroups={}), UNKNOWN, "no node"),
+    ("cpu-manager", healthy(), OK, "not used"),
+    ("cpu-manager", healthy(cpu_managers={"gpu-1": "static"}), WARNING, "may lose their GPU"),
     ("cpu-manager", replace(cdi("v1.36.1"), cpu_managers={"gpu-1": "static"}), OK, "with CDI on gpu-1"),
-    ("cpu-manager", installation(cpu_managers={"gpu-1": DENIED}), UNKNOWN, "needs the right"),
-    ("cpu-manager", installation(cpu_managers={}), UNKNOWN, "no node"),
-    ("isolation", installation(), OK, "not used"),
+    ("cpu-manager", healthy(cpu_managers={"gpu-1": DENIED}), UNKNOWN, "needs the right"),
+    ("cpu-manager", healthy(cpu_managers={}), UNKNOWN, "no node"),
+    ("isolation", healthy(), OK, "not used"),
     ("isolation", mode_node("cgpu"), FAILED, f"{ISOLATION_INSTALLER_NAME} on gpu-1 (mode cgpu)"),
     ("isolation", mode_node("mps"), FAILED, f"{MPS_NAME} on gpu-1 (mode mps)"),
     ("isolation", mode_node("cgpu", LABEL_NO_ISOLATION), OK, "not used: 1 node without limits"),
@@ -343,22 +343,22 @@ CASES: list[tuple[str, Installation, Status, str]] = [
     ),
     (
         "gpu-models",
-        installation([gpu_node("n", gpu(model="NVIDIA GeForce RTX 4090"))]),
+        healthy([gpu_node("n", gpu(model="NVIDIA GeForce RTX 4090"))]),
         WARNING,
         "RTX 4090 on n",
     ),
-    ("gpu-health", installation([gpu_node("n", gpu(healthy=False))]), FAILED, "GPU 0 of n"),
-    ("gpu-health", installation([gpu_node("n", gpu(fault="XID 95"))]), FAILED, "GPU 0 of n; XID 95"),
-    ("gpu-health", installation(unhealthy={"gpu-1": frozenset({0})}), FAILED, "GPU 0 of gpu-1"),
+    ("gpu-health", healthy([gpu_node("n", gpu(healthy=False))]), FAILED, "GPU 0 of n"),
+    ("gpu-health", healthy([gpu_node("n", gpu(fault="XID 95"))]), FAILED, "GPU 0 of n; XID 95"),
+    ("gpu-health", healthy(unhealthy={"gpu-1": frozenset({0})}), FAILED, "GPU 0 of gpu-1"),
     (
         "gpu-health",
-        installation(config_maps=[config_map("unhealthy-gpu-gpu-1", gpus="x,,GPU-2")]),
+        healthy(config_maps=[config_map("unhealthy-gpu-gpu-1", gpus="x,,GPU-2")]),
         WARNING,
         "ConfigMap kube-system/unhealthy-gpu-gpu-1: 'x', 'GPU-2' is not a GPU index",
     ),
     (
         "gpu-health",
-        installation(
+        healthy(
             unhealthy={"gpu-1": frozenset({0})}, config_maps=[config_map("unhealthy-gpu-gpu-1", gpus="0,x")]
         ),
         FAILED,
@@ -366,50 +366,50 @@ CASES: list[tuple[str, Installation, Status, str]] = [
     ),
     (
         "gpu-health",
-        installation(config_maps=[config_map("unhealthy-gpu-gpu-1", gpu="0")]),
+        healthy(config_maps=[config_map("unhealthy-gpu-gpu-1", gpu="0")]),
         WARNING,
         "ConfigMap kube-system/unhealthy-gpu-gpu-1 has no key gpus; write gpus: 0,2, or delete it",
     ),
     (
         "gpu-health",
-        installation(config_maps=[config_map("unhealthy-gpu-gpu-1", gpus="0,9")]),
+        healthy(config_maps=[config_map("unhealthy-gpu-gpu-1", gpus="0,9")]),
         WARNING,
         "ConfigMap kube-system/unhealthy-gpu-gpu-1: gpu-1 has no GPU 9",
     ),
-    ("gpu-health", installation(config_maps=DENIED), UNKNOWN, "needs the right"),
-    ("gpu-health", installation(config_maps=[config_map("unhealthy-gpu-gpu-1", gpus="")]), OK, "GPU"),
-    ("gpu-health", installation(config_maps=[config_map("unhealthy-gpu-gone", gpus="x")]), OK, "GPU"),
+    ("gpu-health", healthy(config_maps=DENIED), UNKNOWN, "needs the right"),
+    ("gpu-health", healthy(config_maps=[config_map("unhealthy-gpu-gpu-1", gpus="")]), OK, "GPU"),
+    ("gpu-health", healthy(config_maps=[config_map("unhealthy-gpu-gone", gpus="x")]), OK, "GPU"),
     (
         "gpu-health",
-        installation([gpu_node("n", gpu(healthy=False), annotations={ANN_CORDONED_CARDS: "0"})]),
+        healthy([gpu_node("n", gpu(healthy=False), annotations={ANN_CORDONED_CARDS: "0"})]),
         OK,
         "1 GPU",
     ),
     (
         "cordoned-gpus",
-        installation([gpu_node(annotations={ANN_CORDONED_CARDS: "0"})]),
+        healthy([gpu_node(annotations={ANN_CORDONED_CARDS: "0"})]),
         WARNING,
         "GPU 0 of gpu-1",
     ),
     ("overcommitted-gpus", crowded(), FAILED, "GPU 0 of gpu-1"),
-    ("unplaced-pods", installation(pods=[(pod("p", 4, at="gpu-1"), {})]), WARNING, "default/p"),
+    ("unplaced-pods", healthy(pods=[(pod("p", 4, at="gpu-1"), {})]), WARNING, "default/p"),
     (
         "unshared-pods",
-        installation([gpu_node(labels={"cgpu": "false"})], pods=[(pod("p", 4, at="gpu-1", card=0), {})]),
+        healthy([gpu_node(labels={"cgpu": "false"})], pods=[(pod("p", 4, at="gpu-1", card=0), {})]),
         WARNING,
         "gpu-1 does not share (label cgpu=false), and pods use its GPUs: default/p",
     ),
     (
         "unshared-pods",
-        installation(
+        healthy(
             [gpu_node(labels={"cgpu": "false"}, amounts={"nvidia.com/gpu": "1"})],
             pods=[(pod("p", 4, at="gpu-1", card=0), {})],
         ),
         FAILED,
         "pods use its GPUs, which may be allocated again as nvidia.com/gpu: default/p",
     ),
-    ("unshared-pods", installation([gpu_node(labels={"cgpu": "false"})]), OK, "none"),
-    ("unshared-pods", installation(pods=[(pod("p", 4, at="gpu-1", card=0), {})]), OK, "none"),
+    ("unshared-pods", healthy([gpu_node(labels={"cgpu": "false"})]), OK, "none"),
+    ("unshared-pods", healthy(pods=[(pod("p", 4, at="gpu-1", card=0), {})]), OK, "none"),
     ("exporters", without(EXPORTER_NAME), WARNING, "no exporter is ready on gpu-1"),
     (
         "exporters",
@@ -419,15 +419,15 @@ CASES: list[tuple[str, Installation, Status, str]] = [
         WARNING,
         "x on gpu-1",
     ),
-    ("metrics-api", installation(), OK, "not deployed"),
-    ("metrics-api", installation(api_services=[api_service("True")]), OK, "is available"),
+    ("metrics-api", healthy(), OK, "not deployed"),
+    ("metrics-api", healthy(api_services=[api_service("True")]), OK, "is available"),
     (
         "metrics-api",
-        installation(api_services=[api_service("False", "no endpoints")]),
+        healthy(api_services=[api_service("False", "no endpoints")]),
         FAILED,
         "no endpoints",
     ),
-    ("pending-pods", installation(pods=PENDING), WARNING, "1 pod: default/p"),
+    ("pending-pods", healthy(pods=PENDING), WARNING, "1 pod: default/p"),
 ]
 
 
@@ -443,14 +443,14 @@ def test_a_scheduler_that_calls_the_extender_is_judged_whatever_others_do(words:
     """A sidecar stands beside the scheduler of the control plane, here before it in the list."""
     memory = scheduler_config(managedResources=[{"name": "aliyun.com/gpu-mem"}])
     pods = [scheduler_pod(*words, maps=False), *our_pods()]
-    found = verdict("scheduler-config", installation(system_pods=pods, config_maps=[memory]))
+    found = verdict("scheduler-config", healthy(system_pods=pods, config_maps=[memory]))
     assert (found.status, "gpu-core.percentage" in found.cause) == (WARNING, True)
 
 
 def test_the_address_of_several_sidecars_is_named_once() -> None:
     pods = [pod for pod in our_pods() for _ in range(3)]
-    found = verdict("extender-address", installation(system_pods=pods))
-    assert found == verdict("extender-address", installation())
+    found = verdict("extender-address", healthy(system_pods=pods))
+    assert found == verdict("extender-address", healthy())
 
 
 def two_replicas(*, ready: bool) -> Installation:
@@ -483,7 +483,7 @@ def test_only_the_extender_may_lack_rights_to_its_lease() -> None:
 
 
 def test_every_check_has_a_failure_and_a_healthy_case() -> None:
-    findings = examine(installation())
+    findings = examine(healthy())
     assert [f for f in findings if f.verdict.status is not OK and f.check.name != "container-runtime"] == []
     assert is_healthy(findings)
     bad = {name for name, _, status, _ in CASES if status is not OK}
@@ -494,7 +494,7 @@ def test_nothing_that_cannot_be_read_is_a_traceback() -> None:
     lists = ("nodes", "books", "pods", "system_pods", "deployments", "services", "config_maps")
     names = (*lists, "version", "lease", "policies", "api_services")
     denied: dict[str, Any] = dict.fromkeys(names, DENIED)
-    nothing = replace(installation(), pages={}, cgroups={}, cpu_managers={}, reviews={}, **denied)
+    nothing = replace(healthy(), pages={}, cgroups={}, cpu_managers={}, reviews={}, **denied)
     findings = examine(nothing)
     assert {each.verdict.status for each in findings} == {UNKNOWN}
     assert is_healthy(findings)
@@ -503,18 +503,18 @@ def test_nothing_that_cannot_be_read_is_a_traceback() -> None:
 def test_nodes_of_the_aliyun_plugin_publish_no_gpus() -> None:
     raw = gpu_node()
     del raw["metadata"]["annotations"][ANN_CARDS]
-    assert verdict("published-gpus", installation([raw])).status is WARNING
+    assert verdict("published-gpus", healthy([raw])).status is WARNING
 
 
 @pytest.mark.parametrize("node", [[], [gpu_node("x", amounts={})]])
 def test_without_an_agent_the_command_shows_which_labels_it_selects(node: list[Any]) -> None:
     """The pools of a stack may select any label."""
     name = "agent-registered" if node else "sharing-nodes"
-    assert "nodeSelector" in verdict(name, installation(node)).command
+    assert "nodeSelector" in verdict(name, healthy(node)).command
 
 
 def test_the_command_for_an_unknown_address_asks_a_path_that_the_extender_serves() -> None:
-    assert verdict("extender-address", installation(config_maps=[])).command == (
+    assert verdict("extender-address", healthy(config_maps=[])).command == (
         "on the node of the scheduler: curl -k URL/inspect, with its urlPrefix as URL"
     )
 
@@ -522,9 +522,9 @@ def test_the_command_for_an_unknown_address_asks_a_path_that_the_extender_serves
 def test_drivers_that_differ() -> None:
     key = "nvidia.com/cuda.driver-version.full"
     nodes = [gpu_node(name, labels={"gpushare": "true", key: name}) for name in ("a", "b")]
-    assert verdict("driver", installation(nodes)).status is WARNING
+    assert verdict("driver", healthy(nodes)).status is WARNING
 
 
 def test_an_empty_book_has_no_unplaced_pods() -> None:
-    found = installation(books=books_of([node("n")], [pod("p", 4, at="n")], {}))
+    found = healthy(books=books_of([node("n")], [pod("p", 4, at="n")], {}))
     assert verdict("unplaced-pods", found).status is OK

@@ -8,7 +8,6 @@ from aiohttp import web
 from gpushare.contract import AGENT_NAME, EXTENDER_NAME, RESOURCE_MEM
 from tests.builders.diagnosis import gpu_node
 from tests.unit.cli.doctor.fakes import SYSTEM, Cluster, ours
-from tests.unit.cli.fakes import Api, call
 
 pytestmark = pytest.mark.asyncio
 
@@ -17,8 +16,8 @@ def status_of(out: str) -> dict[str, str]:
     return {each["name"]: each["status"] for each in json.loads(out)["checks"]}
 
 
-async def test_a_cluster_with_faults(cluster: tuple[Cluster, Api]) -> None:
-    code, out, err = await call(cluster[1], "doctor", "-o", "json")
+async def test_a_cluster_with_faults(cluster: Cluster) -> None:
+    code, out, err = await cluster.doctor("-o", "json")
     found = status_of(out)
     assert (code, err) == (1, "")
     assert found["extender-lease"] == "failed"
@@ -29,56 +28,52 @@ async def test_a_cluster_with_faults(cluster: tuple[Cluster, Api]) -> None:
     assert found["agent-registered"] == "ok"
 
 
-async def test_the_text_names_the_next_command_and_the_missing_right(cluster: tuple[Cluster, Api]) -> None:
-    _, out, _ = await call(cluster[1], "doctor", "--node", "gpu-1")
+async def test_the_text_names_the_next_command_and_the_missing_right(cluster: Cluster) -> None:
+    _, out, _ = await cluster.doctor("--node", "gpu-1")
     assert "→ kubectl get pods -n kube-system -l component=gpushare-schd-extender -o wide" in out
     assert "needs the right to get pods/proxy in kube-system" in out
     assert out.splitlines()[-1].endswith("unknown")
 
 
-async def test_nothing_is_written(cluster: tuple[Cluster, Api]) -> None:
-    await call(cluster[1], "doctor")
-    written = {path for method, path in cluster[0].methods if method != "GET"}
+async def test_nothing_is_written(cluster: Cluster) -> None:
+    await cluster.doctor()
+    written = {path for method, path in cluster.methods if method != "GET"}
     assert written == {"/apis/authorization.k8s.io/v1/subjectaccessreviews"}
 
 
-async def test_without_any_right_all_is_unknown(cluster: tuple[Cluster, Api]) -> None:
-    cluster[0].answers = {"/version": {"gitVersion": "v1.36.3"}}
-    code, out, err = await call(cluster[1], "doctor", "-o", "json")
+async def test_without_any_right_all_is_unknown(cluster: Cluster) -> None:
+    cluster.answers = {"/version": {"gitVersion": "v1.36.3"}}
+    code, out, err = await cluster.doctor("-o", "json")
     assert (code, err) == (0, "")
     assert {name for name, status in status_of(out).items() if status == "ok"} == {"api-server"}
 
 
-async def test_unreadable_objects_are_no_traceback(cluster: tuple[Cluster, Api]) -> None:
-    answers = cluster[0].answers
+async def test_unreadable_objects_are_no_traceback(cluster: Cluster) -> None:
+    answers = cluster.answers
     for path in answers:
         answers[path] = {"items": [{"metadata": 7}], "spec": 7, "status": 7, "gitVersion": 7}
-    code, out, err = await call(cluster[1], "doctor", "-o", "json")
+    code, out, err = await cluster.doctor("-o", "json")
     assert (code, err) == (0, "")
     assert set(status_of(out).values()) == {"unknown"}
 
 
 @pytest.mark.parametrize("number", ["NaN", "+Inf"])
-async def test_numbers_that_are_not_finite_are_no_traceback(
-    cluster: tuple[Cluster, Api], number: str
-) -> None:
-    cluster[0].answers["/api/v1/nodes/gpu-1/proxy/metrics"] = f"kubelet_cgroup_version {number}\n"
+async def test_numbers_that_are_not_finite_are_no_traceback(cluster: Cluster, number: str) -> None:
+    cluster.answers["/api/v1/nodes/gpu-1/proxy/metrics"] = f"kubelet_cgroup_version {number}\n"
     requests = f'gpushare_extender_requests_total{{verb="filter"}} {number}\n'
-    cluster[0].answers[f"{SYSTEM}/pods/{EXTENDER_NAME}:12346/proxy/metrics"] = requests
-    _, out, err = await call(cluster[1], "doctor", "-o", "json")
+    cluster.answers[f"{SYSTEM}/pods/{EXTENDER_NAME}:12346/proxy/metrics"] = requests
+    _, out, err = await cluster.doctor("-o", "json")
     assert err == ""
     assert status_of(out)["cgroups"] == "unknown"
 
 
-async def test_a_node_at_a_loopback_address_is_named_with_cause_and_next_command(
-    cluster: tuple[Cluster, Api],
-) -> None:
+async def test_a_node_at_a_loopback_address_is_named_with_cause_and_next_command(cluster: Cluster) -> None:
     async def refused(_: web.Request) -> web.Response:
         body = {"kind": "Status", "message": "address not allowed", "reason": "BadRequest", "code": 400}
         return web.json_response(body, status=400)
 
-    cluster[0].more["/api/v1/nodes/gpu-1/proxy/metrics"] = refused
-    _, out, _ = await call(cluster[1], "doctor", "-o", "json")
+    cluster.more["/api/v1/nodes/gpu-1/proxy/metrics"] = refused
+    _, out, _ = await cluster.doctor("-o", "json")
     [found] = [each for each in json.loads(out)["checks"] if each["name"] == "cgroups"]
     assert found["status"] == "unknown"
     assert "has a loopback or link-local address" in found["cause"]
@@ -86,36 +81,34 @@ async def test_a_node_at_a_loopback_address_is_named_with_cause_and_next_command
     assert found["command"] == "on node gpu-1: stat -fc %T /sys/fs/cgroup"
 
 
-async def test_an_unknown_node(cluster: tuple[Cluster, Api]) -> None:
-    assert await call(cluster[1], "doctor", "--node", "x") == (1, "", "Error: there is no node x\n")
+async def test_an_unknown_node(cluster: Cluster) -> None:
+    assert await cluster.doctor("--node", "x") == (1, "", "Error: there is no node x\n")
 
 
-async def test_an_api_server_that_does_not_answer(cluster: tuple[Cluster, Api]) -> None:
-    cluster[0].answers = {}
-    code, out, err = await call(cluster[1], "doctor")
+async def test_an_api_server_that_does_not_answer(cluster: Cluster) -> None:
+    cluster.answers = {}
+    code, out, err = await cluster.doctor()
     assert (code, out) == (1, "")
     assert err.startswith("Error: ")
 
 
-async def test_a_node_without_units(cluster: tuple[Cluster, Api]) -> None:
-    cluster[0].answers["/api/v1/nodes"] = {"items": [gpu_node(amounts={RESOURCE_MEM: "x"})]}
-    _, out, _ = await call(cluster[1], "doctor", "-o", "json")
+async def test_a_node_without_units(cluster: Cluster) -> None:
+    cluster.answers["/api/v1/nodes"] = {"items": [gpu_node(amounts={RESOURCE_MEM: "x"})]}
+    _, out, _ = await cluster.doctor("-o", "json")
     assert status_of(out)["agent-registered"] == "failed"
 
 
-async def test_of_many_nodes_some_are_asked_for_metrics(cluster: tuple[Cluster, Api]) -> None:
+async def test_of_many_nodes_some_are_asked_for_metrics(cluster: Cluster) -> None:
     names = [f"n-{number:03}" for number in range(120)]
     agents = [ours(AGENT_NAME) for _ in names]
     for name, agent in zip(names, agents, strict=True):
         agent["metadata"]["name"] = f"agent-{name}"
         agent["spec"]["nodeName"] = name
-    cluster[0].answers["/api/v1/nodes"] = {"items": [gpu_node(name) for name in names]}
-    cluster[0].answers[f"{SYSTEM}/pods"] = {"items": [ours(EXTENDER_NAME), *agents]}
-    await call(cluster[1], "doctor")
-    pages = [path for _, path in cluster[0].methods if path.endswith("/proxy/metrics")]
+    cluster.answers["/api/v1/nodes"] = {"items": [gpu_node(name) for name in names]}
+    cluster.answers[f"{SYSTEM}/pods"] = {"items": [ours(EXTENDER_NAME), *agents]}
+    await cluster.doctor()
+    pages = [path for _, path in cluster.methods if path.endswith("/proxy/metrics")]
     assert len([path for path in pages if "agent-" in path]) == 100
     assert len([path for path in pages if "/nodes/" in path]) == 20
-    await call(cluster[1], "doctor", "--node", names[-1])
-    assert (f"{SYSTEM}/pods/agent-{names[-1]}:12347/proxy/metrics") in {
-        path for _, path in cluster[0].methods
-    }
+    await cluster.doctor("--node", names[-1])
+    assert (f"{SYSTEM}/pods/agent-{names[-1]}:12347/proxy/metrics") in {path for _, path in cluster.methods}

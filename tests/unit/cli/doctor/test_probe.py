@@ -13,7 +13,6 @@ from gpushare.contract import LABEL_MODE
 from tests.builders.api_objects import pod
 from tests.builders.diagnosis import gpu_node
 from tests.unit.cli.doctor.fakes import Cluster
-from tests.unit.cli.fakes import Api, call
 
 pytestmark = pytest.mark.asyncio
 
@@ -66,8 +65,8 @@ class Pods:
 
 
 @pytest.fixture
-def pods(cluster: tuple[Cluster, Api]) -> Pods:
-    return Pods(cluster[0])
+def pods(cluster: Cluster) -> Pods:
+    return Pods(cluster)
 
 
 def stages_of(out: str) -> dict[str, str]:
@@ -75,9 +74,9 @@ def stages_of(out: str) -> dict[str, str]:
     return {each["name"]: each["status"] for each in checks if each["name"].startswith("probe-")}
 
 
-async def test_a_pod_comes_through_and_is_removed(cluster: tuple[Cluster, Api], pods: Pods) -> None:
+async def test_a_pod_comes_through_and_is_removed(cluster: Cluster, pods: Pods) -> None:
     pods.shown = RAN
-    _, out, err = await call(cluster[1], "doctor", "--probe", "-n", "ml", "--node", "gpu-1", "-o", "json")
+    _, out, err = await cluster.probe("--node", "gpu-1", "-o", "json")
     assert set(stages_of(out).values()) == {"ok"}
     [created] = pods.created
     name = created["metadata"]["name"]
@@ -88,10 +87,10 @@ async def test_a_pod_comes_through_and_is_removed(cluster: tuple[Cluster, Api], 
     assert pods.left == set()
 
 
-async def test_no_pod_is_created_where_no_unit_is_free(cluster: tuple[Cluster, Api], pods: Pods) -> None:
+async def test_no_pod_is_created_where_no_unit_is_free(cluster: Cluster, pods: Pods) -> None:
     full = pod("full", "gpu-1", 14, index="0")
-    cluster[0].answers["/api/v1/pods"] = {"items": [full]}
-    code, out, err = await call(cluster[1], "doctor", "--probe", "-n", "ml", "--node", "gpu-1", "-o", "json")
+    cluster.answers["/api/v1/pods"] = {"items": [full]}
+    code, out, err = await cluster.probe("--node", "gpu-1", "-o", "json")
     assert (code, err, pods.created) == (1, "", [])
     [created] = [each for each in json.loads(out)["checks"] if each["name"] == "probe-created"]
     assert created["cause"].endswith(
@@ -108,64 +107,62 @@ def limits_of(created: Json) -> Json:
 @pytest.mark.parametrize("args", [[], ["--node", "gpu-1"]])
 @pytest.mark.parametrize("labels", [{}, {"cgpu.disable.isolation": "true"}])
 async def test_a_node_that_divides_compute_gets_a_request_for_compute(
-    cluster: tuple[Cluster, Api], pods: Pods, args: list[str], labels: dict[str, str]
+    cluster: Cluster, pods: Pods, args: list[str], labels: dict[str, str]
 ) -> None:
     pods.shown = RAN
     nodes = [
         gpu_node(labels={LABEL_MODE: "core_mem", **labels}),
         gpu_node("closed", labels={LABEL_MODE: "no"}),
     ]
-    cluster[0].answers["/api/v1/nodes"] = {"items": nodes}
-    await call(cluster[1], "doctor", "--probe", "-n", "ml", *args)
+    cluster.answers["/api/v1/nodes"] = {"items": nodes}
+    await cluster.probe(*args)
     assert limits_of(pods.created[0]) == {"aliyun.com/gpu-mem": "1", "aliyun.com/gpu-core.percentage": "5"}
 
 
 async def test_no_node_is_needed_to_probe_one_that_does_not_divide_compute(
-    cluster: tuple[Cluster, Api], pods: Pods
+    cluster: Cluster, pods: Pods
 ) -> None:
     pods.shown = RAN
     nodes = [gpu_node("a", labels={LABEL_MODE: "core_mem"}), gpu_node("b")]
-    cluster[0].answers["/api/v1/nodes"] = {"items": nodes}
-    await call(cluster[1], "doctor", "--probe", "-n", "ml")
+    cluster.answers["/api/v1/nodes"] = {"items": nodes}
+    await cluster.probe()
     assert limits_of(pods.created[0]) == {"aliyun.com/gpu-mem": "1"}
-    cluster[0].answers["/api/v1/pods"] = {"items": [pod("full", "b", 14, index="0")]}
-    await call(cluster[1], "doctor", "--probe", "-n", "ml")
+    cluster.answers["/api/v1/pods"] = {"items": [pod("full", "b", 14, index="0")]}
+    await cluster.probe()
     assert len(pods.created) == 1, "node a takes no pod without a request for compute"
 
 
-async def test_no_pod_is_created_where_all_compute_is_used(cluster: tuple[Cluster, Api], pods: Pods) -> None:
-    cluster[0].answers["/api/v1/nodes"] = {"items": [gpu_node(labels={LABEL_MODE: "core_mem"})]}
+async def test_no_pod_is_created_where_all_compute_is_used(cluster: Cluster, pods: Pods) -> None:
+    cluster.answers["/api/v1/nodes"] = {"items": [gpu_node(labels={LABEL_MODE: "core_mem"})]}
     busy = pod("busy", "gpu-1", 1, index="0")
     busy["spec"]["containers"][0]["resources"]["limits"]["aliyun.com/gpu-core.percentage"] = "100"
-    cluster[0].answers["/api/v1/pods"] = {"items": [busy]}
-    code, _, _ = await call(cluster[1], "doctor", "--probe", "-n", "ml")
+    cluster.answers["/api/v1/pods"] = {"items": [busy]}
+    code, _, _ = await cluster.probe()
     assert (code, pods.created) == (1, [])
 
 
 @pytest.mark.parametrize(("user", "created"), [(1000, 0), (65_534, 1)])
 async def test_no_pod_is_created_where_every_gpu_serves_another_user(
-    cluster: tuple[Cluster, Api], pods: Pods, user: int, created: int
+    cluster: Cluster, pods: Pods, user: int, created: int
 ) -> None:
     pods.shown = RAN
-    cluster[0].answers["/api/v1/nodes"] = {"items": [gpu_node(labels={LABEL_MODE: "mps"})]}
+    cluster.answers["/api/v1/nodes"] = {"items": [gpu_node(labels={LABEL_MODE: "mps"})]}
     other = pod("other", "gpu-1", 1, index="0")
     other["spec"]["securityContext"] = {"runAsUser": user}
-    cluster[0].answers["/api/v1/pods"] = {"items": [other]}
-    await call(cluster[1], "doctor", "--probe", "-n", "ml")
+    cluster.answers["/api/v1/pods"] = {"items": [other]}
+    await cluster.probe()
     assert len(pods.created) == created
 
 
-async def test_each_pod_has_a_name_of_its_own(cluster: tuple[Cluster, Api], pods: Pods) -> None:
+async def test_each_pod_has_a_name_of_its_own(cluster: Cluster, pods: Pods) -> None:
     pods.shown = RAN
     for _ in range(2):
-        await call(cluster[1], "doctor", "--probe", "-n", "ml")
+        await cluster.probe()
     assert len({each["metadata"]["name"] for each in pods.created}) == 2
 
 
-async def test_a_pod_that_does_not_end_is_removed_after_the_timeout(
-    cluster: tuple[Cluster, Api], pods: Pods
-) -> None:
-    code, out, _ = await call(cluster[1], "doctor", "--probe", "-n", "ml", "--timeout", "1", "-o", "json")
+async def test_a_pod_that_does_not_end_is_removed_after_the_timeout(cluster: Cluster, pods: Pods) -> None:
+    code, out, _ = await cluster.probe("--timeout", "1", "-o", "json")
     assert code == 1
     assert stages_of(out)["probe-scheduled"] == "failed"
     assert pods.left == set()
@@ -173,29 +170,27 @@ async def test_a_pod_that_does_not_end_is_removed_after_the_timeout(
 
 @pytest.mark.parametrize(("status", "deletions"), [(403, 0), (500, 1)])
 async def test_a_pod_that_was_perhaps_created_is_removed(
-    cluster: tuple[Cluster, Api], pods: Pods, status: int, deletions: int
+    cluster: Cluster, pods: Pods, status: int, deletions: int
 ) -> None:
     pods.refusal = status, "pods is forbidden"
-    code, out, _ = await call(cluster[1], "doctor", "--probe", "-n", "ml", "-o", "json")
+    code, out, _ = await cluster.probe("-o", "json")
     assert (code, stages_of(out)["probe-created"]) == (1, "failed")
     assert len(pods.deleted) == deletions
 
 
-async def test_a_pod_that_cannot_be_read_is_removed(cluster: tuple[Cluster, Api], pods: Pods) -> None:
+async def test_a_pod_that_cannot_be_read_is_removed(cluster: Cluster, pods: Pods) -> None:
     pods.shown = {"status": 7}
-    code, _, _ = await call(cluster[1], "doctor", "--probe", "-n", "ml", "--timeout", "1")
+    code, _, _ = await cluster.probe("--timeout", "1")
     assert code == 1
     assert pods.left == set()
 
 
-async def test_the_image_is_that_of_the_agent_or_the_one_given(
-    cluster: tuple[Cluster, Api], pods: Pods
-) -> None:
+async def test_the_image_is_that_of_the_agent_or_the_one_given(cluster: Cluster, pods: Pods) -> None:
     pods.shown = RAN
-    await call(cluster[1], "doctor", "--probe", "-n", "ml", "--image", "example.com/cuda:12")
+    await cluster.probe("--image", "example.com/cuda:12")
     assert pods.created[0]["spec"]["containers"][0]["image"] == "example.com/cuda:12"
-    cluster[0].answers["/api/v1/namespaces/kube-system/pods"] = {"items": []}
-    code, _, err = await call(cluster[1], "doctor", "--probe", "-n", "ml")
+    cluster.answers["/api/v1/namespaces/kube-system/pods"] = {"items": []}
+    code, _, err = await cluster.probe()
     assert (code, err) == (
         1,
         "Error: no pod of the node agent is visible, whose image the probe could use; set --image\n",
@@ -203,19 +198,19 @@ async def test_the_image_is_that_of_the_agent_or_the_one_given(
 
 
 @pytest.mark.parametrize("flag", ["--image", "--namespace"])
-async def test_flags_of_the_pod_need_the_probe(cluster: tuple[Cluster, Api], flag: str) -> None:
-    code, _, err = await call(cluster[1], "doctor", flag, "x")
+async def test_flags_of_the_pod_need_the_probe(cluster: Cluster, flag: str) -> None:
+    code, _, err = await cluster.doctor(flag, "x")
     assert code == 2
     assert "set --probe too" in err
 
 
 @pytest.mark.parametrize("interruption", [signal.SIGINT, signal.SIGTERM])
 async def test_an_interrupted_probe_removes_its_pod(
-    cluster: tuple[Cluster, Api], pods: Pods, interruption: signal.Signals
+    cluster: Cluster, pods: Pods, interruption: signal.Signals
 ) -> None:
     program = (sys.executable, "-m", "gpushare", "doctor", "--probe", "-n", "ml")
     process = await asyncio.create_subprocess_exec(
-        *program, "--kubeconfig", cluster[1].kubeconfig, stderr=asyncio.subprocess.PIPE
+        *program, "--kubeconfig", cluster.api.kubeconfig, stderr=asyncio.subprocess.PIPE
     )
     await asyncio.wait_for(pods.read.wait(), 30)
     process.send_signal(interruption)
