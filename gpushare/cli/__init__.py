@@ -1,8 +1,6 @@
-"""The command line: ``gpushare`` and the kubectl plugins.
+"""The tools: ``gpushare`` and the kubectl plugins. A folder for each command; ``lib`` is what they share.
 
-``cluster``, ``exporters`` and ``limits_query`` read the API server; ``view``, ``document``, ``limits_view``,
-``usage_tables``, ``tables`` and the ``layouts`` are pure: data in, text out. ``display`` connects both to the
-flags of ``commands``. A command with its own package, such as ``doctor``, has its flags in the module
-``command`` there. ``scheduler_*`` and ``installer_turns`` configure kube-scheduler. Modules are imported when
-their command runs, so that ``--help`` answers at once.
+In a folder, ``command`` has the flags and says what happens, ``collect`` reads the cluster, ``render`` makes
+text and documents; the other modules decide, and are pure. Modules are imported when their command runs, so
+that ``--help`` answers at once. ``main`` has the table of the commands.
 """

@@ -24,7 +24,7 @@ class LazyGroup(click.Group):
 
     def __init__(self, name: str, *, lazy: Mapping[str, Lazy], text: str) -> None:
         super().__init__(name, help=text, context_settings=CONTEXT)
-        self.params.append(_version())
+        click.version_option(VERSION, message="%(version)s", help="Print the version.")(self)
         self._lazy = lazy
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -63,21 +63,3 @@ class LazyGroup(click.Group):
         del ctx
         with formatter.section("Commands"):
             formatter.write_dl([(name, lazy.help) for name, lazy in self._lazy.items()])
-
-
-def _version() -> click.Option:
-    """``--version``."""
-
-    def show(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:  # noqa: FBT001 - click's signature
-        if wanted and not ctx.resilient_parsing:
-            click.echo(VERSION)
-            ctx.exit()
-
-    return click.Option(
-        ["--version"],
-        is_flag=True,
-        expose_value=False,
-        is_eager=True,
-        callback=show,
-        help="Print the version.",
-    )

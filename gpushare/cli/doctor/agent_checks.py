@@ -38,31 +38,31 @@ def _logs(component: str) -> str:
     return f"kubectl logs -n {SYSTEM_NAMESPACE} -l component={component} --tail=50"
 
 
-def _zero(snapshot: Installation, component: str, metric: Metric) -> list[str]:
+def _zero(seen: Installation, component: str, metric: Metric) -> list[str]:
     """The nodes where a metric is 0."""
-    found = snapshot.values(component, metric)
+    found = seen.values(component, metric)
     return sorted({pod.spec.node_name for pod, sample in found if sample.number == 0})
 
 
-def agents(snapshot: Installation) -> CheckVerdict:
+def agents(seen: Installation) -> CheckVerdict:
     """Whether the agents are registered with their kubelets and have all rights."""
-    snapshot.require_page(AGENT_NAME)
-    if nodes := _zero(snapshot, AGENT_NAME, PLUGIN_REGISTERED):
+    seen.require_page(AGENT_NAME)
+    if nodes := _zero(seen, AGENT_NAME, PLUGIN_REGISTERED):
         return failed(f"not registered with the kubelet of {listed(nodes)}", _logs(AGENT_NAME))
-    found = snapshot.values(AGENT_NAME, PLUGIN_DEGRADED)
+    found = seen.values(AGENT_NAME, PLUGIN_REDUCED)
     missing = sorted({sample.labels.get("right", "") for _, sample in found if sample.number})
     if missing:
         return warning(f"degraded without: {listed(missing)}", _logs(AGENT_NAME))
-    asked = {pod.name for pod, _ in snapshot.values(AGENT_NAME, PLUGIN_REGISTERED)}
+    asked = {pod.name for pod, _ in seen.values(AGENT_NAME, PLUGIN_REGISTERED)}
     return ok(f"{counted(len(asked), 'agent')} asked, all registered")
 
 
-def driver(snapshot: Installation) -> CheckVerdict:
+def driver(seen: Installation) -> CheckVerdict:
     """Whether the driver responds, and its versions."""
-    snapshot.require_page(AGENT_NAME)
-    if nodes := _zero(snapshot, AGENT_NAME, PLUGIN_NVML_UP):
+    seen.require_page(AGENT_NAME)
+    if nodes := _zero(seen, AGENT_NAME, PLUGIN_NVML_UP):
         return failed(f"NVML does not respond on {listed(nodes)}", f"on node {nodes[0]}: nvidia-smi")
-    versions = sorted({version for node in snapshot.sharing if (version := _driver(node))})
+    versions = sorted({version for node in seen.sharing if (version := _driver(node))})
     if not versions:
         return ok("NVML responds; GPU Feature Discovery, which labels nodes with the version, does not run")
     text = f"NVML responds; version {listed(versions)}"
@@ -74,10 +74,10 @@ def _driver(node: ClusterNode) -> str:
     return next((labels[key] for key in _DRIVER_LABELS if key in labels), "")
 
 
-def container_runtime(snapshot: Installation) -> CheckVerdict:
+def container_runtime(seen: Installation) -> CheckVerdict:
     """Whether containers can get their GPUs: by the flag of the agent, and by pods that run."""
-    pods = required(snapshot.pods)
-    if old := _kubelets_without_cdi(snapshot):
+    pods = required(seen.pods)
+    if old := _kubelets_without_cdi(seen):
         return failed(
             f"the agent passes GPUs as CDI devices, which the kubelet of {listed(old)} ignores",
             f"deploy the agent with deviceListStrategy: {DeviceListStrategy.MOUNTS}",
@@ -97,37 +97,37 @@ def container_runtime(snapshot: Installation) -> CheckVerdict:
     )
 
 
-def _nodes_with_cdi(snapshot: Installation) -> set[str]:
+def _nodes_with_cdi(seen: Installation) -> set[str]:
     """Nodes whose agent passes GPUs as CDI devices."""
     return {
         pod.spec.node_name
-        for pod in snapshot.pods_of(AGENT_NAME)
+        for pod in seen.pods_of(AGENT_NAME)
         if any(each.flag("device-list-strategy") == DeviceListStrategy.CDI for each in pod.spec.containers)
     }
 
 
-def _kubelets_without_cdi(snapshot: Installation) -> list[str]:
+def _kubelets_without_cdi(seen: Installation) -> list[str]:
     """Nodes of agents with CDI and a kubelet that does not pass CDI devices on."""
-    nodes = _nodes_with_cdi(snapshot)
+    nodes = _nodes_with_cdi(seen)
     return [
         node.name
-        for node in snapshot.sharing
+        for node in seen.sharing
         if node.name in nodes
         and (version := _KUBELET.match(node.status.node_info.kubelet_version))
         and int(version[1]) < _FIRST_MINOR_WITH_CDI
     ]
 
 
-def isolation(snapshot: Installation) -> CheckVerdict:
+def isolation(seen: Installation) -> CheckVerdict:
     """Whether nodes with limits have the services that enforce them."""
-    required(snapshot.nodes)
-    required(snapshot.system_pods)
-    limiting = [(node, mode) for node in snapshot.sharing if (mode := _limiting_mode(node))]
+    required(seen.nodes)
+    required(seen.system_pods)
+    limiting = [(node, mode) for node in seen.sharing if (mode := _limiting_mode(node))]
     missing = [
         f"{component} on {node.name} (mode {mode})"
         for node, mode in limiting
         for component in _enforcers(mode)
-        if not _ready_on(snapshot, component, node.name)
+        if not _ready_on(seen, component, node.name)
     ]
     if missing:
         return failed(
@@ -136,7 +136,7 @@ def isolation(snapshot: Installation) -> CheckVerdict:
             f" -l 'component in ({ISOLATION_INSTALLER_NAME},{MPS_NAME})'",
         )
     if not limiting:
-        return ok(f"not used: {counted(len(snapshot.sharing), 'node')} without limits")
+        return ok(f"not used: {counted(len(seen.sharing), 'node')} without limits")
     return ok(f"{counted(len(limiting), 'node')} with limits")
 
 
@@ -151,15 +151,15 @@ def _enforcers(mode: Mode) -> Sequence[str]:
     return (MPS_NAME,) if mode is Mode.MPS else (ISOLATION_INSTALLER_NAME,)
 
 
-def _ready_on(snapshot: Installation, component: str, node: str) -> bool:
-    return any(pod.ready and pod.spec.node_name == node for pod in snapshot.pods_of(component))
+def _ready_on(seen: Installation, component: str, node: str) -> bool:
+    return any(pod.ready and pod.spec.node_name == node for pod in seen.pods_of(component))
 
 
-def cgroups(snapshot: Installation) -> CheckVerdict:
+def cgroups(seen: Installation) -> CheckVerdict:
     """The cgroup version of each node; with version 1 the driver enforces no memory limits."""
-    found = {name: version for name, version in snapshot.cgroups.items() if isinstance(version, int)}
+    found = {name: version for name, version in seen.cgroups.items() if isinstance(version, int)}
     if not found:
-        name, reason = _first_unread(snapshot.cgroups)
+        name, reason = _first_unread(seen.cgroups)
         return unread(reason, f"on node {name}: stat -fc %T /sys/fs/cgroup")
     old = sorted(name for name, version in found.items() if version == 1)
     if old:
@@ -173,18 +173,18 @@ def _first_unread(by_node: Mapping[str, object]) -> tuple[str, Unread]:
     return next(reasons, ("NAME", Unread("no node could be asked")))
 
 
-def cpu_manager(snapshot: Installation) -> CheckVerdict:
+def cpu_manager(seen: Installation) -> CheckVerdict:
     """Whether the kubelet's CPU manager may take GPUs from containers.
 
     With the policy ``static`` it changes the CPUs of running containers. Their runtime then sets the devices
     again that it knows: those of CDI, and not those that NVIDIA's hook has added (nvidia-docker#966).
     """
-    found = {name: policy for name, policy in snapshot.cpu_managers.items() if isinstance(policy, str)}
+    found = {name: policy for name, policy in seen.cpu_managers.items() if isinstance(policy, str)}
     if not found:
-        name, reason = _first_unread(snapshot.cpu_managers)
+        name, reason = _first_unread(seen.cpu_managers)
         return unread(reason, f"kubectl get --raw /api/v1/nodes/{name}/proxy/configz")
     static = sorted(name for name, policy in found.items() if policy == "static")
-    if risky := sorted({*static} - _nodes_with_cdi(snapshot)):
+    if risky := sorted({*static} - _nodes_with_cdi(seen)):
         return warning(
             f"policy static: containers without CDI may lose their GPU on {listed(risky)}",
             f"deploy the agent with deviceListStrategy: {DeviceListStrategy.CDI}",
@@ -192,11 +192,11 @@ def cpu_manager(snapshot: Installation) -> CheckVerdict:
     return ok(f"policy static with CDI on {listed(static)}" if static else "not used")
 
 
-def exporters(snapshot: Installation) -> CheckVerdict:
+def exporters(seen: Installation) -> CheckVerdict:
     """Whether an exporter runs on each node that shares, and reads all its sources."""
-    required(snapshot.system_pods)
-    nodes = [node.name for node in snapshot.sharing if node.capacity(RESOURCE_MEM)]
-    missing = [name for name in nodes if not _ready_on(snapshot, EXPORTER_NAME, name)]
+    required(seen.system_pods)
+    nodes = [node.name for node in seen.sharing if node.capacity(RESOURCE_MEM)]
+    missing = [name for name in nodes if not _ready_on(seen, EXPORTER_NAME, name)]
     if missing:
         return warning(
             f"no exporter is ready on {listed(missing)}: no metrics, no autoscaling",
@@ -204,7 +204,7 @@ def exporters(snapshot: Installation) -> CheckVerdict:
         )
     down = sorted(
         f"{sample.labels.get('source', '')} on {pod.spec.node_name}"
-        for pod, sample in snapshot.values(EXPORTER_NAME, SOURCE_UP)
+        for pod, sample in seen.values(EXPORTER_NAME, SOURCE_UP)
         if sample.number == 0
     )
     if down:

@@ -60,9 +60,9 @@ class CheckFinding:
     verdict: CheckVerdict
 
 
-def examine(snapshot: Installation) -> list[CheckFinding]:
+def examine(seen: Installation) -> list[CheckFinding]:
     """The verdicts of all checks."""
-    return [CheckFinding(check, check.run(snapshot)) for check in CHECKS]
+    return [CheckFinding(check, check.run(seen)) for check in CHECKS]
 
 
 def is_healthy(findings: list[CheckFinding]) -> bool:

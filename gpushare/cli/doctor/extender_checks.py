@@ -24,12 +24,12 @@ _LOGS: Final = f"kubectl logs -n {SYSTEM_NAMESPACE} -l component={EXTENDER_NAME}
 _LEASE: Final = f"kubectl get lease -n {SYSTEM_NAMESPACE} {EXTENDER_NAME} -o yaml"
 
 
-def pods(snapshot: Installation) -> CheckVerdict:
+def pods(seen: Installation) -> CheckVerdict:
     """Whether all replicas are ready."""
-    required(snapshot.system_pods)
-    found = snapshot.pods_of(EXTENDER_NAME)
+    required(seen.system_pods)
+    found = seen.pods_of(EXTENDER_NAME)
     ready = [pod for pod in found if pod.ready]
-    wanted = _replicas(snapshot, len(found))
+    wanted = _replicas(seen, len(found))
     if not found and not wanted:
         return failed(f"no pod of {EXTENDER_NAME}: deploy the extender, or scale it up", _DEPLOYMENTS)
     if not ready:
@@ -41,35 +41,35 @@ def pods(snapshot: Installation) -> CheckVerdict:
     return ok(f"{counted(len(ready), 'replica')} ready")
 
 
-def _replicas(snapshot: Installation, default: int) -> int:
-    deployments = if_read(snapshot.deployments)
+def _replicas(seen: Installation, default: int) -> int:
+    deployments = if_read(seen.deployments)
     return next((d.spec.replicas for d in deployments if d.metadata.name == EXTENDER_NAME), default)
 
 
-def without_lease(snapshot: Installation) -> list[str]:
+def without_lease(seen: Installation) -> list[str]:
     """The replicas that bind although the API server forbids them the Lease: ``--allow-without-lease``."""
-    leading = {pod.name for pod, each in snapshot.values(EXTENDER_NAME, EXTENDER_LEADS) if each.number == 1}
+    leading = {pod.name for pod, each in seen.values(EXTENDER_NAME, EXTENDER_LEADS) if each.number == 1}
     return sorted(
         pod.name
-        for pod, each in snapshot.values(EXTENDER_NAME, EXTENDER_DEGRADED)
+        for pod, each in seen.values(EXTENDER_NAME, EXTENDER_REDUCED)
         if each.labels.get("right") == "leases" and each.number and pod.name in leading
     )
 
 
-def lease(snapshot: Installation) -> CheckVerdict:
+def lease(seen: Installation) -> CheckVerdict:
     """Whether a replica holds the Lease and renews it, or binds without one."""
-    if found := without_lease(snapshot):
+    if found := without_lease(seen):
         text = f"{listed(found)} binds without a Lease (--allow-without-lease): run one replica only"
         return warning(text, _PODS)
-    if isinstance(snapshot.lease, Unread):
-        return _no_lease(snapshot, snapshot.lease)
-    spec = snapshot.lease.spec
+    if isinstance(seen.lease, Unread):
+        return _no_lease(seen, seen.lease)
+    spec = seen.lease.spec
     if not spec.holder_identity:
         return failed("no replica holds the Lease, so no pod is bound", _LOGS)
     renewed = seconds_of(spec.renew_time or "")
     if renewed is None:
         return failed(f"the Lease has no time of renewal: {spec.renew_time!r}", _LEASE)
-    age = snapshot.now_s - renewed
+    age = seen.now_s - renewed
     if age > _LATE * (spec.lease_duration_seconds or 0):
         return failed(
             f"{spec.holder_identity} has not renewed the Lease for {age:.0f} s, so no pod is bound "
@@ -79,58 +79,56 @@ def lease(snapshot: Installation) -> CheckVerdict:
     return ok(f"held by {spec.holder_identity}")
 
 
-def _no_lease(snapshot: Installation, found: Unread) -> CheckVerdict:
+def _no_lease(seen: Installation, found: Unread) -> CheckVerdict:
     """The verdict without a Lease; a replica whose metrics cannot be read may bind without one."""
     if not found.absent:
         return unread(found)
-    problem = snapshot.unread_page(EXTENDER_NAME)
+    problem = seen.unread_page(EXTENDER_NAME)
     if problem and problem.right:
         return unread(problem)
     return failed("there is no Lease: no extender has started, or it may not create one", _LOGS)
 
 
-def leader(snapshot: Installation) -> CheckVerdict:
+def leader(seen: Installation) -> CheckVerdict:
     """Whether exactly one replica leads."""
-    snapshot.require_page(EXTENDER_NAME)
-    leaders = [
-        pod.name for pod, sample in snapshot.values(EXTENDER_NAME, EXTENDER_LEADS) if sample.number == 1
-    ]
+    seen.require_page(EXTENDER_NAME)
+    leaders = [pod.name for pod, sample in seen.values(EXTENDER_NAME, EXTENDER_LEADS) if sample.number == 1]
     if len(leaders) > 1:
         return failed(f"several replicas believe they lead: {listed(leaders)}", _LOGS)
     if leaders:
         return ok(leaders[0])
-    problem = snapshot.unread_replica(EXTENDER_NAME)
+    problem = seen.unread_replica(EXTENDER_NAME)
     return unread(problem) if problem else failed("no replica leads, so no pod is bound", _LOGS)
 
 
-def caches(snapshot: Installation) -> CheckVerdict:
+def caches(seen: Installation) -> CheckVerdict:
     """Whether all replicas have listed nodes and pods."""
-    snapshot.require_page(EXTENDER_NAME)
+    seen.require_page(EXTENDER_NAME)
     missing = [
         f"{sample.labels.get('resource', '')} in {pod.name}"
-        for pod, sample in snapshot.values(EXTENDER_NAME, EXTENDER_SYNCED)
+        for pod, sample in seen.values(EXTENDER_NAME, EXTENDER_SYNCED)
         if sample.number == 0
     ]
     return failed(f"not listed yet: {listed(missing)}", _LOGS) if missing else ok("all resources are listed")
 
 
-def degraded(snapshot: Installation) -> CheckVerdict:
+def degraded(seen: Installation) -> CheckVerdict:
     """Whether the extender lacks optional rights or protections."""
-    snapshot.require_page(EXTENDER_NAME)
+    seen.require_page(EXTENDER_NAME)
     missing = sorted(
         {
             sample.labels.get("right", "")
-            for _, sample in snapshot.values(EXTENDER_NAME, EXTENDER_DEGRADED)
+            for _, sample in seen.values(EXTENDER_NAME, EXTENDER_REDUCED)
             if sample.number
         }
     )
     return warning(f"degraded without: {listed(missing)}", _LOGS) if missing else ok("nothing is missing")
 
 
-def tls(snapshot: Installation) -> CheckVerdict:
+def tls(seen: Installation) -> CheckVerdict:
     """Whether the scheduler and the extender use TLS, and when certificates expire."""
-    required(snapshot.system_pods)
-    found = snapshot.pods_of(EXTENDER_NAME)
+    required(seen.system_pods)
+    found = seen.pods_of(EXTENDER_NAME)
     plain = [pod.name for pod in found if _flag(pod, "tls-cert") is None and not _on_loopback(pod)]
     if plain:
         return warning(
@@ -139,16 +137,16 @@ def tls(snapshot: Installation) -> CheckVerdict:
         )
     expiries = [
         (sample.number, sample.labels.get("certificate", ""))
-        for _, sample in snapshot.values(EXTENDER_NAME, EXTENDER_CERTIFICATE_EXPIRY)
+        for _, sample in seen.values(EXTENDER_NAME, EXTENDER_CERTIFICATE_EXPIRY)
     ]
     if not expiries:
         loopback = bool(found) and all(_flag(pod, "tls-cert") is None for pod in found)
         return (
             ok("plain HTTP on loopback")
             if loopback
-            else unread(snapshot.unread_page(EXTENDER_NAME) or Unread("no certificate is reported"))
+            else unread(seen.unread_page(EXTENDER_NAME) or Unread("no certificate is reported"))
         )
-    return _expiry(*min(expiries), snapshot.now_s)
+    return _expiry(*min(expiries), seen.now_s)
 
 
 def _expiry(expires_s: float, name: str, now_s: float) -> CheckVerdict:

@@ -36,10 +36,10 @@ _NODE_SELECTORS = (
 )
 
 
-def sharing_nodes(snapshot: Installation) -> CheckVerdict:
+def sharing_nodes(seen: Installation) -> CheckVerdict:
     """Whether any node shares its GPUs, and all that do are ready."""
-    all_nodes = required(snapshot.nodes)
-    nodes = snapshot.sharing
+    all_nodes = required(seen.nodes)
+    nodes = seen.sharing
     if not nodes:
         problem = "no node shares its GPUs: none offers units, and no label selects one; label nodes as the "
         return failed(f"{problem}nodeSelector of a DaemonSet of the agent says", _NODE_SELECTORS)
@@ -48,16 +48,16 @@ def sharing_nodes(snapshot: Installation) -> CheckVerdict:
     return ok(f"{counted(len(nodes), 'node')} of {len(all_nodes)}")
 
 
-def registered(snapshot: Installation) -> CheckVerdict:
+def registered(seen: Installation) -> CheckVerdict:
     """Whether an agent has registered on each node that shares."""
-    required(snapshot.nodes)
-    without = [node.name for node in snapshot.sharing if not node.capacity(RESOURCE_MEM)]
+    required(seen.nodes)
+    without = [node.name for node in seen.sharing if not node.capacity(RESOURCE_MEM)]
     if not without:
-        return ok(f"{counted(len(snapshot.sharing), 'node')} with {RESOURCE_MEM}")
-    ready = {pod.spec.node_name: pod.ready for pod in snapshot.pods_of(AGENT_NAME)}
+        return ok(f"{counted(len(seen.sharing), 'node')} with {RESOURCE_MEM}")
+    ready = {pod.spec.node_name: pod.ready for pod in seen.pods_of(AGENT_NAME)}
     pods = f"{_AGENT_PODS} --field-selector spec.nodeName={without[0]}"
     command = pods if without[0] in ready else _NODE_SELECTORS
-    states = [_state(node, ready) for node in snapshot.sharing if node.name in without]
+    states = [_state(node, ready) for node in seen.sharing if node.name in without]
     return failed(f"labelled, but without {RESOURCE_MEM}: {listed(states)}", command)
 
 
@@ -69,10 +69,10 @@ def _state(node: ClusterNode, ready: Mapping[str, bool]) -> str:
     return f"{node.name} ({state}: {closed})" if closed else f"{node.name} ({state})"
 
 
-def published(snapshot: Installation) -> CheckVerdict:
+def published(seen: Installation) -> CheckVerdict:
     """Whether each node publishes its GPUs, and as many as the kubelet counts."""
-    required(snapshot.nodes)
-    nodes = [node for node in snapshot.sharing if node.capacity(RESOURCE_MEM)]
+    required(seen.nodes)
+    nodes = [node for node in seen.sharing if node.capacity(RESOURCE_MEM)]
     wrong = [f"{node.name}: {text}" for node in nodes if (text := _contradiction(node))]
     if wrong:
         return failed(listed(wrong), _AGENT_PODS)
@@ -100,9 +100,9 @@ def _contradiction(node: ClusterNode) -> str:
     return ""
 
 
-def models(snapshot: Installation) -> CheckVerdict:
+def models(seen: Installation) -> CheckVerdict:
     """Whether all models of GPUs are supported."""
-    books = required(snapshot.books)
+    books = required(seen.books)
     cards = [(usage.card, name) for name, book in books.items() for usage in book.usages]
     others = sorted({f"{card.model} on {name}" for card, name in cards if not card.is_listed})
     if others:
@@ -113,10 +113,10 @@ def models(snapshot: Installation) -> CheckVerdict:
     return ok(listed(sorted({card.model for card, _ in cards if card.model})) or "no model is published")
 
 
-def other_plugins(snapshot: Installation) -> CheckVerdict:
+def other_plugins(seen: Installation) -> CheckVerdict:
     """Whether another device plugin serves the GPUs of a node that shares."""
-    required(snapshot.nodes)
-    for node in snapshot.sharing:
+    required(seen.nodes)
+    for node in seen.sharing:
         for resource in (RESOURCE_WHOLE_GPU, RESOURCE_TIME_SLICED_GPU):
             if count := node.allocatable(resource):
                 return failed(
@@ -133,10 +133,10 @@ def _stop(node: ClusterNode) -> str:
     return "kubectl get daemonsets -A | grep -i device-plugin"
 
 
-def gpu_health(snapshot: Installation) -> CheckVerdict:
+def gpu_health(seen: Installation) -> CheckVerdict:
     """Whether all GPUs that are not cordoned are healthy, and all lists of unhealthy ones name GPUs."""
-    books = required(snapshot.books)
-    cordoned = _cordoned(snapshot)
+    books = required(seen.books)
+    cordoned = _cordoned(seen)
     bad = [
         (name, usage.card.index)
         for name, book in sorted(books.items())
@@ -145,30 +145,30 @@ def gpu_health(snapshot: Installation) -> CheckVerdict:
         and not usage.card.whole_gpu_pods
         and (name, usage.card.index) not in cordoned
     ]
-    wrong = _wrong_lists(snapshot)
+    wrong = _wrong_lists(seen)
     problems = listed([*wrong.values()])
     if bad:
         node, index = bad[0]
         fault = next(each.card.fault for each in books[node].usages if each.card.index == index)
         cause = "; ".join(filter(None, (f"unhealthy: {_gpus(bad)}", fault, problems)))
         return failed(cause, f"kubectl describe node {node}; {_map_command(node)}")
-    required(snapshot.config_maps)
+    required(seen.config_maps)
     if wrong:
         return warning(problems, _map_command(next(iter(wrong))))
     return ok(counted(sum(len(book.usages) for book in books.values()), "GPU"))
 
 
-def _wrong_lists(snapshot: Installation) -> dict[str, str]:
+def _wrong_lists(seen: Installation) -> dict[str, str]:
     """The problems of lists of unhealthy GPUs, by node."""
-    if isinstance(snapshot.config_maps, Unread) or isinstance(snapshot.books, Unread):
+    if isinstance(seen.config_maps, Unread) or isinstance(seen.books, Unread):
         return {}
-    books = snapshot.books
+    books = seen.books
     absent = {
         node: f"{unhealthy_map(node)}: {node} has no GPU {min(unknown)}"
-        for node, indices in unhealthy_by_node(snapshot.config_maps).items()
+        for node, indices in unhealthy_by_node(seen.config_maps).items()
         if node in books and (unknown := indices - {usage.card.index for usage in books[node].usages})
     }
-    unreadable = unreadable_by_node(snapshot.config_maps)
+    unreadable = unreadable_by_node(seen.config_maps)
     return {node: problem for node, problem in sorted((absent | unreadable).items()) if node in books}
 
 
@@ -176,8 +176,8 @@ def _map_command(node: str) -> str:
     return f"kubectl get configmap -n {SYSTEM_NAMESPACE} {UNHEALTHY_PREFIX}{node} -o yaml"
 
 
-def _cordoned(snapshot: Installation) -> set[tuple[str, int]]:
-    nodes = if_read(snapshot.nodes)
+def _cordoned(seen: Installation) -> set[tuple[str, int]]:
+    nodes = if_read(seen.nodes)
     return {(node.name, index) for node in nodes for index in node.cordoned_cards}
 
 
@@ -185,28 +185,28 @@ def _gpus(found: list[tuple[str, int]]) -> str:
     return listed([f"GPU {index} of {name}" for name, index in found])
 
 
-def cordoned_gpus(snapshot: Installation) -> CheckVerdict:
+def cordoned_gpus(seen: Installation) -> CheckVerdict:
     """Whether an administrator has cordoned GPUs."""
-    required(snapshot.nodes)
-    found = sorted(_cordoned(snapshot))
+    required(seen.nodes)
+    found = sorted(_cordoned(seen))
     if not found:
         return ok("none")
     return warning(f"cordoned: {_gpus(found)}", f"kubectl annotate node {found[0][0]} {ANN_CORDONED_CARDS}-")
 
 
-def overcommitted_gpus(snapshot: Installation) -> CheckVerdict:
+def overcommitted_gpus(seen: Installation) -> CheckVerdict:
     """Whether a GPU has more units reserved than it has."""
-    books = required(snapshot.books)
+    books = required(seen.books)
     found = [(name, usage.card.index) for name, book in sorted(books.items()) for usage in book.overcommitted]
     if found:
         return failed(f"over-committed: {_gpus(found)}", f"kubectl inspect gpushare -d {found[0][0]}")
     return ok("none")
 
 
-def unshared_pods(snapshot: Installation) -> CheckVerdict:
+def unshared_pods(seen: Installation) -> CheckVerdict:
     """Whether pods use units of nodes whose labels say that they no longer share."""
-    nodes = required(snapshot.nodes)
-    books = required(snapshot.books)
+    nodes = required(seen.nodes)
+    books = required(seen.books)
     found = {node.name: text for node in nodes if (text := _unshared(node, books))}
     if not found:
         return ok("none")
@@ -229,9 +229,9 @@ def _unshared(node: ClusterNode, books: Mapping[str, Book]) -> str | None:
     return f"{name} does not share ({closed}), and pods use its GPUs{twice}: {listed(pods)}"
 
 
-def unplaced_pods(snapshot: Installation) -> CheckVerdict:
+def unplaced_pods(seen: Installation) -> CheckVerdict:
     """Whether pods with unknown GPUs count against every GPU of their node."""
-    books = required(snapshot.books)
+    books = required(seen.books)
     found = sorted(pod for book in books.values() for pod in _unplaced(book))
     if found:
         return warning(

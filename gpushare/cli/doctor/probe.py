@@ -38,31 +38,29 @@ _decode = msgspec.json.Decoder(ProbePod).decode
 
 
 def request_for(
-    snapshot: Installation, namespace: str | None, node: str | None, *, image: str | None, timeout_s: int
+    seen: Installation, namespace: str | None, node: str | None, *, image: str | None, timeout_s: int
 ) -> ProbeRequest:
     """The pod to run; its image is by default that of a node agent, which the nodes have already.
 
     Raises ConfigError if no agent shows an image.
     """
-    images = (
-        each.image for pod in snapshot.pods_of(AGENT_NAME) for each in pod.spec.containers if each.image
-    )
+    images = (each.image for pod in seen.pods_of(AGENT_NAME) for each in pod.spec.containers if each.image)
     chosen = image or next(images, None)
     if chosen is None:
         raise ConfigError("no pod of the node agent is visible, whose image the probe could use; set --image")
-    core = _takes_core(snapshot, node)
+    core = _takes_core(seen, node)
     name = f"gpushare-probe-{secrets.token_hex(4)}"
     return ProbeRequest(namespace or "default", name, chosen, node, core, timeout_s)
 
 
 def probe(
-    source: ApiSource, request: ProbeRequest, snapshot: Installation, announce: Callable[[str], None]
+    source: ApiSource, request: ProbeRequest, seen: Installation, announce: Callable[[str], None]
 ) -> Sequence[CheckFinding]:
     """Runs the pod and reports each stage. Raises ConfigError, and KeyboardInterrupt after the removal.
 
     No pod is created where no GPU has room for it: it could evict pods of lower priority.
     """
-    if _is_full(snapshot, request):
+    if _is_full(seen, request):
         where = f"of node {request.node} " if request.node else ""
         full = f"no GPU {where}has room for it, and a pod that waits can evict others"
         return list(stages(ProbeOutcome(request, rejection=full, remedy="kubectl inspect gpushare -d")))
@@ -71,40 +69,38 @@ def probe(
         outcome = source.ask(lambda client: _probe(client, request))
     except asyncio.CancelledError:
         raise KeyboardInterrupt from None
-    return list(stages(replace(outcome, limits=_limits(snapshot, outcome.pod.spec.node_name))))
+    return list(stages(replace(outcome, limits=_limits(seen, outcome.pod.spec.node_name))))
 
 
-def _takes_core(snapshot: Installation, node: str | None) -> bool:
+def _takes_core(seen: Installation, node: str | None) -> bool:
     """Whether the node, or each one that shares GPUs, takes only pods with a compute share."""
     if node is not None:
-        labels = snapshot.labels_of(node)
+        labels = seen.labels_of(node)
         return labels is not None and mode_of(labels)[0] is Mode.CORE_MEM
-    modes = [mode for mode, _ in _sharing(snapshot, node)]
+    modes = [mode for mode, _ in _sharing(seen, node)]
     return bool(modes) and all(mode is Mode.CORE_MEM for mode in modes)
 
 
-def _is_full(snapshot: Installation, request: ProbeRequest) -> bool:
+def _is_full(seen: Installation, request: ProbeRequest) -> bool:
     """Whether GPUs are shared, and none of them has room for the pod."""
     amount = Amount(UNITS, CORE_STEP if request.core else 0)
-    found = [
-        (book, (mode is Mode.CORE_MEM) == request.core) for mode, book in _sharing(snapshot, request.node)
-    ]
+    found = [(book, (mode is Mode.CORE_MEM) == request.core) for mode, book in _sharing(seen, request.node)]
     return bool(found) and not any(
         takes and any(usage.fits(amount, frozenset({USER})) for usage in book.usages) for book, takes in found
     )
 
 
-def _sharing(snapshot: Installation, node: str | None) -> Iterator[tuple[Mode, Book]]:
+def _sharing(seen: Installation, node: str | None) -> Iterator[tuple[Mode, Book]]:
     """Modes and books of the node, or of all nodes, if they share GPUs."""
-    books = {} if isinstance(snapshot.books, Unread) else snapshot.books
+    books = {} if isinstance(seen.books, Unread) else seen.books
     for name, book in books.items():
         if node in (None, name) and book.usages and book.node and book.node.closed is None:
             yield book.node.mode, book
 
 
-def _limits(snapshot: Installation, node: str | None) -> bool:
+def _limits(seen: Installation, node: str | None) -> bool:
     """Whether the node is known to limit containers."""
-    labels = snapshot.labels_of(node)
+    labels = seen.labels_of(node)
     return labels is not None and labels.get(LABEL_NO_ISOLATION) != "true" and mode_of(labels)[0] in LIMITING
 
 

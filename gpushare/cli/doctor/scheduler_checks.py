@@ -38,11 +38,11 @@ _SHOW_POD: Final = f"kubectl get pod -n {SYSTEM_NAMESPACE} -o yaml"
 _SERVICE: Final = f"kubectl get service -n {SYSTEM_NAMESPACE} {EXTENDER_NAME}"
 
 
-def schedulers(snapshot: Installation) -> list[tuple[SystemPod, Container]]:
+def schedulers(seen: Installation) -> list[tuple[SystemPod, Container]]:
     """The containers of kube-scheduler in kube-system, of static pods and sidecars."""
     return [
         (pod, container)
-        for pod in if_read(snapshot.system_pods)
+        for pod in if_read(seen.system_pods)
         for container in pod.spec.containers
         if container.name == PROGRAM or PROGRAM in container.words[:1]
     ]
@@ -53,12 +53,10 @@ def config_path(container: Container) -> str | None:
     return next((path for flag in _FLAGS if (path := container.flag(flag))), None)
 
 
-def extenders_of(
-    snapshot: Installation, pod: SystemPod, container: Container
-) -> list[Mapping[str, Any]] | None:
+def extenders_of(seen: Installation, pod: SystemPod, container: Container) -> list[Mapping[str, Any]] | None:
     """The extenders in the scheduler's configuration; None if that is not in a ConfigMap that can be read."""
     path = config_path(container)
-    text = _mounted(snapshot, pod, container, path) if path else None
+    text = _mounted(seen, pod, container, path) if path else None
     if text is None:
         return None
     document = _yaml(text)
@@ -67,36 +65,36 @@ def extenders_of(
     return [each for each in document.get("extenders") or () if isinstance(each, Mapping)]
 
 
-def _mounted(snapshot: Installation, pod: SystemPod, container: Container, path: str) -> str | None:
+def _mounted(seen: Installation, pod: SystemPod, container: Container, path: str) -> str | None:
     """The content of a file from a mounted ConfigMap."""
     folder, _, key = path.rpartition("/")
     mount = next((each.name for each in container.volume_mounts or () if each.mount_path == folder), None)
     name = next((v.config_map.name for v in pod.spec.volumes or () if v.name == mount and v.config_map), None)
-    return snapshot.config_map(name or "").get(key)
+    return seen.config_map(name or "").get(key)
 
 
-def configuration(snapshot: Installation) -> CheckVerdict:
+def configuration(seen: Installation) -> CheckVerdict:
     """Whether the configuration of a scheduler names the extender, for the resources of gpushare."""
-    required(snapshot.system_pods)
-    found = schedulers(snapshot)
+    required(seen.system_pods)
+    found = schedulers(seen)
     if not found:
         return unknown(
             "no kube-scheduler is visible, as with a managed control plane: deploy the sidecar there",
             f"kubectl get pods -n {SYSTEM_NAMESPACE} -l component={PROGRAM}",
         )
-    verdicts = [_one(snapshot, pod, container) for pod, container in found]
+    verdicts = [_one(seen, pod, container) for pod, container in found]
     # One scheduler with the extender is enough: a sidecar stands beside the default scheduler.
     return min(verdicts, key=lambda each: _BEST_FIRST.index(each.status))
 
 
-def _one(snapshot: Installation, pod: SystemPod, container: Container) -> CheckVerdict:
+def _one(seen: Installation, pod: SystemPod, container: Container) -> CheckVerdict:
     path = config_path(container)
     if path is None:
         return failed(
             f"{pod.name} has neither {CONFIG_FLAG} nor {POLICY_FLAG}, so it does not call the extender",
             "gpushare scheduler-manifest install (see the page on configuring the scheduler)",
         )
-    extenders = extenders_of(snapshot, pod, container)
+    extenders = extenders_of(seen, pod, container)
     if extenders is None:
         if path.startswith(f"{FOLDER}/"):
             return ok(f"{pod.name} uses {path}, which gpushare has installed")
@@ -127,18 +125,18 @@ def _entry_verdict(pod: SystemPod, extenders: list[Mapping[str, Any]]) -> CheckV
     return ok(f"{pod.name} calls {entry.get('urlPrefix')}")
 
 
-def address(snapshot: Installation) -> CheckVerdict:
+def address(seen: Installation) -> CheckVerdict:
     """Whether something can answer at the address that the scheduler calls."""
     found = (
         str(entry.get("urlPrefix", ""))
-        for pod, container in schedulers(snapshot)
-        for entry in extenders_of(snapshot, pod, container) or ()
+        for pod, container in schedulers(seen)
+        for entry in extenders_of(seen, pod, container) or ()
         if EXTENDER_PREFIX in str(entry.get("urlPrefix", ""))
     )
     if urls := list(dict.fromkeys(found)):
-        return next((bad for url in urls if (bad := _unreachable(snapshot, url))), ok(listed(urls)))
-    if not isinstance(snapshot.services, Unread) and _node_port(snapshot) == EXTENDER_NODE_PORT:
-        bad = _unreachable(snapshot, DEFAULT_URL)
+        return next((bad for url in urls if (bad := _unreachable(seen, url))), ok(listed(urls)))
+    if not isinstance(seen.services, Unread) and _node_port(seen) == EXTENDER_NODE_PORT:
+        bad = _unreachable(seen, DEFAULT_URL)
         if bad:
             return warning(f"if the scheduler is configured as documented: {bad.cause}", bad.command)
     return unknown(
@@ -147,15 +145,15 @@ def address(snapshot: Installation) -> CheckVerdict:
     )
 
 
-def _unreachable(snapshot: Installation, url: str) -> CheckVerdict | None:
+def _unreachable(seen: Installation, url: str) -> CheckVerdict | None:
     """Why nothing can answer at the URL; None if nothing is known against it."""
     host, port = _host_and_port(url)
     if port != EXTENDER_NODE_PORT:
         return None
-    required(snapshot.services)
-    if _node_port(snapshot) != port:
+    required(seen.services)
+    if _node_port(seen) != port:
         return failed(f"{url} answers nothing: no Service {EXTENDER_NAME} has node port {port}", _SERVICE)
-    if host in ("127.0.0.1", "localhost") and (why := _no_loopback(snapshot)):
+    if host in ("127.0.0.1", "localhost") and (why := _no_loopback(seen)):
         return failed(
             f"{url} answers nothing: {why}, so configure an address of the node instead",
             "gpushare scheduler-manifest install --url "
@@ -173,17 +171,17 @@ def _host_and_port(url: str) -> tuple[str, int | None]:
     return parts.hostname or "", port
 
 
-def _node_port(snapshot: Installation) -> int | None:
-    services = if_read(snapshot.services)
+def _node_port(seen: Installation) -> int | None:
+    services = if_read(seen.services)
     ports = [
         port for each in services if each.metadata.name == EXTENDER_NAME for port in each.spec.ports or ()
     ]
     return next((port.node_port for port in ports if port.node_port), None)
 
 
-def _no_loopback(snapshot: Installation) -> str:
+def _no_loopback(seen: Installation) -> str:
     """Why kube-proxy serves no node port on loopback; empty if it does, or if that is not known."""
-    document = _kube_proxy(snapshot)
+    document = _kube_proxy(seen)
     if document is None:
         return ""
     mode = document.get("mode") or "iptables"
@@ -194,9 +192,9 @@ def _no_loopback(snapshot: Installation) -> str:
     return "kube-proxy has localhostNodePorts: false" if closed else ""
 
 
-def _kube_proxy(snapshot: Installation) -> Mapping[str, Any] | None:
+def _kube_proxy(seen: Installation) -> Mapping[str, Any] | None:
     """The configuration of kube-proxy; None if it cannot be read."""
-    text = snapshot.config_map(_KUBE_PROXY).get("config.conf")
+    text = seen.config_map(_KUBE_PROXY).get("config.conf")
     return None if text is None else _yaml(text)
 
 
@@ -213,19 +211,19 @@ def _yaml(text: str) -> Mapping[str, Any] | None:
     return document if isinstance(document, Mapping) else None
 
 
-def calls(snapshot: Installation) -> CheckVerdict:
+def calls(seen: Installation) -> CheckVerdict:
     """Whether schedulers call the extender: the proof that its address is right, from their node."""
-    snapshot.require_page(EXTENDER_NAME)
+    seen.require_page(EXTENDER_NAME)
     total = sum(
         int(sample.number)
-        for _, sample in snapshot.values(EXTENDER_NAME, EXTENDER_REQUESTS)
+        for _, sample in seen.values(EXTENDER_NAME, EXTENDER_REQUESTS)
         if sample.labels.get("verb") == _FILTER
     )
     if total:
         return ok(counted(total, "filter call"))
-    if problem := snapshot.unread_replica(EXTENDER_NAME):
+    if problem := seen.unread_replica(EXTENDER_NAME):
         return unread(problem)
-    waiting = [pod for pod, _ in if_read(snapshot.pods) if _pends(pod)]
+    waiting = [pod for pod, _ in if_read(seen.pods) if _pends(pod)]
     if waiting:
         return failed(
             f"no scheduler has called the extender since it started, and pods are pending "
@@ -239,9 +237,9 @@ def _pends(pod: Pod) -> bool:
     return not pod.node and not pod.finished and not pod.terminating
 
 
-def pending(snapshot: Installation) -> CheckVerdict:
+def pending(seen: Installation) -> CheckVerdict:
     """Pods that request units and have no node."""
-    pods = required(snapshot.pods)
+    pods = required(seen.pods)
     found = [pod for pod, _ in pods if _pends(pod)]
     if not found:
         return ok("none")

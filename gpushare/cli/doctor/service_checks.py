@@ -27,9 +27,9 @@ _OURS: Final = (EXTENDER_NAME, AGENT_NAME, EXPORTER_NAME, METRICS_API_NAME)
 _RELEASE: Final = re.compile(r"v?\d+\.\d+\.\d+\S*")
 
 
-def api_server(snapshot: Installation) -> CheckVerdict:
+def api_server(seen: Installation) -> CheckVerdict:
     """Whether the version of Kubernetes is supported."""
-    version = required(snapshot.version)
+    version = required(seen.version)
     try:
         parse_version(version)
     except ConfigError as error:
@@ -40,12 +40,12 @@ def api_server(snapshot: Installation) -> CheckVerdict:
 def rights_of(account: str) -> Callable[[Installation], CheckVerdict]:
     """The check of a service account's rights."""
 
-    def check(snapshot: Installation) -> CheckVerdict:
-        answers = {right: answer for (who, right), answer in snapshot.reviews.items() if who == account}
-        required(snapshot.system_pods)
-        if not snapshot.pods_of(account):
+    def check(seen: Installation) -> CheckVerdict:
+        answers = {right: answer for (who, right), answer in seen.reviews.items() if who == account}
+        required(seen.system_pods)
+        if not seen.pods_of(account):
             return unknown(f"{account} does not run as a pod here")
-        optional = LEASE_RIGHTS if account == EXTENDER_NAME and without_lease(snapshot) else frozenset()
+        optional = LEASE_RIGHTS if account == EXTENDER_NAME and without_lease(seen) else frozenset()
         denied = [right for right, answer in answers.items() if answer is False and right not in optional]
         if denied:
             return failed(
@@ -63,12 +63,12 @@ def rights_of(account: str) -> Callable[[Installation], CheckVerdict]:
     return check
 
 
-def admission(snapshot: Installation) -> CheckVerdict:
+def admission(seen: Installation) -> CheckVerdict:
     """Whether admission policies protect allocations."""
-    version = required(snapshot.version)
+    version = required(seen.version)
     if not _evaluates_policies(version):
         return ok(f"Kubernetes {version} has no admission policies; seals protect allocations")
-    policies = required(snapshot.policies)
+    policies = required(seen.policies)
     missing = [name for name in _POLICIES if name not in policies]
     if missing:
         return warning(
@@ -85,13 +85,13 @@ def _evaluates_policies(version: str) -> bool:
         return True
 
 
-def versions(snapshot: Installation) -> CheckVerdict:
+def versions(seen: Installation) -> CheckVerdict:
     """Whether the services and this program have one version, from the tags of images."""
-    required(snapshot.system_pods)
+    required(seen.system_pods)
     found = {
         (tag, component)
         for component in _OURS
-        for pod in snapshot.pods_of(component)
+        for pod in seen.pods_of(component)
         for container in pod.spec.containers
         if "kube-scheduler" not in container.image and (tag := _tag(container.image))
     }
@@ -110,9 +110,9 @@ def _tag(image: str) -> str:
     return tag.removeprefix("v") if _RELEASE.fullmatch(tag) else ""
 
 
-def metrics_api(snapshot: Installation) -> CheckVerdict:
+def metrics_api(seen: Installation) -> CheckVerdict:
     """Whether the API server reaches the metrics API, if it is deployed."""
-    api_services = required(snapshot.api_services)
+    api_services = required(seen.api_services)
     names = {f"{version}.{METRICS_API_GROUP}" for version in METRICS_API_VERSIONS}
     found = [each for each in api_services if each.metadata.name in names]
     if not found:

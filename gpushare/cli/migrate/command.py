@@ -65,8 +65,8 @@ def migrate(
     from gpushare.cli.lib.serialized import serialized
     from gpushare.cli.migrate import hami, render
     from gpushare.cli.migrate.collect import collect, of_files
+    from gpushare.cli.migrate.findings import Effect, migration
     from gpushare.cli.migrate.manifest import is_workload
-    from gpushare.cli.migrate.survey import Effect, survey
     from gpushare.overview.memory_units import NodeUnit
 
     if files and (namespace or everywhere):
@@ -81,7 +81,7 @@ def migrate(
     else:
         selected = source.namespace(namespace, everywhere=everywhere)
         objects, notes = source.ask(lambda client: collect(client, selected))
-    found = survey(objects, hami.Units(NodeUnit(unit), gpu_mib))
+    found = migration(objects, hami.Units(NodeUnit(unit), gpu_mib))
     screen.warn(notes.values())
     screen.note_namespace(found.findings, selected)
     if output != "yaml":

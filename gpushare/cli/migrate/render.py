@@ -1,11 +1,11 @@
-"""A survey as text, as a versioned document for programs, and as manifests. Pure."""
+"""A migration as text, as a versioned document for programs, and as manifests. Pure."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from typing import Any, Final
 
 from gpushare.cli.lib.serialized import serialized
-from gpushare.cli.migrate.survey import MigrationFinding, Survey, System, counts
+from gpushare.cli.migrate.findings import Migration, MigrationFinding, System, counts
 from gpushare.contract import PROJECT_URL
 from gpushare.overview.documents import document
 
@@ -13,14 +13,14 @@ KIND: Final = "MigrationReport"
 _PAGE: Final = f"{PROJECT_URL}/blob/main/docs/how-to/migrate.md"
 
 
-def text(found: Survey) -> str:
+def text(found: Migration) -> str:
     """For a terminal."""
     if not found.findings:
         return "Nothing of the Aliyun gpushare pair or of HAMi was found.\n"
     return "\n".join(_lines(found)) + "\n"
 
 
-def _lines(found: Survey) -> Iterator[str]:
+def _lines(found: Migration) -> Iterator[str]:
     for system in System:
         own = [each for each in found.findings if each.system is system]
         if own:
@@ -37,7 +37,7 @@ def _rows(findings: Sequence[MigrationFinding]) -> Iterator[str]:
         yield f"  {'':<14}   {each.text}"
 
 
-def report_document(found: Survey, notes: Iterable[str]) -> dict[str, Any]:
+def report_document(found: Migration, notes: Iterable[str]) -> dict[str, Any]:
     """For programs."""
     return document(
         KIND,
@@ -48,6 +48,6 @@ def report_document(found: Survey, notes: Iterable[str]) -> dict[str, Any]:
     )
 
 
-def manifests(found: Survey) -> str:
+def manifests(found: Migration) -> str:
     """The converted manifests, for ``kubectl apply -f -``."""
     return "".join(serialized(each, "yaml") for each in found.manifests)

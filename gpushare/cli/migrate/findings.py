@@ -57,7 +57,7 @@ class MigrationFinding:
 
 
 @dataclass(frozen=True, slots=True)
-class Survey:
+class Migration:
     """All findings, the converted manifests, and the objects that could not be converted."""
 
     findings: tuple[MigrationFinding, ...]
@@ -65,7 +65,7 @@ class Survey:
     refused: tuple[str, ...]
 
 
-def survey(objects: Iterable[Json], units: hami.Units) -> Survey:
+def migration(objects: Iterable[Json], units: hami.Units) -> Migration:
     """The findings in the order of the objects; what a known workload creates is left out."""
     read = list(objects)
     has_hami = any(map(_of_hami, read))
@@ -89,7 +89,7 @@ def survey(objects: Iterable[Json], units: hami.Units) -> Survey:
             refused.append(name_of(each))
         elif result.changes or result.unsupported:
             manifests.append(cleaned(result.manifest))
-    return Survey(tuple(dict.fromkeys(found)), tuple(manifests), tuple(refused))
+    return Migration(tuple(dict.fromkeys(found)), tuple(manifests), tuple(refused))
 
 
 def _of_other(manifest: Json, owner: Json | None) -> Iterator[MigrationFinding]:
