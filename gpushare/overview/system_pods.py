@@ -41,7 +41,6 @@ class Container(Struct, rename="camel"):
 
 class _PodSpec(Struct, rename="camel"):
     node_name: str = ""
-    host_network: bool = False
     containers: list[Container] = field(default_factory=list)
     volumes: list[_Volume] | None = None
 

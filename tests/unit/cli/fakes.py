@@ -138,6 +138,25 @@ async def call(api: Api, *arguments: str) -> tuple[int, str, str]:
     return await asyncio.to_thread(_call, [*arguments, "--kubeconfig", api.kubeconfig])
 
 
+async def shown(api: Api, *arguments: str) -> str:
+    """The output of a program that succeeds and says nothing on stderr."""
+    code, out, err = await call(api, *arguments)
+    assert (code, err) == (0, "")
+    return out
+
+
+async def documented(api: Api, *arguments: str) -> Any:
+    """The document on stdout of such a program."""
+    return json.loads(await shown(api, *arguments))
+
+
+async def refused(api: Api, *arguments: str, code: int = 1) -> str:
+    """The message on stderr of a program that fails, and shows nothing."""
+    found, out, err = await call(api, *arguments)
+    assert (found, out) == (code, "")
+    return err
+
+
 def _call(arguments: list[str]) -> tuple[int, str, str]:
     out, err = io.StringIO(), io.StringIO()
     with redirect_stdout(out), redirect_stderr(err), pytest.raises(SystemExit) as end:

@@ -15,7 +15,7 @@ from gpushare.errors import ConfigError
 from gpushare.monitoring.page import MetricSample
 from gpushare.overview.connection import ApiSource
 from tests.builders.api_objects import literal, node, pod, share, whole
-from tests.unit.cli.fakes import Api, call, kubeconfig
+from tests.unit.cli.fakes import Api, call, kubeconfig, refused, shown
 
 PAGE = """# TYPE gpushare_exporter_source_up gauge
 gpushare_exporter_source_up{source="nvml"} 1
@@ -30,8 +30,7 @@ async def test_inspect_shows_sharing_nodes_over_all_pages(api: Api) -> None:
     api.nodes = [node("n1", share(15)), node("n2", {}), node("n3", share(15))]
     api.pods = [pod(f"p{i}", "n3", 2, index="0") for i in range(5)]
     api.page_size = 2
-    code, out, err = await call(api, "inspect")
-    assert (code, err) == (0, "")
+    out = await shown(api, "inspect")
     assert out == literal(
         """
         NAME  IPADDRESS  GPU0(Allocated/Total)  GPU Memory(GiB)
@@ -77,8 +76,7 @@ async def test_top_node_shows_all_nodes_and_with_s_those_that_share(api: Api) ->
 
 async def test_top_node_refuses_a_node_with_gpus_of_two_plugins(api: Api) -> None:
     api.nodes = [node("n1", share(15) | whole(1))]
-    code, out, err = await call(api, "top", "node")
-    assert (code, out) == (1, "")
+    err = await refused(api, "top", "node")
     assert err == (
         "Error: nvidia.com/gpu and aliyun.com/gpu-mem are both used in node n1 ."
         "Please use one kind resource of them\n"
@@ -99,8 +97,7 @@ async def test_invalid_objects_are_reported_and_do_not_hide_the_rest(api: Api) -
 
 async def test_an_answer_that_is_no_list_is_an_error(api: Api) -> None:
     api.garbage = True
-    code, out, err = await call(api, "inspect")
-    assert (code, out) == (1, "")
+    err = await refused(api, "inspect")
     assert err.startswith("Error: /api/v1/nodes: list cannot be read: ")
 
 
@@ -114,15 +111,13 @@ async def test_an_item_that_is_no_object_is_reported(api: Api) -> None:
 async def test_a_server_that_is_not_there_is_an_error(tmp_path: Path) -> None:
     gone = Api()
     gone.kubeconfig = kubeconfig(tmp_path, "http://127.0.0.1:9")
-    code, out, err = await call(gone, "inspect")
-    assert (code, out) == (1, "")
+    err = await refused(gone, "inspect")
     assert err.startswith("Error: GET http://127.0.0.1:9/api/v1/nodes: ")
     assert err.count("\n") == 1
 
 
 async def test_an_unknown_context_is_an_error(api: Api) -> None:
-    code, out, err = await call(api, "inspect", "--context", "elsewhere")
-    assert (code, out) == (1, "")
+    err = await refused(api, "inspect", "--context", "elsewhere")
     assert "elsewhere" in err
 
 
@@ -242,13 +237,11 @@ async def test_what_cannot_be_shown_is_reported(
     api: Api, exporters: dict[str, str | None], arguments: list[str], text: str
 ) -> None:
     api.exporters = exporters
-    code, out, err = await call(api, "top", *arguments)
-    assert (code, out) == (1, "")
+    err = await refused(api, "top", *arguments)
     assert text in err
 
 
 @pytest.mark.parametrize("view", [["-l", "a=b"], ["-s"], ["-d"], ["-o", "wide"]])
 async def test_a_view_of_nodes_with_usage_is_wrong_usage(api: Api, view: list[str]) -> None:
-    code, out, err = await call(api, "top", "node", "--use", *view)
-    assert (code, out) == (2, "")
+    err = await refused(api, "top", "node", "--use", *view, code=2)
     assert "Error: --use and --metric support only NODE, --watch and --output json or yaml" in err

@@ -6,7 +6,7 @@ import pytest
 
 from gpushare.contract import EXTENDER_NAME
 from tests.builders.api_objects import node, pod, share
-from tests.unit.cli.fakes import Api, call
+from tests.unit.cli.fakes import Api, call, shown
 
 pytestmark = pytest.mark.asyncio
 
@@ -18,8 +18,7 @@ def fill(api: Api) -> None:
 
 async def test_a_pending_pod(api: Api) -> None:
     fill(api)
-    code, out, err = await call(api, "explain", "big")
-    assert (code, err) == (0, "")
+    out = await shown(api, "explain", "big")
     assert "asked 8, at most 4 of 14 free on GPU 0" in out
     assert "kubectl delete pod -n default a" in out
 

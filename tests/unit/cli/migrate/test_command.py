@@ -12,7 +12,7 @@ import yaml
 from aiohttp import web
 
 from tests.builders.api_objects import Json, literal, node, pod
-from tests.unit.cli.fakes import Api, call, kubeconfig
+from tests.unit.cli.fakes import Api, call, documented, kubeconfig, refused, shown
 from tests.unit.cli.migrate.test_hami import container, deployment
 
 IMAGES = {"hami": "projecthami/hami:v2.10.0", "pair": "acs/k8s-gpushare-plugin:v2"}
@@ -47,8 +47,7 @@ def _whole() -> Json:
 
 
 async def test_the_report_of_files(api: Api, folder: Path) -> None:
-    code, out, err = await call(api, "migrate", "-f", str(folder))
-    assert (code, err) == (0, "")
+    out = await shown(api, "migrate", "-f", str(folder))
     assert out == literal(
         """
         Aliyun gpushare:
@@ -79,7 +78,7 @@ async def test_whole_gpus_of_hamis_scheduler_change_and_are_converted(
     manifest = deployment(container(gpu=1), schedulerName="hami-scheduler")
     hami = [installation("hami-device-plugin", IMAGES["hami"])] if installed else []
     (tmp_path / "a.yaml").write_text("---\n".join(yaml.safe_dump(each) for each in (manifest, *hami)))
-    found = json.loads((await call(api, "migrate", "-f", str(tmp_path), "-o", "json"))[1])
+    found = await documented(api, "migrate", "-f", str(tmp_path), "-o", "json")
     assert found["findings"][0] == {
         "system": "HAMi",
         "subject": "Deployment web",
@@ -99,8 +98,7 @@ async def test_whole_gpus_without_hami_are_no_finding(api: Api, tmp_path: Path) 
 
 
 async def test_only_converted_manifests_are_printed(api: Api, folder: Path) -> None:
-    code, out, err = await call(api, "migrate", "-f", str(folder), "-o", "yaml")
-    assert (code, err) == (0, "")
+    out = await shown(api, "migrate", "-f", str(folder), "-o", "yaml")
     (web_deployment,) = yaml.safe_load_all(out)
     assert web_deployment["metadata"] == {"name": "web"}
 
@@ -109,8 +107,7 @@ async def test_a_template_without_metadata_is_converted(api: Api, tmp_path: Path
     manifest = deployment(container(gpumem=1000))
     manifest["spec"]["template"]["metadata"] = None
     (tmp_path / "a.yaml").write_text(yaml.safe_dump(manifest))
-    code, out, err = await call(api, "migrate", "-f", str(tmp_path), "-o", "yaml")
-    assert (code, err) == (0, "")
+    out = await shown(api, "migrate", "-f", str(tmp_path), "-o", "yaml")
     assert "aliyun.com/gpu-mem: 1\n" in out
 
 
@@ -120,8 +117,7 @@ async def test_dates_and_words_keep_their_meaning_for_kubectl(api: Api, tmp_path
     text = text.replace("'@'", '"Y"').replace("'#'", "2024-13-45").replace("'%'", "12:30:00")
     text = text.replace("gpumem: 1", "gpumem: 1e3")
     (tmp_path / "a.yaml").write_text(text)
-    code, out, err = await call(api, "migrate", "-f", str(tmp_path), "-o", "yaml")
-    assert (code, err) == (0, "")
+    out = await shown(api, "migrate", "-f", str(tmp_path), "-o", "yaml")
     assert "date: '2024-13-45'\n    time: '12:30:00'\n" in out
     assert "value: 'Y'\n" in out
     assert "aliyun.com/gpu-mem: 1\n" in out
@@ -131,8 +127,7 @@ async def test_dates_and_words_keep_their_meaning_for_kubectl(api: Api, tmp_path
 async def test_rendered_manifests_come_from_standard_input(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     text = yaml.safe_dump(deployment(container(gpumem=1000)))
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
-    code, out, err = await call(api, "migrate", "-f", "-", "-o", "yaml")
-    assert (code, err) == (0, "")
+    out = await shown(api, "migrate", "-f", "-", "-o", "yaml")
     assert "aliyun.com/gpu-mem: 1\n" in out
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"plain text")))
     assert await call(api, "migrate", "-f", "-") == (
@@ -146,18 +141,16 @@ async def test_rendered_manifests_come_from_standard_input(api: Api, monkeypatch
 async def test_namespaces_select_objects_of_the_cluster_only(
     api: Api, folder: Path, flags: list[str]
 ) -> None:
-    code, out, err = await call(api, "migrate", "-f", str(folder), *flags)
-    assert (code, out) == (2, "")
+    err = await refused(api, "migrate", "-f", str(folder), *flags, code=2)
     assert "--filename reads files instead of the cluster: leave out --namespace and --all-namespaces" in err
 
 
 async def test_a_manifest_that_is_left_out_is_an_error(api: Api, tmp_path: Path) -> None:
     path = tmp_path / "a.yaml"
     path.write_text(yaml.safe_dump(deployment(container(gpucores=10))))
-    code, out, err = await call(api, "migrate", "-f", str(path), "-o", "yaml")
-    assert (code, out) == (1, "")
+    err = await refused(api, "migrate", "-f", str(path), "-o", "yaml")
     assert err.startswith("warning: Deployment web: not supported: container main: without nvidia.com/gpumem")
-    found = json.loads((await call(api, "migrate", "-f", str(path), "-o", "json"))[1])
+    found = await documented(api, "migrate", "-f", str(path), "-o", "json")
     assert (found["kind"], found["notConverted"]) == ("MigrationReport", ["Deployment web"])
 
 
@@ -218,8 +211,7 @@ async def test_an_unreadable_file_is_an_error(
     path = tmp_path / "a.yaml"
     if content:
         path.write_text(content)
-    code, out, err = await call(api, "migrate", "-f", str(path))
-    assert (code, out) == (1, "")
+    err = await refused(api, "migrate", "-f", str(path))
     assert err.startswith("Error: ")
     assert text in err
 
@@ -271,9 +263,7 @@ async def test_a_cluster_is_read_and_its_manifests_can_be_applied(api: Api, clus
         "deployments": [live],
         "pods": [created("ReplicaSet", {"spec": {"containers": [container(gpumem=1024)]}})],
     }
-    code, out, err = await call(api, "migrate", "-A", "-o", "json")
-    assert (code, err) == (0, "")
-    found = json.loads(out)
+    found = await documented(api, "migrate", "-A", "-o", "json")
     assert [(each["subject"], each["verdict"]) for each in found["findings"]] == [
         ("Node n1", "changes"),
         ("Node n2", "stays"),
@@ -290,16 +280,14 @@ async def test_a_cluster_is_read_and_its_manifests_can_be_applied(api: Api, clus
 async def test_objects_that_are_none_are_no_traceback(api: Api, cluster: Cluster) -> None:
     junk: list[Any] = [None, 7, [], {}, {"metadata": None}, {"metadata": 7, "spec": 7}]
     cluster.lists = dict.fromkeys(("nodes", "pods", "deployments", "jobs"), junk)
-    code, _, err = await call(api, "migrate", "-A")
-    assert (code, err) == (0, "")
+    await shown(api, "migrate", "-A")
 
 
 @pytest.mark.parametrize("odd", [[], {}, ["Complete"], None])
 async def test_a_condition_of_another_type_ends_nothing(api: Api, cluster: Cluster, odd: Any) -> None:
     status = {"conditions": [{"type": odd, "status": "True"}]}
     cluster.lists = {"jobs": [deployment(container(gpumem=1)) | {"kind": "Job", "status": status}]}
-    code, out, err = await call(api, "migrate", "-A")
-    assert (code, err) == (0, "")
+    out = await shown(api, "migrate", "-A")
     assert "Converted manifests (-o yaml): 1" in out
 
 
@@ -324,8 +312,7 @@ async def test_an_account_that_may_list_nothing_has_no_report(
 ) -> None:
     kinds = ["nodes", "pods", "resourcequotas", "daemonsets", "deployments", "replicasets", "statefulsets"]
     cluster.lists = dict.fromkeys([*kinds, "cronjobs", "jobs"])
-    code, out, err = await call(api, "migrate", "-A", *output)
-    assert (code, out) == (1, "")
+    err = await refused(api, "migrate", "-A", *output)
     assert err == "Error: this account may list none of the kinds to report: may not list\n"
 
 

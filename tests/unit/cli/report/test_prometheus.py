@@ -1,7 +1,6 @@
 """``report`` and ``recommend`` with a real Prometheus, which has read exposition text."""
 
 import asyncio
-import json
 import time
 from collections.abc import AsyncIterator, Iterator
 from itertools import chain
@@ -21,7 +20,7 @@ from testbed.control_plane.components import url_ready
 from testbed.programs.debian import program
 from tests.builders.api_objects import pod
 from tests.support.promtool import promtool
-from tests.unit.cli.fakes import Api, call
+from tests.unit.cli.fakes import Api, call, documented
 
 pytestmark = pytest.mark.needs("prometheus", "promtool")
 
@@ -185,9 +184,9 @@ async def test_a_time_without_series_is_an_error(api: Api, prometheus: str) -> N
 
 async def test_a_recommendation_has_the_peak_of_the_window(api: Api, prometheus: str) -> None:
     api.pods = [pod("a", "n1", 4)]
-    code, out, err = await call(api, "recommend", "--prometheus", prometheus, "--window", "1h", "-o", "json")
-    assert (code, err) == (0, "")
-    (item,) = json.loads(out)["items"]
+    (item,) = (
+        await documented(api, "recommend", "--prometheus", prometheus, "--window", "1h", "-o", "json")
+    )["items"]
     assert (item["peakBytes"], item["basis"], item["suggestedUnits"]) == (3 * GIB, "peak of the window", 4)
     _, out, _ = await call(api, "recommend", "--prometheus", prometheus, "--window", "1h", "--margin", "0")
     assert out.splitlines()[1].split()[-6:] == ["3", "GiB", "(lower)", "peak", "of", "1h"]
@@ -197,16 +196,14 @@ async def test_a_recommendation_ignores_the_size_of_an_earlier_pod_of_that_name(
     api: Api, prometheus: str
 ) -> None:
     api.pods = [pod("c", "n1", 4)]
-    code, out, err = await call(api, "recommend", "--prometheus", prometheus, "--window", "1h", "-o", "json")
-    assert (code, err) == (0, "")
-    (item,) = json.loads(out)["items"]
+    (item,) = (
+        await documented(api, "recommend", "--prometheus", prometheus, "--window", "1h", "-o", "json")
+    )["items"]
     assert (item["peakBytes"], item["suggestedUnits"]) == (3 * GIB, 4)
 
 
 async def test_a_recommendation_counts_each_series_of_its_cluster_once(api: Api, prometheus: str) -> None:
     api.pods = [pod("b", "n1", 4)]
     arguments = ("--prometheus", prometheus, "--window", "1h", "--cluster", "one", "-o", "json")
-    code, out, err = await call(api, "recommend", *arguments)
-    assert (code, err) == (0, "")
-    (item,) = json.loads(out)["items"]
+    (item,) = (await documented(api, "recommend", *arguments))["items"]
     assert (item["peakBytes"], item["refusals"], item["suggestedUnits"]) == (3 * GIB, 2, 5)
