@@ -10,8 +10,6 @@ from gpushare.overview.gpu_pods import read_node, read_pod
 from gpushare.overview.node_view import GpuCount, NodeView
 from tests.builders.api_objects import Json, node, pod, share, views, whole
 
-HUGE = f'{{"0":{{"0":{"9" * 400}}}}}'
-
 
 def one(a_node: Json, *pods: Json) -> NodeView:
     [view] = views([a_node], pods)
@@ -43,75 +41,53 @@ def test_a_node_that_takes_no_pods_says_why() -> None:
     assert view.problems == ("node n: takes no new pods: GPU 0 (NVIDIA GB10) is not shared",)
 
 
-def test_a_pod_is_on_the_gpu_of_its_index() -> None:
-    assert placed(one(node("n", share(30, 2)), pod("p", "n", 4, index="1"))) == {"p": ({1: 4}, 0)}
+def assigned(units: int) -> str:
+    """What the node agent says: so many units of the pod on GPU 1."""
+    return json.dumps({"uid-p": {"main": {"1": units}}})
 
 
-def test_a_pod_on_several_gpus_is_on_those_of_its_allocation() -> None:
-    many = pod("p", "n", 4, cards=2, index="0", allocation='{"0":{"0":1,"1":1},"1":{"0":1,"1":1}}')
-    assert placed(one(node("n", share(30, 2)), many)) == {"p": ({0: 2, 1: 2}, 0)}
-
-
-def test_a_pod_of_acks_own_scheduler_is_on_the_gpu_of_its_allocation() -> None:
-    bound = pod("p", "n", 4, allocation='{"0":{"1":4}}')
-    assert placed(one(node("n", share(30, 2)), bound)) == {"p": ({1: 4}, 0)}
-
-
+ON_BOTH = '{"0":{"0":1,"1":1},"1":{"0":1,"1":1}}'
+PLACED: dict[str, tuple[Json, str | None, dict[int, int]]] = {
+    "its index": ({"index": "1"}, None, {1: 4}),
+    "an allocation on several GPUs": ({"index": "0", "cards": 2, "allocation": ON_BOTH}, None, {0: 2, 1: 2}),
+    "the allocation of ACK's own scheduler": ({"allocation": '{"0":{"1":4}}'}, None, {1: 4}),
+    "the node agent, against the pod": ({"index": "0"}, assigned(4), {1: 4}),
+    "the pod, if the agent's word is unreadable": ({"index": "0"}, "{", {0: 4}),
+}
 JUNK = (
-    "",
-    "{",
-    "[]",
-    "{}",
-    '{"0":{}}',
-    '{"0":{"x":1}}',
-    '{"0":{"0":"4"}}',
-    '{"0":{"0":4}}',
-    "9" * 5000,
-    HUGE,
+    *("", "{", "[]", "{}", '{"0":{}}', '{"0":{"x":1}}', '{"0":{"0":"4"}}', '{"0":{"0":4}}', "9" * 5000),
+    f'{{"0":{{"0":{"9" * 400}}}}}',
 )
+PENDING: list[tuple[Json, str | None]] = [
+    *(({"index": "1", "allocation": junk}, None) for junk in JUNK),
+    *(({"index": index}, None) for index in (None, "", "-1", "x", "2", "99999", "1" * 40, "１")),
+    ({"index": "0", "cards": 2, "allocation": '{"0":{"0":2,"7":2}}'}, None),  # the node has no GPU 7
+    *(({"index": "0"}, assigned(units)) for units in (3, 5, 10**400)),
+]
 
 
-@pytest.mark.parametrize("allocation", JUNK)
-def test_an_allocation_that_contradicts_the_index_or_the_limits_is_pending(allocation: str) -> None:
-    bound = pod("p", "n", 4, index="1", allocation=allocation)
-    assert placed(one(node("n", share(30, 2)), bound)) == {"p": ({}, 4)}
+def bound(fields: Json, word: str | None) -> NodeView:
+    """A node with two GPUs and a pod with 4 units; ``word`` is that of the node agent."""
+    said = {ANN_ASSIGNED_NODE: word} if word is not None else {}
+    return one(node("n", share(30, 2), annotations=said), pod("p", "n", 4, **fields))
 
 
-def test_an_index_without_an_amount_is_of_no_bind_and_pending() -> None:
-    bound = pod("p", "n", 4, index="1")
-    del bound["metadata"]["annotations"][ANN_POD]
-    assert placed(one(node("n", share(30, 2)), bound)) == {"p": ({}, 4)}
+@pytest.mark.parametrize(("fields", "word", "cards"), PLACED.values(), ids=PLACED)
+def test_a_pod_is_on_the_gpus_that_are_named_by(fields: Json, word: str, cards: dict[int, int]) -> None:
+    assert placed(bound(fields, word)) == {"p": (cards, 0)}
 
 
-@pytest.mark.parametrize("index", [None, "", "-1", "x", "2", "99999", "1" * 40, "１"])
-def test_an_index_that_is_no_gpu_of_the_node_is_pending(index: str | None) -> None:
-    view = one(node("n", share(30, 2)), pod("p", "n", 4, index=index))
+@pytest.mark.parametrize(("fields", "word"), PENDING)
+def test_a_pod_is_pending_if_what_names_its_gpus_is_unreadable_or_wrong(fields: Json, word: str) -> None:
+    view = bound(fields, word)
     assert placed(view) == {"p": ({}, 4)}
     assert (view.on_cards, view.pending, view.used) == (0, 4, 4)
 
 
-def test_a_pod_with_one_of_two_gpus_that_the_node_lacks_is_pending() -> None:
-    bound = pod("p", "n", 4, cards=2, index="0", allocation='{"0":{"0":2,"7":2}}')
-    assert placed(one(node("n", share(30, 2)), bound)) == {"p": ({}, 4)}
-
-
-@pytest.mark.parametrize("units", [3, 5, 10**400])
-def test_the_node_annotation_with_another_amount_than_the_limits_names_no_gpu(units: int) -> None:
-    word = {ANN_ASSIGNED_NODE: json.dumps({"uid-p": {"main": {"1": units}}})}
-    view = one(node("n", share(30, 2), annotations=word), pod("p", "n", 4, index="0"))
-    assert placed(view) == {"p": ({}, 4)}
-
-
-def test_the_node_annotation_overrides_the_pod_annotations() -> None:
-    word = {ANN_ASSIGNED_NODE: json.dumps({"uid-p": {"main": {"1": 4}}})}
-    view = one(node("n", share(30, 2), annotations=word), pod("p", "n", 4, index="0"))
-    assert placed(view) == {"p": ({1: 4}, 0)}
-
-
-def test_an_invalid_node_annotation_leaves_the_pod_annotations() -> None:
-    word = {ANN_ASSIGNED_NODE: "{"}
-    view = one(node("n", share(30, 2), annotations=word), pod("p", "n", 4, index="0"))
-    assert placed(view) == {"p": ({0: 4}, 0)}
+def test_an_index_without_an_amount_is_of_no_bind_and_pending() -> None:
+    unbound = pod("p", "n", 4, index="1")
+    del unbound["metadata"]["annotations"][ANN_POD]
+    assert placed(one(node("n", share(30, 2)), unbound)) == {"p": ({}, 4)}
 
 
 def test_finished_pods_have_no_units() -> None:
