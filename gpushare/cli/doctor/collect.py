@@ -103,6 +103,7 @@ def _if_read(make: Callable[[], T]) -> T | Unread:
 
 
 async def _if_answered(answer: Awaitable[T]) -> T | Unread:
+    """The answer; else the reason why there is none."""
     try:
         return await answer
     except NotReadError as error:
@@ -129,20 +130,14 @@ class _Reader:
         )
         asked = sorted(each.name for each in if_read(nodes) if is_sharing(each))[:_MOST_KUBELETS]
         ours = _if_read(lambda: [(pod, each) for each in required(pods) if (pod := pod_of(each))])
-        pages, cgroups, cpu_managers, reviews = await asyncio.gather(
+        services, pages, cgroups, cpu_managers, reviews = await asyncio.gather(
+            self._services(),
             self._by_key({pod.name: self._page(pod) for pod in self._asked(if_read(system_pods))}),
             self._by_key({name: self._cgroup(name) for name in asked}),
             self._by_key({name: self._cpu_manager(name) for name in asked}),
             self._by_key(
                 {(who, str(right)): self._review(who, right) for who, own in RIGHTS.items() for right in own}
             ),
-        )
-        deployments, services, api_services, lease, policies = await asyncio.gather(
-            _if_answered(self._list(_DEPLOYMENTS, Workload, "list deployments")),
-            _if_answered(self._list(f"{_OURS}/services", Service, "list services in kube-system")),
-            _if_answered(self._list(_API_SERVICES, ApiService, "list apiservices")),
-            _if_answered(self._get(_LEASE, Lease, "get leases in kube-system")),
-            _if_answered(self._policies()),
         )
         return Installation(
             now_s=time.time(),
@@ -151,16 +146,33 @@ class _Reader:
             books=_if_read(lambda: _books(required(nodes), required(ours), system_pods, config_maps)),
             pods=ours,
             system_pods=system_pods,
-            deployments=deployments,
-            services=services,
             config_maps=config_maps,
-            lease=lease,
-            policies=policies,
-            api_services=api_services,
+            deployments=services[0],
+            services=services[1],
+            api_services=services[2],
+            lease=services[3],
+            policies=services[4],
             pages=pages,
             cgroups=cgroups,
             cpu_managers=cpu_managers,
             reviews=reviews,
+        )
+
+    async def _services(
+        self,
+    ) -> tuple[
+        Sequence[Workload] | Unread,
+        Sequence[Service] | Unread,
+        Sequence[ApiService] | Unread,
+        Lease | Unread,
+        frozenset[str] | Unread,
+    ]:
+        return await asyncio.gather(
+            _if_answered(self._list(_DEPLOYMENTS, Workload, "list deployments")),
+            _if_answered(self._list(f"{_OURS}/services", Service, "list services in kube-system")),
+            _if_answered(self._list(_API_SERVICES, ApiService, "list apiservices")),
+            _if_answered(self._get(_LEASE, Lease, "get leases in kube-system")),
+            _if_answered(self._policies()),
         )
 
     async def _nodes(self) -> Sequence[ClusterNode]:

@@ -31,6 +31,9 @@ Examples:
   kubectl gpushare top pod trainer --metric DCGM_CUSTOM_PROCESS_SM_UTIL"""
 
 
+_INTERVAL_S: Final = 5.0
+
+
 @click.group("top", context_settings=CONTEXT, epilog=_EXAMPLES)
 def top() -> None:
     """Show GPUs by node, in the tables of arena top node, or their usage by pod."""
@@ -55,12 +58,11 @@ def top_node(*, gpushare: bool, details: bool, use: bool, metric: str | None, **
         return
     if gpushare or details or shown.selector or shown.output not in (None, "json", "yaml"):
         raise click.UsageError("--use and --metric support only NODE, --watch and --output json or yaml")
-    from gpushare.cli.top.collect import show_usage
     from gpushare.cli.top.usage import gpu_usage
     from gpushare.overview.usage import UsageFilter
 
     selected = UsageFilter(shown.node)
-    show_usage(shown.source, gpu_usage(metric, selected), selected, output=shown.output, watch=shown.watch)
+    _show_usage(shown.source, gpu_usage(metric, selected), selected, output=shown.output, watch=shown.watch)
 
 
 @top.command("pod", context_settings=CONTEXT, epilog=_POD_EXAMPLES)
@@ -75,9 +77,28 @@ def top_pod(
     *, source: Any, pod: str | None, namespace: str | None, node: str | None, metric: str | None, **flags: Any
 ) -> None:
     """Show the GPU usage of the pods of a namespace, or of POD."""
-    from gpushare.cli.top.collect import show_usage
     from gpushare.cli.top.usage import pod_usage
     from gpushare.overview.usage import UsageFilter
 
     selected = UsageFilter(node, namespace, pod)
-    show_usage(source, pod_usage(metric, selected), selected, **flags)
+    _show_usage(source, pod_usage(metric, selected), selected, **flags)
+
+
+def _show_usage(source: Any, usage_of: Any, selected: Any, *, output: str | None, watch: bool) -> None:
+    """Shows usage once, or every few seconds until interrupted."""
+    from gpushare.cli.lib.screen import watching_screen
+    from gpushare.cli.lib.serialized import serialized
+    from gpushare.cli.top.collect import collect
+    from gpushare.cli.top.render import table, usage_document
+
+    screen = watching_screen(watch=watch)
+
+    def show(samples: Any) -> None:
+        usage = usage_of(samples)
+        if output:
+            screen.show(serialized(usage_document(usage), output))
+        else:
+            screen.show_table(table(usage), selected.namespace)
+
+    interval_s = _INTERVAL_S if watch else None
+    source.ask(lambda client: collect(client, selected.node, show, screen.report, interval_s))

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from gpushare.cli.lib.screen import Screen
-from gpushare.cli.top.collect import rounds
+from gpushare.cli.top.collect import collect
 from gpushare.errors import ConfigError
 from gpushare.monitoring.page import MetricSample
 from gpushare.overview.connection import ApiSource
@@ -181,7 +181,7 @@ async def test_a_watch_of_usage_outlives_errors_after_the_first_round(api: Api) 
         api.exporters = {} if len(reported) == 1 else {"n1": PAGE}
 
     def watch() -> None:
-        ApiSource(api.kubeconfig).ask(lambda client: rounds(client, None, show, report, 0.01))
+        ApiSource(api.kubeconfig).ask(lambda client: collect(client, None, show, report, 0.01))
 
     api.exporters = {"n1": PAGE}
     with pytest.raises(Enough):
