@@ -119,6 +119,12 @@ class Installation:
         return next((each.labels for each in nodes if each.name == node), None)
 
     @property
+    def pending(self) -> list[Pod]:
+        """The pods that request units and have no node; empty if pods could not be read."""
+        pods = (pod for pod, _ in if_read(self.pods))
+        return [pod for pod in pods if not (pod.node or pod.finished or pod.terminating)]
+
+    @property
     def sharing(self) -> list[ClusterNode]:
         """The nodes that offer units, and those that a label selects for it."""
         return [node for node in if_read(self.nodes) if is_sharing(node)]

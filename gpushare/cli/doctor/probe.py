@@ -13,10 +13,10 @@ from urllib.parse import quote
 import msgspec
 
 from gpushare.adapters.kube.client import KubeClient
-from gpushare.cli.doctor.checks import CheckFinding
 from gpushare.cli.doctor.installation import Installation, Unread
 from gpushare.cli.doctor.probe_checks import ProbeOutcome, stages
 from gpushare.cli.doctor.probe_pod import UNITS, USER, ProbePod, ProbeRequest, manifest
+from gpushare.cli.doctor.verdict import CheckFinding
 from gpushare.contract import AGENT_NAME, CORE_STEP, LABEL_NO_ISOLATION
 from gpushare.errors import ApiError, ConfigError
 from gpushare.model.demand import Amount

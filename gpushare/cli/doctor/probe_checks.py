@@ -7,9 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
-from gpushare.cli.doctor.checks import CheckFinding
 from gpushare.cli.doctor.probe_pod import UNITS, ProbePod, ProbeRequest, seen_by
-from gpushare.cli.doctor.verdict import Check, CheckVerdict, Status, failed, ok, unknown
+from gpushare.cli.doctor.verdict import Check, CheckFinding, CheckVerdict, Status, failed, ok, unknown
 from gpushare.contract import AGENT_NAME, ANN_IDX, PRELOAD, RESOURCE_MEM, SYSTEM_NAMESPACE
 
 

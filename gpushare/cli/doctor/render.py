@@ -4,8 +4,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from gpushare.cli.doctor.checks import CheckFinding
-from gpushare.cli.doctor.verdict import Status
+from gpushare.cli.doctor.verdict import CheckFinding, Status
 from gpushare.overview.documents import document
 
 KIND: Final = "Diagnosis"

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 from gpushare.cli.doctor.installation import NotReadError, Unread
 
@@ -70,6 +70,19 @@ class Check(Generic[T]):
             return self.judge(facts)
         except NotReadError as error:
             return unread(error.found, error.command)
+
+
+@dataclass(frozen=True, slots=True)
+class CheckFinding:
+    """A check and its verdict."""
+
+    check: Check[Any]
+    verdict: CheckVerdict
+
+
+def check(name: str, title: str) -> Callable[[Callable[[T], CheckVerdict]], Check[T]]:
+    """Return a decorator that makes a check of its judgement."""
+    return lambda judge: Check(name, title, judge)
 
 
 def listed(names: Sequence[str]) -> str:

@@ -1,4 +1,4 @@
-"""Checks of nodes and their GPUs. Pure."""
+"""Checks of GPUs and of the pods that use them or wait for them. Pure."""
 
 from collections.abc import Mapping
 
@@ -9,97 +9,21 @@ from gpushare.cli.doctor.installation import (
     is_sharing,
     required,
 )
-from gpushare.cli.doctor.verdict import CheckVerdict, counted, failed, listed, ok, warning
+from gpushare.cli.doctor.verdict import CheckVerdict, check, counted, failed, listed, ok, warning
 from gpushare.contract import (
-    AGENT_NAME,
-    ANN_CARDS,
     ANN_CORDONED_CARDS,
-    LABEL_OPERATOR_PLUGIN,
-    RESOURCE_COUNT,
-    RESOURCE_MEM,
-    RESOURCE_TIME_SLICED_GPU,
     RESOURCE_WHOLE_GPU,
     SYSTEM_NAMESPACE,
     UNHEALTHY_PREFIX,
 )
-from gpushare.model.cards import parse_cards, unhealthy_map
-from gpushare.model.demand import Malformed
+from gpushare.model.cards import unhealthy_map
 from gpushare.model.modes import mode_of
 from gpushare.overview.ledger_inputs import unhealthy_by_node, unreadable_by_node
 from gpushare.overview.objects import ClusterNode
 from gpushare.scheduling.book import Book, reserved_shares
 
-_AGENT_PODS = f"kubectl get pods -n {SYSTEM_NAMESPACE} -l component={AGENT_NAME} -o wide"
-_NODE_SELECTORS = (
-    f"kubectl get daemonsets -n {SYSTEM_NAMESPACE} -l component={AGENT_NAME} "
-    "-o custom-columns=NAME:.metadata.name,LABELS:.spec.template.spec.nodeSelector"
-)
 
-
-def sharing_nodes(seen: Installation) -> CheckVerdict:
-    """Whether any node shares its GPUs, and all that do are ready."""
-    all_nodes = required(seen.nodes)
-    nodes = seen.sharing
-    if not nodes:
-        problem = "no node shares its GPUs: none offers units, and no label selects one; label nodes as the "
-        return failed(f"{problem}nodeSelector of a DaemonSet of the agent says", _NODE_SELECTORS)
-    if down := [node.name for node in nodes if not node.ready]:
-        return failed(f"not ready: {listed(down)}", f"kubectl describe node {down[0]}")
-    return ok(f"{counted(len(nodes), 'node')} of {len(all_nodes)}")
-
-
-def registered(seen: Installation) -> CheckVerdict:
-    """Whether an agent has registered on each node that shares."""
-    required(seen.nodes)
-    without = [node.name for node in seen.sharing if not node.capacity(RESOURCE_MEM)]
-    if not without:
-        return ok(f"{counted(len(seen.sharing), 'node')} with {RESOURCE_MEM}")
-    ready = {pod.spec.node_name: pod.ready for pod in seen.pods_of(AGENT_NAME)}
-    pods = f"{_AGENT_PODS} --field-selector spec.nodeName={without[0]}"
-    command = pods if without[0] in ready else _NODE_SELECTORS
-    states = [_state(node, ready) for node in seen.sharing if node.name in without]
-    return failed(f"labelled, but without {RESOURCE_MEM}: {listed(states)}", command)
-
-
-def _state(node: ClusterNode, ready: Mapping[str, bool]) -> str:
-    """A node with the state of its agent, and why it takes no pods if the agent has published that."""
-    states = {True: "the agent is ready", False: "the agent is not ready", None: "no agent"}
-    closed = node.closed_by_agent
-    state = states[ready.get(node.name)]
-    return f"{node.name} ({state}: {closed})" if closed else f"{node.name} ({state})"
-
-
-def published(seen: Installation) -> CheckVerdict:
-    """Whether each node publishes its GPUs, and as many as the kubelet counts."""
-    required(seen.nodes)
-    nodes = [node for node in seen.sharing if node.capacity(RESOURCE_MEM)]
-    wrong = [f"{node.name}: {text}" for node in nodes if (text := _contradiction(node))]
-    if wrong:
-        return failed(listed(wrong), _AGENT_PODS)
-    if old := [node.name for node in nodes if node.cards_text is None]:
-        return warning(
-            f"no annotation {ANN_CARDS}, as with the Aliyun plugin; GPUs count as equal: {listed(old)}",
-            _AGENT_PODS,
-        )
-    return ok(f"{counted(len(nodes), 'node')} with {ANN_CARDS}")
-
-
-def _contradiction(node: ClusterNode) -> str:
-    """What is wrong with the published GPUs; empty if nothing is."""
-    text = node.cards_text
-    if text is None:
-        return ""
-    cards = parse_cards(text)
-    if isinstance(cards, Malformed):
-        return f"annotation {ANN_CARDS}: {cards.problem}"
-    count, units = node.capacity(RESOURCE_COUNT), sum(card.units for card in cards)
-    if count != len(cards):
-        return f"{ANN_CARDS} lists {len(cards)} GPUs, {RESOURCE_COUNT} is {count}"
-    if units != node.capacity(RESOURCE_MEM):
-        return f"{ANN_CARDS} has {units} units, {RESOURCE_MEM} is {node.capacity(RESOURCE_MEM)}"
-    return ""
-
-
+@check("gpu-models", "Models of GPUs")
 def models(seen: Installation) -> CheckVerdict:
     """Whether all models of GPUs are supported."""
     books = required(seen.books)
@@ -113,26 +37,7 @@ def models(seen: Installation) -> CheckVerdict:
     return ok(listed(sorted({card.model for card, _ in cards if card.model})) or "no model is published")
 
 
-def other_plugins(seen: Installation) -> CheckVerdict:
-    """Whether another device plugin serves the GPUs of a node that shares."""
-    required(seen.nodes)
-    for node in seen.sharing:
-        for resource in (RESOURCE_WHOLE_GPU, RESOURCE_TIME_SLICED_GPU):
-            if count := node.allocatable(resource):
-                return failed(
-                    f"node {node.name} shares its GPUs, and another device plugin offers {count} of "
-                    f"{resource} there",
-                    _stop(node),
-                )
-    return ok("none on the nodes that share")
-
-
-def _stop(node: ClusterNode) -> str:
-    if node.labels.get(LABEL_OPERATOR_PLUGIN) == "true":
-        return f"kubectl label node {node.name} {LABEL_OPERATOR_PLUGIN}=false --overwrite"
-    return "kubectl get daemonsets -A | grep -i device-plugin"
-
-
+@check("gpu-health", "Health of GPUs")
 def gpu_health(seen: Installation) -> CheckVerdict:
     """Whether all GPUs that are not cordoned are healthy, and all lists of unhealthy ones name GPUs."""
     books = required(seen.books)
@@ -185,6 +90,7 @@ def _gpus(found: list[tuple[str, int]]) -> str:
     return listed([f"GPU {index} of {name}" for name, index in found])
 
 
+@check("cordoned-gpus", "Cordoned GPUs")
 def cordoned_gpus(seen: Installation) -> CheckVerdict:
     """Whether an administrator has cordoned GPUs."""
     required(seen.nodes)
@@ -194,6 +100,7 @@ def cordoned_gpus(seen: Installation) -> CheckVerdict:
     return warning(f"cordoned: {_gpus(found)}", f"kubectl annotate node {found[0][0]} {ANN_CORDONED_CARDS}-")
 
 
+@check("overcommitted-gpus", "Over-committed GPUs")
 def overcommitted_gpus(seen: Installation) -> CheckVerdict:
     """Whether a GPU has more units reserved than it has."""
     books = required(seen.books)
@@ -203,6 +110,7 @@ def overcommitted_gpus(seen: Installation) -> CheckVerdict:
     return ok("none")
 
 
+@check("unshared-pods", "Pods on nodes that do not share")
 def unshared_pods(seen: Installation) -> CheckVerdict:
     """Whether pods use units of nodes whose labels say that they no longer share."""
     nodes = required(seen.nodes)
@@ -229,6 +137,7 @@ def _unshared(node: ClusterNode, books: Mapping[str, Book]) -> str | None:
     return f"{name} does not share ({closed}), and pods use its GPUs{twice}: {listed(pods)}"
 
 
+@check("unplaced-pods", "Pods without a known GPU")
 def unplaced_pods(seen: Installation) -> CheckVerdict:
     """Whether pods with unknown GPUs count against every GPU of their node."""
     books = required(seen.books)
@@ -246,3 +155,16 @@ def _unplaced(book: Book) -> list[str]:
         return []
     node = book.node
     return [r.pod for r in book.reservations.values() if r.demand.mem and reserved_shares(r, node) is None]
+
+
+@check("pending-pods", "Pending pods")
+def pending(seen: Installation) -> CheckVerdict:
+    """Pods that request units and have no node."""
+    required(seen.pods)
+    found = sorted(seen.pending, key=lambda pod: pod.full_name)
+    if not found:
+        return ok("none")
+    return warning(
+        f"{counted(len(found), 'pod')}: {listed([pod.full_name for pod in found])}",
+        f"kubectl gpushare explain {found[0].name} -n {found[0].namespace}",
+    )

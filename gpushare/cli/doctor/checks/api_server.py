@@ -1,14 +1,14 @@
 """Checks of the API server and of what all services share: rights, policies, versions, metrics API. Pure."""
 
 import re
-from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 from gpushare import __version__
-from gpushare.cli.doctor.extender_checks import without_lease
+from gpushare.cli.doctor.checks.extender import without_lease
 from gpushare.cli.doctor.installation import Installation, Unread, required
 from gpushare.cli.doctor.rights import LEASE_RIGHTS
-from gpushare.cli.doctor.verdict import CheckVerdict, failed, listed, ok, unknown, unread, warning
+from gpushare.cli.doctor.verdict import CheckVerdict, check, failed, listed, ok, unknown, unread, warning
 from gpushare.contract import (
     AGENT_NAME,
     EXPORTER_NAME,
@@ -27,6 +27,7 @@ _OURS: Final = (EXTENDER_NAME, AGENT_NAME, EXPORTER_NAME, METRICS_API_NAME)
 _RELEASE: Final = re.compile(r"v?\d+\.\d+\.\d+\S*")
 
 
+@check("api-server", "Kubernetes version")
 def api_server(seen: Installation) -> CheckVerdict:
     """Whether the version of Kubernetes is supported."""
     version = required(seen.version)
@@ -37,32 +38,34 @@ def api_server(seen: Installation) -> CheckVerdict:
     return ok(version)
 
 
-def rights_of(account: str) -> Callable[[Installation], CheckVerdict]:
-    """The check of a service account's rights."""
-
-    def check(seen: Installation) -> CheckVerdict:
-        answers = {right: answer for (who, right), answer in seen.reviews.items() if who == account}
-        required(seen.system_pods)
-        if not seen.pods_of(account):
-            return unknown(f"{account} does not run as a pod here")
-        optional = LEASE_RIGHTS if account == EXTENDER_NAME and without_lease(seen) else frozenset()
-        denied = [right for right, answer in answers.items() if answer is False and right not in optional]
-        if denied:
-            return failed(
-                f"service account {account} may not {listed(denied)}",
-                f"kubectl get clusterrolebinding,clusterrole {account} -o yaml",
-            )
-        if problem := next((each for each in answers.values() if isinstance(each, Unread)), None):
-            return unread(
-                problem,
-                "kubectl auth can-i --list --as system:serviceaccount:"
-                f"{SYSTEM_NAMESPACE}:{account} -n {SYSTEM_NAMESPACE}",
-            )
-        return ok("all but those to its Lease, without which it binds" if optional else "all")
-
-    return check
+def _rights(account: str, seen: Installation) -> CheckVerdict:
+    """Whether a service account has the rights that it needs."""
+    answers = {right: answer for (who, right), answer in seen.reviews.items() if who == account}
+    required(seen.system_pods)
+    if not seen.pods_of(account):
+        return unknown(f"{account} does not run as a pod here")
+    optional = LEASE_RIGHTS if account == EXTENDER_NAME and without_lease(seen) else frozenset()
+    denied = [right for right, answer in answers.items() if answer is False and right not in optional]
+    if denied:
+        return failed(
+            f"service account {account} may not {listed(denied)}",
+            f"kubectl get clusterrolebinding,clusterrole {account} -o yaml",
+        )
+    if problem := next((each for each in answers.values() if isinstance(each, Unread)), None):
+        return unread(
+            problem,
+            "kubectl auth can-i --list --as system:serviceaccount:"
+            f"{SYSTEM_NAMESPACE}:{account} -n {SYSTEM_NAMESPACE}",
+        )
+    return ok("all but those to its Lease, without which it binds" if optional else "all")
 
 
+rights_extender: Final = check("rights-extender", "Rights of the extender")(partial(_rights, EXTENDER_NAME))
+rights_agent: Final = check("rights-agent", "Rights of the node agent")(partial(_rights, AGENT_NAME))
+rights_exporter: Final = check("rights-exporter", "Rights of the exporter")(partial(_rights, EXPORTER_NAME))
+
+
+@check("admission", "Admission policies")
 def admission(seen: Installation) -> CheckVerdict:
     """Whether admission policies protect allocations."""
     version = required(seen.version)
@@ -85,6 +88,7 @@ def _evaluates_policies(version: str) -> bool:
         return True
 
 
+@check("versions", "Versions")
 def versions(seen: Installation) -> CheckVerdict:
     """Whether the services and this program have one version, from the tags of images."""
     required(seen.system_pods)
@@ -110,6 +114,7 @@ def _tag(image: str) -> str:
     return tag.removeprefix("v") if _RELEASE.fullmatch(tag) else ""
 
 
+@check("metrics-api", "Metrics API")
 def metrics_api(seen: Installation) -> CheckVerdict:
     """Whether the API server reaches the metrics API, if it is deployed."""
     api_services = required(seen.api_services)

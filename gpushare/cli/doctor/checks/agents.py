@@ -5,7 +5,17 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from gpushare.cli.doctor.installation import Installation, Unread, required
-from gpushare.cli.doctor.verdict import CheckVerdict, counted, failed, listed, ok, unknown, unread, warning
+from gpushare.cli.doctor.verdict import (
+    CheckVerdict,
+    check,
+    counted,
+    failed,
+    listed,
+    ok,
+    unknown,
+    unread,
+    warning,
+)
 from gpushare.contract import (
     AGENT_NAME,
     EXPORTER_NAME,
@@ -44,6 +54,7 @@ def _zero(seen: Installation, component: str, metric: Metric) -> list[str]:
     return sorted({pod.spec.node_name for pod, sample in found if sample.number == 0})
 
 
+@check("agents", "Node agents")
 def agents(seen: Installation) -> CheckVerdict:
     """Whether the agents are registered with their kubelets and have all rights."""
     seen.require_page(AGENT_NAME)
@@ -57,6 +68,7 @@ def agents(seen: Installation) -> CheckVerdict:
     return ok(f"{counted(len(asked), 'agent')} asked, all registered")
 
 
+@check("driver", "Driver")
 def driver(seen: Installation) -> CheckVerdict:
     """Whether the driver responds, and its versions."""
     seen.require_page(AGENT_NAME)
@@ -74,6 +86,7 @@ def _driver(node: ClusterNode) -> str:
     return next((labels[key] for key in _DRIVER_LABELS if key in labels), "")
 
 
+@check("container-runtime", "Container runtime")
 def container_runtime(seen: Installation) -> CheckVerdict:
     """Whether containers can get their GPUs: by the flag of the agent, and by pods that run."""
     pods = required(seen.pods)
@@ -118,6 +131,7 @@ def _kubelets_without_cdi(seen: Installation) -> list[str]:
     ]
 
 
+@check("isolation", "Isolation")
 def isolation(seen: Installation) -> CheckVerdict:
     """Whether nodes with limits have the services that enforce them."""
     required(seen.nodes)
@@ -155,6 +169,7 @@ def _ready_on(seen: Installation, component: str, node: str) -> bool:
     return any(pod.ready and pod.spec.node_name == node for pod in seen.pods_of(component))
 
 
+@check("cgroups", "Cgroups")
 def cgroups(seen: Installation) -> CheckVerdict:
     """The cgroup version of each node; with version 1 the driver enforces no memory limits."""
     found = {name: version for name, version in seen.cgroups.items() if isinstance(version, int)}
@@ -173,6 +188,7 @@ def _first_unread(by_node: Mapping[str, object]) -> tuple[str, Unread]:
     return next(reasons, ("NAME", Unread("no node could be asked")))
 
 
+@check("cpu-manager", "CPU manager")
 def cpu_manager(seen: Installation) -> CheckVerdict:
     """Whether the kubelet's CPU manager may take GPUs from containers.
 
@@ -192,6 +208,7 @@ def cpu_manager(seen: Installation) -> CheckVerdict:
     return ok(f"policy static with CDI on {listed(static)}" if static else "not used")
 
 
+@check("exporters", "Exporters")
 def exporters(seen: Installation) -> CheckVerdict:
     """Whether an exporter runs on each node that shares, and reads all its sources."""
     required(seen.system_pods)

@@ -3,7 +3,7 @@
 from typing import Final
 
 from gpushare.cli.doctor.installation import Installation, Unread, if_read, required
-from gpushare.cli.doctor.verdict import CheckVerdict, counted, failed, listed, ok, unread, warning
+from gpushare.cli.doctor.verdict import CheckVerdict, check, counted, failed, listed, ok, unread, warning
 from gpushare.contract import EXTENDER_NAME, SYSTEM_NAMESPACE
 from gpushare.monitoring.catalogue import (
     EXTENDER_CERTIFICATE_EXPIRY,
@@ -24,6 +24,7 @@ _LOGS: Final = f"kubectl logs -n {SYSTEM_NAMESPACE} -l component={EXTENDER_NAME}
 _LEASE: Final = f"kubectl get lease -n {SYSTEM_NAMESPACE} {EXTENDER_NAME} -o yaml"
 
 
+@check("extender-pods", "Extender")
 def pods(seen: Installation) -> CheckVerdict:
     """Whether all replicas are ready."""
     required(seen.system_pods)
@@ -56,6 +57,7 @@ def without_lease(seen: Installation) -> list[str]:
     )
 
 
+@check("extender-lease", "Lease of the extender")
 def lease(seen: Installation) -> CheckVerdict:
     """Whether a replica holds the Lease and renews it, or binds without one."""
     if found := without_lease(seen):
@@ -89,6 +91,7 @@ def _no_lease(seen: Installation, found: Unread) -> CheckVerdict:
     return failed("there is no Lease: no extender has started, or it may not create one", _LOGS)
 
 
+@check("extender-leader", "Leader of the extender")
 def leader(seen: Installation) -> CheckVerdict:
     """Whether exactly one replica leads."""
     seen.require_page(EXTENDER_NAME)
@@ -101,6 +104,7 @@ def leader(seen: Installation) -> CheckVerdict:
     return unread(problem) if problem else failed("no replica leads, so no pod is bound", _LOGS)
 
 
+@check("extender-caches", "Caches of the extender")
 def caches(seen: Installation) -> CheckVerdict:
     """Whether all replicas have listed nodes and pods."""
     seen.require_page(EXTENDER_NAME)
@@ -112,6 +116,7 @@ def caches(seen: Installation) -> CheckVerdict:
     return failed(f"not listed yet: {listed(missing)}", _LOGS) if missing else ok("all resources are listed")
 
 
+@check("extender-degraded", "Degraded extender")
 def degraded(seen: Installation) -> CheckVerdict:
     """Whether the extender lacks optional rights or protections."""
     seen.require_page(EXTENDER_NAME)
@@ -125,6 +130,7 @@ def degraded(seen: Installation) -> CheckVerdict:
     return warning(f"degraded without: {listed(missing)}", _LOGS) if missing else ok("nothing is missing")
 
 
+@check("tls", "TLS and certificates")
 def tls(seen: Installation) -> CheckVerdict:
     """Whether the scheduler and the extender use TLS, and when certificates expire."""
     required(seen.system_pods)

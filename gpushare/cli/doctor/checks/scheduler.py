@@ -8,6 +8,7 @@ from gpushare.cli.doctor.installation import Installation, Unread, if_read, requ
 from gpushare.cli.doctor.verdict import (
     CheckVerdict,
     Status,
+    check,
     counted,
     failed,
     listed,
@@ -26,7 +27,6 @@ from gpushare.contract import (
 )
 from gpushare.kubescheduler.config import DEFAULT_URL
 from gpushare.kubescheduler.static_pod import CONFIG_FLAG, FOLDER, POLICY_FLAG, PROGRAM
-from gpushare.model.objects import Pod
 from gpushare.monitoring.catalogue import EXTENDER_REQUESTS
 from gpushare.overview.system_pods import Container, SystemPod
 
@@ -73,6 +73,7 @@ def _mounted(seen: Installation, pod: SystemPod, container: Container, path: str
     return seen.config_map(name or "").get(key)
 
 
+@check("scheduler-config", "Scheduler configuration")
 def configuration(seen: Installation) -> CheckVerdict:
     """Whether the configuration of a scheduler names the extender, for the resources of gpushare."""
     required(seen.system_pods)
@@ -125,6 +126,7 @@ def _entry_verdict(pod: SystemPod, extenders: list[Mapping[str, Any]]) -> CheckV
     return ok(f"{pod.name} calls {entry.get('urlPrefix')}")
 
 
+@check("extender-address", "Address of the extender")
 def address(seen: Installation) -> CheckVerdict:
     """Whether something can answer at the address that the scheduler calls."""
     found = (
@@ -211,6 +213,7 @@ def _yaml(text: str) -> Mapping[str, Any] | None:
     return document if isinstance(document, Mapping) else None
 
 
+@check("extender-calls", "Calls from the scheduler")
 def calls(seen: Installation) -> CheckVerdict:
     """Whether schedulers call the extender: the proof that its address is right, from their node."""
     seen.require_page(EXTENDER_NAME)
@@ -223,29 +226,10 @@ def calls(seen: Installation) -> CheckVerdict:
         return ok(counted(total, "filter call"))
     if problem := seen.unread_replica(EXTENDER_NAME):
         return unread(problem)
-    waiting = [pod for pod, _ in if_read(seen.pods) if _pends(pod)]
-    if waiting:
+    if waiting := seen.pending:
         return failed(
             f"no scheduler has called the extender since it started, and pods are pending "
             f"({len(waiting)}): the configured address is wrong, or another scheduler places them",
             f"kubectl describe pod -n {waiting[0].namespace} {waiting[0].name}",
         )
     return unknown("no pod has been scheduled since the extender started", "kubectl gpushare doctor --probe")
-
-
-def _pends(pod: Pod) -> bool:
-    return not pod.node and not pod.finished and not pod.terminating
-
-
-def pending(seen: Installation) -> CheckVerdict:
-    """Pods that request units and have no node."""
-    pods = required(seen.pods)
-    found = [pod for pod, _ in pods if _pends(pod)]
-    if not found:
-        return ok("none")
-    names = sorted(pod.full_name for pod in found)
-    first = min(found, key=lambda pod: pod.full_name)
-    return warning(
-        f"{counted(len(found), 'pod')}: {listed(names)}",
-        f"kubectl gpushare explain {first.name} -n {first.namespace}",
-    )
