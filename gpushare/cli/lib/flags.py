@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from functools import wraps
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, cast
 
 import click
 
@@ -61,7 +61,7 @@ def with_source(command: F) -> F:
 
         return command(source=ApiSource(kubeconfig, context), **flags)
 
-    return call  # type: ignore[return-value]
+    return cast("F", call)
 
 
 def with_namespace(command: F) -> F:
@@ -75,7 +75,7 @@ def with_namespace(command: F) -> F:
     def call(*, namespace: str | None, everywhere: bool, source: Any, **flags: Any) -> Any:
         return command(source=source, namespace=source.namespace(namespace, everywhere=everywhere), **flags)
 
-    return call  # type: ignore[return-value]
+    return cast("F", call)
 
 
 node_options = with_options(

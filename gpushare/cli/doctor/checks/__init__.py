@@ -1,6 +1,6 @@
 """The checks, in the order of the output: from the API server and the scheduler to the GPUs.
 
-A check is a function with the decorator ``check``. Its module and its place there are its place.
+A check is a function with the decorator ``check``, and is shown where it stands.
 """
 
 from typing import Final
