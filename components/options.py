@@ -13,7 +13,7 @@ from typing import Any, Final, TypeVar
 import click
 
 from components.decode import shown, spelled
-from gpushare.cli.board.settings import BoardSettings
+from gpushare.board.settings import BoardSettings
 from gpushare.deviceplugin.settings import AgentSettings, check_values
 from gpushare.errors import ConfigError
 from gpushare.exporter.settings import ExporterSettings

@@ -7,8 +7,8 @@ from unittest.mock import patch
 
 import click
 
-from gpushare.cli.board.command import board_server
-from gpushare.cli.board.settings import BoardSettings
+from gpushare.board.main import command as board_server
+from gpushare.board.settings import BoardSettings
 from gpushare.deviceplugin.main import command as agent
 from gpushare.deviceplugin.settings import AgentSettings
 from gpushare.exporter.main import command as exporter
