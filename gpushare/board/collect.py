@@ -25,7 +25,7 @@ from gpushare.overview.gpu_pods import read_node
 from gpushare.overview.ledger_inputs import collect_cgpu_pods, collect_unhealthy
 from gpushare.overview.lists import NODES, PODS, RUNNING
 from gpushare.overview.objects import ClusterNode
-from gpushare.overview.watch import ReportingMirror, resource
+from gpushare.overview.watch import ReportingInformer, resource
 
 _TIMEOUT_S: Final = 10.0
 _ROUND_S: Final = 5.0
@@ -52,7 +52,7 @@ class Watched:
         self._report = report
         self._page_of = page_of
         self._changes = asyncio.Event()
-        self._nodes = ReportingMirror[ClusterNode | Malformed](
+        self._nodes = ReportingInformer[ClusterNode | Malformed](
             client, resource("nodes", NODES, read_node), self._changes, self._failed
         )
         self._pods = ReportingInformer[BoardPod | Malformed](

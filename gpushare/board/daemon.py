@@ -12,7 +12,6 @@ from aiohttp import web
 from gpushare.adapters.http_client import HttpClient
 from gpushare.adapters.kube.client import KubeClient
 from gpushare.adapters.kube.config import load_access
-from gpushare.adapters.pages import Pages
 from gpushare.board.admissions import Admissions
 from gpushare.board.collect import Watched
 from gpushare.board.login import Site, respond, site_of, token_of

@@ -21,7 +21,7 @@ from gpushare.contract import INSTALLER_NAME, SYSTEM_NAMESPACE
 from gpushare.errors import ApiError, ConfigError, GpuShareError
 from gpushare.kubescheduler.turns import InstallerPod, Step, turn
 from gpushare.overview.lists import listed, pods_path
-from gpushare.ports import Event
+from gpushare.ports import KubeEvent
 from gpushare.runtime.program import FAILURE
 
 _PODS: Final = pods_path(SYSTEM_NAMESPACE)

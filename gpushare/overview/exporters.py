@@ -9,9 +9,9 @@ from collections.abc import Awaitable, Callable
 from typing import Final
 from urllib.parse import quote
 
+from gpushare.adapters.http_client import HttpClient
 from gpushare.adapters.kube.client import KubeClient
 from gpushare.adapters.kube.metrics_api import PODS, DirectoryEntry
-from gpushare.adapters.pages import Pages
 from gpushare.contract import EXPORTER_NAME, EXPORTER_PORT, SYSTEM_NAMESPACE
 from gpushare.errors import ApiError, ConfigError, InvalidRequest, SourceError
 from gpushare.monitoring.catalogue import EXPORTER, SOURCE_UP

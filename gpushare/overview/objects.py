@@ -5,13 +5,13 @@ from typing import Any
 from msgspec import Struct, field
 
 from gpushare.adapters.kube.wire import (
-    Condition,
     NodeAnnotations,
     NodeMeta,
     NodeSpec,
     NodeStatus,
     PodSpec,
     PodStatus,
+    WireCondition,
     WireNode,
     WirePod,
 )
@@ -191,7 +191,7 @@ class ClusterPod(WirePod):
         return any(True for _ in self._scheduled)
 
     @property
-    def _scheduled(self) -> list[Condition]:
+    def _scheduled(self) -> list[WireCondition]:
         return [each for each in self.status.conditions or () if each.type == "PodScheduled"]
 
     @property

@@ -2,7 +2,7 @@
 
 from msgspec import Struct, field
 
-from gpushare.adapters.kube.wire import Condition, LabelledMeta
+from gpushare.adapters.kube.wire import LabelledMeta, WireCondition
 
 
 class _ConfigMapVolume(Struct):
@@ -47,7 +47,7 @@ class _PodSpec(Struct, rename="camel"):
 
 class _PodStatus(Struct):
     phase: str = ""
-    conditions: list[Condition] | None = None
+    conditions: list[WireCondition] | None = None
 
 
 class SystemPod(Struct):

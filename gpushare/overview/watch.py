@@ -7,7 +7,7 @@ from typing import TypeVar
 import msgspec
 
 from gpushare.adapters.kube.client import KubeClient
-from gpushare.adapters.kube.mirror import Mirror
+from gpushare.adapters.kube.informer import Informer
 from gpushare.adapters.kube.watch import Resource
 from gpushare.adapters.kube.wire import Bare
 from gpushare.errors import ApiError
@@ -18,8 +18,8 @@ T = TypeVar("T")
 _decode_bare = msgspec.json.Decoder(Bare).decode
 
 
-class ReportingMirror(Mirror[T]):
-    """A mirror that requests a refresh after changes, and reports problems to the user instead of a log."""
+class ReportingInformer(Informer[T]):
+    """Requests a refresh after changes, and reports problems to the user instead of a log."""
 
     def __init__(
         self,

@@ -23,7 +23,7 @@ from gpushare.overview.lists import NODES, PODS
 from gpushare.overview.node_document import nodes_document
 from gpushare.overview.node_view import NodeView, views_of
 from gpushare.overview.objects import ClusterNode
-from gpushare.overview.watch import ReportingMirror, resource
+from gpushare.overview.watch import ReportingInformer, resource
 
 _SETTLE_S: Final = 0.5
 """Changes come in bursts (a Deployment scales); one refresh per half second is enough."""
@@ -87,10 +87,10 @@ async def _follow(
 ) -> None:
     """Show the cluster now and after every change, until cancelled or until ``show`` raises."""
     changes = asyncio.Event()
-    nodes = ReportingMirror[ClusterNode | Malformed](
+    nodes = ReportingInformer[ClusterNode | Malformed](
         client, resource("nodes", NODES, read_node), changes, report
     )
-    pods = ReportingMirror[PodRecord | Malformed](client, resource("pods", PODS, read_pod), changes, report)
+    pods = ReportingInformer[PodRecord | Malformed](client, resource("pods", PODS, read_pod), changes, report)
     try:
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(nodes.run())
@@ -101,8 +101,8 @@ async def _follow(
 
 
 async def _show_changes(
-    nodes: ReportingMirror[ClusterNode | Malformed],
-    pods: ReportingMirror[PodRecord | Malformed],
+    nodes: ReportingInformer[ClusterNode | Malformed],
+    pods: ReportingInformer[PodRecord | Malformed],
     changes: asyncio.Event,
     show: Callable[[ClusterObjects], None],
 ) -> None:

@@ -67,7 +67,7 @@ class PrometheusClient:
 @asynccontextmanager
 async def connected(url: str, at: float) -> AsyncIterator[PrometheusClient]:
     """Queries at that moment, through the proxy of the environment."""
-    async with Pages(timeout_s=_TIMEOUT_S, environ=os.environ) as pages:
+    async with HttpClient(timeout_s=_TIMEOUT_S, environ=os.environ) as pages:
         yield PrometheusClient(pages, url.rstrip("/"), at)
 
 

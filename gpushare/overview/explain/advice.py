@@ -21,6 +21,7 @@ from gpushare.model.demand import Demand
 from gpushare.model.modes import Mode, mode_of
 from gpushare.overview.explain.nodes import obstacles
 from gpushare.overview.objects import ClusterNode, ClusterPod
+from gpushare.scheduling.advice.remedies import Remedy, RemedyKind
 from gpushare.scheduling.book import Book, reserved_shares
 from gpushare.scheduling.fitting import PodRequest
 
@@ -50,9 +51,9 @@ def advice(remedy: Remedy, book: Book, pod_request: PodRequest, node: ClusterNod
             return _without_pods(remedy, book)
         case RemedyKind.END_WHOLE:
             return _without_whole(remedy, book)
-        case Kind.RESTORE:
+        case RemedyKind.RESTORE:
             return _restored(remedy, node.cordoned_cards)
-        case Kind.MODE:
+        case RemedyKind.MODE:
             return Advice(
                 str(remedy.kind),
                 f"switch node {remedy.node} to mode {remedy.mode}; no pod there requests {RESOURCE_MEM}",

@@ -15,6 +15,8 @@ from gpushare.overview.explain.advice import Advice, advice, new_node, shared_no
 from gpushare.overview.explain.facts import PodFacts
 from gpushare.overview.explain.nodes import NodeAnswer, node_answer
 from gpushare.overview.objects import ClusterNode, ClusterPod
+from gpushare.scheduling.advice.remedies import remedies_on, shrunk, spread
+from gpushare.scheduling.advice.rollout import self_wait_steps
 from gpushare.scheduling.book import Book, reserved_shares
 from gpushare.scheduling.fitting import PodRequest
 from gpushare.scheduling.steps import result_of

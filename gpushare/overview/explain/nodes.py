@@ -6,6 +6,7 @@ from typing import Final
 from gpushare.model.annotations import Shares
 from gpushare.model.demand import Demand
 from gpushare.overview.objects import ClusterNode, ClusterPod
+from gpushare.scheduling.advice.refusals import refusal
 from gpushare.scheduling.book import Book, CardUsage
 from gpushare.scheduling.fitting import PodRequest, Rejection, place, unfit
 

@@ -20,7 +20,7 @@ import yaml
 from click.testing import CliRunner, Result
 
 from devkit.ports import free_ports
-from gpushare.adapters.x509 import KeyPair, new_authority
+from gpushare.adapters.x509 import PemKeyPair, new_authority
 from gpushare.cli.certificates.command import LEAVES
 from gpushare.cli.certificates.renewals import leaf_of
 from gpushare.cli.scheduler_manifest import command

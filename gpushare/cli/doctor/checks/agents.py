@@ -60,7 +60,7 @@ def agents(seen: Installation) -> CheckVerdict:
     seen.require_page(AGENT_NAME)
     if nodes := _zero(seen, AGENT_NAME, PLUGIN_REGISTERED):
         return failed(f"not registered with the kubelet of {listed(nodes)}", _logs(AGENT_NAME))
-    found = seen.values(AGENT_NAME, PLUGIN_REDUCED)
+    found = seen.values(AGENT_NAME, PLUGIN_DEGRADED)
     missing = sorted({sample.labels.get("right", "") for _, sample in found if sample.number})
     if missing:
         return warning(f"degraded without: {listed(missing)}", _logs(AGENT_NAME))

@@ -52,7 +52,7 @@ def without_lease(seen: Installation) -> list[str]:
     leading = {pod.name for pod, each in seen.values(EXTENDER_NAME, EXTENDER_LEADS) if each.number == 1}
     return sorted(
         pod.name
-        for pod, each in seen.values(EXTENDER_NAME, EXTENDER_REDUCED)
+        for pod, each in seen.values(EXTENDER_NAME, EXTENDER_DEGRADED)
         if each.labels.get("right") == "leases" and each.number and pod.name in leading
     )
 
@@ -123,7 +123,7 @@ def degraded(seen: Installation) -> CheckVerdict:
     missing = sorted(
         {
             sample.labels.get("right", "")
-            for _, sample in seen.values(EXTENDER_NAME, EXTENDER_REDUCED)
+            for _, sample in seen.values(EXTENDER_NAME, EXTENDER_DEGRADED)
             if sample.number
         }
     )

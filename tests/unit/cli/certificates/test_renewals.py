@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gpushare.adapters.x509 import KeyPair, LeafRequest, certificate_of, issue, new_authority
+from gpushare.adapters.x509 import LeafRequest, PemKeyPair, certificate_of, issue, new_authority
 from gpushare.cli.certificates.renewals import LEAF_LIFE, Change, authority_of, leaf_of
 from gpushare.errors import ConfigError
 from gpushare.runtime.certificates import PeerCertificate
