@@ -54,7 +54,8 @@ from components.forms import (
     Tolerations,
     between,
 )
-from components.options import AGENT, ISOLATION, MPS, accepts
+from components.options import accepts
+from components.services import AGENT, ISOLATION, MPS
 from gpushare.contract import LABEL_CGPU, LABEL_GPUSHARE, LABEL_MODE
 from gpushare.kubescheduler.config import KubernetesVersion
 from gpushare.model.modes import LIMITING, Mode

@@ -6,7 +6,8 @@ from typing import Final
 
 from components.config_pods import CLUSTER_CRITICAL, CONTROL_PLANE_TAINTS
 from components.forms import Cpu, Memory, Name, ObjectName, Replicas, Tolerations
-from components.options import EXTENDER, WEBHOOK, accepts
+from components.options import accepts
+from components.services import EXTENDER, WEBHOOK
 from gpushare.kubescheduler.config import KubernetesVersion
 from gpushare.runtime.settings import LogLevel
 

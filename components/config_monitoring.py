@@ -27,7 +27,8 @@ from components.forms import (
     Tolerations,
     Url,
 )
-from components.options import BOARD, EXPORTER, METRICS_API, accepts
+from components.options import accepts
+from components.services import BOARD, EXPORTER, METRICS_API
 from gpushare.contract import (
     LABEL_CARD_MODEL,
     LABEL_CGPU,

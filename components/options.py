@@ -1,8 +1,9 @@
 """Options of the services as keys of a stack: a section has a key for each option that no manifest owns.
 
 The options are those of the settings of a service (``gpushare.runtime.settings``), so that an option is
-declared once. What belongs here: which options manifests own, the fields of a section, the format of one
-value, and the arguments of a container. What does not: keys that are no option (``components.config``).
+declared once. What belongs here: the fields of a section, the format of one value, and the arguments of a
+container. What does not: which options manifests own (``components.services``), and keys that are no option
+(``components.config``).
 """
 
 import re
@@ -13,15 +14,7 @@ from typing import Any, Final, TypeVar
 import click
 
 from components.decode import shown, spelled
-from gpushare.board.settings import BoardSettings
-from gpushare.deviceplugin.settings import AgentSettings, check_values
 from gpushare.errors import ConfigError
-from gpushare.exporter.settings import ExporterSettings
-from gpushare.exporter.settings import check_durations as check_rounds
-from gpushare.extender.settings import ExtenderSettings, WebhookSettings, check_durations
-from gpushare.installer.settings import InstallSettings
-from gpushare.metricsapi.settings import MetricsApiSettings
-from gpushare.mpsd.settings import MpsSettings
 from gpushare.runtime.settings import options_of
 
 C = TypeVar("C")
@@ -30,13 +23,10 @@ EXTRA_ARGS: Final = "Arguments that the program gets after all others, as they a
 """The meaning of ``extraArgs``."""
 _OPTION: Final = "option"
 _SERVICE: Final = "__service__"
-_PORTS: Final = "probes, Services, scrapes and NetworkPolicies use its ports and addresses"
-_FILES: Final = "the volumes of the manifest decide which files and folders there are, and where"
-_ACCESS: Final = "the manifest decides with which rights it uses the API server"
 
 
 @dataclass(frozen=True, slots=True)
-class Service:
+class ServiceOptions:
     """The settings of a service, those that its manifest owns with the reason, and their check."""
 
     settings: type[Any]
@@ -44,72 +34,7 @@ class Service:
     check: Callable[[Any], None] | None = None
 
 
-_COMMON: Final = {"ops_host": _PORTS, "ops_port": _PORTS}
-_SERVER: Final = {**_COMMON, "host": _PORTS, "port": _PORTS, "tls_cert": _FILES, "tls_key": _FILES}
-EXTENDER: Final = Service(
-    ExtenderSettings,
-    {
-        **_SERVER,
-        "client_ca": _FILES,
-        "peer_port": _PORTS,
-        "advertise_address": "it is that of the pod",
-        "kubeconfig": _ACCESS,
-        "allow_without_lease": "`lease` decides it, and with it the rights of the account",
-        "log_level": "`logLevel` is the variable LOG_LEVEL, as in the manifest of the Aliyun extender",
-    },
-    check_durations,
-)
-WEBHOOK: Final = Service(WebhookSettings, {**_SERVER, "scheduler_name": "it is `extender.scheduler.name`"})
-AGENT: Final = Service(
-    AgentSettings,
-    {
-        **_COMMON,
-        "node_name": "it is that of the pod",
-        "kubeconfig": _ACCESS,
-        "device_plugin_folder": _FILES,
-        "pod_resources_socket": _FILES,
-        "cgroup_root": _FILES,
-        "proc_root": _FILES,
-        "isolation_libraries": _FILES,
-        "isolation_state": _FILES,
-        "mps_state": _FILES,
-        "kubelet_ca": _FILES,
-        "client_cert": _FILES,
-        "client_key": _FILES,
-        "token": "it would be readable in the manifest; the kubelet knows the token of the account",
-    },
-    check_values,
-)
-EXPORTER: Final = Service(
-    ExporterSettings,
-    {
-        **_COMMON,
-        "node_name": "it is that of the pod",
-        "kubeconfig": _ACCESS,
-        "pod_resources_socket": _FILES,
-        "proc_root": _FILES,
-        "isolation_state": _FILES,
-    },
-    check_rounds,
-)
-METRICS_API: Final = Service(
-    MetricsApiSettings,
-    {
-        **_SERVER,
-        "kubeconfig": _ACCESS,
-        "exporter_namespace": "it is that of the stack",
-        "exporter_selector": "its labels are those of the stack",
-        "exporter_port": _PORTS,
-    },
-)
-BOARD: Final = Service(BoardSettings, {**_SERVER, "kubeconfig": _ACCESS})
-ISOLATION: Final = Service(
-    InstallSettings, {**_COMMON, "folder": _FILES, "record": _FILES, "package": _FILES}
-)
-MPS: Final = Service(MpsSettings, {**_COMMON, "state": _FILES, "shm": _FILES})
-
-
-def accepts(service: Service) -> Callable[[type[C]], type[C]]:
+def accepts(service: ServiceOptions) -> Callable[[type[C]], type[C]]:
     """A decorator below ``dataclass``: the section also has a key for each option of the service.
 
     Options that the manifest owns, hidden ones and those that the section declares itself are left out. An
@@ -132,7 +57,7 @@ def _add(section: type[Any], name: str, kind: Any, notes: Mapping[str, Any], def
     setattr(section, name, field(default=default, metadata=notes))
 
 
-def _free(service: Service) -> Mapping[str, click.Option]:
+def _free(service: ServiceOptions) -> Mapping[str, click.Option]:
     """The options that the manifest does not own."""
     return {
         name: option
@@ -158,9 +83,9 @@ def option_of(each: Any) -> click.Option | None:
     return found
 
 
-def service_of(section: type[Any]) -> Service | None:
+def service_of(section: type[Any]) -> ServiceOptions | None:
     """The service of a section; None if it has no options."""
-    found: Service | None = getattr(section, _SERVICE, None)
+    found: ServiceOptions | None = getattr(section, _SERVICE, None)
     return found
 
 
@@ -199,11 +124,10 @@ def check_options(where: str, section: Any) -> None:
     given = dict(_given(section, service))
     for name, value in given.items():
         _check_value(f"{where}.{spelled(name)}", options_of(service.settings)[name], value)
-    if service.check:
-        _check_together(where, service, given)
+    _check_together(where, service, given)
 
 
-def _given(section: Any, service: Service) -> Iterator[tuple[str, Any]]:
+def _given(section: Any, service: ServiceOptions) -> Iterator[tuple[str, Any]]:
     """The options that are set."""
     for name in _free(service):
         value = getattr(section, name)
@@ -221,15 +145,16 @@ def _check_value(where: str, option: click.Option, value: object) -> None:
             raise ConfigError(f"{where}: {shown(each)} {hint}") from error
 
 
-def _check_together(where: str, service: Service, given: Mapping[str, Any]) -> None:
+def _check_together(where: str, service: ServiceOptions, given: Mapping[str, Any]) -> None:
+    if service.check is None:
+        return
     try:
-        assert service.check  # noqa: S101 - the caller has one
         service.check(service.settings(**given))
     except ConfigError as error:
         raise ConfigError(f"{where}: {_in_keys(str(error), service)}") from error
 
 
-def _in_keys(text: str, service: Service) -> str:
+def _in_keys(text: str, service: ServiceOptions) -> str:
     """An error of a service, whose flags are keys here."""
     keys = {max(option.opts, key=len): spelled(name) for name, option in _free(service).items()}
     return re.sub(r"--[a-z-]*[a-z]", lambda flag: keys.get(flag[0], flag[0]), text)

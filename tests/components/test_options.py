@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from components import config
 from components.decode import spelled
 from components.manifests import everything
-from components.options import Service, arguments, option_of, service_of
+from components.options import ServiceOptions, arguments, option_of, service_of
 from components.stack import load
 from gpushare.errors import ConfigError
 from gpushare.extender.settings import ExtenderSettings
@@ -56,7 +56,7 @@ SECTIONS: Final[Mapping[str, tuple[type[Any], Callable[[Object], Object]]]] = {
 }
 
 
-def service(where: str) -> Service:
+def service(where: str) -> ServiceOptions:
     found = service_of(SECTIONS[where][0])
     assert found
     return found
