@@ -167,8 +167,9 @@ def arguments(section: Any, **given: object) -> list[str]:
     """
     service = service_of(type(section))
     assert service  # noqa: S101 - of a section of a service
-    flags: list[str] = []
-    for name, option in options_of(service.settings).items():
+    options, flags = options_of(service.settings), list[str]()
+    assert given.keys() <= options.keys()  # noqa: S101 - a wrong name would be left out in silence
+    for name, option in options.items():
         own = getattr(section, name, None) if name not in service.owned else None
         flags += _flags(option, given.get(name) if own is None else own)
     return [*flags, *section.extra_args]

@@ -94,16 +94,13 @@ class TlsFiles:
     client_ca: str
 
 
-PORT: Final = click.IntRange(1, 65535)
 LISTENING_PORT: Final = click.IntRange(0, 65535)
 """0 selects a free port."""
-SECONDS: Final = FiniteRange(min=0, min_open=True)
-NOT_NEGATIVE: Final = FiniteRange(min=0)
 
-Port = Annotated[int, PORT]
+Port = Annotated[int, click.IntRange(1, 65535)]
 ListeningPort = Annotated[int, LISTENING_PORT]
-Seconds = Annotated[float, SECONDS]
-NotNegative = Annotated[float, NOT_NEGATIVE]
+Seconds = Annotated[float, FiniteRange(min=0, min_open=True)]
+NotNegative = Annotated[float, FiniteRange(min=0)]
 
 # Settings of several services; each has its own default.
 OpsHost = Annotated[str, Setting(help="Address of the admin server; :: is any.")]
@@ -197,7 +194,7 @@ def _option(each: Any, hint: Any) -> click.Option:
         help=said.help,
         envvar=said.env,
         hidden=said.is_hidden,
-        show_default=each.default != "",  # set by the environment, or not at all
+        show_default=each.default != "",  # the help says what an empty text means
         **more,
         **_default(each.default),
     )
