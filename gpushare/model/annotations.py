@@ -5,7 +5,7 @@ pod's limits. The *shares* of a pod are ``((GPU index, Amount), …)`` in index 
 """
 
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 import msgspec
 
@@ -22,6 +22,7 @@ from gpushare.model.demand import Amount, ContainerDemand, ContainerKind, Demand
 from gpushare.model.quantity import parse_small
 
 Shares = tuple[tuple[int, Amount], ...]
+_Read = Callable[[ContainerDemand | Demand], int]
 
 _decode_json = msgspec.json.Decoder(dict[str, dict[str, int]]).decode
 _decode_assigned = msgspec.json.Decoder(dict[str, dict[str, dict[str, int]]]).decode
@@ -41,22 +42,22 @@ def bind_annotations(demand: Demand, shares: Shares, card_units: int, now_ns: in
         ANN_POD: str(demand.mem),
         ANN_ASSIGNED: "false",
         ANN_ASSUME_TIME: str(now_ns),
-        ANN_ALLOCATION: _allocation(demand, cards, "mem"),
+        ANN_ALLOCATION: _allocation(demand, cards, _mem),
     }
     if demand.core:
-        annotations[ANN_CORE_ALLOCATION] = _allocation(demand, cards, "core")
+        annotations[ANN_CORE_ALLOCATION] = _allocation(demand, cards, _core)
     return annotations
 
 
-def _allocation(demand: Demand, cards: list[int], resource: str) -> str:
+def _allocation(demand: Demand, cards: list[int], read: _Read) -> str:
     """JSON: container index → GPU index → amount.
 
     An entry after the last container has the amount that init containers and sidecars reserve beyond the
     regular containers, so that the entries of a GPU add up to the pod's reservation. Containers with the
     amount 0 are omitted, unless all have it, because the GPUs would be omitted with them.
     """
-    amounts = [_amount(c, resource) for c in demand.containers if c.kind is ContainerKind.MAIN]
-    beyond: int = getattr(demand, resource) - sum(amounts)
+    amounts = [read(c) for c in demand.containers if c.kind is ContainerKind.MAIN]
+    beyond = read(demand) - sum(amounts)
     entries = dict(enumerate([*amounts, beyond] if beyond else amounts))
     nothing = not any(entries.values())
     return msgspec.json.encode(
@@ -64,9 +65,12 @@ def _allocation(demand: Demand, cards: list[int], resource: str) -> str:
     ).decode()
 
 
-def _amount(container: ContainerDemand, resource: str) -> int:
-    amount: int = getattr(container, resource)
-    return amount
+def _mem(of: ContainerDemand | Demand) -> int:
+    return of.mem
+
+
+def _core(of: ContainerDemand | Demand) -> int:
+    return of.core
 
 
 def claim_of(annotations: Mapping[str, str], demand: Demand) -> Shares | None:
@@ -94,23 +98,23 @@ def _of_containers(annotations: Mapping[str, str], demand: Demand) -> Shares | N
 
     None if an entry is not what its container requests, so that the text is about another pod.
     """
-    mem = _amounts(annotations.get(ANN_ALLOCATION), demand, "mem")
-    core = _amounts(annotations.get(ANN_CORE_ALLOCATION), demand, "core") if demand.core else {}
+    mem = _amounts(annotations.get(ANN_ALLOCATION), demand, _mem)
+    core = _amounts(annotations.get(ANN_CORE_ALLOCATION), demand, _core) if demand.core else {}
     if mem is None or core is None or not core.keys() <= mem.keys():
         return None
     return tuple((index, Amount(units, core.get(index, 0))) for index, units in sorted(mem.items()))
 
 
-def _amounts(text: str | None, demand: Demand, resource: str) -> dict[int, int] | None:
+def _amounts(text: str | None, demand: Demand, read: _Read) -> dict[int, int] | None:
     """The amounts on each GPU if they are those of the containers, by index."""
     try:
         per_container = _decode_json(text or "")
     except (msgspec.DecodeError, UnicodeEncodeError):
         return None
-    main = [_amount(each, resource) for each in demand.containers if each.kind is ContainerKind.MAIN]
+    main = [read(each) for each in demand.containers if each.kind is ContainerKind.MAIN]
     requested = {str(index): amount for index, amount in enumerate(main) if amount}
     found = {index: sum(cards.values()) for index, cards in per_container.items() if any(cards.values())}
-    if found != requested or sum(main) != getattr(demand, resource):
+    if found != requested or sum(main) != read(demand):
         return None
     return parse_allocation(text or "")
 

@@ -5,7 +5,7 @@ The values come only from the containers' *limits*. The total follows the rule o
 declared before it.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final, NamedTuple
@@ -110,7 +110,8 @@ def demand_of(containers: Iterable[ContainerDemand], cards_label: str | None = N
     listed = tuple(containers)
     cards = 1 if cards_label is None else parse_small(cards_label)
     users = frozenset(container.user for container in listed if container.mem)
-    total = Demand(listed, _peak(listed, "mem"), _peak(listed, "core"), cards or 1, users)
+    mem, core = _peak(listed, lambda c: c.mem), _peak(listed, lambda c: c.core)
+    total = Demand(listed, mem, core, cards or 1, users)
     if not cards:
         problem: str | None = f"label {LABEL_CARDS_PER_POD}={cards_label!r} is not a number of GPUs (1, 2, …)"
     else:
@@ -118,11 +119,11 @@ def demand_of(containers: Iterable[ContainerDemand], cards_label: str | None = N
     return Malformed(problem, replace(total, cards=1)) if problem else total
 
 
-def _peak(containers: tuple[ContainerDemand, ...], resource: str) -> int:
+def _peak(containers: tuple[ContainerDemand, ...], read: Callable[[ContainerDemand], int]) -> int:
     """Σ containers + Σ sidecars, or an init container + the sidecars before it, if larger."""
     together = peak = 0
     for container in containers:
-        amount = max(0, getattr(container, resource))
+        amount = max(0, read(container))
         if container.kind is ContainerKind.INIT:
             peak = max(peak, together + amount)
         else:
