@@ -263,7 +263,7 @@ async def test_a_request_without_a_connection_was_not_sent() -> None:
 async def test_a_request_that_waits_for_a_connection_in_vain_was_not_sent() -> None:
     async with serving() as served, asyncio.TaskGroup() as others:
         waiting = [
-            others.create_task(served.client.request("GET", "/x", timeout_s=30))
+            others.create_task(served.client.request("GET", "/x", timeout_s=300))
             for _ in range(MAX_CONNECTIONS)
         ]
         await until(lambda: len(served.asked) == MAX_CONNECTIONS)
