@@ -11,6 +11,7 @@ from gpushare.deviceplugin.core.decision import Allocated, Capabilities, decide,
 from gpushare.deviceplugin.core.interface import Rejected
 from gpushare.deviceplugin.core.matching import AllocateCall, match
 from gpushare.deviceplugin.core.reconcile import ServedContainer, join
+from gpushare.deviceplugin.core.snapshot import Snapshot
 from gpushare.model.cards import Card
 from gpushare.model.conflicts import Declared, conflicts_of
 from gpushare.model.demand import Demand, Malformed
@@ -59,10 +60,10 @@ def with_gpu_pods(node: Allocations, *gpu_pods: GpuPod) -> Allocations:
 
 
 def asked(
-    node: Allocations, amount: int, first_device_id: str, done: frozenset[Key] | None = frozenset()
+    node: Allocations, amount: int, first_device_id: str, done: frozenset[Key] = frozenset()
 ) -> Allocated | Rejected | None:
     """The decision on an Allocate call for that amount; None if no container waits for it."""
-    found = match(node, AllocateCall(amount, done=done))
+    found = match(Snapshot(node, done), AllocateCall(amount))
     return decide(node, found, (first_device_id,), Capabilities(), 1) if found else None
 
 

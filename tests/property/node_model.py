@@ -16,6 +16,7 @@ from gpushare.deviceplugin.core.interface import Rejected
 from gpushare.deviceplugin.core.matching import AllocateCall, match, match_core
 from gpushare.deviceplugin.core.pod_patches import assigned_text
 from gpushare.deviceplugin.core.reconcile import ServedContainer, join, marked, retained, stale_entries
+from gpushare.deviceplugin.core.snapshot import Snapshot
 from gpushare.model.annotations import parse_assigned
 from gpushare.model.cards import Card
 from gpushare.model.demand import ContainerDemand, ContainerKind, Demand, demand_of
@@ -141,12 +142,12 @@ class NodeModel:
         self, container: ContainerDemand, ids: tuple[str, ...], core_first: int | None
     ) -> Allocation | None:
         """Both calls for a container; None if one of them is rejected."""
-        done = self.done()
+        snapshot = self.snapshot()
         self.clock += 1
-        if core_first and match_core(self.agent, core_first, done) is None:
+        if core_first and match_core(snapshot, core_first) is None:
             return None
-        call = AllocateCall(container.mem, core=core_first or None, done=done, refused=self.rejected)
-        found = match(self.agent, call)
+        call = AllocateCall(container.mem, core=core_first or None, refused=self.rejected)
+        found = match(snapshot, call)
         if found is None:
             return None
         decision = decide(self.agent, found, ids, CAPABLE, self.clock)
@@ -228,13 +229,14 @@ class NodeModel:
         self.agent = join(self.agent, served, self.stale)
         self.stale = stale_entries(self.agent, served, self.stale)
 
-    def done(self) -> frozenset[Key]:
-        return frozenset(entry.key for entry in self.checkpoint() if entry not in self.stale)
+    def snapshot(self) -> Snapshot:
+        done = frozenset(entry.key for entry in self.checkpoint() if entry not in self.stale)
+        return Snapshot(self.agent, done)
 
     def checkpoint(self) -> list[ServedContainer]:
         """The entries of removed pods stay until the kubelet writes its checkpoint after a call."""
         live = [
-            ServedContainer(pod.uid, name, min(ids), len(ids))
+            ServedContainer(pod.uid, name, min(ids), len(ids), tuple(pod.allocated[name]))
             for pod in self.pods.values()
             for name, ids in pod.ids.items()
         ]
@@ -248,7 +250,7 @@ class NodeModel:
             return ()
         if random_ids:
             return tuple(available[-amount:])
-        found = match(self.agent, AllocateCall(amount, done=self.done(), refused=self.rejected))
+        found = match(self.snapshot(), AllocateCall(amount, refused=self.rejected))
         wanted = (
             choose(self.agent, found.gpu_pod, found.gpu_pod.demand) if found and found.gpu_pod.demand else ()
         )

@@ -53,9 +53,7 @@ class Allocation:
     the container by it, and ``confirmed`` is whether it has; it is empty once the checkpoint has lost the
     container. ``diverged`` is whether the pod ever got other GPUs than those of its annotations. ``total`` is
     the whole demand of the pod in units, and ``at_ns`` the time of the response in nanoseconds; both are 0 if
-    another plugin responded. ``reissued`` is whether the
-    container had the same allocation before this call, so that it keeps it even if the call was for another
-    container. ``enforcement`` is None for a container without limit files.
+    another plugin responded. ``enforcement`` is None for a container without limit files.
     """
 
     uid: str
@@ -68,13 +66,17 @@ class Allocation:
     at_ns: int = 0
     confirmed: bool = False
     diverged: bool = False
-    reissued: bool = False
     enforcement: Enforcement | None = None
 
     @property
     def key(self) -> Key:
         """Identifies the container."""
         return self.uid, self.container
+
+    @property
+    def forgotten(self) -> bool:
+        """Whether the checkpoint had the container once, and no longer has it."""
+        return self.confirmed and not self.first_device_id
 
     @property
     def units(self) -> int:
@@ -260,32 +262,7 @@ def _fits(book: Book, claim: Shares) -> bool:
 
 def core_fits(allocations: Allocations, allocation: Allocation, percent: int) -> bool:
     """Whether the allocation's GPUs have that percent of compute free for the allocation's pod."""
-    return all(
-        free.core * len(allocation.cards) >= percent
-        for free in _free(allocations, allocation, asking=allocation.uid)
-    )
-
-
-def has_free_beside(allocations: Allocations, allocation: Allocation, units: int, percent: int) -> bool:
-    """Whether the allocation's GPUs have these amounts free, in equal parts, beside all allocations."""
-    parts = len(allocation.cards)
-    free = _free(allocations, allocation)
-    return all(each.mem * parts >= units and each.core * parts >= percent for each in free)
-
-
-def is_given_away(allocations: Allocations, allocation: Allocation) -> bool:
-    """Whether the last call that returned the allocation was for another container, which has it too."""
-    others = (each for each in allocations.by_container.values() if each.key != allocation.key)
-    return any(each.at_ns == allocation.at_ns > 0 for each in others)
-
-
-def is_over_committed(allocations: Allocations, allocation: Allocation) -> bool:
-    """Whether a GPU of the allocation has more units or compute allocated than it has."""
-    return any(free.mem < 0 or free.core < 0 for free in _free(allocations, allocation))
-
-
-def _free(allocations: Allocations, allocation: Allocation, *, asking: str | None = None) -> list[Amount]:
-    """The free amount of each of the allocation's GPUs; negative on an over-committed one."""
-    book = book_of(allocations, asking=asking, claims=False)
+    book = book_of(allocations, asking=allocation.uid, claims=False)
     indices = {allocations.index_of(uuid) for uuid, _ in allocation.cards}
-    return [usage.free for usage in book.usages if usage.card.index in indices]
+    free = [usage.free for usage in book.usages if usage.card.index in indices]
+    return all(each.core * len(allocation.cards) >= percent for each in free)

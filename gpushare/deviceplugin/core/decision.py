@@ -1,5 +1,6 @@
 """The decision on an Allocate call: an allocation and its effect on the node, or why there is none. Pure."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -18,13 +19,12 @@ from gpushare.deviceplugin.core.allocations import (
     Enforcement,
     choose,
     diverges,
-    is_given_away,
-    is_over_committed,
 )
 from gpushare.deviceplugin.core.conflicts import rejection
 from gpushare.deviceplugin.core.interface import Rejected
 from gpushare.deviceplugin.core.limits import MpsShare, has_compute_share, is_limited, limit_of, mps_share_of
-from gpushare.deviceplugin.core.matching import Match
+from gpushare.deviceplugin.core.matching import AllocateCall, Match, candidates, is_unclear
+from gpushare.deviceplugin.core.snapshot import Snapshot
 from gpushare.errors import InvalidRequest
 from gpushare.isolation.layout import directory_name
 from gpushare.isolation.limits import is_same_limit
@@ -34,15 +34,17 @@ from gpushare.model.options import DeviceListStrategy
 from gpushare.scheduling.fitting import Rejection
 
 _UNKNOWN_POD: Final = "unknown_pod"
+_AMBIGUOUS: Final = "ambiguous"
 NO_UNITS: Final = "no_room"
 _NO_LIBRARY: Final = "no_library"
 _NO_MOUNTS: Final = "no_isolation_mounts"
 _NO_MPS: Final = "no_mps"
 _NODE_UNREAD: Final = "node_unread"
-_TEMPORARY: Final = frozenset({_UNKNOWN_POD, _NO_LIBRARY, _NO_MPS, _NODE_UNREAD})
+_TEMPORARY: Final = frozenset({_UNKNOWN_POD, _AMBIGUOUS, _NO_LIBRARY, _NO_MPS, _NODE_UNREAD})
 """Reasons for a rejection that other programs may remove at any moment."""
 _NAMED: Final = 5
 """Pods that a rejection names at most."""
+_REPLACED: Final = "a controller replaces its pod, a bare pod must be created again"
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,14 +96,10 @@ def decide(
     demand = gpu_pod.pod.demand
     if isinstance(demand, Malformed):
         return Rejected("malformed", f"{subject}: {demand.problem}")
-    kept = _without_given_away(allocations, match)
-    found = _known(kept, match) or _new(kept, match, demand)
+    found = _repeated(allocations, match, min(ids)) or _new(allocations, match, demand, min(ids))
     if isinstance(found, Rejection):
         return Rejected(NO_UNITS, f"{subject}: {found.text}")
-    reissued = found.confirmed or found.reissued
-    allocation = replace(
-        found, first_device_id=min(ids), total=demand.mem, at_ns=now_ns, confirmed=False, reissued=reissued
-    )
+    allocation = replace(found, total=demand.mem, at_ns=now_ns)
     mps = _mps_share(allocations, allocation, demand, capabilities)
     if isinstance(mps, Rejected):
         return mps
@@ -119,27 +117,23 @@ def is_final(decision: Allocated | Rejected, *, terminating: bool) -> bool:
     return decision.reason not in _TEMPORARY and not (decision.reason == NO_UNITS and terminating)
 
 
-def _known(allocations: Allocations, match: Match) -> Allocation | None:
-    """The existing allocation, for a repeated call after a lost response or checkpoint; None without one."""
-    allocation = allocations.by_container.get(match.key)
-    present = allocation and all(allocations.index_of(uuid) is not None for uuid, _ in allocation.cards)
-    return allocation if present else None
+def _repeated(allocations: Allocations, match: Match, first_device_id: str) -> Allocation | None:
+    """The allocation of a container that has one and calls again; None without one.
 
-
-def _without_given_away(allocations: Allocations, match: Match) -> Allocations:
-    """Without the existing allocation of the container, if another one got its GPU in its place.
-
-    Equal containers that wait for a restart without a checkpoint may be mistaken for each other. Both keep
-    the GPU if they fit there.
+    One that the kubelet has forgotten stays as it is. The checkpoint will have the container with the device
+    IDs of this call, or another container, which then counts beside it.
     """
-    known = allocations.by_container.get(match.key)
-    if known is None or not (is_given_away(allocations, known) and is_over_committed(allocations, known)):
-        return allocations
-    rest = {key: each for key, each in allocations.by_container.items() if key != known.key}
-    return replace(allocations, by_container=rest)
+    allocation = allocations.by_container.get(match.key)
+    if allocation is None or any(allocations.index_of(uuid) is None for uuid, _ in allocation.cards):
+        return None
+    if allocation.forgotten:
+        return allocation
+    return replace(allocation, first_device_id=first_device_id, confirmed=False)
 
 
-def _new(allocations: Allocations, match: Match, demand: Demand) -> Allocation | Rejection:
+def _new(
+    allocations: Allocations, match: Match, demand: Demand, first_device_id: str
+) -> Allocation | Rejection:
     gpu_pod = match.gpu_pod
     chosen = choose(allocations, gpu_pod, demand)
     if isinstance(chosen, Rejection):
@@ -147,7 +141,12 @@ def _new(allocations: Allocations, match: Match, demand: Demand) -> Allocation |
     uuids = {card.index: card.uuid for card in allocations.cards}
     cards = tuple((uuids[index], match.container.mem // demand.cards) for index in chosen)
     allocation = Allocation(
-        gpu_pod.uid, match.container.name, gpu_pod.pod.full_name, cards, "", demand.per_card.core
+        gpu_pod.uid,
+        match.container.name,
+        gpu_pod.pod.full_name,
+        cards,
+        first_device_id,
+        demand.per_card.core,
     )
     return replace(allocation, diverged=diverges(allocations, allocation))
 
@@ -245,30 +244,38 @@ def with_allocation(allocations: Allocations, allocation: Allocation) -> Allocat
     with the same first ID has come to nothing.
     """
     first = allocation.first_device_id
-    remaining = {key: _superseded(each, first) for key, each in allocations.by_container.items()}
-    kept = {key: each for key, each in remaining.items() if each}
+    kept = {
+        key: each
+        for key, each in allocations.by_container.items()
+        if each.confirmed or each.first_device_id != first
+    }
     return replace(allocations, by_container={**kept, allocation.key: allocation})
 
 
-def _superseded(allocation: Allocation, first_device_id: str) -> Allocation | None:
-    """The allocation once a new call has this first ID: None, or the container's previous allocation."""
-    if allocation.confirmed or allocation.first_device_id != first_device_id:
-        return allocation
-    return replace(allocation, confirmed=True, reissued=False) if allocation.reissued else None
-
-
-def unmatched(allocations: Allocations, amount: int) -> Rejected:
-    """The rejection of a call with an amount that no container of the node waits for."""
+def unmatched(snapshot: Snapshot, call: AllocateCall) -> Rejected:
+    """The rejection of a call that no container waits for, or several that must not be confused."""
+    allocations = snapshot.allocations
+    found = candidates(snapshot, call)
+    if is_unclear(snapshot, found):
+        cause = "has lost its checkpoint" if snapshot.readable else "has a checkpoint that cannot be read"
+        return Rejected(
+            _AMBIGUOUS,
+            f"the kubelet of node {allocations.node} {cause}, so {call.amount} of {RESOURCE_MEM} may be for "
+            f"any of these pods: {_listed(each.gpu_pod.pod.full_name for each in found)}; {_REPLACED}",
+        )
     pods = allocations.gpu_pods.values()
-    names = sorted(each.pod.full_name for each in pods if not allocations.of_pod(each.uid))
-    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    waiting = ", ".join(names[:_NAMED]) + more
+    waiting = _listed(each.pod.full_name for each in pods if not allocations.of_pod(each.uid))
     return Rejected(
         _UNKNOWN_POD,
-        f"no container on node {allocations.node} waits for {amount} of {RESOURCE_MEM} "
-        f"(pods without an allocation: {waiting or 'none'}); a controller replaces its pod, "
-        "a bare pod must be created again",
+        f"no container on node {allocations.node} waits for {call.amount} of {RESOURCE_MEM} "
+        f"(pods without an allocation: {waiting or 'none'}); {_REPLACED}",
     )
+
+
+def _listed(pods: Iterable[str]) -> str:
+    names = sorted(pods)
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return ", ".join(names[:_NAMED]) + more
 
 
 def node_unread(node: str) -> Rejected:
@@ -276,7 +283,7 @@ def node_unread(node: str) -> Rejected:
     return Rejected(
         _NODE_UNREAD,
         f"the API server has not returned node {node} yet, so the node agent does not know its sharing mode; "
-        "a controller replaces its pod, a bare pod must be created again",
+        + _REPLACED,
     )
 
 

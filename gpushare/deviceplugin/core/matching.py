@@ -6,12 +6,16 @@ checkpoint after each container. So at any call all earlier containers are known
 container of a pod is a candidate. Among equal pods the oldest is taken: they are interchangeable, and the
 checkpoint shows later which one it was. Unequal pods with a container of that amount are distinguished by
 the kubelet's list of pods, which contains a pod only from its admission on (``HandlePodAdditions``).
+
+A checkpoint that is lost or cannot be read names nobody. Then only a call that can be for one container, or
+for one of equal ones, has a match.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from gpushare.deviceplugin.core.allocations import Allocation, Allocations, Key, has_free_beside
+from gpushare.deviceplugin.core.allocations import Allocation, Allocations, Key
+from gpushare.deviceplugin.core.snapshot import Snapshot
 from gpushare.model.demand import ContainerDemand, Demand
 from gpushare.model.own_node import GpuPod
 
@@ -34,66 +38,86 @@ class AllocateCall:
     """An Allocate call for ``amount`` units of memory.
 
     ``cards`` are the GPU indices in its device IDs, empty if they name none. ``core`` is the percent of a
-    preceding call for the same container, None without one. ``done`` are the containers in the checkpoint,
-    None if it cannot be read. ``refused`` are containers rejected before: the kubelet has given them up,
-    even if the API still shows them as waiting. ``known`` are the full names of the kubelet's pods, None if
-    they were not read.
+    preceding call for the same container, None without one. ``refused`` are containers rejected before: the
+    kubelet has given them up, even if the API still shows them as waiting. ``known`` are the full names of
+    the kubelet's pods, None if they were not read.
     """
 
     amount: int
     cards: frozenset[int] = frozenset()
     core: int | None = None
-    done: frozenset[Key] | None = None
     refused: frozenset[Key] = frozenset()
     known: frozenset[str] | None = None
 
 
-def match(allocations: Allocations, call: AllocateCall) -> Match | None:
-    """The most likely container; None if no pod of this node waits for that amount.
+def match(snapshot: Snapshot, call: AllocateCall) -> Match | None:
+    """The most likely container; None if no pod of this node waits for that amount, or if it is unclear.
 
     A container with the compute of the call comes first. Where none waits, the call for compute was for a
     container that failed since, and any container with that amount counts.
     """
-    found = _likeliest(allocations, call)
-    return found or (_likeliest(allocations, replace(call, core=None)) if call.core else None)
+    found = _likeliest(snapshot, call)
+    return found or (_likeliest(snapshot, replace(call, core=None)) if call.core else None)
 
 
-def _likeliest(allocations: Allocations, call: AllocateCall) -> Match | None:
-    found = _waiting(allocations, call)
-    known = [each for each in found if call.known is None or each.gpu_pod.pod.full_name in call.known]
-    ranked = sorted(known or found, key=lambda each: _rank(allocations, each, call))
-    return next(
-        (each for each in ranked if not _would_take_from_unserved(allocations, each, ranked, call)), None
-    )
+def _likeliest(snapshot: Snapshot, call: AllocateCall) -> Match | None:
+    found = candidates(snapshot, call)
+    if is_unclear(snapshot, found):
+        return None
+    return min(found, key=lambda each: _rank(snapshot, each, call), default=None)
 
 
-def contested(allocations: Allocations, call: AllocateCall) -> bool:
+def candidates(snapshot: Snapshot, call: AllocateCall) -> Sequence[Match]:
+    """The containers that a call may be for. Those with an allocation count only without any other.
+
+    The kubelet may have forgotten such an allocation and call for its container again. But that one may be
+    running, and repeating its allocation for another container would over-commit the GPU. A new allocation
+    never does, whichever container the call is for.
+    """
+    waiting = _waiting(snapshot, call)
+    known = [each for each in waiting if call.known is None or each.gpu_pod.pod.full_name in call.known]
+    found = known or waiting
+    return [each for each in found if not _is_doubtful(snapshot, each)] or found
+
+
+def is_unclear(snapshot: Snapshot, found: Sequence[Match]) -> bool:
+    """Whether these are several candidates that must not be taken for each other."""
+    if len(found) < 2:  # noqa: PLR2004 - of one, nothing is unclear
+        return False
+    return _is_doubtful(snapshot, found[0]) or (not snapshot.readable and _differ(found))
+
+
+def _is_doubtful(snapshot: Snapshot, found: Match) -> bool:
+    """Whether the container has an allocation that the kubelet has forgotten."""
+    allocation = snapshot.allocations.by_container.get(found.key)
+    return allocation is not None and allocation.confirmed and not _under_admission(snapshot, found.gpu_pod)
+
+
+def contested(snapshot: Snapshot, call: AllocateCall) -> bool:
     """Whether unequal pods wait for that amount, so that the result depends on the choice."""
-    found = _waiting(allocations, call)
-    stages = [_stage(allocations, each, call) for each in found]
-    return len({_shape(each) for each, stage in zip(found, stages, strict=True) if stage == min(stages)}) > 1
+    found = _waiting(snapshot, call)
+    if snapshot.readable:
+        stages = [_stage(snapshot, each, call) for each in found]
+        found = [each for each, stage in zip(found, stages, strict=True) if stage == min(stages)]
+    return _differ(found)
 
 
-def match_core(allocations: Allocations, percent: int, done: frozenset[Key] | None) -> Match | None:
+def match_core(snapshot: Snapshot, percent: int) -> Match | None:
     """The most likely container of a call for that percent of compute."""
-    found = _next(allocations, done, lambda next_: next_.core == percent)
-    return min(found, key=lambda each: _rank(allocations, each, AllocateCall(0, done=done)), default=None)
+    found = _next(snapshot, lambda next_: next_.core == percent)
+    return min(found, key=lambda each: _rank(snapshot, each, AllocateCall(0)), default=None)
 
 
-def _waiting(allocations: Allocations, call: AllocateCall) -> list[Match]:
-    """The candidates of the call."""
-    return _next(
-        allocations, call.done, lambda next_: next_.mem == call.amount and call.core in (None, next_.core)
-    )
+def _waiting(snapshot: Snapshot, call: AllocateCall) -> list[Match]:
+    """The next containers with the amount of the call."""
+    return _next(snapshot, lambda next_: next_.mem == call.amount and call.core in (None, next_.core))
 
 
-def _next(
-    allocations: Allocations, done: frozenset[Key] | None, suits: Callable[[ContainerDemand], bool]
-) -> list[Match]:
+def _next(snapshot: Snapshot, suits: Callable[[ContainerDemand], bool]) -> list[Match]:
     return [
         Match(gpu_pod, container)
-        for gpu_pod in allocations.gpu_pods.values()
-        if (container := next_container(allocations, gpu_pod, done)) and suits(container)
+        for gpu_pod in snapshot.allocations.gpu_pods.values()
+        if (container := next_container(gpu_pod, snapshot.done)) and suits(container)
     ]
 
 
@@ -101,17 +125,15 @@ Rank = tuple[int, bool, bool, int, str, str]
 Shape = tuple[object, ...]
 
 
-def next_container(
-    allocations: Allocations, gpu_pod: GpuPod, done: frozenset[Key] | None
-) -> ContainerDemand | None:
-    """The next container of a pod: the first without an allocation that is not running."""
-    containers = [c for c in _containers(gpu_pod) if c.mem > 0 and c.name not in gpu_pod.running]
-    finished = done if done is not None else frozenset(allocations.by_container)
-    waiting = [c for c in containers if (gpu_pod.uid, c.name) not in finished]
-    if not waiting and done is None:
-        # Without a checkpoint a repeated call cannot be recognised: it is for the first container.
-        waiting = containers
-    return waiting[0] if waiting else None
+def next_container(gpu_pod: GpuPod, done: frozenset[Key]) -> ContainerDemand | None:
+    """The next container of a pod: the first without devices that is not running."""
+    uid, running = gpu_pod.uid, gpu_pod.running
+    waiting = (
+        container
+        for container in _containers(gpu_pod)
+        if container.mem > 0 and container.name not in running and (uid, container.name) not in done
+    )
+    return next(waiting, None)
 
 
 def _containers(gpu_pod: GpuPod) -> tuple[ContainerDemand, ...]:
@@ -120,22 +142,27 @@ def _containers(gpu_pod: GpuPod) -> tuple[ContainerDemand, ...]:
     return readable.containers if readable else ()
 
 
-def _rank(allocations: Allocations, found: Match, call: AllocateCall) -> Rank:
+def _rank(snapshot: Snapshot, found: Match, call: AllocateCall) -> Rank:
     """The sort key of a candidate; the smallest wins."""
     gpu_pod, pod = found.gpu_pod, found.gpu_pod.pod
+    # The device IDs follow from what the agent preferred for that pod a moment ago.
     elsewhere = not gpu_pod.claim or call.cards != {index for index, _ in gpu_pod.claim}
-    stage = _stage(allocations, found, call)
+    stage = _stage(snapshot, found, call)
     return stage, pod.terminating, elsewhere, gpu_pod.bound_ns, pod.created, pod.uid
 
 
-def _stage(allocations: Allocations, found: Match, call: AllocateCall) -> int:
+def _stage(snapshot: Snapshot, found: Match, call: AllocateCall) -> int:
     """0 for a pod under admission, 1 without allocations, 2 with allocations, 3 after a rejection."""
     gpu_pod = found.gpu_pod
     if found.key in call.refused:
         return 3
-    if _under_admission(gpu_pod, call):
+    if _under_admission(snapshot, gpu_pod):
         return 0
-    return 2 if allocations.of_pod(gpu_pod.uid) or gpu_pod.served else 1
+    return 2 if snapshot.allocations.of_pod(gpu_pod.uid) or gpu_pod.served else 1
+
+
+def _differ(found: Sequence[Match]) -> bool:
+    return len({_shape(each) for each in found}) > 1
 
 
 def _shape(found: Match) -> Shape:
@@ -146,66 +173,21 @@ def _shape(found: Match) -> Shape:
     return cards, containers, gpu_pod.conflicts.get(found.container.name, ())
 
 
-def _would_take_from_unserved(
-    allocations: Allocations, found: Match, all_found: Sequence[Match], call: AllocateCall
-) -> bool:
-    """Whether repeating this allocation may take units from a pod that has none, if both do not fit.
-
-    A pod without allocations ranks lower only after a rejection, which may have been meant for its twin, or
-    if another plugin has served it. An allocation that was never confirmed may come from the call for a twin
-    whose response was lost: its pod may have none.
-    """
-    allocation = allocations.by_container.get(found.key)
-    if allocation is None or _under_admission(found.gpu_pod, call):
-        return False
-    if call.done is None and may_be_of_another(allocations, allocation):
-        return True
-    return any(
-        other is not found
-        and not any(each.confirmed or each.reissued for each in allocations.of_pod(other.gpu_pod.uid))
-        and not has_free_beside(allocations, allocation, other.container.mem, other.container.core)
-        for other in all_found
-    )
+def _under_admission(snapshot: Snapshot, gpu_pod: GpuPod) -> bool:
+    """Whether an earlier container of the pod has its devices: the kubelet continues with the next one."""
+    return any(uid == gpu_pod.uid for uid, _ in snapshot.done)
 
 
-def may_be_of_another(allocations: Allocations, allocation: Allocation) -> bool:
-    """Whether the call of an unconfirmed allocation may have been for a pod with other GPUs here, or none.
-
-    Only the kubelet's checkpoint and its PodResources API tell that; without them such a pod may be running
-    with these units.
-    """
-    return not allocation.confirmed and any(
-        container.mem == allocation.units
-        and _may_own(allocations.by_container.get((uid, container.name)), allocation)
-        for uid, gpu_pod in allocations.gpu_pods.items()
-        if uid != allocation.uid
-        for container in _containers(gpu_pod)
-    )
-
-
-def _may_own(own: Allocation | None, allocation: Allocation) -> bool:
-    return own is None or (not own.confirmed and set(own.cards) != set(allocation.cards))
-
-
-def _under_admission(gpu_pod: GpuPod, call: AllocateCall) -> bool:
-    """Whether the checkpoint names an earlier container of the pod."""
-    return call.done is not None and any(uid == gpu_pod.uid for uid, _ in call.done)
-
-
-def twin_with_core(
-    allocations: Allocations, last: Allocation, percent: int, done: frozenset[Key] | None
-) -> bool:
-    """Whether a call for compute can be for the container of the last call for memory.
-
-    The checkpoint names a container only after both of its calls.
-    """
-    if done is not None and last.key in done:
+def twin_with_core(snapshot: Snapshot, last: Allocation, percent: int) -> bool:
+    """Whether a call for compute can be for the container of the last call for memory."""
+    # The checkpoint names a container only after both of its calls.
+    if snapshot.readable and last.key in snapshot.done:
         return False
     return any(
         c.mem == last.units and c.core == percent
-        for gpu_pod in allocations.gpu_pods.values()
+        for gpu_pod in snapshot.allocations.gpu_pods.values()
         for c in _containers(gpu_pod)
-        if (gpu_pod.uid, c.name) not in (done or ())
+        if (key := (gpu_pod.uid, c.name)) == last.key or key not in snapshot.done
     )
 
 

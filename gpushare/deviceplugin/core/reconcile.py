@@ -4,7 +4,7 @@ An Allocate call does not name its pod, so the owner of an allocation is a guess
 the pod that has the allocation's device IDs. Twins that were mistaken for each other are swapped here.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from gpushare.deviceplugin.core.allocations import Allocation, Allocations, Enforcement, Key, diverges
@@ -74,7 +74,7 @@ def join(
     for entry in served:
         allocation = allocations.by_container.get(entry.key)
         if allocation and _same_call(allocation, entry):
-            found[entry.key] = allocation if allocation.confirmed else _confirmed(allocation)
+            found[entry.key] = allocation if allocation.confirmed else replace(allocation, confirmed=True)
             _drop(unconfirmed, allocation)
         elif not (allocation and entry in stale):
             unknown.append(entry)
@@ -85,7 +85,7 @@ def join(
         if owned:
             found[entry.key] = owned
             _drop(unconfirmed, allocation)
-    others = (*_confirmed_before(allocations, served), *unconfirmed, *_previous(allocations, found))
+    others = (*_confirmed_before(allocations, served), *unconfirmed)
     rest = {each.key: each for each in others if each.key not in found}
     joined = {**rest, **found}
     return allocations if joined == allocations.by_container else replace(allocations, by_container=joined)
@@ -101,22 +101,8 @@ def _confirmed_before(allocations: Allocations, served: Sequence[ServedContainer
     )
 
 
-def _confirmed(allocation: Allocation) -> Allocation:
-    return replace(allocation, confirmed=True, reissued=False)
-
-
 def _drop(unconfirmed: list[Allocation], allocation: Allocation | None) -> None:
     unconfirmed[:] = [each for each in unconfirmed if each is not allocation]
-
-
-def _previous(allocations: Allocations, found: Mapping[Key, Allocation]) -> Iterable[Allocation]:
-    """Allocations of containers that were mistaken for the container of a later call."""
-    calls = {(each.first_device_id, each.units) for each in found.values()}
-    return (
-        _confirmed(each)
-        for each in allocations.by_container.values()
-        if each.reissued and (each.first_device_id, each.units) in calls
-    )
 
 
 def _same_call(allocation: Allocation, entry: ServedContainer) -> bool:
@@ -126,7 +112,7 @@ def _same_call(allocation: Allocation, entry: ServedContainer) -> bool:
 def _moved(allocations: Allocations, allocation: Allocation, entry: ServedContainer) -> Allocation:
     """The allocation under its real owner."""
     gpu_pod = allocations.gpu_pods.get(entry.uid)
-    moved = replace(_confirmed(allocation), uid=entry.uid, container=entry.container)
+    moved = replace(allocation, uid=entry.uid, container=entry.container, confirmed=True)
     if gpu_pod is None:
         return moved
     core = gpu_pod.demand.per_card.core if gpu_pod.demand else allocation.core
@@ -136,7 +122,7 @@ def _moved(allocations: Allocations, allocation: Allocation, entry: ServedContai
 def _found_again(allocations: Allocations, entry: ServedContainer) -> Allocation | None:
     """The container's forgotten allocation, if the entry can be of it; else that of the entry itself."""
     known = allocations.by_container.get(entry.key)
-    forgotten = known and known.first_device_id == "" and known.units == entry.units
+    forgotten = known and known.forgotten and known.units == entry.units
     if known and forgotten and set(entry.cards) <= {uuid for uuid, _ in known.cards}:
         return replace(known, first_device_id=entry.first_device_id)
     return _adopted(allocations, entry)

@@ -41,6 +41,7 @@ from gpushare.deviceplugin.core.response import (
     legacy_failure_env,
     response_for,
 )
+from gpushare.deviceplugin.core.snapshot import Snapshot
 from gpushare.deviceplugin.isolation.manager import EnforcementManager
 from gpushare.deviceplugin.kubelet.retries import PodSources, Retries
 from gpushare.deviceplugin.node.release import CardReleaser
@@ -154,18 +155,19 @@ class Allocator:
         """
         terminating = await self._releaser.release_terminated()
         call = self._call(len(ids), ids)
-        if contested(self._node_state.allocations, call):
-            known = await self._kubelet.names()
-            call = replace(self._call(len(ids), ids), known=known)
-        found = self._match(call)
-        allocations = self._node_state.allocations
+        snapshot = self._observe()
+        if contested(snapshot, call):
+            call = replace(call, known=await self._kubelet.names())
+            snapshot = self._observe()
+        found = self._match(snapshot, call)
+        allocations = snapshot.allocations
         if not self._node_state.node_read:
             outcome: Allocated | Rejected = node_unread(allocations.node)
         elif found:
             capabilities, strategy = self._enforcement.capabilities(), self._settings.response.strategy
             outcome = decide(allocations, found, ids, capabilities, time.time_ns(), strategy=strategy)
         else:
-            outcome = unmatched(allocations, len(ids))
+            outcome = unmatched(snapshot, call)
         # No watch reports the end of a pod that only the kubelet knows: its list may show that it is gone.
         terminating = terminating or self._node_state.unlisted
         final = is_final(outcome, terminating=bool(terminating))
@@ -219,9 +221,9 @@ class Allocator:
         with self._watchdog.work("allocate", self._settings.timeout_s + _STUCK_S):
             async with self.lock:
                 last, self._last_allocation = self._last_allocation, None
-                done = self._node_state.refresh()
-                if last and twin_with_core(self._node_state.allocations, last, percent, done):
-                    fits = core_fits(self._node_state.allocations, last, percent)
+                snapshot = self._observe()
+                if last and twin_with_core(snapshot, last, percent):
+                    fits = core_fits(snapshot.allocations, last, percent)
                     return AllocateResponse() if fits else self._reject(no_core_left(last, percent), None)
                 return await self._allocate_core_first(percent, deadline)
 
@@ -240,7 +242,7 @@ class Allocator:
 
         With IDs of other GPUs the kubelet would fail the container after a reboot without those GPUs.
         """
-        return await self._cards_for(lambda: self._match(self._call(amount)))
+        return await self._cards_for(lambda: self._match(self._observe(), self._call(amount)))
 
     async def cards_for_core(self, percent: int) -> tuple[int, ...]:
         """The same for the next container with that percent of compute."""
@@ -263,21 +265,27 @@ class Allocator:
 
         return await self._retries.until(attempt, lambda found: found is not None, deadline)
 
-    def _call(self, amount: int, ids: Sequence[str] = ()) -> AllocateCall:
+    def _observe(self) -> Snapshot:
+        """The node as it is now."""
         done = self._node_state.refresh()
+        allocations = self._node_state.allocations
+        if done is None:
+            return Snapshot(allocations, frozenset(allocations.by_container), readable=False)
+        return Snapshot(allocations, done)
+
+    def _call(self, amount: int, ids: Sequence[str] = ()) -> AllocateCall:
         names = cards_by_name(self._node_state.allocations.cards)
         cards = frozenset(card.index for each in ids if (card := card_of(each, names)))
-        return AllocateCall(amount, cards, self._core_percent, done, self._rejected)
+        return AllocateCall(amount, cards, self._core_percent, self._rejected)
 
-    def _match(self, call: AllocateCall) -> Match | None:
-        found = match(self._node_state.allocations, call)
+    def _match(self, snapshot: Snapshot, call: AllocateCall) -> Match | None:
+        found = match(snapshot, call)
         pod = found and found.gpu_pod.pod.full_name
         log.debug("matched", amount=call.amount, cards=sorted(call.cards), pod=pod)
         return found
 
     def _match_core(self, percent: int) -> Match | None:
-        done = self._node_state.refresh()
-        return match_core(self._node_state.allocations, percent, done)
+        return match_core(self._observe(), percent)
 
     def _deadline(self) -> float:
         """When a call that arrives now must be answered, on the monotonic clock."""

@@ -12,7 +12,6 @@ from gpushare.adapters.kubelet.checkpoint import (
 )
 from gpushare.adapters.kubelet.plugin_response import PluginResponse, plugin_response
 from gpushare.contract import RESOURCE_MEM
-from gpushare.deviceplugin.core.allocations import Allocations
 from gpushare.deviceplugin.core.reconcile import ServedContainer
 from gpushare.deviceplugin.core.response import named_gpus
 from gpushare.deviceplugin.core.whole_gpus import Devices, devices_by_pod
@@ -72,18 +71,6 @@ def _served(entry: CheckpointEntry, cards: tuple[Card, ...]) -> ServedContainer:
         len(entry.ids),
         _uuids(response, cards),
         isolation_mounts(response.mounts),
-    )
-
-
-def served_by_name(
-    found: Iterable[ContainerDevices], allocations: Allocations
-) -> tuple[ServedContainer, ...]:
-    """Containers with gpu-mem devices by the PodResources API, which has names of pods but no UIDs."""
-    uids = {gpu_pod.pod.full_name: uid for uid, gpu_pod in allocations.gpu_pods.items()}
-    return tuple(
-        ServedContainer(uid, each.container, min(each.ids), len(each.ids))
-        for each in found
-        if each.resource == RESOURCE_MEM and each.ids and (uid := uids.get(f"{each.namespace}/{each.pod}"))
     )
 
 

@@ -1,7 +1,7 @@
 """Periodic work on the node state: kubelet checkpoint, PodResources, terminated pods, record on disk."""
 
 import asyncio
-from collections.abc import Coroutine, Iterator, Sequence
+from collections.abc import Coroutine, Iterator
 from contextlib import suppress
 from typing import Any, Final
 
@@ -11,14 +11,13 @@ from gpushare.adapters.kubelet.folder import FolderWatch
 from gpushare.adapters.kubelet.podresources import PodResources
 from gpushare.contract import KUBELET_CHECKPOINT
 from gpushare.deviceplugin.metrics import PluginMetrics
-from gpushare.deviceplugin.node.checkpoint import served_by_name, whole_gpus_by_name
+from gpushare.deviceplugin.node.checkpoint import whole_gpus_by_name
 from gpushare.deviceplugin.node.record import Record
 from gpushare.deviceplugin.node.release import CardReleaser
 from gpushare.deviceplugin.node.state import NodeState
 from gpushare.deviceplugin.settings import AgentSettings
 from gpushare.deviceplugin.watchdog import Watchdog
 from gpushare.errors import ConfigError, KubeletError
-from gpushare.model.devices import ContainerDevices
 from gpushare.runtime.reasons import Reasons
 
 log = structlog.get_logger()
@@ -60,7 +59,7 @@ class Reconciler:
     def jobs(self) -> Iterator[tuple[str, Coroutine[Any, Any, None]]]:
         """The jobs by name; each runs until cancelled. The names are values of a metric label."""
         yield "checkpoint", self._follow_checkpoint()
-        yield "owners", self._poll_pod_resources()
+        yield "whole-gpus", self._poll_whole_gpus()
         yield "departures", self._release_terminated()
         yield "record", self._write_record()
 
@@ -74,25 +73,22 @@ class Reconciler:
                         self._node_state.refresh()
             await asyncio.sleep(_RETRY_S)
 
-    async def _poll_pod_resources(self) -> None:
-        """Use the PodResources API while the checkpoint cannot be read."""
+    async def _poll_whole_gpus(self) -> None:
+        """Find whole-GPU pods in the PodResources API while the checkpoint cannot be read."""
         problems = Reasons()
         while True:
             await asyncio.sleep(self._poll_s)
             if self._node_state.refresh() is not None:
                 continue
             try:
-                self._update_devices(await self._pod_resources.list())
+                found = await self._pod_resources.list()
             except KubeletError as error:
                 if problems.is_new(str(error)):
                     log.warning("pod_resources_unreadable", reason=str(error))
             else:
                 problems.end()
-
-    def _update_devices(self, found: Sequence[ContainerDevices]) -> None:
-        self._node_state.update_whole_gpus(whole_gpus_by_name(found, self._node_state.uids_by_name))
-        if any(not each.confirmed for each in self._node_state.allocations.by_container.values()):
-            self._node_state.update_served(served_by_name(found, self._node_state.allocations))
+                names = self._node_state.uids_by_name
+                self._node_state.update_whole_gpus(whole_gpus_by_name(found, names))
 
     async def _release_terminated(self) -> None:
         """Release GPUs after every change, and poll while pods are still terminating."""

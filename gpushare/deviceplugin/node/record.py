@@ -43,7 +43,6 @@ class _StoredAllocation(msgspec.Struct):
     at_ns: int = 0
     confirmed: bool = msgspec.field(default=False, name="sure")
     diverged: bool = msgspec.field(default=False, name="astray")
-    reissued: bool = msgspec.field(default=False, name="again")
     enforcement: _StoredEnforcement | None = msgspec.field(default=None, name="hold")
 
 

@@ -14,7 +14,6 @@ from typing import Final, NamedTuple
 from gpushare.contract import LABEL_NO_ISOLATION, LABEL_PLACEMENT
 from gpushare.deviceplugin.core.allocations import Allocation, Allocations, Key
 from gpushare.deviceplugin.core.decision import with_allocation
-from gpushare.deviceplugin.core.matching import may_be_of_another
 from gpushare.deviceplugin.core.reconcile import (
     ServedContainer,
     join,
@@ -251,18 +250,15 @@ class NodeState:
     def terminated(self) -> frozenset[str]:
         """Pods with GPUs that are finished or deleted; empty until the pod list is complete.
 
-        While the checkpoint cannot be read, one whose allocation may be that of another pod is left out.
+        While the checkpoint cannot be read, pods with an allocation that it has not confirmed are left out:
+        another pod may be running with it.
         """
         if not self._synced:
             return frozenset()
         gone = self.allocations.by_pod.keys() - self.allocations.gpu_pods.keys()
         if gone and self.refresh() is None:
-            gone = {uid for uid in gone if self._owns_its_units(uid)}
+            gone = {uid for uid in gone if all(each.confirmed for each in self.allocations.of_pod(uid))}
         return self.whole_gpus.unseen | gone
-
-    def _owns_its_units(self, uid: str) -> bool:
-        mine = self.allocations.of_pod(uid)
-        return not any(may_be_of_another(self.allocations, each) for each in mine)
 
     @property
     def unlisted(self) -> frozenset[str]:

@@ -26,7 +26,8 @@ from gpushare.model.options import DeviceListStrategy, MemoryUnit
 from gpushare.model.own_node import GpuPod, OwnNode
 from gpushare.mps.layout import MpsDirs
 from gpushare.ports import KubeEvent
-from tests.builders.gpu_pods import NODE, cards
+from tests.builders import gpu_pods as builders
+from tests.builders.gpu_pods import NODE
 from tests.unit.deviceplugin.fakes import FakeNodeApi
 
 VERSION = "0123456789abcdef"
@@ -63,7 +64,7 @@ class AgentFixture:
         self.metrics = PluginMetrics()
         self.watchdog = Watchdog(self.metrics)
         self.node_state = NodeState(NODE, self.record.read(), self._recorded)
-        self.node_state.update_gpus(SharedGpus(MemoryUnit.GIB, cards(*units)))
+        self.node_state.update_gpus(SharedGpus(MemoryUnit.GIB, builders.cards(*units)))
         if node_read:
             self.node_state.update_node(OwnNode(NODE), None)
         self.node_state.mark_synced()
@@ -113,8 +114,11 @@ class AgentFixture:
     def delete_pod(self, uid: str) -> None:
         self.node_state.update_pods([Deleted(uid)])
 
-    def confirm(self, uid: str, units: int, lead: str, container: str = "main") -> None:
-        self.named = (*(self.named or ()), ServedContainer(uid, container, lead, units))
+    def confirm(
+        self, uid: str, units: int, lead: str, container: str = "main", cards: tuple[str, ...] = ()
+    ) -> None:
+        """The kubelet writes the container into its checkpoint; ``cards`` are the GPUs of the response."""
+        self.named = (*(self.named or ()), ServedContainer(uid, container, lead, units, cards))
         self.node_state.refresh()
 
 

@@ -342,7 +342,7 @@ async def test_without_a_checkpoint_whole_gpu_pods_come_from_the_kubelet_api(
             found.metrics,
             poll_s=0.01,
         )
-        task = asyncio.ensure_future(polling._poll_pod_resources())
+        task = asyncio.ensure_future(polling._poll_whole_gpus())
         await until(lambda: found.node_state.allocations.cards[0].whole_gpu_pods == ("d/app",))
         task.cancel()
 
@@ -368,7 +368,7 @@ async def test_a_node_without_checkpoint_and_kubelet_api_is_logged_once(
     )
     monkeypatch.setattr(polling._pod_resources, "list", unavailable)
     with capture_logs() as logs:
-        task = asyncio.ensure_future(polling._poll_pod_resources())
+        task = asyncio.ensure_future(polling._poll_whole_gpus())
         await until(lambda: len(attempts) > 3)
         task.cancel()
     assert [each["event"] for each in logs] == ["pod_resources_unreadable"]

@@ -5,11 +5,13 @@ from pathlib import Path
 
 from structlog.testing import capture_logs
 
-from gpushare.contract import EVENT_ASSIGNED, EVENT_REFUSED
+from gpushare.contract import EVENT_ASSIGNED, EVENT_REFUSED, LABEL_MODE
+from gpushare.deviceplugin.core.allocations import Key
 from gpushare.deviceplugin.core.interface import AllocateResponse, Rejected
 from gpushare.deviceplugin.core.reconcile import ServedContainer
 from gpushare.model.demand import Demand, demand_of
-from tests.builders.gpu_pods import PICKS, gpu_pod
+from gpushare.model.own_node import OwnNode
+from tests.builders.gpu_pods import NODE, PICKS, gpu_pod
 from tests.builders.scheduling import main, sound
 from tests.unit.deviceplugin.fixtures import AgentFixture, ids
 
@@ -126,9 +128,7 @@ async def test_a_pod_that_picks_its_devices_and_got_its_twins_response_gets_an_e
     assert [(entry["reason"], entry["text"]) for entry in reported] == [(refused.reason, refused.text)]
 
 
-async def test_a_pod_that_was_mistaken_for_another_keeps_its_allocation(
-    tmp_path: Path,
-) -> None:
+async def test_a_pod_that_was_mistaken_for_another_keeps_its_allocation(tmp_path: Path) -> None:
     """The kubelet has lost its checkpoint, and the agent has not seen the other pod yet."""
     here = AgentFixture(tmp_path, 8)
     here.add_pods(gpu_pod("runs", 2, card=0))
@@ -137,16 +137,17 @@ async def test_a_pod_that_was_mistaken_for_another_keeps_its_allocation(
     here.named = ()
     await here.mem.allocate(ids(0, 4, 5))
     here.add_pods(gpu_pod("unseen", 2, card=0))
-    here.confirm("unseen", 2, "GPU-0-_-4")
-    grants = here.node_state.allocations.by_container
-    assert {key: dict(grant.cards) for key, grant in grants.items()} == {
-        ("runs", "main"): {"GPU-0": 2},
-        ("unseen", "main"): {"GPU-0": 2},
-    }
-    assert all(grant.confirmed and not grant.reissued for grant in grants.values())
+    here.confirm("unseen", 2, "GPU-0-_-4", cards=("GPU-0",))
+    assert allocated(here) == {("runs", "main"): {"GPU-0": 2}, ("unseen", "main"): {"GPU-0": 2}}
+    assert all(each.confirmed for each in here.node_state.allocations.by_container.values())
 
 
-async def waiting_without_a_checkpoint(folder: Path) -> AgentFixture:
+def allocated(here: AgentFixture) -> dict[Key, dict[str, int]]:
+    """GPU UUID → units, by container."""
+    return {key: dict(each.cards) for key, each in here.node_state.allocations.by_container.items()}
+
+
+async def forgotten(folder: Path) -> AgentFixture:
     """Twins that fill a GPU each wait for a restart, and the kubelet has lost its checkpoint."""
     here = AgentFixture(folder, 2, 2)
     for card, uid in enumerate("ab"):
@@ -163,80 +164,63 @@ async def gpu_of_the_next_call(here: AgentFixture, *devices: str) -> str:
     return response.envs["NVIDIA_VISIBLE_DEVICES"]
 
 
-async def test_twins_that_restart_in_another_order_do_not_share_a_gpu(tmp_path: Path) -> None:
-    here = await waiting_without_a_checkpoint(tmp_path)
-    first = await gpu_of_the_next_call(here, "x", "y")
-    here.confirm("b", 2, "x")
-    second = await gpu_of_the_next_call(here, "z", "z1")
-    here.confirm("a", 2, "z")
-    assert (first, second) == ("GPU-0", "GPU-1")
-    grants = here.node_state.allocations.by_container
-    assert {key: dict(grant.cards) for key, grant in grants.items()} == {
-        ("b", "main"): {"GPU-0": 2},
-        ("a", "main"): {"GPU-1": 2},
-    }
-
-
-async def test_a_twin_whose_gpu_was_given_away_meanwhile_is_rejected(tmp_path: Path) -> None:
-    here = await waiting_without_a_checkpoint(tmp_path)
-    await gpu_of_the_next_call(here, "x", "y")
-    here.confirm("b", 2, "x")
-    here.add_pods(gpu_pod("c", pair(1, 1), card=1))
-    for number in (0, 1):
-        await gpu_of_the_next_call(here, f"c{number}")
-        here.confirm("c", 1, f"c{number}", f"c{number}")
-    answer = await here.mem.allocate(["z", "z1"])
+async def test_twins_that_wait_for_a_restart_without_a_checkpoint_are_rejected(tmp_path: Path) -> None:
+    here = await forgotten(tmp_path)
+    before = allocated(here)
+    answer = await here.mem.allocate(["x", "y"])
     assert isinstance(answer, Rejected)
-    assert answer.reason == "no_room"
+    assert answer.reason == "ambiguous"
+    assert "default/a, default/b" in answer.text
+    assert allocated(here) == before
 
 
-async def mistaken_without_any_source(folder: Path, card: int = 1) -> AgentFixture:
-    """The call of ``b``, on ``card``, was matched with ``a`` on GPU 0, and that of ``a`` with ``b``.
+async def test_the_last_of_them_restarts_on_its_gpu(tmp_path: Path) -> None:
+    here = await forgotten(tmp_path)
+    here.add_pods(replace(gpu_pod("a", 2, card=0), running=frozenset({"main"})))
+    assert await gpu_of_the_next_call(here, "x", "y") == "GPU-1"
+    here.confirm("b", 2, "x", cards=("GPU-1",))
+    assert allocated(here) == {("a", "main"): {"GPU-0": 2}, ("b", "main"): {"GPU-1": 2}}
 
-    The kubelet's checkpoint and the PodResources API cannot be read.
-    """
+
+async def mistaken_without_a_checkpoint(folder: Path) -> AgentFixture:
+    """The call of ``b`` was matched with ``a`` on GPU 0, and that of ``a`` with ``b`` on GPU 1."""
     here = AgentFixture(folder, 4, 4)
     here.named = None
-    here.add_pods(gpu_pod("a", 2, card=0, bound=1), gpu_pod("b", 2, card=card, bound=2))
+    here.add_pods(gpu_pod("a", 2, card=0, bound=1), gpu_pod("b", 2, card=1, bound=2))
     for first, last in (("x", "x1"), ("z", "z1")):
         await gpu_of_the_next_call(here, first, last)
     return here
 
 
-async def test_without_any_source_a_twin_that_is_gone_frees_no_units(tmp_path: Path) -> None:
+async def test_without_a_checkpoint_a_twin_that_is_gone_frees_no_units(tmp_path: Path) -> None:
     """The kubelet has rejected ``a``, whose allocation is that of ``b``."""
-    here = await mistaken_without_any_source(tmp_path)
+    here = await mistaken_without_a_checkpoint(tmp_path)
     here.delete_pod("a")
     assert await here.releaser.release_terminated() == frozenset()
     here.add_pods(gpu_pod("c", 4, card=0))
     assert isinstance(await here.mem.allocate([f"c{n}" for n in range(4)]), Rejected)
 
 
-async def test_the_units_of_such_a_twin_are_free_once_a_source_names_the_other(tmp_path: Path) -> None:
-    here = await mistaken_without_any_source(tmp_path)
+async def test_the_units_of_such_a_twin_are_free_once_the_checkpoint_names_the_other(tmp_path: Path) -> None:
+    here = await mistaken_without_a_checkpoint(tmp_path)
     here.delete_pod("a")
     here.named = (ServedContainer("b", "main", "x", 2),)
     await here.releaser.release_terminated()
-    grants = here.node_state.allocations.by_container
-    assert {key: dict(grant.cards) for key, grant in grants.items()} == {("b", "main"): {"GPU-0": 2}}
+    assert allocated(here) == {("b", "main"): {"GPU-0": 2}}
 
 
-async def test_the_units_of_such_a_twin_are_free_once_the_other_is_gone(tmp_path: Path) -> None:
-    here = await mistaken_without_any_source(tmp_path)
+async def test_without_a_checkpoint_a_confirmed_allocation_ends_with_its_pod(tmp_path: Path) -> None:
+    here = AgentFixture(tmp_path, 2)
+    here.add_pods(gpu_pod("a", 2, card=0))
+    await here.mem.allocate(ids(0, 0, 1))
+    here.confirm("a", 2, "GPU-0-_-0")
+    here.named = None
     here.delete_pod("a")
-    here.delete_pod("b")
     await here.releaser.release_terminated()
     assert not here.node_state.allocations.by_container
 
 
-async def test_of_twins_on_one_gpu_the_units_are_free_at_once(tmp_path: Path) -> None:
-    here = await mistaken_without_any_source(tmp_path, card=0)
-    here.delete_pod("a")
-    await here.releaser.release_terminated()
-    assert set(here.node_state.allocations.by_container) == {("b", "main")}
-
-
-async def test_without_any_source_no_allocation_is_repeated_that_a_running_twin_may_have(
+async def test_without_a_checkpoint_no_allocation_is_repeated_that_a_running_twin_may_have(
     tmp_path: Path,
 ) -> None:
     """The first call was for ``b``, which runs; this one is for ``a``."""
@@ -250,8 +234,20 @@ async def test_without_any_source_no_allocation_is_repeated_that_a_running_twin_
     assert answer.reason == "unknown_pod"
 
 
-async def test_without_any_source_a_call_without_twins_is_repeated(tmp_path: Path) -> None:
-    here = AgentFixture(tmp_path, 2, 2)
+async def test_without_a_checkpoint_unequal_pods_are_rejected(tmp_path: Path) -> None:
+    here = unlike(tmp_path)
     here.named = None
-    here.add_pods(gpu_pod("a", 2, card=0))
-    assert [await gpu_of_the_next_call(here, *ids) for ids in (("x", "x1"), ("z", "z1"))] == 2 * ["GPU-0"]
+    answer = await here.mem.allocate(ids(1, 0, 1))
+    assert isinstance(answer, Rejected)
+    assert answer.reason == "ambiguous"
+    here.names = frozenset({"default/large"})
+    assert await gpu_of_the_next_call(here, *ids(1, 0, 1)) == "GPU-1"
+
+
+async def test_without_a_checkpoint_compute_follows_its_memory(tmp_path: Path) -> None:
+    here = AgentFixture(tmp_path, 14)
+    here.named = None
+    here.node_state.update_node(OwnNode(NODE, labels={LABEL_MODE: "mps"}), None)
+    here.add_pods(gpu_pod("a", sound(demand_of([main(2, 30)])), card=0))
+    await gpu_of_the_next_call(here, *ids(0, 0, 1))
+    assert await here.core.allocate([f"GPU-0-_-{n}" for n in range(30)]) == AllocateResponse()

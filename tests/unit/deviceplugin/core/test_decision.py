@@ -14,6 +14,7 @@ from gpushare.deviceplugin.core.decision import (
 from gpushare.deviceplugin.core.interface import Rejected
 from gpushare.deviceplugin.core.matching import AllocateCall, match
 from gpushare.deviceplugin.core.reconcile import ServedContainer, join, marked, retained
+from gpushare.deviceplugin.core.snapshot import Snapshot
 from gpushare.isolation.layout import IsolationMounts
 from gpushare.isolation.limits import parse
 from gpushare.model.demand import demand_of
@@ -95,12 +96,14 @@ def test_several_gpus_have_equal_units() -> None:
     assert allocated(node, 8).cards == (("GPU-0", 4), ("GPU-2", 4))
 
 
-def test_a_repeated_call_gets_the_same_gpu() -> None:
+def test_a_container_that_the_kubelet_has_forgotten_gets_the_same_gpu() -> None:
+    """Its allocation stays confirmed: whatever the call was for, these units are in use."""
     node = served(with_gpu_pods(allocations(14, 14), gpu_pod("a", 4, card=1)), "a", 4, "x")
-    again = allocated(node, 4, "y")
-    assert again.cards == (("GPU-1", 4),)
-    assert again.first_device_id == "y"
-    assert not again.confirmed
+    forgotten = join(node, ())
+    again = allocated(forgotten, 4, "y")
+    assert (again.cards, again.first_device_id, again.confirmed) == ((("GPU-1", 4),), "", True)
+    named = join(with_allocation(forgotten, again), [ServedContainer("a", "main", "y", 4, ("GPU-1",))])
+    assert named.by_container["a", "main"].first_device_id == "y"
 
 
 def test_a_repeated_call_is_not_rejected_for_lack_of_units() -> None:
@@ -159,7 +162,7 @@ def test_compute_is_counted_on_the_gpu_too() -> None:
 
 def test_an_amount_without_a_waiting_container_is_rejected() -> None:
     node = with_gpu_pods(allocations(14), gpu_pod("a", 3))
-    answer = unmatched(node, 4)
+    answer = unmatched(Snapshot(node), AllocateCall(4))
     assert "waits for 4 of aliyun.com/gpu-mem" in answer.text
     assert "default/a" in answer.text
 
@@ -174,17 +177,33 @@ def test_an_unconfirmed_allocation_ends_when_its_device_ids_are_reused() -> None
 
 
 def test_a_mistaken_repeated_call_leaves_the_earlier_allocation() -> None:
-    """After the loss of a checkpoint, the call of a failed pod was mistaken for a repeated one."""
-    node = with_gpu_pods(
-        allocations(14, 14), gpu_pod("a", 4, card=1, bound=1), gpu_pod("b", 8, card=0, bound=2)
-    )
-    node = served(node, "a", 4, "x")
+    """After the loss of a checkpoint, the call of a pod that nobody has seen was for another container."""
+    node = with_gpu_pods(allocations(14, 14), gpu_pod("a", 4, card=1, bound=1))
+    node = join(served(node, "a", 4, "x"), ())
     seemed = with_allocation(node, allocated(node, 4, "y"))
-    assert not seemed.by_container["a", "main"].confirmed
-    other = with_allocation(seemed, allocated(seemed, 8, "y"))
-    assert set(other.by_container) == {("a", "main"), ("b", "main")}
-    assert other.by_container["a", "main"].confirmed
-    assert other.by_container["a", "main"].cards == (("GPU-1", 4),)
+    seen = with_gpu_pods(seemed, gpu_pod("unseen", 4, bound=2))
+    both = join(seen, [ServedContainer("unseen", "main", "y", 4, ("GPU-1",))])
+    assert {key: each.cards for key, each in both.by_container.items()} == {
+        ("a", "main"): (("GPU-1", 4),),
+        ("unseen", "main"): (("GPU-1", 4),),
+    }
+
+
+def test_the_rejection_of_a_call_that_may_be_for_several_names_them() -> None:
+    node = with_gpu_pods(allocations(14), gpu_pod("a", 4), gpu_pod("b", 4))
+    node = join(served(served(node, "a", 4, "x"), "b", 4, "y"), ())
+    answer = unmatched(Snapshot(node), AllocateCall(4))
+    assert answer == Rejected(
+        "ambiguous",
+        "the kubelet of node node-a has lost its checkpoint, so 4 of aliyun.com/gpu-mem may be for any of "
+        "these pods: default/a, default/b; a controller replaces its pod, a bare pod must be created again",
+    )
+    assert not is_final(answer, terminating=False)
+    two = gpu_pod("two", sound(demand_of([main(4), main(2, name="second")])))
+    unequal = with_gpu_pods(allocations(14), gpu_pod("c", 4), two)
+    unread = unmatched(Snapshot(unequal, readable=False), AllocateCall(4))
+    assert "has a checkpoint that cannot be read, so 4 of" in unread.text
+    assert "default/c, default/two" in unread.text
 
 
 def test_mistaken_twins_are_swapped() -> None:
@@ -314,7 +333,7 @@ def test_a_pod_that_diverges_after_indices_changed_is_marked() -> None:
 
 def test_a_container_is_limited_by_the_library_that_the_node_has() -> None:
     node = with_gpu_pods(allocations(14, mode=Mode.CGPU), gpu_pod("a", 4))
-    found = match(node, AllocateCall(4))
+    found = match(Snapshot(node), AllocateCall(4))
     assert found
     answer = decide(node, found, ("x",), Capabilities(isolation=True, library="0123456789abcdef"), 255)
     assert isinstance(answer, Allocated)
@@ -333,7 +352,7 @@ def of_mode(mode: Mode) -> GpuPod:
 @pytest.mark.parametrize("mode", [Mode.CGPU, Mode.CORE_MEM])
 def test_an_agent_without_the_mounts_rejects_containers_that_it_cannot_limit(mode: Mode) -> None:
     node = with_gpu_pods(allocations(14, mode=mode), of_mode(mode))
-    found = match(node, AllocateCall(4))
+    found = match(Snapshot(node), AllocateCall(4))
     assert found
     without = Capabilities(libraries_dir="/libraries", state_dir="/state")
     answer = decide(node, found, ("x",), without, 255)
@@ -352,7 +371,7 @@ def test_an_agent_without_the_mounts_serves_where_the_library_is_not_the_only_li
     isolated: bool,  # noqa: FBT001
 ) -> None:
     node = replace(with_gpu_pods(allocations(14, mode=mode), of_mode(mode)), isolated=isolated)
-    found = match(node, AllocateCall(4))
+    found = match(Snapshot(node), AllocateCall(4))
     assert found
     answer = decide(node, found, ("x",), Capabilities(), 255)
     assert isinstance(answer, Allocated)
@@ -366,7 +385,7 @@ def test_a_rejection_for_lack_of_units_is_final_unless_pods_are_terminating() ->
 
 
 def test_an_unmatched_call_is_not_final() -> None:
-    assert not is_final(unmatched(allocations(14), 4), terminating=False)
+    assert not is_final(unmatched(Snapshot(allocations(14)), AllocateCall(4)), terminating=False)
 
 
 def test_an_allocation_is_final() -> None:

@@ -4,15 +4,28 @@ from typing import Any
 from gpushare.deviceplugin.core.allocations import Allocations, Key
 from gpushare.deviceplugin.core.decision import Allocated, with_allocation
 from gpushare.deviceplugin.core.matching import AllocateCall, core_only, match, match_core
+from gpushare.deviceplugin.core.snapshot import Snapshot
 from gpushare.model.demand import demand_of
 from gpushare.model.modes import Mode
 from tests.builders.gpu_pods import allocations, asked, gpu_pod, served, with_gpu_pods
 from tests.builders.scheduling import init, main, sidecar, sound
 
 
-def who(node: Allocations, amount: int, **call: Any) -> Key | None:
-    found = match(node, AllocateCall(amount, **{"done": frozenset(), **call}))
+def who(
+    node: Allocations,
+    amount: int,
+    *,
+    done: frozenset[Key] = frozenset(),
+    readable: bool = True,
+    **call: Any,
+) -> Key | None:
+    found = match(Snapshot(node, done, readable), AllocateCall(amount, **call))
     return (found.gpu_pod.uid, found.container.name) if found else None
+
+
+def unread(node: Allocations, amount: int, **call: Any) -> Key | None:
+    """The same while the checkpoint cannot be read."""
+    return who(node, amount, done=frozenset(node.by_container), readable=False, **call)
 
 
 def test_the_oldest_pod_of_that_amount_matches() -> None:
@@ -59,10 +72,40 @@ def test_a_pod_without_allocations_ranks_first() -> None:
     assert who(node, 4) == ("b", "main")
 
 
-def test_without_a_checkpoint_a_served_pod_matches_again() -> None:
+def test_a_container_that_the_kubelet_has_forgotten_matches_if_no_other_one_waits() -> None:
     node = served(with_gpu_pods(allocations(14), gpu_pod("a", 4)), "a", 4, "lead")
-    assert who(node, 4, done=frozenset()) == ("a", "main")
-    assert who(node, 4, done=None) == ("a", "main")
+    assert who(node, 4) == ("a", "main")
+
+
+def test_of_several_containers_that_the_kubelet_has_forgotten_none_matches() -> None:
+    """Each of them may be running, or be the one that calls."""
+    node = with_gpu_pods(allocations(14), gpu_pod("a", 4), gpu_pod("b", 4))
+    node = served(served(node, "a", 4, "x"), "b", 4, "y")
+    assert who(node, 4) is None
+
+
+def test_a_forgotten_container_of_a_pod_under_admission_matches_beside_others() -> None:
+    asks = sound(demand_of([main(2), main(4, name="second")]))
+    node = with_gpu_pods(allocations(14), gpu_pod("a", asks), gpu_pod("b", 4))
+    node = served(served(node, "b", 4, "y"), "a", 2, "x")
+    second = asked(node, 4, "z", frozenset({("a", "main"), ("b", "main")}))
+    assert isinstance(second, Allocated)
+    node = with_allocation(node, replace(second.allocation, confirmed=True))
+    assert who(node, 4, done=frozenset({("a", "main")})) == ("a", "second")
+
+
+def test_without_a_checkpoint_a_container_with_an_allocation_does_not_match() -> None:
+    node = served(with_gpu_pods(allocations(14), gpu_pod("a", 4)), "a", 4, "lead")
+    assert unread(node, 4) is None
+
+
+def test_without_a_checkpoint_equal_pods_match_and_unequal_ones_only_if_the_kubelet_knows_one() -> None:
+    equal = with_gpu_pods(allocations(14), gpu_pod("a", 4, bound=1), gpu_pod("b", 4, bound=2))
+    assert unread(equal, 4) == ("a", "main")
+    two = gpu_pod("two", sound(demand_of([main(4), main(2, name="second")])), bound=3)
+    unequal = with_gpu_pods(equal, two)
+    assert unread(unequal, 4) is None
+    assert unread(unequal, 4, known=frozenset({"default/two"})) == ("two", "main")
 
 
 def test_a_call_after_one_for_compute_is_for_a_container_that_asks_for_both() -> None:
@@ -73,10 +116,10 @@ def test_a_call_after_one_for_compute_is_for_a_container_that_asks_for_both() ->
         gpu_pod("both", sound(both), bound=2),
     )
     assert who(node, 4, core=30) == ("both", "main")
-    found = match_core(node, 30, frozenset())
+    found = match_core(Snapshot(node), 30)
     assert found
     assert found.gpu_pod.uid == "both"
-    assert match_core(node, 35, frozenset()) is None
+    assert match_core(Snapshot(node), 35) is None
 
 
 def test_a_pod_with_compute_only_is_found() -> None:
@@ -84,7 +127,7 @@ def test_a_pod_with_compute_only_is_found() -> None:
     found = core_only(node, 30)
     assert found
     assert found.gpu_pod.uid == "a"
-    assert match_core(node, 30, frozenset()) is None
+    assert match_core(Snapshot(node), 30) is None
 
 
 def test_identical_containers_of_one_pod_all_get_the_same_gpu() -> None:
@@ -114,17 +157,11 @@ def test_a_rejected_container_ranks_last() -> None:
     )
 
 
-def test_an_allocation_is_not_repeated_if_a_waiting_pod_would_lose_its_units() -> None:
+def test_an_allocation_is_not_repeated_while_another_pod_waits() -> None:
     """The kubelet lost its checkpoint. The rejection may have been that of a twin of the waiting pod."""
-    node = served(with_gpu_pods(allocations(6), gpu_pod("has", 4, bound=1)), "has", 4, "lead")
-    node = with_gpu_pods(node, gpu_pod("waits", 4, bound=2))
-    assert who(node, 4, refused=frozenset({("waits", "main")})) == ("waits", "main")
-
-
-def test_an_allocation_is_repeated_if_a_waiting_pod_fits_too() -> None:
     node = served(with_gpu_pods(allocations(8), gpu_pod("has", 4, bound=1)), "has", 4, "lead")
     node = with_gpu_pods(node, gpu_pod("waits", 4, bound=2))
-    assert who(node, 4, refused=frozenset({("waits", "main")})) == ("has", "main")
+    assert who(node, 4, refused=frozenset({("waits", "main")})) == ("waits", "main")
 
 
 def test_an_allocation_is_not_repeated_for_a_pod_whose_only_response_was_lost() -> None:
@@ -135,15 +172,6 @@ def test_an_allocation_is_not_repeated_for_a_pod_whose_only_response_was_lost() 
     assert isinstance(lost, Allocated)
     node = with_allocation(node, lost.allocation)
     assert who(node, 4) == ("waits", "main")
-
-
-def test_an_allocation_is_repeated_beside_one_that_was_repeated() -> None:
-    """The pod of the latter has its units, whatever became of the response."""
-    node = served(with_gpu_pods(allocations(6, 6), gpu_pod("a", 4, card=0, bound=1)), "a", 4, "x")
-    node = served(with_gpu_pods(node, gpu_pod("b", 4, card=1, bound=2)), "b", 4, "y")
-    repeated = asked(node, 4, "z", frozenset({("a", "main")}))
-    assert isinstance(repeated, Allocated)
-    assert who(with_allocation(node, repeated.allocation), 4) == ("a", "main")
 
 
 def test_a_lost_response_is_repeated() -> None:

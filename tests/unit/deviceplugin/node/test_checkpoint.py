@@ -8,10 +8,10 @@ import pytest
 from gpushare.adapters.kubelet.api.deviceplugin_pb2 import ContainerAllocateResponse, Mount
 from gpushare.contract import RESOURCE_CORE, RESOURCE_MEM, RESOURCE_WHOLE_GPU, VISIBLE_BY_MOUNTS
 from gpushare.deviceplugin.core.reconcile import ServedContainer
-from gpushare.deviceplugin.node.checkpoint import CheckpointReader, served_by_name, whole_gpus_by_name
+from gpushare.deviceplugin.node.checkpoint import CheckpointReader, whole_gpus_by_name
 from gpushare.isolation.layout import IsolationDirs, IsolationMounts, bind_mounts
 from gpushare.model.devices import ContainerDevices
-from tests.builders.gpu_pods import allocations, cards, gpu_pod, with_gpu_pods
+from tests.builders.gpu_pods import cards
 
 
 def entry(answer: ContainerAllocateResponse, resource: str = RESOURCE_MEM) -> dict[str, Any]:
@@ -99,16 +99,6 @@ def test_a_missing_or_broken_file_returns_unknown_owners(path: Path, text: str |
     if text is not None:
         path.write_text(text)
     assert read(path) is None
-
-
-def test_the_kubelets_api_names_pods_that_live_here_now() -> None:
-    node = with_gpu_pods(allocations(14), gpu_pod("uid", 2))
-    found = [
-        ContainerDevices("default", "uid", "main", RESOURCE_MEM, frozenset({"GPU-0-_-7", "GPU-0-_-3"})),
-        ContainerDevices("default", "uid", "main", RESOURCE_CORE, frozenset({"GPU-0-_-1"})),
-        ContainerDevices("default", "gone", "main", RESOURCE_MEM, frozenset({"GPU-0-_-1"})),
-    ]
-    assert served_by_name(found, node) == (ServedContainer("uid", "main", "GPU-0-_-3", 2),)
 
 
 def test_whole_gpus_are_read_by_pod(path: Path) -> None:
