@@ -47,6 +47,7 @@ from gpushare.deviceplugin.metrics import PluginMetrics
 from gpushare.deviceplugin.node.cards import CardMonitor
 from gpushare.deviceplugin.node.checkpoint import CheckpointReader
 from gpushare.deviceplugin.node.fault_record import FaultRecord
+from gpushare.deviceplugin.node.observer import Observer
 from gpushare.deviceplugin.node.reconciler import Reconciler
 from gpushare.deviceplugin.node.record import Record
 from gpushare.deviceplugin.node.release import CardReleaser
@@ -102,18 +103,18 @@ class Agent:
         self.watchdog = Watchdog(self.metrics)
         self.writer = ApiWriter(self._api, self.metrics, self.watchdog)
         self._record = Record(settings.state, settings.memory_unit)
-        checkpoints = CheckpointReader(
-            settings.device_plugin_folder / KUBELET_CHECKPOINT, lambda: self.node_state.allocations.cards
+        self.node_state = NodeState(settings.node_name, self._record.read())
+        self._observer = Observer(
+            self.node_state, CheckpointReader(settings.device_plugin_folder / KUBELET_CHECKPOINT)
         )
-        self.node_state = NodeState(settings.node_name, self._record.read(), checkpoints)
-        self.node_state.update_contexts(self._record.context_mib)
+        self.node_state.apply_contexts(self._record.context_mib)
         self._releaser = self._make_releaser()
         response = response_settings(settings)
         files = EnforcementFiles(response.folders)
         mps = MpsStatus(response.mps)
         proc = settings.proc_root or hosts_proc()
         self._enforcement = EnforcementManager(
-            self.node_state, self._record, files, mps, self.metrics, paces=proc is not None
+            self._observer, self._record, files, mps, self.metrics, paces=proc is not None
         )
         self._pacer = self._make_pacer(driver, files.folders.state, proc) if proc and files.visible else None
         self._regions = self._make_region_sizes(files) if files.visible else None
@@ -122,7 +123,7 @@ class Agent:
             self.node_state, self.writer, self.metrics, response, record_event=self.writer.record_event
         )
         self._reconciler = Reconciler(
-            settings, self.node_state, self._releaser, self._record, self.watchdog, self.metrics
+            settings, self._observer, self._releaser, self._record, self.watchdog, self.metrics
         )
         self._watches = Watches(client, settings.node_name, self.node_state, self.metrics, self._update_node)
         allocator = self._make_allocator()
@@ -147,7 +148,7 @@ class Agent:
     def _make_allocator(self) -> Allocator:
         kubelet = kubelet_client(kubelet_access(self._settings), self._settings.pod_resources_socket)
         return Allocator(
-            self.node_state,
+            self._observer,
             self._releaser,
             self._enforcement,
             allocate_settings(self._settings),
@@ -162,7 +163,7 @@ class Agent:
             card_settings(self._settings),
             FaultRecord(self._settings.state, driver_start),
             self.metrics,
-            on_change=self.node_state.update_gpus,
+            on_change=self.node_state.apply_gpus,
             record_event=self._record_node_event,
             watchdog=self.watchdog,
         )
@@ -252,6 +253,7 @@ class Agent:
             await asyncio.wait({listing}, timeout=None if self._unit_has_changed else self._lists_s)
             if not listing.done():
                 log.warning("serving_unlisted", reason=self.unready())
+                self._observer.observe()
                 self.node_state.offer_without_node()
             for name, job in self._serving_jobs():
                 tasks.create_task(self.watchdog.run_job(name, job))
@@ -280,8 +282,9 @@ class Agent:
         await self._watches.listed()
         if not self._watches.node.found:
             raise ConfigError(await self._no_such_node())
+        self._observer.observe()
         self.node_state.mark_synced()
-        await self._releaser.release_terminated()
+        await self._releaser.release(self._observer.observe().terminated)
         if self._unit_has_changed:
             previous, unit = self._record.previous_unit, self._settings.memory_unit
             allocations = self.node_state.allocations.by_container.values()
@@ -314,4 +317,4 @@ class Agent:
         reason = not_serving_reason(node, self._settings.device_list_strategy)
         self.writer.observe_node(node)
         self.cards.update_node(node)
-        self.node_state.update_node(node, reason)
+        self.node_state.apply_node(node, reason)

@@ -15,7 +15,14 @@ from gpushare.deviceplugin.core.device_ids import preferred
 from gpushare.deviceplugin.core.interface import Rejected
 from gpushare.deviceplugin.core.matching import AllocateCall, match, match_core
 from gpushare.deviceplugin.core.pod_patches import assigned_text
-from gpushare.deviceplugin.core.reconcile import ServedContainer, join, marked, retained, stale_entries
+from gpushare.deviceplugin.core.reconcile import (
+    ServedContainer,
+    join,
+    marked,
+    remembered,
+    retained,
+    stale_entries,
+)
 from gpushare.deviceplugin.core.snapshot import Snapshot
 from gpushare.model.annotations import parse_assigned
 from gpushare.model.cards import Card
@@ -89,6 +96,7 @@ class NodeModel:
         self.rejected: frozenset[Key] = frozenset()
         self.removed: list[ServedContainer] = []
         self.stale: frozenset[ServedContainer] = frozenset()
+        self.readable = True
         self.clock = 0
 
     # --- actions ----------------------------------------------------------------------------
@@ -154,7 +162,7 @@ class NodeModel:
         if isinstance(decision, Rejected):
             self.rejected |= {(found.gpu_pod.uid, found.container.name)}
             return None
-        self.agent = with_allocation(self.agent, decision.allocation)
+        self.agent = with_allocation(self.agent, decision.allocation, min(ids))
         assert sum(units for _, units in decision.allocation.cards) == container.mem
         late = container.core and not core_first
         return (
@@ -180,7 +188,11 @@ class NodeModel:
     def look(self, _: st.DataObject) -> None:
         """The agent reads the checkpoint and drops deleted pods."""
         self.join()
-        self.agent = retained(self.agent, frozenset())
+        self.release()
+
+    def hide_or_show_checkpoint(self, _: st.DataObject) -> None:
+        """The agent can no longer read the checkpoint, or can again."""
+        self.readable = not self.readable
 
     def lose_checkpoint(self, data: st.DataObject) -> None:
         """The kubelet restarts with all units free; pods under admission fail.
@@ -188,6 +200,7 @@ class NodeModel:
         Of the others, some continue. Some with one container wait for a restart, for which the kubelet
         allocates again; those with several may get other GPUs for some of their containers.
         """
+        self.readable = True
         self.join()
         for pod in [pod for pod in self.pods.values() if pod.allocated and pod.waiting]:
             self.gone(pod.uid)
@@ -220,16 +233,27 @@ class NodeModel:
         self.removed += [entry for entry in self.checkpoint() if entry.uid == uid]
         self.pods.pop(uid, None)
         gpu_pods = {key: t for key, t in self.agent.gpu_pods.items() if key != uid}
-        self.agent = retained(replace(self.agent, gpu_pods=gpu_pods), frozenset())
-        self.stale = stale_entries(self.agent, self.checkpoint(), self.stale)
+        self.agent = replace(self.agent, gpu_pods=gpu_pods)
+        self.release()
+
+    def release(self) -> None:
+        """The agent drops deleted pods, but not what only the checkpoint can tell the owner of."""
+        unconfirmed = {each.uid for each in self.agent.by_container.values() if not each.confirmed}
+        self.agent = retained(self.agent, frozenset() if self.readable else frozenset(unconfirmed))
+        if self.readable:
+            self.stale = stale_entries(self.agent, self.checkpoint(), self.stale)
 
     def join(self) -> None:
-        """The agent joins with the checkpoint."""
+        """The agent joins with the checkpoint, if it can read that."""
+        if not self.readable:
+            return
         served = self.checkpoint()
         self.agent = join(self.agent, served, self.stale)
         self.stale = stale_entries(self.agent, served, self.stale)
 
     def snapshot(self) -> Snapshot:
+        if not self.readable:
+            return Snapshot(self.agent, remembered(self.agent), readable=False)
         done = frozenset(entry.key for entry in self.checkpoint() if entry not in self.stale)
         return Snapshot(self.agent, done)
 

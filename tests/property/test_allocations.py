@@ -1,8 +1,8 @@
 """The agent's allocations under arbitrary actions of kubelet, scheduler and pods.
 
 Pods are admitted in any order, twins are mistaken for each other, some have no annotations, kubelet and
-agent lose their state, GPUs disappear and return, rejected pods stay in the API, and entries of removed
-pods in the checkpoint.
+agent lose their state, the checkpoint cannot be read for a while, GPUs disappear and return, rejected pods
+stay in the API, and entries of removed pods in the checkpoint.
 """
 
 from collections import Counter
@@ -48,8 +48,13 @@ def once_joined_the_agent_knows_every_allocation(node: NodeModel) -> None:
 
 
 def the_extender_never_reads_wrong_gpus(node: NodeModel) -> None:
-    """The extender sees a pod on its GPUs or on every GPU, never on other GPUs only."""
+    """The extender sees a pod on its GPUs or on every GPU, never on other GPUs only.
+
+    While the agent cannot read the checkpoint, it may show a pod on the GPU of its twin, and the reverse.
+    """
     node.join()
+    if not node.readable:
+        return
     view = node.extenders_view()
     for pod in node.pods.values():
         t = node.agent.gpu_pods[pod.uid]
@@ -64,7 +69,8 @@ def after_any_actions(data: st.DataObject) -> Iterator[NodeModel]:
     """The node after each of its actions."""
     node = NodeModel()
     often = (*[node.bind] * 4, *[node.allocate] * 5, node.delete, node.delete, node.look)
-    steps = (*often, *often, node.restart_agent, node.lose_checkpoint, node.reboot)
+    rare = (node.restart_agent, node.lose_checkpoint, node.reboot, node.hide_or_show_checkpoint)
+    steps = (*often, *often, *rare)
     for step in data.draw(st.lists(st.sampled_from(range(len(steps))), min_size=20, max_size=60)):
         steps[step](data)
         yield node

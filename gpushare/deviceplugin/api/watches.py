@@ -54,7 +54,7 @@ class OwnPodHandler(_WatchHandler):
 
     def changed(self, batch: Iterable[Upserted[NodePod] | Deleted]) -> None:
         """Apply changed pods."""
-        self._node_state.update_node_pods(batch)
+        self._node_state.apply_pods(batch)
 
 
 class OwnNodeHandler(_WatchHandler):

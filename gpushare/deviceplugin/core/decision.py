@@ -23,7 +23,7 @@ from gpushare.deviceplugin.core.allocations import (
 from gpushare.deviceplugin.core.conflicts import rejection
 from gpushare.deviceplugin.core.interface import Rejected
 from gpushare.deviceplugin.core.limits import MpsShare, has_compute_share, is_limited, limit_of, mps_share_of
-from gpushare.deviceplugin.core.matching import AllocateCall, Match, candidates, is_unclear
+from gpushare.deviceplugin.core.matching import AllocateCall, Match, candidates, is_unclear, match
 from gpushare.deviceplugin.core.snapshot import Snapshot
 from gpushare.errors import InvalidRequest
 from gpushare.isolation.layout import directory_name
@@ -69,17 +69,61 @@ class Capabilities:
 
 @dataclass(frozen=True, slots=True)
 class Allocated:
-    """A positive decision that is not part of the node state yet. ``mps`` is None without MPS."""
+    """A positive decision that is not part of the node state yet. ``mps`` is None without MPS.
 
-    match: Match
+    ``first_device_id`` is the lowest device ID of the call.
+    """
+
+    found: Match
     demand: Demand
     allocation: Allocation
+    first_device_id: str
     mps: MpsShare | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """The decision on a call. ``found`` is None if no container waits for that amount.
+
+    ``final`` is whether waiting cannot change it.
+    """
+
+    outcome: Allocated | Rejected
+    found: Match | None
+    final: bool
+
+
+def decide_call(
+    snapshot: Snapshot,
+    call: AllocateCall,
+    ids: tuple[str, ...],
+    capabilities: Capabilities,
+    now_ns: int,
+    *,
+    strategy: DeviceListStrategy = DeviceListStrategy.MOUNTS,
+    terminating: bool = False,
+) -> Decision:
+    """The decision on an Allocate call: which container it is for, and what that gets.
+
+    ``terminating`` is whether terminated pods still hold GPUs; the other arguments are those of ``decide``.
+    """
+    found = match(snapshot, call)
+    if not snapshot.node_read:
+        outcome: Allocated | Rejected = node_unread(snapshot.allocations.node)
+    elif found is None:
+        outcome = unmatched(snapshot, call)
+    else:
+        outcome = decide(snapshot.allocations, found, ids, capabilities, now_ns, strategy=strategy)
+    # No watch reports the end of a pod that only the kubelet knows: its list may show that it is gone.
+    final = is_final(outcome, terminating=terminating or bool(snapshot.unlisted))
+    # The kubelet has given a rejected pod up: the watch will show the pod that this call is for.
+    given_up = isinstance(outcome, Rejected) and found is not None and found.key in call.refused
+    return Decision(outcome, found, final and not given_up)
 
 
 def decide(
     allocations: Allocations,
-    match: Match,
+    found: Match,
     ids: tuple[str, ...],
     capabilities: Capabilities,
     now_ns: int,
@@ -91,15 +135,16 @@ def decide(
     ``ids`` are the device IDs of the call, ``now_ns`` is the wall clock in nanoseconds, and ``strategy`` is
     how responses name devices.
     """
-    gpu_pod = match.gpu_pod
-    subject = f"pod {gpu_pod.pod.full_name}, container {match.container.name}"
+    gpu_pod = found.gpu_pod
+    subject = f"pod {gpu_pod.pod.full_name}, container {found.container.name}"
     demand = gpu_pod.pod.demand
     if isinstance(demand, Malformed):
         return Rejected("malformed", f"{subject}: {demand.problem}")
-    found = _repeated(allocations, match, min(ids)) or _new(allocations, match, demand, min(ids))
-    if isinstance(found, Rejection):
-        return Rejected(NO_UNITS, f"{subject}: {found.text}")
-    allocation = replace(found, total=demand.mem, at_ns=now_ns)
+    first = min(ids)
+    units = _repeated(allocations, found, first) or _new(allocations, found, demand, first)
+    if isinstance(units, Rejection):
+        return Rejected(NO_UNITS, f"{subject}: {units.text}")
+    allocation = replace(units, total=demand.mem, at_ns=now_ns)
     mps = _mps_share(allocations, allocation, demand, capabilities)
     if isinstance(mps, Rejected):
         return mps
@@ -107,7 +152,7 @@ def decide(
     if isinstance(enforcement, Rejected):
         return enforcement
     limited = replace(allocation, enforcement=enforcement)
-    return rejection(gpu_pod, limited, strategy, mps) or Allocated(match, demand, limited, mps)
+    return rejection(gpu_pod, limited, strategy, mps) or Allocated(found, demand, limited, first, mps)
 
 
 def is_final(decision: Allocated | Rejected, *, terminating: bool) -> bool:
@@ -117,13 +162,13 @@ def is_final(decision: Allocated | Rejected, *, terminating: bool) -> bool:
     return decision.reason not in _TEMPORARY and not (decision.reason == NO_UNITS and terminating)
 
 
-def _repeated(allocations: Allocations, match: Match, first_device_id: str) -> Allocation | None:
+def _repeated(allocations: Allocations, found: Match, first_device_id: str) -> Allocation | None:
     """The allocation of a container that has one and calls again; None without one.
 
     One that the kubelet has forgotten stays as it is. The checkpoint will have the container with the device
     IDs of this call, or another container, which then counts beside it.
     """
-    allocation = allocations.by_container.get(match.key)
+    allocation = allocations.by_container.get(found.key)
     if allocation is None or any(allocations.index_of(uuid) is None for uuid, _ in allocation.cards):
         return None
     if allocation.forgotten:
@@ -132,17 +177,17 @@ def _repeated(allocations: Allocations, match: Match, first_device_id: str) -> A
 
 
 def _new(
-    allocations: Allocations, match: Match, demand: Demand, first_device_id: str
+    allocations: Allocations, found: Match, demand: Demand, first_device_id: str
 ) -> Allocation | Rejection:
-    gpu_pod = match.gpu_pod
+    gpu_pod = found.gpu_pod
     chosen = choose(allocations, gpu_pod, demand)
     if isinstance(chosen, Rejection):
         return chosen
     uuids = {card.index: card.uuid for card in allocations.cards}
-    cards = tuple((uuids[index], match.container.mem // demand.cards) for index in chosen)
+    cards = tuple((uuids[index], found.container.mem // demand.cards) for index in chosen)
     allocation = Allocation(
         gpu_pod.uid,
-        match.container.name,
+        found.container.name,
         gpu_pod.pod.full_name,
         cards,
         first_device_id,
@@ -237,13 +282,16 @@ def without_mps(allocations: Allocations, capabilities: Capabilities) -> frozens
     return frozenset(card.uuid for card in allocations.cards) - capabilities.mps_gpus
 
 
-def with_allocation(allocations: Allocations, allocation: Allocation) -> Allocations:
+def with_allocation(
+    allocations: Allocations, allocation: Allocation, first_device_id: str | None = None
+) -> Allocations:
     """The node with this allocation in place of the container's previous one.
 
-    The kubelet reuses a device ID only after it has dropped the call that had it: an unconfirmed allocation
-    with the same first ID has come to nothing.
+    ``first_device_id`` is that of the call, by default that of the allocation. The kubelet reuses a device ID
+    only after it has dropped the call that had it: an unconfirmed allocation with the same first ID has come
+    to nothing.
     """
-    first = allocation.first_device_id
+    first = first_device_id or allocation.first_device_id
     kept = {
         key: each
         for key, each in allocations.by_container.items()

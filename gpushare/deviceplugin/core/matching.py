@@ -54,10 +54,12 @@ def match(snapshot: Snapshot, call: AllocateCall) -> Match | None:
     """The most likely container; None if no pod of this node waits for that amount, or if it is unclear.
 
     A container with the compute of the call comes first. Where none waits, the call for compute was for a
-    container that failed since, and any container with that amount counts.
+    container that failed since, and any container with that amount counts, if the checkpoint shows them all.
     """
     found = _likeliest(snapshot, call)
-    return found or (_likeliest(snapshot, replace(call, core=None)) if call.core else None)
+    if found or call.core is None or not snapshot.readable:
+        return found
+    return _likeliest(snapshot, replace(call, core=None))
 
 
 def _likeliest(snapshot: Snapshot, call: AllocateCall) -> Match | None:
@@ -72,19 +74,21 @@ def candidates(snapshot: Snapshot, call: AllocateCall) -> Sequence[Match]:
 
     The kubelet may have forgotten such an allocation and call for its container again. But that one may be
     running, and repeating its allocation for another container would over-commit the GPU. A new allocation
-    never does, whichever container the call is for.
+    never does, because the checkpoint will show which container has it.
     """
     waiting = _waiting(snapshot, call)
     known = [each for each in waiting if call.known is None or each.gpu_pod.pod.full_name in call.known]
     found = known or waiting
+    if not snapshot.readable:
+        return found
     return [each for each in found if not _is_doubtful(snapshot, each)] or found
 
 
 def is_unclear(snapshot: Snapshot, found: Sequence[Match]) -> bool:
     """Whether these are several candidates that must not be taken for each other."""
-    if len(found) < 2:  # noqa: PLR2004 - of one, nothing is unclear
+    if len(found) == 1:
         return False
-    return _is_doubtful(snapshot, found[0]) or (not snapshot.readable and _differ(found))
+    return any(_is_doubtful(snapshot, each) for each in found) or (not snapshot.readable and _differ(found))
 
 
 def _is_doubtful(snapshot: Snapshot, found: Match) -> bool:
@@ -96,10 +100,9 @@ def _is_doubtful(snapshot: Snapshot, found: Match) -> bool:
 def contested(snapshot: Snapshot, call: AllocateCall) -> bool:
     """Whether unequal pods wait for that amount, so that the result depends on the choice."""
     found = _waiting(snapshot, call)
-    if snapshot.readable:
-        stages = [_stage(snapshot, each, call) for each in found]
-        found = [each for each, stage in zip(found, stages, strict=True) if stage == min(stages)]
-    return _differ(found)
+    stages = [_stage(snapshot, each, call) for each in found]
+    best = [each for each, stage in zip(found, stages, strict=True) if stage == min(stages)]
+    return is_unclear(snapshot, found) or _differ(best)
 
 
 def match_core(snapshot: Snapshot, percent: int) -> Match | None:

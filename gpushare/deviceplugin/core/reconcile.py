@@ -160,6 +160,11 @@ def _enforcement(
     return Enforcement(bound.directory, bound.version, limit, bound.launches)
 
 
+def remembered(allocations: Allocations) -> frozenset[Key]:
+    """The containers with an allocation, except those that the kubelet has forgotten."""
+    return frozenset(key for key, each in allocations.by_container.items() if not each.forgotten)
+
+
 def marked(allocations: Allocations) -> Allocations:
     """The node after its GPUs changed their indices: allocations that diverge now stay marked."""
     found = {

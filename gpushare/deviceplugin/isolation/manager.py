@@ -16,8 +16,8 @@ from gpushare.deviceplugin.core.decision import Capabilities, limits_problem, wi
 from gpushare.deviceplugin.core.limits import is_limited
 from gpushare.deviceplugin.isolation.files import EnforcementFiles, MpsStatus
 from gpushare.deviceplugin.metrics import PluginMetrics
+from gpushare.deviceplugin.node.observer import Observer
 from gpushare.deviceplugin.node.record import Record
-from gpushare.deviceplugin.node.state import NodeState
 from gpushare.errors import ConfigError
 from gpushare.isolation.layout import LAUNCH_LIBRARY, LIBRARY, DirectoryOwner
 from gpushare.model.modes import Mode
@@ -36,7 +36,7 @@ class EnforcementManager:
 
     def __init__(
         self,
-        node_state: NodeState,
+        observer: Observer,
         record: Record,
         files: EnforcementFiles,
         mps: MpsStatus,
@@ -44,7 +44,8 @@ class EnforcementManager:
         *,
         paces: bool = False,
     ) -> None:
-        self._node_state = node_state
+        self._observer = observer
+        self._node_state = observer.node_state
         self._record = record
         self._files = files
         self._mps = mps
@@ -110,14 +111,15 @@ class EnforcementManager:
         """Look once: the library may be missing, and MPS control daemons may not be ready."""
         allocations, capabilities = self._node_state.allocations, self.capabilities()
         problem = limits_problem(allocations, capabilities)
-        self._node_state.update_obstacle(RIGHT, problem.text if problem else None)
-        self._node_state.update_without_mps(without_mps(allocations, capabilities))
+        self._node_state.apply_obstacle(RIGHT, problem.text if problem else None)
+        self._node_state.apply_without_mps(without_mps(allocations, capabilities))
 
     def sync(self) -> bool:
         """Write and remove files once; returns whether all succeeded.
 
         Files are removed only when all pods of the node are known.
         """
+        self._observer.observe()
         is_complete = self._node_state.is_complete
         enforcements = self.enforcements
         try:

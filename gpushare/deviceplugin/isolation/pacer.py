@@ -149,7 +149,7 @@ class Pacer:
             self._contexts_at_ns = now_ns
             self._reporter.report(result.uncounted)
         if everything and self._node_state.allocations.mode is not Mode.MPS:
-            self._node_state.update_contexts(result.context_mib)
+            self._node_state.apply_contexts(result.context_mib)
         if paced and result.measured:
             self._sampled_at_ns = now_ns
         self._pacing = {name: each for name, each in self._pacing.items() if name in enforcements}

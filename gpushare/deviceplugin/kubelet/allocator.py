@@ -9,7 +9,7 @@ import asyncio
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, NamedTuple
+from typing import Final
 
 import structlog
 
@@ -17,12 +17,10 @@ from gpushare.contract import EVENT_REFUSED
 from gpushare.deviceplugin.core.allocations import Allocation, Key, choose, core_fits
 from gpushare.deviceplugin.core.decision import (
     Allocated,
-    decide,
-    is_final,
+    Decision,
+    decide_call,
     no_core,
     no_core_left,
-    node_unread,
-    unmatched,
 )
 from gpushare.deviceplugin.core.device_ids import card_of, cards_by_name
 from gpushare.deviceplugin.core.interface import AllocateResponse, Rejected
@@ -41,11 +39,10 @@ from gpushare.deviceplugin.core.response import (
     legacy_failure_env,
     response_for,
 )
-from gpushare.deviceplugin.core.snapshot import Snapshot
 from gpushare.deviceplugin.isolation.manager import EnforcementManager
 from gpushare.deviceplugin.kubelet.retries import PodSources, Retries
+from gpushare.deviceplugin.node.observer import Observer
 from gpushare.deviceplugin.node.release import CardReleaser
-from gpushare.deviceplugin.node.state import NodeState
 from gpushare.deviceplugin.watchdog import Watchdog
 from gpushare.errors import ConfigError
 from gpushare.model.options import MemoryUnit
@@ -83,17 +80,6 @@ class AllocateSettings:
     timeout_s: float = TIMEOUT_S
 
 
-class _Decision(NamedTuple):
-    """The result of one attempt. ``match`` is None if no container waits for that amount.
-
-    ``final`` is whether waiting cannot change it.
-    """
-
-    outcome: Allocated | Rejected
-    match: Match | None
-    final: bool
-
-
 class Allocator:
     """Serves the calls for both resources of one node. ``record_event`` receives events.
 
@@ -102,7 +88,7 @@ class Allocator:
 
     def __init__(
         self,
-        node_state: NodeState,
+        observer: Observer,
         releaser: CardReleaser,
         enforcement: EnforcementManager,
         settings: AllocateSettings,
@@ -112,11 +98,12 @@ class Allocator:
         watchdog: Watchdog,
     ) -> None:
         self._settings = settings
-        self._node_state = node_state
+        self._observer = observer
+        self._node_state = observer.node_state
         self._releaser = releaser
         self._enforcement = enforcement
         self._kubelet = sources.kubelet
-        self._retries = Retries(node_state, sources)
+        self._retries = Retries(observer.node_state, sources)
         self._record_event = record_event
         self._watchdog = watchdog
         self.lock = asyncio.Lock()
@@ -145,46 +132,43 @@ class Allocator:
             return self._reject(Rejected("not_serving", reason), None)
         decision = await self._retries.until(lambda: self._decide(ids), lambda each: each.final, deadline)
         if isinstance(decision.outcome, Rejected):
-            return self._reject(decision.outcome, decision.match)
+            return self._reject(decision.outcome, decision.found)
         return await self._perform(decision.outcome)
 
-    async def _decide(self, ids: tuple[str, ...]) -> _Decision:
-        """Read the current facts and decide on them.
+    async def _decide(self, ids: tuple[str, ...]) -> Decision:
+        """Observe the node, and decide on the call.
 
-        Nothing is awaited between the match and the commit to the node state.
+        Nothing is awaited between the last observation and the commit to the node state.
         """
-        terminating = await self._releaser.release_terminated()
         call = self._call(len(ids), ids)
-        snapshot = self._observe()
+        snapshot = self._observer.observe()
+        terminating: frozenset[str] = frozenset()
+        if snapshot.terminated:
+            terminating = await self._releaser.release(snapshot.terminated)
+            snapshot = self._observer.observe()
         if contested(snapshot, call):
             call = replace(call, known=await self._kubelet.names())
-            snapshot = self._observe()
-        found = self._match(snapshot, call)
-        allocations = snapshot.allocations
-        if not self._node_state.node_read:
-            outcome: Allocated | Rejected = node_unread(allocations.node)
-        elif found:
-            capabilities, strategy = self._enforcement.capabilities(), self._settings.response.strategy
-            outcome = decide(allocations, found, ids, capabilities, time.time_ns(), strategy=strategy)
-        else:
-            outcome = unmatched(snapshot, call)
-        # No watch reports the end of a pod that only the kubelet knows: its list may show that it is gone.
-        terminating = terminating or self._node_state.unlisted
-        final = is_final(outcome, terminating=bool(terminating))
-        # The kubelet has given a rejected pod up: the watch will show the pod that this call is for.
-        given_up = isinstance(outcome, Rejected) and found is not None and found.key in self._rejected
-        return _Decision(outcome, found, final and not given_up)
+            snapshot = self._observer.observe()
+        return decide_call(
+            snapshot,
+            call,
+            ids,
+            self._enforcement.capabilities(),
+            time.time_ns(),
+            strategy=self._settings.response.strategy,
+            terminating=bool(terminating),
+        )
 
     async def _perform(self, decision: Allocated) -> AllocateResponse | Rejected:
         """Commit the allocation, write its files and the record, and respond; roll back if a write fails."""
         allocation = decision.allocation
         before = self._node_state.allocations.by_container.get(allocation.key)
-        self._node_state.add_allocation(allocation)
+        self._node_state.add_allocation(allocation, decision.first_device_id)
         try:
             await self._enforcement.write(allocation)
         except ConfigError as error:
             self._node_state.revert_allocation(allocation, before)
-            return self._reject(Rejected("record", str(error)), decision.match)
+            return self._reject(Rejected("record", str(error)), decision.found)
         self._last_allocation = allocation
         log.info(
             "allocated", pod=allocation.pod, container=allocation.container, cards=dict(allocation.cards)
@@ -221,7 +205,7 @@ class Allocator:
         with self._watchdog.work("allocate", self._settings.timeout_s + _STUCK_S):
             async with self.lock:
                 last, self._last_allocation = self._last_allocation, None
-                snapshot = self._observe()
+                snapshot = self._observer.observe()
                 if last and twin_with_core(snapshot, last, percent):
                     fits = core_fits(snapshot.allocations, last, percent)
                     return AllocateResponse() if fits else self._reject(no_core_left(last, percent), None)
@@ -242,7 +226,7 @@ class Allocator:
 
         With IDs of other GPUs the kubelet would fail the container after a reboot without those GPUs.
         """
-        return await self._cards_for(lambda: self._match(self._observe(), self._call(amount)))
+        return await self._cards_for(lambda: match(self._observer.observe(), self._call(amount)))
 
     async def cards_for_core(self, percent: int) -> tuple[int, ...]:
         """The same for the next container with that percent of compute."""
@@ -265,27 +249,13 @@ class Allocator:
 
         return await self._retries.until(attempt, lambda found: found is not None, deadline)
 
-    def _observe(self) -> Snapshot:
-        """The node as it is now."""
-        done = self._node_state.refresh()
-        allocations = self._node_state.allocations
-        if done is None:
-            return Snapshot(allocations, frozenset(allocations.by_container), readable=False)
-        return Snapshot(allocations, done)
-
     def _call(self, amount: int, ids: Sequence[str] = ()) -> AllocateCall:
         names = cards_by_name(self._node_state.allocations.cards)
         cards = frozenset(card.index for each in ids if (card := card_of(each, names)))
         return AllocateCall(amount, cards, self._core_percent, self._rejected)
 
-    def _match(self, snapshot: Snapshot, call: AllocateCall) -> Match | None:
-        found = match(snapshot, call)
-        pod = found and found.gpu_pod.pod.full_name
-        log.debug("matched", amount=call.amount, cards=sorted(call.cards), pod=pod)
-        return found
-
     def _match_core(self, percent: int) -> Match | None:
-        return match_core(self._observe(), percent)
+        return match_core(self._observer.observe(), percent)
 
     def _deadline(self) -> float:
         """When a call that arrives now must be answered, on the monotonic clock."""

@@ -55,7 +55,7 @@ class Retries:
         if ask and self._sources.kubelet.pods:
             pods = await self._sources.kubelet.pods()
             if pods is not None:
-                self._node_state.update_kubelet_pods(pods)
+                self._node_state.apply_kubelet_pods(pods)
         else:
             with suppress(TimeoutError):
                 async with asyncio.timeout(_POLL_S):

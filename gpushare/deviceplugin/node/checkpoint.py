@@ -1,6 +1,6 @@
 """Devices that the kubelet has allocated, from its checkpoint or from the PodResources API."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import structlog
@@ -29,15 +29,14 @@ log = structlog.get_logger()
 class CheckpointReader:
     """Reads the checkpoint file when it has changed. An unreadable file is logged once."""
 
-    def __init__(self, path: Path, cards: Callable[[], tuple[Card, ...]]) -> None:
+    def __init__(self, path: Path) -> None:
         self._file = CheckpointFile(path)
-        self._cards = cards
         self._known: tuple[Checkpoint | None, tuple[Card, ...]] = (None, ())
         self._allocations: KubeletAllocations | None = None
         self._problems = Reasons()
 
-    def __call__(self) -> KubeletAllocations | None:
-        """The allocations in the checkpoint; None if it cannot be read."""
+    def __call__(self, cards: tuple[Card, ...]) -> KubeletAllocations | None:
+        """The allocations in the checkpoint on these GPUs; None if it cannot be read."""
         try:
             latest = self._file.latest()
         except KubeletError as error:
@@ -45,7 +44,7 @@ class CheckpointReader:
                 log.warning("checkpoint_unreadable", reason=str(error))
             return None
         self._problems.end()
-        known, self._known = self._known, (latest, self._cards())
+        known, self._known = self._known, (latest, cards)
         if known != self._known or self._allocations is None:
             self._allocations = allocations_in(*self._known)
         return self._allocations

@@ -12,9 +12,9 @@ from gpushare.adapters.kubelet.podresources import PodResources
 from gpushare.contract import KUBELET_CHECKPOINT
 from gpushare.deviceplugin.metrics import PluginMetrics
 from gpushare.deviceplugin.node.checkpoint import whole_gpus_by_name
+from gpushare.deviceplugin.node.observer import Observer
 from gpushare.deviceplugin.node.record import Record
 from gpushare.deviceplugin.node.release import CardReleaser
-from gpushare.deviceplugin.node.state import NodeState
 from gpushare.deviceplugin.settings import AgentSettings
 from gpushare.deviceplugin.watchdog import Watchdog
 from gpushare.errors import ConfigError, KubeletError
@@ -39,7 +39,7 @@ class Reconciler:
     def __init__(
         self,
         settings: AgentSettings,
-        node_state: NodeState,
+        observer: Observer,
         releaser: CardReleaser,
         record: Record,
         watchdog: Watchdog,
@@ -50,7 +50,8 @@ class Reconciler:
         self._poll_s = poll_s
         self._folder = settings.device_plugin_folder
         self._pod_resources = PodResources(settings.pod_resources_socket)
-        self._node_state = node_state
+        self._observer = observer
+        self._node_state = observer.node_state
         self._releaser = releaser
         self._record = record
         self._watchdog = watchdog
@@ -67,10 +68,10 @@ class Reconciler:
         """The kubelet writes its checkpoint after Allocate: read there which container was served."""
         while True:
             with suppress(KubeletError), FolderWatch(self._folder) as names:
-                self._node_state.refresh()
+                self._observer.observe()
                 async for name in names:
                     if name in (KUBELET_CHECKPOINT, ""):
-                        self._node_state.refresh()
+                        self._observer.observe()
             await asyncio.sleep(_RETRY_S)
 
     async def _poll_whole_gpus(self) -> None:
@@ -78,7 +79,7 @@ class Reconciler:
         problems = Reasons()
         while True:
             await asyncio.sleep(self._poll_s)
-            if self._node_state.refresh() is not None:
+            if self._observer.observe().readable:
                 continue
             try:
                 found = await self._pod_resources.list()
@@ -88,14 +89,14 @@ class Reconciler:
             else:
                 problems.end()
                 names = self._node_state.uids_by_name
-                self._node_state.update_whole_gpus(whole_gpus_by_name(found, names))
+                self._node_state.apply_whole_gpus(whole_gpus_by_name(found, names))
 
     async def _release_terminated(self) -> None:
         """Release GPUs after every change, and poll while pods are still terminating."""
         while True:
             generation = self._node_state.generation
             with self._watchdog.work("departures", _WATCHDOG_S):
-                terminating = await self._releaser.release_terminated()
+                terminating = await self._releaser.release(self._observer.observe().terminated)
             if generation == self._node_state.generation:
                 with suppress(TimeoutError):
                     async with asyncio.timeout(_TERMINATING_POLL_S if terminating else None):
@@ -111,13 +112,13 @@ class Reconciler:
                     await self._record.write(lambda: self._node_state.allocations)
             except ConfigError as error:
                 self._metrics.degraded.labels(_RECORD).set(1)
-                self._node_state.update_obstacle(_RECORD, f"its node agent cannot write its record: {error}")
+                self._node_state.apply_obstacle(_RECORD, f"its node agent cannot write its record: {error}")
                 if problems.is_new(str(error)):
                     log.warning("record_not_written", reason=str(error))
                 await asyncio.sleep(_RETRY_S)
             else:
                 problems.end()
                 self._metrics.degraded.labels(_RECORD).set(0)
-                self._node_state.update_obstacle(_RECORD, None)
+                self._node_state.apply_obstacle(_RECORD, None)
                 if generation == self._node_state.generation:
                     await self._node_state.changed()

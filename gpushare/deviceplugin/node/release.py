@@ -58,9 +58,8 @@ class CardReleaser:
         self._problems = Reasons()
         self._with_cgroup_before: frozenset[str] = frozenset()
 
-    async def release_terminated(self) -> frozenset[str]:
-        """Release all terminated pods without a cgroup; returns the others, which are still terminating."""
-        terminated = self._node_state.terminated
+    async def release(self, terminated: frozenset[str]) -> frozenset[str]:
+        """Release those of all terminated pods that have no cgroup; returns the others, by UID."""
         self._with_cgroup_before &= terminated
         terminating = terminated
         if terminated or not self._visible:

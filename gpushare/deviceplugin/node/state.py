@@ -1,27 +1,30 @@
-"""The state of this node: its GPUs, pods and allocations, kept in step with the kubelet's checkpoint.
+"""The state of this node: its GPUs, pods and allocations, joined with the kubelet's checkpoint.
 
-All calls come from one event loop, and no method awaits between reading and changing the state, so there
-are no locks. The allocator serves the kubelet's calls one at a time, ``api.projection`` reports changes,
-and ``node.reconciler`` runs the periodic work.
+Each source applies what it has read, and readers take a snapshot. All calls come from one event loop, and no
+method awaits between reading and changing the state, so there are no locks. ``observer`` reads the
+checkpoint, the allocator serves the kubelet's calls one at a time, ``api.projection`` reports changes, and
+``reconciler`` runs the periodic work.
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from gpushare.contract import LABEL_NO_ISOLATION, LABEL_PLACEMENT
-from gpushare.deviceplugin.core.allocations import Allocation, Allocations, Key
+from gpushare.deviceplugin.core.allocations import Allocation, Allocations
 from gpushare.deviceplugin.core.decision import with_allocation
 from gpushare.deviceplugin.core.reconcile import (
     ServedContainer,
     join,
     marked,
+    remembered,
     retained,
     stale_entries,
 )
 from gpushare.deviceplugin.core.shared_gpus import SharedGpus, with_closed
+from gpushare.deviceplugin.core.snapshot import Snapshot
 from gpushare.deviceplugin.core.whole_gpus import Devices, WholeGpus, notices, with_whole_gpus
 from gpushare.model.changes import Deleted, Upserted
 from gpushare.model.modes import mode_of
@@ -35,8 +38,6 @@ class KubeletAllocations(NamedTuple):
     whole_gpus: Mapping[str, Devices] = MappingProxyType({})
 
 
-ReadCheckpoint = Callable[[], KubeletAllocations | None]
-"""Returns the content of the kubelet's checkpoint, None if it cannot be read."""
 _NODE_UNKNOWN: Final = "the node has not been read yet"
 
 
@@ -48,7 +49,7 @@ class NodeState:
     the node, and so its mode, are known.
     """
 
-    def __init__(self, node: str, allocations: Iterable[Allocation], read_checkpoint: ReadCheckpoint) -> None:
+    def __init__(self, node: str, allocations: Iterable[Allocation] = ()) -> None:
         self.allocations = Allocations(node, by_container={each.key: each for each in allocations})
         self.shared_gpus: SharedGpus | None = None
         self.whole_gpus = WholeGpus()
@@ -59,14 +60,14 @@ class NodeState:
         self._obstacles: dict[str, str] = {}
         self._without_mps: frozenset[str] = frozenset()
         self._synced = False
-        self._read_checkpoint = read_checkpoint
+        self._checkpoint = KubeletAllocations()
+        self._readable = False
+        self._joined: tuple[KubeletAllocations, Allocations] | None = None
         self._detected: SharedGpus | None = None
         self._node_pods: dict[str, NodePod] = {}
         self._listed: dict[str, GpuPod] = {}
         self._kubelet_pods: dict[str, GpuPod] = {}
         self._waiters: list[asyncio.Future[None]] = []
-        self._last_join: tuple[object, object] = (None, None)
-        self._served: Sequence[ServedContainer] = ()
         self._stale: frozenset[ServedContainer] = frozenset()
 
     @property
@@ -96,12 +97,12 @@ class NodeState:
         """Why healthy GPUs do not take pods, one sentence each."""
         return tuple(notices(self.advertised, self.whole_gpus)) if self.advertised else ()
 
-    def update_gpus(self, shared_gpus: SharedGpus) -> None:
+    def apply_gpus(self, shared_gpus: SharedGpus) -> None:
         """Replace the GPUs of this node."""
         self._detected = shared_gpus
         self._set_gpus(shared_gpus)
 
-    def update_node(self, node: OwnNode, not_serving_reason: str | None) -> None:
+    def apply_node(self, node: OwnNode, not_serving_reason: str | None) -> None:
         """Apply the node's labels. ``not_serving_reason`` is why the node must not serve, None if it may."""
         self.node_read, self._not_serving_reason = True, not_serving_reason
         mode, _ = mode_of(node.labels)
@@ -110,7 +111,7 @@ class NodeState:
         self.allocations = replace(self.allocations, mode=mode, placement=placement, isolated=isolated)
         self._notify()
 
-    def update_obstacle(self, source: str, reason: str | None) -> None:
+    def apply_obstacle(self, source: str, reason: str | None) -> None:
         """Set why all new containers would be rejected, according to ``source``; None if they are not."""
         before = dict(self._obstacles)
         if reason is None:
@@ -120,13 +121,13 @@ class NodeState:
         if self._obstacles != before:
             self._notify()
 
-    def update_without_mps(self, uuids: frozenset[str]) -> None:
+    def apply_without_mps(self, uuids: frozenset[str]) -> None:
         """Set the GPUs whose containers would be rejected because no MPS control daemon is ready."""
         if uuids != self._without_mps:
             self._without_mps = uuids
             self._notify()
 
-    def update_contexts(self, context_mib: Mapping[str, int]) -> None:
+    def apply_contexts(self, context_mib: Mapping[str, int]) -> None:
         """Apply measured sizes of contexts by GPU UUID, in MiB; those of other GPUs stay."""
         known = {**self.allocations.context_mib, **context_mib}
         if known != self.allocations.context_mib:
@@ -137,11 +138,10 @@ class NodeState:
 
         A known reason not to serve still applies. New pods wait until the mode of the node is known.
         """
-        self.refresh()
         self._offered_unread = True
         self._notify()
 
-    def update_node_pods(self, batch: Iterable[Upserted[NodePod] | Deleted]) -> None:
+    def apply_pods(self, batch: Iterable[Upserted[NodePod] | Deleted]) -> None:
         """Apply added, changed and deleted pods, with or without gpu-mem."""
         changes = list(batch)
         for change in changes:
@@ -151,9 +151,9 @@ class NodeState:
                 self._node_pods[change.key] = change.value
         names = {uid: each.full_name for uid, each in by_uid(self._node_pods.values()).items()}
         self._set_whole_gpus(self.whole_gpus.with_pods(names))
-        self.update_pods(gpu_pod for change in changes if (gpu_pod := _gpu_pod(change)))
+        self.apply_gpu_pods(gpu_pod for change in changes if (gpu_pod := _gpu_pod(change)))
 
-    def update_pods(self, batch: Iterable[Upserted[GpuPod] | Deleted]) -> None:
+    def apply_gpu_pods(self, batch: Iterable[Upserted[GpuPod] | Deleted]) -> None:
         """Apply added, changed and deleted GPU pods. Finished pods are removed."""
         for change in batch:
             found = None if isinstance(change, Deleted) or change.value.pod.finished else change.value
@@ -174,14 +174,15 @@ class NodeState:
     def _update_gpu_pods(self) -> None:
         gpu_pods = _by_uid(self._kubelet_pods, self._listed.values())
         self._set_allocations(replace(self.allocations, gpu_pods=gpu_pods))
+        self._join()
 
     def mark_synced(self) -> None:
         """The pod list is complete: allocations of pods that are not in it belong to terminated pods."""
         self._synced = True
-        self.refresh()
+        self._update_stale()
         self._set_allocations(marked(self.allocations))
 
-    def update_kubelet_pods(self, pods: Iterable[GpuPod]) -> None:
+    def apply_kubelet_pods(self, pods: Iterable[GpuPod]) -> None:
         """Replace the pods that only the kubelet knows, because the API server does not show them (yet)."""
         listed = {(each.uid, each.pod.full_name) for each in self._listed.values()}
         self._kubelet_pods = {
@@ -191,9 +192,9 @@ class NodeState:
         }
         self._update_gpu_pods()
 
-    def add_allocation(self, allocation: Allocation) -> None:
-        """Add the allocation of a container, or replace it."""
-        self._set_allocations(with_allocation(self.allocations, allocation))
+    def add_allocation(self, allocation: Allocation, first_device_id: str | None = None) -> None:
+        """Add the allocation of a container, or replace it; see ``with_allocation``."""
+        self._set_allocations(with_allocation(self.allocations, allocation, first_device_id))
 
     def revert_allocation(self, allocation: Allocation, before: Allocation | None) -> None:
         """Undo an allocation that could not be recorded and was not returned; ``before`` applies again."""
@@ -202,34 +203,43 @@ class NodeState:
             kept[before.key] = before
         self._set_allocations(replace(self.allocations, by_container=kept))
 
-    def refresh(self) -> frozenset[Key] | None:
-        """Join with the kubelet's checkpoint; returns the containers in it, None if it cannot be read.
+    def apply_checkpoint(self, checkpoint: KubeletAllocations | None) -> None:
+        """Join with the kubelet's checkpoint as it is now; None if it cannot be read."""
+        self._readable = checkpoint is not None
+        if checkpoint is not None and checkpoint != self._checkpoint:
+            self._checkpoint = checkpoint
+            self.apply_whole_gpus(checkpoint.whole_gpus)
+        self._join()
 
-        Containers of stale entries are left out: a call may be for them.
-        """
-        recorded = self._read_checkpoint()
-        if recorded is None:
-            return None
-        if not (recorded is self._last_join[0] and self.allocations is self._last_join[1]):
-            self.update_whole_gpus(recorded.whole_gpus)
-            self.update_served(recorded.served)
-            self._last_join = recorded, self.allocations
-        return frozenset(entry.key for entry in recorded.served if entry not in self._stale)
-
-    def update_whole_gpus(self, whole_gpus: Mapping[str, Devices]) -> None:
-        """Set the devices that other plugins have allocated, by pod UID."""
-        self._set_whole_gpus(self.whole_gpus.with_devices(whole_gpus))
-
-    def update_served(self, served: Sequence[ServedContainer]) -> None:
-        """Join with the containers that have gpu-mem devices according to the kubelet."""
-        self._served = served
-        self._set_allocations(join(self.allocations, served, self._stale))
+    def _join(self) -> None:
+        """Give every allocation to the container that the checkpoint names for it."""
+        if not self._readable or self._joined == (self._checkpoint, self.allocations):
+            return
+        self._set_allocations(join(self.allocations, self._checkpoint.served, self._stale))
         self._update_stale()
+        self._joined = self._checkpoint, self.allocations
 
     def _update_stale(self) -> None:
         """Find the stale entries. Until the pod list is complete, an unknown pod may still exist."""
         if self._synced:
-            self._stale = stale_entries(self.allocations, self._served, self._stale)
+            self._stale = stale_entries(self.allocations, self._checkpoint.served, self._stale)
+
+    def apply_whole_gpus(self, whole_gpus: Mapping[str, Devices]) -> None:
+        """Set the devices that other plugins have allocated, by pod UID."""
+        self._set_whole_gpus(self.whole_gpus.with_devices(whole_gpus))
+
+    def snapshot(self) -> Snapshot:
+        """The node as it was last read."""
+        # Containers of stale entries are left out: a call may be for them.
+        named = (entry.key for entry in self._checkpoint.served if entry not in self._stale)
+        return Snapshot(
+            self.allocations,
+            frozenset(named) if self._readable else remembered(self.allocations),
+            self._readable,
+            self.node_read,
+            self._terminated(),
+            frozenset(self._kubelet_pods),
+        )
 
     @property
     def allocated_gpus(self) -> frozenset[str]:
@@ -244,11 +254,10 @@ class NodeState:
     @property
     def is_complete(self) -> bool:
         """Whether all pods of this node are known, and all that the kubelet has allocated to them."""
-        return self._synced and self.refresh() is not None
+        return self._synced and self._readable
 
-    @property
-    def terminated(self) -> frozenset[str]:
-        """Pods with GPUs that are finished or deleted; empty until the pod list is complete.
+    def _terminated(self) -> frozenset[str]:
+        """Pods with GPUs that are finished or deleted; none until the pod list is complete.
 
         While the checkpoint cannot be read, pods with an allocation that it has not confirmed are left out:
         another pod may be running with it.
@@ -256,14 +265,9 @@ class NodeState:
         if not self._synced:
             return frozenset()
         gone = self.allocations.by_pod.keys() - self.allocations.gpu_pods.keys()
-        if gone and self.refresh() is None:
+        if not self._readable:
             gone = {uid for uid in gone if all(each.confirmed for each in self.allocations.of_pod(uid))}
         return self.whole_gpus.unseen | gone
-
-    @property
-    def unlisted(self) -> frozenset[str]:
-        """GPU pods that only the kubelet knows, as of the last reading of its list."""
-        return frozenset(self._kubelet_pods)
 
     def release(self, uids: frozenset[str]) -> None:
         """Release the GPUs of these pods, except pods that exist again."""

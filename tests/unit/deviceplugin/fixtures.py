@@ -9,6 +9,7 @@ from gpushare.deviceplugin.api.writer import ApiWriter
 from gpushare.deviceplugin.core.reconcile import ServedContainer
 from gpushare.deviceplugin.core.response import ResponseSettings
 from gpushare.deviceplugin.core.shared_gpus import SharedGpus
+from gpushare.deviceplugin.core.snapshot import Snapshot
 from gpushare.deviceplugin.isolation.files import EnforcementFiles, MpsStatus
 from gpushare.deviceplugin.isolation.manager import EnforcementManager
 from gpushare.deviceplugin.kubelet.allocator import AllocateSettings, Allocator
@@ -16,11 +17,13 @@ from gpushare.deviceplugin.kubelet.client import KubeletClient
 from gpushare.deviceplugin.kubelet.plugins import core_plugin, mem_plugin
 from gpushare.deviceplugin.kubelet.retries import PodSources
 from gpushare.deviceplugin.metrics import PluginMetrics
+from gpushare.deviceplugin.node.observer import Observer
 from gpushare.deviceplugin.node.record import Record
 from gpushare.deviceplugin.node.release import CardReleaser
 from gpushare.deviceplugin.node.state import KubeletAllocations, NodeState
 from gpushare.deviceplugin.watchdog import Watchdog
 from gpushare.isolation.layout import IsolationDirs
+from gpushare.model.cards import Card
 from gpushare.model.changes import Deleted, Upserted
 from gpushare.model.options import DeviceListStrategy, MemoryUnit
 from gpushare.model.own_node import GpuPod, OwnNode
@@ -63,20 +66,27 @@ class AgentFixture:
         self.record = Record(folder, MemoryUnit.GIB)
         self.metrics = PluginMetrics()
         self.watchdog = Watchdog(self.metrics)
-        self.node_state = NodeState(NODE, self.record.read(), self._recorded)
-        self.node_state.update_gpus(SharedGpus(MemoryUnit.GIB, builders.cards(*units)))
+        self.node_state = NodeState(NODE, self.record.read())
+        self.observer = Observer(self.node_state, self._recorded)
+        self.node_state.apply_gpus(SharedGpus(MemoryUnit.GIB, builders.cards(*units)))
         if node_read:
-            self.node_state.update_node(OwnNode(NODE), None)
+            self.node_state.apply_node(OwnNode(NODE), None)
+        self.observe()
         self.node_state.mark_synced()
         self.releaser = CardReleaser(self.node_state, lambda uids: uids & self.alive, start_grace_s=0)
         folders = IsolationDirs(folder / "libraries", folder / "state")
         mps = MpsDirs(folder / "mps", folder / "shm")
         self.manager = EnforcementManager(
-            self.node_state, self.record, EnforcementFiles(folders), MpsStatus(mps), self.metrics, paces=paces
+            self.observer,
+            self.record,
+            EnforcementFiles(folders),
+            MpsStatus(mps),
+            self.metrics,
+            paces=paces,
         )
         style = ResponseSettings(DeviceListStrategy.ENV, folders=folders, mps=mps)
         self.allocator = Allocator(
-            self.node_state,
+            self.observer,
             self.releaser,
             self.manager,
             AllocateSettings(
@@ -94,7 +104,13 @@ class AgentFixture:
         self.mem = mem_plugin(self.node_state, self.allocator)
         self.core = core_plugin(self.node_state, self.allocator)
 
-    def _recorded(self) -> KubeletAllocations | None:
+    def observe(self) -> Snapshot:
+        return self.observer.observe()
+
+    async def release_terminated(self) -> frozenset[str]:
+        return await self.releaser.release(self.observe().terminated)
+
+    def _recorded(self, _: tuple[Card, ...]) -> KubeletAllocations | None:
         return None if self.named is None else KubeletAllocations(self.named, self.whole)
 
     async def ask(self) -> list[GpuPod] | None:
@@ -109,17 +125,17 @@ class AgentFixture:
         self.add_pods(*self.unwatched)
 
     def add_pods(self, *gpu_pods: GpuPod) -> None:
-        self.node_state.update_pods([Upserted(each.pod.uid, each) for each in gpu_pods])
+        self.node_state.apply_gpu_pods([Upserted(each.pod.uid, each) for each in gpu_pods])
 
     def delete_pod(self, uid: str) -> None:
-        self.node_state.update_pods([Deleted(uid)])
+        self.node_state.apply_gpu_pods([Deleted(uid)])
 
     def confirm(
         self, uid: str, units: int, lead: str, container: str = "main", cards: tuple[str, ...] = ()
     ) -> None:
         """The kubelet writes the container into its checkpoint; ``cards`` are the GPUs of the response."""
         self.named = (*(self.named or ()), ServedContainer(uid, container, lead, units, cards))
-        self.node_state.refresh()
+        self.observe()
 
 
 def ids(card: int, *numbers: int) -> Sequence[str]:

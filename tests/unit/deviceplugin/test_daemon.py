@@ -70,7 +70,7 @@ def ready(tmp_path: Path) -> Agent:
     found = agent(tmp_path)
     found._watches.pods.synced("pods")
     found._watches.node.synced("nodes")
-    found.node_state.update_node(OwnNode("node-a"), None)
+    found.node_state.apply_node(OwnNode("node-a"), None)
     found._mem.registered(up=True)
     assert found.unready() is None
     return found
@@ -80,7 +80,7 @@ async def test_measured_contexts_are_known_after_a_restart(tmp_path: Path) -> No
     before = agent(tmp_path)
     writing = Reconciler(
         settings(tmp_path),
-        before.node_state,
+        before._observer,
         before._releaser,
         before._record,
         before.watchdog,
@@ -88,7 +88,7 @@ async def test_measured_contexts_are_known_after_a_restart(tmp_path: Path) -> No
     )
     task = asyncio.ensure_future(writing._write_record())
     await until(lambda: agent(tmp_path)._record.previous_unit is not None)
-    before.node_state.update_contexts({"GPU-0": 518})
+    before.node_state.apply_contexts({"GPU-0": 518})
     await until(lambda: agent(tmp_path).node_state.allocations.context_mib == {"GPU-0": 518})
     task.cancel()
 
@@ -96,7 +96,7 @@ async def test_measured_contexts_are_known_after_a_restart(tmp_path: Path) -> No
 class Terminating:
     """A releaser with a pod that does not end."""
 
-    async def release_terminated(self) -> frozenset[str]:
+    async def release(self, _: frozenset[str]) -> frozenset[str]:
         return frozenset({"a"})
 
 
@@ -107,7 +107,7 @@ async def test_a_stop_during_a_change_ends_the_release_of_pods(tmp_path: Path, t
     found._reconciler._releaser = cast("CardReleaser", Terminating())
     task = asyncio.ensure_future(found._reconciler._release_terminated())
     await until(lambda: bool(found.node_state._waiters))
-    found.node_state.update_contexts({"GPU-0": 518})
+    found.node_state.apply_contexts({"GPU-0": 518})
     for _ in range(turns):
         await asyncio.sleep(0)
     task.cancel()
@@ -133,14 +133,19 @@ async def test_a_record_that_cannot_be_written_is_logged_once_and_closes_the_nod
     monkeypatch.setattr(reconciler, "_RETRY_S", 0.001)
     found, record = agent(tmp_path), FullDisk(tmp_path, MemoryUnit.GIB)
     writing = Reconciler(
-        settings(tmp_path), found.node_state, found._releaser, record, found.watchdog, found.metrics
+        settings(tmp_path),
+        found._observer,
+        found._releaser,
+        record,
+        found.watchdog,
+        found.metrics,
     )
     with capture_logs() as logs:
         task = asyncio.ensure_future(writing._write_record())
         await until(lambda: record.attempts > 3)
     assert [each["event"] for each in logs] == ["record_not_written"]
     assert sample(found, "degraded_mode", right="record") == 1
-    found.node_state.update_node(OwnNode(settings(tmp_path).node_name), None)
+    found.node_state.apply_node(OwnNode(settings(tmp_path).node_name), None)
     assert found.node_state.closed_reason == (
         "its node agent cannot write its record: cannot write: No space left on device"
     )
@@ -201,7 +206,7 @@ async def test_cgroups_that_the_kubelet_creates_later_end_the_degraded_mode(tmp_
     (tmp_path / "kubepods.slice").mkdir()
     with capture_logs() as logs:
         for _ in range(2):
-            await found._releaser.release_terminated()
+            await found._releaser.release(frozenset())
     assert sample(found, "degraded_mode", right="cgroups") == 0
     assert [(each["event"], each["right"]) for each in logs] == [("degraded_mode_over", "cgroups")]
 
@@ -245,7 +250,7 @@ async def test_a_late_pod_list_does_not_offer_gpus_that_another_plugin_serves(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = agent(tmp_path)
-    found.node_state.update_gpus(SharedGpus(MemoryUnit.GIB, cards(14)))
+    found.node_state.apply_gpus(SharedGpus(MemoryUnit.GIB, cards(14)))
     found._watches.node.changed([Upserted("a", OwnNode("a", allocatable={RESOURCE_WHOLE_GPU: 4}))])
     with serving_unlisted(found, monkeypatch) as begun:
         await asyncio.wait_for(begun.wait(), 5)
@@ -257,7 +262,7 @@ async def test_a_node_that_the_api_does_not_show_in_time_is_served(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = agent(tmp_path)
-    found.node_state.update_gpus(SharedGpus(MemoryUnit.GIB, cards(14)))
+    found.node_state.apply_gpus(SharedGpus(MemoryUnit.GIB, cards(14)))
     assert (found.node_state.not_serving_reason, offered(found)) == ("the node has not been read yet", 0)
     generation = found.node_state.generation
     with serving_unlisted(found, monkeypatch) as begun:
@@ -270,9 +275,9 @@ async def test_a_node_that_the_api_does_not_show_in_time_is_served(
 
 def app_with_card_0(found: Agent) -> None:
     """A pod that has GPU 0 of two as a whole GPU."""
-    found.node_state.update_gpus(SharedGpus(MemoryUnit.GIB, cards(14, 14)))
+    found.node_state.apply_gpus(SharedGpus(MemoryUnit.GIB, cards(14, 14)))
     found._watches.pods.changed([Upserted("app", NodePod("app", "default", "app"))])
-    found.node_state.update_whole_gpus({"app": frozenset({"GPU-0"})})
+    found.node_state.apply_whole_gpus({"app": frozenset({"GPU-0"})})
 
 
 def readyz(found: Agent) -> tuple[int, str]:
@@ -286,7 +291,7 @@ def test_readyz_lists_gpus_in_use_as_whole_gpus(ready: Agent) -> None:
     app_with_card_0(ready)
     reported = "GPU 0 takes no pods until default/app is gone, which has a whole GPU"
     assert readyz(ready) == (200, f"ok\n{reported}")
-    ready.node_state.update_node(OwnNode("node-a"), "label cgpu=false")
+    ready.node_state.apply_node(OwnNode("node-a"), "label cgpu=false")
     assert readyz(ready) == (503, "label cgpu=false")
 
 
@@ -307,7 +312,7 @@ async def test_an_agent_without_lists_reads_the_checkpoint_before_it_serves(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = agent(tmp_path)
-    found.node_state.update_gpus(SharedGpus(MemoryUnit.GIB, cards(14, 14)))
+    found.node_state.apply_gpus(SharedGpus(MemoryUnit.GIB, cards(14, 14)))
     entry = {"PodUID": "app", "ContainerName": "main", "ResourceName": RESOURCE_WHOLE_GPU}
     entries = [{**entry, "DeviceIDs": {"-1": ["GPU-0"]}, "AllocResp": None}]
     checkpoint = {"Data": {"PodDeviceEntries": entries, "RegisteredDevices": {}}, "Checksum": 1}
@@ -331,11 +336,11 @@ async def test_without_a_checkpoint_whole_gpu_pods_come_from_the_kubelet_api(
     socket = f"--pod-resources-socket={tmp_path}/kubelet.sock"
     async with podresources.served(tmp_path, podresources.Lister(*pods)):
         found = agent(tmp_path, socket)
-        found.node_state.update_gpus(SharedGpus(MemoryUnit.GIB, cards(14, 14)))
+        found.node_state.apply_gpus(SharedGpus(MemoryUnit.GIB, cards(14, 14)))
         found._watches.pods.changed([Upserted("app", NodePod("app", "d", "app"))])
         polling = Reconciler(
             settings(tmp_path, socket),
-            found.node_state,
+            found._observer,
             found._releaser,
             found._record,
             found.watchdog,
@@ -359,7 +364,7 @@ async def test_a_node_without_checkpoint_and_kubelet_api_is_logged_once(
 
     polling = Reconciler(
         settings(tmp_path),
-        found.node_state,
+        found._observer,
         found._releaser,
         found._record,
         found.watchdog,

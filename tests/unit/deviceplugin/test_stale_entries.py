@@ -18,7 +18,7 @@ async def served(here: AgentFixture, uid: str, units: int = 2) -> None:
 
 async def removed(here: AgentFixture, uid: str) -> None:
     here.delete_pod(uid)
-    await here.releaser.release_terminated()
+    await here.release_terminated()
 
 
 async def test_the_entry_of_a_removed_pod_does_not_take_the_allocation_of_the_next_one(
@@ -30,7 +30,7 @@ async def test_the_entry_of_a_removed_pod_does_not_take_the_allocation_of_the_ne
     await removed(here, "a")
     here.add_pods(gpu_pod("b", 2, card=0))
     await here.mem.allocate(ids(0, 0, 1))
-    here.node_state.refresh()
+    here.observe()
     assert set(here.node_state.allocations.by_container) == {("b", "main")}
     here.named = ()
     here.confirm("b", 2, FIRST)
@@ -46,7 +46,7 @@ async def test_the_entry_is_known_to_be_old_after_a_restart_of_the_agent(tmp_pat
     restarted.named = here.named
     restarted.add_pods(gpu_pod("b", 2, card=0))
     await restarted.mem.allocate(ids(0, 0, 1))
-    restarted.node_state.refresh()
+    restarted.observe()
     assert set(restarted.node_state.allocations.by_container) == {("b", "main")}
 
 
@@ -57,7 +57,7 @@ async def test_a_static_pod_that_is_put_back_gets_its_devices_again(tmp_path: Pa
     await removed(here, "static")
     here.add_pods(gpu_pod("static", 2, card=0))
     assert isinstance(await here.mem.allocate(ids(0, 4, 5)), AllocateResponse)
-    here.node_state.refresh()
+    here.observe()
     (allocation,) = here.node_state.allocations.of_pod("static")
     assert allocation.first_device_id == "GPU-0-_-4"
 
@@ -70,7 +70,7 @@ async def test_a_static_pod_that_the_kubelet_still_serves_is_counted_again(tmp_p
     here.named = (replace(entry, cards=("GPU-0",)),)
     await removed(here, "static")
     here.add_pods(gpu_pod("static", 2, card=0))
-    here.node_state.refresh()
+    here.observe()
     assert here.node_state.allocations.of_pod("static")
 
 
@@ -82,12 +82,12 @@ async def test_the_entry_of_a_static_pod_that_is_put_back_is_stale_until_its_cal
     await served(here, "static")
     entry, *_ = here.named or ()
     here.named = (replace(entry, cards=("GPU-0",)),)
-    here.node_state.refresh()
+    here.observe()
     await removed(here, "static")
     here.add_pods(gpu_pod("static", 2, card=0))
-    here.node_state.refresh()
+    here.observe()
     assert isinstance(await here.mem.allocate(ids(0, 4, 5)), AllocateResponse)
-    here.node_state.refresh()
+    here.observe()
     (allocation,) = here.node_state.allocations.of_pod("static")
     assert (allocation.first_device_id, allocation.confirmed) == ("GPU-0-_-4", False)
 
@@ -108,7 +108,7 @@ async def test_devices_that_a_kubelet_has_forgotten_are_of_the_container_that_ge
     here = AgentFixture(tmp_path, 8, 8)
     await served(here, "waits")
     here.named = ()
-    here.node_state.refresh()
+    here.observe()
     here.add_pods(gpu_pod("new", 2, card=1))
     await here.mem.allocate(ids(0, 0, 1))
     here.confirm("waits", 2, FIRST)
@@ -122,8 +122,24 @@ async def test_an_allocation_that_the_kubelet_names_again_is_the_same(tmp_path: 
     await served(here, "a")
     before = here.node_state.allocations
     named, here.named = here.named, ()
-    here.node_state.refresh()
+    here.observe()
     assert [each.first_device_id for each in here.node_state.allocations.of_pod("a")] == [""]
     here.named = named
-    here.node_state.refresh()
+    here.observe()
     assert here.node_state.allocations == before
+
+
+async def test_devices_of_an_answer_that_was_lost_are_not_its_own_when_a_forgotten_container_gets_them(
+    tmp_path: Path,
+) -> None:
+    here = AgentFixture(tmp_path, 8, 8)
+    here.add_pods(gpu_pod("failed", 2, card=1))
+    await here.mem.allocate(ids(0, 4, 5))
+    await served(here, "waits")
+    here.add_pods(replace(gpu_pod("failed", 2, card=1), running=frozenset({"main"})))
+    here.named = ()
+    assert isinstance(await here.mem.allocate(ids(0, 4, 5)), AllocateResponse)
+    here.confirm("waits", 2, "GPU-0-_-4", cards=("GPU-0",))
+    (allocation,) = here.node_state.allocations.of_pod("waits")
+    assert dict(allocation.cards) == {"GPU-0": 2}
+    assert not here.node_state.allocations.of_pod("failed")

@@ -114,7 +114,7 @@ async def test_a_pod_that_picks_its_devices_and_got_its_twins_response_gets_an_e
     here.add_pods(gpu_pod("plain", 2, card=0, bound=1), picks)
     await here.mem.allocate(["x", "y"])
     here.named = (ServedContainer("picks", "main", "x", 2),)
-    here.node_state.refresh()
+    here.observe()
     with capture_logs() as logs:
         here.projector.project()
         here.projector.project()
@@ -196,7 +196,7 @@ async def test_without_a_checkpoint_a_twin_that_is_gone_frees_no_units(tmp_path:
     """The kubelet has rejected ``a``, whose allocation is that of ``b``."""
     here = await mistaken_without_a_checkpoint(tmp_path)
     here.delete_pod("a")
-    assert await here.releaser.release_terminated() == frozenset()
+    assert await here.release_terminated() == frozenset()
     here.add_pods(gpu_pod("c", 4, card=0))
     assert isinstance(await here.mem.allocate([f"c{n}" for n in range(4)]), Rejected)
 
@@ -205,7 +205,7 @@ async def test_the_units_of_such_a_twin_are_free_once_the_checkpoint_names_the_o
     here = await mistaken_without_a_checkpoint(tmp_path)
     here.delete_pod("a")
     here.named = (ServedContainer("b", "main", "x", 2),)
-    await here.releaser.release_terminated()
+    await here.release_terminated()
     assert allocated(here) == {("b", "main"): {"GPU-0": 2}}
 
 
@@ -216,7 +216,7 @@ async def test_without_a_checkpoint_a_confirmed_allocation_ends_with_its_pod(tmp
     here.confirm("a", 2, "GPU-0-_-0")
     here.named = None
     here.delete_pod("a")
-    await here.releaser.release_terminated()
+    await here.release_terminated()
     assert not here.node_state.allocations.by_container
 
 
@@ -247,7 +247,7 @@ async def test_without_a_checkpoint_unequal_pods_are_rejected(tmp_path: Path) ->
 async def test_without_a_checkpoint_compute_follows_its_memory(tmp_path: Path) -> None:
     here = AgentFixture(tmp_path, 14)
     here.named = None
-    here.node_state.update_node(OwnNode(NODE, labels={LABEL_MODE: "mps"}), None)
+    here.node_state.apply_node(OwnNode(NODE, labels={LABEL_MODE: "mps"}), None)
     here.add_pods(gpu_pod("a", sound(demand_of([main(2, 30)])), card=0))
     await gpu_of_the_next_call(here, *ids(0, 0, 1))
     assert await here.core.allocate([f"GPU-0-_-{n}" for n in range(30)]) == AllocateResponse()

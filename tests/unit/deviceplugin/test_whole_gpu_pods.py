@@ -19,8 +19,8 @@ def node_of(folder: Path, *units: int, alive: tuple[str, ...] = (APP.uid,)) -> A
     """A node with GPU 0 allocated to the pod ``app`` as a whole GPU."""
     here = AgentFixture(folder, *units, alive=alive, timeout_s=0.01)
     here.whole = {APP.uid: frozenset({"GPU-0"})}
-    here.node_state.update_node_pods([Upserted("app", APP)])
-    here.node_state.refresh()
+    here.node_state.apply_pods([Upserted("app", APP)])
+    here.observe()
     return here
 
 
@@ -71,19 +71,19 @@ async def test_a_second_container_of_a_pod_on_a_full_gpu_is_refused(tmp_path: Pa
 
 async def test_the_gpu_is_full_until_pod_and_cgroup_are_gone(tmp_path: Path) -> None:
     here = node_of(tmp_path, 14)
-    here.node_state.update_node_pods([Deleted("app")])
-    assert await here.releaser.release_terminated() == {APP.uid}
+    here.node_state.apply_pods([Deleted("app")])
+    assert await here.release_terminated() == {APP.uid}
     assert closed(here) == [0]
     here.alive.clear()
-    assert await here.releaser.release_terminated() == frozenset()
+    assert await here.release_terminated() == frozenset()
     assert closed(here) == []
-    here.node_state.refresh()
+    here.observe()
     assert closed(here) == [], "the kubelet's record names pods that are long gone"
 
 
 async def test_a_forged_mirror_is_not_named_for_the_pod_with_its_uid(tmp_path: Path) -> None:
     here = node_of(tmp_path, 14)
-    here.node_state.update_node_pods([Upserted("x", NodePod(APP.uid, "default", "forged", mirror=True))])
+    here.node_state.apply_pods([Upserted("x", NodePod(APP.uid, "default", "forged", mirror=True))])
     here.add_pods(gpu_pod("a", 4))
     answer = await here.mem.allocate(ids(0, 0, 1, 2, 3))
     assert isinstance(answer, Rejected)
@@ -94,33 +94,33 @@ async def test_a_deleted_whole_gpu_pod_is_reported_as_leaving(tmp_path: Path) ->
     here = node_of(tmp_path, 14)
     news = asyncio.ensure_future(here.node_state.changed())
     await asyncio.sleep(0)
-    here.node_state.update_node_pods([Deleted("app")])
+    here.node_state.apply_pods([Deleted("app")])
     await asyncio.wait_for(news, 5)
 
 
 async def test_a_finished_pod_releases_its_gpu(tmp_path: Path) -> None:
     here = node_of(tmp_path, 14, alive=())
-    assert await here.releaser.release_terminated() == frozenset()
+    assert await here.release_terminated() == frozenset()
     assert closed(here) == [0]
-    here.node_state.update_node_pods([Upserted("app", NodePod(APP.uid, "default", "app", finished=True))])
-    await here.releaser.release_terminated()
+    here.node_state.apply_pods([Upserted("app", NodePod(APP.uid, "default", "app", finished=True))])
+    await here.release_terminated()
     assert closed(here) == []
 
 
 async def test_a_pod_that_was_gone_before_the_agent_started_fills_no_gpu(tmp_path: Path) -> None:
     here = AgentFixture(tmp_path, 14)
     here.whole = {"long-gone": frozenset({"GPU-0"})}
-    here.node_state.refresh()
-    await here.releaser.release_terminated()
+    here.observe()
+    await here.release_terminated()
     assert closed(here) == []
 
 
 async def test_a_kubelet_that_has_lost_its_record_frees_no_gpu(tmp_path: Path) -> None:
     here = node_of(tmp_path, 14)
     here.whole = {}
-    here.node_state.refresh()
+    here.observe()
     here.named = None
-    here.node_state.refresh()
+    here.observe()
     assert closed(here) == [0]
 
 
@@ -128,8 +128,8 @@ async def test_before_all_pods_are_known_a_gpu_that_the_record_names_is_full(tmp
     here = AgentFixture(tmp_path, 14)
     here.node_state._synced = False
     here.whole = {"unseen": frozenset({"GPU-0"})}
-    here.node_state.refresh()
-    await here.releaser.release_terminated()
+    here.observe()
+    await here.release_terminated()
     assert closed(here) == [0]
 
 
@@ -142,12 +142,12 @@ async def test_the_kubelet_still_counts_all_units_of_a_full_gpu(tmp_path: Path) 
 async def test_pods_of_any_kind_come_by_one_list_and_those_that_share_are_gpu_pods(tmp_path: Path) -> None:
     here = AgentFixture(tmp_path, 14)
     sharing = NodePod("s", "default", "s", gpu_pod=gpu_pod("s", 4, card=0))
-    here.node_state.update_node_pods([Upserted("s", sharing), Upserted("app", APP)])
+    here.node_state.apply_pods([Upserted("s", sharing), Upserted("app", APP)])
     assert (set(here.node_state.allocations.gpu_pods), here.node_state.uids_by_name) == (
         {"s"},
         {"default/s": "s", "default/app": APP.uid},
     )
-    here.node_state.update_node_pods([Deleted("s"), Deleted("app")])
+    here.node_state.apply_pods([Deleted("s"), Deleted("app")])
     assert (here.node_state.allocations.gpu_pods, here.node_state.uids_by_name) == ({}, {})
 
 
@@ -159,9 +159,9 @@ async def test_a_gpu_that_is_full_or_free_again_is_logged_once(tmp_path: Path) -
     assert reported(here) == [(EVENT_CARD_IN_USE, in_use)]
     assert list(here.node_state.notices) == [in_use]
     assert here.metrics.registry.get_sample_value("gpushare_device_plugin_cards", {"state": "whole"}) == 1
-    here.node_state.update_node_pods([Deleted("app")])
+    here.node_state.apply_pods([Deleted("app")])
     here.alive.clear()
-    await here.releaser.release_terminated()
+    await here.release_terminated()
     here.projector.project()
     assert reported(here)[1:] == [(EVENT_CARD_FREE, "GPU 0 is no longer in use as a whole GPU")]
     assert not list(here.node_state.notices)
@@ -170,12 +170,12 @@ async def test_a_gpu_that_is_full_or_free_again_is_logged_once(tmp_path: Path) -
 
 async def test_without_shared_gpus_whole_gpus_are_not_logged(tmp_path: Path) -> None:
     here = node_of(tmp_path, 14)
-    here.node_state.update_node(OwnNode(NODE), "label cgpu=false")
+    here.node_state.apply_node(OwnNode(NODE), "label cgpu=false")
     here.projector.project()
     assert (reported(here), here.node_state.notices) == ([(EVENT_NOT_SERVING, "label cgpu=false")], ())
-    here.node_state.update_node(OwnNode(NODE), None)
+    here.node_state.apply_node(OwnNode(NODE), None)
     here.projector.project()
-    here.node_state.update_node(OwnNode(NODE), "label cgpu=false")
+    here.node_state.apply_node(OwnNode(NODE), "label cgpu=false")
     here.projector.project()
     reasons = [reason for reason, _ in reported(here)]
     assert reasons == [EVENT_NOT_SERVING, EVENT_CARD_IN_USE, EVENT_NOT_SERVING]

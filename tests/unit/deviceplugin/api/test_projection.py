@@ -42,9 +42,9 @@ def annotation_changes(here: AgentFixture, name: str) -> list[str | None]:
 
 async def test_a_node_that_opens_changes_twice_for_pods_that_wait(here: AgentFixture) -> None:
     """kube-scheduler may ask the extender before it sees the first change."""
-    here.node_state.update_obstacle("record", "no record")
+    here.node_state.apply_obstacle("record", "no record")
     await until(lambda: annotation_changes(here, ANN_CLOSED) == ["no record"])
-    here.node_state.update_obstacle("record", None)
+    here.node_state.apply_obstacle("record", None)
     await until(lambda: annotation_changes(here, ANN_CLOSED) == ["no record", None])
     assert not annotation_changes(here, ANN_OPENED)
     await until(lambda: len(annotation_changes(here, ANN_OPENED)) == 1)
@@ -55,7 +55,7 @@ async def test_a_node_that_opens_changes_twice_for_pods_that_wait(here: AgentFix
 async def test_a_gpu_that_opens_counts_too(here: AgentFixture) -> None:
     await until(lambda: len(annotation_changes(here, ANN_OPENED)) == 1)
     closed = len(annotation_changes(here, ANN_CARDS)) + 1
-    here.node_state.update_without_mps(frozenset({"GPU-1"}))
+    here.node_state.apply_without_mps(frozenset({"GPU-1"}))
     await until(lambda: len(annotation_changes(here, ANN_CARDS)) == closed)
-    here.node_state.update_without_mps(frozenset())
+    here.node_state.apply_without_mps(frozenset())
     await until(lambda: len(annotation_changes(here, ANN_OPENED)) == 2)

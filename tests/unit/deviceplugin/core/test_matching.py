@@ -4,6 +4,7 @@ from typing import Any
 from gpushare.deviceplugin.core.allocations import Allocations, Key
 from gpushare.deviceplugin.core.decision import Allocated, with_allocation
 from gpushare.deviceplugin.core.matching import AllocateCall, core_only, match, match_core
+from gpushare.deviceplugin.core.reconcile import join, remembered
 from gpushare.deviceplugin.core.snapshot import Snapshot
 from gpushare.model.demand import demand_of
 from gpushare.model.modes import Mode
@@ -25,7 +26,7 @@ def who(
 
 def unread(node: Allocations, amount: int, **call: Any) -> Key | None:
     """The same while the checkpoint cannot be read."""
-    return who(node, amount, done=frozenset(node.by_container), readable=False, **call)
+    return who(node, amount, done=remembered(node), readable=False, **call)
 
 
 def test_the_oldest_pod_of_that_amount_matches() -> None:
@@ -99,6 +100,13 @@ def test_without_a_checkpoint_a_container_with_an_allocation_does_not_match() ->
     assert unread(node, 4) is None
 
 
+def test_without_a_checkpoint_a_container_that_was_forgotten_before_is_a_candidate_too() -> None:
+    """It may be the one that calls, so neither of two matches."""
+    node = join(served(with_gpu_pods(allocations(14), gpu_pod("a", 4)), "a", 4, "lead"), ())
+    assert unread(node, 4) == ("a", "main")
+    assert unread(with_gpu_pods(node, gpu_pod("b", 4)), 4) is None
+
+
 def test_without_a_checkpoint_equal_pods_match_and_unequal_ones_only_if_the_kubelet_knows_one() -> None:
     equal = with_gpu_pods(allocations(14), gpu_pod("a", 4, bound=1), gpu_pod("b", 4, bound=2))
     assert unread(equal, 4) == ("a", "main")
@@ -120,6 +128,12 @@ def test_a_call_after_one_for_compute_is_for_a_container_that_asks_for_both() ->
     assert found
     assert found.gpu_pod.uid == "both"
     assert match_core(Snapshot(node), 35) is None
+
+
+def test_a_call_after_one_for_compute_that_failed_matches_only_with_a_checkpoint() -> None:
+    node = with_gpu_pods(allocations(14, mode=Mode.MPS), gpu_pod("plain", 4))
+    assert who(node, 4, core=30) == ("plain", "main")
+    assert unread(node, 4, core=30) is None
 
 
 def test_a_pod_with_compute_only_is_found() -> None:

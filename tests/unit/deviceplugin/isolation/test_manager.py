@@ -24,7 +24,7 @@ LABELS = {LABEL_MODE: "cgpu"}
 def limited_agent(folder: Path, *units: int, labels: dict[str, str] = LABELS, **more: float) -> AgentFixture:
     """A node with limited containers."""
     here = AgentFixture(folder, *units, **more)  # type: ignore[arg-type]
-    here.node_state.update_node(OwnNode(NODE, labels=labels), None)
+    here.node_state.apply_node(OwnNode(NODE, labels=labels), None)
     return here
 
 
@@ -150,7 +150,7 @@ async def test_a_repeated_allocate_keeps_container_directory_and_region(tmp_path
     region.write_bytes(b"in use")
     here.confirm("a", 1, "GPU-0-_-0")
     here.named = ()
-    here.node_state.update_contexts({"GPU-0": 300})
+    here.node_state.apply_contexts({"GPU-0": 300})
     again = await here.mem.allocate(ids(0, 5))
     assert source(again, "/.gpushare/region") == region
     assert region.read_bytes() == b"in use"
@@ -162,7 +162,7 @@ async def test_a_measured_context_is_the_estimate_of_later_containers_only(tmp_p
     here.add_pods(gpu_pod("a", 4, card=0), gpu_pod("b", 4, card=0))
     first = source(await here.mem.allocate(ids(0, 0, 1, 2, 3)), "/.gpushare/limit")
     here.confirm("a", 4, "GPU-0-_-0")
-    here.node_state.update_contexts({"GPU-0": 300})
+    here.node_state.apply_contexts({"GPU-0": 300})
     second = source(await here.mem.allocate(ids(0, 4, 5, 6, 7)), "/.gpushare/limit")
     assert here.manager.sync()
     assert [parse(each.read_text())[0].context_mib for each in (first, second)] == [121, 300]
@@ -175,7 +175,7 @@ async def test_a_failed_repetition_keeps_the_enforcement_of_a_container(tmp_path
     region = source(await here.mem.allocate(ids(0, 0)), "/.gpushare/region")
     here.confirm("a", 1, "GPU-0-_-0")
     here.named = ()
-    here.node_state.refresh()
+    here.observe()
     before = dict(here.node_state.allocations.by_container)
     region.unlink()
     (region.parent / ".region.draft").mkdir()
@@ -228,7 +228,7 @@ async def test_the_files_of_a_deleted_pod_are_removed(tmp_path: Path) -> None:
     assert all(limit(tmp_path, uid) for uid in "ab")
     here.named = here.named[1:] if here.named else ()
     here.delete_pod("a")
-    await here.releaser.release_terminated()
+    await here.release_terminated()
     async with asyncio.timeout(5):
         while link_of(tmp_path / "state", DirectoryOwner("a", "main")).is_symlink():
             await asyncio.sleep(0.01)

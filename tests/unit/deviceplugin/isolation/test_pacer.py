@@ -71,7 +71,7 @@ class Node:
         files = EnforcementFiles(IsolationDirs(folder / "libraries", self.state))
         agent = self.agent
         mps = MpsStatus(MpsDirs(folder / "mps"))
-        manager = EnforcementManager(agent.node_state, agent.record, files, mps, agent.metrics, paces=True)
+        manager = EnforcementManager(agent.observer, agent.record, files, mps, agent.metrics, paces=True)
         reporter = UncountedReporter(self.agent.node_state, self.proc, record_event=self.agent.events.append)
         owners = ProcessOwners(self.state, self.proc)
         self.pacer = Pacer(
@@ -354,7 +354,7 @@ async def test_the_smallest_measured_context_is_known_for_later_containers(
     tmp_path: Path, mode: str, found: Mapping[str, int]
 ) -> None:
     node = Node(tmp_path, contexts_s=0)
-    node.agent.node_state.update_node(OwnNode(NODE, labels={LABEL_MODE: mode}), None)
+    node.agent.node_state.apply_node(OwnNode(NODE, labels={LABEL_MODE: mode}), None)
     for number in (1, 2):
         path = node.limit(number, core=0)
         node.process(100 + number, number)

@@ -147,7 +147,7 @@ async def test_a_folder_of_a_larger_filesystem_is_reported_while_containers_are_
     )
     assert [(each["event"], each["right"]) for each in logs] == [("degraded_mode", "isolation-filesystem")]
     assert degraded(agent) == 1
-    agent.node_state.update_node(OwnNode(NODE, labels={LABEL_MODE: "share"}), None)
+    agent.node_state.apply_node(OwnNode(NODE, labels={LABEL_MODE: "share"}), None)
     await run_once(sizes)
     assert not sizes.notices
     assert degraded(agent) == 0

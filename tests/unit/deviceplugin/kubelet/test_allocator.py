@@ -185,7 +185,7 @@ async def test_a_container_that_picks_its_devices_is_rejected(tmp_path: Path) ->
 async def test_nothing_is_served_while_the_node_must_not_be(tmp_path: Path) -> None:
     here = AgentFixture(tmp_path, 14)
     here.add_pods(gpu_pod("a", 1, card=0))
-    here.node_state.update_node(OwnNode(NODE), "label cgpu=false")
+    here.node_state.apply_node(OwnNode(NODE), "label cgpu=false")
     assert here.mem.devices() == []
     answer = await here.mem.allocate(ids(0, 0))
     assert answer == Rejected("not_serving", "label cgpu=false")
@@ -207,7 +207,7 @@ async def test_a_pod_is_served_once_the_node_is_read(tmp_path: Path) -> None:
     here.add_pods(gpu_pod("a", 1, card=0))
     call = asyncio.ensure_future(here.mem.allocate(ids(0, 0)))
     await until(lambda: here.retried)
-    here.node_state.update_node(OwnNode(NODE), None)
+    here.node_state.apply_node(OwnNode(NODE), None)
     assert isinstance(await call, AllocateResponse)
 
 
@@ -225,14 +225,14 @@ async def test_a_pod_that_is_gone_everywhere_has_no_allocation(tmp_path: Path) -
     before.add_pods(gpu_pod("a", 12, card=0))
     await before.mem.allocate(ids(0, *range(12)))
     after = AgentFixture(tmp_path, 14)
-    await after.releaser.release_terminated()
+    await after.release_terminated()
     assert after.node_state.allocations.by_container == {}
 
 
 @pytest.mark.parametrize("core_first", [True, False])
 async def test_both_calls_of_a_container_are_for_one_pod(tmp_path: Path, core_first: bool) -> None:  # noqa: FBT001
     here = AgentFixture(tmp_path, 14, 14)
-    here.node_state.update_node(OwnNode(NODE, labels={LABEL_MODE: "mps"}), None)
+    here.node_state.apply_node(OwnNode(NODE, labels={LABEL_MODE: "mps"}), None)
     here.add_pods(
         gpu_pod("plain", 2, card=0, bound=1),
         gpu_pod("both", sound(demand_of([main(2, 30)])), card=1, bound=2),
@@ -250,7 +250,7 @@ async def test_both_calls_of_a_container_are_for_one_pod(tmp_path: Path, core_fi
 
 async def test_compute_alone_is_rejected_by_name(tmp_path: Path) -> None:
     here = AgentFixture(tmp_path, 14)
-    here.node_state.update_node(OwnNode(NODE, labels={LABEL_MODE: "core_mem"}), None)
+    here.node_state.apply_node(OwnNode(NODE, labels={LABEL_MODE: "core_mem"}), None)
     here.add_pods(gpu_pod("a", demand_of([main(0, 30)])))
     answer = await here.core.allocate([f"GPU-0-_-{n}" for n in range(30)])
     assert isinstance(answer, Rejected)
@@ -261,7 +261,7 @@ async def test_compute_alone_is_rejected_by_name(tmp_path: Path) -> None:
 def test_compute_is_offered_only_where_the_mode_divides_it(tmp_path: Path) -> None:
     here = AgentFixture(tmp_path, 14, 14)
     assert here.core.devices() == []
-    here.node_state.update_node(OwnNode(NODE, labels={LABEL_MODE: "core_mem"}), None)
+    here.node_state.apply_node(OwnNode(NODE, labels={LABEL_MODE: "core_mem"}), None)
     assert len(list(here.core.devices())) == 200
     assert len(list(here.mem.devices())) == 28
 
@@ -293,7 +293,7 @@ async def test_the_list_of_devices_is_sent_again_when_it_changes(tmp_path: Path)
     here.add_pods(gpu_pod("a", 2, card=0))
     await asyncio.sleep(0)
     assert not change.done()
-    here.node_state.update_gpus(SharedGpus(MemoryUnit.GIB, cards(4, broken=(0,))))
+    here.node_state.apply_gpus(SharedGpus(MemoryUnit.GIB, cards(4, broken=(0,))))
     await asyncio.wait_for(change, 5)
     assert {device.healthy for device in here.mem.devices()} == {False}
 
@@ -310,7 +310,7 @@ async def test_a_rejected_pod_does_not_affect_the_next_one(tmp_path: Path) -> No
 async def test_compute_that_does_not_fit_on_the_gpu_of_the_memory_is_rejected(tmp_path: Path) -> None:
     """Memory came first, and was matched to a twin with less compute."""
     here = AgentFixture(tmp_path, 14, 14)
-    here.node_state.update_node(OwnNode(NODE, labels={LABEL_MODE: "mps"}), None)
+    here.node_state.apply_node(OwnNode(NODE, labels={LABEL_MODE: "mps"}), None)
     here.add_pods(gpu_pod("big", sound(demand_of([main(1, 90)])), card=0))
     await here.mem.allocate(ids(0, 0))
     await here.core.allocate([f"GPU-0-_-{n}" for n in range(90)])
@@ -325,7 +325,7 @@ async def test_compute_that_does_not_fit_on_the_gpu_of_the_memory_is_rejected(tm
 
 async def test_compute_after_its_memory_does_not_affect_the_next_pod(tmp_path: Path) -> None:
     here = AgentFixture(tmp_path, 14, 14)
-    here.node_state.update_node(OwnNode(NODE, labels={LABEL_MODE: "mps"}), None)
+    here.node_state.apply_node(OwnNode(NODE, labels={LABEL_MODE: "mps"}), None)
     both = sound(demand_of([main(2, 30)]))
     here.add_pods(gpu_pod("first", both, card=0, bound=1))
     await here.mem.allocate(ids(0, 0, 1))
@@ -374,9 +374,9 @@ async def test_a_forged_mirror_of_a_removed_pod_keeps_its_units_reserved(tmp_pat
     await here.mem.allocate(ids(0, *range(8)))
     here.confirm("victim", 8, "GPU-0-_-0")
     here.delete_pod("victim")
-    assert not here.node_state.terminated
+    assert not here.observe().terminated
     here.delete_pod("forged")
-    assert here.node_state.terminated == {"victim"}
+    assert here.observe().terminated == {"victim"}
 
 
 async def test_a_forged_mirror_does_not_shrink_a_static_pod(tmp_path: Path) -> None:
@@ -389,7 +389,7 @@ async def test_a_forged_mirror_does_not_shrink_a_static_pod(tmp_path: Path) -> N
 
 async def test_a_forged_mirror_does_not_replace_a_pod_that_only_the_kubelet_knows(tmp_path: Path) -> None:
     here = AgentFixture(tmp_path, 14)
-    here.node_state.update_kubelet_pods([gpu_pod("static", 8)])
+    here.node_state.apply_kubelet_pods([gpu_pod("static", 8)])
     here.add_pods(replace(gpu_pod("forged", 9), static_uid="static"))
     gpu_pods = here.node_state.allocations.gpu_pods
     assert {uid: each.units for uid, each in gpu_pods.items()} == {"static": 8, "forged": 9}
@@ -399,15 +399,15 @@ async def test_pods_of_the_kubelet_alone_are_dropped_with_its_list(
     tmp_path: Path,
 ) -> None:
     here = AgentFixture(tmp_path, 14)
-    here.node_state.update_kubelet_pods([gpu_pod("static", 1)])
-    here.node_state.update_kubelet_pods([])
+    here.node_state.apply_kubelet_pods([gpu_pod("static", 1)])
+    here.node_state.apply_kubelet_pods([])
     assert not here.node_state.allocations.gpu_pods
 
 
 async def test_pods_of_the_kubelet_are_kept_while_its_list_cannot_be_read(tmp_path: Path) -> None:
     """A removed static pod would lose its GPU."""
     here = AgentFixture(tmp_path, 14)
-    here.node_state.update_kubelet_pods([gpu_pod("static", 1)])
+    here.node_state.apply_kubelet_pods([gpu_pod("static", 1)])
     here.kubelet_pods = None
     assert isinstance(await here.mem.allocate(ids(0, 0, 1)), Rejected)
     assert "static" in here.node_state.allocations.gpu_pods

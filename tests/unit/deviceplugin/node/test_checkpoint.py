@@ -36,7 +36,7 @@ def path(tmp_path: Path) -> Path:
 
 
 def read(path: Path) -> tuple[ServedContainer, ...] | None:
-    recorded = CheckpointReader(path, lambda: cards(14, 14))()
+    recorded = CheckpointReader(path)(cards(14, 14))
     return recorded and recorded.served
 
 
@@ -65,12 +65,10 @@ def test_an_absent_gpu_keeps_its_part_of_a_container(path: Path) -> None:
 
 def test_an_index_names_a_gpu_that_appears_later(path: Path) -> None:
     write(path, entry(ContainerAllocateResponse(envs={"NVIDIA_VISIBLE_DEVICES": "1"})))
-    present = [cards(14)]
-    reader = CheckpointReader(path, lambda: present[-1])
-    before = reader()
-    assert reader() is before
-    present.append(cards(14, 14))
-    after = reader()
+    reader = CheckpointReader(path)
+    before = reader(cards(14))
+    assert reader(cards(14)) is before
+    after = reader(cards(14, 14))
     assert (before and before.served[0].cards, after and after.served[0].cards) == ((), ("GPU-1",))
 
 
@@ -108,7 +106,7 @@ def test_whole_gpus_are_read_by_pod(path: Path) -> None:
         for name, each in (("main", UUID), ("side", f"{UUID}::1"))
     ]
     write(path, *whole, {**entry(nothing, "rdma/hca"), "DeviceIDs": ["mlx5_0"]}, entry(nothing))
-    recorded = CheckpointReader(path, lambda: cards(14))()
+    recorded = CheckpointReader(path)(cards(14))
     assert recorded is not None
     assert recorded.whole_gpus == {"uid": {UUID, f"{UUID}::1"}}
     assert len(recorded.served) == 1
