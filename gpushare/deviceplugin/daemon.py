@@ -6,12 +6,10 @@ the registration with the kubelet. No Allocate call is answered before the alloc
 
 import asyncio
 from collections.abc import Coroutine, Iterator
-from pathlib import Path
 from typing import Any, Final
 
 import structlog
 
-from gpushare.adapters.cgroups import Cgroups
 from gpushare.adapters.driver_start import driver_start
 from gpushare.adapters.kube.agent_api import AgentApi
 from gpushare.adapters.kube.client import KubeClient
@@ -19,30 +17,16 @@ from gpushare.adapters.kube.config import kubeconfig_in_pod, load_access
 from gpushare.adapters.kubelet.folder import check_folder
 from gpushare.adapters.kubelet.pods import check_access
 from gpushare.adapters.nvml import Nvml
-from gpushare.adapters.pids import hosts_proc
 from gpushare.contract import ANN_CARDS, KUBELET_CHECKPOINT
 from gpushare.deviceplugin.api.projection import Projector
 from gpushare.deviceplugin.api.waiting import WaitingReport
 from gpushare.deviceplugin.api.watches import Watches
 from gpushare.deviceplugin.api.writer import ApiWriter
 from gpushare.deviceplugin.core.node_patch import not_serving_reason
-from gpushare.deviceplugin.derived import (
-    allocate_settings,
-    card_settings,
-    kubelet_access,
-    response_settings,
-)
-from gpushare.deviceplugin.isolation.files import MPS, EnforcementFiles, MpsStatus
-from gpushare.deviceplugin.isolation.manager import RIGHT, EnforcementManager
-from gpushare.deviceplugin.isolation.pacer import COMPUTE, Pacer
-from gpushare.deviceplugin.isolation.process_owners import ProcessOwners
-from gpushare.deviceplugin.isolation.region_sizes import RegionSizes
-from gpushare.deviceplugin.isolation.reporter import UncountedReporter
-from gpushare.deviceplugin.kubelet.allocator import Allocator
-from gpushare.deviceplugin.kubelet.client import kubelet_client
-from gpushare.deviceplugin.kubelet.plugins import core_plugin, mem_plugin
-from gpushare.deviceplugin.kubelet.registrar import Registrar
-from gpushare.deviceplugin.kubelet.retries import PodSources
+from gpushare.deviceplugin.degraded import DegradedMode
+from gpushare.deviceplugin.derived import card_settings, kubelet_access, response_settings
+from gpushare.deviceplugin.isolation.service import Isolation
+from gpushare.deviceplugin.kubelet.service import KubeletService
 from gpushare.deviceplugin.metrics import PluginMetrics
 from gpushare.deviceplugin.node.cards import CardMonitor
 from gpushare.deviceplugin.node.checkpoint import CheckpointReader
@@ -50,12 +34,11 @@ from gpushare.deviceplugin.node.fault_record import FaultRecord
 from gpushare.deviceplugin.node.observer import Observer
 from gpushare.deviceplugin.node.reconciler import Reconciler
 from gpushare.deviceplugin.node.record import Record
-from gpushare.deviceplugin.node.release import CardReleaser
+from gpushare.deviceplugin.node.release import make_releaser
 from gpushare.deviceplugin.node.state import NodeState
 from gpushare.deviceplugin.settings import AgentSettings
 from gpushare.deviceplugin.watchdog import Watchdog
 from gpushare.errors import ApiError, ConfigError
-from gpushare.model.modes import Mode
 from gpushare.model.own_node import OwnNode
 from gpushare.ports import AgentDriver, node_event
 from gpushare.runtime.admin_server import AdminRoutes, rendering
@@ -98,125 +81,76 @@ class Agent:
     ) -> None:
         self._settings = settings
         self._lists_s = lists_s
-        self._api = AgentApi(client, node=settings.node_name, identity=identity)
         self.metrics = PluginMetrics()
         self.watchdog = Watchdog(self.metrics)
+        degraded = DegradedMode(self.metrics)
+
+        # Writes to the API server.
+        self._api = AgentApi(client, node=settings.node_name, identity=identity)
         self.writer = ApiWriter(self._api, self.metrics, self.watchdog)
+        record_event = self.writer.record_event
+
+        # The state of the node, and what keeps it in step with record, checkpoint and cgroups.
         self._record = Record(settings.state, settings.memory_unit)
         self.node_state = NodeState(settings.node_name, self._record.read())
-        self._observer = Observer(
-            self.node_state, CheckpointReader(settings.device_plugin_folder / KUBELET_CHECKPOINT)
-        )
         self.node_state.apply_contexts(self._record.context_mib)
-        self._releaser = self._make_releaser()
-        response = response_settings(settings)
-        files = EnforcementFiles(response.folders)
-        mps = MpsStatus(response.mps)
-        proc = settings.proc_root or hosts_proc()
-        self._enforcement = EnforcementManager(
-            self._observer, self._record, files, mps, self.metrics, paces=proc is not None
-        )
-        self._pacer = self._make_pacer(driver, files.folders.state, proc) if proc and files.visible else None
-        self._regions = self._make_region_sizes(files) if files.visible else None
-        self._report_degradations(files, mps)
-        self._projector = Projector(
-            self.node_state, self.writer, self.metrics, response, record_event=self.writer.record_event
-        )
+        checkpoint = settings.device_plugin_folder / KUBELET_CHECKPOINT
+        self._observer = Observer(self.node_state, CheckpointReader(checkpoint))
+        self._releaser = make_releaser(settings.cgroup_root, self.node_state, degraded)
         self._reconciler = Reconciler(
             settings, self._observer, self._releaser, self._record, self.watchdog, self.metrics
         )
-        self._watches = Watches(client, settings.node_name, self.node_state, self.metrics, self._update_node)
-        allocator = self._make_allocator()
-        self._allocation_lock = allocator.lock
-        self.cards = self._make_cards(driver)
-        self._mem = mem_plugin(self.node_state, allocator)
-        self._core = core_plugin(self.node_state, allocator)
+
+        # What changes the state: the driver, and the objects of the API server.
+        self.cards = CardMonitor(
+            driver,
+            card_settings(settings),
+            FaultRecord(settings.state, driver_start),
+            self.metrics,
+            on_change=self.node_state.apply_gpus,
+            record_event=self._record_node_event,
+            watchdog=self.watchdog,
+        )
+        self._watches = Watches(client, settings.node_name, self.node_state, self.metrics, self._apply_node)
+
+        # What uses the state: containers' limits, the kubelet's calls, and reports.
+        self._isolation = Isolation(
+            settings, self._observer, self._record, driver, self.metrics, record_event=record_event
+        )
+        self._kubelet = KubeletService(
+            settings,
+            self._observer,
+            self._releaser,
+            self._isolation.manager,
+            self.watchdog,
+            retry_watches=self._watches.retry_now,
+            record_event=record_event,
+        )
+        self._projector = Projector(
+            self.node_state, self.writer, self.metrics, response_settings(settings), record_event=record_event
+        )
         self.admin_routes = AdminRoutes(
             rendering(self.metrics.registry),
             live=self.watchdog.problem,
             ready=self.unready,
             notices=self.notices,
         )
-
-    def _make_releaser(self) -> CardReleaser:
-        cgroups = Cgroups(self._settings.cgroup_root)
-        visible = cgroups.visible
-        if not visible:
-            self._report_cgroups(visible)
-        return CardReleaser(self.node_state, cgroups.kept, visible=visible, on_visible=self._report_cgroups)
-
-    def _make_allocator(self) -> Allocator:
-        kubelet = kubelet_client(kubelet_access(self._settings), self._settings.pod_resources_socket)
-        return Allocator(
-            self._observer,
-            self._releaser,
-            self._enforcement,
-            allocate_settings(self._settings),
-            sources=PodSources(kubelet, self._watches.retry_now),
-            record_event=self.writer.record_event,
-            watchdog=self.watchdog,
-        )
-
-    def _make_cards(self, driver: AgentDriver) -> CardMonitor:
-        return CardMonitor(
-            driver,
-            card_settings(self._settings),
-            FaultRecord(self._settings.state, driver_start),
-            self.metrics,
-            on_change=self.node_state.apply_gpus,
-            record_event=self._record_node_event,
-            watchdog=self.watchdog,
-        )
+        self._report_missing(degraded)
 
     def _record_node_event(self, reason: str, text: str) -> None:
         self.writer.record_event(node_event(self._settings.node_name, reason, text))
 
-    def _make_pacer(self, driver: AgentDriver, state: Path, proc: Path) -> Pacer:
-        reporter = UncountedReporter(self.node_state, proc, record_event=self.writer.record_event)
-        return Pacer(
-            self.node_state, self._enforcement, driver, ProcessOwners(state, proc), reporter, self.metrics
-        )
-
-    def _make_region_sizes(self, files: EnforcementFiles) -> RegionSizes:
-        return RegionSizes(
-            self.node_state, self._enforcement, files, self.metrics, record_event=self.writer.record_event
-        )
-
-    def _report_cgroups(self, visible: bool) -> None:  # noqa: FBT001 - its type is that of a callback
-        """The kubelet creates cgroups of pods when it starts, maybe after this agent."""
-        if visible:
-            self.metrics.degraded.labels("cgroups").set(0)
-            log.info("degraded_mode_over", right="cgroups")
-        else:
-            self._report_degraded("cgroups", "GPUs of a pod are free once the API server has deleted it")
-
-    def _report_degradations(self, files: EnforcementFiles, mps: MpsStatus) -> None:
-        """Report missing mounts, which the manifest of the Aliyun plugin lacks, and a missing kubeconfig."""
+    def _report_missing(self, degraded: DegradedMode) -> None:
+        """Report what the agent does without, for as long as it runs."""
         if not self._settings.pod_resources_socket.parent.is_dir():
-            self._report_degraded(
+            degraded.begin(
                 "pod-resources", "unequal pods that are admitted together are matched in the order of binding"
             )
-        if not files.visible:
-            self._report_degraded(
-                RIGHT,
-                f"no container is limited to its units: nodes of mode {Mode.CGPU} and {Mode.CORE_MEM} reject "
-                "them",
-            )
-        elif not self._pacer:
-            self._report_degraded(
-                COMPUTE,
-                "no compute share is enforced, and uncounted processes are not reported: hostPID is missing",
-            )
-        if not mps.visible:
-            self._report_degraded(MPS, f"containers on a node of mode {Mode.MPS} do not use MPS")
+        self._isolation.report_missing(degraded)
         if self._settings.kubeconfig and not kubeconfig_in_pod(self._settings.kubeconfig):
-            self._report_degraded(
+            degraded.begin(
                 "kubeconfig", f"{self._settings.kubeconfig} is not a file: the service account is used"
             )
-
-    def _report_degraded(self, right: str, effect: str) -> None:
-        log.warning("degraded_mode", right=right, effect=effect)
-        self.metrics.degraded.labels(right).set(1)
 
     def jobs(self) -> Iterator[Coroutine[Any, Any, None]]:
         """The background jobs; each runs until cancelled."""
@@ -234,13 +168,12 @@ class Agent:
         """The error that ``/readyz`` returns; None if pods can be served."""
         if problem := self.cards.problem or self._watches.problem() or self.node_state.closed_reason:
             return problem
-        return None if self._mem.up else "not registered with the kubelet"
+        return None if self._kubelet.mem.up else "not registered with the kubelet"
 
     def notices(self) -> tuple[str, ...]:
         """The lines of ``/readyz`` about what does not keep the agent from serving pods."""
         not_offered = (self.cards.not_offered,) if self.cards.not_offered else ()
-        regions = self._regions.notices if self._regions else ()
-        return (*not_offered, *self.node_state.notices, *regions)
+        return (*not_offered, *self.node_state.notices, *self._isolation.notices)
 
     async def _serve(self) -> None:
         """Run the jobs that should start after the lists, but at the latest after ``lists_s``.
@@ -260,19 +193,12 @@ class Agent:
 
     def _serving_jobs(self) -> Iterator[tuple[str, Coroutine[Any, Any, None]]]:
         """The jobs by name. The names are values of a metric label."""
-        # Limit files come first: after the registration a restarted kubelet starts containers at once.
-        yield "isolation", self._enforcement.run()
-        yield "obstacles", self._enforcement.watch_obstacles()
-        if self._pacer:
-            yield "pacing", self._pacer.run()
-        if self._regions:
-            yield "regions", self._regions.run()
+        yield from self._isolation.jobs()
         yield "publisher", self.writer.run()
         yield "teller", self._projector.run()
-        yield "cards", self.cards.run(self._allocation_lock, lambda: self.node_state.allocated_gpus)
+        yield "cards", self.cards.run(self._kubelet.allocation_lock, lambda: self.node_state.allocated_gpus)
         yield from self._reconciler.jobs()
-        yield "registration", Registrar(self._mem, self._settings.device_plugin_folder, self.metrics).run()
-        yield "core registration", self._serve_core()
+        yield from self._kubelet.jobs(self.metrics)
 
     async def _list(self) -> None:
         """Wait for the lists of pods and node, and release terminated pods.
@@ -300,10 +226,6 @@ class Agent:
         has_changed = self._record.previous_unit not in (None, self._settings.memory_unit)
         return has_changed and bool(self.node_state.allocations.by_container)
 
-    async def _serve_core(self) -> None:
-        await self._core.until_offered()
-        await Registrar(self._core, self._settings.device_plugin_folder, self.metrics).run()
-
     async def _no_such_node(self) -> str:
         try:
             names = ", ".join(await self._api.node_names())
@@ -311,7 +233,7 @@ class Agent:
             names = f"unknown ({error})"
         return f"NODE_NAME={self._settings.node_name!r}: no such node in the cluster; its nodes are: {names}"
 
-    def _update_node(self, node: OwnNode) -> None:
+    def _apply_node(self, node: OwnNode) -> None:
         if not self._watches.node.listed.is_set():
             self.cards.report_changes(node.annotations.get(ANN_CARDS))
         reason = not_serving_reason(node, self._settings.device_list_strategy)

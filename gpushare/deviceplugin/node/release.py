@@ -8,10 +8,13 @@ import asyncio
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Final
 
 import structlog
 
+from gpushare.adapters.cgroups import Cgroups
+from gpushare.deviceplugin.degraded import DegradedMode
 from gpushare.deviceplugin.node.state import NodeState
 from gpushare.errors import KubeletError
 from gpushare.runtime.reasons import Reasons
@@ -19,6 +22,8 @@ from gpushare.runtime.reasons import Reasons
 log = structlog.get_logger()
 
 _TIMEOUT_S: Final = 2.0
+_RIGHT: Final = "cgroups"
+"""Value of the label ``right`` of the degraded mode metric."""
 
 _START_GRACE_S: Final = 10.0
 """How long after Allocate a pod may still be without a cgroup on a node under load."""
@@ -103,3 +108,20 @@ class CardReleaser:
             log.warning(
                 "cgroup_check_failed", reason=problem, effect="GPUs of terminated pods stay allocated"
             )
+
+
+def make_releaser(cgroup_root: Path, node_state: NodeState, degraded: DegradedMode) -> CardReleaser:
+    """A releaser for the cgroups of the node; what it does without is reported now and when it changes."""
+    cgroups = Cgroups(cgroup_root)
+
+    def report(visible: bool) -> None:  # noqa: FBT001 - its type is that of a callback
+        # The kubelet creates cgroups of pods when it starts, maybe after this agent.
+        if visible:
+            degraded.end(_RIGHT)
+        else:
+            degraded.begin(_RIGHT, "GPUs of a pod are free once the API server has deleted it")
+
+    visible = cgroups.visible
+    if not visible:
+        report(visible)
+    return CardReleaser(node_state, cgroups.kept, visible=visible, on_visible=report)

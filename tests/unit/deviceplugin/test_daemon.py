@@ -15,9 +15,9 @@ from gpushare.adapters.kube.access import ApiAccess
 from gpushare.adapters.kube.client import KubeClient
 from gpushare.adapters.kube.service_account import HOST_VARIABLE
 from gpushare.contract import KUBELET_CHECKPOINT, RESOURCE_WHOLE_GPU
-from gpushare.deviceplugin import daemon
 from gpushare.deviceplugin.core.shared_gpus import SharedGpus
 from gpushare.deviceplugin.daemon import Agent
+from gpushare.deviceplugin.isolation import service
 from gpushare.deviceplugin.main import command
 from gpushare.deviceplugin.node import reconciler
 from gpushare.deviceplugin.node.reconciler import Reconciler
@@ -71,7 +71,7 @@ def ready(tmp_path: Path) -> Agent:
     found._watches.pods.synced("pods")
     found._watches.node.synced("nodes")
     found.node_state.apply_node(OwnNode("node-a"), None)
-    found._mem.registered(up=True)
+    found._kubelet.mem.registered(up=True)
     assert found.unready() is None
     return found
 
@@ -214,7 +214,7 @@ async def test_cgroups_that_the_kubelet_creates_later_end_the_degraded_mode(tmp_
 def test_without_host_processes_compute_shares_are_not_enforced(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(daemon, "hosts_proc", lambda: None)
+    monkeypatch.setattr(service, "hosts_proc", lambda: None)
     flags = [f"--isolation-libraries={tmp_path}", f"--isolation-state={tmp_path}"]
     with capture_logs() as logs:
         found = agent(tmp_path, *flags)
@@ -243,7 +243,7 @@ def serving_unlisted(found: Agent, monkeypatch: pytest.MonkeyPatch) -> Iterator[
 
 
 def offered(found: Agent) -> int:
-    return len(list(found._mem.devices()))
+    return len(list(found._kubelet.mem.devices()))
 
 
 async def test_a_late_pod_list_does_not_offer_gpus_that_another_plugin_serves(
