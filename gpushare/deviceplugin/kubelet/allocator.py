@@ -33,12 +33,7 @@ from gpushare.deviceplugin.core.matching import (
     match_core,
     twin_with_core,
 )
-from gpushare.deviceplugin.core.response import (
-    ResponseSettings,
-    failing_response,
-    legacy_failure_env,
-    response_for,
-)
+from gpushare.deviceplugin.core.response import ResponseSettings, failing_response, response_for
 from gpushare.deviceplugin.isolation.manager import EnforcementManager
 from gpushare.deviceplugin.kubelet.retries import PodSources, Retries
 from gpushare.deviceplugin.node.observer import Observer
@@ -120,11 +115,6 @@ class Allocator:
                 self._last_allocation = None
                 outcome = await self._allocate(tuple(ids), deadline)
                 self._core_percent = None
-        if isinstance(outcome, Rejected) and self._settings.legacy_failure_env:
-            log.warning("allocate_refused", reason=outcome.reason, text=outcome.text, answer="invalid device")
-            return legacy_failure_env(
-                len(ids), self._settings.unit, self._node_state.allocations.cards, outcome.reason
-            )
         return outcome
 
     async def _allocate(self, ids: tuple[str, ...], deadline: float) -> AllocateResponse | Rejected:

@@ -4,15 +4,20 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 
+import structlog
+
 from gpushare.contract import CORE_PER_CARD, CORE_SOCKET, MEM_SOCKET, RESOURCE_CORE, RESOURCE_MEM
+from gpushare.deviceplugin.core.compat import failure_env
 from gpushare.deviceplugin.core.device_ids import devices_of, namer_for, preferred
 from gpushare.deviceplugin.core.interface import AllocateResponse, Device, Rejected
 from gpushare.deviceplugin.core.shared_gpus import SharedGpus
-from gpushare.deviceplugin.kubelet.allocator import Allocator
+from gpushare.deviceplugin.kubelet.allocator import AllocateSettings, Allocator
 from gpushare.deviceplugin.node.state import NodeState
 from gpushare.model.cards import Card
 from gpushare.model.demand import Malformed
 from gpushare.model.modes import WITH_CORE, Mode
+
+log = structlog.get_logger()
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,14 +37,22 @@ class PluginSpec:
     cards_for: Callable[[int], Awaitable[tuple[int, ...]]]
 
 
-def mem_plugin(node_state: NodeState, allocator: Allocator) -> "GpuPlugin":
+def mem_plugin(node_state: NodeState, allocator: Allocator, settings: AllocateSettings) -> "GpuPlugin":
     """The plugin of ``aliyun.com/gpu-mem``, which every mode offers."""
+
+    async def allocate(ids: Sequence[str]) -> AllocateResponse | Rejected:
+        outcome = await allocator.allocate_mem(ids)
+        if isinstance(outcome, AllocateResponse) or not settings.legacy_failure_env:
+            return outcome
+        log.warning("allocate_refused", reason=outcome.reason, text=outcome.text, answer="invalid device")
+        return failure_env(len(ids), settings.unit, node_state.allocations.cards, outcome.reason)
+
     spec = PluginSpec(
         RESOURCE_MEM,
         MEM_SOCKET,
         modes=frozenset(Mode),
         units=lambda card: card.units,
-        allocate=allocator.allocate_mem,
+        allocate=allocate,
         cards_for=allocator.cards_for_mem,
     )
     return GpuPlugin(node_state, spec)

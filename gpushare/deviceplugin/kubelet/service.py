@@ -36,18 +36,19 @@ class KubeletService:
         record_event: Callable[[KubeEvent], None],
     ) -> None:
         kubelet = kubelet_client(kubelet_access(settings), settings.pod_resources_socket)
+        allocate = allocate_settings(settings)
         allocator = Allocator(
             observer,
             releaser,
             enforcement,
-            allocate_settings(settings),
+            allocate,
             sources=PodSources(kubelet, retry_watches),
             record_event=record_event,
             watchdog=watchdog,
         )
         self._folder = settings.device_plugin_folder
         self.allocation_lock = allocator.lock
-        self.mem = mem_plugin(observer.node_state, allocator)
+        self.mem = mem_plugin(observer.node_state, allocator, allocate)
         self.core = core_plugin(observer.node_state, allocator)
 
     def jobs(self, metrics: PluginMetrics) -> Iterator[tuple[str, Coroutine[Any, Any, None]]]:

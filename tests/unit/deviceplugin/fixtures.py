@@ -85,13 +85,14 @@ class AgentFixture:
             paces=paces,
         )
         style = ResponseSettings(DeviceListStrategy.ENV, folders=folders, mps=mps)
+        settings = AllocateSettings(
+            style, MemoryUnit.GIB, legacy_failure_env=legacy_failure_env, timeout_s=timeout_s
+        )
         self.allocator = Allocator(
             self.observer,
             self.releaser,
             self.manager,
-            AllocateSettings(
-                style, MemoryUnit.GIB, legacy_failure_env=legacy_failure_env, timeout_s=timeout_s
-            ),
+            settings,
             sources=PodSources(KubeletClient(self.ask, self.ask_names), self.retry_watches),
             record_event=self.events.append,
             watchdog=self.watchdog,
@@ -101,7 +102,7 @@ class AgentFixture:
         self.projector = Projector(
             self.node_state, self.writer, self.metrics, style, record_event=self.events.append
         )
-        self.mem = mem_plugin(self.node_state, self.allocator)
+        self.mem = mem_plugin(self.node_state, self.allocator, settings)
         self.core = core_plugin(self.node_state, self.allocator)
 
     def observe(self) -> Snapshot:
