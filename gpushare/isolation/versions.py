@@ -30,11 +30,11 @@ class _RecordedEnforcement(msgspec.Struct):
 
 
 class _RecordedAllocation(msgspec.Struct):
-    enforcement: _RecordedEnforcement | None = msgspec.field(default=None, name="hold")
+    enforcement: _RecordedEnforcement | None = None
 
 
 class _Record(msgspec.Struct):
-    allocations: list[_RecordedAllocation] = msgspec.field(name="grants")
+    allocations: list[_RecordedAllocation]
 
 
 def installed_versions(folder: Path) -> tuple[str, ...]:
@@ -57,7 +57,7 @@ def current_version(folder: Path) -> str | None:
 
 
 def versions_in_use(record: Path) -> Used | UnknownUsage:
-    """The versions that containers use according to the agent's record, ``grants.json``."""
+    """The versions that containers use according to the agent's record, ``allocations.json``."""
     try:
         content = read_file(record)
         if content is None:

@@ -149,12 +149,12 @@ async def test_the_kubelet_requires_cgroup_v2_and_uses_the_systemd_driver(bed: B
 
 
 async def test_pods_of_all_classes_get_their_gpu_until_they_are_gone(bed: Bed, node: UmlGpuNode) -> None:
-    before = len((await record_of(node))["grants"])
+    before = len((await record_of(node))["allocations"])
     await bed.create_pods([pod(name, _of_class(**more)) for name, (more, _) in CLASSES.items()])
     for name, (_, slice_) in CLASSES.items():
         found = await running(bed, name, START_S)
         assert (await cgroup_of(node, found)).parent == Path(f"{slice_}{_escaped(found)}.slice")
-    uids = {each["uid"] for each in (await record_of(node))["grants"]}
+    uids = {each["uid"] for each in (await record_of(node))["allocations"]}
     assert len(uids) == before + len(CLASSES)
     await remove(bed, *CLASSES)
     await until_pods(node, before)
@@ -293,7 +293,7 @@ async def test_after_a_reboot_a_workload_has_its_gpu_and_its_limit_again(bed: Be
     assert "code=2(cudaErrorMemoryAllocation)" in refusal
 
     async def only_this_one() -> bool:
-        return [each["uid"] for each in (await record_of(node))["grants"]] == [found["metadata"]["uid"]]
+        return [each["uid"] for each in (await record_of(node))["allocations"]] == [found["metadata"]["uid"]]
 
     # A pod that the kubelet refused before the agent was there leaves a little later.
     await until(only_this_one, "the record to have this pod only", START_S)

@@ -22,7 +22,7 @@ from testbed.daemons.extender import ExtenderSpec
 from tests.fixtures.gpu_nodes import GpuBed, container, has_ended, node_object, pod, running
 
 BUNDLES = "/run/containerd/io.containerd.runtime.v2.task/k8s.io"
-RECORD = f"{contract.DEVICE_PLUGIN_FOLDER}/gpushare/grants.json"
+RECORD = f"{contract.DEVICE_PLUGIN_FOLDER}/gpushare/allocations.json"
 CHECKPOINT = f"{contract.DEVICE_PLUGIN_FOLDER}/{contract.KUBELET_CHECKPOINT}"
 
 
@@ -186,7 +186,7 @@ def recorded(node: GpuNode) -> dict[str, dict[str, int]]:
 def units_in(record: str | bytes) -> dict[str, dict[str, int]]:
     """A record of an agent: pod UID → GPU by UUID → units."""
     found: dict[str, Counter[str]] = {}
-    for each in json.loads(record)["grants"]:
+    for each in json.loads(record)["allocations"]:
         for uuid, units in each["cards"]:
             found.setdefault(each["uid"], Counter())[uuid] += units
     return {uid: dict(cards) for uid, cards in found.items()}

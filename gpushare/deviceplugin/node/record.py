@@ -21,44 +21,13 @@ log = structlog.get_logger()
 _VERSION: Final = 1
 
 
-class _StoredEnforcement(msgspec.Struct):
-    """An enforcement with the keys of the file."""
-
-    directory: str = msgspec.field(name="place")
-    library: str
-    limit: str
-    launches: bool = False
-
-
-class _StoredAllocation(msgspec.Struct):
-    """An allocation with the keys of the file; their names and order are part of the format."""
-
-    uid: str
-    container: str
-    pod: str
-    cards: tuple[tuple[str, int], ...]
-    first_device_id: str = msgspec.field(name="lead")
-    core: int = 0
-    total: int = 0
-    at_ns: int = 0
-    confirmed: bool = msgspec.field(default=False, name="sure")
-    diverged: bool = msgspec.field(default=False, name="astray")
-    enforcement: _StoredEnforcement | None = msgspec.field(default=None, name="hold")
-
-
 class _RecordDocument(msgspec.Struct):
+    """The file. The fields of ``Allocation`` and ``Enforcement`` are part of its format."""
+
     version: int
     unit: str
-    allocations: list[_StoredAllocation] = msgspec.field(name="grants")
+    allocations: list[Allocation]
     context_mib: dict[str, int] = {}
-
-
-def _stored(allocation: Allocation) -> _StoredAllocation:
-    return msgspec.convert(allocation, _StoredAllocation, from_attributes=True)
-
-
-def _loaded(stored: _StoredAllocation) -> Allocation:
-    return msgspec.convert(stored, Allocation, from_attributes=True)
 
 
 def _is_same(one: Allocations, other: Allocations) -> bool:
@@ -97,7 +66,7 @@ class Record:
             return self._set_aside(f"unsupported version {file.version}, expected {_VERSION}")
         self.previous_unit = file.unit
         self.context_mib = file.context_mib
-        return tuple(_loaded(each) for each in file.allocations)
+        return tuple(file.allocations)
 
     async def write(self, allocations: Callable[[], Allocations]) -> None:
         """Write the allocations of the node durably, unless they are written already. Raises ConfigError.
@@ -109,9 +78,9 @@ class Record:
             current = allocations()
             if self._written and _is_same(current, self._written):
                 return
-            stored = [_stored(each) for each in current.by_container.values()]
+            listed = list(current.by_container.values())
             content = msgspec.json.encode(
-                _RecordDocument(_VERSION, self._unit, stored, dict(current.context_mib))
+                _RecordDocument(_VERSION, self._unit, listed, dict(current.context_mib))
             )
             writing = asyncio.ensure_future(asyncio.to_thread(replace_file, self._path, content))
             try:

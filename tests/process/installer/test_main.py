@@ -31,19 +31,19 @@ def node(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def where(node: Path) -> list[str]:
-    return [f"--folder={node}", f"--record={node.parent}/grants.json"]
+    return [f"--folder={node}", f"--record={node.parent}/allocations.json"]
 
 
 def used(node: Path, *versions: str) -> None:
-    grants = [{"hold": {"library": version}} for version in versions]
-    (node.parent / "grants.json").write_text(json.dumps({"grants": grants}))
+    grants = [{"enforcement": {"library": version}} for version in versions]
+    (node.parent / "allocations.json").write_text(json.dumps({"allocations": grants}))
 
 
 def test_the_defaults_are_the_paths_of_manifests_and_images(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OPS_PORT", raising=False)
     settings = parsed(install_command, InstallSettings)
     assert (settings.package, settings.folder) == (OWN, Path("/usr/local/gpushare"))
-    assert settings.record == Path("/var/lib/kubelet/device-plugins/gpushare/grants.json")
+    assert settings.record == Path("/var/lib/kubelet/device-plugins/gpushare/allocations.json")
     assert (settings.interval_seconds, settings.ops_port) == (60.0, ISOLATION_INSTALLER_PORT)
 
 
@@ -56,7 +56,7 @@ def test_install_prints_the_version(tmp_path: Path, node: Path, where: list[str]
 
 
 def removed(node: Path, *, remove_all: bool = False) -> Mapping[str, str]:
-    where = NodeSettings(folder=node, record=node.parent / "grants.json")
+    where = NodeSettings(folder=node, record=node.parent / "allocations.json")
     return uninstall(where, remove_all=remove_all, settle_s=0)
 
 
@@ -70,7 +70,7 @@ def test_uninstall_reports_what_remains_and_why(tmp_path: Path, node: Path) -> N
 
 def test_uninstall_all_removes_versions_that_may_be_in_use(tmp_path: Path, node: Path) -> None:
     version = install(package(tmp_path / "p"), node)
-    reason = f"may be in use: {tmp_path}/grants.json does not exist"
+    reason = f"may be in use: {tmp_path}/allocations.json does not exist"
     assert removed(node) == {version: reason}
     assert removed(node, remove_all=True) == {}
     assert installed_versions(node) == ()

@@ -21,7 +21,7 @@ from tests.support.waiting import until
 @asynccontextmanager
 async def running(verb: str, *flags: str, node: Path) -> AsyncIterator[Daemon]:
     argv = ["-m", "gpushare", "isolation", verb, "--wait", "--interval-seconds=0.1"]
-    own = [f"--folder={node}", f"--record={node.parent}/grants.json", "--ops-host=127.0.0.1", "--ops-port=0"]
+    own = [f"--folder={node}", f"--record={node.parent}/allocations.json", "--ops-host=127.0.0.1", "--ops-port=0"]
     process = await asyncio.create_subprocess_exec(
         sys.executable, *argv, *own, *flags, stderr=asyncio.subprocess.PIPE
     )
@@ -43,10 +43,10 @@ async def until_ready(installer: Daemon) -> None:
 
 
 def record(tmp_path: Path, *versions: str) -> None:
-    grants = [{"hold": {"library": version}} for version in versions]
+    grants = [{"enforcement": {"library": version}} for version in versions]
     fresh = tmp_path / "fresh.json"
-    fresh.write_text(json.dumps({"version": 1, "grants": grants}))
-    fresh.rename(tmp_path / "grants.json")
+    fresh.write_text(json.dumps({"version": 1, "allocations": grants}))
+    fresh.rename(tmp_path / "allocations.json")
 
 
 async def test_the_library_is_installed_and_kept_until_sigterm(tmp_path: Path) -> None:
@@ -100,7 +100,7 @@ async def test_without_a_record_every_version_stays_with_a_log_entry(tmp_path: P
     async with running("install", f"--package={package(tmp_path / 'p')}", node=node) as installer:
         kept = (await installer.line("versions"))["kept"]
         assert isinstance(kept, dict)
-        assert re.fullmatch(r"may be in use: .*/grants\.json does not exist", kept[old])
+        assert re.fullmatch(r"may be in use: .*/allocations\.json does not exist", kept[old])
     assert old in installed_versions(node)
 
 

@@ -35,21 +35,21 @@ def test_the_record_is_read_from_the_path_of_the_agent() -> None:
 
 
 def test_an_agent_without_isolation_limits_no_container(tmp_path: Path) -> None:
-    record = tmp_path / "grants.json"
-    record.write_text('{"version": 1, "unit": "GiB", "grants": [{"uid": "a", "container": "b"}]}')
+    record = tmp_path / "allocations.json"
+    record.write_text('{"version": 1, "unit": "GiB", "allocations": [{"uid": "a", "container": "b"}]}')
     assert versions_in_use(record) == frozenset()
 
 
 def test_without_a_record_the_used_versions_are_unknown(tmp_path: Path) -> None:
-    record = tmp_path / "grants.json"
+    record = tmp_path / "allocations.json"
     assert versions_in_use(record) == UnknownUsage(f"{record} does not exist")
 
 
 @pytest.mark.parametrize(
-    "content", [b"", b"{", b"\xff", b"[]", b'{"grants": 1}', b'{"grants": [{"hold": 1}]}']
+    "content", [b"", b"{", b"\xff", b"[]", b'{"allocations": 1}', b'{"allocations": [{"enforcement": 1}]}']
 )
 def test_an_invalid_record_returns_nothing(tmp_path: Path, content: bytes) -> None:
-    record = tmp_path / "grants.json"
+    record = tmp_path / "allocations.json"
     record.write_bytes(content)
     answer = versions_in_use(record)
     assert isinstance(answer, UnknownUsage)

@@ -263,7 +263,7 @@ async def test_without_its_record_the_agent_reads_container_directories_from_the
     await here.mem.allocate(ids(0, 0, 1, 2, 3))
     (allocation,) = here.node_state.allocations.by_container.values()
     assert allocation.enforcement
-    (tmp_path / "grants.json").unlink()
+    (tmp_path / "allocations.json").unlink()
     after = limited_agent(tmp_path, 14)
     after.add_pods(gpu_pod("a", 4, card=0))
     after.named = (ServedContainer("a", "main", "GPU-0-_-0", 4, ("GPU-0",), allocation.enforcement.mounts),)

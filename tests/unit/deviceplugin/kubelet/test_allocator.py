@@ -41,7 +41,7 @@ async def test_the_record_is_on_disk_before_the_response(tmp_path: Path) -> None
 async def test_a_record_that_cannot_be_written_is_a_rejection(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     here = AgentFixture(tmp_path / "state", 14)
-    here.record._path = tmp_path / "file" / "grants.json"
+    here.record._path = tmp_path / "file" / "allocations.json"
     here.add_pods(gpu_pod("a", 1, card=0))
     answer = await here.mem.allocate(ids(0, 0))
     assert isinstance(answer, Rejected)

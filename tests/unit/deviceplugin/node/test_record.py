@@ -1,4 +1,5 @@
 import asyncio
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -47,15 +48,37 @@ async def test_sizes_of_contexts_are_read_again(tmp_path: Path) -> None:
     assert again.context_mib == {"GPU-0": 518}
 
 
-def test_a_record_from_before_isolation_is_read(tmp_path: Path) -> None:
-    old = '{"uid":"u","container":"main","pod":"default/a","cards":[["GPU-0",4]],"lead":"x","sure":true}'
-    (tmp_path / "grants.json").write_text(f'{{"version":1,"unit":"GiB","grants":[{old}]}}')
-    assert record(tmp_path).read() == (
-        Allocation("u", "main", "default/a", (("GPU-0", 4),), "x", confirmed=True),
-    )
+async def test_the_format_has_these_keys(tmp_path: Path) -> None:
+    """A running node has such a file: another name for a field needs another version."""
+    await record(tmp_path).write(lambda: keyed(ALLOCATIONS[-1]))
+    assert json.loads((tmp_path / "allocations.json").read_text()) == {
+        "version": 1,
+        "unit": "GiB",
+        "allocations": [
+            {
+                "uid": "uid-c",
+                "container": "main",
+                "pod": "default/c",
+                "cards": [["GPU-0", 1]],
+                "first_device_id": "x",
+                "core": 0,
+                "total": 0,
+                "at_ns": 0,
+                "confirmed": False,
+                "diverged": False,
+                "enforcement": {
+                    "directory": "place",
+                    "library": "version",
+                    "limit": "limit\n",
+                    "launches": False,
+                },
+            }
+        ],
+        "context_mib": {},
+    }
 
 
-def test_without_a_file_there_are_no_grants(tmp_path: Path) -> None:
+def test_without_a_file_there_are_no_allocations(tmp_path: Path) -> None:
     found = record(tmp_path)
     assert found.read() == ()
     assert found.previous_unit is None
@@ -79,9 +102,9 @@ async def test_the_written_state_is_that_at_the_time_of_the_write(tmp_path: Path
 async def test_nothing_is_written_twice(tmp_path: Path) -> None:
     found, allocations = record(tmp_path), keyed(*ALLOCATIONS)
     await found.write(lambda: allocations)
-    (tmp_path / "grants.json").unlink()
+    (tmp_path / "allocations.json").unlink()
     await found.write(lambda: allocations)
-    assert not (tmp_path / "grants.json").exists()
+    assert not (tmp_path / "allocations.json").exists()
 
 
 async def test_a_write_with_a_cancelled_caller_does_not_overlap_the_next_one(tmp_path: Path) -> None:
@@ -96,25 +119,26 @@ async def test_a_write_with_a_cancelled_caller_does_not_overlap_the_next_one(tmp
 
 
 @pytest.mark.parametrize(
-    "text", ["", "{}", "[]", '{"version":1,"unit":"GiB","grants":[{}]}', '{"version":1,"grants":[', "\xff"]
+    "text",
+    ["", "{}", "[]", '{"version":1,"unit":"GiB","allocations":[{}]}', '{"version":1,"allocations":[', "\xff"],
 )
 def test_a_file_that_cannot_be_understood_is_put_aside_and_not_lost(tmp_path: Path, text: str) -> None:
-    (tmp_path / "grants.json").write_text(text)
+    (tmp_path / "allocations.json").write_text(text)
     assert record(tmp_path).read() == ()
-    assert (tmp_path / "grants.unreadable").read_text() == text
+    assert (tmp_path / "allocations.unreadable").read_text() == text
 
 
 def test_a_file_that_is_no_text_is_put_aside_too(tmp_path: Path) -> None:
-    content = b'{"version":1,"unit":"\xff","grants":[]}'
-    (tmp_path / "grants.json").write_bytes(content)
+    content = b'{"version":1,"unit":"\xff","allocations":[]}'
+    (tmp_path / "allocations.json").write_bytes(content)
     assert record(tmp_path).read() == ()
-    assert (tmp_path / "grants.unreadable").read_bytes() == content
+    assert (tmp_path / "allocations.unreadable").read_bytes() == content
 
 
 def test_a_file_of_a_later_version_is_put_aside_too(tmp_path: Path) -> None:
-    (tmp_path / "grants.json").write_text('{"version":2,"unit":"GiB","grants":[]}')
+    (tmp_path / "allocations.json").write_text('{"version":2,"unit":"GiB","allocations":[]}')
     assert record(tmp_path).read() == ()
-    assert (tmp_path / "grants.unreadable").exists()
+    assert (tmp_path / "allocations.unreadable").exists()
 
 
 async def test_the_error_for_a_directory_that_cannot_be_created_names_it(tmp_path: Path) -> None:
