@@ -16,7 +16,7 @@ from gpushare.errors import SourceError
 from gpushare.isolation.limits import MAX_CARDS
 
 MAGIC: Final = 0x6E6F696765527047
-VERSION: Final = 3
+VERSION: Final = 1
 SLOTS: Final = 1024
 KINDS: Final = 128
 """Kinds of launches; each has a price."""

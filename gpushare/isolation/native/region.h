@@ -10,7 +10,7 @@
 #include "limit.h"
 
 #define REGION_MAGIC 0x6e6f696765527047ull /* "GpRegion" */
-#define REGION_VERSION 3
+#define REGION_VERSION 1
 #define REGION_SLOTS 1024
 #define LAUNCH_KINDS 128
 
