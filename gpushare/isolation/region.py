@@ -107,6 +107,7 @@ def read(read_bytes: Callable[[], bytes]) -> Region | None:
     SourceError if the bytes are not a region, or change in all attempts.
     """
     for _ in range(_ATTEMPTS):
+        # Of three readings, the middle one lies between two sequence numbers.
         before, content, after = read_bytes(), read_bytes(), read_bytes()
         layout = Layout.of(content)
         size = layout.size if layout else SIZE
@@ -121,6 +122,7 @@ def _is_consistent(before: bytes, content: bytes, after: bytes) -> bool:
     if not len(before) == len(content) == len(after):
         return False
     first, last = (int(_SEQUENCE.unpack_from(view)[0]) for view in (before, after))
+    # Odd during a write.
     return first == last and first % 2 == 0
 
 
@@ -138,6 +140,7 @@ def without_ended(region: Region, running: Collection[tuple[int, int]]) -> Regio
     left: list[ProcessUse] = []
     ended: list[ProcessUse] = []
     for each in region.processes:
+        # Without a start, a PID that was used again cannot be recognised.
         (ended if each.start and (each.pid, each.start) not in running else left).append(each)
     if not ended:
         return region

@@ -157,6 +157,7 @@ def _computed_shares(allocations: Allocations, uid: str) -> Shares:
     }
     gpu_pod = allocations.gpu_pods.get(uid)
     demand = gpu_pod.demand if gpu_pod else None
+    # Not the sum of the containers: init containers pass their units on.
     if demand and demand.cards == len(units):
         return even_shares(demand, tuple(units_by_index))
     core = max((each.core for each in mine), default=0)
@@ -195,6 +196,7 @@ def _reservations(allocations: Allocations, asking: str | None, *, claims: bool)
             yield from _reserved_by(allocations, uid, mine[0].pod)
     indices = {card.index for card in allocations.cards}
     for uid, gpu_pod in allocations.gpu_pods.items() if claims else ():
+        # A pod with an allocation counts by that, whatever its annotations say.
         if uid == asking or uid in allocations.by_pod or not gpu_pod.demand:
             continue
         if known_shares(gpu_pod.demand, gpu_pod.claim, None, indices):
@@ -216,12 +218,15 @@ def choose(allocations: Allocations, gpu_pod: GpuPod, demand: Demand) -> tuple[i
     """
     if allocations.of_pod(gpu_pod.uid):
         return _same_gpus(allocations, gpu_pod, demand)
+    # Only what was allocated counts against a claim: the extender has counted the claims of others.
     book = book_of(allocations, asking=gpu_pod.uid, claims=False)
     claim = gpu_pod.claim if len(gpu_pod.claim or ()) == demand.cards else None
+    # Annotations are a request: they are followed only where the units are really free.
     if claim and not unfit(book, demand) and _fits(book, claim):
         return tuple(index for index, _ in claim)
     pod = gpu_pod.pod
     pod_request = PodRequest(pod.uid, demand, pod.priority, pod.placement)
+    # Without a claim of its own a pod must not take what is reserved for others.
     book = book_of(allocations, asking=gpu_pod.uid)
     found = place(book, pod_request)
     if isinstance(found, Rejection):

@@ -183,6 +183,7 @@ def _new(
     chosen = choose(allocations, gpu_pod, demand)
     if isinstance(chosen, Rejection):
         return chosen
+    # By UUID from here on: indices may be those of other GPUs after a reboot.
     uuids = {card.index: card.uuid for card in allocations.cards}
     cards = tuple((uuids[index], found.container.mem // demand.cards) for index in chosen)
     allocation = Allocation(
@@ -235,6 +236,7 @@ def _enforcement(
     subject = f"pod {allocation.pod}, container {allocation.container}"
     if problem := limits_problem(allocations, capabilities):
         return Rejected(problem.reason, f"{subject}: {problem.text}")
+    # Without a library but with mode mps, MPS alone limits the container.
     library = capabilities.library
     if library is None or not is_limited(allocations):
         return None

@@ -76,6 +76,7 @@ def preferred(
     for index in dict.fromkeys(wanted):
         quota = size // len(wanted) - required.count(index)
         chosen += _take(spare.get(index, []), min(quota, size - len(chosen)))
+    # From the GPU with the most free units, so that the IDs of a container name few GPUs.
     for pool in sorted(spare.values(), key=len, reverse=True):
         chosen += _take(pool, size - len(chosen))
     return chosen

@@ -76,6 +76,7 @@ def _merged(old: Gpu, new: Gpu, reason: str | None, *, allocated: bool) -> tuple
         return replace(old, index=new.index, minor=new.minor, pci=new.pci, numa=new.numa), reason
     if new.mib == old.mib or not allocated:
         return new, None
+    # Parts of a larger GPU would be larger than the limits of its containers.
     if new.mib > old.mib:
         return replace(new, mib=old.mib), None
     return replace(new, mib=old.mib), (

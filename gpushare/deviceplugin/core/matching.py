@@ -78,6 +78,7 @@ def candidates(snapshot: Snapshot, call: AllocateCall) -> Sequence[Match]:
     """
     waiting = _waiting(snapshot, call)
     known = [each for each in waiting if call.known is None or each.gpu_pod.pod.full_name in call.known]
+    # A list with none of them says nothing.
     found = known or waiting
     if not snapshot.readable:
         return found
@@ -141,6 +142,7 @@ def next_container(gpu_pod: GpuPod, done: frozenset[Key]) -> ContainerDemand | N
 
 def _containers(gpu_pod: GpuPod) -> tuple[ContainerDemand, ...]:
     demand = gpu_pod.pod.demand
+    # The kubelet calls for a malformed pod too; it is matched, so that it can be rejected by name.
     readable = demand if isinstance(demand, Demand) else demand.at_least
     return readable.containers if readable else ()
 
@@ -150,6 +152,7 @@ def _rank(snapshot: Snapshot, found: Match, call: AllocateCall) -> Rank:
     gpu_pod, pod = found.gpu_pod, found.gpu_pod.pod
     # The device IDs follow from what the agent preferred for that pod a moment ago.
     elsewhere = not gpu_pod.claim or call.cards != {index for index, _ in gpu_pod.claim}
+    # Of twins, one that is being deleted is called for last: the kubelet may have dropped it.
     stage = _stage(snapshot, found, call)
     return stage, pod.terminating, elsewhere, gpu_pod.bound_ns, pod.created, pod.uid
 
@@ -158,9 +161,11 @@ def _stage(snapshot: Snapshot, found: Match, call: AllocateCall) -> int:
     """0 for a pod under admission, 1 without allocations, 2 with allocations, 3 after a rejection."""
     gpu_pod = found.gpu_pod
     if found.key in call.refused:
+        # Not never: the rejection may have hit its twin, and then this one still gets a call.
         return 3
     if _under_admission(snapshot, gpu_pod):
         return 0
+    # Another plugin marks a pod as served only in its annotations.
     return 2 if snapshot.allocations.of_pod(gpu_pod.uid) or gpu_pod.served else 1
 
 

@@ -142,6 +142,7 @@ def context_sizes(limits: Sequence[CardLimit], region: Region, pacing: Container
 def _running_sizes(limits: Sequence[CardLimit], contexts: Contexts) -> Iterator[tuple[str, int]]:
     """The measured size on each GPU where the process runs, if it is within the bounds, in MiB."""
     for limit, facts, size in zip(limits, contexts.facts, contexts.written, strict=True):
+        # Rounded up: an estimate that is too small would promise memory that the context takes.
         mib = -(-size // _MIB)
         if facts.driver is not None and mib in _LEARNED_MIB:
             yield limit.uuid, mib
@@ -171,6 +172,7 @@ def _observed(
         return CardRate(now_ns, use.work, measured=_is_measured(on, {}), pids=pids, learned=Learned(known))
     work = _work_since(use.work, before.work)
     measured = _is_measured(on, work)
+    # Kept for some polls: a program with a small part is in few samples.
     polls = _CONTENDED_POLLS if contended else max(0, before.contended - 1)
     learned = before.learned
     if on and measured and is_compute_share(limit.core_percent):
@@ -179,6 +181,7 @@ def _observed(
         if pids - before.pids and learned.ratio < 1:
             # Samples of a new process do not show all of its work yet, so they lower no prices.
             learned = before.learned
+    # A token is a nanosecond of GPU time. Nothing is paced before there is a price.
     rate = limit.core_percent * _SECOND // _ALL if learned.prices else 0
     sampled = learned.last is not before.learned.last
     return CardRate(now_ns, use.work, rate, measured, pids, learned, polls, sampled=sampled)
@@ -197,6 +200,7 @@ def _priced(rate: CardRate, others: Iterable[CardRate]) -> CardRate:
     if not rate.sampled:
         return rate
     same = (other.learned.ratio for other in others if is_same_work(rate.learned, other.learned))
+    # Ranks that wait for each other look busy: the GPU with the least waiting shows the true price.
     ratio = min(rate.learned.ratio, *same)
     return replace(rate, learned=followed_ratio(rate.learned, ratio, contended=rate.contended > 0))
 

@@ -76,6 +76,7 @@ def join(
         if allocation and _same_call(allocation, entry):
             found[entry.key] = allocation if allocation.confirmed else replace(allocation, confirmed=True)
             _drop(unconfirmed, allocation)
+        # A stale entry says nothing of a container that has a newer allocation.
         elif not (allocation and entry in stale):
             unknown.append(entry)
     for entry in unknown:
@@ -85,6 +86,7 @@ def join(
         if owned:
             found[entry.key] = owned
             _drop(unconfirmed, allocation)
+    # After the loop: what a named container had before gives way to what the checkpoint says.
     others = (*_confirmed_before(allocations, served), *unconfirmed)
     rest = {each.key: each for each in others if each.key not in found}
     joined = {**rest, **found}
@@ -115,6 +117,7 @@ def _moved(allocations: Allocations, allocation: Allocation, entry: ServedContai
     moved = replace(allocation, uid=entry.uid, container=entry.container, confirmed=True)
     if gpu_pod is None:
         return moved
+    # The twin that it was mistaken for may have asked for another percentage.
     core = gpu_pod.demand.per_card.core if gpu_pod.demand else allocation.core
     return replace(moved, pod=gpu_pod.pod.full_name, core=core, diverged=diverges(allocations, moved))
 
@@ -133,6 +136,7 @@ def _adopted(allocations: Allocations, entry: ServedContainer) -> Allocation | N
     gpu_pod = allocations.gpu_pods.get(entry.uid)
     if not entry.cards or gpu_pod is None or entry.units % len(entry.cards):
         return None
+    # The checkpoint has no units by GPU; every plugin gives equal parts.
     each = entry.units // len(entry.cards)
     allocation = Allocation(
         entry.uid,

@@ -143,6 +143,7 @@ def with_closed(shared: SharedGpus, without_mps: Collection[str]) -> SharedGpus:
 
 
 def _closed(card: Card, without_mps: Collection[str]) -> Card:
+    # An unhealthy GPU keeps its own reason.
     closed = card.healthy and card.uuid in without_mps
     return replace(card, healthy=False, closed=WITHOUT_MPS) if closed else card
 

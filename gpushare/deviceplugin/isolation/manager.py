@@ -119,6 +119,7 @@ class EnforcementManager:
 
         Files are removed only when all pods of the node are known.
         """
+        # Files are removed below: the checkpoint may just have named another owner.
         self._observer.observe()
         is_complete = self._node_state.is_complete
         enforcements = self.enforcements

@@ -150,6 +150,7 @@ class Pacer:
             self._reporter.report(result.uncounted)
         if everything and self._node_state.allocations.mode is not Mode.MPS:
             self._node_state.apply_contexts(result.context_mib)
+        # An old sample is the alarm, so a round that has measured nothing must not renew it.
         if paced and result.measured:
             self._sampled_at_ns = now_ns
         self._pacing = {name: each for name, each in self._pacing.items() if name in enforcements}
@@ -192,6 +193,7 @@ class Pacer:
     ) -> PacingRound:
         """Sample one container; by GPU UUID, its processes and the percentage of time used by all."""
         name = enforcement.directory
+        # Nothing to pace and no process to measure: do not touch its files.
         if not (enforcement.launches or any(processes.values())):
             return PacingRound()
         try:

@@ -114,6 +114,7 @@ class Allocator:
             async with self.lock:
                 self._last_allocation = None
                 outcome = await self._allocate(tuple(ids), deadline)
+                # Both calls of a container follow each other, so the percentage holds for this call only.
                 self._core_percent = None
         return outcome
 
@@ -152,6 +153,7 @@ class Allocator:
     async def _perform(self, decision: Allocated) -> AllocateResponse | Rejected:
         """Commit the allocation, write its files and the record, and respond; roll back if a write fails."""
         allocation = decision.allocation
+        # The state changes first, because the record is written from it.
         before = self._node_state.allocations.by_container.get(allocation.key)
         self._node_state.add_allocation(allocation, decision.first_device_id)
         try:
@@ -178,6 +180,7 @@ class Allocator:
         workload = found.gpu_pod.pod.workload if found else ""
         often = bool(workload) and self._rejections.add(workload, time.monotonic()) > _REJECTIONS
         if found:
+            # A container is remembered as long as its pod is shown: the kubelet never calls for it again.
             present = self._node_state.allocations.gpu_pods
             self._rejected = frozenset(key for key in self._rejected if key[0] in present)
             self._rejected |= {found.key}

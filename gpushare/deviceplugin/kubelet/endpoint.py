@@ -99,6 +99,7 @@ class Endpoint(DevicePluginServicer):
         """All devices at first, and again after each change."""
         try:
             while not self._closing:
+                # Taken before the write: a change during it must not be missed.
                 change = self._change
                 await context.write(self._listing)
                 self.opened.set()

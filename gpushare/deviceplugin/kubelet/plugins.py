@@ -84,6 +84,7 @@ class GpuPlugin:
 
     def devices(self) -> Iterable[Device]:
         """The current devices; none while the node must not be served."""
+        # Before the list is made: a change meanwhile is then seen as one.
         self._published = self._offer()
         shared_gpus = self._node_state.shared_gpus
         if shared_gpus is None or not self._offered:

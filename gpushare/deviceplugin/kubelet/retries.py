@@ -40,10 +40,12 @@ class Retries:
         """
         asked = False
         while True:
+            # Before the attempt: one that begins in time may be answered late, but is the last one.
             left_s = deadline - time.monotonic()
             result = await attempt()
             if is_final(result) or left_s <= 0:
                 return result
+            # The API server may be back already: the kubelet has seen the pod.
             self._sources.retry_watches()
             with suppress(TimeoutError):
                 async with asyncio.timeout(left_s):

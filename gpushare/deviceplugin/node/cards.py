@@ -210,6 +210,7 @@ class CardMonitor:
         except* DriverReplacedError as group:
             reason = str(first_of(group))
             log.error("driver_replaced", reason=reason, effect="this process ends to be restarted")  # noqa: TRY400 - an expected failure has no traceback
+            # A call that is being answered is finished before the process ends.
             async with allocation_lock:
                 raise
 
@@ -261,6 +262,7 @@ class CardMonitor:
         shared_before = self._shared_gpus
         adopted, not_offered = self._offerable(found, allocated)
         self._report_not_offered(not_offered)
+        # Health and cordons name GPUs of the inventory, so that comes first.
         self._inventory = adopted.inventory
         shared = self._shared()
         self._update_cordon()

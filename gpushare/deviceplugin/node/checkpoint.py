@@ -45,6 +45,7 @@ class CheckpointReader:
             return None
         self._problems.end()
         known, self._known = self._known, (latest, cards)
+        # The GPUs too: the Aliyun plugin names them by index, and a GPU may appear later.
         if known != self._known or self._allocations is None:
             self._allocations = allocations_in(*self._known)
         return self._allocations

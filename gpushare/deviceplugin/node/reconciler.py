@@ -70,6 +70,7 @@ class Reconciler:
             with suppress(KubeletError), FolderWatch(self._folder) as names:
                 self._observer.observe()
                 async for name in names:
+                    # An empty name: changes were lost, so any file may have changed.
                     if name in (KUBELET_CHECKPOINT, ""):
                         self._observer.observe()
             await asyncio.sleep(_RETRY_S)

@@ -75,6 +75,7 @@ class Record:
         write, so that two writes never overlap.
         """
         async with self._lock:
+            # Read under the lock: an earlier write may have taken long, and the state has moved on.
             current = allocations()
             if self._written and _is_same(current, self._written):
                 return
@@ -82,6 +83,7 @@ class Record:
             content = msgspec.json.encode(
                 _RecordDocument(_VERSION, self._unit, listed, dict(current.context_mib))
             )
+            # Shielded: a thread cannot be stopped, and the next write must not overlap it.
             writing = asyncio.ensure_future(asyncio.to_thread(replace_file, self._path, content))
             try:
                 await asyncio.shield(writing)

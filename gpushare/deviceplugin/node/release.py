@@ -74,15 +74,18 @@ class CardReleaser:
 
     async def _terminating(self, terminated: frozenset[str]) -> frozenset[str]:
         """All of them if the check fails or takes too long: GPUs are never released on a guess."""
+        # Before the check: a slow one must not use up the grace of a pod that starts meanwhile.
         begun_ns = self._clock_ns()
         try:
             found = await self._check(terminated)
         except (TimeoutError, KubeletError) as error:
             self._log_problem(str(error) or f"no answer for {self._timeout_s:g} s")
+            # A GPU that is released on a guess may get a second owner.
             return terminated
         self._problems.end()
         self._set_visible(visible=found is not None)
         if found is None:
+            # Cgroups that were visible and vanish prove nothing about pods that had one.
             return terminated & self._with_cgroup_before
         self._with_cgroup_before |= found
         return found | (terminated & self._starting(begun_ns) - self._with_cgroup_before)

@@ -107,6 +107,7 @@ class NodeState:
         self.node_read, self._not_serving_reason = True, not_serving_reason
         mode, _ = mode_of(node.labels)
         placement = node.labels.get(LABEL_PLACEMENT)
+        # Only the exact value counts: anything else must not lift the limits.
         isolated = node.labels.get(LABEL_NO_ISOLATION) != "true"
         self.allocations = replace(self.allocations, mode=mode, placement=placement, isolated=isolated)
         self._notify()
@@ -168,6 +169,7 @@ class NodeState:
     def _forget_kubelet_pod(self, listed: GpuPod) -> None:
         """From now on the API server tells what becomes of the pod."""
         known = self._kubelet_pods.get(listed.uid)
+        # By name too: any user may claim the UID of a static pod.
         if known and known.pod.full_name == listed.pod.full_name:
             del self._kubelet_pods[listed.uid]
 
@@ -199,6 +201,7 @@ class NodeState:
     def revert_allocation(self, allocation: Allocation, before: Allocation | None) -> None:
         """Undo an allocation that could not be recorded and was not returned; ``before`` applies again."""
         kept = {key: each for key, each in self.allocations.by_container.items() if each is not allocation}
+        # While the record was written, the checkpoint may have given this container another one.
         if before and allocation.key not in kept:
             kept[before.key] = before
         self._set_allocations(replace(self.allocations, by_container=kept))
@@ -306,6 +309,7 @@ class NodeState:
     def _notify(self) -> None:
         self.generation += 1
         for future in self._waiters:
+            # A waiter that was cancelled removes itself only in its next turn.
             if not future.done():
                 future.set_result(None)
         self._waiters.clear()
@@ -320,6 +324,7 @@ def _by_uid(kubelet_pods: Mapping[str, GpuPod], listed: Iterable[GpuPod]) -> dic
     """
     found = dict(kubelet_pods)
     for each in sorted(listed, key=lambda each: (each.static_uid is not None, -each.units)):
+        # A pod with its own UID is sorted before every mirror that claims it.
         owner = found.get(each.uid, each)
         claimed = owner.pod.full_name != each.pod.full_name
         owned = replace(each, static_uid=None) if claimed else each

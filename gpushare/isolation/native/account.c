@@ -91,6 +91,7 @@ int account_card(int device)
     if (device < 0 || device >= MAX_CARDS)
         return look_up(device);
     int card = __atomic_load_n(&cache[device], __ATOMIC_RELAXED) - 1;
+    /* A failed look-up is not cached: before cuInit the driver knows no device. */
     if (card == NO_CARD) {
         card = look_up(device);
         __atomic_store_n(&cache[device], card + 1, __ATOMIC_RELAXED);

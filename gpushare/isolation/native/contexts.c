@@ -114,6 +114,7 @@ API int cuCtxDetach(void *context)
     void *current = context;
     pthread_mutex_lock(&lock);
     int verdict = driver(context);
+    /* The driver does not tell whether it destroyed the context. */
     if (verdict == CUDA_OK && driver_has(cuCtxGetCurrent))
         ASK(cuCtxGetCurrent)(&current);
     if (current != context)

@@ -52,6 +52,7 @@ static void *library_of(const struct entry_point *point)
 
 static void learn(struct entry_point *point, void *driver)
 {
+    /* The first one stays: a later library may be one that calls this library. */
     if (!driver || driver == point->wrapper || known(point))
         return;
     library_of(point);

@@ -69,6 +69,7 @@ static void initialise(const struct limits *limits)
     region->bytes = sizeof *region;
     region->sizes = sizes;
     region->reached = region->crowded = 0;
+    /* Last: readers without the lock take the region as complete from here on. */
     __atomic_store_n(&region->magic, REGION_MAGIC, __ATOMIC_RELEASE);
 }
 
@@ -88,6 +89,7 @@ static bool made_for(const struct limits *limits, const char **why)
 static int open_file(void)
 {
     int fd = kernel_open(region_path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    /* Where the limit of descriptors is low, a low one is better than none. */
     int high = fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, LEAST_FD);
     if (high < 0)
         return fd;
@@ -181,6 +183,7 @@ bool mapping_open(const char *path, const struct limits *limits, const char **wh
 
 static void begin_write(void)
 {
+    /* `| 1` and not `+ 1`: a process that ended during a write has left it odd. */
     __atomic_store_n(&region->sequence, region->sequence | 1, __ATOMIC_RELAXED);
     __atomic_thread_fence(__ATOMIC_RELEASE);
 }
@@ -229,6 +232,7 @@ bool mapping_enter(void (*recover)(void))
     if (verdict != 0 && verdict != EOWNERDEAD)
         return unusable("its lock is not released");
     begin_write();
+    /* The owner of the lock ended inside: its sums may be half changed. */
     if (verdict == EOWNERDEAD) {
         recover();
         pthread_mutex_consistent(&region->lock.mutex);

@@ -46,6 +46,7 @@ static void settle(struct region_slot *slot, int card)
         return;
     bool first = !(slot->corrected & bit);
     slot->corrected |= bit;
+    /* May wrap around: the sums are unsigned, and a smaller size subtracts. */
     u64 more = (each - before) * slot->contexts[card];
     slot->context_bytes[card] = each;
     slot->used[card] += more;
@@ -216,6 +217,7 @@ static void count(int card, u64 bytes)
 
 static void uncount(int card, u64 bytes)
 {
+    /* Clamped: a container may write its region, and a sum below 0 would be a huge one. */
     u64 freed = bytes < mine->used[card] ? bytes : mine->used[card];
     mine->used[card] -= freed;
     region->cards[card].used -= freed < region->cards[card].used ? freed : region->cards[card].used;

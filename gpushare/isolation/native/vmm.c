@@ -56,9 +56,11 @@ API int cuMemCreate(u64 *handle, size_t bytes, const struct allocation_prop *pro
 {
     DRIVER(cuMemCreate);
     int device = prop ? device_of(&prop->location) : -1;
+    /* Memory of the host takes none of the GPU. */
     if (device < 0)
         return driver(handle, bytes, prop, flags);
     int card = account_card(device);
+    /* Before the lock: a reservation may trim pools, which can wait for the GPU. */
     if (!reserve(card, bytes))
         return account_refused_on(card, device);
     pthread_mutex_lock(&lock);
