@@ -64,6 +64,8 @@ def match(snapshot: Snapshot, call: AllocateCall) -> Match | None:
 
 def _likeliest(snapshot: Snapshot, call: AllocateCall) -> Match | None:
     found = candidates(snapshot, call)
+    if len(found) == 1:
+        return found[0]
     if is_unclear(snapshot, found):
         return None
     return min(found, key=lambda each: _rank(snapshot, each, call), default=None)
@@ -80,7 +82,7 @@ def candidates(snapshot: Snapshot, call: AllocateCall) -> Sequence[Match]:
     known = [each for each in waiting if call.known is None or each.gpu_pod.pod.full_name in call.known]
     # A list with none of them says nothing.
     found = known or waiting
-    if not snapshot.readable:
+    if len(found) == 1 or not snapshot.readable:
         return found
     return [each for each in found if not _is_doubtful(snapshot, each)] or found
 
@@ -101,6 +103,8 @@ def _is_doubtful(snapshot: Snapshot, found: Match) -> bool:
 def contested(snapshot: Snapshot, call: AllocateCall) -> bool:
     """Whether unequal pods wait for that amount, so that the result depends on the choice."""
     found = _waiting(snapshot, call)
+    if len(found) == 1:
+        return False
     stages = [_stage(snapshot, each, call) for each in found]
     best = [each for each, stage in zip(found, stages, strict=True) if stage == min(stages)]
     return is_unclear(snapshot, found) or _differ(best)

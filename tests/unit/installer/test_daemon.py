@@ -21,7 +21,8 @@ from tests.support.waiting import until
 @asynccontextmanager
 async def running(verb: str, *flags: str, node: Path) -> AsyncIterator[Daemon]:
     argv = ["-m", "gpushare", "isolation", verb, "--wait", "--interval-seconds=0.1"]
-    own = [f"--folder={node}", f"--record={node.parent}/allocations.json", "--ops-host=127.0.0.1", "--ops-port=0"]
+    record = node.parent / "allocations.json"
+    own = [f"--folder={node}", f"--record={record}", "--ops-host=127.0.0.1", "--ops-port=0"]
     process = await asyncio.create_subprocess_exec(
         sys.executable, *argv, *own, *flags, stderr=asyncio.subprocess.PIPE
     )
