@@ -1,6 +1,6 @@
 """The decision on an Allocate call: an allocation and its effect on the node, or why there is none. Pure."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -96,7 +96,6 @@ class Decision:
 def decide_call(
     snapshot: Snapshot,
     call: AllocateCall,
-    ids: tuple[str, ...],
     capabilities: Capabilities,
     now_ns: int,
     *,
@@ -113,7 +112,7 @@ def decide_call(
     elif found is None:
         outcome = unmatched(snapshot, call)
     else:
-        outcome = decide(snapshot.allocations, found, ids, capabilities, now_ns, strategy=strategy)
+        outcome = decide(snapshot.allocations, found, call.ids, capabilities, now_ns, strategy=strategy)
     # No watch reports the end of a pod that only the kubelet knows: its list may show that it is gone.
     final = is_final(outcome, terminating=terminating or bool(snapshot.unlisted))
     # The kubelet has given a rejected pod up: the watch will show the pod that this call is for.
@@ -124,7 +123,7 @@ def decide_call(
 def decide(
     allocations: Allocations,
     found: Match,
-    ids: tuple[str, ...],
+    ids: Sequence[str],
     capabilities: Capabilities,
     now_ns: int,
     *,

@@ -59,6 +59,14 @@ def card_of(identifier: str, names: Mapping[str, Card]) -> Card | None:
     return names.get(gpu_of_unit(identifier))
 
 
+def indices_in(ids: Iterable[str], cards: Iterable[Card]) -> frozenset[int]:
+    """The indices of the GPUs that these device IDs name; empty if they name none."""
+    names = cards_by_name(cards)
+    # First the names: with MiB as unit there are thousands of IDs, of a GPU or two.
+    found = (names.get(name) for name in {gpu_of_unit(each) for each in ids})
+    return frozenset(card.index for card in found if card)
+
+
 def preferred(
     available: Sequence[str], must: Sequence[str], size: int, wanted: Sequence[int], cards: Sequence[Card]
 ) -> list[str]:

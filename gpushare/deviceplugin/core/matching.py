@@ -13,8 +13,10 @@ for one of equal ones, has a match.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
 from gpushare.deviceplugin.core.allocations import Allocation, Allocations, Key
+from gpushare.deviceplugin.core.device_ids import indices_in
 from gpushare.deviceplugin.core.snapshot import Snapshot
 from gpushare.model.demand import ContainerDemand, Demand
 from gpushare.model.own_node import GpuPod
@@ -37,14 +39,14 @@ class Match:
 class AllocateCall:
     """An Allocate call for ``amount`` units of memory.
 
-    ``cards`` are the GPU indices in its device IDs, empty if they name none. ``core`` is the percent of a
-    preceding call for the same container, None without one. ``refused`` are containers rejected before: the
+    ``ids`` are its device IDs, empty if they are not known yet. ``core`` is the percent of a preceding call
+    for the same container, None without one. ``refused`` are containers rejected before: the
     kubelet has given them up, even if the API still shows them as waiting. ``known`` are the full names of
     the kubelet's pods, None if they were not read.
     """
 
     amount: int
-    cards: frozenset[int] = frozenset()
+    ids: Sequence[str] = ()
     core: int | None = None
     refused: frozenset[Key] = frozenset()
     known: frozenset[str] | None = None
@@ -68,7 +70,9 @@ def _likeliest(snapshot: Snapshot, call: AllocateCall) -> Match | None:
         return found[0]
     if is_unclear(snapshot, found):
         return None
-    return min(found, key=lambda each: _rank(snapshot, each, call), default=None)
+    # The device IDs follow from what the agent preferred for some pod a moment ago.
+    cards = indices_in(call.ids, snapshot.allocations.cards)
+    return min(found, key=lambda each: _rank(snapshot, each, call, cards), default=None)
 
 
 def candidates(snapshot: Snapshot, call: AllocateCall) -> Sequence[Match]:
@@ -113,7 +117,7 @@ def contested(snapshot: Snapshot, call: AllocateCall) -> bool:
 def match_core(snapshot: Snapshot, percent: int) -> Match | None:
     """The most likely container of a call for that percent of compute."""
     found = _next(snapshot, lambda next_: next_.core == percent)
-    return min(found, key=lambda each: _rank(snapshot, each, AllocateCall(0)), default=None)
+    return min(found, key=lambda each: _rank(snapshot, each, AllocateCall(0), _NO_CARDS), default=None)
 
 
 def _waiting(snapshot: Snapshot, call: AllocateCall) -> list[Match]:
@@ -129,6 +133,7 @@ def _next(snapshot: Snapshot, suits: Callable[[ContainerDemand], bool]) -> list[
     ]
 
 
+_NO_CARDS: Final[frozenset[int]] = frozenset()
 Rank = tuple[int, bool, bool, int, str, str]
 Shape = tuple[object, ...]
 
@@ -151,11 +156,10 @@ def _containers(gpu_pod: GpuPod) -> tuple[ContainerDemand, ...]:
     return readable.containers if readable else ()
 
 
-def _rank(snapshot: Snapshot, found: Match, call: AllocateCall) -> Rank:
+def _rank(snapshot: Snapshot, found: Match, call: AllocateCall, cards: frozenset[int]) -> Rank:
     """The sort key of a candidate; the smallest wins."""
     gpu_pod, pod = found.gpu_pod, found.gpu_pod.pod
-    # The device IDs follow from what the agent preferred for that pod a moment ago.
-    elsewhere = not gpu_pod.claim or call.cards != {index for index, _ in gpu_pod.claim}
+    elsewhere = not gpu_pod.claim or cards != {index for index, _ in gpu_pod.claim}
     # Of twins, one that is being deleted is called for last: the kubelet may have dropped it.
     stage = _stage(snapshot, found, call)
     return stage, pod.terminating, elsewhere, gpu_pod.bound_ns, pod.created, pod.uid

@@ -22,7 +22,6 @@ from gpushare.deviceplugin.core.decision import (
     no_core,
     no_core_left,
 )
-from gpushare.deviceplugin.core.device_ids import card_of, cards_by_name
 from gpushare.deviceplugin.core.interface import AllocateResponse, Rejected
 from gpushare.deviceplugin.core.matching import (
     AllocateCall,
@@ -131,7 +130,7 @@ class Allocator:
 
         Nothing is awaited between the last observation and the commit to the node state.
         """
-        call = self._call(len(ids), ids)
+        call = AllocateCall(len(ids), ids, self._core_percent, self._rejected)
         snapshot = self._observer.observe()
         terminating: frozenset[str] = frozenset()
         if snapshot.terminated:
@@ -143,7 +142,6 @@ class Allocator:
         return decide_call(
             snapshot,
             call,
-            ids,
             self._enforcement.capabilities(),
             time.time_ns(),
             strategy=self._settings.response.strategy,
@@ -219,7 +217,8 @@ class Allocator:
 
         With IDs of other GPUs the kubelet would fail the container after a reboot without those GPUs.
         """
-        return await self._cards_for(lambda: match(self._observer.observe(), self._call(amount)))
+        call = AllocateCall(amount, core=self._core_percent, refused=self._rejected)
+        return await self._cards_for(lambda: match(self._observer.observe(), call))
 
     async def cards_for_core(self, percent: int) -> tuple[int, ...]:
         """The same for the next container with that percent of compute."""
@@ -241,11 +240,6 @@ class Allocator:
             return find()
 
         return await self._retries.until(attempt, lambda found: found is not None, deadline)
-
-    def _call(self, amount: int, ids: Sequence[str] = ()) -> AllocateCall:
-        names = cards_by_name(self._node_state.allocations.cards)
-        cards = frozenset(card.index for each in ids if (card := card_of(each, names)))
-        return AllocateCall(amount, cards, self._core_percent, self._rejected)
 
     def _match_core(self, percent: int) -> Match | None:
         return match_core(self._observer.observe(), percent)

@@ -40,9 +40,9 @@ class PluginSpec:
 def mem_plugin(node_state: NodeState, allocator: Allocator, settings: AllocateSettings) -> "GpuPlugin":
     """The plugin of ``aliyun.com/gpu-mem``, which every mode offers."""
 
-    async def allocate(ids: Sequence[str]) -> AllocateResponse | Rejected:
+    async def failing_by_environment(ids: Sequence[str]) -> AllocateResponse | Rejected:
         outcome = await allocator.allocate_mem(ids)
-        if isinstance(outcome, AllocateResponse) or not settings.legacy_failure_env:
+        if isinstance(outcome, AllocateResponse):
             return outcome
         log.warning("allocate_refused", reason=outcome.reason, text=outcome.text, answer="invalid device")
         return failure_env(len(ids), settings.unit, node_state.allocations.cards, outcome.reason)
@@ -52,7 +52,7 @@ def mem_plugin(node_state: NodeState, allocator: Allocator, settings: AllocateSe
         MEM_SOCKET,
         modes=frozenset(Mode),
         units=lambda card: card.units,
-        allocate=allocate,
+        allocate=failing_by_environment if settings.legacy_failure_env else allocator.allocate_mem,
         cards_for=allocator.cards_for_mem,
     )
     return GpuPlugin(node_state, spec)

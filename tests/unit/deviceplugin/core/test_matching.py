@@ -42,7 +42,7 @@ def test_preferred_ids_distinguish_twins() -> None:
     node = with_gpu_pods(
         allocations(14, 14), gpu_pod("a", 4, card=0, bound=1), gpu_pod("b", 4, card=1, bound=2)
     )
-    assert who(node, 4, cards=frozenset({1})) == ("b", "main")
+    assert who(node, 4, ids=("GPU-1-_-3",)) == ("b", "main")
 
 
 def test_containers_are_served_in_their_order_init_containers_first() -> None:
