@@ -5,11 +5,11 @@ No implementation and no decision belongs here.
 
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 from gpushare.model.hardware import Fault, GpuFacts, Inventory
 from gpushare.model.objects import Pod
-from gpushare.model.readings import ProcessReading, Readings
+from gpushare.model.readings import Readings
 
 Fence = Callable[[], str | None]
 """Returns why an operation must not start now; None if it may."""
@@ -87,17 +87,6 @@ class MeterDriver(Protocol):
         """Current readings of all GPUs and their processes."""
 
 
-class ProcessDriver(Protocol):
-    """The driver, for compute shares: the processes on GPUs. Raises GpuError like ``InventoryDriver``."""
-
-    async def processes(self) -> Mapping[str, tuple[ProcessReading, ...]]:
-        """Processes by GPU UUID, for the GPUs that list them."""
-
-
-class AgentDriver(InventoryDriver, ProcessDriver, Protocol):
-    """The driver, for the agent of one node."""
-
-
 class ModeDriver(Protocol):
     """The driver, for setting compute modes. Raises GpuError like ``InventoryDriver``."""
 
@@ -107,22 +96,3 @@ class ModeDriver(Protocol):
 
 class MpsDriver(InventoryDriver, ModeDriver, Protocol):
     """The driver, for the MPS daemon of one node."""
-
-
-class NodeApi(Protocol):
-    """The API server, for the agent of one node. Every method raises ApiError if it does not succeed."""
-
-    async def patch_node(self, patch: Mapping[str, Any]) -> None:
-        """Merge into the agent's node: metadata and status, through the status subresource."""
-
-    async def patch_pod(self, pod: Pod, annotations: Mapping[str, str | None]) -> None:
-        """Merge annotations into a pod; 404 if it is gone, or if its name has another UID now."""
-
-    async def write_unhealthy(self, indices: str) -> None:
-        """Write the list of unhealthy GPUs of the node, such as ``0,2``; create it if there is none yet."""
-
-    async def node_names(self) -> tuple[str, ...]:
-        """The names of all nodes."""
-
-    async def write_event(self, event: KubeEvent) -> None:
-        """Write an event."""

@@ -11,7 +11,7 @@ from typing import Any, Final
 import structlog
 
 from gpushare.adapters.driver_start import driver_start
-from gpushare.adapters.kube.agent_api import AgentApi
+from gpushare.adapters.kube.agent_api import KubeAgentApi
 from gpushare.adapters.kube.client import KubeClient
 from gpushare.adapters.kube.config import kubeconfig_in_pod, load_access
 from gpushare.adapters.kubelet.folder import check_folder
@@ -25,6 +25,7 @@ from gpushare.deviceplugin.api.writer import ApiWriter
 from gpushare.deviceplugin.core.node_patch import not_serving_reason
 from gpushare.deviceplugin.degraded import DegradedMode
 from gpushare.deviceplugin.derived import card_settings, kubelet_access, response_settings
+from gpushare.deviceplugin.driver import AgentDriver
 from gpushare.deviceplugin.isolation.service import Isolation
 from gpushare.deviceplugin.kubelet.service import KubeletService
 from gpushare.deviceplugin.metrics import PluginMetrics
@@ -40,7 +41,7 @@ from gpushare.deviceplugin.settings import AgentSettings
 from gpushare.deviceplugin.watchdog import Watchdog
 from gpushare.errors import ApiError, ConfigError
 from gpushare.model.own_node import OwnNode
-from gpushare.ports import AgentDriver, node_event
+from gpushare.ports import node_event
 from gpushare.runtime.admin_server import AdminRoutes, rendering
 from gpushare.runtime.daemon import serve, stop_event
 from gpushare.runtime.listener import bind_socket
@@ -86,7 +87,7 @@ class Agent:
         degraded = DegradedMode(self.metrics)
 
         # Writes to the API server.
-        self._api = AgentApi(client, node=settings.node_name, identity=identity)
+        self._api = KubeAgentApi(client, node=settings.node_name, identity=identity)
         self.writer = ApiWriter(self._api, self.metrics, self.watchdog)
         record_event = self.writer.record_event
 

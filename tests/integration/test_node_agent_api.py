@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from devkit.waiting import timeout_factor
-from gpushare.adapters.kube.agent_api import AgentApi
+from gpushare.adapters.kube.agent_api import KubeAgentApi
 from gpushare.adapters.kube.agent_resources import node_pods, own_node
 from gpushare.adapters.kube.client import KubeClient
 from gpushare.adapters.kube.config import load_access
@@ -115,7 +115,7 @@ async def agent(bed: Bed, node: str) -> AsyncIterator[Agent]:
     kubeconfig = bed.kubeconfig_for(f"system:node:{node}", ["system:nodes"])
     async with KubeClient(await load_access(str(kubeconfig))) as client:
         metrics = PluginMetrics()
-        publisher = ApiWriter(AgentApi(client, node=node, identity="agent"), metrics, Watchdog(metrics))
+        publisher = ApiWriter(KubeAgentApi(client, node=node, identity="agent"), metrics, Watchdog(metrics))
         made = Agent(bed, node, publisher, metrics)
         jobs = (publisher, Follower(client, own_node(node), made), Follower(client, node_pods(node), made))
         tasks = [asyncio.create_task(job.run()) for job in jobs]
@@ -205,7 +205,7 @@ async def test_with_permission_for_configmaps_the_list_of_unhealthy_gpus_is_crea
 ) -> None:
     path = "/api/v1/namespaces/kube-system/configmaps/unhealthy-gpu-n"
     async with KubeClient(await load_access(str(bed.kubeconfig))) as client:
-        api = AgentApi(client, node="n", identity="agent")
+        api = KubeAgentApi(client, node="n", identity="agent")
         await api.write_unhealthy("")
         with pytest.raises(ApiError, match="not found"):
             await bed.api.get(path)

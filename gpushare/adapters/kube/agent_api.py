@@ -34,8 +34,11 @@ _WRONG_UID: Final = "metadata.uid"
 _NAMES = msgspec.json.Decoder(ListPage[Bare])
 
 
-class AgentApi:
-    """Implements ``gpushare.ports.NodeApi`` for the node of that name. ``identity`` names this agent."""
+class KubeAgentApi:
+    """Implements ``gpushare.deviceplugin.api.agent_api.AgentApi`` for the node of that name.
+
+    ``identity`` names this agent.
+    """
 
     def __init__(self, client: KubeClient, *, node: str, identity: str) -> None:
         self._client = client

@@ -9,9 +9,9 @@ from typing import Final
 import structlog
 
 from gpushare.contract import ANN_CLOSED
+from gpushare.deviceplugin.api.agent_api import AgentApi
 from gpushare.deviceplugin.metrics import PluginMetrics
 from gpushare.errors import ApiError
-from gpushare.ports import NodeApi
 from gpushare.runtime.reasons import Reasons
 
 log = structlog.get_logger()
@@ -23,7 +23,7 @@ _TIMEOUT_S: Final = 5.0
 class WaitingReport:
     """Writes each reason to the node once, and tries again at the next call if that fails."""
 
-    def __init__(self, api: NodeApi, metrics: PluginMetrics) -> None:
+    def __init__(self, api: AgentApi, metrics: PluginMetrics) -> None:
         self._api = api
         self._metrics = metrics
         self._written: str | None = None

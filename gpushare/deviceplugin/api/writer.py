@@ -17,6 +17,7 @@ from typing import Any, Final
 
 import structlog
 
+from gpushare.deviceplugin.api.agent_api import AgentApi
 from gpushare.deviceplugin.api.backoff import Backoff, BackoffPolicy
 from gpushare.deviceplugin.core.node_patch import DesiredNode, applied, patch, without_labels
 from gpushare.deviceplugin.metrics import PluginEventMetrics, PluginMetrics
@@ -24,7 +25,7 @@ from gpushare.deviceplugin.watchdog import Watchdog
 from gpushare.errors import ApiError
 from gpushare.model.objects import Pod
 from gpushare.model.own_node import OwnNode
-from gpushare.ports import KubeEvent, NodeApi
+from gpushare.ports import KubeEvent
 from gpushare.runtime.events import EventRecorder, RecorderSettings
 from gpushare.runtime.reasons import Reasons
 
@@ -64,7 +65,7 @@ class ApiWriter:
     """Writes desired state to the API server. All calls come from one event loop."""
 
     def __init__(
-        self, api: NodeApi, metrics: PluginMetrics, watchdog: Watchdog, policy: BackoffPolicy | None = None
+        self, api: AgentApi, metrics: PluginMetrics, watchdog: Watchdog, policy: BackoffPolicy | None = None
     ) -> None:
         self._api = api
         self._metrics = metrics

@@ -25,6 +25,7 @@ from gpushare.deviceplugin.core.pacing import (
     unmeasured,
 )
 from gpushare.deviceplugin.core.uncounted import UncountedProcess, uncounted_beside, uncounted_in
+from gpushare.deviceplugin.driver import ProcessDriver
 from gpushare.deviceplugin.isolation.manager import EnforcementManager
 from gpushare.deviceplugin.isolation.process_owners import ProcessesByGpu, ProcessOwners
 from gpushare.deviceplugin.isolation.reporter import UncountedReporter
@@ -35,7 +36,6 @@ from gpushare.isolation.files import region_at, write_region
 from gpushare.isolation.layout import REGION
 from gpushare.isolation.limits import parse
 from gpushare.model.modes import Mode
-from gpushare.ports import ProcessDriver
 from gpushare.runtime.reasons import Reasons
 
 log = structlog.get_logger()

@@ -6,6 +6,7 @@ from typing import Any
 from gpushare.adapters.pids import hosts_proc
 from gpushare.deviceplugin.degraded import DegradedMode
 from gpushare.deviceplugin.derived import response_settings
+from gpushare.deviceplugin.driver import AgentDriver
 from gpushare.deviceplugin.isolation.files import MPS, EnforcementFiles, MpsStatus
 from gpushare.deviceplugin.isolation.manager import RIGHT, EnforcementManager
 from gpushare.deviceplugin.isolation.pacer import COMPUTE, Pacer
@@ -17,7 +18,7 @@ from gpushare.deviceplugin.node.observer import Observer
 from gpushare.deviceplugin.node.record import Record
 from gpushare.deviceplugin.settings import AgentSettings
 from gpushare.model.modes import Mode
-from gpushare.ports import AgentDriver, KubeEvent
+from gpushare.ports import KubeEvent
 
 
 class Isolation:

@@ -1,4 +1,4 @@
-"""A fake ``NodeApi`` in memory: a node, the annotations of pods, a ConfigMap, events."""
+"""A fake ``AgentApi`` in memory: a node, the annotations of pods, a ConfigMap, events."""
 
 import asyncio
 from collections import deque
@@ -26,7 +26,7 @@ def silence() -> ApiError:
 
 
 @dataclass
-class FakeNodeApi:
+class FakeAgentApi:
     """Every write is counted in ``log`` and fails with the next error of its kind, if there is one.
 
     ``before`` runs inside each write. Two writes at once, events aside, are a defect.

@@ -31,7 +31,7 @@ from gpushare.mps.layout import MpsDirs
 from gpushare.ports import KubeEvent
 from tests.builders import gpu_pods as builders
 from tests.builders.gpu_pods import NODE
-from tests.unit.deviceplugin.fakes import FakeNodeApi
+from tests.unit.deviceplugin.fakes import FakeAgentApi
 
 VERSION = "0123456789abcdef"
 
@@ -97,7 +97,7 @@ class AgentFixture:
             record_event=self.events.append,
             watchdog=self.watchdog,
         )
-        self.api = FakeNodeApi()
+        self.api = FakeAgentApi()
         self.writer = ApiWriter(self.api, self.metrics, self.watchdog)
         self.projector = Projector(
             self.node_state, self.writer, self.metrics, style, record_event=self.events.append

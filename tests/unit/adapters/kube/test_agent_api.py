@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from gpushare.adapters.kube.agent_api import AgentApi
+from gpushare.adapters.kube.agent_api import KubeAgentApi
 from gpushare.contract import EVENT_CARD_UNHEALTHY, EVENT_NOT_SERVING
 from gpushare.errors import ApiError
 from gpushare.ports import node_event, pod_event
@@ -48,7 +48,7 @@ class Wire:
         return [f"{method} {path}" for method, path, _, _ in self.seen]
 
 
-async def exchange(call: Callable[[AgentApi], Awaitable[Any]], *answers: Answer) -> tuple[Wire, Any]:
+async def exchange(call: Callable[[KubeAgentApi], Awaitable[Any]], *answers: Answer) -> tuple[Wire, Any]:
     """Run one call with these answers; returns the requests and its result."""
     wire = Wire()
     async with serving() as served:
@@ -58,8 +58,8 @@ async def exchange(call: Callable[[AgentApi], Awaitable[Any]], *answers: Answer)
         return wire, returned
 
 
-def agent(served: Served) -> AgentApi:
-    return AgentApi(served.client, node="n", identity="agent-1")
+def agent(served: Served) -> KubeAgentApi:
+    return KubeAgentApi(served.client, node="n", identity="agent-1")
 
 
 async def test_metadata_and_status_of_the_node_are_one_write_through_its_status() -> None:

@@ -5,11 +5,11 @@ from structlog.testing import capture_logs
 from gpushare.contract import ANN_CLOSED
 from gpushare.deviceplugin.api.waiting import WaitingReport
 from gpushare.deviceplugin.metrics import PluginMetrics
-from tests.unit.deviceplugin.fakes import FakeNodeApi, refused
+from tests.unit.deviceplugin.fakes import FakeAgentApi, refused
 
 
 async def test_each_reason_is_written_once() -> None:
-    api = FakeNodeApi()
+    api = FakeAgentApi()
     metrics = PluginMetrics()
     report = WaitingReport(api, metrics)
     for reason in ("no driver", "no driver", "no GPU", "no GPU"):
@@ -20,7 +20,7 @@ async def test_each_reason_is_written_once() -> None:
 
 
 async def test_a_failed_write_is_repeated_and_logged_once() -> None:
-    api = FakeNodeApi()
+    api = FakeAgentApi()
     api.node_errors.extend([refused(503), refused(503), None])
     report = WaitingReport(api, PluginMetrics())
     with capture_logs() as logs:

@@ -22,7 +22,7 @@ from gpushare.model.own_node import OwnNode
 from gpushare.ports import node_event
 from tests.builders.scheduling import pod
 from tests.support.waiting import until
-from tests.unit.deviceplugin.fakes import FakeNodeApi, refused, silence
+from tests.unit.deviceplugin.fakes import FakeAgentApi, refused, silence
 
 SHARED = SharedGpus(MemoryUnit.GIB, (Card(0, 14, "GPU-a", "Tesla T4", 15079),))
 QUICK = BackoffPolicy(initial_s=0.001, max_s=0.01, denied_s=0.01)
@@ -40,7 +40,7 @@ def want(assigned: str = "{}") -> DesiredNode:
 class Scene:
     """A running writer and the API that it writes to."""
 
-    api: FakeNodeApi = field(default_factory=FakeNodeApi)
+    api: FakeAgentApi = field(default_factory=FakeAgentApi)
     metrics: PluginMetrics = field(default_factory=PluginMetrics)
     backoff: BackoffPolicy = QUICK
 
@@ -110,7 +110,7 @@ async def test_nothing_is_written_before_the_node_has_been_seen() -> None:
 
 
 async def test_a_pod_is_not_corrected_while_the_node_cannot_be_written() -> None:
-    scene = Scene(FakeNodeApi(node_errors=deque([refused(500)] * 3)))
+    scene = Scene(FakeAgentApi(node_errors=deque([refused(500)] * 3)))
     async with working(scene):
         scene.writer.observe_node(NODE)
         scene.writer.set_node(want())
@@ -185,7 +185,7 @@ async def test_a_change_during_a_write_is_written_next() -> None:
 
 
 async def test_nothing_is_lost_while_the_api_is_unavailable() -> None:
-    async with working(Scene(FakeNodeApi(away=True))) as scene:
+    async with working(Scene(FakeAgentApi(away=True))) as scene:
         scene.writer.observe_node(NODE)
         scene.writer.set_node(want("1"))
         scene.writer.set_pods({"a": (pod("a"), SERVED), "b": (pod("b"), SERVED)})
@@ -202,7 +202,7 @@ async def test_nothing_is_lost_while_the_api_is_unavailable() -> None:
 
 
 async def test_a_failed_write_of_a_pod_delays_no_other() -> None:
-    scene = Scene(FakeNodeApi(pod_errors={"a": deque([refused(500)] * 2)}), backoff=UNHURRIED)
+    scene = Scene(FakeAgentApi(pod_errors={"a": deque([refused(500)] * 2)}), backoff=UNHURRIED)
     async with working(scene):
         scene.writer.observe_node(NODE)
         scene.writer.set_node(want())
@@ -213,7 +213,7 @@ async def test_a_failed_write_of_a_pod_delays_no_other() -> None:
 
 
 async def test_a_deleted_pod_is_removed() -> None:
-    scene = Scene(FakeNodeApi(pod_errors={"a": deque([refused(404)])}))
+    scene = Scene(FakeAgentApi(pod_errors={"a": deque([refused(404)])}))
     async with working(scene):
         scene.writer.observe_node(NODE)
         scene.writer.set_node(want())
@@ -226,7 +226,7 @@ async def test_a_deleted_pod_is_removed() -> None:
 
 
 async def test_a_write_conflict_of_a_pod_is_retried() -> None:
-    scene = Scene(FakeNodeApi(pod_errors={"a": deque([refused(409)])}))
+    scene = Scene(FakeAgentApi(pod_errors={"a": deque([refused(409)])}))
     async with working(scene):
         scene.writer.observe_node(NODE)
         scene.writer.set_node(want())
@@ -246,7 +246,7 @@ async def test_a_pod_that_is_set_again_after_its_removal_is_written_again() -> N
 
 
 async def test_a_removed_pod_is_not_retried() -> None:
-    scene = Scene(FakeNodeApi(pod_errors={"a": deque([refused(500)] * 1000)}))
+    scene = Scene(FakeAgentApi(pod_errors={"a": deque([refused(500)] * 1000)}))
     async with working(scene):
         scene.writer.observe_node(NODE)
         scene.writer.set_node(want())
@@ -265,7 +265,7 @@ PATIENT = replace(QUICK, denied_s=1000)
 
 @pytest.mark.parametrize("status", [403, 422])
 async def test_refused_labels_are_omitted_logged_once_and_not_retried_soon(status: int) -> None:
-    scene = Scene(FakeNodeApi(node_errors=deque([refused(status, REFUSED_LABELS)])), backoff=PATIENT)
+    scene = Scene(FakeAgentApi(node_errors=deque([refused(status, REFUSED_LABELS)])), backoff=PATIENT)
     with capture_logs() as logs:
         async with working(scene):
             scene.writer.observe_node(NODE)
@@ -284,7 +284,7 @@ async def test_refused_labels_are_omitted_logged_once_and_not_retried_soon(statu
 @pytest.mark.parametrize("status", [403, 422])
 async def test_refused_labels_are_retried_later_and_logged_once_accepted(status: int) -> None:
     errors = deque([refused(status, REFUSED_LABELS), None, refused(status, REFUSED_LABELS)])
-    scene = Scene(FakeNodeApi(node_errors=errors))
+    scene = Scene(FakeAgentApi(node_errors=errors))
     with capture_logs() as logs:
         async with working(scene):
             scene.writer.observe_node(NODE)
@@ -308,7 +308,7 @@ async def test_labels_that_are_all_that_is_missing_can_be_refused_too() -> None:
 
 
 async def test_a_missing_permission_for_the_node_is_not_attributed_to_labels() -> None:
-    scene = Scene(FakeNodeApi(node_errors=deque([refused(403), refused(403)])))
+    scene = Scene(FakeAgentApi(node_errors=deque([refused(403), refused(403)])))
     async with working(scene):
         scene.writer.observe_node(NODE)
         scene.writer.set_node(want())
@@ -319,7 +319,7 @@ async def test_a_missing_permission_for_the_node_is_not_attributed_to_labels() -
 
 
 async def test_a_missing_permission_for_configmaps_is_logged_once_and_stops_nothing() -> None:
-    scene = Scene(FakeNodeApi(unhealthy_errors=deque([refused(403, "may not")] * 3)))
+    scene = Scene(FakeAgentApi(unhealthy_errors=deque([refused(403, "may not")] * 3)))
     with capture_logs() as logs:
         async with working(scene):
             scene.writer.set_unhealthy("1")
@@ -336,7 +336,7 @@ async def test_a_missing_permission_for_configmaps_is_logged_once_and_stops_noth
 
 
 async def test_without_the_permission_for_configmaps_nothing_is_logged_while_all_gpus_are_healthy() -> None:
-    scene = Scene(FakeNodeApi(unhealthy_errors=deque([refused(403, "may not")] * 2)), backoff=PATIENT)
+    scene = Scene(FakeAgentApi(unhealthy_errors=deque([refused(403, "may not")] * 2)), backoff=PATIENT)
     with capture_logs() as logs:
         async with working(scene):
             scene.writer.set_unhealthy("")
@@ -352,7 +352,7 @@ async def test_without_the_permission_for_configmaps_nothing_is_logged_while_all
 
 
 async def test_a_list_that_cannot_be_emptied_is_logged() -> None:
-    scene = Scene(FakeNodeApi(unhealthy_errors=deque([None, refused(403, "may not")])), backoff=PATIENT)
+    scene = Scene(FakeAgentApi(unhealthy_errors=deque([None, refused(403, "may not")])), backoff=PATIENT)
     async with working(scene):
         scene.writer.set_unhealthy("1")
         await scene.settles()
@@ -362,7 +362,7 @@ async def test_a_list_that_cannot_be_emptied_is_logged() -> None:
 
 
 async def test_after_a_missing_permission_the_next_attempt_is_late() -> None:
-    scene = Scene(FakeNodeApi(unhealthy_errors=deque([refused(403)])), backoff=replace(QUICK, denied_s=1000))
+    scene = Scene(FakeAgentApi(unhealthy_errors=deque([refused(403)])), backoff=replace(QUICK, denied_s=1000))
     async with working(scene):
         scene.writer.set_unhealthy("1")
         await until(lambda: scene.metric("degraded_mode", right="configmaps") == 1, poll_s=0)
@@ -372,7 +372,7 @@ async def test_after_a_missing_permission_the_next_attempt_is_late() -> None:
 
 async def test_allocations_are_published_soon_after_they_were_denied() -> None:
     """An API server that has just started denies every request until it has read the roles."""
-    scene = Scene(FakeNodeApi(node_errors=deque([refused(403), refused(403)])), backoff=PATIENT)
+    scene = Scene(FakeAgentApi(node_errors=deque([refused(403), refused(403)])), backoff=PATIENT)
     async with working(scene):
         scene.writer.observe_node(NODE)
         scene.writer.set_node(want())
@@ -419,14 +419,14 @@ async def test_reverted_writes_are_eventually_repeated() -> None:
 
 
 async def test_the_list_of_unhealthy_gpus_is_emptied_too() -> None:
-    async with working(Scene(FakeNodeApi(unhealthy="0,1"))) as scene:
+    async with working(Scene(FakeAgentApi(unhealthy="0,1"))) as scene:
         scene.writer.set_unhealthy("")
         await scene.settles()
         assert scene.api.unhealthy == ""
 
 
 async def test_a_write_that_got_no_answer_is_repeated() -> None:
-    scene = Scene(FakeNodeApi(node_errors=deque([silence()])))
+    scene = Scene(FakeAgentApi(node_errors=deque([silence()])))
     async with working(scene):
         scene.writer.observe_node(NODE)
         scene.writer.set_node(want())
