@@ -217,8 +217,12 @@ class Allocator:
 
         With IDs of other GPUs the kubelet would fail the container after a reboot without those GPUs.
         """
-        call = AllocateCall(amount, core=self._core_percent, refused=self._rejected)
-        return await self._cards_for(lambda: match(self._observer.observe(), call))
+
+        def find() -> Match | None:
+            call = AllocateCall(amount, core=self._core_percent, refused=self._rejected)
+            return match(self._observer.observe(), call)
+
+        return await self._cards_for(find)
 
     async def cards_for_core(self, percent: int) -> tuple[int, ...]:
         """The same for the next container with that percent of compute."""
