@@ -109,7 +109,7 @@ class AgentSettings:
     )
     pod_resources_socket: Path = setting(
         Path(POD_RESOURCES_SOCKET),
-        help="Socket of the PodResources API, used if the kubelet's checkpoint cannot be read.",
+        help="PodResources socket: tells unequal pods apart; shows whole GPUs without a checkpoint.",
     )
     cgroup_root: Path = setting(Path("/sys/fs/cgroup"), help="Mount of the host's cgroups.")
     proc_root: Path | None = setting(None, help="Mount of the host's /proc.  [default: /proc, with hostPID]")
