@@ -40,7 +40,7 @@ LABELS: Final[Mapping[str, str]] = {
     "device": "nvidia0",
     "driver": "580.95.05",
     "gpu": "0",
-    "job": "publisher",
+    "job": "api_writer",
     "kind": "corrected",
     "make": "nvidia",
     "model": "Tesla T4",

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from gpushare.errors import KubeletError
-from gpushare.model.own_node import ContainerRef
+from gpushare.model.local_node import ContainerRef
 
 _CONTROLLERS: Final = ("memory", "pids")
 """In version 1 any controller that kubelets use will do; version 2 has one tree."""

@@ -18,29 +18,29 @@ from gpushare.adapters.kubelet.folder import check_folder
 from gpushare.adapters.kubelet.pods import check_access
 from gpushare.adapters.nvml import Nvml
 from gpushare.contract import ANN_CARDS, KUBELET_CHECKPOINT
-from gpushare.deviceplugin.api.projection import Projector
+from gpushare.deviceplugin.api.status import StatusPublisher
 from gpushare.deviceplugin.api.waiting import WaitingReport
-from gpushare.deviceplugin.api.watches import Watches
+from gpushare.deviceplugin.api.watches import NodeWatches
 from gpushare.deviceplugin.api.writer import ApiWriter
 from gpushare.deviceplugin.core.node_patch import not_serving_reason
 from gpushare.deviceplugin.degraded import DegradedMode
 from gpushare.deviceplugin.derived import card_settings, kubelet_access, response_settings
 from gpushare.deviceplugin.driver import AgentDriver
-from gpushare.deviceplugin.isolation.service import Isolation
+from gpushare.deviceplugin.isolation.service import IsolationService
 from gpushare.deviceplugin.kubelet.service import KubeletService
 from gpushare.deviceplugin.metrics import PluginMetrics
-from gpushare.deviceplugin.node.cards import CardMonitor
 from gpushare.deviceplugin.node.checkpoint import CheckpointReader
 from gpushare.deviceplugin.node.fault_record import FaultRecord
+from gpushare.deviceplugin.node.gpus import GpuMonitor
 from gpushare.deviceplugin.node.observer import Observer
 from gpushare.deviceplugin.node.reconciler import Reconciler
-from gpushare.deviceplugin.node.record import Record
+from gpushare.deviceplugin.node.record import AllocationRecord
 from gpushare.deviceplugin.node.release import make_releaser
 from gpushare.deviceplugin.node.state import NodeState
 from gpushare.deviceplugin.settings import AgentSettings
 from gpushare.deviceplugin.watchdog import Watchdog
 from gpushare.errors import ApiError, ConfigError
-from gpushare.model.own_node import OwnNode
+from gpushare.model.local_node import LocalNode
 from gpushare.ports import node_event
 from gpushare.runtime.admin_server import AdminRoutes, rendering
 from gpushare.runtime.daemon import serve, stop_event
@@ -92,7 +92,7 @@ class Agent:
         record_event = self.writer.record_event
 
         # The state of the node, and what keeps it in step with record, checkpoint and cgroups.
-        self._record = Record(settings.state, settings.memory_unit)
+        self._record = AllocationRecord(settings.state, settings.memory_unit)
         self.node_state = NodeState(settings.node_name, self._record.read())
         self.node_state.apply_contexts(self._record.context_mib)
         checkpoint = settings.device_plugin_folder / KUBELET_CHECKPOINT
@@ -103,7 +103,7 @@ class Agent:
         )
 
         # What changes the state: the driver, and the objects of the API server.
-        self.cards = CardMonitor(
+        self.gpus = GpuMonitor(
             driver,
             card_settings(settings),
             FaultRecord(settings.state, driver_start),
@@ -112,10 +112,12 @@ class Agent:
             record_event=self._record_node_event,
             watchdog=self.watchdog,
         )
-        self._watches = Watches(client, settings.node_name, self.node_state, self.metrics, self._apply_node)
+        self._watches = NodeWatches(
+            client, settings.node_name, self.node_state, self.metrics, self._apply_node
+        )
 
         # What uses the state: containers' limits, the kubelet's calls, and reports.
-        self._isolation = Isolation(
+        self._isolation = IsolationService(
             settings, self._observer, self._record, driver, self.metrics, record_event=record_event
         )
         self._kubelet = KubeletService(
@@ -127,7 +129,7 @@ class Agent:
             retry_watches=self._watches.retry_now,
             record_event=record_event,
         )
-        self._projector = Projector(
+        self._status = StatusPublisher(
             self.node_state, self.writer, self.metrics, response_settings(settings), record_event=record_event
         )
         self.admin_routes = AdminRoutes(
@@ -159,7 +161,7 @@ class Agent:
         yield self._run()
 
     async def _run(self) -> None:
-        await self.cards.start(WaitingReport(self._api, self.metrics).report)
+        await self.gpus.start(WaitingReport(self._api, self.metrics).report)
         async with asyncio.TaskGroup() as tasks:
             for name, job in self._watches.jobs():
                 tasks.create_task(self.watchdog.run_job(name, job))
@@ -167,13 +169,13 @@ class Agent:
 
     def unready(self) -> str | None:
         """The error that ``/readyz`` returns; None if pods can be served."""
-        if problem := self.cards.problem or self._watches.problem() or self.node_state.closed_reason:
+        if problem := self.gpus.problem or self._watches.problem() or self.node_state.closed_reason:
             return problem
         return None if self._kubelet.mem.up else "not registered with the kubelet"
 
     def notices(self) -> tuple[str, ...]:
         """The lines of ``/readyz`` about what does not keep the agent from serving pods."""
-        not_offered = (self.cards.not_offered,) if self.cards.not_offered else ()
+        not_offered = (self.gpus.not_offered,) if self.gpus.not_offered else ()
         return (*not_offered, *self.node_state.notices, *self._isolation.notices)
 
     async def _serve(self) -> None:
@@ -195,9 +197,9 @@ class Agent:
     def _serving_jobs(self) -> Iterator[tuple[str, Coroutine[Any, Any, None]]]:
         """The jobs by name. The names are values of a metric label."""
         yield from self._isolation.jobs()
-        yield "publisher", self.writer.run()
-        yield "teller", self._projector.run()
-        yield "cards", self.cards.run(self._kubelet.allocation_lock, lambda: self.node_state.allocated_gpus)
+        yield "api_writer", self.writer.run()
+        yield "status", self._status.run()
+        yield "gpus", self.gpus.run(self._kubelet.allocation_lock, lambda: self.node_state.allocated_gpus)
         yield from self._reconciler.jobs()
         yield from self._kubelet.jobs(self.metrics)
 
@@ -234,10 +236,10 @@ class Agent:
             names = f"unknown ({error})"
         return f"NODE_NAME={self._settings.node_name!r}: no such node in the cluster; its nodes are: {names}"
 
-    def _apply_node(self, node: OwnNode) -> None:
+    def _apply_node(self, node: LocalNode) -> None:
         if not self._watches.node.listed.is_set():
-            self.cards.report_changes(node.annotations.get(ANN_CARDS))
+            self.gpus.report_changes(node.annotations.get(ANN_CARDS))
         reason = not_serving_reason(node, self._settings.device_list_strategy)
         self.writer.observe_node(node)
-        self.cards.update_node(node)
+        self.gpus.update_node(node)
         self.node_state.apply_node(node, reason)

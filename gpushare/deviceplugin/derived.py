@@ -8,7 +8,7 @@ from gpushare.deviceplugin.core.health import HealthPolicy
 from gpushare.deviceplugin.core.response import ResponseSettings
 from gpushare.deviceplugin.core.xids import parse_xids
 from gpushare.deviceplugin.kubelet.allocator import AllocateSettings
-from gpushare.deviceplugin.node.cards import CardSettings
+from gpushare.deviceplugin.node.gpus import GpuSettings
 from gpushare.deviceplugin.settings import THIS_HOST, AgentSettings
 from gpushare.isolation.layout import IsolationDirs
 from gpushare.mps.layout import MpsDirs
@@ -16,9 +16,9 @@ from gpushare.mps.layout import MpsDirs
 _TOKEN_FILE: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/token")
 
 
-def card_settings(settings: AgentSettings) -> CardSettings:
+def card_settings(settings: AgentSettings) -> GpuSettings:
     """Which GPUs are shared, and when they are healthy."""
-    return CardSettings(
+    return GpuSettings(
         settings.memory_unit,
         settings.supported_models_only,
         HealthPolicy(parse_xids(settings.ignored_xids), recovery_s=settings.recovery_seconds),

@@ -15,8 +15,8 @@ from gpushare.exporter.snapshot import NodeSnapshot
 from gpushare.model.cards import Card, share_mib
 from gpushare.model.demand import ContainerDemand, ContainerKind
 from gpushare.model.devices import ContainerDevices, gpu_of_unit, uuid_of_gpu
+from gpushare.model.local_node import GpuPod, LocalPod
 from gpushare.model.objects import Node
-from gpushare.model.own_node import GpuPod, NodePod
 from gpushare.model.quantity import parse_small
 from gpushare.model.readings import CardReading
 
@@ -46,15 +46,15 @@ def allocations(snapshot: NodeSnapshot) -> Iterator[CardAllocation]:
     """Yield the allocations of all containers on all GPUs; none while no GPU is read."""
     cards = snapshot.readings.cards if snapshot.readings else ()
     by_name = {**{str(card.index): card for card in cards}, **{card.uuid: card for card in cards}}
-    node_pods = {(each.namespace, each.name): each for each in snapshot.node_pods or ()}
+    local_pods = {(each.namespace, each.name): each for each in snapshot.local_pods or ()}
     for devices in _allocated_devices(snapshot):
-        node_pod = node_pods.get((devices.namespace, devices.pod))
-        if node_pod and node_pod.finished:
+        local_pod = local_pods.get((devices.namespace, devices.pod))
+        if local_pod and local_pod.finished:
             continue
         if devices.resource == RESOURCE_WHOLE_GPU:
             yield from _whole_cards(devices, by_name)
         elif devices.resource == RESOURCE_MEM and snapshot.node:
-            yield from _shares(devices, node_pod.gpu_pod if node_pod else None, snapshot.node, by_name)
+            yield from _shares(devices, local_pod.gpu_pod if local_pod else None, snapshot.node, by_name)
 
 
 def _allocated_devices(snapshot: NodeSnapshot) -> Iterable[ContainerDevices]:
@@ -63,7 +63,7 @@ def _allocated_devices(snapshot: NodeSnapshot) -> Iterable[ContainerDevices]:
         return snapshot.devices
     return (
         ContainerDevices(each.namespace, each.name, demand.name, RESOURCE_MEM, frozenset())
-        for each in snapshot.node_pods or ()
+        for each in snapshot.local_pods or ()
         if each.gpu_pod and each.gpu_pod.demand
         for demand in each.gpu_pod.demand.containers
         if demand.mem and demand.name in each.gpu_pod.running
@@ -130,6 +130,6 @@ def _container_name(devices: ContainerDevices) -> ContainerName:
     return ContainerName(devices.namespace, devices.pod, devices.container)
 
 
-def container_of(node_pod: NodePod, container_id: str) -> ContainerName:
+def container_of(local_pod: LocalPod, container_id: str) -> ContainerName:
     """Return the names of a container by ID; without its own name until the API reports it."""
-    return ContainerName(node_pod.namespace, node_pod.name, node_pod.containers.get(container_id, ""))
+    return ContainerName(local_pod.namespace, local_pod.name, local_pod.containers.get(container_id, ""))

@@ -2,7 +2,7 @@
 
 import structlog
 
-from gpushare.adapters.kube.agent_resources import node_pods, own_node
+from gpushare.adapters.kube.agent_resources import local_node, local_pods
 from gpushare.adapters.kube.client import KubeClient
 from gpushare.adapters.kube.config import load_access
 from gpushare.adapters.kube.informer import Informer
@@ -26,8 +26,8 @@ async def run(settings: ExporterSettings) -> None:
             Nvml(timeout_s=settings.deadline_seconds, driver_root=settings.driver_root) as gpus,
             KubeClient(access) as client,
         ):
-            pods = Informer(client, node_pods(settings.node_name))
-            node = Informer(client, own_node(settings.node_name))
+            pods = Informer(client, local_pods(settings.node_name))
+            node = Informer(client, local_node(settings.node_name))
             sampler = Sampler(settings, gpus, pods, node)
             exposition = Exposition(
                 sampler,

@@ -17,7 +17,7 @@ from gpushare.exporter.snapshot import NodeSnapshot
 from gpushare.exporter.usage import MeasuredUsage, Use, owners_of
 from gpushare.isolation.limits import CardLimit
 from gpushare.isolation.region import CardUse, Region
-from gpushare.model.own_node import by_uid
+from gpushare.model.local_node import by_uid
 from gpushare.model.readings import CardReading
 from gpushare.monitoring import catalogue as names
 from gpushare.monitoring.catalogue import Metric
@@ -84,10 +84,10 @@ def limits(snapshot: NodeSnapshot, usage: MeasuredUsage) -> Iterator[MetricSerie
 def _limit_uses(snapshot: NodeSnapshot) -> Iterator[_CardLimitUse]:
     """Yield the limits of all containers on all GPUs; none while no GPU is read."""
     cards = {card.uuid: card for card in snapshot.readings.cards} if snapshot.readings else {}
-    node_pods = by_uid(each for each in snapshot.node_pods or () if not each.finished)
+    local_pods = by_uid(each for each in snapshot.local_pods or () if not each.finished)
     for limited in snapshot.isolation.containers if snapshot.isolation else ():
-        if node_pod := node_pods.get(limited.owner.uid):
-            container = ContainerName(node_pod.namespace, node_pod.name, limited.owner.container)
+        if local_pod := local_pods.get(limited.owner.uid):
+            container = ContainerName(local_pod.namespace, local_pod.name, limited.owner.container)
             yield from _of_container(limited, container, cards)
 
 
@@ -141,9 +141,9 @@ def _unlimited_processes(snapshot: NodeSnapshot, limited: Iterable[_CardLimitUse
     """
     if not (snapshot.readings and snapshot.isolation):
         return {}
-    if snapshot.containers_by_pid is None or snapshot.node_pods is None:
+    if snapshot.containers_by_pid is None or snapshot.local_pods is None:
         return {}
-    owners = owners_of(snapshot.containers_by_pid, snapshot.node_pods)
+    owners = owners_of(snapshot.containers_by_pid, snapshot.local_pods)
     by_container = {(each.container, each.card.uuid): each for each in limited}
     counts = {each.card.uuid: 0 for each in by_container.values()}
     for card in snapshot.readings.cards:

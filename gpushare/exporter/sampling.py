@@ -33,8 +33,8 @@ from gpushare.exporter.snapshot import (
     NodeSnapshot,
 )
 from gpushare.model.hardware import SHARES_HOST_MEMORY
+from gpushare.model.local_node import ContainerRef, LocalNode, LocalPod
 from gpushare.model.objects import Node, node_of
-from gpushare.model.own_node import ContainerRef, NodePod, OwnNode
 from gpushare.model.readings import Readings
 from gpushare.ports import MeterDriver
 
@@ -49,8 +49,8 @@ class Sampler:
         self,
         settings: ExporterSettings,
         meters: MeterDriver,
-        pods: Informer[NodePod],
-        node: Informer[OwnNode],
+        pods: Informer[LocalPod],
+        node: Informer[LocalNode],
         *,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -113,8 +113,8 @@ class Sampler:
             readings=readings,
             containers_by_pid=containers_by_pid,
             devices=devices,
-            node_pods=await self._sources[PODS].read(partial(self._latest, self._pods)),
-            node=await self._sources[NODE].read(self._own_node),
+            local_pods=await self._sources[PODS].read(partial(self._latest, self._pods)),
+            node=await self._sources[NODE].read(self._local_node),
             isolation=isolation,
             took_s={name: source.took_s for name, source in self._sources.items()},
             failures={name: source.failures for name, source in self._sources.items()},
@@ -127,7 +127,7 @@ class Sampler:
             raise ApiError("not listed yet, or the watch of the API server was lost for too long")
         return found
 
-    async def _own_node(self) -> Node:
+    async def _local_node(self) -> Node:
         """Return the node. Raises ConfigError if the cluster has no node of that name."""
         found = await self._latest(self._node)
         if not found:
@@ -214,7 +214,7 @@ def _containers_by_pid(pids: frozenset[int], proc: Path) -> dict[int, ContainerR
     return containers_of(pids, proc)
 
 
-def _node_of(facts: OwnNode) -> Node:
+def _node_of(facts: LocalNode) -> Node:
     return node_of(
         facts.name,
         capacity=facts.capacity,

@@ -149,7 +149,7 @@ def _sources(snapshot: NodeSnapshot) -> Iterator[MetricSeries]:
         NVML: snapshot.readings,
         CGROUPS: snapshot.containers_by_pid,
         POD_RESOURCES: snapshot.devices,
-        PODS: snapshot.node_pods,
+        PODS: snapshot.local_pods,
         NODE: snapshot.node,
         ISOLATION: snapshot.isolation,
     }

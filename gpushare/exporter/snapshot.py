@@ -6,8 +6,8 @@ from typing import Final
 
 from gpushare.exporter.regions import IsolationState
 from gpushare.model.devices import ContainerDevices
+from gpushare.model.local_node import ContainerRef, LocalPod
 from gpushare.model.objects import Node
-from gpushare.model.own_node import ContainerRef, NodePod
 from gpushare.model.readings import Readings
 
 NVML: Final = "nvml"
@@ -25,7 +25,7 @@ class NodeSnapshot:
     """One round on a node.
 
     ``readings``: GPUs and their processes. ``containers_by_pid``: the container of each process, None outside
-    pods. ``devices``: the kubelet's device allocations. ``node_pods``: the node's pods. ``node``: the node's
+    pods. ``devices``: the kubelet's device allocations. ``local_pods``: the node's pods. ``node``: the node's
     annotations. ``isolation``: containers with limits and their regions. ``took_s``: duration of each source
     by name. ``failures``: reads of each source without a result since the start. ``at``: time of the snapshot
     in seconds since 1970.
@@ -35,7 +35,7 @@ class NodeSnapshot:
     readings: Readings | None = None
     containers_by_pid: Mapping[int, ContainerRef | None] | None = None
     devices: tuple[ContainerDevices, ...] | None = None
-    node_pods: tuple[NodePod, ...] | None = None
+    local_pods: tuple[LocalPod, ...] | None = None
     node: Node | None = None
     isolation: IsolationState | None = None
     took_s: Mapping[str, float] = field(default_factory=dict)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from gpushare.exporter.allocations import CardAllocation, ContainerName, allocations, container_of
 from gpushare.exporter.snapshot import NodeSnapshot
-from gpushare.model.own_node import ContainerRef, NodePod, by_uid
+from gpushare.model.local_node import ContainerRef, LocalPod, by_uid
 from gpushare.model.readings import CardReading, ProcessReading
 
 
@@ -36,10 +36,10 @@ def node_usage(snapshot: NodeSnapshot, *, each_process: bool = False) -> Measure
     """Return allocations and usage; usage by process with ``each_process``."""
     cards = {card.uuid: card for card in snapshot.readings.cards} if snapshot.readings else {}
     allocated = tuple((cards[each.uuid], each) for each in _once(allocations(snapshot)))
-    if snapshot.node_pods is None or snapshot.containers_by_pid is None:
+    if snapshot.local_pods is None or snapshot.containers_by_pid is None:
         return MeasuredUsage(allocated, ())
-    owners = owners_of(snapshot.containers_by_pid, snapshot.node_pods)
-    pods = {(each.namespace, each.name) for each in snapshot.node_pods}
+    owners = owners_of(snapshot.containers_by_pid, snapshot.local_pods)
+    pods = {(each.namespace, each.name) for each in snapshot.local_pods}
     uses: list[Use] = []
     for card in cards.values():
         idle = [
@@ -62,10 +62,10 @@ def _once(found: Iterable[CardAllocation]) -> Iterable[CardAllocation]:
 
 
 def owners_of(
-    containers_by_pid: Mapping[int, ContainerRef | None], node_pods: Iterable[NodePod]
+    containers_by_pid: Mapping[int, ContainerRef | None], local_pods: Iterable[LocalPod]
 ) -> dict[int, ContainerName]:
     """Return the container of each process; processes of unknown pods are omitted."""
-    pods = by_uid(node_pods)
+    pods = by_uid(local_pods)
     return {
         pid: container_of(pods[ref.pod_uid], ref.container_id) if ref else ContainerName()
         for pid, ref in containers_by_pid.items()

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 from gpushare.errors import SourceError
 from gpushare.isolation.limits import CardLimit, parse
 from gpushare.isolation.region import Region, Write, read
-from gpushare.isolation.region_layout import HEADER, MAX_SIZE, SIZE, Layout
+from gpushare.isolation.region_layout import HEADER, MAX_SIZE, SIZE, RegionLayout
 
 _MIB: Final = 1024 * 1024
 _MAX_LIMIT_BYTES: Final = 8192
@@ -66,7 +66,7 @@ def region_size(path: Path) -> RegionSize:
     with _opened(path, os.O_RDONLY) as file:
         actual, header = os.fstat(file).st_size, _content(file, HEADER.size)
     try:
-        layout = Layout.of(header)
+        layout = RegionLayout.of(header)
         least = layout.size if layout else SIZE
     except SourceError:
         least = SIZE

@@ -22,7 +22,7 @@ from gpushare.isolation.region_layout import (
     LAYOUT,
     PRICES_AT,
     SIZE,
-    Layout,
+    RegionLayout,
     measure_struct,
     slot_struct,
 )
@@ -84,7 +84,7 @@ class Region:
 
     cards: tuple[CardUse, ...]
     processes: tuple[ProcessUse, ...]
-    layout: Layout = LAYOUT
+    layout: RegionLayout = LAYOUT
     crowded: int = 0
 
 
@@ -109,7 +109,7 @@ def read(read_bytes: Callable[[], bytes]) -> Region | None:
     for _ in range(_ATTEMPTS):
         # Of three readings, the middle one lies between two sequence numbers.
         before, content, after = read_bytes(), read_bytes(), read_bytes()
-        layout = Layout.of(content)
+        layout = RegionLayout.of(content)
         size = layout.size if layout else SIZE
         if len(content) < size:
             raise SourceError(f"the region has {len(content)} bytes instead of {size}")
@@ -126,7 +126,7 @@ def _is_consistent(before: bytes, content: bytes, after: bytes) -> bool:
     return first == last and first % 2 == 0
 
 
-def _parsed(content: bytes, layout: Layout) -> Region:
+def _parsed(content: bytes, layout: RegionLayout) -> Region:
     *_, crowded = HEADER.unpack_from(content)
     return Region(_cards(content, layout), _processes(content, layout), layout, crowded)
 
@@ -151,7 +151,7 @@ def without_ended(region: Region, running: Collection[tuple[int, int]]) -> Regio
     return replace(region, cards=tuple(cards), processes=tuple(left))
 
 
-def rate_writes(card: int, rate: int, now_ns: int, layout: Layout = LAYOUT) -> tuple[Write, ...]:
+def rate_writes(card: int, rate: int, now_ns: int, layout: RegionLayout = LAYOUT) -> tuple[Write, ...]:
     """The ordered writes that set the launch rate of a GPU; ``card`` is its index in the limit file.
 
     ``rate`` is in tokens per second, ``now_ns`` the time of the sample by CLOCK_MONOTONIC.
@@ -160,14 +160,14 @@ def rate_writes(card: int, rate: int, now_ns: int, layout: Layout = LAYOUT) -> t
     return Write(at, _WORD.pack(rate)), Write(at + _WORD.size, _WORD.pack(now_ns))
 
 
-def price_write(card: int, prices: Sequence[int], layout: Layout = LAYOUT) -> Write:
+def price_write(card: int, prices: Sequence[int], layout: RegionLayout = LAYOUT) -> Write:
     """The write that sets the prices of all kinds of launches on a GPU, in 2^-20 tokens."""
     at = layout.launches_at + card * layout.launch + PRICES_AT
     return Write(at, struct.pack(f"<{KINDS}Q", *prices))
 
 
 def context_writes(
-    process: ProcessUse, measured: Sequence[int], layout: Layout = LAYOUT
+    process: ProcessUse, measured: Sequence[int], layout: RegionLayout = LAYOUT
 ) -> tuple[Write, ...]:
     """The ordered writes that set the measured size of a context of ``process``.
 
@@ -180,7 +180,7 @@ def context_writes(
     return Write(at, content), Write(at, _WORD.pack(process.pid))
 
 
-def _cards(content: bytes, layout: Layout) -> tuple[CardUse, ...]:
+def _cards(content: bytes, layout: RegionLayout) -> tuple[CardUse, ...]:
     places = (
         (layout.cards_at + i * layout.card, layout.launches_at + i * layout.launch)
         for i in range(layout.cards)
@@ -200,14 +200,14 @@ def _card(found: tuple[Any, ...], launches: tuple[Any, ...]) -> CardUse:
     return CardUse(uuid, limit, used, peak, refusals, rate, sampled_ns, spent, tuple(prices), tuple(work))
 
 
-def _processes(content: bytes, layout: Layout) -> tuple[ProcessUse, ...]:
+def _processes(content: bytes, layout: RegionLayout) -> tuple[ProcessUse, ...]:
     offsets = ((slot, layout.slots_at + slot * layout.slot) for slot in range(layout.slots))
     return tuple(
         _process(content, layout, slot, at) for slot, at in offsets if _WORD.unpack_from(content, at) != (0,)
     )
 
 
-def _process(content: bytes, layout: Layout, slot: int, at: int) -> ProcessUse:
+def _process(content: bytes, layout: RegionLayout, slot: int, at: int) -> ProcessUse:
     cards = layout.cards
     pid, start, *numbers = slot_struct(cards).unpack_from(content, at)
     used, each, contexts, managed = (tuple(numbers[i * cards : (i + 1) * cards]) for i in range(4))

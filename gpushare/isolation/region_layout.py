@@ -48,7 +48,7 @@ def measure_struct(cards: int) -> struct.Struct:
     return struct.Struct(f"<QQ{cards}Q")
 
 
-class Layout(NamedTuple):
+class RegionLayout(NamedTuple):
     """Bytes of the header and of one record of each kind; number of GPUs and of slots."""
 
     header: int
@@ -109,7 +109,7 @@ class Layout(NamedTuple):
         return all(size >= each.size for size, each in zip(self, known, strict=False))
 
 
-LAYOUT: Final = Layout(
+LAYOUT: Final = RegionLayout(
     HEADER.size,
     CARD.size,
     LAUNCH.size,

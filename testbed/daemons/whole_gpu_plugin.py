@@ -35,7 +35,7 @@ _NODE = "/node"
 
 
 class WholeGpuPlugin:
-    """Implements ``Plugin`` for GPUs that are always healthy."""
+    """Implements ``KubeletPlugin`` for GPUs that are always healthy."""
 
     resource = RESOURCE_WHOLE_GPU
     socket = "stand-in-nvidia-gpu.sock"

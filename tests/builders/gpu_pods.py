@@ -11,12 +11,12 @@ from gpushare.deviceplugin.core.decision import Allocated, Capabilities, decide,
 from gpushare.deviceplugin.core.interface import Rejected
 from gpushare.deviceplugin.core.matching import AllocateCall, match
 from gpushare.deviceplugin.core.reconcile import ServedContainer, join
-from gpushare.deviceplugin.core.snapshot import Snapshot
+from gpushare.deviceplugin.core.snapshot import AllocateSnapshot
 from gpushare.model.cards import Card
 from gpushare.model.conflicts import Declared, conflicts_of
 from gpushare.model.demand import Demand, Malformed
+from gpushare.model.local_node import GpuPod
 from gpushare.model.modes import Mode
-from gpushare.model.own_node import GpuPod
 from tests.builders.scheduling import pod
 
 NODE = "node-a"
@@ -63,7 +63,7 @@ def asked(
     node: Allocations, amount: int, first_device_id: str, done: frozenset[Key] = frozenset()
 ) -> Allocated | Rejected | None:
     """The decision on an Allocate call for that amount; None if no container waits for it."""
-    found = match(Snapshot(node, done), AllocateCall(amount))
+    found = match(AllocateSnapshot(node, done), AllocateCall(amount))
     return decide(node, found, (first_device_id,), Capabilities(), 1) if found else None
 
 

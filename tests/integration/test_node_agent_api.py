@@ -10,7 +10,7 @@ import pytest
 
 from devkit.waiting import timeout_factor
 from gpushare.adapters.kube.agent_api import KubeAgentApi
-from gpushare.adapters.kube.agent_resources import node_pods, own_node
+from gpushare.adapters.kube.agent_resources import local_node, local_pods
 from gpushare.adapters.kube.client import KubeClient
 from gpushare.adapters.kube.config import load_access
 from gpushare.adapters.kube.watch import Follower
@@ -30,8 +30,8 @@ from gpushare.deviceplugin.watchdog import Watchdog
 from gpushare.errors import ApiError
 from gpushare.model.cards import Card
 from gpushare.model.changes import Deleted, Upserted
+from gpushare.model.local_node import GpuPod, LocalNode
 from gpushare.model.options import MemoryUnit
-from gpushare.model.own_node import GpuPod, OwnNode
 from gpushare.ports import node_event
 from testbed import Bed, gpu_pod, until
 from testbed.control_plane.api import Object
@@ -62,7 +62,7 @@ class Agent:
 
     def changed(self, batch: Iterable[Upserted[Any] | Deleted]) -> None:
         for change in batch:
-            if isinstance(change, Upserted) and isinstance(change.value, OwnNode):
+            if isinstance(change, Upserted) and isinstance(change.value, LocalNode):
                 self.publisher.observe_node(change.value)
             elif isinstance(change, Upserted) and change.value.gpu_pod:
                 self.gpu_pods[change.key] = change.value.gpu_pod
@@ -117,7 +117,7 @@ async def agent(bed: Bed, node: str) -> AsyncIterator[Agent]:
         metrics = PluginMetrics()
         publisher = ApiWriter(KubeAgentApi(client, node=node, identity="agent"), metrics, Watchdog(metrics))
         made = Agent(bed, node, publisher, metrics)
-        jobs = (publisher, Follower(client, own_node(node), made), Follower(client, node_pods(node), made))
+        jobs = (publisher, Follower(client, local_node(node), made), Follower(client, local_pods(node), made))
         tasks = [asyncio.create_task(job.run()) for job in jobs]
         try:
             yield made

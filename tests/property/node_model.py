@@ -23,7 +23,7 @@ from gpushare.deviceplugin.core.reconcile import (
     retained,
     stale_entries,
 )
-from gpushare.deviceplugin.core.snapshot import Snapshot
+from gpushare.deviceplugin.core.snapshot import AllocateSnapshot
 from gpushare.model.annotations import parse_assigned
 from gpushare.model.cards import Card
 from gpushare.model.demand import ContainerDemand, ContainerKind, Demand, demand_of
@@ -251,11 +251,11 @@ class NodeModel:
         self.agent = join(self.agent, served, self.stale)
         self.stale = stale_entries(self.agent, served, self.stale)
 
-    def snapshot(self) -> Snapshot:
+    def snapshot(self) -> AllocateSnapshot:
         if not self.readable:
-            return Snapshot(self.agent, remembered(self.agent), readable=False)
+            return AllocateSnapshot(self.agent, remembered(self.agent), readable=False)
         done = frozenset(entry.key for entry in self.checkpoint() if entry not in self.stale)
-        return Snapshot(self.agent, done)
+        return AllocateSnapshot(self.agent, done)
 
     def checkpoint(self) -> list[ServedContainer]:
         """The entries of removed pods stay until the kubelet writes its checkpoint after a call."""

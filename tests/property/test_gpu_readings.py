@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpushare.deviceplugin.core.gpu_readings import Adopted, Usage, adopt
+from gpushare.deviceplugin.core.gpu_readings import Adopted, GpusInUse, adopt
 from gpushare.deviceplugin.core.shared_gpus import SharedGpus, reason_against, shared_gpus
 from gpushare.model.cards import Card
 from gpushare.model.hardware import Gpu, Inventory
@@ -64,7 +64,7 @@ def shared(adopted: Adopted) -> SharedGpus:
 
 
 def read(now: Adopted, found: Inventory, allocated: frozenset[str]) -> Adopted:
-    usage = Usage([card.uuid for card in shared(now).cards], allocated)
+    usage = GpusInUse([card.uuid for card in shared(now).cards], allocated)
     return adopt(now.inventory, found, usage, lambda gpu: reason_against(gpu, UNIT, refuse_unlisted=False))
 
 

@@ -25,7 +25,7 @@ from gpushare.adapters.kube.wire import (
 from gpushare.contract import ANN_ASSIGNED, ANN_ASSUME_TIME, MIRROR_ANNOTATION
 from gpushare.errors import InvalidRequest, KubeletError
 from gpushare.model.conflicts import Conflict, Declared, conflicts_of
-from gpushare.model.own_node import RESOURCES, GpuPod, NodePod, OwnNode
+from gpushare.model.local_node import RESOURCES, GpuPod, LocalNode, LocalPod
 from gpushare.model.quantity import parse_quantity
 
 _MAX_NS_DIGITS: Final = 19
@@ -79,7 +79,7 @@ class _AgentPodStatus(PodStatus, rename="camel"):
     ephemeral_container_statuses: tuple[_ContainerStatus, ...] | None = None
 
 
-class WireGpuPod(WirePod):
+class WireLocalPod(WirePod):
     """A pod with the additional fields that the daemons of its node read."""
 
     metadata: _AgentPodMeta = field(default_factory=_AgentPodMeta)
@@ -87,7 +87,7 @@ class WireGpuPod(WirePod):
     status: _AgentPodStatus = field(default_factory=_AgentPodStatus)
 
 
-class _OwnNodeMeta(BareMeta, rename="camel"):
+class _LocalNodeMeta(BareMeta, rename="camel"):
     labels: dict[str, str] | None = None
     annotations: dict[str, str] | None = None
 
@@ -96,31 +96,33 @@ class _NodeInfo(Struct, rename="camel"):
     kubelet_version: str | None = None
 
 
-class _OwnNodeStatus(Struct, rename="camel"):
+class _LocalNodeStatus(Struct, rename="camel"):
     capacity: dict[str, Any] | None = None
     allocatable: dict[str, Any] | None = None
     node_info: _NodeInfo | None = None
 
 
-class WireOwnNode(Struct):
+class WireLocalNode(Struct):
     """The daemon's own node."""
 
-    metadata: _OwnNodeMeta = field(default_factory=_OwnNodeMeta)
-    status: _OwnNodeStatus = field(default_factory=_OwnNodeStatus)
+    metadata: _LocalNodeMeta = field(default_factory=_LocalNodeMeta)
+    status: _LocalNodeStatus = field(default_factory=_LocalNodeStatus)
 
 
-_PODS = msgspec.json.Decoder(ListPage[WireGpuPod])
+_PODS = msgspec.json.Decoder(ListPage[WireLocalPod])
 
 
-def node_pods(node: str) -> Resource[NodePod]:
+def local_pods(node: str) -> Resource[LocalPod]:
     """Return the resource of all pods of a node, by their UID in the API."""
-    return Resource("pods", "/api/v1/pods", WireGpuPod, _node_pod, {"fieldSelector": f"spec.nodeName={node}"})
+    return Resource(
+        "pods", "/api/v1/pods", WireLocalPod, _local_pod, {"fieldSelector": f"spec.nodeName={node}"}
+    )
 
 
-def own_node(node: str) -> Resource[OwnNode]:
+def local_node(node: str) -> Resource[LocalNode]:
     """Return the resource of one node, by its name."""
     return Resource(
-        "nodes", "/api/v1/nodes", WireOwnNode, _own_node, {"fieldSelector": f"metadata.name={node}"}
+        "nodes", "/api/v1/nodes", WireLocalNode, _local_node, {"fieldSelector": f"metadata.name={node}"}
     )
 
 
@@ -136,7 +138,7 @@ def gpu_pods(body: bytes) -> list[GpuPod]:
     return [gpu_pod for wire in page.items or () if (gpu_pod := _gpu_pod(wire))]
 
 
-def _gpu_pod(wire: WireGpuPod) -> GpuPod | None:
+def _gpu_pod(wire: WireLocalPod) -> GpuPod | None:
     pod = pod_of(wire)
     if pod is None:
         return None
@@ -151,7 +153,7 @@ def _gpu_pod(wire: WireGpuPod) -> GpuPod | None:
     )
 
 
-def _node_pod(wire: WireGpuPod) -> tuple[str, NodePod]:
+def _local_pod(wire: WireLocalPod) -> tuple[str, LocalPod]:
     meta, status = wire.metadata, wire.status
     static_uid = meta.annotations.mirror if meta.annotations else None
     listed = (
@@ -159,7 +161,7 @@ def _node_pod(wire: WireGpuPod) -> tuple[str, NodePod]:
         *(status.container_statuses or ()),
         *(status.ephemeral_container_statuses or ()),
     )
-    node_pod = NodePod(
+    local_pod = LocalPod(
         static_uid or meta.uid,
         meta.namespace,
         meta.name,
@@ -168,7 +170,7 @@ def _node_pod(wire: WireGpuPod) -> tuple[str, NodePod]:
         gpu_pod=_gpu_pod(wire),
         mirror=bool(static_uid),
     )
-    return meta.uid, node_pod
+    return meta.uid, local_pod
 
 
 def _bare(container_id: str) -> str:
@@ -199,9 +201,9 @@ def _conflicts(spec: _AgentPodSpec) -> dict[str, tuple[Conflict, ...]]:
     return found
 
 
-def _own_node(wire: WireOwnNode) -> tuple[str, OwnNode]:
+def _local_node(wire: WireLocalNode) -> tuple[str, LocalNode]:
     meta, status = wire.metadata, wire.status
-    facts = OwnNode(
+    facts = LocalNode(
         meta.name,
         meta.uid,
         meta.labels or {},

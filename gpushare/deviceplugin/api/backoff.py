@@ -27,7 +27,7 @@ def _jitter() -> float:
     return random.uniform(0.5, 1)  # noqa: S311 - jitter
 
 
-class Backoff:
+class WriteBackoff:
     """Recent failures by key. Failures long ago do not count.
 
     ``clock`` returns seconds, ``jitter`` the factor of a pause.

@@ -10,14 +10,14 @@ from typing import Any, Final
 
 import structlog
 
-from gpushare.adapters.kube.agent_resources import node_pods, own_node
+from gpushare.adapters.kube.agent_resources import local_node, local_pods
 from gpushare.adapters.kube.client import KubeClient
 from gpushare.adapters.kube.watch import Follower
 from gpushare.deviceplugin.metrics import PluginMetrics
 from gpushare.deviceplugin.node.state import NodeState
 from gpushare.errors import ApiError
 from gpushare.model.changes import Deleted, Upserted
-from gpushare.model.own_node import NodePod, OwnNode
+from gpushare.model.local_node import LocalNode, LocalPod
 
 log = structlog.get_logger()
 
@@ -45,27 +45,27 @@ class _WatchHandler:
         self.problem = str(error)
 
 
-class OwnPodHandler(_WatchHandler):
+class LocalPodHandler(_WatchHandler):
     """Passes pods of this node to the node state."""
 
     def __init__(self, node_state: NodeState) -> None:
         super().__init__()
         self._node_state = node_state
 
-    def changed(self, batch: Iterable[Upserted[NodePod] | Deleted]) -> None:
+    def changed(self, batch: Iterable[Upserted[LocalPod] | Deleted]) -> None:
         """Apply changed pods."""
         self._node_state.apply_pods(batch)
 
 
-class OwnNodeHandler(_WatchHandler):
+class LocalNodeHandler(_WatchHandler):
     """Passes this node to ``on_change``. ``found`` is whether the API server has ever returned it."""
 
-    def __init__(self, on_change: Callable[[OwnNode], None]) -> None:
+    def __init__(self, on_change: Callable[[LocalNode], None]) -> None:
         super().__init__()
         self._on_change = on_change
         self.found = False
 
-    def changed(self, batch: Iterable[Upserted[OwnNode] | Deleted]) -> None:
+    def changed(self, batch: Iterable[Upserted[LocalNode] | Deleted]) -> None:
         """Apply a change of the node. Its deletion is ignored: pods on it keep running."""
         for change in batch:
             if isinstance(change, Upserted):
@@ -73,7 +73,7 @@ class OwnNodeHandler(_WatchHandler):
                 self._on_change(change.value)
 
 
-class Watches:
+class NodeWatches:
     """The watches of one node. ``on_node`` receives each change of the Node object."""
 
     def __init__(
@@ -82,20 +82,20 @@ class Watches:
         node: str,
         node_state: NodeState,
         metrics: PluginMetrics,
-        on_node: Callable[[OwnNode], None],
+        on_node: Callable[[LocalNode], None],
     ) -> None:
-        self.pods = OwnPodHandler(node_state)
-        self.node = OwnNodeHandler(on_node)
-        self.pod_follower = Follower(client, node_pods(node), self.pods)
+        self.pods = LocalPodHandler(node_state)
+        self.node = LocalNodeHandler(on_node)
+        self.pod_follower = Follower(client, local_pods(node), self.pods)
         # One check is enough, and that of a single object is cheap for every API server.
-        self.node_follower = Follower(client, own_node(node), self.node, ends_if_restored=True)
+        self.node_follower = Follower(client, local_node(node), self.node, ends_if_restored=True)
         for name, follower in (("pods", self.pod_follower), ("nodes", self.node_follower)):
             metrics.stale.labels(name).set_function(partial(getattr, follower, "lost_s"))
 
     def jobs(self) -> Iterator[tuple[str, Coroutine[Any, Any, None]]]:
         """The watches by name; each runs until cancelled."""
-        yield "node watch", self.node_follower.run()
-        yield "pod watch", self.pod_follower.run()
+        yield "node_watch", self.node_follower.run()
+        yield "pod_watch", self.pod_follower.run()
 
     def retry_now(self) -> None:
         """End the pause of watches that have failed."""

@@ -18,13 +18,13 @@ from typing import Any, Final
 import structlog
 
 from gpushare.deviceplugin.api.agent_api import AgentApi
-from gpushare.deviceplugin.api.backoff import Backoff, BackoffPolicy
+from gpushare.deviceplugin.api.backoff import BackoffPolicy, WriteBackoff
 from gpushare.deviceplugin.core.node_patch import DesiredNode, applied, patch, without_labels
 from gpushare.deviceplugin.metrics import PluginEventMetrics, PluginMetrics
 from gpushare.deviceplugin.watchdog import Watchdog
 from gpushare.errors import ApiError
+from gpushare.model.local_node import LocalNode
 from gpushare.model.objects import Pod
-from gpushare.model.own_node import OwnNode
 from gpushare.ports import KubeEvent
 from gpushare.runtime.events import EventRecorder, RecorderSettings
 from gpushare.runtime.reasons import Reasons
@@ -70,9 +70,9 @@ class ApiWriter:
         self._api = api
         self._metrics = metrics
         self._watchdog = watchdog
-        self._backoff = Backoff(policy or BackoffPolicy())
+        self._backoff = WriteBackoff(policy or BackoffPolicy())
         self._events = EventRecorder(api.write_event, PluginEventMetrics(metrics), RecorderSettings())
-        self._actual_node: OwnNode | None = None
+        self._actual_node: LocalNode | None = None
         self._desired_node: DesiredNode | None = None
         self._pods: PodPatches = {}
         self._unhealthy: str | None = None
@@ -80,7 +80,7 @@ class ApiWriter:
         self._reported = Reasons()
         self._changed = asyncio.Event()
 
-    def observe_node(self, node: OwnNode) -> None:
+    def observe_node(self, node: LocalNode) -> None:
         """Set the actual state of the node; lost values are written again."""
         self._actual_node = node
         self._changed.set()
@@ -128,7 +128,7 @@ class ApiWriter:
                     min((s for s in (wait_s, self._backoff.wait_s(_LABELS)) if s), default=None)
                 )
             else:
-                with self._watchdog.work("publisher", _WATCHDOG_S):
+                with self._watchdog.work("api_writer", _WATCHDOG_S):
                     await self._send(soonest)
 
     async def _wait_for_change(self, timeout_s: float | None) -> None:

@@ -13,9 +13,9 @@ from gpushare.isolation.layout import IsolationMounts
 from gpushare.model.annotations import Shares, even_shares, known_shares
 from gpushare.model.cards import Card
 from gpushare.model.demand import Amount, Demand, Malformed
+from gpushare.model.local_node import GpuPod
 from gpushare.model.modes import Mode
 from gpushare.model.objects import Node
-from gpushare.model.own_node import GpuPod
 from gpushare.scheduling.advice.refusals import refusal
 from gpushare.scheduling.book import Book, Reservation, make_book
 from gpushare.scheduling.fitting import PodRequest, Rejection, place, unfit

@@ -9,9 +9,9 @@ from gpushare.deviceplugin.core.allocations import Allocation, Allocations
 from gpushare.deviceplugin.core.interface import Rejected
 from gpushare.deviceplugin.core.limits import MpsShare, envs_of, mps_share_of
 from gpushare.model.conflicts import Circumstances, Conflict
+from gpushare.model.local_node import GpuPod
 from gpushare.model.modes import Mode
 from gpushare.model.options import DeviceListStrategy
-from gpushare.model.own_node import GpuPod
 
 
 def rejection(

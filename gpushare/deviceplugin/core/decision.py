@@ -24,7 +24,7 @@ from gpushare.deviceplugin.core.conflicts import rejection
 from gpushare.deviceplugin.core.interface import Rejected
 from gpushare.deviceplugin.core.limits import MpsShare, has_compute_share, is_limited, limit_of, mps_share_of
 from gpushare.deviceplugin.core.matching import AllocateCall, Match, candidates, is_unclear, match
-from gpushare.deviceplugin.core.snapshot import Snapshot
+from gpushare.deviceplugin.core.snapshot import AllocateSnapshot
 from gpushare.errors import InvalidRequest
 from gpushare.isolation.layout import directory_name
 from gpushare.isolation.limits import is_same_limit
@@ -82,7 +82,7 @@ class Allocated:
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class CallDecision:
     """The decision on a call. ``found`` is None if no container waits for that amount.
 
     ``final`` is whether waiting cannot change it.
@@ -94,14 +94,14 @@ class Decision:
 
 
 def decide_call(
-    snapshot: Snapshot,
+    snapshot: AllocateSnapshot,
     call: AllocateCall,
     capabilities: Capabilities,
     now_ns: int,
     *,
     strategy: DeviceListStrategy = DeviceListStrategy.MOUNTS,
     terminating: bool = False,
-) -> Decision:
+) -> CallDecision:
     """The decision on an Allocate call: which container it is for, and what that gets.
 
     ``terminating`` is whether terminated pods still hold GPUs; the other arguments are those of ``decide``.
@@ -117,7 +117,7 @@ def decide_call(
     final = is_final(outcome, terminating=terminating or bool(snapshot.unlisted))
     # The kubelet has given a rejected pod up: the watch will show the pod that this call is for.
     given_up = isinstance(outcome, Rejected) and found is not None and found.key in call.refused
-    return Decision(outcome, found, final and not given_up)
+    return CallDecision(outcome, found, final and not given_up)
 
 
 def decide(
@@ -301,7 +301,7 @@ def with_allocation(
     return replace(allocations, by_container={**kept, allocation.key: allocation})
 
 
-def unmatched(snapshot: Snapshot, call: AllocateCall) -> Rejected:
+def unmatched(snapshot: AllocateSnapshot, call: AllocateCall) -> Rejected:
     """The rejection of a call that no container waits for, or several that must not be confused."""
     allocations = snapshot.allocations
     found = candidates(snapshot, call)

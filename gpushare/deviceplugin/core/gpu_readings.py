@@ -24,7 +24,7 @@ class Adopted:
 
 
 @dataclass(frozen=True, slots=True)
-class Usage:
+class GpusInUse:
     """UUIDs of the GPUs that are shared now, and of those with allocations."""
 
     shared: Collection[str]
@@ -32,7 +32,7 @@ class Usage:
 
 
 def adopt(
-    before: Inventory, found: Inventory, usage: Usage, reason_against: Callable[[Gpu], str | None]
+    before: Inventory, found: Inventory, usage: GpusInUse, reason_against: Callable[[Gpu], str | None]
 ) -> Adopted:
     """The GPUs after the reading ``found``.
 

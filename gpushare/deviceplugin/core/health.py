@@ -18,7 +18,12 @@ from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
 from gpushare.contract import ANN_CORDONED_CARDS
-from gpushare.deviceplugin.core.health_rules import Condition, Verdict, needs_reset_by_xid, verdict_on
+from gpushare.deviceplugin.core.health_rules import (
+    GpuCondition,
+    HealthVerdict,
+    needs_reset_by_xid,
+    verdict_on,
+)
 from gpushare.deviceplugin.core.xids import RECOVERY_ACTION_CHANGED, RESET_XIDS
 from gpushare.model.cards import parse_indices
 from gpushare.model.hardware import Fault, GpuFacts, RecoveryAction
@@ -48,7 +53,7 @@ class Health:
     """
 
     policy: HealthPolicy = field(default_factory=HealthPolicy)
-    conditions: Mapping[str, Condition] = field(default_factory=dict)
+    conditions: Mapping[str, GpuCondition] = field(default_factory=dict)
     unfit: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
@@ -59,13 +64,13 @@ class Health:
 
         ``xids`` are those of its record, by UUID, also of GPUs that the driver does not report now.
         """
-        recorded = {uuid: Condition(fault=Fault(uuid, xid)) for uuid, xid in (xids or {}).items()}
-        return cls(policy or HealthPolicy(), {uuid: Condition() for uuid in uuids} | recorded)
+        recorded = {uuid: GpuCondition(fault=Fault(uuid, xid)) for uuid, xid in (xids or {}).items()}
+        return cls(policy or HealthPolicy(), {uuid: GpuCondition() for uuid in uuids} | recorded)
 
     @property
-    def verdicts(self) -> dict[str, Verdict]:
+    def verdicts(self) -> dict[str, HealthVerdict]:
         """The unhealthy GPUs: UUID → rule and reason."""
-        unfit = {uuid: Verdict(UNFIT, reason) for uuid, reason in self.unfit.items()}
+        unfit = {uuid: HealthVerdict(UNFIT, reason) for uuid, reason in self.unfit.items()}
         judged = {uuid: verdict_on(condition) for uuid, condition in self.conditions.items()}
         return unfit | {uuid: verdict for uuid, verdict in judged.items() if verdict}
 
@@ -89,7 +94,7 @@ class Health:
         A GPU off the bus may come back without a reset, so its XID is kept.
         """
         kept = dict.fromkeys([*uuids, *self.reset_xids])
-        conditions = {uuid: self.conditions.get(uuid, Condition()) for uuid in kept}
+        conditions = {uuid: self.conditions.get(uuid, GpuCondition()) for uuid in kept}
         return replace(self, conditions=conditions, unfit=unfit)
 
     def after_fault(self, fault: Fault) -> "Health":
@@ -113,19 +118,19 @@ class Health:
         }
         return replace(self, conditions=conditions)
 
-    def after_silence(self, reason: str, now: float) -> "Health":
+    def after_failed_poll(self, reason: str, now: float) -> "Health":
         """The health after a poll at ``now`` to which the driver did not respond."""
         return self.after_poll(dict.fromkeys(self.conditions, GpuFacts(failure=reason)), now)
 
 
-def _noted(condition: Condition, fault: Fault) -> Condition:
+def _noted(condition: GpuCondition, fault: Fault) -> GpuCondition:
     """A later XID is usually a consequence of the first, so it replaces none that is as serious."""
     before = condition.fault
     is_more_serious = before is None or (fault.xid in RESET_XIDS and before.xid not in RESET_XIDS)
     return replace(condition, fault=fault) if is_more_serious else condition
 
 
-def _polled(condition: Condition, facts: GpuFacts, now: float, policy: HealthPolicy) -> Condition:
+def _polled(condition: GpuCondition, facts: GpuFacts, now: float, policy: HealthPolicy) -> GpuCondition:
     if facts.failure is not None:
         return _failed(condition, facts.failure, policy)
     decided = facts.recovery == RecoveryAction.NONE
@@ -138,7 +143,7 @@ def _polled(condition: Condition, facts: GpuFacts, now: float, policy: HealthPol
     return replace(answered, since=since)
 
 
-def _failed(condition: Condition, failure: str, policy: HealthPolicy) -> Condition:
+def _failed(condition: GpuCondition, failure: str, policy: HealthPolicy) -> GpuCondition:
     failures = condition.failures + 1
     lasts = failures >= policy.failures or condition.facts is None
     unanswered = condition.unanswered or (failure if lasts else None)

@@ -1,6 +1,6 @@
 """When a GPU takes no pods: one rule per function, all in ``RULES``. Pure.
 
-A rule reads the ``Condition`` of one GPU and returns why it takes no pods, None if it does not apply.
+A rule reads the ``GpuCondition`` of one GPU and returns why it takes no pods, None if it does not apply.
 What changes a condition over time belongs in ``health``, reading the driver in ``adapters.nvml.facts``.
 
 The recovery action (NVML field 230, from driver 565 on) is the driver's own judgement of all errors that it
@@ -32,7 +32,7 @@ _REMEDIES: Final[Mapping[int, str]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Condition:
+class GpuCondition:
     """What is known of one GPU.
 
     ``facts`` are the last complete answers of the driver, None before the first. ``failures`` is the number
@@ -53,12 +53,12 @@ class Condition:
         return None if self.facts is None or self.failures else self.facts.recovery
 
 
-def does_not_answer(condition: Condition) -> str | None:
+def does_not_answer(condition: GpuCondition) -> str | None:
     """Calls that work on every GPU fail."""
     return condition.unanswered
 
 
-def needs_recovery(condition: Condition) -> str | None:
+def needs_recovery(condition: GpuCondition) -> str | None:
     """The driver asks for a recovery action. A GPU that does not answer keeps its last one."""
     action = condition.facts.recovery if condition.facts else None
     if not action:
@@ -68,13 +68,13 @@ def needs_recovery(condition: Condition) -> str | None:
     return f"the driver asks for {remedy} (recovery action {action}){cause}"
 
 
-def cannot_remap(condition: Condition) -> str | None:
+def cannot_remap(condition: GpuCondition) -> str | None:
     """A defective memory row could not be replaced: the GPU has no spare rows left."""
     failed = condition.facts is not None and condition.facts.remap_failed
     return "a memory row could not be remapped: the GPU must be replaced" if failed else None
 
 
-def has_uncorrected_errors(condition: Condition) -> str | None:
+def has_uncorrected_errors(condition: GpuCondition) -> str | None:
     """Uncorrected memory errors of a GPU without recovery action and without row remapping.
 
     GPUs with row remapping (Ampere and newer) also contain errors, so that the count alone says nothing.
@@ -87,7 +87,7 @@ def has_uncorrected_errors(condition: Condition) -> str | None:
     return f"{facts.uncorrected_ecc} uncorrected memory errors; the GPU must be reset"
 
 
-def needs_reset_by_xid(condition: Condition) -> str | None:
+def needs_reset_by_xid(condition: GpuCondition) -> str | None:
     """An XID error of the table, while no recovery action says more."""
     fault = condition.fault
     if fault is None or fault.xid not in RESET_XIDS or condition.recovery is not None:
@@ -101,10 +101,10 @@ def _xid(fault: Fault) -> str:
     return f"XID {fault.xid}{meaning}" + ("" if fault.uuid else " on a GPU that the driver does not name")
 
 
-class Rule(NamedTuple):
+class HealthRule(NamedTuple):
     """One rule. ``closes`` and ``opens`` say when, for the documentation."""
 
-    reason: Callable[[Condition], str | None]
+    reason: Callable[[GpuCondition], str | None]
     closes: str
     opens: str
 
@@ -114,7 +114,7 @@ class Rule(NamedTuple):
         return self.reason.__name__
 
 
-class Verdict(NamedTuple):
+class HealthVerdict(NamedTuple):
     """Why a GPU takes no pods: the name of the rule, and the reason in words."""
 
     rule: str
@@ -122,30 +122,30 @@ class Verdict(NamedTuple):
 
 
 RULES: Final = (
-    Rule(
+    HealthRule(
         needs_recovery,
         "the driver asks for a recovery action: a reset, a reboot, the end of programs (from driver 565 on)",
         "at the first poll at which it asks for none, as after the reset",
     ),
-    Rule(
+    HealthRule(
         needs_reset_by_xid,
         "the driver reported an XID error of the [table](#xid-errors), and the GPU has no recovery action or "
         "does not answer",
         "after a reload of the driver or a reboot; after a reset alone by the "
         "[runbook](../how-to/runbooks.md#gpusharecardunhealthy)",
     ),
-    Rule(
+    HealthRule(
         cannot_remap,
         "a defective memory row could not be remapped: the spare rows are used up",
         "when the GPU has been replaced",
     ),
-    Rule(
+    HealthRule(
         has_uncorrected_errors,
         "there are uncorrected memory errors since the last reset, and the GPU has neither a recovery action "
         "nor row remapping (Turing and older, drivers before 565)",
         "at the first poll after the reset, which clears the count",
     ),
-    Rule(
+    HealthRule(
         does_not_answer,
         "handle, memory, temperature or a value of this table could not be read in three polls in a row, or "
         "in the first",
@@ -155,7 +155,7 @@ RULES: Final = (
 """In the order in which the first that applies gives the reason."""
 
 
-def verdict_on(condition: Condition) -> Verdict | None:
+def verdict_on(condition: GpuCondition) -> HealthVerdict | None:
     """Why the GPU takes no pods; None if it does."""
     reasons = ((rule, rule.reason(condition)) for rule in RULES)
-    return next((Verdict(rule.name, reason) for rule, reason in reasons if reason), None)
+    return next((HealthVerdict(rule.name, reason) for rule, reason in reasons if reason), None)

@@ -48,7 +48,7 @@ class Rejected:
     text: str
 
 
-class Plugin(Protocol):
+class KubeletPlugin(Protocol):
     """The part of a device plugin behind its endpoint. All calls come from one event loop."""
 
     resource: str

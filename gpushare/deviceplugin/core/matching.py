@@ -17,9 +17,9 @@ from typing import Final
 
 from gpushare.deviceplugin.core.allocations import Allocation, Allocations, Key
 from gpushare.deviceplugin.core.device_ids import indices_in
-from gpushare.deviceplugin.core.snapshot import Snapshot
+from gpushare.deviceplugin.core.snapshot import AllocateSnapshot
 from gpushare.model.demand import ContainerDemand, Demand
-from gpushare.model.own_node import GpuPod
+from gpushare.model.local_node import GpuPod
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class AllocateCall:
     known: frozenset[str] | None = None
 
 
-def match(snapshot: Snapshot, call: AllocateCall) -> Match | None:
+def match(snapshot: AllocateSnapshot, call: AllocateCall) -> Match | None:
     """The most likely container; None if no pod of this node waits for that amount, or if it is unclear.
 
     A container with the compute of the call comes first. Where none waits, the call for compute was for a
@@ -64,7 +64,7 @@ def match(snapshot: Snapshot, call: AllocateCall) -> Match | None:
     return _likeliest(snapshot, replace(call, core=None))
 
 
-def _likeliest(snapshot: Snapshot, call: AllocateCall) -> Match | None:
+def _likeliest(snapshot: AllocateSnapshot, call: AllocateCall) -> Match | None:
     found = candidates(snapshot, call)
     if len(found) == 1:
         return found[0]
@@ -75,7 +75,7 @@ def _likeliest(snapshot: Snapshot, call: AllocateCall) -> Match | None:
     return min(found, key=lambda each: _rank(snapshot, each, call, cards), default=None)
 
 
-def candidates(snapshot: Snapshot, call: AllocateCall) -> Sequence[Match]:
+def candidates(snapshot: AllocateSnapshot, call: AllocateCall) -> Sequence[Match]:
     """The containers that a call may be for. Those with an allocation count only without any other.
 
     The kubelet may have forgotten such an allocation and call for its container again. But that one may be
@@ -91,20 +91,20 @@ def candidates(snapshot: Snapshot, call: AllocateCall) -> Sequence[Match]:
     return [each for each in found if not _is_doubtful(snapshot, each)] or found
 
 
-def is_unclear(snapshot: Snapshot, found: Sequence[Match]) -> bool:
+def is_unclear(snapshot: AllocateSnapshot, found: Sequence[Match]) -> bool:
     """Whether these are several candidates that must not be taken for each other."""
     if len(found) == 1:
         return False
     return any(_is_doubtful(snapshot, each) for each in found) or (not snapshot.readable and _differ(found))
 
 
-def _is_doubtful(snapshot: Snapshot, found: Match) -> bool:
+def _is_doubtful(snapshot: AllocateSnapshot, found: Match) -> bool:
     """Whether the container has an allocation that the kubelet has forgotten."""
     allocation = snapshot.allocations.by_container.get(found.key)
     return allocation is not None and allocation.confirmed and not _under_admission(snapshot, found.gpu_pod)
 
 
-def contested(snapshot: Snapshot, call: AllocateCall) -> bool:
+def contested(snapshot: AllocateSnapshot, call: AllocateCall) -> bool:
     """Whether unequal pods wait for that amount, so that the result depends on the choice."""
     found = _waiting(snapshot, call)
     if len(found) == 1:
@@ -114,18 +114,18 @@ def contested(snapshot: Snapshot, call: AllocateCall) -> bool:
     return is_unclear(snapshot, found) or _differ(best)
 
 
-def match_core(snapshot: Snapshot, percent: int) -> Match | None:
+def match_core(snapshot: AllocateSnapshot, percent: int) -> Match | None:
     """The most likely container of a call for that percent of compute."""
     found = _next(snapshot, lambda next_: next_.core == percent)
     return min(found, key=lambda each: _rank(snapshot, each, AllocateCall(0), _NO_CARDS), default=None)
 
 
-def _waiting(snapshot: Snapshot, call: AllocateCall) -> list[Match]:
+def _waiting(snapshot: AllocateSnapshot, call: AllocateCall) -> list[Match]:
     """The next containers with the amount of the call."""
     return _next(snapshot, lambda next_: next_.mem == call.amount and call.core in (None, next_.core))
 
 
-def _next(snapshot: Snapshot, suits: Callable[[ContainerDemand], bool]) -> list[Match]:
+def _next(snapshot: AllocateSnapshot, suits: Callable[[ContainerDemand], bool]) -> list[Match]:
     return [
         Match(gpu_pod, container)
         for gpu_pod in snapshot.allocations.gpu_pods.values()
@@ -156,7 +156,7 @@ def _containers(gpu_pod: GpuPod) -> tuple[ContainerDemand, ...]:
     return readable.containers if readable else ()
 
 
-def _rank(snapshot: Snapshot, found: Match, call: AllocateCall, cards: frozenset[int]) -> Rank:
+def _rank(snapshot: AllocateSnapshot, found: Match, call: AllocateCall, cards: frozenset[int]) -> Rank:
     """The sort key of a candidate; the smallest wins."""
     gpu_pod, pod = found.gpu_pod, found.gpu_pod.pod
     elsewhere = not gpu_pod.claim or cards != {index for index, _ in gpu_pod.claim}
@@ -165,7 +165,7 @@ def _rank(snapshot: Snapshot, found: Match, call: AllocateCall, cards: frozenset
     return stage, pod.terminating, elsewhere, gpu_pod.bound_ns, pod.created, pod.uid
 
 
-def _stage(snapshot: Snapshot, found: Match, call: AllocateCall) -> int:
+def _stage(snapshot: AllocateSnapshot, found: Match, call: AllocateCall) -> int:
     """0 for a pod under admission, 1 without allocations, 2 with allocations, 3 after a rejection."""
     gpu_pod = found.gpu_pod
     if found.key in call.refused:
@@ -189,12 +189,12 @@ def _shape(found: Match) -> Shape:
     return cards, containers, gpu_pod.conflicts.get(found.container.name, ())
 
 
-def _under_admission(snapshot: Snapshot, gpu_pod: GpuPod) -> bool:
+def _under_admission(snapshot: AllocateSnapshot, gpu_pod: GpuPod) -> bool:
     """Whether an earlier container of the pod has its devices: the kubelet continues with the next one."""
     return any(uid == gpu_pod.uid for uid, _ in snapshot.done)
 
 
-def twin_with_core(snapshot: Snapshot, last: Allocation, percent: int) -> bool:
+def twin_with_core(snapshot: AllocateSnapshot, last: Allocation, percent: int) -> bool:
     """Whether a call for compute can be for the container of the last call for memory."""
     # The checkpoint names a container only after both of its calls.
     if snapshot.readable and last.key in snapshot.done:

@@ -26,9 +26,9 @@ from gpushare.contract import (
 from gpushare.deviceplugin.core.shared_gpus import SharedGpus
 from gpushare.model.card_models import label_value
 from gpushare.model.cards import format_cards
+from gpushare.model.local_node import LocalNode
 from gpushare.model.modes import mode_of
 from gpushare.model.options import DeviceListStrategy
-from gpushare.model.own_node import OwnNode
 
 T = TypeVar("T")
 
@@ -77,7 +77,7 @@ def _labels(shared_gpus: SharedGpus) -> dict[str, str | None]:
     }
 
 
-def patch(actual: OwnNode, desired: DesiredNode, *, labels: bool = True) -> dict[str, Any] | None:
+def patch(actual: LocalNode, desired: DesiredNode, *, labels: bool = True) -> dict[str, Any] | None:
     """The merge patch of node and status; None if the node has all desired values.
 
     ``labels=False`` omits the labels, for agents without the permission to set them.
@@ -107,7 +107,7 @@ def without_labels(merge: Mapping[str, Any]) -> dict[str, Any]:
     return _section(metadata=metadata, status=merge.get("status", {}))
 
 
-def applied(actual: OwnNode, merge: Mapping[str, Any]) -> OwnNode:
+def applied(actual: LocalNode, merge: Mapping[str, Any]) -> LocalNode:
     """The node after the merge patch."""
     metadata, status = merge.get("metadata", {}), merge.get("status", {})
     return replace(
@@ -124,7 +124,9 @@ def _merged(actual: Mapping[str, T], changes: Mapping[str, T | None]) -> dict[st
     return {key: value for key, value in merged.items() if value is not None}
 
 
-def not_serving_reason(node: OwnNode, strategy: DeviceListStrategy = DeviceListStrategy.MOUNTS) -> str | None:
+def not_serving_reason(
+    node: LocalNode, strategy: DeviceListStrategy = DeviceListStrategy.MOUNTS
+) -> str | None:
     """Why the GPUs cannot be served now; None if they can. ``strategy`` is how containers get them.
 
     Two plugins would allocate the same GPU twice, so this one waits until the other offers none.
@@ -147,7 +149,7 @@ def not_serving_reason(node: OwnNode, strategy: DeviceListStrategy = DeviceListS
     return None
 
 
-def _how_to_stop_it(node: OwnNode) -> str:
+def _how_to_stop_it(node: LocalNode) -> str:
     if node.labels.get(LABEL_OPERATOR_PLUGIN) == "true":
         return (
             "the GPU Operator runs it, stop it with "

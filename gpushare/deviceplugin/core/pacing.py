@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
 from gpushare.deviceplugin.core.limits import is_compute_share
-from gpushare.deviceplugin.core.prices import Learned, Sample, followed_ratio, is_same_work, with_sample
+from gpushare.deviceplugin.core.prices import Learned, WorkSample, followed_ratio, is_same_work, with_sample
 from gpushare.errors import SourceError
 from gpushare.isolation.limits import CardLimit
 from gpushare.isolation.region import (
@@ -192,7 +192,7 @@ def _learned(
 ) -> Learned:
     if not (work or percent):
         return before
-    return with_sample(before, Sample(elapsed_ns, elapsed_ns * percent / _ALL, work), contended=contended)
+    return with_sample(before, WorkSample(elapsed_ns, elapsed_ns * percent / _ALL, work), contended=contended)
 
 
 def _priced(rate: CardRate, others: Iterable[CardRate]) -> CardRate:

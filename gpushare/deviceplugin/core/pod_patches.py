@@ -12,8 +12,8 @@ import msgspec
 from gpushare.contract import ANN_ASSIGNED, ANN_ASSUME_TIME
 from gpushare.deviceplugin.core.allocations import Allocations, allocated_shares
 from gpushare.model.annotations import bind_annotations
+from gpushare.model.local_node import GpuPod
 from gpushare.model.objects import Pod
-from gpushare.model.own_node import GpuPod
 
 Assigned = Mapping[str, Mapping[str, Mapping[str, int]]]
 """Pod UID in the API → container → GPU index → units; the sums per GPU are the pod's reservation."""

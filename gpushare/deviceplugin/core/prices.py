@@ -54,7 +54,7 @@ _LEAST_PART: Final = 0.1
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
+class WorkSample:
     """Use of one GPU by a container since the previous sample, or in several samples.
 
     ``busy_ns`` is the GPU time of all its processes and ``work`` what they launched, both within
@@ -77,9 +77,9 @@ class Learned:
     """
 
     prices: Mapping[int, float] = field(default_factory=dict)
-    total: Sample | None = None
-    last: Sample | None = None
-    new: Sample | None = None
+    total: WorkSample | None = None
+    last: WorkSample | None = None
+    new: WorkSample | None = None
     new_count: int = 0
     age: int = 0
     scale: float = 1.0
@@ -103,7 +103,7 @@ def cost_ns(prices: Mapping[int, float], work: Mapping[int, float]) -> float:
     return sum(prices.get(kind, 0) * amount for kind, amount in work.items())
 
 
-def with_sample(learned: Learned, sample: Sample, *, contended: bool) -> Learned:
+def with_sample(learned: Learned, sample: WorkSample, *, contended: bool) -> Learned:
     """What is known after a sample, before the prices follow its ratio.
 
     ``contended`` is whether other programs use the GPU too. The GPU time of a sample without work belongs to
@@ -158,7 +158,7 @@ def is_same_work(one: Learned, other: Learned) -> bool:
     return cost_ns(prices, differing) <= most / _LONGER
 
 
-def _with_new_kinds(learned: Learned, sample: Sample, *, contended: bool) -> Learned:
+def _with_new_kinds(learned: Learned, sample: WorkSample, *, contended: bool) -> Learned:
     """The samples with new kinds, and their prices once the GPU time that they take is more than noise.
 
     The price is the GPU time that the other kinds leave, in equal parts of work.
@@ -178,11 +178,11 @@ def _with_new_kinds(learned: Learned, sample: Sample, *, contended: bool) -> Lea
     return replace(learned, prices=prices, new=None, new_count=0, age=0)
 
 
-def _busy_ns(total: Sample) -> float:
+def _busy_ns(total: WorkSample) -> float:
     return max(total.busy_ns, total.elapsed_ns / _COARSE)
 
 
-def _noise_ns(total: Sample, *, contended: bool) -> float:
+def _noise_ns(total: WorkSample, *, contended: bool) -> float:
     """How much GPU time may be missing in samples: twice the standard deviation.
 
     Work is launched in one sample and runs in the next. On a contended GPU the number of moments is binomial.
@@ -194,7 +194,7 @@ def _noise_ns(total: Sample, *, contended: bool) -> float:
     return 2 * total.elapsed_ns * math.sqrt(part * (1 - part) / moments)
 
 
-def _followed(learned: Learned, sample: Sample, kept: float) -> Sample:
+def _followed(learned: Learned, sample: WorkSample, kept: float) -> WorkSample:
     """The samples that count; earlier ones weigh ``kept`` of the later one.
 
     Earlier ones are dropped if their work was much cheaper than that of the last two. One sample does not
@@ -208,12 +208,12 @@ def _followed(learned: Learned, sample: Sample, kept: float) -> Sample:
     return recent if longer else total
 
 
-def _sum(sample: Sample, earlier: Sample, weight: float = 1) -> Sample:
+def _sum(sample: WorkSample, earlier: WorkSample, weight: float = 1) -> WorkSample:
     work = {
         kind: sample.work.get(kind, 0) + weight * earlier.work.get(kind, 0)
         for kind in {*sample.work, *earlier.work}
     }
-    return Sample(
+    return WorkSample(
         sample.elapsed_ns + weight * earlier.elapsed_ns, sample.busy_ns + weight * earlier.busy_ns, work
     )
 

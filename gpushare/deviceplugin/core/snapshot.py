@@ -6,7 +6,7 @@ from gpushare.deviceplugin.core.allocations import Allocations, Key
 
 
 @dataclass(frozen=True, slots=True)
-class Snapshot:
+class AllocateSnapshot:
     """The node at one moment.
 
     ``done`` are the containers that have their devices: those in the kubelet's checkpoint without stale

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 from gpushare.deviceplugin.core.pacing import ProcessesByPid
 from gpushare.isolation.limits import CardLimit
 from gpushare.isolation.region import Region
-from gpushare.model.own_node import ContainerRef
+from gpushare.model.local_node import ContainerRef
 from gpushare.model.readings import UNCOUNTED_BYTES, ProcessReading, is_clearly_uncounted
 
 _MIB: Final = 1024 * 1024
@@ -46,7 +46,7 @@ class UncountedProcess:
         return max(0, (self.driver_bytes or 0) - (self.counted or 0))
 
 
-class Finding(NamedTuple):
+class UncountedFinding(NamedTuple):
     """The subject of one event: processes of one owner on one GPU; ``known`` is that its region has them."""
 
     owner: UncountedOwner
@@ -58,8 +58,8 @@ class Finding(NamedTuple):
 class Reported:
     """The processes of the last poll by finding, and the bytes last reported for each current finding."""
 
-    seen: frozenset[tuple[Finding, int]] = frozenset()
-    reported: Mapping[Finding, int] = field(default_factory=dict)
+    seen: frozenset[tuple[UncountedFinding, int]] = frozenset()
+    reported: Mapping[UncountedFinding, int] = field(default_factory=dict)
 
 
 def uncounted_in(
@@ -107,15 +107,17 @@ def uncounted_beside(
 
 def new_findings(
     found: Iterable[UncountedProcess], before: Reported
-) -> tuple[Reported, dict[Finding, tuple[UncountedProcess, ...]]]:
+) -> tuple[Reported, dict[UncountedFinding, tuple[UncountedProcess, ...]]]:
     """The new state after a poll, and the processes to report by finding.
 
     Driver and regions are not read at the same moment, so a process counts from its second poll on. A finding
     is reported once, again after it had disappeared, and again after it has grown considerably.
     """
-    findings: dict[Finding, list[UncountedProcess]] = {}
+    findings: dict[UncountedFinding, list[UncountedProcess]] = {}
     for each in found:
-        findings.setdefault(Finding(each.owner, each.uuid, each.counted is not None), []).append(each)
+        findings.setdefault(UncountedFinding(each.owner, each.uuid, each.counted is not None), []).append(
+            each
+        )
     reported = {finding: size for finding, size in before.reported.items() if finding in findings}
     fresh = {}
     for finding, uncounted in findings.items():

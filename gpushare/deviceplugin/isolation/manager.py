@@ -17,7 +17,7 @@ from gpushare.deviceplugin.core.limits import is_limited
 from gpushare.deviceplugin.isolation.files import EnforcementFiles, MpsStatus
 from gpushare.deviceplugin.metrics import PluginMetrics
 from gpushare.deviceplugin.node.observer import Observer
-from gpushare.deviceplugin.node.record import Record
+from gpushare.deviceplugin.node.record import AllocationRecord
 from gpushare.errors import ConfigError
 from gpushare.isolation.layout import LAUNCH_LIBRARY, LIBRARY, DirectoryOwner
 from gpushare.model.modes import Mode
@@ -37,7 +37,7 @@ class EnforcementManager:
     def __init__(
         self,
         observer: Observer,
-        record: Record,
+        record: AllocationRecord,
         files: EnforcementFiles,
         mps: MpsStatus,
         metrics: PluginMetrics,

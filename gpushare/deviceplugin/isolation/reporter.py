@@ -14,7 +14,7 @@ from gpushare.adapters.pids import command_of
 from gpushare.contract import EVENT_NOT_HELD, EVENT_UNCOUNTED, PRELOAD
 from gpushare.deviceplugin.core.allocations import Allocations
 from gpushare.deviceplugin.core.conflicts import hiding_the_library, in_words
-from gpushare.deviceplugin.core.uncounted import Finding, Reported, UncountedProcess, new_findings
+from gpushare.deviceplugin.core.uncounted import Reported, UncountedFinding, UncountedProcess, new_findings
 from gpushare.deviceplugin.node.state import NodeState
 from gpushare.isolation.layout import PRELOAD_TEXT
 from gpushare.isolation.limits import parse
@@ -71,7 +71,7 @@ class UncountedReporter:
 
 def event_of(
     allocations: Allocations,
-    finding: Finding,
+    finding: UncountedFinding,
     uncounted: Sequence[UncountedProcess],
     commands: Mapping[int, str],
 ) -> KubeEvent | None:
@@ -96,7 +96,11 @@ def event_of(
 
 
 def _container_event(
-    allocations: Allocations, finding: Finding, gpu: str, listed: str, uncounted: Sequence[UncountedProcess]
+    allocations: Allocations,
+    finding: UncountedFinding,
+    gpu: str,
+    listed: str,
+    uncounted: Sequence[UncountedProcess],
 ) -> KubeEvent | None:
     every, directory = allocations.by_container.values(), finding.owner.directory
     allocation = next(

@@ -15,13 +15,13 @@ from gpushare.deviceplugin.isolation.region_sizes import RegionSizes
 from gpushare.deviceplugin.isolation.reporter import UncountedReporter
 from gpushare.deviceplugin.metrics import PluginMetrics
 from gpushare.deviceplugin.node.observer import Observer
-from gpushare.deviceplugin.node.record import Record
+from gpushare.deviceplugin.node.record import AllocationRecord
 from gpushare.deviceplugin.settings import AgentSettings
 from gpushare.model.modes import Mode
 from gpushare.ports import KubeEvent
 
 
-class Isolation:
+class IsolationService:
     """``manager`` enforces the limits; the other parts exist only where the node has what they need.
 
     ``record_event`` receives events about pods.
@@ -31,7 +31,7 @@ class Isolation:
         self,
         settings: AgentSettings,
         observer: Observer,
-        record: Record,
+        record: AllocationRecord,
         driver: AgentDriver,
         metrics: PluginMetrics,
         *,

@@ -17,7 +17,7 @@ from gpushare.contract import EVENT_REFUSED
 from gpushare.deviceplugin.core.allocations import Allocation, Key, choose, core_fits
 from gpushare.deviceplugin.core.decision import (
     Allocated,
-    Decision,
+    CallDecision,
     decide_call,
     no_core,
     no_core_left,
@@ -36,7 +36,7 @@ from gpushare.deviceplugin.core.response import ResponseSettings, failing_respon
 from gpushare.deviceplugin.isolation.manager import EnforcementManager
 from gpushare.deviceplugin.kubelet.retries import PodSources, Retries
 from gpushare.deviceplugin.node.observer import Observer
-from gpushare.deviceplugin.node.release import CardReleaser
+from gpushare.deviceplugin.node.release import GpuReleaser
 from gpushare.deviceplugin.watchdog import Watchdog
 from gpushare.errors import ConfigError
 from gpushare.model.options import MemoryUnit
@@ -83,7 +83,7 @@ class Allocator:
     def __init__(
         self,
         observer: Observer,
-        releaser: CardReleaser,
+        releaser: GpuReleaser,
         enforcement: EnforcementManager,
         settings: AllocateSettings,
         *,
@@ -125,7 +125,7 @@ class Allocator:
             return self._reject(decision.outcome, decision.found)
         return await self._perform(decision.outcome)
 
-    async def _decide(self, ids: tuple[str, ...]) -> Decision:
+    async def _decide(self, ids: tuple[str, ...]) -> CallDecision:
         """Observe the node, and decide on the call.
 
         Nothing is awaited between the last observation and the commit to the node state.

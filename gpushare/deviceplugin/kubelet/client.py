@@ -10,7 +10,7 @@ from gpushare.adapters.kube.agent_resources import gpu_pods
 from gpushare.adapters.kubelet.podresources import PodResources
 from gpushare.adapters.kubelet.pods import KubeletAccess, fetch_pods
 from gpushare.errors import GpuShareError, KubeletError
-from gpushare.model.own_node import GpuPod
+from gpushare.model.local_node import GpuPod
 from gpushare.runtime.reasons import Reasons
 
 log = structlog.get_logger()

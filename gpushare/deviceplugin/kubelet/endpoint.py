@@ -21,7 +21,7 @@ from gpushare.adapters.kubelet.api.deviceplugin_pb2_grpc import (
 )
 from gpushare.adapters.kubelet.channel import MAX_MESSAGE_BYTES
 from gpushare.adapters.kubelet.registration import OPTIONS
-from gpushare.deviceplugin.core.interface import OK, AllocateResponse, Device, Plugin, Rejected
+from gpushare.deviceplugin.core.interface import OK, AllocateResponse, Device, KubeletPlugin, Rejected
 from gpushare.deviceplugin.metrics import PluginMetrics
 from gpushare.errors import KubeletError
 
@@ -34,7 +34,7 @@ log = structlog.get_logger()
 
 
 @asynccontextmanager
-async def serving(plugin: Plugin, socket: Path, metrics: PluginMetrics) -> AsyncIterator["Endpoint"]:
+async def serving(plugin: KubeletPlugin, socket: Path, metrics: PluginMetrics) -> AsyncIterator["Endpoint"]:
     """An endpoint that listens on ``socket`` and removes it at the end. Raises KubeletError.
 
     Calls in progress have some seconds to finish.
@@ -67,7 +67,9 @@ class Endpoint(DevicePluginServicer):
     ``opened`` is set once a list of devices was delivered, ``ended`` once a stream of lists has ended.
     """
 
-    def __init__(self, plugin: Plugin, metrics: PluginMetrics, first: api.ListAndWatchResponse) -> None:
+    def __init__(
+        self, plugin: KubeletPlugin, metrics: PluginMetrics, first: api.ListAndWatchResponse
+    ) -> None:
         self.opened = asyncio.Event()
         self.ended = asyncio.Event()
         self._plugin = plugin
@@ -182,7 +184,7 @@ def listing(devices: Iterable[Device]) -> api.ListAndWatchResponse:
     return api.ListAndWatchResponse(devices=map(_device, devices))
 
 
-async def _listing(plugin: Plugin) -> api.ListAndWatchResponse:
+async def _listing(plugin: KubeletPlugin) -> api.ListAndWatchResponse:
     """The same in a thread: 130,000 units of MiB take half a second, and calls must not wait."""
     return await asyncio.to_thread(listing, plugin.devices())
 

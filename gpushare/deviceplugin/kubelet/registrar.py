@@ -20,7 +20,7 @@ import structlog
 from gpushare.adapters.kubelet.folder import FolderWatch, check_folder
 from gpushare.adapters.kubelet.registration import register
 from gpushare.contract import KUBELET_SOCKET
-from gpushare.deviceplugin.core.interface import Plugin
+from gpushare.deviceplugin.core.interface import KubeletPlugin
 from gpushare.deviceplugin.kubelet.endpoint import Endpoint, serving
 from gpushare.deviceplugin.metrics import PluginMetrics
 from gpushare.errors import KubeletError
@@ -48,7 +48,7 @@ class Registrar:
 
     def __init__(
         self,
-        plugin: Plugin,
+        plugin: KubeletPlugin,
         folder: Path,
         metrics: PluginMetrics,
         waits: RegistrationBackoff = RegistrationBackoff(),

@@ -12,7 +12,7 @@ from gpushare.deviceplugin.kubelet.registrar import Registrar
 from gpushare.deviceplugin.kubelet.retries import PodSources
 from gpushare.deviceplugin.metrics import PluginMetrics
 from gpushare.deviceplugin.node.observer import Observer
-from gpushare.deviceplugin.node.release import CardReleaser
+from gpushare.deviceplugin.node.release import GpuReleaser
 from gpushare.deviceplugin.settings import AgentSettings
 from gpushare.deviceplugin.watchdog import Watchdog
 from gpushare.ports import KubeEvent
@@ -28,7 +28,7 @@ class KubeletService:
         self,
         settings: AgentSettings,
         observer: Observer,
-        releaser: CardReleaser,
+        releaser: GpuReleaser,
         enforcement: EnforcementManager,
         watchdog: Watchdog,
         *,
@@ -54,7 +54,7 @@ class KubeletService:
     def jobs(self, metrics: PluginMetrics) -> Iterator[tuple[str, Coroutine[Any, Any, None]]]:
         """The registrations by name; each runs until cancelled. The names are values of a metric label."""
         yield "registration", Registrar(self.mem, self._folder, metrics).run()
-        yield "core registration", self._serve_core(metrics)
+        yield "core_registration", self._serve_core(metrics)
 
     async def _serve_core(self, metrics: PluginMetrics) -> None:
         await self.core.until_offered()

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from gpushare.deviceplugin.core.snapshot import Snapshot
+from gpushare.deviceplugin.core.snapshot import AllocateSnapshot
 from gpushare.deviceplugin.node.state import KubeletAllocations, NodeState
 from gpushare.model.cards import Card
 
@@ -17,7 +17,7 @@ class Observer:
         self.node_state = node_state
         self._read_checkpoint = read_checkpoint
 
-    def observe(self) -> Snapshot:
+    def observe(self) -> AllocateSnapshot:
         """The node as it is now, joined with the checkpoint as it is now."""
         self.node_state.apply_checkpoint(self._read_checkpoint(self.node_state.allocations.cards))
         return self.node_state.snapshot()

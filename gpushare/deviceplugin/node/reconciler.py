@@ -13,8 +13,8 @@ from gpushare.contract import KUBELET_CHECKPOINT
 from gpushare.deviceplugin.metrics import PluginMetrics
 from gpushare.deviceplugin.node.checkpoint import whole_gpus_by_name
 from gpushare.deviceplugin.node.observer import Observer
-from gpushare.deviceplugin.node.record import Record
-from gpushare.deviceplugin.node.release import CardReleaser
+from gpushare.deviceplugin.node.record import AllocationRecord
+from gpushare.deviceplugin.node.release import GpuReleaser
 from gpushare.deviceplugin.settings import AgentSettings
 from gpushare.deviceplugin.watchdog import Watchdog
 from gpushare.errors import ConfigError, KubeletError
@@ -40,8 +40,8 @@ class Reconciler:
         self,
         settings: AgentSettings,
         observer: Observer,
-        releaser: CardReleaser,
-        record: Record,
+        releaser: GpuReleaser,
+        record: AllocationRecord,
         watchdog: Watchdog,
         metrics: PluginMetrics,
         *,
@@ -60,7 +60,7 @@ class Reconciler:
     def jobs(self) -> Iterator[tuple[str, Coroutine[Any, Any, None]]]:
         """The jobs by name; each runs until cancelled. The names are values of a metric label."""
         yield "checkpoint", self._follow_checkpoint()
-        yield "whole-gpus", self._poll_whole_gpus()
+        yield "whole_gpus", self._poll_whole_gpus()
         yield "departures", self._release_terminated()
         yield "record", self._write_record()
 

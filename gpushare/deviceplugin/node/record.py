@@ -34,7 +34,7 @@ def _is_same(one: Allocations, other: Allocations) -> bool:
     return one.by_container is other.by_container and one.context_mib is other.context_mib
 
 
-class Record:
+class AllocationRecord:
     """The record of one node; ``unit`` is the unit of its amounts.
 
     ``previous_unit`` is the unit of the file that was read, None if there was no file. ``context_mib`` has

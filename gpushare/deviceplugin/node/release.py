@@ -32,7 +32,7 @@ PodsWithCgroup = Callable[[frozenset[str]], frozenset[str] | None]
 """Returns the pods among these, by UID, that still have a cgroup; None if no cgroups of pods are visible."""
 
 
-class CardReleaser:
+class GpuReleaser:
     """Releases terminated pods of a node state.
 
     Where no cgroups of pods are visible, pods are released without them: their mount is missing, or the
@@ -113,7 +113,7 @@ class CardReleaser:
             )
 
 
-def make_releaser(cgroup_root: Path, node_state: NodeState, degraded: DegradedMode) -> CardReleaser:
+def make_releaser(cgroup_root: Path, node_state: NodeState, degraded: DegradedMode) -> GpuReleaser:
     """A releaser for the cgroups of the node; what it does without is reported now and when it changes."""
     cgroups = Cgroups(cgroup_root)
 
@@ -127,4 +127,4 @@ def make_releaser(cgroup_root: Path, node_state: NodeState, degraded: DegradedMo
     visible = cgroups.visible
     if not visible:
         report(visible)
-    return CardReleaser(node_state, cgroups.kept, visible=visible, on_visible=report)
+    return GpuReleaser(node_state, cgroups.kept, visible=visible, on_visible=report)

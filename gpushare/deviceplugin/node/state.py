@@ -2,7 +2,7 @@
 
 Each source applies what it has read, and readers take a snapshot. All calls come from one event loop, and no
 method awaits between reading and changing the state, so there are no locks. ``observer`` reads the
-checkpoint, the allocator serves the kubelet's calls one at a time, ``api.projection`` reports changes, and
+checkpoint, the allocator serves the kubelet's calls one at a time, ``api.status`` reports changes, and
 ``reconciler`` runs the periodic work.
 """
 
@@ -24,11 +24,11 @@ from gpushare.deviceplugin.core.reconcile import (
     stale_entries,
 )
 from gpushare.deviceplugin.core.shared_gpus import SharedGpus, with_closed
-from gpushare.deviceplugin.core.snapshot import Snapshot
+from gpushare.deviceplugin.core.snapshot import AllocateSnapshot
 from gpushare.deviceplugin.core.whole_gpus import Devices, WholeGpus, notices, with_whole_gpus
 from gpushare.model.changes import Deleted, Upserted
+from gpushare.model.local_node import GpuPod, LocalNode, LocalPod, by_uid
 from gpushare.model.modes import mode_of
-from gpushare.model.own_node import GpuPod, NodePod, OwnNode, by_uid
 
 
 class KubeletAllocations(NamedTuple):
@@ -64,7 +64,7 @@ class NodeState:
         self._readable = False
         self._joined: tuple[KubeletAllocations, Allocations] | None = None
         self._detected: SharedGpus | None = None
-        self._node_pods: dict[str, NodePod] = {}
+        self._node_pods: dict[str, LocalPod] = {}
         self._listed: dict[str, GpuPod] = {}
         self._kubelet_pods: dict[str, GpuPod] = {}
         self._waiters: list[asyncio.Future[None]] = []
@@ -102,7 +102,7 @@ class NodeState:
         self._detected = shared_gpus
         self._set_gpus(shared_gpus)
 
-    def apply_node(self, node: OwnNode, not_serving_reason: str | None) -> None:
+    def apply_node(self, node: LocalNode, not_serving_reason: str | None) -> None:
         """Apply the node's labels. ``not_serving_reason`` is why the node must not serve, None if it may."""
         self.node_read, self._not_serving_reason = True, not_serving_reason
         mode, _ = mode_of(node.labels)
@@ -142,7 +142,7 @@ class NodeState:
         self._offered_unread = True
         self._notify()
 
-    def apply_pods(self, batch: Iterable[Upserted[NodePod] | Deleted]) -> None:
+    def apply_pods(self, batch: Iterable[Upserted[LocalPod] | Deleted]) -> None:
         """Apply added, changed and deleted pods, with or without gpu-mem."""
         changes = list(batch)
         for change in changes:
@@ -231,11 +231,11 @@ class NodeState:
         """Set the devices that other plugins have allocated, by pod UID."""
         self._set_whole_gpus(self.whole_gpus.with_devices(whole_gpus))
 
-    def snapshot(self) -> Snapshot:
+    def snapshot(self) -> AllocateSnapshot:
         """The node as it was last read."""
         # Containers of stale entries are left out: a call may be for them.
         named = (entry.key for entry in self._checkpoint.served if entry not in self._stale)
-        return Snapshot(
+        return AllocateSnapshot(
             self.allocations,
             frozenset(named) if self._readable else remembered(self.allocations),
             self._readable,
@@ -332,7 +332,7 @@ def _by_uid(kubelet_pods: Mapping[str, GpuPod], listed: Iterable[GpuPod]) -> dic
     return found
 
 
-def _gpu_pod(change: Upserted[NodePod] | Deleted) -> Upserted[GpuPod] | Deleted | None:
+def _gpu_pod(change: Upserted[LocalPod] | Deleted) -> Upserted[GpuPod] | Deleted | None:
     if isinstance(change, Deleted):
         return change
     return Upserted(change.key, change.value.gpu_pod) if change.value.gpu_pod else None

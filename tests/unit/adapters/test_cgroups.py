@@ -6,7 +6,7 @@ import pytest
 
 from gpushare.adapters.cgroups import Cgroups, containers_of, parse_container
 from gpushare.errors import KubeletError
-from gpushare.model.own_node import ContainerRef
+from gpushare.model.local_node import ContainerRef
 
 UID = "0e5a7e0c-6f4f-4a53-9a53-0a2a8a4cbf6c"
 PLACES = {

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from gpushare.errors import ApiError
+from gpushare.model.local_node import LocalNode
 from gpushare.model.objects import Pod
-from gpushare.model.own_node import OwnNode
 from gpushare.ports import KubeEvent
 
 Hook = Callable[[], Awaitable[None]]
@@ -32,7 +32,7 @@ class FakeAgentApi:
     ``before`` runs inside each write. Two writes at once, events aside, are a defect.
     """
 
-    node: OwnNode = field(default_factory=lambda: OwnNode("n"))
+    node: LocalNode = field(default_factory=lambda: LocalNode("n"))
     pods: dict[str, dict[str, str | None]] = field(default_factory=dict)
     unhealthy: str | None = None
     events: list[KubeEvent] = field(default_factory=list)

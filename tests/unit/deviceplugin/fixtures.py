@@ -4,12 +4,12 @@ import asyncio
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from gpushare.deviceplugin.api.projection import Projector
+from gpushare.deviceplugin.api.status import StatusPublisher
 from gpushare.deviceplugin.api.writer import ApiWriter
 from gpushare.deviceplugin.core.reconcile import ServedContainer
 from gpushare.deviceplugin.core.response import ResponseSettings
 from gpushare.deviceplugin.core.shared_gpus import SharedGpus
-from gpushare.deviceplugin.core.snapshot import Snapshot
+from gpushare.deviceplugin.core.snapshot import AllocateSnapshot
 from gpushare.deviceplugin.isolation.files import EnforcementFiles, MpsStatus
 from gpushare.deviceplugin.isolation.manager import EnforcementManager
 from gpushare.deviceplugin.kubelet.allocator import AllocateSettings, Allocator
@@ -18,15 +18,15 @@ from gpushare.deviceplugin.kubelet.plugins import core_plugin, mem_plugin
 from gpushare.deviceplugin.kubelet.retries import PodSources
 from gpushare.deviceplugin.metrics import PluginMetrics
 from gpushare.deviceplugin.node.observer import Observer
-from gpushare.deviceplugin.node.record import Record
-from gpushare.deviceplugin.node.release import CardReleaser
+from gpushare.deviceplugin.node.record import AllocationRecord
+from gpushare.deviceplugin.node.release import GpuReleaser
 from gpushare.deviceplugin.node.state import KubeletAllocations, NodeState
 from gpushare.deviceplugin.watchdog import Watchdog
 from gpushare.isolation.layout import IsolationDirs
 from gpushare.model.cards import Card
 from gpushare.model.changes import Deleted, Upserted
+from gpushare.model.local_node import GpuPod, LocalNode
 from gpushare.model.options import DeviceListStrategy, MemoryUnit
-from gpushare.model.own_node import GpuPod, OwnNode
 from gpushare.mps.layout import MpsDirs
 from gpushare.ports import KubeEvent
 from tests.builders import gpu_pods as builders
@@ -63,17 +63,17 @@ class AgentFixture:
         self.unwatched: list[GpuPod] = []
         self.retried = False
         self.slow_s = 0.0
-        self.record = Record(folder, MemoryUnit.GIB)
+        self.record = AllocationRecord(folder, MemoryUnit.GIB)
         self.metrics = PluginMetrics()
         self.watchdog = Watchdog(self.metrics)
         self.node_state = NodeState(NODE, self.record.read())
         self.observer = Observer(self.node_state, self._recorded)
         self.node_state.apply_gpus(SharedGpus(MemoryUnit.GIB, builders.cards(*units)))
         if node_read:
-            self.node_state.apply_node(OwnNode(NODE), None)
+            self.node_state.apply_node(LocalNode(NODE), None)
         self.observe()
         self.node_state.mark_synced()
-        self.releaser = CardReleaser(self.node_state, lambda uids: uids & self.alive, start_grace_s=0)
+        self.releaser = GpuReleaser(self.node_state, lambda uids: uids & self.alive, start_grace_s=0)
         folders = IsolationDirs(folder / "libraries", folder / "state")
         mps = MpsDirs(folder / "mps", folder / "shm")
         self.manager = EnforcementManager(
@@ -99,13 +99,13 @@ class AgentFixture:
         )
         self.api = FakeAgentApi()
         self.writer = ApiWriter(self.api, self.metrics, self.watchdog)
-        self.projector = Projector(
+        self.status = StatusPublisher(
             self.node_state, self.writer, self.metrics, style, record_event=self.events.append
         )
         self.mem = mem_plugin(self.node_state, self.allocator, settings)
         self.core = core_plugin(self.node_state, self.allocator)
 
-    def observe(self) -> Snapshot:
+    def observe(self) -> AllocateSnapshot:
         return self.observer.observe()
 
     async def release_terminated(self) -> frozenset[str]:

@@ -21,14 +21,14 @@ from gpushare.deviceplugin.isolation import service
 from gpushare.deviceplugin.main import command
 from gpushare.deviceplugin.node import reconciler
 from gpushare.deviceplugin.node.reconciler import Reconciler
-from gpushare.deviceplugin.node.record import Record
-from gpushare.deviceplugin.node.release import CardReleaser
+from gpushare.deviceplugin.node.record import AllocationRecord
+from gpushare.deviceplugin.node.release import GpuReleaser
 from gpushare.deviceplugin.settings import AgentSettings
 from gpushare.errors import ApiError, ConfigError, KubeletError
 from gpushare.model.changes import Upserted
 from gpushare.model.hardware import Fault, GpuFacts, Inventory
+from gpushare.model.local_node import LocalNode, LocalPod
 from gpushare.model.options import MemoryUnit
-from gpushare.model.own_node import NodePod, OwnNode
 from gpushare.model.readings import ProcessReading
 from gpushare.runtime.http import Request, Response
 from tests.builders.gpu_pods import allocations, cards, gpu_pod, served, with_gpu_pods
@@ -70,7 +70,7 @@ def ready(tmp_path: Path) -> Agent:
     found = agent(tmp_path)
     found._watches.pods.synced("pods")
     found._watches.node.synced("nodes")
-    found.node_state.apply_node(OwnNode("node-a"), None)
+    found.node_state.apply_node(LocalNode("node-a"), None)
     found._kubelet.mem.registered(up=True)
     assert found.unready() is None
     return found
@@ -104,7 +104,7 @@ class Terminating:
 async def test_a_stop_during_a_change_ends_the_release_of_pods(tmp_path: Path, turns: int) -> None:
     """``asyncio.wait_for`` would swallow it: the agent would neither end nor serve."""
     found = agent(tmp_path)
-    found._reconciler._releaser = cast("CardReleaser", Terminating())
+    found._reconciler._releaser = cast("GpuReleaser", Terminating())
     task = asyncio.ensure_future(found._reconciler._release_terminated())
     await until(lambda: bool(found.node_state._waiters))
     found.node_state.apply_contexts({"GPU-0": 518})
@@ -115,7 +115,7 @@ async def test_a_stop_during_a_change_ends_the_release_of_pods(tmp_path: Path, t
     assert task.cancelled()
 
 
-class FullDisk(Record):
+class FullDisk(AllocationRecord):
     """Counts the attempts to write, which fail while it is full."""
 
     attempts = 0
@@ -145,7 +145,7 @@ async def test_a_record_that_cannot_be_written_is_logged_once_and_closes_the_nod
         await until(lambda: record.attempts > 3)
     assert [each["event"] for each in logs] == ["record_not_written"]
     assert sample(found, "degraded_mode", right="record") == 1
-    found.node_state.apply_node(OwnNode(settings(tmp_path).node_name), None)
+    found.node_state.apply_node(LocalNode(settings(tmp_path).node_name), None)
     assert found.node_state.closed_reason == (
         "its node agent cannot write its record: cannot write: No space left on device"
     )
@@ -251,7 +251,7 @@ async def test_a_late_pod_list_does_not_offer_gpus_that_another_plugin_serves(
 ) -> None:
     found = agent(tmp_path)
     found.node_state.apply_gpus(SharedGpus(MemoryUnit.GIB, cards(14)))
-    found._watches.node.changed([Upserted("a", OwnNode("a", allocatable={RESOURCE_WHOLE_GPU: 4}))])
+    found._watches.node.changed([Upserted("a", LocalNode("a", allocatable={RESOURCE_WHOLE_GPU: 4}))])
     with serving_unlisted(found, monkeypatch) as begun:
         await asyncio.wait_for(begun.wait(), 5)
         assert "another device plugin still offers 4" in (found.node_state.not_serving_reason or "")
@@ -269,14 +269,14 @@ async def test_a_node_that_the_api_does_not_show_in_time_is_served(
         await asyncio.wait_for(begun.wait(), 5)
         assert (found.node_state.not_serving_reason, offered(found)) == (None, 14)
         assert found.node_state.generation > generation
-    found._watches.node.changed([Upserted("a", OwnNode("a", allocatable={RESOURCE_WHOLE_GPU: 4}))])
+    found._watches.node.changed([Upserted("a", LocalNode("a", allocatable={RESOURCE_WHOLE_GPU: 4}))])
     assert offered(found) == 0
 
 
 def app_with_card_0(found: Agent) -> None:
     """A pod that has GPU 0 of two as a whole GPU."""
     found.node_state.apply_gpus(SharedGpus(MemoryUnit.GIB, cards(14, 14)))
-    found._watches.pods.changed([Upserted("app", NodePod("app", "default", "app"))])
+    found._watches.pods.changed([Upserted("app", LocalPod("app", "default", "app"))])
     found.node_state.apply_whole_gpus({"app": frozenset({"GPU-0"})})
 
 
@@ -291,7 +291,7 @@ def test_readyz_lists_gpus_in_use_as_whole_gpus(ready: Agent) -> None:
     app_with_card_0(ready)
     reported = "GPU 0 takes no pods until default/app is gone, which has a whole GPU"
     assert readyz(ready) == (200, f"ok\n{reported}")
-    ready.node_state.apply_node(OwnNode("node-a"), "label cgpu=false")
+    ready.node_state.apply_node(LocalNode("node-a"), "label cgpu=false")
     assert readyz(ready) == (503, "label cgpu=false")
 
 
@@ -300,11 +300,11 @@ def test_gpus_are_read_again_with_and_without_health_checks(tmp_path: Path) -> N
         jobs = dict(agent(tmp_path, flag)._serving_jobs())
         for job in jobs.values():
             job.close()
-        assert "cards" in jobs
+        assert "gpus" in jobs
 
 
 def test_readyz_has_a_gpu_that_does_not_fit_into_the_list_of_devices(ready: Agent) -> None:
-    ready.cards.not_offered = "GPU 2 has appeared"
+    ready.gpus.not_offered = "GPU 2 has appeared"
     assert readyz(ready) == (200, "ok\nGPU 2 has appeared")
 
 
@@ -337,7 +337,7 @@ async def test_without_a_checkpoint_whole_gpu_pods_come_from_the_kubelet_api(
     async with podresources.served(tmp_path, podresources.Lister(*pods)):
         found = agent(tmp_path, socket)
         found.node_state.apply_gpus(SharedGpus(MemoryUnit.GIB, cards(14, 14)))
-        found._watches.pods.changed([Upserted("app", NodePod("app", "d", "app"))])
+        found._watches.pods.changed([Upserted("app", LocalPod("app", "d", "app"))])
         polling = Reconciler(
             settings(tmp_path, socket),
             found._observer,
@@ -382,16 +382,16 @@ async def test_a_node_without_checkpoint_and_kubelet_api_is_logged_once(
 async def test_allocations_in_another_unit_wait_for_the_lists(tmp_path: Path) -> None:
     """Recorded as 4 MiB, the next start would allocate the rest of 4 GiB again."""
     node = served(with_gpu_pods(allocations(14), gpu_pod("a", 4, card=0)), "a", 4, "x")
-    await Record(tmp_path / "gpushare", MemoryUnit.GIB).write(lambda: node)
+    await AllocationRecord(tmp_path / "gpushare", MemoryUnit.GIB).write(lambda: node)
     found = agent(tmp_path, "--memory-unit=MiB")
     task = asyncio.ensure_future(found._serve())
     with pytest.raises(TimeoutError):
         await asyncio.wait_for(asyncio.shield(task), 0.2)
-    later = Record(tmp_path / "gpushare", MemoryUnit.MIB)
+    later = AllocationRecord(tmp_path / "gpushare", MemoryUnit.MIB)
     assert (len(later.read()), later.previous_unit) == (1, "GiB")
-    found._watches.pods.changed([Upserted("a", NodePod("a", "default", "a", gpu_pod=gpu_pod("a", 4)))])
+    found._watches.pods.changed([Upserted("a", LocalPod("a", "default", "a", gpu_pod=gpu_pod("a", 4)))])
     found._watches.pods.synced("pods")
-    found._watches.node.changed([Upserted("node-a", OwnNode("node-a"))])
+    found._watches.node.changed([Upserted("node-a", LocalNode("node-a"))])
     found._watches.node.synced("nodes")
     with pytest.raises(ExceptionGroup, match="unhandled errors") as raised:
         await task

@@ -10,7 +10,7 @@ from gpushare.deviceplugin.core.allocations import Key
 from gpushare.deviceplugin.core.interface import AllocateResponse, Rejected
 from gpushare.deviceplugin.core.reconcile import ServedContainer
 from gpushare.model.demand import Demand, demand_of
-from gpushare.model.own_node import OwnNode
+from gpushare.model.local_node import LocalNode
 from tests.builders.gpu_pods import NODE, PICKS, gpu_pod
 from tests.builders.scheduling import main, sound
 from tests.unit.deviceplugin.fixtures import AgentFixture, ids
@@ -63,7 +63,7 @@ async def test_a_pod_with_the_response_of_an_unequal_one_gets_one_event(tmp_path
     here.confirm("large", 2, "GPU-0-_-0", "c0")
     with capture_logs() as logs:
         for _ in range(3):
-            here.projector.project()
+            here.status.publish()
     assert [entry["event"] for entry in logs] == ["pod_corrected", "pod_mistaken"]
     moved, mistaken = here.events
     assert (moved.name, moved.reason, mistaken.name) == ("large", EVENT_ASSIGNED, "large")
@@ -116,8 +116,8 @@ async def test_a_pod_that_picks_its_devices_and_got_its_twins_response_gets_an_e
     here.named = (ServedContainer("picks", "main", "x", 2),)
     here.observe()
     with capture_logs() as logs:
-        here.projector.project()
-        here.projector.project()
+        here.status.publish()
+        here.status.publish()
     direct = AgentFixture(tmp_path / "direct", 8)
     direct.add_pods(picks)
     refused = await direct.mem.allocate(["x", "y"])
@@ -247,7 +247,7 @@ async def test_without_a_checkpoint_unequal_pods_are_rejected(tmp_path: Path) ->
 async def test_without_a_checkpoint_compute_follows_its_memory(tmp_path: Path) -> None:
     here = AgentFixture(tmp_path, 14)
     here.named = None
-    here.node_state.apply_node(OwnNode(NODE, labels={LABEL_MODE: "mps"}), None)
+    here.node_state.apply_node(LocalNode(NODE, labels={LABEL_MODE: "mps"}), None)
     here.add_pods(gpu_pod("a", sound(demand_of([main(2, 30)])), card=0))
     await gpu_of_the_next_call(here, *ids(0, 0, 1))
     assert await here.core.allocate([f"GPU-0-_-{n}" for n in range(30)]) == AllocateResponse()

@@ -8,11 +8,11 @@ from gpushare.contract import ANN_CARDS, EVENT_CARD_FREE, EVENT_CARD_IN_USE, EVE
 from gpushare.deviceplugin.core.decision import NO_UNITS
 from gpushare.deviceplugin.core.interface import AllocateResponse, Rejected
 from gpushare.model.changes import Deleted, Upserted
-from gpushare.model.own_node import NodePod, OwnNode
+from gpushare.model.local_node import LocalNode, LocalPod
 from tests.builders.gpu_pods import NODE, gpu_pod
 from tests.unit.deviceplugin.fixtures import AgentFixture, ids
 
-APP = NodePod("app-uid", "default", "app")
+APP = LocalPod("app-uid", "default", "app")
 
 
 def node_of(folder: Path, *units: int, alive: tuple[str, ...] = (APP.uid,)) -> AgentFixture:
@@ -83,7 +83,7 @@ async def test_the_gpu_is_full_until_pod_and_cgroup_are_gone(tmp_path: Path) -> 
 
 async def test_a_forged_mirror_is_not_named_for_the_pod_with_its_uid(tmp_path: Path) -> None:
     here = node_of(tmp_path, 14)
-    here.node_state.apply_pods([Upserted("x", NodePod(APP.uid, "default", "forged", mirror=True))])
+    here.node_state.apply_pods([Upserted("x", LocalPod(APP.uid, "default", "forged", mirror=True))])
     here.add_pods(gpu_pod("a", 4))
     answer = await here.mem.allocate(ids(0, 0, 1, 2, 3))
     assert isinstance(answer, Rejected)
@@ -102,7 +102,7 @@ async def test_a_finished_pod_releases_its_gpu(tmp_path: Path) -> None:
     here = node_of(tmp_path, 14, alive=())
     assert await here.release_terminated() == frozenset()
     assert closed(here) == [0]
-    here.node_state.apply_pods([Upserted("app", NodePod(APP.uid, "default", "app", finished=True))])
+    here.node_state.apply_pods([Upserted("app", LocalPod(APP.uid, "default", "app", finished=True))])
     await here.release_terminated()
     assert closed(here) == []
 
@@ -141,7 +141,7 @@ async def test_the_kubelet_still_counts_all_units_of_a_full_gpu(tmp_path: Path) 
 
 async def test_pods_of_any_kind_come_by_one_list_and_those_that_share_are_gpu_pods(tmp_path: Path) -> None:
     here = AgentFixture(tmp_path, 14)
-    sharing = NodePod("s", "default", "s", gpu_pod=gpu_pod("s", 4, card=0))
+    sharing = LocalPod("s", "default", "s", gpu_pod=gpu_pod("s", 4, card=0))
     here.node_state.apply_pods([Upserted("s", sharing), Upserted("app", APP)])
     assert (set(here.node_state.allocations.gpu_pods), here.node_state.uids_by_name) == (
         {"s"},
@@ -153,8 +153,8 @@ async def test_pods_of_any_kind_come_by_one_list_and_those_that_share_are_gpu_po
 
 async def test_a_gpu_that_is_full_or_free_again_is_logged_once(tmp_path: Path) -> None:
     here = node_of(tmp_path, 14, 14)
-    here.projector.project()
-    here.projector.project()
+    here.status.publish()
+    here.status.publish()
     in_use = "GPU 0 takes no pods until default/app is gone, which has a whole GPU"
     assert reported(here) == [(EVENT_CARD_IN_USE, in_use)]
     assert list(here.node_state.notices) == [in_use]
@@ -162,7 +162,7 @@ async def test_a_gpu_that_is_full_or_free_again_is_logged_once(tmp_path: Path) -
     here.node_state.apply_pods([Deleted("app")])
     here.alive.clear()
     await here.release_terminated()
-    here.projector.project()
+    here.status.publish()
     assert reported(here)[1:] == [(EVENT_CARD_FREE, "GPU 0 is no longer in use as a whole GPU")]
     assert not list(here.node_state.notices)
     assert here.metrics.registry.get_sample_value("gpushare_device_plugin_cards", {"state": "whole"}) == 0
@@ -170,21 +170,21 @@ async def test_a_gpu_that_is_full_or_free_again_is_logged_once(tmp_path: Path) -
 
 async def test_without_shared_gpus_whole_gpus_are_not_logged(tmp_path: Path) -> None:
     here = node_of(tmp_path, 14)
-    here.node_state.apply_node(OwnNode(NODE), "label cgpu=false")
-    here.projector.project()
+    here.node_state.apply_node(LocalNode(NODE), "label cgpu=false")
+    here.status.publish()
     assert (reported(here), here.node_state.notices) == ([(EVENT_NOT_SERVING, "label cgpu=false")], ())
-    here.node_state.apply_node(OwnNode(NODE), None)
-    here.projector.project()
-    here.node_state.apply_node(OwnNode(NODE), "label cgpu=false")
-    here.projector.project()
+    here.node_state.apply_node(LocalNode(NODE), None)
+    here.status.publish()
+    here.node_state.apply_node(LocalNode(NODE), "label cgpu=false")
+    here.status.publish()
     reasons = [reason for reason, _ in reported(here)]
     assert reasons == [EVENT_NOT_SERVING, EVENT_CARD_IN_USE, EVENT_NOT_SERVING]
 
 
 async def test_the_full_gpu_is_in_the_annotation_and_in_the_list_of_unhealthy_gpus(tmp_path: Path) -> None:
     here = node_of(tmp_path, 14, 14)
-    here.writer.observe_node(OwnNode(NODE))
-    here.projector.project()
+    here.writer.observe_node(LocalNode(NODE))
+    here.status.publish()
     publishing = asyncio.ensure_future(here.writer.run())
     while ANN_CARDS not in here.api.node.annotations:
         await asyncio.sleep(0)

@@ -18,9 +18,9 @@ from gpushare.model.annotations import even_shares
 from gpushare.model.cards import Card
 from gpushare.model.demand import ContainerDemand, Demand, demand_of
 from gpushare.model.devices import ContainerDevices, long_id
+from gpushare.model.local_node import ContainerRef, GpuPod, LocalPod
 from gpushare.model.modes import Mode
 from gpushare.model.objects import Node, Pod
-from gpushare.model.own_node import ContainerRef, GpuPod, NodePod
 from gpushare.model.readings import CardReading, Load, ProcessReading, Readings
 from tests.builders.scheduling import main
 
@@ -60,7 +60,7 @@ def gpu_pod(
     finished: bool = False,
     cards_label: str | None = None,
     uid: str | None = None,
-) -> NodePod:
+) -> LocalPod:
     """A pod with 4 units in its only container; ``card`` is the GPU in its annotations."""
     demand = demand_of(containers or (main(4),), cards_label)
     assert isinstance(demand, Demand), demand.problem
@@ -70,12 +70,12 @@ def gpu_pod(
     pod = Pod(uid or f"{name}-uid", "ml", name, demand, node="n", finished=finished, claim=claim)
     ids = {container_id(name, each): each for each in names}
     running = frozenset() if finished else frozenset(names)
-    return NodePod(f"{name}-uid", "ml", name, finished, ids, GpuPod(pod, running=running))
+    return LocalPod(f"{name}-uid", "ml", name, finished, ids, GpuPod(pod, running=running))
 
 
-def other_pod(name: str) -> NodePod:
+def other_pod(name: str) -> LocalPod:
     """A pod without GPU units."""
-    return NodePod(f"{name}-uid", "ml", name, containers={container_id(name, "main"): "main"})
+    return LocalPod(f"{name}-uid", "ml", name, containers={container_id(name, "main"): "main"})
 
 
 def container_id(pod: str, container: str = "main") -> str:
@@ -123,7 +123,7 @@ def isolation(*found: LimitedContainer, inner_pids: Mapping[int, int] | None = N
 
 def snapshot(
     cards: Iterable[CardReading] = (),
-    node_pods: Iterable[NodePod] = (),
+    local_pods: Iterable[LocalPod] = (),
     devices: Iterable[ContainerDevices] = (),
     containers_by_pid: Mapping[int, ContainerRef | None] | None = None,
     **more: Any,
@@ -134,7 +134,7 @@ def snapshot(
         "readings": Readings(listed),
         "containers_by_pid": containers_by_pid or {},
         "devices": tuple(devices),
-        "node_pods": tuple(node_pods),
+        "local_pods": tuple(local_pods),
         "node": node(len(listed)),
         "isolation": IsolationState(),
     }

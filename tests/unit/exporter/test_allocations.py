@@ -53,7 +53,7 @@ def test_the_node_annotation_names_a_static_pod_by_its_uid_in_the_api() -> None:
 
 @pytest.mark.parametrize("pods", [[], [gpu_pod("a", card=None)]], ids=["pod not seen", "no annotations"])
 def test_without_annotations_the_ids_decide(pods: list[object]) -> None:
-    found = snapshot([reading(0), reading(1)], devices=[shared("a", card=1)], node_pods=pods)  # type: ignore[arg-type]
+    found = snapshot([reading(0), reading(1)], devices=[shared("a", card=1)], local_pods=pods)  # type: ignore[arg-type]
     assert allocated_mib(found) == {("a", "main", "GPU-1"): FOUR}
 
 
@@ -88,7 +88,7 @@ def test_a_whole_gpu_is_all_of_it() -> None:
 
 
 def test_whole_gpus_are_known_without_the_api_server() -> None:
-    found = replace(snapshot([reading()], devices=[whole("a", 0)]), node=None, node_pods=None)
+    found = replace(snapshot([reading()], devices=[whole("a", 0)]), node=None, local_pods=None)
     assert allocated_mib(found) == {("a", "main", "GPU-0"): T4}
 
 

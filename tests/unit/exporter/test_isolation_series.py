@@ -124,7 +124,7 @@ def test_a_gpu_that_the_driver_does_not_report_has_no_series() -> None:
 
 @pytest.mark.parametrize("pods", [[], [gpu_pod("a", finished=True)]], ids=["unknown", "finished"])
 def test_a_leftover_directory_of_a_pod_has_no_series(pods: list[object]) -> None:
-    found = busy(node_pods=tuple(pods))
+    found = busy(local_pods=tuple(pods))
     assert {what for what in OWN if "a" in of(found, what)} == set()
 
 
@@ -161,7 +161,7 @@ def test_processes_without_a_limit_are_counted(where: object, inner: int | None,
     )
     found = busy(
         readings=Readings((reading(0, process(11, 5)),)),
-        node_pods=(gpu_pod("a"), gpu_pod("b"), gpu_pod("free")),
+        local_pods=(gpu_pod("a"), gpu_pod("b"), gpu_pod("free")),
         containers_by_pid={11: where},
         isolation=known,
     )
@@ -173,7 +173,7 @@ def test_only_processes_of_the_mps_daemon_count_as_mps_servers(namespace: str, c
     daemon = replace(gpu_pod("mps", main(0, name="gpushare-mps")), namespace=namespace)
     found = busy(
         readings=Readings((reading(0, process(11, 5)),)),
-        node_pods=(gpu_pod("a"), daemon),
+        local_pods=(gpu_pod("a"), daemon),
         containers_by_pid={11: ref("mps", "gpushare-mps")},
         isolation=isolation(limited("a", use(1)), inner_pids={11: 11}),
     )
@@ -189,11 +189,11 @@ def test_a_source_that_is_down_loses_its_series() -> None:
     complete = {what for what in OWN if of(busy(), what)}
     assert complete == set(OWN)
     for down in product((False, True), repeat=4):
-        parts = ("readings", "containers_by_pid", "node_pods", "isolation")
+        parts = ("readings", "containers_by_pid", "local_pods", "isolation")
         missing = {name for name, is_down in zip(parts, down, strict=True) if is_down}
         found = replace(busy(), **dict.fromkeys(missing))  # type: ignore[arg-type]
         reported = {what for what in OWN if of(found, what)}
-        if missing & {"readings", "node_pods", "isolation"}:
+        if missing & {"readings", "local_pods", "isolation"}:
             assert reported == set()
         elif missing:
             assert reported == complete - {"uncounted_bytes", "unseen_bytes"}

@@ -16,7 +16,7 @@ from structlog.testing import capture_logs
 
 from devkit.waiting import until
 from gpushare.adapters.kube.access import ApiAccess
-from gpushare.adapters.kube.agent_resources import node_pods, own_node
+from gpushare.adapters.kube.agent_resources import local_node, local_pods
 from gpushare.adapters.kube.client import KubeClient
 from gpushare.adapters.kube.informer import Informer
 from gpushare.contract import ANN_CARDS
@@ -31,7 +31,7 @@ from gpushare.isolation.region import CardUse
 from gpushare.model.cards import Card, format_cards
 from gpushare.model.changes import Deleted, Upserted
 from gpushare.model.hardware import SHARES_HOST_MEMORY
-from gpushare.model.own_node import NodePod, OwnNode
+from gpushare.model.local_node import LocalNode, LocalPod
 from gpushare.model.readings import Readings
 from tests.builders.regions import region_bytes, write_container_directory
 from tests.fakes.podresources import Lister, container, pod, served
@@ -61,8 +61,8 @@ class Setting:
 
     def __init__(self, settings: ExporterSettings, client: KubeClient, cards: Cards) -> None:
         self.cards = cards
-        self.pods: Informer[NodePod] = Informer(client, node_pods("n"))
-        self.node: Informer[OwnNode] = Informer(client, own_node("n"))
+        self.pods: Informer[LocalPod] = Informer(client, local_pods("n"))
+        self.node: Informer[LocalNode] = Informer(client, local_node("n"))
         self.late_s = 0.0
         self.sampler = Sampler(
             settings, cards, self.pods, self.node, clock=lambda: time.monotonic() + self.late_s
@@ -75,7 +75,7 @@ class Setting:
         """The API server returns the pod ``a`` and the node."""
         text = format_cards((Card(0, 14, "GPU-0", "Tesla T4", T4),))
         self.pods.changed([Upserted("a-uid", gpu_pod("a"))])
-        self.node.changed([Upserted("n", OwnNode("n", annotations={ANN_CARDS: text}))])
+        self.node.changed([Upserted("n", LocalNode("n", annotations={ANN_CARDS: text}))])
         self.pods.synced("pods")
         self.node.synced("nodes")
 

@@ -267,7 +267,7 @@ def test_the_device_is_the_one_in_dev() -> None:
 def test_a_source_that_is_down_loses_its_series_and_is_reported() -> None:
     all_names = names(busy())
     without = {
-        "pods": replace(busy(), node_pods=None),
+        "pods": replace(busy(), local_pods=None),
         "cgroups": replace(busy(), containers_by_pid=None),
         "node": replace(busy(), node=None),
     }
@@ -285,7 +285,7 @@ def test_missing_sources_remove_series_and_add_none() -> None:
     """All combinations of sources that are down; some sources can replace others for the allocations."""
     all_names = names(busy())
     for down in product((False, True), repeat=5):
-        parts = zip(("readings", "containers_by_pid", "devices", "node_pods", "node"), down, strict=True)
+        parts = zip(("readings", "containers_by_pid", "devices", "local_pods", "node"), down, strict=True)
         found = busy()
         for field, is_down in parts:
             if is_down:

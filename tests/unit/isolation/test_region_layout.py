@@ -12,7 +12,7 @@ from gpushare.isolation.region_layout import (
     SIZE,
     SLOTS,
     VERSION,
-    Layout,
+    RegionLayout,
     measure_struct,
     slot_struct,
 )
@@ -35,7 +35,7 @@ def test_managed_memory_is_read_from_the_end_of_a_slot() -> None:
     assert process.shown(15) == 85
 
 
-LATER = Layout(
+LATER = RegionLayout(
     HEADER.size + 8,
     LAYOUT.card + 16,
     LAYOUT.launch + 8,
@@ -98,7 +98,7 @@ def test_bytes_after_a_region_are_ignored() -> None:
         LAYOUT._replace(slots=65535),
     ],
 )
-def test_sizes_that_cannot_be_are_an_error(sizes: Layout) -> None:
+def test_sizes_that_cannot_be_are_an_error(sizes: RegionLayout) -> None:
     content = bytearray(MAX_SIZE)
     HEADER.pack_into(content, 0, MAGIC, VERSION, sizes.size % 2**32, 0, *sizes, 0, 0)
     with pytest.raises(SourceError, match="sizes are wrong"):

@@ -5,7 +5,7 @@ import pytest
 
 from gpushare.contract import AGENT_RECORD, DEVICE_PLUGIN_FOLDER
 from gpushare.deviceplugin.core.allocations import Allocation, Allocations, Enforcement
-from gpushare.deviceplugin.node.record import Record
+from gpushare.deviceplugin.node.record import AllocationRecord
 from gpushare.deviceplugin.settings import AgentSettings
 from gpushare.errors import ConfigError
 from gpushare.isolation.versions import (
@@ -26,7 +26,7 @@ def allocation(container: str, enforcement: Enforcement | None) -> Allocation:
 def test_the_record_is_read_as_the_agent_writes_it(tmp_path: Path) -> None:
     allocations = [allocation("a", Enforcement("00000000000000cc", OLD, "limit")), allocation("b", None)]
     node = Allocations("node-a", by_container={each.key: each for each in allocations})
-    asyncio.run(Record(tmp_path, "GiB").write(lambda: node))
+    asyncio.run(AllocationRecord(tmp_path, "GiB").write(lambda: node))
     assert versions_in_use(tmp_path / Path(AGENT_RECORD).name) == frozenset({OLD})
 
 

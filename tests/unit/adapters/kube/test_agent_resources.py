@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from gpushare.adapters.kube.agent_resources import gpu_pods, node_pods, own_node
+from gpushare.adapters.kube.agent_resources import gpu_pods, local_node, local_pods
 from gpushare.adapters.kube.watch import Follower
 from gpushare.errors import ApiError, KubeletError
 from gpushare.model.changes import Deleted, Upserted
-from gpushare.model.own_node import GpuPod, NodePod, OwnNode
+from gpushare.model.local_node import GpuPod, LocalNode, LocalPod
 from tests.support.waiting import until
 from tests.unit.adapters.fakes import page, serving
 
@@ -155,7 +155,7 @@ async def followed(resource: Any, *items: dict[str, Any]) -> tuple[list[Any], li
 
 
 async def test_only_the_pods_of_the_node_are_listed_and_watched() -> None:
-    changes, (listed, watched) = await followed(node_pods("n"), pod(annotations=BOUND))
+    changes, (listed, watched) = await followed(local_pods("n"), pod(annotations=BOUND))
     assert [(change.key, change.value.gpu_pod.bound_ns) for change in changes] == [("u", 1700000000000000001)]
     assert listed["fieldSelector"] == watched["fieldSelector"] == "spec.nodeName=n"
     assert (listed["limit"], watched["watch"]) == ("500", "1")
@@ -170,8 +170,8 @@ async def test_only_the_agents_own_node_is_listed_and_watched() -> None:
             "nodeInfo": {"kubeletVersion": "v1.36.3", "machineID": "x"},
         },
     }
-    changes, (listed, watched) = await followed(own_node("n"), node)
-    facts = OwnNode(
+    changes, (listed, watched) = await followed(local_node("n"), node)
+    facts = LocalNode(
         "n",
         "nu",
         {"cgpu": "true"},
@@ -185,8 +185,8 @@ async def test_only_the_agents_own_node_is_listed_and_watched() -> None:
 
 
 async def test_a_bare_node_has_no_facts() -> None:
-    changes, _ = await followed(own_node("n"), {"metadata": {"name": "n"}})
-    assert changes == [Upserted("n", OwnNode("n"))]
+    changes, _ = await followed(local_node("n"), {"metadata": {"name": "n"}})
+    assert changes == [Upserted("n", LocalNode("n"))]
 
 
 async def test_all_pods_of_the_node_are_node_pods_with_their_containers_by_id() -> None:
@@ -202,17 +202,17 @@ async def test_all_pods_of_the_node_are_node_pods_with_their_containers_by_id() 
     }
     shared = pod(annotations=BOUND) | {"status": statuses}
     plain = pod(container(units=None)) | {"status": {"phase": "Succeeded"}}
-    changes, (listed, _) = await followed(node_pods("n"), shared, plain)
+    changes, (listed, _) = await followed(local_pods("n"), shared, plain)
     first, second = (change.value for change in changes)
     assert (first.uid, first.namespace, first.name, first.finished) == ("u", "ns", "p", False)
     assert first.containers == {"aaa": "main", "bbb": "init", "ccc": "debug"}
     assert first.gpu_pod is not None
     assert first.gpu_pod.claim == ((1, (4, 0)),)
-    assert second == NodePod("u", "ns", "p", finished=True)
+    assert second == LocalPod("u", "ns", "p", finished=True)
     assert listed["fieldSelector"] == "spec.nodeName=n"
 
 
 async def test_a_static_pod_is_the_node_pod_with_the_uid_of_the_kubelet() -> None:
     static = pod(container(units=None), annotations={"kubernetes.io/config.mirror": "hash"})
-    ((change,), _) = await followed(node_pods("n"), static)
+    ((change,), _) = await followed(local_pods("n"), static)
     assert (change.key, change.value.uid, change.value.mirror) == ("u", "hash", True)

@@ -17,8 +17,8 @@ from gpushare.deviceplugin.core.shared_gpus import SharedGpus
 from gpushare.deviceplugin.metrics import PluginMetrics
 from gpushare.deviceplugin.watchdog import Watchdog
 from gpushare.model.cards import Card
+from gpushare.model.local_node import LocalNode
 from gpushare.model.options import MemoryUnit
-from gpushare.model.own_node import OwnNode
 from gpushare.ports import node_event
 from tests.builders.scheduling import pod
 from tests.support.waiting import until
@@ -29,7 +29,7 @@ QUICK = BackoffPolicy(initial_s=0.001, max_s=0.01, denied_s=0.01)
 UNHURRIED = BackoffPolicy(initial_s=0.3, max_s=0.3, denied_s=0.3)
 """Long enough that no second attempt is due while another write is pending, even on a busy machine."""
 SERVED: dict[str, str | None] = {"ALIYUN_COM_GPU_MEM_ASSIGNED": "true"}
-NODE = OwnNode("n")
+NODE = LocalNode("n")
 
 
 def want(assigned: str = "{}") -> DesiredNode:

@@ -8,7 +8,7 @@ from gpushare.deviceplugin.core.conflicts import late_rejection
 from gpushare.deviceplugin.core.decision import Allocated, Capabilities, decide
 from gpushare.deviceplugin.core.interface import Rejected
 from gpushare.deviceplugin.core.matching import AllocateCall, match
-from gpushare.deviceplugin.core.snapshot import Snapshot
+from gpushare.deviceplugin.core.snapshot import AllocateSnapshot
 from gpushare.model.conflicts import RULES, Declared
 from gpushare.model.modes import LIMITING, SHARING, Mode
 from gpushare.model.options import DeviceListStrategy
@@ -80,7 +80,7 @@ ROWS = {
 def decided(declares: Declared | None, mode: Mode, strategy: DeviceListStrategy) -> Allocated | Rejected:
     asks = demand(4, core=10 if mode is Mode.CORE_MEM else 0)
     node = with_gpu_pods(allocations(14, mode=mode), gpu_pod("a", asks, declares=declares))
-    found = match(Snapshot(node), AllocateCall(4))
+    found = match(AllocateSnapshot(node), AllocateCall(4))
     assert found
     return decide(node, found, ("x",), CAPABLE, 1, strategy=strategy)
 
@@ -119,7 +119,7 @@ def test_a_container_that_got_the_response_of_an_equal_one_is_reported_in_the_sa
 def test_conflicts_of_another_container_do_not_matter() -> None:
     pod = gpu_pod("a", 4, declares=PICKS)
     node = with_gpu_pods(allocations(14), replace(pod, conflicts={"other": pod.conflicts["main"]}))
-    found = match(Snapshot(node), AllocateCall(4))
+    found = match(AllocateSnapshot(node), AllocateCall(4))
     assert found
     answer = decide(node, found, ("x",), CAPABLE, 1, strategy=DeviceListStrategy.ENV)
     assert isinstance(answer, Allocated)
@@ -137,7 +137,7 @@ def test_a_node_without_limits_takes_any_mount() -> None:
     declares = Declared(mounts=("/etc/ld.so.preload", "/.gpushare"))
     node = replace(allocations(14, mode=Mode.CGPU), isolated=False)
     node = with_gpu_pods(node, gpu_pod("a", 4, declares=declares))
-    found = match(Snapshot(node), AllocateCall(4))
+    found = match(AllocateSnapshot(node), AllocateCall(4))
     assert found
     assert isinstance(decide(node, found, ("x",), CAPABLE, 1), Allocated)
 

@@ -14,12 +14,12 @@ from gpushare.deviceplugin.core.decision import (
 from gpushare.deviceplugin.core.interface import Rejected
 from gpushare.deviceplugin.core.matching import AllocateCall, match
 from gpushare.deviceplugin.core.reconcile import ServedContainer, join, marked, retained
-from gpushare.deviceplugin.core.snapshot import Snapshot
+from gpushare.deviceplugin.core.snapshot import AllocateSnapshot
 from gpushare.isolation.layout import IsolationMounts
 from gpushare.isolation.limits import parse
 from gpushare.model.demand import demand_of
+from gpushare.model.local_node import GpuPod
 from gpushare.model.modes import Mode
-from gpushare.model.own_node import GpuPod
 from tests.builders.gpu_pods import allocations, asked, cards, gpu_pod, served, with_gpu_pods
 from tests.builders.scheduling import demand, init, main, sound
 
@@ -162,7 +162,7 @@ def test_compute_is_counted_on_the_gpu_too() -> None:
 
 def test_an_amount_without_a_waiting_container_is_rejected() -> None:
     node = with_gpu_pods(allocations(14), gpu_pod("a", 3))
-    answer = unmatched(Snapshot(node), AllocateCall(4))
+    answer = unmatched(AllocateSnapshot(node), AllocateCall(4))
     assert "waits for 4 of aliyun.com/gpu-mem" in answer.text
     assert "default/a" in answer.text
 
@@ -192,7 +192,7 @@ def test_a_mistaken_repeated_call_leaves_the_earlier_allocation() -> None:
 def test_the_rejection_of_a_call_that_may_be_for_several_names_them() -> None:
     node = with_gpu_pods(allocations(14), gpu_pod("a", 4), gpu_pod("b", 4))
     node = join(served(served(node, "a", 4, "x"), "b", 4, "y"), ())
-    answer = unmatched(Snapshot(node), AllocateCall(4))
+    answer = unmatched(AllocateSnapshot(node), AllocateCall(4))
     assert answer == Rejected(
         "ambiguous",
         "the kubelet of node node-a has lost its checkpoint, so 4 of aliyun.com/gpu-mem may be for any of "
@@ -201,7 +201,7 @@ def test_the_rejection_of_a_call_that_may_be_for_several_names_them() -> None:
     assert not is_final(answer, terminating=False)
     two = gpu_pod("two", sound(demand_of([main(4), main(2, name="second")])))
     unequal = with_gpu_pods(allocations(14), gpu_pod("c", 4), two)
-    unread = unmatched(Snapshot(unequal, readable=False), AllocateCall(4))
+    unread = unmatched(AllocateSnapshot(unequal, readable=False), AllocateCall(4))
     assert "has a checkpoint that cannot be read, so 4 of" in unread.text
     assert "default/c, default/two" in unread.text
 
@@ -333,7 +333,7 @@ def test_a_pod_that_diverges_after_indices_changed_is_marked() -> None:
 
 def test_a_container_is_limited_by_the_library_that_the_node_has() -> None:
     node = with_gpu_pods(allocations(14, mode=Mode.CGPU), gpu_pod("a", 4))
-    found = match(Snapshot(node), AllocateCall(4))
+    found = match(AllocateSnapshot(node), AllocateCall(4))
     assert found
     answer = decide(node, found, ("x",), Capabilities(isolation=True, library="0123456789abcdef"), 255)
     assert isinstance(answer, Allocated)
@@ -352,7 +352,7 @@ def of_mode(mode: Mode) -> GpuPod:
 @pytest.mark.parametrize("mode", [Mode.CGPU, Mode.CORE_MEM])
 def test_an_agent_without_the_mounts_rejects_containers_that_it_cannot_limit(mode: Mode) -> None:
     node = with_gpu_pods(allocations(14, mode=mode), of_mode(mode))
-    found = match(Snapshot(node), AllocateCall(4))
+    found = match(AllocateSnapshot(node), AllocateCall(4))
     assert found
     without = Capabilities(libraries_dir="/libraries", state_dir="/state")
     answer = decide(node, found, ("x",), without, 255)
@@ -371,7 +371,7 @@ def test_an_agent_without_the_mounts_serves_where_the_library_is_not_the_only_li
     isolated: bool,  # noqa: FBT001
 ) -> None:
     node = replace(with_gpu_pods(allocations(14, mode=mode), of_mode(mode)), isolated=isolated)
-    found = match(Snapshot(node), AllocateCall(4))
+    found = match(AllocateSnapshot(node), AllocateCall(4))
     assert found
     answer = decide(node, found, ("x",), Capabilities(), 255)
     assert isinstance(answer, Allocated)
@@ -385,7 +385,7 @@ def test_a_rejection_for_lack_of_units_is_final_unless_pods_are_terminating() ->
 
 
 def test_an_unmatched_call_is_not_final() -> None:
-    assert not is_final(unmatched(Snapshot(allocations(14)), AllocateCall(4)), terminating=False)
+    assert not is_final(unmatched(AllocateSnapshot(allocations(14)), AllocateCall(4)), terminating=False)
 
 
 def test_an_allocation_is_final() -> None:

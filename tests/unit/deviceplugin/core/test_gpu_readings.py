@@ -3,7 +3,7 @@
 from collections.abc import Collection
 from dataclasses import replace
 
-from gpushare.deviceplugin.core.gpu_readings import Adopted, Usage, adopt, without_growth
+from gpushare.deviceplugin.core.gpu_readings import Adopted, GpusInUse, adopt, without_growth
 from gpushare.deviceplugin.core.shared_gpus import reason_against
 from gpushare.model.hardware import Gpu, Inventory
 from gpushare.model.options import MemoryUnit
@@ -16,7 +16,7 @@ def read(*found: Gpu, allocated: Collection[str] = (), unreadable: dict[int, str
     """The GPUs after that reading; before it, there were both."""
     before = Inventory("580", None, (ONE, TWO))
     after = Inventory("580", None, found, unreadable=unreadable or {})
-    usage = Usage([ONE.uuid, TWO.uuid], allocated)
+    usage = GpusInUse([ONE.uuid, TWO.uuid], allocated)
     return adopt(before, after, usage, lambda gpu: reason_against(gpu, MemoryUnit.GIB, refuse_unlisted=False))
 
 

@@ -159,7 +159,7 @@ def test_a_driver_that_does_not_respond_marks_every_gpu_after_three_polls() -> N
     health = HEALTHY
     for now in (0, 5, 10):
         assert health.unhealthy == {}
-        health = health.after_silence("NVML does not answer", now)
+        health = health.after_failed_poll("NVML does not answer", now)
     assert health.unhealthy == dict.fromkeys(CARDS, "NVML does not answer")
 
 

@@ -6,8 +6,8 @@ import pytest
 
 from gpushare.deviceplugin.core.health_rules import (
     RULES,
-    Condition,
-    Rule,
+    GpuCondition,
+    HealthRule,
     cannot_remap,
     does_not_answer,
     has_uncorrected_errors,
@@ -26,24 +26,24 @@ OLD_DRIVER = GpuFacts(uncorrected_ecc=0, remap_failed=False)
 OLD_TURING = GpuFacts(uncorrected_ecc=0)
 WITHOUT_ECC = GpuFacts()
 HEALTHY = {
-    "modern": Condition(MODERN),
-    "turing": Condition(TURING),
-    "old driver": Condition(OLD_DRIVER),
-    "old turing": Condition(OLD_TURING),
-    "without ECC": Condition(WITHOUT_ECC),
-    "not read": Condition(),
+    "modern": GpuCondition(MODERN),
+    "turing": GpuCondition(TURING),
+    "old driver": GpuCondition(OLD_DRIVER),
+    "old turing": GpuCondition(OLD_TURING),
+    "without ECC": GpuCondition(WITHOUT_ECC),
+    "not read": GpuCondition(),
 }
 UNCONTAINED, CONTAINED = Fault("GPU-0", 95), Fault("GPU-0", 94)
 
 
 @pytest.mark.parametrize("condition", HEALTHY.values(), ids=HEALTHY)
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
-def test_no_rule_applies_to_a_healthy_gpu(condition: Condition, rule: Rule) -> None:
+def test_no_rule_applies_to_a_healthy_gpu(condition: GpuCondition, rule: HealthRule) -> None:
     assert rule.reason(condition) is None
     assert verdict_on(condition) is None
 
 
-def reason_of(condition: Condition) -> str | None:
+def reason_of(condition: GpuCondition) -> str | None:
     verdict = verdict_on(condition)
     return verdict and verdict.reason
 
@@ -67,11 +67,11 @@ RECOVERY: Mapping[int, str] = {
 
 @pytest.mark.parametrize(("action", "reason"), RECOVERY.items())
 def test_every_recovery_action_but_none_closes_the_gpu(action: int, reason: str) -> None:
-    assert needs_recovery(Condition(facts(recovery=action))) == reason
+    assert needs_recovery(GpuCondition(facts(recovery=action))) == reason
 
 
 def test_the_reason_names_the_xid_that_came_before() -> None:
-    condition = Condition(facts(recovery=1), fault=UNCONTAINED)
+    condition = GpuCondition(facts(recovery=1), fault=UNCONTAINED)
     reason = (
         "the driver asks for a reset of the GPU (recovery action 1), after XID 95 (uncontained memory error)"
     )
@@ -79,7 +79,7 @@ def test_the_reason_names_the_xid_that_came_before() -> None:
 
 
 def test_a_gpu_that_does_not_answer_keeps_its_recovery_action() -> None:
-    condition = Condition(facts(recovery=1), failures=1)
+    condition = GpuCondition(facts(recovery=1), failures=1)
     assert needs_recovery(condition) == "the driver asks for a reset of the GPU (recovery action 1)"
 
 
@@ -88,54 +88,56 @@ def test_a_gpu_that_does_not_answer_keeps_its_recovery_action() -> None:
 def test_without_a_recovery_action_an_xid_of_the_table_closes_the_gpu(
     xid: int, known: GpuFacts | None
 ) -> None:
-    reason = needs_reset_by_xid(Condition(known, fault=Fault("GPU-0", xid)))
+    reason = needs_reset_by_xid(GpuCondition(known, fault=Fault("GPU-0", xid)))
     assert reason == f"XID {xid} ({RESET_XIDS[xid]}); the GPU must be reset"
 
 
 @pytest.mark.parametrize("xid", [13, 31, 43, 45, 63, 68, 92, 94, 154, 999])
 def test_any_other_xid_closes_no_gpu(xid: int) -> None:
-    assert needs_reset_by_xid(Condition(OLD_DRIVER, fault=Fault("GPU-0", xid))) is None
+    assert needs_reset_by_xid(GpuCondition(OLD_DRIVER, fault=Fault("GPU-0", xid))) is None
 
 
 @pytest.mark.parametrize("xid", RESET_XIDS)
 def test_a_recovery_action_overrules_the_table_of_xids(xid: int) -> None:
-    assert reason_of(Condition(MODERN, fault=Fault("GPU-0", xid))) is None
+    assert reason_of(GpuCondition(MODERN, fault=Fault("GPU-0", xid))) is None
 
 
 def test_an_xid_closes_a_gpu_that_does_not_answer_at_once() -> None:
-    lost = Condition(MODERN, failures=1, fault=Fault("GPU-0", 79))
+    lost = GpuCondition(MODERN, failures=1, fault=Fault("GPU-0", 79))
     assert reason_of(lost) == "XID 79 (the GPU has fallen off the bus); the GPU must be reset"
 
 
 def test_an_xid_of_a_gpu_that_the_driver_does_not_name_says_so() -> None:
-    assert needs_reset_by_xid(Condition(OLD_DRIVER, fault=Fault(None, 95))) == (
+    assert needs_reset_by_xid(GpuCondition(OLD_DRIVER, fault=Fault(None, 95))) == (
         "XID 95 (uncontained memory error) on a GPU that the driver does not name; the GPU must be reset"
     )
 
 
 def test_a_row_that_could_not_be_remapped_closes_the_gpu_on_any_driver() -> None:
     reason = "a memory row could not be remapped: the GPU must be replaced"
-    assert cannot_remap(Condition(facts(remap_failed=True))) == reason
-    assert cannot_remap(Condition(GpuFacts(remap_failed=True))) == reason
+    assert cannot_remap(GpuCondition(facts(remap_failed=True))) == reason
+    assert cannot_remap(GpuCondition(GpuFacts(remap_failed=True))) == reason
 
 
 def test_uncorrected_errors_close_a_gpu_that_neither_remaps_rows_nor_has_a_recovery_action() -> None:
-    condition = Condition(GpuFacts(uncorrected_ecc=2))
+    condition = GpuCondition(GpuFacts(uncorrected_ecc=2))
     assert has_uncorrected_errors(condition) == "2 uncorrected memory errors; the GPU must be reset"
 
 
 @pytest.mark.parametrize("known", [facts(uncorrected_ecc=2), GpuFacts(uncorrected_ecc=2, remap_failed=False)])
 def test_uncorrected_errors_alone_close_no_gpu_that_contains_them(known: GpuFacts) -> None:
-    assert reason_of(Condition(known)) is None
+    assert reason_of(GpuCondition(known)) is None
 
 
 def test_a_lasting_failure_closes_the_gpu() -> None:
-    assert does_not_answer(Condition(MODERN, failures=1)) is None
-    assert does_not_answer(Condition(MODERN, unanswered="GPU is lost")) == "GPU is lost"
+    assert does_not_answer(GpuCondition(MODERN, failures=1)) is None
+    assert does_not_answer(GpuCondition(MODERN, unanswered="GPU is lost")) == "GPU is lost"
 
 
 def test_the_first_rule_that_applies_gives_the_reason() -> None:
-    silent = Condition(facts(recovery=1, remap_failed=True), failures=3, unanswered="lost", fault=UNCONTAINED)
+    silent = GpuCondition(
+        facts(recovery=1, remap_failed=True), failures=3, unanswered="lost", fault=UNCONTAINED
+    )
     found = [rule.name for rule in RULES if rule.reason(silent)]
     assert found == ["needs_recovery", "needs_reset_by_xid", "cannot_remap", "does_not_answer"]
     verdict = verdict_on(silent)

@@ -5,7 +5,7 @@ from gpushare.deviceplugin.core.allocations import Allocations, Key
 from gpushare.deviceplugin.core.decision import Allocated, with_allocation
 from gpushare.deviceplugin.core.matching import AllocateCall, core_only, match, match_core
 from gpushare.deviceplugin.core.reconcile import join, remembered
-from gpushare.deviceplugin.core.snapshot import Snapshot
+from gpushare.deviceplugin.core.snapshot import AllocateSnapshot
 from gpushare.model.demand import demand_of
 from gpushare.model.modes import Mode
 from tests.builders.gpu_pods import allocations, asked, gpu_pod, served, with_gpu_pods
@@ -20,7 +20,7 @@ def who(
     readable: bool = True,
     **call: Any,
 ) -> Key | None:
-    found = match(Snapshot(node, done, readable), AllocateCall(amount, **call))
+    found = match(AllocateSnapshot(node, done, readable), AllocateCall(amount, **call))
     return (found.gpu_pod.uid, found.container.name) if found else None
 
 
@@ -124,10 +124,10 @@ def test_a_call_after_one_for_compute_is_for_a_container_that_asks_for_both() ->
         gpu_pod("both", sound(both), bound=2),
     )
     assert who(node, 4, core=30) == ("both", "main")
-    found = match_core(Snapshot(node), 30)
+    found = match_core(AllocateSnapshot(node), 30)
     assert found
     assert found.gpu_pod.uid == "both"
-    assert match_core(Snapshot(node), 35) is None
+    assert match_core(AllocateSnapshot(node), 35) is None
 
 
 def test_a_call_after_one_for_compute_that_failed_matches_only_with_a_checkpoint() -> None:
@@ -141,7 +141,7 @@ def test_a_pod_with_compute_only_is_found() -> None:
     found = core_only(node, 30)
     assert found
     assert found.gpu_pod.uid == "a"
-    assert match_core(Snapshot(node), 30) is None
+    assert match_core(AllocateSnapshot(node), 30) is None
 
 
 def test_identical_containers_of_one_pod_all_get_the_same_gpu() -> None:

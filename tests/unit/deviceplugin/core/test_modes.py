@@ -3,8 +3,8 @@
 import pytest
 
 from gpushare.deviceplugin.core.node_patch import not_serving_reason
+from gpushare.model.local_node import LocalNode
 from gpushare.model.options import DeviceListStrategy
-from gpushare.model.own_node import OwnNode
 
 
 @pytest.mark.parametrize(
@@ -19,7 +19,7 @@ from gpushare.model.own_node import OwnNode
     ],
 )
 def test_a_node_that_shares_is_served(labels: dict[str, str]) -> None:
-    assert not_serving_reason(OwnNode("n", labels=labels)) is None
+    assert not_serving_reason(LocalNode("n", labels=labels)) is None
 
 
 @pytest.mark.parametrize(
@@ -33,11 +33,11 @@ def test_a_node_that_shares_is_served(labels: dict[str, str]) -> None:
     ],
 )
 def test_a_node_that_allocates_whole_gpus_is_not_served(labels: dict[str, str], reason: str) -> None:
-    assert reason in (not_serving_reason(OwnNode("n", labels=labels)) or "")
+    assert reason in (not_serving_reason(LocalNode("n", labels=labels)) or "")
 
 
 def test_gpus_that_another_plugin_still_offers_are_not_served() -> None:
-    reason = not_serving_reason(OwnNode("n", allocatable={"nvidia.com/gpu": 2}))
+    reason = not_serving_reason(LocalNode("n", allocatable={"nvidia.com/gpu": 2}))
     assert reason is not None
     assert reason.startswith("another device plugin still offers 2 of nvidia.com/gpu on this node")
 
@@ -55,18 +55,18 @@ def test_gpus_that_another_plugin_still_offers_are_not_served() -> None:
     ],
 )
 def test_the_reason_says_how_to_stop_the_other_plugin(labels: dict[str, str], remedy: str) -> None:
-    reason = not_serving_reason(OwnNode("n", labels=labels, allocatable={"nvidia.com/gpu": 2}))
+    reason = not_serving_reason(LocalNode("n", labels=labels, allocatable={"nvidia.com/gpu": 2}))
     assert reason is not None
     assert remedy in reason
 
 
 def test_leftover_capacity_of_an_ended_plugin_is_no_offer() -> None:
-    facts = OwnNode("n", capacity={"nvidia.com/gpu": 2}, allocatable={"nvidia.com/gpu": 0})
+    facts = LocalNode("n", capacity={"nvidia.com/gpu": 2}, allocatable={"nvidia.com/gpu": 0})
     assert not_serving_reason(facts) is None
 
 
 def test_time_sliced_gpus_that_another_plugin_still_offers_are_not_served() -> None:
-    reason = not_serving_reason(OwnNode("n", allocatable={"nvidia.com/gpu": 0, "nvidia.com/gpu.shared": 8}))
+    reason = not_serving_reason(LocalNode("n", allocatable={"nvidia.com/gpu": 0, "nvidia.com/gpu.shared": 8}))
     assert reason is not None
     assert reason.startswith("another device plugin still offers 8 of nvidia.com/gpu.shared on this node")
 
@@ -88,7 +88,7 @@ def test_cdi_devices_need_a_kubelet_that_passes_them_on(
     strategy: DeviceListStrategy,
     serves: bool,  # noqa: FBT001
 ) -> None:
-    reason = not_serving_reason(OwnNode("n", kubelet_version=version), strategy)
+    reason = not_serving_reason(LocalNode("n", kubelet_version=version), strategy)
     assert (reason is None) is serves
     if reason:
         assert f"kubelet {version} ignores CDI devices" in reason

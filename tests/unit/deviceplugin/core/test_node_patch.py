@@ -17,12 +17,12 @@ from gpushare.contract import (
 from gpushare.deviceplugin.core.node_patch import DesiredNode, applied, desired_node, patch, without_labels
 from gpushare.deviceplugin.core.shared_gpus import ExcludedGpu, SharedGpus
 from gpushare.model.cards import Card, parse_cards
+from gpushare.model.local_node import LocalNode
 from gpushare.model.options import MemoryUnit
-from gpushare.model.own_node import OwnNode
 
 CARDS = (Card(0, 14, "GPU-a", "Tesla T4", 15079), Card(1, 14, "GPU-b", "Tesla T4", 15079, healthy=False))
 SHARED = SharedGpus(MemoryUnit.GIB, CARDS)
-BARE = OwnNode("n", labels={"cgpu": "true"}, annotations={"theirs": "x"}, capacity={"nvidia.com/gpu": 0})
+BARE = LocalNode("n", labels={"cgpu": "true"}, annotations={"theirs": "x"}, capacity={"nvidia.com/gpu": 0})
 ASSIGNED = '{"uid":{"main":{"0":4}}}'
 
 
@@ -89,7 +89,7 @@ def test_resources_that_the_kubelet_reset_are_patched_again() -> None:
 
 
 def test_a_label_that_must_not_be_there_is_removed() -> None:
-    shown = OwnNode("n", labels={LABEL_UNLISTED: "old"})
+    shown = LocalNode("n", labels={LABEL_UNLISTED: "old"})
     assert patch(shown, DesiredNode(labels={LABEL_UNLISTED: None})) == {
         "metadata": {"labels": {LABEL_UNLISTED: None}}
     }
@@ -108,7 +108,7 @@ keys = st.sampled_from(["a", "b", "c"])
 texts = st.dictionaries(keys, st.text(max_size=3))
 numbers = st.dictionaries(keys, st.integers(0, 9))
 shown_nodes = st.builds(
-    OwnNode, st.just("n"), st.just("u"), texts, texts, capacity=numbers, allocatable=numbers
+    LocalNode, st.just("n"), st.just("u"), texts, texts, capacity=numbers, allocatable=numbers
 )
 wishes = st.builds(
     DesiredNode,
@@ -118,7 +118,7 @@ wishes = st.builds(
 )
 
 
-def agrees(shown: OwnNode, want: DesiredNode) -> bool:
+def agrees(shown: LocalNode, want: DesiredNode) -> bool:
     return all(
         have.get(key) == value
         for have, wish in (
@@ -132,7 +132,9 @@ def agrees(shown: OwnNode, want: DesiredNode) -> bool:
 
 
 @given(shown_nodes, wishes)
-def test_the_patch_produces_the_desired_node_and_no_further_patch(shown: OwnNode, want: DesiredNode) -> None:
+def test_the_patch_produces_the_desired_node_and_no_further_patch(
+    shown: LocalNode, want: DesiredNode
+) -> None:
     merge = patch(shown, want)
     assert (merge is None) == agrees(shown, want)
     after = applied(shown, merge or {})
@@ -141,7 +143,7 @@ def test_the_patch_produces_the_desired_node_and_no_further_patch(shown: OwnNode
 
 
 @given(shown_nodes, wishes)
-def test_the_patch_touches_no_key_of_others(shown: OwnNode, want: DesiredNode) -> None:
+def test_the_patch_touches_no_key_of_others(shown: LocalNode, want: DesiredNode) -> None:
     after = applied(shown, patch(shown, want) or {})
     for key in shown.labels.keys() - want.labels.keys():
         assert after.labels[key] == shown.labels[key]

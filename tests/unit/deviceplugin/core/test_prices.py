@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from gpushare.deviceplugin.core.prices import (
     Learned,
-    Sample,
+    WorkSample,
     cost_ns,
     followed_ratio,
     is_same_work,
@@ -20,7 +20,7 @@ SECOND = 1_000_000_000
 KERNEL, PROMPT, TINY = 3, 7, 9
 
 
-def learn(learned: Learned, sample: Sample, *, contended: bool = False) -> Learned:
+def learn(learned: Learned, sample: WorkSample, *, contended: bool = False) -> Learned:
     seen = with_sample(learned, sample, contended=contended)
     return followed_ratio(seen, seen.ratio, contended=contended)
 
@@ -44,7 +44,7 @@ class App:
         """Run for a second, and learn from it; returns the percentage of the GPU that was used."""
         amount = self.launches(percent)
         busy_ns = min(SECOND, amount * self.ns)
-        sample = Sample(SECOND, round(busy_ns), {KERNEL: round(busy_ns / self.ns)})
+        sample = WorkSample(SECOND, round(busy_ns), {KERNEL: round(busy_ns / self.ns)})
         self.learned = learn(self.learned, sample, contended=contended)
         return 100 * busy_ns / SECOND
 
@@ -58,7 +58,7 @@ def coarse_parts(percents: tuple[int, int], seconds: int, seed: int) -> list[flo
         parts = [each * 10 / SECOND for each in work]
         found.append(100 * parts[0])
         for app, amount, seen in zip(apps, work, _sevenths(parts, source), strict=True):
-            sample = Sample(SECOND, round(seen * SECOND), {KERNEL: round(amount)})
+            sample = WorkSample(SECOND, round(seen * SECOND), {KERNEL: round(amount)})
             app.learned = learn(app.learned, sample, contended=True)
     return found
 
@@ -124,7 +124,10 @@ def test_kernels_that_have_become_longer_are_limited_soon_while_others_use_the_g
 
 
 def test_two_samples_of_longer_kernels_drop_the_earlier_ones_and_one_does_not() -> None:
-    usual, longer = Sample(SECOND, SECOND / 10, {KERNEL: 1000}), Sample(SECOND, SECOND / 2, {KERNEL: 600})
+    usual, longer = (
+        WorkSample(SECOND, SECOND / 10, {KERNEL: 1000}),
+        WorkSample(SECOND, SECOND / 2, {KERNEL: 600}),
+    )
     learned = Learned()
     for _ in range(10):
         learned = with_sample(learned, usual, contended=True)
@@ -132,7 +135,7 @@ def test_two_samples_of_longer_kernels_drop_the_earlier_ones_and_one_does_not() 
     twice = with_sample(once, longer, contended=True)
     assert once.total
     assert once.total.elapsed_ns > 4 * SECOND
-    assert twice.total == Sample(2 * SECOND, SECOND, {KERNEL: 1200})
+    assert twice.total == WorkSample(2 * SECOND, SECOND, {KERNEL: 1200})
 
 
 @given(st.lists(st.floats(0.2, 5), max_size=50))
@@ -151,19 +154,19 @@ def test_without_other_programs_prices_never_rise_once_they_are_known(longer: li
 def test_kernels_that_run_for_seconds_are_measured_by_all_their_time() -> None:
     learned = Learned()
     for work in [{KERNEL: 100}, {}, {}, {}] * 10:
-        learned = learn(learned, Sample(SECOND, SECOND, work), contended=True)
+        learned = learn(learned, WorkSample(SECOND, SECOND, work), contended=True)
     assert learned.prices[KERNEL] * 25 == pytest.approx(SECOND, rel=0.3)
 
 
 def test_kernels_too_short_to_be_sampled_become_cheap() -> None:
     learned = Learned({KERNEL: 1000.0})
     for _ in range(10):
-        learned = learn(learned, Sample(SECOND, 0, {KERNEL: 1000}))
+        learned = learn(learned, WorkSample(SECOND, 0, {KERNEL: 1000}))
     assert learned.prices[KERNEL] * 1000 <= SECOND / 100 * 0.6
 
 
 samples = st.builds(
-    Sample,
+    WorkSample,
     st.integers(1, 10**12),
     st.integers(0, 10**12),
     st.dictionaries(st.integers(0, 127), st.integers(1, 2**62), min_size=1, max_size=5),
@@ -171,7 +174,7 @@ samples = st.builds(
 
 
 @given(st.lists(st.tuples(samples, st.booleans()), max_size=30))
-def test_prices_are_positive_and_at_most_double_in_a_sample(seen: list[tuple[Sample, bool]]) -> None:
+def test_prices_are_positive_and_at_most_double_in_a_sample(seen: list[tuple[WorkSample, bool]]) -> None:
     """For any content of a region."""
     learned = Learned()
     for sample, contended in seen:
@@ -188,20 +191,20 @@ def test_prices_are_positive_and_at_most_double_in_a_sample(seen: list[tuple[Sam
 def decoding(learned: Learned, seconds: int = 15) -> Learned:
     """A server that decodes with 25 percent: 12 or 13 graphs of 20 ms in a second."""
     for second in range(seconds):
-        learned = learn(learned, Sample(SECOND, SECOND // 4, {KERNEL: 12 + second % 2}))
+        learned = learn(learned, WorkSample(SECOND, SECOND // 4, {KERNEL: 12 + second % 2}))
     return learned
 
 
 def test_a_new_kind_gets_the_time_that_the_others_leave() -> None:
     learned = decoding(Learned())
-    learned = learn(learned, Sample(SECOND, SECOND * 3 // 4, {KERNEL: 12, PROMPT: 1000}))
+    learned = learn(learned, WorkSample(SECOND, SECOND * 3 // 4, {KERNEL: 12, PROMPT: 1000}))
     assert learned.prices[PROMPT] * 1000 == pytest.approx(SECOND / 2, rel=0.1)
     assert learned.prices[KERNEL] == pytest.approx(20e6, rel=0.1)
 
 
 def test_a_new_kind_that_takes_little_has_no_price_until_it_is_more_than_noise() -> None:
     learned = decoding(Learned())
-    sample = Sample(SECOND, SECOND * 28 // 100, {KERNEL: 12, PROMPT: 1000})
+    sample = WorkSample(SECOND, SECOND * 28 // 100, {KERNEL: 12, PROMPT: 1000})
     learned = learn(learned, sample)
     assert PROMPT not in learned.prices
     learned = learn(learned, sample)
@@ -212,14 +215,14 @@ def test_a_new_kind_that_takes_little_has_no_price_until_it_is_more_than_noise()
 def test_a_new_kind_gets_a_price_after_some_samples_in_any_case() -> None:
     learned = decoding(Learned())
     for _ in range(10):
-        learned = learn(learned, Sample(SECOND, SECOND // 4, {KERNEL: 12, TINY: 1}))
+        learned = learn(learned, WorkSample(SECOND, SECOND // 4, {KERNEL: 12, TINY: 1}))
     assert 0 < learned.prices[TINY] < 20e6
 
 
 def test_a_price_follows_the_samples_in_which_its_kind_takes_most_of_the_time() -> None:
     learned = Learned({KERNEL: 20e6, PROMPT: 1e6})
     for _ in range(5):
-        learned = learn(learned, Sample(SECOND, SECOND // 8, {KERNEL: 12, PROMPT: 1}))
+        learned = learn(learned, WorkSample(SECOND, SECOND // 8, {KERNEL: 12, PROMPT: 1}))
     assert learned.prices[PROMPT] > 0.9e6
     assert learned.prices[KERNEL] < 12e6
 
@@ -249,7 +252,7 @@ def pair_steps(seconds: int, seed: int, *, contended: bool, coupled: bool) -> li
         last = min(ranks, key=lambda rank: rank.steps(25))
         for rank in ranks:
             busy = steps / 1000 if rank is last else source.uniform(steps / 1000, 1)
-            sample = Sample(SECOND, round(busy * 100) * SECOND // 100, {KERNEL: round(steps * 1_000_000)})
+            sample = WorkSample(SECOND, round(busy * 100) * SECOND // 100, {KERNEL: round(steps * 1_000_000)})
             rank.learned = with_sample(rank.learned, sample, contended=contended)
         ratios = [rank.learned.ratio for rank in ranks]
         assert not coupled or is_same_work(ranks[0].learned, ranks[1].learned)
@@ -271,10 +274,10 @@ def test_ranks_of_two_containers_keep_their_share_without_other_programs(seed: i
 
 
 def test_gpus_that_did_other_work_do_not_follow_each_other() -> None:
-    one = with_sample(Learned(), Sample(SECOND, SECOND, {KERNEL: 100}), contended=False)
+    one = with_sample(Learned(), WorkSample(SECOND, SECOND, {KERNEL: 100}), contended=False)
     for work in ({KERNEL: 50}, {PROMPT: 100}, {KERNEL: 100, PROMPT: 60}):
         other = with_sample(
-            Learned({KERNEL: 1e7, PROMPT: 1e7}), Sample(SECOND, SECOND, work), contended=False
+            Learned({KERNEL: 1e7, PROMPT: 1e7}), WorkSample(SECOND, SECOND, work), contended=False
         )
         assert not is_same_work(one, other)
     assert is_same_work(one, one)

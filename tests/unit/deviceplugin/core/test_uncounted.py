@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpushare.deviceplugin.core.uncounted import (
-    Finding,
     Reported,
+    UncountedFinding,
     UncountedOwner,
     UncountedProcess,
     new_findings,
@@ -16,7 +16,7 @@ from gpushare.deviceplugin.core.uncounted import (
 from gpushare.isolation.files import UNUSED
 from gpushare.isolation.limits import CardLimit
 from gpushare.isolation.region import CardUse, ProcessUse, Region
-from gpushare.model.own_node import ContainerRef
+from gpushare.model.local_node import ContainerRef
 from gpushare.model.readings import UNCOUNTED_BYTES, ProcessReading
 
 MIB = 1 << 20
@@ -164,10 +164,13 @@ UNCOUNTED = st.lists(
 def test_a_finding_is_repeated_only_after_it_was_gone_or_has_grown(
     rounds: list[list[UncountedProcess]],
 ) -> None:
-    memory, reported = Reported(), dict[Finding, int]()
-    before: set[tuple[Finding, int]] = set()
+    memory, reported = Reported(), dict[UncountedFinding, int]()
+    before: set[tuple[UncountedFinding, int]] = set()
     for uncounted in rounds:
-        seen = {(Finding(each.owner, each.uuid, each.counted is not None), each.pid) for each in uncounted}
+        seen = {
+            (UncountedFinding(each.owner, each.uuid, each.counted is not None), each.pid)
+            for each in uncounted
+        }
         memory, fresh = new_findings(uncounted, memory)
         reported = {fact: size for fact, size in reported.items() if fact in {fact for fact, _ in seen}}
         for fact, settled in fresh.items():

@@ -13,7 +13,7 @@ from gpushare.deviceplugin.core.interface import AllocateResponse, Rejected
 from gpushare.deviceplugin.core.reconcile import ServedContainer
 from gpushare.isolation.layout import DirectoryOwner, link_of
 from gpushare.isolation.limits import parse
-from gpushare.model.own_node import OwnNode
+from gpushare.model.local_node import LocalNode
 from tests.builders.gpu_pods import NODE, gpu_pod
 from tests.builders.scheduling import demand
 from tests.unit.deviceplugin.fixtures import VERSION, AgentFixture, ids, install_library
@@ -24,7 +24,7 @@ LABELS = {LABEL_MODE: "cgpu"}
 def limited_agent(folder: Path, *units: int, labels: dict[str, str] = LABELS, **more: float) -> AgentFixture:
     """A node with limited containers."""
     here = AgentFixture(folder, *units, **more)  # type: ignore[arg-type]
-    here.node_state.apply_node(OwnNode(NODE, labels=labels), None)
+    here.node_state.apply_node(LocalNode(NODE, labels=labels), None)
     return here
 
 
@@ -395,7 +395,7 @@ def reduced(here: AgentFixture) -> float | None:
 
 def published(here: AgentFixture) -> str | None:
     here.manager.check_obstacles()
-    here.projector.project()
+    here.status.publish()
     desired = here.writer._desired_node
     assert desired
     return desired.annotations[ANN_CLOSED]

@@ -11,7 +11,7 @@ from gpushare.deviceplugin.core.interface import AllocateResponse, Mount, Reject
 from gpushare.deviceplugin.core.limits import MpsShare, envs_of, mps_share_of
 from gpushare.isolation.limits import parse
 from gpushare.model.demand import Demand, demand_of
-from gpushare.model.own_node import OwnNode
+from gpushare.model.local_node import LocalNode
 from gpushare.mps.layout import ready_lock_of
 from gpushare.mps.ready_lock import ReadyLock
 from tests.builders.gpu_pods import NODE, allocations, gpu_pod
@@ -31,7 +31,7 @@ class MpsAgent(AgentFixture):
         self.lock = ReadyLock(lock)
         self.lock.acquire()
         super().__init__(folder, *(units or (14,)), **more)  # type: ignore[arg-type]
-        self.node_state.apply_node(OwnNode(NODE, labels=labels), None)
+        self.node_state.apply_node(LocalNode(NODE, labels=labels), None)
 
 
 def mps_of(answer: AllocateResponse | Rejected) -> tuple[dict[str, str], dict[str, Mount]]:
@@ -119,7 +119,7 @@ async def test_a_pod_that_had_several_gpus_before_its_node_was_of_mode_mps_is_re
     here = MpsAgent(tmp_path, 14, 14, labels={LABEL_MODE: "cgpu"})
     here.add_pods(gpu_pod("a", demand(4, cards=2), card=(0, 1)))
     assert isinstance(await here.mem.allocate(ids(0, 0, 1, 2, 3)), AllocateResponse)
-    here.node_state.apply_node(OwnNode(NODE, labels=LABELS), None)
+    here.node_state.apply_node(LocalNode(NODE, labels=LABELS), None)
     again = await here.mem.allocate(ids(0, 0, 1, 2, 3))
     assert isinstance(again, Rejected)
     assert again.reason == "mps_cards"
@@ -129,7 +129,7 @@ async def test_a_pod_that_had_several_gpus_before_its_node_was_of_mode_mps_is_re
 async def test_without_the_mps_mount_containers_do_not_use_mps(tmp_path: Path) -> None:
     install_library(tmp_path)
     here = AgentFixture(tmp_path, 14)
-    here.node_state.apply_node(OwnNode(NODE, labels=LABELS), None)
+    here.node_state.apply_node(LocalNode(NODE, labels=LABELS), None)
     here.add_pods(gpu_pod("a", 4, card=0))
     assert mps_of(await here.mem.allocate(ids(0, 0, 1, 2, 3))) == ({}, {})
 
@@ -178,6 +178,6 @@ def test_gpus_without_a_ready_control_daemon_are_closed_for_the_scheduler_only(t
     assert closed == [(True, "", False), (False, "until its MPS control daemon is ready", False)]
     assert here.node_state.closed_reason is None
     assert sum(each.healthy for each in here.mem.devices()) == 28
-    here.node_state.apply_node(OwnNode(NODE, labels={LABEL_MODE: "share"}), None)
+    here.node_state.apply_node(LocalNode(NODE, labels={LABEL_MODE: "share"}), None)
     here.manager.check_obstacles()
     assert here.node_state.advertised == here.node_state.shared_gpus

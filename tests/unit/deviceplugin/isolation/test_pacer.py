@@ -29,7 +29,7 @@ from gpushare.isolation.region_layout import (
     measure_struct,
     slot_struct,
 )
-from gpushare.model.own_node import OwnNode
+from gpushare.model.local_node import LocalNode
 from gpushare.model.readings import IDLE, Load, ProcessReading
 from gpushare.mps.layout import MpsDirs
 from tests.builders.gpu_pods import NODE, gpu_pod
@@ -354,7 +354,7 @@ async def test_the_smallest_measured_context_is_known_for_later_containers(
     tmp_path: Path, mode: str, found: Mapping[str, int]
 ) -> None:
     node = Node(tmp_path, contexts_s=0)
-    node.agent.node_state.apply_node(OwnNode(NODE, labels={LABEL_MODE: mode}), None)
+    node.agent.node_state.apply_node(LocalNode(NODE, labels={LABEL_MODE: mode}), None)
     for number in (1, 2):
         path = node.limit(number, core=0)
         node.process(100 + number, number)

@@ -15,7 +15,7 @@ from gpushare.deviceplugin.isolation.files import EnforcementFiles
 from gpushare.deviceplugin.isolation.region_sizes import RegionSizes
 from gpushare.isolation.layout import IsolationDirs
 from gpushare.isolation.region_layout import SIZE
-from gpushare.model.own_node import OwnNode
+from gpushare.model.local_node import LocalNode
 from tests.builders.gpu_pods import NODE, gpu_pod
 from tests.builders.regions import region_bytes
 from tests.unit.deviceplugin.fixtures import AgentFixture, ids, install_library
@@ -147,7 +147,7 @@ async def test_a_folder_of_a_larger_filesystem_is_reported_while_containers_are_
     )
     assert [(each["event"], each["right"]) for each in logs] == [("degraded_mode", "isolation-filesystem")]
     assert degraded(agent) == 1
-    agent.node_state.apply_node(OwnNode(NODE, labels={LABEL_MODE: "share"}), None)
+    agent.node_state.apply_node(LocalNode(NODE, labels={LABEL_MODE: "share"}), None)
     await run_once(sizes)
     assert not sizes.notices
     assert degraded(agent) == 0

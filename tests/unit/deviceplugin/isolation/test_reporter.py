@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from gpushare.contract import EVENT_NOT_HELD, EVENT_UNCOUNTED
 from gpushare.deviceplugin.core.allocations import Allocation, Enforcement
-from gpushare.deviceplugin.core.uncounted import Finding, UncountedOwner, UncountedProcess
+from gpushare.deviceplugin.core.uncounted import UncountedFinding, UncountedOwner, UncountedProcess
 from gpushare.deviceplugin.isolation.reporter import event_of
 from gpushare.isolation.limits import CardLimit, text
 from gpushare.model.conflicts import Declared, conflicts_of
@@ -29,7 +29,9 @@ def reported(*uncounted: UncountedProcess, unnamed: int = 0) -> KubeEvent | None
     """The note about these, which are of one fact; the last ones have no name."""
     first = uncounted[0]
     commands = {each.pid: "x" for each in uncounted[: len(uncounted) - unnamed]}
-    return event_of(HERE, Finding(first.owner, first.uuid, first.counted is not None), uncounted, commands)
+    return event_of(
+        HERE, UncountedFinding(first.owner, first.uuid, first.counted is not None), uncounted, commands
+    )
 
 
 def text_of(*uncounted: UncountedProcess, unnamed: int = 0) -> str:
@@ -63,7 +65,9 @@ def test_a_container_that_hides_the_library_is_reported_with_its_mount_and_the_r
     declares = Declared((("NVIDIA_VISIBLE_DEVICES", "all"),), ("/etc/ld.so.preload",))
     conflicts = {"train": conflicts_of(declares)}
     here = replace(HERE, gpu_pods={**HERE.gpu_pods, "a": replace(HERE.gpu_pods["a"], conflicts=conflicts)})
-    event = event_of(here, Finding(CONTAINER, "GPU-0", known=False), [uncounted_process(CONTAINER)], {})
+    event = event_of(
+        here, UncountedFinding(CONTAINER, "GPU-0", known=False), [uncounted_process(CONTAINER)], {}
+    )
     assert event
     assert "The container has a mount on /etc/ld.so.preload, which hides " in event.text
     assert "Datadog" in event.text

@@ -8,10 +8,10 @@ import pytest
 from gpushare.contract import EVENT_REFUSED, LABEL_MODE
 from gpushare.deviceplugin.core.interface import AllocateResponse, Rejected
 from gpushare.deviceplugin.core.shared_gpus import SharedGpus
-from gpushare.deviceplugin.node.record import Record
+from gpushare.deviceplugin.node.record import AllocationRecord
 from gpushare.model.demand import demand_of
+from gpushare.model.local_node import LocalNode
 from gpushare.model.options import MemoryUnit
-from gpushare.model.own_node import OwnNode
 from tests.builders.gpu_pods import NODE, PICKS, cards, gpu_pod
 from tests.builders.scheduling import main, sound
 from tests.support.waiting import until
@@ -30,7 +30,7 @@ async def test_the_record_is_on_disk_before_the_response(tmp_path: Path) -> None
     here = AgentFixture(tmp_path, 14, 14)
     here.add_pods(gpu_pod("a", 2, card=1))
     await here.mem.allocate(ids(1, 0, 1))
-    (allocation,) = Record(tmp_path, MemoryUnit.GIB).read()
+    (allocation,) = AllocationRecord(tmp_path, MemoryUnit.GIB).read()
     assert (allocation.key, allocation.cards, allocation.first_device_id) == (
         ("a", "main"),
         (("GPU-1", 2),),
@@ -185,7 +185,7 @@ async def test_a_container_that_picks_its_devices_is_rejected(tmp_path: Path) ->
 async def test_nothing_is_served_while_the_node_must_not_be(tmp_path: Path) -> None:
     here = AgentFixture(tmp_path, 14)
     here.add_pods(gpu_pod("a", 1, card=0))
-    here.node_state.apply_node(OwnNode(NODE), "label cgpu=false")
+    here.node_state.apply_node(LocalNode(NODE), "label cgpu=false")
     assert here.mem.devices() == []
     answer = await here.mem.allocate(ids(0, 0))
     assert answer == Rejected("not_serving", "label cgpu=false")
@@ -207,7 +207,7 @@ async def test_a_pod_is_served_once_the_node_is_read(tmp_path: Path) -> None:
     here.add_pods(gpu_pod("a", 1, card=0))
     call = asyncio.ensure_future(here.mem.allocate(ids(0, 0)))
     await until(lambda: here.retried)
-    here.node_state.apply_node(OwnNode(NODE), None)
+    here.node_state.apply_node(LocalNode(NODE), None)
     assert isinstance(await call, AllocateResponse)
 
 
@@ -232,7 +232,7 @@ async def test_a_pod_that_is_gone_everywhere_has_no_allocation(tmp_path: Path) -
 @pytest.mark.parametrize("core_first", [True, False])
 async def test_both_calls_of_a_container_are_for_one_pod(tmp_path: Path, core_first: bool) -> None:  # noqa: FBT001
     here = AgentFixture(tmp_path, 14, 14)
-    here.node_state.apply_node(OwnNode(NODE, labels={LABEL_MODE: "mps"}), None)
+    here.node_state.apply_node(LocalNode(NODE, labels={LABEL_MODE: "mps"}), None)
     here.add_pods(
         gpu_pod("plain", 2, card=0, bound=1),
         gpu_pod("both", sound(demand_of([main(2, 30)])), card=1, bound=2),
@@ -250,7 +250,7 @@ async def test_both_calls_of_a_container_are_for_one_pod(tmp_path: Path, core_fi
 
 async def test_compute_alone_is_rejected_by_name(tmp_path: Path) -> None:
     here = AgentFixture(tmp_path, 14)
-    here.node_state.apply_node(OwnNode(NODE, labels={LABEL_MODE: "core_mem"}), None)
+    here.node_state.apply_node(LocalNode(NODE, labels={LABEL_MODE: "core_mem"}), None)
     here.add_pods(gpu_pod("a", demand_of([main(0, 30)])))
     answer = await here.core.allocate([f"GPU-0-_-{n}" for n in range(30)])
     assert isinstance(answer, Rejected)
@@ -261,7 +261,7 @@ async def test_compute_alone_is_rejected_by_name(tmp_path: Path) -> None:
 def test_compute_is_offered_only_where_the_mode_divides_it(tmp_path: Path) -> None:
     here = AgentFixture(tmp_path, 14, 14)
     assert here.core.devices() == []
-    here.node_state.apply_node(OwnNode(NODE, labels={LABEL_MODE: "core_mem"}), None)
+    here.node_state.apply_node(LocalNode(NODE, labels={LABEL_MODE: "core_mem"}), None)
     assert len(list(here.core.devices())) == 200
     assert len(list(here.mem.devices())) == 28
 
@@ -310,7 +310,7 @@ async def test_a_rejected_pod_does_not_affect_the_next_one(tmp_path: Path) -> No
 async def test_compute_that_does_not_fit_on_the_gpu_of_the_memory_is_rejected(tmp_path: Path) -> None:
     """Memory came first, and was matched to a twin with less compute."""
     here = AgentFixture(tmp_path, 14, 14)
-    here.node_state.apply_node(OwnNode(NODE, labels={LABEL_MODE: "mps"}), None)
+    here.node_state.apply_node(LocalNode(NODE, labels={LABEL_MODE: "mps"}), None)
     here.add_pods(gpu_pod("big", sound(demand_of([main(1, 90)])), card=0))
     await here.mem.allocate(ids(0, 0))
     await here.core.allocate([f"GPU-0-_-{n}" for n in range(90)])
@@ -325,7 +325,7 @@ async def test_compute_that_does_not_fit_on_the_gpu_of_the_memory_is_rejected(tm
 
 async def test_compute_after_its_memory_does_not_affect_the_next_pod(tmp_path: Path) -> None:
     here = AgentFixture(tmp_path, 14, 14)
-    here.node_state.apply_node(OwnNode(NODE, labels={LABEL_MODE: "mps"}), None)
+    here.node_state.apply_node(LocalNode(NODE, labels={LABEL_MODE: "mps"}), None)
     both = sound(demand_of([main(2, 30)]))
     here.add_pods(gpu_pod("first", both, card=0, bound=1))
     await here.mem.allocate(ids(0, 0, 1))

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from gpushare.deviceplugin.core.allocations import Allocation, Allocations, Enforcement
-from gpushare.deviceplugin.node.record import Record
+from gpushare.deviceplugin.node.record import AllocationRecord
 from gpushare.errors import ConfigError
 
 ALLOCATIONS = (
@@ -27,8 +27,8 @@ def keyed(*allocations: Allocation) -> Allocations:
     return Allocations("node-a", by_container={allocation.key: allocation for allocation in allocations})
 
 
-def record(folder: Path) -> Record:
-    return Record(folder, "GiB")
+def record(folder: Path) -> AllocationRecord:
+    return AllocationRecord(folder, "GiB")
 
 
 async def test_written_values_are_read(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from structlog.testing import capture_logs
 
 from gpushare.deviceplugin.core.allocations import Allocation
-from gpushare.deviceplugin.node.release import CardReleaser, PodsWithCgroup
+from gpushare.deviceplugin.node.release import GpuReleaser, PodsWithCgroup
 from gpushare.deviceplugin.node.state import KubeletAllocations, NodeState
 from gpushare.errors import KubeletError
 from gpushare.model.changes import Deleted, Upserted
@@ -32,7 +32,7 @@ def with_allocations(node_state: NodeState) -> set[str]:
 
 async def test_only_pods_without_a_cgroup_are_released() -> None:
     node_state = left_behind("a", "b")
-    releaser = CardReleaser(node_state, lambda uids: uids & {"b"})
+    releaser = GpuReleaser(node_state, lambda uids: uids & {"b"})
     assert await releaser.release(node_state.snapshot().terminated) == {"b"}
     assert with_allocations(node_state) == {"b"}
 
@@ -49,7 +49,7 @@ def just_started(uid: str) -> NodeState:
 async def test_a_new_allocation_may_still_be_without_a_cgroup() -> None:
     node_state = just_started("a")
     for start_grace_s, terminating in ((3600, {"a"}), (0, set())):
-        releaser = CardReleaser(node_state, lambda _: frozenset(), start_grace_s=start_grace_s)
+        releaser = GpuReleaser(node_state, lambda _: frozenset(), start_grace_s=start_grace_s)
         assert await releaser.release(node_state.snapshot().terminated) == terminating
 
 
@@ -62,14 +62,14 @@ async def test_the_grace_period_counts_from_the_start_of_the_check() -> None:
         now_ns += 120 * 10**9
         return frozenset()
 
-    releaser = CardReleaser(node_state, slow_check, start_grace_s=60, clock_ns=lambda: now_ns)
+    releaser = GpuReleaser(node_state, slow_check, start_grace_s=60, clock_ns=lambda: now_ns)
     assert await releaser.release(node_state.snapshot().terminated) == {"a"}
     assert await releaser.release(node_state.snapshot().terminated) == frozenset()
 
 
 async def test_a_pod_with_a_removed_cgroup_is_released_within_the_grace_period() -> None:
     node_state, groups = just_started("a"), {"a"}
-    releaser = CardReleaser(node_state, lambda uids: uids & groups, start_grace_s=3600)
+    releaser = GpuReleaser(node_state, lambda uids: uids & groups, start_grace_s=3600)
     assert await releaser.release(node_state.snapshot().terminated) == {"a"}
     groups.clear()
     assert await releaser.release(node_state.snapshot().terminated) == frozenset()
@@ -79,7 +79,7 @@ async def test_a_pod_with_a_removed_cgroup_is_released_within_the_grace_period()
 async def test_a_static_pod_that_is_put_back_and_removed_again_has_the_grace_period() -> None:
     node_state, groups = just_started("a"), {"a"}
     allocation = node_state.allocations.by_container["a", "main"]
-    releaser = CardReleaser(node_state, lambda uids: uids & groups, start_grace_s=3600)
+    releaser = GpuReleaser(node_state, lambda uids: uids & groups, start_grace_s=3600)
     await releaser.release(node_state.snapshot().terminated)
     groups.clear()
     await releaser.release(node_state.snapshot().terminated)
@@ -93,15 +93,14 @@ async def test_a_static_pod_that_is_put_back_and_removed_again_has_the_grace_per
 async def test_without_visible_cgroups_a_deleted_pod_is_released() -> None:
     node_state = left_behind("a")
     assert (
-        await CardReleaser(node_state, lambda _: None).release(node_state.snapshot().terminated)
-        == frozenset()
+        await GpuReleaser(node_state, lambda _: None).release(node_state.snapshot().terminated) == frozenset()
     )
     assert with_allocations(node_state) == set()
 
 
 async def test_an_agent_that_starts_before_the_kubelet_waits_for_cgroups_once_they_are_visible() -> None:
     node_state, groups, seen = left_behind(), list[frozenset[str] | None]([None]), list[bool]()
-    releaser = CardReleaser(node_state, lambda _: groups[-1], on_visible=seen.append)
+    releaser = GpuReleaser(node_state, lambda _: groups[-1], on_visible=seen.append)
     await releaser.release(node_state.snapshot().terminated)
     groups.append(frozenset({"a"}))
     node_state.add_allocation(Allocation("a", "main", "default/a", (("GPU-0", 1),), "x", confirmed=True))
@@ -112,7 +111,7 @@ async def test_an_agent_that_starts_before_the_kubelet_waits_for_cgroups_once_th
 
 async def test_a_pod_whose_cgroup_was_seen_is_kept_while_the_whole_tree_is_not_visible() -> None:
     node_state, groups = left_behind("a", "b"), list[frozenset[str] | None]([frozenset({"a"})])
-    releaser = CardReleaser(node_state, lambda _: groups[-1])
+    releaser = GpuReleaser(node_state, lambda _: groups[-1])
     await releaser.release(node_state.snapshot().terminated)
     groups.append(None)
     assert await releaser.release(node_state.snapshot().terminated) == {"a"}
@@ -125,7 +124,7 @@ async def test_cgroups_that_cannot_be_read_release_nothing_and_are_reported_once
         raise KubeletError("cannot read /host/sys/fs/cgroup/kubepods: Permission denied")
 
     node_state = left_behind("a")
-    releaser = CardReleaser(node_state, denied)
+    releaser = GpuReleaser(node_state, denied)
     with capture_logs() as logs:
         for _ in range(2):
             assert await releaser.release(node_state.snapshot().terminated) == {"a"}
@@ -139,7 +138,7 @@ async def test_no_pod_is_released_before_the_pod_list_is_complete() -> None:
     allocation = Allocation("a", "main", "default/a", (("GPU-0", 1),), "x")
     node_state = NodeState(NODE, [allocation])
     node_state.apply_checkpoint(KubeletAllocations())
-    await CardReleaser(node_state, lambda _: None).release(node_state.snapshot().terminated)
+    await GpuReleaser(node_state, lambda _: None).release(node_state.snapshot().terminated)
     assert with_allocations(node_state) == {"a"}
 
 
@@ -155,7 +154,7 @@ def stuck(release: threading.Event, threads: set[int]) -> PodsWithCgroup:
 async def test_a_hanging_check_releases_nothing_and_uses_one_thread() -> None:
     release, threads = threading.Event(), set[int]()
     node_state = left_behind("a")
-    releaser = CardReleaser(node_state, stuck(release, threads), timeout_s=0.01)
+    releaser = GpuReleaser(node_state, stuck(release, threads), timeout_s=0.01)
     with capture_logs() as logs:
         for _ in range(5):
             assert await releaser.release(node_state.snapshot().terminated) == {"a"}
@@ -164,7 +163,7 @@ async def test_a_hanging_check_releases_nothing_and_uses_one_thread() -> None:
     assert len(threads) == 1
     assert threading.get_ident() not in threads
     release.set()
-    releaser = CardReleaser(node_state, stuck(release, threads))
+    releaser = GpuReleaser(node_state, stuck(release, threads))
     assert await releaser.release(node_state.snapshot().terminated) == frozenset()
     assert with_allocations(node_state) == set()
 
@@ -184,9 +183,7 @@ async def test_a_pod_deleted_during_a_check_is_released_by_the_next_one() -> Non
         release.wait(30)
         return frozenset()
 
-    settling = asyncio.ensure_future(
-        CardReleaser(node_state, check).release(node_state.snapshot().terminated)
-    )
+    settling = asyncio.ensure_future(GpuReleaser(node_state, check).release(node_state.snapshot().terminated))
     await asyncio.to_thread(begun.wait, 30)
     node_state.apply_gpu_pods([Deleted("b")])
     release.set()

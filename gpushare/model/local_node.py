@@ -56,7 +56,7 @@ class GpuPod:
 
 
 @dataclass(frozen=True, slots=True)
-class NodePod:
+class LocalPod:
     """Any pod of this node. ``uid`` is its UID in the kubelet; ``containers`` are names by container ID.
 
     ``gpu_pod`` is the same pod as a GPU pod, None if it requests no GPU units. ``mirror`` is whether ``uid``
@@ -77,17 +77,17 @@ class NodePod:
         return f"{self.namespace}/{self.name}"
 
 
-def by_uid(node_pods: Iterable[NodePod]) -> dict[str, NodePod]:
+def by_uid(local_pods: Iterable[LocalPod]) -> dict[str, LocalPod]:
     """Pods by their UID in the kubelet.
 
     Any user may create a pod with the annotation of a mirror pod: it never replaces the pod with that UID. Of
     several mirror pods of one UID, that with the most units counts.
     """
-    return {each.uid: each for each in sorted(node_pods, key=_precedence)}
+    return {each.uid: each for each in sorted(local_pods, key=_precedence)}
 
 
-def _precedence(node_pod: NodePod) -> tuple[bool, int]:
-    return not node_pod.mirror, node_pod.gpu_pod.units if node_pod.gpu_pod else 0
+def _precedence(local_pod: LocalPod) -> tuple[bool, int]:
+    return not local_pod.mirror, local_pod.gpu_pod.units if local_pod.gpu_pod else 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,11 +101,11 @@ class ContainerRef:
 RESOURCES: Final = frozenset(
     {RESOURCE_MEM, RESOURCE_COUNT, RESOURCE_CORE, RESOURCE_WHOLE_GPU, RESOURCE_TIME_SLICED_GPU}
 )
-"""The resources that ``OwnNode`` keeps of ``capacity`` and ``allocatable``."""
+"""The resources that ``LocalNode`` keeps of ``capacity`` and ``allocatable``."""
 
 
 @dataclass(frozen=True, slots=True)
-class OwnNode:
+class LocalNode:
     """The relevant part of a node's object. A resource that the node does not have is absent, not 0.
 
     ``kubelet_version`` is the kubelet's version as it reports it (``v1.36.3``), empty if unknown.

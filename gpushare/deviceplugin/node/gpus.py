@@ -17,7 +17,7 @@ from gpushare.contract import (
     EVENT_MALFORMED,
 )
 from gpushare.deviceplugin.core.device_ids import namer_for
-from gpushare.deviceplugin.core.gpu_readings import Adopted, Usage, adopt, without_growth
+from gpushare.deviceplugin.core.gpu_readings import Adopted, GpusInUse, adopt, without_growth
 from gpushare.deviceplugin.core.health import Cordon, Health, HealthPolicy, cordon, health_changes
 from gpushare.deviceplugin.core.shared_gpus import SharedGpus, changes, reason_against, shared_gpus
 from gpushare.deviceplugin.core.unified_memory import with_declared_memory
@@ -28,8 +28,8 @@ from gpushare.errors import ConfigError, DriverAbsentError, DriverReplacedError,
 from gpushare.model.cards import Card, parse_cards
 from gpushare.model.demand import Malformed
 from gpushare.model.hardware import Fault, Gpu, GpuFacts, Inventory
+from gpushare.model.local_node import LocalNode
 from gpushare.model.options import MemoryUnit
-from gpushare.model.own_node import OwnNode
 from gpushare.ports import InventoryDriver
 
 log = structlog.get_logger()
@@ -41,7 +41,7 @@ _NO_CORDON: Final = Cordon(frozenset(), None)
 
 
 @dataclass(frozen=True, slots=True)
-class CardSettings:
+class GpuSettings:
     """The unit of gpu-mem, whether models outside the table are excluded, and the health policy.
 
     ``unified_mib`` is how much memory pods may allocate on a GPU that shares the memory of its host, None to
@@ -60,14 +60,14 @@ class CardSettings:
     unified_mib: int | None = None
 
 
-class Reading(NamedTuple):
+class GpuReading(NamedTuple):
     """One reading of all GPUs; without health checks it has no facts."""
 
     inventory: Inventory
     facts: Mapping[str, GpuFacts]
 
 
-class CardMonitor:
+class GpuMonitor:
     """Passes the shared GPUs to ``on_change`` after each change.
 
     ``record_event`` is called with reason and text of each event about the node.
@@ -79,7 +79,7 @@ class CardMonitor:
     def __init__(
         self,
         gpus: InventoryDriver,
-        settings: CardSettings,
+        settings: GpuSettings,
         faults: FaultRecord,
         metrics: PluginMetrics,
         *,
@@ -173,7 +173,7 @@ class CardMonitor:
             log.warning("cards_changed", text=text)
             self._record_event(EVENT_CARDS_CHANGED, text)
 
-    def update_node(self, node: OwnNode) -> None:
+    def update_node(self, node: LocalNode) -> None:
         """Apply the GPU cordons of the node's annotation."""
         self._cordon_text = node.annotations.get(ANN_CORDONED_CARDS)
         if self._update_cordon():
@@ -221,7 +221,7 @@ class CardMonitor:
                 async with asyncio.timeout(self._settings.poll_s):
                     await self._fault_reported.wait()
             self._fault_reported.clear()
-            with self._watchdog.work("cards", _WATCHDOG_S):
+            with self._watchdog.work("gpus", _WATCHDOG_S):
                 await self.check()
 
     async def _reread(
@@ -231,7 +231,7 @@ class CardMonitor:
     ) -> None:
         while True:
             await asyncio.sleep(self._settings.inventory_s)
-            with self._watchdog.work("cards", _WATCHDOG_S):
+            with self._watchdog.work("gpus", _WATCHDOG_S):
                 found = await self.read()
                 if found:
                     async with allocation_lock:
@@ -241,13 +241,13 @@ class CardMonitor:
         """The GPUs with their declared sizes. Raises GpuError."""
         return with_declared_memory(await self._gpus.inventory(), self._settings.unified_mib)
 
-    async def read(self) -> Reading | None:
+    async def read(self) -> GpuReading | None:
         """Read all GPUs; None, with the reason in ``problem``, if the driver fails.
 
         Raises DriverReplacedError.
         """
         try:
-            found = Reading(await self._read_inventory(), await self._read_facts())
+            found = GpuReading(await self._read_inventory(), await self._read_facts())
         except DriverReplacedError:
             raise
         except GpuError as error:
@@ -256,7 +256,7 @@ class CardMonitor:
         self._set_problem(None)
         return found
 
-    def adopt(self, reading: Reading, allocated: Collection[str]) -> None:
+    def adopt(self, reading: GpuReading, allocated: Collection[str]) -> None:
         """Apply a later reading of the GPUs. ``allocated`` are UUIDs of GPUs with allocations."""
         found = reading.inventory
         shared_before = self._shared_gpus
@@ -279,7 +279,7 @@ class CardMonitor:
     def _offerable(self, found: Inventory, allocated: Collection[str]) -> tuple[Adopted, str | None]:
         """What the reading changes, and what it does not, because the list of devices would be too long."""
         before, offered = self._inventory, [card.uuid for card in self._shared_gpus.cards]
-        usage = Usage(offered, allocated)
+        usage = GpusInUse(offered, allocated)
         adopted = adopt(before, found, usage, self._reason_against)
         wanted = self._shared(adopted.inventory).cards
         namer = namer_for(wanted)
@@ -309,7 +309,7 @@ class CardMonitor:
             raise
         except GpuError as error:
             self._set_problem(str(error))
-            self._set_health(self._health.after_silence(str(error), time.monotonic()))
+            self._set_health(self._health.after_failed_poll(str(error), time.monotonic()))
         else:
             self._set_problem(None)
             self._set_health(self._health.after_poll(facts, time.monotonic()))

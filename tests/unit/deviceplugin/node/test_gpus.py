@@ -19,13 +19,13 @@ from gpushare.contract import (
 )
 from gpushare.deviceplugin.core.shared_gpus import SharedGpus
 from gpushare.deviceplugin.metrics import PluginMetrics
-from gpushare.deviceplugin.node.cards import CardMonitor, CardSettings
 from gpushare.deviceplugin.node.fault_record import FaultRecord
+from gpushare.deviceplugin.node.gpus import GpuMonitor, GpuSettings
 from gpushare.deviceplugin.watchdog import Watchdog
 from gpushare.errors import DriverAbsentError, DriverReplacedError, GpuError
 from gpushare.model.hardware import Fault, Gpu, GpuFacts, Inventory, RecoveryAction
+from gpushare.model.local_node import LocalNode
 from gpushare.model.options import MemoryUnit
-from gpushare.model.own_node import OwnNode
 from tests.support.waiting import until
 
 ONE = Gpu(0, "GPU-a", "Tesla T4", 15079, mig=False)
@@ -83,9 +83,9 @@ class Monitored:
         self.events: list[tuple[str, str]] = []
         self.metrics = PluginMetrics()
         self.driver_start = "boot 1"
-        self.monitor = CardMonitor(
+        self.monitor = GpuMonitor(
             self.driver,
-            CardSettings(
+            GpuSettings(
                 unit, watch_health=watch_health, poll_s=poll_s, inventory_s=0.001, unified_mib=unified_mib
             ),
             FaultRecord(folder, lambda: self.driver_start),
@@ -165,7 +165,7 @@ async def test_a_cordon_applies_to_a_gpu_that_appears_later(tmp_path: Path) -> N
     found = Monitored(tmp_path)
     found.driver.gpus = (ONE,)
     await found.monitor.start()
-    found.monitor.update_node(OwnNode("n", annotations={ANN_CORDONED_CARDS: "1"}))
+    found.monitor.update_node(LocalNode("n", annotations={ANN_CORDONED_CARDS: "1"}))
     assert [reason for reason, _ in found.events] == [EVENT_MALFORMED]
     assert (await found.read(ONE, TWO)).cordoned == {1}
 

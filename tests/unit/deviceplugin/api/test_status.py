@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest_asyncio
 
 from gpushare.contract import ANN_CARDS, ANN_CLOSED, ANN_OPENED
-from gpushare.deviceplugin.api.projection import Projector
+from gpushare.deviceplugin.api.status import StatusPublisher
 from gpushare.deviceplugin.core.response import ResponseSettings
+from gpushare.model.local_node import LocalNode
 from gpushare.model.options import DeviceListStrategy
-from gpushare.model.own_node import OwnNode
 from gpushare.runtime.times import seconds_of
 from tests.builders.gpu_pods import NODE
 from tests.support.waiting import until
@@ -19,7 +19,7 @@ from tests.unit.deviceplugin.fixtures import AgentFixture
 async def here(tmp_path: Path) -> AsyncIterator[AgentFixture]:
     """An agent whose node changes again 0.1 s after a GPU has begun to take pods."""
     made = AgentFixture(tmp_path, 14, 14)
-    made.projector = Projector(
+    made.status = StatusPublisher(
         made.node_state,
         made.writer,
         made.metrics,
@@ -27,9 +27,9 @@ async def here(tmp_path: Path) -> AsyncIterator[AgentFixture]:
         record_event=made.events.append,
         opened_s=0.1,
     )
-    made.writer.observe_node(OwnNode(NODE))
+    made.writer.observe_node(LocalNode(NODE))
     async with asyncio.TaskGroup() as tasks:
-        running = [tasks.create_task(each.run()) for each in (made.projector, made.writer)]
+        running = [tasks.create_task(each.run()) for each in (made.status, made.writer)]
         yield made
         for each in running:
             each.cancel()

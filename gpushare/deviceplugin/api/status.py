@@ -24,7 +24,7 @@ from gpushare.deviceplugin.core.pod_patches import assigned_text, pod_patches
 from gpushare.deviceplugin.core.response import ResponseSettings
 from gpushare.deviceplugin.metrics import PluginMetrics
 from gpushare.deviceplugin.node.state import NodeState
-from gpushare.model.own_node import GpuPod
+from gpushare.model.local_node import GpuPod
 from gpushare.ports import KubeEvent, node_event, pod_event
 from gpushare.runtime.times import now_text
 
@@ -40,7 +40,7 @@ and reject them once more, and without another change they would wait for up to 
 """
 
 
-class Projector:
+class StatusPublisher:
     """Projects one node state; ``record_event`` receives events.
 
     ``settings`` are the settings of Allocate responses.
@@ -77,7 +77,7 @@ class Projector:
             if projected == self._node_state.generation:
                 await self._change()
             projected = self._node_state.generation
-            self.project()
+            self.publish()
             await asyncio.sleep(_BATCH_S)
 
     async def _change(self) -> None:
@@ -87,7 +87,7 @@ class Projector:
             async with asyncio.timeout(None if due is None else max(0.0, due - time.monotonic())):
                 await self._node_state.changed()
 
-    def project(self) -> None:
+    def publish(self) -> None:
         """Project the current state."""
         self._note_open_gpus()
         self._write()
