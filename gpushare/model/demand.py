@@ -5,7 +5,7 @@ The values come only from the containers' *limits*. The total follows the rule o
 declared before it.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final, NamedTuple
@@ -110,8 +110,7 @@ def demand_of(containers: Iterable[ContainerDemand], cards_label: str | None = N
     listed = tuple(containers)
     cards = 1 if cards_label is None else parse_small(cards_label)
     users = frozenset(container.user for container in listed if container.mem)
-    mem, core = _peak(listed, lambda c: c.mem), _peak(listed, lambda c: c.core)
-    total = Demand(listed, mem, core, cards or 1, users)
+    total = Demand(listed, *_peak(listed), cards or 1, users)
     if not cards:
         problem: str | None = f"label {LABEL_CARDS_PER_POD}={cards_label!r} is not a number of GPUs (1, 2, …)"
     else:
@@ -119,16 +118,16 @@ def demand_of(containers: Iterable[ContainerDemand], cards_label: str | None = N
     return Malformed(problem, replace(total, cards=1)) if problem else total
 
 
-def _peak(containers: tuple[ContainerDemand, ...], read: Callable[[ContainerDemand], int]) -> int:
-    """Σ containers + Σ sidecars, or an init container + the sidecars before it, if larger."""
-    together = peak = 0
+def _peak(containers: tuple[ContainerDemand, ...]) -> Amount:
+    """Σ containers + Σ sidecars, or an init container + the sidecars before it; the larger amount of each."""
+    mem = core = peak_mem = peak_core = 0
     for container in containers:
-        amount = max(0, read(container))
+        own_mem, own_core = max(0, container.mem), max(0, container.core)
         if container.kind is ContainerKind.INIT:
-            peak = max(peak, together + amount)
+            peak_mem, peak_core = max(peak_mem, mem + own_mem), max(peak_core, core + own_core)
         else:
-            together += amount
-    return max(peak, together)
+            mem, core = mem + own_mem, core + own_core
+    return Amount(max(peak_mem, mem), max(peak_core, core))
 
 
 def _problem(demand: Demand) -> str | None:
