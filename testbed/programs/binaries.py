@@ -185,6 +185,14 @@ _TABLE = (
         120,
         stamp="helm.sh/helm/v3/internal/version.version=v3.22.0",
     ),
+    Tool(
+        "helm-4",
+        "4.3.1",
+        "helm-4",
+        "helm.sh/helm/v4/cmd/helm",
+        130,
+        stamp="helm.sh/helm/v4/internal/version.version=v4.3.1",
+    ),
     # The last release with the language host in this module.
     Tool(
         "pulumi-language-python",
