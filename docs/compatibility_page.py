@@ -51,7 +51,8 @@ def _programs() -> Iterator[tuple[str, ...]]:
         f"beside a control plane {DEFAULT_RELEASE}",
         "`tests/integration`, named `1.22`",
     )
-    yield "Helm", TOOLS["helm"].version, "install, upgrade, rollback", "`tests/integration/test_chart.py`"
+    for name in ("helm", "helm-4"):
+        yield "Helm", TOOLS[name].version, "install, upgrade, rollback", "`tests/integration/test_chart.py`"
     yield (
         "Pulumi",
         TOOLS["pulumi"].version,

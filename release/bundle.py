@@ -13,7 +13,7 @@ import sys
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import click
 import yaml
@@ -28,7 +28,7 @@ from gpushare.errors import ConfigError
 from gpushare.runtime.program import run
 from release import krew, man_pages, oci, published, reproducible
 from release.archives import ArchiveFile, tar_gz
-from release.chart.build import DEFAULTS, NAME, chart
+from release.chart import NAME, chart
 from release.recipe import ROOT
 from release.supply import references, uv
 from release.version import check_tag
@@ -36,6 +36,14 @@ from release.version import check_tag
 DIST: Final = ROOT / "dist"
 SUMS: Final = "SHA256SUMS"
 URL: Final = f"{PROJECT_URL}/releases"
+DEFAULTS: Final[Mapping[str, Any]] = {
+    "kubernetesVersion": "1.36",
+    "extender": {},
+    "devicePlugins": [{}],
+    "isolation": {},
+    "monitoring": {},
+}
+"""The stack of ``install.yaml``, and of the chart without values, except for the images."""
 _GALAXY: Final = ROOT / "ansible/.venv/bin/ansible-galaxy"
 _EPOCH: Final = {"SOURCE_DATE_EPOCH": "315532800"}
 """1980, the first time that a wheel can have."""
@@ -107,8 +115,8 @@ def examples(images: Mapping[str, str]) -> dict[str, ArchiveFile]:
 
 def charts(images: Mapping[str, str]) -> dict[str, bytes]:
     """Return the chart as an archive and as an OCI layout."""
-    files = chart(images)
-    archive = tar_gz({f"{NAME}/{name}": ArchiveFile(text.encode()) for name, text in files.items()})
+    files = chart(images, ROOT)
+    archive = tar_gz({f"{NAME}/{name}": ArchiveFile(content) for name, content in files.items()})
     name = f"{NAME}-{__version__}"
     return {
         f"{name}.tgz": archive,

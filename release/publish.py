@@ -17,7 +17,7 @@ from gpushare import __version__
 from gpushare.errors import ConfigError
 from gpushare.runtime.program import run
 from release.bundle import DIST, SUMS
-from release.chart.build import NAME
+from release.chart import NAME
 from release.recipe import ROOT
 from release.version import check_tag
 

@@ -28,6 +28,7 @@ PLACES: Final[Mapping[str, str]] = {
         f"examples/{name}.yaml": r"(?<=gpushare/samples:)\S+"
         for name in ("app-3g", "app-6g", "bert", "binpack")
     },
+    "charts/gpushare/Chart.yaml": r"(?<=[nV]ersion: )\d+\.\d+\.\d+\S*$",
     "ansible/galaxy.yml": r"(?<=^version: )\S+",
     "ansible/README.md": r"(?<=gpushare-nodes-)\d+\.\d+\.\d+\S*(?=\.tar\.gz)",
 }

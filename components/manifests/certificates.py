@@ -60,7 +60,6 @@ def named_by_content(manifest: Object) -> Object:
     meta = manifest["metadata"]
     if (manifest["kind"], meta["name"]) != ("Job", _NAME):
         return manifest
-    # The Helm chart computes the same digest with the functions of its templates.
     text = json.dumps(manifest["spec"], sort_keys=True, separators=(",", ":"))
     digest = hashlib.sha256(text.encode()).hexdigest()[:_DIGITS]
     return manifest | {"metadata": meta | {"name": f"{_NAME}-{digest}"}}

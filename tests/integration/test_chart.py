@@ -1,4 +1,7 @@
-"""The chart of a release with the real Helm: equal to the stack, and through the life of a release."""
+"""The chart with the real Helm, 3 and 4: equal to the stack, and through the life of a release.
+
+``tests/unit/release/test_chart.py`` reads the files of the chart.
+"""
 
 import base64
 import json
@@ -14,17 +17,39 @@ import yaml
 from components.checks_monitoring import advice_on
 from components.config import Monitoring
 from components.manifests import everything
+from components.manifests.device_plugin import NAME as AGENT
 from components.manifests.parts import Object
 from components.manifests.prometheus import NAME
-from components.stack import load
-from gpushare.contract import AUTHORITY_SECRET, EXTENDER_NAME, ISOLATION_INSTALLER_NAME, RUNBOOKS_URL
-from gpushare.errors import ConfigError
+from components.stack import from_file, load
+from gpushare.contract import (
+    AUTHORITY_SECRET,
+    BOARD_NAME,
+    EXPORTER_NAME,
+    EXTENDER_NAME,
+    ISOLATION_INSTALLER_NAME,
+    METRICS_API_NAME,
+    MPS_NAME,
+    RUNBOOKS_URL,
+    SCHEDULER_NAMING,
+)
 from gpushare.monitoring.alerts import ALERTS
 from release.bundle import install_yaml
 from testbed import Bed, DevkitError, SchedulerSpec, Testbed
-from tests.builders.chart_values import CASES, IMAGES, PROMETHEUS, RUNBOOKS, SCHEDULER, stack_of
+from tests.builders.chart_objects import by_identity
+from tests.builders.chart_values import (
+    CERTIFICATE,
+    IMAGES,
+    OLDEST,
+    RUNBOOKS,
+    SCHEDULER,
+    image_of,
+    values_of,
+    without_others,
+)
+from tests.builders.settings_alone import alone, around, merged
+from tests.builders.stacks import STACKS
 from tests.fixtures import helm
-from tests.fixtures.helm import NAMESPACE, RELEASE, Helm
+from tests.fixtures.helm import CHART, NAMESPACE, PROGRAMS, RELEASE, Helm
 
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module")]
 
@@ -34,67 +59,10 @@ INSTALLER = f"/apis/apps/v1/namespaces/kube-system/daemonsets/{ISOLATION_INSTALL
 AUTHORITY = f"/api/v1/namespaces/kube-system/secrets/{AUTHORITY_SECRET}"
 BUDGETS = "/apis/policy/v1/namespaces/kube-system/poddisruptionbudgets"
 OURS = {"labelSelector": "app=gpushare"}
-NO_URLS = (
-    "",
-    "wiki",
-    "ftp://a",
-    "http://",
-    "https://:9090",
-    "http://[::1",
-    "http://a:port",
-    "http://a b",
-    "http://a\xa0b",
-)
-SHORT = f"registry.example.com/extender@sha256:{'a' * 63}"
-SIDECAR = {"exposure": "sidecar", "scheduler": {"image": SCHEDULER}}
-REFUSED: list[tuple[dict[str, Any], str, str]] = [
-    ({"tolerations": [{"operator": "exists"}]}, "/tolerations/0/operator", "'exists'"),
-    ({"tolerations": [{"operator": "Exists", "effect": "NoRun"}]}, "/tolerations/0/effect", "'NoRun'"),
-    ({"tolerations": [{"key": "a b", "operator": "Exists"}]}, "/tolerations/0/key", "'a b'"),
-    ({"tolerations": [{"key": "a/b/c"}]}, "/tolerations/0/key", "'a/b/c'"),
-    ({"tolerations": [{"key": "a", "value": "b c"}]}, "/tolerations/0/value", "'b c'"),
-    ({"tolerations": [{"operator": "Exists", "value": "b"}]}, "/tolerations/0/value", "'b'"),
-    ({"images": {"extender": "extender:1"}}, "/images/extender", "'extender:1'"),
-    ({"images": {"extender": SHORT}}, "/images/extender", f"'{SHORT}'"),
-    ({"images": {"extender": f"a b@sha256:{'a' * 64}"}}, "/images/extender", "'a b@sha256:"),
-    ({"images": {"extender": None}}, "at '/images'", "extender"),
-    (
-        {"extender": {"exposure": "sidecar", "scheduler": {"image": "scheduler:v1"}}},
-        "/extender/scheduler/image",
-        "'scheduler:v1'",
-    ),
-    ({"monitoring": {"prometheus": {"image": "prom:v1"}}}, "/monitoring/prometheus/image", "'prom:v1'"),
-    ({"registry": "http://mirror"}, "/registry", "'http://mirror'"),
-    ({"registry": "mirror:0"}, "/registry", "'mirror:0'"),
-    ({"registry": "mirror:65536"}, "/registry", "'mirror:65536'"),
-    ({"imagePullSecrets": ["pull", "A_b"]}, "/imagePullSecrets/1", "'A_b'"),
-    ({"imagePullSecrets": [""]}, "/imagePullSecrets/0", "''"),
-    ({"extender": {"tlsSecret": "A_b"}}, "/extender/tlsSecret", "'A_b'"),
-    ({"extender": {"tls": "both"}}, "/extender/tls", "'both'"),
-    ({"devicePlugin": {"runtimeClass": "A b"}}, "/devicePlugin/runtimeClass", "'A b'"),
-    ({"mps": {"enabled": True, "runtimeClass": "A b"}}, "/mps/runtimeClass", "'A b'"),
-    ({"monitoring": {"exporter": {"runtimeClass": "a/b"}}}, "/monitoring/exporter/runtimeClass", "'a/b'"),
-    ({"devicePlugin": {"kubeletRoot": "var"}}, "/devicePlugin/kubeletRoot", "'var'"),
-    ({"isolation": {"kubeletRoot": "/a/../b"}}, "/isolation/kubeletRoot", "'/a/../b'"),
-    ({"devicePlugin": {"nodeSelector": {"a b": "c"}}}, "/devicePlugin/nodeSelector", "'a b'"),
-    ({"devicePlugin": {"nodeSelector": {"a": "b c"}}}, "/devicePlugin/nodeSelector/a", "'b c'"),
-    (
-        {"extender": {**SIDECAR, "scheduler": {"image": SCHEDULER, "cpu": "4001m"}}},
-        "extender.scheduler.cpuLimit",
-        "'4' is less than extender.scheduler.cpu, '4001m'",
-    ),
-    (
-        {"extender": {**SIDECAR, "scheduler": {"image": SCHEDULER, "cpuLimit": "0.4"}}},
-        "extender.scheduler.cpuLimit",
-        "'0.4' is less than extender.scheduler.cpu, '500m'",
-    ),
-    (
-        {"extender": {**SIDECAR, "scheduler": {"image": SCHEDULER, "memory": "4194305Ki"}}},
-        "extender.scheduler.memoryLimit",
-        "'4Gi' is less than extender.scheduler.memory, '4194305Ki'",
-    ),
-]
-"""Values, with the name and the value in the error."""
+ALONE = dict(alone())
+"""Stacks by the name of the only setting that is not its default."""
+SIDECAR = {"exposure": "sidecar", "scheduler": {"image": image_of(SCHEDULER)}}
+SHORT = f"sha256:{'a' * 63}"
 MADE = base64.b64encode(b"made in the cluster").decode()
 
 
@@ -103,39 +71,200 @@ async def offline(tmp_path_factory: pytest.TempPathFactory) -> Helm:
     return await helm.make(tmp_path_factory.mktemp("helm"))
 
 
+@pytest_asyncio.fixture(scope="module", loop_scope="module", params=PROGRAMS)
+async def each_helm(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Helm:
+    return await helm.make(tmp_path_factory.mktemp(request.param), request.param)
+
+
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def bed() -> AsyncIterator[Bed]:
     async with Testbed(kwok=False, scheduler=SchedulerSpec(None)) as made:
         yield made
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def online(bed: Bed, tmp_path_factory: pytest.TempPathFactory) -> Helm:
-    return await helm.make(tmp_path_factory.mktemp("helm"), bed.kubeconfig)
+@pytest_asyncio.fixture(scope="module", loop_scope="module", params=PROGRAMS)
+async def online(request: pytest.FixtureRequest, bed: Bed, tmp_path_factory: pytest.TempPathFactory) -> Helm:
+    return await helm.make(tmp_path_factory.mktemp(request.param), request.param, bed.kubeconfig)
 
 
-def by_identity(objects: list[Object]) -> dict[tuple[str, str], Object]:
-    """As JSON, in which a StrEnum is text."""
-    return {(each["kind"], each["metadata"]["name"]): each for each in json.loads(json.dumps(objects))}
+# --- the objects --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("case", CASES)
-async def test_the_chart_has_the_objects_of_the_stack_with_the_same_settings(
-    offline: Helm, case: str
+async def assert_equal_to_stack(program: Helm, stack: dict[str, Any]) -> None:
+    raw = without_others(stack)
+    rendered = await program.rendered(raw["kubernetesVersion"], values_of(raw))
+    assert by_identity(rendered) == by_identity(everything(load(raw)))
+
+
+@pytest.mark.parametrize("name", STACKS)
+async def test_the_chart_has_the_objects_of_the_examples(each_helm: Helm, name: str) -> None:
+    await assert_equal_to_stack(each_helm, from_file(STACKS[name]))
+
+
+@pytest.mark.parametrize("version", [OLDEST, "1.33", "1.36"])
+@pytest.mark.parametrize("query", [True, False])
+async def test_the_chart_has_the_objects_of_every_version(
+    offline: Helm, version: str, *, query: bool
 ) -> None:
-    version, values = CASES[case]
-    deployed = by_identity(everything(load(stack_of(version, values))))
-    assert by_identity(await offline.rendered(version, values)) == deployed
+    stack = merged(around(""), {"extender": {"exposure": "sidecar", "scheduler": {"image": SCHEDULER}}})
+    await assert_equal_to_stack(
+        offline, merged(stack, {"kubernetesVersion": version, "devicePlugins": [{"queryKubelet": query}]})
+    )
 
 
-async def test_the_chart_without_values_has_the_objects_of_install_yaml(offline: Helm) -> None:
+@pytest.mark.parametrize("name", ALONE)
+async def test_every_setting_alone_has_the_effect_that_it_has_in_a_stack(offline: Helm, name: str) -> None:
+    await assert_equal_to_stack(offline, ALONE[name])
+
+
+async def test_the_chart_without_values_has_the_objects_of_install_yaml(each_helm: Helm) -> None:
     installed = [each for each in yaml.safe_load_all(install_yaml(IMAGES)) if each]
-    assert by_identity(await offline.rendered("1.36", {})) == by_identity(installed)
+    assert by_identity(await each_helm.rendered("1.36", {})) == by_identity(installed)
+
+
+async def test_the_chart_of_a_checkout_takes_the_images_that_make_images_writes(each_helm: Helm) -> None:
+    words = ("template", RELEASE, str(CHART), NAMESPACE, "--kube-version=v1.36.0")
+    text = await each_helm.run(*words, f"--set-json=images={json.dumps(IMAGES)}")
+    objects = [each for each in yaml.safe_load_all(text[text.index("---") :]) if each]
+    assert by_identity(objects) == by_identity(await each_helm.rendered("1.36", {}))
+    with pytest.raises(DevkitError, match=r"images\.\S+; set one of them, or use the chart of a release"):
+        await each_helm.run(*words)
+
+
+# --- what Helm users expect ---------------------------------------------------------------------
+
+
+async def test_every_object_has_the_labels_of_helm_and_no_selector_uses_them(offline: Helm) -> None:
+    for each in await offline.rendered("1.36", values_of(from_file(STACKS["everything"]))):
+        labels = each["metadata"]["labels"]
+        assert labels["app.kubernetes.io/name"] == "gpushare"
+        assert labels["app.kubernetes.io/managed-by"] == "Helm"
+        assert labels["helm.sh/chart"].startswith("gpushare-")
+        assert "app.kubernetes.io/" not in json.dumps(each.get("spec", {}).get("selector", {}))
+
+
+async def test_a_new_version_of_the_chart_replaces_no_pod(offline: Helm) -> None:
+    for each in await offline.rendered("1.36", {}):
+        pod = each.get("spec", {}).get("template", {}).get("metadata", {}).get("labels", {})
+        assert not {"helm.sh/chart", "app.kubernetes.io/version"} & set(pod)
+
+
+async def test_names_that_nothing_looks_up_have_another_prefix(offline: Helm) -> None:
+    own = {"nameOverride": "shares", "fullnameOverride": "team", "monitoring": {"viewers": ["a"]}}
+    objects = await offline.rendered("1.36", own)
+    assert {each["metadata"]["labels"]["app.kubernetes.io/name"] for each in objects} == {"shares"}
+    names = {each["metadata"]["name"] for each in objects if each["metadata"]["name"].startswith("team-")}
+    assert names == {
+        *(
+            "team-prometheus",
+            "team-dashboard-gpu-app",
+            "team-dashboard-gpu-cluster",
+            "team-dashboard-gpu-node",
+        ),
+        "team-viewer",
+    }
+
+
+COMPONENTS = {
+    "extender": EXTENDER_NAME,
+    "extender.scheduler.webhook": SCHEDULER_NAMING,
+    "devicePlugin": AGENT,
+    "isolation": ISOLATION_INSTALLER_NAME,
+    "mps": MPS_NAME,
+    "monitoring.exporter": EXPORTER_NAME,
+    "monitoring.metricsApi": METRICS_API_NAME,
+    "monitoring.board": BOARD_NAME,
+    "monitoring.prometheus": NAME,
+}
+"""The workload of each section."""
+AFFINITY: dict[str, Any] = {
+    "podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": []},
+}
+OWN: dict[str, Any] = {
+    "podLabels": {"example.com/team": "ml", "app": "other"},
+    "podAnnotations": {"example.com/scrape": "no"},
+    "nodeSelector": {"example.com/zone": "a"},
+    "affinity": AFFINITY,
+    "extraArgs": ["--one=1"],
+    "extraEnv": [{"name": "ONE", "value": "1"}],
+}
+
+
+@pytest.mark.parametrize("section", COMPONENTS)
+async def test_the_pods_of_every_component_take_what_helm_users_set(offline: Helm, section: str) -> None:
+    template = await template_with(offline, section, OWN)
+    pod, (container, *_) = template["spec"], template["spec"]["containers"]
+    assert template["metadata"]["labels"].items() >= {"example.com/team": "ml", "app": "gpushare"}.items()
+    assert template["metadata"]["annotations"]["example.com/scrape"] == "no"
+    assert pod["nodeSelector"]["example.com/zone"] == "a"
+    assert pod["affinity"] == AFFINITY
+    assert container.get("command", container.get("args"))[-1] == "--one=1"
+    assert container["env"][-1] == {"name": "ONE", "value": "1"}
+
+
+@pytest.mark.parametrize("section", [each for each in COMPONENTS if not each.endswith("webhook")])
+async def test_the_image_of_every_component_is_a_repository_with_tag_or_digest(
+    offline: Helm, section: str
+) -> None:
+    digest = f"sha256:{'a' * 64}"
+    own = {"repository": "example.com/own", "tag": "v1", "digest": digest, "pullPolicy": "Always"}
+    template = await template_with(offline, section, {"image": own})
+    container = template["spec"]["containers"][0]
+    assert container["image"] == f"example.com/own:v1@{digest}"
+    assert container["imagePullPolicy"] == "Always"
+
+
+async def template_with(program: Helm, section: str, own: dict[str, Any]) -> Object:
+    """The template of the pods of a component with these values."""
+    values = own
+    for key in reversed(section.split(".")):
+        values = {key: values}
+    stack = around(f"{section}.any")
+    values = merged(values_of(without_others(stack)), values)
+    objects = await program.rendered(stack["kubernetesVersion"], values)
+    (found,) = (
+        each["spec"]["template"]
+        for each in objects
+        if each["metadata"]["name"] == COMPONENTS[section] and "template" in each.get("spec", {})
+    )
+    return dict(found)
+
+
+async def test_the_scheduler_takes_flags_and_variables(offline: Helm) -> None:
+    own = {"extraArgs": ["--v=4"], "extraEnv": [{"name": "ONE", "value": "1"}]}
+    objects = await offline.rendered("1.36", {"extender": merged(SIDECAR, {"scheduler": own})})
+    (deployment,) = (each for each in objects if each["kind"] == "Deployment")
+    _, scheduler = deployment["spec"]["template"]["spec"]["containers"]
+    assert (scheduler["command"][-1], scheduler["env"]) == ("--v=4", own["extraEnv"])
+
+
+async def test_what_has_data_and_the_mps_daemon_stay_after_an_uninstall(offline: Helm) -> None:
+    values = values_of(without_others(from_file(STACKS["everything"])))
+    values = merged(values, {"extender": {"tlsSecret": ""}})
+    kept = {
+        each["kind"]
+        for each in await offline.rendered("1.36", values)
+        if each["metadata"].get("annotations", {}).get("helm.sh/resource-policy") == "keep"
+    }
+    assert kept == {"Secret", "PersistentVolumeClaim", "DaemonSet", "Namespace", "PriorityClass"}
+
+
+async def test_another_content_of_a_job_or_of_files_is_another_object_or_pod(offline: Helm) -> None:
+    values = {"monitoring": {"prometheus": {"enabled": True}}}
+    other = {"extender": {"priorityClassName": "other"}, "monitoring": {"runbooks": RUNBOOKS}}
+    first, second = [await digests(offline, each) for each in (values, merged(values, other))]
+    assert len(first) == len(second) == 2
+    assert not first & second
+
+
+async def digests(program: Helm, values: dict[str, Any]) -> set[str]:
+    text = json.dumps(await program.rendered("1.36", values))
+    return set(re.findall(r'gpushare-certificates-[0-9a-f]{8}|(?<="checksum/files": ")\w+', text))
 
 
 @pytest.mark.parametrize(
     "shape",
-    [{}, {"prometheus": {"image": PROMETHEUS}}, {"operator": True}],
+    [{}, {"prometheus": {"enabled": True}}, {"operator": True}],
     ids=["files", "a Prometheus of the chart", "the Prometheus Operator"],
 )
 @pytest.mark.parametrize(("url", "page"), [({}, RUNBOOKS_URL), ({"runbooks": RUNBOOKS}, RUNBOOKS)])
@@ -147,101 +276,157 @@ async def test_every_alert_links_to_the_runbooks_of_the_values(
     assert (RUNBOOKS_URL in json.dumps(objects)) == (page == RUNBOOKS_URL)
 
 
-async def test_the_chart_passes_the_lint_of_helm(offline: Helm) -> None:
-    assert "0 chart(s) failed" in await offline.run(
-        "lint", "--strict", "--kube-version=v1.36.0", str(offline.chart)
-    )
+async def test_the_chart_passes_the_lint_of_helm(each_helm: Helm) -> None:
+    for chart in (each_helm.archive, CHART):
+        assert "0 chart(s) failed" in await each_helm.run(
+            "lint", "--strict", "--kube-version=v1.36.0", str(chart)
+        )
 
 
-@pytest.mark.parametrize(
-    ("values", "problem"),
-    [
-        ({"extender": {"exposure": "nodeport"}}, "extender"),
-        ({"extender": {"replicas": 4}}, "replicas"),
-        ({"monitoring": {"exporter": {"intervalSeconds": 50}}}, "intervalSeconds"),
-        *(({"monitoring": {"runbooks": url}}, "/monitoring/runbooks") for url in NO_URLS),
-        ({"extendr": {}}, "extendr"),
-        ({"monitoring": None}, "missing property 'monitoring'"),
-        ({"extender": {"scheduler": None}}, "missing property 'scheduler'"),
-        ({"extender": {"cpu": "x"}}, "/extender/cpu"),
-        ({"extender": {"scheduler": {"memoryLimit": "4G"}}}, "/extender/scheduler/memoryLimit"),
-        ({"devicePlugin": {"memory": "-1Gi"}}, "/devicePlugin/memory"),
-        ({"monitoring": {"prometheus": {"storage": "20"}}}, "/monitoring/prometheus/storage"),
-        ({"monitoring": {"prometheus": {"retention": "a week"}}}, "/monitoring/prometheus/retention"),
-        (
-            {"extender": {"scheduler": {"image": SCHEDULER}}},
-            "extender.scheduler: not allowed with exposure node-port",
-        ),
-        (
-            {
-                "devicePlugin": {"nodeSelector": {"cgpu": "true", "gpushare": None}},
-                "isolation": {"enabled": False},
-            },
-            "isolation.enabled: ",
-        ),
-        (
-            {"devicePlugin": {"nodeSelector": {"ack.node.gpu.schedule": "mps", "gpushare": None}}},
-            "mps.enabled: ",
-        ),
-        (
-            {"devicePlugin": {"nodeSelector": {"cgpu": "true"}}},
-            "devicePlugin.nodeSelector: two mode labels, gpushare=true and cgpu=true; keep one",
-        ),
-        (
-            {"devicePlugin": {"nodeSelector": {"cgpu": "true", "ack.node.gpu.schedule": "cgpu"}}},
-            "cgpu=true and ack.node.gpu.schedule=cgpu; keep one, and set the others to null",
-        ),
-        ({"devicePlugin": {"nodeSelector": {"gpushare": "false"}}}, "devicePlugin.nodeSelector: "),
-        ({"extender": {"exposure": "sidecar"}}, "extender.scheduler.image: missing"),
-        (
-            {
-                "extender": {
-                    "exposure": "sidecar",
-                    "replicas": 2,
-                    "tls": "none",
-                    "scheduler": {"image": SCHEDULER},
-                }
-            },
-            "sidecar with 2 replicas needs certificates",
-        ),
-    ],
-)
+# --- wrong values -------------------------------------------------------------------------------
+
+SERVER = {"enabled": True, "tlsSecret": "tls", "caBundle": CERTIFICATE}
+REFUSED: list[tuple[dict[str, Any], str]] = [
+    ({"extendr": {}}, "additional properties 'extendr' not allowed"),
+    ({"monitoring": None}, "missing property 'monitoring'"),
+    ({"extender": {"scheduler": None}}, "missing property 'scheduler'"),
+    ({"images": {"extender": None}}, "at '/images': missing property 'extender'"),
+    ({"extender": {"exposure": "nodeport"}}, "at '/extender/exposure': value must be one of 'node-port'"),
+    ({"extender": {"tls": "both"}}, "at '/extender/tls': value must be one of 'stack', 'none'"),
+    ({"extender": {"replicas": 4}}, "at '/extender/replicas': maximum: got 4, want 3"),
+    ({"extender": {"tlsSecret": "A_b"}}, "at '/extender/tlsSecret': 'A_b'"),
+    (
+        {"extender": {"image": {"repository": "a", "digest": SHORT}}},
+        f"at '/extender/image/digest': '{SHORT}'",
+    ),
+    ({"extender": {"resources": {"limits": {"cpu": "x"}}}}, "at '/extender/resources/limits/cpu': 'x'"),
+    ({"extender": {"scheduler": {"name": "default-scheduler"}}}, "/extender/scheduler/name"),
+    ({"extender": {"tolerations": [{"operator": "exists"}]}}, "/extender/tolerations/0/operator"),
+    ({"isolation": {"tolerations": [{"key": "a b"}]}}, "/isolation/tolerations/0/key': 'a b'"),
+    ({"mps": {"tolerations": [{"operator": "Exists", "value": "b"}]}}, "/mps/tolerations/0/value': 'b'"),
+    ({"mps": {"tolerations": [{"value": "gpu"}]}}, "at '/mps/tolerations/0': missing property 'key'"),
+    ({"registry": "http://mirror"}, "at '/registry': 'http://mirror'"),
+    ({"registry": "mirror:65536"}, "at '/registry': 'mirror:65536'"),
+    ({"imagePullSecrets": ["pull"]}, "at '/imagePullSecrets/0': got string, want object"),
+    ({"imagePullSecrets": [{"name": "A_b"}]}, "at '/imagePullSecrets/0/name': 'A_b'"),
+    ({"devicePlugin": {"runtimeClassName": "A b"}}, "at '/devicePlugin/runtimeClassName': 'A b'"),
+    ({"devicePlugin": {"kubeletRoot": "var"}}, "at '/devicePlugin/kubeletRoot': 'var'"),
+    ({"isolation": {"kubeletRoot": "/a/../b"}}, "at '/isolation/kubeletRoot': '/a/../b'"),
+    ({"devicePlugin": {"nodeSelector": {"a b": "c"}}}, "additional properties 'a b' not allowed"),
+    ({"devicePlugin": {"nodeSelector": {"a": "b c"}}}, "at '/devicePlugin/nodeSelector/a': 'b c'"),
+    ({"devicePlugin": {"pools": [{"names": "a"}]}}, "/devicePlugin/pools/0': additional properties 'names'"),
+    ({"isolation": {"maxUnavailable": "0%"}}, "at '/isolation/maxUnavailable': '0%'"),
+    ({"commonLabels": {"app": "mine"}}, "at '/commonLabels': 'not' failed"),
+    ({"tenants": [{"name": "a"}]}, "at '/tenants/0': missing property 'gpuMem'"),
+    ({"devicePlugin": {"kubeletPort": 65536}}, "at '/devicePlugin/kubeletPort': maximum: got 65,536"),
+    ({"devicePlugin": {"timeout": 0}}, "at '/devicePlugin/timeout': exclusiveMinimum: got 0, want 0"),
+    ({"isolation": {"logLevel": "all"}}, "at '/isolation/logLevel': value must be one of 'debug'"),
+    ({"monitoring": {"prometheus": {"storage": "20"}}}, "at '/monitoring/prometheus/storage': '20'"),
+    ({"monitoring": {"prometheus": {"retention": "a week"}}}, "/monitoring/prometheus/retention': 'a week'"),
+    *(
+        ({"monitoring": {"runbooks": url}}, f"at '/monitoring/runbooks': '{url}'")
+        for url in (
+            "",
+            "wiki",
+            "ftp://a",
+            "http://",
+            "https://:9090",
+            "http://[::1",
+            "http://a:port",
+            "http://a b",
+        )
+    ),
+]
+"""Values that the schema refuses, with the text of Helm."""
+IMPOSSIBLE: list[tuple[dict[str, Any], str]] = [
+    ({"extender": {"image": {"repository": "a.b/extender", "tag": "v1"}}}, "'a.b/extender:v1' has no digest"),
+    (
+        {"allowTags": True, "images": {"extender": "a.b:5000/extender:latest"}},
+        "no digest and no tag other than latest",
+    ),
+    (
+        {"allowTags": True, "images": {"extender": "a.b:5000/extender"}},
+        "no digest and no tag other than latest",
+    ),
+    ({"extender": {"leaseDuration": 10}}, "must rise: bindTimeout < renewDeadline < leaseDuration"),
+    ({"extender": {"bindTimeout": 10}}, "given 10, 10, 15"),
+    (
+        {"extender": {"retryPeriod": 7}},
+        "extender.retryPeriod: 7 must be less than extender.renewDeadline minus",
+    ),
+    (
+        {"monitoring": {"exporter": {"intervalSeconds": 50}}},
+        "monitoring.exporter.staleSeconds: 60 must exceed",
+    ),
+    ({"extender": {"replicas": 2, "lease": False}}, "extender.lease: 2 replicas need the Lease"),
+    (
+        {"extender": {"clientNames": ["a"]}},
+        "extender.clientNames: only for certificates of extender.tlsSecret",
+    ),
+    ({"extender": {"exposure": "sidecar"}}, "extender.scheduler.image: missing"),
+    (
+        {"extender": SIDECAR | {"exposure": "node-port"}},
+        "extender.scheduler: not allowed with exposure node-port",
+    ),
+    ({"extender": SIDECAR | {"replicas": 2, "tls": "none"}}, "sidecar with 2 replicas needs certificates"),
+    ({"extender": SIDECAR | {"tlsSecret": "own"}}, "sidecar with one replica serves only its own pod"),
+    (
+        {"extender": {"exposure": "sidecar", "scheduler": {"image": image_of(SCHEDULER), "webhook": SERVER}}},
+        "extender.scheduler.webhook: from Kubernetes 1.36 on, a policy does the same",
+    ),
+    ({"monitoring": {"prometheus": {"enabled": True}, "operator": True}}, "keep one Prometheus"),
+    (
+        {"monitoring": {"prometheus": {"enabled": True, "storageClass": "fast"}}},
+        "monitoring.prometheus.storageClass: only with monitoring.prometheus.storage",
+    ),
+    ({"monitoring": {"metricsApi": SERVER, "adapterRules": True}}, "monitoring.adapterRules: "),
+    ({"monitoring": {"metricsApi": SERVER | {"tlsSecret": ""}}}, "monitoring.metricsApi.tlsSecret: missing"),
+    ({"monitoring": {"metricsApi": SERVER | {"caBundle": "x"}}}, "monitoring.metricsApi.caBundle: 'x'"),
+    ({"monitoring": {"metricsApi": SERVER | {"injectCaFrom": "a/b"}}}, "caBundle is also set; keep one"),
+    ({"monitoring": {"board": {"enabled": True}}}, "monitoring.board.tlsSecret: missing"),
+    ({"networkPolicies": {"enabled": True}}, "networkPolicies.controlPlane: empty"),
+    ({"tenants": [{"name": "kube-a", "gpuMem": 1}]}, "'kube-a' is reserved for Kubernetes"),
+    ({"tenants": [{"name": "a", "gpuMem": 1}] * 2}, "tenants: 'a' is used twice"),
+    (
+        {"devicePlugin": {"nodeSelector": {"cgpu": "true"}}},
+        "devicePlugin.nodeSelector: two mode labels, gpushare=true and cgpu=true; keep one",
+    ),
+    (
+        {"devicePlugin": {"nodeSelector": {"gpushare": "false"}}},
+        "gpushare=false, so the node agent would not",
+    ),
+    (
+        {"devicePlugin": {"nodeSelector": {"gpushare": None, "ack.node.gpu.schedule": "default"}}},
+        "ack.node.gpu.schedule=default, so the node agent would not serve these nodes",
+    ),
+    (
+        {"devicePlugin": {"nodeSelector": {"gpushare": None, "a": "b"}, "evictRecover": True}},
+        "devicePlugin.evictRecover: true needs a mode label in nodeSelector",
+    ),
+    (
+        {
+            "devicePlugin": {"nodeSelector": {"cgpu": "true", "gpushare": None}},
+            "isolation": {"enabled": False},
+        },
+        "isolation.enabled: false, but",
+    ),
+    (
+        {"devicePlugin": {"nodeSelector": {"ack.node.gpu.schedule": "mps", "gpushare": None}}},
+        "mps.enabled: false, but",
+    ),
+    (
+        {"devicePlugin": {"pools": [{"name": "a"}, {"name": "b"}]}},
+        "the node selectors of 'a' and 'b' can select the same node",
+    ),
+    ({"devicePlugin": {"pools": [{"name": "a"}, {"name": "a"}]}}, "name 'a' is used twice"),
+]
+"""Values that each are right and cannot be together; the stack refuses them too."""
+
+
+@pytest.mark.parametrize(("values", "problem"), REFUSED + IMPOSSIBLE)
 async def test_wrong_values_are_errors_that_name_the_key(
     offline: Helm, values: dict[str, Any], problem: str
 ) -> None:
-    with pytest.raises(DevkitError, match=problem):
-        await offline.rendered("1.36", values)
-
-
-@pytest.mark.parametrize(("values", "where", "value"), REFUSED)
-async def test_the_chart_refuses_what_the_stack_refuses_with_name_and_value(
-    offline: Helm, values: dict[str, Any], where: str, value: str
-) -> None:
-    with pytest.raises(ConfigError, match=re.escape(value)):
-        load(stack_of("1.36", values))
-    with pytest.raises(DevkitError) as refused:
-        await offline.rendered("1.36", values)
-    (line,) = (each for each in str(refused.value).splitlines() if where in each)
-    assert value in line.partition(where)[2]
-
-
-@pytest.mark.parametrize(
-    ("toleration", "problem"),
-    [
-        ({"value": "gpu"}, "at '/tolerations/0': missing property 'key'"),
-        ({"key": "", "value": "gpu"}, "at '/tolerations/0/key': minLength: got 0, want 1"),
-        (
-            {"key": "pool", "operator": "Exists", "effects": "NoSchedule"},
-            "at '/tolerations/0': additional properties 'effects' not allowed",
-        ),
-    ],
-)
-async def test_a_toleration_has_the_keys_of_a_stack(
-    offline: Helm, toleration: dict[str, str], problem: str
-) -> None:
-    values = {"tolerations": [toleration]}
-    with pytest.raises(ConfigError, match=r"tolerations\[0\]"):
-        load(stack_of("1.36", values))
     with pytest.raises(DevkitError, match=re.escape(problem)):
         await offline.rendered("1.36", values)
 
@@ -259,27 +444,39 @@ async def test_a_toleration_has_the_keys_of_a_stack(
             "devicePlugin": {"nodeSelector": {"ack.node.gpu.schedule": "mps", "gpushare": None}},
             "mps": {"enabled": True},
         },
-        {"extender": {"cpu": "0.5"}, "monitoring": {"prometheus": {"image": PROMETHEUS, "retention": "1y"}}},
-        {"tolerations": [], "registry": "mirror:65535/a_b/c.d", "isolation": {"kubeletRoot": "/.../..a/./b"}},
-        {"extender": {**SIDECAR, "scheduler": {"image": SCHEDULER, "cpu": "4000m", "memory": "4096Mi"}}},
+        {
+            "extender": {"tolerations": []},
+            "registry": "mirror:65535/a_b/c.d",
+            "isolation": {"kubeletRoot": "/.../..a/./b"},
+        },
+        {
+            "extender": {"resources": {"requests": {"cpu": 0.5}}},
+            "global": {"imageRegistry": "of another chart"},
+        },
+        {"extender": {"bindTimeout": 7.9}, "monitoring": {"exporter": {"intervalSeconds": 49.9}}},
+        *(
+            {"monitoring": {"runbooks": url}}
+            for url in ("http://a", "https://[::1]:80/b", "https://a/grün?a=b")
+        ),
     ],
 )
-async def test_unusual_values_that_the_stack_accepts_are_accepted(
-    offline: Helm, values: dict[str, Any]
-) -> None:
+async def test_unusual_values_are_accepted(offline: Helm, values: dict[str, Any]) -> None:
     assert await offline.rendered("1.36", values)
 
 
-@pytest.mark.parametrize("url", ["http://a", "https://[::1]:80/b", "https://wiki.internal/grün?a=b"])
-async def test_urls_of_the_stack_are_urls_of_the_chart(offline: Helm, url: str) -> None:
-    values = {"monitoring": {"runbooks": url}}
-    deployed = by_identity(everything(load(stack_of("1.36", values))))
-    assert by_identity(await offline.rendered("1.36", values)) == deployed
-
-
-async def test_an_older_cluster_is_an_error(offline: Helm) -> None:
+async def test_an_older_cluster_is_an_error(each_helm: Helm) -> None:
     with pytest.raises(DevkitError, match=r"requires kubeVersion: >=1\.30"):
-        await offline.rendered("1.29", {})
+        await each_helm.rendered("1.29", {})
+
+
+async def test_another_namespace_is_an_error(each_helm: Helm) -> None:
+    with pytest.raises(DevkitError, match=r"--namespace: 'gpus' is not allowed; use kube-system"):
+        await each_helm.run(
+            "template", RELEASE, str(each_helm.archive), "--namespace=gpus", "--kube-version=v1.36.0"
+        )
+
+
+# --- the life of a release ----------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -296,13 +493,13 @@ async def test_helm_warns_as_pulumi_of_alerts_that_link_to_a_placeholder(
     online: Helm, values: dict[str, Any], settings: Monitoring | None
 ) -> None:
     flags = (NAMESPACE, "--dry-run=server", online.values({"monitoring": values}))
-    _, notes = (await online.run("install", RELEASE, str(online.chart), *flags)).split("\nNOTES:\n")
+    _, notes = (await online.run("install", RELEASE, str(online.archive), *flags)).split("\nNOTES:\n")
     warnings = advice_on(settings) if settings else []
     assert re.findall("^Warning: (.*)$", notes, re.MULTILINE) == warnings
 
 
 async def test_a_release_is_installed_upgraded_rolled_back_and_removed(bed: Bed, online: Helm) -> None:
-    chart = str(online.chart)
+    chart = str(online.archive)
     await online.run("install", RELEASE, chart, NAMESPACE)
     assert await replicas(bed) == 1
     patch = {"data": {"ca.key": MADE}}
@@ -324,6 +521,28 @@ async def test_a_release_is_installed_upgraded_rolled_back_and_removed(bed: Bed,
 
     await online.run("install", RELEASE, chart, NAMESPACE)
     assert (await bed.api.get(AUTHORITY))["data"] == {"ca.key": MADE}
+    await online.run("uninstall", RELEASE, NAMESPACE)
+
+
+@pytest.mark.parametrize("program", [PROGRAMS[1]])
+async def test_a_release_of_helm_3_is_upgraded_and_removed_by_helm_4(
+    bed: Bed, tmp_path: Path, program: str
+) -> None:
+    older = await helm.make(tmp_path, PROGRAMS[0], bed.kubeconfig)
+    newer = await helm.make(tmp_path, program, bed.kubeconfig)
+    await older.run("install", RELEASE, str(older.archive), NAMESPACE)
+    await newer.run("upgrade", RELEASE, str(newer.archive), NAMESPACE, "--set=extender.replicas=3")
+    assert await replicas(bed) == 3
+    await newer.run("rollback", RELEASE, "1", NAMESPACE)
+    assert await replicas(bed) == 1
+    await newer.run("uninstall", RELEASE, NAMESPACE)
+
+
+async def test_every_part_is_accepted_by_the_api_server(bed: Bed, online: Helm) -> None:
+    values = values_of(without_others(from_file(STACKS["everything"])))
+    await online.run("install", RELEASE, str(online.archive), NAMESPACE, online.values(values))
+    assert await replicas(bed) == 3
+    await online.run("uninstall", RELEASE, NAMESPACE)
 
 
 async def test_an_upgrade_as_documented_keeps_the_values_and_brings_the_new_images(
@@ -332,7 +551,7 @@ async def test_an_upgrade_as_documented_keeps_the_values_and_brings_the_new_imag
     (command,) = re.findall(r"^\| Helm \| `helm upgrade (.*)` \|$", UPGRADE.read_text(), re.MULTILINE)
     _, _, *flags = command.split()
     await online.run(
-        "upgrade", "--install", RELEASE, str(online.chart), NAMESPACE, "--set=extender.replicas=2"
+        "upgrade", "--install", RELEASE, str(online.archive), NAMESPACE, "--set=extender.replicas=2"
     )
     new = helm.archive(tmp_path, {name: f"{image[:-1]}f" for name, image in IMAGES.items()})
     await online.run("upgrade", RELEASE, str(new), *flags)
@@ -344,7 +563,7 @@ async def test_an_upgrade_as_documented_keeps_the_values_and_brings_the_new_imag
 
 def links(objects: list[Object]) -> list[str]:
     """Of the alerts, in the ConfigMap or the PrometheusRule."""
-    found = by_identity(objects)
+    found = {(each["kind"], each["metadata"]["name"]): each for each in objects}
     files = found.get(("ConfigMap", NAME))
     rules = yaml.safe_load(files["data"]["alerts.yaml"]) if files else found["PrometheusRule", NAME]["spec"]
     return [

@@ -56,7 +56,7 @@ def copied(folder: Path) -> Path:
     """The checkout with other times and other permissions for the group, without what git ignores."""
     git = shutil.which("git") or "git"
     listed = run(git, "ls-files", "--cached", "--others", "--exclude-standard", "-z").stdout.split("\0")
-    for name in reversed([each for each in listed if (ROOT / each).is_file()]):
+    for name in reversed([each for each in listed if (ROOT / each).is_file() or (ROOT / each).is_symlink()]):
         target = folder / name
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(ROOT / name, target, follow_symlinks=False)

@@ -16,7 +16,6 @@ from gpushare import __version__
 from gpushare.errors import ConfigError, GpuShareError
 from release import bundle, krew, oci, publish, reproducible, version
 from release.archives import ArchiveFile, read_tar_gz, tar, tar_gz
-from release.chart.build import DEFAULTS
 from release.recipe import ROOT
 from tests.builders.chart_values import IMAGES
 
@@ -41,12 +40,12 @@ def test_an_archive_depends_on_its_files_only() -> None:
 
 def test_install_yaml_has_the_objects_of_a_stack_with_default_settings() -> None:
     objects = list(yaml.safe_load_all(bundle.install_yaml(IMAGES)))
-    assert objects == json.loads(json.dumps(everything(load({**DEFAULTS, "images": IMAGES}))))
+    assert objects == json.loads(json.dumps(everything(load({**bundle.DEFAULTS, "images": IMAGES}))))
 
 
 def test_install_yaml_is_the_same_for_all_versions_that_it_names() -> None:
     texts = {
-        json.dumps(everything(load({**DEFAULTS, "kubernetesVersion": each, "images": IMAGES})))
+        json.dumps(everything(load({**bundle.DEFAULTS, "kubernetesVersion": each, "images": IMAGES})))
         for each in ("1.30", "1.33", "1.36")
     }
     assert len(texts) == 1

@@ -1,224 +1,228 @@
-"""The chart as files; ``tests/integration/test_chart.py`` renders it with Helm."""
+"""The files of the chart without Helm; ``tests/integration/test_chart.py`` renders it."""
 
 import json
 import re
-from typing import Any
+from collections.abc import Iterator
+from dataclasses import fields, is_dataclass
+from itertools import pairwise
+from typing import Any, get_args, get_type_hints
 
+import click
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+import yaml
 
-from components.config import ClusterSettings
-from components.forms import CPU, STORAGE
-from gpushare.contract import RUNBOOKS_URL
-from release.chart.build import chart, default_values
-from release.chart.merge import (
-    ALWAYS,
-    All,
-    Any_,
-    Cases,
-    Combination,
-    Condition,
-    Fields,
-    Items,
-    Scalar,
-    Test,
-    Tree,
-    merge,
-    when,
+from components import config
+from components.checks_monitoring import advice_on
+from components.decode import spelled
+from components.forms import CPU, DURATION, LABEL_KEY, LABEL_VALUE, NAME, PATH, REGISTRY, STORAGE
+from components.manifests import everything
+from components.manifests.parts import Object
+from components.options import service_of
+from components.stack import load
+from gpushare.contract import RUNBOOKS_URL, SYSTEM_NAMESPACE
+from gpushare.errors import ConfigError
+from gpushare.runtime.settings import options_of
+from release.chart import chart, with_images
+from release.recipe import ROOT
+from tests.builders.chart_values import IMAGES, NOT_IN_CHART, OLDEST, values_of, without_others
+from tests.builders.settings_alone import alone, around
+
+FOLDER = ROOT / "charts/gpushare"
+TEMPLATES = {path.name: path.read_text() for path in sorted((FOLDER / "templates").iterdir())}
+TEXT = (FOLDER / "values.yaml").read_text()
+VALUES = yaml.safe_load(TEXT)
+COMMENTED = yaml.safe_load(re.sub(r"^( *)# ([a-z]\w+: \S+)$", r"\1\2", TEXT, flags=re.MULTILINE))
+"""With the options that are unset, whose lines are comments."""
+SCHEMA = json.loads((FOLDER / "values.schema.json").read_text())
+PAGE = ROOT / "docs/how-to/deploy-with-helm.md"
+MAPS = (
+    "commonLabels",
+    "commonAnnotations",
+    "images",
+    "resources",
+    "nodeSelector",
+    "affinity",
+    "operatorLabels",
 )
-from release.chart.objects import failures, identity, settings_for
-from release.chart.schema import schema
-from release.chart.template import Language, Writer
-from release.chart.values import GROUPS
-from tests.builders.chart_values import IMAGES
-
-FILES = chart(IMAGES)
-PAIRS: list[Combination] = [(first, second) for first in "ab" for second in "xyz"]
-LEAVES: st.SearchStrategy[Any] = st.sampled_from([1, True, "text", "more", None, [], {}])
-VALUES = st.recursive(
-    LEAVES,
-    lambda inner: (
-        st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["name", "b", "c"]), inner, max_size=3)
-    ),
-    max_leaves=6,
-)
+MORE = ("podLabels", "podAnnotations", "image", "certificatesImage")
 
 
-def holds(test: Test, combination: Combination) -> bool:
-    match test:
-        case Condition(choice, options, _):
-            return combination[choice] in options
-        case All(parts):
-            return all(holds(each, combination) for each in parts)
-        case Any_(parts):
-            return any(holds(each, combination) for each in parts)
+def leaves(value: Any, path: str = "") -> Iterator[str]:
+    if isinstance(value, dict) and path.rpartition(".")[2] not in (*MAPS, *MORE):
+        for key, each in value.items():
+            yield from leaves(each, f"{path}.{key}".strip("."))
+    else:
+        yield path
 
 
-def value_of(tree: Tree, combination: Combination) -> Any:
-    match tree:
-        case Scalar(value):
-            return value
-        case Fields(entries):
-            return {
-                each.key: value_of(each.value, combination)
-                for each in entries
-                if holds(each.test, combination)
-            }
-        case Items(entries):
-            return [value_of(each.value, combination) for each in entries if holds(each.test, combination)]
-        case Cases(entries):
-            (chosen,) = [each for each in entries if holds(each.test, combination)]
-            return value_of(chosen.value, combination)
+def resolved(part: dict[str, Any]) -> dict[str, Any]:
+    reference = part.get("$ref", "").removeprefix("#/definitions/")
+    return SCHEMA["definitions"][reference] if reference else part
 
 
-@given(st.lists(VALUES, min_size=len(PAIRS), max_size=len(PAIRS)))
-def test_a_merged_tree_has_the_value_of_each_combination(values: list[Any]) -> None:
-    variants: dict[Combination, Any] = dict(zip(PAIRS, values, strict=True))
-    tree = merge(variants)
-    assert {combination: value_of(tree, combination) for combination in PAIRS} == variants
+def known(part: dict[str, Any], path: str = "") -> Iterator[str]:
+    inside = resolved(part).get("properties")
+    if inside is None or path.rpartition(".")[2] in (*MAPS, *MORE):
+        yield path
+        return
+    assert resolved(part)["additionalProperties"] is False, path
+    for key, each in inside.items():
+        yield from known(each, f"{path}.{key}".strip("."))
 
 
-@given(st.sets(st.sampled_from(PAIRS), min_size=1))
-def test_a_test_holds_for_the_chosen_combinations_only(chosen: set[Combination]) -> None:
-    test = when(frozenset(chosen), frozenset(PAIRS))
-    assert {each for each in PAIRS if holds(test, each)} == chosen
+def test_the_schema_knows_every_value_and_no_other() -> None:
+    assert set(known(SCHEMA)) - {"global"} == set(leaves(COMMENTED))
 
 
-def test_what_all_combinations_have_in_common_is_written_once() -> None:
-    tree = merge({("a",): {"name": "one", "size": 1}, ("b",): {"name": "one", "size": 2}})
-    assert isinstance(tree, Fields)
-    assert [(each.key, each.test) for each in tree.entries] == [("name", ALWAYS), ("size", ALWAYS)]
-    assert tree.entries[0].value == Scalar("one")
-    assert isinstance(tree.entries[1].value, Cases)
+def test_every_value_has_a_comment_or_a_name_that_helm_users_know() -> None:
+    usual = {
+        *("resources", "requests", "limits", "priorityClassName", "tolerations", "nodeSelector", "affinity"),
+        *("maxUnavailable", "podLabels", "podAnnotations", "extraArgs", "extraEnv"),
+    }
+    lines = TEXT.splitlines()
+    for before, line in pairwise(lines):
+        key = re.match(r" *(?:# )?([a-z]\w*):(?: |$)", line)
+        if key and not before.lstrip().startswith("#"):
+            assert key[1] in usual or key[1] in IMAGES, line
 
 
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [
-        ("plain", "plain"),
-        ("true", '"true"'),
-        ("1", '"1"'),
-        (1, "1"),
-        (None, "null"),
-        ({}, "{}"),
-        ("a: b", '"a: b"'),
-        ("{{ $labels.pod }}", '"{{ "{{" }} $labels.pod }}"'),
-        ("@size@", "{{ .Values.size | toJson }}"),
-        ("--size=@size@%", '{{ printf "--size=%v%%" (.Values.size) | toJson }}'),
-    ],
-)
-def test_a_scalar_is_read_back_by_yaml_and_not_by_the_template(value: Any, text: str) -> None:
-    assert Writer(Language([], {"@size@": ".Values.size"}), "x").scalar(value) == text
+def test_every_setting_of_a_stack_is_a_value_or_is_listed_with_a_reason() -> None:
+    assert set(NOT_IN_CHART) <= {spelled(each.name) for each in fields(config.Stack)}
+    values = set(known(SCHEMA))
+    for name, stack in alone():
+        assert set(leaves(values_of(without_others(stack)))) <= values, name
 
 
-def test_a_long_text_is_a_file_of_the_chart() -> None:
-    writer = Writer(Language([], {}), "configmap-x")
-    line = writer.scalar("one\n{{ two }}\n")
-    assert list(writer.files.values()) == ["one\n{{ two }}\n"]
-    assert line == f'{{{{ .Files.Get "{next(iter(writer.files))}" | toJson }}}}'
+def test_every_setting_alone_changes_the_stack() -> None:
+    """So that a chart without it would not be equal."""
+    unchanged = {name for name, stack in alone() if objects_of(stack) == objects_of(around(name))}
+    assert unchanged == {"extender.tls.stack"}  # the default without `adopt`
 
 
-def test_values_are_inserted_in_the_file_of_a_long_text() -> None:
-    writer = Writer(Language([], {"@size@": "int .Values.size", "@name@": ".Values.name"}), "configmap-x")
-    line = writer.scalar("one\n@name@ and @name@\n")
-    assert list(writer.files.values()) == ["one\n@name@ and @name@\n"]
-    file = next(iter(writer.files))
-    assert line == f'{{{{ .Files.Get "{file}" | replace "@name@" (.Values.name) | toJson }}}}'
+def objects_of(stack: dict[str, Any]) -> list[Object] | None:
+    """None for a stack that only the other value makes valid."""
+    try:
+        return everything(load(stack))
+    except ConfigError:
+        return None
 
 
-def leaves(value: Any, path: str = "") -> set[str]:
-    if isinstance(value, dict) and path != "devicePlugin.nodeSelector":
-        return {leaf for key, each in value.items() for leaf in leaves(each, f"{path}.{key}".strip("."))}
-    return {path}
+def test_the_page_has_the_keys_that_the_chart_lacks() -> None:
+    listed = re.findall(r"^\| `([a-zA-Z]+)` \| (.+) \|$", PAGE.read_text(), re.MULTILINE)
+    assert {key: reason.rstrip() for key, reason in listed if key in NOT_IN_CHART} == NOT_IN_CHART
 
 
-def test_every_value_is_used_and_every_used_value_exists() -> None:
-    templates = "".join(text for name, text in FILES.items() if name.startswith("templates/"))
-    used = set(re.findall(r"\.Values\.([A-Za-z.]+[A-Za-z])", templates)) | {"registry"}
-    used |= {f"images.{name}" for name in re.findall(r'index \.Values\.images "([a-z-]+)"', templates)}
-    assert used - {"images"} == leaves(default_values(IMAGES))
+def test_amounts_and_names_match_the_patterns_of_the_stack() -> None:
+    text = json.dumps(SCHEMA, ensure_ascii=False)
+    for form in (DURATION, LABEL_KEY, LABEL_VALUE, NAME, PATH, REGISTRY, STORAGE):
+        assert json.dumps(form.pattern, ensure_ascii=False)[1:-1] in text, form.pattern
+    quantity = re.compile(SCHEMA["definitions"]["quantity"]["pattern"])
+    for amount in ("1", "500m", "0.5", "512Mi", "20Gi"):
+        assert quantity.match(amount)
+        assert CPU.fullmatch(amount) or not amount[-1].isdigit() or amount.endswith("m")
 
 
-def test_no_marker_is_left_in_a_template() -> None:
-    for name, text in FILES.items():
-        assert not re.search(r"@[a-zA-Z.]+@|90000000\d|sha256:0{63}", text) or name == "values.yaml", name
+def sections(kind: type[Any] = config.ClusterSettings, path: str = "") -> Iterator[tuple[str, type[Any]]]:
+    """The sections with options, by their path in the values."""
+    for each in fields(kind):
+        hint = get_type_hints(kind)[each.name]
+        for own in (hint, *get_args(hint)):
+            if is_dataclass(own) and isinstance(own, type):
+                key = f"{path}.{spelled(each.name)}".strip(".").replace("devicePlugins", "devicePlugin")
+                yield from [(key, own)] if service_of(own) else []
+                yield from sections(own, key)
 
 
-def test_the_schema_knows_every_value_and_no_other_keys() -> None:
-    def known(part: Any, path: str = "") -> set[str]:
-        inside = part.get("properties")
-        if inside is None:
-            return {path}
-        assert part["additionalProperties"] is False
-        return {leaf for key, each in inside.items() for leaf in known(each, f"{path}.{key}".strip("."))}
-
-    assert known(schema()) - {"global"} == leaves(default_values(IMAGES))
+def options(kind: type[Any]) -> Iterator[tuple[str, click.Option]]:
+    """The options of a section that are keys, by key."""
+    service = service_of(kind)
+    assert service
+    for name, option in options_of(service.settings).items():
+        if name not in service.owned and not option.hidden:
+            yield spelled(name), option
 
 
-def test_every_integer_has_limits() -> None:
-    def integers(part: Any) -> list[Any]:
-        own = [part] if part.get("type") == "integer" else []
-        return own + [each for inside in part.get("properties", {}).values() for each in integers(inside)]
-
-    limits = [(each.get("minimum"), each.get("maximum")) for each in integers(schema())]
-    assert limits == [(1, 3)]
+SECTIONS = dict(sections())
 
 
-def test_combinations_that_the_stack_rejects_are_errors_of_the_chart_with_the_same_text() -> None:
-    rejected = {text for _, _, text in failures()}
-    assert any("sidecar with 2 replicas needs certificates" in each for each in rejected)
-    checks = FILES["templates/checks.yaml"]
-    assert all(json.dumps(each) in checks for each in rejected)
-
-
-def test_amounts_match_the_patterns_of_the_stack() -> None:
-    assert schema()["properties"]["mps"]["properties"]["cpu"]["pattern"] == f"^({CPU.pattern})$"
-    storage = schema()["properties"]["monitoring"]["properties"]["prometheus"]["properties"]["storage"]
-    assert storage["pattern"] == f"^({STORAGE.pattern})?$"
-
-
-def test_the_job_of_the_certificates_is_one_object_whatever_its_content() -> None:
-    job = {"kind": "Job", "metadata": {"name": "gpushare-certificates-01234567"}}
-    assert identity(job) == ("Job", "gpushare-certificates")
-
-
-def test_the_settings_of_a_combination_have_markers() -> None:
-    group = GROUPS["isolation"]
-    settings: ClusterSettings = settings_for(group, ("true", "present"))
-    assert settings.extender.cpu == "@extender.cpu@"
-    assert settings.isolation is not None
-    assert settings_for(group, ("false", "absent")).isolation is None
-
-
-def test_the_options_of_a_choice_are_not_changed_by_those_of_another() -> None:
-    claim = FILES["templates/persistentvolumeclaim-gpushare-prometheus.yaml"]
-    assert claim.startswith(
-        "{{- if (and .Values.monitoring.enabled .Values.monitoring.prometheus.storage) }}"
+@pytest.mark.parametrize("section", SECTIONS)
+def test_the_flags_of_a_service_are_its_options(section: str) -> None:
+    name = section.rpartition(".")[2]
+    defined = re.search(
+        rf'define "gpushare.options.{name}" -}}}}\n(.*?)\n{{{{', TEMPLATES["_options.tpl"], re.DOTALL
     )
+    assert defined
+    assert defined[1].splitlines() == [line_of(key, option) for key, option in options(SECTIONS[section])]
 
 
-def test_the_library_can_be_removed_from_the_nodes_before_the_chart_is_uninstalled() -> None:
-    installer = FILES["templates/daemonset-cgpu-installer.yaml"]
-    assert '{{- if (eq .Values.isolation.state "absent") }}' in installer
-    assert "uninstall" in installer
-    assert default_values(IMAGES)["isolation"]["state"] == "present"
-    state = schema()["properties"]["isolation"]["properties"]["state"]
-    assert state == {"type": "string", "pattern": "^(present|absent)$"}
+def line_of(key: str, option: click.Option) -> str:
+    """The key; then the flag that turns a switch off, or the flag if its name is not that of the key."""
+    flag = max(option.opts, key=len)
+    if option.default is True:
+        return f"{key} {option.secondary_opts[0] if option.secondary_opts else f'{flag}=false'}"
+    usual = "--" + re.sub("([A-Z])", r"-\1", key).lower()
+    return key if flag == usual else f"{key} {flag}"
+
+
+@pytest.mark.parametrize("section", SECTIONS)
+def test_the_schema_has_type_and_bounds_of_each_option(section: str) -> None:
+    part = SCHEMA
+    for key in section.split("."):
+        part = resolved(part["properties"][key])
+    for key, option in options(SECTIONS[section]):
+        own = resolved(part["properties"][key])
+        kind = option.type
+        if isinstance(kind, click.Choice):
+            assert sorted(own["enum"]) == sorted(kind.choices), key
+        elif isinstance(kind, click.FloatRange | click.IntRange):
+            lowest = "exclusiveMinimum" if kind.min_open else "minimum"
+            assert (own[lowest], own.get("maximum")) == (kind.min, kind.max), key
+            assert ("integer" in own["type"]) == isinstance(kind, click.IntRange), key
+        elif "enum" not in own:
+            simple = "boolean" if isinstance(kind, click.types.BoolParamType) else "string"
+            assert own["type"] == ("array" if option.multiple else simple), key
+
+
+@pytest.mark.parametrize("section", SECTIONS)
+def test_an_option_that_is_unset_is_a_comment_with_the_default_of_the_service(section: str) -> None:
+    values, commented = VALUES, COMMENTED
+    for key in section.split("."):
+        values, commented = values[key], commented[key]
+    unset = {key: option for key, option in options(SECTIONS[section]) if key not in values}
+    stated = {key: option.default for key, option in unset.items() if option.default not in (None, "")}
+    # The manifest has another default for sidecars.
+    assert {key: commented[key] for key in stated} | {"shortlist": 0} == stated | {"shortlist": 0}
+
+
+def test_objects_are_in_the_namespace_of_the_release_which_is_that_of_the_services() -> None:
+    for name, text in TEMPLATES.items():
+        places = [line for line in text.splitlines() if "kube-system" in line]
+        assert not places or name == "validation.yaml", places
+    assert f'ne .Release.Namespace "{SYSTEM_NAMESPACE}"' in TEMPLATES["validation.yaml"]
 
 
 def test_alerts_link_to_the_page_of_the_stack_by_default() -> None:
-    assert default_values(IMAGES)["monitoring"]["runbooks"] == RUNBOOKS_URL
-    assert "# URL of the page with the runbooks, to which alerts link." in FILES["values.yaml"]
+    assert VALUES["monitoring"]["runbooks"] == RUNBOOKS_URL
+    assert f'$placeholder := "{RUNBOOKS_URL}"' in TEMPLATES["monitoring.yaml"]
+    (advice,) = advice_on(config.Monitoring())
+    assert advice.replace(RUNBOOKS_URL, "{{ .Values.monitoring.runbooks }}") in TEMPLATES["NOTES.txt"]
 
 
-def test_data_and_the_mps_daemon_stay_when_the_chart_is_uninstalled() -> None:
-    kept = {name for name, text in FILES.items() if "helm.sh/resource-policy" in text}
-    data = {name for name in FILES if name.startswith(("templates/secret-", "templates/persistentvolume"))}
-    assert kept == data | {"templates/daemonset-gpushare-mps.yaml"}
+def test_the_chart_needs_the_oldest_version_that_is_compared() -> None:
+    assert yaml.safe_load((FOLDER / "Chart.yaml").read_text())["kubeVersion"] == f">={OLDEST}.0-0"
 
 
-def test_all_pods_on_nodes_with_gpus_have_the_tolerations_of_the_values() -> None:
-    texts = [text for name, text in FILES.items() if name.startswith("templates/daemonset-")]
-    assert len(texts) == 4
-    assert all("tolerations: {{ toJson .Values.tolerations }}" in text for text in texts)
+def test_a_release_names_its_images_and_changes_nothing_else() -> None:
+    files = chart(IMAGES, ROOT)
+    values = yaml.safe_load(files["values.yaml"])
+    assert values["images"] == {name: IMAGES[name] for name in VALUES["images"]}
+    assert values | {"images": {}} == VALUES | {"images": {}}
+    assert files["files/alerts.yaml"] == (ROOT / "components/monitoring/alerts.yaml").read_bytes()
+    assert files["templates/extender.yaml"].decode() == TEMPLATES["extender.yaml"]
+
+
+def test_the_image_of_another_project_may_be_missing() -> None:
+    own = {name: image for name, image in IMAGES.items() if name != "prometheus"}
+    assert '  prometheus: ""' in with_images(TEXT, own)
+    with pytest.raises(ConfigError, match=r"images\.json has no image cli: run make images"):
+        with_images(TEXT, {name: image for name, image in own.items() if name != "cli"})
