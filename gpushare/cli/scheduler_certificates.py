@@ -12,14 +12,13 @@ from gpushare.adapters.files import read_file
 from gpushare.adapters.static_pods import problem_of, unverified
 from gpushare.contract import (
     CLIENT_TLS_SECRET,
-    EXTENDER_PREFIX,
     EXTENDER_SERVER_NAME,
     TLS_CA,
     TLS_CERT,
     TLS_KEY,
 )
 from gpushare.errors import ConfigError, cause_of
-from gpushare.kubescheduler.config import ExtenderConfig, Tls
+from gpushare.kubescheduler.config import ExtenderConfig, Tls, version_url
 from gpushare.kubescheduler.static_pod import FOLDER
 
 _ANSWER_S: Final = 5.0
@@ -36,13 +35,13 @@ class ClientCertificates:
 
     tls: Tls
     sources: Mapping[str, Path]
-    content: Mapping[str, bytes]
+    content: Mapping[str, str]
 
     @classmethod
     def read(cls, folder: Path, server_name: str | None) -> Self:
         """Raises ConfigError if a file is missing."""
         found = {name: _read(folder / name) for name in (TLS_CA, TLS_CERT, TLS_KEY)}
-        digest = hashlib.sha256(found[TLS_CA]).hexdigest()[:_DIGITS]
+        digest = hashlib.sha256(found[TLS_CA].encode()).hexdigest()[:_DIGITS]
         paths = {name: f"{FOLDER}/{name}" for name in found} | {TLS_CA: f"{FOLDER}/ca-{digest}.crt"}
         return cls(
             Tls(paths[TLS_CA], paths[TLS_CERT], paths[TLS_KEY], server_name or EXTENDER_SERVER_NAME),
@@ -51,25 +50,27 @@ class ClientCertificates:
         )
 
 
-def _read(path: Path) -> bytes:
+def _read(path: Path) -> str:
     content = read_file(path)
     if not content:
         raise ConfigError(
             f"nothing was changed: there is no {path}; mount or copy the Secret {CLIENT_TLS_SECRET}, which "
             "the stack fills (pulumi up)"
         )
-    return content
+    try:
+        return content.decode()
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"nothing was changed: {path} is not PEM: {cause_of(error)}") from error
 
 
 def extender_problem(extender: ExtenderConfig, at: Callable[[str], Path]) -> str:
     """Why the extender does not answer with the TLS files of the scheduler; ``at`` locates them."""
-    url = extender.url_prefix.rstrip("/").removesuffix(EXTENDER_PREFIX)
     name = extender.tls.server_name if extender.tls else None
     try:
         trust = _trust(extender.tls, at) if extender.tls else unverified()
     except OSError as error:
         return f"cannot use the TLS files: {cause_of(error)}"
-    return problem_of(f"{url}/version", trust, timeout_s=_ANSWER_S, server_name=name)
+    return problem_of(version_url(extender.url_prefix), trust, timeout_s=_ANSWER_S, server_name=name)
 
 
 def _trust(tls: Tls, at: Callable[[str], Path]) -> ssl.SSLContext:

@@ -25,7 +25,19 @@ from gpushare.contract import EXTENDER_NODE_PORT, EXTENDER_PREFIX, MANAGED_RESOU
 from gpushare.errors import ConfigError
 from gpushare.model.urls import is_http_url
 
-DEFAULT_URL: Final = f"http://127.0.0.1:{EXTENDER_NODE_PORT}{EXTENDER_PREFIX}"
+
+def node_url(address: str, scheme: str = "http") -> str:
+    """The URL of the extender's NodePort at an address of a node."""
+    host = f"[{address}]" if ":" in address else address
+    return f"{scheme}://{host}:{EXTENDER_NODE_PORT}{EXTENDER_PREFIX}"
+
+
+def version_url(url_prefix: str) -> str:
+    """The URL at which the extender says its version, to ask whether it answers."""
+    return f"{url_prefix.rstrip('/').removesuffix(EXTENDER_PREFIX)}/version"
+
+
+DEFAULT_URL: Final = node_url("127.0.0.1")
 DEFAULT_WEIGHT: Final = 5
 """Scores reach 10 × weight × 10. The built-in scores that spread pods, without regard to GPUs, add up to 400;
 with a weight below 5 they could outvote the extender."""

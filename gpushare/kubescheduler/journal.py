@@ -1,7 +1,7 @@
 """The journal of an edit of kube-scheduler's static pod: the files before and after.
 
-It is written before anything is changed, so that the next run can finish or undo an interrupted edit. The
-role ``scheduler_extender`` keeps the same file. What does not belong here: reading and writing the file.
+It is written before anything is changed, so that the next run can finish or undo an interrupted edit. What
+does not belong here: reading and writing the file.
 """
 
 import json
@@ -25,13 +25,13 @@ class Files(NamedTuple):
 class Journal(NamedTuple):
     """An edit that has started and is not verified.
 
-    ``written`` is the new manifest, empty in a journal of the role. ``processes`` are those of kube-scheduler
-    before the edit, as ``PID@START``.
+    ``written`` is the new manifest. ``processes`` are those of kube-scheduler before the edit, as
+    ``PID@START``.
     """
 
     before: Files
-    written: str = ""
-    processes: frozenset[str] = frozenset()
+    written: str
+    processes: frozenset[str]
 
 
 def journal_text(journal: Journal) -> str:
@@ -45,8 +45,7 @@ def parse_journal(text: str, path: str) -> Journal:
     try:
         found = json.loads(text)
         before = Files(*(str(found[name]) for name in Files._fields))
-        processes = frozenset(map(str, found.get("processes", ())))
-        return Journal(before, str(found.get("written", "")), processes)
+        return Journal(before, str(found["written"]), frozenset(map(str, found["processes"])))
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise ConfigError(
             f"{path} is not the journal of an interrupted edit; compare the manifest of kube-scheduler with "
@@ -54,12 +53,9 @@ def parse_journal(text: str, path: str) -> Journal:
         ) from error
 
 
-def is_unproven(journal: Journal, manifest: str, *, is_installed: bool) -> bool:
+def is_unproven(journal: Journal, manifest: str) -> bool:
     """Whether the manifest is from the edit of the journal, started or finished.
 
     Otherwise it was replaced since, for example by ``kubeadm upgrade``, and the journal does not apply.
-    ``is_installed`` is whether the manifest has our configuration.
     """
-    if manifest in (journal.before.manifest, journal.written):
-        return True
-    return is_installed and not journal.written
+    return manifest in (journal.before.manifest, journal.written)
