@@ -53,11 +53,11 @@ up: setup ## Deploy a stack to its cluster; STACK=<name>
 	@PATH="$(PULUMI_PATH)" pulumi up --yes --skip-preview $(PULUMI_FLAGS)
 
 .PHONY: collection
-collection: setup-ansible generate-modules ## Build the tarball of the Ansible collection in dist/
+collection: setup-ansible ## Build the tarball of the Ansible collection in dist/
 	@$(ANSIBLE)/ansible-galaxy collection build --force --output-path dist ansible
 
 .PHONY: release
-release: setup setup-ansible generate-modules images ## Build what is installed (wheel, YAML, chart, collection, plugins) to dist/; TAG=v…
+release: setup setup-ansible images ## Build what is installed (wheel, YAML, chart, collection, plugins) to dist/; TAG=v…
 	@$(BIN)/python -m release.bundle
 
 ##@ Develop
@@ -65,15 +65,20 @@ release: setup setup-ansible generate-modules images ## Build what is installed 
 .venv/.synced: pyproject.toml uv.lock .ci/bootstrap
 	@.ci/bootstrap
 
+# The Ansible collection cannot import gpushare, so it has copies of some modules. They are not in git.
+COPIES := ansible/plugins/plugin_utils/gpushare/contract.py
+$(COPIES): .venv/.synced tools/collection_modules.py gpushare/*.py gpushare/model/*.py gpushare/kubescheduler/*.py
+	@$(BIN)/python -m tools.collection_modules
+
 .PHONY: setup
-setup: .venv/.synced ## Create .venv with all tools and console scripts; installs no system packages
+setup: .venv/.synced $(COPIES) ## Create .venv with all tools and console scripts; installs no system packages
 
 ansible/.venv/.synced: .venv/.synced ansible/pyproject.toml ansible/uv.lock ansible/legacy/pyproject.toml ansible/legacy/uv.lock
 	@.ci/bootstrap ansible
 
 # ansible-core 2.19 and tools, and ansible/legacy/.venv with 2.16.
 .PHONY: setup-ansible
-setup-ansible: ansible/.venv/.synced
+setup-ansible: ansible/.venv/.synced $(COPIES)
 
 .PHONY: packages packages-all packages-demo
 packages: ## Install the system packages of `make test` with apt; never removes or upgrades one
@@ -157,16 +162,12 @@ test-molecule: packages setup setup-ansible ## Test the roles on real systemd ho
 	@$(BIN)/python -m tools.molecule --at-once $(AT_ONCE) $(SCENARIO)
 
 # A part has a target of its own, generate-<part>; PART=<parts> selects some.
-PART_OF_GENERATE := $(or $(PART),modules monitoring snapshots reference roles grpc)
+PART_OF_GENERATE := $(or $(PART),monitoring snapshots reference roles grpc)
 .PHONY: generate
-generate: $(addprefix generate-,$(PART_OF_GENERATE)) ## Write the generated files of the checkout; PART=modules, monitoring, snapshots, reference, roles, grpc
+generate: $(addprefix generate-,$(PART_OF_GENERATE)) ## Write the generated files of the checkout; PART=monitoring, snapshots, reference, roles, grpc
 
 GENERATOR := $(BIN)/python -W ignore::DeprecationWarning -m
-.PHONY: generate-modules generate-monitoring generate-snapshots generate-reference generate-roles generate-grpc
-# Copies of modules of gpushare/ in the Ansible collection.
-generate-modules: setup
-	@$(GENERATOR) tools.collection_modules
-
+.PHONY: generate-monitoring generate-snapshots generate-reference generate-roles generate-grpc
 # Rules, alerts and dashboards in components/monitoring.
 generate-monitoring: setup
 	@$(GENERATOR) tools.monitoring_files
@@ -194,7 +195,7 @@ docs: setup ## Build the documentation; warnings are errors
 
 .PHONY: clean
 clean: ## Remove generated files from the checkout; keeps the cache outside
-	@rm -rf .pycache .venv policy/.venv ansible/.venv ansible/.ansible ansible/legacy/.venv docs/_build .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	@rm -rf .pycache .venv policy/.venv ansible/plugins/plugin_utils/gpushare ansible/.venv ansible/.ansible ansible/legacy/.venv docs/_build .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 ##@ Maintain

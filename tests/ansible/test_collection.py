@@ -17,7 +17,6 @@ from ansible_collections.gpushare.nodes.plugins.plugin_utils import (
     validation,
 )
 from tests.ansible.reports import report
-from tests.builders import kubeadm
 from tests.fixtures import controllers
 from tests.fixtures.controllers import ROOT, Controller
 
@@ -33,6 +32,7 @@ INVENTORY = {
     }
 }
 EXTENDER = {"url": "http://127.0.0.1:32766/gpushare-scheduler", "weight": 5, "http_timeout_s": 5, "tls": {}}
+SECOND = {"kubernetes_version": "1.36", "name": "second", "kubeconfig": ""}
 NODE = {
     "metadata": {"labels": {"gpushare": "true"}, "annotations": {"gpushare.io/cards": "[]"}},
     "status": {
@@ -70,7 +70,7 @@ PROBE = {
     "events": [{"reason": "FailedScheduling", "message": "limit 1 cannot be spread evenly over 1000 GPUs"}],
 }
 FILTERS = """{{ {
-    "installed": manifest | gpushare.nodes.scheduler_install(extender),
+    "second": extender | gpushare.nodes.scheduler_configuration(second),
     "plan": node | gpushare.nodes.node_mode_plan(wanted, cards),
     "node": {"report": report} | gpushare.nodes.validate_verdict(required, node, {}),
     "cluster": {"resources": [node]} | gpushare.nodes.cluster_verdict(probe),
@@ -171,8 +171,8 @@ def test_preflight_reports_on_this_host(controller: Controller, tmp_path: Path) 
 
 def test_the_filters_return_the_same_as_those_of_the_checkout(controller: Controller, tmp_path: Path) -> None:
     variables: dict[str, Any] = {
-        "manifest": kubeadm.scheduler("1.36"),
         "extender": EXTENDER,
+        "second": SECOND,
         "node": NODE,
         "wanted": WANTED,
         "cards": CARDS,
@@ -189,7 +189,7 @@ def test_the_filters_return_the_same_as_those_of_the_checkout(controller: Contro
     done = controller.ansible("playbook", play)
     assert done.returncode == 0, done.stdout + done.stderr
     assert json.loads(written.read_text()) == {
-        "installed": scheduler.install(variables["manifest"], EXTENDER),
+        "second": scheduler.configuration(EXTENDER, SECOND),
         "plan": node_mode.plan(NODE, WANTED, CARDS),
         "node": checks.verdict(
             validation.checks(report(), validation.Requirements(**REQUIRED), NODE, {}),

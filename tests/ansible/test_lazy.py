@@ -13,6 +13,7 @@ FILTERS = {
     for plugin in (checks, node_mode, scheduler)
     for name, function in plugin.FilterModule().filters().items()
 }
+OPTIONS = {"kubernetes_version": "1.36", "name": "second", "kubeconfig": ""}
 UTILS = "ansible_collections.gpushare.nodes.plugins.plugin_utils"
 
 
@@ -23,13 +24,13 @@ def test_every_filter_has_a_function(name: str) -> None:
 
 
 def test_an_error_of_the_function_is_the_message_of_the_task() -> None:
-    with pytest.raises(AnsibleFilterError, match="the static pod of kube-scheduler is not a mapping"):
-        lazy("scheduler", "state_of", plain=True)("- a")
+    with pytest.raises(AnsibleFilterError, match="weight 0: kube-scheduler requires 1 or more"):
+        lazy("scheduler", "configuration", plain=True)({"weight": 0}, OPTIONS)
 
 
 def test_an_incomplete_collection_must_be_installed_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, f"{UTILS}.gpushare.errors", None)
-    with pytest.raises(AnsibleFilterError, match=r"incomplete .*\.errors.*: install its tarball again"):
+    with pytest.raises(AnsibleFilterError, match=r"incomplete .*\.errors.*: .* install its tarball again"):
         lazy("checks", "table")({})
 
 

@@ -23,6 +23,7 @@ HELPERS = (
     "host_operator",
     "host_programs",
     "host_runtimes",
+    "static_pods",
     "text_files",
 )
 SCRIPT = """
@@ -36,7 +37,9 @@ print(json.dumps([
     host_runtimes.nvidia_in_files(root), host_operator.installed(root), programs.versions(), programs.smi(),
     host_programs.parse_units(u"Id=a.service\\nLoadState=loaded\\nMainPID=1"),
     text_files.read(root + "/etc/os-release"), text_files.read(root + "/absent"),
-    host_system.apt_library(root),
+    host_system.apt_library(root), static_pods.processes("absent", []),
+    static_pods.problem_of("https://127.0.0.1:1/livez", dict.fromkeys(
+        ["ca_file", "cert_file", "key_file", "server_name"]), 1),
 ], sort_keys=True))
 """
 FILES = {

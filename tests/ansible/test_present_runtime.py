@@ -77,22 +77,6 @@ def test_an_engine_in_a_folder_that_sudo_omits_is_found(core: str, host: Path) -
     )
 
 
-def test_a_linked_settings_file_stays_a_link(host: Path) -> None:
-    link, file = host / "daemon.json", host / "real.json"
-    file.write_text("{}\n")
-    link.symlink_to(file)
-    written = {
-        "__container_runtime_write": str(link),
-        "__container_runtime_content": "[]\n",
-        "__container_runtime_validate": "",
-        "__container_runtime_files": {"texts": {str(link): "{}\n"}, "modes": {str(link): "0644"}},
-    }
-    done = play(host, "2.19", "", "write", **written)
-    assert done.returncode == 0, done.stdout
-    assert link.is_symlink()
-    assert file.read_text() == "[]\n"
-
-
 APT = shutil.which("apt-cache")
 HAS_TOOLS = APT and subprocess.run([APT, "show", "python3-semanage"], capture_output=True, check=False)  # noqa: S603 - fixed command
 

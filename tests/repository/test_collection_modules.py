@@ -6,5 +6,5 @@ from tools import collection_modules
 def test_the_copies_of_modules_are_up_to_date() -> None:
     copies = collection_modules.copies()
     stale = [str(path) for path, text in copies.items() if not path.exists() or path.read_text() != text]
-    others = {path for path in collection_modules.COPIES.rglob("*") if path.is_file()} - copies.keys()
-    assert (stale, others) == ([], set()), "run `make generate`"
+    others = set(collection_modules.COPIES.rglob("*.py")) - copies.keys()
+    assert (stale, others) == ([], set()), "run `make setup`"

@@ -1,4 +1,4 @@
-"""Filters of the role scheduler_extender, over the renderer and the static pod edit of gpushare."""
+"""Filters of the role scheduler_extender, over the renderer of gpushare."""
 
 from __future__ import annotations
 
@@ -13,9 +13,4 @@ class FilterModule:
 
     def filters(self) -> dict[str, Callable[..., Any]]:
         """Return the filters by name."""
-        return {
-            "scheduler_state": lazy("scheduler", "state_of", plain=True),
-            "scheduler_install": lazy("scheduler", "install", plain=True),
-            "scheduler_remove": lazy("scheduler", "remove", plain=True),
-            "scheduler_configuration": lazy("scheduler", "configuration", plain=True),
-        }
+        return {"scheduler_configuration": lazy("scheduler", "configuration", plain=True)}

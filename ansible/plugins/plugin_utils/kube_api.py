@@ -11,10 +11,9 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+from ansible_collections.gpushare.nodes.plugins.plugin_utils import deep_json
 from ansible_collections.kubernetes.core.plugins.module_utils.args_common import AUTH_ARG_SPEC
 from ansible_collections.kubernetes.core.plugins.module_utils.k8s.client import get_api_client
-
-from ansible_collections.gpushare.nodes.plugins.plugin_utils import deep_json
 
 try:
     from kubernetes.client.rest import ApiException

@@ -28,7 +28,7 @@ def lazy(module: str, name: str, *, plain: bool = False) -> Callable[..., Any]:
     def run(*arguments: Any, **options: Any) -> Any:
         function, refusal = _import(module, name), _import("gpushare.errors", "GpuShareError")
         if plain:
-            arguments, options = _plain(arguments), _plain(options)
+            arguments, options = to_plain(arguments), to_plain(options)
         try:
             return function(*arguments, **options)
         except refusal as problem:
@@ -48,7 +48,7 @@ def _import(module: str, name: str) -> Any:
     except ImportError as error:
         raise AnsibleFilterError(
             f"the collection gpushare.nodes is incomplete on the controller ({to_native(error)}): "
-            "install its tarball again, with --force"
+            "run `make setup` in the checkout, or install its tarball again, with --force"
         ) from error
 
 
@@ -56,5 +56,6 @@ def _dotted(version: tuple[int, ...]) -> str:
     return ".".join(map(str, version))
 
 
-def _plain(value: Any) -> Any:
+def to_plain(value: Any) -> Any:
+    """Return a value of JSON in plain Python types: PyYAML and json cannot write those of Ansible."""
     return json.loads(json.dumps(value))
