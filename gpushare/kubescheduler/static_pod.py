@@ -144,7 +144,7 @@ def _with_file(manifest: Object, flag: str, file: str, digest: str) -> Object:
 
 def _mounted(file: str) -> list[tuple[str, str, str]]:
     """Volume, path and type of every mount: our folder, and a file outside of it."""
-    folder = (_VOLUME, FOLDER, "Directory")
+    folder = (_VOLUME, FOLDER, "DirectoryOrCreate")  # a Policy may be the only file, and elsewhere
     return [folder] if file.startswith(f"{FOLDER}/") else [folder, (_FILE_VOLUME, file, "File")]
 
 

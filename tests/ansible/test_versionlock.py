@@ -11,6 +11,7 @@ from tests.ansible import fake_packages
 from tests.ansible.cores import OLD, run
 
 PLUGINS = {"dnf": "python3-dnf-plugin-versionlock", "yum": "yum-plugin-versionlock"}
+INSTALLED = {"nvidia-driver": [{"name": "nvidia-driver", "version": "580.65.06"}]}
 
 
 # Only ansible-core 2.16 has yum.
@@ -30,10 +31,11 @@ def test_check_mode_works_without_the_plugin(
     settings = {
         "packages_pinned_names": ["nvidia-driver"],
         "packages_pinned_because": "test",
+        "packages_facts_current": True,
         "ansible_python_interpreter": "{{ ansible_playbook_python }}",
-        "ansible_facts": {"os_family": "RedHat", "packages": {}, "pkg_mgr": manager},
+        "ansible_facts": {"os_family": "RedHat", "packages": INSTALLED, "pkg_mgr": manager},
     }
-    role = {"name": "gpushare.nodes.packages", "tasks_from": f"hold_{manager}"}
+    role = {"name": "gpushare.nodes.packages", "tasks_from": "pinned"}
     file = tmp_path / "play.yml"
     tasks = [{"ansible.builtin.include_role": role}]
     file.write_text(yaml.safe_dump([{"hosts": "localhost", "gather_facts": False, "tasks": tasks}]))
