@@ -35,7 +35,6 @@ _EXCLUDED: Final = (
     "*.lock",
     "*.sum",
     "LICENSE",
-    "ansible/plugins/plugin_utils/gpushare/",  # copies
     "components/monitoring/",  # generated
     "docs/benchmarks/raw/",  # outputs
     "examples/original/",  # by other authors, as is what the next one quotes
