@@ -8,7 +8,7 @@ from gpushare.errors import ConfigError
 from gpushare.kubescheduler.config import ExtenderConfig
 from gpushare.kubescheduler.edit import EditTimeouts, Probe, perform
 from gpushare.kubescheduler.host import HostFile
-from gpushare.kubescheduler.plan import BACKUP, MANIFEST, Install, Paths, changes, plan
+from gpushare.kubescheduler.plan import BACKUP, MANIFEST, Install, Paths, changes, mounted_tls, plan
 from tests.builders import kubeadm
 from tests.fakes.control_plane import FakeHost
 
@@ -126,6 +126,11 @@ def test_changes_are_shown_without_the_text_of_certificates() -> None:
     shown = list(changes(on, plan(on, Paths(), INSTALL._replace(copies={"/key": "secret"}))))
     assert [each.path for each in shown] == [CONFIG, BACKUP, MANIFEST, "/key"]
     assert (shown[-1].before, shown[-1].after) == (None, None)
+
+
+def test_a_tls_file_that_is_not_in_the_pod_is_refused() -> None:
+    with pytest.raises(ConfigError, match="/etc/ssl/ca.crt is not in /etc/kubernetes/gpushare"):
+        mounted_tls("/etc/ssl/ca.crt", None, None, None)
 
 
 def test_a_backup_that_the_kubelet_would_run_is_refused() -> None:
