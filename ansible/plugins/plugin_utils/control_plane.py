@@ -21,7 +21,7 @@ from ansible_collections.gpushare.nodes.plugins.plugin_utils.gpushare.kubeschedu
     Observation,
     Target,
 )
-from ansible_collections.gpushare.nodes.plugins.plugin_utils.lazy import to_plain
+from ansible_collections.gpushare.nodes.plugins.plugin_utils.plain import to_plain
 
 Run = Callable[[str, dict[str, Any]], Mapping[str, Any]]
 """Runs a module with these arguments on the host, and returns its result."""

@@ -6,7 +6,6 @@ Here an import error, and an error of the function, fail the task with a message
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Callable
 from importlib import import_module
@@ -14,6 +13,8 @@ from typing import Any
 
 from ansible.errors import AnsibleFilterError
 from ansible.module_utils.common.text.converters import to_native
+
+from ansible_collections.gpushare.nodes.plugins.plugin_utils.plain import to_plain
 
 _HERE = "ansible_collections.gpushare.nodes.plugins.plugin_utils"
 _OLDEST_PYTHON = (3, 11)
@@ -54,8 +55,3 @@ def _import(module: str, name: str) -> Any:
 
 def _dotted(version: tuple[int, ...]) -> str:
     return ".".join(map(str, version))
-
-
-def to_plain(value: Any) -> Any:
-    """Return a value of JSON in plain Python types: PyYAML and json cannot write those of Ansible."""
-    return json.loads(json.dumps(value))

@@ -129,7 +129,7 @@ def test_changes_are_shown_without_the_text_of_certificates() -> None:
 
 
 def test_a_tls_file_that_is_not_in_the_pod_is_refused() -> None:
-    with pytest.raises(ConfigError, match="/etc/ssl/ca.crt is not in /etc/kubernetes/gpushare"):
+    with pytest.raises(ConfigError, match=r"/etc/ssl/ca\.crt is not in /etc/kubernetes/gpushare"):
         mounted_tls("/etc/ssl/ca.crt", None, None, None)
 
 
