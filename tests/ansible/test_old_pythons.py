@@ -42,6 +42,7 @@ print(json.dumps([
         ["ca_file", "cert_file", "key_file", "server_name"]), 1),
 ], sort_keys=True))
 """
+FOR_COPY = {"ansible_python_interpreter": "{{ ansible_playbook_python }}"}
 FILES = {
     "etc/os-release": 'ID=centos\nVERSION_ID="7"\nPRETTY_NAME="CentOS Linux 7 (Größe)"\n',
     "etc/centos-release": "CentOS Linux release 7.9.2009 (Core)\n",
@@ -117,6 +118,25 @@ def test_the_role_runs_under_ansible_core_2_16_on_python_2_7(tmp_path: Path) -> 
     facts = json.loads(report.read_text())["hosts"]["old"]["report"]
     assert facts["python"].startswith("2.7.")
     assert facts["kernel"]["release"] == os.uname().release
+
+
+@pytest.mark.needs("root")
+def test_settings_are_written_and_a_static_pod_is_observed_on_python_2_7(tmp_path: Path) -> None:
+    old = next(filter(is_old, interpreters()))
+    file, seen = tmp_path / "etc/settings", tmp_path / "seen.json"
+    local = {"ansible_connection": "local", "ansible_python_interpreter": old}
+    tasks = [
+        {"gpushare.nodes.write_file": {"path": str(file), "content": "größer\n", "mode": "0600"}},
+        {"gpushare.nodes.static_pod_state": {"program": "absent"}, "register": "seen"},
+        {"copy": {"content": "{{ seen | to_json }}", "dest": str(seen)}, "vars": FOR_COPY},
+    ]
+    play = [{"hosts": "all", "gather_facts": False, "vars": local, "tasks": tasks}]
+    (tmp_path / "play.json").write_text(json.dumps(play))
+    argv = [LEGACY, "--inventory=old,", "--diff", tmp_path / "play.json"]
+    done = subprocess.run(argv, cwd=ROOT, check=False, capture_output=True, text=True)  # noqa: S603 - our own words
+    assert done.returncode == 0, done.stdout
+    assert (file.read_text(), file.stat().st_mode & 0o777) == ("größer\n", 0o600)
+    assert json.loads(seen.read_text())["processes"] == []
 
 
 def version_of(path: str) -> tuple[int, ...]:

@@ -55,6 +55,7 @@ def test_the_same_text_changes_nothing_and_writes_no_record(tmp_path: Path) -> N
 def test_another_text_keeps_permissions_and_the_former_file(tmp_path: Path) -> None:
     file = present(tmp_path, "old\n")
     done = write("2.19", tmp_path, content="new\n", backup=True)
+    assert "diff" not in done
     assert (file.read_text(), file.stat().st_mode & 0o777) == ("new\n", 0o640)
     assert Path(done["backup_file"]).read_text() == "old\n"
 
@@ -81,7 +82,7 @@ def test_a_link_to_the_file_of_another_program_stays_one(tmp_path: Path) -> None
 
 
 def test_check_mode_shows_the_change_without_the_folder(tmp_path: Path) -> None:
-    done = write("2.19", tmp_path, "--check", content="new\n", validate="false %s")
+    done = write("2.19", tmp_path, "--check", "--diff", content="new\n", validate="false %s")
     assert done["changed"] is True
     assert (done["diff"]["before"], done["diff"]["after"]) == ("", "new\n")
     assert not (tmp_path / "etc").exists()

@@ -148,8 +148,10 @@ def main():
             result = {"backup_file": kept} if kept else {}
     except (IOError, OSError, ValueError) as error:
         module.fail_json(msg="cannot write {0}: {1}".format(params["path"], error))
-    names = {"before_header": params["path"], "after_header": params["path"]}
-    module.exit_json(changed=True, diff=dict(before=text, after=content, **names), **result)
+    if module._diff:  # noqa: SLF001 - as modules of Ansible do; without it, no result has the text of a key
+        names = {"before_header": params["path"], "after_header": params["path"]}
+        result["diff"] = dict(before=text, after=content, **names)
+    module.exit_json(changed=True, **result)
 
 
 if __name__ == "__main__":
