@@ -46,7 +46,10 @@ class LocalHost:
         content, place = file.text.encode(), self.at(path)
         if read_file(place) == content:
             return False
-        place.parent.mkdir(mode=folder_mode, parents=True, exist_ok=True)
+        try:
+            place.parent.mkdir(mode=folder_mode, parents=True, exist_ok=True)
+        except OSError as error:
+            raise ConfigError(f"cannot create {place.parent}: {error.strerror}") from error
         replace_file(place, content, mode=file.mode)
         return True
 
