@@ -132,7 +132,7 @@ def test_settings_are_written_and_a_static_pod_is_observed_on_python_2_7(tmp_pat
     ]
     play = [{"hosts": "all", "gather_facts": False, "vars": local, "tasks": tasks}]
     (tmp_path / "play.json").write_text(json.dumps(play))
-    argv = [LEGACY, "--inventory=old,", "--diff", tmp_path / "play.json"]
+    argv: list[str | Path] = [LEGACY, "--inventory=old,", "--diff", tmp_path / "play.json"]
     done = subprocess.run(argv, cwd=ROOT, check=False, capture_output=True, text=True)  # noqa: S603 - our own words
     assert done.returncode == 0, done.stdout
     assert (file.read_text(), file.stat().st_mode & 0o777) == ("größer\n", 0o600)
