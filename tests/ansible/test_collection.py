@@ -17,8 +17,8 @@ from ansible_collections.gpushare.nodes.plugins.plugin_utils import (
     validation,
 )
 from tests.ansible.reports import report
-from tests.fixtures import controllers
-from tests.fixtures.controllers import ROOT, Controller
+from tests.support.fixtures import controllers
+from tests.support.fixtures.controllers import ROOT, Controller
 
 ENVIRONMENTS = {"2.19": ROOT / "ansible/.venv", "2.16": ROOT / "ansible/legacy/.venv"}
 PLAYBOOKS = sorted(f"gpushare.nodes.{path.stem}" for path in (ROOT / "ansible/playbooks").glob("*.yml"))

@@ -10,7 +10,7 @@ import yaml
 
 from ansible_collections.gpushare.nodes.plugins.plugin_utils.deep_json import loads, shallow
 from tests.ansible.cores import CORES, run
-from tests.fixtures.node_api import NodeApi, kubeconfig, serving
+from tests.support.fixtures.node_api import NodeApi, kubeconfig, serving
 
 DEEPEST = 9994
 WORDS = ["", "a", "é", "\n", 'b"', "\\", '\\"', "[{", "}]", '",{"']

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from tests.ansible.cores import CORES, PROGRAMS, run
-from tests.fixtures.node_api import NODE, NodeApi, kubeconfig, serving
+from tests.support.fixtures.node_api import NODE, NodeApi, kubeconfig, serving
 
 READ = "gpushare.nodes.read_objects"
 PATCH = "gpushare.nodes.patch_object"

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.ansible.test_playbooks import play
-from tests.fixtures.node_api import NODE, NodeApi, kubeconfig, serving
+from tests.support.fixtures.node_api import NODE, NodeApi, kubeconfig, serving
 
 
 @pytest.fixture

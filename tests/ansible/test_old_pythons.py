@@ -71,7 +71,7 @@ def is_old(path: str) -> bool:
 
 def _old_python() -> str:
     # The environment of these tests does not have what the testbed requires.
-    command = [str(ROOT / ".venv/bin/python"), "-m", "tests.fixtures.userlands"]
+    command = [str(ROOT / ".venv/bin/python"), "-m", "tests.support.fixtures.userlands"]
     return subprocess.check_output(command, cwd=ROOT, text=True, timeout=300).strip()  # noqa: S603 - ours
 
 

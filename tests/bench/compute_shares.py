@@ -15,7 +15,7 @@ from typing import NamedTuple
 import click
 
 from testbed.cuda import CudaStub
-from tests.fixtures.compute_programs import (
+from tests.support.fixtures.compute_programs import (
     BURSTY,
     PROMPT_S,
     SERVER,
@@ -27,7 +27,7 @@ from tests.fixtures.compute_programs import (
     running,
     work_of,
 )
-from tests.fixtures.isolation import Container, Regulator, build, card, share
+from tests.support.fixtures.isolation import Container, Regulator, build, card, share
 from tests.support.machine import machine
 
 PERCENT = 25

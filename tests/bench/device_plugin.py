@@ -33,7 +33,7 @@ from testbed.control_plane.api import Object
 from testbed.daemons.agent import ACCOUNT, agent_env, grant_agent
 from testbed.nvml import NvmlStub, card
 from tests.bench.measuring import cpu_s, ms, percentiles, rss_mib
-from tests.fakes.kubelet import Allocation, FakeKubelet, fake_kubelet
+from tests.support.fakes.kubelet import Allocation, FakeKubelet, fake_kubelet
 from tests.support.machine import machine
 from tests.support.metrics import samples
 

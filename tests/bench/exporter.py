@@ -35,8 +35,8 @@ from testbed.control_plane.api import Object
 from testbed.daemons.exporter import exporter_argv, grant_exporter
 from testbed.nvml import GpuProcess, NvmlStub, card
 from tests.bench.measuring import cpu_s, percentiles, rss_mib
-from tests.builders.regions import region_bytes, write_container_directory
-from tests.fakes.podresources import Lister, container, pod, served
+from tests.support.builders.regions import region_bytes, write_container_directory
+from tests.support.fakes.podresources import Lister, container, pod, served
 from tests.support.machine import machine
 
 MODEL, CARD_UNITS, CARD_MIB, UNITS = "H200", 139, 143_167, 4

@@ -27,7 +27,7 @@ from testbed.control_plane.api import Object, read_text
 from testbed.daemons.extender import ACCOUNT, LEASES, ExtenderSpec, start_extender
 from tests.bench.large_cluster import node_name, say, until_leads, victims_on
 from tests.bench.measuring import quantile
-from tests.fakes.fault_proxy import FaultProxy, fault_proxy, status_answer
+from tests.support.fakes.fault_proxy import FaultProxy, fault_proxy, status_answer
 
 IDLE: Final = "idle"
 _PENDING: Final = 500

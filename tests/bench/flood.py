@@ -35,7 +35,7 @@ from gpushare.runtime.settings import TlsFiles
 from gpushare.runtime.tls import MutualTls
 from testbed.control_plane.pki import Authority
 from tests.bench.measuring import percentiles, rss_mib
-from tests.builders.scheduling import cluster, node
+from tests.support.builders.scheduling import cluster, node
 from tests.support.machine import machine
 from tests.support.steps import finished
 

@@ -24,7 +24,7 @@ from gpushare.errors import GpuError
 from gpushare.isolation import region
 from gpushare.isolation.limits import CardLimit
 from testbed.cuda import CudaStub
-from tests.fixtures.isolation import Container, Preloaded, Regulator, build, card, first_gpu, share
+from tests.support.fixtures.isolation import Container, Preloaded, Regulator, build, card, first_gpu, share
 from tests.support.machine import machine
 
 SOURCE = Path(__file__).parent / "native" / "isolation.c"

@@ -19,7 +19,7 @@ from gpushare.scheduling.events import PodDeleted
 from gpushare.scheduling.filtering import score_steps
 from gpushare.scheduling.fitting import PodRequest
 from gpushare.scheduling.ledger import apply
-from tests.builders.scheduling import cluster, demand, node, pod, reserved
+from tests.support.builders.scheduling import cluster, demand, node, pod, reserved
 from tests.support.machine import machine
 from tests.support.steps import finished
 

@@ -17,8 +17,8 @@ from components.render import as_yaml
 from components.stack import from_file, load
 from testbed import Card, SimNode, Testbed
 from testbed.pulumi import PulumiStack, old_tokens
-from tests.builders.stacks import ROOT, STACKS
-from tests.fixtures.clusters import CONTROL_PLANE
+from tests.support.builders.stacks import ROOT, STACKS
+from tests.support.fixtures.clusters import CONTROL_PLANE
 from tests.support.machine import machine
 
 _IMPORTS = "import pulumi, pulumi_kubernetes, components.engine, components.resources, components.stack"

@@ -15,7 +15,7 @@ from components.manifests import everything
 from components.manifests.parts import Object
 from components.render import Dumper
 from components.stack import from_file, load
-from tests.builders.stacks import FOLDER, ROOT, STACKS
+from tests.support.builders.stacks import FOLDER, ROOT, STACKS
 
 SNAPSHOTS: Final = FOLDER / "snapshots"
 _MONITORING: Final = "components/monitoring"

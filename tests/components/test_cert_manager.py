@@ -15,7 +15,7 @@ from gpushare.contract import (
     SCHEDULER_CLIENT_NAME,
     SCHEDULER_NAMING,
 )
-from tests.builders.stacks import DIGEST, ROOT, raw_stack
+from tests.support.builders.stacks import DIGEST, ROOT, raw_stack
 
 Object = dict[str, Any]
 PAGE = (ROOT / "docs" / "how-to" / "use-cert-manager.md").read_text()

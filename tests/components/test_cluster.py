@@ -12,8 +12,8 @@ from components.stack import load
 from components.survey import survey
 from gpushare.errors import ApiError, ConfigError
 from gpushare.kubescheduler.config import KubernetesVersion
-from tests.builders.stacks import DIGEST, raw_stack, sidecar
-from tests.fakes.prepared_api import CLUSTER, LABELLED, NODES, SYSTEM, UID, served
+from tests.support.builders.stacks import DIGEST, raw_stack, sidecar
+from tests.support.fakes.prepared_api import CLUSTER, LABELLED, NODES, SYSTEM, UID, served
 
 Object = dict[str, Any]
 VERSION = KubernetesVersion(1, 36)

@@ -10,7 +10,7 @@ from components.config import Exposure
 from components.stack import from_engine, from_file, load
 from gpushare.errors import ConfigError
 from gpushare.model.options import DeviceListStrategy, MemoryUnit
-from tests.builders.stacks import DIGEST, STACKS, raw_stack, sidecar
+from tests.support.builders.stacks import DIGEST, STACKS, raw_stack, sidecar
 
 
 def listed(labels: Mapping[str, str]) -> str:

@@ -8,7 +8,7 @@ import yaml
 from components.manifests import everything
 from components.stack import load
 from gpushare.contract import RESOURCE_MEM
-from tests.builders.stacks import EXAMPLES, ROOT, raw_stack
+from tests.support.builders.stacks import EXAMPLES, ROOT, raw_stack
 
 Object = dict[str, Any]
 

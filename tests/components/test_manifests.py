@@ -25,9 +25,9 @@ from gpushare.model.modes import LIMITING, Mode, mode_of
 from gpushare.model.options import DeviceListStrategy, MemoryUnit
 from gpushare.mps.layout import MpsDirs
 from gpushare.mpsd.settings import MpsSettings
-from tests.builders import kubeadm
-from tests.builders.services import settings_in
-from tests.builders.stacks import DIGEST, ROOT, STACKS, raw_stack, sidecar
+from tests.support.builders import kubeadm
+from tests.support.builders.services import settings_in
+from tests.support.builders.stacks import DIGEST, ROOT, STACKS, raw_stack, sidecar
 
 Object = dict[str, Any]
 NAMING = "gpushare-scheduler-name"

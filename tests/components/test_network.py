@@ -7,7 +7,7 @@ import pytest
 from components.manifests import everything
 from components.stack import load
 from gpushare.errors import ConfigError
-from tests.builders.stacks import DIGEST, raw_stack, sidecar
+from tests.support.builders.stacks import DIGEST, raw_stack, sidecar
 
 Object = dict[str, Any]
 API_SERVERS = {"ipBlock": {"cidr": "10.0.0.0/28"}}

@@ -18,8 +18,8 @@ from components.stack import load
 from gpushare.errors import ConfigError
 from gpushare.extender.settings import ExtenderSettings
 from gpushare.runtime.settings import LogLevel, options_of
-from tests.builders.services import SERVICES, settings_in
-from tests.builders.stacks import DIGEST, raw_stack, sidecar
+from tests.support.builders.services import SERVICES, settings_in
+from tests.support.builders.stacks import DIGEST, raw_stack, sidecar
 
 Object = dict[str, Any]
 CA: Final = "-----BEGIN CERTIFICATE-----"

@@ -7,7 +7,7 @@ import pytest
 from components.manifests import everything
 from components.stack import from_file, load
 from gpushare.errors import ConfigError
-from tests.builders.stacks import DIGEST, STACKS, raw_stack
+from tests.support.builders.stacks import DIGEST, STACKS, raw_stack
 
 Object = dict[str, Any]
 SCHEDULED = {"key": "dedicated", "value": "gpu", "effect": "NoSchedule"}

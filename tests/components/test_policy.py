@@ -15,7 +15,7 @@ from pulumi.runtime.proto import analyzer_pb2, analyzer_pb2_grpc
 from components.manifests import everything
 from components.stack import from_file, load
 from policy.rules import RULES
-from tests.builders.stacks import ROOT, STACKS, raw_stack, sidecar
+from tests.support.builders.stacks import ROOT, STACKS, raw_stack, sidecar
 
 Object = dict[str, Any]
 PYTHON = ROOT / "policy" / ".venv" / "bin" / "python"

@@ -11,7 +11,7 @@ from components.resources import _RETAINED
 from components.stack import load
 from gpushare.errors import ConfigError
 from policy.rules import RULES
-from tests.builders.stacks import DIGEST, ROOT, raw_stack
+from tests.support.builders.stacks import DIGEST, ROOT, raw_stack
 
 Object = dict[str, Any]
 NAME = "gpushare-prometheus"

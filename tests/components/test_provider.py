@@ -22,7 +22,7 @@ from pulumi.runtime.proto import (
 from components.config import ClusterSettings
 from components.manifests import everything
 from components.stack import checked_settings
-from tests.builders.stacks import DIGEST, ROOT, raw_stack
+from tests.support.builders.stacks import DIGEST, ROOT, raw_stack
 
 COMPONENT = "gpushare:index:GpuShare"
 DEADLINE_S = 30

@@ -7,8 +7,8 @@ from click.testing import CliRunner, Result
 from components.manifests import everything
 from components.render import as_yaml, command
 from components.stack import from_file, load
-from tests.builders.stacks import STACKS
 from tests.components.snapshot import SNAPSHOTS, files
+from tests.support.builders.stacks import STACKS
 
 
 def render(*arguments: str) -> Result:

@@ -19,8 +19,8 @@ from components.manifests import everything
 from components.resources import GpuShare, _is_part, _needed
 from components.stack import from_file, load
 from gpushare.contract import RUNBOOKS, RUNBOOKS_URL
-from tests.builders.stacks import DIGEST, ROOT, STACKS, raw_stack
-from tests.fakes.prepared_api import CLUSTER, UID, served
+from tests.support.builders.stacks import DIGEST, ROOT, STACKS, raw_stack
+from tests.support.fakes.prepared_api import CLUSTER, UID, served
 
 STATES: dict[str, dict[str, Any]] = {
     "pulumi:pulumi:StackReference": {

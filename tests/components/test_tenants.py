@@ -7,7 +7,7 @@ import pytest
 from components.manifests import everything
 from components.stack import load
 from gpushare.errors import ConfigError
-from tests.builders.stacks import raw_stack
+from tests.support.builders.stacks import raw_stack
 
 Object = dict[str, Any]
 

@@ -5,7 +5,7 @@ import pytest
 from components.manifests import everything, viewers
 from components.stack import load
 from gpushare.errors import ConfigError
-from tests.builders.stacks import DIGEST, raw_stack
+from tests.support.builders.stacks import DIGEST, raw_stack
 
 EXPORTER = {"exporter": {"image": DIGEST}}
 

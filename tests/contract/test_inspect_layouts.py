@@ -8,7 +8,7 @@ import json
 from gpushare.cli.inspect import render as inspect
 from gpushare.cli.top import arena, arena_share
 from gpushare.contract import ANN_CARDS
-from tests.builders.api_objects import literal, node, pod, share, views, whole
+from tests.support.builders.api_objects import literal, node, pod, share, views, whole
 
 HANGZHOU = "cn-hangzhou.192.168.2.167"
 ZHANGJIAKOU = "cn-zhangjiakou.192.168.3.184"

@@ -11,8 +11,8 @@ import pytest
 
 from gpushare.deviceplugin.kubelet.registrar import Registrar
 from gpushare.deviceplugin.metrics import PluginMetrics
-from tests.fakes.device_plugin import RESOURCE, FakePlugin
-from tests.fakes.kubelet import fake_kubelet
+from tests.support.fakes.device_plugin import RESOURCE, FakePlugin
+from tests.support.fakes.kubelet import fake_kubelet
 from tests.support.waiting import until
 
 

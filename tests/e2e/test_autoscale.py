@@ -15,7 +15,7 @@ from testbed import Bed
 from testbed.kubelets import BUSYBOX_IMAGE
 from testbed.stories.autoscaling import autoscaled_cluster
 from testbed.stories.deployed import by_pulumi
-from tests.fixtures.pages import follow
+from tests.support.fixtures.pages import follow
 
 pytestmark = [
     pytest.mark.e2e,

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.fixtures import playbooks
-from tests.fixtures.checkouts import NOT_THE_USERS
+from tests.support.fixtures import playbooks
+from tests.support.fixtures.checkouts import NOT_THE_USERS
 
 pytestmark = [
     pytest.mark.e2e,

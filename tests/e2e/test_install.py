@@ -2,8 +2,9 @@
 
 The shipped inventory and its defaults, a fresh checkout, hosts with systemd and SSH that run a real kubelet
 and containerd, a static kube-scheduler, images from a registry. Only the name of the registry is replaced, as
-the page tells users to do. Not real: the GPUs and the packages of their driver (``tests.fixtures.site``), and
-the first steps of Pulumi's language host (``tests.fakes.language_host``).
+the page tells users to do. Not real: the GPUs and the packages of their driver
+(``tests.support.fixtures.site``), and the first steps of Pulumi's language host
+(``tests.support.fakes.language_host``).
 """
 
 import shlex
@@ -19,10 +20,10 @@ from gpushare.contract import EXTENDER_NAME, LABEL_GPUSHARE
 from release import REGISTRY
 from testbed.pulumi import old_tokens
 from testbed.pulumi.programs import link
-from tests.fixtures import playbooks, site
-from tests.fixtures.checkouts import NOT_THE_USERS, ROOT, check_out, user_of_pulumi
-from tests.fixtures.kube_hosts import KubeHosts, User, kube_hosts
-from tests.fixtures.static_scheduler import MANIFEST, original
+from tests.support.fixtures import playbooks, site
+from tests.support.fixtures.checkouts import NOT_THE_USERS, ROOT, check_out, user_of_pulumi
+from tests.support.fixtures.kube_hosts import KubeHosts, User, kube_hosts
+from tests.support.fixtures.static_scheduler import MANIFEST, original
 from tests.support.pages import Command, Written, steps, unmet
 
 pytestmark = [

@@ -17,7 +17,7 @@ from testbed import Bed, Card, SchedulerSpec, SimNode, Testbed, until
 from testbed.kubelets import KubeletNode, KubeletSpec, add_kubelet
 from testbed.kubelets.services import load
 from testbed.stories.deployed import CONTROL_PLANE, by_kubectl
-from tests.fixtures import static_scheduler
+from tests.support.fixtures import static_scheduler
 
 pytestmark = [
     pytest.mark.e2e,

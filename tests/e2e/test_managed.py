@@ -31,11 +31,11 @@ from testbed.programs import build
 from testbed.stories import T4
 from testbed.stories.deployed import DeployedNode, add_node, by_pulumi
 from testbed.stories.play import show
-from tests.builders import program_image
-from tests.builders.stacks import ROOT
-from tests.fixtures.boards import BoardServer
-from tests.fixtures.gpu_nodes import bound, running
-from tests.fixtures.validations import validate
+from tests.support.builders import program_image
+from tests.support.builders.stacks import ROOT
+from tests.support.fixtures.boards import BoardServer
+from tests.support.fixtures.gpu_nodes import bound, running
+from tests.support.fixtures.validations import validate
 from tests.support.limits import limits
 from tests.support.pages import Written, steps
 

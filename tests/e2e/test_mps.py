@@ -24,7 +24,7 @@ from testbed import Bed, SchedulerSpec, Testbed, mps, until
 from testbed.kubelets import KubeletNode, KubeletSpec, add_kubelet
 from testbed.kubelets.services import load
 from testbed.nvml import NvmlStub, card, cdi
-from tests.fixtures.nvml import compute_mode
+from tests.support.fixtures.nvml import compute_mode
 
 pytestmark = [
     pytest.mark.e2e,

@@ -1,7 +1,7 @@
 """The YAML of the Aliyun pair runs our images on real kubelets, as the tutorial has it; only images change.
 
 What is not real: the GPUs (a stub of NVML, which NVIDIA's own runtime adds to containers), the registry
-(``tests.fakes.registry``) and the workload's image (a busybox with its name).
+(``tests.support.fakes.registry``) and the workload's image (a busybox with its name).
 """
 
 import asyncio
@@ -27,10 +27,10 @@ from testbed.kubelets import KubeletNode, KubeletSpec, add_kubelet, files
 from testbed.nvml import NvmlStub, card, cdi
 from testbed.stories.deployed import scheduler_for
 from testbed.stories.play import pod_events
-from tests.builders.examples import SAMPLES, without_commands
-from tests.builders.stacks import ROOT
-from tests.fakes import registry
-from tests.fixtures.pages import follow
+from tests.support.builders.examples import SAMPLES, without_commands
+from tests.support.builders.stacks import ROOT
+from tests.support.fakes import registry
+from tests.support.fixtures.pages import follow
 from tests.support.metrics import samples
 
 pytestmark = [

@@ -24,7 +24,7 @@ from testbed.programs.debian import program
 from testbed.stories import Story, isolation, notebooks
 from testbed.stories.deployed import Deploy, by_kubectl, by_pulumi, deployed_cluster
 from testbed.stories.play import perform, pod_events, show
-from tests.fixtures.pages import follow
+from tests.support.fixtures.pages import follow
 from tests.support.limits import limits
 from tests.support.promtool import FILES
 

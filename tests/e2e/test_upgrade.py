@@ -29,7 +29,7 @@ from testbed.kubelets.services import load
 from testbed.pulumi import PulumiStack, old_tokens
 from testbed.stories import T4 as CARD
 from testbed.stories.deployed import add_control_plane_node, add_node, secure_scheduler_for
-from tests.fixtures.gpu_nodes import SHARING, T4, bound, container, pod, remove, running
+from tests.support.fixtures.gpu_nodes import SHARING, T4, bound, container, pod, remove, running
 from tests.support.recount import cards_of, never_overcommitted
 
 pytestmark = [

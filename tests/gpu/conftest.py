@@ -10,7 +10,7 @@ import pytest
 from gpushare.errors import GpuError
 from gpushare.isolation.limits import CardLimit
 from gpushare.model.hardware import Gpu
-from tests.fixtures.isolation import Preloaded, build, first_gpu, needs_compiler
+from tests.support.fixtures.isolation import Preloaded, build, first_gpu, needs_compiler
 
 PYTHON = os.environ.get("GPU_PYTHON", "python3")
 """A Python with frameworks."""

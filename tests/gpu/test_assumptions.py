@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.fixtures.isolation import Preloaded
 from tests.gpu.conftest import FAILING_KERNEL, ILLEGAL_ADDRESS
+from tests.support.fixtures.isolation import Preloaded
 
 INVALID_VALUE, INVALID_HANDLE = 1, 400
 POOLS = """

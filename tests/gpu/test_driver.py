@@ -12,8 +12,8 @@ import pytest_asyncio
 
 from gpushare.adapters.nvml import Nvml
 from gpushare.model.hardware import Gpu
-from tests.fixtures.isolation import MIB, ROOT, Preloaded
 from tests.gpu.conftest import ESTIMATE_MIB, LIMIT_MIB, OUT_OF_MEMORY
+from tests.support.fixtures.isolation import MIB, ROOT, Preloaded
 from tests.support.waiting import until
 
 ROUNDING = 0.01

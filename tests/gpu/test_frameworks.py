@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from tests.fixtures.isolation import Preloaded
 from tests.gpu.conftest import LIMIT_MIB, OUT_OF_MEMORY, PYTHON, needs
+from tests.support.fixtures.isolation import Preloaded
 
 SPARE_MIB = 1024
 """A context, libraries that a framework loads onto the GPU, and the rest of its last block."""

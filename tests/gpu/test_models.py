@@ -3,8 +3,8 @@
 import json
 import subprocess
 
-from tests.fixtures.isolation import ROOT
 from tests.gpu.conftest import PYTHON, TIMEOUT_S, needs
+from tests.support.fixtures.isolation import ROOT
 
 AGREES = """
 import json, torch

@@ -15,9 +15,9 @@ import pytest
 
 from gpushare.contract import ENV_MPS_MEMORY, ENV_MPS_PERCENT
 from gpushare.model.hardware import Gpu
-from tests.fixtures.isolation import PRELUDE, Preloaded
-from tests.fixtures.mps import CONTROL, Mps, running_mps
 from tests.gpu.conftest import LIMIT_MIB, OUT_OF_MEMORY
+from tests.support.fixtures.isolation import PRELUDE, Preloaded
+from tests.support.fixtures.mps import CONTROL, Mps, running_mps
 
 SM_COUNT = 16
 """CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT"""

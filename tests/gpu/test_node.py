@@ -23,11 +23,12 @@ from testbed.control_plane.api import Object
 from testbed.daemons import console_script
 from testbed.daemons.exporter import grant_exporter
 from testbed.kubelets import needs
-from tests.builders import python_image
-from tests.fixtures import enforced_nodes
-from tests.fixtures.boards import running_board
-from tests.fixtures.driver_nodes import DriverNode, add_driver_node
-from tests.fixtures.gpu_nodes import (
+from tests.gpu.conftest import FAILS, ILLEGAL_ADDRESS
+from tests.support.builders import python_image
+from tests.support.fixtures import enforced_nodes
+from tests.support.fixtures.boards import running_board
+from tests.support.fixtures.driver_nodes import DriverNode, add_driver_node
+from tests.support.fixtures.gpu_nodes import (
     PODS,
     clear,
     container,
@@ -40,8 +41,7 @@ from tests.fixtures.gpu_nodes import (
     until_allocatable,
     until_event,
 )
-from tests.fixtures.isolation import PRELUDE
-from tests.gpu.conftest import FAILS, ILLEGAL_ADDRESS
+from tests.support.fixtures.isolation import PRELUDE
 
 pytestmark = [pytest.mark.needs("kubelet"), pytest.mark.asyncio(loop_scope="module")]
 

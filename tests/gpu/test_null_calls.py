@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from tests.fixtures.isolation import Preloaded
-from tests.fixtures.null_calls import Answers, command, differences
+from tests.support.fixtures.isolation import Preloaded
+from tests.support.fixtures.null_calls import Answers, command, differences
 
 TIMEOUT_S = 600.0
 """Each function is called in a separate process, whose context takes a second."""

@@ -7,9 +7,9 @@ import pytest
 
 from gpushare.isolation.limits import CardLimit
 from gpushare.model.hardware import Gpu
-from tests.fixtures.isolation import Preloaded
 from tests.gpu.conftest import ESTIMATE_MIB, LIMIT_MIB, OUT_OF_MEMORY, TIMEOUT_S
 from tests.gpu.test_driver import line, report
+from tests.support.fixtures.isolation import Preloaded
 
 MOST = 300
 CROWD = """

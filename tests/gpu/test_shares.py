@@ -18,8 +18,8 @@ from gpushare.deviceplugin.core.pacing import ContainerPacing, busy_percent, pac
 from gpushare.isolation.limits import parse
 from gpushare.model.hardware import Gpu
 from gpushare.model.readings import ProcessReading
-from tests.fixtures.isolation import Preloaded
 from tests.gpu.conftest import PYTHON, needs
+from tests.support.fixtures.isolation import Preloaded
 
 SETTLE_S, MEASURE_S = 10, 30
 

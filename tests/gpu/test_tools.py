@@ -8,8 +8,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from tests.fixtures.isolation import Preloaded
 from tests.gpu.conftest import LIMIT_MIB, OUT_OF_MEMORY
+from tests.support.fixtures.isolation import Preloaded
 
 CUDA = "/usr/local/cuda/bin"
 TOOLS = {

@@ -16,8 +16,8 @@ from gpushare.deviceplugin.core.health import Health
 from gpushare.deviceplugin.core.xids import RESET_XIDS
 from gpushare.model.hardware import Fault, Gpu, RecoveryAction
 from testbed import until
-from tests.fixtures.isolation import Preloaded
 from tests.gpu.conftest import FAILS, ILLEGAL_ADDRESS
+from tests.support.fixtures.isolation import Preloaded
 
 REPORT_S = 20
 

@@ -12,8 +12,8 @@ import pytest_asyncio
 from devkit.folders import bed_folder, cache_root
 from testbed import Bed, SchedulerSpec, Testbed
 from testbed.control_plane.home import clean, lock_file
-from tests.fixtures.shared_beds import Origin, origin_of
 from tests.support.faults import FaultRow, row_of
+from tests.support.fixtures.shared_beds import Origin, origin_of
 
 
 @pytest.fixture

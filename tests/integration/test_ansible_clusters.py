@@ -18,10 +18,10 @@ from gpushare.contract import CLIENT_TLS_SECRET, LABEL_GPUSHARE
 from testbed import Bed, SchedulerSpec, Testbed
 from testbed.hosts import HOSTS, Lab
 from testbed.hosts.files import machine_id
-from tests.builders import example_inventory
-from tests.fixtures import playbooks
-from tests.fixtures.gpu_hosts import GPU_NODES
-from tests.fixtures.static_scheduler import MANIFEST, original
+from tests.support.builders import example_inventory
+from tests.support.fixtures import playbooks
+from tests.support.fixtures.gpu_hosts import GPU_NODES
+from tests.support.fixtures.static_scheduler import MANIFEST, original
 
 pytestmark = [
     pytest.mark.integration,

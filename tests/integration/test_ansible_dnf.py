@@ -9,9 +9,9 @@ import pytest
 import pytest_asyncio
 
 from testbed.hosts import HostSpec, Lab
-from tests.fakes import rpms
-from tests.fixtures import playbooks
 from tests.support import needs
+from tests.support.fakes import rpms
+from tests.support.fixtures import playbooks
 
 pytestmark = [
     pytest.mark.integration,

@@ -14,7 +14,7 @@ from typing import Any, Final
 import pytest
 
 from testbed.programs.build import ensure
-from tests.fixtures import playbooks
+from tests.support.fixtures import playbooks
 from tests.support.needs import PLAYBOOK
 
 pytestmark = [pytest.mark.integration, pytest.mark.needs("playbooks"), pytest.mark.asyncio]

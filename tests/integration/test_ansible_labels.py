@@ -17,7 +17,7 @@ from gpushare.adapters.kube.client import KubeClient
 from gpushare.adapters.kube.config import load_access
 from testbed import Bed, Card, SimNode, gpu_pod, until
 from testbed.control_plane.api import Object
-from tests.fixtures import playbooks
+from tests.support.fixtures import playbooks
 
 pytestmark = [
     pytest.mark.integration,

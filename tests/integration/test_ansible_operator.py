@@ -20,9 +20,9 @@ from testbed import Bed, Card, SimNode, Testbed, until
 from testbed.hosts import HOSTS, Lab
 from testbed.hosts.files import machine_id
 from testbed.pulumi.programs import link
-from tests.builders import example_inventory
-from tests.fixtures import playbooks
-from tests.fixtures.gpu_hosts import GPU_NODES
+from tests.support.builders import example_inventory
+from tests.support.fixtures import playbooks
+from tests.support.fixtures.gpu_hosts import GPU_NODES
 from tests.support.needs import PLAYBOOK
 from tests.support.pages import Command, Written, steps, unmet
 

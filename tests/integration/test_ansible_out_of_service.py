@@ -17,9 +17,9 @@ from devkit.process import run_text
 from testbed import SLOW_DELETE, Card, SimNode, Testbed, gpu_pod, until
 from testbed.hosts import HOSTS, Lab
 from testbed.hosts.files import machine_id
-from tests.builders import example_inventory
-from tests.fixtures import playbooks
-from tests.fixtures.gpu_hosts import GPU_NODES, GpuHosts
+from tests.support.builders import example_inventory
+from tests.support.fixtures import playbooks
+from tests.support.fixtures.gpu_hosts import GPU_NODES, GpuHosts
 
 pytestmark = [
     pytest.mark.integration,

@@ -23,8 +23,8 @@ from gpushare.kubescheduler.config import KubernetesVersion
 from testbed import Bed, Card, SchedulerSpec, SimNode, Testbed, until
 from testbed.daemons.extender import ACCOUNT, ExtenderSpec, grant
 from testbed.kubelets import KubeletNode, KubeletSpec, add_kubelet
-from tests.fixtures import playbooks, static_scheduler
-from tests.fixtures.static_scheduler import FOLDER, MANIFEST
+from tests.support.fixtures import playbooks, static_scheduler
+from tests.support.fixtures.static_scheduler import FOLDER, MANIFEST
 
 pytestmark = [
     pytest.mark.integration,

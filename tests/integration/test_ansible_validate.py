@@ -10,9 +10,9 @@ import pytest
 
 from testbed import Bed, Card, SchedulerSpec, SimNode, gpu_pod, until
 from testbed.daemons.extender import ExtenderSpec, component_config, grant, start_extender
-from tests.fixtures.gpu_nodes import bound
-from tests.fixtures.sidecars import issue
-from tests.fixtures.validations import validate
+from tests.support.fixtures.gpu_nodes import bound
+from tests.support.fixtures.sidecars import issue
+from tests.support.fixtures.validations import validate
 
 pytestmark = [
     pytest.mark.integration,

@@ -23,8 +23,8 @@ from gpushare.runtime.certificates import expiry_of
 from testbed import Bed, Card, DevkitError, SchedulerSpec, SimNode, gpu_pod, until
 from testbed.control_plane.api import read_text
 from testbed.daemons.extender import ExtenderSpec, component_config, grant, start_extender
-from tests.builders.stacks import ROOT
-from tests.fixtures.gpu_nodes import bound
+from tests.support.builders.stacks import ROOT
+from tests.support.fixtures.gpu_nodes import bound
 from tests.support.pages import Command, steps
 
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="session")]

@@ -17,9 +17,9 @@ from testbed.control_plane.api import Object
 from testbed.daemons.exporter import grant_exporter
 from testbed.kubelets import KubeletSpec
 from testbed.nvml import GpuProcess
-from tests.fixtures import enforced_nodes
-from tests.fixtures.enforced_nodes import IMAGE
-from tests.fixtures.gpu_nodes import (
+from tests.support.fixtures import enforced_nodes
+from tests.support.fixtures.enforced_nodes import IMAGE
+from tests.support.fixtures.gpu_nodes import (
     PODS,
     container,
     failed,
@@ -33,8 +33,8 @@ from tests.fixtures.gpu_nodes import (
     running,
     until_allocatable,
 )
-from tests.fixtures.isolation import MIB, needs_compiler
-from tests.fixtures.uml_nodes import (
+from tests.support.fixtures.isolation import MIB, needs_compiler
+from tests.support.fixtures.uml_nodes import (
     CONTEXT_MIB,
     UmlGpuNode,
     add_uml_gpu_node,

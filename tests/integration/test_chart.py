@@ -35,8 +35,8 @@ from gpushare.contract import (
 from gpushare.monitoring.alerts import ALERTS
 from release.bundle import install_yaml
 from testbed import Bed, DevkitError, SchedulerSpec, Testbed
-from tests.builders.chart_objects import by_identity
-from tests.builders.chart_values import (
+from tests.support.builders.chart_objects import by_identity
+from tests.support.builders.chart_values import (
     CERTIFICATE,
     IMAGES,
     OLDEST,
@@ -46,10 +46,10 @@ from tests.builders.chart_values import (
     values_of,
     without_others,
 )
-from tests.builders.settings_alone import alone, around, merged
-from tests.builders.stacks import STACKS
-from tests.fixtures import helm
-from tests.fixtures.helm import CHART, NAMESPACE, PROGRAMS, RELEASE, Helm
+from tests.support.builders.settings_alone import alone, around, merged
+from tests.support.builders.stacks import STACKS
+from tests.support.fixtures import helm
+from tests.support.fixtures.helm import CHART, NAMESPACE, PROGRAMS, RELEASE, Helm
 
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module")]
 

@@ -18,7 +18,7 @@ from testbed import Bed, SchedulerSpec, Testbed, gpu_pod, until
 from testbed.control_plane.pki import Authority
 from testbed.daemons import console_script
 from testbed.programs.binaries import release
-from tests.fixtures.sidecars import apply, scheduler_of
+from tests.support.fixtures.sidecars import apply, scheduler_of
 from tests.support.warnings_shown import warnings_of
 
 pytestmark = [pytest.mark.integration, pytest.mark.kubernetes, pytest.mark.asyncio(loop_scope="module")]

@@ -21,7 +21,7 @@ from testbed.daemons.extender import ExtenderSpec
 from testbed.kubelets import KubeletSpec, files
 from testbed.nvml import NvmlGpu, card
 from testbed.stories import manifest
-from tests.fixtures.gpu_nodes import (
+from tests.support.fixtures.gpu_nodes import (
     PODS,
     SHARING,
     GpuBed,

@@ -14,7 +14,7 @@ from testbed.control_plane.api import Object
 from testbed.daemons.agent import NAME, GpuNode, add_gpu_node
 from testbed.kubelets import KubeletSpec
 from testbed.nvml import ERAS, card
-from tests.fixtures.gpu_nodes import (
+from tests.support.fixtures.gpu_nodes import (
     PODS,
     SHARING,
     clear,

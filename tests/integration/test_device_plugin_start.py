@@ -16,8 +16,8 @@ from testbed import until
 from testbed.control_plane.api import read_text
 from testbed.daemons.agent import agent_argv
 from testbed.nvml import NvmlStub, card
-from tests.fixtures.agents import fake_node
-from tests.fixtures.gpu_nodes import GpuBed, gpu_bed
+from tests.support.fixtures.agents import fake_node
+from tests.support.fixtures.gpu_nodes import GpuBed, gpu_bed
 
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module")]
 

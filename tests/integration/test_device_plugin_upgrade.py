@@ -20,8 +20,8 @@ from testbed.daemons.agent import NAME, GpuNode, agent_argv, agent_env
 from testbed.daemons.extender import start_extender
 from testbed.kubelets import KubeletSpec, add_kubelet
 from testbed.nvml import NvmlStub, card
-from tests.fakes import aliyun_plugin
-from tests.fixtures.gpu_nodes import (
+from tests.support.fakes import aliyun_plugin
+from tests.support.fixtures.gpu_nodes import (
     PODS,
     SHARING,
     GpuBed,

@@ -32,9 +32,9 @@ from testbed.daemons.exporter import grant_exporter, start_exporter
 from testbed.daemons.extender import ACCOUNT, ExtenderSpec, component_config, grant
 from testbed.kubelets import BUSYBOX_IMAGE, KubeletSpec
 from testbed.nvml import card
-from tests.fixtures.boards import BoardServer, running_board, start_board_server
-from tests.fixtures.gpu_nodes import SHARING, container, pod, running
 from tests.support.chromium import chromium
+from tests.support.fixtures.boards import BoardServer, running_board, start_board_server
+from tests.support.fixtures.gpu_nodes import SHARING, container, pod, running
 
 pytestmark = [pytest.mark.integration, pytest.mark.needs("kubelet"), pytest.mark.asyncio(loop_scope="module")]
 

@@ -27,8 +27,8 @@ from testbed.daemons.exporter import ACCOUNT, ExporterProcess, grant_exporter, s
 from testbed.daemons.whole_gpu_plugin import start_whole_gpu_plugin
 from testbed.kubelets import KubeletSpec
 from testbed.nvml import ERAS, GpuProcess, NvmlStub, card
-from tests.fixtures.gpu_nodes import SHARING, clear, container, gpu_bed, pod, running
-from tests.fixtures.isolation import PRELUDE, Container, build, needs_compiler
+from tests.support.fixtures.gpu_nodes import SHARING, clear, container, gpu_bed, pod, running
+from tests.support.fixtures.isolation import PRELUDE, Container, build, needs_compiler
 from tests.support.recount import pid_of
 
 pytestmark = [pytest.mark.integration, pytest.mark.needs("kubelet"), pytest.mark.asyncio(loop_scope="module")]

@@ -20,7 +20,7 @@ from gpushare.contract import EXTENDER_PREFIX, LABEL_MODE
 from testbed import Bed, Card, SimNode, gpu_pod, until
 from testbed.control_plane.api import Object
 from testbed.daemons.extender import ACCOUNT, ExtenderSpec, grant, start_extender
-from tests.fakes.fault_proxy import Fault, FaultProxy, fault_proxy, on_bind, status_answer
+from tests.support.fakes.fault_proxy import Fault, FaultProxy, fault_proxy, on_bind, status_answer
 from tests.support.history import cards_of
 from tests.support.metrics import total
 

@@ -15,7 +15,7 @@ from gpushare.contract import EVENT_REFUSED
 from testbed import Bed, Card, SimNode, gpu_pod, until
 from testbed.control_plane.api import read_text
 from testbed.daemons.extender import ExtenderSpec, grant, start_extender
-from tests.fixtures.gpu_nodes import until_event
+from tests.support.fixtures.gpu_nodes import until_event
 
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="session")]
 

@@ -8,8 +8,8 @@ import pytest_asyncio
 from testbed import until
 from testbed.daemons.metricsapi import MetricsApiProcess, start_metrics_api
 from testbed.stories.autoscaling import STABLE_S, SYNC_S
-from tests.fixtures import autoscaling
-from tests.fixtures.autoscaling import (
+from tests.support.fixtures import autoscaling
+from tests.support.fixtures.autoscaling import (
     APP,
     AutoscaledCluster,
     autoscaling_bed,
@@ -18,7 +18,7 @@ from tests.fixtures.autoscaling import (
     follows_the_load,
     replicas,
 )
-from tests.fixtures.gpu_nodes import replicas_run
+from tests.support.fixtures.gpu_nodes import replicas_run
 from tests.support.metrics import total
 
 pytestmark = [pytest.mark.integration, pytest.mark.needs("kubelet"), pytest.mark.asyncio(loop_scope="module")]

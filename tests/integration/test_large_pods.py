@@ -9,8 +9,8 @@ import pytest
 from devkit.process import Process
 from testbed import Bed
 from testbed.control_plane.api import Object
-from tests.fixtures.fault_arena import add_arena, fault_arena
 from tests.support.faults import FaultRow, fault
+from tests.support.fixtures.fault_arena import add_arena, fault_arena
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(300), pytest.mark.asyncio(loop_scope="module")]
 

@@ -13,10 +13,10 @@ from devkit.waiting import timeout_factor, together
 from testbed import Bed, Card, SimNode, gpu_pod, until
 from testbed.control_plane.api import Object
 from testbed.daemons.extender import ACCOUNT, LEASES, ExtenderSpec, grant, start_extender
-from tests.fakes.fault_proxy import FaultProxy, fault_proxy, on_bind
-from tests.fixtures.bind_load import differences
-from tests.fixtures.extenders import replica, request_bind, until_leads
+from tests.support.fakes.fault_proxy import FaultProxy, fault_proxy, on_bind
 from tests.support.faults import FaultRow, fault, moments_of_overcommit
+from tests.support.fixtures.bind_load import differences
+from tests.support.fixtures.extenders import replica, request_bind, until_leads
 from tests.support.history import Recorder
 from tests.support.metrics import total
 

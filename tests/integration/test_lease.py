@@ -17,10 +17,10 @@ from gpushare.errors import ApiError
 from testbed import Bed, Card, SimNode, gpu_pod, until
 from testbed.control_plane.api import read_text
 from testbed.daemons.extender import ACCOUNT, LEASES, ExtenderSpec, grant, start_extender
-from tests.fakes.fault_proxy import fault_proxy, on_bind
-from tests.fixtures.bind_load import differences
-from tests.fixtures.extenders import leads, replica, request_bind, until_leads
+from tests.support.fakes.fault_proxy import fault_proxy, on_bind
 from tests.support.faults import FaultRow, fault, moments_of_overcommit
+from tests.support.fixtures.bind_load import differences
+from tests.support.fixtures.extenders import leads, replica, request_bind, until_leads
 from tests.support.history import Recorder
 from tests.support.metrics import total
 

@@ -22,10 +22,10 @@ from testbed.control_plane.api import Object, read_text
 from testbed.daemons.extender import ExtenderSpec, start_extender
 from testbed.programs import build
 from testbed.programs.binaries import OPERATOR_CRDS
-from tests.builders.stacks import EXAMPLES, STACKS
-from tests.fixtures.gpu_nodes import bound
-from tests.fixtures.sidecars import apply, grant, issue, rendered, scheduler_argv
-from tests.fixtures.simulated import clear
+from tests.support.builders.stacks import EXAMPLES, STACKS
+from tests.support.fixtures.gpu_nodes import bound
+from tests.support.fixtures.sidecars import apply, grant, issue, rendered, scheduler_argv
+from tests.support.fixtures.simulated import clear
 
 OLD_LABEL = "key: node-role.kubernetes.io/master is use"
 SERVICE_ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"

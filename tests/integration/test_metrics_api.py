@@ -15,7 +15,7 @@ from testbed import DevkitError, until
 from testbed.control_plane.aggregation import until_available
 from testbed.control_plane.api import Object
 from testbed.daemons.metricsapi import ACCOUNT, MetricsApiProcess, start_metrics_api
-from tests.fixtures.autoscaling import APP, USED_MIB, AutoscaledCluster, autoscaling_bed, deploy
+from tests.support.fixtures.autoscaling import APP, USED_MIB, AutoscaledCluster, autoscaling_bed, deploy
 
 pytestmark = [pytest.mark.integration, pytest.mark.needs("kubelet"), pytest.mark.asyncio(loop_scope="module")]
 

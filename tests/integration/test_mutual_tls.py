@@ -11,7 +11,7 @@ from testbed import Bed, Card, SchedulerSpec, SimNode, gpu_pod
 from testbed.control_plane.api import read_text
 from testbed.control_plane.pki import Authority
 from testbed.daemons.extender import ExtenderSpec, grant, start_extender
-from tests.fixtures.gpu_nodes import bound
+from tests.support.fixtures.gpu_nodes import bound
 
 EXPIRY = "gpushare_extender_certificate_expiration_timestamp_seconds"
 

@@ -25,9 +25,9 @@ from testbed.daemons.extender import (
 )
 from testbed.programs.binaries import release
 from testbed.stories import manifest
-from tests.fakes.fault_proxy import fault_proxy
-from tests.fixtures.extenders import QUICK
-from tests.fixtures.simulated import clear
+from tests.support.fakes.fault_proxy import fault_proxy
+from tests.support.fixtures.extenders import QUICK
+from tests.support.fixtures.simulated import clear
 from tests.support.history import Recorder, cards_of, overcommits
 from tests.support.metrics import total
 

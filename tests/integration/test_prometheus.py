@@ -26,7 +26,7 @@ from gpushare.overview.gpu_pods import collect_objects
 from gpushare.overview.owners import PodOwner
 from testbed import DevkitError, until
 from testbed.daemons.prometheus import PrometheusServer
-from tests.fixtures.prometheus import BUSY_MIB, IDLE_MIB, USED_MIB, ScrapedCluster, scraped_cluster
+from tests.support.fixtures.prometheus import BUSY_MIB, IDLE_MIB, USED_MIB, ScrapedCluster, scraped_cluster
 from tests.support.promtool import FILES
 from tools.monitoring_files import FOLDER
 

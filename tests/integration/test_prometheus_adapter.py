@@ -10,8 +10,8 @@ from testbed import DevkitError, until
 from testbed.control_plane.api import Object
 from testbed.daemons.prometheus import start_prometheus
 from testbed.daemons.prometheus_adapter import start_adapter
-from tests.fixtures.autoscaling import autoscaling_bed, follows_the_load
-from tests.fixtures.prometheus import BUSY_MIB, USED_MIB, ScrapedCluster, scraped_cluster
+from tests.support.fixtures.autoscaling import autoscaling_bed, follows_the_load
+from tests.support.fixtures.prometheus import BUSY_MIB, USED_MIB, ScrapedCluster, scraped_cluster
 from tools.monitoring_files import FOLDER
 
 pytestmark = [

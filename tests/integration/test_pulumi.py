@@ -22,8 +22,8 @@ from devkit.waiting import together
 from testbed import Bed, Card, SimNode, Testbed, gpu_pod, until
 from testbed.control_plane.api import Object
 from testbed.pulumi import PulumiError, PulumiOutcome, PulumiStack, old_tokens
-from tests.builders.stacks import STACKS
-from tests.fixtures.clusters import CONTROL_PLANE, SECRETS, names_of, uids_by_name, unlike
+from tests.support.builders.stacks import STACKS
+from tests.support.fixtures.clusters import CONTROL_PLANE, SECRETS, names_of, uids_by_name, unlike
 
 CONFIG: dict[str, Any] = from_file(STACKS["example"])
 RENDERED = everything(load(CONFIG))

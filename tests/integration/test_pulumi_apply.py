@@ -1,7 +1,7 @@
 """Server-side apply of today's Kubernetes provider, WITH A STAND-IN for that provider.
 
 The engine, the language host, the program and the API server are real; the provider is
-``tests.fakes.apply_provider``, which says why.
+``tests.support.fakes.apply_provider``, which says why.
 """
 
 import json
@@ -19,9 +19,9 @@ from components.stack import from_file, load
 from testbed import Bed, Card, SimNode, Testbed, gpu_pod, until
 from testbed.control_plane.api import Object
 from testbed.pulumi import PulumiError, PulumiStack
-from tests.builders.stacks import ROOT, STACKS
-from tests.fakes.apply_provider import program
-from tests.fixtures.clusters import CONTROL_PLANE, names_of, uids_by_name, unlike
+from tests.support.builders.stacks import ROOT, STACKS
+from tests.support.fakes.apply_provider import program
+from tests.support.fixtures.clusters import CONTROL_PLANE, names_of, uids_by_name, unlike
 
 EXAMPLE: dict[str, Any] = from_file(STACKS["example"])
 # Adoption needs a decision; the schedulers of an Aliyun installation know no TLS.

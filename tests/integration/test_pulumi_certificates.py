@@ -1,7 +1,7 @@
 """Certificates of the stack under the real engine: filled in the cluster, and not touched by Pulumi.
 
-The provider is ``tests.fakes.apply_provider``, which says why. Nodes are simulated: the Jobs do not run, and
-the test runs their command.
+The provider is ``tests.support.fakes.apply_provider``, which says why. Nodes are simulated: the Jobs do not
+run, and the test runs their command.
 """
 
 import base64
@@ -19,9 +19,9 @@ from devkit.process import run_text
 from gpushare.contract import AUTHORITY_SECRET, CLIENT_TLS_SECRET, EXTENDER_TLS_SECRET
 from testbed import Bed, Testbed
 from testbed.pulumi import PulumiStack
-from tests.builders.stacks import STACKS
-from tests.fakes.apply_provider import program
-from tests.fixtures.clusters import CONTROL_PLANE
+from tests.support.builders.stacks import STACKS
+from tests.support.fakes.apply_provider import program
+from tests.support.fixtures.clusters import CONTROL_PLANE
 
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(600)]
 

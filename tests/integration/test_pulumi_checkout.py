@@ -1,7 +1,7 @@
 """``make preview`` and ``make up`` in a user's checkout, with the example stack and without a uv.
 
 The engine, the API server and the provider are real, the last two steps of the language host as well; what it
-does before them is ``tests.fakes.language_host``, which says why.
+does before them is ``tests.support.fakes.language_host``, which says why.
 """
 
 import shutil
@@ -17,9 +17,9 @@ from components.stack import from_file, load
 from devkit.process import run_text
 from testbed import Bed, Card, SimNode, Testbed
 from testbed.pulumi import old_tokens
-from tests.builders.stacks import STACKS
-from tests.fixtures.checkouts import NOT_THE_USERS, check_out, user_of_pulumi
-from tests.fixtures.clusters import CONTROL_PLANE, names_of, uids_by_name
+from tests.support.builders.stacks import STACKS
+from tests.support.fixtures.checkouts import NOT_THE_USERS, check_out, user_of_pulumi
+from tests.support.fixtures.clusters import CONTROL_PLANE, names_of, uids_by_name
 
 RENDERED = everything(load(from_file(STACKS["example"])))
 

@@ -17,10 +17,10 @@ import pytest_asyncio
 
 from testbed import Bed, Card, SimNode, Testbed, gpu_pod, until
 from testbed.pulumi.programs import link
-from tests.builders.stacks import DIGEST
-from tests.fixtures import playbooks
-from tests.fixtures.checkouts import ROOT, SYSTEM, check_out
-from tests.fixtures.sidecars import scheduler_of
+from tests.support.builders.stacks import DIGEST
+from tests.support.fixtures import playbooks
+from tests.support.fixtures.checkouts import ROOT, SYSTEM, check_out
+from tests.support.fixtures.sidecars import scheduler_of
 from tests.support.pages import Command, Written, steps, unmet
 
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(300)]

@@ -39,9 +39,9 @@ from testbed.daemons.extender import LEASES, ExtenderSpec, create_released_lease
 from testbed.daemons.metricsapi import start_metrics_api
 from testbed.kubelets import KubeletSpec
 from testbed.nvml import card
-from tests.fixtures.boards import BoardServer, start_board_server
-from tests.fixtures.extenders import QUICK, request_bind
-from tests.fixtures.gpu_nodes import SHARING, container, pod, running
+from tests.support.fixtures.boards import BoardServer, start_board_server
+from tests.support.fixtures.extenders import QUICK, request_bind
+from tests.support.fixtures.gpu_nodes import SHARING, container, pod, running
 
 pytestmark = [pytest.mark.integration, pytest.mark.needs("kubelet"), pytest.mark.asyncio(loop_scope="module")]
 

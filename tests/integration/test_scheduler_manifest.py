@@ -19,8 +19,8 @@ from gpushare.contract import ANN_IDX, EXTENDER_NODE_PORT
 from testbed import Bed, Card, SchedulerSpec, SimNode, Testbed, until
 from testbed.daemons.extender import ACCOUNT, ExtenderSpec, grant
 from testbed.kubelets import KubeletNode, KubeletSpec, add_kubelet
-from tests.fixtures import static_scheduler
-from tests.fixtures.static_scheduler import FOLDER, MANIFEST, TOOLS
+from tests.support.fixtures import static_scheduler
+from tests.support.fixtures.static_scheduler import FOLDER, MANIFEST, TOOLS
 
 pytestmark = [
     pytest.mark.integration,

@@ -16,9 +16,9 @@ from testbed.control_plane.api import Object, read_text
 from testbed.control_plane.layout import COMPONENTS
 from testbed.daemons import rights
 from testbed.daemons.extender import LEASES, ExtenderSpec, component_config, grant, start_extender
-from tests.fixtures.extenders import QUICK
-from tests.fixtures.gpu_nodes import bound
-from tests.fixtures.simulated import clear
+from tests.support.fixtures.extenders import QUICK
+from tests.support.fixtures.gpu_nodes import bound
+from tests.support.fixtures.simulated import clear
 from tests.support.history import cards_of
 
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="session")]

@@ -3,7 +3,7 @@
 import pytest
 
 from testbed import Bed, Card, SchedulerSpec, SimNode, until
-from tests.fixtures.shared_beds import Origin
+from tests.support.fixtures.shared_beds import Origin
 
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="session")]
 

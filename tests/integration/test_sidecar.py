@@ -17,8 +17,8 @@ from devkit.waiting import together
 from gpushare.contract import ANN_IDX, EXTENDER_PREFIX
 from testbed import Bed, Card, SimNode, gpu_pod, until
 from testbed.daemons.extender import start_extender
-from tests.fixtures.extenders import until_leads
-from tests.fixtures.sidecars import Sidecar, grant, issue, replica, schedules, start_scheduler
+from tests.support.fixtures.extenders import until_leads
+from tests.support.fixtures.sidecars import Sidecar, grant, issue, replica, schedules, start_scheduler
 from tests.support.history import Recorder, has_units, overcommits
 from tests.support.metrics import total
 

@@ -25,8 +25,8 @@ from testbed import Bed, until
 from testbed.control_plane.api import MERGE_PATCH
 from testbed.daemons.prometheus import PrometheusServer
 from testbed.programs.debian import program
-from tests.builders.stacks import DIGEST, raw_stack
-from tests.fixtures.prometheus import ScrapedCluster, scraped_cluster
+from tests.support.builders.stacks import DIGEST, raw_stack
+from tests.support.fixtures.prometheus import ScrapedCluster, scraped_cluster
 
 pytestmark = [
     pytest.mark.integration,

@@ -14,8 +14,8 @@ from testbed.daemons.extender import ExtenderSpec, component_config, grant, star
 from testbed.programs.binaries import release
 from testbed.stories import Story, notebooks, pictures, replicas, sample
 from testbed.stories.play import perform, pod_events, show
-from tests.builders.ack_documents import S3_POLICY
-from tests.fixtures.simulated import clear
+from tests.support.builders.ack_documents import S3_POLICY
+from tests.support.fixtures.simulated import clear
 from tests.support.history import cards_of
 
 pytestmark = [pytest.mark.integration, pytest.mark.kubernetes, pytest.mark.asyncio(loop_scope="session")]

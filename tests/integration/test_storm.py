@@ -14,7 +14,7 @@ from devkit.errors import DevkitError
 from testbed import Bed, Card, SchedulerSpec, SimNode, gpu_pod, until
 from testbed.control_plane.api import Object
 from testbed.daemons.extender import ACCOUNT, ExtenderSpec, component_config, grant, start_extender
-from tests.fakes.fault_proxy import fault_proxy, on_bind
+from tests.support.fakes.fault_proxy import fault_proxy, on_bind
 from tests.support.history import Recorder, cards_of, has_units, overcommits, units_of
 from tests.support.metrics import total
 

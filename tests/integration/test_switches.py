@@ -25,7 +25,8 @@ from testbed.nvml import NvmlStub, card, cdi
 from testbed.stories import deployed
 from testbed.stories.deployed import DeployedNode
 from testbed.stories.play import show
-from tests.fixtures.gpu_nodes import (
+from tests.support.faults import FaultRow, fault
+from tests.support.fixtures.gpu_nodes import (
     PODS,
     container,
     node_object,
@@ -37,7 +38,6 @@ from tests.fixtures.gpu_nodes import (
     running,
     until_event,
 )
-from tests.support.faults import FaultRow, fault
 from tests.support.history import Entry, Recorder
 
 pytestmark = [

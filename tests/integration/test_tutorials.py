@@ -15,8 +15,8 @@ from gpushare.contract import LABEL_MODE, RESOURCE_CORE
 from testbed import Bed, SchedulerSpec, SimNode
 from testbed.daemons.extender import ExtenderSpec, component_config, grant, start_extender
 from testbed.stories import T4, V100, notebooks
-from tests.fixtures.pages import ROOT, follow
-from tests.fixtures.simulated import clear
+from tests.support.fixtures.pages import ROOT, follow
+from tests.support.fixtures.simulated import clear
 
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="session")]
 

@@ -17,7 +17,7 @@ from testbed.daemons.extender import ACCOUNT as EXTENDER_ACCOUNT
 from testbed.daemons.extender import start_extender
 from testbed.kubelets import KubeletSpec
 from testbed.nvml import card
-from tests.fixtures.gpu_nodes import (
+from tests.support.fixtures.gpu_nodes import (
     SHARING,
     GpuBed,
     clear,
@@ -27,7 +27,7 @@ from tests.fixtures.gpu_nodes import (
     running,
     until_event,
 )
-from tests.fixtures.releases import Release, previous_release
+from tests.support.fixtures.releases import Release, previous_release
 from tests.support.recount import by_name, until_agreed, used
 
 pytestmark = [

@@ -23,7 +23,7 @@ from testbed.daemons.agent import NAME, CardNode, GpuNode, add_card_node, start_
 from testbed.daemons.whole_gpu_plugin import static_pod, until_whole_gpus
 from testbed.kubelets import KubeletSpec
 from testbed.nvml import card
-from tests.fixtures.gpu_nodes import (
+from tests.support.fixtures.gpu_nodes import (
     GpuBed,
     container,
     failed,

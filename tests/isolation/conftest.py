@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from testbed.cuda import CudaStub
-from tests.fixtures.isolation import Container, build, card, share
+from tests.support.fixtures.isolation import Container, build, card, share
 
 Make = Callable[..., Container]
 

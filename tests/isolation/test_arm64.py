@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from testbed.cuda import CudaStub
-from tests.fixtures.isolation import (
+from tests.isolation.test_ways_in import compiled, exports, glibc_versions
+from tests.support.fixtures.isolation import (
     LAUNCH_LIBRARY,
     LIBRARY,
     MIB,
@@ -18,7 +19,6 @@ from tests.fixtures.isolation import (
     needs_compiler,
     share,
 )
-from tests.isolation.test_ways_in import compiled, exports, glibc_versions
 
 COMPILER = "aarch64-linux-gnu-gcc"
 EMULATOR = "qemu-aarch64"

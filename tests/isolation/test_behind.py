@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.fixtures.isolation import Container, needs_compiler, share
 from tests.isolation.test_pools import GRAPHS, POOLS
 from tests.isolation.test_vmm import VMM
 from tests.isolation.test_ways_in import compiled
+from tests.support.fixtures.isolation import Container, needs_compiler, share
 
 pytestmark = needs_compiler
 Run = Callable[[str], list[list[int]]]

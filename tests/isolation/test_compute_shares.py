@@ -9,7 +9,7 @@ from statistics import mean
 import pytest
 
 from testbed.cuda import CudaStub
-from tests.fixtures.compute_programs import (
+from tests.support.fixtures.compute_programs import (
     PROMPT_S,
     SERVER,
     STEP_NS,
@@ -19,7 +19,7 @@ from tests.fixtures.compute_programs import (
     running,
     work_of,
 )
-from tests.fixtures.isolation import Container, Regulator, card, needs_compiler, share
+from tests.support.fixtures.isolation import Container, Regulator, card, needs_compiler, share
 
 pytestmark = needs_compiler
 

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from gpushare.isolation import region
-from tests.fixtures.isolation import Container, needs_compiler, share
 from tests.isolation.conftest import Make
 from tests.isolation.test_stalled_lock import release, stopped_holder
 from tests.isolation.test_ways_in import compiled
+from tests.support.fixtures.isolation import Container, needs_compiler, share
 
 pytestmark = needs_compiler
 RATE = 100_000

@@ -9,9 +9,9 @@ import pytest
 
 from gpushare.isolation import region
 from gpushare.isolation.region_layout import KINDS
-from tests.fixtures.isolation import LAUNCH_LIBRARY, Container, Regulator, needs_compiler, share
 from tests.isolation.conftest import Make
 from tests.isolation.test_ways_in import compiled, exports
+from tests.support.fixtures.isolation import LAUNCH_LIBRARY, Container, Regulator, needs_compiler, share
 
 pytestmark = needs_compiler
 NAMES = {

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from tests.fixtures.isolation import MIB, Container, needs_compiler, share
 from tests.isolation.conftest import Make
 from tests.isolation.test_ways_in import compiled
+from tests.support.fixtures.isolation import MIB, Container, needs_compiler, share
 
 pytestmark = needs_compiler
 

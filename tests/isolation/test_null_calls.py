@@ -8,10 +8,10 @@ import pytest
 
 from testbed.nvml import GpuProcess, NvmlStub
 from testbed.nvml import card as nvml_card
-from tests.fixtures.isolation import NATIVE, UUID, Container, needs_compiler, share
-from tests.fixtures.null_calls import ABSENT, ALL, CALLS, NONE, Answers, command, differences
 from tests.isolation.conftest import Make
 from tests.isolation.test_ways_in import compiled
+from tests.support.fixtures.isolation import NATIVE, UUID, Container, needs_compiler, share
+from tests.support.fixtures.null_calls import ABSENT, ALL, CALLS, NONE, Answers, command, differences
 
 pytestmark = needs_compiler
 

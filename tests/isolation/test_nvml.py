@@ -6,9 +6,9 @@ import pytest
 
 from testbed.nvml import GpuProcess, NvmlStub, card
 from testbed.nvml.eras import ERAS, functions
-from tests.fixtures.isolation import MIB, PRELUDE, UUID, Container, needs_compiler, share
 from tests.isolation.conftest import Make
 from tests.isolation.test_pools import GRAPHS, RUNS
+from tests.support.fixtures.isolation import MIB, PRELUDE, UUID, Container, needs_compiler, share
 
 pytestmark = needs_compiler
 

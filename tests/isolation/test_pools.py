@@ -4,7 +4,9 @@ import pytest
 
 from gpushare.isolation import limits
 from testbed.cuda import CudaCard, CudaStub
-from tests.fixtures.isolation import (
+from tests.isolation.conftest import Make
+from tests.isolation.test_memory import reported
+from tests.support.fixtures.isolation import (
     LAUNCH_LIBRARY,
     LIBRARY,
     MIB,
@@ -14,8 +16,6 @@ from tests.fixtures.isolation import (
     needs_compiler,
     share,
 )
-from tests.isolation.conftest import Make
-from tests.isolation.test_memory import reported
 
 pytestmark = needs_compiler
 

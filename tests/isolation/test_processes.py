@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 
 from gpushare.isolation import region
 from gpushare.isolation.region_layout import HEADER, LAYOUT, SLOTS
-from tests.fixtures.isolation import MIB, PRELUDE, Container, needs_compiler, share
 from tests.isolation.conftest import Make
 from tests.isolation.test_ways_in import compiled
+from tests.support.fixtures.isolation import MIB, PRELUDE, Container, needs_compiler, share
 
 pytestmark = needs_compiler
 

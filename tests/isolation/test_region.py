@@ -11,8 +11,8 @@ import pytest
 from gpushare.errors import SourceError
 from gpushare.isolation import limits, region
 from gpushare.isolation.region_layout import HEADER, KINDS, LAYOUT, MAGIC, PRICES_AT, SIZE, SLOTS, VERSION
-from tests.fixtures.isolation import MIB, NATIVE, UUID, Container, needs_compiler, share
 from tests.isolation.conftest import Make
+from tests.support.fixtures.isolation import MIB, NATIVE, UUID, Container, needs_compiler, share
 
 pytestmark = needs_compiler
 

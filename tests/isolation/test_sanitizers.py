@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 from gpushare.isolation import limits, region
-from tests.fixtures.isolation import LAUNCH_LIBRARY, LIBRARY, NATIVE, build, needs_compiler, share
 from tests.isolation.conftest import Make
 from tests.isolation.test_ways_in import compiled
+from tests.support.fixtures.isolation import LAUNCH_LIBRARY, LIBRARY, NATIVE, build, needs_compiler, share
 
 pytestmark = needs_compiler
 

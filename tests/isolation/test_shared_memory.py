@@ -6,8 +6,8 @@ from contextlib import contextmanager
 from subprocess import Popen
 from typing import Any
 
-from tests.fixtures.isolation import MIB, Container, needs_compiler
 from tests.isolation.test_vmm import SHARE, VMM
+from tests.support.fixtures.isolation import MIB, Container, needs_compiler
 
 pytestmark = needs_compiler
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from gpushare.isolation import limits
 from gpushare.isolation.region_layout import LAYOUT, SIZE
-from tests.fixtures.isolation import Container, needs_compiler, share
+from tests.support.fixtures.isolation import Container, needs_compiler, share
 
 pytestmark = needs_compiler
 GOOD = limits.text([share(4, 15)])

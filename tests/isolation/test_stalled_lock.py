@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from subprocess import Popen
 
-from tests.fixtures.isolation import MIB, Container, needs_compiler, share
 from tests.isolation.conftest import Make
 from tests.isolation.test_region import LOCKED
+from tests.support.fixtures.isolation import MIB, Container, needs_compiler, share
 
 pytestmark = needs_compiler
 

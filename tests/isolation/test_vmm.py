@@ -3,8 +3,8 @@ import json
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.fixtures.isolation import Container, needs_compiler, share
 from tests.isolation.test_memory import reported
+from tests.support.fixtures.isolation import Container, needs_compiler, share
 
 pytestmark = needs_compiler
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from testbed.nvml.eras import ERAS
-from tests.fixtures.isolation import LAUNCH_LIBRARY, LIBRARY, PRELUDE, needs_compiler, share
 from tests.isolation.conftest import Make
+from tests.support.fixtures.isolation import LAUNCH_LIBRARY, LIBRARY, PRELUDE, needs_compiler, share
 
 pytestmark = needs_compiler
 NATIVE = Path(__file__).parent / "native"

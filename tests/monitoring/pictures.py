@@ -26,7 +26,7 @@ from devkit.ports import LOOPBACK, free_ports
 from devkit.waiting import until
 from testbed.control_plane.api import read_text
 from testbed.programs.debian import program
-from tests.builders.gpu_series import HEALTHY, OVERCOMMITTED, Share, page
+from tests.support.builders.gpu_series import HEALTHY, OVERCOMMITTED, Share, page
 from tests.support.chromium import Tab, chromium
 from tests.support.promtool import FILES
 from tools.monitoring_files import FOLDER

@@ -17,8 +17,8 @@ from testbed.nvml import card as nvml_card
 from tests.bench.models.arms import SHORTEST_S, selected
 from tests.bench.models.results import Run
 from tests.bench.models.running import Bench, measure
-from tests.fixtures.isolation import PRELUDE, ROOT, UUID, Preloaded, build, card, needs_compiler
-from tests.fixtures.nvml import load
+from tests.support.fixtures.isolation import PRELUDE, ROOT, UUID, Preloaded, build, card, needs_compiler
+from tests.support.fixtures.nvml import load
 
 GPU = Gpu(index=0, uuid=UUID, model="NVIDIA H100 80GB HBM3", mib=81079)
 SECONDS_FOR_ONE_ROUND = 100.0

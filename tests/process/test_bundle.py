@@ -19,7 +19,7 @@ from release import krew, man_pages
 from release.archives import read_tar_gz
 from release.recipe import ROOT
 from release.supply import uv
-from tests.builders.chart_values import IMAGES
+from tests.support.builders.chart_values import IMAGES
 
 pytestmark = [pytest.mark.needs("playbooks"), pytest.mark.timeout(1200)]
 

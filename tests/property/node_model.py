@@ -32,8 +32,8 @@ from gpushare.model.modes import Mode
 from gpushare.model.objects import Node
 from gpushare.scheduling.book import Book, Reservation, make_book
 from gpushare.scheduling.fitting import PodRequest, Rejection, place
-from tests.builders.gpu_pods import NODE, cards, gpu_pod, with_gpu_pods
-from tests.builders.scheduling import sound
+from tests.support.builders.gpu_pods import NODE, cards, gpu_pod, with_gpu_pods
+from tests.support.builders.scheduling import sound
 
 SIZES = (8, 6)
 CAPABLE = Capabilities(isolation=True, library="v1")

@@ -10,7 +10,7 @@ from gpushare.model.modes import Mode
 from gpushare.model.objects import Node, Pod
 from gpushare.scheduling.fitting import PodRequest
 from gpushare.scheduling.ledger import Ledger
-from tests.builders.scheduling import cluster, demand, main, node, pod
+from tests.support.builders.scheduling import cluster, demand, main, node, pod
 
 NODES = ("n0", "n1")
 MODES = (Mode.SHARE, Mode.CGPU, Mode.CORE_MEM, Mode.MPS)

@@ -32,10 +32,10 @@ from gpushare.scheduling.filtering import filter_nodes, score_steps
 from gpushare.scheduling.fitting import PodRequest, Rejection, place
 from gpushare.scheduling.ledger import EMPTY_LEDGER, Ledger, apply, overcommitted
 from gpushare.scheduling.score_cache import ScoreCache
-from tests.builders import scheduling
-from tests.builders.scheduling import demand, pod
 from tests.property.ledger_model import NaiveLedger, NaiveReservation
 from tests.property.strategies import NODES, PLACEMENTS, nodes, small_demands
+from tests.support.builders import scheduling
+from tests.support.builders.scheduling import demand, pod
 from tests.support.steps import finished
 
 pytestmark = pytest.mark.timeout(900)

@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 from gpushare.scheduling.book import Book
 from gpushare.scheduling.fitting import PodRequest, Rejection, fitting_cards, place
 from gpushare.scheduling.ledger import Ledger
-from tests.builders.scheduling import score
 from tests.property.strategies import NODES, PLACEMENTS, ledgers, pod_requests
+from tests.support.builders.scheduling import score
 
 
 def effective(book: Book, who: PodRequest) -> str:

@@ -14,8 +14,8 @@ from gpushare.scheduling.disruption import BudgetsOf, violating
 from gpushare.scheduling.fitting import PodRequest, Rejection, place
 from gpushare.scheduling.ledger import Ledger
 from gpushare.scheduling.preemption import Victims, _on_card, _only_card, victims_on
-from tests.builders.scheduling import budget
 from tests.property.strategies import crowded, preemptors
+from tests.support.builders.scheduling import budget
 
 PODS = ("p0", "p1", "p2", "p3", "p4", "p5")
 proposals = st.lists(st.sampled_from(("p0", "p1", "p2", "p3", "stranger")), unique=True, max_size=4)

@@ -12,7 +12,6 @@ from gpushare.scheduling.filtering import filter_nodes
 from gpushare.scheduling.fitting import PodRequest, Rejection, place
 from gpushare.scheduling.ledger import Ledger
 from gpushare.scheduling.snapshot import books_of
-from tests.builders.scheduling import cluster
 from tests.property.strategies import (
     NODES,
     bound_pods,
@@ -24,6 +23,7 @@ from tests.property.strategies import (
     preemptors,
     several,
 )
+from tests.support.builders.scheduling import cluster
 
 
 @st.composite

@@ -21,7 +21,6 @@ from gpushare.scheduling.book import (
 from gpushare.scheduling.filtering import filter_nodes, filter_steps
 from gpushare.scheduling.fitting import PodRequest, Rejection, insufficient, place
 from gpushare.scheduling.ledger import Ledger
-from tests.builders.scheduling import cluster, demand, node, pod, score
 from tests.property.strategies import (
     MODES,
     NODES,
@@ -31,6 +30,7 @@ from tests.property.strategies import (
     small_demands,
     waited_for,
 )
+from tests.support.builders.scheduling import cluster, demand, node, pod, score
 from tests.support.steps import finished
 
 ASKED = (*NODES, "unknown")

@@ -10,7 +10,7 @@ from gpushare.adapters.kube.wire import WireNode, WirePod, core_node, pod_of
 from gpushare.contract import ANN_ALLOCATION, ANN_ASSIGNED_NODE, ANN_IDX, ANN_POD
 from gpushare.scheduling.advice.inspection import inspect_node
 from gpushare.scheduling.snapshot import books_of
-from tests.builders.api_objects import Json, node, pod, share, views
+from tests.support.builders.api_objects import Json, node, pod, share, views
 
 SMALL = st.integers(0, 5)
 CARDS = st.dictionaries(st.integers(0, 3).map(str), SMALL, max_size=3)

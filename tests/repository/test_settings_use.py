@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.builders.services import SERVICES
+from tests.support.builders.services import SERVICES
 
 ROOT = Path(__file__).parents[2]
 

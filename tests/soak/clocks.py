@@ -1,6 +1,7 @@
 """The time of day of the processes of a soak, on both kinds of nodes.
 
-What belongs here: moving it. What does not: the library that the processes load (``tests.fixtures.clocks``).
+What belongs here: moving it. What does not: the library that the processes load
+(``tests.support.fixtures.clocks``).
 """
 
 from dataclasses import dataclass
@@ -8,7 +9,7 @@ from pathlib import Path
 from typing import Protocol
 
 from testbed.uml import UmlNode
-from tests.fixtures.clocks import WallClock
+from tests.support.fixtures.clocks import WallClock
 
 
 class Clock(Protocol):

@@ -20,12 +20,6 @@ from testbed.daemons.extender import ExtenderSpec, component_config, grant
 from testbed.kubelets import KubeletSpec
 from testbed.nvml import NvmlStub, card
 from testbed.uml import UmlNode, add_uml_node
-from tests.fakes.fault_proxy import fault_proxy
-from tests.fakes.service import FakeService, fake_service
-from tests.fixtures.agents import Link, connect
-from tests.fixtures.clocks import WallClock, wall_clock
-from tests.fixtures.extenders import QUICK, leads
-from tests.fixtures.gpu_nodes import SHARING, until_allocatable, until_registered
 from tests.soak import own_kernel
 from tests.soak.actions import (
     AGENTS,
@@ -40,6 +34,12 @@ from tests.soak.actions import (
 )
 from tests.soak.clocks import Clock, HostClock
 from tests.soak.nodes import HostNode, Node
+from tests.support.fakes.fault_proxy import fault_proxy
+from tests.support.fakes.service import FakeService, fake_service
+from tests.support.fixtures.agents import Link, connect
+from tests.support.fixtures.clocks import WallClock, wall_clock
+from tests.support.fixtures.extenders import QUICK, leads
+from tests.support.fixtures.gpu_nodes import SHARING, until_allocatable, until_registered
 from tests.support.history import Recorder
 
 _API_REQUEST_TIMEOUT_S: Final = 15

@@ -19,12 +19,12 @@ from testbed.kubelets import forward
 from testbed.kubelets.programs import CONTAINERD, KUBELET
 from testbed.nvml import NvmlStub
 from testbed.uml import UmlNode
-from tests.fixtures.agents import Link
-from tests.fixtures.uml_nodes import NVML, UmlGpuNode, env_of
 from tests.soak import observer
 from tests.soak.clocks import OwnKernelClock
 from tests.soak.nodes import FORWARDED_PORT, OBSERVER, OBSERVER_PORT, OwnKernelNode
 from tests.soak.units import keep
+from tests.support.fixtures.agents import Link
+from tests.support.fixtures.uml_nodes import NVML, UmlGpuNode, env_of
 
 _READY_S = 60.0
 _CLOCK = "/srv/clock.offset"

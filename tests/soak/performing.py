@@ -15,14 +15,14 @@ from aiohttp import web
 
 from gpushare.errors import ApiError
 from testbed.control_plane.nodes import node_object
-from tests.fakes.fault_proxy import Fault, FaultProxy, on_bind, status_answer
-from tests.fixtures.agents import Link
-from tests.fixtures.gpu_nodes import SHARING
 from tests.soak.actions import REAL, UNITS, Action, Verb, machine_of
 from tests.soak.cluster import Cluster, sim_node
 from tests.soak.pods import Pods, insist
 from tests.soak.processes import Keeper
 from tests.soak.units import Units
+from tests.support.fakes.fault_proxy import Fault, FaultProxy, on_bind, status_answer
+from tests.support.fixtures.agents import Link
+from tests.support.fixtures.gpu_nodes import SHARING
 
 _NODES: Final = "/api/v1/nodes"
 _EVERY: Final = 10**6

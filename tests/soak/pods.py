@@ -16,9 +16,9 @@ from gpushare.contract import LABEL_CARDS_PER_POD
 from gpushare.errors import ApiError
 from testbed import SLOW_DELETE, DevkitError, until
 from testbed.control_plane.api import Object
-from tests.fixtures.gpu_nodes import PODS, container, pod
 from tests.soak.actions import REAL, SIMULATED, Shape
 from tests.soak.cluster import Cluster
+from tests.support.fixtures.gpu_nodes import PODS, container, pod
 
 _SCRIPT = "trap 'exit 0' USR1; trap '' TERM; sleep 100000 & wait"
 """A deleted pod uses its whole grace period, and a wait is interrupted by the other signal only."""

@@ -14,11 +14,11 @@ from gpushare.errors import ApiError
 from gpushare.model.devices import ContainerDevices
 from testbed.control_plane.api import read_text
 from testbed.daemons.extender import ExtenderSpec
-from tests.fixtures.gpu_nodes import PODS
 from tests.soak.cluster import Cluster
 from tests.soak.nodes import Container, Node
 from tests.soak.pods import Pods
 from tests.soak.records import Cards, NodeRecords, Records
+from tests.support.fixtures.gpu_nodes import PODS
 from tests.support.recount import CHECKPOINT, RECORD, units_in
 
 

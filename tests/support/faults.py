@@ -1,7 +1,7 @@
 """Rows of the fault table in ``docs/reference/faults.md``: each is what one test has shown.
 
 What belongs here: the marker of such tests, and the result that they record. What does not: faults
-(``tests.fixtures.faults``), and the page (``tools.faults``).
+(``tests.support.fixtures.faults``), and the page (``tools.faults``).
 """
 
 import json

@@ -19,7 +19,7 @@ from testbed import DevkitError, until
 from testbed.control_plane.api import Object, read_text
 from testbed.daemons.agent import CardNode, GpuNode
 from testbed.daemons.extender import ExtenderSpec
-from tests.fixtures.gpu_nodes import GpuBed, container, has_ended, node_object, pod, running
+from tests.support.fixtures.gpu_nodes import GpuBed, container, has_ended, node_object, pod, running
 
 BUNDLES = "/run/containerd/io.containerd.runtime.v2.task/k8s.io"
 RECORD = f"{contract.DEVICE_PLUGIN_FOLDER}/gpushare/allocations.json"

@@ -22,7 +22,7 @@ from tests.bench.models.results import Run
 from tests.bench.models.running import Bench, measure
 from tests.bench.models.shapes import SHAPES, needed_mib
 from tests.bench.models.trace import LENGTH
-from tests.fixtures.isolation import Preloaded, build
+from tests.support.fixtures.isolation import Preloaded, build
 from tests.support.machine import machine
 
 _SERVERS: Final = max(arm.servers for arm in ARMS)

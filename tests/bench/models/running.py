@@ -23,9 +23,9 @@ from tests.bench.models.arms import LONGEST_S, Arm, schedule, window_s
 from tests.bench.models.results import Run, Server, Window, failures, measured
 from tests.bench.models.serving import Served
 from tests.bench.models.trace import LENGTH, rotated, trace
-from tests.fixtures.isolation import ROOT, Preloaded
-from tests.fixtures.mps import running_mps
 from tests.gpu.test_shares import paced_with
+from tests.support.fixtures.isolation import ROOT, Preloaded
+from tests.support.fixtures.mps import running_mps
 
 START_S: Final = 25.0
 """To start the servers of an arm: an assumption for the first one."""

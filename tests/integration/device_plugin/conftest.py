@@ -10,8 +10,16 @@ import pytest_asyncio
 from testbed.daemons.agent import GpuNode
 from testbed.kubelets import KubeletSpec
 from testbed.nvml import card
-from tests.fixtures.agents import Link, add_linked_node, linked
-from tests.fixtures.gpu_nodes import SHARING, T4, GpuBed, clear, gpu_bed, until_allocatable, until_current
+from tests.support.fixtures.agents import Link, add_linked_node, linked
+from tests.support.fixtures.gpu_nodes import (
+    SHARING,
+    T4,
+    GpuBed,
+    clear,
+    gpu_bed,
+    until_allocatable,
+    until_current,
+)
 
 
 @pytest_asyncio.fixture(scope="package", loop_scope="package")

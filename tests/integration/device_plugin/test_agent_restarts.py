@@ -7,7 +7,7 @@ import pytest
 
 from gpushare import contract
 from testbed.daemons.agent import NAME, GpuNode
-from tests.fixtures.gpu_nodes import (
+from tests.support.fixtures.gpu_nodes import (
     PODS,
     T4,
     GpuBed,

@@ -6,7 +6,7 @@ import pytest
 
 from gpushare import contract
 from testbed.daemons.agent import GpuNode
-from tests.fixtures.gpu_nodes import PODS, T4, GpuBed, container, failed, pod, running
+from tests.support.fixtures.gpu_nodes import PODS, T4, GpuBed, container, failed, pod, running
 from tests.support.recount import cards_of, live, never_overcommitted, until_agreed
 
 pytestmark = [

@@ -6,8 +6,8 @@ import pytest
 
 from gpushare import contract
 from testbed.daemons.agent import GpuNode
-from tests.fixtures.agents import one_library
-from tests.fixtures.gpu_nodes import (
+from tests.support.fixtures.agents import one_library
+from tests.support.fixtures.gpu_nodes import (
     T4,
     GpuBed,
     container,

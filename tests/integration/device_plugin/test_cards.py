@@ -14,7 +14,7 @@ from testbed.control_plane.api import read_text
 from testbed.daemons.agent import GpuNode, add_gpu_node
 from testbed.kubelets import KubeletSpec
 from testbed.nvml import card
-from tests.fixtures.gpu_nodes import (
+from tests.support.fixtures.gpu_nodes import (
     SHARING,
     T4,
     GpuBed,

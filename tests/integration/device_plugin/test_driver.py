@@ -4,7 +4,7 @@ import pytest
 
 from testbed import until
 from testbed.daemons.agent import GpuNode
-from tests.fixtures.gpu_nodes import (
+from tests.support.fixtures.gpu_nodes import (
     T4,
     GpuBed,
     container,

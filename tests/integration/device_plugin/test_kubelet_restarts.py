@@ -8,8 +8,8 @@ from gpushare import contract
 from testbed import until
 from testbed.daemons.agent import GpuNode
 from testbed.nvml import card
-from tests.fixtures.agents import Link, fake_node, start_kubelet
-from tests.fixtures.gpu_nodes import (
+from tests.support.fixtures.agents import Link, fake_node, start_kubelet
+from tests.support.fixtures.gpu_nodes import (
     T4,
     GpuBed,
     bound,

@@ -9,7 +9,7 @@ import pytest
 
 from testbed import until
 from testbed.daemons.agent import GpuNode
-from tests.fixtures.gpu_nodes import T4, GpuBed, container, failed, metric, pod, running
+from tests.support.fixtures.gpu_nodes import T4, GpuBed, container, failed, metric, pod, running
 from tests.support.recount import cards_of, live, never_overcommitted, recorded, until_agreed
 
 pytestmark = [

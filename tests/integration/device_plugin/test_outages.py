@@ -6,8 +6,8 @@ from gpushare import contract
 from testbed import until
 from testbed.control_plane.api import Object
 from testbed.daemons.agent import GpuNode
-from tests.fixtures.agents import Link, prefers
-from tests.fixtures.gpu_nodes import (
+from tests.support.fixtures.agents import Link, prefers
+from tests.support.fixtures.gpu_nodes import (
     PODS,
     T4,
     GpuBed,

@@ -14,9 +14,9 @@ from gpushare.isolation.layout import DirectoryOwner
 from gpushare.isolation.region_layout import SIZE
 from testbed import until
 from testbed.daemons.agent import GpuNode
-from tests.builders.library_package import packaged
-from tests.fixtures.agents import Link, connect
-from tests.fixtures.gpu_nodes import (
+from tests.support.builders.library_package import packaged
+from tests.support.fixtures.agents import Link, connect
+from tests.support.fixtures.gpu_nodes import (
     PODS,
     T4,
     GpuBed,

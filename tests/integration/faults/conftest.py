@@ -8,8 +8,8 @@ from collections.abc import AsyncIterator
 import pytest_asyncio
 
 from testbed import Bed
-from tests.fixtures.fault_arena import FaultArena, add_arena, fault_arena
 from tests.support.faults import FaultRow
+from tests.support.fixtures.fault_arena import FaultArena, add_arena, fault_arena
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")

@@ -15,11 +15,12 @@ from aiohttp import web
 from testbed import Bed, SchedulerSpec, Testbed, gpu_pod, until
 from testbed.control_plane.pki import Authority
 from testbed.daemons.extender import ACCOUNT, grant
-from tests.fakes.fault_proxy import fault_proxy, on_bind
-from tests.fixtures.bind_load import PODS
-from tests.fixtures.etcd_backups import back_up, lost_changes, restore
-from tests.fixtures.extenders import leads, request_bind, until_leads
-from tests.fixtures.fault_arena import (
+from tests.support.fakes.fault_proxy import fault_proxy, on_bind
+from tests.support.faults import fault
+from tests.support.fixtures.bind_load import PODS
+from tests.support.fixtures.etcd_backups import back_up, lost_changes, restore
+from tests.support.fixtures.extenders import leads, request_bind, until_leads
+from tests.support.fixtures.fault_arena import (
     FIRST_BIND,
     NODES,
     SIZE,
@@ -28,7 +29,6 @@ from tests.fixtures.fault_arena import (
     add_arena,
     kept_running,
 )
-from tests.support.faults import fault
 
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="session")]
 

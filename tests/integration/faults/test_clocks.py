@@ -6,10 +6,10 @@ import pytest
 
 from testbed import Bed
 from testbed.daemons.extender import LEASES
-from tests.fixtures.clocks import OTHER_MONOTONIC, wall_clock
-from tests.fixtures.extenders import leads, until_leads
-from tests.fixtures.fault_arena import TAKE_OVER_S, FaultArena
 from tests.support.faults import fault
+from tests.support.fixtures.clocks import OTHER_MONOTONIC, wall_clock
+from tests.support.fixtures.extenders import leads, until_leads
+from tests.support.fixtures.fault_arena import TAKE_OVER_S, FaultArena
 
 pytestmark = [
     pytest.mark.integration,

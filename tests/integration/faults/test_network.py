@@ -6,10 +6,10 @@ import pytest
 
 from testbed import until
 from testbed.daemons.extender import start_extender
-from tests.fixtures.extenders import leads
-from tests.fixtures.fault_arena import FaultArena
-from tests.fixtures.namespaces import partition
 from tests.support.faults import fault
+from tests.support.fixtures.extenders import leads
+from tests.support.fixtures.fault_arena import FaultArena
+from tests.support.fixtures.namespaces import partition
 
 pytestmark = [
     pytest.mark.integration,

@@ -11,11 +11,12 @@ from testbed import until
 from testbed.daemons.agent import NAME, GpuNode, add_gpu_node
 from testbed.kubelets import KubeletSpec
 from testbed.nvml import card
-from tests.fixtures.agents import start_kubelet
-from tests.fixtures.etcd_backups import back_up, lost_changes, restore
-from tests.fixtures.extenders import QUICK, until_leads
-from tests.fixtures.fault_arena import FLAGS, kept_running
-from tests.fixtures.gpu_nodes import (
+from tests.support.faults import FaultRow, fault
+from tests.support.fixtures.agents import start_kubelet
+from tests.support.fixtures.etcd_backups import back_up, lost_changes, restore
+from tests.support.fixtures.extenders import QUICK, until_leads
+from tests.support.fixtures.fault_arena import FLAGS, kept_running
+from tests.support.fixtures.gpu_nodes import (
     PODS,
     SHARING,
     T4,
@@ -31,7 +32,6 @@ from tests.fixtures.gpu_nodes import (
     until_event,
     until_registered,
 )
-from tests.support.faults import FaultRow, fault
 from tests.support.recount import (
     by_name,
     cards_of,

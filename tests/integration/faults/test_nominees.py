@@ -8,8 +8,8 @@ import pytest_asyncio
 
 from testbed import Bed, Card, SchedulerSpec, SimNode, Testbed, gpu_pod
 from testbed.daemons.extender import ExtenderSpec, component_config, grant, start_extender
-from tests.fixtures.bind_load import PODS, differences
 from tests.support.faults import FaultRow, fault, moments_of_overcommit
+from tests.support.fixtures.bind_load import PODS, differences
 from tests.support.history import Recorder
 
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module")]

@@ -10,9 +10,9 @@ import pytest
 from devkit.waiting import together
 from gpushare.contract import SEAL_SECRET, SEAL_SECRET_KEY
 from testbed import Bed, Card, SimNode, until
-from tests.fixtures.bind_load import PODS
-from tests.fixtures.fault_arena import NODES, SIZE, FaultArena
 from tests.support.faults import fault
+from tests.support.fixtures.bind_load import PODS
+from tests.support.fixtures.fault_arena import NODES, SIZE, FaultArena
 
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="session")]
 

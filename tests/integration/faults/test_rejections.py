@@ -16,9 +16,10 @@ from testbed.control_plane.api import Object
 from testbed.daemons.agent import GpuNode, add_gpu_node
 from testbed.kubelets import KubeletSpec
 from testbed.nvml import card
-from tests.fixtures.extenders import QUICK
-from tests.fixtures.fault_arena import FLAGS
-from tests.fixtures.gpu_nodes import (
+from tests.support.faults import FaultRow, fault
+from tests.support.fixtures.extenders import QUICK
+from tests.support.fixtures.fault_arena import FLAGS
+from tests.support.fixtures.gpu_nodes import (
     PODS,
     SHARING,
     T4,
@@ -32,7 +33,6 @@ from tests.fixtures.gpu_nodes import (
     running,
     until_allocatable,
 )
-from tests.support.faults import FaultRow, fault
 from tests.support.recount import disagreements, never_overcommitted, until_agreed
 
 pytestmark = [

@@ -5,9 +5,9 @@ import time
 
 import pytest
 
-from tests.fixtures.extenders import until_leads
-from tests.fixtures.fault_arena import FaultArena
 from tests.support.faults import fault
+from tests.support.fixtures.extenders import until_leads
+from tests.support.fixtures.fault_arena import FaultArena
 
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="session")]
 

@@ -12,10 +12,10 @@ from devkit.waiting import timeout_factor
 from gpushare.contract import SEAL_SECRET, SEAL_SECRET_KEY
 from testbed import Bed
 from testbed.daemons.extender import ACCOUNT, ExtenderSpec
-from tests.fixtures.bind_load import BindLoad
-from tests.fixtures.fault_arena import LEASE_S, FaultArena
-from tests.fixtures.releases import Release, previous_release
 from tests.support.faults import fault
+from tests.support.fixtures.bind_load import BindLoad
+from tests.support.fixtures.fault_arena import LEASE_S, FaultArena
+from tests.support.fixtures.releases import Release, previous_release
 
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="session")]
 

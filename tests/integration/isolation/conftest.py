@@ -10,8 +10,8 @@ import pytest
 import pytest_asyncio
 
 from testbed import Bed
-from tests.fixtures import enforced_nodes
-from tests.fixtures.gpu_nodes import GpuBed, gpu_bed
+from tests.support.fixtures import enforced_nodes
+from tests.support.fixtures.gpu_nodes import GpuBed, gpu_bed
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")

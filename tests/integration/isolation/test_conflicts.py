@@ -13,9 +13,9 @@ from gpushare.model.conflicts import Declared, conflicts_of
 from testbed import Bed
 from testbed.control_plane.api import Object
 from testbed.daemons.agent import GpuNode, start_agent
-from tests.fixtures.enforced_nodes import IMAGE, add_enforced_node
-from tests.fixtures.gpu_nodes import clear, container, failed, pod, running
-from tests.fixtures.isolation import needs_compiler
+from tests.support.fixtures.enforced_nodes import IMAGE, add_enforced_node
+from tests.support.fixtures.gpu_nodes import clear, container, failed, pod, running
+from tests.support.fixtures.isolation import needs_compiler
 
 pytestmark = [
     pytest.mark.integration,

@@ -22,10 +22,16 @@ from testbed.daemons.exporter import grant_exporter, start_exporter
 from testbed.kubelets import needs
 from testbed.nvml import GpuProcess
 from testbed.stories import manifest
-from tests.builders import cuda_image, program_image
-from tests.fixtures import userlands
-from tests.fixtures.enforced_nodes import IMAGE, add_enforced_node, container_directory, counted, region_of
-from tests.fixtures.gpu_nodes import (
+from tests.support.builders import cuda_image, program_image
+from tests.support.fixtures import userlands
+from tests.support.fixtures.enforced_nodes import (
+    IMAGE,
+    add_enforced_node,
+    container_directory,
+    counted,
+    region_of,
+)
+from tests.support.fixtures.gpu_nodes import (
     PODS,
     clear,
     container,
@@ -37,7 +43,7 @@ from tests.fixtures.gpu_nodes import (
     until_event,
     until_registered,
 )
-from tests.fixtures.isolation import MIB, needs_compiler
+from tests.support.fixtures.isolation import MIB, needs_compiler
 from tests.support.recount import pid_of
 
 pytestmark = [

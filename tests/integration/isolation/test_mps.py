@@ -22,8 +22,8 @@ from gpushare.mps.ready_lock import is_ready
 from gpushare.mpsd.control import environment
 from testbed import Bed, mps, until
 from testbed.daemons.agent import GpuNode, start_agent
-from tests.fixtures.enforced_nodes import IMAGE, add_enforced_node
-from tests.fixtures.gpu_nodes import (
+from tests.support.fixtures.enforced_nodes import IMAGE, add_enforced_node
+from tests.support.fixtures.gpu_nodes import (
     clear,
     container,
     failed,
@@ -33,8 +33,8 @@ from tests.fixtures.gpu_nodes import (
     running,
     until_event,
 )
-from tests.fixtures.isolation import needs_compiler
-from tests.fixtures.nvml import compute_mode
+from tests.support.fixtures.isolation import needs_compiler
+from tests.support.fixtures.nvml import compute_mode
 from tests.support.metrics import samples
 
 pytestmark = [

@@ -24,9 +24,15 @@ from testbed.control_plane.api import Object
 from testbed.cuda import CudaStub
 from testbed.daemons.agent import GpuNode, start_agent
 from testbed.nvml import GpuProcess
-from tests.fixtures.enforced_nodes import IMAGE, add_enforced_node, container_directory, counted, region_of
-from tests.fixtures.gpu_nodes import clear, container, events_of, metric, pod, running, until_event
-from tests.fixtures.isolation import MIB, needs_compiler
+from tests.support.fixtures.enforced_nodes import (
+    IMAGE,
+    add_enforced_node,
+    container_directory,
+    counted,
+    region_of,
+)
+from tests.support.fixtures.gpu_nodes import clear, container, events_of, metric, pod, running, until_event
+from tests.support.fixtures.isolation import MIB, needs_compiler
 from tests.support.recount import pid_of
 
 pytestmark = [

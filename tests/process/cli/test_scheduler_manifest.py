@@ -28,8 +28,8 @@ from gpushare.contract import CLIENT_TLS_SECRET, EXTENDER_TLS_SECRET
 from gpushare.errors import ConfigError
 from testbed import until
 from testbed.control_plane.pki import Authority
-from tests.builders import kubeadm
-from tests.fakes import static_pod_kubelet
+from tests.support.builders import kubeadm
+from tests.support.fakes import static_pod_kubelet
 
 MANIFEST = "etc/kubernetes/manifests/kube-scheduler.yaml"
 BACKUP = "etc/kubernetes/manifests-backup/kube-scheduler.ori.yaml"

@@ -19,7 +19,7 @@ from gpushare.deviceplugin.core.interface import AllocateResponse
 from gpushare.deviceplugin.isolation.files import EnforcementFiles
 from gpushare.deviceplugin.isolation.region_sizes import RegionSizes
 from gpushare.isolation.layout import IsolationDirs
-from tests.builders.gpu_pods import gpu_pod
+from tests.support.builders.gpu_pods import gpu_pod
 from tests.unit.deviceplugin.fixtures import AgentFixture, ids, install_library
 from tests.unit.deviceplugin.isolation.test_manager import limited_agent, source
 

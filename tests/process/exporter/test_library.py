@@ -8,7 +8,7 @@ import pytest
 from gpushare.exporter.regions import isolation_of
 from gpushare.isolation.layout import DirectoryOwner, link_of
 from testbed.cuda import CudaStub
-from tests.fixtures.isolation import MIB, UUID, Container, build, card, needs_compiler, share
+from tests.support.fixtures.isolation import MIB, UUID, Container, build, card, needs_compiler, share
 
 OWNER = DirectoryOwner("a-uid", "main")
 

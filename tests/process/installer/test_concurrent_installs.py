@@ -4,7 +4,7 @@ from pathlib import Path
 from gpushare.installer.install import install
 from gpushare.isolation.layout import PRELOAD_TEXT
 from gpushare.isolation.versions import current_version, installed_versions
-from tests.builders.library_package import package
+from tests.support.builders.library_package import package
 
 
 def again_and_again(package: Path, folder: Path, times: int) -> None:

@@ -11,9 +11,9 @@ from gpushare.installer.install import install
 from gpushare.installer.main import command, install_command, uninstall, uninstall_command
 from gpushare.installer.settings import InstallSettings, NodeSettings
 from gpushare.isolation.versions import current_version, installed_versions
-from tests.builders.library_package import package, packaged
-from tests.builders.settings import parsed
-from tests.fixtures import isolation
+from tests.support.builders.library_package import package, packaged
+from tests.support.builders.settings import parsed
+from tests.support.fixtures import isolation
 
 OWN = Path("/usr/local/lib/gpushare")
 

@@ -19,8 +19,8 @@ from gpushare.mpsd.settings import MpsSettings
 from testbed import until
 from testbed.mps import install
 from testbed.nvml import NvmlStub, card
-from tests.fixtures.daemons import DEADLINE_S, Daemon
-from tests.fixtures.nvml import compute_mode, needs_compiler
+from tests.support.fixtures.daemons import DEADLINE_S, Daemon
+from tests.support.fixtures.nvml import compute_mode, needs_compiler
 
 NO_PERMISSION = 4
 EXCLUSIVE_PROCESS = "3"

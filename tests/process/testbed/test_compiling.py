@@ -8,7 +8,7 @@ import pytest
 from devkit.errors import DevkitError
 from testbed.nvml.build import source
 from testbed.programs.compiling import compile_command, compiled
-from tests.fixtures.nvml import needs_compiler
+from tests.support.fixtures.nvml import needs_compiler
 
 pytestmark = needs_compiler
 

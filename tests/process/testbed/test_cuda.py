@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from testbed.cuda import CudaCard, CudaStub
-from tests.fixtures.isolation import PRELUDE
+from tests.support.fixtures.isolation import PRELUDE
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.needs("compiler", "root", "unshare")

@@ -9,7 +9,7 @@ import yaml
 from components.manifests import everything
 from components.stack import load
 from gpushare.model.modes import mode_of
-from tests.builders.stacks import DIGEST
+from tests.support.builders.stacks import DIGEST
 from tests.support.pages import Written, steps
 
 HOW_TO = Path(__file__).parents[3] / "docs/how-to"

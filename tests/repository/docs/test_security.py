@@ -8,7 +8,7 @@ import pytest
 from components.manifests import everything
 from components.stack import load
 from docs.generate import ROLES
-from tests.builders.stacks import DIGEST
+from tests.support.builders.stacks import DIGEST
 
 ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "docs/concepts/security.md").read_text()

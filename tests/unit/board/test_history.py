@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from gpushare.board.history import INTERVAL_S, KEPT_S, History, Point, appended, point
 from gpushare.board.usage import Live
-from tests.builders.boards import STARTED, Cluster
+from tests.support.builders.boards import STARTED, Cluster
 
 POINT = Point(0, 0.5, 0.25, 1, 1)
 

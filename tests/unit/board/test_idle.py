@@ -4,7 +4,7 @@ import pytest
 
 from gpushare.board.idle import Idle, Sum, observed, unknown_s
 from gpushare.board.usage import Live
-from tests.builders.boards import GIB, Cluster
+from tests.support.builders.boards import GIB, Cluster
 
 OWNERS = {("a", "p"): "job/p"}
 WORKLOAD = ("a", "job/p")

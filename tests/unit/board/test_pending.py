@@ -8,7 +8,7 @@ from gpushare.board.pending import EXPLAINED, pending
 from gpushare.board.state import BoardState
 from gpushare.contract import RESOURCE_MEM
 from gpushare.model.modes import CGPU_PODS
-from tests.builders.boards import Cluster, example
+from tests.support.builders.boards import Cluster, example
 from tests.unit.cli.fakes import Api, call
 
 Found = list[dict[str, object]]

@@ -15,8 +15,8 @@ from gpushare.cli.lib.node_screen import text_of
 from gpushare.cli.top.usage import containers, gpus
 from gpushare.monitoring.page import samples
 from gpushare.overview.usage import UsageFilter
-from tests.builders.api_objects import Json
-from tests.builders.boards import GIB, SERIES, STARTED, Cluster, example
+from tests.support.builders.api_objects import Json
+from tests.support.builders.boards import GIB, SERIES, STARTED, Cluster, example
 from tests.unit.cli.test_any_objects import NODES, PODS
 
 

@@ -13,7 +13,7 @@ from aiohttp.typedefs import Handler
 
 from gpushare.__main__ import command
 from gpushare.runtime.program import run
-from tests.builders.api_objects import Json
+from tests.support.builders.api_objects import Json
 
 EXPORTERS = "/api/v1/namespaces/kube-system/pods"
 

@@ -13,7 +13,7 @@ from gpushare.contract import ANN_ASSIGNED_NODE, ANN_CARDS
 from gpushare.errors import ConfigError
 from gpushare.overview.gpu_pods import objects_of, read_node, read_pod
 from gpushare.overview.node_view import views_of
-from tests.builders.api_objects import Json, node, pod, share, views, whole
+from tests.support.builders.api_objects import Json, node, pod, share, views, whole
 
 LAYOUTS: list[NodeLayout] = [
     inspect.summary,

@@ -8,7 +8,7 @@ import pytest
 from gpushare.cli.complete import complete
 from gpushare.cli.inspect.command import inspect
 from gpushare.cli.main import plugin
-from tests.builders.api_objects import node, pod, share, whole
+from tests.support.builders.api_objects import node, pod, share, whole
 from tests.unit.cli.fakes import Api, kubeconfig
 
 NOTHING = [":4"]

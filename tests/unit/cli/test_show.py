@@ -14,7 +14,7 @@ from gpushare.cli.top.collect import collect
 from gpushare.errors import ConfigError
 from gpushare.monitoring.page import MetricSample
 from gpushare.overview.connection import ApiSource
-from tests.builders.api_objects import literal, node, pod, share, whole
+from tests.support.builders.api_objects import literal, node, pod, share, whole
 from tests.unit.cli.fakes import Api, call, kubeconfig, refused, shown
 
 PAGE = """# TYPE gpushare_exporter_source_up gauge

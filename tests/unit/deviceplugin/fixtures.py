@@ -29,8 +29,8 @@ from gpushare.model.local_node import GpuPod, LocalNode
 from gpushare.model.options import DeviceListStrategy, MemoryUnit
 from gpushare.mps.layout import MpsDirs
 from gpushare.ports import KubeEvent
-from tests.builders import gpu_pods as builders
-from tests.builders.gpu_pods import NODE
+from tests.support.builders import gpu_pods as builders
+from tests.support.builders.gpu_pods import NODE
 from tests.unit.deviceplugin.fakes import FakeAgentApi
 
 VERSION = "0123456789abcdef"

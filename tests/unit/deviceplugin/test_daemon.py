@@ -31,9 +31,9 @@ from gpushare.model.local_node import LocalNode, LocalPod
 from gpushare.model.options import MemoryUnit
 from gpushare.model.readings import ProcessReading
 from gpushare.runtime.http import Request, Response
-from tests.builders.gpu_pods import allocations, cards, gpu_pod, served, with_gpu_pods
-from tests.builders.settings import parsed
-from tests.fakes import podresources
+from tests.support.builders.gpu_pods import allocations, cards, gpu_pod, served, with_gpu_pods
+from tests.support.builders.settings import parsed
+from tests.support.fakes import podresources
 from tests.support.waiting import until
 
 

@@ -9,7 +9,7 @@ from gpushare.deviceplugin.settings import AgentSettings
 from gpushare.errors import ConfigError
 from gpushare.isolation.layout import IsolationDirs
 from gpushare.model.options import DeviceListStrategy, MemoryUnit
-from tests.builders.settings import parsed
+from tests.support.builders.settings import parsed
 
 TLS = ["--client-cert=/c", "--client-key=/k"]
 

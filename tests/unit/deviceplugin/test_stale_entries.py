@@ -4,7 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from gpushare.deviceplugin.core.interface import AllocateResponse
-from tests.builders.gpu_pods import gpu_pod
+from tests.support.builders.gpu_pods import gpu_pod
 from tests.unit.deviceplugin.fixtures import AgentFixture, ids
 
 FIRST = "GPU-0-_-0"

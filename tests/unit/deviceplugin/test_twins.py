@@ -11,8 +11,8 @@ from gpushare.deviceplugin.core.interface import AllocateResponse, Rejected
 from gpushare.deviceplugin.core.reconcile import ServedContainer
 from gpushare.model.demand import Demand, demand_of
 from gpushare.model.local_node import LocalNode
-from tests.builders.gpu_pods import NODE, PICKS, gpu_pod
-from tests.builders.scheduling import main, sound
+from tests.support.builders.gpu_pods import NODE, PICKS, gpu_pod
+from tests.support.builders.scheduling import main, sound
 from tests.unit.deviceplugin.fixtures import AgentFixture, ids
 
 

@@ -9,7 +9,7 @@ from gpushare.deviceplugin.core.decision import NO_UNITS
 from gpushare.deviceplugin.core.interface import AllocateResponse, Rejected
 from gpushare.model.changes import Deleted, Upserted
 from gpushare.model.local_node import LocalNode, LocalPod
-from tests.builders.gpu_pods import NODE, gpu_pod
+from tests.support.builders.gpu_pods import NODE, gpu_pod
 from tests.unit.deviceplugin.fixtures import AgentFixture, ids
 
 APP = LocalPod("app-uid", "default", "app")

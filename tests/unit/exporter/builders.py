@@ -22,7 +22,7 @@ from gpushare.model.local_node import ContainerRef, GpuPod, LocalPod
 from gpushare.model.modes import Mode
 from gpushare.model.objects import Node, Pod
 from gpushare.model.readings import CardReading, Load, ProcessReading, Readings
-from tests.builders.scheduling import main
+from tests.support.builders.scheduling import main
 
 MIB = 1024 * 1024
 T4 = 15079

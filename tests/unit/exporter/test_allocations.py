@@ -11,7 +11,7 @@ from gpushare.model.cards import Card
 from gpushare.model.devices import ContainerDevices
 from gpushare.model.modes import Mode
 from gpushare.model.objects import Node
-from tests.builders.scheduling import init, main, sidecar
+from tests.support.builders.scheduling import init, main, sidecar
 from tests.unit.exporter.builders import MIB, T4, gpu_pod, node, reading, shared, snapshot, whole
 
 FOUR = 15079 * 4 // 14

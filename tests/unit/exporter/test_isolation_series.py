@@ -8,7 +8,7 @@ import pytest
 
 from gpushare.exporter.snapshot import NodeSnapshot
 from gpushare.model.readings import Readings
-from tests.builders.scheduling import main
+from tests.support.builders.scheduling import main
 from tests.unit.exporter.builders import (
     MIB,
     gpu_pod,

@@ -6,7 +6,7 @@ from click.testing import CliRunner
 from gpushare.errors import ConfigError
 from gpushare.exporter.main import check, command
 from gpushare.exporter.settings import ExporterSettings
-from tests.builders.settings import parsed
+from tests.support.builders.settings import parsed
 
 
 def settings(*arguments: str, node: str | None = "node-a") -> ExporterSettings:

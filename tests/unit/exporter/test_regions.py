@@ -15,7 +15,7 @@ from gpushare.isolation.layout import LIMIT, REGION, DirectoryOwner, link_of
 from gpushare.isolation.limits import CardLimit
 from gpushare.isolation.region import CardUse, empty
 from gpushare.isolation.region_layout import SIZE
-from tests.builders.regions import region_bytes, write_container_directory
+from tests.support.builders.regions import region_bytes, write_container_directory
 
 MIB = 1024 * 1024
 LIMITS = (CardLimit("GPU-0", 15079, 4, 14), CardLimit("GPU-1", 15079, 2, 14))

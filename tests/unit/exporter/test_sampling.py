@@ -33,8 +33,8 @@ from gpushare.model.changes import Deleted, Upserted
 from gpushare.model.hardware import SHARES_HOST_MEMORY
 from gpushare.model.local_node import LocalNode, LocalPod
 from gpushare.model.readings import Readings
-from tests.builders.regions import region_bytes, write_container_directory
-from tests.fakes.podresources import Lister, container, pod, served
+from tests.support.builders.regions import region_bytes, write_container_directory
+from tests.support.fakes.podresources import Lister, container, pod, served
 from tests.unit.exporter.builders import T4, gpu_pod, process, reading
 
 MEM = "aliyun.com/gpu-mem"

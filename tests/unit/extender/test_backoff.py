@@ -10,7 +10,7 @@ from gpushare.extender.backoff import MOST, PERIOD_S, RejectionBackoff
 from gpushare.extender.cluster import ClusterState
 from gpushare.model.changes import Deleted, Upserted
 from gpushare.model.objects import Node, Pod
-from tests.builders.scheduling import pod
+from tests.support.builders.scheduling import pod
 
 WEB = replace(pod("next"), workload="web")
 

@@ -19,7 +19,7 @@ from gpushare.model.demand import Amount, Malformed
 from gpushare.model.modes import Mode
 from gpushare.model.objects import Node, Pod
 from gpushare.ports import KubeEvent
-from tests.builders.scheduling import demand, free, node, pod, unmanaged
+from tests.support.builders.scheduling import demand, free, node, pod, unmanaged
 from tests.support.waiting import until
 from tests.unit.extender.fakes import FakeApi, carry_out, fail, gated, refused, silence
 

@@ -6,7 +6,7 @@ import pytest
 
 from gpushare.extender.cluster import ClusterState
 from gpushare.model.changes import Deleted, Upserted
-from tests.builders.scheduling import budget, node, pod, reserved
+from tests.support.builders.scheduling import budget, node, pod, reserved
 
 
 def with_node() -> ClusterState:

@@ -8,7 +8,7 @@ from gpushare.model.annotations import Shares
 from gpushare.model.demand import Amount
 from gpushare.scheduling.events import Reserved
 from gpushare.scheduling.ledger import Ledger, apply
-from tests.builders.scheduling import cluster, demand, node, pod
+from tests.support.builders.scheduling import cluster, demand, node, pod
 
 SHARES: Shares = ((0, Amount(4)), (1, Amount(4)))
 WANTED = demand(8, cards=2)

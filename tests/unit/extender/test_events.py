@@ -18,7 +18,7 @@ from gpushare.model.objects import Node, Pod
 from gpushare.ports import pod_event
 from gpushare.runtime.events import EventRecorder, RecorderSettings
 from gpushare.runtime.fairness import TimeSlices
-from tests.builders.scheduling import node, pod
+from tests.support.builders.scheduling import node, pod
 from tests.support.waiting import until
 from tests.unit.extender.fakes import FakeApi, refused
 

@@ -13,7 +13,7 @@ from gpushare.model.changes import Deleted, Upserted
 from gpushare.model.modes import Mode
 from gpushare.ports import KubeEvent
 from gpushare.runtime.events import EventRecorder
-from tests.builders.scheduling import node
+from tests.support.builders.scheduling import node
 from tests.unit.extender.fakes import refused
 
 

@@ -19,7 +19,7 @@ from gpushare.extender.lease import LeaseDurations, Replica
 from gpushare.extender.settings import Deadlines
 from gpushare.model.changes import Upserted
 from gpushare.ports import LeaseRecord
-from tests.builders.scheduling import node, pod
+from tests.support.builders.scheduling import node, pod
 from tests.support.virtual_time import skip_waits
 from tests.support.waiting import until
 from tests.unit.extender.fakes import CatchUp, FakeApi, gated, open_gate, refused, silence

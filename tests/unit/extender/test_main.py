@@ -8,7 +8,7 @@ import pytest
 from gpushare.errors import ConfigError
 from gpushare.extender.main import command
 from gpushare.extender.settings import ExtenderSettings, check, replica_of
-from tests.builders.settings import parsed
+from tests.support.builders.settings import parsed
 
 
 def settings(*flags: str) -> ExtenderSettings:

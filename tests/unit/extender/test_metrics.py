@@ -11,7 +11,7 @@ from gpushare.model.objects import Pod
 from gpushare.scheduling.book import Book
 from gpushare.scheduling.events import Reserved
 from gpushare.scheduling.ledger import EMPTY_LEDGER, Ledger, apply
-from tests.builders.scheduling import cluster, demand, node, pod, seen
+from tests.support.builders.scheduling import cluster, demand, node, pod, seen
 from tests.support.steps import counted, finished
 
 Samples = dict[tuple[str, tuple[str, ...]], float]

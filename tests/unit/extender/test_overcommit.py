@@ -11,7 +11,7 @@ from gpushare.extender.overcommit import watch_overcommit
 from gpushare.model.changes import Deleted, Upserted
 from gpushare.runtime.events import EventRecorder, RecorderSettings
 from gpushare.runtime.fairness import TimeSlices
-from tests.builders.scheduling import node, pod
+from tests.support.builders.scheduling import node, pod
 from tests.support.virtual_time import skip_waits
 from tests.support.waiting import until
 from tests.unit.extender.fakes import FakeApi

@@ -8,7 +8,7 @@ from gpushare.extender.cluster import ClusterState
 from gpushare.extender.prepared import PreparedScores, expected_request
 from gpushare.model.changes import Upserted
 from gpushare.runtime.fairness import TimeSlices
-from tests.builders.scheduling import node, pod
+from tests.support.builders.scheduling import node, pod
 from tests.unit.extender.test_service import on_gpus, service
 
 

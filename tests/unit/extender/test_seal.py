@@ -10,7 +10,7 @@ from gpushare.model.annotations import even_shares
 from gpushare.model.changes import Upserted
 from gpushare.model.modes import SHARING, Mode
 from gpushare.model.objects import Pod
-from tests.builders.scheduling import demand, free, node, pod
+from tests.support.builders.scheduling import demand, free, node, pod
 
 KEY_MADE = "2026-01-01T00:00:00Z"
 LATER = "2026-01-02T00:00:00Z"

@@ -17,7 +17,7 @@ from gpushare.extender.seal_key import follow_key, load_sealer
 from gpushare.model.changes import Deleted, Upserted
 from gpushare.model.objects import Pod
 from gpushare.ports import StoredKey
-from tests.builders.scheduling import free, node, pod
+from tests.support.builders.scheduling import free, node, pod
 from tests.support.steps import finished
 from tests.support.virtual_time import skip_waits
 from tests.unit.extender.fakes import FakeApi, refused, silence

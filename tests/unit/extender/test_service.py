@@ -18,7 +18,7 @@ from gpushare.model.changes import Upserted
 from gpushare.model.objects import Pod
 from gpushare.runtime.fairness import TimeSlices
 from gpushare.scheduling.advice.inspection import inspect
-from tests.builders.scheduling import node, pod
+from tests.support.builders.scheduling import node, pod
 from tests.unit.extender.fakes import FakeApi
 
 

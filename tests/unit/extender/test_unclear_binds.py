@@ -12,7 +12,7 @@ from gpushare.extender.unclear_binds import UnclearBinds
 from gpushare.model.changes import Deleted, Upserted
 from gpushare.model.objects import Pod
 from gpushare.scheduling.ledger import EMPTY_LEDGER
-from tests.builders.scheduling import free, node, pod, reserved, seen
+from tests.support.builders.scheduling import free, node, pod, reserved, seen
 from tests.support.waiting import until
 from tests.unit.extender.fakes import FakeApi, silence
 

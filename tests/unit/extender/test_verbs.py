@@ -26,8 +26,8 @@ from gpushare.extender.verbs import (
 )
 from gpushare.scheduling.disruption import BudgetsOf, no_budgets
 from gpushare.scheduling.ledger import EMPTY_LEDGER, Ledger
-from tests.builders.scheduling import budget, cluster, node, pod
 from tests.property.strategies import json_values
+from tests.support.builders.scheduling import budget, cluster, node, pod
 from tests.support.steps import finished
 
 Verb = Callable[[bytes, Ledger], VerbResult]

@@ -13,8 +13,8 @@ import pytest
 from devkit import waiting
 from gpushare.installer.install import install
 from gpushare.isolation.versions import current_version, installed_versions
-from tests.builders.library_package import package
-from tests.fixtures.daemons import DEADLINE_S, Daemon
+from tests.support.builders.library_package import package
+from tests.support.fixtures.daemons import DEADLINE_S, Daemon
 from tests.support.waiting import until
 
 

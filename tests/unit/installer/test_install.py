@@ -17,7 +17,7 @@ from gpushare.installer import install as module
 from gpushare.installer.install import SUMS, install, prune, withdraw
 from gpushare.isolation.layout import PRELOAD_TEXT, is_version
 from gpushare.isolation.versions import UnknownUsage, current_version, installed_versions
-from tests.builders.library_package import package
+from tests.support.builders.library_package import package
 
 NO_VERSIONS = frozenset[str]()
 

@@ -16,7 +16,7 @@ from gpushare.isolation.region_layout import (
     measure_struct,
     slot_struct,
 )
-from tests.builders.regions import region_bytes
+from tests.support.builders.regions import region_bytes
 
 CARDS = (CardUse("GPU-1", 7, 5, 6, 1), CardUse("GPU-2", 9, 0, 0, 0))
 

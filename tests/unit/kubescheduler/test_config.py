@@ -16,7 +16,7 @@ from gpushare.kubescheduler.config import (
     parse_version,
     render,
 )
-from tests.builders.ack_documents import S3_POLICY
+from tests.support.builders.ack_documents import S3_POLICY
 
 FULL = ExtenderConfig()
 TLS = Tls("/pki/ca.crt", "/pki/client.crt", "/pki/client.key", "gpushare-schd-extender")

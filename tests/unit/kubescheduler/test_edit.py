@@ -9,8 +9,8 @@ from gpushare.kubescheduler.config import ExtenderConfig
 from gpushare.kubescheduler.edit import EditTimeouts, Probe, perform
 from gpushare.kubescheduler.host import HostFile
 from gpushare.kubescheduler.plan import BACKUP, MANIFEST, Install, Paths, changes, mounted_tls, plan
-from tests.builders import kubeadm
-from tests.fakes.control_plane import FakeHost
+from tests.support.builders import kubeadm
+from tests.support.fakes.control_plane import FakeHost
 
 ORIGINAL = kubeadm.scheduler("1.36")
 CONFIG = "/etc/kubernetes/gpushare/scheduler-config.json"

@@ -4,7 +4,7 @@ import pytest
 import yaml
 
 from gpushare.kubescheduler.health import health_urls
-from tests.builders import kubeadm
+from tests.support.builders import kubeadm
 
 OWN = "https://127.0.0.1:10259"
 

@@ -17,7 +17,7 @@ from gpushare.kubescheduler.static_pod import (
     removed,
     version_of,
 )
-from tests.builders import kubeadm
+from tests.support.builders import kubeadm
 
 FOLDER = "/etc/kubernetes/gpushare"
 POLICY_FILE = "/etc/kubernetes/scheduler-policy-config.json"

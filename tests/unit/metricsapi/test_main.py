@@ -7,7 +7,7 @@ from gpushare.errors import ConfigError
 from gpushare.metricsapi.main import command
 from gpushare.metricsapi.settings import MetricsApiSettings
 from gpushare.runtime.flags import check_api_service
-from tests.builders.settings import parsed
+from tests.support.builders.settings import parsed
 
 TLS = ("--tls-cert=c", "--tls-key=k")
 

@@ -16,7 +16,7 @@ from gpushare.model.annotations import (
     shares_from_units,
 )
 from gpushare.model.demand import Amount, ContainerDemand, Demand, demand_of
-from tests.builders.scheduling import demand, init, main, sidecar, sound
+from tests.support.builders.scheduling import demand, init, main, sidecar, sound
 
 NOW = 1_600_000_000_000_000_000
 

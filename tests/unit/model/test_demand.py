@@ -3,7 +3,7 @@
 import pytest
 
 from gpushare.model.demand import Amount, ContainerDemand, Demand, Malformed, demand_of
-from tests.builders.scheduling import init, main, sidecar, sound
+from tests.support.builders.scheduling import init, main, sidecar, sound
 
 
 def asked(*containers: ContainerDemand, cards: str | None = None) -> Demand:

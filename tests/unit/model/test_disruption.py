@@ -6,7 +6,7 @@ import pytest
 
 from gpushare.model.disruption import Budgets, DisruptionBudget
 from gpushare.model.selector import Selector, Term
-from tests.builders.scheduling import budget, pod
+from tests.support.builders.scheduling import budget, pod
 
 DB = pod("db-0", labels={"app": "db", "zone": "b"})
 

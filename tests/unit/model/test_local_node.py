@@ -6,7 +6,7 @@ from itertools import permutations
 import pytest
 
 from gpushare.model.local_node import LocalPod, by_uid
-from tests.builders.gpu_pods import gpu_pod
+from tests.support.builders.gpu_pods import gpu_pod
 
 OWN = LocalPod("uid", "default", "own")
 LARGE = LocalPod("uid", "default", "large", gpu_pod=gpu_pod("large", 8), mirror=True)

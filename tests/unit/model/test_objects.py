@@ -6,7 +6,7 @@ from gpushare.contract import LABEL_MODE
 from gpushare.model.cards import Card
 from gpushare.model.modes import Mode
 from gpushare.model.objects import Node, node_of
-from tests.builders.scheduling import pod
+from tests.support.builders.scheduling import pod
 
 T4_PAIR: dict[str, object] = {"aliyun.com/gpu-mem": "28", "aliyun.com/gpu-count": "2"}
 

@@ -6,7 +6,7 @@ from click.testing import CliRunner
 from gpushare.mpsd.main import command
 from gpushare.mpsd.settings import MpsSettings
 from gpushare.runtime.settings import LogLevel
-from tests.builders.settings import parsed
+from tests.support.builders.settings import parsed
 
 
 def settings(*args: str) -> MpsSettings:

@@ -6,7 +6,7 @@ from gpushare.cli.inspect import render as inspect
 from gpushare.cli.top import arena_share
 from gpushare.contract import ANN_CARDS
 from gpushare.overview.memory_units import NodeUnit, common_unit, percent, unit_of
-from tests.builders.api_objects import Json, literal, node, pod, share, views
+from tests.support.builders.api_objects import Json, literal, node, pod, share, views
 
 GIB = node("gib", share(30, 2), address="10.0.0.1")
 MIB = node("mib", share(15079), address="10.0.0.2")

@@ -8,7 +8,7 @@ from gpushare.contract import ANN_ASSIGNED_NODE, ANN_CARDS, ANN_CLOSED, ANN_POD,
 from gpushare.model.demand import Malformed
 from gpushare.overview.gpu_pods import read_node, read_pod
 from gpushare.overview.node_view import GpuCount, NodeView
-from tests.builders.api_objects import Json, node, pod, share, views, whole
+from tests.support.builders.api_objects import Json, node, pod, share, views, whole
 
 
 def one(a_node: Json, *pods: Json) -> NodeView:

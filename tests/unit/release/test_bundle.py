@@ -17,7 +17,7 @@ from gpushare.errors import ConfigError, GpuShareError
 from release import bundle, krew, oci, publish, reproducible, version
 from release.archives import ArchiveFile, read_tar_gz, tar, tar_gz
 from release.recipe import ROOT
-from tests.builders.chart_values import IMAGES
+from tests.support.builders.chart_values import IMAGES
 
 
 def test_an_archive_depends_on_its_files_only() -> None:

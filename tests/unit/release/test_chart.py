@@ -24,8 +24,8 @@ from gpushare.errors import ConfigError
 from gpushare.runtime.settings import options_of
 from release.chart import chart, with_images
 from release.recipe import ROOT
-from tests.builders.chart_values import IMAGES, NOT_IN_CHART, OLDEST, values_of, without_others
-from tests.builders.settings_alone import alone, around
+from tests.support.builders.chart_values import IMAGES, NOT_IN_CHART, OLDEST, values_of, without_others
+from tests.support.builders.settings_alone import alone, around
 
 FOLDER = ROOT / "charts/gpushare"
 TEMPLATES = {path.name: path.read_text() for path in sorted((FOLDER / "templates").iterdir())}

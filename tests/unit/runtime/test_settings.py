@@ -18,7 +18,7 @@ from gpushare.runtime.settings import (
     setting,
     settings_command,
 )
-from tests.builders.settings import parsed
+from tests.support.builders.settings import parsed
 
 
 class Colour(StrEnum):

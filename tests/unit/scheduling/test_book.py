@@ -9,7 +9,7 @@ from gpushare.model.demand import Amount
 from gpushare.model.modes import Mode
 from gpushare.scheduling.advice.refusals import summary
 from gpushare.scheduling.book import Book, CardUsage, Reservation, reserved_shares, with_reservation, without
-from tests.builders.scheduling import T4, cluster, demand, free_core, node, pod
+from tests.support.builders.scheduling import T4, cluster, demand, free_core, node, pod
 
 
 def book_of(*things: object) -> Book:

@@ -8,7 +8,17 @@ from gpushare.model.objects import Node
 from gpushare.scheduling.events import Confirmed, PodDeleted, PodObserved
 from gpushare.scheduling.filtering import FilterOutcome, filter_nodes, filter_steps, score_steps
 from gpushare.scheduling.ledger import Ledger, apply
-from tests.builders.scheduling import T4, V16, cluster, demand, node, pod, pod_request, reserved, score
+from tests.support.builders.scheduling import (
+    T4,
+    V16,
+    cluster,
+    demand,
+    node,
+    pod,
+    pod_request,
+    reserved,
+    score,
+)
 from tests.support.steps import counted, finished
 
 

@@ -12,7 +12,7 @@ from gpushare.scheduling.advice.refusals import refusal
 from gpushare.scheduling.events import PodDeleted, UnhealthyObserved
 from gpushare.scheduling.fitting import PodRequest, Rejection, place
 from gpushare.scheduling.ledger import Ledger, apply
-from tests.builders.scheduling import (
+from tests.support.builders.scheduling import (
     T4,
     V16,
     cluster,

@@ -19,7 +19,7 @@ from gpushare.scheduling.events import (
     UnhealthyObserved,
 )
 from gpushare.scheduling.ledger import EMPTY_LEDGER, Ledger, apply, overcommitted, sharing
-from tests.builders.scheduling import T4, cluster, demand, free, main, node, pod, reserved, seen
+from tests.support.builders.scheduling import T4, cluster, demand, free, main, node, pod, reserved, seen
 
 
 def reservation_is_settled(ledger: Ledger, uid: str) -> bool:

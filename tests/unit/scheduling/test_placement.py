@@ -9,7 +9,7 @@ import yaml
 from gpushare.scheduling import placement as package
 from gpushare.scheduling.ledger import Ledger
 from gpushare.scheduling.placement import POLICIES, choose, policy_name
-from tests.builders.scheduling import T4, V16, cluster, demand, node, pod
+from tests.support.builders.scheduling import T4, V16, cluster, demand, node, pod
 
 ROOT = Path(__file__).parents[3]
 

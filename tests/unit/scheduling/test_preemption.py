@@ -12,7 +12,7 @@ from gpushare.scheduling.events import Confirmed, UnhealthyObserved
 from gpushare.scheduling.fitting import PodRequest
 from gpushare.scheduling.ledger import Ledger, apply
 from gpushare.scheduling.preemption import Victims, possible_victims, victims_by_node_steps, victims_on
-from tests.builders.scheduling import T4, budget, cluster, demand, node, pod, pod_request, reserved
+from tests.support.builders.scheduling import T4, budget, cluster, demand, node, pod, pod_request, reserved
 from tests.support.steps import counted, finished
 
 HIGH = 1000

@@ -3,7 +3,7 @@
 from gpushare.scheduling.events import Confirmed, NodeDeleted, PodDeleted, Reserved
 from gpushare.scheduling.ledger import Ledger, apply
 from gpushare.scheduling.score_cache import ScoreCache
-from tests.builders.scheduling import cluster, demand, node, pod
+from tests.support.builders.scheduling import cluster, demand, node, pod
 
 T4 = 14
 

@@ -3,7 +3,7 @@
 import asyncio
 
 from devkit.ports import LOOPBACK
-from tests.fakes.service import fake_service
+from tests.support.fakes.service import fake_service
 
 
 async def _echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -11,7 +11,7 @@ from gpushare.adapters.nvml import Nvml
 from gpushare.model.hardware import GpuFacts
 from testbed.nvml import ERAS, NvmlGpu, NvmlStub, card
 from testbed.nvml.eras import functions
-from tests.fixtures.nvml import load, needs_compiler
+from tests.support.fixtures.nvml import load, needs_compiler
 
 pytestmark = needs_compiler
 

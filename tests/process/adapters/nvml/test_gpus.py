@@ -19,7 +19,7 @@ from gpushare.errors import DriverReplacedError, GpuError
 from gpushare.model.hardware import Fault, Inventory
 from testbed import until
 from testbed.nvml import ERAS, NvmlStub, card
-from tests.fixtures.nvml import in_child, load, needs_compiler
+from tests.support.fixtures.nvml import in_child, load, needs_compiler
 
 pytestmark = needs_compiler
 

@@ -17,7 +17,7 @@ from gpushare.errors import GpuError
 from gpushare.model.readings import IDLE, Load, ProcessReading
 from testbed import until
 from testbed.nvml import ERAS, GpuProcess, NvmlStub, card
-from tests.fixtures.nvml import load, needs_compiler
+from tests.support.fixtures.nvml import load, needs_compiler
 
 pytestmark = needs_compiler
 

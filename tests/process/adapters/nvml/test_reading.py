@@ -9,7 +9,7 @@ from gpushare.adapters.nvml import Nvml
 from gpushare.errors import GpuError
 from gpushare.model.hardware import Inventory, Link
 from testbed.nvml import ERAS, NvmlStub, Pair, card
-from tests.fixtures.nvml import load, needs_compiler
+from tests.support.fixtures.nvml import load, needs_compiler
 
 pytestmark = needs_compiler
 

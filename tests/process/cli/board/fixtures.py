@@ -13,7 +13,7 @@ from gpushare.board.local import LOOPBACK, serving
 from gpushare.board.routes import Document
 from gpushare.board.state import BoardMemory, BoardState, advanced
 from gpushare.runtime.listener import bind_socket
-from tests.builders.boards import GIB, Cluster
+from tests.support.builders.boards import GIB, Cluster
 
 RUNS_S = 41 * 60.0
 """How long the board of the pictures has been running."""

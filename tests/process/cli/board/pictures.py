@@ -4,8 +4,8 @@ import asyncio
 from pathlib import Path
 from typing import Final
 
-from tests.builders.boards import example
 from tests.process.cli.board.fixtures import page_of, served
+from tests.support.builders.boards import example
 from tests.support.chromium import chromium
 
 FOLDER: Final = Path(__file__).parents[4] / "docs/how-to/board"

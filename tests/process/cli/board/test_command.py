@@ -14,8 +14,8 @@ import pytest_asyncio
 from aiohttp import web
 
 from testbed import until
-from tests.builders.boards import GIB, example
-from tests.fixtures.boards import Running, running_board
+from tests.support.builders.boards import GIB, example
+from tests.support.fixtures.boards import Running, running_board
 from tests.unit.cli.fakes import Api, call, kubeconfig
 
 pytestmark = pytest.mark.asyncio

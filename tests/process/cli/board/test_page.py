@@ -20,8 +20,8 @@ from gpushare.board.login import ADMITTED, Admission
 from gpushare.board.server import listening
 from gpushare.board.state import Lost
 from gpushare.runtime.listener import bind_socket
-from tests.builders.boards import Cluster, example, large
 from tests.process.cli.board.fixtures import Page, page_of, served
+from tests.support.builders.boards import Cluster, example, large
 from tests.support.chromium import Tab, chromium
 
 pytestmark = [

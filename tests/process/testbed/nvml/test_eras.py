@@ -8,7 +8,7 @@ import pytest
 
 from testbed.nvml import ERAS, build
 from testbed.nvml.eras import FIRST_IN, functions
-from tests.fixtures.nvml import needs_compiler
+from tests.support.fixtures.nvml import needs_compiler
 
 pytestmark = needs_compiler
 

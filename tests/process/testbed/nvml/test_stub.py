@@ -10,7 +10,7 @@ import pytest
 
 from gpushare.errors import ConfigError
 from testbed.nvml import ERAS, GpuProcess, NvmlGpu, NvmlStub, Pair, card
-from tests.fixtures.nvml import in_child, load, memory_limits, needs_compiler
+from tests.support.fixtures.nvml import in_child, load, memory_limits, needs_compiler
 
 pytestmark = needs_compiler
 

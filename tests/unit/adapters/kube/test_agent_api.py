@@ -12,7 +12,7 @@ from gpushare.adapters.kube.agent_api import KubeAgentApi
 from gpushare.contract import EVENT_CARD_UNHEALTHY, EVENT_NOT_SERVING
 from gpushare.errors import ApiError
 from gpushare.ports import node_event, pod_event
-from tests.builders.scheduling import pod
+from tests.support.builders.scheduling import pod
 from tests.unit.adapters.fakes import Answer, Served, fixed, serving
 
 MERGE = "application/merge-patch+json"

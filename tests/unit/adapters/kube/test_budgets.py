@@ -7,7 +7,7 @@ import pytest
 
 from gpushare.adapters.kube.budgets import BUDGETS, WireBudget
 from gpushare.model.disruption import DisruptionBudget
-from tests.builders.scheduling import pod
+from tests.support.builders.scheduling import pod
 
 
 def read(spec: object, status: object = None) -> tuple[str, DisruptionBudget]:

@@ -12,7 +12,7 @@ from aiohttp import web
 from gpushare.adapters.kube.extender_api import KubeExtenderApi
 from gpushare.errors import ApiError
 from gpushare.ports import LeaseRecord, StoredKey
-from tests.builders.scheduling import pod
+from tests.support.builders.scheduling import pod
 from tests.unit.adapters.fakes import Answer, fixed, serving
 
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"

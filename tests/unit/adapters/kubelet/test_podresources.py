@@ -7,7 +7,7 @@ import pytest
 from gpushare.adapters.kubelet.podresources import PodResources
 from gpushare.errors import KubeletError
 from gpushare.model.devices import ContainerDevices
-from tests.fakes.podresources import Lister, container, pod, served
+from tests.support.fakes.podresources import Lister, container, pod, served
 
 MEM = "aliyun.com/gpu-mem"
 CORE = "aliyun.com/gpu-core.percentage"

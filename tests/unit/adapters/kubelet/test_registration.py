@@ -7,7 +7,7 @@ import pytest
 from gpushare.adapters.kubelet.registration import OPTIONS, register
 from gpushare.contract import KUBELET_SOCKET
 from gpushare.errors import KubeletError
-from tests.fakes.kubelet import fake_kubelet
+from tests.support.fakes.kubelet import fake_kubelet
 
 RESOURCE = "aliyun.com/gpu-mem"
 

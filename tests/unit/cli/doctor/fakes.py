@@ -6,7 +6,7 @@ from typing import Any
 from aiohttp import web
 
 from gpushare.contract import AGENT_NAME, EXTENDER_NAME
-from tests.builders.diagnosis import gpu_node
+from tests.support.builders.diagnosis import gpu_node
 from tests.unit.cli.fakes import Api, call
 
 SYSTEM = "/api/v1/namespaces/kube-system"

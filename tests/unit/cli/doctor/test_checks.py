@@ -22,7 +22,7 @@ from gpushare.contract import (
 )
 from gpushare.model.objects import Pod
 from gpushare.scheduling.snapshot import books_of
-from tests.builders.diagnosis import (
+from tests.support.builders.diagnosis import (
     ABSENT,
     AGENT_PAGE,
     DENIED,
@@ -47,7 +47,7 @@ from tests.builders.diagnosis import (
     scheduler_pod,
     system_pod,
 )
-from tests.builders.scheduling import node, pod
+from tests.support.builders.scheduling import node, pod
 
 FAILED, WARNING, UNKNOWN, OK = Status.FAILED, Status.WARNING, Status.UNKNOWN, Status.OK
 LOOPBACK_NODE_PORT = scheduler_config("http://127.0.0.1:32766/gpushare-scheduler")

@@ -6,7 +6,7 @@ import pytest
 from aiohttp import web
 
 from gpushare.contract import AGENT_NAME, EXTENDER_NAME, RESOURCE_MEM
-from tests.builders.diagnosis import gpu_node
+from tests.support.builders.diagnosis import gpu_node
 from tests.unit.cli.doctor.fakes import SYSTEM, Cluster, ours
 
 pytestmark = pytest.mark.asyncio

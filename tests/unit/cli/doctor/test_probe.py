@@ -10,8 +10,8 @@ import pytest
 from aiohttp import web
 
 from gpushare.contract import LABEL_MODE
-from tests.builders.api_objects import pod
-from tests.builders.diagnosis import gpu_node
+from tests.support.builders.api_objects import pod
+from tests.support.builders.diagnosis import gpu_node
 from tests.unit.cli.doctor.fakes import Cluster
 
 pytestmark = pytest.mark.asyncio

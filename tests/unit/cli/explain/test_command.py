@@ -5,7 +5,7 @@ import json
 import pytest
 
 from gpushare.contract import EXTENDER_NAME
-from tests.builders.api_objects import node, pod, share
+from tests.support.builders.api_objects import node, pod, share
 from tests.unit.cli.fakes import Api, call, shown
 
 pytestmark = pytest.mark.asyncio

@@ -6,7 +6,7 @@ from gpushare.cli.lib.node_screen import text_of
 from gpushare.cli.top import arena, arena_share
 from gpushare.contract import ANN_CARDS, LABEL_MODE, LABEL_PLACEMENT
 from gpushare.overview.node_document import nodes_document
-from tests.builders.api_objects import Json, literal, node, pod, share, views, whole
+from tests.support.builders.api_objects import Json, literal, node, pod, share, views, whole
 
 CARDS = [
     {"index": 0, "units": 14, "mib": 15079, "uuid": "GPU-a", "model": "Tesla T4"},

@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from gpushare.contract import LABEL_CGPU, LABEL_MODE, LABEL_NO_ISOLATION
-from tests.builders.api_objects import Json, literal, node, pod, share
+from tests.support.builders.api_objects import Json, literal, node, pod, share
 from tests.unit.cli.fakes import Api, call, kubeconfig, refused, shown
 
 MIB = 2**20

@@ -11,7 +11,7 @@ import pytest_asyncio
 import yaml
 from aiohttp import web
 
-from tests.builders.api_objects import Json, literal, node, pod
+from tests.support.builders.api_objects import Json, literal, node, pod
 from tests.unit.cli.fakes import Api, call, documented, kubeconfig, refused, shown
 from tests.unit.cli.migrate.test_hami import container, deployment
 

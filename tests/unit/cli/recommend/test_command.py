@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tests.builders.api_objects import Json, literal, pod
+from tests.support.builders.api_objects import Json, literal, pod
 from tests.unit.cli.fakes import Api, call, refused, shown
 from tests.unit.cli.limits.test_command import MIB, held, page, series
 

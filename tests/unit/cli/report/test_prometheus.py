@@ -18,7 +18,7 @@ from gpushare.monitoring.catalogue import Metric
 from gpushare.overview.connection import ApiSource
 from testbed.control_plane.components import url_ready
 from testbed.programs.debian import program
-from tests.builders.api_objects import pod
+from tests.support.builders.api_objects import pod
 from tests.support.promtool import promtool
 from tests.unit.cli.fakes import Api, call, documented
 

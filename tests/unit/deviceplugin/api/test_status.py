@@ -10,7 +10,7 @@ from gpushare.deviceplugin.core.response import ResponseSettings
 from gpushare.model.local_node import LocalNode
 from gpushare.model.options import DeviceListStrategy
 from gpushare.runtime.times import seconds_of
-from tests.builders.gpu_pods import NODE
+from tests.support.builders.gpu_pods import NODE
 from tests.support.waiting import until
 from tests.unit.deviceplugin.fixtures import AgentFixture
 

@@ -20,7 +20,7 @@ from gpushare.model.cards import Card
 from gpushare.model.local_node import LocalNode
 from gpushare.model.options import MemoryUnit
 from gpushare.ports import node_event
-from tests.builders.scheduling import pod
+from tests.support.builders.scheduling import pod
 from tests.support.waiting import until
 from tests.unit.deviceplugin.fakes import FakeAgentApi, refused, silence
 

@@ -1,6 +1,6 @@
 from gpushare.deviceplugin.core.compat import failure_env
 from gpushare.model.options import MemoryUnit
-from tests.builders.gpu_pods import cards
+from tests.support.builders.gpu_pods import cards
 
 
 def test_the_legacy_failure_names_the_requested_amount() -> None:

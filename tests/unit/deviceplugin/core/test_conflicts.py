@@ -12,8 +12,8 @@ from gpushare.deviceplugin.core.snapshot import AllocateSnapshot
 from gpushare.model.conflicts import RULES, Declared
 from gpushare.model.modes import LIMITING, SHARING, Mode
 from gpushare.model.options import DeviceListStrategy
-from tests.builders.gpu_pods import PICKS, allocations, gpu_pod, with_gpu_pods
-from tests.builders.scheduling import demand
+from tests.support.builders.gpu_pods import PICKS, allocations, gpu_pod, with_gpu_pods
+from tests.support.builders.scheduling import demand
 
 STRATEGIES = frozenset(DeviceListStrategy)
 CAPABLE = Capabilities(isolation=True, library="0123456789abcdef", mps=True, mps_gpus=frozenset({"GPU-0"}))

@@ -20,8 +20,8 @@ from gpushare.isolation.limits import parse
 from gpushare.model.demand import demand_of
 from gpushare.model.local_node import GpuPod
 from gpushare.model.modes import Mode
-from tests.builders.gpu_pods import allocations, asked, cards, gpu_pod, served, with_gpu_pods
-from tests.builders.scheduling import demand, init, main, sound
+from tests.support.builders.gpu_pods import allocations, asked, cards, gpu_pod, served, with_gpu_pods
+from tests.support.builders.scheduling import demand, init, main, sound
 
 NO_CONTAINERS: frozenset[Key] = frozenset()
 

@@ -14,7 +14,7 @@ from gpushare.deviceplugin.kubelet.endpoint import listing
 from gpushare.model.cards import Card
 from gpushare.model.demand import Malformed
 from gpushare.model.devices import long_id, short_id
-from tests.builders.gpu_pods import cards
+from tests.support.builders.gpu_pods import cards
 
 UUID = "GPU-8f1c1d1e-6d0a-4a55-9d57-1b1f3c1d2e4f"
 

@@ -8,8 +8,8 @@ from gpushare.isolation.limits import CardLimit, parse
 from gpushare.model.cards import Card
 from gpushare.model.demand import Demand, demand_of
 from gpushare.model.modes import Mode
-from tests.builders.gpu_pods import allocations
-from tests.builders.scheduling import demand, main, sound
+from tests.support.builders.gpu_pods import allocations
+from tests.support.builders.scheduling import demand, main, sound
 
 V100 = Card(1, 15, "GPU-1", mib=16130)
 T4 = Card(0, 14, "GPU-0", mib=15079)

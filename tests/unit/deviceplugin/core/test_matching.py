@@ -8,8 +8,8 @@ from gpushare.deviceplugin.core.reconcile import join, remembered
 from gpushare.deviceplugin.core.snapshot import AllocateSnapshot
 from gpushare.model.demand import demand_of
 from gpushare.model.modes import Mode
-from tests.builders.gpu_pods import allocations, asked, gpu_pod, served, with_gpu_pods
-from tests.builders.scheduling import init, main, sidecar, sound
+from tests.support.builders.gpu_pods import allocations, asked, gpu_pod, served, with_gpu_pods
+from tests.support.builders.scheduling import init, main, sidecar, sound
 
 
 def who(

@@ -7,8 +7,8 @@ from gpushare.deviceplugin.core.pod_patches import assigned_text, pod_patches
 from gpushare.deviceplugin.core.reconcile import ServedContainer, join
 from gpushare.model.annotations import parse_assigned
 from gpushare.model.demand import demand_of
-from tests.builders.gpu_pods import allocations, asked, cards, gpu_pod, served, with_gpu_pods
-from tests.builders.scheduling import init, main, sound
+from tests.support.builders.gpu_pods import allocations, asked, cards, gpu_pod, served, with_gpu_pods
+from tests.support.builders.scheduling import init, main, sound
 
 
 def test_a_pod_on_the_gpu_of_its_annotations_is_in_the_node_annotation_too() -> None:

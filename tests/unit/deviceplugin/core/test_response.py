@@ -7,8 +7,8 @@ from gpushare.deviceplugin.core.interface import Mount
 from gpushare.deviceplugin.core.response import ResponseSettings, named_gpus, response_for
 from gpushare.model.demand import Demand
 from gpushare.model.options import DeviceListStrategy
-from tests.builders.gpu_pods import allocations
-from tests.builders.scheduling import demand
+from tests.support.builders.gpu_pods import allocations
+from tests.support.builders.scheduling import demand
 
 NODE = allocations(14, 15)
 

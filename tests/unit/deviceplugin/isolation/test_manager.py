@@ -14,8 +14,8 @@ from gpushare.deviceplugin.core.reconcile import ServedContainer
 from gpushare.isolation.layout import DirectoryOwner, link_of
 from gpushare.isolation.limits import parse
 from gpushare.model.local_node import LocalNode
-from tests.builders.gpu_pods import NODE, gpu_pod
-from tests.builders.scheduling import demand
+from tests.support.builders.gpu_pods import NODE, gpu_pod
+from tests.support.builders.scheduling import demand
 from tests.unit.deviceplugin.fixtures import VERSION, AgentFixture, ids, install_library
 
 LABELS = {LABEL_MODE: "cgpu"}

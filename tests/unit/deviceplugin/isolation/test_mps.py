@@ -14,8 +14,8 @@ from gpushare.model.demand import Demand, demand_of
 from gpushare.model.local_node import LocalNode
 from gpushare.mps.layout import ready_lock_of
 from gpushare.mps.ready_lock import ReadyLock
-from tests.builders.gpu_pods import NODE, allocations, gpu_pod
-from tests.builders.scheduling import demand, main, sound
+from tests.support.builders.gpu_pods import NODE, allocations, gpu_pod
+from tests.support.builders.scheduling import demand, main, sound
 from tests.unit.deviceplugin.fixtures import AgentFixture, ids, install_library
 
 LABELS = {LABEL_MODE: "mps"}

@@ -32,8 +32,8 @@ from gpushare.isolation.region_layout import (
 from gpushare.model.local_node import LocalNode
 from gpushare.model.readings import IDLE, Load, ProcessReading
 from gpushare.mps.layout import MpsDirs
-from tests.builders.gpu_pods import NODE, gpu_pod
-from tests.builders.regions import region_bytes
+from tests.support.builders.gpu_pods import NODE, gpu_pod
+from tests.support.builders.regions import region_bytes
 from tests.unit.deviceplugin.fixtures import AgentFixture
 
 UUID = "GPU-0"

@@ -16,8 +16,8 @@ from gpushare.deviceplugin.isolation.region_sizes import RegionSizes
 from gpushare.isolation.layout import IsolationDirs
 from gpushare.isolation.region_layout import SIZE
 from gpushare.model.local_node import LocalNode
-from tests.builders.gpu_pods import NODE, gpu_pod
-from tests.builders.regions import region_bytes
+from tests.support.builders.gpu_pods import NODE, gpu_pod
+from tests.support.builders.regions import region_bytes
 from tests.unit.deviceplugin.fixtures import AgentFixture, ids, install_library
 from tests.unit.deviceplugin.isolation.test_manager import limited_agent, source
 

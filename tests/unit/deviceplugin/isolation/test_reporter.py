@@ -9,7 +9,7 @@ from gpushare.deviceplugin.isolation.reporter import event_of
 from gpushare.isolation.limits import CardLimit, text
 from gpushare.model.conflicts import Declared, conflicts_of
 from gpushare.ports import KubeEvent
-from tests.builders.gpu_pods import NODE, allocations, gpu_pod, with_gpu_pods
+from tests.support.builders.gpu_pods import NODE, allocations, gpu_pod, with_gpu_pods
 
 MIB = 1 << 20
 PLACE = "f" * 16

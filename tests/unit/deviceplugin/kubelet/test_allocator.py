@@ -12,8 +12,8 @@ from gpushare.deviceplugin.node.record import AllocationRecord
 from gpushare.model.demand import demand_of
 from gpushare.model.local_node import LocalNode
 from gpushare.model.options import MemoryUnit
-from tests.builders.gpu_pods import NODE, PICKS, cards, gpu_pod
-from tests.builders.scheduling import main, sound
+from tests.support.builders.gpu_pods import NODE, PICKS, cards, gpu_pod
+from tests.support.builders.scheduling import main, sound
 from tests.support.waiting import until
 from tests.unit.deviceplugin.fixtures import AgentFixture, ids
 

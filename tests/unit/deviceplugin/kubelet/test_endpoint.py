@@ -17,7 +17,7 @@ from gpushare.deviceplugin.core.interface import AllocateResponse, Device, Mount
 from gpushare.deviceplugin.kubelet.endpoint import Endpoint, listing, serving
 from gpushare.deviceplugin.metrics import PluginMetrics
 from gpushare.errors import KubeletError
-from tests.fakes.device_plugin import FakePlugin, sample
+from tests.support.fakes.device_plugin import FakePlugin, sample
 
 EMPTY = api.Empty()
 ALLOCATIONS = "gpushare_device_plugin_allocations_total"

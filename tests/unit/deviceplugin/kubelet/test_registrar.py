@@ -15,8 +15,8 @@ from gpushare.deviceplugin.kubelet.endpoint import Endpoint, listing, serving
 from gpushare.deviceplugin.kubelet.registrar import Registrar, RegistrationBackoff
 from gpushare.deviceplugin.metrics import PluginMetrics
 from gpushare.errors import KubeletError
-from tests.fakes.device_plugin import RESOURCE, FakePlugin, sample
-from tests.fakes.kubelet import FakeKubelet, fake_kubelet
+from tests.support.fakes.device_plugin import RESOURCE, FakePlugin, sample
+from tests.support.fakes.kubelet import FakeKubelet, fake_kubelet
 from tests.support.waiting import until
 
 QUICK = RegistrationBackoff(first_s=0.02, most_s=0.08, listen_s=0.2)

@@ -11,7 +11,7 @@ from gpushare.deviceplugin.core.reconcile import ServedContainer
 from gpushare.deviceplugin.node.checkpoint import CheckpointReader, whole_gpus_by_name
 from gpushare.isolation.layout import IsolationDirs, IsolationMounts, bind_mounts
 from gpushare.model.devices import ContainerDevices
-from tests.builders.gpu_pods import cards
+from tests.support.builders.gpu_pods import cards
 
 
 def entry(answer: ContainerAllocateResponse, resource: str = RESOURCE_MEM) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from gpushare.deviceplugin.node.release import GpuReleaser, PodsWithCgroup
 from gpushare.deviceplugin.node.state import KubeletAllocations, NodeState
 from gpushare.errors import KubeletError
 from gpushare.model.changes import Deleted, Upserted
-from tests.builders.gpu_pods import NODE, gpu_pod
+from tests.support.builders.gpu_pods import NODE, gpu_pod
 
 
 def left_behind(*uids: str) -> NodeState:

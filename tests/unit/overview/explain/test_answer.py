@@ -14,7 +14,7 @@ from gpushare.overview.explain.answer import Answer, State, answer
 from gpushare.overview.explain.facts import PodFacts
 from gpushare.overview.objects import ClusterNode, ClusterPod
 from gpushare.scheduling.snapshot import books_of
-from tests.builders.scheduling import demand, node, pod, unmanaged
+from tests.support.builders.scheduling import demand, node, pod, unmanaged
 
 Status = dict[str, Any]
 UNPLACED: Status = {

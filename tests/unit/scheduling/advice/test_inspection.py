@@ -9,7 +9,7 @@ from gpushare.scheduling.advice.inspection import explain_steps, inspect
 from gpushare.scheduling.events import NodeDeleted
 from gpushare.scheduling.fitting import PodRequest
 from gpushare.scheduling.ledger import EMPTY_LEDGER, Ledger, apply
-from tests.builders.scheduling import T4, cluster, demand, node, pod, pod_request, reserved
+from tests.support.builders.scheduling import T4, cluster, demand, node, pod, pod_request, reserved
 from tests.support.steps import counted, finished
 
 

@@ -2,7 +2,7 @@
 
 from gpushare.scheduling.advice.refusals import summary
 from gpushare.scheduling.book import CardUsage
-from tests.builders.scheduling import T4, cluster, node, pod
+from tests.support.builders.scheduling import T4, cluster, node, pod
 
 
 def usages(*things: object) -> tuple[CardUsage, ...]:

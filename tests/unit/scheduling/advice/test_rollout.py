@@ -8,7 +8,7 @@ import pytest
 from gpushare.model.objects import Node, Pod
 from gpushare.scheduling.advice.rollout import SelfWait, self_wait_steps
 from gpushare.scheduling.steps import result_of
-from tests.builders.scheduling import cluster, node, pod, pod_request
+from tests.support.builders.scheduling import cluster, node, pod, pod_request
 
 APP = replace(pod("app-3g-v1-1", 4), owner="StatefulSet/app-3g-v1")
 NEW = replace(pod("web-6d5f7-abcde", 10), owner="ReplicaSet/web-6d5f7")

@@ -1,0 +1,33 @@
+"""Stacks that tests render and deploy, and a small one to modify."""
+
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[3]
+FOLDER = ROOT / "tests" / "components"
+STACKS = {
+    "example": ROOT / "Pulumi.example.yaml",
+    "sidecar": FOLDER / "stacks" / "sidecar.yaml",
+    "managed": FOLDER / "stacks" / "managed.yaml",
+    "installer": FOLDER / "stacks" / "installer.yaml",
+    "everything": FOLDER / "stacks" / "everything.yaml",
+}
+EXAMPLES = sorted((ROOT / "examples").rglob("*.yaml"))
+DIGEST = f"example.com/image@sha256:{'0' * 64}"
+
+
+def raw_stack(
+    *, extender: dict[str, Any] | None = None, pools: list[dict[str, Any]] | None = None, **top: Any
+) -> dict[str, Any]:
+    """Plain values of a small valid stack, with changes to the extender, the pools and the top."""
+    return {
+        "kubernetesVersion": "1.36",
+        "extender": {"image": DIGEST, "certificatesImage": DIGEST, **(extender or {})},
+        "devicePlugins": [{"image": DIGEST, **pool} for pool in ([{}] if pools is None else pools)],
+        **top,
+    }
+
+
+def sidecar(**changes: Any) -> dict[str, Any]:
+    """An extender with a separate kube-scheduler."""
+    return {"exposure": "sidecar", "scheduler": {"image": DIGEST}, **changes}
