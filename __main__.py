@@ -6,7 +6,7 @@ from pulumi_kubernetes import Provider
 from components.engine import checked_cluster, configuration, kubeconfig_of, with_known_context
 from components.resources import GpuShare
 from components.stack import load
-from components.waiting import DEFAULT_NODES
+from components.timeouts import DEFAULT_NODES
 from gpushare.errors import ConfigError
 
 try:

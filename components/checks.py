@@ -1,7 +1,7 @@
 """Checks of the settings before anything is rendered or applied. Pure; the first violation is raised.
 
 Errors name the key, the value and the allowed values. Types and enumerations are checked in
-``components.decode``, the format of single values in ``components.forms``.
+``components.decode``, the format of single values in ``components.formats``.
 """
 
 from collections.abc import Mapping
@@ -24,7 +24,7 @@ from components.config import (
     Tenant,
     Webhook,
 )
-from components.forms import (
+from components.formats import (
     MODE_LABELS,
     check_labels,
     check_limits,
@@ -157,8 +157,8 @@ def _check_sidecar(extender: Extender, version: KubernetesVersion) -> None:
 
 
 def _check_webhook(where: str, scheduler: Scheduler, webhook: Webhook, version: KubernetesVersion) -> None:
-    if not scheduler.claim_pods:
-        raise ConfigError(f"{where}.webhook: not allowed with {where}.claimPods false; remove it")
+    if not scheduler.set_scheduler_name:
+        raise ConfigError(f"{where}.webhook: not allowed with {where}.setSchedulerName false; remove it")
     if version >= FIRST_MUTATING:
         raise ConfigError(
             f"{where}.webhook: from Kubernetes {FIRST_MUTATING} on, a policy does the same; remove it"

@@ -8,7 +8,7 @@ from components.config import (
     Prometheus,
     Webhook,
 )
-from components.forms import (
+from components.formats import (
     check_namespaced,
 )
 from components.options import check_options

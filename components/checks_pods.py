@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from components.config import ClusterSettings, Effect, NodePool, Operator, Toleration
-from components.forms import check_key, taint_from
+from components.formats import check_key, taint_from
 from gpushare.errors import ConfigError
 
 _OURS: Final = ("app", "component", "name")

@@ -1,4 +1,4 @@
-"""What the cluster is, and whether the settings fit. Pure; asking the cluster is in ``components.survey``."""
+"""What the cluster is, and whether the settings fit. Pure; ``components.preflight`` asks the cluster."""
 
 from dataclasses import dataclass
 from typing import Final

@@ -39,7 +39,7 @@ from components.config_pods import (
     Operator,
     Toleration,
 )
-from components.forms import (
+from components.formats import (
     Addresses,
     Cpu,
     Labels,

@@ -5,7 +5,7 @@ from enum import StrEnum
 from typing import Final
 
 from components.config_pods import CLUSTER_CRITICAL, CONTROL_PLANE_TAINTS
-from components.forms import Cpu, Memory, Name, ObjectName, Replicas, Tolerations
+from components.formats import Cpu, Memory, Name, ObjectName, Replicas, Tolerations
 from components.options import accepts
 from components.services import EXTENDER, WEBHOOK
 from gpushare.kubescheduler.config import KubernetesVersion
@@ -63,7 +63,7 @@ class Scheduler:
     """Image of kube-scheduler, in the version of the cluster."""
     name: Name = "gpushare-scheduler"
     """The ``schedulerName`` of pods that use it."""
-    claim_pods: bool = True
+    set_scheduler_name: bool = True
     """Whether pods that request GPU memory and name no scheduler get this one when they are created. From
     Kubernetes 1.36 on, a policy sets it; earlier the webhook, or a policy warns, from 1.30 on."""
     webhook: Webhook | None = None

@@ -12,7 +12,7 @@ from components.config_pods import (
     MAX_UNAVAILABLE,
     NODE_CRITICAL,
 )
-from components.forms import (
+from components.formats import (
     Cpu,
     Labels,
     Memory,

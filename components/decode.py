@@ -1,6 +1,6 @@
 """Decodes plain values of YAML and JSON to settings. Unknown keys and wrong types are errors.
 
-A type may have the format of its values (``components.forms``). Errors name the key, the value and the
+A type may have the format of its values (``components.formats``). Errors name the key, the value and the
 allowed values.
 """
 

@@ -11,8 +11,8 @@ from pulumi.runtime import get_config_env, is_config_secret
 from components.cluster import Cluster, check_cluster
 from components.config import Stack
 from components.kubeconfig import is_content, with_context
+from components.preflight import read_cluster
 from components.stack import from_engine
-from components.survey import survey
 from gpushare.errors import ApiError, ConfigError
 
 _KUBECONFIG: Final = "kubeconfig"
@@ -74,7 +74,7 @@ def checked_cluster(stack: Stack) -> Cluster | None:
 
 def _compared(stack: Stack, kubeconfig: str) -> Cluster | None:
     try:
-        cluster = survey(kubeconfig, stack.context)
+        cluster = read_cluster(kubeconfig, stack.context)
     except (ApiError, ConfigError) as error:
         if stack.cluster_uid:
             raise ConfigError(f"clusterUid: cannot be compared with the cluster: {error}") from error

@@ -1,7 +1,7 @@
 """The image of each component: its own, or that of ``images``. Pure.
 
 What does not belong here: reading the file of images (``components.stack``), the format of images
-(``components.forms``).
+(``components.formats``).
 """
 
 from dataclasses import replace
@@ -20,7 +20,7 @@ from components.config import (
     Mps,
     Prometheus,
 )
-from components.forms import check_image
+from components.formats import check_image
 from components.manifests.tls import makes_certificates
 from gpushare.errors import ConfigError
 

@@ -15,7 +15,7 @@ import pulumi
 
 from components.config import ClusterSettings
 from components.decode import spelled
-from components.manifests.pulls import mirrored
+from components.manifests.localized import mirrored
 from components.stack import checked_settings
 from gpushare.errors import ConfigError
 

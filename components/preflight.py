@@ -69,7 +69,7 @@ class _NamedNodes(msgspec.Struct):
     items: list[_Node] | None
 
 
-def survey(kubeconfig: str, context: str) -> Cluster:
+def read_cluster(kubeconfig: str, context: str) -> Cluster:
     """What the cluster is. ``kubeconfig`` is a path or the content; "" for that of kubectl.
 
     Raises ConfigError if the access cannot be loaded, ApiError if the API server does not answer.

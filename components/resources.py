@@ -13,11 +13,11 @@ from components import config
 from components.args import published
 from components.checks_monitoring import advice_on
 from components.manifests import Part, everything, extender, parts
+from components.manifests.localized import used
 from components.manifests.parts import Object
-from components.manifests.pulls import used
 from components.outputs import Outputs, separated
 from components.stack import checked_settings
-from components.waiting import DEFAULT_NODES, rollout_s
+from components.timeouts import DEFAULT_NODES, rollout_s
 
 if TYPE_CHECKING:
     Args = config.ClusterSettings | Mapping[str, object]

@@ -22,8 +22,8 @@ from components.manifests import (
     node_pool,
     tenant,
 )
+from components.manifests.localized import localized
 from components.manifests.parts import Object
-from components.manifests.pulls import localized
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from itertools import chain
 from typing import Final
 
-from components.forms import modes_in
+from components.formats import modes_in
 from components.manifests.parts import Object
 from gpushare.contract import LABEL_CARD_COUNT, LABEL_CGPU, LABEL_GPUSHARE, LABEL_MODE
 from gpushare.model.modes import SHARING, Mode

@@ -7,7 +7,7 @@ nodes do not have the label yet.
 from collections.abc import Iterable
 
 from components.config import NodePool
-from components.forms import taint_from
+from components.formats import taint_from
 from components.manifests.parts import Object
 from gpushare.contract import LABEL_PLACEMENT
 

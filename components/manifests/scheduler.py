@@ -11,7 +11,7 @@ from typing import Final
 import yaml
 
 from components.config import Extender, Scheduler
-from components.manifests import claim
+from components.manifests import scheduler_name
 from components.manifests.parts import (
     AUTHENTICATION_READER,
     Object,
@@ -51,7 +51,11 @@ def objects(settings: Extender, version: KubernetesVersion) -> list[Object]:
             "metadata": metadata(name),
             "data": {_FILE: _config_text(settings, version)},
         },
-        *(claim.objects(settings, _scheduler(settings), version) if _scheduler(settings).claim_pods else []),
+        *(
+            scheduler_name.objects(settings, _scheduler(settings), version)
+            if _scheduler(settings).set_scheduler_name
+            else []
+        ),
     ]
 
 

@@ -1,6 +1,6 @@
 """The scheduler of a new pod: the answer of the webhook to an AdmissionReview. Pure.
 
-The policies of ``components.manifests.claim`` state the same rule in CEL.
+The policies of ``components.manifests.scheduler_name`` state the same rule in CEL.
 """
 
 import base64

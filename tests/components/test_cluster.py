@@ -8,8 +8,8 @@ import pytest
 
 from components.cluster import Cluster, check_cluster
 from components.kubeconfig import chosen, is_content
+from components.preflight import read_cluster
 from components.stack import load
-from components.survey import survey
 from gpushare.errors import ApiError, ConfigError
 from gpushare.kubescheduler.config import KubernetesVersion
 from tests.support.builders.stacks import DIGEST, raw_stack, sidecar
@@ -136,8 +136,8 @@ def test_the_cluster_has_its_version_apis_and_nodes(tmp_path: Path) -> None:
     with served(CLUSTER) as text:
         file = tmp_path / "kubeconfig"
         file.write_text(text)
-        assert survey(str(file), "one") == found
-        assert survey(text, "") == found
+        assert read_cluster(str(file), "one") == found
+        assert read_cluster(text, "") == found
 
 
 def test_the_text_of_a_kubeconfig_leaves_no_file_behind(
@@ -145,7 +145,7 @@ def test_the_text_of_a_kubeconfig_leaves_no_file_behind(
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     with served(CLUSTER) as text:
-        survey(text, "")
+        read_cluster(text, "")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -153,14 +153,14 @@ def test_an_account_that_may_not_read_nodes_and_namespaces_is_enough() -> None:
     secret = (NODES, LABELLED, SYSTEM)
     denied = {path: 403 if path.startswith(secret) else answer for path, answer in CLUSTER.items()}
     with served(denied) as text:
-        assert survey(text, "") == Cluster(VERSION, CORE)
+        assert read_cluster(text, "") == Cluster(VERSION, CORE)
 
 
 def test_a_cluster_that_does_not_answer_is_an_error_of_the_api() -> None:
     with served({}) as text:
         pass
     with pytest.raises(ApiError):
-        survey(text, "")
+        read_cluster(text, "")
 
 
 @pytest.mark.parametrize("path", ["/version", "/apis", SYSTEM, NODES, f"{LABELLED}/master"])
@@ -170,12 +170,12 @@ def test_an_answer_of_another_server_is_an_error_of_the_api(path: str, body: Obj
         served({**CLUSTER, path: body}) as text,
         pytest.raises(ApiError, match=f"{path.partition('?')[0]}: "),
     ):
-        survey(text, "")
+        read_cluster(text, "")
 
 
 def test_an_unknown_context_is_a_configuration_error() -> None:
     with served(CLUSTER) as text, pytest.raises(ConfigError, match="other"):
-        survey(text, "other")
+        read_cluster(text, "other")
 
 
 @pytest.mark.parametrize(

@@ -356,11 +356,14 @@ def test_a_kubernetes_version_too_old_for_a_feature_is_an_error(raw: dict[str, A
             sidecar(
                 scheduler={
                     "image": DIGEST,
-                    "claimPods": False,
+                    "setSchedulerName": False,
                     "webhook": {"tlsSecret": "t", "caBundle": "x"},
                 }
             ),
-            "extender.scheduler.webhook: not allowed with extender.scheduler.claimPods false; remove it",
+            (
+                "extender.scheduler.webhook: not allowed with extender.scheduler.setSchedulerName false; "
+                "remove it"
+            ),
         ),
         (
             sidecar(scheduler={"image": "kube-scheduler"}),

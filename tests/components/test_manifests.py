@@ -8,9 +8,9 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
-from components.forms import MODE_LABELS
+from components.formats import MODE_LABELS
 from components.manifests import everything, extender
-from components.manifests.pulls import mirrored, used
+from components.manifests.localized import mirrored, used
 from components.stack import from_file, load
 from gpushare.board.settings import BoardSettings
 from gpushare.cli.node_mode import command as node_mode
@@ -220,7 +220,7 @@ def test_a_scheduler_without_a_lease_needs_no_right_to_one() -> None:
 
 
 @pytest.mark.parametrize(
-    ("version", "claim_pods", "kinds"),
+    ("version", "set_scheduler_name", "kinds"),
     [
         ("1.36", True, {"MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding"}),
         ("1.35", True, {"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"}),
@@ -231,10 +231,10 @@ def test_a_scheduler_without_a_lease_needs_no_right_to_one() -> None:
 )
 def test_pods_with_gpu_memory_get_the_scheduler_of_the_sidecar_where_the_api_server_can_set_it(
     version: str,
-    claim_pods: bool,  # noqa: FBT001 - a parameter of the test
+    set_scheduler_name: bool,  # noqa: FBT001 - a parameter of the test
     kinds: set[str],
 ) -> None:
-    scheduler = {"image": DIGEST, "claimPods": claim_pods}
+    scheduler = {"image": DIGEST, "setSchedulerName": set_scheduler_name}
     objects = made(extender=sidecar(scheduler=scheduler), kubernetesVersion=version)
     found = [each for each in objects if is_naming(each)]
     assert {each["kind"] for each in found} == kinds

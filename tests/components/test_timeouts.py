@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from components.waiting import rollout_s
+from components.timeouts import rollout_s
 
 MINUTE_S = 60
 

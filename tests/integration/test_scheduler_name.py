@@ -8,7 +8,7 @@ import pytest
 import pytest_asyncio
 
 from components.config import Extender, Scheduler, Webhook
-from components.manifests import claim
+from components.manifests import scheduler_name
 from components.manifests.parts import Object
 from components.render import as_yaml
 from devkit.ports import free_ports
@@ -47,7 +47,7 @@ async def bed(
     if request.param == "webhook":
         objects = [await served(made, tmp_path_factory.mktemp("tls"))]
     else:
-        objects = claims(release() if request.param == "policy" else "1.35")
+        objects = policies(release() if request.param == "policy" else "1.35")
     await apply(made, objects)
 
     async def in_force() -> bool:
@@ -68,9 +68,9 @@ async def remove(bed: Bed, objects: list[Object]) -> None:
     await bed.kubectl("delete", "--cascade=foreground", "-f", "-", stdin=as_yaml(objects))
 
 
-def claims(version: str, *, webhook: Webhook | None = None) -> list[Object]:
+def policies(version: str, *, webhook: Webhook | None = None) -> list[Object]:
     scheduler = Scheduler("image", webhook=webhook)
-    return claim.objects(Extender(), scheduler, parse_version(version))
+    return scheduler_name.objects(Extender(), scheduler, parse_version(version))
 
 
 async def served(bed: Bed, folder: Path) -> Object:
@@ -78,7 +78,7 @@ async def served(bed: Bed, folder: Path) -> Object:
     authority = Authority.create("webhooks")
     authority.server("webhook", ["127.0.0.1"]).write(folder, "tls")
     webhook = Webhook("secret", authority.pair().cert.decode())
-    objects = {each["kind"]: each for each in claims("1.35", webhook=webhook)}
+    objects = {each["kind"]: each for each in policies("1.35", webhook=webhook)}
     (one,) = objects["Deployment"]["spec"]["template"]["spec"]["containers"]
     port, ops_port = free_ports(2)
     flags = [each.replace("/etc/gpushare/tls", str(folder)) for each in one["command"][1:]]
@@ -201,7 +201,7 @@ async def test_before_1_36_there_is_no_warning_for_a_manifest_with(bed: Bed, wha
 @WARNED_BY
 async def test_pods_are_created_while_the_webhook_cannot_be_reached(bed: Bed) -> None:
     webhook = Webhook("secret", Authority.create("webhooks").pair().cert.decode())
-    *_, configuration = claims("1.35", webhook=webhook)
+    *_, configuration = policies("1.35", webhook=webhook)
     (port,) = free_ports(1)
     await apply(bed, [at_url(configuration, f"https://127.0.0.1:{port}")])
     assert await scheduler_of(bed, gpu_pod("p", 4)) == DEFAULT

@@ -88,7 +88,7 @@ _AROUND: Final[Mapping[str, Mapping[str, Any]]] = {
 _BESIDE: Final[Mapping[str, Mapping[str, Any]]] = {
     "extender.clientNames": {"extender": {"tlsSecret": "own"}},
     "extender.exposure.sidecar": {"extender": {"scheduler": {"image": SCHEDULER}}},
-    "extender.scheduler.claimPods": {"kubernetesVersion": "1.33"},
+    "extender.scheduler.setSchedulerName": {"kubernetesVersion": "1.33"},
     "monitoring.operatorLabels": {"monitoring": {"operator": True}},
     "monitoring.prometheus.storageClass": {"monitoring": {"prometheus": {"storage": "20Gi"}}},
     "networkPolicies.boardNamespaces": {"monitoring": {"board": {"tlsSecret": "tls"}}},

@@ -14,7 +14,7 @@ import yaml
 from components import config
 from components.checks_monitoring import advice_on
 from components.decode import spelled
-from components.forms import CPU, DURATION, LABEL_KEY, LABEL_VALUE, NAME, PATH, REGISTRY, STORAGE
+from components.formats import CPU, DURATION, LABEL_KEY, LABEL_VALUE, NAME, PATH, REGISTRY, STORAGE
 from components.manifests import everything
 from components.manifests.parts import Object
 from components.options import service_of
