@@ -44,13 +44,8 @@ def built() -> Path:
     if not npm:
         sys.exit("npm is not installed: install Node.js 20 or later (https://nodejs.org)")
     folder = cache_root() / "dashboards"
-    installed = folder / "package-lock.json"
-    is_current = installed.exists() and installed.read_text() == (SOURCES / installed.name).read_text()
     shutil.copytree(SOURCES, folder, dirs_exist_ok=True)
-    steps = [["run", "--silent", "build"]]
-    if not is_current:
-        steps.insert(0, ["ci", "--ignore-scripts", "--no-audit", "--no-fund"])
-    for step in steps:
+    for step in (["install", "--ignore-scripts", "--no-audit", "--no-fund"], ["run", "--silent", "build"]):
         subprocess.run([npm, *step], cwd=folder, check=True)  # noqa: S603 - npm, with fixed arguments
     return folder
 
