@@ -1,13 +1,15 @@
-"""The tools of a testbed: versions, cache paths, and binaries of the user that replace them.
+"""The tools of a testbed: cache paths, and binaries of the user that replace them.
 
 What belongs here: the table of tools, cache keys, build commands, and environment variables for other
-binaries. What does not: building (``testbed.programs.build``).
+binaries. What does not: versions (``testbed/tools/*/go.mod``), and building (``testbed.programs.build``).
 """
 
 import hashlib
 import os
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 
 from gpushare.errors import ConfigError
@@ -43,12 +45,11 @@ class Tool:
 
     ``seconds`` is the build time on 2 cores after the tools above it in the table. ``oldest_go`` is
     the first minor version of Go 1 that builds it, ``first_bad_go`` the first later one that does not.
-    ``stamp`` is "<variable>=<version>" for the linker. ``env`` is added to ``BUILD_ENV``. ``is_long``: only
-    the long tests need it (``tests/tiers.toml``).
+    ``stamp`` is the variable that the linker sets to the version, or "<variable>=<other version>". ``env`` is
+    added to ``BUILD_ENV``. ``is_long``: only the long tests need it (``tests/tiers.toml``).
     """
 
     name: str
-    version: str
     module: str
     package: str
     seconds: int
@@ -59,6 +60,14 @@ class Tool:
     env: Mapping[str, str] = field(default_factory=dict)
     is_long: bool = False
 
+    @cached_property
+    def version(self) -> str:
+        """Its release, from ``go.mod``."""
+        required = re.findall(r"(\S+) v(\S+)", (SOURCES / self.module / "go.mod").read_text())
+        (found,) = (version for path, version in required if f"{self.package}/".startswith(f"{path}/"))
+        # The module of Prometheus 3.15.1 has the version 0.315.1.
+        return re.sub(r"^0\.3(\d\d)\.", r"3.\1.", found)
+
     @property
     def build_env(self) -> dict[str, str]:
         """Environment variables of its build, in addition to those of this process."""
@@ -68,7 +77,8 @@ class Tool:
     def ldflags(self) -> str:
         """Linker flags: no symbol tables, and a version stamp; the programs of Kubernetes need four."""
         if self.stamp:
-            return f"-s -w -X {self.stamp}"
+            variable, _, other = self.stamp.partition("=")
+            return f"-s -w -X {variable}={other or f'v{self.version}'}"
         if not self.package.startswith(_KUBERNETES):
             return "-s -w"
         major, minor, _ = self.version.split(".")
@@ -113,7 +123,7 @@ OPERATOR_CRDS = ModuleFiles(
 """The definitions of those resources of the Prometheus Operator that a stack may have."""
 
 
-def _cluster(kubernetes: str, etcd: str, suffix: str = "") -> tuple[Tool, ...]:
+def _cluster(suffix: str = "") -> tuple[Tool, ...]:
     """Return the programs of a release of Kubernetes, with the etcd that it requires."""
     module = f"kubernetes{suffix}"
     programs = {
@@ -125,9 +135,9 @@ def _cluster(kubernetes: str, etcd: str, suffix: str = "") -> tuple[Tool, ...]:
         "kube-proxy": 20,
     }
     return (
-        Tool(f"etcd{suffix}", etcd, module, "go.etcd.io/etcd/server/v3", 45),
+        Tool(f"etcd{suffix}", module, "go.etcd.io/etcd/server/v3", 45),
         *(
-            Tool(f"{name}{suffix}", kubernetes, module, f"{_KUBERNETES}/{name}", seconds)
+            Tool(f"{name}{suffix}", module, f"{_KUBERNETES}/{name}", seconds)
             for name, seconds in programs.items()
         ),
     )
@@ -135,12 +145,12 @@ def _cluster(kubernetes: str, etcd: str, suffix: str = "") -> tuple[Tool, ...]:
 
 DEFAULT_RELEASE = "1.36"
 _TABLE = (
-    *_cluster("1.36.3", "3.6.8"),
-    Tool("containerd", "2.2.9", "containerd", f"{_CONTAINERD}/containerd", 90),
-    Tool("containerd-shim-runc-v2", "2.2.9", "containerd", f"{_CONTAINERD}/containerd-shim-runc-v2", 5),
-    Tool("ctr", "2.2.9", "containerd", f"{_CONTAINERD}/ctr", 5),
+    *_cluster(),
+    Tool("containerd", "containerd", f"{_CONTAINERD}/containerd", 90),
+    Tool("containerd-shim-runc-v2", "containerd", f"{_CONTAINERD}/containerd-shim-runc-v2", 5),
+    Tool("ctr", "containerd", f"{_CONTAINERD}/ctr", 5),
     *(
-        Tool(name, "1.20.1", _NVIDIA, f"github.com/NVIDIA/{_NVIDIA}/cmd/{name}", seconds, env=_NVIDIA_ENV)
+        Tool(name, _NVIDIA, f"github.com/NVIDIA/{_NVIDIA}/cmd/{name}", seconds, env=_NVIDIA_ENV)
         for name, seconds in (
             ("nvidia-container-runtime", 20),
             ("nvidia-container-runtime-hook", 2),
@@ -148,10 +158,9 @@ _TABLE = (
             ("nvidia-cdi-hook", 2),
         )
     ),
-    Tool("kwok", "0.8.0", "kwok", f"{_KWOK_MODULE}/cmd/kwok", 85, beside=_STAGES),
+    Tool("kwok", "kwok", f"{_KWOK_MODULE}/cmd/kwok", 85, beside=_STAGES),
     Tool(
         "kube-scheduler-1.22",
-        "1.22.17",
         "kube-scheduler-1.22",
         f"{_KUBERNETES}/kube-scheduler",
         180,
@@ -161,7 +170,6 @@ _TABLE = (
     ),
     Tool(
         "prometheus-adapter",
-        "0.12.0",
         "prometheus-adapter",
         "sigs.k8s.io/prometheus-adapter/cmd/adapter",
         300,
@@ -169,7 +177,6 @@ _TABLE = (
     ),
     Tool(
         "prometheus",
-        "3.15.1",
         "prometheus",
         "github.com/prometheus/prometheus/cmd/prometheus",
         150,
@@ -179,24 +186,21 @@ _TABLE = (
     ),
     Tool(
         "helm",
-        "3.22.0",
         "helm",
         "helm.sh/helm/v3/cmd/helm",
         120,
-        stamp="helm.sh/helm/v3/internal/version.version=v3.22.0",
+        stamp="helm.sh/helm/v3/internal/version.version",
     ),
     Tool(
         "helm-4",
-        "4.3.1",
         "helm-4",
         "helm.sh/helm/v4/cmd/helm",
         130,
-        stamp="helm.sh/helm/v4/internal/version.version=v4.3.1",
+        stamp="helm.sh/helm/v4/internal/version.version",
     ),
     # The last release with the language host in this module.
     Tool(
         "pulumi-language-python",
-        "3.79.0",
         "pulumi-language-python",
         f"{_PULUMI_SDK}/python/cmd/pulumi-language-python",
         25,
@@ -206,7 +210,6 @@ _TABLE = (
     # The last release on the Go module proxy; it is stamped with the version that the locked SDK requires.
     Tool(
         "pulumi-resource-kubernetes",
-        "2.0.0",
         "pulumi-kubernetes",
         f"{_PULUMI_KUBERNETES}/cmd/pulumi-resource-kubernetes",
         100,
@@ -215,14 +218,13 @@ _TABLE = (
     ),
     Tool(
         "pulumi",
-        "3.259.0",
         "pulumi",
         f"{_PULUMI}/pulumi/pkg/v3/cmd/pulumi",
         495,
-        stamp=f"{_PULUMI_SDK}/go/common/version.Version=v3.259.0",
+        stamp=f"{_PULUMI_SDK}/go/common/version.Version",
         is_long=True,
     ),
-    *_cluster("1.37.2", "3.7.0", "-1.37"),
+    *_cluster("-1.37"),
 )
 TOOLS: Mapping[str, Tool] = {tool.name: tool for tool in _TABLE}
 RELEASES = (DEFAULT_RELEASE, "1.37")
