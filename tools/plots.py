@@ -1,4 +1,4 @@
-"""Draws the plots of the benchmark pages from their tables and raw outputs: ``make generate``.
+"""Draws the plots of the benchmark pages from their tables: ``make generate``.
 
 Pure except for reading and writing files. What does not belong here: measurements, and the pictures of the
 architecture (``docs.diagrams``).
@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from itertools import product
 from pathlib import Path
+from statistics import median
 from typing import Final, NamedTuple
 
 PAGES: Final = Path(__file__).parents[1] / "docs/benchmarks"
@@ -18,7 +19,6 @@ OURS, OTHERS = "#3b82c4", "#8a8f98"
 _WIDTH, _ROW, _LEFT, _BARS = 800, 30, 290, 400
 _PLOT: Final = (70, 30, 520, 300)
 """The area of a plot with axes: left, top, width, height."""
-_DATE: Final = re.compile(r"commit \S+, (\d{4}-\d\d-\d\d)")
 _NUMBER: Final = re.compile(r"[\d.]+")
 _DASHES: Final = ("", "2 4", "7 4", "7 4 2 4")
 
@@ -44,29 +44,15 @@ class Bar(NamedTuple):
 # --- data ---------------------------------------------------------------------------------------
 
 
-def newest(*columns: str) -> str:
-    """Return the raw output with the latest date that has a table with these columns."""
-    texts = [path.read_text() for path in sorted((PAGES / "raw").glob("*.txt"))]
-    if found := [text for text in texts if _rows(text, columns)]:
-        return max(found, key=lambda text: _DATE.findall(text)[:1])
-    raise SystemExit(f"docs/benchmarks/raw has no table with the columns {', '.join(columns)}")
-
-
 def table(text: str, *columns: str) -> list[dict[str, str]]:
     """Return the rows of the first table with these columns, and perhaps more."""
-    if rows := _rows(text, columns):
-        return rows
-    raise SystemExit(f"no table has the columns {', '.join(columns)}")
-
-
-def _rows(text: str, columns: Sequence[str]) -> list[dict[str, str]]:
     for block in re.findall(r"(?:^\|.*\n){3,}", text, re.MULTILINE):
         head, _, *rows = (
             [cell.strip() for cell in line.strip("|").split("|")] for line in block.splitlines()
         )
         if set(columns) <= set(head):
             return [dict(zip(head, row, strict=False)) for row in rows]
-    return []
+    raise SystemExit(f"no table has the columns {', '.join(columns)}")
 
 
 def number(text: str) -> float:
@@ -93,18 +79,14 @@ def filter_series(large: str, rivals: str) -> list[PlotLine]:
 
 
 def rate_bars(throughput: str, rivals: str) -> list[Bar]:
-    """Return pods per second of each arm on shared cores, and of others."""
-    rows = [
-        row
-        for row in table(throughput, "arm", "pods/s, each round", "median")
+    """Return pods per second of each arm on shared cores, median of the rounds, and of others."""
+    medians = {
+        row["arm"].removesuffix(", shared cores"): median(map(float, row["pods/s, each round"].split(", ")))
+        for row in table(throughput, "arm", "pods/s, each round")
         if row["arm"].endswith(", shared cores")
-    ]
-    names = {"plain": "no extender", "unused extender": "extender for other pods"}
-    ours = [
-        Bar(names.get(arm, f"gpushare {arm}"), number(row["median"]), f"{number(row['median']):.0f}")
-        for row in rows
-        if (arm := row["arm"].removesuffix(", shared cores"))
-    ]
+    }
+    names = {"extender": "gpushare", "shortlist of 100": "gpushare, shortlist of 100"}
+    ours = [Bar(names.get(arm, arm), value, f"{value:.0f}") for arm, value in medians.items()]
     others = [
         Bar(
             row["extender"],
@@ -131,9 +113,9 @@ def refused_bars(placement: str) -> list[Bar]:
 
 
 def memory_bars(large: str, pages: Mapping[str, str]) -> list[Bar]:
-    """Return the resident memory of each service, from the raw output of the extender and the other pages."""
+    """Return the resident memory of each service, from the page of the extender and the other pages."""
     row = table(large, "nodes", "resident")[0]
-    what = f"extender, {int(row['nodes']):,} nodes, {int(row['pods']):,} pods"
+    what = f"extender, {row['nodes']} nodes, {row['pods']} pods"
     found = {what: number(row["resident"])}
     for name, page in pages.items():
         rows = re.findall(r"^\| resident[^|]*\|.*?(\d+) MiB", page, re.MULTILINE)
@@ -215,20 +197,18 @@ def _document(title: str, height: float, body: Sequence[str]) -> str:
 
 def plots() -> dict[str, str]:
     """Return all plots by file name."""
-    large, rivals = newest("verb", "names", "p99"), (PAGES / "rivals.md").read_text()
+    names = ("extender", "rivals", "placement", "device-plugin", "exporter", "metrics-api")
+    pages = {name: (PAGES / f"{name}.md").read_text() for name in names}
+    large, rivals = pages["extender"], pages["rivals"]
     services = {"node agent": "device-plugin", "exporter": "exporter", "metrics API": "metrics-api"}
-    pages = {name: (PAGES / f"{page}.md").read_text() for name, page in services.items()}
+    memory = memory_bars(large, {title: pages[name] for title, name in services.items()})
     return {
         "filter.svg": line_plot(
             "Latency of filter by number of nodes", "nodes", "ms", filter_series(large, rivals)
         ),
-        "rates.svg": bar_plot(
-            "Pods per second", rate_bars(newest("arm", "pods/s, each round", "median"), rivals)
-        ),
-        "placement.svg": bar_plot(
-            "Refused pods by placement policy", refused_bars(newest("load", "policy", "pods refused"))
-        ),
-        "memory.svg": bar_plot("Resident memory", memory_bars(large, pages)),
+        "rates.svg": bar_plot("Pods per second", rate_bars(large, rivals)),
+        "placement.svg": bar_plot("Refused pods by placement policy", refused_bars(pages["placement"])),
+        "memory.svg": bar_plot("Resident memory", memory),
     }
 
 

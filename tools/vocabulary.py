@@ -36,7 +36,6 @@ _EXCLUDED: Final = (
     "*.sum",
     "LICENSE",
     "components/monitoring/",  # generated
-    "docs/benchmarks/raw/",  # outputs
     "examples/original/",  # by other authors, as is what the next one quotes
     "tests/contract/",
     "tests/repository/test_vocabulary.py",

@@ -1,4 +1,4 @@
-"""The summary of the benchmarks has the numbers of its pages; the plots are those of tables and outputs."""
+"""The summary of the benchmarks has the numbers of its pages; the plots are those of their tables."""
 
 import re
 from pathlib import Path
@@ -67,7 +67,7 @@ def test_filter_is_plotted_by_nodes_with_the_medians_of_others() -> None:
     }
 
 
-def test_memory_is_that_of_the_raw_output_and_of_the_pages() -> None:
+def test_memory_is_that_of_the_pages() -> None:
     bars = plots.memory_bars(LARGE, {"agent": "| resident, idle | | 86 MiB | 80 MiB |\n"})
     assert [(bar.name, bar.value) for bar in bars] == [("extender, 50 nodes, 500 pods", 70), ("agent", 86)]
 
