@@ -25,7 +25,7 @@ from devkit.errors import DevkitError
 from devkit.folders import cache_root
 from devkit.locks import FileLock
 from devkit.signals import restore_interrupts
-from testbed.hosts import kept_archives, needs
+from testbed.hosts import needs
 from tools.suite import results
 
 _CHECKOUT: Final = Path(__file__).parents[1]
@@ -168,7 +168,6 @@ def run(each: Run, hosts: str) -> Outcome:
             cwd=_COLLECTION,
             env={
                 **os.environ,
-                **kept_archives.environment(),
                 "ANSIBLE_FORCE_COLOR": "0",
                 "GPUSHARE_CACHE": str(cache_root()),
                 "GPUSHARE_HOSTS": hosts,

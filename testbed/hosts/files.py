@@ -21,11 +21,6 @@ CONTAINERS_UNIT: Final = "containers-allowed.service"
 _SETTINGS: Final = "/srv/sysctl"
 _PCI_UNIT: Final = "simulated-pci"
 _NVIDIA: Final = "10de"
-_LIBRARIES: Final = "/usr/lib/python3/dist-packages"
-_KEPT_BYTECODE: Final = {
-    f"{_LIBRARIES}/kept_bytecode.py": Path(__file__).with_name("kept_bytecode.py").read_text(),
-    f"{_LIBRARIES}/kept_bytecode.pth": "import kept_bytecode; kept_bytecode.install()\n",
-}
 
 
 def of_host(host: HostSpec, address: str, public_key: str) -> dict[str, str]:
@@ -42,7 +37,6 @@ def of_host(host: HostSpec, address: str, public_key: str) -> dict[str, str]:
         f"/etc/systemd/system/{_PCI_UNIT}.service": _PCI_SERVICE,
         f"/etc/systemd/system/ssh.service.d/{_PCI_UNIT}.conf": f"[Unit]\nWants={_PCI_UNIT}.service\n",
         f"{DEVICES}/": "",
-        **_KEPT_BYTECODE,
         **{path: text for card in host.cards for path, text in _card(card)},
         **(_of_containers() if host.containers else {}),
         **host.files,

@@ -1,12 +1,11 @@
 """Hosts with systemd; tests/integration/test_hosts.py runs them."""
 
 from pathlib import Path
-from types import CodeType
 
 import pytest
 
 from devkit.errors import DevkitError
-from testbed.hosts import HOSTS, files, kept_bytecode, needs, wiring
+from testbed.hosts import HOSTS, files, needs, wiring
 from testbed.hosts.base import DEBIAN, HostBase
 from testbed.hosts.files import CONTAINERS_UNIT
 from testbed.hosts.spec import HostSpec, addresses
@@ -63,32 +62,3 @@ def test_programs_of_the_toolkit_can_be_replaced() -> None:
         each.files.get("usr/bin/nvidia-ctk", "") for each in toolkit("1.2.3-1", {"usr/bin/nvidia-ctk": "x"})
     ]
     assert "".join(found) == "x"
-
-
-def test_a_module_of_an_archive_is_compiled_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    compiled = []
-
-    def compile_source(path: str, source: bytes) -> CodeType:
-        compiled.append(path)
-        return compile(source, path, "exec")
-
-    monkeypatch.setattr(kept_bytecode, "FOLDER", str(tmp_path / "kept"))
-    monkeypatch.setattr(kept_bytecode, "_compile", compile_source)
-    first, again, changed = (
-        kept_bytecode.compiled(path, source)
-        for path, source in [
-            ("/1/a.zip/m.py", b"x = 1"),
-            ("/2/b.zip/m.py", b"x = 1"),
-            ("/2/b.zip/m.py", b"x = 2"),
-        ]
-    )
-    assert first == again != changed
-    assert compiled == ["/1/a.zip/m.py", "/2/b.zip/m.py"]
-
-
-def test_without_a_folder_for_bytecode_modules_are_compiled(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "file").touch()
-    monkeypatch.setattr(kept_bytecode, "FOLDER", str(tmp_path / "file/kept"))
-    assert kept_bytecode.compiled("/1/a.zip/m.py", b"x = 1").co_names == ("x",)

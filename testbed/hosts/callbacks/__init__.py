@@ -1,1 +1,0 @@
-"""Callback plugins for Ansible; it imports them without this package."""
