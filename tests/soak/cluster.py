@@ -5,7 +5,7 @@ and the programs of a node with its own kernel (``tests.soak.own_kernel``).
 """
 
 import ssl
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import Final
@@ -32,8 +32,7 @@ from tests.soak.actions import (
     SIZE,
     UNITS,
 )
-from tests.soak.clocks import Clock, HostClock
-from tests.soak.nodes import HostNode, Node
+from tests.soak.nodes import Node, host_node
 from tests.support.fakes.fault_proxy import fault_proxy
 from tests.support.fakes.service import FakeService, fake_service
 from tests.support.fixtures.agents import Link, connect
@@ -58,12 +57,20 @@ class Cluster:
     nodes: dict[str, Node] = field(default_factory=dict)
     machines: dict[str, UmlNode] = field(default_factory=dict)
     links: dict[str, Link] = field(default_factory=dict)
-    clocks: dict[str, Clock] = field(default_factory=dict)
+    clocks: dict[str, WallClock] = field(default_factory=dict)
 
     @property
-    def processes(self) -> Iterator[Process]:
-        """The processes on this machine that a schedule may stop."""
-        return (self.bed.process(name) for name in PROCESSES if name not in UNITS)
+    def processes(self) -> dict[str, Process]:
+        """The processes on this machine that a schedule may stop, by name."""
+        return {name: self.bed.process(name) for name in PROCESSES if name not in UNITS}
+
+    async def set_clock(self, name: str, hours: int) -> None:
+        """Move the time of day of a process to so many hours after the real time, or before."""
+        clock, machine = self.clocks[name], self.machines.get(name.partition(".")[0])
+        if machine:
+            await machine.write({str(clock.offset): str(hours * 3600)})
+        else:
+            clock.set(hours)
 
 
 def sim_node(name: str) -> SimNode:
@@ -93,9 +100,9 @@ async def soak_cluster(name: str | None = None) -> AsyncIterator[Cluster]:
         for each in (*EXTENDERS, *AGENTS):
             account = extender.ACCOUNT if each in specs else agent.ACCOUNT
             cluster.links[each] = await _link(stack, bed, bed.credentials.context(account))
-            if each not in UNITS:
-                cluster.clocks[each] = HostClock(replace(clock, offset=bed.folder / f"{each}.offset"))
-        await _start(cluster, stack, clock)
+            offset = own_kernel.CLOCK if each in UNITS else bed.folder / f"{each}.offset"
+            cluster.clocks[each] = replace(clock, offset=offset)
+        await _start(cluster, stack)
         await stack.enter_async_context(cluster.recorder)
         yield cluster
 
@@ -108,10 +115,10 @@ async def _link(stack: AsyncExitStack, bed: Bed, context: ssl.SSLContext) -> Lin
     return Link(await stack.enter_async_context(fault_proxy(bed.api_url, context)))
 
 
-async def _start(cluster: Cluster, stack: AsyncExitStack, clock: WallClock) -> None:
+async def _start(cluster: Cluster, stack: AsyncExitStack) -> None:
     replicas = [_extender(cluster, name) for name in cluster.extenders]
     nodes = [_host_node(cluster, name) for name in HOST_KERNEL]
-    others = [_own_kernel_node(cluster, stack, clock, name) for name in OWN_KERNEL]
+    others = [_own_kernel_node(cluster, stack, name) for name in OWN_KERNEL]
     simulated = cluster.bed.add_nodes(sim_node(name) for name in SIMULATED)
     await together([*replicas, *nodes, *others, simulated])
     await until(lambda: _leads(cluster), "an extender to lead", _READY_S)
@@ -138,17 +145,15 @@ async def _host_node(cluster: Cluster, name: str) -> None:
     node = GpuNode(bed, found.kubelet, found.stub, await found.kubelet.spawn(agent.NAME, argv, env=env))
     await until_registered(node, _READY_S)
     await until_allocatable(node, SIZE * REAL[name], _READY_S)
-    cluster.nodes[name] = HostNode(node)
+    cluster.nodes[name] = host_node(bed, node.kubelet, node.stub)
 
 
-async def _own_kernel_node(cluster: Cluster, stack: AsyncExitStack, clock: WallClock, name: str) -> None:
+async def _own_kernel_node(cluster: Cluster, stack: AsyncExitStack, name: str) -> None:
     bed, full = cluster.bed, f"{name}.{agent.NAME}"
     machine = await add_uml_node(bed, KubeletSpec(name, labels=SHARING))
     stub = NvmlStub(bed.folder / f"nvml-{name}", cards=[card("T4")] * REAL[name])
-    there = own_kernel.clock_of(clock.library, machine)
     kubeconfig = await own_kernel.connect(stack, cluster.links[full], machine)
-    found = await own_kernel.start_agent(machine, stub, kubeconfig, there.env)
+    found = await own_kernel.start_agent(machine, stub, kubeconfig, cluster.clocks[full].env)
     await until_allocatable(found, SIZE * REAL[name], _READY_S)
-    cluster.clocks[full] = there
     cluster.machines[name] = machine
     cluster.nodes[name] = await own_kernel.observe(stack, machine, stub)

@@ -10,16 +10,20 @@ from tests.soak.actions import REAL, SIZE
 from tests.support.history import Entry, has_units, overcommits, units_of
 
 
-def too_many(node: str, in_use: Mapping[str, Mapping[int, int]]) -> list[str]:
-    """Return the GPUs of a node whose containers have more units than it has; ``in_use`` is by pod."""
-    total: Counter[int] = Counter()
-    for cards in in_use.values():
-        total.update(cards)
+def too_many(in_use: Mapping[tuple[str, str], Mapping[int, int]]) -> list[str]:
+    """Return the GPUs whose pods have more units than it has; ``in_use`` is by node and pod."""
+    total: Counter[tuple[str, int]] = Counter()
+    for (node, _), cards in in_use.items():
+        total.update({(node, card): units for card, units in cards.items()})
     return [
-        f"GPU {card} of {node} had {units} of {SIZE} units in use: {dict(in_use)}"
-        for card, units in total.items()
+        f"GPU {card} of {node} has {units} of {SIZE} units: {_pods_on(node, card, in_use)}"
+        for (node, card), units in total.items()
         if units > SIZE
     ]
+
+
+def _pods_on(node: str, card: int, in_use: Mapping[tuple[str, str], Mapping[int, int]]) -> str:
+    return ", ".join(pod for (other, pod), cards in in_use.items() if other == node and card in cards)
 
 
 def overcommitted(history: Iterable[Entry]) -> list[str]:

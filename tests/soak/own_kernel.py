@@ -4,11 +4,14 @@ What belongs here: the agent, its connection to the API server, and the observer
 nodes and the order of the start (``tests.soak.cluster``).
 """
 
+import asyncio
+import json
 import socket
 import sys
 import tempfile
 from contextlib import AsyncExitStack
 from pathlib import Path
+from typing import Any
 
 from devkit.ports import LOOPBACK
 from devkit.waiting import meanwhile
@@ -20,19 +23,18 @@ from testbed.kubelets.programs import CONTAINERD, KUBELET
 from testbed.nvml import NvmlStub
 from testbed.uml import UmlNode
 from tests.soak import observer
-from tests.soak.clocks import OwnKernelClock
-from tests.soak.nodes import FORWARDED_PORT, OBSERVER, OBSERVER_PORT, OwnKernelNode
+from tests.soak.nodes import Node
 from tests.soak.units import keep
 from tests.support.fixtures.agents import Link
 from tests.support.fixtures.uml_nodes import NVML, UmlGpuNode, env_of
 
+CLOCK = Path("/srv/clock.offset")
+"""The offset of the agent's clock, a file of the node: it sees no change of one of this machine."""
+_OBSERVER = "observer"
+_OBSERVER_PORT = 12400
+_FORWARDED_PORT = 12401
+_ANSWER_S = 10.0
 _READY_S = 60.0
-_CLOCK = "/srv/clock.offset"
-
-
-def clock_of(library: Path, machine: UmlNode) -> OwnKernelClock:
-    """Return the clock of the agent."""
-    return OwnKernelClock(library, machine, _CLOCK)
 
 
 async def connect(stack: AsyncExitStack, link: Link, machine: UmlNode) -> Path:
@@ -58,23 +60,31 @@ async def start_agent(machine: UmlNode, stub: NvmlStub, kubeconfig: Path, env: d
     return found
 
 
-async def observe(stack: AsyncExitStack, machine: UmlNode, stub: NvmlStub) -> OwnKernelNode:
+async def observe(stack: AsyncExitStack, machine: UmlNode, stub: NvmlStub) -> Node:
     """Start the observer, and return when it answers."""
-    ports = [str(OBSERVER_PORT), str(FORWARDED_PORT)]
+    ports = [str(_OBSERVER_PORT), str(_FORWARDED_PORT)]
     script = [sys.executable, "-I", "-S", observer.__file__]
-    await machine.spawn(OBSERVER, [*script, machine.address, *ports, contract.POD_RESOURCES_SOCKET])
-    await keep(machine, [OBSERVER])
-    node = OwnKernelNode(machine, stub, await _resources(stack, machine))
+    await machine.spawn(_OBSERVER, [*script, machine.address, *ports, contract.POD_RESOURCES_SOCKET])
+    await keep(machine, [_OBSERVER])
+
+    async def look() -> list[dict[str, Any]]:
+        async with asyncio.timeout(_ANSWER_S):
+            reader, writer = await asyncio.open_connection(machine.address, _OBSERVER_PORT)
+            try:
+                found: list[dict[str, Any]] = json.loads(await reader.read())
+            finally:
+                writer.close()
+        return found
 
     async def answers() -> bool:
         try:
-            await node.containers()
+            await look()
         except OSError:
             return False
         return True
 
     await until(answers, f"the observer of {machine.name}", _READY_S)
-    return node
+    return Node(machine.bed, machine, stub, await _resources(stack, machine), look, machine.read)
 
 
 async def _resources(stack: AsyncExitStack, machine: UmlNode) -> Path:
@@ -84,5 +94,5 @@ async def _resources(stack: AsyncExitStack, machine: UmlNode) -> Path:
     path = Path(folder) / "pod-resources.sock"
     listener = socket.socket(socket.AF_UNIX)
     listener.bind(str(path))
-    await stack.enter_async_context(meanwhile(forward.serve([listener], machine.address, FORWARDED_PORT)))
+    await stack.enter_async_context(meanwhile(forward.serve([listener], machine.address, _FORWARDED_PORT)))
     return path

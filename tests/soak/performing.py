@@ -6,10 +6,10 @@ What belongs here: one action each. What does not: their order and times (``test
 import asyncio
 import random
 from collections import defaultdict
-from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
+from functools import partial
 from http import HTTPStatus
-from typing import Any, Final
+from typing import Final
 
 from aiohttp import web
 
@@ -84,11 +84,15 @@ class Performer:
             case Verb.KILL | Verb.STOP | Verb.START | Verb.FREEZE | Verb.CONTINUE:
                 await self._on_process(action)
             case Verb.STEP_CLOCK | Verb.SET_CLOCK:
-                await self.cluster.clocks[target.removeprefix("clock of ")].set(int(action.value))
+                await self.cluster.set_clock(target.removeprefix("clock of "), int(action.value))
             case Verb.REBOOT:
                 await self.units.reboot(target)
             case Verb.DELETE_NODE:
-                await insist(self._deleting(target), f"{target} to be deleted", HTTPStatus.NOT_FOUND)
+                await insist(
+                    partial(self.cluster.bed.delete_node, target),
+                    f"{target} to be deleted",
+                    HTTPStatus.NOT_FOUND,
+                )
             case Verb.CREATE_NODE:
                 await self._create_node(target)
             case _:
@@ -116,9 +120,6 @@ class Performer:
                 await programs.freeze(target)
             case _:
                 await programs.resume(target)
-
-    def _deleting(self, name: str) -> Callable[[], Coroutine[Any, Any, None]]:
-        return lambda: self.cluster.bed.delete_node(name)
 
     async def _create_node(self, name: str) -> None:
         """Create a Node again, with its labels if its kubelet has created it meanwhile."""

@@ -6,7 +6,7 @@ What belongs here: which processes should run, and starting those. What does not
 import asyncio
 import signal
 from collections import Counter
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 
@@ -57,7 +57,7 @@ class Keeper:
         """Wait until every process runs and is ready."""
 
         async def ready() -> bool:
-            return all(self.processes[name].running for name in self.processes) and not self._starting
+            return all(each.running for each in self.processes.values()) and not self._starting
 
         await until(ready, "all processes to run", _ALL_RUN_S)
 
@@ -84,8 +84,3 @@ class Keeper:
                     await process.start()
                 self._starting.discard(name)
             await asyncio.sleep(_POLL_S)
-
-
-def keeper_of(processes: Iterable[Process]) -> Keeper:
-    """Return a keeper of running processes."""
-    return Keeper({each.name: each for each in processes})

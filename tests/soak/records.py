@@ -3,12 +3,12 @@
 What belongs here: values, and comparing them. What does not: reading them (``tests.soak.reading``).
 """
 
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from tests.soak.actions import NODES, REAL, SIZE, Shape
+from tests.soak.judging import too_many
 from tests.support.history import cards_of, has_units
 
 Cards = Mapping[int, int]
@@ -52,7 +52,7 @@ def problems(found: Records) -> list[str]:
     return [
         *_lost(found, truth),
         *(f"{name} was deleted and is still there" for name in found.pods.keys() - found.wanted.keys()),
-        *_overcommitted(by_node),
+        *too_many(by_node),
         *(f"{replica}: {text}" for replica, each in found.ledgers.items() for text in _odd(by_node, each)),
         *(f"{node}: {text}" for node, each in found.nodes.items() for text in _on_node(found, node, each)),
     ]
@@ -97,18 +97,6 @@ def _free(found: Records, truth: Mapping[str, Cards]) -> dict[str, list[int]]:
 
 def _fits(shape: Shape, free: list[int]) -> bool:
     return sum(units >= shape.per_gpu for units in free) >= shape.gpus
-
-
-def _overcommitted(by_node: Mapping[tuple[str, str], Cards]) -> Iterator[str]:
-    total: Counter[tuple[str, int]] = Counter()
-    for (node, _), cards in by_node.items():
-        for card, units in cards.items():
-            total[node, card] += units
-    yield from (
-        f"GPU {card} of {node} has {units} of {SIZE} units"
-        for (node, card), units in total.items()
-        if units > SIZE
-    )
 
 
 def _on_node(found: Records, node: str, records: NodeRecords) -> Iterator[str]:

@@ -20,7 +20,7 @@ from tests.soak.judging import overcommitted, too_many
 from tests.soak.nodes import Node
 from tests.soak.performing import Performer
 from tests.soak.pods import Pods
-from tests.soak.processes import Keeper, keeper_of
+from tests.soak.processes import Keeper
 from tests.soak.reading import cards_in_use, read_records, scheduling
 from tests.soak.records import problems
 from tests.soak.schedule import schedule
@@ -57,7 +57,7 @@ class Watch:
             # A node that reboots does not answer, or not to the end; at rest every node has to.
             with suppress(DevkitError, OSError, ValueError):
                 in_use = cards_in_use(node, await node.containers())
-                self.over += too_many(node.name, in_use)
+                self.over += too_many({(node.name, uid): cards for uid, cards in in_use.items()})
                 self.recounts[kind_of(node.name)] += 1
             await asyncio.sleep(_RECOUNT_S)
 
@@ -152,7 +152,7 @@ async def soak(
     actions = schedule(seed, minutes)
     began = time.monotonic()
     async with soak_cluster(name) as cluster:
-        keeper, units, pods = keeper_of(cluster.processes), Units(cluster.machines), Pods(cluster)
+        keeper, units, pods = Keeper(cluster.processes), Units(cluster.machines), Pods(cluster)
         running = Soak(cluster, keeper, units, pods, Watch(cluster), say, ending or asyncio.Event())
         say(f"seed {seed}: {len(actions)} actions in {minutes:g} minutes of load")
         try:
@@ -189,8 +189,6 @@ def _summary(seed: int, running: Soak, seconds: float) -> Summary:
         replaced=dict(running.pods.replaced),
         exits=dict(running.exits),
         recounts=dict(running.watch.recounts),
-        over_commits=0,
-        lost=0,
         longest_recovery_s=round(max(running.recoveries), 1),
     )
 

@@ -1,13 +1,12 @@
-"""The result of a soak, as text, JSON and Markdown."""
+"""The result of a soak, as Markdown."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
 class Summary:
-    """A soak that found nothing: ``over_commits`` and ``lost`` are 0.
+    """A soak that found no over-commitment and no lost pod.
 
     ``minutes`` is the duration of load and faults, ``seconds`` that of the whole run. ``ran`` and
     ``finished`` count pods by kind of node, ``recounts`` the looks at the containers of its nodes,
@@ -24,13 +23,7 @@ class Summary:
     replaced: Mapping[str, int]
     exits: Mapping[str, int]
     recounts: Mapping[str, int]
-    over_commits: int
-    lost: int
     longest_recovery_s: float
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the fields for JSON."""
-        return asdict(self)
 
     def markdown(self) -> str:
         """Return a table of two columns."""
@@ -45,8 +38,8 @@ class Summary:
             "pods created again": _counts(self.replaced),
             "processes that ended by themselves": _counts(self.exits),
             "recounts of the running containers": _counts(self.recounts),
-            "over-commits": self.over_commits,
-            "lost pods": self.lost,
+            "over-commits": 0,
+            "lost pods": 0,
             "longest recovery": f"{self.longest_recovery_s:.1f} s",
         }
         return "\n".join(

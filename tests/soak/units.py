@@ -70,7 +70,7 @@ class Units:
         """Wait until every unit runs, and has been started by systemd."""
 
         async def ready() -> bool:
-            return all([await self._state(name) == "active" for name in UNITS])
+            return all([await self._show(name, "ActiveState") == "active" for name in UNITS])
 
         await until(ready, f"{', '.join(UNITS)} to run", _ALL_RUN_S, 0.5)
         for name in UNITS:
@@ -83,9 +83,6 @@ class Units:
             with suppress(DevkitError):
                 text = await self.machines[node].unit(unit).journal(_JOURNAL)
                 (folder / "logs" / f"{name}.log").write_text(text)
-
-    async def _state(self, name: str) -> str:
-        return await self._show(name, "ActiveState")
 
     async def _count(self, name: str) -> None:
         """Add the restarts of a unit by systemd, which may forget them when the unit is started."""

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from devkit.process import Command
 from testbed import Process
-from tests.soak.processes import Keeper, keeper_of
+from tests.soak.processes import Keeper
 from tests.support.waiting import until
 
 NAME = "sleeper"
@@ -20,7 +20,7 @@ SLEEP = shutil.which("sleep") or "/bin/sleep"
 async def kept(folder: Path) -> AsyncIterator[tuple[Keeper, Process]]:
     process = Process(Command(NAME, [SLEEP, "1000"], folder))
     await process.start()
-    keeper = keeper_of([process])
+    keeper = Keeper({NAME: process})
     try:
         async with keeper.keeping():
             yield keeper, process

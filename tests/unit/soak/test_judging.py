@@ -40,9 +40,9 @@ def test_a_node_with_an_agent_is_judged_by_its_sum() -> None:
 
 
 def test_the_containers_of_a_gpu_with_too_many_units_are_found() -> None:
-    assert too_many("v2-0", {"a": {0: 10, 1: 4}, "b": {0: 4}}) == []
-    (found,) = too_many("v2-0", {"a": {0: 10}, "b": {0: 5, 1: 5}})
-    assert found.startswith("GPU 0 of v2-0 had 15 of 14 units in use")
+    assert too_many({("v2-0", "a"): {0: 10, 1: 4}, ("v2-0", "b"): {0: 4}, ("sim-0", "c"): {0: 14}}) == []
+    (found,) = too_many({("v2-0", "a"): {0: 10}, ("v2-0", "b"): {0: 5, 1: 5}})
+    assert found == "GPU 0 of v2-0 has 15 of 14 units: a, b"
 
 
 @pytest.mark.parametrize(("kind", "phase"), [("DELETED", "Running"), ("MODIFIED", "Succeeded")])

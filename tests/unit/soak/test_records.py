@@ -90,7 +90,7 @@ def test_a_deleted_pod_that_is_still_there_is_a_problem() -> None:
 
 def test_units_of_a_gpu_over_its_size_are_a_problem() -> None:
     found = with_pod("more", pod("more", {1: 10}))
-    assert "GPU 1 of sim-0 has 15 of 14 units" in problems(found)
+    assert "GPU 1 of sim-0 has 15 of 14 units: simulated, more" in problems(found)
 
 
 def test_a_replica_that_counts_other_units_is_a_problem() -> None:
