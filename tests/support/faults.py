@@ -24,6 +24,7 @@ class Result:
     """One row. ``recovery_s`` counts from the end of the fault, or from the fault if it is an event."""
 
     test: str
+    """The file of the test."""
     fault: str
     component: str
     over_commits: int
@@ -83,5 +84,5 @@ def row_of(request: pytest.FixtureRequest) -> FaultRow:
     marker = request.node.get_closest_marker("fault")
     assert marker, "the test has no marker @fault"
     name, component = marker.args
-    module = Path(str(request.node.path)).relative_to(Path(__file__).parents[2])
-    return FaultRow(f"{module}::{request.node.originalname}", name, component)
+    file = Path(str(request.node.path)).relative_to(Path(__file__).parents[2])
+    return FaultRow(str(file), name, component)
