@@ -110,9 +110,9 @@ class Process:
             self.kill(signal.SIGKILL)
             await self.wait(grace_s)
 
-    async def restart(self, grace_s: float = 10.0) -> None:
+    async def restart(self) -> None:
         """Stop it and start it again with the same command."""
-        await self.stop(grace_s)
+        await self.stop()
         await self.start()
 
     def kill(self, number: signal.Signals = signal.SIGKILL) -> None:

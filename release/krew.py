@@ -43,11 +43,10 @@ PLATFORMS: Final = (
 
 @dataclass(frozen=True)
 class KrewPlugin:
-    """A plugin: its name in krew, its program, the function that the program calls, and what it does."""
+    """A plugin: its name in krew, its program, the function that it calls, and what it does."""
 
     name: str
     program: str
-    module: str
     function: str
     summary: str
 
@@ -56,21 +55,18 @@ PLUGINS: Final = (
     KrewPlugin(
         "gpushare",
         "kubectl-gpushare",
-        "gpushare.cli.main",
         "kubectl_main",
         "Show shared GPUs and set up their scheduler",
     ),
     KrewPlugin(
         "inspect-gpushare",
         "kubectl-inspect-gpushare",
-        "gpushare.cli.main",
         "inspect_main",
         "Show the allocated GPU memory of nodes",
     ),
     KrewPlugin(
         "inspect-cgpu",
         "kubectl-inspect-cgpu",
-        "gpushare.cli.main",
         "inspect_main",
         "Show the allocated GPU memory of nodes",
     ),
@@ -90,7 +86,7 @@ if sys.version_info[:2] not in SUPPORTED:
     known = ", ".join(f"{{major}}.{{minor}}" for major, minor in SUPPORTED)
     sys.exit(f"Error: {program} runs with Python {{known}}; python3 is {{sys.version.split()[0]}}")
 sys.path.insert(0, str(Path(__file__).resolve().parent / "{libraries}"))
-from {module} import {function}  # noqa: E402
+from gpushare.cli.main import {function}  # noqa: E402
 
 {function}()
 '''
@@ -103,7 +99,6 @@ def launcher(plugin: KrewPlugin) -> str:
         supported=", ".join(f"({each.replace('.', ', ')})" for each in PYTHONS),
         program=plugin.program,
         libraries=_LIBRARIES,
-        module=plugin.module,
         function=plugin.function,
     )
 

@@ -5,7 +5,7 @@ Pure except for reading the sources. What does not belong here: running podman (
 
 import hashlib
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -88,9 +88,9 @@ def key(order: Order, revision: str, root: Path = ROOT) -> str:
     return digest.hexdigest()[:16]
 
 
-def inputs(root: Path = ROOT, names: Sequence[str] = (*_RECIPE, *SOURCES)) -> Iterator[Path]:
+def inputs(root: Path = ROOT) -> Iterator[Path]:
     """Yield the input files of a build in a fixed order."""
-    for name in names:
+    for name in (*_RECIPE, *SOURCES):
         top = root / name
         files = sorted(top.rglob("*")) if top.is_dir() else [top]
         yield from (path for path in files if path.is_file() and "__pycache__" not in path.parts)

@@ -17,9 +17,9 @@ _HEADER: Final = "<!-- Generated from meta/argument_specs.yml by `make generate`
 Spec = Mapping[str, Any]
 
 
-def roles(folder: Path = ROLES) -> list[Path]:
+def roles() -> list[Path]:
     """Return the folders of all roles."""
-    return sorted(path for path in folder.iterdir() if path.is_dir())
+    return sorted(path for path in ROLES.iterdir() if path.is_dir())
 
 
 def specs(role: Path) -> dict[str, Spec]:

@@ -84,9 +84,9 @@ class Bed:
         """
         return self.credentials.kubeconfig_for(user, groups)
 
-    def api_for(self, user: str, groups: Sequence[str] = ()) -> Api:
+    def api_for(self, user: str) -> Api:
         """Return a client that acts as ``user``; close it after use."""
-        return Api(self.api_url, self.credentials.context(user, groups))
+        return Api(self.api_url, self.credentials.context(user))
 
     async def kubectl(self, *arguments: str, stdin: str | None = None, timeout_s: float = _KUBECTL_S) -> str:
         """Run kubectl as admin and return its stdout; raise DevkitError with its stderr."""

@@ -26,15 +26,12 @@ class SchedulerSpec:
     scheduler. ``extenders`` are copied to the configuration unchanged, in the format of that version.
     ``config`` overrides all other fields: for 1.22 a Policy, which is used byte for byte, otherwise a
     KubeSchedulerConfiguration, in which only the kubeconfig is replaced.
-    ``backoff_s`` and ``max_backoff_s`` are whole seconds; ``qps`` and ``burst`` are requests per second.
-    The last four fields are not for 1.22.
+    ``backoff_s`` and ``max_backoff_s`` are whole seconds, and not for 1.22.
     """
 
     version: str | None = field(default_factory=release)
     extenders: Sequence[Mapping[str, Any]] = ()
     config: str | None = None
-    qps: int = 5000
-    burst: int = 5000
     backoff_s: int = 1
     max_backoff_s: int = 2
 
@@ -67,7 +64,7 @@ class SchedulerSpec:
         return {
             "apiVersion": _API,
             "kind": "KubeSchedulerConfiguration",
-            "clientConnection": {"qps": self.qps, "burst": self.burst},
+            "clientConnection": {"qps": 5000, "burst": 5000},
             "leaderElection": {"leaderElect": False},
             "percentageOfNodesToScore": 100,
             "podInitialBackoffSeconds": self.backoff_s,

@@ -34,13 +34,13 @@ class MetricsApiProcess:
         return f"/apis/{METRICS_API_GROUP}"
 
 
-async def start_metrics_api(bed: Bed, flags: Sequence[str] = (), *, name: str = NAME) -> MetricsApiProcess:
+async def start_metrics_api(bed: Bed, flags: Sequence[str] = ()) -> MetricsApiProcess:
     """Grant its rights, start and register it, and return it when the API server forwards requests to it."""
     await bed.apply(rights.of_metrics_api())
     port, ops_port = free_ports(2)
-    folder = bed.folder / name
+    folder = bed.folder / NAME
     folder.mkdir()
-    bed.credentials.server(name, [service_host(METRICS_API_NAME), "localhost", "127.0.0.1"]).write(
+    bed.credentials.server(NAME, [service_host(METRICS_API_NAME), "localhost", "127.0.0.1"]).write(
         folder, "tls"
     )
     ops_url = f"http://127.0.0.1:{ops_port}"
@@ -56,6 +56,6 @@ async def start_metrics_api(bed: Bed, flags: Sequence[str] = (), *, name: str = 
         f"--kubeconfig={bed.kubeconfig_for(ACCOUNT)}",
         *flags,
     ]
-    process = await bed.spawn(name, argv, ready=f"{ops_url}/readyz")
+    process = await bed.spawn(NAME, argv, ready=f"{ops_url}/readyz")
     await register_api(bed, METRICS_API_NAME, METRICS_API_GROUP, PRIORITIES, port)
     return MetricsApiProcess(process, f"https://127.0.0.1:{port}", ops_url, folder / "tls.crt")

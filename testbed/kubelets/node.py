@@ -155,7 +155,7 @@ class KubeletNode:
         for process in running:
             await process.start()
 
-    async def oci_spec(self, namespace: str, pod: str, container: str, timeout_s: float = 30.0) -> Object:
+    async def oci_spec(self, pod: str, container: str, timeout_s: float = 30.0) -> Object:
         """Return the OCI spec that runc got for a container (config.json of its bundle), once it exists.
 
         The nvidia runtime has edited the spec by the time the container runs. Raises DevkitError if there
@@ -163,9 +163,9 @@ class KubeletNode:
         """
 
         async def find() -> Object | None:
-            return bundles.spec_of(self.path(files.BUNDLES), namespace, pod, container)
+            return bundles.spec_of(self.path(files.BUNDLES), "default", pod, container)
 
-        found = await until(find, f"container {container} of pod {namespace}/{pod} on {self.name}", timeout_s)
+        found = await until(find, f"container {container} of pod default/{pod} on {self.name}", timeout_s)
         assert found is not None  # noqa: S101 - until returns truthy results
         return found
 

@@ -15,12 +15,12 @@ STATE: Final = "state"
 _NATIVE: Final = Path(__file__).parent / "native"
 
 
-def library(era: int, root: Path | None = None) -> Path:
+def library(era: int) -> Path:
     """Return the stub of an era; compile it first if it is not in the cache.
 
     Raises ConfigError for an unknown era, and DevkitError with the output of the compiler.
     """
-    return compiled(source(era), root)
+    return compiled(source(era))
 
 
 def source(era: int) -> Source:

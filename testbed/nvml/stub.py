@@ -178,10 +178,9 @@ class NvmlStub:
         others = [f for f in self._description.failures if (f.function, f.card) != (function, card)]
         self._change(failures=(*others, Failure(function, code, card)))
 
-    def heal(self, function: str | None = None) -> None:
-        """Undo ``fail``, for one function or for all."""
-        left = [f for f in self._description.failures if function not in (None, f.function)]
-        self._change(failures=tuple(left))
+    def heal(self) -> None:
+        """Undo ``fail`` for all functions."""
+        self._change(failures=())
 
     def _card(self, position: int) -> NvmlGpu:
         cards = self._description.cards

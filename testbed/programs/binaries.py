@@ -266,9 +266,9 @@ def cache_key(item: Tool, sources: Path = SOURCES) -> str:
     return f"{item.version}-{_digest(modules, flags, sources)}"
 
 
-def files_key(files: ModuleFiles, sources: Path = SOURCES) -> str:
+def files_key(files: ModuleFiles) -> str:
     """Return the name of the folder in the cache that has the files."""
-    return f"{files.module}-{_digest([files.module], [files.folder, *files.files], sources)}"
+    return f"{files.module}-{_digest([files.module], [files.folder, *files.files], SOURCES)}"
 
 
 def _digest(modules: Iterable[str], words: Iterable[str], sources: Path) -> str:
@@ -280,9 +280,9 @@ def _digest(modules: Iterable[str], words: Iterable[str], sources: Path) -> str:
     return digest.hexdigest()[:10]
 
 
-def cached(item: Tool, root: Path, sources: Path = SOURCES) -> Installed:
+def cached(item: Tool, root: Path) -> Installed:
     """Return the path of the tool in the cache, whether or not it exists."""
-    folder = root / "bin" / f"{item.name}-{cache_key(item, sources)}"
+    folder = root / "bin" / f"{item.name}-{cache_key(item)}"
     return Installed(folder / item.name, folder / "stages")
 
 

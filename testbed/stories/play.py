@@ -28,13 +28,10 @@ _SETTLE_S = 60.0
 
 
 @asynccontextmanager
-async def simulated_cluster(
-    story: Story, *, extender: ExtenderSpec | None = None, scheduler: SchedulerSpec | None = None
-) -> AsyncIterator[Bed]:
+async def simulated_cluster(story: Story) -> AsyncIterator[Bed]:
     """Run the cluster of a scenario with simulated nodes, scheduler and extender; no pod is placed yet."""
-    extender = extender or ExtenderSpec()
-    current = SchedulerSpec(extenders=[component_config(extender.url)])
-    async with Testbed(scheduler=scheduler or current) as bed:
+    extender = ExtenderSpec()
+    async with Testbed(scheduler=SchedulerSpec(extenders=[component_config(extender.url)])) as bed:
         await grant(bed)
         await start_extender(bed, extender)
         await bed.add_nodes(story.nodes)

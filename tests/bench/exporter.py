@@ -108,7 +108,7 @@ async def ask(url: str, accept: str) -> bytes:
 
 
 @asynccontextmanager
-async def exporting(bed: Bed, load: Load, flags: Sequence[str] = ()) -> AsyncIterator[tuple[Process, str]]:
+async def exporting(bed: Bed, load: Load) -> AsyncIterator[tuple[Process, str]]:
     """The exporter on a node with that load; it has read everything once."""
     stub = NvmlStub(bed.folder / f"nvml-{load.node}", cards=load.cards * [card(MODEL)])
     for index in range(load.cards):
@@ -139,7 +139,7 @@ async def exporting(bed: Bed, load: Load, flags: Sequence[str] = ()) -> AsyncIte
                 f"--pod-resources-socket={folder}/kubelet.sock",
                 f"--isolation-state={state}",
             ]
-            argv = exporter_argv(bed, [f"--ops-port={port}", "--ops-host=127.0.0.1", *where, *flags])
+            argv = exporter_argv(bed, [f"--ops-port={port}", "--ops-host=127.0.0.1", *where])
             argv[0] = os.environ.get("GPUSHARE_EXPORTER", argv[0])
             url = f"http://127.0.0.1:{port}"
             env = {**stub.env, "NODE_NAME": load.node}

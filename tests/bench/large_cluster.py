@@ -68,9 +68,9 @@ def _bound_pod(number: int, nodes: int) -> Object:
     return gpu_pod(_pod_name(number), units, annotations=annotations, nodeName=node_name(node))
 
 
-async def until_leads(spec: ExtenderSpec, timeout_s: float = 120) -> None:
+async def until_leads(spec: ExtenderSpec) -> None:
     """Wait until this extender may bind."""
-    await until(partial(_leads, spec), "the extender to lead", timeout_s)
+    await until(partial(_leads, spec), "the extender to lead", 120)
 
 
 async def _leads(spec: ExtenderSpec) -> bool:

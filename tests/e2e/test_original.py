@@ -174,7 +174,7 @@ async def test_the_three_pods_of_the_sample_see_the_first_gpu_only(installed: In
     for pod in pods:
         notes = pod["metadata"]["annotations"]
         assert (notes[contract.ANN_IDX], notes[contract.ANN_DEV]) == ("0", "22")
-        spec = await node.kubelet.oci_spec("default", pod["metadata"]["name"], "binpack-1")
+        spec = await node.kubelet.oci_spec(pod["metadata"]["name"], "binpack-1")
         devices = [each["path"] for each in spec["linux"]["devices"]]
         assert [each for each in devices if each.startswith("/dev/nvidia")] == [cdi.device_node(0)]
     assert contract.EVENT_PLACED in str(await pod_events(node.bed))

@@ -204,7 +204,7 @@ async def only_pod(bed: Bed, app: str) -> Object:
 
 async def reach(node: GpuNode, name: str, container: str = "main") -> set[str]:
     """The GPUs that a container can access: device nodes that its cgroup allows."""
-    spec = await node.kubelet.oci_spec("default", name, container)
+    spec = await node.kubelet.oci_spec(name, container)
     linux = spec["linux"]
     nodes = {each["path"]: each for each in linux.get("devices", ()) if each["path"].startswith("/dev/nv")}
     rights = [
@@ -217,7 +217,7 @@ async def reach(node: GpuNode, name: str, container: str = "main") -> set[str]:
 
 async def environment(node: GpuNode, name: str, container: str = "main") -> dict[str, str]:
     """The container's environment; the last value of a name wins."""
-    spec = await node.kubelet.oci_spec("default", name, container)
+    spec = await node.kubelet.oci_spec(name, container)
     return dict(entry.split("=", 1) for entry in spec["process"]["env"])
 
 

@@ -85,7 +85,7 @@ async def test_s0_three_pods_of_4_share_the_t4(bed: Bed, t4: GpuNode) -> None:
     await bed.create_pods([pod(f"tf-notebook-{i}", container(4), **on(t4)) for i in range(3)])
     for i in range(3):
         await running(bed, f"tf-notebook-{i}")
-        spec = await t4.kubelet.oci_spec("default", f"tf-notebook-{i}", "main")
+        spec = await t4.kubelet.oci_spec(f"tf-notebook-{i}", "main")
         env = dict(entry.split("=", 1) for entry in spec["process"]["env"])
         assert {key: value for key, value in env.items() if "GPU_MEM" in key} == {
             "ALIYUN_COM_GPU_MEM_IDX": "0",

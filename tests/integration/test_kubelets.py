@@ -328,16 +328,16 @@ async def test_a_program_on_the_node_reaches_the_api_server_until_it_is_cut_off(
 
 async def test_the_spec_that_runc_got_shows_environment_and_mounts(plain: KubeletNode, run: Run) -> None:
     await run(plain, "shown", env=[{"name": "GIVEN", "value": "1"}], mounts={"/given": "/etc/cni"})
-    spec = await plain.oci_spec("default", "shown", "main")
+    spec = await plain.oci_spec("shown", "main")
     assert "GIVEN=1" in spec["process"]["env"]
     assert ("/given", "/etc/cni") in {(each["destination"], each["source"]) for each in spec["mounts"]}
     with pytest.raises(DevkitError, match="container other of pod default/shown on gpu-a"):
-        await plain.oci_spec("default", "shown", "other", timeout_s=0.1)
+        await plain.oci_spec("shown", "other", timeout_s=0.1)
 
 
 async def test_a_pod_that_sets_the_visible_devices_itself_sees_no_gpu(nvidia: KubeletNode, run: Run) -> None:
     await run(nvidia, "greedy", env=[{"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}])
-    assert cards_of(await nvidia.oci_spec("default", "greedy", "main")) == set()
+    assert cards_of(await nvidia.oci_spec("greedy", "main")) == set()
 
 
 async def test_a_privileged_pod_that_sets_the_visible_devices_sees_all_gpus(
@@ -345,7 +345,7 @@ async def test_a_privileged_pod_that_sets_the_visible_devices_sees_all_gpus(
 ) -> None:
     env = [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}]
     await run(nvidia, "mighty", env=env, securityContext={"privileged": True})
-    assert cards_of(await nvidia.oci_spec("default", "mighty", "main")) == {"/dev/nvidia0", "/dev/nvidia1"}
+    assert cards_of(await nvidia.oci_spec("mighty", "main")) == {"/dev/nvidia0", "/dev/nvidia1"}
 
 
 @pytest.mark.parametrize("variable", [DEVICE_MOUNTS, "all"])
@@ -355,7 +355,7 @@ async def test_a_mount_selects_one_gpu_regardless_of_the_variable(
     env = [{"name": "NVIDIA_VISIBLE_DEVICES", "value": variable}]
     name = f"modest-{len(variable)}"
     await run(nvidia, name, env=env, mounts={f"{DEVICE_MOUNTS}/GPU-bbbb": "/dev/null"})
-    assert cards_of(await nvidia.oci_spec("default", name, "main")) == {"/dev/nvidia1"}
+    assert cards_of(await nvidia.oci_spec(name, "main")) == {"/dev/nvidia1"}
 
 
 async def test_a_second_node_of_the_same_name_is_rejected(bed: Bed, plain: KubeletNode) -> None:
@@ -400,7 +400,7 @@ async def test_a_node_with_the_pids_of_this_machine_ends_with_its_containers() -
         node = await add_kubelet(bed, KubeletSpec("gpu-c", host_pid=True))
         await bed.create_pods([sleeper("sleeps", node.name)])
         await until_running(bed, "sleeps")
-        spec = await node.oci_spec("default", "sleeps", "main")
+        spec = await node.oci_spec("sleeps", "main")
         (init,) = (
             file for file in node.path(BUNDLES).glob("*/init.pid") if spec_of_bundle(file.parent) == spec
         )

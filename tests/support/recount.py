@@ -144,8 +144,8 @@ def _sums(containers: Iterable[Live]) -> dict[int, int]:
 
 
 @asynccontextmanager
-async def never_overcommitted(node: GpuNode, size: int, every_s: float = 0.2) -> AsyncIterator[None]:
-    """Recount every ``every_s`` seconds; fail at the end if a GPU was over-committed at some moment."""
+async def never_overcommitted(node: GpuNode, size: int) -> AsyncIterator[None]:
+    """Recount all the time; fail at the end if a GPU was over-committed at some moment."""
     over: list[str] = []
 
     async def recount() -> None:
@@ -155,7 +155,7 @@ async def never_overcommitted(node: GpuNode, size: int, every_s: float = 0.2) ->
             if full:
                 names = [f"{e.pod} ({e.uid}): {e.units} of card {e.index}" for e in containers]
                 over.append(f"{time.time():.1f}: cards {full}; {', '.join(sorted(names))}")
-            await asyncio.sleep(every_s)
+            await asyncio.sleep(0.2)
 
     async with meanwhile(recount()):
         yield

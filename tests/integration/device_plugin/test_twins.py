@@ -129,7 +129,7 @@ async def test_different_pods_with_containers_of_the_same_amount_are_distinguish
     assert cards_of(node) == {"small": 0, "large": 1}
     for name, containers, total in (("small", ["main"], "5"), ("large", ["c0", "c1"], "12")):
         for each in containers:
-            spec = await node.kubelet.oci_spec("default", name, each)
+            spec = await node.kubelet.oci_spec(name, each)
             assert f"{contract.ENV_POD}={total}" in spec["process"]["env"]
     await until_agreed(node, gpus.extender)
     assert await metric(node, "gpushare_device_plugin_corrected_pods_total") == corrected

@@ -34,10 +34,8 @@ DENIED = Unread("pods is forbidden", "list pods")
 ABSENT = Unread("not found", absent=True)
 
 
-def gpu(
-    index: int = 0, units: int = 14, *, model: str = "Tesla T4", healthy: bool = True, fault: str = ""
-) -> Card:
-    return Card(index, units, model=model, healthy=healthy and not fault, fault=fault)
+def gpu(index: int = 0, *, model: str = "Tesla T4", healthy: bool = True, fault: str = "") -> Card:
+    return Card(index, 14, model=model, healthy=healthy and not fault, fault=fault)
 
 
 def gpu_node(
@@ -132,10 +130,9 @@ def kube_proxy(text: str) -> WireConfigMap:
     return config_map("kube-proxy", **{"config.conf": text})
 
 
-def node_port(port: int = 32766) -> Service:
-    return msgspec.convert(
-        {"metadata": {"name": EXTENDER_NAME}, "spec": {"ports": [{"port": 12345, "nodePort": port}]}}, Service
-    )
+def node_port() -> Service:
+    spec = {"ports": [{"port": 12345, "nodePort": 32766}]}
+    return msgspec.convert({"metadata": {"name": EXTENDER_NAME}, "spec": spec}, Service)
 
 
 def api_service(status: str, message: str = "") -> ApiService:
@@ -184,10 +181,10 @@ def changed(page: tuple[MetricSample, ...], *new: MetricSample) -> tuple[MetricS
     return (*(each for each in page if each.metric not in names), *new)
 
 
-def extender_pod(*words: str, ready: bool = True, name: str = "", tag: str = __version__) -> SystemPod:
+def extender_pod(*words: str, ready: bool = True, name: str = "") -> SystemPod:
     """An extender with TLS, or with this command line."""
     command = words or ("gpushare", "extender", "--tls-cert=/tls.crt")
-    return system_pod(EXTENDER_NAME, *command, ready=ready, name=name, tag=tag)
+    return system_pod(EXTENDER_NAME, *command, ready=ready, name=name)
 
 
 def our_pods() -> list[SystemPod]:
