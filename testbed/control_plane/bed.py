@@ -243,7 +243,7 @@ class Bed:
         self.home.leave_up({"kubeconfig": str(self.kubeconfig), "api_url": self.api_url})
 
     async def _schedulable(self, names: set[str]) -> bool:
-        ready = {node["metadata"]["name"] for node in await self.api.items(_NODES) if not is_tainted(node)}
+        ready = {node["metadata"]["name"] for node in await self.api.items(_NODES) if not _is_tainted(node)}
         return names <= ready
 
     async def _leased(self, uids: Mapping[str, str]) -> bool:
@@ -253,6 +253,14 @@ class Bed:
         return uids.items() <= owned
 
 
-def is_tainted(node: Object) -> bool:
-    """Return whether a node still has the not-ready taint."""
+def is_ready(node: Object, boot_id: str) -> bool:
+    """Return whether pods can run on a node with a kubelet since that boot."""
+    status = node["status"]
+    conditions = {each["type"]: each["status"] for each in status.get("conditions", ())}
+    # After a reboot, the status is outdated until the kubelet has reported the new boot ID.
+    current = status.get("nodeInfo", {}).get("bootID") == boot_id
+    return current and conditions.get("Ready") == "True" and not _is_tainted(node)
+
+
+def _is_tainted(node: Object) -> bool:
     return any(taint["key"] == _NOT_READY for taint in node["spec"].get("taints", ()))

@@ -10,10 +10,13 @@ from dataclasses import dataclass
 from prometheus_client.parser import text_string_to_metric_families
 
 from devkit.process import Process
+from devkit.waiting import until
+from gpushare.contract import EXPORTER_NAME, SYSTEM_NAMESPACE
 from testbed.control_plane.api import read_text
 from testbed.control_plane.bed import Bed
 from testbed.daemons import console_script, rights
 from testbed.daemons.agent import CardNode
+from testbed.kubelets import BUSYBOX_IMAGE, KubeletNode
 from testbed.nvml import NvmlStub
 
 ACCOUNT = "system:serviceaccount:kube-system:gpushare-exporter"
@@ -75,3 +78,27 @@ def exporter_argv(bed: Bed, flags: Sequence[str] = ()) -> list[str]:
     """Return the command line of the exporter."""
     program = console_script("gpushare")
     return [program, "exporter", f"--kubeconfig={bed.kubeconfig_for(ACCOUNT)}", *flags]
+
+
+async def add_exporter_pod(bed: Bed, kubelet: KubeletNode) -> None:
+    """Add a pod with the address of the node, where the metrics API and our commands find the exporter.
+
+    It looks like one of the DaemonSet, and runs nothing.
+    """
+    await bed.until_service_account(SYSTEM_NAMESPACE)
+    spec = {
+        "hostNetwork": True,
+        "nodeName": kubelet.name,
+        "automountServiceAccountToken": False,
+        "terminationGracePeriodSeconds": 0,
+        "containers": [{"name": "main", "image": BUSYBOX_IMAGE, "command": ["sleep", "100000"]}],
+    }
+    metadata = {"name": EXPORTER_NAME, "labels": {"app": "gpushare", "component": EXPORTER_NAME}}
+    path = f"/api/v1/namespaces/{SYSTEM_NAMESPACE}/pods"
+    await bed.api.create(path, {"metadata": metadata, "spec": spec})
+
+    async def has_address() -> bool:
+        status = (await bed.api.get(f"{path}/{EXPORTER_NAME}"))["status"]
+        return bool(status.get("phase") == "Running" and status.get("podIP") == kubelet.address)
+
+    await until(has_address, "the exporter's pod to run")

@@ -1,16 +1,16 @@
-"""Container images without a registry: one static busybox under two names.
+"""Container images without a registry, such as one static busybox under two names.
 
-What belongs here: the archive for ``ctr images import``. What does not: importing it.
+What belongs here: archives for ``ctr images import``. What does not: importing them.
 """
 
 import hashlib
-import io
 import json
 import platform
-import tarfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from release.archives import ArchiveFile, tar
 from testbed.kubelets.files import PAUSE_IMAGE
 
 BUSYBOX_IMAGE = "docker.io/testbed/busybox:1"
@@ -25,49 +25,28 @@ _FOLDERS = ("bin", "dev", "etc", "proc", "root", "run", "sys", "tmp", "usr", "va
 
 def archive(busybox: Path) -> bytes:
     """Return a tar in the format of ``docker save`` with the busybox and the pause image."""
-    layer = _layer(busybox)
-    digest = hashlib.sha256(layer).hexdigest()
-    commands = {BUSYBOX_IMAGE: ["/bin/sh"], PAUSE_IMAGE: PAUSE}
-    files = {"layer.tar": layer}
-    manifest = []
-    for number, (name, command) in enumerate(commands.items()):
-        config = f"config-{number}.json"
-        files[config] = json.dumps(_config(command, digest)).encode()
-        manifest.append({"Config": config, "RepoTags": [name], "Layers": ["layer.tar"]})
-    files["manifest.json"] = json.dumps(manifest).encode()
-    return _tar(files)
+    layer = {
+        **{name: ArchiveFile(is_folder=True) for name in _FOLDERS},
+        **{f"bin/{name}": ArchiveFile(link="busybox") for name in f"{_APPLETS} {_MORE}".split()},
+        "bin/busybox": ArchiveFile(busybox.read_bytes(), is_program=True),
+    }
+    env = ["PATH=/bin:/usr/bin"]
+    configs = {BUSYBOX_IMAGE: {"Env": env, "Cmd": ["/bin/sh"]}, PAUSE_IMAGE: {"Env": env, "Cmd": PAUSE}}
+    return saved(layer, configs)
 
 
-def _config(command: list[str], digest: str) -> dict[str, Any]:
-    return {
+def saved(layer: Mapping[str, ArchiveFile], configs: Mapping[str, Mapping[str, Any]]) -> bytes:
+    """Return a tar in the format of ``docker save``: images of one layer, name → what they run."""
+    content = tar(layer)
+    common = {
         "architecture": _ARCHITECTURES.get(platform.machine(), platform.machine()),
         "os": "linux",
-        "config": {"Env": ["PATH=/bin:/usr/bin"], "Cmd": command},
-        "rootfs": {"type": "layers", "diff_ids": [f"sha256:{digest}"]},
+        "rootfs": {"type": "layers", "diff_ids": [f"sha256:{hashlib.sha256(content).hexdigest()}"]},
     }
-
-
-def _layer(busybox: Path) -> bytes:
-    buffer = io.BytesIO()
-    with tarfile.open(fileobj=buffer, mode="w") as tar:
-        for folder in _FOLDERS:
-            tar.addfile(_entry(folder, tarfile.DIRTYPE))
-        content = busybox.read_bytes()
-        tar.addfile(_entry("bin/busybox", tarfile.REGTYPE, size=len(content)), io.BytesIO(content))
-        for name in f"{_APPLETS} {_MORE}".split():
-            tar.addfile(_entry(f"bin/{name}", tarfile.SYMTYPE, link="busybox"))
-    return buffer.getvalue()
-
-
-def _entry(name: str, kind: bytes, *, size: int = 0, link: str = "") -> tarfile.TarInfo:
-    entry = tarfile.TarInfo(name)
-    entry.type, entry.size, entry.linkname, entry.mode = kind, size, link, 0o755
-    return entry
-
-
-def _tar(files: dict[str, bytes]) -> bytes:
-    buffer = io.BytesIO()
-    with tarfile.open(fileobj=buffer, mode="w") as tar:
-        for name, content in files.items():
-            tar.addfile(_entry(name, tarfile.REGTYPE, size=len(content)), io.BytesIO(content))
-    return buffer.getvalue()
+    files = {"layer.tar": content}
+    manifest = []
+    for number, (name, config) in enumerate(configs.items()):
+        files[f"config-{number}.json"] = json.dumps({**common, "config": config}).encode()
+        manifest.append({"Config": f"config-{number}.json", "RepoTags": [name], "Layers": ["layer.tar"]})
+    files["manifest.json"] = json.dumps(manifest).encode()
+    return tar({name: ArchiveFile(each) for name, each in files.items()})

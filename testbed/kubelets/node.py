@@ -13,7 +13,7 @@ from devkit.process import Process, Ready
 from devkit.waiting import until
 from gpushare.errors import ConfigError
 from testbed.control_plane.api import Object
-from testbed.control_plane.bed import Bed, is_tainted
+from testbed.control_plane.bed import Bed, is_ready
 from testbed.kubelets import bundles, files, images
 from testbed.kubelets.machine import NodeMachine
 from testbed.kubelets.needs import KubeletNeeds, look
@@ -221,9 +221,4 @@ class KubeletNode:
         await self.load_images(archive)
 
     async def _is_ready(self) -> bool:
-        node = await self.bed.api.get(f"{_NODES}/{self.name}")
-        status = node["status"]
-        conditions = {each["type"]: each["status"] for each in status.get("conditions", ())}
-        # After a reboot, the status is outdated until the kubelet has reported the new boot ID.
-        current = status.get("nodeInfo", {}).get("bootID") == self._machine.boot_id
-        return current and conditions.get("Ready") == "True" and not is_tainted(node)
+        return is_ready(await self.bed.api.get(f"{_NODES}/{self.name}"), self._machine.boot_id)

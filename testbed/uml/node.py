@@ -15,7 +15,8 @@ from typing import Final
 from devkit.errors import DevkitError
 from devkit.waiting import until
 from gpushare.errors import ConfigError
-from testbed.control_plane.bed import Bed, is_tainted
+from release.archives import ArchiveFile, tar
+from testbed.control_plane.bed import Bed, is_ready
 from testbed.control_plane.components import url_ready
 from testbed.kubelets import files, images
 from testbed.kubelets.programs import CONTAINERD, KUBELET
@@ -126,7 +127,8 @@ class UmlNode:
 
     async def write(self, texts: Mapping[str, str | bytes]) -> None:
         """Write files of the node, path → content, and their folders."""
-        await self._unpack(_tar(texts))
+        contents = {path: text.encode() if isinstance(text, str) else text for path, text in texts.items()}
+        await self._unpack(tar({path.lstrip("/"): ArchiveFile(each) for path, each in contents.items()}))
 
     async def _unpack(self, archive: bytes) -> None:
         await self.run_text(["tar", "--extract", "--directory=/"], stdin=archive)
@@ -134,8 +136,8 @@ class UmlNode:
     async def copy(self, folder: Path, there: str) -> None:
         """Copy the files of a folder of this machine into one of the node."""
         buffer = io.BytesIO()
-        with tarfile.open(fileobj=buffer, mode="w") as tar:
-            tar.add(folder, there.lstrip("/"))
+        with tarfile.open(fileobj=buffer, mode="w") as archive:
+            archive.add(folder, there.lstrip("/"))
         await self._unpack(buffer.getvalue())
 
     async def spawn(
@@ -244,25 +246,8 @@ class UmlNode:
             raise DevkitError(f"{error}; the journal of the kubelet ends with:\n{journal}") from None
 
     async def _is_ready(self) -> bool:
-        node = await self.bed.api.get(f"{_NODES}/{self.name}")
-        status = node["status"]
-        conditions = {each["type"]: each["status"] for each in status.get("conditions", ())}
-        # After a reboot, the status is outdated until the kubelet has reported the new boot ID.
-        current = status.get("nodeInfo", {}).get("bootID") == self._boot_id.strip()
-        return current and conditions.get("Ready") == "True" and not is_tainted(node)
+        return is_ready(await self.bed.api.get(f"{_NODES}/{self.name}"), self._boot_id.strip())
 
 
 def _unit_file(name: str) -> str:
     return f"/etc/systemd/system/{name}.service"
-
-
-def _tar(texts: Mapping[str, str | bytes]) -> bytes:
-    buffer = io.BytesIO()
-    with tarfile.open(fileobj=buffer, mode="w") as tar:
-        for path, text in texts.items():
-            content = text.encode() if isinstance(text, str) else text
-            entry = tarfile.TarInfo(path.lstrip("/"))
-            entry.size = len(content)
-            entry.mode = 0o644
-            tar.addfile(entry, io.BytesIO(content))
-    return buffer.getvalue()
