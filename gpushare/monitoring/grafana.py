@@ -4,6 +4,7 @@ Grafana's SDK, a build dependency, belongs here: no daemon imports this module. 
 ``panels`` and ``dashboards``.
 """
 
+import json
 from collections.abc import Iterable
 from itertools import count
 from math import ceil
@@ -72,6 +73,8 @@ _COLUMN: Final = 90
 _COUNTS: Final = ("none", "ops")
 """Units of graphs whose axis would otherwise end at 100 if all values are 0."""
 _DASHED: Final = GraphThresholdsStyleConfig().mode(GraphThresholdsStyleMode.DASHED)
+_LINE: Final = 1000
+"""Most characters of a line of JSON: a panel with one query has fewer, a table has more."""
 _Plot = timeseries.Panel | stat.Panel | bargauge.Panel
 
 
@@ -87,7 +90,20 @@ def as_json(page: Dashboard) -> str:
         for panel in row.panels:
             made = _table(panel) if isinstance(panel, TablePanel) else _panel(panel, row)
             board.with_panel(made.id(next(numbers)))
-    return JSONEncoder(sort_keys=True, indent=1, ensure_ascii=False).encode(board.build()) + "\n"
+    return _text(json.loads(JSONEncoder().encode(board.build())), "") + "\n"
+
+
+def _text(value: Any, indent: str) -> str:
+    """JSON with one panel a line, and one column of a table, so that a diff shows what has changed."""
+    line = json.dumps(value, sort_keys=True, ensure_ascii=False)
+    if len(line) <= _LINE or not isinstance(value, dict | list):
+        return line
+    within = f"{indent} "
+    if isinstance(value, list):
+        brackets, parts = "[]", [_text(each, within) for each in value]
+    else:
+        brackets, parts = "{}", [f"{json.dumps(key)}: {_text(value[key], within)}" for key in sorted(value)]
+    return f",\n{within}".join(parts).join((f"{brackets[0]}\n{within}", f"\n{indent}{brackets[1]}"))
 
 
 def _others() -> sdk.DashboardLink:
