@@ -2,7 +2,6 @@
 
 import ssl
 from collections.abc import Callable
-from types import TracebackType
 from typing import Final, Self
 
 import aiohttp
@@ -33,9 +32,7 @@ class Peers:
         self._session = aiohttp.ClientSession(timeout=self._timeout)
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         if self._session:
             await self._session.close()
 

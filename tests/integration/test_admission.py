@@ -25,7 +25,7 @@ from gpushare.kubescheduler.config import parse_version
 from gpushare.model.conflicts import OWN_FILES, OWN_GUARANTEE, OWN_PRELOAD, PRELOADED_DRIVER, ConflictRule
 from gpushare.model.demand import SUFFIX, UNITS_AND_WHOLE
 from testbed import Bed, Card, SimNode, gpu_pod, until
-from testbed.control_plane.api import MERGE_PATCH, Api
+from testbed.control_plane.api import Api
 from testbed.programs.binaries import release
 from tests.support.warnings_shown import warnings_of
 
@@ -260,7 +260,7 @@ async def agent(cluster: Bed) -> AsyncIterator[KubeClient]:
 
 
 async def patched(client: KubeClient, path: str, body: Object) -> str:
-    return await refusal(client.request("PATCH", path, body=body, content_type=MERGE_PATCH, timeout_s=10))
+    return await refusal(client.request("PATCH", path, body=body, timeout_s=10))
 
 
 async def refusal(request: Any) -> str:

@@ -25,7 +25,6 @@ log = structlog.get_logger()
 _TIMEOUT_S: Final = 5.0
 _LIST_TIMEOUT_S: Final = 15.0
 _PAGE_SIZE: Final = 1000
-_MERGE_PATCH: Final = "application/merge-patch+json"
 _STATUS: Final = "/status"
 _NODES: Final = "/api/v1/nodes"
 _CONFIGMAPS: Final = f"/api/v1/namespaces/{SYSTEM_NAMESPACE}/configmaps"
@@ -105,7 +104,7 @@ class KubeAgentApi:
         log.info("pods_patched_by_other_path", subresource=other, refused=str(refused))
 
     async def _patch(self, path: str, body: Mapping[str, Any]) -> None:
-        await self._client.request("PATCH", path, timeout_s=_TIMEOUT_S, body=body, content_type=_MERGE_PATCH)
+        await self._client.request("PATCH", path, timeout_s=_TIMEOUT_S, body=body)
 
     async def _patch_pod(self, path: str, body: Mapping[str, Any]) -> None:
         """PATCH with the UID in the body: the API rejects it as invalid if the pod has another UID."""

@@ -8,11 +8,10 @@ import socket
 import ssl
 import struct
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager, suppress
 from http import HTTPStatus
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 from urllib.parse import urlencode
 
@@ -99,9 +98,7 @@ class KubeClient:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         if self._session:
             await self._session.close()
 
@@ -118,17 +115,15 @@ class KubeClient:
         timeout_s: float,
         query: Mapping[str, str] | None = None,
         body: Mapping[str, Any] | None = None,
-        content_type: str = "application/json",
         fence: Fence | None = None,
     ) -> bytes:
         """Return the body of a 2xx response. Raises ApiError for any other response, or on timeout.
 
-        ``content_type`` describes ``body``, e.g. ``application/merge-patch+json`` for a PATCH. ``fence`` is
-        called once the connection is up, right before the first byte: if it refuses, a request with a body
-        is not sent (``ApiError.unsent``).
+        A PATCH is a merge patch. ``fence`` is called once the connection is up, right before the first byte:
+        if it refuses, a request with a body is not sent (``ApiError.unsent``).
         """
         data = None if body is None else _Body(_encode(body), fence)
-        async with self._timely(method, path, timeout_s, query, data, content_type) as response:
+        async with self._timely(method, path, timeout_s, query, data) as response:
             with _api_errors(self.host, method, path):
                 return await response.read()
 
@@ -148,12 +143,11 @@ class KubeClient:
         timeout_s: float,
         query: Mapping[str, str] | None,
         body: "_Body | None" = None,
-        content_type: str = "application/json",
     ) -> AsyncIterator[aiohttp.ClientResponse]:
         """A response that is complete within the timeout, with the credentials."""
         ends_at = _clock() + timeout_s
         # Credentials may come from a slow plugin, within the same timeout.
-        headers = await self._headers(method, path, timeout_s, content_type)
+        headers = await self._headers(method, path, timeout_s)
         left_s = max(_LEAST_S, ends_at - _clock())
         timeout = aiohttp.ClientTimeout(total=left_s, sock_connect=min(_CONNECT_TIMEOUT_S, left_s))
         async with self._response(method, path, timeout, headers, query, body) as response:
@@ -264,14 +258,12 @@ class KubeClient:
                 connection.setsockopt(socket.IPPROTO_TCP, option, value)
         return connection
 
-    async def _headers(
-        self, method: str, path: str, within_s: float, content_type: str = "application/json"
-    ) -> dict[str, str]:
+    async def _headers(self, method: str, path: str, within_s: float) -> dict[str, str]:
         # Compressing a list of 50,000 pods costs both sides more than sending it.
         headers = {
             "Accept": "application/json",
             "Accept-Encoding": "identity",
-            "Content-Type": content_type,
+            "Content-Type": "application/merge-patch+json" if method == "PATCH" else "application/json",
             "User-Agent": _USER_AGENT,
         }
         try:
@@ -344,27 +336,23 @@ class _Body(aiohttp.BytesPayload):
         await super().write_with_length(writer, content_length)
 
 
-class _api_errors:  # noqa: N801 - reads as a statement
+@contextmanager
+def _api_errors(host: str, method: str, path: str, body: _Body | None = None) -> Iterator[None]:
     """Turns transport errors into ApiError without a status.
 
     The outcome is unknown, unless the body of the request had not been begun.
     """
-
-    def __init__(self, host: str, method: str, path: str, body: _Body | None = None) -> None:
-        self._what = f"{method} {host}{path}"
-        self._body = body
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        unsent = self._body is not None and not self._body.begun
-        if isinstance(error, asyncio.TimeoutError):
-            raise ApiError(f"{self._what}: no answer in time", reason="Timeout", unsent=unsent) from error
-        if error and isinstance(error.__cause__, _Unsent):
+    what = f"{method} {host}{path}"
+    try:
+        yield
+    except TimeoutError as error:
+        raise ApiError(f"{what}: no answer in time", reason="Timeout", unsent=_is_unsent(body)) from error
+    except (aiohttp.ClientError, OSError) as error:
+        if isinstance(error.__cause__, _Unsent):
             raise ApiError(str(error.__cause__), reason=FENCED, unsent=True) from error
-        if isinstance(error, aiohttp.ClientError | OSError):
-            text = f"{self._what}: {failure_text(error)}"
-            raise ApiError(text, reason="Unreachable", unsent=unsent) from error
+        text = f"{what}: {failure_text(error)}"
+        raise ApiError(text, reason="Unreachable", unsent=_is_unsent(body)) from error
+
+
+def _is_unsent(body: _Body | None) -> bool:
+    return body is not None and not body.begun

@@ -20,7 +20,6 @@ from gpushare.ports import Fence, KubeEvent, LeaseRecord, StoredKey
 T = TypeVar("T")
 
 _TIMEOUT_S: Final = 5.0
-_MERGE_PATCH: Final = "application/merge-patch+json"
 _ADDRESS: Final = "gpushare.io/address"
 _BINDS: Final = "gpushare.io/binds"
 _QUIET: Final = "none"
@@ -123,11 +122,8 @@ class KubeExtenderApi:
             "immutable": True,
             "data": {SEAL_SECRET_KEY: base64.b64encode(key).decode()},
         }
-        return _stored_key(
-            await self._client.request(
-                "PATCH", self._secret, timeout_s=_TIMEOUT_S, body=secret, content_type=_MERGE_PATCH
-            )
-        )
+        body = await self._client.request("PATCH", self._secret, timeout_s=_TIMEOUT_S, body=secret)
+        return _stored_key(body)
 
     async def write_lease(self, record: LeaseRecord) -> LeaseRecord:
         """POST a new Lease, or PUT over the version that was read."""

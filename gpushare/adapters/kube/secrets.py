@@ -13,7 +13,6 @@ from gpushare.adapters.kube.wire import BareMeta
 from gpushare.errors import ApiError, ConfigError
 
 _TIMEOUT_S: Final = 10.0
-_MERGE_PATCH: Final = "application/merge-patch+json"
 
 
 class _Secret(msgspec.Struct):
@@ -59,9 +58,7 @@ class Secrets:
         """PATCH these keys of the Secret as it was read. Raises ApiError, 409 if it has changed since."""
         encoded = {key: base64.b64encode(value).decode() for key, value in data.items()}
         body = {"metadata": {"resourceVersion": secret.version}, "data": encoded}
-        await self._client.request(
-            "PATCH", self._path(secret.name), timeout_s=_TIMEOUT_S, body=body, content_type=_MERGE_PATCH
-        )
+        await self._client.request("PATCH", self._path(secret.name), timeout_s=_TIMEOUT_S, body=body)
 
     def _path(self, name: str) -> str:
         return f"/api/v1/namespaces/{self._namespace}/secrets/{name}"
