@@ -41,121 +41,116 @@ class CardMetric(Metric):
 class Group(list[Metric]):
     """The metrics of one daemon, in the order of their declaration."""
 
-    def metric(self, name: str, kind: Kind, text: str, *labels: str) -> Metric:
-        """Declare a metric of this group."""
-        self.append(Metric(name, kind, text, labels))
-        return self[-1]
+    def counter(self, name: str, text: str, *labels: str) -> Metric:
+        """Declare a counter of this group."""
+        return self._metric(Metric(name, "counter", text, labels))
+
+    def gauge(self, name: str, text: str, *labels: str) -> Metric:
+        """Declare a gauge of this group."""
+        return self._metric(Metric(name, "gauge", text, labels))
+
+    def histogram(self, name: str, text: str, *labels: str) -> Metric:
+        """Declare a histogram of this group."""
+        return self._metric(Metric(name, "histogram", text, labels))
+
+    def _metric(self, metric: Metric) -> Metric:
+        self.append(metric)
+        return metric
 
 
 # --- every daemon -------------------------------------------------------------------------------
 
 COMMON: Final = Group()
 
-BUILD_INFO: Final = COMMON.metric(
-    "gpushare_build_info", "gauge", "Version of the daemon that serves this page; always 1.", "version"
+BUILD_INFO: Final = COMMON.gauge(
+    "gpushare_build_info", "Version of the daemon that serves this page; always 1.", "version"
 )
 
 # --- extender -----------------------------------------------------------------------------------
 
 EXTENDER: Final = Group()
 
-EXTENDER_REQUESTS: Final = EXTENDER.metric(
+EXTENDER_REQUESTS: Final = EXTENDER.counter(
     "gpushare_extender_requests",
-    "counter",
     "Requests from the scheduler by verb and result (ok, error).",
     "verb",
     "result",
 )
-EXTENDER_LATENCY: Final = EXTENDER.metric(
+EXTENDER_LATENCY: Final = EXTENDER.histogram(
     "gpushare_extender_request_duration_seconds",
-    "histogram",
     "Duration of requests from the scheduler by verb.",
     "verb",
 )
-EXTENDER_BINDS: Final = EXTENDER.metric(
-    "gpushare_extender_binds", "counter", "Binds by outcome: bound, or the reason of the failure.", "reason"
+EXTENDER_BINDS: Final = EXTENDER.counter(
+    "gpushare_extender_binds", "Binds by outcome: bound, or the reason of the failure.", "reason"
 )
-EXTENDER_PRIORITIZED: Final = EXTENDER.metric(
+EXTENDER_PRIORITIZED: Final = EXTENDER.counter(
     "gpushare_extender_prioritize_requests",
-    "counter",
     "Requests of prioritize by where their scores come from (prepared after filter, computed).",
     "scores",
 )
-EXTENDER_FORWARDED: Final = EXTENDER.metric(
-    "gpushare_extender_forwarded_binds", "counter", "Binds forwarded to the leader by result.", "result"
+EXTENDER_FORWARDED: Final = EXTENDER.counter(
+    "gpushare_extender_forwarded_binds", "Binds forwarded to the leader by result.", "result"
 )
-EXTENDER_UNCLEAR: Final = EXTENDER.metric(
-    "gpushare_extender_unclear_binds", "gauge", "Binds with an unknown outcome; their units stay reserved."
+EXTENDER_UNCLEAR: Final = EXTENDER.gauge(
+    "gpushare_extender_unclear_binds", "Binds with an unknown outcome; their units stay reserved."
 )
-EXTENDER_LEADS: Final = EXTENDER.metric(
-    "gpushare_extender_leader", "gauge", "1 on the leader, 0 on followers."
-)
-EXTENDER_DEGRADED: Final = EXTENDER.metric(
+EXTENDER_LEADS: Final = EXTENDER.gauge("gpushare_extender_leader", "1 on the leader, 0 on followers.")
+EXTENDER_DEGRADED: Final = EXTENDER.gauge(
     "gpushare_extender_degraded_mode",
-    "gauge",
     "1 for each missing permission or protection: the extender runs degraded.",
     "right",
 )
-EXTENDER_CERTIFICATE_EXPIRY: Final = EXTENDER.metric(
+EXTENDER_CERTIFICATE_EXPIRY: Final = EXTENDER.gauge(
     "gpushare_extender_certificate_expiration_timestamp_seconds",
-    "gauge",
     "When a certificate expires: that of the extender (server), or the last of each client name.",
     "certificate",
 )
-EXTENDER_SYNCED: Final = EXTENDER.metric(
-    "gpushare_extender_cache_synced", "gauge", "1 once the resource has been listed.", "resource"
+EXTENDER_SYNCED: Final = EXTENDER.gauge(
+    "gpushare_extender_cache_synced", "1 once the resource has been listed.", "resource"
 )
-EXTENDER_WATCH_RESTARTS: Final = EXTENDER.metric(
-    "gpushare_extender_watch_restarts", "counter", "Failed lists and watches that were restarted.", "resource"
+EXTENDER_WATCH_RESTARTS: Final = EXTENDER.counter(
+    "gpushare_extender_watch_restarts", "Failed lists and watches that were restarted.", "resource"
 )
-EXTENDER_EVENTS_DROPPED: Final = EXTENDER.metric(
-    "gpushare_extender_events_dropped", "counter", "Pod events dropped because of a full queue or an error."
+EXTENDER_EVENTS_DROPPED: Final = EXTENDER.counter(
+    "gpushare_extender_events_dropped", "Pod events dropped because of a full queue or an error."
 )
-EXTENDER_LOOP_DELAY: Final = EXTENDER.metric(
+EXTENDER_LOOP_DELAY: Final = EXTENDER.histogram(
     "gpushare_extender_event_loop_delay_seconds",
-    "histogram",
     "How late the event loop runs a timer, 100 times a second: every request waits as long.",
 )
-RESERVATIONS: Final = EXTENDER.metric(
+RESERVATIONS: Final = EXTENDER.gauge(
     "gpushare_reservations",
-    "gauge",
     "Pods with a reservation by state (bound, unconfirmed, unplaced).",
     "state",
 )
-CARD_UNITS: Final = EXTENDER.metric(
-    "gpushare_card_units", "gauge", "Total units of gpu-mem of a GPU.", "node", "card"
-)
-CARD_FREE_UNITS: Final = EXTENDER.metric(
+CARD_UNITS: Final = EXTENDER.gauge("gpushare_card_units", "Total units of gpu-mem of a GPU.", "node", "card")
+CARD_FREE_UNITS: Final = EXTENDER.gauge(
     "gpushare_card_free_units",
-    "gauge",
     "Free units of a GPU; 0 if its node takes no pods, negative if it is over-committed.",
     "node",
     "card",
 )
-CARDS_UNSCHEDULABLE: Final = EXTENDER.metric(
+CARDS_UNSCHEDULABLE: Final = EXTENDER.gauge(
     "gpushare_cards_unschedulable",
-    "gauge",
     "Unschedulable GPUs: unhealthy, cordoned, over-committed, used by a whole-GPU pod, full by a rule of "
     "their sharing mode, or on a node that takes no pods.",
     "node",
 )
-CLOSED_NODE_PODS: Final = EXTENDER.metric(
+CLOSED_NODE_PODS: Final = EXTENDER.gauge(
     "gpushare_closed_node_pods",
-    "gauge",
     "Pods with units on a node that takes no pods: it shares no longer, or its node agent cannot serve.",
     "node",
 )
-CARDS_OVERCOMMITTED: Final = EXTENDER.metric(
-    "gpushare_cards_overcommitted", "gauge", "GPUs with more units reserved than they have. Must be 0."
+CARDS_OVERCOMMITTED: Final = EXTENDER.gauge(
+    "gpushare_cards_overcommitted", "GPUs with more units reserved than they have. Must be 0."
 )
-PENDING: Final = EXTENDER.metric(
+PENDING: Final = EXTENDER.gauge(
     "gpushare_pods_pending",
-    "gauge",
     "Pods that request units and have no node yet, without those that scheduling gates hold back.",
 )
-PENDING_MIN: Final = EXTENDER.metric(
+PENDING_MIN: Final = EXTENDER.gauge(
     "gpushare_pods_pending_min_units",
-    "gauge",
     "Smallest number of units on one GPU that a pending pod requests; absent if no pod is pending.",
 )
 
@@ -163,104 +158,90 @@ PENDING_MIN: Final = EXTENDER.metric(
 
 DEVICE_PLUGIN: Final = Group()
 
-PLUGIN_ALLOCATIONS: Final = DEVICE_PLUGIN.metric(
+PLUGIN_ALLOCATIONS: Final = DEVICE_PLUGIN.counter(
     "gpushare_device_plugin_allocations",
-    "counter",
     "Allocate calls of the kubelet by resource and result (ok, or the reason of the rejection).",
     "resource",
     "result",
 )
-PLUGIN_LATENCY: Final = DEVICE_PLUGIN.metric(
+PLUGIN_LATENCY: Final = DEVICE_PLUGIN.histogram(
     "gpushare_device_plugin_allocate_duration_seconds",
-    "histogram",
     "Duration of Allocate calls, including the wait for a pod that is not yet known.",
     "resource",
 )
-PLUGIN_CORRECTED: Final = DEVICE_PLUGIN.metric(
+PLUGIN_CORRECTED: Final = DEVICE_PLUGIN.counter(
     "gpushare_device_plugin_corrected_pods",
-    "counter",
     "Pods that run on another GPU than their annotations named (moved), had no GPU in their annotations "
     "(unplaced), or received the response for a pod of another size (mistaken).",
     "cause",
 )
-PLUGIN_REGISTERED: Final = DEVICE_PLUGIN.metric(
+PLUGIN_REGISTERED: Final = DEVICE_PLUGIN.gauge(
     "gpushare_device_plugin_registered",
-    "gauge",
     "1 while the kubelet watches the device list (ListAndWatch), else 0.",
     "resource",
 )
-PLUGIN_REGISTRATIONS: Final = DEVICE_PLUGIN.metric(
+PLUGIN_REGISTRATIONS: Final = DEVICE_PLUGIN.counter(
     "gpushare_device_plugin_registrations",
-    "counter",
     "Registrations with the kubelet by result (ok, error).",
     "resource",
     "result",
 )
-PLUGIN_CARDS: Final = DEVICE_PLUGIN.metric(
+PLUGIN_CARDS: Final = DEVICE_PLUGIN.gauge(
     "gpushare_device_plugin_cards",
-    "gauge",
     "GPUs of the node by state (healthy, unhealthy, cordoned). The state whole counts GPUs that another "
     "device plugin allocated to a container as whole GPUs, in addition to their other state.",
     "state",
 )
-PLUGIN_UNHEALTHY: Final = DEVICE_PLUGIN.metric(
+PLUGIN_UNHEALTHY: Final = DEVICE_PLUGIN.gauge(
     "gpushare_device_plugin_card_unhealthy",
-    "gauge",
     "1 for each unhealthy GPU, with the rule by which it takes no pods.",
     "uuid",
     "rule",
 )
-PLUGIN_XIDS: Final = DEVICE_PLUGIN.metric(
-    "gpushare_device_plugin_xid_errors", "counter", "XID errors reported by the driver.", "uuid", "xid"
+PLUGIN_XIDS: Final = DEVICE_PLUGIN.counter(
+    "gpushare_device_plugin_xid_errors", "XID errors reported by the driver.", "uuid", "xid"
 )
-PLUGIN_NVML_UP: Final = DEVICE_PLUGIN.metric(
-    "gpushare_device_plugin_nvml_up", "gauge", "1 while NVML responds, else 0."
+PLUGIN_NVML_UP: Final = DEVICE_PLUGIN.gauge(
+    "gpushare_device_plugin_nvml_up", "1 while NVML responds, else 0."
 )
-PLUGIN_WRITES: Final = DEVICE_PLUGIN.metric(
+PLUGIN_WRITES: Final = DEVICE_PLUGIN.counter(
     "gpushare_device_plugin_api_writes",
-    "counter",
     "Writes to the Kubernetes API by kind of object and result (ok, error; for events also dropped).",
     "kind",
     "result",
 )
-PLUGIN_UNPUBLISHED: Final = DEVICE_PLUGIN.metric(
-    "gpushare_device_plugin_unpublished", "gauge", "Changes that are not yet written to the API server."
+PLUGIN_UNPUBLISHED: Final = DEVICE_PLUGIN.gauge(
+    "gpushare_device_plugin_unpublished", "Changes that are not yet written to the API server."
 )
-PLUGIN_DEGRADED: Final = DEVICE_PLUGIN.metric(
+PLUGIN_DEGRADED: Final = DEVICE_PLUGIN.gauge(
     "gpushare_device_plugin_degraded_mode",
-    "gauge",
     "1 for each missing permission or mount: the node agent runs degraded.",
     "right",
 )
-PLUGIN_CLOSED: Final = DEVICE_PLUGIN.metric(
+PLUGIN_CLOSED: Final = DEVICE_PLUGIN.gauge(
     "gpushare_device_plugin_closed",
-    "gauge",
     "1 while the node takes no new pods, for the reason in its annotation gpushare.io/closed, else 0.",
 )
-PLUGIN_STUCK: Final = DEVICE_PLUGIN.metric(
+PLUGIN_STUCK: Final = DEVICE_PLUGIN.gauge(
     "gpushare_device_plugin_job_stuck",
-    "gauge",
     "1 while a background job of the node agent makes no progress.",
     "job",
 )
-PLUGIN_WATCH_STALE: Final = DEVICE_PLUGIN.metric(
+PLUGIN_WATCH_STALE: Final = DEVICE_PLUGIN.gauge(
     "gpushare_device_plugin_watch_stale_seconds",
-    "gauge",
     "Time since the watch of the API server was lost; 0 while it works.",
     "resource",
 )
-PLUGIN_PODS: Final = DEVICE_PLUGIN.metric(
-    "gpushare_device_plugin_pods", "gauge", "GPU pods by state (running, leaving).", "state"
+PLUGIN_PODS: Final = DEVICE_PLUGIN.gauge(
+    "gpushare_device_plugin_pods", "GPU pods by state (running, leaving).", "state"
 )
-PLUGIN_SAMPLE_AGE: Final = DEVICE_PLUGIN.metric(
+PLUGIN_SAMPLE_AGE: Final = DEVICE_PLUGIN.gauge(
     "gpushare_device_plugin_pacing_sample_age_seconds",
-    "gauge",
     "Age of the last NVML sample from which prices of launches are computed; the last ones apply until the "
     "next sample. 0 if no container has a compute share.",
 )
-PLUGIN_REGIONS: Final = DEVICE_PLUGIN.metric(
+PLUGIN_REGIONS: Final = DEVICE_PLUGIN.counter(
     "gpushare_device_plugin_regions_resized",
-    "counter",
     "Regions whose size a container has changed, by change: grown (repaired) or cut (unusable until the pod "
     "is recreated).",
     "change",
@@ -316,7 +297,7 @@ def is_of_dcgm(metric: Metric) -> bool:
 
 
 def _custom(name: str, text: str) -> Metric:
-    return EXPORTER.metric(f"DCGM_CUSTOM_{name}", "gauge", text, *_DCGM_CONTAINER)
+    return EXPORTER.gauge(f"DCGM_CUSTOM_{name}", text, *_DCGM_CONTAINER)
 
 
 def _cadvisor(name: str, text: str, read: _Read) -> CardMetric:
@@ -446,13 +427,12 @@ def _card_by(
     return _of_gpu(metric, CARDS)
 
 
-def _container(name: str, text: str, kind: Kind = "gauge") -> Metric:
-    return EXPORTER.metric(f"gpushare_container_{name}", kind, text, *_CONTAINER)
+def _container(name: str, text: str) -> Metric:
+    return EXPORTER.gauge(f"gpushare_container_{name}", text, *_CONTAINER)
 
 
-DRIVER_INFO: Final = EXPORTER.metric(
+DRIVER_INFO: Final = EXPORTER.gauge(
     "gpushare_driver_info",
-    "gauge",
     "The driver of a node and the newest CUDA version that it supports; always 1.",
     "node",
     "driver",
@@ -547,14 +527,16 @@ CONTAINER_COUNTED: Final = _container(
 CONTAINER_PEAK: Final = _container(
     "memory_counted_peak_bytes", "Peak GPU memory that the isolation library counted for a container."
 )
-CONTAINER_REFUSALS: Final = _container(
-    "memory_refusals", "Memory requests of a container that the isolation library refused.", "counter"
+CONTAINER_REFUSALS: Final = EXPORTER.counter(
+    "gpushare_container_memory_refusals",
+    "Memory requests of a container that the isolation library refused.",
+    *_CONTAINER,
 )
-CONTAINER_CROWDED: Final = _container(
-    "processes_refused",
+CONTAINER_CROWDED: Final = EXPORTER.counter(
+    "gpushare_container_processes_refused",
     "Processes of a container that were refused all GPU memory, because too many others of it used GPUs; the "
     "same on each GPU.",
-    "counter",
+    *_CONTAINER,
 )
 CONTAINER_UNCOUNTED: Final = _container(
     "memory_uncounted_bytes",
@@ -566,37 +548,33 @@ CONTAINER_UNSEEN: Final = _container(
     "GPU memory that the isolation library counts for a container and the driver does not report; 0 if there "
     "is none.",
 )
-CARD_UNHELD: Final = EXPORTER.metric(
+CARD_UNHELD: Final = EXPORTER.gauge(
     "gpushare_card_unheld_processes",
-    "gauge",
     "Processes without an enforced limit on a GPU that has containers with limits.",
     *_CARD,
 )
 
-SOURCE_UP: Final = EXPORTER.metric(
+SOURCE_UP: Final = EXPORTER.gauge(
     "gpushare_exporter_source_up",
-    "gauge",
     "1 while the source responds, else 0; its series are then absent.",
     "source",
 )
-SOURCE_DURATION: Final = EXPORTER.metric(
-    "gpushare_exporter_source_duration_seconds", "gauge", "Duration of the last read of the source.", "source"
+SOURCE_DURATION: Final = EXPORTER.gauge(
+    "gpushare_exporter_source_duration_seconds", "Duration of the last read of the source.", "source"
 )
-SOURCE_FAILURES: Final = EXPORTER.metric(
+SOURCE_FAILURES: Final = EXPORTER.counter(
     "gpushare_exporter_source_failures",
-    "counter",
     "Reads of the source that timed out or failed.",
     "source",
 )
-SNAPSHOT_AT: Final = EXPORTER.metric(
-    "gpushare_exporter_snapshot_timestamp_seconds", "gauge", "Time of the snapshot in seconds since 1970."
+SNAPSHOT_AT: Final = EXPORTER.gauge(
+    "gpushare_exporter_snapshot_timestamp_seconds", "Time of the snapshot in seconds since 1970."
 )
-CARDS_UNREADABLE: Final = EXPORTER.metric(
-    "gpushare_exporter_unreadable_cards", "gauge", "GPUs that the driver lists but cannot describe."
+CARDS_UNREADABLE: Final = EXPORTER.gauge(
+    "gpushare_exporter_unreadable_cards", "GPUs that the driver lists but cannot describe."
 )
-REGIONS_UNREADABLE: Final = EXPORTER.metric(
+REGIONS_UNREADABLE: Final = EXPORTER.gauge(
     "gpushare_exporter_unreadable_regions",
-    "gauge",
     "Containers with an unreadable or invalid limit file or region.",
 )
 
@@ -604,40 +582,35 @@ REGIONS_UNREADABLE: Final = EXPORTER.metric(
 
 METRICS_API: Final = Group()
 
-API_REQUESTS: Final = METRICS_API.metric(
+API_REQUESTS: Final = METRICS_API.counter(
     "gpushare_metrics_api_requests",
-    "counter",
     "Requests by kind of object (pods, nodes, namespaces, other) and HTTP status.",
     "kind",
     "code",
 )
-API_LATENCY: Final = METRICS_API.metric(
+API_LATENCY: Final = METRICS_API.histogram(
     "gpushare_metrics_api_request_duration_seconds",
-    "histogram",
     "Duration of requests by kind of object.",
     "kind",
 )
-API_REVIEWS: Final = METRICS_API.metric(
+API_REVIEWS: Final = METRICS_API.counter(
     "gpushare_metrics_api_access_reviews",
-    "counter",
     "Access reviews sent to the API server by result (allowed, denied, error).",
     "result",
 )
-API_SCRAPES: Final = METRICS_API.metric(
-    "gpushare_metrics_api_scrapes", "counter", "Scrapes of exporters by result (ok, error).", "result"
+API_SCRAPES: Final = METRICS_API.counter(
+    "gpushare_metrics_api_scrapes", "Scrapes of exporters by result (ok, error).", "result"
 )
-API_SYNCED: Final = METRICS_API.metric(
-    "gpushare_metrics_api_cache_synced", "gauge", "1 once the resource has been listed.", "resource"
+API_SYNCED: Final = METRICS_API.gauge(
+    "gpushare_metrics_api_cache_synced", "1 once the resource has been listed.", "resource"
 )
-API_WATCH_RESTARTS: Final = METRICS_API.metric(
+API_WATCH_RESTARTS: Final = METRICS_API.counter(
     "gpushare_metrics_api_watch_restarts",
-    "counter",
     "Failed lists and watches that were restarted.",
     "resource",
 )
-API_CERTIFICATE_EXPIRY: Final = METRICS_API.metric(
+API_CERTIFICATE_EXPIRY: Final = METRICS_API.gauge(
     "gpushare_metrics_api_certificate_expiration_timestamp_seconds",
-    "gauge",
     "When the certificate of the metrics API expires.",
 )
 
@@ -645,9 +618,8 @@ API_CERTIFICATE_EXPIRY: Final = METRICS_API.metric(
 
 SCHEDULER_NAMING: Final = Group()
 
-NAMING_CERTIFICATE_EXPIRY: Final = SCHEDULER_NAMING.metric(
+NAMING_CERTIFICATE_EXPIRY: Final = SCHEDULER_NAMING.gauge(
     "gpushare_scheduler_name_certificate_expiration_timestamp_seconds",
-    "gauge",
     "When the certificate of the webhook that names the scheduler expires.",
 )
 
@@ -655,9 +627,8 @@ NAMING_CERTIFICATE_EXPIRY: Final = SCHEDULER_NAMING.metric(
 
 BOARD: Final = Group()
 
-BOARD_CERTIFICATE_EXPIRY: Final = BOARD.metric(
+BOARD_CERTIFICATE_EXPIRY: Final = BOARD.gauge(
     "gpushare_board_certificate_expiration_timestamp_seconds",
-    "gauge",
     "When the certificate of the board expires.",
 )
 
@@ -665,9 +636,8 @@ BOARD_CERTIFICATE_EXPIRY: Final = BOARD.metric(
 
 ISOLATION: Final = Group()
 
-LIBRARY_INFO: Final = ISOLATION.metric(
+LIBRARY_INFO: Final = ISOLATION.gauge(
     "gpushare_isolation_library_info",
-    "gauge",
     "Version of the isolation library for new containers of the node; always 1.",
     "version",
 )
@@ -676,21 +646,19 @@ LIBRARY_INFO: Final = ISOLATION.metric(
 
 MPS: Final = Group()
 
-MPS_UP: Final = MPS.metric(
-    "gpushare_mps_up", "gauge", "1 while the MPS control daemon of the GPU responds, else 0.", "uuid"
+MPS_UP: Final = MPS.gauge(
+    "gpushare_mps_up", "1 while the MPS control daemon of the GPU responds, else 0.", "uuid"
 )
-MPS_STARTS: Final = MPS.metric(
+MPS_STARTS: Final = MPS.counter(
     "gpushare_mps_starts",
-    "counter",
     "Starts of the MPS control daemon of the GPU, including the first.",
     "uuid",
 )
-MPS_CLIENTS: Final = MPS.metric(
-    "gpushare_mps_clients", "gauge", "Client processes of the MPS servers of the GPU.", "uuid"
+MPS_CLIENTS: Final = MPS.gauge(
+    "gpushare_mps_clients", "Client processes of the MPS servers of the GPU.", "uuid"
 )
-MPS_EXCLUSIVE: Final = MPS.metric(
+MPS_EXCLUSIVE: Final = MPS.gauge(
     "gpushare_mps_exclusive",
-    "gauge",
     "1 if the GPU's compute mode admits only MPS, 0 if programs can bypass MPS.",
     "uuid",
 )
@@ -699,9 +667,8 @@ MPS_EXCLUSIVE: Final = MPS.metric(
 
 DERIVED: Final = Group()
 
-DCGM_GPU_MEM_USED_RATIO: Final = DERIVED.metric(
+DCGM_GPU_MEM_USED_RATIO: Final = DERIVED.gauge(
     "DCGM_CUSTOM_PROCESS_GPU_MEM_USED_RATIO",
-    "gauge",
     "GPU memory used by a pod as a fraction of its allocation. Not exported: the metrics API and the rules "
     "of prometheus-adapter compute it from DCGM_CUSTOM_PROCESS_MEM_USED and "
     "DCGM_CUSTOM_CONTAINER_MEM_ALLOCATED.",

@@ -26,6 +26,15 @@ class RecordingRule:
         return self.record
 
 
+RULES: Final[list[RecordingRule]] = []
+"""In evaluation order: each rule reads only those before it."""
+
+
+def _rule(record: str, expr: str, text: str) -> RecordingRule:
+    RULES.append(RecordingRule(record, expr, text))
+    return RULES[-1]
+
+
 _CLUSTER: Final = "cluster"
 _NODE: Final = f"{_CLUSTER}, node"
 _POD: Final = f"{_NODE}, namespace, pod"
@@ -36,7 +45,7 @@ _BLIND: Final = f'{names.SOURCE_UP}{{source=~"pod-resources|pods|node"}} == 0'
 
 
 def _wasted(level: str, allocated: RecordingRule, used: RecordingRule) -> RecordingRule:
-    return RecordingRule(
+    return _rule(
         f"{level}:gpushare_memory_wasted_bytes:difference",
         f"{allocated} - {used}",
         "Memory allocated but unused; negative if more is used than allocated.",
@@ -44,164 +53,131 @@ def _wasted(level: str, allocated: RecordingRule, used: RecordingRule) -> Record
 
 
 def _memory_use(level: str, allocated: RecordingRule, used: RecordingRule) -> RecordingRule:
-    return RecordingRule(
+    return _rule(
         f"{level}:gpushare_memory_utilization:ratio",
         f"{used} / ({allocated} > 0)",
         "Memory used as a fraction of the allocated memory.",
     )
 
 
-CARD_ALLOCATED: Final = RecordingRule(
+CARD_ALLOCATED: Final = _rule(
     "card:gpushare_memory_allocated_bytes:sum",
     f"sum by ({_CARD}) ({names.CONTAINER_ALLOCATED})\n"
     f"or\n0 * max by ({_CARD}) (\n  {names.CARD_MEMORY}\n"
     f"  unless on ({_CLUSTER}, job, instance) ({_BLIND})\n)",
     "Memory of a GPU allocated to containers.",
 )
-CARD_USED: Final = RecordingRule(
+CARD_USED: Final = _rule(
     "card:gpushare_memory_used_bytes:sum",
     f'sum by ({_CARD}) ({names.CONTAINER_USED}{{pod!=""}})\nor\n({CARD_ALLOCATED} == 0)',
     "Memory of a GPU used by pods.",
 )
 
-POD_ALLOCATED: Final = RecordingRule(
+POD_ALLOCATED: Final = _rule(
     "pod:gpushare_memory_allocated_bytes:sum",
     f"sum by ({_POD}) ({names.CONTAINER_ALLOCATED})",
     "GPU memory allocated to a pod.",
 )
-POD_USED: Final = RecordingRule(
+POD_USED: Final = _rule(
     "pod:gpushare_memory_used_bytes:sum",
     f'sum by ({_POD}) ({names.CONTAINER_USED}{{pod!=""}})',
     "GPU memory used by a pod.",
 )
 POD_WASTED: Final = _wasted("pod", POD_ALLOCATED, POD_USED)
 POD_MEMORY_USE: Final = _memory_use("pod", POD_ALLOCATED, POD_USED)
-POD_COMPUTE: Final = RecordingRule(
+POD_COMPUTE: Final = _rule(
     "pod:gpushare_utilization:sum",
     f'sum by ({_POD}) ({names.CONTAINER_UTILIZATION}{{pod!=""}})',
     "SM utilization of a pod, in GPUs.",
 )
 
-NODE_MEMORY: Final = RecordingRule(
+NODE_MEMORY: Final = _rule(
     "node:gpushare_memory_bytes:sum",
     f"sum by ({_NODE}) ({names.CARD_MEMORY})",
     "GPU memory of a node.",
 )
-NODE_ALLOCATED: Final = RecordingRule(
+NODE_ALLOCATED: Final = _rule(
     "node:gpushare_memory_allocated_bytes:sum",
     f"sum by ({_NODE}) ({CARD_ALLOCATED})",
     "GPU memory of a node allocated to containers.",
 )
-NODE_USED: Final = RecordingRule(
+NODE_USED: Final = _rule(
     "node:gpushare_memory_used_bytes:sum",
     f"sum by ({_NODE}) ({CARD_USED})",
     "GPU memory of a node used by pods.",
 )
 NODE_WASTED: Final = _wasted("node", NODE_ALLOCATED, NODE_USED)
 NODE_MEMORY_USE: Final = _memory_use("node", NODE_ALLOCATED, NODE_USED)
-NODE_PACKING: Final = RecordingRule(
+NODE_PACKING: Final = _rule(
     "node:gpushare_memory_allocated:ratio",
     f"{NODE_ALLOCATED} / {NODE_MEMORY}",
     "Allocated fraction of a node's GPU memory.",
 )
-NODE_COMPUTE: Final = RecordingRule(
+NODE_COMPUTE: Final = _rule(
     "node:gpushare_utilization:avg",
     f"avg by ({_NODE}) ({names.CARD_UTILIZATION})",
     "Average GPU utilization of a node.",
 )
 
-CLUSTER_MEMORY: Final = RecordingRule(
+CLUSTER_MEMORY: Final = _rule(
     "cluster:gpushare_memory_bytes:sum", f"sum by ({_CLUSTER}) ({NODE_MEMORY})", "Memory of all GPUs."
 )
-CLUSTER_ALLOCATED: Final = RecordingRule(
+CLUSTER_ALLOCATED: Final = _rule(
     "cluster:gpushare_memory_allocated_bytes:sum",
     f"sum by ({_CLUSTER}) ({NODE_ALLOCATED})",
     "Memory of all GPUs allocated to containers.",
 )
-CLUSTER_USED: Final = RecordingRule(
+CLUSTER_USED: Final = _rule(
     "cluster:gpushare_memory_used_bytes:sum",
     f"sum by ({_CLUSTER}) ({NODE_USED})",
     "Memory of all GPUs used by pods.",
 )
 CLUSTER_WASTED: Final = _wasted("cluster", CLUSTER_ALLOCATED, CLUSTER_USED)
 CLUSTER_MEMORY_USE: Final = _memory_use("cluster", CLUSTER_ALLOCATED, CLUSTER_USED)
-CLUSTER_PACKING: Final = RecordingRule(
+CLUSTER_PACKING: Final = _rule(
     "cluster:gpushare_memory_allocated:ratio",
     f"{CLUSTER_ALLOCATED} / {CLUSTER_MEMORY}",
     "Allocated fraction of the memory of all GPUs.",
 )
-CLUSTER_COMPUTE: Final = RecordingRule(
+CLUSTER_COMPUTE: Final = _rule(
     "cluster:gpushare_utilization:avg",
     f"avg by ({_CLUSTER}) ({names.CARD_UTILIZATION})",
     "Average GPU utilization of the cluster.",
 )
 
-CARD_UNITS: Final = RecordingRule(
+CARD_UNITS: Final = _rule(
     "card:gpushare_units:max", f"max by ({_INDEX}) ({names.CARD_UNITS})", "Total units of a GPU."
 )
-CARD_FREE: Final = RecordingRule(
+CARD_FREE: Final = _rule(
     "card:gpushare_free_units:min",
     f"min by ({_INDEX}) ({names.CARD_FREE_UNITS})",
     "Free units of a GPU.",
 )
-NODE_UNITS: Final = RecordingRule(
+NODE_UNITS: Final = _rule(
     "node:gpushare_units:sum", f"sum by ({_NODE}) ({CARD_UNITS})", "Total units of a node."
 )
-NODE_FREE: Final = RecordingRule(
+NODE_FREE: Final = _rule(
     "node:gpushare_free_units:sum",
     f"sum by ({_NODE}) (clamp_min({CARD_FREE}, 0))",
     "Free units of a node; an over-committed GPU has none.",
 )
-CLUSTER_UNITS: Final = RecordingRule(
+CLUSTER_UNITS: Final = _rule(
     "cluster:gpushare_units:sum", f"sum by ({_CLUSTER}) ({NODE_UNITS})", "Total units of the cluster."
 )
-CLUSTER_FREE: Final = RecordingRule(
+CLUSTER_FREE: Final = _rule(
     "cluster:gpushare_free_units:sum", f"sum by ({_CLUSTER}) ({NODE_FREE})", "Free units of the cluster."
 )
-CLUSTER_LARGEST_FREE: Final = RecordingRule(
+CLUSTER_LARGEST_FREE: Final = _rule(
     "cluster:gpushare_free_units:max",
     f"max by ({_CLUSTER}) ({CARD_FREE})",
     "Most free units on one GPU.",
 )
-FRAGMENTATION: Final = RecordingRule(
+FRAGMENTATION: Final = _rule(
     "cluster:gpushare_fragmentation:ratio",
     f"(1 - {CLUSTER_LARGEST_FREE} / max by ({_CLUSTER}) ({CARD_UNITS}))"
     f"\n* ({CLUSTER_FREE} >= bool max by ({_CLUSTER}) ({CARD_UNITS}))",
     "Fraction of the largest GPU that is free in total, but on no single GPU; 0 if less is free.",
 )
-
-RULES: Final = (
-    CARD_ALLOCATED,
-    CARD_USED,
-    POD_ALLOCATED,
-    POD_USED,
-    POD_WASTED,
-    POD_MEMORY_USE,
-    POD_COMPUTE,
-    NODE_MEMORY,
-    NODE_ALLOCATED,
-    NODE_USED,
-    NODE_WASTED,
-    NODE_MEMORY_USE,
-    NODE_PACKING,
-    NODE_COMPUTE,
-    CLUSTER_MEMORY,
-    CLUSTER_ALLOCATED,
-    CLUSTER_USED,
-    CLUSTER_WASTED,
-    CLUSTER_MEMORY_USE,
-    CLUSTER_PACKING,
-    CLUSTER_COMPUTE,
-    CARD_UNITS,
-    CARD_FREE,
-    NODE_UNITS,
-    NODE_FREE,
-    CLUSTER_UNITS,
-    CLUSTER_FREE,
-    CLUSTER_LARGEST_FREE,
-    FRAGMENTATION,
-)
-"""In evaluation order: each rule reads only those before it."""
 
 
 def document() -> dict[str, Any]:
