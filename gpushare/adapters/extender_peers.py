@@ -15,31 +15,29 @@ FORWARDED_HEADER: Final = "X-Gpushare-Forwarded"
 
 
 class Peers:
-    """HTTP client. Use as an async context manager. ``tls`` returns the current context, None for HTTP.
+    """HTTP client, an async context manager. ``tls`` returns the current context, None for HTTP.
 
     With TLS, a peer must prove the name of the extender: it is addressed by IP, and ``client_ca`` may be the
     CA of a cluster, which signs certificates for other servers too.
     """
+
+    _session: aiohttp.ClientSession
 
     def __init__(
         self, tls: Callable[[], ssl.SSLContext | None] = lambda: None, *, timeout_s: float = 4.0
     ) -> None:
         self._tls = tls
         self._timeout = aiohttp.ClientTimeout(total=timeout_s, sock_connect=1.0)
-        self._session: aiohttp.ClientSession | None = None
 
     async def __aenter__(self) -> Self:
         self._session = aiohttp.ClientSession(timeout=self._timeout)
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        if self._session:
-            await self._session.close()
+        await self._session.close()
 
     async def post(self, address: str, path: str, body: bytes) -> bytes:
         """POST and return the body of the peer's 2xx response. Raises ApiError for anything else."""
-        if self._session is None:
-            raise ApiError("peer client is not open")
         tls = self._tls()
         url = f"{'https' if tls else 'http'}://{address}{path}"
         headers = {"Content-Type": "application/json", FORWARDED_HEADER: "1"}

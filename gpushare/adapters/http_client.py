@@ -27,6 +27,8 @@ class HttpClient:
     ``environ`` has the proxies to use (HTTP_PROXY, NO_PROXY …); without it, as in a cluster, there is none.
     """
 
+    _session: aiohttp.ClientSession
+
     def __init__(
         self,
         *,
@@ -38,7 +40,6 @@ class HttpClient:
         self._timeout_s = timeout_s
         self._connections = connections
         self._connect_s = min(_CONNECT_TIMEOUT_S, timeout_s)
-        self._session: aiohttp.ClientSession | None = None
 
     async def __aenter__(self) -> Self:
         self._session = aiohttp.ClientSession(
@@ -49,8 +50,7 @@ class HttpClient:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        if self._session:
-            await self._session.close()
+        await self._session.close()
 
     async def get(self, url: str) -> bytes:
         """Return the body of a 200 response.
@@ -70,11 +70,11 @@ class HttpClient:
         The timeout counts for the beginning, and again for the body. Between them a response takes a
         connection and little memory, for as long as the caller waits.
         """
-        session, proxy = self._opened(), proxy_of(url, self._environ)
+        proxy = proxy_of(url, self._environ)
         own_timeouts = aiohttp.ClientTimeout(total=None, sock_connect=self._connect_s)
         with _source_errors(url):
             async with asyncio.timeout(self._timeout_s):
-                response = await session.get(
+                response = await self._session.get(
                     url,
                     allow_redirects=False,
                     proxy=proxy,
@@ -93,17 +93,12 @@ class HttpClient:
             response.release()
 
     async def _request(self, method: str, url: str, form: Mapping[str, str] | None = None) -> bytes:
-        session, proxy = self._opened(), proxy_of(url, self._environ)
+        proxy = proxy_of(url, self._environ)
         with _source_errors(url):
-            async with session.request(
+            async with self._session.request(
                 method, url, data=form, allow_redirects=False, proxy=proxy
             ) as response:
                 return await _good_body(url, response)
-
-    def _opened(self) -> aiohttp.ClientSession:
-        if self._session is None:
-            raise SourceError("the client is not open")
-        return self._session
 
 
 @contextmanager

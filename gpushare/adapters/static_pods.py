@@ -11,10 +11,9 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
+from gpushare.adapters.pids import start_of
 from gpushare.errors import cause_of
 
-_START_TIME: Final = 19
-"""Field of /proc/PID/stat after the program's name, which may contain blanks (proc(5))."""
 _LINES: Final = 5
 _HTTPS_PORT: Final = 443
 _HTTP_PORT: Final = 80
@@ -25,17 +24,14 @@ def processes(program: str, words: Sequence[str], proc: Path = Path("/proc")) ->
 
     The start is in ticks since boot, so that a reused PID is a different process.
     """
-    found = ((folder.name, _start(folder, program, words)) for folder in proc.glob("[0-9]*"))
-    return frozenset(f"{pid}@{start}" for pid, start in found if start)
+    pids = [int(each.name) for each in proc.glob("[0-9]*") if _runs(each, program, words)]
+    return frozenset(f"{pid}@{start}" for pid in pids if (start := start_of(pid, proc)))
 
 
-def _start(folder: Path, program: str, words: Sequence[str]) -> str:
-    """Return the start time; empty for other programs, ended processes and zombies."""
-    command = _text(folder / "cmdline").removesuffix("\0").split("\0")
-    if Path(command[0]).name != program or command[len(command) - len(words) :] != list(words):
-        return ""
-    fields = _text(folder / "stat").rpartition(")")[2].split()
-    return fields[_START_TIME] if len(fields) > _START_TIME and fields[0] != "Z" else ""
+def _runs(process: Path, program: str, words: Sequence[str]) -> bool:
+    """Whether it is the program with these words; an ended process has no command line, nor has a zombie."""
+    command = _text(process / "cmdline").removesuffix("\0").split("\0")
+    return Path(command[0]).name == program and command[len(command) - len(words) :] == list(words)
 
 
 def unverified() -> ssl.SSLContext:

@@ -30,8 +30,7 @@ from gpushare.extender.lease import (
     wait_cause,
 )
 from gpushare.ports import LeaseRecord
-from gpushare.runtime.clock import boot_time
-from gpushare.runtime.times import now_text
+from gpushare.runtime.times import boot_time, now_text
 
 log = structlog.get_logger()
 

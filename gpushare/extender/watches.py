@@ -5,9 +5,8 @@ import gc
 from collections.abc import Callable
 from typing import Final
 
-from gpushare.adapters.kube.budgets import BUDGETS
 from gpushare.adapters.kube.client import KubeClient
-from gpushare.adapters.kube.extender_resources import NODES, PODS, UNHEALTHY
+from gpushare.adapters.kube.extender_resources import BUDGETS, NODES, PODS, UNHEALTHY
 from gpushare.adapters.kube.watch import Follower
 from gpushare.extender.api import ExtenderApi
 from gpushare.extender.cluster import ClusterState

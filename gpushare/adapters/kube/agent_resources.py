@@ -12,7 +12,7 @@ from msgspec import Struct, field
 from gpushare.adapters.kube.decoding import decode
 from gpushare.adapters.kube.watch import Resource
 from gpushare.adapters.kube.wire import (
-    BareMeta,
+    LabelledMeta,
     ListPage,
     PodAnnotations,
     PodContainer,
@@ -87,11 +87,6 @@ class WireLocalPod(WirePod):
     status: _AgentPodStatus = field(default_factory=_AgentPodStatus)
 
 
-class _LocalNodeMeta(BareMeta, rename="camel"):
-    labels: dict[str, str] | None = None
-    annotations: dict[str, str] | None = None
-
-
 class _NodeInfo(Struct, rename="camel"):
     kubelet_version: str | None = None
 
@@ -105,7 +100,7 @@ class _LocalNodeStatus(Struct, rename="camel"):
 class WireLocalNode(Struct):
     """The daemon's own node."""
 
-    metadata: _LocalNodeMeta = field(default_factory=_LocalNodeMeta)
+    metadata: LabelledMeta = field(default_factory=LabelledMeta)
     status: _LocalNodeStatus = field(default_factory=_LocalNodeStatus)
 
 

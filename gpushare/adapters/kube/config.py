@@ -20,8 +20,15 @@ async def load_access(kubeconfig: str | None = None, context: str | None = None)
     Raises ConfigError with the file and the reason.
     """
     _require_file(kubeconfig, context)
-    found = await _from_files(kubeconfig, context) if kubeconfig else from_service_account(os.environ)
-    return _through_proxy_of_environment(found)
+    if kubeconfig:
+        # Imported here: daemons with a service account need no parser of YAML.
+        from gpushare.adapters.kube.credentials import access_of  # noqa: PLC0415 - see above
+
+        access = await access_of(kubeconfig, context)
+    else:
+        access = from_service_account(os.environ)
+    # As kubectl honours HTTPS_PROXY and NO_PROXY, unless the kubeconfig names a proxy.
+    return access if access.proxy else replace(access, proxy=proxy_of(access.host, os.environ))
 
 
 def user_kubeconfig(flag: str | None) -> str | None:
@@ -51,7 +58,7 @@ def kubeconfig_in_pod(paths: str | None) -> str | None:
 
 def user_namespace(kubeconfig: str | None, context: str | None) -> str:
     """Return kubectl's namespace without ``-n``: that of the context, or of the pod. Raises ConfigError."""
-    from gpushare.adapters.kube.kubeconfig import DEFAULT_NAMESPACE, selected  # noqa: PLC0415 - see below
+    from gpushare.adapters.kube.kubeconfig import DEFAULT_NAMESPACE, selected  # noqa: PLC0415 - see above
 
     _require_file(kubeconfig, context)
     if kubeconfig:
@@ -63,15 +70,3 @@ def _require_file(kubeconfig: str | None, context: str | None) -> None:
     """A context is one of a kubeconfig; the service account is not what the user has selected."""
     if context and not kubeconfig:
         raise ConfigError(f"context {context!r}: there is no kubeconfig (set KUBECONFIG or --kubeconfig)")
-
-
-def _through_proxy_of_environment(access: ApiAccess) -> ApiAccess:
-    """Honour HTTPS_PROXY and NO_PROXY as kubectl does, unless the kubeconfig names a proxy."""
-    return access if access.proxy else replace(access, proxy=proxy_of(access.host, os.environ))
-
-
-async def _from_files(paths: str, context: str | None) -> ApiAccess:
-    # Imported here: daemons with a service account need no parser of YAML.
-    from gpushare.adapters.kube.credentials import access_of  # noqa: PLC0415 - see above
-
-    return await access_of(paths, context)

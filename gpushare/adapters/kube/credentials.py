@@ -7,12 +7,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-import msgspec
-
 from gpushare.adapters.kube.access import ApiAccess, Pem, bearer, text_of
 from gpushare.adapters.kube.exec_plugin import ExecCredentials, RenewedToken, name_of, obtain
 from gpushare.adapters.kube.kubeconfig import (
-    AuthProvider,
     ExecConfig,
     KubeconfigCluster,
     KubeconfigEntry,
@@ -26,7 +23,6 @@ from gpushare.model.urls import is_http_url
 
 _EXTENSION: Final = "client.authentication.k8s.io/exec"
 """Settings of a cluster for exec plugins."""
-_PARTS_OF_JWT: Final = 3
 
 
 async def access_of(paths: str, context: str | None) -> ApiAccess:
@@ -102,7 +98,10 @@ def _authorization(user: KubeconfigEntry[KubeconfigUser]) -> Callable[[], Awaita
     if fields.token:
         return _constant(bearer(fields.token))
     if fields.auth_provider:
-        return _constant(bearer(_id_token(fields.auth_provider, time.time())))
+        raise ConfigError(
+            f"auth-provider {fields.auth_provider.name!r} is not supported, nor is it by kubectl since 1.26: "
+            "use exec"
+        )
     if fields.username:
         pair = f"{fields.username}:{fields.password or ''}"
         return _constant(f"Basic {base64.b64encode(pair.encode()).decode()}")
@@ -114,34 +113,6 @@ def _constant(header: str | None) -> Callable[[], Awaitable[str | None]]:
         return header
 
     return authorization
-
-
-def _id_token(provider: AuthProvider, now: float) -> str:
-    """The token that kubectl keeps in the file; only kubectl renews it, because it must save the next one."""
-    if provider.name != "oidc":
-        raise ConfigError(
-            f"auth-provider {provider.name!r} is not supported, nor is it by kubectl since 1.26: use exec"
-        )
-    token = (provider.config or {}).get("id-token")
-    if not token:
-        raise ConfigError("auth-provider oidc has no id-token (log in with kubectl first)")
-    if _expiry_of(token) <= now:
-        raise ConfigError("the id-token of auth-provider oidc has expired (run kubectl, which renews it)")
-    return token
-
-
-class _Claims(msgspec.Struct):
-    exp: float = float("inf")
-
-
-def _expiry_of(jwt: str) -> float:
-    parts = jwt.split(".")
-    if len(parts) != _PARTS_OF_JWT:
-        raise ConfigError("the id-token of auth-provider oidc is not a JWT")
-    try:
-        return msgspec.json.decode(base64.urlsafe_b64decode(parts[1] + "=="), type=_Claims).exp
-    except (ValueError, msgspec.DecodeError) as error:  # of base64
-        raise ConfigError(f"the id-token of auth-provider oidc is not a JWT: {error}") from error
 
 
 async def _from_plugin(

@@ -11,7 +11,7 @@ import msgspec
 from gpushare.adapters.kube.client import KubeClient
 from gpushare.adapters.kube.decoding import decode, decode_in_turns
 from gpushare.adapters.kube.events import write_event
-from gpushare.adapters.kube.wire import BareMeta, WirePod, any_pod_of
+from gpushare.adapters.kube.wire import BareMeta, LabelledMeta, WirePod, any_pod_of
 from gpushare.contract import EXTENDER_NAME, SEAL_SECRET, SEAL_SECRET_KEY, SYSTEM_NAMESPACE
 from gpushare.errors import ApiError
 from gpushare.model.objects import Pod
@@ -44,10 +44,6 @@ class _Secret(msgspec.Struct):
     data: dict[str, str] | None = None
 
 
-class _LeaseMeta(BareMeta, rename="camel"):
-    annotations: dict[str, str] | None = None
-
-
 class _LeaseSpec(msgspec.Struct, rename="camel"):
     holder_identity: str | None = None
     lease_duration_seconds: int | None = None
@@ -56,7 +52,7 @@ class _LeaseSpec(msgspec.Struct, rename="camel"):
 
 
 class _Lease(msgspec.Struct):
-    metadata: _LeaseMeta
+    metadata: LabelledMeta
     spec: _LeaseSpec = msgspec.field(default_factory=_LeaseSpec)
 
 

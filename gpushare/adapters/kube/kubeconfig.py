@@ -45,10 +45,9 @@ class ExecConfig(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class AuthProvider(msgspec.Struct, frozen=True):
-    """The predecessor of exec plugins."""
+    """The predecessor of exec plugins, whose name is for an error."""
 
     name: str
-    config: dict[str, Text] | None = None
 
 
 class KubeconfigUser(msgspec.Struct, frozen=True, rename="kebab"):

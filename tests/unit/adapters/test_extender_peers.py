@@ -49,11 +49,6 @@ async def test_a_peer_that_does_not_respond_is_an_unclear_error() -> None:
         assert not caught.value.clear
 
 
-async def test_a_client_that_is_not_open_raises_an_error() -> None:
-    with pytest.raises(ApiError, match="not open"):
-        await Peers().post("127.0.0.1:1", "/bind", b"")
-
-
 @asynccontextmanager
 async def replica(authority: Authority, folder: Path, name: str) -> AsyncIterator[str]:
     """The address of a replica whose certificate has this name."""

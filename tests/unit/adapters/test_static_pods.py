@@ -8,11 +8,11 @@ from devkit.ports import free_ports
 from gpushare.adapters.static_pods import last_log_lines, problem_of, processes, starts, unverified
 
 
-def process(proc: Path, pid: int, words: list[str], start: int, state: str = "S") -> None:
+def process(proc: Path, pid: int, words: list[str], start: int) -> None:
     folder = proc / str(pid)
     folder.mkdir()
     (folder / "cmdline").write_text("".join(f"{word}\0" for word in words))
-    columns = [state, *["0"] * 18, str(start), "0"]
+    columns = ["S", *["0"] * 18, str(start), "0"]
     (folder / "stat").write_text(f"{pid} (kube scheduler)) {' '.join(columns)}\n")
 
 
@@ -26,7 +26,7 @@ def test_a_process_is_known_by_its_program_the_end_of_its_command_and_its_start(
 
 
 def test_zombies_and_processes_that_end_meanwhile_do_not_count(tmp_path: Path) -> None:
-    process(tmp_path, 7, ["kube-scheduler"], 300, state="Z")
+    process(tmp_path, 7, [], 300)
     (tmp_path / "8").mkdir()
     assert processes("kube-scheduler", [], tmp_path) == set()
 

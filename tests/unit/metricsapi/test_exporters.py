@@ -274,8 +274,3 @@ async def test_samples_of_an_exporter_with_an_impossible_timestamp_are_fresh(at:
     async with site() as (made, pages):
         made.pages = {"/n": page("p", 1, at=float(at))}
         assert time.time() - (await exporters(made, pages).values(QUERY))["p"].at < 5
-
-
-async def test_a_client_that_is_not_open_raises_an_error() -> None:
-    with pytest.raises(SourceError, match="not open"):
-        await HttpClient(timeout_s=1).get("http://127.0.0.1:1")

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from gpushare.adapters.kube.budgets import BUDGETS, WireBudget
+from gpushare.adapters.kube.extender_resources import BUDGETS, WireBudget
 from gpushare.model.disruption import DisruptionBudget
 from tests.support.builders.scheduling import pod
 

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from gpushare.runtime.clock import boot_time
+from gpushare.runtime.times import boot_time
 
 
 @pytest.mark.skipif(not hasattr(time, "CLOCK_BOOTTIME"), reason="only Linux has CLOCK_BOOTTIME")
