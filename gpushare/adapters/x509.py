@@ -15,28 +15,20 @@ from gpushare.errors import ConfigError
 
 _SKEW: Final = timedelta(hours=1)
 """Clocks of the nodes may be this far behind."""
-_USAGE: Final = x509.KeyUsage(
-    digital_signature=True,
-    content_commitment=False,
-    key_encipherment=False,
-    data_encipherment=False,
-    key_agreement=False,
-    key_cert_sign=False,
-    crl_sign=False,
-    encipher_only=False,
-    decipher_only=False,
-)
-_CA_USAGE: Final = x509.KeyUsage(
-    digital_signature=False,
-    content_commitment=False,
-    key_encipherment=False,
-    data_encipherment=False,
-    key_agreement=False,
-    key_cert_sign=True,
-    crl_sign=True,
-    encipher_only=False,
-    decipher_only=False,
-)
+
+
+def _usage(*, is_authority: bool) -> x509.KeyUsage:
+    return x509.KeyUsage(
+        digital_signature=not is_authority,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        key_cert_sign=is_authority,
+        crl_sign=is_authority,
+        encipher_only=False,
+        decipher_only=False,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +55,7 @@ def new_authority(name: str, now: datetime, life: timedelta) -> PemKeyPair:
     builder = (
         _builder(subject, subject, key, (now, now + life))
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-        .add_extension(_CA_USAGE, critical=True)
+        .add_extension(_usage(is_authority=True), critical=True)
         .add_extension(own, critical=False)
     )
     return _pair(builder.sign(key, hashes.SHA256()), key)
@@ -81,7 +73,7 @@ def issue(authority: PemKeyPair, request: LeafRequest, now: datetime, life: time
     builder = (
         _builder(_subject(request.name), issuer.subject, key, (now, end))
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-        .add_extension(_USAGE, critical=True)
+        .add_extension(_usage(is_authority=False), critical=True)
         .add_extension(x509.ExtendedKeyUsage(usages), critical=False)
         .add_extension(
             x509.AuthorityKeyIdentifier.from_issuer_public_key(signer.public_key()), critical=False

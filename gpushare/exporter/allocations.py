@@ -44,8 +44,8 @@ class CardAllocation:
 
 def allocations(snapshot: NodeSnapshot) -> Iterator[CardAllocation]:
     """Yield the allocations of all containers on all GPUs; none while no GPU is read."""
-    cards = snapshot.readings.cards if snapshot.readings else ()
-    by_name = {**{str(card.index): card for card in cards}, **{card.uuid: card for card in cards}}
+    by_index = {str(card.index): card for card in snapshot.cards}
+    by_name = {**by_index, **{card.uuid: card for card in snapshot.cards}}
     local_pods = {(each.namespace, each.name): each for each in snapshot.local_pods or ()}
     for devices in _allocated_devices(snapshot):
         local_pod = local_pods.get((devices.namespace, devices.pod))

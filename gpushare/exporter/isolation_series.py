@@ -14,7 +14,7 @@ from gpushare.exporter.allocations import ContainerName
 from gpushare.exporter.labels import own_card_labels, own_container_labels
 from gpushare.exporter.regions import LimitedContainer
 from gpushare.exporter.snapshot import NodeSnapshot
-from gpushare.exporter.usage import MeasuredUsage, Use, owners_of
+from gpushare.exporter.usage import MeasuredUsage, owners_of, summed
 from gpushare.isolation.limits import CardLimit
 from gpushare.isolation.region import CardUse, Region
 from gpushare.model.local_node import by_uid
@@ -60,7 +60,7 @@ def limits(snapshot: NodeSnapshot, usage: MeasuredUsage) -> Iterator[MetricSerie
     yield MetricSeries(
         names.CONTAINER_CROWDED, [(labels, each.crowded) for labels, each in labelled if each.use]
     )
-    driver_bytes = _driver_bytes(usage.uses)
+    driver_bytes = summed(usage.uses, lambda use: (use.container, use.card.uuid), lambda use: use.used_bytes)
     beyond = [
         (labels, reported - each.use.used, each.managed_bytes)
         for labels, each in labelled
@@ -71,10 +71,13 @@ def limits(snapshot: NodeSnapshot, usage: MeasuredUsage) -> Iterator[MetricSerie
     )
     yield MetricSeries(names.CONTAINER_UNSEEN, [(labels, max(0, -number)) for labels, number, _ in beyond])
     unlimited = _unlimited_processes(snapshot, limited)
-    cards = snapshot.readings.cards if snapshot.readings else ()
     yield MetricSeries(
         names.CARD_UNHELD,
-        [(own_card_labels(node, card), unlimited[card.uuid]) for card in cards if card.uuid in unlimited],
+        [
+            (own_card_labels(node, card), unlimited[card.uuid])
+            for card in snapshot.cards
+            if card.uuid in unlimited
+        ],
     )
 
 
@@ -83,7 +86,7 @@ def limits(snapshot: NodeSnapshot, usage: MeasuredUsage) -> Iterator[MetricSerie
 
 def _limit_uses(snapshot: NodeSnapshot) -> Iterator[_CardLimitUse]:
     """Yield the limits of all containers on all GPUs; none while no GPU is read."""
-    cards = {card.uuid: card for card in snapshot.readings.cards} if snapshot.readings else {}
+    cards = {card.uuid: card for card in snapshot.cards}
     local_pods = by_uid(each for each in snapshot.local_pods or () if not each.finished)
     for limited in snapshot.isolation.containers if snapshot.isolation else ():
         if local_pod := local_pods.get(limited.owner.uid):
@@ -120,16 +123,6 @@ def _use(limited: LimitedContainer, limit: CardLimit) -> CardUse | None:
     return next((each for each in limited.region.cards if each.uuid == limit.uuid), unused)
 
 
-def _driver_bytes(uses: Iterable[Use]) -> dict[tuple[ContainerName, str], int | None]:
-    """Return the driver's bytes by container and GPU; None if unknown for one of its processes."""
-    driver_bytes: dict[tuple[ContainerName, str], int | None] = {}
-    for use in uses:
-        key = use.container, use.card.uuid
-        before = driver_bytes.get(key, 0)
-        driver_bytes[key] = None if before is None or use.used_bytes is None else before + use.used_bytes
-    return driver_bytes
-
-
 # --- processes without a limit ------------------------------------------------------------------
 
 
@@ -146,7 +139,7 @@ def _unlimited_processes(snapshot: NodeSnapshot, limited: Iterable[_CardLimitUse
     owners = owners_of(snapshot.containers_by_pid, snapshot.local_pods)
     by_container = {(each.container, each.card.uuid): each for each in limited}
     counts = {each.card.uuid: 0 for each in by_container.values()}
-    for card in snapshot.readings.cards:
+    for card in snapshot.cards:
         for process in card.processes or ():
             owner, inner = owners.get(process.pid), snapshot.isolation.inner_pids.get(process.pid)
             if card.uuid in counts and owner and inner:

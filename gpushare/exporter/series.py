@@ -17,7 +17,7 @@ from gpushare.exporter.labels import (
     own_container_labels,
 )
 from gpushare.exporter.snapshot import CGROUPS, ISOLATION, NODE, NVML, POD_RESOURCES, PODS, NodeSnapshot
-from gpushare.exporter.usage import MeasuredUsage, Use, node_usage
+from gpushare.exporter.usage import MeasuredUsage, Use, node_usage, summed
 from gpushare.model.readings import CardReading
 from gpushare.monitoring import catalogue as names
 from gpushare.monitoring.catalogue import CardMetric
@@ -31,12 +31,11 @@ def series_of(
     snapshot: NodeSnapshot, *, each_process: bool = False, dcgm_devices: bool = True
 ) -> list[MetricSeries]:
     """Return all series of a snapshot; metrics without known values are omitted."""
-    cards = snapshot.readings.cards if snapshot.readings else ()
     usage = node_usage(snapshot, each_process=each_process)
     found = [
         build_info(),
         *_driver(snapshot),
-        *_cards(cards, snapshot.node_name),
+        *_cards(snapshot.cards, snapshot.node_name),
         *_containers(usage, snapshot.node_name, each_process=each_process),
         *limits(snapshot, usage),
         *_sources(snapshot),
@@ -116,11 +115,7 @@ def _used(uses: Sequence[Use], node: str, *, each_process: bool) -> Iterator[Met
 
 def _summed(uses: Iterable[Use], node: str, read: Callable[[Use], float | None]) -> list[Point]:
     """Sum by container and GPU; containers with an unknown value of a process are omitted."""
-    sums: dict[tuple[str, ...], float | None] = {}
-    for use in uses:
-        label = own_container_labels(node, use.card, use.container)
-        before, value = sums.get(label, 0), read(use)
-        sums[label] = None if before is None or value is None else before + value
+    sums = summed(uses, lambda use: own_container_labels(node, use.card, use.container), read)
     return [(label, total) for label, total in sums.items() if total is not None]
 
 

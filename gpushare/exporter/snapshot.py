@@ -8,7 +8,7 @@ from gpushare.exporter.regions import IsolationState
 from gpushare.model.devices import ContainerDevices
 from gpushare.model.local_node import ContainerRef, LocalPod
 from gpushare.model.objects import Node
-from gpushare.model.readings import Readings
+from gpushare.model.readings import CardReading, Readings
 
 NVML: Final = "nvml"
 CGROUPS: Final = "cgroups"
@@ -41,3 +41,8 @@ class NodeSnapshot:
     took_s: Mapping[str, float] = field(default_factory=dict)
     failures: Mapping[str, int] = field(default_factory=dict)
     at: float | None = None
+
+    @property
+    def cards(self) -> tuple[CardReading, ...]:
+        """The GPUs that were read."""
+        return self.readings.cards if self.readings else ()

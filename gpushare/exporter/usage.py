@@ -4,13 +4,16 @@ A container with an allocation but without processes is idle and reported as 0, 
 zero. If a source that attributes processes to containers is missing, usage is unknown and not reported.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import TypeVar
 
 from gpushare.exporter.allocations import CardAllocation, ContainerName, allocations, container_of
 from gpushare.exporter.snapshot import NodeSnapshot
 from gpushare.model.local_node import ContainerRef, LocalPod, by_uid
 from gpushare.model.readings import CardReading, ProcessReading
+
+K = TypeVar("K")
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +37,7 @@ class MeasuredUsage:
 
 def node_usage(snapshot: NodeSnapshot, *, each_process: bool = False) -> MeasuredUsage:
     """Return allocations and usage; usage by process with ``each_process``."""
-    cards = {card.uuid: card for card in snapshot.readings.cards} if snapshot.readings else {}
+    cards = {card.uuid: card for card in snapshot.cards}
     allocated = tuple((cards[each.uuid], each) for each in _once(allocations(snapshot)))
     if snapshot.local_pods is None or snapshot.containers_by_pid is None:
         return MeasuredUsage(allocated, ())
@@ -71,6 +74,17 @@ def owners_of(
         for pid, ref in containers_by_pid.items()
         if ref is None or ref.pod_uid in pods
     }
+
+
+def summed(
+    uses: Iterable[Use], key: Callable[[Use], K], read: Callable[[Use], float | None]
+) -> dict[K, float | None]:
+    """Return the sums by key; None if the value of one use is unknown."""
+    sums: dict[K, float | None] = {}
+    for use in uses:
+        before, value = sums.get(key(use), 0), read(use)
+        sums[key(use)] = None if before is None or value is None else before + value
+    return sums
 
 
 def _uses(

@@ -10,8 +10,7 @@ from gpushare.adapters.kube.client import KubeClient
 from gpushare.adapters.kube.config import load_access
 from gpushare.adapters.kube.metrics_api import AUTHENTICATION, NODES, PODS
 from gpushare.adapters.kube.reviews import review
-from gpushare.metricsapi.authentication import ServerAuth
-from gpushare.metricsapi.authorization import Authorizer
+from gpushare.metricsapi.access import Authorizer, ServerAuth
 from gpushare.metricsapi.directory import CountedInformer, Directory, exporter_urls
 from gpushare.metricsapi.exporters import MOST_CONNECTIONS, Exporters
 from gpushare.metricsapi.metrics import ApiMetrics

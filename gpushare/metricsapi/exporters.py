@@ -37,7 +37,6 @@ _FIRST_PAUSE_S: Final = 5.0
 _LAST_PAUSE_S: Final = 60.0
 """Between two attempts to scrape such an exporter."""
 
-Clock = Callable[[], float]
 _Scrape = asyncio.Task[list[MetricSample] | None]
 """Ends with the page of an exporter, or with None."""
 
@@ -65,7 +64,7 @@ class Exporters:
         metrics: ApiMetrics,
         *,
         keep_s: float,
-        clock: Clock = time.monotonic,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._pages = pages
         self._find = find

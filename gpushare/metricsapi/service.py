@@ -16,7 +16,7 @@ import structlog
 from gpushare.contract import METRICS_API_GROUP, METRICS_API_VERSIONS
 from gpushare.errors import ApiError, InvalidRequest, SourceError
 from gpushare.metricsapi import documents
-from gpushare.metricsapi.authorization import Authorizer
+from gpushare.metricsapi.access import Authorizer
 from gpushare.metricsapi.directory import Directory
 from gpushare.metricsapi.documents import failure
 from gpushare.metricsapi.identity import FrontProxy, caller_of

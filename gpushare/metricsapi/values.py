@@ -17,19 +17,17 @@ class TimedSample:
     at: float
 
 
-NamespaceReadings = dict[str, list[TimedSample]]
-"""Readings by namespace; empty for readings without one."""
-
-
 @dataclass(slots=True)
 class ExporterReadings:
-    """Readings of all exporters by metric and namespace."""
+    """Readings of all exporters by metric and namespace, which is empty for readings without one."""
 
-    by_metric: dict[str, NamespaceReadings] = field(default_factory=dict)
+    by_metric: dict[str, dict[str, list[TimedSample]]] = field(default_factory=dict)
 
     def add(self, page: Iterable[MetricSample], at: float) -> None:
         """Add the samples of one exporter, read at time ``at``."""
-        for sample in filter(_is_number, page):
+        for sample in page:
+            if not math.isfinite(sample.number):
+                continue
             namespace = sample.labels.get("NamespaceName") or sample.labels.get("namespace", "")
             by_namespace = self.by_metric.setdefault(sample.metric, {})
             by_namespace.setdefault(namespace, []).append(TimedSample(sample, at))
@@ -63,10 +61,6 @@ class ExporterReadings:
             return
         for readings in by_metric.values():
             yield from readings
-
-
-def _is_number(sample: MetricSample) -> bool:
-    return math.isfinite(sample.number)
 
 
 def _value(readings: list[TimedSample], combine: Combine) -> MetricValue:

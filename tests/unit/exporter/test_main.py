@@ -32,20 +32,6 @@ def test_the_error_for_a_missing_node_name_has_the_remedy() -> None:
         settings(node=None)
 
 
-def test_by_default_processes_have_no_separate_series() -> None:
-    assert not settings().process_ids
-    assert settings("--process-ids").process_ids
-
-
-def test_the_metrics_of_dcgm_exporter_can_be_left_out() -> None:
-    assert settings().dcgm_devices
-    assert not settings("--no-dcgm-devices").dcgm_devices
-
-
-def test_the_default_socket_is_that_of_the_kubelet() -> None:
-    assert settings().pod_resources_socket == Path("/var/lib/kubelet/pod-resources/kubelet.sock")
-
-
 @pytest.mark.parametrize(
     "flags",
     [
@@ -59,21 +45,7 @@ def test_durations_that_would_interrupt_series_are_refused(flags: list[str]) -> 
         settings(*flags)
 
 
-@pytest.mark.parametrize(
-    "flag", ["--interval-seconds=0", "--interval-seconds=nan", "--deadline-seconds=-1", "--ops-port=x"]
-)
-def test_an_invalid_value_ends_the_program_with_2(flag: str) -> None:
-    ended = CliRunner().invoke(command, ["--node-name=n", flag])
-    assert ended.exit_code == 2
-    assert flag.partition("=")[0] in ended.stderr
-
-
 def test_a_missing_kubeconfig_ends_the_program_with_2_and_one_line(tmp_path: Path) -> None:
     ended = CliRunner().invoke(command, ["--node-name=n", f"--kubeconfig={tmp_path / 'none'}"])
     assert (ended.exit_code, len(ended.stderr.splitlines())) == (2, 1)
     assert ended.stderr.startswith(f"gpushare exporter: kubeconfig {tmp_path / 'none'}: no such file")
-
-
-def test_nvml_is_in_the_library_path_by_default() -> None:
-    assert settings().driver_root is None
-    assert settings("--driver-root=/run/nvidia/driver").driver_root == Path("/run/nvidia/driver")

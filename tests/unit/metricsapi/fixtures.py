@@ -19,8 +19,7 @@ from gpushare.adapters.kube.client import KubeClient
 from gpushare.adapters.kube.metrics_api import NODES, PODS, DirectoryEntry
 from gpushare.contract import AUTHENTICATION_CONFIG
 from gpushare.errors import GpuShareError
-from gpushare.metricsapi.authentication import ServerAuth
-from gpushare.metricsapi.authorization import Authorizer
+from gpushare.metricsapi.access import Authorizer, ServerAuth
 from gpushare.metricsapi.directory import Directory
 from gpushare.metricsapi.metrics import ApiMetrics
 from gpushare.metricsapi.queries import MetricQuery, MetricValue

@@ -5,7 +5,7 @@ from pathlib import Path
 from gpushare.adapters.http_client import HttpClient
 from gpushare.adapters.kube.access import ApiAccess
 from gpushare.adapters.kube.client import KubeClient
-from gpushare.metricsapi.authentication import ServerAuth
+from gpushare.metricsapi.access import ServerAuth
 from gpushare.metricsapi.daemon import MetricsApiDaemon
 from gpushare.runtime.certificates import expiry_of
 from testbed.control_plane.pki import Authority

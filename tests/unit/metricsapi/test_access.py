@@ -7,7 +7,7 @@ import pytest
 
 from gpushare.adapters.kube.reviews import Caller
 from gpushare.errors import ApiError
-from gpushare.metricsapi.authorization import Authorizer, review_spec
+from gpushare.metricsapi.access import Authorizer, review_spec
 from gpushare.metricsapi.metrics import ApiMetrics
 from gpushare.metricsapi.paths import attributes_of
 
