@@ -15,7 +15,6 @@ from gpushare.metricsapi.queries import MetricValue, ObjectKind
 from gpushare.model.selector import parse_selector
 from gpushare.runtime import rate
 from testbed.control_plane.pki import Authority
-from tests.support.waiting import until
 from tests.unit.metricsapi.fixtures import API, FRONT, MetricsApi, serving
 
 SM = "DCGM_CUSTOM_PROCESS_SM_UTIL"
@@ -212,7 +211,7 @@ async def test_requests_are_counted_by_kind_and_code(tmp_path: Path) -> None:
         assert count("gpushare_metrics_api_requests_total", {"kind": "other", "code": "404"}) == 1
 
 
-# --- certificates that change -------------------------------------------------------------------
+# --- a front proxy that changes ------------------------------------------------------------------
 
 
 async def until_served(api: MetricsApi, tls: ssl.SSLContext) -> None:
@@ -224,22 +223,6 @@ async def until_served(api: MetricsApi, tls: ssl.SSLContext) -> None:
                 await asyncio.sleep(0.02)
             else:
                 return
-
-
-async def test_a_renewed_certificate_is_served_without_a_restart(tmp_path: Path) -> None:
-    async with serving(tmp_path) as api:
-        other = Authority.create("other")
-        api.serve_by(other)
-        other.pair().write(tmp_path, "ca")
-        await until_served(api, api.client(api.front_ca.client(FRONT)))
-
-
-async def test_a_half_written_certificate_is_not_served(tmp_path: Path) -> None:
-    async with serving(tmp_path) as api:
-        with capture_logs() as logs:
-            (tmp_path / "tls.crt").write_text("half")
-            await until(lambda: "certificate_not_renewed" in [each["event"] for each in logs])
-        assert await api.ask("/healthz") == (200, "ok")
 
 
 async def test_a_new_ca_of_the_front_proxy_replaces_the_old_one(tmp_path: Path) -> None:

@@ -474,22 +474,15 @@ PROBED = [page(version=str(version)) for version in range(6, 506)]
 """Answers to more probes than a slow machine sends before a test looks."""
 
 
-async def test_a_quiet_watch_is_kept_while_the_api_server_answers() -> None:
+async def test_a_quiet_watch_is_kept_while_the_api_server_answers_for_one_object() -> None:
+    """With ``resourceVersion=0`` the API server would return the whole collection, whatever the limit is."""
     async with quiet_scene(0.02) as s:
         s.served.script += [page(version="5"), s.served.stream(), *PROBED]
         async with following(s):
             await s.asks(4)
             assert s.asked[:4] == [None, "5", None, None]
-            assert (s.follower.lost_s, s.heard.troubles) == (0.0, [])
-
-
-async def test_a_probe_asks_for_one_object() -> None:
-    """With ``resourceVersion=0`` the API server would return the whole collection, whatever the limit is."""
-    async with quiet_scene(0.02) as s:
-        s.served.script += [page(version="5"), s.served.stream(), page(version="6")]
-        async with following(s):
-            await s.asks(3)
             assert s.served.asked[2] == {"limit": "1"}
+            assert (s.follower.lost_s, s.heard.troubles) == (0.0, [])
 
 
 async def test_a_quiet_watch_is_lost_if_the_api_server_does_not_answer() -> None:
@@ -570,24 +563,16 @@ async def test_a_refresh_lists_if_the_newest_version_is_older_or_no_number(befor
         assert s.heard.syncs == 2
 
 
-async def test_a_refresh_lists_if_no_bookmark_comes_in_time() -> None:
-    async with watching(page(version="9"), catch_up_s=0.05) as s:
-        s.served.script += [s.served.stream(bookmark("8")), page(thing("b"), version="9")]
+@pytest.mark.parametrize(
+    "answer",
+    [Served().stream(bookmark("8")), Served().stream(bookmark("8"), stay=False), fixed(410)],
+    ids=["no bookmark in time", "an end before the newest version", "too old"],
+)
+async def test_a_refresh_lists_if_its_short_watch_does_not_reach_the_newest_version(answer: Answer) -> None:
+    async with watching(page(version="9"), answer, page(thing("b"), version="9"), catch_up_s=0.5) as s:
         await refreshed(s)
         assert s.heard.changes == [Upserted("a", "1"), Upserted("b", "1"), Deleted("a")]
-
-
-async def test_a_refresh_lists_if_the_short_watch_ends_before_the_newest_version() -> None:
-    async with watching(page(version="9")) as s:
-        s.served.script += [s.served.stream(bookmark("8"), stay=False), page(thing("b"), version="9")]
-        await refreshed(s)
         assert s.heard.syncs == 2
-
-
-async def test_a_refresh_lists_if_its_watch_is_too_old() -> None:
-    async with watching(page(version="9"), fixed(410), page(thing("b"), version="9")) as s:
-        await refreshed(s)
-        assert s.heard.changes == [Upserted("a", "1"), Upserted("b", "1"), Deleted("a")]
 
 
 async def test_what_was_read_elsewhere_before_a_list_and_is_absent_from_it_is_deleted() -> None:
