@@ -8,8 +8,7 @@ from gpushare.adapters.kube.wire import pod_of
 from gpushare.model.demand import Malformed
 from gpushare.model.objects import Pod
 from gpushare.overview.gpu_pods import PodRecord, read_cluster_pod, record_of
-from gpushare.overview.objects import ClusterPod
-from gpushare.overview.owners import PodOwner
+from gpushare.overview.objects import ClusterPod, PodOwner
 
 
 @dataclass(frozen=True, slots=True)

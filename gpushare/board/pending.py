@@ -7,8 +7,7 @@ from typing import Any, Final
 from gpushare.board.objects import BoardPod
 from gpushare.model.demand import Demand
 from gpushare.model.objects import Pod
-from gpushare.overview.explain.answer import answer
-from gpushare.overview.explain.facts import PodFacts
+from gpushare.overview.explain.answer import PodFacts, answer
 from gpushare.overview.ledger_inputs import node_of
 from gpushare.overview.objects import ClusterNode, ClusterPod
 from gpushare.scheduling.snapshot import books_of

@@ -1,6 +1,6 @@
 """Nodes and pods of the API server with all that the tools and the board read of them."""
 
-from typing import Any
+from typing import Any, Final, NamedTuple
 
 from msgspec import Struct, field
 
@@ -9,6 +9,7 @@ from gpushare.adapters.kube.wire import (
     NodeMeta,
     NodeSpec,
     NodeStatus,
+    PodMeta,
     PodSpec,
     PodStatus,
     WireCondition,
@@ -20,7 +21,8 @@ from gpushare.errors import InvalidRequest
 from gpushare.model.cards import parse_indices
 from gpushare.model.quantity import parse_quantity
 from gpushare.overview.affinity import Affinity
-from gpushare.overview.owners import PodOwner, owner_of
+
+_HASH_LABEL: Final = "pod-template-hash"
 
 
 class Taint(Struct):
@@ -150,6 +152,27 @@ class ContainerStatus(Struct):
     state: _State = field(default_factory=_State)
 
 
+class PodOwner(NamedTuple):
+    """The workload of a pod; a pod without a controller is its own."""
+
+    kind: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.kind.lower()}/{self.name}"
+
+
+def _owner_of(meta: PodMeta) -> PodOwner:
+    """Its controller; the Deployment of a ReplicaSet, whose name the Deployment and the hash make."""
+    found = next((each for each in meta.owner_references or () if each.controller), None)
+    if found is None:
+        return PodOwner("Pod", meta.name)
+    suffix = f"-{(meta.labels or {}).get(_HASH_LABEL, '')}"
+    if found.kind == "ReplicaSet" and suffix != "-" and found.name.endswith(suffix):
+        return PodOwner("Deployment", found.name.removesuffix(suffix))
+    return PodOwner(found.kind, found.name)
+
+
 class _PodSpec(PodSpec, rename="camel"):
     scheduler_name: str = ""
     scheduling_gates: list[_Gate] | None = None
@@ -172,7 +195,7 @@ class ClusterPod(WirePod):
     @property
     def owner(self) -> PodOwner:
         """The workload that it belongs to."""
-        return owner_of(self.metadata)
+        return _owner_of(self.metadata)
 
     @property
     def whole_gpus(self) -> int:

@@ -23,7 +23,7 @@ from gpushare.monitoring.dashboards import PAGES
 from gpushare.monitoring.rules import RULES
 from gpushare.overview.connection import ApiSource
 from gpushare.overview.gpu_pods import collect_objects
-from gpushare.overview.owners import PodOwner
+from gpushare.overview.objects import PodOwner
 from testbed import DevkitError, until
 from testbed.daemons.prometheus import PrometheusServer
 from tests.support.fixtures.prometheus import BUSY_MIB, IDLE_MIB, USED_MIB, ScrapedCluster, scraped_cluster

@@ -16,8 +16,18 @@ from msgspec import Struct
 
 from gpushare.adapters.kube.client import KubeClient
 from gpushare.adapters.kube.wire import Bare, WireConfigMap, pod_of
-from gpushare.cli.doctor.installation import Installation, NotReadError, Unread, if_read, is_sharing, required
-from gpushare.cli.doctor.objects import ApiService, Lease, Service, Workload
+from gpushare.cli.doctor.installation import (
+    ApiService,
+    Installation,
+    Lease,
+    NotReadError,
+    Service,
+    Unread,
+    Workload,
+    if_read,
+    is_sharing,
+    required,
+)
 from gpushare.cli.doctor.rights import RIGHTS, Right
 from gpushare.contract import (
     AGENT_NAME,

@@ -64,7 +64,7 @@ def doctor(
     from gpushare.cli.doctor.checks import examine, is_healthy
     from gpushare.cli.doctor.collect import collect
     from gpushare.cli.doctor.render import diagnosis_document, text
-    from gpushare.cli.lib.serialized import serialized
+    from gpushare.cli.lib.screen import serialized
 
     if not probes and (image or namespace):
         raise click.UsageError("--image and --namespace are those of the pod of --probe: set --probe too")

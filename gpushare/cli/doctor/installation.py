@@ -4,8 +4,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from gpushare.adapters.kube.wire import WireConfigMap
-from gpushare.cli.doctor.objects import ApiService, Lease, Service, Workload
+import msgspec
+from msgspec import Struct
+
+from gpushare.adapters.kube.wire import LabelledMeta, WireCondition, WireConfigMap
 from gpushare.contract import LABEL_CGPU, LABEL_GPUSHARE, LABEL_MODE, RESOURCE_MEM
 from gpushare.model.modes import SHARING, mode_of
 from gpushare.model.objects import Pod
@@ -31,22 +33,71 @@ class Unread:
 class NotReadError(Exception):
     """A check needs what could not be read."""
 
-    def __init__(self, found: Unread, command: str = "") -> None:
+    def __init__(self, found: Unread) -> None:
         super().__init__(found.reason)
         self.found = found
-        self.command = command
 
 
-def required(found: T | Unread, command: str = "") -> T:
-    """What was read. Raises NotReadError, with the next command, which makes the check unknown."""
+def required(found: T | Unread) -> T:
+    """What was read. Raises NotReadError, which makes the check unknown."""
     if isinstance(found, Unread):
-        raise NotReadError(found, command)
+        raise NotReadError(found)
     return found
 
 
 def if_read(found: Sequence[T] | Unread) -> Sequence[T]:
     """What was read; nothing if it was not."""
     return () if isinstance(found, Unread) else found
+
+
+class _WorkloadSpec(Struct):
+    replicas: int = 1
+
+
+class Workload(Struct):
+    """A Deployment."""
+
+    metadata: LabelledMeta = msgspec.field(default_factory=LabelledMeta)
+    spec: _WorkloadSpec = msgspec.field(default_factory=_WorkloadSpec)
+
+
+class _LeaseSpec(Struct, rename="camel"):
+    holder_identity: str | None = None
+    lease_duration_seconds: int | None = None
+    renew_time: str | None = None
+
+
+class Lease(Struct):
+    """The Lease of the extender."""
+
+    metadata: LabelledMeta = msgspec.field(default_factory=LabelledMeta)
+    spec: _LeaseSpec = msgspec.field(default_factory=_LeaseSpec)
+
+
+class _Port(Struct, rename="camel"):
+    node_port: int | None = None
+
+
+class _ServiceSpec(Struct):
+    ports: list[_Port] | None = None
+
+
+class Service(Struct):
+    """A Service."""
+
+    metadata: LabelledMeta = msgspec.field(default_factory=LabelledMeta)
+    spec: _ServiceSpec = msgspec.field(default_factory=_ServiceSpec)
+
+
+class _Conditions(Struct):
+    conditions: list[WireCondition] | None = None
+
+
+class ApiService(Struct):
+    """An APIService."""
+
+    metadata: LabelledMeta = msgspec.field(default_factory=LabelledMeta)
+    status: _Conditions = msgspec.field(default_factory=_Conditions)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

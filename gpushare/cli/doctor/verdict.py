@@ -69,7 +69,7 @@ class Check(Generic[T]):
         try:
             return self.judge(facts)
         except NotReadError as error:
-            return unread(error.found, error.command)
+            return unread(error.found)
 
 
 @dataclass(frozen=True, slots=True)

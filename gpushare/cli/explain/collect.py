@@ -6,7 +6,7 @@ from dataclasses import replace
 from gpushare.adapters.kube.client import KubeClient
 from gpushare.adapters.kube.wire import WirePod, any_pod_of, pod_of
 from gpushare.errors import ApiError, ConfigError
-from gpushare.overview.explain.facts import PodFacts
+from gpushare.overview.explain.answer import PodFacts
 from gpushare.overview.ledger_inputs import collect_cgpu_pods, collect_unhealthy, node_of
 from gpushare.overview.lists import (
     NODES,

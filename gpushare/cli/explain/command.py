@@ -28,7 +28,7 @@ def explain(*, source: Any, pod: str, namespace: str | None, output: str | None)
     """
     from gpushare.cli.explain.collect import collect
     from gpushare.cli.explain.render import answer_document, text
-    from gpushare.cli.lib.serialized import serialized
+    from gpushare.cli.lib.screen import serialized
     from gpushare.overview.explain.answer import answer
 
     found = answer(source.ask(lambda client: collect(client, pod, namespace)))

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 from gpushare.adapters.kube.client import KubeClient
-from gpushare.cli.lib.screen import watching_screen
-from gpushare.cli.lib.serialized import serialized
+from gpushare.cli.lib.screen import serialized, watching_screen
 from gpushare.model.demand import Malformed
 from gpushare.model.selector import parse_selector
 from gpushare.overview.connection import ApiSource

@@ -1,8 +1,9 @@
-"""Output of a command: text on stdout, messages on stderr."""
+"""Output of a command: text and documents on stdout, messages on stderr."""
 
+import json
 import sys
-from collections.abc import Iterable, Sequence
-from typing import Final
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
 
 import click
 
@@ -50,3 +51,13 @@ class Screen:
 def watching_screen(*, watch: bool) -> Screen:
     """A screen that is redrawn if it is a terminal, and the command watches."""
     return Screen(redraw=watch and sys.stdout.isatty())
+
+
+def serialized(content: Mapping[str, Any], output: str) -> str:
+    """A document as ``json`` or ``yaml``, with a line end."""
+    text = json.dumps(content, indent=2) + "\n"
+    if output == "json":
+        return text
+    from gpushare.model.yaml_text import dump
+
+    return f"---\n{dump(json.loads(text))}"

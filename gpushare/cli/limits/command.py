@@ -26,8 +26,7 @@ def limits(
 
     For a POD without limits it shows the reason.
     """
-    from gpushare.cli.lib.screen import Screen
-    from gpushare.cli.lib.serialized import serialized
+    from gpushare.cli.lib.screen import Screen, serialized
     from gpushare.cli.limits.collect import collect
     from gpushare.cli.limits.render import limits_document, table
     from gpushare.overview.usage import UsageFilter

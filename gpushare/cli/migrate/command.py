@@ -61,8 +61,7 @@ def migrate(
     For each object: whether it stays, changes, or is not supported, and why. Changes nothing in the cluster.
     Exit code 1 if -o yaml leaves out a manifest or something that one has, or may not list its kind.
     """
-    from gpushare.cli.lib.screen import Screen
-    from gpushare.cli.lib.serialized import serialized
+    from gpushare.cli.lib.screen import Screen, serialized
     from gpushare.cli.migrate import hami, render
     from gpushare.cli.migrate.collect import collect, of_files
     from gpushare.cli.migrate.findings import Effect, migration

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from typing import Any, Final
 
-from gpushare.cli.lib.serialized import serialized
+from gpushare.cli.lib.screen import serialized
 from gpushare.cli.migrate.findings import Migration, MigrationFinding, System, counts
 from gpushare.contract import PROJECT_URL
 from gpushare.overview.documents import document

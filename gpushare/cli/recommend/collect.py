@@ -17,8 +17,7 @@ from gpushare.monitoring import catalogue
 from gpushare.monitoring.page import MetricSample
 from gpushare.overview.exporters import collect_series
 from gpushare.overview.lists import RUNNING, decoded, listed, pods_path
-from gpushare.overview.objects import ClusterPod
-from gpushare.overview.owners import PodOwner
+from gpushare.overview.objects import ClusterPod, PodOwner
 
 _FIELDS: Final = {
     str(catalogue.CONTAINER_ALLOCATED): "granted",

@@ -58,8 +58,7 @@ def recommend(
     A suggestion is the peak plus a margin in whole units of the node; after refused allocations, at least the
     limit plus the margin. Without a peak, "now only" or "no data" is shown instead. Changes nothing.
     """
-    from gpushare.cli.lib.screen import Screen
-    from gpushare.cli.lib.serialized import serialized
+    from gpushare.cli.lib.screen import Screen, serialized
     from gpushare.cli.recommend import render
     from gpushare.cli.recommend.collect import Peaks, collect
     from gpushare.cli.recommend.sizing import Basis, recommendations

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from gpushare.overview.memory_units import NodeUnit, unit_of_amount
-from gpushare.overview.owners import PodOwner
+from gpushare.overview.objects import PodOwner
 
 
 class Basis(StrEnum):

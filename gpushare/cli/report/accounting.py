@@ -22,7 +22,7 @@ from itertools import starmap
 from operator import add
 from typing import Final, NamedTuple
 
-from gpushare.overview.owners import PodOwner
+from gpushare.overview.objects import PodOwner
 
 PARTS: Final = 1000
 """Amounts are rounded to this part of an hour."""

@@ -16,8 +16,7 @@ from gpushare.errors import ApiError, ConfigError
 from gpushare.monitoring import catalogue
 from gpushare.monitoring.catalogue import Metric
 from gpushare.overview.lists import decoded, if_allowed, listed, pods_path
-from gpushare.overview.objects import ClusterPod
-from gpushare.overview.owners import PodOwner
+from gpushare.overview.objects import ClusterPod, PodOwner
 
 _MOST_STEPS: Final = 10_000
 _SHORTEST_STEP_S: Final = 60

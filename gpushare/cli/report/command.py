@@ -44,8 +44,7 @@ def report(
     """
     import time
 
-    from gpushare.cli.lib.screen import Screen
-    from gpushare.cli.lib.serialized import serialized
+    from gpushare.cli.lib.screen import Screen, serialized
     from gpushare.cli.report import render
     from gpushare.cli.report.accounting import account
     from gpushare.cli.report.collect import collect, span_of

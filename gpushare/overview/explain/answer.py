@@ -4,7 +4,7 @@ Whether a pod fits, and the reasons, come from ``gpushare.scheduling``, as in th
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Final
 
@@ -12,7 +12,6 @@ from gpushare.contract import RESOURCE_CORE, RESOURCE_MEM
 from gpushare.model.demand import SUFFIX, Demand, Malformed
 from gpushare.model.objects import Pod
 from gpushare.overview.explain.advice import Advice, advice, new_node, shared_node
-from gpushare.overview.explain.facts import PodFacts
 from gpushare.overview.explain.nodes import NodeAnswer, node_answer
 from gpushare.overview.objects import ClusterNode, ClusterPod
 from gpushare.scheduling.advice.remedies import remedies_on, shrunk, spread
@@ -37,6 +36,20 @@ class State(StrEnum):
     NO_GPU = "waits-for-gpu"
     OTHER = "waits-for-other"
     UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class PodFacts:
+    """The pod and the cluster at one moment. ``notes`` are limits of what could be read.
+
+    ``books`` is None if nodes or pods may not be listed.
+    """
+
+    pod: Pod
+    details: ClusterPod
+    books: Mapping[str, Book] | None = field(default_factory=dict)
+    nodes: Mapping[str, ClusterNode] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,7 @@ import msgspec
 
 from gpushare import __version__
 from gpushare.adapters.kube.wire import WireConfigMap, WireNode, core_node
-from gpushare.cli.doctor.installation import Installation, Unread
-from gpushare.cli.doctor.objects import ApiService, Lease, Service, Workload
+from gpushare.cli.doctor.installation import ApiService, Installation, Lease, Service, Unread, Workload
 from gpushare.cli.doctor.rights import RIGHTS
 from gpushare.contract import (
     AGENT_NAME,

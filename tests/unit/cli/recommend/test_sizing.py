@@ -11,7 +11,7 @@ from gpushare.cli.recommend.sizing import (
     suggested_units,
 )
 from gpushare.overview.memory_units import NodeUnit
-from gpushare.overview.owners import PodOwner
+from gpushare.overview.objects import PodOwner
 
 MIB = 2**20
 WEB = PodOwner("Deployment", "web")

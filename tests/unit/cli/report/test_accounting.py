@@ -20,7 +20,7 @@ from gpushare.cli.report.accounting import (
     account,
     apportioned,
 )
-from gpushare.overview.owners import PodOwner
+from gpushare.overview.objects import PodOwner
 
 GIB = 2**30
 GPUS = [GpuKey("n", str(index), f"GPU-{index}") for index in range(2)]

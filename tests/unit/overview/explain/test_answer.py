@@ -10,8 +10,7 @@ from gpushare.cli.explain.render import answer_document, text
 from gpushare.model.demand import Malformed
 from gpushare.model.modes import Mode
 from gpushare.model.objects import Node, Pod
-from gpushare.overview.explain.answer import Answer, State, answer
-from gpushare.overview.explain.facts import PodFacts
+from gpushare.overview.explain.answer import Answer, PodFacts, State, answer
 from gpushare.overview.objects import ClusterNode, ClusterPod
 from gpushare.scheduling.snapshot import books_of
 from tests.support.builders.scheduling import demand, node, pod, unmanaged
