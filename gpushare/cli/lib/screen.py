@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import click
 
-from gpushare.cli.lib.text_table import TextTable, coloured, plain
+from gpushare.cli.lib.text_table import TextTable, text_of
 
 _CLEAR: Final = "\x1b[H\x1b[2J\x1b[3J"
 
@@ -27,8 +27,8 @@ class Screen:
         self._shown = text
 
     def show_table(self, table: TextTable, namespace: str | None = None) -> None:
-        """Shows a table, in colours on a terminal. An empty one may be due to the namespace."""
-        self.show((coloured if sys.stdout.isatty() else plain)(table))
+        """Shows a table. An empty one may be due to the namespace."""
+        self.show(text_of(table))
         self.note_namespace(table.rows, namespace)
 
     def note_namespace(self, rows: Sequence[object], namespace: str | None) -> None:

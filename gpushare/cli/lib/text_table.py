@@ -1,4 +1,4 @@
-"""Tables of text, and their formats: in colours for a terminal, or in plain columns like kubectl."""
+"""Tables of text, in columns like those of kubectl."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -8,7 +8,6 @@ from gpushare.cli.lib.tabwriter import align
 ABSENT: Final = "-"
 """The cell of an unknown value."""
 _MIB: Final = 2**20
-_EMPTY: Final = "Nothing to show.\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,28 +23,9 @@ def mib(value: float | None) -> str:
     return ABSENT if value is None else f"{value / _MIB:.0f} MiB"
 
 
-def plain(table: TextTable) -> str:
+def text_of(table: TextTable) -> str:
     """Columns without borders."""
     if not table.rows:
-        return _EMPTY
+        return "Nothing to show.\n"
     lines = ["\t".join(cells) for cells in (table.headers, *table.rows)]
     return align("\n".join(lines)) + "\n"
-
-
-def coloured(table: TextTable) -> str:
-    """In the width of the terminal; cells are text, not markup."""
-    from rich.console import Console
-    from rich.table import Table as RichTable
-    from rich.text import Text
-
-    if not table.rows:
-        return _EMPTY
-    console = Console(force_terminal=True)
-    drawn = RichTable(box=None, header_style="bold", pad_edge=False)
-    for header in table.headers:
-        drawn.add_column(header, overflow="fold")
-    for row in table.rows:
-        drawn.add_row(*map(Text, row))
-    with console.capture() as captured:
-        console.print(drawn)
-    return captured.get()
