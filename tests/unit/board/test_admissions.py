@@ -11,6 +11,7 @@ from aiohttp import web
 from gpushare.adapters.kube.access import ApiAccess
 from gpushare.adapters.kube.client import KubeClient
 from gpushare.board.admissions import Admissions
+from tests.unit.cli.fakes import served
 
 pytestmark = pytest.mark.asyncio
 
@@ -21,7 +22,7 @@ USER = {"username": "ann", "uid": "7", "groups": ["ml"], "extra": {"scopes": ["r
 class Reviews:
     """The reviews; ``denied`` are resources that no one may list."""
 
-    admissions: Admissions
+    admissions: Admissions = field(init=False)
     denied: set[str] = field(default_factory=set)
     asked: list[dict[str, Any]] = field(default_factory=list)
     fails: bool = False
@@ -44,24 +45,13 @@ class Reviews:
 
 @pytest_asyncio.fixture
 async def reviews() -> AsyncIterator[Reviews]:
+    found = Reviews()
     application = web.Application()
-    runner = web.AppRunner(application)
-    found: Reviews
-
-    async def token(request: web.Request) -> web.Response:
-        return await found.token(request)
-
-    async def access(request: web.Request) -> web.Response:
-        return await found.access(request)
-
-    application.router.add_post("/apis/authentication.k8s.io/v1/tokenreviews", token)
-    application.router.add_post("/apis/authorization.k8s.io/v1/subjectaccessreviews", access)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    async with KubeClient(ApiAccess(host=f"http://127.0.0.1:{runner.addresses[0][1]}")) as client:
-        found = Reviews(Admissions(client))
+    application.router.add_post("/apis/authentication.k8s.io/v1/tokenreviews", found.token)
+    application.router.add_post("/apis/authorization.k8s.io/v1/subjectaccessreviews", found.access)
+    async with served(application) as url, KubeClient(ApiAccess(host=url)) as client:
+        found.admissions = Admissions(client)
         yield found
-    await runner.cleanup()
 
 
 async def test_a_user_who_may_list_nodes_and_all_pods_is_admitted(reviews: Reviews) -> None:

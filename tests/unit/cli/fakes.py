@@ -3,7 +3,8 @@
 import asyncio
 import io
 import json
-from contextlib import redirect_stderr, redirect_stdout
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any
 
@@ -117,6 +118,16 @@ class Api:
 
 def _has(pod: Json, wanted: dict[str, str | None]) -> bool:
     return all(value is None or pod["metadata"][key] == value for key, value in wanted.items())
+
+
+@asynccontextmanager
+async def served(application: web.Application) -> AsyncIterator[str]:
+    """The URL of a server on loopback."""
+    runner = web.AppRunner(application, handler_cancellation=True, shutdown_timeout=0.1)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    yield f"http://127.0.0.1:{runner.addresses[0][1]}"
+    await runner.cleanup()
 
 
 def kubeconfig(folder: Path, server: str, **context: str) -> str:

@@ -12,7 +12,7 @@ import yaml
 from aiohttp import web
 
 from tests.support.builders.api_objects import Json, literal, node, pod
-from tests.unit.cli.fakes import Api, call, documented, kubeconfig, refused, shown
+from tests.unit.cli.fakes import Api, call, documented, kubeconfig, refused, served, shown
 from tests.unit.cli.migrate.test_hami import container, deployment
 
 IMAGES = {"hami": "projecthami/hami:v2.10.0", "pair": "acs/k8s-gpushare-plugin:v2"}
@@ -241,12 +241,9 @@ async def cluster(api: Api, tmp_path: Path) -> AsyncIterator[Cluster]:
     made = Cluster()
     application = web.Application()
     application.router.add_get("/{path:.*}", made.answer)
-    runner = web.AppRunner(application, shutdown_timeout=0.1)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    api.kubeconfig = kubeconfig(tmp_path, f"http://127.0.0.1:{runner.addresses[0][1]}")
-    yield made
-    await runner.cleanup()
+    async with served(application) as url:
+        api.kubeconfig = kubeconfig(tmp_path, url)
+        yield made
 
 
 async def test_a_cluster_is_read_and_its_manifests_can_be_applied(api: Api, cluster: Cluster) -> None:
