@@ -2,7 +2,6 @@
 
 import json
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -10,7 +9,6 @@ from gpushare.cli.inspect import render as inspect
 from gpushare.cli.lib.node_screen import NodeLayout, text_of
 from gpushare.cli.top import arena, arena_share
 from gpushare.contract import ANN_ASSIGNED_NODE, ANN_CARDS
-from gpushare.errors import ConfigError
 from gpushare.overview.gpu_pods import objects_of, read_node, read_pod
 from gpushare.overview.node_view import views_of
 from tests.support.builders.api_objects import Json, node, pod, share, views, whole
@@ -56,8 +54,5 @@ def test_every_view_of_any_nodes_and_pods_is_a_text(a_node: Json, a_pod: Json) -
             assert len(text) < 50_000
 
 
-def test_a_node_shares_its_gpus_or_allocates_them_whole_but_not_both() -> None:
-    arena.chosen(views([node("a", share(15)), node("b", whole(2))]), sharing_only=False)
+def test_whole_gpus_that_no_pod_can_get_are_not_in_use_twice() -> None:
     arena.chosen(views([node("evicted", share(15), capacity=share(15) | whole(1))]), sharing_only=False)
-    with pytest.raises(ConfigError, match="are both used in node both"):
-        arena.chosen(views([node("both", share(15) | whole(1))]), sharing_only=False)

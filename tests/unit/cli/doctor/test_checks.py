@@ -93,6 +93,20 @@ def mode_node(mode: str, *true: str) -> Installation:
     return healthy([gpu_node(labels={LABEL_MODE: mode, **dict.fromkeys(true, "true")})])
 
 
+def configured(*config_maps: Any, **changes: Any) -> Installation:
+    return healthy(config_maps=list(config_maps), **changes)
+
+
+def listed_as_unhealthy(node: str = "gpu-1", **data: str) -> Installation:
+    """The data of the ConfigMap with the unhealthy GPUs of a node."""
+    return configured(config_map(f"unhealthy-gpu-{node}", **data))
+
+
+def shares_no_more(*pods: Pod, **node: Any) -> Installation:
+    """A node that does not share, with pods."""
+    return healthy([gpu_node(labels={"cgpu": "false"}, **node)], pods=[(each, {}) for each in pods])
+
+
 def crowded() -> Installation:
     pods = [pod("a", 10, at="gpu-1", card=0), pod("b", 10, at="gpu-1", card=0)]
     return healthy(pods=[(each, {}) for each in pods])
@@ -138,60 +152,39 @@ CASES: list[tuple[str, Installation, Status, str]] = [
     ("scheduler-config", scheduler("--v=2"), FAILED, "neither --config nor --policy-config-file"),
     ("scheduler-config", scheduler("--config=/x/y.yaml", maps=False), UNKNOWN, "cannot be read from here"),
     ("scheduler-config", scheduler("--config=/etc/kubernetes/gpushare/c.json", maps=False), OK, "installed"),
+    ("scheduler-config", configured(config_map("config", **{"config.yaml": "{}"})), FAILED, "no ext"),
+    ("scheduler-config", configured(config_map("config", **{"config.yaml": "}"})), UNKNOWN, "read"),
+    ("scheduler-config", configured(scheduler_config(managedResources=[])), FAILED, "not for"),
+    ("scheduler-config", configured(scheduler_config(ignorable=True)), FAILED, "ignores"),
     (
         "scheduler-config",
-        healthy(config_maps=[config_map("config", **{"config.yaml": "{}"})]),
-        FAILED,
-        "no ext",
-    ),
-    (
-        "scheduler-config",
-        healthy(config_maps=[config_map("config", **{"config.yaml": "}"})]),
-        UNKNOWN,
-        "read",
-    ),
-    (
-        "scheduler-config",
-        healthy(config_maps=[scheduler_config(managedResources=[])]),
-        FAILED,
-        "not for",
-    ),
-    ("scheduler-config", healthy(config_maps=[scheduler_config(ignorable=True)]), FAILED, "ignores"),
-    (
-        "scheduler-config",
-        healthy(config_maps=[scheduler_config(managedResources=[{"name": "aliyun.com/gpu-mem"}])]),
+        configured(scheduler_config(managedResources=[{"name": "aliyun.com/gpu-mem"}])),
         WARNING,
         "gpu-core.percentage",
     ),
     ("extender-address", healthy(), OK, "http://127.0.0.1:12345"),
-    ("extender-address", healthy(config_maps=[LOOPBACK_NODE_PORT]), FAILED, "no Service"),
+    ("extender-address", configured(LOOPBACK_NODE_PORT), FAILED, "no Service"),
     (
         "extender-address",
-        healthy(config_maps=[LOOPBACK_NODE_PORT, kube_proxy("mode: nftables")], services=[node_port()]),
+        configured(LOOPBACK_NODE_PORT, kube_proxy("mode: nftables"), services=[node_port()]),
         FAILED,
         "32766/gpushare-scheduler answers nothing: kube-proxy serves node ports on loopback in mode iptables",
     ),
     (
         "extender-address",
-        healthy(
-            config_maps=[LOOPBACK_NODE_PORT, kube_proxy("iptables: {localhostNodePorts: false}")],
-            services=[node_port()],
+        configured(
+            LOOPBACK_NODE_PORT, kube_proxy("iptables: {localhostNodePorts: false}"), services=[node_port()]
         ),
         FAILED,
         "localhostNodePorts",
     ),
     (
         "extender-address",
-        healthy(config_maps=[LOOPBACK_NODE_PORT, kube_proxy("mode: ''")], services=[node_port()]),
+        configured(LOOPBACK_NODE_PORT, kube_proxy("mode: ''"), services=[node_port()]),
         OK,
         "32766",
     ),
-    (
-        "extender-address",
-        healthy(config_maps=[LOOPBACK_NODE_PORT], services=DENIED),
-        UNKNOWN,
-        "forbidden",
-    ),
+    ("extender-address", configured(LOOPBACK_NODE_PORT, services=DENIED), UNKNOWN, "forbidden"),
     (
         "extender-address",
         scheduler("--config=/x", config_maps=[kube_proxy("mode: ipvs")], services=[node_port()]),
@@ -341,18 +334,13 @@ CASES: list[tuple[str, Installation, Status, str]] = [
         OK,
         "1 node with limits",
     ),
-    (
-        "gpu-models",
-        healthy([gpu_node("n", gpu(model="NVIDIA GeForce RTX 4090"))]),
-        WARNING,
-        "RTX 4090 on n",
-    ),
+    ("gpu-models", healthy([gpu_node("n", gpu(model="NVIDIA GeForce RTX 4090"))]), WARNING, "RTX 4090 on n"),
     ("gpu-health", healthy([gpu_node("n", gpu(healthy=False))]), FAILED, "GPU 0 of n"),
     ("gpu-health", healthy([gpu_node("n", gpu(fault="XID 95"))]), FAILED, "GPU 0 of n; XID 95"),
     ("gpu-health", healthy(unhealthy={"gpu-1": frozenset({0})}), FAILED, "GPU 0 of gpu-1"),
     (
         "gpu-health",
-        healthy(config_maps=[config_map("unhealthy-gpu-gpu-1", gpus="x,,GPU-2")]),
+        listed_as_unhealthy(gpus="x,,GPU-2"),
         WARNING,
         "ConfigMap kube-system/unhealthy-gpu-gpu-1: 'x', 'GPU-2' is not a GPU index",
     ),
@@ -366,49 +354,41 @@ CASES: list[tuple[str, Installation, Status, str]] = [
     ),
     (
         "gpu-health",
-        healthy(config_maps=[config_map("unhealthy-gpu-gpu-1", gpu="0")]),
+        listed_as_unhealthy(gpu="0"),
         WARNING,
         "ConfigMap kube-system/unhealthy-gpu-gpu-1 has no key gpus; write gpus: 0,2, or delete it",
     ),
     (
         "gpu-health",
-        healthy(config_maps=[config_map("unhealthy-gpu-gpu-1", gpus="0,9")]),
+        listed_as_unhealthy(gpus="0,9"),
         WARNING,
         "ConfigMap kube-system/unhealthy-gpu-gpu-1: gpu-1 has no GPU 9",
     ),
     ("gpu-health", healthy(config_maps=DENIED), UNKNOWN, "needs the right"),
-    ("gpu-health", healthy(config_maps=[config_map("unhealthy-gpu-gpu-1", gpus="")]), OK, "GPU"),
-    ("gpu-health", healthy(config_maps=[config_map("unhealthy-gpu-gone", gpus="x")]), OK, "GPU"),
+    ("gpu-health", listed_as_unhealthy(gpus=""), OK, "GPU"),
+    ("gpu-health", listed_as_unhealthy("gone", gpus="x"), OK, "GPU"),
     (
         "gpu-health",
         healthy([gpu_node("n", gpu(healthy=False), annotations={ANN_CORDONED_CARDS: "0"})]),
         OK,
         "1 GPU",
     ),
-    (
-        "cordoned-gpus",
-        healthy([gpu_node(annotations={ANN_CORDONED_CARDS: "0"})]),
-        WARNING,
-        "GPU 0 of gpu-1",
-    ),
+    ("cordoned-gpus", healthy([gpu_node(annotations={ANN_CORDONED_CARDS: "0"})]), WARNING, "GPU 0 of gpu-1"),
     ("overcommitted-gpus", crowded(), FAILED, "GPU 0 of gpu-1"),
     ("unplaced-pods", healthy(pods=[(pod("p", 4, at="gpu-1"), {})]), WARNING, "default/p"),
     (
         "unshared-pods",
-        healthy([gpu_node(labels={"cgpu": "false"})], pods=[(pod("p", 4, at="gpu-1", card=0), {})]),
+        shares_no_more(pod("p", 4, at="gpu-1", card=0)),
         WARNING,
         "gpu-1 does not share (label cgpu=false), and pods use its GPUs: default/p",
     ),
     (
         "unshared-pods",
-        healthy(
-            [gpu_node(labels={"cgpu": "false"}, amounts={"nvidia.com/gpu": "1"})],
-            pods=[(pod("p", 4, at="gpu-1", card=0), {})],
-        ),
+        shares_no_more(pod("p", 4, at="gpu-1", card=0), amounts={"nvidia.com/gpu": "1"}),
         FAILED,
         "pods use its GPUs, which may be allocated again as nvidia.com/gpu: default/p",
     ),
-    ("unshared-pods", healthy([gpu_node(labels={"cgpu": "false"})]), OK, "none"),
+    ("unshared-pods", shares_no_more(), OK, "none"),
     ("unshared-pods", healthy(pods=[(pod("p", 4, at="gpu-1", card=0), {})]), OK, "none"),
     ("exporters", without(EXPORTER_NAME), WARNING, "no exporter is ready on gpu-1"),
     (
@@ -421,12 +401,7 @@ CASES: list[tuple[str, Installation, Status, str]] = [
     ),
     ("metrics-api", healthy(), OK, "not deployed"),
     ("metrics-api", healthy(api_services=[api_service("True")]), OK, "is available"),
-    (
-        "metrics-api",
-        healthy(api_services=[api_service("False", "no endpoints")]),
-        FAILED,
-        "no endpoints",
-    ),
+    ("metrics-api", healthy(api_services=[api_service("False", "no endpoints")]), FAILED, "no endpoints"),
     ("pending-pods", healthy(pods=PENDING), WARNING, "1 pod: default/p"),
 ]
 

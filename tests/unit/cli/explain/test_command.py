@@ -1,12 +1,10 @@
 """``kubectl gpushare explain`` against a fake of the API server."""
 
-import json
-
 import pytest
 
 from gpushare.contract import EXTENDER_NAME
 from tests.support.builders.api_objects import node, pod, share
-from tests.unit.cli.fakes import Api, call, shown
+from tests.unit.cli.fakes import Api, call, documented, shown
 
 pytestmark = pytest.mark.asyncio
 
@@ -23,21 +21,11 @@ async def test_a_pending_pod(api: Api) -> None:
     assert "kubectl delete pod -n default a" in out
 
 
-async def test_as_a_document(api: Api) -> None:
-    fill(api)
-    api.config_maps = [{"metadata": {"name": "unhealthy-gpu-n"}, "data": {"gpus": "0"}}]
-    code, out, _ = await call(api, "explain", "big", "-n", "default", "-o", "json")
-    found = json.loads(out)
-    assert code == 0
-    assert found["kind"] == "PodExplanation"
-    assert found["nodes"][0]["cards"][0]["verdict"] == "unhealthy"
-
-
 async def test_an_unreadable_entry_of_the_unhealthy_gpus_is_a_note_and_the_others_count(api: Api) -> None:
     fill(api)
     api.config_maps = [{"metadata": {"name": "unhealthy-gpu-n"}, "data": {"gpus": "0,GPU-1"}}]
-    _, out, _ = await call(api, "explain", "big", "-o", "json")
-    found = json.loads(out)
+    found = await documented(api, "explain", "big", "-o", "json")
+    assert found["kind"] == "PodExplanation"
     assert found["nodes"][0]["cards"][0]["verdict"] == "unhealthy"
     assert found["notes"] == [
         "ConfigMap kube-system/unhealthy-gpu-n: 'GPU-1' is not a GPU index; write gpus: 0,2"

@@ -79,7 +79,6 @@ async def test_a_namespace_without_gpu_pods_is_named(api: Api) -> None:
     ("arguments", "text"),
     [
         (["--window", "7 days"], "'7 days' is not a duration such as 90m, 24h, 7d or 2w"),
-        (["--prometheus", "localhost:9090"], "'localhost:9090' is not a URL such as http://127.0.0.1:9090"),
         (["--margin", "-1"], "-1 is not in the range 0<=x<=400"),
         (["--window", "7d"], "--window and --cluster select series in Prometheus; they need --prometheus"),
         (["--cluster", "east"], "--window and --cluster select series in Prometheus; they need --prometheus"),
