@@ -1,10 +1,13 @@
-"""Memory limits of containers, and what they used of them, from the exporters' series. Pure."""
+"""Memory limits of containers, what they used of them, and why a pod has none. Pure."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from msgspec import Struct
 
+from gpushare.contract import LABEL_MODE, LABEL_NO_ISOLATION, RESOURCE_MEM
+from gpushare.model.modes import LIMITING, Mode, mode_of
+from gpushare.model.objects import Pod
 from gpushare.monitoring import catalogue
 from gpushare.monitoring.page import MetricSample
 from gpushare.overview.usage import EVERYTHING, UsageFilter, joined
@@ -45,10 +48,36 @@ class ContainerLimit(Struct, frozen=True, rename="camel"):
 def container_limits(
     samples: Iterable[MetricSample], selected: UsageFilter = EVERYTHING
 ) -> list[ContainerLimit]:
-    """Every selected container with a limit, one entry per GPU, sorted."""
+    """Every selected container with a limit, one entry per GPU, sorted; from the exporters' series."""
     rows = joined(samples, _LABELS, _METRICS, selected)
     return [_limit(labels, numbers) for labels, numbers in rows if numbers[0] is not None]
 
 
 def _limit(labels: tuple[Any, ...], numbers: tuple[float | None, ...]) -> ContainerLimit:
     return ContainerLimit(*labels, *(None if each is None else int(each) for each in numbers))
+
+
+def why_not(pod: Pod, labels: Mapping[str, str] | None) -> str | None:
+    """Why a pod has no limits; None if it should have some.
+
+    ``labels`` are those of its node, None until the pod is bound.
+    """
+    if not pod.managed:
+        return f"it does not request {RESOURCE_MEM}"
+    if pod.finished:
+        return "it has finished"
+    if pod.node is None or labels is None:
+        return "it is not bound to a node"
+    return _why_not_on(pod.node, labels)
+
+
+def _why_not_on(node: str, labels: Mapping[str, str]) -> str | None:
+    mode, not_sharing = mode_of(labels)
+    if not_sharing:
+        return f"node {node}: {not_sharing}"
+    if labels.get(LABEL_NO_ISOLATION) == "true":
+        return f"isolation is disabled on node {node} by its label {LABEL_NO_ISOLATION}=true"
+    if mode not in LIMITING:
+        advice = f"{LABEL_MODE}={Mode.CGPU} limits new pods"
+        return f"node {node} shares without isolation: its mode is {mode}; {advice}"
+    return None

@@ -5,7 +5,7 @@ are only in the cluster. What a Secret needs is decided in ``renewals``.
 """
 
 from datetime import UTC, datetime
-from typing import Final
+from typing import Any, Final
 
 import click
 
@@ -13,6 +13,7 @@ from gpushare.adapters.kube.secrets import Secrets
 from gpushare.adapters.x509 import LeafRequest
 from gpushare.cli.certificates.renewals import authority_of, leaf_of
 from gpushare.cli.lib.flag_types import NAMESPACE
+from gpushare.cli.lib.flags import with_source
 from gpushare.contract import (
     AUTHORITY_SECRET,
     CLIENT_TLS_SECRET,
@@ -22,7 +23,6 @@ from gpushare.contract import (
     SYSTEM_NAMESPACE,
 )
 from gpushare.errors import ConfigError
-from gpushare.overview.connection import ApiSource
 from gpushare.runtime.program import CONTEXT
 
 _EXAMPLES: Final = """\b
@@ -37,8 +37,6 @@ LEAVES: Final = {
 
 
 @click.command("certificates", context_settings={"show_default": True, **CONTEXT}, epilog=_EXAMPLES)
-@click.option("--kubeconfig", help="Kubeconfig.  [default: as kubectl, or the service account]")
-@click.option("--context", metavar="NAME", help="Context of the kubeconfig.  [default: the current one]")
 @click.option(
     "--namespace",
     type=NAMESPACE,
@@ -47,14 +45,13 @@ LEAVES: Final = {
     help="Namespace of the Secrets.",
 )
 @click.option("--renew", is_flag=True, help="Renew the certificates now, whatever is left of their life.")
-def command(kubeconfig: str | None, context: str | None, namespace: str, *, renew: bool) -> None:
+@with_source
+def command(*, source: Any, namespace: str, renew: bool) -> None:
     """Make the certificates between kube-scheduler and the extender, or renew them.
 
     The Secrets must exist; the stack creates them. A certificate is renewed when a third of its life is left.
     """
-    ApiSource(kubeconfig, context).ask(
-        lambda client: renew_all(Secrets(client, namespace), datetime.now(UTC), renew=renew)
-    )
+    source.ask(lambda client: renew_all(Secrets(client, namespace), datetime.now(UTC), renew=renew))
 
 
 async def renew_all(secrets: Secrets, now: datetime, *, renew: bool = False) -> None:

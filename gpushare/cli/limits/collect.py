@@ -6,11 +6,10 @@ from typing import Final
 
 from gpushare.adapters.kube.client import KubeClient
 from gpushare.adapters.kube.wire import WireNode, WirePod, any_pod_of
-from gpushare.cli.limits.reasons import why_not
 from gpushare.errors import ConfigError, SourceError
 from gpushare.model.objects import Pod
 from gpushare.overview.exporters import collect_series
-from gpushare.overview.limits import ContainerLimit, container_limits
+from gpushare.overview.limits import ContainerLimit, container_limits, why_not
 from gpushare.overview.lists import TIMEOUT_S, decoded, named_pods, node_path, pods_path, where
 from gpushare.overview.usage import UsageFilter
 

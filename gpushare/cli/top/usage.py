@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from gpushare.errors import ConfigError
@@ -38,19 +39,15 @@ class UsageTable:
 def gpu_usage(metric: str | None, selected: UsageFilter) -> UsageOf:
     """Every GPU, or every series of a metric of GPUs. Raises ConfigError for another metric."""
     if metric:
-        return _series_of(metric_of_gpus(metric), selected)
-    return lambda samples: gpus(samples, selected)
+        return partial(series, metric=metric_of_gpus(metric), selected=selected)
+    return partial(gpus, selected=selected)
 
 
 def pod_usage(metric: str | None, selected: UsageFilter) -> UsageOf:
     """Every container with a GPU, or every series of a metric of pods. Raises ConfigError as above."""
     if metric:
-        return _series_of(metric_of_pods(metric), selected)
-    return lambda samples: containers(samples, selected)
-
-
-def _series_of(metric: Metric, selected: UsageFilter) -> UsageOf:
-    return lambda samples: series(samples, metric, selected)
+        return partial(series, metric=metric_of_pods(metric), selected=selected)
+    return partial(containers, selected=selected)
 
 
 def containers(samples: Sequence[MetricSample], selected: UsageFilter) -> UsageTable:
