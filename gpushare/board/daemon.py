@@ -99,7 +99,6 @@ def _problem(text: str) -> None:
 
 
 async def _stopped() -> None:
-    """Wait for SIGTERM or SIGINT."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):

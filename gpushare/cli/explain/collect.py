@@ -31,7 +31,6 @@ async def collect(client: KubeClient, name: str, namespace: str | None) -> PodFa
 
 
 async def _named(client: KubeClient, name: str, namespace: str | None) -> ClusterPod:
-    """The pod of that name."""
     raws = await named_pods(client, name, namespace)
     found = decoded(raws, ClusterPod, pods_path(namespace))
     if len(found) == 1:

@@ -85,7 +85,6 @@ def top_pod(
 
 
 def _show_usage(source: Any, usage_of: Any, selected: Any, *, output: str | None, watch: bool) -> None:
-    """Shows usage once, or every few seconds until interrupted."""
     from gpushare.cli.lib.screen import serialized, watching_screen
     from gpushare.cli.top.collect import collect
     from gpushare.cli.top.render import table, usage_document

@@ -72,7 +72,6 @@ def _card_answer(
 
 
 def _verdict(usage: CardUsage, book: Book, pod_request: PodRequest, cordoned: frozenset[int]) -> str:
-    """Why the amount does not fit on the GPU."""
     index, card, reason = usage.card.index, usage.card, usage.reason
     if index in cordoned:
         return "cordoned"

@@ -9,7 +9,7 @@ from gpushare.board.state import BoardState
 from gpushare.contract import RESOURCE_MEM
 from gpushare.model.modes import CGPU_PODS
 from tests.support.builders.boards import Cluster, example
-from tests.unit.cli.fakes import Api, call
+from tests.unit.cli.fakes import Api, documented
 
 Found = list[dict[str, object]]
 
@@ -24,9 +24,8 @@ async def test_reason_and_remedies_are_those_of_explain(api: Api) -> None:
     made = example()
     api.nodes, api.pods, api.page_size = made.nodes, made.pods, 1000
     for row in found(made.state()):
-        code, out, _ = await call(api, "explain", str(row["name"]), "-n", str(row["namespace"]), "-o", "json")
-        answer = json.loads(out)
-        assert code == 0
+        named = (str(row["name"]), "-n", str(row["namespace"]))
+        answer = await documented(api, "explain", *named, "-o", "json")
         assert (row["state"], row["reason"]) == (answer["state"], answer["summary"])
         assert row["remedies"] == answer["remedies"]
         assert row["nodes"] == [

@@ -1,7 +1,6 @@
 """The commands with a FAKE API server on loopback."""
 
 import asyncio
-import json
 import signal
 import sys
 from collections.abc import Sequence
@@ -15,7 +14,7 @@ from gpushare.errors import ConfigError
 from gpushare.monitoring.page import MetricSample
 from gpushare.overview.connection import ApiSource
 from tests.support.builders.api_objects import literal, node, pod, share, whole
-from tests.unit.cli.fakes import Api, call, kubeconfig, refused, shown
+from tests.unit.cli.fakes import Api, call, documented, kubeconfig, refused, shown
 
 PAGE = """# TYPE gpushare_exporter_source_up gauge
 gpushare_exporter_source_up{source="nvml"} 1
@@ -203,9 +202,7 @@ async def test_usage_of_pods_and_gpus_comes_from_the_exporters(api: Api) -> None
         """
     )
     assert await call(api, "top", "pod", "-A") == (0, shown, "")
-    code, out, _ = await call(api, "top", "node", "n1", "--use", "-o", "json")
-    assert code == 0
-    (item,) = json.loads(out)["items"]
+    (item,) = (await documented(api, "top", "node", "n1", "--use", "-o", "json"))["items"]
     assert (item["node"], item["card"], item["usedBytes"], item["powerWatts"]) == ("n1", "0", 2**20, None)
     assert api.queries[-1] == {
         "labelSelector": "component=gpushare-exporter",

@@ -111,7 +111,6 @@ def container_runtime(seen: Installation) -> CheckVerdict:
 
 
 def _nodes_with_cdi(seen: Installation) -> set[str]:
-    """Nodes whose agent passes GPUs as CDI devices."""
     return {
         pod.spec.node_name
         for pod in seen.pods_of(AGENT_NAME)

@@ -16,7 +16,7 @@ from aiohttp import web
 from testbed import until
 from tests.support.builders.boards import GIB, example
 from tests.support.fixtures.boards import Running, running_board
-from tests.unit.cli.fakes import Api, call, kubeconfig
+from tests.unit.cli.fakes import Api, call, documented, kubeconfig
 
 pytestmark = pytest.mark.asyncio
 
@@ -54,8 +54,8 @@ async def test_its_figures_are_those_of_inspect_and_top(cluster: Served) -> None
             return found if found["asked"] else None
 
         found = await until(measured, "the exporters to be read")
-        _, out, _ = await call(api, "inspect", "-o", "json")
-        items = {item["name"]: item for item in json.loads(out)["items"]}
+        inspected = await documented(api, "inspect", "-o", "json")
+        items = {item["name"]: item for item in inspected["items"]}
         shown = {node["name"]: (node["used"], node["total"]) for node in found["nodes"]}
         assert shown == {name: (item["used"], item["total"]) for name, item in items.items()}
         _, out, _ = await call(api, "top", "pod", "-A", "-o", "json")

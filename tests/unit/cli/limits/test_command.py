@@ -8,7 +8,7 @@ import yaml
 
 from gpushare.contract import LABEL_CGPU, LABEL_MODE, LABEL_NO_ISOLATION
 from tests.support.builders.api_objects import Json, literal, node, pod, share
-from tests.unit.cli.fakes import Api, call, kubeconfig, refused, shown
+from tests.unit.cli.fakes import Api, call, documented, kubeconfig, refused, shown
 
 MIB = 2**20
 HELD = {LABEL_MODE: "cgpu"}
@@ -80,8 +80,7 @@ async def test_wide_has_the_values_of_the_driver(api: Api) -> None:
 
 async def test_json_and_yaml_have_bytes_and_nulls(api: Api) -> None:
     api.exporters = {"n1": page(held("ml/a"), series("limit_bytes", "ml/spoilt", MIB, card="1"))}
-    _, out, _ = await call(api, "limits", "-A", "-o", "json")
-    document = json.loads(out)
+    document = await documented(api, "limits", "-A", "-o", "json")
     assert (document["apiVersion"], document["kind"]) == ("gpushare.io/v1", "ContainerLimitList")
     full, bare = document["items"]
     assert full == {

@@ -190,8 +190,7 @@ async def test_what_is_not_supported_has_a_reason(
     api: Api, tmp_path: Path, manifest: Json, subject: str, text: str
 ) -> None:
     (tmp_path / "a.yaml").write_text(yaml.safe_dump(manifest))
-    _, out, _ = await call(api, "migrate", "-f", str(tmp_path), "-o", "json")
-    (finding,) = json.loads(out)["findings"]
+    (finding,) = (await documented(api, "migrate", "-f", str(tmp_path), "-o", "json"))["findings"]
     assert (finding["subject"], finding["verdict"], finding["text"]) == (subject, "not supported", text)
 
 

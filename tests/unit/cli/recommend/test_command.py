@@ -1,11 +1,9 @@
 """``kubectl gpushare recommend``: from pods and the exporters' pages, or Prometheus, to suggestions."""
 
-import json
-
 import pytest
 
 from tests.support.builders.api_objects import Json, literal, pod
-from tests.unit.cli.fakes import Api, call, refused, shown
+from tests.unit.cli.fakes import Api, call, documented, refused
 from tests.unit.cli.limits.test_command import MIB, held, page, series
 
 GRANTED = series("allocated_bytes", "default/a", 4308 * MIB)
@@ -35,12 +33,9 @@ async def test_a_workload_has_one_row(api: Api) -> None:
 async def test_json_has_bytes_units_and_nulls(api: Api) -> None:
     api.pods = [replica("a")]
     api.exporters = {"n1": page(held("default/a"), GRANTED)}
-    code, out, _ = await call(api, "recommend", "-o", "json", "--margin", "0")
-    found = json.loads(out)
-    assert (code, found["kind"], found["marginPercent"], found["windowSeconds"]) == (
-        *(0, "RecommendationList"),
-        *(0, None),
-    )
+    found = await documented(api, "recommend", "-o", "json", "--margin", "0")
+    head = (found["kind"], found["marginPercent"], found["windowSeconds"])
+    assert head == ("RecommendationList", 0, None)
     assert found["items"] == [
         {
             "namespace": "default",
@@ -65,8 +60,8 @@ async def test_json_has_bytes_units_and_nulls(api: Api) -> None:
 async def test_a_value_that_is_not_finite_is_no_data(api: Api, number: str) -> None:
     api.pods = [replica("a")]
     api.exporters = {"n1": page(GRANTED, series("counted_peak_bytes", "default/a", number))}
-    out = await shown(api, "recommend", "-o", "json")
-    assert json.loads(out)["items"][0]["peakBytes"] is None
+    found = await documented(api, "recommend", "-o", "json")
+    assert found["items"][0]["peakBytes"] is None
 
 
 async def test_a_namespace_without_gpu_pods_is_named(api: Api) -> None:
