@@ -185,9 +185,9 @@ generate-reference: setup
 generate-roles: setup
 	@$(GENERATOR) tools.role_docs
 
-# gRPC messages and stubs of the kubelet from the .proto files.
+# Messages of the kubelet from the .proto files.
 generate-grpc: setup
-	@$(GENERATOR) grpc_tools.protoc -I. --python_out=. --pyi_out=. --grpc_python_out=. gpushare/adapters/kubelet/api/*.proto
+	@$(GENERATOR) grpc_tools.protoc -I. --python_out=. --pyi_out=. gpushare/adapters/kubelet/api/*.proto
 
 .PHONY: docs
 docs: setup ## Build the documentation; warnings are errors

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from gpushare.adapters.kubelet.api.podresources_pb2 import ListPodResourcesRequest
 from gpushare.adapters.kubelet.api.podresources_pb2 import PodResources as Pod
-from gpushare.adapters.kubelet.api.podresources_pb2_grpc import PodResourcesListerStub
 from gpushare.adapters.kubelet.channel import kubelet_channel
+from gpushare.adapters.kubelet.services import POD_RESOURCES, stub_of
 from gpushare.model.devices import ContainerDevices
 
 
@@ -31,8 +31,8 @@ class PodResources:
 
     async def _pods(self) -> Sequence[Pod]:
         async with kubelet_channel(self._socket, "list of pod resources") as channel:
-            stub = PodResourcesListerStub(channel)
-            answer = await stub.List(ListPodResourcesRequest(), timeout=self._timeout_s)
+            list_pods = stub_of(POD_RESOURCES, channel).List
+            answer = await list_pods(ListPodResourcesRequest(), timeout=self._timeout_s)
         return tuple(answer.pod_resources)
 
 

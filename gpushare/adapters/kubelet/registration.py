@@ -4,8 +4,8 @@ from pathlib import Path
 from typing import Final
 
 from gpushare.adapters.kubelet.api.deviceplugin_pb2 import DevicePluginOptions, RegisterRequest
-from gpushare.adapters.kubelet.api.deviceplugin_pb2_grpc import RegistrationStub
 from gpushare.adapters.kubelet.channel import kubelet_channel
+from gpushare.adapters.kubelet.services import REGISTRATION, stub_of
 
 OPTIONS: Final = DevicePluginOptions(get_preferred_allocation_available=True)
 """Capabilities of our plugins; the kubelet requests them again when it dials back."""
@@ -21,4 +21,4 @@ async def register(kubelet_socket: Path, *, endpoint: str, resource: str, timeou
     """
     request = RegisterRequest(version=_VERSION, endpoint=endpoint, resource_name=resource, options=OPTIONS)
     async with kubelet_channel(kubelet_socket, f"registration of {resource}") as channel:
-        await RegistrationStub(channel).Register(request, timeout=timeout_s)
+        await stub_of(REGISTRATION, channel).Register(request, timeout=timeout_s)

@@ -15,12 +15,9 @@ import grpc
 import structlog
 
 from gpushare.adapters.kubelet.api import deviceplugin_pb2 as api
-from gpushare.adapters.kubelet.api.deviceplugin_pb2_grpc import (
-    DevicePluginServicer,
-    add_DevicePluginServicer_to_server,
-)
 from gpushare.adapters.kubelet.channel import MAX_MESSAGE_BYTES
 from gpushare.adapters.kubelet.registration import OPTIONS
+from gpushare.adapters.kubelet.services import DEVICE_PLUGIN, add_to_server
 from gpushare.deviceplugin.core.interface import OK, AllocateResponse, Device, KubeletPlugin, Rejected
 from gpushare.deviceplugin.metrics import PluginMetrics
 from gpushare.errors import KubeletError
@@ -41,7 +38,7 @@ async def serving(plugin: KubeletPlugin, socket: Path, metrics: PluginMetrics) -
     """
     endpoint = Endpoint(plugin, metrics, await _listing(plugin))
     server = grpc.aio.server(options=(("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),))
-    add_DevicePluginServicer_to_server(endpoint, server)
+    add_to_server(DEVICE_PLUGIN, endpoint, server)
     try:
         server.add_insecure_port(f"unix:{socket}")
     except RuntimeError as error:
@@ -61,7 +58,7 @@ async def serving(plugin: KubeletPlugin, socket: Path, metrics: PluginMetrics) -
             following.result()
 
 
-class Endpoint(DevicePluginServicer):
+class Endpoint:
     """The calls of the kubelet during one registration, whose first list of devices is ``first``.
 
     ``opened`` is set once a list of devices was delivered, ``ended`` once a stream of lists has ended.

@@ -17,17 +17,13 @@ import yaml
 
 from gpushare import contract
 from gpushare.adapters.kubelet.api import deviceplugin_pb2 as wire
-from gpushare.adapters.kubelet.api.deviceplugin_pb2_grpc import (
-    DevicePluginServicer,
-    RegistrationStub,
-    add_DevicePluginServicer_to_server,
-)
+from gpushare.adapters.kubelet.services import DEVICE_PLUGIN, REGISTRATION, add_to_server, stub_of
 from testbed.control_plane.api import Api, Object, tls
 
 FOLDER = Path(contract.DEVICE_PLUGIN_FOLDER)
 
 
-class AliyunPlugin(DevicePluginServicer):
+class AliyunPlugin:
     """One plugin: ``units`` of each GPU; the UUIDs are in the order of the indices."""
 
     def __init__(self, api: Api, node: str, units: int, uuids: list[str]) -> None:
@@ -123,14 +119,14 @@ async def serve(node: str, kubeconfig: Path, units: int, uuids: list[str]) -> No
     async with _client(kubeconfig) as api:
         plugin = AliyunPlugin(api, node, units, uuids)
         server = grpc.aio.server()
-        add_DevicePluginServicer_to_server(plugin, server)
+        add_to_server(DEVICE_PLUGIN, plugin, server)
         server.add_insecure_port(f"unix:{FOLDER / contract.MEM_SOCKET}")
         await server.start()
         await plugin.publish()
         options = (("grpc.default_authority", "localhost"),)
         kubelet = f"unix:{FOLDER / contract.KUBELET_SOCKET}"
         async with grpc.aio.insecure_channel(kubelet, options=options) as channel:
-            await RegistrationStub(channel).Register(
+            await stub_of(REGISTRATION, channel).Register(
                 wire.RegisterRequest(
                     version="v1beta1", endpoint=contract.MEM_SOCKET, resource_name=contract.RESOURCE_MEM
                 )

@@ -18,16 +18,13 @@ from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import grpc
 
 from gpushare.adapters.kubelet.api import deviceplugin_pb2 as api
-from gpushare.adapters.kubelet.api.deviceplugin_pb2_grpc import (
-    DevicePluginStub,
-    RegistrationServicer,
-    add_RegistrationServicer_to_server,
-)
+from gpushare.adapters.kubelet.services import DEVICE_PLUGIN, REGISTRATION, add_to_server, stub_of
 from gpushare.contract import KUBELET_CHECKPOINT, KUBELET_SOCKET
 
 _DIAL_TIMEOUT_S = 10.0
@@ -40,7 +37,7 @@ class Client:
 
     resource: str
     channel: grpc.aio.Channel
-    stub: DevicePluginStub
+    stub: SimpleNamespace
     stream: Any = None
 
 
@@ -53,7 +50,7 @@ class Allocation:
 
 
 @dataclass
-class FakeKubelet(RegistrationServicer):
+class FakeKubelet:
     """One fake kubelet. Its public fields may be read at any time."""
 
     folder: Path
@@ -86,7 +83,7 @@ class FakeKubelet(RegistrationServicer):
             if self.tidy and path.is_socket():
                 path.unlink()
         self._server = grpc.aio.server()
-        add_RegistrationServicer_to_server(self, self._server)
+        add_to_server(REGISTRATION, self, self._server)
         self._server.add_insecure_port(f"unix:{self.folder / KUBELET_SOCKET}")
         await self._server.start()
 
@@ -218,7 +215,7 @@ class FakeKubelet(RegistrationServicer):
     def _dial(self, resource: str, socket: Path) -> Client:
         options = (("grpc.default_authority", self.authority),)
         channel = grpc.aio.insecure_channel(f"unix:{socket}", options=options)
-        return Client(resource, channel, DevicePluginStub(channel))
+        return Client(resource, channel, stub_of(DEVICE_PLUGIN, channel))
 
     async def _run(self, client: Client) -> None:
         client.stream = client.stub.ListAndWatch(api.Empty())

@@ -12,11 +12,8 @@ from typing import Any
 import grpc
 
 from gpushare.adapters.kubelet.api import podresources_pb2 as api
-from gpushare.adapters.kubelet.api.podresources_pb2_grpc import (
-    PodResourcesListerServicer,
-    add_PodResourcesListerServicer_to_server,
-)
 from gpushare.adapters.kubelet.podresources import PodResources
+from gpushare.adapters.kubelet.services import POD_RESOURCES, add_to_server
 
 
 def pod(name: str, *containers: api.ContainerResources, namespace: str = "ml") -> api.PodResources:
@@ -28,7 +25,7 @@ def container(name: str, *devices: tuple[str, list[str]]) -> api.ContainerResour
     return api.ContainerResources(name=name, devices=entries)
 
 
-class Lister(PodResourcesListerServicer):
+class Lister:
     """A FAKE of the kubelet's lister: returns the configured answer, or does not return."""
 
     def __init__(self, *pods: api.PodResources) -> None:
@@ -45,7 +42,7 @@ class Lister(PodResourcesListerServicer):
 async def served(folder: Path, lister: Lister) -> AsyncIterator[PodResources]:
     """A client of the lister, which listens on ``kubelet.sock`` in the folder."""
     server = grpc.aio.server()
-    add_PodResourcesListerServicer_to_server(lister, server)
+    add_to_server(POD_RESOURCES, lister, server)
     server.add_insecure_port(f"unix:{folder}/kubelet.sock")
     await server.start()
     try:

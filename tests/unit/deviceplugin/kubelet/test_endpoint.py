@@ -5,13 +5,14 @@ import threading
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import grpc
 import pytest
 
 from gpushare.adapters.kubelet.api import deviceplugin_pb2 as api
-from gpushare.adapters.kubelet.api.deviceplugin_pb2_grpc import DevicePluginStub
+from gpushare.adapters.kubelet.services import DEVICE_PLUGIN, stub_of
 from gpushare.deviceplugin.core.device_ids import MESSAGE_LIMIT
 from gpushare.deviceplugin.core.interface import AllocateResponse, Device, Mount, Rejected
 from gpushare.deviceplugin.kubelet.endpoint import Endpoint, listing, serving
@@ -28,7 +29,7 @@ class Bench:
     """A served plugin, its metrics and a client of it."""
 
     def __init__(
-        self, plugin: FakePlugin, metrics: PluginMetrics, endpoint: Endpoint, stub: DevicePluginStub
+        self, plugin: FakePlugin, metrics: PluginMetrics, endpoint: Endpoint, stub: SimpleNamespace
     ) -> None:
         self.plugin, self.metrics, self.endpoint, self.stub = plugin, metrics, endpoint, stub
 
@@ -47,7 +48,7 @@ async def served(folder: Path, plugin: FakePlugin | None = None) -> AsyncIterato
         serving(plugin, socket, metrics) as endpoint,
         grpc.aio.insecure_channel(f"unix:{socket}") as channel,
     ):
-        yield Bench(plugin, metrics, endpoint, DevicePluginStub(channel))
+        yield Bench(plugin, metrics, endpoint, stub_of(DEVICE_PLUGIN, channel))
 
 
 def read(answer: api.ListAndWatchResponse) -> dict[str, str]:
@@ -263,7 +264,7 @@ async def test_a_stop_answers_calls_closes_streams_and_removes_the_socket(tmp_pa
         asyncio.TaskGroup() as tasks,
         grpc.aio.insecure_channel(f"unix:{socket}") as channel,
     ):
-        stub = DevicePluginStub(channel)
+        stub = stub_of(DEVICE_PLUGIN, channel)
         async with serving(plugin, socket, PluginMetrics()):
             tasks.create_task(answer_late())
             stream = stub.ListAndWatch(EMPTY)
