@@ -16,7 +16,9 @@ from tests.support.fixtures.null_calls import ABSENT, ALL, CALLS, NONE, Answers,
 pytestmark = needs_compiler
 
 NEWEST = 615
-PROTOTYPE = re.compile(r"API int (\w+)\(([^)]*)\)")
+WRAPPER = re.compile(r"API int (\w+)\(([^)]*)\)")
+MACRO = re.compile(r"#define (\w+)\(name[^)]*\)(?:.*\\\n)*?.*API int name\(([^)]*)\)")
+USE = re.compile(r"^(\w+)\((\w+)[,)]", re.MULTILINE)
 
 
 def wrapped() -> set[str]:
@@ -27,12 +29,18 @@ def test_the_table_has_every_wrapped_function() -> None:
     assert CALLS.keys() == wrapped()
 
 
+def parameters() -> dict[str, list[str]]:
+    """The parameters of each wrapper; several wrappers are made by one macro."""
+    code = "".join(path.read_text() for path in NATIVE.glob("*.c"))
+    macros = dict(MACRO.findall(code))
+    made = {name: macros[macro] for macro, name in USE.findall(code) if macro in macros}
+    return {name: text.split(",") for name, text in {**dict(WRAPPER.findall(code)), **made}.items()}
+
+
 def test_the_table_has_every_pointer_of_a_function() -> None:
-    texts = "".join((NATIVE / name).read_text() for name in ("wrappers.h", "nvml.c"))
-    parameters = {name: text.split(",") for name, text in PROTOTYPE.findall(texts)}
+    own = parameters()
     for name, arguments in CALLS.items():
-        own = parameters.get(name, parameters["name"])  # a macro of nvml.c has that name
-        pointers = ["*" in parameter for parameter in own]
+        pointers = ["*" in parameter for parameter in own[name]]
         named = [isinstance(argument, str) for argument in arguments]
         assert [each and also for each, also in zip(pointers, named, strict=True)] == pointers, name
 

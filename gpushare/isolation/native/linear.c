@@ -16,25 +16,20 @@ static u64 estimated_rows(u64 width, u64 height)
     return width > TOO_LARGE - ROW ? TOO_LARGE : rows((width + ROW - 1) / ROW * ROW, height);
 }
 
-API int cuMemAlloc(u32 *pointer, u32 bytes)
-{
-    DRIVER(cuMemAlloc);
-    int card = account_current_card();
-    if (!reserve(card, bytes))
-        return account_refused(card);
-    int verdict = driver(pointer, bytes);
-    return keep(verdict, LINEAR, verdict ? 0 : OUTPUT(pointer), card, bytes);
-}
+/* Programs for CUDA before 3.2 have addresses and sizes of 32 bits. */
+#define ALLOCATE(name, address, size)                                                  \
+    API int name(address *pointer, size bytes)                                         \
+    {                                                                                  \
+        DRIVER(name);                                                                  \
+        int card = account_current_card();                                             \
+        if (!reserve(card, bytes))                                                     \
+            return account_refused(card);                                              \
+        int verdict = driver(pointer, bytes);                                          \
+        return keep(verdict, LINEAR, verdict ? 0 : OUTPUT(pointer), card, bytes);      \
+    }
 
-API int cuMemAlloc_v2(u64 *pointer, size_t bytes)
-{
-    DRIVER(cuMemAlloc_v2);
-    int card = account_current_card();
-    if (!reserve(card, bytes))
-        return account_refused(card);
-    int verdict = driver(pointer, bytes);
-    return keep(verdict, LINEAR, verdict ? 0 : OUTPUT(pointer), card, bytes);
-}
+ALLOCATE(cuMemAlloc, u32, u32)
+ALLOCATE(cuMemAlloc_v2, u64, size_t)
 
 API int cuMemAllocManaged(u64 *pointer, size_t bytes, u32 flags)
 {
@@ -56,27 +51,21 @@ static int keep_rows(int verdict, u64 pointer, int card, u64 estimated, u64 byte
     return keep(verdict, LINEAR, pointer, card, verdict ? estimated : bytes);
 }
 
-API int cuMemAllocPitch(u32 *pointer, u32 *pitch, u32 width, u32 height, u32 element)
-{
-    DRIVER(cuMemAllocPitch);
-    int card = account_current_card();
-    u64 estimated = estimated_rows(width, height);
-    if (!reserve(card, estimated))
-        return account_refused(card);
-    int verdict = driver(pointer, pitch, width, height, element);
-    return keep_rows(verdict, verdict ? 0 : OUTPUT(pointer), card, estimated, verdict ? 0 : rows(OUTPUT(pitch), height));
-}
+#define ALLOCATE_ROWS(name, address, size)                                                     \
+    API int name(address *pointer, size *pitch, size width, size height, u32 element)          \
+    {                                                                                          \
+        DRIVER(name);                                                                          \
+        int card = account_current_card();                                                     \
+        u64 estimated = estimated_rows(width, height);                                         \
+        if (!reserve(card, estimated))                                                         \
+            return account_refused(card);                                                      \
+        int verdict = driver(pointer, pitch, width, height, element);                          \
+        u64 bytes = verdict ? 0 : rows(OUTPUT(pitch), height);                                 \
+        return keep_rows(verdict, verdict ? 0 : OUTPUT(pointer), card, estimated, bytes);      \
+    }
 
-API int cuMemAllocPitch_v2(u64 *pointer, size_t *pitch, size_t width, size_t height, u32 element)
-{
-    DRIVER(cuMemAllocPitch_v2);
-    int card = account_current_card();
-    u64 estimated = estimated_rows(width, height);
-    if (!reserve(card, estimated))
-        return account_refused(card);
-    int verdict = driver(pointer, pitch, width, height, element);
-    return keep_rows(verdict, verdict ? 0 : OUTPUT(pointer), card, estimated, verdict ? 0 : rows(OUTPUT(pitch), height));
-}
+ALLOCATE_ROWS(cuMemAllocPitch, u32, u32)
+ALLOCATE_ROWS(cuMemAllocPitch_v2, u64, size_t)
 
 API int cuMemFree(u32 pointer)
 {

@@ -47,7 +47,6 @@ API int nvmlDeviceGetMemoryInfo_v2(const void *device, struct nvml_memory_v2 *me
 enum { INSUFFICIENT_SIZE = 7 };
 
 #define NO_PROCESSES(name)                                          \
-    API int name(const void *device, u32 *count, void *processes);  \
     API int name(const void *device, u32 *count, void *processes)   \
     {                                                               \
         DRIVER_OR(name, NVML_FUNCTION_NOT_FOUND);                   \

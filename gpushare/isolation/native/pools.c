@@ -490,6 +490,7 @@ static int current_pool(void **pool)
 
 /* `shape` is the function of the driver for the current pool, with the parameters of the one for a named pool. */
 #define FROM_CURRENT(name, shape, functions)                                            \
+    API int name(u64 *pointer, size_t bytes, void *stream);                             \
     static int shape(u64 *pointer, size_t bytes, void *pool, void *stream)              \
     {                                                                                   \
         (void)pool;                                                                     \
