@@ -6,7 +6,7 @@ the registration with the kubelet. No Allocate call is answered before the alloc
 
 import asyncio
 from collections.abc import Coroutine, Iterator
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import structlog
 
@@ -23,16 +23,14 @@ from gpushare.deviceplugin.api.waiting import WaitingReport
 from gpushare.deviceplugin.api.watches import NodeWatches
 from gpushare.deviceplugin.api.writer import ApiWriter
 from gpushare.deviceplugin.core.node_patch import not_serving_reason
-from gpushare.deviceplugin.degraded import DegradedMode
 from gpushare.deviceplugin.derived import card_settings, kubelet_access, response_settings
-from gpushare.deviceplugin.driver import AgentDriver
+from gpushare.deviceplugin.isolation.pacer import ProcessDriver
 from gpushare.deviceplugin.isolation.service import IsolationService
 from gpushare.deviceplugin.kubelet.service import KubeletService
-from gpushare.deviceplugin.metrics import PluginMetrics
-from gpushare.deviceplugin.node.checkpoint import CheckpointReader
+from gpushare.deviceplugin.metrics import DegradedMode, PluginMetrics
+from gpushare.deviceplugin.node.checkpoint import CheckpointReader, Observer
 from gpushare.deviceplugin.node.fault_record import FaultRecord
 from gpushare.deviceplugin.node.gpus import GpuMonitor
-from gpushare.deviceplugin.node.observer import Observer
 from gpushare.deviceplugin.node.reconciler import Reconciler
 from gpushare.deviceplugin.node.record import AllocationRecord
 from gpushare.deviceplugin.node.release import make_releaser
@@ -41,7 +39,7 @@ from gpushare.deviceplugin.settings import AgentSettings
 from gpushare.deviceplugin.watchdog import Watchdog
 from gpushare.errors import ApiError, ConfigError
 from gpushare.model.local_node import LocalNode
-from gpushare.ports import node_event
+from gpushare.ports import InventoryDriver, node_event
 from gpushare.runtime.admin_server import AdminRoutes, rendering
 from gpushare.runtime.daemon import serve, stop_event
 from gpushare.runtime.listener import bind_socket
@@ -63,6 +61,10 @@ async def run(settings: AgentSettings, identity: str) -> None:
             agent = Agent(settings, identity, client, gpus)
             log.info("started", node=settings.node_name, ops_port=listener.getsockname()[1], api=client.host)
             await serve(stop, (agent.admin_routes, listener), agent.jobs())
+
+
+class AgentDriver(InventoryDriver, ProcessDriver, Protocol):
+    """The driver, for the agent of one node."""
 
 
 class Agent:

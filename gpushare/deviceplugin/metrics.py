@@ -2,8 +2,12 @@
 
 from typing import Final
 
+import structlog
+
 from gpushare.monitoring import catalogue
 from gpushare.monitoring.families import counter, daemon_registry, gauge, histogram
+
+log = structlog.get_logger()
 
 _BUCKETS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 _EVENTS: Final = "events"
@@ -56,3 +60,23 @@ class PluginEventMetrics:
     def forbidden(self, *, forbidden: bool) -> None:
         """Set the gauge of the missing right."""
         self._metrics.degraded.labels(_EVENTS).set(forbidden)
+
+
+class DegradedMode:
+    """What the agent does without because a right or a mount is missing: one log line and metric for each.
+
+    Names of rights are values of a metric label.
+    """
+
+    def __init__(self, metrics: PluginMetrics) -> None:
+        self._metrics = metrics
+
+    def begin(self, right: str, effect: str) -> None:
+        """Report that a right is missing, with the effect of that."""
+        log.warning("degraded_mode", right=right, effect=effect)
+        self._metrics.degraded.labels(right).set(1)
+
+    def end(self, right: str) -> None:
+        """Report that a right is there again."""
+        self._metrics.degraded.labels(right).set(0)
+        log.info("degraded_mode_over", right=right)

@@ -9,7 +9,14 @@ from dataclasses import dataclass, field, replace
 
 from hypothesis import strategies as st
 
-from gpushare.deviceplugin.core.allocations import Allocation, Allocations, Key, choose, core_fits
+from gpushare.deviceplugin.core.allocations import (
+    AllocateSnapshot,
+    Allocation,
+    Allocations,
+    Key,
+    choose,
+    core_fits,
+)
 from gpushare.deviceplugin.core.decision import Capabilities, decide, with_allocation
 from gpushare.deviceplugin.core.device_ids import preferred
 from gpushare.deviceplugin.core.interface import Rejected
@@ -23,7 +30,6 @@ from gpushare.deviceplugin.core.reconcile import (
     retained,
     stale_entries,
 )
-from gpushare.deviceplugin.core.snapshot import AllocateSnapshot
 from gpushare.model.annotations import parse_assigned
 from gpushare.model.cards import Card
 from gpushare.model.demand import ContainerDemand, ContainerKind, Demand, demand_of

@@ -34,7 +34,7 @@ _NAMES = msgspec.json.Decoder(ListPage[Bare])
 
 
 class KubeAgentApi:
-    """Implements ``gpushare.deviceplugin.api.agent_api.AgentApi`` for the node of that name.
+    """Implements ``gpushare.deviceplugin.api.writer.AgentApi`` for the node of that name.
 
     ``identity`` names this agent.
     """

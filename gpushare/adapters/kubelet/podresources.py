@@ -9,8 +9,7 @@ from pathlib import Path
 
 from gpushare.adapters.kubelet.api.podresources_pb2 import ListPodResourcesRequest
 from gpushare.adapters.kubelet.api.podresources_pb2 import PodResources as Pod
-from gpushare.adapters.kubelet.channel import kubelet_channel
-from gpushare.adapters.kubelet.services import POD_RESOURCES, stub_of
+from gpushare.adapters.kubelet.services import POD_RESOURCES, kubelet_channel, stub_of
 from gpushare.model.devices import ContainerDevices
 
 

@@ -4,8 +4,7 @@ from pathlib import Path
 from typing import Final
 
 from gpushare.adapters.kubelet.api.deviceplugin_pb2 import DevicePluginOptions, RegisterRequest
-from gpushare.adapters.kubelet.channel import kubelet_channel
-from gpushare.adapters.kubelet.services import REGISTRATION, stub_of
+from gpushare.adapters.kubelet.services import REGISTRATION, kubelet_channel, stub_of
 
 OPTIONS: Final = DevicePluginOptions(get_preferred_allocation_available=True)
 """Capabilities of our plugins; the kubelet requests them again when it dials back."""

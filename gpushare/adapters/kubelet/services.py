@@ -1,8 +1,11 @@
-"""The kubelet's gRPC services, as clients and as servers.
+"""The kubelet's gRPC services on unix sockets, as clients and as servers.
 
 Names and messages come from the descriptors of the ``.proto`` files in ``api``.
 """
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Final
 
@@ -11,10 +14,30 @@ from google.protobuf.descriptor import ServiceDescriptor
 from google.protobuf.message_factory import GetMessageClass
 
 from gpushare.adapters.kubelet.api import deviceplugin_pb2, podresources_pb2
+from gpushare.errors import KubeletError
+
+MAX_MESSAGE_BYTES: Final = 64 * 2**20
+"""Enough for the device IDs of a node with 8 GPUs in MiB; gRPC's default limit is 4 MiB."""
+
+_OPTIONS: Final = (
+    ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
+    # After a kubelet restart, the backoff of an earlier channel must not apply.
+    ("grpc.use_local_subchannel_pool", 1),
+)
 
 DEVICE_PLUGIN: Final = deviceplugin_pb2.DESCRIPTOR.services_by_name["DevicePlugin"]
 REGISTRATION: Final = deviceplugin_pb2.DESCRIPTOR.services_by_name["Registration"]
 POD_RESOURCES: Final = podresources_pb2.DESCRIPTOR.services_by_name["PodResourcesLister"]
+
+
+@asynccontextmanager
+async def kubelet_channel(socket: Path, what: str) -> AsyncIterator[grpc.aio.Channel]:
+    """Open a channel for one call. gRPC errors become KubeletError with the prefix ``what``."""
+    try:
+        async with grpc.aio.insecure_channel(f"unix:{socket}", options=_OPTIONS) as channel:
+            yield channel
+    except grpc.aio.AioRpcError as error:
+        raise KubeletError(f"{what}: {socket}: {error.details()} ({error.code().name})") from error
 
 
 def stub_of(service: ServiceDescriptor, channel: grpc.aio.Channel) -> SimpleNamespace:

@@ -4,6 +4,7 @@ The choice of functions belongs in ``reading``, ``links`` and ``events``. All ca
 worker's thread.
 """
 
+import ctypes
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -12,7 +13,6 @@ from typing import Any, Final, TypeVar
 
 import pynvml
 
-from gpushare.adapters.nvml import driver_root
 from gpushare.errors import DriverAbsentError, GpuError
 
 T = TypeVar("T")
@@ -61,6 +61,17 @@ _REMEDIES: Final = {
     ),
 }
 
+_SONAME: Final = "libnvidia-ml.so.1"
+_FOLDERS: Final = (
+    "usr/lib64",
+    "usr/lib/x86_64-linux-gnu",
+    "usr/lib/aarch64-linux-gnu",
+    "lib64",
+    "lib/x86_64-linux-gnu",
+    "lib/aarch64-linux-gnu",
+)
+"""Those in which NVIDIA's device plugin searches."""
+
 
 class NvmlRefusal(GpuError):
     """An NVML function returned an error. ``code`` is an NVML_ERROR_… number."""
@@ -73,7 +84,8 @@ class NvmlRefusal(GpuError):
 class Library:
     """NVML in this process. ``calling`` is entered around each call, with the function's name.
 
-    ``driver_root`` is the folder below which the library is, None for the library path of the process.
+    ``driver_root`` is the folder below which the library is, None for the library path of the process: that
+    of the driver container of the GPU Operator, for example, is ``/run/nvidia/driver``.
     ``opened`` counts the openings: handles and event sets are valid until the next one. ``mismatched`` is
     whether the last call failed because library and kernel driver have different versions.
     """
@@ -154,7 +166,7 @@ class Library:
     def _open(self) -> None:
         if self._driver_root and not self.opened:
             with self._calling("dlopen"):
-                driver_root.load(self._driver_root)
+                _load(self._driver_root)
         try:
             self.call("nvmlInit")
         except NvmlRefusal as refusal:
@@ -162,3 +174,20 @@ class Library:
         self._opened_at = time.monotonic()
         self._stale = False
         self.opened += 1
+
+
+def _load(root: Path) -> None:
+    """Load the library below ``root``. ``pynvml`` uses it then, because it has the name that it asks for.
+
+    Raises GpuError if there is none, or if it cannot be loaded.
+    """
+    path = next((path for folder in _FOLDERS if (path := root / folder / _SONAME).is_file()), None)
+    if path is None:
+        raise GpuError(
+            f"--driver-root={root} has no {_SONAME} (in {', '.join(_FOLDERS)}): check that the driver is "
+            "installed there, and in a container that the folder of the node is mounted"
+        )
+    try:
+        ctypes.CDLL(str(path))
+    except OSError as error:
+        raise GpuError(f"--driver-root={root}: {path} cannot be loaded: {error}") from error

@@ -1,6 +1,6 @@
 """Publishes why an agent waits for GPUs: until it has one, it follows neither its node nor its pods.
 
-Once it has one, ``projection`` replaces or removes the reason.
+Once it has one, ``status`` replaces or removes the reason.
 """
 
 import asyncio
@@ -9,7 +9,7 @@ from typing import Final
 import structlog
 
 from gpushare.contract import ANN_CLOSED
-from gpushare.deviceplugin.api.agent_api import AgentApi
+from gpushare.deviceplugin.api.writer import AgentApi
 from gpushare.deviceplugin.metrics import PluginMetrics
 from gpushare.errors import ApiError
 from gpushare.runtime.reasons import Reasons

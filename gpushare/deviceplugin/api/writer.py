@@ -13,13 +13,13 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from http import HTTPStatus
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import structlog
 
-from gpushare.deviceplugin.api.agent_api import AgentApi
 from gpushare.deviceplugin.api.backoff import BackoffPolicy, WriteBackoff
 from gpushare.deviceplugin.core.node_patch import DesiredNode, applied, patch, without_labels
+from gpushare.deviceplugin.core.pod_patches import PodPatches
 from gpushare.deviceplugin.metrics import PluginEventMetrics, PluginMetrics
 from gpushare.deviceplugin.watchdog import Watchdog
 from gpushare.errors import ApiError
@@ -30,8 +30,6 @@ from gpushare.runtime.events import EventRecorder, RecorderSettings
 from gpushare.runtime.reasons import Reasons
 
 log = structlog.get_logger()
-
-PodPatches = Mapping[str, tuple[Pod, Mapping[str, str | None]]]
 
 _NODE: Final = "node"
 _NODE_REPEATED: Final = "node again"
@@ -45,6 +43,25 @@ _EFFECTS: Final = {
 }
 """Effect of a missing permission, by resource."""
 _LABELS_REFUSED: Final = (HTTPStatus.FORBIDDEN, HTTPStatus.UNPROCESSABLE_ENTITY)
+
+
+class AgentApi(Protocol):
+    """The API server, for the agent of one node. Every method raises ApiError if it does not succeed."""
+
+    async def patch_node(self, patch: Mapping[str, Any]) -> None:
+        """Merge into the agent's node: metadata and status, through the status subresource."""
+
+    async def patch_pod(self, pod: Pod, annotations: Mapping[str, str | None]) -> None:
+        """Merge annotations into a pod; 404 if it is gone, or if its name has another UID now."""
+
+    async def write_unhealthy(self, indices: str) -> None:
+        """Write the list of unhealthy GPUs of the node, such as ``0,2``; create it if there is none yet."""
+
+    async def node_names(self) -> tuple[str, ...]:
+        """The names of all nodes."""
+
+    async def write_event(self, event: KubeEvent) -> None:
+        """Write an event."""
 
 
 @dataclass(frozen=True, slots=True)

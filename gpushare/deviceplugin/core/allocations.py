@@ -121,6 +121,25 @@ class Allocations:
         return self.indices.get(uuid)
 
 
+@dataclass(frozen=True, slots=True)
+class AllocateSnapshot:
+    """What an Allocate call is decided on: the node at one moment, as record, API and kubelet show it.
+
+    ``done`` are the containers that have their devices: those in the kubelet's checkpoint without stale
+    entries. While it cannot be read (``readable`` is False), these are those with an allocation, unless the
+    kubelet has forgotten it before.
+    ``node_read`` is whether the labels of the node, and so its mode, are known. ``terminated`` are pods with
+    GPUs that are finished or deleted, and ``unlisted`` GPU pods that only the kubelet knows, by UID.
+    """
+
+    allocations: Allocations
+    done: frozenset[Key] = frozenset()
+    readable: bool = True
+    node_read: bool = True
+    terminated: frozenset[str] = frozenset()
+    unlisted: frozenset[str] = frozenset()
+
+
 def diverges(allocations: Allocations, allocation: Allocation) -> bool:
     """Whether the pod's annotations name other GPUs than the allocation."""
     gpu_pod = allocations.gpu_pods.get(allocation.uid)

@@ -14,6 +14,7 @@ from gpushare.contract import (
     RESOURCE_MEM,
 )
 from gpushare.deviceplugin.core.allocations import (
+    AllocateSnapshot,
     Allocation,
     Allocations,
     Enforcement,
@@ -24,7 +25,6 @@ from gpushare.deviceplugin.core.conflicts import rejection
 from gpushare.deviceplugin.core.interface import Rejected
 from gpushare.deviceplugin.core.limits import MpsShare, has_compute_share, is_limited, limit_of, mps_share_of
 from gpushare.deviceplugin.core.matching import AllocateCall, Match, candidates, is_unclear, match
-from gpushare.deviceplugin.core.snapshot import AllocateSnapshot
 from gpushare.errors import InvalidRequest
 from gpushare.isolation.layout import directory_name
 from gpushare.isolation.limits import is_same_limit

@@ -15,9 +15,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from gpushare.deviceplugin.core.allocations import Allocation, Allocations, Key
+from gpushare.deviceplugin.core.allocations import AllocateSnapshot, Allocation, Allocations, Key
 from gpushare.deviceplugin.core.device_ids import indices_in
-from gpushare.deviceplugin.core.snapshot import AllocateSnapshot
 from gpushare.model.demand import ContainerDemand, Demand
 from gpushare.model.local_node import GpuPod
 

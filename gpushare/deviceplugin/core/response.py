@@ -14,14 +14,13 @@ from gpushare.contract import (
     ENV_VISIBLE_DEVICES,
     VISIBLE_BY_MOUNTS,
 )
-from gpushare.deviceplugin.core import compat
 from gpushare.deviceplugin.core.allocations import Allocation, Allocations
 from gpushare.deviceplugin.core.interface import AllocateResponse, Mount
 from gpushare.deviceplugin.core.limits import MpsShare, envs_of
 from gpushare.isolation.layout import IsolationDirs, bind_mounts
 from gpushare.model.cards import Card
 from gpushare.model.demand import Demand
-from gpushare.model.options import DeviceListStrategy
+from gpushare.model.options import DeviceListStrategy, MemoryUnit
 from gpushare.mps.layout import MpsDirs, mounted
 
 _NONE: Final = "void"
@@ -70,7 +69,7 @@ def _devices_for(
     allocations: Allocations, allocation: Allocation, demand: Demand, settings: ResponseSettings
 ) -> AllocateResponse:
     cards = sorted(_cards(allocations, allocation), key=lambda card: card.index)
-    names = compat.indices(cards) if settings.by_index else [card.uuid for card in cards]
+    names = [str(card.index) if settings.by_index else card.uuid for card in cards]
     envs = {
         ENV_IDX: str(cards[0].index),
         ENV_POD: str(demand.mem),
@@ -80,7 +79,7 @@ def _devices_for(
     }
     match settings.strategy:
         case DeviceListStrategy.ENV:
-            return compat.by_environment(envs, names)
+            return AllocateResponse({**envs, ENV_VISIBLE_DEVICES: ",".join(names)})
         case DeviceListStrategy.CDI:
             devices = tuple(f"{CDI_KIND}={name}" for name in names)
             return AllocateResponse({**envs, ENV_VISIBLE_DEVICES: _NONE}, cdi_devices=devices)
@@ -101,6 +100,20 @@ def failing_response(reason: str) -> AllocateResponse:
     """
     device = f"/dev/gpushare-rejected-{reason}"
     return AllocateResponse({ENV_VISIBLE_DEVICES: _NONE}, devices=(device,), result=reason)
+
+
+def legacy_failure(amount: int, unit: MemoryUnit, cards: tuple[Card, ...], reason: str) -> AllocateResponse:
+    """The Aliyun plugin's response without a suitable GPU: NVIDIA's hook fails the container at its start."""
+    return AllocateResponse(
+        {
+            ENV_VISIBLE_DEVICES: f"no-gpu-has-{amount}{unit}-to-run",
+            ENV_IDX: "-1",
+            ENV_POD: str(amount),
+            ENV_CONTAINER: str(amount),
+            ENV_DEV: str(cards[0].units if cards else 0),
+        },
+        result=reason,
+    )
 
 
 def named_gpus(envs: Mapping[str, str], paths: Iterable[str], cdi: Iterable[str]) -> tuple[str, ...]:

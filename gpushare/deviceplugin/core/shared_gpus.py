@@ -3,7 +3,8 @@
 ``health`` decides whether a GPU is healthy, ``allocations`` which pods use it.
 
 The units follow the memory size that the driver reports at each start; ``gpu_readings`` decides on changes
-while the agent runs. If a driver upgrade makes a GPU smaller than its allocations, the smaller size is
+while the agent runs. Of a GPU that shares the memory of its host the driver reports no size: the settings
+declare one. If a driver upgrade makes a GPU smaller than its allocations, the smaller size is
 published: the GPU is over-committed, gets no more pods, and its running pods continue.
 """
 
@@ -11,10 +12,9 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
-from gpushare.deviceplugin.core.unified_memory import reason_without_size, remark_on_declared
 from gpushare.model.card_models import is_data_centre
 from gpushare.model.cards import Card
-from gpushare.model.hardware import Gpu, Inventory
+from gpushare.model.hardware import SHARES_HOST_MEMORY, Gpu, Inventory
 from gpushare.model.modes import Mode
 from gpushare.model.objects import EMPTY
 from gpushare.model.options import MemoryUnit
@@ -23,6 +23,7 @@ _MIB_PER_GIB: Final = 1024
 _PROHIBITED: Final = "Prohibited"
 _EXCLUSIVE: Final = ("Exclusive_Process", "Exclusive_Thread")
 """Compute modes as nvidia-smi writes them."""
+_SETTING: Final = "flag --unified-memory-mib, unifiedMemoryMib in a stack"
 WITHOUT_MPS: Final = "until its MPS control daemon is ready"
 
 
@@ -73,6 +74,14 @@ class SharedGpus:
         return (*excluded, *unlisted, *self.remarks)
 
 
+def with_declared_memory(inventory: Inventory, declared_mib: int | None) -> Inventory:
+    """The inventory with that size of each GPU that shares its host's memory; None declares no size."""
+    if declared_mib is None:
+        return inventory
+    gpus = (replace(gpu, mib=declared_mib) if gpu.unified else gpu for gpu in inventory.gpus)
+    return replace(inventory, gpus=tuple(gpus))
+
+
 def shared_gpus(
     inventory: Inventory,
     unit: MemoryUnit = MemoryUnit.GIB,
@@ -117,12 +126,28 @@ def reason_against(gpu: Gpu, unit: MemoryUnit, *, refuse_unlisted: bool) -> str 
         )
     if refuse_unlisted and not is_data_centre(gpu.model, gpu.brand):
         return "it is not a data-centre GPU, and --supported-models-only is set"
-    if reason := reason_without_size(gpu):
+    if reason := _reason_without_size(gpu):
         return reason
     if units_of(gpu.mib, unit) <= 0:
         remedy = "; --memory-unit=MiB would show it" if gpu.mib > 0 else ""
         return f"its {gpu.mib} MiB are less than one unit of 1 {unit}{remedy}"
     return None
+
+
+def _reason_without_size(gpu: Gpu) -> str | None:
+    """Why a GPU with its host's memory cannot be shared; None with a size that fits, and for other GPUs."""
+    if not gpu.unified:
+        return None
+    if gpu.host_mib and gpu.mib >= gpu.host_mib:
+        return (
+            f"it shares the memory of its host, which has {gpu.host_mib} MiB, and the declared "
+            f"{gpu.mib} MiB leave nothing for the host: declare less ({_SETTING})"
+        )
+    if gpu.mib:
+        return None
+    return (
+        f"{SHARES_HOST_MEMORY}; to share it, declare how much of that memory pods may allocate ({_SETTING})"
+    )
 
 
 def _remarks(gpu: Gpu) -> Iterator[str]:
@@ -133,8 +158,10 @@ def _remarks(gpu: Gpu) -> Iterator[str]:
             f"{name} is in compute mode {gpu.compute_mode}, in which pods share it through MPS only; if the "
             f"node's mode is not {Mode.MPS}, run nvidia-smi -i {gpu.index} -c DEFAULT"
         )
-    if remark := remark_on_declared(gpu):
-        yield f"{name}: {remark}"
+    if gpu.unified:
+        yield (
+            f"{name}: it shares the memory of its host, of which pods may allocate {gpu.mib} MiB, as declared"
+        )
 
 
 def with_closed(shared: SharedGpus, without_mps: Collection[str]) -> SharedGpus:

@@ -16,7 +16,7 @@ from gpushare.deviceplugin.core.decision import Capabilities, limits_problem, wi
 from gpushare.deviceplugin.core.limits import is_limited
 from gpushare.deviceplugin.isolation.files import EnforcementFiles, MpsStatus
 from gpushare.deviceplugin.metrics import PluginMetrics
-from gpushare.deviceplugin.node.observer import Observer
+from gpushare.deviceplugin.node.checkpoint import Observer
 from gpushare.deviceplugin.node.record import AllocationRecord
 from gpushare.errors import ConfigError
 from gpushare.isolation.layout import LAUNCH_LIBRARY, LIBRARY, DirectoryOwner

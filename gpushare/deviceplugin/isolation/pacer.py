@@ -10,7 +10,7 @@ import asyncio
 import time
 from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 import structlog
 
@@ -25,7 +25,6 @@ from gpushare.deviceplugin.core.pacing import (
     unmeasured,
 )
 from gpushare.deviceplugin.core.uncounted import UncountedProcess, uncounted_beside, uncounted_in
-from gpushare.deviceplugin.driver import ProcessDriver
 from gpushare.deviceplugin.isolation.manager import EnforcementManager
 from gpushare.deviceplugin.isolation.process_owners import ProcessesByGpu, ProcessOwners
 from gpushare.deviceplugin.isolation.reporter import UncountedReporter
@@ -36,6 +35,7 @@ from gpushare.isolation.files import region_at, write_region
 from gpushare.isolation.layout import REGION
 from gpushare.isolation.limits import parse
 from gpushare.model.modes import Mode
+from gpushare.model.readings import ProcessReading
 from gpushare.runtime.reasons import Reasons
 
 log = structlog.get_logger()
@@ -49,6 +49,13 @@ _YOUNG_ROUNDS: Final = 5
 
 Enforcements = Mapping[str, Enforcement]
 """Limited containers by container directory."""
+
+
+class ProcessDriver(Protocol):
+    """The driver, for compute shares: the processes on GPUs. Raises GpuError like ``InventoryDriver``."""
+
+    async def processes(self) -> Mapping[str, tuple[ProcessReading, ...]]:
+        """Processes by GPU UUID, for the GPUs that list them."""
 
 
 class PacingRound(NamedTuple):

@@ -4,17 +4,15 @@ from collections.abc import Callable, Coroutine, Iterator
 from typing import Any
 
 from gpushare.adapters.pids import hosts_proc
-from gpushare.deviceplugin.degraded import DegradedMode
 from gpushare.deviceplugin.derived import response_settings
-from gpushare.deviceplugin.driver import AgentDriver
 from gpushare.deviceplugin.isolation.files import MPS, EnforcementFiles, MpsStatus
 from gpushare.deviceplugin.isolation.manager import RIGHT, EnforcementManager
-from gpushare.deviceplugin.isolation.pacer import COMPUTE, Pacer
+from gpushare.deviceplugin.isolation.pacer import COMPUTE, Pacer, ProcessDriver
 from gpushare.deviceplugin.isolation.process_owners import ProcessOwners
 from gpushare.deviceplugin.isolation.region_sizes import RegionSizes
 from gpushare.deviceplugin.isolation.reporter import UncountedReporter
-from gpushare.deviceplugin.metrics import PluginMetrics
-from gpushare.deviceplugin.node.observer import Observer
+from gpushare.deviceplugin.metrics import DegradedMode, PluginMetrics
+from gpushare.deviceplugin.node.checkpoint import Observer
 from gpushare.deviceplugin.node.record import AllocationRecord
 from gpushare.deviceplugin.settings import AgentSettings
 from gpushare.model.modes import Mode
@@ -32,7 +30,7 @@ class IsolationService:
         settings: AgentSettings,
         observer: Observer,
         record: AllocationRecord,
-        driver: AgentDriver,
+        driver: ProcessDriver,
         metrics: PluginMetrics,
         *,
         record_event: Callable[[KubeEvent], None],

@@ -35,7 +35,7 @@ from gpushare.deviceplugin.core.matching import (
 from gpushare.deviceplugin.core.response import ResponseSettings, failing_response, response_for
 from gpushare.deviceplugin.isolation.manager import EnforcementManager
 from gpushare.deviceplugin.kubelet.retries import PodSources, Retries
-from gpushare.deviceplugin.node.observer import Observer
+from gpushare.deviceplugin.node.checkpoint import Observer
 from gpushare.deviceplugin.node.release import GpuReleaser
 from gpushare.deviceplugin.watchdog import Watchdog
 from gpushare.errors import ConfigError

@@ -15,9 +15,8 @@ import grpc
 import structlog
 
 from gpushare.adapters.kubelet.api import deviceplugin_pb2 as api
-from gpushare.adapters.kubelet.channel import MAX_MESSAGE_BYTES
 from gpushare.adapters.kubelet.registration import OPTIONS
-from gpushare.adapters.kubelet.services import DEVICE_PLUGIN, add_to_server
+from gpushare.adapters.kubelet.services import DEVICE_PLUGIN, MAX_MESSAGE_BYTES, add_to_server
 from gpushare.deviceplugin.core.interface import OK, AllocateResponse, Device, KubeletPlugin, Rejected
 from gpushare.deviceplugin.metrics import PluginMetrics
 from gpushare.errors import KubeletError

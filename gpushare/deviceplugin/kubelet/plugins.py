@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import structlog
 
 from gpushare.contract import CORE_PER_CARD, CORE_SOCKET, MEM_SOCKET, RESOURCE_CORE, RESOURCE_MEM
-from gpushare.deviceplugin.core.compat import failure_env
 from gpushare.deviceplugin.core.device_ids import devices_of, namer_for, preferred
 from gpushare.deviceplugin.core.interface import AllocateResponse, Device, Rejected
+from gpushare.deviceplugin.core.response import legacy_failure
 from gpushare.deviceplugin.core.shared_gpus import SharedGpus
 from gpushare.deviceplugin.kubelet.allocator import AllocateSettings, Allocator
 from gpushare.deviceplugin.node.state import NodeState
@@ -45,7 +45,7 @@ def mem_plugin(node_state: NodeState, allocator: Allocator, settings: AllocateSe
         if isinstance(outcome, AllocateResponse):
             return outcome
         log.warning("allocate_refused", reason=outcome.reason, text=outcome.text, answer="invalid device")
-        return failure_env(len(ids), settings.unit, node_state.allocations.cards, outcome.reason)
+        return legacy_failure(len(ids), settings.unit, node_state.allocations.cards, outcome.reason)
 
     spec = PluginSpec(
         RESOURCE_MEM,

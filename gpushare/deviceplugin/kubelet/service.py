@@ -11,7 +11,7 @@ from gpushare.deviceplugin.kubelet.plugins import core_plugin, mem_plugin
 from gpushare.deviceplugin.kubelet.registrar import Registrar
 from gpushare.deviceplugin.kubelet.retries import PodSources
 from gpushare.deviceplugin.metrics import PluginMetrics
-from gpushare.deviceplugin.node.observer import Observer
+from gpushare.deviceplugin.node.checkpoint import Observer
 from gpushare.deviceplugin.node.release import GpuReleaser
 from gpushare.deviceplugin.settings import AgentSettings
 from gpushare.deviceplugin.watchdog import Watchdog

@@ -1,6 +1,9 @@
-"""Devices that the kubelet has allocated, from its checkpoint or from the PodResources API."""
+"""Devices that the kubelet has allocated, from its checkpoint or from the PodResources API.
 
-from collections.abc import Iterable, Mapping
+``Observer`` alone reads the checkpoint and applies it to the node state.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 import structlog
@@ -12,10 +15,11 @@ from gpushare.adapters.kubelet.checkpoint import (
 )
 from gpushare.adapters.kubelet.plugin_response import PluginResponse, plugin_response
 from gpushare.contract import RESOURCE_MEM
+from gpushare.deviceplugin.core.allocations import AllocateSnapshot
 from gpushare.deviceplugin.core.reconcile import ServedContainer
 from gpushare.deviceplugin.core.response import named_gpus
 from gpushare.deviceplugin.core.whole_gpus import Devices, devices_by_pod
-from gpushare.deviceplugin.node.state import KubeletAllocations
+from gpushare.deviceplugin.node.state import KubeletAllocations, NodeState
 from gpushare.errors import KubeletError
 from gpushare.isolation.layout import isolation_mounts
 from gpushare.model.cards import Card
@@ -49,6 +53,23 @@ class CheckpointReader:
         if known != self._known or self._allocations is None:
             self._allocations = allocations_in(*self._known)
         return self._allocations
+
+
+ReadCheckpoint = Callable[[tuple[Card, ...]], KubeletAllocations | None]
+"""Returns the content of the kubelet's checkpoint, given the GPUs; None if it cannot be read."""
+
+
+class Observer:
+    """Keeps ``node_state`` in step with the kubelet's checkpoint."""
+
+    def __init__(self, node_state: NodeState, read_checkpoint: ReadCheckpoint) -> None:
+        self.node_state = node_state
+        self._read_checkpoint = read_checkpoint
+
+    def observe(self) -> AllocateSnapshot:
+        """The node as it is now, joined with the checkpoint as it is now."""
+        self.node_state.apply_checkpoint(self._read_checkpoint(self.node_state.allocations.cards))
+        return self.node_state.snapshot()
 
 
 def allocations_in(checkpoint: Checkpoint | None, cards: tuple[Card, ...]) -> KubeletAllocations | None:

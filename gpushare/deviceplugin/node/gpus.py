@@ -19,8 +19,13 @@ from gpushare.contract import (
 from gpushare.deviceplugin.core.device_ids import namer_for
 from gpushare.deviceplugin.core.gpu_readings import Adopted, GpusInUse, adopt, without_growth
 from gpushare.deviceplugin.core.health import Cordon, Health, HealthPolicy, cordon, health_changes
-from gpushare.deviceplugin.core.shared_gpus import SharedGpus, changes, reason_against, shared_gpus
-from gpushare.deviceplugin.core.unified_memory import with_declared_memory
+from gpushare.deviceplugin.core.shared_gpus import (
+    SharedGpus,
+    changes,
+    reason_against,
+    shared_gpus,
+    with_declared_memory,
+)
 from gpushare.deviceplugin.metrics import PluginMetrics
 from gpushare.deviceplugin.node.fault_record import FaultRecord
 from gpushare.deviceplugin.watchdog import Watchdog

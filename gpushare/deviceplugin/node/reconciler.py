@@ -11,8 +11,7 @@ from gpushare.adapters.kubelet.folder import FolderWatch
 from gpushare.adapters.kubelet.podresources import PodResources
 from gpushare.contract import KUBELET_CHECKPOINT
 from gpushare.deviceplugin.metrics import PluginMetrics
-from gpushare.deviceplugin.node.checkpoint import whole_gpus_by_name
-from gpushare.deviceplugin.node.observer import Observer
+from gpushare.deviceplugin.node.checkpoint import Observer, whole_gpus_by_name
 from gpushare.deviceplugin.node.record import AllocationRecord
 from gpushare.deviceplugin.node.release import GpuReleaser
 from gpushare.deviceplugin.settings import AgentSettings

@@ -14,7 +14,7 @@ from typing import Final
 import structlog
 
 from gpushare.adapters.cgroups import Cgroups
-from gpushare.deviceplugin.degraded import DegradedMode
+from gpushare.deviceplugin.metrics import DegradedMode
 from gpushare.deviceplugin.node.state import NodeState
 from gpushare.errors import KubeletError
 from gpushare.runtime.reasons import Reasons

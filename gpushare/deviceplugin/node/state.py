@@ -1,7 +1,7 @@
 """The state of this node: its GPUs, pods and allocations, joined with the kubelet's checkpoint.
 
 Each source applies what it has read, and readers take a snapshot. All calls come from one event loop, and no
-method awaits between reading and changing the state, so there are no locks. ``observer`` reads the
+method awaits between reading and changing the state, so there are no locks. ``checkpoint`` reads the
 checkpoint, the allocator serves the kubelet's calls one at a time, ``api.status`` reports changes, and
 ``reconciler`` runs the periodic work.
 """
@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from gpushare.contract import LABEL_NO_ISOLATION, LABEL_PLACEMENT
-from gpushare.deviceplugin.core.allocations import Allocation, Allocations
+from gpushare.deviceplugin.core.allocations import AllocateSnapshot, Allocation, Allocations
 from gpushare.deviceplugin.core.decision import with_allocation
 from gpushare.deviceplugin.core.reconcile import (
     ServedContainer,
@@ -24,7 +24,6 @@ from gpushare.deviceplugin.core.reconcile import (
     stale_entries,
 )
 from gpushare.deviceplugin.core.shared_gpus import SharedGpus, with_closed
-from gpushare.deviceplugin.core.snapshot import AllocateSnapshot
 from gpushare.deviceplugin.core.whole_gpus import Devices, WholeGpus, notices, with_whole_gpus
 from gpushare.model.changes import Deleted, Upserted
 from gpushare.model.local_node import GpuPod, LocalNode, LocalPod, by_uid

@@ -6,12 +6,11 @@
 
 from dataclasses import replace
 
-from gpushare.deviceplugin.core.allocations import Allocations, Key
+from gpushare.deviceplugin.core.allocations import AllocateSnapshot, Allocations, Key
 from gpushare.deviceplugin.core.decision import Allocated, Capabilities, decide, with_allocation
 from gpushare.deviceplugin.core.interface import Rejected
 from gpushare.deviceplugin.core.matching import AllocateCall, match
 from gpushare.deviceplugin.core.reconcile import ServedContainer, join
-from gpushare.deviceplugin.core.snapshot import AllocateSnapshot
 from gpushare.model.cards import Card
 from gpushare.model.conflicts import Declared, conflicts_of
 from gpushare.model.demand import Demand, Malformed

@@ -6,10 +6,10 @@ from pathlib import Path
 
 from gpushare.deviceplugin.api.status import StatusPublisher
 from gpushare.deviceplugin.api.writer import ApiWriter
+from gpushare.deviceplugin.core.allocations import AllocateSnapshot
 from gpushare.deviceplugin.core.reconcile import ServedContainer
 from gpushare.deviceplugin.core.response import ResponseSettings
 from gpushare.deviceplugin.core.shared_gpus import SharedGpus
-from gpushare.deviceplugin.core.snapshot import AllocateSnapshot
 from gpushare.deviceplugin.isolation.files import EnforcementFiles, MpsStatus
 from gpushare.deviceplugin.isolation.manager import EnforcementManager
 from gpushare.deviceplugin.kubelet.allocator import AllocateSettings, Allocator
@@ -17,7 +17,7 @@ from gpushare.deviceplugin.kubelet.client import KubeletClient
 from gpushare.deviceplugin.kubelet.plugins import core_plugin, mem_plugin
 from gpushare.deviceplugin.kubelet.retries import PodSources
 from gpushare.deviceplugin.metrics import PluginMetrics
-from gpushare.deviceplugin.node.observer import Observer
+from gpushare.deviceplugin.node.checkpoint import Observer
 from gpushare.deviceplugin.node.record import AllocationRecord
 from gpushare.deviceplugin.node.release import GpuReleaser
 from gpushare.deviceplugin.node.state import KubeletAllocations, NodeState

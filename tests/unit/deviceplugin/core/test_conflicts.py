@@ -4,11 +4,11 @@ from dataclasses import dataclass, replace
 
 import pytest
 
+from gpushare.deviceplugin.core.allocations import AllocateSnapshot
 from gpushare.deviceplugin.core.conflicts import late_rejection
 from gpushare.deviceplugin.core.decision import Allocated, Capabilities, decide
 from gpushare.deviceplugin.core.interface import Rejected
 from gpushare.deviceplugin.core.matching import AllocateCall, match
-from gpushare.deviceplugin.core.snapshot import AllocateSnapshot
 from gpushare.model.conflicts import RULES, Declared
 from gpushare.model.modes import LIMITING, SHARING, Mode
 from gpushare.model.options import DeviceListStrategy

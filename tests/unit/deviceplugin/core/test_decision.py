@@ -2,7 +2,13 @@ from dataclasses import replace
 
 import pytest
 
-from gpushare.deviceplugin.core.allocations import Allocation, Allocations, Key, allocated_shares
+from gpushare.deviceplugin.core.allocations import (
+    AllocateSnapshot,
+    Allocation,
+    Allocations,
+    Key,
+    allocated_shares,
+)
 from gpushare.deviceplugin.core.decision import (
     Allocated,
     Capabilities,
@@ -14,7 +20,6 @@ from gpushare.deviceplugin.core.decision import (
 from gpushare.deviceplugin.core.interface import Rejected
 from gpushare.deviceplugin.core.matching import AllocateCall, match
 from gpushare.deviceplugin.core.reconcile import ServedContainer, join, marked, retained
-from gpushare.deviceplugin.core.snapshot import AllocateSnapshot
 from gpushare.isolation.layout import IsolationMounts
 from gpushare.isolation.limits import parse
 from gpushare.model.demand import demand_of

@@ -1,11 +1,10 @@
 from dataclasses import replace
 from typing import Any
 
-from gpushare.deviceplugin.core.allocations import Allocations, Key
+from gpushare.deviceplugin.core.allocations import AllocateSnapshot, Allocations, Key
 from gpushare.deviceplugin.core.decision import Allocated, with_allocation
 from gpushare.deviceplugin.core.matching import AllocateCall, core_only, match, match_core
 from gpushare.deviceplugin.core.reconcile import join, remembered
-from gpushare.deviceplugin.core.snapshot import AllocateSnapshot
 from gpushare.model.demand import demand_of
 from gpushare.model.modes import Mode
 from tests.support.builders.gpu_pods import allocations, asked, gpu_pod, served, with_gpu_pods

@@ -4,10 +4,10 @@ import pytest
 
 from gpushare.deviceplugin.core.allocations import Allocation, Enforcement
 from gpushare.deviceplugin.core.interface import Mount
-from gpushare.deviceplugin.core.response import ResponseSettings, named_gpus, response_for
+from gpushare.deviceplugin.core.response import ResponseSettings, legacy_failure, named_gpus, response_for
 from gpushare.model.demand import Demand
-from gpushare.model.options import DeviceListStrategy
-from tests.support.builders.gpu_pods import allocations
+from gpushare.model.options import DeviceListStrategy, MemoryUnit
+from tests.support.builders.gpu_pods import allocations, cards
 from tests.support.builders.scheduling import demand
 
 NODE = allocations(14, 15)
@@ -94,3 +94,13 @@ def test_other_mounts_are_ignored() -> None:
         named_gpus({}, ("/var/run/nvidia-container-devices-of-others/x", "/data"), ("vendor.com/net=a",))
         == ()
     )
+
+
+def test_the_legacy_failure_names_the_requested_amount() -> None:
+    assert legacy_failure(5, MemoryUnit.GIB, cards(14), "no_room").envs == {
+        "NVIDIA_VISIBLE_DEVICES": "no-gpu-has-5GiB-to-run",
+        "ALIYUN_COM_GPU_MEM_IDX": "-1",
+        "ALIYUN_COM_GPU_MEM_POD": "5",
+        "ALIYUN_COM_GPU_MEM_CONTAINER": "5",
+        "ALIYUN_COM_GPU_MEM_DEV": "14",
+    }

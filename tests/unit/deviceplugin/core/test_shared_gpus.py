@@ -4,7 +4,14 @@ from dataclasses import replace
 
 import pytest
 
-from gpushare.deviceplugin.core.shared_gpus import ExcludedGpu, changes, shared_gpus, units_of
+from gpushare.deviceplugin.core.shared_gpus import (
+    ExcludedGpu,
+    SharedGpus,
+    changes,
+    shared_gpus,
+    units_of,
+    with_declared_memory,
+)
 from gpushare.model.cards import Card
 from gpushare.model.hardware import Gpu, Inventory
 from gpushare.model.options import MemoryUnit
@@ -133,3 +140,47 @@ def test_added_removed_and_moved_gpus_are_reported() -> None:
 
 def test_gpus_without_a_uuid_are_known_by_their_index() -> None:
     assert changes((Card(0, 14),), (Card(0, 15),)) == ("GPU 0 has 15 units instead of 14",)
+
+
+GB10 = Gpu(0, "GPU-spark", "NVIDIA GB10", 0, unified=True)
+
+
+def declared(*gpus: Gpu, mib: int | None = None, unit: MemoryUnit = MemoryUnit.GIB) -> SharedGpus:
+    return shared_gpus(with_declared_memory(machine(*gpus), mib), unit)
+
+
+def test_without_a_declared_size_it_is_named_with_its_model_and_the_remedy() -> None:
+    (notice,) = declared(GB10).notices
+    assert notice == (
+        "GPU 0 (NVIDIA GB10) is not shared: it shares the memory of its host, so the driver reports no size "
+        "and no use of its memory; to share it, declare how much of that memory pods may allocate (flag "
+        "--unified-memory-mib, unifiedMemoryMib in a stack)"
+    )
+
+
+@pytest.mark.parametrize(("unit", "units"), [(MemoryUnit.GIB, 64), (MemoryUnit.MIB, 65536)])
+def test_a_declared_size_is_shared(unit: MemoryUnit, units: int) -> None:
+    shared = declared(GB10, mib=65536, unit=unit)
+    assert [(card.uuid, card.mib, card.units) for card in shared.cards] == [("GPU-spark", 65536, units)]
+    assert (
+        "GPU 0 (NVIDIA GB10): it shares the memory of its host, of which pods may allocate 65536 MiB, as "
+        in (" ".join(shared.notices))
+    )
+
+
+def test_a_declared_size_is_less_than_the_memory_of_the_host() -> None:
+    spark = replace(GB10, host_mib=124_610)
+    (notice,) = declared(spark, mib=124_610).notices
+    assert (
+        "which has 124610 MiB, and the declared 124610 MiB leave nothing for the host: declare less" in notice
+    )
+    assert [card.mib for card in declared(spark, mib=124_609).cards] == [124_609]
+
+
+def test_a_declared_size_is_not_that_of_a_gpu_with_memory() -> None:
+    assert [card.mib for card in declared(GB10, replace(T4, index=1), mib=65536).cards] == [65536, 15079]
+
+
+def test_a_declared_size_of_less_than_a_unit_is_refused_as_for_other_gpus() -> None:
+    (notice,) = declared(GB10, mib=1000).notices
+    assert notice.endswith("its 1000 MiB are less than one unit of 1 GiB; --memory-unit=MiB would show it")
