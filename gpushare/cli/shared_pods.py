@@ -62,7 +62,7 @@ def _answers(folder: Path, name: str) -> bool:
 def _running(folders: NodeFolders) -> frozenset[str]:
     """The UIDs of pods with units that have not ended; of all with units if no cgroups are visible."""
     checkpoint = CheckpointFile(folders.device_plugins / KUBELET_CHECKPOINT).latest()
-    entries = checkpoint.entries if checkpoint else ()
+    entries = checkpoint or ()
     uids = frozenset(entry.pod_uid for entry in entries if entry.resource == RESOURCE_MEM)
     kept = Cgroups(folders.cgroups).kept(uids)
     return uids if kept is None else kept

@@ -30,11 +30,8 @@ class CheckpointEntry:
     response: bytes = b""
 
 
-@dataclass(frozen=True, slots=True)
-class Checkpoint:
-    """All allocations that the kubelet has recorded."""
-
-    entries: tuple[CheckpointEntry, ...]
+Checkpoint = tuple[CheckpointEntry, ...]
+"""All allocations that the kubelet has recorded."""
 
 
 class _DeviceEntry(msgspec.Struct):
@@ -85,13 +82,11 @@ def _decode(text: bytes, path: Path) -> Checkpoint:
         file = _DECODER.decode(text)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise KubeletError(f"{path}: not a checkpoint of the kubelet's device manager: {error}") from error
-    return Checkpoint(
-        tuple(
-            CheckpointEntry(
-                each.pod_uid, each.container, each.resource, frozenset(_flat(each.ids)), each.response or b""
-            )
-            for each in file.data.entries or ()
+    return tuple(
+        CheckpointEntry(
+            each.pod_uid, each.container, each.resource, frozenset(_flat(each.ids)), each.response or b""
         )
+        for each in file.data.entries or ()
     )
 
 

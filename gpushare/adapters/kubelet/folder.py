@@ -7,7 +7,6 @@ import struct
 from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
-from types import TracebackType
 from typing import Final, Self
 
 from gpushare.errors import KubeletError
@@ -62,9 +61,7 @@ class FolderWatch:
             raise
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         os.close(self._fd)
 
     def __aiter__(self) -> Self:

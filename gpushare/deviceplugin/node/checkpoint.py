@@ -76,10 +76,9 @@ def allocations_in(checkpoint: Checkpoint | None, cards: tuple[Card, ...]) -> Ku
     """Containers with gpu-mem devices and pods with whole GPUs; None without a checkpoint file."""
     if checkpoint is None:
         return None
-    entries = checkpoint.entries
     return KubeletAllocations(
-        tuple(_served(entry, cards) for entry in entries if entry.resource == RESOURCE_MEM and entry.ids),
-        devices_by_pod((entry.pod_uid, entry.resource, entry.ids) for entry in entries),
+        tuple(_served(entry, cards) for entry in checkpoint if entry.resource == RESOURCE_MEM and entry.ids),
+        devices_by_pod((entry.pod_uid, entry.resource, entry.ids) for entry in checkpoint),
     )
 
 

@@ -9,7 +9,6 @@ import pytest
 
 from gpushare.adapters.kubelet.api import deviceplugin_pb2 as api
 from gpushare.adapters.kubelet.checkpoint import (
-    Checkpoint,
     CheckpointEntry,
     CheckpointFile,
 )
@@ -50,9 +49,7 @@ def written(path: Path, *entries: dict[str, Any] | None) -> Path:
 )
 def test_every_shape_of_ids_is_one_set(tmp_path: Path, ids: Any) -> None:
     path = written(tmp_path / "checkpoint", entry(ids))
-    assert CheckpointFile(path).latest() == Checkpoint(
-        (CheckpointEntry("u", "main", MEM, frozenset("ab"), ANSWER),)
-    )
+    assert CheckpointFile(path).latest() == (CheckpointEntry("u", "main", MEM, frozenset("ab"), ANSWER),)
 
 
 def test_each_container_and_resource_has_its_entry(tmp_path: Path) -> None:
@@ -61,7 +58,7 @@ def test_each_container_and_resource_has_its_entry(tmp_path: Path) -> None:
     )
     found = CheckpointFile(path).latest()
     assert found is not None
-    assert [(each.pod_uid, each.container, sorted(each.ids)) for each in found.entries] == [
+    assert [(each.pod_uid, each.container, sorted(each.ids)) for each in found] == [
         ("u", "main", ["a"]),
         ("u", "side", ["b"]),
         ("v", "main", ["c"]),
@@ -69,9 +66,9 @@ def test_each_container_and_resource_has_its_entry(tmp_path: Path) -> None:
 
 
 def test_a_kubelet_without_allocations_writes_null(tmp_path: Path) -> None:
-    assert CheckpointFile(written(tmp_path / "checkpoint")).latest() == Checkpoint(())
-    assert CheckpointFile(written(tmp_path / "checkpoint", entry(None))).latest() == Checkpoint(
-        (CheckpointEntry("u", "main", MEM, frozenset(), ANSWER),)
+    assert CheckpointFile(written(tmp_path / "checkpoint")).latest() == ()
+    assert CheckpointFile(written(tmp_path / "checkpoint", entry(None))).latest() == (
+        CheckpointEntry("u", "main", MEM, frozenset(), ANSWER),
     )
 
 
@@ -135,7 +132,7 @@ def test_a_changed_file_is_read_again(tmp_path: Path) -> None:
         written(path, entry([id_]))
         found = file.latest()
         assert found is not None
-        assert found.entries[0].ids == {id_}
+        assert found[0].ids == {id_}
     path.unlink()
     assert file.latest() is None
 
@@ -151,14 +148,14 @@ def test_a_damaged_file_is_an_error_each_time_until_it_is_repaired(tmp_path: Pat
     written(path, entry(["b"]))
     found = file.latest()
     assert found is not None
-    assert found.entries[0].ids == {"b"}
+    assert found[0].ids == {"b"}
 
 
 def test_a_node_of_8_gpus_in_mib_is_read(tmp_path: Path) -> None:
     ids = [f"GPU-fef8089b-4820-abfc-e83e-94318197576e-_-{n:06d}" for n in range(143_771)]
     found = CheckpointFile(written(tmp_path / "checkpoint", entry({"-1": ids}))).latest()
     assert found is not None
-    assert found.entries[0].ids == set(ids)
+    assert found[0].ids == set(ids)
 
 
 def test_a_checkpoint_that_is_no_text_is_an_error(tmp_path: Path) -> None:
