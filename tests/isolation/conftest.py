@@ -46,9 +46,13 @@ def launcher(make: Make) -> Container:
 
 @pytest.fixture
 def make(files: Path, library: Path, tmp_path: Path) -> Make:
+    """Makes a container with 4 of 15 units of its card, and the size of a context as the estimate."""
+
     def container(*, era: int = 580, total_mib: int = 16130, context_mib: int = 0) -> Container:
         stub = CudaStub(tmp_path / "stub", cards=[card(total_mib, context_mib)], era=era)
-        return Container(files, library, stub)
+        made = Container(files, library, stub)
+        made.limit(share(4, 15, context_mib=context_mib))
+        return made
 
     return container
 
@@ -56,6 +60,4 @@ def make(files: Path, library: Path, tmp_path: Path) -> Make:
 @pytest.fixture
 def container(make: Make) -> Container:
     """A container with 4 of 15 units of the card: 4301 MiB."""
-    made = make()
-    made.limit(share(4, 15))
-    return made
+    return make()

@@ -26,14 +26,12 @@ def test_a_cancelled_thread_keeps_no_lock(make: Make, tmp_path: Path, *, beside:
     container.timeout_s = 20
     program = compiled(tmp_path / "cancelled", "cancelled.c", str(container.stub.library), "-lpthread")
     with container.start(f"context(); say({beside} and alloc(10)[0]); sys.stdin.read()") as other:
-        assert other.stdout is not None
         other.stdout.readline()
         assert container.run([str(program)]).stdout == "0 2 2\n"
         other.communicate("")
 
 
-def test_a_program_whose_messages_no_one_reads_continues(make: Make, tmp_path: Path) -> None:
-    container = make()
+def test_a_program_whose_messages_no_one_reads_continues(container: Container, tmp_path: Path) -> None:
     container.write_limit("invalid")
     client = compiled(tmp_path / "client", "client.c", "-ldl")
     reader, writer = os.pipe()
@@ -64,8 +62,6 @@ def test_a_wrong_clock_does_not_shorten_the_wait_for_the_lock(fake_time: Contain
     code = "context(); say(0); sys.stdin.readline()"
     code += f"; os.environ['FAKE_SECONDS'] = '{-DAY_S}'; say(alloc(1)[0])"
     with fake_time.start(code) as client:
-        assert client.stdin is not None
-        assert client.stdout is not None
         client.stdout.readline()
         with stopped_holder(fake_time) as holder:
             client.stdin.write("\n")

@@ -3,13 +3,13 @@ import os
 import signal
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from gpushare.isolation import region
 from gpushare.isolation.region_layout import KINDS
 from tests.isolation.conftest import Make
+from tests.isolation.test_memory import reported
 from tests.isolation.test_ways_in import compiled, exports
 from tests.support.fixtures.isolation import LAUNCH_LIBRARY, Container, Regulator, needs_compiler, share
 
@@ -29,10 +29,6 @@ while True:
     for i in range(7): launch(300_000, threads=320)
     launch(5_000_000, threads=64)
 """
-
-
-def reported(container: Container, code: str) -> list[Any]:
-    return [json.loads(line) for line in container.python(code).stdout.splitlines()]
 
 
 def limited(container: Container, percent: int = 25) -> Container:
@@ -119,7 +115,6 @@ def test_two_containers_get_their_compute_shares(make_two: tuple[Container, Cont
     with small.container.start(LIKE) as one, large.container.start(UNLIKE) as two:
         try:
             for each in (one, two):
-                assert each.stdout is not None
                 each.stdout.readline()
             for _ in range(10):
                 advance(small, large)
@@ -188,7 +183,6 @@ def test_a_process_killed_while_it_waits_blocks_no_other(launcher: Container) ->
     code = "context(); launch(1); say(launch(1, threads=50_016)); launch(1); say(0)"
     for _ in range(3):
         with launcher.start(code) as waiting:
-            assert waiting.stdout is not None
             waiting.stdout.readline()
             os.kill(waiting.pid, signal.SIGKILL)
             assert waiting.wait() == -signal.SIGKILL
@@ -230,7 +224,6 @@ graph = c.c_void_p(); say(cuda.cuStreamEndCapture(None, c.byref(graph)), graph.v
 say(cuda.cuGraphLaunch(graph, None))
 """
     with launcher.start(code) as process:
-        assert process.stdout is not None
         answers = [json.loads(process.stdout.readline()) for _ in range(3)]
         assert answers == [[0], [True], [0, 100_000]]
         assert work(launcher) == 3232
@@ -254,8 +247,7 @@ def test_a_truncated_region_delays_no_launch(launcher: Container) -> None:
     assert "it was truncated" in done.stderr
 
 
-def test_a_program_without_a_limit_calls_the_driver_directly(make: Make) -> None:
-    container = make()
+def test_a_program_without_a_limit_calls_the_driver_directly(container: Container) -> None:
     limited(container)
     rate(container, 1)
     assert reported(container, "context(); say(max(launch(1) for i in range(100)))") == [[0]]

@@ -15,31 +15,26 @@ def reported(container: Container, code: str) -> list[Any]:
     return [json.loads(line) for line in container.python(code).stdout.splitlines()]
 
 
-def test_a_request_beyond_the_limit_fails_with_code_2(make: Make) -> None:
-    container = make()
-    container.limit(share(4, 15))
+def test_a_request_beyond_the_limit_fails_with_code_2(container: Container) -> None:
     code = "context(); say(alloc(4301)[0], left()); say(alloc(1)[0])"
     assert reported(container, code) == [[0, [0, 0, 4301]], [2]]
 
 
-def test_six_gib_do_not_fit_into_four(make: Make) -> None:
-    container = make()
-    container.limit(share(4, 15))
+def test_six_gib_do_not_fit_into_four(container: Container) -> None:
     assert reported(container, "context(); say(alloc(6144)[0], left())") == [[2, [0, 4301, 4301]]]
     assert container.seen().cards[0].refusals == 1
     assert container.stub.peak(0) == 0
 
 
-def test_the_gpu_is_as_large_as_the_limit(make: Make) -> None:
-    container = make()
-    container.limit(share(4, 15))
+def test_the_gpu_is_as_large_as_the_limit(container: Container) -> None:
     code = "n = c.c_size_t(); say(cuda.cuDeviceTotalMem_v2(c.byref(n), 0), n.value)"
     assert reported(container, code) == [[0, 4509925376]]
 
 
 @pytest.mark.parametrize("name", ["cuMemGetInfo", "cuMemGetInfo_v2"])
-def test_a_program_that_asks_for_one_of_free_and_total_gets_its_share(make: Make, name: str) -> None:
-    container = make()
+def test_a_program_that_asks_for_one_of_free_and_total_gets_its_share(
+    container: Container, name: str
+) -> None:
     container.limit(share(1, 15))
     code = f"""
 n = c.c_uint64(); context(); alloc(100)
@@ -50,9 +45,7 @@ say(cuda.{name}(c.byref(n), None), n.value >> 20); say(cuda.{name}(None, c.byref
 
 def test_contexts_of_all_processes_count(make: Make) -> None:
     container = make(context_mib=121)
-    container.limit(share(4, 15, context_mib=121))
     with container.start("context(); say(alloc(3072)[0]); sys.stdin.read()") as app:
-        assert app.stdout is not None
         assert json.loads(app.stdout.readline()) == [0]
         assert container.seen().cards[0].used == 3193 * MIB
         assert reported(container, "context(); say(alloc(1024)[0])") == [[2]]
@@ -68,23 +61,18 @@ def test_a_context_that_does_not_fit_is_refused(make: Make) -> None:
 
 def test_the_primary_context_counts_once(make: Make) -> None:
     container = make(context_mib=121)
-    container.limit(share(4, 15, context_mib=121))
     code = "context(); context(); say(left()); cuda.cuDevicePrimaryCtxRelease_v2(0); say(left())"
     code += "; cuda.cuDevicePrimaryCtxRelease_v2(0); say(left()[0])"
     assert reported(container, code) == [[[0, 4180, 4301]], [[0, 4180, 4301]], [201]]
     assert container.seen().cards[0].used == 0
 
 
-def test_freed_memory_can_be_allocated_again(make: Make) -> None:
-    container = make()
-    container.limit(share(4, 15))
+def test_freed_memory_can_be_allocated_again(container: Container) -> None:
     code = "context()\nfor i in range(50):\n v, at = alloc(3000); say(v, free(at), left())"
     assert reported(container, code) == [[0, 0, [0, 4301, 4301]]] * 50
 
 
-def test_a_second_free_releases_nothing(make: Make) -> None:
-    container = make()
-    container.limit(share(4, 15))
+def test_a_second_free_releases_nothing(container: Container) -> None:
     code = "context(); v, a = alloc(1000); w, b = alloc(1000); say(free(a), free(a) != 0, left()[1])"
     code += "; say(free(c.c_uint64(12345)) != 0, left()[1])"
     assert reported(container, code) == [[0, True, 3301], [True, 3301]]
@@ -92,20 +80,15 @@ def test_a_second_free_releases_nothing(make: Make) -> None:
 
 def test_memory_of_a_request_that_the_driver_refuses_is_not_counted(make: Make) -> None:
     container = make(total_mib=1000)
-    container.limit(share(4, 15))
     assert reported(container, "context(); say(alloc(2000)[0], alloc(0)[0])") == [[2, 1]]
     assert container.seen().cards[0].used == 0
 
 
-def test_without_a_context_the_driver_returns_its_error(make: Make) -> None:
-    container = make()
-    container.limit(share(4, 15))
+def test_without_a_context_the_driver_returns_its_error(container: Container) -> None:
     assert reported(container, "say(alloc(1)[0])") == [[201]]
 
 
-def test_managed_memory_and_rows_count(make: Make) -> None:
-    container = make()
-    container.limit(share(4, 15))
+def test_managed_memory_and_rows_count(container: Container) -> None:
     code = """
 at, pitch = c.c_uint64(), c.c_size_t()
 context()
@@ -117,9 +100,7 @@ say(cuda.cuMemAllocPitch_v2(c.byref(at), c.byref(pitch), c.c_size_t(2**63), c.c_
     assert reported(container, code) == [[0, 3301], [0, 3300], [2], [2]]
 
 
-def test_arrays_count_until_they_are_freed(make: Make) -> None:
-    container = make()
-    container.limit(share(4, 15))
+def test_arrays_count_until_they_are_freed(container: Container) -> None:
     code = """
 class Shape(c.Structure): _fields_ = [(n, c.c_size_t) for n in "whd"] + [(n, c.c_uint) for n in "fcx"]
 context()
@@ -131,9 +112,7 @@ say(cuda.cuArray3DCreate_v2(c.byref(at), c.byref(Shape(1024, 1024, 1000, 32, 4, 
     assert reported(container, code) == [[0, 2701], [0, 4301], [2, 4301]]
 
 
-def test_all_levels_of_a_mipmap_count(make: Make) -> None:
-    container = make()
-    container.limit(share(4, 15))
+def test_all_levels_of_a_mipmap_count(container: Container) -> None:
     code = """
 class Shape(c.Structure): _fields_ = [(n, c.c_size_t) for n in "whd"] + [(n, c.c_uint) for n in "fcx"]
 context()
@@ -145,8 +124,7 @@ say(cuda.cuMipmappedArrayDestroy(at), left()[1])
     assert container.stub.peak(0) == (1024 + 256) * MIB
 
 
-def test_a_gpu_without_a_limit_allows_no_memory(make: Make) -> None:
-    container = make()
+def test_a_gpu_without_a_limit_allows_no_memory(container: Container) -> None:
     container.limit()
     done = container.python("say(context())")
     assert done.stdout == "[2]\n"
@@ -155,7 +133,6 @@ def test_a_gpu_without_a_limit_allows_no_memory(make: Make) -> None:
 
 def test_memory_of_a_destroyed_context_is_released(make: Make) -> None:
     container = make(context_mib=121)
-    container.limit(share(4, 15, context_mib=121))
     code = """
 for i in range(5):
     context(); say(alloc(2000)[0], alloc(2000)[0]); cuda.cuDevicePrimaryCtxReset_v2(0)
@@ -170,7 +147,6 @@ context(); say(alloc(4180)[0])
 @pytest.mark.parametrize("end", ["cuCtxDestroy_v2", "cuCtxDetach"])
 def test_a_context_counts_until_it_is_destroyed(make: Make, name: str, end: str) -> None:
     container = make(context_mib=121)
-    container.limit(share(4, 15, context_mib=121))
     code = f"""
 own = c.c_void_p(); more = [0, None] if "VDPAU" in {name!r} else []
 say(cuda.{name}(c.byref(own), 0, 0, *more), alloc(1000)[0], left()[1])
@@ -181,7 +157,6 @@ say(cuda.{end}(own)); context(); say(left()[1])
 
 def test_an_attached_context_counts_until_the_last_detach(make: Make) -> None:
     container = make(context_mib=121)
-    container.limit(share(4, 15, context_mib=121))
     code = """
 own, same = c.c_void_p(), c.c_void_p()
 cuda.cuCtxCreate_v2(c.byref(own), 0, 0); say(cuda.cuCtxAttach(c.byref(same), 0), alloc(1000)[0])
@@ -195,7 +170,6 @@ def test_a_context_with_the_address_of_one_just_destroyed_leaves_no_charge(
     make: Make, tmp_path: Path
 ) -> None:
     container = make(context_mib=121)
-    container.limit(share(4, 15, context_mib=121))
     source = "late_destroy.c"
     delay = compiled(tmp_path / "libdelay.so", source, "-DDELAY", "-shared", "-fPIC", "-ldl")
     program = compiled(tmp_path / "late", source, str(container.stub.library), "-lpthread")
@@ -209,7 +183,6 @@ def test_what_ended_unseen_is_released_once_its_address_is_used_again(
     make: Make, tmp_path: Path, what: str
 ) -> None:
     container = make(context_mib=500)
-    container.limit(share(4, 15, context_mib=500))
     deep = compiled(tmp_path / "libdeep.so", "deep.c", "-shared", "-fPIC", str(container.stub.library))
     code = f"""
 class Shape(c.Structure): _fields_ = [(n, c.c_size_t) for n in "whd"] + [(n, c.c_uint) for n in "fcx"]

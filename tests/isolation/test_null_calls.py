@@ -10,7 +10,7 @@ from testbed.nvml import GpuProcess, NvmlStub
 from testbed.nvml import card as nvml_card
 from tests.isolation.conftest import Make
 from tests.isolation.test_ways_in import compiled
-from tests.support.fixtures.isolation import NATIVE, UUID, Container, needs_compiler, share
+from tests.support.fixtures.isolation import NATIVE, UUID, Container, needs_compiler
 from tests.support.fixtures.null_calls import ABSENT, ALL, CALLS, NONE, Answers, command, differences
 
 pytestmark = needs_compiler
@@ -56,7 +56,6 @@ def answers(container: Container, folders: str, preload: str, **env: str) -> Ans
 @pytest.fixture(params=["memory", "launches"])
 def limited(make: Make, request: pytest.FixtureRequest) -> Container:
     container = make(era=NEWEST)
-    container.limit(share(4, 15))
     return container if request.param == "memory" else container.with_launches()
 
 

@@ -66,20 +66,16 @@ def smi(container: Container, nvml: NvmlStub, code: str = SMI) -> Any:
 @pytest.mark.parametrize("era", ERAS)
 def test_nvml_shows_the_container_its_share(make: Make, era: int) -> None:
     container = make(context_mib=121)
-    container.limit(share(4, 15, context_mib=121))
     nvml = NvmlStub(container.folder / f"nvml-{era}", era=era, cards=[card("V100", uuid=UUID)])
     assert smi(container, nvml) == [0, 4301, 4301]
     with container.start("context(); alloc(3072); say(0); sys.stdin.read()") as app:
-        assert app.stdout is not None
         app.stdout.readline()
         assert smi(container, nvml) == [3193, 4301, 1108]
         app.communicate("")
 
 
 @pytest.mark.parametrize("era", ERAS)
-def test_nvml_shows_the_container_no_process_of_the_host(make: Make, era: int) -> None:
-    container = make()
-    container.limit(share(4, 15))
+def test_nvml_shows_the_container_no_process_of_the_host(container: Container, era: int) -> None:
     busy = (GpuProcess(pid=1, used_mib=3193), GpuProcess(pid=2, used_mib=5000, kind="graphics"))
     nvml = NvmlStub(
         container.folder / f"nvml-busy-{era}", era=era, cards=[card("V100", uuid=UUID, processes=busy)]
@@ -88,9 +84,7 @@ def test_nvml_shows_the_container_no_process_of_the_host(make: Make, era: int) -
     assert smi(container, nvml, LISTS.format(names=names)) == [[0, 0]] * len(names)
 
 
-def test_the_list_of_process_details_is_empty_too(make: Make) -> None:
-    container = make()
-    container.limit(share(4, 15))
+def test_the_list_of_process_details_is_empty_too(container: Container) -> None:
     busy = (GpuProcess(pid=4711, used_mib=1024),)
     nvml = NvmlStub(container.folder / "nvml-details", cards=[card("V100", uuid=UUID, processes=busy)])
 
@@ -105,8 +99,7 @@ def test_the_list_of_process_details_is_empty_too(make: Make) -> None:
     assert ours == [[0, 0, False], [0, 0, True], [2, 0, True], [25, 0, True], [2, -1, False]]
 
 
-def test_the_second_version_shows_the_same_and_no_reserve(make: Make) -> None:
-    container = make()
+def test_the_second_version_shows_the_same_and_no_reserve(container: Container) -> None:
     container.limit(share(4, 14, card_mib=15079))
     nvml = NvmlStub(container.folder / "nvml-v2", cards=[card("T4", uuid=UUID)])
     code = SMI.replace(
@@ -117,17 +110,13 @@ def test_the_second_version_shows_the_same_and_no_reserve(make: Make) -> None:
 
 
 @pytest.mark.parametrize("run", RUNS)
-def test_nvml_shows_memory_of_graphs_as_soon_as_it_is_used(make: Make, run: str) -> None:
-    container = make()
-    container.limit(share(4, 15))
+def test_nvml_shows_memory_of_graphs_as_soon_as_it_is_used(container: Container, run: str) -> None:
     nvml = NvmlStub(container.folder / "nvml-graphs", cards=[card("V100", uuid=UUID)])
     code = f"{PRELUDE}{GRAPHS}node(1000), {run}\n{SMI}"
     assert smi(container, nvml, code) == [1000, 4301, 3301]
 
 
-def test_without_a_valid_limit_nvml_shows_no_memory(make: Make) -> None:
-    container = make()
-    container.limit(share(4, 15))
+def test_without_a_valid_limit_nvml_shows_no_memory(container: Container) -> None:
     container.write_limit("")
     nvml = NvmlStub(container.folder / "nvml-none", cards=[card("V100", uuid=UUID)])
     code = SMI.replace("memory = ", "try: memory = ").split("print")[0]
@@ -135,9 +124,7 @@ def test_without_a_valid_limit_nvml_shows_no_memory(make: Make) -> None:
     assert smi(container, nvml, code) == 999
 
 
-def test_a_process_that_uses_only_nvml_takes_no_slot(make: Make) -> None:
-    container = make()
-    container.limit(share(4, 15))
+def test_a_process_that_uses_only_nvml_takes_no_slot(container: Container) -> None:
     nvml = NvmlStub(container.folder / "nvml-slot", cards=[card("V100", uuid=UUID)])
     smi(container, nvml)
     assert container.seen().processes == ()

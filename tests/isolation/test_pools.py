@@ -86,15 +86,12 @@ def test_the_blocks_of_a_pool_must_fit_too(container: Container) -> None:
 
 
 def test_created_pools_are_charged_until_destroyed(container: Container) -> None:
-    code = (
-        POOLS
-        + """
+    code = f"""{POOLS}
 p = pool()
 v, at = take(1000, p)
 say(v, unused()); say(take(4000, p)[0])
 say(give(at), cuda.cuMemPoolDestroy(p), unused())
 """
-    )
     assert reported(container, code) == [[0, 4301 - 1024], [2], [0, 0, 4301]]
 
 
@@ -113,14 +110,11 @@ def test_a_pool_in_memory_of_the_host_is_not_limited(container: Container) -> No
 
 
 def test_trimming_a_pool_reduces_its_charge(container: Container) -> None:
-    code = (
-        POOLS
-        + """
+    code = f"""{POOLS}
 p = pool()
 v, at = take(1000, p); give(at)
 say(unused(), cuda.cuMemPoolTrimTo(p, c.c_size_t(0)), unused())
 """
-    )
     assert reported(container, code) == [[4301 - 1024, 0, 4301]]
 
 
@@ -165,7 +159,6 @@ def test_memory_of_graphs_is_charged_before_a_pool_grows(container: Container, r
 @pytest.mark.parametrize("run", RUNS)
 def test_memory_of_graphs_is_charged_before_a_further_context(make: Make, run: str) -> None:
     container = make(context_mib=500)
-    container.limit(share(4, 15, context_mib=500))
     code = f"{GRAPHS}own = c.c_void_p(); say(node(3800), {run}, cuda.cuCtxCreate_v2(c.byref(own), 0, 0))"
     assert reported(container, code) == [[0, 0, 0]]
     assert container.stub.peak(0) == 4300 << 20
@@ -201,7 +194,6 @@ def test_memory_of_graphs_is_charged_before_other_processes_allocate(
         words = "c.byref(c.c_void_p()), c.c_void_p(1), c.byref((c.c_uint64 * 4)(2))"
     code = f"{GRAPHS}say(node(4000), cuda.{verb}{kind}({words})); sys.stdin.read()"
     with container.start(code) as process:
-        assert process.stdout is not None
         assert process.stdout.readline() == "[0, 0]\n"
         assert reported(container, "context(); say(alloc(4000)[0], alloc(301)[0])") == [[2, 0]]
         process.communicate("")
@@ -238,7 +230,6 @@ begin(); say(cuda.{call}); say(run(), alloc(4000)[0], unused())
 
 def test_captured_allocations_are_charged_before_other_processes_allocate(container: Container) -> None:
     with container.start(f"{CAPTURE}begin(); say(take(4000)[0], run()); sys.stdin.read()") as process:
-        assert process.stdout is not None
         assert process.stdout.readline() == "[0, 0]\n"
         assert reported(container, "context(); say(alloc(4000)[0])") == [[2]]
         process.communicate("")
@@ -343,7 +334,6 @@ def wait_for(mib, *own):
 )
 def test_a_request_that_waits_for_memory_blocks_no_other_thread(make: Make, calls: str) -> None:
     container = make(total_mib=1000)
-    container.limit(share(4, 15))
     container.timeout_s = 40
     code = (
         f"{WAITS}x, at = take(600); w, more = take(1); ended = wait_for(600); {calls}say(give(at), ended())"
@@ -355,7 +345,6 @@ def test_a_request_that_waits_for_memory_blocks_no_other_thread(make: Make, call
 
 def test_two_threads_may_wait_in_one_pool(make: Make) -> None:
     container = make(total_mib=1000)
-    container.limit(share(4, 15))
     container.timeout_s = 40
     code = f"{WAITS}v, a = take(400); w, b = take(400); one = wait_for(390)"
     code += "; two = wait_for(390); say(give(a), give(b), one(), two())"
@@ -365,7 +354,6 @@ def test_two_threads_may_wait_in_one_pool(make: Make) -> None:
 
 def test_a_request_waits_for_the_destruction_of_another_pool(make: Make) -> None:
     container = make(total_mib=1000)
-    container.limit(share(4, 15))
     container.timeout_s = 40
     code = f"{WAITS}p = pool(); v, at = take(600, p); q = pool(); ended = wait_for(600, q)"
     code += "; say(give(at), cuda.cuMemPoolDestroy(p), ended())"

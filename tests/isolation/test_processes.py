@@ -8,7 +8,6 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from subprocess import Popen
 from textwrap import indent
 
 import pytest
@@ -19,7 +18,7 @@ from gpushare.isolation import region
 from gpushare.isolation.region_layout import HEADER, LAYOUT, SLOTS
 from tests.isolation.conftest import Make
 from tests.isolation.test_ways_in import compiled
-from tests.support.fixtures.isolation import MIB, PRELUDE, Container, needs_compiler, share
+from tests.support.fixtures.isolation import MIB, PRELUDE, Client, Container, needs_compiler
 
 pytestmark = needs_compiler
 
@@ -49,7 +48,7 @@ c.CDLL(None).syscall({{"x86_64": 60, "aarch64": 93}}[platform.machine()], 0)
 """
 
 
-def soon(process: "Popen[str]", mib: int) -> int:
+def soon(process: Client, mib: int) -> int:
     """The answer to a request that is repeated until it is granted, for a few seconds."""
     deadline = time.monotonic() + 10
     while (verdict := ask(process, mib)) and time.monotonic() < deadline:
@@ -63,23 +62,19 @@ def used_slots(count: int) -> region.Write:
 
 
 @contextmanager
-def worker(container: Container) -> Iterator["Popen[str]"]:
+def worker(container: Container) -> Iterator[Client]:
     with container.start(WORKER) as process:
         yield process
         process.kill()
 
 
-def ask(process: "Popen[str]", mib: int) -> int:
-    assert process.stdin is not None
-    assert process.stdout is not None
+def ask(process: Client, mib: int) -> int:
     process.stdin.write(f"{mib}\n")
     process.stdin.flush()
     return int(json.loads(process.stdout.readline())[0])
 
 
-def test_memory_of_a_killed_process_is_released(make: Make) -> None:
-    container = make()
-    container.limit(share(4, 15))
+def test_memory_of_a_killed_process_is_released(container: Container) -> None:
     with worker(container) as first, worker(container) as second:
         assert ask(first, 3000) == 0
         assert ask(second, 3000) == 2
@@ -88,9 +83,7 @@ def test_memory_of_a_killed_process_is_released(make: Make) -> None:
         assert ask(second, 3000) == 0
 
 
-def test_memory_of_a_zombie_is_released(make: Make) -> None:
-    container = make()
-    container.limit(share(4, 15))
+def test_memory_of_a_zombie_is_released(container: Container) -> None:
     with worker(container) as first, worker(container) as second:
         assert ask(first, 3000) == 0
         os.kill(first.pid, signal.SIGKILL)
@@ -98,9 +91,7 @@ def test_memory_of_a_zombie_is_released(make: Make) -> None:
         assert ask(second, 3000) == 0
 
 
-def test_a_process_whose_first_thread_has_ended_keeps_its_memory(make: Make) -> None:
-    container = make()
-    container.limit(share(4, 15))
+def test_a_process_whose_first_thread_has_ended_keeps_its_memory(container: Container) -> None:
     with container.start(WITHOUT_FIRST_THREAD) as first, worker(container) as second:
         assert ask(first, 3000) == 0
         assert ask(second, 3000) == 2
@@ -111,10 +102,8 @@ def test_a_process_whose_first_thread_has_ended_keeps_its_memory(make: Make) -> 
         assert ask(second, 3000) == 0
 
 
-def test_a_process_whose_first_thread_has_ended_can_begin(make: Make) -> None:
+def test_a_process_whose_first_thread_has_ended_can_begin(container: Container) -> None:
     """It learns its own start after that thread has ended."""
-    container = make()
-    container.limit(share(4, 15))
     with container.start(WITHOUT_FIRST_THREAD) as process:
         assert ask(process, 3000) == 0
         (slot,) = container.seen().processes
@@ -122,9 +111,7 @@ def test_a_process_whose_first_thread_has_ended_can_begin(make: Make) -> None:
         process.kill()
 
 
-def test_memory_of_a_process_whose_pid_is_reused_is_released(make: Make) -> None:
-    container = make()
-    container.limit(share(4, 15))
+def test_memory_of_a_process_whose_pid_is_reused_is_released(container: Container) -> None:
     with worker(container) as first, worker(container) as second:
         assert ask(first, 3000) == 0
         slot = next(each for each in container.seen().processes if each.pid == first.pid)
@@ -137,7 +124,6 @@ def test_memory_of_a_process_whose_pid_is_reused_is_released(make: Make) -> None
 def test_a_process_whose_slot_was_given_away_takes_another(make: Make) -> None:
     """So does one that others could not see, in its own PID namespace."""
     container = make(context_mib=121)
-    container.limit(share(4, 15, context_mib=121))
     with ExitStack() as stack:
         first = stack.enter_context(worker(container))
         assert ask(first, 3000) == 0
@@ -156,9 +142,7 @@ def test_a_process_whose_slot_was_given_away_takes_another(make: Make) -> None:
         assert ask(second, 3000) == 0
 
 
-def test_a_forked_child_is_not_charged_for_its_parent(make: Make) -> None:
-    container = make()
-    container.limit(share(4, 15))
+def test_a_forked_child_is_not_charged_for_its_parent(container: Container) -> None:
     code = """
 context(); v, at = alloc(2000); say(v)
 pid = os.fork()
@@ -170,9 +154,7 @@ os.waitpid(pid, 0); say(left()[1], free(at), left()[1])
     assert [json.loads(line) for line in lines] == [[0], [0, 2, 301], [2301, 0, 4301]]
 
 
-def test_exec_releases_the_memory_of_the_former_program(make: Make) -> None:
-    container = make()
-    container.limit(share(4, 15))
+def test_exec_releases_the_memory_of_the_former_program(container: Container) -> None:
     code = """
 context()
 say(alloc(3000)[0])
@@ -185,13 +167,9 @@ if "again" not in os.environ:
     assert container.stub.peak(0) == 3000 * MIB
 
 
-def test_a_process_that_executes_a_program_without_cuda_holds_no_memory(make: Make) -> None:
-    container = make()
-    container.limit(share(4, 15))
+def test_a_process_that_executes_a_program_without_cuda_holds_no_memory(container: Container) -> None:
     code = "context(); say(alloc(3000)[0]); os.read(0, 1); os.execvp('cat', ['cat'])"
     with container.start(code) as process, worker(container) as other:
-        assert process.stdout is not None
-        assert process.stdin is not None
         assert process.stdout.readline() == "[0]\n"
         assert [ask(other, 3000), ask(other, 1000)] == [2, 0]
         process.stdin.write(".here\n")
@@ -205,9 +183,9 @@ def test_a_process_that_executes_a_program_without_cuda_holds_no_memory(make: Ma
         process.kill()
 
 
-def test_a_slot_that_changes_hands_while_its_process_is_looked_up_stays(make: Make, tmp_path: Path) -> None:
-    container = make()
-    container.limit(share(4, 15))
+def test_a_slot_that_changes_hands_while_its_process_is_looked_up_stays(
+    container: Container, tmp_path: Path
+) -> None:
     looks = compiled(tmp_path / "liblook.so", "slow_look.c", "-shared", "-fPIC", "-ldl")
     at = LAYOUT.slots_at + 5 * LAYOUT.slot
     with worker(container) as other:
@@ -218,17 +196,14 @@ def test_a_slot_that_changes_hands_while_its_process_is_looked_up_stays(make: Ma
         )  # has ended
         container.loaded_first = looks
         with container.start("context(); say(alloc(2000)[0], alloc(1000)[0])") as process:
-            assert process.stdout is not None
             assert process.stdout.readline() == "looks\n"
             container.write(region.Write(at, struct.pack("<2Q", living.pid, living.start)))
             assert process.communicate("\n")[0] == "[2, 0]\n"
 
 
 @pytest.mark.parametrize(("start", "used"), [(1, 4000), (0, 1000)])
-def test_only_a_former_self_is_removed_from_the_region(make: Make, start: int, used: int) -> None:
+def test_only_a_former_self_is_removed_from_the_region(container: Container, start: int, used: int) -> None:
     """A process with another start is another one, which has the same PID in its own namespace."""
-    container = make()
-    container.limit(share(4, 15))
     container.python("context()")
     with container.start("sys.stdin.readline(); context(); say(alloc(1000)[0]); sys.stdin.read()") as process:
         slot = struct.pack("<3Q", process.pid, start, 3000 * MIB)
@@ -238,9 +213,7 @@ def test_only_a_former_self_is_removed_from_the_region(make: Make, start: int, u
         process.kill()
 
 
-def test_threads_together_stay_within_the_limit(make: Make) -> None:
-    container = make()
-    container.limit(share(4, 15))
+def test_threads_together_stay_within_the_limit(container: Container) -> None:
     code = """
 import threading
 held = c.c_void_p(); cuda.cuDevicePrimaryCtxRetain(c.byref(held), 0)
@@ -258,14 +231,11 @@ context(); say(left()[1])
     assert container.stub.peak(0) <= 4301 * MIB
 
 
-def test_a_process_killed_with_the_lock_blocks_no_other(make: Make) -> None:
-    container = make()
-    container.limit(share(4, 15))
+def test_a_process_killed_with_the_lock_blocks_no_other(container: Container) -> None:
     busy = "context()\nsay(0)\nwhile True:\n v, at = alloc(100)\n if v == 0: free(at)"
     chance = random.Random(1)
     for _ in range(10):
         with container.start(busy) as process:
-            assert process.stdout is not None
             process.stdout.readline()
             with pytest.raises(Exception, match="timed out"):
                 process.wait(chance.random() / 20)
@@ -289,7 +259,6 @@ def test_processes_that_come_and_go_never_exceed_the_limit(
     make: Make, steps: list[tuple[int, int | None]]
 ) -> None:
     container = make()
-    container.limit(share(4, 15))
     with ExitStack() as stack:
         workers = [stack.enter_context(worker(container)) for _ in range(3)]
         for who, mib in steps:
@@ -341,9 +310,7 @@ int main(void)
 """
 
 
-def test_a_child_of_vfork_gets_no_memory_and_changes_no_usage(make: Make, tmp_path: Path) -> None:
-    container = make()
-    container.limit(share(4, 15))
+def test_a_child_of_vfork_gets_no_memory_and_changes_no_usage(container: Container, tmp_path: Path) -> None:
     source = tmp_path / "vforks.c"
     source.write_text(VFORK)
     command = ["gcc", "-o", str(tmp_path / "vforks"), str(source), "-ldl"]
@@ -361,9 +328,9 @@ HIDDEN = ["unshare", "--mount", "sh", "-c", 'mount -t proc -o hidepid=2 proc /pr
 
 @pytest.mark.needs("root", "unshare")
 @pytest.mark.parametrize("wrapper", [[], HIDDEN], ids=["visible", "hidden"])
-def test_memory_of_a_running_process_of_another_user_is_counted(make: Make, wrapper: list[str]) -> None:
-    container = make()
-    container.limit(share(4, 15))
+def test_memory_of_a_running_process_of_another_user_is_counted(
+    container: Container, wrapper: list[str]
+) -> None:
     with worker(container) as first, container.start(AS_ANOTHER_USER, *wrapper) as second:
         assert ask(first, 3000) == 0
         assert ask(second, 3000) == 2
@@ -375,9 +342,9 @@ def test_memory_of_a_running_process_of_another_user_is_counted(make: Make, wrap
 
 @pytest.mark.needs("root", "unshare")
 @pytest.mark.parametrize("wrapper", [[], HIDDEN], ids=["visible", "hidden"])
-def test_memory_of_an_ended_process_of_another_user_is_free_at_once(make: Make, wrapper: list[str]) -> None:
-    container = make()
-    container.limit(share(4, 15))
+def test_memory_of_an_ended_process_of_another_user_is_free_at_once(
+    container: Container, wrapper: list[str]
+) -> None:
     with worker(container) as first, container.start(AS_ANOTHER_USER, *wrapper) as second:
         assert ask(first, 3000) == 0
         assert [ask(second, 3000), ask(second, 3000)] == [2, 2]
@@ -400,11 +367,8 @@ sys.stdin.read(); os.close(end)
 """
 
 
-def test_three_hundred_processes_use_the_gpu_at_once(make: Make) -> None:
-    container = make()
-    container.limit(share(4, 15))
+def test_three_hundred_processes_use_the_gpu_at_once(container: Container) -> None:
     with container.start(CROWD.format(count=300)) as crowd:
-        assert crowd.stdout is not None
         assert crowd.stdout.readline() == "[300]\n"
         seen = container.seen()
         assert (len(seen.processes), seen.cards[0].used, seen.crowded) == (300, 300 * MIB, 0)
@@ -422,9 +386,7 @@ def fill_slots(container: Container, living: region.ProcessUse) -> None:
     container.write(used_slots(SLOTS), *writes)
 
 
-def test_a_process_without_a_slot_says_so_and_is_counted(make: Make) -> None:
-    container = make()
-    container.limit(share(4, 15))
+def test_a_process_without_a_slot_says_so_and_is_counted(container: Container) -> None:
     with worker(container) as other:
         assert ask(other, 1000) == 0
         fill_slots(container, container.seen().processes[0])
@@ -444,9 +406,7 @@ def test_a_process_without_a_slot_says_so_and_is_counted(make: Make) -> None:
     assert (seen.crowded, seen.cards[0].refusals) == (2, 1)
 
 
-def test_refused_calls_look_at_other_processes_ten_times_a_second(make: Make) -> None:
-    container = make()
-    container.limit(share(4, 15))
+def test_refused_calls_look_at_other_processes_ten_times_a_second(container: Container) -> None:
     code = """
 import time
 def reads(): return int(open("/proc/self/io").read().split("syscr: ")[1].split()[0])
@@ -455,7 +415,6 @@ say(sum(alloc(5000)[0] for i in range(200)))
 say(reads() - before, time.monotonic() - begun)
 """
     with container.start(CROWD.format(count=20)) as crowd:
-        assert crowd.stdout is not None
         assert crowd.stdout.readline() == "[20]\n"
         verdicts, (reads, took_s) = map(json.loads, container.python(code).stdout.splitlines())
         assert verdicts == [400]
@@ -463,9 +422,7 @@ say(reads() - before, time.monotonic() - begun)
         crowd.communicate("")
 
 
-def test_memory_of_a_process_that_ends_right_after_a_look_is_free_at_once(make: Make) -> None:
-    container = make()
-    container.limit(share(4, 15))
+def test_memory_of_a_process_that_ends_right_after_a_look_is_free_at_once(container: Container) -> None:
     code = """
 import signal
 heard, told = os.pipe(); verdicts = []

@@ -63,11 +63,8 @@ def test_the_library_and_the_reader_agree_on_the_layout(tmp_path: Path) -> None:
     }
 
 
-def test_the_region_has_the_usage_of_each_process(make: Make) -> None:
-    container = make()
-    container.limit(share(4, 15))
+def test_the_region_has_the_usage_of_each_process(container: Container) -> None:
     with container.start("context(); alloc(1000); alloc(5000); say(0); sys.stdin.read()") as process:
-        assert process.stdout is not None
         process.stdout.readline()
         seen = container.seen()
         assert seen.cards == (region.CardUse(UUID, 4301 * MIB, 1000 * MIB, 1000 * MIB, 1),)
@@ -79,11 +76,8 @@ def test_the_region_has_the_usage_of_each_process(make: Make) -> None:
 
 def test_a_context_is_charged_with_its_measured_size(make: Make) -> None:
     container = make(context_mib=121)
-    container.limit(share(4, 15, context_mib=121))
     code = "context(); alloc(1000); say(left()[1]); sys.stdin.readline(); say(left()[1], alloc(3001)[0])"
     with container.start(f"{code}; say(cuda.cuDevicePrimaryCtxReset_v2(0)); sys.stdin.read()") as process:
-        assert process.stdout is not None
-        assert process.stdin is not None
         assert process.stdout.readline() == "[3180]\n"
         (one,) = container.seen().processes
         assert (one.contexts[0], one.context_bytes[0], one.used[0]) == (1, 121 * MIB, 1121 * MIB)
@@ -100,8 +94,6 @@ def test_a_context_is_charged_with_its_measured_size(make: Make) -> None:
 def first_context(container: Container, code: str, *sizes_mib: int) -> list[Any]:
     """The lines of a program whose context is measured with these sizes; after each it gets a line."""
     with container.start(f"say(context()); {code}") as process:
-        assert process.stdout is not None
-        assert process.stdin is not None
         lines = [json.loads(process.stdout.readline())]
         for size in sizes_mib:
             lines.append(json.loads(process.stdout.readline()))
@@ -150,11 +142,8 @@ def test_what_was_forgiven_ends_with_its_context(make: Make) -> None:
 
 def test_a_context_that_exceeds_the_limit_by_its_measured_size_leaves_no_memory(make: Make) -> None:
     container = make(context_mib=121)
-    container.limit(share(4, 15, context_mib=121))
     code = "context(); say(alloc(4180)[0]); sys.stdin.readline(); say(alloc(1)[0]); sys.stdin.read()"
     with container.start(code) as process:
-        assert process.stdout is not None
-        assert process.stdin is not None
         assert process.stdout.readline() == "[0]\n"
         (one,) = container.seen().processes
         container.write(*region.context_writes(one, [300 * MIB]))
@@ -174,7 +163,6 @@ def contexts_of(container: Container, *measured_mib: int) -> Iterator[None]:
             stack.enter_context(container.start("say(context()); sys.stdin.read()")) for _ in measured_mib
         ]
         for process in processes:
-            assert process.stdout is not None
             process.stdout.readline()
         by_pid = {each.pid: each for each in container.seen().processes}
         for process, mib in zip(processes, measured_mib, strict=True):
@@ -194,27 +182,21 @@ def test_a_process_begins_with_the_smallest_size_measured_in_its_container(
     container.limit(share(4, 15, context_mib=121))
     code = "say(context()); sys.stdin.read()"
     with contexts_of(container, *measured), container.start(code) as process:
-        assert process.stdout is not None
         process.stdout.readline()
         slots = {each.pid: each for each in container.seen().processes}
         assert slots[process.pid].used[0] == charged * MIB
         process.communicate("")
 
 
-def test_a_measurement_of_one_context_counts_for_all(make: Make) -> None:
-    container = make()
-    container.limit(share(4, 15))
+def test_a_measurement_of_one_context_counts_for_all(container: Container) -> None:
     with container.start("context(); say(0); sys.stdin.read()") as process:
-        assert process.stdout is not None
         process.stdout.readline()
         container.write(*region.context_writes(container.seen().processes[0], [300 * MIB]))
         assert container.python("context(); say(alloc(3702)[0], alloc(3701)[0])").stdout == "[2, 0]\n"
         process.communicate("")
 
 
-def test_a_measurement_of_an_ended_process_is_ignored(make: Make) -> None:
-    container = make()
-    container.limit(share(4, 15))
+def test_a_measurement_of_an_ended_process_is_ignored(container: Container) -> None:
     container.python("context()")
     (ended,) = container.seen().processes
     container.write(*region.context_writes(ended, [300 * MIB]))
@@ -222,11 +204,8 @@ def test_a_measurement_of_an_ended_process_is_ignored(make: Make) -> None:
     assert container.python("context(); say(left()[1])").stdout == "[4301]\n"
 
 
-def test_a_measurement_of_an_earlier_process_with_the_same_pid_is_ignored(make: Make) -> None:
-    container = make()
-    container.limit(share(4, 15))
+def test_a_measurement_of_an_earlier_process_with_the_same_pid_is_ignored(container: Container) -> None:
     with container.start("context(); say(0); sys.stdin.read()") as process:
-        assert process.stdout is not None
         process.stdout.readline()
         (one,) = container.seen().processes
         container.write(*region.context_writes(replace(one, start=one.start - 1), [300 * MIB]))
@@ -234,9 +213,7 @@ def test_a_measurement_of_an_earlier_process_with_the_same_pid_is_ignored(make: 
         process.communicate("")
 
 
-def test_a_rate_in_an_uninitialised_region_stays(make: Make) -> None:
-    container = make()
-    container.limit(share(4, 15))
+def test_a_rate_in_an_uninitialised_region_stays(container: Container) -> None:
     container.write(*region.rate_writes(0, 1000, 5))
     container.python("context()")
     (card,) = container.seen().cards
@@ -264,17 +241,15 @@ def other_context():
         ("managed(5000); managed(0)", 0, 0),
     ],
 )
-def test_managed_memory_is_counted_separately_too(make: Make, code: str, used: int, of_which: int) -> None:
-    container = make()
-    container.limit(share(4, 15))
+def test_managed_memory_is_counted_separately_too(
+    container: Container, code: str, used: int, of_which: int
+) -> None:
     container.python(f"{MANAGED}\ncontext(); {code}")
     (one,) = container.seen().processes
     assert (one.used[0] // MIB, one.managed[0] // MIB) == (used, of_which)
 
 
-def test_usage_is_recomputed_after_a_process_was_killed_with_the_lock(make: Make) -> None:
-    container = make()
-    container.limit(share(4, 15))
+def test_usage_is_recomputed_after_a_process_was_killed_with_the_lock(container: Container) -> None:
     used = LAYOUT.cards_at + 48 + 8
     code = f"""{LOCKED}
 context(); alloc(1000)
@@ -289,13 +264,10 @@ os.kill(os.getpid(), 9)
     assert container.seen().cards[0].used == 4301 * MIB
 
 
-def test_a_lock_that_is_not_released_is_an_error(make: Make) -> None:
-    container = make()
-    container.limit(share(4, 15))
+def test_a_lock_that_is_not_released_is_an_error(container: Container) -> None:
     container.python("context()")
     code = f"{LOCKED}\nview = lock({str(container.shared)!r}); say(0); sys.stdin.read()"
     with container.start(code) as owner:
-        assert owner.stdout is not None
         owner.stdout.readline()
         done = container.python("say(context())")
         assert done.stdout == "[2]\n"
@@ -322,15 +294,11 @@ def test_a_region_that_is_being_written_is_read_again() -> None:
         region.read(lambda: bytes(odd))
 
 
-def test_an_empty_region_has_the_size_of_an_initialised_one(make: Make) -> None:
-    container = make()
-    container.limit(share(4, 15))
+def test_an_empty_region_has_the_size_of_an_initialised_one(container: Container) -> None:
     container.python("context()")
     assert container.shared.stat().st_size == len(region.empty())
 
 
-def test_the_header_has_the_sizes_of_the_layout(make: Make) -> None:
-    container = make()
-    container.limit(share(4, 15))
+def test_the_header_has_the_sizes_of_the_layout(container: Container) -> None:
     container.python("context()")
     assert HEADER.unpack_from(container.shared.read_bytes())[4:-2] == tuple(LAYOUT)

@@ -16,7 +16,15 @@ import pytest
 from gpushare.isolation import limits, region
 from tests.isolation.conftest import Make
 from tests.isolation.test_ways_in import compiled
-from tests.support.fixtures.isolation import LAUNCH_LIBRARY, LIBRARY, NATIVE, build, needs_compiler, share
+from tests.support.fixtures.isolation import (
+    LAUNCH_LIBRARY,
+    LIBRARY,
+    NATIVE,
+    Container,
+    build,
+    needs_compiler,
+    share,
+)
 
 pytestmark = needs_compiler
 
@@ -76,8 +84,7 @@ def watched(request: pytest.FixtureRequest, files: Path, tmp_path_factory: pytes
 
 
 @pytest.mark.parametrize("name", [LIBRARY, LAUNCH_LIBRARY])
-def test_a_busy_program_has_no_errors(make: Make, watched: str, name: str) -> None:
-    container = make()
+def test_a_busy_program_has_no_errors(container: Container, watched: str, name: str) -> None:
     container.limit(share(4, 15, core_percent=50))
     container.write(*region.rate_writes(0, 100_000, time.monotonic_ns()))
     # Python does not free all its memory.
@@ -100,7 +107,6 @@ def test_a_program_with_a_sanitizer_is_limited(
 ) -> None:
     runtime(needed)
     container = make()
-    container.limit(share(4, 15))
     client = compiled(tmp_path / "client", "client.c", "-ldl", *flags)
     done = container.run([str(client), "dlsym", "4302"])
     assert (done.returncode, done.stdout, done.stderr) == (0, "2\n", "")

@@ -3,11 +3,10 @@
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from subprocess import Popen
 from typing import Any
 
 from tests.isolation.test_vmm import SHARE, VMM
-from tests.support.fixtures.isolation import MIB, Container, needs_compiler
+from tests.support.fixtures.isolation import MIB, Client, Container, needs_compiler
 
 pytestmark = needs_compiler
 
@@ -27,16 +26,14 @@ say(bytes(h).hex()); sys.stdin.readline()
 
 
 @contextmanager
-def exporter(container: Container, code: str) -> Iterator[tuple["Popen[str]", Any]]:
+def exporter(container: Container, code: str) -> Iterator[tuple[Client, Any]]:
     """A process that has created an allocation, and its output about it."""
     with container.start(code) as process:
-        assert process.stdout is not None
         yield process, json.loads(process.stdout.readline())[0]
         process.kill()
 
 
-def answers(process: "Popen[str]", count: int) -> list[Any]:
-    assert process.stdout is not None
+def answers(process: Client, count: int) -> list[Any]:
     return [json.loads(process.stdout.readline()) for _ in range(count)]
 
 

@@ -7,11 +7,10 @@ import signal
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from subprocess import Popen
 
 from tests.isolation.conftest import Make
 from tests.isolation.test_region import LOCKED
-from tests.support.fixtures.isolation import MIB, Container, needs_compiler, share
+from tests.support.fixtures.isolation import MIB, Client, Container, needs_compiler
 
 pytestmark = needs_compiler
 
@@ -20,12 +19,11 @@ CLIENT = "context(); blocks = [alloc(1000)[1] for _ in range(3)]\nfor line in sy
 
 
 @contextmanager
-def stopped_holder(container: Container) -> Iterator["Popen[str]"]:
+def stopped_holder(container: Container) -> Iterator[Client]:
     """A process that holds the lock and is stopped; at the next line of input it releases the lock."""
     unlock = "c.CDLL(None).pthread_mutex_unlock(c.c_void_p(c.addressof(c.c_char.from_buffer(view)) + 24))"
     code = f"{LOCKED}\nview = lock({str(container.shared)!r}); say(0)\nfor line in sys.stdin: say({unlock})"
     with container.start(code) as holder:
-        assert holder.stdout is not None
         holder.stdout.readline()
         holder.send_signal(signal.SIGSTOP)
         os.waitid(os.P_PID, holder.pid, os.WSTOPPED)
@@ -36,7 +34,7 @@ def stopped_holder(container: Container) -> Iterator["Popen[str]"]:
 
 
 @contextmanager
-def client_of(container: Container) -> Iterator["Popen[str]"]:
+def client_of(container: Container) -> Iterator[Client]:
     with container.start(CLIENT) as client:
         try:
             assert answer(client, "len(blocks)") == 3
@@ -45,15 +43,13 @@ def client_of(container: Container) -> Iterator["Popen[str]"]:
             client.kill()
 
 
-def answer(process: "Popen[str]", line: str) -> object:
-    assert process.stdin is not None
-    assert process.stdout is not None
+def answer(process: Client, line: str) -> object:
     process.stdin.write(f"{line}\n")
     process.stdin.flush()
     return json.loads(process.stdout.readline())[0]
 
 
-def release(holder: "Popen[str]") -> None:
+def release(holder: Client) -> None:
     holder.send_signal(signal.SIGCONT)
     assert answer(holder, "") == 0
 
@@ -62,14 +58,8 @@ def used_mib(container: Container) -> int:
     return container.seen().cards[0].used >> 20
 
 
-def ready(make: Make) -> Container:
-    container = make(context_mib=121)
-    container.limit(share(4, 15, context_mib=121))
-    return container
-
-
 def test_memory_freed_while_the_lock_is_stalled_is_released_at_the_next_call(make: Make) -> None:
-    container = ready(make)
+    container = make(context_mib=121)
     with client_of(container) as client:
         assert answer(client, "left()[1]") == 4301 - 3000 - 121
         with stopped_holder(container) as holder:
@@ -82,7 +72,7 @@ def test_memory_freed_while_the_lock_is_stalled_is_released_at_the_next_call(mak
 
 
 def test_managed_memory_freed_while_the_lock_is_stalled_is_not_managed_any_more(make: Make) -> None:
-    container = ready(make)
+    container = make(context_mib=121)
     with client_of(container) as client:
         code = "cuda.cuMemAllocManaged(c.byref(at := c.c_uint64()), c.c_size_t(500 * MIB), 1)"
         assert answer(client, code) == 0
@@ -96,7 +86,7 @@ def test_managed_memory_freed_while_the_lock_is_stalled_is_not_managed_any_more(
 
 
 def test_contexts_destroyed_while_the_lock_is_stalled_are_released(make: Make) -> None:
-    container = ready(make)
+    container = make(context_mib=121)
     with client_of(container) as client:
         assert answer(client, "[free(each) for each in blocks]") == [0, 0, 0]
         with stopped_holder(container) as holder:
@@ -107,7 +97,7 @@ def test_contexts_destroyed_while_the_lock_is_stalled_are_released(make: Make) -
 
 
 def test_a_call_waits_its_full_time_again_after_a_stalled_lock_was_released(make: Make) -> None:
-    container = ready(make)
+    container = make(context_mib=121)
     with client_of(container) as client:
         with stopped_holder(container) as holder:
             assert answer(client, "alloc(1)[0]") == 2
@@ -131,7 +121,7 @@ def locked_file(container: Container) -> Iterator[int]:
 
 
 def test_a_file_that_stays_locked_allows_no_memory(make: Make) -> None:
-    container = ready(make)
+    container = make(context_mib=121)
     with locked_file(container):
         began = time.monotonic()
         done = container.python("say(context())")
@@ -142,14 +132,13 @@ def test_a_file_that_stays_locked_allows_no_memory(make: Make) -> None:
 
 def test_signals_do_not_end_the_wait_for_the_file(make: Make) -> None:
     """The timer is quicker than the pause between two attempts, so that each pause is interrupted."""
-    container = ready(make)
+    container = make(context_mib=121)
     code = """
 import signal
 signal.signal(signal.SIGALRM, lambda *_: None); signal.setitimer(signal.ITIMER_REAL, 0.002, 0.002)
 say(0); say(context(), alloc(1)[0])
 """
     with locked_file(container) as file, container.start(code) as client:
-        assert client.stdout is not None
         client.stdout.readline()
         time.sleep(0.3)
         fcntl.flock(file, fcntl.LOCK_UN)

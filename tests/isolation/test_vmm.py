@@ -47,33 +47,25 @@ def test_physical_memory_in_a_part_of_a_gpu_is_limited(container: Container) -> 
 
 
 def test_a_released_handle_is_charged_while_it_is_mapped(container: Container) -> None:
-    code = (
-        VMM
-        + """
+    code = f"""{VMM}
 v, h = create(1000)
 say(map_at(0x10000000, 1000, h), cuda.cuMemRelease(h), unused())
 say(unmap(0x10000000, 1000), unused())
 """
-    )
     assert reported(container, code) == [[0, 0, 3301], [0, 4301]]
 
 
 def test_unmapped_memory_is_charged_while_it_has_a_handle(container: Container) -> None:
-    code = (
-        VMM
-        + """
+    code = f"""{VMM}
 v, h = create(1000)
 say(map_at(0x10000000, 1000, h), unmap(0x10000000, 1000), unused())
 say(cuda.cuMemRelease(h), unused())
 """
-    )
     assert reported(container, code) == [[0, 0, 3301], [0, 4301]]
 
 
 def test_a_handle_that_was_retained_by_address_counts_too(container: Container) -> None:
-    code = (
-        VMM
-        + """
+    code = f"""{VMM}
 v, h = create(1000)
 again = u64()
 map_at(0x10000000, 1000, h); cuda.cuMemRelease(h)
@@ -81,7 +73,6 @@ say(cuda.cuMemRetainAllocationHandle(c.byref(again), c.c_void_p(0x10000000)))
 say(unmap(0x10000000, 1000), unused())
 say(cuda.cuMemRelease(again), unused())
 """
-    )
     assert reported(container, code) == [[0], [0, 3301], [0, 4301]]
 
 
@@ -92,41 +83,32 @@ def test_a_second_release_of_a_handle_frees_nothing(container: Container) -> Non
 
 
 def test_repeated_create_map_release_leaks_nothing(container: Container) -> None:
-    code = (
-        VMM
-        + """
+    code = f"""{VMM}
 for i in range(200):
     v, h = create(4000); m = map_at(0x10000000, 4000, h); cuda.cuMemRelease(h)
     assert (v, m, unmap(0x10000000, 4000)) == (0, 0, 0), i
 say(unused())
 """
-    )
     assert reported(container, code) == [[4301]]
 
 
 def test_memory_that_is_mapped_twice_is_charged_until_both_are_gone(container: Container) -> None:
-    code = (
-        VMM
-        + """
+    code = f"""{VMM}
 v, h = create(1000)
 say(map_at(0x10000000, 1000, h), map_at(0x90000000, 1000, h), cuda.cuMemRelease(h), unused())
 say(unmap(0x10000000, 1000), unused())
 say(unmap(0x90000000, 1000), unused())
 """
-    )
     assert reported(container, code) == [[0, 0, 0, 3301], [0, 3301], [0, 4301]]
 
 
 def test_one_call_may_end_several_mappings_but_no_part_of_one(container: Container) -> None:
-    code = (
-        VMM
-        + """
+    code = f"""{VMM}
 for at in 0x10000000, 0x10000000 + 100 * MIB:
     v, h = create(100); map_at(at, 100, h); cuda.cuMemRelease(h)
 say(unmap(0x10000000, 150) != 0, unused())
 say(unmap(0x10000000, 200), unused())
 """
-    )
     assert reported(container, code) == [[True, 4101], [0, 4301]]
 
 
@@ -171,8 +153,6 @@ def test_the_count_matches_the_driver_after_any_calls(
 ) -> None:
     container.limit(share(4, 15))
     with container.start(PLAYER) as player:
-        assert player.stdin is not None
-        assert player.stdout is not None
         for step in steps:
             player.stdin.write(json.dumps(step) + "\n")
             player.stdin.flush()

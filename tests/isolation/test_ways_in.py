@@ -7,7 +7,13 @@ import pytest
 
 from testbed.nvml.eras import ERAS
 from tests.isolation.conftest import Make
-from tests.support.fixtures.isolation import LAUNCH_LIBRARY, LIBRARY, PRELUDE, needs_compiler, share
+from tests.support.fixtures.isolation import (
+    LAUNCH_LIBRARY,
+    LIBRARY,
+    PRELUDE,
+    Container,
+    needs_compiler,
+)
 
 pytestmark = needs_compiler
 NATIVE = Path(__file__).parent / "native"
@@ -20,27 +26,21 @@ def compiled(target: Path, source: str, *flags: str, compiler: str = "gcc") -> P
 
 
 @pytest.mark.parametrize("way", ["dlsym", "dlvsym", "address", "address_v2"])
-def test_a_program_that_loads_the_driver_is_limited(make: Make, tmp_path: Path, way: str) -> None:
-    container = make()
-    container.limit(share(4, 15))
+def test_a_program_that_loads_the_driver_is_limited(container: Container, tmp_path: Path, way: str) -> None:
     client = compiled(tmp_path / "client", "client.c", "-ldl")
     assert container.run([str(client), way, "4301"]).stdout == "0\n"
     assert container.run([str(client), way, "4302"]).stdout == "2\n"
 
 
 @pytest.mark.parametrize("way", ["direct", "next", "dlsym"])
-def test_a_program_linked_to_the_driver_is_limited(make: Make, tmp_path: Path, way: str) -> None:
-    container = make()
-    container.limit(share(4, 15))
+def test_a_program_linked_to_the_driver_is_limited(container: Container, tmp_path: Path, way: str) -> None:
     client = compiled(tmp_path / "client", "client.c", "-DLINKED", "-ldl", str(container.stub.library))
     assert container.run([str(client), way, "4301"]).stdout == "0\n"
     assert container.run([str(client), way, "4302"]).stdout == "2\n"
 
 
 @pytest.mark.parametrize("first", [True, False])
-def test_another_interposer_sees_each_call_once(make: Make, tmp_path: Path, *, first: bool) -> None:
-    container = make()
-    container.limit(share(4, 15))
+def test_another_interposer_sees_each_call_once(container: Container, tmp_path: Path, *, first: bool) -> None:
     client = compiled(tmp_path / "client", "client.c", "-DLINKED", "-ldl", str(container.stub.library))
     other = compiled(tmp_path / "libother.so", "interposer.c", "-shared", "-fPIC", "-ldl")
     ours = str(container.library)
@@ -56,18 +56,16 @@ def test_another_interposer_sees_each_call_once(make: Make, tmp_path: Path, *, f
     ids=str,
 )
 def test_variables_of_the_loader_change_no_limit(
-    make: Make, tmp_path: Path, variable: dict[str, str]
+    container: Container, tmp_path: Path, variable: dict[str, str]
 ) -> None:
-    container = make()
-    container.limit(share(4, 15))
     client = compiled(tmp_path / "client", "client.c", "-DLINKED", "-ldl", str(container.stub.library))
     assert container.run([str(client), "direct", "4302"], **variable).stdout == "2\n"
 
 
-def test_a_program_that_preloads_the_driver_bypasses_the_library(make: Make, tmp_path: Path) -> None:
+def test_a_program_that_preloads_the_driver_bypasses_the_library(
+    container: Container, tmp_path: Path
+) -> None:
     """Therefore the node agent rejects containers that do (``gpushare.model.conflicts``)."""
-    container = make()
-    container.limit(share(4, 15))
     client = compiled(tmp_path / "client", "client.c", "-DLINKED", "-ldl", str(container.stub.library))
     preload = f"{container.stub.library}:{container.library}"
     assert container.run([str(client), "direct", "4302"], LD_PRELOAD=preload).stdout == "0\n"
@@ -75,10 +73,8 @@ def test_a_program_that_preloads_the_driver_bypasses_the_library(make: Make, tmp
 
 @pytest.mark.parametrize("flags", [(), ("-DBY_ADDRESS",)])
 def test_a_library_that_passes_calls_on_to_the_driver_is_limited(
-    make: Make, tmp_path: Path, flags: tuple[str, ...]
+    container: Container, tmp_path: Path, flags: tuple[str, ...]
 ) -> None:
-    container = make()
-    container.limit(share(4, 15))
     shim = compiled(tmp_path / "libshim.so", "shim.c", "-shared", "-fPIC", "-ldl", *flags)
     client = compiled(tmp_path / "client", "client.c", "-DLINKED", "-ldl", str(shim))
     for mib, verdict in (4301, 0), (4302, 2):
@@ -100,14 +96,11 @@ def test_a_lookup_finds_only_functions_of_the_driver(make: Make, era: int) -> No
     names = "cuMemAlloc_v2 cuMemCreate cuMemAllocAsync cuGetProcAddress cuGetProcAddress_v2 cuCtxCreate_v4"
     code = f"{PRELUDE}say([hasattr(cuda, n) for n in {names.split()}])"
     container = make(era=era)
-    container.limit(share(4, 15))
     alone = {"LD_PRELOAD": ""}
     assert container.python(code).stdout == container.python(code, alone).stdout
 
 
-def test_the_status_of_an_unknown_name_is_the_drivers(make: Make) -> None:
-    container = make()
-    container.limit(share(4, 15))
+def test_the_status_of_an_unknown_name_is_the_drivers(container: Container) -> None:
     code = """
 at, status = c.c_void_p(), c.c_int(-1)
 for name in (b"cuMemCreate", b"cuNothing", b"cuMemAlloc", b"cuInit"):
@@ -119,7 +112,6 @@ for name in (b"cuMemCreate", b"cuNothing", b"cuMemAlloc", b"cuInit"):
 @pytest.mark.parametrize("era", [era for era, facts in ERAS.items() if facts.cuda >= 11030])
 def test_a_lookup_by_name_finds_only_functions_of_the_driver(make: Make, era: int) -> None:
     container = make(era=era)
-    container.limit(share(4, 15))
     code = """
 names = b"cuMemAlloc cuMemFree cuMemCreate cuMemAllocAsync cuCtxCreate cuMemRetainAllocationHandle cuNothing"
 names += b" cuGraphAddNode cuGraphUpload"
@@ -132,9 +124,7 @@ for name in names.split():
     assert container.python(code).stdout == container.python(code, {"LD_PRELOAD": ""}).stdout
 
 
-def test_per_thread_streams_have_their_own_function(make: Make) -> None:
-    container = make()
-    container.limit(share(4, 15))
+def test_per_thread_streams_have_their_own_function(container: Container) -> None:
     code = """
 at = c.c_void_p()
 for flags in (0, 2):
@@ -145,9 +135,7 @@ for flags in (0, 2):
     assert container.python(code).stdout == "[true]\n[true]\n"
 
 
-def test_a_version_of_a_function_has_its_own_wrapper(make: Make) -> None:
-    container = make()
-    container.limit(share(4, 15))
+def test_a_version_of_a_function_has_its_own_wrapper(container: Container) -> None:
     code = """
 at = c.c_void_p()
 for version, name in (12020, "cuGraphAddNode"), (12030, "cuGraphAddNode_v2"):
@@ -194,8 +182,7 @@ def test_the_library_loads_where_glibc_is_2_17(library: Path, name: str) -> None
     assert max(versions) <= (2, 17)
 
 
-def test_a_program_without_cuda_opens_nothing(make: Make) -> None:
-    container = make()
+def test_a_program_without_cuda_opens_nothing(container: Container) -> None:
     done = container.run(["/bin/sh", "-c", "cat /proc/self/maps; ls -l /proc/self/fd"])
     assert done.returncode == 0
     assert "libgpushare.so" in done.stdout
@@ -203,9 +190,7 @@ def test_a_program_without_cuda_opens_nothing(make: Make) -> None:
     assert done.stderr == ""
 
 
-def test_a_driver_that_is_loaded_again_is_still_limited(make: Make) -> None:
-    container = make()
-    container.limit(share(4, 15))
+def test_a_driver_that_is_loaded_again_is_still_limited(container: Container) -> None:
     code = """
 import _ctypes
 context(); say(alloc(1000)[0]); _ctypes.dlclose(cuda._handle)
