@@ -1,12 +1,13 @@
 """A node state with its allocator and their collaborators, without running jobs; the test is the kubelet."""
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Iterable, Sequence
 from pathlib import Path
 
 from gpushare.deviceplugin.api.status import StatusPublisher
 from gpushare.deviceplugin.api.writer import ApiWriter
 from gpushare.deviceplugin.core.allocations import AllocateSnapshot
+from gpushare.deviceplugin.core.interface import AllocateResponse, Rejected
 from gpushare.deviceplugin.core.reconcile import ServedContainer
 from gpushare.deviceplugin.core.response import ResponseSettings
 from gpushare.deviceplugin.core.shared_gpus import SharedGpus
@@ -141,6 +142,20 @@ class AgentFixture:
 
 def ids(card: int, *numbers: int) -> Sequence[str]:
     return [f"GPU-{card}-_-{number}" for number in numbers]
+
+
+async def allocated(call: Awaitable[AllocateResponse | Rejected]) -> AllocateResponse:
+    """The response of a call that must not be rejected."""
+    answer = await call
+    assert isinstance(answer, AllocateResponse), answer
+    return answer
+
+
+async def rejected(call: Awaitable[AllocateResponse | Rejected]) -> Rejected:
+    """The rejection of a call."""
+    answer = await call
+    assert isinstance(answer, Rejected), answer
+    return answer
 
 
 def install_library(folder: Path, version: str = VERSION, *, launches: bool = True) -> None:

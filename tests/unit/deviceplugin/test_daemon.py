@@ -65,6 +65,19 @@ def agent(folder: Path, *flags: str) -> Agent:
     return Agent(settings(folder, *flags), "me", client, NoGpus(), lists_s=0.01)
 
 
+def reconciler_of(found: Agent, record: AllocationRecord | None = None) -> Reconciler:
+    """The periodic work of that agent, which begins with its jobs."""
+    return Reconciler(
+        found._settings,
+        found._observer,
+        found._releaser,
+        record or found._record,
+        found.watchdog,
+        found.metrics,
+        poll_s=0.001,
+    )
+
+
 @pytest.fixture
 def ready(tmp_path: Path) -> Agent:
     found = agent(tmp_path)
@@ -78,15 +91,7 @@ def ready(tmp_path: Path) -> Agent:
 
 async def test_measured_contexts_are_known_after_a_restart(tmp_path: Path) -> None:
     before = agent(tmp_path)
-    writing = Reconciler(
-        settings(tmp_path),
-        before._observer,
-        before._releaser,
-        before._record,
-        before.watchdog,
-        before.metrics,
-    )
-    task = asyncio.ensure_future(writing._write_record())
+    task = asyncio.ensure_future(reconciler_of(before)._write_record())
     await until(lambda: agent(tmp_path)._record.previous_unit is not None)
     before.node_state.apply_contexts({"GPU-0": 518})
     await until(lambda: agent(tmp_path).node_state.allocations.context_mib == {"GPU-0": 518})
@@ -132,16 +137,8 @@ async def test_a_record_that_cannot_be_written_is_logged_once_and_closes_the_nod
 ) -> None:
     monkeypatch.setattr(reconciler, "_RETRY_S", 0.001)
     found, record = agent(tmp_path), FullDisk(tmp_path, MemoryUnit.GIB)
-    writing = Reconciler(
-        settings(tmp_path),
-        found._observer,
-        found._releaser,
-        record,
-        found.watchdog,
-        found.metrics,
-    )
     with capture_logs() as logs:
-        task = asyncio.ensure_future(writing._write_record())
+        task = asyncio.ensure_future(reconciler_of(found, record)._write_record())
         await until(lambda: record.attempts > 3)
     assert [each["event"] for each in logs] == ["record_not_written"]
     assert sample(found, "degraded_mode", right="record") == 1
@@ -338,16 +335,7 @@ async def test_without_a_checkpoint_whole_gpu_pods_come_from_the_kubelet_api(
         found = agent(tmp_path, socket)
         found.node_state.apply_gpus(SharedGpus(MemoryUnit.GIB, cards(14, 14)))
         found._watches.pods.changed([Upserted("app", LocalPod("app", "d", "app"))])
-        polling = Reconciler(
-            settings(tmp_path, socket),
-            found._observer,
-            found._releaser,
-            found._record,
-            found.watchdog,
-            found.metrics,
-            poll_s=0.01,
-        )
-        task = asyncio.ensure_future(polling._poll_whole_gpus())
+        task = asyncio.ensure_future(reconciler_of(found)._poll_whole_gpus())
         await until(lambda: found.node_state.allocations.cards[0].whole_gpu_pods == ("d/app",))
         task.cancel()
 
@@ -362,15 +350,7 @@ async def test_a_node_without_checkpoint_and_kubelet_api_is_logged_once(
         attempts.append(None)
         raise KubeletError("no such socket")
 
-    polling = Reconciler(
-        settings(tmp_path),
-        found._observer,
-        found._releaser,
-        found._record,
-        found.watchdog,
-        found.metrics,
-        poll_s=0.001,
-    )
+    polling = reconciler_of(found)
     monkeypatch.setattr(polling._pod_resources, "list", unavailable)
     with capture_logs() as logs:
         task = asyncio.ensure_future(polling._poll_whole_gpus())

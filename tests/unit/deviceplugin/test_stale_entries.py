@@ -3,16 +3,15 @@
 from dataclasses import replace
 from pathlib import Path
 
-from gpushare.deviceplugin.core.interface import AllocateResponse
 from tests.support.builders.gpu_pods import gpu_pod
-from tests.unit.deviceplugin.fixtures import AgentFixture, ids
+from tests.unit.deviceplugin.fixtures import AgentFixture, allocated, ids
 
 FIRST = "GPU-0-_-0"
 
 
 async def served(here: AgentFixture, uid: str, units: int = 2) -> None:
     here.add_pods(gpu_pod(uid, units, card=0))
-    assert isinstance(await here.mem.allocate(ids(0, *range(units))), AllocateResponse)
+    await allocated(here.mem.allocate(ids(0, *range(units))))
     here.confirm(uid, units, FIRST)
 
 
@@ -56,7 +55,7 @@ async def test_a_static_pod_that_is_put_back_gets_its_devices_again(tmp_path: Pa
     await served(here, "static")
     await removed(here, "static")
     here.add_pods(gpu_pod("static", 2, card=0))
-    assert isinstance(await here.mem.allocate(ids(0, 4, 5)), AllocateResponse)
+    await allocated(here.mem.allocate(ids(0, 4, 5)))
     here.observe()
     (allocation,) = here.node_state.allocations.of_pod("static")
     assert allocation.first_device_id == "GPU-0-_-4"
@@ -86,7 +85,7 @@ async def test_the_entry_of_a_static_pod_that_is_put_back_is_stale_until_its_cal
     await removed(here, "static")
     here.add_pods(gpu_pod("static", 2, card=0))
     here.observe()
-    assert isinstance(await here.mem.allocate(ids(0, 4, 5)), AllocateResponse)
+    await allocated(here.mem.allocate(ids(0, 4, 5)))
     here.observe()
     (allocation,) = here.node_state.allocations.of_pod("static")
     assert (allocation.first_device_id, allocation.confirmed) == ("GPU-0-_-4", False)
@@ -138,7 +137,7 @@ async def test_devices_of_an_answer_that_was_lost_are_not_its_own_when_a_forgott
     await served(here, "waits")
     here.add_pods(replace(gpu_pod("failed", 2, card=1), running=frozenset({"main"})))
     here.named = ()
-    assert isinstance(await here.mem.allocate(ids(0, 4, 5)), AllocateResponse)
+    await allocated(here.mem.allocate(ids(0, 4, 5)))
     here.confirm("waits", 2, "GPU-0-_-4", cards=("GPU-0",))
     (allocation,) = here.node_state.allocations.of_pod("waits")
     assert dict(allocation.cards) == {"GPU-0": 2}

@@ -7,13 +7,13 @@ from structlog.testing import capture_logs
 
 from gpushare.contract import EVENT_ASSIGNED, EVENT_REFUSED, LABEL_MODE
 from gpushare.deviceplugin.core.allocations import Key
-from gpushare.deviceplugin.core.interface import AllocateResponse, Rejected
+from gpushare.deviceplugin.core.interface import AllocateResponse
 from gpushare.deviceplugin.core.reconcile import ServedContainer
 from gpushare.model.demand import Demand, demand_of
 from gpushare.model.local_node import LocalNode
 from tests.support.builders.gpu_pods import NODE, PICKS, gpu_pod
 from tests.support.builders.scheduling import main, sound
-from tests.unit.deviceplugin.fixtures import AgentFixture, ids
+from tests.unit.deviceplugin.fixtures import AgentFixture, allocated, ids, rejected
 
 
 def pair(first: int, second: int) -> Demand:
@@ -31,8 +31,7 @@ def unlike(folder: Path) -> AgentFixture:
 async def test_of_unequal_pods_the_one_in_the_kubelet_matches(tmp_path: Path) -> None:
     here = unlike(tmp_path)
     here.names = frozenset({"default/large", "default/other"})
-    answer = await here.mem.allocate(ids(1, 0, 1))
-    assert isinstance(answer, AllocateResponse)
+    answer = await allocated(here.mem.allocate(ids(1, 0, 1)))
     assert answer.envs["NVIDIA_VISIBLE_DEVICES"] == "GPU-1"
     assert (answer.envs["ALIYUN_COM_GPU_MEM_POD"], answer.envs["ALIYUN_COM_GPU_MEM_CONTAINER"]) == ("8", "2")
 
@@ -43,18 +42,14 @@ async def test_without_a_difference_in_the_kubelet_the_oldest_matches(
     for number, names in enumerate((None, frozenset[str](), frozenset({"default/small", "default/large"}))):
         here = unlike(tmp_path / str(number))
         here.names = names
-        answer = await here.mem.allocate(["x", "y"])
-        assert isinstance(answer, AllocateResponse)
-        assert answer.envs["ALIYUN_COM_GPU_MEM_POD"] == "2"
+        assert (await allocated(here.mem.allocate(["x", "y"]))).envs["ALIYUN_COM_GPU_MEM_POD"] == "2"
 
 
 async def test_for_equal_pods_the_kubelet_is_not_asked(tmp_path: Path) -> None:
     here = AgentFixture(tmp_path, 8, 8)
     here.add_pods(gpu_pod("a", 2, card=0, bound=1), gpu_pod("b", 2, card=1, bound=2))
     here.names = frozenset({"default/b"})
-    answer = await here.mem.allocate(["x", "y"])
-    assert isinstance(answer, AllocateResponse)
-    assert answer.envs["NVIDIA_VISIBLE_DEVICES"] == "GPU-0"
+    assert (await allocated(here.mem.allocate(["x", "y"]))).envs["NVIDIA_VISIBLE_DEVICES"] == "GPU-0"
 
 
 async def test_a_pod_with_the_response_of_an_unequal_one_gets_one_event(tmp_path: Path) -> None:
@@ -79,8 +74,7 @@ async def test_the_rest_of_such_a_pod_follows_if_it_fits(tmp_path: Path) -> None
     here = unlike(tmp_path)
     await here.mem.allocate(ids(0, 0, 1))
     here.confirm("large", 2, "GPU-0-_-0", "c0")
-    answer = await here.mem.allocate([f"x{n}" for n in range(6)])
-    assert isinstance(answer, AllocateResponse)
+    answer = await allocated(here.mem.allocate([f"x{n}" for n in range(6)]))
     assert (answer.envs["NVIDIA_VISIBLE_DEVICES"], answer.envs["ALIYUN_COM_GPU_MEM_POD"]) == ("GPU-0", "8")
 
 
@@ -92,8 +86,7 @@ async def test_the_rest_of_such_a_pod_is_rejected_if_it_does_not_fit(tmp_path: P
     here.add_pods(gpu_pod("small", 2, card=0, bound=1), gpu_pod("large", pair(2, 6), card=1, bound=2))
     await here.mem.allocate(ids(0, 0, 1))
     here.confirm("large", 2, "GPU-0-_-0", "c0")
-    answer = await here.mem.allocate([f"x{n}" for n in range(6)])
-    assert isinstance(answer, Rejected)
+    answer = await rejected(here.mem.allocate([f"x{n}" for n in range(6)]))
     assert answer.text.startswith("pod default/large, container c1: its other containers use GPU 0, where ")
 
 
@@ -101,9 +94,7 @@ async def test_a_pod_that_picks_its_devices_differs_from_its_twin(tmp_path: Path
     here = AgentFixture(tmp_path, 8)
     here.add_pods(gpu_pod("plain", 2, card=0, bound=1), gpu_pod("picks", 2, card=0, bound=2, declares=PICKS))
     here.names = frozenset({"default/picks"})
-    answer = await here.mem.allocate(["x", "y"])
-    assert isinstance(answer, Rejected)
-    assert answer.reason == "own_devices"
+    assert (await rejected(here.mem.allocate(["x", "y"]))).reason == "own_devices"
 
 
 async def test_a_pod_that_picks_its_devices_and_got_its_twins_response_gets_an_event(
@@ -120,8 +111,7 @@ async def test_a_pod_that_picks_its_devices_and_got_its_twins_response_gets_an_e
         here.status.publish()
     direct = AgentFixture(tmp_path / "direct", 8)
     direct.add_pods(picks)
-    refused = await direct.mem.allocate(["x", "y"])
-    assert isinstance(refused, Rejected)
+    refused = await rejected(direct.mem.allocate(["x", "y"]))
     assert here.events == direct.events
     assert here.events[0].reason == EVENT_REFUSED
     reported = [entry for entry in logs if entry["event"] == "allocate_refused"]
@@ -138,11 +128,11 @@ async def test_a_pod_that_was_mistaken_for_another_keeps_its_allocation(tmp_path
     await here.mem.allocate(ids(0, 4, 5))
     here.add_pods(gpu_pod("unseen", 2, card=0))
     here.confirm("unseen", 2, "GPU-0-_-4", cards=("GPU-0",))
-    assert allocated(here) == {("runs", "main"): {"GPU-0": 2}, ("unseen", "main"): {"GPU-0": 2}}
+    assert allocations_of(here) == {("runs", "main"): {"GPU-0": 2}, ("unseen", "main"): {"GPU-0": 2}}
     assert all(each.confirmed for each in here.node_state.allocations.by_container.values())
 
 
-def allocated(here: AgentFixture) -> dict[Key, dict[str, int]]:
+def allocations_of(here: AgentFixture) -> dict[Key, dict[str, int]]:
     """GPU UUID → units, by container."""
     return {key: dict(each.cards) for key, each in here.node_state.allocations.by_container.items()}
 
@@ -159,19 +149,17 @@ async def forgotten(folder: Path) -> AgentFixture:
 
 
 async def gpu_of_the_next_call(here: AgentFixture, *devices: str) -> str:
-    response = await here.mem.allocate(devices)
-    assert isinstance(response, AllocateResponse)
+    response = await allocated(here.mem.allocate(devices))
     return response.envs["NVIDIA_VISIBLE_DEVICES"]
 
 
 async def test_twins_that_wait_for_a_restart_without_a_checkpoint_are_rejected(tmp_path: Path) -> None:
     here = await forgotten(tmp_path)
-    before = allocated(here)
-    answer = await here.mem.allocate(["x", "y"])
-    assert isinstance(answer, Rejected)
+    before = allocations_of(here)
+    answer = await rejected(here.mem.allocate(["x", "y"]))
     assert answer.reason == "ambiguous"
     assert "default/a, default/b" in answer.text
-    assert allocated(here) == before
+    assert allocations_of(here) == before
 
 
 async def test_the_last_of_them_restarts_on_its_gpu(tmp_path: Path) -> None:
@@ -179,7 +167,7 @@ async def test_the_last_of_them_restarts_on_its_gpu(tmp_path: Path) -> None:
     here.add_pods(replace(gpu_pod("a", 2, card=0), running=frozenset({"main"})))
     assert await gpu_of_the_next_call(here, "x", "y") == "GPU-1"
     here.confirm("b", 2, "x", cards=("GPU-1",))
-    assert allocated(here) == {("a", "main"): {"GPU-0": 2}, ("b", "main"): {"GPU-1": 2}}
+    assert allocations_of(here) == {("a", "main"): {"GPU-0": 2}, ("b", "main"): {"GPU-1": 2}}
 
 
 async def mistaken_without_a_checkpoint(folder: Path) -> AgentFixture:
@@ -198,7 +186,7 @@ async def test_without_a_checkpoint_a_twin_that_is_gone_frees_no_units(tmp_path:
     here.delete_pod("a")
     assert await here.release_terminated() == frozenset()
     here.add_pods(gpu_pod("c", 4, card=0))
-    assert isinstance(await here.mem.allocate([f"c{n}" for n in range(4)]), Rejected)
+    await rejected(here.mem.allocate([f"c{n}" for n in range(4)]))
 
 
 async def test_the_units_of_such_a_twin_are_free_once_the_checkpoint_names_the_other(tmp_path: Path) -> None:
@@ -206,7 +194,7 @@ async def test_the_units_of_such_a_twin_are_free_once_the_checkpoint_names_the_o
     here.delete_pod("a")
     here.named = (ServedContainer("b", "main", "x", 2),)
     await here.release_terminated()
-    assert allocated(here) == {("b", "main"): {"GPU-0": 2}}
+    assert allocations_of(here) == {("b", "main"): {"GPU-0": 2}}
 
 
 async def test_without_a_checkpoint_a_confirmed_allocation_ends_with_its_pod(tmp_path: Path) -> None:
@@ -229,17 +217,13 @@ async def test_without_a_checkpoint_no_allocation_is_repeated_that_a_running_twi
     here.add_pods(gpu_pod("a", 2, card=0, bound=1), gpu_pod("b", 2, card=1, bound=2))
     await gpu_of_the_next_call(here, "x", "x1")
     here.add_pods(replace(gpu_pod("b", 2, card=1, bound=2), running=frozenset({"main"})))
-    answer = await here.mem.allocate(["z", "z1"])
-    assert isinstance(answer, Rejected)
-    assert answer.reason == "unknown_pod"
+    assert (await rejected(here.mem.allocate(["z", "z1"]))).reason == "unknown_pod"
 
 
 async def test_without_a_checkpoint_unequal_pods_are_rejected(tmp_path: Path) -> None:
     here = unlike(tmp_path)
     here.named = None
-    answer = await here.mem.allocate(ids(1, 0, 1))
-    assert isinstance(answer, Rejected)
-    assert answer.reason == "ambiguous"
+    assert (await rejected(here.mem.allocate(ids(1, 0, 1)))).reason == "ambiguous"
     here.names = frozenset({"default/large"})
     assert await gpu_of_the_next_call(here, *ids(1, 0, 1)) == "GPU-1"
 

@@ -6,11 +6,10 @@ from pathlib import Path
 
 from gpushare.contract import ANN_CARDS, EVENT_CARD_FREE, EVENT_CARD_IN_USE, EVENT_NOT_SERVING
 from gpushare.deviceplugin.core.decision import NO_UNITS
-from gpushare.deviceplugin.core.interface import AllocateResponse, Rejected
 from gpushare.model.changes import Deleted, Upserted
 from gpushare.model.local_node import LocalNode, LocalPod
 from tests.support.builders.gpu_pods import NODE, gpu_pod
-from tests.unit.deviceplugin.fixtures import AgentFixture, ids
+from tests.unit.deviceplugin.fixtures import AgentFixture, allocated, ids, rejected
 
 APP = LocalPod("app-uid", "default", "app")
 
@@ -35,8 +34,7 @@ def reported(here: AgentFixture) -> list[tuple[str, str]]:
 async def test_the_rejection_of_a_pod_with_a_full_gpu_names_the_whole_gpu_pod(tmp_path: Path) -> None:
     here = node_of(tmp_path, 14)
     here.add_pods(gpu_pod("late", 4, card=0))
-    refused = await here.mem.allocate(ids(0, 0, 1, 2, 3))
-    assert isinstance(refused, Rejected)
+    refused = await rejected(here.mem.allocate(ids(0, 0, 1, 2, 3)))
     assert refused.reason == NO_UNITS
     assert (
         "no GPU is usable (unschedulable: GPU 0 until default/app is gone, which has a whole GPU)"
@@ -47,7 +45,7 @@ async def test_the_rejection_of_a_pod_with_a_full_gpu_names_the_whole_gpu_pod(tm
 async def test_a_pod_gets_another_free_gpu(tmp_path: Path) -> None:
     here = node_of(tmp_path, 14, 14)
     here.add_pods(gpu_pod("late", 4, card=0))
-    assert isinstance(await here.mem.allocate(ids(0, 0, 1, 2, 3)), AllocateResponse)
+    await allocated(here.mem.allocate(ids(0, 0, 1, 2, 3)))
     assert here.node_state.allocations.by_container["late", "main"].cards == (("GPU-1", 4),)
 
 
@@ -56,16 +54,16 @@ async def test_a_record_that_is_written_during_the_call_counts(tmp_path: Path) -
     here = AgentFixture(tmp_path, 14, alive=(APP.uid,), timeout_s=0.01)
     here.add_pods(gpu_pod("late", 4, card=0))
     here.whole = {APP.uid: frozenset({"GPU-0"})}
-    assert isinstance(await here.mem.allocate(ids(0, 0, 1, 2, 3)), Rejected)
+    await rejected(here.mem.allocate(ids(0, 0, 1, 2, 3)))
 
 
 async def test_a_second_container_of_a_pod_on_a_full_gpu_is_refused(tmp_path: Path) -> None:
     here = AgentFixture(tmp_path, 14, alive=(APP.uid,), timeout_s=0.01)
     here.add_pods(gpu_pod("early", 4, card=0))
-    assert isinstance(await here.mem.allocate(ids(0, 0, 1, 2, 3)), AllocateResponse)
+    await allocated(here.mem.allocate(ids(0, 0, 1, 2, 3)))
     here.whole = {APP.uid: frozenset({"GPU-0"})}
     here.add_pods(gpu_pod("late", 2, card=0))
-    assert isinstance(await here.mem.allocate(ids(0, 4, 5)), Rejected)
+    await rejected(here.mem.allocate(ids(0, 4, 5)))
     assert set(here.node_state.allocations.by_pod) == {"early"}
 
 
@@ -85,8 +83,7 @@ async def test_a_forged_mirror_is_not_named_for_the_pod_with_its_uid(tmp_path: P
     here = node_of(tmp_path, 14)
     here.node_state.apply_pods([Upserted("x", LocalPod(APP.uid, "default", "forged", mirror=True))])
     here.add_pods(gpu_pod("a", 4))
-    answer = await here.mem.allocate(ids(0, 0, 1, 2, 3))
-    assert isinstance(answer, Rejected)
+    answer = await rejected(here.mem.allocate(ids(0, 0, 1, 2, 3)))
     assert "default/app" in answer.text
 
 

@@ -24,20 +24,6 @@ def test_the_defaults_are_those_of_a_node() -> None:
     )
 
 
-def test_every_setting_has_a_flag() -> None:
-    found = settings(
-        "--state=/s", "--shm=/m", "--interval-seconds=1", "--ops-host=h", "--ops-port=1", "--log-level=debug"
-    )
-    assert found == MpsSettings(
-        state=Path("/s"),
-        shm=Path("/m"),
-        interval_seconds=1.0,
-        ops_host="h",
-        ops_port=1,
-        log_level=LogLevel.DEBUG,
-    )
-
-
 def test_an_interval_of_zero_is_refused() -> None:
     result = CliRunner().invoke(command, ["--interval-seconds=0"])
     assert result.exit_code == 2

@@ -107,15 +107,11 @@ def test_a_usable_directory_has_no_error(tmp_path: Path) -> None:
     check_folder(tmp_path)
 
 
-def test_the_error_for_a_missing_directory_has_the_mount(tmp_path: Path) -> None:
-    with pytest.raises(KubeletError, match=f"{tmp_path}/none: No such file .*mount the kubelet's folder"):
-        check_folder(tmp_path / "none")
-
-
-def test_a_file_is_no_directory(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("name", "problem"), [("none", ": No such file"), ("file", " is not a folder")])
+def test_the_error_for_no_directory_has_the_mount(tmp_path: Path, name: str, problem: str) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(KubeletError, match="is not a folder"):
-        check_folder(tmp_path / "file")
+    with pytest.raises(KubeletError, match=f"{tmp_path}/{name}{problem}.*; mount the kubelet's folder"):
+        check_folder(tmp_path / name)
 
 
 @pytest.fixture

@@ -47,6 +47,11 @@ class Scene:
     def __post_init__(self) -> None:
         self.writer = ApiWriter(self.api, self.metrics, Watchdog(self.metrics), self.backoff)
 
+    def publish(self, assigned: str = "{}") -> None:
+        """Let the writer see the node, and want that state of it."""
+        self.writer.observe_node(NODE)
+        self.writer.set_node(want(assigned))
+
     async def settles(self) -> None:
         """Wait until the API has the whole desired state."""
         await idle()
@@ -112,8 +117,7 @@ async def test_nothing_is_written_before_the_node_has_been_seen() -> None:
 async def test_a_pod_is_not_corrected_while_the_node_cannot_be_written() -> None:
     scene = Scene(FakeAgentApi(node_errors=deque([refused(500)] * 3)))
     async with working(scene):
-        scene.writer.observe_node(NODE)
-        scene.writer.set_node(want())
+        scene.publish()
         scene.writer.set_pods({"a": (pod("a"), SERVED)})
         await scene.settles()
         assert scene.api.log == ["node"] * 4 + ["a"]
@@ -123,8 +127,7 @@ async def test_a_pod_is_not_corrected_while_the_node_cannot_be_written() -> None
 
 async def test_a_later_correction_waits_for_the_newer_node_annotation() -> None:
     async with working(Scene()) as scene:
-        scene.writer.observe_node(NODE)
-        scene.writer.set_node(want())
+        scene.publish()
         await scene.settles()
         scene.api.log.clear()
         scene.writer.set_pods({"a": (pod("a"), SERVED)})
@@ -135,8 +138,7 @@ async def test_a_later_correction_waits_for_the_newer_node_annotation() -> None:
 
 async def test_a_node_that_agrees_is_not_written() -> None:
     async with working(Scene()) as scene:
-        scene.writer.observe_node(NODE)
-        scene.writer.set_node(want())
+        scene.publish()
         await scene.settles()
         scene.writer.observe_node(scene.api.node)
         scene.writer.set_node(want())
@@ -146,8 +148,7 @@ async def test_a_node_that_agrees_is_not_written() -> None:
 
 async def test_lost_values_are_written_again() -> None:
     async with working(Scene()) as scene:
-        scene.writer.observe_node(NODE)
-        scene.writer.set_node(want())
+        scene.publish()
         await scene.settles()
         scene.writer.observe_node(replace(scene.api.node, capacity={RESOURCE_COUNT: 0}))
         await scene.settles()
@@ -174,8 +175,7 @@ async def test_a_change_during_a_write_is_written_next() -> None:
         scene.writer.set_pods({"a": (pod("a"), {"x": "2"})})
 
     async with working(scene):
-        scene.writer.observe_node(NODE)
-        scene.writer.set_node(want("older"))
+        scene.publish("older")
         scene.writer.set_pods({"a": (pod("a"), {"x": "1"})})
         scene.api.before = newer
         await scene.settles()
@@ -186,8 +186,7 @@ async def test_a_change_during_a_write_is_written_next() -> None:
 
 async def test_nothing_is_lost_while_the_api_is_unavailable() -> None:
     async with working(Scene(FakeAgentApi(away=True))) as scene:
-        scene.writer.observe_node(NODE)
-        scene.writer.set_node(want("1"))
+        scene.publish("1")
         scene.writer.set_pods({"a": (pod("a"), SERVED), "b": (pod("b"), SERVED)})
         scene.writer.set_unhealthy("0")
         scene.writer.record_event(node_event("n", "Reason", "text"))
@@ -204,8 +203,7 @@ async def test_nothing_is_lost_while_the_api_is_unavailable() -> None:
 async def test_a_failed_write_of_a_pod_delays_no_other() -> None:
     scene = Scene(FakeAgentApi(pod_errors={"a": deque([refused(500)] * 2)}), backoff=UNHURRIED)
     async with working(scene):
-        scene.writer.observe_node(NODE)
-        scene.writer.set_node(want())
+        scene.publish()
         scene.writer.set_pods({"a": (pod("a"), SERVED), "b": (pod("b"), SERVED)})
         await scene.settles()
         assert scene.api.log[:3] == ["node", "a", "b"]
@@ -215,8 +213,7 @@ async def test_a_failed_write_of_a_pod_delays_no_other() -> None:
 async def test_a_deleted_pod_is_removed() -> None:
     scene = Scene(FakeAgentApi(pod_errors={"a": deque([refused(404)])}))
     async with working(scene):
-        scene.writer.observe_node(NODE)
-        scene.writer.set_node(want())
+        scene.publish()
         scene.writer.set_pods({"a": (pod("a"), SERVED)})
         await scene.settles()
         scene.writer.set_pods({"a": (pod("a"), SERVED)})
@@ -228,8 +225,7 @@ async def test_a_deleted_pod_is_removed() -> None:
 async def test_a_write_conflict_of_a_pod_is_retried() -> None:
     scene = Scene(FakeAgentApi(pod_errors={"a": deque([refused(409)])}))
     async with working(scene):
-        scene.writer.observe_node(NODE)
-        scene.writer.set_node(want())
+        scene.publish()
         scene.writer.set_pods({"a": (pod("a"), SERVED)})
         await scene.settles()
         assert scene.api.pods == {"a": SERVED}
@@ -237,8 +233,7 @@ async def test_a_write_conflict_of_a_pod_is_retried() -> None:
 
 async def test_a_pod_that_is_set_again_after_its_removal_is_written_again() -> None:
     async with working(Scene()) as scene:
-        scene.writer.observe_node(NODE)
-        scene.writer.set_node(want())
+        scene.publish()
         for wishes in ({"a": (pod("a"), SERVED)}, {}, {"a": (pod("a"), SERVED)}):
             scene.writer.set_pods(wishes)
             await scene.settles()
@@ -248,8 +243,7 @@ async def test_a_pod_that_is_set_again_after_its_removal_is_written_again() -> N
 async def test_a_removed_pod_is_not_retried() -> None:
     scene = Scene(FakeAgentApi(pod_errors={"a": deque([refused(500)] * 1000)}))
     async with working(scene):
-        scene.writer.observe_node(NODE)
-        scene.writer.set_node(want())
+        scene.publish()
         scene.writer.set_pods({"a": (pod("a"), SERVED)})
         await until(lambda: scene.api.log.count("a") > 2)
         scene.writer.set_pods({})
@@ -268,8 +262,7 @@ async def test_refused_labels_are_omitted_logged_once_and_not_retried_soon(statu
     scene = Scene(FakeAgentApi(node_errors=deque([refused(status, REFUSED_LABELS)])), backoff=PATIENT)
     with capture_logs() as logs:
         async with working(scene):
-            scene.writer.observe_node(NODE)
-            scene.writer.set_node(want())
+            scene.publish()
             await scene.settles()
             scene.writer.observe_node(scene.api.node)
             scene.writer.set_node(want("more"))
@@ -287,8 +280,7 @@ async def test_refused_labels_are_retried_later_and_logged_once_accepted(status:
     scene = Scene(FakeAgentApi(node_errors=errors))
     with capture_logs() as logs:
         async with working(scene):
-            scene.writer.observe_node(NODE)
-            scene.writer.set_node(want())
+            scene.publish()
             await until(lambda: scene.api.node.labels.get(LABEL_CARD_MODEL) == "Tesla-T4")
             await scene.settles()
     assert [entry["event"] for entry in logs] == ["degraded_mode", "degraded_mode_over"]
@@ -298,8 +290,7 @@ async def test_refused_labels_are_retried_later_and_logged_once_accepted(status:
 async def test_labels_that_are_all_that_is_missing_can_be_refused_too() -> None:
     scene = Scene(backoff=PATIENT)
     async with working(scene):
-        scene.writer.observe_node(NODE)
-        scene.writer.set_node(want())
+        scene.publish()
         await scene.settles()
         scene.api.node_errors.append(refused(403))
         scene.writer.observe_node(replace(scene.api.node, labels={}))
@@ -310,8 +301,7 @@ async def test_labels_that_are_all_that_is_missing_can_be_refused_too() -> None:
 async def test_a_missing_permission_for_the_node_is_not_attributed_to_labels() -> None:
     scene = Scene(FakeAgentApi(node_errors=deque([refused(403), refused(403)])))
     async with working(scene):
-        scene.writer.observe_node(NODE)
-        scene.writer.set_node(want())
+        scene.publish()
         await until(lambda: scene.metric("degraded_mode", right="nodes") == 1, poll_s=0)
         await scene.settles()
         assert scene.metric("degraded_mode", right="nodes") == 0
@@ -324,8 +314,7 @@ async def test_a_missing_permission_for_configmaps_is_logged_once_and_stops_noth
         async with working(scene):
             scene.writer.set_unhealthy("1")
             await until(lambda: scene.metric("degraded_mode", right="configmaps") == 1, poll_s=0)
-            scene.writer.observe_node(NODE)
-            scene.writer.set_node(want())
+            scene.publish()
             await scene.settles()
     assert [(entry["event"], entry.get("right", entry.get("what"))) for entry in logs] == [
         ("degraded_mode", "configmaps"),
@@ -374,8 +363,7 @@ async def test_allocations_are_published_soon_after_they_were_denied() -> None:
     """An API server that has just started denies every request until it has read the roles."""
     scene = Scene(FakeAgentApi(node_errors=deque([refused(403), refused(403)])), backoff=PATIENT)
     async with working(scene):
-        scene.writer.observe_node(NODE)
-        scene.writer.set_node(want())
+        scene.publish()
         await until(lambda: ANN_CARDS in scene.api.node.annotations)
 
 
@@ -384,8 +372,7 @@ SLOW = BackoffPolicy(initial_s=1000, max_s=1000)
 
 async def test_a_late_echo_of_an_older_state_causes_no_write() -> None:
     async with working(Scene(backoff=SLOW)) as scene:
-        scene.writer.observe_node(NODE)
-        scene.writer.set_node(want("1"))
+        scene.publish("1")
         await scene.settles()
         older = scene.api.node
         scene.writer.set_node(want("2"))
@@ -428,8 +415,7 @@ async def test_the_list_of_unhealthy_gpus_is_emptied_too() -> None:
 async def test_a_write_that_got_no_answer_is_repeated() -> None:
     scene = Scene(FakeAgentApi(node_errors=deque([silence()])))
     async with working(scene):
-        scene.writer.observe_node(NODE)
-        scene.writer.set_node(want())
+        scene.publish()
         await scene.settles()
         assert scene.api.log == ["node", "node"]
         assert LABEL_CARD_MODEL in scene.api.node.labels

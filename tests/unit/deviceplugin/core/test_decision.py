@@ -336,15 +336,20 @@ def test_a_pod_that_diverges_after_indices_changed_is_marked() -> None:
     assert moved.by_container["a", "main"].diverged
 
 
-def test_a_container_is_limited_by_the_library_that_the_node_has() -> None:
-    node = with_gpu_pods(allocations(14, mode=Mode.CGPU), gpu_pod("a", 4))
+def decided(node: Allocations, capabilities: Capabilities) -> Allocated | Rejected:
+    """The decision on a call for 4 units at 255 ns."""
     found = match(AllocateSnapshot(node), AllocateCall(4))
     assert found
-    answer = decide(node, found, ("x",), Capabilities(isolation=True, library="0123456789abcdef"), 255)
+    return decide(node, found, ("x",), capabilities, 255)
+
+
+def test_a_container_is_limited_by_the_library_that_the_node_has() -> None:
+    node = with_gpu_pods(allocations(14, mode=Mode.CGPU), gpu_pod("a", 4))
+    answer = decided(node, Capabilities(isolation=True, library="0123456789abcdef"))
     assert isinstance(answer, Allocated)
     assert answer.allocation.enforcement
     assert answer.allocation.enforcement.directory == "00000000000000ff"
-    missing = decide(node, found, ("x",), Capabilities(isolation=True, libraries_dir="/libraries"), 255)
+    missing = decided(node, Capabilities(isolation=True, libraries_dir="/libraries"))
     assert isinstance(missing, Rejected)
     assert missing.reason == "no_library"
 
@@ -357,10 +362,8 @@ def of_mode(mode: Mode) -> GpuPod:
 @pytest.mark.parametrize("mode", [Mode.CGPU, Mode.CORE_MEM])
 def test_an_agent_without_the_mounts_rejects_containers_that_it_cannot_limit(mode: Mode) -> None:
     node = with_gpu_pods(allocations(14, mode=mode), of_mode(mode))
-    found = match(AllocateSnapshot(node), AllocateCall(4))
-    assert found
     without = Capabilities(libraries_dir="/libraries", state_dir="/state")
-    answer = decide(node, found, ("x",), without, 255)
+    answer = decided(node, without)
     assert isinstance(answer, Rejected)
     assert answer.reason == "no_isolation_mounts"
     for part in ("default/a", f"sharing mode {mode}", "/libraries and /state", "cgpu.disable.isolation=true"):
@@ -376,9 +379,7 @@ def test_an_agent_without_the_mounts_serves_where_the_library_is_not_the_only_li
     isolated: bool,  # noqa: FBT001
 ) -> None:
     node = replace(with_gpu_pods(allocations(14, mode=mode), of_mode(mode)), isolated=isolated)
-    found = match(AllocateSnapshot(node), AllocateCall(4))
-    assert found
-    answer = decide(node, found, ("x",), Capabilities(), 255)
+    answer = decided(node, Capabilities())
     assert isinstance(answer, Allocated)
     assert answer.allocation.enforcement is None
 

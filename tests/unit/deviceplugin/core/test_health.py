@@ -89,12 +89,6 @@ def test_without_a_recovery_action_an_xid_closes_its_gpu_for_good() -> None:
     assert polled(closed, range(0, 100_000, 50), OLD, OLD).unhealthy == BY_XID
 
 
-def test_a_restart_of_the_agent_forgets_no_xid() -> None:
-    closed = polled(HEALTHY.after_fault(UNCONTAINED), [5], OLD, OLD)
-    restarted = Health.of(CARDS, xids=closed.reset_xids)
-    assert polled(restarted, [0, 1000], OLD, OLD).unhealthy == closed.unhealthy == BY_XID
-
-
 def test_a_driver_with_recovery_actions_decides_about_a_recorded_xid() -> None:
     restarted = Health.of(CARDS, xids={"GPU-0": 95})
     assert polled(restarted, [0], NONE, NONE).unhealthy == {}

@@ -70,14 +70,6 @@ def test_every_recovery_action_but_none_closes_the_gpu(action: int, reason: str)
     assert needs_recovery(GpuCondition(facts(recovery=action))) == reason
 
 
-def test_the_reason_names_the_xid_that_came_before() -> None:
-    condition = GpuCondition(facts(recovery=1), fault=UNCONTAINED)
-    reason = (
-        "the driver asks for a reset of the GPU (recovery action 1), after XID 95 (uncontained memory error)"
-    )
-    assert reason_of(condition) == reason
-
-
 def test_a_gpu_that_does_not_answer_keeps_its_recovery_action() -> None:
     condition = GpuCondition(facts(recovery=1), failures=1)
     assert needs_recovery(condition) == "the driver asks for a reset of the GPU (recovery action 1)"
@@ -105,12 +97,6 @@ def test_a_recovery_action_overrules_the_table_of_xids(xid: int) -> None:
 def test_an_xid_closes_a_gpu_that_does_not_answer_at_once() -> None:
     lost = GpuCondition(MODERN, failures=1, fault=Fault("GPU-0", 79))
     assert reason_of(lost) == "XID 79 (the GPU has fallen off the bus); the GPU must be reset"
-
-
-def test_an_xid_of_a_gpu_that_the_driver_does_not_name_says_so() -> None:
-    assert needs_reset_by_xid(GpuCondition(OLD_DRIVER, fault=Fault(None, 95))) == (
-        "XID 95 (uncontained memory error) on a GPU that the driver does not name; the GPU must be reset"
-    )
 
 
 def test_a_row_that_could_not_be_remapped_closes_the_gpu_on_any_driver() -> None:

@@ -10,8 +10,8 @@ from gpushare.errors import ConfigError
 from gpushare.isolation import region
 from gpushare.isolation.layout import DirectoryOwner, IsolationDirs, link_of
 from gpushare.isolation.region_layout import SIZE
+from tests.unit.deviceplugin.fixtures import VERSION, install_library
 
-VERSION = "0123456789abcdef"
 A, B = DirectoryOwner("uid-a", "main"), DirectoryOwner("uid-b", "main")
 ONE, TWO = (
     Enforcement(f"{1:016x}", VERSION, "limit of one"),
@@ -32,16 +32,6 @@ def files(folders: IsolationDirs) -> EnforcementFiles:
     return EnforcementFiles(folders)
 
 
-def install(folders: IsolationDirs, version: str = VERSION) -> None:
-    folder = folders.libraries / version
-    folder.mkdir()
-    for name in ("libgpushare.so", "ld.so.preload"):
-        (folder / name).write_text("")
-    current = folders.libraries / "current"
-    current.unlink(missing_ok=True)
-    current.symlink_to(version)
-
-
 def listed(folders: IsolationDirs) -> set[str]:
     return {path.name for path in folders.state.iterdir()}
 
@@ -56,16 +46,16 @@ def test_the_current_version_is_the_one_that_new_containers_get(
     files: EnforcementFiles, folders: IsolationDirs
 ) -> None:
     assert files.library() is None
-    install(folders)
+    install_library(folders.state.parent)
     assert files.library() == VERSION
-    install(folders, "f" * 16)
+    install_library(folders.state.parent, "f" * 16)
     assert files.library() == "f" * 16
     assert files.has(VERSION)
 
 
 @pytest.mark.parametrize("name", ["libgpushare.so", "ld.so.preload"])
 def test_an_incomplete_version_is_ignored(files: EnforcementFiles, folders: IsolationDirs, name: str) -> None:
-    install(folders)
+    install_library(folders.state.parent)
     path = folders.libraries / VERSION / name
     path.unlink()
     assert files.library() is None
@@ -120,15 +110,6 @@ def test_the_guard_leads_to_the_library_of_the_container_or_nowhere(
     assert guard.read_text() == "library"
 
 
-def test_a_directory_in_place_of_the_guard_is_replaced(
-    files: EnforcementFiles, folders: IsolationDirs
-) -> None:
-    guard = folders.state / ONE.directory / "library"
-    guard.mkdir(parents=True)
-    files.create(ONE)
-    assert guard.is_symlink()
-
-
 def test_an_existing_region_is_not_changed(files: EnforcementFiles, folders: IsolationDirs) -> None:
     files.create(ONE)
     path = folders.state / ONE.directory / "region"
@@ -141,11 +122,11 @@ def test_an_existing_region_is_not_changed(files: EnforcementFiles, folders: Iso
 def test_directories_that_a_runtime_created_are_replaced_by_files(
     files: EnforcementFiles, folders: IsolationDirs
 ) -> None:
-    for name in ("limit", "region"):
-        (folders.state / ONE.directory / name).mkdir(parents=True)
+    paths = [folders.state / ONE.directory / name for name in ("limit", "region", "library")]
+    for path in paths:
+        path.mkdir(parents=True)
     files.create(ONE)
-    assert (folders.state / ONE.directory / "limit").is_file()
-    assert (folders.state / ONE.directory / "region").is_file()
+    assert not any(path.is_dir() for path in paths)
 
 
 def test_missing_files_are_created_and_unused_ones_removed(

@@ -9,14 +9,14 @@ from structlog.testing import capture_logs
 
 from gpushare.contract import ANN_CLOSED, EVENT_NOT_SERVING, LABEL_CGPU, LABEL_MODE, LABEL_NO_ISOLATION
 from gpushare.deviceplugin.core.allocations import Enforcement
-from gpushare.deviceplugin.core.interface import AllocateResponse, Rejected
+from gpushare.deviceplugin.core.interface import AllocateResponse
 from gpushare.deviceplugin.core.reconcile import ServedContainer
 from gpushare.isolation.layout import DirectoryOwner, link_of
 from gpushare.isolation.limits import parse
 from gpushare.model.local_node import LocalNode
 from tests.support.builders.gpu_pods import NODE, gpu_pod
 from tests.support.builders.scheduling import demand
-from tests.unit.deviceplugin.fixtures import VERSION, AgentFixture, ids, install_library
+from tests.unit.deviceplugin.fixtures import VERSION, AgentFixture, allocated, ids, install_library, rejected
 
 LABELS = {LABEL_MODE: "cgpu"}
 
@@ -53,8 +53,7 @@ async def test_the_enforcement_of_a_container_exists_on_disk_and_in_the_record(t
     install_library(tmp_path)
     here = limited_agent(tmp_path, 14)
     here.add_pods(gpu_pod("a", 4, card=0))
-    answer = await here.mem.allocate(ids(0, 0, 1, 2, 3))
-    assert isinstance(answer, AllocateResponse)
+    answer = await allocated(here.mem.allocate(ids(0, 0, 1, 2, 3)))
     assert files_of(answer)
     (card,) = parse(source(answer, "/.gpushare/limit").read_text())
     assert (card.uuid, card.units, card.card_units) == ("GPU-0", 4, 14)
@@ -97,8 +96,7 @@ async def test_the_older_ack_label_limits_containers(tmp_path: Path) -> None:
 async def test_an_agent_without_the_mounts_rejects_containers_of_a_node_with_limits(tmp_path: Path) -> None:
     here = limited_agent(tmp_path, 14)
     here.add_pods(gpu_pod("a", 1, card=0))
-    answer = await here.mem.allocate(ids(0, 0))
-    assert isinstance(answer, Rejected)
+    answer = await rejected(here.mem.allocate(ids(0, 0)))
     assert answer.reason == "no_isolation_mounts"
     for part in (f"{tmp_path}/libraries", f"{tmp_path}/state", NODE, "cgpu.disable.isolation=true"):
         assert part in answer.text
@@ -110,8 +108,7 @@ async def test_without_a_library_the_call_is_refused_with_both_ways_out(tmp_path
         (tmp_path / name).mkdir()
     here = limited_agent(tmp_path, 14)
     here.add_pods(gpu_pod("a", 1, card=0))
-    answer = await here.mem.allocate(ids(0, 0))
-    assert isinstance(answer, Rejected)
+    answer = await rejected(here.mem.allocate(ids(0, 0)))
     assert answer.reason == "no_library"
     for part in (f"{tmp_path}/libraries", NODE, "cgpu-installer", "cgpu.disable.isolation=true"):
         assert part in answer.text
@@ -136,8 +133,7 @@ async def test_files_that_cannot_be_written_are_named_in_the_rejection(tmp_path:
     here = limited_agent(tmp_path, 14)
     (tmp_path / "state").rmdir()
     here.add_pods(gpu_pod("a", 1, card=0))
-    answer = await here.mem.allocate(ids(0, 0))
-    assert isinstance(answer, Rejected)
+    answer = await rejected(here.mem.allocate(ids(0, 0)))
     assert f"cannot write {tmp_path}/state/" in answer.text
     assert not here.node_state.allocations.by_container
 
@@ -179,7 +175,7 @@ async def test_a_failed_repetition_keeps_the_enforcement_of_a_container(tmp_path
     before = dict(here.node_state.allocations.by_container)
     region.unlink()
     (region.parent / ".region.draft").mkdir()
-    assert isinstance(await here.mem.allocate(ids(0, 5)), Rejected)
+    await rejected(here.mem.allocate(ids(0, 5)))
     assert here.node_state.allocations.by_container == before
 
 

@@ -16,7 +16,7 @@ from gpushare.mps.layout import ready_lock_of
 from gpushare.mps.ready_lock import ReadyLock
 from tests.support.builders.gpu_pods import NODE, allocations, gpu_pod
 from tests.support.builders.scheduling import demand, main, sound
-from tests.unit.deviceplugin.fixtures import AgentFixture, ids, install_library
+from tests.unit.deviceplugin.fixtures import AgentFixture, allocated, ids, install_library, rejected
 
 LABELS = {LABEL_MODE: "mps"}
 
@@ -63,8 +63,7 @@ async def test_the_library_limits_memory_and_mps_limits_compute(
     here = MpsAgent(tmp_path, paces=True)
     here.add_pods(gpu_pod("a", demand(4, core=25), card=0))
     await here.core.allocate([f"core-{n}" for n in range(25)])
-    answer = await here.mem.allocate(ids(0, 0, 1, 2, 3))
-    assert isinstance(answer, AllocateResponse)
+    answer = await allocated(here.mem.allocate(ids(0, 0, 1, 2, 3)))
     hosts = {each.container_path: Path(each.host_path) for each in answer.mounts}
     assert hosts["/.gpushare/libgpushare.so"].name == "libgpushare.so"
     (limit,) = parse(hosts["/.gpushare/limit"].read_text())
@@ -76,8 +75,7 @@ async def test_while_the_control_daemon_is_down_the_rejection_names_both_remedie
     here = MpsAgent(tmp_path)
     here.lock.release()
     here.add_pods(gpu_pod("a", 4, card=0))
-    answer = await here.mem.allocate(ids(0, 0, 1, 2, 3))
-    assert isinstance(answer, Rejected)
+    answer = await rejected(here.mem.allocate(ids(0, 0, 1, 2, 3)))
     assert answer.reason == "no_mps"
     for part in ("container main", NODE, "GPU GPU-0", "DaemonSet gpushare-mps", LABEL_MODE):
         assert part in answer.text
@@ -99,16 +97,14 @@ async def test_a_daemon_that_is_just_being_started_is_waited_for(tmp_path: Path)
 async def test_another_gpus_daemon_does_not_help(tmp_path: Path) -> None:
     here = MpsAgent(tmp_path, 14, 14)
     here.add_pods(gpu_pod("a", 4, card=1))
-    answer = await here.mem.allocate(ids(1, 0, 1, 2, 3))
-    assert isinstance(answer, Rejected)
+    answer = await rejected(here.mem.allocate(ids(1, 0, 1, 2, 3)))
     assert "GPU GPU-1" in answer.text
 
 
 async def test_a_pod_of_several_gpus_is_refused_by_name(tmp_path: Path) -> None:
     here = MpsAgent(tmp_path, 14, 14)
     here.add_pods(gpu_pod("a", demand(4, cards=2), card=(0, 1)))
-    answer = await here.mem.allocate(ids(0, 0, 1, 2, 3))
-    assert isinstance(answer, Rejected)
+    answer = await rejected(here.mem.allocate(ids(0, 0, 1, 2, 3)))
     assert "one GPU to a pod, not 2" in answer.text
     assert LABEL_CARDS_PER_POD in answer.text
 
@@ -118,10 +114,9 @@ async def test_a_pod_that_had_several_gpus_before_its_node_was_of_mode_mps_is_re
 ) -> None:
     here = MpsAgent(tmp_path, 14, 14, labels={LABEL_MODE: "cgpu"})
     here.add_pods(gpu_pod("a", demand(4, cards=2), card=(0, 1)))
-    assert isinstance(await here.mem.allocate(ids(0, 0, 1, 2, 3)), AllocateResponse)
+    await allocated(here.mem.allocate(ids(0, 0, 1, 2, 3)))
     here.node_state.apply_node(LocalNode(NODE, labels=LABELS), None)
-    again = await here.mem.allocate(ids(0, 0, 1, 2, 3))
-    assert isinstance(again, Rejected)
+    again = await rejected(here.mem.allocate(ids(0, 0, 1, 2, 3)))
     assert again.reason == "mps_cards"
     assert LABEL_CARDS_PER_POD in again.text
 

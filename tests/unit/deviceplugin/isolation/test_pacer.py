@@ -11,14 +11,12 @@ from structlog.testing import capture_logs
 
 from gpushare.contract import EVENT_NOT_HELD, EVENT_UNCOUNTED, LABEL_MODE
 from gpushare.deviceplugin.core.allocations import Allocation, Enforcement
-from gpushare.deviceplugin.isolation.files import EnforcementFiles, MpsStatus
-from gpushare.deviceplugin.isolation.manager import EnforcementManager
 from gpushare.deviceplugin.isolation.pacer import Pacer, PacerTiming
 from gpushare.deviceplugin.isolation.process_owners import ProcessOwners
 from gpushare.deviceplugin.isolation.reporter import UncountedReporter
 from gpushare.errors import GpuError
 from gpushare.isolation import region
-from gpushare.isolation.layout import LIMIT, REGION, IsolationDirs, directory_name
+from gpushare.isolation.layout import LIMIT, REGION, directory_name
 from gpushare.isolation.limits import MAX_CARDS, CardLimit, text
 from gpushare.isolation.region_layout import (
     KINDS,
@@ -31,7 +29,6 @@ from gpushare.isolation.region_layout import (
 )
 from gpushare.model.local_node import LocalNode
 from gpushare.model.readings import IDLE, Load, ProcessReading
-from gpushare.mps.layout import MpsDirs
 from tests.support.builders.gpu_pods import NODE, gpu_pod
 from tests.support.builders.regions import region_bytes
 from tests.unit.deviceplugin.fixtures import AgentFixture
@@ -62,21 +59,18 @@ class Node:
     """Limited containers with their files, and a pacer that has not begun. Each round takes a second."""
 
     def __init__(self, folder: Path, *, contexts_s: float = 10.0) -> None:
-        self.agent = AgentFixture(folder, 14)
         self.state = folder / "state"
         self.proc = folder / "proc"
         for path in (self.state, folder / "libraries", self.proc):
             path.mkdir()
         self.cards = Cards()
-        files = EnforcementFiles(IsolationDirs(folder / "libraries", self.state))
-        agent = self.agent
-        mps = MpsStatus(MpsDirs(folder / "mps"))
-        manager = EnforcementManager(agent.observer, agent.record, files, mps, agent.metrics, paces=True)
+        # It sees the folders only if they are there.
+        self.agent = AgentFixture(folder, 14, paces=True)
         reporter = UncountedReporter(self.agent.node_state, self.proc, record_event=self.agent.events.append)
         owners = ProcessOwners(self.state, self.proc)
         self.pacer = Pacer(
             self.agent.node_state,
-            manager,
+            self.agent.manager,
             self.cards,
             owners,
             reporter,

@@ -9,7 +9,6 @@ import pytest
 from structlog.testing import capture_logs
 
 from gpushare.contract import EVENT_REGION, LABEL_MODE
-from gpushare.deviceplugin.core.interface import AllocateResponse
 from gpushare.deviceplugin.isolation import region_sizes
 from gpushare.deviceplugin.isolation.files import EnforcementFiles
 from gpushare.deviceplugin.isolation.region_sizes import RegionSizes
@@ -18,7 +17,7 @@ from gpushare.isolation.region_layout import SIZE
 from gpushare.model.local_node import LocalNode
 from tests.support.builders.gpu_pods import NODE, gpu_pod
 from tests.support.builders.regions import region_bytes
-from tests.unit.deviceplugin.fixtures import AgentFixture, ids, install_library
+from tests.unit.deviceplugin.fixtures import AgentFixture, allocated, ids, install_library
 from tests.unit.deviceplugin.isolation.test_manager import limited_agent, source
 
 INSIDE = "/.gpushare/region"
@@ -31,11 +30,10 @@ def sizes_of(agent: AgentFixture, folder: Path) -> RegionSizes:
     )
 
 
-async def allocated(agent: AgentFixture, name: str, first: int) -> Path:
+async def region_of(agent: AgentFixture, name: str, first: int) -> Path:
     """The region of a container that gets 4 units from this number on."""
     agent.add_pods(gpu_pod(name, 4, card=0))
-    answer = await agent.mem.allocate(ids(0, *range(first, first + 4)))
-    assert isinstance(answer, AllocateResponse), answer
+    answer = await allocated(agent.mem.allocate(ids(0, *range(first, first + 4))))
     agent.confirm(name, 4, f"GPU-0-_-{first}")
     return source(answer, INSIDE)
 
@@ -61,7 +59,7 @@ async def test_a_region_that_grew_is_repaired_and_reported_on_the_pod(
     agent: AgentFixture, tmp_path: Path, content: bytes
 ) -> None:
     sizes = sizes_of(agent, tmp_path)
-    grown, other = await allocated(agent, "a", 0), await allocated(agent, "b", 4)
+    grown, other = await region_of(agent, "a", 0), await region_of(agent, "b", 4)
     grown.write_bytes(content + b"x" * 10_000)
     await sizes.round()
     assert grown.read_bytes() == content
@@ -75,7 +73,7 @@ async def test_a_region_that_grew_is_repaired_and_reported_on_the_pod(
 async def test_a_container_that_repeats_it_is_counted_but_reported_once(
     agent: AgentFixture, tmp_path: Path
 ) -> None:
-    sizes, region = sizes_of(agent, tmp_path), await allocated(agent, "a", 0)
+    sizes, region = sizes_of(agent, tmp_path), await region_of(agent, "a", 0)
     for _ in range(3):
         os.truncate(region, 1 << 30)
         await sizes.round()
@@ -88,7 +86,7 @@ async def test_a_region_that_was_cut_stays_and_is_reported_on_the_pod(
     agent: AgentFixture, tmp_path: Path
 ) -> None:
     """What it counted is lost: with zeros in its place, the container would be charged nothing."""
-    sizes, region = sizes_of(agent, tmp_path), await allocated(agent, "a", 0)
+    sizes, region = sizes_of(agent, tmp_path), await region_of(agent, "a", 0)
     region.write_bytes(region_bytes()[:100])
     await sizes.round()
     await sizes.round()
@@ -109,8 +107,8 @@ async def test_a_region_that_is_no_file_is_left_to_others(
 ) -> None:
     sizes, bad, good = (
         sizes_of(agent, tmp_path),
-        await allocated(agent, "a", 0),
-        await allocated(agent, "b", 4),
+        await region_of(agent, "a", 0),
+        await region_of(agent, "b", 4),
     )
     damage(bad)
     os.truncate(good, SIZE + 1)
@@ -121,7 +119,7 @@ async def test_a_region_that_is_no_file_is_left_to_others(
 async def test_regions_are_watched_while_containers_are_limited(agent: AgentFixture, tmp_path: Path) -> None:
     sizes = sizes_of(agent, tmp_path)
     running = asyncio.create_task(sizes.run())
-    region = await allocated(agent, "a", 0)
+    region = await region_of(agent, "a", 0)
     os.truncate(region, SIZE + 1)
     async with asyncio.timeout(10):
         while region.stat().st_size != SIZE:

@@ -89,21 +89,12 @@ def test_uncounted_memory_is_reported_with_both_numbers() -> None:
 
 
 def test_a_known_pod_without_limit_gets_a_pod_event_and_an_unknown_one_a_node_event() -> None:
-    assert about(reported(uncounted_process(UncountedOwner(pod_uid="b")))) == (
-        "Pod",
-        "b",
-        EVENT_NOT_HELD,
-        True,
-    )
-    assert "recreate the pod" in text_of(uncounted_process(UncountedOwner(pod_uid="b")))
-    assert about(reported(uncounted_process(UncountedOwner(pod_uid="stranger")))) == (
-        "Node",
-        NODE,
-        EVENT_NOT_HELD,
-        True,
-    )
-    assert "1 process of pod UID stranger" in text_of(uncounted_process(UncountedOwner(pod_uid="stranger")))
-    assert "1 process of no pod" in text_of(uncounted_process(UncountedOwner()))
+    known, stranger, none = (uncounted_process(UncountedOwner(pod_uid=uid)) for uid in ("b", "stranger", ""))
+    assert about(reported(known)) == ("Pod", "b", EVENT_NOT_HELD, True)
+    assert "recreate the pod" in text_of(known)
+    assert about(reported(stranger)) == ("Node", NODE, EVENT_NOT_HELD, True)
+    assert "1 process of pod UID stranger" in text_of(stranger)
+    assert "1 process of no pod" in text_of(none)
 
 
 def test_a_terminating_pod_gets_no_event() -> None:
@@ -112,15 +103,9 @@ def test_a_terminating_pod_gets_no_event() -> None:
 
 
 def test_a_long_list_of_processes_is_shortened() -> None:
-    assert (
-        text_of(*(uncounted_process(UncountedOwner(), pid) for pid in range(1, 8)), unnamed=4).count(
-            "512 MiB"
-        )
-        == 3
-    )
-    assert "; and 4 more. " in text_of(
-        *(uncounted_process(UncountedOwner(), pid) for pid in range(1, 8)), unnamed=4
-    )
+    found = text_of(*(uncounted_process(UncountedOwner(), pid) for pid in range(1, 8)), unnamed=4)
+    assert found.count("512 MiB") == 3
+    assert "; and 4 more. " in found
 
 
 def test_unknown_sizes_and_gpus_are_reported_as_unknown() -> None:

@@ -15,15 +15,13 @@ from gpushare.model.options import MemoryUnit
 from tests.support.builders.gpu_pods import NODE, PICKS, cards, gpu_pod
 from tests.support.builders.scheduling import main, sound
 from tests.support.waiting import until
-from tests.unit.deviceplugin.fixtures import AgentFixture, ids
+from tests.unit.deviceplugin.fixtures import AgentFixture, allocated, ids, rejected
 
 
 async def test_a_container_gets_its_gpu(tmp_path: Path) -> None:
     here = AgentFixture(tmp_path, 14, 14)
     here.add_pods(gpu_pod("a", 2, card=1))
-    answer = await here.mem.allocate(ids(1, 0, 1))
-    assert isinstance(answer, AllocateResponse)
-    assert answer.envs["NVIDIA_VISIBLE_DEVICES"] == "GPU-1"
+    assert (await allocated(here.mem.allocate(ids(1, 0, 1)))).envs["NVIDIA_VISIBLE_DEVICES"] == "GPU-1"
 
 
 async def test_the_record_is_on_disk_before_the_response(tmp_path: Path) -> None:
@@ -43,8 +41,7 @@ async def test_a_record_that_cannot_be_written_is_a_rejection(tmp_path: Path) ->
     here = AgentFixture(tmp_path / "state", 14)
     here.record._path = tmp_path / "file" / "allocations.json"
     here.add_pods(gpu_pod("a", 1, card=0))
-    answer = await here.mem.allocate(ids(0, 0))
-    assert isinstance(answer, Rejected)
+    answer = await rejected(here.mem.allocate(ids(0, 0)))
     assert answer.reason == "record"
     assert str(tmp_path / "file") in answer.text
     assert not here.node_state.allocations.by_container
@@ -62,31 +59,35 @@ async def test_a_pod_that_is_not_seen_yet_is_waited_for(tmp_path: Path) -> None:
 async def test_a_call_for_an_unknown_pod_ends_the_pause_of_a_failed_watch(tmp_path: Path) -> None:
     here = AgentFixture(tmp_path, 14)
     here.unwatched = [gpu_pod("a", 1, card=0)]
-    assert isinstance(await here.mem.allocate(ids(0, 0)), AllocateResponse)
+    await allocated(here.mem.allocate(ids(0, 0)))
 
 
 async def test_a_pod_that_never_appears_is_rejected_at_the_deadline(tmp_path: Path) -> None:
     here = AgentFixture(tmp_path, 14)
     here.add_pods(gpu_pod("a", 3, card=0))
-    answer = await here.mem.allocate(ids(0, 0))
-    assert isinstance(answer, Rejected)
-    assert answer.reason == "unknown_pod"
+    assert (await rejected(here.mem.allocate(ids(0, 0)))).reason == "unknown_pod"
 
 
 async def test_a_pod_known_only_to_the_kubelet_gets_a_gpu_too(tmp_path: Path) -> None:
     here = AgentFixture(tmp_path, 14)
     here.kubelet_pods = [gpu_pod("static", 1)]
-    assert isinstance(await here.mem.allocate(ids(0, 0)), AllocateResponse)
+    await allocated(here.mem.allocate(ids(0, 0)))
     assert ("static", "main") in here.node_state.allocations.by_container
 
 
-async def test_a_gpu_that_a_pod_is_just_leaving_is_waited_for(tmp_path: Path) -> None:
-    here = AgentFixture(tmp_path, 2)
+async def leaving(folder: Path, timeout_s: float = 0.3) -> AgentFixture:
+    """The pod ``a``, which has a whole GPU, was deleted and still has processes."""
+    here = AgentFixture(folder, 2, timeout_s=timeout_s)
     here.add_pods(gpu_pod("a", 2, card=0))
     await here.mem.allocate(ids(0, 0, 1))
     here.confirm("a", 2, "GPU-0-_-0")
     here.alive.add("a")
     here.delete_pod("a")
+    return here
+
+
+async def test_a_gpu_that_a_pod_is_just_leaving_is_waited_for(tmp_path: Path) -> None:
+    here = await leaving(tmp_path)
     here.add_pods(gpu_pod("b", 2, card=0))
     call = asyncio.ensure_future(here.mem.allocate(ids(0, 0, 1)))
     await asyncio.sleep(0)
@@ -97,33 +98,19 @@ async def test_a_gpu_that_a_pod_is_just_leaving_is_waited_for(tmp_path: Path) ->
 
 
 async def test_a_pod_that_will_not_leave_keeps_its_gpu(tmp_path: Path) -> None:
-    here = AgentFixture(tmp_path, 2)
-    here.add_pods(gpu_pod("a", 2, card=0))
-    await here.mem.allocate(ids(0, 0, 1))
-    here.confirm("a", 2, "GPU-0-_-0")
-    here.alive.add("a")
-    here.delete_pod("a")
+    here = await leaving(tmp_path)
     here.add_pods(gpu_pod("b", 2, card=0))
-    answer = await here.mem.allocate(ids(0, 0, 1))
-    assert isinstance(answer, Rejected)
-    assert answer.reason == "no_room"
+    assert (await rejected(here.mem.allocate(ids(0, 0, 1)))).reason == "no_room"
 
 
 async def test_all_waits_of_a_call_share_one_deadline(tmp_path: Path) -> None:
     """First for the pod, then for the GPU that another pod is leaving."""
-    here = AgentFixture(tmp_path, 2, timeout_s=2)
-    here.add_pods(gpu_pod("a", 2, card=0))
-    await here.mem.allocate(ids(0, 0, 1))
-    here.confirm("a", 2, "GPU-0-_-0")
-    here.alive.add("a")
-    here.delete_pod("a")
+    here = await leaving(tmp_path, timeout_s=2)
     begun = time.monotonic()
     call = asyncio.ensure_future(here.mem.allocate(ids(0, 0, 1)))
     await asyncio.sleep(1.6)
     here.add_pods(gpu_pod("b", 2, card=0))
-    answer = await call
-    assert isinstance(answer, Rejected)
-    assert answer.reason == "no_room"
+    assert (await rejected(call)).reason == "no_room"
     # Two deadlines would take 3.6 s.
     assert time.monotonic() - begun < 3.2
 
@@ -134,52 +121,33 @@ async def test_a_slow_kubelet_does_not_extend_the_deadline(
     here = AgentFixture(tmp_path, 2)
     here.slow_s = 1000
     async with asyncio.timeout(30):
-        answer = await here.mem.allocate(ids(0, 0))
-    assert isinstance(answer, Rejected)
-    assert answer.reason == "unknown_pod"
+        assert (await rejected(here.mem.allocate(ids(0, 0)))).reason == "unknown_pod"
 
 
 async def test_a_pod_that_is_deleted_during_the_wait_gets_nothing(tmp_path: Path) -> None:
-    here = AgentFixture(tmp_path, 2)
-    here.add_pods(gpu_pod("a", 2, card=0))
-    await here.mem.allocate(ids(0, 0, 1))
-    here.confirm("a", 2, "GPU-0-_-0")
-    here.alive.add("a")
-    here.delete_pod("a")
+    here = await leaving(tmp_path)
     here.add_pods(gpu_pod("b", 2, card=0))
     call = asyncio.ensure_future(here.mem.allocate(ids(0, 0, 1)))
     await asyncio.sleep(0.05)
     here.delete_pod("b")
     here.alive.clear()
-    answer = await call
-    assert isinstance(answer, Rejected)
-    assert answer.reason == "unknown_pod"
+    assert (await rejected(call)).reason == "unknown_pod"
     assert here.node_state.allocations.by_container == {}
 
 
 async def test_a_rejection_is_an_event_of_the_pod(tmp_path: Path) -> None:
     here = AgentFixture(tmp_path, 2)
     here.add_pods(gpu_pod("a", 3, card=0))
-    answer = await here.mem.allocate(["x", "y", "z"])
-    assert isinstance(answer, Rejected)
+    answer = await rejected(here.mem.allocate(["x", "y", "z"]))
     (event,) = here.events
     assert (event.reason, event.name, event.text) == (EVENT_REFUSED, "a", answer.text)
 
 
 async def test_a_rejection_can_have_the_form_of_the_aliyun_plugin(tmp_path: Path) -> None:
     here = AgentFixture(tmp_path, 2, legacy_failure_env=True)
-    answer = await here.mem.allocate(["x", "y", "z"])
-    assert isinstance(answer, AllocateResponse)
+    answer = await allocated(here.mem.allocate(["x", "y", "z"]))
     assert answer.envs["NVIDIA_VISIBLE_DEVICES"] == "no-gpu-has-3GiB-to-run"
     assert answer.result == "unknown_pod"
-
-
-async def test_a_container_that_picks_its_devices_is_rejected(tmp_path: Path) -> None:
-    here = AgentFixture(tmp_path, 14)
-    here.add_pods(gpu_pod("a", 1, card=0, declares=PICKS))
-    answer = await here.mem.allocate(ids(0, 0))
-    assert isinstance(answer, Rejected)
-    assert answer.reason == "own_devices"
 
 
 async def test_nothing_is_served_while_the_node_must_not_be(tmp_path: Path) -> None:
@@ -196,8 +164,7 @@ async def test_no_pod_is_served_before_the_mode_of_the_node_is_known(tmp_path: P
     here = AgentFixture(tmp_path, 14, node_read=False)
     here.node_state.offer_without_node()
     here.add_pods(gpu_pod("a", 1, card=0))
-    answer = await here.mem.allocate(ids(0, 0))
-    assert isinstance(answer, Rejected)
+    answer = await rejected(here.mem.allocate(ids(0, 0)))
     assert (answer.reason, "node-a" in answer.text) == ("node_unread", True)
 
 
@@ -240,9 +207,7 @@ async def test_both_calls_of_a_container_are_for_one_pod(tmp_path: Path, core_fi
     percent = [f"GPU-1-_-{n}" for n in range(30)]
     if core_first:
         assert await here.core.allocate(percent) == AllocateResponse()
-        answer = await here.mem.allocate(["x", "y"])
-        assert isinstance(answer, AllocateResponse)
-        assert answer.envs["NVIDIA_VISIBLE_DEVICES"] == "GPU-1"
+        assert (await allocated(here.mem.allocate(["x", "y"]))).envs["NVIDIA_VISIBLE_DEVICES"] == "GPU-1"
     else:
         await here.mem.allocate(["x", "y"])
         assert await here.core.allocate(percent) == AllocateResponse()
@@ -252,8 +217,7 @@ async def test_compute_alone_is_rejected_by_name(tmp_path: Path) -> None:
     here = AgentFixture(tmp_path, 14)
     here.node_state.apply_node(LocalNode(NODE, labels={LABEL_MODE: "core_mem"}), None)
     here.add_pods(gpu_pod("a", demand_of([main(0, 30)])))
-    answer = await here.core.allocate([f"GPU-0-_-{n}" for n in range(30)])
-    assert isinstance(answer, Rejected)
+    answer = await rejected(here.core.allocate([f"GPU-0-_-{n}" for n in range(30)]))
     assert answer.reason == "core_only"
     assert "pod default/a, container main" in answer.text
 
@@ -302,8 +266,8 @@ async def test_a_rejected_pod_does_not_affect_the_next_one(tmp_path: Path) -> No
     """The kubelet has failed it long before the API shows that."""
     here = AgentFixture(tmp_path, 14)
     here.add_pods(gpu_pod("bad", 1, card=0, bound=1, declares=PICKS), gpu_pod("good", 1, card=0, bound=2))
-    assert isinstance(await here.mem.allocate(ids(0, 0)), Rejected)
-    assert isinstance(await here.mem.allocate(ids(0, 0)), AllocateResponse)
+    await rejected(here.mem.allocate(ids(0, 0)))
+    await allocated(here.mem.allocate(ids(0, 0)))
     assert set(here.node_state.allocations.by_container) == {("good", "main")}
 
 
@@ -317,10 +281,8 @@ async def test_compute_that_does_not_fit_on_the_gpu_of_the_memory_is_rejected(tm
     here.confirm("big", 1, "GPU-0-_-0")
     small, large = (sound(demand_of([main(2, core)])) for core in (10, 60))
     here.add_pods(gpu_pod("small", small, card=0, bound=1), gpu_pod("large", large, card=1, bound=2))
-    assert isinstance(await here.mem.allocate(["x", "y"]), AllocateResponse)
-    answer = await here.core.allocate([f"GPU-1-_-{n}" for n in range(60)])
-    assert isinstance(answer, Rejected)
-    assert answer.reason == "no_core"
+    await allocated(here.mem.allocate(["x", "y"]))
+    assert (await rejected(here.core.allocate([f"GPU-1-_-{n}" for n in range(60)]))).reason == "no_core"
 
 
 async def test_compute_after_its_memory_does_not_affect_the_next_pod(tmp_path: Path) -> None:
@@ -332,9 +294,7 @@ async def test_compute_after_its_memory_does_not_affect_the_next_pod(tmp_path: P
     assert await here.core.allocate([f"GPU-0-_-{n}" for n in range(30)]) == AllocateResponse()
     here.confirm("first", 2, "GPU-0-_-0")
     here.add_pods(gpu_pod("plain", 2, card=1, bound=2), gpu_pod("both", both, card=0, bound=3))
-    answer = await here.mem.allocate(ids(1, 0, 1))
-    assert isinstance(answer, AllocateResponse)
-    assert answer.envs["NVIDIA_VISIBLE_DEVICES"] == "GPU-1"
+    assert (await allocated(here.mem.allocate(ids(1, 0, 1)))).envs["NVIDIA_VISIBLE_DEVICES"] == "GPU-1"
 
 
 async def test_a_recreated_mirror_does_not_affect_its_static_pod(tmp_path: Path) -> None:
@@ -354,7 +314,7 @@ async def test_a_forged_mirror_does_not_replace_the_pod_with_its_uid(tmp_path: P
     forged = replace(gpu_pod("forged", 1), static_uid="victim")
     here.add_pods(gpu_pod("victim", 8, card=0))
     here.add_pods(forged)
-    assert isinstance(await here.mem.allocate(ids(0, *range(8))), AllocateResponse)
+    await allocated(here.mem.allocate(ids(0, *range(8))))
     here.delete_pod("forged")
     assert "victim" in here.node_state.allocations.gpu_pods
 
@@ -364,7 +324,7 @@ async def test_a_mirror_that_was_forged_before_is_replaced_by_the_pod(tmp_path: 
     forged = replace(gpu_pod("forged", 1), static_uid="victim")
     here.add_pods(forged, gpu_pod("victim", 8, card=0), forged)
     here.delete_pod("forged")
-    assert isinstance(await here.mem.allocate(ids(0, *range(8))), AllocateResponse)
+    await allocated(here.mem.allocate(ids(0, *range(8))))
 
 
 async def test_a_forged_mirror_of_a_removed_pod_keeps_its_units_reserved(tmp_path: Path) -> None:
@@ -409,7 +369,7 @@ async def test_pods_of_the_kubelet_are_kept_while_its_list_cannot_be_read(tmp_pa
     here = AgentFixture(tmp_path, 14)
     here.node_state.apply_kubelet_pods([gpu_pod("static", 1)])
     here.kubelet_pods = None
-    assert isinstance(await here.mem.allocate(ids(0, 0, 1)), Rejected)
+    await rejected(here.mem.allocate(ids(0, 0, 1)))
     assert "static" in here.node_state.allocations.gpu_pods
 
 
@@ -417,11 +377,11 @@ async def test_a_pod_that_only_the_kubelet_knew_gives_its_gpu_to_the_next(tmp_pa
     """No watch reports its end."""
     here = AgentFixture(tmp_path, 14)
     here.kubelet_pods = [gpu_pod("static", 12)]
-    assert isinstance(await here.mem.allocate(ids(0, *range(12))), AllocateResponse)
+    await allocated(here.mem.allocate(ids(0, *range(12))))
     here.confirm("static", 12, "GPU-0-_-0")
     here.kubelet_pods = []
     here.add_pods(gpu_pod("b", 12, card=0))
-    assert isinstance(await here.mem.allocate(ids(0, *range(12))), AllocateResponse)
+    await allocated(here.mem.allocate(ids(0, *range(12))))
     assert set(here.node_state.allocations.by_container) == {("b", "main")}
 
 
@@ -452,7 +412,7 @@ async def test_a_call_that_only_a_rejected_pod_matches_waits_for_the_pod_that_re
     """The kubelet has given the rejected pod up; the watch still shows it, and not the next one yet."""
     here = AgentFixture(tmp_path, 14)
     here.add_pods(gpu_pod("first", 1, declares=PICKS))
-    assert isinstance(await here.mem.allocate(ids(0, 0)), Rejected)
+    await rejected(here.mem.allocate(ids(0, 0)))
     call = asyncio.ensure_future(here.mem.allocate(ids(0, 0)))
     await asyncio.sleep(0.05)
     assert not call.done()
@@ -465,10 +425,10 @@ async def test_a_pod_that_was_rejected_in_place_of_its_twin_still_gets_its_gpu(t
     here = AgentFixture(tmp_path, 2)
     here.add_pods(gpu_pod("a", 2, card=0), gpu_pod("b", 1, card=0), gpu_pod("c", 1, card=0))
     await here.mem.allocate(ids(0, 0, 1))
-    assert isinstance(await here.mem.allocate(ids(0, 0)), Rejected)
+    await rejected(here.mem.allocate(ids(0, 0)))
     here.delete_pod("a")
     here.delete_pod("c")
-    assert isinstance(await here.mem.allocate(ids(0, 0)), AllocateResponse)
+    await allocated(here.mem.allocate(ids(0, 0)))
     assert set(here.node_state.allocations.by_container) == {("b", "main")}
 
 
@@ -499,7 +459,7 @@ async def test_pods_that_nothing_replaces_are_always_rejected(tmp_path: Path) ->
     here = AgentFixture(tmp_path, 14)
     for number in range(7):
         here.add_pods(gpu_pod(f"p{number}", 1, declares=PICKS))
-        assert isinstance(await here.mem.allocate(ids(0, 0)), Rejected)
+        await rejected(here.mem.allocate(ids(0, 0)))
 
 
 async def test_calls_for_pods_that_no_source_shows_are_always_rejected(tmp_path: Path) -> None:
