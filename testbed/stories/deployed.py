@@ -34,9 +34,9 @@ from testbed.stories.play import stub_cards
 CONTROL_PLANE = "node-role.kubernetes.io/control-plane"
 _OFFERED_S = 90.0
 _CONTEXT_MIB = 121
+"""Memory of a CUDA context, as in the ACK documentation."""
 _HOST_MIB = 124_610
 """Memory of a DGX Spark, which is that of its GPU."""
-"""Memory of a CUDA context, as in the ACK documentation."""
 _CERTIFICATE_S = 90.0
 _CLIENT_SECRET = f"/api/v1/namespaces/{SYSTEM_NAMESPACE}/secrets/{CLIENT_TLS_SECRET}"
 Deploy = Callable[[Bed, Mapping[str, object]], Awaitable[list[str]]]
