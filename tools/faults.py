@@ -4,7 +4,6 @@ What belongs here: which tests have a row, and the page. What does not: the mark
 (``tests.support.faults``).
 """
 
-import argparse
 import ast
 import json
 import os
@@ -103,14 +102,11 @@ def _run(results: Path) -> int:
     return subprocess.run(argv, cwd=ROOT, env={**os.environ, RESULTS: str(results)}, check=False).returncode  # noqa: S603
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the tests and write the page; with ``--results``, write the results of an earlier run."""
-    parser = argparse.ArgumentParser(description=main.__doc__)
-    parser.add_argument("--results", type=Path, help="results of an earlier run instead of a new one")
-    options = parser.parse_args(arguments)
+def main() -> int:
+    """Run the tests and write the page."""
     with tempfile.TemporaryDirectory() as folder:
-        results = options.results or Path(folder) / "results.jsonl"
-        if not options.results and (status := _run(results)):
+        results = Path(folder) / "results.jsonl"
+        if status := _run(results):
             return status
         found = [json.loads(line) for line in results.read_text().splitlines()]
     missing = set(marked()) - set(map(row, found))

@@ -11,7 +11,7 @@ import os
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import msgspec
 
@@ -19,9 +19,8 @@ from gpushare.errors import ConfigError
 from testbed.nvml import build, render
 from testbed.nvml.description import MAX_EVENTS, Description, Failure, GpuProcess, NvmlEvent, NvmlGpu, Pair
 from testbed.nvml.eras import ERAS, NEWEST
-from testbed.nvml.rules import checked, parse
+from testbed.nvml.rules import checked
 
-_DESCRIPTION = "description.json"
 _RECOVERY_ACTION_CHANGED = 154
 _SINCE_RESET = ("recovery_action", "ecc_corrected", "ecc_uncorrected", "remap_pending", "energy_mj")
 """Fields of a card that are 0 after a reset."""
@@ -41,20 +40,6 @@ class NvmlStub:
     ) -> None:
         self.folder = folder.absolute()
         self._write(Description(era, self._completed(cards), tuple(pairs), **fields))
-
-    @classmethod
-    def from_json(cls, folder: Path, text: str | bytes) -> Self:
-        """Create a stub from a JSON description."""
-        return cls(folder, **msgspec.structs.asdict(parse(text)))
-
-    @classmethod
-    def attach(cls, folder: Path) -> Self:
-        """Open the stub that another process created in ``folder``."""
-        try:
-            text = (folder / _DESCRIPTION).read_bytes()
-        except OSError as error:
-            raise ConfigError(f"there is no stub NVML in {folder}: {error}") from None
-        return cls.from_json(folder, text)
 
     @property
     def description(self) -> Description:
@@ -101,10 +86,6 @@ class NvmlStub:
         changed = msgspec.structs.replace(self._card(card), **fields)
         cards = self._description.cards
         self._change(cards=(*cards[:card], changed, *cards[card + 1 :]))
-
-    def set_used(self, card: int, mib: int | None) -> None:
-        """Set the used memory; None is the sum of the processes of the GPU."""
-        self.set(card, used_mib=mib)
 
     def processes(self, card: int, processes: Sequence[GpuProcess]) -> None:
         """Replace the processes on a GPU."""
@@ -202,7 +183,6 @@ class NvmlStub:
         for card in self._description.cards:
             self._write_numa(card)
         self._write_bound()
-        _replace(self.folder / _DESCRIPTION, msgspec.json.encode(self._description))
         _replace(self.state, render.state(self._description).encode())
 
     def _write_bound(self) -> None:

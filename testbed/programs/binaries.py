@@ -230,6 +230,7 @@ TOOLS: Mapping[str, Tool] = {tool.name: tool for tool in _TABLE}
 RELEASES = (DEFAULT_RELEASE, "1.37")
 """The minor releases of Kubernetes; the names of the tools of all but the first end with the release."""
 _RELEASE = "TESTBED_KUBERNETES"
+_ASSETS = "KUBEBUILDER_ASSETS"
 
 
 def release(env: Mapping[str, str] = os.environ) -> str:
@@ -289,18 +290,15 @@ def cached(item: Tool, root: Path) -> Installed:
 def own(item: Tool, env: Mapping[str, str] = os.environ) -> Installed | None:
     """Return the binary of the user, or None if the environment names none.
 
-    ``TESTBED_<TOOL>`` names a program; ``TESTBED_ASSETS`` and ``KUBEBUILDER_ASSETS`` name folders with
-    programs. The stage files of kwok are in ``TESTBED_KWOK_STAGES``, or next to the program. Raises
-    ConfigError for a file that does not exist or is not executable.
+    ``TESTBED_<TOOL>`` names a program, and ``KUBEBUILDER_ASSETS`` a folder with programs. The stage files of
+    kwok are in ``TESTBED_KWOK_STAGES``, or next to the program. Raises ConfigError for a file that does not
+    exist or is not executable.
     """
     variable = variable_of(item.name)
     if name := env.get(variable):
         return _installed(runnable(Path(name), variable), env)
-    for folder_variable in ("TESTBED_ASSETS", "KUBEBUILDER_ASSETS"):
-        if (folder := env.get(folder_variable)) and (
-            path := _in_folder(Path(folder), item.name, folder_variable)
-        ):
-            return _installed(path, env)
+    if (folder := env.get(_ASSETS)) and (path := _in_folder(Path(folder), item.name)):
+        return _installed(path, env)
     return None
 
 
@@ -328,11 +326,11 @@ def accepts(item: Tool, go_minor: int) -> bool:
     return go_minor >= item.oldest_go and (item.first_bad_go is None or go_minor < item.first_bad_go)
 
 
-def _in_folder(folder: Path, name: str, variable: str) -> Path | None:
+def _in_folder(folder: Path, name: str) -> Path | None:
     if not folder.is_dir():
-        raise ConfigError(f"{variable} names {folder}, which is not a folder: correct or unset it")
+        raise ConfigError(f"{_ASSETS} names {folder}, which is not a folder: correct or unset it")
     path = folder / name
-    return runnable(path, variable) if path.exists() else None
+    return runnable(path, _ASSETS) if path.exists() else None
 
 
 def _installed(path: Path, env: Mapping[str, str]) -> Installed:

@@ -2,12 +2,10 @@
 
 The kubelet is a fake with real gRPC on real sockets: only the agent is measured; a real kubelet adds its
 time. Allocate is measured with 100 GPU pods on the node; the baseline in the same run is an empty call
-(GetDevicePluginOptions) over the same socket. ``GPUSHARE_DEVICE_PLUGIN`` names the program of another
-environment, for example one with the imports of the agent only.
+(GetDevicePluginOptions) over the same socket.
 """
 
 import asyncio
-import os
 import statistics
 import sys
 import time
@@ -95,8 +93,7 @@ async def agent(bed: Bed, kubelet: FakeKubelet) -> AsyncIterator[tuple[Process, 
     stub = NvmlStub(bed.folder / "nvml", cards=H200)
     port = free_ports(1)[0]
     argv = [
-        os.environ.get("GPUSHARE_DEVICE_PLUGIN")
-        or str(Path(sys.executable).with_name("gpushare-device-plugin-v2")),
+        str(Path(sys.executable).with_name("gpushare-device-plugin-v2")),
         f"--kubeconfig={bed.kubeconfig_for(ACCOUNT)}",
         f"--device-plugin-folder={kubelet.folder}",
         "--ops-host=127.0.0.1",

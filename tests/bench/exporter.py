@@ -4,12 +4,9 @@ The kubelet's PodResources API is a fake that speaks the real gRPC, and so are t
 containers' processes and their cgroups, and the files of isolation: only the exporter is measured.
 There are two loads: 16 cards with 20 containers each, for the time of a scrape; 8 cards with 10 containers
 each, scraped every 15 s, for the cost.
-``GPUSHARE_EXPORTER`` names the program of another environment, for example one with the imports of the
-exporter only.
 """
 
 import asyncio
-import os
 import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -140,7 +137,6 @@ async def exporting(bed: Bed, load: Load) -> AsyncIterator[tuple[Process, str]]:
                 f"--isolation-state={state}",
             ]
             argv = exporter_argv(bed, [f"--ops-port={port}", "--ops-host=127.0.0.1", *where])
-            argv[0] = os.environ.get("GPUSHARE_EXPORTER", argv[0])
             url = f"http://127.0.0.1:{port}"
             env = {**stub.env, "NODE_NAME": load.node}
             process = await bed.spawn(f"exporter-{load.node}", argv, env=env, ready=f"{url}/readyz")

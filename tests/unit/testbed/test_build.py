@@ -34,7 +34,7 @@ echo "$3" > "$2/go/bin/go"
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty cache, and a PATH that begins with ``tmp_path``."""
-    for variable in ("TESTBED_ETCD", "TESTBED_KWOK", "TESTBED_ASSETS", "KUBEBUILDER_ASSETS"):
+    for variable in ("TESTBED_ETCD", "TESTBED_KWOK", "KUBEBUILDER_ASSETS"):
         monkeypatch.delenv(variable, raising=False)
     monkeypatch.setenv("GPUSHARE_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("PATH", str(tmp_path), prepend=":")

@@ -105,7 +105,7 @@ async def test_a_gpu_as_a_whole(stub: NvmlStub) -> None:
 
 
 async def test_the_memory_in_use_does_not_change_a_gpus_size(stub: NvmlStub) -> None:
-    stub.set_used(0, 9000)
+    stub.set(0, used_mib=9000)
     assert (await read(stub)).gpus[0].mib == 15079
 
 

@@ -189,22 +189,11 @@ def test_without_a_state_there_is_no_driver(tmp_path: Path, monkeypatch: pytest.
         pynvml.nvmlInit()
 
 
-def test_another_process_opens_a_stub_unchanged(tmp_path: Path) -> None:
-    first = NvmlStub(tmp_path, era=470, cards=[card("T4")], pairs=[])
-    first.xid(0, 79)
-    first.hang()
-    second = NvmlStub.attach(tmp_path)
-    assert second.description == first.description
-    second.release()
-    second.xid(0, 48)
-    assert [event.number for event in NvmlStub.attach(tmp_path).description.events] == [1, 2]
-
-
 def test_an_invalid_change_has_no_effect(tmp_path: Path) -> None:
     stub = NvmlStub(tmp_path, cards=[card("T4")])
     before = stub.description, (tmp_path / "state").read_text()
     changes: list[Callable[[], None]] = [
-        lambda: stub.set_used(0, 15080),
+        lambda: stub.set(0, used_mib=15080),
         lambda: stub.set(0, weight=1),
         lambda: stub.set(0, fan=101),
         lambda: stub.lose(1),
