@@ -1,16 +1,5 @@
 """The error classes of gpushare. Expected rejections ("no GPU has 4 units free") are values, not errors.
 
-    GpuShareError
-    ├── InvalidRequest    input that cannot be parsed; the text names the field and the value
-    ├── ApiError          the Kubernetes API returned an error or did not answer
-    ├── ApiRestored       the Kubernetes API went back to an earlier state
-    ├── GpuError          the driver is missing, returns an error or does not answer
-    │   ├── DriverAbsentError    the kernel driver is not loaded, or of another version than the library
-    │   └── DriverReplacedError  the driver was replaced: this process cannot use it any more
-    ├── KubeletError      the kubelet, or one of its sockets and files, cannot be used
-    ├── SourceError       an exporter or Prometheus does not answer, or not in its format
-    └── ConfigError       invalid settings or credentials
-
 Adapters translate the exceptions of their libraries into these and chain the cause; entry points map them to
 HTTP responses, gRPC codes and exit codes.
 """
@@ -36,11 +25,11 @@ class GpuShareError(Exception):
 
 
 class InvalidRequest(GpuShareError):
-    """Input that cannot be parsed."""
+    """Input that cannot be parsed; the text names the field and the value."""
 
 
 class ConfigError(GpuShareError):
-    """An invalid or missing setting, kubeconfig or permission."""
+    """An invalid or missing setting, kubeconfig, credential or permission."""
 
 
 class GpuError(GpuShareError):

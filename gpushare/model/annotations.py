@@ -5,7 +5,7 @@ pod's limits. The *shares* of a pod are ``((GPU index, Amount), …)`` in index 
 """
 
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 
 import msgspec
 
@@ -22,10 +22,11 @@ from gpushare.model.demand import Amount, ContainerDemand, ContainerKind, Demand
 from gpushare.model.quantity import parse_small
 
 Shares = tuple[tuple[int, Amount], ...]
-_Read = Callable[[ContainerDemand | Demand], int]
 
-_decode_json = msgspec.json.Decoder(dict[str, dict[str, int]]).decode
-_decode_assigned = msgspec.json.Decoder(dict[str, dict[str, dict[str, int]]]).decode
+_PerContainer = dict[str, dict[str, int]]
+
+_decode_json = msgspec.json.Decoder(_PerContainer).decode
+_decode_assigned = msgspec.json.Decoder(dict[str, _PerContainer]).decode
 
 
 def even_shares(demand: Demand, cards: tuple[int, ...]) -> Shares:
@@ -36,41 +37,39 @@ def even_shares(demand: Demand, cards: tuple[int, ...]) -> Shares:
 def bind_annotations(demand: Demand, shares: Shares, card_units: int, now_ns: int) -> dict[str, str]:
     """The annotations of a Binding. ``card_units`` are the units of the GPU with the lowest index."""
     cards = [index for index, _ in shares]
+    main = _main_containers(demand)
     annotations = {
         ANN_IDX: str(cards[0]),
         ANN_DEV: str(card_units),
         ANN_POD: str(demand.mem),
         ANN_ASSIGNED: "false",
         ANN_ASSUME_TIME: str(now_ns),
-        ANN_ALLOCATION: _allocation(demand, cards, _mem),
+        ANN_ALLOCATION: _allocation(demand, cards, [each.mem for each in main], demand.mem),
     }
     if demand.core:
-        annotations[ANN_CORE_ALLOCATION] = _allocation(demand, cards, _core)
+        annotations[ANN_CORE_ALLOCATION] = _allocation(
+            demand, cards, [each.core for each in main], demand.core
+        )
     return annotations
 
 
-def _allocation(demand: Demand, cards: list[int], read: _Read) -> str:
-    """JSON: container index → GPU index → amount.
+def _main_containers(demand: Demand) -> list[ContainerDemand]:
+    return [each for each in demand.containers if each.kind is ContainerKind.MAIN]
+
+
+def _allocation(demand: Demand, cards: list[int], amounts: list[int], total: int) -> str:
+    """JSON: container index → GPU index → amount, for the amounts of the regular containers.
 
     An entry after the last container has the amount that init containers and sidecars reserve beyond the
     regular containers, so that the entries of a GPU add up to the pod's reservation. Containers with the
     amount 0 are omitted, unless all have it, because the GPUs would be omitted with them.
     """
-    amounts = [read(c) for c in demand.containers if c.kind is ContainerKind.MAIN]
-    beyond = read(demand) - sum(amounts)
+    beyond = total - sum(amounts)
     entries = dict(enumerate([*amounts, beyond] if beyond else amounts))
     nothing = not any(entries.values())
     return msgspec.json.encode(
         {str(i): {str(card): n // demand.cards for card in cards} for i, n in entries.items() if n or nothing}
     ).decode()
-
-
-def _mem(of: ContainerDemand | Demand) -> int:
-    return of.mem
-
-
-def _core(of: ContainerDemand | Demand) -> int:
-    return of.core
 
 
 def claim_of(annotations: Mapping[str, str], demand: Demand) -> Shares | None:
@@ -98,25 +97,25 @@ def _of_containers(annotations: Mapping[str, str], demand: Demand) -> Shares | N
 
     None if an entry is not what its container requests, so that the text is about another pod.
     """
-    mem = _amounts(annotations.get(ANN_ALLOCATION), demand, _mem)
-    core = _amounts(annotations.get(ANN_CORE_ALLOCATION), demand, _core) if demand.core else {}
+    main = _main_containers(demand)
+    mem = _amounts(annotations.get(ANN_ALLOCATION), [each.mem for each in main], demand.mem)
+    core: dict[int, int] | None = {}
+    if demand.core:
+        core = _amounts(annotations.get(ANN_CORE_ALLOCATION), [each.core for each in main], demand.core)
     if mem is None or core is None or not core.keys() <= mem.keys():
         return None
     return tuple((index, Amount(units, core.get(index, 0))) for index, units in sorted(mem.items()))
 
 
-def _amounts(text: str | None, demand: Demand, read: _Read) -> dict[int, int] | None:
+def _amounts(text: str | None, amounts: list[int], total: int) -> dict[int, int] | None:
     """The amounts on each GPU if they are those of the containers, by index."""
     try:
         per_container = _decode_json(text or "")
     except (msgspec.DecodeError, UnicodeEncodeError):
         return None
-    main = [read(each) for each in demand.containers if each.kind is ContainerKind.MAIN]
-    requested = {str(index): amount for index, amount in enumerate(main) if amount}
+    requested = {str(index): amount for index, amount in enumerate(amounts) if amount}
     found = {index: sum(cards.values()) for index, cards in per_container.items() if any(cards.values())}
-    if found != requested or sum(main) != read(demand):
-        return None
-    return parse_allocation(text or "")
+    return _per_card(per_container) if found == requested and sum(amounts) == total else None
 
 
 def _cards_of(annotations: Mapping[str, str], demand: Demand) -> dict[int, int] | None:
@@ -167,23 +166,20 @@ def _is_of_containers(shares: Shares, demand: Demand) -> bool:
 def parse_allocation(text: str) -> dict[int, int] | None:
     """Units per GPU, summed over the containers; None if the text is not an allocation."""
     try:
-        per_container = _decode_json(text)
+        return _per_card(_decode_json(text))
     except (msgspec.DecodeError, UnicodeEncodeError):
         return None
+
+
+def _per_card(per_container: _PerContainer) -> dict[int, int] | None:
+    """The sums of all containers; None if an index or an amount is invalid."""
     total: Counter[int] = Counter()
-    for cards in per_container.values():
-        if not _add_cards(total, cards):
-            return None
-    return dict(total)
-
-
-def _add_cards(total: Counter[int], cards: Mapping[str, int]) -> bool:
-    for text, amount in cards.items():
+    for text, amount in (item for cards in per_container.values() for item in cards.items()):
         index = parse_small(text)
         if index is None or amount < 0:
-            return False
+            return None
         total[index] += amount
-    return True
+    return dict(total)
 
 
 def parse_assigned(text: str) -> dict[str, dict[int, int]] | None:
@@ -194,10 +190,10 @@ def parse_assigned(text: str) -> dict[str, dict[int, int]] | None:
         return None
     result: dict[str, dict[int, int]] = {}
     for uid, containers in pods.items():
-        total: Counter[int] = Counter()
-        if not all(_add_cards(total, cards) for cards in containers.values()):
+        per_card = _per_card(containers)
+        if per_card is None:
             return None
-        result[uid] = dict(total)
+        result[uid] = per_card
     return result
 
 

@@ -61,12 +61,9 @@ def initial_context_mib(model: str) -> int:
     of a GPU go beyond their limit by the difference; too large a one refuses programs that fit, and again
     after each restart, because they never run long enough to be measured.
     """
-    return _LARGE_CONTEXT_MIB if _is_one_of(model, _LARGE_CONTEXTS) else SMALLEST_CONTEXT_MIB
-
-
-def _is_one_of(model: str, names: frozenset[str]) -> bool:
-    words = {word.upper() for word in _SEPARATORS.split(model)}
-    return bool(words & names) and not words & _OTHER_WORDS
+    words = set(_SEPARATORS.split(model.upper()))
+    large = words & _LARGE_CONTEXTS and not words & _OTHER_WORDS
+    return _LARGE_CONTEXT_MIB if large else SMALLEST_CONTEXT_MIB
 
 
 def label_value(text: str) -> str | None:

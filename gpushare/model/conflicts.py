@@ -11,6 +11,7 @@ the API server and the runtime know, and the limit itself (``gpushare.isolation`
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from posixpath import normpath
 from typing import Final, NamedTuple
 
 from gpushare.contract import (
@@ -103,30 +104,6 @@ class Conflict(NamedTuple):
         return self.rule.matters(self.subject, circumstances)
 
 
-def _always(_: str, __: Circumstances) -> bool:
-    return True
-
-
-def _by_variable(_: str, circumstances: Circumstances) -> bool:
-    return circumstances.strategy is DeviceListStrategy.ENV
-
-
-def _by_mounts(_: str, circumstances: Circumstances) -> bool:
-    return circumstances.strategy is DeviceListStrategy.MOUNTS
-
-
-def _limited(_: str, circumstances: Circumstances) -> bool:
-    return circumstances.limited
-
-
-def _limited_or_mps(_: str, circumstances: Circumstances) -> bool:
-    return circumstances.limited or bool(circumstances.mps_variables)
-
-
-def _set_for_mps(subject: str, circumstances: Circumstances) -> bool:
-    return subject in circumstances.mps_variables
-
-
 _IN_LIMITING: Final = "nodes that limit containers by the library"
 
 OWN_DEVICES: Final = ConflictRule(
@@ -135,7 +112,7 @@ OWN_DEVICES: Final = ConflictRule(
     remedy="remove it from the pod, or start the device plugin with "
     f"--device-list-strategy={DeviceListStrategy.MOUNTS}",
     where=f"nodes with `--device-list-strategy={DeviceListStrategy.ENV}`",
-    matters=_by_variable,
+    matters=lambda _, node: node.strategy is DeviceListStrategy.ENV,
     variables=(ENV_VISIBLE_DEVICES,),
 )
 OWN_DEVICE_MOUNTS: Final = ConflictRule(
@@ -143,7 +120,7 @@ OWN_DEVICE_MOUNTS: Final = ConflictRule(
     effect="may add a GPU to that of the device plugin",
     remedy="mount the volume elsewhere",
     where=f"nodes with `--device-list-strategy={DeviceListStrategy.MOUNTS}`",
-    matters=_by_mounts,
+    matters=lambda _, node: node.strategy is DeviceListStrategy.MOUNTS,
     paths=_VISIBLE_BY_MOUNTS,
 )
 OWN_GUARANTEE: Final = ConflictRule(
@@ -152,7 +129,7 @@ OWN_GUARANTEE: Final = ConflictRule(
     "other pods",
     remedy=f"remove it from the pod; {RESOURCE_MEM} is its limit",
     where="all nodes",
-    matters=_always,
+    matters=lambda *_: True,
     # Read by the hook ``apply-cuda-memory-limits`` of NVIDIA's toolkit from 1.20.1 on; one suffices.
     variables=("NVIDIA_GPU_MEMORY_REQUEST", "NVIDIA_GPU_MEMORY_LIMIT"),
 )
@@ -161,7 +138,7 @@ OWN_MPS: Final = ConflictRule(
     effect="overrides the value of the device plugin",
     remedy=f"remove it from the pod; {RESOURCE_MEM} and {RESOURCE_CORE} are its limits",
     where="nodes of mode `mps`, if the device plugin sets it",
-    matters=_set_for_mps,
+    matters=lambda variable, node: variable in node.mps_variables,
     variables=(ENV_MPS_PIPES, ENV_MPS_PERCENT, ENV_MPS_MEMORY),
 )
 OWN_PRELOAD: Final = ConflictRule(
@@ -171,7 +148,7 @@ OWN_PRELOAD: Final = ConflictRule(
     'admission.datadoghq.com/enabled="false"; Dynatrace: annotation oneagent.dynatrace.com/inject="false"), '
     "or give the pod a whole GPU",
     where=_IN_LIMITING,
-    matters=_limited,
+    matters=lambda _, node: node.limited,
     paths=(PRELOAD,),
 )
 OWN_FILES: Final = ConflictRule(
@@ -179,7 +156,7 @@ OWN_FILES: Final = ConflictRule(
     effect="hides files of gpushare",
     remedy="mount the volume elsewhere",
     where=f"{_IN_LIMITING}, and of mode `mps`",
-    matters=_limited_or_mps,
+    matters=lambda _, node: node.limited or bool(node.mps_variables),
     paths=(ISOLATION_INSIDE, ISOLATION_GUARD),
 )
 PRELOADED_DRIVER: Final = ConflictRule(
@@ -187,7 +164,7 @@ PRELOADED_DRIVER: Final = ConflictRule(
     effect="makes programs call the driver instead of the isolation library",
     remedy=f"remove {_DRIVER} from its value, programs find the driver without it",
     where=_IN_LIMITING,
-    matters=_limited,
+    matters=lambda _, node: node.limited,
     variables=("LD_PRELOAD",),
     in_value=_DRIVER,
 )
@@ -198,7 +175,7 @@ USER_NAMESPACE: Final = ConflictRule(
     remedy="remove hostUsers: false from the pod, or start the device plugin with "
     f"--device-list-strategy={DeviceListStrategy.CDI}",
     where=f"nodes with `--device-list-strategy={DeviceListStrategy.MOUNTS}`",
-    matters=_by_mounts,
+    matters=lambda _, node: node.strategy is DeviceListStrategy.MOUNTS,
     user_namespace=True,
 )
 RULES: Final = (
@@ -232,13 +209,7 @@ def _found(rule: ConflictRule, declared: Declared) -> Iterator[Conflict]:
 
 def _normalized(path: str) -> str:
     """The path as runtimes resolve it: the kubelet makes it absolute, and ``..`` is allowed in it."""
-    names: list[str] = []
-    for name in path.split("/"):
-        if name == "..":
-            del names[-1:]
-        elif name not in ("", "."):
-            names.append(name)
-    return f"/{'/'.join(names)}"
+    return normpath(f"/{path.lstrip('/')}")
 
 
 def _is_on_or_below(path: str, folders: Iterable[str]) -> bool:

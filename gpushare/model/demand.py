@@ -131,9 +131,12 @@ def _peak(containers: tuple[ContainerDemand, ...]) -> Amount:
 
 
 def _problem(demand: Demand) -> str | None:
-    return next((text for c in demand.containers if (text := _container_problem(c, demand.cards))), None) or (
-        _pod_problem(demand)
-    )
+    for container in demand.containers:
+        if problem := _container_problem(container, demand.cards):
+            return problem
+    if demand.per_card.core > CORE_PER_CARD:
+        return f"limits {RESOURCE_CORE}={demand.core} exceed {CORE_PER_CARD} on each of {demand.cards} GPUs"
+    return None
 
 
 def _container_problem(container: ContainerDemand, cards: int) -> str | None:
@@ -150,10 +153,4 @@ def _container_problem(container: ContainerDemand, cards: int) -> str | None:
     if container.core // cards % CORE_STEP:
         core = f"{RESOURCE_CORE}={container.core}"
         return f"{subject}: limit {core} is not a multiple of {CORE_STEP} on each GPU"
-    return None
-
-
-def _pod_problem(demand: Demand) -> str | None:
-    if demand.per_card.core > CORE_PER_CARD:
-        return f"limits {RESOURCE_CORE}={demand.core} exceed {CORE_PER_CARD} on each of {demand.cards} GPUs"
     return None
