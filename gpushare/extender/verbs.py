@@ -20,11 +20,10 @@ from gpushare.model.names import is_object_name
 from gpushare.model.objects import Pod
 from gpushare.scheduling import filtering
 from gpushare.scheduling.book import Book
-from gpushare.scheduling.disruption import BudgetsOf, no_budgets
 from gpushare.scheduling.filtering import FilterOutcome
 from gpushare.scheduling.fitting import PodRequest
 from gpushare.scheduling.ledger import Ledger
-from gpushare.scheduling.preemption import victims_by_node_steps
+from gpushare.scheduling.preemption import BudgetsOf, no_budgets, victims_by_node_steps
 
 _SHOWN: Final = 100
 """Characters of a wrong name in an error."""

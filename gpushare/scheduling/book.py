@@ -5,7 +5,7 @@ A reservation with unknown GPUs counts, with all its units, against every GPU of
 """
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from gpushare.model.annotations import Shares, known_shares
@@ -91,10 +91,10 @@ class CardUsage:
 class Book:
     """One node. ``node`` is None while only pods of the node are known.
 
-    Made by ``make_book``, which fills the derived fields: ``usages`` in index order; ``fits_up_to``: a pod
-    that requests memory only, on one GPU, and at most this many units certainly fits (-1: ``fitting`` must
-    decide); ``most_free``: free units of the schedulable GPU with the most (-1: none); ``largest``: units of
-    the largest GPU; ``overcommitted``: the over-committed GPUs.
+    The rest is derived: ``usages`` in index order; ``fits_up_to``: a pod that requests memory only, on one
+    GPU, and at most this many units certainly fits (-1: ``fitting`` must decide); ``most_free``: free units
+    of the schedulable GPU with the most (-1: none); ``largest``: units of the largest GPU;
+    ``overcommitted``: the over-committed GPUs.
     """
 
     name: str
@@ -102,51 +102,37 @@ class Book:
     unhealthy: frozenset[int] = frozenset()
     reservations: Mapping[str, Reservation] = field(default_factory=dict)
     nominees: Mapping[str, Nominee] = field(default_factory=dict)
-    usages: tuple[CardUsage, ...] = field(default=(), compare=False)
-    fits_up_to: int = field(default=-1, compare=False)
-    most_free: int = field(default=-1, compare=False)
-    largest: int = field(default=-1, compare=False)
-    overcommitted: tuple[CardUsage, ...] = field(default=(), compare=False)
+    usages: tuple[CardUsage, ...] = field(init=False, compare=False)
+    fits_up_to: int = field(init=False, compare=False)
+    most_free: int = field(init=False, compare=False)
+    largest: int = field(init=False, compare=False)
+    overcommitted: tuple[CardUsage, ...] = field(init=False, compare=False)
 
-
-def make_book(
-    name: str,
-    node: Node | None,
-    unhealthy: frozenset[int],
-    reservations: Mapping[str, Reservation],
-    nominees: Mapping[str, Nominee],
-) -> Book:
-    """A book with its derived fields computed."""
-    usages = _usages(node, unhealthy, reservations) if node else ()
-    special = node is None or node.closed is not None or node.mode is Mode.CORE_MEM or node.one_user
-    plain = not special and not nominees
-    most_free = max((usage.free.mem for usage in usages if usage.schedulable), default=-1)
-    largest = max((usage.total.mem for usage in usages), default=-1)
-    over = tuple(usage for usage in usages if usage.free.mem < 0 or usage.free.core < 0)
-    return Book(
-        name,
-        node,
-        unhealthy,
-        reservations,
-        nominees,
-        usages,
-        most_free if plain else -1,
-        most_free,
-        largest,
-        over,
-    )
+    def __post_init__(self) -> None:
+        node = self.node
+        usages = _usages(node, self.unhealthy, self.reservations) if node else ()
+        special = node is None or node.closed is not None or node.mode is Mode.CORE_MEM or node.one_user
+        most_free = max((usage.free.mem for usage in usages if usage.schedulable), default=-1)
+        derived = {
+            "usages": usages,
+            "fits_up_to": -1 if special or self.nominees else most_free,
+            "most_free": most_free,
+            "largest": max((usage.total.mem for usage in usages), default=-1),
+            "overcommitted": tuple(usage for usage in usages if usage.free.mem < 0 or usage.free.core < 0),
+        }
+        for name, value in derived.items():
+            object.__setattr__(self, name, value)  # as the class is frozen
 
 
 def without(book: Book, uids: frozenset[str]) -> Book:
     """The book without the reservations of these pods."""
     remaining = {uid: r for uid, r in book.reservations.items() if uid not in uids}
-    return make_book(book.name, book.node, book.unhealthy, remaining, book.nominees)
+    return replace(book, reservations=remaining)
 
 
 def with_reservation(book: Book, reservation: Reservation) -> Book:
     """The book with another reservation."""
-    more = {**book.reservations, reservation.uid: reservation}
-    return make_book(book.name, book.node, book.unhealthy, more, book.nominees)
+    return replace(book, reservations={**book.reservations, reservation.uid: reservation})
 
 
 def reserved_shares(reservation: Reservation, node: Node) -> Shares | None:

@@ -54,6 +54,11 @@ def place(book: Book, pod_request: PodRequest) -> Shares | Rejection:
     return even_shares(pod_request.demand, cards) if cards else Rejection(insufficient(pod_request.demand))
 
 
+def fits(book: Book, pod_request: PodRequest) -> bool:
+    """Whether the pod fits on the node now."""
+    return not isinstance(place(book, pod_request), Rejection)
+
+
 def fitting_cards(book: Book, pod_request: PodRequest) -> list[CardUsage]:
     """The GPUs that fit the demand's amount per GPU, nominated pods considered."""
     share, users = pod_request.demand.per_card, pod_request.demand.users

@@ -12,7 +12,7 @@ from immutables import Map
 
 from gpushare.model.demand import Demand
 from gpushare.model.objects import Node, Pod
-from gpushare.scheduling.book import Book, Reservation, make_book, nominee_of
+from gpushare.scheduling.book import Book, Reservation, nominee_of
 from gpushare.scheduling.events import (
     Confirmed,
     LedgerEvent,
@@ -54,14 +54,13 @@ def apply(ledger: Ledger, *events: LedgerEvent) -> Ledger:
 
 
 class _BookDraft:
-    """A book that is being changed. ``recount`` is True once something changed that its sums depend on."""
+    """A book that is being changed. ``rescore`` is True once something changed that scores depend on."""
 
-    __slots__ = ("before", "name", "node", "nominees", "recount", "reservations", "unhealthy")
+    __slots__ = ("name", "node", "nominees", "rescore", "reservations", "unhealthy")
 
     def __init__(self, name: str, book: Book | None) -> None:
         self.name = name
-        self.before = book
-        self.recount = False
+        self.rescore = False
         self.node = book.node if book else None
         self.unhealthy = book.unhealthy if book else frozenset()
         self.reservations = dict(book.reservations) if book else {}
@@ -72,9 +71,7 @@ class _BookDraft:
         return not (self.node or self.unhealthy or self.reservations or self.nominees)
 
     def book(self) -> Book:
-        if self.before and not self.recount:
-            return replace(self.before, reservations=self.reservations)
-        return make_book(self.name, self.node, self.unhealthy, self.reservations, self.nominees)
+        return Book(self.name, self.node, self.unhealthy, self.reservations, self.nominees)
 
 
 class _LedgerDraft:
@@ -96,7 +93,7 @@ class _LedgerDraft:
             # A node that came and went within these events was never there.
             elif name in self._books:
                 del books[name]
-            if draft.recount:
+            if draft.rescore:
                 changed[name] = books.get(name)
         score_cache = self._score_cache.updated(changed)
         return Ledger(books.finish(), self._home.finish(), self._nominated.finish(), score_cache)
@@ -127,11 +124,11 @@ class _LedgerDraft:
         if node.name in self._drafts or book is None or book.node != node:
             self._book_draft(node.name).node = node
 
-    def _book_draft(self, name: str, *, recount: bool = True) -> _BookDraft:
+    def _book_draft(self, name: str, *, rescore: bool = True) -> _BookDraft:
         draft = self._drafts.get(name)
         if draft is None:
             draft = self._drafts[name] = _BookDraft(name, self._books.get(name))
-        draft.recount |= recount
+        draft.rescore |= rescore
         return draft
 
     def _pod(self, pod: Pod) -> None:
@@ -194,7 +191,7 @@ class _LedgerDraft:
         node = self._home.get(uid)
         if node is not None:
             # Its units are counted already.
-            reservations = self._book_draft(node, recount=False).reservations
+            reservations = self._book_draft(node, rescore=False).reservations
             reservations[uid] = replace(reservations[uid], confirmed=True)
 
     def _release(self, uid: str) -> None:

@@ -10,20 +10,27 @@ from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import TYPE_CHECKING, Final
 
-from gpushare.model.demand import Demand
+from gpushare.model.demand import Amount, Demand
+from gpushare.model.disruption import DisruptionBudget
 from gpushare.model.objects import Node
-from gpushare.scheduling.book import Book, Reservation, make_book, reserved_shares, without
-from gpushare.scheduling.disruption import BudgetsOf, no_budgets, violating
-from gpushare.scheduling.fitting import PodRequest, Rejection, fitting_cards, place, unfit
+from gpushare.scheduling.book import Book, Reservation, reserved_shares, without
+from gpushare.scheduling.fitting import PodRequest, fits, fitting_cards, unfit
 from gpushare.scheduling.steps import result_of
 
 if TYPE_CHECKING:
     # The command line uses this module without the libraries of the ledger.
     from gpushare.scheduling.ledger import Ledger
 
+BudgetsOf = Callable[[str], Iterable[DisruptionBudget]]
+"""The budgets that the eviction of a pod (by UID) uses."""
 Cost = tuple[int, int, int, int]
 _LOWEST: Final = -(2**31)
 _DEFAULT_PRIORITY: Final = 0
+
+
+def no_budgets(uid: str) -> Iterable[DisruptionBudget]:  # noqa: ARG001 - a BudgetsOf
+    """No pod has a budget, or budgets are unknown."""
+    return ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +95,26 @@ def _victims_steps(
     return Victims(_in_order(book, proposed, added), violations) if proposed or added else None
 
 
+def violating(victims: Iterable[str], budgets_of: BudgetsOf, evicted: Iterable[str] = ()) -> frozenset[str]:
+    """The victims that exceed a budget if they are evicted in this order, after the pods ``evicted``.
+
+    Counted as kube-scheduler counts them.
+    """
+    allowed: dict[tuple[str, str], int] = {}
+
+    def exceeds(uid: str) -> bool:
+        exceeded = False
+        for budget in budgets_of(uid):
+            key = (budget.namespace, budget.name)
+            allowed[key] = allowed.get(key, budget.allowed) - 1
+            exceeded |= allowed[key] < 0
+        return exceeded
+
+    for uid in evicted:
+        exceeds(uid)
+    return frozenset(uid for uid in victims if exceeds(uid))
+
+
 def possible_victims(book: Book, priority: int) -> list[str]:
     """The pods of a node that a pod with this priority may have preempted, those that terminate first."""
     lower = (r for r in book.reservations.values() if r.confirmed and r.priority < priority)
@@ -122,7 +149,7 @@ class _Eviction:
         return None
 
     def _fits(self, evicted: frozenset[str]) -> bool:
-        return not isinstance(place(without(self.book, evicted), self.pod_request), Rejection)
+        return fits(without(self.book, evicted), self.pod_request)
 
     def _on_card_steps(self, index: int) -> Generator[None, None, frozenset[str] | None]:
         """Pods of lower priority to evict from a GPU for one GPU's amount; None if that is not enough."""
@@ -208,7 +235,7 @@ def _only_card(book: Book, index: int, reservations: Iterable[Reservation]) -> B
     cards = tuple(card for card in book.node.cards if card.index == index)
     only = replace(book.node, cards=cards, assigned={})
     parts = {r.uid: _part_on(index, r, book.node) for r in reservations}
-    return make_book(book.name, only, book.unhealthy, parts, {})
+    return replace(book, node=only, reservations=parts, nominees={})
 
 
 def _part_on(index: int, reservation: Reservation, node: Node) -> Reservation:
@@ -216,16 +243,15 @@ def _part_on(index: int, reservation: Reservation, node: Node) -> Reservation:
     share = dict(reserved_shares(reservation, node) or ()).get(index)
     if share is None:
         return reservation
-    demand = replace(reservation.demand, mem=share.mem, core=share.core, cards=1)
-    return replace(reservation, demand=demand, claim=((index, share),))
+    return replace(reservation, demand=_on_one(reservation.demand, share), claim=((index, share),))
 
 
 def _fits_without(book: Book, evicted: frozenset[str], pod_request: PodRequest, index: int) -> bool:
-    one_card = PodRequest(pod_request.uid, _single(pod_request.demand), pod_request.priority)
+    demand = pod_request.demand
+    one_card = PodRequest(pod_request.uid, _on_one(demand, demand.per_card), pod_request.priority)
     return any(usage.card.index == index for usage in fitting_cards(without(book, evicted), one_card))
 
 
-def _single(demand: Demand) -> Demand:
-    """The demand's amount on one GPU, as a demand."""
-    share = demand.per_card
+def _on_one(demand: Demand, share: Amount) -> Demand:
+    """The demand's amount on one of its GPUs, as a demand."""
     return replace(demand, mem=share.mem, core=share.core, cards=1)

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 
 from gpushare.model.demand import Demand
 from gpushare.model.objects import Node, Pod
-from gpushare.scheduling.book import Book, Nominee, Reservation, make_book, nominee_of
+from gpushare.scheduling.book import Book, Nominee, Reservation, nominee_of
 
 
 def books_of(
@@ -27,7 +27,7 @@ def books_of(
         elif pod.nominated is not None and not pod.terminating and demand is pod.demand:
             nominees[pod.nominated][pod.uid] = nominee_of(pod, demand)
     return {
-        node.name: make_book(
+        node.name: Book(
             node.name,
             node,
             unhealthy.get(node.name, frozenset()),

@@ -36,7 +36,7 @@ from gpushare.model.demand import ContainerDemand, ContainerKind, Demand, demand
 from gpushare.model.devices import long_id
 from gpushare.model.modes import Mode
 from gpushare.model.objects import Node
-from gpushare.scheduling.book import Book, Reservation, make_book
+from gpushare.scheduling.book import Book, Reservation
 from gpushare.scheduling.fitting import PodRequest, Rejection, place
 from tests.support.builders.gpu_pods import NODE, cards, gpu_pod, with_gpu_pods
 from tests.support.builders.scheduling import sound
@@ -299,7 +299,7 @@ class NodeModel:
             for uid, t in self.agent.gpu_pods.items()
             if t.demand
         }
-        return make_book(NODE, self.extenders_view(), frozenset(), reservations, {})
+        return Book(NODE, self.extenders_view(), reservations=reservations)
 
     def uuid_of(self, index: int) -> str:
         return next(card.uuid for card in self.cards if card.index == index)

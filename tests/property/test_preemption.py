@@ -10,10 +10,9 @@ from hypothesis import strategies as st
 
 from gpushare.model.disruption import DisruptionBudget
 from gpushare.scheduling.book import Book, without
-from gpushare.scheduling.disruption import BudgetsOf, violating
 from gpushare.scheduling.fitting import PodRequest, Rejection, place
 from gpushare.scheduling.ledger import Ledger
-from gpushare.scheduling.preemption import Victims, _on_card, _only_card, victims_on
+from gpushare.scheduling.preemption import BudgetsOf, Victims, _on_card, _only_card, victims_on, violating
 from tests.property.strategies import crowded, preemptors
 from tests.support.builders.scheduling import budget
 

@@ -6,10 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpushare.model.objects import Node, Pod
-from gpushare.scheduling.advice.remedies import RemedyKind, applied, fits, remedies_on, shrunk, spread
+from gpushare.scheduling.advice.remedies import RemedyKind, applied, remedies_on, shrunk, spread
 from gpushare.scheduling.book import Book, without
 from gpushare.scheduling.filtering import filter_nodes
-from gpushare.scheduling.fitting import PodRequest, Rejection, place
+from gpushare.scheduling.fitting import PodRequest, Rejection, fits, place
 from gpushare.scheduling.ledger import Ledger
 from gpushare.scheduling.snapshot import books_of
 from tests.property.strategies import (

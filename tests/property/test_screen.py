@@ -13,7 +13,6 @@ from gpushare.scheduling.book import (
     Book,
     Nominee,
     Reservation,
-    make_book,
     reserved_shares,
     with_reservation,
     without,
@@ -53,7 +52,7 @@ def test_the_text_of_a_node_does_not_depend_on_the_pods_there(ledger: Ledger, wh
     for name in NODES:
         book = ledger.books[name]
         found = place(book, who)
-        empty = place(make_book(name, book.node, frozenset(), {}, {}), who)
+        empty = place(Book(name, book.node), who)
         if isinstance(found, Rejection):
             assert found == (empty if isinstance(empty, Rejection) else Rejection(insufficient(who.demand)))
 

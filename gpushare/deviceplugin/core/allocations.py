@@ -17,7 +17,7 @@ from gpushare.model.local_node import GpuPod
 from gpushare.model.modes import Mode
 from gpushare.model.objects import Node
 from gpushare.scheduling.advice.refusals import refusal
-from gpushare.scheduling.book import Book, Reservation, make_book
+from gpushare.scheduling.book import Book, Reservation
 from gpushare.scheduling.fitting import PodRequest, Rejection, place, unfit
 
 Key = tuple[str, str]
@@ -206,7 +206,7 @@ def book_of(allocations: Allocations, *, asking: str | None = None, claims: bool
     # The extender decides at the bind which users may share a GPU.
     node = Node(allocations.node, allocations.cards, allocations.mode, allocations.placement, multi_user=True)
     reservations = {r.uid: r for r in _reservations(allocations, asking, claims=claims)}
-    return make_book(allocations.node, node, frozenset(), reservations, {})
+    return Book(allocations.node, node, reservations=reservations)
 
 
 def _reservations(allocations: Allocations, asking: str | None, *, claims: bool) -> Iterable[Reservation]:

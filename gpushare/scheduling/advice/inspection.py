@@ -7,9 +7,9 @@ from typing import Any, Final
 from gpushare.contract import RESOURCE_MEM
 from gpushare.model.demand import SUFFIX, Demand
 from gpushare.scheduling.advice.refusals import refusal
-from gpushare.scheduling.book import Book, CardUsage, Reservation, reserved_shares
+from gpushare.scheduling.book import Book, reserved_shares
 from gpushare.scheduling.filtering import FilterOutcome, filter_nodes, slices
-from gpushare.scheduling.fitting import PodRequest, Rejection, place
+from gpushare.scheduling.fitting import PodRequest, fits
 from gpushare.scheduling.ledger import Ledger, sharing
 
 _SHOWN_NODES: Final = 3
@@ -39,7 +39,10 @@ def inspect_node(book: Book) -> dict[str, Any]:
             "id": usage.card.index,
             "totalGPU": usage.total.mem,
             "usedGPU": usage.total.mem - usage.free.mem,
-            "pods": [*placed.get(usage.card.index, []), *_whole_gpu_pods(usage)],
+            "pods": [
+                *placed.get(usage.card.index, []),
+                *(_pod(name, usage.total.mem) for name in usage.card.whole_gpu_pods),
+            ],
         }
         for usage in book.usages
     ]
@@ -60,21 +63,13 @@ def _pods_by_card(book: Book) -> tuple[dict[int, list[dict[str, Any]]], list[dic
     for reservation in sorted(book.reservations.values(), key=lambda r: r.pod):
         shares = reserved_shares(reservation, book.node) if book.node else None
         if shares is None:
-            unplaced.append(_pod(reservation, reservation.demand.mem))
+            unplaced.append(_pod(reservation.pod, reservation.demand.mem))
         for index, share in shares or ():
-            placed.setdefault(index, []).append(_pod(reservation, share.mem))
+            placed.setdefault(index, []).append(_pod(reservation.pod, share.mem))
     return placed, unplaced
 
 
-def _whole_gpu_pods(usage: CardUsage) -> list[dict[str, Any]]:
-    return [_named(pod, usage.total.mem) for pod in usage.card.whole_gpu_pods]
-
-
-def _pod(reservation: Reservation, units: int) -> dict[str, Any]:
-    return _named(reservation.pod, units)
-
-
-def _named(pod: str, units: int) -> dict[str, Any]:
+def _pod(pod: str, units: int) -> dict[str, Any]:
     """``pod`` is ``namespace/name``, or the name only if the namespace is not known."""
     namespace, _, name = pod.rpartition("/")
     return {"name": name, "namespace": namespace, "usedGPU": units}
@@ -112,8 +107,9 @@ def _away(book: Book) -> str | None:
 
 
 def _reason(book: Book, pod_request: PodRequest) -> str:
-    fits = not isinstance(place(book, pod_request), Rejection)
-    return f"it fits, but the node is {_away(book)}" if fits else refusal(book, pod_request)
+    if fits(book, pod_request):
+        return f"it fits, but the node is {_away(book)}"
+    return refusal(book, pod_request)
 
 
 _Rank = tuple[bool, int, str]

@@ -10,8 +10,8 @@ from typing import Final, TypeVar
 
 from gpushare.model.demand import Demand, demand_of
 from gpushare.model.modes import Mode
-from gpushare.scheduling.book import Book, make_book, without
-from gpushare.scheduling.fitting import PodRequest, Rejection, place
+from gpushare.scheduling.book import Book, without
+from gpushare.scheduling.fitting import PodRequest, fits
 from gpushare.scheduling.preemption import victims_on
 
 _T = TypeVar("_T", int, str)
@@ -49,11 +49,6 @@ class Remedy:
     units: int = 0
     gpus: int = 0
     mode: Mode | None = None
-
-
-def fits(book: Book, pod_request: PodRequest) -> bool:
-    """Whether the pod fits on the node now."""
-    return not isinstance(place(book, pod_request), Rejection)
 
 
 def remedies_on(book: Book, pod_request: PodRequest) -> list[Remedy]:
@@ -103,35 +98,36 @@ def applied(remedy: Remedy, book: Book, pod_request: PodRequest) -> tuple[Book, 
             return book, _spread_request(pod_request, remedy.gpus) or pod_request
 
 
-def _verified(remedy: Remedy, book: Book, pod_request: PodRequest) -> Remedy | None:
-    return remedy if fits(*applied(remedy, book, pod_request)) else None
-
-
 def _waiting(book: Book, pod_request: PodRequest) -> Remedy | None:
     """The terminating pods whose end is enough."""
-    terminating = frozenset(r.uid for r in book.reservations.values() if r.terminating)
-
-    def enough(uids: frozenset[str]) -> bool:
-        return fits(without(book, uids), pod_request)
-
-    if not terminating or not enough(terminating):
-        return None
-    return Remedy(RemedyKind.WAIT, book.name, pods=_least(terminating, enough))
+    return _with_fewest_pods(RemedyKind.WAIT, _terminating(book), book, pod_request)
 
 
 def _evicting(book: Book, pod_request: PodRequest) -> Remedy | None:
     """The cheapest pods to evict, as preemption chooses them, and the terminating ones among them."""
-    terminating = frozenset(r.uid for r in book.reservations.values() if r.terminating)
+    terminating = _terminating(book)
     victims = victims_on(book, replace(pod_request, priority=_ABOVE_ALL), ())
     if victims is None or fits(without(book, terminating), pod_request):
         return None
-    found = frozenset(victims.uids) | terminating
+    return _with_fewest_pods(RemedyKind.EVICT, frozenset(victims.uids) | terminating, book, pod_request)
+
+
+def _terminating(book: Book) -> frozenset[str]:
+    return frozenset(r.uid for r in book.reservations.values() if r.terminating)
+
+
+def _with_fewest_pods(
+    kind: RemedyKind, pods: frozenset[str], book: Book, pod_request: PodRequest
+) -> Remedy | None:
+    """As few of the pods as a search in order finds; None if the end of all is not enough.
+
+    Nominated pods of a higher priority may take what they free.
+    """
 
     def enough(uids: frozenset[str]) -> bool:
         return fits(without(book, uids), pod_request)
 
-    # Nominated pods of a higher priority may take what an eviction frees.
-    return Remedy(RemedyKind.EVICT, book.name, pods=_least(found, enough)) if enough(found) else None
+    return Remedy(kind, book.name, pods=_least(pods, enough)) if pods and enough(pods) else None
 
 
 def _ending_whole(book: Book, pod_request: PodRequest) -> Remedy | None:
@@ -165,11 +161,9 @@ def _changing_mode(book: Book, pod_request: PodRequest) -> Remedy | None:
     """Another sharing mode, only for a node without pods: a GPU takes no pods of two modes."""
     if book.node is None or book.node.closed or any(r.demand.mem for r in book.reservations.values()):
         return None
-    modes = (Mode.CORE_MEM,) if pod_request.demand.core else (Mode.SHARE,)
-    candidates = (
-        Remedy(RemedyKind.MODE, book.name, mode=mode) for mode in modes if mode is not book.node.mode
-    )
-    return next((each for each in candidates if _verified(each, book, pod_request)), None)
+    mode = Mode.CORE_MEM if pod_request.demand.core else Mode.SHARE
+    helps = mode is not book.node.mode and fits(_with_mode(book, mode), pod_request)
+    return Remedy(RemedyKind.MODE, book.name, mode=mode) if helps else None
 
 
 def _least(items: frozenset[_T], enough: Callable[[frozenset[_T]], bool]) -> frozenset[_T]:
@@ -188,13 +182,12 @@ def _with_cards(book: Book, indices: frozenset[int]) -> Book:
         for card in book.node.cards
     )
     node = replace(book.node, cards=cards)
-    return make_book(book.name, node, book.unhealthy - indices, book.reservations, book.nominees)
+    return replace(book, node=node, unhealthy=book.unhealthy - indices)
 
 
 def _with_mode(book: Book, mode: Mode) -> Book:
     assert book.node is not None  # noqa: S101 - callers have checked
-    node = replace(book.node, mode=mode, pods_per_card=0)
-    return make_book(book.name, node, book.unhealthy, book.reservations, book.nominees)
+    return replace(book, node=replace(book.node, mode=mode, pods_per_card=0))
 
 
 def _largest(book: Book, pod_request: PodRequest, least: int) -> int:

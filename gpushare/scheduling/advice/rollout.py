@@ -11,8 +11,8 @@ from typing import Final
 
 from gpushare.model.cards import Card
 from gpushare.model.objects import Pod
-from gpushare.scheduling.book import Book, make_book
-from gpushare.scheduling.fitting import PodRequest, Rejection, place
+from gpushare.scheduling.book import Book
+from gpushare.scheduling.fitting import PodRequest, fits
 
 _BOOKS_PER_STEP: Final = 100
 
@@ -49,7 +49,7 @@ def self_wait_steps(
         return None
     for number, book in enumerate(books, 1):
         found = _of_workload(book, is_old)
-        if found and not isinstance(place(_without(book, found), pod_request), Rejection):
+        if found and fits(_without(book, found), pod_request):
             return SelfWait(book.name, tuple(sorted(found)), _workload(pod))
         if number % _BOOKS_PER_STEP == 0:
             yield
@@ -88,7 +88,8 @@ def _without(book: Book, pods: frozenset[str]) -> Book:
     """The book as if these pods were gone."""
     node = book.node and replace(book.node, cards=tuple(_freed(card, pods) for card in book.node.cards))
     reservations = {uid: r for uid, r in book.reservations.items() if r.pod not in pods}
-    return make_book(book.name, node, book.unhealthy - _closed_by(book, pods), reservations, book.nominees)
+    unhealthy = book.unhealthy - _closed_by(book, pods)
+    return replace(book, node=node, unhealthy=unhealthy, reservations=reservations)
 
 
 def _freed(card: Card, pods: frozenset[str]) -> Card:

@@ -24,8 +24,8 @@ from gpushare.extender.verbs import (
     preempt_steps,
     prioritize_steps,
 )
-from gpushare.scheduling.disruption import BudgetsOf, no_budgets
 from gpushare.scheduling.ledger import EMPTY_LEDGER, Ledger
+from gpushare.scheduling.preemption import BudgetsOf, no_budgets
 from tests.property.strategies import json_values
 from tests.support.builders.scheduling import budget, cluster, node, pod
 from tests.support.steps import finished

@@ -7,11 +7,17 @@ import pytest
 from gpushare.model.disruption import Budgets, DisruptionBudget
 from gpushare.model.modes import Mode
 from gpushare.model.objects import Pod
-from gpushare.scheduling.disruption import BudgetsOf, no_budgets
 from gpushare.scheduling.events import Confirmed, UnhealthyObserved
 from gpushare.scheduling.fitting import PodRequest
 from gpushare.scheduling.ledger import Ledger, apply
-from gpushare.scheduling.preemption import Victims, possible_victims, victims_by_node_steps, victims_on
+from gpushare.scheduling.preemption import (
+    BudgetsOf,
+    Victims,
+    no_budgets,
+    possible_victims,
+    victims_by_node_steps,
+    victims_on,
+)
 from tests.support.builders.scheduling import T4, budget, cluster, demand, node, pod, pod_request, reserved
 from tests.support.steps import counted, finished
 
