@@ -34,7 +34,7 @@ from gpushare.extender.decision import (
     reason_of,
     units_of_lowest,
 )
-from gpushare.extender.settings import Deadlines
+from gpushare.extender.lease import LeaseDurations
 from gpushare.extender.unclear_binds import UnclearBinds
 from gpushare.model.annotations import bind_annotations
 from gpushare.model.demand import Malformed
@@ -71,7 +71,7 @@ class Binder:
         fence: Fence,
         record_event: Callable[[KubeEvent], None],
         tasks: asyncio.TaskGroup,
-        deadlines: Deadlines,
+        durations: LeaseDurations,
     ) -> None:
         self._cluster = cluster
         self._api = api
@@ -79,9 +79,9 @@ class Binder:
         self._fence = fence
         self._record_event = record_event
         self._tasks = tasks
-        self._post_s = deadlines.post_s
+        self._post_s = durations.post_s
         self._running: dict[str, tuple[str, asyncio.Task[BindResult]]] = {}
-        self.unclear = UnclearBinds(cluster, api, tasks=tasks, api_request_s=deadlines.api_request_s)
+        self.unclear = UnclearBinds(cluster, api, tasks=tasks, api_request_s=durations.api_request_s)
 
     async def bind(self, request: BindRequest) -> BindResult:
         """Bind, or return the error. A second call for the same pod and node joins the first."""

@@ -1,6 +1,6 @@
 """Which clients may call the verbs of the scheduler's port."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from ipaddress import ip_address
 from typing import Final
 
@@ -46,16 +46,12 @@ class Clients:
             return ""
         name = next((each for each in certificate.names if each in self._names), None)
         if name is None:
-            return _refused(certificate.names, self._names)
+            client = " and ".join(map(repr, certificate.names)) or "without a name"
+            return (
+                f"the client certificate {client} may not call the extender: "
+                f"allowed are {', '.join(self._names)} (flag --client-name)"
+            )
         if self._seen.get(name) != certificate:
             self._seen[name] = certificate
             self._metrics.certificate_expiry.labels(name).set(certificate.expires_at)
         return ""
-
-
-def _refused(own: Sequence[str], allowed: Sequence[str]) -> str:
-    client = " and ".join(map(repr, own)) or "without a name"
-    return (
-        f"the client certificate {client} may not call the extender: "
-        f"allowed are {', '.join(allowed)} (flag --client-name)"
-    )

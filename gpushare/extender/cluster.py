@@ -184,13 +184,10 @@ class ClusterState:
         try:
             yield future
         finally:
-            self._forget_waiter(uid, future)
-
-    def _forget_waiter(self, uid: str, future: asyncio.Future[None]) -> None:
-        waiting = self._changed.get(uid, set())
-        waiting.discard(future)
-        if not waiting:
-            self._changed.pop(uid, None)
+            waiting = self._changed.get(uid, set())
+            waiting.discard(future)
+            if not waiting:
+                self._changed.pop(uid, None)
 
     def _wake(self, uid: str) -> None:
         for future in self._changed.pop(uid, ()):

@@ -7,7 +7,7 @@ Errors that the Aliyun extender returns keep their text.
 
 from collections.abc import Generator
 from functools import cache
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 import msgspec
 from msgspec import Raw, Struct, inspect
@@ -19,6 +19,7 @@ from gpushare.scheduling import preemption
 from gpushare.scheduling.filtering import FilterOutcome
 
 T = TypeVar("T", bound=Struct)
+PodT = TypeVar("PodT")
 
 
 class NodeItems(Struct):
@@ -54,21 +55,15 @@ class MetaPod(Struct, rename={"uid": "UID"}, forbid_unknown_fields=True):
     uid: str = ""
 
 
-class MetaVictims(
-    Struct, rename={"pods": "Pods", "violations": "NumPDBViolations"}, forbid_unknown_fields=True
-):
-    """Victims by UID, and how many of them violate a disruption budget."""
-
-    pods: list[MetaPod] | None = None
-    violations: int = 0
-
-
 class WireVictims(
-    Struct, rename={"pods": "Pods", "violations": "NumPDBViolations"}, forbid_unknown_fields=True
+    Struct,
+    Generic[PodT],
+    rename={"pods": "Pods", "violations": "NumPDBViolations"},
+    forbid_unknown_fields=True,
 ):
-    """Victims as whole pods, as schedulers send them to extenders without a node cache."""
+    """Victims, and how many of them violate a disruption budget."""
 
-    pods: list[Bare] | None = None
+    pods: list[PodT] | None = None
     violations: int = 0
 
 
@@ -77,11 +72,11 @@ class PreemptArgs(
     rename={"pod": "Pod", "victims": "NodeNameToVictims", "meta": "NodeNameToMetaVictims"},
     forbid_unknown_fields=True,
 ):
-    """ExtenderPreemptionArgs."""
+    """ExtenderPreemptionArgs. Schedulers send whole pods to extenders without a node cache, else UIDs."""
 
     pod: WirePod | None = None
-    victims: dict[str, WireVictims] | None = None
-    meta: dict[str, MetaVictims] | None = None
+    victims: dict[str, WireVictims[Bare]] | None = None
+    meta: dict[str, WireVictims[MetaPod]] | None = None
 
 
 class HostPriority(Struct, rename="pascal", gc=False):

@@ -20,8 +20,7 @@ from gpushare.extender.binder import Binder
 from gpushare.extender.clients import OPEN_PORT, Clients, is_open
 from gpushare.extender.cluster import ClusterState
 from gpushare.extender.events import ExtenderEventMetrics
-from gpushare.extender.freshness import Freshness
-from gpushare.extender.handlers import SyncStatus
+from gpushare.extender.freshness import Freshness, SyncStatus
 from gpushare.extender.leadership import Leadership
 from gpushare.extender.lease import Replica
 from gpushare.extender.ledger_page import LedgerPage
@@ -30,7 +29,7 @@ from gpushare.extender.only_replica import Leader, OnlyReplica
 from gpushare.extender.overcommit import watch_overcommit
 from gpushare.extender.routes import MAX_BODY_BYTES, peer_routes, scheduler_routes
 from gpushare.extender.service import SchedulerService
-from gpushare.extender.settings import DEFAULT_NAMES, Deadlines, ExtenderSettings
+from gpushare.extender.settings import DEFAULT_NAMES, ExtenderSettings
 from gpushare.extender.watches import ExtenderWatches
 from gpushare.runtime.admin_server import AdminRoutes, rendering
 from gpushare.runtime.daemon import StopStep, serve, stop_event
@@ -63,7 +62,7 @@ async def run(settings: ExtenderSettings, replica: Replica) -> None:
         tls = MutualTls(settings.tls) if settings.tls else None
         access = await load_access(settings.kubeconfig)
         async with (
-            KubeClient(access, unacked_s=settings.deadlines.post_s) as client,
+            KubeClient(access, unacked_s=settings.bind_timeout) as client,
             Peers(lambda: tls.client if tls else None) as peers,
             asyncio.TaskGroup() as tasks,
         ):
@@ -76,7 +75,7 @@ async def run(settings: ExtenderSettings, replica: Replica) -> None:
                 (extender.admin_routes, ops_listener),
                 [*extender.jobs(), *([tls.run()] if tls else ())],
                 servers=_servers(extender, tls, listener, peer_listener),
-                drain=StopStep(extender.drain, settings.deadlines.post_s + _DRAIN_S),
+                drain=StopStep(extender.drain, settings.bind_timeout + _DRAIN_S),
             )
 
 
@@ -144,12 +143,12 @@ class ExtenderDaemon:
             self._cluster,
             self._recorder,
             self._sync_status,
-            leads=self._leads,
+            leads=lambda: self._leadership.leads,
             cgpu_pods=settings.cgpu_pods_per_card,
         )
         self._freshness = Freshness(self._sync_status, lambda: self._watches.lost_s)
         self._leadership = self._make_leadership(api, settings, replica)
-        self._binder = self._make_binder(api, tasks, settings.deadlines)
+        self._binder = self._make_binder(api, tasks, settings)
         self._register_gauges()
         self.scheduler_routes = self._make_routes(peers, settings.shortlist)
         self.peer_routes = peer_routes(self.scheduler_routes)
@@ -167,7 +166,9 @@ class ExtenderDaemon:
             binding=lambda: self._binder.busy,
         )
 
-    def _make_binder(self, api: KubeExtenderApi, tasks: asyncio.TaskGroup, deadlines: Deadlines) -> Binder:
+    def _make_binder(
+        self, api: KubeExtenderApi, tasks: asyncio.TaskGroup, settings: ExtenderSettings
+    ) -> Binder:
         return Binder(
             self._cluster,
             api,
@@ -175,7 +176,7 @@ class ExtenderDaemon:
             fence=self._leadership.fence,
             record_event=self._recorder.record,
             tasks=tasks,
-            deadlines=deadlines,
+            durations=settings.lease_durations,
         )
 
     def _make_routes(self, peers: Peers, shortlist: int) -> Handler:
@@ -185,7 +186,7 @@ class ExtenderDaemon:
             leadership=self._leadership,
             peers=peers,
             metrics=self._metrics,
-            readiness=self._freshness,
+            missing=self._freshness.missing,
             shortlist=shortlist,
         )
         return scheduler_routes(service, self._clients)
@@ -247,9 +248,6 @@ class ExtenderDaemon:
             await self._leadership.began.wait()
             self._leadership.began.clear()
             self._watches.explainer.explain_all()
-
-    def _leads(self) -> bool:
-        return self._leadership.leads
 
     def _register_gauges(self) -> None:
         self._metrics.leads.set_function(lambda: float(self._leadership.leads))

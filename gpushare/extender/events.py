@@ -105,14 +105,9 @@ class Explainer:
         """The pod, unless it is gone, deleted or placed."""
         pod = self._cluster.pods.get(uid)
         reserved = self._cluster.ledger.reservation(uid) is not None
-        return pod if pod and _is_considered(pod) and not reserved else None
+        return pod if pod and pod.is_considered and not reserved else None
 
 
 def _was_refused(pod: Pod) -> bool:
     """Whether the scheduler tried to place the pod, and still tries."""
-    return pod.unschedulable is not None and _is_considered(pod)
-
-
-def _is_considered(pod: Pod) -> bool:
-    """Whether the scheduler tries to place the pod."""
-    return pod.node is None and not (pod.gated or pod.terminating or pod.finished)
+    return pod.unschedulable is not None and pod.is_considered

@@ -76,6 +76,7 @@ def _part(book: Book) -> _NodePart:
     name = book.name
     cards = [(str(usage.card.index), usage) for usage in book.usages]
     closed = book.node is not None and book.node.closed is not None
+    with_units = sum(bool(reservation.demand.mem) for reservation in book.reservations.values())
     return _NodePart(
         b"".join(_line(catalogue.CARD_UNITS, usage.total.mem, name, index) for index, usage in cards),
         b"".join(
@@ -87,16 +88,12 @@ def _part(book: Book) -> _NodePart:
         _line(
             catalogue.CARDS_UNSCHEDULABLE, sum(closed or not usage.schedulable for usage in book.usages), name
         ),
-        _line(catalogue.CLOSED_NODE_PODS, _pods_with_units(book), name) if closed else b"",
+        _line(catalogue.CLOSED_NODE_PODS, with_units, name) if closed else b"",
         len(book.overcommitted),
         bound,
         unconfirmed,
         unplaced,
     )
-
-
-def _pods_with_units(book: Book) -> int:
-    return sum(bool(reservation.demand.mem) for reservation in book.reservations.values())
 
 
 def _states(book: Book) -> tuple[int, int, int]:
@@ -118,10 +115,7 @@ def _requested(pods: list[Pod]) -> Generator[None, None, list[int]]:
         units += [
             pod.demand.per_card.mem
             for pod in some
-            if pod.node is None
-            and not (pod.gated or pod.finished or pod.terminating)
-            and isinstance(pod.demand, Demand)
-            and pod.demand.mem
+            if pod.is_considered and isinstance(pod.demand, Demand) and pod.demand.mem
         ]
         yield
     return units

@@ -59,17 +59,11 @@ def scheduler_routes(service: SchedulerService, clients: Clients) -> Handler:
             return Response(codec.bind_answer(_TOO_LARGE))
         return Response(await service.bind(request.body, forwarded=_FORWARDED in request.headers))
 
-    async def preempt(request: Request) -> Response:
-        if request.body is None:
-            return Response(error_answer("preempt", _TOO_LARGE))
-        return Response(await service.preempt(request.body, request.source))
-
-    verbs: dict[str, Handler] = {
-        **{name: _verb(service, name) for name in ("filter", "prioritize")},
-        "preempt": preempt,
-        "bind": bind,
+    verbs: dict[str, Handler] = {name: _verb(service, name) for name in ("filter", "prioritize", "preempt")}
+    posts = {
+        f"{EXTENDER_PREFIX}/{name}": _checked(service, clients, name, verb)
+        for name, verb in {**verbs, "bind": bind}.items()
     }
-    posts = {f"{EXTENDER_PREFIX}/{name}": _checked(service, clients, name, verbs[name]) for name in verbs}
     gets: dict[str, Handler] = {
         _INSPECT: lambda _: _pending(service.inspect_all()),
         "/version": lambda _: text_response(EXTENDER_VERSION),

@@ -13,7 +13,7 @@ import structlog
 from gpushare.errors import ApiError
 from gpushare.extender.api import ExtenderApi
 from gpushare.extender.cluster import ClusterState
-from gpushare.extender.handlers import WITHOUT_STATUS, SyncStatus
+from gpushare.extender.freshness import WITHOUT_STATUS, SyncStatus
 from gpushare.extender.seal import Sealer
 
 log = structlog.get_logger()

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Coroutine, Generator
 from contextlib import suppress
 from functools import partial
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import msgspec
 import structlog
@@ -45,20 +45,16 @@ _MOST_VICTIMS: Final = 20
 """The victims that are read for one answer, and for how long."""
 
 _AT_ONCE_S: Final = 0.01
-"""Most filter and prioritize requests take less; the rest of the work is done in slices, among all others."""
+"""Most requests take less; the rest of the work is done in slices, among all others."""
 
 Verb = Callable[[bytes, Ledger], Steps]
 
 
-class Readiness(Protocol):
-    """Whether the caches are complete."""
-
-    def missing(self) -> str | None:
-        """What is not listed yet, as text; None once everything is."""
-
-
 class SchedulerService:
-    """Answers the scheduler; ``shortlist`` is the maximum of nodes that filter returns, 0 for all."""
+    """Answers the scheduler; ``shortlist`` is the maximum of nodes that filter returns, 0 for all.
+
+    ``missing`` returns why the caches are incomplete; None once they are complete.
+    """
 
     def __init__(
         self,
@@ -68,7 +64,7 @@ class SchedulerService:
         leadership: Leader,
         peers: Peers,
         metrics: ExtenderMetrics,
-        readiness: Readiness,
+        missing: Callable[[], str | None],
         shortlist: int = 0,
     ) -> None:
         self._cluster = cluster
@@ -76,7 +72,7 @@ class SchedulerService:
         self._leadership = leadership
         self._peers = peers
         self._metrics = metrics
-        self._readiness = readiness
+        self._missing = missing
         self._verbs: dict[str, Verb] = {
             "filter": partial(verbs.filter_steps, most=shortlist, wait_of=cluster.wait_of),
             "prioritize": verbs.prioritize_steps,
@@ -91,11 +87,11 @@ class SchedulerService:
         self._delays = TokenBucket(_CATCH_UP_SHARE, _CATCH_UP_SAVED_S)
 
     def answer(self, verb: str, body: bytes, source: str = "") -> bytes | Coroutine[Any, Any, bytes]:
-        """The answer of filter or prioritize for the scheduler at the address ``source``."""
+        """The answer of filter, prioritize or preempt for the scheduler at the address ``source``."""
         began = time.perf_counter()
         if verb == "prioritize":
             self._scored = True
-            prepared = None if self._readiness.missing() else self._prepared.take(body)
+            prepared = None if self._missing() else self._prepared.take(body)
             self._metrics.prioritized.labels("prepared" if prepared else "computed").inc()
             if prepared:
                 self._record(verb, began, "")
@@ -122,13 +118,8 @@ class SchedulerService:
         if request and end:
             self._prepared.keep(request, end.result)
 
-    async def preempt(self, body: bytes, source: str = "") -> bytes:
-        """The victims on the nodes that the scheduler at the address ``source`` proposes."""
-        began = time.perf_counter()
-        return await self._answer_later("preempt", body, source, began, self._steps("preempt", body))
-
     def _steps(self, verb: str, body: bytes) -> Steps:
-        if missing := self._readiness.missing():
+        if missing := self._missing():
             return VerbResult(verbs.error_answer(verb, missing), missing)
         try:
             return (yield from self._verbs[verb](body, self._cluster.ledger))
@@ -198,7 +189,7 @@ class SchedulerService:
         began = time.perf_counter()
         try:
             request = verbs.bind_request(body)
-            missing = self._readiness.missing()
+            missing = self._missing()
             if missing:
                 outcome = BindResult(missing, "not_ready")
             elif self._leadership.leads or forwarded or self._leadership.holder is None:

@@ -64,14 +64,6 @@ def _is_variable(param: click.Parameter | None, ctx: click.Context | None) -> bo
     return source is click.core.ParameterSource.ENVIRONMENT
 
 
-@dataclass(frozen=True, slots=True)
-class Deadlines:
-    """Seconds: of one bind POST, and after which the API server has certainly ended a request."""
-
-    post_s: float = 3.0
-    api_request_s: float = 20.0
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExtenderSettings:
     """Settings of the extender."""
@@ -154,7 +146,7 @@ class ExtenderSettings:
 
     @property
     def lease_durations(self) -> LeaseDurations:
-        """The durations of the election."""
+        """The durations of the election and of binds."""
         return LeaseDurations(
             self.lease_duration,
             self.renew_deadline,
@@ -162,11 +154,6 @@ class ExtenderSettings:
             self.bind_timeout,
             self.api_request_timeout,
         )
-
-    @property
-    def deadlines(self) -> Deadlines:
-        """The deadlines of a bind."""
-        return Deadlines(self.bind_timeout, self.api_request_timeout)
 
     @property
     def tls(self) -> TlsFiles | None:

@@ -1,24 +1,117 @@
-"""The watches that keep the cluster in step with the API server."""
+"""The watches that keep the cluster in step with the API server, and their handlers."""
 
 import asyncio
 import gc
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Final
+
+import structlog
 
 from gpushare.adapters.kube.client import KubeClient
 from gpushare.adapters.kube.extender_resources import BUDGETS, NODES, PODS, UNHEALTHY
 from gpushare.adapters.kube.watch import Follower
+from gpushare.contract import EVENT_MALFORMED
 from gpushare.extender.api import ExtenderApi
 from gpushare.extender.cluster import ClusterState
 from gpushare.extender.events import Explainer
-from gpushare.extender.handlers import BudgetHandler, ConfigMapHandler, NodeHandler, PodHandler, SyncStatus
+from gpushare.extender.freshness import SyncStatus
 from gpushare.extender.seal_key import follow_key, load_sealer
+from gpushare.model.cards import unreadable_list
+from gpushare.model.changes import Deleted, Upserted
 from gpushare.model.disruption import DisruptionBudget
-from gpushare.model.objects import Node, Pod
+from gpushare.model.modes import Mode
+from gpushare.model.objects import NO_UNITS, Node, Pod
+from gpushare.ports import node_event
 from gpushare.runtime.events import EventRecorder
+from gpushare.scheduling.placement import DEFAULT, POLICIES
+
+log = structlog.get_logger()
 
 _GC_THRESHOLDS: Final = (20_000, 100, 50)
 """20,000 young objects are examined in 10 ms."""
+
+
+class PodHandler:
+    """Handles pods. Only the leader explains why a pod waits."""
+
+    def __init__(
+        self, cluster: ClusterState, explainer: Explainer, sync_status: SyncStatus, leads: Callable[[], bool]
+    ) -> None:
+        self._cluster = cluster
+        self._explainer = explainer
+        self._leads = leads
+        self.synced = sync_status.synced
+        self.failed = sync_status.failed
+
+    def changed(self, batch: Iterable[Upserted[Pod] | Deleted]) -> None:
+        """Apply the changes, and explain why pods without a node wait."""
+        for pod in self._cluster.change_pods(batch):
+            if pod.node is None and self._leads():
+                self._explainer.explain(pod)
+
+
+class NodeHandler:
+    """Handles nodes. A GPU in mode ``cgpu`` takes at most ``cgpu_pods`` pods, 0 for any number."""
+
+    def __init__(self, cluster: ClusterState, sync_status: SyncStatus, cgpu_pods: int = 0) -> None:
+        self._cluster = cluster
+        self._cgpu_pods = cgpu_pods
+        self.synced = sync_status.synced
+        self.failed = sync_status.failed
+
+    def changed(self, batch: Iterable[Upserted[Node] | Deleted]) -> None:
+        """Apply the changes, and log the problems of a node once."""
+        # The maximum is a setting of this extender, which no object of the API has.
+        changes = [self._limited(change) for change in batch]
+        for change in changes:
+            if isinstance(change, Upserted) and change.value != self._before(change.key):
+                _log_problems(change.value)
+        self._cluster.change_nodes(changes)
+
+    def _limited(self, change: Upserted[Node] | Deleted) -> Upserted[Node] | Deleted:
+        if isinstance(change, Deleted) or change.value.mode is not Mode.CGPU:
+            return change
+        return Upserted(change.key, replace(change.value, pods_per_card=self._cgpu_pods))
+
+    def _before(self, name: str) -> Node | None:
+        book = self._cluster.ledger.books.get(name)
+        return book.node if book else None
+
+
+def _log_problems(node: Node) -> None:
+    # While an agent starts, its kubelet offers no units for a moment; metrics and inspect tell if it lasts.
+    if node.closed and node.closed != NO_UNITS:
+        log.warning("node_closed", node=node.name, reason=node.closed)
+    if node.placement is not None and node.placement not in POLICIES:
+        log.warning(
+            "placement_unknown", node=node.name, label=node.placement, known=list(POLICIES), used=DEFAULT
+        )
+
+
+class BudgetHandler:
+    """Handles disruption budgets."""
+
+    def __init__(self, cluster: ClusterState, sync_status: SyncStatus) -> None:
+        self.changed = cluster.change_budgets
+        self.synced = sync_status.synced
+        self.failed = sync_status.failed
+
+
+class ConfigMapHandler:
+    """Handles the ConfigMaps that list unhealthy GPUs."""
+
+    def __init__(self, cluster: ClusterState, recorder: EventRecorder, sync_status: SyncStatus) -> None:
+        self._cluster = cluster
+        self._recorder = recorder
+        self.synced = sync_status.synced
+        self.failed = sync_status.failed
+
+    def changed(self, batch: Iterable[Upserted[str] | Deleted]) -> None:
+        """Apply the lists. Invalid entries are reported and ignored."""
+        for node, invalid in self._cluster.change_unhealthy(batch).items():
+            log.warning("unhealthy_list_unreadable", node=node, entries=invalid)
+            self._recorder.record(node_event(node, EVENT_MALFORMED, unreadable_list(node, invalid)))
 
 
 class ExtenderWatches:

@@ -79,6 +79,11 @@ class Pod:
         """
         return isinstance(self.demand, Malformed) or bool(self.demand.containers)
 
+    @property
+    def is_considered(self) -> bool:
+        """Whether the scheduler tries to place it."""
+        return self.node is None and not (self.gated or self.terminating or self.finished)
+
 
 NO_UNITS: Final = (
     f"its kubelet offers no {RESOURCE_MEM}: the node agent does not run there, or no GPU is healthy"

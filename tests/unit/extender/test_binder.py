@@ -12,8 +12,8 @@ from gpushare.extender.api import ExtenderApi
 from gpushare.extender.binder import Binder
 from gpushare.extender.cluster import ClusterState
 from gpushare.extender.decision import BindRequest, BindResult
+from gpushare.extender.lease import LeaseDurations
 from gpushare.extender.seal import Sealer
-from gpushare.extender.settings import Deadlines
 from gpushare.model.changes import Deleted, Upserted
 from gpushare.model.demand import Amount, Malformed
 from gpushare.model.modes import Mode
@@ -79,7 +79,7 @@ async def rig(*things: Node | Pod, api_request_s: float = LONG_S) -> AsyncIterat
             fence=lambda: made.fenced,
             record_event=made.notes.append,
             tasks=tasks,
-            deadlines=Deadlines(post_s=1.0, api_request_s=api_request_s),
+            durations=LeaseDurations(post_s=1.0, api_request_s=api_request_s),
         )
         made.knows(*things)
         yield made

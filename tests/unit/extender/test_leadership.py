@@ -16,7 +16,6 @@ from gpushare.extender.cluster import ClusterState
 from gpushare.extender.decision import BindRequest
 from gpushare.extender.leadership import Leadership
 from gpushare.extender.lease import LeaseDurations, Replica
-from gpushare.extender.settings import Deadlines
 from gpushare.model.changes import Upserted
 from gpushare.ports import LeaseRecord
 from tests.support.builders.scheduling import node, pod
@@ -530,7 +529,7 @@ async def bind_beside_a_job_that_crashes(api: FakeApi) -> None:
             fence=leadership.fence,
             record_event=print,
             tasks=tasks,
-            deadlines=Deadlines(),
+            durations=LeaseDurations(),
         )
         tasks.create_task(leadership.run())
         await until(lambda: leadership.leads)

@@ -20,10 +20,6 @@ class ServiceFake:
         assert source == "10.0.0.1"
         return f"{verb} {body.decode()}".encode()
 
-    async def preempt(self, body: bytes, source: str) -> bytes:
-        assert source == "10.0.0.1"
-        return f"preempt {body.decode()}".encode()
-
     async def bind(self, body: bytes, *, forwarded: bool) -> bytes:
         return f"bind {body.decode()} {forwarded}".encode()
 

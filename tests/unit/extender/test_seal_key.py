@@ -10,7 +10,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from gpushare.extender.cluster import ClusterState
-from gpushare.extender.handlers import SyncStatus
+from gpushare.extender.freshness import SyncStatus
 from gpushare.extender.metrics import ExtenderMetrics
 from gpushare.extender.seal import Sealer
 from gpushare.extender.seal_key import follow_key, load_sealer

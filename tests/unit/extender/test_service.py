@@ -32,11 +32,6 @@ def on_gpus(units: int, cards: int) -> dict[str, Any]:
     }
 
 
-class Synced:
-    def missing(self) -> str | None:
-        return None
-
-
 def service(
     cluster: ClusterState, metrics: ExtenderMetrics | None = None, unclear: UnclearBinds | None = None
 ) -> SchedulerService:
@@ -47,7 +42,7 @@ def service(
         leadership=absent,
         peers=absent,
         metrics=metrics or ExtenderMetrics(),
-        readiness=Synced(),
+        missing=lambda: None,
     )
 
 
