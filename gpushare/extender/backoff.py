@@ -90,6 +90,5 @@ class RejectionBackoff:
 
 
 def _text(rejections: dict[str, str]) -> str:
-    """The last rejection, which is the last entry."""
     node, text = list(rejections.items())[-1]
     return f"node {node}: {text}"

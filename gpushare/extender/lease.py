@@ -9,7 +9,7 @@ it.
 from dataclasses import dataclass
 from enum import StrEnum
 
-from gpushare.model.versions import is_older
+from gpushare.model.changes import is_older
 from gpushare.ports import LeaseRecord
 
 
@@ -61,7 +61,6 @@ class Observation:
 class LeaseAction(StrEnum):
     """The next action on the Lease."""
 
-    CREATE = "create"
     RENEW = "renew"
     TAKE = "take"
     FOLLOW = "follow"
@@ -77,11 +76,9 @@ def observe(before: Observation | None, record: LeaseRecord | None, now: float) 
 def decide(observation: Observation, identity: str, now: float) -> LeaseAction:
     """The next action of this replica."""
     record = observation.record
-    if record is None:
-        return LeaseAction.CREATE
-    if record.holder == identity:
+    if record is not None and record.holder == identity:
         return LeaseAction.RENEW
-    if not record.holder or now >= observation.since + record.duration_s:
+    if record is None or not record.holder or now >= observation.since + record.duration_s:
         return LeaseAction.TAKE
     return LeaseAction.FOLLOW
 

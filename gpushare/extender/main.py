@@ -6,8 +6,6 @@ import uuid
 from functools import partial
 from typing import Final
 
-import click
-
 from gpushare.extender.settings import ExtenderSettings, check, replica_of
 from gpushare.runtime.flags import run_daemon
 from gpushare.runtime.settings import settings_command
@@ -20,13 +18,6 @@ Examples:
 
 
 @settings_command(ExtenderSettings, epilog=_EXAMPLES)
-@click.option(
-    "--threadness",
-    envvar="THREADNESS",
-    hidden=True,
-    expose_value=False,
-    help="Accepted for compatibility; there are no workers to count.",
-)
 def command(settings: ExtenderSettings) -> None:
     """Serve the calls of kube-scheduler: filter, prioritize, preempt and bind; and inspect."""
     import uvloop

@@ -84,7 +84,6 @@ def filter_nodes(ledger: Ledger, pod_request: PodRequest, names: Iterable[str]) 
 
 
 def _filter(outcome: FilterOutcome, ledger: Ledger, pod_request: PodRequest, names: Iterable[str]) -> None:
-    """Evaluate nodes and add them to the outcome."""
     if pod_request.demand.empty:
         outcome.passed.extend(names)
         return
@@ -118,7 +117,6 @@ def _filter(outcome: FilterOutcome, ledger: Ledger, pod_request: PodRequest, nam
 
 
 def _evaluate(outcome: FilterOutcome, book: Book, pod_request: PodRequest, known: Scores) -> None:
-    """Evaluate a node with the complete rules."""
     result = place(book, pod_request)
     _remember(known, book, pod_request, result)
     if isinstance(result, Rejection):

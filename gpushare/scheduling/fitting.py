@@ -110,7 +110,6 @@ def _user_problem(demand: Demand) -> str | None:
 
 
 def _exceeds_node(book: Book, demand: Demand) -> Rejection | None:
-    """The demand exceeds the largest GPU, or the number of GPUs."""
     if demand.per_card.mem > book.largest:
         return too_large(demand)
     if demand.cards > len(book.usages):

@@ -24,8 +24,7 @@ from gpushare.adapters.kube.client import TOO_LARGE, KubeClient
 from gpushare.adapters.kube.decoding import decode, decode_in_turns
 from gpushare.adapters.kube.wire import Bare, ListPage, WatchEvent
 from gpushare.errors import ApiError, ApiRestored
-from gpushare.model.changes import Deleted, Upserted
-from gpushare.model.versions import has_reached, is_older
+from gpushare.model.changes import Deleted, Upserted, has_reached, is_older
 
 T = TypeVar("T")
 

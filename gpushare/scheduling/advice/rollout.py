@@ -85,7 +85,6 @@ def _of_workload(book: Book, is_old: Callable[[str, bool], bool]) -> frozenset[s
 
 
 def _without(book: Book, pods: frozenset[str]) -> Book:
-    """The book as if these pods were gone."""
     node = book.node and replace(book.node, cards=tuple(_freed(card, pods) for card in book.node.cards))
     reservations = {uid: r for uid, r in book.reservations.items() if r.pod not in pods}
     unhealthy = book.unhealthy - _closed_by(book, pods)

@@ -379,30 +379,22 @@ async def test_a_conflict_with_our_own_earlier_post_is_a_success() -> None:
         assert r.free() == [10]
 
 
-async def test_a_conflict_with_another_writer_counts_the_pod_where_it_is() -> None:
-    async with rig(node("n", 14), node("m", 14), pod("a", 4)) as r:
+@pytest.mark.parametrize(
+    ("at", "left"), [("m", ([14, 14], [14, 10])), ("n", ([14, 10], [14, 14]))], ids=["elsewhere", "here"]
+)
+async def test_a_conflict_with_another_writer_counts_the_pod_on_the_gpu_that_it_chose(
+    at: str, left: tuple[list[int], list[int]]
+) -> None:
+    async with rig(node("n", 14, 14), node("m", 14, 14), pod("a", 4)) as r:
 
         async def other_was_first(api: FakeApi, _: object) -> None:
-            api.has(pod("a", 4, at="m", card=0))
+            api.has(pod("a", 4, at=at, card=1))
             raise refused(409, "already assigned")
 
         r.api.script.append(other_was_first)
         outcome = await r.bind("a", "n")
         assert outcome.reason == "conflict"
-        assert (r.free("n"), r.free("m")) == ([14], [10])
-
-
-async def test_a_conflict_with_another_writer_on_the_same_node_counts_the_gpu_that_it_chose() -> None:
-    async with rig(node("n", 14, 14), pod("a", 4)) as r:
-
-        async def other_was_first(api: FakeApi, _: object) -> None:
-            api.has(pod("a", 4, at="n", card=1))
-            raise refused(409, "already assigned")
-
-        r.api.script.append(other_was_first)
-        outcome = await r.bind("a", "n")
-        assert outcome.reason == "conflict"
-        assert r.free("n") == [14, 10]
+        assert (r.free("n"), r.free("m")) == left
 
 
 async def test_a_conflict_with_a_new_pod_of_that_name_releases_the_old_one() -> None:

@@ -239,11 +239,14 @@ async def test_a_follower_knows_the_holder_and_does_not_lead() -> None:
 # --- a Lease that the API server forbids ---------------------------------------------------------
 
 
-async def test_without_permission_for_the_lease_no_replica_binds_and_both_remedies_are_named() -> None:
-    api = FakeApi(lease_verbs=())
+@pytest.mark.parametrize(("granted", "missing"), [((), "get leases"), (("get",), "create leases")])
+async def test_without_permission_for_the_lease_no_replica_binds_and_both_remedies_are_named(
+    granted: tuple[str, ...], missing: str
+) -> None:
+    api = FakeApi(lease_verbs=granted)
     async with running(api) as leadership:
         await until(lambda: leadership.degraded)
-        assert leadership.fence() == leadership.degraded == REFUSED.format("get leases")
+        assert leadership.fence() == leadership.degraded == REFUSED.format(missing)
 
 
 async def test_a_rejection_does_not_make_a_follower_bind() -> None:
@@ -275,13 +278,6 @@ async def test_a_holder_whose_renewal_is_rejected_binds_until_its_deadline_and_r
         assert catch_up.begun == 1
 
 
-async def test_permission_to_read_the_lease_is_not_enough_to_bind() -> None:
-    api = FakeApi(lease_verbs=("get",))
-    async with running(api, durations=QUICK) as leadership:
-        await until(lambda: leadership.degraded)
-        assert leadership.fence() == REFUSED.format("create leases")
-
-
 async def test_a_rejection_is_logged_once() -> None:
     api = FakeApi(lease_errors=deque([refused(403, "no")] * 5))
     with capture_logs() as logs:
@@ -295,16 +291,9 @@ async def test_a_rejection_is_logged_once() -> None:
 # --- outages, races, the end ---------------------------------------------------------------------
 
 
-async def test_a_replica_that_loses_the_race_for_the_lease_does_not_lead() -> None:
-    api = FakeApi(lease_errors=deque([None, refused(409)]))
-    async with running(api) as leadership:
-        await until(lambda: not api.lease_errors)
-        await turns()
-        assert leadership.fence() == NOT_HELD
-
-
-async def test_an_unavailable_api_makes_no_leader() -> None:
-    api = FakeApi(lease_errors=deque([silence()]))
+@pytest.mark.parametrize("errors", [[None, refused(409)], [silence()]], ids=["race-lost", "unavailable"])
+async def test_a_replica_that_did_not_get_the_lease_does_not_lead(errors: list[ApiError | None]) -> None:
+    api = FakeApi(lease_errors=deque(errors))
     async with running(api) as leadership:
         await until(lambda: not api.lease_errors)
         await turns()

@@ -45,11 +45,6 @@ def test_it_listens_on_every_address_of_both_families() -> None:
     assert (found.host, found.ops_host) == ("::", "::")
 
 
-def test_the_deadline_of_late_binds_is_one() -> None:
-    found = settings("--api-request-timeout=42")
-    assert found.lease_durations.api_request_s == 42
-
-
 TLS = ("--tls-cert=c", "--tls-key=k", "--client-ca=a")
 
 

@@ -69,22 +69,6 @@ def test_compute_is_written_only_where_it_was_requested() -> None:
     assert json.loads(written(demand(4, core=30), 2)[contract.ANN_CORE_ALLOCATION]) == {"0": {"2": 30}}
 
 
-@pytest.mark.parametrize(
-    ("wanted", "cards"),
-    [
-        (demand(4), (1,)),
-        (demand(0), (1,)),
-        (demand(0, cards=2), (1, 2)),
-        (demand(8, core=20, cards=2), (0, 3)),
-        (of(init(9), main(4)), (0,)),
-        (of(sidecar(2, 10), init(8, 5), main(4, 5), main(0)), (0,)),
-        (of(init(4), main(0)), (2,)),
-    ],
-)
-def test_a_restart_reads_what_bind_wrote(wanted: Demand, cards: tuple[int, ...]) -> None:
-    assert claim_of(written(wanted, *cards), wanted) == even_shares(wanted, cards)
-
-
 def test_annotations_of_the_aliyun_extender_without_an_allocation_are_read() -> None:
     assert claim_of({contract.ANN_IDX: "1", contract.ANN_POD: "4"}, demand(4)) == ((1, Amount(4)),)
 

@@ -16,7 +16,6 @@ from tests.support.builders.scheduling import (
     T4,
     V16,
     cluster,
-    decided,
     demand,
     main,
     node,
@@ -87,12 +86,6 @@ def test_an_overcommitted_gpu_gets_nothing_however_little_is_asked() -> None:
     assert placed(ledger, pod_request(1)) == ((1, Amount(1)),)
     ledger = cluster(node("n", T4), *[pod(uid, 12, at="n", card=0) for uid in ("a", "b")])
     assert refused(ledger, pod_request(0)).text.endswith("no GPU is usable (unschedulable: GPU 0)")
-
-
-def test_a_pod_of_unknown_gpu_blocks_its_units_on_every_gpu() -> None:
-    ledger = cluster(node("n", T4, T4), pod("a", 10, at="n"))
-    assert refused(ledger, pod_request(5))
-    assert placed(ledger, pod_request(4))
 
 
 def test_a_pods_policy_decides_the_gpu() -> None:
@@ -469,9 +462,3 @@ def test_a_nominee_reserves_compute_too() -> None:
     ledger = cluster(node("n", T4, mode=Mode.MPS), nominee)
     assert refused(ledger, pod_request(demand(2, core=35)))
     assert placed(ledger, pod_request(demand(2, core=30)))
-
-
-def test_deciding_changes_nothing() -> None:
-    ledger, same = waiting(), waiting()
-    decided(ledger, pod("seeker", 4), "n")
-    assert ledger == same

@@ -372,13 +372,6 @@ def test_a_nomination_moves_with_the_schedulers_mind() -> None:
 # --- values ---------------------------------------------------------------------------------------
 
 
-def test_a_ledger_is_a_value_and_the_old_one_stays_as_it_was() -> None:
-    before = cluster(node("n", T4), pod("a", 4, at="n", card=0))
-    apply(before, PodDeleted("a"), NodeDeleted("n"), UnhealthyObserved("n", frozenset({0})))
-    assert before == cluster(node("n", T4), pod("a", 4, at="n", card=0))
-    assert free(before, "n") == [10]
-
-
 def test_books_that_an_event_does_not_touch_are_the_same_objects() -> None:
     before = cluster(node("n", T4), node("m", T4))
     assert seen(before, pod("a", 4, at="n", card=0)).books["m"] is before.books["m"]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gpushare.model.versions import has_reached, is_older
+from gpushare.model.changes import has_reached, is_older
 
 
 @pytest.mark.parametrize(
