@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
+from gpushare.adapters.files import text_if_any
 from gpushare.errors import KubeletError
 from gpushare.model.local_node import ContainerRef
 
@@ -65,8 +66,8 @@ def containers_of(pids: Iterable[int], proc: Path) -> dict[int, ContainerRef | N
 
     ``proc`` is a ``/proc`` that shows the host's processes.
     """
-    texts = ((pid, _groups_of(proc / str(pid))) for pid in pids)
-    return {pid: parse_container(text) for pid, text in texts if text is not None}
+    texts = ((pid, text_if_any(proc / str(pid) / "cgroup")) for pid in pids)
+    return {pid: parse_container(text) for pid, text in texts if text}
 
 
 def parse_container(text: str) -> ContainerRef | None:
@@ -82,13 +83,6 @@ def parse_container(text: str) -> ContainerRef | None:
                 ids = (match[1] for each in parts[position + 1 :] if (match := _CONTAINER.fullmatch(each)))
                 return ContainerRef(uid, next(ids, ""))
     return None
-
-
-def _groups_of(process: Path) -> str | None:
-    try:
-        return (process / "cgroup").read_text(errors="replace")
-    except OSError:
-        return None
 
 
 def _below(folder: Path, name: re.Pattern[str], depth: int) -> Iterator[Path]:

@@ -1,4 +1,4 @@
-"""Crash-safe files: read and replaced as a whole."""
+"""Files that are read as a whole, and replaced so that a crash leaves the old or the new one."""
 
 import os
 from contextlib import suppress
@@ -17,6 +17,14 @@ def read_file(path: Path) -> bytes | None:
         return None
     except OSError as error:
         raise ConfigError(f"cannot read {path}: {error.strerror}") from error
+
+
+def text_if_any(path: Path) -> str:
+    """Return the text; empty if it cannot be read, as files of processes and logs come and go."""
+    try:
+        return path.read_text(errors="replace")
+    except OSError:
+        return ""
 
 
 def replace_file(path: Path, content: bytes, *, mode: int | None = None) -> None:

@@ -4,6 +4,8 @@ import os
 from pathlib import Path
 from typing import NamedTuple
 
+from gpushare.adapters.files import text_if_any
+
 
 class MountSource(NamedTuple):
     """A mount source: a path within a filesystem, and the filesystem's device, ``major:minor``."""
@@ -28,9 +30,6 @@ def source_of(inside: str, pid: int, proc: Path) -> MountSource | None:
     Documentation/filesystems/proc.rst, 3.5: the third is the device, the fourth the root of the mount, the
     fifth the mount point. Of several mounts on one path, the first counts: it is the oldest.
     """
-    try:
-        text = (proc / str(pid) / "mountinfo").read_text(errors="replace")
-    except OSError:
-        return None
+    text = text_if_any(proc / str(pid) / "mountinfo")
     lines = (line.split(maxsplit=5) for line in text.splitlines() if inside in line)
     return next((MountSource(*each[2:4]) for each in lines if each[4:5] == [inside]), None)

@@ -5,6 +5,7 @@ from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import Final
 
+from gpushare.adapters.files import text_if_any
 from gpushare.errors import SourceError
 
 _NUMBERS: Final = re.compile(r"^NSpid:.*\s(\d+)$", re.MULTILINE)
@@ -43,7 +44,7 @@ def inner_pids(pids: Iterable[int], proc: Path) -> dict[int, int]:
 
     ``proc`` is a ``/proc`` that shows the host's processes.
     """
-    found = ((pid, _NUMBERS.search(_status(proc / str(pid)))) for pid in pids)
+    found = ((pid, _NUMBERS.search(text_if_any(proc / str(pid) / "status"))) for pid in pids)
     return {pid: int(numbers[1]) for pid, numbers in found if numbers}
 
 
@@ -52,11 +53,8 @@ def start_of(pid: int, proc: Path) -> str:
 
     Together with the PID it identifies a process: PIDs are reused.
     """
-    try:
-        # The command name before it, in parentheses, may contain spaces and parentheses.
-        fields = (proc / str(pid) / "stat").read_text(errors="replace").rpartition(")")[2].split()
-    except OSError:
-        return ""
+    # The command name before it, in parentheses, may contain spaces and parentheses.
+    fields = text_if_any(proc / str(pid) / "stat").rpartition(")")[2].split()
     return fields[_START_FIELD] if len(fields) > _START_FIELD else ""
 
 
@@ -76,15 +74,5 @@ def started_at(starts: Collection[int], proc: Path) -> list[int]:
 
 def command_of(pid: int, proc: Path) -> str:
     """Return a process's command name, "?" if unreadable. Processes can choose any name."""
-    try:
-        name = (proc / str(pid) / "comm").read_text(errors="replace").removesuffix("\n")
-    except OSError:
-        return "?"
+    name = text_if_any(proc / str(pid) / "comm").removesuffix("\n")
     return "".join(each if each.isprintable() else "?" for each in name) or "?"
-
-
-def _status(process: Path) -> str:
-    try:
-        return (process / "status").read_text(errors="replace")
-    except OSError:
-        return ""

@@ -6,17 +6,16 @@ Waiting and the manifest (``kubescheduler.static_pod``, ``kubescheduler.health``
 import ssl
 from collections.abc import Sequence
 from http import HTTPStatus
-from http.client import HTTPConnection, HTTPException
+from http.client import HTTP_PORT, HTTPS_PORT, HTTPConnection, HTTPException
 from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
+from gpushare.adapters.files import text_if_any
 from gpushare.adapters.pids import start_of
 from gpushare.errors import cause_of
 
 _LINES: Final = 5
-_HTTPS_PORT: Final = 443
-_HTTP_PORT: Final = 80
 
 
 def processes(program: str, words: Sequence[str], proc: Path = Path("/proc")) -> frozenset[str]:
@@ -30,7 +29,7 @@ def processes(program: str, words: Sequence[str], proc: Path = Path("/proc")) ->
 
 def _runs(process: Path, program: str, words: Sequence[str]) -> bool:
     """Whether it is the program with these words; an ended process has no command line, nor has a zombie."""
-    command = _text(process / "cmdline").removesuffix("\0").split("\0")
+    command = text_if_any(process / "cmdline").removesuffix("\0").split("\0")
     return Path(command[0]).name == program and command[len(command) - len(words) :] == list(words)
 
 
@@ -50,7 +49,7 @@ def problem_of(url: str, tls: ssl.SSLContext, *, timeout_s: float, server_name: 
     parts = urlsplit(url)
     secure = parts.scheme == "https"
     host = parts.hostname or ""
-    port = parts.port or (_HTTPS_PORT if secure else _HTTP_PORT)
+    port = parts.port or (HTTPS_PORT if secure else HTTP_PORT)
     connection = HTTPConnection(host, port, timeout=timeout_s)
     try:
         connection.connect()
@@ -83,7 +82,7 @@ def last_log_lines(pods: Path, pod: str) -> list[str]:
     skipped.
     """
     logs = sorted(_written(pods, pod), key=_changed)
-    return [_message(line) for line in _text(logs[-1]).splitlines()[-_LINES:]] if logs else []
+    return [_message(line) for line in text_if_any(logs[-1]).splitlines()[-_LINES:]] if logs else []
 
 
 def _written(pods: Path, pod: str) -> list[Path]:
@@ -108,11 +107,3 @@ def _message(line: str) -> str:
     """Return the message of ``2026-01-01T00:00:00.0Z stderr F message``."""
     stream, _, rest = line.partition(" ")[2].partition(" ")
     return rest.partition(" ")[2] if stream in ("stdout", "stderr") else line
-
-
-def _text(path: Path) -> str:
-    """Return the content; empty if it cannot be read, as processes and logs come and go."""
-    try:
-        return path.read_text(errors="replace")
-    except OSError:
-        return ""

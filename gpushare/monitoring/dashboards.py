@@ -144,7 +144,7 @@ APP: Final = Dashboard(
 
 def _by_gpu(
     title: str,
-    metric: names.Metric | rules.RecordingRule,
+    metric: Series,
     unit: str,
     steps: Steps = NEUTRAL,
     *,
@@ -243,6 +243,15 @@ def _number(title: str, expr: str, unit: str, steps: Steps = NEUTRAL) -> Panel:
     return Panel(title, expr, unit, kind="number", steps=steps)
 
 
+def _count(title: str, expr: str, steps: Steps = NEUTRAL) -> Panel:
+    return _number(title, expr, "none", steps)
+
+
+def _total(metric: names.Metric) -> str:
+    """The sum over clusters of a number that every replica serves."""
+    return f"sum(max by (cluster) ({metric}{_ALL}))"
+
+
 def _sum(rule: rules.RecordingRule) -> str:
     return f"sum({rule}{_ALL})"
 
@@ -269,40 +278,22 @@ CLUSTER: Final = Dashboard(
         PanelRow(
             "Problems",
             (
-                _number(
-                    "Over-committed GPUs",
-                    f"sum(max by (cluster) ({names.CARDS_OVERCOMMITTED}{_ALL}))",
-                    "none",
-                    NONE_IS_GOOD,
-                ),
-                _number(
+                _count("Over-committed GPUs", _total(names.CARDS_OVERCOMMITTED), NONE_IS_GOOD),
+                _count(
                     "Leaders of the extender",
                     f"min(sum by (cluster) ({names.EXTENDER_LEADS}{_ALL}))",
-                    "none",
                     EXACTLY_ONE,
                 ),
-                _number(
+                _count(
                     "Drivers that do not respond",
                     _or_zero(f"{names.PLUGIN_NVML_UP}{_ALL} == 0"),
-                    "none",
                     NONE_IS_GOOD,
                 ),
-                _number(
-                    "Unschedulable GPUs",
-                    f"sum(max by (cluster, node) ({names.CARDS_UNSCHEDULABLE}{_ALL}))",
-                    "none",
-                    NONE_IS_BETTER,
-                ),
-                _number(
-                    "Pending pods",
-                    f"sum(max by (cluster) ({names.PENDING}{_ALL}))",
-                    "none",
-                    NONE_IS_BETTER,
-                ),
-                _number(
+                _count("Unschedulable GPUs", f"sum({_by_node(names.CARDS_UNSCHEDULABLE)})", NONE_IS_BETTER),
+                _count("Pending pods", _total(names.PENDING), NONE_IS_BETTER),
+                _count(
                     "Firing alerts",
                     _or_zero(f'ALERTS{{{_CLUSTER},alertname=~"GpuShare.+",alertstate="firing"}}'),
-                    "none",
                     NONE_IS_BETTER,
                 ),
             ),
@@ -310,7 +301,7 @@ CLUSTER: Final = Dashboard(
         PanelRow(
             "Capacity",
             (
-                _number("GPUs", f"count({names.CARD_INFO}{_ALL})", "none"),
+                _count("GPUs", f"count({names.CARD_INFO}{_ALL})"),
                 _number("Total GPU memory", _sum(rules.CLUSTER_MEMORY), "bytes"),
                 _number(
                     "Memory allocated / total",
@@ -324,8 +315,8 @@ CLUSTER: Final = Dashboard(
                     "percentunit",
                 ),
                 _number("Allocated but unused", _sum(rules.CLUSTER_WASTED), "bytes"),
-                _number("Free units", _sum(rules.CLUSTER_FREE), "none"),
-                _number("Most free units on one GPU", f"max({rules.CLUSTER_LARGEST_FREE}{_ALL})", "none"),
+                _count("Free units", _sum(rules.CLUSTER_FREE)),
+                _count("Most free units on one GPU", f"max({rules.CLUSTER_LARGEST_FREE}{_ALL})"),
                 _number("Fragmentation", f"max({rules.FRAGMENTATION}{_ALL})", "percentunit"),
             ),
         ),
