@@ -12,104 +12,102 @@ import structlog
 
 from gpushare.errors import ConfigError, cause_of
 from gpushare.runtime.certificates import expiry_of
+from gpushare.runtime.reasons import Reasons
 from gpushare.runtime.settings import TlsFiles
 
 log = structlog.get_logger()
 
-T = TypeVar("T")
-
 RELOAD_S: Final = 10.0
 
 
-class MutualTls:
-    """Server and client contexts of one set of files, for peers that authenticate each other.
-
-    The server requires client certificates of the CA; the client trusts only the CA. Raises ConfigError if
-    they cannot be loaded at first. Later errors are logged once and change nothing.
-    """
-
-    def __init__(self, files: TlsFiles, *, reload_s: float = RELOAD_S) -> None:
-        paths = (files.cert, files.key, files.client_ca)
-        self._contexts = _Reloaded(lambda: _content(*paths), lambda: _mutual(files), files.cert, reload_s)
-        self.server = _current(lambda: self._contexts.value.server)
-
-    @property
-    def client(self) -> ssl.SSLContext:
-        """The context for new connections to peers."""
-        return self._contexts.value.client
-
-    @property
-    def expires_at(self) -> float:
-        """The end of our certificate in seconds of Unix time; NaN if it is unknown."""
-        return self._contexts.value.expires_at
-
-    async def run(self) -> None:
-        """Look for changes until cancelled."""
-        await self._contexts.run()
+@dataclass(frozen=True, slots=True)
+class _Server:
+    server: ssl.SSLContext
+    expires_at: float
 
 
-class ServerTls:
-    """``context`` is that of a server with optional client certificates.
+@dataclass(frozen=True, slots=True)
+class _Mutual(_Server):
+    client: ssl.SSLContext
 
-    ``client_ca`` returns the CA of clients as PEM text; if empty, no client certificate is valid. Raises
-    ConfigError if the files cannot be loaded at first. Later errors are logged once and change nothing.
+
+S = TypeVar("S", bound=_Server)
+
+
+class ReloadedTls(Generic[S]):
+    """Contexts made of some content, made again when the content changes. ``name`` is for the log.
+
+    Raises ConfigError if they cannot be made at first. Later errors are logged once and change nothing.
     """
 
     def __init__(
-        self, cert: str, key: str, client_ca: Callable[[], str] = lambda: "", *, reload_s: float = RELOAD_S
-    ) -> None:
-        self._server = _Reloaded(
-            lambda: (*_content(cert, key), client_ca()),
-            lambda: _server(cert, key, client_ca()),
-            cert,
-            reload_s,
-        )
-        self.context = _current(lambda: self._server.value.server)
-
-    @property
-    def expires_at(self) -> float:
-        """The end of our certificate in seconds of Unix time; NaN if it is unknown."""
-        return self._server.value.expires_at
-
-    def reload(self) -> None:
-        """Look for changes now."""
-        self._server.reload()
-
-    async def run(self) -> None:
-        """Look for changes until cancelled."""
-        await self._server.run()
-
-
-class _Reloaded(Generic[T]):
-    """A value made of some content, made again when the content changes. ``name`` is for the log."""
-
-    def __init__(
-        self, content: Callable[[], object], make: Callable[[], T], name: str, reload_s: float
+        self, content: Callable[[], object], make: Callable[[], S], name: str, reload_s: float
     ) -> None:
         self._content = content
         self._make = make
         self._name = name
         self._reload_s = reload_s
-        self._last_error = ""
+        self._errors = Reasons()
         self._loaded = content()
         self.value = make()
 
+    @property
+    def expires_at(self) -> float:
+        """The end of our certificate in seconds of Unix time; NaN if it is unknown."""
+        return self.value.expires_at
+
     async def run(self) -> None:
+        """Look for changes until cancelled."""
         while True:
             await asyncio.sleep(self._reload_s)
             self.reload()
 
     def reload(self) -> None:
+        """Look for changes now."""
         try:
             content = self._content()
             if content != self._loaded:
                 self.value, self._loaded = self._make(), content
                 log.info("certificate_served", cert=self._name)
-            self._last_error = ""
+            self._errors.end()
         except ConfigError as error:
-            if self._last_error != str(error):
+            if self._errors.is_new(str(error)):
                 log.warning("certificate_not_renewed", reason=str(error))
-            self._last_error = str(error)
+
+
+class MutualTls(ReloadedTls[_Mutual]):
+    """Server and client contexts of one set of files, for peers that authenticate each other.
+
+    The server requires client certificates of the CA; the client trusts only the CA.
+    """
+
+    def __init__(self, files: TlsFiles, *, reload_s: float = RELOAD_S) -> None:
+        paths = (files.cert, files.key, files.client_ca)
+        super().__init__(lambda: _content(*paths), lambda: _mutual(files), files.cert, reload_s)
+        self.server = _current(lambda: self.value.server)
+
+    @property
+    def client(self) -> ssl.SSLContext:
+        """The context for new connections to peers."""
+        return self.value.client
+
+
+class ServerTls(ReloadedTls[_Server]):
+    """``context`` is that of a server with optional client certificates.
+
+    ``client_ca`` returns the CA of clients as PEM text; if empty, no client certificate is valid.
+    """
+
+    def __init__(
+        self, cert: str, key: str, client_ca: Callable[[], str] = lambda: "", *, reload_s: float = RELOAD_S
+    ) -> None:
+        super().__init__(
+            lambda: (*_content(cert, key), client_ca()),
+            lambda: _server(cert, key, client_ca()),
+            cert,
+            reload_s,
+        )
+        self.context = _current(lambda: self.value.server)
 
 
 def _content(*paths: str) -> tuple[bytes, ...]:
@@ -128,17 +126,6 @@ def _current(current: Callable[[], ssl.SSLContext]) -> ssl.SSLContext:
     first = current()
     first.sni_callback = choose  # called for every connection, with or without a server name
     return first
-
-
-@dataclass(frozen=True, slots=True)
-class _Server:
-    server: ssl.SSLContext
-    expires_at: float
-
-
-@dataclass(frozen=True, slots=True)
-class _Mutual(_Server):
-    client: ssl.SSLContext
 
 
 def _mutual(files: TlsFiles) -> _Mutual:
