@@ -11,10 +11,18 @@ from typing import Any, Final
 import msgspec
 
 from gpushare.adapters.kube.client import KubeClient
-from gpushare.board.objects import BoardPod, read_board_pod
 from gpushare.board.render import board_document
 from gpushare.board.routes import Document
-from gpushare.board.state import BoardMemory, BoardState, Lost, Origin, advanced, state_of
+from gpushare.board.state import (
+    BoardMemory,
+    BoardPod,
+    BoardState,
+    Lost,
+    Origin,
+    advanced,
+    read_board_pod,
+    state_of,
+)
 from gpushare.board.usage import Live, after_round, without_others
 from gpushare.errors import ApiError, ConfigError, SourceError
 from gpushare.model.demand import Malformed

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, Final
 
-from gpushare.board.objects import BoardPod
+from gpushare.board.state import BoardPod
 from gpushare.model.demand import Demand
 from gpushare.model.objects import Pod
 from gpushare.overview.explain.answer import PodFacts, answer

@@ -21,7 +21,6 @@ from gpushare.overview.node_document import nodes_document
 from gpushare.overview.node_view import NodeView, PodView
 from gpushare.overview.objects import ClusterNode
 
-KIND: Final = "Board"
 _GIB: Final = 2**30
 _GIB_HOUR: Final = _GIB * 3600
 
@@ -33,7 +32,7 @@ def board_document(seen: BoardState, memory: BoardMemory) -> dict[str, Any]:
     owners = owners_of(seen)
     pods = [_pod(pod, view, seen.live, owners) for view in shared for pod in view.pods]
     return {
-        **document(KIND),
+        **document("Board"),
         "cluster": seen.origin.cluster,
         "started": seen.origin.started,
         "lost": asdict(seen.lost) if seen.lost else None,

@@ -19,7 +19,6 @@ from gpushare.overview.system_pods import SystemPod
 
 _CONFIG_MAPS: Final = f"/api/v1/namespaces/{SYSTEM_NAMESPACE}/configmaps"
 _SYSTEM_PODS: Final = pods_path(SYSTEM_NAMESPACE)
-_CGPU_FLAG: Final = "cgpu-pods-per-card"
 
 
 async def collect_unhealthy(client: KubeClient, notes: list[str]) -> dict[str, frozenset[int]]:
@@ -45,7 +44,7 @@ async def collect_cgpu_pods(client: KubeClient) -> int:
 def cgpu_pods_of(pods: Iterable[SystemPod]) -> int:
     """The extender's maximum of pods on a GPU of mode ``cgpu``, from its command line."""
     ours = (pod for pod in pods if pod.component == EXTENDER_NAME)
-    values = (container.flag(_CGPU_FLAG) or "" for pod in ours for container in pod.spec.containers)
+    values = (container.flag("cgpu-pods-per-card") or "" for pod in ours for container in pod.spec.containers)
     return next((int(value) for value in values if value.isdecimal()), CGPU_PODS)
 
 

@@ -4,19 +4,17 @@ Every item has every key. Amounts are in the item's ``unit``; counts of whole GP
 """
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any
 
 from gpushare.model.cards import Card
 from gpushare.overview.documents import document
 from gpushare.overview.memory_units import unit_of
 from gpushare.overview.node_view import NodeView, PodView
 
-KIND: Final = "NodeShareList"
-
 
 def nodes_document(nodes: Sequence[NodeView]) -> dict[str, Any]:
     """All nodes, in their order."""
-    return document(KIND, items=[_node(node) for node in nodes])
+    return document("NodeShareList", items=[_node(node) for node in nodes])
 
 
 def _node(node: NodeView) -> dict[str, Any]:

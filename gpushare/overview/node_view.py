@@ -22,10 +22,8 @@ from gpushare.overview.gpu_pods import PodRecord
 from gpushare.overview.objects import ClusterNode
 from gpushare.scheduling.placement import DEFAULT, POLICIES
 
-UNKNOWN_ADDRESS: Final = "unknown"
 _MAX_CARDS: Final = 128
 _ROLE_LABEL: Final = "node-role.kubernetes.io/"
-_OLD_ROLE_LABEL: Final = "kubernetes.io/role"
 _ROLE_ALIASES: Final = {"control-plane": "master"}
 """Kubernetes renamed the label in 1.20; older scripts look for ``master``."""
 
@@ -205,12 +203,12 @@ def _whole_cards(node: ClusterNode, pods: Iterable[PodRecord], problems: list[st
 
 def _address(node: ClusterNode) -> str:
     found = (a.address for a in node.status.addresses or () if a.type == "InternalIP" and a.address)
-    return printable(next(found, UNKNOWN_ADDRESS))
+    return printable(next(found, "unknown"))
 
 
 def _roles(labels: Mapping[str, str]) -> tuple[str, ...]:
     roles = {key.removeprefix(_ROLE_LABEL) for key in labels if key.startswith(_ROLE_LABEL)}
-    roles.add(labels.get(_OLD_ROLE_LABEL, ""))
+    roles.add(labels.get("kubernetes.io/role", ""))
     return tuple(sorted({_ROLE_ALIASES.get(role, role) for role in roles if role}))
 
 

@@ -1,6 +1,6 @@
 """Nodes and pods of the API server with all that the tools and the board read of them."""
 
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 from msgspec import Struct, field
 
@@ -21,8 +21,6 @@ from gpushare.errors import InvalidRequest
 from gpushare.model.cards import parse_indices
 from gpushare.model.quantity import parse_quantity
 from gpushare.overview.affinity import Affinity
-
-_HASH_LABEL: Final = "pod-template-hash"
 
 
 class Taint(Struct):
@@ -167,7 +165,7 @@ def _owner_of(meta: PodMeta) -> PodOwner:
     found = next((each for each in meta.owner_references or () if each.controller), None)
     if found is None:
         return PodOwner("Pod", meta.name)
-    suffix = f"-{(meta.labels or {}).get(_HASH_LABEL, '')}"
+    suffix = f"-{(meta.labels or {}).get('pod-template-hash', '')}"
     if found.kind == "ReplicaSet" and suffix != "-" and found.name.endswith(suffix):
         return PodOwner("Deployment", found.name.removesuffix(suffix))
     return PodOwner(found.kind, found.name)

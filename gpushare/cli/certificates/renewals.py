@@ -21,7 +21,6 @@ from gpushare.adapters.x509 import (
 from gpushare.contract import TLS_CA, TLS_CERT, TLS_KEY
 from gpushare.errors import ConfigError
 
-AUTHORITY_NAME: Final = "gpushare"
 AUTHORITY_LIFE: Final = timedelta(days=3650)
 LEAF_LIFE: Final = timedelta(days=365)
 """Renewed four months before its end, so that administrators have time to update the schedulers."""
@@ -50,7 +49,7 @@ def authority_of(data: Data, now: datetime) -> tuple[PemKeyPair, Change | None]:
         raise ConfigError(
             f"{TLS_CERT} or {TLS_KEY} is missing; restore it, or remove both so that a new authority is made"
         )
-    made = new_authority(AUTHORITY_NAME, now, AUTHORITY_LIFE)
+    made = new_authority("gpushare", now, AUTHORITY_LIFE)
     return made, Change({TLS_CERT: made.cert, TLS_KEY: made.key}, "a new authority")
 
 

@@ -7,7 +7,6 @@ from typing import Any, Final
 from gpushare.cli.doctor.verdict import CheckFinding, Status
 from gpushare.overview.documents import document
 
-KIND: Final = "Diagnosis"
 _MARKS: Final = {
     Status.OK: "ok",
     Status.WARNING: "WARNING",
@@ -19,7 +18,7 @@ _WIDTH: Final = max(map(len, _MARKS.values()))
 
 def diagnosis_document(findings: Sequence[CheckFinding]) -> dict[str, Any]:
     """Every check, and the number of checks by status."""
-    return document(KIND, summary=_counts(findings), checks=[_check(each) for each in findings])
+    return document("Diagnosis", summary=_counts(findings), checks=[_check(each) for each in findings])
 
 
 def _check(each: CheckFinding) -> dict[str, Any]:

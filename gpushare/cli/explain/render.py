@@ -8,13 +8,12 @@ from gpushare.overview.documents import document
 from gpushare.overview.explain.answer import Answer, State
 from gpushare.overview.explain.nodes import NodeAnswer
 
-KIND: Final = "PodExplanation"
 _SHOWN_NODES: Final = 5
 
 
 def answer_document(answer: Answer) -> dict[str, Any]:
     """Every node and every remedy."""
-    return document(KIND, **{**asdict(answer), "state": str(answer.state)})
+    return document("PodExplanation", **{**asdict(answer), "state": str(answer.state)})
 
 
 def text(answer: Answer) -> str:

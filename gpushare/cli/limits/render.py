@@ -9,7 +9,6 @@ from gpushare.cli.lib.text_table import ABSENT, TextTable, mib
 from gpushare.overview.documents import document
 from gpushare.overview.limits import ContainerLimit
 
-KIND: Final = "ContainerLimitList"
 _HEADERS: Final = (
     *("NAMESPACE", "POD", "CONTAINER", "NODE", "CARD"),
     *("LIMIT", "USED", "PEAK", "REFUSALS"),
@@ -24,7 +23,7 @@ def table(found: Sequence[ContainerLimit], *, wide: bool) -> TextTable:
 
 def limits_document(found: Sequence[ContainerLimit]) -> dict[str, Any]:
     """For programs: amounts in bytes, unknown values are null."""
-    return document(KIND, items=msgspec.to_builtins(found))
+    return document("ContainerLimitList", items=msgspec.to_builtins(found))
 
 
 def _row(limit: ContainerLimit, *, wide: bool) -> tuple[str, ...]:

@@ -49,9 +49,9 @@ _GPU_SELECTION: Final = {
     "nvidia.com/nouse-gpuuuid": f"cordon the GPU with the node annotation {ANN_CORDONED_CARDS}",
     "nvidia.com/numa-bind": "GPUs of one pod are not chosen by NUMA node",
 }
-_CHOSEN: Final = "the kubelet chooses whole GPUs"
 _WHOLE_SELECTION: Final = _GPU_SELECTION | dict.fromkeys(
-    ("nvidia.com/use-gpuuuid", "nvidia.com/nouse-gpuuuid", "nvidia.com/numa-bind"), _CHOSEN
+    ("nvidia.com/use-gpuuuid", "nvidia.com/nouse-gpuuuid", "nvidia.com/numa-bind"),
+    "the kubelet chooses whole GPUs",
 )
 """The same of pods with whole GPUs, which the extender does not place."""
 _PERCENT: Final = 100

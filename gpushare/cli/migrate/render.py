@@ -9,7 +9,6 @@ from gpushare.cli.migrate.findings import Migration, MigrationFinding, System, c
 from gpushare.contract import PROJECT_URL
 from gpushare.overview.documents import document
 
-KIND: Final = "MigrationReport"
 _PAGE: Final = f"{PROJECT_URL}/blob/main/docs/how-to/migrate.md"
 
 
@@ -40,7 +39,7 @@ def _rows(findings: Sequence[MigrationFinding]) -> Iterator[str]:
 def report_document(found: Migration, notes: Iterable[str]) -> dict[str, Any]:
     """For programs."""
     return document(
-        KIND,
+        "MigrationReport",
         findings=[{key: str(value) for key, value in asdict(each).items()} for each in found.findings],
         converted=list(found.manifests),
         notConverted=list(found.refused),

@@ -8,7 +8,6 @@ from gpushare.cli.recommend.sizing import Basis, Comparison, Recommendation
 from gpushare.overview.documents import document
 from gpushare.overview.memory_units import NodeUnit
 
-KIND: Final = "RecommendationList"
 _HEADERS: Final = (
     *("NAMESPACE", "WORKLOAD", "CONTAINER", "PODS", "REQUEST", "LIMIT", "PEAK", "REFUSALS"),
     *("SUGGESTION", "BASIS"),
@@ -33,7 +32,7 @@ def recommendations_document(
 ) -> dict[str, Any]:
     """For programs: amounts in bytes and units, unknown values are null."""
     items = [_item(each) for each in found]
-    return document(KIND, marginPercent=margin_percent, windowSeconds=window_s, items=items)
+    return document("RecommendationList", marginPercent=margin_percent, windowSeconds=window_s, items=items)
 
 
 def _row(each: Recommendation, window: str) -> tuple[str, ...]:

@@ -10,7 +10,6 @@ from gpushare.cli.lib.text_table import TextTable
 from gpushare.cli.report.accounting import PARTS, Account, Rounded, Span
 from gpushare.overview.documents import document
 
-KIND: Final = "GpuUsageReport"
 REMAINDER: Final = "(no container)"
 _HEADERS: Final = ("NAMESPACE", "WORKLOAD", "GPU-HOURS", "USED", "GIB-HOURS", "USED")
 _CSV: Final = (
@@ -41,7 +40,7 @@ def comma_separated(account: Account) -> str:
 def account_document(account: Account, span: Span, notes: Sequence[str]) -> dict[str, Any]:
     """For programs: hours with three decimals."""
     return document(
-        KIND,
+        "GpuUsageReport",
         start=_time(span.start),
         end=_time(span.end),
         stepSeconds=span.step_s,

@@ -25,9 +25,6 @@ from gpushare.scheduling.advice.remedies import Remedy, RemedyKind
 from gpushare.scheduling.book import Book, reserved_shares
 from gpushare.scheduling.fitting import PodRequest
 
-ADD_NODE = "add-node"
-SHARE_NODE = "share-node"
-
 
 @dataclass(frozen=True, slots=True)
 class Advice:
@@ -156,7 +153,7 @@ def new_node(demand: Demand) -> Advice:
     each = " each" if demand.cards > 1 else ""
     mode = f" and the label {LABEL_MODE}={Mode.CORE_MEM}" if demand.core else ""
     text = f"add a node with {gpus} of at least {demand.per_card.mem} units{each}{mode}"
-    return Advice(ADD_NODE, text, units=demand.per_card.mem, gpus=demand.cards)
+    return Advice("add-node", text, units=demand.per_card.mem, gpus=demand.cards)
 
 
 def shared_node(
@@ -172,7 +169,7 @@ def shared_node(
         changes = _sharing_labels(labels, demand)
         if changes and not obstacles(pod, _labelled(node, labels | changes)):
             return Advice(
-                SHARE_NODE,
+                "share-node",
                 f"share the GPUs of node {name}, which offers {count} of {RESOURCE_WHOLE_GPU}, "
                 f"if each has at least {demand.per_card.mem} units and an agent's DaemonSet selects it",
                 f"kubectl label node {name} {_as_arguments(changes)} --overwrite",

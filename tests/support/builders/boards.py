@@ -9,8 +9,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from gpushare.board.objects import BoardPod, read_board_pod
-from gpushare.board.state import BoardState, Origin, state_of
+from gpushare.board.state import BoardPod, BoardState, Origin, read_board_pod, state_of
 from gpushare.board.usage import Live, after_round
 from gpushare.contract import ANN_CARDS, ANN_CORDONED_CARDS, ANN_POD
 from gpushare.model.demand import Malformed

@@ -31,8 +31,6 @@ from gpushare.monitoring.catalogue import EXTENDER_REQUESTS
 from gpushare.overview.system_pods import Container, SystemPod
 
 _FLAGS: Final = tuple(flag.removeprefix("--") for flag in (CONFIG_FLAG, POLICY_FLAG))
-_KUBE_PROXY: Final = "kube-proxy"
-_FILTER: Final = "filter"
 _BEST_FIRST: Final = (Status.OK, Status.WARNING, Status.UNKNOWN, Status.FAILED)
 _SHOW_POD: Final = f"kubectl get pod -n {SYSTEM_NAMESPACE} -o yaml"
 _SERVICE: Final = f"kubectl get service -n {SYSTEM_NAMESPACE} {EXTENDER_NAME}"
@@ -57,9 +55,7 @@ def extenders_of(seen: Installation, pod: SystemPod, container: Container) -> li
     """The extenders in the scheduler's configuration; None if that is not in a ConfigMap that can be read."""
     path = config_path(container)
     text = _mounted(seen, pod, container, path) if path else None
-    if text is None:
-        return None
-    document = _yaml(text)
+    document = None if text is None else _yaml(text)
     if document is None:
         return None
     return [each for each in document.get("extenders") or () if isinstance(each, Mapping)]
@@ -183,7 +179,8 @@ def _node_port(seen: Installation) -> int | None:
 
 def _no_loopback(seen: Installation) -> str:
     """Why kube-proxy serves no node port on loopback; empty if it does, or if that is not known."""
-    document = _kube_proxy(seen)
+    text = seen.config_map("kube-proxy").get("config.conf")
+    document = None if text is None else _yaml(text)
     if document is None:
         return ""
     mode = document.get("mode") or "iptables"
@@ -192,12 +189,6 @@ def _no_loopback(seen: Installation) -> str:
     iptables = document.get("iptables")
     closed = isinstance(iptables, Mapping) and iptables.get("localhostNodePorts") is False
     return "kube-proxy has localhostNodePorts: false" if closed else ""
-
-
-def _kube_proxy(seen: Installation) -> Mapping[str, Any] | None:
-    """The configuration of kube-proxy; None if it cannot be read."""
-    text = seen.config_map(_KUBE_PROXY).get("config.conf")
-    return None if text is None else _yaml(text)
 
 
 def _yaml(text: str) -> Mapping[str, Any] | None:
@@ -220,7 +211,7 @@ def calls(seen: Installation) -> CheckVerdict:
     total = sum(
         int(sample.number)
         for _, sample in seen.values(EXTENDER_NAME, EXTENDER_REQUESTS)
-        if sample.labels.get("verb") == _FILTER
+        if sample.labels.get("verb") == "filter"
     )
     if total:
         return ok(counted(total, "filter call"))
