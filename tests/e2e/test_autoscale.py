@@ -17,12 +17,7 @@ from testbed.stories.autoscaling import autoscaled_cluster
 from testbed.stories.deployed import by_pulumi
 from tests.support.fixtures.pages import follow
 
-pytestmark = [
-    pytest.mark.e2e,
-    pytest.mark.needs("kubelet", "images"),
-    pytest.mark.asyncio,
-    pytest.mark.timeout(900),
-]
+pytestmark = [pytest.mark.needs("kubelet", "images"), pytest.mark.timeout(900)]
 
 APP = "bert-intent-detection"
 CLIENT = "docker.io/library/busybox:1"

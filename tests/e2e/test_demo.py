@@ -11,12 +11,7 @@ import pytest
 from tests.support.fixtures import playbooks
 from tests.support.fixtures.checkouts import NOT_THE_USERS
 
-pytestmark = [
-    pytest.mark.e2e,
-    pytest.mark.needs("kubelet", "images"),
-    pytest.mark.asyncio,
-    pytest.mark.timeout(900),
-]
+pytestmark = [pytest.mark.needs("kubelet", "images"), pytest.mark.timeout(900)]
 
 DEMO_S = 800.0
 NOTEBOOKS = [

@@ -27,7 +27,6 @@ from tests.support.fixtures.static_scheduler import MANIFEST, original
 from tests.support.pages import Command, Written, steps, unmet
 
 pytestmark = [
-    pytest.mark.e2e,
     pytest.mark.needs("hosts", "kubelet", "playbooks", "images", "registry", "compiler"),
     pytest.mark.asyncio(loop_scope="module"),
     pytest.mark.timeout(1800),

@@ -20,7 +20,6 @@ from testbed.stories.deployed import CONTROL_PLANE, by_kubectl
 from tests.support.fixtures import static_scheduler
 
 pytestmark = [
-    pytest.mark.e2e,
     pytest.mark.needs("kubelet", "images"),
     pytest.mark.asyncio(loop_scope="module"),
     pytest.mark.timeout(900),

@@ -40,7 +40,6 @@ from tests.support.limits import limits
 from tests.support.pages import Written, steps
 
 pytestmark = [
-    pytest.mark.e2e,
     pytest.mark.needs("kubelet", "images", "playbooks"),
     pytest.mark.asyncio(loop_scope="module"),
     pytest.mark.timeout(600),

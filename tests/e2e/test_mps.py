@@ -27,7 +27,6 @@ from testbed.nvml import NvmlStub, card, cdi
 from tests.support.fixtures.nvml import compute_mode
 
 pytestmark = [
-    pytest.mark.e2e,
     pytest.mark.needs("kubelet", "images"),
     pytest.mark.asyncio(loop_scope="module"),
     pytest.mark.timeout(600),

@@ -34,7 +34,6 @@ from tests.support.fixtures.pages import follow
 from tests.support.metrics import samples
 
 pytestmark = [
-    pytest.mark.e2e,
     pytest.mark.needs("kubelet", "images"),
     pytest.mark.asyncio(loop_scope="module"),
     pytest.mark.timeout(900),

@@ -29,7 +29,6 @@ from tests.support.limits import limits
 from tests.support.promtool import FILES
 
 pytestmark = [
-    pytest.mark.e2e,
     pytest.mark.needs("kubelet", "images"),
     pytest.mark.asyncio(loop_scope="module"),
     pytest.mark.timeout(900),

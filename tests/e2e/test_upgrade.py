@@ -33,7 +33,6 @@ from tests.support.fixtures.gpu_nodes import SHARING, T4, bound, container, pod,
 from tests.support.recount import cards_of, never_overcommitted
 
 pytestmark = [
-    pytest.mark.e2e,
     pytest.mark.needs("kubelet", "images"),
     pytest.mark.asyncio(loop_scope="module"),
     pytest.mark.timeout(600),

@@ -29,7 +29,7 @@ from testbed.control_plane.api import Api
 from testbed.programs.binaries import release
 from tests.support.warnings_shown import warnings_of
 
-pytestmark = [pytest.mark.integration, pytest.mark.kubernetes, pytest.mark.asyncio(loop_scope="module")]
+pytestmark = [pytest.mark.kubernetes, pytest.mark.asyncio(loop_scope="module")]
 
 TEAM = "/api/v1/namespaces/team-a/pods"
 SYSTEM = "/api/v1/namespaces/kube-system"

@@ -24,7 +24,6 @@ from tests.support.fixtures.gpu_hosts import GPU_NODES
 from tests.support.fixtures.static_scheduler import MANIFEST, original
 
 pytestmark = [
-    pytest.mark.integration,
     pytest.mark.needs("hosts", "playbooks"),
     pytest.mark.asyncio(loop_scope="module"),
     pytest.mark.timeout(1800),

@@ -14,7 +14,6 @@ from tests.support.fakes import rpms
 from tests.support.fixtures import playbooks
 
 pytestmark = [
-    pytest.mark.integration,
     pytest.mark.needs("hosts", "playbooks"),
     pytest.mark.asyncio(loop_scope="module"),
     pytest.mark.timeout(1800),

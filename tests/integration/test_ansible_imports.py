@@ -17,7 +17,7 @@ from testbed.programs.build import ensure
 from tests.support.fixtures import playbooks
 from tests.support.needs import PLAYBOOK
 
-pytestmark = [pytest.mark.integration, pytest.mark.needs("playbooks"), pytest.mark.asyncio]
+pytestmark = pytest.mark.needs("playbooks")
 
 CRI: Final = "io.containerd.cri.v1.runtime"
 ROLE: Final = "gpushare.nodes.container_runtime"

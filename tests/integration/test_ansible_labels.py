@@ -19,11 +19,7 @@ from testbed import Bed, Card, SimNode, gpu_pod, until
 from testbed.control_plane.api import Object
 from tests.support.fixtures import playbooks
 
-pytestmark = [
-    pytest.mark.integration,
-    pytest.mark.needs("playbooks"),
-    pytest.mark.asyncio(loop_scope="module"),
-]
+pytestmark = [pytest.mark.needs("playbooks"), pytest.mark.asyncio(loop_scope="module")]
 
 NODE = "/api/v1/nodes/gpu-1"
 PODS = "/api/v1/namespaces/default/pods"

@@ -27,7 +27,6 @@ from tests.support.needs import PLAYBOOK
 from tests.support.pages import Command, Written, steps, unmet
 
 pytestmark = [
-    pytest.mark.integration,
     pytest.mark.needs("hosts", "playbooks"),
     pytest.mark.asyncio(loop_scope="module"),
     pytest.mark.timeout(1800),

@@ -22,7 +22,6 @@ from tests.support.fixtures import playbooks
 from tests.support.fixtures.gpu_hosts import GPU_NODES, GpuHosts
 
 pytestmark = [
-    pytest.mark.integration,
     pytest.mark.needs("hosts", "playbooks"),
     pytest.mark.asyncio(loop_scope="module"),
     pytest.mark.timeout(1800),

@@ -27,7 +27,6 @@ from tests.support.fixtures import playbooks, static_scheduler
 from tests.support.fixtures.static_scheduler import FOLDER, MANIFEST
 
 pytestmark = [
-    pytest.mark.integration,
     pytest.mark.needs("kubelet", "playbooks"),
     pytest.mark.asyncio(loop_scope="module"),
     pytest.mark.timeout(1800),

@@ -15,7 +15,6 @@ from tests.support.fixtures.sidecars import issue
 from tests.support.fixtures.validations import validate
 
 pytestmark = [
-    pytest.mark.integration,
     pytest.mark.needs("playbooks"),
     pytest.mark.timeout(1800),
     pytest.mark.asyncio(loop_scope="module"),

@@ -10,7 +10,7 @@ from testbed.daemons import console_script
 from tests.bench.extender import large
 from tests.bench.rival import Rival
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.timeout(300)
 
 
 def ours() -> Rival:

@@ -27,7 +27,7 @@ from tests.support.builders.stacks import ROOT
 from tests.support.fixtures.gpu_nodes import bound
 from tests.support.pages import Command, steps
 
-pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="session")]
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 PAGE = (ROOT / "docs/how-to/deploy.md").read_text()
 ACCOUNT = "system:serviceaccount:kube-system:gpushare-certificates"

@@ -48,7 +48,6 @@ from tests.support.fixtures.uml_nodes import (
 )
 
 pytestmark = [
-    pytest.mark.integration,
     pytest.mark.needs("second-kernel"),
     pytest.mark.asyncio(loop_scope="module"),
     pytest.mark.timeout(900),

@@ -51,7 +51,7 @@ from tests.support.builders.stacks import STACKS
 from tests.support.fixtures import helm
 from tests.support.fixtures.helm import CHART, NAMESPACE, PROGRAMS, RELEASE, Helm
 
-pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module")]
+pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 UPGRADE = Path(__file__).parents[2] / "docs/how-to/upgrade.md"
 DEPLOYMENT = f"/apis/apps/v1/namespaces/kube-system/deployments/{EXTENDER_NAME}"

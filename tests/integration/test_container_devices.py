@@ -35,7 +35,7 @@ from tests.support.fixtures.gpu_nodes import (
 )
 from tests.support.history import cards_of
 
-pytestmark = [pytest.mark.integration, pytest.mark.needs("kubelet"), pytest.mark.asyncio(loop_scope="module")]
+pytestmark = [pytest.mark.needs("kubelet"), pytest.mark.asyncio(loop_scope="module")]
 
 ALL_CARDS = {"name": contract.ENV_VISIBLE_DEVICES, "value": "all"}
 STATIC_PODS = "/etc/kubernetes/manifests"

@@ -19,7 +19,7 @@ from testbed.nvml import NvmlStub, card
 from tests.support.fixtures.agents import fake_node
 from tests.support.fixtures.gpu_nodes import GpuBed, gpu_bed
 
-pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module")]
+pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")

@@ -36,7 +36,7 @@ from tests.support.fixtures.gpu_nodes import (
 )
 from tests.support.recount import live, never_overcommitted, until_agreed, used
 
-pytestmark = [pytest.mark.integration, pytest.mark.needs("kubelet"), pytest.mark.asyncio(loop_scope="module")]
+pytestmark = [pytest.mark.needs("kubelet"), pytest.mark.asyncio(loop_scope="module")]
 
 T4 = 14
 ORIGINAL = "original"

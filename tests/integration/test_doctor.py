@@ -36,7 +36,7 @@ from tests.support.chromium import chromium
 from tests.support.fixtures.boards import BoardServer, running_board, start_board_server
 from tests.support.fixtures.gpu_nodes import SHARING, container, pod, running
 
-pytestmark = [pytest.mark.integration, pytest.mark.needs("kubelet"), pytest.mark.asyncio(loop_scope="module")]
+pytestmark = [pytest.mark.needs("kubelet"), pytest.mark.asyncio(loop_scope="module")]
 
 SYSTEM_PODS = "/api/v1/namespaces/kube-system/pods"
 UNPROVEN = {

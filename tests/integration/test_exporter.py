@@ -31,7 +31,7 @@ from tests.support.fixtures.gpu_nodes import SHARING, clear, container, gpu_bed,
 from tests.support.fixtures.isolation import PRELUDE, Container, build, needs_compiler
 from tests.support.recount import pid_of
 
-pytestmark = [pytest.mark.integration, pytest.mark.needs("kubelet"), pytest.mark.asyncio(loop_scope="module")]
+pytestmark = [pytest.mark.needs("kubelet"), pytest.mark.asyncio(loop_scope="module")]
 
 SM = "DCGM_CUSTOM_PROCESS_SM_UTIL"
 USED = "DCGM_CUSTOM_PROCESS_MEM_USED"

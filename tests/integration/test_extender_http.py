@@ -24,7 +24,7 @@ from tests.support.fakes.fault_proxy import Fault, FaultProxy, fault_proxy, on_b
 from tests.support.history import cards_of
 from tests.support.metrics import total
 
-pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="session")]
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 FLAGS = (
     "--bind-timeout=4",

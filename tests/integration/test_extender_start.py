@@ -17,7 +17,7 @@ from testbed.control_plane.api import read_text
 from testbed.daemons.extender import ExtenderSpec, grant, start_extender
 from tests.support.fixtures.gpu_nodes import until_event
 
-pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="session")]
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 LEASE = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/gpushare-schd-extender"
 GPUSHARE = str(Path(sys.executable).with_name("gpushare"))

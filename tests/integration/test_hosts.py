@@ -18,7 +18,7 @@ from testbed.cgroups import ROOT, prefix_of
 from testbed.control_plane.home import Home
 from testbed.hosts import HOSTS, Lab
 
-pytestmark = [pytest.mark.integration, pytest.mark.needs("hosts"), pytest.mark.asyncio(loop_scope="module")]
+pytestmark = [pytest.mark.needs("hosts"), pytest.mark.asyncio(loop_scope="module")]
 BOOT_ID = "cat /proc/sys/kernel/random/boot_id"
 
 

@@ -21,7 +21,7 @@ from tests.support.fixtures.autoscaling import (
 from tests.support.fixtures.gpu_nodes import replicas_run
 from tests.support.metrics import total
 
-pytestmark = [pytest.mark.integration, pytest.mark.needs("kubelet"), pytest.mark.asyncio(loop_scope="module")]
+pytestmark = [pytest.mark.needs("kubelet"), pytest.mark.asyncio(loop_scope="module")]
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")

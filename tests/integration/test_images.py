@@ -32,7 +32,6 @@ from testbed.programs.debian import program
 from tests.support import inside_image
 
 pytestmark = [
-    pytest.mark.integration,
     pytest.mark.needs("images", "kubelet"),
     pytest.mark.asyncio(loop_scope="module"),
     pytest.mark.timeout(1200),

@@ -14,7 +14,7 @@ from gpushare.adapters.kube.kubeconfig import selected
 from gpushare.errors import ApiError
 from testbed import Bed
 
-pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="session")]
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 ACCOUNT = "system:serviceaccount:default:default"
 VERSION = "client.authentication.k8s.io/v1"

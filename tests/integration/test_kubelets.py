@@ -22,7 +22,7 @@ from testbed.kubelets import BUSYBOX_IMAGE, KubeletNode, KubeletSpec, add_kubele
 from testbed.kubelets.files import BUNDLES
 from testbed.kubelets.spec import NodeLayout
 
-pytestmark = [pytest.mark.integration, pytest.mark.needs("kubelet"), pytest.mark.asyncio(loop_scope="module")]
+pytestmark = [pytest.mark.needs("kubelet"), pytest.mark.asyncio(loop_scope="module")]
 
 PODS = "/api/v1/namespaces/default/pods"
 ROOT = Path(testbed.__file__).parents[1]

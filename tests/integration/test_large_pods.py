@@ -12,7 +12,7 @@ from testbed.control_plane.api import Object
 from tests.support.faults import FaultRow, fault
 from tests.support.fixtures.fault_arena import add_arena, fault_arena
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(300), pytest.mark.asyncio(loop_scope="module")]
+pytestmark = [pytest.mark.timeout(300), pytest.mark.asyncio(loop_scope="module")]
 
 PODS = "/api/v1/namespaces/tenant/pods"
 NUMBER, SIZE = 300, 1_000_000

@@ -20,7 +20,7 @@ from tests.support.fixtures.extenders import replica, request_bind, until_leads
 from tests.support.history import Recorder
 from tests.support.metrics import total
 
-pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="session")]
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 PODS = "/api/v1/namespaces/default/pods"
 LATE_S = 8.0

@@ -24,7 +24,7 @@ from tests.support.fixtures.extenders import leads, replica, request_bind, until
 from tests.support.history import Recorder
 from tests.support.metrics import total
 
-pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="session")]
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 DEADLINE_S, TAKE_OVER_S = 5.0, 8.0
 SLACK_S = 0.1

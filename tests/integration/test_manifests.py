@@ -29,7 +29,7 @@ from tests.support.fixtures.simulated import clear
 
 OLD_LABEL = "key: node-role.kubernetes.io/master is use"
 SERVICE_ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
-pytestmark = [pytest.mark.integration, pytest.mark.kubernetes, pytest.mark.asyncio(loop_scope="module")]
+pytestmark = [pytest.mark.kubernetes, pytest.mark.asyncio(loop_scope="module")]
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")

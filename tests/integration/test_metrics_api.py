@@ -17,7 +17,7 @@ from testbed.control_plane.api import Object
 from testbed.daemons.metricsapi import ACCOUNT, MetricsApiProcess, start_metrics_api
 from tests.support.fixtures.autoscaling import APP, USED_MIB, AutoscaledCluster, autoscaling_bed, deploy
 
-pytestmark = [pytest.mark.integration, pytest.mark.needs("kubelet"), pytest.mark.asyncio(loop_scope="module")]
+pytestmark = [pytest.mark.needs("kubelet"), pytest.mark.asyncio(loop_scope="module")]
 
 OLD, NEW = "/apis/custom.metrics.k8s.io/v1beta1", "/apis/custom.metrics.k8s.io/v1beta2"
 SM = "DCGM_CUSTOM_PROCESS_SM_UTIL"

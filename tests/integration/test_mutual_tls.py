@@ -15,7 +15,7 @@ from tests.support.fixtures.gpu_nodes import bound
 
 EXPIRY = "gpushare_extender_certificate_expiration_timestamp_seconds"
 
-pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="session")]
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 
 def issue(folder: Path) -> None:

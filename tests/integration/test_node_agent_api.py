@@ -36,7 +36,7 @@ from gpushare.ports import node_event
 from testbed import Bed, gpu_pod, until
 from testbed.control_plane.api import Object
 
-pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="session")]
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 SHARED = SharedGpus(
     MemoryUnit.GIB, (Card(0, 14, "GPU-a", "Tesla T4", 15079), Card(1, 14, "GPU-b", "Tesla T4", 15079))

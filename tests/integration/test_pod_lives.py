@@ -31,7 +31,7 @@ from tests.support.fixtures.simulated import clear
 from tests.support.history import Recorder, cards_of, overcommits
 from tests.support.metrics import total
 
-pytestmark = [pytest.mark.integration, pytest.mark.kubernetes, pytest.mark.asyncio(loop_scope="session")]
+pytestmark = [pytest.mark.kubernetes, pytest.mark.asyncio(loop_scope="session")]
 
 CLASSES = {"high": 1000, "middle": 10, "low": 1}
 PRIORITIES = "---".join(

@@ -30,11 +30,7 @@ from tests.support.fixtures.prometheus import BUSY_MIB, IDLE_MIB, USED_MIB, Scra
 from tests.support.promtool import FILES
 from tools.monitoring_files import FOLDER
 
-pytestmark = [
-    pytest.mark.integration,
-    pytest.mark.needs("kubelet", "prometheus"),
-    pytest.mark.asyncio(loop_scope="module"),
-]
+pytestmark = [pytest.mark.needs("kubelet", "prometheus"), pytest.mark.asyncio(loop_scope="module")]
 
 MIB = 1024 * 1024
 CARD, BUSY, IDLE, USED = (mib * MIB for mib in (15079, BUSY_MIB, IDLE_MIB, USED_MIB))

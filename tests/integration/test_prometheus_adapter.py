@@ -14,11 +14,7 @@ from tests.support.fixtures.autoscaling import autoscaling_bed, follows_the_load
 from tests.support.fixtures.prometheus import BUSY_MIB, USED_MIB, ScrapedCluster, scraped_cluster
 from tools.monitoring_files import FOLDER
 
-pytestmark = [
-    pytest.mark.integration,
-    pytest.mark.needs("kubelet", "prometheus"),
-    pytest.mark.asyncio(loop_scope="module"),
-]
+pytestmark = [pytest.mark.needs("kubelet", "prometheus"), pytest.mark.asyncio(loop_scope="module")]
 
 RULES = FOLDER / "adapter-rules.yaml"
 API = "/apis/custom.metrics.k8s.io/v1beta1"

@@ -32,7 +32,7 @@ DEPLOYMENT = "Deployment/kube-system/gpushare-schd-extender"
 SERVICE = "Service/kube-system/gpushare-schd-extender"
 OTHER_IMAGE = f"example.com/extender@sha256:{'3' * 64}"
 
-pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(600)]
 
 
 def with_extender(config: dict[str, Any], **changes: Any) -> dict[str, Any]:

@@ -31,7 +31,7 @@ S3 = [ROOT / "examples" / "original" / f"{name}.yaml" for name in ("extender", "
 SERVICE = "Service/kube-system/gpushare-schd-extender"
 MASTER = {"node-role.kubernetes.io/master": ""}
 
-pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(600)]
 
 
 @dataclass

@@ -23,7 +23,7 @@ from tests.support.builders.stacks import STACKS
 from tests.support.fakes.apply_provider import program
 from tests.support.fixtures.clusters import CONTROL_PLANE
 
-pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(600)]
 
 CONFIG: dict[str, Any] = from_file(STACKS["example"])
 SECRETS = "/api/v1/namespaces/kube-system/secrets"

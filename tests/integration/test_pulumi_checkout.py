@@ -23,7 +23,7 @@ from tests.support.fixtures.clusters import CONTROL_PLANE, names_of, uids_by_nam
 
 RENDERED = everything(load(from_file(STACKS["example"])))
 
-pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(600)]
 
 
 @dataclass

@@ -23,7 +23,7 @@ from tests.support.fixtures.checkouts import ROOT, SYSTEM, check_out
 from tests.support.fixtures.sidecars import scheduler_of
 from tests.support.pages import Command, Written, steps, unmet
 
-pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(300)]
 
 SECTION = "Quick start"
 STEPS = [each for each in steps((ROOT / "docs/how-to/deploy.md").read_text()) if each.section == SECTION]

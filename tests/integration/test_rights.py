@@ -43,7 +43,7 @@ from tests.support.fixtures.boards import BoardServer, start_board_server
 from tests.support.fixtures.extenders import QUICK, request_bind
 from tests.support.fixtures.gpu_nodes import SHARING, container, pod, running
 
-pytestmark = [pytest.mark.integration, pytest.mark.needs("kubelet"), pytest.mark.asyncio(loop_scope="module")]
+pytestmark = [pytest.mark.needs("kubelet"), pytest.mark.asyncio(loop_scope="module")]
 
 STATIC_PODS = "/etc/kubernetes/manifests"
 LEASE = f"{LEASES}/{contract.EXTENDER_NAME}"

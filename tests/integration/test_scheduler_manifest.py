@@ -23,7 +23,6 @@ from tests.support.fixtures import static_scheduler
 from tests.support.fixtures.static_scheduler import FOLDER, MANIFEST, TOOLS
 
 pytestmark = [
-    pytest.mark.integration,
     pytest.mark.needs("kubelet"),
     pytest.mark.asyncio(loop_scope="module"),
     pytest.mark.timeout(600),

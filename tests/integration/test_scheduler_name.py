@@ -21,7 +21,7 @@ from testbed.programs.binaries import release
 from tests.support.fixtures.sidecars import apply, scheduler_of
 from tests.support.warnings_shown import warnings_of
 
-pytestmark = [pytest.mark.integration, pytest.mark.kubernetes, pytest.mark.asyncio(loop_scope="module")]
+pytestmark = [pytest.mark.kubernetes, pytest.mark.asyncio(loop_scope="module")]
 
 PODS = "/api/v1/namespaces/default/pods"
 NAME = "gpushare-scheduler"

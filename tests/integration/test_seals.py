@@ -21,7 +21,7 @@ from tests.support.fixtures.gpu_nodes import bound
 from tests.support.fixtures.simulated import clear
 from tests.support.history import cards_of
 
-pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="session")]
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 SECRET = "/api/v1/namespaces/kube-system/secrets/gpushare-schd-extender-seal"  # noqa: S105 - a path
 NUMBERS = count()

@@ -13,7 +13,6 @@ from testbed.control_plane.api import Object, read_text
 from testbed.kubelets import KubeletNode, KubeletSpec, add_kubelet
 
 pytestmark = [
-    pytest.mark.integration,
     pytest.mark.needs("kubelet"),
     pytest.mark.asyncio(loop_scope="module"),
     pytest.mark.usefixtures("nodes"),

@@ -5,7 +5,7 @@ import pytest
 from testbed import Bed, Card, SchedulerSpec, SimNode, until
 from tests.support.fixtures.shared_beds import Origin
 
-pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="session")]
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 COMPONENTS = {"etcd", "kube-apiserver", "kube-controller-manager", "kwok"}
 DEPLOYMENT = """

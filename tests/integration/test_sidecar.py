@@ -22,7 +22,7 @@ from tests.support.fixtures.sidecars import Sidecar, grant, issue, replica, sche
 from tests.support.history import Recorder, has_units, overcommits
 from tests.support.metrics import total
 
-pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module")]
+pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 PODS = "/api/v1/namespaces/default/pods"
 NODES, CARDS, SIZE, UNITS = 3, 2, 14, 2

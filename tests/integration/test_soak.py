@@ -9,11 +9,7 @@ import pytest
 from tests.soak.run import soak
 from tests.soak.schedule import CI_MINUTES, CI_SEED
 
-pytestmark = [
-    pytest.mark.integration,
-    pytest.mark.needs("kubelet", "second-kernel", "compiler", "root"),
-    pytest.mark.timeout(1500),
-]
+pytestmark = [pytest.mark.needs("kubelet", "second-kernel", "compiler", "root"), pytest.mark.timeout(1500)]
 
 
 async def test_under_random_faults_no_gpu_is_overcommitted_and_no_pod_is_lost() -> None:

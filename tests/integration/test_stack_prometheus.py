@@ -28,11 +28,7 @@ from testbed.programs.debian import program
 from tests.support.builders.stacks import DIGEST, raw_stack
 from tests.support.fixtures.prometheus import ScrapedCluster, scraped_cluster
 
-pytestmark = [
-    pytest.mark.integration,
-    pytest.mark.needs("kubelet", "prometheus"),
-    pytest.mark.asyncio(loop_scope="module"),
-]
+pytestmark = [pytest.mark.needs("kubelet", "prometheus"), pytest.mark.asyncio(loop_scope="module")]
 SYSTEM = "/api/v1/namespaces/kube-system"
 ACCOUNT = f"system:serviceaccount:kube-system:{NAME}"
 Object = dict[str, Any]

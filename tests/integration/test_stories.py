@@ -18,7 +18,7 @@ from tests.support.builders.ack_documents import S3_POLICY
 from tests.support.fixtures.simulated import clear
 from tests.support.history import cards_of
 
-pytestmark = [pytest.mark.integration, pytest.mark.kubernetes, pytest.mark.asyncio(loop_scope="session")]
+pytestmark = [pytest.mark.kubernetes, pytest.mark.asyncio(loop_scope="session")]
 
 
 @dataclass(frozen=True)

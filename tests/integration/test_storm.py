@@ -18,7 +18,7 @@ from tests.support.fakes.fault_proxy import fault_proxy, on_bind
 from tests.support.history import Recorder, cards_of, has_units, overcommits, units_of
 from tests.support.metrics import total
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(600), pytest.mark.asyncio(loop_scope="module")]
+pytestmark = [pytest.mark.timeout(600), pytest.mark.asyncio(loop_scope="module")]
 
 NODES, CARDS, SIZE = 10, 8, 14
 CAPACITY = NODES * CARDS * SIZE

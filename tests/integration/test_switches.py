@@ -41,7 +41,6 @@ from tests.support.fixtures.gpu_nodes import (
 from tests.support.history import Entry, Recorder
 
 pytestmark = [
-    pytest.mark.integration,
     pytest.mark.needs("images", "kubelet"),
     pytest.mark.asyncio(loop_scope="module"),
     pytest.mark.timeout(900),

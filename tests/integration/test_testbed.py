@@ -25,7 +25,7 @@ from testbed import Bed, Card, DevkitError, SchedulerSpec, SimNode, Testbed, gpu
 from testbed.control_plane import audit
 from testbed.control_plane.stages import SLOW_DELETE, SLOW_START
 
-pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module")]
+pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 NODE = "cn-zhangjiakou.192.168.3.184"
 PODS = "/api/v1/namespaces/default/pods"

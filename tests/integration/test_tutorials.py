@@ -18,7 +18,7 @@ from testbed.stories import T4, V100, notebooks
 from tests.support.fixtures.pages import ROOT, follow
 from tests.support.fixtures.simulated import clear
 
-pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="session")]
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 SHARED = [SimNode(f"gpu-{number}", [T4, T4], f"192.168.2.{number}") for number in (1, 2)]
 DIVIDED = [SimNode("gpu-1", [V100], labels={LABEL_MODE: "core_mem"}, allocatable={RESOURCE_CORE: "100"})]

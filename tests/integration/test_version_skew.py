@@ -31,7 +31,6 @@ from tests.support.fixtures.releases import Release, previous_release
 from tests.support.recount import by_name, until_agreed, used
 
 pytestmark = [
-    pytest.mark.integration,
     pytest.mark.needs("kubelet"),
     pytest.mark.asyncio(loop_scope="module"),
     pytest.mark.timeout(300),

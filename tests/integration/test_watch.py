@@ -22,7 +22,7 @@ from testbed import Bed, Card, SchedulerSpec, SimNode, Testbed
 from testbed.control_plane.nodes import node_object
 from tests.support.waiting import until
 
-pytestmark = [pytest.mark.integration, pytest.mark.kubernetes, pytest.mark.asyncio(loop_scope="module")]
+pytestmark = [pytest.mark.kubernetes, pytest.mark.asyncio(loop_scope="module")]
 
 API_NODES = "/api/v1/nodes"
 MORE_THAN_ONE_PAGE = 501

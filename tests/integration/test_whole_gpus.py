@@ -42,12 +42,7 @@ from tests.support.fixtures.gpu_nodes import (
 )
 from tests.support.recount import live
 
-pytestmark = [
-    pytest.mark.integration,
-    pytest.mark.kubernetes,
-    pytest.mark.needs("kubelet"),
-    pytest.mark.asyncio(loop_scope="module"),
-]
+pytestmark = [pytest.mark.kubernetes, pytest.mark.needs("kubelet"), pytest.mark.asyncio(loop_scope="module")]
 
 MANIFESTS = "/etc/kubernetes/manifests"
 BACKUP = "/etc/kubernetes/manifests-backup"

@@ -9,11 +9,7 @@ from testbed.daemons.agent import GpuNode
 from tests.support.fixtures.gpu_nodes import PODS, T4, GpuBed, container, failed, pod, running
 from tests.support.recount import cards_of, live, never_overcommitted, until_agreed
 
-pytestmark = [
-    pytest.mark.integration,
-    pytest.mark.needs("kubelet"),
-    pytest.mark.asyncio(loop_scope="package"),
-]
+pytestmark = [pytest.mark.needs("kubelet"), pytest.mark.asyncio(loop_scope="package")]
 
 
 async def test_pods_with_invalid_annotations_get_a_gpu_with_enough_free_units(

@@ -30,11 +30,7 @@ from tests.support.fixtures.gpu_nodes import (
 )
 from tests.support.recount import cards_of, live, one_pod, until_agreed
 
-pytestmark = [
-    pytest.mark.integration,
-    pytest.mark.needs("kubelet"),
-    pytest.mark.asyncio(loop_scope="package"),
-]
+pytestmark = [pytest.mark.needs("kubelet"), pytest.mark.asyncio(loop_scope="package")]
 
 
 async def filtered(gpus: GpuBed, units: int) -> dict[str, str]:

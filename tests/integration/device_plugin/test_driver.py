@@ -18,11 +18,7 @@ from tests.support.fixtures.gpu_nodes import (
 )
 from tests.support.recount import cards_of, live, until_agreed
 
-pytestmark = [
-    pytest.mark.integration,
-    pytest.mark.needs("kubelet"),
-    pytest.mark.asyncio(loop_scope="package"),
-]
+pytestmark = [pytest.mark.needs("kubelet"), pytest.mark.asyncio(loop_scope="package")]
 
 NEXT_DRIVER = "580.95.05"
 

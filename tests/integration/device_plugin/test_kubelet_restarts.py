@@ -23,12 +23,7 @@ from tests.support.fixtures.gpu_nodes import (
 )
 from tests.support.recount import CHECKPOINT, by_name, never_overcommitted, recorded, two_pods, until_agreed
 
-pytestmark = [
-    pytest.mark.integration,
-    pytest.mark.kubernetes,
-    pytest.mark.needs("kubelet"),
-    pytest.mark.asyncio(loop_scope="package"),
-]
+pytestmark = [pytest.mark.kubernetes, pytest.mark.needs("kubelet"), pytest.mark.asyncio(loop_scope="package")]
 
 
 async def test_a_restarted_kubelet_has_the_gpus_and_its_pods_keep_theirs(gpus: GpuBed, node: GpuNode) -> None:

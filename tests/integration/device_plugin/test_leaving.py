@@ -12,11 +12,7 @@ from testbed.daemons.agent import GpuNode
 from tests.support.fixtures.gpu_nodes import T4, GpuBed, container, failed, metric, pod, running
 from tests.support.recount import cards_of, live, never_overcommitted, recorded, until_agreed
 
-pytestmark = [
-    pytest.mark.integration,
-    pytest.mark.needs("kubelet"),
-    pytest.mark.asyncio(loop_scope="package"),
-]
+pytestmark = [pytest.mark.needs("kubelet"), pytest.mark.asyncio(loop_scope="package")]
 
 BEGINNING_S = 10.0
 """A pod may exist without a cgroup for so many seconds after its allocation."""

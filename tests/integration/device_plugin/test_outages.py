@@ -29,11 +29,7 @@ from tests.support.recount import (
     until_agreed,
 )
 
-pytestmark = [
-    pytest.mark.integration,
-    pytest.mark.needs("kubelet"),
-    pytest.mark.asyncio(loop_scope="package"),
-]
+pytestmark = [pytest.mark.needs("kubelet"), pytest.mark.asyncio(loop_scope="package")]
 
 
 async def test_a_pod_that_was_seen_starts_while_api_server_and_driver_do_not_answer(

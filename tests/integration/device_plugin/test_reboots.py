@@ -39,11 +39,7 @@ from tests.support.recount import (
     until_agreed,
 )
 
-pytestmark = [
-    pytest.mark.integration,
-    pytest.mark.needs("kubelet"),
-    pytest.mark.asyncio(loop_scope="package"),
-]
+pytestmark = [pytest.mark.needs("kubelet"), pytest.mark.asyncio(loop_scope="package")]
 
 
 async def reboot(node: GpuNode, link: Link, *, folders: Sequence[str] = ()) -> None:

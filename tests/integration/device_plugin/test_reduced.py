@@ -36,11 +36,7 @@ from tests.support.fixtures.gpu_nodes import (
 )
 from tests.support.recount import live, recorded, until_agreed
 
-pytestmark = [
-    pytest.mark.integration,
-    pytest.mark.needs("kubelet"),
-    pytest.mark.asyncio(loop_scope="package"),
-]
+pytestmark = [pytest.mark.needs("kubelet"), pytest.mark.asyncio(loop_scope="package")]
 
 USER = "agent-of-s3"
 RIGHTS = f"""

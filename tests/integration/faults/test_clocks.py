@@ -11,11 +11,7 @@ from tests.support.fixtures.clocks import OTHER_MONOTONIC, wall_clock
 from tests.support.fixtures.extenders import leads, until_leads
 from tests.support.fixtures.fault_arena import TAKE_OVER_S, FaultArena
 
-pytestmark = [
-    pytest.mark.integration,
-    pytest.mark.needs("compiler", "unshare", "root"),
-    pytest.mark.asyncio(loop_scope="session"),
-]
+pytestmark = [pytest.mark.needs("compiler", "unshare", "root"), pytest.mark.asyncio(loop_scope="session")]
 
 
 async def renewed_at(bed: Bed, lease: str) -> str:

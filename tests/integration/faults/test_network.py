@@ -11,11 +11,7 @@ from tests.support.fixtures.extenders import leads
 from tests.support.fixtures.fault_arena import FaultArena
 from tests.support.fixtures.namespaces import partition
 
-pytestmark = [
-    pytest.mark.integration,
-    pytest.mark.needs("namespaces", "unshare"),
-    pytest.mark.asyncio(loop_scope="session"),
-]
+pytestmark = [pytest.mark.needs("namespaces", "unshare"), pytest.mark.asyncio(loop_scope="session")]
 
 
 SCHEDULER_S = 5.0

@@ -41,11 +41,7 @@ from tests.support.recount import (
     until_agreed,
 )
 
-pytestmark = [
-    pytest.mark.integration,
-    pytest.mark.needs("kubelet"),
-    pytest.mark.asyncio(loop_scope="module"),
-]
+pytestmark = [pytest.mark.needs("kubelet"), pytest.mark.asyncio(loop_scope="module")]
 
 NODE = "faulty"
 FIRST_ALLOCATE = "first Allocate"

@@ -12,7 +12,7 @@ from tests.support.faults import FaultRow, fault, moments_of_overcommit
 from tests.support.fixtures.bind_load import PODS, differences
 from tests.support.history import Recorder
 
-pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module")]
+pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 SIZE = 8
 GATE = [{"name": "example.com/wait"}]

@@ -14,7 +14,7 @@ from tests.support.faults import fault
 from tests.support.fixtures.bind_load import PODS
 from tests.support.fixtures.fault_arena import NODES, SIZE, FaultArena
 
-pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="session")]
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 SECRETS = "/api/v1/namespaces/kube-system/secrets"
 

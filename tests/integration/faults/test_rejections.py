@@ -35,11 +35,7 @@ from tests.support.fixtures.gpu_nodes import (
 )
 from tests.support.recount import disagreements, never_overcommitted, until_agreed
 
-pytestmark = [
-    pytest.mark.integration,
-    pytest.mark.needs("kubelet"),
-    pytest.mark.asyncio(loop_scope="module"),
-]
+pytestmark = [pytest.mark.needs("kubelet"), pytest.mark.asyncio(loop_scope="module")]
 
 NODE = "strict"
 MOST = 10

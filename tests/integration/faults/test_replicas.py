@@ -9,7 +9,7 @@ from tests.support.faults import fault
 from tests.support.fixtures.extenders import until_leads
 from tests.support.fixtures.fault_arena import FaultArena
 
-pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="session")]
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 
 @fault("killed (SIGKILL)", component="leader")

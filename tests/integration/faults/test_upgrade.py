@@ -17,7 +17,7 @@ from tests.support.fixtures.bind_load import BindLoad
 from tests.support.fixtures.fault_arena import LEASE_S, FaultArena
 from tests.support.fixtures.releases import Release, previous_release
 
-pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="session")]
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 SECRETS = "/api/v1/namespaces/kube-system/secrets"
 REPLICAS = 3

@@ -17,12 +17,7 @@ from tests.support.fixtures.enforced_nodes import IMAGE, add_enforced_node
 from tests.support.fixtures.gpu_nodes import clear, container, failed, pod, running
 from tests.support.fixtures.isolation import needs_compiler
 
-pytestmark = [
-    pytest.mark.integration,
-    pytest.mark.needs("kubelet"),
-    pytest.mark.asyncio(loop_scope="module"),
-    needs_compiler,
-]
+pytestmark = [pytest.mark.needs("kubelet"), pytest.mark.asyncio(loop_scope="module"), needs_compiler]
 
 FILES = {"name": "v", "configMap": {"name": "files"}}
 EMPTY: Object = {"name": "v", "emptyDir": {}}

@@ -46,12 +46,7 @@ from tests.support.fixtures.gpu_nodes import (
 from tests.support.fixtures.isolation import MIB, needs_compiler
 from tests.support.recount import pid_of
 
-pytestmark = [
-    pytest.mark.integration,
-    pytest.mark.needs("kubelet"),
-    pytest.mark.asyncio(loop_scope="module"),
-    needs_compiler,
-]
+pytestmark = [pytest.mark.needs("kubelet"), pytest.mark.asyncio(loop_scope="module"), needs_compiler]
 
 CONTEXT_MIB = 121
 WITH_PRELOAD = "docker.io/testbed/cuda-with-preload:1"

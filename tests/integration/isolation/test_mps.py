@@ -37,12 +37,7 @@ from tests.support.fixtures.isolation import needs_compiler
 from tests.support.fixtures.nvml import compute_mode
 from tests.support.metrics import samples
 
-pytestmark = [
-    pytest.mark.integration,
-    pytest.mark.needs("kubelet"),
-    pytest.mark.asyncio(loop_scope="module"),
-    needs_compiler,
-]
+pytestmark = [pytest.mark.needs("kubelet"), pytest.mark.asyncio(loop_scope="module"), needs_compiler]
 
 EXCLUSIVE_PROCESS = "3"
 FLAGS = ("--interval-seconds=0.2", f"--shm={contract.MPS_SHM}")
