@@ -29,7 +29,7 @@ from testbed.kubelets.services import load
 from testbed.pulumi import PulumiStack, old_tokens
 from testbed.stories import T4 as CARD
 from testbed.stories.deployed import add_control_plane_node, add_node, secure_scheduler_for
-from tests.support.fixtures.gpu_nodes import SHARING, T4, bound, container, pod, remove, running
+from tests.support.fixtures.gpu_nodes import SHARING, T4, bound, container, pod, remove, running, start_pods
 from tests.support.recount import cards_of, never_overcommitted
 
 pytestmark = [
@@ -231,8 +231,7 @@ async def test_pods_keep_running_while_their_agent_is_replaced_and_later_ones_st
     async with never_overcommitted(site.node, T4):
         await site.stack.up()
         await site.until_runs(AGENT, [image])
-        await site.bed.create_pods([pod("later", container(4))])
-        await running(site.bed, "later")
+        await start_pods(site.bed, pod("later", container(4)))
     assert await site.untouched() == kept
     await remove(site.bed, "later")
 

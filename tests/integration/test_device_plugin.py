@@ -25,6 +25,7 @@ from tests.support.fixtures.gpu_nodes import (
     pod,
     remove,
     running,
+    start_pods,
     unready,
     until_allocatable,
     until_event,
@@ -107,8 +108,7 @@ async def test_the_agent_works_with_drivers_of_every_era(bed: Bed, era: int) -> 
     name = f"era-{era}"
     node = await add_gpu_node(bed, KubeletSpec(name, labels=SHARING), [card("T4"), card("P40")], era=era)
     await until_allocatable(node, 14 + 22)
-    await bed.create_pods([pod(f"pod-{era}", container(20), **on(node))])
-    await running(bed, f"pod-{era}")
+    await start_pods(bed, pod(f"pod-{era}", container(20), **on(node)))
     assert [(each.uuid, each.units) for each in live(node)] == [(node.stub.uuid(1), 20)]
     await remove(bed, f"pod-{era}")
     await node.kubelet.close()
@@ -120,8 +120,7 @@ async def test_units_of_mib_are_reported_and_allocated(bed: Bed) -> None:
     spec = KubeletSpec("mib", labels=SHARING)
     node = await add_gpu_node(bed, spec, [card("T4"), card("T4")], flags=["--memory-unit=MiB"])
     await until_allocatable(node, 2 * 15079)
-    await bed.create_pods([pod("mib", container(8138), **on(node))])
-    await running(bed, "mib")
+    await start_pods(bed, pod("mib", container(8138), **on(node)))
     assert [each.units for each in live(node)] == [8138]
     await remove(bed, "mib")
     await node.kubelet.close()
@@ -130,8 +129,7 @@ async def test_units_of_mib_are_reported_and_allocated(bed: Bed) -> None:
 
 async def test_a_node_is_shared_only_while_it_has_the_label(bed: Bed, t4: GpuNode) -> None:
     await until_allocatable(t4, 14)
-    await bed.create_pods([pod("before", container(4), **on(t4))])
-    await running(bed, "before")
+    await start_pods(bed, pod("before", container(4), **on(t4)))
     await label(t4, cgpu="false", gpushare="false")
     await until_allocatable(t4, 0)
     assert "label gpushare=false" in await unready(t4)
@@ -144,8 +142,7 @@ async def test_a_node_is_shared_only_while_it_has_the_label(bed: Bed, t4: GpuNod
     await label(t4, cgpu=None, gpushare="true")
     await until_allocatable(t4, 14)
     await running(bed, "before")
-    await bed.create_pods([pod("after", container(10), **on(t4))])
-    await running(bed, "after")
+    await start_pods(bed, pod("after", container(10), **on(t4)))
 
 
 @pytest.mark.kubernetes
@@ -170,8 +167,7 @@ async def test_a_lost_gpu_count_is_written_again(t4: GpuNode) -> None:
 
 
 async def test_a_gpu_that_an_administrator_cordons_takes_no_more_pods(bed: Bed, t4: GpuNode) -> None:
-    await bed.create_pods([pod("stays", container(4), **on(t4))])
-    await running(bed, "stays")
+    await start_pods(bed, pod("stays", container(4), **on(t4)))
     await patch_node(t4, {"metadata": {"annotations": {contract.ANN_CORDONED_CARDS: "0"}}})
 
     async def closed() -> bool:
@@ -189,8 +185,7 @@ async def test_a_gpu_that_an_administrator_cordons_takes_no_more_pods(bed: Bed, 
 
 async def test_less_memory_after_a_driver_upgrade_is_reported_and_causes_no_overcommitment(bed: Bed) -> None:
     node = await add_gpu_node(bed, KubeletSpec("upgraded", labels=SHARING), [card("T4")])
-    await bed.create_pods([pod("whole", container(14), **on(node))])
-    await running(bed, "whole")
+    await start_pods(bed, pod("whole", container(14), **on(node)))
     await node.kubelet.stop(NAME)
     node.stub.cards([card("T4", uuid=node.stub.uuid(0), total_mib=13 * 1024 + 100, reserved_mib=0)])
     await node.kubelet.start(NAME)

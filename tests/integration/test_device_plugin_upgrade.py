@@ -30,6 +30,7 @@ from tests.support.fixtures.gpu_nodes import (
     metric,
     pod,
     running,
+    start_pods,
     until_allocatable,
     until_event,
     until_registered,
@@ -155,8 +156,7 @@ async def test_units_allocated_by_the_aliyun_plugin_are_not_allocated_again(
         await bed.create_pods([pod("fits-nowhere", container(7), nodeSelector=there)])
         await until_event(bed, "fits-nowhere", lambda text: "asked 7, at most 5 of 14 free on GPU 0" in text)
         for name, units in (("fits-card-0", 5), ("fits-card-1", 3)):
-            await bed.create_pods([pod(name, container(units), nodeSelector=there)])
-            await running(bed, name)
+            await start_pods(bed, pod(name, container(units), nodeSelector=there))
     assert used(pair) == {0: T4, 1: T4}
     await until_agreed(pair, gpus.extender)
 

@@ -27,7 +27,7 @@ from testbed.daemons.exporter import ACCOUNT, ExporterProcess, grant_exporter, s
 from testbed.daemons.whole_gpu_plugin import start_whole_gpu_plugin
 from testbed.kubelets import KubeletSpec
 from testbed.nvml import ERAS, GpuProcess, NvmlStub, card
-from tests.support.fixtures.gpu_nodes import SHARING, clear, container, gpu_bed, pod, running
+from tests.support.fixtures.gpu_nodes import SHARING, clear, container, gpu_bed, pod, running, start_pods
 from tests.support.fixtures.isolation import PRELUDE, Container, build, needs_compiler
 from tests.support.recount import pid_of
 
@@ -111,8 +111,7 @@ async def up(exporter: ExporterProcess, *down: str, timeout_s: float = 20) -> No
 
 
 async def share(bed: Bed, name: str, units: int) -> None:
-    await bed.create_pods([pod(name, container(units), nodeSelector={"kubernetes.io/hostname": "shared"})])
-    await running(bed, name)
+    await start_pods(bed, pod(name, container(units), nodeSelector={"kubernetes.io/hostname": "shared"}))
 
 
 def program_in(node: GpuNode, pid: int, isolated: Container, code: str) -> "subprocess.Popen[str]":
@@ -299,8 +298,7 @@ async def test_whole_gpus_come_from_the_kubelet(bed: Bed) -> None:
     await start_whole_gpu_plugin(node)
     exporter = await start_exporter(node, QUICK)
     asks = container(0, resources={"limits": {RESOURCE_WHOLE_GPU: "1"}})
-    await bed.create_pods([pod("bert", asks, nodeSelector={"kubernetes.io/hostname": "whole"})])
-    await running(bed, "bert")
+    await start_pods(bed, pod("bert", asks, nodeSelector={"kubernetes.io/hostname": "whole"}))
     await shows(exporter, {("bert",): 16130}, ALLOCATED, "PodName")
     await shows(exporter, {("bert",): 0}, SM, "PodName")
     ((uuid,),) = await exporter.values(ALLOCATED, "UUID")

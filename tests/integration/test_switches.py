@@ -36,6 +36,7 @@ from tests.support.fixtures.gpu_nodes import (
     remove,
     replicas_run,
     running,
+    start_pods,
     until_event,
 )
 from tests.support.history import Entry, Recorder
@@ -182,9 +183,7 @@ async def test_a_node_that_shares_no_longer_gives_whole_gpus_back_once_its_pods_
     bed = node.bed
     async with Recorder(bed.api, path=PODS) as recorder:
         await until_switched_on(node)
-        await bed.create_pods([pod("a", container(7)), pod("b", container(7))])
-        await running(bed, "a", 60)
-        await running(bed, "b", 60)
+        await start_pods(bed, pod("a", container(7)), pod("b", container(7)), timeout_s=60)
         await label(node, OFF[change])
         await until_waits_for(node, "a", "b")
         lost = T4 - await assigned_units(node)
@@ -236,8 +235,7 @@ def shared_twice(history: Iterable[Entry]) -> int:
 
 async def test_a_node_that_shares_lets_pods_with_whole_gpus_finish(node: DeployedNode) -> None:
     bed = node.bed
-    await bed.create_pods([pod("whole", whole())])
-    await running(bed, "whole", 60)
+    await start_pods(bed, pod("whole", whole()), timeout_s=60)
     await until_switched_on(node)
     await bed.create_pods([pod("late", container(4))])
     await running(bed, "whole")
@@ -253,13 +251,11 @@ async def test_a_node_that_is_switched_back_in_time_goes_on_sharing(
 ) -> None:
     bed = node.bed
     await until_switched_on(node)
-    await bed.create_pods([pod("a", container(7))])
-    await running(bed, "a", 60)
+    await start_pods(bed, pod("a", container(7)), timeout_s=60)
     await label(node, OFF["cgpu=false"])
     await until_waits_for(node, "a")
     await until_switched_on(node)
-    await bed.create_pods([pod("fits", container(7))])
-    await running(bed, "fits", 60)
+    await start_pods(bed, pod("fits", container(7)), timeout_s=60)
     await running(bed, "a")
     await bed.create_pods([pod("not", container(1))])
     await until_event(bed, "not", lambda text: "Insufficient" in text)
@@ -268,8 +264,7 @@ async def test_a_node_that_is_switched_back_in_time_goes_on_sharing(
 async def test_pods_of_two_sharing_modes_do_not_share_a_gpu(node: DeployedNode) -> None:
     bed = node.bed
     await until_switched_on(node)
-    await bed.create_pods([pod("a", container(7))])
-    await running(bed, "a", 60)
+    await start_pods(bed, pod("a", container(7)), timeout_s=60)
     await label(node, {contract.LABEL_MODE: "share"})
     await bed.create_pods([pod("b", container(7))])
     await until_event(bed, "b", lambda text: "until pods of mode cgpu are gone" in text)

@@ -35,6 +35,7 @@ from tests.support.fixtures.gpu_nodes import (
     pod,
     remove,
     running,
+    start_pods,
     unready,
     until_allocatable,
     until_event,
@@ -216,8 +217,7 @@ async def test_only_the_other_gpu_takes_pods_until_the_whole_gpu_pod_is_gone(
     gpus: GpuBed, switched: Switched
 ) -> None:
     bed, node, mine = gpus.bed, switched.node, switched.mine
-    await bed.create_pods([pod("fits", container(V100))])
-    await running(bed, "fits")
+    await start_pods(bed, pod("fits", container(V100)))
     assert [(each.uuid, each.units) for each in live(node)] == [(node.stub.uuid(1 - mine), V100)]
     closed = f"unschedulable: GPU {mine} {switched.until}"
     await bed.create_pods([pod("waits", container(4))])
@@ -240,8 +240,7 @@ async def test_a_node_that_is_switched_back_allocates_whole_gpus_again(
 ) -> None:
     bed, node = gpus.bed, switched.node
     await remove_app(bed)
-    await bed.create_pods([pod("shares", container(4))])
-    await running(bed, "shares", 60)
+    await start_pods(bed, pod("shares", container(4)), timeout_s=60)
     await label(node, "false")
     await until_allocatable(node, 0)
     # NVIDIA's plugin does not know the pod, and would allocate its GPU a second time.

@@ -6,7 +6,7 @@ import pytest
 
 from gpushare import contract
 from testbed.daemons.agent import GpuNode
-from tests.support.fixtures.gpu_nodes import PODS, T4, GpuBed, container, failed, pod, running
+from tests.support.fixtures.gpu_nodes import PODS, T4, GpuBed, container, failed, pod, running, start_pods
 from tests.support.recount import cards_of, live, never_overcommitted, until_agreed
 
 pytestmark = [pytest.mark.needs("kubelet"), pytest.mark.asyncio(loop_scope="package")]
@@ -32,9 +32,7 @@ async def test_pods_with_invalid_annotations_get_a_gpu_with_enough_free_units(
 
 
 async def test_the_agent_over_commits_no_gpu_for_any_annotations(gpus: GpuBed, node: GpuNode) -> None:
-    await gpus.bed.create_pods([pod("a", container(10)), pod("b", container(10))])
-    for name in ("a", "b"):
-        await running(gpus.bed, name)
+    await start_pods(gpus.bed, pod("a", container(10)), pod("b", container(10)))
     liar = pod("liar", container(8), nodeName="faulty")
     liar["metadata"]["annotations"] = {contract.ANN_IDX: "0", contract.ANN_POD: "8"}
     await gpus.bed.create_pods([liar])
@@ -48,25 +46,21 @@ async def test_a_served_pod_that_loses_its_seal_takes_no_units_from_others(
 ) -> None:
     """A restarted extender does not know the GPU of a bind without a valid seal; the agent does."""
     bed = gpus.bed
-    await bed.create_pods([pod("sly", container(4)), pod("honest", container(4))])
-    for name in ("sly", "honest"):
-        await running(bed, name)
+    await start_pods(bed, pod("sly", container(4)), pod("honest", container(4)))
     assert cards_of(node) == {"sly": 0, "honest": 0}
     await until_agreed(node, gpus.extender)
     edited = {contract.ANN_SEAL: "x", contract.ANN_IDX: "1"}
     await bed.api.patch(f"{PODS}/sly", {"metadata": {"annotations": edited}})
     await bed.stop(gpus.extender.name)
     await bed.start(gpus.extender.name)
-    await bed.create_pods([pod("whole", container(T4))])
-    await running(bed, "whole")
+    await start_pods(bed, pod("whole", container(T4)))
     assert cards_of(node) == {"sly": 0, "honest": 0, "whole": 1}
     await until_agreed(node, gpus.extender)
 
 
 async def test_a_pod_of_several_equal_containers_has_them_all_on_one_gpu(gpus: GpuBed, node: GpuNode) -> None:
     trio = pod("trio", *(container(4, f"c{i}") for i in range(3)))
-    await gpus.bed.create_pods([pod("small", container(4))])
-    await running(gpus.bed, "small")
+    await start_pods(gpus.bed, pod("small", container(4)))
     await gpus.bed.create_pods([trio])
     await running(gpus.bed, "trio")
     assert sorted((each.container, each.index) for each in live(node) if each.pod == "default/trio") == [

@@ -14,7 +14,7 @@ from tests.support.fixtures.gpu_nodes import (
     metric,
     pod,
     remove,
-    running,
+    start_pods,
     until_allocatable,
     until_event,
     until_published,
@@ -47,8 +47,7 @@ async def test_mig_mode_closes_a_gpu_and_affects_no_running_pod(gpus: GpuBed, no
     await until_event(bed, "faulty", lambda text: "MIG mode" in text, contract.EVENT_CARD_UNHEALTHY)
     await until_published(node, (T4, False), (T4, True))
     assert await metric(node, "gpushare_device_plugin_cards", state="unhealthy") == 1
-    await bed.create_pods([pod("beside", container(6))])
-    await running(bed, "beside")
+    await start_pods(bed, pod("beside", container(6)))
     assert cards_of(node) == {"on-card-0": 0, "beside": 1}
     assert [each for each in live(node) if each.pod == "default/on-card-0"] == before
     node.stub.set(0, mig=None)
@@ -61,8 +60,7 @@ async def test_a_gpu_that_became_smaller_gets_its_size_after_its_last_pod(
     gpus: GpuBed, node: GpuNode
 ) -> None:
     bed = gpus.bed
-    await bed.create_pods([pod("before-ecc", container(T4))])
-    await running(bed, "before-ecc")
+    await start_pods(bed, pod("before-ecc", container(T4)))
     assert cards_of(node) == {"before-ecc": 0}
     node.stub.set(0, total_mib=WITH_ECC)
     await until_unhealthy(node, "0", NOTICED_S)

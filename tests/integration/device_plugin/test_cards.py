@@ -22,7 +22,7 @@ from tests.support.fixtures.gpu_nodes import (
     metric,
     pod,
     remove,
-    running,
+    start_pods,
     until_allocatable,
     until_event,
     until_published,
@@ -76,8 +76,7 @@ async def test_a_gpu_that_needs_a_reset_is_unschedulable_until_then_and_affects_
     uuid = node.stub.uuid(0)
     assert await metric(node, "gpushare_device_plugin_xid_errors_total", uuid=uuid, xid="95") == 1
     assert await metric(node, "gpushare_device_plugin_cards", state="unhealthy") == 1
-    await bed.create_pods([pod("beside", container(6))])
-    await running(bed, "beside")
+    await start_pods(bed, pod("beside", container(6)))
     assert cards_of(node) == {"on-card-0": 0, "beside": 1}
     await bed.create_pods([pod("fits-nowhere", container(10))])
     open_gpu = "at most 8 of 14 free on GPU 1 (unschedulable: GPU 0 is unhealthy: the driver asks for a reset"

@@ -10,7 +10,7 @@ from tests.support.fixtures.gpu_nodes import (
     container,
     metric,
     pod,
-    running,
+    start_pods,
     unready,
     until_allocatable,
     until_registered,
@@ -24,8 +24,7 @@ NEXT_DRIVER = "580.95.05"
 
 
 async def test_an_agent_waits_for_a_driver_that_is_absent_for_a_while(gpus: GpuBed, node: GpuNode) -> None:
-    await gpus.bed.create_pods([pod("stays", container(4))])
-    await running(gpus.bed, "stays")
+    await start_pods(gpus.bed, pod("stays", container(4)))
     before, pid = live(node), node.agent.pid
     node.stub.unload_driver()
     await until_unhealthy(node, "0,1")
@@ -44,8 +43,7 @@ async def test_an_agent_ends_when_the_driver_was_replaced_and_its_successor_work
     gpus: GpuBed, node: GpuNode
 ) -> None:
     bed = gpus.bed
-    await bed.create_pods([pod("older", container(4))])
-    await running(bed, "older")
+    await start_pods(bed, pod("older", container(4)))
     before = live(node)
     node.stub.load_driver(NEXT_DRIVER)
     assert await node.agent.wait(60) == 1
@@ -58,8 +56,7 @@ async def test_an_agent_ends_when_the_driver_was_replaced_and_its_successor_work
     await until_unhealthy(node, "")
     await until_allocatable(node, 2 * T4)
     assert live(node) == before
-    await bed.create_pods([pod("younger", container(11))])
-    await running(bed, "younger")
+    await start_pods(bed, pod("younger", container(11)))
     assert cards_of(node) == {"older": 0, "younger": 1}
     await until_agreed(node, gpus.extender)
 

@@ -17,6 +17,7 @@ from tests.support.fixtures.gpu_nodes import (
     pod,
     remove,
     running,
+    start_pods,
     until_allocatable,
     until_event,
     until_registered,
@@ -35,8 +36,7 @@ async def test_a_restarted_kubelet_has_the_gpus_and_its_pods_keep_theirs(gpus: G
     await until_allocatable(node, 2 * T4)
     assert by_name(node) == before
     assert recorded(node) == record
-    await gpus.bed.create_pods([pod("c", container(4))])
-    await running(gpus.bed, "c")
+    await start_pods(gpus.bed, pod("c", container(4)))
     await until_agreed(node, gpus.extender)
 
 
@@ -61,8 +61,7 @@ async def test_pods_keep_their_gpus_when_the_kubelet_loses_its_checkpoint(
     assert not json.loads(file.read_text())["Data"]["PodDeviceEntries"]
     assert by_name(node) == before
     async with never_overcommitted(node, T4):
-        await gpus.bed.create_pods([pod("fits", container(4))])
-        await running(gpus.bed, "fits")
+        await start_pods(gpus.bed, pod("fits", container(4)))
         await gpus.bed.create_pods([pod("does-not", container(5), nodeName=node.name)])
         await until_event(gpus.bed, "does-not", lambda text: "asked 5, at most 4 of 14 free on GPU" in text)
         await remove(gpus.bed, "does-not")

@@ -9,7 +9,7 @@ import pytest
 
 from testbed import until
 from testbed.daemons.agent import GpuNode
-from tests.support.fixtures.gpu_nodes import T4, GpuBed, container, failed, metric, pod, running
+from tests.support.fixtures.gpu_nodes import T4, GpuBed, container, failed, metric, pod, start_pods
 from tests.support.recount import cards_of, live, never_overcommitted, recorded, until_agreed
 
 pytestmark = [pytest.mark.needs("kubelet"), pytest.mark.asyncio(loop_scope="package")]
@@ -31,12 +31,8 @@ SLOW = "trap 'sleep 1; exit' TERM; while true; do sleep 0.1; done"
 
 async def two_full_cards(gpus: GpuBed, script: str = DEAF) -> None:
     """``leaves`` has 10 units of GPU 0 and runs the script, ``stays`` has all units of GPU 1."""
-    await gpus.bed.create_pods(
-        [pod("leaves", container(10, script=script), terminationGracePeriodSeconds=60)]
-    )
-    await running(gpus.bed, "leaves")
-    await gpus.bed.create_pods([pod("stays", container(T4))])
-    await running(gpus.bed, "stays")
+    await start_pods(gpus.bed, pod("leaves", container(10, script=script), terminationGracePeriodSeconds=60))
+    await start_pods(gpus.bed, pod("stays", container(T4)))
 
 
 async def force_off(gpus: GpuBed, name: str) -> None:
@@ -69,8 +65,7 @@ async def test_a_forced_deletion_frees_no_gpu_while_the_container_still_runs(
             assert "leaves" in cards_of(node)
             assert await metric(node, "gpushare_device_plugin_pods", state="leaving") == 1
         await gone_from(node, "leaves")
-        await gpus.bed.create_pods([pod("in-time", container(T4))])
-        await running(gpus.bed, "in-time")
+        await start_pods(gpus.bed, pod("in-time", container(T4)))
     await until_agreed(node, gpus.extender)
 
 
@@ -81,8 +76,7 @@ async def test_an_allocation_waits_for_the_last_container_of_a_gpu_to_end(
     await two_full_cards(gpus, SLOW)
     async with never_overcommitted(node, T4):
         await force_off(gpus, "leaves")
-        await gpus.bed.create_pods([pod("waits", container(T4))])
-        await running(gpus.bed, "waits")
+        await start_pods(gpus.bed, pod("waits", container(T4)))
     await until_agreed(node, gpus.extender)
 
 
@@ -97,8 +91,7 @@ async def test_a_gpu_is_not_reallocated_while_the_cgroup_of_a_deleted_pod_remain
     gpus: GpuBed, node: GpuNode
 ) -> None:
     bed = gpus.bed
-    await bed.create_pods([pod("stays", container(T4))])
-    await running(bed, "stays")
+    await start_pods(bed, pod("stays", container(T4)))
     # A pod that waits for a volume has an allocation and a cgroup, but no process yet.
     volumes = [
         {"name": "scratch", "emptyDir": {"medium": "Memory"}},
@@ -123,5 +116,4 @@ async def test_a_gpu_is_not_reallocated_while_the_cgroup_of_a_deleted_pod_remain
         await until(has_begun, "the time to pass in which an absent group says nothing")
         await bed.create_pods([pod("comes", container(10), nodeName=node.name)])
         assert "asked 10, at most 4 of 14 free" in (await failed(bed, "comes"))["status"]["message"]
-    await bed.create_pods([pod("comes-later", container(10))])
-    await running(bed, "comes-later")
+    await start_pods(bed, pod("comes-later", container(10)))

@@ -19,6 +19,7 @@ from tests.support.fixtures.gpu_nodes import (
     pod,
     replicas_run,
     running,
+    start_pods,
     until_allocatable,
     until_event,
     until_unhealthy,
@@ -36,8 +37,7 @@ async def test_a_pod_that_was_seen_starts_while_api_server_and_driver_do_not_ans
     gpus: GpuBed, node: GpuNode, link: Link
 ) -> None:
     bed = gpus.bed
-    await bed.create_pods([pod("fills-card-0", container(T4))])
-    await running(bed, "fills-card-0")
+    await start_pods(bed, pod("fills-card-0", container(T4)))
     await node.kubelet.pause("kubelet")
     await bed.create_pods([pod("seen", container(7))])
     await bound(bed, "seen")

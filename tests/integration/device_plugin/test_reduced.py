@@ -30,6 +30,7 @@ from tests.support.fixtures.gpu_nodes import (
     pod,
     remove,
     running,
+    start_pods,
     until_allocatable,
     until_event,
     until_registered,
@@ -136,8 +137,7 @@ async def test_pods_keep_their_gpus_after_restarts_of_agent_and_kubelet(
     await until_registered(reduced)
     assert sorted(live(reduced), key=lambda each: each.pod) == before
     assert recorded(reduced) == record
-    await bed.create_pods([pod("c", container(4), **here(reduced))])
-    await running(bed, "c")
+    await start_pods(bed, pod("c", container(4), **here(reduced)))
     await until_agreed(reduced, gpus.extender)
     await remove(bed, "a", "b", "c")
 

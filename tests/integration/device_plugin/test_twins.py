@@ -24,6 +24,7 @@ from tests.support.fixtures.gpu_nodes import (
     remove,
     replicas_run,
     running,
+    start_pods,
     until_event,
 )
 from tests.support.recount import (
@@ -40,8 +41,7 @@ async def swept(gpus: GpuBed, node: GpuNode) -> None:
 
     One that has just started does not until it has heard of all pods.
     """
-    await gpus.bed.create_pods([pod("sweeps", container(1))])
-    await running(gpus.bed, "sweeps")
+    await start_pods(gpus.bed, pod("sweeps", container(1)))
     await remove(gpus.bed, "sweeps")
 
     async def still() -> bool:

@@ -28,6 +28,7 @@ from tests.support.fixtures.gpu_nodes import (
     metric,
     pod,
     running,
+    start_pods,
     until_allocatable,
     until_event,
     until_registered,
@@ -170,8 +171,7 @@ async def test_after_a_restore_the_agent_has_the_pods_of_the_backup_and_no_other
     await lost_changes(bed)
     # Its allocation is in an annotation of the node: the agent then knows a version after those changes.
     await until(partial(watches_its_node, node), "the agent to watch its node again", 60)
-    await bed.create_pods([pod("later", container(4))])
-    await running(bed, "later")
+    await start_pods(bed, pod("later", container(4)))
     await until_agreed(node, gpus.extender)
     agent = node.agent.pid
     async with (

@@ -30,7 +30,7 @@ from tests.support.fixtures.gpu_nodes import (
     owner,
     owners,
     pod,
-    running,
+    start_pods,
     until_allocatable,
 )
 from tests.support.recount import disagreements, never_overcommitted, until_agreed
@@ -137,8 +137,7 @@ async def test_the_extender_keeps_a_workload_from_a_node_that_rejected_it(
         await bed.api.request("POST", owners(kind), owner(kind, app, 1, REJECTED))
         await settles(fault_row, node, app, time.monotonic(), admitted=False)
         # Others get the node meanwhile.
-        await bed.create_pods([pod("other", container(4))])
-        await running(bed, "other")
+        await start_pods(bed, pod("other", container(4)))
         # The cause of the first rejection may be over in a moment.
         await until_rejected(bed, app, 2)
     await until_agreed(node, gpus.extender, 60)
@@ -151,8 +150,7 @@ async def test_a_workload_that_names_its_node_ends_with_a_pod_that_does_not_star
 ) -> None:
     bed = gpus.bed
     async with never_overcommitted(node, T4):
-        await bed.create_pods([pod("other", container(4))])
-        await running(bed, "other")
+        await start_pods(bed, pod("other", container(4)))
         template = owner("Deployment", "web", 1, REJECTED, nodeName=NODE)
         await bed.api.request("POST", owners("Deployment"), template)
         await settles(fault_row, node, "web", time.monotonic(), admitted=True)

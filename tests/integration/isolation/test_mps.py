@@ -31,6 +31,7 @@ from tests.support.fixtures.gpu_nodes import (
     pod,
     remove,
     running,
+    start_pods,
     until_event,
 )
 from tests.support.fixtures.isolation import needs_compiler
@@ -111,8 +112,7 @@ async def inside(bed: Bed, name: str, command: str) -> str:
 
 
 async def test_a_container_is_limited_by_mps_and_by_the_library(bed: Bed, node: Node) -> None:
-    await bed.create_pods([pod("part", container(4, core=25, image=IMAGE), **ONE_USER)])
-    await running(bed, "part", 60)
+    await start_pods(bed, pod("part", container(4, core=25, image=IMAGE), **ONE_USER), timeout_s=60)
     env = (await inside(bed, "part", "env")).splitlines()
     for line in (
         f"{contract.ENV_MPS_PIPES}={contract.MPS_INSIDE}",
@@ -135,8 +135,7 @@ async def test_a_container_is_limited_by_mps_and_by_the_library(bed: Bed, node: 
 async def test_a_control_daemon_that_dies_is_restarted_at_the_same_path(
     bed: Bed, node: Node, program: Path
 ) -> None:
-    await bed.create_pods([pod("stays", container(1, core=5, image=IMAGE), **ONE_USER)])
-    await running(bed, "stays", 60)
+    await start_pods(bed, pod("stays", container(1, core=5, image=IMAGE), **ONE_USER), timeout_s=60)
     before = await node.metric("gpushare_mps_starts_total")
     await node.send("fake_client 4711", program)
     await until(lambda: has(node, "gpushare_mps_clients", 1), "the client to be counted")

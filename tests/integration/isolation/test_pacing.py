@@ -31,7 +31,16 @@ from tests.support.fixtures.enforced_nodes import (
     counted,
     region_of,
 )
-from tests.support.fixtures.gpu_nodes import clear, container, events_of, metric, pod, running, until_event
+from tests.support.fixtures.gpu_nodes import (
+    clear,
+    container,
+    events_of,
+    metric,
+    pod,
+    running,
+    start_pods,
+    until_event,
+)
 from tests.support.fixtures.isolation import MIB, needs_compiler
 from tests.support.recount import pid_of
 
@@ -85,8 +94,7 @@ async def node(bed: Bed, package: Path, archive: Path) -> AsyncIterator[Node]:
 async def start(bed: Bed, node: Node, name: str, core: int) -> Object:
     """A container whose first process launches kernels of 2 ms in an endless loop."""
     main = container(4, core=core, image=IMAGE, script="exec launch_kernels 2000000")
-    await bed.create_pods([pod(name, main)])
-    found = await running(bed, name, 60)
+    (found,) = await start_pods(bed, pod(name, main), timeout_s=60)
 
     async def launches() -> bool:
         return len(node.cuda.worked_ns(0)) > len(node.pids)
@@ -128,8 +136,9 @@ async def test_two_containers_get_their_compute_shares_and_keep_them_without_sam
         node.gpu.stub.heal()
         measuring.cancel()
     await bed.kubectl("delete", "pod", "large", "--grace-period=1")
-    await bed.create_pods([pod("later", container(2, core=10, image=IMAGE, script="exec sleep 1000"))])
-    later = await running(bed, "later", 60)
+    (later,) = await start_pods(
+        bed, pod("later", container(2, core=10, image=IMAGE, script="exec sleep 1000")), timeout_s=60
+    )
     assert [estimate(node, each) for each in (small, later)] == [121, CONTEXT_MIB]
 
 
