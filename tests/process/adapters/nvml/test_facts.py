@@ -1,7 +1,6 @@
 """What the driver answers about the health of GPUs, of every era, and what it does not."""
 
 from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pynvml
 import pytest
@@ -11,7 +10,7 @@ from gpushare.adapters.nvml import Nvml
 from gpushare.model.hardware import GpuFacts
 from testbed.nvml import ERAS, NvmlGpu, NvmlStub, card
 from testbed.nvml.eras import functions
-from tests.support.fixtures.nvml import load, needs_compiler
+from tests.support.fixtures.nvml import MakeDriver, needs_compiler
 
 pytestmark = needs_compiler
 
@@ -21,9 +20,9 @@ WITHOUT_RECOVERY = [era for era in ERAS if not ERAS[era].has_recovery_action]
 
 
 @pytest.fixture
-def stub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> NvmlStub:
+def stub(driver: MakeDriver) -> NvmlStub:
     """The newest driver with an H100 and a T4."""
-    return load(NvmlStub(tmp_path, cards=[card("H100"), card("T4")]), monkeypatch)
+    return driver(cards=[card("H100"), card("T4")])
 
 
 @pytest_asyncio.fixture
@@ -38,37 +37,31 @@ async def of(gpus: Nvml, stub: NvmlStub, index: int = 0) -> GpuFacts:
     return (await gpus.facts())[stub.uuid(index)]
 
 
-async def of_card(folder: Path, monkeypatch: pytest.MonkeyPatch, era: int, described: NvmlGpu) -> GpuFacts:
-    stub = load(NvmlStub(folder, era=era, cards=[described]), monkeypatch)
+async def of_card(driver: MakeDriver, era: int, described: NvmlGpu) -> GpuFacts:
+    stub = driver(era=era, cards=[described])
     async with Nvml() as gpus:
         await gpus.inventory()
         return await of(gpus, stub)
 
 
 @pytest.mark.parametrize("era", ERAS)
-async def test_a_healthy_h100_answers_on_every_era(
-    era: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_healthy_h100_answers_on_every_era(era: int, driver: MakeDriver) -> None:
     remapped = False if "nvmlDeviceGetRemappedRows" in functions(era) else None
     recovery = 0 if era in WITH_RECOVERY else None
-    found = await of_card(tmp_path, monkeypatch, era, card("H100"))
+    found = await of_card(driver, era, card("H100"))
     assert found == GpuFacts(recovery=recovery, uncorrected_ecc=0, remap_failed=remapped)
 
 
 @pytest.mark.parametrize("action", range(9))
 @pytest.mark.parametrize("era", WITH_RECOVERY)
-async def test_the_recovery_action_is_that_of_the_driver(
-    era: int, action: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    found = await of_card(tmp_path, monkeypatch, era, card("H100", recovery_action=action))
+async def test_the_recovery_action_is_that_of_the_driver(era: int, action: int, driver: MakeDriver) -> None:
+    found = await of_card(driver, era, card("H100", recovery_action=action))
     assert found.recovery == action
 
 
 @pytest.mark.parametrize("era", WITHOUT_RECOVERY)
-async def test_drivers_that_know_no_recovery_action_report_none(
-    era: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    found = await of_card(tmp_path, monkeypatch, era, card("H100", recovery_action=1))
+async def test_drivers_that_know_no_recovery_action_report_none(era: int, driver: MakeDriver) -> None:
+    found = await of_card(driver, era, card("H100", recovery_action=1))
     assert (found.recovery, found.failure) == (None, None)
 
 

@@ -11,7 +11,6 @@ import pynvml
 import pytest
 import pytest_asyncio
 
-from devkit.waiting import timeout_factor
 from gpushare.adapters.nvml import Nvml, events
 from gpushare.adapters.nvml.library import Library, NvmlRefusal
 from gpushare.adapters.nvml.replacement import ReplacementPolicy
@@ -19,7 +18,7 @@ from gpushare.errors import DriverReplacedError, GpuError
 from gpushare.model.hardware import Fault, Inventory
 from testbed import until
 from testbed.nvml import ERAS, NvmlStub, card
-from tests.support.fixtures.nvml import in_child, load, needs_compiler
+from tests.support.fixtures.nvml import MakeDriver, in_child, needs_compiler, soon
 
 pytestmark = needs_compiler
 
@@ -37,12 +36,6 @@ async def main():
 
 print(json.dumps(asyncio.run(main())))
 """
-
-
-@pytest.fixture
-def stub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> NvmlStub:
-    """Driver 535 with two T4."""
-    return load(NvmlStub(tmp_path, era=535, cards=[card("T4")] * 2), monkeypatch)
 
 
 @pytest_asyncio.fixture
@@ -236,10 +229,8 @@ RECOVERY_ERAS = [era for era in ERAS if ERAS[era].has_recovery_action]
 
 
 @pytest.mark.parametrize("era", RECOVERY_ERAS)
-async def test_a_changed_recovery_action_arrives_with_its_xid(
-    era: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    stub = load(NvmlStub(tmp_path, era=era, cards=[card("H100")] * 2), monkeypatch)
+async def test_a_changed_recovery_action_arrives_with_its_xid(era: int, driver: MakeDriver) -> None:
+    stub = driver(era=era, cards=[card("H100")] * 2)
     async with Nvml(poll_s=0.01) as gpus:
         faults = await listening(gpus)
         stub.xid(1, 95)
@@ -251,11 +242,9 @@ async def test_a_changed_recovery_action_arrives_with_its_xid(
         ]
 
 
-async def test_a_gpu_without_events_about_recovery_actions_reports_xids(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_gpu_without_events_about_recovery_actions_reports_xids(driver: MakeDriver) -> None:
     cards = [card("H100", events=0x1F), card("H100")]
-    stub = load(NvmlStub(tmp_path, cards=cards), monkeypatch)
+    stub = driver(cards=cards)
     async with Nvml(poll_s=0.01) as gpus:
         faults = await listening(gpus)
         stub.require(0, 1)
@@ -264,8 +253,8 @@ async def test_a_gpu_without_events_about_recovery_actions_reports_xids(
 
 
 @pytest.mark.parametrize("era", ERAS)
-async def test_xids_arrive_on_every_era(era: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    stub = load(NvmlStub(tmp_path, era=era, cards=[card("T4")] * 2), monkeypatch)
+async def test_xids_arrive_on_every_era(era: int, driver: MakeDriver) -> None:
+    stub = driver(era=era, cards=[card("T4")] * 2)
     async with Nvml(poll_s=0.01) as gpus:
         faults = await listening(gpus)
         stub.xid(1, 48)
@@ -293,8 +282,7 @@ async def test_xids_arrive_after_the_driver_hung(stub: NvmlStub, gpus: Nvml) -> 
         await gpus.inventory()
     stub.xid(0, 79)
     stub.release()
-    async with asyncio.timeout(10 * timeout_factor()):
-        assert await coming == Fault(stub.uuid(0), 79)
+    assert await soon(coming) == Fault(stub.uuid(0), 79)
 
 
 async def test_an_xid_that_a_call_returns_after_its_timeout_is_not_lost(
@@ -310,8 +298,7 @@ async def test_an_xid_that_a_call_returns_after_its_timeout_is_not_lost(
     await until(timed_out, "the poll to time out", 10, 0.01)
     stub.xid(0, 79)
     stub.release()
-    async with asyncio.timeout(10 * timeout_factor()):
-        assert await coming == Fault(stub.uuid(0), 79)
+    assert await soon(coming) == Fault(stub.uuid(0), 79)
 
 
 async def test_an_xid_before_a_failed_call_of_the_same_poll_is_not_lost(
@@ -327,8 +314,7 @@ async def test_an_xid_before_a_failed_call_of_the_same_poll_is_not_lost(
 
     monkeypatch.setattr(events, "_next", works_once)
     stub.xid(0, 79)
-    async with asyncio.timeout(10 * timeout_factor()):
-        assert await anext(faults) == Fault(stub.uuid(0), 79)
+    assert await soon(anext(faults)) == Fault(stub.uuid(0), 79)
 
 
 async def test_xids_arrive_after_the_library_was_reopened(stub: NvmlStub, gpus: Nvml) -> None:
@@ -339,8 +325,7 @@ async def test_xids_arrive_after_the_library_was_reopened(stub: NvmlStub, gpus: 
     await gpus.inventory()
     await registered(gpus)
     stub.xid(0, 48)
-    async with asyncio.timeout(10 * timeout_factor()):
-        assert await anext(faults) == Fault(stub.uuid(0), 48)
+    assert await soon(anext(faults)) == Fault(stub.uuid(0), 48)
 
 
 async def test_a_gpu_without_events_does_not_keep_the_others_from_reporting(
@@ -358,8 +343,7 @@ async def test_without_xid_events_the_stream_of_faults_ends(
     stub: NvmlStub, gpus: Nvml, function: str
 ) -> None:
     stub.fail(function, pynvml.NVML_ERROR_NOT_SUPPORTED)
-    async with asyncio.timeout(10 * timeout_factor()):
-        assert [fault async for fault in gpus.faults()] == []
+    assert await soon(anext(gpus.faults(), None)) is None
 
 
 async def test_failed_registrations_of_gpus_are_retried(stub: NvmlStub, gpus: Nvml) -> None:
@@ -371,8 +355,7 @@ async def test_failed_registrations_of_gpus_are_retried(stub: NvmlStub, gpus: Nv
     stub.heal()
     await registered(gpus)
     stub.xid(0, 48)
-    async with asyncio.timeout(10 * timeout_factor()):
-        assert await coming == Fault(stub.uuid(0), 48)
+    assert await soon(coming) == Fault(stub.uuid(0), 48)
 
 
 async def test_xids_arrive_after_a_moment_without_gpus(stub: NvmlStub, gpus: Nvml) -> None:
@@ -389,8 +372,7 @@ async def test_xids_arrive_after_a_moment_without_gpus(stub: NvmlStub, gpus: Nvm
     await gpus.inventory()
     await registered(gpus)
     stub.xid(0, 48)
-    async with asyncio.timeout(10 * timeout_factor()):
-        assert await coming == Fault(stub.uuid(0), 48)
+    assert await soon(coming) == Fault(stub.uuid(0), 48)
 
 
 async def recovered(gpus: Nvml) -> Inventory:

@@ -4,20 +4,18 @@ import asyncio
 import time
 from collections.abc import AsyncIterator
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 import pynvml
 import pytest
 import pytest_asyncio
 
-from devkit.waiting import timeout_factor
 from gpushare.adapters.nvml import Nvml
 from gpushare.errors import GpuError
 from gpushare.model.readings import IDLE, Load, ProcessReading
 from testbed import until
 from testbed.nvml import ERAS, GpuProcess, NvmlStub, card
-from tests.support.fixtures.nvml import load, needs_compiler
+from tests.support.fixtures.nvml import MakeDriver, needs_compiler, soon
 
 pytestmark = needs_compiler
 
@@ -31,9 +29,9 @@ SHOWN = (
 
 
 async def test_a_gpu_that_shares_the_memory_of_its_host_is_read_without_its_memory(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    driver: MakeDriver,
 ) -> None:
-    load(NvmlStub(tmp_path, era=580, cards=[card("GB10", processes=(BUSY,))]), monkeypatch)
+    driver(era=580, cards=[card("GB10", processes=(BUSY,))])
     async with Nvml() as gpus:
         readings = await gpus.readings()
     (found,) = readings.cards
@@ -41,12 +39,6 @@ async def test_a_gpu_that_shares_the_memory_of_its_host_is_read_without_its_memo
     assert (found.total_bytes, found.used_bytes, found.free_bytes) == (None, None, None)
     assert (found.model, found.celsius, found.power_mw) == ("NVIDIA GB10", 36, 11_170)
     assert found.processes == (ProcessReading(10, 1000 * MIB, Load(23, 5)),)
-
-
-@pytest.fixture
-def stub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> NvmlStub:
-    """Driver 535 with two T4."""
-    return load(NvmlStub(tmp_path, era=535, cards=[card("T4")] * 2), monkeypatch)
 
 
 @pytest_asyncio.fixture
@@ -66,10 +58,8 @@ async def gpus(stub: NvmlStub) -> AsyncIterator[Nvml]:
 
 
 @pytest.mark.parametrize("era", ERAS)
-async def test_processes_are_read_with_every_era(
-    era: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    load(NvmlStub(tmp_path, era=era, cards=[card("T4", processes=(BUSY, IDLING)), card("T4")]), monkeypatch)
+async def test_processes_are_read_with_every_era(era: int, driver: MakeDriver) -> None:
+    driver(era=era, cards=[card("T4", processes=(BUSY, IDLING)), card("T4")])
     async with Nvml() as gpus:
         first, second = (await gpus.readings()).cards
     assert first.processes == SHOWN
@@ -79,10 +69,8 @@ async def test_processes_are_read_with_every_era(
 
 
 @pytest.mark.parametrize("era", ERAS)
-async def test_readings_have_the_versions_of_the_inventory(
-    era: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    load(NvmlStub(tmp_path, era=era, cards=[card("T4")]), monkeypatch)
+async def test_readings_have_the_versions_of_the_inventory(era: int, driver: MakeDriver) -> None:
+    driver(era=era, cards=[card("T4")])
     async with Nvml() as gpus:
         found, inventory = await gpus.readings(), await gpus.inventory()
     assert (found.driver, found.cuda) == (inventory.driver, inventory.cuda)
@@ -94,9 +82,9 @@ async def test_readings_have_the_versions_of_the_inventory(
     [(418, None, None), (440, None, None), (470, None, 0), (535, 669 * MIB, 0), (580, 669 * MIB, 0)],
 )
 async def test_values_that_a_driver_version_lacks_are_absent(
-    era: int, reserved: object, remapped: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    era: int, reserved: object, remapped: object, driver: MakeDriver
 ) -> None:
-    load(NvmlStub(tmp_path, era=era, cards=[card("A100-80G")]), monkeypatch)
+    driver(era=era, cards=[card("A100-80G")])
     async with Nvml() as gpus:
         (found,) = (await gpus.readings()).cards
     assert (found.reserved_bytes, found.remapped_corrected) == (reserved, remapped)
@@ -225,10 +213,8 @@ async def test_xids_are_counted_by_gpu(stub: NvmlStub, gpus: Nvml) -> None:
     assert (second.last_xid, second.xids) == (48, {31: 2, 48: 1})
 
 
-async def test_an_event_about_the_recovery_action_is_no_xid(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    stub = load(NvmlStub(tmp_path, cards=[card("H100")]), monkeypatch)
+async def test_an_event_about_the_recovery_action_is_no_xid(driver: MakeDriver) -> None:
+    stub = driver(cards=[card("H100")])
     async with Nvml() as gpus:
         await gpus.readings()
         stub.require(0, 1)
@@ -259,8 +245,7 @@ async def test_processes_are_listed_by_gpu_and_xids_are_not_consumed(stub: NvmlS
     stub.xid(0, 79)
     for _ in range(3):
         assert await gpus.processes() == {stub.uuid(0): SHOWN, stub.uuid(1): ()}
-    async with asyncio.timeout(10 * timeout_factor()):
-        assert (await waiting).xid == 79
+    assert (await soon(waiting)).xid == 79
     await faults.aclose()  # type: ignore[attr-defined]
 
 

@@ -1,7 +1,5 @@
 """GPUs as the agent reads them, on drivers of all versions: the real pynvml over the stub."""
 
-from pathlib import Path
-
 import pynvml
 import pytest
 
@@ -9,7 +7,7 @@ from gpushare.adapters.nvml import Nvml
 from gpushare.errors import GpuError
 from gpushare.model.hardware import Inventory, Link
 from testbed.nvml import ERAS, NvmlStub, Pair, card
-from tests.support.fixtures.nvml import load, needs_compiler
+from tests.support.fixtures.nvml import MakeDriver, needs_compiler
 
 pytestmark = needs_compiler
 
@@ -21,10 +19,10 @@ async def read(stub: NvmlStub) -> Inventory:
 
 @pytest.mark.parametrize("era", ERAS)
 async def test_every_driver_version_gives_the_sizes_of_the_ack_documentation(
-    era: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    era: int, driver: MakeDriver
 ) -> None:
     cards = [card("T4"), card("P40"), card("V100"), card("TITAN Xp")]
-    inventory = await read(load(NvmlStub(tmp_path, era=era, cards=cards), monkeypatch))
+    inventory = await read(driver(era=era, cards=cards))
     assert [gpu.mib for gpu in inventory.gpus] == [15079, 22919, 16130, 12196]
     assert [gpu.model for gpu in inventory.gpus] == [
         "Tesla T4",
@@ -47,9 +45,9 @@ async def test_every_driver_version_gives_the_sizes_of_the_ack_documentation(
     ],
 )
 async def test_values_that_a_driver_version_lacks_are_absent(
-    era: int, cuda: str, mig: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    era: int, cuda: str, mig: object, driver: MakeDriver
 ) -> None:
-    inventory = await read(load(NvmlStub(tmp_path, era=era, cards=[card("A100-80G")]), monkeypatch))
+    inventory = await read(driver(era=era, cards=[card("A100-80G")]))
     assert inventory.cuda == cuda
     assert inventory.gpus[0].mig is mig
     assert inventory.gpus[0].mib == 81251
@@ -57,10 +55,10 @@ async def test_values_that_a_driver_version_lacks_are_absent(
 
 @pytest.mark.parametrize("era", [470, 580])
 async def test_a_gpu_that_shares_the_memory_of_its_host_has_no_size_and_is_readable(
-    era: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    era: int, driver: MakeDriver
 ) -> None:
     """Both versions of the function are not supported; drivers before 510 have only the first."""
-    stub = load(NvmlStub(tmp_path, era=era, cards=[card("GB10"), card("T4")]), monkeypatch)
+    stub = driver(era=era, cards=[card("GB10"), card("T4")])
     inventory = await read(stub)
     assert inventory.unreadable == {}
     assert [(gpu.model, gpu.mib, gpu.unified) for gpu in inventory.gpus] == [
@@ -72,10 +70,8 @@ async def test_a_gpu_that_shares_the_memory_of_its_host_has_no_size_and_is_reada
         assert [facts.failure for facts in (await gpus.facts()).values()] == [None, None]
 
 
-async def test_the_memory_of_the_host_is_that_of_its_numa_nodes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    stub = load(NvmlStub(tmp_path, era=580, cards=[card("GB10"), card("T4")]), monkeypatch)
+async def test_the_memory_of_the_host_is_that_of_its_numa_nodes(driver: MakeDriver) -> None:
+    stub = driver(era=580, cards=[card("GB10"), card("T4")])
     assert [gpu.host_mib for gpu in (await read(stub)).gpus] == [None, None]
     for number, kib in ((0, 127_600_748), (1, 1024)):
         file = stub.sysfs / f"devices/system/node/node{number}/meminfo"
@@ -84,17 +80,15 @@ async def test_the_memory_of_the_host_is_that_of_its_numa_nodes(
     assert [gpu.host_mib for gpu in (await read(stub)).gpus] == [124_611, None]
 
 
-async def test_a_driver_that_reports_a_size_of_zero_reports_none(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    stub = load(NvmlStub(tmp_path, era=580, cards=[card("GB10", total_mib=0)]), monkeypatch)
+async def test_a_driver_that_reports_a_size_of_zero_reports_none(driver: MakeDriver) -> None:
+    stub = driver(era=580, cards=[card("GB10", total_mib=0)])
     assert [(gpu.mib, gpu.unified) for gpu in (await read(stub)).gpus] == [(0, True)]
 
 
 @pytest.fixture
-def stub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> NvmlStub:
+def stub(driver: MakeDriver) -> NvmlStub:
     """Driver 535 with three T4."""
-    return load(NvmlStub(tmp_path, era=535, cards=[card("T4")] * 3), monkeypatch)
+    return driver(era=535, cards=[card("T4")] * 3)
 
 
 async def test_a_gpu_as_a_whole(stub: NvmlStub) -> None:
@@ -180,20 +174,16 @@ async def test_a_driver_without_gpus_has_an_empty_list(stub: NvmlStub) -> None:
         ("system", Link.SYSTEM),
     ],
 )
-async def test_the_distance_of_gpus_is_that_of_nvml(
-    level: str, link: Link, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_the_distance_of_gpus_is_that_of_nvml(level: str, link: Link, driver: MakeDriver) -> None:
     pairs = [Pair((0, 1), level)]  # type: ignore[arg-type]
-    stub = NvmlStub(tmp_path, cards=[card("T4")] * 2, pairs=pairs)
-    assert (await read(load(stub, monkeypatch))).links == {(0, 1): link}
+    stub = driver(cards=[card("T4")] * 2, pairs=pairs)
+    assert (await read(stub)).links == {(0, 1): link}
 
 
 @pytest.mark.parametrize("era", ERAS)
-async def test_nvlink_beats_the_bus_and_needs_a_link_between_the_two(
-    era: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_nvlink_beats_the_bus_and_needs_a_link_between_the_two(era: int, driver: MakeDriver) -> None:
     pairs = [Pair((0, 1), "single", nvlinks=2), Pair((1, 2), "single", nvlinks=1)]
-    stub = load(NvmlStub(tmp_path, era=era, cards=[card("V100")] * 3, pairs=pairs), monkeypatch)
+    stub = driver(era=era, cards=[card("V100")] * 3, pairs=pairs)
     assert (await read(stub)).links == {
         (0, 1): Link.NVLINK,
         (0, 2): Link.NUMA_NODE,
@@ -201,11 +191,9 @@ async def test_nvlink_beats_the_bus_and_needs_a_link_between_the_two(
     }
 
 
-async def test_gpus_on_an_nvswitch_reach_each_other_by_nvlink(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_gpus_on_an_nvswitch_reach_each_other_by_nvlink(driver: MakeDriver) -> None:
     cards = [card("H100", switch_links=18), card("H100", switch_links=18, numa=1), card("H100")]
-    links = (await read(load(NvmlStub(tmp_path, cards=cards), monkeypatch))).links
+    links = (await read(driver(cards=cards))).links
     assert links == {(0, 1): Link.NVLINK, (0, 2): Link.NUMA_NODE, (1, 2): Link.SYSTEM}
 
 
