@@ -279,6 +279,15 @@ def refusal(config: dict[str, str], secrets: Sequence[str] = ()) -> str:
     return str(caught.value)
 
 
+@contextmanager
+def kubeconfig(folder: Path, answers: Mapping[str, Any], contexts: Sequence[str] = ("one",)) -> Iterator[str]:
+    """The path of a kubeconfig of an API server with these answers."""
+    with served(answers, contexts) as text:
+        file = folder / "kubeconfig"
+        file.write_text(text)
+        yield str(file)
+
+
 def test_the_text_of_a_kubeconfig_must_be_a_secret() -> None:
     assert refusal(texts("example") | {"gpushare:kubeconfig": UNREACHABLE}) == (
         "kubeconfig: credentials in plain text; set a path, or the text by pulumi config set --secret"
@@ -295,10 +304,8 @@ def test_other_secrets_are_errors_because_they_would_be_readable() -> None:
 def test_the_program_compares_its_settings_with_the_cluster_before_anything_is_registered(
     tmp_path: Path,
 ) -> None:
-    with served({**CLUSTER, "/version": {"major": "1", "minor": "34"}}) as text:
-        file = tmp_path / "kubeconfig"
-        file.write_text(text)
-        error = refusal(texts("example") | {"gpushare:kubeconfig": str(file)})
+    with kubeconfig(tmp_path, {**CLUSTER, "/version": {"major": "1", "minor": "34"}}) as file:
+        error = refusal(texts("example") | {"gpushare:kubeconfig": file})
     assert error.startswith("kubernetesVersion: 1.36, but the version of the cluster is 1.34")
 
 
@@ -319,28 +326,21 @@ SEVERAL = ("north", "west", "south")
 def test_of_several_clusters_only_the_configured_one_is_used(
     tmp_path: Path, changes: dict[str, str], reason: str
 ) -> None:
-    with served(CLUSTER, SEVERAL) as text:
-        file = tmp_path / "kubeconfig"
-        file.write_text(text)
-        error = refusal(texts("example") | {"gpushare:kubeconfig": str(file)} | changes)
+    with kubeconfig(tmp_path, CLUSTER, SEVERAL) as file:
+        error = refusal(texts("example") | {"gpushare:kubeconfig": file} | changes)
     assert error.startswith(reason)
 
 
 def test_a_cluster_that_does_not_answer_is_not_the_configured_one(tmp_path: Path) -> None:
-    with served({}) as text:
-        file = tmp_path / "kubeconfig"
-        file.write_text(text)
-    error = refusal(texts("example") | {"gpushare:kubeconfig": str(file), "gpushare:clusterUid": UID})
+    with kubeconfig(tmp_path, {}) as file:
+        pass
+    error = refusal(texts("example") | {"gpushare:kubeconfig": file, "gpushare:clusterUid": UID})
     assert error.startswith("clusterUid: cannot be compared with the cluster: ")
 
 
 def test_the_engine_remembers_the_context_and_the_cluster(tmp_path: Path) -> None:
-    with served(CLUSTER, ["west"]) as text:
-        file = tmp_path / "kubeconfig"
-        file.write_text(text)
-        seen = run_program(
-            texts("example") | {"gpushare:kubeconfig": str(file), "gpushare:clusterUid": UID}
-        ).seen
+    with kubeconfig(tmp_path, CLUSTER, ["west"]) as file:
+        seen = run_program(texts("example") | {"gpushare:kubeconfig": file, "gpushare:clusterUid": UID}).seen
     for name in ("cluster", "shared"):
         provider = provider_of(seen, name)
         assert (provider["context"], provider["clusterIdentifier"]) == ("west", UID)
@@ -389,10 +389,8 @@ def test_the_engine_waits_for_daemon_sets_as_long_as_their_nodes_need(
     monkeypatch.setattr(MockMonitor, "RegisterResource", recorded)
     given = texts("example")
     pool = {**json.loads(given["gpushare:devicePlugins"])[0], "maxUnavailable": "2"}
-    with served(CLUSTER) as text:
-        file = tmp_path / "kubeconfig"
-        file.write_text(text)
-        changes = {"gpushare:kubeconfig": str(file), "gpushare:devicePlugins": json.dumps([pool])}
+    with kubeconfig(tmp_path, CLUSTER) as file:
+        changes = {"gpushare:kubeconfig": file, "gpushare:devicePlugins": json.dumps([pool])}
         run_program(given | changes)
     # 50 nodes: 25 steps of 2, and 10 steps of a tenth.
     assert waited["gpushare-device-plugin-daemonset-gpushare-device-plugin-ds"] == "5100s"
