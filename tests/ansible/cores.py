@@ -1,8 +1,11 @@
 """Playbooks with the versions of ansible-core that are supported; for tests of this folder."""
 
+import json
 import os
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,9 +21,10 @@ _NEWEST = next(iter(PROGRAMS))
 OLD = pytest.mark.long("tests/ansible with the oldest ansible-core")
 CORES = [core if core == _NEWEST else pytest.param(core, marks=OLD) for core in PROGRAMS]
 """The versions as parameters of a test."""
+Ended = subprocess.CompletedProcess[str]
 
 
-def run(core: str, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
+def run(core: str, *arguments: str | Path) -> Ended:
     if not PROGRAMS[core].exists():
         pytest.skip(f"{PROGRAMS[core]} is not there: `make setup-ansible` makes it")
     return subprocess.run(  # noqa: S603 - our own program and files
@@ -31,3 +35,30 @@ def run(core: str, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
         text=True,
         check=False,
     )
+
+
+def play(core: str, folder: Path, tasks: Sequence[dict[str, Any]], *flags: str, **variables: Any) -> Ended:
+    """Run tasks on this machine with the Python of Ansible; the play is a file in ``folder``."""
+    settings = {"ansible_python_interpreter": "{{ ansible_playbook_python }}", **variables}
+    file = folder / "play.json"
+    file.write_text(json.dumps([{"hosts": "localhost", "gather_facts": False, "tasks": tasks}]))
+    extra = f"--extra-vars={json.dumps(settings)}"
+    return run(core, *flags, "--connection=local", "--inventory=localhost,", extra, file)
+
+
+def part_of(role: str, entry: str, **options: bool) -> dict[str, Any]:
+    """The task that includes one file of tasks of our role."""
+    role_options = {"name": f"gpushare.nodes.{role}", "tasks_from": entry, **options}
+    return {"ansible.builtin.include_role": role_options}
+
+
+def printed(ended: Ended) -> str:
+    """The output without line breaks, where Ansible has wrapped messages."""
+    return " ".join((ended.stdout + ended.stderr).split())
+
+
+def add_program(folder: Path, name: str, script: str) -> None:
+    """Write a shell script that a test runs instead of a program."""
+    folder.mkdir(exist_ok=True)
+    (folder / name).write_text(f"#!/bin/sh\n{script}\n")
+    (folder / name).chmod(0o755)

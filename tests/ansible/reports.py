@@ -1,7 +1,11 @@
-"""Reports of host_report, for tests that change one fact at a time."""
+"""Reports of host_report and requirements of validate, for tests that change one fact at a time."""
 
 import copy
 from typing import Any
+
+import yaml
+
+from tools.role_docs import ROLES
 
 
 def report(**changes: Any) -> dict[str, Any]:
@@ -62,3 +66,23 @@ _CORRECT: dict[str, Any] = {
         "container_cli": {"cards": 2, "error": None},
     },
 }
+_DEFAULTS = yaml.safe_load((ROLES / "validate/defaults/main.yml").read_text())
+_OPTIONS = (
+    "node",
+    "driver_minimum",
+    "driver_version",
+    "driver_state",
+    "container_runtime",
+    "container_runtime_state",
+    "container_runtime_engine",
+    "container_runtime_engine_service",
+    "services",
+    "labels",
+)
+REQUIRED: dict[str, Any] = {
+    **{name: _DEFAULTS[f"validate_{name}"] for name in _OPTIONS},
+    "node_name": "gpu-1",
+    "cluster": True,
+    "plugins": [],
+}
+"""The arguments of ``validation.Requirements`` for the node gpu-1, with the defaults of the role."""

@@ -3,7 +3,6 @@
 Apt reads no source at all if two files have different keys for one repository.
 """
 
-import json
 import shutil
 import subprocess
 from pathlib import Path
@@ -12,7 +11,7 @@ import pytest
 import yaml
 
 from ansible_collections.gpushare.nodes.plugins.plugin_utils.package_versions import apt_source
-from tests.ansible.cores import CORES, run
+from tests.ansible.cores import CORES, Ended, part_of, play, printed
 from tools.role_docs import ROLES
 
 pytestmark = pytest.mark.skipif(not shutil.which("apt-get"), reason="apt-get is not installed")
@@ -52,9 +51,7 @@ def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return listed
 
 
-def play(
-    folder: Path, core: str, url: str, suites: str = "/", *, check: bool = True
-) -> subprocess.CompletedProcess[str]:
+def add(folder: Path, core: str, url: str, suites: str = "/", *, check: bool = True) -> Ended:
     """Run the role, which writes to ``folder`` only; ``check`` also does without what it would write."""
     key = folder / "key.asc"
     key.write_text("")
@@ -65,36 +62,22 @@ def play(
         "packages_repository_key_url": f"file://{key}",
         "__packages_key_file": f"{folder}/gpushare-key.asc",
         "__packages_repository_file": f"{folder}/sources.list.d/gpushare-test.sources",
-        "ansible_python_interpreter": "{{ ansible_playbook_python }}",
     }
-    role = {"name": "gpushare.nodes.packages", "tasks_from": "repository"}
-    tasks = [
-        {"ansible.builtin.setup": {"gather_subset": ["min"]}},
-        {"ansible.builtin.include_role": role},
-    ]
-    file = folder / "play.yml"
-    file.write_text(yaml.safe_dump([{"hosts": "localhost", "gather_facts": False, "tasks": tasks}]))
-    return run(
-        core,
-        *(["--check"] if check else []),
-        "--connection=local",
-        "--inventory=localhost,",
-        f"--extra-vars={json.dumps(settings)}",
-        file,
-    )
+    tasks = [{"ansible.builtin.setup": {"gather_subset": ["min"]}}, part_of("packages", "repository")]
+    return play(core, folder, tasks, *(["--check"] if check else []), **settings)
 
 
 @pytest.mark.parametrize("core", CORES)
 def test_a_repository_of_the_host_is_not_added_again(core: str, host: Path, tmp_path: Path) -> None:
-    done = play(tmp_path, core, TOOLKIT)
+    done = add(tmp_path, core, TOOLKIT)
     assert done.returncode == 0, done.stdout
     assert "changed=0" in done.stdout
-    assert f"{host}:2 already has {TOOLKIT}" in " ".join(done.stdout.split())
+    assert f"{host}:2 already has {TOOLKIT}" in printed(done)
 
 
 def test_another_repository_is_added(host: Path, tmp_path: Path) -> None:
     del host
-    done = play(tmp_path, "2.19", DOCKER, "trixie")
+    done = add(tmp_path, "2.19", DOCKER, "trixie")
     assert done.returncode == 0, done.stdout
     assert "changed=0" not in done.stdout
 
@@ -105,21 +88,21 @@ def test_a_file_of_a_former_role_with_another_key_is_removed(core: str, host: Pa
     former.write_text(FORMER)
     refused = subprocess.run(["apt-get", "indextargets"], capture_output=True, check=False)  # noqa: S607 - of PATH
     assert refused.returncode == 100
-    done = play(tmp_path, core, TOOLKIT, check=False)
+    done = add(tmp_path, core, TOOLKIT, check=False)
     assert done.returncode == 0, done.stdout
-    assert f"{host}:2 already has {TOOLKIT}" in " ".join(done.stdout.split())
+    assert f"{host}:2 already has {TOOLKIT}" in printed(done)
     assert not former.exists()
     assert host.read_text() == LISTED
-    assert "changed=0" in play(tmp_path, core, TOOLKIT, check=False).stdout
+    assert "changed=0" in add(tmp_path, core, TOOLKIT, check=False).stdout
 
 
 def test_sources_that_the_role_cannot_repair_are_left_alone(host: Path, tmp_path: Path) -> None:
     former = tmp_path / "sources.list.d/gpushare-test.sources"
     former.write_text(FORMER.replace(TOOLKIT, DOCKER))
     host.write_text(f"{LISTED}deb nonsense\n")
-    done = play(tmp_path, "2.19", TOOLKIT, check=False)
+    done = add(tmp_path, "2.19", TOOLKIT, check=False)
     assert done.returncode != 0
-    assert f"Malformed entry 5 in list file {host}" in " ".join(done.stdout.split())
+    assert f"Malformed entry 5 in list file {host}" in printed(done)
     assert former.exists()
 
 

@@ -16,7 +16,7 @@ from ansible_collections.gpushare.nodes.plugins.plugin_utils import (
     scheduler_probe,
     validation,
 )
-from tests.ansible.reports import report
+from tests.ansible.reports import REQUIRED, report
 from tests.support.fixtures import controllers
 from tests.support.fixtures.controllers import ROOT, Controller
 
@@ -39,21 +39,6 @@ NODE = {
         "conditions": [{"type": "Ready", "status": "True"}],
         "allocatable": {"aliyun.com/gpu-mem": "62"},
     },
-}
-REQUIRED: dict[str, Any] = {
-    "node": "share",
-    "driver_minimum": "418.87.01",
-    "driver_version": "",
-    "driver_state": "present",
-    "container_runtime": "auto",
-    "container_runtime_state": "present",
-    "container_runtime_engine": "containerd",
-    "container_runtime_engine_service": "",
-    "services": ["kubelet"],
-    "labels": {"gpushare": "true"},
-    "node_name": "gpu-1",
-    "cluster": True,
-    "plugins": [],
 }
 WANTED = {
     "mode": "whole",

@@ -6,10 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from ansible_collections.gpushare.nodes.plugins.plugin_utils.deep_json import loads, shallow
-from tests.ansible.cores import CORES, run
+from tests.ansible.cores import CORES, play, printed
 from tests.support.fixtures.node_api import NodeApi, kubeconfig, serving
 
 DEEPEST = 9994
@@ -67,13 +66,7 @@ def test_deep_objects_of_a_tenant_stop_no_module(core: str, api: NodeApi, tmp_pa
     shown = {"ansible.builtin.debug": {"msg": "{{ nodes.resources }} {{ sets.resources }}"}}
     evicted = {"gpushare.nodes.evict_pods": {"node": "gpu-1", "force": True, **access}, "check_mode": True}
     told = {"ansible.builtin.debug": {"msg": "evicts {{ pods.evicted | join }}"}}
-    variables = {"ansible_python_interpreter": "{{ ansible_playbook_python }}"}
-    file = tmp_path / "play.yml"
-    play = {"hosts": "localhost", "gather_facts": False, "vars": variables}
-    file.write_text(
-        yaml.safe_dump([{**play, "tasks": [*tasks, shown, {**evicted, "register": "pods"}, told]}])
-    )
-    done = run(core, "--connection=local", "--inventory=localhost,", file)
+    done = play(core, tmp_path, [*tasks, shown, {**evicted, "register": "pods"}, told])
     assert done.returncode == 0, done.stdout + done.stderr
     assert "evicts tenant/deep" in done.stdout
     assert "gpu-1" in done.stdout
@@ -84,16 +77,12 @@ def test_deep_objects_of_a_tenant_stop_no_module(core: str, api: NodeApi, tmp_pa
 def test_an_api_server_that_does_not_answer_is_named(tmp_path: Path) -> None:
     with serving() as server:
         access = {"kubeconfig": str(kubeconfig(server, tmp_path)), "context": "x"}
-    file = tmp_path / "play.yml"
-    tasks = [
+    tasks: list[dict[str, Any]] = [
         {"gpushare.nodes.read_objects": {"path": "/api/v1/nodes", **access}, "ignore_errors": True},
         {"gpushare.nodes.evict_pods": {"node": "gpu-1", **access}},
     ]
-    variables = {"ansible_python_interpreter": "{{ ansible_playbook_python }}"}
-    play = {"hosts": "localhost", "gather_facts": False, "vars": variables, "tasks": tasks}
-    file.write_text(yaml.safe_dump([play]))
-    done = run("2.16", "--connection=local", "--inventory=localhost,", file)
-    text = " ".join(done.stdout.split())
+    done = play("2.16", tmp_path, tasks)
+    text = printed(done)
     assert "the API server does not answer: HTTPConnectionPool" in text
     assert text.count("Connection refused") == 2
-    assert "Traceback" not in text + done.stderr
+    assert "Traceback" not in text

@@ -1,12 +1,11 @@
 """Each system has its file with the packages of the driver; that of CentOS 7 is in ``ansible/legacy``."""
 
-import json
 from pathlib import Path
 
 import pytest
 import yaml
 
-from tests.ansible.cores import run
+from tests.ansible.cores import play
 from tools.role_docs import ROLES
 
 TASKS = yaml.safe_load((ROLES / "nvidia_driver/tasks/preflight.yml").read_text())
@@ -30,8 +29,5 @@ def test_a_system_has_its_repository(system: tuple[str, str, str], home: str, tm
         "__nvidia_driver_arch": "x86_64",
     }
     shown = {"ansible.builtin.debug": {"var": "__nvidia_driver_home"}}
-    file = tmp_path / "play.json"
-    file.write_text(json.dumps([{"hosts": "localhost", "gather_facts": False, "tasks": [LOAD, shown]}]))
-    extra = f"--extra-vars={json.dumps(variables)}"
-    done = run("2.19", "--connection=local", "--inventory=localhost,", extra, file)
+    done = play("2.19", tmp_path, [LOAD, shown], **variables)
     assert f"https://nvidia/{home}/x86_64" in done.stdout, done.stdout + done.stderr

@@ -1,13 +1,10 @@
 """The role container_runtime restarts an engine, which may not start with its new settings."""
 
-import json
-import subprocess
 from pathlib import Path
 
 import pytest
-import yaml
 
-from tests.ansible.cores import CORES, run
+from tests.ansible.cores import CORES, Ended, add_program, part_of, play, printed
 
 # The engine starts unless a file says that the settings are wrong for it.
 # The text is the same in all tests, so that they share its archive.
@@ -34,13 +31,10 @@ FORMER = 'version = 2\n[debug]\nlevel = "warn"\n'
 
 @pytest.fixture
 def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    for name in ("bin", "library"):
-        (tmp_path / name).mkdir()
     for name, text in PRINTED.items():
-        (tmp_path / "bin" / name).write_text(f"#!/bin/sh\necho '{text}'\n")
-        (tmp_path / "bin" / name).chmod(0o755)
-    (tmp_path / "bin/systemctl").write_text('#!/bin/sh\necho "$1" >>"$FAKE_HOST/states"\n')
-    (tmp_path / "bin/systemctl").chmod(0o755)
+        add_program(tmp_path / "bin", name, f"echo '{text}'")
+    add_program(tmp_path / "bin", "systemctl", 'echo "$1" >>"$FAKE_HOST/states"')
+    (tmp_path / "library").mkdir()
     (tmp_path / "library/service.py").write_text(SERVICE)
     monkeypatch.setenv("FAKE_HOST", str(tmp_path))
     monkeypatch.setenv("ANSIBLE_LIBRARY", str(tmp_path / "library"))
@@ -48,7 +42,7 @@ def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def play(host: Path, core: str, *flags: str, restart: bool = True) -> subprocess.CompletedProcess[str]:
+def configure(host: Path, core: str, *flags: str, restart: bool = True) -> Ended:
     settings = {
         "container_runtime_engine_config": f"{host}/config.toml",
         "container_runtime_cdi": False,
@@ -56,18 +50,11 @@ def play(host: Path, core: str, *flags: str, restart: bool = True) -> subprocess
         "__container_runtime_toolkit_config": f"{host}/toolkit.toml",
         "__container_runtime_path": f"{host}/bin:/usr/bin:/bin",
         "__container_runtime_restart_file": f"{host}/restart",
-        "ansible_python_interpreter": "{{ ansible_playbook_python }}",
         "ansible_facts": {"os_family": "Debian", "pkg_mgr": "apt", "service_mgr": "service"},
     }
-    role = "gpushare.nodes.container_runtime"
-    tasks = [
-        {"ansible.builtin.include_role": {"name": role, "tasks_from": part, "public": True}}
-        for part in ("preflight", "configure", "service")
-    ]
-    file = host / "play.yml"
-    file.write_text(yaml.safe_dump([{"hosts": "localhost", "gather_facts": False, "tasks": tasks}]))
-    extra = f"--extra-vars={json.dumps(settings)}"
-    return run(core, *flags, "--connection=local", "--inventory=localhost,", extra, file)
+    parts = ("preflight", "configure", "service")
+    tasks = [part_of("container_runtime", part, public=True) for part in parts]
+    return play(core, host, tasks, *flags, **settings)
 
 
 def states(host: Path) -> list[str]:
@@ -79,9 +66,9 @@ def test_the_former_settings_are_restored_if_the_engine_does_not_start(core: str
     (host / "config.toml").write_text(FORMER)
     (host / "config.toml").chmod(0o600)
     (host / "refuses").write_text("nvidia")
-    done = play(host, core)
+    done = configure(host, core)
     assert done.returncode != 0
-    text = " ".join(done.stdout.split())
+    text = printed(done)
     assert f"containerd did not start with the changed {host}/config.toml" in text
     assert "so the former file was restored. Log of the failed start: invalid plugin config" in text
     assert (host / "config.toml").read_text() == FORMER
@@ -93,9 +80,9 @@ def test_the_former_settings_are_restored_if_the_engine_does_not_start(core: str
 
 def test_a_file_that_did_not_exist_is_removed(host: Path) -> None:
     (host / "refuses").write_text("nvidia")
-    done = play(host, "2.19")
+    done = configure(host, "2.19")
     assert done.returncode != 0
-    assert "so the file was removed again" in " ".join(done.stdout.split())
+    assert "so the file was removed again" in printed(done)
     assert not (host / "config.toml").exists()
     assert states(host) == ["restarted", "reset-failed", "restarted"]
 
@@ -103,23 +90,23 @@ def test_a_file_that_did_not_exist_is_removed(host: Path) -> None:
 def test_an_engine_that_never_starts_is_said_to_fail_with_both(host: Path) -> None:
     (host / "config.toml").write_text(FORMER)
     (host / "refuses").write_text("version")
-    done = play(host, "2.19")
+    done = configure(host, "2.19")
     assert done.returncode != 0
-    text = " ".join(done.stdout.split())
+    text = printed(done)
     assert "the former file was restored, with which it does not start either" in text
 
 
 @pytest.mark.parametrize("core", CORES)
 def test_settings_of_an_earlier_run_are_kept(core: str, host: Path) -> None:
     (host / "config.toml").write_text(FORMER)
-    assert play(host, core, restart=False).returncode == 0
+    assert configure(host, core, restart=False).returncode == 0
     assert states(host) == ["started"]
     changed = (host / "config.toml").read_text()
     assert "nvidia" in changed
     (host / "refuses").write_text("nvidia")
-    done = play(host, core)
+    done = configure(host, core)
     assert done.returncode != 0
-    text = " ".join(done.stdout.split())
+    text = printed(done)
     assert f"did not start. This run has not changed {host}/config.toml. Log of the failed start" in text
     assert (host / "config.toml").read_text() == changed
     assert (host / "restart").exists()
@@ -128,18 +115,18 @@ def test_settings_of_an_earlier_run_are_kept(core: str, host: Path) -> None:
 @pytest.mark.parametrize("core", CORES)
 def test_an_engine_that_starts_keeps_its_new_settings(core: str, host: Path) -> None:
     (host / "config.toml").write_text(FORMER)
-    done = play(host, core)
+    done = configure(host, core)
     assert done.returncode == 0, done.stdout
     assert "nvidia" in (host / "config.toml").read_text()
     assert states(host) == ["restarted"]
     assert not (host / "restart").exists()
     (host / "states").write_text("")
-    assert play(host, core).returncode == 0
+    assert configure(host, core).returncode == 0
     assert states(host) == ["started"]
 
 
 def test_check_mode_restarts_nothing(host: Path) -> None:
     (host / "config.toml").write_text(FORMER)
-    done = play(host, "2.19", "--check")
+    done = configure(host, "2.19", "--check")
     assert done.returncode == 0, done.stdout
     assert states(host) == ["started"]

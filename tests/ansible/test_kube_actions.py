@@ -1,7 +1,6 @@
 """The actions read_objects, patch_object and evict_pods, on an API server with one node."""
 
 import json
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -9,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.ansible.cores import CORES, PROGRAMS, run
+from tests.ansible.cores import CORES, PROGRAMS, Ended, printed, run
 from tests.support.fixtures.node_api import NODE, NodeApi, kubeconfig, serving
 
 READ = "gpushare.nodes.read_objects"
@@ -25,9 +24,7 @@ def api() -> Iterator[NodeApi]:
         yield server
 
 
-def play(
-    folder: Path, api: NodeApi, core: str, *tasks: dict[str, Any], flags: tuple[str, ...] = ()
-) -> subprocess.CompletedProcess[str]:
+def play(folder: Path, api: NodeApi, core: str, *tasks: dict[str, Any], flags: tuple[str, ...] = ()) -> Ended:
     """Run tasks for a host without a login: the actions run on the controller."""
     access = {"kubeconfig": str(kubeconfig(api, folder)), "context": "x"}
     given = [
@@ -37,10 +34,6 @@ def play(
     file = folder / "play.yml"
     file.write_text(yaml.safe_dump([{"hosts": "gpu-1", "gather_facts": False, "tasks": given}]))
     return run(core, "--inventory=gpu-1,", *flags, file)
-
-
-def printed(done: subprocess.CompletedProcess[str]) -> str:
-    return " ".join((done.stdout + done.stderr).split())
 
 
 def shown(text: str) -> dict[str, Any]:
@@ -157,7 +150,7 @@ def pod(name: str, *, controlled: bool = True, volume: str = "", uid: str = "") 
 
 def drained(
     folder: Path, api: NodeApi, *pods: dict[str, Any], flags: tuple[str, ...] = (), **arguments: Any
-) -> subprocess.CompletedProcess[str]:
+) -> Ended:
     """An eviction of these pods."""
     api.objects["/api/v1/pods"]["items"] = [*pods]
     task = {EVICT: {"node": "gpu-1", "wait_s": 2, **arguments}}

@@ -1,36 +1,25 @@
 """Where the role kubelet_tuning asks the kubelet for its health after a change of settings."""
 
-import json
-import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-from tests.ansible.cores import CORES, run
+from tests.ansible.cores import CORES, Ended, part_of, play, printed
 
-ROLE = "gpushare.nodes.kubelet_tuning"
 RESERVE = {"kubelet_tuning_kube_reserved": {"cpu": "1"}}
 
 
-def play(
-    folder: Path, core: str, config: dict[str, Any], /, *more: dict[str, Any], **changes: Any
-) -> subprocess.CompletedProcess[str]:
+def tune(folder: Path, core: str, config: dict[str, Any], /, *more: dict[str, Any], **changes: Any) -> Ended:
     (folder / "config.yaml").write_text(yaml.safe_dump({"kind": "KubeletConfiguration", **config}))
     settings = {
         "kubelet_tuning_config_path": str(folder / "config.yaml"),
         "__kubelet_tuning_flag_files": [],
         "__kubelet_tuning_restart_file": f"{folder}/restart",
-        "ansible_python_interpreter": "{{ ansible_playbook_python }}",
         **changes,
     }
-    checks = {"name": ROLE, "tasks_from": "preflight", "public": True}
-    tasks = [{"ansible.builtin.include_role": checks}, *more]
-    file = folder / "play.yml"
-    file.write_text(yaml.safe_dump([{"hosts": "localhost", "gather_facts": False, "tasks": tasks}]))
-    extra = f"--extra-vars={json.dumps(settings)}"
-    return run(core, "--connection=local", "--inventory=localhost,", extra, file)
+    return play(core, folder, [part_of("kubelet_tuning", "preflight", public=True), *more], **settings)
 
 
 @pytest.mark.parametrize(
@@ -47,26 +36,26 @@ def play(
 )
 def test_the_address_can_be_called(config: dict[str, Any], url: str, tmp_path: Path) -> None:
     show = {"ansible.builtin.debug": {"msg": "asks {{ __kubelet_tuning_health_url }}"}}
-    done = play(tmp_path, "2.19", config, show)
+    done = tune(tmp_path, "2.19", config, show)
     assert f"asks http://{url}/healthz" in done.stdout, done.stdout
 
 
 @pytest.mark.parametrize("core", CORES)
 def test_a_kubelet_without_the_endpoint_is_refused_before_a_change(core: str, tmp_path: Path) -> None:
-    done = play(tmp_path, core, {"healthzPort": 0}, **RESERVE)
+    done = tune(tmp_path, core, {"healthzPort": 0}, **RESERVE)
     assert done.returncode != 0
-    text = " ".join(done.stdout.split())
+    text = printed(done)
     assert f"healthzPort of {tmp_path}/config.yaml is 0" in text
     assert "kubelet_tuning_restart" in text
 
 
 def test_without_a_restart_the_endpoint_is_not_needed(tmp_path: Path) -> None:
     off = {"healthzPort": 0}
-    assert play(tmp_path, "2.19", off).returncode == 0
-    assert play(tmp_path, "2.19", off, kubelet_tuning_restart=False, **RESERVE).returncode == 0
-    assert play(tmp_path, "2.19", {**off, "kubeReserved": {"cpu": "1"}}, **RESERVE).returncode == 0
+    assert tune(tmp_path, "2.19", off).returncode == 0
+    assert tune(tmp_path, "2.19", off, kubelet_tuning_restart=False, **RESERVE).returncode == 0
+    assert tune(tmp_path, "2.19", {**off, "kubeReserved": {"cpu": "1"}}, **RESERVE).returncode == 0
 
 
 def test_a_restart_that_an_earlier_run_left_needs_it_too(tmp_path: Path) -> None:
     (tmp_path / "restart").write_text("changed\n")
-    assert play(tmp_path, "2.19", {"healthzPort": 0}).returncode != 0
+    assert tune(tmp_path, "2.19", {"healthzPort": 0}).returncode != 0

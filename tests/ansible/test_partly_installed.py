@@ -1,19 +1,17 @@
 """The role packages finishes what an interrupted dpkg has left, with the real dpkg on its own database."""
 
-import json
 import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
-import yaml
 
-from tests.ansible.cores import CORES, run
+from tests.ansible.cores import CORES, part_of, play
 
 pytestmark = pytest.mark.skipif(not shutil.which("dpkg"), reason="dpkg is not installed")
 
 
-def play(folder: Path, core: str, status: str, monkeypatch: pytest.MonkeyPatch) -> str:
+def repaired(folder: Path, core: str, status: str, monkeypatch: pytest.MonkeyPatch) -> str:
     """Run the role on a database with one package, which has no checksums; return what the role did."""
     database = folder / "dpkg"
     for name in ("info", "updates", "triggers", "parts"):
@@ -30,15 +28,9 @@ def play(folder: Path, core: str, status: str, monkeypatch: pytest.MonkeyPatch) 
         "packages_pinned_names": [],
         "packages_pinned_because": "test",
         "packages_pinned_hold": False,
-        "ansible_python_interpreter": "{{ ansible_playbook_python }}",
         "ansible_facts": {"os_family": "Debian", "packages": {}, "pkg_mgr": "apt"},
     }
-    role = {"name": "gpushare.nodes.packages", "tasks_from": "pinned"}
-    file = folder / "play.yml"
-    tasks = [{"ansible.builtin.include_role": role}]
-    file.write_text(yaml.safe_dump([{"hosts": "localhost", "gather_facts": False, "tasks": tasks}]))
-    extra = f"--extra-vars={json.dumps(settings)}"
-    return run(core, "--connection=local", "--inventory=localhost,", extra, file).stdout
+    return play(core, folder, [part_of("packages", "pinned")], **settings).stdout
 
 
 def state(folder: Path) -> str:
@@ -51,7 +43,7 @@ def state(folder: Path) -> str:
 def test_an_unpacked_package_is_configured(
     core: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    done = play(tmp_path, core, "unpacked", monkeypatch)
+    done = repaired(tmp_path, core, "unpacked", monkeypatch)
     assert "changed: [localhost]" in done, done
     assert state(tmp_path) == "installed"
 
@@ -60,6 +52,6 @@ def test_an_unpacked_package_is_configured(
 def test_a_package_without_checksums_is_complete(
     core: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    done = play(tmp_path, core, "installed", monkeypatch)
+    done = repaired(tmp_path, core, "installed", monkeypatch)
     assert "Finish their installation" in done
     assert "changed: [localhost]" not in done, done

@@ -1,15 +1,13 @@
 """The role container_runtime on a host that already has an engine and NVIDIA's container toolkit."""
 
-import json
 import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
-import yaml
 
 from tests.ansible import fake_packages
-from tests.ansible.cores import CORES, run
+from tests.ansible.cores import CORES, Ended, add_program, part_of, play, printed
 
 PRINTED = {
     "containerd": "containerd containerd.io 1.7.27 05044e",
@@ -19,49 +17,37 @@ PRINTED = {
 
 @pytest.fixture
 def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    programs = tmp_path / "bin"
-    programs.mkdir()
     for name, text in PRINTED.items():
-        (programs / name).write_text(f"#!/bin/sh\necho '{text}'\n")
-        (programs / name).chmod(0o755)
-    monkeypatch.setenv("PATH", f"{programs}:/usr/bin:/bin")
+        add_program(tmp_path / "bin", name, f"echo '{text}'")
+    monkeypatch.setenv("PATH", f"{tmp_path}/bin:/usr/bin:/bin")
     return tmp_path
 
 
-def play(
+def toolkit(
     host: Path, core: str, wanted: str, entry: str = "preflight", /, *flags: str, **changes: object
-) -> subprocess.CompletedProcess[str]:
-    settings = {
-        "container_runtime_toolkit_version": wanted,
-        "ansible_python_interpreter": "{{ ansible_playbook_python }}",
-        **changes,
-    }
-    role = {"name": "gpushare.nodes.container_runtime", "tasks_from": entry}
-    tasks = [{"ansible.builtin.include_role": role}]
-    file = host / "play.yml"
-    file.write_text(yaml.safe_dump([{"hosts": "localhost", "gather_facts": False, "tasks": tasks}]))
-    extra = f"--extra-vars={json.dumps(settings)}"
-    return run(core, *flags, "--connection=local", "--inventory=localhost,", extra, file)
+) -> Ended:
+    settings = {"container_runtime_toolkit_version": wanted, **changes}
+    return play(core, host, [part_of("container_runtime", entry)], *flags, **settings)
 
 
 @pytest.mark.parametrize("core", CORES)
 def test_a_newer_toolkit_is_not_downgraded_unless_allowed(core: str, host: Path) -> None:
-    refused = play(host, core, "1.20.1")
+    refused = toolkit(host, core, "1.20.1")
     assert refused.returncode != 0
-    text = " ".join(refused.stdout.split())
+    text = printed(refused)
     assert "container_runtime_toolkit_version is 1.20.1 and 1.21.0 is installed" in text
-    assert play(host, core, "1.20.1", container_runtime_allow_downgrade=True).returncode == 0
+    assert toolkit(host, core, "1.20.1", container_runtime_allow_downgrade=True).returncode == 0
 
 
 @pytest.mark.parametrize("wanted", ["1.21.0", "1.21.1", ""])
 def test_the_same_toolkit_and_a_newer_one_are_accepted(wanted: str, host: Path) -> None:
-    done = play(host, "2.19", wanted)
+    done = toolkit(host, "2.19", wanted)
     assert done.returncode == 0, done.stdout
 
 
 def test_a_host_without_a_toolkit_is_accepted(host: Path) -> None:
     (host / "bin/nvidia-ctk").unlink()
-    done = play(host, "2.19", "1.20.1")
+    done = toolkit(host, "2.19", "1.20.1")
     assert done.returncode == 0, done.stdout
 
 
@@ -70,7 +56,7 @@ def test_an_engine_in_a_folder_that_sudo_omits_is_found(core: str, host: Path) -
     (host / "local").mkdir()
     (host / "bin/containerd").rename(host / "local/containerd")
     known = {"__container_runtime_path": f"{host}/local:/usr/bin:/bin"}
-    done = play(host, core, "", container_runtime_engine_version="1.7.26", **known)
+    done = toolkit(host, core, "", container_runtime_engine_version="1.7.26", **known)
     assert done.returncode != 0
     assert 'container_runtime_engine_version is "1.7.26" and containerd 1.7.27 is installed' in " ".join(
         done.stdout.split()
@@ -88,7 +74,7 @@ HAS_TOOLS = APT and subprocess.run([APT, "show", "python3-semanage"], capture_ou
 def test_check_mode_works_on_a_host_with_selinux_and_without_its_tools(core: str, tmp_path: Path) -> None:
     enabled = {"__container_runtime_selinux": {"stat": {"exists": True}}}
     system = {"ansible_python_interpreter": "/usr/bin/python3"}
-    done = play(tmp_path, core, "", "selinux", "--check", **enabled, **system)
+    done = toolkit(tmp_path, core, "", "selinux", "--check", **enabled, **system)
     assert done.returncode == 0, done.stdout
 
 
@@ -105,6 +91,6 @@ def test_the_tools_of_selinux_have_the_names_of_the_release(
     names = fake_packages.record(tmp_path, monkeypatch)
     facts = {"os_family": "RedHat", "distribution_major_version": release, "pkg_mgr": "yum"}
     enabled = {"__container_runtime_selinux": {"stat": {"exists": True}}}
-    done = play(tmp_path, "2.16", "", "selinux", "--check", ansible_facts=facts, **enabled)
+    done = toolkit(tmp_path, "2.16", "", "selinux", "--check", ansible_facts=facts, **enabled)
     assert done.returncode == 0, done.stdout
     assert " ".join(names.read_text().split()) == TOOLS[release]

@@ -4,12 +4,11 @@ import json
 from pathlib import Path
 
 import pytest
-import yaml
 
-from tests.ansible.cores import CORES, run
+from tests.ansible.cores import CORES, add_program, play
 
 # A host where only k3s runs.
-SYSTEMCTL = """#!/bin/sh
+SYSTEMCTL = """\
 for word; do
     case "$word" in
         k3s-agent.service) printf 'Id=%s\\nLoadState=loaded\\nActiveState=active\\nMainPID=2\\n\\n' "$word" ;;
@@ -17,14 +16,13 @@ for word; do
     esac
 done
 """
-CONTAINERD = "#!/bin/sh\necho containerd containerd.io 1.7.27 05044e\n"
+CONTAINERD = "echo containerd containerd.io 1.7.27 05044e"
 
 
 @pytest.fixture
 def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name, text in {"systemctl": SYSTEMCTL, "containerd": CONTAINERD}.items():
-        (tmp_path / name).write_text(text)
-        (tmp_path / name).chmod(0o755)
+        add_program(tmp_path, name, text)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     return tmp_path
 
@@ -35,14 +33,9 @@ def problems(host: Path, core: str, service: str) -> dict[str, str]:
         "validate_container_runtime_engine_service": service,
         "validate_cluster": False,
         "validate_report_path": str(host / "report.json"),
-        "ansible_python_interpreter": "{{ ansible_playbook_python }}",
     }
-    file = host / "play.yml"
-    file.write_text(
-        yaml.safe_dump([{"hosts": "localhost", "gather_facts": False, "roles": ["gpushare.nodes.validate"]}])
-    )
-    extra = f"--extra-vars={json.dumps(variables)}"
-    done = run(core, "--connection=local", "--inventory=localhost,", extra, file)
+    validate = {"ansible.builtin.include_role": {"name": "gpushare.nodes.validate"}}
+    done = play(core, host, [validate], **variables)
     assert (host / "report.json").exists(), done.stdout
     checks = json.loads((host / "report.json").read_text())["hosts"]["localhost"]["checks"]
     return {check["name"]: check["problem"] for check in checks}

@@ -3,13 +3,12 @@
 A module on one of these hosts would fail, because their Python does not exist: nothing reads or changes them.
 """
 
-import subprocess
 from pathlib import Path
 
 import pytest
 import yaml
 
-from tests.ansible.cores import CHECKOUT, CORES, run
+from tests.ansible.cores import CHECKOUT, CORES, Ended, printed, run
 
 UNMANAGED = {
     "nvidia_driver_state": "unmanaged",
@@ -21,7 +20,7 @@ UNMANAGED = {
 }
 
 
-def play(folder: Path, core: str, playbook: str) -> subprocess.CompletedProcess[str]:
+def play(folder: Path, core: str, playbook: str) -> Ended:
     file = folder / "hosts.yml"
     children = {
         "gpu_nodes": {"hosts": {"gpu-1": None, "gpu-2": None}},
@@ -38,7 +37,7 @@ def test_no_playbook_of_drivers_touches_unmanaged_hosts_and_the_roles_say_so(
 ) -> None:
     done = play(tmp_path, core, playbook)
     assert done.returncode == 0, done.stdout
-    text = " ".join(done.stdout.split())
+    text = printed(done)
     assert "This run takes 0 of 2 GPU nodes out of service." in text
     for host in ("gpu-1", "gpu-2"):
         assert f"{host}: nvidia_driver_state is unmanaged, so the driver is not changed" in text
@@ -50,5 +49,5 @@ def test_no_playbook_of_drivers_touches_unmanaged_hosts_and_the_roles_say_so(
 def test_an_unmanaged_scheduler_is_not_touched_and_the_role_says_so(core: str, tmp_path: Path) -> None:
     done = play(tmp_path, core, "scheduler")
     assert done.returncode == 0, done.stdout
-    text = " ".join(done.stdout.split())
+    text = printed(done)
     assert "cp-1: scheduler_extender_state is unmanaged, so kube-scheduler is not changed" in text

@@ -1,11 +1,9 @@
 """The checks of the role validate, with one changed fact at a time."""
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from ansible_collections.gpushare.nodes.plugins.plugin_utils.checks import Check, Level
 from ansible_collections.gpushare.nodes.plugins.plugin_utils.validation import (
@@ -14,28 +12,8 @@ from ansible_collections.gpushare.nodes.plugins.plugin_utils.validation import (
     plugin_daemon_sets,
 )
 from gpushare.contract import ANN_CARDS, LABEL_OPERATOR_PLUGIN, RESOURCE_MEM, RESOURCE_WHOLE_GPU
-from tests.ansible.reports import V100, report
+from tests.ansible.reports import REQUIRED, V100, report
 
-ROLE = Path(__file__).parents[2] / "ansible/roles/validate"
-DEFAULTS = yaml.safe_load((ROLE / "defaults/main.yml").read_text())
-OPTIONS = (
-    "node",
-    "driver_minimum",
-    "driver_version",
-    "driver_state",
-    "container_runtime",
-    "container_runtime_state",
-    "container_runtime_engine",
-    "container_runtime_engine_service",
-    "services",
-    "labels",
-)
-REQUIRED: dict[str, Any] = {
-    **{name: DEFAULTS[f"validate_{name}"] for name in OPTIONS},
-    "node_name": "gpu-1",
-    "cluster": True,
-    "plugins": [],
-}
 ANSWERS = {"status": 200}
 
 
@@ -80,6 +58,13 @@ def check(
     return next(one for one in made if one.name == check_name)
 
 
+def failure(name: str, *parts: dict[str, Any] | None, **changes: Any) -> str:
+    """The problem of a check that must fail."""
+    found = check(name, *parts, **changes)
+    assert found.level is Level.FAIL
+    return found.problem
+
+
 def test_a_correct_node_passes_every_check() -> None:
     made = checks(report(), Requirements(**REQUIRED), node(), ANSWERS)
     assert {one.level for one in made} == {Level.OK}
@@ -112,9 +97,7 @@ def test_without_the_api_there_are_no_checks_of_the_node() -> None:
     ],
 )
 def test_a_wrong_driver_fails(required: dict[str, Any], changes: dict[str, Any], text: str) -> None:
-    found = check("driver", required, **changes)
-    assert found.level is Level.FAIL
-    assert text in found.problem
+    assert text in failure("driver", required, **changes)
 
 
 @pytest.mark.parametrize("wanted", ["580", "580.65", "580.65.06"])
@@ -170,9 +153,7 @@ DOCKER = {
     ],
 )
 def test_a_runtime_without_the_gpus_fails(changes: dict[str, Any], text: str) -> None:
-    found = check("runtime", **changes)
-    assert found.level is Level.FAIL
-    assert text in found.problem
+    assert text in failure("runtime", **changes)
 
 
 def test_a_cdi_specification_replaces_nvidias_runtime() -> None:
@@ -196,9 +177,7 @@ def test_docker_with_nvidias_runtime_as_default_passes() -> None:
     ],
 )
 def test_a_toolkit_that_lets_pods_select_gpus_fails(changes: dict[str, Any], text: str) -> None:
-    found = check("toolkit", **changes)
-    assert found.level is Level.FAIL
-    assert text in found.problem
+    assert text in failure("toolkit", **changes)
 
 
 K3S = {"container_runtime_engine_service": "k3s-agent"}
@@ -237,9 +216,7 @@ def test_services_that_do_not_run_are_named() -> None:
     ],
 )
 def test_a_missing_or_unschedulable_node_fails(of_node: dict[str, Any], text: str) -> None:
-    found = check("node", None, of_node)
-    assert found.level is Level.FAIL
-    assert text in found.problem
+    assert text in failure("node", None, of_node)
 
 
 @pytest.mark.parametrize(
@@ -290,9 +267,7 @@ def test_additional_labels_can_be_required(labels: dict[str, str], problem: str)
 def test_a_node_that_offers_the_wrong_resources_fails(
     required: dict[str, Any], of_node: dict[str, Any], text: str
 ) -> None:
-    found = check("offer", required, of_node)
-    assert found.level is Level.FAIL
-    assert text in found.problem
+    assert text in failure("offer", required, of_node)
 
 
 @pytest.mark.parametrize(
@@ -352,9 +327,9 @@ def test_what_is_not_managed_is_not_fixed_by_a_role(name: str, changes: dict[str
 
 
 def test_mode_cdi_needs_a_specification_of_the_gpus() -> None:
-    found = check("runtime", UNMANAGED, toolkit__mode="cdi")
-    assert found.level is Level.FAIL
-    assert "set cdi.enabled to false in the ClusterPolicy" in found.problem
+    assert "set cdi.enabled to false in the ClusterPolicy" in failure(
+        "runtime", UNMANAGED, toolkit__mode="cdi"
+    )
     assert check("runtime", UNMANAGED, toolkit__mode="cdi", runtimes__cdi=True).level is Level.OK
     assert check("runtime", UNMANAGED, toolkit__mode="auto").level is Level.OK
 
@@ -383,9 +358,7 @@ STATIC = "run playbook switch_mode"
 def test_two_plugins_or_none_have_a_cause_and_a_command(
     required: dict[str, Any], labels: dict[str, str], amounts: dict[str, Any], text: str
 ) -> None:
-    found = check("offer", required, node(labels=labels, **amounts))
-    assert found.level is Level.FAIL
-    assert text in found.problem
+    assert text in failure("offer", required, node(labels=labels, **amounts))
 
 
 def daemon_set(name: str, image: str, **selector: str) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.ansible.cores import CORES, run
+from tests.ansible.cores import CORES, play
 
 
 def write(core: str, tmp_path: Path, *flags: str, **options: Any) -> dict[str, Any]:
@@ -17,10 +17,7 @@ def write(core: str, tmp_path: Path, *flags: str, **options: Any) -> dict[str, A
         {"name": "Write", **task, "register": "done", "ignore_errors": True},
         {"name": "Keep the result", **after, "check_mode": False},
     ]
-    play = tmp_path / "play.json"
-    play.write_text(json.dumps([{"hosts": "localhost", "gather_facts": False, "tasks": tasks}]))
-    local = "--extra-vars=ansible_python_interpreter={{ansible_playbook_python}}"
-    done = run(core, "--connection=local", "--inventory=localhost,", local, *flags, play)
+    done = play(core, tmp_path, tasks, *flags)
     assert done.returncode == 0, done.stdout + done.stderr
     result: dict[str, Any] = json.loads((tmp_path / "done.json").read_text())
     return result
