@@ -181,37 +181,36 @@ def test_every_object_has_the_token_of_the_provider_and_a_unique_name() -> None:
     assert len(names) == len(set(names))
 
 
-def test_the_installer_waits_for_the_whole_extender(monkeypatch: pytest.MonkeyPatch) -> None:
-    """By its component: the engine registers no child before its parent."""
-    needed: dict[str, set[str]] = {}
+@pytest.fixture
+def requests(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """The requests to register resources, by name."""
+    made: dict[str, Any] = {}
     register = MockMonitor.RegisterResource
 
     def recorded(monitor: MockMonitor, request: Any) -> Any:
-        needed[request.name] = {urn.rpartition("::")[2] for urn in request.dependencies}
+        made[request.name] = request
         return register(monitor, request)  # type: ignore[no-untyped-call]
 
     monkeypatch.setattr(MockMonitor, "RegisterResource", recorded)
+    return made
+
+
+def test_the_installer_waits_for_the_whole_extender(requests: dict[str, Any]) -> None:
+    """By its component: the engine registers no child before its parent."""
     run_program(texts("installer"))
-    extender = {name for name in needed if name.startswith("gpushare-extender-")}
+    extender = {name for name in requests if name.startswith("gpushare-extender-")}
     assert "gpushare-extender-deployment-gpushare-schd-extender" in extender
-    assert extender <= needed["gpushare-installer"]
+    assert extender <= {urn.rpartition("::")[2] for urn in requests["gpushare-installer"].dependencies}
 
 
 def test_the_key_that_an_extender_writes_is_retained_and_a_secret_in_the_state(
-    monkeypatch: pytest.MonkeyPatch,
+    requests: dict[str, Any],
 ) -> None:
-    requests: dict[str, Any] = {}
-    register = MockMonitor.RegisterResource
-
-    def recorded(monitor: MockMonitor, request: Any) -> Any:
-        requests[request.type] = request
-        return register(monitor, request)  # type: ignore[no-untyped-call]
-
-    monkeypatch.setattr(MockMonitor, "RegisterResource", recorded)
     run_program(texts("example"))
-    secret = requests["kubernetes:core/v1:Secret"]
+    of_type = {each.type: each for each in requests.values()}
+    secret = of_type["kubernetes:core/v1:Secret"]
     assert (secret.retainOnDelete, list(secret.additionalSecretOutputs)) == (True, ["data"])
-    assert not requests["kubernetes:core/v1:Service"].additionalSecretOutputs
+    assert not of_type["kubernetes:core/v1:Service"].additionalSecretOutputs
 
 
 def test_only_shared_objects_use_the_provider_without_force() -> None:
@@ -377,21 +376,14 @@ def test_a_kubeconfig_of_another_stack_reaches_no_provider_before_the_comparison
 
 
 def test_the_engine_waits_for_daemon_sets_as_long_as_their_nodes_need(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    requests: dict[str, Any], tmp_path: Path
 ) -> None:
-    waited: dict[str, str] = {}
-    register = MockMonitor.RegisterResource
-
-    def recorded(monitor: MockMonitor, request: Any) -> Any:
-        waited[request.name] = request.customTimeouts.update
-        return register(monitor, request)  # type: ignore[no-untyped-call]
-
-    monkeypatch.setattr(MockMonitor, "RegisterResource", recorded)
     given = texts("example")
     pool = {**json.loads(given["gpushare:devicePlugins"])[0], "maxUnavailable": "2"}
     with kubeconfig(tmp_path, CLUSTER) as file:
         changes = {"gpushare:kubeconfig": file, "gpushare:devicePlugins": json.dumps([pool])}
         run_program(given | changes)
+    waited = {name: each.customTimeouts.update for name, each in requests.items()}
     # 50 nodes: 25 steps of 2, and 10 steps of a tenth.
     assert waited["gpushare-device-plugin-daemonset-gpushare-device-plugin-ds"] == "5100s"
     assert waited["gpushare-monitoring-daemonset-gpushare-exporter"] == "2400s"
