@@ -228,6 +228,14 @@ metadata:
   {{- include "gpushare.metadata" . | nindent 2 }}
 {{- end -}}
 
+{{- /* A Role or ClusterRole, without its rules. Arguments: root, kind, name. */ -}}
+{{- define "gpushare.role" -}}
+apiVersion: rbac.authorization.k8s.io/v1
+kind: {{ .kind }}
+metadata:
+  {{- include "gpushare.metadata" (dict "root" .root "name" .name "clusterScoped" (eq .kind "ClusterRole")) | nindent 2 }}
+{{- end -}}
+
 {{- /* Binds a Role or ClusterRole to an account. Arguments: root, name; kind, role, account, if not as the name. */ -}}
 {{- define "gpushare.binding" -}}
 apiVersion: rbac.authorization.k8s.io/v1
