@@ -64,6 +64,32 @@ nodeAffinity:
           - {key: aliyun.accelerator/nvidia_count, operator: Exists}
 {{- end -}}
 
+{{- /*
+A DaemonSet, without the spec of its pods. Arguments: root, name, component, values of the component; labels, by which it
+is selected besides those of the component; keep, as for metadata. Without maxUnavailable, a pod is replaced only when it
+is deleted.
+*/ -}}
+{{- define "gpushare.daemonSet" -}}
+apiVersion: apps/v1
+kind: DaemonSet
+metadata:
+  {{- include "gpushare.metadata" . | nindent 2 }}
+spec:
+  selector:
+    matchLabels:
+      {{- merge (include "gpushare.selector" .component | fromYaml) (default dict .labels) | toYaml | nindent 6 }}
+  updateStrategy:
+    {{- with .values.maxUnavailable }}
+    type: RollingUpdate
+    rollingUpdate: {maxUnavailable: {{ . }}}
+    {{- else }}
+    type: OnDelete
+    {{- end }}
+  template:
+    metadata:
+      {{- include "gpushare.podMetadata" . | nindent 6 }}
+{{- end -}}
+
 {{- /* The folder of the driver, in which a driver container may mount later. Argument: its path, or nothing. */ -}}
 {{- define "gpushare.driverRootMount" -}}
 {{- with . -}}
