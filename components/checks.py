@@ -11,19 +11,15 @@ from typing import Final, TypeVar
 from components.checks_monitoring import check_ca, check_monitoring
 from components.checks_pods import check_pods
 from components.config import (
-    FIRST_MUTATING,
     ClusterSettings,
     DevicePlugin,
-    Exposure,
-    Extender,
     Installer,
     NetworkPolicies,
     NodePool,
-    Scheduler,
     Stack,
     Tenant,
-    Webhook,
 )
+from components.config_extender import FIRST_MUTATING, Exposure, Extender, Scheduler, Webhook
 from components.formats import (
     MODE_LABELS,
     check_labels,

@@ -2,12 +2,8 @@
 
 from typing import Final
 
-from components.config import (
-    MetricsApi,
-    Monitoring,
-    Prometheus,
-    Webhook,
-)
+from components.config_extender import Webhook
+from components.config_monitoring import MetricsApi, Monitoring, Prometheus
 from components.formats import (
     check_namespaced,
 )

@@ -3,7 +3,8 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from components.config import ClusterSettings, Effect, NodePool, Operator, Toleration
+from components.config import ClusterSettings, NodePool
+from components.config_pods import Effect, Operator, Toleration
 from components.formats import check_key, taint_from
 from gpushare.errors import ConfigError
 

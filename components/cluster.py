@@ -3,7 +3,9 @@
 from dataclasses import dataclass
 from typing import Final
 
-from components.config import CONTROL_PLANE, Exposure, Stack
+from components.config import Stack
+from components.config_extender import Exposure
+from components.config_pods import CONTROL_PLANE
 from gpushare.errors import ConfigError
 from gpushare.kubescheduler.config import KubernetesVersion
 

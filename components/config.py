@@ -3,8 +3,8 @@
 What belongs here: types and defaults. What does not: decoding (``components.decode``), checks
 (``components.checks``) and the objects (``components.manifests``). In the configuration, field names are in
 camel case. The reference page and the schema of the component provider are generated from these classes,
-including the docstrings (``components.args``). Those of the extender and of monitoring are in separate
-modules; import all of them from here.
+including the docstrings (``components.args``). Those of the extender, of monitoring and of pods are in
+``config_extender``, ``config_monitoring`` and ``config_pods``.
 """
 
 from collections.abc import Mapping
@@ -13,32 +13,9 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Annotated, Final
 
-from components.config_extender import (
-    FIRST_MUTATING,
-    Exposure,
-    Extender,
-    Scheduler,
-    Tls,
-    Webhook,
-)
-from components.config_monitoring import (
-    GPU_NODES,
-    Board,
-    Exporter,
-    MetricsApi,
-    Monitoring,
-    Prometheus,
-)
-from components.config_pods import (
-    CONTROL_PLANE,
-    CONTROL_PLANE_TAINTS,
-    EVERY_TAINT,
-    MAX_UNAVAILABLE,
-    NODE_CRITICAL,
-    Effect,
-    Operator,
-    Toleration,
-)
+from components.config_extender import Extender
+from components.config_monitoring import Monitoring
+from components.config_pods import EVERY_TAINT, MAX_UNAVAILABLE, NODE_CRITICAL
 from components.formats import (
     Addresses,
     Cpu,
@@ -60,46 +37,7 @@ from gpushare.contract import LABEL_CGPU, LABEL_GPUSHARE, LABEL_MODE
 from gpushare.kubescheduler.config import KubernetesVersion
 from gpushare.model.modes import LIMITING, Mode
 from gpushare.model.options import DeviceListStrategy, MemoryUnit
-from gpushare.runtime.settings import LogLevel
 from gpushare.scheduling.placement import Placement
-
-__all__ = [
-    "CONTROL_PLANE",
-    "CONTROL_PLANE_TAINTS",
-    "FIRST_MUTATING",
-    "GPU_NODES",
-    "LIMITED_NODES",
-    "MPS_NODES",
-    "NODE_CRITICAL",
-    "NONE",
-    "SHARED_NODES",
-    "Board",
-    "ClusterSettings",
-    "DevicePlugin",
-    "Effect",
-    "Elsewhere",
-    "Exporter",
-    "Exposure",
-    "Extender",
-    "Installer",
-    "Isolation",
-    "LogLevel",
-    "MetricsApi",
-    "Monitoring",
-    "Mps",
-    "NetworkPolicies",
-    "NodePool",
-    "Operator",
-    "PodSecurity",
-    "Prometheus",
-    "Scheduler",
-    "Stack",
-    "State",
-    "Tenant",
-    "Tls",
-    "Toleration",
-    "Webhook",
-]
 
 SHARED_NODES: Final[Mapping[str, str]] = MappingProxyType({LABEL_GPUSHARE: "true"})
 LIMITED_NODES: Final = (

@@ -7,19 +7,9 @@ What does not belong here: reading the file of images (``components.stack``), th
 from dataclasses import replace
 from typing import Final, TypeVar
 
-from components.config import (
-    Board,
-    ClusterSettings,
-    DevicePlugin,
-    Exporter,
-    Extender,
-    Installer,
-    Isolation,
-    MetricsApi,
-    Monitoring,
-    Mps,
-    Prometheus,
-)
+from components.config import ClusterSettings, DevicePlugin, Installer, Isolation, Mps
+from components.config_extender import Extender
+from components.config_monitoring import Board, Exporter, MetricsApi, Monitoring, Prometheus
 from components.formats import check_image
 from components.manifests.tls import makes_certificates
 from gpushare.errors import ConfigError

@@ -8,7 +8,7 @@ from typing import Final, TypeVar
 import msgspec
 
 from components.cluster import Cluster
-from components.config import CONTROL_PLANE
+from components.config_pods import CONTROL_PLANE
 from components.kubeconfig import as_files
 from gpushare.adapters.kube.client import KubeClient
 from gpushare.adapters.kube.config import load_access

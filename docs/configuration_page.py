@@ -18,7 +18,7 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 
 import click
 
-from components import config
+from components import config, config_extender, config_monitoring, config_pods
 from components.decode import spelled
 from components.options import accepted, default_of, meaning_of, option_of, service_of
 from components.stack import from_file, load
@@ -27,20 +27,20 @@ from gpushare.runtime.settings import options_of
 
 SECTIONS: Mapping[str, type[Any]] = {
     "A stack": config.Stack,
-    "`extender`": config.Extender,
-    "`tolerations`, each": config.Toleration,
-    "`extender.scheduler`": config.Scheduler,
-    "`extender.scheduler.webhook`": config.Webhook,
+    "`extender`": config_extender.Extender,
+    "`tolerations`, each": config_pods.Toleration,
+    "`extender.scheduler`": config_extender.Scheduler,
+    "`extender.scheduler.webhook`": config_extender.Webhook,
     "`devicePlugins`, each": config.DevicePlugin,
     "`nodePools`, each": config.NodePool,
     "`installer`": config.Installer,
     "`isolation`": config.Isolation,
     "`mps`": config.Mps,
-    "`monitoring`": config.Monitoring,
-    "`monitoring.exporter`": config.Exporter,
-    "`monitoring.metricsApi`": config.MetricsApi,
-    "`monitoring.board`": config.Board,
-    "`monitoring.prometheus`": config.Prometheus,
+    "`monitoring`": config_monitoring.Monitoring,
+    "`monitoring.exporter`": config_monitoring.Exporter,
+    "`monitoring.metricsApi`": config_monitoring.MetricsApi,
+    "`monitoring.board`": config_monitoring.Board,
+    "`monitoring.prometheus`": config_monitoring.Prometheus,
     "`tenants`, each": config.Tenant,
     "`networkPolicies`": config.NetworkPolicies,
     "`kubeconfigFrom`": config.Elsewhere,

@@ -12,6 +12,8 @@ from pathlib import Path
 import click
 
 from components import config
+from components.config_extender import Extender
+from components.config_monitoring import Board, Exporter, MetricsApi, Prometheus
 from components.manifests import board as board_manifests
 from components.manifests import certificates as certificates_manifests
 from components.manifests import device_plugin as agent_manifests
@@ -43,14 +45,14 @@ _KINDS = {"integer": "integer", "float": "number", "boolean": "`true`, `false`"}
 WIDTH = 100
 """Columns of a help text."""
 VERSION = KubernetesVersion(1, 33)
-STACK = config.Extender(certificates_image="none")
+STACK = Extender(certificates_image="none")
 ROLES: Mapping[str, list[Object]] = {
-    "Extender": extender_manifests.objects(config.Extender(), VERSION),
+    "Extender": extender_manifests.objects(Extender(), VERSION),
     "Node agent (`nodes/pods` only with `queryKubelet`)": agent_manifests.shared(VERSION, query_kubelet=True),
-    "Exporter": exporter_manifests.objects(config.Exporter()),
-    "Prometheus (`monitoring.prometheus`)": prometheus_manifests.objects(config.Prometheus(), VERSION, {}),
-    "Metrics API": metrics_api_manifests.objects(config.MetricsApi(tls_secret="", ca_bundle=""), VERSION),
-    "Board (`monitoring.board`)": board_manifests.objects(config.Board(tls_secret=""), VERSION),
+    "Exporter": exporter_manifests.objects(Exporter()),
+    "Prometheus (`monitoring.prometheus`)": prometheus_manifests.objects(Prometheus(), VERSION, {}),
+    "Metrics API": metrics_api_manifests.objects(MetricsApi(tls_secret="", ca_bundle=""), VERSION),
+    "Board (`monitoring.board`)": board_manifests.objects(Board(tls_secret=""), VERSION),
     "Installer": installer_manifests.objects(config.Installer(), STACK, VERSION),
     "Viewers (groups of users in `monitoring.viewers`)": viewers_manifests.objects(["viewers"]),
     "Certificates": certificates_manifests.objects(STACK, VERSION),

@@ -1,6 +1,6 @@
 """The board in a cluster: account, roles and server."""
 
-from components.config import Board
+from components.config_monitoring import Board
 from components.manifests import https_server
 from components.manifests.https_server import Server
 from components.manifests.parts import Object, account_with_rights, rule

@@ -9,7 +9,7 @@ import hashlib
 import json
 from typing import Final
 
-from components.config import Extender
+from components.config_extender import Extender
 from components.manifests.parts import (
     Object,
     account,

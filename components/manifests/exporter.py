@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from components.config import Exporter
+from components.config_monitoring import Exporter
 from components.manifests.parts import (
     ALL_GPUS,
     OPS,

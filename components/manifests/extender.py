@@ -5,7 +5,7 @@ With ``sidecar`` the pod also has a kube-scheduler (``components.manifests.sched
 
 from typing import Final
 
-from components.config import Exposure, Extender
+from components.config_extender import Exposure, Extender
 from components.manifests import scheduler
 from components.manifests.parts import (
     NON_ROOT,

@@ -5,7 +5,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from components.config import Board, MetricsApi, Webhook
+from components.config_extender import Webhook
+from components.config_monitoring import Board, MetricsApi
 from components.manifests.parts import (
     NON_ROOT,
     OPS,

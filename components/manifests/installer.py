@@ -7,7 +7,9 @@ killed, the kubelet of its node restarts it, without a scheduler, and it finishe
 
 from typing import Final
 
-from components.config import CONTROL_PLANE_TAINTS, NODE_CRITICAL, Extender, Installer, State
+from components.config import Installer, State
+from components.config_extender import Extender
+from components.config_pods import CONTROL_PLANE_TAINTS, NODE_CRITICAL
 from components.manifests.parts import (
     Object,
     account,

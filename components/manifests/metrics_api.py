@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from components.config import MetricsApi
+from components.config_monitoring import MetricsApi
 from components.manifests import https_server
 from components.manifests.https_server import Server
 from components.manifests.parts import (

@@ -9,7 +9,7 @@ from typing import Final
 
 import yaml
 
-from components.config import Monitoring
+from components.config_monitoring import Monitoring
 from components.manifests import board, exporter, metrics_api, prometheus, viewers
 from components.manifests.parts import APP_LABEL, OPS, Object, labels, metadata
 from gpushare.contract import RUNBOOKS_URL, SYSTEM_NAMESPACE

@@ -6,7 +6,7 @@ What does not belong here: parts that only one service needs.
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from components.config import CONTROL_PLANE, Toleration
+from components.config_pods import CONTROL_PLANE, Toleration
 from gpushare.contract import POD_RESOURCES_SOCKET, SYSTEM_NAMESPACE, VISIBLE_BY_MOUNTS
 from gpushare.kubescheduler.config import KubernetesVersion
 

@@ -9,7 +9,7 @@ from typing import Final
 
 import yaml
 
-from components.config import Prometheus
+from components.config_monitoring import Prometheus
 from components.manifests.parts import (
     NON_ROOT,
     OPS,

@@ -10,7 +10,7 @@ from typing import Final
 
 import yaml
 
-from components.config import Extender, Scheduler
+from components.config_extender import Extender, Scheduler
 from components.manifests import scheduler_name
 from components.manifests.parts import (
     AUTHENTICATION_READER,

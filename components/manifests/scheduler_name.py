@@ -8,7 +8,7 @@ pod or a workload without the name.
 
 from typing import Final
 
-from components.config import FIRST_MUTATING, Extender, Scheduler
+from components.config_extender import FIRST_MUTATING, Extender, Scheduler
 from components.manifests import webhook
 from components.manifests.parts import APP_LABEL, POD_OF, Object, pods_and_workloads, requests
 from gpushare.contract import MANAGED_RESOURCES, SCHEDULER_NAMING

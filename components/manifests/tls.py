@@ -3,7 +3,7 @@
 The certificates themselves are made in the cluster; no private key is in a manifest.
 """
 
-from components.config import Exposure, Extender, Tls
+from components.config_extender import Exposure, Extender, Tls
 from gpushare.contract import EXTENDER_TLS_SECRET
 
 

@@ -6,7 +6,7 @@ If it cannot be reached, pods are created without the name: the API server must 
 from collections.abc import Mapping
 from typing import Final
 
-from components.config import Extender, Webhook
+from components.config_extender import Extender, Webhook
 from components.manifests import https_server
 from components.manifests.https_server import Server
 from components.manifests.parts import Object, account, labels

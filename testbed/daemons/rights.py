@@ -6,7 +6,8 @@ What belongs here: selecting these objects from the rendered manifests. What doe
 from collections.abc import Iterable
 from typing import Final
 
-from components.config import Board, Exporter, Extender, MetricsApi
+from components.config_extender import Extender
+from components.config_monitoring import Board, Exporter, MetricsApi
 from components.manifests import board, device_plugin, exporter, extender, metrics_api
 from components.manifests.parts import Object
 from components.render import as_yaml

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from components.config import Exposure
+from components.config_extender import Exposure
 from components.stack import from_engine, from_file, load
 from gpushare.errors import ConfigError
 from gpushare.model.options import DeviceListStrategy, MemoryUnit

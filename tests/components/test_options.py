@@ -11,6 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from components import config
+from components.config_extender import Extender, Webhook
+from components.config_monitoring import Board, Exporter, MetricsApi
 from components.decode import spelled
 from components.manifests import everything
 from components.options import ServiceOptions, arguments, option_of, service_of
@@ -36,21 +38,21 @@ def with_webhook(options: Object) -> Object:
 
 
 SECTIONS: Final[Mapping[str, tuple[type[Any], Callable[[Object], Object]]]] = {
-    "extender": (config.Extender, lambda options: raw_stack(extender=options)),
-    "extender.scheduler.webhook": (config.Webhook, with_webhook),
+    "extender": (Extender, lambda options: raw_stack(extender=options)),
+    "extender.scheduler.webhook": (Webhook, with_webhook),
     "devicePlugins[0]": (config.DevicePlugin, lambda options: raw_stack(pools=[options])),
     "isolation": (config.Isolation, lambda options: raw_stack(isolation={"image": DIGEST, **options})),
     "mps": (config.Mps, lambda options: raw_stack(mps={"image": DIGEST, **options})),
     "monitoring.exporter": (
-        config.Exporter,
+        Exporter,
         lambda options: monitored(exporter={"image": DIGEST, **options}),
     ),
     "monitoring.metricsApi": (
-        config.MetricsApi,
+        MetricsApi,
         lambda options: monitored(metricsApi={"image": DIGEST, "tlsSecret": "t", "caBundle": CA, **options}),
     ),
     "monitoring.board": (
-        config.Board,
+        Board,
         lambda options: monitored(board={"image": DIGEST, "tlsSecret": "t", **options}),
     ),
 }

@@ -1,6 +1,6 @@
 from dataclasses import fields, is_dataclass
 
-from components import config
+from components import config, config_extender, config_monitoring, config_pods
 from components.decode import spelled
 from docs.configuration_page import SECTIONS, page
 
@@ -12,7 +12,9 @@ def rows() -> list[list[str]]:
 
 
 def test_the_reference_page_has_every_part_of_the_settings() -> None:
-    parts = {each for each in vars(config).values() if isinstance(each, type) and is_dataclass(each)}
+    modules = (config, config_extender, config_monitoring, config_pods)
+    declared = [each for module in modules for each in vars(module).values()]
+    parts = {each for each in declared if isinstance(each, type) and is_dataclass(each)}
     assert set(SECTIONS.values()) == parts - {config.ClusterSettings}
 
 

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from components.config import ClusterSettings, Extender, Tenant
+from components.config import ClusterSettings, Tenant
+from components.config_extender import Extender
 from components.manifests import admission
 from components.manifests.parts import Object
 from gpushare.adapters.kube.access import ApiAccess

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from components.config import Extender
+from components.config_extender import Extender
 from components.manifests import certificates
 from components.render import as_yaml
 from devkit.process import run_text

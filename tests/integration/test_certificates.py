@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from components.config import Extender
+from components.config_extender import Extender
 from components.manifests import certificates
 from components.render import as_yaml
 from devkit.process import Process, run_text

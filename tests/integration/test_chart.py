@@ -15,7 +15,7 @@ import pytest_asyncio
 import yaml
 
 from components.checks_monitoring import advice_on
-from components.config import Monitoring
+from components.config_monitoring import Monitoring
 from components.manifests import everything
 from components.manifests.device_plugin import NAME as AGENT
 from components.manifests.parts import Object

@@ -18,7 +18,8 @@ import pytest
 import pytest_asyncio
 import yaml
 
-from components.config import Extender, Installer
+from components.config import Installer
+from components.config_extender import Extender
 from components.manifests import certificates, installer, viewers
 from components.manifests.parts import Object, account, cluster_rights, role, role_binding
 from components.render import as_yaml

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from components.config import Extender, Scheduler, Webhook
+from components.config_extender import Extender, Scheduler, Webhook
 from components.manifests import scheduler_name
 from components.manifests.parts import Object
 from components.render import as_yaml

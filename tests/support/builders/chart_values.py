@@ -7,7 +7,7 @@ What belongs here: what the chart names differently, and what it lacks. What doe
 from collections.abc import Mapping
 from typing import Any, Final
 
-from components import config
+from components import config, config_monitoring
 
 NAMES: Final = (
     "extender",
@@ -73,7 +73,7 @@ _DEPLOYED: Final = ("isolation", "monitoring")
 """Those that the chart has by default."""
 _DEFAULT_MAPS: Final[Mapping[str, Mapping[str, str]]] = {
     "nodeSelector": config.SHARED_NODES,
-    "operatorLabels": config.Monitoring().operator_labels,
+    "operatorLabels": config_monitoring.Monitoring().operator_labels,
 }
 """Mappings that a stack replaces, and to which Helm adds."""
 

@@ -11,7 +11,7 @@ import click
 import pytest
 import yaml
 
-from components import config
+from components import config, config_monitoring
 from components.checks_monitoring import advice_on
 from components.decode import spelled
 from components.formats import CPU, DURATION, LABEL_KEY, LABEL_VALUE, NAME, PATH, REGISTRY, STORAGE
@@ -204,7 +204,7 @@ def test_objects_are_in_the_namespace_of_the_release_which_is_that_of_the_servic
 def test_alerts_link_to_the_page_of_the_stack_by_default() -> None:
     assert VALUES["monitoring"]["runbooks"] == RUNBOOKS_URL
     assert f'$placeholder := "{RUNBOOKS_URL}"' in TEMPLATES["monitoring.yaml"]
-    (advice,) = advice_on(config.Monitoring())
+    (advice,) = advice_on(config_monitoring.Monitoring())
     assert advice.replace(RUNBOOKS_URL, "{{ .Values.monitoring.runbooks }}") in TEMPLATES["NOTES.txt"]
 
 

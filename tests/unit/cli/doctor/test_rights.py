@@ -2,7 +2,8 @@
 
 import pytest
 
-from components import config
+from components.config_extender import Extender
+from components.config_monitoring import Exporter
 from components.manifests import device_plugin, exporter, extender
 from components.manifests.parts import Object
 from gpushare.cli.doctor.rights import RIGHTS, Right
@@ -11,9 +12,9 @@ from gpushare.kubescheduler.config import KubernetesVersion
 
 VERSION = KubernetesVersion(1, 36)
 MANIFESTS = {
-    EXTENDER_NAME: extender.objects(config.Extender(), VERSION),
+    EXTENDER_NAME: extender.objects(Extender(), VERSION),
     AGENT_NAME: device_plugin.shared(VERSION, query_kubelet=False),
-    EXPORTER_NAME: exporter.objects(config.Exporter()),
+    EXPORTER_NAME: exporter.objects(Exporter()),
 }
 
 
