@@ -3,14 +3,15 @@
 import pulumi
 from pulumi_kubernetes import Provider
 
-from components.engine import checked_cluster, configuration, kubeconfig_of, with_known_context
+from components.engine import checked_cluster, configuration, kubeconfig_of
+from components.kubeconfig import with_context
 from components.resources import GpuShare
 from components.stack import load
 from components.timeouts import DEFAULT_NODES
 from gpushare.errors import ConfigError
 
 try:
-    stack = with_known_context(load(configuration()))
+    stack = with_context(load(configuration()))
     asked = checked_cluster(stack)
 except ConfigError as error:
     raise pulumi.RunError(str(error)) from error

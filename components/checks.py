@@ -79,7 +79,6 @@ def check(raw: S) -> S:
     if settings.network_policies:
         _check_network("networkPolicies", settings.network_policies)
     if isinstance(settings, Stack):
-        _check_connection(settings)
         _check_adoption(settings)
     return settings
 
@@ -92,13 +91,6 @@ def _check_network(where: str, policies: NetworkPolicies) -> None:
 def _check_pulls(settings: ClusterSettings) -> None:
     if settings.registry:
         check_registry("registry", settings.registry)
-
-
-def _check_connection(stack: Stack) -> None:
-    if stack.kubeconfig and stack.kubeconfig_from:
-        raise ConfigError(
-            "kubeconfigFrom: kubeconfig is also set, and may be a secret; set only one of the two"
-        )
 
 
 def _check_adoption(stack: Stack) -> None:

@@ -26,7 +26,6 @@ from components.formats import (
     NodeLabels,
     NodePath,
     ObjectName,
-    StackName,
     Taint,
     Tolerations,
     between,
@@ -278,23 +277,11 @@ class ClusterSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class Elsewhere:
-    """An output of another stack."""
-
-    stack: StackName
-    """Like ``organization/project/stack``."""
-    output: str = "kubeconfig"
-    """Name of the output."""
-
-
-@dataclass(frozen=True, slots=True)
 class Stack(ClusterSettings):
     """A cluster and the access to it."""
 
     kubeconfig: str = ""
     """Path of the kubeconfig for Pulumi, or its text as a secret of the stack; default: as kubectl."""
-    kubeconfig_from: Elsewhere | None = None
-    """The stack that created the cluster, if the kubeconfig is an output of that stack."""
     context: str = ""
     """Context of the kubeconfig; required if it has several."""
     cluster_uid: str = ""

@@ -10,7 +10,7 @@ from pulumi.runtime import get_config_env, is_config_secret
 
 from components.cluster import Cluster, check_cluster
 from components.config import Stack
-from components.kubeconfig import is_content, with_context
+from components.kubeconfig import is_content
 from components.preflight import read_cluster
 from components.stack import from_engine
 from gpushare.errors import ApiError, ConfigError
@@ -41,40 +41,18 @@ def _check_secrecy(secrets: set[str], kubeconfig: str) -> None:
 
 
 def kubeconfig_of(stack: Stack) -> pulumi.Input[str] | None:
-    """The kubeconfig with its secrecy: the configured one, or an output of another stack; None as kubectl."""
-    source = stack.kubeconfig_from
-    if source is None:
-        is_secret = is_config_secret(f"{pulumi.Config().name}:{_KUBECONFIG}")
-        return pulumi.Output.secret(stack.kubeconfig) if is_secret else stack.kubeconfig or None
-    text: pulumi.Output[str] = pulumi.StackReference(source.stack).require_output(source.output)
-    return text.apply(lambda known: _checked(stack, known))
-
-
-def _checked(stack: Stack, kubeconfig: str) -> str:
-    """The kubeconfig, which no provider has until the settings are compared with its cluster."""
-    try:
-        _compared(with_context(stack, kubeconfig), kubeconfig)
-    except ConfigError as error:
-        raise pulumi.RunError(str(error)) from error
-    return kubeconfig
-
-
-def with_known_context(stack: Stack) -> Stack:
-    """The stack with its context, unless its kubeconfig is known only later. Raises ConfigError."""
-    return stack if stack.kubeconfig_from else with_context(stack, stack.kubeconfig)
+    """The configured kubeconfig with its secrecy; None as kubectl."""
+    is_secret = is_config_secret(f"{pulumi.Config().name}:{_KUBECONFIG}")
+    return pulumi.Output.secret(stack.kubeconfig) if is_secret else stack.kubeconfig or None
 
 
 def checked_cluster(stack: Stack) -> Cluster | None:
     """The cluster, compared with the settings; None with a warning if it does not answer.
 
-    None too if the kubeconfig is an output of another stack, which is known only later. Raises ConfigError.
+    Raises ConfigError for settings that do not fit it.
     """
-    return None if stack.kubeconfig_from else _compared(stack, stack.kubeconfig)
-
-
-def _compared(stack: Stack, kubeconfig: str) -> Cluster | None:
     try:
-        cluster = read_cluster(kubeconfig, stack.context)
+        cluster = read_cluster(stack.kubeconfig, stack.context)
     except (ApiError, ConfigError) as error:
         if stack.cluster_uid:
             raise ConfigError(f"clusterUid: cannot be compared with the cluster: {error}") from error

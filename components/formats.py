@@ -31,7 +31,6 @@ _PORT: Final = (
 REGISTRY: Final = re.compile(rf"[a-z0-9]([-a-z0-9.]*[a-z0-9])?(:({_PORT}))?(/[a-z0-9][-a-z0-9._]*)*")
 PATH: Final = re.compile(r"(/(\.?[^./][^/]*|\.\.[^/]+|\.)?)+")
 """An absolute path without the part ``..``, which Kubernetes refuses."""
-_STACK: Final = re.compile(r"[^/\s]+/[^/\s]+/[^/\s]+")
 CPU: Final = re.compile(r"[1-9][0-9]*m?|[0-9]+\.[0-9]*[1-9]")
 MEMORY: Final = re.compile(r"[1-9][0-9]*(Ki|Mi|Gi)")
 STORAGE: Final = re.compile(r"[1-9][0-9]*(Mi|Gi|Ti)")
@@ -56,12 +55,6 @@ def check_registry(where: str, registry: str) -> None:
     """A host with optional port and path."""
     if not REGISTRY.fullmatch(registry):
         raise ConfigError(f"{where}: {registry!r} is not a registry; use one like example.com:5000/mirror")
-
-
-def check_stack(where: str, stack: str) -> None:
-    """The full name of another stack."""
-    if not _STACK.fullmatch(stack):
-        raise ConfigError(f"{where}: {stack!r} is not a stack; use organization/project/stack")
 
 
 def check_name(where: str, name: str, *, longest: int = _MAX_NAME) -> None:
@@ -245,7 +238,6 @@ def check_toleration(where: str, toleration: Toleration) -> None:
 
 Name = Annotated[str, check_name]
 ObjectName = Annotated[str, check_object]
-StackName = Annotated[str, check_stack]
 NodePath = Annotated[str, check_path]
 Url = Annotated[str, check_url]
 Addresses = Annotated[str, check_addresses]

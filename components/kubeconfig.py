@@ -34,7 +34,7 @@ def as_files(kubeconfig: str) -> Iterator[str | None]:
         yield str(file)
 
 
-def with_context(stack: Stack, kubeconfig: str) -> Stack:
+def with_context(stack: Stack) -> Stack:
     """The stack with the context that it uses. Raises ConfigError without a unique one.
 
     The state of the engine then has its name: ``destroy``, which does not run the program, deletes the
@@ -42,7 +42,7 @@ def with_context(stack: Stack, kubeconfig: str) -> Stack:
     unchanged.
     """
     try:
-        with as_files(kubeconfig) as paths:
+        with as_files(stack.kubeconfig) as paths:
             names = contexts(paths) if paths else ()
     except ConfigError:
         return stack

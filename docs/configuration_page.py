@@ -43,7 +43,6 @@ SECTIONS: Mapping[str, type[Any]] = {
     "`monitoring.prometheus`": config_monitoring.Prometheus,
     "`tenants`, each": config.Tenant,
     "`networkPolicies`": config.NetworkPolicies,
-    "`kubeconfigFrom`": config.Elsewhere,
 }
 _ROOT = Path(__file__).parents[1]
 _FOLDER = _ROOT / "tests" / "components" / "stacks"

@@ -506,15 +506,9 @@ def test_invalid_images_are_errors(images: Any, text: str) -> None:
         ({"registry": "example.com:0/mirror"}, "registry: 'example.com:0/mirror' is not a registry"),
         ({"imagePullSecrets": ["A"]}, "imagePullSecrets[0]: 'A' is not an object name"),
         ({"imagePullSecrets": "pull"}, "imagePullSecrets: 'pull' is not a list"),
-        (
-            {"kubeconfig": "/a", "kubeconfigFrom": {"stack": "o/p/s"}},
-            "kubeconfigFrom: kubeconfig is also set, and may be a secret; set only one",
-        ),
-        ({"kubeconfigFrom": {"stack": "s"}}, "kubeconfigFrom.stack: 's' is not a stack"),
-        ({"kubeconfigFrom": {}}, "kubeconfigFrom.stack: missing"),
     ],
 )
-def test_an_invalid_registry_or_cluster_access_is_an_error(top: dict[str, Any], text: str) -> None:
+def test_an_invalid_registry_or_pull_secret_is_an_error(top: dict[str, Any], text: str) -> None:
     assert error_of(raw_stack(**top)).startswith(text)
 
 

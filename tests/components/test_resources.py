@@ -22,14 +22,6 @@ from gpushare.contract import RUNBOOKS, RUNBOOKS_URL
 from tests.support.builders.stacks import DIGEST, ROOT, STACKS, raw_stack
 from tests.support.fakes.prepared_api import CLUSTER, UID, served
 
-STATES: dict[str, dict[str, Any]] = {
-    "pulumi:pulumi:StackReference": {
-        "outputs": {"admin": "apiVersion: v1", "plain": "apiVersion: v1"},
-        "secretOutputNames": ["admin"],
-    }
-}
-"""What the engine knows of resources that it reads itself."""
-
 
 class Recorder(Mocks):
     """Stands in for the engine: takes everything and remembers it."""
@@ -39,7 +31,7 @@ class Recorder(Mocks):
 
     def new_resource(self, args: MockResourceArgs) -> tuple[str | None, dict[str, Any]]:
         self.seen.append(args)
-        return f"{args.name}-id", {**args.inputs, **STATES.get(args.typ, {})}
+        return f"{args.name}-id", dict(args.inputs)
 
     def call(self, args: MockCallArgs) -> Any:
         raise AssertionError(args.token)
@@ -247,18 +239,6 @@ def provider_of(seen: list[MockResourceArgs], name: str = "cluster") -> dict[str
     return provider.inputs
 
 
-@pytest.mark.parametrize("output", ["admin", "plain"])
-def test_a_kubeconfig_may_be_an_output_of_another_stack(output: str) -> None:
-    source = json.dumps({"stack": "organization/clusters/one", "output": output})
-    seen = run_program(texts("example") | {"gpushare:kubeconfigFrom": source}).seen
-    (reference,) = [each for each in seen if each.typ == "pulumi:pulumi:StackReference"]
-    assert reference.inputs["name"] == "organization/clusters/one"
-    kubeconfig = provider_of(seen)["kubeconfig"]
-    # On the wire a secret is a mapping of a mark and the value.
-    assert isinstance(kubeconfig, dict) is (output == "admin")
-    assert (kubeconfig["value"] if isinstance(kubeconfig, dict) else kubeconfig) == "apiVersion: v1"
-
-
 def test_the_text_of_a_kubeconfig_stays_a_secret() -> None:
     key = "gpushare:kubeconfig"
     seen = run_program(texts("example") | {key: UNREACHABLE}, [key]).seen
@@ -343,36 +323,6 @@ def test_the_engine_remembers_the_context_and_the_cluster(tmp_path: Path) -> Non
     for name in ("cluster", "shared"):
         provider = provider_of(seen, name)
         assert (provider["context"], provider["clusterIdentifier"]) == ("west", UID)
-
-
-def test_a_kubeconfig_of_another_stack_with_several_contexts_needs_one(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    source = json.dumps({"stack": "organization/clusters/one", "output": "admin"})
-    with served(CLUSTER, SEVERAL) as text:
-        outputs = {"outputs": {"admin": text}, "secretOutputNames": ["admin"]}
-        monkeypatch.setitem(STATES, "pulumi:pulumi:StackReference", outputs)
-        config = texts("example") | {"gpushare:kubeconfigFrom": source}
-        with (
-            configured(Recorder(), config),
-            pytest.raises(pulumi.RunError, match="context: not set, and the kubeconfig has several"),
-        ):
-            run()
-
-
-def test_a_kubeconfig_of_another_stack_reaches_no_provider_before_the_comparison(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    source = json.dumps({"stack": "organization/clusters/one", "output": "admin"})
-    with served({**CLUSTER, "/version": {"major": "1", "minor": "34"}}) as text:
-        outputs = {"outputs": {"admin": text}, "secretOutputNames": ["admin"]}
-        monkeypatch.setitem(STATES, "pulumi:pulumi:StackReference", outputs)
-        recorder = Recorder()
-        config = texts("example") | {"gpushare:kubeconfigFrom": source}
-        with configured(recorder, config), pytest.raises(pulumi.RunError, match=r"the cluster is 1\.34"):
-            run()
-    assert {each.typ.partition(":")[0] for each in recorder.seen} <= {"gpushare", "pulumi"}
-    assert not [each for each in recorder.seen if each.typ == "pulumi:providers:kubernetes"]
 
 
 def test_the_engine_waits_for_daemon_sets_as_long_as_their_nodes_need(

@@ -34,7 +34,6 @@ NOT_IN_CHART: Final[Mapping[str, str]] = {
     "nodePools": "Helm would delete the Node objects with the release",
     "installer": "a Job cannot be changed by an upgrade, and an uninstall would not restore kube-scheduler",
     "kubeconfig": "Helm has its own access to the cluster",
-    "kubeconfigFrom": "Helm has its own access to the cluster",
     "context": "Helm has its own access to the cluster",
     "clusterUid": "Helm has its own access to the cluster",
     "adopt": "Helm has --take-ownership",
