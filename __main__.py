@@ -5,9 +5,8 @@ from pulumi_kubernetes import Provider
 
 from components.engine import checked_cluster, configuration, kubeconfig_of
 from components.kubeconfig import with_context
-from components.resources import GpuShare
+from components.resources import DEFAULT_NODES, GpuShare
 from components.stack import load
-from components.timeouts import DEFAULT_NODES
 from gpushare.errors import ConfigError
 
 try:

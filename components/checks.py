@@ -32,7 +32,7 @@ from components.formats import (
     modes_in,
 )
 from components.images import with_images
-from components.manifests.tls import makes_certificates, tls_secret
+from components.manifests.certificates import makes_certificates, tls_secret
 from components.options import check_options
 from gpushare.contract import LABEL_GPUSHARE, LABEL_NO_ISOLATION, LABEL_PLACEMENT
 from gpushare.errors import ConfigError

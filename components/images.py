@@ -11,7 +11,7 @@ from components.config import ClusterSettings, DevicePlugin, Installer, Isolatio
 from components.config_extender import Extender
 from components.config_monitoring import Board, Exporter, MetricsApi, Monitoring, Prometheus
 from components.formats import check_image
-from components.manifests.tls import makes_certificates
+from components.manifests.certificates import makes_certificates
 from gpushare.errors import ConfigError
 
 EXTENDER: Final = "extender"

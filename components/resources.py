@@ -5,6 +5,7 @@ checked (``components.stack``).
 """
 
 from collections.abc import Mapping
+from math import ceil
 from typing import TYPE_CHECKING, Final
 
 import pulumi
@@ -17,7 +18,6 @@ from components.manifests.localized import used
 from components.manifests.parts import Object
 from components.outputs import Outputs, separated
 from components.stack import checked_settings
-from components.timeouts import DEFAULT_NODES, rollout_s
 
 if TYPE_CHECKING:
     Args = config.ClusterSettings | Mapping[str, object]
@@ -29,6 +29,11 @@ _RETAINED: Final = ("Namespace", "Node", "PersistentVolumeClaim", "PriorityClass
 """Kinds that the engine never deletes: workloads outside of the stack use them, or daemons have set data."""
 _SHARED: Final = (*_RETAINED, "APIService")
 """Kinds that are shared with others, so that the object may exist before the deployment."""
+DEFAULT_NODES: Final = 100
+"""Assumed if the cluster has not been asked."""
+_BASE_S: Final = 600
+_STEP_S: Final = 180
+"""To stop the pods of some nodes, pull an image of 80 MB, and start them until they are ready."""
 
 
 class KubernetesObject(pulumi.CustomResource):
@@ -129,6 +134,25 @@ class GpuShare(pulumi.ComponentResource):
 def _timeouts(manifest: Object, nodes: int) -> pulumi.CustomTimeouts | None:
     seconds = rollout_s(manifest, nodes)
     return pulumi.CustomTimeouts(create=f"{seconds}s", update=f"{seconds}s") if seconds else None
+
+
+def rollout_s(manifest: Object, nodes: int) -> int | None:
+    """Seconds for a rolling update of a DaemonSet on all of ``nodes``; None for other objects.
+
+    From 4.12 on, Pulumi's Kubernetes provider waits until all pods are replaced and ready, by default for 10
+    minutes, and fails after that.
+    """
+    update = manifest.get("spec", {}).get("updateStrategy", {}).get("rollingUpdate")
+    if manifest["kind"] != "DaemonSet" or not update:
+        return None
+    return _BASE_S + ceil(nodes / _at_once(update["maxUnavailable"], nodes)) * _STEP_S
+
+
+def _at_once(max_unavailable: int | str, nodes: int) -> int:
+    """Kubernetes rounds a percentage up."""
+    if isinstance(max_unavailable, int):
+        return max_unavailable
+    return max(1, ceil(nodes * int(max_unavailable.removesuffix("%")) / 100))
 
 
 def _sharer(provider: pulumi.ProviderResource | None) -> pulumi.ResourceTransformation:

@@ -9,7 +9,7 @@ import hashlib
 import json
 from typing import Final
 
-from components.config_extender import Extender
+from components.config_extender import Exposure, Extender, Tls
 from components.manifests.parts import (
     Object,
     account,
@@ -23,7 +23,6 @@ from components.manifests.parts import (
     rule,
     sizes,
 )
-from components.manifests.tls import makes_certificates
 from gpushare.contract import AUTHORITY_SECRET, CERTIFICATES_NAME, CLIENT_TLS_SECRET, EXTENDER_TLS_SECRET
 from gpushare.kubescheduler.config import KubernetesVersion
 
@@ -36,6 +35,17 @@ _DEADLINE_S: Final = 3600
 """Ends a run that hangs, but not one whose image is pulled slowly."""
 _DIGITS: Final = 8
 _FIRST_CRON_JOB_V1: Final = KubernetesVersion(1, 21)
+
+
+def tls_secret(settings: Extender) -> str | None:
+    """Name of the Secret with the certificate of the extender; None if its port is plain HTTP."""
+    return settings.tls_secret or (EXTENDER_TLS_SECRET if makes_certificates(settings) else None)
+
+
+def makes_certificates(settings: Extender) -> bool:
+    """Whether the stack makes the certificates. One sidecar is reached on loopback only and has none."""
+    is_alone = settings.exposure is Exposure.SIDECAR and settings.replicas == 1
+    return settings.tls is not Tls.NONE and not settings.tls_secret and not is_alone
 
 
 def objects(settings: Extender, version: KubernetesVersion) -> list[Object]:

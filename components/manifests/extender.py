@@ -7,6 +7,7 @@ from typing import Final
 
 from components.config_extender import Exposure, Extender
 from components.manifests import scheduler
+from components.manifests.certificates import tls_secret
 from components.manifests.parts import (
     NON_ROOT,
     OPS,
@@ -25,7 +26,6 @@ from components.manifests.parts import (
     rule,
     sizes,
 )
-from components.manifests.tls import tls_secret
 from components.options import arguments
 from gpushare.contract import (
     EXTENDER_NAME,

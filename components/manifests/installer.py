@@ -10,6 +10,7 @@ from typing import Final
 from components.config import Installer, State
 from components.config_extender import Extender
 from components.config_pods import CONTROL_PLANE_TAINTS, NODE_CRITICAL
+from components.manifests.certificates import makes_certificates
 from components.manifests.parts import (
     Object,
     account,
@@ -26,7 +27,6 @@ from components.manifests.parts import (
     rule,
     sizes,
 )
-from components.manifests.tls import makes_certificates
 from gpushare.contract import CLIENT_TLS_SECRET, TLS_CA, TLS_CERT, TLS_KEY
 from gpushare.contract import INSTALLER_NAME as NAME
 from gpushare.kubescheduler.config import KubernetesVersion

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from components.timeouts import rollout_s
+from components.resources import rollout_s
 
 MINUTE_S = 60
 
