@@ -15,7 +15,8 @@ from components.manifests.conflict_checks import (
     without,
     without_beside_units,
 )
-from components.manifests.parts import APP_LABEL, POD_OF, Object, pods_and_workloads
+from components.manifests.parts import Object
+from components.manifests.policies import bound, requests, warnings
 from gpushare.contract import (
     AGENT_NAME,
     ALLOCATION_ANNOTATIONS,
@@ -41,7 +42,6 @@ from gpushare.model.conflicts import (
 from gpushare.model.demand import IMPLAUSIBLE, SUFFIX, UNITS_AND_WHOLE
 
 _FIRST_VERSION: Final = KubernetesVersion(1, 30)
-_API: Final = "admissionregistration.k8s.io/v1"
 _POD_WRITES: Final = ("pods", "pods/status", "pods/ephemeralcontainers", "pods/resize")
 _NODE_CLAIM: Final = "authentication.kubernetes.io/node-name"
 """In every token of a pod's service account from Kubernetes 1.30 on."""
@@ -138,30 +138,16 @@ def _requests() -> list[Object]:
     small = f"!({HAS_UNITS}) || {amount}.isLessThan(quantity('{IMPLAUSIBLE}'))"
     whole = f"{[RESOURCE_WHOLE_GPU, RESOURCE_TIME_SLICED_GPU]}.exists(r, r in c.resources.limits)"
     one_kind = f"!({HAS_UNITS}) || {amount}.compareTo(quantity('0')) == 0 || !{whole}"
-    name = "gpushare-requests"
-    policy = {
-        "failurePolicy": "Ignore",
-        "matchConstraints": {"resourceRules": pods_and_workloads()},
-        "variables": [
-            {"name": "pod", "expression": POD_OF},
-            {
-                "name": "containers",
-                "expression": "variables.pod.containers + variables.pod.?initContainers.orValue([])",
-            },
-        ],
-        "validations": [
+    return warnings(
+        "gpushare-requests",
+        [
             _warning(small, SUFFIX),
             _warning(one_kind, UNITS_AND_WHOLE),
             _warning(without_beside_units(OWN_GUARANTEE), caution(OWN_GUARANTEE)),
             *(_warning(without_beside_units(rule), f"{caution(rule)}; {_WHERE}") for rule in _HIDING),
         ],
-    }
-    return [
-        _object("ValidatingAdmissionPolicy", name, policy),
-        _object(
-            "ValidatingAdmissionPolicyBinding", name, {"policyName": name, "validationActions": ["Warn"]}
-        ),
-    ]
+        [("containers", "variables.pod.containers + variables.pod.?initContainers.orValue([])")],
+    )
 
 
 def _warning(holds: str, text: str) -> Object:
@@ -269,15 +255,9 @@ def _policy(
     namespaces: Sequence[str] = (),
 ) -> list[Object]:
     """A policy for writes to core resources, and its binding; without ``namespaces`` for all."""
-    rule = {
-        "apiGroups": [""],
-        "apiVersions": ["v1"],
-        "operations": ["CREATE", "UPDATE"],
-        "resources": list(resources),
-    }
     policy = {
         "failurePolicy": "Fail",
-        "matchConstraints": {"resourceRules": [rule]},
+        "matchConstraints": {"resourceRules": [requests("", resources, ["CREATE", "UPDATE"])]},
         **({"matchConditions": [{"name": "account", "expression": condition}]} if condition else {}),
         "variables": [{"name": each, "expression": text} for each, text in variables.items()],
         "validations": [
@@ -285,27 +265,11 @@ def _policy(
             for holds, message in validations
         ],
     }
-    binding = {
-        "policyName": name,
-        "validationActions": ["Deny"],
-        **({"matchResources": _only(namespaces)} if namespaces else {}),
-    }
-    return [
-        _object("ValidatingAdmissionPolicy", name, policy),
-        _object("ValidatingAdmissionPolicyBinding", name, binding),
-    ]
+    only = {"matchResources": _only(namespaces)} if namespaces else {}
+    return bound("ValidatingAdmissionPolicy", name, policy, {"validationActions": ["Deny"], **only})
 
 
 def _only(namespaces: Sequence[str]) -> Object:
     """By name: a tenant may be able to edit the labels of its namespace."""
     term = {"key": "kubernetes.io/metadata.name", "operator": "In", "values": list(namespaces)}
     return {"namespaceSelector": {"matchExpressions": [term]}}
-
-
-def _object(kind: str, name: str, spec: Object) -> Object:
-    return {
-        "apiVersion": _API,
-        "kind": kind,
-        "metadata": {"name": name, "labels": dict(APP_LABEL)},
-        "spec": spec,
-    }

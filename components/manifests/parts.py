@@ -24,31 +24,11 @@ ALL_GPUS: Final = f"{VISIBLE_BY_MOUNTS}/all"
 """Mount path of ``all_gpus_volume``."""
 AUTHENTICATION_READER: Final = "extension-apiserver-authentication-reader"
 """The Role of Kubernetes with which a server authenticates its clients."""
-POD_OF: Final = (
-    "has(object.spec.jobTemplate) ? object.spec.jobTemplate.spec.template.spec"
-    " : has(object.spec.template) ? object.spec.template.spec : object.spec"
-)
-"""CEL for the spec of the pods of a workload, or of a pod."""
 _RBAC: Final = "rbac.authorization.k8s.io"
 _RBAC_V1: Final = f"{_RBAC}/v1"
 _FIRST_POLICY_V1: Final = KubernetesVersion(1, 21)
 _SECCOMP_FIELD: Final = KubernetesVersion(1, 19)
 """Older API servers do not know the field."""
-
-
-def requests(group: str, resources: list[str], operations: list[str]) -> Object:
-    """A rule of an admission policy: the requests that it is about."""
-    return {"apiGroups": [group], "apiVersions": ["v1"], "operations": operations, "resources": resources}
-
-
-def pods_and_workloads() -> list[Object]:
-    """The rules for new pods, and for what makes pods."""
-    writes = ["CREATE", "UPDATE"]
-    return [
-        requests("", ["pods"], ["CREATE"]),
-        requests("apps", ["deployments", "statefulsets", "daemonsets"], writes),
-        requests("batch", ["jobs", "cronjobs"], writes),
-    ]
 
 
 def labels(component: str) -> dict[str, str]:

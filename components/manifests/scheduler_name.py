@@ -10,7 +10,8 @@ from typing import Final
 
 from components.config_extender import FIRST_MUTATING, Extender, Scheduler
 from components.manifests import webhook
-from components.manifests.parts import APP_LABEL, POD_OF, Object, pods_and_workloads, requests
+from components.manifests.parts import Object
+from components.manifests.policies import bound, requests, warnings
 from gpushare.contract import MANAGED_RESOURCES, SCHEDULER_NAMING
 from gpushare.kubescheduler.config import DEFAULT_SCHEDULER, KubernetesVersion
 
@@ -50,7 +51,7 @@ def _mutating(scheduler: str) -> list[Object]:
         "reinvocationPolicy": "IfNeeded",
         "mutations": [{"patchType": "JSONPatch", "jsonPatch": {"expression": patch}}],
     }
-    return _with_binding("MutatingAdmissionPolicy", policy, {})
+    return bound("MutatingAdmissionPolicy", SCHEDULER_NAMING, policy, {})
 
 
 def _warning(scheduler: str) -> list[Object]:
@@ -59,23 +60,4 @@ def _warning(scheduler: str) -> list[Object]:
         f"pods that request GPU memory need schedulerName: {scheduler}; the default scheduler does not know "
         "the free memory of each GPU"
     )
-    policy = {
-        "failurePolicy": "Ignore",
-        "matchConstraints": {"resourceRules": pods_and_workloads()},
-        "variables": [{"name": "pod", "expression": POD_OF}],
-        "validations": [{"expression": f"!({concerned})", "message": message}],
-    }
-    return _with_binding("ValidatingAdmissionPolicy", policy, {"validationActions": ["Warn"]})
-
-
-def _with_binding(kind: str, policy: Object, binding: Object) -> list[Object]:
-    return [_object(kind, policy), _object(f"{kind}Binding", {"policyName": SCHEDULER_NAMING, **binding})]
-
-
-def _object(kind: str, spec: Object) -> Object:
-    return {
-        "apiVersion": "admissionregistration.k8s.io/v1",
-        "kind": kind,
-        "metadata": {"name": SCHEDULER_NAMING, "labels": dict(APP_LABEL)},
-        "spec": spec,
-    }
+    return warnings(SCHEDULER_NAMING, [{"expression": f"!({concerned})", "message": message}])

@@ -10,6 +10,7 @@ from components.config_extender import Extender, Webhook
 from components.manifests import https_server
 from components.manifests.https_server import Server
 from components.manifests.parts import Object, account, labels
+from components.manifests.policies import requests
 from gpushare.contract import (
     SCHEDULER_NAMING,
     SCHEDULER_NAMING_OPS_PORT,
@@ -40,13 +41,12 @@ def objects(
 
 
 def _configuration(settings: Webhook, conditions: Mapping[str, str]) -> Object:
-    rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}
     operator = "NotIn"  # codespell:ignore
     name = {"key": "kubernetes.io/metadata.name", "operator": operator, "values": [SYSTEM_NAMESPACE]}
     service = {**https_server.service_reference(SCHEDULER_NAMING), "path": SCHEDULER_NAMING_PATH}
     webhook = {
         "name": "scheduler-name.gpushare.io",
-        "rules": [rule],
+        "rules": [requests("", ["pods"], ["CREATE"])],
         "namespaceSelector": {"matchExpressions": [name]},
         **({"matchConditions": _named(conditions)} if conditions else {}),
         "clientConfig": {"service": service, **https_server.ca_bundle(settings)},

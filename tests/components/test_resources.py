@@ -243,6 +243,7 @@ def test_the_text_of_a_kubeconfig_stays_a_secret() -> None:
     key = "gpushare:kubeconfig"
     seen = run_program(texts("example") | {key: UNREACHABLE}, [key]).seen
     for name in ("cluster", "shared"):
+        # On the wire a secret is a mapping of a mark and the value.
         assert provider_of(seen, name)["kubeconfig"]["value"] == UNREACHABLE
     assert "apiVersion: v1" not in str([each.inputs for each in seen if each.typ.startswith("kubernetes:")])
 
