@@ -15,6 +15,7 @@ from components.manifests.parts import (
     account_with_rights,
     container_security,
     control_plane_terms,
+    deployment,
     disruption_budgets,
     field_env,
     http_probes,
@@ -24,6 +25,7 @@ from components.manifests.parts import (
     placement,
     required_anti_affinity,
     rule,
+    service,
     sizes,
 )
 from components.options import arguments
@@ -51,10 +53,21 @@ _BIND_IN_OLD_CLUSTERS_S: Final = 60
 
 def objects(settings: Extender, version: KubernetesVersion) -> list[Object]:
     """All objects of the extender."""
-    own = scheduler.objects(settings, version) if settings.exposure is Exposure.SIDECAR else []
-    service = [] if settings.exposure is Exposure.SIDECAR else [_service(settings)]
-    budget = disruption_budgets(EXTENDER_NAME, settings.replicas, version)
-    return [*_account(settings), _seal_secret(), *own, _deployment(settings, version), *service, *budget]
+    is_sidecar = settings.exposure is Exposure.SIDECAR
+    return [
+        *_account(settings),
+        _seal_secret(),
+        *(scheduler.objects(settings, version) if is_sidecar else []),
+        deployment(
+            EXTENDER_NAME,
+            settings.replicas,
+            _pod(settings, version),
+            strategy=_strategy(settings),
+            annotations=scheduler.config_mark(settings, version) if is_sidecar else None,
+        ),
+        *([] if is_sidecar else [_service(settings)]),
+        *disruption_budgets(EXTENDER_NAME, settings.replicas, version),
+    ]
 
 
 def url(settings: Extender) -> str:
@@ -98,31 +111,10 @@ def _seal_secret() -> Object:
 
 
 def _service(settings: Extender) -> Object:
-    port: Object = {"name": "http", "port": EXTENDER_SERVICE_PORT, "targetPort": EXTENDER_SERVICE_PORT}
+    port = {"name": "http", "port": EXTENDER_SERVICE_PORT, "targetPort": EXTENDER_SERVICE_PORT}
     if settings.exposure is Exposure.NODE_PORT:
-        spec: Object = {"type": "NodePort", "ports": [port | {"nodePort": EXTENDER_NODE_PORT}]}
-    else:
-        spec = {"type": "ClusterIP", "ports": [port]}
-    return {
-        "apiVersion": "v1",
-        "kind": "Service",
-        "metadata": metadata(EXTENDER_NAME, _LABELS),
-        "spec": {**spec, "selector": dict(_LABELS)},
-    }
-
-
-def _deployment(settings: Extender, version: KubernetesVersion) -> Object:
-    return {
-        "apiVersion": "apps/v1",
-        "kind": "Deployment",
-        "metadata": metadata(EXTENDER_NAME, _LABELS),
-        "spec": {
-            "replicas": settings.replicas,
-            "strategy": _strategy(settings),
-            "selector": {"matchLabels": dict(_LABELS)},
-            "template": _template(settings, version),
-        },
-    }
+        return service(EXTENDER_NAME, port | {"nodePort": EXTENDER_NODE_PORT}, "NodePort")
+    return service(EXTENDER_NAME, port)
 
 
 def _strategy(settings: Extender) -> Object:
@@ -132,24 +124,17 @@ def _strategy(settings: Extender) -> Object:
     return {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}}
 
 
-def _template(settings: Extender, version: KubernetesVersion) -> Object:
-    is_sidecar = settings.exposure is Exposure.SIDECAR
+def _pod(settings: Extender, version: KubernetesVersion) -> Object:
     owner = {"fsGroup": NON_ROOT} if tls_secret(settings) else {}
-    marks = {"annotations": scheduler.config_mark(settings, version)} if is_sidecar else {}
+    beside = [scheduler.container(settings)] if settings.exposure is Exposure.SIDECAR else []
     return {
-        "metadata": {"labels": dict(_LABELS), **marks},
-        "spec": {
-            "serviceAccountName": EXTENDER_NAME,
-            **({"hostNetwork": True} if settings.exposure is Exposure.NODE_PORT else {}),
-            **placement(settings.tolerations, settings.priority_class),
-            "affinity": _affinity(settings),
-            "securityContext": {**non_root_security(version), **owner},
-            "containers": [
-                _container(settings, version),
-                *([scheduler.container(settings)] if is_sidecar else []),
-            ],
-            **_volumes(settings),
-        },
+        "serviceAccountName": EXTENDER_NAME,
+        **({"hostNetwork": True} if settings.exposure is Exposure.NODE_PORT else {}),
+        **placement(settings.tolerations, settings.priority_class),
+        "affinity": _affinity(settings),
+        "securityContext": {**non_root_security(version), **owner},
+        "containers": [_container(settings, version), *beside],
+        **_volumes(settings),
     }
 
 

@@ -12,13 +12,14 @@ from components.manifests.parts import (
     OPS,
     Object,
     container_security,
+    deployment,
     disruption_budgets,
     http_probes,
     labels,
-    metadata,
     non_root_security,
     placement,
     preferred_anti_affinity,
+    service,
     sizes,
 )
 from components.options import arguments
@@ -54,19 +55,10 @@ def objects(
     server: Server, settings: MetricsApi | Webhook | Board, version: KubernetesVersion
 ) -> list[Object]:
     """All objects except for the account and its rights."""
-    marks = labels(server.name)
+    port = {"name": "https", "port": _HTTPS, "targetPort": server.port}
     return [
-        {
-            "apiVersion": "apps/v1",
-            "kind": "Deployment",
-            "metadata": metadata(server.name, marks),
-            "spec": {
-                "replicas": server.replicas,
-                "selector": {"matchLabels": marks},
-                "template": {"metadata": {"labels": marks}, "spec": _pod(server, settings, version)},
-            },
-        },
-        _service(server),
+        deployment(server.name, server.replicas, _pod(server, settings, version)),
+        service(server.name, port),
         *disruption_budgets(server.name, server.replicas, version),
     ]
 
@@ -86,17 +78,6 @@ def ca_bundle(settings: MetricsApi | Webhook) -> Object:
     if settings.inject_ca_from:
         return {}
     return {"caBundle": base64.b64encode(settings.ca_bundle.encode()).decode()}
-
-
-def _service(server: Server) -> Object:
-    marks = labels(server.name)
-    port = {"name": "https", "port": _HTTPS, "targetPort": server.port}
-    return {
-        "apiVersion": "v1",
-        "kind": "Service",
-        "metadata": metadata(server.name, marks),
-        "spec": {"type": "ClusterIP", "ports": [port], "selector": marks},
-    }
 
 
 def _pod(server: Server, settings: MetricsApi | Webhook | Board, version: KubernetesVersion) -> Object:

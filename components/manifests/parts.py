@@ -24,8 +24,8 @@ ALL_GPUS: Final = f"{VISIBLE_BY_MOUNTS}/all"
 """Mount path of ``all_gpus_volume``."""
 AUTHENTICATION_READER: Final = "extension-apiserver-authentication-reader"
 """The Role of Kubernetes with which a server authenticates its clients."""
-_RBAC: Final = "rbac.authorization.k8s.io"
-_RBAC_V1: Final = f"{_RBAC}/v1"
+RBAC: Final = "rbac.authorization.k8s.io"
+_RBAC_V1: Final = f"{RBAC}/v1"
 _FIRST_POLICY_V1: Final = KubernetesVersion(1, 21)
 _SECCOMP_FIELD: Final = KubernetesVersion(1, 19)
 """Older API servers do not know the field."""
@@ -189,6 +189,41 @@ def daemon_set(name: str, marks: Mapping[str, str], pod: Object, update: Object 
     }
 
 
+def deployment(
+    name: str,
+    replicas: int,
+    pod: Object,
+    *,
+    strategy: Object | None = None,
+    annotations: Mapping[str, str] | None = None,
+) -> Object:
+    """A Deployment in kube-system; ``annotations`` are those of its pods."""
+    marks = labels(name)
+    about = {"labels": marks, **({"annotations": dict(annotations)} if annotations else {})}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": metadata(name, marks),
+        "spec": {
+            "replicas": replicas,
+            **({"strategy": strategy} if strategy else {}),
+            "selector": {"matchLabels": marks},
+            "template": {"metadata": about, "spec": pod},
+        },
+    }
+
+
+def service(name: str, port: Object, kind: str = "ClusterIP") -> Object:
+    """The Service of a Deployment of the same name."""
+    marks = labels(name)
+    return {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": metadata(name, marks),
+        "spec": {"type": kind, "ports": [port], "selector": marks},
+    }
+
+
 def not_awaited(manifest: Object) -> Object:
     """The object with the annotation by which Pulumi does not wait for it."""
     annotated = manifest["metadata"] | {"annotations": {"pulumi.com/skipAwait": "true"}}
@@ -232,15 +267,12 @@ def account(name: str) -> Object:
 
 def cluster_rights(name: str, rules: Sequence[Object]) -> list[Object]:
     """A ClusterRole and its binding to the account of the same name."""
-    return [
-        {
-            "apiVersion": _RBAC_V1,
-            "kind": "ClusterRole",
-            "metadata": {"name": name},
-            "rules": list(rules),
-        },
-        cluster_role_binding(name, name, name),
-    ]
+    return [cluster_role(name, rules), cluster_role_binding(name, name, name)]
+
+
+def cluster_role(name: str, rules: Sequence[Object]) -> Object:
+    """A ClusterRole."""
+    return {"apiVersion": _RBAC_V1, "kind": "ClusterRole", "metadata": {"name": name}, "rules": list(rules)}
 
 
 def role(name: str, rules: Sequence[Object]) -> Object:
@@ -250,25 +282,24 @@ def role(name: str, rules: Sequence[Object]) -> Object:
 
 def cluster_role_binding(name: str, role: str, account: str) -> Object:
     """Binds a ClusterRole to an account in kube-system."""
-    return {
-        "apiVersion": _RBAC_V1,
-        "kind": "ClusterRoleBinding",
-        "metadata": {"name": name},
-        "roleRef": {"apiGroup": _RBAC, "kind": "ClusterRole", "name": role},
-        "subjects": [_subject(account)],
-    }
+    return binding("ClusterRole", {"name": name}, role, [_account_subject(account)])
 
 
 def role_binding(name: str, role: str, account: str) -> Object:
     """Binds a Role to an account, both in kube-system."""
+    return binding("Role", metadata(name), role, [_account_subject(account)])
+
+
+def _account_subject(name: str) -> Object:
+    return {"kind": "ServiceAccount", "name": name, "namespace": SYSTEM_NAMESPACE}
+
+
+def binding(kind: str, meta: Object, role: str, subjects: Sequence[Object]) -> Object:
+    """Binds a role of this kind to any subjects."""
     return {
         "apiVersion": _RBAC_V1,
-        "kind": "RoleBinding",
-        "metadata": metadata(name),
-        "roleRef": {"apiGroup": _RBAC, "kind": "Role", "name": role},
-        "subjects": [_subject(account)],
+        "kind": f"{kind}Binding",
+        "metadata": meta,
+        "roleRef": {"apiGroup": RBAC, "kind": kind, "name": role},
+        "subjects": list(subjects),
     }
-
-
-def _subject(account: str) -> Object:
-    return {"kind": "ServiceAccount", "name": account, "namespace": SYSTEM_NAMESPACE}

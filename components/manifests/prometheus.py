@@ -16,6 +16,7 @@ from components.manifests.parts import (
     Object,
     account,
     container_security,
+    deployment,
     http_probes,
     labels,
     metadata,
@@ -25,6 +26,7 @@ from components.manifests.parts import (
     role,
     role_binding,
     rule,
+    service,
     sizes,
 )
 from gpushare.kubescheduler.config import KubernetesVersion
@@ -61,8 +63,15 @@ def objects(settings: Prometheus, version: KubernetesVersion, files: Mapping[str
         role(NAME, [rule("", ["pods"], ["list", "watch"])]),
         role_binding(NAME, NAME, NAME),
         *_claims(settings),
-        _deployment(settings, version, files),
-        _service(),
+        deployment(
+            NAME,
+            1,
+            _pod(settings, version),
+            # Two must not write to the same volume.
+            strategy={"type": "Recreate"},
+            annotations={_FILES_DIGEST: digest(files.values())},
+        ),
+        service(NAME, {"name": "http", "port": _PORT, "targetPort": OPS}),
     ]
 
 
@@ -81,25 +90,6 @@ def _claims(settings: Prometheus) -> list[Object]:
         },
     }
     return [not_awaited(claim)]
-
-
-def _deployment(settings: Prometheus, version: KubernetesVersion, files: Mapping[str, str]) -> Object:
-    marks = labels(NAME)
-    return {
-        "apiVersion": "apps/v1",
-        "kind": "Deployment",
-        "metadata": metadata(NAME, marks),
-        "spec": {
-            "replicas": 1,
-            # Two must not write to the same volume.
-            "strategy": {"type": "Recreate"},
-            "selector": {"matchLabels": marks},
-            "template": {
-                "metadata": {"labels": marks, "annotations": {_FILES_DIGEST: digest(files.values())}},
-                "spec": _pod(settings, version),
-            },
-        },
-    }
 
 
 def _pod(settings: Prometheus, version: KubernetesVersion) -> Object:
@@ -135,18 +125,4 @@ def _container(settings: Prometheus) -> Object:
             {"name": "files", "mountPath": _FILES, "readOnly": True},
             {"name": "data", "mountPath": _DATA},
         ],
-    }
-
-
-def _service() -> Object:
-    marks = labels(NAME)
-    return {
-        "apiVersion": "v1",
-        "kind": "Service",
-        "metadata": metadata(NAME, marks),
-        "spec": {
-            "type": "ClusterIP",
-            "ports": [{"name": "http", "port": _PORT, "targetPort": OPS}],
-            "selector": marks,
-        },
     }

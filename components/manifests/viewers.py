@@ -6,10 +6,9 @@ Only ``doctor`` and ``migrate`` need more, and ``explain`` for unhealthy GPUs; a
 from collections.abc import Sequence
 from typing import Final
 
-from components.manifests.parts import Object, metadata, role, rule
+from components.manifests.parts import RBAC, Object, binding, cluster_role, metadata, role, rule
 
 _NAME: Final = "gpushare-viewer"
-_RBAC: Final = "rbac.authorization.k8s.io"
 
 
 def objects(groups: Sequence[str]) -> list[Object]:
@@ -17,20 +16,11 @@ def objects(groups: Sequence[str]) -> list[Object]:
     if not groups:
         return []
     reads = [rule("", ["nodes"], ["get", "list", "watch"]), rule("", ["pods"], ["list", "watch"])]
+    subjects = [{"apiGroup": RBAC, "kind": "Group", "name": each} for each in groups]
     return [
-        {"apiVersion": f"{_RBAC}/v1", "kind": "ClusterRole", "metadata": {"name": _NAME}, "rules": reads},
-        _binding("ClusterRole", {"name": _NAME}, groups),
+        cluster_role(_NAME, reads),
+        binding("ClusterRole", {"name": _NAME}, _NAME, subjects),
         # The exporters, through the API server. A right to a proxy cannot be limited to ports.
         role(_NAME, [rule("", ["pods/proxy"], ["get"])]),
-        _binding("Role", metadata(_NAME), groups),
+        binding("Role", metadata(_NAME), _NAME, subjects),
     ]
-
-
-def _binding(kind: str, meta: Object, groups: Sequence[str]) -> Object:
-    return {
-        "apiVersion": f"{_RBAC}/v1",
-        "kind": f"{kind}Binding",
-        "metadata": meta,
-        "roleRef": {"apiGroup": _RBAC, "kind": kind, "name": _NAME},
-        "subjects": [{"apiGroup": _RBAC, "kind": "Group", "name": each} for each in groups],
-    }
