@@ -40,33 +40,22 @@ class _Apis(msgspec.Struct):
     groups: list[_Group]
 
 
-class _Identity(msgspec.Struct):
+class _Metadata(msgspec.Struct):
+    name: str
     uid: str
 
 
-class _Namespace(msgspec.Struct):
-    metadata: _Identity
+class _Object(msgspec.Struct):
+    metadata: _Metadata
 
 
 class _Rest(msgspec.Struct):
     remaining: int = msgspec.field(default=0, name="remainingItemCount")
 
 
-class _Nodes(msgspec.Struct):
+class _Objects(msgspec.Struct):
     metadata: _Rest
-    items: list[msgspec.Raw] | None
-
-
-class _Name(msgspec.Struct):
-    name: str
-
-
-class _Node(msgspec.Struct):
-    metadata: _Name
-
-
-class _NamedNodes(msgspec.Struct):
-    items: list[_Node] | None
+    items: list[_Object] | None
 
 
 def read_cluster(kubeconfig: str, context: str) -> Cluster:
@@ -107,21 +96,21 @@ def _version(found: _Version) -> KubernetesVersion:
 
 async def _count(client: KubeClient) -> int | None:
     """The API server tells how many nodes follow the first one."""
-    nodes = await _allowed(client, _NODES, _Nodes, limit="1")
+    nodes = await _allowed(client, _NODES, _Objects, limit="1")
     return None if nodes is None else len(nodes.items or ()) + nodes.metadata.remaining
 
 
 async def _control_planes(client: KubeClient) -> int | None:
     """A node may have both labels, and no selector means one or the other."""
     found = await asyncio.gather(
-        *(_allowed(client, _NODES, _NamedNodes, labelSelector=label) for label in CONTROL_PLANE)
+        *(_allowed(client, _NODES, _Objects, labelSelector=label) for label in CONTROL_PLANE)
     )
     lists = [each.items or () for each in found if each]
     return None if None in found else len({node.metadata.name for nodes in lists for node in nodes})
 
 
 async def _uid(client: KubeClient) -> str | None:
-    namespace = await _allowed(client, _SYSTEM, _Namespace)
+    namespace = await _allowed(client, _SYSTEM, _Object)
     return None if namespace is None else namespace.metadata.uid
 
 

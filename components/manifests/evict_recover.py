@@ -28,7 +28,11 @@ EVICT: Final = "device-plugin-evict-ds"
 RECOVER: Final = "device-plugin-recover-ds"
 _BACKUP: Final = "/etc/kubernetes/manifests-backup"
 _FOLDERS: Final = {"manifests": "/etc/kubernetes/manifests", "backup": _BACKUP}
-_MOVED: Final = ["test", "!", "-e", f"{_BACKUP}/{NVIDIA_PLUGIN_MANIFEST}"]
+_IS_MOVED: Final[Object] = {
+    "exec": {"command": ["test", "!", "-e", f"{_BACKUP}/{NVIDIA_PLUGIN_MANIFEST}"]},
+    "periodSeconds": 5,
+    "failureThreshold": 1,
+}
 
 
 def objects(plugins: Iterable[DevicePlugin]) -> list[Object]:
@@ -46,52 +50,46 @@ def objects(plugins: Iterable[DevicePlugin]) -> list[Object]:
 
 def _daemon_set(kind: str, verb: str, plugin: DevicePlugin, nodes: Object) -> Object:
     name = named(kind, plugin.name)
-    marks = {**labels(kind), "name": name}
+    reads = _what_shares(plugin) if kind == RECOVER else []
     pod = {
         "automountServiceAccountToken": False,
         **nodes,
         **placement(plugin.tolerations, plugin.priority_class),
-        "containers": [_container(kind, verb, plugin)],
-        "volumes": [host_path(each, path, "DirectoryOrCreate") for each, path in _FOLDERS.items()],
+        "containers": [_container(kind, verb, plugin, [mount for _, mount in reads])],
+        "volumes": [
+            *(host_path(each, path, "DirectoryOrCreate") for each, path in _FOLDERS.items()),
+            *(volume for volume, _ in reads),
+        ],
     }
-    if kind == RECOVER:
-        (container,) = pod["containers"]
-        container |= _what_shares(plugin, container)
-        pod["volumes"] += _host_volumes(plugin)
-    return daemon_set(name, marks, pod, rolling_update(plugin.max_unavailable))
+    return daemon_set(name, {**labels(kind), "name": name}, pod, rolling_update(plugin.max_unavailable))
 
 
-def _container(kind: str, verb: str, plugin: DevicePlugin) -> Object:
+def _container(kind: str, verb: str, plugin: DevicePlugin, reads: list[Object]) -> Object:
+    is_recover = kind == RECOVER
     return {
         "name": kind.removesuffix("-ds"),
         "image": plugin.image,
-        "command": ["gpushare", "node-mode", verb, "--wait"],
+        "command": [
+            *("gpushare", "node-mode", verb, "--wait"),
+            *([f"--cgroups={CGROUPS_INSIDE}"] if is_recover else []),
+        ],
         "resources": sizes("50m", "64Mi"),
         # The kubelet's folder belongs to root.
         "securityContext": {"runAsUser": 0, **container_security()},
-        "volumeMounts": [{"name": each, "mountPath": path} for each, path in _FOLDERS.items()],
+        "volumeMounts": [*({"name": each, "mountPath": path} for each, path in _FOLDERS.items()), *reads],
+        **({"readinessProbe": _IS_MOVED} if is_recover else {}),
     }
 
 
-def _host_volumes(plugin: DevicePlugin) -> list[Object]:
-    """What tells which pods share the GPUs of the node."""
+def _what_shares(plugin: DevicePlugin) -> list[tuple[Object, Object]]:
+    """What tells which pods share the GPUs of the node: each volume and its mount."""
     root = plugin.kubelet_root.rstrip("/")
-    return [
-        host_path("device-plugin", f"{root}/device-plugins", "Directory"),
-        host_path("pod-resources", f"{root}/pod-resources", ""),
-        host_path("cgroups", CGROUPS, "Directory"),
-    ]
-
-
-def _what_shares(plugin: DevicePlugin, container: Object) -> Object:
-    """The fields of a container that reads them."""
-    paths = (DEVICE_PLUGIN_FOLDER, POD_RESOURCES_FOLDER, CGROUPS_INSIDE)
-    mounts = [
-        {"name": volume["name"], "mountPath": path, "readOnly": True}
-        for volume, path in zip(_host_volumes(plugin), paths, strict=True)
-    ]
-    return {
-        "command": [*container["command"], f"--cgroups={CGROUPS_INSIDE}"],
-        "volumeMounts": [*container["volumeMounts"], *mounts],
-        "readinessProbe": {"exec": {"command": _MOVED}, "periodSeconds": 5, "failureThreshold": 1},
+    volumes = {
+        DEVICE_PLUGIN_FOLDER: host_path("device-plugin", f"{root}/device-plugins", "Directory"),
+        POD_RESOURCES_FOLDER: host_path("pod-resources", f"{root}/pod-resources", ""),
+        CGROUPS_INSIDE: host_path("cgroups", CGROUPS, "Directory"),
     }
+    return [
+        (volume, {"name": volume["name"], "mountPath": path, "readOnly": True})
+        for path, volume in volumes.items()
+    ]

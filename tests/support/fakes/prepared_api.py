@@ -21,13 +21,19 @@ LABELLED = "/api/v1/nodes?labelSelector=node-role.kubernetes.io"
 """Followed by the rest of the label."""
 SYSTEM = "/api/v1/namespaces/kube-system"
 UID = "5e2b1d2c-0b6e-4d0a-9a53-0f7a3f0a7e01"
+
+
+def _node(name: str) -> dict[str, Any]:
+    return {"metadata": {"name": name, "uid": f"uid-of-{name}"}}
+
+
 CLUSTER: Answers = {
     "/version": {"major": "1", "minor": "36+"},
     "/apis": {"groups": [{"versions": [{"groupVersion": "apps/v1"}]}]},
-    SYSTEM: {"metadata": {"uid": UID}},
-    NODES: {"metadata": {"remainingItemCount": 49}, "items": [{}]},
-    f"{LABELLED}/control-plane": {"items": [{"metadata": {"name": name}} for name in ("cp-1", "cp-2")]},
-    f"{LABELLED}/master": {"items": [{"metadata": {"name": name}} for name in ("cp-2", "cp-3")]},
+    SYSTEM: {"metadata": {"name": "kube-system", "uid": UID}},
+    NODES: {"metadata": {"remainingItemCount": 49}, "items": [_node("cp-1")]},
+    f"{LABELLED}/control-plane": {"metadata": {}, "items": [_node("cp-1"), _node("cp-2")]},
+    f"{LABELLED}/master": {"metadata": {}, "items": [_node("cp-2"), _node("cp-3")]},
 }
 """Of 50 nodes, three of the control plane, one of them with both labels."""
 
