@@ -14,7 +14,6 @@ from components.config import (
     ClusterSettings,
     DevicePlugin,
     Installer,
-    NetworkPolicies,
     NodePool,
     Stack,
     Tenant,
@@ -58,7 +57,8 @@ S = TypeVar("S", bound=ClusterSettings)
 def check(raw: S) -> S:
     """The settings with an image for every component. Raises ConfigError for the first violation."""
     settings = with_images(raw)
-    _check_pulls(settings)
+    if settings.registry:
+        check_registry("registry", settings.registry)
     _check_extender(settings.extender, settings.kubernetes_version)
     for index, plugin in enumerate(settings.device_plugins):
         _check_plugin(f"devicePlugins[{index}]", plugin, settings.kubernetes_version)
@@ -71,26 +71,16 @@ def check(raw: S) -> S:
         _check_installer(settings.installer, settings.extender)
     _check_isolation(settings)
     if settings.monitoring:
-        check_monitoring("monitoring", settings.monitoring)
+        check_monitoring(settings.monitoring)
     for index, tenant in enumerate(settings.tenants):
         _check_tenant(f"tenants[{index}]", tenant)
     check_unique("tenants", [tenant.name for tenant in settings.tenants])
     check_pods(settings)
-    if settings.network_policies:
-        _check_network("networkPolicies", settings.network_policies)
+    if settings.network_policies and not settings.network_policies.control_plane:
+        raise ConfigError("networkPolicies.controlPlane: empty; list addresses, like 10.0.0.0/28")
     if isinstance(settings, Stack):
         _check_adoption(settings)
     return settings
-
-
-def _check_network(where: str, policies: NetworkPolicies) -> None:
-    if not policies.control_plane:
-        raise ConfigError(f"{where}.controlPlane: empty; list addresses, like 10.0.0.0/28")
-
-
-def _check_pulls(settings: ClusterSettings) -> None:
-    if settings.registry:
-        check_registry("registry", settings.registry)
 
 
 def _check_adoption(stack: Stack) -> None:

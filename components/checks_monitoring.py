@@ -3,10 +3,8 @@
 from typing import Final
 
 from components.config_extender import Webhook
-from components.config_monitoring import MetricsApi, Monitoring, Prometheus
-from components.formats import (
-    check_namespaced,
-)
+from components.config_monitoring import MetricsApi, Monitoring
+from components.formats import check_namespaced
 from components.options import check_options
 from gpushare.contract import METRICS_API_GROUP, RUNBOOKS
 from gpushare.errors import ConfigError
@@ -25,34 +23,28 @@ def advice_on(monitoring: Monitoring) -> list[str]:
     return [placeholder] if PLACEHOLDER in monitoring.runbooks else []
 
 
-def check_monitoring(where: str, monitoring: Monitoring) -> None:
+def check_monitoring(monitoring: Monitoring) -> None:
     """Checks all parts of monitoring."""
-    check_options(f"{where}.exporter", monitoring.exporter)
+    api, prometheus = monitoring.metrics_api, monitoring.prometheus
+    check_options("monitoring.exporter", monitoring.exporter)
     if "" in monitoring.viewers:
-        raise ConfigError(f"{where}.viewers: '' is not allowed; use names of groups, like data-scientists")
-    if monitoring.metrics_api:
-        _check_metrics_api(f"{where}.metricsApi", monitoring.metrics_api)
+        raise ConfigError("monitoring.viewers: '' is not allowed; use names of groups, like data-scientists")
+    if api:
+        check_options("monitoring.metricsApi", api)
+        check_ca("monitoring.metricsApi", api)
     if monitoring.board:
-        check_options(f"{where}.board", monitoring.board)
-    if monitoring.prometheus:
-        _check_prometheus(f"{where}.prometheus", monitoring.prometheus)
-    if monitoring.prometheus and monitoring.operator:
-        raise ConfigError(f"{where}.prometheus: {where}.operator is also set; keep one Prometheus")
-    if monitoring.metrics_api and monitoring.adapter_rules:
+        check_options("monitoring.board", monitoring.board)
+    if prometheus and prometheus.storage_class is not None and prometheus.storage is None:
         raise ConfigError(
-            f"{where}.adapterRules: {where}.metricsApi also serves {METRICS_API_GROUP}, like "
+            "monitoring.prometheus.storageClass: only with monitoring.prometheus.storage; set it, like 20Gi"
+        )
+    if prometheus and monitoring.operator:
+        raise ConfigError("monitoring.prometheus: monitoring.operator is also set; keep one Prometheus")
+    if api and monitoring.adapter_rules:
+        raise ConfigError(
+            f"monitoring.adapterRules: monitoring.metricsApi also serves {METRICS_API_GROUP}, like "
             "prometheus-adapter; keep one of the two"
         )
-
-
-def _check_prometheus(where: str, prometheus: Prometheus) -> None:
-    if prometheus.storage_class is not None and prometheus.storage is None:
-        raise ConfigError(f"{where}.storageClass: only with {where}.storage; set it, like 20Gi")
-
-
-def _check_metrics_api(where: str, api: MetricsApi) -> None:
-    check_options(where, api)
-    check_ca(where, api)
 
 
 def check_ca(where: str, server: MetricsApi | Webhook) -> None:
