@@ -51,12 +51,6 @@ def check_image(where: str, image: str, *, tags: bool) -> None:
     raise ConfigError(f"{where}: {image!r} has no digest (name@sha256:…); allowTags: true allows tags")
 
 
-def check_registry(where: str, registry: str) -> None:
-    """A host with optional port and path."""
-    if not REGISTRY.fullmatch(registry):
-        raise ConfigError(f"{where}: {registry!r} is not a registry; use one like example.com:5000/mirror")
-
-
 def check_name(where: str, name: str, *, longest: int = _MAX_NAME) -> None:
     """The name of a namespace, or a part of another name."""
     if len(name) > longest or not NAME.fullmatch(name):
@@ -81,12 +75,6 @@ def check_addresses(where: str, text: str) -> None:
         has_length = False
     if not has_length:
         raise ConfigError(f"{where}: {text!r} is not a range of addresses; use one like 10.0.0.0/28")
-
-
-def check_path(where: str, path: str) -> None:
-    """An absolute path on the nodes."""
-    if not PATH.fullmatch(path):
-        raise ConfigError(f"{where}: {path!r} must be absolute and without '..'")
 
 
 def check_url(where: str, url: str) -> None:
@@ -142,25 +130,11 @@ def modes_in(labels: Mapping[str, str]) -> list[str]:
     return [label for label in MODE_LABELS if label in labels]
 
 
-def check_taint(where: str, taint: str) -> None:
-    """A taint in the format of kubectl."""
-    if not _TAINT.fullmatch(taint):
-        raise ConfigError(
-            f"{where}: {taint!r} is not a taint; use key=value:Effect, with the effect {', '.join(Effect)}"
-        )
-
-
 def taint_from(text: str) -> dict[str, str]:
     """The taint in the fields of Kubernetes, from ``key=value:Effect``."""
     pair, _, effect = text.rpartition(":")
     key, _, value = pair.partition("=")
     return {"key": key, **({"value": value} if value else {}), "effect": effect}
-
-
-def check_count(where: str, count: str) -> None:
-    """A number or a percentage of nodes."""
-    if not _COUNT.fullmatch(count):
-        raise ConfigError(f'{where}: {count!r} is not a number of nodes; use "1" or more, or "1%" to "100%"')
 
 
 def between(lowest: int, highest: int) -> Callable[[str, int], None]:
@@ -173,6 +147,16 @@ def between(lowest: int, highest: int) -> Callable[[str, int], None]:
     return check
 
 
+def matching(pattern: re.Pattern[str], refusal: str) -> Callable[[str, str], None]:
+    """The check of a text by a regular expression; ``refusal`` follows the text in the error."""
+
+    def check(where: str, text: str) -> None:
+        if not pattern.fullmatch(text):
+            raise ConfigError(f"{where}: {text!r} {refusal}")
+
+    return check
+
+
 def check_limits(where: str, requests: tuple[str, str], limits: tuple[str, str]) -> None:
     """Limits of CPU and memory that are not less than the requests."""
     cpu, memory = limits
@@ -180,30 +164,6 @@ def check_limits(where: str, requests: tuple[str, str], limits: tuple[str, str])
         raise ConfigError(f"{where}.cpuLimit: {cpu!r} is less than {where}.cpu, {requests[0]!r}")
     if parse_quantity(memory) < parse_quantity(requests[1]):
         raise ConfigError(f"{where}.memoryLimit: {memory!r} is less than {where}.memory, {requests[1]!r}")
-
-
-def check_storage(where: str, size: str) -> None:
-    """Size of a volume."""
-    if not STORAGE.fullmatch(size):
-        raise ConfigError(f"{where}: {size!r} is not an amount; use Mi, Gi or Ti, like 20Gi")
-
-
-def check_retention(where: str, duration: str) -> None:
-    """A duration in the format of Prometheus."""
-    if not DURATION.fullmatch(duration):
-        raise ConfigError(f"{where}: {duration!r} is not a duration; use h, d, w or y, like 15d")
-
-
-def check_cpu(where: str, cpu: str) -> None:
-    """CPU of a container."""
-    if not CPU.fullmatch(cpu):
-        raise ConfigError(f"{where}: {cpu!r} is not a number of cores; use 500m or 1")
-
-
-def check_memory(where: str, memory: str) -> None:
-    """Memory of a container."""
-    if not MEMORY.fullmatch(memory):
-        raise ConfigError(f"{where}: {memory!r} is not an amount; use Ki, Mi or Gi, like 512Mi")
 
 
 def _millicores(cpu: str) -> float:
@@ -236,18 +196,22 @@ def check_toleration(where: str, toleration: Toleration) -> None:
         )
 
 
+check_registry = matching(REGISTRY, "is not a registry; use one like example.com:5000/mirror")
 Name = Annotated[str, check_name]
 ObjectName = Annotated[str, check_object]
-NodePath = Annotated[str, check_path]
+NodePath = Annotated[str, matching(PATH, "must be absolute and without '..'")]
 Url = Annotated[str, check_url]
 Addresses = Annotated[str, check_addresses]
 Labels = Annotated[Mapping[str, str], check_labels]
 NodeLabels = Annotated[tuple[str, ...], check_any_label]
-Taint = Annotated[str, check_taint]
-NodeCount = Annotated[str, check_count]
+Taint = Annotated[
+    str,
+    matching(_TAINT, f"is not a taint; use key=value:Effect, with the effect {', '.join(Effect)}"),
+]
+NodeCount = Annotated[str, matching(_COUNT, 'is not a number of nodes; use "1" or more, or "1%" to "100%"')]
 Replicas = Annotated[int, between(1, _MAX_REPLICAS)]
-Cpu = Annotated[str, check_cpu]
-Memory = Annotated[str, check_memory]
-Storage = Annotated[str, check_storage]
-Retention = Annotated[str, check_retention]
+Cpu = Annotated[str, matching(CPU, "is not a number of cores; use 500m or 1")]
+Memory = Annotated[str, matching(MEMORY, "is not an amount; use Ki, Mi or Gi, like 512Mi")]
+Storage = Annotated[str, matching(STORAGE, "is not an amount; use Mi, Gi or Ti, like 20Gi")]
+Retention = Annotated[str, matching(DURATION, "is not a duration; use h, d, w or y, like 15d")]
 Tolerations = tuple[Annotated[Toleration, check_toleration], ...]
