@@ -158,21 +158,24 @@ component; its name in _options.tpl.
 {{- end }}
 {{- end -}}
 
-{{- /* The three probes of a container that serves health on its port ops. Argument: failures until it is restarted. */ -}}
+{{- /*
+The three probes of a container that serves health on its port ops. Arguments: alive and ready, paths; failures, until it
+is restarted.
+*/ -}}
 {{- define "gpushare.probes" -}}
 {{- /* It is not restarted while it waits for the API server: that is not a matter of /healthz. */ -}}
 startupProbe:
-  httpGet: {path: /healthz, port: ops}
+  httpGet: {path: {{ default "/healthz" .alive }}, port: ops}
   periodSeconds: 1
   timeoutSeconds: 3
   failureThreshold: 60
 livenessProbe:
-  httpGet: {path: /healthz, port: ops}
+  httpGet: {path: {{ default "/healthz" .alive }}, port: ops}
   periodSeconds: 10
   timeoutSeconds: 3
-  failureThreshold: {{ . }}
+  failureThreshold: {{ default 3 .failures }}
 readinessProbe:
-  httpGet: {path: /readyz, port: ops}
+  httpGet: {path: {{ default "/readyz" .ready }}, port: ops}
   periodSeconds: 5
   timeoutSeconds: 3
   failureThreshold: 3

@@ -64,7 +64,7 @@ spec:
           ports:
             - {name: https, containerPort: {{ .port }}}
             - {name: ops, containerPort: {{ .opsPort }}}
-          {{- include "gpushare.probes" 3 | nindent 10 }}
+          {{- include "gpushare.probes" dict | nindent 10 }}
           resources:
             {{- toYaml $values.resources | nindent 12 }}
           securityContext:
