@@ -45,6 +45,8 @@ DEFAULTS: Final[Mapping[str, Any]] = {
 }
 """The stack of ``install.yaml``, and of the chart without values, except for the images."""
 _GALAXY: Final = ROOT / "ansible/.venv/bin/ansible-galaxy"
+_COPIES: Final = ROOT / "ansible/plugins/plugin_utils/gpushare"
+"""The modules of the collection that git does not have."""
 _EPOCH: Final = {"SOURCE_DATE_EPOCH": "315532800"}
 """1980, the first time that a wheel can have."""
 _HEADER: Final = f"""\
@@ -140,8 +142,9 @@ def _distributions() -> dict[str, bytes]:
 
 
 def _collection(source: str) -> dict[str, bytes]:
-    if not _GALAXY.exists():
-        raise DevkitError(f"{_GALAXY} does not exist: run make setup-ansible")
+    for needed in (_GALAXY, _COPIES):
+        if not needed.exists():
+            raise DevkitError(f"{needed} does not exist: run make setup setup-ansible")
     with tempfile.TemporaryDirectory() as folder:
         _run([str(_GALAXY), "collection", "build", f"--output-path={folder}", str(ROOT / "ansible")])
         return {

@@ -14,8 +14,9 @@ from pathlib import Path
 
 import pytest
 
+from devkit.errors import DevkitError
 from gpushare import __version__
-from release import krew, man_pages
+from release import bundle, krew, man_pages
 from release.archives import read_tar_gz
 from release.recipe import ROOT
 from release.supply import uv
@@ -66,13 +67,21 @@ def copied(folder: Path) -> Path:
     return folder
 
 
+def with_modules_of_the_collection(checkout: Path) -> Path:
+    """As after ``make setup``."""
+    done = run(sys.executable, "-m", "tools.collection_modules", cwd=checkout)
+    assert done.returncode == 0, done.stderr
+    return checkout
+
+
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
     folder = tmp_path_factory.mktemp("release")
     images = folder / "images.json"
     images.write_text(json.dumps(IMAGES))
     first = build(ROOT, images, folder / "first")
-    return Built(first, build(copied(folder / "copy"), images, folder / "second"))
+    copy = with_modules_of_the_collection(copied(folder / "copy"))
+    return Built(first, build(copy, images, folder / "second"))
 
 
 def test_two_builds_of_the_same_sources_write_the_same_bytes(built: Built) -> None:
@@ -82,6 +91,15 @@ def test_two_builds_of_the_same_sources_write_the_same_bytes(built: Built) -> No
         name for name in names if (built.first / name).read_bytes() != (built.second / name).read_bytes()
     ]
     assert different == []
+
+
+def test_a_collection_without_the_modules_that_git_lacks_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bundle, "_GALAXY", tmp_path)
+    monkeypatch.setattr(bundle, "_COPIES", tmp_path / "gpushare")
+    with pytest.raises(DevkitError, match="gpushare does not exist: run make setup"):
+        bundle._collection("https://example.com")  # noqa: SLF001 - the rest of a build takes a minute
 
 
 def test_the_checksums_are_right(built: Built) -> None:
