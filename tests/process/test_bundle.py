@@ -99,7 +99,7 @@ def test_a_collection_without_the_modules_that_git_lacks_is_an_error(
     monkeypatch.setattr(bundle, "_GALAXY", tmp_path)
     monkeypatch.setattr(bundle, "_COPIES", tmp_path / "gpushare")
     with pytest.raises(DevkitError, match="gpushare does not exist: run make setup"):
-        bundle._collection("https://example.com")  # noqa: SLF001 - the rest of a build takes a minute
+        bundle._collection("https://example.com")
 
 
 def test_the_checksums_are_right(built: Built) -> None:
