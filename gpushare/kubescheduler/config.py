@@ -92,16 +92,12 @@ class ExtenderConfig:
     """URL and calls of the extender. A verb that is None is not called."""
 
     url_prefix: str = DEFAULT_URL
-    filter_verb: str = "filter"
     preempt_verb: str | None = "preempt"
     prioritize_verb: str | None = "prioritize"
     weight: int = DEFAULT_WEIGHT
-    bind_verb: str | None = "bind"
     tls: Tls | None = None
     http_timeout_s: int | None = 5
-    node_cache_capable: bool = True
     managed_resources: tuple[str, ...] = MANAGED_RESOURCES
-    ignorable: bool = False
 
     def __post_init__(self) -> None:
         _check_url(self.url_prefix, self.tls)
@@ -109,17 +105,6 @@ class ExtenderConfig:
             raise ConfigError(f"weight {self.weight}: kube-scheduler requires 1 or more")
         if self.http_timeout_s is not None and self.http_timeout_s < 1:
             raise ConfigError(f"HTTP timeout {self.http_timeout_s} s: must be 1 or more")
-        if not self.managed_resources:
-            raise ConfigError("no managed resources: the extender would be called for every pod")
-        if self.ignorable and self.bind_verb:
-            raise ConfigError(
-                "an extender that binds cannot be ignorable: its failures would bind pods without a GPU"
-            )
-
-    @property
-    def enable_https(self) -> bool:
-        """Whether the URL is https; the field ``enableHTTPS`` must match."""
-        return urlsplit(self.url_prefix).scheme == "https"
 
 
 def minimal(url_prefix: str = DEFAULT_URL) -> ExtenderConfig:
@@ -228,19 +213,20 @@ def extender_entry(config: ExtenderConfig, *, legacy: bool = False) -> dict[str,
     """One entry of ``extenders``; ``legacy`` is the spelling of a Policy."""
     entry: dict[str, object] = {
         "urlPrefix": config.url_prefix,
-        "filterVerb": config.filter_verb,
+        "filterVerb": "filter",
         "preemptVerb": config.preempt_verb,
         "prioritizeVerb": config.prioritize_verb,
         "weight": config.weight if config.prioritize_verb else None,
-        "bindVerb": config.bind_verb,
-        "enableHttps" if legacy else "enableHTTPS": config.enable_https,
+        "bindVerb": "bind",
+        "enableHttps" if legacy else "enableHTTPS": urlsplit(config.url_prefix).scheme == "https",
         "tlsConfig": _tls(config.tls) if config.tls else None,
         "httpTimeout": _timeout(config.http_timeout_s, legacy=legacy),
-        "nodeCacheCapable": config.node_cache_capable,
+        "nodeCacheCapable": True,
         "managedResources": [
             {"name": name, "ignoredByScheduler": False} for name in config.managed_resources
         ],
-        "ignorable": config.ignorable,
+        # A failure of an extender that binds would otherwise bind pods without a GPU.
+        "ignorable": False,
     }
     return {key: value for key, value in entry.items() if value is not None}
 

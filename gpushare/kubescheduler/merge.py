@@ -34,7 +34,7 @@ def merged(document: Mapping[str, object], extender: ExtenderConfig) -> dict[str
         )
     others = [each for each in _entries(document) if not _is_ours(each)]
     for each in others:
-        if each.get("bindVerb") and extender.bind_verb:
+        if each.get("bindVerb"):
             raise ConfigError(
                 f"extender {each.get('urlPrefix')} also binds, and kube-scheduler allows only one to bind"
             )

@@ -188,8 +188,6 @@ def test_tls_files_for_plain_http_are_refused() -> None:
     [
         ({"weight": 0}, "weight 0"),
         ({"http_timeout_s": 0}, "HTTP timeout 0"),
-        ({"managed_resources": ()}, "no managed resources"),
-        ({"ignorable": True}, "an extender that binds cannot be ignorable"),
     ],
 )
 def test_a_configuration_that_kube_scheduler_would_refuse_is_refused(

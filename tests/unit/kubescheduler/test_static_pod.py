@@ -105,8 +105,8 @@ def test_another_configuration_changes_the_pod_so_that_the_kubelet_restarts_it()
     ids=["one-word", "two-words", "twice"],
 )
 def test_a_configuration_of_the_clusters_own_gets_the_extender_added(flag: list[str]) -> None:
-    own = render(ExtenderConfig("http://127.0.0.1:1/other", bind_verb=None), parse_version("1.29"))
-    own["podMaxBackoffSeconds"] = 3
+    other = {"urlPrefix": "http://127.0.0.1:1/other", "filterVerb": "filter"}
+    own = {**render(ExtenderConfig(), parse_version("1.29")), "extenders": [other], "podMaxBackoffSeconds": 3}
     before = pod("1.29", *flag, "--v=2")
     assert base_of(before) == Base("--config", "/etc/own.yaml")
     edit = install(before, own)
