@@ -12,7 +12,6 @@ __metaclass__ = type
 import glob
 import io
 import os
-import socket
 import ssl
 
 try:
@@ -26,8 +25,6 @@ _START_TIME = 19
 """Index in /proc/PID/stat, counted after the program name, which may contain spaces."""
 _LINES = 8
 _OK = 200
-_ELSEWHERE = ("198.51.100.1", 9)
-"""A documentation address (RFC 5737)."""
 
 
 def processes(program, words, proc="/proc"):
@@ -91,18 +88,6 @@ def problem_of(url, tls, timeout_s):
     finally:
         connection.close()
     return "" if status == _OK else "{0}: HTTP {1}".format(url, status)
-
-
-def address():
-    """Return the address of the default route, "" without one. No packet is sent."""
-    probe = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-    try:
-        probe.connect(_ELSEWHERE)
-        return probe.getsockname()[0]
-    except (IOError, OSError):
-        return ""
-    finally:
-        probe.close()
 
 
 def _context(tls):

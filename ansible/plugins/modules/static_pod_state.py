@@ -26,10 +26,6 @@ options:
     description: The pod, as C(<namespace>_<name>).
     type: str
     default: kube-system_kube-scheduler
-  logs:
-    description: The kubelet's folder of logs.
-    type: path
-    default: /var/log/pods
   urls:
     description: The URLs to request.
     type: list
@@ -84,10 +80,6 @@ problems:
   description: By URL, why it does not answer 200. Empty if it does.
   returned: always
   type: dict
-address:
-  description: The address of the default route of the host.
-  returned: always
-  type: str
 """
 
 from ansible.module_utils.basic import AnsibleModule
@@ -104,7 +96,6 @@ def main():
             "program": {"type": "str", "default": "kube-scheduler"},
             "words": {"type": "list", "elements": "str", "default": []},
             "pod": {"type": "str", "default": "kube-system_kube-scheduler"},
-            "logs": {"type": "path", "default": "/var/log/pods"},
             "urls": {"type": "list", "elements": "str", "default": []},
             "timeout_s": {"type": "int", "default": 5},
             "ca_file": {"type": "path"},
@@ -115,7 +106,7 @@ def main():
         supports_check_mode=True,
     )
     params = module.params
-    logs = "{0}/{1}-*/*/*.log".format(params["logs"], params["pod"])
+    logs = "/var/log/pods/{0}-*/*/*.log".format(params["pod"])
     tls = {name: params[name] for name in _TLS}
     # Before the processes: a start that is counted and has no process then has ended.
     started = static_pods.starts(logs)
@@ -125,7 +116,6 @@ def main():
         processes=static_pods.processes(params["program"], params["words"]),
         log=static_pods.last_lines(logs),
         problems={url: static_pods.problem_of(url, tls, params["timeout_s"]) for url in params["urls"]},
-        address=static_pods.address(),
     )
 
 
