@@ -11,6 +11,7 @@ from ansible_collections.gpushare.nodes.plugins.plugin_utils.config_text import 
     merge,
     parse,
 )
+from ansible_collections.gpushare.nodes.plugins.plugin_utils.lazy import lazy
 from gpushare.model import yaml_text
 
 FILE = "/etc/x/file"
@@ -140,4 +141,5 @@ class Unsafe(str):
 @pytest.mark.parametrize("kind", ["json", "toml", "yaml"])
 def test_strings_of_ansible_are_written_as_plain_strings(kind: str) -> None:
     changes = {"a": {Unsafe("b"): [Unsafe("c")]}}
-    assert parse(merge("", changes, kind, "f"), kind, "f") == {"a": {"b": ["c"]}}
+    written = lazy("config_text", "merge", plain=True)("", changes, kind, "f")
+    assert parse(written, kind, "f") == {"a": {"b": ["c"]}}

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 import yaml
 
-from ansible_collections.gpushare.nodes.plugins.lookup.kube_context import LookupModule
-from ansible_collections.gpushare.nodes.plugins.plugin_utils.kube_context import (
+from ansible_collections.gpushare.nodes.plugins.lookup.kube_context import (
     ContextError,
+    LookupModule,
     choose,
     contexts,
 )

@@ -5,14 +5,9 @@ import sys
 import pytest
 from ansible.errors import AnsibleFilterError
 
-from ansible_collections.gpushare.nodes.plugins.filter import checks, node_mode, scheduler
+from ansible_collections.gpushare.nodes.plugins.filter.by_role import FILTERS
 from ansible_collections.gpushare.nodes.plugins.plugin_utils.lazy import lazy
 
-FILTERS = {
-    name: function
-    for plugin in (checks, node_mode, scheduler)
-    for name, function in plugin.FilterModule().filters().items()
-}
 OPTIONS = {"kubernetes_version": "1.36", "name": "second", "kubeconfig": ""}
 UTILS = "ansible_collections.gpushare.nodes.plugins.plugin_utils"
 
@@ -32,6 +27,13 @@ def test_an_incomplete_collection_must_be_installed_again(monkeypatch: pytest.Mo
     monkeypatch.setitem(sys.modules, f"{UTILS}.gpushare.errors", None)
     with pytest.raises(AnsibleFilterError, match=r"incomplete .*\.errors.*: .* install its tarball again"):
         lazy("checks", "table")({})
+
+
+def test_a_missing_library_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, f"{UTILS}.config_text", raising=False)
+    monkeypatch.setitem(sys.modules, "tomlkit", None)
+    with pytest.raises(AnsibleFilterError, match=r"lacks a library \(.*tomlkit.*\): pip install tomlkit"):
+        lazy("config_text", "parse")("", "toml", "f")
 
 
 def test_an_old_python_on_the_controller_is_refused(

@@ -15,7 +15,7 @@ class LookupModule(LookupBase):
     def run(self, terms, variables=None, **options):
         return [name in sys.modules for name in terms]
 """
-MODULES = ["ansible_collections.gpushare.nodes.plugins.filter.packages", "ansible.plugins.connection.ssh"]
+MODULES = ["ansible_collections.gpushare.nodes.plugins.filter.by_role", "ansible.plugins.connection.ssh"]
 
 
 @pytest.mark.parametrize("core", CORES)

@@ -9,7 +9,7 @@ from ansible.plugins.action import ActionBase
 from ansible_collections.gpushare.nodes.plugins.plugin_utils.control_plane import RemoteHost
 from ansible_collections.gpushare.nodes.plugins.plugin_utils.gpushare.errors import ConfigError
 from ansible_collections.gpushare.nodes.plugins.plugin_utils.gpushare.kubescheduler import edit, plan
-from ansible_collections.gpushare.nodes.plugins.plugin_utils.plain import to_plain
+from ansible_collections.gpushare.nodes.plugins.plugin_utils.lazy import to_plain
 from ansible_collections.gpushare.nodes.plugins.plugin_utils.scheduler import extender_config, tls_of
 
 ARGUMENTS: dict[str, Any] = {

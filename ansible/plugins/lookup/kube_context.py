@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,6 @@ import yaml
 from ansible.errors import AnsibleLookupError
 from ansible.plugins.lookup import LookupBase
 
-from ansible_collections.gpushare.nodes.plugins.plugin_utils import kube_context
 from ansible_collections.gpushare.nodes.plugins.plugin_utils.gpushare.model import yaml_text
 
 DOCUMENTATION = r"""
@@ -62,13 +61,13 @@ class LookupModule(LookupBase):
         if not kubeconfig and not context and _is_elsewhere():
             return [""]
         try:
-            listed, current = kube_context.contexts(_read(kubeconfig))
+            listed, current = contexts(_read(kubeconfig))
             where = kubeconfig or os.environ.get("KUBECONFIG") or "~/.kube/config"
-            return [kube_context.choose(listed, current, context, where, kwargs["setting"])]
+            return [choose(listed, current, context, where, kwargs["setting"])]
         except OSError as problem:
             text = f"{problem.filename} cannot be read ({problem.strerror}): set cluster_kubeconfig of the "
             raise AnsibleLookupError(f"{text}inventory to a kubeconfig on the controller") from problem
-        except (yaml.YAMLError, kube_context.ContextError) as problem:
+        except (yaml.YAMLError, ContextError) as problem:
             raise AnsibleLookupError(str(problem)) from problem
 
 
@@ -84,3 +83,40 @@ def _read(kubeconfig: str) -> Iterator[Mapping[str, Any]]:
     for path in paths:
         if kubeconfig or path.is_file():
             yield yaml_text.parse(path.read_text()) or {}
+
+
+class ContextError(ValueError):
+    """No context or no unique context; the message has the fix."""
+
+
+def contexts(documents: Iterable[Mapping[str, Any]]) -> tuple[list[str], str]:
+    """Return the names of all contexts and the current one ("" for none) of kubeconfigs, first ones first."""
+    listed = list(documents)
+    names = [each["name"] for document in listed for each in document.get("contexts") or []]
+    current = next(
+        (document["current-context"] for document in listed if document.get("current-context")), ""
+    )
+    return list(dict.fromkeys(names)), current
+
+
+def choose(names: Sequence[str], current: str, requested: str, where: str, setting: str) -> str:
+    """Return the context to use, "" if there is none; ``where`` and ``setting`` are for messages.
+
+    Of several contexts the current one is not used, because it changes with every ``kubectl config
+    use-context``. Raises ContextError.
+    """
+    if requested and requested not in names:
+        raise ContextError(
+            f'{setting} is "{requested}", which {where} does not have: use one of {_list(names)}'
+        )
+    if not requested and len(names) > 1:
+        raise ContextError(
+            f"{setting} is empty, and {where} has several contexts: {_list(names)} (current: "
+            f"{current or 'none'}). Set {setting}, or cluster_context for all roles, to the context of this "
+            "inventory's cluster"
+        )
+    return requested or (names[0] if names else "")
+
+
+def _list(names: Sequence[str]) -> str:
+    return ", ".join(names) or "none"

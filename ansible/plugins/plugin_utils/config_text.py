@@ -20,6 +20,7 @@ import yaml
 from tomlkit.exceptions import ParseError, TOMLKitError
 from tomlkit.items import InlineTable
 
+from ansible_collections.gpushare.nodes.plugins.plugin_utils.gpushare.errors import ConfigError
 from ansible_collections.gpushare.nodes.plugins.plugin_utils.gpushare.model import yaml_text
 
 Table = dict[str, Any]
@@ -27,7 +28,7 @@ Table = dict[str, Any]
 _INDENT = re.compile(r'^([ \t]+)"', re.MULTILINE)
 
 
-class ConfigTextError(ValueError):
+class ConfigTextError(ConfigError):
     """A document that cannot be parsed or changed; the message starts with file, line and column."""
 
 
@@ -41,7 +42,7 @@ def parse(text: str, kind: str, path: str) -> Table:
 
     ``kind`` is json, toml or yaml; ``path`` is the file's name for messages. Raises ConfigTextError.
     """
-    data = _format(kind).read(str(text), path) if text.strip() else None
+    data = _format(kind).read(text, path) if text.strip() else None
     if data is None:
         return {}
     if not isinstance(data, dict):
@@ -49,15 +50,14 @@ def parse(text: str, kind: str, path: str) -> Table:
     return data
 
 
-def merge(text: str, changes: Mapping[str, Any], kind: str, path: str) -> str:
+def merge(text: str, changes: Table, kind: str, path: str) -> str:
     """Return ``text`` with ``changes``: tables are merged, other values are replaced, None removes a key.
 
     Raises ConfigTextError if ``text`` is invalid, or has a plain value where ``changes`` has a table.
     """
     current = parse(text, kind, path)
-    wanted = plain(changes)
-    result = merged(current, wanted, path)
-    return str(text) if result == current else _format(kind).write(str(text), wanted, result)
+    result = merged(current, changes, path)
+    return text if result == current else _format(kind).write(text, changes, result)
 
 
 def merged(current: Mapping[str, Any], changes: Mapping[str, Any], path: str, *above: str) -> Table:
@@ -76,18 +76,6 @@ def merged(current: Mapping[str, Any], changes: Mapping[str, Any], path: str, *a
         else:
             result[key] = value
     return result
-
-
-def plain(value: Any) -> Any:
-    """Return ``value`` in plain Python types: the writers do not support tagged strings of Ansible."""
-    if isinstance(value, Mapping):
-        return {plain(str(key)): plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain(item) for item in value]
-    if isinstance(value, str):
-        # str() returns the unsafe strings of Ansible 2.16 unchanged.
-        return str.__str__(value)
-    return value
 
 
 def _format(kind: str) -> _Format:

@@ -21,7 +21,7 @@ from ansible_collections.gpushare.nodes.plugins.plugin_utils.gpushare.kubeschedu
     Observation,
     Target,
 )
-from ansible_collections.gpushare.nodes.plugins.plugin_utils.plain import to_plain
+from ansible_collections.gpushare.nodes.plugins.plugin_utils.lazy import to_plain
 
 Run = Callable[[str, dict[str, Any]], Mapping[str, Any]]
 """Runs a module with these arguments on the host, and returns its result."""
@@ -75,10 +75,6 @@ class RemoteHost:
         except ConfigError as error:  # of a module that crashes
             return f"{asked}: {error}"
         return str(state["problems"][asked])
-
-    def address(self) -> str:
-        """Return the address of the host's default route, "" without one."""
-        return str(self._answer(STATE)["address"])
 
     def report(self, text: str) -> None:
         """As the port says."""

@@ -1,4 +1,4 @@
-"""Filters that import their function when they are used.
+"""Filters that import their function when they are used, and values of Ansible as plain Python types.
 
 Ansible skips a filter plugin that cannot be imported, and then only reports that the filter does not exist.
 Here an import error, and an error of the function, fail the task with a message.
@@ -6,6 +6,7 @@ Here an import error, and an error of the function, fail the task with a message
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Callable
 from importlib import import_module
@@ -14,16 +15,15 @@ from typing import Any
 from ansible.errors import AnsibleFilterError
 from ansible.module_utils.common.text.converters import to_native
 
-from ansible_collections.gpushare.nodes.plugins.plugin_utils.plain import to_plain
-
-_HERE = "ansible_collections.gpushare.nodes.plugins.plugin_utils"
+_COLLECTION = "ansible_collections.gpushare.nodes"
+_HERE = f"{_COLLECTION}.plugins.plugin_utils"
 _OLDEST_PYTHON = (3, 11)
 
 
 def lazy(module: str, name: str, *, plain: bool = False) -> Callable[..., Any]:
     """Return a filter that calls a function of a module in this package.
 
-    ``plain`` converts Ansible values to plain values, because PyYAML cannot write Ansible types.
+    ``plain`` converts Ansible values to plain values.
     """
 
     def run(*arguments: Any, **options: Any) -> Any:
@@ -38,6 +38,11 @@ def lazy(module: str, name: str, *, plain: bool = False) -> Callable[..., Any]:
     return run
 
 
+def to_plain(value: Any) -> Any:
+    """Return a value of JSON in plain types: PyYAML, tomlkit and json cannot write the strings of Ansible."""
+    return json.loads(json.dumps(value))
+
+
 def _import(module: str, name: str) -> Any:
     if sys.version_info < _OLDEST_PYTHON:
         raise AnsibleFilterError(
@@ -47,6 +52,10 @@ def _import(module: str, name: str) -> Any:
     try:
         return getattr(import_module(f"{_HERE}.{module}"), name)
     except ImportError as error:
+        if not (error.name or "").startswith(_COLLECTION):
+            raise AnsibleFilterError(
+                f"{sys.executable} on the controller lacks a library ({error}): pip install tomlkit pyyaml"
+            ) from error
         raise AnsibleFilterError(
             f"the collection gpushare.nodes is incomplete on the controller ({to_native(error)}): "
             "run `make setup` in the checkout, or install its tarball again, with --force"
