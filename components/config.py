@@ -61,7 +61,7 @@ class PodSecurity(StrEnum):
     RESTRICTED = "restricted"
 
 
-class State(StrEnum):
+class Presence(StrEnum):
     """Whether the object should exist."""
 
     PRESENT = "present"
@@ -137,7 +137,7 @@ class Installer:
 
     image: str = ""
     """Image with digest; default: ``cli`` of ``images``."""
-    state: State = State.PRESENT
+    state: Presence = Presence.PRESENT
     """``absent`` removes the extender from the scheduler."""
     control_planes: Annotated[int, between(1, _MAX_CONTROL_PLANES)] = 1
     """Number of control plane nodes; each gets one pod, and editing starts when all pods are bound."""
@@ -154,7 +154,7 @@ class Isolation:
     """Image with digest; default: ``isolation`` of ``images``."""
     node_labels: NodeLabels = LIMITED_NODES
     """It runs on nodes with at least one of these labels, ``key`` or ``key=value``."""
-    state: State = State.PRESENT
+    state: Presence = Presence.PRESENT
     """``absent`` removes the library from the nodes, each version when no container uses it."""
     kubelet_root: NodePath = "/var/lib/kubelet"
     """Root folder of the kubelet on the nodes, with the record of the node agent (versions in use)."""

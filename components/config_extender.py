@@ -23,7 +23,7 @@ class Exposure(StrEnum):
     SIDECAR = "sidecar"
 
 
-class Tls(StrEnum):
+class TlsMode(StrEnum):
     """Authentication on the port of the extender for kube-scheduler."""
 
     STACK = "stack"
@@ -97,7 +97,7 @@ class Extender:
     Service. ``sidecar``: on loopback, each replica beside an additional kube-scheduler."""
     scheduler: Scheduler | None = None
     """The additional kube-scheduler; only with ``sidecar``."""
-    tls: Tls | None = None
+    tls: TlsMode | None = None
     """``stack``: mutual TLS between the scheduler and the extender, with certificates that the stack makes in
     the cluster. ``none``: plain HTTP, with which every host and pod that reaches the port can bind pods.
     Default: ``stack``; required with ``adopt``."""

@@ -4,7 +4,7 @@ What belongs here: running the real control plane with simulated nodes. What doe
 anything that a gpushare daemon needs at run time. All servers listen on loopback only.
 
     async with Testbed(name="s0") as bed:
-        await bed.add_nodes([SimNode("n1", cards=[Card(), Card()])])
+        await bed.add_nodes([SimNode("n1", cards=[SimGpu(), SimGpu()])])
         await bed.create_pods([gpu_pod("p", 4)])
 """
 
@@ -12,7 +12,7 @@ from devkit.errors import DevkitError
 from devkit.process import Process
 from devkit.waiting import until
 from testbed.control_plane.bed import Bed
-from testbed.control_plane.nodes import Card, SimNode, gpu_pod
+from testbed.control_plane.nodes import SimGpu, SimNode, gpu_pod
 from testbed.control_plane.scheduler import SchedulerSpec
 from testbed.control_plane.stages import SLOW_DELETE, SLOW_START
 from testbed.control_plane.start import Testbed
@@ -21,10 +21,10 @@ __all__ = [
     "SLOW_DELETE",
     "SLOW_START",
     "Bed",
-    "Card",
     "DevkitError",
     "Process",
     "SchedulerSpec",
+    "SimGpu",
     "SimNode",
     "Testbed",
     "gpu_pod",

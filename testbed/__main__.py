@@ -14,7 +14,7 @@ from devkit.folders import bed_folder, cache_root, writable_cache
 from devkit.process import tail
 from gpushare.runtime.program import run
 from testbed.control_plane.home import note_of, take_down
-from testbed.control_plane.nodes import Card, SimNode
+from testbed.control_plane.nodes import SimGpu, SimNode
 from testbed.control_plane.scheduler import LEGACY, SchedulerSpec
 from testbed.control_plane.start import Testbed
 from testbed.programs import binaries, build
@@ -56,7 +56,7 @@ def up(
     config = scheduler_config.read_text() if scheduler_config else None
     version = {"current": release(), "none": None}.get(scheduler, scheduler)
     plan = Testbed(name, SchedulerSpec(version, config=config), audit=audit, bound=False)
-    simulated = [SimNode(f"sim-{index}", [Card()] * cards) for index in range(nodes)]
+    simulated = [SimNode(f"sim-{index}", [SimGpu()] * cards) for index in range(nodes)]
     click.echo(asyncio.run(_up(plan, simulated)))
 
 

@@ -9,7 +9,7 @@ import hashlib
 import json
 from typing import Final
 
-from components.config_extender import Exposure, Extender, Tls
+from components.config_extender import Exposure, Extender, TlsMode
 from components.manifests.parts import (
     Object,
     account,
@@ -45,7 +45,7 @@ def tls_secret(settings: Extender) -> str | None:
 def makes_certificates(settings: Extender) -> bool:
     """Whether the stack makes the certificates. One sidecar is reached on loopback only and has none."""
     is_alone = settings.exposure is Exposure.SIDECAR and settings.replicas == 1
-    return settings.tls is not Tls.NONE and not settings.tls_secret and not is_alone
+    return settings.tls is not TlsMode.NONE and not settings.tls_secret and not is_alone
 
 
 def objects(settings: Extender, version: KubernetesVersion) -> list[Object]:

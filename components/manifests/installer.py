@@ -7,7 +7,7 @@ killed, the kubelet of its node restarts it, without a scheduler, and it finishe
 
 from typing import Final
 
-from components.config import Installer, State
+from components.config import Installer, Presence
 from components.config_extender import Extender
 from components.config_pods import CONTROL_PLANE_TAINTS, NODE_CRITICAL
 from components.manifests.certificates import makes_certificates
@@ -41,12 +41,12 @@ _EXTENDER_S: Final = 300
 """Time for the extender to pull its image and answer, if nothing else waits for it."""
 _GRACE_S: Final = 150
 """Time to restore the manifest and wait for the scheduler after SIGTERM."""
-_VERBS: Final = {State.PRESENT: "install", State.ABSENT: "restore"}
+_VERBS: Final = {Presence.PRESENT: "install", Presence.ABSENT: "restore"}
 
 
 def objects(settings: Installer, extender: Extender, version: KubernetesVersion) -> list[Object]:
     """A Job with one pod per control plane node, and its role."""
-    copies = makes_certificates(extender) and settings.state is State.PRESENT
+    copies = makes_certificates(extender) and settings.state is Presence.PRESENT
     return [
         account(NAME),
         role(NAME, [rule("", ["pods"], ["list"]), rule("", ["events"], ["create"])]),
@@ -128,7 +128,7 @@ def _container(settings: Installer, version: KubernetesVersion, *, copies: bool)
 def _flags(settings: Installer, version: KubernetesVersion) -> list[str]:
     """The node address, because NodePorts are not always served on loopback."""
     common = [f"--root={_ROOT}", f"--control-planes={settings.control_planes}"]
-    if settings.state is State.ABSENT:
+    if settings.state is Presence.ABSENT:
         return common
     url = f"--url={settings.url}" if settings.url else "--address=$(HOST_IP)"
     return [*common, url, f"--extender-wait={_EXTENDER_S}", f"--kubernetes-version={version}"]

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from components.config import Isolation, State
+from components.config import Isolation, Presence
 from components.manifests.parts import (
     OPS,
     Object,
@@ -25,7 +25,7 @@ from gpushare.contract import (
 )
 
 _LABELS: Final = labels(ISOLATION_INSTALLER_NAME)
-_VERBS: Final = {State.PRESENT: "install", State.ABSENT: "uninstall"}
+_VERBS: Final = {Presence.PRESENT: "install", Presence.ABSENT: "uninstall"}
 
 
 def objects(settings: Isolation) -> list[Object]:

@@ -18,7 +18,7 @@ from gpushare.extender.api import ExtenderApi
 from gpushare.extender.lease import (
     LeaseAction,
     LeaseDurations,
-    Observation,
+    LeaseObservation,
     Replica,
     binds_from,
     binds_until,
@@ -67,8 +67,8 @@ class Leadership:
         self._catch_up = catch_up
         self._binding = binding
         self._clock = clock
-        self._observation: Observation | None = None
-        self._first_observation: Observation | None = None
+        self._observation: LeaseObservation | None = None
+        self._first_observation: LeaseObservation | None = None
         self._binds_until = 0.0
         self._ready = False
         self._waits = ""
@@ -137,7 +137,7 @@ class Leadership:
         need not be repeated.
         """
         with contextlib.suppress(ApiError):
-            self._observation = self._first_observation = Observation(
+            self._observation = self._first_observation = LeaseObservation(
                 await self._api.read_lease(), self._clock()
             )
 
@@ -194,7 +194,7 @@ class Leadership:
         else:
             await self._acquire_or_renew(self._observation, action, now)
 
-    async def _acquire_or_renew(self, observation: Observation, action: LeaseAction, now: float) -> None:
+    async def _acquire_or_renew(self, observation: LeaseObservation, action: LeaseAction, now: float) -> None:
         """Take or renew the Lease as it was observed, and prepare to bind."""
         if action is not LeaseAction.RENEW:
             self._reset()  # another replica may have bound pods meanwhile
@@ -205,7 +205,7 @@ class Leadership:
         self._announced = not record.quiet
         if recreated(observation.record, written):
             self._reset()  # as above: it was deleted
-            observation = Observation(None, now)
+            observation = LeaseObservation(None, now)
         self._observation = observe(observation, written, self._clock())
         # From before the write on: others count from when they see it, which is later.
         self._binds_until = binds_until(now, self._durations)

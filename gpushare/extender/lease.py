@@ -51,7 +51,7 @@ class Replica:
 
 
 @dataclass(frozen=True, slots=True)
-class Observation:
+class LeaseObservation:
     """A reading of the Lease, and when this content was first observed."""
 
     record: LeaseRecord | None
@@ -66,14 +66,14 @@ class LeaseAction(StrEnum):
     FOLLOW = "follow"
 
 
-def observe(before: Observation | None, record: LeaseRecord | None, now: float) -> Observation:
+def observe(before: LeaseObservation | None, record: LeaseRecord | None, now: float) -> LeaseObservation:
     """The new observation; unchanged content keeps its time."""
     if before is not None and before.record == record:
         return before
-    return Observation(record, now)
+    return LeaseObservation(record, now)
 
 
-def decide(observation: Observation, identity: str, now: float) -> LeaseAction:
+def decide(observation: LeaseObservation, identity: str, now: float) -> LeaseAction:
     """The next action of this replica."""
     record = observation.record
     if record is not None and record.holder == identity:
@@ -104,7 +104,7 @@ def restored(before: LeaseRecord, after: LeaseRecord) -> bool:
     return before.uid == after.uid and is_older(after.version, before.version)
 
 
-def binds_from(observation: Observation, durations: LeaseDurations, now: float) -> float:
+def binds_from(observation: LeaseObservation, durations: LeaseDurations, now: float) -> float:
     """The earliest time at which a new holder may bind.
 
     If the last holder stopped renewing, its POSTs must have ended. A quiet one had none, and its lease has
@@ -132,7 +132,7 @@ def wait_cause(record: LeaseRecord | None) -> str:
     return f"the last binds of {record.holder}, which held the Lease, may still arrive"
 
 
-def unchanged_since_release(first: Observation | None, taken: Observation) -> bool:
+def unchanged_since_release(first: LeaseObservation | None, taken: LeaseObservation) -> bool:
     """Whether no replica can have bound between the first observation and ours before taking the Lease.
 
     True if the Lease was released at the first observation and is unchanged at the second, because taking it

@@ -34,7 +34,7 @@ class Taint(Struct):
         return f"{self.key}={self.value}:{self.effect}" if self.value else f"{self.key}:{self.effect}"
 
 
-class Toleration(Struct):
+class PodToleration(Struct):
     """A toleration of a pod. Without a key it tolerates every taint, without an effect all effects."""
 
     key: str = ""
@@ -175,7 +175,7 @@ class _PodSpec(PodSpec, rename="camel"):
     scheduler_name: str = ""
     scheduling_gates: list[_Gate] | None = None
     node_selector: dict[str, str] | None = None
-    tolerations: list[Toleration] | None = None
+    tolerations: list[PodToleration] | None = None
     affinity: Affinity | None = None
 
 

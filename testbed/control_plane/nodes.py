@@ -24,7 +24,7 @@ _CONDITIONS = (
 
 
 @dataclass(frozen=True)
-class Card:
+class SimGpu:
     """One simulated GPU: memory in MiB and in units of gpu-mem. Empty fields get generated values."""
 
     model: str = "Tesla T4"
@@ -46,7 +46,7 @@ class SimNode:
     """
 
     name: str
-    cards: Sequence[Card] = ()
+    cards: Sequence[SimGpu] = ()
     address: str = "127.0.0.1"
     labels: Mapping[str, str] = field(default_factory=dict)
     annotations: Mapping[str, str] = field(default_factory=dict)
@@ -126,7 +126,7 @@ def gpu_pod(
     }
 
 
-def _card(node: str, index: int, card: Card) -> dict[str, Any]:
+def _card(node: str, index: int, card: SimGpu) -> dict[str, Any]:
     return {
         "index": index,
         "uuid": card.uuid or f"GPU-{uuid.uuid5(_SPACE, f'{node}/{index}')}",

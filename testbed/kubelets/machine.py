@@ -18,7 +18,7 @@ from testbed import cgroups
 from testbed.control_plane.bed import Bed
 from testbed.control_plane.commands import API_ADDRESS
 from testbed.kubelets import wiring
-from testbed.kubelets.spec import NodeLayout, Subnet
+from testbed.kubelets.spec import KubeletLayout, Subnet
 
 _HOLDER = "node"
 _FORWARDER = "api"
@@ -34,7 +34,7 @@ class NodeMachine:
     With ``host_pid`` it has the PID namespace of this machine.
     """
 
-    def __init__(self, bed: Bed, layout: NodeLayout, *, host_pid: bool = False) -> None:
+    def __init__(self, bed: Bed, layout: KubeletLayout, *, host_pid: bool = False) -> None:
         self._bed = bed
         self._host_pid = host_pid
         self.layout = layout
@@ -171,7 +171,7 @@ class NodeMachine:
         await self.run(_FORWARDER, argv, listening)
 
 
-async def claim(layout: NodeLayout, known: Subnet | None) -> Subnet:
+async def claim(layout: KubeletLayout, known: Subnet | None) -> Subnet:
     """Route a free subnet, or the one of an earlier start, to the network device of a node; return it."""
     if known is not None:
         await run_text(wiring.claim(layout, known), _COMMAND_S)

@@ -18,7 +18,7 @@ from testbed.kubelets import bundles, files, images
 from testbed.kubelets.machine import NodeMachine
 from testbed.kubelets.needs import KubeletNeeds, look
 from testbed.kubelets.programs import KUBELET, Programs
-from testbed.kubelets.spec import KubeletSpec, NodeLayout
+from testbed.kubelets.spec import KubeletLayout, KubeletSpec
 from testbed.programs import build
 from testbed.programs.binaries import Installed
 
@@ -63,7 +63,7 @@ class KubeletNode:
         self._found = found
         self._tools = tools
         self._spawned: dict[str, Process] = {}
-        layout = NodeLayout(spec.name, bed.folder, bed.layout.data)
+        layout = KubeletLayout(spec.name, bed.folder, bed.layout.data)
         self._machine = NodeMachine(bed, layout, host_pid=spec.host_pid)
         self._programs = Programs(bed, self._machine, tools)
 

@@ -92,7 +92,7 @@ class Subnet:
 
 
 @dataclass(frozen=True)
-class NodeLayout:
+class KubeletLayout:
     """Folders and names of one node on this machine, from the folder and the data folder of the testbed."""
 
     name: str

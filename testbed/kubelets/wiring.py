@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from testbed.control_plane.commands import API_ADDRESS
-from testbed.kubelets.spec import NodeLayout, Subnet
+from testbed.kubelets.spec import KubeletLayout, Subnet
 
 TOPS = ("etc", "usr/local", "var")
 """Folders in which a node reads the files of this machine, and writes copies."""
@@ -46,7 +46,7 @@ TAKEN = "File exists"
 """Error of ``ip`` for a route that exists."""
 
 
-def holder(layout: NodeLayout, top: str, programs: str, *, host_pid: bool = False) -> list[str]:
+def holder(layout: KubeletLayout, top: str, programs: str, *, host_pid: bool = False) -> list[str]:
     """Return the command that creates the namespaces and runs the first process of the node.
 
     ``top`` and ``programs`` are those of its cgroup (``testbed.cgroups``).
@@ -58,17 +58,17 @@ def holder(layout: NodeLayout, top: str, programs: str, *, host_pid: bool = Fals
     return ["/bin/sh", "-ec", f"{_join(top)}; exec unshare --cgroup -- /bin/sh -ec {shlex.quote(run)}"]
 
 
-def script(layout: NodeLayout) -> Path:
+def script(layout: KubeletLayout) -> Path:
     """Return the script of the first process of a node."""
     return layout.folder / "boot.sh"
 
 
-def booted(layout: NodeLayout) -> Path:
+def booted(layout: KubeletLayout) -> Path:
     """Return the file that exists when the mounts of a node are complete."""
     return layout.folder / "booted"
 
 
-def first_process(layout: NodeLayout, hierarchies: Iterable[Path], mounts: Sequence[str] = ()) -> str:
+def first_process(layout: KubeletLayout, hierarchies: Iterable[Path], mounts: Sequence[str] = ()) -> str:
     """Return the script of the first process: it mounts, then reaps orphans until SIGTERM.
 
     ``mounts`` are those of ``seen_mounts``.
@@ -99,17 +99,17 @@ def seen_mounts(mountinfo: str) -> list[str]:
     return [point for point in points if point.startswith(_WITH_MOUNTS)]
 
 
-def aside(layout: NodeLayout, mount: str) -> Path:
+def aside(layout: KubeletLayout, mount: str) -> Path:
     """Return the folder where a mount of this machine stays reachable while an overlay hides it."""
     return layout.folder / "mounts" / mount.strip("/").replace("/", "-")
 
 
-def settings(layout: NodeLayout) -> Path:
+def settings(layout: KubeletLayout) -> Path:
     """Return the folder of the files that replace kernel settings."""
     return layout.folder / "sys"
 
 
-def processors(layout: NodeLayout) -> Path:
+def processors(layout: KubeletLayout) -> Path:
     """Return the file with the processors of this machine, as programs here see them.
 
     A kernel without a clock frequency (``testbed.uml``) has it in a mount, which the /proc of a node hides.
@@ -117,17 +117,17 @@ def processors(layout: NodeLayout) -> Path:
     return layout.folder / "cpuinfo"
 
 
-def work_folder(layout: NodeLayout, top: str) -> Path:
+def work_folder(layout: KubeletLayout, top: str) -> Path:
     """Return the work folder of the overlay mount of ``top``."""
     return layout.folder / f"work-{top.replace('/', '-')}"
 
 
-def claim(layout: NodeLayout, subnet: Subnet) -> list[str]:
+def claim(layout: KubeletLayout, subnet: Subnet) -> list[str]:
     """Return the command that takes a subnet; it fails if another node on this machine has it."""
     return _words(f"ip route add {subnet.cidr} via {subnet.node} dev {layout.device} onlink")
 
 
-def veth_pair(layout: NodeLayout, pid: int) -> list[list[str]]:
+def veth_pair(layout: KubeletLayout, pid: int) -> list[list[str]]:
     """Return the commands that connect this machine and the node of process ``pid`` by a veth pair."""
     return [
         _words(f"ip link add {layout.device} type veth peer name eth0 netns {pid}"),
@@ -137,7 +137,7 @@ def veth_pair(layout: NodeLayout, pid: int) -> list[list[str]]:
     ]
 
 
-def host_address(layout: NodeLayout, subnet: Subnet) -> list[str]:
+def host_address(layout: KubeletLayout, subnet: Subnet) -> list[str]:
     """Return the command that sets the address of this machine on the veth pair."""
     return _words(f"ip address add {subnet.host} peer {subnet.node} dev {layout.device}")
 
@@ -157,7 +157,7 @@ ip route add default via {subnet.host}
 """
 
 
-def unplug(layout: NodeLayout) -> list[str]:
+def unplug(layout: KubeletLayout) -> list[str]:
     """Return the command that removes the veth pair with its routes."""
     return _words(f"ip link delete {layout.device}")
 
@@ -166,7 +166,7 @@ def _join(files: str) -> str:
     return f'for procs in {files}; do echo $$ >"$procs"; done'
 
 
-def _overlay(layout: NodeLayout, top: str) -> str:
+def _overlay(layout: KubeletLayout, top: str) -> str:
     options = f"lowerdir=/{top},upperdir={layout.disk / top},workdir={work_folder(layout, top)}"
     return f"mount -t overlay -o {shlex.quote(options)} overlay /{top}"
 

@@ -16,13 +16,13 @@ import yaml
 from gpushare.contract import ANN_PLACEMENT
 from release.published import examples
 from testbed.control_plane.api import Object
-from testbed.control_plane.nodes import Card, SimNode, gpu_pod
+from testbed.control_plane.nodes import SimGpu, SimNode, gpu_pod
 
-T4 = Card("Tesla T4", 15079, 14)
-V100 = Card("Tesla V100-SXM2-16GB", 16130, 15)
-P40 = Card("Tesla P40", 22919, 22)
-TITAN_XP = Card("TITAN Xp", 12196, 11)
-CARD_IN_MIB = Card("Tesla V100-SXM2-16GB", 16276, 16276)
+T4 = SimGpu("Tesla T4", 15079, 14)
+V100 = SimGpu("Tesla V100-SXM2-16GB", 16130, 15)
+P40 = SimGpu("Tesla P40", 22919, 22)
+TITAN_XP = SimGpu("TITAN Xp", 12196, 11)
+CARD_IN_MIB = SimGpu("Tesla V100-SXM2-16GB", 16276, 16276)
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ from testbed.control_plane.commands import API_ADDRESS
 from testbed.kubelets import forward
 from testbed.kubelets import wiring as cables
 from testbed.kubelets.machine import claim
-from testbed.kubelets.spec import NodeLayout, Subnet
+from testbed.kubelets.spec import KubeletLayout, Subnet
 from testbed.uml import image, wiring
 from testbed.uml.wiring import Kernel
 
@@ -37,7 +37,7 @@ _MAX_ANSWER: Final = 1 << 26
 class UmlMachine:
     """A machine of a testbed; its disk and subnet stay when it is off."""
 
-    def __init__(self, bed: Bed, layout: NodeLayout, kernel: Kernel, base: Path) -> None:
+    def __init__(self, bed: Bed, layout: KubeletLayout, kernel: Kernel, base: Path) -> None:
         self._bed = bed
         self.layout = layout
         self._kernel = kernel

@@ -20,7 +20,7 @@ from testbed.control_plane.bed import Bed, is_ready
 from testbed.control_plane.components import url_ready
 from testbed.kubelets import files, images
 from testbed.kubelets.programs import CONTAINERD, KUBELET
-from testbed.kubelets.spec import KubeletSpec, NodeLayout
+from testbed.kubelets.spec import KubeletLayout, KubeletSpec
 from testbed.programs import build
 from testbed.programs.binaries import Installed
 from testbed.uml import image, wiring
@@ -94,7 +94,7 @@ class UmlNode:
         self._found = found
         self._tools = tools
         self._machine = UmlMachine(
-            bed, NodeLayout(spec.name, bed.folder, bed.layout.data), found.kernel, base
+            bed, KubeletLayout(spec.name, bed.folder, bed.layout.data), found.kernel, base
         )
         self._boot_id = ""
 

@@ -17,7 +17,7 @@ from typing import Final
 from devkit.ports import LOOPBACK
 from testbed.control_plane.commands import API_ADDRESS
 from testbed.kubelets import forward
-from testbed.kubelets.spec import NodeLayout, Subnet
+from testbed.kubelets.spec import KubeletLayout, Subnet
 from testbed.uml import control, image
 
 CONTROL_PORT: Final = 8
@@ -52,27 +52,27 @@ class Kernel:
         return self.program.parents[1] / "lib" / "uml" / "modules"
 
 
-def disk(layout: NodeLayout) -> Path:
+def disk(layout: KubeletLayout) -> Path:
     """Return the file with the changes of the disk, which survives a power cut."""
     return layout.folder / "disk"
 
 
-def boot_folder(layout: NodeLayout) -> Path:
+def boot_folder(layout: KubeletLayout) -> Path:
     """Return the folder that the machine reads at boot."""
     return layout.folder / "boot"
 
 
-def script(layout: NodeLayout) -> Path:
+def script(layout: KubeletLayout) -> Path:
     """Return the script of the first process."""
     return layout.folder / "first.sh"
 
 
-def connected(layout: NodeLayout) -> Path:
+def connected(layout: KubeletLayout) -> Path:
     """Return the file that exists when the network and the boot folder are complete."""
     return layout.folder / "connected"
 
 
-def first_process(layout: NodeLayout, kernel: Kernel, base: Path) -> str:
+def first_process(layout: KubeletLayout, kernel: Kernel, base: Path) -> str:
     """Return the script that connects the network, then runs the kernel until SIGTERM."""
     command = shlex.join(
         [
@@ -112,7 +112,7 @@ wait
 """
 
 
-def holder(layout: NodeLayout) -> list[str]:
+def holder(layout: KubeletLayout) -> list[str]:
     """Return the command that runs the first process in new namespaces."""
     unshare = "unshare --net --pid --fork --kill-child --mount-proc"
     return ["/bin/sh", "-ec", f"exec {unshare} -- /bin/sh -e {shlex.quote(str(script(layout)))}"]

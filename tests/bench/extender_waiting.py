@@ -22,7 +22,7 @@ from gpushare.contract import LABEL_MODE, RESOURCE_CORE
 from gpushare.errors import ApiError
 from gpushare.model.changes import Deleted, Upserted
 from gpushare.model.objects import Pod
-from testbed import Bed, Card, SchedulerSpec, SimNode, Testbed, gpu_pod, until
+from testbed import Bed, SchedulerSpec, SimGpu, SimNode, Testbed, gpu_pod, until
 from testbed.daemons.extender import ExtenderSpec, component_config, grant, start_extender
 from tests.bench.large_cluster import say, until_leads
 from tests.bench.measuring import cpu_s, ms, quantile
@@ -81,7 +81,7 @@ async def measure_waiting(rounds: int, pods: int, seconds: int) -> None:
             [
                 SimNode(
                     f"n{number}",
-                    [Card(units=_SIZE)] * 2,
+                    [SimGpu(units=_SIZE)] * 2,
                     labels={LABEL_MODE: "core_mem"},
                     allocatable={RESOURCE_CORE: "200"},
                 )

@@ -7,7 +7,7 @@ from typing import Final
 
 import click
 
-from testbed import Bed, Card, SimNode, gpu_pod, until
+from testbed import Bed, SimGpu, SimNode, gpu_pod, until
 from testbed.control_plane.api import Object, read_text
 from testbed.control_plane.nodes import node_object
 from testbed.daemons.extender import ExtenderSpec
@@ -20,7 +20,7 @@ _PODS_PER_NODE: Final = GPUS + 1
 
 def sim_node(index: int) -> SimNode:
     """A node of 8 GPUs."""
-    return SimNode(node_name(index), [Card()] * GPUS, pods=500)
+    return SimNode(node_name(index), [SimGpu()] * GPUS, pods=500)
 
 
 def node_name(index: int) -> str:

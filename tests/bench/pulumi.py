@@ -15,7 +15,7 @@ import click
 from components.manifests import everything
 from components.render import as_yaml
 from components.stack import from_file, load
-from testbed import Card, SimNode, Testbed
+from testbed import SimGpu, SimNode, Testbed
 from testbed.pulumi import PulumiStack, old_tokens
 from tests.support.builders.stacks import ROOT, STACKS
 from tests.support.fixtures.clusters import CONTROL_PLANE
@@ -46,7 +46,7 @@ async def _engine() -> None:
     config = from_file(STACKS["example"])
     objects = everything(load(config))
     async with Testbed() as bed:
-        await bed.add_nodes([*CONTROL_PLANE, SimNode("gpu", [Card(), Card()])])
+        await bed.add_nodes([*CONTROL_PLANE, SimNode("gpu", [SimGpu(), SimGpu()])])
         await old_tokens(bed)
         stack = await PulumiStack.create(bed, config)
         await _timed(f"preview, {len(objects)} objects to create", stack.preview)

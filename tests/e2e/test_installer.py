@@ -13,7 +13,7 @@ import pytest_asyncio
 
 from gpushare.contract import ANN_IDX
 from release import Images, ensure
-from testbed import Bed, Card, SchedulerSpec, SimNode, Testbed, until
+from testbed import Bed, SchedulerSpec, SimGpu, SimNode, Testbed, until
 from testbed.kubelets import KubeletNode, KubeletSpec, add_kubelet
 from testbed.kubelets.services import load
 from testbed.stories.deployed import CONTROL_PLANE, by_kubectl
@@ -142,7 +142,7 @@ async def plane(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Contr
             nodes[name] = await add_kubelet(bed, spec)
             await load(nodes[name], images)
             await static_scheduler.install(nodes[name], VERSION, tmp_path_factory.mktemp(name), TAG)
-        await bed.add_nodes([SimNode(SIMULATED, [Card()])])
+        await bed.add_nodes([SimNode(SIMULATED, [SimGpu()])])
         # A Job would complete there, and have done nothing.
         await bed.kubectl("cordon", SIMULATED)
         yield ControlPlane(bed, nodes, images)

@@ -25,7 +25,7 @@ from gpushare.errors import ApiError
 from gpushare.kubescheduler.config import parse_version
 from gpushare.model.conflicts import OWN_FILES, OWN_GUARANTEE, OWN_PRELOAD, PRELOADED_DRIVER, ConflictRule
 from gpushare.model.demand import SUFFIX, UNITS_AND_WHOLE
-from testbed import Bed, Card, SimNode, gpu_pod, until
+from testbed import Bed, SimGpu, SimNode, gpu_pod, until
 from testbed.control_plane.api import Api
 from testbed.programs.binaries import release
 from tests.support.warnings_shown import warnings_of
@@ -202,7 +202,7 @@ def all_rights(subject: Object) -> Object:
 async def cluster(shared_bed: Bed) -> Bed:
     """The policies in force. Accounts have all rights, so that only the policies refuse."""
     api = shared_bed.api
-    await shared_bed.add_nodes([SimNode(name, cards=[Card()]) for name in ("n1", "n2")])
+    await shared_bed.add_nodes([SimNode(name, cards=[SimGpu()]) for name in ("n1", "n2")])
     await shared_bed.create_namespace("team-a")
     await api.create(f"{RBAC}/namespaces/team-a/rolebindings", all_rights({"kind": "User", "name": "tenant"}))
     for account in (AGENT_NAME, EXTENDER_NAME):

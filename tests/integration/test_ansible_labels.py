@@ -15,7 +15,7 @@ import yaml
 from gpushare import contract
 from gpushare.adapters.kube.client import KubeClient
 from gpushare.adapters.kube.config import load_access
-from testbed import Bed, Card, SimNode, gpu_pod, until
+from testbed import Bed, SimGpu, SimNode, gpu_pod, until
 from testbed.control_plane.api import Object
 from tests.support.fixtures import playbooks
 
@@ -105,7 +105,7 @@ async def cluster(shared_bed: Bed, tmp_path: Path) -> AsyncIterator[Cluster]:
     made = Cluster(shared_bed, tmp_path)
     made.file("manifests").parent.mkdir()
     made.file("manifests").write_text(PLUGIN)
-    await shared_bed.add_nodes([SimNode("gpu-1", [Card()], machine_id=MACHINE_ID)])
+    await shared_bed.add_nodes([SimNode("gpu-1", [SimGpu()], machine_id=MACHINE_ID)])
     yield made
     for name in [each["metadata"]["name"] for each in await shared_bed.api.items(BUDGETS)]:
         await shared_bed.api.delete(f"{BUDGETS}/{name}")

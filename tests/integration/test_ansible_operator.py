@@ -16,7 +16,7 @@ import pytest
 import pytest_asyncio
 
 from gpushare import contract
-from testbed import Bed, Card, SimNode, Testbed, until
+from testbed import Bed, SimGpu, SimNode, Testbed, until
 from testbed.hosts import HOSTS, Lab
 from testbed.hosts.files import machine_id
 from testbed.pulumi.programs import link
@@ -155,7 +155,7 @@ def variant() -> Written:
 
 def _node(name: str) -> SimNode:
     whole = {contract.RESOURCE_WHOLE_GPU: "1"}
-    return SimNode(name, [Card()], labels=OPERATED, allocatable=whole, machine_id=machine_id(name))
+    return SimNode(name, [SimGpu()], labels=OPERATED, allocatable=whole, machine_id=machine_id(name))
 
 
 def _check_out(folder: Path) -> Path:

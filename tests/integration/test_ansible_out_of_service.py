@@ -14,7 +14,7 @@ import pytest
 import pytest_asyncio
 
 from devkit.process import run_text
-from testbed import SLOW_DELETE, Card, SimNode, Testbed, gpu_pod, until
+from testbed import SLOW_DELETE, SimGpu, SimNode, Testbed, gpu_pod, until
 from testbed.hosts import HOSTS, Lab
 from testbed.hosts.files import machine_id
 from tests.support.builders import example_inventory
@@ -88,7 +88,7 @@ class Cluster(GpuHosts):
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def cluster(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Cluster]:
     async with Testbed() as bed, Lab(HOSTS) as lab:
-        await bed.add_nodes(SimNode(name, [Card()], machine_id=machine_id(name)) for name in GPU_NODES)
+        await bed.add_nodes(SimNode(name, [SimGpu()], machine_id=machine_id(name)) for name in GPU_NODES)
         folder = tmp_path_factory.mktemp("inventories") / "mine"
         yield Cluster(bed, lab, example_inventory.copy(folder, lab, bed.kubeconfig))
 

@@ -20,7 +20,7 @@ from components.render import as_yaml
 from devkit.process import run_text
 from gpushare.contract import ANN_IDX, CLIENT_TLS_SECRET, EXTENDER_NODE_PORT, EXTENDER_TLS_SECRET
 from gpushare.kubescheduler.config import KubernetesVersion
-from testbed import Bed, Card, SchedulerSpec, SimNode, Testbed, until
+from testbed import Bed, SchedulerSpec, SimGpu, SimNode, Testbed, until
 from testbed.daemons.extender import ACCOUNT, ExtenderSpec, grant
 from testbed.kubelets import KubeletNode, KubeletSpec, add_kubelet
 from tests.support.fixtures import playbooks, static_scheduler
@@ -91,7 +91,7 @@ async def host(
         plane = ControlPlane(bed, await add_kubelet(bed, spec), request.param, folder)
         await grant(bed)
         await start_extender(plane)
-        await bed.add_nodes([SimNode("n", [Card()])])
+        await bed.add_nodes([SimNode("n", [SimGpu()])])
         await static_scheduler.install(plane.node, plane.version, folder)
         await plane.place("first")
         yield plane

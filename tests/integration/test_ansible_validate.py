@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from testbed import Bed, Card, SchedulerSpec, SimNode, gpu_pod, until
+from testbed import Bed, SchedulerSpec, SimGpu, SimNode, gpu_pod, until
 from testbed.daemons.extender import ExtenderSpec, component_config, grant, start_extender
 from tests.support.fixtures.gpu_nodes import bound
 from tests.support.fixtures.sidecars import issue
@@ -45,7 +45,7 @@ async def test_a_scheduler_that_asks_the_extender_passes_and_the_probe_is_gone(
     await bed.restart_scheduler(SchedulerSpec(extenders=[entry]))
     await grant(bed)
     await start_extender(bed, spec)
-    await bed.add_nodes([SimNode("n", [Card()])])
+    await bed.add_nodes([SimNode("n", [SimGpu()])])
     report = await validate(bed, tmp_path, validate_extender_url=url, validate_extender_tls=client)
     assert report.run.code == 0, report.run.output
     assert report.run.changed == {"n": 0}
@@ -66,7 +66,7 @@ async def test_a_scheduler_without_the_extender_fails_and_the_probe_is_gone(
 ) -> None:
     bed = restored_bed
     await bed.restart_scheduler(SchedulerSpec())
-    await bed.add_nodes([SimNode("n", [Card(units=4)])])
+    await bed.add_nodes([SimNode("n", [SimGpu(units=4)])])
     report = await validate(bed, tmp_path)
     assert report.run.code == 2
     assert report.of_cluster("scheduler")["found"] == "without extender"
@@ -87,7 +87,7 @@ async def test_a_scheduler_without_the_extender_fails_and_the_probe_is_gone(
 
 async def test_a_missing_scheduler_or_api_is_reported(restored_bed: Bed, tmp_path: Path) -> None:
     bed = restored_bed
-    await bed.add_nodes([SimNode("n", [Card()])])
+    await bed.add_nodes([SimNode("n", [SimGpu()])])
     silent = await validate(bed, tmp_path, validate_probe_timeout_s=2)
     assert silent.run.code == 2
     assert silent.of_cluster("scheduler")["found"] == "no event"

@@ -20,7 +20,7 @@ from gpushare.contract import AUTHORITY_SECRET, CLIENT_TLS_SECRET, EXTENDER_TLS_
 from gpushare.errors import ApiError
 from gpushare.kubescheduler.config import KubernetesVersion
 from gpushare.runtime.certificates import expiry_of
-from testbed import Bed, Card, DevkitError, SchedulerSpec, SimNode, gpu_pod, until
+from testbed import Bed, DevkitError, SchedulerSpec, SimGpu, SimNode, gpu_pod, until
 from testbed.control_plane.api import read_text
 from testbed.daemons.extender import ExtenderSpec, component_config, grant, start_extender
 from tests.support.builders.stacks import ROOT
@@ -77,7 +77,7 @@ class Scene:
 async def scene(clean_bed: Bed, tmp_path_factory: pytest.TempPathFactory) -> Scene:
     await apply(clean_bed)
     await grant(clean_bed)
-    await clean_bed.add_nodes([SimNode("n", [Card(), Card()])])
+    await clean_bed.add_nodes([SimNode("n", [SimGpu(), SimGpu()])])
     return Scene(clean_bed, tmp_path_factory.mktemp("mounted"))
 
 

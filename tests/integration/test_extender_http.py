@@ -17,7 +17,7 @@ from aiohttp import web
 
 from gpushare.adapters.extender_peers import FORWARDED_HEADER
 from gpushare.contract import EXTENDER_PREFIX, LABEL_MODE
-from testbed import Bed, Card, SimNode, gpu_pod, until
+from testbed import Bed, SimGpu, SimNode, gpu_pod, until
 from testbed.control_plane.api import Object
 from testbed.daemons.extender import ACCOUNT, ExtenderSpec, grant, start_extender
 from tests.support.fakes.fault_proxy import Fault, FaultProxy, fault_proxy, on_bind, status_answer
@@ -80,7 +80,7 @@ class Extender:
     async def node(self, *units: int, **kwargs: Any) -> str:
         """Create a node, so that tests do not share GPUs; return its name after the extender has seen it."""
         name = f"node-{uuid4().hex[:8]}"
-        cards = [Card(units=each) for each in units]
+        cards = [SimGpu(units=each) for each in units]
         await self.bed.add_nodes([SimNode(name, cards, **kwargs)])
         await self.until_inspected(name, bool)
         return name
@@ -313,7 +313,7 @@ async def test_nodes_without_a_gpu_size_are_unschedulable_with_a_reason(
     extender: Extender, allocatable: dict[str, str], says: str
 ) -> None:
     name = f"node-{uuid4().hex[:8]}"
-    await extender.bed.add_nodes([SimNode(name, [Card()], annotate_cards=False)])
+    await extender.bed.add_nodes([SimNode(name, [SimGpu()], annotate_cards=False)])
     await extender.bed.api.request(
         "PATCH",
         f"/api/v1/nodes/{name}/status",
@@ -332,7 +332,7 @@ async def test_nodes_without_a_gpu_size_are_unschedulable_with_a_reason(
 async def test_an_unreadable_gpu_list_makes_the_node_unschedulable_with_a_reason(extender: Extender) -> None:
     name = f"node-{uuid4().hex[:8]}"
     await extender.bed.add_nodes(
-        [SimNode(name, [Card()], annotate_cards=False, annotations={"gpushare.io/cards": "[{]"})]
+        [SimNode(name, [SimGpu()], annotate_cards=False, annotations={"gpushare.io/cards": "[{]"})]
     )
 
     async def refused() -> bool:

@@ -12,7 +12,7 @@ import pytest_asyncio
 from devkit.process import Process
 from devkit.waiting import timeout_factor
 from gpushare.contract import EVENT_REFUSED
-from testbed import Bed, Card, SimNode, gpu_pod, until
+from testbed import Bed, SimGpu, SimNode, gpu_pod, until
 from testbed.control_plane.api import read_text
 from testbed.daemons.extender import ExtenderSpec, grant, start_extender
 from tests.support.fixtures.gpu_nodes import until_event
@@ -26,7 +26,7 @@ GPUSHARE = str(Path(sys.executable).with_name("gpushare"))
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def bed(clean_bed: Bed) -> Bed:
     await grant(clean_bed)
-    await clean_bed.add_nodes([SimNode("n", [Card(units=10_000)])])
+    await clean_bed.add_nodes([SimNode("n", [SimGpu(units=10_000)])])
     return clean_bed
 
 

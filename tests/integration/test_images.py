@@ -13,7 +13,7 @@ import pytest
 import pytest_asyncio
 
 import release
-from components.config import Isolation, State
+from components.config import Isolation, Presence
 from components.manifests import isolation
 from components.manifests.parts import NON_ROOT, container_security, non_root_security
 from components.render import as_yaml
@@ -234,11 +234,11 @@ async def test_all_modules_have_unchecked_bytecode(reports: dict[str, Any], serv
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def placed(bed: Bed, node: KubeletNode, built: Images) -> str:
     """The version that the installer has installed, started as in its manifest."""
-    await install(bed, node, built, State.PRESENT)
+    await install(bed, node, built, Presence.PRESENT)
     return await until(lambda: version_on(node), "the library on the node", 60)
 
 
-async def install(bed: Bed, node: KubeletNode, built: Images, state: State) -> None:
+async def install(bed: Bed, node: KubeletNode, built: Images, state: Presence) -> None:
     own = (f"kubernetes.io/hostname={node.name}",)
     settings = Isolation(built.references["isolation"], own, state)
     await bed.apply(as_yaml(isolation.objects(settings)))
@@ -291,7 +291,7 @@ async def test_without_its_daemonset_the_library_stays_for_running_containers(
 async def test_absent_removes_the_link_and_keeps_versions_that_containers_may_use(
     bed: Bed, node: KubeletNode, built: Images, placed: str
 ) -> None:
-    await install(bed, node, built, State.ABSENT)
+    await install(bed, node, built, Presence.ABSENT)
 
     async def gone() -> bool:
         return not await version_on(node)

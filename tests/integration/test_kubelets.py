@@ -20,7 +20,7 @@ from testbed.control_plane.components import url_ready
 from testbed.control_plane.home import clean
 from testbed.kubelets import BUSYBOX_IMAGE, KubeletNode, KubeletSpec, add_kubelet
 from testbed.kubelets.files import BUNDLES
-from testbed.kubelets.spec import NodeLayout
+from testbed.kubelets.spec import KubeletLayout
 
 pytestmark = [pytest.mark.needs("kubelet"), pytest.mark.asyncio(loop_scope="module")]
 
@@ -377,7 +377,7 @@ def traces(folder: Path) -> set[str]:
     prefix = cgroups.prefix_of(folder)
     found = {str(path) for path in cgroups.ROOT.glob(f"*/{prefix}*")}
     # The devices of other testbeds on this machine come and go.
-    device = NodeLayout(PLAIN.name, folder, data_folder(folder)).device
+    device = KubeletLayout(PLAIN.name, folder, data_folder(folder)).device
     found |= {device} if is_there(f"/sys/class/net/{device}") else set()
     found |= {line for line in Path("/proc/self/mountinfo").read_text().splitlines() if prefix in line}
     return found | ({str(data_folder(folder))} if data_folder(folder).exists() else set())

@@ -10,7 +10,7 @@ import pytest_asyncio
 from aiohttp import web
 
 from devkit.waiting import timeout_factor, together
-from testbed import Bed, Card, SimNode, gpu_pod, until
+from testbed import Bed, SimGpu, SimNode, gpu_pod, until
 from testbed.control_plane.api import Object
 from testbed.daemons.extender import ACCOUNT, LEASES, ExtenderSpec, grant, start_extender
 from tests.support.fakes.fault_proxy import FaultProxy, fault_proxy, on_bind
@@ -29,7 +29,7 @@ LATE_S = 8.0
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def bed(clean_bed: Bed) -> Bed:
     await grant(clean_bed, new=True)
-    await clean_bed.add_nodes([SimNode(name, [Card(units=14)]) for name in ("frozen", "late", "again")])
+    await clean_bed.add_nodes([SimNode(name, [SimGpu(units=14)]) for name in ("frozen", "late", "again")])
     return clean_bed
 
 

@@ -14,7 +14,7 @@ from aiohttp import web
 
 from devkit.waiting import together
 from gpushare.errors import ApiError
-from testbed import Bed, Card, SimNode, gpu_pod, until
+from testbed import Bed, SimGpu, SimNode, gpu_pod, until
 from testbed.control_plane.api import read_text
 from testbed.daemons.extender import ACCOUNT, LEASES, ExtenderSpec, grant, start_extender
 from tests.support.fakes.fault_proxy import fault_proxy, on_bind
@@ -35,7 +35,7 @@ RIGHTS = "/apis/rbac.authorization.k8s.io/v1/namespaces/kube-system/rolebindings
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def bed(clean_bed: Bed) -> Bed:
     await grant(clean_bed, new=True)
-    await clean_bed.add_nodes([SimNode("n", [Card(units=10_000)])])
+    await clean_bed.add_nodes([SimNode("n", [SimGpu(units=10_000)])])
     return clean_bed
 
 

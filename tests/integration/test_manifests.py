@@ -17,7 +17,7 @@ import yaml
 from devkit.ports import free_ports
 from gpushare.contract import ANN_IDX
 from gpushare.errors import ApiError
-from testbed import Bed, Card, DevkitError, SchedulerSpec, SimNode, Testbed, gpu_pod, until
+from testbed import Bed, DevkitError, SchedulerSpec, SimGpu, SimNode, Testbed, gpu_pod, until
 from testbed.control_plane.api import Object, read_text
 from testbed.daemons.extender import ExtenderSpec, start_extender
 from testbed.programs import build
@@ -183,7 +183,7 @@ async def test_a_sidecar_scheduler_binds_with_the_extender_and_the_deployed_perm
     tool = (await build.ensure(["kube-scheduler"]))["kube-scheduler"]
     argv = scheduler_argv(bed, scheduler["command"], spec.url, tmp_path / "config.yaml")
     process = await bed.spawn("own-scheduler", [str(tool.path), *argv[1:]])
-    await bed.add_nodes([SimNode("n", [Card()])])
+    await bed.add_nodes([SimNode("n", [SimGpu()])])
     await bed.create_pods([gpu_pod("p", 4, schedulerName="gpushare-scheduler")])
     assert ANN_IDX in (await bound(bed, "p", 60))["metadata"]["annotations"]
     assert "forbidden" not in process.command.log.read_text().lower()

@@ -7,7 +7,7 @@ import aiohttp
 import pytest
 
 from gpushare.kubescheduler.config import ExtenderConfig, Tls, extender_entry
-from testbed import Bed, Card, SchedulerSpec, SimNode, gpu_pod
+from testbed import Bed, SchedulerSpec, SimGpu, SimNode, gpu_pod
 from testbed.control_plane.api import read_text
 from testbed.control_plane.pki import Authority
 from testbed.daemons.extender import ExtenderSpec, grant, start_extender
@@ -44,7 +44,7 @@ async def test_the_real_scheduler_binds_over_mutual_tls_and_other_clients_are_re
     await bed.restart_scheduler(SchedulerSpec(extenders=[entry]))
     await grant(bed)
     await start_extender(bed, spec)
-    await bed.add_nodes([SimNode("n", [Card()])])
+    await bed.add_nodes([SimNode("n", [SimGpu()])])
     await bed.create_pods([gpu_pod("p", 4)])
     assert "ALIYUN_COM_GPU_MEM_IDX" in (await bound(bed, "p"))["metadata"]["annotations"]
     assert EXPIRY + '{certificate="server"}' in await read_text(f"{spec.ops_url}/metrics")

@@ -12,7 +12,7 @@ import pytest_asyncio
 
 from gpushare.contract import ANN_MODE, ANN_MPS_MULTI_USER, LABEL_MODE
 from gpushare.errors import ApiError
-from testbed import SLOW_DELETE, Bed, Card, SchedulerSpec, SimNode, gpu_pod, until
+from testbed import SLOW_DELETE, Bed, SchedulerSpec, SimGpu, SimNode, gpu_pod, until
 from testbed.control_plane.api import Object
 from testbed.control_plane.scheduler import LEGACY
 from testbed.daemons.extender import (
@@ -78,7 +78,7 @@ class Cluster:
         finally:
             await process.stop()
 
-    async def with_node(self, *cards: Card, **fields: Any) -> Bed:
+    async def with_node(self, *cards: SimGpu, **fields: Any) -> Bed:
         """Add a node with these GPUs."""
         self.node = f"n-{next(self.numbers)}"
         await self.bed.add_nodes([SimNode(self.node, cards, **fields)])
@@ -140,7 +140,7 @@ async def until_placed(bed: Bed, *names: str, timeout_s: float = 30) -> None:
 async def test_a_statefulset_pod_that_is_deleted_and_comes_back_fast_is_counted_once(
     cluster: Cluster,
 ) -> None:
-    bed = await cluster.with_node(Card(units=15))
+    bed = await cluster.with_node(SimGpu(units=15))
     async with Recorder(bed.api) as recorder:
         await bed.apply(manifest("app-3g-v1"))
         await until_placed(bed, "app-3g-v1-0", "app-3g-v1-1")
@@ -162,7 +162,7 @@ async def test_a_statefulset_pod_that_is_deleted_and_comes_back_fast_is_counted_
 
 
 async def test_a_pod_with_a_long_grace_period_keeps_its_units_until_it_is_gone(cluster: Cluster) -> None:
-    bed = await cluster.with_node(Card())
+    bed = await cluster.with_node(SimGpu())
     async with Recorder(bed.api) as recorder:
         await bed.create_pods(
             [gpu_pod("slow", 14, annotations={SLOW_DELETE: "true"}, terminationGracePeriodSeconds=600)]
@@ -215,7 +215,7 @@ async def until_left(bed: Bed, *expected: set[str]) -> None:
 
 @VERSIONS
 async def test_victims_of_the_scheduler_that_free_one_gpu_are_the_only_ones(cluster: Cluster) -> None:
-    bed = await cluster.with_node(Card(), Card())
+    bed = await cluster.with_node(SimGpu(), SimGpu())
     async with Recorder(bed.api) as recorder:
         spared = (gpu_pod(f"spared-{index}", 7, priorityClassName="middle") for index in range(2))
         await one_by_one(bed, *(gpu_pod(f"low-{index}", 7) for index in range(2)), *spared)
@@ -228,7 +228,7 @@ async def test_victims_of_the_scheduler_that_free_one_gpu_are_the_only_ones(clus
 @VERSIONS
 async def test_a_preemptor_is_placed_although_the_watches_of_the_extender_are_late(cluster: Cluster) -> None:
     """The scheduler tries it for the last time when the last victim is gone; the watches show that later."""
-    bed = await cluster.with_node(Card())
+    bed = await cluster.with_node(SimGpu())
     async with (
         fault_proxy(bed.api_url, bed.credentials.context(ACCOUNT)) as proxy,
         cluster.own_extender(kubeconfig=proxy.kubeconfig(bed.folder)),
@@ -241,7 +241,7 @@ async def test_a_preemptor_is_placed_although_the_watches_of_the_extender_are_la
 
 @VERSIONS
 async def test_victims_of_the_scheduler_on_different_gpus_are_completed_on_one(cluster: Cluster) -> None:
-    bed = await cluster.with_node(Card(), Card())
+    bed = await cluster.with_node(SimGpu(), SimGpu())
     async with Recorder(bed.api) as recorder:
         classes = ("low", "middle")
         await one_by_one(
@@ -258,7 +258,7 @@ async def test_victims_of_the_scheduler_on_different_gpus_are_completed_on_one(c
 @VERSIONS
 async def test_a_pod_that_needs_cpu_and_gpu_memory_preempts_for_both_at_once(cluster: Cluster) -> None:
     """The scheduler proposes the pod with the CPU; that frees no GPU, so the extender adds another one."""
-    bed = await cluster.with_node(Card(), Card(), cpu="8")
+    bed = await cluster.with_node(SimGpu(), SimGpu(), cpu="8")
     await one_by_one(
         bed,
         gpu_pod("stays", 8, priorityClassName="high"),
@@ -275,7 +275,7 @@ async def test_a_pod_that_needs_cpu_and_gpu_memory_preempts_for_both_at_once(clu
 
 @VERSIONS
 async def test_a_pod_with_an_exhausted_disruption_budget_is_spared(cluster: Cluster) -> None:
-    bed = await cluster.with_node(Card(), Card())
+    bed = await cluster.with_node(SimGpu(), SimGpu())
     await bed.apply(BUDGET)
     await one_by_one(
         bed,
@@ -290,7 +290,7 @@ async def test_a_pod_with_an_exhausted_disruption_budget_is_spared(cluster: Clus
 
 @VERSIONS
 async def test_no_other_pod_gets_the_freed_gpu_while_the_victim_terminates(cluster: Cluster) -> None:
-    bed = await cluster.with_node(Card())
+    bed = await cluster.with_node(SimGpu())
     slow = gpu_pod("low", 10, annotations={SLOW_DELETE: "true"}, terminationGracePeriodSeconds=600)
     await bed.create_pods([slow])
     await until_placed(bed, "low")
@@ -310,7 +310,7 @@ async def test_no_other_pod_gets_the_freed_gpu_while_the_victim_terminates(clust
 
 
 async def test_a_pod_larger_than_any_gpu_evicts_no_pod(cluster: Cluster) -> None:
-    bed = await cluster.with_node(Card(), Card())
+    bed = await cluster.with_node(SimGpu(), SimGpu())
     await bed.create_pods([gpu_pod("low", 10)])
     await until_placed(bed, "low")
     await important(bed, "huge", 15)
@@ -324,7 +324,7 @@ async def test_fragmented_units_are_recorded_as_each_scheduler_leaves_them(clust
 
     The pod waits with a reason per GPU; nothing is evicted and nothing is over-committed.
     """
-    bed = await cluster.with_node(Card(), Card())
+    bed = await cluster.with_node(SimGpu(), SimGpu())
     for name, units in (("a", 8), ("b", 8)):
         await bed.create_pods([gpu_pod(name, units)])
         await until_placed(bed, name)
@@ -336,7 +336,7 @@ async def test_fragmented_units_are_recorded_as_each_scheduler_leaves_them(clust
 
 async def test_a_waiting_pod_is_placed_once_enough_units_are_free(cluster: Cluster) -> None:
     """The scheduler retries on an event that the extender has not seen yet."""
-    bed = await cluster.with_node(Card(units=4))
+    bed = await cluster.with_node(SimGpu(units=4))
     await bed.create_pods([gpu_pod("pod-0", 4)])
     await until_placed(bed, "pod-0")
     for number in range(1, 16):
@@ -362,7 +362,7 @@ async def lies_on(bed: Bed, name: str) -> dict[int, int]:
 
 
 async def test_a_gpu_takes_no_pods_of_another_mode_until_its_own_are_gone(cluster: Cluster) -> None:
-    bed = await cluster.with_node(Card(), Card())
+    bed = await cluster.with_node(SimGpu(), SimGpu())
     async with cluster.own_extender(*QUICK, "--api-request-timeout=4") as spec:
         await bed.create_pods([gpu_pod("old", 4)])
         assert await lies_on(bed, "old") == {0: 4}
@@ -387,7 +387,7 @@ async def test_a_gpu_takes_no_pods_of_another_mode_until_its_own_are_gone(cluste
 
 
 async def test_an_mps_gpu_takes_one_user_unless_it_is_known_to_serve_several(cluster: Cluster) -> None:
-    bed = await cluster.with_node(Card(), Card(), labels={LABEL_MODE: "mps"})
+    bed = await cluster.with_node(SimGpu(), SimGpu(), labels={LABEL_MODE: "mps"})
     for name, user, card in (("a", 1000, 0), ("b", 1000, 0), ("c", 2000, 1)):
         await bed.create_pods([gpu_pod(name, 4, securityContext={"runAsUser": user})])
         assert await lies_on(bed, name) == {card: 4}

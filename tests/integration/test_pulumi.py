@@ -19,7 +19,7 @@ from components.render import as_yaml
 from components.stack import from_file, load
 from devkit.ports import free_ports
 from devkit.waiting import together
-from testbed import Bed, Card, SimNode, Testbed, gpu_pod, until
+from testbed import Bed, SimGpu, SimNode, Testbed, gpu_pod, until
 from testbed.control_plane.api import Object
 from testbed.pulumi import PulumiError, PulumiOutcome, PulumiStack, old_tokens
 from tests.support.builders.stacks import STACKS
@@ -86,7 +86,7 @@ class Deployed:
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def clusters(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Clusters]:
     async with Testbed() as one, Testbed() as two:
-        await one.add_nodes([*CONTROL_PLANE, SimNode("gpu", [Card(), Card()])])
+        await one.add_nodes([*CONTROL_PLANE, SimNode("gpu", [SimGpu(), SimGpu()])])
         await together([old_tokens(one), old_tokens(two)])
         beds = {"one": one, "two": two}
         yield Clusters(beds, merged(beds, tmp_path_factory.mktemp("clusters") / "kubeconfig"))

@@ -16,7 +16,7 @@ import pytest_asyncio
 
 from components.manifests import everything
 from components.stack import from_file, load
-from testbed import Bed, Card, SimNode, Testbed, gpu_pod, until
+from testbed import Bed, SimGpu, SimNode, Testbed, gpu_pod, until
 from testbed.control_plane.api import Object
 from testbed.pulumi import PulumiError, PulumiStack
 from tests.support.builders.stacks import ROOT, STACKS
@@ -71,7 +71,7 @@ async def provider(tmp_path_factory: pytest.TempPathFactory) -> Path:
 async def taken(provider: Path) -> AsyncIterator[TakenOver]:
     async with Testbed() as bed:
         masters = [replace(node, labels={**node.labels, **MASTER}) for node in CONTROL_PLANE]
-        await bed.add_nodes([*masters, SimNode("gpu", [Card(), Card()])])
+        await bed.add_nodes([*masters, SimNode("gpu", [SimGpu(), SimGpu()])])
         await bed.apply("---\n".join(file.read_text() for file in S3))
         await bed.create_pods([gpu_pod("works", 4)])
         pod = await running(bed, POD)
@@ -225,7 +225,7 @@ THEIRS = {"key": "example.com/leaving", "effect": "NoSchedule"}
 
 async def test_taints_and_labels_of_another_manager_are_a_conflict_and_stay(taken: TakenOver) -> None:
     bed, stack = taken.bed, taken.stack
-    await bed.add_nodes([SimNode("tainted", [Card()]), SimNode("switched", [Card()])])
+    await bed.add_nodes([SimNode("tainted", [SimGpu()]), SimNode("switched", [SimGpu()])])
     await bed.kubectl("taint", "node", "tainted", "example.com/leaving:NoSchedule")
     await bed.kubectl("label", "--overwrite", "node", "switched", "gpushare=false")
     for pool, field in (
@@ -256,7 +256,7 @@ async def test_up_waits_for_replaced_agents_and_not_for_mps_whose_pods_an_admini
     taken: TakenOver,
 ) -> None:
     bed, stack = taken.bed, taken.stack
-    await bed.add_nodes([SimNode(f"mps-{index}", [Card()], labels=MPS_NODES) for index in range(3)])
+    await bed.add_nodes([SimNode(f"mps-{index}", [SimGpu()], labels=MPS_NODES) for index in range(3)])
     (pool,) = CONFIG["devicePlugins"]
     digest = pool["image"]
     stack.configure({**CONFIG, "mps": {"image": digest}})

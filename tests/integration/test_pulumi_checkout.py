@@ -15,7 +15,7 @@ import pytest_asyncio
 from components.manifests import everything
 from components.stack import from_file, load
 from devkit.process import run_text
-from testbed import Bed, Card, SimNode, Testbed
+from testbed import Bed, SimGpu, SimNode, Testbed
 from testbed.pulumi import old_tokens
 from tests.support.builders.stacks import STACKS
 from tests.support.fixtures.checkouts import NOT_THE_USERS, check_out, user_of_pulumi
@@ -44,7 +44,7 @@ class Checkout:
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def checkout() -> AsyncIterator[Checkout]:
     async with Testbed() as bed:
-        await bed.add_nodes([*CONTROL_PLANE, SimNode("gpu", [Card()])])
+        await bed.add_nodes([*CONTROL_PLANE, SimNode("gpu", [SimGpu()])])
         await old_tokens(bed)
         # The old language host runs no policy packs.
         env = {**await user_of_pulumi(bed), "STACK": "test", "POLICY_PACKS": ""}

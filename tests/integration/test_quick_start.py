@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from testbed import Bed, Card, SimNode, Testbed, gpu_pod, until
+from testbed import Bed, SimGpu, SimNode, Testbed, gpu_pod, until
 from testbed.pulumi.programs import link
 from tests.support.builders.stacks import DIGEST
 from tests.support.fixtures import playbooks
@@ -55,7 +55,7 @@ async def reader(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Read
     (checkout / "images.json").write_text(json.dumps(dict.fromkeys(IMAGES, DIGEST)))
     async with Testbed() as bed:
         plain = [SimNode(f"cpu-{number}") for number in (1, 2)]
-        await bed.add_nodes([*plain, SimNode("gpu-1", [Card()])])
+        await bed.add_nodes([*plain, SimNode("gpu-1", [SimGpu()])])
         tools = link(folder / "bin", {"kubectl": bed.components.tools["kubectl"].path})
         yield Reader(bed, checkout, f"{checkout / '.venv/bin'}:{tools}:{SYSTEM}")
 

@@ -29,8 +29,7 @@ from gpushare.adapters.kubelet.pods import CLUSTER_CA
 from gpushare.errors import ApiError
 from gpushare.kubescheduler.config import KubernetesVersion
 from gpushare.model.hardware import RecoveryAction
-from testbed import Bed, DevkitError, SchedulerSpec, SimNode, Testbed, gpu_pod, until
-from testbed import Card as SimCard
+from testbed import Bed, DevkitError, SchedulerSpec, SimGpu, SimNode, Testbed, gpu_pod, until
 from testbed.control_plane import audit
 from testbed.daemons import console_script, rights
 from testbed.daemons.agent import CardNode, add_card_node, start_agent
@@ -252,7 +251,7 @@ async def scene(bed: Bed) -> AsyncIterator[Scene]:
         config={"staticPodPath": STATIC_PODS, "fileCheckFrequency": "1s"},
     )
     await bed.until_service_account("kube-system")
-    await bed.add_nodes([SimNode("n", [SimCard(units=1000)])])
+    await bed.add_nodes([SimNode("n", [SimGpu(units=1000)])])
     found = Scene(bed, await add_card_node(bed, spec, 2 * [card("T4")]))
     for rules in RULES.values():
         kept = [each for each in rules.objects if each["kind"] not in WORKLOADS]

@@ -16,7 +16,7 @@ import pytest_asyncio
 import yaml
 
 from gpushare.contract import ANN_IDX, EXTENDER_NODE_PORT
-from testbed import Bed, Card, SchedulerSpec, SimNode, Testbed, until
+from testbed import Bed, SchedulerSpec, SimGpu, SimNode, Testbed, until
 from testbed.daemons.extender import ACCOUNT, ExtenderSpec, grant
 from testbed.kubelets import KubeletNode, KubeletSpec, add_kubelet
 from tests.support.fixtures import static_scheduler
@@ -108,7 +108,7 @@ async def plane(
         spec = KubeletSpec("cp", config=static_scheduler.STATIC_PODS)
         plane = ControlPlane(bed, await add_kubelet(bed, spec), request.param)
         await start_extender(plane)
-        await bed.add_nodes([SimNode("n", [Card()])])
+        await bed.add_nodes([SimNode("n", [SimGpu()])])
         await static_scheduler.install(plane.node, plane.version, tmp_path_factory.mktemp("images"), TAG)
         await plane.place("first")
         yield plane

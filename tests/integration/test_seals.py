@@ -11,7 +11,7 @@ import pytest_asyncio
 
 from gpushare.contract import ANN_SEAL, EXTENDER_NAME
 from gpushare.errors import ApiError
-from testbed import Bed, Card, SchedulerSpec, SimNode, gpu_pod, until
+from testbed import Bed, SchedulerSpec, SimGpu, SimNode, gpu_pod, until
 from testbed.control_plane.api import Object, read_text
 from testbed.control_plane.layout import COMPONENTS
 from testbed.daemons import rights
@@ -56,7 +56,7 @@ async def bed(shared: Bed) -> AsyncIterator[Bed]:
 async def node(bed: Bed) -> str:
     """A node with two GPUs and a new name."""
     name = f"n-{next(NUMBERS)}"
-    await bed.add_nodes([SimNode(name, [Card(), Card()])])
+    await bed.add_nodes([SimNode(name, [SimGpu(), SimGpu()])])
     return name
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from testbed import Bed, Card, SchedulerSpec, SimNode, until
+from testbed import Bed, SchedulerSpec, SimGpu, SimNode, until
 from tests.support.fixtures.shared_beds import Origin
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -33,7 +33,7 @@ async def test_objects_and_processes_are_gone_and_controllers_do_not_replace_the
     namespaces = await names(bed, "/api/v1/namespaces")
     await bed.restart_scheduler(SchedulerSpec())
     helper = await bed.spawn("helper", ["/bin/sleep", "600"])
-    await bed.add_nodes([SimNode("left", [Card()])])
+    await bed.add_nodes([SimNode("left", [SimGpu()])])
     await bed.create_namespace("left")
     await bed.apply(DEPLOYMENT)
 

@@ -15,7 +15,7 @@ import pytest
 
 from devkit.waiting import together
 from gpushare.contract import ANN_IDX, EXTENDER_PREFIX
-from testbed import Bed, Card, SimNode, gpu_pod, until
+from testbed import Bed, SimGpu, SimNode, gpu_pod, until
 from testbed.daemons.extender import start_extender
 from tests.support.fixtures.extenders import until_leads
 from tests.support.fixtures.sidecars import Sidecar, grant, issue, replica, schedules, start_scheduler
@@ -66,7 +66,7 @@ async def three_replicas(bed: Bed, folder: Path) -> AsyncIterator[Replicas]:
     issue(folder)
     first, second, third = (replica(name, folder) for name in ("first", "second", "third"))
     _, scheduler = await grant(bed, "sidecar")
-    await bed.add_nodes([SimNode(f"n{i}", [Card(units=SIZE)] * CARDS) for i in range(NODES)])
+    await bed.add_nodes([SimNode(f"n{i}", [SimGpu(units=SIZE)] * CARDS) for i in range(NODES)])
     await start_extender(bed, second.extender)
     await until_leads(second.extender)
     await together(start_extender(bed, one.extender) for one in (first, third))

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import pytest
 
 from devkit.errors import DevkitError
-from testbed import Bed, Card, SchedulerSpec, SimNode, gpu_pod, until
+from testbed import Bed, SchedulerSpec, SimGpu, SimNode, gpu_pod, until
 from testbed.control_plane.api import Object
 from testbed.daemons.extender import ACCOUNT, ExtenderSpec, component_config, grant, start_extender
 from tests.support.fakes.fault_proxy import fault_proxy, on_bind
@@ -66,7 +66,7 @@ async def arena(bed: Bed) -> AsyncIterator[Arena]:
     await bed.restart_scheduler(scheduler)
     await grant(bed)
     await start_extender(bed, extender)
-    await bed.add_nodes([SimNode(f"node-{i}", [Card()] * CARDS) for i in range(NODES)])
+    await bed.add_nodes([SimNode(f"node-{i}", [SimGpu()] * CARDS) for i in range(NODES)])
     async with Recorder(bed.api) as recorder:
         yield Arena(bed, recorder, extender)
 
@@ -156,7 +156,7 @@ async def test_bind_posts_that_arrive_ten_seconds_late_overcommit_nothing(restor
 
         proxy.faults.append(on_bind(late, times=6))
         await start_extender(bed, spec, proxy.kubeconfig(bed.folder))
-        await bed.add_nodes([SimNode("node-0", [Card()])])
+        await bed.add_nodes([SimNode("node-0", [SimGpu()])])
         async with Recorder(bed.api) as recorder:
             await bed.create_pods([gpu_pod(f"p{i}", 4) for i in range(6)])
 

@@ -21,7 +21,7 @@ from devkit.process import run_text
 from devkit.waiting import timeout_factor
 from gpushare import contract
 from gpushare.errors import ApiError, ConfigError
-from testbed import Bed, Card, DevkitError, SchedulerSpec, SimNode, Testbed, gpu_pod, until
+from testbed import Bed, DevkitError, SchedulerSpec, SimGpu, SimNode, Testbed, gpu_pod, until
 from testbed.control_plane import audit
 from testbed.control_plane.stages import SLOW_DELETE, SLOW_START
 
@@ -45,7 +45,7 @@ asyncio.run(main())
 
 
 def node(name: str = NODE, **fields: Any) -> SimNode:
-    return SimNode(name, [Card(), Card()], address="192.168.3.184", **fields)
+    return SimNode(name, [SimGpu(), SimGpu()], address="192.168.3.184", **fields)
 
 
 async def until_phase(bed: Bed, name: str, phase: str) -> dict[str, Any]:

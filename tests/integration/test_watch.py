@@ -18,7 +18,7 @@ from gpushare.contract import LABEL_PLACEMENT
 from gpushare.errors import ApiError
 from gpushare.model.changes import Deleted, Upserted
 from gpushare.model.objects import Node
-from testbed import Bed, Card, SchedulerSpec, SimNode, Testbed
+from testbed import Bed, SchedulerSpec, SimGpu, SimNode, Testbed
 from testbed.control_plane.nodes import node_object
 from tests.support.waiting import until
 
@@ -57,7 +57,7 @@ class Heard:
 async def bed() -> AsyncIterator[Bed]:
     async with Testbed(scheduler=SchedulerSpec(None), kwok=False) as running:
         await running.stop("kube-controller-manager")  # it changes nodes without a kubelet
-        nodes = (SimNode(f"n{number}", [Card()]) for number in range(MORE_THAN_ONE_PAGE))
+        nodes = (SimNode(f"n{number}", [SimGpu()]) for number in range(MORE_THAN_ONE_PAGE))
         await running.api.create_many((API_NODES, node_object(each)) for each in nodes)
         yield running
 
@@ -96,7 +96,7 @@ async def test_a_refresh_delivers_every_earlier_change(bed: Bed) -> None:
 
 async def test_an_object_as_deep_as_the_api_server_accepts_is_followed(bed: Bed) -> None:
     """Every user may nest ``managedFields`` of an own pod so, and the extender reads all pods."""
-    node = node_object(SimNode("deep", [Card()]))
+    node = node_object(SimNode("deep", [SimGpu()]))
     fields = msgspec.Raw(b'{"f:a":' * DEEPEST + b"{}" + b"}" * DEEPEST)
     described = {"manager": "m", "operation": "Update", "apiVersion": "v1", "fieldsType": "FieldsV1"}
     node["metadata"]["managedFields"] = [{**described, "fieldsV1": fields}]

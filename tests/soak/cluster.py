@@ -13,7 +13,7 @@ from typing import Final
 from devkit.ports import LOOPBACK
 from devkit.waiting import together
 from gpushare.contract import EXTENDER_PREFIX
-from testbed import Bed, Card, Process, SchedulerSpec, SimNode, Testbed, until
+from testbed import Bed, Process, SchedulerSpec, SimGpu, SimNode, Testbed, until
 from testbed.daemons import agent, extender
 from testbed.daemons.agent import GpuNode, add_card_node, agent_argv, agent_env, grant_agent
 from testbed.daemons.extender import ExtenderSpec, component_config, grant
@@ -75,7 +75,7 @@ class Cluster:
 
 def sim_node(name: str) -> SimNode:
     """Return the description of a simulated node."""
-    return SimNode(name, [Card(units=SIZE)] * SIMULATED[name])
+    return SimNode(name, [SimGpu(units=SIZE)] * SIMULATED[name])
 
 
 @asynccontextmanager

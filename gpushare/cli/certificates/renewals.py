@@ -30,14 +30,14 @@ Data = Mapping[str, bytes]
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class SecretChange:
     """The keys of a Secret to write, and why."""
 
     data: Data
     reason: str
 
 
-def authority_of(data: Data, now: datetime) -> tuple[PemKeyPair, Change | None]:
+def authority_of(data: Data, now: datetime) -> tuple[PemKeyPair, SecretChange | None]:
     """The authority in this Secret, or a new one with the change that stores it.
 
     Raises ConfigError if the Secret has only a part of it.
@@ -50,7 +50,7 @@ def authority_of(data: Data, now: datetime) -> tuple[PemKeyPair, Change | None]:
             f"{TLS_CERT} or {TLS_KEY} is missing; restore it, or remove both so that a new authority is made"
         )
     made = new_authority("gpushare", now, AUTHORITY_LIFE)
-    return made, Change({TLS_CERT: made.cert, TLS_KEY: made.key}, "a new authority")
+    return made, SecretChange({TLS_CERT: made.cert, TLS_KEY: made.key}, "a new authority")
 
 
 def _checked(authority: PemKeyPair, now: datetime) -> PemKeyPair:
@@ -65,7 +65,7 @@ def _checked(authority: PemKeyPair, now: datetime) -> PemKeyPair:
 
 def leaf_of(
     data: Data, request: LeafRequest, authority: PemKeyPair, now: datetime, *, renew: bool = False
-) -> Change | None:
+) -> SecretChange | None:
     """The change of a Secret that needs a certificate; None if its certificate is good.
 
     Raises ConfigError for a certificate of an authority that is not ours, which is not replaced.
@@ -74,7 +74,7 @@ def leaf_of(
     if not reason:
         return None
     made = issue(authority, request, now, LEAF_LIFE)
-    return Change({TLS_CERT: made.cert, TLS_KEY: made.key, TLS_CA: authority.cert}, reason)
+    return SecretChange({TLS_CERT: made.cert, TLS_KEY: made.key, TLS_CA: authority.cert}, reason)
 
 
 def _defect(data: Data, request: LeafRequest, authority: PemKeyPair, now: datetime) -> str:

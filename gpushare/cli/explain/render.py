@@ -5,7 +5,7 @@ from dataclasses import asdict
 from typing import Any, Final
 
 from gpushare.overview.documents import document
-from gpushare.overview.explain.answer import Answer, State
+from gpushare.overview.explain.answer import Answer, PodState
 from gpushare.overview.explain.nodes import NodeAnswer
 
 _SHOWN_NODES: Final = 5
@@ -28,7 +28,7 @@ def _lines(answer: Answer) -> Iterator[str]:
         yield ""
         yield "The scheduler's last message:"
         yield f"  {answer.scheduler}"
-    if answer.state in (State.NO_GPU, State.OTHER):
+    if answer.state in (PodState.NO_GPU, PodState.OTHER):
         yield from _nodes(answer.nodes)
     if answer.remedies:
         yield ""

@@ -64,7 +64,7 @@ def migrate(
     from gpushare.cli.lib.screen import Screen, serialized
     from gpushare.cli.migrate import hami, render
     from gpushare.cli.migrate.collect import collect, of_files
-    from gpushare.cli.migrate.findings import Effect, migration
+    from gpushare.cli.migrate.findings import FindingEffect, migration
     from gpushare.cli.migrate.manifest import is_workload
     from gpushare.overview.memory_units import NodeUnit
 
@@ -88,6 +88,6 @@ def migrate(
         screen.show(serialized(report, "json") if output else render.text(found))
         return 0
     screen.show(render.manifests(found))
-    lost = [each for each in found.findings if each.verdict is Effect.UNSUPPORTED]
+    lost = [each for each in found.findings if each.verdict is FindingEffect.UNSUPPORTED]
     screen.warn(f"{each.subject}: not supported: {each.text}" for each in lost)
     return 1 if lost or any(map(is_workload, notes)) else 0

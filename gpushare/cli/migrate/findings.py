@@ -38,7 +38,7 @@ class System(StrEnum):
     HAMI = "HAMi"
 
 
-class Effect(StrEnum):
+class FindingEffect(StrEnum):
     """What becomes of it."""
 
     STAYS = "stays"
@@ -52,7 +52,7 @@ class MigrationFinding:
 
     system: System
     subject: str
-    verdict: Effect
+    verdict: FindingEffect
     text: str
 
 
@@ -102,7 +102,7 @@ def _of_other(manifest: Json, owner: Json | None) -> Iterator[MigrationFinding]:
             {"kind": owner.get("kind"), "metadata": {**meta, "name": owner.get("name")}} if owner else None
         )
         text = "its kind is not converted: change the resources of HAMi in it by hand"
-        yield MigrationFinding(System.HAMI, name_of(maker or manifest), Effect.UNSUPPORTED, text)
+        yield MigrationFinding(System.HAMI, name_of(maker or manifest), FindingEffect.UNSUPPORTED, text)
 
 
 def _without_hami(manifest: Json, pod: Json, units: hami.Units, *, has_hami: bool) -> hami.Conversion | None:
@@ -134,14 +134,14 @@ def _installation(manifest: Json) -> Iterator[MigrationFinding]:
         yield MigrationFinding(
             System.ALIYUN,
             name,
-            Effect.CHANGES,
+            FindingEffect.CHANGES,
             "replaced in place: gpushare has the same name and flags, or adopts it (gpushare:adopt)",
         )
     if _of_hami(manifest):
         yield MigrationFinding(
             System.HAMI,
             name,
-            Effect.CHANGES,
+            FindingEffect.CHANGES,
             "remove it from a node before gpushare shares the GPUs of the node: two device plugins would "
             "allocate the same GPU twice",
         )
@@ -152,12 +152,12 @@ def _node(manifest: Json) -> Iterator[MigrationFinding]:
     labels = mapping(meta.get("labels"))
     for key in (LABEL_GPUSHARE, LABEL_CGPU):
         if labels.get(key) == "true":
-            yield MigrationFinding(System.ALIYUN, name_of(manifest), Effect.STAYS, f"label {key}=true")
+            yield MigrationFinding(System.ALIYUN, name_of(manifest), FindingEffect.STAYS, f"label {key}=true")
     if any(str(key).startswith(hami.PREFIX) for key in mapping(meta.get("annotations"))):
         yield MigrationFinding(
             System.HAMI,
             name_of(manifest),
-            Effect.CHANGES,
+            FindingEffect.CHANGES,
             f"drain it, remove HAMi's label ({'='.join(hami.NODE_LABEL)}), "
             f"label it {LABEL_MODE}={Mode.CGPU}, or {Mode.CORE_MEM} for compute shares",
         )
@@ -167,7 +167,7 @@ def _aliyun_workload(manifest: Json, pod: Json) -> Iterator[MigrationFinding]:
     if not any(RESOURCE_MEM in resources(each) for _, each in containers(pod)):
         return
     problem = _problem(pod)
-    verdict = Effect.UNSUPPORTED if problem else Effect.STAYS
+    verdict = FindingEffect.UNSUPPORTED if problem else FindingEffect.STAYS
     yield MigrationFinding(
         System.ALIYUN, name_of(manifest), verdict, problem or f"its {RESOURCE_MEM} means the same"
     )
@@ -193,13 +193,15 @@ def _problem(pod: Json) -> str | None:
 
 def _hami_workload(manifest: Json, result: hami.Conversion) -> Iterator[MigrationFinding]:
     name = name_of(manifest)
-    yield from (MigrationFinding(System.HAMI, name, Effect.CHANGES, text) for text in result.changes)
-    yield from (MigrationFinding(System.HAMI, name, Effect.UNSUPPORTED, text) for text in result.unsupported)
+    yield from (MigrationFinding(System.HAMI, name, FindingEffect.CHANGES, text) for text in result.changes)
+    yield from (
+        MigrationFinding(System.HAMI, name, FindingEffect.UNSUPPORTED, text) for text in result.unsupported
+    )
     if not (result.changes or result.unsupported):
         text = f"whole GPUs ({RESOURCE_WHOLE_GPU}), on a node that does not share"
-        yield MigrationFinding(System.HAMI, name, Effect.STAYS, text)
+        yield MigrationFinding(System.HAMI, name, FindingEffect.STAYS, text)
 
 
-def counts(findings: Sequence[MigrationFinding]) -> dict[Effect, int]:
+def counts(findings: Sequence[MigrationFinding]) -> dict[FindingEffect, int]:
     """The number of findings by verdict."""
-    return {verdict: sum(each.verdict is verdict for each in findings) for verdict in Effect}
+    return {verdict: sum(each.verdict is verdict for each in findings) for verdict in FindingEffect}

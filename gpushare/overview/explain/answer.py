@@ -24,7 +24,7 @@ _NODES_WITH_REMEDIES: Final = 3
 """Each takes milliseconds, and a reader compares few."""
 
 
-class State(StrEnum):
+class PodState(StrEnum):
     """What a pod waits for."""
 
     UNMANAGED = "not-managed"
@@ -57,7 +57,7 @@ class Answer:
     """``summary`` is one sentence, ``scheduler`` the scheduler's last message; ``nodes`` are best first."""
 
     pod: str
-    state: State
+    state: PodState
     summary: str
     details: tuple[str, ...] = ()
     scheduler: str = ""
@@ -70,8 +70,8 @@ def answer(facts: PodFacts) -> Answer:
     """Never fails: an invalid request is an answer too."""
     state, summary, *details = _settled(facts) or _waiting(facts)
     message = "" if facts.pod.node else facts.details.scheduler_message
-    found = Answer(facts.pod.full_name, State(state), summary, tuple(details), message, notes=facts.notes)
-    if state != State.UNKNOWN or facts.books is None or not isinstance(facts.pod.demand, Demand):
+    found = Answer(facts.pod.full_name, PodState(state), summary, tuple(details), message, notes=facts.notes)
+    if state != PodState.UNKNOWN or facts.books is None or not isinstance(facts.pod.demand, Demand):
         return found
     return _pending(found, facts, facts.books, facts.pod.demand)
 
@@ -81,11 +81,15 @@ def _settled(facts: PodFacts) -> tuple[str, ...] | None:
     pod, status = facts.pod, facts.details.status
     if status.phase in ("Succeeded", "Failed"):
         reported = ": ".join(filter(None, (status.reason, status.message)))
-        return (State.FINISHED, f"it has ended ({status.phase}) and uses no GPU", *filter(None, (reported,)))
+        return (
+            PodState.FINISHED,
+            f"it has ended ({status.phase}) and uses no GPU",
+            *filter(None, (reported,)),
+        )
     if not pod.managed:
-        return State.UNMANAGED, f"it requests no {RESOURCE_MEM}, so gpushare does not place it"
+        return PodState.UNMANAGED, f"it requests no {RESOURCE_MEM}, so gpushare does not place it"
     if pod.node:
-        return (State.BOUND, f"it has node {pod.node}{_gpus(facts)}", *facts.details.waiting)
+        return (PodState.BOUND, f"it has node {pod.node}{_gpus(facts)}", *facts.details.waiting)
     return None
 
 
@@ -105,12 +109,12 @@ def _waiting(facts: PodFacts) -> tuple[str, ...]:
     """State and summary of a pod without a node; ``UNKNOWN`` if the nodes decide."""
     pod = facts.pod
     if isinstance(pod.demand, Malformed):
-        return State.MALFORMED, f"its request is invalid: {pod.demand.problem}"
+        return PodState.MALFORMED, f"its request is invalid: {pod.demand.problem}"
     if pod.terminating:
-        return State.TERMINATING, "it is being deleted, so no scheduler places it"
+        return PodState.TERMINATING, "it is being deleted, so no scheduler places it"
     if gates := [gate.name for gate in facts.details.spec.scheduling_gates or ()]:
-        return State.GATED, f"no scheduler considers it before its gates are removed: {', '.join(gates)}"
-    return State.UNKNOWN, "this account may not read the nodes and pods that decide"
+        return PodState.GATED, f"no scheduler considers it before its gates are removed: {', '.join(gates)}"
+    return PodState.UNKNOWN, "this account may not read the nodes and pods that decide"
 
 
 def _pending(found: Answer, facts: PodFacts, books: Mapping[str, Book], demand: Demand) -> Answer:
@@ -127,10 +131,10 @@ def _pending(found: Answer, facts: PodFacts, books: Mapping[str, Book], demand: 
     if fitting:
         names = ", ".join(each.name for each in fitting)
         summary = f"{_asked(demand)}, and only nodes that exclude it for other reasons have them: {names}"
-        return replace(found, state=State.OTHER, summary=summary, nodes=tuple(answers))
+        return replace(found, state=PodState.OTHER, summary=summary, nodes=tuple(answers))
     return replace(
         found,
-        state=State.NO_GPU,
+        state=PodState.NO_GPU,
         summary=f"{_asked(demand)}, and no node has them",
         details=(*found.details, *_hints(demand, request, pod, books)),
         nodes=tuple(answers),
@@ -158,7 +162,7 @@ def _rejected_elsewhere(found: Answer, node: NodeAnswer, pod: ClusterPod) -> Ans
     if not pod.seen:
         scheduler = pod.spec.scheduler_name or "default-scheduler"
         detail = f"no scheduler has reported on it; check that {scheduler} runs: kubectl gpushare doctor"
-    return replace(found, state=State.OTHER, summary=summary, details=(detail,))
+    return replace(found, state=PodState.OTHER, summary=summary, details=(detail,))
 
 
 def _asked(demand: Demand) -> str:

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 import pytest
 import pytest_asyncio
 
-from testbed import Bed, Card, SchedulerSpec, SimNode, Testbed, gpu_pod
+from testbed import Bed, SchedulerSpec, SimGpu, SimNode, Testbed, gpu_pod
 from testbed.daemons.extender import ExtenderSpec, component_config, grant, start_extender
 from tests.support.faults import FaultRow, fault, moments_of_overcommit
 from tests.support.fixtures.bind_load import PODS, differences
@@ -25,7 +25,7 @@ async def extender() -> AsyncIterator[tuple[Bed, ExtenderSpec]]:
     async with Testbed(scheduler=SchedulerSpec(extenders=[component_config(spec.url)])) as bed:
         await grant(bed)
         await start_extender(bed, spec)
-        await bed.add_nodes([SimNode("n", [Card(units=SIZE), Card(units=3), Card(units=3)])])
+        await bed.add_nodes([SimNode("n", [SimGpu(units=SIZE), SimGpu(units=3), SimGpu(units=3)])])
         yield bed, spec
 
 

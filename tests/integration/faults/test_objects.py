@@ -9,7 +9,7 @@ import pytest
 
 from devkit.waiting import together
 from gpushare.contract import SEAL_SECRET, SEAL_SECRET_KEY
-from testbed import Bed, Card, SimNode, until
+from testbed import Bed, SimGpu, SimNode, until
 from tests.support.faults import fault
 from tests.support.fixtures.bind_load import PODS
 from tests.support.fixtures.fault_arena import NODES, SIZE, FaultArena
@@ -31,7 +31,7 @@ async def test_pods_of_a_node_that_is_created_again_keep_their_units(arena: Faul
     async with arena.load(bound=20):
         assert await here()
         await bed.delete_node(name)
-        await bed.add_nodes([SimNode(name, [Card(units=SIZE), Card(units=SIZE)])])
+        await bed.add_nodes([SimNode(name, [SimGpu(units=SIZE), SimGpu(units=SIZE)])])
         since, before = time.monotonic(), await here()
 
         async def bound_here() -> bool:

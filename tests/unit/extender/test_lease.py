@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from gpushare.extender.lease import (
     LeaseAction,
     LeaseDurations,
-    Observation,
+    LeaseObservation,
     binds_from,
     binds_until,
     decide,
@@ -35,26 +35,26 @@ def record(
 
 
 def test_a_first_observation_starts_now() -> None:
-    assert observe(None, record(), 5.0) == Observation(record(), 5.0)
+    assert observe(None, record(), 5.0) == LeaseObservation(record(), 5.0)
 
 
 def test_content_that_did_not_change_keeps_the_time_when_it_was_first_seen() -> None:
-    assert observe(Observation(record(), 5.0), record(), 9.0).since == 5.0
+    assert observe(LeaseObservation(record(), 5.0), record(), 9.0).since == 5.0
 
 
 def test_a_renewal_is_a_sign_of_life() -> None:
-    assert observe(Observation(record(), 5.0), record(renewed="12:02"), 9.0) == Observation(
+    assert observe(LeaseObservation(record(), 5.0), record(renewed="12:02"), 9.0) == LeaseObservation(
         record(renewed="12:02"), 9.0
     )
 
 
 def test_a_write_that_changes_only_the_version_is_a_sign_of_life_too() -> None:
-    assert observe(Observation(record(), 5.0), replace(record(), version="8"), 9.0).since == 9.0
+    assert observe(LeaseObservation(record(), 5.0), replace(record(), version="8"), 9.0).since == 9.0
 
 
 def test_the_absence_of_a_lease_is_content_too() -> None:
-    assert observe(Observation(None, 5.0), None, 9.0).since == 5.0
-    assert observe(Observation(record(), 5.0), None, 9.0).since == 9.0
+    assert observe(LeaseObservation(None, 5.0), None, 9.0).since == 5.0
+    assert observe(LeaseObservation(record(), 5.0), None, 9.0).since == 9.0
 
 
 # --- decide --------------------------------------------------------------------------------------
@@ -62,16 +62,16 @@ def test_the_absence_of_a_lease_is_content_too() -> None:
 
 @pytest.mark.parametrize("now", [0.0, 5.0, 1e9])
 def test_a_lease_that_is_not_there_is_taken(now: float) -> None:
-    assert decide(Observation(None, 0.0), "me", now) is LeaseAction.TAKE
+    assert decide(LeaseObservation(None, 0.0), "me", now) is LeaseAction.TAKE
 
 
 @pytest.mark.parametrize("now", [0.0, 14.0, 1e9])
 def test_ones_own_lease_is_renewed_however_old_it_is(now: float) -> None:
-    assert decide(Observation(record("me"), 0.0), "me", now) is LeaseAction.RENEW
+    assert decide(LeaseObservation(record("me"), 0.0), "me", now) is LeaseAction.RENEW
 
 
 def test_a_lease_that_was_released_is_taken_at_once() -> None:
-    assert decide(Observation(record(""), 100.0), "me", 100.0) is LeaseAction.TAKE
+    assert decide(LeaseObservation(record(""), 100.0), "me", 100.0) is LeaseAction.TAKE
 
 
 @pytest.mark.parametrize(
@@ -84,16 +84,18 @@ def test_a_lease_that_was_released_is_taken_at_once() -> None:
     ],
 )
 def test_a_lease_that_did_not_change_for_its_duration_may_be_taken(age: float, action: LeaseAction) -> None:
-    assert decide(Observation(record(), 100.0), "me", 100.0 + age) is action
+    assert decide(LeaseObservation(record(), 100.0), "me", 100.0 + age) is action
 
 
 def test_the_duration_that_counts_is_the_one_that_the_holder_wrote() -> None:
-    assert decide(Observation(record(duration_s=60), 0.0), "me", 30.0) is LeaseAction.FOLLOW
+    assert decide(LeaseObservation(record(duration_s=60), 0.0), "me", 30.0) is LeaseAction.FOLLOW
 
 
 def test_the_time_that_the_holder_wrote_does_not_matter() -> None:
     """Clocks of two machines may differ by any amount."""
-    assert decide(Observation(record(renewed="1970-01-01T00:00:00Z"), 0.0), "me", 1.0) is LeaseAction.FOLLOW
+    assert (
+        decide(LeaseObservation(record(renewed="1970-01-01T00:00:00Z"), 0.0), "me", 1.0) is LeaseAction.FOLLOW
+    )
 
 
 # --- binds_from and binds_until ------------------------------------------------------------------
@@ -104,29 +106,29 @@ def test_a_lease_without_a_known_holder_is_waited_for_in_full(
     found: LeaseRecord | None,
 ) -> None:
     assert DURATIONS.take_over_s == DURATIONS.lease_s + DURATIONS.post_s
-    assert binds_from(Observation(found, 0.0), DURATIONS, 4.0) == 4.0 + DURATIONS.take_over_s
+    assert binds_from(LeaseObservation(found, 0.0), DURATIONS, 4.0) == 4.0 + DURATIONS.take_over_s
 
 
 def test_after_a_lease_that_was_released_one_may_bind_at_once() -> None:
-    assert binds_from(Observation(record(""), 0.0), DURATIONS, 4.0) == 4.0
+    assert binds_from(LeaseObservation(record(""), 0.0), DURATIONS, 4.0) == 4.0
 
 
 def test_a_new_holder_waits_for_a_late_post_that_a_lost_one_began_just_before_its_lease_expired() -> None:
     assert DURATIONS.late_s == 20
-    assert binds_from(Observation(record(), 100.0), DURATIONS, 115.0) == 115.0 - 3.0 + 20.0
+    assert binds_from(LeaseObservation(record(), 100.0), DURATIONS, 115.0) == 115.0 - 3.0 + 20.0
 
 
 def test_a_quiet_holder_had_no_post_so_its_lease_need_only_expire() -> None:
     quiet = replace(record(), quiet=True)
-    assert binds_from(Observation(quiet, 100.0), DURATIONS, 115.0) == 115.0
+    assert binds_from(LeaseObservation(quiet, 100.0), DURATIONS, 115.0) == 115.0
 
 
 def test_a_holder_lost_long_ago_needs_no_more_wait() -> None:
-    assert binds_from(Observation(record(), 100.0), DURATIONS, 500.0) == 500.0
+    assert binds_from(LeaseObservation(record(), 100.0), DURATIONS, 500.0) == 500.0
 
 
 def test_a_replica_that_restarts_under_its_old_name_waits_for_the_binds_of_its_former_life() -> None:
-    assert binds_from(Observation(record("me"), 100.0), DURATIONS, 100.0) == 132.0
+    assert binds_from(LeaseObservation(record("me"), 100.0), DURATIONS, 100.0) == 132.0
 
 
 @pytest.mark.parametrize(
@@ -175,8 +177,8 @@ def test_a_lease_of_another_uid_is_another_lease() -> None:
 def test_only_a_lease_that_stayed_released_proves_that_no_replica_has_bound(
     first: LeaseRecord | None, taken: LeaseRecord | None, *, unchanged: bool
 ) -> None:
-    assert unchanged_since_release(Observation(first, 0.0), Observation(taken, 9.0)) is unchanged
-    assert not unchanged_since_release(None, Observation(taken, 9.0))
+    assert unchanged_since_release(LeaseObservation(first, 0.0), LeaseObservation(taken, 9.0)) is unchanged
+    assert not unchanged_since_release(None, LeaseObservation(taken, 9.0))
 
 
 # --- two replicas --------------------------------------------------------------------------------
@@ -238,7 +240,7 @@ class Replica:
     refused: bool = False
     busy: bool = True
     announced: bool = False
-    observation: Observation | None = None
+    observation: LeaseObservation | None = None
     read_at: float = 0.0
     action: LeaseAction | None = None
     written: LeaseRecord | None = None
@@ -284,7 +286,7 @@ class Replica:
         seen = self.observation
         self.announced = not self.written.quiet
         if recreated(seen.record, self.written):
-            self.binds_from, seen = None, Observation(None, self.read_at)
+            self.binds_from, seen = None, LeaseObservation(None, self.read_at)
         if self.action is not LeaseAction.RENEW or self.binds_from is None:
             self.binds_from = binds_from(seen, DURATIONS, self.read_at)
         self.lapses = binds_until(self.read_at, DURATIONS)

@@ -11,7 +11,7 @@ from gpushare.errors import ConfigError
 from testbed.__main__ import cli
 from testbed.control_plane import audit
 from testbed.control_plane.home import Home
-from testbed.control_plane.nodes import Card, SimNode, card_list, node_object
+from testbed.control_plane.nodes import SimGpu, SimNode, card_list, node_object
 from testbed.control_plane.pki import Authority
 from testbed.control_plane.scheduler import SchedulerSpec
 from testbed.control_plane.stages import read_stages
@@ -80,14 +80,14 @@ def test_an_invalid_scheduler_configuration_is_rejected(text: str) -> None:
 
 
 def test_generated_uuids_are_stable_and_differ_by_node_and_index() -> None:
-    uuids = [card["uuid"] for name in ("a", "b") for card in card_list(SimNode(name, [Card(), Card()]))]
+    uuids = [card["uuid"] for name in ("a", "b") for card in card_list(SimNode(name, [SimGpu(), SimGpu()]))]
     assert len(set(uuids)) == 4
-    assert uuids[0] == card_list(SimNode("a", [Card()]))[0]["uuid"]
+    assert uuids[0] == card_list(SimNode("a", [SimGpu()]))[0]["uuid"]
     assert all(each.startswith("GPU-") for each in uuids)
 
 
 def test_a_node_of_the_aliyun_plugin_has_the_label_but_no_list_of_gpus() -> None:
-    metadata = node_object(SimNode(NAME, [Card()], annotate_cards=False))["metadata"]
+    metadata = node_object(SimNode(NAME, [SimGpu()], annotate_cards=False))["metadata"]
     assert metadata["labels"][contract.LABEL_GPUSHARE] == "true"
     assert contract.ANN_CARDS not in metadata["annotations"]
 

@@ -11,7 +11,7 @@ from gpushare.errors import ConfigError
 from testbed.kubelets import needs, wiring
 from testbed.kubelets.bundles import spec_of
 from testbed.kubelets.programs import kube_proxy_argv
-from testbed.kubelets.spec import KubeletSpec, NodeLayout
+from testbed.kubelets.spec import KubeletLayout, KubeletSpec
 
 DATA = Path("/data")
 A, B = Path("/beds/a"), Path("/beds/b")
@@ -30,18 +30,18 @@ def test_a_file_outside_the_disk_of_the_node_is_rejected(path: str) -> None:
 
 
 def test_nodes_of_the_same_name_in_two_testbeds_share_nothing() -> None:
-    ours, theirs = NodeLayout("gpu-a", A, DATA / "a"), NodeLayout("gpu-a", B, DATA / "b")
+    ours, theirs = KubeletLayout("gpu-a", A, DATA / "a"), KubeletLayout("gpu-a", B, DATA / "b")
     assert ours.group != theirs.group
     assert ours.device != theirs.device
     assert ours.folder != theirs.folder
 
 
 def test_the_kernel_allows_the_name_of_the_network_device() -> None:
-    assert len(NodeLayout("a" * 40, A, DATA).device) <= 15
+    assert len(KubeletLayout("a" * 40, A, DATA).device) <= 15
 
 
 def test_a_kubelet_never_changes_kernel_settings_of_the_machine() -> None:
-    lines = wiring.first_process(NodeLayout("gpu-a", A, DATA), []).splitlines()
+    lines = wiring.first_process(KubeletLayout("gpu-a", A, DATA), []).splitlines()
     mounted = next(number for number, line in enumerate(lines) if line.startswith("touch "))
     for name in (*wiring.SETTINGS, wiring.BOOT_ID):
         assert any(line.endswith(f" /proc/sys/{name}") for line in lines[:mounted])
@@ -55,7 +55,7 @@ def test_a_node_sees_the_folder_of_a_driver_that_is_a_mount() -> None:
 """
     mounts = wiring.seen_mounts(mountinfo)
     assert mounts == ["/usr/local/nvidia"]
-    layout = NodeLayout("gpu-a", A, DATA)
+    layout = KubeletLayout("gpu-a", A, DATA)
     lines = wiring.first_process(layout, [], mounts).splitlines()
     aside = wiring.aside(layout, "/usr/local/nvidia")
     before, hidden, after = (

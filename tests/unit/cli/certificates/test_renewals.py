@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from gpushare.adapters.x509 import LeafRequest, PemKeyPair, certificate_of, issue, new_authority
-from gpushare.cli.certificates.renewals import LEAF_LIFE, Change, authority_of, leaf_of
+from gpushare.cli.certificates.renewals import LEAF_LIFE, SecretChange, authority_of, leaf_of
 from gpushare.errors import ConfigError
 from gpushare.runtime.certificates import PeerCertificate
 
@@ -21,7 +21,9 @@ AUTHORITY, MADE = authority_of({}, NOW)
 OTHER, _ = authority_of({}, NOW)
 
 
-def leaf(request: LeafRequest = SERVER, now: datetime = NOW, authority: PemKeyPair = AUTHORITY) -> Change:
+def leaf(
+    request: LeafRequest = SERVER, now: datetime = NOW, authority: PemKeyPair = AUTHORITY
+) -> SecretChange:
     change = leaf_of({}, request, authority, now)
     assert change is not None
     return change
@@ -122,7 +124,7 @@ class Sides:
                 side.do_handshake()
 
 
-def sides(folder: Path, server: Change, client: Change, name: str) -> Sides:
+def sides(folder: Path, server: SecretChange, client: SecretChange, name: str) -> Sides:
     to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
     serving, calling = (
         context(folder / kind, change, protocol)
@@ -137,7 +139,7 @@ def sides(folder: Path, server: Change, client: Change, name: str) -> Sides:
     )
 
 
-def context(folder: Path, change: Change, protocol: int) -> ssl.SSLContext:
+def context(folder: Path, change: SecretChange, protocol: int) -> ssl.SSLContext:
     folder.mkdir()
     for name, content in change.data.items():
         (folder / name).write_bytes(content)
@@ -169,6 +171,6 @@ def test_the_certificate_of_the_scheduler_is_not_valid_for_a_server(tmp_path: Pa
 
 def test_a_client_of_another_authority_is_refused(tmp_path: Path) -> None:
     other = leaf(CLIENT, TODAY, OTHER)
-    trusting = Change({**other.data, "ca.crt": AUTHORITY.cert}, "")
+    trusting = SecretChange({**other.data, "ca.crt": AUTHORITY.cert}, "")
     with pytest.raises(ssl.SSLCertVerificationError):
         sides(tmp_path, leaf(now=TODAY), trusting, SERVER.name).shake_hands()

@@ -10,7 +10,7 @@ from gpushare.cli.explain.render import answer_document, text
 from gpushare.model.demand import Malformed
 from gpushare.model.modes import Mode
 from gpushare.model.objects import Node, Pod
-from gpushare.overview.explain.answer import Answer, PodFacts, State, answer
+from gpushare.overview.explain.answer import Answer, PodFacts, PodState, answer
 from gpushare.overview.objects import ClusterNode, ClusterPod
 from gpushare.scheduling.snapshot import books_of
 from tests.support.builders.scheduling import demand, node, pod, unmanaged
@@ -49,7 +49,7 @@ def kinds(found: Answer) -> list[str]:
 
 def test_a_pod_that_needs_more_than_is_free() -> None:
     found = explained(pod("big", 8), node("n", 14), pod("a", 10, at="n", card=0), status=UNPLACED)
-    assert found.state is State.NO_GPU
+    assert found.state is PodState.NO_GPU
     assert found.nodes[0].reason == (
         "Insufficient GPU Memory in one device: asked 8, at most 4 of 14 free on GPU 0"
     )
@@ -201,7 +201,7 @@ def test_the_label_that_a_pod_selects_may_be_the_one_that_is_missing() -> None:
 
 def test_gpus_are_free_and_the_scheduler_has_another_reason() -> None:
     found = explained(pod("c", 4), node("n", 14), status=UNPLACED)
-    assert found.state is State.OTHER
+    assert found.state is PodState.OTHER
     assert found.summary == "node n has free units for it (it fits on GPU 0), but it has no node yet"
     assert found.scheduler == "0/1 nodes are available: cpu"
 
@@ -222,7 +222,7 @@ def test_no_scheduler_has_reported() -> None:
 def test_free_gpus_on_a_node_that_excludes_the_pod(spec: Status, obstacle: str) -> None:
     selector = {} if spec else {"nodeSelector": {"zone": "x"}}
     found = explained(pod("c", 4), node("n", 14), spec=selector, objects={"n": {"spec": spec}})
-    assert found.state is State.OTHER
+    assert found.state is PodState.OTHER
     assert "only nodes that exclude it for other reasons have them: n" in found.summary
     assert obstacle in text(found)
 
@@ -261,18 +261,18 @@ def test_a_tolerated_taint_excludes_no_pod(toleration: Status) -> None:
 @pytest.mark.parametrize(
     ("who", "status", "spec", "state", "words"),
     [
-        (unmanaged("a"), {}, {}, State.UNMANAGED, "gpushare does not place it"),
-        (pod("a", Malformed("limit x")), {}, {}, State.MALFORMED, "its request is invalid: limit x"),
-        (pod("a", 4, terminating=True), {}, {}, State.TERMINATING, "being deleted"),
-        (pod("a", 4), {}, {"schedulingGates": [{"name": "g"}]}, State.GATED, "removed: g"),
-        (pod("a", 4), {"phase": "Failed", "reason": "Evicted"}, {}, State.FINISHED, "Evicted"),
-        (pod("a", 4, at="n", card=0), {}, {}, State.BOUND, "it has node n with 4 units of GPU 0"),
-        (pod("a", 4, at="n"), {}, {}, State.BOUND, "its GPU is not known yet"),
-        (pod("a", 4, at="gone"), {}, {}, State.BOUND, "it has node gone"),
+        (unmanaged("a"), {}, {}, PodState.UNMANAGED, "gpushare does not place it"),
+        (pod("a", Malformed("limit x")), {}, {}, PodState.MALFORMED, "its request is invalid: limit x"),
+        (pod("a", 4, terminating=True), {}, {}, PodState.TERMINATING, "being deleted"),
+        (pod("a", 4), {}, {"schedulingGates": [{"name": "g"}]}, PodState.GATED, "removed: g"),
+        (pod("a", 4), {"phase": "Failed", "reason": "Evicted"}, {}, PodState.FINISHED, "Evicted"),
+        (pod("a", 4, at="n", card=0), {}, {}, PodState.BOUND, "it has node n with 4 units of GPU 0"),
+        (pod("a", 4, at="n"), {}, {}, PodState.BOUND, "its GPU is not known yet"),
+        (pod("a", 4, at="gone"), {}, {}, PodState.BOUND, "it has node gone"),
     ],
 )
 def test_pods_that_no_gpu_keeps_waiting(
-    who: Pod, status: Status, spec: Status, state: State, words: str
+    who: Pod, status: Status, spec: Status, state: PodState, words: str
 ) -> None:
     found = explained(who, node("n", 14), status=status, spec=spec)
     assert found.state is state
@@ -291,7 +291,7 @@ def test_a_bound_pod_whose_container_waits() -> None:
 def test_without_the_right_to_list_nodes_the_scheduler_is_quoted() -> None:
     details = msgspec.convert({"status": UNPLACED}, ClusterPod)
     found = answer(PodFacts(pod("a", 4), details, None, notes=("this account may not list nodes",)))
-    assert found.state is State.UNKNOWN
+    assert found.state is PodState.UNKNOWN
     assert "0/1 nodes are available: cpu" in text(found)
     assert "note: this account may not list nodes" in text(found)
 
@@ -310,4 +310,4 @@ def test_of_many_nodes_that_share_nothing_five_are_shown() -> None:
 
 def test_a_pod_that_was_ours_and_asks_for_nothing_more() -> None:
     found = explained(replace(pod("a", 4), finished=True), node("n", 14), status={"phase": "Succeeded"})
-    assert found.state is State.FINISHED
+    assert found.state is PodState.FINISHED
