@@ -54,9 +54,10 @@ def leftovers(record: PidRecord, table: Iterable[ProcEntry], boot_id: str) -> li
 
 @dataclass(frozen=True)
 class Stat:
-    """Fields of ``/proc/<pid>/stat``: state letter, session, start time in ticks since boot."""
+    """Fields of ``/proc/<pid>/stat``: state letter, group, session, start time in ticks since boot."""
 
     state: str
+    group: int
     session: int
     start_ticks: int
 
@@ -65,7 +66,7 @@ def parse_stat(text: str) -> Stat:
     """Parse the content of ``/proc/<pid>/stat``."""
     # The command name is in parentheses, and may contain spaces and parentheses.
     fields = text.rpartition(")")[2].split()
-    return Stat(fields[0], int(fields[3]), int(fields[19]))
+    return Stat(fields[0], int(fields[2]), int(fields[3]), int(fields[19]))
 
 
 def boot_id() -> str:
@@ -90,6 +91,16 @@ def is_suspended(pid: int) -> bool:
         return all(parse_stat(each.read_text()).state == "T" for each in stats)
     except (FileNotFoundError, ProcessLookupError):  # a thread has exited, so that not all were stopped
         return False
+
+
+def is_group_running(leader: int) -> bool:
+    """Return whether a process in the group of ``leader`` has not ended; zombies have."""
+    for path in _PROC.glob("[0-9]*/stat"):
+        with suppress(FileNotFoundError, ProcessLookupError):
+            stat = parse_stat(path.read_text())
+            if stat.group == leader and stat.state not in "ZX":
+                return True
+    return False
 
 
 def write(path: Path, record: PidRecord) -> None:

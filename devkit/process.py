@@ -131,7 +131,10 @@ class Process:
         await until(lambda: self._is_suspended(wanted=False), f"{self.name} to continue")
 
     async def wait(self, timeout_s: float = 60.0) -> int:
-        """Return its exit status (negative: the signal that ended it); raise DevkitError on timeout."""
+        """Return its exit status (negative: the signal that ended it) when its children have ended too.
+
+        Raises DevkitError on timeout.
+        """
         popen = self._child()
         if not self._over():
             try:
@@ -141,7 +144,12 @@ class Process:
                     f"{self.name} (process {popen.pid}) did not exit in {timeout_s:g} s"
                 ) from None
         self._over()
+        # A child that was killed with it can still hold its ports.
+        await until(self._is_group_over, f"the children of {self.name} to end", timeout_s)
         return popen.wait()
+
+    async def _is_group_over(self) -> bool:
+        return not pids.is_group_running(self.pid)
 
     def _child(self) -> "subprocess.Popen[bytes]":
         if self._popen is None:

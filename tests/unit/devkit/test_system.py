@@ -1,7 +1,10 @@
 """Folders, ports, locks, cgroups, commands and waiting, without a control plane."""
 
 import asyncio
+import os
+import select
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -9,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from devkit import ports
+from devkit import pids, ports
 from devkit.errors import DevkitError
 from devkit.folders import bed_folder, cache_root, data_folder, writable_cache
 from devkit.locks import FileLock, create_once, exclusive
@@ -17,6 +20,23 @@ from devkit.process import run_text
 from devkit.waiting import finish, together, until
 from gpushare.errors import ApiError, ConfigError
 from testbed import cgroups
+
+
+def test_a_group_runs_until_its_last_process_has_ended() -> None:
+    script = "sleep 60 & echo $!; exec >&-; wait"
+    with subprocess.Popen(  # noqa: S603 - our own script
+        ["/bin/sh", "-c", script], stdout=subprocess.PIPE, text=True, start_new_session=True
+    ) as leader:
+        assert leader.stdout
+        child = int(leader.stdout.readline())
+        leader.kill()
+        leader.wait()
+        assert pids.is_group_running(leader.pid)
+        descriptor = os.pidfd_open(child)
+        os.kill(child, signal.SIGKILL)
+        select.select([descriptor], [], [], 10)
+        os.close(descriptor)
+        assert not pids.is_group_running(leader.pid)
 
 
 @pytest.mark.parametrize(
