@@ -5,6 +5,7 @@ Knows nothing of HTTP; ``routes`` does.
 
 import asyncio
 import time
+from collections import deque
 from collections.abc import Callable, Coroutine, Generator
 from contextlib import suppress
 from functools import partial
@@ -43,6 +44,7 @@ _CATCH_UP_SAVED_S: Final = 1.0
 _VICTIMS_S: Final = 0.5
 _MOST_VICTIMS: Final = 20
 """The victims that are read for one answer, and for how long."""
+_MOST_PREEMPTORS: Final = 200
 
 _AT_ONCE_S: Final = 0.01
 """Most requests take less; the rest of the work is done in slices, among all others."""
@@ -76,7 +78,7 @@ class SchedulerService:
         self._verbs: dict[str, Verb] = {
             "filter": partial(verbs.filter_steps, most=shortlist, wait_of=cluster.wait_of),
             "prioritize": verbs.prioritize_steps,
-            "preempt": partial(verbs.preempt_steps, budgets_of=cluster.budgets_of),
+            "preempt": self._preempt_steps,
         }
         self._binds_before_hint = _BINDS_BEFORE_HINT
         self._scored = False
@@ -85,6 +87,7 @@ class SchedulerService:
         self._prepared = PreparedScores()
         self._log_rate = refusal_log()
         self._delays = TokenBucket(_CATCH_UP_SHARE, _CATCH_UP_SAVED_S)
+        self._preemptors: deque[str] = deque(maxlen=_MOST_PREEMPTORS)
 
     def answer(self, verb: str, body: bytes, source: str = "") -> bytes | Coroutine[Any, Any, bytes]:
         """The answer of filter, prioritize or preempt for the scheduler at the address ``source``."""
@@ -128,6 +131,13 @@ class SchedulerService:
             text = f"internal error: {type(error).__name__}, see the log"
             return VerbResult(verbs.error_answer(verb, text), text)
 
+    def _preempt_steps(self, body: bytes, ledger: Ledger) -> Steps:
+        """The steps of preempt, which note the pod: the scheduler will try it again."""
+        result = yield from verbs.preempt_steps(body, ledger, self._cluster.budgets_of)
+        if result.preemptor:
+            self._preemptors.append(result.preemptor)
+        return result
+
     async def _answer_later(self, verb: str, body: bytes, source: str, began: float, steps: Steps) -> bytes:
         result = await self._cluster.slices.run(steps, source=source)
         if waiting := self._waits_for_change(result):
@@ -140,7 +150,14 @@ class SchedulerService:
         pod = result.may_fit_soon
         if pod is None or self._delays.left < _CATCH_UP_S:
             return None
-        tried = any((pod.nominated, pod.unschedulable, self._cluster.pods.get(pod.uid, pod).unschedulable))
+        tried = any(
+            (
+                pod.nominated,
+                pod.unschedulable,
+                self._cluster.pods.get(pod.uid, pod).unschedulable,
+                pod.uid in self._preemptors,
+            )
+        )
         return pod if tried else None
 
     async def _retry_for_waiting_pod(
@@ -173,12 +190,23 @@ class SchedulerService:
 
         Each deletion of a victim makes the scheduler try again, after the last one for the last time.
         """
-        book = self._cluster.ledger.books.get(pod.nominated or "")
-        uids = possible_victims(book, pod.priority)[:_MOST_VICTIMS] if book else []
-        victims = [self._cluster.pods[uid] for uid in uids if uid in self._cluster.pods]
-        with suppress(TimeoutError):
+        with suppress(TimeoutError, ApiError):
             async with asyncio.timeout(_VICTIMS_S):
+                book = self._cluster.ledger.books.get(await self._nominated_node(pod) or "")
+                uids = possible_victims(book, pod.priority)[:_MOST_VICTIMS] if book else []
+                victims = [self._cluster.pods[uid] for uid in uids if uid in self._cluster.pods]
                 await asyncio.gather(*map(self._read_victim, victims))
+
+    async def _nominated_node(self, pod: Pod) -> str | None:
+        """The node on which a pod may have preempted others. Raises ApiError.
+
+        The scheduler writes it to the API server before it tries the pod again, but its copy of the pod may
+        be older.
+        """
+        if pod.nominated or pod.uid not in self._preemptors:
+            return pod.nominated
+        found = await self._binder.unclear.read(pod)
+        return found.nominated if found else None
 
     async def _read_victim(self, victim: Pod) -> None:
         with suppress(ApiError):

@@ -72,7 +72,7 @@ class UnclearBinds:
 
         ``refused``: the API server has just rejected the only POST, so an unbound pod is a known outcome too.
         """
-        found = await self._read(pod)
+        found = await self.read(pod)
         if found is None or found.uid != pod.uid:
             self._forget(pod.uid)
         # Also on another node: then that one has its units.
@@ -83,8 +83,11 @@ class UnclearBinds:
             self.resolve(pod.uid)
             self._cluster.apply(Released(pod.uid))
 
-    async def _read(self, pod: Pod) -> Pod | None:
-        """Read the pod. An answer that the watch has overtaken is outdated: the pod may be gone since."""
+    async def read(self, pod: Pod) -> Pod | None:
+        """Read the pod. An answer that the watch has overtaken is outdated: the pod may be gone since.
+
+        Raises ApiError.
+        """
         while True:
             with self._cluster.change_of(pod.uid) as change:
                 found = await self._api.read_pod(pod.namespace, pod.name)

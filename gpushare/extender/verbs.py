@@ -33,13 +33,14 @@ class VerbResult(NamedTuple):
     """A verb's answer, and its error for logs and metrics.
 
     ``may_fit_soon`` is a pod that fits on no node now but could fit later. ``passed`` are the pod and the
-    nodes that filter has returned.
+    nodes that filter has returned. ``preemptor`` is the UID of a pod for which preempt has returned victims.
     """
 
     answer: bytes
     error: str = ""
     may_fit_soon: Pod | None = None
     passed: tuple[Pod, list[str]] | None = None
+    preemptor: str | None = None
 
 
 def error_answer(verb: str, text: str) -> bytes:
@@ -121,10 +122,11 @@ def preempt_steps(body: bytes, ledger: Ledger, budgets_of: BudgetsOf = no_budget
     """Victims per node; none for an invalid request."""
     try:
         args = yield from codec.decode_steps(body, codec.PreemptArgs)
+        pod = _pod(args.pod)
         chosen = yield from victims_by_node_steps(
-            ledger, pod_request_of(_pod(args.pod)), codec.proposed_victims(args), budgets_of
+            ledger, pod_request_of(pod), codec.proposed_victims(args), budgets_of
         )
-        return VerbResult(codec.preempt_answer(args, chosen))
+        return VerbResult(codec.preempt_answer(args, chosen), preemptor=pod.uid if chosen else None)
     except InvalidRequest as error:
         return VerbResult(error_answer("preempt", str(error)), str(error))
 

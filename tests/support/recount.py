@@ -166,15 +166,21 @@ async def never_overcommitted(node: GpuNode, size: int) -> AsyncIterator[None]:
 
 
 def annotated_units(found: Object, assigned: Mapping[str, Any]) -> dict[int, int]:
-    """GPU → units of a pod: the node annotation if it has the pod, else the pod's annotations."""
+    """GPU → units of a pod: the node annotation if it has the pod, else the pod's annotations.
+
+    None where a user's annotations cannot be read: the agent replaces them a moment after the start.
+    """
     notes = found["metadata"].get("annotations", {})
-    text = assigned.get(found["metadata"]["uid"]) or json.loads(notes.get(contract.ANN_ALLOCATION, "{}"))
     total: Counter[int] = Counter()
-    for cards in text.values():
-        for index, units in cards.items():
-            total[int(index)] += units
-    if not total and contract.ANN_IDX in notes:
-        total[int(notes[contract.ANN_IDX])] = int(notes[contract.ANN_POD])
+    try:
+        text = assigned.get(found["metadata"]["uid"]) or json.loads(notes.get(contract.ANN_ALLOCATION, "{}"))
+        for cards in text.values():
+            for index, units in cards.items():
+                total[int(index)] += units
+        if not total and contract.ANN_IDX in notes:
+            total[int(notes[contract.ANN_IDX])] = int(notes[contract.ANN_POD])
+    except ValueError:
+        return {}
     return dict(total)
 
 

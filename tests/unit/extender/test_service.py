@@ -1,6 +1,7 @@
 """The service without its neighbours: what it answers from the ledger."""
 
 import asyncio
+from dataclasses import replace
 from itertools import count
 from types import SimpleNamespace
 from typing import Any, cast
@@ -72,13 +73,18 @@ def test_of_many_requests_that_are_refused_some_are_logged_and_all_are_counted()
     assert metrics.registry.get_sample_value("gpushare_extender_requests_total", sample) == 1000
 
 
-def preemptor(cluster: ClusterState) -> bytes:
+def preemptor(cluster: ClusterState, nominated: str | None = "n") -> bytes:
     """A filter request for a pod that has preempted pods on node n."""
     cluster.change_pods([Upserted("p", pod("p", 14, priority=9))])
     asked = on_gpus(14, 1)
     asked["spec"] |= {"priority": 9}
-    asked["status"] = {"nominatedNodeName": "n"}
+    asked["status"] = {"nominatedNodeName": nominated} if nominated else {}
     return msgspec.json.encode({"Pod": asked, "NodeNames": ["n"]})
+
+
+async def answered(served: SchedulerService, verb: str, body: bytes) -> bytes:
+    answer = served.answer(verb, body)
+    return answer if isinstance(answer, bytes) else await answer
 
 
 async def feasible(api: FakeApi, *victims: Pod, delays: int = 1) -> tuple[list[str], int]:
@@ -90,14 +96,29 @@ async def feasible(api: FakeApi, *victims: Pod, delays: int = 1) -> tuple[list[s
         served = service(cluster, unclear=UnclearBinds(cluster, api, tasks=tasks, api_request_s=60))
         body = preemptor(cluster)
         for _ in range(delays):
-            later = served.answer("filter", body)
-            answer = later if isinstance(later, bytes) else await later
+            answer = await answered(served, "filter", body)
     return msgspec.json.decode(answer)["NodeNames"] or [], api.reads
 
 
 async def test_a_victim_that_is_gone_before_the_watch_shows_it_is_not_waited_for() -> None:
     """kube-scheduler tries a preemptor for the last time when its last victim is gone."""
     assert await feasible(FakeApi(), pod("low", 4, at="n", card=0)) == (["n"], 1)
+
+
+async def test_a_preemptor_is_read_if_the_scheduler_tries_it_before_it_knows_the_nominated_node() -> None:
+    """No watch shows anything: neither that the victim is gone nor the status that the scheduler wrote."""
+    cluster, low, api = ClusterState(), pod("low", 4, at="n", card=0), FakeApi()
+    cluster.change_nodes([Upserted("n", node("n", 14))])
+    cluster.change_pods([Upserted(low.uid, low)])
+    asked = msgspec.json.decode(preemptor(cluster, nominated=None))["Pod"]
+    proposed = {"Pod": asked, "NodeNameToMetaVictims": {"n": {"Pods": []}}}
+    tried = msgspec.json.encode({"Pod": asked, "NodeNames": ["n"]})
+    async with asyncio.TaskGroup() as tasks:
+        served = service(cluster, unclear=UnclearBinds(cluster, api, tasks=tasks, api_request_s=60))
+        assert served.answer("filter", tried) == await answered(served, "filter", tried)
+        assert b'"low"' in await answered(served, "preempt", msgspec.json.encode(proposed))
+        api.has(replace(pod("p", 14, priority=9), namespace="ns", nominated="n"))
+        assert msgspec.json.decode(await answered(served, "filter", tried))["NodeNames"] == ["n"]
 
 
 async def test_a_victim_that_still_exists_or_cannot_be_read_keeps_its_units() -> None:
