@@ -21,7 +21,7 @@ from gpushare.model.cards import unreadable_list
 from gpushare.model.changes import Deleted, Upserted
 from gpushare.model.disruption import DisruptionBudget
 from gpushare.model.modes import Mode
-from gpushare.model.objects import NO_UNITS, Node, Pod
+from gpushare.model.objects import WHILE_AGENT_STARTS, Node, Pod
 from gpushare.ports import node_event
 from gpushare.runtime.events import EventRecorder
 from gpushare.scheduling.placement import DEFAULT, POLICIES
@@ -80,8 +80,8 @@ class NodeHandler:
 
 
 def _log_problems(node: Node) -> None:
-    # While an agent starts, its kubelet offers no units for a moment; metrics and inspect tell if it lasts.
-    if node.closed and node.closed != NO_UNITS:
+    # Metrics and inspect tell if one of these reasons lasts.
+    if node.closed and node.closed not in WHILE_AGENT_STARTS:
         log.warning("node_closed", node=node.name, reason=node.closed)
     if node.placement is not None and node.placement not in POLICIES:
         log.warning(

@@ -88,6 +88,11 @@ class Pod:
 NO_UNITS: Final = (
     f"its kubelet offers no {RESOURCE_MEM}: the node agent does not run there, or no GPU is healthy"
 )
+NO_COUNT: Final = (
+    f"capacity {RESOURCE_MEM} without {RESOURCE_COUNT}, so no GPU size: the node agent writes it"
+)
+WHILE_AGENT_STARTS: Final = (NO_UNITS, NO_COUNT)
+"""Reasons that a node may have for a moment: kubelet and node agent write its status independently."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,6 +175,8 @@ def _cards(capacity: Mapping[str, object], text: str | None) -> tuple[Card, ...]
         return Malformed(f"capacity: {error}")
     if units <= 0:
         return ()
+    if count == 0:
+        return Malformed(NO_COUNT)
     if not 0 < count <= _MAX_CARDS:
         return Malformed(f"capacity {RESOURCE_MEM}={units} on {RESOURCE_COUNT}={count} GPUs: no GPU size")
     return equal_cards(units, count)

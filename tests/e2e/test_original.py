@@ -84,7 +84,7 @@ class Daemon:
 
 
 def _missing(line: Object) -> str:
-    return str(line["right"] if line["event"] == "degraded_mode" else line["event"])
+    return str(line["right"] if line["event"] == "degraded_mode" else (line["event"], line.get("reason")))
 
 
 @dataclass(frozen=True)

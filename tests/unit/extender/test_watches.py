@@ -1,5 +1,6 @@
 """The handling of nodes and of lists of unhealthy GPUs."""
 
+from dataclasses import replace
 from typing import cast
 
 import pytest
@@ -12,6 +13,7 @@ from gpushare.extender.metrics import ExtenderMetrics
 from gpushare.extender.watches import ConfigMapHandler, NodeHandler
 from gpushare.model.changes import Deleted, Upserted
 from gpushare.model.modes import Mode
+from gpushare.model.objects import WHILE_AGENT_STARTS
 from gpushare.ports import KubeEvent
 from gpushare.runtime.events import EventRecorder
 from tests.support.builders.scheduling import node
@@ -51,6 +53,15 @@ def test_problems_of_a_node_are_logged_once(sync_status: SyncStatus) -> None:
         for _ in range(2):
             handler.changed([Upserted("n", node("n", 14, mode=Mode.CGPU, placement="odd"))])
     assert [entry["event"] for entry in logs] == ["placement_unknown"]
+
+
+@pytest.mark.parametrize("reason", WHILE_AGENT_STARTS)
+def test_a_node_whose_agent_starts_is_no_problem_yet(sync_status: SyncStatus, reason: str) -> None:
+    handler = NodeHandler(ClusterState(), sync_status)
+    with capture_logs() as logs:
+        handler.changed([Upserted("n", replace(node("n"), closed=reason))])
+        handler.changed([Upserted("n", replace(node("n"), closed="label gpushare.io/mode=odd"))])
+    assert [entry["reason"] for entry in logs] == ["label gpushare.io/mode=odd"]
 
 
 class Recorded:
