@@ -1,7 +1,8 @@
 """Pods with a reused name, pods that terminate slowly, and pods that preempt others."""
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
+from aiohttp import web
 
 from gpushare.contract import ANN_MODE, ANN_MPS_MULTI_USER, LABEL_MODE
 from gpushare.errors import ApiError
@@ -225,6 +227,17 @@ async def test_victims_of_the_scheduler_that_free_one_gpu_are_the_only_ones(clus
         assert overcommits(await recorder.caught_up(), 14) == []
 
 
+@contextmanager
+def replaced(path: Path, other: Path) -> Iterator[None]:
+    """A file with the content of another one."""
+    kept = path.read_text()
+    path.write_text(other.read_text())
+    try:
+        yield
+    finally:
+        path.write_text(kept)
+
+
 @VERSIONS
 async def test_a_preemptor_is_placed_although_the_watches_of_the_extender_are_late(cluster: Cluster) -> None:
     """The scheduler tries it for the last time when the last victim is gone; the watches show that later."""
@@ -237,6 +250,33 @@ async def test_a_preemptor_is_placed_although_the_watches_of_the_extender_are_la
         proxy.watch_delay_s = 0.5
         await important(bed, "high", 14)
         await until_placed(bed, "high")
+
+
+@VERSIONS
+async def test_a_preemptor_is_placed_although_no_watch_shows_its_nominated_node(cluster: Cluster) -> None:
+    """The scheduler writes it late, and tries the pod before it sees what it wrote."""
+    bed = await cluster.with_node(SimGpu())
+
+    async def gone() -> bool:
+        return await pod(bed, "low-0") is None and await pod(bed, "low-1") is None
+
+    async def late(request: web.Request) -> None:
+        if request.method == "PATCH" and request.path.endswith("/pods/high/status"):
+            await until(gone, "the victims to be gone")
+            await asyncio.sleep(0.5)  # until the scheduler's watch shows it, but not the patch
+            scheduler.watches_flow.clear()
+
+    async with (
+        fault_proxy(bed.api_url, bed.credentials.context("system:kube-scheduler")) as scheduler,
+        fault_proxy(bed.api_url, bed.credentials.context(ACCOUNT)) as extender,
+    ):
+        with replaced(bed.layout.kubeconfig("kube-scheduler"), scheduler.kubeconfig(bed.folder)):
+            async with cluster.own_extender(kubeconfig=extender.kubeconfig(bed.folder)):
+                await one_by_one(bed, *(gpu_pod(f"low-{index}", 7) for index in range(2)))
+                scheduler.faults.append(late)
+                extender.watches_flow.clear()
+                await important(bed, "high", 14)
+                await until_placed(bed, "high")
 
 
 @VERSIONS
