@@ -45,6 +45,7 @@ _VICTIMS_S: Final = 0.5
 _MOST_VICTIMS: Final = 20
 """The victims that are read for one answer, and for how long."""
 _MOST_PREEMPTORS: Final = 200
+"""The pods that are known as preemptors, the last ones: each waits a moment only."""
 
 _AT_ONCE_S: Final = 0.01
 """Most requests take less; the rest of the work is done in slices, among all others."""

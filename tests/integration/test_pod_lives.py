@@ -263,7 +263,7 @@ async def test_a_preemptor_is_placed_although_no_watch_shows_its_nominated_node(
     async def late(request: web.Request) -> None:
         if request.method == "PATCH" and request.path.endswith("/pods/high/status"):
             await until(gone, "the victims to be gone")
-            await asyncio.sleep(0.5)  # until the scheduler's watch shows it, but not the patch
+            await asyncio.sleep(2)  # until the scheduler's watch shows it, but not the patch
             scheduler.watches_flow.clear()
 
     async with (

@@ -168,7 +168,7 @@ async def never_overcommitted(node: GpuNode, size: int) -> AsyncIterator[None]:
 def annotated_units(found: Object, assigned: Mapping[str, Any]) -> dict[int, int]:
     """GPU → units of a pod: the node annotation if it has the pod, else the pod's annotations.
 
-    None where a user's annotations cannot be read: the agent replaces them a moment after the start.
+    Empty where a user's annotations cannot be read: the agent replaces them a moment after the start.
     """
     notes = found["metadata"].get("annotations", {})
     total: Counter[int] = Counter()
