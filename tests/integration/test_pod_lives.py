@@ -1,6 +1,5 @@
 """Pods with a reused name, pods that terminate slowly, and pods that preempt others."""
 
-import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
@@ -258,12 +257,11 @@ async def test_a_preemptor_is_placed_although_no_watch_shows_its_nominated_node(
     bed = await cluster.with_node(SimGpu())
 
     async def gone() -> bool:
-        return await pod(bed, "low-0") is None and await pod(bed, "low-1") is None
+        return all(scheduler.has_shown_deletion(f"low-{index}") for index in range(2))
 
     async def late(request: web.Request) -> None:
         if request.method == "PATCH" and request.path.endswith("/pods/high/status"):
-            await until(gone, "the victims to be gone")
-            await asyncio.sleep(2)  # until the scheduler's watch shows it, but not the patch
+            await until(gone, "the scheduler to see that the victims are gone")
             scheduler.watches_flow.clear()
 
     async with (

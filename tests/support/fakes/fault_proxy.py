@@ -5,9 +5,11 @@ the API server as the user of ``context``.
 """
 
 import asyncio
+import re
 import socket
 import ssl
 import struct
+from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
@@ -36,10 +38,17 @@ class FaultProxy:
     """While it is cleared, open watches deliver nothing."""
     watch_delay_s: float = 0
     """How late watches deliver."""
+    delivered: deque[bytes] = field(default_factory=lambda: deque(maxlen=1000))
+    """The last parts of watches that clients got."""
     _session: aiohttp.ClientSession | None = None
     _server: web.Server | None = None
     _streams: set[web.StreamResponse] = field(default_factory=set)
     _background: set["asyncio.Task[None]"] = field(default_factory=set)
+
+    def has_shown_deletion(self, name: str) -> bool:
+        """Whether a watch has delivered that the object with this name is gone, in JSON or protobuf."""
+        event = rb"DELETED.{0,100}?\b" + re.escape(name).encode() + rb"\b"
+        return re.search(event, b"".join(self.delivered), re.DOTALL) is not None
 
     def kubeconfig(self, folder: Path, ca: Path | None = None) -> Path:
         """A kubeconfig for the proxy; ``ca`` is the file of its authority if it has TLS."""
@@ -94,6 +103,8 @@ class FaultProxy:
                         await self.watches_flow.wait()
                         await asyncio.sleep(self.watch_delay_s)
                     await answer.write(chunk)
+                    if "watch" in request.query:
+                        self.delivered.append(chunk)
                 await answer.write_eof()
             except aiohttp.ClientConnectionResetError:
                 # A client may end its watch at any time; aiohttp would log that with a traceback.
