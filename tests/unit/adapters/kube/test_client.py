@@ -265,10 +265,7 @@ async def test_a_request_that_waits_for_a_connection_in_vain_was_not_sent(
     most = 4  # as many as a loaded machine opens within the time to connect
     monkeypatch.setattr(client_module, "MAX_CONNECTIONS", most)
     async with serving() as served, asyncio.TaskGroup() as others:
-        waiting = [
-            others.create_task(served.client.request("GET", "/x", timeout_s=300))
-            for _ in range(most)
-        ]
+        waiting = [others.create_task(served.client.request("GET", "/x", timeout_s=300)) for _ in range(most)]
         await until(lambda: len(served.asked) == most)
         with pytest.raises(ApiError, match="no answer in time") as caught:
             await served.client.request("POST", "/x", timeout_s=0.1, body={})
