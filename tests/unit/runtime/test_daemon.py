@@ -21,6 +21,9 @@ from tests.support.waiting import until
 
 pytestmark = pytest.mark.timeout(30)
 
+WAIT_S = 20
+"""For an answer, on a loaded machine."""
+
 
 @dataclass
 class Parts:
@@ -46,7 +49,7 @@ class Parts:
         return StopStep(end, within_s)
 
     async def status(self, path: str) -> int:
-        async with httpx2.AsyncClient() as client:
+        async with httpx2.AsyncClient(timeout=WAIT_S) as client:
             return (await client.get(self.admin_url + path)).status_code
 
     async def respond(self) -> Response:
@@ -95,7 +98,7 @@ async def test_requests_finish_then_drain_then_the_jobs_then_close_while_the_adm
     parts = Parts()
     async with (
         running(parts, drain=parts.step("drain"), close=parts.step("close")) as task,
-        httpx2.AsyncClient() as client,
+        httpx2.AsyncClient(timeout=WAIT_S) as client,
     ):
         assert await parts.status("/readyz") == 200
         request = asyncio.create_task(client.get(parts.url))
@@ -152,7 +155,7 @@ async def test_a_request_in_progress_when_a_job_fails_is_answered_before_the_err
         await crash.wait()
         raise ConfigError("wrong")
 
-    async with running(parts, fails, parts.job) as task, httpx2.AsyncClient() as client:
+    async with running(parts, fails, parts.job) as task, httpx2.AsyncClient(timeout=WAIT_S) as client:
         request = asyncio.create_task(client.get(parts.url))
         await asyncio.wait_for(parts.asked.wait(), 10)
         crash.set()

@@ -216,7 +216,8 @@ async def test_pauses_between_registrations_grow_to_a_limit(tmp_path: Path) -> N
         async with registrar(tmp_path, waits) as running:
             await until(lambda: len(kubelet.registrations) == 5)
             assert asyncio.get_running_loop().time() - begun >= 0.05 + 0.1 + 0.15 + 0.15
-            assert running.registrar._pause_s == waits.most_s
+            # A try that takes longer than the longest pause begins with the shortest one again.
+            await until(lambda: running.registrar._pause_s == waits.most_s)
 
 
 async def test_a_new_kubelet_or_a_long_registration_resets_the_pause(tmp_path: Path) -> None:
