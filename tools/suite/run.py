@@ -35,7 +35,7 @@ _ENVIRONMENT: Final = {
     # The output of a step is followed in its file.
     "PYTHONUNBUFFERED": "1",
 }
-_SLOTS_BESIDE, _SLOTS_ALONE = 2, 4
+_SLOTS_BESIDE, _SLOTS_ALONE = 1, 4
 """Files of tests on real components at a time: beside the fast tests, and afterwards."""
 
 
