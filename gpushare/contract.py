@@ -119,8 +119,8 @@ VISIBLE_BY_MOUNTS: Final = "/var/run/nvidia-container-devices"
 CDI_KIND: Final = "nvidia.com/gpu"
 
 # --- isolation ----------------------------------------------------------------------------------
-ISOLATION_LIBRARIES: Final = "/usr/local/gpushare"
-"""Folder on nodes: the library, in one folder per version."""
+ISOLATION_LIBRARIES: Final = "/var/lib/gpushare"
+"""Folder on nodes: the library, in one folder per version. The default of a setting."""
 ISOLATION_STATE: Final = "/run/gpushare"
 """Folder on nodes, in memory: limit file and region of each container."""
 ISOLATION_INSIDE: Final = "/.gpushare"

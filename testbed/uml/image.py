@@ -74,7 +74,7 @@ StandardError=journal+console
 WantedBy=sysinit.target
 """,
 }
-_FOLDERS: Final = ("/hostfs", "/machine", "/writes", "/lib/modules", "/usr/local/gpushare")
+_FOLDERS: Final = ("/hostfs", "/machine", "/writes", "/lib/modules", "/var/lib/gpushare")
 
 
 def _file(path: str, text: str) -> str:

@@ -26,7 +26,7 @@ KEY: Final = "key"
 """File in the boot folder with what a client of ``control`` must know."""
 TREE: Final = "/machine"
 """The files of this machine on that one: readable, and writes stay there."""
-SHARED: Final = ("/proc", "/sys", "/dev", "/run", "/srv", "/usr/local/gpushare", "/var/lib/kubelet")
+SHARED: Final = ("/proc", "/sys", "/dev", "/run", "/srv", "/var/lib/gpushare", "/var/lib/kubelet")
 """Folders of that machine which programs in ``TREE`` see instead of those of this machine."""
 _KEY_THERE: Final = "/run/machine-key"
 _ROOT: Final = "/proc/1/root"

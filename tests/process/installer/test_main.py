@@ -42,7 +42,7 @@ def used(node: Path, *versions: str) -> None:
 def test_the_defaults_are_the_paths_of_manifests_and_images(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OPS_PORT", raising=False)
     settings = parsed(install_command, InstallSettings)
-    assert (settings.package, settings.folder) == (OWN, Path("/usr/local/gpushare"))
+    assert (settings.package, settings.folder) == (OWN, Path("/var/lib/gpushare"))
     assert settings.record == Path("/var/lib/kubelet/device-plugins/gpushare/allocations.json")
     assert (settings.interval_seconds, settings.ops_port) == (60.0, ISOLATION_INSTALLER_PORT)
 

@@ -73,7 +73,7 @@ def test_a_limited_container_gets_library_limit_and_region_with_any_strategy(
     limited = replace(grant, enforcement=Enforcement("00000000000000aa", "0123456789abcdef", "text"))
     free = response_for(NODE, grant, demand(4), ResponseSettings(strategy))
     found = response_for(NODE, limited, demand(4), ResponseSettings(strategy))
-    library, state = "/usr/local/gpushare/0123456789abcdef", "/run/gpushare/00000000000000aa"
+    library, state = "/var/lib/gpushare/0123456789abcdef", "/run/gpushare/00000000000000aa"
     assert found.mounts == (
         *free.mounts,
         Mount(f"{state}/library", "/.gpushare-library"),
