@@ -38,10 +38,12 @@ _AMBIGUOUS: Final = "ambiguous"
 NO_UNITS: Final = "no_room"
 _NO_LIBRARY: Final = "no_library"
 _NO_MOUNTS: Final = "no_isolation_mounts"
+_NOEXEC: Final = "noexec"
 _NO_MPS: Final = "no_mps"
 _NODE_UNREAD: Final = "node_unread"
 _TEMPORARY: Final = frozenset({_UNKNOWN_POD, _AMBIGUOUS, _NO_LIBRARY, _NO_MPS, _NODE_UNREAD})
 """Reasons for a rejection that other programs may remove at any moment."""
+_FOLDER_FLAGS: Final = "--isolation-libraries of the node agent and --folder of the installer"
 _NAMED: Final = 5
 """Pods that a rejection names at most."""
 _REPLACED: Final = "a controller replaces its pod, a bare pod must be created again"
@@ -51,13 +53,14 @@ _REPLACED: Final = "a controller replaces its pod, a bare pod must be created ag
 class Capabilities:
     """What the node can enforce at the moment of an Allocate call.
 
-    ``isolation`` is whether the agent sees the directories of the isolation library. ``library`` is the
-    version that new containers get, None while none is installed; ``launches`` whether launches can be
+    ``isolation`` is whether the agent sees the directories of the isolation library. ``noexec`` is the mount
+    point of the node from which no program can load it, empty if it can be loaded. ``library`` is the version that new containers get, None while none is installed; ``launches`` whether launches can be
     paced with it. ``mps`` is whether the agent sees the MPS directory, and ``mps_gpus`` are the UUIDs of the
     GPUs with a ready MPS control daemon. The directories are for error texts.
     """
 
     isolation: bool = False
+    noexec: str = ""
     library: str | None = None
     launches: bool = False
     mps: bool = False
@@ -266,6 +269,13 @@ def limits_problem(allocations: Allocations, capabilities: Capabilities) -> Reje
             f"node {allocations.node} has sharing mode {allocations.mode}, which limits containers to their "
             f"units, and its node agent does not see {capabilities.libraries_dir} and "
             f"{capabilities.state_dir} of the node: mount both into the agent, {remedy}",
+        )
+    if capabilities.noexec:
+        return Rejected(
+            _NOEXEC,
+            f"node {allocations.node} limits containers to their units, and {capabilities.libraries_dir} there "
+            f"is on {capabilities.noexec}, which is mounted noexec, so programs would run without the isolation "
+            f"library: set another folder (isolation.folder, or {_FOLDER_FLAGS}), {remedy}",
         )
     if capabilities.library is None:
         return Rejected(

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from gpushare.adapters.files import replace_file
+from gpushare.adapters.mounts import noexec_mount_of
 from gpushare.deviceplugin.core.allocations import Enforcement
 from gpushare.errors import ConfigError
 from gpushare.isolation import region
@@ -41,11 +42,16 @@ _REGION_MODE: Final = 0o666
 
 
 class EnforcementFiles:
-    """Files of limited containers. ``visible``: both directories are mounted, so limits can be enforced."""
+    """Files of limited containers. ``visible``: both directories are mounted, so limits can be enforced.
 
-    def __init__(self, folders: IsolationDirs) -> None:
+    ``noexec`` is the mount point of the node that the libraries are on, if no program can load them from it.
+    ``proc`` is a ``/proc`` that shows the host's processes; without it that is unknown, and empty.
+    """
+
+    def __init__(self, folders: IsolationDirs, proc: Path | None = None) -> None:
         self.folders = folders
         self.visible = folders.libraries.is_dir() and folders.state.is_dir()
+        self.noexec = (noexec_mount_of(folders.libraries, proc) if proc else None) or ""
 
     def library(self) -> str | None:
         """The version that new containers get; None if no complete version is current."""

@@ -63,6 +63,7 @@ class EnforcementManager:
         ready = (card.uuid for card in allocations.cards if mps and self._mps.up(card.uuid))
         return Capabilities(
             isolation=self._files.visible,
+            noexec=self._files.noexec,
             library=library,
             launches=library is not None and self._limits_launches(library),
             mps=self._mps.visible,

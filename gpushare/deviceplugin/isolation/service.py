@@ -37,7 +37,7 @@ class IsolationService:
     ) -> None:
         response = response_settings(settings)
         proc = settings.proc_root or hosts_proc()
-        self._files = EnforcementFiles(response.folders)
+        self._files = EnforcementFiles(response.folders, proc)
         self._mps = MpsStatus(response.mps)
         self.manager = EnforcementManager(
             observer, record, self._files, self._mps, metrics, paces=proc is not None

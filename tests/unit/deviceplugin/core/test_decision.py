@@ -371,6 +371,25 @@ def test_an_agent_without_the_mounts_rejects_containers_that_it_cannot_limit(mod
     assert is_final(answer, terminating=True)
 
 
+@pytest.mark.parametrize("mode", [Mode.CGPU, Mode.CORE_MEM, Mode.MPS])
+def test_a_container_is_rejected_if_no_program_could_load_the_library(mode: Mode) -> None:
+    node = with_gpu_pods(allocations(14, mode=mode), of_mode(mode))
+    library = "0123456789abcdef"
+    answer = decided(
+        node, Capabilities(isolation=True, noexec="/var", library=library, libraries_dir="/var/lib/gpushare")
+    )
+    assert isinstance(answer, Rejected)
+    assert answer.reason == "noexec"
+    for part in ("default/a", "/var/lib/gpushare there is on /var,", "noexec", "isolation.folder"):
+        assert part in answer.text
+    assert is_final(answer, terminating=True)
+
+
+def test_a_node_without_limits_needs_no_folder_for_the_library() -> None:
+    node = with_gpu_pods(allocations(14, mode=Mode.SHARE), of_mode(Mode.SHARE))
+    assert isinstance(decided(node, Capabilities(isolation=True, noexec="/var")), Allocated)
+
+
 @pytest.mark.parametrize(
     ("mode", "isolated"), [(Mode.SHARE, True), (Mode.MPS, True), (Mode.CGPU, False), (Mode.CORE_MEM, False)]
 )

@@ -42,6 +42,16 @@ def test_without_one_of_the_mounts_files_are_not_visible(tmp_path: Path, folders
     assert not EnforcementFiles(folders._replace(libraries=tmp_path / "none")).visible
 
 
+def test_a_library_on_a_mount_of_the_node_without_execution_is_known(
+    tmp_path: Path, folders: IsolationDirs
+) -> None:
+    (tmp_path / "proc" / "1").mkdir(parents=True)
+    mounts = f"30 21 8:1 / {tmp_path} rw,nosuid,noexec - ext4 /dev/sda1 rw\n"
+    (tmp_path / "proc" / "1" / "mountinfo").write_text(mounts)
+    assert EnforcementFiles(folders, tmp_path / "proc").noexec == str(tmp_path)
+    assert EnforcementFiles(folders).noexec == ""
+
+
 def test_the_current_version_is_the_one_that_new_containers_get(
     files: EnforcementFiles, folders: IsolationDirs
 ) -> None:
