@@ -262,12 +262,21 @@ def _check_isolation(settings: ClusterSettings) -> None:
     """Checks ``isolation`` and ``mps``, and that they are set if a pool needs them."""
     if settings.isolation:
         check_options("isolation", settings.isolation)
+        _check_folder(settings.isolation.folder)
     else:
         _check_limited_pools(settings.device_plugins)
     if settings.mps:
         check_options("mps", settings.mps)
     else:
         _check_mps_pools(settings.device_plugins)
+
+
+def _check_folder(folder: str) -> None:
+    """A container cannot have the root folder of its node in place of its own."""
+    if not folder.strip("/."):
+        raise ConfigError(
+            f"isolation.folder: {folder!r} is not a folder for the library alone; name one in it"
+        )
 
 
 def _check_limited_pools(plugins: tuple[DevicePlugin, ...]) -> None:

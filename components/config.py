@@ -32,7 +32,7 @@ from components.formats import (
 )
 from components.options import accepts
 from components.services import AGENT, ISOLATION, MPS
-from gpushare.contract import LABEL_CGPU, LABEL_GPUSHARE, LABEL_MODE
+from gpushare.contract import ISOLATION_LIBRARIES, LABEL_CGPU, LABEL_GPUSHARE, LABEL_MODE
 from gpushare.kubescheduler.config import KubernetesVersion
 from gpushare.model.modes import LIMITING, Mode
 from gpushare.model.options import DeviceListStrategy, MemoryUnit
@@ -156,6 +156,9 @@ class Isolation:
     """It runs on nodes with at least one of these labels, ``key`` or ``key=value``."""
     state: Presence = Presence.PRESENT
     """``absent`` removes the library from the nodes, each version when no container uses it."""
+    folder: NodePath = ISOLATION_LIBRARIES
+    """Folder of the library on the nodes, for the installer and the node agents: writable, and on a mount
+    without ``noexec``. It stays the same while containers use the library."""
     kubelet_root: NodePath = "/var/lib/kubelet"
     """Root folder of the kubelet on the nodes, with the record of the node agent (versions in use)."""
     cpu: Cpu = "100m"

@@ -47,7 +47,7 @@ AGENT: Final = ServiceOptions(
         "pod_resources_socket": _FILES,
         "cgroup_root": _FILES,
         "proc_root": _FILES,
-        "isolation_libraries": _FILES,
+        "isolation_libraries": "it is `isolation.folder`",
         "isolation_state": _FILES,
         "mps_state": _FILES,
         "kubelet_ca": _FILES,
@@ -80,7 +80,5 @@ METRICS_API: Final = ServiceOptions(
     },
 )
 BOARD: Final = ServiceOptions(BoardSettings, {**_SERVER, "kubeconfig": _ACCESS})
-ISOLATION: Final = ServiceOptions(
-    InstallSettings, {**_COMMON, "folder": _FILES, "record": _FILES, "package": _FILES}
-)
+ISOLATION: Final = ServiceOptions(InstallSettings, {**_COMMON, "record": _FILES, "package": _FILES})
 MPS: Final = ServiceOptions(MpsSettings, {**_COMMON, "state": _FILES, "shm": _FILES})

@@ -55,7 +55,7 @@ def parts(settings: ClusterSettings) -> list[Part]:
         Part("Certificates", "certificates", certificates.objects(extending, version)),
         # Its pods start when their certificate exists.
         Part("SchedulerExtender", "extender", extender.objects(extending, version), after="certificates"),
-        Part("DevicePlugin", "device-plugin", device_plugin.objects(plugins, version)),
+        Part("DevicePlugin", "device-plugin", device_plugin.objects(plugins, version, settings.isolation)),
         Part("EvictRecover", "evict-recover", evict_recover.objects(plugins)),
         Part("NodePools", "nodes", node_pool.objects(settings.node_pools)),
         # It waits for the extender before it edits, so it starts after the extender.

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
-from components.config import DevicePlugin
+from components.config import DevicePlugin, Isolation
 from components.manifests.mode_nodes import nodes_that_share
 from components.manifests.parts import (
     ALL_GPUS,
@@ -32,7 +32,6 @@ from gpushare.contract import (
     AGENT_NAME,
     AGENT_OPS_PORT,
     DEVICE_PLUGIN_FOLDER,
-    ISOLATION_LIBRARIES,
     ISOLATION_STATE,
     MPS_STATE,
 )
@@ -54,12 +53,15 @@ def named(name: str, pool: str) -> str:
     return f"{name}-{pool}" if pool else name
 
 
-def objects(plugins: Sequence[DevicePlugin], version: KubernetesVersion) -> list[Object]:
+def objects(
+    plugins: Sequence[DevicePlugin], version: KubernetesVersion, isolation: Isolation | None
+) -> list[Object]:
     """The agents of all pools and their shared objects; empty without pools."""
     if not plugins:
         return []
     query_kubelet = any(plugin.query_kubelet for plugin in plugins)
-    return [*shared(version, query_kubelet=query_kubelet), *map(_pool, plugins)]
+    agents = (_pool(plugin, isolation) for plugin in plugins)
+    return [*shared(version, query_kubelet=query_kubelet), *agents]
 
 
 def shared(version: KubernetesVersion, *, query_kubelet: bool) -> list[Object]:
@@ -78,7 +80,7 @@ def shared(version: KubernetesVersion, *, query_kubelet: bool) -> list[Object]:
     )
 
 
-def _pool(plugin: DevicePlugin) -> Object:
+def _pool(plugin: DevicePlugin, isolation: Isolation | None) -> Object:
     """The agent on one pool.
 
     Pulumi deletes what has left the configuration last. If nodes of a named pool were in another one before,
@@ -86,12 +88,12 @@ def _pool(plugin: DevicePlugin) -> Object:
     """
     name = named(NAME, plugin.name)
     marks = {**labels(AGENT_NAME), "name": name}
-    agents = daemon_set(name, marks, _pod(plugin), rolling_update(plugin.max_unavailable))
+    agents = daemon_set(name, marks, _pod(plugin, isolation), rolling_update(plugin.max_unavailable))
     return not_awaited(agents) if plugin.name else agents
 
 
-def _pod(plugin: DevicePlugin) -> Object:
-    volumes, mounts = _volumes(plugin)
+def _pod(plugin: DevicePlugin, isolation: Isolation | None) -> Object:
+    volumes, mounts = _volumes(plugin, isolation)
     return {
         "serviceAccountName": AGENT_NAME,
         **runtime_class(plugin.runtime_class),
@@ -101,14 +103,18 @@ def _pod(plugin: DevicePlugin) -> Object:
         **nodes_that_share(plugin.node_selector),
         **placement(plugin.tolerations, plugin.priority_class),
         "containers": [
-            {**_container(plugin), "volumeMounts": [*mounts, *driver_root_mount(plugin.driver_root)]}
+            {
+                **_container(plugin, isolation),
+                "volumeMounts": [*mounts, *driver_root_mount(plugin.driver_root)],
+            }
         ],
         "volumes": [*volumes, *driver_root_volume(plugin.driver_root)],
     }
 
 
-def _container(plugin: DevicePlugin) -> Object:
+def _container(plugin: DevicePlugin, isolation: Isolation | None) -> Object:
     kubeconfig = [{"name": "KUBECONFIG", "value": _KUBECONFIG_INSIDE}] if plugin.kubeconfig else []
+    libraries = isolation.folder if isolation else None
     return {
         "name": "gpushare",
         "image": plugin.image,
@@ -116,7 +122,7 @@ def _container(plugin: DevicePlugin) -> Object:
             "gpushare-device-plugin-v2",
             "-logtostderr",
             "--v=5",
-            *arguments(plugin, cgroup_root=CGROUPS_INSIDE, proc_root=_PROC),
+            *arguments(plugin, cgroup_root=CGROUPS_INSIDE, proc_root=_PROC, isolation_libraries=libraries),
         ],
         "env": [
             field_env("NODE_NAME", "spec.nodeName"),
@@ -132,7 +138,7 @@ def _container(plugin: DevicePlugin) -> Object:
     }
 
 
-def _volumes(plugin: DevicePlugin) -> tuple[list[Object], list[Object]]:
+def _volumes(plugin: DevicePlugin, isolation: Isolation | None) -> tuple[list[Object], list[Object]]:
     """Volumes and their mounts."""
     root = plugin.kubelet_root.rstrip("/")
     shares: list[tuple[Object, str, bool]] = [
@@ -140,8 +146,7 @@ def _volumes(plugin: DevicePlugin) -> tuple[list[Object], list[Object]]:
         (host_path("pod-resources", f"{root}/pod-resources", ""), POD_RESOURCES_FOLDER, True),
         (host_path("cgroups", CGROUPS, "Directory"), CGROUPS_INSIDE, True),
         # At the same paths as on the node, because their content is mounted into containers by these paths.
-        (host_path("isolation", ISOLATION_LIBRARIES, "DirectoryOrCreate"), ISOLATION_LIBRARIES, True),
-        (host_path("isolation-state", ISOLATION_STATE, "DirectoryOrCreate"), ISOLATION_STATE, False),
+        *(_of_limits(isolation.folder) if isolation else ()),
         (host_path("mps", MPS_STATE, "DirectoryOrCreate"), MPS_STATE, True),
         (all_gpus_volume(), ALL_GPUS, True),
     ]
@@ -151,6 +156,14 @@ def _volumes(plugin: DevicePlugin) -> tuple[list[Object], list[Object]]:
         shares.append(({"name": "tmp", "emptyDir": {"medium": "Memory"}}, "/tmp", False))  # noqa: S108 - inside a container
     mounts = [_mount(volume["name"], path, read_only=read_only) for volume, path, read_only in shares]
     return [volume for volume, _, _ in shares], mounts
+
+
+def _of_limits(libraries: str) -> tuple[tuple[Object, str, bool], ...]:
+    """What an agent needs to limit containers."""
+    return (
+        (host_path("isolation", libraries, "DirectoryOrCreate"), libraries, True),
+        (host_path("isolation-state", ISOLATION_STATE, "DirectoryOrCreate"), ISOLATION_STATE, False),
+    )
 
 
 def _mount(name: str, path: str, *, read_only: bool) -> Object:

@@ -21,7 +21,6 @@ from gpushare.contract import (
     DEVICE_PLUGIN_FOLDER,
     ISOLATION_INSTALLER_NAME,
     ISOLATION_INSTALLER_PORT,
-    ISOLATION_LIBRARIES,
 )
 
 _LABELS: Final = labels(ISOLATION_INSTALLER_NAME)
@@ -42,7 +41,7 @@ def _pod(settings: Isolation) -> Object:
         "affinity": nodes_with_any(settings.node_labels),
         "containers": [_container(settings)],
         "volumes": [
-            host_path("libraries", ISOLATION_LIBRARIES, "DirectoryOrCreate"),
+            host_path("libraries", settings.folder, "DirectoryOrCreate"),
             host_path("device-plugins", plugins, "Directory"),
         ],
     }
@@ -60,7 +59,7 @@ def _container(settings: Isolation) -> Object:
         # The library belongs to root, because containers must trust it.
         "securityContext": {"runAsUser": 0, **container_security()},
         "volumeMounts": [
-            {"name": "libraries", "mountPath": ISOLATION_LIBRARIES},
+            {"name": "libraries", "mountPath": settings.folder},
             {"name": "device-plugins", "mountPath": DEVICE_PLUGIN_FOLDER, "readOnly": True},
         ],
     }

@@ -1,4 +1,4 @@
-"""Mounts of processes: the source on the node of a path in a container, and what a mount of the node forbids."""
+"""Mounts: the source on the node of a path in a container, and what a mount of the node forbids."""
 
 import os
 import re
@@ -44,9 +44,9 @@ def source_of(inside: str, pid: int, proc: Path) -> MountSource | None:
 def noexec_mount_of(folder: Path, proc: Path) -> str | None:
     """Return the mount point of the node that ``folder`` is on, if it is mounted ``noexec``; else None.
 
-    ``proc`` shows the host's processes, so that its first one has the mounts of the node. Those of a container
-    do not tell: runc drops ``noexec`` from mounts that are read-only, and keeps it in a user namespace.
-    Symbolic links in the path are not followed.
+    ``proc`` shows the host's processes, so that its first one has the mounts of the node. Those of a
+    container do not tell: runc drops ``noexec`` from mounts that are read-only, and keeps it in a user
+    namespace. Symbolic links in the path are not followed.
     """
     mounted = None
     for point, options in _mounts_of(_INIT, proc):
@@ -61,4 +61,8 @@ def _mounts_of(pid: int, proc: Path) -> Iterator[tuple[PurePosixPath, list[str]]
     for line in text_if_any(proc / str(pid) / "mountinfo").splitlines():
         fields = line.split(maxsplit=6)
         if len(fields) > 5:  # noqa: PLR2004 - the number of the field of the options
-            yield PurePosixPath(_ESCAPED.sub(lambda code: chr(int(code[1], 8)), fields[4])), fields[5].split(",")
+            yield PurePosixPath(_ESCAPED.sub(_character, fields[4])), fields[5].split(",")
+
+
+def _character(escaped: re.Match[str]) -> str:
+    return chr(int(escaped[1], 8))

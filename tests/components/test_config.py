@@ -111,6 +111,8 @@ def test_the_error_for_an_unknown_key_lists_the_known_keys() -> None:
         (isolated(nodeLabels=[]), "isolation.nodeLabels: empty; list labels of nodes with GPUs"),
         (isolated(nodeLabels=["cgpu=a b"]), "isolation.nodeLabels[0].cgpu: 'a b' is not a label value"),
         (isolated(state="gone"), "isolation.state: 'gone' is not allowed; use one of present, absent"),
+        (isolated(folder="var/lib"), "isolation.folder: 'var/lib' must be absolute and without '..'"),
+        (isolated(folder="/."), "isolation.folder: '/.' is not a folder for the library alone"),
         (isolated(kubeletRoot="var"), "isolation.kubeletRoot: 'var' must be absolute and without '..'"),
         (isolated(memory="64"), "isolation.memory: '64' is not an amount"),
         (raw_stack(mps={}), "mps.image: missing; set it here, or 'device-plugin' in images"),

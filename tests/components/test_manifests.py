@@ -369,6 +369,42 @@ def test_the_library_installer_parses_its_arguments_and_its_paths_are_mounted(st
     assert spec["automountServiceAccountToken"] is False
 
 
+def test_installer_and_agents_use_one_folder_of_the_library() -> None:
+    folder = "/home/kubernetes/bin/gpushare"
+    pools = [{"name": name, "nodeSelector": {"cgpu": "true", "pool": name}} for name in ("a", "b")]
+    objects = made(pools=pools, isolation={"image": DIGEST, "folder": folder})
+    installer = pod(pick(objects, "DaemonSet", "cgpu-installer"))
+    assert str(settings_in(installer["containers"][0], InstallerSettings).folder) == folder
+    assert mounts_of(installer, folder) == [(folder, False)]
+    for name in ("gpushare-device-plugin-ds-a", "gpushare-device-plugin-ds-b"):
+        agent = pod(pick(objects, "DaemonSet", name))
+        assert str(settings_in(agent["containers"][0], AgentSettings).isolation_libraries) == folder
+        assert mounts_of(agent, folder) == [(folder, True)]
+
+
+def mounts_of(spec: Object, folder: str) -> list[tuple[str, bool]]:
+    """Where the container has a folder of the node, and whether it is read-only there."""
+    names = [each["name"] for each in spec["volumes"] if each.get("hostPath", {}).get("path") == folder]
+    mounts = spec["containers"][0]["volumeMounts"]
+    return [(each["mountPath"], each.get("readOnly", False)) for each in mounts if each["name"] in names]
+
+
+def test_by_default_the_folder_of_the_library_is_the_one_of_the_programs() -> None:
+    objects = made(isolation={"image": DIGEST})
+    (container,) = pod(pick(objects, "DaemonSet", "cgpu-installer"))["containers"]
+    assert settings_in(container, InstallerSettings).folder == InstallerSettings().folder
+    assert InstallerSettings().folder == AgentSettings().isolation_libraries
+
+
+def test_an_agent_whose_nodes_limit_nothing_needs_no_folder_of_the_library() -> None:
+    spec = pod(pick(made(pools=[{}]), "DaemonSet", "gpushare-device-plugin-ds"))
+    names = [each["name"] for each in spec["volumes"]]
+    assert names == ["device-plugin", "pod-resources", "cgroups", "mps", "all-cards"]
+    paths = [each.get("hostPath", {}).get("path", "") for each in spec["volumes"]]
+    assert not [path for path in paths if path.startswith(("/usr", "/var/lib/gpushare", "/run/gpushare/"))]
+    assert "--isolation-libraries" not in str(spec["containers"])
+
+
 def test_the_library_is_installed_on_every_node_with_enforcement() -> None:
     labels = pod(pick(made(isolation={"image": DIGEST}), "DaemonSet", "cgpu-installer"))["affinity"][
         "nodeAffinity"

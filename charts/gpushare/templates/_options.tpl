@@ -39,6 +39,7 @@ timeout
 {{- end -}}
 
 {{- define "gpushare.options.isolation" -}}
+folder
 intervalSeconds
 logLevel
 {{- end -}}

@@ -53,10 +53,11 @@ _REPLACED: Final = "a controller replaces its pod, a bare pod must be created ag
 class Capabilities:
     """What the node can enforce at the moment of an Allocate call.
 
-    ``isolation`` is whether the agent sees the directories of the isolation library. ``noexec`` is the mount
-    point of the node from which no program can load it, empty if it can be loaded. ``library`` is the version that new containers get, None while none is installed; ``launches`` whether launches can be
-    paced with it. ``mps`` is whether the agent sees the MPS directory, and ``mps_gpus`` are the UUIDs of the
-    GPUs with a ready MPS control daemon. The directories are for error texts.
+    ``isolation`` is whether the agent sees the directories of the isolation library, and ``noexec`` the mount
+    point of the node from which no program can load it, if there is one. ``library`` is the version that new
+    containers get, None while none is installed; ``launches`` whether launches can be paced with it. ``mps``
+    is whether the agent sees the MPS directory, and ``mps_gpus`` are the UUIDs of the GPUs with a ready MPS
+    control daemon. The directories are for error texts.
     """
 
     isolation: bool = False
@@ -273,9 +274,9 @@ def limits_problem(allocations: Allocations, capabilities: Capabilities) -> Reje
     if capabilities.noexec:
         return Rejected(
             _NOEXEC,
-            f"node {allocations.node} limits containers to their units, and {capabilities.libraries_dir} there "
-            f"is on {capabilities.noexec}, which is mounted noexec, so programs would run without the isolation "
-            f"library: set another folder (isolation.folder, or {_FOLDER_FLAGS}), {remedy}",
+            f"node {allocations.node} limits containers to their units, and {capabilities.libraries_dir} "
+            f"there is on {capabilities.noexec}, which is mounted noexec, so programs would run without the "
+            f"isolation library: set another folder (isolation.folder, or {_FOLDER_FLAGS}), {remedy}",
         )
     if capabilities.library is None:
         return Rejected(

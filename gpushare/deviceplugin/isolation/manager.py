@@ -29,6 +29,9 @@ _RETRY_S: Final = 5.0
 _POLL_S: Final = 1.0
 RIGHT: Final = "isolation"
 """Value of the label ``right`` of the degraded mode metric."""
+_UNLIMITED: Final = (
+    f"no container is limited to its units: nodes of mode {Mode.CGPU} and {Mode.CORE_MEM} reject them"
+)
 
 
 class EnforcementManager:
@@ -53,6 +56,7 @@ class EnforcementManager:
         self._paces = paces
         self._missing: frozenset[str] = frozenset()
         self._without_launches = ""
+        self._unmounted = False
         self._problems = Reasons()
 
     def capabilities(self) -> Capabilities:
@@ -111,9 +115,18 @@ class EnforcementManager:
     def check_obstacles(self) -> None:
         """Look once: the library may be missing, and MPS control daemons may not be ready."""
         allocations, capabilities = self._node_state.allocations, self.capabilities()
+        if not self._files.visible:
+            self._report_mounts(needed=is_limited(allocations))
         problem = limits_problem(allocations, capabilities)
         self._node_state.apply_obstacle(RIGHT, problem.text if problem else None)
         self._node_state.apply_without_mps(without_mps(allocations, capabilities))
+
+    def _report_mounts(self, *, needed: bool) -> None:
+        """Report the missing mounts while the node limits containers; else it needs none."""
+        if needed and not self._unmounted:
+            log.warning("degraded_mode", right=RIGHT, effect=_UNLIMITED)
+        self._metrics.degraded.labels(RIGHT).set(int(needed))
+        self._unmounted = needed
 
     def sync(self) -> bool:
         """Write and remove files once; returns whether all succeeded.

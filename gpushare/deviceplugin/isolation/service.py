@@ -6,7 +6,7 @@ from typing import Any
 from gpushare.adapters.pids import hosts_proc
 from gpushare.deviceplugin.derived import response_settings
 from gpushare.deviceplugin.isolation.files import MPS, EnforcementFiles, MpsStatus
-from gpushare.deviceplugin.isolation.manager import RIGHT, EnforcementManager
+from gpushare.deviceplugin.isolation.manager import EnforcementManager
 from gpushare.deviceplugin.isolation.pacer import COMPUTE, Pacer, ProcessDriver
 from gpushare.deviceplugin.isolation.process_owners import ProcessOwners
 from gpushare.deviceplugin.isolation.region_sizes import RegionSizes
@@ -56,14 +56,8 @@ class IsolationService:
             self._pacer = Pacer(node_state, self.manager, driver, owners, reporter, metrics)
 
     def report_missing(self, degraded: DegradedMode) -> None:
-        """Report missing mounts, which the manifest of the Aliyun plugin lacks, and missing rights."""
-        if not self._files.visible:
-            degraded.begin(
-                RIGHT,
-                f"no container is limited to its units: nodes of mode {Mode.CGPU} and {Mode.CORE_MEM} reject "
-                "them",
-            )
-        elif not self._pacer:
+        """Report a missing mount, which the manifest of the Aliyun plugin lacks, and missing rights."""
+        if self._files.visible and not self._pacer:
             degraded.begin(
                 COMPUTE,
                 "no compute share is enforced, and uncounted processes are not reported: hostPID is missing",

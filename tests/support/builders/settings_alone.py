@@ -46,6 +46,7 @@ _SAMPLES: Final[Mapping[str, Any]] = {
     "cpuLimit": "8",
     "memoryLimit": "8Gi",
     "kubeletRoot": "/data: {1}/kubelet/",
+    "folder": "/home: {1}/bin/gpushare",
     "kubeconfig": "/etc/kubernetes/kubelet.conf",
     "driverRoot": "/run/nvidia: {driver}",
     "storage": "20Gi",

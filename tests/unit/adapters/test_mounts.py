@@ -59,8 +59,8 @@ NODE = """\
 37 21 0:33 / /srv/noexec rw - tmpfs noexec rw
 38 21
 """
-"""A node in the layout of Container-Optimized OS, after cloud.google.com/container-optimized-os/docs/concepts/
-disks-and-filesystem (2025-09-04) and the scripts of kube-up for /home/kubernetes/bin; and odd mounts."""
+"""A node like Container-Optimized OS, and odd mounts. Sources: cloud.google.com/container-optimized-os/docs/
+concepts/disks-and-filesystem (2025-09-04); for /home/kubernetes/bin, the cloud-config of kube-up."""
 
 
 @pytest.mark.parametrize(

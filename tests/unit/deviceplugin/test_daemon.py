@@ -188,13 +188,12 @@ def test_each_missing_mount_is_one_line_and_one_metric(
             tmp_path,
             f"--cgroup-root={tmp_path}/none",
             f"--pod-resources-socket={tmp_path}/none/kubelet.sock",
-            f"--isolation-libraries={tmp_path}/none",
             f"--mps-state={tmp_path}/none",
             f"--kubeconfig={tmp_path}/none",
         )
     reported = [entry["right"] for entry in logs if entry["event"] == "degraded_mode"]
-    assert reported == ["cgroups", "pod-resources", "isolation", "mps", "kubeconfig"]
-    assert [sample(found, "degraded_mode", right=right) for right in reported] == 5 * [1]
+    assert reported == ["cgroups", "pod-resources", "mps", "kubeconfig"]
+    assert [sample(found, "degraded_mode", right=right) for right in reported] == 4 * [1]
 
 
 async def test_cgroups_that_the_kubelet_creates_later_end_the_degraded_mode(tmp_path: Path) -> None:

@@ -389,6 +389,28 @@ def reduced(here: AgentFixture) -> float | None:
     )
 
 
+@pytest.mark.parametrize("mode", ["cgpu", "core_mem", "mps"])
+async def test_missing_mounts_are_reported_while_the_node_limits_containers(
+    tmp_path: Path, mode: str
+) -> None:
+    here = limited_agent(tmp_path, 14, labels={LABEL_MODE: mode})
+    with capture_logs() as logs:
+        for _ in range(2):
+            here.manager.check_obstacles()
+    assert [each["right"] for each in logs if each["event"] == "degraded_mode"] == ["isolation"]
+    assert reduced(here) == 1
+    here.node_state.apply_node(LocalNode(NODE, labels={LABEL_MODE: "share"}), None)
+    here.manager.check_obstacles()
+    assert reduced(here) == 0
+
+
+def test_a_node_that_limits_nothing_misses_no_mounts(tmp_path: Path) -> None:
+    here = limited_agent(tmp_path, 14, labels={LABEL_MODE: "share"})
+    with capture_logs() as logs:
+        here.manager.check_obstacles()
+    assert (logs, reduced(here)) == ([], 0)
+
+
 def published(here: AgentFixture) -> str | None:
     here.manager.check_obstacles()
     here.status.publish()
