@@ -60,6 +60,7 @@ _CORRECT: dict[str, Any] = {
     "toolkit": {"volume_mounts": True, "envvar_unprivileged": False, "mode": None},
     "runtimes": {"containerd": True, "docker": False, "cri-o": False, "cdi": False},
     "regions_mounted": True,
+    "library_mount": {"point": "/", "options": ["rw", "relatime"]},
     "asked": {
         "smi": {"version": "580.65.06", "cards": 2, "error": None},
         "docker": None,
@@ -76,6 +77,7 @@ _OPTIONS = (
     "container_runtime_state",
     "container_runtime_engine",
     "container_runtime_engine_service",
+    "library_folder",
     "services",
     "labels",
 )

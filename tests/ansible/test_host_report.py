@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from ansible_collections.gpushare.nodes.plugins.module_utils import (
     host_gpus,
@@ -20,8 +21,11 @@ from ansible_collections.gpushare.nodes.plugins.module_utils.host_programs impor
     folders,
     parse_units,
 )
+from ansible_collections.gpushare.nodes.plugins.modules import host_report
 from ansible_collections.gpushare.nodes.plugins.modules.host_report import gather
+from gpushare.contract import ISOLATION_LIBRARIES, ISOLATION_STATE
 from tests.ansible.reports import report
+from tools.role_docs import ROLES
 
 PCI_IDS = """\
 # comment
@@ -169,6 +173,45 @@ def test_a_folder_is_a_separate_filesystem_if_a_whole_one_is_mounted_there(
 ) -> None:
     write(root, {"proc/self/mountinfo": f"{line}\n"})
     assert host_system.is_mounted(str(root), "/run/gpushare") is expected
+
+
+MOUNTS = """\
+21 1 8:1 / / ro,relatime shared:1 - ext2 /dev/dm-0 ro
+30 21 8:1 /var /var rw,nosuid,nodev,noexec,relatime shared:9 - ext4 /dev/sda1 rw,commit=30
+31 30 8:1 /var/lib/docker /var/lib/docker rw,relatime - ext4 /dev/sda1 rw
+32 21 0:31 / /srv rw,noexec - tmpfs tmpfs rw
+33 21 0:32 / /srv rw - tmpfs tmpfs rw
+34 21
+"""
+
+
+@pytest.mark.parametrize(
+    ("folder", "point", "options"),
+    [
+        ("/usr/local/gpushare", "/", ["ro", "relatime"]),
+        ("/var/lib/gpushare", "/var", ["rw", "nosuid", "nodev", "noexec", "relatime"]),
+        ("/variable", "/", ["ro", "relatime"]),
+        ("/var/lib/docker/gpushare", "/var/lib/docker", ["rw", "relatime"]),
+        ("/srv/gpushare", "/srv", ["rw"]),
+        ("/link/gpushare", "/srv", ["rw"]),
+    ],
+)
+def test_the_mount_that_a_folder_is_on(root: Path, folder: str, point: str, options: list[str]) -> None:
+    write(root, {"proc/self/mountinfo": MOUNTS})
+    (root / "srv").mkdir()
+    (root / "link").symlink_to("srv")
+    assert host_system.mount_of(str(root), folder) == {"point": point, "options": options}
+
+
+def test_without_a_list_of_mounts_the_mount_of_a_folder_is_unknown(root: Path) -> None:
+    assert host_system.mount_of(str(root), "/var/lib/gpushare") is None
+
+
+def test_the_folders_of_a_host_are_those_of_the_services() -> None:
+    assert (host_report.LIBRARIES, host_report.REGIONS) == (ISOLATION_LIBRARIES, ISOLATION_STATE)
+    for role in ("container_runtime", "validate"):
+        defaults = yaml.safe_load((ROLES / role / "defaults/main.yml").read_text())
+        assert defaults[f"{role}_library_folder"] == ISOLATION_LIBRARIES
 
 
 @pytest.mark.parametrize(

@@ -296,6 +296,26 @@ def test_a_node_without_limits_needs_no_filesystem_for_regions(labels: dict[str,
     assert "regions" not in [one.name for one in made]
 
 
+@pytest.mark.parametrize(
+    ("options", "found"),
+    [(["ro", "relatime"], "ro"), (["rw", "nosuid", "noexec"], "noexec"), (["ro", "noexec"], "ro and noexec")],
+)
+def test_a_node_that_enforces_limits_can_write_and_execute_the_library(
+    options: list[str], found: str
+) -> None:
+    assert check("library", None, node(labels={"cgpu": "true"})).level is Level.OK
+    made = check(
+        "library", None, node(labels={"cgpu": "true"}), library_mount={"point": "/var", "options": options}
+    )
+    assert (made.level, made.found) == (Level.FAIL, found)
+    for part in ("/var/lib/gpushare is on /var,", "container_runtime_library_folder", "isolation.folder"):
+        assert part in made.problem
+
+
+def test_a_node_with_unknown_mounts_passes() -> None:
+    assert check("library", None, node(labels={"cgpu": "true"}), library_mount=None).level is Level.OK
+
+
 def test_an_extender_that_does_not_answer_this_host_fails() -> None:
     answer = {"status": -1, "url": "http://127.0.0.1:32766/version", "msg": "refused"}
     found = check("extender", None, None, answer)

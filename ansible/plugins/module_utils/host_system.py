@@ -114,6 +114,27 @@ def is_mounted(root, path):
     return any(line[3:5] == ["/", path] for line in lines)
 
 
+def mount_of(root, path):
+    """Return the mount point that ``path`` is on, and the options of this mount; None if unknown."""
+    top = os.path.realpath(root)
+    real = "/" + os.path.relpath(os.path.realpath(os.path.join(top, path.lstrip("/"))), top)
+    found = None
+    # Of several mounts on one path, the last one is on top.
+    for point, options in _mounts(root):
+        if _is_below(real, point) and (found is None or _is_below(point, found["point"])):
+            found = {"point": point, "options": options.split(",")}
+    return found
+
+
+def _mounts(root):
+    lines = (line.split() for line in (read_text(root, "proc/self/mountinfo") or "").splitlines())
+    return [line[4:6] for line in lines if line[5:]]
+
+
+def _is_below(path, parent):
+    return (path.rstrip("/") + "/").startswith(parent.rstrip("/") + "/")
+
+
 def cgroup_version(root):
     """Return ``v2``, ``v1``, ``hybrid`` (controllers in v1, v2 also mounted) or ``none``."""
     top = os.path.join(root, "sys/fs/cgroup")

@@ -43,6 +43,10 @@ options:
     description: A further settings file of it.
     type: str
     default: ""
+  library_folder:
+    description: Folder of the isolation library, whose mount is reported; it may not exist yet.
+    type: path
+    default: /var/lib/gpushare
 attributes:
   check_mode:
     description: Runs the same in check mode.
@@ -92,6 +96,10 @@ report:
       description: Whether a separate filesystem is mounted for limits and regions of containers.
       type: bool
       returned: always
+    library_mount:
+      description: Mount point and options of the mount that the folder of the library is on; null if unknown.
+      type: dict
+      returned: always
     asked: {description: "smi, docker and container_cli; null unless deep.", type: dict, returned: always}
 """
 
@@ -109,9 +117,10 @@ from ansible_collections.gpushare.nodes.plugins.module_utils import (
 from ansible_collections.gpushare.nodes.plugins.module_utils.host_programs import Programs, folders
 
 REGIONS = "/run/gpushare"
+LIBRARIES = "/var/lib/gpushare"
 
 
-def gather(root, programs, paths, deep, engine=None):
+def gather(root, programs, paths, deep, engine=None, library_folder=LIBRARIES):
     """Return the report of the host whose files are under ``root``.
 
     ``engine`` has the options of the module for an engine of another product, without their prefix.
@@ -140,6 +149,7 @@ def gather(root, programs, paths, deep, engine=None):
             root, {name: engine["config"]} if engine.get("config") else {}
         ),
         "regions_mounted": host_system.is_mounted(root, REGIONS),
+        "library_mount": host_system.mount_of(root, library_folder),
         "asked": {
             "smi": programs.smi() if deep else None,
             "docker": programs.docker() if deep else None,
@@ -164,6 +174,7 @@ def main():
             "engine_program": {"default": ""},
             "engine_service": {"default": ""},
             "engine_config": {"default": ""},
+            "library_folder": {"type": "path", "default": LIBRARIES},
         },
         supports_check_mode=True,
     )
@@ -177,7 +188,14 @@ def main():
     programs = Programs(find, run, driver_root=host_operator.installed("/")["driver"])
     engine = dict((part, module.params["engine_" + part]) for part in ("program", "service", "config"))
     engine["name"] = module.params["engine"]
-    report = gather("/", programs, module.params["paths"], module.params["deep"], engine)
+    report = gather(
+        "/",
+        programs,
+        module.params["paths"],
+        module.params["deep"],
+        engine,
+        module.params["library_folder"],
+    )
     module.exit_json(changed=False, report=report)
 
 

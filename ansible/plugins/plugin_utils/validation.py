@@ -66,6 +66,7 @@ class Requirements:
     container_runtime_state: str
     container_runtime_engine: str
     container_runtime_engine_service: str
+    library_folder: str
     services: list[str]
     labels: dict[str, str]
     node_name: str
@@ -86,7 +87,7 @@ def checks(report: Document, required: Requirements, node: Document, extender: D
     if required.cluster and node and required.node != "plain":
         judgements.append(_offer(report, required, node))
     if required.cluster and required.node == "share" and _is_limiting(node):
-        judgements.append(_regions(report))
+        judgements += [_regions(report), _library(report, required)]
     if extender:
         judgements.append(_extender(extender))
     return judgements
@@ -351,6 +352,20 @@ def _regions(report: Document) -> Check:
         "role container_runtime, and reboot the host if the role says that the folder is in use"
     )
     return Check("regions", Level.WARN, "in /run", problem)
+
+
+def _library(report: Document, required: Requirements) -> Check:
+    """A failure: on such a mount no container is limited, or the library is not installed."""
+    mount, folder = report["library_mount"], required.library_folder
+    found = [option for option in ("ro", "noexec") if option in (mount or {}).get("options", ())]
+    if not found:
+        return Check("library", Level.OK, folder)
+    option = " and ".join(found)
+    problem = (
+        f"{folder} is on {mount['point']}, which is mounted {option}: set container_runtime_library_folder, "
+        "and isolation.folder of the stack or chart, to a folder that can be written and executed from"
+    )
+    return Check("library", Level.FAIL, option, problem)
 
 
 def _extender(answer: Document) -> Check:
