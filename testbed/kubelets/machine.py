@@ -134,7 +134,7 @@ class NodeMachine:
     async def _start_holder(self) -> None:
         mark = wiring.booted(self.layout)
         mark.unlink(missing_ok=True)
-        script = wiring.first_process(self.layout, cgroups.hierarchies(), self._mounts())
+        script = wiring.first_process(self.layout, cgroups.hierarchies())
         wiring.script(self.layout).write_text(script)
 
         async def booted() -> bool:
@@ -144,14 +144,6 @@ class NodeMachine:
         command = wiring.holder(self.layout, top, programs, host_pid=self._host_pid)
         await self.run(_HOLDER, command, booted)
         await asyncio.to_thread(cgroups.delegate, self.layout.group)
-
-    def _mounts(self) -> list[str]:
-        """Return the mounts of this machine that it has too; their places for the boot exist."""
-        found = wiring.seen_mounts(Path("/proc/self/mountinfo").read_text())
-        mounts = [each for each in found if Path(each).is_dir()]
-        for each in mounts:
-            wiring.aside(self.layout, each).mkdir(parents=True, exist_ok=True)
-        return mounts
 
     async def _plug_in(self) -> None:
         for command in wiring.veth_pair(self.layout, self._holder.pid):

@@ -8,16 +8,16 @@ routes to the node on this machine. A node with the PID namespace of this machin
 """
 
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from testbed.control_plane.commands import API_ADDRESS
 from testbed.kubelets.spec import KubeletLayout, Subnet
 
-TOPS = ("etc", "usr/local", "var")
+TOPS = ("etc", "var")
 """Folders in which a node reads the files of this machine, and writes copies."""
-_WITH_MOUNTS = "/usr/local/"
-"""Where a node also sees other mounts of this machine, such as a driver's folder, which an overlay hides."""
+READ_ONLY = "/usr"
+"""A folder of this machine that a node cannot write, as on Bottlerocket, Talos and Flatcar."""
 PRIVATE = (
     "/etc/cdi",
     "/etc/cni",
@@ -68,17 +68,15 @@ def booted(layout: KubeletLayout) -> Path:
     return layout.folder / "booted"
 
 
-def first_process(layout: KubeletLayout, hierarchies: Iterable[Path], mounts: Sequence[str] = ()) -> str:
-    """Return the script of the first process: it mounts, then reaps orphans until SIGTERM.
-
-    ``mounts`` are those of ``seen_mounts``.
-    """
+def first_process(layout: KubeletLayout, hierarchies: Iterable[Path]) -> str:
+    """Return the script of the first process: it mounts, then reaps orphans until SIGTERM."""
     commands = [
         f"echo {layout.name} >/proc/sys/kernel/hostname",
         *(_bind(hierarchy / layout.group, str(hierarchy)) for hierarchy in hierarchies),
-        *(_bind(Path(mount), str(aside(layout, mount))) for mount in mounts),
+        # With the mounts below it, such as a driver's folder.
+        f"mount --rbind {READ_ONLY} {READ_ONLY}",
+        f"mount -o remount,bind,ro {READ_ONLY}",
         *(_overlay(layout, top) for top in TOPS),
-        *(_bind(aside(layout, mount), mount) for mount in mounts),
         *(_bind(layout.on_disk(folder), folder) for folder in PRIVATE),
         "mount -t tmpfs -o mode=755 tmpfs /run",
         *(_bind(settings(layout) / name, f"/proc/sys/{name}") for name in (*SETTINGS, BOOT_ID)),
@@ -91,17 +89,6 @@ def first_process(layout: KubeletLayout, hierarchies: Iterable[Path], mounts: Se
         "sleep infinity & wait",
     ]
     return "\n".join(commands)
-
-
-def seen_mounts(mountinfo: str) -> list[str]:
-    """Return the mounts of this machine below the tops that a node has too, from /proc/self/mountinfo."""
-    points = dict.fromkeys(line.split()[4] for line in mountinfo.splitlines())
-    return [point for point in points if point.startswith(_WITH_MOUNTS)]
-
-
-def aside(layout: KubeletLayout, mount: str) -> Path:
-    """Return the folder where a mount of this machine stays reachable while an overlay hides it."""
-    return layout.folder / "mounts" / mount.strip("/").replace("/", "-")
 
 
 def settings(layout: KubeletLayout) -> Path:

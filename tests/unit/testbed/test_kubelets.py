@@ -47,26 +47,11 @@ def test_a_kubelet_never_changes_kernel_settings_of_the_machine() -> None:
         assert any(line.endswith(f" /proc/sys/{name}") for line in lines[:mounted])
 
 
-def test_a_node_sees_the_folder_of_a_driver_that_is_a_mount() -> None:
-    mountinfo = """\
-22 1 8:1 / / rw,relatime shared:1 - ext4 /dev/vda rw
-37 22 7:0 / /usr/local/nvidia ro,nosuid shared:2 - squashfs /dev/vdb ro
-38 22 0:9 / /etc/hosts rw - tmpfs tmpfs rw
-"""
-    mounts = wiring.seen_mounts(mountinfo)
-    assert mounts == ["/usr/local/nvidia"]
-    layout = KubeletLayout("gpu-a", A, DATA)
-    lines = wiring.first_process(layout, [], mounts).splitlines()
-    aside = wiring.aside(layout, "/usr/local/nvidia")
-    before, hidden, after = (
-        lines.index(line)
-        for line in (
-            f"mount --bind /usr/local/nvidia {aside}",
-            next(line for line in lines if line.endswith(" overlay /usr/local")),
-            f"mount --bind {aside} /usr/local/nvidia",
-        )
-    )
-    assert before < hidden < after
+def test_a_node_cannot_write_usr_and_sees_the_mounts_below_it() -> None:
+    lines = wiring.first_process(KubeletLayout("gpu-a", A, DATA), []).splitlines()
+    seen = lines.index("mount --rbind /usr /usr")
+    assert lines[seen + 1] == "mount -o remount,bind,ro /usr"
+    assert not [line for line in lines[seen + 2 :] if line.endswith("/usr") or " /usr/" in line]
 
 
 def test_kube_proxy_never_changes_settings_that_all_nodes_share() -> None:
