@@ -1,8 +1,7 @@
 """The certificates between kube-scheduler and the extender, made and renewed in the cluster.
 
-The Secrets are created without data, so that no private key is in the state of Pulumi or in a rendered file,
-and a Job and a CronJob fill them (``gpushare certificates``). Their account may read and patch these Secrets
-only.
+A Job and a CronJob create and fill the Secrets (``gpushare certificates``), so that no private key is in the
+state of Pulumi or in a rendered file. Their account may do that with these Secrets only.
 """
 
 import hashlib
@@ -14,13 +13,13 @@ from components.manifests.parts import (
     Object,
     account,
     container_security,
+    filling,
     labels,
     metadata,
     non_root_security,
     placement,
     role,
     role_binding,
-    rule,
     sizes,
 )
 from gpushare.contract import AUTHORITY_SECRET, CERTIFICATES_NAME, CLIENT_TLS_SECRET, EXTENDER_TLS_SECRET
@@ -49,13 +48,12 @@ def makes_certificates(settings: Extender) -> bool:
 
 
 def objects(settings: Extender, version: KubernetesVersion) -> list[Object]:
-    """Secrets, the account that may fill them, and what fills them; nothing without certificates."""
+    """The account that may fill the Secrets, and what fills them; nothing without certificates."""
     if not makes_certificates(settings):
         return []
     return [
-        *(_empty_secret(name) for name in _SECRETS),
         account(_NAME),
-        role(_NAME, [rule("", ["secrets"], ["get", "patch"], names=_SECRETS)]),
+        role(_NAME, [filling(*_SECRETS)]),
         role_binding(_NAME, _NAME, _NAME),
         _first_job(settings, version),
         _cron_job(settings, version),
@@ -82,10 +80,6 @@ def _first_job(settings: Extender, version: KubernetesVersion) -> Object:
         "metadata": metadata(_NAME, _LABELS),
         "spec": _job(settings, version),
     }
-
-
-def _empty_secret(name: str) -> Object:
-    return {"apiVersion": "v1", "kind": "Secret", "metadata": metadata(name), "type": "Opaque"}
 
 
 def _cron_job(settings: Extender, version: KubernetesVersion) -> Object:

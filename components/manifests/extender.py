@@ -18,9 +18,9 @@ from components.manifests.parts import (
     deployment,
     disruption_budgets,
     field_env,
+    filling,
     http_probes,
     labels,
-    metadata,
     non_root_security,
     placement,
     required_anti_affinity,
@@ -56,7 +56,6 @@ def objects(settings: Extender, version: KubernetesVersion) -> list[Object]:
     is_sidecar = settings.exposure is Exposure.SIDECAR
     return [
         *_account(settings),
-        _seal_secret(),
         *(scheduler.objects(settings, version) if is_sidecar else []),
         deployment(
             EXTENDER_NAME,
@@ -85,7 +84,7 @@ def url(settings: Extender) -> str:
 
 def _account(settings: Extender) -> list[Object]:
     leases = [
-        # `create` cannot be limited to a name.
+        # `create` by POST cannot be limited to a name.
         rule("coordination.k8s.io", ["leases"], ["create"]),
         rule("coordination.k8s.io", ["leases"], ["get", "update"], names=[EXTENDER_NAME]),
     ]
@@ -100,14 +99,9 @@ def _account(settings: Extender) -> list[Object]:
         system=[
             rule("", ["configmaps"], ["list", "watch"]),
             *(leases if settings.lease else []),
-            rule("", ["secrets"], ["get", "patch"], names=[SEAL_SECRET]),
+            filling(SEAL_SECRET),
         ],
     )
-
-
-def _seal_secret() -> Object:
-    """Empty: the first extender writes the key. The right to create Secrets would cover every Secret."""
-    return {"apiVersion": "v1", "kind": "Secret", "metadata": metadata(SEAL_SECRET, _LABELS)}
 
 
 def _service(settings: Extender) -> Object:

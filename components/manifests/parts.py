@@ -250,6 +250,11 @@ def rule(groups: str, resources: Sequence[str], verbs: Sequence[str], names: Seq
     return {"apiGroups": [groups], "resources": list(resources), **named, "verbs": list(verbs)}
 
 
+def filling(*names: str) -> Object:
+    """The rule to create and fill these Secrets. By its name, `create` allows a server-side apply only."""
+    return rule("", ["secrets"], ["get", "patch", "create"], names=names)
+
+
 def account_with_rights(name: str, cluster: Sequence[Object], system: Sequence[Object]) -> list[Object]:
     """A service account with a ClusterRole and a Role in kube-system."""
     return [

@@ -28,7 +28,7 @@ class ExtenderApi(Protocol):
         """The extender's Lease; None if there is none yet."""
 
     async def read_key(self) -> StoredKey:
-        """The key of the seals; 404 if its Secret does not exist."""
+        """The key of the seals; its Secret is created if it does not exist."""
 
     async def write_key(self, key: bytes, version: str) -> StoredKey:
         """Write the key into that version of the Secret; 409 if another replica wrote first."""

@@ -18,9 +18,14 @@ _WITHOUT: Final = {
     "secrets": "bind annotations are accepted without a seal",
     "poddisruptionbudgets": "preempt adds victims without regard to disruption budgets",
 }
-"""The effects of missing rights to optional resources, and of a missing Secret."""
-WITHOUT_STATUS: Final = (HTTPStatus.FORBIDDEN, HTTPStatus.NOT_FOUND, HTTPStatus.UNPROCESSABLE_ENTITY)
-"""No right, no Secret, or an immutable Secret without a key: waiting does not help."""
+"""The effects of missing rights to optional resources."""
+WITHOUT_STATUS: Final = (
+    HTTPStatus.FORBIDDEN,
+    HTTPStatus.NOT_FOUND,
+    HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
+    HTTPStatus.UNPROCESSABLE_ENTITY,
+)
+"""No right, no server-side apply, or an immutable Secret without a key: waiting does not help."""
 _UNREADY_S: Final = 30.0
 """Without a watch for longer than this, the extender is not ready; it still answers from what it knows."""
 _OUTDATED_S: Final = 300.0

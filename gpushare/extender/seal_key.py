@@ -1,7 +1,7 @@
-"""The key of the seals: read from its Secret, which the first replica fills.
+"""The key of the seals: read from its Secret, which the first replica creates and fills.
 
-The stack creates the Secret, so that extenders need no right to create Secrets. A replica that knows a key
-writes it into a Secret that was created again, so that the seals of existing pods stay valid.
+A replica that knows a key writes it into a Secret that was deleted or created again, so that the seals of
+existing pods stay valid.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ _PERIOD_S: Final = 5.0
 
 
 async def load_sealer(api: ExtenderApi, sync_status: SyncStatus) -> Sealer:
-    """The sealer, once the API server answers; without a key if there is no usable Secret."""
+    """The sealer, once the API server answers; without a key if there can be no usable Secret."""
     while True:
         try:
             sealer = await _sealer(api, Sealer())
@@ -42,7 +42,7 @@ async def load_sealer(api: ExtenderApi, sync_status: SyncStatus) -> Sealer:
 async def follow_key(
     api: ExtenderApi, sync_status: SyncStatus, cluster: ClusterState, *, period_s: float = _PERIOD_S
 ) -> None:
-    """Read the Secret again and again, until cancelled: it may be created, deleted or overwritten."""
+    """Read the Secret again and again, until cancelled: it may be deleted or overwritten."""
     reported = ""
     while True:
         await asyncio.sleep(period_s)

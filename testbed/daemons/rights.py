@@ -1,4 +1,4 @@
-"""Service accounts, RBAC rules and Secrets of the daemons, exactly as ``components.manifests`` deploys them.
+"""Service accounts and RBAC rules of the daemons, exactly as ``components.manifests`` deploys them.
 
 What belongs here: selecting these objects from the rendered manifests. What does not: the rules.
 """
@@ -13,7 +13,7 @@ from components.manifests.parts import Object
 from components.render import as_yaml
 from gpushare.kubescheduler.config import KubernetesVersion
 
-_KINDS: Final = ("ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding", "Secret")
+_KINDS: Final = ("ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding")
 _VERSION: Final = KubernetesVersion(1, 36)
 
 
@@ -28,7 +28,7 @@ def of_exporter() -> str:
 
 
 def of_extender(*, any_lease: bool = False) -> str:
-    """Return the account, roles, bindings and Secret of the extender as YAML, with the right to its Lease.
+    """Return the account, roles and bindings of the extender as YAML, with the right to its Lease.
 
     With ``any_lease`` to every Lease in its namespace, for several elections in one cluster.
     """

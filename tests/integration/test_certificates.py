@@ -87,7 +87,9 @@ async def apply(bed: Bed) -> None:
     await bed.kubectl("apply", "--server-side", "--validate=strict", "-f", "-", stdin=as_yaml(objects))
 
 
-async def test_empty_secrets_are_filled_once_and_applying_the_stack_again_keeps_them(scene: Scene) -> None:
+async def test_secrets_are_created_and_filled_once_and_applying_the_stack_again_keeps_them(
+    scene: Scene,
+) -> None:
     assert await scene.run() == MADE
     before = {name: await scene.data(name) for name in NAMES}
     assert before[AUTHORITY_SECRET].keys() == {"tls.crt", "tls.key"}
@@ -112,11 +114,18 @@ async def test_the_account_has_no_other_right_to_secrets(scene: Scene, method: s
     assert refused.value.status == HTTPStatus.FORBIDDEN
 
 
-async def test_a_missing_secret_is_an_error_with_the_way_out(scene: Scene) -> None:
-    with pytest.raises(
-        DevkitError, match=f"Secret default/{AUTHORITY_SECRET} does not exist; the stack creates it"
-    ):
-        await scene.run("--namespace=default", f"--kubeconfig={scene.bed.kubeconfig}")
+async def test_the_account_creates_no_secret_of_another_name(scene: Scene) -> None:
+    other = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "other"}}
+    path, query = f"{SECRETS}/other", {"fieldManager": "gpushare-secrets"}
+    async with KubeClient(await load_access(str(scene.bed.kubeconfig_for(ACCOUNT)))) as client:
+        with pytest.raises(ApiError) as refused:
+            await client.request("PATCH", path, timeout_s=10, query=query, body=other, is_apply=True)
+    assert refused.value.status == HTTPStatus.FORBIDDEN
+
+
+async def test_the_account_may_create_nothing_in_another_namespace(scene: Scene) -> None:
+    with pytest.raises(DevkitError, match=f"{AUTHORITY_SECRET}.* is forbidden"):
+        await scene.run("--namespace=default")
 
 
 @pytest.mark.parametrize("version", ["1.22", "1.36"])

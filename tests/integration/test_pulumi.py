@@ -23,7 +23,7 @@ from testbed import Bed, SimGpu, SimNode, Testbed, gpu_pod, until
 from testbed.control_plane.api import Object
 from testbed.pulumi import PulumiError, PulumiOutcome, PulumiStack, old_tokens
 from tests.support.builders.stacks import STACKS
-from tests.support.fixtures.clusters import CONTROL_PLANE, SECRETS, names_of, uids_by_name, unlike
+from tests.support.fixtures.clusters import CONTROL_PLANE, names_of, uids_by_name, unlike
 
 CONFIG: dict[str, Any] = from_file(STACKS["example"])
 RENDERED = everything(load(CONFIG))
@@ -333,7 +333,7 @@ async def test_a_stack_of_an_earlier_release_retains_its_objects_after_one_up(
     assert (await deployed.stack.up()).changes == {}
     resources = (await deployed.stack.export())["deployment"]["resources"]
     retained = [each["inputs"] for each in resources if each.get("retainOnDelete")]
-    assert names_of(retained) == {"Namespace/team-a", "PriorityClass/team-a", *SECRETS}
+    assert names_of(retained) == {"Namespace/team-a", "PriorityClass/team-a"}
 
 
 async def test_a_renamed_tenant_is_a_new_one_and_pods_of_the_former_keep_running(
@@ -361,7 +361,7 @@ async def test_destroy_removes_all_objects_except_pods_their_namespaces_and_labe
     node = await bed.api.get("/api/v1/nodes/gpu")
     await deployed.stack.destroy()
     left = {f"{kind}/{tenant}" for kind in ("Namespace", "PriorityClass") for tenant in ("team-a", "team-b")}
-    assert (await uids_by_name(bed)).keys() == deployed.before.keys() | left | SECRETS
+    assert (await uids_by_name(bed)).keys() == deployed.before.keys() | left
     assert deployed.before.items() <= (await uids_by_name(bed)).items()
     assert await uids(bed, *everywhere) == before
     assert (await bed.api.get("/api/v1/nodes/gpu"))["metadata"]["labels"] == node["metadata"]["labels"]

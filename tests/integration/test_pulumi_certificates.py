@@ -1,4 +1,4 @@
-"""Certificates of the stack under the real engine: filled in the cluster, and not touched by Pulumi.
+"""Certificates of the stack under the real engine: made in the cluster, and unknown to Pulumi.
 
 The provider is ``tests.support.fakes.apply_provider``, which says why. Nodes are simulated: the Jobs do not
 run, and the test runs their command.

@@ -9,9 +9,10 @@ import ssl
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from http import HTTPStatus
 from itertools import product
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import aiohttp
 import pytest
@@ -319,13 +320,19 @@ def used(path: Path) -> Mapping[str, set[tuple[str, str, str]]]:
         name = event["user"]["username"].rpartition(":")[2]
         resource = "/".join(filter(None, (where.get("resource"), where.get("subresource"))))
         if name in found and resource:
-            found[name].add((where.get("apiGroup", ""), resource, event["verb"]))
+            found[name] |= {(where.get("apiGroup", ""), resource, verb) for verb in verbs_of(event)}
         asked = event.get("requestObject", {}).get("spec", {})
         what = asked.get("resourceAttributes", {})
         name = asked.get("user", "").rpartition(":")[2]
         if name in found and what.get("resource") == "nodes":
             found[name].add(("", f"nodes/{what.get('subresource')}", what["verb"]))
     return found
+
+
+def verbs_of(event: Mapping[str, Any]) -> set[str]:
+    """A server-side apply that has created its object needed the right to that too."""
+    created = event.get("responseStatus", {}).get("code") == HTTPStatus.CREATED
+    return {event["verb"], *(["create"] if created else [])}
 
 
 def denied(path: Path) -> list[str]:
@@ -382,7 +389,10 @@ async def prepare(scene: Scene, service: str, right: Right, name: str) -> None:
         if right.verb != "create":
             await create_released_lease(bed, contract.EXTENDER_NAME)
         await deleted(bed, SECRET)
-        await bed.api.create(SECRET.rpartition("/")[0], {"metadata": {"name": contract.SEAL_SECRET}})
+        if (right.resource, right.verb) != ("secrets", "create"):
+            await bed.api.create(SECRET.rpartition("/")[0], {"metadata": {"name": contract.SEAL_SECRET}})
+    if service == "certificates" and right.verb == "create":
+        await deleted(bed, f"{SYSTEM}/secrets/{contract.AUTHORITY_SECRET}")
     if service == "agent":
         await deleted(bed, UNHEALTHY)
         await scene.token(name)
@@ -417,6 +427,7 @@ async def test_a_missing_right_is_reported_by_its_name(scene: Scene, service: st
     if service == "installer":
         process = await scene.install(name)
     elif service == "certificates":
+        await prepare(scene, service, right, name)
         process = await scene.certify(name)
     else:
         await scene.services[service].stop()

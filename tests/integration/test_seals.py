@@ -141,13 +141,6 @@ async def key_of(bed: Bed) -> str | None:
     return found
 
 
-async def made_again(bed: Bed, key: str | None = None) -> None:
-    """Delete the Secret, and create it without a key, or with another one."""
-    await bed.api.delete(SECRET)
-    secret = {"metadata": {"name": SECRET.rpartition("/")[2]}, **({"data": {"key": key}} if key else {})}
-    await bed.api.create(SECRET.rpartition("/")[0], secret)
-
-
 async def test_a_lost_overwritten_or_remade_secret_closes_no_gpu(
     bed: Bed, spec: ExtenderSpec, node: str
 ) -> None:
@@ -159,7 +152,7 @@ async def test_a_lost_overwritten_or_remade_secret_closes_no_gpu(
     await bed.apply(rights.of_extender())
     assert await key_of(bed) == first, "an update of the stack keeps the key"
 
-    await made_again(bed)
+    await bed.api.delete(SECRET)
     await until(lambda: key_of(bed), "the extender to write the key that it knows")
     assert await key_of(bed) == first
     await bed.kill(spec.name)
@@ -167,8 +160,10 @@ async def test_a_lost_overwritten_or_remade_secret_closes_no_gpu(
     await until_used(spec, node, 12, 0)
 
     other = "b3RoZXI="
-    await made_again(bed, other)
     await bed.kill(spec.name)
+    await bed.api.delete(SECRET)
+    secret = {"metadata": {"name": SECRET.rpartition("/")[2]}, "data": {"key": other}}
+    await bed.api.create(SECRET.rpartition("/")[0], secret)
     await bed.start(spec.name)
     await until_used(spec, node, 12, 0)
     second = await placed(bed, "second", 4)
@@ -176,16 +171,17 @@ async def test_a_lost_overwritten_or_remade_secret_closes_no_gpu(
     await a_second_after(bed, second)
 
     await bed.kill(spec.name)
-    await made_again(bed)
+    await bed.api.delete(SECRET)
     await bed.start(spec.name)
     await until_used(spec, node, 12, 4)
     assert await key_of(bed) not in (None, first, other)
 
 
-async def test_without_the_secret_nothing_is_sealed_until_it_exists(
+async def test_with_an_unusable_secret_nothing_is_sealed_until_it_is_deleted(
     bed: Bed, spec: ExtenderSpec, node: str
 ) -> None:
-    await bed.api.delete(SECRET)
+    unusable = {"metadata": {"name": SECRET.rpartition("/")[2]}, "immutable": True}
+    await bed.api.create(SECRET.rpartition("/")[0], unusable)
     await start_extender(bed, spec)
     ready = f"{spec.ops_url}/readyz"
     assert "ok\ndegraded: bind annotations are accepted without a seal: " in await read_text(ready)
@@ -193,7 +189,7 @@ async def test_without_the_secret_nothing_is_sealed_until_it_exists(
     unsealed = await placed(bed, "unsealed", 12)
     assert ANN_SEAL not in unsealed["metadata"]["annotations"]
     await a_second_after(bed, unsealed)
-    await bed.apply(rights.of_extender())
+    await bed.api.delete(SECRET)
 
     async def recovered() -> bool:
         return await read_text(ready) == "ok"

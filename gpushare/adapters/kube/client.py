@@ -37,6 +37,10 @@ _UNACKED_S = 3.0
 _RESET = struct.pack("ii", 1, 0)
 _IDLE_S = 15
 _PROBE_S = 5
+_JSON = "application/json"
+_CONTENT = {"PATCH": "application/merge-patch+json"}
+_APPLY = "application/apply-patch+yaml"
+"""JSON is YAML, and older API servers know no other name."""
 _USER_AGENT = f"gpushare/{__version__}"
 _CA_S = 60.0
 """Between two looks at the file of the CA. After a failed handshake the next request reads it."""
@@ -116,14 +120,17 @@ class KubeClient:
         query: Mapping[str, str] | None = None,
         body: Mapping[str, Any] | None = None,
         fence: Fence | None = None,
+        is_apply: bool = False,
     ) -> bytes:
         """Return the body of a 2xx response. Raises ApiError for any other response, or on timeout.
 
-        A PATCH is a merge patch. ``fence`` is called once the connection is up, right before the first byte:
-        if it refuses, a request with a body is not sent (``ApiError.unsent``).
+        A PATCH is a merge patch, or with ``is_apply`` a server-side apply, whose query names the manager.
+        ``fence`` is called once the connection is up, right before the first byte: if it refuses, a request
+        with a body is not sent (``ApiError.unsent``).
         """
         data = None if body is None else _Body(_encode(body), fence)
-        async with self._timely(method, path, timeout_s, query, data) as response:
+        content = _APPLY if is_apply else _CONTENT.get(method, _JSON)
+        async with self._timely(method, path, timeout_s, query, data, content) as response:
             with _api_errors(self.host, method, path):
                 return await response.read()
 
@@ -143,11 +150,12 @@ class KubeClient:
         timeout_s: float,
         query: Mapping[str, str] | None,
         body: "_Body | None" = None,
+        content_type: str = _JSON,
     ) -> AsyncIterator[aiohttp.ClientResponse]:
         """A response that is complete within the timeout, with the credentials."""
         ends_at = _clock() + timeout_s
         # Credentials may come from a slow plugin, within the same timeout.
-        headers = await self._headers(method, path, timeout_s)
+        headers = await self._headers(method, path, timeout_s) | {"Content-Type": content_type}
         left_s = max(_LEAST_S, ends_at - _clock())
         timeout = aiohttp.ClientTimeout(total=left_s, sock_connect=min(_CONNECT_TIMEOUT_S, left_s))
         async with self._response(method, path, timeout, headers, query, body) as response:
@@ -263,7 +271,6 @@ class KubeClient:
         headers = {
             "Accept": "application/json",
             "Accept-Encoding": "identity",
-            "Content-Type": "application/merge-patch+json" if method == "PATCH" else "application/json",
             "User-Agent": _USER_AGENT,
         }
         try:

@@ -11,6 +11,7 @@ import msgspec
 from gpushare.adapters.kube.client import KubeClient
 from gpushare.adapters.kube.decoding import decode, decode_in_turns
 from gpushare.adapters.kube.events import write_event
+from gpushare.adapters.kube.secrets import read_or_create, secret_path
 from gpushare.adapters.kube.wire import BareMeta, LabelledMeta, WirePod, any_pod_of
 from gpushare.contract import EXTENDER_NAME, SEAL_SECRET, SEAL_SECRET_KEY, SYSTEM_NAMESPACE
 from gpushare.errors import ApiError
@@ -62,7 +63,6 @@ class KubeExtenderApi:
     def __init__(self, client: KubeClient, *, lease_name: str, identity: str) -> None:
         self._client = client
         self._leases = f"/apis/coordination.k8s.io/v1/namespaces/{SYSTEM_NAMESPACE}/leases"
-        self._secret = f"/api/v1/namespaces/{SYSTEM_NAMESPACE}/secrets/{SEAL_SECRET}"
         self._lease_name = lease_name
         self._identity = identity
 
@@ -108,8 +108,9 @@ class KubeExtenderApi:
         return None if body is None else _record(body)
 
     async def read_key(self) -> StoredKey:
-        """GET the Secret."""
-        return _stored_key(await self._client.request("GET", self._secret, timeout_s=_TIMEOUT_S))
+        """GET the Secret, or create it without a key."""
+        body = await read_or_create(self._client, SYSTEM_NAMESPACE, SEAL_SECRET, timeout_s=_TIMEOUT_S)
+        return _stored_key(body)
 
     async def write_key(self, key: bytes, version: str) -> StoredKey:
         """PATCH that version of the Secret, and make it immutable."""
@@ -118,7 +119,8 @@ class KubeExtenderApi:
             "immutable": True,
             "data": {SEAL_SECRET_KEY: base64.b64encode(key).decode()},
         }
-        body = await self._client.request("PATCH", self._secret, timeout_s=_TIMEOUT_S, body=secret)
+        path = secret_path(SYSTEM_NAMESPACE, SEAL_SECRET)
+        body = await self._client.request("PATCH", path, timeout_s=_TIMEOUT_S, body=secret)
         return _stored_key(body)
 
     async def write_lease(self, record: LeaseRecord) -> LeaseRecord:

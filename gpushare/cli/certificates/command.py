@@ -1,7 +1,7 @@
 """``gpushare certificates``: makes and renews the certificates between kube-scheduler and the extender.
 
-It fills Secrets that the stack has created, so that it needs no right to create Secrets, and private keys
-are only in the cluster. What a Secret needs is decided in ``renewals``.
+It creates and fills its Secrets itself, so that private keys are only in the cluster. What a Secret needs is
+decided in ``renewals``.
 """
 
 from datetime import UTC, datetime
@@ -49,7 +49,7 @@ LEAVES: Final = {
 def command(*, source: Any, namespace: str, renew: bool) -> None:
     """Make the certificates between kube-scheduler and the extender, or renew them.
 
-    The Secrets must exist; the stack creates them. A certificate is renewed when a third of its life is left.
+    Missing Secrets are created. A certificate is renewed when a third of its life is left.
     """
     source.ask(lambda client: renew_all(Secrets(client, namespace), datetime.now(UTC), renew=renew))
 

@@ -64,7 +64,7 @@ RIGHTS: Final[dict[str, tuple[Right, ...]]] = {
         *(Right(verb, "poddisruptionbudgets", "policy") for verb in ("list", "watch")),
         *(Right(verb, "configmaps", namespaced=True) for verb in ("list", "watch")),
         *_LEASE,
-        *(Right(verb, "secrets", namespaced=True, name=SEAL_SECRET) for verb in ("get", "patch")),
+        *(Right(verb, "secrets", namespaced=True, name=SEAL_SECRET) for verb in ("get", "patch", "create")),
     ),
     AGENT_NAME: (
         *(Right(verb, resource) for resource in ("nodes", "pods") for verb in ("list", "watch")),

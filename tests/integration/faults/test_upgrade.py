@@ -5,11 +5,13 @@ import base64
 import itertools
 import secrets
 import time
+from contextlib import suppress
 
 import pytest
 
 from devkit.waiting import timeout_factor
 from gpushare.contract import SEAL_SECRET, SEAL_SECRET_KEY
+from gpushare.errors import ApiError
 from testbed import Bed
 from testbed.daemons.extender import ACCOUNT, ExtenderSpec
 from tests.support.faults import fault
@@ -24,8 +26,9 @@ REPLICAS = 3
 
 
 async def create_key(bed: Bed) -> None:
-    """Store the key of the seals as the version before has created it; the arena has an empty Secret."""
-    await bed.api.delete(f"{SECRETS}/{SEAL_SECRET}")
+    """Store the key of the seals in the Secret that the stack of the version before creates."""
+    with suppress(ApiError):
+        await bed.api.delete(f"{SECRETS}/{SEAL_SECRET}")
     data = {SEAL_SECRET_KEY: base64.b64encode(secrets.token_bytes(32)).decode()}
     await bed.api.create(SECRETS, {"metadata": {"name": SEAL_SECRET}, "immutable": True, "data": data})
 

@@ -160,6 +160,13 @@ async def test_the_key_of_the_seals_is_as_old_as_its_last_write() -> None:
     assert sent == [Sent("GET", SEAL, {}, None)]
 
 
+async def test_a_missing_secret_is_created_without_a_key() -> None:
+    async with extender(fixed(404, b"{}"), stored({"metadata": META})) as (api, sent):
+        assert await api.read_key() == StoredKey(b"", "2026-01-01T00:00:00Z", "7")
+    assert [(each.method, each.path) for each in sent] == [("GET", SEAL), ("PATCH", SEAL)]
+    assert "data" not in sent[1].body
+
+
 async def test_without_managed_fields_the_key_is_as_old_as_its_secret() -> None:
     async with extender(stored({"metadata": META, "data": {"key": KEY}})) as (api, _):
         assert await api.read_key() == StoredKey(b"secret", "2026-01-01T00:00:00Z", "7")
