@@ -3,15 +3,15 @@
 import pulumi
 from pulumi_kubernetes import Provider
 
-from components.engine import checked_cluster, configuration, kubeconfig_of
+from components.engine import compare_with_cluster, configuration, kubeconfig_of
 from components.kubeconfig import with_context
-from components.resources import DEFAULT_NODES, GpuShare
+from components.resources import GpuShare
 from components.stack import load
 from gpushare.errors import ConfigError
 
 try:
     stack = with_context(load(configuration()))
-    asked = checked_cluster(stack)
+    compare_with_cluster(stack)
 except ConfigError as error:
     raise pulumi.RunError(str(error)) from error
 
@@ -29,8 +29,7 @@ cluster = Provider("cluster", **access, enable_patch_force=True, upsert_existing
 shared = Provider("shared", **access, upsert_existing_objects=True)
 # The stack did not create adopted objects, so it does not delete them.
 options = pulumi.ResourceOptions(providers=[cluster], retain_on_delete=stack.adopt or None)
-nodes = asked.nodes if asked and asked.nodes else DEFAULT_NODES
-made = GpuShare("gpushare", stack, options, shared=shared, nodes=nodes)
+made = GpuShare("gpushare", stack, options, shared=shared)
 
 pulumi.export("objects", made.names)
 pulumi.export("images", made.images)

@@ -8,7 +8,7 @@ from typing import Final
 import pulumi
 from pulumi.runtime import get_config_env, is_config_secret
 
-from components.cluster import Cluster, check_cluster
+from components.cluster import check_cluster
 from components.config import Stack
 from components.kubeconfig import is_content
 from components.preflight import read_cluster
@@ -46,8 +46,8 @@ def kubeconfig_of(stack: Stack) -> pulumi.Input[str] | None:
     return pulumi.Output.secret(stack.kubeconfig) if is_secret else stack.kubeconfig or None
 
 
-def checked_cluster(stack: Stack) -> Cluster | None:
-    """The cluster, compared with the settings; None with a warning if it does not answer.
+def compare_with_cluster(stack: Stack) -> None:
+    """Compare the settings with the cluster; only warn if it does not answer.
 
     Raises ConfigError for settings that do not fit it.
     """
@@ -57,6 +57,5 @@ def checked_cluster(stack: Stack) -> Cluster | None:
         if stack.cluster_uid:
             raise ConfigError(f"clusterUid: cannot be compared with the cluster: {error}") from error
         pulumi.log.warn(f"the settings are not compared with the cluster: {error}")
-        return None
+        return
     check_cluster(stack, cluster)
-    return cluster

@@ -1,16 +1,17 @@
 """Pulumi components: one per part of a cluster, and ``GpuShare`` for all of them.
 
-They register the objects of ``components.manifests`` unchanged; nothing is decided here. Settings are already
-checked (``components.stack``).
+They register the objects of ``components.manifests`` with the annotations for the provider
+(``components.annotations``); which objects there are is not decided here. Settings are already checked
+(``components.stack``).
 """
 
 from collections.abc import Mapping
-from math import ceil
 from typing import TYPE_CHECKING, Final
 
 import pulumi
 
 from components import config
+from components.annotations import annotated
 from components.args import published
 from components.checks_monitoring import advice_on
 from components.manifests import Part, everything, extender, parts
@@ -25,15 +26,10 @@ else:
     Args = published(config.ClusterSettings)
 
 _WORKLOADS: Final = ("Deployment", "DaemonSet", "Job", "CronJob")
-_RETAINED: Final = ("Namespace", "Node", "PersistentVolumeClaim", "PriorityClass", "Secret")
-"""Kinds that the engine never deletes: workloads outside of the stack use them, or daemons have set data."""
+_RETAINED: Final = ("Namespace", "Node", "PersistentVolumeClaim", "PriorityClass")
+"""Kinds that the engine never deletes, because workloads outside of the stack use them."""
 _SHARED: Final = (*_RETAINED, "APIService")
 """Kinds that are shared with others, so that the object may exist before the deployment."""
-DEFAULT_NODES: Final = 100
-"""Assumed if the cluster has not been asked."""
-_BASE_S: Final = 600
-_STEP_S: Final = 180
-"""To stop the pods of some nodes, pull an image of 80 MB, and start them until they are ready."""
 
 
 class KubernetesObject(pulumi.CustomResource):
@@ -53,7 +49,12 @@ class _Group(pulumi.ComponentResource):
     """``<kind>/<name>`` of every object."""
 
     def __init__(
-        self, name: str, part: Part, outputs: Outputs, nodes: int, opts: pulumi.ResourceOptions
+        self,
+        name: str,
+        part: Part,
+        outputs: Outputs,
+        shared: pulumi.ProviderResource | None,
+        opts: pulumi.ResourceOptions,
     ) -> None:
         super().__init__(f"gpushare:index:{part.kind}", name, {}, opts)
         made: list[tuple[str, pulumi.Resource]] = []
@@ -62,13 +63,11 @@ class _Group(pulumi.ComponentResource):
             options = pulumi.ResourceOptions(
                 parent=self,
                 depends_on=_needed(kind, made),
+                provider=shared if part.is_retained or kind in _SHARED else None,
                 # None inherits from the parent: a program may retain everything.
-                retain_on_delete=kind in _RETAINED or None,
-                # The provider returns the object as it is, with what a daemon has written.
-                additional_secret_outputs=["data"] if kind == "Secret" else None,
-                custom_timeouts=_timeouts(manifest, nodes),
+                retain_on_delete=part.is_retained or kind in _RETAINED or None,
             )
-            inserted = outputs.inserted(manifest)
+            inserted = outputs.inserted(annotated(manifest))
             made.append((kind, KubernetesObject(f"{name}-{kind}-{own}".lower(), inserted, options)))
         self.names = pulumi.Output.from_input(outputs.inserted(_names(part)))
         self.register_outputs({"names": self.names})
@@ -88,9 +87,9 @@ def _needed(kind: str, made: list[tuple[str, pulumi.Resource]]) -> list[pulumi.R
 class GpuShare(pulumi.ComponentResource):
     """Everything of one cluster, behind explicit providers.
 
-    ``shared`` is the provider of objects that may already exist (``_SHARED``), by default the provider of all
-    objects. It should upsert without force: a field with a different value of another manager is then a
-    conflict and stays unchanged. ``nodes`` is the size of the cluster, for timeouts.
+    ``shared`` is the provider of objects that may already exist (``_SHARED`` and retained parts), by default
+    the provider of all objects. It must upsert, and should not force: a field with a different value of
+    another manager is then a conflict and stays unchanged.
     """
 
     names: pulumi.Output[list[str]]
@@ -107,63 +106,22 @@ class GpuShare(pulumi.ComponentResource):
         opts: pulumi.ResourceOptions | None = None,
         *,
         shared: pulumi.ProviderResource | None = None,
-        nodes: int = DEFAULT_NODES,
     ) -> None:
         kind = config.ClusterSettings
         outputs = separated({} if isinstance(args, kind) else args)
         settings = args if isinstance(args, kind) else checked_settings(outputs.settings, kind)
         super().__init__("gpushare:index:GpuShare", name, {}, opts)
-        inside = pulumi.ResourceOptions(parent=self, transformations=[_sharer(shared)])
         for each in advice_on(settings.monitoring) if settings.monitoring else ():
             pulumi.log.warn(each, self)
         groups: dict[str, _Group] = {}
         for part in parts(settings):
-            options = pulumi.ResourceOptions(
-                depends_on=[groups[part.after]] if part.after in groups else None,
-                # None inherits, as above.
-                retain_on_delete=part.is_retained or None,
-            )
-            merged = pulumi.ResourceOptions.merge(inside, options)
-            groups[part.name] = _Group(f"{name}-{part.name}", part, outputs, nodes, merged)
+            after = [groups[part.after]] if part.after in groups else None
+            options = pulumi.ResourceOptions(parent=self, depends_on=after)
+            groups[part.name] = _Group(f"{name}-{part.name}", part, outputs, shared, options)
         self.names = pulumi.Output.all(*(group.names for group in groups.values())).apply(_flat)
         self.images = pulumi.Output.from_input(outputs.inserted(used(everything(settings))))
         self.extender_url = pulumi.Output.from_input(extender.url(settings.extender))
         self.register_outputs({"names": self.names, "images": self.images, "extenderUrl": self.extender_url})
-
-
-def _timeouts(manifest: Object, nodes: int) -> pulumi.CustomTimeouts | None:
-    seconds = rollout_s(manifest, nodes)
-    return pulumi.CustomTimeouts(create=f"{seconds}s", update=f"{seconds}s") if seconds else None
-
-
-def rollout_s(manifest: Object, nodes: int) -> int | None:
-    """Seconds for a rolling update of a DaemonSet on all of ``nodes``; None for other objects.
-
-    From 4.12 on, Pulumi's Kubernetes provider waits until all pods are replaced and ready, by default for 10
-    minutes, and fails after that.
-    """
-    update = manifest.get("spec", {}).get("updateStrategy", {}).get("rollingUpdate")
-    if manifest["kind"] != "DaemonSet" or not update:
-        return None
-    return _BASE_S + ceil(nodes / _at_once(update["maxUnavailable"], nodes)) * _STEP_S
-
-
-def _at_once(max_unavailable: int | str, nodes: int) -> int:
-    """Kubernetes rounds a percentage up."""
-    if isinstance(max_unavailable, int):
-        return max_unavailable
-    return max(1, ceil(nodes * int(max_unavailable.removesuffix("%")) / 100))
-
-
-def _sharer(provider: pulumi.ProviderResource | None) -> pulumi.ResourceTransformation:
-    """Sets this provider for objects of the kinds in ``_SHARED``."""
-
-    def share(args: pulumi.ResourceTransformationArgs) -> pulumi.ResourceTransformationResult:
-        own = provider if args.props.get("kind") in _SHARED else None
-        options = pulumi.ResourceOptions.merge(args.opts, pulumi.ResourceOptions(provider=own))
-        return pulumi.ResourceTransformationResult(args.props, options)
-
-    return share
 
 
 def _names(part: Part) -> list[str]:

@@ -20,7 +20,6 @@ from components.manifests.parts import (
     host_path,
     http_probes,
     labels,
-    not_awaited,
     placement,
     rolling_update,
     rule,
@@ -81,15 +80,10 @@ def shared(version: KubernetesVersion, *, query_kubelet: bool) -> list[Object]:
 
 
 def _pool(plugin: DevicePlugin, isolation: Isolation | None) -> Object:
-    """The agent on one pool.
-
-    Pulumi deletes what has left the configuration last. If nodes of a named pool were in another one before,
-    its pods start only then, so Pulumi must not wait for them.
-    """
+    """The agent on one pool."""
     name = named(NAME, plugin.name)
     marks = {**labels(AGENT_NAME), "name": name}
-    agents = daemon_set(name, marks, _pod(plugin, isolation), rolling_update(plugin.max_unavailable))
-    return not_awaited(agents) if plugin.name else agents
+    return daemon_set(name, marks, _pod(plugin, isolation), rolling_update(plugin.max_unavailable))
 
 
 def _pod(plugin: DevicePlugin, isolation: Isolation | None) -> Object:

@@ -14,7 +14,6 @@ from components.manifests.parts import (
     http_probes,
     labels,
     nodes_with_any,
-    not_awaited,
     placement,
     runtime_class,
     sizes,
@@ -33,8 +32,8 @@ _ON_DELETE: Final[Object] = {"type": "OnDelete"}
 
 
 def objects(settings: Mps) -> list[Object]:
-    """The DaemonSet. Pulumi would wait until an administrator has deleted all its pods."""
-    return [not_awaited(daemon_set(MPS_NAME, _LABELS, _pod(settings), _ON_DELETE))]
+    """The DaemonSet."""
+    return [daemon_set(MPS_NAME, _LABELS, _pod(settings), _ON_DELETE)]
 
 
 def _pod(settings: Mps) -> Object:

@@ -224,12 +224,6 @@ def service(name: str, port: Object, kind: str = "ClusterIP") -> Object:
     }
 
 
-def not_awaited(manifest: Object) -> Object:
-    """The object with the annotation by which Pulumi does not wait for it."""
-    annotated = manifest["metadata"] | {"annotations": {"pulumi.com/skipAwait": "true"}}
-    return manifest | {"metadata": annotated}
-
-
 def disruption_budgets(name: str, replicas: int, version: KubernetesVersion) -> list[Object]:
     """The PodDisruptionBudget of a Deployment; none for a single pod, whose node could not be drained."""
     if replicas == 1:

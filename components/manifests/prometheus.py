@@ -21,7 +21,6 @@ from components.manifests.parts import (
     labels,
     metadata,
     non_root_security,
-    not_awaited,
     placement,
     role,
     role_binding,
@@ -76,7 +75,6 @@ def objects(settings: Prometheus, version: KubernetesVersion, files: Mapping[str
 
 
 def _claims(settings: Prometheus) -> list[Object]:
-    """It is not awaited: many volumes are created only for a pod."""
     if not settings.storage:
         return []
     claim = {
@@ -89,7 +87,7 @@ def _claims(settings: Prometheus) -> list[Object]:
             **({"storageClassName": settings.storage_class} if settings.storage_class else {}),
         },
     }
-    return [not_awaited(claim)]
+    return [claim]
 
 
 def _pod(settings: Prometheus, version: KubernetesVersion) -> Object:

@@ -19,6 +19,7 @@ from pulumi.runtime.proto import (
     resource_pb2_grpc,
 )
 
+from components.annotations import annotated
 from components.config import ClusterSettings
 from components.manifests import everything
 from components.stack import checked_settings
@@ -166,7 +167,7 @@ def test_the_provider_registers_the_rendered_objects(provider: Any, served: tupl
     rendered = everything(checked_settings(inputs, ClusterSettings))
     made = [inputs for kind, inputs in served[0].seen if kind.startswith("kubernetes:")]
     assert len(made) == len(rendered)
-    assert keyed(made) == keyed(rendered)
+    assert keyed(made) == keyed([annotated(each) for each in rendered])
 
 
 def keyed(objects: list[dict[str, Any]]) -> dict[tuple[str, str], dict[str, Any]]:
@@ -218,7 +219,7 @@ def test_outputs_of_other_resources_reach_the_objects(provider: Any, served: tup
     answer = construct(provider, served, inputs_with(output(value=BUILT), **outputs))
     plain = {"tenants": [{"name": "team-a", "gpuMem": 1}], "imagePullSecrets": ["pull"]}
     same = inputs_with(BUILT, registry="mirror.example.com", **plain)
-    rendered = keyed(everything(checked_settings(same, ClusterSettings)))
+    rendered = keyed([annotated(each) for each in everything(checked_settings(same, ClusterSettings))])
     made = made_by(served)
     # The name of the Job follows from its content before the output is known.
     assert {key: each for key, each in made.items() if key[0] != "Job"} == {

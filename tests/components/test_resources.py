@@ -15,6 +15,7 @@ import yaml
 from pulumi.runtime import set_all_config, set_mocks
 from pulumi.runtime.mocks import MockCallArgs, MockMonitor, MockResourceArgs, Mocks
 
+from components.annotations import annotated
 from components.manifests import everything
 from components.resources import GpuShare, _is_part, _needed
 from components.stack import from_file, load
@@ -116,7 +117,7 @@ def keyed(objects: list[dict[str, Any]]) -> dict[tuple[str, ...], dict[str, Any]
 
 @pytest.mark.parametrize("name", STACKS)
 def test_pulumi_registers_the_rendered_objects(name: str) -> None:
-    rendered = everything(load(from_file(STACKS[name])))
+    rendered = [annotated(each) for each in everything(load(from_file(STACKS[name])))]
     assert keyed(run_program(texts(name)).objects) == keyed(rendered)
 
 
@@ -158,7 +159,6 @@ def test_every_object_has_the_token_of_the_provider_and_a_unique_name() -> None:
         "kubernetes:core/v1:Namespace",
         "kubernetes:core/v1:PersistentVolumeClaim",
         "kubernetes:core/v1:ResourceQuota",
-        "kubernetes:core/v1:Secret",
         "kubernetes:core/v1:Service",
         "kubernetes:core/v1:ServiceAccount",
         "kubernetes:networking.k8s.io/v1:NetworkPolicy",
@@ -195,16 +195,6 @@ def test_the_installer_waits_for_the_whole_extender(requests: dict[str, Any]) ->
     assert extender <= {urn.rpartition("::")[2] for urn in requests["gpushare-installer"].dependencies}
 
 
-def test_the_key_that_an_extender_writes_is_retained_and_a_secret_in_the_state(
-    requests: dict[str, Any],
-) -> None:
-    run_program(texts("example"))
-    of_type = {each.type: each for each in requests.values()}
-    secret = of_type["kubernetes:core/v1:Secret"]
-    assert (secret.retainOnDelete, list(secret.additionalSecretOutputs)) == (True, ["data"])
-    assert not of_type["kubernetes:core/v1:Service"].additionalSecretOutputs
-
-
 def test_only_shared_objects_use_the_provider_without_force() -> None:
     seen = run_program(texts("everything")).seen
     way = {"kubeconfig": "/etc/gpushare/kubeconfig", "context": "admin"}
@@ -224,9 +214,18 @@ def test_only_shared_objects_use_the_provider_without_force() -> None:
         "Node",
         "PersistentVolumeClaim",
         "PriorityClass",
-        "Secret",
+        # Only MPS: without its pods all CUDA programs of their nodes would end.
+        "DaemonSet",
     }
-    assert {provider for kind, provider in used if kind not in careful} == {"cluster"}
+    always = careful - {"DaemonSet"}
+    assert {kind for kind, provider in used if provider == "cluster"} & always == set()
+
+
+def test_what_outlives_the_stack_may_exist_when_the_stack_returns(requests: dict[str, Any]) -> None:
+    run_program(texts("everything"))
+    retained = {name for name, each in requests.items() if each.retainOnDelete}
+    assert "gpushare-mps-daemonset-gpushare-mps" in retained
+    assert {name for name in retained if provider_in(requests[name].provider) != "shared"} == set()
 
 
 def provider_in(reference: str) -> str:
@@ -324,21 +323,6 @@ def test_the_engine_remembers_the_context_and_the_cluster(tmp_path: Path) -> Non
     for name in ("cluster", "shared"):
         provider = provider_of(seen, name)
         assert (provider["context"], provider["clusterIdentifier"]) == ("west", UID)
-
-
-def test_the_engine_waits_for_daemon_sets_as_long_as_their_nodes_need(
-    requests: dict[str, Any], tmp_path: Path
-) -> None:
-    given = texts("example")
-    pool = {**json.loads(given["gpushare:devicePlugins"])[0], "maxUnavailable": "2"}
-    with kubeconfig(tmp_path, CLUSTER) as file:
-        changes = {"gpushare:kubeconfig": file, "gpushare:devicePlugins": json.dumps([pool])}
-        run_program(given | changes)
-    waited = {name: each.customTimeouts.update for name, each in requests.items()}
-    # 50 nodes: 25 steps of 2, and 10 steps of a tenth.
-    assert waited["gpushare-device-plugin-daemonset-gpushare-device-plugin-ds"] == "5100s"
-    assert waited["gpushare-monitoring-daemonset-gpushare-exporter"] == "2400s"
-    assert waited["gpushare-extender-deployment-gpushare-schd-extender"] == ""
 
 
 def test_a_stack_adopts_objects_only_if_it_is_configured() -> None:

@@ -18,7 +18,6 @@ _RELEASE_LABELS: Final = (
 )
 _OWN_ANNOTATIONS: Final = (
     "helm.sh/resource-policy",
-    "pulumi.com/skipAwait",
     "checksum/config",
     "checksum/files",
 )

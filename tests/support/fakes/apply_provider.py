@@ -4,16 +4,22 @@
 Why: the newest official provider that can be built from the Go module proxy is of 2020. It applies on
 the client's side, does not see fields that other managers changed, and cannot take objects over. This
 stand-in does what the documentation of today's provider says: objects are created, or with
-``upsertExistingObjects`` taken over, updated by server-side apply as field manager ``pulumi-kubernetes``,
-by force with ``enablePatchForce``; a refresh reads the fields that the program set; a deletion waits for
-its end. Like 4.12 and later, it waits until a DaemonSet is rolled out, whatever its update strategy, for the
-timeout of the resource or 10 minutes, unless ``pulumi.com/skipAwait`` says not to. It waits for no other
-pods, makes no names, marks nothing and replaces nothing.
+``upsertExistingObjects`` taken over, updated by server-side apply, by force with ``enablePatchForce``; a
+refresh reads the fields that the program set; a deletion waits for its end. The field manager is that of the
+annotation ``pulumi.com/patchFieldManager``, else that of the state, else a random one for each resource.
+Like 4.12 and later, it waits until a DaemonSet is rolled out, whatever its update strategy, for the
+timeout of the resource or 10 minutes, unless ``pulumi.com/skipAwait`` says not to; a DaemonSet with that
+annotation is also deleted without a wait. It waits for no other pods, makes no names and replaces nothing.
+
+Source: pulumi/pulumi-kubernetes 94977969 of 2026-07-01, ``provider.go: fieldManagerName``,
+``await/daemonset.go``, ``metadata/overrides.go: allowsSkipAwaitWithDelete``. Unlike it, this one also creates
+by apply what must not exist yet, where the real one sends a POST as manager ``pulumi-kubernetes``.
 
 Protocol: ``pulumirpc.ResourceProvider`` of the SDK; the program prints its port and serves until it is
 killed. A resource's inputs are the object; its outputs are what the API server has of it.
 """
 
+import secrets
 import sys
 import time
 from collections.abc import Callable
@@ -31,7 +37,9 @@ from pulumi.runtime.proto import plugin_pb2, provider_pb2, provider_pb2_grpc
 
 from tests.support.fields import differences, seen_through
 
-MANAGER = "pulumi-kubernetes"
+MANAGER_KEY = "__fieldManager"
+"""Where the state of a resource has its field manager."""
+_MANAGER = "pulumi.com/patchFieldManager"
 _DELETE_S = 60.0
 _POLL_S = 0.1
 _ROLLOUT_S = 600.0
@@ -76,11 +84,12 @@ class Provider(provider_pb2_grpc.ResourceProviderServicer):
         patch = request.urn.rpartition("::")[0].endswith("Patch")
         if not patch and not self._upsert and self._live(wanted) is not None:
             context.abort(grpc.StatusCode.ALREADY_EXISTS, f"{_id(wanted)} already exists")
-        applied = self._apply(wanted, request.timeout, context)
+        applied = self._apply(wanted, _manager(wanted, {}), request.timeout, context)
         return provider_pb2.CreateResponse(id=_id(wanted), properties=applied)
 
     def Update(self, request: Any, context: Any) -> Any:
-        applied = self._apply(_plain(request.news), request.timeout, context)
+        wanted = _plain(request.news)
+        applied = self._apply(wanted, _manager(wanted, _plain(request.olds)), request.timeout, context)
         return provider_pb2.UpdateResponse(properties=applied)
 
     def Read(self, request: Any, context: Any) -> Any:
@@ -89,7 +98,8 @@ class Provider(provider_pb2_grpc.ResourceProviderServicer):
         if live is None:
             return provider_pb2.ReadResponse()
         inputs = _struct(seen_through(live, shape))
-        return provider_pb2.ReadResponse(id=request.id, properties=_struct(live), inputs=inputs)
+        state = live | {MANAGER_KEY: _manager(shape, _plain(request.properties))}
+        return provider_pb2.ReadResponse(id=request.id, properties=_struct(state), inputs=inputs)
 
     def Delete(self, request: Any, context: Any) -> Any:
         target = _plain(request.properties)
@@ -100,6 +110,8 @@ class Provider(provider_pb2_grpc.ResourceProviderServicer):
                 kind.delete(**place, body={"propagationPolicy": "Foreground"})
             except NotFoundError:
                 return empty_pb2.Empty()
+            if target["kind"] == "DaemonSet" and not _is_awaited(target):
+                return empty_pb2.Empty()
             time.sleep(_POLL_S)
         context.abort(grpc.StatusCode.DEADLINE_EXCEEDED, f"{_id(target)} is still there")
         return None
@@ -107,16 +119,16 @@ class Provider(provider_pb2_grpc.ResourceProviderServicer):
     def Cancel(self, request: Any, context: Any) -> Any:
         return empty_pb2.Empty()
 
-    def _apply(self, wanted: Object, timeout_s: float, context: Any) -> Any:
+    def _apply(self, wanted: Object, manager: str, timeout_s: float, context: Any) -> Any:
         try:
             answer = self._client.server_side_apply(
-                self._kind(wanted), wanted, field_manager=MANAGER, force_conflicts=self._force
+                self._kind(wanted), wanted, field_manager=manager, force_conflicts=self._force
             )
         except ApiException as error:
             context.abort(grpc.StatusCode.FAILED_PRECONDITION, f"{_id(wanted)}: {error.body}")
         if _is_awaited(wanted):
             self._wait_for_rollout(wanted, timeout_s or _ROLLOUT_S, context)
-        return _struct(_stored(answer))
+        return _struct(_stored(answer) | {MANAGER_KEY: manager})
 
     def _wait_for_rollout(self, wanted: Object, timeout_s: float, context: Any) -> None:
         deadline = time.monotonic() + timeout_s
@@ -134,6 +146,13 @@ class Provider(provider_pb2_grpc.ResourceProviderServicer):
 
     def _kind(self, wanted: Object) -> Any:
         return self._client.resources.get(api_version=wanted["apiVersion"], kind=wanted["kind"])
+
+
+def _manager(wanted: Object, state: Object) -> str:
+    """The field manager of a resource."""
+    annotations = wanted["metadata"].get("annotations", {})
+    known: str | None = annotations.get(_MANAGER) or state.get(MANAGER_KEY)
+    return known or f"pulumi-kubernetes-{secrets.token_hex(4)}"
 
 
 def _is_awaited(wanted: Object) -> bool:
