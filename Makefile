@@ -52,6 +52,14 @@ up: setup ## Deploy a stack to its cluster; STACK=<name>
 	$(NEED_STACK)
 	@PATH="$(PULUMI_PATH)" pulumi up --yes --skip-preview $(PULUMI_FLAGS)
 
+# How many nodes may be not ready, a number or a percentage, and how long a rollout may take.
+MAX_UNREADY ?= 10%
+WAIT ?= 60m
+.PHONY: ready
+ready: setup ## Wait for the nodes of a stack after `make up`; STACK=<name> MAX_UNREADY=10% WAIT=60m
+	$(NEED_STACK)
+	@PATH="$(PULUMI_PATH)" $(BIN)/python -m components.ready --stack "$$STACK" --max-unready "$(MAX_UNREADY)" --wait "$(WAIT)"
+
 .PHONY: collection
 collection: setup-ansible ## Build the tarball of the Ansible collection in dist/
 	@$(ANSIBLE)/ansible-galaxy collection build --force --output-path dist ansible

@@ -1,18 +1,19 @@
 """``doctor``: its flags. What it needs is imported when it runs."""
 
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
 
 import click
 
-from gpushare.cli.lib.flag_types import NAMESPACE
+from gpushare.cli.lib.flag_types import ALLOWANCE, DURATION, NAMESPACE, Allowance, Duration
 from gpushare.cli.lib.flags import document_option, node_option, with_source
 from gpushare.runtime.program import CONTEXT
 
 _EXAMPLES: Final = """\b
 Examples:
   kubectl gpushare doctor
-  kubectl gpushare doctor --node gpu-1
   kubectl gpushare doctor --probe --node gpu-1
+  kubectl gpushare doctor --max-unready 10% --wait 30m
   kubectl gpushare doctor -o json | jq '.checks[] | select(.status != "ok")'"""
 
 
@@ -43,6 +44,16 @@ Examples:
     metavar="SECONDS",
     help="How long that pod may take.",
 )
+@click.option(
+    "--max-unready",
+    "allowance",
+    type=ALLOWANCE,
+    metavar="NODES",
+    help="Fail for more nodes than this that are not ready, as 3 or 10%, and not for a fault of one node.",
+)
+@click.option(
+    "--wait", type=DURATION, metavar="DURATION", help="How long to wait for these nodes, such as 30m."
+)
 @document_option
 @with_source
 def doctor(
@@ -50,32 +61,64 @@ def doctor(
     source: Any,
     node: str | None,
     output: str | None,
-    probes: bool,
-    image: str | None,
-    namespace: str | None,
-    timeout_s: int,
+    allowance: Allowance | None,
+    wait: Duration | None,
+    **probing: Any,
 ) -> int:
     """Check the installation, from the scheduler to the GPUs.
 
     Each check has a status (ok, warning, failed, unknown), its cause, and the next command. Changes nothing,
     and creates nothing without --probe. What may not be read is unknown, with the missing right. Exit code 0
-    if no check failed, 1 if one failed, 2 for wrong usage.
+    if no check failed, 1 if one failed, 2 for wrong usage. With --max-unready, checks of nodes fail nothing.
     """
-    from gpushare.cli.doctor.checks import examine, is_healthy
+    from gpushare.cli.doctor.checks import OF_NODES, examine, is_healthy
     from gpushare.cli.doctor.collect import collect
     from gpushare.cli.doctor.render import diagnosis_document, text
     from gpushare.cli.lib.screen import serialized
 
-    if not probes and (image or namespace):
-        raise click.UsageError("--image and --namespace are those of the pod of --probe: set --probe too")
+    asked = _ProbeFlags(**probing)
+    _check_usage(asked, node, allowance, wait)
+    gate = [_gate(source, allowance, wait)] if allowance else []
     installation = source.ask(lambda client: collect(client, node))
-    findings = examine(installation)
-    if probes:
-        from gpushare.cli.doctor.probe import probe, request_for
-
-        request = request_for(
-            installation, source.namespace(namespace), node, image=image, timeout_s=timeout_s
-        )
-        findings += probe(source, request, installation, lambda text: click.echo(text, err=True))
+    findings = [*gate, *examine(installation), *_probed(source, installation, node, asked)]
     click.echo(serialized(diagnosis_document(findings), output) if output else text(findings), nl=False)
-    return 0 if is_healthy(findings) else 1
+    return 0 if is_healthy(findings, excused=OF_NODES if allowance else ()) else 1
+
+
+class _ProbeFlags(NamedTuple):
+    """Whether to run a pod, and which."""
+
+    probes: bool
+    image: str | None
+    namespace: str | None
+    timeout_s: int
+
+
+def _check_usage(
+    asked: _ProbeFlags, node: str | None, allowance: Allowance | None, wait: Duration | None
+) -> None:
+    """Raises UsageError for a flag without the one that it belongs to."""
+    if not asked.probes and (asked.image or asked.namespace):
+        raise click.UsageError("--image and --namespace are those of the pod of --probe: set --probe too")
+    if node and allowance:
+        raise click.UsageError("--max-unready is about all nodes: set it without --node")
+    if wait and not allowance:
+        raise click.UsageError("--wait is for the nodes of --max-unready: set --max-unready too")
+
+
+def _gate(source: Any, allowance: Allowance, wait: Duration | None) -> Any:
+    """The finding about all nodes, after the wait for them."""
+    from gpushare.cli.doctor.gate import awaited
+
+    return source.ask(lambda client: awaited(client, allowance, wait.seconds if wait else 0))
+
+
+def _probed(source: Any, installation: Any, node: str | None, asked: _ProbeFlags) -> Sequence[Any]:
+    """The findings of the pod, if there should be one."""
+    if not asked.probes:
+        return ()
+    from gpushare.cli.doctor.probe import probe, request_for
+
+    namespace = source.namespace(asked.namespace)
+    request = request_for(installation, namespace, node, image=asked.image, timeout_s=asked.timeout_s)
+    return probe(source, request, installation, lambda text: click.echo(text, err=True))

@@ -3,18 +3,22 @@
 A check is a function with the decorator ``check``, and is shown where it stands.
 """
 
-from typing import Final
+from collections.abc import Container, Iterable
+from types import ModuleType
+from typing import Any, Final
 
 from gpushare.cli.doctor.checks import agents, api_server, extender, gpus, nodes, scheduler
 from gpushare.cli.doctor.installation import Installation
 from gpushare.cli.doctor.verdict import Check, CheckFinding, Status
 
-CHECKS: Final[tuple[Check[Installation], ...]] = tuple(
-    each
-    for module in (api_server, scheduler, extender, nodes, agents, gpus)
-    for each in vars(module).values()
-    if isinstance(each, Check)
-)
+
+def _checks(*modules: ModuleType) -> tuple[Check[Installation], ...]:
+    return tuple(each for module in modules for each in vars(module).values() if isinstance(each, Check))
+
+
+OF_NODES: Final = _checks(nodes, agents, gpus)
+"""Those that one node alone can fail."""
+CHECKS: Final = (*_checks(api_server, scheduler, extender), *OF_NODES)
 
 
 def examine(seen: Installation) -> list[CheckFinding]:
@@ -22,6 +26,6 @@ def examine(seen: Installation) -> list[CheckFinding]:
     return [CheckFinding(check, check.run(seen)) for check in CHECKS]
 
 
-def is_healthy(findings: list[CheckFinding]) -> bool:
-    """Whether no check has failed; warnings and unknown results do not count."""
-    return all(each.verdict.status is not Status.FAILED for each in findings)
+def is_healthy(findings: Iterable[CheckFinding], *, excused: Container[Check[Any]] = ()) -> bool:
+    """Whether no check has failed but those excused; warnings and unknown results do not count."""
+    return not any(each.verdict.status is Status.FAILED and each.check not in excused for each in findings)

@@ -112,3 +112,55 @@ async def test_of_many_nodes_some_are_asked_for_metrics(cluster: Cluster) -> Non
     assert len([path for path in pages if "/nodes/" in path]) == 20
     await cluster.doctor("--node", names[-1])
     assert (f"{SYSTEM}/pods/agent-{names[-1]}:12347/proxy/metrics") in {path for _, path in cluster.methods}
+
+
+DAEMON_SETS = "/apis/apps/v1/namespaces/kube-system/daemonsets"
+
+
+async def test_faults_of_few_nodes_are_no_failure_of_the_fleet(cluster: Cluster) -> None:
+    cluster.answers[f"/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/{EXTENDER_NAME}"] = {
+        "spec": {"holderIdentity": "a", "leaseDurationSeconds": 15, "renewTime": "2999-01-01T00:00:00Z"}
+    }
+    cluster.answers["/api/v1/nodes"] = {"items": [gpu_node(), gpu_node("gpu-2", ready=False)]}
+    cluster.answers[DAEMON_SETS] = {"items": []}
+    code, out, _ = await cluster.doctor("-o", "json")
+    assert code == 1
+    assert status_of(out)["sharing-nodes"] == "failed"
+    code, out, _ = await cluster.doctor("--max-unready", "50%", "-o", "json")
+    found = status_of(out)
+    assert (code, found["ready-nodes"], found["sharing-nodes"]) == (0, "ok", "failed")
+    code, out, _ = await cluster.doctor("--max-unready", "0", "-o", "json")
+    assert (code, status_of(out)["ready-nodes"]) == (1, "failed")
+
+
+async def test_nodes_that_become_ready_are_waited_for(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gpushare.cli.doctor.gate._POLL_S", 0.001)
+    cluster.answers[DAEMON_SETS] = {"items": []}
+    asked = 0
+
+    async def nodes(_: web.Request) -> web.Response:
+        nonlocal asked
+        asked += 1
+        return web.json_response({"items": [gpu_node(ready=asked > 3)]})
+
+    cluster.more["/api/v1/nodes"] = nodes
+    _, out, _ = await cluster.doctor("--max-unready", "0", "--wait", "1m", "-o", "json")
+    assert status_of(out)["ready-nodes"] == "ok"
+    assert asked > 3
+
+
+@pytest.mark.parametrize(
+    ("flags", "problem"),
+    [
+        (["--wait", "1m"], "set --max-unready too"),
+        (["--max-unready", "1", "--node", "gpu-1"], "set it without --node"),
+        (["--max-unready", "101%"], "is not a number or a percentage such as 3 or 10%"),
+        (["--max-unready", "-1"], "is not a number or a percentage such as 3 or 10%"),
+    ],
+)
+async def test_flags_of_the_fleet_have_their_form(cluster: Cluster, flags: list[str], problem: str) -> None:
+    code, _, err = await cluster.doctor(*flags)
+    assert code == 2
+    assert problem in err
