@@ -20,6 +20,7 @@ from components.manifests.policies import bound, requests, warnings
 from gpushare.contract import (
     AGENT_NAME,
     ALLOCATION_ANNOTATIONS,
+    CERTIFICATES_NAME,
     ENV_VISIBLE_DEVICES,
     EXTENDER_NAME,
     MANAGED_RESOURCES,
@@ -79,7 +80,7 @@ def objects(settings: ClusterSettings) -> list[Object]:
         return []
     namespaces = [tenant.name for tenant in settings.tenants]
     for_tenants = [*_tenants(namespaces), *_tenant_variables(namespaces)] if namespaces else []
-    return [*_allocations(), *_agents(), *_requests(), *for_tenants]
+    return [*_allocations(), *_agents(), *_secrets(), *_requests(), *for_tenants]
 
 
 def _allocations() -> list[Object]:
@@ -129,6 +130,18 @@ def _agents() -> list[Object]:
                 f"'an agent may write only to its node (' + variables.own + '), {_ALSO}'",
             )
         ],
+    )
+
+
+def _secrets() -> list[Object]:
+    """A Secret that our programs create is never the token of another account, which they could read."""
+    accounts = [_account(EXTENDER_NAME), _account(CERTIFICATES_NAME)]
+    return _policy(
+        "gpushare-secrets",
+        ("secrets",),
+        condition=f"request.userInfo.username in {accounts}",
+        variables={},
+        validations=[("object.type == 'Opaque'", "'gpushare creates Secrets of the type Opaque only'")],
     )
 
 
@@ -259,7 +272,7 @@ def _policy(
         "failurePolicy": "Fail",
         "matchConstraints": {"resourceRules": [requests("", resources, ["CREATE", "UPDATE"])]},
         **({"matchConditions": [{"name": "account", "expression": condition}]} if condition else {}),
-        "variables": [{"name": each, "expression": text} for each, text in variables.items()],
+        **({"variables": _named(variables)} if variables else {}),
         "validations": [
             {"expression": holds, "messageExpression": message, "reason": "Forbidden"}
             for holds, message in validations
@@ -267,6 +280,10 @@ def _policy(
     }
     only = {"matchResources": _only(namespaces)} if namespaces else {}
     return bound("ValidatingAdmissionPolicy", name, policy, {"validationActions": ["Deny"], **only})
+
+
+def _named(variables: Mapping[str, str]) -> list[Object]:
+    return [{"name": each, "expression": text} for each, text in variables.items()]
 
 
 def _only(namespaces: Sequence[str]) -> Object:

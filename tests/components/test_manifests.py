@@ -916,13 +916,14 @@ def test_the_url_of_the_extender_is_returned(settings: Object, url: str) -> None
 @pytest.mark.parametrize(
     ("version", "changes", "names"),
     [
-        ("1.36", {}, {"gpushare-allocations", "gpushare-agents", "gpushare-requests"}),
+        ("1.36", {}, {"gpushare-allocations", "gpushare-agents", "gpushare-secrets", "gpushare-requests"}),
         (
             "1.30",
             {"tenants": [{"name": "team-a", "gpuMem": 8}]},
             {
                 "gpushare-allocations",
                 "gpushare-agents",
+                "gpushare-secrets",
                 "gpushare-requests",
                 "gpushare-tenants",
                 "gpushare-tenants-variables",

@@ -285,6 +285,20 @@ async def test_a_tenant_can_create(tenant: Api, manifest: str) -> None:
     assert not await refusal(tenant.request("POST", TEAM, HARMLESS[manifest], params={"dryRun": "All"}))
 
 
+async def test_the_extender_cannot_create_the_token_of_another_account(cluster: Bed) -> None:
+    """It may read the Secrets that it creates."""
+    name, path = f"system:serviceaccount:kube-system:{EXTENDER_NAME}", f"{SYSTEM}/secrets"
+    annotations = {"kubernetes.io/service-account.name": "default"}
+    token = {
+        "metadata": {"name": "token", "annotations": annotations},
+        "type": "kubernetes.io/service-account-token",
+    }
+    async with Api(cluster.api_url, cluster.credentials.context(name)) as api:
+        assert "creates Secrets of the type Opaque only" in await refusal(api.create(path, token))
+        plain = {"metadata": {"name": "plain"}}
+        assert not await refusal(api.request("POST", path, plain, params={"dryRun": "All"}))
+
+
 @pytest.mark.parametrize("resource", ["", "/status"])
 @pytest.mark.parametrize("attack", CHANGED)
 async def test_a_tenant_cannot_change_a_bound_pod_to(tenant: Api, attack: str, resource: str) -> None:

@@ -211,7 +211,7 @@ def healthy(
         "services": [],
         "config_maps": [scheduler_config()],
         "lease": lease(),
-        "policies": frozenset({"gpushare-agents", "gpushare-allocations"}),
+        "policies": frozenset({"gpushare-agents", "gpushare-allocations", "gpushare-secrets"}),
         "api_services": [],
         "pages": PAGES,
         "cgroups": {"gpu-1": 2},

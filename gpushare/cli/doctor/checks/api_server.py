@@ -21,7 +21,7 @@ from gpushare.contract import (
 from gpushare.errors import ConfigError
 from gpushare.kubescheduler.config import KubernetesVersion, parse_version
 
-_POLICIES: Final = ("gpushare-agents", "gpushare-allocations")
+_POLICIES: Final = ("gpushare-agents", "gpushare-allocations", "gpushare-secrets")
 _FIRST_WITH_POLICIES: Final = KubernetesVersion(1, 30)
 _OURS: Final = (EXTENDER_NAME, AGENT_NAME, EXPORTER_NAME, METRICS_API_NAME)
 _RELEASE: Final = re.compile(r"v?\d+\.\d+\.\d+\S*")
