@@ -5,13 +5,12 @@ from typing import Final
 
 from components.config import Stack
 from components.config_extender import Exposure
-from components.config_pods import CONTROL_PLANE
+from components.config_pods import control_plane_labels
 from gpushare.errors import ConfigError
 from gpushare.kubescheduler.config import KubernetesVersion
 
 OPERATOR_API: Final = "monitoring.coreos.com/v1"
 """The API of the Prometheus Operator; its CRDs must exist before objects of their kinds."""
-_LABELS: Final = " or ".join(CONTROL_PLANE)
 _INSTALL_OPERATOR: Final = "install the Prometheus Operator first, or set monitoring.operator: false"
 
 
@@ -55,7 +54,8 @@ def _check_control_planes(settings: Stack, nodes: int, found: int) -> None:
     """A pod that needs a separate control plane node and gets none is awaited until the timeout."""
     extender = settings.extender
     have = "have" if found > 1 else "has"
-    where = f"{found or 'none'} of {nodes} nodes {have} the label {_LABELS}"
+    labels = " or ".join(control_plane_labels(settings.kubernetes_version))
+    where = f"{found or 'none'} of {nodes} nodes {have} the label {labels}"
     if extender.exposure is Exposure.NODE_PORT and not found:
         raise ConfigError(
             f"extender.exposure: {extender.exposure} runs on control plane nodes, but {where}; "

@@ -4,12 +4,21 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-CONTROL_PLANE: Final = ("node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master")
+from gpushare.kubescheduler.config import KubernetesVersion
+
+_CONTROL_PLANE: Final = ("node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master")
 """Labels and taint keys of control plane nodes: the current and the older one."""
+_ONE_LABEL: Final = KubernetesVersion(1, 25)
+"""kubeadm 1.24 removes the older label; the API server warns of it."""
 _UNINITIALIZED: Final = "node.cloudprovider.kubernetes.io/uninitialized"
 NODE_CRITICAL: Final = "system-node-critical"
 CLUSTER_CRITICAL: Final = "system-cluster-critical"
 MAX_UNAVAILABLE: Final = "10%"
+
+
+def control_plane_labels(version: KubernetesVersion) -> tuple[str, ...]:
+    """The labels of control plane nodes, of which a node has at least one."""
+    return _CONTROL_PLANE[:1] if version >= _ONE_LABEL else _CONTROL_PLANE
 
 
 class Operator(StrEnum):
@@ -43,6 +52,6 @@ class Toleration:
 
 EVERY_TAINT: Final = (Toleration(operator=Operator.EXISTS),)
 CONTROL_PLANE_TAINTS: Final = tuple(
-    Toleration(key, Operator.EXISTS, effect=Effect.NO_SCHEDULE) for key in (*CONTROL_PLANE, _UNINITIALIZED)
+    Toleration(key, Operator.EXISTS, effect=Effect.NO_SCHEDULE) for key in (*_CONTROL_PLANE, _UNINITIALIZED)
 )
 """Taints of control plane nodes, also while they are initialized."""

@@ -2,13 +2,14 @@
 
 import asyncio
 import re
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final, TypeVar
 
 import msgspec
 
 from components.cluster import Cluster
-from components.config_pods import CONTROL_PLANE
+from components.config_pods import control_plane_labels
 from components.kubeconfig import as_files
 from gpushare.adapters.kube.client import KubeClient
 from gpushare.adapters.kube.config import load_access
@@ -75,10 +76,13 @@ async def _survey(kubeconfig: str, context: str) -> Cluster:
 
 
 async def _asked(client: KubeClient) -> Cluster:
-    version, apis = await asyncio.gather(_get(client, "/version", _Version), _get(client, "/apis", _Apis))
-    nodes, control_planes, uid = await asyncio.gather(_count(client), _control_planes(client), _uid(client))
+    found, apis = await asyncio.gather(_get(client, "/version", _Version), _get(client, "/apis", _Apis))
+    version = _version(found)
+    nodes, control_planes, uid = await asyncio.gather(
+        _count(client), _control_planes(client, control_plane_labels(version)), _uid(client)
+    )
     return Cluster(
-        version=_version(version),
+        version=version,
         apis=frozenset(each.group_version for group in apis.groups for each in group.versions),
         nodes=nodes,
         control_planes=control_planes,
@@ -100,10 +104,10 @@ async def _count(client: KubeClient) -> int | None:
     return None if nodes is None else len(nodes.items or ()) + nodes.metadata.remaining
 
 
-async def _control_planes(client: KubeClient) -> int | None:
+async def _control_planes(client: KubeClient, labels: Sequence[str]) -> int | None:
     """A node may have both labels, and no selector means one or the other."""
     found = await asyncio.gather(
-        *(_allowed(client, _NODES, _Objects, labelSelector=label) for label in CONTROL_PLANE)
+        *(_allowed(client, _NODES, _Objects, labelSelector=label) for label in labels)
     )
     lists = [each.items or () for each in found if each]
     return None if None in found else len({node.metadata.name for nodes in lists for node in nodes})

@@ -27,6 +27,7 @@ from components.manifests.parts import (
     rule,
     service,
     sizes,
+    zone_spread,
 )
 from components.options import arguments
 from gpushare.contract import (
@@ -125,16 +126,17 @@ def _pod(settings: Extender, version: KubernetesVersion) -> Object:
         "serviceAccountName": EXTENDER_NAME,
         **({"hostNetwork": True} if settings.exposure is Exposure.NODE_PORT else {}),
         **placement(settings.tolerations, settings.priority_class),
-        "affinity": _affinity(settings),
+        "affinity": _affinity(settings, version),
+        **zone_spread(_LABELS, settings.replicas, version),
         "securityContext": {**non_root_security(version), **owner},
         "containers": [_container(settings, version), *beside],
         **_volumes(settings),
     }
 
 
-def _affinity(settings: Extender) -> Object:
+def _affinity(settings: Extender, version: KubernetesVersion) -> Object:
     """On the control plane: required with the host network, else preferred."""
-    terms = control_plane_terms()
+    terms = control_plane_terms(version)
     nodes: Object
     if settings.exposure is Exposure.NODE_PORT:
         nodes = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}

@@ -21,6 +21,7 @@ from components.manifests.parts import (
     preferred_anti_affinity,
     service,
     sizes,
+    zone_spread,
 )
 from components.options import arguments
 from gpushare.contract import SYSTEM_NAMESPACE
@@ -86,6 +87,7 @@ def _pod(server: Server, settings: MetricsApi | Webhook | Board, version: Kubern
         **({} if server.has_token else {"automountServiceAccountToken": False}),
         **placement(settings.tolerations, settings.priority_class),
         "affinity": {"podAntiAffinity": preferred_anti_affinity(labels(server.name))},
+        **zone_spread(labels(server.name), server.replicas, version),
         # The files of the Secret belong to the group.
         "securityContext": {**non_root_security(version), "fsGroup": NON_ROOT},
         "containers": [_container(server, settings)],

@@ -73,7 +73,7 @@ def _pod(settings: Installer, version: KubernetesVersion, *, copies: bool) -> Ob
 
     With ``copies`` it starts once there is a client certificate of the scheduler, to copy to the node.
     """
-    terms = {"nodeSelectorTerms": control_plane_terms()}
+    terms = {"nodeSelectorTerms": control_plane_terms(version)}
     return {
         "serviceAccountName": NAME,
         "hostNetwork": True,

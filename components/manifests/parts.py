@@ -6,7 +6,7 @@ What does not belong here: parts that only one service needs.
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from components.config_pods import CONTROL_PLANE, Toleration
+from components.config_pods import Toleration, control_plane_labels
 from gpushare.contract import POD_RESOURCES_SOCKET, SYSTEM_NAMESPACE, VISIBLE_BY_MOUNTS
 from gpushare.kubescheduler.config import KubernetesVersion
 
@@ -28,7 +28,8 @@ RBAC: Final = "rbac.authorization.k8s.io"
 _RBAC_V1: Final = f"{RBAC}/v1"
 _FIRST_POLICY_V1: Final = KubernetesVersion(1, 21)
 _SECCOMP_FIELD: Final = KubernetesVersion(1, 19)
-"""Older API servers do not know the field."""
+_SPREAD: Final = KubernetesVersion(1, 19)
+"""Older API servers do not know the field, or only with a feature gate."""
 
 
 def labels(component: str) -> dict[str, str]:
@@ -47,9 +48,10 @@ def sizes(cpu: str, memory: str) -> Object:
     return {"requests": size, "limits": dict(size)}
 
 
-def control_plane_terms() -> list[Object]:
+def control_plane_terms(version: KubernetesVersion) -> list[Object]:
     """Node selector terms; one of them must match."""
-    return [{"matchExpressions": [{"key": key, "operator": "Exists"}]} for key in CONTROL_PLANE]
+    keys = control_plane_labels(version)
+    return [{"matchExpressions": [{"key": key, "operator": "Exists"}]} for key in keys]
 
 
 def placement(tolerations: Sequence[Toleration], priority_class: str) -> Object:
@@ -87,6 +89,19 @@ def preferred_anti_affinity(marks: Mapping[str, str]) -> Object:
     (term,) = required_anti_affinity(marks)["requiredDuringSchedulingIgnoredDuringExecution"]
     weighed = {"weight": 100, "podAffinityTerm": term}
     return {"preferredDuringSchedulingIgnoredDuringExecution": [weighed]}
+
+
+def zone_spread(marks: Mapping[str, str], replicas: int, version: KubernetesVersion) -> Object:
+    """Pods with these labels in different zones where that is possible; nothing for a single pod."""
+    if replicas == 1 or version < _SPREAD:
+        return {}
+    constraint = {
+        "maxSkew": 1,
+        "topologyKey": "topology.kubernetes.io/zone",
+        "whenUnsatisfiable": "ScheduleAnyway",
+        "labelSelector": {"matchLabels": dict(marks)},
+    }
+    return {"topologySpreadConstraints": [constraint]}
 
 
 def nodes_with_any(labels: Sequence[str]) -> Object:

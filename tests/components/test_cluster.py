@@ -46,8 +46,7 @@ def test_an_extender_on_control_plane_nodes_needs_one() -> None:
     managed = Cluster(VERSION, CORE, nodes=3, control_planes=0)
     assert error_of(managed) == (
         "extender.exposure: node-port runs on control plane nodes, but none of 3 nodes has the label "
-        "node-role.kubernetes.io/control-plane or node-role.kubernetes.io/master; use sidecar for a managed "
-        "control plane"
+        "node-role.kubernetes.io/control-plane; use sidecar for a managed control plane"
     )
     check_cluster(load(raw_stack(extender=sidecar())), managed)
 
@@ -56,8 +55,8 @@ def test_each_replica_on_the_host_network_needs_a_control_plane_node() -> None:
     three = {"replicas": 3}
     assert error_of(Cluster(VERSION, CORE, nodes=5, control_planes=1), extender=three) == (
         "extender.replicas: 3, but with exposure node-port each needs a separate control plane node, and 1 "
-        "of 5 nodes has the label node-role.kubernetes.io/control-plane or node-role.kubernetes.io/master; "
-        "use 1, or exposure cluster-ip or sidecar"
+        "of 5 nodes has the label node-role.kubernetes.io/control-plane; use 1, or exposure cluster-ip or "
+        "sidecar"
     )
     check_cluster(load(raw_stack(extender=three)), Cluster(VERSION, CORE, nodes=5, control_planes=3))
 
@@ -132,12 +131,17 @@ def test_without_a_unique_context_the_configuration_is_wrong(configured: str, ex
 
 
 def test_the_cluster_has_its_version_apis_and_nodes(tmp_path: Path) -> None:
-    found = Cluster(VERSION, CORE, nodes=50, control_planes=3, uid=UID)
+    found = Cluster(VERSION, CORE, nodes=50, control_planes=2, uid=UID)
     with served(CLUSTER) as text:
         file = tmp_path / "kubeconfig"
         file.write_text(text)
         assert read_cluster(str(file), "one") == found
         assert read_cluster(text, "") == found
+
+
+def test_before_1_25_a_control_plane_may_have_the_older_label_only() -> None:
+    with served({**CLUSTER, "/version": {"major": "1", "minor": "24"}}) as text:
+        assert read_cluster(text, "").control_planes == 3
 
 
 def test_the_text_of_a_kubeconfig_leaves_no_file_behind(
@@ -163,7 +167,7 @@ def test_a_cluster_that_does_not_answer_is_an_error_of_the_api() -> None:
         read_cluster(text, "")
 
 
-@pytest.mark.parametrize("path", ["/version", "/apis", SYSTEM, NODES, f"{LABELLED}/master"])
+@pytest.mark.parametrize("path", ["/version", "/apis", SYSTEM, NODES, f"{LABELLED}/control-plane"])
 @pytest.mark.parametrize("body", [{}, {"major": "", "minor": ""}, {"groups": [{}], "items": 7}])
 def test_an_answer_of_another_server_is_an_error_of_the_api(path: str, body: Object) -> None:
     with (

@@ -147,17 +147,32 @@ def test_three_replicas_run_on_different_nodes_and_two_stay_available() -> None:
     assert "podAntiAffinity" in pod(deployment)["affinity"]
 
 
+def test_replicas_are_in_different_zones_where_that_is_possible() -> None:
+    spread = pod(pick(made(extender={"replicas": 3}), "Deployment"))["topologySpreadConstraints"]
+    assert [(each["topologyKey"], each["whenUnsatisfiable"]) for each in spread] == [
+        ("topology.kubernetes.io/zone", "ScheduleAnyway")
+    ]
+    older = made(extender={"replicas": 3}, kubernetesVersion="1.18", admission=False)
+    for objects in (made(), older):
+        assert "topologySpreadConstraints" not in pod(pick(objects, "Deployment"))
+
+
 def test_a_single_replica_has_no_disruption_budget() -> None:
     assert not [each for each in made() if each["kind"] == "PodDisruptionBudget"]
 
 
-def test_control_plane_nodes_are_selected_by_either_label() -> None:
-    spec = pod(pick(made(), "Deployment"))
+@pytest.mark.parametrize(
+    ("version", "labels"), [("1.24", ["control-plane", "master"]), ("1.25", ["control-plane"])]
+)
+def test_control_plane_nodes_are_selected_by_the_labels_of_their_version(
+    version: str, labels: list[str]
+) -> None:
+    spec = pod(pick(made(kubernetesVersion=version, admission=False), "Deployment"))
     terms = spec["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"][
         "nodeSelectorTerms"
     ]
     keys = [term["matchExpressions"][0]["key"] for term in terms]
-    assert keys == ["node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master"]
+    assert keys == [f"node-role.kubernetes.io/{label}" for label in labels]
     assert {each["key"] for each in spec["tolerations"]} >= set(keys)
 
 

@@ -198,6 +198,19 @@ capabilities:
 readOnlyRootFilesystem: true
 {{- end -}}
 
+{{- /* Pods of a component in different zones where that is possible. Arguments: component, replicas. */ -}}
+{{- define "gpushare.zoneSpread" -}}
+{{- if gt (int (index . 1)) 1 -}}
+topologySpreadConstraints:
+  - maxSkew: 1
+    topologyKey: topology.kubernetes.io/zone
+    whenUnsatisfiable: ScheduleAnyway
+    labelSelector:
+      matchLabels:
+        {{- include "gpushare.selector" (index . 0) | nindent 8 }}
+{{- end -}}
+{{- end -}}
+
 {{- /* Only nodes with at least one of these labels, "key" or "key=value". Argument: the labels. */ -}}
 {{- define "gpushare.nodesWithAny" -}}
 nodeAffinity:

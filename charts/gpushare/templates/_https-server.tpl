@@ -38,6 +38,7 @@ spec:
                     {{- include "gpushare.selector" .name | nindent 20 }}
                 topologyKey: kubernetes.io/hostname
         {{- end }}
+      {{- include "gpushare.zoneSpread" (list .name .replicas) | nindent 6 }}
       securityContext:
         {{- include "gpushare.nonRoot" . | nindent 8 }}
         # The files of the Secret belong to the group.

@@ -35,7 +35,7 @@ CLUSTER: Answers = {
     f"{LABELLED}/control-plane": {"metadata": {}, "items": [_node("cp-1"), _node("cp-2")]},
     f"{LABELLED}/master": {"metadata": {}, "items": [_node("cp-2"), _node("cp-3")]},
 }
-"""Of 50 nodes, three of the control plane, one of them with both labels."""
+"""Of 50 nodes, three of the control plane, one of them only with the older label."""
 
 
 class _Handler(BaseHTTPRequestHandler):
