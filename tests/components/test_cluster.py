@@ -131,7 +131,7 @@ def test_without_a_unique_context_the_configuration_is_wrong(configured: str, ex
 
 
 def test_the_cluster_has_its_version_apis_and_nodes(tmp_path: Path) -> None:
-    found = Cluster(VERSION, CORE, nodes=50, control_planes=2, uid=UID)
+    found = Cluster(VERSION, CORE, nodes=50, control_planes=3, uid=UID)
     with served(CLUSTER) as text:
         file = tmp_path / "kubeconfig"
         file.write_text(text)
@@ -141,7 +141,7 @@ def test_the_cluster_has_its_version_apis_and_nodes(tmp_path: Path) -> None:
 
 def test_before_1_25_a_control_plane_may_have_the_older_label_only() -> None:
     with served({**CLUSTER, "/version": {"major": "1", "minor": "24"}}) as text:
-        assert read_cluster(text, "").control_planes == 3
+        assert read_cluster(text, "").control_planes == 4
 
 
 def test_the_text_of_a_kubeconfig_leaves_no_file_behind(

@@ -35,6 +35,7 @@ class Engine(resource_pb2_grpc.ResourceMonitorServicer, engine_pb2_grpc.EngineSe
     def __init__(self) -> None:
         self.seen: list[tuple[str, dict[str, Any]]] = []
         self.dependencies: dict[str, set[str]] = {}
+        self.retained: set[str] = set()
 
     def Log(self, request: Any, context: Any) -> Any:  # noqa: N802 - gRPC's name
         del request, context
@@ -55,6 +56,8 @@ class Engine(resource_pb2_grpc.ResourceMonitorServicer, engine_pb2_grpc.EngineSe
         self.dependencies[request.name] = {
             urn for each in request.propertyDependencies.values() for urn in each.urns
         }
+        if request.retainOnDelete:
+            self.retained.add(request.name)
         urn = f"urn:pulumi:test::gpushare::{request.type}::{request.name}"
         return resource_pb2.RegisterResourceResponse(urn=urn, object=request.object)
 
@@ -168,6 +171,28 @@ def test_the_provider_registers_the_rendered_objects(provider: Any, served: tupl
     made = [inputs for kind, inputs in served[0].seen if kind.startswith("kubernetes:")]
     assert len(made) == len(rendered)
     assert keyed(made) == keyed([annotated(each) for each in rendered])
+
+
+def test_what_outlives_the_component_is_what_the_page_lists(
+    provider: Any, served: tuple[Engine, str]
+) -> None:
+    """With one provider, these objects exist when the component returns."""
+    served[0].retained.clear()
+    prometheus = {"image": DIGEST, "storage": "1Gi"}
+    inputs = raw_stack(
+        mps={"image": DIGEST},
+        nodePools=[{"nodes": ["a"]}],
+        tenants=[{"name": "a", "gpuMem": 1, "priority": 1}],
+        monitoring={"exporter": {"image": DIGEST}, "prometheus": prometheus},
+    )
+    construct(provider, served, inputs)
+    assert served[0].retained == {
+        "g-mps-daemonset-gpushare-mps",
+        "g-nodes-node-a",
+        "g-tenant-a-namespace-a",
+        "g-tenant-a-priorityclass-a",
+        "g-monitoring-persistentvolumeclaim-gpushare-prometheus",
+    }
 
 
 def keyed(objects: list[dict[str, Any]]) -> dict[tuple[str, str], dict[str, Any]]:

@@ -368,3 +368,39 @@ async def test_an_api_service_of_another_server_is_never_adopted(taken: TakenOve
     assert (await bed.api.get(f"{APIS}/v1beta1.custom.metrics.k8s.io"))["spec"]["service"] == served
     listed = {each["metadata"]["name"] for each in await bed.api.items(APIS)}
     assert "v1beta2.custom.metrics.k8s.io" not in listed
+
+
+ONE_PROVIDER = """
+import pulumi
+from pulumi_kubernetes import Provider
+
+from components.engine import configuration
+from components.resources import GpuShare
+from components.stack import load
+
+cluster = Provider("cluster", upsert_existing_objects=True)
+GpuShare("gpushare", load(configuration()), pulumi.ResourceOptions(providers=[cluster]))
+"""
+
+
+async def test_a_component_with_one_provider_returns_after_its_end(provider: Path) -> None:
+    """As docs/how-to/use-the-components.md shows it; the cluster of this test has no other objects."""
+    digest = CONFIG["devicePlugins"][0]["image"]
+    async with Testbed() as bed:
+        await bed.add_nodes(CONTROL_PLANE)
+        stack = await PulumiStack.create(
+            bed, {**secured("baseline"), "mps": {"image": digest}}, provider=provider
+        )
+        (stack.project / "__main__.py").write_text(ONE_PROVIDER)
+        await stack.up()
+        before = await uids_by_name(bed)
+        await stack.destroy()
+        left = await uids_by_name(bed)
+        retained = {TENANT, "PriorityClass/team-a", "DaemonSet/kube-system/gpushare-mps"}
+        assert retained <= left.keys()
+        stack.configure({**secured("restricted"), "mps": {"image": digest, "memory": "3Gi"}})
+        await stack.up()
+        after = await uids_by_name(bed)
+        assert after.keys() == before.keys()
+        assert {name: after[name] for name in retained} == {name: before[name] for name in retained}
+        assert await level_of(bed) == "restricted"

@@ -32,10 +32,10 @@ CLUSTER: Answers = {
     "/apis": {"groups": [{"versions": [{"groupVersion": "apps/v1"}]}]},
     SYSTEM: {"metadata": {"name": "kube-system", "uid": UID}},
     NODES: {"metadata": {"remainingItemCount": 49}, "items": [_node("cp-1")]},
-    f"{LABELLED}/control-plane": {"metadata": {}, "items": [_node("cp-1"), _node("cp-2")]},
-    f"{LABELLED}/master": {"metadata": {}, "items": [_node("cp-2"), _node("cp-3")]},
+    f"{LABELLED}/control-plane": {"metadata": {}, "items": [_node(f"cp-{index}") for index in (1, 2, 3)]},
+    f"{LABELLED}/master": {"metadata": {}, "items": [_node("cp-3"), _node("cp-4")]},
 }
-"""Of 50 nodes, three of the control plane, one of them only with the older label."""
+"""Of 50 nodes, three of the control plane, and one more that has only the older label."""
 
 
 class _Handler(BaseHTTPRequestHandler):
