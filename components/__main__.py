@@ -4,7 +4,6 @@ Pulumi runs this folder as a program, so its parent is not on ``sys.path``.
 """
 
 import sys
-from importlib.metadata import version
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
@@ -18,6 +17,7 @@ from pulumi.provider.server import ComponentInitError
 
 from components.args import text_of
 from components.resources import GpuShare
+from gpushare import __version__
 from gpushare.errors import ConfigError
 
 _NAME = "gpushare"
@@ -52,4 +52,4 @@ class Provider(ComponentProvider):
 
 
 if __name__ == "__main__":
-    main(Provider([GpuShare], _NAME, version=version("gpushare-kubernetes")), sys.argv[1:])
+    main(Provider([GpuShare], _NAME, version=__version__), sys.argv[1:])

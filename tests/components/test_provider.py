@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -98,6 +99,14 @@ def schema(provider: Any) -> dict[str, Any]:
     answer = provider.GetSchema(provider_pb2.GetSchemaRequest(), timeout=DEADLINE_S)
     parsed: dict[str, Any] = json.loads(answer.schema)
     return parsed
+
+
+def test_the_package_installs_what_it_imports_as_the_repository_has_it() -> None:
+    own = tomllib.loads((ROOT / "components/pyproject.toml").read_text())["project"]["dependencies"]
+    ours = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    tested = {*ours["project"]["dependencies"], *ours["dependency-groups"]["infra"]}
+    # The provider is that of the user's program.
+    assert set(own) == {each for each in tested if not each.startswith("pulumi-kubernetes")}
 
 
 def test_the_schema_has_the_whole_stack_and_its_required_inputs(schema: dict[str, Any]) -> None:
