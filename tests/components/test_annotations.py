@@ -19,9 +19,14 @@ def test_a_node_that_is_down_delays_nothing() -> None:
     assert "pulumi.com/skipAwait" not in marks("Deployment")
 
 
+def test_what_is_deleted_without_a_wait_is_gone_at_once() -> None:
+    """The provider would find it terminating when the stack returns, and report that it exists."""
+    assert marks("DaemonSet")["pulumi.com/deletionPropagationPolicy"] == "background"
+
+
 def test_annotations_of_the_stack_win() -> None:
     own = {"pulumi.com/skipAwait": "false", "team": "a"}
-    assert marks("DaemonSet", own) == {"pulumi.com/patchFieldManager": "gpushare", **own}
+    assert marks("PersistentVolumeClaim", own) == {"pulumi.com/patchFieldManager": "gpushare", **own}
 
 
 def test_the_rendered_object_stays_as_it_is() -> None:

@@ -9,11 +9,13 @@ refresh reads the fields that the program set; a deletion waits for its end. The
 annotation ``pulumi.com/patchFieldManager``, else that of the state, else a random one for each resource.
 Like 4.12 and later, it waits until a DaemonSet is rolled out, whatever its update strategy, for the
 timeout of the resource or 10 minutes, unless ``pulumi.com/skipAwait`` says not to; a DaemonSet with that
-annotation is also deleted without a wait. It waits for no other pods, makes no names and replaces nothing.
+annotation is also deleted without a wait. Its pods are deleted first, unless ``deletionPropagationPolicy``
+says otherwise. It waits for no other pods, makes no names and replaces nothing.
 
 Source: pulumi/pulumi-kubernetes 94977969 of 2026-07-01, ``provider.go: fieldManagerName``,
-``await/daemonset.go``, ``metadata/overrides.go: allowsSkipAwaitWithDelete``. Unlike it, this one also creates
-by apply what must not exist yet, where the real one sends a POST as manager ``pulumi-kubernetes``.
+``await/daemonset.go``, ``metadata/overrides.go: DeletionPropagation, allowsSkipAwaitWithDelete``. Unlike it,
+this one also creates by apply what must not exist yet, where the real one sends a POST as manager
+``pulumi-kubernetes``.
 
 Protocol: ``pulumirpc.ResourceProvider`` of the SDK; the program prints its port and serves until it is
 killed. A resource's inputs are the object; its outputs are what the API server has of it.
@@ -44,6 +46,7 @@ _DELETE_S = 60.0
 _POLL_S = 0.1
 _ROLLOUT_S = 600.0
 _SKIP_AWAIT = "pulumi.com/skipAwait"
+_PROPAGATION = "pulumi.com/deletionPropagationPolicy"
 
 Object = dict[str, Any]
 
@@ -107,7 +110,7 @@ class Provider(provider_pb2_grpc.ResourceProviderServicer):
         deadline = time.monotonic() + _DELETE_S
         while time.monotonic() < deadline:
             try:
-                kind.delete(**place, body={"propagationPolicy": "Foreground"})
+                kind.delete(**place, body={"propagationPolicy": _propagation(target)})
             except NotFoundError:
                 return empty_pb2.Empty()
             if target["kind"] == "DaemonSet" and not _is_awaited(target):
@@ -153,6 +156,11 @@ def _manager(wanted: Object, state: Object) -> str:
     annotations = wanted["metadata"].get("annotations", {})
     known: str | None = annotations.get(_MANAGER) or state.get(MANAGER_KEY)
     return known or f"pulumi-kubernetes-{secrets.token_hex(4)}"
+
+
+def _propagation(target: Object) -> str:
+    policy: str = target["metadata"].get("annotations", {}).get(_PROPAGATION, "foreground")
+    return policy.capitalize()
 
 
 def _is_awaited(wanted: Object) -> bool:
