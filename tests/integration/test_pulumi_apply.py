@@ -4,8 +4,10 @@ The engine, the language host, the program and the API server are real; the prov
 ``tests.support.fakes.apply_provider``, which says why.
 """
 
+import asyncio
 import json
 import re
+import subprocess
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,6 +20,7 @@ from components.manifests import everything
 from components.stack import from_file, load
 from testbed import Bed, SimGpu, SimNode, Testbed, gpu_pod, until
 from testbed.control_plane.api import Object
+from testbed.daemons import console_script
 from testbed.pulumi import PulumiError, PulumiStack
 from tests.support.builders.stacks import ROOT, STACKS
 from tests.support.fakes.apply_provider import program
@@ -283,6 +286,8 @@ async def test_taints_and_labels_of_another_manager_are_a_conflict_and_stay(take
 
 AGENTS = "gpushare-device-plugin-ds"
 MPS_NODES = {"ack.node.gpu.schedule": "mps"}
+DOWN: dict[str, Any] = {"name": "down", "labels": {"gpushare": "true"}}
+"""A node without a kubelet."""
 
 
 async def rollout(bed: Bed, name: str) -> Object:
@@ -295,7 +300,7 @@ async def test_up_waits_for_no_node(taken: TakenOver) -> None:
     """Neither for one that is down, nor for pods of MPS, which an administrator deletes."""
     bed, stack = taken.bed, taken.stack
     await bed.add_nodes([SimNode(f"mps-{index}", [SimGpu()], labels=MPS_NODES) for index in range(3)])
-    await bed.api.create("/api/v1/nodes", {"metadata": {"name": "down", "labels": {"gpushare": "true"}}})
+    await bed.api.create("/api/v1/nodes", {"metadata": DOWN})
     (pool,) = CONFIG["devicePlugins"]
     digest = pool["image"]
     stack.configure({**CONFIG, "mps": {"image": digest}})
@@ -404,3 +409,26 @@ async def test_a_component_with_one_provider_returns_after_its_end(provider: Pat
         assert after.keys() == before.keys()
         assert {name: after[name] for name in retained} == {name: before[name] for name in retained}
         assert await level_of(bed) == "restricted"
+
+
+async def ready_nodes(bed: Bed, *flags: str) -> tuple[str, str]:
+    """Status and cause of the gate; the other checks know no simulated extender."""
+    argv = [console_script("kubectl-gpushare"), "doctor", "-o", "json", "--kubeconfig", str(bed.kubeconfig)]
+    done = await asyncio.to_thread(
+        subprocess.run, [*argv, *flags], capture_output=True, text=True, check=False
+    )
+    (found,) = [each for each in json.loads(done.stdout)["checks"] if each["name"] == "ready-nodes"]
+    return found["status"], found["cause"]
+
+
+async def test_of_50_nodes_one_that_is_down_stops_neither_up_nor_the_gate(provider: Path) -> None:
+    async with Testbed() as bed:
+        nodes = [SimNode(f"gpu-{index}", [SimGpu()], labels=DOWN["labels"]) for index in range(49)]
+        await bed.add_nodes([*CONTROL_PLANE, *nodes])
+        await bed.api.create("/api/v1/nodes", {"metadata": DOWN})
+        stack = await PulumiStack.create(bed, CONFIG, provider=provider)
+        await stack.up()
+        allowed = await ready_nodes(bed, "--max-unready=10%", "--wait=2m")
+        assert allowed == ("ok", "1 of 50 nodes not ready, not more than 10%: down (not ready)")
+        refused = await ready_nodes(bed, "--max-unready=0")
+        assert refused == ("failed", "1 of 50 nodes not ready, more than 0: down (not ready)")
