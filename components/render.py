@@ -1,16 +1,18 @@
 """``python -m components.render``: prints a cluster's objects as YAML, for use without Pulumi.
 
 It reads the same configuration, a ``Pulumi.<stack>.yaml``, and prints the same objects as the Pulumi
-components, in the order in which they can be applied.
+components, in the order in which they can be applied. ``--only`` divides them for a prune.
 """
 
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
 import click
 import yaml
 
-from components.manifests import everything
+from components.config import ClusterSettings
+from components.manifests import everything, kept, removable
 from components.manifests.parts import Object
 from components.stack import from_file, load
 from gpushare.errors import ConfigError
@@ -19,6 +21,10 @@ from gpushare.runtime.program import run
 
 _FAILURE: Final = "render: "
 _USAGE: Final = 2
+_HALVES: Final[Mapping[str, Callable[[ClusterSettings], list[Object]]]] = {
+    "kept": kept,
+    "removable": removable,
+}
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
@@ -31,7 +37,12 @@ _USAGE: Final = 2
 @click.option(
     "--kubernetes-version", metavar="1.36", help="Version of the cluster, if not that of the configuration."
 )
-def command(config: Path, kubernetes_version: str | None) -> None:
+@click.option(
+    "--only",
+    type=click.Choice(list(_HALVES)),
+    help="Half of the objects: what a prune must keep (tenants, nodes, data, MPS), or what it may remove.",
+)
+def command(config: Path, kubernetes_version: str | None, only: str | None) -> None:
     """Print the objects of a cluster as YAML."""
     override = {"kubernetesVersion": kubernetes_version} if kubernetes_version else {}
     try:
@@ -39,7 +50,8 @@ def command(config: Path, kubernetes_version: str | None) -> None:
     except ConfigError as error:
         click.echo(f"{_FAILURE}{config}: {error}", err=True)
         raise SystemExit(_USAGE) from error
-    click.echo(as_yaml(everything(settings)), nl=False)
+    objects = _HALVES[only] if only else everything
+    click.echo(as_yaml(objects(settings)), nl=False)
 
 
 def as_yaml(objects: list[Object]) -> str:

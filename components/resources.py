@@ -14,7 +14,7 @@ from components import config
 from components.annotations import annotated
 from components.args import published
 from components.checks_monitoring import advice_on
-from components.manifests import Part, everything, extender, parts
+from components.manifests import RETAINED, Part, everything, extender, parts
 from components.manifests.localized import used
 from components.manifests.parts import Object
 from components.outputs import Outputs, separated
@@ -26,9 +26,7 @@ else:
     Args = published(config.ClusterSettings)
 
 _WORKLOADS: Final = ("Deployment", "DaemonSet", "Job", "CronJob")
-_RETAINED: Final = ("Namespace", "Node", "PersistentVolumeClaim", "PriorityClass")
-"""Kinds that the engine never deletes, because workloads outside of the stack use them."""
-_SHARED: Final = (*_RETAINED, "APIService")
+_SHARED: Final = (*RETAINED, "APIService")
 """Kinds that are shared with others, so that the object may exist before the deployment."""
 
 
@@ -65,7 +63,7 @@ class _Group(pulumi.ComponentResource):
                 depends_on=_needed(kind, made),
                 provider=shared if part.is_retained or kind in _SHARED else None,
                 # None inherits from the parent: a program may retain everything.
-                retain_on_delete=part.is_retained or kind in _RETAINED or None,
+                retain_on_delete=part.is_retained or kind in RETAINED or None,
             )
             inserted = outputs.inserted(annotated(manifest))
             made.append((kind, KubernetesObject(f"{name}-{kind}-{own}".lower(), inserted, options)))

@@ -6,6 +6,7 @@ Pulumi components use the same builders, so both produce the same objects.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
 from components.config import ClusterSettings
 from components.manifests import (
@@ -24,6 +25,10 @@ from components.manifests import (
 )
 from components.manifests.localized import localized
 from components.manifests.parts import Object
+
+RETAINED: Final = ("Namespace", "Node", "PersistentVolumeClaim", "PriorityClass")
+"""Kinds that nothing deletes unasked, because workloads outside of the stack use them."""
+_TENANT: Final = "Tenant"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +49,20 @@ class Part:
 def everything(settings: ClusterSettings) -> list[Object]:
     """All objects of a cluster, in the order in which they can be applied."""
     return [each for part in parts(settings) for each in part.objects]
+
+
+def kept(settings: ClusterSettings) -> list[Object]:
+    """The objects that a prune must not delete: what is retained, and everything of tenants."""
+    return [each for part in parts(settings) for each in part.objects if _is_kept(part, each)]
+
+
+def removable(settings: ClusterSettings) -> list[Object]:
+    """The objects to delete once a configuration no longer has them."""
+    return [each for part in parts(settings) for each in part.objects if not _is_kept(part, each)]
+
+
+def _is_kept(part: Part, manifest: Object) -> bool:
+    return part.is_retained or part.kind == _TENANT or manifest["kind"] in RETAINED
 
 
 def parts(settings: ClusterSettings) -> list[Part]:
@@ -77,7 +96,7 @@ def parts(settings: ClusterSettings) -> list[Part]:
             "monitoring",
             monitoring.objects(settings.monitoring, version) if settings.monitoring else [],
         ),
-        *(Part("Tenant", f"tenant-{each.name}", tenant.objects(each)) for each in settings.tenants),
+        *(Part(_TENANT, f"tenant-{each.name}", tenant.objects(each)) for each in settings.tenants),
     ]
     return [_localized(part, settings) for part in (*found, _network(found, settings)) if part.objects]
 

@@ -1,16 +1,19 @@
 """What every object of a stack has: registry mirror and pull secrets, labels and annotations."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
-from components.config import ClusterSettings
-from components.manifests.parts import Object
+from components.config import NONE, ClusterSettings
+from components.manifests.parts import APP_LABEL, Object
 
 
 def localized(manifest: Object, settings: ClusterSettings) -> Object:
     """The object with the registry, pull secrets, labels and annotations of this cluster."""
     if manifest["kind"] == "Node":
         return manifest
-    return _with_template(_marked(manifest, settings), lambda pod: _localized_template(pod, settings))
+    # A namespace may have existed before, with a label ``app`` of its owner.
+    common = NONE if manifest["kind"] == "Namespace" else APP_LABEL
+    marked = _marked(manifest, settings, common)
+    return _with_template(marked, lambda pod: _localized_template(pod, settings))
 
 
 def _with_template(owner: Object, change: Callable[[Object], Object]) -> Object:
@@ -25,10 +28,10 @@ def _localized_template(template: Object, settings: ClusterSettings) -> Object:
     return _marked(template, settings) | {"spec": _localized_pod(template["spec"], settings)}
 
 
-def _marked(each: Object, settings: ClusterSettings) -> Object:
-    """With the labels and annotations of the stack; its own labels and annotations win."""
+def _marked(each: Object, settings: ClusterSettings, marks: Mapping[str, str] = NONE) -> Object:
+    """With ``marks``, and the labels and annotations of the stack; its own labels and annotations win."""
     metadata = {**each.get("metadata", {})}
-    for key, common in (("labels", settings.labels), ("annotations", settings.annotations)):
+    for key, common in (("labels", {**settings.labels, **marks}), ("annotations", settings.annotations)):
         if common:
             metadata[key] = {**common, **metadata.get(key, {})}
     return each | {"metadata": metadata}

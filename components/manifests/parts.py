@@ -15,7 +15,7 @@ Object = dict[str, Any]
 OPS: Final = "ops"
 """Name of the port of health and metrics, by which it is scraped."""
 APP_LABEL: Final = {"app": "gpushare"}
-"""The label of all objects of gpushare."""
+"""The label of all objects of gpushare, except for Nodes and Namespaces, which are those of others."""
 NON_ROOT: Final = 65532
 """An unprivileged user and group, which own no files."""
 POD_RESOURCES_FOLDER: Final = POD_RESOURCES_SOCKET.rpartition("/")[0]

@@ -6,7 +6,7 @@ What does not belong here: what the policies say (``admission``, ``scheduler_nam
 from collections.abc import Sequence
 from typing import Final
 
-from components.manifests.parts import APP_LABEL, Object
+from components.manifests.parts import Object
 
 _POD_OF: Final = (
     "has(object.spec.jobTemplate) ? object.spec.jobTemplate.spec.template.spec"
@@ -54,6 +54,6 @@ def _object(kind: str, name: str, spec: Object) -> Object:
     return {
         "apiVersion": "admissionregistration.k8s.io/v1",
         "kind": kind,
-        "metadata": {"name": name, "labels": dict(APP_LABEL)},
+        "metadata": {"name": name},
         "spec": spec,
     }

@@ -173,6 +173,15 @@ def test_labels_and_annotations_of_the_stack_are_on_every_object_and_pod_except_
     assert node == {"name": "a", "labels": {"gpushare": "true"}}
 
 
+@pytest.mark.parametrize("name", STACKS)
+def test_every_object_has_our_label_except_for_nodes_and_namespaces_which_are_those_of_others(
+    name: str,
+) -> None:
+    for each in everything(load(from_file(STACKS[name]))):
+        is_foreign = each["kind"] in ("Node", "Namespace")
+        assert each["metadata"].get("labels", {}).get("app") == (None if is_foreign else "gpushare")
+
+
 def test_labels_of_the_stack_are_not_in_selectors_which_are_immutable() -> None:
     objects = objects_of(**EVERY_PART, labels={"example.com/team": "gpu"})
     assert "example.com/team" not in str([each["spec"].get("selector") for each in objects if "spec" in each])

@@ -5,9 +5,8 @@ from typing import Any
 import pytest
 import yaml
 
-from components.manifests import everything
+from components.manifests import RETAINED, everything
 from components.manifests.network import objects as policies_of
-from components.resources import _RETAINED
 from components.stack import load
 from gpushare.errors import ConfigError
 from policy.rules import RULES
@@ -82,7 +81,7 @@ def test_storage_is_a_retained_claim_or_ends_with_the_pod() -> None:
     }
     assert {"name": "data", "persistentVolumeClaim": {"claimName": NAME}} in pod(lasting)["volumes"]
     assert lasting["Deployment"]["spec"]["strategy"] == {"type": "Recreate"}
-    assert "PersistentVolumeClaim" in _RETAINED
+    assert "PersistentVolumeClaim" in RETAINED
 
 
 def test_it_follows_the_policies_and_the_restricted_pod_security_standard() -> None:

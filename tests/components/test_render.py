@@ -4,9 +4,10 @@ import pytest
 import yaml
 from click.testing import CliRunner, Result
 
-from components.manifests import everything
+from components.manifests import RETAINED, everything
 from components.render import as_yaml, command
 from components.stack import from_file, load
+from gpushare.contract import MPS_NAME, SYSTEM_NAMESPACE
 from tests.components.snapshot import SNAPSHOTS, files
 from tests.support.builders.stacks import STACKS
 
@@ -27,6 +28,22 @@ def test_the_command_prints_the_objects_of_the_stack(name: str) -> None:
     shown = render("--config", str(STACKS[name]))
     assert shown.exit_code == 0, shown.output
     assert list(yaml.safe_load_all(shown.output)) == everything(load(from_file(STACKS[name])))
+
+
+@pytest.mark.parametrize("name", STACKS)
+def test_each_object_is_in_one_half_and_what_a_prune_would_lose_in_the_kept_one(name: str) -> None:
+    halves = [
+        list(yaml.safe_load_all(render("--config", str(STACKS[name]), "--only", half).output))
+        for half in ("kept", "removable")
+    ]
+    whole = everything(load(from_file(STACKS[name])))
+    assert [each for each in whole if each in halves[0]] == halves[0]
+    assert [each for each in whole if each not in halves[0]] == halves[1]
+    for each in halves[1]:
+        # `kubectl apply --namespace kube-system` accepts no other namespace.
+        assert each["metadata"].get("namespace", SYSTEM_NAMESPACE) == SYSTEM_NAMESPACE
+        assert each["kind"] not in RETAINED
+        assert (each["kind"], each["metadata"]["name"]) != ("DaemonSet", MPS_NAME)
 
 
 def test_lists_are_indented_and_texts_of_many_lines_are_blocks() -> None:

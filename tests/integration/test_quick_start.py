@@ -6,10 +6,7 @@ without an agent. ``tests/e2e/test_managed.py`` runs this layout on real kubelet
 """
 
 import json
-import shlex
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,10 +15,10 @@ import pytest_asyncio
 from testbed import Bed, SimGpu, SimNode, Testbed, gpu_pod, until
 from testbed.pulumi.programs import link
 from tests.support.builders.stacks import DIGEST
-from tests.support.fixtures import playbooks
 from tests.support.fixtures.checkouts import ROOT, SYSTEM, check_out
+from tests.support.fixtures.readers import Reader
 from tests.support.fixtures.sidecars import scheduler_of
-from tests.support.pages import Command, Written, steps, unmet
+from tests.support.pages import Command, Written, steps
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(300)]
 
@@ -29,21 +26,6 @@ SECTION = "Quick start"
 STEPS = [each for each in steps((ROOT / "docs/how-to/deploy.md").read_text()) if each.section == SECTION]
 PODS = "/api/v1/namespaces/kube-system/pods"
 IMAGES = ("extender", "device-plugin", "exporter", "isolation", "metrics-api", "cli")
-
-
-@dataclass(frozen=True)
-class Reader:
-    """A user with a checkout, kubectl and a cluster."""
-
-    bed: Bed
-    checkout: Path
-    path: str
-
-    async def run(self, line: str) -> playbooks.Run:
-        """Run a line of the page in the checkout."""
-        script = f"cd {shlex.quote(str(self.checkout))}\n{line}"
-        env = [f"PATH={self.path}", f"KUBECONFIG={self.bed.kubeconfig}", f"HOME={self.checkout.parent}"]
-        return await playbooks.run(["env", "-i", *env, "bash", "-c", script], 240)
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -73,10 +55,7 @@ async def test_each_command_of_the_quick_start_prints_what_the_page_shows(reader
         if isinstance(file, Written) and file.path:
             (reader.checkout / file.path).write_text(file.text)
     for command in commands:
-        done = await reader.run(command.line)
-        assert done.code == 0, done.output
-        missing = unmet(command.expected, done.output)
-        assert not missing, f"{command.line}: {missing!r} is not where the page has it:\n{done.output}"
+        await reader.follow(command)
 
 
 async def test_the_label_brings_an_agent_to_the_node(reader: Reader) -> None:

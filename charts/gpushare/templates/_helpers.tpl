@@ -33,10 +33,11 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 
 {{- /*
 Metadata of an object. Arguments: root, name; component, for the labels by which it is selected; labels, annotations;
-keep, for an object that stays after an uninstall; clusterScoped.
+keep, for an object that stays after an uninstall; clusterScoped; foreign, for an object that may have a label `app` of
+its owner.
 */ -}}
 {{- define "gpushare.metadata" -}}
-{{- $own := dict -}}
+{{- $own := ternary dict (dict "app" "gpushare") (default false .foreign) -}}
 {{- with .component }}{{ $own = include "gpushare.selector" . | fromYaml }}{{ end -}}
 {{- $release := include "gpushare.release" .root | fromYaml -}}
 {{- $keep := ternary (dict "helm.sh/resource-policy" "keep") dict (default false .keep) -}}
