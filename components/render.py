@@ -1,10 +1,11 @@
 """``python -m components.render``: prints a cluster's objects as YAML, for use without Pulumi.
 
 It reads the same configuration, a ``Pulumi.<stack>.yaml``, and prints the same objects as the Pulumi
-components, in the order in which they can be applied. ``--only`` divides them for a prune.
+components, in the order in which they can be applied. ``--only`` divides them for a prune or into stages.
 """
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -12,7 +13,7 @@ import click
 import yaml
 
 from components.config import ClusterSettings
-from components.manifests import everything, kept, removable
+from components.manifests import STAGES, everything, kept, removable, stage, without_stages
 from components.manifests.parts import Object
 from components.stack import from_file, load
 from gpushare.errors import ConfigError
@@ -21,9 +22,11 @@ from gpushare.runtime.program import run
 
 _FAILURE: Final = "render: "
 _USAGE: Final = 2
-_HALVES: Final[Mapping[str, Callable[[ClusterSettings], list[Object]]]] = {
+_SUBSETS: Final[Mapping[str, Callable[[ClusterSettings], list[Object]]]] = {
     "kept": kept,
     "removable": removable,
+    **{name: partial(stage, name) for name in STAGES},
+    "others": without_stages,
 }
 
 
@@ -39,8 +42,9 @@ _HALVES: Final[Mapping[str, Callable[[ClusterSettings], list[Object]]]] = {
 )
 @click.option(
     "--only",
-    type=click.Choice(list(_HALVES)),
-    help="Half of the objects: what a prune must keep (tenants, nodes, data, MPS), or what it may remove.",
+    type=click.Choice(list(_SUBSETS)),
+    help="Some objects: what a prune must keep (tenants, nodes, data, MPS), what it may remove, or a stage: "
+    "certificates, then extender, then others.",
 )
 def command(config: Path, kubernetes_version: str | None, only: str | None) -> None:
     """Print the objects of a cluster as YAML."""
@@ -50,7 +54,7 @@ def command(config: Path, kubernetes_version: str | None, only: str | None) -> N
     except ConfigError as error:
         click.echo(f"{_FAILURE}{config}: {error}", err=True)
         raise SystemExit(_USAGE) from error
-    objects = _HALVES[only] if only else everything
+    objects = _SUBSETS[only] if only else everything
     click.echo(as_yaml(objects(settings)), nl=False)
 
 

@@ -28,6 +28,8 @@ from components.manifests.parts import Object
 
 RETAINED: Final = ("Namespace", "Node", "PersistentVolumeClaim", "PriorityClass")
 """Kinds that nothing deletes unasked, because workloads outside of the stack use them."""
+STAGES: Final = ("certificates", "extender")
+"""Names of the parts to complete one after the other, before all others."""
 _TENANT: Final = "Tenant"
 
 
@@ -59,6 +61,16 @@ def kept(settings: ClusterSettings) -> list[Object]:
 def removable(settings: ClusterSettings) -> list[Object]:
     """The objects to delete once a configuration no longer has them."""
     return [each for part in parts(settings) for each in part.objects if not _is_kept(part, each)]
+
+
+def without_stages(settings: ClusterSettings) -> list[Object]:
+    """The objects of all parts that come after the stages."""
+    return [each for part in parts(settings) if part.name not in STAGES for each in part.objects]
+
+
+def stage(name: str, settings: ClusterSettings) -> list[Object]:
+    """The objects of one stage."""
+    return [each for part in parts(settings) if part.name == name for each in part.objects]
 
 
 def _is_kept(part: Part, manifest: Object) -> bool:

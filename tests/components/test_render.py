@@ -1,3 +1,4 @@
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -7,7 +8,7 @@ from click.testing import CliRunner, Result
 from components.manifests import RETAINED, everything
 from components.render import as_yaml, command
 from components.stack import from_file, load
-from gpushare.contract import MPS_NAME, SYSTEM_NAMESPACE
+from gpushare.contract import EXTENDER_NAME, MPS_NAME, SYSTEM_NAMESPACE
 from tests.components.snapshot import SNAPSHOTS, files
 from tests.support.builders.stacks import STACKS
 
@@ -44,6 +45,18 @@ def test_each_object_is_in_one_half_and_what_a_prune_would_lose_in_the_kept_one(
         assert each["metadata"].get("namespace", SYSTEM_NAMESPACE) == SYSTEM_NAMESPACE
         assert each["kind"] not in RETAINED
         assert (each["kind"], each["metadata"]["name"]) != ("DaemonSet", MPS_NAME)
+
+
+@pytest.mark.parametrize("name", STACKS)
+def test_the_stages_together_are_all_objects(name: str) -> None:
+    stages = [
+        list(yaml.safe_load_all(render("--config", str(STACKS[name]), "--only", stage).output))
+        for stage in ("certificates", "extender", "others")
+    ]
+    whole = everything(load(from_file(STACKS[name])))
+    assert sorted(map(str, chain(*stages))) == sorted(map(str, whole))
+    for each in stages[2]:
+        assert (each["kind"], each["metadata"]["name"]) != ("Deployment", EXTENDER_NAME)
 
 
 def test_lists_are_indented_and_texts_of_many_lines_are_blocks() -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 import pytest
 
+from components.render import command as render
 from gpushare import contract
 from gpushare.cli.board.command import board
 from gpushare.cli.doctor.command import doctor
@@ -99,6 +100,7 @@ def test_flags_in_the_docs_exist() -> None:
         migrate,
         recommend,
         report,
+        render,
         *groups,
     )
     parameters = [param for command in commands for param in command.params]
@@ -116,6 +118,7 @@ def test_flags_in_the_docs_exist() -> None:
         "--reset-then-reuse-values",
         "--reuse-values",
     }
+    others |= {"--server-side", "--prune", "--applyset", "--force-conflicts"}
     others |= {"--ca-file", "--cert-file", "--key-file", "--experimental-watch-progress-notify-interval"}
     benches = (*bench_extender.params, *bench_models.params)
     others |= {option for param in benches for option in param.opts}

@@ -12,7 +12,8 @@ STACKS = {
     "installer": FOLDER / "stacks" / "installer.yaml",
     "everything": FOLDER / "stacks" / "everything.yaml",
 }
-EXAMPLES = sorted((ROOT / "examples").rglob("*.yaml"))
+EXAMPLES = sorted(file for file in (ROOT / "examples").rglob("*.yaml") if "gitops" not in file.parts)
+"""The manifests of the ACK documentation."""
 DIGEST = f"example.com/image@sha256:{'0' * 64}"
 
 
