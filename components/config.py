@@ -223,9 +223,10 @@ class Tenant:
 
 @dataclass(frozen=True, slots=True)
 class NetworkPolicies:
-    """Policies for our pods, except for those of the host network: no other host or pod reaches their ports.
+    """Policies for our pods, except for those of the host network.
 
-    Your network plugin must enforce NetworkPolicies, and always allow the probes of kubelets.
+    No other host or pod reaches their ports, and they reach DNS, kube-apiserver and each other only. Your
+    network plugin must enforce NetworkPolicies, and always allow the probes of kubelets.
     """
 
     control_plane: tuple[Addresses, ...]

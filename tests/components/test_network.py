@@ -1,13 +1,13 @@
-"""Which hosts and pods reach the ports of our pods."""
+"""Which hosts and pods reach the ports of our pods, and which ones our pods reach."""
 
 from typing import Any
 
 import pytest
 
 from components.manifests import everything
-from components.stack import load
+from components.stack import from_file, load
 from gpushare.errors import ConfigError
-from tests.support.builders.stacks import DIGEST, raw_stack, sidecar
+from tests.support.builders.stacks import DIGEST, STACKS, raw_stack, sidecar
 
 Object = dict[str, Any]
 API_SERVERS = {"ipBlock": {"cidr": "10.0.0.0/28"}}
@@ -39,7 +39,8 @@ def test_there_are_no_policies_by_default() -> None:
 
 
 def test_pods_of_the_host_network_have_no_policy() -> None:
-    assert policies() == {}
+    assert policies(extender={"tls": "none"}) == {}
+    assert policies().keys() == {"gpushare-certificates"}
 
 
 def test_metrics_are_for_prometheus_our_services_and_the_api_server() -> None:
@@ -65,18 +66,83 @@ def test_the_board_is_for_the_api_server_and_the_namespaces_of_its_ingress() -> 
     assert ingress not in sources(found["gpushare-exporter"])[12348]
 
 
-def test_a_policy_selects_the_pods_of_its_workload() -> None:
-    objects = everything(
-        load(raw_stack(pools=[{"evictRecover": True}], networkPolicies={"controlPlane": ["::/0"]}))
-    )
-    selectors = {
-        each["metadata"]["name"]: each["spec"]["selector"] for each in objects if each["kind"] == "DaemonSet"
+DNS = {"ports": [{"port": 53, "protocol": "UDP"}, {"port": 53, "protocol": "TCP"}]}
+CALLS = [DNS, {"to": [API_SERVERS, OURS]}]
+"""Of pods that call the API server, and perhaps other services of ours."""
+
+
+def stack_with_policies(name: str) -> list[Object]:
+    settings = {"controlPlane": ["10.0.0.0/28"], "monitoringNamespaces": ["monitoring"]}
+    return everything(load({**from_file(STACKS[name]), "networkPolicies": settings}))
+
+
+def template(owner: Object) -> Object:
+    """The template of the pods of a workload; empty for other objects."""
+    spec = owner.get("spec", {})
+    found: Object = spec.get("jobTemplate", {}).get("spec", spec).get("template", {})
+    return found
+
+
+def policy_of(objects: list[Object], pods: Object) -> Object:
+    """The policy that selects these pods: there is exactly one."""
+    labels = pods["metadata"]["labels"].items()
+    found = [each["spec"] for each in objects if each["kind"] == "NetworkPolicy"]
+    (policy,) = [each for each in found if each["podSelector"]["matchLabels"].items() <= labels]
+    return dict(policy)
+
+
+@pytest.mark.parametrize("name", STACKS)
+def test_pods_that_call_the_api_server_may_and_all_others_call_nobody(name: str) -> None:
+    objects = stack_with_policies(name)
+    for pods in filter(None, map(template, objects)):
+        if pods["spec"].get("hostNetwork"):
+            continue
+        policy = policy_of(objects, pods)
+        assert policy["policyTypes"] == ["Ingress", "Egress"]
+        has_token = pods["spec"].get("automountServiceAccountToken", True)
+        assert policy["egress"][:2] == (CALLS if has_token else [])
+
+
+@pytest.mark.parametrize("name", STACKS)
+def test_a_pod_without_a_token_has_no_account_with_rights(name: str) -> None:
+    """Otherwise it would be cut off from the API server that it calls."""
+    objects = everything(load(from_file(STACKS[name])))
+    bound = {
+        subject["name"]
+        for each in objects
+        if each["kind"] in ("RoleBinding", "ClusterRoleBinding")
+        for subject in each["subjects"]
+        if subject["kind"] == "ServiceAccount"
     }
-    for each in objects:
-        if each["kind"] == "NetworkPolicy":
-            assert each["spec"]["podSelector"] == selectors[each["metadata"]["name"]]
-            # Nothing may reach a pod without ports.
-            assert each["spec"]["ingress"] == []
+    for pods in filter(None, map(template, objects)):
+        has_token = pods["spec"].get("automountServiceAccountToken", True)
+        assert has_token == (pods["spec"].get("serviceAccountName") in bound)
+
+
+def test_prometheus_also_reads_pods_of_the_host_network_whose_addresses_are_those_of_nodes() -> None:
+    parts = {"exporter": {"image": DIGEST}, "prometheus": {"image": DIGEST}}
+    found = policies(monitoring=parts)
+    assert found["gpushare-prometheus"]["egress"] == [*CALLS, {"ports": [{"port": 12346}, {"port": 12347}]}]
+    assert found["gpushare-exporter"]["egress"] == CALLS
+
+
+def test_every_pod_that_prometheus_reads_lets_it_in() -> None:
+    objects = stack_with_policies("everything")
+    for pods in filter(None, map(template, objects)):
+        ports = [port for each in pods["spec"]["containers"] for port in each.get("ports", ())]
+        for port in ports:
+            if port["name"] == "ops" and not pods["spec"].get("hostNetwork"):
+                assert OURS in sources(policy_of(objects, pods))[port["containerPort"]]
+
+
+def test_the_pods_of_a_job_and_a_cron_job_share_one_policy() -> None:
+    assert policies()["gpushare-certificates"] == {
+        "podSelector": itself("gpushare-certificates")["podSelector"],
+        "policyTypes": ["Ingress", "Egress"],
+        # Nothing may reach a pod without ports.
+        "ingress": [],
+        "egress": CALLS,
+    }
 
 
 @pytest.mark.parametrize(
