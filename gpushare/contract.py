@@ -76,6 +76,8 @@ ANN_CLOSED: Final = "gpushare.io/closed"
 """Why the node takes no new pods; absent while it does."""
 ANN_OPENED: Final = "gpushare.io/opened"
 """When the node began to take pods, or to take them on more GPUs, a moment after that change."""
+ANN_DEVICE_LIST: Final = "gpushare.io/device-list"
+"""How containers get their GPUs, and why: ``cdi: <reason>``; see ``gpushare.model.device_lists``."""
 
 # --- labels -------------------------------------------------------------------------------------
 LABEL_CARDS_PER_POD: Final = "aliyun.com/gpu-count"
@@ -117,6 +119,11 @@ ENV_VISIBLE_DEVICES: Final = "NVIDIA_VISIBLE_DEVICES"
 VISIBLE_BY_MOUNTS: Final = "/var/run/nvidia-container-devices"
 """Value of ``NVIDIA_VISIBLE_DEVICES``, and folder of mounts, of the toolkit's volume-mount strategy."""
 CDI_KIND: Final = "nvidia.com/gpu"
+"""Kind of the CDI devices that ``nvidia-ctk cdi generate`` describes."""
+CDI_KINDS: Final = (CDI_KIND, "k8s.device-plugin.nvidia.com/gpu")
+"""Kinds of CDI devices that are GPUs; the second is that of NVIDIA's device plugin."""
+CDI_FOLDERS: Final = ("/etc/cdi", "/var/run/cdi")
+"""Folders of CDI specifications; the later one counts."""
 
 # --- isolation ----------------------------------------------------------------------------------
 ISOLATION_LIBRARIES: Final = "/var/lib/gpushare"

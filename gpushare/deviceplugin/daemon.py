@@ -23,12 +23,13 @@ from gpushare.deviceplugin.api.waiting import WaitingReport
 from gpushare.deviceplugin.api.watches import NodeWatches
 from gpushare.deviceplugin.api.writer import ApiWriter
 from gpushare.deviceplugin.core.node_patch import not_serving_reason
-from gpushare.deviceplugin.derived import card_settings, kubelet_access, response_settings
+from gpushare.deviceplugin.derived import card_settings, kubelet_access
 from gpushare.deviceplugin.isolation.pacer import ProcessDriver
 from gpushare.deviceplugin.isolation.service import IsolationService
 from gpushare.deviceplugin.kubelet.service import KubeletService
 from gpushare.deviceplugin.metrics import DegradedMode, PluginMetrics
 from gpushare.deviceplugin.node.checkpoint import CheckpointReader, Observer
+from gpushare.deviceplugin.node.device_list import DeviceListMonitor
 from gpushare.deviceplugin.node.fault_record import FaultRecord
 from gpushare.deviceplugin.node.gpus import GpuMonitor
 from gpushare.deviceplugin.node.reconciler import Reconciler
@@ -114,6 +115,7 @@ class Agent:
             record_event=self._record_node_event,
             watchdog=self.watchdog,
         )
+        self._device_list = DeviceListMonitor(settings, self.node_state)
         self._watches = NodeWatches(
             client, settings.node_name, self.node_state, self.metrics, self._apply_node
         )
@@ -131,9 +133,7 @@ class Agent:
             retry_watches=self._watches.retry_now,
             record_event=record_event,
         )
-        self._status = StatusPublisher(
-            self.node_state, self.writer, self.metrics, response_settings(settings), record_event=record_event
-        )
+        self._status = StatusPublisher(self.node_state, self.writer, self.metrics, record_event=record_event)
         self.admin_routes = AdminRoutes(
             rendering(self.metrics.registry),
             live=self.watchdog.problem,
@@ -164,6 +164,7 @@ class Agent:
 
     async def _run(self) -> None:
         await self.gpus.start(WaitingReport(self._api, self.metrics).report)
+        await self._device_list.read()
         async with asyncio.TaskGroup() as tasks:
             for name, job in self._watches.jobs():
                 tasks.create_task(self.watchdog.run_job(name, job))
@@ -201,6 +202,7 @@ class Agent:
         yield from self._isolation.jobs()
         yield "api_writer", self.writer.run()
         yield "status", self._status.run()
+        yield "device_list", self._device_list.run()
         yield "gpus", self.gpus.run(self._kubelet.allocation_lock, lambda: self.node_state.allocated_gpus)
         yield from self._reconciler.jobs()
         yield from self._kubelet.jobs(self.metrics)
@@ -241,7 +243,8 @@ class Agent:
     def _apply_node(self, node: LocalNode) -> None:
         if not self._watches.node.listed.is_set():
             self.gpus.report_changes(node.annotations.get(ANN_CARDS))
-        reason = not_serving_reason(node, self._settings.device_list_strategy)
+        reason = not_serving_reason(node, self._settings.device_list_strategy.strategy)
         self.writer.observe_node(node)
         self.gpus.update_node(node)
+        self._device_list.apply_node(node)
         self.node_state.apply_node(node, reason)

@@ -30,7 +30,6 @@ def card_settings(settings: AgentSettings) -> GpuSettings:
 def response_settings(settings: AgentSettings) -> ResponseSettings:
     """What containers get."""
     return ResponseSettings(
-        settings.device_list_strategy,
         by_index=settings.device_id_strategy == "index",
         folders=IsolationDirs(settings.isolation_libraries, settings.isolation_state),
         mps=MpsDirs(settings.mps_state),

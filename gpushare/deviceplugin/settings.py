@@ -13,6 +13,7 @@ import click
 from gpushare.contract import (
     AGENT_OPS_PORT,
     AGENT_RECORD,
+    CDI_FOLDERS,
     DEVICE_PLUGIN_FOLDER,
     ISOLATION_LIBRARIES,
     ISOLATION_STATE,
@@ -21,7 +22,7 @@ from gpushare.contract import (
 )
 from gpushare.deviceplugin.core.xids import parse_xids
 from gpushare.errors import ConfigError
-from gpushare.model.options import DeviceListStrategy, MemoryUnit
+from gpushare.model.options import DeviceListChoice, MemoryUnit
 from gpushare.runtime.listener import ANY_ADDRESS
 from gpushare.runtime.settings import (
     DriverRoot,
@@ -66,9 +67,17 @@ class AgentSettings:
     memory_unit: Annotated[MemoryUnit, _Unit()] = setting(
         MemoryUnit.GIB, help="Unit of gpu-mem: GiB or MiB.", is_go=True
     )
-    device_list_strategy: DeviceListStrategy = setting(
-        DeviceListStrategy.MOUNTS,
-        help="How containers get their GPUs. envvar rejects pods that set NVIDIA_VISIBLE_DEVICES themselves.",
+    device_list_strategy: DeviceListChoice = setting(
+        DeviceListChoice.AUTO,
+        help="How containers get their GPUs. auto is cdi where kubelet, container runtime and a CDI "
+        "specification allow it, else volume-mounts. envvar rejects pods that set NVIDIA_VISIBLE_DEVICES "
+        "themselves.",
+    )
+    cdi_folders: tuple[Path, ...] = setting(
+        tuple(map(Path, CDI_FOLDERS)),
+        help="Folder of CDI specifications, the same on the node and in this container; of several, the last "
+        "one that names a GPU counts.",
+        flag="cdi-folder",
     )
     device_id_strategy: Literal["uuid", "index"] = setting(
         "uuid", help="How GPUs are identified to the container runtime."

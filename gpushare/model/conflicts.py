@@ -15,6 +15,7 @@ from posixpath import normpath
 from typing import Final, NamedTuple
 
 from gpushare.contract import (
+    ANN_DEVICE_LIST,
     ENV_MPS_MEMORY,
     ENV_MPS_PERCENT,
     ENV_MPS_PIPES,
@@ -26,6 +27,7 @@ from gpushare.contract import (
     RESOURCE_MEM,
     VISIBLE_BY_MOUNTS,
 )
+from gpushare.model.device_lists import DeviceList
 from gpushare.model.options import DeviceListStrategy
 
 _VISIBLE_BY_MOUNTS: Final = (VISIBLE_BY_MOUNTS, VISIBLE_BY_MOUNTS.removeprefix("/var"))
@@ -48,11 +50,11 @@ class Declared(NamedTuple):
 class Circumstances(NamedTuple):
     """What decides whether a conflict matters.
 
-    ``strategy`` is how the response names devices, and ``limited`` whether the isolation library limits the
-    container. ``mps_variables`` are those by which MPS limits it, none without MPS.
+    ``device_list`` is how the container gets its GPUs, and ``limited`` whether the isolation library limits
+    it. ``mps_variables`` are those by which MPS limits it, none without MPS.
     """
 
-    strategy: DeviceListStrategy
+    device_list: DeviceList
     limited: bool = False
     mps_variables: frozenset[str] = frozenset()
 
@@ -105,22 +107,24 @@ class Conflict(NamedTuple):
 
 
 _IN_LIMITING: Final = "nodes that limit containers by the library"
+_BY_MOUNTS: Final = f"nodes whose GPUs are passed by `{DeviceListStrategy.MOUNTS}`"
 
 OWN_DEVICES: Final = ConflictRule(
     "own_devices",
     effect="overrides the value of the device plugin",
     remedy="remove it from the pod, or start the device plugin with "
     f"--device-list-strategy={DeviceListStrategy.MOUNTS}",
-    where=f"nodes with `--device-list-strategy={DeviceListStrategy.ENV}`",
-    matters=lambda _, node: node.strategy is DeviceListStrategy.ENV,
+    where=f"nodes with `--device-list-strategy={DeviceListStrategy.ENV}`, or whose CDI specification does "
+    f"not set `{ENV_VISIBLE_DEVICES}=void`",
+    matters=lambda _, node: node.device_list.lets_pods_choose,
     variables=(ENV_VISIBLE_DEVICES,),
 )
 OWN_DEVICE_MOUNTS: Final = ConflictRule(
     "own_device_mounts",
     effect="may add a GPU to that of the device plugin",
     remedy="mount the volume elsewhere",
-    where=f"nodes with `--device-list-strategy={DeviceListStrategy.MOUNTS}`",
-    matters=lambda _, node: node.strategy is DeviceListStrategy.MOUNTS,
+    where=_BY_MOUNTS,
+    matters=lambda _, node: node.device_list.strategy is DeviceListStrategy.MOUNTS,
     paths=_VISIBLE_BY_MOUNTS,
 )
 OWN_GUARANTEE: Final = ConflictRule(
@@ -172,10 +176,10 @@ USER_NAMESPACE: Final = ConflictRule(
     "user_namespace",
     # The kubelet maps the IDs of every mount, and the kernel refuses that for the device /dev/null.
     effect="keeps the container from starting, because the mount that names its GPU cannot be mapped into it",
-    remedy="remove hostUsers: false from the pod, or start the device plugin with "
-    f"--device-list-strategy={DeviceListStrategy.CDI}",
-    where=f"nodes with `--device-list-strategy={DeviceListStrategy.MOUNTS}`",
-    matters=lambda _, node: node.strategy is DeviceListStrategy.MOUNTS,
+    remedy="remove hostUsers: false from the pod, or use a node whose GPUs are passed by CDI (the annotation "
+    f"{ANN_DEVICE_LIST} of a node says how, and why)",
+    where=_BY_MOUNTS,
+    matters=lambda _, node: node.device_list.strategy is DeviceListStrategy.MOUNTS,
     user_namespace=True,
 )
 RULES: Final = (

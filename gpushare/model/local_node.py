@@ -108,7 +108,8 @@ RESOURCES: Final = frozenset(
 class LocalNode:
     """The relevant part of a node's object. A resource that the node does not have is absent, not 0.
 
-    ``kubelet_version`` is the kubelet's version as it reports it (``v1.36.3``), empty if unknown.
+    ``kubelet_version`` is the kubelet's version as it reports it (``v1.36.3``), ``runtime_version`` that of
+    the container runtime (``containerd://2.1.4``); both are empty if unknown.
     """
 
     name: str
@@ -118,3 +119,4 @@ class LocalNode:
     capacity: Mapping[str, int] = field(default_factory=dict)
     allocatable: Mapping[str, int] = field(default_factory=dict)
     kubelet_version: str = ""
+    runtime_version: str = ""

@@ -16,3 +16,17 @@ class DeviceListStrategy(StrEnum):
     MOUNTS = "volume-mounts"
     CDI = "cdi"
     ENV = "envvar"
+
+
+class DeviceListChoice(StrEnum):
+    """A strategy, or ``auto``: the node agent decides (``gpushare.model.device_lists``)."""
+
+    AUTO = "auto"
+    MOUNTS = DeviceListStrategy.MOUNTS.value
+    CDI = DeviceListStrategy.CDI.value
+    ENV = DeviceListStrategy.ENV.value
+
+    @property
+    def strategy(self) -> DeviceListStrategy | None:
+        """The strategy; None if the agent decides."""
+        return None if self is DeviceListChoice.AUTO else DeviceListStrategy(self.value)

@@ -16,7 +16,7 @@ from gpushare.adapters.kube.wire import (
     WireNode,
     WirePod,
 )
-from gpushare.contract import ANN_CORDONED_CARDS
+from gpushare.contract import ANN_CORDONED_CARDS, ANN_DEVICE_LIST
 from gpushare.errors import InvalidRequest
 from gpushare.model.cards import parse_indices
 from gpushare.model.quantity import parse_quantity
@@ -49,8 +49,9 @@ class PodToleration(Struct):
         return self.operator == "Exists" or (bool(self.key) and self.value == taint.value)
 
 
-class _Annotations(NodeAnnotations, rename={"cordoned": ANN_CORDONED_CARDS}):
+class _Annotations(NodeAnnotations, rename={"cordoned": ANN_CORDONED_CARDS, "device_list": ANN_DEVICE_LIST}):
     cordoned: str = ""
+    device_list: str = ""
 
 
 class _NodeMeta(NodeMeta):
@@ -100,6 +101,11 @@ class ClusterNode(WireNode):
     def closed_by_agent(self) -> str | None:
         """Why its agent takes no new pods; None if it does."""
         return self.metadata.annotations.closed if self.metadata.annotations else None
+
+    @property
+    def device_list(self) -> str:
+        """How its containers get their GPUs, and why; empty before its agent has said it."""
+        return self.metadata.annotations.device_list if self.metadata.annotations else ""
 
     @property
     def cordoned_cards(self) -> frozenset[int]:

@@ -89,6 +89,7 @@ class WireLocalPod(WirePod):
 
 class _NodeInfo(Struct, rename="camel"):
     kubelet_version: str | None = None
+    container_runtime_version: str | None = None
 
 
 class _LocalNodeStatus(Struct, rename="camel"):
@@ -198,6 +199,7 @@ def _conflicts(spec: _AgentPodSpec) -> dict[str, tuple[Conflict, ...]]:
 
 def _local_node(wire: WireLocalNode) -> tuple[str, LocalNode]:
     meta, status = wire.metadata, wire.status
+    versions = status.node_info or _NodeInfo()
     facts = LocalNode(
         meta.name,
         meta.uid,
@@ -205,7 +207,8 @@ def _local_node(wire: WireLocalNode) -> tuple[str, LocalNode]:
         meta.annotations or {},
         _resources(status.capacity or {}),
         _resources(status.allocatable or {}),
-        (status.node_info and status.node_info.kubelet_version) or "",
+        versions.kubelet_version or "",
+        versions.container_runtime_version or "",
     )
     return meta.name, facts
 

@@ -21,7 +21,6 @@ from gpushare.deviceplugin.core.allocations import Allocation, Key, allocated_sh
 from gpushare.deviceplugin.core.conflicts import late_rejection
 from gpushare.deviceplugin.core.node_patch import desired_node
 from gpushare.deviceplugin.core.pod_patches import assigned_text, pod_patches
-from gpushare.deviceplugin.core.response import ResponseSettings
 from gpushare.deviceplugin.metrics import PluginMetrics
 from gpushare.deviceplugin.node.state import NodeState
 from gpushare.model.local_node import GpuPod
@@ -41,17 +40,13 @@ and reject them once more, and without another change they would wait for up to 
 
 
 class StatusPublisher:
-    """Projects one node state; ``record_event`` receives events.
-
-    ``settings`` are the settings of Allocate responses.
-    """
+    """Projects one node state; ``record_event`` receives events."""
 
     def __init__(
         self,
         node_state: NodeState,
         writer: ApiWriter,
         metrics: PluginMetrics,
-        settings: ResponseSettings,
         *,
         record_event: Callable[[KubeEvent], None],
         opened_s: float = _OPENED_S,
@@ -59,7 +54,6 @@ class StatusPublisher:
         self._node_state = node_state
         self._writer = writer
         self._metrics = metrics
-        self._settings = settings
         self._record_event = record_event
         self._confirmed: Mapping[Key, Allocation] = {each.key: each for each in _confirmed(node_state)}
         self._notices: tuple[str, ...] = ()
@@ -105,7 +99,10 @@ class StatusPublisher:
         state = self._node_state
         allocations, shared_gpus = state.allocations, state.advertised
         assigned = assigned_text(allocations)
-        self._writer.set_node(desired_node(shared_gpus, assigned, state.closed_reason, self._opened))
+        desired = desired_node(
+            shared_gpus, assigned, state.closed_reason, self._opened, device_list=state.device_list.text
+        )
+        self._writer.set_node(desired)
         self._writer.set_pods(pod_patches(allocations))
         if shared_gpus:
             self._writer.set_unhealthy(shared_gpus.unschedulable)
@@ -180,8 +177,8 @@ class StatusPublisher:
 
     def _report_bypass(self, gpu_pod: GpuPod, allocation: Allocation) -> None:
         """Report a container that should have been rejected but got the response for an equal pod."""
-        allocations, strategy = self._node_state.allocations, self._settings.strategy
-        rejection = late_rejection(allocations, gpu_pod, allocation, strategy)
+        state = self._node_state
+        rejection = late_rejection(state.allocations, gpu_pod, allocation, state.device_list)
         if rejection and allocation.at_ns:
             log.warning(
                 "allocate_refused",

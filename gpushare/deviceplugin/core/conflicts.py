@@ -9,20 +9,21 @@ from gpushare.deviceplugin.core.allocations import Allocation, Allocations
 from gpushare.deviceplugin.core.interface import Rejected
 from gpushare.deviceplugin.core.limits import MpsShare, envs_of, mps_share_of
 from gpushare.model.conflicts import Circumstances, Conflict
+from gpushare.model.device_lists import DeviceList
 from gpushare.model.local_node import GpuPod
 from gpushare.model.modes import Mode
 from gpushare.model.options import DeviceListStrategy
 
 
 def rejection(
-    gpu_pod: GpuPod, allocation: Allocation, strategy: DeviceListStrategy, mps: MpsShare | None
+    gpu_pod: GpuPod, allocation: Allocation, device_list: DeviceList, mps: MpsShare | None
 ) -> Rejected | None:
     """The rejection of a container with conflicts; None without any.
 
-    ``allocation`` has its enforcement, ``strategy`` is how the response names devices, and ``mps`` are its
+    ``allocation`` has its enforcement, ``device_list`` is how it gets its GPUs, and ``mps`` are its
     MPS limits.
     """
-    found = _conflicts(gpu_pod, allocation, strategy, mps)
+    found = _conflicts(gpu_pod, allocation, device_list, mps)
     if not found:
         return None
     subject = f"pod {gpu_pod.pod.full_name}, container {allocation.container}"
@@ -30,10 +31,10 @@ def rejection(
 
 
 def late_rejection(
-    allocations: Allocations, gpu_pod: GpuPod, allocation: Allocation, strategy: DeviceListStrategy
+    allocations: Allocations, gpu_pod: GpuPod, allocation: Allocation, device_list: DeviceList
 ) -> Rejected | None:
     """The rejection that a container should have got, which got the response for an equal one."""
-    return rejection(gpu_pod, allocation, strategy, _mps_share(allocations, gpu_pod, allocation))
+    return rejection(gpu_pod, allocation, device_list, _mps_share(allocations, gpu_pod, allocation))
 
 
 def _mps_share(allocations: Allocations, gpu_pod: GpuPod, allocation: Allocation) -> MpsShare | None:
@@ -45,7 +46,9 @@ def _mps_share(allocations: Allocations, gpu_pod: GpuPod, allocation: Allocation
 
 def hiding_the_library(gpu_pod: GpuPod, container: str) -> list[Conflict]:
     """The conflicts for which programs of a limited container may run without the isolation library."""
-    limited, unlimited = (Circumstances(DeviceListStrategy.CDI, limited=each) for each in (True, False))
+    limited, unlimited = (
+        Circumstances(DeviceList(DeviceListStrategy.CDI), limited=each) for each in (True, False)
+    )
     declared = gpu_pod.conflicts.get(container, ())
     return [each for each in declared if each.matters(limited) and not each.matters(unlimited)]
 
@@ -56,9 +59,9 @@ def in_words(conflicts: Iterable[Conflict]) -> str:
 
 
 def _conflicts(
-    gpu_pod: GpuPod, allocation: Allocation, strategy: DeviceListStrategy, mps: MpsShare | None
+    gpu_pod: GpuPod, allocation: Allocation, device_list: DeviceList, mps: MpsShare | None
 ) -> list[Conflict]:
     variables = frozenset(envs_of(mps) if mps else ())
-    circumstances = Circumstances(strategy, allocation.enforcement is not None, variables)
+    circumstances = Circumstances(device_list, allocation.enforcement is not None, variables)
     declared = gpu_pod.conflicts.get(allocation.container, ())
     return [conflict for conflict in declared if conflict.matters(circumstances)]

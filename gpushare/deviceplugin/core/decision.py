@@ -29,8 +29,8 @@ from gpushare.errors import InvalidRequest
 from gpushare.isolation.layout import directory_name
 from gpushare.isolation.limits import is_same_limit
 from gpushare.model.demand import Demand, Malformed
+from gpushare.model.device_lists import BY_MOUNTS, DeviceList
 from gpushare.model.modes import Mode
-from gpushare.model.options import DeviceListStrategy
 from gpushare.scheduling.fitting import Rejection
 
 _UNKNOWN_POD: Final = "unknown_pod"
@@ -103,7 +103,7 @@ def decide_call(
     capabilities: Capabilities,
     now_ns: int,
     *,
-    strategy: DeviceListStrategy = DeviceListStrategy.MOUNTS,
+    device_list: DeviceList = BY_MOUNTS,
     terminating: bool = False,
 ) -> CallDecision:
     """The decision on an Allocate call: which container it is for, and what that gets.
@@ -116,7 +116,7 @@ def decide_call(
     elif found is None:
         outcome = unmatched(snapshot, call)
     else:
-        outcome = decide(snapshot.allocations, found, call.ids, capabilities, now_ns, strategy=strategy)
+        outcome = decide(snapshot.allocations, found, call.ids, capabilities, now_ns, device_list=device_list)
     # No watch reports the end of a pod that only the kubelet knows: its list may show that it is gone.
     final = is_final(outcome, terminating=terminating or bool(snapshot.unlisted))
     # The kubelet has given a rejected pod up: the watch will show the pod that this call is for.
@@ -131,12 +131,12 @@ def decide(
     capabilities: Capabilities,
     now_ns: int,
     *,
-    strategy: DeviceListStrategy = DeviceListStrategy.MOUNTS,
+    device_list: DeviceList = BY_MOUNTS,
 ) -> Allocated | Rejected:
     """The allocation of the matched container. It never exceeds the free units of a GPU.
 
-    ``ids`` are the device IDs of the call, ``now_ns`` is the wall clock in nanoseconds, and ``strategy`` is
-    how responses name devices.
+    ``ids`` are the device IDs of the call, ``now_ns`` is the wall clock in nanoseconds, and ``device_list``
+    is how containers get their GPUs.
     """
     gpu_pod = found.gpu_pod
     subject = f"pod {gpu_pod.pod.full_name}, container {found.container.name}"
@@ -155,7 +155,7 @@ def decide(
     if isinstance(enforcement, Rejected):
         return enforcement
     limited = replace(allocation, enforcement=enforcement)
-    return rejection(gpu_pod, limited, strategy, mps) or Allocated(found, demand, limited, first, mps)
+    return rejection(gpu_pod, limited, device_list, mps) or Allocated(found, demand, limited, first, mps)
 
 
 def is_final(decision: Allocated | Rejected, *, terminating: bool) -> bool:

@@ -13,6 +13,7 @@ from gpushare.contract import (
     ANN_ASSIGNED_NODE,
     ANN_CARDS,
     ANN_CLOSED,
+    ANN_DEVICE_LIST,
     ANN_OPENED,
     LABEL_CARD_COUNT,
     LABEL_CARD_MIB,
@@ -26,6 +27,7 @@ from gpushare.contract import (
 from gpushare.deviceplugin.core.shared_gpus import SharedGpus
 from gpushare.model.card_models import label_value
 from gpushare.model.cards import format_cards
+from gpushare.model.device_lists import FIRST_MINOR_WITH_CDI
 from gpushare.model.local_node import LocalNode
 from gpushare.model.modes import mode_of
 from gpushare.model.options import DeviceListStrategy
@@ -33,8 +35,6 @@ from gpushare.model.options import DeviceListStrategy
 T = TypeVar("T")
 
 _KUBELET_VERSION: Final = re.compile(r"v1\.(\d+)\.")
-_FIRST_MINOR_WITH_CDI: Final = 29
-"""Since 1.29 the kubelet passes on CDI devices of device plugins by default (DevicePluginCDIDevices)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,16 +47,24 @@ class DesiredNode:
 
 
 def desired_node(
-    shared_gpus: SharedGpus | None, assigned: str, closed: str | None = None, opened: str | None = None
+    shared_gpus: SharedGpus | None,
+    assigned: str,
+    closed: str | None = None,
+    opened: str | None = None,
+    *,
+    device_list: str = "",
 ) -> DesiredNode:
     """The desired values of a node with these shared GPUs; None withdraws them all.
 
     ``assigned`` is the text of ``gpushare.io/assigned``, which stays while pods have allocations, ``closed``
-    is why the node takes no new pods, and ``opened`` when it last began to, None for what the node has.
+    is why the node takes no new pods, ``opened`` when it last began to, and ``device_list`` how containers
+    get their GPUs; None and "" for what the node has.
     """
     annotations = {ANN_ASSIGNED_NODE: assigned, ANN_CLOSED: closed}
     if opened is not None:
         annotations[ANN_OPENED] = opened
+    if device_list:
+        annotations[ANN_DEVICE_LIST] = device_list
     if shared_gpus is None:
         return DesiredNode({ANN_CARDS: None, **annotations}, {}, {RESOURCE_COUNT: None})
     return DesiredNode(
@@ -125,9 +133,11 @@ def _merged(actual: Mapping[str, T], changes: Mapping[str, T | None]) -> dict[st
 
 
 def not_serving_reason(
-    node: LocalNode, strategy: DeviceListStrategy = DeviceListStrategy.MOUNTS
+    node: LocalNode, strategy: DeviceListStrategy | None = DeviceListStrategy.MOUNTS
 ) -> str | None:
-    """Why the GPUs cannot be served now; None if they can. ``strategy`` is how containers get them.
+    """Why the GPUs cannot be served now; None if they can.
+
+    ``strategy`` is how containers get them, None if the agent decides.
 
     Two plugins would allocate the same GPU twice, so this one waits until the other offers none.
     """
@@ -135,11 +145,11 @@ def not_serving_reason(
     if problem:
         return problem
     version = _KUBELET_VERSION.match(node.kubelet_version)
-    if strategy is DeviceListStrategy.CDI and version and int(version[1]) < _FIRST_MINOR_WITH_CDI:
+    if strategy is DeviceListStrategy.CDI and version and int(version[1]) < FIRST_MINOR_WITH_CDI:
         return (
             f"kubelet {node.kubelet_version} ignores CDI devices of a device plugin, so containers would get "
             f"no GPU: start with --device-list-strategy={DeviceListStrategy.MOUNTS}, or use Kubernetes "
-            f"1.{_FIRST_MINOR_WITH_CDI} or later"
+            f"1.{FIRST_MINOR_WITH_CDI} or later"
         )
     for resource in (RESOURCE_WHOLE_GPU, RESOURCE_TIME_SLICED_GPU):
         others = node.allocatable.get(resource, 0)

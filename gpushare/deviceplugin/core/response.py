@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from gpushare.contract import (
-    CDI_KIND,
+    CDI_KINDS,
     ENV_CONTAINER,
     ENV_DEV,
     ENV_IDX,
@@ -20,6 +20,7 @@ from gpushare.deviceplugin.core.limits import MpsShare, envs_of
 from gpushare.isolation.layout import IsolationDirs, bind_mounts
 from gpushare.model.cards import Card
 from gpushare.model.demand import Demand
+from gpushare.model.device_lists import DeviceList
 from gpushare.model.options import DeviceListStrategy, MemoryUnit
 from gpushare.mps.layout import MpsDirs, mounted
 
@@ -34,7 +35,6 @@ class ResponseSettings:
     ``folders`` are the isolation directories of the node, ``mps`` its MPS directories.
     """
 
-    strategy: DeviceListStrategy = DeviceListStrategy.MOUNTS
     by_index: bool = False
     folders: IsolationDirs = field(default_factory=IsolationDirs)
     mps: MpsDirs = field(default_factory=MpsDirs)
@@ -44,11 +44,17 @@ def response_for(
     allocations: Allocations,
     allocation: Allocation,
     demand: Demand,
+    device_list: DeviceList,
     settings: ResponseSettings,
     mps: MpsShare | None = None,
 ) -> AllocateResponse:
-    """The response for the container of the allocation; ``mps`` are its MPS limits, None without MPS."""
-    response = _devices_for(allocations, allocation, demand, settings)
+    """The response for the container of the allocation; ``mps`` are its MPS limits, None without MPS.
+
+    ``device_list`` is how it gets its GPUs.
+    """
+    cards = sorted(_cards(allocations, allocation), key=lambda card: card.index)
+    names = [str(card.index) if settings.by_index else card.uuid for card in cards]
+    response = _with_devices(_envs(allocations, allocation, demand, cards[0]), names, device_list)
     mounts = (*response.mounts, *_isolation_mounts(allocation, settings))
     if mps is None:
         return replace(response, mounts=mounts)
@@ -65,23 +71,22 @@ def _isolation_mounts(allocation: Allocation, settings: ResponseSettings) -> Ite
             yield Mount(bind.host, bind.inside, bind.read_only)
 
 
-def _devices_for(
-    allocations: Allocations, allocation: Allocation, demand: Demand, settings: ResponseSettings
-) -> AllocateResponse:
-    cards = sorted(_cards(allocations, allocation), key=lambda card: card.index)
-    names = [str(card.index) if settings.by_index else card.uuid for card in cards]
-    envs = {
-        ENV_IDX: str(cards[0].index),
+def _envs(allocations: Allocations, allocation: Allocation, demand: Demand, first: Card) -> dict[str, str]:
+    return {
+        ENV_IDX: str(first.index),
         ENV_POD: str(demand.mem),
         ENV_CONTAINER: str(allocation.units),
-        ENV_DEV: str(cards[0].units),
+        ENV_DEV: str(first.units),
         **({} if allocations.isolated else {ENV_NO_ISOLATION: "true"}),
     }
-    match settings.strategy:
+
+
+def _with_devices(envs: dict[str, str], names: list[str], device_list: DeviceList) -> AllocateResponse:
+    match device_list.strategy:
         case DeviceListStrategy.ENV:
             return AllocateResponse({**envs, ENV_VISIBLE_DEVICES: ",".join(names)})
         case DeviceListStrategy.CDI:
-            devices = tuple(f"{CDI_KIND}={name}" for name in names)
+            devices = tuple(f"{device_list.cdi_kind}={name}" for name in names)
             return AllocateResponse({**envs, ENV_VISIBLE_DEVICES: _NONE}, cdi_devices=devices)
         case DeviceListStrategy.MOUNTS:
             mounts = tuple(Mount("/dev/null", f"{VISIBLE_BY_MOUNTS}/{name}") for name in names)
@@ -122,7 +127,7 @@ def named_gpus(envs: Mapping[str, str], paths: Iterable[str], cdi: Iterable[str]
     ``paths`` are the paths of the mounts in the container, ``cdi`` the names of CDI devices.
     """
     by_mount = _after(f"{VISIBLE_BY_MOUNTS}/", paths)
-    by_cdi = _after(f"{CDI_KIND}=", cdi)
+    by_cdi = [name for kind in CDI_KINDS for name in _after(f"{kind}=", cdi)]
     value = envs.get(ENV_VISIBLE_DEVICES, "")
     by_env = [] if value in (_NONE, VISIBLE_BY_MOUNTS) else [name for name in value.split(",") if name]
     return tuple(by_mount or by_cdi or by_env)

@@ -144,7 +144,7 @@ class Allocator:
             call,
             self._enforcement.capabilities(),
             time.time_ns(),
-            strategy=self._settings.response.strategy,
+            device_list=self._node_state.device_list,
             terminating=bool(terminating),
         )
 
@@ -164,7 +164,12 @@ class Allocator:
             "allocated", pod=allocation.pod, container=allocation.container, cards=dict(allocation.cards)
         )
         return response_for(
-            self._node_state.allocations, allocation, decision.demand, self._settings.response, decision.mps
+            self._node_state.allocations,
+            allocation,
+            decision.demand,
+            self._node_state.device_list,
+            self._settings.response,
+            decision.mps,
         )
 
     def _reject(self, rejected: Rejected, found: Match | None) -> AllocateResponse | Rejected:

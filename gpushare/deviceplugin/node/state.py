@@ -26,6 +26,7 @@ from gpushare.deviceplugin.core.reconcile import (
 from gpushare.deviceplugin.core.shared_gpus import SharedGpus, with_closed
 from gpushare.deviceplugin.core.whole_gpus import Devices, WholeGpus, notices, with_whole_gpus
 from gpushare.model.changes import Deleted, Upserted
+from gpushare.model.device_lists import BY_MOUNTS, DeviceList
 from gpushare.model.local_node import GpuPod, LocalNode, LocalPod, by_uid
 from gpushare.model.modes import mode_of
 
@@ -44,14 +45,15 @@ class NodeState:
     """Pods, GPUs and allocations of this node. ``generation`` increases with every change.
 
     ``shared_gpus`` are the GPUs with their unschedulable ones marked, None until they are known;
-    ``whole_gpus`` are the pods that use some of them as whole GPUs. ``node_read`` is whether the labels of
-    the node, and so its mode, are known.
+    ``whole_gpus`` are the pods that use some of them as whole GPUs, ``device_list`` is how containers get
+    theirs. ``node_read`` is whether the labels of the node, and so its mode, are known.
     """
 
     def __init__(self, node: str, allocations: Iterable[Allocation] = ()) -> None:
         self.allocations = Allocations(node, by_container={each.key: each for each in allocations})
         self.shared_gpus: SharedGpus | None = None
         self.whole_gpus = WholeGpus()
+        self.device_list = BY_MOUNTS
         self.generation = 0
         self.node_read = False
         self._offered_unread = False
@@ -120,6 +122,11 @@ class NodeState:
             self._obstacles[source] = reason
         if self._obstacles != before:
             self._notify()
+
+    def apply_device_list(self, device_list: DeviceList) -> None:
+        """Set how containers get their GPUs from now on."""
+        self.device_list = device_list
+        self._notify()
 
     def apply_without_mps(self, uuids: frozenset[str]) -> None:
         """Set the GPUs whose containers would be rejected because no MPS control daemon is ready."""

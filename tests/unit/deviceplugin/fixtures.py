@@ -26,6 +26,7 @@ from gpushare.deviceplugin.watchdog import Watchdog
 from gpushare.isolation.layout import IsolationDirs
 from gpushare.model.cards import Card
 from gpushare.model.changes import Deleted, Upserted
+from gpushare.model.device_lists import DeviceList
 from gpushare.model.local_node import GpuPod, LocalNode
 from gpushare.model.options import DeviceListStrategy, MemoryUnit
 from gpushare.mps.layout import MpsDirs
@@ -70,6 +71,7 @@ class AgentFixture:
         self.node_state = NodeState(NODE, self.record.read())
         self.observer = Observer(self.node_state, self._recorded)
         self.node_state.apply_gpus(SharedGpus(MemoryUnit.GIB, builders.cards(*units)))
+        self.node_state.apply_device_list(DeviceList(DeviceListStrategy.ENV))
         if node_read:
             self.node_state.apply_node(LocalNode(NODE), None)
         self.observe()
@@ -85,7 +87,7 @@ class AgentFixture:
             self.metrics,
             paces=paces,
         )
-        style = ResponseSettings(DeviceListStrategy.ENV, folders=folders, mps=mps)
+        style = ResponseSettings(folders=folders, mps=mps)
         settings = AllocateSettings(
             style, MemoryUnit.GIB, legacy_failure_env=legacy_failure_env, timeout_s=timeout_s
         )
@@ -101,7 +103,7 @@ class AgentFixture:
         self.api = FakeAgentApi()
         self.writer = ApiWriter(self.api, self.metrics, self.watchdog)
         self.status = StatusPublisher(
-            self.node_state, self.writer, self.metrics, style, record_event=self.events.append
+            self.node_state, self.writer, self.metrics, record_event=self.events.append
         )
         self.mem = mem_plugin(self.node_state, self.allocator, settings)
         self.core = core_plugin(self.node_state, self.allocator)

@@ -8,7 +8,7 @@ from gpushare.deviceplugin.main import check, command
 from gpushare.deviceplugin.settings import AgentSettings
 from gpushare.errors import ConfigError
 from gpushare.isolation.layout import IsolationDirs
-from gpushare.model.options import DeviceListStrategy, MemoryUnit
+from gpushare.model.options import DeviceListChoice, MemoryUnit
 from tests.support.builders.settings import parsed
 
 TLS = ["--client-cert=/c", "--client-key=/k"]
@@ -78,9 +78,16 @@ def test_the_record_is_below_the_device_plugin_directory_by_default() -> None:
     assert settings("--device-plugin-folder=/x").state == Path("/x/gpushare")
 
 
-def test_gpus_are_passed_by_mounts_and_uuid_by_default() -> None:
-    style = response_settings(settings())
-    assert (style.strategy, style.by_index) == (DeviceListStrategy.MOUNTS, False)
+def test_the_agent_decides_how_gpus_are_passed_and_names_them_by_uuid_by_default() -> None:
+    found = settings()
+    assert found.device_list_strategy is DeviceListChoice.AUTO
+    assert found.cdi_folders == (Path("/etc/cdi"), Path("/var/run/cdi"))
+    assert not response_settings(found).by_index
+
+
+def test_folders_of_cdi_specifications_replace_the_defaults() -> None:
+    found = settings("--cdi-folder=/var/cdi/static", "--cdi-folder=/var/cdi/dynamic")
+    assert found.cdi_folders == (Path("/var/cdi/static"), Path("/var/cdi/dynamic"))
 
 
 def test_the_kubelets_certificate_is_verified_for_this_node() -> None:

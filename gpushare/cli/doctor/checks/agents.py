@@ -18,6 +18,7 @@ from gpushare.cli.doctor.verdict import (
 )
 from gpushare.contract import (
     AGENT_NAME,
+    ANN_DEVICE_LIST,
     EXPORTER_NAME,
     ISOLATION_INSTALLER_NAME,
     LABEL_NO_ISOLATION,
@@ -25,8 +26,9 @@ from gpushare.contract import (
     RESOURCE_MEM,
     SYSTEM_NAMESPACE,
 )
+from gpushare.model.device_lists import FIRST_MINOR_WITH_CDI, strategy_in
 from gpushare.model.modes import LIMITING, Mode, mode_of
-from gpushare.model.options import DeviceListStrategy
+from gpushare.model.options import DeviceListChoice, DeviceListStrategy
 from gpushare.monitoring.catalogue import (
     PLUGIN_DEGRADED,
     PLUGIN_NVML_UP,
@@ -39,7 +41,6 @@ from gpushare.overview.objects import ClusterNode
 _DRIVER_LABELS: Final = ("nvidia.com/cuda.driver-version.full", "nvidia.com/cuda.driver.major")
 """Labels of GPU Feature Discovery, new and old."""
 _KUBELET: Final = re.compile(r"v1\.(\d+)\.")
-_FIRST_MINOR_WITH_CDI: Final = 29
 _GPU_ERROR: Final = re.compile(r"nvidia|cdi|libgpushare|device", re.IGNORECASE)
 _RUNTIME_REASONS: Final = ("CreateContainerError", "RunContainerError", "StartError")
 
@@ -88,12 +89,12 @@ def _driver(node: ClusterNode) -> str:
 
 @check("container-runtime", "Container runtime")
 def container_runtime(seen: Installation) -> CheckVerdict:
-    """Whether containers can get their GPUs: by the flag of the agent, and by pods that run."""
+    """Whether containers can get their GPUs: how the agents pass them, and pods that run."""
     pods = required(seen.pods)
     if old := _kubelets_without_cdi(seen):
         return failed(
             f"the agent passes GPUs as CDI devices, which the kubelet of {listed(old)} ignores",
-            f"deploy the agent with deviceListStrategy: {DeviceListStrategy.MOUNTS}",
+            f"deploy the agent with deviceListStrategy: {DeviceListChoice.AUTO}",
         )
     for pod, details in pods:
         for text in details.waiting:
@@ -102,15 +103,31 @@ def container_runtime(seen: Installation) -> CheckVerdict:
                     f"pod {pod.full_name}: {text}", f"kubectl describe pod -n {pod.namespace} {pod.name}"
                 )
     running = sum(details.status.phase == "Running" for pod, details in pods if pod.node)
-    if running:
-        return ok(f"{counted(running, 'pod')} with units run")
+    by_cdi = _by_cdi(seen)
+    if running or all(node.name in by_cdi for node in seen.sharing):
+        return ok("; ".join([f"{counted(running, 'pod')} with units run", *_device_lists(seen)]))
     return unknown(
-        "no pod with units runs, and the mode of NVIDIA's container toolkit is visible on the node only",
+        "no pod with units runs, and the mode of NVIDIA's container toolkit is visible on the node only; "
+        + "; ".join(_device_lists(seen)),
         "ansible-playbook -i INVENTORY gpushare.nodes.validate, or on a node: nvidia-ctk info",
     )
 
 
-def _nodes_with_cdi(seen: Installation) -> set[str]:
+def _device_lists(seen: Installation) -> Sequence[str]:
+    """How containers get their GPUs, and why, with the nodes."""
+    nodes: dict[str, list[str]] = {}
+    for node in seen.sharing:
+        nodes.setdefault(node.device_list or "not published by its agent", []).append(node.name)
+    return [f"GPUs of {listed(sorted(names))}: {text}" for text, names in sorted(nodes.items())]
+
+
+def _by_cdi(seen: Installation) -> set[str]:
+    """Nodes whose containers get their GPUs by CDI."""
+    return {node.name for node in seen.sharing if strategy_in(node.device_list) == DeviceListStrategy.CDI}
+
+
+def _set_to_cdi(seen: Installation) -> set[str]:
+    """Nodes whose agent does not decide."""
     return {
         pod.spec.node_name
         for pod in seen.pods_of(AGENT_NAME)
@@ -120,13 +137,13 @@ def _nodes_with_cdi(seen: Installation) -> set[str]:
 
 def _kubelets_without_cdi(seen: Installation) -> list[str]:
     """Nodes of agents with CDI and a kubelet that does not pass CDI devices on."""
-    nodes = _nodes_with_cdi(seen)
+    nodes = _set_to_cdi(seen)
     return [
         node.name
         for node in seen.sharing
         if node.name in nodes
         and (version := _KUBELET.match(node.status.node_info.kubelet_version))
-        and int(version[1]) < _FIRST_MINOR_WITH_CDI
+        and int(version[1]) < FIRST_MINOR_WITH_CDI
     ]
 
 
@@ -199,10 +216,11 @@ def cpu_manager(seen: Installation) -> CheckVerdict:
         name, reason = _first_unread(seen.cpu_managers)
         return unread(reason, f"kubectl get --raw /api/v1/nodes/{name}/proxy/configz")
     static = sorted(name for name, policy in found.items() if policy == "static")
-    if risky := sorted({*static} - _nodes_with_cdi(seen)):
+    if risky := sorted({*static} - _by_cdi(seen)):
         return warning(
             f"policy static: containers without CDI may lose their GPU on {listed(risky)}",
-            f"deploy the agent with deviceListStrategy: {DeviceListStrategy.CDI}",
+            f"deploy the agent with deviceListStrategy: {DeviceListChoice.AUTO}; the annotation "
+            f"{ANN_DEVICE_LIST} of a node says why it does not use CDI",
         )
     return ok(f"policy static with CDI on {listed(static)}" if static else "not used")
 

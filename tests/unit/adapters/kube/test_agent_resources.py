@@ -167,7 +167,11 @@ async def test_only_the_agents_own_node_is_listed_and_watched() -> None:
         "status": {
             "capacity": {"cpu": "8", "aliyun.com/gpu-mem": "28", "aliyun.com/gpu-count": "2"},
             "allocatable": {"aliyun.com/gpu-mem": "14", "nvidia.com/gpu": "0", "aliyun.com/gpu-count": "odd"},
-            "nodeInfo": {"kubeletVersion": "v1.36.3", "machineID": "x"},
+            "nodeInfo": {
+                "kubeletVersion": "v1.36.3",
+                "containerRuntimeVersion": "containerd://2.2.9",
+                "machineID": "x",
+            },
         },
     }
     changes, (listed, watched) = await followed(local_node("n"), node)
@@ -179,6 +183,7 @@ async def test_only_the_agents_own_node_is_listed_and_watched() -> None:
         {"aliyun.com/gpu-mem": 28, "aliyun.com/gpu-count": 2},
         {"aliyun.com/gpu-mem": 14, "nvidia.com/gpu": 0},
         "v1.36.3",
+        "containerd://2.2.9",
     )
     assert changes == [Upserted("n", facts)]
     assert listed["fieldSelector"] == watched["fieldSelector"] == "metadata.name=n"

@@ -13,6 +13,7 @@ from gpushare.contract import (
     ANN_CARDS,
     ANN_CLOSED,
     ANN_CORDONED_CARDS,
+    ANN_DEVICE_LIST,
     EXPORTER_NAME,
     EXTENDER_NAME,
     ISOLATION_INSTALLER_NAME,
@@ -123,6 +124,14 @@ def cdi(kubelet: str) -> Installation:
     agent = system_pod(AGENT_NAME, "--device-list-strategy=cdi")
     others = [each for each in our_pods() if each.component != AGENT_NAME]
     return healthy([gpu_node(kubelet=kubelet)], system_pods=[*others, agent])
+
+
+def device_lists(*texts: str) -> list[dict[str, Any]]:
+    """Nodes with what their agents have published, gpu-1 and on."""
+    names = (f"gpu-{number}" for number in range(1, len(texts) + 1))
+    return [
+        gpu_node(name, annotations={ANN_DEVICE_LIST: text}) for name, text in zip(names, texts, strict=True)
+    ]
 
 
 def running_pod() -> Installation:
@@ -315,12 +324,35 @@ CASES: list[tuple[str, Installation, Status, str]] = [
     ("container-runtime", broken_runtime(), FAILED, "unresolvable CDI devices"),
     ("container-runtime", cdi("v1.27.1"), FAILED, "ignores"),
     ("container-runtime", cdi("v1.36.1"), UNKNOWN, "no pod"),
+    (
+        "container-runtime",
+        healthy(device_lists("cdi: a file names all")),
+        OK,
+        "GPUs of gpu-1: cdi: a file names all",
+    ),
+    (
+        "container-runtime",
+        healthy(device_lists("volume-mounts: no file", "cdi: a file names all")),
+        UNKNOWN,
+        "GPUs of gpu-1: volume-mounts: no file",
+    ),
     ("cgroups", healthy(cgroups={"gpu-1": 1}), WARNING, "version 1"),
     ("cgroups", healthy(cgroups={"gpu-1": DENIED}), UNKNOWN, "needs the right"),
     ("cgroups", healthy(cgroups={}), UNKNOWN, "no node"),
     ("cpu-manager", healthy(), OK, "not used"),
     ("cpu-manager", healthy(cpu_managers={"gpu-1": "static"}), WARNING, "may lose their GPU"),
-    ("cpu-manager", replace(cdi("v1.36.1"), cpu_managers={"gpu-1": "static"}), OK, "with CDI on gpu-1"),
+    (
+        "cpu-manager",
+        healthy(device_lists("cdi: why"), cpu_managers={"gpu-1": "static"}),
+        OK,
+        "with CDI on gpu-1",
+    ),
+    (
+        "cpu-manager",
+        healthy(device_lists("volume-mounts: no file"), cpu_managers={"gpu-1": "static"}),
+        WARNING,
+        "may lose their GPU on gpu-1",
+    ),
     ("cpu-manager", healthy(cpu_managers={"gpu-1": DENIED}), UNKNOWN, "needs the right"),
     ("cpu-manager", healthy(cpu_managers={}), UNKNOWN, "no node"),
     ("isolation", healthy(), OK, "not used"),

@@ -6,9 +6,7 @@ import pytest_asyncio
 
 from gpushare.contract import ANN_CARDS, ANN_CLOSED, ANN_OPENED
 from gpushare.deviceplugin.api.status import StatusPublisher
-from gpushare.deviceplugin.core.response import ResponseSettings
 from gpushare.model.local_node import LocalNode
-from gpushare.model.options import DeviceListStrategy
 from gpushare.runtime.times import seconds_of
 from tests.support.builders.gpu_pods import NODE
 from tests.support.waiting import until
@@ -23,7 +21,6 @@ async def here(tmp_path: Path) -> AsyncIterator[AgentFixture]:
         made.node_state,
         made.writer,
         made.metrics,
-        ResponseSettings(DeviceListStrategy.ENV),
         record_event=made.events.append,
         opened_s=0.1,
     )

@@ -10,6 +10,7 @@ from gpushare.deviceplugin.core.decision import Allocated, Capabilities, decide
 from gpushare.deviceplugin.core.interface import Rejected
 from gpushare.deviceplugin.core.matching import AllocateCall, match
 from gpushare.model.conflicts import RULES, Declared
+from gpushare.model.device_lists import DeviceList
 from gpushare.model.modes import LIMITING, SHARING, Mode
 from gpushare.model.options import DeviceListStrategy
 from tests.support.builders.gpu_pods import PICKS, allocations, gpu_pod, with_gpu_pods
@@ -71,7 +72,7 @@ ROWS = {
     ),
     "user_namespace": Row(
         Declared(user_namespace=True),
-        ("hostUsers: false", "--device-list-strategy=cdi"),
+        ("hostUsers: false", "gpushare.io/device-list"),
         strategies=frozenset({DeviceListStrategy.MOUNTS}),
     ),
 }
@@ -82,7 +83,7 @@ def decided(declares: Declared | None, mode: Mode, strategy: DeviceListStrategy)
     node = with_gpu_pods(allocations(14, mode=mode), gpu_pod("a", asks, declares=declares))
     found = match(AllocateSnapshot(node), AllocateCall(4))
     assert found
-    return decide(node, found, ("x",), CAPABLE, 1, strategy=strategy)
+    return decide(node, found, ("x",), CAPABLE, 1, device_list=DeviceList(strategy))
 
 
 def test_every_rule_has_a_row() -> None:
@@ -112,8 +113,20 @@ def test_a_container_that_got_the_response_of_an_equal_one_is_reported_in_the_sa
     equal = decided(None, mode, strategy)
     assert isinstance(equal, Allocated)
     node = allocations(14, mode=mode)
-    late = late_rejection(node, gpu_pod("a", 4, declares=row.declares), equal.allocation, strategy)
+    late = late_rejection(
+        node, gpu_pod("a", 4, declares=row.declares), equal.allocation, DeviceList(strategy)
+    )
     assert late == decided(row.declares, mode, strategy)
+
+
+def test_a_pod_that_chooses_its_devices_is_rejected_if_the_specification_leaves_its_variable() -> None:
+    node = with_gpu_pods(allocations(14), gpu_pod("a", 4, declares=PICKS))
+    found = match(AllocateSnapshot(node), AllocateCall(4))
+    assert found
+    leaving = DeviceList(DeviceListStrategy.CDI, keeps_variable=True)
+    answer = decide(node, found, ("x",), CAPABLE, 1, device_list=leaving)
+    assert isinstance(answer, Rejected)
+    assert answer.reason == "own_devices"
 
 
 def test_conflicts_of_another_container_do_not_matter() -> None:
@@ -121,7 +134,7 @@ def test_conflicts_of_another_container_do_not_matter() -> None:
     node = with_gpu_pods(allocations(14), replace(pod, conflicts={"other": pod.conflicts["main"]}))
     found = match(AllocateSnapshot(node), AllocateCall(4))
     assert found
-    answer = decide(node, found, ("x",), CAPABLE, 1, strategy=DeviceListStrategy.ENV)
+    answer = decide(node, found, ("x",), CAPABLE, 1, device_list=DeviceList(DeviceListStrategy.ENV))
     assert isinstance(answer, Allocated)
 
 
@@ -152,4 +165,4 @@ def test_a_gpu_that_is_gone_keeps_no_container_from_being_reported() -> None:
     assert isinstance(equal, Allocated)
     pod = gpu_pod("a", 4, declares=ROWS["own_preload"].declares)
     node = replace(allocations(14, mode=Mode.MPS), cards=())
-    assert late_rejection(node, pod, equal.allocation, DeviceListStrategy.CDI)
+    assert late_rejection(node, pod, equal.allocation, DeviceList(DeviceListStrategy.CDI))
