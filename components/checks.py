@@ -36,14 +36,14 @@ from components.options import check_options
 from gpushare.contract import LABEL_GPUSHARE, LABEL_NO_ISOLATION, LABEL_PLACEMENT
 from gpushare.errors import ConfigError
 from gpushare.kubescheduler.config import DEFAULT_SCHEDULER, DEFAULT_URL, KubernetesVersion
+from gpushare.model.device_lists import FIRST_MINOR_WITH_CDI
 from gpushare.model.modes import LIMITING, Mode, mode_of
-from gpushare.model.options import DeviceListStrategy
+from gpushare.model.options import DeviceListChoice
 
 _REPLICAS: Final = (1, 2, 3)
 _FIRST_SIDECAR: Final = KubernetesVersion(1, 18)
 """Older schedulers support extenders only in a Policy, which has no scheduler name."""
-_FIRST_CDI: Final = KubernetesVersion(1, 29)
-"""The first kubelet that supports CDI names of device plugins without a feature gate."""
+_FIRST_CDI: Final = KubernetesVersion(1, FIRST_MINOR_WITH_CDI)
 _FIRST_SERVER_SIDE_APPLY: Final = KubernetesVersion(1, 18)
 """Older API servers do not track field managers."""
 _MAX_POOL: Final = 37
@@ -159,8 +159,8 @@ def _check_plugin(where: str, plugin: DevicePlugin, version: KubernetesVersion) 
     if plugin.name:
         check_name(f"{where}.name", plugin.name, longest=_MAX_POOL)
     _check_selector(f"{where}.nodeSelector", plugin.node_selector)
-    if plugin.device_list_strategy is DeviceListStrategy.CDI:
-        check_since(f"{where}.deviceListStrategy: {DeviceListStrategy.CDI}", version, _FIRST_CDI)
+    if plugin.device_list_strategy is DeviceListChoice.CDI:
+        check_since(f"{where}.deviceListStrategy: {DeviceListChoice.CDI}", version, _FIRST_CDI)
     if plugin.evict_recover and not modes_in(plugin.node_selector):
         raise ConfigError(
             f"{where}.evictRecover: true needs a mode label in nodeSelector; "

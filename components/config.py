@@ -32,10 +32,10 @@ from components.formats import (
 )
 from components.options import accepts
 from components.services import AGENT, ISOLATION, MPS
-from gpushare.contract import ISOLATION_LIBRARIES, LABEL_CGPU, LABEL_GPUSHARE, LABEL_MODE
+from gpushare.contract import CDI_FOLDERS, ISOLATION_LIBRARIES, LABEL_CGPU, LABEL_GPUSHARE, LABEL_MODE
 from gpushare.kubescheduler.config import KubernetesVersion
 from gpushare.model.modes import LIMITING, Mode
-from gpushare.model.options import DeviceListStrategy, MemoryUnit
+from gpushare.model.options import DeviceListChoice, MemoryUnit
 from gpushare.scheduling.placement import Placement
 
 SHARED_NODES: Final[Mapping[str, str]] = MappingProxyType({LABEL_GPUSHARE: "true"})
@@ -81,9 +81,12 @@ class DevicePlugin:
     """Labels of its nodes; at most one of ``gpushare``, ``cgpu`` and ``ack.node.gpu.schedule``."""
     memory_unit: MemoryUnit = MemoryUnit.GIB
     """Size of one unit of ``aliyun.com/gpu-mem`` on these nodes."""
-    device_list_strategy: DeviceListStrategy = DeviceListStrategy.MOUNTS
-    """How the container runtime receives the GPUs of a container; ``envvar`` rejects pods that set
+    device_list_strategy: DeviceListChoice = DeviceListChoice.AUTO
+    """How the container runtime receives the GPUs of a container. ``auto`` is ``cdi`` where kubelet, runtime
+    and a CDI specification allow it, else ``volume-mounts``; ``envvar`` rejects pods that set
     ``NVIDIA_VISIBLE_DEVICES``."""
+    cdi_folders: tuple[NodePath, ...] = CDI_FOLDERS
+    """Folders of CDI specifications on the nodes, as their container runtime reads them."""
     kubelet_root: NodePath = "/var/lib/kubelet"
     """Root folder of the kubelet on the nodes."""
     kubeconfig: NodePath | None = None

@@ -50,6 +50,7 @@ AGENT: Final = ServiceOptions(
         "isolation_libraries": "it is `isolation.folder`",
         "isolation_state": _FILES,
         "mps_state": _FILES,
+        "cdi_folders": "`cdiFolders` mounts them too",
         "kubelet_ca": _FILES,
         "client_cert": _FILES,
         "client_key": _FILES,

@@ -11,6 +11,7 @@ from components.manifests.parts import (
     POD_RESOURCES_FOLDER,
     Object,
     account_with_rights,
+    all_gpus_env,
     all_gpus_volume,
     container_security,
     daemon_set,
@@ -35,6 +36,7 @@ from gpushare.contract import (
     MPS_STATE,
 )
 from gpushare.kubescheduler.config import KubernetesVersion
+from gpushare.model.options import DeviceListChoice
 
 NAME: Final = "gpushare-device-plugin-ds"
 CGROUPS: Final = "/sys/fs/cgroup"
@@ -116,11 +118,18 @@ def _container(plugin: DevicePlugin, isolation: Isolation | None) -> Object:
             "gpushare-device-plugin-v2",
             "-logtostderr",
             "--v=5",
-            *arguments(plugin, cgroup_root=CGROUPS_INSIDE, proc_root=_PROC, isolation_libraries=libraries),
+            *arguments(
+                plugin,
+                cgroup_root=CGROUPS_INSIDE,
+                proc_root=_PROC,
+                isolation_libraries=libraries,
+                cdi_folders=_cdi_folders(plugin) or None,
+            ),
         ],
         "env": [
             field_env("NODE_NAME", "spec.nodeName"),
             field_env("POD_NAME", "metadata.name"),
+            all_gpus_env(),
             {"name": "OPS_PORT", "value": str(AGENT_OPS_PORT)},
             *kubeconfig,
         ],
@@ -130,6 +139,12 @@ def _container(plugin: DevicePlugin, isolation: Isolation | None) -> Object:
         # The kubelet's folder belongs to root.
         "securityContext": {"runAsUser": 0, **container_security()},
     }
+
+
+def _cdi_folders(plugin: DevicePlugin) -> Sequence[str]:
+    """The folders that the agent reads; none for a strategy without CDI."""
+    reads = plugin.device_list_strategy in (DeviceListChoice.AUTO, DeviceListChoice.CDI)
+    return plugin.cdi_folders if reads else ()
 
 
 def _volumes(plugin: DevicePlugin, isolation: Isolation | None) -> tuple[list[Object], list[Object]]:
@@ -143,6 +158,10 @@ def _volumes(plugin: DevicePlugin, isolation: Isolation | None) -> tuple[list[Ob
         *(_of_limits(isolation.folder) if isolation else ()),
         (host_path("mps", MPS_STATE, "DirectoryOrCreate"), MPS_STATE, True),
         (all_gpus_volume(), ALL_GPUS, True),
+        *(
+            (host_path(f"cdi-{number}", folder, "DirectoryOrCreate"), folder, True)
+            for number, folder in enumerate(_cdi_folders(plugin))
+        ),
     ]
     if plugin.kubeconfig:
         shares.append((host_path("kubeconfig", plugin.kubeconfig, "File"), _KUBECONFIG_INSIDE, True))

@@ -7,6 +7,7 @@ from components.manifests.parts import (
     ALL_GPUS,
     OPS,
     Object,
+    all_gpus_env,
     all_gpus_volume,
     container_security,
     daemon_set,
@@ -62,6 +63,7 @@ def _container(settings: Mps) -> Object:
         "image": settings.image,
         "command": ["gpushare", "mps", *arguments(settings)],
         "env": [
+            all_gpus_env(),
             {"name": "OPS_PORT", "value": str(MPS_PORT)},
             # Mounts the control daemon and its server.
             {"name": "NVIDIA_DRIVER_CAPABILITIES", "value": "compute,utility"},

@@ -7,7 +7,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from components.config_pods import Toleration, control_plane_labels
-from gpushare.contract import POD_RESOURCES_SOCKET, SYSTEM_NAMESPACE, VISIBLE_BY_MOUNTS
+from gpushare.contract import (
+    ENV_VISIBLE_DEVICES,
+    POD_RESOURCES_SOCKET,
+    SYSTEM_NAMESPACE,
+    VISIBLE_BY_MOUNTS,
+)
 from gpushare.kubescheduler.config import KubernetesVersion
 
 Object = dict[str, Any]
@@ -165,8 +170,13 @@ def host_path(name: str, path: str, kind: str) -> Object:
 
 
 def all_gpus_volume() -> Object:
-    """Requests all GPUs from NVIDIA's runtime, which accepts the variable from privileged pods only."""
+    """Requests all GPUs from NVIDIA's runtime where it accepts mounts, which come before the variable."""
     return host_path("all-cards", "/dev/null", "")
+
+
+def all_gpus_env() -> Object:
+    """Requests all GPUs from NVIDIA's runtime where it accepts no mounts, as that of the GPU Operator."""
+    return {"name": ENV_VISIBLE_DEVICES, "value": "all"}
 
 
 def driver_root_volume(path: str | None) -> list[Object]:

@@ -9,7 +9,7 @@ import pytest
 from components.config_extender import Exposure
 from components.stack import from_engine, from_file, load
 from gpushare.errors import ConfigError
-from gpushare.model.options import DeviceListStrategy, MemoryUnit
+from gpushare.model.options import DeviceListChoice, MemoryUnit
 from tests.support.builders.stacks import DIGEST, STACKS, raw_stack, sidecar
 
 
@@ -71,7 +71,7 @@ def test_a_minimal_stack_has_the_layout_of_the_ack_documentation() -> None:
     assert (settings.extender.replicas, settings.extender.exposure) == (1, Exposure.NODE_PORT)
     (pool,) = settings.device_plugins
     assert dict(pool.node_selector) == {"gpushare": "true"}
-    assert (pool.memory_unit, pool.device_list_strategy) == (MemoryUnit.GIB, DeviceListStrategy.MOUNTS)
+    assert (pool.memory_unit, pool.device_list_strategy) == (MemoryUnit.GIB, DeviceListChoice.AUTO)
 
 
 @pytest.mark.parametrize("name", STACKS)
@@ -169,7 +169,7 @@ def test_missing_keys_and_wrong_types_are_errors(raw: dict[str, Any], text: str)
         ),
         (
             raw_stack(pools=[{"deviceListStrategy": ["cdi"]}]),
-            'devicePlugins[0].deviceListStrategy: ["cdi"] is not allowed; use one of volume-mounts, cdi',
+            'devicePlugins[0].deviceListStrategy: ["cdi"] is not allowed; use one of auto, volume-mounts',
         ),
         (
             raw_stack(extender={"exposure": "ingress"}),

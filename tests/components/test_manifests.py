@@ -22,7 +22,7 @@ from gpushare.extender.settings import ExtenderSettings, WebhookSettings, replic
 from gpushare.installer.settings import InstallerSettings
 from gpushare.metricsapi.settings import MetricsApiSettings
 from gpushare.model.modes import LIMITING, Mode, mode_of
-from gpushare.model.options import DeviceListStrategy, MemoryUnit
+from gpushare.model.options import DeviceListChoice, MemoryUnit
 from gpushare.mps.layout import MpsDirs
 from gpushare.mpsd.settings import MpsSettings
 from tests.support.builders import kubeadm
@@ -333,7 +333,7 @@ def test_the_agent_parses_its_arguments_and_its_paths_are_mounted() -> None:
     settings = settings_in(container, AgentSettings)
     assert (settings.memory_unit, settings.device_list_strategy) == (
         MemoryUnit.MIB,
-        DeviceListStrategy.CDI,
+        DeviceListChoice.CDI,
     )
     assert settings.ops_port == 12347
     mounts = {each["mountPath"]: each.get("readOnly", False) for each in container["volumeMounts"]}
@@ -341,6 +341,37 @@ def test_the_agent_parses_its_arguments_and_its_paths_are_mounted() -> None:
     assert mounts[str(settings.cgroup_root)] is True
     assert mounts[str(settings.pod_resources_socket.parent)] is True
     assert settings.state.is_relative_to(settings.device_plugin_folder)
+    assert all(mounts[str(folder)] for folder in settings.cdi_folders)
+
+
+def test_the_agent_reads_the_folders_of_cdi_that_its_nodes_have() -> None:
+    spec = pod(pick(made(pools=[{"cdiFolders": ["/var/cdi/static", "/var/cdi/dynamic"]}]), "DaemonSet"))
+    settings = settings_in(spec["containers"][0], AgentSettings)
+    assert settings.device_list_strategy is DeviceListChoice.AUTO
+    assert settings.cdi_folders == (Path("/var/cdi/static"), Path("/var/cdi/dynamic"))
+    read_only = {each["mountPath"] for each in spec["containers"][0]["volumeMounts"] if each.get("readOnly")}
+    assert {"/var/cdi/static", "/var/cdi/dynamic"} <= read_only
+    assert {"/var/cdi/static", "/var/cdi/dynamic"} <= {
+        each["hostPath"]["path"] for each in spec["volumes"] if "hostPath" in each
+    }
+
+
+@pytest.mark.parametrize("strategy", ["volume-mounts", "envvar"])
+def test_an_agent_without_cdi_mounts_no_folder_of_it(strategy: str) -> None:
+    spec = pod(pick(made(pools=[{"deviceListStrategy": strategy}]), "DaemonSet"))
+    assert not [each["name"] for each in spec["volumes"] if each["name"].startswith("cdi-")]
+    assert not [flag for flag in spec["containers"][0]["command"] if flag.startswith("--cdi-folder")]
+
+
+def test_what_reads_gpus_requests_them_with_and_without_accepted_mounts() -> None:
+    """NVIDIA's runtime takes mounts first, and the variable if it accepts no mounts."""
+    agent = pod(pick(made(), "DaemonSet"))["containers"][0]
+    (exporter,) = pod(exporter_of(made(monitoring=MONITORING)))["containers"]
+    for each in (agent, exporter):
+        assert {"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"} in each["env"]
+        assert "/var/run/nvidia-container-devices/all" in {
+            mount["mountPath"] for mount in each["volumeMounts"]
+        }
 
 
 def test_the_exporter_parses_its_arguments_and_its_paths_are_mounted() -> None:

@@ -49,6 +49,7 @@ _SAMPLES: Final[Mapping[str, Any]] = {
     "folder": "/home: {1}/bin/gpushare",
     "kubeconfig": "/etc/kubernetes/kubelet.conf",
     "driverRoot": "/run/nvidia: {driver}",
+    "cdiFolders": ["/var/cdi: {static}", "/run/cdi"],
     "storage": "20Gi",
     "storageClass": "1",
     "retention": "30d",
