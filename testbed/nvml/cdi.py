@@ -7,17 +7,19 @@ What does not belong here: installing the file on a node (``testbed.kubelets``).
 
 import json
 import platform
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from gpushare.contract import CDI_KIND
+from gpushare.contract import CDI_KIND, CDI_KINDS, ENV_VISIBLE_DEVICES
 from testbed import cuda
 from testbed.nvml import build
 from testbed.nvml.stub import NvmlStub
 
 FILE: Final = "/etc/cdi/nvidia.json"
+VERSION: Final = "0.5.0"
+"""The lowest that device names of digits need, as NVIDIA's toolkit chooses it."""
 _HARMLESS: Final = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty")
 _LIBRARIES: Final = f"/usr/lib/{platform.machine()}-linux-gnu"
 
@@ -51,6 +53,23 @@ def device_node(index: int) -> str:
     return f"/dev/nvidia{index}"
 
 
+def of_operator(stub: NvmlStub, driver: cuda.CudaStub | None = None) -> Mapping[str, str]:
+    """Return the files in ``/var/run/cdi`` of a node of the GPU Operator from 25.10 on: name → text.
+
+    NVIDIA's device plugin names each GPU by its UUID alone and with a kind of its own
+    (``internal/cdi/cdi.go``, commit 041d4d42), and the toolkit names all of them together for the operator's
+    own containers (``cmd/nvidia-ctk-installer/toolkit/toolkit.go`` of 1.20.1); read on 2026-11-28.
+    """
+    document = json.loads(specification(stub, driver))
+    by_uuid = [each for each in document["devices"] if each["name"].startswith("GPU-")]
+    all_of_them = [each for each in document["devices"] if each["name"] == "all"]
+    plugin, management = CDI_KINDS[1], "management.nvidia.com/gpu"
+    return {
+        f"{kind.replace('/', '-')}.json": json.dumps({**document, "kind": kind, "devices": devices})
+        for kind, devices in ((plugin, by_uuid), (management, all_of_them))
+    }
+
+
 def specification(
     stub: NvmlStub, driver: cuda.CudaStub | None = None, limits: LimitsHook | None = None
 ) -> str:
@@ -80,8 +99,9 @@ def specification(
             _mount(str(driver.library.resolve()), f"{_LIBRARIES}/{driver.library.name}"),
             _mount(str(driver.folder), cuda.INSIDE, "rw"),
         ]
-    edits = {"mounts": mounts}
-    return json.dumps({"cdiVersion": "0.6.0", "kind": CDI_KIND, "devices": devices, "containerEdits": edits})
+    # In each specification of NVIDIA's toolkit (pkg/nvcdi/wrapper.go of 1.20.1): it replaces the pod's value.
+    edits = {"env": [f"{ENV_VISIBLE_DEVICES}=void"], "mounts": mounts}
+    return json.dumps({"cdiVersion": VERSION, "kind": CDI_KIND, "devices": devices, "containerEdits": edits})
 
 
 def _mount(host: str, inside: str, mode: str = "ro") -> dict[str, Any]:

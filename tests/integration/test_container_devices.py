@@ -63,7 +63,8 @@ def cdi_spec(listed: Sequence[NvmlGpu]) -> dict[str, str]:
         *({"name": str(i), "containerEdits": {"deviceNodes": [nodes[i]]}} for i in range(len(listed))),
         {"name": "all", "containerEdits": {"deviceNodes": nodes}},
     ]
-    spec = {"cdiVersion": "0.6.0", "kind": contract.CDI_KIND, "devices": devices}
+    hidden = {"env": [f"{contract.ENV_VISIBLE_DEVICES}=void"]}
+    spec = {"cdiVersion": "0.5.0", "kind": contract.CDI_KIND, "devices": devices, "containerEdits": hidden}
     return {"/etc/cdi/nvidia.json": json.dumps(spec)}
 
 
@@ -96,15 +97,15 @@ async def mounts(bed: Bed) -> GpuNode:
     node = await add_card_node(bed, spec, P40S)
     await node.kubelet.stand_in("docker.io/library/gpu-player:v2")
     await mount_service_account(node)
-    return await start_agent(node, ["--query-kubelet"])
+    return await start_agent(node, ["--query-kubelet", "--device-list-strategy=volume-mounts"])
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def cdi(bed: Bed) -> GpuNode:
-    """Plain runc: containerd itself reads the CDI spec. Compute is divided too."""
+    """Plain runc: containerd itself reads the CDI spec, and the agent finds that. Compute is divided too."""
     labels = {contract.LABEL_MODE: "core_mem", contract.LABEL_NO_ISOLATION: "true"}
     spec = KubeletSpec("cdi", labels=labels, files=cdi_spec(V100S))
-    return await add_gpu_node(bed, spec, V100S, flags=["--device-list-strategy=cdi"])
+    return await add_gpu_node(bed, spec, V100S)
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -247,7 +248,7 @@ async def test_the_sample_of_s3_that_requests_all_devices_reaches_its_own_gpu_on
     assert cards_of(found) == {1: 1}
     assert await reach(mounts, name, "binpack-1") == {device(1)}
     env = await environment(mounts, name, "binpack-1")
-    assert env[contract.ENV_VISIBLE_DEVICES] == "all"
+    assert env[contract.ENV_VISIBLE_DEVICES] == "void", "the toolkit hides what the pod and the agent set"
     assert (env[contract.ENV_IDX], env[contract.ENV_POD], env[contract.ENV_DEV]) == ("1", "1", "22")
     assert contract.ENV_NO_ISOLATION not in env
     seen = await bed.kubectl("exec", name, "--", "ls", "/dev")
@@ -376,7 +377,7 @@ async def test_a_pod_that_requests_compute_only_is_rejected_with_the_reason(bed:
 async def test_by_environment_and_index_a_container_reaches_its_gpu(bed: Bed, envvar: GpuNode) -> None:
     await start(bed, pod_for(envvar, "filler", obedient(12)), pod_for(envvar, "modest", obedient(4)))
     env = await environment(envvar, "modest")
-    assert env[contract.ENV_VISIBLE_DEVICES] == "1"
+    assert env[contract.ENV_IDX] == "1"
     assert await reach(envvar, "modest") == {device(1)}
 
 

@@ -6,12 +6,17 @@ what they call when they run: the tests of the collection load this module in a 
 
 import ctypes.util
 import functools
+import json
 import os
+import platform
+import re
 import shutil
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
+_MAPPED_TMPFS = (6, 3)
 PLAYBOOK = ROOT / "ansible" / ".venv" / "bin" / "ansible-playbook"
 
 
@@ -104,6 +109,21 @@ def _namespaces() -> str:
     return _root() or _program("ip", "iproute2") or _program("nsenter", "util-linux")
 
 
+def _user_namespaces() -> str:
+    """Mounts with mapped IDs: runc 1.2 (its ``features``), and Linux 6.3 for those in memory."""
+    if missing_runc := _program("runc", "runc"):
+        return missing_runc
+    features = subprocess.run(["runc", "features"], capture_output=True, check=True)  # noqa: S607 - that of the machine
+    found = json.loads(features.stdout)
+    mounts = (found.get("linux") or {}).get("mountExtensions") or {}
+    if not (mounts.get("idmap") or {}).get("enabled"):
+        return "this runc does not map the IDs of mounts (1.2 or newer does)"
+    release = tuple(map(int, re.findall(r"\d+", platform.release())[:2]))
+    return (
+        "" if release >= _MAPPED_TMPFS else "this kernel does not map the IDs of mounts in memory (6.3 does)"
+    )
+
+
 _CHECKS: dict[str, Callable[[], str]] = {
     "apt": lambda: "" if shutil.which("apt-get") else "there is no apt-get: this is not Debian",
     "arm64-compiler": _arm64_compiler,
@@ -123,4 +143,5 @@ _CHECKS: dict[str, Callable[[], str]] = {
     "root": _root,
     "second-kernel": _second_kernel,
     "unshare": lambda: _program("unshare", "util-linux"),
+    "user-namespaces": _user_namespaces,
 }

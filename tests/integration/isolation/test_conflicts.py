@@ -28,7 +28,7 @@ SLEEPS = "trap exit TERM; sleep infinity & wait $!"
 async def node(bed: Bed, package: Path, archive: Path) -> GpuNode:
     found, _ = await add_enforced_node(bed, (contract.LABEL_CGPU, "true"), package, [archive])
     await bed.kubectl("create", "configmap", "files", "--from-literal=ld.so.preload=", "--from-literal=x=y")
-    return await start_agent(found)
+    return await start_agent(found, ["--device-list-strategy=volume-mounts"])
 
 
 @pytest_asyncio.fixture(autouse=True, loop_scope="module")
