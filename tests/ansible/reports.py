@@ -26,6 +26,16 @@ def report(**changes: Any) -> dict[str, Any]:
 _DASHED = {"cri_dockerd", "cri_o", "cri_docker", "nvidia_ctk", "nvidia_module", "nvidia_persistenced"}
 V100 = {"slot": "0000:3b:00.0", "device": "1db6", "name": None, "driver": "nvidia"}
 TITAN_XP = {"slot": "0000:af:00.0", "device": "1b02", "name": "TITAN Xp", "driver": None}
+CDI_SPEC = {
+    "path": "/var/run/cdi/nvidia.yaml",
+    "priority": 1,
+    "version": "0.5.0",
+    "kind": "nvidia.com/gpu",
+    "names": ["0", "1", "GPU-a", "GPU-b", "all"],
+    "hides_variable": True,
+}
+CDI: dict[str, Any] = {"cdi": [CDI_SPEC], "programs__containerd": "2.2.1", "runtimes__cdi": True}
+"""Changes for a host whose containers get their GPUs by CDI."""
 _CORRECT: dict[str, Any] = {
     "os": {"id": "debian", "version": "12", "name": "Debian GNU/Linux 12 (bookworm)"},
     "kernel": {"release": "6.1.0-40-amd64", "headers": True},
@@ -59,6 +69,7 @@ _CORRECT: dict[str, Any] = {
     },
     "toolkit": {"volume_mounts": True, "envvar_unprivileged": False, "mode": None},
     "runtimes": {"containerd": True, "docker": False, "cri-o": False, "cdi": False},
+    "cdi": [],
     "regions_mounted": True,
     "library_mount": {"point": "/", "options": ["rw", "relatime"]},
     "asked": {
@@ -78,6 +89,7 @@ _OPTIONS = (
     "container_runtime_engine",
     "container_runtime_engine_service",
     "library_folder",
+    "device_list_strategy",
     "services",
     "labels",
 )

@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from ansible_collections.gpushare.nodes.plugins.module_utils import (
+    host_cdi,
     host_gpus,
     host_kubelet,
     host_operator,
@@ -24,6 +25,7 @@ from ansible_collections.gpushare.nodes.plugins.module_utils.host_programs impor
 from ansible_collections.gpushare.nodes.plugins.modules import host_report
 from ansible_collections.gpushare.nodes.plugins.modules.host_report import gather
 from gpushare.contract import ISOLATION_LIBRARIES, ISOLATION_STATE
+from gpushare.model.cdi import CdiSpec, parse_spec
 from tests.ansible.reports import report
 from tools.role_docs import ROLES
 
@@ -549,6 +551,49 @@ def test_nvidias_runtime_is_found_in_the_files_of_each_runtime(
 )
 def test_similar_text_is_not_nvidias_runtime(root: Path, path: str, text: str) -> None:
     assert not any(host_runtimes.nvidia_in_files(write(root, {path: text})).values())
+
+
+GENERATED = """\
+---
+cdiVersion: 0.5.0
+containerEdits:
+  env:
+  - NVIDIA_VISIBLE_DEVICES=void
+  hooks:
+  - hookName: createContainer
+    path: /usr/bin/nvidia-cdi-hook
+devices:
+- containerEdits:
+    deviceNodes:
+    - path: /dev/nvidia0
+  name: "0"
+- containerEdits:
+    deviceNodes:
+    - path: /dev/nvidia0
+  name: GPU-a
+kind: nvidia.com/gpu
+"""
+BY_PLUGIN = {
+    "cdiVersion": "0.5.0",
+    "kind": "k8s.device-plugin.nvidia.com/gpu",
+    "devices": [{"name": "GPU-a", "containerEdits": {}}],
+    "containerEdits": {"env": ["NVIDIA_VISIBLE_DEVICES=void"]},
+}
+
+
+def test_cdi_specifications_are_reported_as_the_agent_reads_them(root: Path) -> None:
+    files = {
+        "etc/cdi/nvidia.yaml": GENERATED,
+        "etc/cdi/broken.json": "{",
+        "etc/cdi/empty.yaml": "",
+        "etc/cdi/notes.txt": GENERATED,
+        "var/run/cdi/plugin.json": json.dumps(BY_PLUGIN),
+    }
+    found = host_cdi.specifications(write(root, files))
+    texts = [("/etc/cdi/nvidia.yaml", 0, GENERATED), ("/var/run/cdi/plugin.json", 1, json.dumps(BY_PLUGIN))]
+    assert [CdiSpec(**{**each, "names": frozenset(each["names"])}) for each in found] == [
+        parse_spec(*each) for each in texts
+    ]
 
 
 def test_the_engine_of_another_product_is_reported(root: Path) -> None:

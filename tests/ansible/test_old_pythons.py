@@ -17,6 +17,7 @@ ROOT = Path(__file__).parents[2]
 LEGACY = ROOT / "ansible/legacy/.venv/bin/ansible-playbook"
 PACKAGE = "ansible_collections/gpushare/nodes/plugins/module_utils"
 HELPERS = (
+    "host_cdi",
     "host_system",
     "host_gpus",
     "host_kubelet",
@@ -34,7 +35,8 @@ programs = host_programs.Programs(lambda name: None, None, driver_root=True)
 print(json.dumps([
     host_system.operating_system(root), host_system.cgroup_version(root), host_gpus.pci_gpus(root),
     host_kubelet.kubelet_settings(root, 0), host_runtimes.toolkit_settings(root),
-    host_runtimes.nvidia_in_files(root), host_operator.installed(root), programs.versions(), programs.smi(),
+    host_runtimes.nvidia_in_files(root), host_cdi.specifications(root),
+    host_operator.installed(root), programs.versions(), programs.smi(),
     host_programs.parse_units(u"Id=a.service\\nLoadState=loaded\\nMainPID=1"),
     text_files.read(root + "/etc/os-release"), text_files.read(root + "/absent"),
     host_system.apt_library(root), static_pods.processes("absent", []),

@@ -6,7 +6,7 @@ import pytest
 
 from ansible_collections.gpushare.nodes.plugins.plugin_utils.checks import Check, Level
 from ansible_collections.gpushare.nodes.plugins.plugin_utils.preflight import Requirements, checks
-from tests.ansible.reports import TITAN_XP, V100, report
+from tests.ansible.reports import CDI, CDI_SPEC, TITAN_XP, V100, report
 
 REQUIRED: dict[str, Any] = {
     "node": "share",
@@ -22,7 +22,7 @@ REQUIRED: dict[str, Any] = {
     "container_runtime_engine": "",
     "container_runtime_state": "present",
     "kubernetes_version": "",
-    "device_list_strategy": "volume-mounts",
+    "device_list_strategy": "auto",
 }
 DOCKER = {
     "programs__containerd": "1.7.27",
@@ -281,6 +281,42 @@ def test_a_share_node_without_cdi_cannot_use_the_static_cpu_policy(
     assert check("cpu policy", {"device_list_strategy": "cdi"}, **changes).level is Level.OK
     whole = checks(report(**changes), Requirements(**REQUIRED | {"node": "whole"}))
     assert "cpu policy" not in {one.name for one in whole}
+
+
+STATIC = {"kubelet__cpu_manager_policy": "static", "kubelet__cpu_manager_state": "static"}
+
+
+def test_a_host_for_which_auto_is_cdi_can_use_the_static_cpu_policy() -> None:
+    assert check("cpu policy", **STATIC, **CDI).level is Level.OK
+    assert check("cpu policy", {"device_list_strategy": "volume-mounts"}, **STATIC, **CDI).level is Level.FAIL
+
+
+def test_a_host_that_gets_its_specification_by_the_role_is_warned() -> None:
+    without = {**CDI, "cdi": []}
+    found = check("cpu policy", **STATIC, **without)
+    assert found.level is Level.WARN
+    assert "until the role container_runtime has run (no CDI specification in " in found.problem
+    assert (
+        check("cpu policy", {"container_runtime_state": "unmanaged"}, **STATIC, **without).level is Level.FAIL
+    )
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"programs__containerd": "1.7.28"}, "containerd 1.7.28 reads CDI specifications only if"),
+        ({"programs__kubelet": "1.28.4"}, "kubelet v1.28.4 ignores CDI devices"),
+        (
+            {"cdi": [{**CDI_SPEC, "version": "1.1.0"}], "programs__containerd": "2.1.4"},
+            "reads those up to 1.0.0",
+        ),
+        ({"cdi": [{**CDI_SPEC, "names": ["0", "1", "all"]}]}, "names the GPUs of this host"),
+    ],
+)
+def test_the_check_says_what_a_host_lacks_for_cdi(changes: dict[str, Any], says: str) -> None:
+    found = check("cpu policy", {"container_runtime_state": "unmanaged"}, **STATIC, **(CDI | changes))
+    assert found.level is Level.FAIL
+    assert says in found.problem
 
 
 OPERATOR: dict[str, Any] = {"operator__driver": True, "programs__nvidia_module": None}

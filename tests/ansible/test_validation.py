@@ -12,7 +12,7 @@ from ansible_collections.gpushare.nodes.plugins.plugin_utils.validation import (
     plugin_daemon_sets,
 )
 from gpushare.contract import ANN_CARDS, LABEL_OPERATOR_PLUGIN, RESOURCE_MEM, RESOURCE_WHOLE_GPU
-from tests.ansible.reports import REQUIRED, V100, report
+from tests.ansible.reports import CDI, CDI_SPEC, REQUIRED, V100, report
 
 ANSWERS = {"status": 200}
 
@@ -178,6 +178,15 @@ def test_docker_with_nvidias_runtime_as_default_passes() -> None:
 )
 def test_a_toolkit_that_lets_pods_select_gpus_fails(changes: dict[str, Any], text: str) -> None:
     assert text in failure("toolkit", **changes)
+
+
+def test_with_cdi_no_setting_of_the_toolkit_is_required() -> None:
+    assert check("toolkit", toolkit__volume_mounts=None, **CDI).level is Level.OK
+    open_to_pods = check("toolkit", toolkit__volume_mounts=None, toolkit__envvar_unprivileged=None, **CDI)
+    assert open_to_pods.level is Level.WARN
+    assert "pods without units can select GPUs" in open_to_pods.problem
+    by_mounts = {"device_list_strategy": "volume-mounts"}
+    assert check("toolkit", by_mounts, toolkit__volume_mounts=None, **CDI).level is Level.FAIL
 
 
 K3S = {"container_runtime_engine_service": "k3s-agent"}
@@ -347,9 +356,11 @@ def test_what_is_not_managed_is_not_fixed_by_a_role(name: str, changes: dict[str
 
 
 def test_mode_cdi_needs_a_specification_of_the_gpus() -> None:
-    assert "set cdi.enabled to false in the ClusterPolicy" in failure(
-        "runtime", UNMANAGED, toolkit__mode="cdi"
-    )
+    text = "there is no CDI specification, so containers get no GPU: write one (docs/how-to/gpu-operator.md)"
+    assert text in failure("runtime", UNMANAGED, toolkit__mode="cdi")
+    of_plugin = {**CDI_SPEC, "kind": "k8s.device-plugin.nvidia.com/gpu", "names": ["GPU-a", "GPU-b"]}
+    operators = {"cdi": [of_plugin], "programs__containerd": "2.2.1", "toolkit__mode": "cdi"}
+    assert check("runtime", UNMANAGED, **operators).level is Level.OK
     assert check("runtime", UNMANAGED, toolkit__mode="cdi", runtimes__cdi=True).level is Level.OK
     assert check("runtime", UNMANAGED, toolkit__mode="auto").level is Level.OK
 

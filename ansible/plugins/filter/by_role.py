@@ -18,6 +18,7 @@ FILTERS: dict[str, Callable[..., Any]] = {
     "validate_verdict": lazy("verdicts", "of_validation"),
     "with_lost": lazy("verdicts", "with_lost"),
     # container_runtime and kubelet_tuning
+    "device_list": lazy("device_lists", "of_report"),
     "containerd_changes": lazy("containerd", "changes", plain=True),
     "containerd_overridden": lazy("containerd", "overridden"),
     "merge_config": lazy("config_text", "merge", plain=True),

@@ -108,6 +108,7 @@ import platform
 from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.gpushare.nodes.plugins.module_utils import (
+    host_cdi,
     host_gpus,
     host_kubelet,
     host_operator,
@@ -148,6 +149,7 @@ def gather(root, programs, paths, deep, engine=None, library_folder=LIBRARIES):
         "runtimes": host_runtimes.nvidia_in_files(
             root, {name: engine["config"]} if engine.get("config") else {}
         ),
+        "cdi": host_cdi.specifications(root),
         "regions_mounted": host_system.is_mounted(root, REGIONS),
         "library_mount": host_system.mount_of(root, library_folder),
         "asked": {

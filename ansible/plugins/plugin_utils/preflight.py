@@ -17,6 +17,7 @@ from ansible_collections.gpushare.nodes.plugins.plugin_utils.checks import (
     judged,
     version,
 )
+from ansible_collections.gpushare.nodes.plugins.plugin_utils.device_lists import decided, uses_cdi
 from ansible_collections.gpushare.nodes.plugins.plugin_utils.gpushare.model.card_models import is_data_centre
 from ansible_collections.gpushare.nodes.plugins.plugin_utils.pci_cards import (
     card_name,
@@ -40,7 +41,6 @@ _NO_CGROUP_V1: Final = (1, 35)
 _OLDEST_DOCKER: Final = (19, 3, 5)
 _FIRST_CGROUP_V2: Final = {"docker": (20, 10), "containerd": (1, 4), "cri-o": (1, 20)}
 _MIB_PER_GIB: Final = 1024
-_CDI: Final = "cdi"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -334,12 +334,23 @@ def _cpu_policy(report: Document, required: Requirements) -> Check:
     policy = report["kubelet"]["cpu_manager_policy"] or "none"
     kept = report["kubelet"]["cpu_manager_state"] or policy
     found = policy if kept == policy else f"{policy}, state file {kept}"
-    if "static" not in (policy, kept) or required.device_list_strategy == _CDI:
+    if "static" not in (policy, kept):
         return Check("cpu policy", Level.OK, found)
+    choice, runtime = required.device_list_strategy, required.container_runtime
+    passed = decided(report, choice, runtime)
+    if uses_cdi(passed):
+        return Check("cpu policy", Level.OK, found)
+    if required.container_runtime_state != UNMANAGED and uses_cdi(
+        decided(report, choice, runtime, with_toolkit=True)
+    ):
+        problem = (
+            f"containers would lose their GPU until the role container_runtime has run ({passed.reason})"
+        )
+        return Check("cpu policy", Level.WARN, found, problem)
     problem = (
         "with the CPU manager policy static, containers lose their GPU unless the device plugin names it by "
-        f"CDI: deploy the device plugin with deviceListStrategy: {_CDI} and set "
-        f"kubelet_tuning_device_list_strategy to {_CDI}, or drain the node, set "
+        f"CDI, which it would not ({passed.reason}): set kubelet_tuning_device_list_strategy and, in the "
+        "stack, deviceListStrategy to auto and give the host what is missing, or drain the node, set "
         "kubelet_tuning_cpu_manager_policy to none and run the role kubelet_tuning, which also removes "
         "/var/lib/kubelet/cpu_manager_state and restarts the kubelet"
     )

@@ -18,6 +18,7 @@ from ansible_collections.gpushare.nodes.plugins.plugin_utils.checks import (
     judged,
     version,
 )
+from ansible_collections.gpushare.nodes.plugins.plugin_utils.device_lists import decided, uses_cdi
 from ansible_collections.gpushare.nodes.plugins.plugin_utils.gpushare.contract import (
     ANN_CARDS,
     ISOLATION_STATE,
@@ -67,6 +68,7 @@ class Requirements:
     container_runtime_engine: str
     container_runtime_engine_service: str
     library_folder: str
+    device_list_strategy: str
     services: list[str]
     labels: dict[str, str]
     node_name: str
@@ -157,15 +159,14 @@ def _runtime_problems(report: Document, runtime: str, required: Requirements) ->
     state, asked = unit_state(report, unit), report["asked"]
     if state != "active":
         yield Level.FAIL, f"its service {unit} is {state}: journalctl -u {unit}"
-    if not report["runtimes"][runtime] and not report["runtimes"]["cdi"]:
+    passed = decided(report, required.device_list_strategy, required.container_runtime)
+    has_cdi = report["runtimes"]["cdi"] or uses_cdi(passed)
+    if not report["runtimes"][runtime] and not has_cdi:
         text = f"the configuration of {runtime} lacks NVIDIA's runtime, and there is no CDI specification"
         yield Level.FAIL, f"{text}: {_toolkit_fix(required)}"
-    elif report["toolkit"]["mode"] == "cdi" and not report["runtimes"]["cdi"]:
-        text = (
-            "NVIDIA's runtime has mode cdi, and there is no CDI specification of the GPUs, so containers get "
-            "none: set cdi.enabled to false in the ClusterPolicy"
-        )
-        yield Level.FAIL, f"{text} ({HOW_TO})"
+    elif report["toolkit"]["mode"] == "cdi" and not has_cdi:
+        text = "NVIDIA's runtime has mode cdi, and there is no CDI specification, so containers get no GPU"
+        yield Level.FAIL, f"{text}: write one ({HOW_TO})"
     elif runtime == "docker" and asked["docker"] and "nvidia" not in asked["docker"]["runtimes"]:
         yield Level.FAIL, "the docker daemon does not use NVIDIA's runtime, which is configured: restart it"
     elif runtime == "docker" and asked["docker"] and asked["docker"]["default"] != "nvidia":
@@ -190,12 +191,20 @@ def _toolkit(report: Document, required: Requirements) -> Check:
         fix = "check the toolkit pods of the GPU Operator" if unmanaged else "run the role container_runtime"
         problem = f"NVIDIA's container toolkit is not installed: {fix}"
         return Check("toolkit", Level.FAIL, "none", problem)
-    problems = (
-        (Level.FAIL, f"{key} is not {str(wanted).lower()}: {_toolkit_fix(required)}")
-        for name, key, wanted in _SETTINGS
-        if report["toolkit"][name] is not wanted
-    )
-    return judged("toolkit", found, problems)
+    return judged("toolkit", found, _toolkit_problems(report, required))
+
+
+def _toolkit_problems(report: Document, required: Requirements) -> Problems:
+    """Its settings; with CDI, only pods that request no units use them."""
+    by_cdi = uses_cdi(decided(report, required.device_list_strategy, required.container_runtime))
+    for name, key, wanted in _SETTINGS:
+        text = f"{key} is not {str(wanted).lower()}"
+        if report["toolkit"][name] is wanted or (by_cdi and wanted):
+            continue
+        if by_cdi:
+            yield Level.WARN, f"{text}, so pods without units can select GPUs: {_toolkit_fix(required)}"
+        else:
+            yield Level.FAIL, f"{text}: {_toolkit_fix(required)}"
 
 
 def _services(report: Document, required: Requirements) -> Check:
