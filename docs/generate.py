@@ -226,6 +226,8 @@ def _explained(option: click.Option) -> tuple[str, str]:
         return stated.removesuffix("]"), meaning
     if option.is_flag or isinstance(option.default, bool):
         return "on" if option.default is True else "off", meaning
+    if isinstance(option.default, tuple):
+        return ", ".join(map(str, option.default)), meaning
     return str(option.default) if isinstance(option.default, str | int | float | Path) else "", meaning
 
 

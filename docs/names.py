@@ -208,6 +208,14 @@ NODE_ANNOTATIONS: Final = (
         "when the node began to take pods, or on more GPUs: kube-scheduler looks at waiting pods again",
     ),
     Name(
+        "ANN_DEVICE_LIST",
+        _AGENT,
+        "strategy, a colon, and why",
+        "the agent has not decided yet",
+        "`cdi: /var/run/cdi/nvidia.yaml names all GPUs as nvidia.com/gpu, …`",
+        "how containers get their GPUs",
+    ),
+    Name(
         "ANN_CORDONED_CARDS",
         _ADMIN,
         "GPU indices, with commas",

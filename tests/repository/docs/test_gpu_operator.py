@@ -52,9 +52,10 @@ def test_agent_and_exporter_are_clients_of_the_operator() -> None:
     found = kinds(objects_of({"config": {**quick, **addition}}), "DaemonSet")
     agent = found["gpushare-device-plugin-ds"]["spec"]["template"]["spec"]
     assert agent["nodeSelector"] == {"cgpu": "true", "nvidia.com/gpu.deploy.client": "true"}
-    assert "nvidia.com/gpu.deploy.client" in str(
-        found["gpushare-exporter"]["spec"]["template"]["spec"]["affinity"]
-    )
+    exporter = found["gpushare-exporter"]["spec"]["template"]["spec"]
+    assert "nvidia.com/gpu.deploy.client" in str(exporter["affinity"])
+    # From 25.10 on, its runtime is not the default of the nodes.
+    assert agent["runtimeClassName"] == exporter["runtimeClassName"] == "nvidia"
 
 
 def test_both_pages_leave_the_same_to_the_operator() -> None:
