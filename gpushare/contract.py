@@ -122,6 +122,8 @@ CDI_KIND: Final = "nvidia.com/gpu"
 """Kind of the CDI devices that ``nvidia-ctk cdi generate`` describes."""
 CDI_KINDS: Final = (CDI_KIND, "k8s.device-plugin.nvidia.com/gpu")
 """Kinds of CDI devices that are GPUs; the second is that of NVIDIA's device plugin."""
+CDI_KIND_OF_OPERATOR: Final = "management.nvidia.com/gpu"
+"""Kind of the CDI device for containers of the GPU Operator: all GPUs together."""
 CDI_FOLDERS: Final = ("/etc/cdi", "/var/run/cdi")
 """Folders of CDI specifications; the later one counts."""
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from gpushare.contract import CDI_FOLDERS, CDI_KIND, CDI_KINDS
+from gpushare.contract import CDI_FOLDERS, CDI_KIND, CDI_KIND_OF_OPERATOR, CDI_KINDS
 from gpushare.model.cdi import CdiSpec, clashes, devices_of
 from gpushare.model.options import DeviceListChoice, DeviceListStrategy
 
@@ -26,7 +26,13 @@ _NEWEST_SPEC: Final = {
     # 2.0.0 (2024-11-05) has 0.8.0, 2.0.3 0.8.1, 2.0.5 (2025-04-17) 1.0.0, 2.1.0 (2025-05-07) and 2.2.0
     # (2025-11-06) 1.0.1, 2.2.1 (2025-12-18), 2.2.2 and 2.3.0 (2026-04-30) 1.1.0. ``enable_cdi`` is true from
     # 2.0 on (``internal/cri/config/config_unix.go``), and false in 1.7.
+    # Of 1.7, these releases were read: 1.7.0 (2023-03-10) has 0.5.4, 1.7.13 (2024-01-31) 0.6.2, 1.7.17
+    # (2024-05-16) 0.7.2, 1.7.27 (2025-03-17) 0.8.1.
     "containerd": (
+        ((1, 7, 0), "0.5.0"),
+        ((1, 7, 13), "0.6.0"),
+        ((1, 7, 17), "0.7.0"),
+        ((1, 7, 27), "0.8.0"),
         ((2, 0, 0), "0.8.0"),
         ((2, 0, 5), "1.0.0"),
         ((2, 2, 1), "1.1.0"),
@@ -41,6 +47,11 @@ _NEWEST_SPEC: Final = {
     ),
 }
 """The newest version of a CDI specification that a runtime reads, from a version of the runtime on."""
+_OF_OPERATOR: Final = (
+    f"the GPU Operator has enabled CDI on this node ({CDI_KIND_OF_OPERATOR}), where a mount selects no GPU"
+)
+"""Its toolkit writes this kind, and enables CDI in containerd, only with ``cdi.enabled``. In that mode the
+default runtime is not NVIDIA's, which knows no other device (``cmd/nvidia-ctk-installer`` of 1.20.1)."""
 _NAMED: Final = 3
 """GPUs that a reason names at most."""
 
@@ -95,8 +106,9 @@ def device_list(
 ) -> DeviceList:
     """How containers get the GPUs with these names, UUIDs or indices.
 
-    ``had_cdi`` is whether they have got them by CDI so far. A node whose specification is gone then takes no
-    new pods: with a mount alone, a runtime that is not NVIDIA's would start them without a GPU.
+    ``had_cdi`` is whether they have got them by CDI so far. A node without a specification then takes no new
+    pods, as one where the GPU Operator has enabled CDI: with a mount alone, a runtime that is not NVIDIA's
+    would start them without a GPU.
     """
     if choice is DeviceListChoice.AUTO:
         return _decided(facts, names, had_cdi=had_cdi)
@@ -115,7 +127,8 @@ def strategy_in(text: str) -> str:
 
 
 def _decided(facts: RuntimeFacts, names: Sequence[str], *, had_cdi: bool) -> DeviceList:
-    if obstacle := _kubelet_obstacle(facts.kubelet) or _runtime_obstacle(facts.runtime):
+    operator = any(spec.kind == CDI_KIND_OF_OPERATOR for spec in facts.specs)
+    if obstacle := _kubelet_obstacle(facts.kubelet) or _runtime_obstacle(facts.runtime, operator=operator):
         return DeviceList(DeviceListStrategy.MOUNTS, obstacle)
     newest = newest_spec(facts.runtime)
     assert newest  # noqa: S101 - there is no obstacle
@@ -128,10 +141,11 @@ def _decided(facts: RuntimeFacts, names: Sequence[str], *, had_cdi: bool) -> Dev
             f"{_shown(facts.runtime)} pass them on",
         )
     missing = _why_no_spec(facts, names, newest)
-    if not had_cdi:
+    if not (had_cdi or operator):
         return DeviceList(DeviceListStrategy.MOUNTS, missing)
+    cause = "containers have got their GPUs by CDI so far" if had_cdi else _OF_OPERATOR
     problem = (
-        f"containers have got their GPUs by CDI so far, and {missing}: restore the specification (nvidia-ctk "
+        f"{cause}, and {missing}: write the specification (nvidia-ctk "
         f"cdi generate), or start the device plugin with {_FLAG}={DeviceListStrategy.MOUNTS}"
     )
     return DeviceList(DeviceListStrategy.CDI, missing, problem=problem)
@@ -152,19 +166,19 @@ def _kubelet_obstacle(kubelet: str) -> str | None:
     return None
 
 
-def _runtime_obstacle(runtime: str) -> str | None:
-    if newest_spec(runtime):
-        return None
-    if runtime.startswith("containerd://1."):
+def _runtime_obstacle(runtime: str, *, operator: bool) -> str | None:
+    if newest_spec(runtime) is None:
+        return f"whether {_shown(runtime) or 'the container runtime'} passes on CDI devices is not known"
+    if runtime.startswith("containerd://1.") and not operator:
         return (
             f"{_shown(runtime)} reads CDI specifications only if its configuration enables it (enable_cdi), "
             f"which the node does not show; if it does, set {_FLAG}={DeviceListStrategy.CDI}"
         )
-    return f"whether {_shown(runtime) or 'the container runtime'} passes on CDI devices is not known"
+    return None
 
 
 def newest_spec(runtime: str) -> str | None:
-    """The newest version of a CDI specification that the runtime reads; None if it reads none by default."""
+    """The newest version of a CDI specification that the runtime reads; None if it reads none."""
     found = _RUNTIME.match(runtime)
     if not found:
         return None

@@ -54,7 +54,7 @@ def _names(specs: tuple[CdiSpec, ...], gpus: int) -> tuple[str, ...]:
 
 def uses_cdi(found: DeviceList) -> bool:
     """Return whether containers get their GPUs by CDI."""
-    return found.strategy is DeviceListStrategy.CDI
+    return found.strategy is DeviceListStrategy.CDI and found.problem is None
 
 
 def of_report(report: Document, choice: str) -> Document:

@@ -60,7 +60,12 @@ ROWS = {
     ),
     "nvidia's plugin": Row(CDI, PLUGIN.path, specs=(MANAGEMENT, PLUGIN), kind=PLUGIN.kind),
     "the toolkit before nvidia's plugin": Row(CDI, TOOLKIT.path, specs=(PLUGIN, MANAGEMENT, TOOLKIT)),
-    "the operator's own containers only": Row(MOUNTS, "names GPU-a, GPU-b", specs=(MANAGEMENT,)),
+    "containerd 1.7 of the operator": Row(
+        CDI, PLUGIN.path, runtime="containerd://1.7.28", specs=(MANAGEMENT, PLUGIN), kind=PLUGIN.kind
+    ),
+    "containerd 1.6 of the operator": Row(
+        MOUNTS, "whether containerd 1.6.36", runtime="containerd://1.6.36", specs=(MANAGEMENT, PLUGIN)
+    ),
     "indices only": Row(MOUNTS, "names GPU-a", specs=(replace(TOOLKIT, names=frozenset({"0", "1", "all"})),)),
     "one gpu is missing": Row(MOUNTS, "names GPU-a", specs=(replace(TOOLKIT, names=frozenset({"GPU-a"})),)),
     "of another vendor": Row(MOUNTS, "names GPU-a", specs=(replace(TOOLKIT, kind="example.com/gpu"),)),
@@ -143,6 +148,14 @@ def test_a_node_whose_specification_is_gone_does_not_start_containers_without_a_
     assert "--device-list-strategy=volume-mounts" in (found.problem or "")
 
 
+def test_a_node_of_the_operator_waits_for_a_specification_of_its_gpus() -> None:
+    """Its runtime starts a container with a mount without a GPU, or not at all."""
+    found = decided(replace(ROWS["containerd 2"], specs=(MANAGEMENT,)))
+    assert found.strategy is CDI
+    assert (found.problem or "").startswith("the GPU Operator has enabled CDI on this node")
+    assert "names GPU-a, GPU-b" in (found.problem or "")
+
+
 def test_a_node_whose_kubelet_or_runtime_no_longer_allows_cdi_uses_mounts() -> None:
     assert decided(ROWS["containerd 1.7"], had_cdi=True).strategy is MOUNTS
 
@@ -150,7 +163,11 @@ def test_a_node_whose_kubelet_or_runtime_no_longer_allows_cdi_uses_mounts() -> N
 @pytest.mark.parametrize(
     ("runtime", "newest"),
     [
-        ("containerd://1.7.28", None),
+        ("containerd://1.6.36", None),
+        ("containerd://1.7.0", "0.5.0"),
+        ("containerd://1.7.15", "0.6.0"),
+        ("containerd://1.7.18", "0.7.0"),
+        ("containerd://1.7.28", "0.8.0"),
         ("containerd://2.0.0", "0.8.0"),
         ("containerd://2.0.4", "0.8.0"),
         ("containerd://2.0.5", "1.0.0"),
