@@ -32,7 +32,7 @@ demo: packages-demo setup ## Run end-to-end scenarios of the ACK documentation o
 ##@ Use
 
 .PHONY: images
-images: setup ## Build all images and write images.json; REGISTRY=… BASE_IMAGE=… PLATFORMS=… PUSH=1
+images: setup ## Build all images and write images.json; REGISTRY=… BASE_IMAGE=… PLATFORMS=… REFRESH=1 PUSH=1
 	@$(BIN)/python -m release
 
 # The language host of Pulumi runs uv from PATH; `make setup` links it in this folder.

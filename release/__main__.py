@@ -6,7 +6,7 @@ What belongs here: arguments, which are variables of make, and output.
 import asyncio
 import json
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import click
 
@@ -27,12 +27,14 @@ DIGESTS: Final = "images.json"
 )
 @click.option(
     "--base-image",
+    "base",
     envvar="BASE_IMAGE",
     default="",
     help="Image with Python 3.11 or later; default: built from apt packages.",
 )
 @click.option(
     "--compiler-image",
+    "compiler",
     envvar="COMPILER_IMAGE",
     default="",
     help="Image with gcc and make, for the isolation library.",
@@ -49,22 +51,20 @@ DIGESTS: Final = "images.json"
     default="",
     help="URL of the repository, for the label org.opencontainers.image.source.",
 )
+@click.option(
+    "--snapshots",
+    envvar="SNAPSHOT_URL",
+    default="",
+    help="Snapshot service for the apt packages, such as https://snapshot.debian.org/archive.",
+)
+@click.option("--refresh", envvar="REFRESH", is_flag=True, help="Build with the packages of today.")
 @click.option("--push", "publish", envvar="PUSH", is_flag=True, help="Push the images to the registry.")
 @click.option(
     "--output", type=click.Path(path_type=Path), default=ROOT / DIGESTS, help="JSON file for the digests."
 )
-def cli(
-    registry: str,
-    base_image: str,
-    compiler_image: str,
-    platforms: str,
-    source: str,
-    output: Path,
-    *,
-    publish: bool,
-) -> None:
+def cli(platforms: str, output: Path, *, publish: bool, **settings: Any) -> None:
     """Build the images of all services and write their digests."""
-    order = Order(registry, base_image, compiler_image, tuple(filter(None, platforms.split(","))), source)
+    order = Order(platforms=tuple(filter(None, platforms.split(","))), **settings)
     images = asyncio.run(push(order) if publish else ensure(order))
     output.write_text(json.dumps(dict(images.references), indent=2) + "\n")
     click.echo(report(images))

@@ -24,9 +24,12 @@ from devkit.locks import exclusive
 from devkit.process import run_text
 from gpushare import __version__
 from release import base, layout, needs, podman, pypi, recipe
+from release.base import Base
 from release.podman import Store, platforms_or_own, stage_name
 from release.recipe import ROOT, Order
 
+BASE_DAY: Final = "io.gpushare.base.day"
+"""The label with the day of the apt packages in an image."""
 _BUILD_S: Final = 3600.0
 _SHORT_S: Final = 60.0
 _KEPT: Final = 3
@@ -54,11 +57,13 @@ async def ensure(order: Order | None = None) -> Images:
     """
     order = order or Order()
     cache = cache_root() / "images"
-    build = recipe.key(order, await revision())
-    folder = cache / "built" / build
     async with exclusive(cache / ".lock", _BUILD_S, "another build of images"):
-        if not folder.exists():
-            await _build_layout(order, cache, folder)
+        bases = await _bases(order, cache)
+        build = recipe.key(order, await revision(), bases=[base.image for base in bases.values()])
+        folder = cache / "built" / build
+        # A name of a base without a digest may mean another image today.
+        if not folder.exists() or (order.refresh and order.base):
+            await _build_layout(order, bases, cache, folder)
             _prune(cache / "built")
         return _images(order, folder)
 
@@ -88,47 +93,76 @@ async def revision() -> str:
     return "" if changed.strip() else commit.strip()
 
 
-async def _build_layout(order: Order, cache: Path, folder: Path) -> None:
+async def _bases(order: Order, cache: Path) -> dict[str, Base]:
+    """Return the bases from apt packages, by the argument of the Containerfile."""
+    if order.base:
+        return {}
+    wanted = {"BASE_IMAGE": base.RUNTIME, **({} if order.compiler else {"COMPILER_IMAGE": base.COMPILER})}
+    found = {
+        argument: await base.ensure(cache, kind, order.snapshots, refresh=order.refresh)
+        for argument, kind in wanted.items()
+    }
+    _say(f"base: {found['BASE_IMAGE'].age(base.today())}; REFRESH=1 takes the packages of today")
+    return found
+
+
+async def _build_layout(order: Order, bases: Mapping[str, Base], cache: Path, folder: Path) -> None:
     started = time.monotonic()
     _say("building images: about 2 minutes on 2 cores with an empty cache, 30 s if only sources changed")
     needs.look(order.base)
-    store = _store(order, cache)
-    await _build_all(order, store, cache)
+    store = _store(order, bases, cache)
+    await _build_all(order, bases, store)
     fresh = folder.with_suffix(".new")
     shutil.rmtree(fresh, ignore_errors=True)
     fresh.mkdir(parents=True)
     for service in _services():
         await run_text(store.export(service, fresh, several=bool(order.platforms)), _BUILD_S)
+    shutil.rmtree(folder, ignore_errors=True)
     fresh.rename(folder)
     _say(f"built images in {time.monotonic() - started:.0f} s")
 
 
-async def _build_all(order: Order, store: Store, cache: Path) -> None:
+async def _build_all(order: Order, bases: Mapping[str, Base], store: Store) -> None:
     containerfile = ROOT / recipe.CONTAINERFILE
+    named = {"BASE_IMAGE": order.base, "COMPILER_IMAGE": order.compiler}
     arguments = {
-        "BASE_IMAGE": order.base or await base.ensure(store, cache),
         "UV_VERSION": recipe.uv_version((ROOT / ".ci/bootstrap").read_text()),
+        **{argument: image for argument, image in named.items() if image},
+        **{argument: await base.load(store, made) for argument, made in bases.items()},
     }
-    if compiler := order.compiler or ("" if order.base else await base.ensure(store, cache, base.COMPILER)):
-        arguments["COMPILER_IMAGE"] = compiler
-    labels = await _labels(order)
+    labels = await _labels(order, bases)
+    pull = order.refresh and bool(order.base)
     with tempfile.TemporaryDirectory() as private:
         secrets = pypi.secrets(os.environ, Path(private))
         for service in _services():
             for platform in platforms_or_own(order.platforms):
                 flags = [*labels, f"--target={service}", *([f"--platform={platform}"] if platform else [])]
                 name = stage_name(service, platform)
-                await run_text(store.build(ROOT, containerfile, name, arguments, secrets, flags), _BUILD_S)
+                command = store.build(ROOT, containerfile, name, arguments, secrets, flags, pull=pull)
+                await run_text(command, _BUILD_S)
             if order.platforms:
                 with suppress(DevkitError):
                     await run_text(store.remove_list(service), _SHORT_S)
                 await run_text(store.create_list(service, order.platforms), _SHORT_S)
 
 
-async def _labels(order: Order) -> list[str]:
-    """Return the labels that are not in the Containerfile."""
-    values = {"version": __version__, "revision": await revision(), "source": order.source}
-    return [f"--label=org.opencontainers.image.{name}={value}" for name, value in values.items() if value]
+async def _labels(order: Order, bases: Mapping[str, Base]) -> list[str]:
+    """Return the labels that are not in the Containerfile.
+
+    A base from a registry has a name and perhaps a digest, one from apt packages the day of these.
+    """
+    base_name, _, base_digest = order.base.partition("@")
+    values = {
+        "version": __version__,
+        "revision": await revision(),
+        "source": order.source,
+        "base.name": base_name,
+        "base.digest": base_digest,
+    }
+    labels = {f"org.opencontainers.image.{name}": value for name, value in values.items() if value}
+    if made := bases.get("BASE_IMAGE"):
+        labels[BASE_DAY] = made.day.isoformat()
+    return [f"--label={name}={value}" for name, value in labels.items()]
 
 
 def _images(order: Order, folder: Path) -> Images:
@@ -137,10 +171,11 @@ def _images(order: Order, folder: Path) -> Images:
     return Images(references, folder, {name: layout.size(folder, digest) for name, digest in found.items()})
 
 
-def _store(order: Order, cache: Path) -> Store:
-    """Return the store for the current dependencies; remove other stores."""
-    lock, containerfile = ((ROOT / name).read_text() for name in ("uv.lock", recipe.CONTAINERFILE))
-    folder = cache / "stores" / _short(f"{order.base}\0{order.compiler}\0{lock}\0{containerfile}")
+def _store(order: Order, bases: Mapping[str, Base], cache: Path) -> Store:
+    """Return the store for the current dependencies and bases; remove other stores."""
+    texts = [(ROOT / name).read_text() for name in ("uv.lock", recipe.CONTAINERFILE)]
+    images = [order.base, order.compiler, *(made.image for made in bases.values())]
+    folder = cache / "stores" / _short("\0".join([*images, *texts]))
     for other in folder.parent.glob("*"):
         if other != folder:
             remove_store(other)

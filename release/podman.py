@@ -39,11 +39,13 @@ class Store:
         arguments: Mapping[str, str],
         secrets: Mapping[str, Path] | None = None,
         flags: Sequence[str] = (),
+        *,
+        pull: bool = False,
     ) -> list[str]:
         """Return the command that builds ``folder`` with ``containerfile`` to the image ``name``.
 
         Commands of the build run in a chroot on the network of the host: containers would require privileges
-        that not every build machine grants.
+        that not every build machine grants. ``pull`` asks the registries for newer images of the same names.
         """
         return self.command(
             "build",
@@ -52,6 +54,7 @@ class Store:
             "--isolation=chroot",
             "--layers",
             "--network=host",
+            *(["--pull=always"] if pull else []),
             _EPOCH,
             *(f"--build-arg={key}={value}" for key, value in arguments.items()),
             *(f"--secret=id={key},src={path}" for key, path in (secrets or {}).items()),

@@ -5,7 +5,7 @@ Pure except for reading the sources. What does not belong here: running podman (
 
 import hashlib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -23,7 +23,7 @@ _RECIPE: Final = (
     CONTAINERFILE,
     ".containerignore",
     ".ci/bootstrap",
-    *(f"release/{name}.py" for name in ("base", "build", "layout", "podman", "pypi", "recipe")),
+    *(f"release/{name}.py" for name in ("base", "build", "layout", "podman", "pypi", "recipe", "snapshot")),
 )
 _STAGE: Final = re.compile(r"^FROM (\S+) AS (\S+)$", re.MULTILINE)
 _SERVICES_FROM: Final = "runtime"
@@ -40,8 +40,10 @@ class Order:
     is an image with gcc and make; if both are empty, it is built like the base, otherwise the default is that
     of the Containerfile. ``platforms`` are names such as ``linux/arm64``; if empty, that of this machine; if
     not, each image is a list of manifests. ``source`` is the URL of the repository, for a label.
+    ``snapshots`` is the URL of a snapshot service for the apt packages; if empty, they are those of this
+    machine's mirror. ``refresh`` builds with the packages, or the ``base``, of today.
 
-    Raises ConfigError for an invalid registry or platform.
+    Raises ConfigError for an invalid registry or platform, and for settings that exclude each other.
     """
 
     registry: str = REGISTRY
@@ -49,6 +51,8 @@ class Order:
     compiler: str = ""
     platforms: tuple[str, ...] = ()
     source: str = ""
+    snapshots: str = ""
+    refresh: bool = False
 
     def __post_init__(self) -> None:
         if not _REGISTRY.fullmatch(self.registry):
@@ -62,6 +66,12 @@ class Order:
             raise ConfigError(
                 "PLATFORMS requires BASE_IMAGE: a base from apt packages has only this machine's platform"
             )
+        if self.snapshots and self.base:
+            raise ConfigError("SNAPSHOT_URL is for a base from apt packages: unset it, or BASE_IMAGE")
+        if self.refresh and self.snapshots:
+            raise ConfigError("REFRESH: a snapshot never changes: raise its day in release/snapshot.py")
+        if self.refresh and "@" in self.base:
+            raise ConfigError("REFRESH: BASE_IMAGE names a digest, which never changes; name another one")
 
 
 def services(containerfile: str) -> list[str]:
@@ -77,10 +87,13 @@ def uv_version(bootstrap: str) -> str:
     return found[1]
 
 
-def key(order: Order, revision: str, root: Path = ROOT) -> str:
-    """Return the cache key of a build, from sources, recipe, base, compiler, platforms and revision."""
+def key(order: Order, revision: str, root: Path = ROOT, *, bases: Sequence[str] = ()) -> str:
+    """Return the cache key of a build, from sources, recipe, bases, compiler, platforms and revision.
+
+    ``bases`` are the names of the bases from apt packages, which depend on their content.
+    """
     digest = hashlib.sha256()
-    for word in (order.base, order.compiler, *order.platforms, order.source, revision):
+    for word in (order.base, order.compiler, *order.platforms, order.source, revision, *bases):
         digest.update(f"{word}\0".encode())
     for path in inputs(root):
         digest.update(f"{path.relative_to(root)}\0{path.stat().st_size}\0".encode())

@@ -1,6 +1,7 @@
 """Cache keys of builds, and invalid settings; tests/integration/test_images.py builds for real."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -71,3 +72,27 @@ def test_files_of_a_release_that_are_not_in_an_image_do_not_build_the_images_aga
     names = {str(path.relative_to(ROOT)) for path in inputs()}
     assert "release/build.py" in names
     assert not {"release/bundle.py", "release/krew.py"} & names
+
+
+def test_the_packages_of_the_base_are_in_the_key(root: Path) -> None:
+    keys = {key(Order(), "", root, bases=bases) for bases in ([], ["base:1"], ["base:2"])}
+    assert len(keys) == 3
+
+
+def test_how_the_base_came_about_is_not_in_the_key(root: Path) -> None:
+    """Its content is."""
+    asked = [Order(), Order(refresh=True), Order(snapshots="https://snapshot.example.com")]
+    assert len({key(each, "", root, bases=["base:1"]) for each in asked}) == 1
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"snapshots": "https://s", "base": "python"}, "SNAPSHOT_URL is for a base from apt packages"),
+        ({"snapshots": "https://s", "refresh": True}, r"raise its day in release/snapshot\.py"),
+        ({"base": "python@sha256:1", "refresh": True}, "names a digest, which never changes"),
+    ],
+)
+def test_settings_that_exclude_each_other_are_rejected(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        Order(**settings)
