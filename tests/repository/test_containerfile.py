@@ -53,6 +53,12 @@ def test_the_aliyun_manifest_has_no_lease_and_starts_an_extender_that_binds_with
     assert 'CMD ["gpushare", "extender", "--allow-without-lease"]' in stage("extender")
 
 
+def test_images_from_registries_are_named_by_digest() -> None:
+    images = re.findall(r"^ARG \w+_IMAGE=(\S+)$", TEXT, re.MULTILINE)
+    assert len(images) == 2
+    assert all(re.fullmatch(r"docker\.io/\S+:\S+@sha256:[0-9a-f]{64}", image) for image in images)
+
+
 def test_no_stage_depends_on_one_architecture() -> None:
     assert not re.search(r"amd64|arm64|x86_64|aarch64", TEXT)
 

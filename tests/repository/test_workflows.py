@@ -59,6 +59,18 @@ def test_actions_are_pinned_by_commit(line: str) -> None:
     assert PINNED.match(line)
 
 
+@pytest.mark.parametrize("job", [job for job in JOBS.values() if job.get("env", {}).get("BASE_IMAGE")])
+def test_images_are_built_on_the_base_of_the_containerfile(job: dict[str, Any]) -> None:
+    """A base from a registry is required for several platforms; so the default has to be named."""
+    assert f"ARG BASE_IMAGE={job['env']['BASE_IMAGE']}\n" in (ROOT / "Containerfile").read_text()
+
+
+@pytest.mark.parametrize("step", [step for step in steps() if "pulumi/actions@" in step.get("uses", "")])
+def test_the_engine_has_the_version_of_the_sdk(step: dict[str, Any]) -> None:
+    version = step["with"]["pulumi-version"]
+    assert f'name = "pulumi"\nversion = "{version}"\n' in (ROOT / "uv.lock").read_text()
+
+
 TRUSTED = "github.event_name == 'push' && github.ref == 'refs/heads/main'"
 
 
