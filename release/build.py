@@ -60,11 +60,11 @@ async def ensure(order: Order | None = None) -> Images:
     async with exclusive(cache / ".lock", _BUILD_S, "another build of images"):
         bases = await _bases(order, cache)
         build = recipe.key(order, await revision(), bases=[base.image for base in bases.values()])
-        folder = cache / "built" / build
+        folder = built() / build
         # A name of a base without a digest may mean another image today.
         if not folder.exists() or (order.refresh and order.base):
             await _build_layout(order, bases, cache, folder)
-            _prune(cache / "built")
+            _prune(built())
         return _images(order, folder)
 
 
@@ -80,6 +80,11 @@ async def push(order: Order) -> Images:
         await run_text(podman.copy(f"oci:{images.folder}:{service}", target), _BUILD_S)
         _say(f"pushed {target}")
     return images
+
+
+def built() -> Path:
+    """Return the folder with the layouts of the last builds."""
+    return cache_root() / "images" / "built"
 
 
 async def revision() -> str:
@@ -193,9 +198,9 @@ def remove_store(folder: Path) -> None:
     shutil.rmtree(folder)
 
 
-def _prune(built: Path) -> None:
+def _prune(folder: Path) -> None:
     """Remove all but the last builds."""
-    for old in sorted(built.iterdir(), key=lambda path: path.stat().st_mtime)[:-_KEPT]:
+    for old in sorted(folder.iterdir(), key=lambda path: path.stat().st_mtime)[:-_KEPT]:
         shutil.rmtree(old)
 
 

@@ -12,6 +12,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from gpushare.errors import ConfigError
+
 INDEX: Final = "index.json"
 _REF_NAME: Final = "org.opencontainers.image.ref.name"
 _IMAGE_NAME: Final = "io.containerd.image.name"
@@ -21,6 +23,14 @@ _BLOBS: Final = "blobs/sha256"
 def digests(folder: Path) -> dict[str, str]:
     """Return name → digest of the images in the layout."""
     return {entry["annotations"][_REF_NAME]: entry["digest"] for entry in _entries(folder)}
+
+
+def holding(built: Path, digest: str) -> Path:
+    """Return the layout with an image, of all in the folder ``built``. Raises ConfigError if none has it."""
+    for folder in sorted(built.glob("*")):
+        if _blob(folder, digest).exists():
+            return folder
+    raise ConfigError(f"{digest} is not among the last builds on this machine: run make images")
 
 
 def size(folder: Path, digest: str) -> int:

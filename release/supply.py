@@ -1,12 +1,11 @@
 """SBOMs and signatures of the images.
 
-What belongs here: running uv and cosign for the images in ``images.json``. What does not: building.
+What belongs here: reading and signing the images in ``images.json``. What does not: building.
 """
 
 import asyncio
 import json
 import shutil
-import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
@@ -18,8 +17,12 @@ from devkit.folders import cache_root
 from devkit.process import run_text
 from gpushare.errors import ConfigError
 from gpushare.runtime.program import run
+from release import layout
 from release.__main__ import DIGESTS
+from release.build import built
+from release.contents import read
 from release.recipe import ROOT, uv_version
+from release.sbom import document
 
 _LISTS: Final = ROOT / "dist"
 _SUMS: Final = "SHA256SUMS"
@@ -45,13 +48,14 @@ def digests() -> None:
 def sbom() -> None:
     """Write the SBOM of each image.
 
-    The file dist/<service>.cdx.json lists its Python packages (CycloneDX).
+    The file dist/<service>.cdx.json lists what its layers contain (CycloneDX).
     """
     _LISTS.mkdir(exist_ok=True)
-    for service in filter(has_packages, references()):
-        text = asyncio.run(run_text(sbom_command(uv(), service), _STEP_S, cwd=ROOT))
-        listed(service).write_text(text)
-        click.echo(listed(service))
+    for service, reference in references().items():
+        digest = reference.rpartition("@")[2]
+        contents = read(layout.holding(built(), digest), digest)
+        listed(service).write_text(document(service, digest, contents))
+        click.echo(f"{listed(service)}: {len(contents.debian)} packages of the distribution")
 
 
 @cli.command()
@@ -82,36 +86,16 @@ def references(file: Path = ROOT / DIGESTS) -> Mapping[str, str]:
     return found
 
 
-def has_packages(service: str) -> bool:
-    """Return whether an image has Python packages: ``samples`` has none besides Python itself."""
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    return service in project["optional-dependencies"]
-
-
 def listed(service: str) -> Path:
     """Return the SBOM file of a service."""
     return _LISTS / f"{service}.cdx.json"
-
-
-def sbom_command(uv: str, service: str) -> list[str]:
-    """Return the command that prints the SBOM, from the lock file that the build installs."""
-    return [
-        uv,
-        "export",
-        "--quiet",
-        "--frozen",
-        "--no-default-groups",
-        "--extra",
-        service,
-        "--format=cyclonedx1.5",
-    ]
 
 
 def sign_commands(service: str, reference: str) -> list[list[str]]:
     """Return the commands that sign an image, and attest its SBOM."""
     predicate = f"--predicate={listed(service)}"
     attest = ["cosign", "attest", "--yes", "--type=cyclonedx", predicate, reference]
-    return [["cosign", "sign", "--yes", reference], *([attest] if has_packages(service) else [])]
+    return [["cosign", "sign", "--yes", reference], attest]
 
 
 def sign_file_command(file: Path) -> list[str]:

@@ -5,6 +5,7 @@ import ssl
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from gpushare.contract import ISOLATION_INSTALLER_NAME, ISOLATION_LIBRARIES
 from gpushare.isolation.layout import LIBRARY, PRELOAD_FILE
 from gpushare.isolation.versions import current_version, installed_versions
 from gpushare.kubescheduler.config import KubernetesVersion
-from release import Images, Order, build
+from release import Images, Order, build, contents
 from testbed import Bed, Testbed, until
 from testbed.control_plane.api import Object, read_text
 from testbed.control_plane.pki import Authority
@@ -229,6 +230,24 @@ async def test_all_modules_have_unchecked_bytecode(reports: dict[str, Any], serv
     if service != "samples":
         assert reports[service]["modules"] > 300
     assert reports[service]["not_compiled"] == []
+
+
+async def test_the_sbom_of_an_image_lists_what_is_installed_in_it(
+    reports: dict[str, Any], built: Images, service: str
+) -> None:
+    found = contents.read(built.folder, built.references[service].rpartition("@")[2])
+    inside = reports[service]
+    assert sorted([each.name, each.version] for each in found.debian) == inside["debian"]
+    assert {"libc6", "python3-minimal"} <= {each.name for each in found.debian}
+    listed = [[each.name, each.version] for each in found.distributions]
+    assert not [each for each in inside["distributions"] if each not in listed]
+    assert found.libraries == inside["libraries"]
+    assert bool(found.libraries) == (service == "isolation")
+
+
+async def test_an_image_says_how_old_its_packages_are(built: Images, service: str) -> None:
+    labels = contents.read(built.folder, built.references[service].rpartition("@")[2]).labels
+    assert date.fromisoformat(labels[build.BASE_DAY]) <= datetime.now(UTC).date()
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")

@@ -1,5 +1,6 @@
 """Inspects a container from the inside and prints the results as JSON; runs there with Python only."""
 
+import hashlib
 import importlib
 import importlib.util
 import json
@@ -9,6 +10,7 @@ import subprocess
 import sys
 import sysconfig
 from collections.abc import Iterable, Iterator
+from importlib.metadata import distributions
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,8 @@ PACKAGES = Path(sysconfig.get_path("purelib"))
 FOLDERS = [Path(name) for name in ("/", "/app", "/app/.venv", "/etc", "/var", "/tmp", "/run", PACKAGES)]  # noqa: S108
 TOPS = ("/app", "/etc", "/opt", "/usr", "/var")
 SET_ID = 0o6000
+LIBRARIES = Path("/usr/local/lib/gpushare")
+INSTALLED = "--showformat=${db:Status-Status} ${Package} ${Version}\n"
 UNCHECKED = 1
 
 
@@ -75,6 +79,12 @@ def run(command: list[str]) -> tuple[int, str]:
     return done.returncode, done.stdout + done.stderr
 
 
+def installed() -> list[list[str]]:
+    """Names and versions of the packages of the distribution, as dpkg says."""
+    _, text = run(["dpkg-query", "--show", INSTALLED])
+    return sorted(line.split()[1:] for line in text.splitlines() if line.startswith("installed "))
+
+
 def inspect(asked: dict[str, Any]) -> dict[str, Any]:
     modules = [path for path in files(str(PACKAGES)) if path.suffix == ".py"]
     return {
@@ -87,6 +97,11 @@ def inspect(asked: dict[str, Any]) -> dict[str, Any]:
         "setuid": [str(path) for path in files(*TOPS) if has_set_id_bit(path)],
         "modules": len(modules),
         "not_compiled": [str(path) for path in modules if not is_compiled(path)],
+        "debian": installed(),
+        "distributions": sorted([each.name, each.version] for each in distributions()),
+        "libraries": {
+            str(path): hashlib.sha256(path.read_bytes()).hexdigest() for path in LIBRARIES.glob("*.so")
+        },
         "commands": [run(command) for command in asked["commands"]],
     }
 

@@ -1,5 +1,7 @@
 """Bases from apt packages: when one is made again, and how old it is. No package is installed here."""
 
+import re
+import subprocess
 from collections.abc import Sequence
 from datetime import date
 from pathlib import Path
@@ -8,6 +10,7 @@ import pytest
 
 from devkit.errors import DevkitError
 from release import base, needs, snapshot
+from release.recipe import ROOT
 
 # The first lines of the Release files of Debian 12, on 2026-11-28.
 RELEASES = """\
@@ -150,3 +153,15 @@ def test_the_age_is_told_in_days(today: int, text: str) -> None:
 def test_a_folder_with_a_space_reaches_the_hook_as_one_word() -> None:
     command = base.command("bookworm", Path("/my cache"), ["sources.list"])
     assert "--customize-hook=download /tmp/releases '/my cache/releases'" in command
+
+
+def test_the_documented_command_raises_the_day(tmp_path: Path) -> None:
+    page = (ROOT / "docs/how-to/build-images.md").read_text()
+    command = next(line for line in page.splitlines() if line.startswith("$ sed -i"))
+    file = tmp_path / "release/snapshot.py"
+    file.parent.mkdir()
+    file.write_text((ROOT / "release/snapshot.py").read_text())
+    subprocess.run(["sh", "-c", command.removeprefix("$ ")], cwd=tmp_path, check=True)  # noqa: S603, S607
+    found = re.search(r'^SNAPSHOT: Final = "(\d{8})"$', file.read_text(), re.MULTILINE)
+    assert found is not None
+    assert found[1] >= snapshot.SNAPSHOT

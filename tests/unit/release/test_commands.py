@@ -45,14 +45,17 @@ def test_missing_programs_are_reported_with_a_remedy(tmp_path: Path, monkeypatch
         needs.look_for_push()
 
 
-def test_images_are_signed_by_digest() -> None:
-    sign, attest = supply.sign_commands("cli", "example.com/cli@sha256:1")
-    assert sign[-1] == attest[-1] == "example.com/cli@sha256:1"
+def test_images_are_signed_by_digest_with_their_sbom() -> None:
+    for name in ("cli", "samples"):
+        sign, attest = supply.sign_commands(name, f"example.com/{name}@sha256:1")
+        assert sign[-1] == attest[-1] == f"example.com/{name}@sha256:1"
+        assert any(word.endswith(f"dist/{name}.cdx.json") for word in attest)
 
 
-def test_an_image_without_python_packages_has_no_sbom_of_them() -> None:
-    assert [supply.has_packages(name) for name in ("cli", "samples")] == [True, False]
-    assert supply.sign_commands("samples", "a@sha256:1") == [["cosign", "sign", "--yes", "a@sha256:1"]]
+def test_newer_images_of_the_same_names_are_pulled_on_request_only() -> None:
+    for pull in (False, True):
+        command = STORE.build(Path("/src"), Path("/src/Containerfile"), "name", {}, pull=pull)
+        assert ("--pull=always" in command) is pull
 
 
 def test_signing_requires_a_build(tmp_path: Path) -> None:
