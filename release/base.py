@@ -86,11 +86,6 @@ class Base:
         """Its name in a store, which depends on its content."""
         return f"localhost/gpushare-{self.kind.name}:{self.suite}-{self.digest[:12]}"
 
-    def age(self, today: date) -> str:
-        """Return what a person wants to know about its packages."""
-        days = (today - self.day).days
-        return f"{self.suite}, packages of {self.day} ({days} {'day' if days == 1 else 'days'} old)"
-
 
 def sources(apt: Path) -> Path:
     """Return the file with the archives of the distribution, without those added to the machine."""
@@ -184,6 +179,12 @@ def _read(folder: Path, suite: str, kind: BaseKind) -> Base:
 def _digest(file: Path) -> str:
     with file.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def age(day: date, today: date) -> str:
+    """Return what a person wants to know about the packages of a base."""
+    days = (today - day).days
+    return f"packages of {day} ({days} {'day' if days == 1 else 'days'} old)"
 
 
 def today() -> date:

@@ -23,7 +23,7 @@ from devkit.folders import cache_root
 from devkit.locks import exclusive
 from devkit.process import run_text
 from gpushare import __version__
-from release import base, layout, needs, podman, pypi, recipe
+from release import base, contents, layout, needs, podman, pypi, recipe
 from release.base import Base
 from release.podman import Store, platforms_or_own, stage_name
 from release.recipe import ROOT, Order
@@ -65,7 +65,9 @@ async def ensure(order: Order | None = None) -> Images:
         if not folder.exists() or (order.refresh and order.base):
             await _build_layout(order, bases, cache, folder)
             _prune(built())
-        return _images(order, folder)
+        images = _images(order, folder)
+    _say(f"base: {_age(order, bases, images)}")
+    return images
 
 
 async def push(order: Order) -> Images:
@@ -103,12 +105,19 @@ async def _bases(order: Order, cache: Path) -> dict[str, Base]:
     if order.base:
         return {}
     wanted = {"BASE_IMAGE": base.RUNTIME, **({} if order.compiler else {"COMPILER_IMAGE": base.COMPILER})}
-    found = {
+    return {
         argument: await base.ensure(cache, kind, order.snapshots, refresh=order.refresh)
         for argument, kind in wanted.items()
     }
-    _say(f"base: {found['BASE_IMAGE'].age(base.today())}; REFRESH=1 takes the packages of today")
-    return found
+
+
+def _age(order: Order, bases: Mapping[str, Base], images: Images) -> str:
+    """Return what the images are built on, and how old that is."""
+    if made := bases.get("BASE_IMAGE"):
+        return f"{made.suite}, {base.age(made.day, base.today())}; REFRESH=1 takes the packages of today"
+    digest = next(iter(images.references.values())).rpartition("@")[2]
+    day = contents.read(images.folder, digest).snapshot
+    return f"{order.base}, {base.age(day, base.today()) if day else 'of unknown age'}"
 
 
 async def _build_layout(order: Order, bases: Mapping[str, Base], cache: Path, folder: Path) -> None:

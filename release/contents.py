@@ -11,16 +11,19 @@ import re
 import tarfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date
 from email.parser import HeaderParser
 from functools import lru_cache
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
 _STATUS: Final = "var/lib/dpkg/status"
+_ARCHIVES: Final = "etc/apt/sources.list.d/debian.sources"
 _OS_RELEASE: Final = ("usr/lib/os-release", "etc/os-release")
 _METADATA: Final = re.compile(r".*\.dist-info/METADATA")
 _LIBRARY: Final = re.compile(r"usr/local/lib/gpushare/[^/]+\.so")
 _INTERPRETER: Final = re.compile(r"usr/local/bin/python3\.\d+")
+_SNAPSHOT: Final = re.compile(r"^# http://snapshot\.debian\.org/archive/debian/(\d{8})T", re.MULTILINE)
 _WHITEOUT: Final = ".wh."
 _OPAQUE: Final = ".wh..wh..opq"
 _SOURCE: Final = re.compile(r"(\S+)(?: \((\S+)\))?")
@@ -52,6 +55,7 @@ class Contents:
 
     ``system`` are the fields of its os-release, ``libraries`` maps paths of our libraries to their SHA-256.
     ``python`` is the version of an interpreter that no package of the distribution has, or empty.
+    ``snapshot`` is the day of the archive from which Docker's image of Debian is; its list of archives says so.
     """
 
     platform: str
@@ -61,6 +65,7 @@ class Contents:
     distributions: Sequence[PythonPackage]
     libraries: Mapping[str, str]
     python: str
+    snapshot: date | None
 
 
 def read(folder: Path, digest: str) -> Contents:
@@ -83,6 +88,7 @@ def read(folder: Path, digest: str) -> Contents:
             if _LIBRARY.fullmatch(name)
         },
         python=_python(files, config),
+        snapshot=_snapshot(_text(files.get(_ARCHIVES, b""))),
     )
 
 
@@ -146,6 +152,11 @@ def _python(files: Mapping[str, bytes], config: Mapping[str, Any]) -> str:
     return environment.get("PYTHON_VERSION", "")
 
 
+def _snapshot(archives: str) -> date | None:
+    found = _SNAPSHOT.search(archives)
+    return date.fromisoformat(found[1]) if found else None
+
+
 @lru_cache(maxsize=64)
 def _layer(folder: Path, digest: str) -> Mapping[str, bytes]:
     """Return the files of a layer that are of interest, and its whiteouts; images share layers."""
@@ -162,7 +173,7 @@ def _layer(folder: Path, digest: str) -> Mapping[str, bytes]:
 
 
 def _is_of_interest(name: str) -> bool:
-    known = name == _STATUS or name in _OS_RELEASE
+    known = name in (_STATUS, _ARCHIVES, *_OS_RELEASE)
     return known or any(each.fullmatch(name) for each in (_METADATA, _LIBRARY, _INTERPRETER))
 
 

@@ -20,6 +20,8 @@ def document(service: str, digest: str, contents: Contents) -> str:
     """Return the SBOM of an image; equal images have equal ones."""
     base = {name: value for name, value in contents.labels.items() if ".base." in name}
     about = {"covers": COVERS, "lacks": LACKS, "platform": contents.platform}
+    if contents.snapshot:
+        about["snapshot"] = contents.snapshot.isoformat()
     properties = {**{f"gpushare:{name}": value for name, value in about.items()}, **base}
     return (
         json.dumps(

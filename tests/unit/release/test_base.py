@@ -146,8 +146,7 @@ def test_release_files_without_a_date_are_an_error() -> None:
 
 @pytest.mark.parametrize(("today", "text"), [(28, "(1 day old)"), (27, "(0 days old)"), (30, "(3 days old)")])
 def test_the_age_is_told_in_days(today: int, text: str) -> None:
-    made = base.Base(base.RUNTIME, "bookworm", Path("/cache"), "0" * 64, date(2026, 11, 27))
-    assert made.age(date(2026, 11, today)) == f"bookworm, packages of 2026-11-27 {text}"
+    assert base.age(date(2026, 11, 27), date(2026, 11, today)) == f"packages of 2026-11-27 {text}"
 
 
 def test_a_folder_with_a_space_reaches_the_hook_as_one_word() -> None:

@@ -6,6 +6,7 @@ import io
 import json
 import tarfile
 from collections.abc import Mapping, Sequence
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -65,6 +66,13 @@ Architecture: all
 Version: 1
 """
 OS_RELEASE = b'PRETTY_NAME="Debian GNU/Linux 12 (bookworm)"\nVERSION_ID="12"\nID=debian\n# Comment=1\n'
+# Of debian:bookworm, 2025-05-20.
+ARCHIVES = b"""\
+Types: deb
+# http://snapshot.debian.org/archive/debian/20250520T000000Z
+URIs: http://deb.debian.org/debian
+Suites: bookworm bookworm-updates
+"""
 SITE = "app/.venv/lib/python3.11/site-packages"
 METADATA = b"""\
 Metadata-Version: 2.4
@@ -175,6 +183,13 @@ def test_a_python_that_no_package_has_is_listed(made: Layout) -> None:
         ["python", "3.11.16"],
     )
     assert [each.name for each in found.distributions] == ["pip"]
+
+
+def test_the_age_of_an_image_of_docker_is_in_its_list_of_archives(made: Layout) -> None:
+    found = read(made.folder, made.image([{**BASE, "etc/apt/sources.list.d/debian.sources": ARCHIVES}, APP]))
+    assert found.snapshot == date(2025, 5, 20)
+    assert "2025-05-20" in document("cli", "sha256:1", found)
+    assert read(made.folder, made.image([BASE])).snapshot is None
 
 
 def test_of_several_platforms_the_first_is_read(made: Layout) -> None:
