@@ -47,6 +47,11 @@ preview: setup ## Show what `make up` would change; STACK=<name>
 	$(NEED_STACK)
 	@PATH="$(PULUMI_PATH)" pulumi preview --diff $(PULUMI_FLAGS)
 
+.PHONY: drift
+drift: setup ## Fail if a cluster is not as its stack says; changes nothing; STACK=<name>
+	$(NEED_STACK)
+	@PATH="$(PULUMI_PATH)" pulumi preview --refresh --expect-no-changes --diff $(PULUMI_FLAGS)
+
 .PHONY: up
 up: setup ## Deploy a stack to its cluster; STACK=<name>
 	$(NEED_STACK)

@@ -12,7 +12,7 @@ import click
 
 from gpushare.runtime.program import run
 from release.build import Images, ensure, push
-from release.recipe import REGISTRY, ROOT, Order
+from release.recipe import CONTAINERFILE, PINNED, REGISTRY, ROOT, Order, pinned_base
 
 DIGESTS: Final = "images.json"
 
@@ -30,7 +30,7 @@ DIGESTS: Final = "images.json"
     "base",
     envvar="BASE_IMAGE",
     default="",
-    help="Image with Python 3.11 or later; default: built from apt packages.",
+    help="Image with Python 3.11 or later; 'pinned': that of the Containerfile; default: from apt packages.",
 )
 @click.option(
     "--compiler-image",
@@ -62,9 +62,11 @@ DIGESTS: Final = "images.json"
 @click.option(
     "--output", type=click.Path(path_type=Path), default=ROOT / DIGESTS, help="JSON file for the digests."
 )
-def cli(platforms: str, output: Path, *, publish: bool, **settings: Any) -> None:
+def cli(base: str, platforms: str, output: Path, *, publish: bool, **settings: Any) -> None:
     """Build the images of all services and write their digests."""
-    order = Order(platforms=tuple(filter(None, platforms.split(","))), **settings)
+    if base == PINNED:
+        base = pinned_base((ROOT / CONTAINERFILE).read_text())
+    order = Order(base=base, platforms=tuple(filter(None, platforms.split(","))), **settings)
     images = asyncio.run(push(order) if publish else ensure(order))
     output.write_text(json.dumps(dict(images.references), indent=2) + "\n")
     click.echo(report(images))

@@ -55,7 +55,7 @@ class Contents:
 
     ``system`` are the fields of its os-release, ``libraries`` maps paths of our libraries to their SHA-256.
     ``python`` is the version of an interpreter that no package of the distribution has, or empty.
-    ``snapshot`` is the day of the archive from which Docker's image of Debian is; its list of archives says so.
+    ``snapshot`` is the day of the archive from which Docker's image of Debian is, by its list of archives.
     """
 
     platform: str

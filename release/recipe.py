@@ -19,6 +19,8 @@ SOURCES: Final = ("LICENSE", "README.md", "pyproject.toml", "uv.lock", "gpushare
 """Files that the build may read; .containerignore has the same list."""
 REGISTRY: Final = "registry.example.com/gpushare"
 """Registry in the names of images that are not pushed."""
+PINNED: Final = "pinned"
+"""Stands for the base that the Containerfile names by digest."""
 _RECIPE: Final = (
     CONTAINERFILE,
     ".containerignore",
@@ -26,6 +28,7 @@ _RECIPE: Final = (
     *(f"release/{name}.py" for name in ("base", "build", "layout", "podman", "pypi", "recipe", "snapshot")),
 )
 _STAGE: Final = re.compile(r"^FROM (\S+) AS (\S+)$", re.MULTILINE)
+_BASE: Final = re.compile(r"^ARG BASE_IMAGE=(\S+)$", re.MULTILINE)
 _SERVICES_FROM: Final = "runtime"
 _UV_VERSION: Final = re.compile(r"^UV_VERSION=(\S+)$", re.MULTILINE)
 _REGISTRY: Final = re.compile(r"[a-z0-9.-]+(:[0-9]+)?(/[a-z0-9]+([._-]+[a-z0-9]+)*)*")
@@ -77,6 +80,14 @@ class Order:
 def services(containerfile: str) -> list[str]:
     """Return the stages of the Containerfile that are images of services."""
     return [name for parent, name in _STAGE.findall(containerfile) if parent == _SERVICES_FROM]
+
+
+def pinned_base(containerfile: str) -> str:
+    """Return the base that the Containerfile names."""
+    found = _BASE.search(containerfile)
+    if not found:
+        raise ConfigError(f"{CONTAINERFILE} has no line ARG BASE_IMAGE=…")
+    return found[1]
 
 
 def uv_version(bootstrap: str) -> str:

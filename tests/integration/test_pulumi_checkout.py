@@ -1,4 +1,4 @@
-"""``make preview`` and ``make up`` in a user's checkout, with the example stack and without a uv.
+"""``make preview``, ``up`` and ``drift`` in a user's checkout, with the example stack and without a uv.
 
 The engine, the API server and the provider are real, the last two steps of the language host as well; what it
 does before them is ``tests.support.fakes.language_host``, which says why.
@@ -14,6 +14,7 @@ import pytest_asyncio
 
 from components.manifests import everything
 from components.stack import from_file, load
+from devkit.errors import DevkitError
 from devkit.process import run_text
 from testbed import Bed, SimGpu, SimNode, Testbed
 from testbed.pulumi import old_tokens
@@ -71,6 +72,14 @@ async def test_up_deploys_the_example(checkout: Checkout) -> None:
     before = await uids_by_name(checkout.bed)
     await checkout.run("make", "up")
     assert (await uids_by_name(checkout.bed)).keys() - before.keys() == names_of(RENDERED)
+
+
+async def test_drift_is_an_object_that_was_deleted_by_hand(checkout: Checkout) -> None:
+    await checkout.run("make", "drift")
+    service = next(each["metadata"] for each in RENDERED if each["kind"] == "Service")
+    await checkout.bed.kubectl("delete", "service", service["name"], f"--namespace={service['namespace']}")
+    with pytest.raises(DevkitError, match="no changes were expected but changes were proposed"):
+        await checkout.run("make", "drift")
 
 
 async def test_pulumi_install_removes_nothing_that_make_setup_created(checkout: Checkout) -> None:

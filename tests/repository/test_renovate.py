@@ -32,8 +32,7 @@ PINNED_FILES = ("Containerfile", "go.mod", "galaxy.yml", "package.json", "pyproj
 
 # What looks like a pin in files that no built-in manager reads as such.
 PIN = re.compile(
-    r"""(?<=VERSION=)\d[\d.]+|(?<===)\d[\d.]+|(?<=BASE_IMAGE:\ docker\.io/library/python:)[^\s@]+
-    |(?<=pulumi-version:\ )\S+
+    r"""(?<=VERSION=)\d[\d.]+|(?<===)\d[\d.]+|(?<=pulumi-version:\ )\S+
     |(?<=["(])\d+\.\d+\.\d+(?=")|(?<=[Vv]ersion=v)\d[\d.]+|(?<=_version:\ )\d[\d.]+""",
     re.VERBOSE,
 )
@@ -62,7 +61,7 @@ def versions(manager: dict[str, Any]) -> Iterator[tuple[str, re.Match[str]]]:
 
 
 def label(manager: dict[str, Any]) -> str:
-    return str(manager.get("depNameTemplate", "images"))
+    return str(manager["depNameTemplate"])
 
 
 @pytest.mark.parametrize("manager", MANAGERS, ids=label)

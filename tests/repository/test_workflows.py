@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from release.recipe import services
+from release import recipe
 from tools.suite import run, tiers
 
 ROOT = Path(__file__).parents[2]
@@ -59,10 +59,10 @@ def test_actions_are_pinned_by_commit(line: str) -> None:
     assert PINNED.match(line)
 
 
-@pytest.mark.parametrize("job", [job for job in JOBS.values() if job.get("env", {}).get("BASE_IMAGE")])
-def test_images_are_built_on_the_base_of_the_containerfile(job: dict[str, Any]) -> None:
-    """A base from a registry is required for several platforms; so the default has to be named."""
-    assert f"ARG BASE_IMAGE={job['env']['BASE_IMAGE']}\n" in (ROOT / "Containerfile").read_text()
+def test_images_from_a_registry_are_built_on_the_base_of_the_containerfile() -> None:
+    assert {job["env"]["BASE_IMAGE"] for job in JOBS.values() if "BASE_IMAGE" in job.get("env", {})} == {
+        recipe.PINNED
+    }
 
 
 @pytest.mark.parametrize("step", [step for step in steps() if "pulumi/actions@" in step.get("uses", "")])
@@ -72,11 +72,13 @@ def test_the_engine_has_the_version_of_the_sdk(step: dict[str, Any]) -> None:
 
 
 TRUSTED = "github.event_name == 'push' && github.ref == 'refs/heads/main'"
+SCHEDULED = "github.event_name == 'schedule' && github.ref == 'refs/heads/main'"
+"""Of the main branch only, which alone has a schedule."""
 
 
 def is_trusted(name: str) -> bool:
     """Whether no code of a pull request runs in the job."""
-    return name.startswith("release ") or JOBS[name].get("if") == TRUSTED
+    return name.startswith("release ") or JOBS[name].get("if") in (TRUSTED, SCHEDULED)
 
 
 @pytest.mark.parametrize("name", JOBS)
@@ -93,7 +95,7 @@ def test_the_code_of_a_pull_request_gets_no_credentials(name: str) -> None:
     "name", [name for name, job in JOBS.items() if "PULUMI_BACKEND_URL" in job.get("env", {})]
 )
 def test_a_cluster_is_reached_from_the_main_branch_and_behind_an_environment_only(name: str) -> None:
-    assert JOBS[name]["if"] == TRUSTED
+    assert JOBS[name]["if"] in (TRUSTED, SCHEDULED)
     assert JOBS[name]["environment"]
 
 
@@ -152,6 +154,25 @@ def test_a_release_is_made_behind_an_environment_after_its_tag_is_checked() -> N
     assert (JOBS["release release"]["needs"], JOBS["release release"]["environment"]) == ("check", "release")
 
 
-def test_every_image_gets_its_provenance() -> None:
-    matrix = JOBS["pipeline provenance"]["strategy"]["matrix"]["service"]
-    assert matrix == services((ROOT / "Containerfile").read_text())
+@pytest.mark.parametrize("name", ["pipeline provenance", "weekly scan"])
+def test_every_image_gets_its_provenance_and_is_scanned(name: str) -> None:
+    matrix = JOBS[name]["strategy"]["matrix"]["service"]
+    assert matrix == recipe.services((ROOT / "Containerfile").read_text())
+
+
+def test_the_images_of_the_week_are_scanned_on_the_published_base_and_with_the_packages_of_today() -> None:
+    jobs = [JOBS[f"weekly {name}"] for name in JOBS["weekly scan"]["strategy"]["matrix"]["images"]]
+    assert [bool(job.get("env", {}).get("BASE_IMAGE")) for job in jobs] == [True, False]
+    assert [
+        f"{SUDO} make images REFRESH=1" in [step.get("run") for step in job["steps"]] for job in jobs
+    ] == [
+        False,
+        True,
+    ]
+
+
+def test_drift_is_compared_with_the_images_that_the_pipeline_publishes() -> None:
+    """Equal settings give equal digests."""
+    published = {name: value for name, value in JOBS["pipeline publish"]["env"].items() if name != "PUSH"}
+    assert JOBS["drift images"]["env"] == published
+    assert expanded(JOBS["drift compare"]) == [["make drift"]]

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from gpushare.errors import ConfigError
-from release.recipe import ROOT, Order, inputs, key
+from release.recipe import ROOT, Order, inputs, key, pinned_base
 
 
 @pytest.fixture
@@ -96,3 +96,9 @@ def test_how_the_base_came_about_is_not_in_the_key(root: Path) -> None:
 def test_settings_that_exclude_each_other_are_rejected(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         Order(**settings)
+
+
+def test_the_pinned_base_is_that_of_the_containerfile() -> None:
+    assert pinned_base((ROOT / "Containerfile").read_text()).startswith("docker.io/library/python:3.11-slim")
+    with pytest.raises(ConfigError, match="no line ARG BASE_IMAGE"):
+        pinned_base("FROM scratch\n")
