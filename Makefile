@@ -86,10 +86,10 @@ $(COPIES): .venv/.synced tools/collection_modules.py gpushare/*.py gpushare/mode
 .PHONY: setup
 setup: .venv/.synced $(COPIES) ## Create .venv with all tools and console scripts; installs no system packages
 
-ansible/.venv/.synced: .venv/.synced ansible/pyproject.toml ansible/uv.lock ansible/legacy/pyproject.toml ansible/legacy/uv.lock
+ansible/.venv/.synced: .venv/.synced $(foreach each,ansible ansible/legacy ansible/newest,$(each)/pyproject.toml $(each)/uv.lock)
 	@.ci/bootstrap ansible
 
-# ansible-core 2.19 and tools, and ansible/legacy/.venv with 2.16.
+# ansible-core 2.19 and tools, ansible/legacy/.venv with 2.16, and with Python 3.12 or later ansible/newest/.venv.
 .PHONY: setup-ansible
 setup-ansible: ansible/.venv/.synced $(COPIES)
 
@@ -208,7 +208,7 @@ docs: setup ## Build the documentation; warnings are errors
 
 .PHONY: clean
 clean: ## Remove generated files from the checkout; keeps the cache outside
-	@rm -rf .pycache .venv policy/.venv ansible/plugins/plugin_utils/gpushare ansible/.venv ansible/.ansible ansible/legacy/.venv docs/_build .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	@rm -rf .pycache .venv policy/.venv ansible/plugins/plugin_utils/gpushare ansible/.venv ansible/.ansible ansible/legacy/.venv ansible/newest/.venv docs/_build .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 ##@ Maintain

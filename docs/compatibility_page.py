@@ -80,7 +80,7 @@ def _programs() -> Iterator[tuple[str, ...]]:
     yield "podman", "of Debian", "images of the services", "`tests/integration/test_images.py`"
     yield (
         "ansible-core",
-        f"{_locked('ansible')}; {_locked('ansible/legacy')}",
+        "; ".join(_locked(f"ansible{each}") for each in ("", "/legacy", "/newest")),
         "playbooks and roles on hosts with systemd",
         "`ansible/extensions/molecule`, `tests/ansible`",
     )

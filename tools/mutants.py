@@ -30,7 +30,12 @@ _FIRST_LIMIT_S: Final = 1200
 """For all tests without a mutant, on a busy machine."""
 _AT_ONCE: Final = 2
 _FAILED_TEST: Final = re.compile(r"^(?:FAILED|ERROR) (\S+)", re.MULTILINE)
-_ENVIRONMENTS: Final = ("ansible/.venv", "ansible/legacy/.venv", "ansible/plugins/plugin_utils/gpushare")
+_ENVIRONMENTS: Final = (
+    "ansible/.venv",
+    "ansible/legacy/.venv",
+    "ansible/newest/.venv",
+    "ansible/plugins/plugin_utils/gpushare",
+)
 _TAIL: Final = 15
 """Lines of output to print if tests fail where they should pass."""
 

@@ -16,11 +16,12 @@ from ansible_collections.gpushare.nodes.plugins.plugin_utils import (
     scheduler_probe,
     validation,
 )
+from tests.ansible.cores import PROGRAMS, missing
 from tests.ansible.reports import REQUIRED, report
 from tests.support.fixtures import controllers
 from tests.support.fixtures.controllers import ROOT, Controller
 
-ENVIRONMENTS = {"2.19": ROOT / "ansible/.venv", "2.16": ROOT / "ansible/legacy/.venv"}
+ENVIRONMENTS = {core: program.parents[1] for core, program in PROGRAMS.items()}
 PLAYBOOKS = sorted(f"gpushare.nodes.{path.stem}" for path in (ROOT / "ansible/playbooks").glob("*.yml"))
 LOCAL = {"ansible_connection": "local", "ansible_python_interpreter": "{{ ansible_playbook_python }}"}
 INVENTORY = {
@@ -84,7 +85,7 @@ def controller(
 ) -> Controller:
     environment = ENVIRONMENTS[request.param]
     if not environment.exists():
-        pytest.skip(f"{environment} is not there: `make setup-ansible` makes it")
+        pytest.skip(f"{environment} is not there: {missing(request.param)}")
     return controllers.make(tmp_path_factory.mktemp("controller"), environment, tarball)
 
 
