@@ -50,6 +50,18 @@ def check_cluster(settings: Stack, cluster: Cluster) -> None:
         _check_control_planes(settings, cluster.nodes, cluster.control_planes)
 
 
+def advice_on(settings: Stack, cluster: Cluster) -> list[str]:
+    """What may keep valid settings from working as the cluster is now; more nodes may come."""
+    replicas, nodes = settings.extender.replicas, cluster.nodes
+    if not nodes or replicas <= nodes:
+        return []
+    text = (
+        f"extender.replicas: {replicas}, each on a separate node, but the cluster has {nodes}: the others "
+        "stay Pending until there are more; use 1, or add nodes"
+    )
+    return [text]
+
+
 def _check_control_planes(settings: Stack, nodes: int, found: int) -> None:
     """A pod that needs a separate control plane node and gets none is awaited until the timeout."""
     extender = settings.extender

@@ -8,7 +8,7 @@ from typing import Final
 import pulumi
 from pulumi.runtime import get_config_env, is_config_secret
 
-from components.cluster import check_cluster
+from components.cluster import advice_on, check_cluster
 from components.config import Stack
 from components.kubeconfig import is_content
 from components.preflight import read_cluster
@@ -59,3 +59,5 @@ def compare_with_cluster(stack: Stack) -> None:
         pulumi.log.warn(f"the settings are not compared with the cluster: {error}")
         return
     check_cluster(stack, cluster)
+    for each in advice_on(stack, cluster):
+        pulumi.log.warn(each)

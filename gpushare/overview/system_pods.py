@@ -68,6 +68,12 @@ class SystemPod(Struct):
         return (self.metadata.labels or {}).get("component", "")
 
     @property
+    def unschedulable(self) -> str:
+        """Why no node takes it, as its scheduler says; "" if it has a node, or no scheduler has seen it."""
+        found = (c for c in self.status.conditions or () if c.type == "PodScheduled" and c.status == "False")
+        return next((c.message for c in found), "")
+
+    @property
     def ready(self) -> bool:
         """Whether it is ready."""
         return any(c.type == "Ready" and c.status == "True" for c in self.status.conditions or ())

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from components.cluster import Cluster, check_cluster
+from components.cluster import Cluster, advice_on, check_cluster
 from components.kubeconfig import chosen, is_content
 from components.preflight import read_cluster
 from components.stack import load
@@ -65,6 +65,18 @@ def test_each_replica_on_the_host_network_needs_a_control_plane_node() -> None:
 def test_replicas_without_the_host_network_may_share_the_nodes_of_others(extender: Object) -> None:
     single = Cluster(VERSION, CORE, nodes=5, control_planes=1)
     check_cluster(load(raw_stack(extender={"replicas": 3, **extender})), single)
+
+
+def test_more_replicas_than_nodes_are_a_warning_because_nodes_may_come() -> None:
+    stack = load(raw_stack(extender=sidecar(replicas=3)))
+    assert advice_on(stack, Cluster(VERSION, CORE, nodes=2)) == [
+        (
+            "extender.replicas: 3, each on a separate node, but the cluster has 2: the others stay "
+            "Pending until there are more; use 1, or add nodes"
+        )
+    ]
+    for nodes in (None, 0, 3):
+        assert advice_on(stack, Cluster(VERSION, CORE, nodes=nodes)) == []
 
 
 def test_no_scheduler_is_left_without_the_extender() -> None:

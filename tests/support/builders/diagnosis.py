@@ -3,9 +3,10 @@
 from typing import Any
 
 import msgspec
+from msgspec import structs
 
 from gpushare import __version__
-from gpushare.adapters.kube.wire import WireConfigMap, WireNode, core_node
+from gpushare.adapters.kube.wire import WireCondition, WireConfigMap, WireNode, core_node
 from gpushare.cli.doctor.installation import ApiService, Installation, Lease, Service, Unread, Workload
 from gpushare.cli.doctor.rights import RIGHTS
 from gpushare.contract import (
@@ -184,6 +185,13 @@ def extender_pod(*words: str, ready: bool = True, name: str = "") -> SystemPod:
     """An extender with TLS, or with this command line."""
     command = words or ("gpushare", "extender", "--tls-cert=/tls.crt")
     return system_pod(EXTENDER_NAME, *command, ready=ready, name=name)
+
+
+def pending_extender(message: str, name: str = "") -> SystemPod:
+    """An extender that no node takes, with the message of its scheduler."""
+    made = extender_pod(ready=False, name=name)
+    conditions = [WireCondition("PodScheduled", "False", "Unschedulable", message)]
+    return structs.replace(made, status=structs.replace(made.status, phase="Pending", conditions=conditions))
 
 
 def our_pods() -> list[SystemPod]:

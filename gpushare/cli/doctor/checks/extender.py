@@ -1,5 +1,6 @@
 """Checks of the extender: its pods, Lease, caches, transport and certificates. Pure."""
 
+from collections.abc import Sequence
 from typing import Final
 
 from gpushare.cli.doctor.installation import Installation, Unread, if_read, required
@@ -33,13 +34,21 @@ def pods(seen: Installation) -> CheckVerdict:
     wanted = _replicas(seen, len(found))
     if not found and not wanted:
         return failed(f"no pod of {EXTENDER_NAME}: deploy the extender, or scale it up", _DEPLOYMENTS)
+    pending = _pending(found)
     if not ready:
         return failed(
-            f"none of {counted(max(wanted, len(found)), 'replica')} is ready: no pod is placed", _PODS
+            f"none of {counted(max(wanted, len(found)), 'replica')} is ready: no pod is placed{pending}",
+            _PODS,
         )
     if len(ready) < wanted:
-        return warning(f"{len(ready)} of {counted(wanted, 'replica')} are ready", _PODS)
+        return warning(f"{len(ready)} of {counted(wanted, 'replica')} are ready{pending}", _PODS)
     return ok(f"{counted(len(ready), 'replica')} ready")
+
+
+def _pending(found: Sequence[SystemPod]) -> str:
+    """Why the first replica without a node has none."""
+    first = next((pod for pod in found if pod.unschedulable), None)
+    return f"; {first.name} is Pending: {first.unschedulable}" if first else ""
 
 
 def _replicas(seen: Installation, default: int) -> int:
