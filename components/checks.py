@@ -33,7 +33,7 @@ from components.formats import (
 from components.images import with_images
 from components.manifests.certificates import makes_certificates, tls_secret
 from components.options import check_options
-from gpushare.contract import LABEL_GPUSHARE, LABEL_NO_ISOLATION, LABEL_PLACEMENT
+from gpushare.contract import LABEL_CGPU, LABEL_NO_ISOLATION, LABEL_PLACEMENT
 from gpushare.errors import ConfigError
 from gpushare.kubescheduler.config import DEFAULT_SCHEDULER, DEFAULT_URL, KubernetesVersion
 from gpushare.model.device_lists import FIRST_MINOR_WITH_CDI
@@ -116,10 +116,6 @@ def _check_extender(extender: Extender, version: KubernetesVersion) -> None:
 
 def _check_sidecar(extender: Extender, version: KubernetesVersion) -> None:
     where = f"extender.exposure: {Exposure.SIDECAR}"
-    if not extender.scheduler:
-        raise ConfigError(
-            f"{where} needs extender.scheduler.image, a kube-scheduler of the cluster's version"
-        )
     if extender.replicas > 1 and not tls_secret(extender):
         raise ConfigError(
             f"{where} with {extender.replicas} replicas needs certificates, because they forward binds to "
@@ -131,7 +127,8 @@ def _check_sidecar(extender: Extender, version: KubernetesVersion) -> None:
             "extender.replicas: 3"
         )
     check_since(where, version, _FIRST_SIDECAR)
-    _check_scheduler("extender.scheduler", extender.scheduler, version)
+    if extender.scheduler:
+        _check_scheduler("extender.scheduler", extender.scheduler, version)
 
 
 def _check_webhook(where: str, scheduler: Scheduler, webhook: Webhook, version: KubernetesVersion) -> None:
@@ -170,7 +167,7 @@ def _check_plugin(where: str, plugin: DevicePlugin, version: KubernetesVersion) 
 
 def _check_selector(where: str, selector: Mapping[str, str]) -> None:
     if not selector:
-        raise ConfigError(f"{where}: empty, which selects every node; set a label such as {LABEL_GPUSHARE}")
+        raise ConfigError(f"{where}: empty, which selects every node; set a label such as {LABEL_CGPU}")
     check_labels(where, selector)
     _, not_sharing = mode_of(selector)
     if not_sharing:

@@ -32,13 +32,14 @@ from components.formats import (
 )
 from components.options import accepts
 from components.services import AGENT, ISOLATION, MPS
-from gpushare.contract import CDI_FOLDERS, ISOLATION_LIBRARIES, LABEL_CGPU, LABEL_GPUSHARE, LABEL_MODE
+from gpushare.contract import CDI_FOLDERS, ISOLATION_LIBRARIES, LABEL_CGPU, LABEL_MODE
 from gpushare.kubescheduler.config import KubernetesVersion
 from gpushare.model.modes import LIMITING, Mode
 from gpushare.model.options import DeviceListChoice, MemoryUnit
 from gpushare.scheduling.placement import Placement
 
-SHARED_NODES: Final[Mapping[str, str]] = MappingProxyType({LABEL_GPUSHARE: "true"})
+SHARED_NODES: Final[Mapping[str, str]] = MappingProxyType({LABEL_CGPU: "true"})
+"""The nodes of a pool by default, those of the ACK documentation: they share their GPUs and limit memory."""
 LIMITED_NODES: Final = (
     f"{LABEL_CGPU}=true",
     *(f"{LABEL_MODE}={mode}" for mode in sorted(LIMITING)),

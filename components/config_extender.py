@@ -57,10 +57,11 @@ class Webhook:
 
 @dataclass(frozen=True, slots=True)
 class Scheduler:
-    """An additional stock kube-scheduler, for clusters where the default scheduler cannot be configured."""
+    """An additional stock kube-scheduler, which leaves the default one as it is."""
 
-    image: str
-    """Image of kube-scheduler, in the version of the cluster."""
+    image: str = ""
+    """Image of kube-scheduler, in the version of the cluster; default: ``registry.k8s.io/kube-scheduler``
+    with the tag of the first release of ``kubernetesVersion``, like ``v1.36.0``, which is never moved."""
     name: Name = "gpushare-scheduler"
     """The ``schedulerName`` of pods that use it."""
     set_scheduler_name: bool = True
@@ -92,11 +93,12 @@ class Extender:
     lease: bool = True
     """Whether it may use a Lease. Without the Lease only one replica is possible, which waits 18 s before its
     first bind."""
-    exposure: Exposure = Exposure.NODE_PORT
-    """``node-port``: host network and NodePort 32766, as in the ACK documentation. ``cluster-ip``: a
-    Service. ``sidecar``: on loopback, each replica beside an additional kube-scheduler."""
+    exposure: Exposure = Exposure.SIDECAR
+    """``sidecar``: on loopback, each replica beside an additional kube-scheduler; nothing else is to be
+    configured. ``node-port``: host network of control plane nodes and NodePort 32766, as in the ACK
+    documentation. ``cluster-ip``: a Service. The last two need a change of the default kube-scheduler."""
     scheduler: Scheduler | None = None
-    """The additional kube-scheduler; only with ``sidecar``."""
+    """The additional kube-scheduler; only with ``sidecar``, where ``{}`` is the default."""
     tls: TlsMode | None = None
     """``stack``: mutual TLS between the scheduler and the extender, with certificates that the stack makes in
     the cluster. ``none``: plain HTTP, with which every host and pod that reaches the port can bind pods.

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Final, TypeVar
 
 from components.config import ClusterSettings, DevicePlugin, Installer, Isolation, Mps
-from components.config_extender import Extender
+from components.config_extender import Exposure, Extender, Scheduler
 from components.config_monitoring import Board, Exporter, MetricsApi, Monitoring, Prometheus
 from components.formats import check_image
 from components.manifests.certificates import makes_certificates
@@ -22,6 +22,9 @@ ISOLATION: Final = "isolation"
 METRICS_API: Final = "metrics-api"
 PROMETHEUS: Final = "prometheus"
 """Not of this project."""
+_KUBE_SCHEDULER: Final = "registry.k8s.io/kube-scheduler"
+"""Tags of Kubernetes' registry are never moved. Every minor version has a release 0, also where a
+provider has patches of its own."""
 
 S = TypeVar("S", bound=ClusterSettings)
 P = TypeVar("P", Extender, DevicePlugin, Installer, Isolation, Mps, Exporter, MetricsApi, Board, Prometheus)
@@ -36,11 +39,11 @@ def with_images(settings: S) -> S:
     isolation, mps = settings.isolation, settings.mps
     for name, image in settings.images.items():
         check_image(f"images.{name}", image, tags=settings.allow_tags)
-    if extender.scheduler:
-        check_image("extender.scheduler.image", extender.scheduler.image, tags=settings.allow_tags)
     return replace(
         settings,
-        extender=_certified(_filled("extender", extender, settings, EXTENDER), settings),
+        extender=_scheduled(
+            _certified(_filled("extender", extender, settings, EXTENDER), settings), settings
+        ),
         device_plugins=tuple(
             _filled(f"devicePlugins[{index}]", plugin, settings, DEVICE_PLUGIN)
             for index, plugin in enumerate(settings.device_plugins)
@@ -58,6 +61,18 @@ def _certified(extender: Extender, settings: ClusterSettings) -> Extender:
         return extender
     image = _image("extender.certificatesImage", extender.certificates_image, settings, CLI)
     return replace(extender, certificates_image=image)
+
+
+def _scheduled(extender: Extender, settings: ClusterSettings) -> Extender:
+    """With the kube-scheduler of a sidecar, and its image."""
+    is_sidecar = extender.exposure is Exposure.SIDECAR
+    scheduler = extender.scheduler or (Scheduler() if is_sidecar else None)
+    if scheduler is None:
+        return extender
+    if scheduler.image:
+        check_image("extender.scheduler.image", scheduler.image, tags=settings.allow_tags)
+    image = scheduler.image or f"{_KUBE_SCHEDULER}:v{settings.kubernetes_version}.0"
+    return replace(extender, scheduler=replace(scheduler, image=image))
 
 
 def _monitoring(monitoring: Monitoring, settings: ClusterSettings) -> Monitoring:

@@ -46,7 +46,7 @@ SECTIONS: Mapping[str, type[Any]] = {
 }
 _ROOT = Path(__file__).parents[1]
 _FOLDER = _ROOT / "tests" / "components" / "stacks"
-_NAMES = ("everything", "managed", "sidecar", "installer")
+_NAMES = ("everything", "managed", "sidecar", "installer", "node-port")
 _STACKS = (_ROOT / "Pulumi.example.yaml", *(_FOLDER / f"{name}.yaml" for name in _NAMES))
 _KINDS: Mapping[Any, str] = {
     str: "text",

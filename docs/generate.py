@@ -12,7 +12,7 @@ from pathlib import Path
 import click
 
 from components import config
-from components.config_extender import Extender
+from components.config_extender import Exposure, Extender
 from components.config_monitoring import Board, Exporter, MetricsApi, Prometheus
 from components.manifests import board as board_manifests
 from components.manifests import certificates as certificates_manifests
@@ -45,9 +45,9 @@ _KINDS = {"integer": "integer", "float": "number", "boolean": "`true`, `false`"}
 WIDTH = 100
 """Columns of a help text."""
 VERSION = KubernetesVersion(1, 33)
-STACK = Extender(certificates_image="none")
+STACK = Extender(exposure=Exposure.NODE_PORT, certificates_image="none")
 ROLES: Mapping[str, list[Object]] = {
-    "Extender": extender_manifests.objects(Extender(), VERSION),
+    "Extender": extender_manifests.objects(STACK, VERSION),
     "Node agent (`nodes/pods` only with `queryKubelet`)": agent_manifests.shared(VERSION, query_kubelet=True),
     "Exporter": exporter_manifests.objects(Exporter()),
     "Prometheus (`monitoring.prometheus`)": prometheus_manifests.objects(Prometheus(), VERSION, {}),

@@ -50,9 +50,9 @@ _COPIES: Final = ROOT / "ansible/plugins/plugin_utils/gpushare"
 _EPOCH: Final = {"SOURCE_DATE_EPOCH": "315532800"}
 """1980, the first time that a wheel can have."""
 _HEADER: Final = f"""\
-# gpushare {__version__} with the default settings, for Kubernetes 1.30 and later:
+# gpushare {__version__} with the default settings, for Kubernetes 1.36 and 1.37:
 #   kubectl apply --server-side -f install.yaml
-# For other settings use the Helm chart, Pulumi, or python -m components.render.
+# For other versions and settings use the Helm chart, Pulumi, or python -m components.render.
 """
 
 

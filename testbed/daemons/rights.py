@@ -6,7 +6,7 @@ What belongs here: selecting these objects from the rendered manifests. What doe
 from collections.abc import Iterable
 from typing import Final
 
-from components.config_extender import Extender
+from components.config_extender import Exposure, Extender
 from components.config_monitoring import Board, Exporter, MetricsApi
 from components.manifests import board, device_plugin, exporter, extender, metrics_api
 from components.manifests.parts import Object
@@ -32,7 +32,7 @@ def of_extender(*, any_lease: bool = False) -> str:
 
     With ``any_lease`` to every Lease in its namespace, for several elections in one cluster.
     """
-    objects = extender.objects(Extender(), _VERSION)
+    objects = extender.objects(Extender(exposure=Exposure.NODE_PORT), _VERSION)
     if any_lease:
         for rule in (rule for each in objects for rule in each.get("rules", ())):
             if rule["resources"] == ["leases"]:

@@ -123,6 +123,7 @@ def _configuration(bed: Bed, images: Images) -> Mapping[str, object]:
     return {
         "kubernetesVersion": "1.36",
         "extender": {
+            "exposure": "node-port",
             "image": images.references["extender"],
             "certificatesImage": images.references["cli"],
         },

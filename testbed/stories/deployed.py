@@ -139,6 +139,7 @@ def configuration(images: Images, labels: Mapping[str, str]) -> dict[str, object
     return {
         "kubernetesVersion": "1.36",
         "extender": {
+            "exposure": "node-port",
             "image": images.references["extender"],
             "certificatesImage": images.references["cli"],
         },

@@ -43,7 +43,7 @@ def _python(code: str) -> float:
 
 
 async def _engine() -> None:
-    config = from_file(STACKS["example"])
+    config = from_file(STACKS["node-port"])
     objects = everything(load(config))
     async with Testbed() as bed:
         await bed.add_nodes([*CONTROL_PLANE, SimNode("gpu", [SimGpu(), SimGpu()])])

@@ -10,7 +10,7 @@ from components.config_extender import Exposure
 from components.stack import from_engine, from_file, load
 from gpushare.errors import ConfigError
 from gpushare.model.options import DeviceListChoice, MemoryUnit
-from tests.support.builders.stacks import DIGEST, STACKS, raw_stack, sidecar
+from tests.support.builders.stacks import DIGEST, STACKS, node_port, raw_stack, sidecar
 
 
 def listed(labels: Mapping[str, str]) -> str:
@@ -66,11 +66,20 @@ def error_of(raw: dict[str, Any]) -> str:
     return str(error.value)
 
 
-def test_a_minimal_stack_has_the_layout_of_the_ack_documentation() -> None:
-    settings = load(raw_stack())
-    assert (settings.extender.replicas, settings.extender.exposure) == (1, Exposure.NODE_PORT)
+def test_a_minimal_stack_needs_no_change_of_the_control_plane_and_limits_memory() -> None:
+    images = {"extender": DIGEST, "device-plugin": DIGEST, "isolation": DIGEST}
+    settings = load(
+        {
+            "kubernetesVersion": "1.36",
+            "images": images,
+            "extender": {},
+            "devicePlugins": [{}],
+            "isolation": {},
+        }
+    )
+    assert (settings.extender.replicas, settings.extender.exposure) == (1, Exposure.SIDECAR)
     (pool,) = settings.device_plugins
-    assert dict(pool.node_selector) == {"gpushare": "true"}
+    assert dict(pool.node_selector) == {"cgpu": "true"}
     assert (pool.memory_unit, pool.device_list_strategy) == (MemoryUnit.GIB, DeviceListChoice.AUTO)
 
 
@@ -328,7 +337,6 @@ def test_a_kubernetes_version_too_old_for_a_feature_is_an_error(raw: dict[str, A
     ("extender", "text"),
     [
         (sidecar(replicas=3, tls="none"), "sidecar with 3 replicas needs certificates"),
-        (sidecar(scheduler=None), "extender.exposure: sidecar needs extender.scheduler.image"),
         (sidecar(tlsSecret="tls"), "remove extender.tlsSecret"),
         (
             sidecar(exposure="node-port"),
@@ -377,6 +385,16 @@ def test_settings_that_conflict_with_a_sidecar_are_errors(extender: dict[str, An
     assert text in error_of(raw_stack(extender=extender))
 
 
+@pytest.mark.parametrize("extender", [{}, {"scheduler": None}, {"scheduler": {"name": "shares"}}])
+@pytest.mark.parametrize("version", ["1.36", "1.30"])
+def test_a_sidecar_without_an_image_is_the_first_release_of_the_version_of_the_cluster(
+    extender: dict[str, Any], version: str
+) -> None:
+    found = load(raw_stack(extender={"exposure": "sidecar", **extender}, kubernetesVersion=version)).extender
+    assert found.scheduler is not None
+    assert found.scheduler.image == f"registry.k8s.io/kube-scheduler:v{version}.0"
+
+
 @pytest.mark.parametrize(
     ("changes", "text"),
     [
@@ -417,7 +435,7 @@ def test_engine_strings_and_file_values_decode_to_equal_settings() -> None:
     texts = {
         "gpushare:kubernetesVersion": "1.30",
         "gpushare:allowTags": "true",
-        "gpushare:extender": '{"image": "example.com/a:v1", "replicas": 3, "tls": "none"}',
+        "gpushare:extender": json.dumps(node_port(image="example.com/a:v1", replicas=3, tls="none")),
         "kubernetes:context": "of another",
     }
     settings = load(from_engine(texts))
@@ -449,7 +467,13 @@ OTHER = f"example.com/other@sha256:{'1' * 64}"
 
 
 def without_images(**more: Any) -> dict[str, Any]:
-    return {"kubernetesVersion": "1.36", "extender": {}, "devicePlugins": [{}], "installer": {}, **more}
+    return {
+        "kubernetesVersion": "1.36",
+        "extender": node_port(),
+        "devicePlugins": [{"nodeSelector": {"gpushare": "true"}}],
+        "installer": {},
+        **more,
+    }
 
 
 def test_components_without_an_image_use_the_file_of_make_images(tmp_path: Path) -> None:
@@ -460,7 +484,7 @@ def test_components_without_an_image_use_the_file_of_make_images(tmp_path: Path)
     assert (stack.extender.image, stack.device_plugins[0].image) == (OTHER, DIGEST)
     assert stack.installer is not None
     assert stack.installer.image == OTHER
-    own = load(without_images(images=str(file)) | {"extender": {"image": DIGEST}})
+    own = load(without_images(images=str(file)) | {"extender": node_port(image=DIGEST)})
     assert own.extender.image == DIGEST
     assert load(without_images(images=built)) == stack
 

@@ -838,7 +838,12 @@ def test_the_installer_parses_its_arguments_and_edits_a_mounted_directory(
 
 
 def test_the_nodes_of_a_pool_get_labels_placement_and_taints() -> None:
-    pool = {"nodes": ["a", "b"], "placement": "spread", "taints": ["k=v:NoSchedule", "e:NoExecute"]}
+    pool = {
+        "nodes": ["a", "b"],
+        "labels": {"gpushare": "true"},
+        "placement": "spread",
+        "taints": ["k=v:NoSchedule", "e:NoExecute"],
+    }
     nodes = [each for each in made(nodePools=[pool]) if each["kind"] == "Node"]
     assert [each["metadata"]["name"] for each in nodes] == ["a", "b"]
     assert nodes[0]["metadata"]["labels"] == {"gpushare": "true", "ack.node.gpu.placement": "spread"}
@@ -849,7 +854,7 @@ def test_the_nodes_of_a_pool_get_labels_placement_and_taints() -> None:
 
 
 def test_a_pool_without_taints_does_not_change_taints() -> None:
-    assert "spec" not in pick(made(nodePools=[{"nodes": ["a"]}]), "Node")
+    assert "spec" not in pick(made(nodePools=[{"nodes": ["a"], "labels": {"gpushare": "true"}}]), "Node")
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from tests.support.builders.stacks import DIGEST, STACKS, raw_stack
 
 Object = dict[str, Any]
 SCHEDULED = {"key": "dedicated", "value": "gpu", "effect": "NoSchedule"}
+SHARING = {"gpushare": "true"}
 TAINT = "dedicated=gpu:NoSchedule"
 EVERY_PART: Object = {
     "pools": [{"evictRecover": True}],
@@ -107,12 +108,12 @@ def test_invalid_tolerations_are_errors(toleration: Object, text: str) -> None:
 
 
 def tainted(taint: str, *tolerations: Object, **changes: Any) -> Object:
-    pool = {"nodes": ["a"], "taints": [taint]}
+    pool = {"nodes": ["a"], "labels": SHARING, "taints": [taint]}
     return {"pools": [{"tolerations": list(tolerations)}], "nodePools": [pool], **changes}
 
 
 def test_the_default_tolerates_the_taints_of_the_pools() -> None:
-    assert load(raw_stack(nodePools=[{"nodes": ["a"], "taints": [TAINT]}]))
+    assert load(raw_stack(nodePools=[{"nodes": ["a"], "labels": SHARING, "taints": [TAINT]}]))
 
 
 @pytest.mark.parametrize(
@@ -160,7 +161,10 @@ def test_a_taint_that_only_prefers_other_nodes_needs_no_toleration() -> None:
 def test_labels_and_annotations_of_the_stack_are_on_every_object_and_pod_except_nodes() -> None:
     marks = {"labels": {"example.com/team": "gpu"}, "annotations": {"example.com/cost": "7"}}
     objects = objects_of(
-        **EVERY_PART, **marks, nodePools=[{"nodes": ["a"]}], tenants=[{"name": "t", "gpuMem": 1}]
+        **EVERY_PART,
+        **marks,
+        nodePools=[{"nodes": ["a"], "labels": SHARING}],
+        tenants=[{"name": "t", "gpuMem": 1}],
     )
     ours = [each["metadata"] for each in objects if each["kind"] != "Node"]
     templates = [

@@ -122,7 +122,7 @@ def test_fields_with_a_default_are_not_required(schema: dict[str, Any]) -> None:
     }
     assert required == {
         "gpushare:index:Extender": [],
-        "gpushare:index:Scheduler": ["image"],
+        "gpushare:index:Scheduler": [],
         "gpushare:index:Webhook": ["tlsSecret"],
         "gpushare:index:DevicePlugin": [],
         "gpushare:index:NodePool": ["nodes"],

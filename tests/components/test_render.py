@@ -66,7 +66,7 @@ def test_lists_are_indented_and_texts_of_many_lines_are_blocks() -> None:
 
 
 def test_the_version_on_the_command_line_overrides_the_configuration() -> None:
-    stack = str(STACKS["example"])
+    stack = str(STACKS["node-port"])
     old = render("--config", stack, "--kubernetes-version", "1.18")
     budgets = [
         each["apiVersion"] for each in yaml.safe_load_all(old.output) if each["kind"] == "PodDisruptionBudget"

@@ -57,6 +57,7 @@ class ControlPlane:
             {
                 "kubernetesVersion": version,
                 "extender": {
+                    "exposure": "node-port",
                     "image": self.images.references["extender"],
                     "certificatesImage": self.images.references["cli"],
                 },

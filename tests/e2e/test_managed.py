@@ -1,4 +1,4 @@
-"""The variant "A managed control plane" of the page "Install": its own scheduler cannot be configured.
+"""The stack of the page "Install" where nobody can configure the scheduler of the cluster.
 
 Three replicas of extender and kube-scheduler run as pods on real kubelets, from our images and from an image
 with the real program; so does the Prometheus of the stack. Pods name no scheduler.
@@ -48,7 +48,6 @@ pytestmark = [
 PAGE = (ROOT / "docs/how-to/install.md").read_text()
 FILES = [each for each in steps(PAGE) if isinstance(each, Written)]
 SIDECAR = "gpushare-scheduler"
-VARIANT = "A managed control plane"
 SCHEDULER = f"registry.k8s.io/kube-scheduler@sha256:{'5' * 64}"
 PROMETHEUS = f"docker.io/prom/prometheus@sha256:{'6' * 64}"
 SYSTEM_PODS = "/api/v1/namespaces/kube-system/pods"
@@ -78,19 +77,16 @@ class Cluster:
 
 
 def configuration(images: Images) -> dict[str, Any]:
-    """The stack of the page with the keys of the variant; references replace the file of the digests.
+    """The stack of the page with three replicas; references replace the file of the digests.
 
     The CPU requests are lower, because the nodes here have two cores.
     """
     (stack,) = [yaml.safe_load(each.text) for each in FILES if each.path == "Pulumi.mine.yaml"]
-    (more,) = [
-        yaml.safe_load(each.text) for each in FILES if each.section == VARIANT and "exposure" in each.text
-    ]
     config = {key.removeprefix("gpushare:"): value for key, value in stack["config"].items()}
     del config["images"]
     references = images.references
     extender = {"image": references["extender"], "certificatesImage": references["cli"], "cpu": "500m"}
-    config["extender"] |= {**more, **extender, "scheduler": {"image": SCHEDULER, "cpu": "200m"}}
+    config["extender"] |= {**extender, "replicas": 3, "scheduler": {"image": SCHEDULER, "cpu": "200m"}}
     config["devicePlugins"][0] |= {"image": references["device-plugin"], "cpu": "500m"}
     config["isolation"]["image"] = references["isolation"]
     config["monitoring"]["exporter"]["image"] = references["exporter"]
@@ -131,8 +127,7 @@ async def cluster(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Clu
         for kubelet in (plain, *(node.kubelet for node in nodes)):
             for archive in archives:
                 await kubelet.load_images(archive)
-        for command in ("gpushare=true", "cgpu=true"):
-            await bed.kubectl("label", "node", "gpu-1", "gpu-2", command)
+        await bed.kubectl("label", "node", "gpu-1", "gpu-2", "cgpu=true")
         bed.credentials.server("board", ["localhost", LOOPBACK]).write(bed.folder, "board")
         files = [f"--{kind}={bed.folder}/board.{end}" for kind, end in (("cert", "crt"), ("key", "key"))]
         await bed.kubectl("-n", "kube-system", "create", "secret", "tls", BOARD_NAME, *files)

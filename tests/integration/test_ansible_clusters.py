@@ -68,7 +68,9 @@ class Fleet:
         shipped = (playbooks.ROOT / "inventories/example/group_vars/all/main.yml").read_text()
         assert shipped.count(SETTING) == 1
         file.write_text(shipped.replace(SETTING, f'cluster_context: "{context}"'))
-        mode = ("-e", "node_labels_mode=share") if playbook == "switch_mode" else ()
+        # As where kube-scheduler calls the extender.
+        scheduler = ("-e", "scheduler_extender_state=present")
+        mode = ("-e", "node_labels_mode=share") if playbook == "switch_mode" else scheduler
         return await playbooks.run(example_inventory.command(self.hosts, playbook, *mode, *flags), 1200)
 
     async def stops_untouched(self, playbook: str, context: str) -> playbooks.Run:

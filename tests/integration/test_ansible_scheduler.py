@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from components.config_extender import Extender
+from components.config_extender import Exposure, Extender
 from components.manifests import certificates
 from components.render import as_yaml
 from devkit.process import run_text
@@ -150,7 +150,7 @@ async def secure_extender(plane: ControlPlane) -> None:
 
 async def apply_certificates(plane: ControlPlane) -> None:
     """The Secrets of the stack, without data."""
-    settings = Extender(certificates_image="example.com/cli:1")
+    settings = Extender(exposure=Exposure.NODE_PORT, certificates_image="example.com/cli:1")
     objects = certificates.objects(settings, KubernetesVersion(1, 36))
     await plane.bed.kubectl("apply", "--server-side", "-f", "-", stdin=as_yaml(objects))
 

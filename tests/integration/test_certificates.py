@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from components.config_extender import Extender
+from components.config_extender import Exposure, Extender
 from components.manifests import certificates
 from components.render import as_yaml
 from devkit.process import Process, run_text
@@ -83,7 +83,10 @@ async def scene(clean_bed: Bed, tmp_path_factory: pytest.TempPathFactory) -> Sce
 
 async def apply(bed: Bed) -> None:
     """The objects of the stack; nothing here runs its Jobs."""
-    objects = certificates.objects(Extender(certificates_image="example.com/cli:1"), KubernetesVersion(1, 36))
+    objects = certificates.objects(
+        Extender(exposure=Exposure.NODE_PORT, certificates_image="example.com/cli:1"),
+        KubernetesVersion(1, 36),
+    )
     await bed.kubectl("apply", "--server-side", "--validate=strict", "-f", "-", stdin=as_yaml(objects))
 
 

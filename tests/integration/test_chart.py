@@ -15,6 +15,8 @@ import pytest_asyncio
 import yaml
 
 from components.checks_monitoring import advice_on
+from components.cluster import Cluster
+from components.cluster import advice_on as advice_on_cluster
 from components.config_monitoring import Monitoring
 from components.manifests import everything
 from components.manifests.device_plugin import NAME as AGENT
@@ -26,12 +28,14 @@ from gpushare.contract import (
     BOARD_NAME,
     EXPORTER_NAME,
     EXTENDER_NAME,
+    INSTALLER_NAME,
     ISOLATION_INSTALLER_NAME,
     METRICS_API_NAME,
     MPS_NAME,
     RUNBOOKS_URL,
     SCHEDULER_NAMING,
 )
+from gpushare.kubescheduler.config import KubernetesVersion
 from gpushare.monitoring.alerts import ALERTS
 from release.bundle import install_yaml
 from testbed import Bed, DevkitError, SchedulerSpec, Testbed
@@ -56,11 +60,15 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 UPGRADE = Path(__file__).parents[2] / "docs/how-to/upgrade.md"
 DEPLOYMENT = f"/apis/apps/v1/namespaces/kube-system/deployments/{EXTENDER_NAME}"
 INSTALLER = f"/apis/apps/v1/namespaces/kube-system/daemonsets/{ISOLATION_INSTALLER_NAME}"
+INSTALLER_JOB = f"/apis/batch/v1/namespaces/kube-system/jobs/{INSTALLER_NAME}"
 AUTHORITY = f"/api/v1/namespaces/kube-system/secrets/{AUTHORITY_SECRET}"
 BUDGETS = "/apis/policy/v1/namespaces/kube-system/poddisruptionbudgets"
 OURS = {"labelSelector": "app=gpushare"}
 ALONE = dict(alone())
 """Stacks by the name of the only setting that is not its default."""
+NODE_PORT = {"exposure": "node-port"}
+"""As in the ACK documentation."""
+LAYOUT = "--set=extender.exposure=node-port"
 SIDECAR = {"exposure": "sidecar", "scheduler": {"image": image_of(SCHEDULER)}}
 SHORT = f"sha256:{'a' * 63}"
 MADE = base64.b64encode(b"made in the cluster").decode()
@@ -250,7 +258,7 @@ async def test_what_has_data_and_the_mps_daemon_stay_after_an_uninstall(offline:
 
 
 async def test_another_content_of_a_job_or_of_files_is_another_object_or_pod(offline: Helm) -> None:
-    values = {"monitoring": {"prometheus": {"enabled": True}}}
+    values = {"extender": NODE_PORT, "monitoring": {"prometheus": {"enabled": True}}}
     other = {"extender": {"priorityClassName": "other"}, "monitoring": {"runbooks": RUNBOOKS}}
     first, second = [await digests(offline, each) for each in (values, merged(values, other))]
     assert len(first) == len(second) == 2
@@ -363,7 +371,13 @@ IMPOSSIBLE: list[tuple[dict[str, Any], str]] = [
         {"extender": {"clientNames": ["a"]}},
         "extender.clientNames: only for certificates of extender.tlsSecret",
     ),
-    ({"extender": {"exposure": "sidecar"}}, "extender.scheduler.image: missing"),
+    ({"installer": {"enabled": True}}, "installer: extender.exposure sidecar does not change the default"),
+    ({"extender": NODE_PORT | {"tlsSecret": "own"}, "installer": {"enabled": True}}, "no client certificate"),
+    ({"extender": {"exposure": "cluster-ip"}, "installer": {"enabled": True}}, "installer.url: missing"),
+    (
+        {"extender": NODE_PORT, "installer": {"enabled": True, "url": "http://10.0.0.1:32766/a"}},
+        "installer.url: 'http://10.0.0.1:32766/a' is not allowed with extender.tls: stack",
+    ),
     (
         {"extender": SIDECAR | {"exposure": "node-port"}},
         "extender.scheduler: not allowed with exposure node-port",
@@ -388,30 +402,27 @@ IMPOSSIBLE: list[tuple[dict[str, Any], str]] = [
     ({"tenants": [{"name": "kube-a", "gpuMem": 1}]}, "'kube-a' is reserved for Kubernetes"),
     ({"tenants": [{"name": "a", "gpuMem": 1}] * 2}, "tenants: 'a' is used twice"),
     (
-        {"devicePlugin": {"nodeSelector": {"cgpu": "true"}}},
+        {"devicePlugin": {"nodeSelector": {"gpushare": "true"}}},
         "devicePlugin.nodeSelector: two mode labels, gpushare=true and cgpu=true; keep one",
     ),
     (
-        {"devicePlugin": {"nodeSelector": {"gpushare": "false"}}},
-        "gpushare=false, so the node agent would not",
+        {"devicePlugin": {"nodeSelector": {"cgpu": "false"}}},
+        "cgpu=false, so the node agent would not",
     ),
     (
-        {"devicePlugin": {"nodeSelector": {"gpushare": None, "ack.node.gpu.schedule": "default"}}},
+        {"devicePlugin": {"nodeSelector": {"cgpu": None, "ack.node.gpu.schedule": "default"}}},
         "ack.node.gpu.schedule=default, so the node agent would not serve these nodes",
     ),
     (
-        {"devicePlugin": {"nodeSelector": {"gpushare": None, "a": "b"}, "evictRecover": True}},
+        {"devicePlugin": {"nodeSelector": {"cgpu": None, "a": "b"}, "evictRecover": True}},
         "devicePlugin.evictRecover: true needs a mode label in nodeSelector",
     ),
     (
-        {
-            "devicePlugin": {"nodeSelector": {"cgpu": "true", "gpushare": None}},
-            "isolation": {"enabled": False},
-        },
+        {"isolation": {"enabled": False}},
         "isolation.enabled: false, but",
     ),
     (
-        {"devicePlugin": {"nodeSelector": {"ack.node.gpu.schedule": "mps", "gpushare": None}}},
+        {"devicePlugin": {"nodeSelector": {"ack.node.gpu.schedule": "mps", "cgpu": None}}},
         "mps.enabled: false, but",
     ),
     (
@@ -435,13 +446,11 @@ async def test_wrong_values_are_errors_that_name_the_key(
     "values",
     [
         {
-            "devicePlugin": {
-                "nodeSelector": {"cgpu": "true", "cgpu.disable.isolation": "true", "gpushare": None}
-            },
+            "devicePlugin": {"nodeSelector": {"cgpu.disable.isolation": "true"}},
             "isolation": {"enabled": False},
         },
         {
-            "devicePlugin": {"nodeSelector": {"ack.node.gpu.schedule": "mps", "gpushare": None}},
+            "devicePlugin": {"nodeSelector": {"ack.node.gpu.schedule": "mps", "cgpu": None}},
             "mps": {"enabled": True},
         },
         {
@@ -498,29 +507,59 @@ async def test_helm_warns_as_pulumi_of_alerts_that_link_to_a_placeholder(
     assert re.findall("^Warning: (.*)$", notes, re.MULTILINE) == warnings
 
 
+async def test_a_layout_that_no_node_can_take_is_an_error_and_too_few_nodes_a_warning(
+    bed: Bed, online: Helm
+) -> None:
+    dry = (NAMESPACE, "--dry-run=server")
+    await bed.api.create("/api/v1/nodes", {"metadata": {"name": "only"}})
+    with pytest.raises(
+        DevkitError, match=r"node-port needs a control plane node for each of 1 replicas, but 0 of"
+    ):
+        await online.run("install", RELEASE, str(online.archive), *dry, LAYOUT)
+    told = await online.run("install", RELEASE, str(online.archive), *dry, "--set=extender.replicas=3")
+    (advice,) = advice_on_cluster(load(three_sidecars()), Cluster(KubernetesVersion(1, 36), frozenset(), 1))
+    assert f"Warning: {advice}\n" in told
+    await bed.api.delete("/api/v1/nodes/only")
+
+
+def three_sidecars() -> dict[str, Any]:
+    return merged(around(""), {"extender": {"replicas": 3}})
+
+
+async def test_helm_waits_for_the_installer(bed: Bed, online: Helm) -> None:
+    """Nothing runs its pods here."""
+    flags = (NAMESPACE, LAYOUT, "--set=installer.enabled=true", "--timeout=5s")
+    with pytest.raises(DevkitError, match="post-install"):
+        await online.run("install", RELEASE, str(online.archive), *flags)
+    assert (await bed.api.get(INSTALLER_JOB))["spec"]["completions"] == 1
+    assert await replicas(bed) == 1
+    await online.run("uninstall", RELEASE, NAMESPACE)
+    await bed.api.delete(INSTALLER_JOB)
+
+
 async def test_a_release_is_installed_upgraded_rolled_back_and_removed(bed: Bed, online: Helm) -> None:
     chart = str(online.archive)
-    await online.run("install", RELEASE, chart, NAMESPACE)
+    await online.run("install", RELEASE, chart, NAMESPACE, LAYOUT)
     assert await replicas(bed) == 1
     # As the Job of the certificates, which does not run on simulated nodes.
     secret = {"metadata": {"name": AUTHORITY_SECRET}, "data": {"ca.key": MADE}}
     await bed.api.create(AUTHORITY.rpartition("/")[0], secret)
 
-    await online.run("upgrade", RELEASE, chart, NAMESPACE, "--set=extender.replicas=3")
+    await online.run("upgrade", RELEASE, chart, NAMESPACE, LAYOUT, "--set=extender.replicas=3")
     assert (await replicas(bed), await names(bed, BUDGETS)) == (3, [EXTENDER_NAME])
 
     await online.run("rollback", RELEASE, "1", NAMESPACE)
     assert (await replicas(bed), await names(bed, BUDGETS)) == (1, [])
     assert (await bed.api.get(AUTHORITY))["data"] == {"ca.key": MADE}
 
-    await online.run("upgrade", RELEASE, chart, NAMESPACE, "--set=isolation.state=absent")
+    await online.run("upgrade", RELEASE, chart, NAMESPACE, LAYOUT, "--set=isolation.state=absent")
     assert "uninstall" in await installer_command(bed)
 
     await online.run("uninstall", RELEASE, NAMESPACE)
     assert await names(bed, "/apis/apps/v1/namespaces/kube-system/deployments") == []
     assert (await bed.api.get(AUTHORITY))["data"] == {"ca.key": MADE}
 
-    await online.run("install", RELEASE, chart, NAMESPACE)
+    await online.run("install", RELEASE, chart, NAMESPACE, LAYOUT)
     assert (await bed.api.get(AUTHORITY))["data"] == {"ca.key": MADE}
     await online.run("uninstall", RELEASE, NAMESPACE)
 
@@ -557,7 +596,7 @@ async def test_an_upgrade_as_documented_keeps_the_values_and_brings_the_new_imag
     new = helm.archive(tmp_path, {name: f"{image[:-1]}f" for name, image in IMAGES.items()})
     await online.run("upgrade", RELEASE, str(new), *flags)
     spec = (await bed.api.get(DEPLOYMENT))["spec"]
-    (container,) = spec["template"]["spec"]["containers"]
+    container, _ = spec["template"]["spec"]["containers"]
     assert (spec["replicas"], container["image"]) == (2, f"{IMAGES['extender'][:-1]}f")
     await online.run("uninstall", RELEASE, NAMESPACE)
 

@@ -25,7 +25,7 @@ from testbed.pulumi import PulumiError, PulumiOutcome, PulumiStack, old_tokens
 from tests.support.builders.stacks import STACKS
 from tests.support.fixtures.clusters import CONTROL_PLANE, names_of, uids_by_name, unlike
 
-CONFIG: dict[str, Any] = from_file(STACKS["example"])
+CONFIG: dict[str, Any] = from_file(STACKS["node-port"])
 RENDERED = everything(load(CONFIG))
 DEPLOYMENT = "Deployment/kube-system/gpushare-schd-extender"
 (CERTIFICATES,) = (name for name in names_of(RENDERED) if name.startswith("Job/"))

@@ -26,7 +26,7 @@ from tests.support.builders.stacks import ROOT, STACKS
 from tests.support.fakes.apply_provider import program
 from tests.support.fixtures.clusters import CONTROL_PLANE, names_of, uids_by_name, unlike
 
-EXAMPLE: dict[str, Any] = from_file(STACKS["example"])
+EXAMPLE: dict[str, Any] = from_file(STACKS["node-port"])
 # Adoption needs a decision; the schedulers of an Aliyun installation know no TLS.
 CONFIG = {**EXAMPLE, "extender": {**EXAMPLE["extender"], "tls": "none"}}
 RENDERED = everything(load(CONFIG))

@@ -25,7 +25,7 @@ from tests.support.fixtures.clusters import CONTROL_PLANE
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(600)]
 
-CONFIG: dict[str, Any] = from_file(STACKS["example"])
+CONFIG: dict[str, Any] = from_file(STACKS["node-port"])
 SECRETS = "/api/v1/namespaces/kube-system/secrets"
 NAMES = (AUTHORITY_SECRET, EXTENDER_TLS_SECRET, CLIENT_TLS_SECRET)
 

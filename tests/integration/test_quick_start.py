@@ -68,7 +68,7 @@ async def test_the_label_brings_an_agent_to_the_node(reader: Reader) -> None:
 
 async def test_pods_with_gpu_memory_get_the_scheduler_beside_the_extender(reader: Reader) -> None:
     extenders = await pods(reader.bed, "gpushare-schd-extender")
-    assert len({each["spec"]["nodeName"] for each in extenders}) == 3
+    assert len(extenders) == 1
 
     async def named() -> bool:
         return await scheduler_of(reader.bed, gpu_pod("shared", 4)) == "gpushare-scheduler"

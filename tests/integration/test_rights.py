@@ -20,7 +20,7 @@ import pytest_asyncio
 import yaml
 
 from components.config import Installer
-from components.config_extender import Extender
+from components.config_extender import Exposure, Extender
 from components.manifests import certificates, installer, viewers
 from components.manifests.parts import Object, account, cluster_rights, role, role_binding
 from components.render import as_yaml
@@ -119,7 +119,7 @@ def parsed(name: str, text: str) -> Rules:
 
 
 VERSION = KubernetesVersion(1, 36)
-STACK = Extender(certificates_image="none")
+STACK = Extender(exposure=Exposure.NODE_PORT, certificates_image="none")
 RULES = {
     "extender": parsed(contract.EXTENDER_NAME, rights.of_extender()),
     "agent": parsed(contract.AGENT_NAME, rights.of_agent()),

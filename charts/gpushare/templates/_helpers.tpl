@@ -85,7 +85,8 @@ imagePullSecrets:
 
 {{- /*
 The fields image and imagePullPolicy of a container. Arguments: root; the image of a component; its name in `images`,
-which is used if the component has no repository; the key, for errors.
+which is used if the component has no repository; the key, for errors; whether its tag is never moved, so that it needs no
+digest.
 */ -}}
 {{- define "gpushare.image" -}}
 {{- $root := index . 0 -}}
@@ -100,7 +101,8 @@ which is used if the component has no repository; the key, for errors.
 {{- if not $image -}}
 {{- fail (printf "%s.repository: missing, and so is images.%s; set one of them, or use the chart of a release" $key (index . 2)) -}}
 {{- end -}}
-{{- if and (not (contains "@sha256:" $image)) (not $root.Values.allowTags) -}}
+{{- $tags := or $root.Values.allowTags (and (gt (len .) 4) (index . 4)) -}}
+{{- if and (not (contains "@sha256:" $image)) (not $tags) -}}
 {{- fail (printf "%s: '%s' has no digest (name@sha256:...); allowTags: true allows tags" $key $image) -}}
 {{- end -}}
 {{- if and (not (contains "@sha256:" $image)) (or (hasSuffix ":latest" $image) (not (contains ":" (base $image)))) -}}

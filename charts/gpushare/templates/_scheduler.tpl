@@ -35,7 +35,11 @@ extenders:
 {{- define "gpushare.schedulerContainer" -}}
 {{- $scheduler := .Values.extender.scheduler -}}
 - name: kube-scheduler
-  {{- include "gpushare.image" (list . $scheduler.image "scheduler" "extender.scheduler.image") | nindent 2 }}
+  {{- $isDefault := not (or $scheduler.image.tag $scheduler.image.digest) }}
+  {{- $version := semver .Capabilities.KubeVersion.Version }}
+  {{- $first := dict "tag" (printf "v%d.%d.0" $version.Major $version.Minor) }}
+  {{- $image := ternary (merge $first $scheduler.image) $scheduler.image $isDefault }}
+  {{- include "gpushare.image" (list . $image "scheduler" "extender.scheduler.image" $isDefault) | nindent 2 }}
   command:
     - kube-scheduler
     - --config=/etc/gpushare/scheduler/config.yaml

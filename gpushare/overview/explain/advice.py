@@ -188,11 +188,11 @@ def _sharing_labels(labels: Mapping[str, str], demand: Demand) -> dict[str, str]
     chosen = (labels.get(LABEL_GPUSHARE), labels.get(LABEL_CGPU))
     if closed is None and ("true" in chosen or LABEL_MODE in labels):
         return {}
-    changes = {LABEL_GPUSHARE: "true"}
+    changes = {LABEL_CGPU: "true"}
     if demand.core or LABEL_MODE in labels:
-        changes[LABEL_MODE] = Mode.CORE_MEM if demand.core else Mode.SHARE
-    elif labels.get(LABEL_CGPU) == "false":
-        changes[LABEL_CGPU] = ""
+        changes[LABEL_MODE] = Mode.CORE_MEM if demand.core else Mode.CGPU
+    elif labels.get(LABEL_GPUSHARE) == "false":
+        changes[LABEL_GPUSHARE] = ""
     if labels.get(LABEL_OPERATOR_PLUGIN) == "true":
         changes[LABEL_OPERATOR_PLUGIN] = "false"
     return changes

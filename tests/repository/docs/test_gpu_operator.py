@@ -43,7 +43,11 @@ def test_the_quick_start_needs_no_access_to_the_control_plane() -> None:
     assert "gpushare-installer" not in kinds(objects, "Job")
     # Pods need not name the scheduler.
     assert kinds(objects, "MutatingAdmissionPolicy")
-    assert kinds(objects, "DaemonSet").keys() == {"gpushare-device-plugin-ds", "cgpu-installer"}
+    assert kinds(objects, "DaemonSet").keys() == {
+        "gpushare-device-plugin-ds",
+        "cgpu-installer",
+        "gpushare-exporter",
+    }
 
 
 def test_agent_and_exporter_are_clients_of_the_operator() -> None:

@@ -1,7 +1,9 @@
 """The page "Install" before it is run: its files are valid, and its commands name what exists."""
 
+import json
 import re
 import shlex
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -9,13 +11,16 @@ import pytest
 import yaml
 
 from components.manifests import everything
-from components.stack import load
+from components.stack import from_file, load
+from gpushare.contract import EXTENDER_NODE_PORT
 from release import REGISTRY
+from release.bundle import DEFAULTS
 from tests.support.pages import Command, Written, steps
 
 ROOT = Path(__file__).parents[3]
 STEPS = steps((ROOT / "docs/how-to/install.md").read_text())
 COMMANDS = [step for step in STEPS if isinstance(step, Command)]
+BLOCKS = [step.text for step in STEPS if isinstance(step, Written) and not step.path]
 FILES = {step.path: step.text for step in STEPS if isinstance(step, Written)}
 EXAMPLE = ROOT / "inventories/example"
 PRINT_NOTHING = ("cp", "export", "sed")
@@ -26,13 +31,11 @@ ORDER = (
     "playbooks/nodes.yml --check",
     "make images",
     "pulumi up",
-    "playbooks/scheduler.yml",
     "playbooks/validate.yml",
     "kubectl apply",
     "kubectl inspect gpushare",
     "playbooks/upgrade_driver.yml",
     "playbooks/rollback.yml",
-    "scheduler_extender_state=absent",
     "pulumi destroy",
 )
 SERVICES = ("extender", "device-plugin", "exporter", "isolation", "cli")
@@ -109,10 +112,37 @@ def test_the_stack_without_the_library_is_valid() -> None:
     assert load(stack(isolation={"state": "absent"}))
 
 
-def test_the_keys_for_a_managed_control_plane_are_valid() -> None:
-    digest = f"sha256:{'2' * 64}"
-    keys = yaml.safe_load(FILES[""].replace("sha256:…", digest))
-    assert load(stack(extender=keys))
+def test_one_key_is_the_layout_of_the_ack_documentation() -> None:
+    (keys,) = [each for each in map(yaml.safe_load, BLOCKS) if "exposure" in each]
+    assert len(keys) == 1
+    ports = [port["nodePort"] for each in everything(load(stack(extender=keys))) for port in node_ports(each)]
+    assert ports == [EXTENDER_NODE_PORT]
+
+
+def node_ports(manifest: dict[str, Any]) -> list[dict[str, Any]]:
+    found = manifest["spec"].get("ports", []) if manifest["kind"] == "Service" else []
+    return [port for port in found if "nodePort" in port]
+
+
+def test_the_defaults_are_those_of_the_quick_start_the_example_and_install_yaml() -> None:
+    def defaults(raw: Mapping[str, Any]) -> Any:
+        return json.loads(json.dumps(everything(load({**raw, "images": IMAGES}))))
+
+    quick = [
+        each.text
+        for each in steps((ROOT / "docs/how-to/deploy.md").read_text())
+        if isinstance(each, Written) and each.path == "Pulumi.quick-start.yaml"
+    ]
+    shown = {key.partition(":")[2]: each for key, each in yaml.safe_load(quick[0])["config"].items()}
+    example = without_images(from_file(ROOT / "Pulumi.example.yaml"))
+    del example["tenants"]
+    assert defaults(stack()) == defaults(DEFAULTS) == defaults(shown) == defaults(example)
+
+
+def without_images(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: without_images(each) for key, each in value.items() if key != "image"}
+    return [without_images(each) for each in value] if isinstance(value, list) else value
 
 
 def test_the_first_pod_takes_twelve_lines_and_a_share() -> None:

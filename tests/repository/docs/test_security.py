@@ -35,7 +35,7 @@ WHOLE = {
     "kubernetesVersion": "1.36",
     "images": dict.fromkeys(("extender", "device-plugin", "exporter", "isolation", "cli"), DIGEST),
     "devicePlugins": [{"nodeSelector": {"ack.node.gpu.schedule": "mps"}}],
-    "extender": {},
+    "extender": {"exposure": "node-port"},
     "isolation": {},
     "mps": {},
     "installer": {},

@@ -18,6 +18,8 @@ _RELEASE_LABELS: Final = (
 )
 _OWN_ANNOTATIONS: Final = (
     "helm.sh/resource-policy",
+    "helm.sh/hook",
+    "helm.sh/hook-delete-policy",
     "checksum/config",
     "checksum/files",
 )

@@ -32,7 +32,6 @@ OLDEST: Final = "1.30"
 NOT_IN_CHART: Final[Mapping[str, str]] = {
     "kubernetesVersion": "Helm asks the cluster",
     "nodePools": "Helm would delete the Node objects with the release",
-    "installer": "a Job cannot be changed by an upgrade, and an uninstall would not restore kube-scheduler",
     "kubeconfig": "Helm has its own access to the cluster",
     "context": "Helm has its own access to the cluster",
     "clusterUid": "Helm has its own access to the cluster",
@@ -58,6 +57,7 @@ _SIZES_OF: Final = {"scheduler": ("requests",)}
 _IMAGE_KEYS: Final = ("image", "certificatesImage")
 _SECTIONS: Final = ("extender", "scheduler", "exporter")
 _OPTIONAL: Final = (
+    "installer",
     "isolation",
     "mps",
     "monitoring",

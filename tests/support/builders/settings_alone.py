@@ -54,6 +54,7 @@ _SAMPLES: Final[Mapping[str, Any]] = {
     "storageClass": "1",
     "retention": "30d",
     "runbooks": RUNBOOKS,
+    "url": "https://10.0.0.10:32766/gpushare-scheduler",
     "tlsSecret": "1",
     "clientNames": ["system:kube-scheduler", "gpushare-schd-extender"],
     "caBundle": CERTIFICATE + CERTIFICATE,
@@ -70,7 +71,9 @@ _SAMPLES: Final[Mapping[str, Any]] = {
 """A value by the name of a key, none of them the default; many that YAML reads as numbers without quotes."""
 _NUMBER: Final = 1_000_000
 _WITH_TLS: Final = {"tlsSecret": "tls", "caBundle": CERTIFICATE}
+_NODE_PORT: Final = {"exposure": "node-port"}
 _AROUND: Final[Mapping[str, Mapping[str, Any]]] = {
+    "installer": {"extender": _NODE_PORT, "installer": {}},
     "extender.scheduler": {"extender": {"exposure": "sidecar", "scheduler": {"image": SCHEDULER}}},
     "extender.scheduler.webhook": {
         "kubernetesVersion": "1.33",
@@ -88,8 +91,10 @@ _AROUND: Final[Mapping[str, Mapping[str, Any]]] = {
 }
 """The smallest stack that has a section."""
 _BESIDE: Final[Mapping[str, Mapping[str, Any]]] = {
-    "extender.clientNames": {"extender": {"tlsSecret": "own"}},
-    "extender.exposure.sidecar": {"extender": {"scheduler": {"image": SCHEDULER}}},
+    "extender.tls": {"extender": _NODE_PORT},
+    "extender.certificatesImage": {"extender": _NODE_PORT},
+    "extender.tlsSecret": {"extender": _NODE_PORT},
+    "extender.clientNames": {"extender": {**_NODE_PORT, "tlsSecret": "own"}},
     "extender.scheduler.setSchedulerName": {"kubernetesVersion": "1.33"},
     "monitoring.operatorLabels": {"monitoring": {"operator": True}},
     "monitoring.prometheus.storageClass": {"monitoring": {"prometheus": {"storage": "20Gi"}}},

@@ -7,6 +7,7 @@ ROOT = Path(__file__).parents[3]
 FOLDER = ROOT / "tests" / "components"
 STACKS = {
     "example": ROOT / "Pulumi.example.yaml",
+    "node-port": FOLDER / "stacks" / "node-port.yaml",
     "sidecar": FOLDER / "stacks" / "sidecar.yaml",
     "managed": FOLDER / "stacks" / "managed.yaml",
     "installer": FOLDER / "stacks" / "installer.yaml",
@@ -20,13 +21,24 @@ DIGEST = f"example.com/image@sha256:{'0' * 64}"
 def raw_stack(
     *, extender: dict[str, Any] | None = None, pools: list[dict[str, Any]] | None = None, **top: Any
 ) -> dict[str, Any]:
-    """Plain values of a small valid stack, with changes to the extender, the pools and the top."""
+    """Plain values of a small valid stack, with changes to the extender, the pools and the top.
+
+    It has the layout of the ACK documentation, on nodes that limit nothing.
+    """
     return {
         "kubernetesVersion": "1.36",
-        "extender": {"image": DIGEST, "certificatesImage": DIGEST, **(extender or {})},
-        "devicePlugins": [{"image": DIGEST, **pool} for pool in ([{}] if pools is None else pools)],
+        "extender": {**node_port(), "image": DIGEST, "certificatesImage": DIGEST, **(extender or {})},
+        "devicePlugins": [
+            {"image": DIGEST, "nodeSelector": {"gpushare": "true"}, **pool}
+            for pool in ([{}] if pools is None else pools)
+        ],
         **top,
     }
+
+
+def node_port(**changes: Any) -> dict[str, Any]:
+    """An extender on the host network of the control plane, as in the ACK documentation."""
+    return {"exposure": "node-port", **changes}
 
 
 def sidecar(**changes: Any) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from components.config_extender import Extender
+from components.config_extender import Exposure, Extender
 from components.config_monitoring import Exporter
 from components.manifests import device_plugin, exporter, extender
 from components.manifests.parts import Object
@@ -12,7 +12,7 @@ from gpushare.kubescheduler.config import KubernetesVersion
 
 VERSION = KubernetesVersion(1, 36)
 MANIFESTS = {
-    EXTENDER_NAME: extender.objects(Extender(), VERSION),
+    EXTENDER_NAME: extender.objects(Extender(exposure=Exposure.NODE_PORT), VERSION),
     AGENT_NAME: device_plugin.shared(VERSION, query_kubelet=False),
     EXPORTER_NAME: exporter.objects(Exporter()),
 }

@@ -151,15 +151,15 @@ def test_a_node_with_whole_gpus_can_share_them() -> None:
 @pytest.mark.parametrize(
     ("labels", "changes"),
     [
-        ({}, "gpushare=true"),
-        ({"gpushare": "false"}, "gpushare=true"),
-        ({"cgpu": "false"}, "gpushare=true cgpu-"),
-        ({"ack.node.gpu.schedule": "default"}, "gpushare=true ack.node.gpu.schedule=share"),
-        ({"ack.node.gpu.schedule": "topology", "cgpu": "false"}, "gpushare=true ack.node.gpu.schedule=share"),
-        ({"ack.node.gpu.schedule": "typo"}, "gpushare=true ack.node.gpu.schedule=share"),
+        ({}, "cgpu=true"),
+        ({"gpushare": "false"}, "cgpu=true gpushare-"),
+        ({"cgpu": "false"}, "cgpu=true"),
+        ({"ack.node.gpu.schedule": "default"}, "cgpu=true ack.node.gpu.schedule=cgpu"),
+        ({"ack.node.gpu.schedule": "topology", "cgpu": "false"}, "cgpu=true ack.node.gpu.schedule=cgpu"),
+        ({"ack.node.gpu.schedule": "typo"}, "cgpu=true ack.node.gpu.schedule=cgpu"),
         (
             {"nvidia.com/gpu.deploy.device-plugin": "true"},
-            "gpushare=true nvidia.com/gpu.deploy.device-plugin=false",
+            "cgpu=true nvidia.com/gpu.deploy.device-plugin=false",
         ),
     ],
 )
@@ -171,7 +171,7 @@ def test_the_labels_that_share_a_node_with_whole_gpus(labels: dict[str, str], ch
 def test_a_pod_with_compute_needs_a_node_that_divides_compute() -> None:
     found = explained(pod("c", demand(4, core=20)), node("n"), objects={"n": whole_gpus({"cgpu": "false"})})
     assert found.remedies[0].command == (
-        "kubectl label node n gpushare=true ack.node.gpu.schedule=core_mem --overwrite"
+        "kubectl label node n cgpu=true ack.node.gpu.schedule=core_mem --overwrite"
     )
 
 
@@ -193,7 +193,7 @@ def test_a_node_that_excludes_the_pod_is_not_to_share(spec: Status) -> None:
 
 def test_the_label_that_a_pod_selects_may_be_the_one_that_is_missing() -> None:
     objects = {"n": whole_gpus({}), "o": whole_gpus({})}
-    found = explained(pod("c", 4), node("n"), objects=objects, spec={"nodeSelector": {"gpushare": "true"}})
+    found = explained(pod("c", 4), node("n"), objects=objects, spec={"nodeSelector": {"cgpu": "true"}})
     assert kinds(found) == ["share-node", "add-node"]
     found = explained(pod("c", 4), node("n"), objects=objects, spec={"nodeSelector": {"zone": "x"}})
     assert kinds(found) == ["add-node"]
