@@ -16,7 +16,7 @@ Object = dict[str, Any]
 
 _OF_NVIDIA: Final = re.compile(r"nvidia|^cuda-drivers|^libcuda")
 _KERNEL_MODULE: Final = re.compile(
-    r"nvidia-(kernel|kernel-open|open-kernel)-dkms$|nvidia-dkms-|kmod-nvidia|linux-modules-nvidia-"
+    r"nvidia-(kernel|kernel-open|open-kernel)-dkms$|nvidia-dkms(-|$)|kmod-nvidia|linux-modules-nvidia-"
 )
 
 
