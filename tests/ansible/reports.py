@@ -37,7 +37,7 @@ CDI_SPEC = {
 CDI: dict[str, Any] = {"cdi": [CDI_SPEC], "programs__containerd": "2.2.1", "runtimes__cdi": True}
 """Changes for a host whose containers get their GPUs by CDI."""
 _CORRECT: dict[str, Any] = {
-    "os": {"id": "debian", "version": "12", "name": "Debian GNU/Linux 12 (bookworm)"},
+    "os": {"id": "debian", "version": "12", "name": "Debian GNU/Linux 12 (bookworm)", "like": ""},
     "kernel": {"release": "6.1.0-40-amd64", "headers": True},
     "python": "3.11.2",
     "apt_library": True,

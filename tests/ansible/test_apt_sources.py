@@ -19,6 +19,7 @@ pytestmark = pytest.mark.skipif(not shutil.which("apt-get"), reason="apt-get is 
 TOOLKIT = "https://nvidia.github.io/libnvidia-container/stable/deb/$(ARCH)"
 CUDA = "https://developer.download.nvidia.com/compute/cuda/repos/debian12/x86_64"
 DOCKER = "https://download.docker.com/linux/debian"
+KEY = {"file": str(ROLES / "packages/files/gpgkey"), "url": "", "fingerprint": "", "sha256": ""}
 # As NVIDIA's instructions and its package cuda-keyring write them.
 LISTED = f"""\
 # deb {DOCKER}/ trixie stable
@@ -46,13 +47,12 @@ def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def add(folder: Path, core: str, url: str, suites: str = "/") -> Ended:
     """Run the role in check mode."""
-    key = folder / "key.asc"
-    key.write_text("")
     settings = {
         "packages_repository_name": "test",
         "packages_repository_url": url,
         "packages_repository_suites": suites,
-        "packages_repository_key_url": f"file://{key}",
+        "packages_repository_settings": "test_repo",
+        "packages_repository_key": KEY,
         "__packages_key_file": f"{folder}/gpushare-key.asc",
         "__packages_repository_file": f"{folder}/sources.list.d/gpushare-test.sources",
     }

@@ -10,14 +10,14 @@ from tests.ansible.reports import CDI, CDI_SPEC, TITAN_XP, V100, report
 
 REQUIRED: dict[str, Any] = {
     "node": "share",
-    "supported_os": ["debian 12", "ubuntu 22.04", "rocky 9"],
-    "legacy_os": ["centos 7", "ubuntu 16.04"],
+    "ansible_core": "2.19.14",
     "kernel_headers": "wanted",
     "min_free": [{"path": "/", "mib": 2048}, {"path": "/var", "mib": "5120"}],
     "unlisted_cards": "warn",
     "driver_minimum": "418.87.01",
     "driver_version": "",
     "driver_state": "present",
+    "driver_repo": "nvidia",
     "container_runtime": "auto",
     "container_runtime_engine": "",
     "container_runtime_state": "present",
@@ -49,25 +49,61 @@ def test_a_plain_host_needs_no_gpus() -> None:
     assert "cards" not in {one.name for one in made}
 
 
-@pytest.mark.parametrize(
-    ("system", "version", "level"),
-    [
-        ("debian", "12", Level.OK),
-        ("rocky", "9.6", Level.OK),
-        ("rocky", "9", Level.OK),
-        ("rocky", "90", Level.FAIL),
-        ("ubuntu", "22.04", Level.OK),
-        ("ubuntu", "22.10", Level.FAIL),
-        ("ubuntu", "16.04", Level.WARN),
-        ("centos", "7.9", Level.WARN),
-        ("centos", "8", Level.FAIL),
-        ("", "", Level.FAIL),
-    ],
-)
-def test_systems_are_supported_legacy_or_neither(system: str, version: str, level: Level) -> None:
-    found = check("system", os__id=system, os__version=version)
-    assert found.level is level
-    assert bool(found.problem) is (level is not Level.OK)
+SYSTEMS = {
+    "debian 13": {"id": "debian", "version": "13", "like": ""},
+    "ubuntu 26.04": {"id": "ubuntu", "version": "26.04", "like": "debian"},
+    "ubuntu 20.04": {"id": "ubuntu", "version": "20.04", "like": "debian"},
+    "almalinux 9.6": {"id": "almalinux", "version": "9.6", "like": "rhel centos fedora"},
+    "ol 10.0": {"id": "ol", "version": "10.0", "like": "fedora"},
+    "rocky 8.10": {"id": "rocky", "version": "8.10", "like": "rhel centos fedora"},
+    "amzn 2023": {"id": "amzn", "version": "2023", "like": "fedora"},
+    "alinux 3": {"id": "alinux", "version": "3", "like": "rhel fedora centos anolis"},
+    "sles 15.7": {"id": "sles", "version": "15.7", "like": "suse"},
+    "fedora 43": {"id": "fedora", "version": "43", "like": ""},
+    "centos 7.9": {"id": "centos", "version": "7.9", "like": "rhel fedora"},
+}
+NOT_INSTALLED = ({"node": "plain"}, {"driver_state": "unmanaged", "container_runtime_state": "unmanaged"})
+
+
+def system(name: str, required: dict[str, str] | None = None) -> Check:
+    return check("system", required, os={**SYSTEMS[name], "name": f"The {name}"})
+
+
+@pytest.mark.parametrize("name", ["debian 13", "ubuntu 26.04", "almalinux 9.6", "ol 10.0", "amzn 2023"])
+def test_a_system_of_the_table_and_its_rebuilds_pass(name: str) -> None:
+    assert system(name) == Check("system", Level.OK, name)
+
+
+@pytest.mark.parametrize("name", ["ubuntu 20.04", "fedora 43"])
+def test_an_unknown_system_fails_where_the_driver_would_be_installed(name: str) -> None:
+    refused = system(name)
+    assert (refused.level, refused.found) == (Level.FAIL, name)
+    assert f"The {name} is not in the table of systems" in refused.problem
+    assert "set nvidia_driver_repo_url and nvidia_driver_repo_key" in refused.problem
+    for required in (*NOT_INSTALLED, {"driver_state": "unmanaged"}, {"driver_repo": "own"}):
+        assert system(name, required).level is Level.WARN
+
+
+def test_a_host_without_os_release_is_unknown_too() -> None:
+    nothing = dict.fromkeys(("id", "version", "like", "name"), "")
+    assert "a system without os-release" in check("system", os=nothing).problem
+
+
+def test_a_system_whose_package_manager_the_roles_do_not_use_fails_only_where_they_would() -> None:
+    refused = system("sles 15.7")
+    assert refused.level is Level.FAIL
+    assert "no packages with zypper" in refused.problem
+    assert system("sles 15.7", {"driver_repo": "own"}).level is Level.FAIL
+    assert {system("sles 15.7", required).level for required in NOT_INSTALLED} == {Level.OK}
+
+
+@pytest.mark.parametrize("name", ["rocky 8.10", "alinux 3", "centos 7.9"])
+def test_a_legacy_system_needs_the_old_ansible_core(name: str) -> None:
+    assert system(name, {"ansible_core": "2.16.14"}).level is Level.WARN
+    refused = system(name)
+    assert refused.level is Level.FAIL
+    assert "ansible-core 2.19.14 cannot install packages" in refused.problem
+    assert {system(name, required).level for required in NOT_INSTALLED} == {Level.WARN}
 
 
 def test_an_old_python_is_a_warning() -> None:

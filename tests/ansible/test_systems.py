@@ -5,9 +5,8 @@ import re
 import pytest
 
 from ansible_collections.gpushare.nodes.plugins.plugin_utils.systems import (
-    DOCKER_KEYS,
+    OTHER_KEYS,
     SYSTEMS,
-    TOOLKIT_KEY,
     counts_as,
     of_host,
 )
@@ -79,7 +78,7 @@ def test_each_repository_has_its_own_key(name: str, repository: str, key: str) -
 
 
 def test_each_key_can_be_recognised() -> None:
-    for key in {each.key for each in SYSTEMS} | {TOOLKIT_KEY, *DOCKER_KEYS.values()}:
+    for key in {each.key for each in SYSTEMS} | set(OTHER_KEYS.values()):
         assert re.fullmatch(r"[0-9A-F]{40}", key.fingerprint) or re.fullmatch(r"[0-9a-f]{64}", key.sha256)
 
 

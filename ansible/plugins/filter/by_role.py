@@ -28,6 +28,7 @@ FILTERS: dict[str, Callable[..., Any]] = {
     "driver_gpus": lazy("pci_cards", "of_host"),
     "driver_has_fabric": lazy("driver_proof", "has_fabric"),
     "driver_has_subnet_manager": lazy("driver_proof", "has_subnet_manager"),
+    "driver_installed": lazy("driver_packages", "installed"),
     "driver_not_working": lazy("driver_proof", "not_working"),
     "driver_plan": lazy("driver_plan", "plan"),
     "node_cordon": lazy("node_object", "cordon"),
@@ -42,12 +43,19 @@ FILTERS: dict[str, Callable[..., Any]] = {
     "kernel_flavours": lazy("package_versions", "kernel_flavours"),
     "packages_apt_source": lazy("package_versions", "apt_source"),
     "packages_chosen": lazy("package_versions", "chosen"),
+    "packages_key": lazy("signing_keys", "choose", plain=True),
+    "packages_key_name": lazy("signing_keys", "identity", plain=True),
+    "packages_key_problem": lazy("signing_keys", "problem", plain=True),
     "packages_left_behind": lazy("package_versions", "left_behind"),
     "packages_of_branch": lazy("package_versions", "of_branch"),
     "packages_offered": lazy("package_versions", "offered"),
     "packages_pins": lazy("package_versions", "pins"),
     "packages_to_install": lazy("package_versions", "to_install"),
     "upstream_version": lazy("package_versions", "upstream"),
+    # several roles
+    "other_key": lazy("systems", "other_key"),
+    "system_of": lazy("systems", "of_host"),
+    "system_refusal": lazy("systems", "refusal"),
     # scheduler_extender
     "scheduler_configuration": lazy("scheduler", "configuration", plain=True),
 }

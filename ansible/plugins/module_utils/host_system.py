@@ -46,7 +46,7 @@ def assignments(text):
 
 
 def operating_system(root):
-    """Return ``id``, ``version`` and ``name`` from os-release(5).
+    """Return ``id``, ``version``, ``name`` and ``like`` (IDs of similar systems) from os-release(5).
 
     CentOS 7 has ``7`` there and the full version in /etc/centos-release.
     """
@@ -55,7 +55,12 @@ def operating_system(root):
     for word in (read_text(root, "etc/centos-release") or "").split():
         if version and word.startswith(version + "."):
             version = ".".join(word.split(".")[:2])
-    return {"id": release.get("ID", ""), "version": version, "name": release.get("PRETTY_NAME", "")}
+    return {
+        "id": release.get("ID", ""),
+        "version": version,
+        "name": release.get("PRETTY_NAME", ""),
+        "like": release.get("ID_LIKE", ""),
+    }
 
 
 def kernel(root, release):

@@ -32,6 +32,7 @@ from ansible_collections.gpushare.nodes.plugins.plugin_utils.runtimes import (
     runtime_of,
     unit_state,
 )
+from ansible_collections.gpushare.nodes.plugins.plugin_utils.systems import counts_as, refusal
 
 Problems = Iterator[tuple[Level, str]]
 _OLDEST_PYTHON: Final = (3, 8)
@@ -41,6 +42,7 @@ _NO_CGROUP_V1: Final = (1, 35)
 _OLDEST_DOCKER: Final = (19, 3, 5)
 _FIRST_CGROUP_V2: Final = {"docker": (20, 10), "containerd": (1, 4), "cri-o": (1, 20)}
 _MIB_PER_GIB: Final = 1024
+_FIRST_WITHOUT_LEGACY: Final = (2, 17)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,14 +50,14 @@ class Requirements:
     """Requirements: the variables of the role preflight, without their prefix."""
 
     node: str
-    supported_os: list[str]
-    legacy_os: list[str]
+    ansible_core: str
     kernel_headers: str
     min_free: list[Document]
     unlisted_cards: str
     driver_minimum: str
     driver_version: str
     driver_state: str
+    driver_repo: str
     container_runtime: str
     container_runtime_engine: str
     container_runtime_state: str
@@ -72,31 +74,36 @@ def checks(report: Document, required: Requirements) -> list[Check]:
 
 
 def _system(report: Document, required: Requirements) -> Check:
-    system = report["os"]
-    name = f"{system['id']} {system['version']}".strip()
-    if _is_among(system, required.supported_os):
-        return Check("system", Level.OK, name)
-    if _is_among(system, required.legacy_os):
-        return Check(
-            "system",
-            Level.WARN,
-            name,
-            f"{name} is a legacy system without updates and needs ansible-core 2.16: plan to replace it",
+    name = f"{report['os']['id']} {report['os']['version']}".strip() or "unknown"
+    return judged("system", name, _system_problems(report["os"], required))
+
+
+def _system_problems(os: Document, required: Requirements) -> Problems:
+    """A system is a failure only where a role would install packages."""
+    states = (required.driver_state, required.container_runtime_state)
+    installs = required.node != "plain" and states != (UNMANAGED, UNMANAGED)
+    own = required.driver_repo == "own" or required.driver_state == UNMANAGED
+    found = counts_as(os)
+    if found and found.legacy:
+        yield from _legacy_problems(found.name, required, installs=installs)
+    elif installs and (reason := refusal(os, repository=own)):
+        yield Level.FAIL, reason
+    elif not found:
+        yield Level.WARN, f"{os['name'] or 'it'} is not in the table of systems, and was never tried"
+
+
+def _legacy_problems(name: str, required: Requirements, *, installs: bool) -> Problems:
+    if installs and version(required.ansible_core) >= _FIRST_WITHOUT_LEGACY:
+        text = (
+            f"ansible-core {required.ansible_core} cannot install packages on {name}: use 2.16, which `make "
+            "setup-ansible` installs in ansible/legacy/.venv"
         )
-    known = ", ".join((*required.supported_os, *required.legacy_os))
-    return Check(
-        "system",
-        Level.FAIL,
-        name or "unknown",
-        f"{system['name'] or 'a system without os-release'} is not supported ({known}); "
-        "if it works, add it to preflight_supported_os",
-    )
-
-
-def _is_among(system: Document, listed: list[str]) -> bool:
-    """``rocky 9`` includes all of its minor versions."""
-    name = f"{system['id']} {system['version']}."
-    return any(name.startswith(f"{entry}.") for entry in listed)
+        yield Level.FAIL, text
+    else:
+        yield (
+            Level.WARN,
+            f"{name} is a legacy system and needs ansible-core 2.16: plan to replace it",
+        )
 
 
 def _python(report: Document, required: Requirements) -> Check:

@@ -45,8 +45,8 @@ class System:
     legacy: bool = False
 
 
-# The fingerprints of 3bf863cc and D42D0685 are those of SIGNATURES.md in NVIDIA/cuda-repo-management (GitHub),
-# commit ee8303df; the digests, and the key of RHEL 10, those of rhel9/Dockerfile and rhel10/Dockerfile in
+# The fingerprints of 3bf863cc and D42D0685 are those of SIGNATURES.md in NVIDIA/cuda-repo-management on
+# GitHub, commit ee8303df; the digests, and the key of RHEL 10, those of rhel9 and rhel10/Dockerfile in
 # NVIDIA/gpu-driver-container, commit 06a208ca of 2026-08-17. Read on 2026-11-28.
 _DEB: Final = SigningKey(
     file="3bf863cc.pub", fingerprint="EB693B3035CD5710E231E123A4B469963BF863CC", shipped=True
@@ -66,19 +66,21 @@ _DEBIAN_13: Final = SigningKey(
 # As three public installers quote it, one from the repository on 2026-09-05. The key itself was not read.
 _UBUNTU_26: Final = SigningKey(file="60DF8A40.pub", fingerprint="14BAFBC7562AD710CA04E69905FBB6DA60DF8A40")
 
-TOOLKIT_KEY: Final = SigningKey(
-    file="gpgkey", fingerprint="C95B321B61E88C1809C4F759DDCAE044F796ECB0", shipped=True
-)
-"""Of NVIDIA's container toolkit, for apt and dnf. Source: Debian's package extrepo-offline-data 1.0.3."""
-DOCKER_KEYS: Final[Mapping[str, SigningKey]] = {
-    "apt": SigningKey(
+OTHER_KEYS: Final[Mapping[str, SigningKey]] = {
+    "toolkit": SigningKey(
+        file="gpgkey", fingerprint="C95B321B61E88C1809C4F759DDCAE044F796ECB0", shipped=True
+    ),
+    "docker-apt": SigningKey(
         file="docker-apt", fingerprint="9DC858229FC7DD38854AE2D88D81803C0EBFCD88", shipped=True
     ),
-    "dnf": SigningKey(
+    "docker-dnf": SigningKey(
         file="docker-dnf", fingerprint="060A61C51B558A7F742B77AAC52FEB6B621E9F35", shipped=True
     ),
 }
-"""Of the repositories at download.docker.com, by package manager. The first is from the same package."""
+"""Of NVIDIA's container toolkit, for all systems, and of download.docker.com, by package manager.
+
+The first two are from Debian's package extrepo-offline-data 1.0.3; public installers quote the same three.
+"""
 
 
 def _ubuntu(version: str, key: SigningKey = _DEB, *, legacy: bool = False) -> System:
@@ -164,6 +166,32 @@ def _ids(os: Mapping[str, str]) -> Iterator[str]:
 
 
 def of_host(os: Mapping[str, str]) -> dict[str, Any]:
-    """Return the system of a host as a mapping, empty if it is unknown."""
+    """Return the system of a host, and ``home``, the URL of its repository; empty if it is unknown."""
     found = counts_as(os)
-    return asdict(found) if found else {}
+    return {**asdict(found), "home": f"{CUDA_REPOSITORIES}/{found.repository}"} if found else {}
+
+
+def other_key(name: str) -> dict[str, Any]:
+    """Return one of ``OTHER_KEYS`` as a mapping."""
+    return asdict(OTHER_KEYS[name])
+
+
+def refusal(os: Mapping[str, str], *, repository: bool) -> str:
+    """Return why the roles cannot install packages on a host, and the way out; "" if they can.
+
+    With ``repository``, the inventory names the repository of the driver.
+    """
+    found = counts_as(os)
+    if found and not found.variables:
+        return (
+            f"the roles install no packages with {found.manager} of {found.name}: install driver and toolkit "
+            "otherwise, and set nvidia_driver_state and container_runtime_state to unmanaged"
+        )
+    if found or repository:
+        return ""
+    known = ", ".join(system.name for system in SYSTEMS if system.variables)
+    return (
+        f"{os['name'] or 'a system without os-release'} is not in the table of systems ({known}, and their "
+        "rebuilds), so NVIDIA's repository for it is not known: set nvidia_driver_repo_url and "
+        "nvidia_driver_repo_key, or nvidia_driver_state: unmanaged if the roles are not to install the driver"
+    )
