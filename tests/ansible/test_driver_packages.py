@@ -5,17 +5,14 @@
 
 import re
 import shutil
-import subprocess
-from collections.abc import Collection, Mapping
-from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
-from jinja2 import Environment
 
 from ansible_collections.gpushare.nodes.plugins.plugin_utils import driver_plan, package_versions
 from testbed.hosts.stubs.driver import PERSISTENCED, driver_packages
+from tests.ansible.simulated_apt import Apt, Installed
 from tools.role_docs import ROLES
 
 pytestmark = pytest.mark.skipif(not shutil.which("apt-get"), reason="apt-get is not installed")
@@ -24,84 +21,11 @@ OLD, NEW = "535.183.01", "580.65.06"
 OFFERED = driver_packages("6.1.0-50-amd64")
 LISTING = "\n".join(f"{each.name} | {each.version} |" for each in OFFERED)
 VARIABLES = yaml.safe_load((ROLES / "nvidia_driver/vars/main.yml").read_text())
-Installed = Mapping[str, str]
-
-
-class Apt:
-    """The real apt with a private state; ``run`` returns the packages that would be installed after it."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        for name in ("lists/partial", "archives/partial", "parts", "repository"):
-            (folder / name).mkdir(parents=True)
-        sections = (f"{each.control}Filename: {each.name}.deb\nSize: 1\n" for each in OFFERED)
-        (folder / "repository/Packages").write_text("\n".join(sections))
-        (folder / "sources").write_text(f"deb [trusted=yes] copy:{folder}/repository ./\n")
-        self._write_status({}, ())
-        self._apt("update")
-
-    def run(self, installed: Installed, requested: Installed, held: Collection[str] = ()) -> dict[str, str]:
-        """Install ``requested`` with the options of the role packages; raise the error of apt."""
-        self._write_status(installed, held)
-        names = [f"{name}={version}" for name, version in requested.items()]
-        options = ["--no-install-recommends", "--allow-downgrades", "--allow-change-held-packages"]
-        output = self._apt("install", "--simulate", "--yes", *options, *names)
-        after = {**installed, **dict(re.findall(r"^Inst (\S+) (?:\[\S+\] )?\((\S+)", output, re.MULTILINE))}
-        removed = set(re.findall(r"^Remv (\S+)", output, re.MULTILINE))
-        return {name: version for name, version in after.items() if name not in removed}
-
-    def upgrades(self, installed: Installed) -> list[str]:
-        """Return the packages that an upgrade of the system changes, without holds."""
-        self._write_status(installed, ())
-        return re.findall(r"^Inst (\S+)", self._apt("dist-upgrade", "--simulate", "--yes"), re.MULTILINE)
-
-    def pin(self, version: str) -> None:
-        """Write the preferences of the role nvidia_driver."""
-        template = (ROLES / "nvidia_driver/templates/preferences.j2").read_text()
-        variables = {"__nvidia_driver_target": version, "__nvidia_driver_branch": version.partition(".")[0]}
-        text = Environment(autoescape=False).from_string(template).render(variables)  # noqa: S701 - no HTML
-        (self._folder / "preferences").write_text(text)
-
-    def unpin(self) -> None:
-        """Remove the preferences."""
-        (self._folder / "preferences").unlink()
-
-    def _write_status(self, installed: Installed, held: Collection[str]) -> None:
-        controls = {(each.name, each.version): each.control for each in OFFERED}
-        sections = (
-            f"{controls[each]}Status: {'hold' if each[0] in held else 'install'} ok installed\n"
-            for each in installed.items()
-        )
-        (self._folder / "status").write_text("\n".join(sections))
-
-    def _apt(self, *words: str) -> str:
-        folder = self._folder
-        settings = {
-            "Acquire::GzipIndexes": "false",
-            "APT::Architecture": "amd64",
-            "APT::Sandbox::User": "",
-            "Dir::Cache": folder,
-            "Dir::Etc::Preferences": folder / "preferences",
-            "Dir::Etc::PreferencesParts": folder / "parts",
-            "Dir::Etc::SourceList": folder / "sources",
-            "Dir::Etc::SourceParts": folder / "parts",
-            "Dir::State": folder,
-            "Dir::State::status": folder / "status",
-        }
-        options = [f"--option={key}={value}" for key, value in settings.items()]
-        ended = subprocess.run(  # noqa: S603
-            ["apt-get", *options, *words],  # noqa: S607
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert ended.returncode == 0, ended.stderr
-        return ended.stdout
 
 
 @pytest.fixture(scope="module")
 def apt(tmp_path_factory: pytest.TempPathFactory) -> Apt:
-    return Apt(tmp_path_factory.mktemp("apt"))
+    return Apt(tmp_path_factory.mktemp("apt"), OFFERED)
 
 
 def facts(installed: Installed) -> dict[str, Any]:
@@ -207,21 +131,3 @@ def test_hosts_with_the_packages_of_earlier_releases_are_upgraded(apt: Apt) -> N
 def test_the_open_module_has_its_name_in_each_archive() -> None:
     assert "nvidia-open-kernel-dkms" in parts(OLD, {}, opened=True)
     assert "nvidia-kernel-open-dkms" in parts(NEW, {}, opened=True)
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        "nvidia-driver",
-        "nvidia-driver-cuda",
-        "nvidia-driver-latest-dkms",
-        "nvidia-headless-580",
-        "nvidia-headless-no-dkms-580-server-open",
-        "nvidia-kernel-open-dkms",
-        "nvidia-open-kernel-dkms",
-    ],
-)
-def test_the_installed_driver_is_found_by_any_of_its_packages(name: str) -> None:
-    pattern = VARIABLES["__nvidia_driver_package"].strip()
-    assert re.match(pattern, name)
-    assert not re.match(pattern, f"{name}-extra")

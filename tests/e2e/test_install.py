@@ -7,6 +7,7 @@ the page tells users to do. Not real: the GPUs and the packages of their driver
 (``tests.support.fakes.language_host``).
 """
 
+import json
 import shlex
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
@@ -92,6 +93,8 @@ async def controller(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[
         programs = Path(env["PATH"].partition(":")[0])
         link(programs, {"kubectl": cluster.bed.components.tools["kubectl"].path})
         checkout = await check_out(folder / "checkout")
+        own_key = checkout / "inventories/example/group_vars/gpu_nodes/stubs.yml"
+        own_key.write_text(json.dumps(await site.keys()))
         # Images have the last commit of their sources as a label.
         (checkout / ".git").symlink_to(ROOT / ".git")
         more = {

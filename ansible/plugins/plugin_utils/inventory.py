@@ -13,6 +13,7 @@ Options = Mapping[str, Mapping[str, Any]]
 OF_PLAYBOOKS: Final[Options] = {
     "upgrade_driver_max_fail_percentage": {"type": "raw"},
     "upgrade_driver_serial": {"type": "raw"},
+    "nodes_environment": {"type": "dict"},
     "nodes_max_fail_percentage": {"type": "raw"},
     "preflight_max_fail_percentage": {"type": "raw"},
     "nodes_serial": {"type": "raw"},

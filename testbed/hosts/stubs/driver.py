@@ -36,7 +36,7 @@ fi
 mkdir -p "/var/lib/dkms/nvidia/{upstream}/$kernel"
 """
 _REMOVE: Final = '#!/bin/sh -e\nrm -rf "/var/lib/dkms/nvidia/{upstream}"\n'
-_SMI: Final = """\
+SMI: Final = """\
 #!/bin/sh -e
 # A stub for tests: it knows its version, and counts NVIDIA's display devices on the PCI bus.
 each() {{
@@ -58,7 +58,7 @@ _INITRAMFS: Final = """\
 #!/bin/sh -e
 echo "$(date) $*" >>/var/log/stub-update-initramfs.log
 """
-_DAEMON: Final = "#!/bin/sh\nexec sleep infinity\n"
+DAEMON: Final = "#!/bin/sh\nexec sleep infinity\n"
 _FABRIC: Final = """\
 #!/bin/sh
 loaded=$(nvidia-smi --query-gpu=driver_version | head -n 1)
@@ -74,7 +74,14 @@ def driver_packages(kernel: str) -> list[Package]:
         *_of_every_version(),
         *(package for version in NVIDIA for package in of_nvidia(version)),
         *(package for version in (DEBIAN[-1], *NVIDIA) for package in _fabric(version)),
-        Package("nvlsm", "2025.06.6-1", files={"opt/nvidia/nvlsm/sbin/nvlsm": _DAEMON}),
+        Package("nvlsm", "2025.06.6-1", files={"opt/nvidia/nvlsm/sbin/nvlsm": DAEMON}),
+        *of_distribution(kernel),
+    ]
+
+
+def of_distribution(kernel: str) -> list[Package]:
+    """Return what the drivers need of a distribution."""
+    return [
         Package("dkms", "3.0.10-8"),
         Package(f"linux-headers-{kernel}", "1", files={f"usr/src/linux-headers-{kernel}/": ""}),
         # As on Debian, the two meta packages do not depend on each other.
@@ -118,7 +125,7 @@ def _of_debian(version: str) -> Iterator[Package]:
         "nvidia-smi",
         version,
         f"{alternative}, libnvidia-ml1 {same}",
-        files={"usr/bin/nvidia-smi": _SMI.format(upstream=upstream)},
+        files={"usr/bin/nvidia-smi": SMI.format(upstream=upstream)},
         relations={"Recommends": kernel},
     )
     yield from _kernel_of_debian(version, f"{alternative}, nvidia-modprobe {branch}")
@@ -138,7 +145,7 @@ def _of_every_version() -> Iterator[Package]:
     yield Package("nvidia-support", _SUPPORT)
     yield Package("nvidia-modprobe", _MODPROBE)
     daemon = Package(
-        "nvidia-persistenced", PERSISTENCED, "libnvidia-cfg1", files={"usr/bin/nvidia-persistenced": _DAEMON}
+        "nvidia-persistenced", PERSISTENCED, "libnvidia-cfg1", files={"usr/bin/nvidia-persistenced": DAEMON}
     )
     yield with_service(daemon, "nvidia-persistenced", "/usr/bin/nvidia-persistenced")
 
@@ -156,7 +163,7 @@ def of_nvidia(version: str) -> Iterator[Package]:
         version,
         f"{parts}, {kernel}",
         "nvidia-smi, nvidia-cuda-mps",
-        files={"usr/bin/nvidia-smi": _SMI.format(upstream=upstream)},
+        files={"usr/bin/nvidia-smi": SMI.format(upstream=upstream)},
         relations={"Replaces": "nvidia-smi, nvidia-cuda-mps"},
     )
     yield Package("nvidia-driver", version, kernel)
@@ -165,7 +172,7 @@ def of_nvidia(version: str) -> Iterator[Package]:
         "nvidia-persistenced",
         version,
         f"libnvidia-cfg1 {same}",
-        files={"usr/bin/nvidia-persistenced": _DAEMON},
+        files={"usr/bin/nvidia-persistenced": DAEMON},
     )
     yield with_service(daemon, "nvidia-persistenced", "/usr/bin/nvidia-persistenced")
     for name, other in (("nvidia-kernel-dkms", "-open"), ("nvidia-kernel-open-dkms", "")):
