@@ -115,7 +115,7 @@ def test_an_unknown_system_is_refused_with_the_settings_to_give(tmp_path: Path) 
     assert refused.returncode != 0
     assert "set nvidia_driver_repo_url and nvidia_driver_repo_key" in printed(refused)
     mirror = {"nvidia_driver_repo_url": "https://mirror/fedora43", "nvidia_driver_repo_key": "/keys/a.asc"}
-    given = show(tmp_path, *fedora, **mirror)
+    given = show(tmp_path, fedora[0], fedora[1], "580.65.06", **mirror)
     assert given.returncode == 0, given.stdout
     assert "repository https://mirror/fedora43" in printed(given)
     assert "/keys/a.asc" in given.stdout

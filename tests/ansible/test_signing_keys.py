@@ -46,7 +46,14 @@ def test_no_other_key_is_shipped() -> None:
 @pytest.mark.skipif(not shutil.which("gpg"), reason="gpg is not installed")
 @pytest.mark.parametrize("key", SHIPPED, ids=lambda key: key.file)
 def test_gpg_reads_the_same_fingerprint(key: SigningKey, tmp_path: Path) -> None:
-    command = ["gpg", "--homedir", tmp_path, "--batch", "--with-colons", "--show-keys", FILES / key.file]
+    command = [
+        "gpg",
+        f"--homedir={tmp_path}",
+        "--batch",
+        "--with-colons",
+        "--show-keys",
+        str(FILES / key.file),
+    ]
     shown = subprocess.run(command, capture_output=True, text=True, check=True).stdout  # noqa: S603 - our own
     primary = re.search(r"^f[p]r:+([0-9A-F]{40}):", shown, re.MULTILINE)
     assert primary

@@ -86,3 +86,15 @@ def test_systems_with_packages_have_variables_of_the_driver() -> None:
     folders = (ROLES / "nvidia_driver/vars", ROLES.parent / "legacy/vars")
     files = {file.stem for folder in folders for file in folder.glob("*.yml")}
     assert {each.variables for each in SYSTEMS} - {""} <= files
+
+
+def test_the_page_has_every_repository_and_key() -> None:
+    page = (ROLES.parents[1] / "docs/how-to/prepare-nodes.md").read_text()
+    table = page[page.index("## Systems") : page.index("## Keys, mirrors and proxies")]
+    installed = [each for each in SYSTEMS if each.variables]
+    assert {f"`{each.repository}`" for each in installed} <= set(re.findall(r"`[a-z0-9]+`", table))
+    rows = [line for line in table.splitlines() if line.startswith("|")]
+    for each in installed:
+        (row,) = [line for line in rows if f"`{each.repository}`" in line]
+        assert f"`{each.key.file}`" in row
+        assert each.legacy or row.rstrip("| ").endswith("yes" if each.key.shipped else "no")

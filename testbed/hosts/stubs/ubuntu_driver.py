@@ -2,8 +2,8 @@
 
 The relations up to 580 are those of ``debian/templates/control.in`` in NVIDIA/ubuntu-packaging-nvidia-driver
 (39283fcf). From 590 on they are assumed, because no index could be read; the worst case is that the new
-packages do not declare that they replace the old ones. Names and versions are from ``nvidia.toml``. Graphics is
-left out.
+packages do not declare that they replace the old ones. Names and versions are from ``nvidia.toml``; graphics
+is left out.
 """
 
 from collections.abc import Iterator
