@@ -44,6 +44,7 @@ _CORRECT: dict[str, Any] = {
     "disk": {"/": {"free_mib": 50_000, "size_mib": 90_000}, "/var": {"free_mib": 50_000, "size_mib": 90_000}},
     "gpus": [V100, {**V100, "slot": "0000:5e:00.0"}],
     "nvswitches": [],
+    "mig": [],
     "driver": {"loaded": "580.65.06", "nouveau": False},
     "operator": {"driver": False, "toolkit": False},
     "secure_boot": {"enabled": None, "module_key": None},

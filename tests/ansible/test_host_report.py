@@ -430,6 +430,47 @@ def test_a_driver_of_the_operator_is_queried_in_its_root_folder() -> None:
     assert answering(both, driver_root=True).smi()["version"] == "570.1"
 
 
+MIG = "nvidia-smi --query-gpu=pci.bus_id,mig.mode.current --format=csv,noheader"
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [
+        (
+            (0, "00000000:3B:00.0, Enabled\n00000000:AF:00.0, Disabled\n00000000:D8:00.0, [N/A]\n", ""),
+            ["0000:3b:00.0"],
+        ),
+        ((0, "00010000:3B:00.0, Enabled\n", ""), ["10000:3b:00.0"]),
+        ((0, "00000000:3B:00.0, [N/A]\n", ""), []),
+        # Before driver 450.
+        ((2, 'Field "mig.mode.current" is not a valid field to query.\n', ""), None),
+        ((124, "", ""), None),
+    ],
+)
+def test_the_gpus_in_mig_mode_are_those_of_nvidia_smi(
+    answer: tuple[int, str, str], expected: list[str] | None
+) -> None:
+    assert answering({MIG: answer}).mig_slots() == expected
+    of_operator = {f"chroot /run/nvidia/driver {MIG}": answer}
+    assert answering(of_operator, driver_root=True).mig_slots() == expected
+
+
+@pytest.mark.parametrize(("deep", "mig"), [(False, False), (False, True), (True, False)])
+@pytest.mark.parametrize("loaded", [False, True])
+def test_only_a_loaded_driver_is_asked_for_mig_mode(
+    root: Path,
+    deep: bool,  # noqa: FBT001 - of a table
+    mig: bool,  # noqa: FBT001 - of a table
+    loaded: bool,  # noqa: FBT001 - of a table
+) -> None:
+    if loaded:
+        write(root, {"sys/module/nvidia/version": "580.65.06\n"})
+    smi = (0, "580.65.06\n", "")
+    programs = answering({SMI: smi, MIG: (0, "00000000:3B:00.0, Enabled\n", "")})
+    found = gather(str(root), programs, ["/"], deep=deep, mig=mig)
+    assert found["mig"] == (["0000:3b:00.0"] if loaded and (deep or mig) else None)
+
+
 @pytest.mark.parametrize(
     ("files", "expected"),
     [

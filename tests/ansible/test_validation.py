@@ -122,6 +122,19 @@ def test_gpus_of_virtual_machines_are_not_expected_anywhere() -> None:
     assert next(one.found for one in made if one.name == "cards") == "1 of 1"
 
 
+def test_gpus_in_mig_mode_are_named_and_not_expected_to_be_shared() -> None:
+    partitioned = report(mig=["0000:5e:00.0"])
+    made = checks(partitioned, Requirements(**REQUIRED), node(cards=published(1), mem="31"), {})
+    found = {one.name: one for one in made}
+    assert found["cards"].level is Level.WARN
+    assert (
+        "in slot 0000:5e:00.0 is in MIG mode, so the node agent does not share it" in found["cards"].problem
+    )
+    assert found["offer"].level is Level.OK
+    whole = checks(partitioned, Requirements(**REQUIRED | {"node": "whole"}), node(mem="0"), {})
+    assert next(one for one in whole if one.name == "cards").level is Level.OK
+
+
 def test_a_host_whose_gpus_are_all_of_virtual_machines_fails_with_that_cause() -> None:
     found = check("cards", gpus=[V100 | {"driver": "vfio-pci"}], asked__smi__cards=0)
     assert (found.level, found.found) == (Level.FAIL, "0 of 0")

@@ -79,14 +79,25 @@ class Programs:
 
     def smi(self):
         """Return ``version``, ``cards`` (a number) and ``error`` of nvidia-smi."""
-        command = ("nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader")
-        if self._driver_root and not self._find("nvidia-smi"):
-            command = ("chroot", DRIVER_ROOT) + command
-        status, out, err = self.output(*command)
+        status, out, err = self._query_gpus("driver_version")
         lines = [line.strip() for line in out.splitlines() if line.strip()]
         if status or not lines:
             return {"version": None, "cards": 0, "error": brief(out, err) or "nvidia-smi printed nothing"}
         return {"version": lines[0], "cards": len(lines), "error": None}
+
+    def mig_slots(self):
+        """Return the PCI slots of GPUs in MIG mode, as sysfs has them; None if nvidia-smi does not say.
+
+        It knows the mode from driver 450 on, and prints ``[N/A]`` for GPUs without MIG.
+        """
+        status, out, _ = self._query_gpus("pci.bus_id,mig.mode.current")
+        return parse_mig(out) if status == 0 else None
+
+    def _query_gpus(self, fields):
+        command = ("nvidia-smi", "--query-gpu=" + fields, "--format=csv,noheader")
+        if self._driver_root and not self._find("nvidia-smi"):
+            command = ("chroot", DRIVER_ROOT) + command
+        return self.output(*command)
 
     def enrolled_key(self):
         """Return the certificate of DKMS that the firmware trusts, None if there is none.
@@ -145,6 +156,12 @@ def parse_units(text):
             name = fields.get("Id", "").replace(".service", "")
             units[name] = {"state": fields.get("ActiveState", ""), "pid": int(fields.get("MainPID") or 0)}
     return units
+
+
+def parse_mig(text):
+    """Return the slots of ``00000000:3B:00.0, Enabled``: 0000:3b:00.0."""
+    enabled = re.findall(r"^([0-9A-Fa-f]+):(\S+), *Enabled *$", text, re.MULTILINE)
+    return ["{0:04x}:{1}".format(int(domain, 16), slot.lower()) for domain, slot in enabled]
 
 
 def brief(out, err):

@@ -26,6 +26,11 @@ options:
         C(nvidia-container-cli). Without a persistence daemon each may take seconds.
     type: bool
     default: false
+  mig:
+    description:
+      - Also ask a loaded driver which GPUs are in MIG mode, with C(nvidia-smi). Implied by O(deep).
+    type: bool
+    default: false
   engine:
     description: The container runtime that the options with this prefix describe.
     type: str
@@ -77,6 +82,10 @@ report:
       returned: always
     disk: {description: "free_mib and size_mib of each path.", type: dict, returned: always}
     gpus: {description: "slot, device, name and driver of each NVIDIA GPU.", type: list, returned: always}
+    mig:
+      description: The PCI slots of GPUs in MIG mode; null if no loaded driver could be asked.
+      type: list
+      returned: always
     nvswitches: {description: The PCI slots of NVSwitches., type: list, returned: always}
     driver: {description: "loaded, the version in the kernel, and nouveau.", type: dict, returned: always}
     operator: {description: "driver and toolkit, whether of the GPU Operator.", type: dict, returned: always}
@@ -121,13 +130,15 @@ REGIONS = "/run/gpushare"
 LIBRARIES = "/var/lib/gpushare"
 
 
-def gather(root, programs, paths, deep, engine=None, library_folder=LIBRARIES):
+def gather(root, programs, paths, deep, engine=None, library_folder=LIBRARIES, mig=None):
     """Return the report of the host whose files are under ``root``.
 
-    ``engine`` has the options of the module for an engine of another product, without their prefix.
+    ``mig`` asks for GPUs in MIG mode, as ``deep`` does. ``engine`` has the options of the module for an
+    engine of another product, without their prefix.
     """
     engine = engine or {}
     name = "cri-o" if engine.get("name") == "crio" else engine.get("name")
+    driver = host_gpus.kernel_driver(root)
     services = programs.units([engine["service"]] if engine.get("service") else [])
     return {
         "os": host_system.operating_system(root),
@@ -137,7 +148,8 @@ def gather(root, programs, paths, deep, engine=None, library_folder=LIBRARIES):
         "disk": host_system.disk(root, paths),
         "gpus": host_gpus.pci_gpus(root),
         "nvswitches": host_gpus.nvswitches(root),
-        "driver": host_gpus.kernel_driver(root),
+        "mig": programs.mig_slots() if driver["loaded"] and (deep or mig) else None,
+        "driver": driver,
         "operator": host_operator.installed(root),
         "secure_boot": secure_boot(root, programs),
         "selinux": host_system.selinux(root),
@@ -172,6 +184,7 @@ def main():
         argument_spec={
             "paths": {"type": "list", "elements": "path", "default": ["/", "/var"]},
             "deep": {"type": "bool", "default": False},
+            "mig": {"type": "bool", "default": False},
             "engine": {"choices": ["containerd", "docker", "crio"], "default": "containerd"},
             "engine_program": {"default": ""},
             "engine_service": {"default": ""},
@@ -190,13 +203,15 @@ def main():
     programs = Programs(find, run, driver_root=host_operator.installed("/")["driver"])
     engine = dict((part, module.params["engine_" + part]) for part in ("program", "service", "config"))
     engine["name"] = module.params["engine"]
+    wanted = module.params
     report = gather(
         "/",
         programs,
-        module.params["paths"],
-        module.params["deep"],
+        wanted["paths"],
+        wanted["deep"],
         engine,
-        module.params["library_folder"],
+        wanted["library_folder"],
+        wanted["mig"],
     )
     module.exit_json(changed=False, report=report)
 

@@ -110,6 +110,17 @@ def of_host(gpus: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     return [gpu for gpu in gpus if not is_of_virtual_machine(gpu)]
 
 
+def in_mig_mode(gpus: Iterable[dict[str, Any]], slots: Iterable[str] | None) -> list[str]:
+    """Return one sentence per partitioned GPU of a report. ``slots`` are theirs, None if they are unknown."""
+    return [
+        f"{card_name(gpu['device'], gpu['name'])} in slot {gpu['slot']} is in MIG mode, so the node agent "
+        "does not share it: use it with NVIDIA's device plugin on a node of mode whole, or drain the node "
+        f"and run nvidia-smi -i {gpu['slot']} -mig 0"
+        for gpu in gpus
+        if gpu["slot"] in (slots or ())
+    ]
+
+
 def card_name(device: str, known_as: str | None) -> str:
     """Return the name of a GPU, from its device ID or from the name that its host has."""
     return CARDS.get(device) or known_as or f"NVIDIA 10de:{device}"

@@ -30,7 +30,7 @@ from ansible_collections.gpushare.nodes.plugins.plugin_utils.gpushare.contract i
 from ansible_collections.gpushare.nodes.plugins.plugin_utils.gpushare.model.modes import LIMITING, mode_of
 from ansible_collections.gpushare.nodes.plugins.plugin_utils.gpushare.model.quantity import parse_quantity
 from ansible_collections.gpushare.nodes.plugins.plugin_utils.node_mode import MODE_LABELS, shares
-from ansible_collections.gpushare.nodes.plugins.plugin_utils.pci_cards import of_host
+from ansible_collections.gpushare.nodes.plugins.plugin_utils.pci_cards import in_mig_mode, of_host
 from ansible_collections.gpushare.nodes.plugins.plugin_utils.runtimes import (
     ENGINES,
     HOW_TO,
@@ -116,11 +116,10 @@ def _driver_problems(report: Document, required: Requirements) -> Problems:
 
 
 def _cards(report: Document, required: Requirements) -> Check:
-    del required
     reported, present = report["asked"]["smi"]["cards"], len(of_host(report["gpus"]))
     found = f"{reported} of {present}"
     if reported == present and present:
-        return Check("cards", Level.OK, found)
+        return judged("cards", found, _mig_problems(report, required))
     if present:
         problem = (
             f"the driver reports {reported} of the {present} GPUs on the PCI bus: check `dmesg | grep NVRM`"
@@ -128,6 +127,11 @@ def _cards(report: Document, required: Requirements) -> Check:
     else:
         problem = f"no NVIDIA GPU {_why_no_gpu(report)}"
     return Check("cards", Level.FAIL, found, problem)
+
+
+def _mig_problems(report: Document, required: Requirements) -> Problems:
+    partitioned = in_mig_mode(report["gpus"], report["mig"]) if required.node == "share" else []
+    yield from ((Level.WARN, text) for text in partitioned)
 
 
 def _why_no_gpu(report: Document) -> str:
@@ -274,16 +278,17 @@ def _offer_problems(
         yield Level.FAIL, f"{text}: {_how_to_stop(required, plugin)}"
     published = (node.get("metadata", {}).get("annotations") or {}).get(ANN_CARDS)
     if required.node == "share" and published is not None:
-        yield from _published_problems(published, len(of_host(report["gpus"])))
+        shared = len(of_host(report["gpus"])) - len(report["mig"] or ())
+        yield from _published_problems(published, shared)
 
 
-def _published_problems(published: str, present: int) -> Problems:
+def _published_problems(published: str, expected: int) -> Problems:
     count = published_cards(published)
     if count is None:
         text = f"annotation {ANN_CARDS} is not a valid list of GPUs: {published!r:.80}"
         yield Level.FAIL, f"{text}; check the log of the node agent, which writes it"
-    elif count != present:
-        yield Level.FAIL, f"the node agent shares {count} of {present} GPUs: check its log and events"
+    elif count != expected:
+        yield Level.FAIL, f"the node agent shares {count} of {expected} GPUs: check its log and events"
 
 
 def _why_no_offer(required: Requirements, plugin: str | None) -> str:
