@@ -48,12 +48,14 @@ def change(apt: Apt, version: str, installed: Installed, *, opened: bool = False
         r"packages_left_behind\('([^']+)',\s+'([^']+)'", VARIABLES["__nvidia_driver_left_behind"]
     )
     assert pattern
-    replaced = driver_plan.other_modules(known, wants_open=opened)
+    replaced = driver_plan.other_modules(known, "open" if opened else "proprietary")
     left = package_versions.left_behind(known, pattern[1], pattern[2], version)
     along = [name for name in left if name not in replaced]
     requested = package_versions.pins([*names, *along], version, LISTING)
     apt.pin(version)
-    after = apt.run(installed, requested, set(parts_of(installed)) - {*along, *replaced})
+    removed = [name for name in driver_plan.stale_modules(known, version) if name not in requested]
+    held = set(parts_of(installed)) - {*along, *replaced, *removed}
+    after = apt.run(installed, requested, held, removed)
     daemon = package_versions.of_branch(LISTING, "nvidia-persistenced", version)
     return apt.run(after, {"nvidia-persistenced": daemon})
 
@@ -104,6 +106,16 @@ def test_a_module_of_the_other_kind_replaces_the_held_one(apt: Apt, before: str,
         wanted, other = other, wanted
     assert installed[wanted] == f"{NEW}-1"
     assert other not in installed
+
+
+def test_an_open_module_with_another_name_is_replaced_and_rolled_back(apt: Apt) -> None:
+    upgraded = change(apt, NEW, change(apt, OLD, {}, opened=True), opened=True)
+    assert modules(upgraded) == {"nvidia-kernel-open-dkms": f"{NEW}-1"}
+    assert modules(change(apt, OLD, upgraded, opened=True)) == {"nvidia-open-kernel-dkms": f"{OLD}-1"}
+
+
+def modules(installed: Installed) -> dict[str, str]:
+    return {name: version for name, version in installed.items() if name.endswith("-dkms")}
 
 
 def test_upgrades_of_the_system_keep_the_driver_even_without_holds(apt: Apt) -> None:

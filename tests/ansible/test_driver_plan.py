@@ -4,10 +4,20 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.gpushare.nodes.plugins.plugin_utils.driver_plan import announcement, plan
+from ansible_collections.gpushare.nodes.plugins.plugin_utils.driver_plan import (
+    announcement,
+    plan,
+    stale_modules,
+)
 
 OLD, NEW = "535.183.01", "580.65.06"
-ASKED = {"target": NEW, "reboot": False, "kernel_module": "dkms", "open": False, "secure_boot": "refuse"}
+ASKED = {
+    "target": NEW,
+    "reboot": False,
+    "kernel_module": "dkms",
+    "kernel_module_type": "proprietary",
+    "secure_boot": "refuse",
+}
 UPGRADE = {**ASKED, "reboot": True}
 UNSIGNED = {"enabled": True, "module_key": None}
 
@@ -18,6 +28,7 @@ def host(**changes: Any) -> dict[str, Any]:
     bare = {
         "packages": {"bash": [{"version": "5.2-1"}]},
         "secure_boot": {"enabled": None, "module_key": None},
+        "gpus": [],
     }
     return {**none, **bare, **changes}
 
@@ -65,51 +76,122 @@ def test_packages_with_other_names_are_also_a_driver() -> None:
 
 
 @pytest.mark.parametrize(
-    ("names", "is_open"),
+    ("names", "module"),
     [
-        (["nvidia-kernel-dkms", "nvidia-driver-cuda"], False),
-        (["nvidia-kernel-open-dkms"], True),
-        (["nvidia-open-kernel-dkms"], True),
-        (["nvidia-dkms-580", "nvidia-headless-580"], False),
-        (["nvidia-dkms-580-server-open"], True),
-        (["linux-modules-nvidia-580-server-open-6.8.0-40-generic"], True),
-        (["kmod-nvidia-latest-dkms"], False),
-        (["kmod-nvidia-open-dkms"], True),
+        (["nvidia-kernel-dkms", "nvidia-driver-cuda"], "proprietary"),
+        (["nvidia-kernel-open-dkms"], "open"),
+        (["nvidia-open-kernel-dkms"], "open"),
+        (["nvidia-dkms-580", "nvidia-headless-580"], "proprietary"),
+        (["nvidia-dkms-580-server-open"], "open"),
+        (["linux-modules-nvidia-580-server-open-6.8.0-40-generic"], "open"),
+        (["kmod-nvidia-latest-dkms"], "proprietary"),
+        (["kmod-nvidia-open-dkms"], "open"),
     ],
 )
-def test_the_other_kernel_module_of_the_same_version_is_a_change(names: list[str], is_open: bool) -> None:  # noqa: FBT001 - of a table
+def test_the_other_kernel_module_of_the_same_version_is_a_change(names: list[str], module: str) -> None:
     there = {name: [{"version": f"{NEW}-1"}] for name in names}
     found = host(installed=NEW, loaded=NEW, on_disk=NEW, packages=there)
-    kept = plan(found, {**ASKED, "open": is_open})
+    kept = plan(found, {**ASKED, "kernel_module_type": module})
     assert (kept["changes"], kept["reasons"], kept["refusal"]) == (False, [], "")
-    refused = plan(found, {**ASKED, "open": not is_open})
-    assert f"nvidia_driver_open_kernel_module: {str(is_open).lower()} keeps" in refused["refusal"]
-    allowed = plan(found, {**UPGRADE, "open": not is_open})
+    other = "proprietary" if module == "open" else "open"
+    refused = plan(found, {**ASKED, "kernel_module_type": other})
+    assert f"nvidia_driver_kernel_module_type: {module} keeps" in refused["refusal"]
+    allowed = plan(found, {**UPGRADE, "kernel_module_type": other})
     assert (allowed["changes"], allowed["out_of_service"], allowed["refusal"]) == (True, True, "")
-    kinds = ("open", "proprietary") if is_open else ("proprietary", "open")
-    assert allowed["reasons"] == ["the {} kernel module becomes the {} one".format(*kinds)]
+    assert allowed["reasons"] == [f"the {module} kernel module becomes the {other} one"]
 
 
 @pytest.mark.parametrize(
     "names", [["nvidia-driver-cuda"], ["linux-modules-nvidia-535-server-a", "nvidia-dkms-580-open"]]
 )
-@pytest.mark.parametrize("wanted", [True, False, ""])
-def test_an_unclear_kernel_module_is_kept(names: list[str], wanted: bool | str) -> None:  # noqa: FBT001 - of a table
+@pytest.mark.parametrize("wanted", ["open", "proprietary", "auto", ""])
+def test_an_unclear_kernel_module_is_kept(names: list[str], wanted: str) -> None:
     there = {name: [{"version": f"{NEW}-1"}] for name in names}
-    made = plan(host(installed=NEW, loaded=NEW, packages=there), {**ASKED, "open": wanted})
+    made = plan(host(installed=NEW, loaded=NEW, packages=there), {**ASKED, "kernel_module_type": wanted})
     assert (made["changes"], made["refusal"]) == (False, "")
 
 
 def test_own_packages_decide_on_the_kernel_module() -> None:
-    made = plan(host(installed=NEW, loaded=NEW, packages=packages(NEW)), {**ASKED, "open": ""})
+    made = plan(host(installed=NEW, loaded=NEW, packages=packages(NEW)), {**ASKED, "kernel_module_type": ""})
     assert (made["changes"], made["refusal"]) == (False, "")
 
 
 def test_the_plan_names_the_modules_that_the_new_one_replaces() -> None:
     found = host(installed=OLD, packages=packages(OLD))
-    assert plan(found, {**UPGRADE, "open": True})["replaces"] == ["nvidia-kernel-dkms"]
+    assert plan(found, {**UPGRADE, "kernel_module_type": "open"})["replaces"] == ["nvidia-kernel-dkms"]
     assert plan(found, UPGRADE)["replaces"] == []
-    assert plan(found, {**UPGRADE, "open": ""})["replaces"] == []
+    assert plan(found, {**UPGRADE, "kernel_module_type": ""})["replaces"] == []
+
+
+V100, T4, B200 = (
+    {"slot": "0000:3b:00.0", "device": device, "name": None, "driver": None}
+    for device in ("1db6", "1eb8", "2901")
+)
+
+
+@pytest.mark.parametrize(
+    ("gpus", "changes", "text"),
+    [
+        ([V100], {"target": "590.48.01"}, "branch 590 does not serve Tesla V100 PCIe 32GB (Volta)"),
+        ([T4, V100], {"target": "615.71.09"}, "branch 615 does not serve Tesla V100"),
+        ([V100], {"kernel_module_type": "open"}, "the open kernel module does not serve Tesla V100"),
+        ([B200], {}, "the proprietary kernel module does not serve B200 (Blackwell)"),
+        ([B200], {"target": "565.57.01", "kernel_module_type": "open"}, "whose first branch is 570"),
+        ([V100, B200], {"kernel_module_type": "auto"}, "no driver serves both Tesla V100"),
+        ([V100], {"target": "590.48.01", "kernel_module_type": ""}, "branch 590 does not serve"),
+    ],
+)
+@pytest.mark.parametrize("present", [{}, {"installed": OLD, "loaded": OLD, "packages": packages(OLD)}])
+@pytest.mark.parametrize("reboot", [False, True])
+def test_a_driver_that_does_not_serve_a_gpu_is_refused_before_any_change(
+    gpus: list[dict[str, Any]],
+    changes: dict[str, Any],
+    text: str,
+    present: dict[str, Any],
+    reboot: bool,  # noqa: FBT001 - of a table
+) -> None:
+    refusal = plan(host(gpus=gpus, **present), {**ASKED, "reboot": reboot, **changes})["refusal"]
+    assert text in refusal
+    assert refusal.endswith("Nothing was changed")
+
+
+AUTO = {**UPGRADE, "kernel_module_type": "auto"}
+
+
+@pytest.mark.parametrize(
+    ("gpus", "module"),
+    [([V100], "proprietary"), ([T4], "open"), ([V100, T4], "proprietary"), ([B200], "open")],
+)
+def test_auto_chooses_the_module_by_the_gpus(gpus: list[dict[str, Any]], module: str) -> None:
+    made = plan(host(gpus=gpus), AUTO)
+    assert (made["module"], made["refusal"]) == (module, "")
+
+
+def test_auto_keeps_the_module_of_a_driver_that_keeps_its_version() -> None:
+    found = host(installed=NEW, loaded=NEW, packages=packages(NEW), gpus=[T4])
+    made = plan(found, {**AUTO, "reboot": False})
+    assert (made["module"], made["changes"], made["refusal"]) == ("proprietary", False, "")
+    upgraded = plan(host(installed=OLD, loaded=OLD, packages=packages(OLD), gpus=[T4]), AUTO)
+    assert (upgraded["module"], upgraded["replaces"]) == ("open", ["nvidia-kernel-dkms"])
+
+
+def test_auto_replaces_a_module_that_does_not_serve() -> None:
+    found = host(installed=NEW, loaded=NEW, packages=packages(NEW), gpus=[B200])
+    made = plan(found, AUTO)
+    assert (made["module"], made["changes"], made["out_of_service"]) == ("open", True, True)
+    assert "keeps the module" not in plan(found, {**AUTO, "reboot": False})["refusal"]
+
+
+def test_dkms_packages_of_other_drivers_are_stale() -> None:
+    there = {
+        "nvidia-open-kernel-dkms": [{"version": f"{OLD}-1"}],
+        "nvidia-dkms-535-open": [{"version": f"{OLD}-0ubuntu0.24.04.1"}],
+        "nvidia-kernel-open-dkms": [{"version": f"{NEW}-1"}],
+        "linux-modules-nvidia-580-server-6.8.0-40-generic": [{"version": "6.8.0-40.40"}],
+        "nvidia-persistenced": [{"version": f"{OLD}-1"}],
+        "zfs-dkms": [{"version": "2.1.11-1"}],
+    }
+    assert stale_modules(there, NEW) == ["nvidia-dkms-535-open", "nvidia-open-kernel-dkms"]
 
 
 def test_an_interrupted_first_installation_continues() -> None:

@@ -9,7 +9,7 @@ ASKED = {
     "target": "580.65.06",
     "reboot": True,
     "kernel_module": "dkms",
-    "open": False,
+    "kernel_module_type": "proprietary",
     "secure_boot": "refuse",
 }
 
@@ -78,10 +78,11 @@ def test_a_driver_for_computing_is_no_empty_host() -> None:
         "nouveau": False,
         "reboot_due": False,
         "secure_boot": {"enabled": None, "module_key": None},
+        "gpus": [],
     }
     # The role refuses the downgrade before, because the version is known.
     assert plan(found, ASKED)["reasons"] == ["driver 595.71.05 becomes 580.65.06"]
-    kept = plan(found, {**ASKED, "target": "595.71.05", "open": True})
+    kept = plan(found, {**ASKED, "target": "595.71.05", "kernel_module_type": "open"})
     assert (kept["changes"], kept["needs_reboot"]) == (False, False)
     other = plan(found, {**ASKED, "target": "595.71.05"})
     assert other["reasons"] == ["the open kernel module becomes the proprietary one"]
@@ -98,7 +99,8 @@ def test_the_proprietary_module_without_a_branch_is_a_module_too() -> None:
         "nouveau": False,
         "reboot_due": False,
         "secure_boot": {"enabled": None, "module_key": None},
+        "gpus": [],
     }
-    other = plan(found, {**ASKED, "target": "595.71.05", "open": True})
+    other = plan(found, {**ASKED, "target": "595.71.05", "kernel_module_type": "open"})
     assert other["reasons"] == ["the proprietary kernel module becomes the open one"]
     assert other["replaces"] == ["nvidia-dkms"]

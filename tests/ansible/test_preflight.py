@@ -18,6 +18,7 @@ REQUIRED: dict[str, Any] = {
     "driver_version": "",
     "driver_state": "present",
     "driver_repo": "nvidia",
+    "kernel_module_type": "auto",
     "container_runtime": "auto",
     "container_runtime_engine": "",
     "container_runtime_state": "present",
@@ -297,6 +298,42 @@ def test_a_change_of_the_driver_that_takes_the_node_out_of_service_is_a_warning(
     assert "playbook upgrade_driver" in found.problem
     absent = {"driver__loaded": None, "programs__nvidia_module": None}
     assert check("driver", {"driver_version": "580.65.06"}, **absent).level is Level.OK
+
+
+A100 = {"slot": "0000:3b:00.0", "device": "20b2", "name": None, "driver": "nvidia"}
+B200 = {**A100, "device": "2901"}
+
+
+@pytest.mark.parametrize(
+    ("gpu", "version", "module", "text"),
+    [
+        (V100, "590.48.01", "auto", "branch 590 does not serve Tesla V100 PCIe 32GB (Volta)"),
+        (B200, "580.65.06", "proprietary", "the proprietary kernel module does not serve B200 (Blackwell)"),
+        (B200, "565.57.01", "auto", "whose first branch is 570"),
+        (B200, "580.65.06", "auto", ""),
+        (B200, "", "proprietary", ""),
+        (A100, "580.65.06", "", ""),
+    ],
+)
+def test_a_driver_that_does_not_serve_a_gpu_is_a_warning(
+    gpu: dict[str, Any], version: str, module: str, text: str
+) -> None:
+    required = {"driver_version": version, "kernel_module_type": module}
+    absent: dict[str, Any] = {"driver__loaded": None, "programs__nvidia_module": None}
+    found = check("driver", required, gpus=[gpu], **absent)
+    assert found.level is (Level.WARN if text else Level.OK)
+    assert text in found.problem
+    assert check("driver", {**required, "driver_state": "unmanaged"}, gpus=[gpu]).level is Level.OK
+
+
+def test_a_gpu_in_mig_mode_is_a_warning_on_a_node_that_shares() -> None:
+    gpus = {"gpus": [A100, {**A100, "slot": "0000:5e:00.0"}], "mig": ["0000:5e:00.0"]}
+    found = check("cards", **gpus)
+    assert (found.level, found.found) == (Level.WARN, "2 × A100 SXM4 80GB")
+    assert "A100 SXM4 80GB in slot 0000:5e:00.0 is in MIG mode" in found.problem
+    assert "0000:3b:00.0" not in found.problem
+    assert check("cards", {"node": "whole"}, **gpus).level is Level.OK
+    assert check("cards", **{**gpus, "mig": None}).level is Level.OK
 
 
 @pytest.mark.parametrize(

@@ -61,7 +61,7 @@ def parts(version: str, installed: Installed, *, opened: bool = False) -> list[s
 def change(apt: Apt, version: str, installed: Installed, *, opened: bool = False) -> dict[str, str]:
     """The packages after a run of the role that installs ``version``; those of an earlier run are held."""
     known = facts(installed)
-    replaced = driver_plan.other_modules(known, wants_open=opened)
+    replaced = driver_plan.other_modules(known, "open" if opened else "proprietary")
     left = package_versions.left_behind(known, "nvidia", r"[0-9]{3}[.][0-9]+([.][0-9]+)?", version)
     along = [name for name in left if name not in replaced]
     requested = package_versions.pins([*parts(version, installed, opened=opened), *along], version, LISTING)

@@ -31,6 +31,7 @@ FILTERS: dict[str, Callable[..., Any]] = {
     "driver_installed": lazy("driver_packages", "installed"),
     "driver_not_working": lazy("driver_proof", "not_working"),
     "driver_plan": lazy("driver_plan", "plan"),
+    "driver_stale_modules": lazy("driver_plan", "stale_modules"),
     "node_cordon": lazy("node_object", "cordon"),
     "node_not_back": lazy("driver_proof", "not_back"),
     "node_not_this_machine": lazy("node_object", "not_this_machine"),

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from ansible_collections.gpushare.nodes.plugins.plugin_utils.gpu_drivers import kernel_module, unserved
 from ansible_collections.gpushare.nodes.plugins.plugin_utils.package_versions import upstream
 
 Object = dict[str, Any]
@@ -18,6 +19,7 @@ _OF_NVIDIA: Final = re.compile(r"nvidia|^cuda-drivers|^libcuda")
 _KERNEL_MODULE: Final = re.compile(
     r"nvidia-(kernel|kernel-open|open-kernel)-dkms$|nvidia-dkms(-|$)|kmod-nvidia|linux-modules-nvidia-"
 )
+_DKMS: Final = re.compile(r"^nvidia-(kernel|kernel-open|open-kernel)-dkms$|^nvidia-dkms-")
 
 
 def plan(found: Object, requested: Object) -> Object:
@@ -25,16 +27,18 @@ def plan(found: Object, requested: Object) -> Object:
 
     ``found`` has versions, "" for none: ``installed`` (the driver package), ``loaded`` (in the kernel) and
     ``on_disk`` (what modprobe would load); ``packages`` from package_facts of Ansible; the
-    booleans ``nouveau`` (it uses the GPUs) and ``reboot_due`` (of an earlier change); and ``secure_boot`` of
-    host_report. ``requested`` has the version ``target``, ``reboot``, whether the host may reboot,
-    ``kernel_module`` and ``secure_boot``, as the variables of the role, and ``open``, whether the kernel
-    module is the open one, "" if other packages than those of the role decide.
+    booleans ``nouveau`` (it uses the GPUs) and ``reboot_due`` (of an earlier change); and ``secure_boot``
+    and ``gpus`` of host_report. ``requested`` has the version ``target``, ``reboot``, whether the host may
+    reboot, ``kernel_module``, ``kernel_module_type`` and ``secure_boot``, as the variables of the role; the
+    type is "" if other packages than those of the role decide.
 
     Returns ``changes``, whether packages change; ``needs_reboot``; ``out_of_service``, whether this run
-    reboots the host; ``reasons`` of a reboot; ``replaces``, the packages of the other kind of kernel module;
-    and ``refusal``, why the run must stop, "" if it may continue.
+    reboots the host; ``reasons`` of a reboot; ``module``, ``open`` or ``proprietary``, "" if other packages
+    decide; ``replaces``, the packages of the other module; and ``refusal``, why the run must stop, "" if it
+    may continue.
     """
-    becomes = _other_module(found, requested)
+    module = _module(found, requested)
+    becomes = _other_module(found, requested, module)
     reasons = [*_reasons(found, requested["target"]), *([becomes] if becomes else [])]
     changes = found["installed"] != requested["target"] or bool(becomes)
     return {
@@ -42,44 +46,76 @@ def plan(found: Object, requested: Object) -> Object:
         "needs_reboot": bool(reasons),
         "out_of_service": bool(reasons) and requested["reboot"],
         "reasons": reasons,
-        "replaces": []
-        if requested["open"] == ""
-        else other_modules(found["packages"], wants_open=requested["open"]),
+        "module": module,
+        "replaces": other_modules(found["packages"], module) if module else [],
         "refusal": _foreign(found)
+        or _not_served(found, requested, module)
         or _not_allowed(found, requested, changes=changes)
-        or _other_not_allowed(requested, becomes)
+        or _other_not_allowed(found, requested, becomes)
         or (_unsigned(found, requested) if changes else ""),
     }
 
 
-def other_modules(packages: Iterable[str], *, wants_open: bool) -> list[str]:
-    """Return the installed packages that exclude the kernel module of the other kind."""
-    return sorted(name for name in packages if _KERNEL_MODULE.match(name) and ("open" in name) != wants_open)
+def other_modules(packages: Iterable[str], module: str) -> list[str]:
+    """Return the installed packages that exclude that kernel module."""
+    return sorted(name for name in packages if _KERNEL_MODULE.match(name) and _kind(name) != module)
 
 
-def _other_module(found: Object, requested: Object) -> str:
-    """Return how the kernel module of a driver that keeps its version changes, "" if it does not.
+def stale_modules(packages: Mapping[str, Sequence[Object]], version: str) -> list[str]:
+    """Return the installed DKMS packages of other drivers than ``version``.
+
+    Debian and NVIDIA have different names for the open module. Where these packages do not exclude each
+    other, both would stay, and DKMS would build both.
+    """
+    return sorted(
+        name
+        for name, entries in packages.items()
+        if _DKMS.search(name) and version not in {upstream(str(each["version"])) for each in entries}
+    )
+
+
+def _kind(package: str) -> str:
+    return "open" if "open" in package else "proprietary"
+
+
+def _module(found: Object, requested: Object) -> str:
+    """Return the kernel module to install. A driver that keeps its version keeps a module that serves."""
+    kept = _present_module(found) if found["installed"] == requested["target"] else ""
+    return kernel_module(found["gpus"], requested["target"], requested["kernel_module_type"], kept)
+
+
+def _present_module(found: Object) -> str:
+    """Return the kernel module of the host.
 
     The packages of the two modules exclude each other. If both are there, as for several kernels, none is
     taken as that of the host.
     """
-    there = {"open" in name for name in found["packages"] if _KERNEL_MODULE.match(name)}
-    if requested["open"] == "" or found["installed"] != requested["target"]:
-        return ""
-    if there != {not requested["open"]}:
-        return ""
-    before, after = ("proprietary", "open") if requested["open"] else ("open", "proprietary")
-    return f"the {before} kernel module becomes the {after} one"
+    there = {_kind(name) for name in found["packages"] if _KERNEL_MODULE.match(name)}
+    return there.pop() if len(there) == 1 else ""
 
 
-def _other_not_allowed(requested: Object, becomes: str) -> str:
+def _other_module(found: Object, requested: Object, module: str) -> str:
+    """Return how the kernel module of a driver that keeps its version changes, "" if it does not."""
+    present = _present_module(found)
+    if not module or found["installed"] != requested["target"] or present in ("", module):
+        return ""
+    return f"the {present} kernel module becomes the {module} one"
+
+
+def _not_served(found: Object, requested: Object, module: str) -> str:
+    fault = unserved(found["gpus"], requested["target"], module)
+    return f"{fault}. Nothing was changed" if fault else ""
+
+
+def _other_not_allowed(found: Object, requested: Object, becomes: str) -> str:
     if requested["reboot"] or not becomes:
         return ""
+    kept = _present_module(found)
+    keeps = f"; nvidia_driver_kernel_module_type: {kept} keeps the module"
     return (
         f"{becomes}. This change needs a reboot, and nvidia_driver_reboot is false, so nothing was changed. "
         "Playbook upgrade_driver drains the node, changes the module, reboots and uncordons, one node at a "
-        "time; "
-        f"nvidia_driver_open_kernel_module: {str(not requested['open']).lower()} keeps the module"
+        f"time{'' if unserved(found['gpus'], requested['target'], kept) else keeps}"
     )
 
 

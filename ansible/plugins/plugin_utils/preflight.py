@@ -18,9 +18,11 @@ from ansible_collections.gpushare.nodes.plugins.plugin_utils.checks import (
     version,
 )
 from ansible_collections.gpushare.nodes.plugins.plugin_utils.device_lists import decided, uses_cdi
+from ansible_collections.gpushare.nodes.plugins.plugin_utils.gpu_drivers import kernel_module, unserved
 from ansible_collections.gpushare.nodes.plugins.plugin_utils.gpushare.model.card_models import is_data_centre
 from ansible_collections.gpushare.nodes.plugins.plugin_utils.pci_cards import (
     card_name,
+    in_mig_mode,
     is_of_virtual_machine,
 )
 from ansible_collections.gpushare.nodes.plugins.plugin_utils.runtimes import (
@@ -58,6 +60,7 @@ class Requirements:
     driver_version: str
     driver_state: str
     driver_repo: str
+    kernel_module_type: str
     container_runtime: str
     container_runtime_engine: str
     container_runtime_state: str
@@ -260,7 +263,7 @@ def _cards(report: Document, required: Requirements) -> Check:
         return Check("cards", Level.FAIL, "none", problem)
     names = Counter(card_name(gpu["device"], gpu["name"]) for gpu in gpus)
     found = ", ".join(f"{count} × {name}" for name, count in names.items())
-    return judged("cards", found, _card_problems(gpus, required))
+    return judged("cards", found, [*_card_problems(gpus, required), *_mig_problems(report, required)])
 
 
 def _card_problems(gpus: list[Document], required: Requirements) -> Problems:
@@ -281,6 +284,11 @@ def _card_problems(gpus: list[Document], required: Requirements) -> Problems:
                 f"{gpu['driver']} first"
             )
             yield Level.WARN, text
+
+
+def _mig_problems(report: Document, required: Requirements) -> Problems:
+    partitioned = in_mig_mode(report["gpus"], report["mig"]) if required.node == "share" else []
+    yield from ((Level.WARN, text) for text in partitioned)
 
 
 def _driver(report: Document, required: Requirements) -> Check:
@@ -320,6 +328,15 @@ def _change_problems(report: Document, required: Requirements, has: tuple[int, .
             "nvidia_driver_reboot is true; playbook upgrade_driver takes the node out of service for it"
         )
         yield Level.WARN, text
+    if required.driver_version:
+        yield from _unserved_problems(report["gpus"], required)
+
+
+def _unserved_problems(gpus: list[Document], required: Requirements) -> Problems:
+    target = required.driver_version
+    fault = unserved(gpus, target, kernel_module(gpus, target, required.kernel_module_type))
+    if fault:
+        yield Level.WARN, f"{fault}; the role nvidia_driver stops before any change"
 
 
 def _secure_boot_problems(report: Document, required: Requirements) -> Problems:

@@ -9,7 +9,9 @@ testinfra_hosts = ["ansible://gpu_nodes"]
 VERSION = "535.183.01"
 """Of both hosts: gpu-1 was upgraded and rolled back."""
 BRANCH = "535"
-PARTS = ("libcuda1", "nvidia-cuda-mps", "nvidia-kernel-dkms", "nvidia-smi")
+PARTS = ("libcuda1", "nvidia-cuda-mps", "nvidia-smi")
+MODULES = {"gpu-1": "nvidia-open-kernel-dkms", "gpu-2": "nvidia-kernel-dkms"}
+"""By the GPUs of the host: T4 and V100."""
 DESKTOP = ("nvidia-driver", "xserver-xorg-video-nvidia", "nvidia-driver-cuda")
 REBOOT_PENDING = "/run/gpushare-nvidia-driver.reboot"
 PREVIOUS = "/var/lib/gpushare-nvidia-driver.previous"
@@ -22,6 +24,12 @@ def test_there_are_two_hosts(names_of: Callable[[str], list[str]]) -> None:
 @pytest.mark.parametrize("name", PARTS)
 def test_every_package_has_the_version_although_newer_ones_are_available(host: Host, name: str) -> None:
     assert host.package(name).version == f"{VERSION}-1"
+
+
+def test_the_kernel_module_is_the_one_that_serves_the_gpus(host: Host) -> None:
+    there = {name for name in MODULES.values() if host.package(name).is_installed}
+    assert there == {MODULES[host.check_output("hostname")]}
+    assert all(host.package(name).version == f"{VERSION}-1" for name in there)
 
 
 @pytest.mark.parametrize("name", DESKTOP)
@@ -49,9 +57,10 @@ def test_the_module_is_built_for_the_running_kernel(host: Host) -> None:
 
 def test_other_upgrades_keep_the_driver(host: Host) -> None:
     fabric = ["nvidia-fabricmanager-535"] * (host.check_output("hostname") == "gpu-2")
-    assert host.check_output("apt-mark showhold").split() == sorted([*PARTS, *fabric])
+    module = MODULES[host.check_output("hostname")]
+    assert host.check_output("apt-mark showhold").split() == sorted([*PARTS, module, *fabric])
     unpinned = "-o Dir::Etc::PreferencesParts=/nonexistent"
-    assert "Inst nvidia-kernel" not in host.check_output(f"apt-get --simulate {unpinned} dist-upgrade")
+    assert f"Inst {module}" not in host.check_output(f"apt-get --simulate {unpinned} dist-upgrade")
     upgrades = host.check_output("apt-get --simulate dist-upgrade").splitlines()
     changed = [line for line in upgrades if line.startswith("Inst ") and "nvidia" in line]
     # A rollback leaves nvidia-modprobe, which has other versions than the driver, as the later one had it.
@@ -81,5 +90,5 @@ def test_no_reboot_is_pending(host: Host) -> None:
 
 def test_refused_versions_left_no_trace(host: Host) -> None:
     pins = host.file("/etc/apt/preferences.d/gpushare-nvidia-driver").content_string
-    assert "999" not in pins
+    assert "580" not in pins
     assert host.check_output("dpkg --audit") == ""
