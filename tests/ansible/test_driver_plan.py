@@ -185,13 +185,18 @@ def test_auto_replaces_a_module_that_does_not_serve() -> None:
 def test_dkms_packages_of_other_drivers_are_stale() -> None:
     there = {
         "nvidia-open-kernel-dkms": [{"version": f"{OLD}-1"}],
+        "nvidia-dkms-open": [{"version": "590.48.01-1ubuntu1"}],
         "nvidia-dkms-535-open": [{"version": f"{OLD}-0ubuntu0.24.04.1"}],
         "nvidia-kernel-open-dkms": [{"version": f"{NEW}-1"}],
         "linux-modules-nvidia-580-server-6.8.0-40-generic": [{"version": "6.8.0-40.40"}],
         "nvidia-persistenced": [{"version": f"{OLD}-1"}],
         "zfs-dkms": [{"version": "2.1.11-1"}],
     }
-    assert stale_modules(there, NEW) == ["nvidia-dkms-535-open", "nvidia-open-kernel-dkms"]
+    assert stale_modules(there, NEW) == [
+        "nvidia-dkms-535-open",
+        "nvidia-dkms-open",
+        "nvidia-open-kernel-dkms",
+    ]
 
 
 def test_an_interrupted_first_installation_continues() -> None:

@@ -137,6 +137,17 @@ async def test_another_driver_in_the_inventory_stops_the_run_before_a_node_is_to
     assert set(stopped.changed.values()) == {0}
 
 
+async def test_a_branch_that_does_not_serve_one_gpu_stops_the_run_for_all(cluster: Cluster) -> None:
+    """gpu-1 has a T4, gpu-2 has V100."""
+    stopped = await cluster.stops_untouched("upgrade_driver", FORCE, "-envidia_driver_version=615.71.09")
+    assert (
+        "gpu-2: branch 615 does not serve Tesla V100 PCIe 32GB (Volta), whose last branch is 580"
+        in stopped.text
+    )
+    assert "gpu-1: branch 615" not in stopped.text
+    assert "PLAY [Upgrade the driver]" not in stopped.output
+
+
 async def test_an_upgrade_that_fails_on_one_node_leaves_the_others_alone(cluster: Cluster) -> None:
     refused = await cluster.play("upgrade_driver", FORCE, f"-envidia_driver_version={ABSENT}")
     assert refused.code != 0

@@ -19,7 +19,7 @@ _OF_NVIDIA: Final = re.compile(r"nvidia|^cuda-drivers|^libcuda")
 _KERNEL_MODULE: Final = re.compile(
     r"nvidia-(kernel|kernel-open|open-kernel)-dkms$|nvidia-dkms(-|$)|kmod-nvidia|linux-modules-nvidia-"
 )
-_DKMS: Final = re.compile(r"^nvidia-(kernel|kernel-open|open-kernel)-dkms$|^nvidia-dkms-")
+_DKMS: Final = re.compile(r"^nvidia-(kernel|kernel-open|open-kernel)-dkms$|^nvidia-dkms(-|$)")
 
 
 def plan(found: Object, requested: Object) -> Object:
