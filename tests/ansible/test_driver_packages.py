@@ -17,7 +17,7 @@ from tools.role_docs import ROLES
 
 pytestmark = pytest.mark.skipif(not shutil.which("apt-get"), reason="apt-get is not installed")
 
-OLD, NEW = "535.183.01", "580.65.06"
+OLD, NEW = "535.183.01", "580.178.04"
 OFFERED = driver_packages("6.1.0-50-amd64")
 LISTING = "\n".join(f"{each.name} | {each.version} |" for each in OFFERED)
 VARIABLES = yaml.safe_load((ROLES / "nvidia_driver/vars/main.yml").read_text())

@@ -27,7 +27,7 @@ pytestmark = [
     pytest.mark.timeout(1800),
 ]
 
-OLD, SHIPPED, ABSENT = "535.183.01", "580.65.06", "580.1.1"
+OLD, SHIPPED, ABSENT = "535.183.01", "580.178.04", "580.1.1"
 PODS = "/api/v1/namespaces/default/pods"
 ANNOTATION = "gpushare.io/driver-change"
 FORCE = '-e{"nvidia_driver_drain_force": true}'

@@ -19,7 +19,7 @@ from testbed.hosts.stubs.package import Package, with_service
 
 DEBIAN: Final = ("418.67-1", "418.87.01-1", "470.256.02-1", "535.183.01-1")
 """Versions with the packages of Debian; the first is older than the ACK documentation requires."""
-NVIDIA: Final = ("580.65.06-1",)
+NVIDIA: Final = ("580.178.04-1",)
 """Versions with the packages of NVIDIA's archive."""
 PERSISTENCED: Final = "535.171.04-1~deb12u1"
 _MODPROBE: Final = "535.161.07-1~deb12u1"
