@@ -1,4 +1,4 @@
-"""Package managers that would install everything and record its names; for tests of this folder."""
+"""Package managers that would install everything and record names and ``allowerasing``; for tests here."""
 
 from pathlib import Path
 
@@ -8,9 +8,12 @@ import pytest
 _MODULE = """#!/usr/bin/python
 import os
 from ansible.module_utils.basic import AnsibleModule
-module = AnsibleModule({"name": {"type": "list"}, "state": {}}, supports_check_mode=True)
+FLAGS = ("allow_downgrade", "allowerasing", "install_weak_deps")
+options = dict((name, {"type": "bool"}) for name in FLAGS)
+module = AnsibleModule(dict(options, name={"type": "list"}, state={}), supports_check_mode=True)
+words = module.params["name"] + ["allowerasing"] * bool(module.params["allowerasing"])
 with open(os.environ["FAKE_PACKAGES"], "a") as file:
-    file.write("".join(name + "\\n" for name in module.params["name"]))
+    file.write("".join(word + "\\n" for word in words))
 module.exit_json(changed=True)
 """
 

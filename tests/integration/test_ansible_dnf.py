@@ -25,6 +25,8 @@ VARIABLES = {
     for part in PARTS
     for name, value in (("repo_url", f"file://{rpms.REPOSITORY}"), ("repo_key_url", f"file://{rpms.KEY}"))
 }
+VARIABLES["nvidia_driver_kernel_module_type"] = "proprietary"
+"""That of the repository; the host has no GPU, for which ``auto`` would choose."""
 DRIVER = ("nvidia-driver", "nvidia-driver-cuda", "kmod-nvidia-latest-dkms", "nvidia-persistenced")
 WITH_EPEL = {
     "nvidia_driver_epel_repo_url": f"file://{rpms.EPEL}",
