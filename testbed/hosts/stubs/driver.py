@@ -44,12 +44,13 @@ each() {{
     for folder in /sys/bus/pci/devices/*/; do
         [ "$(cat "$folder/vendor")" = 0x10de ] || continue
         case "$(cat "$folder/class")" in 0x03*) ;; *) continue ;; esac
-        echo "$1" | sed "s/@/$number/g"
+        echo "$1" | sed "s/@/$number/g; s/%/$(basename "$folder")/"
         number=$((number + 1))
     done
 }}
 case "$*" in
     *--query-gpu=driver_version*) each {upstream} ;;
+    *--query-gpu=pci.bus_id,mig.mode.current*) each '0000%, [N/A]' ;;
     -L) each 'GPU @: Stub (UUID: GPU-stub-@)' ;;
     *) echo "nvidia-smi (stub for tests), driver {upstream}" ;;
 esac
