@@ -49,6 +49,7 @@ def show(
         },
         "__nvidia_driver_with_fabric": False,
         "__nvidia_driver_target": version,
+        "__nvidia_driver_plan": {"module": "proprietary"},
         **changed,
     }
     shown = [
@@ -91,21 +92,18 @@ def test_a_system_has_its_repository_and_key(
 
 
 @pytest.mark.parametrize(
-    ("version", "opened", "parts"),
+    ("version", "module", "parts"),
     [
-        ("580.65.06", False, "nvidia-headless-580 nvidia-utils-580"),
-        ("580.65.06", True, "nvidia-headless-580-open nvidia-utils-580"),
-        ("595.71.05", False, "libnvidia-compute nvidia-dkms libnvidia-compute nvidia-persistenced"),
-        ("615.71.09", True, "libnvidia-compute nvidia-dkms-open libnvidia-compute nvidia-persistenced"),
+        ("580.65.06", "proprietary", "nvidia-headless-580 nvidia-utils-580"),
+        ("580.65.06", "open", "nvidia-headless-580-open nvidia-utils-580"),
+        ("595.71.05", "proprietary", "libnvidia-compute nvidia-dkms libnvidia-compute nvidia-persistenced"),
+        ("615.71.09", "open", "libnvidia-compute nvidia-dkms-open libnvidia-compute nvidia-persistenced"),
     ],
 )
 def test_from_590_on_the_packages_of_ubuntu_have_no_branch(
-    version: str,
-    opened: bool,  # noqa: FBT001 - of a table
-    parts: str,
-    tmp_path: Path,
+    version: str, module: str, parts: str, tmp_path: Path
 ) -> None:
-    done = show(tmp_path, *NOBLE, version, nvidia_driver_open_kernel_module=opened)
+    done = show(tmp_path, *NOBLE, version, __nvidia_driver_plan={"module": module})
     assert f"parts {parts} end" in printed(done)
 
 

@@ -148,5 +148,13 @@ def test_every_use_of_apt_waits_and_restarts_no_service() -> None:
     for task in uses:
         module = task["ansible.builtin.apt"]
         assert module["lock_timeout"] == "{{ __packages_lock_timeout }}", task["name"]
-        restarts = task.get("environment") == "{{ __packages_no_restarts }}"
-        assert restarts or module.get("update_cache"), task["name"]
+        suspended = task.get("environment") == "{{ __packages_no_restarts }}"
+        assert suspended or module.get("update_cache"), task["name"]
+
+
+def test_the_command_of_apt_waits_and_restarts_no_service() -> None:
+    (step,) = (task for task in tasks("install_apt") if "__packages_apt_install" in str(task))
+    assert "__packages_no_restarts" in step["environment"]
+    variables = yaml.safe_load((ROLES / "packages/vars/main.yml").read_text())
+    words = variables["__packages_apt_install"]
+    assert "--option=DPkg::Lock::Timeout={{ __packages_lock_timeout }}" in words

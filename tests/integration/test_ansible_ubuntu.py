@@ -41,7 +41,7 @@ NOBLE = HostBase(
 )
 SETTINGS = {
     "nvidia_driver_repo_url": f"file://{MIRROR}",
-    "nvidia_driver_open_kernel_module": True,
+    "nvidia_driver_kernel_module_type": "open",
     "nvidia_driver_kernel_updates": False,
 }
 
@@ -127,9 +127,9 @@ async def test_the_driver_is_upgraded_over_the_new_names_and_rolled_back(
     assert refused.code != 0
     assert "a downgrade needs nvidia_driver_allow_downgrade" in refused.text
 
-    module = await run(lab, tmp_path, NEW, nvidia_driver_open_kernel_module=False, **key)
+    module = await run(lab, tmp_path, NEW, nvidia_driver_kernel_module_type="proprietary", **key)
     assert module.code != 0
-    assert "the open kernel module becomes the proprietary one" in module.text
+    assert "branch 615 has no proprietary kernel module" in module.text
 
     back = await run(lab, tmp_path, NEW, entry="rollback", nvidia_driver_reboot=True, **key)
     assert back.code == 0, back.output
