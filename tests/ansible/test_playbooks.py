@@ -57,6 +57,14 @@ def test_a_bad_inventory_stops_before_any_host_is_contacted(core: str, tmp_path:
     )
 
 
+@pytest.mark.parametrize("playbook", PLAYBOOKS, ids=lambda file: file.stem)
+def test_plays_that_install_packages_have_the_environment_of_the_inventory(playbook: Path) -> None:
+    for each in yaml.safe_load(playbook.read_text()):
+        roles = {role["role"].rpartition(".")[2] for role in each.get("roles", [])}
+        if roles & {"nvidia_driver", "container_runtime"}:
+            assert each["environment"] == "{{ nodes_environment | default({}) }}"
+
+
 @pytest.mark.parametrize("playbook", ["nodes", "upgrade_driver", "rollback", "switch_mode"])
 def test_playbooks_of_gpu_nodes_need_no_control_plane(playbook: str, tmp_path: Path) -> None:
     managed = inventory_of(tmp_path, "kube_control_plane")

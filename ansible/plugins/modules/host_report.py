@@ -73,7 +73,7 @@ report:
   returned: always
   type: dict
   contains:
-    os: {description: "id, version and name of os-release(5).", type: dict, returned: always}
+    os: {description: "id, version, name and like of os-release(5).", type: dict, returned: always}
     kernel: {description: "release, and headers, whether modules can be built.", type: dict, returned: always}
     python: {description: The version of Python that ran the module., type: str, returned: always}
     apt_library:
