@@ -32,7 +32,7 @@ ROCKY: Final = HostBase(
     (
         f"rm -f \"$1\"/etc/os-release && printf '%s' '{_RELEASE}' >\"$1\"/etc/os-release",
         'echo "Rocky Linux release 9.4 (Blue Onyx)" >"$1"/etc/redhat-release',
-        'mkdir -p "$1"/etc/yum.repos.d "$1"/etc/dnf/modules.d',
+        'mkdir -p "$1"/etc/yum.repos.d "$1"/etc/dnf/modules.d "$1"/etc/pki/rpm-gpg',
         # A plugin that is disabled on systems of Red Hat.
         'sed -i "s/^enabled *=.*/enabled = 0/" "$1"/etc/dnf/plugins/local.conf',
     ),
