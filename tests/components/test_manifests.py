@@ -445,7 +445,7 @@ def test_by_default_the_folder_of_the_library_is_the_one_of_the_programs() -> No
 def test_an_agent_whose_nodes_limit_nothing_needs_no_folder_of_the_library() -> None:
     spec = pod(pick(made(pools=[{}]), "DaemonSet", "gpushare-device-plugin-ds"))
     names = [each["name"] for each in spec["volumes"]]
-    assert names == ["device-plugin", "pod-resources", "cgroups", "mps", "all-cards"]
+    assert names == ["device-plugin", "pod-resources", "cgroups", "mps", "all-cards", "cdi-0", "cdi-1"]
     paths = [each.get("hostPath", {}).get("path", "") for each in spec["volumes"]]
     assert not [path for path in paths if path.startswith(("/usr", "/var/lib/gpushare", "/run/gpushare/"))]
     assert "--isolation-libraries" not in str(spec["containers"])

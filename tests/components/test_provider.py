@@ -190,7 +190,7 @@ def test_what_outlives_the_component_is_what_the_page_lists(
     prometheus = {"image": DIGEST, "storage": "1Gi"}
     inputs = raw_stack(
         mps={"image": DIGEST},
-        nodePools=[{"nodes": ["a"]}],
+        nodePools=[{"nodes": ["a"], "labels": {"gpushare": "true"}}],
         tenants=[{"name": "a", "gpuMem": 1, "priority": 1}],
         monitoring={"exporter": {"image": DIGEST}, "prometheus": prometheus},
     )
