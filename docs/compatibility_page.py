@@ -19,9 +19,8 @@ The programs with which `make test-all` runs. All are real; GPUs and their drive
 _TAIL = """
 [What has run on a physical GPU](../concepts/physical-gpu.md) is on a page of its own.
 
-Not tried: ansible-core 2.20 and later, which need Python 3.12 on the controller; Docker and CRI-O as runtimes
-of a kubelet, Grafana, and hosts without Debian: the real dnf and apt install packages with the names of Red
-Hat and Ubuntu, but on a Debian host.
+Not tried: Docker and CRI-O as runtimes of a kubelet, Grafana, and hosts without Debian: the real dnf and apt
+install packages with the names of Red Hat and Ubuntu, but on a Debian host.
 """
 
 
