@@ -13,8 +13,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-import yaml
-
 from gpushare.contract import ENV_VISIBLE_DEVICES
 from gpushare.errors import InvalidRequest
 
@@ -34,8 +32,6 @@ VERSIONS: Final = (
 SUFFIXES: Final = (".json", ".yaml")
 """Of the files that runtimes read."""
 _NO_GPU: Final = frozenset({f"{ENV_VISIBLE_DEVICES}={value}" for value in ("", "none", "void")})
-_LOADER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-"""Specifications have thousands of lines."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,10 +58,21 @@ def parse_spec(path: str, priority: int, text: str) -> CdiSpec:
     """The specification in a file. Raises InvalidRequest if it is none."""
     try:
         # YAML includes JSON, but the parser for it is faster.
-        document = json.loads(text) if path.endswith(".json") else yaml.load(text, _LOADER)  # noqa: S506 - a safe one
+        document = json.loads(text) if path.endswith(".json") else _yaml(text)
         return _spec(path, priority, document)
-    except (ValueError, yaml.YAMLError, AttributeError, KeyError, TypeError) as error:
+    except (ValueError, AttributeError, KeyError, TypeError, RecursionError) as error:
         raise InvalidRequest(f"{path} is no CDI specification: {error}") from error
+
+
+def _yaml(text: str) -> Any:
+    """The document in a text. Raises ValueError."""
+    import yaml  # noqa: PLC0415 - daemons on nodes without such files do not load it
+
+    try:
+        # Specifications have thousands of lines.
+        return yaml.load(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506 - a safe one
+    except yaml.YAMLError as error:
+        raise ValueError(str(error)) from error
 
 
 def _spec(path: str, priority: int, document: Mapping[str, Any]) -> CdiSpec:
