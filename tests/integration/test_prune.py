@@ -26,12 +26,14 @@ COMMANDS = [
 ]
 IMAGES = ("extender", "device-plugin", "exporter", "isolation", "cli", "prometheus")
 TENANTS = [{"name": "team-a", "gpuMem": 8, "priority": 10}, {"name": "team-b", "gpuMem": 8, "priority": 20}]
+SHARED = {"gpushare": "true"}
+"""Nodes without limits, which need no isolation."""
 WHOLE: dict[str, Any] = {
     "kubernetesVersion": "1.36",
     "images": "images.json",
     "extender": {"exposure": "node-port"},
-    "devicePlugins": [{"nodeSelector": {"gpushare": "true"}}],
-    "nodePools": [{"nodes": ["gpu-1", "gpu-2"]}],
+    "devicePlugins": [{"nodeSelector": SHARED}],
+    "nodePools": [{"nodes": ["gpu-1", "gpu-2"], "labels": SHARED}],
     "isolation": {},
     "mps": {},
     "monitoring": {"prometheus": {"storage": "20Gi"}},
@@ -40,7 +42,7 @@ WHOLE: dict[str, Any] = {
 WITHOUT_ISOLATION = {key: value for key, value in WHOLE.items() if key != "isolation"}
 SMALL = {
     **{key: WHOLE[key] for key in ("kubernetesVersion", "images", "extender", "devicePlugins")},
-    "nodePools": [{"nodes": ["gpu-1"]}],
+    "nodePools": [{"nodes": ["gpu-1"], "labels": SHARED}],
     "tenants": TENANTS[:1],
 }
 FOREIGN = """\
