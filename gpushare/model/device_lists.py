@@ -121,6 +121,12 @@ def device_list(
     return _by_cdi(found, reason) if found else DeviceList(DeviceListStrategy.CDI, reason)
 
 
+def ignores_cdi(kubelet: str) -> bool:
+    """Whether a kubelet passes no CDI devices on; False if its version is not known."""
+    found = _KUBELET.match(kubelet)
+    return found is not None and int(found[1]) < FIRST_MINOR_WITH_CDI
+
+
 def strategy_in(text: str) -> str:
     """The strategy in the annotation of a node; empty without one."""
     return text.partition(":")[0]
@@ -157,10 +163,9 @@ def _by_cdi(specs: Sequence[CdiSpec], reason: str) -> DeviceList:
 
 
 def _kubelet_obstacle(kubelet: str) -> str | None:
-    found = _KUBELET.match(kubelet)
-    if not found:
+    if not _KUBELET.match(kubelet):
         return f"the version of the kubelet is not known ({kubelet or 'none'})"
-    if int(found[1]) < FIRST_MINOR_WITH_CDI:
+    if ignores_cdi(kubelet):
         first = f"1.{FIRST_MINOR_WITH_CDI}"
         return f"kubelet {kubelet} ignores CDI devices of a device plugin, which {first} passes on"
     return None

@@ -4,10 +4,9 @@ The kubelet sets extended resources to zero when it registers its node again, an
 recreated. So the object is compared after every change, and lost values are patched again.
 """
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 
 from gpushare.contract import (
     ANN_ASSIGNED_NODE,
@@ -27,14 +26,12 @@ from gpushare.contract import (
 from gpushare.deviceplugin.core.shared_gpus import SharedGpus
 from gpushare.model.card_models import label_value
 from gpushare.model.cards import format_cards
-from gpushare.model.device_lists import FIRST_MINOR_WITH_CDI
+from gpushare.model.device_lists import FIRST_MINOR_WITH_CDI, ignores_cdi
 from gpushare.model.local_node import LocalNode
 from gpushare.model.modes import mode_of
 from gpushare.model.options import DeviceListStrategy
 
 T = TypeVar("T")
-
-_KUBELET_VERSION: Final = re.compile(r"v1\.(\d+)\.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,8 +141,7 @@ def not_serving_reason(
     _, problem = mode_of(node.labels)
     if problem:
         return problem
-    version = _KUBELET_VERSION.match(node.kubelet_version)
-    if strategy is DeviceListStrategy.CDI and version and int(version[1]) < FIRST_MINOR_WITH_CDI:
+    if strategy is DeviceListStrategy.CDI and ignores_cdi(node.kubelet_version):
         return (
             f"kubelet {node.kubelet_version} ignores CDI devices of a device plugin, so containers would get "
             f"no GPU: start with --device-list-strategy={DeviceListStrategy.MOUNTS}, or use Kubernetes "

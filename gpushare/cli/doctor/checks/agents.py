@@ -26,7 +26,7 @@ from gpushare.contract import (
     RESOURCE_MEM,
     SYSTEM_NAMESPACE,
 )
-from gpushare.model.device_lists import FIRST_MINOR_WITH_CDI, strategy_in
+from gpushare.model.device_lists import ignores_cdi, strategy_in
 from gpushare.model.modes import LIMITING, Mode, mode_of
 from gpushare.model.options import DeviceListChoice, DeviceListStrategy
 from gpushare.monitoring.catalogue import (
@@ -40,7 +40,6 @@ from gpushare.overview.objects import ClusterNode
 
 _DRIVER_LABELS: Final = ("nvidia.com/cuda.driver-version.full", "nvidia.com/cuda.driver.major")
 """Labels of GPU Feature Discovery, new and old."""
-_KUBELET: Final = re.compile(r"v1\.(\d+)\.")
 _GPU_ERROR: Final = re.compile(r"nvidia|cdi|libgpushare|device", re.IGNORECASE)
 _RUNTIME_REASONS: Final = ("CreateContainerError", "RunContainerError", "StartError")
 
@@ -141,9 +140,7 @@ def _kubelets_without_cdi(seen: Installation) -> list[str]:
     return [
         node.name
         for node in seen.sharing
-        if node.name in nodes
-        and (version := _KUBELET.match(node.status.node_info.kubelet_version))
-        and int(version[1]) < FIRST_MINOR_WITH_CDI
+        if node.name in nodes and ignores_cdi(node.status.node_info.kubelet_version)
     ]
 
 
