@@ -43,7 +43,7 @@ UNPROVEN = {
     # The scheduler is a process, and images have no versions.
     *("scheduler-config", "extender-address", "versions"),
     # The bed has no TLS, no policies, no isolation, and perhaps the cgroups of this machine.
-    *("tls", "extender-degraded", "admission", "agents", "cgroups"),
+    *("tls", "extender-degraded", "admission", "agents", "cgroups", "isolation"),
 }
 """Checks with a warning or an unknown result here."""
 

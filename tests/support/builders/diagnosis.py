@@ -14,7 +14,8 @@ from gpushare.contract import (
     ANN_CARDS,
     EXPORTER_NAME,
     EXTENDER_NAME,
-    LABEL_GPUSHARE,
+    ISOLATION_INSTALLER_NAME,
+    LABEL_CGPU,
     RESOURCE_COUNT,
     RESOURCE_MEM,
 )
@@ -54,7 +55,7 @@ def gpu_node(
     return {
         "metadata": {
             "name": name,
-            "labels": {LABEL_GPUSHARE: "true"} if labels is None else labels,
+            "labels": {LABEL_CGPU: "true"} if labels is None else labels,
             "annotations": {ANN_CARDS: format_cards(found), **(annotations or {})},
         },
         "status": {
@@ -195,7 +196,8 @@ def pending_extender(message: str, name: str = "") -> SystemPod:
 
 
 def our_pods() -> list[SystemPod]:
-    return [extender_pod(), system_pod(AGENT_NAME), system_pod(EXPORTER_NAME), scheduler_pod()]
+    of_nodes = map(system_pod, (AGENT_NAME, EXPORTER_NAME, ISOLATION_INSTALLER_NAME))
+    return [extender_pod(), *of_nodes, scheduler_pod()]
 
 
 def healthy(

@@ -21,6 +21,7 @@ from gpushare.contract import (
     ANN_DEVICE_LIST,
     EXPORTER_NAME,
     ISOLATION_INSTALLER_NAME,
+    LABEL_CGPU,
     LABEL_NO_ISOLATION,
     MPS_NAME,
     RESOURCE_MEM,
@@ -146,7 +147,7 @@ def _kubelets_without_cdi(seen: Installation) -> list[str]:
 
 @check("isolation", "Isolation")
 def isolation(seen: Installation) -> CheckVerdict:
-    """Whether nodes with limits have the services that enforce them."""
+    """Whether nodes limit containers, and have the services that enforce it."""
     required(seen.nodes)
     required(seen.system_pods)
     limiting = [(node, mode) for node in seen.sharing if (mode := _limiting_mode(node))]
@@ -162,9 +163,14 @@ def isolation(seen: Installation) -> CheckVerdict:
             f"kubectl get pods -n {SYSTEM_NAMESPACE} -o wide"
             f" -l 'component in ({ISOLATION_INSTALLER_NAME},{MPS_NAME})'",
         )
-    if not limiting:
-        return ok(f"not used: {counted(len(seen.sharing), 'node')} without limits")
-    return ok(f"{counted(len(limiting), 'node')} with limits")
+    if unlimited := [node.name for node in seen.sharing if mode_of(node.labels)[0] not in LIMITING]:
+        return warning(
+            f"memory limits are not enforced on {counted(len(unlimited), 'node')}: {listed(unlimited)}",
+            f"kubectl label node {unlimited[0]} {LABEL_CGPU}=true, with isolation in the stack",
+        )
+    disabled = len(seen.sharing) - len(limiting)
+    without = f", {disabled} without by the label {LABEL_NO_ISOLATION}" if disabled else ""
+    return ok(f"{counted(len(limiting), 'node')} with limits{without}")
 
 
 def _limiting_mode(node: ClusterNode) -> Mode | None:

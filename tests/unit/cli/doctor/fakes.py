@@ -5,7 +5,7 @@ from typing import Any
 
 from aiohttp import web
 
-from gpushare.contract import AGENT_NAME, EXTENDER_NAME
+from gpushare.contract import AGENT_NAME, EXTENDER_NAME, LABEL_GPUSHARE
 from tests.support.builders.diagnosis import gpu_node
 from tests.unit.cli.fakes import Api, call
 
@@ -39,7 +39,7 @@ class Cluster:
         }
         self.answers: dict[str, Any] = {
             "/version": {"gitVersion": "v1.36.3"},
-            "/api/v1/nodes": {"items": [gpu_node()]},
+            "/api/v1/nodes": {"items": [gpu_node(labels={LABEL_GPUSHARE: "true"})]},
             f"{SYSTEM}/pods": {"items": [ours(EXTENDER_NAME), ours(AGENT_NAME)]},
             f"/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/{EXTENDER_NAME}": lease,
             f"{SYSTEM}/pods/{EXTENDER_NAME}:12346/proxy/metrics": "gpushare_extender_leader 1.0\n",
