@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 import click
 
 from components.kubeconfig import as_files
+from gpushare.errors import ConfigError
 from gpushare.runtime.program import run
 
 _FAILURE: Final = "ready: "
@@ -47,8 +48,14 @@ def access_of(config: str) -> Access:
 
 
 def _output_of(*argv: str) -> str:
-    """What a program prints. If it fails, so does this one; the reason is shown already."""
-    done = subprocess.run(argv, stdout=subprocess.PIPE, text=True, check=False)  # noqa: S603 - the CLI
+    """What a program prints. If it fails, so does this one; the reason is shown already.
+
+    Raises ConfigError if there is no such program.
+    """
+    try:
+        done = subprocess.run(argv, stdout=subprocess.PIPE, text=True, check=False)  # noqa: S603 - the CLI
+    except FileNotFoundError as error:
+        raise ConfigError(f"{argv[0]} is not on the PATH: install the CLI of Pulumi") from error
     if done.returncode:
         raise SystemExit(done.returncode)
     return done.stdout

@@ -51,3 +51,11 @@ def test_the_doctor_uses_the_kubeconfig_and_the_context_of_the_stack(tmp_path: P
 def test_a_stack_that_the_engine_does_not_know_ends_with_its_error(tmp_path: Path) -> None:
     done = ready(tmp_path, "echo \"error: no stack named 'west' found\" >&2; exit 255")
     assert (done.returncode, done.stderr) == (255, "error: no stack named 'west' found\n")
+
+
+def test_without_the_cli_of_pulumi_one_line_says_so(tmp_path: Path) -> None:
+    argv = [sys.executable, "-m", "components.ready", "--stack", "west"]
+    env = {"PATH": str(tmp_path)}
+    done = subprocess.run(argv, capture_output=True, text=True, check=False, cwd=ROOT, env=env)  # noqa: S603
+    assert done.returncode == 1
+    assert done.stderr == "ready: pulumi is not on the PATH: install the CLI of Pulumi\n"
