@@ -151,6 +151,28 @@ async def test_nodes_that_become_ready_are_waited_for(
     assert asked > 3
 
 
+@pytest.mark.parametrize(("status", "shown"), [(503, "ready"), (403, "forbidden")])
+async def test_a_wait_outlives_a_restart_of_the_api_server_but_no_refusal(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch, status: int, shown: str
+) -> None:
+    monkeypatch.setattr("gpushare.cli.doctor.gate._POLL_S", 0.001)
+    cluster.answers[DAEMON_SETS] = {"items": []}
+    asked = 0
+
+    async def nodes(_: web.Request) -> web.Response:
+        nonlocal asked
+        asked += 1
+        failure = {"kind": "Status", "message": "forbidden", "reason": "Forbidden"}
+        if asked == 2:
+            return web.json_response(failure, status=status)
+        return web.json_response({"items": [gpu_node(ready=asked > 2)]})
+
+    cluster.more["/api/v1/nodes"] = nodes
+    _, out, err = await cluster.doctor("--max-unready", "0", "--wait", "1m")
+    assert shown in (err if status == 403 else out)
+    assert (asked > 2) is (status == 503)
+
+
 @pytest.mark.parametrize(
     ("flags", "problem"),
     [
