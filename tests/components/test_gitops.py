@@ -85,8 +85,7 @@ def test_what_others_use_is_never_pruned_and_all_else_is(
     name: str, tool: str, keeps: tuple[str, str]
 ) -> None:
     settings = load(from_file(STACKS[name]))
-    # Secrets are made in the cluster.
-    expected = [each for each in kept(settings) if each["kind"] != "Secret"]
+    expected = kept(settings)
     annotation, value = keeps
     found = [
         each for each in everything(settings) if annotations(PATCHES[tool], each).get(annotation) == value
