@@ -14,9 +14,7 @@ import yaml
 from components.manifests import everything
 from components.stack import load
 from testbed import SchedulerSpec, Testbed
-from testbed.pulumi.programs import link
 from tests.support.builders.stacks import DIGEST, ROOT
-from tests.support.fixtures.checkouts import SYSTEM, check_out
 from tests.support.fixtures.readers import Reader
 from tests.support.pages import Command, steps
 
@@ -38,14 +36,10 @@ CLUSTER = "clusters/west/gpushare"
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def reader(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Reader]:
     """A reader who has run all commands of the page."""
-    folder = tmp_path_factory.mktemp("gitops")
-    checkout = await check_out(folder / "checkout")
-    (checkout / ".venv").symlink_to(ROOT / ".venv")
     config = {f"gpushare:{key}": value for key, value in STACK.items()}
-    (checkout / "Pulumi.west.yaml").write_text(yaml.safe_dump({"config": config}))
     async with Testbed(kwok=False, scheduler=SchedulerSpec(None)) as bed:
-        tools = link(folder / "bin", {"kubectl": bed.components.tools["kubectl"].path})
-        made = Reader(bed, checkout, f"{checkout / '.venv/bin'}:{tools}:{SYSTEM}")
+        made = await Reader.of(bed, tmp_path_factory.mktemp("gitops"))
+        (made.checkout / "Pulumi.west.yaml").write_text(yaml.safe_dump({"config": config}))
         for command in COMMANDS:
             await made.follow(command)
         yield made

@@ -10,9 +10,8 @@ import yaml
 
 from gpushare.contract import EXPORTER_NAME, ISOLATION_INSTALLER_NAME, MPS_NAME
 from testbed import Bed, SchedulerSpec, Testbed
-from testbed.pulumi.programs import link
 from tests.support.builders.stacks import DIGEST
-from tests.support.fixtures.checkouts import ROOT, SYSTEM, check_out
+from tests.support.fixtures.checkouts import ROOT
 from tests.support.fixtures.readers import Reader
 from tests.support.pages import Command, steps
 
@@ -64,13 +63,9 @@ KEPT = "namespaces,nodes,resourcequotas,priorityclasses,persistentvolumeclaims"
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def reader(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Reader]:
     """The whole configuration is applied as the page says, beside a DaemonSet with the same label."""
-    folder = tmp_path_factory.mktemp("prune")
-    checkout = await check_out(folder / "checkout")
-    (checkout / ".venv").symlink_to(ROOT / ".venv")
-    (checkout / "images.json").write_text(json.dumps(dict.fromkeys(IMAGES, DIGEST)))
     async with Testbed(kwok=False, scheduler=SchedulerSpec(None)) as bed:
-        tools = link(folder / "bin", {"kubectl": bed.components.tools["kubectl"].path})
-        made = Reader(bed, checkout, f"{checkout / '.venv/bin'}:{tools}:{SYSTEM}")
+        made = await Reader.of(bed, tmp_path_factory.mktemp("prune"))
+        (made.checkout / "images.json").write_text(json.dumps(dict.fromkeys(IMAGES, DIGEST)))
         await bed.apply(FOREIGN)
         await apply(made, WHOLE)
         yield made

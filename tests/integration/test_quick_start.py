@@ -13,9 +13,8 @@ import pytest
 import pytest_asyncio
 
 from testbed import Bed, SimGpu, SimNode, Testbed, gpu_pod, until
-from testbed.pulumi.programs import link
 from tests.support.builders.stacks import DIGEST
-from tests.support.fixtures.checkouts import ROOT, SYSTEM, check_out
+from tests.support.fixtures.checkouts import ROOT
 from tests.support.fixtures.readers import Reader
 from tests.support.fixtures.sidecars import scheduler_of
 from tests.support.pages import Command, Written, steps
@@ -30,16 +29,13 @@ IMAGES = ("extender", "device-plugin", "exporter", "isolation", "metrics-api", "
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def reader(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Reader]:
-    folder = tmp_path_factory.mktemp("quick-start")
-    checkout = await check_out(folder / "checkout")
-    (checkout / ".venv").symlink_to(ROOT / ".venv")
-    # What `make images` writes.
-    (checkout / "images.json").write_text(json.dumps(dict.fromkeys(IMAGES, DIGEST)))
     async with Testbed() as bed:
         plain = [SimNode(f"cpu-{number}") for number in (1, 2)]
         await bed.add_nodes([*plain, SimNode("gpu-1", [SimGpu()])])
-        tools = link(folder / "bin", {"kubectl": bed.components.tools["kubectl"].path})
-        yield Reader(bed, checkout, f"{checkout / '.venv/bin'}:{tools}:{SYSTEM}")
+        made = await Reader.of(bed, tmp_path_factory.mktemp("quick-start"))
+        # What `make images` writes.
+        (made.checkout / "images.json").write_text(json.dumps(dict.fromkeys(IMAGES, DIGEST)))
+        yield made
 
 
 async def pods(bed: Bed, name: str) -> list[Any]:
