@@ -16,6 +16,7 @@ ASKED = {
     "reboot": False,
     "kernel_module": "dkms",
     "kernel_module_type": "proprietary",
+    "preferred_module": "",
     "secure_boot": "refuse",
 }
 UPGRADE = {**ASKED, "reboot": True}
@@ -165,6 +166,17 @@ AUTO = {**UPGRADE, "kernel_module_type": "auto"}
 def test_auto_chooses_the_module_by_the_gpus(gpus: list[dict[str, Any]], module: str) -> None:
     made = plan(host(gpus=gpus), AUTO)
     assert (made["module"], made["refusal"]) == (module, "")
+
+
+@pytest.mark.parametrize(
+    ("gpus", "version", "module"),
+    [([T4], NEW, "proprietary"), ([B200], NEW, "open"), ([T4], "615.71.09", "open")],
+)
+def test_auto_takes_the_module_that_has_packages_if_it_serves(
+    gpus: list[dict[str, Any]], version: str, module: str
+) -> None:
+    asked = {**AUTO, "target": version, "preferred_module": "proprietary"}
+    assert plan(host(gpus=gpus), asked)["module"] == module
 
 
 def test_auto_keeps_the_module_of_a_driver_that_keeps_its_version() -> None:

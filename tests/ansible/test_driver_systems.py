@@ -14,6 +14,7 @@ TASKS = {
 }
 REFUSE = TASKS["Refuse a system for which the driver's repository is not known"]
 LOAD = TASKS["Load the variables of the system"]
+WITHOUT_MODULE = TASKS["Refuse a kernel module that the distribution does not have"]
 ROLE: dict[str, Any] = {
     name: value
     for file in ("defaults/main.yml", "vars/main.yml")
@@ -39,6 +40,7 @@ def show(
         "role_path": str(ROLES / "nvidia_driver"),
         "ansible_facts": {
             "distribution": facts[0],
+            "distribution_major_version": system[1].partition(".")[0],
             "os_family": facts[1],
             "architecture": "x86_64",
             "kernel": "6.8.0-40-generic",
@@ -60,8 +62,9 @@ def show(
                 "msg": "parts {{ __nvidia_driver_parts | map('first') | join(' ') }} end"
             }
         },
+        {"ansible.builtin.debug": {"msg": "prefers {{ __nvidia_driver_preferred_module | default('') }}"}},
     ]
-    return play("2.19", folder, [REFUSE, LOAD, *shown], **variables)
+    return play("2.19", folder, [REFUSE, LOAD, *shown, WITHOUT_MODULE], **variables)
 
 
 NOBLE = (("ubuntu", "24.04", "debian"), ("Ubuntu", "Debian"))
@@ -105,6 +108,20 @@ def test_from_590_on_the_packages_of_ubuntu_have_no_branch(
 ) -> None:
     done = show(tmp_path, *NOBLE, version, __nvidia_driver_plan={"module": module})
     assert f"parts {parts} end" in printed(done)
+
+
+ALMA = (("almalinux", "9.6", "rhel centos fedora"), ("AlmaLinux", "RedHat"))
+
+
+PRECOMPILED: dict[str, Any] = {"nvidia_driver_kernel_module": "precompiled"}
+
+
+def test_nvidia_precompiles_only_the_proprietary_module_for_rpms(tmp_path: Path) -> None:
+    done = show(tmp_path, *ALMA, **PRECOMPILED)
+    assert "parts nvidia-driver nvidia-driver-cuda end" in printed(done)
+    assert "prefers proprietary" in printed(done)
+    refused = show(tmp_path, *ALMA, **PRECOMPILED, __nvidia_driver_plan={"module": "open"})
+    assert "AlmaLinux 9 has no packages of the open kernel module: use dkms" in printed(refused)
 
 
 def test_an_unknown_system_is_refused_with_the_settings_to_give(tmp_path: Path) -> None:

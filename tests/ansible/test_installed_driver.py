@@ -10,6 +10,7 @@ ASKED = {
     "reboot": True,
     "kernel_module": "dkms",
     "kernel_module_type": "proprietary",
+    "preferred_module": "",
     "secure_boot": "refuse",
 }
 

@@ -30,7 +30,8 @@ def plan(found: Object, requested: Object) -> Object:
     booleans ``nouveau`` (it uses the GPUs) and ``reboot_due`` (of an earlier change); and ``secure_boot``
     and ``gpus`` of host_report. ``requested`` has the version ``target``, ``reboot``, whether the host may
     reboot, ``kernel_module``, ``kernel_module_type`` and ``secure_boot``, as the variables of the role; the
-    type is "" if other packages than those of the role decide.
+    type is "" if other packages than those of the role decide. ``preferred_module`` is the one that auto
+    takes if both serve, "" for the open one.
 
     Returns ``changes``, whether packages change; ``needs_reboot``; ``out_of_service``, whether this run
     reboots the host; ``reasons`` of a reboot; ``module``, ``open`` or ``proprietary``, "" if other packages
@@ -81,7 +82,8 @@ def _kind(package: str) -> str:
 def _module(found: Object, requested: Object) -> str:
     """Return the kernel module to install. A driver that keeps its version keeps a module that serves."""
     kept = _present_module(found) if found["installed"] == requested["target"] else ""
-    return kernel_module(found["gpus"], requested["target"], requested["kernel_module_type"], kept)
+    first = kept or requested["preferred_module"]
+    return kernel_module(found["gpus"], requested["target"], requested["kernel_module_type"], first)
 
 
 def _present_module(found: Object) -> str:

@@ -73,16 +73,16 @@ def architecture(device: str) -> Architecture | None:
     return next((each for first, last, each in ranges if first <= device <= last), None)
 
 
-def kernel_module(gpus: Iterable[Gpu], version: str, wanted: str, present: str = "") -> str:
+def kernel_module(gpus: Iterable[Gpu], version: str, wanted: str, first: str = "") -> str:
     """Return ``open`` or ``proprietary``.
 
-    With ``wanted`` auto, it is the module that serves all GPUs: the ``present`` one if that does, else the
-    open one if that does. If none does, ``unserved`` says why.
+    With ``wanted`` auto, it is the module that serves all GPUs: the ``first`` one if that does, else the open
+    one if that does. If none does, ``unserved`` says why.
     """
     if wanted != AUTO:
         return wanted
     known = list(gpus)
-    order = [*([present] if present else []), *_MODULES]
+    order = [*([first] if first else []), *_MODULES]
     return next((each for each in order if not unserved(known, version, each)), _MODULES[0])
 
 
