@@ -76,6 +76,15 @@ def test_packages_with_other_names_are_also_a_driver() -> None:
     assert plan(found, UPGRADE)["out_of_service"]
 
 
+def test_a_driver_of_packages_is_present_whatever_their_names() -> None:
+    """A downgrade of it needs the permission of the user; a driver without packages is refused anyway."""
+    of_another_archive = {"xorg-x11-drv-nvidia-cuda": [{"version": "595.91.07", "release": "1"}]}
+    assert plan(host(loaded="595.91.07", packages=of_another_archive), UPGRADE)["present"] == "595.91.07"
+    assert plan(host(installed=OLD, loaded=NEW, packages=packages(OLD)), UPGRADE)["present"] == OLD
+    assert plan(host(loaded="595.91.07"), UPGRADE)["present"] == ""
+    assert plan(host(), UPGRADE)["present"] == ""
+
+
 @pytest.mark.parametrize(
     ("names", "module"),
     [

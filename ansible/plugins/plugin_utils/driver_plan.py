@@ -33,16 +33,17 @@ def plan(found: Object, requested: Object) -> Object:
     type is "" if other packages than those of the role decide. ``preferred_module`` is the one that auto
     takes if both serve, "" for the open one.
 
-    Returns ``changes``, whether packages change; ``needs_reboot``; ``out_of_service``, whether this run
-    reboots the host; ``reasons`` of a reboot; ``module``, ``open`` or ``proprietary``, "" if other packages
-    decide; ``replaces``, the packages of the other module; and ``refusal``, why the run must stop, "" if it
-    may continue.
+    Returns ``present``, the driver that packages would replace, whatever their names; ``changes``, whether
+    packages change; ``needs_reboot``; ``out_of_service``, whether this run reboots the host; ``reasons`` of
+    a reboot; ``module``, ``open`` or ``proprietary``, "" if other packages decide; ``replaces``, the packages
+    of the other module; and ``refusal``, why the run must stop, "" if it may continue.
     """
     module = _module(found, requested)
     becomes = _other_module(found, requested, module)
     reasons = [*_reasons(found, requested["target"]), *([becomes] if becomes else [])]
     changes = found["installed"] != requested["target"] or bool(becomes)
     return {
+        "present": "" if _foreign(found) else _present(found),
         "changes": changes,
         "needs_reboot": bool(reasons),
         "out_of_service": bool(reasons) and requested["reboot"],
