@@ -60,7 +60,12 @@ def test_gpg_reads_the_same_fingerprint(key: SigningKey, tmp_path: Path) -> None
     assert primary[1] == key.fingerprint
 
 
-@pytest.mark.parametrize("text", ["", "<html>", text_of("gpgkey")[:900], "\n".join(text_of("gpgkey")[:80])])
+BLOCK = "-----BEGIN PGP PUBLIC KEY BLOCK-----\n\n{}\n-----END PGP PUBLIC KEY BLOCK-----\n"
+
+
+@pytest.mark.parametrize(
+    "text", ["", "<html>", text_of("gpgkey")[:900], *map(BLOCK.format, ("", "#", "mQ", "mQA=", "iQEB"))]
+)
 def test_what_is_no_key_has_no_fingerprint(text: str) -> None:
     assert fingerprints(text) == []
 
