@@ -60,8 +60,8 @@ def _programs() -> Iterator[tuple[str, ...]]:
         "`tests/integration/test_pulumi.py`",
     )
     yield (
-        "containerd, runc of Debian",
-        TOOLS["containerd"].version,
+        "containerd, runc",
+        f"{TOOLS['containerd'].version}, {TOOLS['runc'].version}",
         "containers on nodes",
         "`tests/integration/test_kubelets.py` and others with kubelets",
     )
@@ -73,7 +73,7 @@ def _programs() -> Iterator[tuple[str, ...]]:
     )
     yield (
         "cgroup v2 with the systemd driver, containerd and kubelet as above",
-        "Linux 6.1 (user-mode Linux of Debian)",
+        "Linux 6.1 (user-mode Linux of Debian), runc 1.1 of Debian",
         "node agent, exporter and library on a node with its own kernel",
         "`tests/integration/test_cgroup_v2.py`",
     )

@@ -12,7 +12,9 @@ from pathlib import Path
 
 from devkit.errors import DevkitError
 from testbed import cgroups
-from testbed.programs import debian
+from testbed.kubelets.spec import RUNC
+from testbed.programs import build, debian
+from testbed.programs.binaries import variable_of
 
 _CNI_FOLDERS = (Path("/usr/lib/cni"), Path("/opt/cni/bin"))
 _CNI_PLUGINS = ("host-local", "loopback", "ptp")
@@ -20,9 +22,10 @@ _PROGRAMS = {
     "ip": "iproute2",
     "iptables": "iptables",
     "mount": "mount",
-    "runc": "runc",
     "unshare": "util-linux",
 }
+_BUILD = {"gcc": "gcc", "pkg-config": "pkg-config"}
+_HEADER = Path("/usr/include/seccomp.h")
 _CAPABILITIES = {12: "CAP_NET_ADMIN", 19: "CAP_SYS_PTRACE", 21: "CAP_SYS_ADMIN", 27: "CAP_MKNOD"}
 
 
@@ -52,9 +55,12 @@ def _missing(cgroup_root: Path) -> Iterator[str]:
     if absent := [name for bit, name in _CAPABILITIES.items() if not effective >> bit & 1]:
         yield f"the capabilities {', '.join(absent)} (run as root)"
     yield from _missing_cgroups(cgroup_root)
-    for program, package in _PROGRAMS.items():
+    is_built = build.present([RUNC])
+    for program, package in (_PROGRAMS if is_built else {**_PROGRAMS, **_BUILD}).items():
         if shutil.which(program) is None:
             yield f"the program {program} (apt-get install {package})"
+    if not is_built and not _HEADER.exists():
+        yield f"{_HEADER}, to build runc (apt-get install libseccomp-dev, or set {variable_of(RUNC)})"
 
 
 def _missing_cgroups(root: Path) -> Iterator[str]:

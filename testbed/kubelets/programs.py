@@ -18,10 +18,11 @@ from testbed.control_plane.bed import Bed
 from testbed.control_plane.components import url_ready
 from testbed.kubelets import files
 from testbed.kubelets.machine import NodeMachine
-from testbed.kubelets.spec import KUBELET_PORT
+from testbed.kubelets.spec import KUBELET_PORT, RUNC
 from testbed.programs.binaries import Installed
 
 CONTAINERD, KUBELET, KUBE_PROXY = "containerd", "kubelet", "kube-proxy"
+_SHIM = "containerd-shim-runc-v2"
 _PROXY_PORT = 10249
 _RULES_WRITTEN = re.compile(r"^kubeproxy_sync_proxy_rules_last_timestamp_seconds\S* [1-9]", re.MULTILINE)
 
@@ -46,8 +47,8 @@ class Programs:
             writer.close()
             return True
 
-        shim = self.tools["containerd-shim-runc-v2"].path.parent
-        env = {"PATH": f"{shim}:{os.environ['PATH']}"}
+        own = (str(self.tools[name].path.parent) for name in (_SHIM, RUNC))
+        env = {"PATH": ":".join([*own, os.environ["PATH"]])}
         argv = self.machine.inside([str(self.tools[CONTAINERD].path)])
         await self.machine.run(CONTAINERD, argv, answers, env)
 

@@ -56,7 +56,7 @@ class KubeletSpec:
         """Names of the programs in ``testbed.programs.binaries`` that the node runs."""
         nvidia = ["nvidia-container-runtime"] if self.runtime == NVIDIA else []
         proxy = ["kube-proxy"] if self.services else []
-        return ["kubelet", "containerd", "containerd-shim-runc-v2", "ctr", *nvidia, *proxy]
+        return ["kubelet", "containerd", "containerd-shim-runc-v2", RUNC, "ctr", *nvidia, *proxy]
 
 
 @dataclass(frozen=True)

@@ -42,6 +42,9 @@ SETTINGS: Mapping[str, str] = {
 """Kernel settings in /proc/sys that a kubelet requires. A node sees plain files with these values, because
 the kubelet would change the settings of this machine."""
 BOOT_ID = "kernel/random/boot_id"
+PLAIN_PROC = "/run/proc"
+"""A /proc without mounts on its files. On a node without one, no container with a user namespace starts: the
+kernel lets it mount its own only if that shows nothing that the node's hides."""
 TAKEN = "File exists"
 """Error of ``ip`` for a route that exists."""
 
@@ -79,6 +82,8 @@ def first_process(layout: KubeletLayout, hierarchies: Iterable[Path]) -> str:
         *(_overlay(layout, top) for top in TOPS),
         *(_bind(layout.on_disk(folder), folder) for folder in PRIVATE),
         "mount -t tmpfs -o mode=755 tmpfs /run",
+        f"mkdir {PLAIN_PROC}",
+        f"mount -t proc proc {PLAIN_PROC}",
         *(_bind(settings(layout) / name, f"/proc/sys/{name}") for name in (*SETTINGS, BOOT_ID)),
         _bind(processors(layout), "/proc/cpuinfo"),
         # Mounts of the kubelet must propagate to containers, and back.

@@ -110,6 +110,7 @@ _NVIDIA_ENV = {
     # NVML is loaded at run time, if it exists.
     "CGO_LDFLAGS": "-Wl,--unresolved-symbols=ignore-in-object-files",
 }
+_RUNC_ENV = {"CGO_ENABLED": "1", "GOFLAGS": f"{BUILD_ENV['GOFLAGS']} -tags=seccomp"}
 _STAGES = ModuleFiles("kwok", _KWOK_MODULE, "kustomize/stage", STAGE_FILES, "stages")
 _PYTHON_EXEC = ModuleFiles("pulumi", _PULUMI_SDK, "python/cmd", ("pulumi-language-python-exec",))
 """Runs a Python program for the language host; from the release of the engine, which is newer."""
@@ -149,6 +150,7 @@ _TABLE = (
     Tool("containerd", "containerd", f"{_CONTAINERD}/containerd", 90),
     Tool("containerd-shim-runc-v2", "containerd", f"{_CONTAINERD}/containerd-shim-runc-v2", 5),
     Tool("ctr", "containerd", f"{_CONTAINERD}/ctr", 5),
+    Tool("runc", "runc", "github.com/opencontainers/runc", 25, env=_RUNC_ENV),
     *(
         Tool(name, _NVIDIA, f"github.com/NVIDIA/{_NVIDIA}/cmd/{name}", seconds, env=_NVIDIA_ENV)
         for name, seconds in (

@@ -20,7 +20,7 @@ from testbed.control_plane.bed import Bed, is_ready
 from testbed.control_plane.components import url_ready
 from testbed.kubelets import files, images
 from testbed.kubelets.programs import CONTAINERD, KUBELET
-from testbed.kubelets.spec import KubeletLayout, KubeletSpec
+from testbed.kubelets.spec import RUNC, KubeletLayout, KubeletSpec
 from testbed.programs import build
 from testbed.programs.binaries import Installed
 from testbed.uml import image, wiring
@@ -48,7 +48,9 @@ async def add_uml_node(bed: Bed, spec: KubeletSpec) -> "UmlNode":
     if spec.services:
         raise ConfigError(f"node {spec.name!r} cannot have services: its kernel lacks netfilter tables")
     found = look()
-    node = UmlNode(bed, spec, found, await build.ensure(spec.tools), await image.ensure())
+    # The image has the runc of Debian.
+    tools = await build.ensure([each for each in spec.tools if each != RUNC])
+    node = UmlNode(bed, spec, found, tools, await image.ensure())
     bed.exits.push_async_callback(node.close)
     await node.open()
     return node

@@ -16,7 +16,7 @@ from testbed.kubelets.programs import kube_proxy_argv
 from testbed.kubelets.spec import RUNC, Subnet
 
 PROGRAMS: Final = "/usr/local/bin"
-TOOLS: Final = ("kubelet", "kube-proxy", "containerd", "containerd-shim-runc-v2", "ctr")
+TOOLS: Final = ("kubelet", "kube-proxy", "containerd", "containerd-shim-runc-v2", RUNC, "ctr")
 CNI: Final = "/usr/lib/cni"
 KUBERNETES: Final = "/etc/kubernetes"
 CA: Final = f"{KUBERNETES}/pki/ca.crt"

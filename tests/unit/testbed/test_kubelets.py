@@ -54,6 +54,13 @@ def test_a_node_cannot_write_usr_and_sees_the_mounts_below_it() -> None:
     assert not [line for line in lines[seen + 2 :] if line.endswith("/usr") or " /usr/" in line]
 
 
+def test_a_container_with_a_user_namespace_finds_a_proc_that_hides_nothing() -> None:
+    lines = wiring.first_process(KubeletLayout("gpu-a", A, DATA), []).splitlines()
+    mounted = lines.index(f"mount -t proc proc {wiring.PLAIN_PROC}")
+    assert not [line for line in lines[mounted + 1 :] if wiring.PLAIN_PROC in line]
+    assert mounted > lines.index("mount -t tmpfs -o mode=755 tmpfs /run")
+
+
 def test_kube_proxy_never_changes_settings_that_all_nodes_share() -> None:
     argv = kube_proxy_argv(Path("/bin/kube-proxy"), "gpu-a", "198.19.7.2", Path("/bed/kubeconfig"))
     settings = [flag for flag in argv if flag.startswith(("--conntrack", "--oom"))]
@@ -92,7 +99,7 @@ def test_all_missing_requirements_are_reported_at_once(
     monkeypatch.setenv("GPUSHARE_CACHE", str(tmp_path))
     with pytest.raises(DevkitError) as raised:
         needs.look(cgroup_root=tmp_path, cni_folders=[tmp_path])
-    packages = ("runc", "iptables", "containernetworking-plugins")
+    packages = ("pkg-config", "iptables", "containernetworking-plugins")
     for part in (
         f"cgroups in {tmp_path} (mount ",
         "a static busybox (.ci/packages demo)",
