@@ -6,12 +6,10 @@ what they call when they run: the tests of the collection load this module in a 
 
 import ctypes.util
 import functools
-import json
 import os
 import platform
 import re
 import shutil
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -109,15 +107,8 @@ def _namespaces() -> str:
     return _root() or _program("ip", "iproute2") or _program("nsenter", "util-linux")
 
 
-def _user_namespaces() -> str:
-    """Mounts with mapped IDs: runc 1.2 (its ``features``), and Linux 6.3 for those in memory."""
-    if missing_runc := _program("runc", "runc"):
-        return missing_runc
-    features = subprocess.run(["runc", "features"], capture_output=True, check=True)  # noqa: S607 - that of the machine
-    found = json.loads(features.stdout)
-    mounts = (found.get("linux") or {}).get("mountExtensions") or {}
-    if not (mounts.get("idmap") or {}).get("enabled"):
-        return "this runc does not map the IDs of mounts (1.2 or newer does)"
+def _mapped_mounts() -> str:
+    """For pods with a user namespace: their volumes may be in memory."""
     release = tuple(map(int, re.findall(r"\d+", platform.release())[:2]))
     return (
         "" if release >= _MAPPED_TMPFS else "this kernel does not map the IDs of mounts in memory (6.3 does)"
@@ -134,6 +125,7 @@ _CHECKS: dict[str, Callable[[], str]] = {
     "images": _images,
     "kubelet": _kubelet,
     "make": lambda: _program("make", "make"),
+    "mapped-mounts": _mapped_mounts,
     "playbooks": _playbooks,
     "prometheus": lambda: _debian("prometheus"),
     "promtool": lambda: _debian("promtool"),
@@ -143,5 +135,4 @@ _CHECKS: dict[str, Callable[[], str]] = {
     "root": _root,
     "second-kernel": _second_kernel,
     "unshare": lambda: _program("unshare", "util-linux"),
-    "user-namespaces": _user_namespaces,
 }
