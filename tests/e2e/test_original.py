@@ -183,7 +183,7 @@ async def test_each_missing_feature_is_one_line_and_one_metric(installed: Instal
     missing = {"leases", "poddisruptionbudgets", "secrets", "tls"}
     assert await installed.extender.reported() == Counter(missing)
     assert await installed.extender.reduced() == missing
-    missing = {"pod-resources", "cgroups", "isolation", "mps", "kubeconfig"}
+    missing = {"pod-resources", "cgroups", "mps", "kubeconfig"}
     assert await installed.agent.reported() == Counter(missing)
     assert await installed.agent.reduced() == missing
 
