@@ -562,6 +562,7 @@ async def test_a_release_is_installed_upgraded_rolled_back_and_removed(bed: Bed,
     await online.run("install", RELEASE, chart, NAMESPACE, LAYOUT)
     assert (await bed.api.get(AUTHORITY))["data"] == {"ca.key": MADE}
     await online.run("uninstall", RELEASE, NAMESPACE)
+    await bed.api.delete(AUTHORITY)
 
 
 @pytest.mark.parametrize("program", [PROGRAMS[1]])
