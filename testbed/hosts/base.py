@@ -1,4 +1,4 @@
-"""The root folder of hosts: a small Debian or Ubuntu of the same release as this machine.
+"""The root folder of hosts: a small Debian or Ubuntu, of the same release as this machine if none is named.
 
 What belongs here: its content, and creating it once. What does not: differences between hosts (``files``).
 """
@@ -7,8 +7,10 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Final
 
+from devkit.errors import DevkitError
 from devkit.folders import cache_root
 from devkit.locks import create_once
 from devkit.process import run_text
@@ -31,14 +33,18 @@ _DISABLE: Final = (
 
 @dataclass(frozen=True)
 class HostBase:
-    """Packages of the distribution, enabled services, and commands that complete the root folder ``$1``."""
+    """Packages of the distribution, enabled services, and commands that complete the root folder ``$1``.
+
+    ``suite`` is a release of the same distribution, without its name that of this machine.
+    """
 
     packages: tuple[str, ...]
     finish: tuple[str, ...] = ()
     services: tuple[str, ...] = ("ssh", "systemd-networkd")
+    suite: str = ""
 
     def command(self, suite: str, target: Path, listed: Path) -> list[str]:
-        """Return the command that creates the root folder ``target``."""
+        """Return the command that creates the root folder ``target`` from the archives in ``listed``."""
         return [*self._recipe(), suite, str(target), str(listed)]
 
     def folder(self, suite: str, cache: Path) -> Path:
@@ -85,14 +91,25 @@ DEBIAN: Final = HostBase(
 
 async def ensure(bases: Sequence[HostBase]) -> dict[HostBase, Path]:
     """Return the root folder of each base; create it first if it is not in the cache (about a minute)."""
-    suite = codename(_RELEASE.read_text())
-    return {base: await _ensure(base, suite) for base in dict.fromkeys(bases)}
+    machine = codename(_RELEASE.read_text())
+    return {base: await _ensure(base, machine) for base in dict.fromkeys(bases)}
 
 
-async def _ensure(base: HostBase, suite: str) -> Path:
+async def _ensure(base: HostBase, machine: str) -> Path:
+    suite = base.suite or machine
     folder = base.folder(suite, cache_root())
 
     async def create(fresh: Path) -> None:
-        await run_text(base.command(suite, fresh, sources(_APT)), _MAKE_S)
+        with TemporaryDirectory() as kept:
+            listed = Path(kept) / sources(_APT).name
+            listed.write_text(archives(sources(_APT).read_text(), machine, suite))
+            await run_text(base.command(suite, fresh, listed), _MAKE_S)
 
     return await create_once(folder, create, _MAKE_S, "another process that creates hosts")
+
+
+def archives(text: str, machine: str, suite: str) -> str:
+    """Return the list of archives with ``suite`` instead of the release ``machine``."""
+    if suite != machine and machine not in text:
+        raise DevkitError(f"the list of archives of this machine does not name {machine}: {text!r}")
+    return text.replace(machine, suite)

@@ -6,7 +6,7 @@ import pytest
 
 from devkit.errors import DevkitError
 from testbed.hosts import HOSTS, files, needs, wiring
-from testbed.hosts.base import DEBIAN, HostBase
+from testbed.hosts.base import DEBIAN, HostBase, archives
 from testbed.hosts.files import CONTAINERS_UNIT
 from testbed.hosts.spec import HostSpec, addresses
 from testbed.hosts.stubs.runtime import toolkit
@@ -24,6 +24,17 @@ def test_each_recipe_has_its_own_base() -> None:
     other = HostBase((*DEBIAN.packages, "dnf"))
     assert DEBIAN.folder("bookworm", cache) != other.folder("bookworm", cache)
     assert DEBIAN.folder("bookworm", cache) == HostBase(DEBIAN.packages).folder("bookworm", cache)
+
+
+def test_archives_of_another_release_are_those_of_this_machine() -> None:
+    listed = "URIs: http://mirror/debian\nSuites: bookworm bookworm-updates\n"
+    assert archives(listed, "bookworm", "trixie") == listed.replace("bookworm", "trixie")
+    assert archives("Suites: stable\n", "bookworm", "bookworm") == "Suites: stable\n"
+
+
+def test_archives_without_the_release_of_this_machine_do_not_give_those_of_another() -> None:
+    with pytest.raises(DevkitError, match="does not name bookworm"):
+        archives("Suites: stable\n", "bookworm", "trixie")
 
 
 def test_a_missing_program_is_reported_with_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
