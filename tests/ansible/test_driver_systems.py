@@ -134,3 +134,19 @@ def test_an_unknown_system_is_refused_with_the_settings_to_give(tmp_path: Path) 
     assert given.returncode == 0, given.stdout
     assert "repository https://mirror/fedora43" in printed(given)
     assert "/keys/a.asc" in given.stdout
+
+
+@pytest.mark.parametrize(
+    ("kernel", "headers"),
+    [
+        ("5.14.0-427.13.1.el9_4.x86_64", "kernel-devel"),
+        ("6.1.144-170.251.amzn2023.x86_64", "kernel-devel"),
+        ("6.12.37-61.105.amzn2023.x86_64", "kernel6.12-devel"),
+        ("5.15.0-209.161.7.2.el9uek.x86_64", "kernel-uek-devel"),
+    ],
+)
+def test_the_headers_have_the_name_of_the_kernel(kernel: str, headers: str, tmp_path: Path) -> None:
+    of_dnf: dict[str, Any] = yaml.safe_load((ROLES / "nvidia_driver/vars/RedHat.yml").read_text())
+    variables = {**of_dnf, "ansible_facts": {"kernel": kernel}}
+    shown = [{"ansible.builtin.debug": {"msg": "headers {{ __nvidia_driver_headers | join(' ') }} end"}}]
+    assert f"headers {headers} end" in printed(play("2.19", tmp_path, shown, **variables))
