@@ -35,7 +35,7 @@ _DISABLE: Final = (
 class HostBase:
     """Packages of the distribution, enabled services, and commands that complete the root folder ``$1``.
 
-    ``suite`` is a release of the same distribution, without its name that of this machine.
+    ``suite`` is a release of Debian; without it, the base has the distribution and release of this machine.
     """
 
     packages: tuple[str, ...]
@@ -91,25 +91,35 @@ DEBIAN: Final = HostBase(
 
 async def ensure(bases: Sequence[HostBase]) -> dict[HostBase, Path]:
     """Return the root folder of each base; create it first if it is not in the cache (about a minute)."""
-    machine = codename(_RELEASE.read_text())
-    return {base: await _ensure(base, machine) for base in dict.fromkeys(bases)}
+    return {base: await _ensure(base) for base in dict.fromkeys(bases)}
 
 
-async def _ensure(base: HostBase, machine: str) -> Path:
-    suite = base.suite or machine
+async def _ensure(base: HostBase) -> Path:
+    suite = base.suite or codename(_RELEASE.read_text())
     folder = base.folder(suite, cache_root())
 
     async def create(fresh: Path) -> None:
         with TemporaryDirectory() as kept:
             listed = Path(kept) / sources(_APT).name
-            listed.write_text(archives(sources(_APT).read_text(), machine, suite))
+            listed.write_text(archives_here(suite))
             await run_text(base.command(suite, fresh, listed), _MAKE_S)
 
     return await create_once(folder, create, _MAKE_S, "another process that creates hosts")
 
 
-def archives(text: str, machine: str, suite: str) -> str:
-    """Return the list of archives with ``suite`` instead of the release ``machine``."""
-    if suite != machine and machine not in text:
-        raise DevkitError(f"the list of archives of this machine does not name {machine}: {text!r}")
+def archives_here(suite: str) -> str:
+    """Return the archives of this machine for ``suite``; raise DevkitError if they cannot have it."""
+    return archives(sources(_APT).read_text(), _RELEASE.read_text(), suite)
+
+
+def archives(text: str, release: str, suite: str) -> str:
+    """Return the list of archives ``text`` with ``suite`` as release.
+
+    ``release`` is the os-release of the machine with that list.
+    """
+    machine = codename(release)
+    if suite == machine:
+        return text
+    if "ID=debian" not in release.splitlines() or machine not in text:
+        raise DevkitError(f"hosts of {suite} need archives of Debian, and the list has none: {text!r}")
     return text.replace(machine, suite)

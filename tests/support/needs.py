@@ -57,6 +57,12 @@ def _hosts() -> str:
     return _testbed(needs.look)
 
 
+def _debian_13() -> str:
+    from testbed.hosts import base  # noqa: PLC0415 - see the module
+
+    return _testbed(lambda: base.archives_here("trixie"))
+
+
 def _images() -> str:
     import release  # noqa: PLC0415 - see the module
 
@@ -121,6 +127,7 @@ _CHECKS: dict[str, Callable[[], str]] = {
     "arm64-emulator": lambda: _program("qemu-aarch64", "qemu-user"),
     "chromium": lambda: "" if browser() else "there is no Chromium (apt-get install chromium)",
     "compiler": lambda: _program("gcc", "gcc"),
+    "debian-13": _debian_13,
     "hosts": _hosts,
     "images": _images,
     "kubelet": _kubelet,

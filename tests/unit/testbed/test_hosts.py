@@ -26,15 +26,25 @@ def test_each_recipe_has_its_own_base() -> None:
     assert DEBIAN.folder("bookworm", cache) == HostBase(DEBIAN.packages).folder("bookworm", cache)
 
 
+BOOKWORM = "ID=debian\nVERSION_CODENAME=bookworm\n"
+
+
 def test_archives_of_another_release_are_those_of_this_machine() -> None:
     listed = "URIs: http://mirror/debian\nSuites: bookworm bookworm-updates\n"
-    assert archives(listed, "bookworm", "trixie") == listed.replace("bookworm", "trixie")
-    assert archives("Suites: stable\n", "bookworm", "bookworm") == "Suites: stable\n"
+    assert archives(listed, BOOKWORM, "trixie") == listed.replace("bookworm", "trixie")
+    assert archives("Suites: stable\n", BOOKWORM, "bookworm") == "Suites: stable\n"
 
 
-def test_archives_without_the_release_of_this_machine_do_not_give_those_of_another() -> None:
-    with pytest.raises(DevkitError, match="does not name bookworm"):
-        archives("Suites: stable\n", "bookworm", "trixie")
+@pytest.mark.parametrize(
+    ("listed", "release"),
+    [
+        ("Suites: stable\n", BOOKWORM),
+        ("URIs: http://mirror/ubuntu\nSuites: noble\n", "ID=ubuntu\nVERSION_CODENAME=noble\n"),
+    ],
+)
+def test_archives_without_debian_do_not_give_another_release(listed: str, release: str) -> None:
+    with pytest.raises(DevkitError, match="hosts of trixie need archives of Debian"):
+        archives(listed, release, "trixie")
 
 
 def test_a_missing_program_is_reported_with_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
