@@ -45,7 +45,8 @@ class System:
 
     ``files`` are those that identify the system. ``module`` is the kernel module of both drivers. One of
     ``debs`` and ``rpms`` is what its repositories have. With ``by_rollback``, the older driver returns by a
-    rollback, otherwise by an allowed downgrade.
+    rollback, otherwise by an allowed downgrade. ``left`` are packages that only one of two archives has at
+    the version of its driver, and which a change leaves alone.
     """
 
     name: str
@@ -57,6 +58,7 @@ class System:
     debs: Callable[[], list[Package]] | None = None
     rpms: Distribution | None = None
     by_rollback: bool = False
+    left: frozenset[str] = frozenset()
 
     @property
     def plays_on(self) -> str:
@@ -143,6 +145,7 @@ SYSTEMS: Final = (
         Driver("580.178.04", _OF_NVIDIA | {"nvidia-kernel-dkms"}),
         module="proprietary",
         debs=lambda: driver_packages(os.uname().release),
+        left=frozenset({"nvidia-alternative", "nvidia-kernel-support", "nvidia-modprobe"}),
     ),
     System(
         "debian 13",
