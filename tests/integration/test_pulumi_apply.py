@@ -246,7 +246,8 @@ async def test_the_key_that_an_extender_has_written_is_not_of_the_stack(taken: T
 async def test_labels_of_nodes_stay_when_the_stack_goes(taken: TakenOver) -> None:
     bed, stack = taken.bed, taken.stack
     await bed.add_nodes([SimNode("bare")])
-    stack.configure({**CONFIG, "nodePools": [{"nodes": ["bare"], "placement": "spread", "taints": [TAINT]}]})
+    pool = {"nodes": ["bare"], "labels": SHARED, "placement": "spread", "taints": [TAINT]}
+    stack.configure({**CONFIG, "nodePools": [pool]})
     await stack.up()
     node = await bed.api.get("/api/v1/nodes/bare")
     labels = node["metadata"]["labels"]
@@ -260,6 +261,7 @@ async def test_labels_of_nodes_stay_when_the_stack_goes(taken: TakenOver) -> Non
     assert (await running(bed, POD))["metadata"]["uid"] == taken.pod["metadata"]["uid"]
 
 
+SHARED = {"gpushare": "true"}
 TAINT = "example.com/gpu=shared:NoSchedule"
 OURS = {"key": "example.com/gpu", "value": "shared", "effect": "NoSchedule"}
 THEIRS = {"key": "example.com/leaving", "effect": "NoSchedule"}
@@ -274,7 +276,7 @@ async def test_taints_and_labels_of_another_manager_are_a_conflict_and_stay(take
         ({"nodes": ["tainted"], "taints": [TAINT]}, ".spec.taints"),
         ({"nodes": ["switched"]}, ".metadata.labels.gpushare"),
     ):
-        stack.configure({**CONFIG, "nodePools": [pool]})
+        stack.configure({**CONFIG, "nodePools": [{"labels": SHARED, **pool}]})
         with pytest.raises(PulumiError) as caught:
             await stack.up()
         assert re.search(rf"conflict with .*{re.escape(field)}", caught.value.outcome.text)

@@ -76,8 +76,10 @@ async def test_up_deploys_the_example(checkout: Checkout) -> None:
 
 async def test_drift_is_an_object_that_was_deleted_by_hand(checkout: Checkout) -> None:
     await checkout.run("make", "drift")
-    service = next(each["metadata"] for each in RENDERED if each["kind"] == "Service")
-    await checkout.bed.kubectl("delete", "service", service["name"], f"--namespace={service['namespace']}")
+    account = next(each["metadata"] for each in RENDERED if each["kind"] == "ServiceAccount")
+    await checkout.bed.kubectl(
+        "delete", "serviceaccount", account["name"], f"--namespace={account['namespace']}"
+    )
     with pytest.raises(DevkitError, match="no changes were expected but changes were proposed"):
         await checkout.run("make", "drift")
 
