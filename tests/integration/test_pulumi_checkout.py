@@ -80,7 +80,7 @@ async def test_drift_is_an_object_that_was_deleted_by_hand(checkout: Checkout) -
     await checkout.bed.kubectl(
         "delete", "serviceaccount", account["name"], f"--namespace={account['namespace']}"
     )
-    with pytest.raises(DevkitError, match="no changes were expected but changes were proposed"):
+    with pytest.raises(DevkitError, match="no changes were expected for preview but changes were proposed"):
         await checkout.run("make", "drift")
 
 
