@@ -16,7 +16,9 @@ from testbed.kubelets.programs import kube_proxy_argv
 from testbed.kubelets.spec import RUNC, Subnet
 
 PROGRAMS: Final = "/usr/local/bin"
-TOOLS: Final = ("kubelet", "kube-proxy", "containerd", "containerd-shim-runc-v2", RUNC, "ctr")
+TOOLS: Final = ("kubelet", "kube-proxy", "containerd", "containerd-shim-runc-v2", "ctr")
+RUNC_FOLDER: Final = "/usr/local/sbin"
+"""A folder, because runc starts itself from an overlay of its folder, which shows no file mounted in it."""
 CNI: Final = "/usr/lib/cni"
 KUBERNETES: Final = "/etc/kubernetes"
 CA: Final = f"{KUBERNETES}/pki/ca.crt"
