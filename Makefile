@@ -232,7 +232,7 @@ test-cgroup-v2: packages setup ## Run tests with kubelets on a machine with cgro
 	@$(BIN)/python -m tests.cgroup_v2 $(if $(DEMO),--demo) $(TESTS)
 
 .PHONY: test-faults
-test-faults: packages setup ## Run the tests of the fault table, and write docs/reference/faults.md from their results
+test-faults: packages setup ## Run the tests of the fault table, and write docs/project/faults.md from their results
 	@$(BIN)/python -m tools.faults
 
 MINUTES := 30

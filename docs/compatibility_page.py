@@ -11,13 +11,13 @@ _HEAD = """\
 # Compatibility
 
 The programs with which `make test-all` runs. All are real; GPUs and their driver are
-[simulated](../concepts/testbed.md), also in tests with NVIDIA's programs.
+[simulated](../project/testbed.md), also in tests with NVIDIA's programs.
 
 | program | version | what runs | tests |
 |---|---|---|---|
 """
 _TAIL = """
-[What has run on a physical GPU](../concepts/physical-gpu.md) is on a page of its own.
+[What has run on a physical GPU](../project/physical-gpu.md) is on a page of its own.
 
 Not tried: Docker and CRI-O as runtimes of a kubelet, Grafana, and hosts without Debian: the real dnf and apt
 install packages with the names of Red Hat and Ubuntu, but on a Debian host.

@@ -66,7 +66,7 @@ def page() -> str:
         "",
         "Keys of `Pulumi.<stack>.yaml`, after `gpushare:`. Whole files:",
     ]
-    lines[-1] += " `Pulumi.example.yaml`, and [the quick start](../how-to/deploy.md#quick-start)."
+    lines[-1] += " `Pulumi.example.yaml`, and [the quick start](../how-to/configure.md#quick-start)."
     lines += [
         "",
         "The section of a service also has the options of its program, except for [those that its manifest",

@@ -1,4 +1,4 @@
-"""Runs the tests of the fault table, and writes ``docs/reference/faults.md``: ``make test-faults``.
+"""Runs the tests of the fault table, and writes ``docs/project/faults.md``: ``make test-faults``.
 
 What belongs here: which tests have a row, and the page. What does not: the marker and the results of one test
 (``tests.support.faults``).
@@ -17,7 +17,7 @@ from typing import Any, Final, NamedTuple
 from tools import provenance
 
 ROOT: Final = Path(__file__).parents[1]
-PAGE: Final = ROOT / "docs/reference/faults.md"
+PAGE: Final = ROOT / "docs/project/faults.md"
 RESULTS: Final = "GPUSHARE_FAULTS"
 """Environment variable with the file that tests append their results to, one JSON object per line."""
 

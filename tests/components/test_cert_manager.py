@@ -18,7 +18,7 @@ from gpushare.contract import (
 from tests.support.builders.stacks import DIGEST, ROOT, raw_stack
 
 Object = dict[str, Any]
-PAGE = (ROOT / "docs" / "how-to" / "use-cert-manager.md").read_text()
+PAGE = (ROOT / "docs" / "how-to" / "certificates.md").read_text()
 CERTIFICATES, STACK = re.findall(r"```yaml\n(.+?)```", PAGE, re.DOTALL)
 
 

@@ -29,7 +29,7 @@ from tests.support.pages import Command, steps
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
-PAGE = (ROOT / "docs/how-to/deploy.md").read_text()
+PAGE = (ROOT / "docs/how-to/configure.md").read_text()
 ACCOUNT = "system:serviceaccount:kube-system:gpushare-certificates"
 SECRETS = "/api/v1/namespaces/kube-system/secrets"
 NAMES = (AUTHORITY_SECRET, EXTENDER_TLS_SECRET, CLIENT_TLS_SECRET)

@@ -22,7 +22,7 @@ from tests.support.pages import Command, Written, steps
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(300)]
 
 SECTION = "Quick start"
-STEPS = [each for each in steps((ROOT / "docs/how-to/deploy.md").read_text()) if each.section == SECTION]
+STEPS = [each for each in steps((ROOT / "docs/how-to/configure.md").read_text()) if each.section == SECTION]
 PODS = "/api/v1/namespaces/kube-system/pods"
 IMAGES = ("extender", "device-plugin", "exporter", "isolation", "metrics-api", "cli")
 

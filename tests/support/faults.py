@@ -1,4 +1,4 @@
-"""Rows of the fault table in ``docs/reference/faults.md``: each is what one test has shown.
+"""Rows of the fault table in ``docs/project/faults.md``: each is what one test has shown.
 
 What belongs here: the marker of such tests, and the result that they record. What does not: faults
 (``tests.support.fixtures.faults``), and the page (``tools.faults``).

@@ -9,7 +9,7 @@ DEDICATED: Final = "dedicated"
 _SETTLE_S: Final = 3.0
 """Before the window of a run: the first prompts of all clients are then answered."""
 _SETTLE_PACED_S: Final = 12.0
-"""The same with launch rates, which follow about five samples of a second (docs/concepts/physical-gpu.md)."""
+"""The same with launch rates, which follow about five samples of a second (docs/project/physical-gpu.md)."""
 LONGEST_S: Final = 20.0
 """Of a window, with time left."""
 SHORTEST_S: Final = 5.0

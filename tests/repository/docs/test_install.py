@@ -130,7 +130,7 @@ def test_the_defaults_are_those_of_the_quick_start_the_example_and_install_yaml(
 
     quick = [
         each.text
-        for each in steps((ROOT / "docs/how-to/deploy.md").read_text())
+        for each in steps((ROOT / "docs/how-to/configure.md").read_text())
         if isinstance(each, Written) and each.path == "Pulumi.quick-start.yaml"
     ]
     shown = {key.partition(":")[2]: each for key, each in yaml.safe_load(quick[0])["config"].items()}
@@ -156,7 +156,9 @@ def test_the_readme_has_the_same_pod_and_the_commands_of_the_quick_start() -> No
     shown = steps((ROOT / "README.md").read_text())
     assert [step.text for step in shown if isinstance(step, Written)] == [FILES["pod.yaml"]]
     quick = [
-        each.line for each in steps((ROOT / "docs/how-to/deploy.md").read_text()) if isinstance(each, Command)
+        each.line
+        for each in steps((ROOT / "docs/how-to/configure.md").read_text())
+        if isinstance(each, Command)
     ]
     installing = [each.line for each in shown if isinstance(each, Command) and each.section == "Install"]
     assert installing[:5] == [each for each in quick if "rollout" not in each][:5]
