@@ -1,4 +1,4 @@
-"""The reference page of a stack's configuration: every key with its values, default, example and meaning.
+"""The reference page of a stack's configuration: every key with its meaning, example, values and default.
 
 What belongs here: the tables, made of the classes of ``components.config``, and the examples, which are the
 values of the stacks that tests render. What does not: other reference pages (``docs.generate``).
@@ -66,7 +66,7 @@ def page() -> str:
         "",
         "Keys of `Pulumi.<stack>.yaml`, after `gpushare:`. Whole files:",
     ]
-    lines[-1] += " `Pulumi.example.yaml`, and [the quick start](../how-to/configure.md#quick-start)."
+    lines[-1] += " `Pulumi.example.yaml`, and [the quick start](../how-to/quick-start.md)."
     lines += [
         "",
         "The section of a service also has the options of its program, except for [those that its manifest",
@@ -76,12 +76,13 @@ def page() -> str:
     examples = _Examples()
     for title, kind in SECTIONS.items():
         lines += ["", f"## {title}", "", inspect.cleandoc(kind.__doc__ or "").replace("``", "`"), ""]
-        lines += ["| key | values | default | example | meaning |", "|---|---|---|---|---|"]
+        lines += ["| key | meaning | values | default |", "|---|---|---|---|"]
         texts, hints = _docstrings(kind), get_type_hints(kind)
         for each in fields(kind):
             meaning = (meaning_of(each) or texts[each.name]).replace("``", "`").replace("|", "\\|")
             values = _option_values(each, _values(hints[each.name]))
-            cells = (values, _default(each), examples.of(kind, each), meaning)
+            example = examples.of(kind, each)
+            cells = (meaning + (f"<br>Example: {example}" if example else ""), values, _default(each))
             lines.append(f"| `{spelled(each.name)}` | {' | '.join(cells)} |")
     return "\n".join([*lines, *_decided()]) + "\n"
 

@@ -1,9 +1,8 @@
-"""Reference pages generated from code: names on the wire, metrics, rules, flags, configuration of a stack.
+"""Reference pages generated from code: names, metrics, rules, commands and flags, configuration of a stack.
 
 ``make generate`` writes them, and a test compares the committed pages with them.
 """
 
-import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 from copy import copy
 from functools import partial
@@ -25,7 +24,6 @@ from components.manifests import prometheus as prometheus_manifests
 from components.manifests import viewers as viewers_manifests
 from components.manifests.parts import Object
 from docs import compatibility_page, configuration_page, health_page, metrics_page, names
-from gpushare import contract
 from gpushare.__main__ import command as program
 from gpushare.cli.main import TOOLS, plugin
 from gpushare.deviceplugin.main import command as device_plugin
@@ -38,8 +36,13 @@ from gpushare.monitoring.alerts import ALERTS
 from gpushare.monitoring.rules import RULES
 
 REFERENCE = Path(__file__).parent / "reference"
-DAEMONS = ("extender", "device-plugin", "exporter", "metrics-api")
-"""Commands with a page of their flags."""
+DAEMONS: Mapping[str, click.Command] = {
+    "extender": extender,
+    "device-plugin": device_plugin,
+    "exporter": exporter,
+    "metrics-api": metrics_api,
+}
+"""Commands whose flags are in a table, because each has a variable too."""
 _KINDS = {"integer": "integer", "float": "number", "boolean": "`true`, `false`"}
 """Names of types that differ from those of click."""
 WIDTH = 100
@@ -59,49 +62,14 @@ ROLES: Mapping[str, list[Object]] = {
 }
 
 
-def other_names() -> str:
-    """Every constant of the contract without a row in ``names``, under the headings of its source file."""
-    lines = [
-        "# Other names",
-        "",
-        "Ports, paths, routes and objects. See also [labels, annotations and events](labels.md).",
-    ]
-    for title, constants in _constants().items():
-        if shown := constants.keys() - names.explained():
-            lines += ["", f"## {title}", ""]
-            lines += [_constant(name, text) for name, text in constants.items() if name in shown]
-    return "\n".join(lines) + "\n"
-
-
-def _constants() -> dict[str, dict[str, str]]:
-    """Heading → constant → first line of its docstring, in the order of the source file."""
-    sections: dict[str, dict[str, str]] = {"Project": {}}
-    constants, name = sections["Project"], ""
-    for line in Path(contract.__file__).read_text().splitlines():
-        if title := re.match(r"# --- (.+?) -+$", line):
-            constants = sections[f"{title[1][0].upper()}{title[1][1:]}"] = {}
-        elif found := re.match(r"([A-Z_]+): Final = ", line):
-            name = found[1]
-            constants[name] = ""
-        elif (text := re.match(r'"""(.+?)(?:""")?$', line)) and name:
-            constants[name] = text[1].replace("``", "`")
-    return sections
-
-
-def _constant(name: str, text: str) -> str:
-    value = getattr(contract, name)
-    shown = ", ".join(map(str, value)) if isinstance(value, tuple) else value
-    return f"- `{shown}` ({name})" + (f": {text}" if text else "")
-
-
 def rights() -> str:
     """Every right of every service account."""
     lines = [
         "# Rights",
         "",
-        "The rights of each service account in the API server. A test runs all services with exactly these,",
-        "and each service without each one: a missing right is reported by its name. Services that are not",
-        "listed have no account. Metrics API and sidecar scheduler also have roles of Kubernetes.",
+        "The rights of each service account in the API server. A service that lacks one reports it by its",
+        "name. Services that are not listed have no account. The metrics API and the scheduler beside the",
+        "extender also have roles of Kubernetes.",
         "",
         "| account | resources | verbs | where |",
         "|---|---|---|---|",
@@ -152,31 +120,42 @@ def declared_conflicts() -> str:
         "metrics the reason. A path includes all paths below it. See [What containers must not",
         "declare](../concepts/isolation.md#what-containers-must-not-declare).",
         "",
-        "| reason | the container has | which | rejected on | remedy |",
+        "| reason | the container has | which | remedy | rejected on |",
         "|---|---|---|---|---|",
     ]
     for rule in conflicts.RULES:
-        cells = (f"`{rule.reason}`", rule.declaration, rule.effect, rule.where, rule.remedy)
+        cells = (f"`{rule.reason}`", rule.declaration, rule.effect, rule.remedy, rule.where)
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
 
 
-def flags(name: str, command: click.Command) -> str:
-    """Every flag of a daemon."""
-    lines = [f"# Flags of the {name}", "", "The flag wins over its variable.", ""]
-    lines += ["| flag | variable | values | default | meaning |", "|---|---|---|---|---|"]
-    for option in command.params:
-        if isinstance(option, click.Option) and not option.hidden:
-            variable = f"`{option.envvar}`" if option.envvar else ""
-            cells = (f"`{max(option.opts, key=len)}`", variable, _values(option), *_explained(option))
-            lines.append(f"| {' | '.join(cells)} |")
+def flags() -> str:
+    """Every flag of each daemon, with its variable."""
+    lines = [
+        "# Flags of the services",
+        "",
+        "Each flag has a variable of the environment, except where none is shown. The flag wins over its",
+        "variable. A stack and the chart set both for you: [the configuration](configuration.md).",
+    ]
+    for name, command in DAEMONS.items():
+        lines += ["", f"## gpushare {name}", ""]
+        lines += ["| flag | meaning | values | default |", "|---|---|---|---|"]
+        options = [each for each in command.params if isinstance(each, click.Option) and not each.hidden]
+        lines += map(_flag, options)
     return "\n".join(lines) + "\n"
+
+
+def _flag(option: click.Option) -> str:
+    """A row: the flag above its variable, the meaning, the values, the default."""
+    flag = f"`{max(option.opts, key=len)}`" + (f"<br>`{option.envvar}`" if option.envvar else "")
+    default, meaning = _explained(option)
+    return f"| {flag} | {meaning} | {_values(option)} | {default} |"
 
 
 def commands(name: str, group: click.Group, without: Collection[str] = ()) -> str:
     """The help of every command of a program, except those that have another page."""
     lines = [
-        f"# Commands of {name}",
+        f"# {name}",
         "",
         "With their defaults.",
         "",
@@ -234,17 +213,13 @@ def _explained(option: click.Option) -> tuple[str, str]:
 PAGES: Mapping[str, Callable[[], str]] = {
     "configuration.md": configuration_page.page,
     "labels.md": names.page,
-    "names.md": other_names,
     "metrics.md": metrics_page.page,
     "rules.md": rules,
     "gpu-health.md": health_page.page,
     "rights.md": rights,
     "compatibility.md": compatibility_page.page,
     "conflicts.md": declared_conflicts,
-    "extender-flags.md": partial(flags, "extender", extender),
-    "device-plugin-flags.md": partial(flags, "device plugin", device_plugin),
-    "exporter-flags.md": partial(flags, "exporter", exporter),
-    "metrics-api-flags.md": partial(flags, "metrics API", metrics_api),
+    "services.md": flags,
     "kubectl-gpushare.md": partial(commands, "kubectl gpushare", plugin),
     "gpushare.md": partial(commands, "gpushare", program, without={*TOOLS, *DAEMONS}),
 }

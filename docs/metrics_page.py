@@ -115,7 +115,7 @@ _VALUES: Final[Mapping[str, str]] = {
 _HEAD: Final = """\
 # Metrics
 
-By the daemon that exports them, at `/metrics` of its port. No metric has to be switched on.
+By the daemon that exports them, at `/metrics` of its port. All metrics are always on.
 
 - A counter or histogram starts at 0 with its daemon, if its meaning does not say otherwise; with labels, a
   series appears with its first event.
@@ -130,11 +130,14 @@ def page() -> str:
     lines = [_HEAD.rstrip()]
     for title, (port, group) in METRICS.items():
         lines += ["", f"## {title}", *(["", f"Port {port}, if no flag selects another one."] if port else [])]
-        lines += ["", "| name | kind | unit | example | meaning |", "|---|---|---|---|---|"]
-        lines += [
-            f"| `{each}` | {each.kind} | {unit(each)} | `{example(each)}` | {each.help} |" for each in group
-        ]
+        lines += ["", "| name | meaning | kind | unit |", "|---|---|---|---|"]
+        lines += map(_row, group)
     return "\n".join(lines) + "\n"
+
+
+def _row(metric: Metric) -> str:
+    """The example stands below the meaning."""
+    return f"| `{metric}` | {metric.help}<br>`{example(metric)}` | {metric.kind} | {unit(metric)} |"
 
 
 def unit(metric: Metric) -> str:

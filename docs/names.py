@@ -479,24 +479,27 @@ def page() -> str:
     lines = [
         "# Labels, annotations, variables and events",
         "",
-        "What users and administrators set or read. [Other names](names.md) are for the authors of programs.",
-        "Annotations that the extender and the node agent write are for reading: edits of them",
-        "[have no effect](../concepts/ledger.md#seals).",
+        "What users and administrators set or read. The extender and the node agent write annotations too:",
+        "read them, but do not edit them. Edits [have no effect](../concepts/ledger.md#seals).",
     ]
     for title, table in SECTIONS.items():
-        lines += ["", f"## {title}", "", "| name | written by | values | if absent | example | meaning |"]
-        lines += ["|---|---|---|---|---|---|", *map(_row, table)]
-    lines += ["", "## Events", "", "| reason | object | type | recorded by | when | message |"]
-    lines += ["|---|---|---|---|---|---|", *map(_event_row, EVENTS)]
+        lines += ["", f"## {title}", "", "| name | meaning | values | if absent | written by |"]
+        lines += ["|---|---|---|---|---|", *map(_row, table)]
+    lines += ["", "## Events", "", "| reason | when | object | type | recorded by |"]
+    lines += ["|---|---|---|---|---|", *map(_event_row, EVENTS)]
     return "\n".join(lines) + "\n"
 
 
 def _row(name: Name) -> str:
-    return f"| {_text(name.constant)} | {' | '.join(name[1:])} |"
+    """The example stands below the meaning."""
+    meaning = f"{name.meaning}<br>Example: {name.example}" if name.example else name.meaning
+    return f"| {_text(name.constant)} | {meaning} | {name.values} | {name.absent} | {name.writer} |"
 
 
 def _event_row(event: EventRow) -> str:
-    return f"| {_text(event.constant)} | {' | '.join(event[1:])} |"
+    """The message stands below what it is about."""
+    cells = (f"{event.when}<br>{event.example}", event.objects, event.kind, event.writer)
+    return f"| {_text(event.constant)} | {' | '.join(cells)} |"
 
 
 def _text(constant: str) -> str:
@@ -509,8 +512,3 @@ def rows() -> Iterator[Name | EventRow]:
     for names in SECTIONS.values():
         yield from names
     yield from EVENTS
-
-
-def explained() -> frozenset[str]:
-    """The constants that have a row."""
-    return frozenset(row.constant for row in rows())

@@ -113,7 +113,7 @@ def refused_bars(placement: str) -> list[Bar]:
 
 
 def memory_bars(large: str, pages: Mapping[str, str]) -> list[Bar]:
-    """Return the resident memory of each service, from the page of the extender and the other pages."""
+    """Return the resident memory of each service, from the page of the extender and the other texts."""
     row = table(large, "nodes", "resident")[0]
     what = f"extender, {row['nodes']} nodes, {row['pods']} pods"
     found = {what: number(row["resident"])}
@@ -123,6 +123,11 @@ def memory_bars(large: str, pages: Mapping[str, str]) -> list[Bar]:
             raise SystemExit(f"{name}: the page has no row `resident` in MiB")
         found[name] = float(rows[0])
     return [Bar(name, value, f"{value:.0f} MiB") for name, value in found.items()]
+
+
+def sections(page: str) -> dict[str, str]:
+    """Return the texts below the headings of a page, by heading."""
+    return dict(re.findall(r"^## (.+)\n((?:(?!## ).*\n)*)", page, re.MULTILINE))
 
 
 # --- drawing ------------------------------------------------------------------------------------
@@ -197,17 +202,18 @@ def _document(title: str, height: float, body: Sequence[str]) -> str:
 
 def plots() -> dict[str, str]:
     """Return all plots by file name."""
-    names = ("extender", "rivals", "placement", "device-plugin", "exporter", "metrics-api")
-    pages = {name: (PAGES / f"{name}.md").read_text() for name in names}
-    large, rivals = pages["extender"], pages["rivals"]
-    services = {"node agent": "device-plugin", "exporter": "exporter", "metrics API": "metrics-api"}
-    memory = memory_bars(large, {title: pages[name] for title, name in services.items()})
+    large, rivals, services = (
+        (PAGES / f"{name}.md").read_text() for name in ("extender", "rivals", "services")
+    )
+    memory = memory_bars(
+        large, {f"{name[0].lower()}{name[1:]}": text for name, text in sections(services).items()}
+    )
     return {
         "filter.svg": line_plot(
             "Latency of filter by number of nodes", "nodes", "ms", filter_series(large, rivals)
         ),
         "rates.svg": bar_plot("Pods per second", rate_bars(large, rivals)),
-        "placement.svg": bar_plot("Refused pods by placement policy", refused_bars(pages["placement"])),
+        "placement.svg": bar_plot("Refused pods by placement policy", refused_bars(large)),
         "memory.svg": bar_plot("Resident memory", memory),
     }
 

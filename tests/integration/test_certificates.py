@@ -29,7 +29,7 @@ from tests.support.pages import Command, steps
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
-PAGE = (ROOT / "docs/how-to/configure.md").read_text()
+PAGE = (ROOT / "docs/how-to/certificates.md").read_text()
 ACCOUNT = "system:serviceaccount:kube-system:gpushare-certificates"
 SECRETS = "/api/v1/namespaces/kube-system/secrets"
 NAMES = (AUTHORITY_SECRET, EXTENDER_TLS_SECRET, CLIENT_TLS_SECRET)
@@ -178,7 +178,7 @@ async def test_the_documented_way_to_another_authority_needs_no_restart_of_the_e
     spec = scene.extender()
     process = await start_extender(scene.bed, spec)
     commands = [each for each in steps(PAGE) if isinstance(each, Command)]
-    remove, create = (each.line for each in commands if each.section == "Certificates")
+    remove, create = (each.line for each in commands if each.section == "Replace the authority")
     await scene.bed.kubectl(*shlex.split(remove)[1:])
     await scene.bed.kubectl(*shlex.split(create)[1:], "--dry-run=server")
     assert await scene.run() == [

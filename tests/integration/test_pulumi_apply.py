@@ -391,7 +391,7 @@ GpuShare("gpushare", load(configuration()), pulumi.ResourceOptions(providers=[cl
 
 
 async def test_a_component_with_one_provider_returns_after_its_end(provider: Path) -> None:
-    """As docs/how-to/use-the-components.md shows it; the cluster of this test has no other objects."""
+    """As docs/how-to/operate.md shows it; the cluster of this test has no other objects."""
     digest = CONFIG["devicePlugins"][0]["image"]
     async with Testbed() as bed:
         await bed.add_nodes(CONTROL_PLANE)

@@ -1,4 +1,4 @@
-"""The quick start of the page "Deploy": its commands, on a cluster without nodes of a control plane.
+"""The page "Run the cluster": its commands with kubectl, on a cluster without nodes of a control plane.
 
 The API server is real, nodes are simulated: containers do not start there, and the GPU node offers its units
 without an agent. ``tests/e2e/test_managed.py`` runs this layout on real kubelets, and
@@ -21,8 +21,8 @@ from tests.support.pages import Command, Written, steps
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(300)]
 
-SECTION = "Quick start"
-STEPS = [each for each in steps((ROOT / "docs/how-to/configure.md").read_text()) if each.section == SECTION]
+PAGE = (ROOT / "docs/how-to/quick-start.md").read_text()
+STEPS = [each for each in steps(PAGE) if each.section != "Install with Helm"]
 PODS = "/api/v1/namespaces/kube-system/pods"
 IMAGES = ("extender", "device-plugin", "exporter", "isolation", "metrics-api", "cli")
 
@@ -43,7 +43,7 @@ async def pods(bed: Bed, name: str) -> list[Any]:
     return [each for each in await bed.api.items(PODS) if each["metadata"]["name"].startswith(name)]
 
 
-async def test_each_command_of_the_quick_start_prints_what_the_page_shows(reader: Reader) -> None:
+async def test_each_command_of_the_page_prints_what_the_page_shows(reader: Reader) -> None:
     images, path, *commands = [each for each in STEPS if isinstance(each, Command)]
     assert images.line.startswith("make setup images ")
     assert path.line == 'export PATH="$PWD/.venv/bin:$PATH"'

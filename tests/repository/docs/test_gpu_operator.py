@@ -35,7 +35,7 @@ def kinds(objects: list[dict[str, Any]], kind: str) -> dict[str, Any]:
 
 
 def test_the_quick_start_needs_no_access_to_the_control_plane() -> None:
-    objects = objects_of(blocks("configure.md", "# Pulumi.quick-start.yaml"))
+    objects = objects_of(blocks("quick-start.md", "# Pulumi.quick-start.yaml"))
     (extender,) = [each for name, each in kinds(objects, "Deployment").items() if "extender" in name]
     spec = extender["spec"]["template"]["spec"]
     assert {each["name"] for each in spec["containers"]} >= {"kube-scheduler"}
@@ -51,7 +51,7 @@ def test_the_quick_start_needs_no_access_to_the_control_plane() -> None:
 
 
 def test_agent_and_exporter_are_clients_of_the_operator() -> None:
-    quick = blocks("configure.md", "# Pulumi.quick-start.yaml")["config"]
+    quick = blocks("quick-start.md", "# Pulumi.quick-start.yaml")["config"]
     addition = blocks("gpu-operator.md", "config:\n  gpushare:devicePlugins")["config"]
     found = kinds(objects_of({"config": {**quick, **addition}}), "DaemonSet")
     agent = found["gpushare-device-plugin-ds"]["spec"]["template"]["spec"]
