@@ -1,7 +1,7 @@
 """Sphinx configuration; draws the pictures first.
 
-``DOCS_REPOSITORY`` is the URL of the repository, such as ``https://github.com/owner/gpushare``: with it, each page
-links to its source.
+``DOCS_REPOSITORY`` is the URL of the repository, such as ``https://github.com/owner/gpushare``: with it, each
+page links to its source.
 """
 
 import os
@@ -59,7 +59,7 @@ def chinese(_app: Any, page: str, _template: str, context: dict[str, Any], _tree
 
 
 def columns(_app: Any, tree: nodes.document, page: str) -> None:
-    """Tables have their number of columns as a class, and those of the reference another one, for ``site.css``."""
+    """Tables have their number of columns as a class, those of the reference one more: for ``site.css``."""
     for table in tree.findall(nodes.table):
         table["classes"].append(f"columns-{len(list(table.findall(nodes.colspec)))}")
         if page.startswith("reference/"):
