@@ -94,8 +94,8 @@ class Extender:
     """Whether it may use a Lease. Without the Lease only one replica is possible, which waits 18 s before its
     first bind."""
     exposure: Exposure = Exposure.SIDECAR
-    """``sidecar``: on loopback, each replica beside an additional kube-scheduler; nothing else is to be
-    configured. ``node-port``: host network of control plane nodes and NodePort 32766, as in the ACK
+    """``sidecar``: on loopback, each replica beside an additional kube-scheduler; no further setup is
+    needed. ``node-port``: host network of control plane nodes and NodePort 32766, as in the ACK
     documentation. ``cluster-ip``: a Service. The last two need a change of the default kube-scheduler."""
     scheduler: Scheduler | None = None
     """The additional kube-scheduler; only with ``sidecar``, where ``{}`` is the default."""
