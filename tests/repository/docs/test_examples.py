@@ -118,6 +118,7 @@ def test_flags_in_the_docs_exist() -> None:
         "--reset-then-reuse-values",
         "--reuse-values",
     }
+    others |= {"--model", "--gpu-memory-utilization", "--cuda-memory-pool-byte-size", "--exit-on-error"}
     others |= {"--server-side", "--prune", "--applyset", "--force-conflicts"}
     others |= {"--ca-file", "--cert-file", "--key-file", "--experimental-watch-progress-notify-interval"}
     benches = (*bench_extender.params, *bench_models.params)

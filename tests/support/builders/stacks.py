@@ -13,7 +13,9 @@ STACKS = {
     "installer": FOLDER / "stacks" / "installer.yaml",
     "everything": FOLDER / "stacks" / "everything.yaml",
 }
-EXAMPLES = sorted(file for file in (ROOT / "examples").rglob("*.yaml") if "gitops" not in file.parts)
+EXAMPLES = sorted(
+    file for file in (ROOT / "examples").rglob("*.yaml") if not {"gitops", "recipes"} & {*file.parts}
+)
 """The manifests of the ACK documentation."""
 DIGEST = f"example.com/image@sha256:{'0' * 64}"
 
