@@ -106,13 +106,12 @@ def install_yaml(images: Mapping[str, str]) -> str:
 
 
 def examples(images: Mapping[str, str]) -> dict[str, ArchiveFile]:
-    """Return the manifests of the examples with their image. Raises ConfigError without ``samples``."""
+    """Return the manifests with their image, and the recipes. Raises ConfigError without ``samples``."""
     if "samples" not in images:
         raise ConfigError("images.json has no image samples: run make images")
-    return {
-        f"examples/{name}.yaml": ArchiveFile(text.encode())
-        for name, text in published.examples(images["samples"]).items()
-    }
+    manifests = {f"{name}.yaml": text for name, text in published.examples(images["samples"]).items()}
+    texts = {**manifests, **published.recipes()}
+    return {f"examples/{path}": ArchiveFile(text.encode()) for path, text in texts.items()}
 
 
 def charts(images: Mapping[str, str]) -> dict[str, bytes]:

@@ -63,6 +63,13 @@ def test_the_examples_of_a_release_name_its_images() -> None:
         bundle.examples(others)
 
 
+def test_a_release_has_the_recipes_under_the_paths_of_their_page() -> None:
+    page = (ROOT / "docs" / "how-to" / "recipes.md").read_text()
+    applied = set(re.findall(r"examples/recipes/\S+\.yaml(?=\n| )", page))
+    assert applied
+    assert applied <= bundle.examples(IMAGES).keys()
+
+
 def test_the_chart_is_in_an_oci_layout_by_digest() -> None:
     archive = bundle.charts(IMAGES)[f"gpushare-{__version__}.chart.oci.tar"]
     with tarfile.open(fileobj=io.BytesIO(archive)) as layout:
