@@ -4,7 +4,7 @@ import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
-from testbed.programs.binaries import DEFAULT_RELEASE, RELEASES, TOOLS, tool
+from testbed.programs.binaries import DEFAULT_RELEASE, RELEASES, SOURCES, TOOLS, tool
 
 _ROOT = Path(__file__).parents[1]
 _HEAD = """\
@@ -97,6 +97,18 @@ def _programs() -> Iterator[tuple[str, ...]]:
         "the rules of the ACK documentation",
         "`tests/integration/test_prometheus_adapter.py`",
     )
+    yield (
+        "definitions of KServe, KubeRay, Kueue",
+        ", ".join(_required(module) for module in ("kserve", "kuberay", "kueue")),
+        "the objects of the [recipes](../how-to/recipes.md), without the operators",
+        "`tests/integration/test_recipes.py`",
+    )
+
+
+def _required(module: str) -> str:
+    """The version that a Go module of the testbed requires."""
+    _, _, version = (SOURCES / module / "go.mod").read_text().rpartition(" v")
+    return version.strip()
 
 
 def _locked(folder: str) -> str:
