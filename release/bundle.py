@@ -26,7 +26,7 @@ from gpushare import __version__
 from gpushare.contract import PROJECT_URL
 from gpushare.errors import ConfigError
 from gpushare.runtime.program import run
-from release import krew, man_pages, oci, published, reproducible
+from release import interpreter, krew, man_pages, oci, published, reproducible
 from release.archives import ArchiveFile, tar_gz
 from release.chart import NAME, chart
 from release.recipe import ROOT
@@ -47,6 +47,8 @@ DEFAULTS: Final[Mapping[str, Any]] = {
 _GALAXY: Final = ROOT / "ansible/.venv/bin/ansible-galaxy"
 _COPIES: Final = ROOT / "ansible/plugins/plugin_utils/gpushare"
 """The modules of the collection that git does not have."""
+_READ: Final = (".py", ".html", ".css", ".js", ".svg", ".md", ".json")
+"""Of the package, what runs in the plugins or is read by them."""
 _EPOCH: Final = {"SOURCE_DATE_EPOCH": "315532800"}
 """1980, the first time that a wheel can have."""
 _HEADER: Final = f"""\
@@ -73,12 +75,18 @@ _HEADER: Final = f"""\
     help="URL of the repository, which Galaxy requires of a collection.",
 )
 @click.option("--tag", envvar="TAG", default="", help="Tag of the release; must be that of the version.")
+@click.option(
+    "--snapshots",
+    envvar="SNAPSHOT_URL",
+    default="",
+    help="URL of a snapshot service of Debian, for the Python of the plugins.",
+)
 @click.option("--output", type=click.Path(path_type=Path), default=DIST, help="Folder for the files.")
-def cli(images: Path, url: str, source: str, tag: str, output: Path) -> None:
+def cli(images: Path, url: str, source: str, tag: str, snapshots: str, output: Path) -> None:
     """Write wheel, sdist, install.yaml, chart, collection, plugins, SBOM and checksums."""
     if tag:
         check_tag(tag, ROOT)
-    made = build(references(images), url, source or PROJECT_URL)
+    made = build(references(images), url, source or PROJECT_URL, snapshots)
     output.mkdir(parents=True, exist_ok=True)
     for name, content in made.items():
         (output / name).write_bytes(content)
@@ -86,15 +94,19 @@ def cli(images: Path, url: str, source: str, tag: str, output: Path) -> None:
     click.echo(f"not signed: run make -C release sign-release, which requires cosign, to sign {SUMS}")
 
 
-def build(images: Mapping[str, str], url: str, source: str) -> dict[str, bytes]:
-    """Return all files of a release by name. Raises GpuShareError if a program is missing or fails."""
+def build(images: Mapping[str, str], url: str, source: str, service: str = "") -> dict[str, bytes]:
+    """Return all files of a release by name.
+
+    ``service`` is the URL of a snapshot service of Debian, for the Python of the plugins. Raises
+    GpuShareError if a program is missing or fails.
+    """
     made = {
         **_distributions(),
         "install.yaml": install_yaml(images).encode(),
         **charts(images),
         **_collection(source),
         f"{NAME}-examples-{__version__}.tar.gz": tar_gz(examples(images)),
-        **_plugins(url),
+        **_plugins(url, service),
         f"{NAME}-{__version__}.cdx.json": _bill_of_materials(),
     }
     return {**made, SUMS: reproducible.checksums(made).encode()}
@@ -151,23 +163,28 @@ def _collection(source: str) -> dict[str, bytes]:
         }
 
 
-def _plugins(url: str) -> dict[str, bytes]:
+def _plugins(url: str, service: str) -> dict[str, bytes]:
     requirements = _export("--extra=cli", "--no-emit-project", "--no-header", "--no-annotate")
     licence = (ROOT / "LICENSE").read_bytes()
-    archives = {}
+    archives, programs = {}, {}
     with tempfile.TemporaryDirectory() as folder:
         listed = Path(folder) / "requirements.txt"
         listed.write_text(requirements)
         for platform in krew.PLATFORMS:
-            installed = [_install(listed, platform, python, Path(folder)) for python in krew.PYTHONS]
+            python = interpreter.fetch(platform.arch, service) if platform.has_python else None
+            versions = [python.version] if python else krew.PYTHONS
+            installed = [_install(listed, platform, each, Path(folder)) for each in versions]
             libraries = krew.joined(installed) | _package()
-            archives[platform.archive] = tar_gz(krew.archive(libraries, _manual(), licence))
+            packed = tar_gz(krew.archive(libraries, _manual(), licence, python))
+            archives[platform.archive] = packed
+            if python:
+                programs[platform.one_file] = krew.one_file(platform, packed)
     digests = {name: hashlib.sha256(content).hexdigest() for name, content in archives.items()}
     manifests = {
         f"krew-{each.name}.yaml": yaml.safe_dump(krew.manifest(each, url, digests), sort_keys=False).encode()
         for each in krew.PLUGINS
     }
-    return archives | manifests
+    return archives | programs | manifests
 
 
 def _install(requirements: Path, platform: krew.Platform, python: str, folder: Path) -> Path:
@@ -180,10 +197,12 @@ def _install(requirements: Path, platform: krew.Platform, python: str, folder: P
 
 
 def _package() -> dict[str, ArchiveFile]:
+    """Return the modules of the package, and the files that they read."""
     top = ROOT / "gpushare"
     return {
         f"gpushare/{path.relative_to(top)}": ArchiveFile(path.read_bytes())
-        for path in sorted(top.rglob("*.py"))
+        for path in sorted(top.rglob("*"))
+        if path.suffix in _READ and path.is_file()
     }
 
 

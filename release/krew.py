@@ -1,9 +1,11 @@
-"""The kubectl plugins as archives for krew, each with its libraries, and the manifests for krew. Pure.
+"""The kubectl plugins: archives for krew, the same as one file, and the manifests for krew. Pure.
 
-An archive has the libraries of one platform for all supported versions of Python. Compiled modules have the
-version in their file names, so they lie side by side.
+An archive for Linux has a Python of its own. One for macOS has the libraries for all supported versions of
+Python: compiled modules have the version in their file names, so they lie side by side. The one file is a
+shell script with the archive behind it, which it unpacks once into the cache of the user.
 """
 
+import hashlib
 import stat
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -14,9 +16,10 @@ from gpushare import __version__
 from gpushare.errors import GpuShareError
 from release import man_pages
 from release.archives import ArchiveFile
+from release.interpreter import Interpreter
 
 PYTHONS: Final = ("3.11", "3.12", "3.13", "3.14")
-"""Versions of Python with which the plugins run."""
+"""Versions of Python with which the plugins run where they have none of their own."""
 
 
 @dataclass(frozen=True)
@@ -28,9 +31,19 @@ class Platform:
     uv: str
 
     @property
+    def has_python(self) -> bool:
+        """Whether its archive has a Python, which there is for Linux."""
+        return self.os == "linux"
+
+    @property
+    def one_file(self) -> str:
+        """The file name of the program that needs nothing else."""
+        return f"kubectl-gpushare-{__version__}-{self.os}-{self.arch}"
+
+    @property
     def archive(self) -> str:
         """The file name of its archive."""
-        return f"kubectl-gpushare-{__version__}-{self.os}-{self.arch}.tar.gz"
+        return f"{self.one_file}.tar.gz"
 
 
 PLATFORMS: Final = (
@@ -90,6 +103,56 @@ from gpushare.cli.main import {function}  # noqa: E402
 
 {function}()
 '''
+_INNER: Final = '''\
+"""{summary}: what the shell script starts, with its own name first."""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "{libraries}"))
+sys.argv[0] = sys.argv.pop(1)
+from gpushare.cli.main import {function}  # noqa: E402
+
+{function}()
+'''
+_INNER_FOLDER: Final = "libexec"
+_STARTER: Final = r"""#!/bin/sh
+# {summary}, with the Python of this archive.
+set -eu
+here=$(dirname -- "$(readlink -f -- "$0")")
+# OpenSSL looks where Debian has the certificate authorities; other distributions have them elsewhere.
+if [ -z "${{SSL_CERT_FILE:-}}" ] && [ ! -e /usr/lib/ssl/certs ]; then
+    for each in /etc/pki/tls/certs/ca-bundle.crt /etc/ssl/certs/ca-certificates.crt /etc/ssl/cert.pem; do
+        [ ! -e "$each" ] || {{ export SSL_CERT_FILE="$each" && break; }}
+    done
+fi
+# By the loader of the archive: the C library of this machine may be older. Without variables, which the
+# programs that authenticate for kubectl would inherit.
+python="$here/python/bin/python3"
+exec "$here/python/lib/{loader}" --library-path "$here/python/lib" --argv0 "$python" "$python" \
+    -I "$here/{inner}/{program}" "$0" "$@"
+"""
+_ONE_FILE: Final = r"""#!/bin/sh
+# kubectl gpushare {version} for {os} {arch}, with Python and all libraries, which it unpacks once into
+# ${{XDG_CACHE_HOME:-~/.cache}}/gpushare. By the name kubectl-inspect-cgpu, it is that command.
+set -eu
+cache="${{XDG_CACHE_HOME:-$HOME/.cache}}/gpushare"
+here="$cache/plugin-{digest}"
+if [ ! -d "$here" ]; then
+    umask 077
+    mkdir -p "$cache"
+    new=$(mktemp -d "$cache/new.XXXXXX")
+    trap 'rm -rf "$new"' EXIT
+    tail -n +{first} -- "$0" | tar -xzf - -C "$new"
+    # Another start may have been faster; both have the same files.
+    mv -T "$new" "$here" 2>/dev/null || [ -d "$here" ]
+    trap - EXIT
+    rm -rf "$new"
+fi
+program=$(basename -- "$0")
+[ -f "$here/$program" ] || program=kubectl-gpushare
+exec "$here/$program" "$@"
+"""
 
 
 def launcher(plugin: KrewPlugin) -> str:
@@ -104,15 +167,48 @@ def launcher(plugin: KrewPlugin) -> str:
 
 
 def archive(
-    libraries: Mapping[str, ArchiveFile], manual: Mapping[str, ArchiveFile], licence: bytes
+    libraries: Mapping[str, ArchiveFile],
+    manual: Mapping[str, ArchiveFile],
+    licence: bytes,
+    interpreter: Interpreter | None = None,
 ) -> dict[str, ArchiveFile]:
     """Return the files of the archive of a platform; ``manual`` has pages by file name."""
-    programs = {each.program: ArchiveFile(launcher(each).encode(), is_program=True) for each in PLUGINS}
     return {
         "LICENSE": ArchiveFile(licence),
-        **programs,
+        **_programs(interpreter),
         **{f"{man_pages.FOLDER}/{name}": file for name, file in manual.items()},
         **{f"{_LIBRARIES}/{name}": file for name, file in libraries.items()},
+    }
+
+
+def one_file(platform: Platform, packed: bytes) -> bytes:
+    """Return an archive as one program that needs a shell, tar and gzip."""
+    digest = hashlib.sha256(packed).hexdigest()[:16]
+    first = _ONE_FILE.count("\n") + 1
+    script = _ONE_FILE.format(
+        version=__version__, os=platform.os, arch=platform.arch, digest=digest, first=first
+    )
+    return script.encode() + packed
+
+
+def _programs(interpreter: Interpreter | None) -> dict[str, ArchiveFile]:
+    if interpreter is None:
+        return {each.program: ArchiveFile(launcher(each).encode(), is_program=True) for each in PLUGINS}
+    found = dict(interpreter.files)
+    for each in PLUGINS:
+        found |= _with_python(each, interpreter.loader)
+    return found
+
+
+def _with_python(plugin: KrewPlugin, loader: str) -> dict[str, ArchiveFile]:
+    """Return the shell script that starts a plugin with the Python of the archive, and what it starts."""
+    outer = _STARTER.format(
+        summary=plugin.summary, program=plugin.program, loader=loader, inner=_INNER_FOLDER
+    )
+    inner = _INNER.format(summary=plugin.summary, function=plugin.function, libraries=_LIBRARIES)
+    return {
+        plugin.program: ArchiveFile(outer.encode(), is_program=True),
+        f"{_INNER_FOLDER}/{plugin.program}": ArchiveFile(inner.encode()),
     }
 
 
@@ -151,7 +247,7 @@ def manifest(plugin: KrewPlugin, url: str, digests: Mapping[str, str]) -> dict[s
         "spec": {
             "version": f"v{__version__}",
             "shortDescription": plugin.summary,
-            "description": f"{plugin.summary}. It runs with Python {', '.join(PYTHONS)}.\n",
+            "description": f"{plugin.summary}. On macOS it needs Python {', '.join(PYTHONS)}.\n",
             "caveats": f"Run it as: kubectl {plugin.name}\n",
             "platforms": [
                 {

@@ -9,6 +9,7 @@ import sys
 import tarfile
 import zipfile
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -133,23 +134,69 @@ def test_wheel_and_plugins_have_the_manual_pages(built: Built) -> None:
     assert plugins == {name for name in pages if name.startswith("kubectl-")}
 
 
-@pytest.mark.skipif(
-    f"{sys.version_info.major}.{sys.version_info.minor}" not in krew.PYTHONS,
-    reason="another version of Python",
-)
-def test_the_plugins_run_through_a_link_without_any_environment(built: Built, tmp_path: Path) -> None:
-    for name in ("store", "bin"):
-        (tmp_path / name).mkdir()
+def without_python(folder: Path) -> Path:
+    """A PATH with what every Linux has, and without Python."""
+    folder.mkdir()
+    for name in (
+        "sh",
+        "tar",
+        "gzip",
+        "tail",
+        "mktemp",
+        "mkdir",
+        "mv",
+        "rm",
+        "dirname",
+        "basename",
+        "readlink",
+    ):
+        (folder / name).symlink_to(shutil.which(name) or name)
+    return folder
+
+
+def test_the_plugins_run_through_a_link_without_any_python(built: Built, tmp_path: Path) -> None:
+    path = without_python(tmp_path / "bin")
+    (tmp_path / "store").mkdir()
     unpack = ["tar", "--extract", f"--file={built.first / PLUGINS}", f"--directory={tmp_path / 'store'}"]
     subprocess.run(unpack, check=True)  # noqa: S603 - our own archive
-    (tmp_path / "bin" / "python3").symlink_to(sys.executable)
     for plugin in krew.PLUGINS:
         # As krew names it.
-        link = tmp_path / "bin" / f"kubectl-{plugin.name.replace('-', '_')}"
+        link = path / f"kubectl-{plugin.name.replace('-', '_')}"
         link.symlink_to(tmp_path / "store" / plugin.program)
-        done = run(link, "--help", cwd=tmp_path, env={"PATH": f"{tmp_path / 'bin'}:/usr/bin"})
+        done = run(link, "--help", cwd=tmp_path, env={"PATH": str(path)})
         assert done.returncode == 0, done.stderr
         assert f"Usage: kubectl {plugin.name} " in done.stdout
+
+
+def test_the_archives_have_the_page_of_the_board(built: Built) -> None:
+    for platform in krew.PLATFORMS:
+        with tarfile.open(built.first / platform.archive) as archive:
+            assert "lib/gpushare/board/page/board.html" in archive.getnames()
+
+
+def test_the_one_file_runs_without_any_python(built: Built, tmp_path: Path) -> None:
+    path = without_python(tmp_path / "bin")
+    for name in ("kubectl-gpushare", "kubectl-inspect-cgpu"):
+        shutil.copy(built.first / krew.PLATFORMS[0].one_file, path / name)
+        (path / name).chmod(0o755)
+    env = {"PATH": str(path), "HOME": str(tmp_path / "home")}
+    with ThreadPoolExecutor() as pool:
+        # At the same time, before it has been unpacked.
+        starts = list(pool.map(lambda _: run(path / "kubectl-gpushare", "version", env=env), range(4)))
+    assert [(each.stdout, each.stderr) for each in starts] == [(f"gpushare {__version__}\n", "")] * 4
+    unpacked = list((tmp_path / "home/.cache/gpushare").iterdir())
+    assert len(unpacked) == 1
+    assert "Usage: kubectl inspect cgpu " in run(path / "kubectl-inspect-cgpu", "--help", env=env).stdout
+
+
+def test_the_one_file_for_arm64_has_programs_for_arm64(built: Built) -> None:
+    (arm,) = (each for each in krew.PLATFORMS if each.one_file.endswith("linux-arm64"))
+    _, _, packed = (built.first / arm.one_file).read_bytes().partition(b'exec "$here/$program" "$@"\n')
+    files = read_tar_gz(packed)
+    loaders = [file for name, file in files.items() if "/ld-linux-" in name]
+    programs = [files["python/bin/python3"], *loaders]
+    # The field e_machine of the header of ELF; 183 is AArch64.
+    assert [int.from_bytes(each.content[18:20], "little") for each in programs] == [183, 183]
 
 
 def test_the_collection_has_what_galaxy_requires(built: Built) -> None:
