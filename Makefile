@@ -26,7 +26,7 @@ help:
 ##@ Try
 
 .PHONY: demo
-demo: packages-demo setup ## Run end-to-end scenarios of the ACK documentation on a real control plane
+demo: packages-demo setup ## Run end-to-end scenarios of the ACK documentation on a real control plane; DEMO=board opens a cluster to explore
 	@$(BIN)/python -m testbed.demo
 
 ##@ Use

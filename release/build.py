@@ -16,12 +16,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-import click
-
 from devkit.errors import DevkitError
 from devkit.folders import cache_root
 from devkit.locks import exclusive
 from devkit.process import run_text
+from devkit.progress import say
 from gpushare import __version__
 from release import base, contents, layout, needs, podman, pypi, recipe
 from release.base import Base
@@ -222,4 +221,4 @@ def _short(text: str) -> str:
 
 
 def _say(text: str) -> None:
-    click.echo(f"images: {text}", err=True)
+    say(f"images: {text}")

@@ -20,9 +20,10 @@ import click
 import release
 from devkit.errors import DevkitError
 from devkit.folders import writable_cache
+from devkit.progress import Held, told_to
 from devkit.waiting import meanwhile
 from gpushare.contract import EVENT_PLACED
-from gpushare.errors import GpuShareError
+from gpushare.errors import ConfigError, GpuShareError
 from release import Images
 from testbed.control_plane.bed import Bed
 from testbed.daemons.agent import CardNode
@@ -31,10 +32,21 @@ from testbed.nvml.build import library
 from testbed.nvml.eras import NEWEST
 from testbed.programs import build
 from testbed.pulumi import TOOLS as PULUMI_TOOLS
-from testbed.stories import Story, StoryStep, autoscaling, isolation, notebooks, pictures, replicas, sample
+from testbed.stories import (
+    Story,
+    StoryStep,
+    autoscaling,
+    isolation,
+    notebooks,
+    pictures,
+    replicas,
+    sample,
+    tour,
+)
 from testbed.stories.autoscaling import autoscaled_cluster
 from testbed.stories.deployed import Deploy, by_kubectl, by_pulumi, deployed_cluster
 from testbed.stories.play import (
+    board_of,
     kubelet_cluster,
     perform,
     pod_events,
@@ -52,6 +64,14 @@ _REAL = (
     "the CUDA driver simulate them) and the images of tf-notebook and binpack-1 (a busybox that sleeps)."
 )
 
+_BOARD = "board"
+_TRY = {
+    "kubectl gpushare explain fine-tune": "why it is pending, and what helps",
+    "kubectl gpushare limits": "limits, peaks, and how often a program was refused",
+    "kubectl gpushare recommend": "requests that fit what the programs use",
+    "kubectl inspect gpushare -d": "each GPU with its pods",
+    "kubectl gpushare doctor": "a check of the whole installation",
+}
 _EVENTS = "kubectl get events --field-selector reason=SuccessfulRescale -o custom-columns=MESSAGE:.message"
 
 _print = partial(click.secho, dim=True)
@@ -60,34 +80,49 @@ _print = partial(click.secho, dim=True)
 async def main() -> None:
     """Play all scenarios; if the terminal is interactive, keep the last cluster until Ctrl-C.
 
-    What the first scenarios do not need is built meanwhile: images, and kwok if nodes are real.
+    ``DEMO=board`` plays the last scenario only and opens the board. What the first scenarios do not need is
+    built meanwhile: images, and kwok if nodes are real.
     """
+    only_board = _only_board()
     writable_cache()
     missing = _missing_for_kubelets()
+    later = Held()
     wanted = [*_TOOLS, *(_SIMULATION if missing else _ANY.tools)]
-    async with (
-        meanwhile(build.ensure(wanted)) as tools,
-        meanwhile(_build_simulation(tools)),
-        meanwhile(_find_deployment(tools, real=missing is None)) as deployment,
-        AsyncExitStack() as stack,
-    ):
+    async with AsyncExitStack() as work, AsyncExitStack() as stack:
+        tools = await work.enter_async_context(meanwhile(build.ensure(wanted)))
+        with told_to(later):
+            simulation = await work.enter_async_context(meanwhile(_build_simulation(tools)))
+            finding = _find_deployment(tools, real=missing is None)
+            deployment = await work.enter_async_context(meanwhile(finding))
         await tools
         _print(f"# Nodes are simulated: {missing}" if missing else f"# {_REAL}")
-        await _play_all(_Run(stack, real=missing is None), deployment)
+        run = _Run(stack, real=missing is None)
+        if not only_board:
+            await run.play(notebooks())
+        with later.awaited():
+            await simulation
+            run.deployment = await deployment
+        if not only_board:
+            await _play_documents(run)
+        bed = await run.play(tour(_limits(run.deployment)))
+        if _interactive() or (only_board and not _once()):
+            await _keep(bed, opened=only_board)
     click.secho("\nThe demo has ended; no process is left running.", bold=True)
 
 
-async def _play_all(run: "_Run", finding: Awaitable["_Deployment | None"]) -> None:
-    await run.play(notebooks())
-    if run.real:
-        run.deployment = await finding
-    await run.play(_limits(run.deployment))
+async def _play_documents(run: "_Run") -> None:
     await run.play(pictures())
+    await run.play(sample())
     if run.deployment:
         await run.autoscale(run.deployment)
-    bed = await run.play(sample())
-    if _interactive():
-        await _keep(bed)
+
+
+def _only_board() -> bool:
+    """Return whether the variable DEMO asks for the board. Raises ConfigError for any other value."""
+    wanted = os.environ.get("DEMO", "")
+    if wanted not in ("", _BOARD):
+        raise ConfigError(f"DEMO={wanted}: use DEMO={_BOARD}, or leave it out for all scenarios")
+    return bool(wanted)
 
 
 async def _build_simulation(tools: Awaitable[object]) -> None:
@@ -248,19 +283,27 @@ async def _print_events(
 
 
 def _interactive() -> bool:
-    once = os.environ.get("DEMO_ONCE") == "1" or os.environ.get("CI") == "true"
-    return sys.stdin.isatty() and not once
+    return sys.stdin.isatty() and not _once()
 
 
-async def _keep(bed: Bed) -> None:
+def _once() -> bool:
+    return os.environ.get("DEMO_ONCE") == "1" or os.environ.get("CI") == "true"
+
+
+async def _keep(bed: Bed, *, opened: bool) -> None:
+    """Serve the board of the cluster until Ctrl-C; ``opened``: also open it in a browser."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop.set)
-    click.secho("\nThe last cluster keeps running until Ctrl-C:", bold=True)
-    click.echo(f"  export KUBECONFIG={bed.kubeconfig} PATH={user_path(bed)}:$PATH")
-    click.echo("  kubectl get nodes,pods -o wide\n  kubectl inspect gpushare -d")
-    await stop.wait()
+    flag = "--open" if opened else ""
+    async with board_of(bed, flag) as url:
+        click.secho(f"\nThis cluster keeps running until Ctrl-C. Its board: {url}", bold=True)
+        click.echo("In another terminal:")
+        click.echo(f"  export KUBECONFIG={bed.kubeconfig} PATH={user_path(bed)}:$PATH")
+        for command, shows in _TRY.items():
+            click.echo(f"  {command:<42} # {shows}")
+        await stop.wait()
 
 
 if __name__ == "__main__":

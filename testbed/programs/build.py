@@ -14,16 +14,16 @@ from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-import click
-
 from devkit.errors import DevkitError
 from devkit.folders import cache_root
 from devkit.locks import POLL_S, exclusive
 from devkit.process import run_text, tail
+from devkit.progress import say
 from devkit.waiting import meanwhile
 from testbed.programs import binaries, gocaches
 from testbed.programs.binaries import SOURCES, Installed, ModuleFiles, Tool
 from testbed.programs.golang import find_go
+from testbed.programs.pace import Pace, progress
 
 _BUILD_S = 3600.0
 _DOWNLOAD_S = 300.0
@@ -34,8 +34,8 @@ _TICK_S = 20.0
 async def ensure(names: Sequence[str]) -> dict[str, Installed]:
     """Return the given tools by name; build missing ones first.
 
-    Progress is printed to stderr. Raises ConfigError for a wrong environment variable, and DevkitError with
-    the last lines and the path of the log for a build that fails.
+    Progress goes to ``devkit.progress``. Raises ConfigError for a wrong environment variable, and DevkitError
+    with the last lines and the path of the log for a build that fails.
     """
     root = cache_root()
     tools = {name: binaries.tool(name) for name in names}
@@ -67,11 +67,6 @@ def present(names: Iterable[str]) -> bool:
     return all(_present(binaries.tool(name), root) for name in names)
 
 
-def estimate(tools: Iterable[Tool]) -> int:
-    """Return the build time of ``tools`` in seconds, on 2 cores with an empty Go cache."""
-    return sum(item.seconds for item in tools)
-
-
 def _present(item: Tool, root: Path) -> Installed | None:
     if own := binaries.own(item):
         return own
@@ -96,23 +91,26 @@ async def _build(item: Tool, root: Path, remaining: list[Tool]) -> None:
     fresh = target.parent.with_suffix(".new")
     shutil.rmtree(fresh, ignore_errors=True)
     fresh.mkdir(parents=True)
+    pace = Pace(root / "bin" / "seconds.json")
     _say(
-        f"building {item.name} {item.version}, about {item.seconds} s; {len(remaining)} to build, "
-        f"about {estimate(remaining)} s on 2 cores with an empty Go cache"
+        f"building {item.name} {item.version}, about {pace.estimate([item])} s; {len(remaining)} to build, "
+        f"about {pace.estimate(remaining)} s {pace.basis}"
     )
     started = time.monotonic()
     go = await find_go(item, root)
     log = root / "bin" / f"{item.name}.log"
     keep = any(each.module == item.module for each in remaining[1:])
     with gocaches.caches(root, item.module, keep=keep) as environment:
-        async with _ticking(item, started):
+        async with _ticking(item, started, pace.estimate([item])):
             argv = binaries.build_command(item, go, fresh / item.name)
             await _run_build(argv, item, log, environment)
         if item.beside:
             await _copy_files(item.beside, go, fresh, environment)
     shutil.rmtree(target.parent, ignore_errors=True)
     fresh.rename(target.parent)
-    _say(f"built {item.name} in {time.monotonic() - started:.0f} s; {len(remaining) - 1} to build")
+    took = time.monotonic() - started
+    pace.record(item, took)
+    _say(f"built {item.name} in {took:.0f} s; {len(remaining) - 1} to build")
 
 
 async def _run_build(argv: list[str], item: Tool, log: Path, environment: Mapping[str, str]) -> None:
@@ -150,15 +148,15 @@ async def _copy_files(files: ModuleFiles, go: Path, target: Path, environment: M
 
 
 @asynccontextmanager
-async def _ticking(item: Tool, started: float) -> AsyncIterator[None]:
+async def _ticking(item: Tool, started: float, estimate: int) -> AsyncIterator[None]:
     async def tick() -> None:
         while True:
             await asyncio.sleep(_TICK_S)
-            _say(f"… {item.name}: {time.monotonic() - started:.0f} s of about {item.seconds} s")
+            _say(f"… {item.name}: {progress(time.monotonic() - started, estimate)}")
 
     async with meanwhile(tick()):
         yield
 
 
 def _say(text: str) -> None:
-    click.echo(f"testbed: {text}", err=True)
+    say(f"testbed: {text}")

@@ -140,6 +140,36 @@ def isolation(samples: str) -> Story:
     )
 
 
+def tour(limits: Story) -> Story:
+    """The scenario ``limits`` in a cluster to explore, with another model of GPU and a pod that fits nowhere.
+
+    Notebooks fill the T4, so that the pods of ``limits`` go to the V100.
+    """
+    (t4,), (first, *_) = notebooks().nodes, notebooks().steps
+    steps = [replace(step, running=step.running + first.running) for step in limits.steps]
+    return replace(
+        limits,
+        name="tour",
+        title="Two models of GPU, memory limits, a program that uses too much, and a pod that does not fit",
+        nodes=[*limits.nodes, t4],
+        steps=[
+            replace(first, manifest=_on(t4, first.manifest)),
+            *steps,
+            StoryStep("A pod of 24 GiB", steps[-1].running, manifest("fine-tune"), waiting=["fine-tune"]),
+        ],
+        commands=[*limits.commands, "kubectl gpushare explain fine-tune"],
+    )
+
+
+def _on(node: SimNode, text: str) -> str:
+    """Return the manifest with its workloads on ``node``."""
+    objects = list(yaml.safe_load_all(text))
+    for each in objects:
+        if "template" in each["spec"]:
+            each["spec"]["template"]["spec"]["nodeSelector"] = {"kubernetes.io/hostname": node.name}
+    return yaml.safe_dump_all(objects)
+
+
 def sample() -> Story:
     """The sample application in a cluster of a node with four P40 and one with seven TITAN Xp."""
     return Story(

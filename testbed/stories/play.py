@@ -5,13 +5,14 @@ printing (``testbed.demo``).
 """
 
 import os
+import shutil
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 
-from devkit.process import run_text
+from devkit.process import Command, Process, run_text
 from devkit.waiting import together, until
 from gpushare.contract import EVENT_PLACED, EVENT_REFUSED, LABEL_NO_ISOLATION
 from testbed.control_plane.bed import Bed
@@ -130,6 +131,25 @@ async def show_on(node: CardNode, command: str) -> str:
     return await node.kubelet.run_text(argv, _SETTLE_S)
 
 
+@asynccontextmanager
+async def board_of(bed: Bed, flags: str = "") -> AsyncIterator[str]:
+    """Serve the board of the cluster and yield its URL; the flag ``--open`` also opens a browser."""
+    argv = _shell(bed, bed.kubeconfig, f"exec kubectl gpushare board {flags}")
+    command = Command("board", argv, bed.folder)
+    command.log.unlink(missing_ok=True)
+    board = Process(command)
+    await board.start()
+
+    async def announced() -> str | None:
+        lines = command.log.read_text().splitlines()
+        return next((line for line in lines if line.startswith("http")), None)
+
+    try:
+        yield await until(announced, "the URL of the board", _SETTLE_S)
+    finally:
+        await board.stop()
+
+
 def user_path(bed: Bed) -> str:
     """Return a PATH with ``kubectl`` and our plugins."""
     folder = bed.folder / "bin"
@@ -142,4 +162,4 @@ def user_path(bed: Bed) -> str:
 def _shell(bed: Bed, kubeconfig: Path, command: str) -> list[str]:
     path = f"PATH={user_path(bed)}:{os.environ['PATH']}"
     cache = f"KUBECACHEDIR={bed.folder / 'kubectl-cache'}"
-    return ["env", f"KUBECONFIG={kubeconfig}", path, cache, "sh", "-c", command]
+    return [shutil.which("env") or "env", f"KUBECONFIG={kubeconfig}", path, cache, "sh", "-c", command]
