@@ -252,8 +252,8 @@ bench: ## Measure one part; PART=<extender, device-plugin, …>, GPU=1: on a phy
 	@$(BIN)/python -m tests.bench.$(subst -,_,$(PART)) $(if $(GPU),--gpu) $(FLAGS)
 
 PICTURES := dist/dashboards
-.PHONY: pictures pictures-board pictures-dashboards
-pictures: $(addprefix pictures-,$(or $(PART),board dashboards)) ## Take the pictures of the documentation in Chromium; PART=board, dashboards (needs npm; PICTURES=<folder>)
+.PHONY: pictures pictures-board pictures-dashboards pictures-demo
+pictures: $(addprefix pictures-,$(or $(PART),board dashboards demo)) ## Take the pictures of the documentation; PART=board, dashboards (needs npm; PICTURES=<folder>), demo
 
 pictures-board: packages setup
 	@$(BIN)/python -m tests.process.cli.board.pictures
@@ -261,3 +261,7 @@ pictures-board: packages setup
 # Drawn with Grafana's packages.
 pictures-dashboards: packages setup
 	@$(BIN)/python -m tests.monitoring.pictures $(PICTURES)
+
+pictures-demo: packages-demo setup
+	@$(BIN)/python -m tools.recording
+	@$(BIN)/python docs/terminal.py
