@@ -203,7 +203,7 @@ generate-grpc: setup
 	@$(GENERATOR) grpc_tools.protoc -I. --python_out=. --pyi_out=. gpushare/adapters/kubelet/api/*.proto
 
 .PHONY: docs
-docs: setup ## Build the documentation; warnings are errors
+docs: setup ## Build the documentation; warnings are errors; DOCS_SOURCE=<URL> links each page to its source
 	@$(BIN)/sphinx-build -q -W --keep-going docs docs/_build/html
 
 .PHONY: clean

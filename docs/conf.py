@@ -1,7 +1,7 @@
 """Sphinx configuration; draws the pictures first.
 
-``DOCS_REPOSITORY`` is the URL of the repository, such as ``https://github.com/owner/gpushare``: with it, each
-page links to its source.
+``DOCS_SOURCE`` is the URL of the folder docs of the repository, such as
+``https://github.com/owner/gpushare/blob/main/docs``: with it, each page links to its source.
 """
 
 import os
@@ -26,6 +26,7 @@ source_suffix = {".md": "markdown"}
 exclude_patterns = ["_build"]
 myst_heading_anchors = 3
 nitpicky = True
+smartquotes_action = "qe"  # no dashes: flags begin with two hyphens
 
 html_theme = "furo"
 html_title = f"gpushare {version}".strip()
@@ -39,12 +40,8 @@ html_theme_options: dict[str, Any] = {
     "light_css_variables": {"color-brand-primary": "#2a6aa5", "color-brand-content": "#2a6aa5"},
     "dark_css_variables": {"color-brand-primary": "#7db4e6", "color-brand-content": "#7db4e6"},
 }
-if repository := os.environ.get("DOCS_REPOSITORY"):
-    html_theme_options |= {
-        "source_repository": repository,
-        "source_branch": os.environ.get("DOCS_BRANCH", "main"),
-        "source_directory": "docs/",
-    }
+if source := os.environ.get("DOCS_SOURCE"):
+    html_theme_options["source_view_link"] = f"{source}/{{filename}}"
 
 # A copied block runs: only lines after a prompt, without it and without what they print.
 copybutton_prompt_text = "$ "

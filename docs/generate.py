@@ -94,14 +94,14 @@ def rules() -> str:
         "",
         "## Recording rules",
         "",
-        "| series | meaning | query |",
-        "|---|---|---|",
+        "| series | meaning and query |",
+        "|---|---|",
     ]
-    lines += [f"| `{rule}` | {rule.help} | `{_on_one_line(rule.expr)}` |" for rule in RULES]
-    lines += ["", "## Alerts", "", "| alert | severity | after | query |", "|---|---|---|---|"]
+    lines += [f"| `{rule}` | {rule.help}<br>`{_on_one_line(rule.expr)}` |" for rule in RULES]
+    lines += ["", "## Alerts", "", "| alert | query | severity | after |", "|---|---|---|---|"]
     for alert in ALERTS:
         link = f"[{alert.name}](../how-to/runbooks.md#{alert.name.lower()})"
-        lines.append(f"| {link} | {alert.severity} | {alert.lasts} | `{_on_one_line(alert.expr)}` |")
+        lines.append(f"| {link} | `{_on_one_line(alert.expr)}` | {alert.severity} | {alert.lasts} |")
     return "\n".join(lines) + "\n"
 
 
