@@ -16,6 +16,7 @@ HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE), str(HERE.parent)]
 
 from diagrams import main as draw  # noqa: E402 - after the path
+from terminal import main as draw_terminal  # noqa: E402
 
 project = "gpushare"
 author = "The gpushare authors"
@@ -70,3 +71,4 @@ def setup(app: Any) -> None:
 
 
 draw()
+draw_terminal()
