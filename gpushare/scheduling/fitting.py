@@ -63,11 +63,17 @@ def fitting_cards(book: Book, pod_request: PodRequest) -> list[CardUsage]:
     """The GPUs that fit the demand's amount per GPU, nominated pods considered."""
     share, users = pod_request.demand.per_card, pod_request.demand.users
     usages = [usage for usage in book.usages if usage.fits(share, users)]
-    competitors = competing_nominees(book, pod_request)
-    if not competitors or not usages:
+    future = after_nominees(book, pod_request) if usages else book
+    if future is book:
         return usages
-    later = {usage.card.index: usage for usage in _with_nominees(book, competitors).usages}
+    later = {usage.card.index: usage for usage in future.usages}
     return [usage for usage in usages if later[usage.card.index].fits(share, users)]
+
+
+def after_nominees(book: Book, pod_request: PodRequest) -> Book:
+    """The book that the pod has to fit too: with the nominated pods for which it leaves units."""
+    competitors = competing_nominees(book, pod_request)
+    return _with_nominees(book, competitors) if competitors else book
 
 
 def unfit(book: Book, demand: Demand) -> Rejection | None:

@@ -5,17 +5,28 @@ the ledger, this module needs no persistent maps, which the command line does no
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 
 from gpushare.model.demand import Demand
 from gpushare.model.objects import Node, Pod
 from gpushare.scheduling.book import Book, Nominee, Reservation, nominee_of
 
 
+def _full_name(pod: Pod) -> str:
+    return pod.full_name
+
+
 def books_of(
-    nodes: Iterable[Node], pods: Iterable[Pod], unhealthy: Mapping[str, frozenset[int]]
+    nodes: Iterable[Node],
+    pods: Iterable[Pod],
+    unhealthy: Mapping[str, frozenset[int]],
+    name_of: Callable[[Pod], str] = _full_name,
 ) -> dict[str, Book]:
-    """The book of each node by name. ``unhealthy`` are indices of GPUs by node."""
+    """The book of each node by name. ``unhealthy`` are indices of GPUs by node.
+
+    ``name_of`` names a pod in the texts about the books.
+    """
     reservations: defaultdict[str, dict[str, Reservation]] = defaultdict(dict)
     nominees: defaultdict[str, dict[str, Nominee]] = defaultdict(dict)
     for pod in pods:
@@ -23,9 +34,9 @@ def books_of(
         if pod.finished or demand is None:
             continue
         if pod.node is not None:
-            reservations[pod.node][pod.uid] = _reservation(pod, demand)
+            reservations[pod.node][pod.uid] = _reservation(pod, name_of(pod), demand)
         elif pod.nominated is not None and not pod.terminating and demand is pod.demand:
-            nominees[pod.nominated][pod.uid] = nominee_of(pod, demand)
+            nominees[pod.nominated][pod.uid] = replace(nominee_of(pod, demand), pod=name_of(pod))
     return {
         node.name: Book(
             node.name,
@@ -38,10 +49,10 @@ def books_of(
     }
 
 
-def _reservation(pod: Pod, demand: Demand) -> Reservation:
+def _reservation(pod: Pod, name: str, demand: Demand) -> Reservation:
     return Reservation(
         pod.uid,
-        pod.full_name,
+        name,
         demand,
         pod.claim,
         terminating=pod.terminating,
