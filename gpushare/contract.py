@@ -233,6 +233,17 @@ METRICS_API_PORT: Final = 6443
 METRICS_API_OPS_PORT: Final = 12349
 METRICS_API_GROUP: Final = "custom.metrics.k8s.io"
 METRICS_API_VERSIONS: Final = ("v1beta2", "v1beta1")
+USAGE_API_GROUP: Final = "usage.gpushare.io"
+USAGE_API_VERSION: Final = "v1"
+POOL_LABELS: Final = (
+    "node.kubernetes.io/instance-type",
+    "cloud.google.com/gke-nodepool",
+    "eks.amazonaws.com/nodegroup",
+    "kubernetes.azure.com/agentpool",
+    "alibabacloud.com/nodepool-id",
+    "karpenter.sh/nodepool",
+)
+"""Labels by which Kubernetes and providers name pools of nodes."""
 AUTHENTICATION_CONFIG: Final = "extension-apiserver-authentication"
 """ConfigMap in ``kube-system`` with which extension API servers authenticate the API server."""
 

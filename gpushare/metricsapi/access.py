@@ -10,7 +10,7 @@ from typing import Any, Final
 import structlog
 
 from gpushare.adapters.kube.reviews import Caller, spec_of
-from gpushare.contract import AUTHENTICATION_CONFIG, METRICS_API_GROUP
+from gpushare.contract import AUTHENTICATION_CONFIG
 from gpushare.errors import ApiError, InvalidRequest
 from gpushare.metricsapi.identity import FrontProxy, front_proxy_of
 from gpushare.metricsapi.metrics import ApiMetrics
@@ -77,7 +77,7 @@ def review_spec(caller: Caller, attributes: Attributes) -> dict[str, Any]:
     if attributes.path:
         return spec_of(caller, nonResourceAttributes={"path": attributes.path, "verb": attributes.verb})
     resource = {
-        "group": METRICS_API_GROUP,
+        "group": attributes.group,
         "version": attributes.version,
         "verb": attributes.verb,
         "namespace": attributes.namespace,

@@ -1,6 +1,6 @@
 """Composition of the metrics API: watches, exporters, authentication, servers."""
 
-from collections.abc import Coroutine, Iterable, Sequence
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import structlog
@@ -8,16 +8,21 @@ import structlog
 from gpushare.adapters.http_client import HttpClient
 from gpushare.adapters.kube.client import KubeClient
 from gpushare.adapters.kube.config import load_access
-from gpushare.adapters.kube.metrics_api import AUTHENTICATION, NODES, PODS
+from gpushare.adapters.kube.metrics_api import AUTHENTICATION
 from gpushare.adapters.kube.reviews import review
 from gpushare.metricsapi.access import Authorizer, ServerAuth
-from gpushare.metricsapi.directory import CountedInformer, Directory, exporter_urls
+from gpushare.metricsapi.books import Books
+from gpushare.metricsapi.cluster import ClusterReader
+from gpushare.metricsapi.directory import CountedInformer, NodeDirectory, PodDirectory, exporter_urls
 from gpushare.metricsapi.exporters import MOST_CONNECTIONS, Exporters
 from gpushare.metricsapi.metrics import ApiMetrics
+from gpushare.metricsapi.node_pages import NodePages
 from gpushare.metricsapi.service import MetricsService
 from gpushare.metricsapi.settings import MetricsApiSettings
+from gpushare.metricsapi.usage import UsageService
 from gpushare.runtime.admin_server import AdminRoutes, rendering
 from gpushare.runtime.daemon import serve, stop_event
+from gpushare.runtime.fairness import TimeSlices
 from gpushare.runtime.listener import bind_socket
 from gpushare.runtime.server import HttpServer
 
@@ -58,14 +63,25 @@ class MetricsApiDaemon:
         self._server_auth = server_auth
         self.metrics = ApiMetrics()
         self.metrics.certificate_expiry.set_function(lambda: server_auth.tls.expires_at)
-        self._pods = Directory(client, PODS, self.metrics)
-        self._nodes = Directory(client, NODES, self.metrics)
+        slices = TimeSlices()
+        books = Books(slices)
+        self._pods = PodDirectory(client, self.metrics, books)
+        self._nodes = NodeDirectory(client, self.metrics, books)
+        reader = ClusterReader(client, books)
         service = MetricsService(
             front=lambda: server_auth.front,
             access=Authorizer(lambda spec: review(client, spec), self.metrics),
-            values=Exporters(pages, self._exporters, self.metrics, keep_s=settings.keep_seconds).values,
+            values=Exporters(pages, self._all_exporters, self.metrics, keep_s=settings.keep_seconds).values,
             pods=self._pods,
             nodes=self._nodes,
+            usage=UsageService(
+                self._pods,
+                books,
+                NodePages(pages.get, self._exporters, keep_s=settings.keep_seconds),
+                slices,
+                pod_of=reader.pod_of,
+                refresh=reader.refresh,
+            ),
             metrics=self.metrics,
         )
         self.server = HttpServer(service.handle, max_body=_MAX_BODY_BYTES, tls=server_auth.tls.context)
@@ -86,7 +102,11 @@ class MetricsApiDaemon:
             return "pods and nodes are not listed yet"
         return self._server_auth.problem
 
-    def _exporters(self) -> Sequence[str]:
+    def _all_exporters(self) -> Sequence[str]:
+        return tuple(self._exporters().values())
+
+    def _exporters(self) -> Mapping[str, str]:
+        """The URL of the exporter of each node."""
         settings = self._settings
         pods = self._pods.of(settings.exporter_namespace).values()
         return exporter_urls(pods, self._selector, settings.exporter_port)

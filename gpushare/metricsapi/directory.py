@@ -11,8 +11,11 @@ from gpushare.adapters.kube.informer import Informer
 from gpushare.adapters.kube.metrics_api import DirectoryEntry
 from gpushare.adapters.kube.watch import Resource
 from gpushare.errors import ApiError
+from gpushare.metricsapi.books import Books
 from gpushare.metricsapi.metrics import ApiMetrics
+from gpushare.metricsapi.watched import NODES, PODS, NodeEntry, PodEntry
 from gpushare.model.changes import Deleted, Upserted
+from gpushare.model.objects import Pod
 from gpushare.model.selector import Selector
 
 T = TypeVar("T")
@@ -76,10 +79,54 @@ class Directory(CountedInformer[DirectoryEntry]):
         return self._by_namespace.get(namespace, {})
 
 
-def exporter_urls(pods: Iterable[DirectoryEntry], selector: Selector, port: int) -> list[str]:
-    """Return the metrics URLs of exporters, one per node: two on one node would count twice."""
+class PodDirectory(Directory):
+    """Pods by namespace; those with units are in the books too."""
+
+    def __init__(self, client: KubeClient, metrics: ApiMetrics, books: Books) -> None:
+        super().__init__(client, PODS, metrics)
+        self._books = books
+
+    def keep(self, key: str, value: DirectoryEntry) -> None:
+        """Store a pod."""
+        before = self.objects.get(key)
+        super().keep(key, value)
+        self._books.change_pod(_units_of(before), _units_of(value))
+
+    def forget(self, key: str) -> None:
+        """Remove a pod."""
+        before = self.objects.get(key)
+        super().forget(key)
+        self._books.change_pod(_units_of(before), None)
+
+
+class NodeDirectory(Directory):
+    """Nodes, which are in the books too."""
+
+    def __init__(self, client: KubeClient, metrics: ApiMetrics, books: Books) -> None:
+        super().__init__(client, NODES, metrics)
+        self._books = books
+
+    def keep(self, key: str, value: DirectoryEntry) -> None:
+        """Store a node."""
+        super().keep(key, value)
+        self._books.change_node(value.name, value.details if isinstance(value, NodeEntry) else None)
+
+    def forget(self, key: str) -> None:
+        """Remove a node."""
+        before = self.objects.get(key)
+        super().forget(key)
+        if before:
+            self._books.change_node(before.name, None)
+
+
+def _units_of(entry: DirectoryEntry | None) -> Pod | None:
+    return entry.usage.core if isinstance(entry, PodEntry) and entry.usage else None
+
+
+def exporter_urls(pods: Iterable[DirectoryEntry], selector: Selector, port: int) -> dict[str, str]:
+    """Return the metrics URL of an exporter by node: two on one node would count twice."""
     by_node = {pod.node: pod.address for pod in pods if pod.running and pod.address and selector(pod.labels)}
-    return [f"http://{_host(address)}:{port}/metrics" for address in by_node.values()]
+    return {node: f"http://{_host(address)}:{port}/metrics" for node, address in by_node.items()}
 
 
 def _host(address: str) -> str:

@@ -12,8 +12,14 @@ from typing import Any, Final
 
 import msgspec
 
-from gpushare.contract import METRICS_API_GROUP, METRICS_API_VERSIONS
+from gpushare.contract import (
+    METRICS_API_GROUP,
+    METRICS_API_VERSIONS,
+    USAGE_API_GROUP,
+    USAGE_API_VERSION,
+)
 from gpushare.metricsapi.queries import DEFINITIONS, MetricQuery, MetricValue, ObjectKind
+from gpushare.model.usage_documents import EXPLANATION, USAGE_VERSION
 from gpushare.runtime.http import Response
 
 Object = dict[str, Any]
@@ -30,6 +36,12 @@ _REASONS: Final = {
     HTTPStatus.METHOD_NOT_ALLOWED: "MethodNotAllowed",
     HTTPStatus.SERVICE_UNAVAILABLE: "ServiceUnavailable",
 }
+
+GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
+    METRICS_API_GROUP: METRICS_API_VERSIONS,
+    USAGE_API_GROUP: (USAGE_API_VERSION,),
+}
+"""The versions of each group, the preferred one first."""
 
 _encode = msgspec.json.Encoder().encode
 
@@ -119,20 +131,36 @@ def _resource(kind: ObjectKind, metric: str) -> Object:
     }
 
 
-def group() -> Object:
+def usage_resource_list() -> Object:
+    """Return the APIResourceList of the usage API."""
+    return {
+        "kind": "APIResourceList",
+        "apiVersion": "v1",
+        "groupVersion": USAGE_VERSION,
+        "resources": [
+            _usage_resource("gpupods", "gpupod", "GpuPod", "get", "list"),
+            _usage_resource("gpupods/explanation", "", EXPLANATION, "get"),
+            _usage_resource("gpufits", "gpufit", "GpuFit", "list"),
+        ],
+    }
+
+
+def _usage_resource(name: str, singular: str, kind: str, *verbs: str) -> Object:
+    return {"name": name, "singularName": singular, "namespaced": True, "kind": kind, "verbs": list(verbs)}
+
+
+def group(name: str) -> Object:
     """Return the APIGroup with its versions, the preferred one first."""
-    versions = [
-        {"groupVersion": f"{METRICS_API_GROUP}/{each}", "version": each} for each in METRICS_API_VERSIONS
-    ]
+    versions = [{"groupVersion": f"{name}/{each}", "version": each} for each in GROUPS[name]]
     return {
         "kind": "APIGroup",
         "apiVersion": "v1",
-        "name": METRICS_API_GROUP,
+        "name": name,
         "versions": versions,
         "preferredVersion": versions[0],
     }
 
 
 def group_list() -> Object:
-    """Return the APIGroupList with this single group."""
-    return {"kind": "APIGroupList", "apiVersion": "v1", "groups": [group()]}
+    """Return the APIGroupList of both groups."""
+    return {"kind": "APIGroupList", "apiVersion": "v1", "groups": [group(each) for each in GROUPS]}

@@ -13,7 +13,7 @@ from urllib.parse import parse_qs
 
 import structlog
 
-from gpushare.contract import METRICS_API_GROUP, METRICS_API_VERSIONS
+from gpushare.contract import METRICS_API_GROUP, METRICS_API_VERSIONS, USAGE_API_GROUP
 from gpushare.errors import ApiError, InvalidRequest, SourceError
 from gpushare.metricsapi import documents
 from gpushare.metricsapi.access import Authorizer
@@ -21,9 +21,19 @@ from gpushare.metricsapi.directory import Directory
 from gpushare.metricsapi.documents import failure
 from gpushare.metricsapi.identity import FrontProxy, caller_of
 from gpushare.metricsapi.metrics import ApiMetrics
-from gpushare.metricsapi.paths import ALL, MetricRequest, attributes_of, metric_request_of
+from gpushare.metricsapi.paths import (
+    ALL,
+    MetricRequest,
+    UsageRequest,
+    attributes_of,
+    metric_request_of,
+    usage_request_of,
+)
 from gpushare.metricsapi.queries import MetricQuery, MetricValue, ObjectKind, definition_of
-from gpushare.model.selector import Selector, parse_selector
+from gpushare.metricsapi.selection import selector_of
+from gpushare.metricsapi.usage import UsageService
+from gpushare.model.selector import Selector
+from gpushare.model.usage_documents import USAGE_VERSION
 from gpushare.runtime.http import PendingResponse, Request, Response, text_response
 from gpushare.runtime.rate import RateLimit, refusal_log
 
@@ -33,8 +43,9 @@ _OPEN: Final = ("/healthz", "/livez", "/readyz")
 """Open to all clients, as on every API server."""
 _DISCOVERY: Final = {
     "/apis": documents.group_list(),
-    f"/apis/{METRICS_API_GROUP}": documents.group(),
+    **{f"/apis/{each}": documents.group(each) for each in documents.GROUPS},
     **{f"/apis/{METRICS_API_GROUP}/{each}": documents.resource_list(each) for each in METRICS_API_VERSIONS},
+    f"/apis/{USAGE_VERSION}": documents.usage_resource_list(),
 }
 _LABEL: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 
@@ -51,6 +62,7 @@ class MetricsService:
     values: ValuesOf
     pods: Directory
     nodes: Directory
+    usage: UsageService
     metrics: ApiMetrics
     log_rate: RateLimit = field(default_factory=refusal_log)
 
@@ -62,26 +74,28 @@ class MetricsService:
 
     async def _timed(self, request: Request) -> Response:
         begun = time.monotonic()
-        target = metric_request_of(request.path)
+        target = metric_request_of(request.path) or usage_request_of(request.path)
         kind = target.kind.value if target else "other"
         answer = await self._answer(request, target)
         self.metrics.requests.labels(kind, str(answer.status)).inc()
         self.metrics.latency.labels(kind).observe(time.monotonic() - begun)
         return answer
 
-    async def _answer(self, request: Request, target: MetricRequest | None) -> Response:
+    async def _answer(self, request: Request, target: MetricRequest | UsageRequest | None) -> Response:
         if rejection := await self._rejection(request):
             return rejection
         if request.method != "GET":
             return failure(
-                HTTPStatus.METHOD_NOT_ALLOWED, f"{request.method} is not GET: metrics are read-only"
+                HTTPStatus.METHOD_NOT_ALLOWED, f"{request.method} is not GET: this API is read-only"
             )
+        if isinstance(target, UsageRequest):
+            return await self.usage.respond(request, target, parse_qs(request.query, keep_blank_values=True))
         if target:
             return await self._metric(target, parse_qs(request.query))
         document = _DISCOVERY.get(request.path.rstrip("/"))
         if document is None:
             return failure(
-                HTTPStatus.NOT_FOUND, f"{request.path} does not exist: see /apis/{METRICS_API_GROUP}"
+                HTTPStatus.NOT_FOUND, f"{request.path} does not exist: see {_nearest(request.path)}"
             )
         return documents.json_response(document)
 
@@ -103,7 +117,8 @@ class MetricsService:
         except ApiError as error:
             return failure(HTTPStatus.SERVICE_UNAVAILABLE, f"the access review failed: {error}")
         what = f"{request.method.lower()} {request.path}"
-        return failure(HTTPStatus.FORBIDDEN, f"user {caller.user!r} may not {what}: no role allows it")
+        reason = f"user {caller.user!r} may not {what}: no role allows it{_way_out(request.path)}"
+        return failure(HTTPStatus.FORBIDDEN, reason)
 
     async def _metric(self, target: MetricRequest, parameters: Mapping[str, list[str]]) -> Response:
         definition = definition_of(target.metric, target.kind)
@@ -111,8 +126,8 @@ class MetricsService:
             text = f"there is no metric {target.metric!r} of {target.kind.value}: use one of {definition}"
             return failure(HTTPStatus.NOT_FOUND, text)
         try:
-            objects = _selector(parameters, "labelSelector")
-            series = _selector(parameters, "metricLabelSelector", _LABEL)
+            objects = selector_of(parameters, "labelSelector")
+            series = selector_of(parameters, "metricLabelSelector", _LABEL)
         except InvalidRequest as error:
             return failure(HTTPStatus.BAD_REQUEST, str(error))
         one = "" if target.name == ALL else target.name
@@ -144,16 +159,14 @@ class MetricsService:
         return frozenset(name for name, entry in known.items() if selector(entry.labels))
 
 
-def _selector(
-    parameters: Mapping[str, list[str]], key: str, label: re.Pattern[str] | None = None
-) -> Selector:
-    """Parse a selector parameter. Raises InvalidRequest with the parameter's name."""
-    text = ",".join(parameters.get(key, ()))
-    try:
-        selector = parse_selector(text)
-    except InvalidRequest as error:
-        raise InvalidRequest(f"{key}: {error}") from error
-    for term in selector.terms:
-        if label and not label.fullmatch(term.key):
-            raise InvalidRequest(f"{key}: {term.key!r} cannot be the label of a series")
-    return selector
+def _nearest(path: str) -> str:
+    """The path that lists what there is."""
+    usage = path.startswith(f"/apis/{USAGE_API_GROUP}")
+    return f"/apis/{USAGE_VERSION}" if usage else f"/apis/{METRICS_API_GROUP}"
+
+
+def _way_out(path: str) -> str:
+    target = usage_request_of(path)
+    if target is None:
+        return ""
+    return f"; whoever administers namespace {target.namespace} can bind the ClusterRole view to the user"

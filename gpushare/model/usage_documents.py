@@ -11,7 +11,9 @@ from typing import Final
 
 from msgspec import Struct, field
 
-USAGE_VERSION: Final = "usage.gpushare.io/v1"
+from gpushare.contract import USAGE_API_GROUP, USAGE_API_VERSION
+
+USAGE_VERSION: Final = f"{USAGE_API_GROUP}/{USAGE_API_VERSION}"
 EXPLANATION: Final = "GpuPodExplanation"
 
 

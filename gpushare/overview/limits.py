@@ -22,6 +22,11 @@ _METRICS: Final = (
     catalogue.CONTAINER_UNCOUNTED,
 )
 """In the order of the numbers of ``ContainerLimit``."""
+NO_SERIES: Final = (
+    "the exporter of node {node} reports no limit: its containers have not started yet, or started before "
+    "isolation was installed on the node, or the node agent runs without isolation"
+)
+"""Why a pod has no limit that should have one."""
 
 
 class ContainerLimit(Struct, frozen=True, rename="camel"):

@@ -2,21 +2,15 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final
 
 from gpushare.adapters.kube.client import KubeClient
 from gpushare.adapters.kube.wire import WireNode, WirePod, any_pod_of
 from gpushare.errors import ConfigError, SourceError
 from gpushare.model.objects import Pod
 from gpushare.overview.exporters import collect_series
-from gpushare.overview.limits import ContainerLimit, container_limits, why_not
+from gpushare.overview.limits import NO_SERIES, ContainerLimit, container_limits, why_not
 from gpushare.overview.lists import TIMEOUT_S, decoded, named_pods, node_path, pods_path, where
 from gpushare.overview.usage import UsageFilter
-
-_NO_SERIES: Final = (
-    "the exporter of node {node} reports no limit: its containers have not started yet, or started before "
-    "isolation was installed on the node, or the node agent runs without isolation"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +46,7 @@ async def _reason(client: KubeClient, pod: Pod, unanswered: ConfigError | Source
     reason = why_not(pod, await _labels(client, pod.node) if pod.node else None)
     if reason is None and unanswered:
         raise unanswered
-    return f"pod {pod.full_name} has no limits: {reason or _NO_SERIES.format(node=pod.node)}"
+    return f"pod {pod.full_name} has no limits: {reason or NO_SERIES.format(node=pod.node)}"
 
 
 async def _named(client: KubeClient, selected: UsageFilter, name: str) -> list[Pod]:

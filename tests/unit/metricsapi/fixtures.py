@@ -14,9 +14,7 @@ from typing import Any
 
 import aiohttp
 
-from gpushare.adapters.kube.access import ApiAccess
-from gpushare.adapters.kube.client import KubeClient
-from gpushare.adapters.kube.metrics_api import NODES, PODS, DirectoryEntry
+from gpushare.adapters.kube.metrics_api import DirectoryEntry
 from gpushare.contract import AUTHENTICATION_CONFIG
 from gpushare.errors import GpuShareError
 from gpushare.metricsapi.access import Authorizer, ServerAuth
@@ -28,6 +26,7 @@ from gpushare.model.changes import Upserted
 from gpushare.runtime.listener import bind_socket
 from gpushare.runtime.server import HttpServer
 from testbed.control_plane.pki import Authority, PkiPair
+from tests.support.fakes.usage_api import UsageApi
 
 API = "/apis/custom.metrics.k8s.io/v1beta2"
 FRONT = "front-proxy-client"
@@ -76,9 +75,8 @@ class MetricsApi:
         self.server_ca, self.front_ca = Authority.create("server"), Authority.create("front")
         self.server_ca.pair().write(folder, "ca")
         self.serve_by(self.server_ca)
-        client = KubeClient(ApiAccess(host="http://127.0.0.1:1"))
-        self.pods = Directory(client, PODS, self.metrics)
-        self.nodes = Directory(client, NODES, self.metrics)
+        self.usage = UsageApi(self.metrics)
+        self.pods, self.nodes = self.usage.pods, self.usage.nodes
         self.auth = ServerAuth(f"{folder}/tls.crt", f"{folder}/tls.key", reload_s=0.02)
         service = MetricsService(
             front=lambda: self.auth.front,
@@ -86,6 +84,7 @@ class MetricsApi:
             values=FakeSource(self.answers).values,
             pods=self.pods,
             nodes=self.nodes,
+            usage=self.usage.service,
             metrics=self.metrics,
         )
         self.http = HttpServer(service.handle, max_body=100, tls=self.auth.tls.context)

@@ -56,7 +56,7 @@ def test_exporters_are_running_pods_with_the_labels_one_for_each_node() -> None:
         DirectoryEntry("s", "other", {}, "p", "10.0.0.4", running=True),
     ]
     urls = exporter_urls(pods, parse_selector("component=gpushare-exporter"), 12348)
-    assert urls == ["http://10.0.0.2:12348/metrics", "http://[fd00::1]:12348/metrics"]
+    assert urls == {"n": "http://10.0.0.2:12348/metrics", "m": "http://[fd00::1]:12348/metrics"}
 
 
 def test_a_repeated_failure_is_logged_once_and_counted_each_time() -> None:

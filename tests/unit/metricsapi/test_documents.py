@@ -7,7 +7,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpushare.metricsapi.documents import failure, group, quantity, resource_list, value_list
+from gpushare.metricsapi.documents import (
+    failure,
+    group,
+    group_list,
+    quantity,
+    resource_list,
+    usage_resource_list,
+    value_list,
+)
 from gpushare.metricsapi.queries import DEFINITIONS, MetricQuery, MetricValue, ObjectKind
 from gpushare.model.quantity import parse_quantity
 
@@ -87,8 +95,18 @@ def test_discovery_lists_the_metrics_of_the_ack_documentation() -> None:
 
 
 def test_both_versions_are_listed_and_the_newer_is_preferred() -> None:
-    assert [each["version"] for each in group()["versions"]] == ["v1beta2", "v1beta1"]
-    assert group()["preferredVersion"]["groupVersion"] == "custom.metrics.k8s.io/v1beta2"
+    found = group("custom.metrics.k8s.io")
+    assert [each["version"] for each in found["versions"]] == ["v1beta2", "v1beta1"]
+    assert found["preferredVersion"]["groupVersion"] == "custom.metrics.k8s.io/v1beta2"
+
+
+def test_the_usage_api_lists_its_resources() -> None:
+    assert {each["name"]: each["verbs"] for each in usage_resource_list()["resources"]} == {
+        "gpupods": ["get", "list"],
+        "gpupods/explanation": ["get"],
+        "gpufits": ["list"],
+    }
+    assert [each["name"] for each in group_list()["groups"]] == ["custom.metrics.k8s.io", "usage.gpushare.io"]
 
 
 def test_an_error_is_a_status_object() -> None:

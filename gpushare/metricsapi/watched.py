@@ -1,0 +1,71 @@
+"""Pods and nodes as the metrics API watches them: a row of the directory, and what the usage API needs.
+
+A pod or node that cannot be read in full is a row of the directory only, so that one of them does not end the
+watch.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+from msgspec import Raw
+
+from gpushare.adapters.kube import metrics_api
+from gpushare.adapters.kube.metrics_api import DirectoryEntry
+from gpushare.adapters.kube.watch import Resource
+from gpushare.model.demand import Malformed
+from gpushare.overview.gpu_pods import read_cluster_pod, read_node
+from gpushare.overview.objects import ClusterNode
+from gpushare.overview.pod_usage import UsagePod, usage_pod_of
+
+_entry_of: Final = msgspec.json.Decoder(metrics_api.PODS.kind).decode
+
+
+@dataclass(frozen=True, slots=True)
+class PodEntry(DirectoryEntry):
+    """A pod; ``usage`` is None if it requests no units."""
+
+    usage: UsagePod | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NodeEntry(DirectoryEntry):
+    """A node; ``details`` is None if they cannot be read."""
+
+    details: ClusterNode | None = None
+
+
+def _pod(raw: Raw) -> tuple[str, DirectoryEntry] | None:
+    found = _entry(raw)
+    if found is None:
+        return None
+    key, row = found
+    pod = read_cluster_pod(raw)
+    usage = None if isinstance(pod, Malformed) else usage_pod_of(pod)
+    # Pods without units are most of them, and need no more than the row.
+    return (key, _with_usage(row, usage)) if usage else found
+
+
+def _with_usage(row: DirectoryEntry, usage: UsagePod) -> PodEntry:
+    return PodEntry(row.namespace, row.name, row.labels, row.node, row.address, row.running, usage)
+
+
+def _node(raw: Raw) -> tuple[str, DirectoryEntry] | None:
+    found = _entry(raw)
+    if found is None:
+        return None
+    key, row = found
+    node = read_node(raw)
+    details = None if isinstance(node, Malformed) else node
+    return key, NodeEntry(row.namespace, row.name, row.labels, details=details)
+
+
+def _entry(raw: Raw) -> tuple[str, DirectoryEntry] | None:
+    try:
+        return metrics_api.PODS.read(_entry_of(raw))
+    except msgspec.DecodeError:
+        return None
+
+
+PODS: Final[Resource[DirectoryEntry]] = Resource("pods", metrics_api.PODS.path, Raw, _pod)
+NODES: Final[Resource[DirectoryEntry]] = Resource("nodes", metrics_api.NODES.path, Raw, _node)
