@@ -40,10 +40,10 @@ def check_monitoring(monitoring: Monitoring) -> None:
         )
     if prometheus and monitoring.operator:
         raise ConfigError("monitoring.prometheus: monitoring.operator is also set; keep one Prometheus")
-    if api and monitoring.adapter_rules:
+    if api and api.custom_metrics and monitoring.adapter_rules:
         raise ConfigError(
             f"monitoring.adapterRules: monitoring.metricsApi also serves {METRICS_API_GROUP}, like "
-            "prometheus-adapter; keep one of the two"
+            "prometheus-adapter; set monitoring.metricsApi.customMetrics: false, or remove adapterRules"
         )
 
 

@@ -83,7 +83,7 @@ class Exporter:
 @dataclass(frozen=True, slots=True)
 @accepts(METRICS_API)
 class MetricsApi:
-    """The server of ``custom.metrics.k8s.io``: the HPA scales on GPU usage without an adapter."""
+    """The metrics API: the HPA scales on GPU usage, and users see the GPU pods of their namespace."""
 
     tls_secret: Name
     """Secret in kube-system with ``tls.crt`` and ``tls.key`` for ``gpushare-metrics-api.kube-system.svc``."""
@@ -92,6 +92,8 @@ class MetricsApi:
     inject_ca_from: str = ""
     """Certificate of cert-manager, ``namespace/name``, whose CA certificates it writes instead of
     ``caBundle``."""
+    custom_metrics: bool = True
+    """Whether it serves ``custom.metrics.k8s.io`` too. Set it to false beside prometheus-adapter."""
     image: str = ""
     """Image with digest; default: ``metrics-api`` of ``images``."""
     replicas: Replicas = 1
@@ -156,7 +158,7 @@ class Monitoring:
     exporter: Exporter = field(default_factory=Exporter)
     """The exporter; ``{}`` for the defaults."""
     metrics_api: MetricsApi | None = None
-    """The metrics API for the HPA, if prometheus-adapter does not serve the same API."""
+    """The metrics API for the HPA and for users."""
     board: Board | None = None
     """The board for all who may list nodes and the pods of all namespaces."""
     adapter_rules: bool = False

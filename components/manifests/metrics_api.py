@@ -1,5 +1,6 @@
-"""The metrics API: account, roles, server and APIServices."""
+"""The metrics API: account, roles, server and APIServices, and the right of users to the usage API."""
 
+from collections.abc import Iterator
 from typing import Final
 
 from components.config_monitoring import MetricsApi
@@ -7,9 +8,10 @@ from components.manifests import https_server
 from components.manifests.https_server import Server
 from components.manifests.parts import (
     AUTHENTICATION_READER,
+    RBAC,
     Object,
-    account,
-    cluster_rights,
+    account_with_rights,
+    cluster_role,
     role_binding,
     rule,
 )
@@ -19,43 +21,62 @@ from gpushare.contract import (
     METRICS_API_OPS_PORT,
     METRICS_API_PORT,
     METRICS_API_VERSIONS,
+    USAGE_API_GROUP,
+    USAGE_API_VERSION,
 )
 from gpushare.kubescheduler.config import KubernetesVersion
 
 _GROUP_PRIORITY: Final = 100
 _STEP: Final = 100
+_READERS: Final = "gpushare-usage-reader"
+_FOR_ALL: Final = {f"{RBAC}/aggregate-to-view": "true"}
+"""The label by which everyone with ``view``, ``edit`` or ``admin`` in a namespace gets rights there."""
 
 
 def objects(settings: MetricsApi, version: KubernetesVersion) -> list[Object]:
     """All objects of the metrics API."""
     return [
-        account(METRICS_API_NAME),
-        *cluster_rights(
+        *account_with_rights(
             METRICS_API_NAME,
             [
                 rule("", ["nodes", "pods"], ["list", "watch"]),
                 # Of `system:auth-delegator`, which also has the right to review tokens.
                 rule("authorization.k8s.io", ["subjectaccessreviews"], ["create"]),
             ],
+            # In these the node agents report unhealthy GPUs.
+            [rule("", ["configmaps"], ["list"])],
         ),
+        cluster_role(_READERS, _usage_rules(), _FOR_ALL),
         role_binding(f"{METRICS_API_NAME}-auth-reader", AUTHENTICATION_READER, METRICS_API_NAME),
         *https_server.objects(_server(settings), settings, version),
-        *(
-            _api_service(name, (position + 1) * _STEP, settings)
-            for position, name in enumerate(reversed(METRICS_API_VERSIONS))
-        ),
+        *(_api_service(*each, settings) for each in _versions(settings)),
     ]
 
 
-def _api_service(version: str, priority: int, settings: MetricsApi) -> Object:
-    """The version with the highest priority is preferred."""
+def _usage_rules() -> list[Object]:
+    return [
+        rule(USAGE_API_GROUP, ["gpupods"], ["get", "list"]),
+        rule(USAGE_API_GROUP, ["gpupods/explanation"], ["get"]),
+        rule(USAGE_API_GROUP, ["gpufits"], ["list"]),
+    ]
+
+
+def _versions(settings: MetricsApi) -> Iterator[tuple[str, str, int]]:
+    """Group, version and priority of each version. The one with the highest priority is preferred."""
+    if settings.custom_metrics:
+        for position, version in enumerate(reversed(METRICS_API_VERSIONS), 1):
+            yield METRICS_API_GROUP, version, position * _STEP
+    yield USAGE_API_GROUP, USAGE_API_VERSION, _STEP
+
+
+def _api_service(group: str, version: str, priority: int, settings: MetricsApi) -> Object:
     return {
         "apiVersion": "apiregistration.k8s.io/v1",
         "kind": "APIService",
-        "metadata": {"name": f"{version}.{METRICS_API_GROUP}", **https_server.ca_metadata(settings)},
+        "metadata": {"name": f"{version}.{group}", **https_server.ca_metadata(settings)},
         "spec": {
             "service": https_server.service_reference(METRICS_API_NAME),
-            "group": METRICS_API_GROUP,
+            "group": group,
             "version": version,
             "groupPriorityMinimum": _GROUP_PRIORITY,
             "versionPriority": priority,

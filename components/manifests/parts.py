@@ -294,9 +294,10 @@ def cluster_rights(name: str, rules: Sequence[Object]) -> list[Object]:
     return [cluster_role(name, rules), cluster_role_binding(name, name, name)]
 
 
-def cluster_role(name: str, rules: Sequence[Object]) -> Object:
-    """A ClusterRole."""
-    return {"apiVersion": _RBAC_V1, "kind": "ClusterRole", "metadata": {"name": name}, "rules": list(rules)}
+def cluster_role(name: str, rules: Sequence[Object], marks: Mapping[str, str] | None = None) -> Object:
+    """A ClusterRole, with labels if it has ``marks``."""
+    meta = {"name": name, **({"labels": dict(marks)} if marks else {})}
+    return {"apiVersion": _RBAC_V1, "kind": "ClusterRole", "metadata": meta, "rules": list(rules)}
 
 
 def role(name: str, rules: Sequence[Object]) -> Object:

@@ -19,20 +19,21 @@ def service_host(name: str) -> str:
     return f"{name}.{_NAMESPACE}.svc"
 
 
-async def register_api(bed: Bed, name: str, group: str, versions: Mapping[str, int], port: int) -> None:
-    """Forward requests for a group to a port on loopback, and wait until the API server does.
+async def register_api(bed: Bed, name: str, groups: Mapping[str, Mapping[str, int]], port: int) -> None:
+    """Forward requests for groups to a port on loopback, and wait until the API server does.
 
-    ``versions`` maps names to priorities; the highest is preferred. The authority of the testbed signed the
-    certificate of the server, for ``service_host(name)``. The Service has the type ExternalName, because an
-    endpoint must not have a loopback address.
+    ``groups`` have the priority of each version; the highest is preferred. The authority of the testbed
+    signed the certificate of the server, for ``service_host(name)``. The Service has the type ExternalName,
+    because an endpoint must not have a loopback address.
     """
     spec = {"type": "ExternalName", "externalName": "localhost", "ports": [{"port": port}]}
     await bed.api.create(
         f"/api/v1/namespaces/{_NAMESPACE}/services", {"metadata": {"name": name}, "spec": spec}
     )
-    for version, priority in versions.items():
+    found = [(group, *each) for group, versions in groups.items() for each in versions.items()]
+    for group, version, priority in found:
         await bed.api.create(_API_SERVICES, _api_service(name, group, version, priority, port, bed.ca_file))
-    for version in versions:
+    for group, version, _ in found:
         await until_available(bed, f"{version}.{group}")
 
 

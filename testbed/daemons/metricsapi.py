@@ -9,13 +9,16 @@ from pathlib import Path
 
 from devkit.ports import free_ports
 from devkit.process import Process
-from gpushare.contract import METRICS_API_GROUP, METRICS_API_NAME
+from gpushare.contract import METRICS_API_GROUP, METRICS_API_NAME, USAGE_API_GROUP
 from testbed.control_plane.aggregation import register_api, service_host
 from testbed.control_plane.bed import Bed
 from testbed.daemons import console_script, rights
 
 ACCOUNT = f"system:serviceaccount:kube-system:{METRICS_API_NAME}"
-PRIORITIES = {"v1beta1": 100, "v1beta2": 200}
+PRIORITIES = {
+    METRICS_API_GROUP: {"v1beta1": 100, "v1beta2": 200},
+    USAGE_API_GROUP: {"v1": 100},
+}
 NAME = "metrics-api"
 
 
@@ -57,5 +60,5 @@ async def start_metrics_api(bed: Bed, flags: Sequence[str] = ()) -> MetricsApiPr
         *flags,
     ]
     process = await bed.spawn(NAME, argv, ready=f"{ops_url}/readyz")
-    await register_api(bed, METRICS_API_NAME, METRICS_API_GROUP, PRIORITIES, port)
+    await register_api(bed, METRICS_API_NAME, PRIORITIES, port)
     return MetricsApiProcess(process, f"https://127.0.0.1:{port}", ops_url, folder / "tls.crt")

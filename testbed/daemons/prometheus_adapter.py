@@ -47,5 +47,5 @@ async def start_adapter(bed: Bed, prometheus: PrometheusServer, config: Path) ->
         f"--authorization-kubeconfig={kubeconfig}",
     ]
     process = await bed.spawn(NAME, argv)
-    await register_api(bed, NAME, GROUP, _VERSIONS, port)
+    await register_api(bed, NAME, {GROUP: _VERSIONS}, port)
     return process

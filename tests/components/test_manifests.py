@@ -525,6 +525,27 @@ def test_the_metrics_api_parses_its_arguments_and_its_apiservices_lead_to_it() -
     assert max(services, key=lambda each: each["versionPriority"])["version"] == "v1beta2"
 
 
+@pytest.mark.parametrize(
+    ("serves_metrics", "groups"),
+    [(True, {"custom.metrics.k8s.io", "usage.gpushare.io"}), (False, {"usage.gpushare.io"})],
+)
+def test_the_usage_api_is_served_beside_prometheus_adapter_too(
+    *, serves_metrics: bool, groups: set[str]
+) -> None:
+    api = {**MONITORING["metricsApi"], "customMetrics": serves_metrics}
+    objects = made(
+        monitoring={**MONITORING, "metricsApi": api, "adapterRules": not serves_metrics},
+    )
+    assert {each["spec"]["group"] for each in objects if each["kind"] == "APIService"} == groups
+
+
+def test_whoever_may_view_a_namespace_may_read_its_usage() -> None:
+    role = pick(made(monitoring=MONITORING), "ClusterRole", "gpushare-usage-reader")
+    assert role["metadata"]["labels"]["rbac.authorization.k8s.io/aggregate-to-view"] == "true"
+    assert {each["apiGroups"][0] for each in role["rules"]} == {"usage.gpushare.io"}
+    assert {verb for each in role["rules"] for verb in each["verbs"]} == {"get", "list"}
+
+
 def test_the_board_parses_its_arguments_and_its_probes_and_service_use_its_ports() -> None:
     board = {"image": DIGEST, "tlsSecret": "browsers"}
     objects = made(monitoring={"exporter": {"image": DIGEST}, "board": board})
