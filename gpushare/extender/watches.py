@@ -1,10 +1,8 @@
 """The watches that keep the cluster in step with the API server, and their handlers."""
 
 import asyncio
-import gc
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import Final
 
 import structlog
 
@@ -24,12 +22,10 @@ from gpushare.model.modes import Mode
 from gpushare.model.objects import WHILE_AGENT_STARTS, Node, Pod
 from gpushare.ports import node_event
 from gpushare.runtime.events import EventRecorder
+from gpushare.runtime.long_lived import exclude_modules, exclude_present
 from gpushare.scheduling.placement import DEFAULT, POLICIES
 
 log = structlog.get_logger()
-
-_GC_THRESHOLDS: Final = (20_000, 100, 50)
-"""20,000 young objects are examined in 10 ms."""
 
 
 class PodHandler:
@@ -162,10 +158,7 @@ class ExtenderWatches:
 
     async def run(self) -> None:
         """Follow until cancelled."""
-        # Modules and their constants live as long as the process.
-        gc.collect()
-        gc.freeze()
-        gc.set_threshold(*_GC_THRESHOLDS)
+        exclude_modules()
         async with asyncio.TaskGroup() as tasks:
             for job in (self._follow_pods(), self._nodes.run(), self._unhealthy.run(), self._budgets.run()):
                 tasks.create_task(job)
@@ -182,9 +175,5 @@ class ExtenderWatches:
             tasks.create_task(follow_key(self._api, self._status, self._cluster))
 
     async def _after_slice(self) -> None:
-        """Exclude listed objects from garbage collection, which takes half a second with 45,000 pods.
-
-        They live long, and have no reference cycles. For later objects rare collections suffice.
-        """
-        gc.freeze()
+        exclude_present()
         await self._cluster.slices.turn()

@@ -6,7 +6,7 @@ loop. The books name no pods: a user may know those of one namespace only, and `
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Collection, Generator, Mapping
+from collections.abc import Collection, Generator, Iterable, Mapping
 from typing import Final
 
 from gpushare.model.modes import CGPU_PODS
@@ -48,13 +48,13 @@ class Books:
 
     def change_pod(self, before: Pod | None, after: Pod | None) -> None:
         """Apply a pod that requests units; None if there was none, or is none any more."""
-        for name in _nodes_of(before):
+        for name in nodes_of(before):
             assert before is not None  # noqa: S101 - it has nodes
             self._pods[name].pop(before.uid, None)
             if not self._pods[name]:
                 del self._pods[name]
             self._stale.add(name)
-        for name in _nodes_of(after):
+        for name in nodes_of(after):
             assert after is not None  # noqa: S101 - it has nodes
             self._pods[name][after.uid] = after
             self._stale.add(name)
@@ -86,14 +86,18 @@ class Books:
             self._make(name)
         return self._books.get(name)
 
-    def named_for(self, namespace: str, books: Mapping[str, Book]) -> dict[str, Book]:
-        """The books, in which the pods of the namespace have their names."""
-        own = {
-            name: self._book(name, namespace)
-            for name in books
-            if name in self.nodes and self._has_pods_of(name, namespace)
-        }
-        return {**books, **own}
+    async def named_for(self, namespace: str, names: Iterable[str]) -> dict[str, Book]:
+        """The book of each node, in which the pods of the namespace, all on ``names``, have their names."""
+        books = await self.latest()
+        return books | await self._slices.run(self._naming_steps(namespace, names))
+
+    def _naming_steps(self, namespace: str, names: Iterable[str]) -> Generator[None, None, dict[str, Book]]:
+        found: dict[str, Book] = {}
+        for name in names:
+            if name in self.nodes:
+                found[name] = self._book(name, namespace)
+                yield
+        return found
 
     def _steps(self) -> Generator[None, None, None]:
         while self._stale:
@@ -118,15 +122,9 @@ class Books:
         pods = self._pods.get(name, {}).values()
         return books_of([node], pods, self._unhealthy, name_for(namespace))[name]
 
-    def _has_pods_of(self, name: str, namespace: str) -> bool:
-        """Whether pods of the namespace, with units or a whole GPU, are on the node or nominated to it."""
-        if any(pod.namespace == namespace for pod in self._pods.get(name, {}).values()):
-            return True
-        return f"{namespace}/" in (self.nodes[name].cards_text or "")
 
-
-def _nodes_of(pod: Pod | None) -> set[str]:
-    """The nodes whose books have the pod."""
+def nodes_of(pod: Pod | None) -> set[str]:
+    """The nodes whose books have the pod: its node, or the one to which it is nominated."""
     if pod is None or pod.finished:
         return set()
     return {name for name in (pod.node, None if pod.node else pod.nominated) if name}

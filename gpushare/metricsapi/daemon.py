@@ -24,6 +24,7 @@ from gpushare.runtime.admin_server import AdminRoutes, rendering
 from gpushare.runtime.daemon import serve, stop_event
 from gpushare.runtime.fairness import TimeSlices
 from gpushare.runtime.listener import bind_socket
+from gpushare.runtime.long_lived import exclude_modules, exclude_present
 from gpushare.runtime.server import HttpServer
 
 log = structlog.get_logger()
@@ -37,6 +38,7 @@ async def run(settings: MetricsApiSettings) -> None:
     stop = stop_event()
     server_auth = ServerAuth(settings.tls_cert, settings.tls_key)
     access = await load_access(settings.kubeconfig)
+    exclude_modules()
     with (
         bind_socket(settings.host, settings.port) as listener,
         bind_socket(settings.ops_host, settings.ops_port) as ops_listener,
@@ -65,8 +67,13 @@ class MetricsApiDaemon:
         self.metrics.certificate_expiry.set_function(lambda: server_auth.tls.expires_at)
         slices = TimeSlices()
         books = Books(slices)
-        self._pods = PodDirectory(client, self.metrics, books)
-        self._nodes = NodeDirectory(client, self.metrics, books)
+
+        async def after_slice() -> None:
+            exclude_present()
+            await slices.turn()
+
+        self._pods = PodDirectory(client, self.metrics, books, after_slice)
+        self._nodes = NodeDirectory(client, self.metrics, books, after_slice)
         reader = ClusterReader(client, books)
         service = MetricsService(
             front=lambda: server_auth.front,

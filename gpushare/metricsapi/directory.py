@@ -3,7 +3,9 @@
 Watches keep them current; requests read them without waiting.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from functools import partial
 from typing import TypeVar
 
 from gpushare.adapters.kube.client import KubeClient
@@ -19,6 +21,8 @@ from gpushare.model.objects import Pod
 from gpushare.model.selector import Selector
 
 T = TypeVar("T")
+Turn = Callable[[], Awaitable[None]]
+"""Awaited between the slices of a list."""
 
 
 class CountedInformer(Informer[T]):
@@ -30,8 +34,9 @@ class CountedInformer(Informer[T]):
         resource: Resource[T],
         metrics: ApiMetrics,
         on_change: Callable[[], None] = lambda: None,
+        turn: Turn = partial(asyncio.sleep, 0),  # noqa: B008 - called at each turn
     ) -> None:
-        super().__init__(client, resource)
+        super().__init__(client, resource, turn)
         self._metrics = metrics
         self._on_change = on_change
 
@@ -55,8 +60,14 @@ class CountedInformer(Informer[T]):
 class Directory(CountedInformer[DirectoryEntry]):
     """Pods by namespace, or nodes under an empty one."""
 
-    def __init__(self, client: KubeClient, resource: Resource[DirectoryEntry], metrics: ApiMetrics) -> None:
-        super().__init__(client, resource, metrics)
+    def __init__(
+        self,
+        client: KubeClient,
+        resource: Resource[DirectoryEntry],
+        metrics: ApiMetrics,
+        turn: Turn = partial(asyncio.sleep, 0),  # noqa: B008 - called at each turn
+    ) -> None:
+        super().__init__(client, resource, metrics, turn=turn)
         self._by_namespace: dict[str, dict[str, DirectoryEntry]] = {}
 
     def keep(self, key: str, value: DirectoryEntry) -> None:
@@ -82,8 +93,8 @@ class Directory(CountedInformer[DirectoryEntry]):
 class PodDirectory(Directory):
     """Pods by namespace; those with units are in the books too."""
 
-    def __init__(self, client: KubeClient, metrics: ApiMetrics, books: Books) -> None:
-        super().__init__(client, PODS, metrics)
+    def __init__(self, client: KubeClient, metrics: ApiMetrics, books: Books, turn: Turn) -> None:
+        super().__init__(client, PODS, metrics, turn)
         self._books = books
 
     def keep(self, key: str, value: DirectoryEntry) -> None:
@@ -102,8 +113,8 @@ class PodDirectory(Directory):
 class NodeDirectory(Directory):
     """Nodes, which are in the books too."""
 
-    def __init__(self, client: KubeClient, metrics: ApiMetrics, books: Books) -> None:
-        super().__init__(client, NODES, metrics)
+    def __init__(self, client: KubeClient, metrics: ApiMetrics, books: Books, turn: Turn) -> None:
+        super().__init__(client, NODES, metrics, turn)
         self._books = books
 
     def keep(self, key: str, value: DirectoryEntry) -> None:

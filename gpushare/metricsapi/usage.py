@@ -16,7 +16,7 @@ import msgspec
 from gpushare.adapters.kube.wire import any_pod_of
 from gpushare.errors import ApiError, InvalidRequest
 from gpushare.metricsapi import documents, tables
-from gpushare.metricsapi.books import Books
+from gpushare.metricsapi.books import Books, nodes_of
 from gpushare.metricsapi.directory import PodDirectory
 from gpushare.metricsapi.documents import failure
 from gpushare.metricsapi.node_pages import NodePages
@@ -180,11 +180,19 @@ class UsageService:
         async with self._explaining:
             if facts.pod.managed and not facts.pod.gated:
                 notes = await self._refresh()
-                books = await self._books.latest()
-                named = self._books.named_for(namespace, books)
-                facts = PodFacts(facts.pod, details, named, dict(self._books.nodes), notes)
+                books = await self._books.named_for(namespace, self._nodes_with_pods_of(namespace))
+                facts = PodFacts(facts.pod, details, books, dict(self._books.nodes), notes)
             # A second for thousands of nodes: pure Python in a thread, which gives way every 5 ms.
             return await asyncio.to_thread(_explanation_of, namespace, name, facts)
+
+    def _nodes_with_pods_of(self, namespace: str) -> set[str]:
+        """The nodes that have pods of the namespace, or to which one is nominated."""
+        found: set[str] = set()
+        for entry in self._pods.of(namespace).values():
+            found.add(entry.node)
+            if isinstance(entry, PodEntry) and entry.usage:
+                found |= nodes_of(entry.usage.core)
+        return found
 
     # --- what fits ------------------------------------------------------------------------------
 

@@ -4,7 +4,9 @@ A pod or node that cannot be read in full is a row of the directory only, so tha
 watch.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Final
 
 import msgspec
@@ -13,7 +15,7 @@ from msgspec import Raw
 from gpushare.adapters.kube import metrics_api
 from gpushare.adapters.kube.metrics_api import DirectoryEntry
 from gpushare.adapters.kube.watch import Resource
-from gpushare.model.demand import Malformed
+from gpushare.model.demand import Demand, Malformed
 from gpushare.overview.gpu_pods import read_cluster_pod, read_node
 from gpushare.overview.objects import ClusterNode
 from gpushare.overview.pod_usage import UsagePod, usage_pod_of
@@ -47,7 +49,21 @@ def _pod(raw: Raw) -> tuple[str, DirectoryEntry] | None:
 
 
 def _with_usage(row: DirectoryEntry, usage: UsagePod) -> PodEntry:
-    return PodEntry(row.namespace, row.name, row.labels, row.node, row.address, row.running, usage)
+    labels = _labels(usage.core.labels)
+    shared = replace(usage, core=replace(usage.core, demand=_demand(usage.core.demand)))
+    return PodEntry(row.namespace, row.name, labels, row.node, row.address, row.running, shared)
+
+
+@lru_cache(maxsize=10_000)
+def _labels(pairs: tuple[tuple[str, str], ...]) -> Mapping[str, str]:
+    """Return one object for equal labels: the pods of a controller have the same."""
+    return dict(pairs)
+
+
+@lru_cache(maxsize=10_000)
+def _demand(demand: Demand | Malformed) -> Demand | Malformed:
+    """Return one object for equal demands: a cluster has few different ones."""
+    return demand
 
 
 def _node(raw: Raw) -> tuple[str, DirectoryEntry] | None:

@@ -146,7 +146,6 @@ def test_the_error_for_an_unknown_key_lists_the_known_keys() -> None:
         (monitored(cpu="many"), "monitoring.exporter.cpu: 'many'"),
         (
             answered(adapterRules=True),
-            "monitoring.adapterRules: monitoring.metricsApi also serves custom.metrics.k8s.io, like "
             "prometheus-adapter; set monitoring.metricsApi.customMetrics: false, or remove adapterRules",
         ),
         (with_board(image=""), "monitoring.board.image: missing; set it here, or 'cli' in images"),

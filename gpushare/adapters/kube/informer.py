@@ -1,7 +1,8 @@
 """A cache of the objects of one resource, kept in step by a watch."""
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
+from functools import partial
 from typing import Generic, TypeVar
 
 import structlog
@@ -16,13 +17,21 @@ T = TypeVar("T")
 
 
 class Informer(Generic[T]):
-    """All objects of a resource by key. ``run`` watches it until cancelled."""
+    """All objects of a resource by key. ``run`` watches it until cancelled.
 
-    def __init__(self, client: KubeClient, resource: Resource[T]) -> None:
+    ``turn`` is awaited between the slices of a list.
+    """
+
+    def __init__(
+        self,
+        client: KubeClient,
+        resource: Resource[T],
+        turn: Callable[[], Awaitable[None]] = partial(asyncio.sleep, 0),  # noqa: B008 - called at each turn
+    ) -> None:
         self.listed = asyncio.Event()
         self.objects: dict[str, T] = {}
         self._last_error: str | None = None
-        self._follower: Follower[T] = Follower(client, resource, self)
+        self._follower: Follower[T] = Follower(client, resource, self, turn=turn)
         self.run = self._follower.run
 
     @property

@@ -32,8 +32,8 @@ class UsageApi:
         self.pages: dict[str, bytes] = {}
         self.notes: tuple[str, ...] = ()
         self.books = Books(slices)
-        self.pods = PodDirectory(client, metrics or ApiMetrics(), self.books)
-        self.nodes = NodeDirectory(client, metrics or ApiMetrics(), self.books)
+        self.pods = PodDirectory(client, metrics or ApiMetrics(), self.books, slices.turn)
+        self.nodes = NodeDirectory(client, metrics or ApiMetrics(), self.books, slices.turn)
         self._listed: dict[tuple[str, str], bytes] = {}
         self.service = UsageService(
             self.pods,
