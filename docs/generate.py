@@ -62,6 +62,9 @@ ROLES: Mapping[str, list[Object]] = {
 }
 
 
+_PLACES: Mapping[str, str] = {"ClusterRole": "cluster", "Role": "`kube-system`"}
+
+
 def rights() -> str:
     """Every right of every service account."""
     lines = [
@@ -76,14 +79,17 @@ def rights() -> str:
     ]
     for service, objects in ROLES.items():
         for each in objects:
-            lines += [f"| {service} | {_right(each['kind'], rule)} |" for rule in each.get("rules", ())]
+            if metrics_api_manifests.AGGREGATED in each["metadata"].get("labels", {}):
+                holder, place = "Users with `view`, `edit` or `admin`", "their namespaces"
+            else:
+                holder, place = service, _PLACES.get(each["kind"], "")
+            lines += [f"| {holder} | {_right(place, rule)} |" for rule in each.get("rules", ())]
     return "\n".join(lines) + "\n"
 
 
-def _right(kind: str, rule: Object) -> str:
+def _right(place: str, rule: Object) -> str:
     resources = ", ".join(f"`{each}`" for each in rule["resources"])
     named = ", ".join(f"`{each}`" for each in rule.get("resourceNames", ()))
-    place = "cluster" if kind == "ClusterRole" else "`kube-system`"
     return " | ".join([resources, ", ".join(rule["verbs"]), f"{place}, only {named}" if named else place])
 
 

@@ -29,8 +29,8 @@ from gpushare.kubescheduler.config import KubernetesVersion
 _GROUP_PRIORITY: Final = 100
 _STEP: Final = 100
 _READERS: Final = "gpushare-usage-reader"
-_FOR_ALL: Final = {f"{RBAC}/aggregate-to-view": "true"}
-"""The label by which everyone with ``view``, ``edit`` or ``admin`` in a namespace gets rights there."""
+AGGREGATED: Final = f"{RBAC}/aggregate-to-view"
+"""The label of roles whose rights everyone with ``view``, ``edit`` or ``admin`` in a namespace has there."""
 
 
 def objects(settings: MetricsApi, version: KubernetesVersion) -> list[Object]:
@@ -46,7 +46,7 @@ def objects(settings: MetricsApi, version: KubernetesVersion) -> list[Object]:
             # In these the node agents report unhealthy GPUs.
             [rule("", ["configmaps"], ["list"])],
         ),
-        cluster_role(_READERS, _usage_rules(), _FOR_ALL),
+        cluster_role(_READERS, _usage_rules(), {AGGREGATED: "true"}),
         role_binding(f"{METRICS_API_NAME}-auth-reader", AUTHENTICATION_READER, METRICS_API_NAME),
         *https_server.objects(_server(settings), settings, version),
         *(_api_service(*each, settings) for each in _versions(settings)),

@@ -52,6 +52,7 @@ SYSTEM = "/api/v1/namespaces/kube-system"
 SECRET = f"{SYSTEM}/secrets/{contract.SEAL_SECRET}"
 UNHEALTHY = f"{SYSTEM}/configmaps/{contract.UNHEALTHY_PREFIX}gpu"
 METRIC = "/apis/custom.metrics.k8s.io/v1beta1/namespaces/default/pods/*/DCGM_CUSTOM_PROCESS_SM_UTIL"
+FITS = "/apis/usage.gpushare.io/v1/namespaces/default/gpufits"
 WORKLOADS = ("CronJob", "DaemonSet", "Deployment", "Job")
 _EVERY = 5
 AUDIT = {
@@ -86,7 +87,11 @@ class Rules:
 
     @property
     def each(self) -> Iterator[tuple[Right, Object]]:
+        # A role that is bound to nobody is for users.
+        bound = {each["roleRef"]["name"] for each in self.objects if "roleRef" in each}
         for found in self.objects:
+            if found["metadata"]["name"] not in bound:
+                continue
             for rule in found.get("rules", ()):
                 for group, resource, verb in product(rule["apiGroups"], rule["resources"], rule["verbs"]):
                     single = {**rule, "apiGroups": [group], "resources": [resource], "verbs": [verb]}
@@ -198,7 +203,7 @@ class Scene:
         argv = [console_script("gpushare"), "certificates", f"--kubeconfig={access}", "--renew"]
         return await self.bed.spawn(f"certificates-{self.number()}", argv)
 
-    async def metric(self) -> str:
+    async def metric(self, path: str = METRIC) -> str:
         """A request to the metrics API, as the API server forwards it; returns the answer."""
         tls, pki = ssl.create_default_context(cafile=str(self.bed.ca_file)), self.bed.layout.pki
         tls.load_cert_chain(pki / "front-proxy-client.crt", pki / "front-proxy-client.key")
@@ -206,7 +211,7 @@ class Scene:
         try:
             async with (
                 aiohttp.ClientSession() as session,
-                session.get(f"{self.metrics_url}{METRIC}", headers=headers, ssl=tls) as answer,
+                session.get(f"{self.metrics_url}{path}", headers=headers, ssl=tls) as answer,
             ):
                 return await answer.text()
         except aiohttp.ClientError as error:
@@ -355,6 +360,7 @@ async def test_with_exactly_the_rendered_rights_all_services_work_and_use_each_o
     scene.static_pod()
     await running(bed, f"static-{scene.made}-gpu", 60)
     await scene.metric()
+    await scene.metric(FITS)
     await scene.shown()
     assert await (await scene.install(contract.INSTALLER_NAME)).wait(60) != 0
     assert await (await scene.certify(contract.CERTIFICATES_NAME)).wait(60) == 0
@@ -411,8 +417,8 @@ async def act(scene: Scene, service: str, resource: str, turn: int) -> str:
         scene.node.stub.require(0, turn % 2)
     elif service == "board":
         return await scene.shown()
-    elif resource == "subjectaccessreviews":
-        return await scene.metric()
+    elif service == "metrics-api":
+        return await scene.metric(FITS if resource == "configmaps" else METRIC)
     return ""
 
 
