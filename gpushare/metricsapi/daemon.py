@@ -88,6 +88,7 @@ class MetricsApiDaemon:
                 slices,
                 pod_of=reader.pod_of,
                 refresh=reader.refresh,
+                lost_s=lambda: max(self._pods.lost_s, self._nodes.lost_s),
             ),
             metrics=self.metrics,
         )

@@ -40,6 +40,8 @@ _KEEP_S: Final = 1.0
 """For what concerns the whole cluster."""
 _MOST_GPUS: Final = 128
 _DIGITS: Final = re.compile(r"[0-9]{1,9}", re.ASCII)
+_LOST_S: Final = 15.0
+"""A watch that ends is usually back at once."""
 _PATIENCE_S: Final = 30.0
 """The API server gives up a request after 60 s."""
 _encode = msgspec.json.Encoder().encode
@@ -60,7 +62,10 @@ class _Encoded:
 
 
 class UsageService:
-    """``pod_of`` reads one pod; ``refresh`` updates what the books need besides the watches."""
+    """``pod_of`` reads one pod; ``refresh`` updates what the books need besides the watches.
+
+    ``lost_s`` are the seconds since the API server was last heard, 0 while it is.
+    """
 
     def __init__(
         self,
@@ -71,6 +76,7 @@ class UsageService:
         *,
         pod_of: PodOf,
         refresh: Settings,
+        lost_s: Callable[[], float],
     ) -> None:
         self._pods = pods
         self._books = books
@@ -78,6 +84,7 @@ class UsageService:
         self._slices = slices
         self._pod_of = pod_of
         self._refresh = refresh
+        self._lost_s = lost_s
         self._fits: FetchCache[tuple[int, int], GpuFitList] = FetchCache(self._fits_of, _KEEP_S)
         self._explanations: FetchCache[tuple[str, str], Response] = FetchCache(self._explained, _KEEP_S)
         self._explaining = asyncio.Semaphore(1)
@@ -125,8 +132,15 @@ class UsageService:
             return documents.json_response(tables.pod_table([each.pod for each in found]))
         if target.name:
             return Response(bytes(found[0].text))
-        notes = tuple(f"the exporter of node {name} does not answer" for name in silent)
-        return Response(_list_of(found, notes))
+        notes = (f"the exporter of node {name} does not answer" for name in silent)
+        return Response(_list_of(found, (*self._of_before(), *notes)))
+
+    def _of_before(self) -> tuple[str, ...]:
+        """A note if pods and nodes are those of an earlier time."""
+        lost_s = self._lost_s()
+        if lost_s < _LOST_S:
+            return ()
+        return (f"the API server has not been heard for {lost_s:.0f} s: pods and nodes are as of then",)
 
     async def _encoded(self, namespace: str, pods: Collection[UsagePod]) -> tuple[list[_Encoded], list[str]]:
         """The documents of the pods, and the nodes whose exporters do not answer."""
@@ -179,7 +193,7 @@ class UsageService:
         facts = PodFacts(any_pod_of(details), details)
         async with self._explaining:
             if facts.pod.managed and not facts.pod.gated:
-                notes = await self._refresh()
+                notes = (*self._of_before(), *await self._refresh())
                 books = await self._books.named_for(namespace, self._nodes_with_pods_of(namespace))
                 facts = PodFacts(facts.pod, details, books, dict(self._books.nodes), notes)
             # A second for thousands of nodes: pure Python in a thread, which gives way every 5 ms.
@@ -205,7 +219,7 @@ class UsageService:
         return Response(_encode(fits))
 
     async def _fits_of(self, asked: tuple[int, int]) -> GpuFitList:
-        notes = await self._refresh()
+        notes = (*self._of_before(), *await self._refresh())
         rooms = await self._books.rooms()
         found = await self._slices.run(fit_steps(rooms, *asked))
         return msgspec.structs.replace(found, notes=notes)

@@ -31,6 +31,7 @@ class UsageApi:
         client, slices = KubeClient(ApiAccess(host="http://127.0.0.1:1")), TimeSlices()
         self.pages: dict[str, bytes] = {}
         self.notes: tuple[str, ...] = ()
+        self.lost_s = 0.0
         self.books = Books(slices)
         self.pods = PodDirectory(client, metrics or ApiMetrics(), self.books, slices.turn)
         self.nodes = NodeDirectory(client, metrics or ApiMetrics(), self.books, slices.turn)
@@ -42,6 +43,7 @@ class UsageApi:
             slices,
             pod_of=self._pod,
             refresh=self._refresh,
+            lost_s=lambda: self.lost_s,
         )
 
     def see(self, *objects: Json) -> None:

@@ -118,6 +118,17 @@ async def test_the_list_has_the_pods_of_the_namespace_that_request_units() -> No
     assert (await ask(api, "none/gpupods"))[1]["items"] == []
 
 
+async def test_a_pod_of_the_same_name_in_another_namespace_has_its_own_numbers() -> None:
+    api = cluster(gpu_node("n", 14), gpu_pod("nb", "a", on="n", card=0), gpu_pod("nb", "b", on="n", card=0))
+    api.pages["n"] = page(
+        ("a", "nb", "main", 0, {"memory_used_bytes": GIB}),
+        ("b", "nb", "main", 0, {"memory_used_bytes": 2 * GIB}),
+    )
+    for namespace, used in (("a", GIB), ("b", 2 * GIB)):
+        _, pod = await ask(api, f"{namespace}/gpupods/nb")
+        assert [gpu["usedBytes"] for gpu in pod["containers"][0]["gpus"]] == [used]
+
+
 async def test_labels_select_pods() -> None:
     api = cluster(gpu_pod("a", "a", labels={"app": "x"}), gpu_pod("b", "a", labels={"app": "y"}))
     _, found = await ask(api, "a/gpupods", labelSelector="app in (y)")
@@ -208,6 +219,14 @@ async def test_notes_say_what_could_not_be_read() -> None:
     api.notes = ("ConfigMap x has no key gpus",)
     assert (await ask(api, "a/gpupods/nb/explanation"))[1]["notes"] == ["ConfigMap x has no key gpus"]
     assert (await ask(api, "a/gpufits"))[1]["notes"] == ["ConfigMap x has no key gpus"]
+
+
+async def test_answers_of_an_earlier_time_say_so() -> None:
+    api = cluster(gpu_node("n", 14), gpu_pod("nb", "a", 20))
+    api.lost_s = 75.0
+    for path in ("a/gpupods", "a/gpupods/nb/explanation", "a/gpufits"):
+        (note,) = (await ask(api, path))[1]["notes"]
+        assert note == "the API server has not been heard for 75 s: pods and nodes are as of then"
 
 
 # --- what fits ----------------------------------------------------------------------------------
