@@ -36,6 +36,10 @@ _ATTEMPTS: Final = 100
 class CardUse:
     """A GPU in a region: limit, use and peak in bytes, and ``refusals``, the number of refused allocations.
 
+    ``refused`` is the largest size of a refused allocation, and ``needed`` the smallest limit that admits all
+    refused ones, each at its moment: its size and what was in use. Both are 0 without a refusal, and leave
+    out allocations that the GPU itself could not hold.
+
     The agent writes ``rate``, the launch rate in tokens per second (0 before its first sample),
     ``sampled_ns``, the time of that sample by CLOCK_MONOTONIC, and ``prices``, the tokens of a unit of work,
     in 2^-20, by kind of launch. ``spent`` are the tokens of all launches, ``work`` is their work by kind.
@@ -46,6 +50,8 @@ class CardUse:
     used: int
     peak: int
     refusals: int
+    refused: int = 0
+    needed: int = 0
     rate: int = 0
     sampled_ns: int = 0
     spent: int = 0
@@ -194,10 +200,10 @@ def _cards(content: bytes, layout: RegionLayout) -> tuple[CardUse, ...]:
 
 
 def _card(found: tuple[Any, ...], launches: tuple[Any, ...]) -> CardUse:
-    name, limit, used, peak, refusals = found
+    name, *counts = found
     rate, sampled_ns, spent, *kinds = launches
     uuid, prices, work = name.rstrip(b"\0").decode("ascii", "replace"), kinds[:KINDS], kinds[KINDS:]
-    return CardUse(uuid, limit, used, peak, refusals, rate, sampled_ns, spent, tuple(prices), tuple(work))
+    return CardUse(uuid, *counts, rate, sampled_ns, spent, tuple(prices), tuple(work))
 
 
 def _processes(content: bytes, layout: RegionLayout) -> tuple[ProcessUse, ...]:

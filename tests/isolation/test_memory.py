@@ -26,6 +26,49 @@ def test_six_gib_do_not_fit_into_four(container: Container) -> None:
     assert container.stub.peak(0) == 0
 
 
+def refused_mib(container: Container) -> tuple[int, int, int]:
+    """Number of refusals, the largest size, and the limit that admits each of them; in MiB."""
+    use = container.seen().cards[0]
+    return use.refusals, use.refused // MIB, use.needed // MIB
+
+
+def test_a_refusal_tells_its_size_and_the_limit_that_admits_it(make: Make) -> None:
+    container = make(context_mib=121)
+    code = "context(); v, at = alloc(3000); alloc(2000); free(at); alloc(4500); say(alloc(4180)[0])"
+    assert reported(container, code) == [[0]]
+    # 121 + 3000 + 2000 is more than 121 + 4500.
+    assert refused_mib(container) == (2, 4500, 5121)
+    code = "context(); say(alloc(6144)[0])"
+    assert reported(container, code) == [[2]]
+    assert refused_mib(container) == (3, 6144, 6144 + 121)
+    container.limit(share(6265, 16130, context_mib=121))
+    assert reported(container, code) == [[0]]
+
+
+def test_a_refusal_that_the_gpu_could_not_hold_has_no_size(make: Make) -> None:
+    container = make(context_mib=121)
+    code = "context(); alloc(16130 - 121 + 1); v = alloc(2**43 - 1)[0]; say(v)"
+    assert reported(container, code) == [[2]]
+    assert refused_mib(container) == (2, 0, 0)
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        "cuda.cuMemAllocManaged(c.byref(at), c.c_size_t(5000 * MIB), 1)",
+        "cuda.cuMemAllocPitch_v2(c.byref(at), c.byref(n), c.c_size_t(512), c.c_size_t(5000 * 2048), 4)",
+        "cuda.cuMemAllocAsync(c.byref(at), c.c_size_t(5000 * MIB), None)",
+        "cuda.cuMemCreate(c.byref(at), c.c_size_t(5000 * MIB), (c.c_int * 8)(1, 0, 1, 0), c.c_ulonglong(0))",
+        "cuda.cuArray3DCreate_v2(c.byref(at), c.byref((c.c_size_t * 5)(1024, 1024, 1250, 1 << 32 | 32, 0)))",
+    ],
+    ids=lambda code: code.split("(")[0],
+)
+def test_each_kind_of_request_tells_its_size(container: Container, request_: str) -> None:
+    code = f"at, n = c.c_uint64(), c.c_size_t(); context(); alloc(100); say({request_})"
+    assert reported(container, code) == [[2]]
+    assert refused_mib(container) == (1, 5000, 5100)
+
+
 def test_the_gpu_is_as_large_as_the_limit(container: Container) -> None:
     code = "n = c.c_size_t(); say(cuda.cuDeviceTotalMem_v2(c.byref(n), 0), n.value)"
     assert reported(container, code) == [[0, 4509925376]]
@@ -57,6 +100,7 @@ def test_a_context_that_does_not_fit_is_refused(make: Make) -> None:
     container = make(context_mib=121)
     container.limit(share(1, 1000, context_mib=121))
     assert reported(container, "say(context())") == [[2]]
+    assert refused_mib(container) == (1, 121, 121)
 
 
 def test_the_primary_context_counts_once(make: Make) -> None:

@@ -128,7 +128,8 @@ def test_a_graph_that_cannot_fit_is_refused(container: Container) -> None:
         [2, 4301],
         [0, 4301],
     ]
-    assert container.seen().cards[0].refusals == 1
+    (use,) = container.seen().cards
+    assert (use.refusals, use.refused, use.needed) == (1, 4302 * MIB, 4302 * MIB)
 
 
 def test_memory_of_graphs_is_charged_at_the_next_check(container: Container) -> None:

@@ -67,7 +67,8 @@ def test_the_region_has_the_usage_of_each_process(container: Container) -> None:
     with container.start("context(); alloc(1000); alloc(5000); say(0); sys.stdin.read()") as process:
         process.stdout.readline()
         seen = container.seen()
-        assert seen.cards == (region.CardUse(UUID, 4301 * MIB, 1000 * MIB, 1000 * MIB, 1),)
+        sizes = (4301 * MIB, 1000 * MIB, 1000 * MIB, 1, 5000 * MIB, 6000 * MIB)
+        assert seen.cards == (region.CardUse(UUID, *sizes),)
         (one,) = seen.processes
         assert one.pid == process.pid
         assert one.used[0] == 1000 * MIB

@@ -139,23 +139,43 @@ void account_managed(int card, int64_t change)
         region_managed(card, change);
 }
 
-static int refused(int card, int driver_verdict)
+/* The memory of a device, of which the container has a share. 0 if the driver does not tell. */
+static u64 memory_of(int device)
 {
+    __typeof__(cuDeviceTotalMem_v2) *ask =
+        (__typeof__(cuDeviceTotalMem_v2) *)driver_function(ENTRY_cuDeviceTotalMem_v2);
+    size_t bytes = 0;
+    return ask && ask(&bytes, device) == CUDA_OK ? bytes : 0;
+}
+
+static int out_of_memory(int driver_verdict) { return driver_verdict == CUDA_OK ? CUDA_OUT_OF_MEMORY : driver_verdict; }
+
+int account_refused(int card, u64 bytes)
+{
+    int device = -1, verdict = driver_has(cuCtxGetDevice) ? ASK(cuCtxGetDevice)(&device) : CUDA_OK;
     if (ready(card))
-        region_refused(card);
-    return driver_verdict == CUDA_OK ? CUDA_OUT_OF_MEMORY : driver_verdict;
+        region_refused(card, bytes, memory_of(device));
+    return out_of_memory(verdict);
 }
 
-int account_refused(int card)
-{
-    int device;
-    return refused(card, driver_has(cuCtxGetDevice) ? ASK(cuCtxGetDevice)(&device) : CUDA_OK);
-}
-
-int account_refused_on(int card, int device)
+static int known_device(int device)
 {
     struct uuid uuid;
-    return refused(card, driver_has(cuDeviceGetUuid) ? ASK(cuDeviceGetUuid)(&uuid, device) : CUDA_OK);
+    return driver_has(cuDeviceGetUuid) ? ASK(cuDeviceGetUuid)(&uuid, device) : CUDA_OK;
+}
+
+int account_refused_on(int card, int device, u64 bytes)
+{
+    if (ready(card))
+        region_refused(card, bytes, memory_of(device));
+    return out_of_memory(known_device(device));
+}
+
+int account_context_refused(int card, int device)
+{
+    if (ready(card))
+        region_context_refused(card, limits.cards[card].context_bytes, memory_of(device));
+    return out_of_memory(known_device(device));
 }
 
 int account_shared_card(void)

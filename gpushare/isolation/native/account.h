@@ -28,10 +28,11 @@ bool account_enter_context(int card);
 bool account_enter_context_again(int card);
 void account_leave_context(int card);
 
-/* The result of a call whose reservation failed: out of memory, which is counted as a refusal, or the error of
-   the driver if there is no current context or no such device. */
-int account_refused(int card);
-int account_refused_on(int card, int device);
+/* The result of a call whose reservation of `bytes` failed: out of memory, which is counted as a refusal, or the error
+   of the driver if there is no current context or no such device. */
+int account_refused(int card, u64 bytes);
+int account_refused_on(int card, int device, u64 bytes);
+int account_context_refused(int card, int device);
 
 /* The GPU of the current context if the container has a compute share of it, else NO_CARD. */
 int account_shared_card(void);

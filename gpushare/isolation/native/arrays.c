@@ -46,7 +46,7 @@ static u64 size_of_levels(const struct array3d *shape, u32 levels)
     int card = account_current_card();                        \
     u64 bytes = size;                                         \
     if (!reserve(card, bytes))                        \
-        return account_refused(card);                             \
+        return account_refused(card, bytes);                      \
     int verdict = driver(array, __VA_ARGS__);                 \
     return keep(verdict, kind, verdict ? 0 : OUTPUT(array), card, bytes)
 

@@ -55,7 +55,7 @@ static int created(int verdict, void *const *context, int card)
     int card = account_card(device);                                                      \
     pthread_mutex_lock(&lock);                                                            \
     int verdict = enter(card) ? created(driver(context, __VA_ARGS__), context, card)      \
-                              : account_refused_on(card, device);                         \
+                              : account_context_refused(card, device);                         \
     pthread_mutex_unlock(&lock);                                                          \
     return verdict
 
@@ -127,7 +127,7 @@ static int retain_first(void **context, int device, __typeof__(cuDevicePrimaryCt
 {
     int card = account_card(device);
     if (!enter(card))
-        return account_refused_on(card, device);
+        return account_context_refused(card, device);
     int verdict = driver(context, device);
     struct record before; /* if the driver called the program back, which retained it */
     if (records_take(PRIMARY, (u64)device, &before)) {

@@ -12,7 +12,8 @@ static int check(const struct graph_allocation *allocation)
     if (device < 0)
         return CUDA_OK;
     int card = account_card(device);
-    return pools_node_fits(device, card, allocation->bytes) ? CUDA_OK : account_refused_on(card, device);
+    u64 bytes = allocation->bytes;
+    return pools_node_fits(device, card, bytes) ? CUDA_OK : account_refused_on(card, device, bytes);
 }
 
 static int check_any(const struct graph_node *node)

@@ -23,7 +23,7 @@ static u64 estimated_rows(u64 width, u64 height)
         DRIVER(name);                                                                  \
         int card = account_current_card();                                             \
         if (!reserve(card, bytes))                                                     \
-            return account_refused(card);                                              \
+            return account_refused(card, bytes);                                       \
         int verdict = driver(pointer, bytes);                                          \
         return keep(verdict, LINEAR, verdict ? 0 : OUTPUT(pointer), card, bytes);      \
     }
@@ -36,7 +36,7 @@ API int cuMemAllocManaged(u64 *pointer, size_t bytes, u32 flags)
     DRIVER(cuMemAllocManaged);
     int card = account_current_card();
     if (!reserve(card, bytes))
-        return account_refused(card);
+        return account_refused(card, bytes);
     int verdict = driver(pointer, bytes, flags);
     return keep_managed(verdict, verdict ? 0 : OUTPUT(pointer), card, bytes);
 }
@@ -58,7 +58,7 @@ static int keep_rows(int verdict, u64 pointer, int card, u64 estimated, u64 byte
         int card = account_current_card();                                                     \
         u64 estimated = estimated_rows(width, height);                                         \
         if (!reserve(card, estimated))                                                         \
-            return account_refused(card);                                                      \
+            return account_refused(card, estimated);                                           \
         int verdict = driver(pointer, pitch, width, height, element);                          \
         u64 bytes = verdict ? 0 : rows(OUTPUT(pitch), height);                                 \
         return keep_rows(verdict, verdict ? 0 : OUTPUT(pointer), card, estimated, bytes);      \

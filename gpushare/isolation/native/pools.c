@@ -406,11 +406,11 @@ static bool finished(const struct request *asked, int verdict)
 static int from_store(struct request *asked)
 {
     if (!admit(asked))
-        return account_refused(asked->card);
+        return account_refused(asked->card, asked->bytes);
     int verdict = call(asked);
     if (make_room(asked, verdict))
         verdict = call(asked);
-    return finished(asked, verdict) ? verdict : account_refused(asked->card);
+    return finished(asked, verdict) ? verdict : account_refused(asked->card, asked->bytes);
 }
 
 /* On a stream that captures, a request adds a node to the graph, which does not use the memory of the pool, and needs
@@ -420,7 +420,7 @@ static int into_graph(const struct request *asked)
     lock_card(asked->card);
     bool fits = store_of(NULL, asked->device, asked->card) && fits_if_trimmed(asked->card, asked->bytes);
     unlock_card(asked->card);
-    return fits ? call(asked) : account_refused(asked->card);
+    return fits ? call(asked) : account_refused(asked->card, asked->bytes);
 }
 
 /* If it is unknown, the driver rejects the request. */
@@ -474,7 +474,7 @@ static int from_pool(void *pool, u64 *pointer, size_t bytes, void *stream, alloc
     if (home.count || !pool)
         return call(&asked); /* the driver rejects no pool */
     if (home.card == NO_CARD)
-        return account_refused(NO_CARD);
+        return account_refused(NO_CARD, bytes);
     return captures(stream, functions->is_capturing) ? into_graph(&asked) : from_store(&asked);
 }
 

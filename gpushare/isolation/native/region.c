@@ -373,12 +373,26 @@ bool region_reserve(int card, u64 bytes)
 
 bool region_reserve_again(int card, u64 bytes) { return reserve(enter, card, bytes); }
 
-void region_refused(int card)
+/* A request that no limit admits, since it is larger than what is left of the GPU, is counted only. */
+static void count_refusal(int card, u64 bytes, u64 memory)
+{
+    struct region_card *sums = &region->cards[card];
+    u64 needed;
+    sums->refusals++;
+    if (__builtin_add_overflow(counted(sums), bytes, &needed) || needed > memory)
+        return;
+    if (bytes > sums->refused)
+        sums->refused = bytes;
+    if (needed > sums->needed)
+        sums->needed = needed;
+}
+
+void region_refused(int card, u64 bytes, u64 memory)
 {
     if (!enter())
         return;
     if (mine)
-        region->cards[card].refusals++;
+        count_refusal(card, bytes, memory);
     leave();
 }
 
@@ -432,6 +446,15 @@ static u64 expected_context(int card, u64 estimate)
             least = each;
     }
     return least ? least : estimate;
+}
+
+void region_context_refused(int card, u64 estimate, u64 memory)
+{
+    if (!enter())
+        return;
+    if (mine)
+        count_refusal(card, expected_context(card, estimate), memory);
+    leave();
 }
 
 static bool add_context(int card, u64 estimate)

@@ -18,6 +18,9 @@ struct region_card {
     char uuid[UUID_TEXT];
     u64 limit, used, peak, refusals;
     u64 forgiven; /* part of `used` that does not count against the limit */
+    /* Of refused requests that the GPU could hold: the largest size, and the largest sum of size and use, which is the
+       smallest limit that admits the request. */
+    u64 refused, needed;
 };
 
 /* Launch control of a GPU (pace.h). Each field is atomic; there is no lock. The node agent writes `rate`, `sampled`
@@ -90,8 +93,10 @@ bool region_reserve_again(int card, u64 bytes);
 /* As `region_force` and `region_leave_context`: without the lock, the next call that gets it applies the change. */
 void region_release(int card, u64 bytes);
 
-/* Counts a refusal, unless it is one of a process without a slot. */
-void region_refused(int card);
+/* Counts a refusal of `bytes`, or of a context, unless it is one of a process without a slot. `memory` is the size of
+   the GPU. */
+void region_refused(int card, u64 bytes, u64 memory);
+void region_context_refused(int card, u64 estimate, u64 memory);
 
 /* Changes how much of the counted memory of this process is managed. Also applied later if there is no lock. */
 void region_managed(int card, int64_t change);

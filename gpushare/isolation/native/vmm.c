@@ -62,7 +62,7 @@ API int cuMemCreate(u64 *handle, size_t bytes, const struct allocation_prop *pro
     int card = account_card(device);
     /* Before the lock: a reservation may trim pools, which can wait for the GPU. */
     if (!reserve(card, bytes))
-        return account_refused_on(card, device);
+        return account_refused_on(card, device, bytes);
     pthread_mutex_lock(&lock);
     int verdict = driver(handle, bytes, prop, flags);
     if (verdict == CUDA_OK)

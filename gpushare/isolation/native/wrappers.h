@@ -14,6 +14,7 @@ API int cuMemPoolTrimTo(void *pool, size_t keep);
 API int cuMemPoolDestroy(void *pool);
 API int cuDeviceGetMemPool(void **pool, int device);
 API int cuDeviceGraphMemTrim(int device);
+API int cuDeviceTotalMem_v2(size_t *bytes, int device);
 API int cuDevicePrimaryCtxRetain(void **context, int device);
 
 /* Takes the tokens of an instance of a graph; `is_capturing` is the driver's function for this kind of stream. */

@@ -21,7 +21,7 @@ def region_bytes(cards: Sequence[region.CardUse] = (), pids: Sequence[int] = (),
     made = bytearray(region.empty())
     HEADER.pack_into(made, 0, MAGIC, VERSION, SIZE, 0, *LAYOUT, len(pids), crowded)
     for index, use in enumerate(cards):
-        numbers = (use.limit, use.used, use.peak, use.refusals)
+        numbers = (use.limit, use.used, use.peak, use.refusals, use.refused, use.needed)
         CARD.pack_into(
             made,
             LAYOUT.cards_at + index * LAYOUT.card,
