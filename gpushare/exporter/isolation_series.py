@@ -29,6 +29,11 @@ _COUNTED: Final[tuple[tuple[Metric, Callable[[CardUse], int]], ...]] = (
     (names.CONTAINER_PEAK, lambda use: use.peak),
     (names.CONTAINER_REFUSALS, lambda use: use.refusals),
 )
+_OF_REFUSED: Final[tuple[tuple[Metric, Callable[[CardUse], int]], ...]] = (
+    (names.CONTAINER_REFUSED, lambda use: use.refused),
+    (names.CONTAINER_NEEDED, lambda use: use.needed),
+)
+"""0 without a refused request."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +62,10 @@ def limits(snapshot: NodeSnapshot, usage: MeasuredUsage) -> Iterator[MetricSerie
     yield MetricSeries(names.CONTAINER_LIMIT, [(labels, each.limit_bytes) for labels, each in labelled])
     for metric, read in _COUNTED:
         yield MetricSeries(metric, [(labels, read(each.use)) for labels, each in labelled if each.use])
+    for metric, read in _OF_REFUSED:
+        yield MetricSeries(
+            metric, [(labels, read(each.use)) for labels, each in labelled if _could_hold(each, read)]
+        )
     yield MetricSeries(
         names.CONTAINER_CROWDED, [(labels, each.crowded) for labels, each in labelled if each.use]
     )
@@ -121,6 +130,12 @@ def _use(limited: LimitedContainer, limit: CardLimit) -> CardUse | None:
         return None
     unused = CardUse(limit.uuid, limit.limit_mib * _MIB, 0, 0, 0)
     return next((each for each in limited.region.cards if each.uuid == limit.uuid), unused)
+
+
+def _could_hold(limited: _CardLimitUse, read: Callable[[CardUse], int]) -> bool:
+    """Whether there is such a number, and the GPU has that much: a container can write any into its region."""
+    number, total = read(limited.use) if limited.use else 0, limited.card.total_bytes
+    return 0 < number and (total is None or number <= total)
 
 
 # --- processes without a limit ------------------------------------------------------------------

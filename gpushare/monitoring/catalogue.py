@@ -532,6 +532,16 @@ CONTAINER_REFUSALS: Final = EXPORTER.counter(
     "Memory requests of a container that the isolation library refused.",
     *_CONTAINER,
 )
+CONTAINER_REFUSED: Final = _container(
+    "memory_refused_bytes",
+    "Largest memory request of a container that the isolation library refused and the GPU could hold; absent "
+    "without one.",
+)
+CONTAINER_NEEDED: Final = _container(
+    "memory_needed_bytes",
+    "Smallest memory limit that admits the refused requests of a container, each with the memory in use at that "
+    "moment; absent without one that the GPU could hold.",
+)
 CONTAINER_CROWDED: Final = EXPORTER.counter(
     "gpushare_container_processes_refused",
     "Processes of a container that were refused all GPU memory, because too many others of it used GPUs; the "

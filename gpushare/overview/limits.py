@@ -18,6 +18,8 @@ _METRICS: Final = (
     catalogue.CONTAINER_COUNTED,
     catalogue.CONTAINER_PEAK,
     catalogue.CONTAINER_REFUSALS,
+    catalogue.CONTAINER_REFUSED,
+    catalogue.CONTAINER_NEEDED,
     catalogue.CONTAINER_USED,
     catalogue.CONTAINER_UNCOUNTED,
 )
@@ -32,7 +34,8 @@ NO_SERIES: Final = (
 class ContainerLimit(Struct, frozen=True, rename="camel"):
     """A container with a limit on one GPU; unknown numbers are None.
 
-    ``used`` and ``peak`` are counted by the isolation library, ``driver`` is the usage from NVML, and
+    ``used`` and ``peak`` are counted by the isolation library. ``largest_refused`` is the largest size of its
+    refusals, and ``needed`` the smallest limit that admits each of them at its moment. ``driver`` is the usage from NVML, and
     ``uncounted`` is the difference.
     """
 
@@ -46,6 +49,8 @@ class ContainerLimit(Struct, frozen=True, rename="camel"):
     used_bytes: int | None
     peak_bytes: int | None
     refusals: int | None
+    largest_refused_bytes: int | None
+    needed_bytes: int | None
     driver_bytes: int | None
     uncounted_bytes: int | None
 

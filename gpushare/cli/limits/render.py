@@ -11,7 +11,7 @@ from gpushare.overview.limits import ContainerLimit
 
 _HEADERS: Final = (
     *("NAMESPACE", "POD", "CONTAINER", "NODE", "CARD"),
-    *("LIMIT", "USED", "PEAK", "REFUSALS"),
+    *("LIMIT", "USED", "PEAK", "REFUSALS", "REFUSED"),
 )
 _WIDE: Final = ("DRIVER", "UNCOUNTED", "UUID")
 
@@ -29,5 +29,6 @@ def limits_document(found: Sequence[ContainerLimit]) -> dict[str, Any]:
 def _row(limit: ContainerLimit, *, wide: bool) -> tuple[str, ...]:
     refusals = ABSENT if limit.refusals is None else str(limit.refusals)
     amounts = map(mib, (limit.limit_bytes, limit.used_bytes, limit.peak_bytes))
-    row = (limit.namespace, limit.pod, limit.container, limit.node, limit.card, *amounts, refusals)
+    refused = (refusals, mib(limit.largest_refused_bytes))
+    row = (limit.namespace, limit.pod, limit.container, limit.node, limit.card, *amounts, *refused)
     return (*row, mib(limit.driver_bytes), mib(limit.uncounted_bytes), limit.uuid) if wide else row

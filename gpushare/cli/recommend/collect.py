@@ -25,9 +25,11 @@ _FIELDS: Final = {
     str(catalogue.CONTAINER_PEAK): "peak",
     str(catalogue.CONTAINER_USED): "used",
     str(catalogue.CONTAINER_REFUSALS): "refusals",
+    str(catalogue.CONTAINER_NEEDED): "needed",
 }
 _WHOLE_WINDOW: Final = {str(catalogue.CONTAINER_PEAK), str(catalogue.CONTAINER_USED)}
 """The others describe the present container, whose name a larger or smaller one may have had before."""
+_GPU: Final = str(catalogue.CARD_MEMORY)
 _PRESENT: Final = "5m"
 """So long Prometheus shows a value by default, also if scrapes fail."""
 _KEY: Final = ("namespace", "pod", "container")
@@ -59,7 +61,8 @@ async def collect(
     else:
         selected = matchers({"cluster": peaks.cluster, "namespace": namespace})
         async with connected(peaks.prometheus, time.time()) as asked:
-            numbers = numbers_of(await _over_time(asked, selected, peaks.window_s))
+            found = await _over_time(asked, selected, peaks.window_s)
+            numbers = numbers_of([*found, *await _gpus(asked, matchers({"cluster": peaks.cluster}))])
     pods = decoded(raws, ClusterPod, path)
     return [each for pod in pods for each in _containers(pod_of(pod), pod.owner, numbers)]
 
@@ -70,6 +73,11 @@ async def _over_time(prometheus: PrometheusClient, selected: str, window_s: int)
         series = await prometheus.ask(_query(metric, selected, window_s))
         found += (MetricSample(metric, each.labels, float(each.value)) for each in series)
     return found
+
+
+async def _gpus(prometheus: PrometheusClient, selected: str) -> list[MetricSample]:
+    series = await prometheus.ask(_query(_GPU, selected, 0))
+    return [MetricSample(_GPU, each.labels, float(each.value)) for each in series]
 
 
 def _query(metric: str, selected: str, window_s: int) -> str:
@@ -83,13 +91,17 @@ def _query(metric: str, selected: str, window_s: int) -> str:
 
 
 def numbers_of(samples: Iterable[MetricSample]) -> Numbers:
-    """By container, the largest finite value on its GPUs; refusals are summed."""
+    """By container, the largest finite value on its GPUs, and of their memory; refusals are summed."""
+    finite = [sample for sample in samples if math.isfinite(sample.number)]
+    gpus = {each.labels.get("uuid"): int(each.number) for each in finite if each.metric == _GPU}
     found: dict[tuple[str, ...], dict[str, int]] = defaultdict(dict)
-    for sample in samples:
-        if (field := _FIELDS.get(sample.metric)) and math.isfinite(sample.number):
+    for sample in finite:
+        if field := _FIELDS.get(sample.metric):
             numbers = found[tuple(sample.labels.get(label, "") for label in _KEY)]
             before, value = numbers.get(field, 0), int(sample.number)
             numbers[field] = before + value if field == "refusals" else max(before, value)
+            if gpu := gpus.get(sample.labels.get("uuid")):
+                numbers["gpu"] = max(numbers.get("gpu", 0), gpu)
     return found
 
 

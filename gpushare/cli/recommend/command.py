@@ -55,8 +55,8 @@ def recommend(
 ) -> None:
     """Suggest GPU memory requests of workloads, from peaks and refused allocations.
 
-    A suggestion is the peak plus a margin in whole units of the node; after refused allocations, at least the
-    limit plus the margin. Without a peak, "now only" or "no data" is shown instead. Changes nothing.
+    A suggestion is the peak plus a margin in whole units of the node; after refused allocations, the limit that
+    admits them plus the margin. It is at most the GPU. Without a peak, "now only" or "no data" is shown instead. Changes nothing.
     """
     from gpushare.cli.lib.screen import Screen, serialized
     from gpushare.cli.recommend import render

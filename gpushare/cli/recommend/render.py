@@ -22,8 +22,8 @@ def table(found: Sequence[Recommendation], window: str) -> TextTable:
 def rule(margin_percent: int) -> str:
     """The rule in one line."""
     return (
-        f"Suggestion: peak + {margin_percent} % in whole units; after refusals, at least limit + "
-        f"{margin_percent} %. Without a peak there is no suggestion.\n"
+        f"Suggestion: peak + {margin_percent} % in whole units, at most the GPU; after refusals, what the refused "
+        f"requests need + {margin_percent} %. Without a peak there is no suggestion.\n"
     )
 
 
@@ -36,7 +36,7 @@ def recommendations_document(
 
 
 def _row(each: Recommendation, window: str) -> tuple[str, ...]:
-    basis = f"peak of {window}" if each.basis is Basis.WINDOW else str(each.basis)
+    basis = _basis(each, window)
     if each.silent and each.basis is not Basis.NO_DATA:
         basis += f"; {each.silent} of {each.pods} pods without data"
     return (
@@ -46,6 +46,12 @@ def _row(each: Recommendation, window: str) -> tuple[str, ...]:
         _suggestion(each),
         basis,
     )
+
+
+def _basis(each: Recommendation, window: str) -> str:
+    if each.basis is Basis.REFUSED:
+        return f"{each.basis} needs {mib(each.needed)}"
+    return f"peak of {window}" if each.basis is Basis.WINDOW else str(each.basis)
 
 
 def _suggestion(each: Recommendation) -> str:
@@ -72,6 +78,7 @@ def _item(each: Recommendation) -> dict[str, Any]:
         "peakBytes": each.peak,
         "usedBytes": each.used,
         "refusals": each.refusals,
+        "neededBytes": each.needed,
         "basis": str(each.basis),
         "suggestedUnits": each.suggestion,
         "verdict": str(each.verdict),

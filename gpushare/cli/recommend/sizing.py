@@ -4,7 +4,9 @@ The rule, on each GPU and in whole units:
 
 - need = the larger of the peak that the isolation library counted and the usage that the driver reports;
 - suggestion = the fewest units that hold need × (1 + margin);
-- after refusals the real need is above the limit, so the suggestion holds at least limit × (1 + margin);
+- after refusals, need is at least the limit that admits each refused request, as the library recorded it, or
+  the limit of the container if all were larger than the GPU;
+- no suggestion is larger than the GPU, if its size is known;
 - a present usage alone is not a peak, and without a peak there is no suggestion.
 
 The replicas of a workload get the largest suggestion among them.
@@ -24,6 +26,7 @@ class Basis(StrEnum):
 
     SINCE_START = "peak since container start"
     WINDOW = "peak of the window"
+    REFUSED = "refused request"
     NOW = "now only"
     NO_DATA = "no data"
 
@@ -41,7 +44,8 @@ class Comparison(StrEnum):
 class Observed:
     """One container of a pod: its request in units on each of its GPUs, and the largest of its GPUs' values.
 
-    Amounts are in bytes; None is unknown. ``granted`` is the allocation for ``units``.
+    Amounts are in bytes; None is unknown. ``granted`` is the allocation for ``units``, ``needed`` the limit that
+    admits each refused request, and ``gpu`` the memory of the GPU.
     """
 
     namespace: str
@@ -54,6 +58,8 @@ class Observed:
     peak: int | None = None
     used: int | None = None
     refusals: int | None = None
+    needed: int | None = None
+    gpu: int | None = None
 
     @property
     def unit(self) -> NodeUnit:
@@ -76,6 +82,7 @@ class Recommendation:
     peak: int | None
     used: int | None
     refusals: int | None
+    needed: int | None
     basis: Basis
     suggestion: int | None
 
@@ -95,11 +102,17 @@ def suggested_units(observed: Observed, margin_percent: int) -> int | None:
         return None
     need = max(observed.peak, observed.used or 0)
     if observed.refusals:
-        need = max(need, observed.limit or observed.granted)
+        need = max(need, observed.needed or observed.limit or observed.granted)
     target = _ceiling(need * (100 + margin_percent), 100)
     fewest = max(1, _ceiling(target * observed.units, observed.granted))
     # A refused allocation is never an argument for the same request.
-    return max(fewest, observed.units + 1) if observed.refusals else fewest
+    units = max(fewest, observed.units + 1) if observed.refusals else fewest
+    return min(units, _units_of_gpu(observed.gpu, observed.units, observed.granted)) if observed.gpu else units
+
+
+def _units_of_gpu(gpu: int, units: int, granted: int) -> int:
+    """The units of the whole GPU; its allocations are rounded down."""
+    return max(units, gpu * units // granted)
 
 
 def _ceiling(amount: int, divisor: int) -> int:
@@ -119,8 +132,11 @@ def _of_group(group: list[Observed], margin_percent: int, basis: Basis) -> Recom
     first = group[0]
     suggestions = [each for member in group if (each := suggested_units(member, margin_percent))]
     silent = sum(member.peak is None and member.used is None for member in group)
+    needed = _largest(member.needed for member in group if member.refusals)
     if not suggestions:
         basis = Basis.NO_DATA if silent == len(group) else Basis.NOW
+    elif needed and needed >= max(member.peak or 0 for member in group):
+        basis = Basis.REFUSED
     return Recommendation(
         first.namespace,
         first.owner,
@@ -133,6 +149,7 @@ def _of_group(group: list[Observed], margin_percent: int, basis: Basis) -> Recom
         _largest(member.peak for member in group),
         _largest(member.used for member in group),
         sum(known) if (known := [m.refusals for m in group if m.refusals is not None]) else None,
+        needed,
         basis,
         max(suggestions) * first.gpus if suggestions else None,
     )

@@ -102,9 +102,12 @@ def limit(units: int = 4, *, card: int = 0) -> CardLimit:
     return CardLimit(f"GPU-{card}", T4, units, 14)
 
 
-def use(used: int, peak: int = 0, refusals: int = 0, *, card: int = 0) -> CardUse:
+def use(
+    used: int, peak: int = 0, refusals: int = 0, refused: int = 0, needed: int = 0, *, card: int = 0
+) -> CardUse:
     """The usage of a GPU in a region, in MiB."""
-    return CardUse(f"GPU-{card}", 0, used * MIB, max(used, peak) * MIB, refusals)
+    sizes = (used * MIB, max(used, peak) * MIB, refusals, refused * MIB, needed * MIB)
+    return CardUse(f"GPU-{card}", 0, *sizes)
 
 
 def limited(

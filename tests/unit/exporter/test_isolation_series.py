@@ -55,6 +55,19 @@ def test_counted_memory_is_exported_with_the_limit() -> None:
     assert of(busy(), "refusals") == {"a": 3, "b": 0}
 
 
+def test_what_refused_requests_need_is_exported() -> None:
+    refused = limited("a", use(900, 1200, 2, 4500, 5121), pids=[1])
+    found = busy(isolation=isolation(refused, limited("b")))
+    assert of(found, "refused_bytes") == {"a": 4500}
+    assert of(found, "needed_bytes") == {"a": 5121}
+
+
+def test_a_size_beyond_the_gpu_in_a_region_is_not_exported() -> None:
+    forged = limited("a", use(900, 1200, 2, 15080, 2**43), pids=[1])
+    found = busy(isolation=isolation(forged, limited("b")))
+    assert (of(found, "refused_bytes"), of(found, "needed_bytes")) == ({}, {})
+
+
 def test_the_labels_are_those_of_all_series_of_containers() -> None:
     labels = ("node", "namespace", "pod", "container", "card", "uuid")
     for what in OWN:

@@ -81,7 +81,7 @@ def test_a_gpu_with_all_values_has_every_metric_of_the_catalogue() -> None:
         [gpu_pod("a")],
         [shared("a")],
         {10: ref("a")},
-        isolation=isolation(limited("a", use(1000))),
+        isolation=isolation(limited("a", replace(use(1000), refused=1, needed=1))),
         at=1.0,
         took_s={"nvml": 0.1},
         failures={"nvml": 2},

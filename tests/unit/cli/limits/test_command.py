@@ -40,6 +40,8 @@ def held(where: str, node: str = "n1") -> str:
             series("counted_bytes", where, 1000 * MIB, node=node),
             series("counted_peak_bytes", where, 3000 * MIB, node=node),
             series("refusals_total", where, 7, node=node),
+            series("refused_bytes", where, 6144 * MIB, node=node),
+            series("needed_bytes", where, 6265 * MIB, node=node),
             series("used_bytes", where, 1200 * MIB, node=node),
             series("uncounted_bytes", where, 200 * MIB, node=node),
         ]
@@ -54,9 +56,9 @@ async def test_every_limited_container_has_a_row(api: Api) -> None:
     api.exporters = {"n1": page(held("ml/b"), FREE), "n2": page(held("ml/a", "n2"))}
     shown = literal(
         """
-        NAMESPACE  POD  CONTAINER  NODE  CARD  LIMIT     USED      PEAK      REFUSALS
-        ml         a    main       n2    0     4308 MiB  1000 MiB  3000 MiB  7
-        ml         b    main       n1    0     4308 MiB  1000 MiB  3000 MiB  7
+        NAMESPACE  POD  CONTAINER  NODE  CARD  LIMIT     USED      PEAK      REFUSALS  REFUSED
+        ml         a    main       n2    0     4308 MiB  1000 MiB  3000 MiB  7         6144 MiB
+        ml         b    main       n1    0     4308 MiB  1000 MiB  3000 MiB  7         6144 MiB
         """
     )
     assert await call(api, "limits", "-A") == (0, shown, "")
@@ -94,11 +96,14 @@ async def test_json_and_yaml_have_bytes_and_nulls(api: Api) -> None:
         "usedBytes": 1000 * MIB,
         "peakBytes": 3000 * MIB,
         "refusals": 7,
+        "largestRefusedBytes": 6144 * MIB,
+        "neededBytes": 6265 * MIB,
         "driverBytes": 1200 * MIB,
         "uncountedBytes": 200 * MIB,
     }
     assert {key for key, value in bare.items() if value is None} == {
-        *("usedBytes", "peakBytes", "refusals", "driverBytes", "uncountedBytes")
+        *("usedBytes", "peakBytes", "refusals", "largestRefusedBytes", "neededBytes"),
+        *("driverBytes", "uncountedBytes"),
     }
     assert yaml.safe_load((await call(api, "limits", "-A", "-o", "yaml"))[1]) == document
 
@@ -107,7 +112,7 @@ async def test_json_and_yaml_have_bytes_and_nulls(api: Api) -> None:
 async def test_values_that_are_missing_or_not_finite_are_a_dash(api: Api, number: str) -> None:
     api.exporters = {"n1": page(series("limit_bytes", "ml/a", MIB), series("used_bytes", "ml/a", number))}
     out = await shown(api, "limits", "-A")
-    assert out.splitlines()[1].split()[5:] == ["1", "MiB", "-", "-", "-"]
+    assert out.splitlines()[1].split()[5:] == ["1", "MiB", "-", "-", "-", "-"]
 
 
 async def test_one_pod_is_asked_of_its_own_node(api: Api) -> None:

@@ -22,9 +22,9 @@ async def test_a_workload_has_one_row(api: Api) -> None:
     shown = literal(
         """
         NAMESPACE  WORKLOAD        CONTAINER  PODS  REQUEST  LIMIT     PEAK      REFUSALS  SUGGESTION     BASIS
-        default    deployment/web  main       1     4 GiB    4308 MiB  3000 MiB  7         5 GiB (raise)  peak since container start
+        default    deployment/web  main       1     4 GiB    4308 MiB  3000 MiB  7         7 GiB (raise)  refused request needs 6265 MiB
         default    pod/b           main       1     4 units  -         -         -         -              no data
-        Suggestion: peak + 20 % in whole units; after refusals, at least limit + 20 %. Without a peak there is no suggestion.
+        Suggestion: peak + 20 % in whole units, at most the GPU; after refusals, what the refused requests need + 20 %. Without a peak there is no suggestion.
         """  # noqa: E501 - a table
     )
     assert await call(api, "recommend") == (0, shown, "")
@@ -49,8 +49,9 @@ async def test_json_has_bytes_units_and_nulls(api: Api) -> None:
             "peakBytes": 3000 * MIB,
             "usedBytes": 1200 * MIB,
             "refusals": 7,
-            "basis": "peak since container start",
-            "suggestedUnits": 5,
+            "neededBytes": 6265 * MIB,
+            "basis": "refused request",
+            "suggestedUnits": 6,
             "verdict": "raise",
         }
     ]

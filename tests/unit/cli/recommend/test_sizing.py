@@ -1,5 +1,8 @@
 """The rule of ``kubectl gpushare recommend``."""
 
+from dataclasses import replace
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -36,6 +39,35 @@ def test_after_refusals_the_suggestion_is_above_the_limit() -> None:
     refused = container(4, peak=1000 * MIB, limit=4308 * MIB, refusals=1)
     assert suggested_units(refused, 20) == 5
     assert suggested_units(refused, 0) == 5
+
+
+def v100(units: int, needed_mib: int) -> Observed:
+    """A container of a V100, 15 units of 1075 MiB, whose request was refused."""
+    granted, gpu = 16130 * units // 15 * MIB, 16130 * MIB
+    seen = Observed("ml", WEB, "main", units, granted=granted, limit=granted, peak=121 * MIB, gpu=gpu)
+    return replace(seen, refusals=2, needed=needed_mib * MIB)
+
+
+@pytest.mark.parametrize(
+    ("needed_mib", "units"), [(6144 + 121, 7), (14336 + 121, 15), (16130, 15), (4302, 5)]
+)
+def test_a_refused_request_is_admitted_by_the_first_suggestion(needed_mib: int, units: int) -> None:
+    found = suggested_units(v100(4, needed_mib), 20)
+    assert found == units
+    assert 16130 * found // 15 >= needed_mib
+
+
+def test_the_basis_is_the_refused_request_where_it_needs_the_most() -> None:
+    (found,) = recommendations([v100(4, 6265), container(4, peak=MIB)], 20, Basis.SINCE_START)
+    assert (found.basis, found.needed, found.suggestion) == (Basis.REFUSED, 6265 * MIB, 7)
+    (found,) = recommendations([replace(v100(4, 6265), peak=7000 * MIB)], 20, Basis.SINCE_START)
+    assert found.basis is Basis.SINCE_START
+
+
+def test_the_room_above_a_peak_ends_at_the_size_of_the_gpu() -> None:
+    nearly_all = replace(container(14, peak=15000 * MIB), gpu=15079 * MIB)
+    assert suggested_units(nearly_all, 20) == 14
+    assert suggested_units(replace(nearly_all, gpu=None), 20) == 17
 
 
 def test_a_container_that_used_nothing_keeps_one_unit() -> None:
