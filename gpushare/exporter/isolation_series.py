@@ -64,7 +64,8 @@ def limits(snapshot: NodeSnapshot, usage: MeasuredUsage) -> Iterator[MetricSerie
         yield MetricSeries(metric, [(labels, read(each.use)) for labels, each in labelled if each.use])
     for metric, read in _OF_REFUSED:
         yield MetricSeries(
-            metric, [(labels, read(each.use)) for labels, each in labelled if _could_hold(each, read)]
+            metric,
+            [(labels, read(each.use)) for labels, each in labelled if each.use and _is_held(each, read)],
         )
     yield MetricSeries(
         names.CONTAINER_CROWDED, [(labels, each.crowded) for labels, each in labelled if each.use]
@@ -132,10 +133,10 @@ def _use(limited: LimitedContainer, limit: CardLimit) -> CardUse | None:
     return next((each for each in limited.region.cards if each.uuid == limit.uuid), unused)
 
 
-def _could_hold(limited: _CardLimitUse, read: Callable[[CardUse], int]) -> bool:
-    """Whether there is such a number, and the GPU has that much: a container can write any into its region."""
+def _is_held(limited: _CardLimitUse, read: Callable[[CardUse], int]) -> bool:
+    """Whether there is a number, and the GPU has so much: a container can write any into its region."""
     number, total = read(limited.use) if limited.use else 0, limited.card.total_bytes
-    return 0 < number and (total is None or number <= total)
+    return number > 0 and (total is None or number <= total)
 
 
 # --- processes without a limit ------------------------------------------------------------------

@@ -200,9 +200,10 @@ def _cards(content: bytes, layout: RegionLayout) -> tuple[CardUse, ...]:
 
 
 def _card(found: tuple[Any, ...], launches: tuple[Any, ...]) -> CardUse:
-    name, *counts = found
+    name, limit, used, peak, refusals, refused, needed = found
     rate, sampled_ns, spent, *kinds = launches
     uuid, prices, work = name.rstrip(b"\0").decode("ascii", "replace"), kinds[:KINDS], kinds[KINDS:]
+    counts = (limit, used, peak, refusals, refused, needed)
     return CardUse(uuid, *counts, rate, sampled_ns, spent, tuple(prices), tuple(work))
 
 

@@ -25,7 +25,7 @@ MAX_SIZE: Final = 1 << 22
 HEADER: Final = struct.Struct("<QIIQ48x7H2xII")
 """Magic, version, bytes, sequence; the lock; the fields of a Layout; used slots, processes without a slot."""
 CARD: Final = struct.Struct("<48sQQQQ8xQQ")
-"""UUID, limit, used, peak, refusals; what the library needs for itself; largest refused size, needed limit."""
+"""UUID, limit, used, peak, refusals; something of the library; largest refused size, needed limit."""
 LAUNCH: Final = struct.Struct(f"<QQQ16x{KINDS}Q{KINDS}Q")
 """Rate and time of the last sample, by the agent; spent; prices by the agent, and work, by kind."""
 PRICES_AT: Final = 40

@@ -539,8 +539,8 @@ CONTAINER_REFUSED: Final = _container(
 )
 CONTAINER_NEEDED: Final = _container(
     "memory_needed_bytes",
-    "Smallest memory limit that admits the refused requests of a container, each with the memory in use at that "
-    "moment; absent without one that the GPU could hold.",
+    "Smallest memory limit that admits the refused requests of a container, each with the memory in use at "
+    "that moment; absent without one that the GPU could hold.",
 )
 CONTAINER_CROWDED: Final = EXPORTER.counter(
     "gpushare_container_processes_refused",

@@ -35,8 +35,8 @@ class ContainerLimit(Struct, frozen=True, rename="camel"):
     """A container with a limit on one GPU; unknown numbers are None.
 
     ``used`` and ``peak`` are counted by the isolation library. ``largest_refused`` is the largest size of its
-    refusals, and ``needed`` the smallest limit that admits each of them at its moment. ``driver`` is the usage from NVML, and
-    ``uncounted`` is the difference.
+    refusals, and ``needed`` the smallest limit that admits each of them at its moment. ``driver`` is the
+    usage from NVML, and ``uncounted`` is the difference.
     """
 
     namespace: str

@@ -22,8 +22,8 @@ def table(found: Sequence[Recommendation], window: str) -> TextTable:
 def rule(margin_percent: int) -> str:
     """The rule in one line."""
     return (
-        f"Suggestion: peak + {margin_percent} % in whole units, at most the GPU; after refusals, what the refused "
-        f"requests need + {margin_percent} %. Without a peak there is no suggestion.\n"
+        f"Suggestion: peak + {margin_percent} % in whole units, at most the GPU; after refusals, what the "
+        f"refused requests need + {margin_percent} %. Without a peak there is no suggestion.\n"
     )
 
 

@@ -13,7 +13,7 @@ The replicas of a workload get the largest suggestion among them.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -44,8 +44,8 @@ class Comparison(StrEnum):
 class Observed:
     """One container of a pod: its request in units on each of its GPUs, and the largest of its GPUs' values.
 
-    Amounts are in bytes; None is unknown. ``granted`` is the allocation for ``units``, ``needed`` the limit that
-    admits each refused request, and ``gpu`` the memory of the GPU.
+    Amounts are in bytes; None is unknown. ``granted`` is the allocation for ``units``, ``needed`` the limit
+    that admits each refused request, and ``gpu`` the memory of the GPU.
     """
 
     namespace: str
@@ -107,11 +107,11 @@ def suggested_units(observed: Observed, margin_percent: int) -> int | None:
     fewest = max(1, _ceiling(target * observed.units, observed.granted))
     # A refused allocation is never an argument for the same request.
     units = max(fewest, observed.units + 1) if observed.refusals else fewest
-    return min(units, _units_of_gpu(observed.gpu, observed.units, observed.granted)) if observed.gpu else units
+    return min(units, _units_of(observed.gpu, observed.units, observed.granted)) if observed.gpu else units
 
 
-def _units_of_gpu(gpu: int, units: int, granted: int) -> int:
-    """The units of the whole GPU; its allocations are rounded down."""
+def _units_of(gpu: int, units: int, granted: int) -> int:
+    """The units of a whole GPU; its allocations are rounded down."""
     return max(units, gpu * units // granted)
 
 
@@ -126,6 +126,11 @@ def recommendations(observed: Iterable[Observed], margin_percent: int, basis: Ba
         key = (each.namespace, each.owner, each.container, each.units, each.gpus, each.unit)
         groups[key].append(each)
     return [_of_group(groups[key], margin_percent, basis) for key in sorted(groups)]
+
+
+def selected(found: Iterable[Recommendation], workloads: Collection[str]) -> list[Recommendation]:
+    """Those of these workloads, such as ``deployment/web``; of all without one."""
+    return [each for each in found if not workloads or str(each.owner) in workloads]
 
 
 def _of_group(group: list[Observed], margin_percent: int, basis: Basis) -> Recommendation:

@@ -65,6 +65,22 @@ async def test_a_value_that_is_not_finite_is_no_data(api: Api, number: str) -> N
     assert found["items"][0]["peakBytes"] is None
 
 
+async def test_only_the_named_workloads_are_shown(api: Api) -> None:
+    api.pods = [replica("a"), pod("b", "n1", 4)]
+    api.exporters = {"n1": page()}
+    found = await documented(api, "recommend", "pod/b", "-o", "json")
+    assert [each["owner"]["name"] for each in found["items"]] == ["b"]
+
+
+async def test_what_cannot_be_changed_is_named_and_fails(api: Api) -> None:
+    api.pods = [pod("b", "n1", 4)]
+    refusal = [held("default/b"), series("allocated_bytes", "default/b", 4308 * MIB)]
+    api.exporters = {"n1": page(*refusal)}
+    code, _, err = await call(api, "recommend", "--apply", "--yes")
+    fixed = "the request of a pod is fixed: delete it and create it again with aliyun.com/gpu-mem: 7"
+    assert (code, err) == (1, f"pod/b in namespace default, container main is not changed: {fixed}\n")
+
+
 async def test_a_namespace_without_gpu_pods_is_named(api: Api) -> None:
     api.exporters = {"n1": page()}
     note = "warning: only namespace default was searched; -A selects all\n"
@@ -77,6 +93,8 @@ async def test_a_namespace_without_gpu_pods_is_named(api: Api) -> None:
         (["--window", "7 days"], "'7 days' is not a duration such as 90m, 24h, 7d or 2w"),
         (["--margin", "-1"], "-1 is not in the range 0<=x<=400"),
         (["--window", "7d"], "--window and --cluster select series in Prometheus; they need --prometheus"),
+        (["--yes"], "--yes needs --apply, which shows a table"),
+        (["--apply", "-o", "json"], "--yes needs --apply, which shows a table"),
         (["--cluster", "east"], "--window and --cluster select series in Prometheus; they need --prometheus"),
     ],
 )
