@@ -81,17 +81,28 @@ async def test_without_consent_nothing_changes(terminal: Terminal) -> None:
     assert await limits(terminal.bed) == {RESOURCE_MEM: "4"}
 
 
-async def test_a_change_since_the_question_is_not_overwritten(terminal: Terminal) -> None:
+def patching(terminal: Terminal, patch: Any) -> Callable[[], None]:
+    """Another user, who changes the workload."""
     loop = asyncio.get_running_loop()
 
-    def label() -> None:
-        patched = terminal.bed.api.patch(WEB, {"metadata": {"labels": {"by": "another"}}})
-        asyncio.run_coroutine_threadsafe(patched, loop).result(30)
+    def change() -> None:
+        asyncio.run_coroutine_threadsafe(terminal.bed.api.patch(WEB, patch), loop).result(30)
 
-    terminal.meanwhile = label
+    return change
+
+
+async def test_other_containers_than_those_that_were_shown_are_left_alone(terminal: Terminal) -> None:
+    images = {"containers": [{**container(4), "image": "another"}]}
+    terminal.meanwhile = patching(terminal, {"spec": {"template": {"spec": images}}})
     assert not await terminal.apply(CHANGE)
     assert await limits(terminal.bed) == {RESOURCE_MEM: "4"}
-    assert "the object has been modified" in terminal.reported[-1]
+    assert terminal.reported[-1].endswith("its containers have changed meanwhile: run the command again")
+
+
+async def test_a_workload_whose_status_or_labels_change_meanwhile_is_changed(terminal: Terminal) -> None:
+    terminal.meanwhile = patching(terminal, {"metadata": {"labels": {"by": "another"}}})
+    assert await terminal.apply(CHANGE)
+    assert await limits(terminal.bed) == {RESOURCE_MEM: "7"}
 
 
 async def test_what_the_api_server_would_refuse_is_not_offered(terminal: Terminal) -> None:

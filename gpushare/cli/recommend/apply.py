@@ -1,6 +1,7 @@
 """``recommend --apply``: shows the changes of workloads, asks, and patches them."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from http import HTTPStatus
 from typing import Final, TypeVar
 
 import msgspec
@@ -17,6 +18,7 @@ B = TypeVar("B")
 
 _QUERY: Final = {"fieldManager": MANAGER}
 _TRIAL: Final = {**_QUERY, "dryRun": "All"}
+_ATTEMPTS: Final = 5
 
 
 def apply(
@@ -69,23 +71,33 @@ async def _tried(client: KubeClient, wanted: Change | Refused) -> Patch | Refuse
     """The patch of a change, which the API server has tried without making it."""
     if isinstance(wanted, Refused):
         return wanted
-    try:
-        workload = await client.request("GET", wanted.path, timeout_s=TIMEOUT_S)
-        patch = patch_of(wanted, msgspec.json.decode(workload))
-        if isinstance(patch, Patch):
-            await _send(client, patch, _TRIAL)
-    except ApiError as error:
-        return Refused(str(wanted), str(error))
-    return patch
+    return await _sent(client, wanted, _TRIAL)
 
 
-async def _made(client: KubeClient, patch: Patch) -> Change | Refused:
-    try:
-        await _send(client, patch, _QUERY)
-    except ApiError as error:
-        return Refused(str(patch.change), str(error))
-    return patch.change
+async def _made(client: KubeClient, shown: Patch) -> Change | Refused:
+    sent = await _sent(client, shown.change, _QUERY, shown)
+    return sent if isinstance(sent, Refused) else sent.change
 
 
-async def _send(client: KubeClient, patch: Patch, query: dict[str, str]) -> None:
-    await client.request("PATCH", patch.change.path, timeout_s=TIMEOUT_S, query=query, body=patch.body)
+async def _sent(
+    client: KubeClient, change: Change, query: Mapping[str, str], shown: Patch | None = None
+) -> Patch | Refused:
+    """The patch of the change, sent to the API server; refused if it is no longer what was shown.
+
+    Each status of a pod changes the version of the workload, so the patch is made again of the new version.
+    """
+    for _ in range(_ATTEMPTS):
+        try:
+            workload = await client.request("GET", change.path, timeout_s=TIMEOUT_S)
+            patch = patch_of(change, msgspec.json.decode(workload))
+            if isinstance(patch, Refused):
+                return patch
+            if shown and patch.spec != shown.spec:
+                return Refused(str(change), "its containers have changed meanwhile: run the command again")
+            await client.request("PATCH", change.path, timeout_s=TIMEOUT_S, query=query, body=patch.body)
+        except ApiError as error:
+            if error.status != HTTPStatus.CONFLICT:
+                return Refused(str(change), str(error))
+        else:
+            return patch
+    return Refused(str(change), f"it has changed during each of {_ATTEMPTS} attempts: run the command again")

@@ -1,7 +1,7 @@
 """What ``recommend --apply`` changes in a workload, and what it cannot change. Pure.
 
 Only templates of workloads are changed, since the request of a pod is fixed. The patch names the version of
-the object that it was made from, so the API server refuses it if the object has changed since.
+the object that it was made from.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -61,8 +61,14 @@ class Patch:
     """A merge patch of a workload, and who will undo it."""
 
     change: Change
-    body: Object
+    version: str
+    spec: Object
     warnings: tuple[str, ...]
+
+    @property
+    def body(self) -> Object:
+        """The body of the request; the version makes the API server refuse it if the object has changed."""
+        return {"metadata": {"resourceVersion": self.version}, "spec": self.spec}
 
 
 def changes(found: Iterable[Recommendation]) -> list[Change | Refused]:
@@ -103,11 +109,8 @@ def _patch(
     # A merge patch replaces lists as a whole.
     containers = [_resized(each, change.after) if each is container else each for each in present]
     meta = workload["metadata"]
-    body = {
-        "metadata": {"resourceVersion": meta["resourceVersion"]},
-        "spec": {"template": {"spec": {field: containers}}},
-    }
-    return Patch(change, body, tuple(_warnings(change, meta)))
+    spec = {"template": {"spec": {field: containers}}}
+    return Patch(change, meta["resourceVersion"], spec, tuple(_warnings(change, meta)))
 
 
 def _resized(container: Object, units: int) -> Object:
