@@ -131,6 +131,7 @@ def isolation(samples: str) -> Story:
             "kubectl get pods",
             "kubectl logs app-6g-v1-0",
             f"{replica} env | grep ALIYUN",
+            f"{replica} nvidia-smi",
             f"{replica} cuda_malloc -size=512",
             f"{replica} cuda_malloc -size=1024 2>/dev/null || echo exit code $?",
             "kubectl gpushare limits",

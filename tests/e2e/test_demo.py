@@ -25,6 +25,7 @@ NOTEBOOKS = [
     "ALIYUN_COM_GPU_MEM_DEV=14",
 ]
 LIMITS = [
+    "|   3193MiB /  4301MiB |",
     "Total amount of global memory:                 4301 MBytes",
     "Try to malloc 1024 MBytes memory on GPU 0",
     "code=2(cudaErrorMemoryAllocation)",

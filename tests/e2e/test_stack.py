@@ -138,6 +138,7 @@ async def test_s2_without_pulumi_each_program_gets_its_memory_and_no_more(images
     assert reported.limits.count("4301 MiB") == 3
     assert "12/15 (80%)" in reported.outputs["kubectl inspect cgpu"]
     assert "ALIYUN_COM_GPU_MEM_CONTAINER=4" in reported.output("env")
+    assert "|   3193MiB /  4301MiB |" in reported.output("nvidia-smi")
     assert "Total amount of global memory:                 4301 MBytes" in reported.output("-size=512")
     assert REFUSED in reported.output("-size=1024")
     assert "exit code 1" in reported.output("-size=1024")

@@ -92,7 +92,7 @@ SERVICES: dict[str, dict[str, Any]] = {
     "samples": {
         "packages": ["samples"],
         "absent": ["gpushare", "grpc", "pynvml", "kubernetes", "yaml"],
-        "commands": [["inference_server", "--help"]],
+        "commands": [["inference_server", "--help"], ["sh", "-c", "command -v cuda_malloc nvidia-smi"]],
     },
 }
 ROOT_SERVICES = ("device-plugin", "exporter", "isolation")

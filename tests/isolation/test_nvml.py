@@ -8,7 +8,7 @@ from testbed.nvml import GpuProcess, NvmlStub, card
 from testbed.nvml.eras import ERAS, functions
 from tests.isolation.conftest import Make
 from tests.isolation.test_pools import GRAPHS, RUNS
-from tests.support.fixtures.isolation import MIB, PRELUDE, UUID, Container, needs_compiler, share
+from tests.support.fixtures.isolation import MIB, PRELUDE, ROOT, UUID, Container, needs_compiler, share
 
 pytestmark = needs_compiler
 
@@ -72,6 +72,54 @@ def test_nvml_shows_the_container_its_share(make: Make, era: int) -> None:
         app.stdout.readline()
         assert smi(container, nvml) == [3193, 4301, 1108]
         app.communicate("")
+
+
+# The picture of the ACK documentation (drivers up to 440), with the title of the look-alike.
+PICTURE = """\
++-----------------------------------------------------------------------------+
+| SAMPLE-SMI 418.87.01    Driver Version: 418.87.01    CUDA Version: 10.1     |
+|-------------------------------+----------------------+----------------------+
+| GPU  Name        Persistence-M| Bus-Id        Disp.A | Volatile Uncorr. ECC |
+| Fan  Temp  Perf  Pwr:Usage/Cap|         Memory-Usage | GPU-Util  Compute M. |
+|===============================+======================+======================|
+|   0  Tesla V100-SXM2...  On   | 00000000:00:07.0 Off |                    0 |
+| N/A   37C    P0    57W / 300W |   3193MiB /  4301MiB |      0%      Default |
++-------------------------------+----------------------+----------------------+
+
++-----------------------------------------------------------------------------+
+| Processes:                                                       GPU Memory |
+|  GPU       PID   Type   Process name                             Usage      |
+|=============================================================================|
++-----------------------------------------------------------------------------+
+"""
+
+
+def look_alike(container: Container, nvml: NvmlStub) -> str:
+    """What it prints below the time."""
+    folders = {"LD_LIBRARY_PATH": f"{nvml.env['LD_LIBRARY_PATH']}:{container.env['LD_LIBRARY_PATH']}"}
+    env = {"STUB_NVML": nvml.env["STUB_NVML"], "PYTHONPATH": str(ROOT), **folders}
+    done = container.run([sys.executable, str(ROOT / "samples" / "last" / "nvidia-smi")], **env)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.partition("\n")[2]
+
+
+def test_the_look_alike_of_nvidia_smi_shows_the_picture_of_the_ack_documentation(make: Make) -> None:
+    container = make(context_mib=121)
+    seen = {"pci": "00000000:00:07.0", "temperature": 37, "power_mw": 57_000, "power_limit_mw": 300_000}
+    v100 = card("V100", uuid=UUID, name="Tesla V100-SXM2-16GB", **seen)
+    nvml = NvmlStub(container.folder / "nvml-picture", era=418, cards=[v100], driver="418.87.01")
+    with container.start("context(); alloc(3072); say(0); sys.stdin.read()") as app:
+        app.stdout.readline()
+        assert look_alike(container, nvml) == PICTURE
+        app.communicate("")
+
+
+@pytest.mark.parametrize("era", ERAS)
+def test_the_look_alike_prints_its_table_with_each_driver(container: Container, era: int) -> None:
+    nvml = NvmlStub(container.folder / f"nvml-look-{era}", era=era, cards=[card("T4", uuid=UUID)])
+    lines = look_alike(container, nvml).splitlines()
+    assert {len(line) for line in lines if line} == {79}
+    assert "|      0MiB /  4301MiB |" in lines[7]
 
 
 @pytest.mark.parametrize("era", ERAS)

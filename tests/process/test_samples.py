@@ -34,9 +34,9 @@ def environment(more: Mapping[str, str]) -> dict[str, str]:
     return {"PATH": path, "PYTHONPATH": str(ROOT), **more}
 
 
-def cuda_malloc(stub: CudaStub | None, *words: str) -> subprocess.CompletedProcess[str]:
+def cuda_malloc(stub: CudaStub | None, *words: str, **more: str) -> subprocess.CompletedProcess[str]:
     command = [str(PROGRAMS / "cuda_malloc"), *words]
-    env = environment(stub.env if stub else {})
+    env = environment({**(stub.env if stub else {}), **more})
     return subprocess.run(command, env=env, capture_output=True, text=True, check=False, timeout=60)  # noqa: S603
 
 
@@ -62,10 +62,28 @@ def test_an_allocation_beyond_the_limit_is_code_2_and_fails(stub: CudaStub) -> N
     )
 
 
-@pytest.mark.parametrize("words", [[], ["-size=x"], ["-size=1", "-sise=2"]])
+@pytest.mark.parametrize("words", [["-size=1", "-size=2"], ["-size=x"], ["-size=1", "-sise=2"]])
 def test_wrong_usage_is_explained(stub: CudaStub, words: list[str]) -> None:
     done = cuda_malloc(stub, *words)
-    assert (done.returncode, done.stderr) == (2, "usage: cuda_malloc -size=<MiB> [-hold]\n")
+    usage = "usage: cuda_malloc -size=<MiB> [-hold], or SIZE_MIB=<MiB> cuda_malloc [-hold]\n"
+    assert (done.returncode, done.stderr) == (2, usage)
+
+
+@pytest.mark.parametrize(
+    ("variables", "mib"),
+    [
+        ({"SIZE_MIB": "6144", "ALIYUN_COM_GPU_MEM_CONTAINER": "4"}, 6144),
+        ({"ALIYUN_COM_GPU_MEM_CONTAINER": "4", "ALIYUN_COM_GPU_MEM_DEV": "15"}, 3072),
+        ({"ALIYUN_COM_GPU_MEM_CONTAINER": "1", "ALIYUN_COM_GPU_MEM_DEV": "22"}, 768),
+        ({"ALIYUN_COM_GPU_MEM_CONTAINER": "4096", "ALIYUN_COM_GPU_MEM_DEV": "16276"}, 3072),
+        ({}, 3072),
+    ],
+    ids=["set", "ACK tutorial", "GPU sharing page", "units of a MiB", "whole GPU"],
+)
+def test_without_a_size_the_program_uses_what_fits_the_documents(
+    stub: CudaStub, variables: dict[str, str], mib: int
+) -> None:
+    assert f"Try to malloc {mib} MBytes memory on GPU 0" in cuda_malloc(stub, **variables).stdout
 
 
 @pytest.mark.needs("no-driver")
@@ -94,7 +112,7 @@ def line_with(process: subprocess.Popen[str], text: str) -> str:
 
 def test_memory_is_held_until_the_program_ends(stub: CudaStub) -> None:
     with running(stub, "cuda_malloc", "-size=3072", "-hold") as holding:
-        line_with(holding, "Holding 3072 MBytes")
+        line_with(holding, "Holding the memory")
         assert stub.used(0) == 3072 << 20
         holding.send_signal(signal.SIGTERM)
         assert holding.wait(30) == 0

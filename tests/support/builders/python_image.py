@@ -31,7 +31,8 @@ def save(archive: Path, image: str, busybox: Path) -> None:
     inside = f"{_HOME}/{sys.platlibdir}/{library.name}"
     modules = {f"{inside}/{path.relative_to(library)}": path for path in _used(library)}
     samples = {f"{_SAMPLES}/{path.relative_to(_ROOT)}": path for path in (_ROOT / "samples").glob("*.py")}
-    programs = {f"/bin/{path.name}": path for path in (_ROOT / "samples" / "bin").iterdir()}
+    folders = [_ROOT / "samples" / each for each in ("bin", "last")]
+    programs = {f"/bin/{path.name}": path for folder in folders for path in folder.iterdir()}
     binaries = [python, *(path for path in modules.values() if path.suffix == ".so")]
     contents = {
         **{str(path): path for path in _libraries(binaries)},
