@@ -17,6 +17,18 @@ The programs with which `make test-all` runs. All are real; GPUs and their drive
 |---|---|---|---|
 """
 _TAIL = """
+## Kubernetes releases
+
+| release | what ran | what was only rendered |
+|---|---|---|
+| {releases} | control plane, scheduler, kubelet and our services, as above | |
+| {policy} | its kube-scheduler, beside a newer control plane | the objects of our services |
+| other releases from 1.16 on | nothing | the objects of our services, and the scheduler's configuration: unit tests \
+check both by release |
+| before 1.16 | nothing | nothing: such a version is refused by name |
+
+The chart needs 1.30 or later.
+
 [What has run on a physical GPU](../project/physical-gpu.md) is on a page of its own.
 
 Not tried: Docker and CRI-O as runtimes of a kubelet, Grafana, and hosts without Debian: the real dnf and apt
@@ -24,10 +36,14 @@ install packages with the names of Red Hat and Ubuntu, but on a Debian host.
 """
 
 
+_POLICY_RELEASE = "1.22"
+
+
 def page() -> str:
     """The page."""
     rows = [*map(_kubernetes, RELEASES), *_programs()]
-    return _HEAD + "".join(f"| {' | '.join(row)} |\n" for row in rows) + _TAIL
+    tail = _TAIL.format(releases=", ".join(RELEASES), policy=_POLICY_RELEASE)
+    return _HEAD + "".join(f"| {' | '.join(row)} |\n" for row in rows) + tail
 
 
 def _kubernetes(release: str) -> tuple[str, ...]:
@@ -47,9 +63,9 @@ def _kubernetes(release: str) -> tuple[str, ...]:
 def _programs() -> Iterator[tuple[str, ...]]:
     yield (
         "kube-scheduler with a Policy file, as the Aliyun pair is installed",
-        TOOLS["kube-scheduler-1.22"].version,
+        TOOLS[f"kube-scheduler-{_POLICY_RELEASE}"].version,
         f"beside a control plane {DEFAULT_RELEASE}",
-        "`tests/integration`, named `1.22`",
+        f"`tests/integration`, named `{_POLICY_RELEASE}`",
     )
     for name in ("helm", "helm-4"):
         yield "Helm", TOOLS[name].version, "install, upgrade, rollback", "`tests/integration/test_chart.py`"

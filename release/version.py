@@ -26,7 +26,7 @@ PLACES: Final[Mapping[str, str]] = {
     "uv.lock": r'(?<=^name = "gpushare-kubernetes"\nversion = ")[^"]+(?=")',
     **{
         f"examples/{name}.yaml": r"(?<=gpushare/samples:)\S+"
-        for name in ("app-3g", "app-6g", "bert", "binpack")
+        for name in ("app-3g", "app-3g-whole-card", "app-6g", "bert", "binpack")
     },
     "charts/gpushare/Chart.yaml": r"(?<=[nV]ersion: )\d+\.\d+\.\d+\S*$",
     "ansible/galaxy.yml": r"(?<=^version: )\S+",

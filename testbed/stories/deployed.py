@@ -83,8 +83,13 @@ async def add_control_plane_node(bed: Bed, images: Images, name: str = "master")
     return node
 
 
-async def add_node(bed: Bed, node: SimNode, images: Images, stand_ins: Sequence[str] = ()) -> DeployedNode:
-    """Add a node with GPUs that has the images; a busybox replaces the images in ``stand_ins``."""
+async def add_node(
+    bed: Bed, node: SimNode, images: Images, stand_ins: Sequence[str] = (), static_pods: str = ""
+) -> DeployedNode:
+    """Add a node with GPUs that has the images; a busybox replaces the images in ``stand_ins``.
+
+    ``static_pods`` is the folder of its static pods, if it has one.
+    """
     cards = stub_cards(node)
     stub = NvmlStub(bed.folder / f"nvml-{node.name}", cards=cards)
     cuda = CudaStub(
@@ -98,7 +103,9 @@ async def add_node(bed: Bed, node: SimNode, images: Images, stand_ins: Sequence[
         node.name,
         labels=node.labels,
         runtime="nvidia",
-        files={cdi.FILE: cdi.specification(stub, cuda)},
+        files={cdi.FILE: cdi.specification(stub, cuda)}
+        | ({f"{static_pods}/.folder": ""} if static_pods else {}),
+        config={"staticPodPath": static_pods, "fileCheckFrequency": "1s"} if static_pods else {},
         services=True,
     )
     kubelet = await add_kubelet(bed, spec)

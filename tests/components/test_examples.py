@@ -34,6 +34,7 @@ def units(workload: Object) -> int:
         ("notebook", 12),
         ("original/notebook", 12),
         ("app-3g", 8),
+        ("app-3g-whole-card", 0),
         ("app-6g", 4),
         ("binpack", 1),
         ("bert", 0),

@@ -56,7 +56,8 @@ def test_install_yaml_is_the_same_for_all_versions_that_it_names() -> None:
 def test_the_examples_of_a_release_name_its_images() -> None:
     texts = {name: file.content.decode() for name, file in bundle.examples(IMAGES).items()}
     built = {name for name, text in texts.items() if f"image: {IMAGES['samples']}\n" in text}
-    assert built == {f"examples/{name}.yaml" for name in ("app-3g", "app-6g", "bert", "binpack")}
+    names = ("app-3g", "app-3g-whole-card", "app-6g", "bert", "binpack")
+    assert built == {f"examples/{name}.yaml" for name in names}
     assert not any("samples:" in text for text in texts.values())
     others = {name: image for name, image in IMAGES.items() if name != "samples"}
     with pytest.raises(ConfigError, match="no image samples"):
