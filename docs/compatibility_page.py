@@ -23,8 +23,8 @@ _TAIL = """
 |---|---|---|
 | {releases} | control plane, scheduler, kubelet and our services, as above | |
 | {policy} | its kube-scheduler, beside a newer control plane | the objects of our services |
-| other releases from 1.16 on | nothing | the objects of our services, and the scheduler's configuration: unit tests \
-check both by release |
+| other releases from 1.16 on | nothing | the objects of our services, and the scheduler's configuration: \
+unit tests check both by release |
 | before 1.16 | nothing | nothing: such a version is refused by name |
 
 The chart needs 1.30 or later.
