@@ -1,4 +1,4 @@
-"""A look-alike of ``nvidia-smi`` without parameters, for containers whose runtime mounts no real one.
+"""A look-alike of ``nvidia-smi [-L]``, for containers whose runtime mounts no real one.
 
 It prints the table of drivers up to 440, as in the ACK tutorial, with what NVML says to a process of the
 container: memory is the limit of the container and its own usage. The title is not NVIDIA's.
@@ -95,18 +95,27 @@ class Nvml:
 
 
 def main() -> int:
-    """Print the table; 2 for parameters, 3 without a driver."""
-    if len(sys.argv) > 1:
-        print("usage: nvidia-smi (this look-alike has no parameters)", file=sys.stderr)
+    """Print the table, or the GPUs with ``-L``; 2 for wrong usage, 3 without a driver."""
+    words = sys.argv[1:]
+    if words not in ([], ["-L"]):
+        print("usage: nvidia-smi [-L] (a look-alike without other parameters)", file=sys.stderr)
         return 2
     try:
         nvml = Nvml()
     except OSError as error:
         print(f"{error}: the container has no GPU, or the runtime mounts no driver", file=sys.stderr)
         return _NO_DRIVER
-    print(time.asctime())
-    print(table(nvml), end="")
+    print(listed(nvml) if words else f"{time.asctime()}\n{table(nvml)}", end="")
     return 0
+
+
+def listed(nvml: Nvml) -> str:
+    """A line for each GPU."""
+    texts = (
+        f"GPU {index}: {nvml.text('nvmlDeviceGetName', gpu)} (UUID: {nvml.text('nvmlDeviceGetUUID', gpu)})\n"
+        for index, gpu in enumerate(nvml.gpus())
+    )
+    return "".join(texts)
 
 
 def table(nvml: Nvml) -> str:

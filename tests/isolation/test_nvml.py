@@ -94,13 +94,13 @@ PICTURE = """\
 """
 
 
-def look_alike(container: Container, nvml: NvmlStub) -> str:
-    """What it prints below the time."""
+def look_alike(container: Container, nvml: NvmlStub, *words: str) -> str:
+    """What it prints."""
     folders = {"LD_LIBRARY_PATH": f"{nvml.env['LD_LIBRARY_PATH']}:{container.env['LD_LIBRARY_PATH']}"}
     env = {"STUB_NVML": nvml.env["STUB_NVML"], "PYTHONPATH": str(ROOT), **folders}
-    done = container.run([sys.executable, str(ROOT / "samples" / "last" / "nvidia-smi")], **env)
+    done = container.run([sys.executable, str(ROOT / "samples" / "last" / "nvidia-smi"), *words], **env)
     assert done.returncode == 0, done.stderr
-    return done.stdout.partition("\n")[2]
+    return done.stdout
 
 
 def test_the_look_alike_of_nvidia_smi_shows_the_picture_of_the_ack_documentation(make: Make) -> None:
@@ -110,16 +110,17 @@ def test_the_look_alike_of_nvidia_smi_shows_the_picture_of_the_ack_documentation
     nvml = NvmlStub(container.folder / "nvml-picture", era=418, cards=[v100], driver="418.87.01")
     with container.start("context(); alloc(3072); say(0); sys.stdin.read()") as app:
         app.stdout.readline()
-        assert look_alike(container, nvml) == PICTURE
+        assert look_alike(container, nvml).partition("\n")[2] == PICTURE
         app.communicate("")
 
 
 @pytest.mark.parametrize("era", ERAS)
 def test_the_look_alike_prints_its_table_with_each_driver(container: Container, era: int) -> None:
     nvml = NvmlStub(container.folder / f"nvml-look-{era}", era=era, cards=[card("T4", uuid=UUID)])
-    lines = look_alike(container, nvml).splitlines()
+    _, *lines = look_alike(container, nvml).splitlines()
     assert {len(line) for line in lines if line} == {79}
     assert "|      0MiB /  4301MiB |" in lines[7]
+    assert look_alike(container, nvml, "-L") == f"GPU 0: Tesla T4 (UUID: {UUID})\n"
 
 
 @pytest.mark.parametrize("era", ERAS)
