@@ -11,7 +11,15 @@ from math import ceil
 from string import ascii_uppercase
 from typing import Any, Final
 
-from grafana_foundation_sdk.builders import bargauge, prometheus, stat, table, timeseries
+from grafana_foundation_sdk.builders import (
+    bargauge,
+    heatmap,
+    prometheus,
+    stat,
+    statushistory,
+    table,
+    timeseries,
+)
 from grafana_foundation_sdk.builders import dashboard as sdk
 from grafana_foundation_sdk.builders.common import (
     GraphThresholdsStyleConfig,
@@ -28,6 +36,7 @@ from grafana_foundation_sdk.models.common import (
     GraphThresholdsStyleMode,
     LegendDisplayMode,
     TooltipDisplayMode,
+    VisibilityMode,
     VizOrientation,
 )
 from grafana_foundation_sdk.models.dashboard import (
@@ -41,6 +50,7 @@ from grafana_foundation_sdk.models.dashboard import (
     VariableRefresh,
     VariableSort,
 )
+from grafana_foundation_sdk.models.heatmap import HeatmapColorMode
 from grafana_foundation_sdk.models.prometheus import PromQueryFormat
 
 from gpushare.monitoring.panels import (
@@ -63,8 +73,16 @@ _TOOLTIP: Final = VizTooltipOptions().mode(TooltipDisplayMode.MULTI)
 _LAST: Final = ReduceDataOptions().calcs(["lastNotNull"])
 _WIDTH: Final = 24
 """The width of a dashboard."""
-_SIZES: Final[dict[Kind, tuple[int, int]]] = {"graph": (8, 12), "number": (4, 4), "bars": (8, _WIDTH)}
+_SIZES: Final[dict[Kind, tuple[int, int]]] = {
+    "graph": (8, 12),
+    "number": (4, 4),
+    "bars": (8, _WIDTH),
+    "heat": (8, 12),
+    "states": (8, 12),
+}
 """Height and width of a panel; numbers fill the width."""
+_INSTANT: Final = ("number", "bars")
+"""Kinds that show the value of now: a query over the range, for every step of it, would be slow."""
 _NUMBERS: Final = 6
 """Most numbers side by side: their titles are readable."""
 _TABLE: Final = (9, _WIDTH)
@@ -75,13 +93,14 @@ _COUNTS: Final = ("none", "ops")
 _DASHED: Final = GraphThresholdsStyleConfig().mode(GraphThresholdsStyleMode.DASHED)
 _LINE: Final = 1000
 """Most characters of a line of JSON: a panel with one query has fewer, a table has more."""
-_Plot = timeseries.Panel | stat.Panel | bargauge.Panel
+_Plot = timeseries.Panel | stat.Panel | bargauge.Panel | heatmap.Panel | statushistory.Panel
 
 
 def as_json(page: Dashboard) -> str:
     """Return the dashboard as JSON for import into Grafana."""
     board = sdk.Dashboard(page.title).uid(page.uid).tags([_TAG]).tooltip(DashboardCursorSync.CROSSHAIR)
-    board.time("now-1h", "now").refresh("30s").timezone("browser").editable().link(_others())
+    board.description(page.description).time(page.begin, "now").refresh(page.refresh)
+    board.timezone("browser").editable().link(_others())
     for variable in _variables(page.choices):
         board.with_variable(variable)
     numbers = count(1)
@@ -118,7 +137,8 @@ def _variables(choices: Iterable[Variable]) -> Iterable[sdk.DatasourceVariable |
         query = f"label_values({choice.series}, {choice.name})"
         variable = sdk.QueryVariable(choice.name).query(query).datasource(_SOURCE)
         variable.refresh(VariableRefresh.ON_TIME_RANGE_CHANGED).sort(VariableSort.ALPHABETICAL_ASC)
-        yield variable.multi(multi=True).include_all(include_all=True).all_value(".*")
+        variable.multi(multi=True).include_all(include_all=not choice.some)
+        yield variable if choice.some else variable.all_value(".*")
 
 
 def _panel(panel: Panel, row: PanelRow) -> _Plot:
@@ -126,9 +146,16 @@ def _panel(panel: Panel, row: PanelRow) -> _Plot:
     height, width = _SIZES[panel.kind]
     if panel.kind == "number":
         width = _number_width(len(row.panels))
-    made.title(panel.title).unit(panel.unit).datasource(_SOURCE).height(height).span(width)
-    made.thresholds(_thresholds(panel.steps))
-    return made.with_target(_query(panel.expr, "A").legend_format(panel.legend))
+    made.title(panel.title).description(panel.description).datasource(_SOURCE).height(height).span(width)
+    made.unit("none" if panel.kind == "heat" else panel.unit).thresholds(_thresholds(panel.steps))
+    return made.with_target(_plot_query(panel))
+
+
+def _plot_query(panel: Panel) -> prometheus.Dataquery:
+    query = _query(panel.expr, "A").legend_format(panel.legend)
+    if panel.kind in _INSTANT:
+        query.instant()
+    return query.format(PromQueryFormat.HEATMAP) if panel.kind == "heat" else query
 
 
 def _number_width(count: int) -> int:
@@ -159,7 +186,19 @@ def _plot(panel: Panel) -> _Plot:
         case "bars":
             bars = bargauge.Panel().color_scheme(by_value).reduce_options(_LAST)
             bars.orientation(VizOrientation.HORIZONTAL).display_mode(BarGaugeDisplayMode.BASIC)
-            return bars if panel.top is None else bars.min(0).max(panel.top)
+            return bars.min(0) if panel.top is None else bars.min(0).max(panel.top)
+        case "heat":
+            return _heat(panel)
+        case "states":
+            rows = statushistory.Panel().color_scheme(by_value).show_value(VisibilityMode.AUTO)
+            return rows.legend(_LEGEND).row_height(0.9)
+
+
+def _heat(panel: Panel) -> heatmap.Panel:
+    """Cells colored by their counts; the unit of the panel is that of the rows."""
+    colors = heatmap.HeatmapColorOptions().mode(HeatmapColorMode.SCHEME).scheme("Blues").steps(64)
+    made = heatmap.Panel().calculate(calculate=False).color(colors).show_legend()
+    return made.y_axis(heatmap.YAxisConfig().unit(panel.unit))
 
 
 def _query(expr: str, name: str) -> prometheus.Dataquery:
@@ -186,7 +225,8 @@ def _open(steps: Steps) -> Iterable[tuple[float | None, Color]]:
 def _table(shown: TablePanel) -> table.Panel:
     """One query for each column; Grafana merges the results by their labels."""
     height, width = _TABLE
-    made = table.Panel().title(shown.title).datasource(_SOURCE).height(height).span(width)
+    made = table.Panel().title(shown.title).description(shown.description)
+    made.datasource(_SOURCE).height(height).span(width)
     made.min_width(_COLUMN).sort_by(
         [TableSortByFieldState().display_name(title) for _, title in shown.labels]
     )

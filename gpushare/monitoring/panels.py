@@ -10,7 +10,8 @@ from typing import Final, Literal
 Color = Literal["green", "orange", "red", "blue"]
 Steps = tuple[tuple[float, Color], ...]
 """Colors of a value, each from its lower bound on; the first bound is that of all smaller values."""
-Kind = Literal["graph", "number", "bars"]
+Kind = Literal["graph", "number", "bars", "heat", "states"]
+"""``heat`` counts things by the bounds of the label ``le``, ``states`` has a colored row for each series."""
 
 NEUTRAL: Final[Steps] = ((0, "blue"),)
 """For values that are neither good nor bad."""
@@ -29,10 +30,12 @@ HOT: Final[Steps] = ((0, "green"), (80, "orange"), (90, "red"))
 class Panel:
     """One query. ``unit`` is a Grafana unit, ``legend`` a Grafana template for the names of the lines.
 
-    ``top`` is the end of a bar, and the least end of an axis: a line may go beyond it.
+    ``description`` says what is shown, in which unit, and what to do about a high value. ``top`` is the end
+    of a bar, and the least end of an axis: a line may go beyond it.
     """
 
     title: str
+    description: str
     expr: str
     unit: str
     legend: str = ""
@@ -68,6 +71,7 @@ class TablePanel:
     """One line for each combination of ``labels`` (label → title of its column)."""
 
     title: str
+    description: str
     labels: tuple[tuple[str, str], ...]
     columns: Sequence[TableColumn]
     link: DashboardLink | None = None
@@ -83,17 +87,25 @@ class PanelRow:
 
 @dataclass(frozen=True, slots=True)
 class Variable:
-    """A template variable: the values of the label ``name`` in ``series``."""
+    """A template variable: the values of the label ``name`` in ``series``.
+
+    All values are selected by default; if ``some``, the first one is, and "All" is not offered: a panel with
+    a line for each GPU of a large cluster cannot be read.
+    """
 
     name: str
     series: str
+    some: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Dashboard:
-    """A dashboard; ``uid`` identifies it in Grafana."""
+    """A dashboard; ``uid`` identifies it in Grafana. ``begin`` and ``refresh`` are Grafana's times."""
 
     uid: str
     title: str
+    description: str
     choices: Sequence[Variable]
     rows: Sequence[PanelRow]
+    begin: str = "now-1h"
+    refresh: str = "30s"

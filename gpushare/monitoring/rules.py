@@ -1,4 +1,4 @@
-"""Recording rules that aggregate metrics of the exporters and the extender by GPU, pod, node and cluster.
+"""Recording rules: metrics of the exporters and the extender by GPU, pod, namespace, node and cluster.
 
 Alerts (``alerts``), panels (``dashboards``) and metric names (``catalogue``) do not belong here.
 
@@ -38,6 +38,7 @@ def _rule(record: str, expr: str, text: str) -> RecordingRule:
 _CLUSTER: Final = "cluster"
 _NODE: Final = f"{_CLUSTER}, node"
 _POD: Final = f"{_NODE}, namespace, pod"
+_NAMESPACE: Final = f"{_CLUSTER}, namespace"
 _INDEX: Final = f"{_NODE}, card"
 _CARD: Final = f"{_INDEX}, uuid"
 _BLIND: Final = f'{names.SOURCE_UP}{{source=~"pod-resources|pods|node"}} == 0'
@@ -89,6 +90,28 @@ POD_COMPUTE: Final = _rule(
     "pod:gpushare_utilization:sum",
     f'sum by ({_POD}) ({names.CONTAINER_UTILIZATION}{{pod!=""}})',
     "SM utilization of a pod, in GPUs.",
+)
+
+NAMESPACE_ALLOCATED: Final = _rule(
+    "namespace:gpushare_memory_allocated_bytes:sum",
+    f"sum by ({_NAMESPACE}) ({POD_ALLOCATED})",
+    "GPU memory allocated to the pods of a namespace.",
+)
+NAMESPACE_USED: Final = _rule(
+    "namespace:gpushare_memory_used_bytes:sum",
+    f"sum by ({_NAMESPACE}) ({POD_USED})",
+    "GPU memory used by the pods of a namespace.",
+)
+NAMESPACE_GPUS: Final = _rule(
+    "namespace:gpushare_gpus_allocated:sum",
+    f"sum by ({_NAMESPACE}) (\n  {names.CONTAINER_ALLOCATED}\n"
+    f"  / on ({_INDEX}) group_left max by ({_INDEX}) ({names.CARD_MEMORY} > 0)\n)",
+    "GPUs allocated to the pods of a namespace: half of the memory of a GPU is half a GPU.",
+)
+NAMESPACE_COMPUTE: Final = _rule(
+    "namespace:gpushare_utilization:sum",
+    f"sum by ({_NAMESPACE}) ({POD_COMPUTE})",
+    "SM utilization of the pods of a namespace, in GPUs.",
 )
 
 NODE_MEMORY: Final = _rule(

@@ -168,6 +168,8 @@ async def test_names_that_nothing_looks_up_have_another_prefix(offline: Helm) ->
             "team-dashboard-gpu-app",
             "team-dashboard-gpu-cluster",
             "team-dashboard-gpu-node",
+            "team-dashboard-gpu-scheduler",
+            "team-dashboard-gpu-tenants",
         ),
         "team-viewer",
     }

@@ -7,7 +7,6 @@ built in the cache.
 
 import argparse
 import asyncio
-import json
 import shutil
 import subprocess
 import sys
@@ -15,26 +14,21 @@ import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import Any, Final
+from typing import Final
 from urllib.parse import urlencode
 
-from aiohttp import web
-
 from devkit.folders import cache_root
-from devkit.ports import LOOPBACK, free_ports
-from devkit.waiting import until
-from testbed.control_plane.api import read_text
-from testbed.programs.debian import program
-from tests.support.builders.gpu_series import HEALTHY, OVERCOMMITTED, Share, page
+from tests.support.builders.gpu_series import HEALTHY, OVERCOMMITTED, Fleet, Share, history_of, page
 from tests.support.chromium import Tab, chromium
-from tests.support.promtool import FILES
+from tests.support.fixtures.scraped_series import metrics_site, scraped, serving
 from tools.monitoring_files import FOLDER
 
 ROOT: Final = Path(__file__).parents[2]
 SOURCES: Final = ROOT / "tools/dashboards"
 WIDTH: Final = 1500
 HISTORY_S: Final = 60
+DAYS: Final = 30
+ENOUGH: Final = f"min(count_over_time(cluster:gpushare_free_units:sum[1h])) >= {HISTORY_S}"
 SCENES: Final = {"healthy": HEALTHY, "over-committed": OVERCOMMITTED}
 
 
@@ -53,66 +47,18 @@ def built() -> Path:
 @asynccontextmanager
 async def site(static: Path, shares: Sequence[Share]) -> AsyncIterator[str]:
     """The page, the dashboards, and the series of a scene as ``/metrics``."""
-
-    async def metrics(_: web.Request) -> web.Response:
-        return web.Response(text=page(time.time(), shares))
-
-    app = web.Application()
-    app.router.add_get("/metrics", metrics)
+    app = metrics_site(lambda: page(time.time(), Fleet(shares)))
     app.router.add_static("/dashboards", FOLDER / "dashboards")
     app.router.add_static("/", static)
-    runner = web.AppRunner(app)
-    await runner.setup()
-    (port,) = free_ports(1)
-    await web.TCPSite(runner, LOOPBACK, port).start()
-    try:
-        yield f"http://{LOOPBACK}:{port}"
-    finally:
-        await runner.cleanup()
-
-
-@asynccontextmanager
-async def scraped(target: str) -> AsyncIterator[str]:
-    """A Prometheus with our rules and a minute of history."""
-    (port,) = free_ports(1)
-    url = f"http://{LOOPBACK}:{port}"
-    with TemporaryDirectory() as folder:
-        config = Path(folder) / "prometheus.yml"
-        config.write_text(json.dumps(configuration(target.removeprefix("http://"))))
-        process = await asyncio.create_subprocess_exec(
-            *(str(program("prometheus")), f"--config.file={config}", f"--storage.tsdb.path={folder}/data"),
-            f"--web.listen-address={LOOPBACK}:{port}",
-            stderr=asyncio.subprocess.DEVNULL,
-        )
-        try:
-            enough = f"min(count_over_time(cluster:gpushare_free_units:sum[1h])) >= {HISTORY_S}"
-            await until(lambda: answers(url, enough), "a minute of history", 3 * HISTORY_S, 1)
-            yield url
-        finally:
-            process.terminate()
-            await process.wait()
-
-
-def configuration(address: str) -> dict[str, Any]:
-    """The configuration of Prometheus as JSON, which is valid YAML."""
-    targets = [{"targets": [address]}]
-    return {
-        "global": {"scrape_interval": "1s", "evaluation_interval": "1s"},
-        "rule_files": [str(file) for file in FILES],
-        "scrape_configs": [{"job_name": "gpushare", "honor_labels": True, "static_configs": targets}],
-    }
-
-
-async def answers(url: str, query: str) -> bool:
-    """Whether the query has a result."""
-    text = await read_text(f"{url}/api/v1/query?{urlencode({'query': query})}")
-    return bool(json.loads(text)["data"]["result"])
+    async with serving(app) as url:
+        yield url
 
 
 async def draw(tab: Tab, own: str, prometheus: str, folder: Path, theme: str) -> None:
     """One picture for each dashboard. Writes the panels without data to the standard output."""
     for file in sorted((FOLDER / "dashboards").iterdir()):
-        query = {"dashboard": f"dashboards/{file.name}", "prometheus": prometheus, "seconds": HISTORY_S}
+        seconds = DAYS * 86400 if "now-30d" in file.read_text() else HISTORY_S
+        query = {"dashboard": f"dashboards/{file.name}", "prometheus": prometheus, "seconds": seconds}
         await tab.emulate(WIDTH, WIDTH, theme)
         await tab.open(f"{own}/index.html?{urlencode({**query, 'theme': theme})}")
         await tab.wait("window.failure || window.drawn")
@@ -141,7 +87,10 @@ async def run(args: argparse.Namespace) -> None:
                 await draw(tab, own, args.prometheus, args.folder, args.theme)
             return
         for name, shares in SCENES.items():
-            async with site(static, shares) as own, scraped(own) as url:
+            async with (
+                site(static, shares) as own,
+                scraped(own, ENOUGH, 3 * HISTORY_S, history=history_of(time.time(), DAYS)) as url,
+            ):
                 await draw(tab, own, url, args.folder / name, args.theme)
 
 

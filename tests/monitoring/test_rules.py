@@ -47,6 +47,28 @@ def by_pod(record: str, busy: float, idle: float) -> Asked:
     return made(f"pod:gpushare_{record}", pods)
 
 
+def test_what_namespaces_have_and_use(tmp_path: Path) -> None:
+    of_another = share("other").replace('namespace="ml"', 'namespace="web"')
+    series = {
+        **TWO_PODS,
+        f"gpushare_container_memory_allocated_bytes{{{share('idle')}}}": "100x9",
+        f"gpushare_container_memory_allocated_bytes{{{of_another}}}": "125x9",
+        f"gpushare_container_memory_used_bytes{{{of_another}}}": "50x9",
+        f"gpushare_container_memory_used_bytes{{{OUTSIDE_PODS}}}": "70x9",
+    }
+
+    def by_namespace(record: str, **gives: float) -> Asked:
+        return made(record, {f'namespace="{name}"': value for name, value in gives.items()})
+
+    asked = [
+        by_namespace("namespace:gpushare_memory_allocated_bytes:sum", ml=500, web=125),
+        by_namespace("namespace:gpushare_memory_used_bytes:sum", ml=300, web=50),
+        by_namespace("namespace:gpushare_gpus_allocated:sum", ml=0.5, web=0.125),
+        by_namespace("namespace:gpushare_utilization:sum", ml=0.4),
+    ]
+    check(tmp_path, series, asked)
+
+
 def test_allocated_used_and_unused_memory_of_pods(tmp_path: Path) -> None:
     asked = [
         by_pod("memory_allocated_bytes:sum", 400, 200),

@@ -12,7 +12,10 @@ import yaml
 from gpushare.contract import RUNBOOKS, RUNBOOKS_URL
 from gpushare.monitoring import adapter, catalogue
 from gpushare.monitoring.alerts import ALERTS, Alert
-from gpushare.monitoring.dashboards import CLUSTER, NODE, PAGES
+from gpushare.monitoring.dashboards import PAGES
+from gpushare.monitoring.dashboards.cluster import CLUSTER
+from gpushare.monitoring.dashboards.node import NODE
+from gpushare.monitoring.dashboards.tenants import TENANTS
 from gpushare.monitoring.panels import Dashboard, TablePanel
 from gpushare.monitoring.rules import RULES
 from tools.monitoring_files import FOLDER, descriptions, texts
@@ -41,6 +44,7 @@ EXPORTED = {
 }
 RECORDS = [rule.record for rule in RULES]
 PROMETHEUS_OWN = {"up", "ALERTS"}
+KUBE_STATE_METRICS = {"kube_resourcequota"}
 QUERIES = {
     **{rule.record: rule.expr for rule in RULES},
     **{alert.name: alert.expr for alert in ALERTS},
@@ -64,8 +68,23 @@ NO_SERIES = {
         "time",
     ),
     "clamp_min",
+    "end",
     "histogram_quantile",
-    *("max_over_time", "last_over_time", "by", "on", "group_left", "or", "and", "unless", "offset", "bool"),
+    "label_replace",
+    "Inf",
+    *(
+        "max_over_time",
+        "last_over_time",
+        "sum_over_time",
+        "by",
+        "on",
+        "group_left",
+        "or",
+        "and",
+        "unless",
+        "offset",
+        "bool",
+    ),
 }
 
 ACK_RULES = """
@@ -119,7 +138,9 @@ ACK_RULES = """
 
 def series_in(expr: str) -> set[str]:
     """The names of series in a query: all words but PromQL's, durations, and those of labels."""
-    bare = re.sub(r'"[^"]*"|\{[^}]*\}|\[[^]]*\]|\b(by|on) \([^)]*\)|\b\d+[smhd]\b', " ", expr)
+    bare = re.sub(
+        r'"[^"]*"|\b\de-\d\b|\$\w+|\{[^}]*\}|\[[^]]*\]|\b(by|on) \([^)]*\)|\b\d+[smhd]\b', " ", expr
+    )
     return set(re.findall(r"[A-Za-z_][\w:]*", bare)) - NO_SERIES
 
 
@@ -136,7 +157,7 @@ def test_every_committed_dashboard_is_generated() -> None:
 def test_a_query_reads_series_that_exist(name: str) -> None:
     read = series_in(QUERIES[name])
     assert read
-    assert read <= EXPORTED | set(RECORDS) | PROMETHEUS_OWN
+    assert read <= EXPORTED | set(RECORDS) | PROMETHEUS_OWN | KUBE_STATE_METRICS
 
 
 def test_series_are_found_in_a_query() -> None:
@@ -198,6 +219,46 @@ def test_a_dashboard_has_a_unique_uid_and_the_selected_data_source(page: Dashboa
 def test_every_query_is_of_the_selected_clusters(page: Dashboard) -> None:
     for title, expr in queries(page):
         assert 'cluster=~"$cluster"' in expr, title
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.title)
+def test_every_panel_says_what_it_shows_in_sentences(page: Dashboard) -> None:
+    board = board_of(page)
+    texts = {each["title"]: each.get("description", "") for each in board["panels"] if each["type"] != "row"}
+    texts[page.title] = board["description"]
+    for title, text in texts.items():
+        assert text.endswith("."), title
+        assert 20 <= len(text) <= 500, title
+        assert text != title
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.title)
+def test_a_panel_with_units_says_how_large_one_is(page: Dashboard) -> None:
+    for panel in (panel for row in page.rows for panel in row.panels):
+        if re.search(r"\bunits\b", panel.title):
+            assert "A unit is one GiB" in panel.description, panel.title
+
+
+def test_one_node_is_selected_by_default() -> None:
+    (variable,) = [each for each in board_of(NODE)["templating"]["list"] if each["name"] == "node"]
+    assert variable["multi"]
+    # Grafana selects "All" by default if it offers it, and else the first value.
+    assert not variable.get("includeAll", False)
+    assert "allValue" not in variable
+
+
+def test_the_dashboard_of_tenants_opens_with_thirty_days() -> None:
+    board = board_of(TENANTS)
+    assert board["time"] == {"from": "now-30d", "to": "now"}
+    assert not board.get("refresh")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.title)
+def test_a_sum_over_the_whole_range_is_asked_once(page: Dashboard) -> None:
+    targets = [each for panel in board_of(page)["panels"] for each in panel.get("targets", ())]
+    for target in targets:
+        if "sum_over_time(" in target["expr"]:
+            assert target["instant"], target["expr"]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.title)
@@ -264,12 +325,12 @@ def test_thresholds_of_a_graph_are_visible_and_no_value_is_cut_off() -> None:
         assert "max" not in found, graph["title"]
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.title)
-def test_a_link_of_a_table_leads_to_a_dashboard_with_these_variables(page: Dashboard) -> None:
+def test_a_link_of_a_table_leads_to_a_dashboard_with_these_variables() -> None:
     choices = {each.uid: {choice.name for choice in each.choices} for each in PAGES}
-    tables = [panel for row in page.rows for panel in row.panels if isinstance(panel, TablePanel)]
-    assert tables
-    for each in tables:
-        if each.link:
-            assert {"cluster", *each.link.variables} == choices[each.link.uid]
-            assert set(each.link.variables) <= set(dict(each.labels))
+    panels = [panel for page in PAGES for row in page.rows for panel in row.panels]
+    linked = [panel for panel in panels if isinstance(panel, TablePanel) and panel.link]
+    assert len(linked) == 3
+    for each in linked:
+        assert each.link
+        assert {"cluster", *each.link.variables} <= choices[each.link.uid]
+        assert set(each.link.variables) <= set(dict(each.labels))
