@@ -44,7 +44,11 @@ async function ask(path, query) {
   return body.data.result;
 }
 
-const chosen = (expr) => expr.replaceAll("$__rate_interval", "60s").replace(/\$(\w+)/g, ".*");
+// Over days, a range of an interval is longer than the steps.
+const INTERVAL = Math.max(60, Math.ceil(seconds / 300) * 4);
+const first = {}; // Values of variables that do not offer "All": Grafana selects the first.
+const chosen = (expr) =>
+  expr.replaceAll("$__rate_interval", `${INTERVAL}s`).replaceAll("$__range", `${seconds}s`).replace(/\$(\w+)/g, (_, name) => first[name] ?? ".*");
 
 function named({ legendFormat, expr }, labels) {
   if (legendFormat) return legendFormat.replace(/\{\{\s*(\w+)\s*\}\}/g, (_, name) => labels[name] ?? "");
@@ -54,7 +58,10 @@ function named({ legendFormat, expr }, labels) {
 
 async function lines(target) {
   const step = Math.max(1, Math.floor(seconds / 300));
-  const found = await ask("query_range", { query: chosen(target.expr), start: now - seconds, end: now, step });
+  const query = chosen(target.expr);
+  const found = target.instant
+    ? (await ask("query", { query, time: now })).map(({ metric, value }) => ({ metric, values: [value] }))
+    : await ask("query_range", { query, start: now - seconds, end: now, step });
   return found.map(({ metric, values }) =>
     createDataFrame({
       refId: target.refId,
@@ -114,7 +121,55 @@ function Values({ panel, data, width, height, orientation, drawn }) {
   );
 }
 
+// Grafana's packages have neither of these two panels: rows of cells, drawn here with Grafana's colors.
+function Cells({ rows, width, height }) {
+  const LABEL = 120, GAP = 1, row = Math.min(28, height / rows.length);
+  const times = Math.max(...rows.map(({ cells }) => cells.length));
+  return (
+    <svg width={width} height={height} fontSize={11} fontFamily={theme.typography.fontFamily} fill={theme.colors.text.primary}>
+      {rows.map(({ name, cells }, y) => (
+        <g key={name} transform={`translate(0, ${y * row})`}>
+          <text x={LABEL - 8} y={row / 2 + 4} textAnchor="end">{name}</text>
+          {cells.map(({ color, opacity }, x) => (
+            <rect
+              key={x} x={LABEL + (x * (width - LABEL)) / times} width={(width - LABEL) / times - (times < 100 ? GAP : 0)}
+              height={row - GAP} fill={color} fillOpacity={opacity}
+            />
+          ))}
+        </g>
+      ))}
+    </svg>
+  );
+}
+
+const WIDEST = 60;
+const thinned = (values) => values.filter((_, at) => at % Math.ceil(values.length / WIDEST) === 0);
+const numbers = (frame) => frame.fields.find(({ type }) => type === FieldType.number);
+
+function Heat({ data, panel, ...size }) {
+  const bound = (frame) => Number(numbers(frame).labels.le.replace("+Inf", "Infinity"));
+  const below = [...data].sort((one, other) => bound(one) - bound(other));
+  const counts = below.map((frame, at) =>
+    thinned(numbers(frame).values).map((value, x) => value - (at ? thinned(numbers(below[at - 1]).values)[x] ?? 0 : 0)),
+  );
+  const most = Math.max(1, ...counts.flat());
+  const name = (frame) => (bound(frame) === Infinity ? "more" : `≤ ${bound(frame) * 100} %`);
+  const color = theme.visualization.getColorByName("blue");
+  const rows = below.map((frame, at) => ({ name: name(frame), cells: counts[at].map((each) => ({ color, opacity: each / most })) }));
+  return <Cells rows={rows.reverse()} {...size} />;
+}
+
+function States({ data, panel, ...size }) {
+  const rows = data.map((frame) => {
+    const field = numbers(frame);
+    return { name: field.config.displayNameFromDS, cells: thinned(field.values).map((each) => ({ color: field.display(each).color })) };
+  });
+  return <Cells rows={rows} {...size} />;
+}
+
 const PANELS = {
+  heatmap: Heat,
+  "status-history": States,
   timeseries: ({ panel, data, width, height }) => (
     <TimeSeries frames={data} width={width} height={height} timeRange={timeRange} timeZone="utc" legend={panel.options.legend} options={{}} />
   ),
@@ -160,7 +215,7 @@ function Drawn({ panel, data }) {
   return (
     <Placed at={panel.gridPos}>
       {(width, height) => (
-        <PanelChrome title={panel.title} width={width} height={height}>
+        <PanelChrome title={panel.title} description={panel.description} width={width} height={height}>
           {(innerWidth, innerHeight) =>
             data.length ? <Plot panel={panel} data={data} width={innerWidth} height={innerHeight} /> : <center>No data</center>
           }
@@ -173,6 +228,11 @@ function Drawn({ panel, data }) {
 async function main() {
   await initPluginTranslations("gpushare");
   const board = await (await fetch(parameters.get("dashboard"))).json();
+  for (const { name, query, includeAll } of board.templating.list.filter(({ type }) => type === "query")) {
+    if (includeAll) continue;
+    const [, series] = query.match(/label_values\((.*), \w+\)/);
+    [first[name]] = (await ask("query", { query: chosen(series), time: now })).map(({ metric }) => metric[name]).sort();
+  }
   const drawn = await Promise.all(
     board.panels.map(async (panel) => ({ panel, data: panel.type === "row" ? [] : await frames(panel) })),
   );

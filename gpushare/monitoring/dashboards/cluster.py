@@ -164,9 +164,9 @@ _NODES: Final = PanelRow(
     (
         TablePanel(
             "Nodes",
-            f"Nodes with unschedulable GPUs first, then by allocated memory; at most {ROWS}. The name links "
-            "to GPU Node. Over-committed and unschedulable are numbers of GPUs and should be 0. "
-            f"{UNITS}",
+            f"At most {ROWS} nodes: those with unschedulable GPUs, then those with the most allocated "
+            "memory. The name links to GPU Node. Over-committed and unschedulable are numbers of GPUs and "
+            f"should be 0. {UNITS}",
             (("cluster", "Cluster"), ("node", "Node")),
             (
                 _column("GPUs", f"count by ({_SAME_NODE}) ({names.CARD_INFO}{ALL})", "none"),

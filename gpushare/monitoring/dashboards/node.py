@@ -59,7 +59,8 @@ def _new(metric: names.Metric) -> str:
 def _new_xids() -> str:
     """The same for XID errors: a series begins with its first error, which ``increase`` does not see."""
     seen = f"{names.CARD_XIDS}{_NODES}"
-    return f"({_new(names.CARD_XIDS)} > 0) or ({seen} unless {seen} offset $__rate_interval) or 0 * {seen}"
+    first = f"({seen} unless {seen} offset $__rate_interval) + 0"
+    return f"({_new(names.CARD_XIDS)} > 0) or {first} or 0 * {seen}"
 
 
 _PACKING: Final = f"{_cards(rules.CARD_ALLOCATED)} / {_cards(names.CARD_MEMORY)}"
