@@ -8,13 +8,14 @@ from gpushare.contract import BOARD_NAME, BOARD_OPS_PORT, BOARD_PORT
 from gpushare.kubescheduler.config import KubernetesVersion
 
 
-def objects(settings: Board, version: KubernetesVersion) -> list[Object]:
-    """All objects of the board."""
+def objects(settings: Board, version: KubernetesVersion, prometheus: str | None = None) -> list[Object]:
+    """All objects of the board; ``prometheus`` is the URL of that of the stack."""
     return [
         *account_with_rights(
             BOARD_NAME,
             [
                 rule("", ["nodes", "pods"], ["list", "watch"]),
+                rule("", ["resourcequotas"], ["list"]),
                 # Those of `system:auth-delegator`.
                 rule("authentication.k8s.io", ["tokenreviews"], ["create"]),
                 rule("authorization.k8s.io", ["subjectaccessreviews"], ["create"]),
@@ -22,11 +23,11 @@ def objects(settings: Board, version: KubernetesVersion) -> list[Object]:
             # In these the node agents report unhealthy GPUs.
             [rule("", ["configmaps"], ["list"])],
         ),
-        *https_server.objects(_server(settings), settings, version),
+        *https_server.objects(_server(settings, prometheus), settings, version),
     ]
 
 
-def _server(settings: Board) -> Server:
+def _server(settings: Board, prometheus: str | None) -> Server:
     return Server(
         name=BOARD_NAME,
         image=settings.image,
@@ -34,5 +35,6 @@ def _server(settings: Board) -> Server:
         port=BOARD_PORT,
         ops_port=BOARD_OPS_PORT,
         replicas=1,  # it remembers the last hour
+        options={"prometheus_url": prometheus},
         has_token=True,
     )

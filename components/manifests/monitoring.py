@@ -31,7 +31,7 @@ def objects(settings: Monitoring, version: KubernetesVersion) -> list[Object]:
     return [
         *exporter.objects(settings.exporter),
         *(metrics_api.objects(api, version) if api else []),
-        *(board.objects(settings.board, version) if settings.board else []),
+        *(board.objects(settings.board, version, _url(settings)) if settings.board else []),
         *_for_prometheus(settings, version),
         *(
             [_config_map(_ADAPTER, {_ADAPTER_RULES: (_FILES / _ADAPTER_RULES).read_text()})]
@@ -41,6 +41,11 @@ def objects(settings: Monitoring, version: KubernetesVersion) -> list[Object]:
         *(_dashboards() if settings.dashboards else []),
         *viewers.objects(settings.viewers),
     ]
+
+
+def _url(settings: Monitoring) -> str | None:
+    """Where the Prometheus of the stack is, if there is one."""
+    return prometheus.URL if settings.prometheus else None
 
 
 def _for_prometheus(settings: Monitoring, version: KubernetesVersion) -> list[Object]:

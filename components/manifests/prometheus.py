@@ -28,6 +28,7 @@ from components.manifests.parts import (
     service,
     sizes,
 )
+from gpushare.contract import SYSTEM_NAMESPACE
 from gpushare.kubescheduler.config import KubernetesVersion
 
 NAME: Final = "gpushare-prometheus"
@@ -36,6 +37,7 @@ CONFIGURATION: Final = "prometheus.yml"
 _FILES_DIGEST: Final = "checksum/files"
 """Annotation of the pod, by which it is replaced when a file changes: Prometheus does not read it again."""
 _PORT: Final = 9090
+URL: Final = f"http://{NAME}.{SYSTEM_NAMESPACE}:{_PORT}"
 _FILES: Final = "/etc/prometheus"
 _DATA: Final = "/prometheus"
 _EVERY: Final = "15s"

@@ -16,6 +16,7 @@ from gpushare.board.admissions import Admissions
 from gpushare.board.collect import Watched
 from gpushare.board.login import Site, respond, site_of, token_of
 from gpushare.board.ops import respond as respond_ops
+from gpushare.board.past import DEFAULTS, Past, PastSource
 from gpushare.board.routes import DATA, Document, protected
 from gpushare.board.server import listening, packaged, page_files, read, written
 from gpushare.board.settings import BoardSettings
@@ -41,7 +42,8 @@ async def run(settings: BoardSettings) -> None:
     ):
         async with KubeClient(access) as client, HttpClient(timeout_s=_EXPORTER_S) as pages:
             cluster = Watched(client, _problem, from_pods(pages))
-            server = BoardServer(cluster, Admissions(client))
+            past = Past(PastSource(settings.prometheus_url, settings.prometheus_cluster), client)
+            server = BoardServer(cluster, Admissions(client), past)
 
             async def answer_ops(request: web.BaseRequest) -> web.Response:
                 return written(respond_ops(read(request), cluster.missing, tls.expires_at))
@@ -62,9 +64,10 @@ async def run(settings: BoardSettings) -> None:
 class BoardServer:
     """Answers requests of browsers."""
 
-    def __init__(self, cluster: Watched, admissions: Admissions) -> None:
+    def __init__(self, cluster: Watched, admissions: Admissions, past: Past) -> None:
         self._cluster = cluster
         self._admissions = admissions
+        self._past = past
         self._site: Site = site_of(page_files(), packaged("login.html"))
         self._compressed = Document(b"", "")
         self._compressing = asyncio.Lock()
@@ -78,6 +81,8 @@ class BoardServer:
             return protected(text_response("Content Too Large\n", HTTPStatus.REQUEST_ENTITY_TOO_LARGE))
         asked = read(request, await request.read() if request.method == "POST" else None)
         admission = await self._admissions.of(token_of(asked))
+        if admission.status == HTTPStatus.OK and asked.method == "GET" and asked.path in DEFAULTS:
+            return protected(await self._past.answer(asked))
         document = await self._document(asked)
         return respond(self._site, document, asked, admission, self._cluster.lost_since)
 

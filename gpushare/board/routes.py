@@ -14,6 +14,8 @@ from gpushare.runtime.http import Request, Response, text_response
 
 HOME: Final = "/"
 DATA: Final = "/data"
+HISTORY: Final = "/history"
+TENANTS: Final = "/tenants"
 _POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; "
     "base-uri 'none'; form-action {forms}; frame-ancestors 'none'; require-trusted-types-for 'script'; "

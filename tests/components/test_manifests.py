@@ -1063,3 +1063,20 @@ def from_stack(name: str) -> list[Object]:
 def test_secrets_are_made_by_the_programs_that_fill_them(name: str) -> None:
     """The engine would keep a private key in its state, and an update could overwrite it."""
     assert [each for each in from_stack(name) if each["kind"] == "Secret"] == []
+
+
+@pytest.mark.parametrize(
+    ("more", "url"),
+    [
+        ({}, ""),
+        ({"prometheus": {"image": DIGEST}}, "http://gpushare-prometheus.kube-system:9090"),
+        ({"board": {"prometheusUrl": "http://own:9090"}, "prometheus": {"image": DIGEST}}, "http://own:9090"),
+    ],
+)
+def test_the_history_of_the_board_is_that_of_the_named_prometheus_or_of_the_stacks(
+    more: Object, url: str
+) -> None:
+    board = {"image": DIGEST, "tlsSecret": "tls", **more.get("board", {})}
+    objects = made(monitoring={"exporter": {"image": DIGEST}, **more, "board": board})
+    (container,) = pod(pick(objects, "Deployment", "gpushare-board"))["containers"]
+    assert settings_in(container, BoardSettings).prometheus_url == url

@@ -15,7 +15,7 @@ from components.render import as_yaml
 from gpushare.cli.recommend.collect import Peaks
 from gpushare.cli.recommend.collect import collect as observe
 from gpushare.cli.recommend.sizing import Basis, Comparison, recommendations
-from gpushare.cli.report.accounting import Span, UsageFacts
+from gpushare.cli.report.accounting import UsageFacts
 from gpushare.cli.report.collect import collect
 from gpushare.errors import ApiError
 from gpushare.monitoring.alerts import ALERTS
@@ -23,6 +23,7 @@ from gpushare.monitoring.dashboards import PAGES
 from gpushare.monitoring.rules import RULES
 from gpushare.overview.connection import ApiSource
 from gpushare.overview.gpu_pods import collect_objects
+from gpushare.overview.hours import Span
 from gpushare.overview.objects import PodOwner
 from testbed import DevkitError, until
 from testbed.daemons.prometheus import PrometheusServer

@@ -66,5 +66,7 @@ logLevel
 {{- end -}}
 
 {{- define "gpushare.options.board" -}}
+prometheusUrl
+prometheusCluster
 logLevel
 {{- end -}}

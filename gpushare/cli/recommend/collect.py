@@ -9,7 +9,7 @@ from typing import Final
 
 from gpushare.adapters.kube.client import KubeClient
 from gpushare.adapters.kube.wire import pod_of
-from gpushare.cli.lib.prometheus import PrometheusClient, connected, matchers
+from gpushare.adapters.prometheus import PrometheusClient, connected, matchers
 from gpushare.cli.recommend.sizing import Observed
 from gpushare.model.demand import Demand
 from gpushare.model.objects import Pod

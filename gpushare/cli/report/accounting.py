@@ -18,55 +18,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import reduce
-from itertools import starmap
 from operator import add
 from typing import Final, NamedTuple
 
+from gpushare.overview.hours import GIB, HOUR_S, Hours, Rounded, Span, rounded
 from gpushare.overview.objects import PodOwner
 
-PARTS: Final = 1000
-"""Amounts are rounded to this part of an hour."""
 UNKNOWN: Final = PodOwner("", "(unknown)")
 """The workload of pods that are gone and of which no one has recorded it."""
-_GIB: Final = 2**30
-_HOUR_S: Final = 3600
-
-
-@dataclass(frozen=True, slots=True)
-class Span:
-    """The time of a report: ``steps`` steps of ``step_s`` seconds until ``end``, in seconds since 1970."""
-
-    end: float
-    step_s: int
-    steps: int
-
-    @property
-    def start(self) -> float:
-        """When it begins."""
-        return self.end - self.step_s * self.steps
-
-    @property
-    def text(self) -> str:
-        """As PromQL writes a subquery."""
-        return f"[{self.step_s * self.steps}s:{self.step_s}s]"
-
-
-class Hours(NamedTuple):
-    """Four amounts, in hours."""
-
-    allocated_gpu: Fraction = Fraction(0)
-    used_gpu: Fraction = Fraction(0)
-    allocated_gib: Fraction = Fraction(0)
-    used_gib: Fraction = Fraction(0)
-
-
-class Rounded(NamedTuple):
-    """The same in whole thousandths of an hour."""
-
-    allocated_gpu: int
-    used_gpu: int
-    allocated_gib: int
-    used_gib: int
 
 
 class GpuKey(NamedTuple):
@@ -144,10 +103,9 @@ def account(facts: UsageFacts, span: Span, *, whole: bool) -> Account:
     amounts = [by_owner[key] for key in keys]
     if whole:
         amounts.append(_remainder(amounts, facts.gpus.values(), span.step_s))
-    rounded = list(starmap(Rounded, zip(*map(apportioned, zip(*amounts, strict=True)), strict=True)))
-    rows = tuple(WorkloadHours(*key, hours) for key, hours in zip(keys, rounded, strict=False))
-    total = Rounded(*map(sum, zip(*rounded, strict=True))) if rounded else Rounded(0, 0, 0, 0)
-    return Account(rows, rounded[-1] if whole else None, total, _gaps(facts.gpus, span))
+    found, total = rounded(amounts)
+    rows = tuple(WorkloadHours(*key, hours) for key, hours in zip(keys, found, strict=False))
+    return Account(rows, found[-1] if whole else None, total, _gaps(facts.gpus, span))
 
 
 def _plus(first: Hours, second: Hours) -> Hours:
@@ -155,22 +113,22 @@ def _plus(first: Hours, second: Hours) -> Hours:
 
 
 def _hours(share: Share, gpu: GpuSums, step_s: int) -> Hours:
-    step = Fraction(step_s, _HOUR_S)
+    step = Fraction(step_s, HOUR_S)
     return Hours(
         share.allocated * gpu.points / gpu.memory * step,
         share.utilization * step,
-        share.allocated / _GIB * step,
-        share.used / _GIB * step,
+        share.allocated / GIB * step,
+        share.used / GIB * step,
     )
 
 
 def _remainder(amounts: Sequence[Hours], gpus: Iterable[GpuSums], step_s: int) -> Hours:
     """What is left of the GPUs. Processes outside of containers have no SM utilization."""
-    step = Fraction(step_s, _HOUR_S)
+    step = Fraction(step_s, HOUR_S)
     left = Hours()
     for gpu in gpus:
         left = _plus(
-            left, Hours(gpu.points * step, Fraction(0), gpu.memory / _GIB * step, gpu.used / _GIB * step)
+            left, Hours(gpu.points * step, Fraction(0), gpu.memory / GIB * step, gpu.used / GIB * step)
         )
     taken = reduce(_plus, amounts, Hours())
     return Hours(
@@ -181,17 +139,6 @@ def _remainder(amounts: Sequence[Hours], gpus: Iterable[GpuSums], step_s: int) -
     )
 
 
-def apportioned(amounts: Sequence[Fraction]) -> list[int]:
-    """Amounts in whole thousandths whose sum is the rounded sum; each is less than one thousandth off."""
-    exact = [amount * PARTS for amount in amounts]
-    floors = [each.numerator // each.denominator for each in exact]
-    missing = round(sum(exact, Fraction(0))) - sum(floors)
-    largest = sorted(range(len(exact)), key=lambda i: (floors[i] - exact[i], i))
-    for i in largest[:missing]:
-        floors[i] += 1
-    return floors
-
-
 def _gaps(gpus: Mapping[GpuKey, GpuSums], span: Span) -> tuple[Gap, ...]:
     missing = {gpu: span.steps - sums.points for gpu, sums in sorted(gpus.items())}
-    return tuple(Gap(gpu, Fraction(n * span.step_s, _HOUR_S)) for gpu, n in missing.items() if n > 0)
+    return tuple(Gap(gpu, Fraction(n * span.step_s, HOUR_S)) for gpu, n in missing.items() if n > 0)

@@ -10,11 +10,12 @@ from fractions import Fraction
 from typing import Final
 
 from gpushare.adapters.kube.client import KubeClient
-from gpushare.cli.lib.prometheus import PrometheusClient, PromSeries, connected, matchers
-from gpushare.cli.report.accounting import GpuKey, GpuSums, Share, Span, UsageFacts
+from gpushare.adapters.prometheus import PrometheusClient, PromSeries, connected, matchers
+from gpushare.cli.report.accounting import GpuKey, GpuSums, Share, UsageFacts
 from gpushare.errors import ApiError, ConfigError
 from gpushare.monitoring import catalogue
 from gpushare.monitoring.catalogue import Metric
+from gpushare.overview.hours import Span
 from gpushare.overview.lists import decoded, if_allowed, listed, pods_path
 from gpushare.overview.objects import ClusterPod, PodOwner
 

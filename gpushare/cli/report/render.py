@@ -3,12 +3,12 @@
 import csv
 import io
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime
 from typing import Any, Final
 
 from gpushare.cli.lib.text_table import TextTable
-from gpushare.cli.report.accounting import PARTS, Account, Rounded, Span
-from gpushare.overview.documents import document
+from gpushare.cli.report.accounting import Account
+from gpushare.overview.documents import document, time_text
+from gpushare.overview.hours import PARTS, Rounded, Span, numbers
 
 REMAINDER: Final = "(no container)"
 _HEADERS: Final = ("NAMESPACE", "WORKLOAD", "GPU-HOURS", "USED", "GIB-HOURS", "USED")
@@ -41,15 +41,15 @@ def account_document(account: Account, span: Span, notes: Sequence[str]) -> dict
     """For programs: hours with three decimals."""
     return document(
         "GpuUsageReport",
-        start=_time(span.start),
-        end=_time(span.end),
+        start=time_text(span.start),
+        end=time_text(span.end),
         stepSeconds=span.step_s,
         items=[
-            {"namespace": row.namespace, "owner": row.owner._asdict(), **_numbers(row.hours)}
+            {"namespace": row.namespace, "owner": row.owner._asdict(), **numbers(row.hours)}
             for row in account.rows
         ],
-        remainder=_numbers(account.remainder) if account.remainder else None,
-        total=_numbers(account.total),
+        remainder=numbers(account.remainder) if account.remainder else None,
+        total=numbers(account.total),
         gaps=[{**gap.gpu._asdict(), "hours": round(float(gap.hours), 3)} for gap in account.gaps],
         notes=list(notes),
     )
@@ -72,12 +72,3 @@ def _workload(kind: str, name: str) -> str:
 
 def _texts(hours: Rounded) -> tuple[str, ...]:
     return tuple(f"{each / PARTS:.3f}" for each in hours)
-
-
-def _numbers(hours: Rounded) -> dict[str, float]:
-    names = ("allocatedGpuHours", "usedGpuHours", "allocatedGibHours", "usedGibHours")
-    return {name: each / PARTS for name, each in zip(names, hours, strict=True)}
-
-
-def _time(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -53,6 +53,8 @@ _SAMPLES: Final[Mapping[str, Any]] = {
     "storage": "20Gi",
     "storageClass": "1",
     "retention": "30d",
+    "prometheusUrl": "http://prometheus.monitoring:9090",
+    "prometheusCluster": "1",
     "runbooks": RUNBOOKS,
     "url": "https://10.0.0.10:32766/gpushare-scheduler",
     "tlsSecret": "1",

@@ -10,11 +10,13 @@ import aiohttp
 import pytest
 import pytest_asyncio
 
+from gpushare.adapters.kube.client import KubeClient
 from gpushare.board.admissions import Admissions
 from gpushare.board.collect import Watched
 from gpushare.board.daemon import BoardServer
 from gpushare.board.local import LOOPBACK
 from gpushare.board.login import ADMITTED, NO_TOKEN, Admission
+from gpushare.board.past import Past, PastSource
 from gpushare.board.routes import Document
 from gpushare.board.server import listening
 from gpushare.runtime.listener import bind_socket
@@ -41,7 +43,9 @@ class Cluster:
 @pytest_asyncio.fixture
 async def cluster() -> AsyncIterator[Cluster]:
     found = Cluster(Document(LARGE, "first"))
-    server = BoardServer(cast("Watched", found), cast("Admissions", found))
+    server = BoardServer(
+        cast("Watched", found), cast("Admissions", found), Past(PastSource(), cast("KubeClient", None))
+    )
     with bind_socket(LOOPBACK, 0) as listener:
         async with listening(server.answer, listener):
             found.url = f"http://{LOOPBACK}:{listener.getsockname()[1]}"
@@ -66,6 +70,14 @@ async def test_every_request_needs_a_token(cluster: Cluster) -> None:
     assert (await ask(cluster, "/data", "good"))[:2] == (200, LARGE)
     assert b"Sign out" in (await ask(cluster, "/", "good"))[1]
     assert b"Sign in" in (await ask(cluster, "/", "bad"))[1]
+
+
+async def test_earlier_days_need_a_token_and_a_prometheus(cluster: Cluster) -> None:
+    for path in ("/history", "/tenants?range=7d"):
+        assert (await ask(cluster, path, "bad"))[0] == 401
+        status, body, _ = await ask(cluster, path, "good")
+        assert status == 404
+        assert b"knows no Prometheus. Set prometheusUrl in monitoring.board" in body
 
 
 async def test_a_browser_gets_the_document_compressed_and_once(cluster: Cluster) -> None:

@@ -12,11 +12,13 @@ from typing import Any, cast
 import pytest
 import pytest_asyncio
 
+from gpushare.adapters.kube.client import KubeClient
 from gpushare.board.admissions import Admissions
 from gpushare.board.collect import Watched
 from gpushare.board.daemon import BoardServer
 from gpushare.board.local import LOOPBACK
 from gpushare.board.login import ADMITTED, Admission
+from gpushare.board.past import Past, PastSource
 from gpushare.board.server import listening
 from gpushare.board.state import Lost
 from gpushare.runtime.listener import bind_socket
@@ -314,7 +316,8 @@ class SharedCluster:
 
 async def test_in_a_cluster_a_lost_api_server_is_stated_with_its_time(tab: Tab) -> None:
     cluster = SharedCluster()
-    server = BoardServer(cast("Watched", cluster), cast("Admissions", cluster))
+    past = Past(PastSource(), cast("KubeClient", None))
+    server = BoardServer(cast("Watched", cluster), cast("Admissions", cluster), past)
     with bind_socket(LOOPBACK, 0) as listener:
         async with listening(server.answer, listener):
             await tab.open(f"http://{LOOPBACK}:{listener.getsockname()[1]}/")

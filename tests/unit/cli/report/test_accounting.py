@@ -12,14 +12,12 @@ from gpushare.cli.report.accounting import (
     Gap,
     GpuKey,
     GpuSums,
-    Rounded,
     Share,
-    Span,
     UsageFacts,
     WorkloadHours,
     account,
-    apportioned,
 )
+from gpushare.overview.hours import Rounded, Span, apportioned
 from gpushare.overview.objects import PodOwner
 
 GIB = 2**30

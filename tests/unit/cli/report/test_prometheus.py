@@ -10,12 +10,13 @@ import pytest_asyncio
 
 from devkit.ports import LOOPBACK, free_ports
 from devkit.process import Command, Process
-from gpushare.cli.report.accounting import Account, Span, UsageFacts, account
+from gpushare.cli.report.accounting import Account, UsageFacts, account
 from gpushare.cli.report.collect import collect
 from gpushare.cli.report.render import account_document, comma_separated, gap_lines
 from gpushare.monitoring import catalogue
 from gpushare.monitoring.catalogue import Metric
 from gpushare.overview.connection import ApiSource
+from gpushare.overview.hours import Span
 from testbed.control_plane.components import url_ready
 from testbed.programs.debian import program
 from tests.support.builders.api_objects import pod
