@@ -79,6 +79,12 @@ def _programs() -> Iterator[tuple[str, ...]]:
     for name in ("helm", "helm-4"):
         yield "Helm", TOOLS[name].version, "install, upgrade, rollback", "`tests/integration/test_chart.py`"
     yield (
+        "oauth2-proxy",
+        TOOLS["oauth2-proxy"].version,
+        "sign-in to the board through OIDC",
+        "`tests/integration/test_board_sign_in.py`",
+    )
+    yield (
         "Pulumi",
         TOOLS["pulumi"].version,
         "`up`, `preview`, `destroy`; with an older language host and provider",

@@ -200,6 +200,14 @@ _TABLE = (
         130,
         stamp="helm.sh/helm/v4/internal/version.version",
     ),
+    Tool(
+        "oauth2-proxy",
+        "oauth2-proxy",
+        "github.com/oauth2-proxy/oauth2-proxy/v7",
+        90,
+        stamp="github.com/oauth2-proxy/oauth2-proxy/v7/pkg/version.VERSION",
+        is_long=True,
+    ),
     # The last release with the language host in this module.
     Tool(
         "pulumi-language-python",
