@@ -6,6 +6,7 @@ exporters, or by a pod from the addresses of their pods.
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from http import HTTPStatus
 from typing import Final
 from urllib.parse import quote
 
@@ -53,7 +54,7 @@ async def collect_series(
     """All series of the exporters that respond.
 
     An exporter that does not respond is reported and skipped. Raises SourceError if none responds,
-    ConfigError if there is none, and ApiError.
+    ConfigError if there is none, and ApiError, also for the missing right to the proxy of the pods.
     """
     exporters = await _exporters(client, node)
     page_of = page_of or through_api_server(client)
@@ -88,11 +89,17 @@ async def _page(
         async with gate:
             body = await page_of(exporter)
         found = list(samples(body.decode(), _SERIES))
-    except (ApiError, SourceError, InvalidRequest, UnicodeDecodeError) as error:
-        return SourceError(f"exporter {exporter.name} on node {exporter.node}: {error}")
+    except ApiError as error:
+        if error.status == HTTPStatus.FORBIDDEN:
+            raise
+        return _silent(exporter, str(error))
+    except (SourceError, InvalidRequest, UnicodeDecodeError) as error:
+        return _silent(exporter, str(error))
     # Every exporter serves this series, even if it can read nothing else.
     if not any(each.metric == SOURCE_UP.name for each in found):
-        return SourceError(
-            f"exporter {exporter.name} on node {exporter.node}: this is not the metrics page of an exporter"
-        )
+        return _silent(exporter, "this is not the metrics page of an exporter")
     return found
+
+
+def _silent(exporter: DirectoryEntry, cause: str) -> SourceError:
+    return SourceError(f"exporter {exporter.name} on node {exporter.node}: {cause}")

@@ -1,4 +1,8 @@
-"""Reads what explains a pod from the API server: the pod, all nodes and pods, and unhealthy GPUs."""
+"""Explains a pod from what this account may read.
+
+With the rights of a viewer these are all nodes and pods and the unhealthy GPUs, with the rights of one namespace
+the answer of the usage API, and without that API the events of the pod.
+"""
 
 import asyncio
 from dataclasses import replace
@@ -6,7 +10,7 @@ from dataclasses import replace
 from gpushare.adapters.kube.client import KubeClient
 from gpushare.adapters.kube.wire import WirePod, any_pod_of, pod_of
 from gpushare.errors import ApiError, ConfigError
-from gpushare.overview.explain.answer import PodFacts
+from gpushare.overview.explain.answer import Answer, PodFacts, answer
 from gpushare.overview.ledger_inputs import collect_cgpu_pods, collect_unhealthy, node_of
 from gpushare.overview.lists import (
     NODES,
@@ -20,14 +24,32 @@ from gpushare.overview.lists import (
     where,
 )
 from gpushare.overview.objects import ClusterNode, ClusterPod
+from gpushare.overview.pod_events import last_refusal
+from gpushare.overview.usage_api import explanation_of, if_served, way_to_usage
 from gpushare.scheduling.snapshot import books_of
 
 
-async def collect(client: KubeClient, name: str, namespace: str | None) -> PodFacts:
-    """The facts about a pod. Raises ConfigError if there is no such pod, or several; ApiError."""
+async def explained(client: KubeClient, name: str, namespace: str | None) -> Answer:
+    """The answer about a pod. Raises ConfigError if there is no such pod, or several; ApiError."""
     details = await _named(client, name, namespace)
     facts = PodFacts(any_pod_of(details), details)
-    return await _with_cluster(client, facts) if facts.pod.managed and not facts.pod.gated else facts
+    if not facts.pod.managed or facts.pod.gated:
+        return answer(facts)
+    facts = await _with_cluster(client, facts)
+    return answer(facts) if facts.books is not None else await _in_namespace(client, facts)
+
+
+async def _in_namespace(client: KubeClient, facts: PodFacts) -> Answer:
+    """The answer with the rights of the pod's namespace."""
+    namespace = facts.pod.namespace
+    served = await if_served(explanation_of(client, namespace, facts.pod.name))
+    if not isinstance(served, ApiError):
+        return served
+    refusal = await if_allowed(last_refusal(client, namespace, facts.pod.uid))
+    notes = (*facts.notes, way_to_usage(namespace))
+    if isinstance(refusal, ApiError):
+        return answer(replace(facts, notes=(*notes, f"you may not list events: {refusal}")))
+    return answer(replace(facts, refusal=refusal, notes=notes))
 
 
 async def _named(client: KubeClient, name: str, namespace: str | None) -> ClusterPod:
@@ -49,12 +71,10 @@ async def _with_cluster(client: KubeClient, facts: PodFacts) -> PodFacts:
         collect_unhealthy(client, notes),
         collect_cgpu_pods(client),
     )
-    if isinstance(raw_nodes, ApiError):
-        notes.append(f"this account may not list nodes: {raw_nodes}")
-    if isinstance(raw_pods, ApiError):
-        notes.append(f"this account may not list pods of all namespaces: {raw_pods}")
     if isinstance(raw_nodes, ApiError) or isinstance(raw_pods, ApiError):
-        return replace(facts, books=None, notes=tuple(notes))
+        denied = {"nodes": raw_nodes, "pods of all namespaces": raw_pods}
+        lists = [name for name, found in denied.items() if isinstance(found, ApiError)]
+        return replace(facts, books=None, notes=(f"you may not list {' and '.join(lists)}",))
     nodes = {each.name: each for each in decoded(raw_nodes, ClusterNode, NODES)}
     pods = [pod for each in decoded(raw_pods, WirePod, PODS) if (pod := pod_of(each)) is not None]
     books = books_of([node_of(each, cgpu_pods) for each in nodes.values()], pods, unhealthy)

@@ -24,12 +24,12 @@ def explain(*, source: Any, pod: str, namespace: str | None, output: str | None)
     """Explain why POD is pending, and what would make it fit.
 
     Shows the reason for each node and GPU, in the words of the extender, and remedies: a smaller request, the
-    pods to evict, a GPU to uncordon, a node to add. Reads only. Exit code 0 with an answer, 1 without.
+    pods to evict, a GPU to uncordon, a node to add. With the rights of one namespace, other namespaces are not
+    named. Reads only. Exit code 0 with an answer, 1 without.
     """
-    from gpushare.cli.explain.collect import collect
+    from gpushare.cli.explain.collect import explained
     from gpushare.cli.explain.render import answer_document, text
     from gpushare.cli.lib.screen import serialized
-    from gpushare.overview.explain.answer import answer
 
-    found = answer(source.ask(lambda client: collect(client, pod, namespace)))
+    found = source.ask(lambda client: explained(client, pod, namespace))
     click.echo(serialized(answer_document(found), output) if output else text(found), nl=False)

@@ -24,10 +24,11 @@ def text(answer: Answer) -> str:
 def _lines(answer: Answer) -> Iterator[str]:
     yield f"Pod {answer.pod}: {answer.summary}."
     yield from (f"  {detail}" for detail in answer.details)
-    if answer.scheduler:
-        yield ""
-        yield "The scheduler's last message:"
-        yield f"  {answer.scheduler}"
+    for who, message in (("extender", answer.extender), ("scheduler", answer.scheduler)):
+        if message:
+            yield ""
+            yield f"The {who}'s last message:"
+            yield f"  {message}"
     if answer.state in (PodState.NO_GPU, PodState.OTHER):
         yield from _nodes(answer.nodes)
     if answer.remedies:

@@ -52,14 +52,22 @@ def node_option(help_: str = "Only pods on this node.") -> Callable[[F], F]:
 
 
 def with_source(command: F) -> F:
-    """Add the flags of the connection; the command gets ``source``, an ApiSource."""
+    """Add the flags of the connection; the command gets ``source``, an ApiSource.
+
+    An error for a missing right says who can give it.
+    """
 
     @connection_options
     @wraps(command)
     def call(*, kubeconfig: str | None, context: str | None, **flags: Any) -> Any:
+        from gpushare.cli.lib.missing_right import refused
+        from gpushare.errors import ApiError
         from gpushare.overview.connection import ApiSource
 
-        return command(source=ApiSource(kubeconfig, context), **flags)
+        try:
+            return command(source=ApiSource(kubeconfig, context), **flags)
+        except ApiError as error:
+            raise refused(error) from error
 
     return cast("F", call)
 

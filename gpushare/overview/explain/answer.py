@@ -42,7 +42,7 @@ class PodState(StrEnum):
 class PodFacts:
     """The pod and the cluster at one moment. ``notes`` are limits of what could be read.
 
-    ``books`` is None if nodes or pods may not be listed.
+    ``books`` is None if nodes or pods may not be listed; ``refusal`` is then the extender's last event.
     """
 
     pod: Pod
@@ -50,17 +50,22 @@ class PodFacts:
     books: Mapping[str, Book] | None = field(default_factory=dict)
     nodes: Mapping[str, ClusterNode] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    refusal: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """``summary`` is one sentence, ``scheduler`` the scheduler's last message; ``nodes`` are best first."""
+    """``summary`` is one sentence; ``nodes`` are best first.
+
+    ``scheduler`` is the scheduler's last message, ``extender`` that of the extender if only its event is known.
+    """
 
     pod: str
     state: PodState
     summary: str
     details: tuple[str, ...] = ()
     scheduler: str = ""
+    extender: str = ""
     nodes: tuple[NodeAnswer, ...] = ()
     remedies: tuple[Advice, ...] = ()
     notes: tuple[str, ...] = ()
@@ -71,6 +76,8 @@ def answer(facts: PodFacts) -> Answer:
     state, summary, *details = _settled(facts) or _waiting(facts)
     message = "" if facts.pod.node else facts.details.scheduler_message
     found = Answer(facts.pod.full_name, PodState(state), summary, tuple(details), message, notes=facts.notes)
+    if facts.refusal and not facts.pod.node:
+        found = replace(found, extender=facts.refusal)
     if state != PodState.UNKNOWN or facts.books is None or not isinstance(facts.pod.demand, Demand):
         return found
     return _pending(found, facts, facts.books, facts.pod.demand)
@@ -114,7 +121,8 @@ def _waiting(facts: PodFacts) -> tuple[str, ...]:
         return PodState.TERMINATING, "it is being deleted, so no scheduler places it"
     if gates := [gate.name for gate in facts.details.spec.scheduling_gates or ()]:
         return PodState.GATED, f"no scheduler considers it before its gates are removed: {', '.join(gates)}"
-    return PodState.UNKNOWN, "this account may not read the nodes and pods that decide"
+    hints = (SUFFIX,) if facts.books is None and pod.demand.has_suffix else ()
+    return PodState.UNKNOWN, f"{_asked(pod.demand)}, and you may not read whether a node has them", *hints
 
 
 def _pending(found: Answer, facts: PodFacts, books: Mapping[str, Book], demand: Demand) -> Answer:

@@ -36,6 +36,8 @@ class Api:
         self.config_maps: list[Json] = []
         self.system_pods: list[Json] = []
         self.forbidden: set[str] = set()
+        self.events: list[Json] = []
+        self.usage: dict[str, Json] | None = None
 
     def application(self) -> web.Application:
         application = web.Application()
@@ -47,14 +49,37 @@ class Api:
         application.router.add_get(EXPORTERS, self._exporters)
         application.router.add_get("/api/v1/namespaces/{namespace}/pods", self._pods)
         application.router.add_get(f"{EXPORTERS}/{{name}}:12348/proxy/metrics", self._page)
+        application.router.add_get("/api/v1/namespaces/{namespace}/events", self._events)
+        application.router.add_get("/apis/usage.gpushare.io/v1/{path:.*}", self._usage)
         return application
 
     @web.middleware
     async def _authorize(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         if request.path in self.forbidden:
-            message = f'User "test" cannot list resource at {request.path}'
-            return web.json_response({"message": message, "reason": "Forbidden", "code": 403}, status=403)
+            return _forbidden(request.path)
         return await handler(request)
+
+    def allow_only(self, namespace: str) -> None:
+        """Leaves the rights of ClusterRole edit in one namespace."""
+        system = (EXPORTERS, "/api/v1/namespaces/kube-system/configmaps")
+        self.forbidden = {"/api/v1/nodes", "/api/v1/pods", *system, f"{EXPORTERS}/e-n:12348/proxy/metrics"}
+        self.forbidden |= {f"/api/v1/nodes/{each['metadata']['name']}" for each in self.nodes}
+        self.forbidden -= {f"/api/v1/namespaces/{namespace}/pods"}
+
+    async def _events(self, request: web.Request) -> web.Response:
+        _, _, uid = request.query["fieldSelector"].partition("involvedObject.uid=")
+        items = [each for each in self.events if each["involvedObject"]["uid"] == uid]
+        return web.json_response({"items": items})
+
+    async def _usage(self, request: web.Request) -> web.Response:
+        """None stands for a cluster without the API, whose role gives nobody a right."""
+        if self.usage is None:
+            return _forbidden(request.path)
+        path = request.path.removeprefix("/apis/usage.gpushare.io/v1/namespaces/")
+        if path in self.usage:
+            return web.json_response(self.usage[path])
+        refusal = {"message": f'gpupods "{path.split("/")[2]}" not found', "reason": "NotFound"}
+        return web.json_response(refusal, status=404)
 
     async def _config_maps(self, request: web.Request) -> web.StreamResponse:
         return await self._serve(request, self.config_maps, self.news)
@@ -114,6 +139,14 @@ class Api:
                 return web.json_response(item)
         refusal = {"message": f'nodes "{name}" not found', "reason": "NotFound", "code": 404}
         return web.json_response(refusal, status=404)
+
+
+def _forbidden(path: str) -> web.Response:
+    """As kube-apiserver refuses a list (apiserver/pkg/endpoints/handlers/responsewriters/errors.go, v1.36)."""
+    *_, before, namespace, resource = ["", *path.split("/")]
+    scope = f'in the namespace "{namespace}"' if before == "namespaces" else "at the cluster scope"
+    message = f'{resource} is forbidden: User "ann" cannot list resource "{resource}" in API group "" {scope}'
+    return web.json_response({"message": message, "reason": "Forbidden", "code": 403}, status=403)
 
 
 def _has(pod: Json, wanted: dict[str, str | None]) -> bool:

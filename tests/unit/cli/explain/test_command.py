@@ -3,8 +3,8 @@
 import pytest
 
 from gpushare.contract import EXTENDER_NAME
-from tests.support.builders.api_objects import node, pod, share
-from tests.unit.cli.fakes import Api, call, documented, shown
+from tests.support.builders.api_objects import Json, node, pod, share
+from tests.unit.cli.fakes import Api, call, documented, refused, shown
 
 pytestmark = pytest.mark.asyncio
 
@@ -48,19 +48,76 @@ async def test_several_pods_of_one_name(api: Api) -> None:
     )
 
 
-async def test_without_the_right_to_list_nodes(api: Api) -> None:
+def said(reason: str, message: str, at: str, of: str = "uid-big") -> Json:
+    """An event about a pod."""
+    return {
+        "involvedObject": {"uid": of},
+        "reason": reason,
+        "message": message,
+        "lastTimestamp": f"2026-11-29T{at}:00Z",
+    }
+
+
+async def test_without_the_right_to_list_nodes_the_event_of_the_extender_is_the_answer(api: Api) -> None:
     fill(api)
-    api.forbidden = {"/api/v1/nodes"}
-    code, out, _ = await call(api, "explain", "big")
-    assert code == 0
-    assert "note: this account may not list nodes" in out
+    api.allow_only("default")
+    uid = api.pods[1]["metadata"]["uid"]
+    api.events = [
+        said("GPUShareRefused", "asked 8, the largest GPU has 7", "09:00", uid),
+        said("GPUShareRefused", "asked 8, at most 4 of 14 free on GPU 0", "10:00", uid),
+        said("FailedScheduling", "0/1 nodes are available", "11:00", uid),
+        said("GPUShareRefused", "of another pod", "12:00", "other"),
+    ]
+    out = await shown(api, "explain", "big")
+    assert out.splitlines() == [
+        "Pod default/big: it requests 8 units of aliyun.com/gpu-mem on one GPU, and you may not read whether a "
+        "node has them.",
+        "",
+        "The extender's last message:",
+        "  asked 8, at most 4 of 14 free on GPU 0",
+        "note: you may not list nodes and pods of all namespaces",
+        "note: An administrator can give it: the metrics API of gpushare (monitoring.metricsApi) serves it to "
+        "everyone with the ClusterRole view in namespace default; a group under monitoring.viewers may read the "
+        "whole cluster.",
+    ]
+
+
+async def test_a_suffix_is_explained_without_the_right_to_list_nodes(api: Api) -> None:
+    api.pods = [pod("big", None, "4Gi", phase="Pending")]
+    api.allow_only("default")
+    assert "for 4Gi write 4" in await shown(api, "explain", "big")
+
+
+async def test_with_the_rights_of_one_namespace_the_usage_api_answers(api: Api) -> None:
+    fill(api)
+    api.allow_only("default")
+    card = {"index": 0, "model": "T4", "free": 4, "total": 14, "fits": False, "verdict": "asked 8"}
+    explanation = {
+        "apiVersion": "usage.gpushare.io/v1",
+        "kind": "GpuPodExplanation",
+        "metadata": {"name": "big", "namespace": "default"},
+        "pod": "default/big",
+        "state": "waits-for-gpu",
+        "summary": "it requests 8 units on one GPU, and no node has them",
+        "nodes": [{"name": "n", "fits": False, "reason": "full", "obstacles": [], "cards": [card]}],
+        "remedies": [{"kind": "shrink", "text": "request at most 4 units"}],
+    }
+    api.usage = {"default/gpupods/big/explanation": explanation}
+    out = await shown(api, "explain", "big")
+    assert "GPU 0 T4: 4 of 14 free: asked 8" in out
+    assert "request at most 4 units" in out
+    assert "note:" not in out
+    assert (await documented(api, "explain", "big", "-o", "json"))["state"] == "waits-for-gpu"
 
 
 async def test_without_the_right_to_read_the_pod(api: Api) -> None:
     api.forbidden = {"/api/v1/namespaces/default/pods"}
-    code, _, err = await call(api, "explain", "big")
-    assert code == 1
-    assert "cannot list resource" in err
+    assert await refused(api, "explain", "big") == (
+        'Error: pods is forbidden: User "ann" cannot list resource "pods" in API group "" in the namespace '
+        '"default".\n'
+        "An administrator of namespace default can give it: kubectl create rolebinding gpushare-view "
+        "-n default --clusterrole=view --user=ann\n"
+    )
 
 
 @pytest.mark.parametrize(("flag", "words"), [("1", "with 1 of 1 pods"), ("0", "fits on GPU 0")])
