@@ -69,7 +69,8 @@ def doctor(
 
     Each check has a status (ok, warning, failed, unknown), its cause, and the next command. Changes nothing,
     and creates nothing without --probe. What may not be read is unknown, with the missing right. Exit code 0
-    if no check failed, 1 if one failed, 2 for wrong usage. With --max-unready, checks of nodes fail nothing.
+    if no check failed, 1 if one failed or nothing could be checked, 2 for wrong usage. With --max-unready,
+    checks of nodes fail nothing.
     """
     from gpushare.cli.doctor.checks import OF_NODES, examine, is_healthy
     from gpushare.cli.doctor.collect import collect

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from gpushare.cli.doctor.verdict import CheckFinding, Status
+from gpushare.cli.doctor.verdict import CheckFinding, Status, counted
 from gpushare.overview.documents import document
 
 _MARKS: Final = {
@@ -14,6 +14,10 @@ _MARKS: Final = {
     Status.UNKNOWN: "unknown",
 }
 _WIDTH: Final = max(map(len, _MARKS.values()))
+_WAY_TO_RIGHTS: Final = (
+    "An administrator of the cluster has them; a group under monitoring.viewers of gpushare may read nodes, "
+    "pods and metrics."
+)
 
 
 def diagnosis_document(findings: Sequence[CheckFinding]) -> dict[str, Any]:
@@ -28,23 +32,37 @@ def _check(each: CheckFinding) -> dict[str, Any]:
         "status": str(each.verdict.status),
         "cause": each.verdict.cause,
         "command": each.verdict.command or None,
+        "missingRight": each.verdict.right or None,
     }
 
 
 def text(findings: Sequence[CheckFinding]) -> str:
-    """For a terminal: one line for a check, and the next command below a problem."""
-    return "\n".join(_lines(findings)) + "\n"
+    """For a terminal: a line for a check, and the next command below a problem; a line for a missing right."""
+    return "\n".join([*_lines(findings), *_missing(findings), "", _summary(findings)]) + "\n"
 
 
 def _lines(findings: Sequence[CheckFinding]) -> Iterator[str]:
     title = max(len(each.check.title) for each in findings)
     for each in findings:
         verdict = each.verdict
+        if verdict.right:
+            continue
         yield f"{_MARKS[verdict.status]:<{_WIDTH}}  {each.check.title:<{title}}  {verdict.cause}"
         if verdict.command and verdict.status is not Status.OK:
             yield f"{'':<{_WIDTH}}  {'':<{title}}  → {verdict.command}"
-    yield ""
-    yield ", ".join(f"{number} {status}" for status, number in _counts(findings).items() if number)
+
+
+def _missing(findings: Sequence[CheckFinding]) -> Iterator[str]:
+    """The rights that this account lacks, and how many checks need each."""
+    checks = Counter(each.verdict.right for each in findings if each.verdict.right)
+    if checks:
+        yield from ("", "Not checked, because this account lacks rights:")
+        yield from (f"  {right}: {counted(number, 'check')}" for right, number in checks.items())
+        yield _WAY_TO_RIGHTS
+
+
+def _summary(findings: Sequence[CheckFinding]) -> str:
+    return ", ".join(f"{number} {status}" for status, number in _counts(findings).items() if number)
 
 
 def _counts(findings: Sequence[CheckFinding]) -> dict[str, int]:

@@ -23,11 +23,15 @@ class Status(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CheckVerdict:
-    """The status, its cause in one sentence, and the next command, empty if there is nothing to do."""
+    """The status, its cause in one sentence, and the next command, empty if there is nothing to do.
+
+    ``right`` is the right without which it is unknown, empty if it has another cause.
+    """
 
     status: Status
     cause: str
     command: str = ""
+    right: str = ""
 
 
 def ok(cause: str) -> CheckVerdict:
@@ -53,7 +57,7 @@ def unknown(cause: str, command: str = "") -> CheckVerdict:
 def unread(found: Unread, command: str = "") -> CheckVerdict:
     """The verdict for something that could not be read, with the missing right."""
     right = f"; this account needs the right to {found.right}" if found.right else ""
-    return unknown(f"{found.reason}{right}", command)
+    return CheckVerdict(Status.UNKNOWN, f"{found.reason}{right}", command, found.right)
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,5 +27,12 @@ def examine(seen: Installation) -> list[CheckFinding]:
 
 
 def is_healthy(findings: Iterable[CheckFinding], *, excused: Container[Check[Any]] = ()) -> bool:
-    """Whether no check has failed but those excused; warnings and unknown results do not count."""
-    return not any(each.verdict.status is Status.FAILED and each.check not in excused for each in findings)
+    """Whether no check has failed but those excused, and one has a result besides the version of Kubernetes.
+
+    Warnings and other unknown results do not count.
+    """
+    seen = [(each.check, each.verdict.status) for each in findings]
+    failed = any(status is Status.FAILED and check not in excused for check, status in seen)
+    return not failed and any(
+        status is not Status.UNKNOWN and check is not api_server.api_server for check, status in seen
+    )

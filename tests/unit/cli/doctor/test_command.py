@@ -31,7 +31,7 @@ async def test_a_cluster_with_faults(cluster: Cluster) -> None:
 async def test_the_text_names_the_next_command_and_the_missing_right(cluster: Cluster) -> None:
     _, out, _ = await cluster.doctor("--node", "gpu-1")
     assert "→ kubectl get pods -n kube-system -l component=gpushare-schd-extender -o wide" in out
-    assert "needs the right to get pods/proxy in kube-system" in out
+    assert "\n  get pods/proxy in kube-system: " in out
     assert out.splitlines()[-1].endswith("unknown")
 
 
@@ -41,11 +41,22 @@ async def test_nothing_is_written(cluster: Cluster) -> None:
     assert written == {"/apis/authorization.k8s.io/v1/subjectaccessreviews"}
 
 
-async def test_without_any_right_all_is_unknown(cluster: Cluster) -> None:
+async def test_without_any_right_all_is_unknown_and_that_is_a_failure(cluster: Cluster) -> None:
     cluster.answers = {"/version": {"gitVersion": "v1.36.3"}}
     code, out, err = await cluster.doctor("-o", "json")
-    assert (code, err) == (0, "")
+    assert (code, err) == (1, "")
     assert {name for name, status in status_of(out).items() if status == "ok"} == {"api-server"}
+    assert {each["missingRight"] for each in json.loads(out)["checks"][1:]} >= {"list nodes", "list pods"}
+
+
+async def test_missing_rights_have_one_line_each(cluster: Cluster) -> None:
+    cluster.answers = {"/version": {"gitVersion": "v1.36.3"}}
+    _, out, _ = await cluster.doctor()
+    lines = out.splitlines()
+    start = lines.index("Not checked, because this account lacks rights:")
+    assert sum(line.startswith("  list nodes: ") for line in lines[start:]) == 1
+    assert len(lines) < 20
+    assert "monitoring.viewers" in out
 
 
 async def test_unreadable_objects_are_no_traceback(cluster: Cluster) -> None:
@@ -53,7 +64,7 @@ async def test_unreadable_objects_are_no_traceback(cluster: Cluster) -> None:
     for path in answers:
         answers[path] = {"items": [{"metadata": 7}], "spec": 7, "status": 7, "gitVersion": 7}
     code, out, err = await cluster.doctor("-o", "json")
-    assert (code, err) == (0, "")
+    assert (code, err) == (1, "")
     assert set(status_of(out).values()) == {"unknown"}
 
 
