@@ -1,4 +1,4 @@
-"""What the services of gpushare last said about a pod: their events, which every user of a namespace may read."""
+"""What the extender last said about a pod: its event, which every user of the namespace may read."""
 
 from typing import Final
 from urllib.parse import quote

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from msgspec import Struct, field
 
 from gpushare.cli.doctor.installation import is_sharing
-from gpushare.cli.doctor.verdict import Check, CheckVerdict, counted, failed, listed, ok
+from gpushare.cli.doctor.verdict import Check, CheckVerdict, failed, ok
 from gpushare.cli.lib.flag_types import Allowance
+from gpushare.cli.lib.words import counted, listed
 from gpushare.contract import AGENT_NAME, RESOURCE_MEM, SYSTEM_NAMESPACE
 from gpushare.overview.objects import ClusterNode
 from gpushare.overview.system_pods import SystemPod

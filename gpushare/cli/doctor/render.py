@@ -4,7 +4,8 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from gpushare.cli.doctor.verdict import CheckFinding, Status, counted
+from gpushare.cli.doctor.verdict import CheckFinding, Status
+from gpushare.cli.lib.words import counted
 from gpushare.overview.documents import document
 
 _MARKS: Final = {
@@ -37,7 +38,7 @@ def _check(each: CheckFinding) -> dict[str, Any]:
 
 
 def text(findings: Sequence[CheckFinding]) -> str:
-    """For a terminal: a line for a check, and the next command below a problem; a line for a missing right."""
+    """For a terminal: a line for a check, and the next command below a problem; then the missing rights."""
     return "\n".join([*_lines(findings), *_missing(findings), "", _summary(findings)]) + "\n"
 
 

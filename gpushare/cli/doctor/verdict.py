@@ -1,15 +1,13 @@
 """What a check returns, and helpers that all checks use. Pure."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from gpushare.cli.doctor.installation import NotReadError, Unread
 
 T = TypeVar("T")
-
-_SHOWN: Final = 5
 
 
 class Status(StrEnum):
@@ -87,14 +85,3 @@ class CheckFinding:
 def check(name: str, title: str) -> Callable[[Callable[[T], CheckVerdict]], Check[T]]:
     """Return a decorator that makes a check of its judgement."""
     return lambda judge: Check(name, title, judge)
-
-
-def listed(names: Sequence[str]) -> str:
-    """At most five names, and the number of the others."""
-    more = len(names) - _SHOWN
-    return ", ".join(names[:_SHOWN]) + (f" and {more} more" if more > 0 else "")
-
-
-def counted(count: int, noun: str) -> str:
-    """``1 node``, ``2 nodes``."""
-    return f"{count} {noun}{'' if count == 1 else 's'}"

@@ -1,7 +1,7 @@
 """Explains a pod from what this account may read.
 
-With the rights of a viewer these are all nodes and pods and the unhealthy GPUs, with the rights of one namespace
-the answer of the usage API, and without that API the events of the pod.
+With the rights of a viewer these are all nodes and pods and the unhealthy GPUs. With the rights of one
+namespace it is the answer of the usage API, and without that API the events of the pod.
 """
 
 import asyncio

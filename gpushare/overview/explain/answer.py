@@ -57,7 +57,7 @@ class PodFacts:
 class Answer:
     """``summary`` is one sentence; ``nodes`` are best first.
 
-    ``scheduler`` is the scheduler's last message, ``extender`` that of the extender if only its event is known.
+    ``scheduler`` is the scheduler's last message; ``extender`` is that of the extender, if nodes are unknown.
     """
 
     pod: str

@@ -142,7 +142,7 @@ class Api:
 
 
 def _forbidden(path: str) -> web.Response:
-    """As kube-apiserver refuses a list (apiserver/pkg/endpoints/handlers/responsewriters/errors.go, v1.36)."""
+    """As kube-apiserver refuses a list (apiserver/pkg/endpoints/handlers/responsewriters, v1.36)."""
     *_, before, namespace, resource = ["", *path.split("/")]
     scope = f'in the namespace "{namespace}"' if before == "namespaces" else "at the cluster scope"
     message = f'{resource} is forbidden: User "ann" cannot list resource "{resource}" in API group "" {scope}'

@@ -5,17 +5,8 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from gpushare.cli.doctor.installation import Installation, Unread, required
-from gpushare.cli.doctor.verdict import (
-    CheckVerdict,
-    check,
-    counted,
-    failed,
-    listed,
-    ok,
-    unknown,
-    unread,
-    warning,
-)
+from gpushare.cli.doctor.verdict import CheckVerdict, check, failed, ok, unknown, unread, warning
+from gpushare.cli.lib.words import counted, listed
 from gpushare.contract import (
     AGENT_NAME,
     ANN_DEVICE_LIST,

@@ -8,7 +8,8 @@ from gpushare import __version__
 from gpushare.cli.doctor.checks.extender import without_lease
 from gpushare.cli.doctor.installation import Installation, Unread, required
 from gpushare.cli.doctor.rights import LEASE_RIGHTS
-from gpushare.cli.doctor.verdict import CheckVerdict, check, failed, listed, ok, unknown, unread, warning
+from gpushare.cli.doctor.verdict import CheckVerdict, check, failed, ok, unknown, unread, warning
+from gpushare.cli.lib.words import listed
 from gpushare.contract import (
     AGENT_NAME,
     EXPORTER_NAME,

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from gpushare.cli.doctor.installation import Installation, Unread, if_read, required
-from gpushare.cli.doctor.verdict import CheckVerdict, check, counted, failed, listed, ok, unread, warning
+from gpushare.cli.doctor.verdict import CheckVerdict, check, failed, ok, unread, warning
+from gpushare.cli.lib.words import counted, listed
 from gpushare.contract import EXTENDER_NAME, SYSTEM_NAMESPACE
 from gpushare.monitoring.catalogue import (
     EXTENDER_CERTIFICATE_EXPIRY,

@@ -9,7 +9,8 @@ from gpushare.cli.doctor.installation import (
     is_sharing,
     required,
 )
-from gpushare.cli.doctor.verdict import CheckVerdict, check, counted, failed, listed, ok, warning
+from gpushare.cli.doctor.verdict import CheckVerdict, check, failed, ok, warning
+from gpushare.cli.lib.words import counted, listed
 from gpushare.contract import (
     ANN_CORDONED_CARDS,
     RESOURCE_WHOLE_GPU,

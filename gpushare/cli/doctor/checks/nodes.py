@@ -6,7 +6,8 @@ from gpushare.cli.doctor.installation import (
     Installation,
     required,
 )
-from gpushare.cli.doctor.verdict import CheckVerdict, check, counted, failed, listed, ok, warning
+from gpushare.cli.doctor.verdict import CheckVerdict, check, failed, ok, warning
+from gpushare.cli.lib.words import counted, listed
 from gpushare.contract import (
     AGENT_NAME,
     ANN_CARDS,

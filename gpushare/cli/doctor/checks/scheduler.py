@@ -5,18 +5,8 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from gpushare.cli.doctor.installation import Installation, Unread, if_read, required
-from gpushare.cli.doctor.verdict import (
-    CheckVerdict,
-    Status,
-    check,
-    counted,
-    failed,
-    listed,
-    ok,
-    unknown,
-    unread,
-    warning,
-)
+from gpushare.cli.doctor.verdict import CheckVerdict, Status, check, failed, ok, unknown, unread, warning
+from gpushare.cli.lib.words import counted, listed
 from gpushare.contract import (
     EXTENDER_NAME,
     EXTENDER_NODE_PORT,

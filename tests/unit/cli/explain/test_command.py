@@ -3,6 +3,7 @@
 import pytest
 
 from gpushare.contract import EXTENDER_NAME
+from gpushare.overview.usage_api import way_to_usage
 from tests.support.builders.api_objects import Json, node, pod, share
 from tests.unit.cli.fakes import Api, call, documented, refused, shown
 
@@ -70,15 +71,15 @@ async def test_without_the_right_to_list_nodes_the_event_of_the_extender_is_the_
     ]
     out = await shown(api, "explain", "big")
     assert out.splitlines() == [
-        "Pod default/big: it requests 8 units of aliyun.com/gpu-mem on one GPU, and you may not read whether a "
-        "node has them.",
+        (
+            "Pod default/big: it requests 8 units of aliyun.com/gpu-mem on one GPU, "
+            "and you may not read whether a node has them."
+        ),
         "",
         "The extender's last message:",
         "  asked 8, at most 4 of 14 free on GPU 0",
         "note: you may not list nodes and pods of all namespaces",
-        "note: An administrator can give it: the metrics API of gpushare (monitoring.metricsApi) serves it to "
-        "everyone with the ClusterRole view in namespace default; a group under monitoring.viewers may read the "
-        "whole cluster.",
+        f"note: {way_to_usage('default')}",
     ]
 
 

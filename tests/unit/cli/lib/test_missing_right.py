@@ -5,7 +5,9 @@ from gpushare.errors import ApiError, ConfigError
 
 
 def refusal(user: str, verb: str, scope: str, resource: str = "pods") -> str:
-    return f'{resource} is forbidden: User "{user}" cannot {verb} resource "{resource}" in API group "" {scope}'
+    return (
+        f'{resource} is forbidden: User "{user}" cannot {verb} resource "{resource}" in API group "" {scope}'
+    )
 
 
 @pytest.mark.parametrize(
@@ -16,18 +18,24 @@ def refusal(user: str, verb: str, scope: str, resource: str = "pods") -> str:
         ("access denied by the webhook", VIEWERS),
         (
             refusal("ann", "list", 'in the namespace "team-a"'),
-            "An administrator of namespace team-a can give it: kubectl create rolebinding gpushare-view "
-            "-n team-a --clusterrole=view --user=ann",
+            (
+                "An administrator of namespace team-a can give it: kubectl create rolebinding gpushare-view "
+                "-n team-a --clusterrole=view --user=ann"
+            ),
         ),
         (
             refusal("system:serviceaccount:team-a:bot", "create", 'in the namespace "team-a"'),
-            "An administrator of namespace team-a can give it: kubectl create rolebinding gpushare-edit "
-            "-n team-a --clusterrole=edit --serviceaccount=team-a:bot",
+            (
+                "An administrator of namespace team-a can give it: kubectl create rolebinding gpushare-edit "
+                "-n team-a --clusterrole=edit --serviceaccount=team-a:bot"
+            ),
         ),
         (
             refusal("a b; rm", "get", 'in the namespace "n"'),
-            "An administrator of namespace n can give it: kubectl create rolebinding gpushare-view "
-            "-n n --clusterrole=view --user='a b; rm'",
+            (
+                "An administrator of namespace n can give it: kubectl create rolebinding gpushare-view "
+                "-n n --clusterrole=view --user='a b; rm'"
+            ),
         ),
     ],
 )
