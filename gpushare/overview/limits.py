@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from gpushare.contract import LABEL_MODE, LABEL_NO_ISOLATION, RESOURCE_MEM
 from gpushare.model.modes import LIMITING, Mode, mode_of
@@ -34,16 +34,17 @@ NO_SERIES: Final = (
 class ContainerLimit(Struct, frozen=True, rename="camel"):
     """A container with a limit on one GPU; unknown numbers are None.
 
-    ``used`` and ``peak`` are counted by the isolation library. ``largest_refused`` is the largest size of its
-    refusals, and ``needed`` the smallest limit that admits each of them at its moment. ``driver`` is the
-    usage from NVML, and ``uncounted`` is the difference.
+    ``card`` is the index of the GPU; in documents it is ``gpu``. ``used`` and ``peak`` are counted by the
+    isolation library. ``largest_refused`` is the largest size of its refusals, and ``needed`` the smallest
+    limit that admits each of them at its moment. ``driver`` is the usage from NVML, and ``uncounted`` is the
+    difference.
     """
 
     namespace: str
     pod: str
     container: str
     node: str
-    card: str
+    card: str = field(name="gpu")
     uuid: str
     limit_bytes: int
     used_bytes: int | None

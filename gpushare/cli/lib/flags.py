@@ -22,6 +22,9 @@ metric_option: Final = click.option("--metric", metavar="NAME", help="Show every
 cluster_option: Final = click.option(
     "--cluster", metavar="NAME", help="Label cluster of the series, if Prometheus has several clusters."
 )
+selector_option: Final = click.option(
+    "-l", "--selector", default="", metavar="LABELS", help="Only pods with these labels."
+)
 document_option: Final = click.option(
     "-o", "--output", type=click.Choice(["json", "yaml"]), help="Output format."
 )

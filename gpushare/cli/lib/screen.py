@@ -27,9 +27,11 @@ class Screen:
         self._shown = text
 
     def show_table(self, table: TextTable, namespace: str | None = None) -> None:
-        """Shows a table. An empty one may be due to the namespace."""
-        self.show(text_of(table))
-        self.note_namespace(table.rows, namespace)
+        """Shows a table; an empty one as kubectl does, with one line on stderr."""
+        if table.rows:
+            self.show(text_of(table))
+        else:
+            self._report_once(f"No resources found{f' in {namespace} namespace' if namespace else ''}.")
 
     def note_namespace(self, rows: Sequence[object], namespace: str | None) -> None:
         """Says that only one namespace was searched, if nothing was found there."""
@@ -39,9 +41,12 @@ class Screen:
     def warn(self, problems: Iterable[str]) -> None:
         """Reports problems of single objects, once each."""
         for problem in problems:
-            if problem not in self._reported:
-                self.report(f"warning: {problem}")
-            self._reported.add(problem)
+            self._report_once(f"warning: {problem}")
+
+    def _report_once(self, message: str) -> None:
+        if message not in self._reported:
+            self.report(message)
+        self._reported.add(message)
 
     def report(self, message: str) -> None:
         """Writes a message to stderr."""

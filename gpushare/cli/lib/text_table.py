@@ -25,7 +25,5 @@ def mib(value: float | None) -> str:
 
 def text_of(table: TextTable) -> str:
     """Columns without borders."""
-    if not table.rows:
-        return "Nothing to show.\n"
     lines = ["\t".join(cells) for cells in (table.headers, *table.rows)]
     return align("\n".join(lines)) + "\n"

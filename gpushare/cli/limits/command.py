@@ -4,7 +4,13 @@ from typing import Any, Final
 
 import click
 
-from gpushare.cli.lib.flags import namespace_options, node_option, pod_argument, with_namespace
+from gpushare.cli.lib.flags import (
+    namespace_options,
+    node_option,
+    pod_argument,
+    selector_option,
+    with_namespace,
+)
 from gpushare.runtime.program import CONTEXT
 
 _EXAMPLES: Final = """\b
@@ -17,14 +23,21 @@ Examples:
 @pod_argument
 @namespace_options
 @node_option()
+@selector_option
 @click.option("-o", "--output", type=click.Choice(["wide", "json", "yaml"]), help="Output format.")
 @with_namespace
 def limits(
-    *, source: Any, pod: str | None, namespace: str | None, node: str | None, output: str | None
+    *,
+    source: Any,
+    pod: str | None,
+    namespace: str | None,
+    node: str | None,
+    selector: str,
+    output: str | None,
 ) -> None:
     """Show limit, usage, peak and refused allocations of the containers of a namespace, or of POD.
 
-    For a POD without limits it shows the reason.
+    Says why other pods that request units have none. The rights of one namespace are enough for its pods.
     """
     from gpushare.cli.lib.screen import Screen, serialized
     from gpushare.cli.limits.collect import collect
@@ -33,7 +46,7 @@ def limits(
 
     screen = Screen()
     selected = UsageFilter(node, namespace, pod)
-    found = source.ask(lambda client: collect(client, selected, screen.report))
+    found = source.ask(lambda client: collect(client, selected, selector, screen.report))
     if output in ("json", "yaml"):
         screen.show(serialized(limits_document(found.container_limits), output))
     elif found.container_limits or not found.unlimited:

@@ -10,7 +10,7 @@ from gpushare.overview.documents import document
 from gpushare.overview.limits import ContainerLimit
 
 _HEADERS: Final = (
-    *("NAMESPACE", "POD", "CONTAINER", "NODE", "CARD"),
+    *("NAMESPACE", "POD", "CONTAINER", "NODE", "GPU"),
     *("LIMIT", "USED", "PEAK", "REFUSALS", "REFUSED"),
 )
 _WIDE: Final = ("DRIVER", "UNCOUNTED", "UUID")

@@ -1,4 +1,7 @@
-"""Containers with GPU memory from the API server, and their series from the exporters or from Prometheus."""
+"""Containers with GPU memory from the API server, and their series.
+
+The series come from Prometheus, from the exporters, or with the rights of one namespace from the usage API.
+"""
 
 import math
 import time
@@ -15,9 +18,10 @@ from gpushare.model.demand import Demand
 from gpushare.model.objects import Pod
 from gpushare.monitoring import catalogue
 from gpushare.monitoring.page import MetricSample
-from gpushare.overview.exporters import collect_series
 from gpushare.overview.lists import RUNNING, decoded, listed, pods_path
 from gpushare.overview.objects import ClusterPod, PodOwner
+from gpushare.overview.usage import UsageFilter
+from gpushare.overview.usage_api import collect_usage
 
 _FIELDS: Final = {
     str(catalogue.CONTAINER_ALLOCATED): "granted",
@@ -57,7 +61,7 @@ async def collect(
     path = pods_path(namespace)
     raws = await listed(client, path, {"fieldSelector": f"spec.nodeName!=,{RUNNING}"})
     if peaks.prometheus is None:
-        numbers = numbers_of(await collect_series(client, None, report))
+        numbers = numbers_of(await collect_usage(client, UsageFilter(namespace=namespace), report))
     else:
         selected = matchers({"cluster": peaks.cluster, "namespace": namespace})
         async with connected(peaks.prometheus, time.time()) as asked:

@@ -11,6 +11,7 @@ from gpushare.cli.lib.flags import (
     node_option,
     node_options,
     pod_argument,
+    selector_option,
     with_namespace,
 )
 from gpushare.runtime.program import CONTEXT
@@ -27,11 +28,13 @@ Examples:
 _POD_EXAMPLES: Final = """\b
 Examples:
   kubectl gpushare top pod -n team-a
-  kubectl gpushare top pod -A --node gpu-1
+  kubectl gpushare top pod -A --node gpu-1 --sort-by utilization
+  kubectl gpushare top pod -l app=trainer
   kubectl gpushare top pod trainer --metric DCGM_CUSTOM_PROCESS_SM_UTIL"""
 
 
 _INTERVAL_S: Final = 5.0
+_ORDERS: Final = ("name", "used", "allocated", "utilization")
 
 
 @click.group("top", context_settings=CONTEXT, epilog=_EXAMPLES)
@@ -59,34 +62,81 @@ def top_node(*, gpushare: bool, details: bool, use: bool, metric: str | None, **
     if gpushare or details or shown.selector or shown.output not in (None, "json", "yaml"):
         raise click.UsageError("--use and --metric support only NODE, --watch and --output json or yaml")
     from gpushare.cli.top.usage import gpu_usage
+    from gpushare.overview.exporters import collect_series
     from gpushare.overview.usage import UsageFilter
 
-    selected = UsageFilter(shown.node)
-    _show_usage(shown.source, gpu_usage(metric, selected), selected, output=shown.output, watch=shown.watch)
+    _show_usage(
+        shown.source,
+        lambda client, report: collect_series(client, shown.node, report),
+        gpu_usage(metric, UsageFilter(shown.node)),
+        output=shown.output,
+        watch=shown.watch,
+    )
 
 
 @top.command("pod", context_settings=CONTEXT, epilog=_POD_EXAMPLES)
 @pod_argument
 @namespace_options
 @node_option()
+@selector_option
+@click.option(
+    "--sort-by",
+    "order",
+    type=click.Choice(_ORDERS),
+    default=_ORDERS[0],
+    show_default=True,
+    help="Order of the rows; the largest number first.",
+)
 @metric_option
 @document_option
 @click.option("-w", "--watch", is_flag=True, help="Show again every few seconds, until interrupted.")
 @with_namespace
 def top_pod(
-    *, source: Any, pod: str | None, namespace: str | None, node: str | None, metric: str | None, **flags: Any
+    *,
+    source: Any,
+    pod: str | None,
+    namespace: str | None,
+    node: str | None,
+    selector: str,
+    order: str,
+    metric: str | None,
+    **shown: Any,
 ) -> None:
-    """Show the GPU usage of the pods of a namespace, or of POD."""
-    from gpushare.cli.top.usage import pod_usage
+    """Show the GPU usage of the pods of a namespace, or of POD.
+
+    The rights of one namespace are enough for its pods, but not for --metric.
+    """
+    from gpushare.cli.top.collect import of_pods
+    from gpushare.cli.top.usage import ordered, pod_usage
     from gpushare.overview.usage import UsageFilter
 
+    if metric and order != _ORDERS[0]:
+        raise click.UsageError("--metric shows one number: it goes without --sort-by")
     selected = UsageFilter(node, namespace, pod)
-    _show_usage(source, pod_usage(metric, selected), selected, **flags)
+    usage_of = pod_usage(metric, selected)
+    _show_usage(
+        source,
+        lambda client, report: of_pods(client, selected, selector, report, of_one_metric=bool(metric)),
+        lambda samples: ordered(usage_of(samples), order),
+        namespace=namespace,
+        is_named=bool(pod),
+        **shown,
+    )
 
 
-def _show_usage(source: Any, usage_of: Any, selected: Any, *, output: str | None, watch: bool) -> None:
+def _show_usage(
+    source: Any,
+    read: Any,
+    usage_of: Any,
+    *,
+    output: str | None,
+    watch: bool,
+    namespace: str | None = None,
+    is_named: bool = False,
+) -> None:
+    """Shows what is read. For a pod that was named, ``read`` has said why there is nothing."""
     from gpushare.cli.lib.screen import serialized, watching_screen
-    from gpushare.cli.top.collect import collect
+    from gpushare.cli.top.collect import follow
     from gpushare.cli.top.render import table, usage_document
 
     screen = watching_screen(watch=watch)
@@ -95,8 +145,8 @@ def _show_usage(source: Any, usage_of: Any, selected: Any, *, output: str | None
         usage = usage_of(samples)
         if output:
             screen.show(serialized(usage_document(usage), output))
-        else:
-            screen.show_table(table(usage), selected.namespace)
+        elif usage.rows or not is_named:
+            screen.show_table(table(usage), namespace)
 
     interval_s = _INTERVAL_S if watch else None
-    source.ask(lambda client: collect(client, selected.node, show, screen.report, interval_s))
+    source.ask(lambda client: follow(lambda: read(client, screen.report), show, screen.report, interval_s))

@@ -43,7 +43,13 @@ def table(usage: UsageTable) -> TextTable:
         (*(label or ABSENT for label in labels), *map(_cell, columns, numbers))
         for labels, numbers in usage.rows
     )
-    return TextTable((*map(str.upper, usage.labels), *(column.header for column in columns)), rows)
+    labels = (_label(label, usage).upper() for label in usage.labels)
+    return TextTable((*labels, *(column.header for column in columns)), rows)
+
+
+def _label(name: str, usage: UsageTable) -> str:
+    """The name of a label of our own documents; series of a metric keep those of the exporters."""
+    return "gpu" if name == "card" and usage.metrics is not None else name
 
 
 def _cell(column: _Column, number: float | None) -> str:
@@ -52,7 +58,7 @@ def _cell(column: _Column, number: float | None) -> str:
 
 def usage_document(usage: UsageTable) -> dict[str, Any]:
     """For programs: labels are text, numbers are numbers, unknown values are null."""
-    keys = (*usage.labels, *(column.key for column in _columns(usage)))
+    keys = (*(_label(label, usage) for label in usage.labels), *(column.key for column in _columns(usage)))
     items = [
         dict(zip(keys, (*(label or None for label in labels), *map(_exact, numbers)), strict=True))
         for labels, numbers in usage.rows

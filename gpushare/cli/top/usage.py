@@ -1,7 +1,7 @@
 """What ``top`` shows of the exporters' series: usage by GPU or container, or all of a metric. Pure."""
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
@@ -56,9 +56,20 @@ def containers(samples: Sequence[MetricSample], selected: UsageFilter) -> UsageT
     return UsageTable("ContainerUsageList", CONTAINER, CONTAINER_METRICS, rows)
 
 
+def ordered(usage: UsageTable, by: str) -> UsageTable:
+    """The rows by a number of containers, the largest first and unknown ones last; else as they are."""
+    places = {"used": 0, "allocated": 1, "utilization": 2}
+    if by not in places:
+        return usage
+    place = places[by]
+    known = (row for row in usage.rows if row[1][place] is not None)
+    unknown = [row for row in usage.rows if row[1][place] is None]
+    return replace(usage, rows=[*sorted(known, key=lambda row: -(row[1][place] or 0)), *unknown])
+
+
 def gpus(samples: Sequence[MetricSample], selected: UsageFilter) -> UsageTable:
     """Every GPU."""
-    return UsageTable("CardUsageList", GPU, GPU_METRICS, joined(samples, GPU, GPU_METRICS, selected))
+    return UsageTable("GpuUsageList", GPU, GPU_METRICS, joined(samples, GPU, GPU_METRICS, selected))
 
 
 def series(samples: Sequence[MetricSample], metric: Metric, selected: UsageFilter) -> UsageTable:

@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 
 from gpushare.cli.lib.screen import Screen
-from gpushare.cli.top.collect import collect
+from gpushare.cli.top.collect import follow
 from gpushare.errors import ConfigError
 from gpushare.monitoring.page import MetricSample
 from gpushare.overview.connection import ApiSource
+from gpushare.overview.exporters import collect_series
 from tests.support.builders.api_objects import literal, node, pod, share, whole
 from tests.unit.cli.fakes import Api, call, documented, kubeconfig, refused, shown
 
@@ -180,7 +181,9 @@ async def test_a_watch_of_usage_outlives_errors_after_the_first_round(api: Api) 
         api.exporters = {} if len(reported) == 1 else {"n1": PAGE}
 
     def watch() -> None:
-        ApiSource(api.kubeconfig).ask(lambda client: collect(client, None, show, report, 0.01))
+        ApiSource(api.kubeconfig).ask(
+            lambda client: follow(lambda: collect_series(client, None, report), show, report, 0.01)
+        )
 
     api.exporters = {"n1": PAGE}
     with pytest.raises(Enough):
@@ -197,13 +200,13 @@ async def test_usage_of_pods_and_gpus_comes_from_the_exporters(api: Api) -> None
     api.exporters = {"n1": PAGE}
     shown = literal(
         """
-        NAMESPACE  POD  CONTAINER  NODE  CARD  USED   ALLOCATED  UTILIZATION
-        d          p    c          n1    0     0 MiB  -          -
+        NAMESPACE  POD  CONTAINER  NODE  GPU  USED   ALLOCATED  UTILIZATION
+        d          p    c          n1    0    0 MiB  -          -
         """
     )
     assert await call(api, "top", "pod", "-A") == (0, shown, "")
     (item,) = (await documented(api, "top", "node", "n1", "--use", "-o", "json"))["items"]
-    assert (item["node"], item["card"], item["usedBytes"], item["powerWatts"]) == ("n1", "0", 2**20, None)
+    assert (item["node"], item["gpu"], item["usedBytes"], item["powerWatts"]) == ("n1", "0", 2**20, None)
     assert api.queries[-1] == {
         "labelSelector": "component=gpushare-exporter",
         "fieldSelector": "status.phase=Running,spec.nodeName=n1",

@@ -56,16 +56,30 @@ async def test_every_limited_container_has_a_row(api: Api) -> None:
     api.exporters = {"n1": page(held("ml/b"), FREE), "n2": page(held("ml/a", "n2"))}
     shown = literal(
         """
-        NAMESPACE  POD  CONTAINER  NODE  CARD  LIMIT     USED      PEAK      REFUSALS  REFUSED
-        ml         a    main       n2    0     4308 MiB  1000 MiB  3000 MiB  7         6144 MiB
-        ml         b    main       n1    0     4308 MiB  1000 MiB  3000 MiB  7         6144 MiB
+        NAMESPACE  POD  CONTAINER  NODE  GPU  LIMIT     USED      PEAK      REFUSALS  REFUSED
+        ml         a    main       n2    0    4308 MiB  1000 MiB  3000 MiB  7         6144 MiB
+        ml         b    main       n1    0    4308 MiB  1000 MiB  3000 MiB  7         6144 MiB
         """
     )
     assert await call(api, "limits", "-A") == (0, shown, "")
-    note = "warning: only namespace {} was searched; -A selects all\n"
-    assert await call(api, "limits", "-n", "other") == (0, "Nothing to show.\n", note.format("other"))
-    assert await call(api, "limits") == (0, "Nothing to show.\n", note.format("default"))
+    note = "No resources found in {} namespace.\n"
+    assert await call(api, "limits", "-n", "other") == (0, "", note.format("other"))
+    assert await call(api, "limits") == (0, "", note.format("default"))
     assert len((await call(api, "limits", "-A", "--node", "n2"))[1].splitlines()) == 2
+
+
+async def test_pods_without_limits_have_one_line_for_each_reason(api: Api) -> None:
+    api.nodes = [node("n1", share(14), labels=HELD), node("n2", share(14))]
+    names = [("a", "n1"), ("b", "n2"), ("c", "n2")]
+    api.pods = [*(pod(name, on, 4, namespace="ml") for name, on in names), pod("cpu", "n2")]
+    api.exporters = {"n1": page(held("ml/a"))}
+    code, out, err = await call(api, "limits", "-A")
+    assert (code, len(out.splitlines())) == (0, 2)
+    assert err == (
+        "2 pods have no limits (ml/b, ml/c): node n2 shares without isolation: its mode is share; "
+        "ack.node.gpu.schedule=cgpu limits new pods\n"
+    )
+    assert "No resources found" not in (await call(api, "limits", "b", "-A"))[2]
 
 
 async def test_wide_has_the_values_of_the_driver(api: Api) -> None:
@@ -90,7 +104,7 @@ async def test_json_and_yaml_have_bytes_and_nulls(api: Api) -> None:
         "pod": "a",
         "container": "main",
         "node": "n1",
-        "card": "0",
+        "gpu": "0",
         "uuid": "GPU-0",
         "limitBytes": 4308 * MIB,
         "usedBytes": 1000 * MIB,

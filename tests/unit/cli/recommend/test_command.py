@@ -83,8 +83,7 @@ async def test_what_cannot_be_changed_is_named_and_fails(api: Api) -> None:
 
 async def test_a_namespace_without_gpu_pods_is_named(api: Api) -> None:
     api.exporters = {"n1": page()}
-    note = "warning: only namespace default was searched; -A selects all\n"
-    assert await call(api, "recommend") == (0, "Nothing to show.\n", note)
+    assert await call(api, "recommend") == (0, "", "No resources found in default namespace.\n")
 
 
 @pytest.mark.parametrize(

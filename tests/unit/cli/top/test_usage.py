@@ -6,7 +6,7 @@ import pytest
 
 from gpushare.cli.lib.text_table import TextTable, text_of
 from gpushare.cli.top.render import table, usage_document
-from gpushare.cli.top.usage import containers, gpus, metric_of_gpus, metric_of_pods, series
+from gpushare.cli.top.usage import containers, gpus, metric_of_gpus, metric_of_pods, ordered, series
 from gpushare.errors import ConfigError
 from gpushare.monitoring import catalogue
 from gpushare.monitoring.catalogue import Metric
@@ -44,7 +44,7 @@ OTHER = page((catalogue.CONTAINER_USED, held("a", "n2", "team"), 0))
 
 def test_a_container_has_one_row_with_any_known_values() -> None:
     shown = table(containers([*BUSY, *OTHER], ALL))
-    assert shown.headers[:5] == ("NAMESPACE", "POD", "CONTAINER", "NODE", "CARD")
+    assert shown.headers[:5] == ("NAMESPACE", "POD", "CONTAINER", "NODE", "GPU")
     assert [row[1:2] + row[5:] for row in shown.rows] == [
         ("a", "-", "2048 MiB", "-"),
         ("b", "1024 MiB", "2048 MiB", "25%"),
@@ -99,7 +99,7 @@ def test_a_document_has_numbers_and_nulls() -> None:
     found = usage_document(containers([BUSY[1], *endless], ALL))
     assert (found["apiVersion"], found["kind"]) == ("gpushare.io/v1", "ContainerUsageList")
     assert json.dumps(found["items"], allow_nan=False)
-    labels = {"namespace": "default", "pod": "b", "container": "main", "node": "n1", "card": "0"}
+    labels = {"namespace": "default", "pod": "b", "container": "main", "node": "n1", "gpu": "0"}
     numbers = {"usedBytes": None, "allocatedBytes": 2048 * MIB, "utilization": None}
     assert found["items"] == [labels | numbers]
 
@@ -115,5 +115,10 @@ def test_a_table_has_columns_without_borders() -> None:
     assert text_of(two) == "POD   USED\na     1 MiB\nlong  -\n"
 
 
-def test_an_empty_table_says_so() -> None:
-    assert text_of(TextTable(("POD",), ())) == "Nothing to show.\n"
+@pytest.mark.parametrize(
+    ("by", "pods"),
+    [("name", ["a", "b", "a"]), ("used", ["b", "a", "a"]), ("utilization", ["b", "a", "a"])],
+)
+def test_rows_are_sorted_by_a_number_with_unknown_ones_last(by: str, pods: list[str]) -> None:
+    usage = ordered(containers([*BUSY, *OTHER], ALL), by)
+    assert [labels[1] for labels, _ in usage.rows] == pods
