@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
+from gpushare.adapters.kube.access import impersonating
 from gpushare.adapters.kube.client import KubeClient
 from gpushare.adapters.kube.config import load_access, user_kubeconfig, user_namespace
 
@@ -13,14 +14,17 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class ApiSource:
-    """The kubeconfig and context flags, as the user set them."""
+    """The flags of kubectl as the user set them; ``user`` and ``groups`` are those to impersonate."""
 
     kubeconfig: str | None = None
     context: str | None = None
+    user: str | None = None
+    groups: tuple[str, ...] = ()
 
     async def client(self) -> KubeClient:
         """A client of the cluster that kubectl would use. Raises ConfigError."""
-        return KubeClient(await load_access(user_kubeconfig(self.kubeconfig), self.context))
+        access = await load_access(user_kubeconfig(self.kubeconfig), self.context)
+        return KubeClient(impersonating(access, self.user, self.groups) if self.user else access)
 
     def namespace(self, name: str | None, *, everywhere: bool = False) -> str | None:
         """The namespace to show: the named one, else that of kubectl; None for all. Raises ConfigError."""

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import click
 from click.shell_completion import CompletionItem
 
+from gpushare.runtime.kubectl_words import KubectlGroup
 from gpushare.runtime.program import CLI_EXTRA, CONTEXT, VERSION, libraries_of
 
 
@@ -19,7 +20,7 @@ class Lazy(NamedTuple):
     extra: str = CLI_EXTRA
 
 
-class LazyGroup(click.Group):
+class LazyGroup(KubectlGroup):
     """A group that shows the help of its commands without importing them."""
 
     def __init__(self, name: str, *, lazy: Mapping[str, Lazy], text: str) -> None:

@@ -4,9 +4,9 @@ Loading them belongs in ``config``, ``credentials`` and ``service_account``, req
 """
 
 import ssl
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 
@@ -25,7 +25,8 @@ class ApiAccess:
     """A URL, TLS settings, and a callback for the Authorization header of each request.
 
     ``credentials`` names what the callback may wait for. ``rejected`` is called when the API server has
-    rejected the credentials. Without ``key``, the private key is in ``cert``.
+    rejected the credentials. Without ``key``, the private key is in ``cert``. ``impersonation`` are the
+    headers that name another user.
     """
 
     host: str
@@ -38,6 +39,7 @@ class ApiAccess:
     verify: bool = True
     tls_server_name: str | None = None
     proxy: str | None = None
+    impersonation: tuple[tuple[str, str], ...] = ()
 
     def ssl_context(self) -> ssl.SSLContext:
         """Return the client's TLS context. Raises ConfigError if the files are unusable."""
@@ -58,6 +60,12 @@ class ApiAccess:
         return ", ".join(
             str(pem) if isinstance(pem, Path) else f"({name} as data)" for name, pem in given.items() if pem
         )
+
+
+def impersonating(access: ApiAccess, user: str, groups: Sequence[str]) -> ApiAccess:
+    """Access as another user (https://kubernetes.io/docs/reference/access-authn-authz/user-impersonation)."""
+    names = [("Impersonate-User", user), *(("Impersonate-Group", group) for group in groups)]
+    return replace(access, impersonation=tuple(names))
 
 
 def _trusting(ca: Pem | None) -> ssl.SSLContext:

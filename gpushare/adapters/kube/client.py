@@ -193,7 +193,7 @@ class KubeClient:
                 response = await self._opened().request(
                     method,
                     url,
-                    headers=headers,
+                    headers=[*headers.items(), *self._access.impersonation],
                     data=body,
                     timeout=deadlines,
                     proxy=self._access.proxy,

@@ -99,8 +99,8 @@ def _check_usage(
     asked: _ProbeFlags, node: str | None, allowance: Allowance | None, wait: Duration | None
 ) -> None:
     """Raises UsageError for a flag without the one that it belongs to."""
-    if not asked.probes and (asked.image or asked.namespace):
-        raise click.UsageError("--image and --namespace are those of the pod of --probe: set --probe too")
+    if not asked.probes and asked.image:
+        raise click.UsageError("--image is that of the pod of --probe: set --probe too")
     if node and allowance:
         raise click.UsageError("--max-unready is about all nodes: set it without --node")
     if wait and not allowance:

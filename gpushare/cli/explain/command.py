@@ -5,8 +5,7 @@ from typing import Any, Final
 import click
 
 from gpushare.cli.lib.candidates import pending_pods
-from gpushare.cli.lib.flag_types import POD
-from gpushare.cli.lib.flags import document_option, namespace_options, with_namespace
+from gpushare.cli.lib.flags import document_option, namespace_options, pod_argument_of, with_namespace
 from gpushare.runtime.program import CONTEXT
 
 _EXAMPLES: Final = """\b
@@ -16,7 +15,7 @@ Examples:
 
 
 @click.command("explain", context_settings=CONTEXT, epilog=_EXAMPLES)
-@click.argument("pod", type=POD, shell_complete=pending_pods)
+@pod_argument_of(pending_pods, required=True)
 @namespace_options
 @document_option
 @with_namespace

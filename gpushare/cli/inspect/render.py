@@ -1,13 +1,14 @@
 """Output of ``kubectl inspect gpushare``, byte for byte as the Aliyun tool prints it. Pure.
 
 If nodes have different units, the Aliyun tool shows the wrong unit for some; here each amount then has its
-unit. ``wide`` adds columns on the right.
+unit. ``wide`` has another form, with one line per GPU.
 """
 
 from collections.abc import Sequence
 from typing import Final
 
-from gpushare.cli.lib.node_text import WIDE_HEADER, card_cells, card_indices, dashes, node_blocks, wide_cells
+from gpushare.cli.inspect.wide import summary as per_gpu
+from gpushare.cli.lib.node_text import card_cells, card_indices, dashes, node_blocks
 from gpushare.cli.lib.tabwriter import align
 from gpushare.overview.memory_units import NodeUnit, common_unit, label, unit_of, unit_sums
 from gpushare.overview.node_view import NodeView
@@ -17,6 +18,8 @@ _CLUSTER: Final = "Allocated/Total GPU Memory In Cluster:"
 
 def summary(nodes: Sequence[NodeView], *, wide: bool = False) -> str:
     """One line per sharing node, then the cluster."""
+    if wide:
+        return per_gpu(nodes)
     common = common_unit(nodes)
     indices = card_indices(nodes)
     pending = any(node.pending for node in nodes if node.shared)
@@ -25,7 +28,6 @@ def summary(nodes: Sequence[NodeView], *, wide: bool = False) -> str:
         *(f"GPU{index}(Allocated/Total)" for index in indices),
         *(["PENDING(Allocated)"] if pending else []),
         "GPU Memory" if common is None else f"GPU Memory({common})",
-        *(WIDE_HEADER if wide else ()),
     ]
     rows = [
         [
@@ -33,7 +35,6 @@ def summary(nodes: Sequence[NodeView], *, wide: bool = False) -> str:
             *card_cells(node, indices),
             *([str(node.pending or "")] if pending else []),
             f"{node.used}/{node.total}{label(unit_of(node), common)}",
-            *(wide_cells(node) if wide else ()),
         ]
         for node in nodes
         if node.shared

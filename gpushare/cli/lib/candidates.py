@@ -62,7 +62,8 @@ def _listed(context: click.Context, path: str | None, query: dict[str, str]) -> 
     from gpushare.overview.lists import listed, pods_path
 
     flags = context.params
-    source = ApiSource(flags.get("kubeconfig"), flags.get("context"))
+    who = flags.get("user"), tuple(flags.get("groups") or ())
+    source = ApiSource(flags.get("kubeconfig"), flags.get("context"), *who)
 
     async def found(client: "KubeClient") -> "list[msgspec.Raw]":
         namespace = source.namespace(flags.get("namespace"), everywhere=bool(flags.get("everywhere")))

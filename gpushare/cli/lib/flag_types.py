@@ -6,11 +6,15 @@ from typing import Any, Final, NamedTuple
 
 import click
 
+from gpushare.contract import RESOURCE_MEM
 from gpushare.model.names import is_object_name
 from gpushare.model.urls import is_http_url
 
 _DURATION: Final = re.compile(r"([1-9][0-9]{0,3})([mhdw])", re.ASCII)
 _ALLOWANCE: Final = re.compile(r"([0-9]{1,5})(%?)", re.ASCII)
+_UNITS: Final = re.compile(r"[1-9][0-9]{0,6}", re.ASCII)
+POD_KINDS: Final = "pod pods po"
+"""The words for pods that kubectl takes."""
 _ALL: Final = 100
 _NAMESPACE: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", re.ASCII)
 _SECONDS: Final = {"m": 60, "h": 3600, "d": 86_400, "w": 604_800}
@@ -57,29 +61,51 @@ class _Allowance(click.ParamType[Allowance]):
         return Allowance(str(value), int(found[1]), bool(found[2]))
 
 
-class _Text(click.ParamType[str]):
-    """A text of one form; ``what`` is the form in words, with an example."""
+class _Units(click.ParamType[int]):
+    name = "units"
 
-    def __init__(self, name: str, what: str, is_valid: Callable[[str], object]) -> None:
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Fails for anything else."""
+        if not (found := _UNITS.fullmatch(str(value))):
+            self.fail(
+                f"{value!r} is not a number of units of {RESOURCE_MEM} (GiB by default): for 4Gi write 4",
+                param,
+                ctx,
+            )
+        return int(found[0])
+
+
+class _Text(click.ParamType[str]):
+    """A text of one form; ``what`` is the form in words, with an example.
+
+    ``kinds`` are the words that kubectl takes before a name and a slash.
+    """
+
+    def __init__(self, name: str, what: str, is_valid: Callable[[str], object], kinds: str = "") -> None:
         self.name = name
         self._what = what
         self._is_valid = is_valid
+        self._kinds = kinds.split()
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         """Fails for anything else."""
-        if not self._is_valid(str(value)):
+        kind, _, name = str(value).partition("/")
+        found = name if kind in self._kinds else str(value)
+        if not self._is_valid(found):
             self.fail(f"{value!r} is not {self._what}", param, ctx)
-        return str(value)
+        return found
 
 
 ALLOWANCE: Final = _Allowance()
 """Such as ``3`` or ``10%``."""
+UNITS: Final = _Units()
+"""Such as ``24``."""
 DURATION: Final = _Duration()
 """Such as ``24h``, ``7d`` or ``2w``."""
 # Names of another form would be another path of the API, such as ``..``, or another field selector.
 NAMESPACE: Final = _Text("namespace", "the name of a namespace, such as team-a", _NAMESPACE.fullmatch)
-NODE: Final = _Text("node", "the name of a node, such as gpu-1", is_object_name)
-POD: Final = _Text("pod", "the name of a pod, such as trainer-0", is_object_name)
+NODE: Final = _Text("node", "the name of a node, such as gpu-1", is_object_name, "node nodes no")
+POD: Final = _Text("pod", "the name of a pod, such as trainer-0", is_object_name, POD_KINDS)
 SCHEDULER: Final = _Text("scheduler", "the name of a scheduler, such as gpushare-scheduler", is_object_name)
 """Also the name of its Lease."""
 URL: Final = _Text("url", "a URL such as http://127.0.0.1:9090", is_http_url)

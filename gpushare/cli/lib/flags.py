@@ -7,14 +7,31 @@ from typing import Any, Final, TypeVar, cast
 import click
 
 from gpushare.cli.lib import candidates
-from gpushare.cli.lib.flag_types import NAMESPACE, NODE, POD
+from gpushare.cli.lib.flag_types import NAMESPACE, NODE, POD, POD_KINDS
 from gpushare.runtime.flags import with_options
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-pod_argument: Final = click.argument(
-    "pod", type=POD, required=False, metavar="[POD]", shell_complete=candidates.pods
-)
+
+def _one_pod(context: click.Context, parameter: click.Parameter, words: tuple[str, ...]) -> str | None:
+    """The name of ``NAME``, ``pod/NAME`` or ``pod NAME``."""
+    names = words[1:] if len(words) > 1 and words[0] in POD_KINDS.split() else words
+    if len(names) > 1:
+        raise click.UsageError(
+            f"Got several pods: {' '.join(names)}. Name one, or none with --selector.", context
+        )
+    return POD.convert(names[0], parameter, context) if names else None
+
+
+def pod_argument_of(complete: Any, *, required: bool = False) -> Callable[[F], F]:
+    """Return a decorator that adds the argument POD, which users of kubectl write in three ways."""
+    metavar = "POD" if required else "[POD]"
+    return click.argument(
+        "pod", nargs=-1, required=required, metavar=metavar, callback=_one_pod, shell_complete=complete
+    )
+
+
+pod_argument: Final = pod_argument_of(candidates.pods)
 node_argument: Final = click.argument(
     "node", type=NODE, required=False, metavar="[NODE]", shell_complete=candidates.nodes
 )
@@ -28,14 +45,15 @@ selector_option: Final = click.option(
 document_option: Final = click.option(
     "-o", "--output", type=click.Choice(["json", "yaml"]), help="Output format."
 )
+namespace_option: Final = click.option(
+    "-n",
+    "--namespace",
+    type=NAMESPACE,
+    metavar="NAME",
+    help="Namespace of the pods (default: that of the context).",
+)
 namespace_options = with_options(
-    click.option(
-        "-n",
-        "--namespace",
-        type=NAMESPACE,
-        metavar="NAME",
-        help="Namespace of the pods (default: that of the context).",
-    ),
+    namespace_option,
     click.option("-A", "--all-namespaces", "everywhere", is_flag=True, help="Pods of all namespaces."),
 )
 connection_options = with_options(
@@ -46,6 +64,10 @@ connection_options = with_options(
         help="Kubeconfig to use (default: KUBECONFIG, ~/.kube/config).",
     ),
     click.option("--context", metavar="NAME", help="Context of the kubeconfig to use."),
+    click.option("--as", "user", metavar="USER", help="User to impersonate."),
+    click.option(
+        "--as-group", "groups", multiple=True, metavar="GROUP", help="Group to impersonate, with --as."
+    ),
 )
 
 
@@ -62,13 +84,22 @@ def with_source(command: F) -> F:
 
     @connection_options
     @wraps(command)
-    def call(*, kubeconfig: str | None, context: str | None, **flags: Any) -> Any:
+    def call(
+        *,
+        kubeconfig: str | None,
+        context: str | None,
+        user: str | None,
+        groups: tuple[str, ...],
+        **flags: Any,
+    ) -> Any:
         from gpushare.cli.lib.missing_right import refused
         from gpushare.errors import ApiError
         from gpushare.overview.connection import ApiSource
 
+        if groups and not user:
+            raise click.UsageError("--as-group needs --as")
         try:
-            return command(source=ApiSource(kubeconfig, context), **flags)
+            return command(source=ApiSource(kubeconfig, context, user, groups), **flags)
         except ApiError as error:
             raise refused(error) from error
 
@@ -96,6 +127,8 @@ node_options = with_options(
     ),
     click.option("-l", "--selector", default="", metavar="LABELS", help="Only nodes with these labels."),
     click.option("-w", "--watch", is_flag=True, help="Show again after every change, until interrupted."),
+    # kubectl takes it for nodes too, which have no namespace.
+    click.option("-n", "--namespace", type=NAMESPACE, hidden=True, expose_value=False),
     with_source,
 )
 """The flags of commands that show nodes."""

@@ -9,7 +9,7 @@ from gpushare.overview.node_view import NodeView, PodView, printable
 
 UNKNOWN: Final = "<unknown>"
 NONE: Final = "<none>"
-WIDE_HEADER: Final = ("MODE", "PLACEMENT", "HEALTHY", "CARDS")
+WIDE_HEADER: Final = ("MODE", "PLACEMENT", "HEALTHY", "GPUS")
 
 
 def node_blocks(

@@ -5,7 +5,7 @@ from dataclasses import asdict
 from typing import Any, Final
 
 from gpushare.cli.lib.screen import serialized
-from gpushare.cli.migrate.findings import Migration, MigrationFinding, System, counts
+from gpushare.cli.migrate.findings import FindingEffect, Migration, MigrationFinding, System, counts
 from gpushare.contract import PROJECT_URL
 from gpushare.overview.documents import document
 
@@ -24,10 +24,14 @@ def _lines(found: Migration) -> Iterator[str]:
         own = [each for each in found.findings if each.system is system]
         if own:
             yield from (f"{system}:", *_rows(own), "")
-    yield ", ".join(f"{number} {verdict}" for verdict, number in counts(found.findings).items())
+    yield ", ".join(_counted(number, verdict) for verdict, number in counts(found.findings).items())
     if found.manifests:
         yield f"Converted manifests (-o yaml): {len(found.manifests)}"
     yield f"Order of the steps: {_PAGE}"
+
+
+def _counted(number: int, verdict: FindingEffect) -> str:
+    return f"{number} {verdict if number == 1 else str(verdict).removesuffix('s')}"
 
 
 def _rows(findings: Sequence[MigrationFinding]) -> Iterator[str]:

@@ -14,6 +14,7 @@ from gpushare.cli.lib.flags import (
     selector_option,
     with_namespace,
 )
+from gpushare.runtime.kubectl_words import KubectlGroup
 from gpushare.runtime.program import CONTEXT
 
 _EXAMPLES: Final = """\b
@@ -37,7 +38,13 @@ _INTERVAL_S: Final = 5.0
 _ORDERS: Final = ("name", "used", "allocated", "utilization")
 
 
-@click.group("top", context_settings=CONTEXT, epilog=_EXAMPLES)
+@click.group(
+    "top",
+    cls=KubectlGroup,
+    aliases={"nodes": "node", "pods": "pod", "no": "node", "po": "pod"},
+    context_settings=CONTEXT,
+    epilog=_EXAMPLES,
+)
 def top() -> None:
     """Show GPUs by node, in the tables of arena top node, or their usage by pod."""
 

@@ -118,7 +118,7 @@ def test_version() -> None:
         ["inspect", "--nonsense"],
         ["inspect", "-o", "xml"],
         ["inspect", "one", "two"],
-        ["top", "pods"],
+        ["top", "things"],
         ["scheduler-config"],
     ],
 )

@@ -38,6 +38,7 @@ class Api:
         self.forbidden: set[str] = set()
         self.events: list[Json] = []
         self.usage: dict[str, Json] | None = None
+        self.impersonated: list[tuple[str, list[str]]] = []
 
     def application(self) -> web.Application:
         application = web.Application()
@@ -55,6 +56,8 @@ class Api:
 
     @web.middleware
     async def _authorize(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        if user := request.headers.get("Impersonate-User"):
+            self.impersonated.append((user, request.headers.getall("Impersonate-Group", [])))
         if request.path in self.forbidden:
             return _forbidden(request.path)
         return await handler(request)

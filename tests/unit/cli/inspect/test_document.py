@@ -104,16 +104,18 @@ def test_json_and_yaml_have_the_same_content() -> None:
     )
 
 
-def test_wide_adds_columns_after_those_of_the_aliyun_plugin() -> None:
+def test_wide_has_one_line_per_gpu() -> None:
     nodes = views([DESCRIBED, node("b", share(30, 2))], PODS)
-    plain, wide = inspect.summary(nodes), inspect.summary(nodes, wide=True)
-    for short, long in zip(plain.splitlines()[:3], wide.splitlines()[:3], strict=True):
-        assert long.startswith(short)
-    assert wide.splitlines()[0].endswith("GPU Memory(GiB)  MODE      PLACEMENT  HEALTHY    CARDS")
-    assert wide.splitlines()[1].endswith(
-        "9/25             core_mem  spread     1/2        1 x TITAN? Xp, 1 x Tesla T4"
+    assert inspect.summary(nodes, wide=True) == literal(
+        """
+        NAME  IPADDRESS  GPU      MODEL      HEALTHY    ALLOCATED  FREE    TOTAL   MODE      PLACEMENT
+        a     10.0.0.1   0        Tesla T4   yes        3 GiB      11 GiB  14 GiB  core_mem  spread
+        a     10.0.0.1   1        TITAN? Xp  no         3 GiB      8 GiB   11 GiB  core_mem  spread
+        a     10.0.0.1   pending  -          -          3 GiB      -       -       core_mem  spread
+        b     10.0.0.1   0        <unknown>  <unknown>  0 GiB      15 GiB  15 GiB  share     binpack
+        b     10.0.0.1   1        <unknown>  <unknown>  0 GiB      15 GiB  15 GiB  share     binpack
+        """
     )
-    assert wide.splitlines()[2].endswith("0/30             share     binpack    <unknown>  2 x <unknown>")
 
 
 def test_wide_details_show_it_above_the_pods() -> None:

@@ -25,7 +25,7 @@ async def test_what_cannot_be_a_node_is_no_path_of_the_api(api: Api, command: li
     assert api.queries == []
 
 
-@pytest.mark.parametrize("name", ["..", "pod/trainer", "A", "", "p1,metadata.namespace=b", "p1,a=b"])
+@pytest.mark.parametrize("name", ["..", "deploy/trainer", "A", "", "p1,metadata.namespace=b", "p1,a=b"])
 @pytest.mark.parametrize("command", [["explain"], ["limits"], ["top", "pod"]])
 async def test_what_cannot_be_a_pod_is_no_selector_of_the_api(
     api: Api, command: list[str], name: str

@@ -64,7 +64,7 @@ async def test_the_report_of_files(api: Api, folder: Path) -> None:
           changes        Deployment web
                            container main: nvidia.com/gpumem=3000 → aliyun.com/gpu-mem=3
 
-        2 stays, 3 changes, 0 not supported
+        2 stay, 3 change, 0 not supported
         Converted manifests (-o yaml): 1
         Order of the steps: https://example.com/gpushare/blob/main/docs/how-to/migrate.md
         """  # noqa: E501 - a report
