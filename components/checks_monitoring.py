@@ -6,21 +6,10 @@ from components.config_extender import Webhook
 from components.config_monitoring import MetricsApi, Monitoring
 from components.formats import check_namespaced
 from components.options import check_options
-from gpushare.contract import METRICS_API_GROUP, RUNBOOKS
+from gpushare.contract import METRICS_API_GROUP
 from gpushare.errors import ConfigError
 
-PLACEHOLDER: Final = "://example.com/"
-"""The host of documentation, which no page is on."""
 _PEM: Final = "-----BEGIN CERTIFICATE-----"
-
-
-def advice_on(monitoring: Monitoring) -> list[str]:
-    """What valid settings lack."""
-    placeholder = (
-        f"monitoring.runbooks: {monitoring.runbooks}, to which all alerts link, is a placeholder; "
-        f"set the URL of your copy of {RUNBOOKS}"
-    )
-    return [placeholder] if PLACEHOLDER in monitoring.runbooks else []
 
 
 def check_monitoring(monitoring: Monitoring) -> None:

@@ -36,7 +36,6 @@ from gpushare.contract import (
     LABEL_GPUSHARE,
     LABEL_MODE,
     LABELS_PCI_PRESENT,
-    RUNBOOKS_URL,
 )
 
 GPU_NODES: Final = (
@@ -170,8 +169,9 @@ class Monitoring:
     operator_labels: Labels = field(default_factory=lambda: OPERATOR_LABELS)
     """Labels of these objects, by which Prometheus selects them. Default: those of the chart
     kube-prometheus-stack, if its release has the same name."""
-    runbooks: Url = RUNBOOKS_URL
-    """URL of the page with the runbooks, to which alerts link."""
+    runbooks: Url | None = None
+    """URL of the page with the runbooks, to which alerts link. Without it they only name the command that
+    prints the runbook: ``kubectl gpushare runbook``."""
     viewers: tuple[str, ...] = ()
     """Groups of users who may run the commands of ``kubectl gpushare`` that read. They see the pods of all
     namespaces, and may GET from the ports of all pods in kube-system, where the exporters are."""

@@ -13,7 +13,6 @@ import pulumi
 from components import config
 from components.annotations import annotated
 from components.args import published
-from components.checks_monitoring import advice_on
 from components.manifests import RETAINED, Part, everything, extender, parts
 from components.manifests.localized import used
 from components.manifests.parts import Object
@@ -109,8 +108,6 @@ class GpuShare(pulumi.ComponentResource):
         outputs = separated({} if isinstance(args, kind) else args)
         settings = args if isinstance(args, kind) else checked_settings(outputs.settings, kind)
         super().__init__("gpushare:index:GpuShare", name, {}, opts)
-        for each in advice_on(settings.monitoring) if settings.monitoring else ():
-            pulumi.log.warn(each, self)
         groups: dict[str, _Group] = {}
         for part in parts(settings):
             after = [groups[part.after]] if part.after in groups else None

@@ -9,12 +9,10 @@ Names of the Aliyun gpushare pair are unchanged; our own names start with ``gpus
 
 from typing import Final
 
-PROJECT_URL: Final = "https://example.com/gpushare"
-"""Where the sources of the project are. Alerts, charts and plugins link to it."""
 RUNBOOKS: Final = "docs/how-to/runbooks.md"
-"""A page with one section per alert."""
-RUNBOOKS_URL: Final = f"{PROJECT_URL}/blob/main/{RUNBOOKS}"
-"""Where the page is; a stack can name another place."""
+"""A page with one section per alert. The package has its text too, for ``kubectl gpushare runbook``."""
+RUNBOOK_COMMAND: Final = "kubectl gpushare runbook"
+"""Prints the section of an alert; alerts name it."""
 
 # --- extended resources -------------------------------------------------------------------------
 RESOURCE_MEM: Final = "aliyun.com/gpu-mem"

@@ -23,19 +23,19 @@ from components.render import as_yaml
 from components.stack import load
 from devkit.errors import DevkitError
 from gpushare import __version__
-from gpushare.contract import PROJECT_URL
+from gpushare.contract import RUNBOOKS
 from gpushare.errors import ConfigError
+from gpushare.model.urls import is_http_url
 from gpushare.runtime.program import run
 from release import interpreter, krew, man_pages, oci, published, reproducible
 from release.archives import ArchiveFile, tar_gz
-from release.chart import NAME, chart
+from release.chart import NAME, chart, linked
 from release.recipe import ROOT
 from release.supply import references, uv
 from release.version import check_tag
 
 DIST: Final = ROOT / "dist"
 SUMS: Final = "SHA256SUMS"
-URL: Final = f"{PROJECT_URL}/releases"
 DEFAULTS: Final[Mapping[str, Any]] = {
     "kubernetesVersion": "1.36",
     "extender": {},
@@ -44,11 +44,11 @@ DEFAULTS: Final[Mapping[str, Any]] = {
     "monitoring": {},
 }
 """The stack of ``install.yaml``, and of the chart without values, except for the images."""
+_RUN: Final = frozenset({".py", ".css", ".html", ".js", ".md", ".svg"})
+"""Files of the package that the plugins use: also the page of the board, and the runbooks."""
 _GALAXY: Final = ROOT / "ansible/.venv/bin/ansible-galaxy"
 _COPIES: Final = ROOT / "ansible/plugins/plugin_utils/gpushare"
 """The modules of the collection that git does not have."""
-_READ: Final = (".py", ".html", ".css", ".js", ".svg", ".md", ".json")
-"""Of the package, what runs in the plugins or is read by them."""
 _EPOCH: Final = {"SOURCE_DATE_EPOCH": "315532800"}
 """1980, the first time that a wheel can have."""
 _HEADER: Final = f"""\
@@ -56,6 +56,14 @@ _HEADER: Final = f"""\
 #   kubectl apply --server-side -f install.yaml
 # For other versions and settings use the Helm chart, Pulumi, or python -m components.render.
 """
+
+
+def _url(context: click.Context, parameter: click.Parameter, value: str) -> str:
+    """Raises BadParameter for what is no URL, such as an empty variable."""
+    if not is_http_url(value):
+        example = "https://git.example.org/gpushare"
+        raise click.BadParameter(f"{value!r} is not a URL such as {example}", context, parameter)
+    return value
 
 
 @click.command()
@@ -66,13 +74,18 @@ _HEADER: Final = f"""\
     help="Names of the images by digest, as `make images` writes them.",
 )
 @click.option(
-    "--url", envvar="RELEASE_URL", default=URL, help="URL of the folder from which krew gets the archives."
+    "--url",
+    callback=_url,
+    envvar="RELEASE_URL",
+    required=True,
+    help="URL of the folder from which krew gets the archives.",
 )
 @click.option(
     "--source",
+    callback=_url,
     envvar="IMAGE_SOURCE",
-    default=PROJECT_URL,
-    help="URL of the repository, which Galaxy requires of a collection.",
+    required=True,
+    help="URL of the repository: alerts and the chart link to it, and Galaxy requires it of a collection.",
 )
 @click.option("--tag", envvar="TAG", default="", help="Tag of the release; must be that of the version.")
 @click.option(
@@ -86,7 +99,7 @@ def cli(images: Path, url: str, source: str, tag: str, snapshots: str, output: P
     """Write wheel, sdist, install.yaml, chart, collection, plugins, SBOM and checksums."""
     if tag:
         check_tag(tag, ROOT)
-    made = build(references(images), url, source or PROJECT_URL, snapshots)
+    made = build(references(images), url, source, snapshots)
     output.mkdir(parents=True, exist_ok=True)
     for name, content in made.items():
         (output / name).write_bytes(content)
@@ -102,8 +115,8 @@ def build(images: Mapping[str, str], url: str, source: str, service: str = "") -
     """
     made = {
         **_distributions(),
-        "install.yaml": install_yaml(images).encode(),
-        **charts(images),
+        "install.yaml": install_yaml(images, source).encode(),
+        **charts(images, source),
         **_collection(source),
         f"{NAME}-examples-{__version__}.tar.gz": tar_gz(examples(images)),
         **_plugins(url, service),
@@ -112,9 +125,18 @@ def build(images: Mapping[str, str], url: str, source: str, service: str = "") -
     return {**made, SUMS: reproducible.checksums(made).encode()}
 
 
-def install_yaml(images: Mapping[str, str]) -> str:
-    """Return the objects that ``pulumi up`` creates with the default settings and these images."""
-    return _HEADER + as_yaml(everything(load({**DEFAULTS, "images": dict(images)})))
+def install_yaml(images: Mapping[str, str], source: str = "") -> str:
+    """Return the objects that ``pulumi up`` creates with the default settings and these images.
+
+    With ``source``, the URL of the repository, alerts link to its page of the runbooks.
+    """
+    links = {"monitoring": {"runbooks": runbooks_of(source)}} if source else {}
+    return _HEADER + as_yaml(everything(load({**DEFAULTS, **links, "images": dict(images)})))
+
+
+def runbooks_of(source: str) -> str:
+    """Return the URL of the page with the runbooks of this version, in the repository with that URL."""
+    return f"{source.rstrip('/')}/blob/v{__version__}/{RUNBOOKS}"
 
 
 def examples(images: Mapping[str, str]) -> dict[str, ArchiveFile]:
@@ -126,9 +148,10 @@ def examples(images: Mapping[str, str]) -> dict[str, ArchiveFile]:
     return {f"examples/{path}": ArchiveFile(text.encode()) for path, text in texts.items()}
 
 
-def charts(images: Mapping[str, str]) -> dict[str, bytes]:
-    """Return the chart as an archive and as an OCI layout."""
+def charts(images: Mapping[str, str], source: str = "") -> dict[str, bytes]:
+    """Return the chart as an archive and as an OCI layout; with links if ``source`` is a repository."""
     files = chart(images, ROOT)
+    files = linked(files, source, runbooks_of(source)) if source else files
     archive = tar_gz({f"{NAME}/{name}": ArchiveFile(content) for name, content in files.items()})
     name = f"{NAME}-{__version__}"
     return {
@@ -202,7 +225,7 @@ def _package() -> dict[str, ArchiveFile]:
     return {
         f"gpushare/{path.relative_to(top)}": ArchiveFile(path.read_bytes())
         for path in sorted(top.rglob("*"))
-        if path.suffix in _READ and path.is_file()
+        if path.suffix in _RUN
     }
 
 

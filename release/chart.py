@@ -1,7 +1,7 @@
 """The Helm chart of a release: ``charts/gpushare`` with the names of the images.
 
-The chart in the tree names no images. What does not belong here: its templates and values, and the archive
-(``release.archives``).
+The chart in the tree names no images and has no links. What does not belong here: its templates and values,
+and the archive (``release.archives``).
 """
 
 import os
@@ -14,6 +14,8 @@ from gpushare.errors import ConfigError
 
 NAME: Final = "gpushare"
 _VALUES: Final = "values.yaml"
+_CHART: Final = "Chart.yaml"
+_NO_RUNBOOKS: Final = b'  runbooks: ""\n'
 _SECTION: Final = re.compile(r"(?<=^images:\n)(?:  .*\n)+", re.MULTILINE)
 _EMPTY: Final = re.compile(r'^  (?P<name>[a-z-]+): ""$', re.MULTILINE)
 _FOREIGN: Final = ("prometheus",)
@@ -24,6 +26,12 @@ def chart(images: Mapping[str, str], root: Path) -> dict[str, bytes]:
     """Return the files of the chart by name. Raises ConfigError for an image that is missing."""
     files = _read(root / "charts" / NAME)
     return files | {_VALUES: with_images(files[_VALUES].decode(), images).encode()}
+
+
+def linked(files: Mapping[str, bytes], home: str, runbooks: str) -> dict[str, bytes]:
+    """Return the files with links: to the repository, and from alerts to the page of the runbooks."""
+    values = files[_VALUES].replace(_NO_RUNBOOKS, f'  runbooks: "{runbooks}"\n'.encode())
+    return {**files, _VALUES: values, _CHART: files[_CHART] + f"home: {home}\n".encode()}
 
 
 def with_images(values: str, images: Mapping[str, str]) -> str:

@@ -1,4 +1,4 @@
-"""Generates the files in ``components/monitoring``: ``make generate``.
+"""Generates the files in ``components/monitoring``, and the runbooks of the package: ``make generate``.
 
 Rules, alerts and dashboards are committed for use without Pulumi. The description of an alert is the part of
 its runbook that says what it means and what follows.
@@ -15,6 +15,7 @@ from gpushare.monitoring import adapter, alerts, dashboards, grafana, rules
 
 ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "components" / "monitoring"
+PACKAGED = ROOT / "gpushare" / "monitoring" / "runbooks.md"
 _BEATS = ("Meaning", "What follows")
 _LINK = re.compile(r"\[([^]]*)\]\([^)]*\)")
 
@@ -50,9 +51,15 @@ def texts() -> Mapping[str, str]:
     }
 
 
+def packaged() -> str:
+    """Return the page of the runbooks, which the package has for ``kubectl gpushare runbook``."""
+    return (ROOT / RUNBOOKS).read_text()
+
+
 def main() -> None:
     """Write all files."""
     argparse.ArgumentParser(prog="python -m tools.monitoring_files", description=__doc__).parse_args()
+    PACKAGED.write_text(packaged())
     for name, text in texts().items():
         path = FOLDER / name
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,8 +1,9 @@
 """Exporter, metrics API, board and Prometheus, and the configuration of Prometheus and Grafana.
 
-Rules and dashboards are the files of ``components/monitoring``, unchanged.
+Rules and dashboards are the files of ``components/monitoring``, unchanged but for links of alerts.
 """
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
@@ -12,7 +13,7 @@ import yaml
 from components.config_monitoring import Monitoring
 from components.manifests import board, exporter, metrics_api, prometheus, viewers
 from components.manifests.parts import APP_LABEL, OPS, Object, labels, metadata
-from gpushare.contract import RUNBOOKS_URL, SYSTEM_NAMESPACE
+from gpushare.contract import RUNBOOK_COMMAND, SYSTEM_NAMESPACE
 from gpushare.kubescheduler.config import KubernetesVersion
 
 _FILES: Final = Path(__file__).parents[1] / "monitoring"
@@ -20,6 +21,7 @@ _ADAPTER: Final = "gpushare-adapter-rules"
 _RULES: Final = ("rules.yaml", "alerts.yaml")
 _SCRAPES: Final = "scrape.yaml"
 _ADAPTER_RULES: Final = "adapter-rules.yaml"
+_COMMAND: Final = re.compile(rf"^( *)runbook: {RUNBOOK_COMMAND} (\w+)$", re.MULTILINE)
 _OPERATOR_V1: Final = "monitoring.coreos.com/v1"
 _FOR_GRAFANA: Final = {"grafana_dashboard": "1"}
 """The label that the sidecar of Grafana's chart selects."""
@@ -62,8 +64,14 @@ def _for_prometheus(settings: Monitoring, version: KubernetesVersion) -> list[Ob
 
 
 def _rules(name: str, settings: Monitoring) -> str:
-    """The text of a file of rules, with the links of the stack."""
-    return (_FILES / name).read_text().replace(RUNBOOKS_URL, settings.runbooks)
+    """The text of a file of rules; alerts link to the page of the stack, if it names one."""
+    text = (_FILES / name).read_text()
+    return _linked(text, settings.runbooks) if settings.runbooks else text
+
+
+def _linked(text: str, page: str) -> str:
+    """The rules, with a link of each alert to its section of the page at this URL."""
+    return _COMMAND.sub(lambda found: f"{found[0]}\n{found[1]}runbook_url: {page}#{found[2].lower()}", text)
 
 
 def _file(name: str) -> dict[str, str]:

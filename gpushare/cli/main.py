@@ -23,6 +23,9 @@ TOOLS: Final = {
     "recommend": Lazy(
         "gpushare.cli.recommend.command:recommend", "Suggest GPU memory requests from peaks and refusals."
     ),
+    "runbook": Lazy(
+        "gpushare.cli.runbook.command:runbook", "Print what an alert means, and what to do about it."
+    ),
     "report": Lazy("gpushare.cli.report.command:report", "Report GPU-hours and GiB-hours of workloads."),
     "migrate": Lazy(
         "gpushare.cli.migrate.command:migrate", "Report and convert what HAMi or the Aliyun pair has."

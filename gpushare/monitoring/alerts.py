@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from gpushare.contract import ANN_CLOSED, RUNBOOKS_URL
+from gpushare.contract import ANN_CLOSED, RUNBOOK_COMMAND
 from gpushare.model.readings import UNCOUNTED_BYTES, UNCOUNTED_SHARE
 from gpushare.monitoring import catalogue as names
 from gpushare.monitoring import rules
@@ -322,6 +322,6 @@ def _entry(alert: Alert, description: str) -> dict[str, Any]:
         "annotations": {
             "summary": alert.summary,
             "description": description,
-            "runbook_url": f"{RUNBOOKS_URL}#{alert.anchor}",
+            "runbook": f"{RUNBOOK_COMMAND} {alert.name}",
         },
     }

@@ -15,7 +15,6 @@ from components.stack import from_file, load
 from gpushare.board.settings import BoardSettings
 from gpushare.cli.node_mode import command as node_mode
 from gpushare.cli.scheduler_manifest import command as scheduler_manifest
-from gpushare.contract import RUNBOOKS_URL
 from gpushare.deviceplugin.settings import AgentSettings
 from gpushare.exporter.settings import ExporterSettings
 from gpushare.extender.settings import ExtenderSettings, WebhookSettings, replica_of
@@ -909,7 +908,12 @@ def test_alerts_link_to_the_runbooks_that_the_stack_names(more: dict[str, Any]) 
     own = {**MONITORING, **more, "runbooks": "https://docs.example.org/runbooks"}
     text = str([each for each in made(monitoring=own) if each["kind"] in ("ConfigMap", "PrometheusRule")])
     assert "https://docs.example.org/runbooks#gpushareextenderdown" in text
-    assert RUNBOOKS_URL not in text
+
+
+def test_alerts_of_a_stack_without_that_page_name_only_the_command() -> None:
+    text = str(made(monitoring=MONITORING))
+    assert "runbook: kubectl gpushare runbook GpuShareExtenderDown" in text
+    assert "runbook_url" not in text
 
 
 def test_the_job_of_the_certificates_has_another_name_for_each_content() -> None:

@@ -19,8 +19,7 @@ from components.annotations import annotated
 from components.manifests import everything
 from components.resources import GpuShare, _is_part, _needed
 from components.stack import from_file, load
-from gpushare.contract import RUNBOOKS, RUNBOOKS_URL
-from tests.support.builders.stacks import DIGEST, ROOT, STACKS, raw_stack
+from tests.support.builders.stacks import ROOT, STACKS
 from tests.support.fakes.prepared_api import CLUSTER, UID, served
 
 
@@ -119,30 +118,6 @@ def keyed(objects: list[dict[str, Any]]) -> dict[tuple[str, ...], dict[str, Any]
 def test_pulumi_registers_the_rendered_objects(name: str) -> None:
     rendered = [annotated(each) for each in everything(load(from_file(STACKS[name])))]
     assert keyed(run_program(texts(name)).objects) == keyed(rendered)
-
-
-PLACEHOLDER = (
-    f"monitoring.runbooks: {RUNBOOKS_URL}, to which all alerts link, is a placeholder; "
-    f"set the URL of your copy of {RUNBOOKS}"
-)
-
-
-@pytest.mark.parametrize(
-    ("monitoring", "warnings"),
-    [
-        ({}, [PLACEHOLDER]),
-        ({"runbooks": "https://wiki.internal/gpushare"}, []),
-        (None, []),
-    ],
-    ids=["default", "set", "no alerts"],
-)
-def test_alerts_that_link_to_a_placeholder_are_a_warning(
-    caplog: pytest.LogCaptureFixture, monitoring: dict[str, Any] | None, warnings: list[str]
-) -> None:
-    alerts = None if monitoring is None else {"exporter": {"image": DIGEST}, **monitoring}
-    raw = raw_stack(monitoring=alerts)
-    run_program(as_texts({f"gpushare:{key}": value for key, value in raw.items()}))
-    assert [each for each in caplog.messages if each.startswith("monitoring")] == warnings
 
 
 def test_every_object_has_the_token_of_the_provider_and_a_unique_name() -> None:

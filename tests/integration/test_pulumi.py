@@ -108,11 +108,6 @@ async def test_a_preview_names_every_object_and_touches_nothing(deployed: Deploy
     assert deployed.between == deployed.before
 
 
-async def test_preview_and_up_warn_of_alerts_that_link_to_a_placeholder(deployed: Deployed) -> None:
-    for outcome in (deployed.previewed, deployed.made):
-        assert "warning: monitoring.runbooks: https://example.com/" in outcome.text
-
-
 async def test_up_creates_exactly_the_rendered_objects(deployed: Deployed) -> None:
     assert deployed.made.changes == deployed.previewed.changes
     assert deployed.after.keys() - deployed.before.keys() == names_of(RENDERED)

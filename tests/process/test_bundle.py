@@ -48,7 +48,8 @@ def run(
 
 
 def build(root: Path, images: Path, output: Path) -> Path:
-    command = (sys.executable, "-m", "release.bundle", f"--images={images}", f"--output={output}")
+    urls = ("--url=https://files.example.org", "--source=https://git.example.org/gpushare")
+    command = (sys.executable, "-m", "release.bundle", f"--images={images}", f"--output={output}", *urls)
     done = run(*command, cwd=root, env={**os.environ, "PYTHONPATH": str(root)})
     assert done.returncode == 0, done.stderr
     return output

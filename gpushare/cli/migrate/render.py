@@ -2,14 +2,11 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
-from typing import Any, Final
+from typing import Any
 
 from gpushare.cli.lib.screen import serialized
 from gpushare.cli.migrate.findings import FindingEffect, Migration, MigrationFinding, System, counts
-from gpushare.contract import PROJECT_URL
 from gpushare.overview.documents import document
-
-_PAGE: Final = f"{PROJECT_URL}/blob/main/docs/how-to/migrate.md"
 
 
 def text(found: Migration) -> str:
@@ -27,7 +24,6 @@ def _lines(found: Migration) -> Iterator[str]:
     yield ", ".join(_counted(number, verdict) for verdict, number in counts(found.findings).items())
     if found.manifests:
         yield f"Converted manifests (-o yaml): {len(found.manifests)}"
-    yield f"Order of the steps: {_PAGE}"
 
 
 def _counted(number: int, verdict: FindingEffect) -> str:

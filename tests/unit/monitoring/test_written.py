@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from gpushare.contract import RUNBOOKS, RUNBOOKS_URL
+from gpushare.contract import RUNBOOKS
 from gpushare.monitoring import adapter, catalogue
 from gpushare.monitoring.alerts import ALERTS, Alert
 from gpushare.monitoring.dashboards import PAGES
@@ -18,7 +18,8 @@ from gpushare.monitoring.dashboards.node import NODE
 from gpushare.monitoring.dashboards.tenants import TENANTS
 from gpushare.monitoring.panels import Dashboard, TablePanel
 from gpushare.monitoring.rules import RULES
-from tools.monitoring_files import FOLDER, descriptions, texts
+from gpushare.monitoring.runbooks import runbooks
+from tools.monitoring_files import FOLDER, PACKAGED, descriptions, packaged, texts
 
 ROOT = Path(__file__).parents[3]
 
@@ -179,13 +180,41 @@ def test_an_alert_has_a_runbook(alert: Alert) -> None:
     assert alert.anchor in {heading.lower() for heading in headings}
 
 
-def test_an_alert_links_to_its_runbook_and_has_its_meaning_as_description() -> None:
-    (group,) = yaml.safe_load((FOLDER / "alerts.yaml").read_text())["groups"]
-    for rule in group["rules"]:
-        notes = rule["annotations"]
-        assert notes["runbook_url"] == f"{RUNBOOKS_URL}#{rule['alert'].lower()}"
-        assert notes["description"].endswith(".")
-        assert not re.search(r"[`\n*{}]|\]\(", notes["description"]), notes["description"]
+def test_an_alert_names_the_command_that_prints_its_runbook() -> None:
+    for rule in written_alerts((FOLDER / "alerts.yaml").read_text()):
+        assert rule["annotations"]["runbook"] == f"kubectl gpushare runbook {rule['alert']}"
+        assert "runbook_url" not in rule["annotations"]
+
+
+def test_the_description_of_an_alert_stands_alone() -> None:
+    """Whoever is woken by it has no other alert and no page at hand."""
+    names = {alert.name for alert in ALERTS}
+    for rule in written_alerts((FOLDER / "alerts.yaml").read_text()):
+        description = rule["annotations"]["description"]
+        assert description.endswith(".")
+        assert not re.search(r"[`\n*{}]|\]\(", description), description
+        assert not names & set(re.findall(r"\w+", description)), description
+        assert not re.search(r"\b(As there|as there|this table|this page|see above|above)\b", description)
+
+
+def test_every_part_of_a_runbook_stands_alone() -> None:
+    for name, text in runbooks().items():
+        parts = re.findall(
+            r"^(?:Meaning|What follows|Look|Do)\.(.*?)(?=^\w[\w ]*\. |\Z)", text, re.MULTILINE | re.DOTALL
+        )
+        assert len(parts) >= 4, name
+        assert not re.search(r"^ As (there|for|Gpu)", "\n".join(parts), re.MULTILINE), name
+
+
+def test_the_package_has_the_page_of_the_runbooks() -> None:
+    assert PACKAGED.read_text() == packaged()
+    assert list(runbooks()) == [alert.name for alert in ALERTS]
+
+
+def written_alerts(text: str) -> list[dict[str, Any]]:
+    (group,) = yaml.safe_load(text)["groups"]
+    rules: list[dict[str, Any]] = group["rules"]
+    return rules
 
 
 def test_a_runbook_without_a_meaning_is_an_error() -> None:

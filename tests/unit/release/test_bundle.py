@@ -7,6 +7,7 @@ import re
 import tarfile
 from pathlib import Path
 
+import click
 import pytest
 import yaml
 
@@ -41,6 +42,22 @@ def test_an_archive_depends_on_its_files_only() -> None:
 def test_install_yaml_has_the_objects_of_a_stack_with_default_settings() -> None:
     objects = list(yaml.safe_load_all(bundle.install_yaml(IMAGES)))
     assert objects == json.loads(json.dumps(everything(load({**bundle.DEFAULTS, "images": IMAGES}))))
+
+
+def test_alerts_of_a_release_link_to_the_runbooks_of_its_version() -> None:
+    page = f"https://git.internal/gpus/blob/v{__version__}/docs/how-to/runbooks.md"
+    assert f"runbook_url: {page}#gpushareextenderdown" in bundle.install_yaml(
+        IMAGES, "https://git.internal/gpus/"
+    )
+    assert "https://example.com" not in bundle.install_yaml(IMAGES)
+
+
+@pytest.mark.parametrize("missing", ["--url", "--source"])
+def test_a_release_needs_the_urls_that_it_links_to(missing: str) -> None:
+    urls = {"--url": "https://files.internal", "--source": "https://git.internal/gpus"}
+    words = [f"{name}={'' if name == missing else url}" for name, url in urls.items()]
+    with pytest.raises(click.BadParameter, match="is not a URL such as"):
+        bundle.cli.main(words, standalone_mode=False)
 
 
 def test_install_yaml_is_the_same_for_all_versions_that_it_names() -> None:

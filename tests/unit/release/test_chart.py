@@ -11,18 +11,17 @@ import click
 import pytest
 import yaml
 
-from components import config, config_monitoring
-from components.checks_monitoring import advice_on
+from components import config
 from components.decode import spelled
 from components.formats import CPU, DURATION, LABEL_KEY, LABEL_VALUE, NAME, PATH, REGISTRY, STORAGE
 from components.manifests import everything
 from components.manifests.parts import Object
 from components.options import service_of
 from components.stack import load
-from gpushare.contract import RUNBOOKS_URL, SYSTEM_NAMESPACE
+from gpushare.contract import SYSTEM_NAMESPACE
 from gpushare.errors import ConfigError
 from gpushare.runtime.settings import options_of
-from release.chart import chart, with_images
+from release.chart import chart, linked, with_images
 from release.recipe import ROOT
 from tests.support.builders.chart_values import IMAGES, NOT_IN_CHART, OLDEST, values_of, without_others
 from tests.support.builders.settings_alone import alone, around
@@ -201,11 +200,16 @@ def test_objects_are_in_the_namespace_of_the_release_which_is_that_of_the_servic
     assert f'ne .Release.Namespace "{SYSTEM_NAMESPACE}"' in TEMPLATES["validation.yaml"]
 
 
-def test_alerts_link_to_the_page_of_the_stack_by_default() -> None:
-    assert VALUES["monitoring"]["runbooks"] == RUNBOOKS_URL
-    assert f'$placeholder := "{RUNBOOKS_URL}"' in TEMPLATES["monitoring.yaml"]
-    (advice,) = advice_on(config_monitoring.Monitoring())
-    assert advice.replace(RUNBOOKS_URL, "{{ .Values.monitoring.runbooks }}") in TEMPLATES["NOTES.txt"]
+def test_only_a_release_has_links() -> None:
+    files = chart(IMAGES, ROOT)
+    assert b"https://" not in files["Chart.yaml"]
+    assert yaml.safe_load(files["values.yaml"])["monitoring"]["runbooks"] == ""
+    made = linked(files, "https://git.internal/gpus", "https://git.internal/gpus/runbooks.md")
+    assert yaml.safe_load(made["Chart.yaml"])["home"] == "https://git.internal/gpus"
+    assert (
+        yaml.safe_load(made["values.yaml"])["monitoring"]["runbooks"]
+        == "https://git.internal/gpus/runbooks.md"
+    )
 
 
 def test_the_chart_needs_the_oldest_version_that_is_compared() -> None:

@@ -66,7 +66,6 @@ async def test_the_report_of_files(api: Api, folder: Path) -> None:
 
         2 stay, 3 change, 0 not supported
         Converted manifests (-o yaml): 1
-        Order of the steps: https://example.com/gpushare/blob/main/docs/how-to/migrate.md
         """  # noqa: E501 - a report
     )
 
