@@ -19,6 +19,7 @@ TOOLS: Final = {
         "gpushare.cli.limits.command:limits", "Show the memory limits of containers and their usage."
     ),
     "doctor": Lazy("gpushare.cli.doctor.command:doctor", "Check the installation, from scheduler to GPUs."),
+    "fit": Lazy("gpushare.cli.fit.command:fit", "Show how many pods of a size would fit now, and where."),
     "explain": Lazy("gpushare.cli.explain.command:explain", "Explain why a pod is pending, and what helps."),
     "recommend": Lazy(
         "gpushare.cli.recommend.command:recommend", "Suggest GPU memory requests from peaks and refusals."

@@ -1,0 +1,1 @@
+"""``kubectl gpushare fit``: what would fit now, for people who choose a request."""
