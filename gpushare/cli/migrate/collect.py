@@ -9,6 +9,7 @@ from urllib.parse import quote
 import msgspec
 
 from gpushare.adapters.kube.client import KubeClient
+from gpushare.cli.lib.missing_right import refused, way_to_right
 from gpushare.cli.migrate.manifest import Json, items
 from gpushare.errors import ApiError, ConfigError, cause_of
 from gpushare.overview.lists import if_allowed, listed
@@ -38,9 +39,9 @@ async def collect(client: KubeClient, namespace: str | None) -> tuple[list[Json]
         inside = f"namespaces/{quote(namespace, safe='')}/" if namespace and kind != "Node" else ""
         raws = await if_allowed(listed(client, f"{group}/{inside}{plural}"))
         if isinstance(raws, ApiError):
-            notes[kind] = f"{plural} are left out: {raws}"
+            notes[kind] = f"{plural} are left out: {raws}. {way_to_right(str(raws))}"
             if len(notes) == len(_KINDS):
-                raise ConfigError(f"this account may list none of the kinds to report: {raws}") from raws
+                raise ConfigError(f"this account may list no kind to report: {refused(raws)}") from raws
             continue
         # The objects of a list have neither.
         kinds = {"apiVersion": group.removeprefix("/apis/").removeprefix("/api/"), "kind": kind}

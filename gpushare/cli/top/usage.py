@@ -1,5 +1,6 @@
 """What ``top`` shows of the exporters' series: usage by GPU or container, or all of a metric. Pure."""
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -68,8 +69,19 @@ def ordered(usage: UsageTable, by: str) -> UsageTable:
 
 
 def gpus(samples: Sequence[MetricSample], selected: UsageFilter) -> UsageTable:
-    """Every GPU."""
-    return UsageTable("GpuUsageList", GPU, GPU_METRICS, joined(samples, GPU, GPU_METRICS, selected))
+    """Every GPU, with its model and what is allocated on it."""
+    models = {
+        key[:2]: key[2] for key, _ in joined(samples, (*GPU, "model"), (catalogue.CARD_INFO,), selected)
+    }
+    allocated: Counter[tuple[str, ...]] = Counter()
+    for key, numbers in joined(samples, CONTAINER, (catalogue.CONTAINER_ALLOCATED,), selected):
+        allocated[key[-2:]] += int(numbers[0] or 0)
+    rows = [
+        ((*key, models.get(key, "")), (allocated[key], *numbers))
+        for key, numbers in joined(samples, GPU, GPU_METRICS, selected)
+    ]
+    metrics = (catalogue.CONTAINER_ALLOCATED, *GPU_METRICS)
+    return UsageTable("GpuUsageList", (*GPU, "model"), metrics, rows)
 
 
 def series(samples: Sequence[MetricSample], metric: Metric, selected: UsageFilter) -> UsageTable:

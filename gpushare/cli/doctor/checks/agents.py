@@ -188,7 +188,10 @@ def cgroups(seen: Installation) -> CheckVerdict:
         return unread(reason, f"on node {name}: stat -fc %T /sys/fs/cgroup")
     old = sorted(name for name, version in found.items() if version == 1)
     if old:
-        return warning(f"version 1, without limits by the driver: {listed(old)}", "see the page on isolation")
+        return warning(
+            f"version 1, without limits by the driver: {listed(old)}",
+            "on these nodes: add systemd.unified_cgroup_hierarchy=1 to the kernel command line, then reboot",
+        )
     return ok(f"version 2 on {counted(len(found), 'node')}")
 
 

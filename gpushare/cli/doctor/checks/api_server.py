@@ -106,7 +106,10 @@ def versions(seen: Installation) -> CheckVerdict:
     if tags == {__version__}:
         return ok(__version__)
     texts = [f"{component} {tag}" for tag, component in sorted(found)]
-    return warning(f"{listed(texts)}, this program {__version__}", "see the page on upgrades")
+    return warning(
+        f"{listed(texts)}, this program {__version__}",
+        "set the images of one release in the stack or the chart",
+    )
 
 
 def _tag(image: str) -> str:

@@ -66,7 +66,8 @@ def configuration(seen: Installation) -> CheckVerdict:
     found = schedulers(seen)
     if not found:
         return unknown(
-            "no kube-scheduler is visible, as with a managed control plane: deploy the sidecar there",
+            "no kube-scheduler runs as a pod here; with a managed control plane, deploy the sidecar "
+            "(extender.exposure: sidecar)",
             f"kubectl get pods -n {SYSTEM_NAMESPACE} -l component={PROGRAM}",
         )
     verdicts = [_one(seen, pod, container) for pod, container in found]
@@ -79,7 +80,7 @@ def _one(seen: Installation, pod: SystemPod, container: Container) -> CheckVerdi
     if path is None:
         return failed(
             f"{pod.name} has neither {CONFIG_FLAG} nor {POLICY_FLAG}, so it does not call the extender",
-            "gpushare scheduler-manifest install (see the page on configuring the scheduler)",
+            f"on node {pod.spec.node_name}: gpushare scheduler-manifest install",
         )
     extenders = extenders_of(seen, pod, container)
     if extenders is None:

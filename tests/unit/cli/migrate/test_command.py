@@ -11,6 +11,7 @@ import pytest_asyncio
 import yaml
 from aiohttp import web
 
+from gpushare.cli.lib.missing_right import VIEWERS
 from tests.support.builders.api_objects import Json, literal, node, pod
 from tests.unit.cli.fakes import Api, call, documented, kubeconfig, refused, served, shown
 from tests.unit.cli.migrate.test_hami import container, deployment
@@ -308,7 +309,7 @@ async def test_an_account_that_may_list_nothing_has_no_report(
     kinds = ["nodes", "pods", "resourcequotas", "daemonsets", "deployments", "replicasets", "statefulsets"]
     cluster.lists = dict.fromkeys([*kinds, "cronjobs", "jobs"])
     err = await refused(api, "migrate", "-A", *output)
-    assert err == "Error: this account may list none of the kinds to report: may not list\n"
+    assert err == f"Error: this account may list no kind to report: may not list.\n{VIEWERS}\n"
 
 
 @pytest.mark.parametrize(("plural", "code"), [("deployments", 1), ("pods", 1), ("nodes", 0)])

@@ -53,7 +53,15 @@ def test_a_container_has_one_row_with_any_known_values() -> None:
 
 
 def test_a_gpu_without_a_thermometer_has_a_dash() -> None:
-    assert table(gpus(BUSY, ALL)).rows == (("n1", "0", "1100 MiB", "-", "-", "-", "-"),)
+    assert table(gpus(BUSY, ALL)).rows == (("n1", "0", "-", "4096 MiB", "1100 MiB", "-", "-", "-", "-"),)
+
+
+def test_a_gpu_has_its_model_and_what_is_allocated_on_it() -> None:
+    card = {"node": "n1", "card": "0", "uuid": "GPU-1"}
+    info = page((catalogue.CARD_INFO, card | {"model": "Tesla T4", "pci": "0"}, 1))
+    shown = table(gpus([*BUSY, *info], ALL))
+    assert shown.headers[:5] == ("NODE", "GPU", "MODEL", "ALLOCATED", "USED")
+    assert shown.rows[0][:5] == ("n1", "0", "Tesla T4", "4096 MiB", "1100 MiB")
 
 
 @pytest.mark.parametrize(
