@@ -69,8 +69,13 @@ ready: setup ## Wait for the nodes of a stack after `make up`; STACK=<name> MAX_
 collection: setup-ansible ## Build the tarball of the Ansible collection in dist/
 	@$(ANSIBLE)/ansible-galaxy collection build --force --output-path dist ansible
 
+# Before the images, which take minutes.
+.PHONY: release-urls
+release-urls:
+	@: $${RELEASE_URL:?set it to the URL of the folder with the archives} $${IMAGE_SOURCE:?set it to the URL of the repository}
+
 .PHONY: release
-release: setup setup-ansible images ## Build what is installed (wheel, YAML, chart, collection, plugins) to dist/; TAG=v…
+release: release-urls setup setup-ansible images ## Build what is installed (wheel, YAML, chart, collection, plugins) to dist/; RELEASE_URL=… IMAGE_SOURCE=… TAG=v…
 	@$(BIN)/python -m release.bundle
 
 ##@ Develop
