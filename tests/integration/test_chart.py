@@ -332,7 +332,6 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     *(
         ({"monitoring": {"runbooks": url}}, f"at '/monitoring/runbooks': '{url}'")
         for url in (
-            "",
             "wiki",
             "ftp://a",
             "http://",

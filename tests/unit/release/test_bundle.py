@@ -60,6 +60,11 @@ def test_a_release_needs_the_urls_that_it_links_to(missing: str) -> None:
         bundle.cli.main(words, standalone_mode=False)
 
 
+def test_the_plugins_have_the_page_of_the_board_and_the_runbooks() -> None:
+    used = {f"gpushare/board/page/board.{kind}" for kind in ("css", "html", "js")}
+    assert bundle._package().keys() >= used | {"gpushare/monitoring/runbooks.md"}
+
+
 def test_install_yaml_is_the_same_for_all_versions_that_it_names() -> None:
     """A scheduler may be one version older than the API server, not newer."""
     texts = {
