@@ -84,7 +84,7 @@ class MetricsApiDaemon:
             usage=UsageService(
                 self._pods,
                 books,
-                NodePages(pages.get, self._exporters, keep_s=settings.keep_seconds),
+                NodePages(pages.get, self._exporters, self.metrics, keep_s=settings.keep_seconds),
                 slices,
                 pod_of=reader.pod_of,
                 refresh=reader.refresh,

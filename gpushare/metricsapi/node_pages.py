@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import Final
 
 from gpushare.errors import InvalidRequest, SourceError
+from gpushare.metricsapi.metrics import ApiMetrics
 from gpushare.monitoring.catalogue import SOURCE_UP
 from gpushare.monitoring.page import MetricSample, samples
 from gpushare.overview.pod_usage import SERIES, PodGpus, gpus_by_container
@@ -25,8 +26,16 @@ PageOf = Callable[[str], Awaitable[bytes]]
 class NodePages:
     """``urls`` returns the URL of the exporter's page by node."""
 
-    def __init__(self, page_of: PageOf, urls: Callable[[], Mapping[str, str]], *, keep_s: float) -> None:
+    def __init__(
+        self,
+        page_of: PageOf,
+        urls: Callable[[], Mapping[str, str]],
+        metrics: ApiMetrics,
+        *,
+        keep_s: float,
+    ) -> None:
         self._page_of = page_of
+        self._metrics = metrics
         self._urls = urls
         self._turns = asyncio.Semaphore(_CONCURRENCY)
         self._pages: FetchCache[str, Sequence[MetricSample]] = FetchCache(self._read, keep_s)
@@ -48,16 +57,20 @@ class NodePages:
 
     async def _read(self, url: str) -> Sequence[MetricSample]:
         async with self._turns:
-            page = await self._page_of(url)
-            try:
-                # In a thread, so that other requests are not blocked.
-                read = await asyncio.to_thread(_samples, page)
-            except (InvalidRequest, UnicodeDecodeError) as error:
-                raise SourceError(f"{url}: {error}") from error
+            with self._metrics.scrape():
+                return await self._samples(url)
+
+    async def _samples(self, url: str) -> Sequence[MetricSample]:
+        page = await self._page_of(url)
+        try:
+            # In a thread, so that other requests are not blocked.
+            read = await asyncio.to_thread(_parsed, page)
+        except (InvalidRequest, UnicodeDecodeError) as error:
+            raise SourceError(f"{url}: {error}") from error
         if not any(each.metric == SOURCE_UP.name for each in read):
             raise SourceError(f"{url}: this is not the metrics page of an exporter")
         return read
 
 
-def _samples(page: bytes) -> list[MetricSample]:
+def _parsed(page: bytes) -> list[MetricSample]:
     return list(samples(page.decode(), SERIES))

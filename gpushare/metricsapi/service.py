@@ -162,7 +162,8 @@ class MetricsService:
 def _nearest(path: str) -> str:
     """The path that lists what there is."""
     usage = path.startswith(f"/apis/{USAGE_API_GROUP}")
-    return f"/apis/{USAGE_VERSION}" if usage else f"/apis/{METRICS_API_GROUP}"
+    listed = f"/apis/{USAGE_VERSION}, whose resources are read in one namespace (-n)"
+    return listed if usage else f"/apis/{METRICS_API_GROUP}"
 
 
 def _way_out(path: str) -> str:

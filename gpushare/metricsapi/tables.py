@@ -6,7 +6,7 @@ https://kubernetes.io/docs/reference/using-api/api-concepts/#receiving-resources
 
 import time
 from calendar import timegm
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
 from gpushare.model.usage_documents import ContainerGpu, GpuFit, GpuFitList, GpuPod
@@ -63,23 +63,29 @@ _FIT_COLUMNS: Final = (
 )
 
 
-def pod_table(pods: Sequence[GpuPod], now: float | None = None) -> Object:
-    """The pods; ages are those of ``now``, in seconds since 1970."""
-    at = time.time() if now is None else now
-    rows = [(_pod_cells(each, at), _metadata(each)) for each in pods]
+def pod_table(rows: Sequence[Any]) -> Object:
+    """The table with these rows, each a ``pod_row`` or its JSON."""
     return _table(_POD_COLUMNS, rows)
+
+
+def pod_row(pod: GpuPod, now: float) -> Object:
+    """The row of a pod; its age is that of ``now``, in seconds since 1970."""
+    return _row(_pod_cells(pod, now), _metadata(pod))
 
 
 def fit_table(fits: GpuFitList) -> Object:
     """The kinds of nodes."""
     names = (each.model or f"kind-{number}" for number, each in enumerate(fits.items))
-    return _table(
-        _FIT_COLUMNS,
-        [(_fit_cells(each), {"name": name}) for each, name in zip(fits.items, names, strict=True)],
-    )
+    rows = [_row(_fit_cells(each), {"name": name}) for each, name in zip(fits.items, names, strict=True)]
+    return _table(_FIT_COLUMNS, rows)
 
 
-def _table(columns: Sequence[_Column], rows: Iterable[tuple[list[Any], Object]]) -> Object:
+def _row(cells: list[Any], metadata: Object) -> Object:
+    partial = {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": metadata}
+    return {"cells": cells, "object": partial}
+
+
+def _table(columns: Sequence[_Column], rows: Sequence[Any]) -> Object:
     return {
         "kind": "Table",
         "apiVersion": "meta.k8s.io/v1",
@@ -94,12 +100,8 @@ def _table(columns: Sequence[_Column], rows: Iterable[tuple[list[Any], Object]])
             }
             for each in columns
         ],
-        "rows": [{"cells": cells, "object": _partial(metadata)} for cells, metadata in rows],
+        "rows": list(rows),
     }
-
-
-def _partial(metadata: Object) -> Object:
-    return {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": metadata}
 
 
 def _metadata(pod: GpuPod) -> Object:

@@ -6,8 +6,10 @@ slices of the event loop, or in a thread where it cannot be sliced.
 
 import asyncio
 import re
+import time
 from collections.abc import Awaitable, Callable, Collection, Generator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
+from functools import partial
 from http import HTTPStatus
 from typing import Any, Final
 
@@ -49,16 +51,10 @@ _encode = msgspec.json.Encoder().encode
 Parameters = Mapping[str, list[str]]
 PodOf = Callable[[str, str], Awaitable[ClusterPod | None]]
 """Reads a pod from the API server, by namespace and name. Raises ApiError."""
+Form = Callable[[GpuPod], Any]
+"""A pod as an item of a list, or as a row of a table."""
 Settings = Callable[[], Awaitable[tuple[str, ...]]]
 """Brings the settings of the books up to date, and returns what could not be read."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Encoded:
-    """A pod, and its document as JSON."""
-
-    pod: GpuPod
-    text: msgspec.Raw
 
 
 class UsageService:
@@ -127,11 +123,12 @@ class UsageService:
             and target.name in ("", name)
             and selector(entry.labels)
         ]
-        found, silent = await self._encoded(target.namespace, chosen)
+        form = partial(tables.pod_row, now=time.time()) if as_table else _itself
+        found, silent = await self._encoded(target.namespace, chosen, form)
         if as_table:
-            return documents.json_response(tables.pod_table([each.pod for each in found]))
+            return Response(_encode(tables.pod_table(found)))
         if target.name:
-            return Response(bytes(found[0].text))
+            return Response(bytes(found[0]))
         notes = (f"the exporter of node {name} does not answer" for name in silent)
         return Response(_list_of(found, (*self._of_before(), *notes)))
 
@@ -142,25 +139,27 @@ class UsageService:
             return ()
         return (f"the API server has not been heard for {lost_s:.0f} s: pods and nodes are as of then",)
 
-    async def _encoded(self, namespace: str, pods: Collection[UsagePod]) -> tuple[list[_Encoded], list[str]]:
-        """The documents of the pods, and the nodes whose exporters do not answer."""
+    async def _encoded(
+        self, namespace: str, pods: Collection[UsagePod], form: Form
+    ) -> tuple[list[msgspec.Raw], list[str]]:
+        """The documents of the pods in this form, as JSON, and the nodes whose exporters do not answer."""
         nodes = {pod.core.node for pod in pods if pod.core.node and not pod.core.finished}
         measured = await self._pages.of(nodes, namespace)
-        found = await self._slices.run(self._pod_steps(pods, measured))
+        found = await self._slices.run(self._pod_steps(pods, measured, form))
         return found, sorted(nodes - measured.keys())
 
     def _pod_steps(
-        self, pods: Collection[UsagePod], measured: Mapping[str, PodGpus]
-    ) -> Generator[None, None, list[_Encoded]]:
+        self, pods: Collection[UsagePod], measured: Mapping[str, PodGpus], form: Form
+    ) -> Generator[None, None, list[msgspec.Raw]]:
         facts: dict[str, NodeFacts] = {}
-        found: list[_Encoded] = []
+        found: list[msgspec.Raw] = []
         for pod in pods:
             name = pod.core.node or ""
             node = self._books.nodes.get(name)
             if node and name not in facts:
                 facts[name] = node_facts_of(node)
             document = gpu_pod(pod, facts.get(name), self._indexes(pod), measured.get(name))
-            found.append(_Encoded(document, msgspec.Raw(_encode(document))))
+            found.append(msgspec.Raw(_encode(form(document))))
             yield
         return found
 
@@ -237,10 +236,13 @@ def _explanation_of(namespace: str, name: str, facts: PodFacts) -> Response:
     return Response(_encode(document))
 
 
-def _list_of(pods: Collection[_Encoded], notes: tuple[str, ...]) -> bytes:
+def _itself(pod: GpuPod) -> GpuPod:
+    return pod
+
+
+def _list_of(pods: Collection[msgspec.Raw], notes: tuple[str, ...]) -> bytes:
     """The GpuPodList with these items, which are encoded already."""
-    fields = msgspec.to_builtins(GpuPodList(notes=notes))
-    return _encode({**fields, "items": [each.text for each in pods]})
+    return _encode({**msgspec.to_builtins(GpuPodList(notes=notes)), "items": pods})
 
 
 def _no_pod(target: UsageRequest, *, exists: bool) -> Response:

@@ -594,7 +594,7 @@ METRICS_API: Final = Group()
 
 API_REQUESTS: Final = METRICS_API.counter(
     "gpushare_metrics_api_requests",
-    "Requests by kind of object (pods, nodes, namespaces, other) and HTTP status.",
+    "Requests by kind (pods, nodes, namespaces, gpupods, explanation, gpufits, other) and HTTP status.",
     "kind",
     "code",
 )

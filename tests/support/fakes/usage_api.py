@@ -29,17 +29,18 @@ class UsageApi:
 
     def __init__(self, metrics: ApiMetrics | None = None) -> None:
         client, slices = KubeClient(ApiAccess(host="http://127.0.0.1:1")), TimeSlices()
+        metrics = metrics or ApiMetrics()
         self.pages: dict[str, bytes] = {}
         self.notes: tuple[str, ...] = ()
         self.lost_s = 0.0
         self.books = Books(slices)
-        self.pods = PodDirectory(client, metrics or ApiMetrics(), self.books, slices.turn)
-        self.nodes = NodeDirectory(client, metrics or ApiMetrics(), self.books, slices.turn)
+        self.pods = PodDirectory(client, metrics, self.books, slices.turn)
+        self.nodes = NodeDirectory(client, metrics, self.books, slices.turn)
         self._listed: dict[tuple[str, str], bytes] = {}
         self.service = UsageService(
             self.pods,
             self.books,
-            NodePages(self._page, lambda: {name: name for name in self.books.nodes}, keep_s=0),
+            NodePages(self._page, lambda: {name: name for name in self.books.nodes}, metrics, keep_s=0),
             slices,
             pod_of=self._pod,
             refresh=self._refresh,

@@ -19,6 +19,7 @@ from tests.unit.metricsapi.fixtures import API, FRONT, MetricsApi, serving
 
 SM = "DCGM_CUSTOM_PROCESS_SM_UTIL"
 PODS = f"{API}/namespaces/a/pods/*/{SM}"
+USAGE = "/apis/usage.gpushare.io/v1"
 VALUES = {"p": MetricValue(23, 0), "q": MetricValue(0, 0), "gone": MetricValue(1, 0)}
 
 
@@ -138,6 +139,31 @@ async def test_a_caller_without_permission_is_refused(tmp_path: Path) -> None:
     async with serving(tmp_path) as api:
         api.answers.allowed = False
         assert await refused(api, PODS) == (403, f"user 'u' may not get {PODS}: no role allows it")
+
+
+async def test_the_usage_api_is_reviewed_for_the_namespace_and_says_who_can_allow_it(tmp_path: Path) -> None:
+    async with serving(tmp_path) as api:
+        status, document = await api.ask(f"{USAGE}/namespaces/a/gpupods")
+        assert (status, document["items"]) == (200, [])
+        attributes = api.answers.reviews[0]["resourceAttributes"]
+        assert (attributes["group"], attributes["verb"], attributes["namespace"], attributes["resource"]) == (
+            *("usage.gpushare.io", "list"),
+            *("a", "gpupods"),
+        )
+        api.answers.allowed = False
+        status, message = await refused(api, f"{USAGE}/namespaces/b/gpufits")
+        assert status == 403
+        assert "whoever administers namespace b can bind the ClusterRole view to the user" in message
+
+
+async def test_the_usage_api_is_discovered_and_read_in_one_namespace(tmp_path: Path) -> None:
+    async with serving(tmp_path) as api:
+        _, document = await api.ask(USAGE)
+        assert [each["name"] for each in document["resources"]][:1] == ["gpupods"]
+        status, message = await refused(api, f"{USAGE}/gpupods")
+        assert status == 404
+        assert "read in one namespace (-n)" in message
+        assert (await refused(api, f"{USAGE}/namespaces/a/gpupods", method="POST"))[0] == 405
 
 
 async def test_requests_are_refused_if_the_access_review_fails(tmp_path: Path) -> None:
