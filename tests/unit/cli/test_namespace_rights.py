@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from gpushare.cli.lib.missing_right import VIEWERS
 from gpushare.overview.usage_api import way_to_usage
 from tests.support.builders.api_objects import Json, literal, node, pod, share
 from tests.unit.cli.fakes import Api, call, documented, refused, shown
@@ -98,3 +99,12 @@ async def test_what_needs_the_whole_cluster_says_who_can_give_it(api: Api, comma
     fill(api)
     err = await refused(api, *command)
     assert "monitoring.viewers" in err.splitlines()[-1]
+
+
+async def test_the_missing_right_to_the_proxy_of_the_exporters_is_no_silent_exporter(api: Api) -> None:
+    fill(api)
+    api.exporters = {"n": ""}
+    api.forbidden = {"/api/v1/namespaces/kube-system/pods/e-n:12348/proxy/metrics"}
+    err = await refused(api, "top", "pod", "-A")
+    assert "is forbidden" in err
+    assert err.splitlines()[1:] == [VIEWERS]
