@@ -7,9 +7,10 @@ from typing import Any, Final
 from gpushare.board.state import BoardPod
 from gpushare.model.demand import Demand
 from gpushare.model.objects import Pod
-from gpushare.overview.explain.answer import PodFacts, answer
+from gpushare.overview.explain.answer import PodFacts, PodState, answer
 from gpushare.overview.ledger_inputs import node_of
 from gpushare.overview.objects import ClusterNode, ClusterPod
+from gpushare.overview.surroundings import surroundings_of
 from gpushare.scheduling.snapshot import books_of
 
 EXPLAINED: Final = 20
@@ -40,17 +41,18 @@ def pending(
     details = {node.name: node for node in nodes}
     tried = [core.uid for core, _ in waiting if not core.gated]
     unexplained = frozenset(tried[EXPLAINED:])
+    around = surroundings_of((each.load for each in pods if each.load), (own for _, own in waiting))
     return [
         _listed(core, own)
         if core.uid in unexplained
-        else _explained(core, PodFacts(core, own, books, details))
+        else _explained(core, PodFacts(core, own, books, details, around=around))
         for core, own in waiting
     ]
 
 
 def _explained(core: Pod, facts: PodFacts) -> dict[str, Any]:
     found = answer(facts)
-    sharing = [node for node in found.nodes if node.cards]
+    sharing = [node for node in found.nodes if node.cards] if found.state is PodState.NO_GPU else []
     return {
         **_listed(core, facts.details),
         "state": str(found.state),
@@ -66,7 +68,8 @@ def _explained(core: Pod, facts: PodFacts) -> dict[str, Any]:
 
 
 def _listed(core: Pod, details: ClusterPod) -> dict[str, Any]:
-    demand = core.demand if isinstance(core.demand, Demand) else None
+    asked = core.demand
+    demand = asked if isinstance(asked, Demand) and not asked.has_suffix else None
     return {
         "namespace": core.namespace,
         "name": core.name,

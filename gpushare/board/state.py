@@ -16,13 +16,14 @@ from gpushare.model.objects import Pod
 from gpushare.overview.gpu_pods import PodRecord, read_cluster_pod, record_of
 from gpushare.overview.node_view import NodeView, views_of
 from gpushare.overview.objects import ClusterNode, ClusterPod, PodOwner
+from gpushare.overview.occupancy import PodLoad, load_of
 
 
 @dataclass(frozen=True, slots=True)
 class BoardPod:
-    """A pod that requests GPUs, decoded once: ``record`` once it is bound, ``details`` until then.
+    """A pod, decoded once: ``record`` and ``load`` once it is bound, ``details`` until then.
 
-    ``core`` is None for a pod that requests only whole GPUs.
+    ``core`` is None for a pod without units, ``record`` for one without GPUs.
     """
 
     namespace: str
@@ -31,19 +32,23 @@ class BoardPod:
     record: PodRecord | None
     core: Pod | None
     details: ClusterPod | None
+    load: PodLoad | None = None
 
 
 def read_board_pod(raw: Raw | bytes) -> BoardPod | Malformed | None:
-    """A pod; None if it requests no GPU, or is unbound and requests only whole GPUs."""
+    """A pod; None if it is unbound and requests no units: it takes nothing, and does not wait for a GPU."""
     wire = read_cluster_pod(raw)
     if isinstance(wire, Malformed):
         return wire
     core = pod_of(wire)
     record = record_of(wire, core) if wire.spec.node_name else None
-    if isinstance(record, Malformed) or (record is None and core is None):
+    load = load_of(wire)
+    if isinstance(record, Malformed):
         return record
-    meta = wire.metadata
-    return BoardPod(meta.namespace, meta.name, wire.owner, record, core, None if record else wire)
+    if core is None and load is None:
+        return None
+    meta, details = wire.metadata, None if record or core is None else wire
+    return BoardPod(meta.namespace, meta.name, wire.owner, record, core, details, load)
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,12 +20,26 @@ from gpushare.contract import (
 )
 from gpushare.model.quantity import parse_small
 
-SUFFIX: Final = f"{RESOURCE_MEM} is a number of units (GiB by default) without a suffix: for 4Gi write 4"
+_GIB: Final = 1 << 30
+
+
+def suffix_hint(amount: int) -> str:
+    """What to write instead of an amount that was written in bytes, such as ``4Gi``."""
+    decimal, rest = divmod(amount, 10**9)
+    right, wrong = (-(-amount // _GIB), f"{amount / _GIB:g}Gi") if rest else (decimal, f"{decimal}G")
+    return f"{RESOURCE_MEM} counts GiB by default: write {right}, not {wrong}"
+
+
+SUFFIX: Final = suffix_hint(4 * _GIB)
+"""The same for an unknown amount."""
 IMPLAUSIBLE: Final = 1 << 20
 """Units that no GPU has: a TiB, if a unit is a MiB."""
 UNITS_AND_WHOLE: Final = (
     f"requests {RESOURCE_MEM} and {RESOURCE_WHOLE_GPU}: a container gets a part of a GPU, or whole GPUs; "
     "remove one of them"
+)
+NO_WHOLE_GPUS: Final = (
+    f"{RESOURCE_MEM} alone gives it a part of a GPU, and nodes that share their GPUs offer no whole ones"
 )
 Users = frozenset[int | None]
 """Unix UIDs; None stands for an unknown one."""
@@ -84,6 +98,11 @@ class Demand:
     def has_suffix(self) -> bool:
         """Whether the amount was certainly written in bytes, such as ``4Gi``, which Kubernetes accepts."""
         return self.per_card.mem >= IMPLAUSIBLE
+
+    @property
+    def suffix_hint(self) -> str:
+        """What to write instead of an amount with a suffix."""
+        return suffix_hint(self.per_card.mem)
 
     @property
     def per_card(self) -> Amount:

@@ -36,6 +36,17 @@ def parse_quantity(text: object) -> int:
     return _parsed(text)
 
 
+def parse_milli(text: object) -> int:
+    """Thousandths, rounded up, as by Go's ``MilliValue()``: kube-scheduler counts CPU so.
+
+    Accepts a string or a number. Raises InvalidRequest for anything else.
+    """
+    text = str(text) if isinstance(text, int | float) and not isinstance(text, bool) else text
+    if not isinstance(text, str) or len(text) > _MAX_LENGTH:
+        raise InvalidRequest(f"quantity {text!r:.80} is not a Kubernetes quantity such as 4 or 500m")
+    return _parsed_milli(text)
+
+
 def parse_small(text: str | None) -> int | None:
     """A plain decimal number below 100,000, such as a card index; None for anything else."""
     if text is None or not text.isascii() or not text.isdigit() or len(text) > _SMALL_DIGITS:
@@ -46,13 +57,18 @@ def parse_small(text: str | None) -> int | None:
 @lru_cache(maxsize=1024)
 def _parsed(text: str) -> int:
     """Cached: the pods of a cluster have few different amounts."""
+    return _clamp(_fraction(text))
+
+
+@lru_cache(maxsize=1024)
+def _parsed_milli(text: str) -> int:
+    return _clamp(_fraction(text) * 1000)
+
+
+def _fraction(text: str) -> Fraction:
     match = _PATTERN.fullmatch(text)
     if match is None or not (match["whole"] or match["part"]):
         raise InvalidRequest(f"quantity {text!r} is not a Kubernetes quantity such as 4 or 10G")
-    return _clamp(_fraction(match))
-
-
-def _fraction(match: re.Match[str]) -> Fraction:
     part = match["part"] or ""
     number = Fraction(int((match["whole"] or "0") + part), 10 ** len(part))
     return (-number if match["sign"] == "-" else number) * _scale(match["suffix"], match["exponent"])

@@ -1,6 +1,6 @@
 """Nodes and pods of the API server with all that the tools and the board read of them."""
 
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from msgspec import Struct, field
 
@@ -21,6 +21,16 @@ from gpushare.errors import InvalidRequest
 from gpushare.model.cards import parse_indices
 from gpushare.model.quantity import parse_quantity
 from gpushare.overview.affinity import Affinity
+from gpushare.overview.pod_spec import (
+    ClusterContainer,
+    PodTotals,
+    PodVolume,
+    SchedulingGroup,
+    SpreadConstraint,
+)
+
+CORDONED: Final = "node.kubernetes.io/unschedulable"
+"""The taint of a cordoned node."""
 
 
 class Taint(Struct):
@@ -108,6 +118,11 @@ class ClusterNode(WireNode):
         return self.metadata.annotations.device_list if self.metadata.annotations else ""
 
     @property
+    def offers(self) -> dict[str, Any]:
+        """What pods can get, by resource."""
+        return self.status.allocatable or {}
+
+    @property
     def cordoned_cards(self) -> frozenset[int]:
         """The indices of the GPUs that an administrator has cordoned."""
         annotations = self.metadata.annotations
@@ -177,7 +192,16 @@ def _owner_of(meta: PodMeta) -> PodOwner:
     return PodOwner(found.kind, found.name)
 
 
-class _PodSpec(PodSpec, rename="camel"):
+class ClusterPodSpec(PodSpec, rename="camel"):
+    """The spec of a pod."""
+
+    containers: tuple[ClusterContainer, ...] | None = None
+    init_containers: tuple[ClusterContainer, ...] | None = None
+    resources: PodTotals | None = None
+    overhead: dict[str, Any] | None = None
+    volumes: list[PodVolume] | None = None
+    topology_spread_constraints: list[SpreadConstraint] | None = None
+    scheduling_group: SchedulingGroup | None = None
     scheduler_name: str = ""
     scheduling_gates: list[_Gate] | None = None
     node_selector: dict[str, str] | None = None
@@ -193,8 +217,60 @@ class _PodStatus(PodStatus, rename="camel"):
 class ClusterPod(WirePod):
     """A pod."""
 
-    spec: _PodSpec = field(default_factory=_PodSpec)
+    spec: ClusterPodSpec = field(default_factory=ClusterPodSpec)
     status: _PodStatus = field(default_factory=_PodStatus)
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """Its labels."""
+        return self.metadata.labels or {}
+
+    @property
+    def scheduler(self) -> str:
+        """The scheduler that is to place it."""
+        return self.spec.scheduler_name or "default-scheduler"
+
+    @property
+    def extended(self) -> bool:
+        """Whether it has annotations of a bind by an extender of GPU sharing."""
+        annotations = self.metadata.annotations
+        return annotations is not None and (annotations.idx or annotations.allocation) is not None
+
+    @property
+    def group(self) -> str:
+        """The name of its PodGroup; empty without one."""
+        return self.spec.scheduling_group.pod_group_name if self.spec.scheduling_group else ""
+
+    def selects(self, node: ClusterNode) -> bool:
+        """Whether its selector and its required node affinity admit the node."""
+        wanted, affinity = self.spec.node_selector or {}, self.spec.affinity
+        selected = all(node.labels.get(key) == value for key, value in wanted.items())
+        return selected and (affinity is None or affinity.admits(node.name, node.labels))
+
+    def untolerated(self, node: ClusterNode) -> list[Taint]:
+        """The taints that keep it off the node; a cordoned node has one more, of the API server."""
+        return [
+            taint
+            for taint in node.spec.taints or ()
+            if taint.effect in ("NoSchedule", "NoExecute")
+            and not (node.spec.unschedulable and taint.key == CORDONED)
+            and not self.tolerates(taint)
+        ]
+
+    def tolerates(self, taint: Taint) -> bool:
+        """Whether it tolerates the taint."""
+        return any(each.tolerates(taint) for each in self.spec.tolerations or ())
+
+    @property
+    def claims(self) -> dict[str, bool]:
+        """The names of its PersistentVolumeClaims, and whether Kubernetes makes them for the pod."""
+        found = {}
+        for each in self.spec.volumes or ():
+            if each.persistent_volume_claim:
+                found[each.persistent_volume_claim.claim_name] = False
+            elif each.ephemeral is not None:
+                found[f"{self.metadata.name}-{each.name}"] = True
+        return found
 
     @property
     def owner(self) -> PodOwner:

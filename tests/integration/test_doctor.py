@@ -139,8 +139,8 @@ async def test_a_pending_pod_is_explained_and_runs_after_the_remedy(installation
     assert reason == "Insufficient GPU Memory in one device: asked 8, at most 5 of 14 free on GPU 0"
     assert "1 Insufficient GPU Memory in one device: asked 8." in found["scheduler"]
     kinds = [each["kind"] for each in found["remedies"]]
-    assert kinds == ["shrink", "spread", "evict", "add-node"]
-    evict = found["remedies"][2]
+    assert kinds == ["spread", "evict", "add-node"]
+    evict = found["remedies"][1]
     assert len(evict["pods"]) == 1
     await bed.kubectl(*evict["command"].split()[1:])
     await running(bed, "big", 90)

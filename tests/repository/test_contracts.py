@@ -20,8 +20,9 @@ CLASSES: Final[dict[str, type[Any]]] = {
 }
 PLUGINS: Final = "ansible_collections.gpushare.nodes.plugins"
 PURE: Final = {
-    *("collections", "dataclasses", "enum", "fractions", "functools", "hashlib", "heapq", "immutables"),
-    *("itertools", "json", "math", "msgspec", "posixpath", "re", "struct", "types", "typing", "yaml"),
+    *("collections", "dataclasses", "difflib", "enum", "fractions", "functools", "hashlib", "heapq"),
+    *("immutables", "itertools", "json", "math", "msgspec", "posixpath", "re", "struct", "types", "typing"),
+    "yaml",
 }
 """The external modules that the core uses. They do no I/O, and read no clock; posixpath: ``normpath``."""
 

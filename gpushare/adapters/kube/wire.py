@@ -232,7 +232,9 @@ class _Limits(
     time_sliced: Any = None
 
 
-class _Resources(Struct):
+class PodResources(Struct):
+    """The limits of a container, of which only ours and those for whole GPUs are read."""
+
     limits: _Limits | None = None
 
 
@@ -245,7 +247,7 @@ class PodContainer(Struct, rename="camel"):
 
     name: str = ""
     restart_policy: str | None = None
-    resources: _Resources | None = None
+    resources: PodResources | None = None
     security_context: _Security | None = None
 
 

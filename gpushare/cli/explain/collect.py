@@ -8,9 +8,10 @@ import asyncio
 from dataclasses import replace
 
 from gpushare.adapters.kube.client import KubeClient
-from gpushare.adapters.kube.wire import WirePod, any_pod_of, pod_of
+from gpushare.adapters.kube.wire import any_pod_of, pod_of
 from gpushare.errors import ApiError, ConfigError
 from gpushare.overview.explain.answer import Answer, PodFacts, answer
+from gpushare.overview.explain.uncreated import uncreated
 from gpushare.overview.ledger_inputs import collect_cgpu_pods, collect_unhealthy, node_of
 from gpushare.overview.lists import (
     NODES,
@@ -25,6 +26,7 @@ from gpushare.overview.lists import (
 )
 from gpushare.overview.objects import ClusterNode, ClusterPod
 from gpushare.overview.pod_events import last_refusal
+from gpushare.overview.surroundings import collect_surroundings
 from gpushare.overview.usage_api import explanation_of, if_served, way_to_usage
 from gpushare.scheduling.snapshot import books_of
 
@@ -58,7 +60,8 @@ async def _named(client: KubeClient, name: str, namespace: str | None) -> Cluste
     if len(found) == 1:
         return found[0]
     if not found:
-        raise ConfigError(f"there is no pod {name} in {where(namespace)}")
+        reason = await uncreated(client, name, namespace)
+        raise ConfigError(f"there is no pod {name} in {where(namespace)}{reason and f'; {reason}'}")
     names = sorted(each.metadata.namespace for each in found)
     raise ConfigError(f"there are pods {name} in the namespaces {', '.join(names)}; choose one with -n")
 
@@ -76,6 +79,8 @@ async def _with_cluster(client: KubeClient, facts: PodFacts) -> PodFacts:
         lists = [name for name, found in denied.items() if isinstance(found, ApiError)]
         return replace(facts, books=None, notes=(f"you may not list {' and '.join(lists)}",))
     nodes = {each.name: each for each in decoded(raw_nodes, ClusterNode, NODES)}
-    pods = [pod for each in decoded(raw_pods, WirePod, PODS) if (pod := pod_of(each)) is not None]
+    running = decoded(raw_pods, ClusterPod, PODS)
+    around = await collect_surroundings(client, facts.details, running, notes)
+    pods = [pod for each in running if (pod := pod_of(each)) is not None]
     books = books_of([node_of(each, cgpu_pods) for each in nodes.values()], pods, unhealthy)
-    return replace(facts, books=books, nodes=nodes, notes=tuple(notes))
+    return replace(facts, books=books, nodes=nodes, notes=tuple(notes), around=around)

@@ -29,11 +29,11 @@ def _lines(answer: Answer) -> Iterator[str]:
             yield ""
             yield f"The {who}'s last message:"
             yield f"  {message}"
-    if answer.state in (PodState.NO_GPU, PodState.OTHER):
+    if answer.state is PodState.NO_GPU:
         yield from _nodes(answer.nodes)
     if answer.remedies:
         yield ""
-        yield "Any one of these makes it fit:"
+        yield "Do one of these:"
     for each in answer.remedies:
         yield f"  - {each.text}"
         if each.command:

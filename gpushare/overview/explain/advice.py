@@ -19,8 +19,8 @@ from gpushare.contract import (
 )
 from gpushare.model.demand import Demand
 from gpushare.model.modes import Mode, mode_of
-from gpushare.overview.explain.nodes import obstacles
-from gpushare.overview.objects import ClusterNode, ClusterPod
+from gpushare.overview.explain.obstacles import NodeChecks
+from gpushare.overview.objects import ClusterNode
 from gpushare.scheduling.advice.remedies import Remedy, RemedyKind
 from gpushare.scheduling.book import Book, reserved_shares
 from gpushare.scheduling.fitting import PodRequest
@@ -157,7 +157,7 @@ def new_node(demand: Demand) -> Advice:
 
 
 def shared_node(
-    pod: ClusterPod, nodes: Mapping[str, ClusterNode], books: Mapping[str, Book], demand: Demand
+    checks: NodeChecks, nodes: Mapping[str, ClusterNode], books: Mapping[str, Book], demand: Demand
 ) -> Advice | None:
     """A node with whole GPUs that could share them; the size of its GPUs is not known."""
     for name, node in sorted(nodes.items()):
@@ -167,7 +167,7 @@ def shared_node(
             continue
         labels = node.labels
         changes = _sharing_labels(labels, demand)
-        if changes and not obstacles(pod, _labelled(node, labels | changes)):
+        if changes and not checks.obstacles(_labelled(node, labels | changes)):
             return Advice(
                 "share-node",
                 f"share the GPUs of node {name}, which offers {count} of {RESOURCE_WHOLE_GPU}, "

@@ -1,16 +1,14 @@
 """One node's part of an explanation: the reason of the extender, and a verdict on each GPU. Pure."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Final
 
 from gpushare.model.annotations import Shares
 from gpushare.model.demand import Demand
-from gpushare.overview.objects import ClusterNode, ClusterPod
+from gpushare.overview.explain.obstacles import Obstacle
 from gpushare.scheduling.advice.refusals import refusal
 from gpushare.scheduling.book import Book, CardUsage
 from gpushare.scheduling.fitting import PodRequest, Rejection, place, unfit
-
-_NOWHERE: Final = ClusterNode()
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,21 +34,27 @@ class NodeAnswer:
     cards: tuple[CardAnswer, ...]
 
 
-def node_answer(book: Book, pod_request: PodRequest, pod: ClusterPod, node: ClusterNode | None) -> NodeAnswer:
-    """The answer for a node; ``node`` is its API object."""
-    node = node or _NOWHERE
+def node_answer(
+    book: Book, pod_request: PodRequest, cordoned: frozenset[int], obstacles: Iterable[Obstacle]
+) -> NodeAnswer:
+    """The answer for a node; ``cordoned`` are its cordoned GPUs."""
+    excluded = tuple(each.text for each in obstacles)
     if pod_request.demand.empty:
         reason = "fits any node, because it requests no units"
-        return NodeAnswer(
-            book.name, fits=True, reason=reason, obstacles=tuple(obstacles(pod, node)), cards=()
-        )
+        return NodeAnswer(book.name, fits=True, reason=reason, obstacles=excluded, cards=())
     result = place(book, pod_request)
-    cordoned = node.cordoned_cards
     rejected = unfit(book, pod_request.demand)
     cards = tuple(_card_answer(usage, book, pod_request, cordoned, rejected) for usage in book.usages)
     fitting = not isinstance(result, Rejection)
-    reason = refusal(book, pod_request) if isinstance(result, Rejection) else f"fits on {gpus_of(result)}"
-    return NodeAnswer(book.name, fitting, reason, tuple(obstacles(pod, node)), cards)
+    reason = _refusal(book, pod_request) if isinstance(result, Rejection) else f"fits on {gpus_of(result)}"
+    return NodeAnswer(book.name, fitting, reason, excluded, cards)
+
+
+def _refusal(book: Book, pod_request: PodRequest) -> str:
+    """The text of the extender's events; for a node without shared GPUs, that text is the Aliyun pair's."""
+    if book.node and (book.node.closed or not book.node.cards):
+        return f"it shares no GPUs{f': {book.node.closed}' if book.node.closed else ''}"
+    return refusal(book, pod_request)
 
 
 def gpus_of(shares: Shares) -> str:
@@ -94,26 +98,3 @@ def _shortage(usage: CardUsage, demand: Demand) -> str:
     if usage.free.core < share.core:
         return f"asked {share.core} % of compute, {usage.free.core} % free"
     return "" if usage.accepts(demand.users) else "serves another user"
-
-
-def obstacles(pod: ClusterPod, node: ClusterNode) -> list[str]:
-    """Why the scheduler would not consider the node for the pod, apart from resources: the usual causes."""
-    labels = node.labels
-    found = ["the node is cordoned"] if node.spec.unschedulable else []
-    found += [
-        f"the node has no label {key}={value}, which the pod selects"
-        for key, value in (pod.spec.node_selector or {}).items()
-        if labels.get(key) != value
-    ]
-    if pod.spec.affinity and not pod.spec.affinity.admits(node.name, labels):
-        found.append("the node does not meet the node affinity of the pod")
-    tolerations = pod.spec.tolerations or []
-    found += [
-        f"the pod does not tolerate the taint {taint}"
-        for taint in node.spec.taints or ()
-        if taint.effect in ("NoSchedule", "NoExecute")
-        # The API server adds this taint to a cordoned node.
-        and not (node.spec.unschedulable and taint.key == "node.kubernetes.io/unschedulable")
-        and not any(each.tolerates(taint) for each in tolerations)
-    ]
-    return found

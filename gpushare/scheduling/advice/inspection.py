@@ -5,7 +5,7 @@ from heapq import nsmallest
 from typing import Any, Final
 
 from gpushare.contract import RESOURCE_MEM
-from gpushare.model.demand import SUFFIX, Demand
+from gpushare.model.demand import Demand
 from gpushare.scheduling.advice.refusals import refusal
 from gpushare.scheduling.book import Book, reserved_shares
 from gpushare.scheduling.filtering import FilterOutcome, filter_nodes, slices
@@ -84,6 +84,8 @@ def explain_steps(
     for reasons that only kube-scheduler knows, such as a node selector; so are cordoned nodes and those that
     are not ready. Yields after some nodes, because a large cluster takes long.
     """
+    if pod_request.demand.has_suffix:
+        return pod_request.demand.suffix_hint
     names = [book.name for book in ledger.books.values() if book.node is not None and book.node.cards]
     shown: list[_Rank] = []
     count = 0
@@ -124,5 +126,4 @@ def _summary(demand: Demand, found: list[str], more: int) -> str:
     if not found:
         return f"asked {demand.mem} of {RESOURCE_MEM}, and no node shares its GPUs"
     rest = [f"and {more} more nodes"] if more else []
-    hint = [SUFFIX] if demand.has_suffix else []
-    return "; ".join([*found, *rest, *hint])
+    return "; ".join([*found, *rest])

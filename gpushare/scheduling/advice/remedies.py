@@ -34,6 +34,19 @@ class RemedyKind(StrEnum):
     SPREAD = "spread"
 
 
+_BY_SENSE: Final = (
+    RemedyKind.WAIT,
+    RemedyKind.SHRINK,
+    RemedyKind.SPREAD,
+    RemedyKind.RESTORE,
+    RemedyKind.MODE,
+    RemedyKind.EVICT,
+    RemedyKind.END_WHOLE,
+)
+_WORTH: Final = 0.75
+"""A smaller request is a remedy if it is at least this part of the present one."""
+
+
 @dataclass(frozen=True, slots=True)
 class Remedy:
     """One change after which the pod fits on ``node``.
@@ -81,6 +94,16 @@ def spread(books: Iterable[Book], pod_request: PodRequest) -> Remedy | None:
         if found:
             return Remedy(RemedyKind.SPREAD, found.name, gpus=gpus)
     return None
+
+
+def ranked(remedies: Iterable[Remedy], pod_request: PodRequest) -> list[Remedy]:
+    """The remedies by sense: those that take nothing from anybody first, evictions last.
+
+    A much smaller request is no remedy, because a program seldom works with it.
+    """
+    least = _WORTH * pod_request.demand.per_card.mem
+    useful = [each for each in remedies if each.kind is not RemedyKind.SHRINK or each.units >= least]
+    return sorted(useful, key=lambda each: _BY_SENSE.index(each.kind))
 
 
 def applied(remedy: Remedy, book: Book, pod_request: PodRequest) -> tuple[Book, PodRequest]:

@@ -89,3 +89,27 @@ def test_unhealthy_gpus_and_the_flag_of_the_extender_decide_as_in_explain() -> N
     assert row["state"] == "waits-for-other"
     [row] = found(made.state(unhealthy={"n": frozenset({0})}), cgpu_pods=0)
     assert row["state"] == "waits-for-gpu"
+
+
+def test_pods_without_gpus_take_cpus_too() -> None:
+    made = Cluster()
+    made.add_node("n", "T4", [14])
+    made.nodes[0]["status"]["allocatable"]["cpu"] = "8"
+    made.add_pod("a/plain", "n", None, 0)
+    made.add_pending("a/p", 4)
+    for each, cpus in zip(made.pods, ("6", "4"), strict=True):
+        each["spec"]["containers"][0]["resources"]["requests"] = {"cpu": cpus}
+    del made.pods[0]["spec"]["containers"][0]["resources"]["limits"][RESOURCE_MEM]
+    [row] = found(made.state())
+    assert (row["state"], row["nodes"]) == ("waits-for-other", [])
+    assert row["reason"] == "it requests 4 CPUs, and node n has 2 free"
+
+
+def test_an_amount_with_a_suffix_is_no_number_of_units() -> None:
+    made = Cluster()
+    made.add_node("n", "T4", [14])
+    made.add_pending("a/p", 4)
+    made.pods[0]["spec"]["containers"][0]["resources"]["limits"][RESOURCE_MEM] = "4Gi"
+    [row] = found(made.state())
+    assert row["units"] is None
+    assert row["reason"] == "aliyun.com/gpu-mem counts GiB by default: write 4, not 4Gi"

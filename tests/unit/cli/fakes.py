@@ -35,6 +35,7 @@ class Api:
         self.exporters: dict[str, str | None] = {}
         self.config_maps: list[Json] = []
         self.system_pods: list[Json] = []
+        self.events: list[Json] = []
         self.forbidden: set[str] = set()
         self.events: list[Json] = []
         self.usage: dict[str, Json] | None = None
@@ -46,6 +47,8 @@ class Api:
         application.router.add_get("/api/v1/nodes", self._nodes)
         application.router.add_get("/api/v1/namespaces/kube-system/configmaps", self._config_maps)
         application.router.add_get("/api/v1/nodes/{name}", self._node)
+        application.router.add_get("/api/v1/events", self._events)
+        application.router.add_get("/api/v1/namespaces/{namespace}/events", self._events)
         application.router.add_get("/api/v1/pods", self._pods)
         application.router.add_get(EXPORTERS, self._exporters)
         application.router.add_get("/api/v1/namespaces/{namespace}/pods", self._pods)
@@ -86,6 +89,12 @@ class Api:
 
     async def _config_maps(self, request: web.Request) -> web.StreamResponse:
         return await self._serve(request, self.config_maps, self.news)
+
+    async def _events(self, request: web.Request) -> web.Response:
+        """Of one object, if the request names its UID."""
+        _, _, uid = request.query.get("fieldSelector", "").partition("involvedObject.uid=")
+        items = [each for each in self.events if uid in ("", each["involvedObject"].get("uid"))]
+        return web.json_response({"items": items})
 
     async def _nodes(self, request: web.Request) -> web.StreamResponse:
         return await self._serve(request, self.nodes, self.node_news)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gpushare.model.demand import Amount, ContainerDemand, Demand, Malformed, demand_of
+from gpushare.model.demand import Amount, ContainerDemand, Demand, Malformed, demand_of, suffix_hint
 from tests.support.builders.scheduling import init, main, sidecar, sound
 
 
@@ -138,3 +138,11 @@ def test_a_negative_limit_does_not_reduce_the_others() -> None:
     found = refused(main(8), main(-3))
     assert found.at_least is not None
     assert found.at_least.mem == 8
+
+
+@pytest.mark.parametrize(
+    ("amount", "instead"),
+    [(4 << 30, "write 4, not 4Gi"), (5 * 10**9, "write 5, not 5G"), (3 << 29, "write 2, not 1.5Gi")],
+)
+def test_an_amount_with_a_suffix_is_told_how_to_write_it(amount: int, instead: str) -> None:
+    assert suffix_hint(amount) == f"aliyun.com/gpu-mem counts GiB by default: {instead}"

@@ -5,7 +5,7 @@ import time
 import pytest
 
 from gpushare.errors import InvalidRequest
-from gpushare.model.quantity import parse_quantity, parse_small
+from gpushare.model.quantity import parse_milli, parse_quantity, parse_small
 
 LARGEST = 2**63 - 1
 
@@ -142,3 +142,14 @@ def test_an_index_is_a_plain_number(text: str, value: int) -> None:
 @pytest.mark.parametrize("text", [None, "", "-1", "+1", "1.0", " 1", "1 ", "100000", "1e3", "²", "٣", "x"])
 def test_anything_else_is_no_index_and_above_all_not_0(text: str | None) -> None:
     assert parse_small(text) is None
+
+
+@pytest.mark.parametrize(("text", "value"), [("500m", 500), ("2", 2000), (2, 2000), ("0.1", 100), ("1n", 1)])
+def test_thousandths_are_rounded_up(text: object, value: int) -> None:
+    assert parse_milli(text) == value
+
+
+@pytest.mark.parametrize("text", ["x", "", None, True, "1" * 100])
+def test_thousandths_of_no_quantity(text: object) -> None:
+    with pytest.raises(InvalidRequest):
+        parse_milli(text)

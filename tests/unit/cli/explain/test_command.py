@@ -40,6 +40,17 @@ async def test_no_such_pod(api: Api) -> None:
     assert (await call(api, "explain", "x", "-A"))[2] == "Error: there is no pod x in any namespace\n"
 
 
+@pytest.mark.parametrize("name", ["web", "web-5d8f", "web-5d8f-x2x4z"])
+async def test_a_pod_that_a_quota_refuses_does_not_exist(api: Api, name: str) -> None:
+    involved = {"kind": "ReplicaSet", "name": "web-5d8f"}
+    api.events = [{"involvedObject": involved, "message": "exceeded quota: gpus"}]
+    _, _, err = await call(api, "explain", name)
+    assert err == (
+        f"Error: there is no pod {name} in namespace default (-A: all namespaces); "
+        "ReplicaSet web-5d8f cannot create pods: exceeded quota: gpus\n"
+    )
+
+
 async def test_several_pods_of_one_name(api: Api) -> None:
     api.pods = [pod("a", None, 1), pod("a", None, 1, namespace="other")]
     code, _, err = await call(api, "explain", "a", "-A")

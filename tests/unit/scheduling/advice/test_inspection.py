@@ -140,8 +140,7 @@ def test_a_node_that_takes_no_pods_silences_no_explanation(away: str) -> None:
 def test_an_amount_in_bytes_is_told_how_to_write_it() -> None:
     """As ``aliyun.com/gpu-mem: 2Gi``, which Kubernetes accepts."""
     assert explained(cluster(node("n", T4)), pod_request(2 << 30)) == (
-        "n: Insufficient GPU Memory in one device: asked 2147483648, the largest GPU has 14; "
-        "aliyun.com/gpu-mem is a number of units (GiB by default) without a suffix: for 4Gi write 4"
+        "aliyun.com/gpu-mem counts GiB by default: write 2, not 2Gi"
     )
 
 
