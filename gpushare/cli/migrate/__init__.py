@@ -1,1 +1,1 @@
-"""``kubectl gpushare migrate``: what moving from the Aliyun pair or from HAMi needs. Reads only."""
+"""``kubectl gpushare migrate``: what moving from the Aliyun pair, from ACK or from HAMi needs. Reads only."""

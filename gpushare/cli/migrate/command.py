@@ -56,7 +56,7 @@ def migrate(
     gpu_mib: int | None,
     output: str | None,
 ) -> int:
-    """Report what a move from the Aliyun gpushare pair or from HAMi needs, and convert manifests.
+    """Report what a move from the Aliyun pair, from ACK or from HAMi needs, and convert manifests.
 
     For each object: whether it stays, changes, or is not supported, and why. Changes nothing in the cluster.
     Exit code 1 if -o yaml leaves out a manifest or something that one has, or may not list its kind.

@@ -1,4 +1,4 @@
-"""What a move finds: installations, nodes and workloads of the Aliyun pair and of HAMi. Pure."""
+"""What a move finds: installations, nodes and workloads of the Aliyun pair, of ACK and of HAMi. Pure."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from typing import Final
 import msgspec
 
 from gpushare.adapters.kube.wire import WirePod, pod_of
-from gpushare.cli.migrate import hami
+from gpushare.cli.migrate import ack, hami
 from gpushare.cli.migrate.manifest import (
     Json,
     cleaned,
@@ -21,12 +21,18 @@ from gpushare.cli.migrate.manifest import (
     resources,
     template,
 )
-from gpushare.contract import LABEL_CGPU, LABEL_GPUSHARE, LABEL_MODE, RESOURCE_MEM, RESOURCE_WHOLE_GPU
-from gpushare.model.demand import Malformed
+from gpushare.contract import (
+    LABEL_CGPU,
+    LABEL_GPUSHARE,
+    LABEL_MODE,
+    RESOURCE_MEM,
+    RESOURCE_TIME_SLICED_GPU,
+    RESOURCE_WHOLE_GPU,
+)
+from gpushare.model.demand import NO_WHOLE_GPUS, Malformed
 from gpushare.model.modes import Mode
+from gpushare.model.resource_names import meant
 
-_MOST_UNITS: Final = 1_000_000
-"""No GPU has a TiB: a larger amount was written with a suffix."""
 _ALIYUN_IMAGES: Final = ("k8s-gpushare-plugin", "k8s-gpushare-schd-extender")
 _HAMI_IMAGES: Final = ("projecthami/hami", "/hami:")
 
@@ -35,6 +41,7 @@ class System(StrEnum):
     """From where."""
 
     ALIYUN = "Aliyun gpushare"
+    ACK = "ACK (ack-cgpu, ack-ai-installer)"
     HAMI = "HAMi"
 
 
@@ -68,12 +75,13 @@ class Migration:
 def migration(objects: Iterable[Json], units: hami.Units) -> Migration:
     """The findings in the order of the objects; what a known workload creates is left out."""
     read = list(objects)
-    has_hami = any(map(_of_hami, read))
+    has_hami, has_ack = any(map(_of_hami, read)), any(map(_of_ack, read))
     found: list[MigrationFinding] = []
     manifests: list[Json] = []
     refused: list[str] = []
     for each in read:
         pod = template(each)
+        found += _placed_by_ack(each)
         if (owner := controller(each)) or pod is None:
             found += _of_other(each, owner)
             continue
@@ -81,6 +89,7 @@ def migration(objects: Iterable[Json], units: hami.Units) -> Migration:
         if is_finished(each):
             continue
         found += _aliyun_workload(each, pod)
+        found += _of_several_containers(each, pod) if has_ack else ()
         result = _without_hami(each, pod, units, has_hami=has_hami)
         if result is None:
             continue
@@ -128,15 +137,27 @@ def _of_hami(manifest: Json) -> bool:
     return any(part in image for image in _images(manifest) for part in _HAMI_IMAGES)
 
 
+def _of_ack(manifest: Json) -> bool:
+    return bool(ack.installation(manifest) or ack.placed(manifest))
+
+
+def _placed_by_ack(manifest: Json) -> Iterator[MigrationFinding]:
+    if not is_finished(manifest) and (text := ack.placed(manifest)):
+        yield MigrationFinding(System.ACK, name_of(manifest), FindingEffect.CHANGES, text)
+
+
+def _of_several_containers(manifest: Json, pod: Json) -> Iterator[MigrationFinding]:
+    if text := ack.several_containers(pod):
+        yield MigrationFinding(System.ACK, name_of(manifest), FindingEffect.CHANGES, text)
+
+
 def _installation(manifest: Json) -> Iterator[MigrationFinding]:
     name = name_of(manifest)
     if any(part in image for image in _images(manifest) for part in _ALIYUN_IMAGES):
-        yield MigrationFinding(
-            System.ALIYUN,
-            name,
-            FindingEffect.CHANGES,
-            "replaced in place: gpushare has the same name and flags, or adopts it (gpushare:adopt)",
-        )
+        text = "replaced in place: gpushare has the same name and flags, or adopts it (gpushare:adopt)"
+        yield MigrationFinding(System.ALIYUN, name, FindingEffect.CHANGES, text)
+    elif text := ack.installation(manifest):
+        yield MigrationFinding(System.ACK, name, FindingEffect.CHANGES, text)
     if _of_hami(manifest):
         yield MigrationFinding(
             System.HAMI,
@@ -153,6 +174,8 @@ def _node(manifest: Json) -> Iterator[MigrationFinding]:
     for key in (LABEL_GPUSHARE, LABEL_CGPU):
         if labels.get(key) == "true":
             yield MigrationFinding(System.ALIYUN, name_of(manifest), FindingEffect.STAYS, f"label {key}=true")
+    for text in ack.node(manifest):
+        yield MigrationFinding(System.ACK, name_of(manifest), FindingEffect.STAYS, text)
     if any(str(key).startswith(hami.PREFIX) for key in mapping(meta.get("annotations"))):
         yield MigrationFinding(
             System.HAMI,
@@ -164,13 +187,32 @@ def _node(manifest: Json) -> Iterator[MigrationFinding]:
 
 
 def _aliyun_workload(manifest: Json, pod: Json) -> Iterator[MigrationFinding]:
+    name = name_of(manifest)
+    misspelt = list(_misspelt(pod))
+    yield from (MigrationFinding(System.ALIYUN, name, FindingEffect.UNSUPPORTED, text) for text in misspelt)
     if not any(RESOURCE_MEM in resources(each) for _, each in containers(pod)):
         return
-    problem = _problem(pod)
-    verdict = FindingEffect.UNSUPPORTED if problem else FindingEffect.STAYS
-    yield MigrationFinding(
-        System.ALIYUN, name_of(manifest), verdict, problem or f"its {RESOURCE_MEM} means the same"
-    )
+    problems = [*_whole_beside_units(pod)] or [*filter(None, [_problem(pod)])]
+    yield from (MigrationFinding(System.ALIYUN, name, FindingEffect.UNSUPPORTED, text) for text in problems)
+    if not (problems or misspelt):
+        text = f"its {RESOURCE_MEM} means the same"
+        yield MigrationFinding(System.ALIYUN, name, FindingEffect.STAYS, text)
+
+
+def _misspelt(pod: Json) -> Iterator[str]:
+    """What resources that resemble ours were meant to be; those of HAMi are converted."""
+    for where, container in containers(pod):
+        for name, amount in resources(container).items():
+            if not str(name).startswith(hami.DOMAIN) and (hint := meant(str(name), amount)):
+                yield f"{where}: {hint}"
+
+
+def _whole_beside_units(pod: Json) -> Iterator[str]:
+    """Which whole GPUs must go from a pod with units: no node offers both."""
+    for where, container in containers(pod):
+        for name in (RESOURCE_WHOLE_GPU, RESOURCE_TIME_SLICED_GPU):
+            if name in resources(container) and not hami.uses_shares(pod):
+                yield f"{where}: remove {name}: {NO_WHOLE_GPUS}"
 
 
 def _problem(pod: Json) -> str | None:
@@ -183,12 +225,7 @@ def _problem(pod: Json) -> str | None:
         return f"{RESOURCE_MEM} is not under limits"
     if isinstance(demand.demand, Malformed):
         return demand.demand.problem
-    if demand.demand.mem > _MOST_UNITS:
-        return (
-            f"{RESOURCE_MEM}={demand.demand.mem} is more than any GPU has: a suffix such as Gi is a factor, "
-            "and the resource counts GiB"
-        )
-    return None
+    return demand.demand.suffix_hint if demand.demand.has_suffix else None
 
 
 def _hami_workload(manifest: Json, result: hami.Conversion) -> Iterator[MigrationFinding]:

@@ -26,12 +26,14 @@ from gpushare.contract import (
 )
 from gpushare.errors import InvalidRequest
 from gpushare.model.quantity import parse_quantity
+from gpushare.model.resource_names import HAMI_CORES, HAMI_MEMORY, HAMI_MEMORY_PERCENT
 from gpushare.overview.memory_units import NodeUnit
 from gpushare.scheduling.placement import POLICIES
 
-MEMORY: Final = "nvidia.com/gpumem"
-MEMORY_PERCENT: Final = "nvidia.com/gpumem-percentage"
-CORES: Final = "nvidia.com/gpucores"
+DOMAIN: Final = "nvidia.com/"
+MEMORY: Final = HAMI_MEMORY
+MEMORY_PERCENT: Final = HAMI_MEMORY_PERCENT
+CORES: Final = HAMI_CORES
 PRIORITY: Final = "nvidia.com/priority"
 SCHEDULER: Final = "hami-scheduler"
 PREFIX: Final = "hami.io/"

@@ -30,6 +30,10 @@ def created(kind: str, manifest: Json) -> Json:
     return manifest | {"metadata": {"name": "made", "namespace": "ml", "ownerReferences": [owner]}}
 
 
+def _asking(resource: str) -> Json:
+    return {"containers": [{"name": "main", "resources": {"limits": {resource: 4}}}]}
+
+
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     def write(name: str, *manifests: Json) -> None:
@@ -94,7 +98,7 @@ async def test_whole_gpus_without_hami_are_no_finding(api: Api, tmp_path: Path) 
     manifest = deployment(container(gpu=1), nodeSelector={"gpu": "on"})
     (tmp_path / "a.yaml").write_text(yaml.safe_dump(manifest))
     code, out, err = await call(api, "migrate", "-f", str(tmp_path))
-    assert (code, out, err) == (0, "Nothing of the Aliyun gpushare pair or of HAMi was found.\n", "")
+    assert (code, out, err) == (0, "Nothing of the Aliyun gpushare pair, of ACK or of HAMi was found.\n", "")
 
 
 async def test_only_converted_manifests_are_printed(api: Api, folder: Path) -> None:
@@ -179,10 +183,20 @@ async def test_a_manifest_that_is_left_out_is_an_error(api: Api, tmp_path: Path)
         (
             {"kind": "Pod", **pod("a", None, "4Gi")},
             "Pod default/a",
+            "aliyun.com/gpu-mem counts GiB by default: write 4, not 4Gi",
+        ),
+        (
+            {"kind": "Pod", **pod("a", None, 4, gpus=1)},
+            "Pod default/a",
             (
-                "aliyun.com/gpu-mem=4294967296 is more than any GPU has: a suffix such as Gi is a factor, "
-                "and the resource counts GiB"
+                "container main: remove nvidia.com/gpu: aliyun.com/gpu-mem alone gives it a part of a GPU, "
+                "and nodes that share their GPUs offer no whole ones"
             ),
+        ),
+        (
+            {"kind": "Pod", "metadata": {"name": "a"}, "spec": _asking("aliyun.com/gpumem")},
+            "Pod a",
+            "container main: did you mean aliyun.com/gpu-mem? aliyun.com/gpumem is no resource of gpushare",
         ),
     ],
 )
@@ -296,7 +310,7 @@ async def test_what_has_ended_is_left_out(api: Api, cluster: Cluster) -> None:
 async def test_what_may_not_be_listed_is_named(api: Api, cluster: Cluster) -> None:
     cluster.lists = {"nodes": None}
     code, out, err = await call(api, "migrate", "-n", "ml")
-    assert (code, out) == (0, "Nothing of the Aliyun gpushare pair or of HAMi was found.\n")
+    assert (code, out) == (0, "Nothing of the Aliyun gpushare pair, of ACK or of HAMi was found.\n")
     assert err.startswith("warning: nodes are left out: ")
     assert err.endswith("warning: only namespace ml was searched; -A selects all\n")
     assert "/apis/apps/v1/namespaces/ml/deployments" in cluster.asked
