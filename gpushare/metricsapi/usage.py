@@ -8,7 +8,7 @@ import asyncio
 import re
 import time
 from collections.abc import Awaitable, Callable, Collection, Generator, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 from http import HTTPStatus
 from typing import Any, Final
@@ -32,7 +32,9 @@ from gpushare.overview.explain.answer import PodFacts, answer
 from gpushare.overview.explain.for_tenants import for_tenant
 from gpushare.overview.fits import fit_steps
 from gpushare.overview.objects import ClusterPod
+from gpushare.overview.occupancy import PodLoad
 from gpushare.overview.pod_usage import NodeFacts, PodGpus, UsagePod, gpu_pod, node_facts_of
+from gpushare.overview.surroundings import surroundings_of
 from gpushare.runtime.cache import FetchCache
 from gpushare.runtime.fairness import TimeSlices
 from gpushare.runtime.http import Request, Response
@@ -196,7 +198,12 @@ class UsageService:
                 books = await self._books.named_for(namespace, self._nodes_with_pods_of(namespace))
                 facts = PodFacts(facts.pod, details, books, dict(self._books.nodes), notes)
             # A second for thousands of nodes: pure Python in a thread, which gives way every 5 ms.
-            return await asyncio.to_thread(_explanation_of, namespace, name, facts)
+            return await asyncio.to_thread(_explanation_of, namespace, name, facts, self._loads())
+
+    def _loads(self) -> list[PodLoad]:
+        """The bound pods of all namespaces."""
+        rows = self._pods.objects.values()
+        return [each.load for each in rows if isinstance(each, PodEntry) and each.load]
 
     def _nodes_with_pods_of(self, namespace: str) -> set[str]:
         """The nodes that have pods of the namespace, or to which one is nominated."""
@@ -224,8 +231,9 @@ class UsageService:
         return msgspec.structs.replace(found, notes=notes)
 
 
-def _explanation_of(namespace: str, name: str, facts: PodFacts) -> Response:
-    found = for_tenant(answer(facts))
+def _explanation_of(namespace: str, name: str, facts: PodFacts, loads: list[PodLoad]) -> Response:
+    around = surroundings_of(loads, [facts.details])
+    found = for_tenant(answer(replace(facts, around=around)))
     document: dict[str, Any] = {
         "apiVersion": USAGE_VERSION,
         "kind": EXPLANATION,

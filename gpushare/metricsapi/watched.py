@@ -18,6 +18,7 @@ from gpushare.adapters.kube.watch import Resource
 from gpushare.model.demand import Demand, Malformed
 from gpushare.overview.gpu_pods import read_cluster_pod, read_node
 from gpushare.overview.objects import ClusterNode
+from gpushare.overview.occupancy import PodLoad, load_of
 from gpushare.overview.pod_usage import UsagePod, usage_pod_of
 
 _entry_of: Final = msgspec.json.Decoder(metrics_api.PODS.kind).decode
@@ -25,9 +26,10 @@ _entry_of: Final = msgspec.json.Decoder(metrics_api.PODS.kind).decode
 
 @dataclass(frozen=True, slots=True)
 class PodEntry(DirectoryEntry):
-    """A pod; ``usage`` is None if it requests no units."""
+    """A pod; ``usage`` is None if it requests no units, ``load`` if it is not bound."""
 
     usage: UsagePod | None = None
+    load: PodLoad | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,15 +45,19 @@ def _pod(raw: Raw) -> tuple[str, DirectoryEntry] | None:
         return None
     key, row = found
     pod = read_cluster_pod(raw)
-    usage = None if isinstance(pod, Malformed) else usage_pod_of(pod)
-    # Pods without units are most of them, and need no more than the row.
-    return (key, _with_usage(row, usage)) if usage else found
+    if isinstance(pod, Malformed):
+        return found
+    usage, load = usage_pod_of(pod), load_of(pod)
+    # Finished pods without units need no more than the row.
+    return (key, _pod_entry(row, usage, load)) if usage or load else found
 
 
-def _with_usage(row: DirectoryEntry, usage: UsagePod) -> PodEntry:
+def _pod_entry(row: DirectoryEntry, usage: UsagePod | None, load: PodLoad | None) -> PodEntry:
+    if usage is None:
+        return PodEntry(row.namespace, row.name, row.labels, row.node, row.address, row.running, load=load)
     labels = _labels(usage.core.labels)
     shared = replace(usage, core=replace(usage.core, demand=_demand(usage.core.demand)))
-    return PodEntry(row.namespace, row.name, labels, row.node, row.address, row.running, shared)
+    return PodEntry(row.namespace, row.name, labels, row.node, row.address, row.running, shared, load)
 
 
 @lru_cache(maxsize=10_000)

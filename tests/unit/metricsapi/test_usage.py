@@ -199,6 +199,17 @@ async def test_the_explanation_is_that_of_the_tools_without_other_tenants() -> N
     assert "secret" not in json.dumps(found)
 
 
+async def test_pods_of_other_tenants_take_cpus_too_and_have_no_name() -> None:
+    node = gpu_node("n", 14)
+    node["status"]["allocatable"]["cpu"] = "8"
+    other, own = gpu_pod("trainer", "secret", None, on="n"), gpu_pod("nb", "a", 8)
+    for each, cpus in ((other, "6"), (own, "4")):
+        each["spec"]["containers"][0].setdefault("resources", {})["requests"] = {"cpu": cpus}
+    _, found = await ask(cluster(node, other, own), "a/gpupods/nb/explanation")
+    assert found["summary"] == "it requests 4 CPUs, and node n has 2 free"
+    assert "secret" not in json.dumps(found)
+
+
 async def test_own_pods_are_named() -> None:
     api = cluster(gpu_node("n", 14), gpu_pod("old", "a", 10, on="n", card=0), gpu_pod("nb", "a", 8))
     _, found = await ask(api, "a/gpupods/nb/explanation")
