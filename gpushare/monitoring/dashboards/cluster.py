@@ -196,8 +196,8 @@ _USE: Final = PanelRow(
         Panel(
             "GPUs by allocated memory",
             "How many GPUs have how much of their memory allocated: a row is a part of the memory, a darker "
-            "cell has more GPUs. Many GPUs in the lowest and highest rows are well packed; many in the "
-            "middle have free memory that no large pod can get. Above 100 %, GPUs are over-committed.",
+            "cell has more GPUs. Pods are well packed if most GPUs are in the lowest and highest rows. Many "
+            "in the middle have free memory that no large pod can get. Above 100 %, they are over-committed.",
             _spread(
                 f"max by ({SAME_CARD}) ({rules.CARD_ALLOCATED}{ALL})"
                 f" / max by ({SAME_CARD}) ({names.CARD_MEMORY}{ALL})"
