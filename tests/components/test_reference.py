@@ -1,14 +1,30 @@
 from dataclasses import fields, is_dataclass
+from typing import NamedTuple
 
 from components import config, config_extender, config_monitoring, config_pods
 from components.decode import spelled
 from docs.configuration_page import SECTIONS, page
 
 
-def rows() -> list[list[str]]:
-    """The cells of each row: key, values, default, example, meaning."""
-    lines = [line.replace("\\|", "/") for line in page().splitlines() if line.startswith("| `")]
-    return [[cell.strip() for cell in line.strip("|").split(" | ")] for line in lines]
+class Row(NamedTuple):
+    """A row of a table; the example stands below the meaning."""
+
+    key: str
+    meaning: str
+    example: str
+    values: str
+    default: str
+
+
+def row(line: str) -> Row:
+    key, text, values, default = (cell.strip() for cell in line.strip("|").split(" | "))
+    meaning, _, example = text.partition("<br>Example: ")
+    return Row(key, meaning, example, values, default)
+
+
+def rows() -> list[Row]:
+    lines = page().split("## Options that manifests decide")[0].splitlines()
+    return [row(line.replace("\\|", "/")) for line in lines if line.startswith("| `")]
 
 
 def test_the_reference_page_has_every_part_of_the_settings() -> None:
@@ -20,23 +36,23 @@ def test_the_reference_page_has_every_part_of_the_settings() -> None:
 
 def test_every_key_is_there_with_its_values_and_a_meaning() -> None:
     keys = [spelled(each.name) for kind in SECTIONS.values() for each in fields(kind)]
-    assert [row[0] for row in rows()] == [f"`{key}`" for key in keys]
-    assert all(values and meaning for _, values, _, _, meaning in rows())
+    assert [each.key for each in rows()] == [f"`{key}`" for key in keys]
+    assert all(each.values and each.meaning for each in rows())
 
 
 def test_a_key_has_its_default_or_an_example_unless_it_has_keys_itself() -> None:
     without = {
-        key
-        for key, values, default, example, _ in rows()
-        if not (default.startswith("`") or example or "](#" in values)
+        each.key
+        for each in rows()
+        if not (each.default.startswith("`") or each.example or "](#" in each.values)
     }
     # Its meaning has the command that prints it.
     assert without == {"`clusterUid`"}
 
 
 def test_defaults_and_examples_are_those_of_the_classes_and_of_the_rendered_stacks() -> None:
-    found = {row[0]: row[1:4] for row in reversed(rows())}
-    assert found["`kubernetesVersion`"] == ["text", "required", '`"1.36"`']
-    assert found["`replicas`"] == ["integer", "`1`", "`3`"]
-    assert found["`logLevel`"] == ["`debug`, `info`, `warn`, `error`", "`info`", "`debug`"]
-    assert found["`caBundle`"] == ["text", "", '`"-----BEGIN CERTIFICATE-----…`']
+    found = {each.key: (each.values, each.default, each.example) for each in reversed(rows())}
+    assert found["`kubernetesVersion`"] == ("text", "required", '`"1.36"`')
+    assert found["`replicas`"] == ("integer", "`1`", "`3`")
+    assert found["`logLevel`"] == ("`debug`, `info`, `warn`, `error`", "`info`", "`debug`")
+    assert found["`caBundle`"] == ("text", "", '`"-----BEGIN CERTIFICATE-----…`')
